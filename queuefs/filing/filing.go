@@ -165,25 +165,29 @@ func (f *Filer) Many(inTime func() bool) error {
 	return cmp.Or(errs...) // the others say the same
 }
 
-// UpTo brings the files up to the record at of the journal.
-func (f *Filer) UpTo(at journal.LSN) error {
+// UpTo brings the files up to the record at of the journal, as long as there is time,
+// and returns up to where they are.
+func (f *Filer) UpTo(at journal.LSN, inTime func() bool) (journal.LSN, error) {
 	for range tries {
 		f.Tree.Settle()
-		if err := f.Many(func() bool { return true }); err != nil {
-			return err
+		if err := f.Many(inTime); err != nil {
+			return 0, err
 		}
 		f.Tree.Settle()
-		if !f.Ledger.BehindOf(at) {
-			return nil
+		switch {
+		case !f.Ledger.BehindOf(at):
+			return at, nil
+		case !inTime():
+			return f.Ledger.FiledTo(at), nil
 		}
 	}
-	return errors.New("files do not catch up")
+	return 0, errors.New("files do not catch up")
 }
 
-// Remove removes the files of all culled jobs: on a full disk the files of others can
-// be written then.
-func (f *Filer) Remove() error {
-	for n := f.Ledger.CulledFirst(); n > 0; {
+// Remove removes the files of all culled jobs, as long as there is time: on a full disk
+// the files of others can be written then.
+func (f *Filer) Remove(inTime func() bool) error {
+	for n := f.Ledger.CulledFirst(); n > 0 && inTime(); {
 		done, err := f.Some(n)
 		if err != nil {
 			return err

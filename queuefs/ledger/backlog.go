@@ -16,18 +16,24 @@ import (
 // file, synced before. So a crash leaves no unknown result, and a job back in pending
 // keeps none of a former attempt.
 type backlog struct {
-	jobs    []job.ID                      // with files behind the journal, oldest first; others are skipped
+	jobs    []waiting                     // with files behind the journal, oldest first; others are skipped
 	behind  int64                         // jobs with files behind the journal
 	taken   uint64                        // jobs ever taken from jobs
-	busy    map[job.ID]bool               // jobs taken, until Written
+	busy    map[job.ID]journal.LSN        // jobs taken, until Written, and what they lack
 	temps   map[job.ID]string             // large payloads not yet under their names
 	results map[job.ID]tree.ResultBacklog // results not yet under their names, or not yet removed
 }
 
-// follow adds the demands of a record. behind reports whether the files of its job
+// A waiting job lacks in its files records from one on.
+type waiting struct {
+	id   job.ID
+	from journal.LSN
+}
+
+// follow adds the demands of the record at. behind reports whether the files of its job
 // were behind before, and had whether the job may have files of results. It returns
 // true for a job that joins the others.
-func (b *backlog) follow(r *record.Record, behind, had bool) bool {
+func (b *backlog) follow(r *record.Record, at journal.LSN, behind, had bool) bool {
 	b.followResults(r, had)
 	if r.Flags&record.InTemp != 0 {
 		if b.temps == nil {
@@ -38,7 +44,7 @@ func (b *backlog) follow(r *record.Record, behind, had bool) bool {
 	if behind {
 		return false
 	}
-	b.jobs = append(b.jobs, r.Job)
+	b.jobs = append(b.jobs, waiting{r.Job, at})
 	return true
 }
 
@@ -63,12 +69,18 @@ func (b *backlog) followResults(r *record.Record, had bool) {
 // writing one: then its files are as the journal says, and it is left out of jobs when
 // its turn comes.
 func (b *backlog) passed(r *record.Record, before *index.Job, had bool) bool {
-	if r.Kind != job.Cull || !before.Behind || before.Filed != 0 || before.PayloadFiled || had || b.busy[r.Job] {
+	if r.Kind != job.Cull || !before.Behind || before.Filed != 0 || before.PayloadFiled || had || b.takes(r.Job) {
 		return false
 	}
 	_, temp := b.temps[r.Job]
 	_, results := b.results[r.Job]
 	return !temp && !results
+}
+
+// takes reports whether somebody writes the files of a job.
+func (b *backlog) takes(id job.ID) bool {
+	_, ok := b.busy[id]
+	return ok
 }
 
 // A Behind is a job whose files are behind the journal, as it is to be. Its caller
@@ -78,6 +90,8 @@ type Behind struct {
 	View
 	Begun bool // the job file may have changed
 	Done  bool // the files are as in View
+
+	from journal.LSN
 }
 
 // TakeBehind takes up to n jobs from the backlog, oldest first, and fewer if their
@@ -90,8 +104,8 @@ func (l *Ledger) TakeBehind(n int, size int64) []Behind {
 	some := make([]Behind, 0, min(n, len(b.jobs)))
 	next := 0
 	for got := int64(0); len(some) < n && next < len(b.jobs) && got < size; next++ {
-		id := b.jobs[next]
-		if !l.idx.Behind(id) || b.busy[id] {
+		id, from := b.jobs[next].id, b.jobs[next].from
+		if !l.idx.Behind(id) || b.takes(id) {
 			continue
 		}
 		j, _ := l.idx.Known(id)
@@ -99,10 +113,10 @@ func (l *Ledger) TakeBehind(n int, size int64) []Behind {
 			got += j.Size
 		}
 		if b.busy == nil {
-			b.busy = map[job.ID]bool{}
+			b.busy = map[job.ID]journal.LSN{}
 		}
-		b.busy[id] = true
-		some = append(some, Behind{ID: id, View: View{j, b.temps[id]}})
+		b.busy[id] = from
+		some = append(some, Behind{ID: id, View: View{j, b.temps[id]}, from: from})
 	}
 	if b.jobs = b.jobs[next:]; len(b.jobs) == 0 {
 		b.jobs = nil
@@ -133,7 +147,7 @@ func (l *Ledger) written(b *Behind) bool {
 		if b.Begun && b.Filed != index.FiledUnknown {
 			l.idx.SetFiled(b.ID, index.FiledUnknown)
 		}
-		l.backlog.jobs = append(l.backlog.jobs, b.ID)
+		l.backlog.jobs = append(l.backlog.jobs, waiting{b.ID, b.from})
 		return true
 	}
 	l.idx.SetFiled(b.ID, b.Status)
@@ -142,7 +156,7 @@ func (l *Ledger) written(b *Behind) bool {
 	}
 	delete(l.backlog.temps, b.ID)
 	if !l.idx.SetFilesWritten(b.ID, b.Journaled) {
-		l.backlog.jobs = append(l.backlog.jobs, b.ID)
+		l.backlog.jobs = append(l.backlog.jobs, waiting{b.ID, b.Journaled.File + 1})
 		return true
 	}
 	l.count(-1)
@@ -178,14 +192,29 @@ func (l *Ledger) BehindOf(at journal.LSN) bool {
 	return l.idx.BehindOf(at)
 }
 
+// FiledTo returns up to where the files have all records, at the most.
+func (l *Ledger) FiledTo(at journal.LSN) journal.LSN {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, w := range l.backlog.jobs {
+		if w.from < at && l.idx.Behind(w.id) {
+			at = w.from
+		}
+	}
+	for _, from := range l.backlog.busy {
+		at = min(at, from)
+	}
+	return at
+}
+
 // BehindJobs returns the jobs in the backlog.
 func (l *Ledger) BehindJobs() map[job.ID]bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	ids := make(map[job.ID]bool, l.backlog.behind)
-	for _, id := range l.backlog.jobs {
-		if l.idx.Behind(id) {
-			ids[id] = true
+	for _, w := range l.backlog.jobs {
+		if l.idx.Behind(w.id) {
+			ids[w.id] = true
 		}
 	}
 	return ids
@@ -196,19 +225,19 @@ func (l *Ledger) BehindJobs() map[job.ID]bool {
 func (l *Ledger) CulledFirst() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	culled := func(id job.ID) bool {
-		j, _ := l.idx.Known(id)
+	culled := func(w waiting) bool {
+		j, _ := l.idx.Known(w.id)
 		return j.Behind && j.Status == 0
 	}
 	if !slices.ContainsFunc(l.backlog.jobs, culled) {
 		return 0
 	}
-	var first, rest []job.ID
-	for _, id := range l.backlog.jobs {
-		if culled(id) {
-			first = append(first, id)
+	var first, rest []waiting
+	for _, w := range l.backlog.jobs {
+		if culled(w) {
+			first = append(first, w)
 		} else {
-			rest = append(rest, id)
+			rest = append(rest, w)
 		}
 	}
 	l.backlog.jobs = append(first, rest...)

@@ -211,7 +211,7 @@ func (l *Ledger) apply(r *record.Record, at journal.LSN, replayed, had bool) {
 		case l.backlog.passed(r, &before, had):
 			l.idx.SetPassed(r.Job)
 			l.count(-1)
-		case l.backlog.follow(r, before.Behind, had):
+		case l.backlog.follow(r, at, before.Behind, had):
 			l.count(1)
 		}
 	}

@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"cutie/queuefs"
 	"cutie/queuefs/uws"
 )
 
@@ -72,6 +74,9 @@ func (d *daemon) every(ctx context.Context, l loop) {
 // maintain writes files and checkpoints.
 func (d *daemon) maintain(ctx context.Context) error {
 	err := d.svc.Maintain(ctx)
+	if errors.Is(err, queuefs.ErrClosed) {
+		return nil // it stops
+	}
 	if ctx.Err() == nil {
 		d.unwritten.Store(err != nil)
 	}
