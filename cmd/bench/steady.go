@@ -111,7 +111,7 @@ func (s *steady) run(ctx context.Context) (err error) {
 		return err
 	}
 	stop := time.Since(began)
-	left := octetsOf(home)
+	left, _ := octetsOf(home)
 	again, d, err := serveHome(ctx, s.program, home, s.args)
 	if again != nil {
 		defer func() { err = errors.Join(err, again.stop()) }()
@@ -149,12 +149,14 @@ func (s *steady) print(burst, lasts result, f figures, counts map[string]int64, 
 	row("first sixth", "%.0f moved/s", first)
 	row("last sixth", "%.0f moved/s, %.2f of the burst", last, last/max(burst.OpsPerSecond, 1))
 	row("all", "%d moved, p50 %.2f ms, p99 %.2f ms, p99.9 %.2f ms", lasts.Jobs, lasts.P50, lasts.P99, lasts.P999)
-	row("home", "%.0f MB at most, %.0f MB after the stop", float64(f.octets)/1e6, float64(left)/1e6)
-	row("memory", "%.0f MB after a sixth, %.0f MB at the end, %.0f MB at most", float64(f.memoryAt(len(each)/parts))/1e6, float64(f.memoryAt(len(f.memory)-1))/1e6, float64(f.most())/1e6)
+	row("home", "%.0f MB at most beside published documents, these %.0f MB, %.0f MB after the stop", mega(f.octets), mega(f.published), mega(left))
+	row("memory", "%.0f MB after a sixth, %.0f MB at the end, %.0f MB at most", mega(f.memoryAt(len(each)/parts)), mega(f.memoryAt(len(f.memory)-1)), mega(f.most()))
 	row("at the end", "%d processed jobs, %d pending, %s without files", counts["numCompletedJobs"]+counts["numDeletedJobs"], counts["numPendingJobs"], unfiled)
 	row("stop", "%.1f s, next start answers after %.2f s", stop.Seconds(), began.Seconds())
 	return w.Flush()
 }
+
+func mega(octets int64) float64 { return float64(octets) / 1e6 }
 
 func rate(each []int64) float64 {
 	n := int64(0)
@@ -213,8 +215,9 @@ func (d *served) ask(ctx context.Context, method, path string) (string, error) {
 
 // figures are of a home and its daemon under load.
 type figures struct {
-	octets int64   // of the home on the disk, at most
-	memory []int64 // of the daemon, each second
+	octets    int64   // of the home on the disk, at most, without published documents
+	published int64   // of these, at most
+	memory    []int64 // of the daemon, each second
 }
 
 func (f *figures) memoryAt(i int) int64 {
@@ -245,7 +248,10 @@ func watch(home string, pid int) *watching {
 		u, _ := readUsage(pid)
 		w.memory = append(w.memory, u.RSS)
 	})
-	w.each(2*time.Second, func() { w.octets = max(w.octets, octetsOf(home)) })
+	w.each(2*time.Second, func() {
+		octets, published := octetsOf(home)
+		w.octets, w.published = max(w.octets, octets), max(w.published, published)
+	})
 	return w
 }
 
@@ -273,19 +279,22 @@ func (w *watching) end() figures {
 	return w.figures
 }
 
-// octetsOf returns what the files below a directory take on the disk. Files come and go
-// meanwhile.
-func octetsOf(dir string) (octets int64) {
-	filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
+// octetsOf returns what the files of a home take on the disk: the published documents,
+// and the others. Files come and go meanwhile.
+func octetsOf(home string) (octets, published int64) {
+	documents := filepath.Join(home, "resourcesync") + "/"
+	filepath.WalkDir(home, func(path string, e os.DirEntry, err error) error {
 		if err != nil {
 			return nil
 		}
 		if st, err := e.Info(); err == nil {
-			if s, ok := st.Sys().(*syscall.Stat_t); ok {
+			if s, ok := st.Sys().(*syscall.Stat_t); ok && strings.HasPrefix(path, documents) {
+				published += 512 * s.Blocks
+			} else if ok {
 				octets += 512 * s.Blocks
 			}
 		}
 		return nil
 	})
-	return octets
+	return octets, published
 }
