@@ -21,7 +21,8 @@ import (
 
 // A steady measures a load that lasts: every client submits and consumes in turn, in a
 // queue with a threshold of processed jobs. A burst shows a daemon before files, culling
-// and publishing have their share of the machine; afterwards they do.
+// and publishing have their share of the machine. One comes before the load, and one of
+// another home after it: a machine shared with others is not the same all the time.
 type steady struct {
 	program, dir string
 	seconds      int
@@ -77,54 +78,81 @@ func (s *steady) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	home := filepath.Join(dir, "home")
-	p, d, err := serveHome(ctx, s.program, home, s.args)
-	stopped := false
-	defer func() {
-		if p != nil && !stopped {
-			err = errors.Join(err, p.stop())
+	var f findings
+	err = s.daemon(ctx, home, &f.stop, func(d *served) (err error) {
+		if f.before, err = s.burst(ctx, d); err != nil {
+			return err
 		}
-	}()
+		seen := watch(home, d.pid)
+		f.load, err = s.load(ctx, d, time.Duration(s.seconds)*time.Second)
+		f.figures = seen.end()
+		if err != nil {
+			return err
+		}
+		f.unfiled = d.unfiled(ctx)
+		f.counts, err = d.counts(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if err := d.keep(ctx, s.keep); err != nil {
-		return err
-	}
-	burst, err := s.load(ctx, d, burstTime)
+	f.left, _ = octetsOf(home)
+	err = s.daemon(ctx, home, nil, func(d *served) error {
+		f.start = d.began
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	seen := watch(home, d.pid)
-	lasts, err := s.load(ctx, d, time.Duration(s.seconds)*time.Second)
-	figures := seen.end()
+	err = s.daemon(ctx, filepath.Join(dir, "other"), nil, func(d *served) error {
+		f.after, err = s.burst(ctx, d)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	counts, err := d.counts(ctx)
-	if err != nil {
+	return s.print(&f)
+}
+
+// daemon serves a home while do runs, and measures the stop.
+func (s *steady) daemon(ctx context.Context, home string, stop *time.Duration, do func(*served) error) error {
+	p, d, err := serveHome(ctx, s.program, home, s.args)
+	if err == nil {
+		err = do(d)
+	}
+	if p == nil {
 		return err
 	}
-	unfiled := d.unfiled(ctx)
 	began := time.Now()
-	stopped, err = true, p.stop()
-	if err != nil {
-		return err
+	err = errors.Join(err, p.stop())
+	if stop != nil {
+		*stop = time.Since(began)
 	}
-	stop := time.Since(began)
-	left, _ := octetsOf(home)
-	again, d, err := serveHome(ctx, s.program, home, s.args)
-	if again != nil {
-		defer func() { err = errors.Join(err, again.stop()) }()
+	return err
+}
+
+// burst loads a daemon that has not much to do yet.
+func (s *steady) burst(ctx context.Context, d *served) (result, error) {
+	if err := d.keep(ctx, s.keep); err != nil {
+		return result{}, err
 	}
-	if err != nil {
-		return err
-	}
-	return s.print(burst, lasts, figures, counts, unfiled, stop, d.began, left)
+	return s.load(ctx, d, burstTime)
+}
+
+// findings are the figures of a run.
+type findings struct {
+	before, load, after result
+	figures
+	counts      map[string]int64 // of jobs at the end of the load
+	unfiled     string           // jobs without files then
+	stop, start time.Duration
+	left        int64 // octets of the home after the stop
 }
 
 // load runs the clients for a time.
 func (s *steady) load(ctx context.Context, d *served, lasts time.Duration) (result, error) {
 	t := s.task(lasts)
+	t.pid = d.pid
 	to, err := parseTarget(d.url, "jobs", "")
 	if err != nil {
 		return result{}, err
@@ -139,21 +167,33 @@ func (s *steady) load(ctx context.Context, d *served, lasts time.Duration) (resu
 	return res, err
 }
 
-func (s *steady) print(burst, lasts result, f figures, counts map[string]int64, unfiled string, stop, began time.Duration, left int64) error {
-	each := lasts.each[:s.seconds]
+func (s *steady) print(f *findings) error {
+	each := f.load.each[:s.seconds]
 	first, last := rate(each[:len(each)/parts]), rate(each[len(each)-len(each)/parts:])
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, a ...any) { fmt.Fprintf(w, "%s\t"+format+"\n", append([]any{name}, a...)...) }
 	row("load", "%d clients, %d octets, %d s, %d processed jobs to keep", s.clients, s.size, s.seconds, s.keep)
-	row("burst", "%.0f moved/s in %.0f s", burst.OpsPerSecond, burst.Seconds)
-	row("first sixth", "%.0f moved/s", first)
-	row("last sixth", "%.0f moved/s, %.2f of the burst", last, last/max(burst.OpsPerSecond, 1))
-	row("all", "%d moved, p50 %.2f ms, p99 %.2f ms, p99.9 %.2f ms", lasts.Jobs, lasts.P50, lasts.P99, lasts.P999)
-	row("home", "%.0f MB at most beside published documents, these %.0f MB, %.0f MB after the stop", mega(f.octets), mega(f.published), mega(left))
+	row("burst", "%.0f moved/s before, %.0f after", f.before.OpsPerSecond, f.after.OpsPerSecond)
+	row("first sixth", "%.0f moved/s, %.2f of the burst before", first, first/max(f.before.OpsPerSecond, 1))
+	row("last sixth", "%.0f moved/s, %.2f of the burst after", last, last/max(f.after.OpsPerSecond, 1))
+	row("processor", "%.1f µs a move, %.1f in the bursts", spentOn(f.load), spentOn(f.before, f.after))
+	row("all", "%d moved, p50 %.2f ms, p99 %.2f ms, p99.9 %.2f ms", f.load.Jobs, f.load.P50, f.load.P99, f.load.P999)
+	row("home", "%.0f MB at most beside published documents, these %.0f MB, %.0f MB after the stop", mega(f.octets), mega(f.published), mega(f.left))
 	row("memory", "%.0f MB after a sixth, %.0f MB at the end, %.0f MB at most", mega(f.memoryAt(len(each)/parts)), mega(f.memoryAt(len(f.memory)-1)), mega(f.most()))
-	row("at the end", "%d processed jobs, %d pending, %s without files", counts["numCompletedJobs"]+counts["numDeletedJobs"], counts["numPendingJobs"], unfiled)
-	row("stop", "%.1f s, next start answers after %.2f s", stop.Seconds(), began.Seconds())
+	row("at the end", "%d processed jobs, %d pending, %s without files", f.counts["numCompletedJobs"]+f.counts["numDeletedJobs"], f.counts["numPendingJobs"], f.unfiled)
+	row("stop", "%.1f s, next start answers after %.2f s", f.stop.Seconds(), f.start.Seconds())
 	return w.Flush()
+}
+
+// spentOn is processor time of the daemon for a job moved, in µs.
+func spentOn(runs ...result) float64 {
+	var seconds, jobs float64
+	for _, r := range runs {
+		if r.Usage != nil {
+			seconds, jobs = seconds+r.Usage.CPUSeconds, jobs+float64(r.Jobs)
+		}
+	}
+	return 1e6 * seconds / max(jobs, 1)
 }
 
 func mega(octets int64) float64 { return float64(octets) / 1e6 }
