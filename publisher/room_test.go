@@ -398,3 +398,45 @@ func TestPublishTellsOfListsPassedOver(t *testing.T) {
 		t.Errorf("that a list of the pending set got no package is not told: %v", err)
 	}
 }
+
+// Lists that come faster than packages are made of them are let go of as others are,
+// with the Resource Dump that kept them. Nothing is told: what is there is true.
+func TestListsThatComeFasterThanPackagesAreNotKept(t *testing.T) {
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	for _, first := range []bool{false, true} {
+		s := newSource(t, publisher.Options{MaxEntries: 6, DumpPeriod: time.Hour, DumpsFirst: first, Retention: publisher.Retention{KeepOctets: 10_000}}, "jobs")
+		q := s.queue("jobs")
+		s.submitN(q, 2)
+		s.settle()
+		for range 30 {
+			s.submitN(q, 6)
+			s.consume(q, 6)
+			s.pub.Tick(stopped) // one step of the work
+			for _, st := range s.pub.State() {
+				if st.Octets > 40_000 && !first {
+					t.Fatalf("%v: %d lists, %d packages and %d dumps take %d octets", st.Set, st.Lists, st.Packages, st.Dumps, st.Octets)
+				}
+			}
+		}
+		for _, st := range s.pub.State() {
+			if first != (st.Waiting > 20) {
+				t.Errorf("culling waits: %v; %v: %d of %d lists wait for packages", first, st.Set, st.Waiting, st.Lists)
+			}
+		}
+		m := newMirror(s, "jobs", "replica")
+		m.baseline()
+		s.submitN(q, 20)
+		m.incremental(nil)
+		m.compare(q)
+		s.crash()
+		q = s.queue("jobs")
+		s.submitN(q, 6)
+		m.incremental(nil)
+		m.compare(q)
+		s.settle()
+		if len(s.problems) > 0 {
+			t.Errorf("problems: %q", s.problems)
+		}
+	}
+}
