@@ -200,6 +200,10 @@ if [ "$STEADY" -gt 0 ]; then
 	say
 	say "a load that lasts; a burst of it comes first"
 	settle
-	"$bench" steady --program "$cutie" --dir "$DISK" --seconds "$STEADY" || failed=1
+	steady=
+	for peer in $PEERS; do
+		case $peer in beanstalkd | redis) steady="$steady${steady:+,}$peer" ;; esac
+	done
+	"$bench" steady --program "$cutie" --dir "$DISK" --seconds "$STEADY" --peers "$steady" || failed=1
 fi
 exit "$failed"

@@ -28,6 +28,8 @@ type steady struct {
 	seconds      int
 	clients      int
 	size, keep   int
+	first        time.Duration // of a burst
+	peers        []string
 	args         []string // further ones of the daemon
 	out          io.Writer
 }
@@ -38,14 +40,19 @@ const (
 )
 
 func steadyLoad(ctx context.Context, args []string, stdout io.Writer) error {
-	s := steady{out: stdout}
+	s := steady{out: stdout, first: burstTime}
 	f := s.flags()
 	if err := f.Parse(args); err != nil {
 		return &usageError{err}
 	}
-	t := s.task(burstTime)
+	t := s.task(s.first)
 	if err := t.check(); err != nil {
 		return &usageError{err}
+	}
+	for _, name := range s.peers {
+		if steadyPeers[name].command == nil {
+			return usagef("peer %.40q: not beanstalkd or redis", name)
+		}
 	}
 	if s.args = f.Args(); s.seconds < parts || s.keep < 0 {
 		return usagef("%d seconds, %d processed jobs: not at least %d and 0", s.seconds, s.keep, parts)
@@ -64,6 +71,7 @@ func (s *steady) flags() *pflag.FlagSet {
 	f.IntVarP(&s.clients, "clients", "c", 64, "`number` of clients")
 	f.IntVar(&s.size, "size", 1024, "`bytes` of a job")
 	f.IntVar(&s.keep, "keep", 1000, "`number` of processed jobs that the queue is to keep")
+	f.StringSliceVar(&s.peers, "peers", nil, "`list` of beanstalkd, redis: the same load for these, for as long each")
 	return f
 }
 
@@ -111,7 +119,43 @@ func (s *steady) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return s.print(&f)
+	if err := s.print(&f); err != nil {
+		return err
+	}
+	for _, name := range s.peers {
+		if p := peerNamed(name); p.missing(ctx) != "" {
+			fmt.Fprintf(s.out, "nopeer %s: %s\n", name, p.missing(ctx))
+			continue
+		}
+		if err := s.peer(ctx, dir, name); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// steadyPeers are the peers that one client can ask to put and to take in turn.
+var steadyPeers = map[string]server{"beanstalkd": beanstalkd, "redis": redis}
+
+// peer prints a line of figures of a peer under the same load.
+func (s *steady) peer(ctx context.Context, parent, name string) error {
+	return steadyPeers[name].serve(ctx, parent, s.task(s.first), func(dir string, t task, connect connector) error {
+		burst, err := t.run(ctx, mixed, connect(mixed))
+		if err != nil {
+			return err
+		}
+		seen := watch(dir, t.pid)
+		t.duration = time.Duration(s.seconds) * time.Second
+		load, err := t.run(ctx, mixed, connect(mixed))
+		f := seen.end()
+		if err != nil {
+			return err
+		}
+		each := load.each[:s.seconds]
+		_, err = fmt.Fprintf(s.out, "%s: %.0f moved/s in a burst, %.0f in the first sixth, %.0f in the last, %.1f µs a move, p99 %.2f ms, %.0f MB on the disk at most, %.0f MB of memory, %d errors\n",
+			name, burst.OpsPerSecond, rate(each[:len(each)/parts]), rate(each[len(each)-len(each)/parts:]), spentOn(load), load.P99, mega(f.octets), mega(f.most()), load.Errors)
+		return err
+	})
 }
 
 // daemon serves a home while do runs, and measures the stop.
@@ -136,7 +180,7 @@ func (s *steady) burst(ctx context.Context, d *served) (result, error) {
 	if err := d.keep(ctx, s.keep); err != nil {
 		return result{}, err
 	}
-	return s.load(ctx, d, burstTime)
+	return s.load(ctx, d, s.first)
 }
 
 // findings are the figures of a run.

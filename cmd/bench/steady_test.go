@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"regexp"
 	"testing"
+	"time"
 )
 
 func TestEachNameIsNewOnce(t *testing.T) {
@@ -35,5 +39,27 @@ func TestMemoryIsThatOfASecond(t *testing.T) {
 	f := figures{memory: []int64{3, 9, 4}}
 	if f.most() != 9 || f.memoryAt(7) != 4 || f.memoryAt(1) != 9 {
 		t.Errorf("got %d at most, %d at the end", f.most(), f.memoryAt(7))
+	}
+}
+
+func TestPeersHaveTheSameLoad(t *testing.T) {
+	for name := range steadyPeers {
+		t.Run(name, func(t *testing.T) {
+			if why := peerNamed(name).missing(t.Context()); why != "" {
+				t.Skip(why)
+			}
+			dir := t.TempDir()
+			var out bytes.Buffer
+			s := steady{clients: 2, size: 100, seconds: 1, first: 100 * time.Millisecond, out: &out}
+			if err := s.peer(t.Context(), dir, name); err != nil {
+				t.Fatal(err)
+			}
+			if want := `^` + name + `: [1-9]\d* moved/s in a burst, .* 0 errors\n$`; !regexp.MustCompile(want).MatchString(out.String()) {
+				t.Errorf("got %q, want %s", out.String(), want)
+			}
+			if left, _ := os.ReadDir(dir); len(left) > 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
 	}
 }
