@@ -172,10 +172,10 @@ func (s *Service) checkpointIfTooFar() error {
 	return s.checkpointLocked(false)
 }
 
-// assist writes the files of n jobs if the files are behind, so that a
+// assist writes the files of n jobs if many are behind, so that a
 // sustained load settles at what the file system carries.
 func (s *Service) assist(q *Queue, n int) {
-	if !s.space.Lagging() || s.begin() != nil {
+	if !s.space.Overdue() || s.begin() != nil {
 		return
 	}
 	defer s.end()

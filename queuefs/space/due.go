@@ -4,8 +4,8 @@ import "time"
 
 // In calm the files follow the journal within a second. In a burst they wait, up to
 // the bound of [Space.Lagging]. From there on files are written in the background, oldest
-// first, and every change writes as many as it causes; at twice the bound submissions
-// wait.
+// first, and every change writes as many as it causes, unless they are few; at twice the
+// bound submissions wait.
 const (
 	CalmRate = 1 << 20          // bytes of journal a second, below which it is calm
 	fewJobs  = 5000             // whose files a burst does not notice

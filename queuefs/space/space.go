@@ -32,9 +32,10 @@ const (
 
 	jobBytes  = 8 << 10 // of the files of a job at most, beyond its bytes in the journal
 	jobFiles  = 2
-	moreFiles = 64     // for segments and published documents
-	fewFiles  = 10_000 // jobs for whose files a submission waits before it is refused
-	diskShare = 16     // the reserve takes no more than this part of the free space
+	moreFiles = 64        // for segments and published documents
+	fewFiles  = 10_000    // jobs for whose files a submission waits before it is refused
+	diskShare = 16        // the reserve takes no more than this part of the free space
+	fewShare  = 256 << 10 // bytes of Limit for each job whose files are few yet
 )
 
 // A Space is that of one home. Its methods are safe for concurrent use.
@@ -100,6 +101,13 @@ func (s *Space) NoGrowth() { s.full.Store(true) }
 // they need not all be written when it is full.
 func (s *Space) Lagging() bool {
 	return s.Behind() >= s.Limit || s.Shared.Behind.Load() >= MaxJobs || s.crowded()
+}
+
+// Overdue reports whether changes are to write files, as many as they cause: files lag
+// behind, and are more than a checkpoint writes in a moment. A load whose jobs come and
+// go has few files to be written, however large its journal.
+func (s *Space) Overdue() bool {
+	return s.Lagging() && s.Shared.Behind.Load() > s.Limit/fewShare
 }
 
 // TooFar reports whether the files are behind by twice the bound, without those that a

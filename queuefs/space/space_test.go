@@ -26,6 +26,24 @@ func open(t *testing.T) *space.Space {
 	return &space.Space{Home: dir, Shared: shared, Limit: 1 << 30}
 }
 
+// A journal that reached its bound with few files to write waits for a checkpoint alone.
+func TestFewFilesAreLeftToACheckpoint(t *testing.T) {
+	s := open(t)
+	s.Replayed(2 << 30)
+	s.Shared.Behind.Add(4096)
+	if !s.Lagging() || s.Overdue() {
+		t.Errorf("lagging %v, overdue %v", s.Lagging(), s.Overdue())
+	}
+	s.Shared.Behind.Add(1)
+	if !s.Overdue() {
+		t.Error("so many are not few")
+	}
+	s.Checkpointed(0)
+	if s.Overdue() {
+		t.Error("overdue without lag")
+	}
+}
+
 // Files that a crash left to be written make the service write, and hold nobody back.
 func TestFilesFoundBehindHoldNobodyBack(t *testing.T) {
 	s := open(t)
