@@ -9,7 +9,8 @@ import "time"
 const (
 	CalmRate = 1 << 20          // bytes of journal a second, below which it is calm
 	fewJobs  = 5000             // whose files a burst does not notice
-	calmAge  = 30 * time.Second // between checkpoints in calm, or with few files to write
+	calmAge  = 30 * time.Second // between checkpoints in calm, or with few files to write,
+	calmSize = 256 << 20        // or so many bytes of journal
 )
 
 // A seen is the journal at one instant.
@@ -31,7 +32,7 @@ func (s *Space) Due(now, last time.Time) (due, calm bool, written int64) {
 	due = s.Lagging()
 	if s.Behind() > 0 {
 		short := log.Short && age >= time.Second // released segments are the next ones
-		due = due || short || age < 0 || age >= MaxAge || light && age >= calmAge
+		due = due || short || age < 0 || age >= MaxAge || light && (age >= calmAge || s.Behind() >= calmSize)
 	}
 	s.Keep()
 	return due, calm, log.Written
