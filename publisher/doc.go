@@ -22,7 +22,7 @@
 //
 // An event is in the published documents before the engine releases its record:
 // [Publisher.Flush] and [Publisher.Synced] stand around each checkpoint. Culling
-// waits for packages, see [Publisher.Needs].
+// waits for packages if DumpsFirst says so, see [Publisher.Needs].
 //
 // A damaged file is never served. It is made again, or its line, the index and the state
 // say that it is gone; see INTERNALS.md.

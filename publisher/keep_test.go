@@ -49,8 +49,8 @@ func packed(s *source, set string) (paths map[string]bool, entries int) {
 	return paths, entries
 }
 
-func TestCullingWaitsForThePackagesOfClosedLists(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 6}, "jobs")
+func TestCullingWaitsForThePackagesOfClosedListsIfItIsTo(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 6, DumpsFirst: true}, "jobs")
 	q := s.queue("jobs")
 	m := newMirror(s, "jobs", "replica")
 	m.baseline()
@@ -84,8 +84,39 @@ func TestCullingWaitsForThePackagesOfClosedLists(t *testing.T) {
 	}
 }
 
+// Jobs culled before there is a package of them are in the lists alone, and packages and
+// lists lead to the same state.
+func TestCullingDoesNotWaitForPackages(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 6}, "jobs")
+	q := s.queue("jobs")
+	m := newMirror(s, "jobs", "replica")
+	m.baseline()
+	jobs := s.submitN(q, 6)
+	s.consume(q, 4)
+	must(t, s.pub.Flush()) // lists are closed, no package is made
+	if since := s.pub.Needs("jobs"); !since.IsZero() {
+		t.Errorf("needs what changed after %v, want nothing", since)
+	}
+	if n := cull(s, q); n != 4 {
+		t.Errorf("%d jobs are culled, want 4", n)
+	}
+	s.settle()
+	paths, _ := packed(s, "replica")
+	for i, j := range jobs {
+		if loc := fmt.Sprintf("%s/queues/jobs/payload/%v", base, j.ID); paths[loc] != (i >= 4) {
+			t.Errorf("%s in a package: %v", loc, paths[loc])
+		}
+	}
+	m.dumps()
+	m.incremental(nil)
+	m.compare(q)
+	if len(s.problems) > 0 {
+		t.Errorf("problems: %q", s.problems)
+	}
+}
+
 func TestCullingMakesRoomForPackages(t *testing.T) {
-	o, forward := leaps(publisher.Options{MaxEntries: 6})
+	o, forward := leaps(publisher.Options{MaxEntries: 6, DumpsFirst: true})
 	s := newSource(t, o, "jobs")
 	full := s.mayBeFull()
 	q := s.queue("jobs")

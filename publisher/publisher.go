@@ -144,11 +144,14 @@ func (p *Publisher) Synced() error {
 }
 
 // Needs returns the time from which on the engine must keep changed jobs; zero if
-// it may cull any. Jobs in closed lists are kept until the lists have
-// packages, and all jobs while a Resource Dump is made. The open list keeps
+// it may cull any, as always without DumpsFirst. Jobs in closed lists are kept until the
+// lists have packages, and all jobs while a Resource Dump is made. The open list keeps
 // none, since it may stay open for ever. Nor do lists with packages that wait
 // for free space: culling makes it.
 func (p *Publisher) Needs(queue string) (since time.Time) {
+	if !p.src.DumpsFirst {
+		return since
+	}
 	q, err := p.svc.queue(queue)
 	if err != nil || q.ID() != queue {
 		return since

@@ -49,7 +49,7 @@ func leaps(o publisher.Options) (with publisher.Options, forward func()) {
 // packages find none, nor do those of another set.
 func TestEachSetWaitsForRoomByItself(t *testing.T) {
 	room := int64(1000)
-	s := newSource(t, publisher.Options{MaxEntries: 6, Now: still(), HasSpace: func(octets int64) bool { return octets <= room }}, "large", "small")
+	s := newSource(t, publisher.Options{MaxEntries: 6, DumpsFirst: true, Now: still(), HasSpace: func(octets int64) bool { return octets <= room }}, "large", "small")
 	large, small := s.queue("large"), s.queue("small")
 	s.submit(large, slices.Repeat([]string{strings.Repeat("payload", 50_000)}, 6)...)
 	s.consume(large, 4)
@@ -396,5 +396,47 @@ func TestPublishTellsOfListsPassedOver(t *testing.T) {
 	err := s.pub.Publish(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "pending: no package") {
 		t.Errorf("that a list of the pending set got no package is not told: %v", err)
+	}
+}
+
+// Lists that come faster than packages are made of them are let go of as others are,
+// with the Resource Dump that kept them. Nothing is told: what is there is true.
+func TestListsThatComeFasterThanPackagesAreNotKept(t *testing.T) {
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	for _, first := range []bool{false, true} {
+		s := newSource(t, publisher.Options{MaxEntries: 6, DumpPeriod: time.Hour, DumpsFirst: first, Retention: publisher.Retention{KeepOctets: 10_000}}, "jobs")
+		q := s.queue("jobs")
+		s.submitN(q, 2)
+		s.settle()
+		for range 30 {
+			s.submitN(q, 6)
+			s.consume(q, 6)
+			s.pub.Tick(stopped) // one step of the work
+			for _, st := range s.pub.State() {
+				if st.Octets > 40_000 && !first {
+					t.Fatalf("%v: %d lists, %d packages and %d dumps take %d octets", st.Set, st.Lists, st.Packages, st.Dumps, st.Octets)
+				}
+			}
+		}
+		for _, st := range s.pub.State() {
+			if first != (st.Waiting > 20) {
+				t.Errorf("culling waits: %v; %v: %d of %d lists wait for packages", first, st.Set, st.Waiting, st.Lists)
+			}
+		}
+		m := newMirror(s, "jobs", "replica")
+		m.baseline()
+		s.submitN(q, 20)
+		m.incremental(nil)
+		m.compare(q)
+		s.crash()
+		q = s.queue("jobs")
+		s.submitN(q, 6)
+		m.incremental(nil)
+		m.compare(q)
+		s.settle()
+		if len(s.problems) > 0 {
+			t.Errorf("problems: %q", s.problems)
+		}
 	}
 }

@@ -30,10 +30,6 @@ type upkeep struct {
 	keep     journal.LSN // the journal from here on is for an absent follower
 	past     journal.LSN // replay begins here
 	last     time.Time   // of the last checkpoint
-	seen     struct {    // by the last call of Maintain
-		at      time.Time
-		written int64 // bytes of journal
-	}
 }
 
 // Checkpoint brings all files, the index, and the followers up to the journal
@@ -64,7 +60,8 @@ func (s *Service) checkpointLocked(closing bool) error {
 }
 
 // tryCheckpoint follows these steps. A crash between any two of them leaves a home
-// that opens to the same state, because the journal is released last.
+// that opens to the same state, because the journal is released last. When the time of
+// StopWithin is over, the last checkpoint is one at the first record without files.
 //
 //	1 all files of jobs up to the LSN      4 sync the file system
 //	2 the followers                        5 put index pages under their names, sync
@@ -75,7 +72,11 @@ func (s *Service) tryCheckpoint(closing bool) error {
 	}
 	log := s.shared.Journal.Stats()
 	at, queues := log.Next, s.Queues()
-	if err := s.fileUpTo(at, queues); err != nil {
+	to, err := s.fileUpTo(at, queues)
+	if err == nil && to < at && !closing {
+		err = ErrClosed
+	}
+	if err != nil {
 		return storageError(err)
 	}
 	if f := s.upkeep.follower; f != nil {
@@ -83,7 +84,7 @@ func (s *Service) tryCheckpoint(closing bool) error {
 			return storageError(fmt.Errorf("follower: %w", err))
 		}
 	}
-	staged, err := s.stage(at, queues, closing)
+	staged, err := s.stage(to, queues, closing)
 	for _, st := range staged {
 		defer st.End()
 	}
@@ -94,7 +95,7 @@ func (s *Service) tryCheckpoint(closing bool) error {
 	if err := s.syncAll(); err != nil {
 		return err
 	}
-	if err := s.settle(indexfile.Checkpoint{Past: at, Small: small, Clean: closing}, staged, log.Held); err != nil {
+	if err := s.settle(indexfile.Checkpoint{Past: to, Small: small, Clean: closing && to == at, Stopped: to < at}, staged, log.Held); err != nil {
 		return storageError(err)
 	}
 	s.space.Checkpointed(log.Written)
@@ -120,33 +121,37 @@ func (s *Service) syncAll() error {
 	return err
 }
 
-// fileUpTo writes all files up to the record at, unsynced, and tombstones, synced.
-func (s *Service) fileUpTo(at journal.LSN, queues []*Queue) error {
+// fileUpTo writes all files up to the record at, unsynced, as long as there is time, and
+// tombstones, synced. It returns up to where the files are.
+func (s *Service) fileUpTo(at journal.LSN, queues []*Queue) (to journal.LSN, err error) {
 	if err := s.makeSpace(); err != nil {
-		return err
+		return 0, err
 	}
 	if err := s.retireStrays(); err != nil {
-		return err
+		return 0, err
 	}
+	to = at
 	for _, q := range queues {
 		q.ledger.Show(at)
 		q.filer.DropPacks(false)
 		q.content.Packs.Unload() // nobody may be taking jobs any more
 		if !s.space.Full() {
-			q.filer.Pack(func() bool { return true })
+			q.filer.Pack(s.space.InTime)
 		}
-		if err := q.filer.UpTo(at); err != nil {
+		filed, err := q.filer.UpTo(at, s.space.InTime)
+		if err != nil {
 			s.space.Tried(err)
-			return fmt.Errorf("queue %s: files: %w", q.ID(), err)
+			return 0, fmt.Errorf("queue %s: files: %w", q.ID(), err)
 		}
+		to = min(to, filed)
 	}
 	s.space.Tried(nil)
 	for _, q := range queues {
 		if err := q.fileTombstones(); err != nil {
-			return fmt.Errorf("queue %s: tombstones: %w", q.ID(), err)
+			return 0, fmt.Errorf("queue %s: tombstones: %w", q.ID(), err)
 		}
 	}
-	return nil
+	return to, nil
 }
 
 // stage writes changed index files under temporary names, to be ended by the caller.
@@ -234,7 +239,7 @@ func (s *Service) makeSpace() error {
 		}
 	}
 	for _, q := range s.Queues() {
-		if err := q.filer.Remove(); err != nil {
+		if err := q.filer.Remove(s.space.InTime); err != nil {
 			return fmt.Errorf("queue %s: files: %w", q.ID(), err)
 		}
 	}

@@ -17,7 +17,11 @@ func TestACullThatWasBrokenOffGoesOn(t *testing.T) {
 	for _, how := range []string{"context", "caller", "retained"} {
 		t.Run(how, func(t *testing.T) {
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-			asked, stop := 0, func() {} // of each job it is asked whether it is retained by now
+			asked, stop := 0, func() {} // of each job with a retention it is asked whether that has ended
+			var meta queuefs.Meta
+			if how == "retained" {
+				meta.Destruction = now.Add(time.Hour)
+			}
 			s, q := openHome(t, fastDir(t), queuefs.Options{Now: func() time.Time {
 				if asked++; asked == 1500 {
 					stop()
@@ -28,7 +32,7 @@ func TestACullThatWasBrokenOffGoesOn(t *testing.T) {
 			for range jobs / 500 {
 				sub := q.Begin()
 				for range 500 {
-					if _, err := sub.Add(queuefs.Meta{}); err != nil {
+					if _, err := sub.Add(meta); err != nil {
 						t.Fatal(err)
 					}
 				}

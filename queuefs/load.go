@@ -70,21 +70,20 @@ func (s *Service) load() error {
 		return err
 	}
 	for _, q := range s.Queues() {
-		if err := q.finish(was[q], c.Clean, lost); err != nil {
+		if err := q.finish(was[q], c.Clean || c.Stopped, lost); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
 		q.ledger.Wake()
 	}
 	// After a crash before this, the next start takes in the rest of the
 	// changes by hand.
-	if c.Clean || c.Former || !indexed {
+	if c.Clean || c.Stopped || c.Former || !indexed {
 		if err := s.index.MarkOpen(c); err != nil {
 			return err
 		}
 	}
 	s.space.Opened()
 	s.upkeep.last = s.opts.Now()
-	s.upkeep.seen.at = s.upkeep.last
 	s.shared.MaxAppend = s.shared.Journal.Stats().MaxAppend
 	s.shared.Inline = min(content.Inline, s.shared.MaxAppend/4)
 	s.space.Keep()
@@ -182,16 +181,17 @@ func (q *Queue) load(f *snapshot.File, c indexfile.Checkpoint, indexed bool) (wa
 	return was, err
 }
 
-// finish takes the work of other hands in, after the journal was replayed. clean says
-// that the home was closed in order, lost that the operator accepts the loss of journal.
-func (q *Queue) finish(was loaded, clean, lost bool) error {
+// finish takes the work of other hands in, after the journal was replayed. stopped says
+// that the home was closed in order: the directories rule, except for jobs that were
+// replayed. lost says that the operator accepts the loss of journal.
+func (q *Queue) finish(was loaded, stopped, lost bool) error {
 	// The files of a fresh queue are compared after every crash: losses of the
 	// journal are nowhere else.
-	beyond := lost || !clean && q.beyond()
+	beyond := lost || !stopped && q.beyond()
 	if q.Mirror().Live() {
 		return nil // its events are those of the original alone
 	}
-	if was.scanned || was.changed && clean || was.fresh || beyond {
+	if was.scanned || was.changed && stopped || was.fresh || beyond {
 		if err := q.comparer().Reconcile(was.fresh || beyond); err != nil {
 			return err
 		}

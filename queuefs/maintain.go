@@ -5,21 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"syscall"
-	"time"
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/space"
-)
-
-// In calm the files follow the journal within a second. In a burst they wait, up to
-// the bound of package space. From there on files are written in the background, oldest
-// first, and every change writes as many as it causes; at twice the bound submissions
-// wait.
-const (
-	calmRate = 1 << 20          // bytes of journal a second, below which it is calm
-	fewJobs  = 5000             // whose files a burst does not notice
-	calmAge  = 30 * time.Second // between checkpoints in calm, or with few files to write
 )
 
 // Maintain does the upkeep that is due: it brings files up to the journal and
@@ -42,33 +31,20 @@ func (s *Service) maintain(ctx context.Context) error {
 	defer s.end()
 	due, calm, written := s.due()
 	switch {
+	case !s.space.InTime():
 	case due:
 		return s.checkpoint(false)
 	case calm || s.space.Full():
-		return s.fileAll(ctx, func() bool { return s.shared.Journal.Stats().Written <= written+calmRate/4 })
+		return s.fileAll(ctx, func() bool { return s.shared.Journal.Stats().Written <= written+space.CalmRate/4 })
 	}
 	return nil
 }
 
-// due reports whether a checkpoint is due, whether it is calm, and the bytes of journal
-// written.
+// due is [space.Space.Due].
 func (s *Service) due() (due, calm bool, written int64) {
-	now := s.opts.Now()
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
-	log, seen := s.shared.Journal.Stats(), &s.upkeep.seen
-	elapsed := now.Sub(seen.at).Seconds()
-	calm = elapsed <= 0 || float64(log.Written-seen.written)/elapsed < calmRate
-	seen.at, seen.written = now, log.Written
-	age := now.Sub(s.upkeep.last)
-	light := calm || s.shared.Behind.Load() <= fewJobs
-	due = s.space.Lagging()
-	if s.space.Behind() > 0 {
-		short := log.Short && age >= time.Second // released segments are the next ones
-		due = due || short || age < 0 || age >= space.MaxAge || light && age >= calmAge
-	}
-	s.space.Keep()
-	return due, calm, log.Written
+	return s.space.Due(s.opts.Now(), s.upkeep.last)
 }
 
 // fileAll brings the files of all jobs that are behind now up to the journal,
@@ -165,6 +141,9 @@ func (s *Service) catchUp(ctx context.Context, q *Queue, n int) error {
 	}
 	s.assist(q, n)
 	for s.space.TooFar() {
+		if !s.space.InTime() {
+			return ErrClosed
+		}
 		if s.space.Full() {
 			return ErrNoSpace
 		}
@@ -193,10 +172,10 @@ func (s *Service) checkpointIfTooFar() error {
 	return s.checkpointLocked(false)
 }
 
-// assist writes the files of n jobs if the files are behind, so that a
+// assist writes the files of n jobs if many are behind, so that a
 // sustained load settles at what the file system carries.
 func (s *Service) assist(q *Queue, n int) {
-	if !s.space.Lagging() || s.begin() != nil {
+	if !s.space.Overdue() || s.begin() != nil {
 		return
 	}
 	defer s.end()

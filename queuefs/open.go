@@ -112,6 +112,11 @@ func (s *Service) openDirs() (err error) {
 	return err
 }
 
+// StopWithin says that the service is to be closed, and that files are written for so
+// long, by Close too. Jobs whose files are behind the journal then have them written
+// after the next opening, and nothing is lost.
+func (s *Service) StopWithin(d time.Duration) { s.space.StopWithin(d) }
+
 // Close ends the service: it waits for changes on their way, brings all files
 // up to the journal, checkpoints, and lets go of the home.
 func (s *Service) Close() error {

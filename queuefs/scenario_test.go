@@ -23,6 +23,8 @@ type scenario struct {
 	fault *faults
 	f     *follower
 	skew  atomic.Int64 // by which a test turned the clock
+	hasty bool         // the time for files at a stop is
+	haste time.Duration
 
 	s     *queuefs.Service
 	known world
@@ -95,6 +97,9 @@ func (c *scenario) close() {
 		return
 	}
 	before := c.fault.fired()
+	if c.hasty {
+		c.s.StopWithin(c.haste)
+	}
 	if err := c.s.Close(); err != nil && before && !c.fault.stops && c.s.Err() == nil {
 		c.t.Errorf("close: %v", err)
 	}

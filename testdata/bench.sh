@@ -17,13 +17,14 @@
 #   PEERS    of: bench help        (beanstalkd redis dirq bare-http)
 #   BATCHES  jobs a request, for 64 clients and 1024 octets; may be empty (100)
 #   ROUNDS   repetitions           (2)
+#   STEADY   seconds of a load that lasts, at the end; 0 is none (60)
 #   SCALE    divides the numbers of jobs, for a quick look (1)
 #   DISK     directory for homes and peers, on the disk to measure (.bench/disk)
 #   GO       the go command
 set -eu
 
 : "${SIZES=1024 65536 1048576}" "${CLIENTS=1 8 64}" "${PEERS=beanstalkd redis dirq bare-http}"
-: "${BATCHES=100}" "${ROUNDS=2}" "${SCALE=1}" "${DISK=.bench/disk}" "${GO=go}"
+: "${BATCHES=100}" "${ROUNDS=2}" "${STEADY=60}" "${SCALE=1}" "${DISK=.bench/disk}" "${GO=go}"
 QUIET=1  # seconds of rest before each measurement
 AFTER=65 # and after the files of a round were removed
 
@@ -195,4 +196,14 @@ say "median of $ROUNDS rounds; ratio is how many times the peer's rate cutie rea
 # shellcheck disable=SC2086
 "$bench" ratios $files >.bench/ratios.txt || failed=1
 cat .bench/ratios.txt
+if [ "$STEADY" -gt 0 ]; then
+	say
+	say "a load that lasts; a burst of it comes first"
+	settle
+	steady=
+	for peer in $PEERS; do
+		case $peer in beanstalkd | redis) steady="$steady${steady:+,}$peer" ;; esac
+	done
+	"$bench" steady --program "$cutie" --dir "$DISK" --seconds "$STEADY" --peers "$steady" || failed=1
+fi
 exit "$failed"

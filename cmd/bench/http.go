@@ -33,22 +33,34 @@ type httpClient struct {
 	taken   bool // by the last operation, in the mixed phase
 }
 
-// nameSet is a set of names, for all clients of a run.
+// nameSet is a set of names, for all clients of a run. Names with a number at their end
+// take a bit each, so that a run of many minutes costs no memory to speak of.
 type nameSet struct {
 	mu sync.Mutex
-	in map[string]struct{}
+	in map[string][]uint64 // bits of the numbers after a name
 }
 
 // add reports whether the name is new.
 func (n *nameSet) add(name string) bool {
+	digits := len(name)
+	for digits > 0 && len(name)-digits < 9 && '0' <= name[digits-1] && name[digits-1] <= '9' {
+		digits--
+	}
+	at, _ := strconv.Atoi(name[digits:])
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.in == nil {
-		n.in = map[string]struct{}{}
+		n.in = map[string][]uint64{}
 	}
-	before := len(n.in)
-	n.in[name] = struct{}{}
-	return len(n.in) > before
+	bits := n.in[name[:digits]]
+	if more := at/64 + 1 - len(bits); more > 0 {
+		bits = append(bits, make([]uint64, more)...)
+		n.in[name[:digits]] = bits
+	}
+	bit := uint64(1) << (at % 64)
+	known := bits[at/64]&bit != 0
+	bits[at/64] |= bit
+	return !known
 }
 
 // request is a request and its head for n jobs.

@@ -84,10 +84,29 @@ type lines struct {
 func connectLines(put, take func(context.Context, *lines) (int, error)) func(context.Context, string, string, *source) (worker, error) {
 	return func(ctx context.Context, phase, address string, s *source) (worker, error) {
 		c := &lines{conn{network: "tcp", address: address}, s, take}
-		if phase == submit {
+		switch phase {
+		case submit:
 			c.op = put
+		case mixed:
+			c.op = inTurn(put, take)
 		}
 		return c, c.open(ctx)
+	}
+}
+
+// inTurn returns an operation that puts and takes in turn. An empty queue is no end,
+// because other clients take, too.
+func inTurn(put, take func(context.Context, *lines) (int, error)) func(context.Context, *lines) (int, error) {
+	taken := true
+	return func(ctx context.Context, c *lines) (int, error) {
+		if taken = !taken; !taken {
+			return put(ctx, c)
+		}
+		n, err := take(ctx, c)
+		if err == errDone {
+			err = nil
+		}
+		return n, err
 	}
 }
 

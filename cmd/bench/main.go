@@ -25,6 +25,7 @@ import (
 const usage = `usage: bench cutie [OPTION…]        measure a running daemon
        bench peers [OPTION…] PEER…  measure other queues, one after the other
        bench many [OPTION…]         measure a daemon with many queues
+       bench steady [OPTION…]       measure a daemon under a load that lasts
        bench show FILE…             print the runs in JSON files
        bench ratios FILE…           compare the runs of cutie with those of peers
 
@@ -33,7 +34,9 @@ clients at once, and prints how many jobs a second were moved, how long a
 request took, and how many failed. Use a queue with no other clients: jobs in it
 are consumed. Each peer is started in a directory of its own on a free loopback
 port and stopped at the end. A peer that is not installed is skipped. The
-daemon of many gets a home of its own too: many queues with a job each.
+daemon of many gets a home of its own too: many queues with a job each. So does
+that of steady: each client submits and consumes in turn, in a queue with a
+threshold of processed jobs. A short burst of the same load comes first.
 
 In the mixed phase each client submits and consumes in turn, -n jobs in all; each
 is moved twice. The URL may also be unix:PATH, the socket in a home. CUTIE_TOKEN
@@ -93,6 +96,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return measure(ctx, verb, args, stdout, stderr)
 	case "many":
 		return manyQueues(ctx, args, stdout)
+	case "steady":
+		return steadyLoad(ctx, args, stdout)
 	case "show", "ratios":
 		report, err := readReports(args)
 		if err != nil {
@@ -122,6 +127,7 @@ func manual() string {
 		fmt.Fprintf(&b, "\noptions of %s:\n%s", verb, new(options).flags(verb).FlagUsages())
 	}
 	fmt.Fprintf(&b, "\noptions of many, and after -- those of cutie serve:\n%s", new(many).flags().FlagUsages())
+	fmt.Fprintf(&b, "\noptions of steady, and after -- those of cutie serve:\n%s", new(steady).flags().FlagUsages())
 	return b.String()
 }
 

@@ -191,22 +191,37 @@ func (d *served) row(w io.Writer, name string, took time.Duration, rate, busy fl
 
 // daemon serves the home while do runs.
 func (m *many) daemon(ctx context.Context, home string, do func(*served) error) (err error) {
-	address, err := freeAddress()
+	p, d, err := serveHome(ctx, m.program, home, m.args)
+	if p != nil {
+		defer func() { err = errors.Join(err, p.stop()) }()
+	}
 	if err != nil {
 		return err
 	}
+	return do(d)
+}
+
+// stopTime is how long a daemon may take to stop: after a burst it may have files to write.
+const stopTime = 10 * time.Minute
+
+// serveHome starts a daemon on a free port and waits until it answers. The caller stops
+// the process, also after an error if there is one.
+func serveHome(ctx context.Context, program, home string, args []string) (*process, *served, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return nil, nil, err
+	}
 	began := time.Now()
-	p := start(ctx, append([]string{m.program, "serve", "--home", home, "--listen", address}, m.args...))
-	defer func() { err = errors.Join(err, p.stop()) }()
+	p := startPatient(ctx, append([]string{program, "serve", "--home", home, "--listen", address}, args...), stopTime)
 	if err := p.ready(ctx, address); err != nil {
-		return err
+		return p, nil, err
 	}
 	d := &served{url: "http://" + address, pid: p.cmd.Process.Pid}
 	answer, err := http.Get(d.url + "/readyz")
 	if err != nil {
-		return err
+		return p, nil, err
 	}
 	answer.Body.Close()
 	d.began = time.Since(began)
-	return do(d)
+	return p, d, nil
 }

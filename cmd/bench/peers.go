@@ -48,13 +48,22 @@ func choosePeers(t task, names []string) (chosen []peer, err error) {
 		return nil, errors.New("no peer named")
 	}
 	for _, name := range names {
-		i := slices.IndexFunc(peers, func(p peer) bool { return p.name == name })
-		if i < 0 {
+		p := peerNamed(name)
+		if p == nil {
 			return nil, fmt.Errorf("unknown peer %.40q", name)
 		}
-		chosen = append(chosen, peers[i])
+		chosen = append(chosen, *p)
 	}
 	return chosen, nil
+}
+
+// peerNamed returns the peer of the name, nil without one.
+func peerNamed(name string) *peer {
+	i := slices.IndexFunc(peers, func(p peer) bool { return p.name == name })
+	if i < 0 {
+		return nil
+	}
+	return &peers[i]
 }
 
 // runPeers measures the peers, each in a directory of its own below dir.

@@ -23,6 +23,8 @@ type result struct {
 	Errors       int64         `json:"errors"`
 	Failures     []failure     `json:"failures,omitempty"` // the most frequent ten
 	Usage        *processUsage `json:"usage,omitempty"`    // of the server, where it is known
+
+	each []int64 // jobs moved in each second of a run with a duration
 }
 
 // failure is an error and how often it came.

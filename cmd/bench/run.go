@@ -46,6 +46,9 @@ func (t task) run(ctx context.Context, phase string, connect func(ctx context.Co
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := &run{task: t, steps: 1, cancel: cancel}
+	if t.duration > 0 {
+		r.each = make([]atomic.Int64, t.duration/time.Second+1)
+	}
 	if phase == mixed {
 		r.steps = 2
 	}
@@ -85,7 +88,8 @@ type run struct {
 	task
 	steps  int // operations of a client on the same number of jobs
 	start  time.Time
-	left   atomic.Int64 // jobs not claimed by a client
+	left   atomic.Int64   // jobs not claimed by a client
+	each   []atomic.Int64 // jobs moved in each second of a run with a duration
 	cancel context.CancelCauseFunc
 }
 
@@ -153,6 +157,9 @@ func (c *client) step(ctx context.Context, want int) bool {
 	}
 	if n > 0 {
 		c.moved += int64(n)
+		if at := int(time.Since(c.start) / time.Second); at < len(c.each) {
+			c.each[at].Add(int64(n))
+		}
 		c.times = append(c.times, took)
 		c.failed = 0
 	}
@@ -211,6 +218,9 @@ func (r *run) result(phase string, clients []*client, took time.Duration) result
 		for text, n := range c.failures {
 			failures[text] += n
 		}
+	}
+	for i := range r.each {
+		res.each = append(res.each, r.each[i].Load())
 	}
 	for _, text := range slices.Sorted(maps.Keys(failures)) {
 		res.Failures = append(res.Failures, failure{text, failures[text]})

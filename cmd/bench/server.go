@@ -23,36 +23,49 @@ type server struct {
 
 // measure starts the server on nothing, runs the phases, and stops it.
 func (s server) measure(ctx context.Context, parent string, t task) (runs []result, err error) {
+	err = s.serve(ctx, parent, t, func(_ string, t task, connect connector) error {
+		for _, phase := range t.phases {
+			res, err := t.run(ctx, phase, connect(phase))
+			if err != nil {
+				return err
+			}
+			runs = append(runs, res)
+		}
+		return nil
+	})
+	return runs, err
+}
+
+// A connector returns how clients connect for a phase.
+type connector func(phase string) func(ctx context.Context, client int) (worker, error)
+
+// serve runs the server in a directory of its own while do runs; the task has its pid.
+func (s server) serve(ctx context.Context, parent string, t task, do func(dir string, t task, connect connector) error) (err error) {
 	dir, err := os.MkdirTemp(parent, "peer-*")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	address, err := freeAddress()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	command, err := s.command(dir, address, t)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p := start(ctx, command)
 	defer func() { err = errors.Join(err, p.stop()) }()
 	if err := p.ready(ctx, address); err != nil {
-		return nil, err
+		return err
 	}
 	made := newPayloads(t.size)
 	t.pid = p.cmd.Process.Pid
-	for _, phase := range t.phases {
-		res, err := t.run(ctx, phase, func(ctx context.Context, client int) (worker, error) {
+	return do(dir, t, func(phase string) func(ctx context.Context, client int) (worker, error) {
+		return func(ctx context.Context, client int) (worker, error) {
 			return s.connect(ctx, phase, address, made.source(client))
-		})
-		if err != nil {
-			return runs, err
 		}
-		runs = append(runs, res)
-	}
-	return runs, nil
+	})
 }
 
 // freeAddress finds a free loopback address.
@@ -74,10 +87,15 @@ type process struct {
 
 // start starts a program and tells it to end when ctx ends, at last by a kill.
 func start(ctx context.Context, command []string) *process {
+	return startPatient(ctx, command, 10*time.Second)
+}
+
+// startPatient is start with a time for the program to end before it is killed.
+func startPatient(ctx context.Context, command []string, patience time.Duration) *process {
 	p := &process{exited: make(chan error, 1)}
 	ctx, p.end = context.WithCancel(ctx)
 	p.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
-	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = &p.output, &p.output, 10*time.Second
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.WaitDelay = &p.output, &p.output, patience
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
 	err := p.cmd.Start()
 	go func() {
@@ -113,7 +131,7 @@ func (p *process) ready(ctx context.Context, address string) error {
 func (p *process) stop() error {
 	p.end()
 	if err := <-p.exited; errors.Is(err, exec.ErrWaitDelay) {
-		return fmt.Errorf("%s: did not end within 10 s, killed", p.cmd.Path)
+		return fmt.Errorf("%s: did not end within %v, killed", p.cmd.Path, p.cmd.WaitDelay)
 	}
 	return nil
 }

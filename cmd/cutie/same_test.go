@@ -51,14 +51,15 @@ cutie ls jobs
 cutie ls jobs -q --limit 2
 cutie ls nosuch
 cutie getJobState jobs j000000000001 j000000000002 j000000000099
-cutie setQueue jobs --size 0 --age 0 -S pause -t anvl
+cutie setQueue jobs --size 100 --age 0 -S pause -t anvl
 cutie setQueue jobs --callback nowhere
 cutie getNextJob jobs
 cutie publish --now >published
-cutie cull jobs -n
+cutie cull jobs -n --size 0
+cutie cull jobs --size 0
 cutie cull
 cutie removeQueue jobs
-cutie getNextJob second; cutie setQueue second --size 0; cutie publish --now >published; cutie cull second
+cutie getNextJob second; cutie publish --now >published; cutie cull second --size 0
 cutie removeQueue second
 cutie status -q
 `

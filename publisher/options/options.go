@@ -52,6 +52,12 @@ type Options struct {
 	// Lists do not reach. A package of pages without changes is not made again.
 	DumpPeriod time.Duration
 
+	// DumpsFirst has culling wait for the packages of closed Change Lists, and for the
+	// end of a Resource Dump that is being made; see [cutie/queuefs/follow.Keeper].
+	// Without it a package lacks the files of jobs that were culled before it was made,
+	// and culling keeps to its thresholds at any rate.
+	DumpsFirst bool
+
 	// Mirrors are the base URIs of copies of the home's resources, the best
 	// first, four at most, of at most 512 bytes each. Every resource is listed
 	// with its duplicates there; entries already in a Change List stay.

@@ -105,7 +105,7 @@ func (t *Task) ship(p *gather.Package, sp store.Span, pause func() bool) (err er
 	defer dir.Close()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.made.life != t.life {
+	if t.outlived() {
 		return dump.ErrStopped
 	}
 	if err := t.final(t.files.Packages.Add(t.Store, dir, sp)); err != nil {

@@ -45,7 +45,7 @@ func (s *Set) removeOld() error {
 		}
 		// Lists that wait for free space are passed over; the next may find some.
 		if w := &s.made.lists; last > s.made.packed {
-			s.made.packed, w.octets, w.again = last, min(w.octets, 1), time.Time{}
+			s.made.packed, s.made.skipped, w.octets, w.again = last, last, min(w.octets, 1), time.Time{}
 		}
 	}
 	if err := s.final(s.files.Packages.Shorten(s.Store, d, packages)); err != nil {
@@ -58,12 +58,17 @@ func (s *Set) removeOld() error {
 	return nil
 }
 
+// mostWaiting is how many lists without packages retention spares: packages of more are
+// too slow for the changes there are.
+const mostWaiting = 8
+
 // expired returns how many of the oldest Resource Dumps and closed lists are to
 // go. These always stay: the last Resource Dump, while it is true or will be
-// replaced, unless that waits for free space; the one before, if there is no
+// replaced, unless that waits; the one before, if there is no
 // Keep, for clients still fetching its packages; the last closed list; lists
-// without their packages, unless those wait for free space; and lists with
-// changes newer than the last Resource Dump. mu is held.
+// without their packages, unless those wait; and lists with
+// changes newer than the last Resource Dump. Packages wait for free space, and without
+// DumpsFirst if more than mostWaiting lists have none yet. mu is held.
 func (s *Set) expired() (dumps, lists int) {
 	now := s.Now()
 	old := func(t time.Time) bool { return s.Keep > 0 && now.Sub(t) > s.Keep }
@@ -77,7 +82,8 @@ func (s *Set) expired() (dumps, lists int) {
 		octets -= s.files.Dumps[dumps].Alone(s.files.Dumps[dumps+1])
 	}
 	last := s.files.Dump(0)
-	waits := s.made.lists.octets > 0 || s.made.dump.octets > 0
+	slow := !s.DumpsFirst && len(s.unpacked()) > mostWaiting
+	waits := s.made.lists.octets > 0 || s.made.dump.octets > 0 || slow
 	if last != nil && len(s.files.Dumps)-dumps == 1 && s.outdated(last) &&
 		(s.DumpPeriod == 0 && old(last.Made) || waits && (old(last.Made) || over())) {
 		octets -= last.Alone(nil)
@@ -85,7 +91,7 @@ func (s *Set) expired() (dumps, lists int) {
 	}
 	for ; lists < len(s.files.Lists.All)-1; lists++ {
 		sp := s.files.Lists.All[lists]
-		if sp.Last > s.made.packed && s.made.lists.octets == 0 || last != nil && sp.Last > last.Seq || !old(sp.Until) && !over() {
+		if sp.Last > s.made.packed && s.made.lists.octets == 0 && !slow || last != nil && sp.Last > last.Seq || !old(sp.Until) && !over() {
 			break
 		}
 		octets -= sp.Length

@@ -34,6 +34,7 @@ type Task struct {
 // progress is the work done on a set, and still to be done.
 type progress struct {
 	packed  queuefs.Seq // packages were made, or cannot be, up to this event
+	skipped queuefs.Seq // lists up to this event went without packages
 	lists   Wait        // of the packages of a list
 	dump    Wait        // of a Resource Dump
 	passed  []error     // why lists were passed over since Publish began, mostPassed at most
@@ -148,11 +149,16 @@ func (t *Task) Step() (more bool) {
 // Stop ends the task where it is.
 func (t *Task) Stop() { t.stop() }
 
-// stale reports whether the set began anew after the task did.
+// stale reports whether the set began anew after the task did, or its list is gone.
 func (t *Task) stale() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.made.life != t.life
+	return t.outlived()
+}
+
+// outlived is stale. mu is held.
+func (t *Task) outlived() bool {
+	return t.made.life != t.life || t.list.First != 0 && t.list.Last <= t.made.skipped
 }
 
 // packList makes everything of a closed list. It calls pause often, and ends
@@ -224,8 +230,8 @@ func (t *Task) compress(pause func() bool) error {
 func (t *Task) Done() *Wait {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.made.life != t.life {
-		return nil // the set began anew meanwhile
+	if t.outlived() {
+		return nil
 	}
 	passed, err := t.outcome()
 	switch {

@@ -92,10 +92,12 @@ func (q *Culler) cullThese(ctx context.Context, some []index.Candidate, dry bool
 			return false, err
 		}
 		n := min(len(some), cullBatch)
-		culled := q.unchanged(some[:n])
-		if !dry {
-			// Without room for files there will be some when jobs are gone.
-			if err := q.CatchUp(ctx, n); err != nil && !errors.Is(err, ledger.ErrNoSpace) {
+		var culled []Culled
+		if dry {
+			culled = q.unchanged(some[:n])
+		} else {
+			// Without free space for files there will be some when jobs are gone.
+			if err := q.CatchUp(ctx, q.filed(some[:n])); err != nil && !errors.Is(err, ledger.ErrNoSpace) {
 				return false, err
 			}
 			if culled, n, err = q.cullSome(some[:n]); err != nil {
@@ -156,6 +158,18 @@ func (q *Culler) unchanged(some []index.Candidate) (culled []Culled) {
 		}
 	})
 	return culled
+}
+
+// filed returns how many of the jobs have files, which are then to be removed.
+func (q *Culler) filed(some []index.Candidate) (n int) {
+	q.Ledger.Look(func(x *index.Index) {
+		for _, c := range some {
+			if j, _ := x.Job(c.Job); j.Filed != 0 || j.PayloadFiled {
+				n++
+			}
+		}
+	})
+	return n
 }
 
 // cullable returns the facts of a job; false if it has changed since it was
@@ -249,14 +263,29 @@ func cullRecord(b *ledger.Batch, id job.ID) *record.Record {
 // the jobs are gone too.
 func (q *Culler) vacate() { q.Ledger.Note(func(x *index.Index) { x.Vacate() }) }
 
-// unretained returns the jobs that may be culled.
+// unretained returns the jobs that may be culled. Job files of retained ones alone are
+// read.
 func (q *Culler) unretained(ctx context.Context, some []index.Candidate) []index.Candidate {
+	marked := make(map[job.ID]bool)
+	q.Ledger.Look(func(x *index.Index) {
+		if x.Counts.Retained == 0 {
+			return
+		}
+		for _, c := range some {
+			if j, _ := x.Job(c.Job); j.Retained {
+				marked[c.Job] = true
+			}
+		}
+	})
+	if len(marked) == 0 {
+		return some
+	}
 	may, stays := some[:0], int64(math.MaxInt64)
 	for _, c := range some {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if q.Retention.Retained(c.Job) {
+		if marked[c.Job] && q.Retention.Retained(c.Job) {
 			stays = min(stays, c.Changed)
 		} else {
 			may = append(may, c)

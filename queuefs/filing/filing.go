@@ -53,16 +53,16 @@ type work struct {
 func (f *Filer) Some(n int) (int, error) {
 	f.Tree.Begin()
 	defer f.Tree.End()
-	some, err := f.Ledger.TakeBehind(min(n, AtOnce), bytesAtOnce)
-	if err != nil || len(some) == 0 {
-		return 0, err
+	some := f.Ledger.TakeBehind(min(n, AtOnce), bytesAtOnce)
+	if len(some) == 0 {
+		return 0, nil
 	}
 	all := make([]work, len(some))
 	for i := range some {
 		b := &some[i]
 		all[i] = work{b, tree.Files{ID: b.ID, Status: b.Status, From: b.Filed, Temp: b.Temp, Size: b.Size, PayloadFiled: b.PayloadFiled}}
 	}
-	err = f.write(all)
+	err := f.write(all)
 	// In the order of all: failed jobs go to the end.
 	last := make([]ledger.Behind, len(all))
 	for i := range all {
@@ -165,25 +165,29 @@ func (f *Filer) Many(inTime func() bool) error {
 	return cmp.Or(errs...) // the others say the same
 }
 
-// UpTo brings the files up to the record at of the journal.
-func (f *Filer) UpTo(at journal.LSN) error {
+// UpTo brings the files up to the record at of the journal, as long as there is time,
+// and returns up to where they are.
+func (f *Filer) UpTo(at journal.LSN, inTime func() bool) (journal.LSN, error) {
 	for range tries {
 		f.Tree.Settle()
-		if err := f.Many(func() bool { return true }); err != nil {
-			return err
+		if err := f.Many(inTime); err != nil {
+			return 0, err
 		}
 		f.Tree.Settle()
-		if !f.Ledger.BehindOf(at) {
-			return nil
+		switch {
+		case !f.Ledger.BehindOf(at):
+			return at, nil
+		case !inTime():
+			return f.Ledger.FiledTo(at), nil
 		}
 	}
-	return errors.New("files do not catch up")
+	return 0, errors.New("files do not catch up")
 }
 
-// Remove removes the files of all culled jobs: on a full disk the files of others can
-// be written then.
-func (f *Filer) Remove() error {
-	for n := f.Ledger.CulledFirst(); n > 0; {
+// Remove removes the files of all culled jobs, as long as there is time: on a full disk
+// the files of others can be written then.
+func (f *Filer) Remove(inTime func() bool) error {
+	for n := f.Ledger.CulledFirst(); n > 0 && inTime(); {
 		done, err := f.Some(n)
 		if err != nil {
 			return err

@@ -64,11 +64,22 @@ func (x *Index) SetFilesWritten(id job.ID, was Place) bool {
 		x.places.put(id, now)
 		return false
 	}
+	x.SetPassed(id)
+	return true
+}
+
+// SetPassed notes that no file of a job is behind the journal any more.
+func (x *Index) SetPassed(id job.ID) {
 	if x.places.drop(id); len(x.places) == 0 {
 		x.places = nil
 	}
 	x.grow(id).slot(int(id % PageJobs)).clear(markBehind)
-	return true
+}
+
+// Behind reports whether the files of a job are behind the journal.
+func (x *Index) Behind(id job.ID) bool {
+	s := x.slot(id)
+	return s != nil && s.has(markBehind)
 }
 
 // BehindOf reports whether the files of some job lack a record before at.

@@ -13,6 +13,7 @@ type Checkpoint struct {
 	Past, Keep journal.LSN
 	Small      int64  // size of the catalog of small queues; 0: unknown
 	Clean      bool   // closed in order: the files are exact
+	Stopped    bool   // closed in order, with files behind the journal from Past on
 	Former     bool   // from the time of journals with positions, the LSNs of now
 	Silent     bool   // from the time of journals that may have no batch at all
 	Batch      uint64 // of such a journal, at the earlier of the two
@@ -23,6 +24,9 @@ func (c Checkpoint) Text() []byte {
 	u := func(n journal.LSN) string { return strconv.FormatUint(uint64(n), 10) }
 	r := anvl.Record{{Name: "lsn", Value: u(c.Past)}, {Name: "keep", Value: u(c.Keep)},
 		{Name: "clean", Value: strconv.FormatBool(c.Clean)}, {Name: "begun", Value: "true"}}
+	if c.Stopped {
+		r.Add("stopped", "true")
+	}
 	if c.Small > 0 {
 		r.Add("small", strconv.FormatInt(c.Small, 10))
 	}
@@ -52,7 +56,7 @@ func ParseCheckpoint(r anvl.Record) (c Checkpoint, err error) {
 		}
 		return n
 	}
-	c.Clean = r.Value("clean") == "true"
+	c.Clean, c.Stopped = r.Value("clean") == "true", r.Value("stopped") == "true"
 	c.Silent = r.Value("begun") != "true"
 	if r.Value("small") != "" { // homes of before have none
 		c.Small = int64(number("small"))

@@ -16,16 +16,24 @@ import (
 // file, synced before. So a crash leaves no unknown result, and a job back in pending
 // keeps none of a former attempt.
 type backlog struct {
-	jobs    []job.ID                      // with files behind the journal, oldest first
+	jobs    []waiting                     // with files behind the journal, oldest first; others are skipped
+	behind  int64                         // jobs with files behind the journal
 	taken   uint64                        // jobs ever taken from jobs
+	busy    map[job.ID]journal.LSN        // jobs taken, until Written, and what they lack
 	temps   map[job.ID]string             // large payloads not yet under their names
 	results map[job.ID]tree.ResultBacklog // results not yet under their names, or not yet removed
 }
 
-// follow adds the demands of a record. behind reports whether the files of its job
+// A waiting job lacks in its files records from one on.
+type waiting struct {
+	id   job.ID
+	from journal.LSN
+}
+
+// follow adds the demands of the record at. behind reports whether the files of its job
 // were behind before, and had whether the job may have files of results. It returns
 // true for a job that joins the others.
-func (b *backlog) follow(r *record.Record, behind, had bool) bool {
+func (b *backlog) follow(r *record.Record, at journal.LSN, behind, had bool) bool {
 	b.followResults(r, had)
 	if r.Flags&record.InTemp != 0 {
 		if b.temps == nil {
@@ -36,7 +44,7 @@ func (b *backlog) follow(r *record.Record, behind, had bool) bool {
 	if behind {
 		return false
 	}
-	b.jobs = append(b.jobs, r.Job)
+	b.jobs = append(b.jobs, waiting{r.Job, at})
 	return true
 }
 
@@ -57,6 +65,24 @@ func (b *backlog) followResults(r *record.Record, had bool) {
 	b.results[r.Job] = w
 }
 
+// passed reports whether a job that was just culled never had a file, and nobody is
+// writing one: then its files are as the journal says, and it is left out of jobs when
+// its turn comes.
+func (b *backlog) passed(r *record.Record, before *index.Job, had bool) bool {
+	if r.Kind != job.Cull || !before.Behind || before.Filed != 0 || before.PayloadFiled || had || b.takes(r.Job) {
+		return false
+	}
+	_, temp := b.temps[r.Job]
+	_, results := b.results[r.Job]
+	return !temp && !results
+}
+
+// takes reports whether somebody writes the files of a job.
+func (b *backlog) takes(id job.ID) bool {
+	_, ok := b.busy[id]
+	return ok
+}
+
 // A Behind is a job whose files are behind the journal, as it is to be. Its caller
 // writes the files and says so to Written.
 type Behind struct {
@@ -64,35 +90,39 @@ type Behind struct {
 	View
 	Begun bool // the job file may have changed
 	Done  bool // the files are as in View
+
+	from journal.LSN
 }
 
 // TakeBehind takes up to n jobs from the backlog, oldest first, and fewer if their
 // payloads have together more than size bytes in the journal. The caller alone works
-// on them until it calls Written. The error is [ErrClosed].
-func (l *Ledger) TakeBehind(n int, size int64) ([]Behind, error) {
+// on them until it calls Written.
+func (l *Ledger) TakeBehind(n int, size int64) []Behind {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := &l.backlog
-	n = min(n, len(b.jobs))
-	if n == 0 {
-		b.jobs = nil
-		return nil, nil
-	}
-	some := make([]Behind, 0, n)
-	for got := int64(0); len(some) < n && got < size; {
-		id := b.jobs[len(some)]
-		j, ok := l.idx.Known(id)
-		if !ok {
-			return nil, ErrClosed
+	some := make([]Behind, 0, min(n, len(b.jobs)))
+	next := 0
+	for got := int64(0); len(some) < n && next < len(b.jobs) && got < size; next++ {
+		id, from := b.jobs[next].id, b.jobs[next].from
+		if !l.idx.Behind(id) || b.takes(id) {
+			continue
 		}
+		j, _ := l.idx.Known(id)
 		if j.Journaled.Payload != 0 {
 			got += j.Size
 		}
-		some = append(some, Behind{ID: id, View: View{j, b.temps[id]}})
+		if b.busy == nil {
+			b.busy = map[job.ID]journal.LSN{}
+		}
+		b.busy[id] = from
+		some = append(some, Behind{ID: id, View: View{j, b.temps[id]}, from: from})
 	}
-	b.jobs = b.jobs[len(some):]
-	b.taken += uint64(len(some))
-	return some, nil
+	if b.jobs = b.jobs[next:]; len(b.jobs) == 0 {
+		b.jobs = nil
+	}
+	b.taken += uint64(next)
+	return some
 }
 
 // Written takes note of the work on jobs from TakeBehind. Jobs that are not done, or
@@ -109,6 +139,7 @@ func (l *Ledger) Written(some []Behind) error {
 }
 
 func (l *Ledger) written(b *Behind) bool {
+	delete(l.backlog.busy, b.ID)
 	if _, ok := l.idx.Known(b.ID); !ok {
 		return false
 	}
@@ -116,7 +147,7 @@ func (l *Ledger) written(b *Behind) bool {
 		if b.Begun && b.Filed != index.FiledUnknown {
 			l.idx.SetFiled(b.ID, index.FiledUnknown)
 		}
-		l.backlog.jobs = append(l.backlog.jobs, b.ID)
+		l.backlog.jobs = append(l.backlog.jobs, waiting{b.ID, b.from})
 		return true
 	}
 	l.idx.SetFiled(b.ID, b.Status)
@@ -125,11 +156,17 @@ func (l *Ledger) written(b *Behind) bool {
 	}
 	delete(l.backlog.temps, b.ID)
 	if !l.idx.SetFilesWritten(b.ID, b.Journaled) {
-		l.backlog.jobs = append(l.backlog.jobs, b.ID)
+		l.backlog.jobs = append(l.backlog.jobs, waiting{b.ID, b.Journaled.File + 1})
 		return true
 	}
-	l.shared.Behind.Add(-1)
+	l.count(-1)
 	return true
+}
+
+// count adds n to the jobs whose files are behind the journal.
+func (l *Ledger) count(n int64) {
+	l.backlog.behind += n
+	l.shared.Behind.Add(n)
 }
 
 // Backlog returns how many jobs are in the backlog, and a count for TakenBelow once
@@ -155,13 +192,30 @@ func (l *Ledger) BehindOf(at journal.LSN) bool {
 	return l.idx.BehindOf(at)
 }
 
+// FiledTo returns up to where the files have all records, at the most.
+func (l *Ledger) FiledTo(at journal.LSN) journal.LSN {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	for _, w := range l.backlog.jobs {
+		if w.from < at && l.idx.Behind(w.id) {
+			at = w.from
+		}
+	}
+	for _, from := range l.backlog.busy {
+		at = min(at, from)
+	}
+	return at
+}
+
 // BehindJobs returns the jobs in the backlog.
 func (l *Ledger) BehindJobs() map[job.ID]bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	ids := make(map[job.ID]bool, len(l.backlog.jobs))
-	for _, id := range l.backlog.jobs {
-		ids[id] = true
+	ids := make(map[job.ID]bool, l.backlog.behind)
+	for _, w := range l.backlog.jobs {
+		if l.idx.Behind(w.id) {
+			ids[w.id] = true
+		}
 	}
 	return ids
 }
@@ -171,19 +225,19 @@ func (l *Ledger) BehindJobs() map[job.ID]bool {
 func (l *Ledger) CulledFirst() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	culled := func(id job.ID) bool {
-		j, ok := l.idx.Known(id)
-		return ok && j.Status == 0
+	culled := func(w waiting) bool {
+		j, _ := l.idx.Known(w.id)
+		return j.Behind && j.Status == 0
 	}
 	if !slices.ContainsFunc(l.backlog.jobs, culled) {
 		return 0
 	}
-	var first, rest []job.ID
-	for _, id := range l.backlog.jobs {
-		if culled(id) {
-			first = append(first, id)
+	var first, rest []waiting
+	for _, w := range l.backlog.jobs {
+		if culled(w) {
+			first = append(first, w)
 		} else {
-			rest = append(rest, id)
+			rest = append(rest, w)
 		}
 	}
 	l.backlog.jobs = append(first, rest...)

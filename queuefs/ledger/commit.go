@@ -210,8 +210,13 @@ func (l *Ledger) apply(r *record.Record, at journal.LSN, replayed, had bool) {
 		c := r.Change(at, replayed)
 		before := l.idx.Apply(&c)
 		l.forget(r.Job)
-		if l.backlog.follow(r, before.Behind, had || before.Results) {
-			l.shared.Behind.Add(1)
+		had = had || before.Results
+		switch {
+		case l.backlog.passed(r, &before, had):
+			l.idx.SetPassed(r.Job)
+			l.count(-1)
+		case l.backlog.follow(r, at, before.Behind, had):
+			l.count(1)
 		}
 	}
 	l.note(r, at)

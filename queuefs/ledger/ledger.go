@@ -244,11 +244,14 @@ func (l *Ledger) End() {
 	l.Free()
 }
 
-// Free gives back the memory of the index; nothing is known then.
+// Free gives back the memory of the index; nothing is known then. Of a home that closes
+// the jobs behind stay counted.
 func (l *Ledger) Free() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shared.Behind.Add(-int64(len(l.backlog.jobs)))
+	if !errors.Is(l.shared.Gate.Usable(), ErrClosed) {
+		l.count(-l.backlog.behind)
+	}
 	l.backlog = backlog{}
 	for id := range l.rests {
 		l.forget(id)

@@ -180,7 +180,7 @@ func (s *Store) Size() int64 { return s.small.Size() }
 // MarkOpen writes that the home is open: it was not closed in order. The file does not
 // grow, so a home on a full disk can be opened.
 func (s *Store) MarkOpen(c indexfile.Checkpoint) error {
-	c.Clean = false
+	c.Clean, c.Stopped = false, false
 	err := indexfile.CheckpointIn(s.Dir).Write(c.Text())
 	if errors.Is(ledger.StorageError(err), ledger.ErrNoSpace) {
 		return indexfile.CheckpointIn(s.Dir).Rewrite(c.Text())

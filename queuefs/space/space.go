@@ -32,9 +32,10 @@ const (
 
 	jobBytes  = 8 << 10 // of the files of a job at most, beyond its bytes in the journal
 	jobFiles  = 2
-	moreFiles = 64     // for segments and published documents
-	fewFiles  = 10_000 // jobs for whose files a submission waits before it is refused
-	diskShare = 16     // the reserve takes no more than this part of the free space
+	moreFiles = 64        // for segments and published documents
+	fewFiles  = 10_000    // jobs for whose files a submission waits before it is refused
+	diskShare = 16        // the reserve takes no more than this part of the free space
+	fewShare  = 256 << 10 // bytes of Limit for each job whose files are few yet
 )
 
 // A Space is that of one home. Its methods are safe for concurrent use.
@@ -47,8 +48,10 @@ type Space struct {
 	found atomic.Int64 // jobs behind when the home was opened, until the first checkpoint
 	owed  atomic.Int64 // bytes of the reserve given up
 	full  atomic.Bool  // files cannot be written, or the journal cannot grow
+	until atomic.Int64 // µs: no files are written after it; 0: there is no end
 
 	headroom headroom
+	seen     seen // by the last call of Due
 }
 
 // Behind returns the bytes of journal since the last checkpoint.
@@ -59,13 +62,27 @@ func (s *Space) Replayed(bytes int) { s.mark.Add(-int64(bytes)) }
 
 // Opened counts the jobs behind now as found: nobody is to wait at the start until the
 // files of all were looked at.
-func (s *Space) Opened() { s.found.Store(s.Shared.Behind.Load()) }
+func (s *Space) Opened() {
+	s.found.Store(s.Shared.Behind.Load())
+	s.seen.at = s.Shared.Now()
+}
 
 // Checkpointed says that the files have all of the journal up to a count of written
 // bytes.
 func (s *Space) Checkpointed(written int64) {
 	s.mark.Store(written)
 	s.found.Store(0)
+}
+
+// StopWithin sets an end to the writing of files. A later call may extend it.
+func (s *Space) StopWithin(d time.Duration) {
+	s.until.Store(max(s.until.Load(), s.Shared.Micro()+d.Microseconds()))
+}
+
+// InTime reports whether files are written: the end set by StopWithin has not come.
+func (s *Space) InTime() bool {
+	until := s.until.Load()
+	return until == 0 || s.Shared.Micro() < until
 }
 
 // Full reports whether files could not be written for lack of space.
@@ -84,6 +101,13 @@ func (s *Space) NoGrowth() { s.full.Store(true) }
 // they need not all be written when it is full.
 func (s *Space) Lagging() bool {
 	return s.Behind() >= s.Limit || s.Shared.Behind.Load() >= MaxJobs || s.crowded()
+}
+
+// Overdue reports whether changes are to write files, as many as they cause: files lag
+// behind, and are more than a checkpoint writes in a moment. A load whose jobs come and
+// go has few files to be written, however large its journal.
+func (s *Space) Overdue() bool {
+	return s.Lagging() && s.Shared.Behind.Load() > s.Limit/fewShare
 }
 
 // TooFar reports whether the files are behind by twice the bound, without those that a

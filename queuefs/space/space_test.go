@@ -26,6 +26,59 @@ func open(t *testing.T) *space.Space {
 	return &space.Space{Home: dir, Shared: shared, Limit: 1 << 30}
 }
 
+// A journal that reached its bound with few files to write waits for a checkpoint alone.
+func TestFewFilesAreLeftToACheckpoint(t *testing.T) {
+	s := open(t)
+	s.Replayed(2 << 30)
+	s.Shared.Behind.Add(4096)
+	if !s.Lagging() || s.Overdue() {
+		t.Errorf("lagging %v, overdue %v", s.Lagging(), s.Overdue())
+	}
+	s.Shared.Behind.Add(1)
+	if !s.Overdue() {
+		t.Error("so many are not few")
+	}
+	s.Checkpointed(0)
+	if s.Overdue() {
+		t.Error("overdue without lag")
+	}
+}
+
+// With few files to write a checkpoint is due before the journal reaches its bound, and
+// with many it is not.
+func TestALightCheckpointIsDueSooner(t *testing.T) {
+	s := open(t)
+	now := time.Now()
+	s.Replayed(256<<20 - 1)
+	if due, _, _ := s.Due(now, now); due {
+		t.Error("due before")
+	}
+	s.Replayed(1)
+	if due, _, _ := s.Due(now, now); !due {
+		t.Error("not due")
+	}
+	s.Shared.Behind.Add(5001)
+	if due, _, _ := s.Due(now.Add(time.Second), now); !due {
+		t.Error("not due in calm")
+	}
+	s.Shared.Journal = &busy{}
+	s.Due(now, now)
+	if due, calm, _ := s.Due(now.Add(time.Second), now); due || calm {
+		t.Errorf("due %v, calm %v, with many files in a burst", due, calm)
+	}
+}
+
+// busy is a journal in a burst.
+type busy struct {
+	journal.Journal
+	written int64
+}
+
+func (b *busy) Stats() journal.Stats {
+	b.written += 4 << 20
+	return journal.Stats{Written: b.written}
+}
+
 // Files that a crash left to be written make the service write, and hold nobody back.
 func TestFilesFoundBehindHoldNobodyBack(t *testing.T) {
 	s := open(t)

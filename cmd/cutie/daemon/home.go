@@ -47,9 +47,18 @@ func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, jobs, a
 	return svc, nil
 }
 
+// At a stop the files of jobs are written for filesTime from the signal on, and for
+// filesLeast after the last request. What is left is in the journal, and the next start
+// goes on with it. To sync what was written takes some more seconds.
+const (
+	filesTime  = 10 * time.Second
+	filesLeast = 2 * time.Second
+)
+
 // closeHome closes the service. After a burst there may be many files to write
 // yet; then it says so now and then.
 func closeHome(svc *queuefs.Service, log zerolog.Logger) error {
+	svc.StopWithin(filesLeast)
 	const many, pause = 10_000, 10 * time.Second
 	say := func() {
 		if n := svc.Behind(); n > many {
@@ -74,6 +83,9 @@ func closeHome(svc *queuefs.Service, log zerolog.Logger) error {
 	err := svc.Close()
 	close(done)
 	saying.Wait()
+	if n := svc.Behind(); n > 0 && err == nil {
+		log.Info().Int("jobs", n).Msg("stopped without the files of some jobs: the journal has them, and the next start writes them")
+	}
 	return err
 }
 

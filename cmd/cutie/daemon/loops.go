@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"cutie/queuefs"
@@ -13,7 +14,7 @@ const (
 	maintainEvery = 200 * time.Millisecond // files follow the journal at most a second late
 	tickEvery     = time.Second            // documents on disk follow the queues
 	lookEvery     = time.Second            // files changed by hand, figures, the access log
-	cullEvery     = time.Minute
+	cullEvery     = time.Minute            // a look at all queues; changed ones have one at once
 )
 
 // A loop is a task done again and again.
@@ -35,7 +36,7 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
 		{"publish", tickEvery, d.pub.Tick},
 		{"verify published files", tickEvery, d.pub.Scrub},
 		{"callbacks", maintainEvery, d.send.Tick},
-		{"cull", cullEvery, d.cull},
+		{"cull", maintainEvery, d.culler().cull},
 		{"settings", lookEvery, d.reload},
 		{"memory", lookEvery, quick(newBudget().follow(d.svc))},
 		{"access log", lookEvery, quick(d.record.Flush)},
@@ -73,25 +74,13 @@ func (d *daemon) every(ctx context.Context, l loop) {
 // maintain writes files and checkpoints.
 func (d *daemon) maintain(ctx context.Context) error {
 	err := d.svc.Maintain(ctx)
+	if errors.Is(err, queuefs.ErrClosed) {
+		return nil // it stops
+	}
 	if ctx.Err() == nil {
 		d.unwritten.Store(err != nil)
 	}
 	return err
-}
-
-// cull removes the processed jobs that are due.
-func (d *daemon) cull(ctx context.Context) error {
-	n, bytes := 0, int64(0)
-	for c, err := range d.svc.Cull(ctx, queuefs.CullOptions{}) {
-		if err != nil {
-			return err
-		}
-		n, bytes = n+1, bytes+c.Size
-	}
-	if n > 0 {
-		d.Log.Info().Int("jobs", n).Int64("octets", bytes).Msg("culled")
-	}
-	return nil
 }
 
 // reload reads settings again that were changed by hand.

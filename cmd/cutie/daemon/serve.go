@@ -105,6 +105,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	}
 	d.Log.Info().Msg("stopping")
 	d.supervisor.stopping()
+	d.svc.StopWithin(filesTime)
 	// From here a second signal ends the process at once. Acknowledged changes
 	// are in the journal.
 	unhook()

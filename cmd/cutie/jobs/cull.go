@@ -22,14 +22,14 @@ func Cull(c *call.Call) *cobra.Command {
 Processed jobs are consumed or deleted. A queue keeps --size of them (cutie set).
 Of the others it removes those without an event for --age hours, or all of them
 if it has no age. Queues without --size keep everything. The daemon does the
-same by itself, each minute.
+same by itself, about a second after a change.
 
 Here --size and --age replace both thresholds of QUEUE once: --age alone keeps
 nothing older, --size alone keeps so many jobs. They also work on a full disk,
 where cutie set does not.
 
-Some jobs stay longer and are counted: those in Change Lists whose packages are
-not yet made, and those that UWS has promised to keep.
+Some jobs stay longer and are counted: those that UWS has promised to keep, and with
+cutie serve --dumps-first those in Change Lists whose packages are not yet made.
 
 Prints a line for each job: as a table on a terminal, as tab-separated fields
 elsewhere (queue, job, status, octets, last event), or with -t json as an array of

@@ -45,7 +45,7 @@ them back, with all attempts. Without --max-attempts a job that always fails for
 now is tried for ever, in the end once in --retry-max.
 
 With --size the queue removes processed jobs and their payloads: the daemon does
-so each minute by itself, without one cutie cull does. See cutie help cull.
+so by itself, about a second later, without one cutie cull does. See cutie help cull.
 
 Prints nothing; with -t it prints the state of the queue.`,
 		Example: `cutie set jobs -S pause

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"time"
 
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
@@ -41,10 +42,17 @@ func (f *Finder) openHome(ctx context.Context) (*Target, error) {
 	if home.Unlogged != nil {
 		f.Warn("access log: %v", home.Unlogged)
 	}
-	t := newTarget("http://localhost/", f.traced(home), func() error { return errors.Join(home.Close(), svc.Close()) })
+	t := newTarget("http://localhost/", f.traced(home), func() error {
+		svc.StopWithin(filesTime)
+		return errors.Join(home.Close(), svc.Close())
+	})
 	t.Home, t.open = f.Home, &openHome{svc, home}
 	return t, nil
 }
+
+// filesTime is how long a command writes files of jobs before it ends. The next one, or
+// the daemon, goes on.
+const filesTime = 10 * time.Second
 
 // OpenService opens the home itself. Without a base URI of its own, references lead
 // to where its daemon would listen.
