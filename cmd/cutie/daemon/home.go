@@ -15,7 +15,7 @@ import (
 
 // OpenHome opens dir. If dir is empty, or holds no more than an interrupted
 // attempt to make a home, OpenHome makes a home described by info first, with a
-// queue named jobs if that is wanted. acceptLoss is as in [queuefs.Options].
+// queue named jobs if jobs is set. acceptLoss is as in [queuefs.Options].
 func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, jobs, acceptLoss bool, l Limits, log zerolog.Logger) (*queuefs.Service, error) {
 	defer tune()()
 	fresh, err := queuefs.Unmade(dir)

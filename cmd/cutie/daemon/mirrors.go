@@ -26,7 +26,7 @@ func mirrorFigures(of *figures) mirrorFamilies {
 	}
 }
 
-// add adds the figures of a queue that is a mirror.
+// add adds the figures of a queue, if it is a mirror.
 func (m *mirrorFamilies) add(s *queuefs.QueueState) {
 	if !s.Mirror.Live() {
 		return

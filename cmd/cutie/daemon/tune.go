@@ -96,7 +96,7 @@ func (b *budget) opening() {
 
 // follow sets the limit by the index and the heap of the moment. The index is measured
 // after changes alone: its size is a sum over all queues. Once there was no change for calm
-// calls, memory that is not in use goes back to the system.
+// calls, unused memory goes back to the system.
 func (b *budget) follow(svc *queuefs.Service) func() error {
 	var seen uint64
 	var index int64
@@ -127,7 +127,7 @@ func (b *budget) giveBack() {
 	}
 }
 
-// holds returns the bytes of memory that the system has given.
+// holds returns the bytes of memory given by the system.
 func (b *budget) holds() int64 {
 	metrics.Read(b.held[:])
 	return int64(b.held[0].Value.Uint64() - b.held[1].Value.Uint64())
