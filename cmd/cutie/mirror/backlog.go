@@ -84,7 +84,7 @@ func (b *backlog) work(ctx context.Context) (done bool, err error) {
 		if time.Since(b.since) > lostAfter && !b.since.IsZero() {
 			b.passOver(window)
 		}
-		n := b.ready(window)
+		n := b.ready(maxChange)
 		if n > 0 {
 			if err := b.replay(ctx, n); err != nil {
 				return done, err
@@ -136,12 +136,34 @@ func (b *backlog) replay(ctx context.Context, n int) error {
 		if half := b.ready(n / 2); half > 0 && half < n {
 			return b.replay(ctx, half)
 		}
+		if spilled, e := b.spill(n); spilled || e != nil {
+			if e != nil {
+				return e
+			}
+			return b.replay(ctx, n)
+		}
 	}
 	if err != nil {
 		return err
 	}
 	b.forget(n)
 	return nil
+}
+
+// spill moves the payloads of the first n events from memory to files, and reports whether
+// there were some.
+func (b *backlog) spill(n int) (some bool, err error) {
+	for _, e := range b.events[:n] {
+		if len(e.Data) == 0 {
+			continue
+		}
+		if e.Temp, err = b.f.keeper.svc.StoreFile(bytes.NewReader(e.Data), &e.Payload); err != nil {
+			return some, err
+		}
+		b.memory -= int64(len(e.Data))
+		e.Data, some = nil, true
+	}
+	return some, nil
 }
 
 // forget lets go of the first n events.

@@ -49,7 +49,7 @@ func (f *follower) replay(ctx context.Context) error {
 				return nil
 			}
 			some, err := b.work(ctx)
-			f.progress(b)
+			f.progress(b, false)
 			if done = done || some; err == nil && len(b.events) > maxBacklog {
 				err = fmt.Errorf("%d events wait for files of the original: %w", len(b.events), b.missing)
 			}
@@ -61,7 +61,7 @@ func (f *follower) replay(ctx context.Context) error {
 		first = false
 		f.state.Contact = time.Now().UTC().Truncate(time.Microsecond)
 		some, err := b.work(ctx)
-		f.progress(b)
+		f.progress(b, true)
 		if done = done || some; err != nil {
 			return err
 		}
@@ -91,6 +91,7 @@ func (f *follower) changes(ctx context.Context, since *source.Cursor, wait time.
 	}
 	err := f.set.Changes(ctx, *since, wait, func(part source.Batch) error {
 		*since = part.Next
+		f.newest = max(f.newest, queuefs.Seq(part.Newest))
 		entries := append(last, part.Entries...)
 		n := len(entries)
 		for n > 0 && entries[n-1].Seq == entries[len(entries)-1].Seq {
@@ -105,11 +106,11 @@ func (f *follower) changes(ctx context.Context, since *source.Cursor, wait time.
 	return give(last)
 }
 
-func (f *follower) progress(b *backlog) {
-	f.state.Known, _ = f.q.LastEvent()
-	if n := len(b.events); n > 0 {
-		f.state.Known = b.events[n-1].Seq
-	} else {
+// progress says how far the mirror is; all says that all lists were read.
+func (f *follower) progress(b *backlog, all bool) {
+	last, _ := f.q.LastEvent()
+	f.state.Known = max(last, f.newest)
+	if all && len(b.events) == 0 {
 		f.state.Synced = f.state.Contact
 	}
 	f.keeper.wait(f.id, b.events)

@@ -160,9 +160,10 @@ type follower struct {
 	client  *fetch.Client
 	q       *queuefs.Queue
 	set     *source.Set
-	site    string // base URI of the Source, with a slash at its end
-	segment string // name of the queue in URIs
-	base    string // URI of the directory of the queue, with a slash at its end
+	site    string      // base URI of the Source, with a slash at its end
+	segment string      // name of the queue in URIs
+	base    string      // URI of the directory of the queue, with a slash at its end
+	newest  queuefs.Seq // last event in a list of the original
 	state   queuefs.MirrorProgress
 }
 

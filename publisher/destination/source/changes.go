@@ -59,6 +59,7 @@ func (c *Cursor) pass(e *sitemap.Entry) {
 type Batch struct {
 	Entries []sitemap.Entry
 	Next    Cursor
+	Newest  uint64 // number of the last event in the list, where a Source counts them
 }
 
 // Part returns the cursor after the first n changes, from the one before the batch. In a
@@ -267,6 +268,10 @@ func read(d *Document, since *Cursor, next Cursor, visit func(Batch) error) erro
 			return fmt.Errorf("%w: event %d of %s comes after event %d of %s", ErrGap, e.Seq, when(e.Changed()), since.Seq, when(since.Time))
 		}
 	}
+	newest := uint64(0)
+	if n := len(entries); n > 0 {
+		newest = entries[n-1].Seq
+	}
 	entries = slices.DeleteFunc(entries, func(e sitemap.Entry) bool { return !since.after(&e) })
 	// In parts, so that an end in between costs little. Until the last one the list
 	// is read again from where it was.
@@ -276,7 +281,7 @@ func read(d *Document, since *Cursor, next Cursor, visit func(Batch) error) erro
 		for i := range part {
 			next.pass(&part[i])
 		}
-		if err := visit(Batch{Entries: part, Next: next.clone()}); err != nil {
+		if err := visit(Batch{Entries: part, Next: next.clone(), Newest: newest}); err != nil {
 			return err
 		}
 	}
@@ -284,5 +289,5 @@ func read(d *Document, since *Cursor, next Cursor, visit func(Batch) error) erro
 		next.pass(&entries[i])
 	}
 	next.Open = last
-	return visit(Batch{Entries: entries, Next: next})
+	return visit(Batch{Entries: entries, Next: next, Newest: newest})
 }
