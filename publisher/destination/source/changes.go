@@ -81,6 +81,28 @@ func (b *Batch) Part(since Cursor, n int) Cursor {
 // list all of them the error is [ErrGap]. With wait the Source may answer as soon as there
 // is a change; without one visit is not called.
 func (set *Set) Changes(ctx context.Context, since Cursor, wait time.Duration, visit func(Batch) error) error {
+	reached, before := since.Time, time.Time{}
+	for {
+		err := set.changes(ctx, &since, &reached, wait, visit)
+		if !errors.Is(err, errClosed) {
+			return err
+		}
+		if reached.Equal(before) { // no list leads up to the open one
+			reached = longAfter
+		}
+		before, since.Open = reached, tail{}
+	}
+}
+
+var longAfter = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// errClosed says that the open list was closed, and another one begun, after an index had
+// named it: the closed one is to be read before.
+var errClosed = errors.New("the open Change List was closed meanwhile")
+
+// changes is Changes, unless a list is closed meanwhile. It moves since behind the closed
+// lists it has read, and reached to the time up to which they have all changes.
+func (set *Set) changes(ctx context.Context, since *Cursor, reached *time.Time, wait time.Duration, visit func(Batch) error) error {
 	if since.Open.URI != "" {
 		next := since.clone()
 		d, part, err := set.source.openTail(ctx, since.Open.URI, &next.Open, wait)
@@ -90,7 +112,7 @@ func (set *Set) Changes(ctx context.Context, since Cursor, wait time.Duration, v
 		case err == nil && d == nil:
 			return nil
 		case err == nil && (part || !d.Head.From.After(since.Time) && !d.Head.From.IsZero() && d.Head.Until.IsZero()):
-			return read(d, &since, next, visit)
+			return read(d, since, next, visit)
 		}
 		since.Open = tail{} // another list took its place
 	}
@@ -107,7 +129,7 @@ func (set *Set) Changes(ctx context.Context, since Cursor, wait time.Duration, v
 	}
 	if d.Root == sitemap.URLSet {
 		if !d.Head.From.After(since.Time) {
-			return set.readOpen(ctx, uri, &since, visit)
+			return set.readOpen(ctx, uri, since, *reached, visit)
 		}
 		index := d.Link(sitemap.RelIndex)
 		if index == "" {
@@ -117,12 +139,12 @@ func (set *Set) Changes(ctx context.Context, since Cursor, wait time.Duration, v
 			return err
 		}
 	}
-	parts, err := set.parts(ctx, d, &since)
+	parts, err := set.parts(ctx, d, since)
 	if err != nil {
 		return err
 	}
 	for _, p := range parts {
-		if err := set.readPart(ctx, &p, &since, visit); err != nil {
+		if err := set.readPart(ctx, &p, since, reached, visit); err != nil {
 			return err
 		}
 	}
@@ -212,9 +234,9 @@ func (set *Set) archived(ctx context.Context, before time.Time, since *Cursor) (
 }
 
 // readPart reads a list named by an index.
-func (set *Set) readPart(ctx context.Context, p *sitemap.Entry, since *Cursor, visit func(Batch) error) error {
+func (set *Set) readPart(ctx context.Context, p *sitemap.Entry, since *Cursor, reached *time.Time, visit func(Batch) error) error {
 	if p.Until.IsZero() && !p.From.IsZero() {
-		return set.readOpen(ctx, p.Loc, since, visit)
+		return set.readOpen(ctx, p.Loc, since, *reached, visit)
 	}
 	d, err := set.source.Document(ctx, p.Loc)
 	if err != nil {
@@ -223,13 +245,25 @@ func (set *Set) readPart(ctx context.Context, p *sitemap.Entry, since *Cursor, v
 	if err := d.kind(sitemap.ChangeList); err != nil {
 		return err
 	}
-	return read(d, since, since.clone(), func(b Batch) error {
+	err = read(d, since, since.clone(), func(b Batch) error {
 		*since = b.Next.clone()
 		return visit(b)
 	})
+	if until := p.Until; err == nil {
+		if until.IsZero() {
+			until = d.Head.Until
+		}
+		if until.After(*reached) {
+			*reached = until
+		}
+		if since.Time.After(*reached) {
+			*reached = since.Time
+		}
+	}
+	return err
 }
 
-func (set *Set) readOpen(ctx context.Context, uri string, since *Cursor, visit func(Batch) error) error {
+func (set *Set) readOpen(ctx context.Context, uri string, since *Cursor, reached time.Time, visit func(Batch) error) error {
 	next := since.clone()
 	d, _, err := set.source.openTail(ctx, uri, &next.Open, 0)
 	if err != nil || d == nil {
@@ -237,6 +271,9 @@ func (set *Set) readOpen(ctx context.Context, uri string, since *Cursor, visit f
 	}
 	if err := d.kind(sitemap.ChangeList); err != nil {
 		return err
+	}
+	if d.Head.From.After(reached) {
+		return errClosed
 	}
 	if !d.Head.Until.IsZero() {
 		next.Open = tail{} // it never changes again

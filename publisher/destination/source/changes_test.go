@@ -1,0 +1,82 @@
+package source_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/source"
+)
+
+const head = `<%s xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/" xmlns:cut="http://uc3.cdlib.org/ontology/mrt/cutie/event"><rs:md capability="%s" %s/>`
+
+func at(n int) string { return fmt.Sprintf("2026-01-01T00:00:%02dZ", n) }
+
+// A list is closed, and the next one begun, between the answers for the index and for the
+// open list. No change is missed.
+func TestAListClosedBetweenTwoRequests(t *testing.T) {
+	closed := 1 // lists
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	url := server.URL + "/"
+	list := func(from, until string, seq int) string {
+		end := ""
+		if until != "" {
+			end = ` until="` + until + `"`
+		}
+		return fmt.Sprintf(head, "urlset", "changelist", `from="`+from+`"`+end) + fmt.Sprintf(`<rs:ln rel="index" href="%sindex.xml"/><url><loc>%sr%d</loc><rs:md change="created" datetime="%s" cut:event="submit" cut:seq="%d"/></url></urlset>`, url, url, seq, at(10*seq-5), seq)
+	}
+	answer := func(path string, text func() string) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/xml")
+			fmt.Fprint(w, text())
+		})
+	}
+	answer("/set/capabilitylist.xml", func() string {
+		return fmt.Sprintf(head, "urlset", "capabilitylist", "") + `<url><loc>` + url + `index.xml</loc><rs:md capability="changelist"/></url></urlset>`
+	})
+	asked := 0
+	answer("/index.xml", func() string {
+		var b strings.Builder
+		fmt.Fprintf(&b, head, "sitemapindex", "changelist", `from="`+at(0)+`"`)
+		for n := range closed {
+			fmt.Fprintf(&b, `<sitemap><loc>%sclosed%d.xml</loc><rs:md from="%s" until="%s"/></sitemap>`, url, n+1, at(10*n), at(10*n+10))
+		}
+		fmt.Fprintf(&b, `<sitemap><loc>%sopen.xml</loc><rs:md from="%s"/></sitemap></sitemapindex>`, url, at(10*closed))
+		if asked++; asked == 1 {
+			closed = 2 // by now
+		}
+		return b.String()
+	})
+	answer("/open.xml", func() string { return list(at(10*closed), "", closed+1) })
+	for n := range 2 {
+		answer(fmt.Sprintf("/closed%d.xml", n+1), func() string { return list(at(10*n), at(10*n+10), n+1) })
+	}
+	client := fetch.New(fetch.Options{Tries: 1})
+	found, err := source.Find(context.Background(), client, url+"set/capabilitylist.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := found.Open(context.Background(), url+"set/capabilitylist.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []uint64
+	if err := set.Changes(context.Background(), source.Cursor{Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, 0, func(b source.Batch) error {
+		for i := range b.Entries {
+			got = append(got, b.Entries[i].Seq)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(got) != "[1 2 3]" {
+		t.Errorf("got events %v", got)
+	}
+}
