@@ -41,6 +41,9 @@ func (f *follower) replay(ctx context.Context) error {
 		came, done := 0, false
 		err := f.changes(ctx, &since, wait, func(events []*event) error {
 			events, err := f.fresh(events)
+			if err == nil {
+				err = f.seamless(b, events)
+			}
 			if err != nil {
 				return err
 			}
@@ -138,4 +141,24 @@ func (f *follower) fresh(events []*event) ([]*event, error) {
 		events = events[1:]
 	}
 	return events, nil
+}
+
+// seamless refuses events with numbers missing before them, the first time: an original
+// passes over a number for an event of no file, which is rare, but a list that was passed
+// over would be a loss. Read again they are taken.
+func (f *follower) seamless(b *backlog, events []*event) error {
+	last, at := f.q.LastEvent()
+	if n := len(b.events); n > 0 {
+		last = b.events[n-1].Seq
+	} else if !at.After(f.q.Mirror().At) {
+		return nil // the copy may not know its number
+	}
+	for _, e := range events {
+		if e.Seq > last+1 && e.Seq > f.gap {
+			f.gap = e.Seq
+			return fmt.Errorf("events %d to %d are in no list; they are looked for once more", last+1, e.Seq-1)
+		}
+		last = e.Seq
+	}
+	return nil
 }

@@ -163,6 +163,7 @@ type follower struct {
 	site    string      // base URI of the Source, with a slash at its end
 	segment string      // name of the queue in URIs
 	base    string      // URI of the directory of the queue, with a slash at its end
+	gap     queuefs.Seq // last event after missing numbers
 	newest  queuefs.Seq // last event in a list of the original
 	state   queuefs.MirrorProgress
 }
