@@ -227,7 +227,8 @@ func TestAMirrorSurvivesKills(t *testing.T) {
 	second := serveHome(t, mhome, margs...)
 	for round := range long.N(3, 20) {
 		var wg sync.WaitGroup
-		wg.Go(func() { crash(t, first, clients, time.Duration(200+r.IntN(800))*time.Millisecond) })
+		load := time.Duration(200+r.IntN(800)) * time.Millisecond
+		wg.Go(func() { crash(t, first, clients, load) })
 		time.Sleep(time.Duration(r.IntN(700)) * time.Millisecond)
 		second.kill()
 		second = serveHome(t, mhome, margs...)
