@@ -259,7 +259,7 @@ func TestAMirrorSurvivesKills(t *testing.T) {
 // the last event that the report names is there once, and no other.
 func TestTakeoversUnderLoad(t *testing.T) {
 	t.Parallel()
-	for n := range long.N(2, 100) {
+	for n := range long.N(2, 20) {
 		takeOverUnderLoad(t, environment(t, "CUTIE_CRASH_SEED", rand.Uint64())+uint64(n))
 		if t.Failed() {
 			return
@@ -273,6 +273,7 @@ func takeOverUnderLoad(t *testing.T, seed uint64) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer os.RemoveAll(dir) // there are many of them
 	first := serveHome(t, filepath.Join(dir, "first"))
 	second := serveHome(t, filepath.Join(dir, "second"), "--mirror", first.url)
 	defer second.kill()
