@@ -78,7 +78,7 @@ func (s *Service) Cull(ctx context.Context, o CullOptions) iter.Seq2[Culled, err
 	}
 }
 
-// toCull returns the queues of the options; of all, those that have thresholds.
+// toCull returns the queues of the options; of all, the ones with thresholds.
 func (s *Service) toCull(o CullOptions) ([]*Queue, error) {
 	if err := o.check(); err != nil || o.Queue == "" {
 		return slices.DeleteFunc(slices.Clone(s.Queues()), func(q *Queue) bool {

@@ -15,7 +15,7 @@ import (
 	"cutie/queuefs/upload"
 )
 
-// What is known of a mirror and its original.
+// The facts of a mirror and its original.
 type (
 	Mirror         = home.Mirror
 	MirrorAudit    = home.Audit
@@ -27,7 +27,7 @@ type (
 // A mirror is read, and published, as all queues are. Until the takeover its original alone
 // changes it, and no deadline ends.
 
-// Original is the queue that this one mirrors, or mirrored.
+// Original is the queue of another home mirrored by this one, now or once.
 func (q *Queue) Original() *replay.Original { return &q.original }
 
 // Mirror is as [replay.Original.Mirror].
@@ -38,7 +38,7 @@ func (q *Queue) changeable(ctx context.Context) error {
 	return cmp.Or(ctx.Err(), q.original.Refuse())
 }
 
-// forgetMirror removes the file of a queue that was a mirror once.
+// forgetMirror removes the file of a former mirror.
 func (s *Service) forgetMirror(id string) error {
 	delete(s.known.mirrors, id)
 	return s.properties.mirrors.Remove(id)
@@ -47,7 +47,7 @@ func (s *Service) forgetMirror(id string) error {
 // Adopt serves the copy of a queue as a mirror: the directory below [home.CopiesDir] of
 // the name, on stable storage, becomes that of the queue. The error is [ErrQueueExists],
 // also where a former queue of the name had events, or [ErrBadName]. events are replayed
-// before the queue is served: those that explain what the copy lacks. After a crash Adopt
+// before the queue is served, to explain files missing in the copy. After a crash Adopt
 // with the same mirror goes on.
 func (s *Service) Adopt(ctx context.Context, id string, m Mirror, events []ReplayEvent, settings []byte) (*Queue, error) {
 	if err := ctx.Err(); err != nil {
@@ -184,7 +184,7 @@ func (s *Service) StoreFile(in io.Reader, facts *Facts) (name string, err error)
 	return name, storageError(err)
 }
 
-// DropFile removes a file of StoreFile that was not replayed.
+// DropFile removes a file of StoreFile not replayed.
 func (s *Service) DropFile(name string) {
 	if s.Err() == nil {
 		s.dirs.temp.Remove(name)
@@ -200,8 +200,7 @@ func (q *Queue) Journaled(after Seq, max, size int) ([]Journaled, error) {
 	return q.ledger.Journaled(after, max, size)
 }
 
-// Begun returns the mirror of a queue that Adopt was called for, and is not there: a crash
-// came between.
+// Begun returns the mirror of a queue with an Adopt cut off by a crash.
 func (s *Service) Begun(id string) (Mirror, bool) {
 	s.properties.Lock()
 	defer s.properties.Unlock()

@@ -320,7 +320,7 @@ func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 	}
 }
 
-// Numbers that the original may have given to jobs now gone are not given out again.
+// Numbers of jobs of the original now gone are not given out again.
 func TestNumbersGoOnAfterATakeover(t *testing.T) {
 	p := newPair(t, queuefs.Options{})
 	top := p.q.IDs(queuefs.ListOptions{})

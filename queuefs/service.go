@@ -100,7 +100,7 @@ func (s *Service) Err() error { return s.shared.Gate.Err() }
 // queues.
 func (s *Service) HasSpace(bytes int64) bool { return s.space.Has(bytes) }
 
-// Behind returns how many jobs have files that are behind the journal, after Close too.
+// Behind returns how many jobs have files behind the journal, after Close too.
 func (s *Service) Behind() int { return int(s.shared.Behind.Load()) }
 
 // Unread returns how many pending jobs consumers pass over, because they cannot be read

@@ -94,7 +94,7 @@ func connectLines(put, take func(context.Context, *lines) (int, error)) func(con
 	}
 }
 
-// inTurn returns an operation that puts and takes in turn. An empty queue is no end,
+// inTurn returns an operation to put and take in turn. An empty queue is no end,
 // because other clients take, too.
 func inTurn(put, take func(context.Context, *lines) (int, error)) func(context.Context, *lines) (int, error) {
 	taken := true

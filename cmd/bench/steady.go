@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A steady measures a load that lasts: every client submits and consumes in turn, in a
+// A steady measures a lasting load: every client submits and consumes in turn, in a
 // queue with a threshold of processed jobs. A burst shows a daemon before files, culling
 // and publishing have their share of the machine. One comes before the load, and one of
 // another home after it: a machine shared with others is not the same all the time.
@@ -134,7 +134,7 @@ func (s *steady) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// steadyPeers are the peers that one client can ask to put and to take in turn.
+// steadyPeers are the peers for clients putting and taking in turn.
 var steadyPeers = map[string]server{"beanstalkd": beanstalkd, "redis": redis}
 
 // peer prints a line of figures of a peer under the same load.
@@ -269,7 +269,7 @@ func (d *served) counts(ctx context.Context) (map[string]int64, error) {
 	return counts, err
 }
 
-// unfiled returns the number of jobs whose files are behind the journal, as text.
+// unfiled returns the number of jobs with files behind the journal, as text.
 func (d *served) unfiled(ctx context.Context) string {
 	text, _ := d.ask(ctx, http.MethodGet, "/metrics")
 	for line := range strings.Lines(text) {
@@ -363,7 +363,7 @@ func (w *watching) end() figures {
 	return w.figures
 }
 
-// octetsOf returns what the files of a home take on the disk: the published documents,
+// octetsOf returns the space of a home on the disk: the published documents,
 // and the others. Files come and go meanwhile.
 func octetsOf(home string) (octets, published int64) {
 	documents := filepath.Join(home, "resourcesync") + "/"

@@ -21,13 +21,13 @@ import (
 	"cutie/testdata/long"
 )
 
-// ownAddress returns an address of this machine that nobody else takes, for a daemon that
-// is to come back under its URL.
+// ownAddress returns an address of this machine for one test alone, so that a daemon can
+// come back under its URL.
 func ownAddress(r *rand.Rand) string {
 	return fmt.Sprintf("127.%d.%d.%d:8080", 1+r.IntN(254), r.IntN(256), 1+r.IntN(254))
 }
 
-// A mirrored queue is what an original and its mirror say of it.
+// A mirroredQueue has facts of a queue by an original or a mirror.
 type mirroredQueue struct {
 	Sequence queuefs.Seq `json:"sequence"`
 	Of       string      `json:"mirrorOf"`

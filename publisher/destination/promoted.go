@@ -85,7 +85,7 @@ func Promote(dir string, p Promotion) error {
 	return errors.Join(d.WriteState(promotedFile, &p), d.Close())
 }
 
-// Settle makes the deletions that wait for files in transit, and returns these files: a
+// Settle makes the deletions waiting for files in transit, and returns these files: a
 // copy is then as its Source was at the cursor of each set, except for them. Nobody may
 // have the copy open.
 func Settle(dir string) (missing []string, err error) {

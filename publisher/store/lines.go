@@ -82,7 +82,7 @@ func (o *OpenList) unpack(p *packed) {
 	o.From, o.Until, o.Since, o.Changed = p.time(), p.time(), p.time(), p.time()
 }
 
-// packed is what is left of Lines.
+// packed is the rest of Lines.
 type packed string
 
 func (p *packed) octets(n int) string {

@@ -160,7 +160,7 @@ func (q *Culler) unchanged(some []index.Candidate) (culled []Culled) {
 	return culled
 }
 
-// filed returns how many of the jobs have files, which are then to be removed.
+// filed returns how many of the jobs have files to be removed.
 func (q *Culler) filed(some []index.Candidate) (n int) {
 	q.Ledger.Look(func(x *index.Index) {
 		for _, c := range some {
@@ -263,7 +263,7 @@ func cullRecord(b *ledger.Batch, id job.ID) *record.Record {
 // the jobs are gone too.
 func (q *Culler) vacate() { q.Ledger.Note(func(x *index.Index) { x.Vacate() }) }
 
-// unretained returns the jobs that may be culled. Job files of retained ones alone are
+// unretained returns the jobs to be culled. Job files of retained ones alone are
 // read.
 func (q *Culler) unretained(ctx context.Context, some []index.Candidate) []index.Candidate {
 	marked := make(map[job.ID]bool)

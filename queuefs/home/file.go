@@ -25,7 +25,7 @@ type File[T any] struct {
 	seen  *stamp // at the last call of Changed; nil if it was taken
 }
 
-// A kind has what files of many queues have in common.
+// A kind has the things common to files of many queues.
 type kind[T any] struct {
 	name  string
 	limit int // bytes

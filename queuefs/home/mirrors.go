@@ -18,13 +18,13 @@ import (
 // takeover.
 const MirrorsDir = "mirrors"
 
-// CopiesDir has the copies that mirrors begin with, a directory each, until they are
+// CopiesDir has the first copies of mirrors, a directory each, until they are
 // whole.
 const CopiesDir = "mirror-copies"
 
 const maxMirror = 64 << 10
 
-// A Mirror says which queue of another home a queue has its events from.
+// A Mirror names the queue of another home with the events of a queue.
 type Mirror struct {
 	Source string    // URL of the Source
 	List   string    // Capability List of the set with all files of the original
@@ -142,7 +142,7 @@ func (m *Mirrors) sealed(dir *durable.Dir, queue string) durable.Sealed {
 }
 
 // All reads all files. A damaged one keeps its queue a mirror, which is safe: Bad says
-// why. Call it when the home is opened; with sweep it removes what a crash left.
+// why. Call it when the home is opened; with sweep it removes unfinished files.
 func (m *Mirrors) All(sweep bool) (map[string]*Mirror, error) {
 	dir, err := m.Home.Sub(MirrorsDir)
 	if errors.Is(err, fs.ErrNotExist) {

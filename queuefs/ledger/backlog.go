@@ -163,7 +163,7 @@ func (l *Ledger) written(b *Behind) bool {
 	return true
 }
 
-// count adds n to the jobs whose files are behind the journal.
+// count adds n to the jobs with files behind the journal.
 func (l *Ledger) count(n int64) {
 	l.backlog.behind += n
 	l.shared.Behind.Add(n)

@@ -111,7 +111,7 @@ func (l *Ledger) Events(after job.Seq, max int) ([]job.Event, error) {
 	return events, nil
 }
 
-// A Journaled is an event with the parts that its record has.
+// A Journaled is an event with the parts in its record.
 type Journaled struct {
 	Seq     job.Seq
 	Text    []byte // job file as the event left it, or queue-info.txt; nil without one

@@ -26,7 +26,7 @@ type Queue struct {
 	Commit func(build func(*ledger.Batch) error) error // as [ledger.Ledger.Commit]
 }
 
-// A Home is what all queues have in common.
+// A Home has the things common to all queues.
 type Home struct {
 	Files  func(d *durable.Dir, id string) home.File[home.QueueInfo]
 	Now    func() time.Time

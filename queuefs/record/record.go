@@ -60,7 +60,7 @@ type Payload struct {
 
 // A File is the job file of a record. In a mirror it may have given way to a later one
 // before anybody could read it: then it is Passed, Size and SHA256 are its own, and Text
-// is a job file with nothing but the results that came with the event. A later record of
+// is a job file with nothing but the new results of the event. A later record of
 // the same change has the file whole.
 type File struct {
 	Text   []byte
@@ -97,7 +97,7 @@ const (
 	marked = keyed | passed
 )
 
-// passedLength is the length of the field with the length of a file that is passed.
+// passedLength is the length of the field with the length of a passed file.
 const passedLength = 4
 
 // Lengths of the fixed part in either layout.
@@ -333,8 +333,8 @@ func (r *Record) SetText(text []byte) {
 	r.File.SHA256 = sha256.Sum256(text)
 }
 
-// Pass gives the record, which has its time, the facts of a job file that nobody has any
-// more, and the results that came with it.
+// Pass gives the record, with its time set, the facts of a job file now gone, and the
+// results of its event.
 func (r *Record) Pass(f *job.Facts, came []job.Result) {
 	r.File = File{Size: int(f.Length), SHA256: f.SHA256, Passed: true, Text: []byte{}}
 	if len(came) > 0 {

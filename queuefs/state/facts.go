@@ -139,7 +139,7 @@ var (
 			{Name: "unverified", Type: Integer}, {Name: "deep", Type: Boolean}, {Name: "differences", Type: Object, Item: "difference"},
 			{Name: "octets", Type: Integer}},
 	}
-	// TakeoverClass is what became of mirrors that are live queues now.
+	// TakeoverClass is the report on mirrors made live queues.
 	TakeoverClass = &Class{
 		Prefix: "tkv", Root: "takeover", Namespace: namespace + "copy",
 		Terms: []Term{{Name: "queues", Type: Object, Item: "queue", Always: true}},

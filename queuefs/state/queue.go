@@ -204,7 +204,7 @@ func (b *builder) behaviour(q *Queue) {
 	b.mirror(q)
 }
 
-// mirror adds what is known of the original of a mirror.
+// mirror adds the facts of the original of a mirror.
 func (b *builder) mirror(q *Queue) {
 	m := q.Mirror
 	if m == nil {
@@ -381,7 +381,7 @@ func ids(refs []string) ([]queuefs.JobID, error) {
 	return ids, nil
 }
 
-// mirror takes what the state says of the original of a mirror.
+// mirror takes the facts of the original of a mirror.
 func (d *Document) mirror(q *Queue) {
 	of := d.Text("mirrorOf")
 	if of == "" {

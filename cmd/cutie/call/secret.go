@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Secret returns an option, or the first line of the file that it names: command lines
+// Secret returns an option, or the first line of the file it names: command lines
 // can be read by everybody.
 func Secret(option string) (string, error) {
 	name, ok := strings.CutPrefix(option, "@")

@@ -8,7 +8,7 @@ import (
 	"cutie/queuefs"
 )
 
-// A culler removes the processed jobs that are due: of changed queues a few times a
+// A culler removes the due processed jobs: of changed queues a few times a
 // second, so that a load that lasts keeps to the threshold of its queue, and of all
 // queues once a minute, for jobs that have become old.
 type culler struct {

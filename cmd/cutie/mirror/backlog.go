@@ -207,7 +207,7 @@ func (b *backlog) ready(n int) (ready int) {
 	return ready
 }
 
-// A life is what the events so far leave of one, or of queue-info.txt.
+// A life is the state of a job after the events so far, or of queue-info.txt.
 type life struct {
 	last    *event
 	came    *event   // with the payload, in the backlog
@@ -357,7 +357,7 @@ func (b *backlog) payload(ctx context.Context, e *event) (err error) {
 // errDiffers: a file is not the one in the list.
 var errDiffers = errors.New("the file is not the one in the list")
 
-// miss keeps the reason why a file is not there, and returns errors that are of no file.
+// miss keeps the reason why a file is missing, and returns all other errors.
 func (b *backlog) miss(err error) error {
 	if !fetch.IsGone(err) && !errors.Is(err, errDiffers) {
 		return err

@@ -114,7 +114,7 @@ func (f *follower) copy(ctx context.Context, dir string) (at destination.Standin
 	return all[0], missing, nil
 }
 
-// tidy gives the directory of a copied queue the name that it has in a home, and removes
+// tidy gives the directory of a copied queue its name in a home, and removes
 // directories without results.
 func (f *follower) tidy(dir string) error {
 	names, err := local.NewNames(f.site, false)
@@ -141,7 +141,7 @@ func (f *follower) tidy(dir string) error {
 	return err
 }
 
-// explain waits for events of all jobs of which the copy lacks files, and returns how
+// explain waits for events of all jobs with files missing in the copy, and returns how
 // many events to replay.
 func (f *follower) explain(ctx context.Context, b *backlog, missing []string, since source.Cursor) (n int, err error) {
 	lacking := map[queuefs.JobID]bool{}

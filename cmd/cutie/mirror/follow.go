@@ -109,7 +109,7 @@ func (f *follower) changes(ctx context.Context, since *source.Cursor, wait time.
 	return give(last)
 }
 
-// progress says how far the mirror is; all says that all lists were read.
+// progress says how far the mirror is; with all, all lists were read.
 func (f *follower) progress(b *backlog, all bool) {
 	last, _ := f.q.LastEvent()
 	f.state.Known = max(last, f.newest)
@@ -144,8 +144,8 @@ func (f *follower) fresh(events []*event) ([]*event, error) {
 }
 
 // seamless refuses events with numbers missing before them, the first time: an original
-// passes over a number for an event of no file, which is rare, but a list that was passed
-// over would be a loss. Read again they are taken.
+// passes over a number for an event of no file, rarely; a list passed over would be a
+// loss. Read again they are taken.
 func (f *follower) seamless(b *backlog, events []*event) error {
 	last, at := f.q.LastEvent()
 	if n := len(b.events); n > 0 {

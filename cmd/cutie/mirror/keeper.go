@@ -92,7 +92,7 @@ func (k *Keeper) client(s *Source) *fetch.Client {
 }
 
 // follow keeps the queues of a Source, new ones included. Each queue has a client of its
-// own, so that one with many files keeps no other waiting.
+// own, so a large queue keeps no other waiting.
 func (k *Keeper) follow(ctx context.Context, s *Source) {
 	var wg sync.WaitGroup
 	defer wg.Wait()

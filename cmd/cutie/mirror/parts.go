@@ -19,7 +19,7 @@ import (
 
 // A daemon gives mirrors the parts of its newest events, out of its journal: job files as
 // the events left them, and small payloads. So a mirror needs no request for each file, and
-// none is missing because the original has replaced it meanwhile. What came is verified by
+// none is missing after a replacement by the original. Parts are verified by
 // the digests in the Change List. Of older events, and of Sources of other kinds, the
 // mirror asks for the files.
 //
@@ -107,7 +107,7 @@ func (b *backlog) parts(ctx context.Context, n int) error {
 	return nil
 }
 
-// ask asks for the parts of the events after one, the first of which is events[i]. It
+// ask asks for the parts of the events after one, from events[i] on. It
 // returns the last event in the answer.
 func (b *backlog) ask(ctx context.Context, i int, after queuefs.Seq) (last queuefs.Seq, err error) {
 	uri := fmt.Sprintf("%s%s/%s?after=%d", b.f.site, PartsPath[1:], b.f.segment, after)

@@ -152,8 +152,8 @@ func (k *Keeper) refuseAlive(ctx context.Context, queues []*queuefs.Queue) error
 	return nil
 }
 
-// Answers reports whether a Source still answers at a base URI. A proxy that says that
-// nobody is behind it does not count.
+// Answers reports whether a Source still answers at a base URI. A proxy with
+// nobody behind it does not count.
 func Answers(ctx context.Context, base string) bool {
 	client := fetch.New(fetch.Options{Tries: 1, Timeout: 5 * time.Second})
 	err := client.Get(ctx, fetch.Request{URI: base + wellknown.Path}, func(*fetch.Answer) error { return nil })
@@ -201,7 +201,7 @@ func (k *Keeper) take(ctx context.Context, q *queuefs.Queue, requeue bool) (t Ta
 	return t, nil
 }
 
-// unseen is what is known of events that wait for files.
+// unseen are the facts known of events waiting for files.
 type unseen struct {
 	jobs []string
 	last queuefs.JobID // highest of their jobs
@@ -213,7 +213,7 @@ func (k *Keeper) unseen(queue string) unseen {
 	return k.waiting[queue]
 }
 
-// wait notes events that wait for files.
+// wait notes events waiting for files.
 func (k *Keeper) wait(queue string, events []*event) {
 	var u unseen
 	seen := map[queuefs.JobID]bool{}

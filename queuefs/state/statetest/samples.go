@@ -76,7 +76,7 @@ func EmptyQueue() state.Queue {
 	}
 }
 
-// MirrorQueue is a mirror that is behind.
+// MirrorQueue is a mirror behind its original.
 func MirrorQueue() state.Queue {
 	q := EmptyQueue()
 	q.Seq = 7
