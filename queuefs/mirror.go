@@ -10,7 +10,9 @@ import (
 
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
+	"cutie/queuefs/indexfile"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/properties"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/upload"
 )
@@ -60,25 +62,34 @@ func (s *Service) Adopt(ctx context.Context, id string, m Mirror, events []Repla
 		return nil, err
 	}
 	defer s.end()
-	s.upkeep.Lock()
-	defer s.upkeep.Unlock()
-	s.properties.Lock()
-	defer s.properties.Unlock()
-	q, err := s.adopt(id, &m, events, settings)
+	q, err := s.beginMirror(id, &m)
 	if err != nil {
+		return nil, storageError(err)
+	}
+	// All job files are read here, and others work on meanwhile.
+	if _, err = q.load(s.index.File(id), indexfile.Checkpoint{}, false); err == nil {
+		err = s.serveMirror(q, &m, events, settings)
+	}
+	if err != nil {
+		s.queues.GiveUp(q)
+		q.close()
 		return nil, storageError(err)
 	}
 	return q, nil
 }
 
-func (s *Service) adopt(id string, m *Mirror, events []ReplayEvent, settings []byte) (*Queue, error) {
+// beginMirror makes a copy the directory of a queue, and keeps its names for it.
+func (s *Service) beginMirror(id string, m *Mirror) (*Queue, error) {
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	s.properties.Lock()
+	defer s.properties.Unlock()
 	if s.open(id) != nil || s.queues.Coming(id) != nil {
 		return nil, fmt.Errorf("%s: %w", id, ErrQueueExists)
 	}
 	if !s.properties.mirrors.Ready(s.dirs.queues, id) {
 		return nil, fmt.Errorf("%s: %w: the copy has no %s", id, ErrConflict, home.QueueInfoName)
 	}
-	last := index.Numbers{Seq: m.Event, Time: m.At.UnixMicro()}
 	former, err := s.index.Numbers(id)
 	if err != nil {
 		return nil, err
@@ -92,35 +103,50 @@ func (s *Service) adopt(id string, m *Mirror, events []ReplayEvent, settings []b
 	if err := s.properties.mirrors.Settle(s.dirs.queues, id); err != nil {
 		return nil, err
 	}
-	if err := s.index.Reset(id, last); err != nil {
+	if err := s.index.Reset(id, numbersOf(m)); err != nil {
 		return nil, err
 	}
 	if s.known.mirrors == nil {
 		s.known.mirrors = map[string]*home.Mirror{}
 	}
 	s.known.mirrors[id] = m
-	q, err := s.openBare(id)
+	q, err := s.openQueue(id, (*properties.Queue).Read)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", home.QueueInfoName, err)
 	}
 	if s.queues.Taken(q.info().Name, nil) {
-		err = fmt.Errorf("%s: its name %.80q: %w", id, q.info().Name, ErrQueueExists)
-	} else {
-		q.ledger.Note(func(x *index.Index) { x.Reach(last) })
-		if err = q.original.Adopted(); err == nil {
-			err = q.replay(events, settings)
-		}
-		if err == nil {
-			err = s.properties.lines.Add(id)
-		}
-	}
-	if err != nil {
 		q.close()
-		return nil, err
+		return nil, fmt.Errorf("%s: its name %.80q: %w", id, q.info().Name, ErrQueueExists)
 	}
-	s.add(q)
+	s.queues.Expect(q)
 	return q, nil
 }
+
+// serveMirror serves the queue of beginMirror, with its jobs loaded.
+func (s *Service) serveMirror(q *Queue, m *Mirror, events []ReplayEvent, settings []byte) error {
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	s.properties.Lock()
+	defer s.properties.Unlock()
+	q.ledger.Note(func(x *index.Index) { x.Reach(numbersOf(m)) })
+	err := errors.Join(s.index.New(q.ledger, s.shared.Journal.Stats().Next), s.index.Sync())
+	if err == nil {
+		err = q.original.Adopted()
+	}
+	if err == nil {
+		err = q.replay(events, settings)
+	}
+	if err == nil {
+		err = s.properties.lines.Add(q.ID())
+	}
+	if err == nil {
+		s.add(q)
+	}
+	return err
+}
+
+// numbersOf returns the last numbers known of an original at its copy.
+func numbersOf(m *Mirror) index.Numbers { return index.Numbers{Seq: m.Event, Time: m.At.UnixMicro()} }
 
 // DropMirror removes a mirror with its jobs; then Adopt may begin it anew, with any
 // numbers. It is gone on stable storage when DropMirror returns. The error is [ErrConflict]
@@ -130,8 +156,6 @@ func (s *Service) DropMirror(ctx context.Context, name string) error {
 		return err
 	}
 	defer s.end()
-	s.upkeep.Lock()
-	defer s.upkeep.Unlock()
 	q, err := s.Ask(name)
 	if err != nil {
 		return err
@@ -139,7 +163,9 @@ func (s *Service) DropMirror(ctx context.Context, name string) error {
 	if !q.Mirror().Live() {
 		return fmt.Errorf("%s: %w: it is no mirror", q.ID(), ErrConflict)
 	}
-	return q.original.Replay(func() error { // none is on its way then
+	err = q.original.Replay(func() error { // no other is on its way then
+		s.upkeep.Lock()
+		defer s.upkeep.Unlock()
 		if err := s.checkpointLocked(false); err != nil {
 			return err
 		}
@@ -149,11 +175,20 @@ func (s *Service) DropMirror(ctx context.Context, name string) error {
 			return err
 		}
 		s.drop(q)
-		if err := errors.Join(home.RemoveQueue(s.dirs.queues, s.dirs.temp, q.ID()), s.forget(q.ID())); err != nil {
-			s.report(home.QueuesDir+"/"+q.ID(), err.Error()+"; left behind of a mirror that was removed")
-		}
+		s.leftBehind(q.ID(), errors.Join(home.MoveQueueAway(s.dirs.queues, s.dirs.temp, q.ID()), s.forget(q.ID())))
 		return nil
 	})
+	if err == nil {
+		s.leftBehind(q.ID(), home.RemoveMoved(s.dirs.temp, q.ID()))
+	}
+	return err
+}
+
+// leftBehind reports files left of a removed queue.
+func (s *Service) leftBehind(id string, err error) {
+	if err != nil {
+		s.report(home.QueuesDir+"/"+id, err.Error()+"; left behind of a queue that was removed")
+	}
 }
 
 // LastEvent returns number and time of the last event; the time is that of the creation

@@ -60,9 +60,8 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 		return err
 	}
 	s.drop(q)
-	if err := errors.Join(home.RemoveQueue(s.dirs.queues, s.dirs.temp, q.ID()), s.forget(q.ID()), s.properties.callbacks.Settle(q.ID(), ""), s.forgetMirror(q.ID())); err != nil {
-		s.report(home.QueuesDir+"/"+q.ID(), err.Error()+"; left behind of a queue that was removed")
-	}
+	s.leftBehind(q.ID(), errors.Join(home.RemoveQueue(s.dirs.queues, s.dirs.temp, q.ID()), s.forget(q.ID()),
+		s.properties.callbacks.Settle(q.ID(), ""), s.forgetMirror(q.ID())))
 	return nil
 }
 

@@ -14,17 +14,26 @@ const removedPrefix = "removed-"
 // RemoveQueue removes the directory of a queue that is not listed. It is renamed
 // first: the remains of a crash are no queue, and go at the next start.
 func RemoveQueue(queues, temp *durable.Dir, id string) error {
-	if err := temp.RemoveTree(removedPrefix + id); err != nil {
+	if err := MoveQueueAway(queues, temp, id); err != nil {
+		return err
+	}
+	return RemoveMoved(temp, id)
+}
+
+// MoveQueueAway is the first step of RemoveQueue: the directory has another name then, on
+// stable storage, whatever its size.
+func MoveQueueAway(queues, temp *durable.Dir, id string) error {
+	if err := RemoveMoved(temp, id); err != nil {
 		return err
 	}
 	if err := queues.Rename(id, temp, removedPrefix+id); err != nil {
 		return err
 	}
-	if err := queues.Sync(); err != nil {
-		return err
-	}
-	return temp.RemoveTree(removedPrefix + id)
+	return queues.Sync()
 }
+
+// RemoveMoved is the second step: it removes the files.
+func RemoveMoved(temp *durable.Dir, id string) error { return temp.RemoveTree(removedPrefix + id) }
 
 // SweepRemoved removes the remains of removed queues.
 func SweepRemoved(temp *durable.Dir, report func(path, text string)) error {
