@@ -14,6 +14,7 @@ import (
 // With another base URI or version the history begins after the last event: in both
 // directions, with closed lists and without.
 func TestTheHistoryBeginsAnewByOneRule(t *testing.T) {
+	t.Parallel()
 	for _, max := range []int{0, 6} {
 		for _, other := range []publisher.Options{{BaseURI: base, Dialect: sitemap.V10}, {BaseURI: "https://elsewhere.test/"}} {
 			t.Run(fmt.Sprintf("%d %s %v", max, other.BaseURI, other.Dialect), func(t *testing.T) {

@@ -96,6 +96,7 @@ func everything(s *source, set string) map[string]document {
 }
 
 func TestArchivesHaveWhatIsNoLongerCurrent(t *testing.T) {
+	t.Parallel()
 	v := newValidator(t)
 	now := time.Now()
 	s := newSource(t, publisher.Options{MaxEntries: 8, Retention: publisher.Retention{Current: time.Hour, Keep: 3 * time.Hour},
@@ -237,6 +238,7 @@ func TestAnArchiveOfManyIsAnIndex(t *testing.T) {
 }
 
 func TestWhatIsKeptHasALimit(t *testing.T) {
+	t.Parallel()
 	const most = 40_000
 	s := newSource(t, publisher.Options{MaxEntries: 8, Retention: publisher.Retention{KeepOctets: most, Keep: time.Hour}, DumpPeriod: time.Nanosecond}, "jobs")
 	q := s.queue("jobs")

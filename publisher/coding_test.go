@@ -22,6 +22,7 @@ func unzstd(t testing.TB, octets []byte) []byte {
 }
 
 func TestZstandardFormIsTheDocument(t *testing.T) {
+	t.Parallel()
 	s, urls := published(t)
 	s.submitN(s.queue("jobs"), 3000) // lists of several parts
 	for _, url := range urls {

@@ -13,6 +13,7 @@ import (
 // TestASourceSpeaksOneDialect publishes in the older versions: every document
 // is of the version, and a mirror that follows gets the true state.
 func TestASourceSpeaksOneDialect(t *testing.T) {
+	t.Parallel()
 	for _, d := range []sitemap.Dialect{sitemap.V10, sitemap.V09} {
 		t.Run(d.String(), func(t *testing.T) {
 			now := time.Now()

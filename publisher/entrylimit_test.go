@@ -10,6 +10,7 @@ import (
 // The Change List Index and the Change Dump have no more entries than the option
 // allows, as all lists of changes, and archives have the rest.
 func TestDocumentsOfChangesObeyTheLimitOfEntries(t *testing.T) {
+	t.Parallel()
 	const most = 5
 	s := newSource(t, publisher.Options{MaxEntries: most, MaxPackage: 10}, "jobs")
 	q := s.queue("jobs")

@@ -230,6 +230,7 @@ func TestExportKeepsWhatOnlyArchivesName(t *testing.T) {
 }
 
 func TestExportRemovesWhatIsNamedNoLonger(t *testing.T) {
+	t.Parallel()
 	s, _ := published(t)
 	s.queue("more")
 	e := s.newExport()
@@ -260,6 +261,7 @@ func TestExportRemovesWhatIsNamedNoLonger(t *testing.T) {
 // TestExportedFilesFollow works on a queue and compares all files after each
 // export, which goes from a list to an index on the way.
 func TestExportedFilesFollow(t *testing.T) {
+	t.Parallel()
 	s := newSource(t, publisher.Options{MaxEntries: 40}, "jobs", "a^20b")
 	e := s.newExport()
 	e.Resources, e.Robots = true, true

@@ -13,6 +13,7 @@ import (
 )
 
 func TestExportForAnotherSite(t *testing.T) {
+	t.Parallel()
 	for _, resources := range []bool{false, true} {
 		t.Run(fmt.Sprint(resources), func(t *testing.T) {
 			s, _ := published(t)

@@ -96,6 +96,7 @@ func TestAFirstExportThatWasKilledIsRunAgain(t *testing.T) {
 // TestAListClosedMeanwhileIsNotMissed closes lists between the request for the
 // index and that for the open list.
 func TestAListClosedMeanwhileIsNotMissed(t *testing.T) {
+	t.Parallel()
 	s := newSource(t, publisher.Options{MaxEntries: 4}, "jobs")
 	q := s.queue("jobs")
 	s.submitN(q, 3)

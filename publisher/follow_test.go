@@ -143,6 +143,7 @@ func TestMirrorFollowsByChangeDumps(t *testing.T) {
 }
 
 func TestDocumentsAreValid(t *testing.T) {
+	t.Parallel()
 	v := newValidator(t)
 	s := newSource(t, publisher.Options{MaxEntries: 20}, "jobs", "a^20name,with=signs+", "empty")
 	for _, id := range []string{"jobs", "a^20name,with=signs+"} {

@@ -45,6 +45,7 @@ func (s *source) checkGzip(url string) {
 }
 
 func TestGzipFormIsOneMember(t *testing.T) {
+	t.Parallel()
 	s, urls := published(t)
 	for _, dir := range []string{"", "/jobs/pending", "/jobs/replica"} {
 		for _, name := range []string{"/about.html", "/about.json"} {
@@ -67,6 +68,7 @@ func TestGzipFormIsOneMember(t *testing.T) {
 // TestGzipFormOfAListThatGrows goes on appending to a Change List, over several
 // of its blocks, then closes it.
 func TestGzipFormOfAListThatGrows(t *testing.T) {
+	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := newSource(t, publisher.Options{Period: time.Hour, Now: func() time.Time { return now }}, "jobs")
 	q := s.queue("jobs")

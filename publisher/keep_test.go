@@ -179,6 +179,7 @@ func TestAnOpenListKeepsNoJob(t *testing.T) {
 type heedless struct{ queuefs.Follower }
 
 func TestAJobCulledWhileItsPackageIsMadeIsLeftOut(t *testing.T) {
+	t.Parallel()
 	stopped, stop := context.WithCancel(context.Background())
 	stop()
 	for steps := range 12 {
@@ -214,6 +215,7 @@ func TestAJobCulledWhileItsPackageIsMadeIsLeftOut(t *testing.T) {
 // TestAQueueMadeAgainIsPublishedAnew removes a queue that was published, with
 // and without the publisher, and makes one of the same name.
 func TestAQueueMadeAgainIsPublishedAnew(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"running", "crash", "without publisher"} {
 		t.Run(how, func(t *testing.T) {
 			s := newSource(t, publisher.Options{MaxEntries: 8}, "jobs", "other")

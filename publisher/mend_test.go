@@ -43,6 +43,7 @@ func TestAQueueMayHaveAnyNameThatQueuesMayHave(t *testing.T) {
 // TestAListClosedWhereTheCursorStandsStaysClosed crashes after a list was
 // closed at the very event that the cursor has read.
 func TestAListClosedWhereTheCursorStandsStaysClosed(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(s *source, later *time.Duration){
 		"period": func(s *source, later *time.Duration) {
 			*later += 2 * time.Hour
@@ -185,6 +186,7 @@ func (s *source) each(pattern string, do func(string) error) {
 
 // The journal has the events of the first lists still, and not those of the second.
 func TestAClosedListThatIsGoneHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
 	s := newSource(t, publisher.Options{MaxEntries: 6}, "a", "b")
 	for _, id := range []string{"a", "b"} {
 		for round := range 3 {

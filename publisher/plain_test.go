@@ -13,6 +13,7 @@ import (
 
 // A plain Sitemap names what the Resource List does, by terms of sitemaps.org alone.
 func TestAPlainSitemapIsTheResourceListWithoutItsTerms(t *testing.T) {
+	t.Parallel()
 	for _, d := range []sitemap.Dialect{sitemap.V11, sitemap.V09} {
 		for _, jobs := range []int{0, 30, 2500} {
 			s := newSource(t, publisher.Options{Dialect: d, MaxEntries: 1500}, "jobs")

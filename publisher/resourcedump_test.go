@@ -109,6 +109,7 @@ func TestResourceDumpHasWhatTheResourceListHas(t *testing.T) {
 }
 
 func TestAnUntouchedPageKeepsItsPackage(t *testing.T) {
+	t.Parallel()
 	s := newSource(t, publisher.Options{MaxEntries: 1100}, "jobs")
 	q := s.queue("jobs")
 	s.submitN(q, 3000)

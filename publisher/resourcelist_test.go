@@ -12,6 +12,7 @@ import (
 )
 
 func TestResourceListGrowsIntoAnIndex(t *testing.T) {
+	t.Parallel()
 	s := newSource(t, publisher.Options{MaxEntries: 1100}, "jobs")
 	q := s.queue("jobs")
 	for _, set := range []string{"pending", "replica"} {
@@ -69,6 +70,7 @@ func TestResourceListGrowsIntoAnIndex(t *testing.T) {
 }
 
 func TestLongReferencesMakeShorterPages(t *testing.T) {
+	t.Parallel()
 	long := "http://source.test/" + strings.Repeat("x", 1000)
 	s := newSource(t, publisher.Options{BaseURI: long, MaxBytes: 7_000_000}, "jobs")
 	q := s.queue("jobs")

@@ -44,6 +44,7 @@ func (s *source) cull(q *queuefs.Queue) (n int) {
 // TestResultsAreResourcesOfTheReplica follows results that come, go with a requeue, and go
 // with their job, in all ways a mirror has.
 func TestResultsAreResourcesOfTheReplica(t *testing.T) {
+	t.Parallel()
 	s := newSource(t, publisher.Options{}, "jobs")
 	q := s.queue("jobs")
 	changes, dumps := newMirror(s, "jobs", "replica"), newMirror(s, "jobs", "replica")

@@ -53,6 +53,7 @@ func (s strain) Queue(name string) (*strained, error) {
 // with all that is in it. A file that cannot be read for another reason is no
 // reason to try for ever.
 func TestAPackageIsMadeWhenThereIsMoreOfWhatWasScarce(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		err    error
 		scarce bool
