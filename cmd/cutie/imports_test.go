@@ -21,7 +21,7 @@ import (
 var layers = [][]string{
 	{"cmd/cutie", "cmd/bench"},
 	{"cmd/cutie/serve"},
-	{"cmd/cutie/jobs", "cmd/cutie/accounts", "cmd/cutie/descriptions", "cmd/cutie/copies"},
+	{"cmd/cutie/jobs", "cmd/cutie/accounts", "cmd/cutie/descriptions", "cmd/cutie/copies", "cmd/cutie/doctor"},
 	{"cmd/cutie/call"},
 	{"cmd/cutie/output", "cmd/cutie/reach", "cmd/cutie/work"},
 	{"cmd/cutie/config"},
