@@ -1,5 +1,5 @@
-// Package doctor looks at what a daemon needs to live: its home, disk, clock, limits,
-// certificate, the way its references lead, and what the daemon says of itself. Each
+// Package doctor looks at the home of a daemon and around it: disk, clock, limits,
+// certificate, the way its references lead, and the figures of the daemon. Each
 // fault comes with its cure. It changes nothing, and takes seconds whatever the size of
 // the home; package check reads all files.
 package doctor
@@ -42,7 +42,7 @@ type Patient struct {
 	Now         time.Time
 }
 
-// Examine looks at everything, in the order that faults explain others.
+// Examine looks at everything, first at faults with others as a consequence.
 func (p Patient) Examine(ctx context.Context) []Finding {
 	e := &examination{Patient: p}
 	if !e.home(ctx) {

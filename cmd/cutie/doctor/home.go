@@ -97,7 +97,7 @@ func (e *examination) closed() {
 	}
 }
 
-// aside looks for files without sense that were set aside.
+// aside looks for files set aside because they made no sense.
 func (e *examination) aside() {
 	dirs := []string{e.Home}
 	if f, err := os.Open(filepath.Join(e.Home, home.QueuesDir)); err == nil {

@@ -15,13 +15,13 @@ import (
 	"cutie/cmd/cutie/output"
 )
 
-// Free space below which submissions are refused soon, and below which to think of it.
+// Free space: with less, submissions are refused soon; with less, think of it.
 const (
 	leastFree = 256 << 20
 	fewFree   = 2 << 30
 )
 
-// slowSync is a sync that makes every acknowledgement slow.
+// A sync of slowSync makes every acknowledgement slow.
 const slowSync = 30 * time.Millisecond
 
 // systems are file systems with a word of warning.
