@@ -5,14 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"cutie/queuefs/buffers"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
-	"cutie/queuefs/record"
 	"cutie/queuefs/upload"
 )
 
@@ -21,6 +19,7 @@ import (
 type Submission struct {
 	to      *Intake
 	uploads []*Upload
+	first   Upload // most have one job
 	budget  upload.Budget
 	said    int // bytes of descriptions
 	group   bool
@@ -90,7 +89,12 @@ func (s *Submission) Add(m job.Meta) (*Upload, error) {
 			return nil, ledger.StorageError(err)
 		}
 	}
-	d := &Upload{sub: s, meta: m, up: upload.New(&s.budget)}
+	d := &s.first
+	if d.sub != nil {
+		d = new(Upload)
+	}
+	d.sub, d.meta = s, m
+	d.up.Begin(&s.budget)
 	s.uploads = append(s.uploads, d)
 	return d, nil
 }
@@ -116,11 +120,9 @@ func (s *Submission) Commit(ctx context.Context) ([]job.Job, error) {
 // store is Commit of some of the uploads.
 func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]job.Job, error) {
 	jobs := make([]job.Job, len(uploads))
-	recs := make([]*record.Record, len(uploads))
 	total, bytes := 0, int64(0)
 	for i, d := range uploads {
-		var err error
-		if recs[i], err = d.describe(&jobs[i]); err != nil {
+		if err := d.describe(&jobs[i]); err != nil {
 			return nil, err
 		}
 		total += len(d.up.Data()) + 1024 + len(d.meta.Sidecar)
@@ -145,14 +147,15 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]job.Job, e
 	if err := s.to.Admit(ctx, len(jobs), int64(total)); err != nil {
 		return nil, err
 	}
-	var former job.Job
+	var former *job.Job
 	if s.former != 0 {
-		var err error
-		if former, err = s.to.claimNotStarted(ctx, s.former); err != nil {
+		j, err := s.to.claimNotStarted(ctx, s.former)
+		if err != nil {
 			return nil, err
 		}
+		former = &j
 	}
-	err := s.to.Commit(func(b *ledger.Batch) error { return s.build(b, uploads, jobs, recs, former) })
+	err := s.to.Commit(func(b *ledger.Batch) error { return s.build(b, uploads, jobs, former) })
 	if err != nil {
 		if s.former != 0 {
 			s.to.Reader.Ledger.Release(s.former)
@@ -162,14 +165,15 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]job.Job, e
 	return jobs, nil
 }
 
-// build makes the records of jobs, and of the former job whose place they take.
-func (s *Submission) build(b *ledger.Batch, uploads []*Upload, jobs []job.Job, recs []*record.Record, former job.Job) error {
+// build makes the records of jobs, and of the former job whose place they take; nil: of
+// none.
+func (s *Submission) build(b *ledger.Batch, uploads []*Upload, jobs []job.Job, former *job.Job) error {
 	batch := ""
 	if s.group {
 		batch = job.BatchName(b.Index().Minted().Job+1, len(jobs))
 	}
 	for i := range jobs {
-		j, r := &jobs[i], recs[i]
+		j, r := &jobs[i], &uploads[i].rec
 		if j.Batch = uploads[i].meta.Batch; j.Batch == "" {
 			j.Batch = batch
 		}
@@ -181,7 +185,7 @@ func (s *Submission) build(b *ledger.Batch, uploads []*Upload, jobs []job.Job, r
 		seq, r.Time = b.Next()
 		uploads[i].meta.Start(j, number, seq, micro(r.Time))
 		r.Seq, r.Job, r.Payload.Submitted = seq, number, r.Time
-		if i == 0 && s.former != 0 {
+		if i == 0 && former != nil {
 			j.Extra = job.With(j.Extra, job.RequeuedFrom, s.former.String())
 		}
 		r.Mark(j)
@@ -189,14 +193,15 @@ func (s *Submission) build(b *ledger.Batch, uploads []*Upload, jobs []job.Job, r
 		r.Payload.Data = uploads[i].up.Data()
 		b.Add(r)
 	}
-	if s.former == 0 {
+	if former == nil {
 		return nil
 	}
+	k := *former
 	seq, us := b.Next()
-	former.Seq = seq
-	former.Delete(micro(us))
-	former.GiveWay(jobs[0].ID)
-	b.Job(&former, job.Delete, job.Pending, us)
+	k.Seq = seq
+	k.Delete(micro(us))
+	k.GiveWay(jobs[0].ID)
+	b.Job(&k, job.Delete, job.Pending, us)
 	return nil
 }
 
@@ -222,7 +227,12 @@ func (in *Intake) claimNotStarted(ctx context.Context, id job.ID) (job.Job, erro
 // secure puts large payloads on stable storage before the journal speaks of them, and
 // reads them again if the queue verifies on write.
 func (s *Submission) secure(uploads []*Upload) error {
-	files := slices.DeleteFunc(slices.Clone(uploads), func(d *Upload) bool { return d.up.Temp() == "" })
+	var files []*Upload
+	for _, d := range uploads {
+		if d.up.Temp() != "" {
+			files = append(files, d)
+		}
+	}
 	if len(files) == 0 {
 		return nil
 	}
@@ -231,7 +241,7 @@ func (s *Submission) secure(uploads []*Upload) error {
 		put, sync = (*upload.Upload).Park, s.to.Temp.SyncFS // one sync for all
 	}
 	for _, d := range files {
-		if err := put(d.up); err != nil {
+		if err := put(&d.up); err != nil {
 			return ledger.StorageError(err)
 		}
 	}

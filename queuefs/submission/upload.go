@@ -21,7 +21,8 @@ import (
 type Upload struct {
 	sub  *Submission
 	meta job.Meta
-	up   *upload.Upload
+	up   upload.Upload
+	rec  record.Record // see describe
 
 	known bool // the job is in the queue already, by its key
 }
@@ -130,15 +131,15 @@ func (d *Upload) digests() ([]digest.Value, error) {
 	return all, ledger.StorageError(err)
 }
 
-// describe describes the job in j, and returns the record of it, both without the facts
+// describe describes the job in j and in the record of the upload, both without the facts
 // of its event.
-func (d *Upload) describe(j *job.Job) (*record.Record, error) {
+func (d *Upload) describe(j *job.Job) error {
 	if err := d.err(); err != nil {
-		return nil, err
+		return err
 	}
 	digests, err := d.digests()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	m, to := &d.meta, d.sub.to
 	m.Extra = job.MarkGiven(m.Extra, digests[1+len(d.kinds()):])
@@ -147,12 +148,12 @@ func (d *Upload) describe(j *job.Job) (*record.Record, error) {
 	}
 	*j = m.Job()
 	j.Queue, j.Size, j.Digests = to.id(), d.up.Size(), digests
-	r := &record.Record{Kind: job.Submit, To: job.Pending, Verify: d.sub.verify, Flags: record.Inline, Temp: d.up.Temp()}
-	if r.Temp != "" {
-		r.Flags = record.InTemp
+	d.rec = record.Record{Kind: job.Submit, To: job.Pending, Verify: d.sub.verify, Flags: record.Inline, Temp: d.up.Temp(),
+		Payload: record.Payload{Size: j.Size, MediaType: m.MediaType, SHA256: d.up.SHA256(), MD5: j.MD5()}}
+	if d.rec.Temp != "" {
+		d.rec.Flags = record.InTemp
 	}
-	r.Payload = record.Payload{Size: j.Size, MediaType: m.MediaType, SHA256: d.up.SHA256(), MD5: j.MD5()}
-	return r, nil
+	return nil
 }
 
 // readBack compares the payload with its temporary file.
