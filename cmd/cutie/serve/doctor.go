@@ -31,8 +31,7 @@ check reads and verifies all files of a home without one.
 
 The settings are those of cutie serve: give it the same --config file, environment and
 options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
-		Example: `cutie doctor
-cutie doctor --config /etc/cutie/cutie.toml --home /var/lib/cutie`,
+		Example: "cutie doctor\ncutie doctor -t json",
 	}
 	var o serveOptions
 	o.bind(cmd.Flags())
