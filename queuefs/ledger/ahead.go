@@ -8,9 +8,9 @@ import (
 	"cutie/queuefs/journal"
 )
 
-// An ahead reads records ahead. Consumers and followers go through the journal in
-// order, each at its own place, so a block of small records takes the place of a read of
-// each. Blocks never change: readers may keep parts of them.
+// An ahead reads records ahead. Consumers, and the files of jobs, go through the journal
+// in order, each at its own place, so a block of small records takes the place of a read
+// of each. Readers may keep parts of a record, and must not change them.
 type ahead struct {
 	mu      sync.Mutex
 	streams [4]stream // places of readers

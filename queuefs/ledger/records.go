@@ -96,16 +96,11 @@ func (l *Ledger) Events(after job.Seq, max int) ([]job.Event, error) {
 	buf := make([]byte, record.MaxHead)
 	var r record.Record
 	for _, at := range at {
-		data, err := l.shared.ahead.record(l.shared.Journal, at), error(nil)
-		if data == nil {
-			var n int
-			n, err = l.shared.Journal.ReadAt(buf, at, 0)
-			data = buf[:n]
-		}
+		n, err := l.shared.Journal.ReadAt(buf, at, 0)
 		if err == nil || err == io.EOF {
-			err = r.Parse(data)
+			err = r.Parse(buf[:n])
 		}
-		if err == record.ErrForm && len(data) == len(buf) { // of many results
+		if err == record.ErrForm && n == len(buf) { // of many results
 			r, err = l.readRecord(at, record.MaxHead+record.MaxResultNames)
 		}
 		if err == nil && r.Lacks() {
