@@ -3,6 +3,7 @@ package sitemap
 import (
 	"bufio"
 	"bytes"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -18,10 +19,10 @@ const maxLine = 64 << 10
 // XML parser is asked only for lines in another form. A line has at most 64
 // KiB.
 type Lines struct {
-	in   *bufio.Reader
-	line int
-	buf  []byte
-	err  error
+	in    *bufio.Reader
+	line  int
+	exact exact
+	err   error
 }
 
 // NewLines returns Lines of r, with a buffer.
@@ -49,15 +50,87 @@ func (l *Lines) next() (Entry, error) {
 	case err != nil:
 		return Entry{}, err
 	}
-	s := scanner{left: string(text)}
-	if e, ok := s.entry(); ok {
-		// An entry that prints back the same was read right.
-		l.buf = AppendEntry(l.buf[:0], URLSet, &e)
-		if bytes.Equal(l.buf, text) {
-			return e, nil
-		}
+	if e, ok := l.exact.entry(text); ok {
+		return e, nil
 	}
 	return l.parse(text)
+}
+
+// lines takes entries from the input of a [Reader] past its XML decoder.
+type lines struct {
+	in     *meter
+	events bool // cut: is the namespace of events
+	taken  int  // line ends that the decoder has not seen
+	exact  exact
+}
+
+// linesOf returns the lines below a root element, nil if its prefixes are other ones than
+// those of [AppendHead].
+func linesOf(in *meter, root *xml.StartElement) *lines {
+	bound := map[string]string{}
+	for _, a := range root.Attr {
+		if a.Name.Space == "xmlns" || a.Name.Local == "xmlns" {
+			bound[a.Name.Local] = a.Value
+		}
+	}
+	if bound["xmlns"] != Namespace || bound["rs"] != RSNamespace {
+		return nil
+	}
+	return &lines{in: in, events: bound["cut"] == EventNamespace}
+}
+
+// next takes the next entry, of at most max bytes. It is false, and nothing is taken, if the
+// decoder has to read on.
+func (l *lines) next(max int) (Entry, bool) {
+	line := l.line()
+	if string(line) == "\n" { // after an entry of the decoder
+		l.take(line)
+		line = l.line()
+	}
+	if len(line) == 0 || len(line) > max {
+		return Entry{}, false
+	}
+	e, ok := l.exact.entry(line)
+	if !ok || !l.events && (e.Event != "" || e.Seq != 0) {
+		return Entry{}, false
+	}
+	l.take(line)
+	return e, true
+}
+
+func (l *lines) take(line []byte) {
+	l.in.Discard(len(line))
+	l.taken++
+}
+
+// line returns the next line, if the buffer can have it whole.
+func (l *lines) line() []byte {
+	for n := 1; ; n = l.in.Buffered() + 1 {
+		if _, err := l.in.Peek(n); err != nil {
+			l.in.fail(err)
+			return nil
+		}
+		text, _ := l.in.Peek(l.in.Buffered())
+		if i := bytes.IndexByte(text[n-1:], '\n'); i >= 0 {
+			return text[:n+i]
+		}
+	}
+}
+
+// exact reads lines in the very form of [AppendEntry].
+type exact struct{ printed []byte }
+
+// entry returns the entry of a line. It is false for a line in another form, which may be
+// right all the same.
+func (x *exact) entry(line []byte) (Entry, bool) {
+	s := scanner{left: string(line)}
+	e, ok := s.entry()
+	if !ok {
+		return e, false
+	}
+	// An entry that prints back the same was read right.
+	x.printed = AppendEntry(x.printed[:0], URLSet, &e)
+	return e, bytes.Equal(x.printed, line)
 }
 
 // parse reads a line with an XML parser.

@@ -13,17 +13,26 @@ import (
 type meter struct {
 	*bufio.Reader // the decoder uses only ReadByte, overridden here
 	left          int
-	err           error // of the underlying reader
+	err           error // of the underlying reader; after what is in the buffer
+}
+
+// fail notes an error of the buffer, which forgets it.
+func (m *meter) fail(err error) {
+	if err != io.EOF && err != bufio.ErrBufferFull {
+		m.err = err
+	}
 }
 
 func (m *meter) ReadByte() (byte, error) {
 	if m.left <= 0 {
 		return 0, errTooLarge
 	}
-	m.left--
+	if m.left--; m.err != nil && m.Buffered() == 0 {
+		return 0, m.err
+	}
 	c, err := m.Reader.ReadByte()
-	if err != nil && err != io.EOF {
-		m.err = err
+	if err != nil {
+		m.fail(err)
 	}
 	return c, err
 }
