@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -36,12 +37,12 @@ const (
 // or the times differ. mod is the time of the file. It changes nothing.
 func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Time, err error) {
 	err = d.in(file, false, func(f *folder, name string) error {
-		name, info, err := f.stat(name)
+		name, size, at, err := f.stat(name)
 		if err != nil {
 			return err
 		}
-		mod = info.ModTime()
-		if want.Length >= 0 && info.Size() != want.Length {
+		mod = at
+		if want.Length >= 0 && size != want.Length {
 			m = Different
 			return nil
 		}
@@ -56,7 +57,7 @@ func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Ti
 			}
 			return nil
 		}
-		if err = f.read(name, info.Size(), sums); err == nil {
+		if err = f.read(name, size, sums); err == nil {
 			err = sums.Check()
 		}
 		if m = Same; errors.Is(err, fixity.ErrDiffers) {
@@ -73,8 +74,7 @@ func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Ti
 // read writes the contents of a file, which had so many octets just now, to w. An os.File
 // would take as many system calls again.
 func (f *folder) read(name string, size int64, w io.Writer) error {
-	// A single name of ours: no path is walked.
-	fd, err := unix.Openat(int(f.file.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	fd, err := unix.Openat(f.at(), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: name, Err: err}
 	}
@@ -106,7 +106,7 @@ func (d *Dir) Date(file string, mod, want time.Time) error {
 		return nil
 	}
 	return d.in(file, false, func(f *folder, name string) error {
-		name, _, err := f.stat(name)
+		name, _, _, err := f.stat(name)
 		if err != nil {
 			return err
 		}
@@ -125,8 +125,8 @@ type File struct {
 	dir  *Dir
 	path string
 	want Facts
-	name string // in Own
-	out  *os.File
+	name string   // in Own, "" without one
+	out  *os.File // nil: the copy has ended
 	sums *fixity.Sums
 	tag  string // of a part: validator of its octets
 }
@@ -134,12 +134,24 @@ type File struct {
 // Receive begins a copy to the path of a resource. Write refuses more octets than want
 // says; Commit, other content.
 func (d *Dir) Receive(file string, want Facts) (*File, error) {
-	name := d.tempName()
-	out, err := d.own.root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o666)
+	f := &File{dir: d, path: file, want: want, sums: fixity.New(want.Length, want.Hashes)}
+	if d.unnamed {
+		fd, err := unix.Openat(d.own.at(), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o666)
+		if err == nil {
+			f.out = os.NewFile(uintptr(fd), "unnamed")
+			return f, nil
+		}
+		if err != unix.EOPNOTSUPP && err != unix.EISDIR {
+			return nil, os.NewSyscallError("openat", err)
+		}
+	}
+	var err error
+	f.name = d.tempName()
+	f.out, err = d.own.root.OpenFile(f.name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o666)
 	if err != nil {
 		return nil, err
 	}
-	return &File{dir: d, path: file, want: want, name: name, out: out, sums: fixity.New(want.Length, want.Hashes)}, nil
+	return f, nil
 }
 
 // Write adds octets.
@@ -170,16 +182,30 @@ func (f *File) Commit(mod time.Time) error {
 			return os.NewSyscallError("futimes", err)
 		}
 	}
-	if err := f.out.Close(); err != nil {
-		return err
+	if f.name != "" {
+		out := f.out
+		f.out = nil
+		if err := out.Close(); err != nil {
+			return err
+		}
 	}
 	return f.dir.in(f.path, true, func(to *folder, name string) error {
-		name, _, err := to.stat(name)
+		if f.name == "" {
+			err := f.link(to, name)
+			if !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			temp := f.dir.tempName()
+			if err := f.link(f.dir.own, temp); err != nil {
+				return err
+			}
+			f.name = temp
+		}
+		name, _, _, err := to.stat(name)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		// Both are single names of ours: no path is walked.
-		if err := unix.Renameat(int(f.dir.own.file.Fd()), f.name, int(to.file.Fd()), name); err != nil {
+		if err := unix.Renameat(f.dir.own.at(), f.name, to.at(), name); err != nil {
 			return os.NewSyscallError("renameat", err)
 		}
 		if f.tag != "" {
@@ -190,14 +216,27 @@ func (f *File) Commit(mod time.Time) error {
 	})
 }
 
+// link gives an unnamed file a name that is free.
+func (f *File) link(to *folder, name string) error {
+	unnamed := "/proc/self/fd/" + strconv.Itoa(int(f.out.Fd()))
+	return os.NewSyscallError("linkat", unix.Linkat(unix.AT_FDCWD, unnamed, to.at(), name, unix.AT_SYMLINK_FOLLOW))
+}
+
 // Discard removes the copy. After Commit it does nothing.
 func (f *File) Discard() {
+	f.close()
 	if f.name != "" {
-		f.out.Close()
 		f.dir.own.root.Remove(f.name)
 		if f.tag != "" {
 			f.dir.own.root.Remove(f.name + ".tag")
 		}
 		f.name = ""
+	}
+}
+
+func (f *File) close() {
+	if f.out != nil {
+		f.out.Close()
+		f.out = nil
 	}
 }

@@ -84,10 +84,8 @@ func (f *File) Keep() {
 	if f.Length() == 0 {
 		f.Discard()
 	}
-	if f.name != "" {
-		f.out.Close()
-		f.name = ""
-	}
+	f.close()
+	f.name = ""
 }
 
 // Verify compares the octets with the facts, and returns the file of them. It is closed by
