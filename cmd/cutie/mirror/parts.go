@@ -14,6 +14,7 @@ import (
 
 	"cutie/publisher/destination/fetch"
 	"cutie/queuefs"
+	"cutie/queuefs/buffers"
 	"cutie/queuefs/web"
 )
 
@@ -46,11 +47,18 @@ func (k *Keeper) sendParts(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return web.Errorf(http.StatusBadRequest, "parameter after is the number of an event")
 	}
+	memory := buffers.Of(r.Context())
+	if err := memory.Take(maxPartOctets); err != nil {
+		return err
+	}
 	events, err := q.Journaled(queuefs.Seq(after), maxParts, maxPartOctets)
 	if errors.Is(err, queuefs.ErrGone) && len(events) == 0 {
 		return web.Errorf(http.StatusGone, "event %d of %s is not in the journal any more; its files may be there", after+1, q.ID())
 	}
 	if err != nil && len(events) == 0 {
+		return err
+	}
+	if err := memory.Grow(lengthOf(events) - maxPartOctets); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/octet-stream")
@@ -65,6 +73,13 @@ func (k *Keeper) sendParts(w http.ResponseWriter, r *http.Request) error {
 	return out.Flush()
 }
 
+func lengthOf(events []queuefs.Journaled) (n int) {
+	for i := range events {
+		n += len(events[i].Text) + len(events[i].Payload)
+	}
+	return n
+}
+
 func partLength(part []byte) int {
 	if part == nil {
 		return -1
@@ -75,8 +90,8 @@ func partLength(part []byte) int {
 // noPartsFor is how long a Source without parts is not asked for them again.
 const noPartsFor = time.Minute
 
-// parts asks for the missing parts of the first n events. A Source without them is no
-// error.
+// parts asks for the missing parts of the first n events. A Source without them, or without
+// memory for them, is no error.
 func (b *backlog) parts(ctx context.Context, n int) error {
 	if time.Now().Before(b.noParts) {
 		return nil
@@ -88,7 +103,7 @@ func (b *backlog) parts(ctx context.Context, n int) error {
 		}
 		after := b.events[i].Seq - 1
 		got, err := b.ask(ctx, i, after)
-		if status := fetch.Status(err); status >= 400 && status < 500 {
+		if status := fetch.Status(err); status >= 400 && status < 500 || status == http.StatusServiceUnavailable {
 			if status != http.StatusGone {
 				b.noParts = time.Now().Add(noPartsFor)
 			}
