@@ -207,6 +207,43 @@ cutie audit copy --checksum | grep "missing 0, different 0, extra 0"`)
 	}
 }
 
+// A token that was replaced is read again, and little memory for requests keeps no mirror
+// from following.
+func TestAMirrorTakesTheTokenOfNow(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	users, token := filepath.Join(dir, "users"), filepath.Join(dir, "token")
+	sh(t, dir, `cutie user add ann --rights read,submit --no-password --users users >/dev/null
+cutie token add ann --name first --users users >token
+head -c 100000 /dev/zero >large`)
+	first := serveHome(t, filepath.Join(dir, "first"), "--users", users, "--max-buffers", "1M")
+	put := func() {
+		t.Helper()
+		eventually(t, "the daemon knows the token", func() bool {
+			cmd := exec.Command("sh", "-c", "CUTIE_TOKEN=$(cat token) cutie put jobs large -u "+first.url)
+			cmd.Dir = dir
+			return cmd.Run() == nil
+		})
+	}
+	put()
+	second := serveHome(t, filepath.Join(dir, "second"), "--mirror", first.url, "--mirror-token", "@"+token)
+	has := func(jobs int) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%d jobs are mirrored", jobs), func() bool {
+			out, err := cutie(t, "ls", "jobs", "-u", second.url)
+			return err == nil && strings.Contains(out, fmt.Sprintf("j%012d", jobs))
+		})
+	}
+	has(1)
+	put()
+	has(2)
+	sh(t, dir, "cutie token rm first --users users")
+	eventually(t, "the old token is refused", func() bool { return queueAt(t, second.url).Trouble != "" })
+	sh(t, dir, "cutie token add ann --name second --users users >token")
+	put()
+	has(3)
+}
+
 // Original and mirror are killed under load at random. In the end they are the same.
 func TestAMirrorSurvivesKills(t *testing.T) {
 	t.Parallel()

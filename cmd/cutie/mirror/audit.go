@@ -244,7 +244,11 @@ func (k *Keeper) audit(ctx context.Context, q *queuefs.Queue) (*Audited, error) 
 			of = &k.o.Sources[i]
 		}
 	}
-	f := &follower{keeper: k, of: of, id: q.ID(), list: m.List, q: q, client: k.client(of)}
+	client, err := k.client(of)
+	if err != nil {
+		return nil, err
+	}
+	f := &follower{keeper: k, of: of, id: q.ID(), list: m.List, q: q, client: client}
 	if err := f.find(ctx); err != nil {
 		return nil, web.Errorf(http.StatusBadGateway, "the original of %s: %v", q.ID(), err)
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
 	"cutie/queuefs"
@@ -87,9 +86,12 @@ func (f *follower) adopt(ctx context.Context) (*queuefs.Queue, error) {
 // copy copies the files of the queue. missing are files replaced by the original before
 // they were fetched.
 func (f *follower) copy(ctx context.Context, dir string) (at destination.Standing, missing []string, err error) {
-	copied, err := destination.Open(ctx, destination.Options{URL: f.list, Dir: dir, Sets: []string{f.list},
-		Settle: time.Millisecond, // later events explain missing files
-		HTTP:   fetch.Options{UserAgent: f.keeper.o.Agent, Header: f.of.Header}})
+	requests, err := f.keeper.http(f.of)
+	if err != nil {
+		return at, nil, err
+	}
+	copied, err := destination.Open(ctx, destination.Options{URL: f.list, Dir: dir, Sets: []string{f.list}, HTTP: requests,
+		Settle: time.Millisecond}) // later events explain missing files
 	if errors.Is(err, destination.ErrOther) {
 		err = errors.Join(fmt.Errorf("%w; the copy begins anew", err), os.RemoveAll(dir))
 	}

@@ -17,8 +17,11 @@ import (
 
 // A Source is one to be mirrored.
 type Source struct {
-	URL    string
-	Header http.Header // credentials
+	URL string
+
+	// Header returns the credentials, and is asked again when they were refused; nil: there
+	// are none.
+	Header func() (http.Header, error)
 }
 
 // Options are the settings of a [Keeper].
@@ -86,9 +89,39 @@ func (k *Keeper) tell(name, text string) {
 	}
 }
 
-// client returns a client for a Source. Errors are tried again by its callers.
-func (k *Keeper) client(s *Source) *fetch.Client {
-	return fetch.New(fetch.Options{UserAgent: k.o.Agent, Header: s.Header, Origin: fetch.OriginOf(s.URL), Tries: 2})
+// http returns the settings of requests to a Source.
+func (k *Keeper) http(s *Source) (fetch.Options, error) {
+	o := fetch.Options{UserAgent: k.o.Agent, Origin: fetch.OriginOf(s.URL)}
+	if s.Header == nil {
+		return o, nil
+	}
+	var err error
+	o.Header, err = s.Header()
+	return o, err
+}
+
+// client returns a client for a Source. Errors are tried again by its callers, with a new
+// one.
+func (k *Keeper) client(s *Source) (*fetch.Client, error) {
+	o, err := k.http(s)
+	if err != nil {
+		return nil, err
+	}
+	o.Tries = 2
+	return fetch.New(o), nil
+}
+
+// search finds the queues of a Source. client is the one of before, if it found them.
+func (k *Keeper) search(ctx context.Context, s *Source, client *fetch.Client) (found *source.Source, now *fetch.Client, err error) {
+	if client == nil {
+		if client, err = k.client(s); err != nil {
+			return nil, nil, err
+		}
+	}
+	if found, err = source.Find(ctx, client, s.URL); err != nil {
+		client = nil
+	}
+	return found, client, err
 }
 
 // follow keeps the queues of a Source, new ones included. Each queue has a client of its
@@ -96,10 +129,11 @@ func (k *Keeper) client(s *Source) *fetch.Client {
 func (k *Keeper) follow(ctx context.Context, s *Source) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	client := k.client(s)
+	var client *fetch.Client
 	followed := map[string]bool{}
 	for pause := firstPause; ; {
-		found, err := source.Find(ctx, client, s.URL)
+		found, now, err := k.search(ctx, s, client)
+		client = now
 		if ctx.Err() != nil {
 			return
 		}
@@ -172,7 +206,6 @@ type follower struct {
 var errOver = errors.New("no mirror any more")
 
 func (f *follower) run(ctx context.Context) {
-	f.client = f.keeper.client(f.of)
 	for pause := firstPause; ctx.Err() == nil; {
 		began := time.Now()
 		err := f.keepOn(ctx)
@@ -227,9 +260,11 @@ func (f *follower) trouble(err error) {
 }
 
 // keep finds or makes the mirror, and follows until there is an error.
-func (f *follower) keep(ctx context.Context) error {
-	err := f.find(ctx)
-	if err != nil {
+func (f *follower) keep(ctx context.Context) (err error) {
+	if f.client, err = f.keeper.client(f.of); err != nil {
+		return err
+	}
+	if err = f.find(ctx); err != nil {
 		return err
 	}
 	if f.q, err = f.open(ctx); err != nil {

@@ -78,7 +78,7 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.Var((*call.Octets)(&o.AccessLog.Max), "log-max", "size of an access log; 0 lets it grow")
 	fs.IntVar(&o.AccessLog.Keep, "log-keep", reach.DefaultLogKeep, "`number` of old access logs to keep")
 	fs.StringSliceVar(&o.mirrors, "mirror", nil, "`URL` of a daemon whose queues this one keeps as live mirrors; may be repeated")
-	fs.StringVar(&o.mirrorToken, "mirror-token", "", "bearer `token` for these, or @FILE with it")
+	fs.StringVar(&o.mirrorToken, "mirror-token", "", "bearer `token` for these, or @FILE with it, read again when it is refused")
 	fs.DurationVar(&o.Mirror.Audit, "mirror-audit", 24*time.Hour, "`time` between two audits of a mirror; 0: none")
 	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
 	fs.StringVar(&o.logFormat, "log-format", "", "json or console (default console on a terminal, else json)")
@@ -243,13 +243,19 @@ func (o *serveOptions) checkSource() (err error) {
 
 // checkMirrors reads the options about mirrors.
 func (o *serveOptions) checkMirrors() error {
-	token, err := call.Secret(o.mirrorToken)
-	if err != nil {
-		return fmt.Errorf("--mirror-token: %w", err)
+	header := func() (http.Header, error) {
+		token, err := call.Secret(o.mirrorToken)
+		if err != nil {
+			return nil, fmt.Errorf("--mirror-token: %w", err)
+		}
+		h := http.Header{}
+		if token != "" {
+			h.Set("Authorization", "Bearer "+token)
+		}
+		return h, nil
 	}
-	header := http.Header{}
-	if token != "" {
-		header.Set("Authorization", "Bearer "+token)
+	if _, err := header(); err != nil {
+		return err
 	}
 	for _, uri := range o.mirrors {
 		if u, err := url.Parse(uri); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
