@@ -148,6 +148,9 @@ func (q *Queue) load(f *snapshot.File, c indexfile.Checkpoint, indexed bool) (wa
 		}
 	}
 	found, err := ix.Load(q.ledger, f, c, indexed)
+	if !q.original.Find(q.Mirror()) {
+		q.svc.report(home.MirrorsDir+"/"+q.ID(), "missing; the queue stays a mirror, until a takeover")
+	}
 	q.look(func(x *index.Index) {
 		if x.Tombstones.InFile() < found.Culled {
 			q.svc.report(snapshot.Path(q.ID(), indexfile.TombstonesName), "tombstones lost; which of these jobs were culled is forgotten")

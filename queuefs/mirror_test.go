@@ -457,34 +457,52 @@ func TestEveryStepOfAMirrorFails(t *testing.T) {
 
 var errFault = errors.New("a step fails")
 
-// A damaged file about a mirror keeps the queue one, until a takeover writes it anew.
-func TestADamagedFileKeepsAMirror(t *testing.T) {
-	p := newPair(t, queuefs.Options{})
-	must(t, p.adopt())
-	closeHome(t, p.ms)
-	path := filepath.Join(p.mdir, home.MirrorsDir, "jobs")
-	text, err := os.ReadFile(path)
-	must(t, err)
-	text[len(text)/2] ^= 1
-	must(t, os.WriteFile(path, text, 0o600))
-	r, err := check.Home(p.mdir, check.Options{Segment: segmentSize})
-	if err != nil || len(r.Problems) != 1 || r.Problems[0].Path != home.MirrorsDir+"/jobs" {
-		t.Errorf("check: %v, %v", err, r.Problems)
-	}
-	p.open(queuefs.Options{})
-	if m := p.mq.Mirror(); !m.Live() || m.Bad == "" {
-		t.Errorf("got %+v", m)
-	}
-	if _, err := p.mq.Take(ctx, queuefs.Take{}); !errors.Is(err, queuefs.ErrMirror) {
-		t.Errorf("take: %v", err)
-	}
-	_, err = p.mq.Takeover(ctx, 0)
-	must(t, err)
-	submit(t, p.mq, queuefs.Meta{}, "live")
-	closeHome(t, p.ms)
-	p.open(queuefs.Options{})
-	if m := p.mq.Mirror(); m.Live() || m.Bad != "" {
-		t.Errorf("taken over: got %+v", m)
+// A damaged or lost file about a mirror keeps the queue one, until a takeover writes it
+// anew.
+func TestWithoutItsFileAMirrorStaysOne(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"damaged": func(path string) error {
+			text, err := os.ReadFile(path)
+			if err == nil {
+				text[len(text)/2] ^= 1
+				err = os.WriteFile(path, text, 0o600)
+			}
+			return err
+		},
+		"lost": os.Remove,
+	} {
+		p := newPair(t, queuefs.Options{})
+		must(t, p.adopt())
+		closeHome(t, p.ms)
+		path := filepath.Join(p.mdir, home.MirrorsDir, "jobs")
+		must(t, spoil(path))
+		r, err := check.Home(p.mdir, check.Options{Segment: segmentSize})
+		if err != nil || len(r.Problems) != 1 || r.Problems[0].Path != home.MirrorsDir+"/jobs" {
+			t.Errorf("%s: check: %v, %v", name, err, r.Problems)
+		}
+		p.open(queuefs.Options{})
+		if m := p.mq.Mirror(); !m.Live() || m.Bad == "" {
+			t.Errorf("%s: got %+v", name, m)
+		}
+		if _, err := p.mq.Take(ctx, queuefs.Take{}); !errors.Is(err, queuefs.ErrMirror) {
+			t.Errorf("%s: take: %v", name, err)
+		}
+		_, err = p.mq.Takeover(ctx, 0)
+		must(t, err)
+		submit(t, p.mq, queuefs.Meta{}, "live")
+		closeHome(t, p.ms)
+		p.open(queuefs.Options{})
+		if m := p.mq.Mirror(); m.Live() || m.Bad != "" {
+			t.Errorf("%s: taken over: got %+v", name, m)
+		}
+		closeHome(t, p.ms)
+		must(t, os.Remove(path)) // of a queue that is live
+		p.open(queuefs.Options{})
+		if p.mq.Mirror().Live() {
+			t.Errorf("%s: live, and a mirror again without its file", name)
+		}
+		closeHome(t, p.ms)
+		closeHome(t, p.s)
 	}
 }
 

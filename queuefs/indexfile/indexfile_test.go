@@ -44,7 +44,7 @@ func TestQueueKeepsItsForm(t *testing.T) {
 	for i := range full.Info {
 		full.Info[i] = byte(i)
 	}
-	for name, want := range map[string]indexfile.Queue{"queue": full, "queue-least": {Types: []string{""}}} {
+	for name, want := range map[string]indexfile.Queue{"queue": full, "queue-least": {Types: []string{""}}, "queue-mirror": {Types: []string{""}, Mirror: true}} {
 		text := golden(t, name)
 		if got := want.Text(); string(got) != string(text) {
 			t.Errorf("%s: got %s\nwant %s", name, got, text)

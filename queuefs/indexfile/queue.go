@@ -29,6 +29,7 @@ type Queue struct {
 	Bare                bool        // written before the first checkpoint: pages say nothing
 	Empty               bool        // the queue had no jobs at that time
 	Culled              job.Seq     // of the last tombstone in its file; 0: unknown
+	Mirror              bool        // the queue was a mirror, not yet live
 }
 
 // Text returns the contents of the file.
@@ -50,6 +51,9 @@ func (x Queue) Text() []byte {
 		if x.Empty {
 			n("empty", 1)
 		}
+	}
+	if x.Mirror {
+		n("mirror", 1)
 	}
 	if x.Culled != 0 {
 		n("culled", int64(x.Culled))
@@ -131,6 +135,8 @@ func ParseQueue(data []byte) (x Queue, err error) {
 			x.Bare = v != 0
 		case "empty":
 			x.Empty = v != 0
+		case "mirror":
+			x.Mirror = v != 0
 		case "directory":
 			if dirs < len(x.Dirs) {
 				x.Dirs[dirs] = v

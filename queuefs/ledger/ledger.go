@@ -57,6 +57,7 @@ type life struct {
 	since  journal.LSN // records before are of a former queue
 	before job.Seq     // last event of a former queue
 	gone   bool        // removed
+	mirror bool        // of another home, and not yet live
 
 	settings *string // queue-info.txt of its last event in the journal, when replayed; nil: not there
 }
@@ -177,6 +178,20 @@ func (l *Ledger) Before() job.Seq {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.life.before
+}
+
+// Mirrored reports whether the queue is a mirror, as far as the index knows.
+func (l *Ledger) Mirrored() bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.life.mirror
+}
+
+// SetMirrored says whether the queue is a mirror; the next checkpoint writes it.
+func (l *Ledger) SetMirrored(yes bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.life.mirror = yes
 }
 
 // Seal ends all events of a queue without jobs. The error is [ErrNotEmpty] if it has

@@ -13,7 +13,7 @@ func (l *Ledger) Snapshot(at journal.LSN) indexfile.Queue {
 	defer l.mu.RUnlock()
 	s := l.set.Load()
 	x := indexfile.Queue{Last: l.idx.Last(), Submitted: l.idx.LastSubmit, Consumed: l.idx.LastConsume, Created: s.Created().UnixMicro(),
-		Types: l.idx.MediaTypes(), Info: l.idx.Info, At: at, Since: l.life.since, Before: l.life.before}
+		Types: l.idx.MediaTypes(), Info: l.idx.Info, At: at, Since: l.life.since, Before: l.life.before, Mirror: l.life.mirror}
 	x.Pages, _ = l.idx.Held()
 	x.Culled = l.idx.Tombstones.InFile()
 	if !s.Made {
@@ -31,7 +31,7 @@ func (l *Ledger) Load(q *indexfile.Queue) {
 	x.SetMediaTypes(q.Types)
 	x.Reach(q.Last)
 	x.LastSubmit, x.LastConsume, x.Info = q.Submitted, q.Consumed, q.Info
-	l.life = life{since: q.Since, before: q.Before}
+	l.life = life{since: q.Since, before: q.Before, mirror: q.Mirror}
 }
 
 // Numbers returns the last numbers of jobs and events given out.

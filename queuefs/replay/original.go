@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -29,7 +30,20 @@ type Original struct {
 }
 
 // Load takes the contents of the file; nil: there is none.
-func (o *Original) Load(m *home.Mirror) { o.of.Store(m) }
+func (o *Original) Load(m *home.Mirror) {
+	o.of.Store(m)
+	o.Ledger.SetMirrored(m.Live())
+}
+
+// Find is Load for a queue whose index was read. If the index alone knows of a mirror it
+// stays one, which is safe, and the result is false.
+func (o *Original) Find(m *home.Mirror) (ok bool) {
+	if ok = m != nil || !o.Ledger.Mirrored(); !ok {
+		m = &home.Mirror{Bad: "the file is missing"}
+	}
+	o.Load(m)
+	return ok
+}
 
 // Mirror returns the contents of the file, not to be changed; nil without one.
 func (o *Original) Mirror() *home.Mirror { return o.of.Load() }
@@ -37,7 +51,7 @@ func (o *Original) Mirror() *home.Mirror { return o.of.Load() }
 // Refuse returns [ErrMirror] for a mirror.
 func (o *Original) Refuse() error {
 	if m := o.Mirror(); m.Live() {
-		return fmt.Errorf("%s %w of %s: changes are made there, and here after a takeover", o.Ledger.ID(), ErrMirror, m.Source)
+		return fmt.Errorf("%s %w of %s: changes are made there, and here after a takeover", o.Ledger.ID(), ErrMirror, cmp.Or(m.Source, "a home not known any more"))
 	}
 	return nil
 }
@@ -90,7 +104,7 @@ func (o *Original) write(do func(m *home.Mirror)) error {
 	if err := o.Files.Write(o.Ledger.ID(), &m); err != nil {
 		return err
 	}
-	o.of.Store(&m)
+	o.Load(&m)
 	return nil
 }
 
