@@ -153,6 +153,28 @@ cutie rm jobs j000000000003 $U`)
 			t.Errorf("%q of a mirror: %v %s", args, err, out)
 		}
 	}
+	for _, c := range []struct {
+		path, media, body string
+		status            int
+		form              string
+	}{
+		{"uws/jobs/async", "application/x-www-form-urlencoded", "A=1", http.StatusForbidden, "text/plain; charset=utf-8"},
+		{"uws/jobs/sync", "application/x-www-form-urlencoded", "A=1", http.StatusForbidden, "text/plain; charset=utf-8"},
+		{"consume/jobs?t=json", "", "", http.StatusConflict, "application/json"},
+		{"hold/jobs/j000000000001?t=xhtml", "", "", http.StatusConflict, "application/xhtml+xml"},
+		{"rdm/incoming", "application/x-rdm", "@RDMHEADER { -\nRDM-Version{3}:\t1.0\nRDM-Type{11}:\trd-response\n}\n@DOCUMENT { http://x.org/a\ntitle{1}:\ta\n}\n",
+			http.StatusConflict, "application/x-rdm"},
+	} {
+		resp, text := send(t, http.DefaultClient, "POST", second.url+c.path, c.body, "Content-Type", c.media)
+		if resp.StatusCode != c.status || resp.Header.Get("Content-Type") != c.form || !strings.Contains(text, "is a mirror of "+first.url) {
+			t.Errorf("POST %s to a mirror: %s %q %.300s", c.path, resp.Status, resp.Header.Get("Content-Type"), text)
+		}
+	}
+	for of, forms := range map[*daemon]bool{first: true, second: false} {
+		if _, text := send(t, http.DefaultClient, "GET", of.url+"state/jobs/j000000000002", "", "Accept", "text/html"); strings.Contains(text, "<form") != forms {
+			t.Errorf("%s: the page of a job has forms: %v", of.url, !forms)
+		}
+	}
 	// One flipped bit is named.
 	damaged := filepath.Join(dir, "second/queues/jobs/payload/j000000000002")
 	for _, text := range []string{"ooe", "one"} {

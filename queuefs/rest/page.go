@@ -30,6 +30,8 @@ type View struct {
 	// May reports whether the reader may send a request to a path below the base,
 	// such as "/hold/q/j000000000042". nil: the reader may do everything.
 	May func(method, path string) bool
+	// Mirror says that the queue changes by its original alone, so nothing may be done with it.
+	Mirror bool
 	// Lease is the token of the reader's lease of the job, "" for none. The page
 	// shows it, and has the forms of a consumer.
 	Lease string
@@ -76,12 +78,13 @@ func (h *Handler) answerPage(w http.ResponseWriter, r *request, form state.Form,
 	v := View{Now: time.Now()}
 	v.Lease = r.lease
 	v.May, _ = r.Context().Value(mayKey{}).(func(method, path string) bool)
-	if d.Class == state.QueueClass {
+	if d.Class == state.QueueClass || d.Class == state.JobClass {
 		q, err := h.queue(r)
 		if err != nil {
 			return err
 		}
-		refs := d.Property("jobStates").Items
+		v.Mirror = q.Mirror().Live()
+		refs := d.Items("jobStates")
 		for _, ref := range refs[:min(len(refs), maxRows)] {
 			_, id, err := state.ParseJobRef(ref)
 			if err != nil {

@@ -48,6 +48,7 @@ func actions(d *state.Document, v *rest.View) []action {
 		}
 	}
 	switch {
+	case v.Mirror:
 	case d.Class == state.ServiceClass:
 		add("state", createQueue)
 	case d.Class == state.QueueClass:

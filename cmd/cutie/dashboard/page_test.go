@@ -59,6 +59,16 @@ func TestPagesOfALeaseHaveTheFormsOfAConsumer(t *testing.T) {
 	}
 }
 
+// Nothing is to be done with a mirror, nor with its jobs.
+func TestPagesOfAMirrorHaveNoForms(t *testing.T) {
+	for name, d := range statetest.Documents() {
+		got := parsePage(t, dashboard.Pages{}.State(nil, &d, rest.View{Mirror: true})).forms
+		if len(got) > 0 {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+}
+
 // A page is what a browser sees of a document.
 type page struct {
 	style    string
