@@ -21,6 +21,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 
 	"cutie/queuefs/durable"
@@ -49,10 +50,12 @@ type Package struct {
 	Entries int   // lines of the manifest
 	Octets  int64 // bytes of all files
 
-	lines *scratch // of the manifest
-	line  []byte   // memory for one
-	texts *scratch
-	files []member
+	lines  *scratch // of the manifest
+	line   []byte   // memory for one
+	texts  *scratch
+	number int // of the last file
+	early  []member
+	late   []member
 }
 
 // A File is what a package holds for an entry.
@@ -64,12 +67,17 @@ type File struct {
 }
 
 type member struct {
-	id     uint64
-	length int64
-	sha256 [sha256.Size]byte
-	store  bool  // not compressed
-	text   int64 // where it begins in texts; -1 if it is opened by id
+	number    int
+	id        uint64
+	length    int64
+	sha256    [sha256.Size]byte
+	mediaType string
+	text      int64 // where it begins in texts; -1 if it is opened by id
 }
+
+// Late is the most bytes of a file that a package gets as it grows. Longer ones come
+// after all others, unless they are texts.
+const Late = 128 << 10
 
 // New returns an empty package, with temporary files in dir.
 func New(dir *durable.Dir) (*Package, error) {
@@ -112,14 +120,37 @@ func (p *Package) AddText(e *sitemap.Entry, f File, text []byte) error {
 }
 
 func (p *Package) add(e *sitemap.Entry, f File, text int64) error {
-	p.files = append(p.files, member{f.ID, f.Length, f.SHA256, stored(f.Length, f.Type), text})
+	p.number++
+	m := member{p.number, f.ID, f.Length, f.SHA256, f.Type, text}
+	if text < 0 && f.Length > Late {
+		p.late = append(p.late, m)
+	} else {
+		p.early = append(p.early, m)
+	}
 	p.Octets += f.Length
-	e.Path = "/" + memberName(len(p.files))
+	e.Path = "/" + memberName(m.number)
 	return p.Add(e)
 }
 
-// memberName returns the name of file n, from 1, in the package.
-func memberName(n int) string { return fmt.Sprintf("resources/%06d", n) }
+// Skip leaves out a file: its number stays free, so that the others keep theirs.
+func (p *Package) Skip() { p.number++ }
+
+// Number returns the number of the next file.
+func (p *Package) Number() int { return p.number + 1 }
+
+const memberDir = "resources/"
+
+// memberName returns the name of a file in the package, by its number from 1.
+func memberName(number int) string { return string(AppendName(nil, number)) }
+
+// AppendName appends the name of a file in the package.
+func AppendName(dst []byte, number int) []byte {
+	const digits = 6
+	n := strconv.Itoa(number)
+	dst = append(dst, memberDir...)
+	dst = append(dst, "000000"[:max(0, digits-len(n))]...)
+	return append(dst, n...)
+}
 
 // memberOverhead is about how many bytes a file adds to a package beside its
 // own: its header and its line in the directory.
@@ -128,7 +159,7 @@ const memberOverhead = 256
 // Size returns about how many bytes the package will have at most, and how
 // many its temporary files have.
 func (p *Package) Size() (needed, temporary int64) {
-	return p.Octets + p.lines.size + int64(len(p.files))*memberOverhead, p.lines.size + p.texts.size
+	return p.Octets + p.lines.size + int64(len(p.early)+len(p.late))*memberOverhead, p.lines.size + p.texts.size
 }
 
 // Write writes the package with the head of its manifest, and returns its
@@ -175,7 +206,8 @@ func (p *Package) open(m *member) (io.ReadCloser, error) {
 
 func (p *Package) fileError(m *member, err error) error { return &FileError{p.Loc(m.id), err} }
 
-var errDamaged = errors.New("not what it was")
+// ErrDamaged: a file has another length or digest than its entry says.
+var ErrDamaged = errors.New("not what it was")
 
 // A fileReader separates errors of a file from errors of the package.
 type fileReader struct {

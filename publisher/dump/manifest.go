@@ -4,31 +4,68 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"errors"
+	"hash/crc32"
 	"io"
+	"os"
 
-	"github.com/klauspost/compress/flate"
+	"cutie/sitemap"
 )
 
-// OpenManifest returns the manifest of a package, decompressed. It reads the
-// beginning of the package only. Close closes the package too.
-func OpenManifest(pkg io.ReadCloser) (io.ReadCloser, error) {
-	in := bufio.NewReaderSize(pkg, 32<<10)
-	// The local header of a file (APPNOTE 6.3.3, 4.3.7).
-	const size = 30
-	var h [size]byte
-	_, err := io.ReadFull(in, h[:])
-	if err == nil && (binary.LittleEndian.Uint32(h[:]) != 0x04034b50 || binary.LittleEndian.Uint16(h[8:]) != zip.Deflate) {
-		err = zip.ErrFormat
+// A Manifest is that of a package, compressed as its lines come.
+type Manifest struct {
+	c      Compressor
+	crc    uint32
+	length int
+}
+
+// NewManifest begins a manifest.
+func NewManifest(d sitemap.Dialect, head sitemap.Head) (*Manifest, error) {
+	m := new(Manifest)
+	if err := m.c.begin(); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		_, err = in.Discard(int(binary.LittleEndian.Uint16(h[26:])) + int(binary.LittleEndian.Uint16(h[28:])))
-	}
+	m.Write(d.AppendHead(nil, sitemap.URLSet, head))
+	return m, nil
+}
+
+// Write adds lines. It never fails: memory takes everything.
+func (m *Manifest) Write(lines []byte) (int, error) {
+	m.crc = crc32.Update(m.crc, crc32.IEEETable, lines)
+	m.length += len(lines)
+	return m.c.w.Write(lines)
+}
+
+// content ends the manifest.
+func (m *Manifest) content() (Content, error) {
+	m.Write(sitemap.AppendFoot(nil, sitemap.URLSet))
+	err := m.c.w.Close()
+	return Content{data: m.c.buf.Bytes(), length: m.length, crc: m.crc, method: deflated}, err
+}
+
+// OpenManifest returns the manifest of a package, decompressed. Close closes the
+// package too, and so does an error.
+func OpenManifest(pkg *os.File) (io.ReadCloser, error) {
+	r, err := openManifest(pkg)
 	if err != nil {
 		return nil, errors.Join(err, pkg.Close())
 	}
-	return &manifest{flate.NewReader(in), pkg}, nil
+	return &manifest{r, pkg}, nil
+}
+
+func openManifest(pkg *os.File) (io.ReadCloser, error) {
+	st, err := pkg.Stat()
+	if err != nil {
+		return nil, err
+	}
+	z, err := zip.NewReader(pkg, st.Size())
+	if err != nil {
+		return nil, err
+	}
+	if len(z.File) == 0 || z.File[0].Name != ManifestName {
+		return nil, zip.ErrFormat
+	}
+	return z.File[0].Open()
 }
 
 type manifest struct {
@@ -36,10 +73,7 @@ type manifest struct {
 	pkg io.Closer
 }
 
-func (m *manifest) Close() error {
-	m.ReadCloser.Close()
-	return m.pkg.Close()
-}
+func (m *manifest) Close() error { return errors.Join(m.ReadCloser.Close(), m.pkg.Close()) }
 
 // maxLine bounds a line of a manifest.
 const maxLine = 32 << 10

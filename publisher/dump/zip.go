@@ -3,8 +3,6 @@ package dump
 import (
 	"archive/zip"
 	"bufio"
-	"bytes"
-	"crypto/sha256"
 	"io"
 
 	"github.com/klauspost/compress/flate"
@@ -12,75 +10,78 @@ import (
 	"cutie/sitemap"
 )
 
-// ManifestName is the name of the manifest, the first file of a package.
-const ManifestName = "manifest.xml"
-
-// write writes the package (APPNOTE 6.3.3).
+// write writes the files that a package may get as it grows, the late ones, and the rest.
 func (p *Package) write(w io.Writer, head sitemap.Head, pause func() bool) error {
 	buf := bufio.NewWriterSize(w, 256<<10)
-	zw := NewWriter(buf)
-	lines, err := p.lines.section(0, p.lines.size)
-	if err != nil {
-		return err
-	}
-	mw, err := zw.CreateHeader(Header(ManifestName, zip.Deflate))
-	if err != nil {
-		return err
-	}
-	c := &copier{pause: pause}
-	for _, r := range []io.Reader{bytes.NewReader(p.Dialect.AppendHead(nil, sitemap.URLSet, head)), lines, bytes.NewReader(sitemap.AppendFoot(nil, sitemap.URLSet))} {
-		if _, err := c.copy(mw, r); err != nil {
-			return err
-		}
-	}
+	a := &archive{w: buf}
 	if _, err := p.texts.section(0, 0); err != nil { // flushes; from here on goroutines read them
 		return err
 	}
-	b := batch{Package: p}
-	for i := 0; i < len(p.files); {
-		n := b.fit(i)
-		if n == 0 {
-			err, n = p.writeLarge(zw, i, c), 1
-		} else {
-			err = b.write(zw, i, n)
-		}
-		if err != nil {
+	c := &copier{pause: pause}
+	for _, some := range [][]member{p.early, p.late} {
+		if err := p.writeAll(a, some, c); err != nil {
 			return err
 		}
-		if i += n; !pause() {
-			return ErrStopped
-		}
 	}
-	if err := zw.Close(); err != nil {
+	m, err := p.manifest(head, c)
+	if err != nil {
+		return err
+	}
+	if err := a.end(m); err != nil {
 		return err
 	}
 	return buf.Flush()
 }
 
+// writeAll writes files in their order.
+func (p *Package) writeAll(a *archive, files []member, c *copier) error {
+	b := batch{Package: p}
+	for len(files) > 0 {
+		n := fit(files)
+		var err error
+		if n == 0 {
+			err, n = p.writeLarge(a, &files[0], c.pause), 1
+		} else {
+			err = b.write(a, files[:n])
+		}
+		if err != nil {
+			return err
+		}
+		if files = files[n:]; !c.pause() {
+			return ErrStopped
+		}
+	}
+	return nil
+}
+
+// manifest returns the manifest with its head.
+func (p *Package) manifest(head sitemap.Head, c *copier) (*Manifest, error) {
+	lines, err := p.lines.section(0, p.lines.size)
+	if err != nil {
+		return nil, err
+	}
+	m, err := NewManifest(p.Dialect, head)
+	if err == nil {
+		_, err = c.copy(m, lines)
+	}
+	return m, err
+}
+
 // writeLarge streams a file into the package and checks it.
-func (p *Package) writeLarge(zw *zip.Writer, i int, c *copier) error {
-	m := &p.files[i]
+func (p *Package) writeLarge(a *archive, m *member, pause func() bool) error {
 	r, err := p.open(m)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	w, err := zw.CreateHeader(Header(memberName(i+1), zip.Deflate))
-	if err != nil {
-		return err
+	f := File{Length: m.length, SHA256: m.sha256}
+	if err = a.stream(m.number, &f, r, pause); err == ErrDamaged {
+		err = p.fileError(m, err)
 	}
-	sum := sha256.New()
-	n, err := c.copy(io.MultiWriter(w, sum), r)
-	if err != nil {
-		return err
-	}
-	if n != m.length || [sha256.Size]byte(sum.Sum(nil)) != m.sha256 {
-		return p.fileError(m, errDamaged)
-	}
-	return nil
+	return err
 }
 
-// NewWriter returns a writer of packages to w.
+// NewWriter returns a writer of ZIP to w, for packages of others.
 func NewWriter(w io.Writer) *zip.Writer {
 	zw := zip.NewWriter(w)
 	var fw *flate.Writer // used for one file after the other

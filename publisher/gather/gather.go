@@ -46,6 +46,8 @@ type Package struct {
 	set     names.Set
 	render  entries.Renderer
 	results []result // large ones
+
+	Grown *dump.Growing // has files of the changes already; may be nil
 }
 
 // New returns an empty package for a set, with temporary files in dir.
@@ -64,7 +66,7 @@ var errChanged = errors.New("file is not what it was")
 
 // Change adds an entry of a Change List, with its file unless it is a deletion. It
 // leaves out a job file or queue-info.txt replaced since, and the files of a culled
-// job.
+// job, unless Grown has them.
 func (p *Package) Change(e *sitemap.Entry) error {
 	p.lasting(e)
 	if e.Change == sitemap.Deleted {
@@ -74,20 +76,33 @@ func (p *Package) Change(e *sitemap.Entry) error {
 	if err != nil {
 		return &dump.FileError{Loc: e.Loc, Err: err}
 	}
-	if Culled(p.q, p.render.Refs, e.Loc) {
+	if p.Grown != nil {
+		if text, ok := p.Grown.Read(p.Number()); ok && sha256.Sum256(text) == f.SHA256 {
+			return p.AddText(e, f, text)
+		}
+	}
+	err = p.change(e, of, f)
+	if errors.Is(err, errReplaced) {
+		p.Skip()
 		return nil
+	}
+	return err
+}
+
+// change adds an entry with the file of now. The error is errReplaced if it is left out.
+func (p *Package) change(e *sitemap.Entry, of names.File, f dump.File) error {
+	if Culled(p.q, p.render.Refs, e.Loc) {
+		return errReplaced
 	}
 	if of.Payload {
 		return p.AddFile(e, f)
 	}
 	if of.Result != "" {
-		if err = p.result(e, of.Job, &queuefs.Result{Name: of.Result, Size: f.Length, SHA256: f.SHA256}); errors.Is(err, errReplaced) {
-			return nil // a later event removes it
-		}
-		return err
+		return p.result(e, of.Job, &queuefs.Result{Name: of.Result, Size: f.Length, SHA256: f.SHA256}) // a later event removes it
 	}
 	var text []byte
 	var facts queuefs.Facts
+	var err error
 	if of.Job == 0 {
 		text, facts = p.q.InfoFile()
 	} else {
@@ -98,7 +113,7 @@ func (p *Package) Change(e *sitemap.Entry) error {
 	case err == nil && same && int64(len(text)) == f.Length:
 		return p.AddText(e, f, text)
 	case errors.Is(err, queuefs.ErrNoJob), err == nil && facts.Modified.After(e.Changed()), of.Job == 0 && !same:
-		return nil // the next event has its new state
+		return errReplaced // the next event has its new state
 	case err == nil:
 		err = errChanged
 	}

@@ -14,11 +14,11 @@ import (
 // results are copied at once. A large one that goes before its package is written makes
 // the package fail; the next try leaves it out.
 
-// errReplaced is the error for a result that is gone, or another one by now.
-var errReplaced = errors.New("result is not what it was")
+// errReplaced is the error for a file that is gone, or another one by now.
+var errReplaced = errors.New("a later event has replaced it")
 
-// maxCopied is up to where a result is copied at once, in bytes.
-const maxCopied = 1 << 20
+// MaxCopied is up to where a result is copied at once, in bytes.
+const MaxCopied = 1 << 20
 
 // A result is a large result in a package. Its number there is its index after the
 // numbers of all jobs.
@@ -46,7 +46,7 @@ func (p *Package) result(e *sitemap.Entry, id queuefs.JobID, want *queuefs.Resul
 	if err != nil {
 		return err
 	}
-	if want.Size > maxCopied {
+	if want.Size > MaxCopied {
 		p.results = append(p.results, result{id, want.Name})
 		return p.AddFile(e, f)
 	}
