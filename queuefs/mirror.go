@@ -226,15 +226,6 @@ func (s *Service) DropFile(name string) {
 	}
 }
 
-// Journaled is as [ledger.Ledger.Journaled], for mirrors of the queue.
-func (q *Queue) Journaled(after Seq, max, size int) ([]Journaled, error) {
-	if err := q.svc.begin(); err != nil {
-		return nil, err
-	}
-	defer q.svc.end()
-	return q.ledger.Journaled(after, max, size)
-}
-
 // Begun returns the mirror of a queue with an Adopt cut off by a crash.
 func (s *Service) Begun(id string) (Mirror, bool) {
 	s.properties.Lock()

@@ -106,6 +106,12 @@ func (q *Queue) Events(after Seq, max int) ([]Event, error) {
 	return q.ledger.Events(after, max)
 }
 
+// Journaled is as [Queue.Events], with the parts of events in the journal: up to size
+// bytes of them, but at least one event.
+func (q *Queue) Journaled(after Seq, max, size int) ([]Journaled, error) {
+	return q.ledger.Journaled(after, max, size)
+}
+
 // Wait returns nil once the queue has an event after the given one. If it is
 // removed meanwhile the error is [ErrNoQueue].
 func (q *Queue) Wait(ctx context.Context, after Seq) error { return q.ledger.Wait(ctx, after) }

@@ -21,6 +21,10 @@ type Renderer struct {
 	Mirrors []string // base URIs of copies, the best first
 	Via     string   // base URI of the origin; "" without one
 
+	// File is called with the file of each entry in a Change List, and its media type
+	// there, before the next entry; nil: it is not.
+	File func(of names.File, facts *queuefs.Facts, mediaType string)
+
 	text   []byte // all text of an entry: one allocation
 	entry  sitemap.Entry
 	hashes [2]sitemap.Hash
@@ -96,6 +100,9 @@ func (r *Renderer) Begun(dst []byte, first *queuefs.Event, f *queuefs.Facts) []b
 func (r *Renderer) infoChanged(dst []byte, c sitemap.Change, ev *queuefs.Event, f *queuefs.Facts) []byte {
 	e := r.Info(f)
 	e.Change, e.DateTime, e.Event, e.Seq = c, ev.Time, ev.Kind.String(), uint64(ev.Seq)
+	if r.File != nil {
+		r.File(names.File{}, f, e.Type)
+	}
 	return r.append(dst, e)
 }
 
@@ -108,6 +115,8 @@ func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, 
 		e := r.build(ev.Job, of)
 		if of.facts == nil {
 			e.LastMod = ev.Time
+		} else if r.File != nil {
+			r.File(of.file(ev), of.facts, e.Type)
 		}
 		e.Change, e.DateTime, e.Event, e.Seq = c, ev.Time, ev.Kind.String(), uint64(ev.Seq)
 		dst = r.append(dst, e)
@@ -160,6 +169,17 @@ type resource struct {
 	linked string         // "" without a link
 	state  string         // directory of the states of jobs; "" without a link
 	of     string         // collection of the resource; "" without a link
+}
+
+// file returns the resource as a file of the queue after an event.
+func (of *resource) file(ev *queuefs.Event) names.File {
+	f := names.File{Job: ev.Job, Result: of.name}
+	if of.rel == sitemap.RelDescribes {
+		f.Status = ev.To
+	} else {
+		f.Payload = of.name == ""
+	}
+	return f
 }
 
 // payload returns the payload of a job, described by its job file. In Pending it
