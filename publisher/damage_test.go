@@ -181,7 +181,7 @@ func (s *source) lists(url, want string) {
 // homeWithAll has files of all kinds. With released the journal has events of the open
 // list no more.
 func homeWithAll(t testing.TB, released bool) *source {
-	s := newSource(t, publisher.Options{MaxEntries: 24, MaxPackage: 300}, "jobs")
+	s := newSource(t, publisher.Options{MaxEntries: 24, MaxPackage: 3000}, "jobs")
 	q := s.queue("jobs")
 	for round := range 4 {
 		activity(s, q, round)

@@ -21,8 +21,8 @@
 // changes since at leads to the true state (Z39.99-2017, 10.1).
 //
 // An event is in the published documents before the engine releases its record:
-// [Publisher.Flush] and [Publisher.Synced] stand around each checkpoint. Culling
-// waits for packages if DumpsFirst says so, see [Publisher.Needs].
+// [Publisher.Flush] and [Publisher.Synced] stand around each checkpoint. Its files are in the
+// package that grows with its Change List, so nothing waits for packages.
 //
 // A damaged file is never served. It is made again, or its line, the index and the state
 // say that it is gone; see INTERNALS.md.

@@ -37,6 +37,15 @@ func (q *script) Events(after queuefs.Seq, max int) ([]queuefs.Event, error) {
 	return events[:min(len(events), max)], nil
 }
 
+// Journaled has no parts: they are found in the queue, if at all.
+func (q *script) Journaled(after queuefs.Seq, max, _ int) (out []queuefs.Journaled, _ error) {
+	events, err := q.Events(after, max)
+	for _, e := range events {
+		out = append(out, queuefs.Journaled{Event: e})
+	}
+	return out, err
+}
+
 func (q *script) Payload(id queuefs.JobID) (*queuefs.Payload, error) {
 	if q.lost[id] {
 		return nil, queuefs.ErrNoJob

@@ -67,7 +67,9 @@ func (f *follower) catchUp() error {
 	if err := f.Failure(); err != nil {
 		return err
 	}
-	var buf []byte
+	m := set.NewMemory()
+	defer m.Free()
+	var changes []set.Change
 	tries := 0 // in which a damaged list began again and no event was read
 	for at, before := f.read(), f.read(); at < to; at, before = f.read(), at {
 		if tries++; at > before {
@@ -76,7 +78,7 @@ func (f *follower) catchUp() error {
 		if tries > maxTries {
 			return fmt.Errorf("lists after event %d do not stay as they are written", at)
 		}
-		events, err := f.Queue.Events(at, set.EventBatch)
+		events, err := f.Queue.Journaled(at, set.EventBatch, set.PartBytes)
 		if errors.Is(err, queuefs.ErrGone) {
 			return f.skip()
 		}
@@ -86,8 +88,12 @@ func (f *follower) catchUp() error {
 		if len(events) == 0 || events[0].Seq != at+1 {
 			return fmt.Errorf("events after %d of %d are missing", at, to)
 		}
+		changes = changes[:0]
+		for i := range events {
+			changes = append(changes, set.Change{Journaled: events[i]})
+		}
 		for _, s := range f.sets {
-			if err := s.Append(events, &buf); err != nil {
+			if err := s.Append(changes, m); err != nil {
 				return err
 			}
 		}

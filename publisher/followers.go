@@ -140,13 +140,6 @@ func (p *followers) knows(id string) bool {
 	return rests || p.open[id] != nil || p.opening[id] != nil
 }
 
-// knowsRest reports whether a queue is at rest and was open since the start.
-func (p *followers) knowsRest(id string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.rest[id].seen
-}
-
 // sets returns the sets of open queues, sorted by queue. It is not to be changed.
 func (p *followers) sets() []*set.Set {
 	p.mu.Lock()

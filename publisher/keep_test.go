@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -49,136 +50,66 @@ func packed(s *source, set string) (paths map[string]bool, entries int) {
 	return paths, entries
 }
 
-func TestCullingWaitsForThePackagesOfClosedListsIfItIsTo(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 6, DumpsFirst: true}, "jobs")
-	q := s.queue("jobs")
-	m := newMirror(s, "jobs", "replica")
-	m.baseline()
-	jobs := s.submitN(q, 6)
-	s.consume(q, 4)
-	must(t, s.pub.Flush()) // lists are closed, no package is made
-	if since := s.pub.Needs("jobs"); !since.Equal(q.Info().Created) {
-		t.Errorf("needs what changed after %v, want %v", since, q.Info().Created)
-	}
-	if n := cull(s, q); n != 0 {
-		t.Errorf("%d jobs are culled before there is a package of them", n)
-	}
-	s.settle()
-	if since := s.pub.Needs("jobs"); !since.IsZero() {
-		t.Errorf("needs what changed after %v, want nothing", since)
-	}
-	if n := cull(s, q); n != 4 {
-		t.Errorf("%d jobs are culled, want 4", n)
-	}
-	paths, _ := packed(s, "replica")
-	for _, j := range jobs {
-		if loc := fmt.Sprintf("%s/queues/jobs/payload/%v", base, j.ID); !paths[loc] {
-			t.Errorf("no package has %s", loc)
-		}
-	}
-	m.dumps()
-	m.incremental(nil)
-	m.compare(q)
-	if len(s.problems) > 0 {
-		t.Errorf("problems: %q", s.problems)
-	}
-}
-
-// Jobs culled before there is a package of them are in the lists alone, and packages and
-// lists lead to the same state.
-func TestCullingDoesNotWaitForPackages(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 6}, "jobs")
-	q := s.queue("jobs")
-	m := newMirror(s, "jobs", "replica")
-	m.baseline()
-	jobs := s.submitN(q, 6)
-	s.consume(q, 4)
-	must(t, s.pub.Flush()) // lists are closed, no package is made
-	if since := s.pub.Needs("jobs"); !since.IsZero() {
-		t.Errorf("needs what changed after %v, want nothing", since)
-	}
-	if n := cull(s, q); n != 4 {
-		t.Errorf("%d jobs are culled, want 4", n)
-	}
-	s.settle()
-	paths, _ := packed(s, "replica")
-	for i, j := range jobs {
-		if loc := fmt.Sprintf("%s/queues/jobs/payload/%v", base, j.ID); paths[loc] != (i >= 4) {
-			t.Errorf("%s in a package: %v", loc, paths[loc])
-		}
-	}
-	m.dumps()
-	m.incremental(nil)
-	m.compare(q)
-	if len(s.problems) > 0 {
-		t.Errorf("problems: %q", s.problems)
-	}
-}
-
-func TestCullingMakesRoomForPackages(t *testing.T) {
-	o, forward := leaps(publisher.Options{MaxEntries: 6, DumpsFirst: true})
-	s := newSource(t, o, "jobs")
-	full := s.mayBeFull()
-	q := s.queue("jobs")
-	m := newMirror(s, "jobs", "replica")
-	m.baseline()
-	s.submitN(q, 6)
-	s.consume(q, 4)
-	must(t, s.pub.Flush()) // lists are closed, no package is made
-	*full = true
-	if err := s.pub.Tick(context.Background()); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("got %v, want %v", err, syscall.ENOSPC)
-	}
-	if n := cull(s, q); n != 4 {
-		t.Errorf("%d jobs are culled where there is no room for packages of them, want 4", n)
-	}
-	*full = false
-	forward()
-	s.untilMade()
-	m.dumps()
-	m.incremental(nil)
-	m.compare(q)
-	if len(s.problems) > 0 {
-		t.Errorf("problems: %q", s.problems)
-	}
-}
-
-func TestAnOpenListKeepsNoJob(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 30}, "jobs")
-	q := s.queue("jobs")
-	m := newMirror(s, "jobs", "replica")
-	m.baseline()
-	s.submitN(q, 4)
-	s.consume(q, 3)
-	must(t, s.pub.Tick(context.Background()))
-	if n := cull(s, q); n != 3 {
-		t.Errorf("%d jobs are culled, want 3", n)
-	}
-	s.submitN(q, 20)
-	s.settle()
-	paths, entries := packed(s, "replica")
-	for loc := range paths {
-		for id := queuefs.JobID(1); id <= 3; id++ {
-			if strings.HasSuffix(loc, id.String()) {
-				t.Errorf("a package has %s, which was culled", loc)
+// Jobs culled before there is a package of them are in it all the same, and so is each job
+// file that was replaced: nothing waits for packages.
+func TestPackagesHaveAllFilesOfTheirLists(t *testing.T) {
+	for _, crash := range []string{"no", "before packages", "before the end of a list"} {
+		t.Run(crash, func(t *testing.T) {
+			s := newSource(t, publisher.Options{MaxEntries: 30}, "jobs")
+			q := s.queue("jobs")
+			m := newMirror(s, "jobs", "replica")
+			m.since = q.Info().Created
+			var jobs []queuefs.JobID
+			for _, j := range s.submitN(q, 6) {
+				jobs = append(jobs, j.ID)
 			}
-		}
-	}
-	if entries == 0 || !paths[base+"/queues/jobs/payload/j000000000004"] {
-		t.Errorf("%d entries packed, with %v", entries, paths)
-	}
-	m.dumps()
-	m.incremental(nil)
-	m.compare(q)
-	if len(s.problems) > 0 {
-		t.Errorf("problems: %q", s.problems)
+			s.consume(q, 6)
+			must(t, s.pub.Flush())
+			if n := cull(s, q); n != 6 {
+				t.Errorf("%d jobs are culled, want 6", n)
+			}
+			if crash == "before the end of a list" {
+				must(t, s.svc.Checkpoint(context.Background()))
+				s.crash()
+				q = s.queue("jobs")
+			}
+			s.submitN(q, 20) // closes the list
+			must(t, s.pub.Flush())
+			if crash == "before packages" {
+				s.crash()
+				q = s.queue("jobs")
+			}
+			s.settle()
+			paths, entries := packed(s, "replica")
+			if d := newMirror(s, "jobs", "replica").lists(); entries == 0 || entries != closedEntries(s, d) {
+				t.Errorf("packages have %d entries, closed lists %d", entries, closedEntries(s, d))
+			}
+			for _, id := range jobs {
+				for _, dir := range []string{"payload", "pending", "consumed"} {
+					if loc := fmt.Sprintf("%s/queues/jobs/%s/%v", base, dir, id); !paths[loc] {
+						t.Errorf("no package has %s", loc)
+					}
+				}
+			}
+			m.dumps()
+			m.incremental(nil)
+			m.compare(q)
+			if len(s.problems) > 0 {
+				t.Errorf("problems: %q", s.problems)
+			}
+		})
 	}
 }
 
-// heedless is a publisher that culling does not wait for.
-type heedless struct{ queuefs.Follower }
+// closedEntries returns the entries of the closed lists among lists; the last one is open.
+func closedEntries(s *source, lists []sitemap.Entry) (n int) {
+	for _, l := range lists[:len(lists)-1] {
+		n += len(s.document(l.Loc).entries)
+	}
+	return n
+}
 
-func TestAJobCulledWhileItsPackageIsMadeIsLeftOut(t *testing.T) {
+func TestAJobMayBeCulledWhileItsPackageIsMade(t *testing.T) {
 	t.Parallel()
 	stopped, stop := context.WithCancel(context.Background())
 	stop()
@@ -186,7 +117,6 @@ func TestAJobCulledWhileItsPackageIsMadeIsLeftOut(t *testing.T) {
 		t.Run(fmt.Sprint(steps), func(t *testing.T) {
 			s := newSource(t, publisher.Options{MaxEntries: 16}, "jobs")
 			q := s.queue("jobs")
-			s.svc.Follow(heedless{s.pub})
 			m := newMirror(s, "jobs", "replica")
 			m.baseline()
 			s.submitN(q, 6)
@@ -279,55 +209,63 @@ func TestAQueueMadeAgainIsPublishedAnew(t *testing.T) {
 	}
 }
 
-// TestPackagesAreNotBegunWithoutRoom asks for room before a package is made, and
-// makes it when there is some.
-func TestPackagesAreNotBegunWithoutRoom(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		room  int64 // octets, at first
-		taken bool  // the next attempt needs what the first one gave back, too
-	}{{"not for the list", 1000, false}, {"not for the payloads", 50_000, true}} {
-		t.Run(c.name, func(t *testing.T) {
-			room, most := c.room, int64(0)
-			s := newSource(t, publisher.Options{MaxEntries: 6, Now: still(), HasSpace: func(octets int64) bool {
-				most = max(most, octets)
-				return octets <= room
-			}}, "jobs")
-			q := s.queue("jobs")
-			m := newMirror(s, "jobs", "replica")
-			m.baseline()
-			s.submit(q, slices.Repeat([]string{strings.Repeat("payload", 5_000)}, 6)...)
-			s.consume(q, 4)
-			must(t, s.pub.Flush())
-			var asked int64
-			for range 3 {
-				if err := s.pub.Tick(context.Background()); !errors.Is(err, syscall.ENOSPC) {
-					t.Fatalf("got %v, want %v", err, syscall.ENOSPC)
-				}
-				if asked == 0 {
-					asked = most
-				}
-			}
-			if paths, _ := packed(s, "replica"); len(paths) > 0 {
-				t.Errorf("packages have %d files", len(paths))
-			}
-			if more := most > asked; more != c.taken {
-				t.Errorf("asks for %d octets, then for %d", asked, most)
-			}
-			if n := cull(s, q); n != 4 {
-				t.Errorf("%d jobs are culled where there is no room for packages of them, want 4", n)
-			}
+// TestPackagesGiveWayFirst has no free space for packages: lists go on, packages do not
+// grow, culling makes space, and what is left of the files is packed when there is space.
+func TestPackagesGiveWayFirst(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		room := int64(100)
+		if late {
 			room = 1 << 30
-			s.untilMade()
-			if paths, _ := packed(s, "replica"); len(paths) == 0 {
-				t.Error("there is room, and no package")
+		}
+		s := newSource(t, publisher.Options{MaxEntries: 6, Now: still(), HasSpace: func(octets int64) bool { return octets <= room }}, "jobs")
+		q := s.queue("jobs")
+		m := newMirror(s, "jobs", "replica")
+		m.baseline()
+		s.submit(q, slices.Repeat([]string{strings.Repeat("payload", 5_000)}, 6)...)
+		s.consume(q, 4)
+		must(t, s.pub.Flush())
+		room = 1000
+		for range 3 {
+			if err := s.pub.Tick(context.Background()); !errors.Is(err, syscall.ENOSPC) {
+				t.Fatalf("got %v, want %v", err, syscall.ENOSPC)
 			}
-			m.dumps()
-			m.incremental(nil)
-			m.compare(q)
-			if len(s.problems) > 0 {
-				t.Errorf("problems: %q", s.problems)
+		}
+		if paths, _ := packed(s, "replica"); len(paths) > 0 {
+			t.Errorf("packages have %d files", len(paths))
+		}
+		open, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "jobs", "*", "*.open"))
+		must(t, err)
+		if grow := len(open) > 0; grow != late {
+			t.Errorf("late %v: growing packages: %q", late, open)
+		}
+		for _, st := range s.pub.State() {
+			if !errors.Is(st.Err, syscall.ENOSPC) {
+				t.Errorf("late %v: %v: %v", late, st.Set, st.Err)
 			}
-		})
+		}
+		if n := cull(s, q); n != 4 {
+			t.Errorf("%d jobs are culled where there is no room for packages of them, want 4", n)
+		}
+		room = 1 << 30
+		s.untilMade()
+		if paths, _ := packed(s, "replica"); len(paths) == 0 {
+			t.Error("there is room, and no package")
+		}
+		m.dumps()
+		m.incremental(nil)
+		m.compare(q)
+		if more := otherProblems(s); len(more) > 0 || late != (len(s.problems) == 0) {
+			t.Errorf("late %v: problems: %q", late, s.problems)
+		}
 	}
+}
+
+// otherProblems are the problems but for packages that could not grow.
+func otherProblems(s *source) (more []string) {
+	for _, p := range s.problems {
+		if !strings.Contains(p, "made later, from the files of then") {
+			more = append(more, p)
+		}
+	}
+	return more
 }

@@ -35,7 +35,6 @@ type Publisher struct {
 
 var (
 	_ queuefs.Follower  = (*Publisher)(nil)
-	_ queuefs.Keeper    = (*Publisher)(nil)
 	_ queuefs.Forgetter = (*Publisher)(nil)
 )
 
@@ -141,39 +140,6 @@ func (p *Publisher) Synced() error {
 		return fmt.Errorf("publisher: %w", err)
 	}
 	return nil
-}
-
-// Needs returns the time from which on the engine must keep changed jobs; zero if
-// it may cull any, as always without DumpsFirst. Jobs in closed lists are kept until the
-// lists have packages, and all jobs while a Resource Dump is made. The open list keeps
-// none, since it may stay open for ever. Nor do lists with packages that wait
-// for free space: culling makes it.
-func (p *Publisher) Needs(queue string) (since time.Time) {
-	if !p.src.DumpsFirst {
-		return since
-	}
-	q, err := p.svc.queue(queue)
-	if err != nil || q.ID() != queue {
-		return since
-	}
-	if p.knowsRest(queue) {
-		return since // its lists have their packages
-	}
-	f, err := p.use(q)
-	if err != nil {
-		return since
-	}
-	defer f.release()
-	for _, s := range f.sets {
-		at, all := s.Needs()
-		if all {
-			return f.Created()
-		}
-		if !at.IsZero() && (since.IsZero() || at.Before(since)) {
-			since = at
-		}
-	}
-	return since
 }
 
 // Forget lets go of a removed queue. The engine removes its documents.

@@ -254,7 +254,7 @@ func TestAPackageOfSeveralInstantsIsMadeAgain(t *testing.T) {
 	}
 }
 
-// Without DumpsFirst a dump that meets culled jobs is made of those that are left.
+// A dump that meets culled jobs is made of those that are left.
 func TestCullingDoesNotWaitForAResourceDump(t *testing.T) {
 	stopped, stop := context.WithCancel(context.Background())
 	stop()
@@ -267,27 +267,6 @@ func TestCullingDoesNotWaitForAResourceDump(t *testing.T) {
 		t.Errorf("%d jobs are culled while a dump is made, want 200", n)
 	}
 	s.settle()
-	m := newMirror(s, "jobs", "replica")
-	m.dump()
-	m.incremental(nil)
-	m.compare(q)
-}
-
-func TestCullingWaitsForAResourceDumpIfItIsTo(t *testing.T) {
-	stopped, stop := context.WithCancel(context.Background())
-	stop()
-	s := newSource(t, publisher.Options{DumpPeriod: time.Hour, DumpsFirst: true}, "jobs")
-	q := s.queue("jobs")
-	s.submitN(q, 300)
-	s.consume(q, 200)
-	s.pub.Tick(stopped)
-	if n := cull(s, q); n != 0 {
-		t.Errorf("%d jobs are culled while a dump is made", n)
-	}
-	s.settle()
-	if n := cull(s, q); n != 200 {
-		t.Errorf("%d jobs are culled, want 200", n)
-	}
 	m := newMirror(s, "jobs", "replica")
 	m.dump()
 	m.incremental(nil)

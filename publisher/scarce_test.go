@@ -26,6 +26,15 @@ func (q *strained) Payload(id queuefs.JobID) (*queuefs.Payload, error) {
 	return q.Queue.Payload(id)
 }
 
+// Journaled has no parts, as if no package could grow.
+func (q *strained) Journaled(after queuefs.Seq, max, size int) ([]queuefs.Journaled, error) {
+	events, err := q.Queue.Journaled(after, max, size)
+	for i := range events {
+		events[i].Text, events[i].Payload = nil, nil
+	}
+	return events, err
+}
+
 func (q *strained) JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error) {
 	if err := q.read(); err != nil {
 		return nil, queuefs.Facts{}, fmt.Errorf("job file of %v: %w", id, err)
@@ -68,7 +77,7 @@ func TestAPackageIsMadeWhenThereIsMoreOfWhatWasScarce(t *testing.T) {
 			o, forward := leaps(publisher.Options{MaxEntries: 6})
 			s := newSource(t, o, "jobs")
 			must(t, s.pub.Close())
-			q := &strained{Queue: s.queue("jobs"), read: func() error { return nil }}
+			q := &strained{Queue: s.queue("jobs"), read: func() error { return syscall.EIO }}
 			s.opts.Report = func(p queuefs.Problem) { s.problems = append(s.problems, p.String()) }
 			var err error
 			s.pub, err = publisher.New(strain{s.svc, q}, s.opts)

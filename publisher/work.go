@@ -10,9 +10,22 @@ import (
 	"cutie/publisher/set"
 )
 
-// sliceTime bounds the work of one Tick on packages: a twentieth of the time, if
-// there is a Tick a second.
-const sliceTime = 50 * time.Millisecond
+// sliceTime bounds the work of one Tick on packages: a twentieth of the time, if there is
+// a Tick a second. Lists come as fast as the load makes them, so there is as much time for
+// each, up to mostSlices.
+const (
+	sliceTime  = 50 * time.Millisecond
+	mostSlices = 10
+)
+
+// budget returns for how long a Tick works on packages.
+func (p *Publisher) budget() time.Duration {
+	lists := 0
+	for _, s := range p.sets() {
+		lists += s.Unpacked()
+	}
+	return sliceTime * time.Duration(min(max(lists, 1), mostSlices))
+}
 
 // work is the making of packages. Its lock is held by one Tick at a time.
 type work struct {
@@ -34,7 +47,7 @@ func (w *work) drop() {
 // pauses after failures. A failure is added to waits, and nothing in waits is
 // tried.
 func (p *Publisher) makeSome(ctx context.Context, now bool, waits *[]*set.Wait) error {
-	start := p.Now()
+	start, budget := p.Now(), p.budget()
 	p.work.more = true
 	for {
 		if p.work.task == nil {
@@ -48,7 +61,7 @@ func (p *Publisher) makeSome(ctx context.Context, now bool, waits *[]*set.Wait) 
 		}
 		t := p.work.task
 		for t.Step() {
-			if ctx.Err() != nil || p.Now().Sub(start) > sliceTime {
+			if ctx.Err() != nil || p.Now().Sub(start) > budget {
 				return ctx.Err()
 			}
 		}
@@ -56,7 +69,7 @@ func (p *Publisher) makeSome(ctx context.Context, now bool, waits *[]*set.Wait) 
 		if w := t.Done(); w != nil {
 			*waits = append(*waits, w)
 		}
-		if ctx.Err() != nil || p.src.Failure() != nil || p.src.Damaged() && p.Now().Sub(start) > sliceTime {
+		if ctx.Err() != nil || p.src.Failure() != nil || p.src.Damaged() && p.Now().Sub(start) > budget {
 			return ctx.Err()
 		}
 	}

@@ -142,6 +142,14 @@ type Content struct {
 	method uint16
 }
 
+// Keep makes the content independent of its Compressor. It keeps the raw octets, if it
+// has these.
+func (c *Content) Keep() {
+	if c.method == deflated {
+		c.data = bytes.Clone(c.data)
+	}
+}
+
 // Append appends a file with its header; number counts the files of the package from 1.
 func (c *Content) Append(dst []byte, number int) []byte {
 	r := c.record(number)

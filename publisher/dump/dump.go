@@ -66,6 +66,11 @@ type File struct {
 	Type   string // media type; decides whether the file is compressed
 }
 
+// Is reports whether the file has the octets of text.
+func (f *File) Is(text []byte) bool {
+	return int64(len(text)) == f.Length && sha256.Sum256(text) == f.SHA256
+}
+
 type member struct {
 	number    int
 	id        uint64

@@ -37,6 +37,7 @@ type Queue interface {
 	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
 	Payload(id queuefs.JobID) (*queuefs.Payload, error)
 	Result(id queuefs.JobID, name string) (queuefs.Result, *queuefs.Payload, error)
+	Journaled(after queuefs.Seq, max, size int) ([]queuefs.Journaled, error)
 }
 
 // A Package is a package with files of a queue. It is for one goroutine.
@@ -64,9 +65,9 @@ func New(dir *durable.Dir, q Queue, set names.Set, render entries.Renderer) (*Pa
 // errChanged says that a file is another one by now.
 var errChanged = errors.New("file is not what it was")
 
-// Change adds an entry of a Change List, with its file unless it is a deletion. It
-// leaves out a job file or queue-info.txt replaced since, and the files of a culled
-// job, unless Grown has them.
+// Change adds an entry of a Change List, with its file unless it is a deletion. The file
+// is taken from Grown, from the queue, or from the journal. If none has it, a job file or
+// queue-info.txt replaced since is left out, and so are the files of a culled job.
 func (p *Package) Change(e *sitemap.Entry) error {
 	p.lasting(e)
 	if e.Change == sitemap.Deleted {
@@ -77,47 +78,84 @@ func (p *Package) Change(e *sitemap.Entry) error {
 		return &dump.FileError{Loc: e.Loc, Err: err}
 	}
 	if p.Grown != nil {
-		if text, ok := p.Grown.Read(p.Number()); ok && sha256.Sum256(text) == f.SHA256 {
+		if text, ok := p.Grown.Read(p.Number()); ok && f.Is(text) {
 			return p.AddText(e, f, text)
 		}
 	}
-	err = p.change(e, of, f)
-	if errors.Is(err, errReplaced) {
+	text, err := p.find(e, of, f)
+	if err != nil {
+		if text := p.journaled(e, of); text != nil && f.Is(text) {
+			return p.AddText(e, f, text)
+		}
+	}
+	switch {
+	case errors.Is(err, errReplaced):
 		p.Skip()
 		return nil
+	case err != nil:
+		return err
+	case text != nil:
+		return p.AddText(e, f, text)
+	case of.Result != "":
+		return p.large(e, f, of.Job, of.Result)
 	}
-	return err
+	return p.AddFile(e, f)
 }
 
-// change adds an entry with the file of now. The error is errReplaced if it is left out.
-func (p *Package) change(e *sitemap.Entry, of names.File, f dump.File) error {
+// Replaced reports whether a package leaves out the entry of a Change List: a later event
+// says that its file is another one by now, or gone.
+func Replaced(q Queue, refs *names.Queue, e *sitemap.Entry) bool {
+	of, f, err := fileOf(refs, e)
+	if err == nil {
+		p := &Package{q: q, render: entries.Renderer{Refs: refs}}
+		_, err = p.find(e, of, f)
+	}
+	return errors.Is(err, errReplaced)
+}
+
+// find returns the small file of an entry, nil for one to be opened later. The error is
+// errReplaced if a later event says that it is another one by now, or gone.
+func (p *Package) find(e *sitemap.Entry, of names.File, f dump.File) (text []byte, err error) {
 	if Culled(p.q, p.render.Refs, e.Loc) {
-		return errReplaced
+		return nil, errReplaced
 	}
 	if of.Payload {
-		return p.AddFile(e, f)
+		return nil, nil
 	}
 	if of.Result != "" {
 		return p.result(e, of.Job, &queuefs.Result{Name: of.Result, Size: f.Length, SHA256: f.SHA256}) // a later event removes it
 	}
-	var text []byte
 	var facts queuefs.Facts
-	var err error
 	if of.Job == 0 {
 		text, facts = p.q.InfoFile()
 	} else {
 		text, facts, err = p.q.JobFile(of.Job, of.Status)
 	}
-	same := sha256.Sum256(text) == f.SHA256
 	switch {
-	case err == nil && same && int64(len(text)) == f.Length:
-		return p.AddText(e, f, text)
-	case errors.Is(err, queuefs.ErrNoJob), err == nil && facts.Modified.After(e.Changed()), of.Job == 0 && !same:
-		return errReplaced // the next event has its new state
+	case err == nil && f.Is(text):
+		return text, nil
+	case errors.Is(err, queuefs.ErrNoJob), err == nil && facts.Modified.After(e.Changed()), of.Job == 0:
+		return nil, errReplaced // the next event has its new state
 	case err == nil:
 		err = errChanged
 	}
-	return &dump.FileError{Loc: e.Loc, Err: err}
+	return nil, &dump.FileError{Loc: e.Loc, Err: err}
+}
+
+// journaled returns the file of an entry from the record of its event, if the journal has
+// it still; else nil.
+func (p *Package) journaled(e *sitemap.Entry, of names.File) []byte {
+	if e.Seq == 0 || of.Result != "" {
+		return nil
+	}
+	events, err := p.q.Journaled(queuefs.Seq(e.Seq)-1, 1, 1)
+	switch {
+	case err != nil || len(events) == 0 || events[0].Seq != queuefs.Seq(e.Seq):
+		return nil
+	case of.Payload:
+		return events[0].Payload
+	}
+	return events[0].Text
 }
 
 // Culled reports whether the job of a file is gone.
@@ -170,7 +208,7 @@ func (p *Package) Job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 	for i := range e.Results {
 		entry := p.render.Result(e, &e.Results[i])
 		p.lasting(entry)
-		err := p.result(entry, e.Job, &e.Results[i])
+		err := p.listed(entry, e.Job, &e.Results[i])
 		if errors.Is(err, errReplaced) {
 			if touched() {
 				continue
@@ -214,7 +252,11 @@ func (p *Package) lasting(e *sitemap.Entry) {
 
 // file returns the file of an entry, as it stands in a package.
 func (p *Package) file(e *sitemap.Entry) (of names.File, f dump.File, err error) {
-	of, ok := p.render.Refs.File(e.Loc)
+	return fileOf(p.render.Refs, e)
+}
+
+func fileOf(refs *names.Queue, e *sitemap.Entry) (of names.File, f dump.File, err error) {
+	of, ok := refs.File(e.Loc)
 	if !ok {
 		return of, f, errors.New("not a file of the queue")
 	}

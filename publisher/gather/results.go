@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"cutie/publisher/dump"
+	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/job"
 	"cutie/sitemap"
@@ -30,10 +31,9 @@ type result struct {
 // firstResult is the number of the first large result in a package.
 const firstResult = uint64(job.MaxID) + 1
 
-// result adds the entry of a result with its file. The error is errReplaced if the job
-// has it no longer.
-func (p *Package) result(e *sitemap.Entry, id queuefs.JobID, want *queuefs.Result) error {
-	f := dump.File{ID: firstResult + uint64(len(p.results)), Length: want.Size, SHA256: want.SHA256, Type: e.Type}
+// result returns a small result of a job, nil for a large one. The error is errReplaced
+// if the job has it no longer.
+func (p *Package) result(e *sitemap.Entry, id queuefs.JobID, want *queuefs.Result) ([]byte, error) {
 	is, in, err := p.q.Result(id, want.Name)
 	if errors.Is(err, queuefs.ErrNoResult) || errors.Is(err, queuefs.ErrNoJob) || err == nil && (is.SHA256 != want.SHA256 || is.Size != want.Size) {
 		err = errors.Join(errReplaced, err)
@@ -43,18 +43,45 @@ func (p *Package) result(e *sitemap.Entry, id queuefs.JobID, want *queuefs.Resul
 	if in != nil {
 		defer in.Close()
 	}
-	if err != nil {
-		return err
-	}
-	if want.Size > MaxCopied {
-		p.results = append(p.results, result{id, want.Name})
-		return p.AddFile(e, f)
+	if err != nil || want.Size > MaxCopied {
+		return nil, err
 	}
 	text := make([]byte, want.Size)
 	if _, err := io.ReadFull(in, text); err != nil {
-		return &dump.FileError{Loc: e.Loc, Err: err}
+		return nil, &dump.FileError{Loc: e.Loc, Err: err}
 	}
-	return p.AddText(e, f, text)
+	return text, nil
+}
+
+// listed adds the entry of a result with its file. The error is errReplaced if the job has
+// it no longer.
+func (p *Package) listed(e *sitemap.Entry, id queuefs.JobID, want *queuefs.Result) error {
+	text, err := p.result(e, id, want)
+	if err != nil {
+		return err
+	}
+	f := dump.File{Length: want.Size, SHA256: want.SHA256, Type: e.Type}
+	if text != nil {
+		return p.AddText(e, f, text)
+	}
+	return p.large(e, f, id, want.Name)
+}
+
+// large adds the entry of a large result.
+func (p *Package) large(e *sitemap.Entry, f dump.File, id queuefs.JobID, name string) error {
+	f.ID = firstResult + uint64(len(p.results))
+	p.results = append(p.results, result{id, name})
+	return p.AddFile(e, f)
+}
+
+// Text reads a file of a queue and closes it; nil if it cannot be read whole.
+func Text(in *queuefs.Payload, length int64) []byte {
+	defer in.Close()
+	text := make([]byte, length)
+	if _, err := io.ReadFull(in, text); err != nil || in.Size() != length {
+		return nil
+	}
+	return text
 }
 
 // open opens a payload or a large result.
@@ -81,4 +108,18 @@ func (p *Package) loc(id uint64) string {
 		return refs.Results + r.job.String() + "/" + r.name
 	}
 	return refs.Payloads + queuefs.JobID(id).String()
+}
+
+// Late opens the payload or the result of an entry, if it is one that a package gets at
+// its end; nil if it is another file, or cannot be opened.
+func Late(q Queue, refs *names.Queue, e *sitemap.Entry) (f dump.File, in *queuefs.Payload, err error) {
+	of, f, err := fileOf(refs, e)
+	switch {
+	case err != nil:
+	case of.Payload && f.Length > dump.Late:
+		in, err = q.Payload(of.Job)
+	case of.Result != "" && f.Length > MaxCopied:
+		_, in, err = q.Result(of.Job, of.Result)
+	}
+	return f, in, err
 }

@@ -40,7 +40,7 @@ type Options struct {
 	MaxBytes int64
 
 	// MaxPackage is how many bytes of files a package has before the next begins;
-	// 0 is 4 GiB.
+	// 0 is 4 GiB. A Change List ends with its package.
 	MaxPackage int64
 
 	Retention
@@ -52,11 +52,8 @@ type Options struct {
 	// Lists do not reach. A package of pages without changes is not made again.
 	DumpPeriod time.Duration
 
-	// DumpsFirst has culling wait for the packages of closed Change Lists, and for the
-	// end of a Resource Dump that is being made; see [cutie/queuefs/follow.Keeper].
-	// Without it a package lacks the files of jobs that were culled before it was made,
-	// and culling keeps to its thresholds at any rate.
-	DumpsFirst bool
+	// NoDumps are the sets without Change Dumps and Resource Dumps.
+	NoDumps []names.Set
 
 	// Mirrors are the base URIs of copies of the home's resources, the best
 	// first, four at most, of at most 512 bytes each. Every resource is listed
@@ -77,8 +74,8 @@ type Options struct {
 	Period time.Duration
 
 	// HasSpace reports whether the disk has free space for so many bytes of a
-	// package. Without it the package is not begun, and its jobs may be culled.
-	// nil: writing shows it.
+	// package. Without it no package grows and none is begun: packages are made later,
+	// of the files there are then. nil: writing shows it.
 	HasSpace func(octets int64) bool
 
 	Pace scrub.Pace // of reading all files again; the zero Pace is never

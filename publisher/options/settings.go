@@ -67,14 +67,10 @@ var settings = []struct {
 	{"current", func(o *Options) any { return &o.Current }},
 	{"keep", func(o *Options) any { return &o.Keep }},
 	{"keepOctets", func(o *Options) any { return &o.KeepOctets }},
-	{"dumpsFirst", func(o *Options) any { return (*flag)(&o.DumpsFirst) }},
 	{"mirror", func(o *Options) any { return &o.Mirrors }},
 	{"via", func(o *Options) any { return &o.Via }},
 	{"results", func(o *Options) any { return &o.withResults }},
 }
-
-// A flag is true, or left out.
-type flag bool
 
 func appendSettings(dst []byte, o *Options) []byte {
 	for _, s := range settings {
@@ -88,8 +84,6 @@ func appendSettings(dst []byte, o *Options) []byte {
 			values = []string{*v}
 		case *bool:
 			values = []string{map[bool]string{true: "published"}[*v]}
-		case *flag:
-			values = []string{map[flag]string{true: "true"}[*v]}
 		case *int:
 			values = []string{strconv.Itoa(*v)}
 		case *int64:
@@ -117,8 +111,6 @@ func setOption(field any, value string) (err error) {
 		*v = value
 	case *bool:
 		*v = value == "published"
-	case *flag:
-		*v = value == "true"
 	case *int:
 		*v, err = strconv.Atoi(value)
 	case *int64:

@@ -19,50 +19,80 @@ func (s *Set) newPackage() (*gather.Package, error) {
 	return gather.New(s.Store.Root(), s.Queue, s.Kind, s.Renderer())
 }
 
-// packChanges makes the missing packages of the list. It divides
-// the list between two events where the files become too many bytes.
+// pack makes the package of the list: its growing one is completed. Without that, or
+// with damage, it is made of the files there are.
+func (t *Task) pack(pause func() bool) error {
+	if !t.hasDumps() {
+		return nil
+	}
+	t.mu.Lock()
+	g, grows := t.Set.pack.closed[t.list.First]
+	t.mu.Unlock()
+	if grows {
+		err := t.finish(&g, pause)
+		if err == nil || !store.Unusable(err) {
+			return err
+		}
+	}
+	return t.packChanges(pause)
+}
+
+// packChanges makes the package of the list, or of what packages of a former version lack
+// of it, from the growing package and the files of jobs.
 func (t *Task) packChanges(pause func() bool) error {
-	next := store.Span{First: t.list.First, From: t.list.From}
+	sp := store.Span{First: t.list.First, From: t.list.From, Last: t.list.Last, Until: t.list.Until}
 	t.mu.Lock()
 	last := t.files.Packages.Last()
 	t.mu.Unlock()
-	if last.Last >= next.First {
-		next = store.Span{First: last.Last + 1, From: last.Until}
+	if last.Last >= sp.First {
+		sp.First, sp.From = last.Last+1, last.Until
 	}
-	pkg, err := t.newPackage()
+	grown := names.OpenPackageFile(t.list.First)
+	pkg, err := t.gather(sp, grown, pause)
 	if err != nil {
 		return err
 	}
-	defer func() { pkg.Close() }()
-	err = t.changes(t.list, func(seq queuefs.Seq, e *sitemap.Entry) error {
-		if seq < next.First {
-			return nil
-		}
-		if next.Last != 0 && next.Last != seq && pkg.Octets+max(e.Length, 0) > t.MaxPackage {
-			if err := t.ship(pkg, next, pause); err != nil {
-				return err
-			}
-			next = store.Span{First: next.Last + 1, From: next.Until}
-			rest, err := t.newPackage()
-			if err != nil {
-				return err
-			}
+	defer pkg.Close()
+	if err := t.ship(pkg, sp, pause); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.Set.pack.closed, t.list.First)
+	t.made.unswept = true // the growing one goes
+	return nil
+}
+
+// gather returns a package with the changes of the list in sp. Files that the package in
+// the file grown has are taken from it.
+func (t *Task) gather(sp store.Span, grown string, pause func() bool) (_ *gather.Package, err error) {
+	pkg, err := t.newPackage()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
 			pkg.Close()
-			pkg = rest
+		}
+	}()
+	if file, err := t.openFile(grown); err == nil {
+		defer file.Close()
+		if st, err := file.Stat(); err == nil {
+			pkg.Grown, _ = dump.OpenGrowing(file, st.Size()) // as far as it is whole
+		}
+	}
+	return pkg, t.changes(t.list, func(seq queuefs.Seq, e *sitemap.Entry) error {
+		if seq < sp.First || seq > sp.Last {
+			return nil
 		}
 		if err := pkg.Change(e); err != nil {
 			return err
 		}
-		if next.Last, next.Until = seq, e.Changed(); !pause() {
+		if !pause() {
 			return dump.ErrStopped
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	next.Last, next.Until = t.list.Last, t.list.Until
-	return t.ship(pkg, next, pause)
 }
 
 // changes calls do with each entry of a closed list, and ends with its first error.
@@ -103,6 +133,11 @@ func (t *Task) ship(p *gather.Package, sp store.Span, pause func() bool) (err er
 		return err
 	}
 	defer dir.Close()
+	return t.name(dir, sp)
+}
+
+// name writes the line of a package.
+func (t *Task) name(dir *durable.Dir, sp store.Span) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.outlived() {

@@ -316,7 +316,8 @@ type otherPackage struct{ name string }
 
 func (e *otherPackage) Error() string { return "files of " + e.name + " have changed since" }
 
-// repack makes a package of changes with the octets of its line.
+// repack makes a package of changes with the octets of its line, from the files of jobs
+// and what is whole in the damaged one.
 func (h *healing) repack(sp store.Span) error {
 	h.mu.Lock()
 	i := h.files.Lists.Before(sp.First)
@@ -328,28 +329,14 @@ func (h *healing) repack(sp store.Span) error {
 	if list.First > sp.First || list.Last < sp.Last || list.Lost() {
 		return store.Damaged("no list has its changes")
 	}
-	pkg, err := h.newPackage()
+	h.list = list
+	name := names.PackageFile(sp.First)
+	pkg, err := h.gather(sp, name, h.pause)
 	if err != nil {
 		return err
 	}
 	defer pkg.Close()
-	err = h.changes(list, func(seq queuefs.Seq, e *sitemap.Entry) error {
-		if seq < sp.First || seq > sp.Last {
-			return nil
-		}
-		if err := pkg.Change(e); err != nil {
-			return err
-		}
-		if !h.pause() {
-			return dump.ErrStopped
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
 	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: h.Up()}
-	name := names.PackageFile(sp.First)
 	_, _, err = h.write(pkg, head, name, h.pause, func(length int64, sum [sha256.Size]byte) error {
 		if length != sp.Length || hex.EncodeToString(sum[:]) != sp.SHA256 {
 			return &otherPackage{name}

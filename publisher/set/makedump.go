@@ -30,7 +30,7 @@ func (s *Set) outdated(last *store.Edition) bool {
 // the last one is far behind. mu is held.
 func (s *Set) due() bool {
 	last, m := s.files.Dump(0), &s.made
-	if !s.outdated(last) {
+	if !s.hasDumps() || !s.outdated(last) {
 		m.wanted = 0
 		return false
 	}

@@ -13,58 +13,65 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// EventBatch is how many events are read at a time.
-const EventBatch = 512
+// EventBatch is how many events are read at a time, with up to PartBytes of parts.
+const (
+	EventBatch = 512
+	PartBytes  = 1 << 20
+)
 
-// Append adds the entries of events to the open list. They count when they are in
-// the file.
-func (s *Set) Append(events []queuefs.Event, buf *[]byte) error {
+// Append adds the entries of events to the open list, and their files to its package. The
+// entries count when they are in the file.
+func (s *Set) Append(changes []Change, m *Memory) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w := &appender{Set: s, at: s.at, buf: (*buf)[:0]}
-	err := w.add(events)
+	m.buf, m.packed = m.buf[:0], m.packed[:0]
+	w := &appender{Set: s, Memory: m, at: s.at}
+	w.choose()
+	err := w.add(changes)
 	w.end()
-	*buf = w.buf
+	s.render.File = nil
 	return s.mend(err)
 }
 
 // fits reports whether the open list takes n more entries of an event: it has
-// space, and is young enough. A list without entries takes any event.
-func (s *Set) fits(l *store.OpenList, n, size int, at time.Time) bool {
+// space, and so has its package, and it is young enough. A list without entries takes any event.
+func (s *Set) fits(l *store.OpenList, n, size int, octets int64, at time.Time) bool {
 	switch {
 	case l.Entries == 0:
 		return true
-	case l.Entries+n > s.MaxEntries, l.Length+int64(size) > s.limit():
+	case l.Entries+n > s.MaxEntries, l.Length+int64(size) > s.limit(), l.Pack.Octets+octets > s.MaxPackage:
 		return false
 	}
 	return s.Period == 0 || at.Sub(l.Since) < s.Period
 }
 
-// An appender gathers entries for the open list. s.mu is held.
+// An appender gathers entries for the open list, and files for its package. s.mu is held.
 type appender struct {
 	*Set
-	at   store.OpenList // the open list when buf is written
-	buf  []byte         // entries not yet in the file
-	file *os.File
+	*Memory
+	at         store.OpenList // the open list when buf is written
+	file, pack *os.File
 }
 
-func (w *appender) add(events []queuefs.Event) error {
+func (w *appender) add(changes []Change) error {
 	first := w.Queue.State().Before + 1
-	for i := range events {
-		ev := &events[i]
+	for i := range changes {
+		ev := &changes[i].Event
 		if ev.Seq <= w.at.Read {
 			continue
 		}
 		start := len(w.buf)
+		w.came = w.came[:0]
 		var n int
 		w.buf, n = w.entries(&w.render, w.buf, ev, ev.Seq == first)
 		size := len(w.buf) - start
-		if n > 0 && !w.fits(&w.at, n, size, ev.Time) {
+		if n > 0 && !w.fits(&w.at, n, size, w.octets(), ev.Time) {
 			if err := w.turn(start); err != nil {
 				return err
 			}
 		}
 		w.at.Add(ev, n, size)
+		w.grow(&changes[i])
 	}
 	return w.write()
 }
@@ -100,7 +107,7 @@ func (w *appender) turn(start int) error {
 }
 
 // write appends the gathered entries to the file of the open list; then they
-// count. It first cuts off the rest of a failed write, or of writes after the
+// count, and the gathered files to its package. It first cuts off the rest of a failed write, or of writes after the
 // last checkpoint before a crash.
 func (w *appender) write() error {
 	if len(w.buf) > 0 {
@@ -118,6 +125,7 @@ func (w *appender) write() error {
 			return err
 		}
 	}
+	w.writePacked()
 	w.Set.at, w.buf = w.at, w.buf[:0]
 	return nil
 }
@@ -157,9 +165,11 @@ func (s *Set) prepare(d *durable.Dir, file *os.File) error {
 }
 
 func (w *appender) end() {
-	if w.file != nil {
-		w.file.Close()
-		w.file = nil
+	for _, f := range []**os.File{&w.file, &w.pack} {
+		if *f != nil {
+			(*f).Close()
+			*f = nil
+		}
 	}
 }
 
@@ -177,13 +187,13 @@ type age struct {
 // age returns for how long the open list has had entries. Dates of events do not
 // count: after a clock that was ahead they lie in the future. s.mu is held.
 func (s *Set) age(now time.Time) time.Duration {
-	if s.began.first != s.at.First {
-		s.began = age{s.at.First, now.Add(-max(0, now.Sub(s.at.Since)))}
+	if s.made.began.first != s.at.First {
+		s.made.began = age{s.at.First, now.Add(-max(0, now.Sub(s.at.Since)))}
 	}
-	if now.Before(s.began.since) {
-		s.began.since = now // the clock was set back
+	if now.Before(s.made.began.since) {
+		s.made.began.since = now // the clock was set back
 	}
-	return now.Sub(s.began.since)
+	return now.Sub(s.made.began.since)
 }
 
 // CloseList closes the open list if it has entries.
@@ -233,6 +243,10 @@ func (s *Set) close() error {
 		return err
 	}
 	defer d.Close()
+	g, grows, err := s.syncPackage(d)
+	if err != nil {
+		return err
+	}
 	sp, err := s.syncEntries(d)
 	if err != nil {
 		return err
@@ -240,12 +254,17 @@ func (s *Set) close() error {
 	if err := s.final(s.files.Lists.Add(s.Store, d, sp)); err != nil {
 		return err
 	}
+	if grows {
+		s.pack.keep(sp.First, g)
+	}
 	s.begin(store.NewOpenList(s.at.Read, s.at.Until))
 	return nil
 }
 
 // begin makes at the open list; it has no entries yet. s.mu is held.
-func (s *Set) begin(at store.OpenList) { s.at, s.text = at, store.Growing{} }
+func (s *Set) begin(at store.OpenList) {
+	s.at, s.text, s.pack.file = at, store.Growing{}, store.Growing{}
+}
 
 // final notes a failed sync: the files of the set are written again before anything
 // else is.

@@ -48,34 +48,55 @@ func (s *Set) renewAll() error {
 	return s.Store.SyncQueue(s.Queue.ID())
 }
 
-// renewOpen copies the open list to a new file.
+// renewOpen copies the open list and the package growing with it to new files. Packages of
+// closed lists are made of the files there are, those in their growing ones first.
 func (s *Set) renewOpen(d *durable.Dir) error {
+	s.pack.closed = nil
 	if s.at.Entries == 0 {
 		return nil
 	}
-	in, err := s.openGrowing()
-	if err != nil {
+	if err := s.copyGrowing(d, names.EntriesFile(s.at.First), &s.text, s.at.Length); err != nil {
 		return lostList(err)
 	}
+	if s.at.Pack.Length <= 0 {
+		return nil
+	}
+	err := s.copyGrowing(d, names.OpenPackageFile(s.at.First), &s.pack.file, s.at.Pack.Length)
+	if err != nil && store.Unusable(err) {
+		s.giveUp(err)
+		err = nil
+	}
+	return err
+}
+
+// copyGrowing copies a growing file to a new one, verified and synced, in its place.
+func (s *Set) copyGrowing(d *durable.Dir, name string, file *store.Growing, length int64) error {
+	in, err := d.Open(name)
+	if err != nil {
+		return err
+	}
 	defer in.Close()
+	if err := file.Check(in, length); err != nil {
+		return err
+	}
 	out, err := s.Store.Temp()
 	if err != nil {
 		return err
 	}
 	defer out.Discard()
 	w := bufio.NewWriterSize(out, 256<<10)
-	if _, err := io.Copy(w, io.NewSectionReader(in, 0, s.at.Length)); err != nil {
+	if _, err := io.Copy(w, io.NewSectionReader(in, 0, length)); err != nil {
 		return err
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	if err := out.Commit(d, names.EntriesFile(s.at.First)); err != nil {
+	if err := out.Commit(d, name); err != nil {
 		return err
 	}
-	if file, err := s.openGrowing(); err != nil { // reads the copy
-		return lostList(err)
-	} else {
-		return file.Close()
+	if in, err = d.Open(name); err != nil {
+		return err
 	}
+	defer in.Close()
+	return file.Check(in, length) // reads the copy
 }

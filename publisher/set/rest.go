@@ -1,6 +1,7 @@
 package set
 
 import (
+	"cmp"
 	"time"
 
 	"cutie/publisher/names"
@@ -29,7 +30,7 @@ type State struct {
 // Resting returns the state of a set of a queue at rest.
 func Resting(l *store.Line) State {
 	return State{Queue: l.Queue, Set: l.Set, Event: l.Open.Read, Read: l.Open.Read, Open: l.Open.Entries,
-		Lists: l.Files.Lists, Packages: l.Files.Packages, Dumps: l.Files.Dumps, Octets: l.Files.Octets + l.Open.Length, Lost: l.Files.Lost}
+		Lists: l.Files.Lists, Packages: l.Files.Packages, Dumps: l.Files.Dumps, Octets: l.Files.Octets + l.Open.Length + max(l.Open.Pack.Length, 0), Lost: l.Files.Lost}
 }
 
 // State returns the state of the set; now is that of its queue.
@@ -38,7 +39,7 @@ func (s *Set) State(now *queuefs.QueueState) State {
 	defer s.mu.Unlock()
 	st := State{Queue: s.Queue.ID(), Set: s.Kind, Event: now.Seq, Read: min(s.at.Read, now.Seq),
 		Open: s.at.Entries, Lists: len(s.files.Lists.All), Waiting: len(s.unpacked()), Packages: len(s.files.Packages.All), Dumps: len(s.files.Dumps),
-		Octets: s.files.Octets() + s.at.Length, Err: s.made.failure(),
+		Octets: s.files.Octets() + s.at.Length + s.growing(), Err: cmp.Or(s.made.failure(), s.made.grown),
 		Damaged: len(s.damaged), Lost: s.files.Lists.Lost() + s.files.Packages.Lost()}
 	if st.Read < st.Event {
 		st.Lag = max(0, now.LastEvent.Sub(s.at.Until))

@@ -3,8 +3,11 @@ package set
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"time"
+
+	"cutie/queuefs"
 )
 
 // Retain removes documents beyond Keep and KeepOctets.
@@ -43,10 +46,11 @@ func (s *Set) removeOld() error {
 		if err := s.final(s.files.Lists.Shorten(s.Store, d, lists)); err != nil {
 			return err
 		}
-		// Lists that wait for free space are passed over; the next may find some.
+		// A task at such a list ends. If it waited for free space, the next may find some.
 		if w := &s.made.lists; last > s.made.packed {
 			s.made.packed, s.made.skipped, w.octets, w.again = last, last, min(w.octets, 1), time.Time{}
 		}
+		maps.DeleteFunc(s.pack.closed, func(first queuefs.Seq, _ grown) bool { return first <= last })
 	}
 	if err := s.final(s.files.Packages.Shorten(s.Store, d, packages)); err != nil {
 		return err
@@ -58,21 +62,20 @@ func (s *Set) removeOld() error {
 	return nil
 }
 
-// mostWaiting is how many lists without packages retention spares: packages of more are
-// too slow for the changes there are.
+// mostWaiting is how many lists may lack packages before an outdated Resource Dump may go:
+// it is not replaced while they do.
 const mostWaiting = 8
 
 // expired returns how many of the oldest Resource Dumps and closed lists are to
 // go. These always stay: the last Resource Dump, while it is true or will be
 // replaced, unless that waits; the one before, if there is no
-// Keep, for clients still fetching its packages; the last closed list; lists
-// without their packages, unless those wait; and lists with
-// changes newer than the last Resource Dump. Packages wait for free space, and without
-// DumpsFirst if more than mostWaiting lists have none yet. mu is held.
+// Keep, for clients still fetching its packages; the last closed list; and lists with
+// changes newer than the last Resource Dump. A list without its package goes as others do.
+// mu is held.
 func (s *Set) expired() (dumps, lists int) {
 	now := s.Now()
 	old := func(t time.Time) bool { return s.Keep > 0 && now.Sub(t) > s.Keep }
-	octets := s.files.Octets()
+	octets := s.files.Octets() + s.growing()
 	over := func() bool { return s.KeepOctets > 0 && octets > s.KeepOctets }
 
 	for ; len(s.files.Dumps)-dumps > 1; dumps++ {
@@ -82,8 +85,7 @@ func (s *Set) expired() (dumps, lists int) {
 		octets -= s.files.Dumps[dumps].Alone(s.files.Dumps[dumps+1])
 	}
 	last := s.files.Dump(0)
-	slow := !s.DumpsFirst && len(s.unpacked()) > mostWaiting
-	waits := s.made.lists.octets > 0 || s.made.dump.octets > 0 || slow
+	waits := s.made.lists.octets > 0 || s.made.dump.octets > 0 || len(s.unpacked()) > mostWaiting
 	if last != nil && len(s.files.Dumps)-dumps == 1 && s.outdated(last) &&
 		(s.DumpPeriod == 0 && old(last.Made) || waits && (old(last.Made) || over())) {
 		octets -= last.Alone(nil)
@@ -91,10 +93,10 @@ func (s *Set) expired() (dumps, lists int) {
 	}
 	for ; lists < len(s.files.Lists.All)-1; lists++ {
 		sp := s.files.Lists.All[lists]
-		if sp.Last > s.made.packed && s.made.lists.octets == 0 && !slow || last != nil && sp.Last > last.Seq || !old(sp.Until) && !over() {
+		if last != nil && sp.Last > last.Seq || !old(sp.Until) && !over() {
 			break
 		}
-		octets -= sp.Length
+		octets -= sp.Length + s.pack.closed[sp.First].length
 		for _, p := range s.files.Packages.All[s.files.Packages.Before(sp.First):s.files.Packages.Before(sp.Last+1)] {
 			octets -= p.Length
 		}

@@ -30,7 +30,7 @@ type Set struct {
 	files   store.Inventory
 	at      store.OpenList // the entries stand in its file up to at.Length
 	text    store.Growing  // this file
-	began   age
+	pack    packing
 	made    progress
 	render  entries.Renderer
 	damaged map[string]error // files found damaged, until the next Tick makes them again
@@ -52,6 +52,7 @@ func (s *Set) reset(at store.OpenList) {
 	s.begin(at)
 	s.files, s.damaged = store.NewInventory(s.Path, s.Stamp()), nil
 	s.made = progress{packed: at.Read, life: s.made.life + 1}
+	s.pack.closed = nil
 }
 
 // URI returns the reference of a document of the set; see [names.Kind.Of].

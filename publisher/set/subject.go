@@ -23,6 +23,7 @@ type Queue interface {
 	Wait(ctx context.Context, after queuefs.Seq) error
 	State() queuefs.QueueState
 	Events(after queuefs.Seq, max int) ([]queuefs.Event, error)
+	Journaled(after queuefs.Seq, max, size int) ([]queuefs.Journaled, error)
 	Pages() int
 	Page(p int, dst []queuefs.Entry) (entries []queuefs.Entry, version queuefs.Seq, at time.Time)
 	AddResults(entries []queuefs.Entry)

@@ -43,6 +43,8 @@ type progress struct {
 	dumping bool        // a Resource Dump is being made
 	unswept bool        // there may be files to remove
 	life    int         // how often the set began anew
+	grown   error       // why no package grows with the open list; nil once one does again
+	began   age
 }
 
 // failure returns why the last package or dump was not made.
@@ -129,15 +131,11 @@ func (s *Set) unpacked() []store.Span {
 	return s.files.Lists.All[i:]
 }
 
-// Needs returns since when changes are in closed lists without packages, zero
-// if there are none; all while a Resource Dump is made.
-func (s *Set) Needs() (since time.Time, all bool) {
+// Unpacked returns how many closed lists have no packages yet.
+func (s *Set) Unpacked() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if lists := s.unpacked(); len(lists) > 0 && s.made.lists.octets == 0 {
-		since = lists[0].From
-	}
-	return since, s.made.dumping
+	return len(s.unpacked())
 }
 
 // Step goes on with the task, and reports whether there is more.
@@ -170,7 +168,7 @@ func (t *Task) packList(pause func() bool) error {
 	if err := t.compress(pause); err != nil {
 		return err
 	}
-	return t.packChanges(pause)
+	return t.pack(pause)
 }
 
 // compress makes the file with the entries in gzip, unless it is there. Its

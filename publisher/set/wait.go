@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Packages may take as much disk as the jobs do. On a nearly full disk none is
-// begun: the free space is left to the queue.
+// Packages may take as much disk as the jobs do. On a nearly full disk none grows, and
+// none is begun: the free space is left to the queue.
 
 // pieces is about how many times the bytes of a list its compressed form, the
 // lines of its manifests and its job files take at most.
@@ -34,7 +34,7 @@ func (t *Task) needSpace(octets, taken int64) error {
 
 // A Wait says why something was not made, and when it is tried again.
 type Wait struct {
-	octets int64     // free space to wait for; above 0 culling and retention go on without it
+	octets int64     // free space to wait for; above 0 retention goes on without it
 	err    error     // why, until it is made
 	passed error     // why the last one was passed over for good, until one is made
 	failed int       // attempts in a row
@@ -48,7 +48,7 @@ const (
 	lastPause  = time.Minute
 )
 
-// hopeless is after how many failures culling and retention go on.
+// hopeless is after how many failures retention goes on.
 const hopeless = 3
 
 // Fails records a failed attempt.

@@ -67,11 +67,15 @@ func (l *Line) append(dst []byte) []byte {
 	dst = append(append(append(append(dst, l.Queue...), ' '), l.Set.String()...), ' ')
 	dst = append(append(l.Open.append(dst), ' '), cmp.Or(l.SHA256, Unknown)...)
 	f := &l.Files
-	return fmt.Appendf(dst, " %d %d %d %d %d %d %d %d\n", l.List, l.Package, l.Dump, f.Lists, f.Packages, f.Dumps, f.Lost, f.Octets)
+	dst = fmt.Appendf(dst, " %d %d %d %d %d %d %d %d", l.List, l.Package, l.Dump, f.Lists, f.Packages, f.Dumps, f.Lost, f.Octets)
+	if p := &l.Open.Pack; p.Files > 0 || p.Length >= 0 && l.Open.Entries > 0 {
+		dst = fmt.Appendf(dst, " %d %d %d", p.Files, p.Octets, p.Length)
+	}
+	return append(dst, '\n')
 }
 
 // parse reads a line after its first two words. Files of former versions have the
-// open list alone.
+// open list alone, or no package growing with it.
 func (l *Line) parse(w words) (err error) {
 	if l.Open, err = parseOpenList(&w); err != nil {
 		return err
@@ -82,6 +86,16 @@ func (l *Line) parse(w words) (err error) {
 	}
 	if f := &l.Files; w.left != "" {
 		*f = Files{Lists: int(w.int()), Packages: int(w.int()), Dumps: int(w.int()), Lost: int(w.int()), Octets: w.int()}
+	}
+	p := &l.Open.Pack
+	switch {
+	case w.left != "":
+		*p = Package{Files: int(w.int()), Octets: w.int(), Length: w.int()}
+		if w.err == nil && (p.Files < 0 || p.Octets < 0 || p.Length < NoPackage || l.Open.Entries == 0) {
+			return errors.New("package out of range")
+		}
+	case l.Open.Entries > 0:
+		p.Length = NoPackage
 	}
 	return w.end()
 }

@@ -11,12 +11,12 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// A Growing is the file of an open list: the digest of all entries written to it, and
-// the file as the last write left it. It is for one goroutine. The zero Growing is of
-// a list without entries.
+// A Growing is the file of an open list, or of the package that grows with it: the
+// digest of all that was written to it, and the file as the last write left it. It is for
+// one goroutine. The zero Growing is of a file without contents.
 type Growing struct {
-	hash hash.Hash         // of the entries; nil until one is written
-	want [sha256.Size]byte // digest of the entries while hash is nil
+	hash hash.Hash         // of the contents; nil until some are written
+	want [sha256.Size]byte // digest of the contents while hash is nil
 	has  bool              // want is known
 	left durable.Identity
 }
@@ -37,6 +37,14 @@ func (g *Growing) Word() string {
 		return hex.EncodeToString(g.want[:])
 	}
 	return Unknown
+}
+
+// Sum returns the digest as a hash to go on with.
+func (g *Growing) Sum() (hash.Hash, error) {
+	if g.hash == nil {
+		return sha256.New(), nil
+	}
+	return g.hash.(hash.Cloner).Clone()
 }
 
 // Check verifies the first length bytes of the file, unless the file is as it was left

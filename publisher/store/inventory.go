@@ -291,6 +291,9 @@ func (v *Inventory) former(name string) bool {
 	if first, ok := names.ListFile(name); ok {
 		return past(&v.Lists, first)
 	}
+	if first, ok := names.ParseOpenPackage(name); ok {
+		return past(&v.Lists, first) || v.Packages.Last().Last >= first
+	}
 	doc, ok := names.ParseDoc(name)
 	if !ok || !strings.HasSuffix(name, ".zip") {
 		return false

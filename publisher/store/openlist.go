@@ -19,7 +19,19 @@ type OpenList struct {
 	Changed time.Time   // of the last event with an entry; zero without one
 	Entries int
 	Length  int64 // bytes of the entries
+	Pack    Package
 }
+
+// A Package is the one that grows with an open list. The zero Package has no file yet.
+type Package struct {
+	Files  int   // entries with a file
+	Octets int64 // bytes of these files
+	Length int64 // bytes of the growing package; NoPackage if none grows
+}
+
+// NoPackage is the length of a package that does not grow with its list: it is made
+// later, if at all.
+const NoPackage = -1
 
 // NewOpenList returns the list that begins after the event seq.
 func NewOpenList(seq queuefs.Seq, at time.Time) OpenList {

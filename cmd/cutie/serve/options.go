@@ -99,7 +99,8 @@ func (o *serveOptions) bindSource(fs *pflag.FlagSet) {
 	fs.DurationVar(&s.Current, "current", 0, "`time` for which a closed Change List stands in the index; then only the archive names it, unless it has changes since the Resource Dump; 0: as long as it is kept")
 	fs.DurationVar(&s.Keep, "keep", 0, "`time` for which closed Change Lists and former dumps stay; 0: for ever")
 	fs.Var((*call.Octets)(&s.KeepOctets), "keep-size", "size of these on disk for one set, before the oldest go; 0: any size")
-	fs.BoolVar(&s.DumpsFirst, "dumps-first", false, "culling waits for the packages of closed Change Lists; without it a package lacks the files of jobs that were culled before it was made")
+	fs.Bool("dumps-first", false, "")
+	fs.MarkDeprecated("dumps-first", "packages have the files of all jobs, and nothing waits for them")
 	s.Pace = scrub.Pace{Period: 7 * 24 * time.Hour}
 	fs.Var((*pace)(&s.Pace), "scrub", "`pace` at which published files are read again and verified: a period such as 7d or 36h, or a rate in bytes a second such as 10MB; 0: only when they are opened")
 	fs.StringSliceVar(&s.Mirrors, "duplicate", nil, "base `URI` of a copy, published with every resource; up to four times")
