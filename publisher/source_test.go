@@ -110,11 +110,24 @@ func (s *source) reopen() {
 // without some of its files.
 func (s *source) crash(without ...string) {
 	s.Helper()
-	dir := s.newDir()
+	dir := s.killed(s.newDir)
+	for _, name := range without {
+		must(s, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	s.svc.Close() // whether it can is of no interest
+	s.pub.Close()
+	s.dir = dir
+	s.open()
+}
+
+// killed returns a copy of the home as a killed process would leave it.
+func (s *source) killed(newDir func() string) (dir string) {
+	s.Helper()
+	dir = newDir()
 	err := os.CopyFS(dir, os.DirFS(s.dir))
 	for tries := 0; errors.Is(err, fs.ErrNotExist) && tries < 10; tries++ {
 		// What the journal prepares got its name, or was removed, meanwhile.
-		dir = s.newDir()
+		dir = newDir()
 		err = os.CopyFS(dir, os.DirFS(s.dir))
 	}
 	must(s, err)
@@ -125,13 +138,23 @@ func (s *source) crash(without ...string) {
 		must(s, err)
 		must(s, os.Chtimes(filepath.Join(dir, strings.TrimPrefix(name, s.dir)), st.ModTime(), st.ModTime()))
 	}
-	for _, name := range without {
-		must(s, os.RemoveAll(filepath.Join(dir, name)))
-	}
-	s.svc.Close() // whether it can is of no interest
-	s.pub.Close()
-	s.dir = dir
-	s.open()
+	return dir
+}
+
+// fork returns a source that goes on with a copy of the home, after change.
+func (s *source) fork(change func(*source)) *source {
+	s.Helper()
+	c := &source{TB: s.TB, opts: s.opts, now: s.now}
+	c.dir = s.killed(c.newDir)
+	s.Cleanup(func() {
+		c.close()
+		for _, dir := range c.dirs {
+			must(c, os.RemoveAll(dir))
+		}
+	})
+	change(c)
+	c.open()
+	return c
 }
 
 func (s *source) queue(id string) *queuefs.Queue {

@@ -145,6 +145,13 @@ func Unmade(dir string) (bool, error) { return home.Unmade(dir) }
 // it is "" for no digests but SHA-256.
 func FormatDigests(s digest.Set) string { return home.FormatDigests(s) }
 
+// NoDumps says that no set of resources has dumps.
+const NoDumps = home.NoDumps
+
+// ParseDumps reads the property dumps of a queue: the sets of resources with dumps, or
+// [NoDumps].
+func ParseDumps(names string) (string, error) { return home.ParseDumps(names) }
+
 // ParseDigests reads names of digests, such as "SHA-256 MD5". The result leaves
 // out SHA-256, which is always computed.
 func ParseDigests(names string) (digest.Set, error) { return home.ParseDigests(names) }

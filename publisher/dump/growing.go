@@ -98,16 +98,22 @@ func (g *Growing) Read(number int) ([]byte, bool) {
 	return text, err == nil
 }
 
+// read reads a file to the end of its compressed form.
 func (g *Growing) read(r *record) ([]byte, error) {
-	var in io.Reader = io.NewSectionReader(g.in, r.at+int64(localLength+len(r.name())), r.packed)
-	if r.method == deflated {
-		in = flate.NewReader(in)
-	}
-	text := make([]byte, r.length)
-	if _, err := io.ReadFull(in, text); err != nil && err != io.EOF {
+	packed := make([]byte, r.packed)
+	if _, err := g.in.ReadAt(packed, r.at+int64(localLength+len(r.name()))); err != nil && err != io.EOF {
 		return nil, err
 	}
-	if crc32.ChecksumIEEE(text) != r.crc {
+	text := packed
+	if r.method == deflated {
+		in := bytes.NewReader(packed)
+		out := bytes.NewBuffer(make([]byte, 0, min(r.length, storeLimit)+bytes.MinRead))
+		_, err := io.CopyN(out, flate.NewReader(in), r.length+1)
+		if text = out.Bytes(); err != io.EOF || in.Len() > 0 {
+			return nil, fmt.Errorf("%s in a package: %w", r.name(), ErrDamaged)
+		}
+	}
+	if int64(len(text)) != r.length || crc32.ChecksumIEEE(text) != r.crc {
 		return nil, fmt.Errorf("%s in a package: %w", r.name(), ErrDamaged)
 	}
 	return text, nil

@@ -52,8 +52,9 @@ type Options struct {
 	// Lists do not reach. A package of pages without changes is not made again.
 	DumpPeriod time.Duration
 
-	// NoDumps are the sets without Change Dumps and Resource Dumps.
-	NoDumps []names.Set
+	// Dumps are the sets with Change Dumps and Resource Dumps, of queues that do not say it
+	// themselves; see [queuefs.ParseDumps]. "" is both.
+	Dumps string
 
 	// Mirrors are the base URIs of copies of the home's resources, the best
 	// first, four at most, of at most 512 bytes each. Every resource is listed
@@ -150,6 +151,11 @@ func (o Options) Complete() (Complete, error) {
 	opts.MaxEntries = int(entries)
 	if least := min(o.Period, o.DumpPeriod, o.Current, o.Keep); least < 0 {
 		err = fmt.Errorf("period %v is below 0", least)
+	}
+	if sets, bad := queuefs.ParseDumps(o.Dumps); bad != nil {
+		err = bad
+	} else {
+		opts.Dumps = sets
 	}
 	if o.Dialect > sitemap.V09 {
 		err = fmt.Errorf("version %v is read and not written", o.Dialect)

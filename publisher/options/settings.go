@@ -67,6 +67,7 @@ var settings = []struct {
 	{"current", func(o *Options) any { return &o.Current }},
 	{"keep", func(o *Options) any { return &o.Keep }},
 	{"keepOctets", func(o *Options) any { return &o.KeepOctets }},
+	{"dumps", func(o *Options) any { return &o.Dumps }},
 	{"mirror", func(o *Options) any { return &o.Mirrors }},
 	{"via", func(o *Options) any { return &o.Via }},
 	{"results", func(o *Options) any { return &o.withResults }},

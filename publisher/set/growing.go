@@ -1,10 +1,12 @@
 package set
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -312,5 +314,9 @@ func (s *Set) syncPackage(d *durable.Dir) (g grown, ok bool, err error) {
 	return grown{s.at.Pack.Length, s.pack.file}, true, nil
 }
 
-// hasDumps reports whether the set has packages and Resource Dumps.
-func (s *Set) hasDumps() bool { return !slices.Contains(s.NoDumps, s.Kind) }
+// hasDumps reports whether the set has packages and Resource Dumps: the queue says it, or
+// the Source.
+func (s *Set) hasDumps() bool {
+	sets := cmp.Or(s.Queue.State().Info.Dumps, s.Dumps)
+	return sets == "" || slices.Contains(strings.Fields(sets), s.Kind.String())
+}

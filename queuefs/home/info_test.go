@@ -15,7 +15,7 @@ var created = time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 
 func TestPropertiesReadAsTheyWereWritten(t *testing.T) {
 	full := home.QueueInfo{ID: "ark+=1", Identifier: "ark:/1", Name: "Näme", Description: "two: lines%", CullingSize: 10, CullingAge: 0, VerifyOnRead: true,
-		Paused: created, Closed: true, Acknowledge: job.AckTimeout, Lease: time.Minute, MaxAttempts: 3, RetryDelay: time.Second, RetryFactor: 4, RetryMax: time.Minute,
+		Paused: created, Closed: true, Acknowledge: job.AckTimeout, Dumps: "replica", Lease: time.Minute, MaxAttempts: 3, RetryDelay: time.Second, RetryFactor: 4, RetryMax: time.Minute,
 		Limits: job.Limits{Pending: 1, Life: job.Unlimited}, Callback: "https://example.org/?x", Digests: digest.SetOf(digest.MD5), Created: created}
 	for _, want := range []home.QueueInfo{full, home.NewQueue("jobs", created)} {
 		if got, err := home.ParseQueue(want.ID, want.Text()); err != nil || got != want {

@@ -45,6 +45,7 @@ type QueueInfo struct {
 	RetryMax                    time.Duration   // longest wait; 0: an hour
 	Callback                    string          // URL to be told of changes, or what everybody may know of it; "" for none
 	Digests                     digest.Set      // computed of every payload, beside SHA-256
+	Dumps                       string          // sets of resources with dumps, see ParseDumps; "": as all queues have them
 	Created                     time.Time
 }
 
@@ -111,6 +112,10 @@ func (info *QueueInfo) Check() error {
 		return bad("longest retry delay %v is not whole seconds from 0 to %d", info.RetryMax, MaxLease/time.Second)
 	}
 	info.Digests &^= digest.SetOf(digest.SHA256)
+	var err error
+	if info.Dumps, err = ParseDumps(info.Dumps); err != nil {
+		return err
+	}
 	info.Paused = info.Paused.Truncate(time.Microsecond).UTC()
 	if y := info.Paused.Year(); y < 0 || y > 9999 {
 		return bad("paused in the year %d", y)
@@ -162,6 +167,7 @@ func (info *QueueInfo) Elements() anvl.Record {
 		{Name: "retryMax", Value: number(int64(info.RetryMax/time.Second), 0)},
 		{Name: "callback", Value: info.Callback},
 		{Name: "digests", Value: FormatDigests(info.Digests)},
+		{Name: "dumps", Value: info.Dumps},
 		{Name: "created", Value: job.FormatTime(info.Created)},
 	}
 }
@@ -234,6 +240,9 @@ func ParseQueue(id string, data []byte) (QueueInfo, error) {
 		errs = append(errs, err)
 	}
 	if info.Digests, err = ParseDigests(r.Value("digests")); err != nil {
+		errs = append(errs, err)
+	}
+	if info.Dumps, err = ParseDumps(r.Value("dumps")); err != nil {
 		errs = append(errs, err)
 	}
 	return info, errors.Join(errs...)

@@ -2,6 +2,8 @@ package home
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"net/url"
 
 	"cutie/queuefs/digest"
@@ -60,4 +62,23 @@ func ParseDigests(names string) (digest.Set, error) {
 		return 0, fmt.Errorf("%w: %w", job.ErrBadName, err)
 	}
 	return s &^ digest.SetOf(digest.SHA256), nil
+}
+
+// NoDumps says that no set of resources has dumps.
+const NoDumps = "none"
+
+// ParseDumps reads the sets of resources with dumps: "pending", "replica", both, or
+// [NoDumps]. The empty text stays.
+func ParseDumps(names string) (string, error) {
+	var sets []string
+	for _, set := range strings.FieldsFunc(names, func(c rune) bool { return c == ' ' || c == ',' }) {
+		if sets = append(sets, set); set != "pending" && set != "replica" && set != NoDumps {
+			return "", fmt.Errorf("%w: dumps is %.40q, neither pending nor replica nor none", job.ErrBadName, names)
+		}
+	}
+	slices.Sort(sets)
+	if sets = slices.Compact(sets); len(sets) > 1 && sets[0] == NoDumps {
+		return "", fmt.Errorf("%w: dumps is %.40q, and none excludes others", job.ErrBadName, names)
+	}
+	return strings.Join(sets, " "), nil
 }

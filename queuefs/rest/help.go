@@ -148,7 +148,8 @@ var (
 			"10, or none after a lease that ended), retryFactor (by default 2), retryMax\n" +
 			"(seconds, by default 3600), callback (URL that is told of changes; readers\n" +
 			"see scheme and host), digests\n" +
-			"(computed of payloads beside SHA-256). They come in the query or in a body that\n" +
+			"(computed of payloads beside SHA-256), dumps (sets of resources published with\n" +
+			"dumps: pending, replica, both or none). They come in the query or in a body that\n" +
 			"is a form, ANVL or JSON; an empty one is unset. After a transient failure, or a\n" +
 			"lease that ended without a report, a job is put back for another attempt, on hold\n" +
 			"for retryDelay times retryFactor for each further attempt, at most retryMax. When\n" +

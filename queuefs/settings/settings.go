@@ -68,6 +68,8 @@ func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error)
 		info.Callback = value
 	case "digests":
 		info.Digests, err = queuefs.ParseDigests(value)
+	case "dumps":
+		info.Dumps, err = queuefs.ParseDumps(value)
 	default:
 		err = badRequest("%.40q is not known here: it is no property to give a queue", name)
 	}

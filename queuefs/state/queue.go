@@ -53,6 +53,7 @@ var QueueClass = &Class{
 		{Name: "retryMax", Type: Integer},      // seconds, if it is set
 		{Name: "callback", Type: Reference},    // URL to be told of changes
 		{Name: "digests"},                      // computed of payloads, if not SHA-256 alone
+		{Name: "dumps"},                        // sets of resources with dumps, if it is set
 		{Name: "damage"},                       // only if queue-info.txt makes no sense: why, and the properties in force
 		{Name: "numHeldJobs", Type: Integer},   // pending ones on hold
 		{Name: "numLeasedJobs", Type: Integer}, // consumed ones in work
@@ -197,6 +198,7 @@ func (b *builder) behaviour(q *Queue) {
 	set("retryMax", int64(info.RetryMax/time.Second))
 	b.optional("callback", info.Callback)
 	b.optional("digests", queuefs.FormatDigests(info.Digests))
+	b.optional("dumps", info.Dumps)
 	b.optional("damage", q.Damage)
 	b.integer("numHeldJobs", q.Held)
 	b.integer("numLeasedJobs", q.Leased)
@@ -319,6 +321,9 @@ func (d *Document) Queue() (Queue, error) {
 		return fail(err)
 	}
 	if q.Info.Digests, err = queuefs.ParseDigests(d.Text("digests")); err != nil {
+		return fail(err)
+	}
+	if q.Info.Dumps, err = queuefs.ParseDumps(d.Text("dumps")); err != nil {
 		return fail(err)
 	}
 	if s := d.Text("acknowledge"); s != "" {

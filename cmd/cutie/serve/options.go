@@ -99,6 +99,7 @@ func (o *serveOptions) bindSource(fs *pflag.FlagSet) {
 	fs.DurationVar(&s.Current, "current", 0, "`time` for which a closed Change List stands in the index; then only the archive names it, unless it has changes since the Resource Dump; 0: as long as it is kept")
 	fs.DurationVar(&s.Keep, "keep", 0, "`time` for which closed Change Lists and former dumps stay; 0: for ever")
 	fs.Var((*call.Octets)(&s.KeepOctets), "keep-size", "size of these on disk for one set, before the oldest go; 0: any size")
+	fs.StringVar(&s.Dumps, "dumps", "", "`sets` of resources with dumps, of queues that do not say it themselves: pending, replica, or none (default both)")
 	fs.Bool("dumps-first", false, "")
 	fs.MarkDeprecated("dumps-first", "packages have the files of all jobs, and nothing waits for them")
 	s.Pace = scrub.Pace{Period: 7 * 24 * time.Hour}

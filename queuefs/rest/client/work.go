@@ -222,7 +222,7 @@ func inSeconds(d time.Duration) string {
 // state, in order: name, description, cullingSizeThreshold (jobs),
 // cullingAgeThreshold (hours), verifyOnRead, verifyOnWrite, closed,
 // acknowledge, leaseDuration (seconds), maxAttempts, limits, retryDelay (seconds),
-// retryFactor, retryMax (seconds), callback and digests; S is pause or restart. An
+// retryFactor, retryMax (seconds), callback, digests and dumps; S is pause or restart. An
 // empty value unsets a property.
 type Settings = anvl.Record
 
@@ -256,6 +256,7 @@ func (c *Client) CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state
 	add("retryMax", strconv.FormatInt(int64(info.RetryMax/time.Second), 10), info.RetryMax > 0)
 	add("callback", info.Callback, info.Callback != "")
 	add("digests", queuefs.FormatDigests(info.Digests), info.Digests != 0)
+	add("dumps", info.Dumps, info.Dumps != "")
 	return c.sendSettings(ctx, http.MethodPut, info.Identifier, settings, "*")
 }
 

@@ -50,7 +50,7 @@ func FullQueue() state.Queue {
 				Paused: Day.Add(2 * time.Hour), Closed: true, Acknowledge: queuefs.AckRequired,
 				Lease: 90 * time.Second, MaxAttempts: 5, RetryDelay: 30 * time.Second, RetryFactor: 3, RetryMax: 10 * time.Minute,
 				Limits: queuefs.Limits{Pending: 100, Active: queuefs.Unlimited, Run: 3600}, Callback: "https://example.org/called?a=1&b=2",
-				Digests: digest.SetOf(digest.MD5, digest.SHA512),
+				Digests: digest.SetOf(digest.MD5, digest.SHA512), Dumps: "replica",
 			},
 			Held: 1, Leased: 2, Failed: 1,
 			Pending: 3, Consumed: 2, Deleted: 1, Seq: 12,

@@ -1,0 +1,230 @@
+package publisher_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"cutie/publisher"
+	"cutie/queuefs"
+	"cutie/sitemap"
+)
+
+// growing returns the growing packages on disk, by path.
+func growing(s *source) (names []string) {
+	s.Helper()
+	names, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "jobs", "*", "*.open"))
+	must(s, err)
+	return names
+}
+
+// setDumps gives the queue sets with dumps.
+func setDumps(s *source, sets string) {
+	s.Helper()
+	_, err := s.svc.SetQueue(context.Background(), "jobs", func(i *queuefs.QueueInfo) error { i.Dumps = sets; return nil })
+	must(s, err)
+}
+
+func TestSetsWithoutDumps(t *testing.T) {
+	for _, tt := range []struct {
+		source, queue    string
+		pending, replica bool
+	}{
+		{"", "", true, true},
+		{"replica", "", false, true},
+		{"replica", "pending", true, false},
+		{"none", "pending, replica", true, true},
+		{"none", "", false, false},
+		{"", "none", false, false},
+	} {
+		s := newSource(t, publisher.Options{MaxEntries: 12, Dumps: tt.source}, "jobs")
+		q := s.queue("jobs")
+		setDumps(s, tt.queue)
+		for round := range 4 {
+			activity(s, q, round)
+			must(t, s.pub.Flush())
+		}
+		grow := growing(s)
+		must(t, s.pub.Publish(context.Background()))
+		for set, want := range map[string]bool{"pending": tt.pending, "replica": tt.replica} {
+			has := func(name string) bool { return strings.Contains(name, "/"+set+"/") }
+			if got := slices.ContainsFunc(grow, has); got != want {
+				t.Errorf("%q, queue %q: a package of %s grows: %v", tt.source, tt.queue, set, got)
+			}
+			zips, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "jobs", set, "*.zip*"))
+			must(t, err)
+			if got := len(zips) > 0; got != want {
+				t.Errorf("%q, queue %q: packages of %s: %q", tt.source, tt.queue, set, zips)
+			}
+			for _, e := range s.document(newMirror(s, "jobs", set).list).entries {
+				if !want && (e.Capability == sitemap.ChangeDump || e.Capability == sitemap.ResourceDump) {
+					t.Errorf("%q, queue %q: %s has a %s", tt.source, tt.queue, set, e.Capability)
+				}
+			}
+		}
+		if grow := growing(s); len(grow) > 0 {
+			t.Errorf("of closed lists %q are left", grow)
+		}
+		m := newMirror(s, "jobs", "replica")
+		m.since = q.Info().Created
+		m.incremental(nil)
+		m.compare(q)
+		if len(s.problems) > 0 {
+			t.Errorf("problems: %q", s.problems)
+		}
+	}
+}
+
+// Dumps may end and begin in the middle of a list.
+func TestDumpsEndAndBegin(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 30}, "jobs")
+	q := s.queue("jobs")
+	s.submitN(q, 3)
+	must(t, s.pub.Flush())
+	if n := len(growing(s)); n != 2 {
+		t.Errorf("%d packages grow, want 2", n)
+	}
+	setDumps(s, "none")
+	s.submitN(q, 3)
+	must(t, s.pub.Flush())
+	if grow := growing(s); len(grow) > 0 {
+		t.Errorf("after the end of dumps there are %q", grow)
+	}
+	setDumps(s, "")
+	s.submitN(q, 3) // of the list without a growing package
+	must(t, s.svc.Checkpoint(context.Background()))
+	s.crash()
+	q = s.queue("jobs")
+	for round := range 8 {
+		activity(s, q, round)
+	}
+	s.settle()
+	for _, set := range []string{"pending", "replica"} {
+		m := newMirror(s, "jobs", set)
+		m.since = q.Info().Created
+		m.dumps()
+		m.incremental(nil)
+		m.compare(q)
+	}
+	if len(s.problems) > 0 {
+		t.Errorf("problems: %q", s.problems)
+	}
+}
+
+// TestGrowingPackagesAfterACrash damages growing packages after a checkpoint, and lists go
+// on. The packages get the octets they would have without: the journal has what is lost.
+func TestGrowingPackagesAfterACrash(t *testing.T) {
+	t.Parallel()
+	flip := func(at func(size int) int) func(string) {
+		return func(name string) { edit(t, name, func(b []byte) []byte { b[at(len(b))] ^= 0xff; return b }) }
+	}
+	for _, c := range []struct {
+		name   string
+		damage func(name string)
+		told   bool
+	}{
+		{"none", func(string) {}, false},
+		{"a torn tail", func(name string) {
+			edit(t, name, func(b []byte) []byte { return append(b, "PK\x03\x04 and half a file"...) })
+		}, false},
+		{"short", func(name string) { edit(t, name, func(b []byte) []byte { return b[:len(b)-5] }) }, true},
+		{"gone", func(name string) { must(t, os.Remove(name)) }, true},
+		{"first octet", flip(func(int) int { return 0 }), true},
+		{"middle", flip(func(n int) int { return n / 2 }), true},
+		{"last octet", flip(func(n int) int { return n - 1 }), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			first := newSource(t, publisher.Options{MaxEntries: 40, Now: still()}, "jobs")
+			for round := range 5 {
+				activity(first, first.queue("jobs"), round)
+				must(t, first.pub.Flush())
+			}
+			must(t, first.svc.Checkpoint(context.Background()))
+			var want map[string]string
+			for _, damaged := range []bool{false, true} {
+				s := first.fork(func(s *source) {
+					for _, name := range growing(s) {
+						if damaged {
+							c.damage(name)
+						}
+					}
+				})
+				q := s.queue("jobs")
+				for round := range 5 {
+					activity(s, q, round)
+				}
+				s.settle()
+				told := len(s.problems) == 2
+				if more := otherProblems(s); len(more) > 0 || told != (damaged && c.told) {
+					t.Errorf("damaged %v: problems %q", damaged, s.problems)
+				}
+				for _, set := range []string{"pending", "replica"} {
+					m := newMirror(s, "jobs", set)
+					m.since = q.Info().Created
+					m.dumps()
+					m.incremental(nil)
+					m.compare(q)
+				}
+				got := map[string]string{}
+				for name, octets := range packageFiles(s) {
+					got[strings.TrimPrefix(name, s.dir)] = octets
+				}
+				if len(got) < 4 {
+					t.Errorf("%d packages", len(got))
+				}
+				if want == nil {
+					want = got
+					continue
+				}
+				for name, w := range want {
+					if g := got[name]; g != w {
+						t.Errorf("%s has %d other octets, was %d", name, len(g), len(w))
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestAPackageIsNotListedBeforeItIsComplete looks at all packages after each step of the
+// work, and after a crash there.
+func TestAPackageIsNotListedBeforeItIsComplete(t *testing.T) {
+	t.Parallel()
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	for steps := range 12 {
+		s := newSource(t, publisher.Options{MaxEntries: 30}, "jobs")
+		q := s.queue("jobs")
+		for round := range 6 {
+			activity(s, q, round)
+		}
+		must(t, s.pub.Flush())
+		for range steps {
+			s.pub.Tick(stopped)
+		}
+		whole := func() {
+			for _, set := range []string{"pending", "replica"} {
+				m := newMirror(s, "jobs", set)
+				m.since = q.Info().Created
+				m.dumps()
+				m.incremental(nil)
+				m.compare(q)
+			}
+		}
+		whole()
+		s.crash()
+		q = s.queue("jobs")
+		whole()
+		s.settle()
+		whole()
+		if grow := growing(s); len(grow) > 2 {
+			t.Errorf("after %d steps and a crash %q are left", steps, grow)
+		}
+		if len(s.problems) > 0 {
+			t.Errorf("after %d steps: problems %q", steps, s.problems)
+		}
+	}
+}
