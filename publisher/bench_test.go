@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -57,6 +58,53 @@ func BenchmarkCatchUp(b *testing.B) {
 				n += perCall
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(n), "ns/event")
+		})
+	}
+}
+
+// BenchmarkMovesWithPackages follows jobs of 1 KiB that come and are consumed, and makes
+// the packages of these changes.
+func BenchmarkMovesWithPackages(b *testing.B) {
+	for _, mediaType := range []string{"application/octet-stream", "application/json"} {
+		b.Run(mediaType, func(b *testing.B) {
+			s := newSource(b, publisher.Options{MaxEntries: 10_000}, "jobs")
+			q := s.queue("jobs")
+			words := rand.New(rand.NewPCG(1, 2))
+			b.StopTimer()
+			b.ResetTimer()
+			cpu := time.Duration(0)
+			timed := func(do func()) {
+				b.StartTimer()
+				start := cpuTime(b)
+				do()
+				cpu += cpuTime(b) - start
+				b.StopTimer()
+			}
+			for range (b.N + 499) / 500 {
+				sub := q.Begin()
+				for range 500 {
+					d, err := sub.Add(queuefs.Meta{MediaType: mediaType})
+					must(b, err)
+					var text []byte
+					for len(text) < 1024 {
+						text = fmt.Appendf(text, "word%d ", words.IntN(5000))
+					}
+					_, err = d.Write(text[:1024])
+					must(b, err)
+				}
+				_, err := sub.Commit(context.Background())
+				must(b, err)
+				s.consume(q, 500)
+				timed(func() { must(b, s.pub.Flush()) })
+			}
+			timed(s.settle)
+			octets := int64(0)
+			for _, st := range s.pub.State() {
+				octets += st.Octets
+			}
+			n := float64((b.N + 499) / 500 * 500)
+			b.ReportMetric(float64(cpu.Nanoseconds())/n, "cpu-ns/move")
+			b.ReportMetric(float64(octets)/n, "octets/move")
 		})
 	}
 }

@@ -234,9 +234,14 @@ func (r *fileReader) Read(b []byte) (int, error) {
 // only.
 const storeLimit = 1 << 20
 
+// packLimit is the least length of a file to compress. Most job files are shorter: to
+// compress them takes a fifth of the time of following an event, and saves a thirtieth of
+// the bytes.
+const packLimit = 1 << 10
+
 // stored reports whether a file stands in a package as it is.
 func stored(length int64, mediaType string) bool {
-	return length <= storeLimit && (length < 256 || !compressible(mediaType))
+	return length <= storeLimit && (length < packLimit || !compressible(mediaType))
 }
 
 // compressible reports whether files of the media type are likely to shrink.

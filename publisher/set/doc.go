@@ -1,8 +1,8 @@
 // Package set is one set of resources as it is published: the Change Lists, packages and
 // Resource Dumps of one of the two sets of a queue, and how far it has read the events.
 //
-//	events ──▶ Append ──▶ open list ──close──▶ closed lists ──Task──▶ packages
-//	                                                │
+//	events ──▶ Append ─┬▶ open list ───────close──▶ closed lists
+//	                   └▶ growing package ─close──▶ Task ──▶ packages
 //	pages of the engine ────────────Task────────────┴──────────────▶ Resource Dumps
 //
 //	Scrub, and each reader ──▶ damaged files ──▶ Heal
@@ -14,10 +14,11 @@
 //
 // # Life of an event
 //
-// Append renders the entries of an event and writes them to the end of the open list.
-// The list is closed when it is full or old: its line is synced, and from this instant on
-// its entries never change. A [Task] then compresses the entries and makes the packages
-// of the list; another task makes a Resource Dump. It works in slices: each Step goes on
+// Append renders the entries of an event and writes them to the end of the open list, and
+// the files they stand for to the package that grows with it. The list is closed when it
+// is full or old: its line is synced, and from this instant on its entries never change.
+// A [Task] then compresses the entries and completes the package; another task makes a
+// Resource Dump. It works in slices: each Step goes on
 // for a moment, and nothing of the set is locked between. After a failure a [Wait] says
 // when it is tried again. INTERNALS.md of publisher has the files, and the state a crash
 // leaves.

@@ -7,7 +7,7 @@
 // Below resourcesync/ stand:
 //
 //	cutie-source.txt       settings of the last run; sealed
-//	cutie-cursor           the open list of each set at the last checkpoint; sealed
+//	cutie-cursor           the open list and package of each set at the last checkpoint; sealed
 //	cutie-former/          what was published with another base URI or version
 //	cutie-removed          removed queues, a line for each
 //	cutie-tmp-*            unfinished; removed on opening
@@ -15,6 +15,7 @@
 //	Q/SET/changelist-F.gz        the same in gzip, once the list is closed
 //	Q/SET/lists                  a line for each closed list, with a seal
 //	Q/SET/changedump-F.zip       package from event F on
+//	Q/SET/changedump-F.zip.open  the same while its list is open, and until it is complete
 //	Q/SET/packages               a line for each package, with a seal
 //	Q/SET/resourcedump-N-V.zip   package of the jobs from engine page N on
 //	Q/SET/resourcedump-V.dump    a Resource Dump, begun after event V; sealed

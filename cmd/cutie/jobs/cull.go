@@ -28,8 +28,7 @@ Here --size and --age replace both thresholds of QUEUE once: --age alone keeps
 nothing older, --size alone keeps so many jobs. They also work on a full disk,
 where cutie set does not.
 
-Some jobs stay longer and are counted: those that UWS has promised to keep, and with
-cutie serve --dumps-first those in Change Lists whose packages are not yet made.
+Some jobs stay longer and are counted: those that UWS has promised to keep.
 
 Prints a line for each job: as a table on a terminal, as tab-separated fields
 elsewhere (queue, job, status, octets, last event), or with -t json as an array of
