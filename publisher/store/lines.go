@@ -55,8 +55,10 @@ func (l *Line) pack(dst []byte) []byte {
 		uint64(o.Pack.Files), uint64(o.Pack.Octets), uint64(o.Pack.Length - NoPackage)} {
 		dst = binary.AppendUvarint(dst, n)
 	}
+	before := int64(0) // times are near each other
 	for _, t := range [...]time.Time{o.From, o.Until, o.Since, o.Changed} {
-		dst = binary.AppendVarint(dst, t.UnixMicro())
+		dst = binary.AppendVarint(dst, t.UnixMicro()-before)
+		before = t.UnixMicro()
 	}
 	for _, n := range [...]uint64{uint64(l.List), uint64(l.Package), uint64(l.Dump), uint64(f.Lists), uint64(f.Packages), uint64(f.Dumps), uint64(f.Lost), uint64(f.Octets)} {
 		dst = binary.AppendUvarint(dst, n)
@@ -81,7 +83,12 @@ func (l *Line) unpack(p *packed) {
 func (o *OpenList) unpack(p *packed) {
 	o.First, o.Read, o.Entries, o.Length = queuefs.Seq(p.number()), queuefs.Seq(p.number()), int(p.number()), int64(p.number())
 	o.Pack = Package{Files: int(p.number()), Octets: int64(p.number()), Length: int64(p.number()) + NoPackage}
-	o.From, o.Until, o.Since, o.Changed = p.time(), p.time(), p.time(), p.time()
+	at := int64(0)
+	for _, t := range [...]*time.Time{&o.From, &o.Until, &o.Since, &o.Changed} {
+		n := p.number()
+		at += int64(n>>1) ^ -int64(n&1)
+		*t = time.UnixMicro(at).UTC()
+	}
 }
 
 // packed is the rest of Lines.
@@ -100,9 +107,4 @@ func (p *packed) number() (n uint64) {
 			return n
 		}
 	}
-}
-
-func (p *packed) time() time.Time {
-	n := p.number()
-	return time.UnixMicro(int64(n>>1) ^ -int64(n&1)).UTC()
 }
