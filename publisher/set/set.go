@@ -112,6 +112,9 @@ func (s *Set) restore(was *store.Line) error {
 		}
 	}
 	s.made.packed = s.files.Packages.Last().Last
+	if d != nil && !s.hasDumps() {
+		s.made.packed = max(s.made.packed, s.files.Compressed(d))
+	}
 	if last := s.files.Lists.Last(); last.Last > 0 {
 		s.begin(store.NewOpenList(last.Last, last.Until))
 	}

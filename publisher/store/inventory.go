@@ -154,6 +154,16 @@ func (v *Inventory) Survey(d *durable.Dir, visit func(name string, err error)) e
 	return nil
 }
 
+// Compressed returns the last event of the newest closed list with a compressed form.
+func (v *Inventory) Compressed(d *durable.Dir) queuefs.Seq {
+	for _, sp := range slices.Backward(v.Lists.All) {
+		if _, err := d.Stat(names.GzipFile(sp.First)); err == nil {
+			return sp.Last
+		}
+	}
+	return 0
+}
+
 // A Piece is a file of a set with its length and digest.
 type Piece struct {
 	Name   string

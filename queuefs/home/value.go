@@ -2,9 +2,9 @@ package home
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
-	"net/url"
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
