@@ -42,7 +42,8 @@ func TestAcknowledgedWorkSurvivesKills(t *testing.T) {
 
 	// References must stay what they are, so all daemons have one address: a
 	// loopback one of its own, so that nobody else takes it meanwhile.
-	args := []string{"--listen", fmt.Sprintf("127.%d.%d.%d:8080", 1+random.IntN(254), random.IntN(256), 1+random.IntN(254))}
+	args := []string{"--listen", fmt.Sprintf("127.%d.%d.%d:8080", 1+random.IntN(254), random.IntN(256), 1+random.IntN(254)),
+		"--list-entries", "2000"} // lists are closed, and get packages, in each round
 	home := filepath.Join(t.TempDir(), "home")
 	d := serveHome(t, home, args...)
 	transport := &http.Transport{MaxIdleConnsPerHost: crashClients}
@@ -78,9 +79,17 @@ func TestAcknowledgedWorkSurvivesKills(t *testing.T) {
 			}
 		}
 	}))
+	if out, err := cutie(t, "--home", home, "publish", "--now"); err != nil {
+		t.Errorf("publish: %v: %s", err, out)
+	}
+	packages := 0
 	for _, f := range []*follower{&l.pending, &l.replica} {
 		if err := f.unchanged(); err != nil {
 			t.Error(err)
+		}
+		n, err := f.packages(true)
+		if packages += n; err != nil {
+			t.Errorf("packages of %s: %v", f.set, err)
 		}
 	}
 	if err := d.stop(syscall.SIGTERM); err != nil {
@@ -91,8 +100,8 @@ func TestAcknowledgedWorkSurvivesKills(t *testing.T) {
 	if err != nil || !strings.Contains(out, fmt.Sprintf("1 queues, %d jobs, ", len(l.jobs))) || !strings.HasSuffix(out, " 0 mended, 0 problems\n") {
 		t.Errorf("check: %v: %s", err, out)
 	}
-	t.Logf("%d rounds in %v, %d operations acknowledged, %d events, %d jobs, %d and %d closed lists, %d torn ends, slowest start %v",
-		rounds, time.Since(begun).Round(time.Second), count.Load(), l.replica.seq, len(l.jobs), len(l.pending.closed), len(l.replica.closed), torn, slowest.Round(time.Millisecond))
+	t.Logf("%d rounds in %v, %d operations acknowledged, %d events, %d jobs, %d and %d closed lists, %d packages, %d torn ends, slowest start %v",
+		rounds, time.Since(begun).Round(time.Second), count.Load(), l.replica.seq, len(l.jobs), len(l.pending.closed), len(l.replica.closed), packages, torn, slowest.Round(time.Millisecond))
 }
 
 // complained reads what a daemon that has ended had to say. There should be

@@ -58,6 +58,11 @@ func (l *ledger) round(clients []*loader, w *watcher) {
 	l.Helper()
 	l.pending.seen, l.replica.seen = w.entries["pending"], w.entries["replica"]
 	l.readEvents()
+	for _, f := range []*follower{&l.pending, &l.replica} {
+		if _, err := f.packages(false); err != nil {
+			l.Errorf("packages of %s: %v", f.set, err)
+		}
+	}
 	l.replay()
 	l.checkStatuses()
 	l.checkBaselines(w)
