@@ -42,17 +42,6 @@ func changeDocuments(s *source) map[string]string {
 	return docs
 }
 
-// packages returns the octets of all packages, by URL.
-func packages(s *source, set string) map[string]string {
-	s.Helper()
-	m := newMirror(s, "jobs", set)
-	out := map[string]string{}
-	for _, e := range m.capability(sitemap.ChangeDump).entries {
-		out[e.Loc] = string(s.body(e.Loc))
-	}
-	return out
-}
-
 func sameDocuments(t testing.TB, got, want map[string]string) {
 	t.Helper()
 	for url, w := range want {

@@ -139,22 +139,17 @@ func (l *Ledger) Journaled(after job.Seq, max, size int) ([]Journaled, error) {
 		return nil, ErrGone
 	}
 	var events []Journaled
-	var arena []byte // has the parts of many
 	for _, at := range at {
 		if len(events) > 0 && size <= 0 {
 			break
 		}
-		if len(arena) < firstRead {
-			arena = make([]byte, 16*firstRead)
-		}
-		r, taken, err := l.wholeRecord(at, arena)
+		r, err := l.wholeRecord(at)
 		if errors.Is(err, journal.ErrReleased) {
 			err = ErrGone
 		}
 		if err != nil {
 			return events, err
 		}
-		arena = arena[taken:]
 		e := Journaled{Event: r.Event(), Payload: r.Payload.Data}
 		if !r.File.Passed && r.File.Size > 0 {
 			e.Text = r.File.Text
@@ -168,31 +163,22 @@ func (l *Ledger) Journaled(after job.Seq, max, size int) ([]Journaled, error) {
 // firstRead has most records with their parts.
 const firstRead = 4 << 10
 
-// wholeRecord reads a record with all its parts, in memory of its own or in the first
-// bytes of buf: taken says how many.
-func (l *Ledger) wholeRecord(at journal.LSN, buf []byte) (r record.Record, taken int, err error) {
-	k, err := l.shared.Journal.ReadAt(buf[:firstRead], at, 0)
-	if err == nil || err == io.EOF {
-		err = r.Parse(buf[:k])
+// wholeRecord reads a record with all its parts.
+func (l *Ledger) wholeRecord(at journal.LSN) (r record.Record, err error) {
+	for n := firstRead; ; n += record.MaxResultNames {
+		if r, err = l.readRecord(at, n); err == record.ErrForm && n == firstRead {
+			continue // of many results
+		}
+		if err != nil {
+			return r, err
+		}
+		whole := r.PayloadAt()
+		if r.Flags&record.Inline != 0 {
+			whole += int(r.Payload.Size)
+		}
+		if whole > n && r.Payload.Data == nil {
+			return l.readRecord(at, whole)
+		}
+		return r, nil
 	}
-	n := firstRead
-	if err == record.ErrForm && k == firstRead { // of many results
-		n += record.MaxResultNames
-		r, err = l.readRecord(at, n)
-	}
-	if err != nil {
-		return r, 0, err
-	}
-	whole := r.PayloadAt()
-	if r.Flags&record.Inline != 0 {
-		whole += int(r.Payload.Size)
-	}
-	switch {
-	case whole > n:
-		r, err = l.readRecord(at, whole)
-		return r, 0, err
-	case n > firstRead:
-		return r, 0, nil
-	}
-	return r, whole, nil
 }
