@@ -99,6 +99,9 @@ func (m *Memory) request(op, name string, do func(f Fault) error) error {
 		_ = do(f) // its answer is lost
 		return failed
 	case Late:
+		if op == "Get" || op == "List" {
+			return failed // a late answer changes nothing
+		}
 		m.late = append(m.late, lateOne{m.n + Lag, func() error { return do(None) }})
 		return failed
 	case Twice:
