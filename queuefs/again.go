@@ -115,7 +115,10 @@ func (q *Queue) payloadAgain(id JobID) (data []byte, temp string, err error) {
 	if err != nil {
 		return nil, "", storageError(err)
 	}
-	if err := q.svc.dirs.temp.Sync(); err != nil {
+	if err = q.svc.dirs.temp.Sync(); err == nil {
+		err = q.svc.stored.Keep(context.Background(), temp)
+	}
+	if err != nil {
 		q.svc.dirs.temp.Remove(temp)
 		return nil, "", storageError(err)
 	}

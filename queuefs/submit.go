@@ -165,7 +165,7 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]Job, error
 		}
 		defer done()
 	}
-	if err := s.syncTemps(uploads); err != nil {
+	if err := s.syncTemps(ctx, uploads); err != nil {
 		return nil, err
 	}
 	for _, d := range uploads {
@@ -256,7 +256,7 @@ func (q *Queue) claimNotStarted(ctx context.Context, id JobID) (Job, error) {
 
 // syncTemps puts large payloads on stable storage before the journal speaks
 // of them.
-func (s *Submission) syncTemps(uploads []*Upload) error {
+func (s *Submission) syncTemps(ctx context.Context, uploads []*Upload) error {
 	files := 0
 	for _, d := range uploads {
 		if d.up.Temp() != "" {
@@ -281,10 +281,17 @@ func (s *Submission) syncTemps(uploads []*Upload) error {
 			return storageError(err)
 		}
 	}
+	sync := tmp.Sync
 	if files > 8 {
-		return storageError(tmp.SyncFS())
+		sync = tmp.SyncFS
 	}
-	return storageError(tmp.Sync())
+	err := sync()
+	for _, d := range uploads {
+		if err == nil && d.up.Temp() != "" {
+			err = s.q.svc.stored.Keep(ctx, d.up.Temp())
+		}
+	}
+	return storageError(err)
 }
 
 // Discard lets go of the submission. After Commit it does nothing.

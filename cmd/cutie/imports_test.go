@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push", "publisher/destination/fixity"},
 	{"queuefs/culling"},
 	{"queuefs/compare", "queuefs/properties", "queuefs/replay", "queuefs/retention"},
-	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/keys", "queuefs/foreign"},
+	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/keys", "queuefs/foreign", "queuefs/stored"},
 	{"queuefs/ledger", "queuefs/packs"},
 	{"queuefs/tree", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},
 	{"queuefs/journal/segment", "queuefs/journal/bucket", "queuefs/journal/journaltest", "queuefs/index", "queuefs/objects/s3", "queuefs/objects/objectstest"},

@@ -178,9 +178,10 @@ func recordAt(buf []byte, at uint32) []byte {
 
 // An Owner is a process that owns a journal.
 type Owner struct {
-	Home string // identifies its home: a home may go on after itself
-	Name string // for people
-	Left bool   // it has closed the journal
+	Home  string // identifies its home: a home may go on after itself
+	Name  string // for people
+	Left  bool   // it has closed the journal
+	Claim uint64 // number of the batch by which it became the owner
 }
 
 func (o *Owner) text() []byte { return []byte(o.Home + "\n" + o.Name + "\n") }

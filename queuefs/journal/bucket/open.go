@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -159,16 +160,12 @@ func (c *chain) ownerOf(ctx context.Context, h *header) (o Owner, err error) {
 			err = damage(h.claim, err.Error())
 		}
 	}
-	o.Left = h.kind == left
+	o.Left, o.Claim = h.kind == left, h.claim
 	return o, err
 }
 
 // ID identifies the journal.
-func (l *Log) ID() [16]byte { return l.me.journal }
+func (l *Log) ID() string { return hex.EncodeToString(l.me.journal[:]) }
 
-// Last returns the number of the last batch, for Near.
-func (l *Log) Last() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.tip.number
-}
+// Claim returns the number of the batch by which the log became the owner.
+func (l *Log) Claim() uint64 { return l.me.claim }

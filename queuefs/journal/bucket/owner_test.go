@@ -191,7 +191,7 @@ func TestTakeIsAskedBeforeTheJournalIsTaken(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
-	if fmt.Sprint(asked) != "[{home of a a false} {home of a a true}]" {
+	if fmt.Sprint(asked) != "[{home of a a false 1} {home of a a true 1}]" {
 		t.Errorf("asked of %v", asked)
 	}
 }
