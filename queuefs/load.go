@@ -421,6 +421,9 @@ func (s *Service) fetchTemps() error {
 	return s.stored.Fetch(context.Background(), names)
 }
 
+// Restored reports whether the directory was made from a store when the home was opened.
+func (s *Service) Restored() bool { return s.stored != nil && s.stored.Known != nil }
+
 // Lookout asks the store of the home whether another process owns it. The error is then
 // [ErrFenced], and nothing can be changed any more. A home in its directory has no other
 // owner.
