@@ -162,7 +162,8 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 func (s *Service) noteMade(queues ...*Queue) error {
 	changes := make([]record.HomeChange, len(queues))
 	for i, q := range queues {
-		changes[i] = record.HomeChange{Kind: record.QueueMade, Queue: q.ID(), Text: string(q.ledger.Settings().Text)}
+		now := q.ledger.Settings()
+		changes[i] = record.HomeChange{Kind: record.QueueMade, Queue: q.ID(), Time: now.Written.UnixMicro(), Text: string(now.Text)}
 	}
 	return s.stored.Note(changes...)
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"time"
 
 	"cutie/queuefs/compare"
 	"cutie/queuefs/content"
@@ -363,6 +364,9 @@ func (s *Service) makeOne(of *stored.Queue) error {
 		}
 	}
 	if err := root.Renew(home.QueueInfoName, []byte(of.Info)); err != nil {
+		return err
+	}
+	if err := root.Date(home.QueueInfoName, time.UnixMicro(of.Modified)); err != nil { // it is published
 		return err
 	}
 	if err := s.index.Retire(map[string]index.Numbers{of.ID: of.Former}); err != nil {

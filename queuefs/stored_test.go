@@ -114,13 +114,14 @@ type seen struct {
 	events   map[string][]queuefs.Event
 	last     map[string]queuefs.Seq
 	infos    map[string]queuefs.QueueInfo
+	files    map[string]queuefs.Facts // of queue-info.txt
 	callback map[string]string
 	service  queuefs.ServiceInfo
 }
 
 func see(t testing.TB, s *queuefs.Service) seen {
 	t.Helper()
-	all := seen{world: observe(t, s), events: map[string][]queuefs.Event{}, last: map[string]queuefs.Seq{}, infos: map[string]queuefs.QueueInfo{}, callback: map[string]string{}, service: s.Info()}
+	all := seen{world: observe(t, s), events: map[string][]queuefs.Event{}, last: map[string]queuefs.Seq{}, infos: map[string]queuefs.QueueInfo{}, files: map[string]queuefs.Facts{}, callback: map[string]string{}, service: s.Info()}
 	all.service.Modified = all.service.Created
 	for _, q := range s.Queues() {
 		events, err := q.Events(0, 1<<20)
@@ -133,6 +134,7 @@ func see(t testing.TB, s *queuefs.Service) seen {
 		all.events[q.ID()], all.last[q.ID()] = events, q.Seq()
 		info := q.Info()
 		all.infos[q.ID()] = info
+		_, all.files[q.ID()] = q.InfoFile()
 		url, err := q.Callback()
 		if err != nil {
 			t.Error(err)
@@ -155,7 +157,7 @@ func (want seen) check(t testing.TB, got seen) {
 	for _, c := range []struct {
 		what      string
 		got, want any
-	}{{"properties", got.infos, want.infos}, {"callbacks", got.callback, want.callback}, {"service", got.service, want.service}} {
+	}{{"properties", got.infos, want.infos}, {"property files", got.files, want.files}, {"callbacks", got.callback, want.callback}, {"service", got.service, want.service}} {
 		if !reflect.DeepEqual(c.got, c.want) {
 			t.Errorf("%s differ: got\n%+v\nwant\n%+v", c.what, c.got, c.want)
 		}
@@ -199,6 +201,22 @@ func TestAHomeIsMadeAgainFromItsStore(t *testing.T) {
 	}
 }
 
+// copyDated is copyHome with the dates of property files.
+func copyDated(t testing.TB, dir string) string {
+	t.Helper()
+	to := copyHome(t, dir)
+	files, err := filepath.Glob(filepath.Join(dir, "queues", "*", "queue-info.txt"))
+	must(t, err)
+	for _, name := range files {
+		st, err := os.Stat(name)
+		must(t, err)
+		rel, err := filepath.Rel(dir, name)
+		must(t, err)
+		must(t, os.Chtimes(filepath.Join(to, rel), st.ModTime(), st.ModTime()))
+	}
+	return to
+}
+
 // After a crash the directory of the last owner is gone on with, and needs no
 // permission. One that others have passed is made again.
 func TestTheDirectoryOfTheLastOwnerIsGoneOnWith(t *testing.T) {
@@ -213,7 +231,7 @@ func TestTheDirectoryOfTheLastOwnerIsGoneOnWith(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Dir(canary(dir)), 0o777))
 	must(t, os.WriteFile(canary(dir), nil, 0o666))
 
-	dir = copyHome(t, dir)
+	dir = copyDated(t, dir)
 	s, err := openStored(dir, m, queuefs.Options{Stored: &stored.Options{Name: "a again"}})
 	must(t, err)
 	want.check(t, see(t, s))
@@ -222,7 +240,7 @@ func TestTheDirectoryOfTheLastOwnerIsGoneOnWith(t *testing.T) {
 	}
 	workStored(t, s, "three")
 	want = see(t, s)
-	passed := copyHome(t, dir)
+	passed := copyDated(t, dir)
 
 	b := mustStored(t, fastDir(t)+"/b", m)
 	want.check(t, see(t, b))

@@ -22,6 +22,7 @@ type Queue struct {
 	Since    journal.LSN   // records before are of former queues of the name
 	Former   index.Numbers // their last numbers
 	Info     string        // queue-info.txt
+	Modified int64         // µs; its date
 	Callback string        // URL for callbacks
 }
 
@@ -47,8 +48,11 @@ func scan(log *bucket.Log) (*Known, error) {
 			continue
 		}
 		last[r.Queue] = last[r.Queue].Max(index.Numbers{Job: r.Job, Seq: r.Seq, Time: r.Time})
-		if q := open[r.Queue]; q != nil && r.Job == 0 && r.Kind != job.Phase && len(r.File.Text) > 0 {
-			q.Info = string(r.File.Text)
+		if q := open[r.Queue]; q != nil && r.Job == 0 && r.Kind != job.Phase {
+			q.Modified = r.Payload.Submitted
+			if len(r.File.Text) > 0 {
+				q.Info = string(r.File.Text)
+			}
 		}
 	}
 	return k, nil
@@ -63,7 +67,7 @@ func (k *Known) change(c *record.HomeChange, at journal.LSN, open map[string]*Qu
 		k.Service = c.Text
 	case c.Kind == record.QueueMade:
 		k.drop(q)
-		q = &Queue{ID: c.Queue, Since: at, Former: last[c.Queue], Info: c.Text}
+		q = &Queue{ID: c.Queue, Since: at, Former: last[c.Queue], Info: c.Text, Modified: c.Time}
 		if former := open[c.Queue]; former != nil {
 			q.Callback = former.Callback
 		}
