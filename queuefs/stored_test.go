@@ -17,6 +17,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/stored"
+	"cutie/testdata/long"
 )
 
 // openStored opens a home in a store, with a directory that is made if need be.
@@ -385,10 +386,7 @@ func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
 			if len(whole) != 2 {
 				t.Fatalf("acknowledged %v", whole)
 			}
-			every := max(1, steps/20)
-			if os.Getenv("CUTIE_LONG") != "" {
-				every = 1
-			}
+			every := max(1, steps/long.N(20, steps))
 			for stop := 0; stop < steps; stop += every {
 				m, dir, acknowledged, _ := run(stop, inStore)
 				m.Fault = nil

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"cutie/queuefs/objects/objectstest"
+	"cutie/testdata/long"
 )
 
 // storeOptions returns the options of daemons with their home in a store.
@@ -27,7 +28,19 @@ func storeOptions(t *testing.T, m *objectstest.Memory) []string {
 // directory is lost, too.
 func TestAcknowledgedWorkInAStoreSurvivesKills(t *testing.T) {
 	t.Parallel()
-	options := append(storeOptions(t, new(objectstest.Memory)), "--takeover")
+	surviveKillsStored(t, storeOptions(t, new(objectstest.Memory)))
+}
+
+func TestAcknowledgedWorkInARealStoreSurvivesKills(t *testing.T) {
+	t.Parallel()
+	if !long.On() {
+		t.Skip("only with long tests")
+	}
+	surviveKillsStored(t, []string{"--store", "s3://bucket/home", "--store-endpoint", objectstest.Real(t)})
+}
+
+func surviveKillsStored(t *testing.T, options []string) {
+	options = append(options, "--takeover")
 	home := filepath.Join(t.TempDir(), "home")
 	surviveKills(t, home, func(round int) []string {
 		if round%2 == 1 {

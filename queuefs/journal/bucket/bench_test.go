@@ -3,34 +3,34 @@ package bucket_test
 import (
 	"context"
 	"crypto/rand"
-	"os"
 	"sync"
 	"testing"
 
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/objects"
+	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/objects/s3"
 )
 
-// realStore is the store of the environment variable CUTIE_TEST_STORE, such as
-// s3://bucket/prefix.
-func realStore(b *testing.B) objects.Store {
-	b.Helper()
-	url := os.Getenv("CUTIE_TEST_STORE")
-	if url == "" {
-		b.Skip("CUTIE_TEST_STORE names no store")
+// realStore starts a server, and returns a function for a new place in it.
+func realStore(t testing.TB) func() objects.Store {
+	t.Helper()
+	endpoint := objectstest.Real(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", objectstest.Key)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", objectstest.Secret)
+	return func() objects.Store {
+		s, err := s3.Open("s3://bucket/"+rand.Text(), endpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
 	}
-	s, err := s3.Open(url+"/"+rand.Text(), "")
-	if err != nil {
-		b.Fatal(err)
-	}
-	return s
 }
 
 // BenchmarkCreate is a conditional write of the store alone.
 func BenchmarkCreate(b *testing.B) {
-	s, data := realStore(b), make([]byte, 1500)
+	s, data := realStore(b)(), make([]byte, 1500)
 	for b.Loop() {
 		if err := s.Create(context.Background(), rand.Text(), data); err != nil {
 			b.Fatal(err)
@@ -45,7 +45,7 @@ func BenchmarkAppend(b *testing.B) {
 			name = "64"
 		}
 		b.Run(name, func(b *testing.B) {
-			l, err := bucket.Open(context.Background(), realStore(b), bucket.Options{})
+			l, err := bucket.Open(context.Background(), realStore(b)(), bucket.Options{})
 			if err != nil {
 				b.Fatal(err)
 			}

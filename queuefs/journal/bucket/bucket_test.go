@@ -16,6 +16,14 @@ func open(s objects.Store, o bucket.Options) (*bucket.Log, error) {
 	return bucket.Open(context.Background(), s, o)
 }
 
+func TestLogIsAJournalInARealStore(t *testing.T) {
+	store := realStore(t)
+	journaltest.Run(t, func(*testing.T) journaltest.Open {
+		s := store()
+		return func(journal.LSN) (journal.Journal, error) { return open(s, bucket.Options{}) }
+	})
+}
+
 func TestLogIsAJournal(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -12,6 +12,7 @@ import (
 	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/objects"
 	"cutie/queuefs/objects/objectstest"
+	"cutie/testdata/long"
 )
 
 // put appends a record and waits for it.
@@ -213,45 +214,55 @@ func TestLookoutFindsTheNextOwner(t *testing.T) {
 // Two owners open at once, and write as long as they can. Each number has one winner:
 // all that was acknowledged is there, in the order of each writer.
 func TestRaces(t *testing.T) {
-	const races = 300
-	for race := range races {
-		m := new(objectstest.Memory)
-		var wg sync.WaitGroup
-		done := make([]int, 2) // records acknowledged
-		for i := range done {
-			wg.Go(func() {
-				l, err := open(m, bucket.Options{Owner: bucket.Owner{Name: fmt.Sprint(i)}})
-				if err != nil {
-					t.Errorf("race %d: %v", race, err)
+	for number := range 300 {
+		race(t, number, new(objectstest.Memory))
+	}
+}
+
+func TestRacesInARealStore(t *testing.T) {
+	store := realStore(t)
+	for number := range long.N(20, 300) {
+		race(t, number, store())
+	}
+}
+
+func race(t *testing.T, race int, m objects.Store) {
+	t.Helper()
+	var wg sync.WaitGroup
+	done := make([]int, 2) // records acknowledged
+	for i := range done {
+		wg.Go(func() {
+			l, err := open(m, bucket.Options{Owner: bucket.Owner{Name: fmt.Sprint(i)}})
+			if err != nil {
+				t.Errorf("race %d: %v", race, err)
+				return
+			}
+			for n := range 8 {
+				if err := put(l, fmt.Sprint(i, ":", n)); err != nil {
+					if !errors.Is(err, journal.ErrFenced) {
+						t.Errorf("race %d: %v", race, err)
+					}
 					return
 				}
-				for n := range 8 {
-					if err := put(l, fmt.Sprint(i, ":", n)); err != nil {
-						if !errors.Is(err, journal.ErrFenced) {
-							t.Errorf("race %d: %v", race, err)
-						}
-						return
-					}
-					done[i]++
-				}
-			})
-		}
-		wg.Wait()
-		got, err := all(mustOpen(t, m, "reader"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := make([]int, 2)
-		for _, text := range got {
-			var i, n int
-			if _, err := fmt.Sscanf(strings.Replace(text, ":", " ", 1), "%d %d", &i, &n); err != nil || n != found[i] {
-				t.Fatalf("race %d: read %q", race, got)
+				done[i]++
 			}
-			found[i]++
+		})
+	}
+	wg.Wait()
+	got, err := all(mustOpen(t, m, "reader"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := make([]int, 2)
+	for _, text := range got {
+		var i, n int
+		if _, err := fmt.Sscanf(strings.Replace(text, ":", " ", 1), "%d %d", &i, &n); err != nil || n != found[i] {
+			t.Fatalf("race %d: read %q", race, got)
 		}
-		if done[0] != found[0] || done[1] != found[1] || max(done[0], done[1]) < 8 {
-			t.Fatalf("race %d: acknowledged %v, read %v", race, done, found)
-		}
+		found[i]++
+	}
+	if done[0] != found[0] || done[1] != found[1] || max(done[0], done[1]) < 8 {
+		t.Fatalf("race %d: acknowledged %v, read %v", race, done, found)
 	}
 }
 
