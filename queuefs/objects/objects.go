@@ -67,7 +67,7 @@ func Read(ctx context.Context, s Store, name string, most int64) ([]byte, error)
 // Probe tries whether the store writes, reads, lists and deletes, and honours
 // conditional writes. If it does not the error is [ErrUnconditional].
 func Probe(ctx context.Context, s Store) error {
-	name := "probe/" + rand.Text()
+	name := "probe-" + rand.Text()
 	first, second := []byte("first\n"), []byte("second\n")
 	if err := s.Create(ctx, name, first); err != nil && !errors.Is(err, ErrExist) { // if it exists, a proxy asked twice
 		return fmt.Errorf("write an object: %w", err)
@@ -87,7 +87,7 @@ func Probe(ctx context.Context, s Store) error {
 	case !bytes.Equal(data, first):
 		return fmt.Errorf("read an object: other bytes came back than were written")
 	}
-	if _, err := s.List(ctx, "probe/", "", 1); err != nil {
+	if _, err := s.List(ctx, "probe-", "", 1); err != nil {
 		return fmt.Errorf("list objects: %w", err)
 	}
 	if err := s.Delete(ctx, name); err != nil {

@@ -6,9 +6,9 @@
 //	journal/NUMBER   a batch of the journal, see package bucket
 //	files/NAME       a payload or result, by the name of its temporary file
 //
-// The file cutie-store in the directory says of which journal it is a cache, and up to
-// which claim: that of its last process. If the last claim of the journal is another
-// one, others have changed the home since, and the directory is emptied.
+// The file cutie-store in the directory names the journal, and the claim of the last
+// process here. If the last claim of the journal is another one, others have changed the
+// home since, and the directory is emptied.
 package stored
 
 import (
@@ -46,11 +46,11 @@ var (
 	// ErrUnstored: the directory is a home of its own.
 	ErrUnstored = errors.New("the home is in this directory, not in an object store")
 
-	// ErrOther: the store has another home than the directory.
+	// ErrOther: store and directory are of two homes.
 	ErrOther = errors.New("the object store has another home than this directory")
 )
 
-// An OwnedError says that another process owns the home and has not left it.
+// An OwnedError: another process owns the home and has not left it.
 type OwnedError struct{ By string }
 
 func (e *OwnedError) Error() string {
@@ -222,8 +222,8 @@ func (h *Home) again(ctx context.Context, try func() error) error {
 // fetchers is how many files are fetched at once.
 const fetchers = 8
 
-// Fetch brings temporary files of these names from the store that are not in the
-// directory.
+// Fetch brings temporary files of these names from the store, unless the directory has
+// them.
 func (h *Home) Fetch(ctx context.Context, names []string) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(fetchers)

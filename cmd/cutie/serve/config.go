@@ -13,8 +13,8 @@ import (
 	"cutie/cmd/cutie/fault"
 )
 
-// unset are options of one call of serve, which is no place for a file: they allow once
-// what a person must decide.
+// unset are options of one call of serve, and no settings of a file: a person decides
+// each time.
 var unset = []string{"config", "yes", "accept-loss", "takeover", "help", "version"}
 
 // filler gives the options of a call the values of environment and file.

@@ -1,4 +1,4 @@
-// Package s3 reaches an object store that speaks the S3 API.
+// Package s3 reaches an object store by the S3 API.
 package s3
 
 import (
@@ -28,9 +28,9 @@ type Bucket struct {
 }
 
 // Open returns the store of a URL, s3://BUCKET/PREFIX. endpoint is the URL of the
-// service; "" means that of the environment, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, or
-// else Amazon S3. Credentials are those of the environment, of the file of credentials,
-// or of the machine. Nothing is sent yet.
+// service; "" means AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL of the environment, or else
+// Amazon S3. Credentials come from the environment, from the file of credentials, or from
+// the machine. Nothing is sent yet.
 func Open(store, endpoint string) (*Bucket, error) {
 	u, err := url.Parse(store)
 	switch {
@@ -63,8 +63,7 @@ func Open(store, endpoint string) (*Bucket, error) {
 	return &Bucket{client: client, bucket: u.Host, prefix: prefix}, nil
 }
 
-// transport keeps as many connections open as are used at once, and goes on from one
-// that fell silent.
+// transport keeps connections open for the next requests, and gives up a silent one.
 func transport() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DialContext = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext
@@ -74,8 +73,7 @@ func transport() http.RoundTripper {
 	return t
 }
 
-// partSize is the size of the parts of large objects, and above that of every object
-// that is created.
+// partSize is the size of the parts of large objects. Create sends none in parts.
 const partSize = 32 << 20
 
 // Create is [objects.Store.Create].
