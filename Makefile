@@ -9,7 +9,10 @@ GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 # its own, and no part of the program.
 STORE = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 
-.PHONY: run test store long race build man bench fuzz lint words vuln
+# Platforms to distribute for.
+ARCHS    ?= amd64 arm64
+
+.PHONY: run test store long race build man dist deb licenses bench fuzz lint words vuln
 
 run: build
 	./bin/cutie serve
@@ -39,6 +42,30 @@ man: build
 	mkdir -p bin/man/man1
 	./bin/cutie help --man -o bin/man/man1/cutie.1
 	for c in $$(./bin/cutie help -q); do ./bin/cutie help --man $$c -o bin/man/man1/cutie-$$c.1 || exit 1; done
+
+# Static programs, each built twice: the second, in another directory, has the same
+# octets.
+dist:
+	rm -rf bin/dist bin/twice
+	mkdir -p bin/twice
+	cp -r .git cmd publisher queuefs sitemap wellknown testdata go.mod go.sum Makefile README.md .gitignore bin/twice 2>/dev/null || true
+	for arch in $(ARCHS); do \
+	  for dir in . bin/twice; do \
+	    (cd $$dir && CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -trimpath -ldflags='-s -w -buildid=' -o bin/dist/cutie-linux-$$arch ./cmd/cutie) || exit 1; \
+	  done; \
+	  cmp bin/dist/cutie-linux-$$arch bin/twice/bin/dist/cutie-linux-$$arch || exit 1; \
+	done
+	rm -rf bin/twice
+	cd bin/dist && sha256sum cutie-linux-* > SHA256SUMS
+
+# Debian packages, bin/dist/cutie_VERSION-REVISION_ARCH.deb; needs dpkg-deb.
+deb: dist man
+	for arch in $(ARCHS); do cmd/cutie/packaging/deb $$arch || exit 1; done
+
+# The libraries linked in with their licences; none may be copyleft.
+licenses:
+	$(GO) run ./testdata/licenses > bin/licenses.txt
+	mv bin/licenses.txt cmd/cutie/licenses.txt
 
 # Beside other queues, as far as they are installed; see the script.
 bench:

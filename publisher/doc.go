@@ -50,7 +50,8 @@
 //
 // # Locks
 //
-// From the outside in; the locks of the engine's queues come last:
+// From the outside in; `Service.upkeep` of the engine comes first, the locks of its queues
+// last:
 //
 //	scrub.Reader     held by one Scrub
 //	work             held by one Tick
@@ -60,7 +61,7 @@
 //	set.Set.mu       everything of one set
 //	store.Store.mu   held to open resourcesync anew
 //
-// The locks of answer, compose and notify are held for no lock of this list.
+// No lock of this list is taken with one of answer, compose or notify held.
 //
 // # Limits
 //

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"cutie/queuefs/job"
 )
 
 // Next takes the job at the head of the queue and makes it Consumed (Cutie
@@ -73,6 +75,11 @@ func (q *Queue) RequeueIdle(ctx context.Context, id JobID) (Job, error) {
 	})
 }
 
+// RequeueEnd is as [submission.Intake.RequeueEnd].
+func (q *Queue) RequeueEnd(ctx context.Context, id JobID) (Job, error) {
+	return q.intake.RequeueEnd(ctx, id)
+}
+
 // RequeueAt is [Queue.Requeue] of a consumed job without an event since at. For
 // any other the error is [ErrConflict].
 func (q *Queue) RequeueAt(ctx context.Context, id JobID, at Seq) (Job, error) {
@@ -98,7 +105,7 @@ func (q *Queue) move(ctx context.Context, id JobID, kind Kind, to Status, edit f
 	}
 	if to == Deleted && from != Pending {
 		q.ledger.Release(id)
-		return Job{}, misplaced(id, from, ErrNotPending)
+		return Job{}, job.Misplaced(id, from, ErrNotPending)
 	}
 	jobs, err := q.change([]JobID{id}, func(j *Job, t time.Time) (Kind, error) {
 		if err := edit(j, t); err != nil {

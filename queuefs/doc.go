@@ -4,7 +4,7 @@
 // It promises, in this order: an acknowledged job is never lost; an event once
 // seen stays true; cost grows with the change, not with the queue.
 //
-// Every change is one record in the journal (log/journal), and is done when the
+// Every event is one record in the journal (log/journal), and is done when the
 // record is on stable storage. The record holds the whole new job file and, up to
 // 128 KiB, the payload; a larger payload is synced in cutie-tmp before its record.
 // Applying the record to the index makes the change visible. The files of the

@@ -45,7 +45,7 @@ func (q *Queue) holdIf(ctx context.Context, id JobID, why string, until time.Tim
 	}
 	return q.alter(ctx, id, Pending, ErrNotPending, func(j *Job, t time.Time) (Kind, error) {
 		if j.Status != Pending {
-			return 0, misplaced(id, j.Status, ErrNotPending)
+			return 0, job.Misplaced(id, j.Status, ErrNotPending)
 		}
 		if err := refuse(j); err != nil {
 			return 0, err
@@ -63,7 +63,7 @@ func (q *Queue) holdIf(ctx context.Context, id JobID, why string, until time.Tim
 func (q *Queue) Release(ctx context.Context, id JobID) (Job, error) {
 	return q.alter(ctx, id, Pending, ErrNotPending, func(j *Job, t time.Time) (Kind, error) {
 		if j.Status != Pending {
-			return 0, misplaced(id, j.Status, ErrNotPending)
+			return 0, job.Misplaced(id, j.Status, ErrNotPending)
 		}
 		if !j.Unhold() {
 			return 0, nil
@@ -119,7 +119,7 @@ func (q *Queue) Describe(ctx context.Context, id JobID, d Description) (Job, err
 	}
 	return q.alter(ctx, id, Pending, ErrNotPending, func(j *Job, t time.Time) (Kind, error) {
 		if j.Status != Pending {
-			return 0, misplaced(id, j.Status, ErrNotPending)
+			return 0, job.Misplaced(id, j.Status, ErrNotPending)
 		}
 		was := *j
 		if d.Filename != nil {

@@ -13,6 +13,7 @@ import (
 	"cutie/queuefs/properties"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/stored"
+	"cutie/queuefs/submission"
 )
 
 // Errors for callers to branch on. Every error of this package with one of these
@@ -21,11 +22,11 @@ var (
 	ErrNoQueue       = ledger.ErrNoQueue
 	ErrQueueExists   = errors.New("queue exists already")
 	ErrNotEmpty      = ledger.ErrNotEmpty
-	ErrRefusing      = errors.New("queue refuses submissions")
+	ErrRefusing      = submission.ErrRefusing
 	ErrNoJob         = ledger.ErrNoJob
 	ErrEmpty         = ledger.ErrEmpty
-	ErrNotPending    = errors.New("job not pending")
-	ErrConflict      = errors.New("job not in a state for that")
+	ErrNotPending    = job.ErrNotPending
+	ErrConflict      = job.ErrConflict
 	ErrLease         = errors.New("lease is gone")
 	ErrNoResult      = content.ErrNoResult
 	ErrResultDamaged = content.ErrResultDamaged
@@ -33,7 +34,7 @@ var (
 	ErrBadName       = job.ErrBadName
 	ErrDigest        = digest.ErrMismatch
 	ErrSidecar       = job.ErrSidecar
-	ErrKeyUsed       = errors.New("key was used before")
+	ErrKeyUsed       = submission.ErrKeyUsed
 	ErrKeyBusy       = keys.ErrBusy
 	ErrTooBig        = job.ErrTooBig
 	ErrGone          = ledger.ErrGone

@@ -257,6 +257,8 @@ func (q *Queue) findLeases() error {
 	var ids []JobID
 	q.look(func(x *index.Index) { ids = x.Leased() })
 	for _, id := range ids {
+		var version Seq
+		q.look(func(x *index.Index) { version = x.Version(id) })
 		j, err := q.Job(id)
 		if errors.Is(err, ErrUnread) { // some end is better than a home that stays shut
 			q.svc.report(q.tree.Path(Consumed.String(), id.String()), err.Error()+"; its lease ends in "+DefaultLease.String())
@@ -266,7 +268,11 @@ func (q *Queue) findLeases() error {
 		}
 		// A lease with a lost or edited job file is over at once.
 		ends := max(j.Lease.Ends.UnixMicro(), 1)
-		q.ledger.Note(func(x *index.Index) { x.Leases.Set(id, ends) })
+		q.ledger.Note(func(x *index.Index) {
+			if x.Version(id) == version { // else its consumer was quicker
+				x.Leases.Set(id, ends)
+			}
+		})
 		q.takes.Follow(&Job{}, &j)
 	}
 	return q.findKeys()

@@ -308,8 +308,8 @@ func (q *Queue) Takeover(ctx context.Context, known JobID) (Mirror, error) {
 		return Mirror{}, storageError(err)
 	}
 	if was {
-		if err := q.findKeys(); err != nil {
-			q.svc.report(home.QueueInfoPath(q.ID()), err.Error()+"; requests with keys from before the takeover may get other jobs")
+		if err := q.findLeases(); err != nil {
+			q.svc.report(home.QueueInfoPath(q.ID()), err.Error()+"; leases and keys from before the takeover are known again after a restart")
 		}
 		q.ledger.Touch()
 		q.ledger.Wake()

@@ -293,6 +293,15 @@ func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 
 	must(t, os.WriteFile(filepath.Join(p.mdir, "queues/jobs/queue-info.txt"), info, 0o600))
 
+	// Leases and holds from before a checkpoint and a restart end, too.
+	must(t, ms.Maintain(ctx))
+	closeHome(t, ms)
+	p.open(queuefs.Options{Now: func() time.Time { now = now.Add(time.Millisecond); return now }})
+	q, ms = p.mq, p.ms
+	if after := q.State(); after.Leased != before.Leased || after.Held != before.Held {
+		t.Errorf("after a restart: %+v", after)
+	}
+
 	m, err := q.Takeover(ctx, 0)
 	must(t, err)
 	if m.Last != p.q.Seq() || m.Live() {

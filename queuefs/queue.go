@@ -1,7 +1,7 @@
 package queuefs
 
 import (
-	"fmt"
+	"context"
 	"sync/atomic"
 
 	"cutie/queuefs/content"
@@ -14,6 +14,7 @@ import (
 	"cutie/queuefs/properties"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/retention"
+	"cutie/queuefs/submission"
 	"cutie/queuefs/tree"
 )
 
@@ -30,7 +31,7 @@ type Queue struct {
 	properties properties.Queue // by Service.properties
 	asked      atomic.Bool      // since Reload looked at the properties
 	retention  retention.Retention
-	claims     keys.Claims // of requests with keys
+	intake     submission.Intake
 	takes      keys.Takes
 	original   replay.Original
 }
@@ -51,6 +52,8 @@ func (s *Service) newQueue(id string) (*Queue, error) {
 	q.retention.Reader = q.content
 	q.original.Ledger, q.original.Files = l, &s.properties.mirrors
 	q.original.Load(s.known.mirrors[id])
+	q.intake = submission.Intake{Reader: q.content, Shared: s.shared, Original: &q.original, Temp: s.dirs.temp, Spool: s.spool, Keep: s.stored.Keep, Commit: q.commit,
+		Admit: func(ctx context.Context, n int, bytes int64) error { return s.admit(ctx, q, n, bytes) }}
 	q.properties = properties.Queue{Home: &s.each.properties, File: s.each.properties.Files(t.Root(), id), Ledger: l, Commit: q.commit}
 	return q, nil
 }
@@ -88,10 +91,19 @@ func (q *Queue) InfoFile() ([]byte, Facts) {
 	return s.Text, s.Facts()
 }
 
-// numberless is the error when all job numbers were given out.
-func (q *Queue) numberless() error {
-	return fmt.Errorf("%w: queue %s has given out all job identifiers", ErrNoSpace, q.ID())
-}
-
 // look is [ledger.Ledger.Look].
 func (q *Queue) look(do func(x *index.Index)) { q.ledger.Look(do) }
+
+// Jobs on their way into a queue; see package submission.
+type (
+	Submission = submission.Submission
+	Upload     = submission.Upload
+	Assembly   = submission.Assembly
+	Admission  = submission.Admission
+)
+
+// Begin is as [submission.Intake.Begin].
+func (q *Queue) Begin() *Submission { return q.intake.Begin() }
+
+// Assemble is as [submission.Intake.Assemble].
+func (q *Queue) Assemble(n int) *Assembly { return q.intake.Assemble(n) }

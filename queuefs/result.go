@@ -2,6 +2,7 @@ package queuefs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -31,6 +32,8 @@ type ResultUpload struct {
 	up     *upload.Upload
 	done   bool
 }
+
+var errResultOver = errors.New("result is over")
 
 // NewResult begins a result of a job under the caller's lease, or for some time
 // after its abort. It must have the digests in expect. Errors are ErrLease, ErrResultExists, ErrBadName or
@@ -86,7 +89,7 @@ func (d *ResultUpload) allowed(j *Job) error {
 // Write adds to the result.
 func (d *ResultUpload) Write(p []byte) (int, error) {
 	if d.done {
-		return 0, errOver
+		return 0, errResultOver
 	}
 	n, err := d.up.Write(p)
 	return n, storageError(err)
@@ -107,7 +110,7 @@ func (d *ResultUpload) kinds() (kinds []digest.Type) {
 // ErrNoSpace, ErrFailed, ErrClosed, or that of ctx; then there is no result.
 func (d *ResultUpload) Commit(ctx context.Context) (Result, error) {
 	if d.done {
-		return Result{}, errOver
+		return Result{}, errResultOver
 	}
 	err := d.commit(ctx)
 	d.discard(err != nil)

@@ -156,7 +156,7 @@ type known struct {
 	base   string                   // baseURI as cutie-info.txt has it
 	strays map[string]index.Numbers // last numbers of queues that vanished, not yet in the index
 
-	mirrors map[string]*home.Mirror // as the home was opened
+	mirrors map[string]*home.Mirror // by Service.properties
 }
 
 // Info returns the properties of the service.

@@ -3,12 +3,12 @@ package queuefs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"time"
 
 	"cutie/queuefs/content"
+	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
 )
@@ -27,7 +27,7 @@ func (q *Queue) alter(ctx context.Context, id JobID, st Status, refusal error, d
 	// Asked before the job is claimed: while a pending one is, others would pass
 	// it for nothing.
 	if is, _ := q.Status(id); is != 0 && st != 0 && is != st {
-		return Job{}, misplaced(id, is, refusal)
+		return Job{}, job.Misplaced(id, is, refusal)
 	}
 	if _, err := q.ledger.Claim(ctx, id, 0); err != nil {
 		return Job{}, err
@@ -38,16 +38,6 @@ func (q *Queue) alter(ctx context.Context, id JobID, st Status, refusal error, d
 	}
 	q.svc.assist(q, 1)
 	return jobs[0], nil
-}
-
-// misplaced refuses a job for where it stands, and names the way out if there is
-// one for all.
-func misplaced(id JobID, is Status, refusal error) error {
-	err := fmt.Errorf("%v: %w: it is %v", id, refusal, is)
-	if refusal == ErrNotPending {
-		err = fmt.Errorf("%w; requeue puts it back", err)
-	}
-	return err
 }
 
 // change makes an event of each of the claimed jobs. An error of one leaves them all.

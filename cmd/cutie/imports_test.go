@@ -21,7 +21,7 @@ import (
 var layers = [][]string{
 	{"cmd/cutie", "cmd/bench"},
 	{"cmd/cutie/serve"},
-	{"cmd/cutie/jobs", "cmd/cutie/accounts", "cmd/cutie/descriptions", "cmd/cutie/copies"},
+	{"cmd/cutie/jobs", "cmd/cutie/accounts", "cmd/cutie/descriptions", "cmd/cutie/copies", "cmd/cutie/doctor"},
 	{"cmd/cutie/call"},
 	{"cmd/cutie/output", "cmd/cutie/reach", "cmd/cutie/work"},
 	{"cmd/cutie/config"},
@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"queuefs/batch", "queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/files", "queuefs/quota", "queuefs/settings", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store"},
 	{"publisher/destination/fetch", "publisher/destination/local", "publisher/destination/pack", "publisher/destination/sourcetest", "queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push", "publisher/destination/fixity"},
-	{"queuefs/culling"},
+	{"queuefs/culling", "queuefs/submission"},
 	{"queuefs/compare", "queuefs/properties", "queuefs/replay", "queuefs/retention"},
 	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/keys", "queuefs/foreign", "queuefs/stored"},
 	{"queuefs/ledger", "queuefs/packs"},

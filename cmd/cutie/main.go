@@ -5,14 +5,18 @@
 // its socket, and against a home itself when no daemon runs on it. root.go lists
 // the verbs. They are here, one file each, or in packages:
 //
-//	jobs accounts descriptions serve    verbs, by what they are about
-//	call                                all that a verb stands on
-//	reach                               finds the daemon, or opens the home
-//	work                                the worker, without a command line
-//	output                              files, tables and screens for results
-//	fault                               exit codes, hints, errors in words
+//	serve jobs copies accounts descriptions    verbs, by what they are about
+//	doctor                                     faults of a home and of its machine
+//	call                                       all that a verb stands on
+//	reach                                      finds the daemon, or opens the home
+//	work                                       the worker, without a command line
+//	output                                     files, tables and screens for results
+//	config                                     options from a file and the environment
+//	fault                                      exit codes, hints, errors in words
+//	daemon                                     routes, loops and limits
+//	access callback dashboard mirror           its users, callbacks, pages and mirrors
 //
-// Each imports only packages below it. The daemon is below reach.
+// Each imports only packages below it.
 package main
 
 import (

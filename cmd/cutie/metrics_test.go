@@ -1,9 +1,13 @@
 package main_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -153,5 +157,49 @@ func TestMetricsWantTheRightToReadAll(t *testing.T) {
 		if resp, body := ask(t, "GET", d.url+"metrics"); resp.StatusCode != want {
 			t.Errorf("%s: got %s\n%s", anonymous, resp.Status, body)
 		}
+	}
+}
+
+// The alert rules and the dashboard ask for metrics that the daemon has.
+func TestRulesKnowTheMetrics(t *testing.T) {
+	t.Parallel()
+	name := regexp.MustCompile(`\bcutie_[a-z_]+`)
+	read := func(file string) string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	has := map[string]bool{}
+	sources, err := filepath.Glob("daemon/*.go")
+	if err != nil || len(sources) == 0 {
+		t.Fatal(sources, err)
+	}
+	for _, source := range sources {
+		for _, n := range name.FindAllString(read(source), -1) {
+			has[n], has[n+"_bucket"] = true, true
+		}
+	}
+	for _, file := range []string{"packaging/alerts.yml", "packaging/grafana.json"} {
+		asked := name.FindAllString(read(file), -1)
+		if len(asked) < 10 {
+			t.Errorf("%s asks for %q alone", file, asked)
+		}
+		for _, n := range asked {
+			if !has[n] {
+				t.Errorf("%s asks for %s", file, n)
+			}
+		}
+	}
+	if !json.Valid([]byte(read("packaging/grafana.json"))) {
+		t.Error("the dashboard is no JSON")
+	}
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed, so the syntax of the rules is not checked")
+	}
+	if out, err := exec.Command(promtool, "check", "rules", "packaging/alerts.yml").CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -2,7 +2,9 @@ package main_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -239,8 +241,19 @@ func TestAMirrorSurvivesKills(t *testing.T) {
 		}
 	}
 	caughtUp(t, first.url, second.url)
+	// A kill between the copy and its removal leaves it.
+	second.kill()
+	left := filepath.Join(mhome, "mirror-copies", "jobs")
+	if err := os.MkdirAll(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	second = serveHome(t, mhome, margs...)
+	caughtUp(t, first.url, second.url)
 	if out, err := cutie(t, "audit", "--mirror", "jobs", "-u", second.url); err != nil {
 		t.Errorf("%v %s; the mirror said: %s", err, out, second.stderr.String())
+	}
+	if _, err := os.Lstat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the copy was left: %v", err)
 	}
 	for _, d := range []*daemon{second, first} {
 		if err := d.stop(syscall.SIGTERM); err != nil {

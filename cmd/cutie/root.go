@@ -26,7 +26,7 @@ var groups = []struct {
 	{"publishing", verbs{publishVerb, exportVerb, watchVerb, descriptions.RDM, descriptions.SOIF}},
 	{"copies", verbs{copies.Sync, copies.Audit, copies.Promote, copies.Takeover}},
 	{"access", verbs{accounts.User, accounts.Token}},
-	{"maintenance", verbs{serve.Init, serve.Serve, serve.Config, checkVerb, importVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},
+	{"maintenance", verbs{serve.Init, serve.Serve, serve.Config, serve.Doctor, checkVerb, importVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},
 }
 
 // newRoot returns the tree of commands. Options common to all verbs may stand before

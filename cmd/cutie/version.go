@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -9,13 +10,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
 
+// licenses is written by make licenses.
+//
+//go:embed licenses.txt
+var licenses string
+
 func versionVerb(c *call.Call) *cobra.Command {
-	cmd := &cobra.Command{Use: "version", Short: "print the version", Example: "cutie version\ncutie version -t json"}
+	cmd := &cobra.Command{Use: "version", Short: "print the version", Example: "cutie version\ncutie version -t json\ncutie version --licenses"}
+	all := cmd.Flags().Bool("licenses", false, "print the libraries in the program, with their licences")
 	return c.Verb(cmd, call.Form, func(context.Context) error {
+		if *all {
+			if c.Form != "" {
+				return fault.Usagef("--licenses and --response-form exclude each other")
+			}
+			_, err := fmt.Fprint(c.Out.Stdout, licenses)
+			return err
+		}
 		if c.Form != "" {
 			return c.Facts(false, state.OfFacts(state.VersionClass, queuefs.Version, "Cutie 0.3", runtime.Version(), setting("vcs.revision", 12)))
 		}

@@ -1,6 +1,26 @@
 package job
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Errors of a change that the state of a job does not allow.
+var (
+	ErrNotPending = errors.New("job not pending")
+	ErrConflict   = errors.New("job not in a state for that")
+)
+
+// Misplaced refuses a job for where it stands, and names the way out if there is one for
+// all.
+func Misplaced(id ID, is Status, refusal error) error {
+	err := fmt.Errorf("%v: %w: it is %v", id, refusal, is)
+	if refusal == ErrNotPending {
+		err = fmt.Errorf("%w; requeue puts it back", err)
+	}
+	return err
+}
 
 // Enter moves the job to st and drops all data without a meaning there. The date of
 // its last consumption stays (Cutie 0.3, 6.5).

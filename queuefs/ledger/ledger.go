@@ -27,6 +27,7 @@ type Shared struct {
 	Shut      atomic.Int64    // queues whose queue-info.txt cannot be read now
 	Happened  watch.Signal    // raised by each change of any queue
 
+	ahead          ahead
 	recent         recent
 	unfiled, timed awake
 }

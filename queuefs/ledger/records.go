@@ -56,8 +56,14 @@ func (l *Ledger) recordAt(at journal.LSN, mediaType string, n int) (r record.Rec
 	return r, err
 }
 
-// readRecord reads up to n bytes of a record.
+// readRecord reads a record, or of a large one up to n bytes.
 func (l *Ledger) readRecord(at journal.LSN, n int) (r record.Record, err error) {
+	if n <= firstRead {
+		if data := l.shared.ahead.record(l.shared.Journal, at); data != nil {
+			err = r.Parse(data)
+			return r, err
+		}
+	}
 	buf := make([]byte, n)
 	k, err := l.shared.Journal.ReadAt(buf, at, 0)
 	if err == nil || err == io.EOF {
@@ -90,11 +96,16 @@ func (l *Ledger) Events(after job.Seq, max int) ([]job.Event, error) {
 	buf := make([]byte, record.MaxHead)
 	var r record.Record
 	for _, at := range at {
-		n, err := l.shared.Journal.ReadAt(buf, at, 0)
-		if err == nil || err == io.EOF {
-			err = r.Parse(buf[:n])
+		data, err := l.shared.ahead.record(l.shared.Journal, at), error(nil)
+		if data == nil {
+			var n int
+			n, err = l.shared.Journal.ReadAt(buf, at, 0)
+			data = buf[:n]
 		}
-		if err == record.ErrForm && n == len(buf) { // of many results
+		if err == nil || err == io.EOF {
+			err = r.Parse(data)
+		}
+		if err == record.ErrForm && len(data) == len(buf) { // of many results
 			r, err = l.readRecord(at, record.MaxHead+record.MaxResultNames)
 		}
 		if err == nil && r.Lacks() {

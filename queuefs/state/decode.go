@@ -6,25 +6,6 @@ import (
 	"time"
 )
 
-// Append appends d in form f to dst. It panics if f is none.
-func (f Form) Append(dst []byte, d *Document) []byte {
-	switch f {
-	case ANVL:
-		return appendANVL(dst, d)
-	case JSON:
-		return appendJSON(dst, d)
-	case Turtle:
-		return appendTurtle(dst, d)
-	case XHTML, HTML:
-		return appendXHTML(dst, d)
-	case XML:
-		return appendXML(dst, d)
-	case SOIF:
-		return appendSOIF(dst, d)
-	}
-	panic("state: " + f.String() + " is no form")
-}
-
 // Decode reads a document of class c in ANVL or JSON; for any other form the
 // error wraps [ErrForm]. Properties unknown to the class are left out, the
 // others must have their type. Order and spelling of dates are free; the

@@ -9,7 +9,7 @@ import (
 // what commands print. Their schemas in JSON are beside those of [Schemas], by the
 // types of the documents.
 var Facts = byRoot(EventClass, ResetClass, ErrorClass, VersionClass, ResultClass, CulledClass, KeptClass, UserClass, TokenClass,
-	CheckClass, UWSClass, ExportClass, SummaryClass, HelpClass, TakenClass, PublishingClass, HubClass, AboutClass,
+	CheckClass, FindingClass, UWSClass, ExportClass, SummaryClass, HelpClass, TakenClass, PublishingClass, HubClass, AboutClass,
 	SyncClass, AuditClass, SourceClass, TakeoverClass, AuditedClass)
 
 func byRoot(classes ...*Class) map[string]*Class {
@@ -91,6 +91,11 @@ var (
 		Prefix: "chk", Root: "checkReport", Namespace: namespace + "check",
 		Terms: []Term{{Name: "home"}, {Name: "numQueues", Type: Integer}, {Name: "numJobs", Type: Integer}, {Name: "octets", Type: Integer},
 			{Name: "mended", Item: "mend", Always: true}, {Name: "problems", Item: "problem", Always: true}},
+	}
+	// FindingClass is what cutie doctor has found.
+	FindingClass = &Class{
+		Prefix: "fnd", Root: "finding", Namespace: namespace + "finding",
+		Terms: []Term{{Name: "level", Always: true}, {Name: "about", Always: true}, {Name: "text", Always: true}, {Name: "cure"}},
 	}
 	// UWSClass is a job of a Universal Worker Service, as far as it is known.
 	UWSClass = &Class{

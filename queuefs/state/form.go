@@ -191,3 +191,22 @@ func (a Accept) Quality(mediaType string) float64 {
 	}
 	return quality
 }
+
+// Append appends d in form f to dst. It panics if f is none.
+func (f Form) Append(dst []byte, d *Document) []byte {
+	switch f {
+	case ANVL:
+		return appendANVL(dst, d)
+	case JSON:
+		return appendJSON(dst, d)
+	case Turtle:
+		return appendTurtle(dst, d)
+	case XHTML, HTML:
+		return appendXHTML(dst, d)
+	case XML:
+		return appendXML(dst, d)
+	case SOIF:
+		return appendSOIF(dst, d)
+	}
+	panic("state: " + f.String() + " is no form")
+}

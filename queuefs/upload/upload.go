@@ -70,10 +70,16 @@ type Upload struct {
 
 // New begins an upload. Call Close in the end.
 func New(b *Budget) *Upload {
-	b.begun++
-	u := &Upload{budget: b, sums: newSums()}
-	u.buf = u.sums.buf[:0]
+	u := new(Upload)
+	u.Begin(b)
 	return u
+}
+
+// Begin is New in the place of the zero value.
+func (u *Upload) Begin(b *Budget) {
+	b.begun++
+	u.budget, u.sums = b, newSums()
+	u.buf = u.sums.buf[:0]
 }
 
 // InFile begins an upload straight to a file, whatever its size. Call Close in the end.

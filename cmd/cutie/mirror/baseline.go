@@ -49,13 +49,18 @@ func (f *follower) open(ctx context.Context) (*queuefs.Queue, error) {
 	case m.Bad != "":
 		return nil, fmt.Errorf("%s/%s: %s", home.MirrorsDir, f.id, m.Bad)
 	}
-	return q, nil
+	return q, os.RemoveAll(f.copied()) // a crash after Adopt leaves it
+}
+
+// copied is the directory of the copy.
+func (f *follower) copied() string {
+	return filepath.Join(f.keeper.svc.Dir(), home.CopiesDir, f.id)
 }
 
 // adopt copies the queue and makes a mirror of the copy.
 func (f *follower) adopt(ctx context.Context) (*queuefs.Queue, error) {
 	svc := f.keeper.svc
-	dir := filepath.Join(svc.Dir(), home.CopiesDir, f.id)
+	dir := f.copied()
 	b := newBacklog(f)
 	defer b.discard()
 	n := 0

@@ -1,4 +1,4 @@
-package queuefs
+package submission
 
 import (
 	"context"
@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 )
 
 // An Assembly is a batch with payloads at the same time and in any order: each is
@@ -19,8 +22,8 @@ type Assembly struct {
 }
 
 // Assemble starts a batch of n jobs. Call Commit or Discard in the end.
-func (q *Queue) Assemble(n int) *Assembly {
-	s := &Assembly{sub: q.Begin(), uploads: make([]*Upload, n)}
+func (in *Intake) Assemble(n int) *Assembly {
+	s := &Assembly{sub: in.Begin(), uploads: make([]*Upload, n)}
 	s.sub.Group()
 	return s
 }
@@ -34,7 +37,7 @@ func (s *Assembly) Put(i int, part *Submission) error {
 	switch {
 	case s.sub.done || part.done:
 		return errOver
-	case part.q != s.sub.q || len(part.uploads) != 1 || s.uploads[i] != nil:
+	case part.to != s.sub.to || len(part.uploads) != 1 || s.uploads[i] != nil:
 		return fmt.Errorf("number %d is not for this submission", i)
 	}
 	d := part.uploads[0]
@@ -42,11 +45,11 @@ func (s *Assembly) Put(i int, part *Submission) error {
 		return err
 	}
 	said := s.sub.said + 1024 + len(d.meta.Sidecar)
-	if said > s.sub.q.svc.shared.MaxAppend {
-		return fmt.Errorf("%w: batch of %d jobs", ErrTooBig, len(s.uploads))
+	if said > s.sub.to.Shared.MaxAppend {
+		return fmt.Errorf("%w: batch of %d jobs", job.ErrTooBig, len(s.uploads))
 	}
 	if err := d.up.Move(&s.sub.budget); err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	s.sub.said = said
 	d.sub, s.uploads[i] = s.sub, d
@@ -61,7 +64,7 @@ func (s *Assembly) Again() bool       { return s.sub.Again() }
 
 // Commit puts the jobs at the end of the queue in the order of their numbers;
 // see [Submission.Commit]. All must have been put.
-func (s *Assembly) Commit(ctx context.Context) ([]Job, error) {
+func (s *Assembly) Commit(ctx context.Context) ([]job.Job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slices.Contains(s.uploads, nil) {

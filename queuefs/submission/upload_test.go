@@ -1,10 +1,12 @@
-package queuefs_test
+package submission_test
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,12 +22,39 @@ type shy struct{ io.Reader }
 
 func (s shy) Read(p []byte) (int, error) { return s.Reader.Read(p[:min(len(p), 10_007)]) }
 
+// queue returns the queue of a home with segments of so many bytes, in memory where the
+// system has directories there.
+func queue(t *testing.T, segment int64) *queuefs.Queue {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "submission-test-")
+	if err != nil {
+		dir = t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := queuefs.Init(filepath.Join(dir, "home"), queuefs.ServiceInfo{Name: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := queuefs.Open(filepath.Join(dir, "home"), queuefs.Options{Segment: segment})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	q, err := s.CreateQueue(t.Context(), queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
 // TestReadFrom brings payloads of sizes around the limits from readers of all
 // manners, some behind what was written: what is stored is what they had, with
 // its digests, and only what is more than may be in memory is in a file.
 func TestReadFrom(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: 4 << 20})
-	defer closeHome(t, s)
+	q := queue(t, 4<<20)
 	const inline = 128 << 10
 	pattern := strings.Repeat("0123456789abcdefghi\n", 40_000)
 	for name, reader := range map[string]func(r io.Reader) io.Reader{
@@ -54,7 +83,7 @@ func TestReadFrom(t *testing.T) {
 				if _, inMemory := r.(*bytes.Reader); inMemory != (size <= inline) {
 					t.Errorf("%s: in memory: %v", what, inMemory)
 				}
-				jobs, err := sub.Commit(ctx)
+				jobs, err := sub.Commit(t.Context())
 				if err != nil || jobs[0].Size != int64(size) || !slices.Contains(jobs[0].Digests, digest.Sum(digest.SHA256, []byte(data))) {
 					t.Fatalf("%s: %+v, %v", what, jobs, err)
 				}
@@ -73,8 +102,7 @@ func TestReadFrom(t *testing.T) {
 
 // TestReadFromOneByOne is for the reader that gives the least.
 func TestReadFromOneByOne(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
+	q := queue(t, 1<<20)
 	data := strings.Repeat("x", 128<<10) + "yz"
 	sub := q.Begin()
 	d, err := sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.MD5, []byte(data))}})
@@ -84,7 +112,7 @@ func TestReadFromOneByOne(t *testing.T) {
 	if n, err := d.ReadFrom(iotest.OneByteReader(strings.NewReader(data))); n != int64(len(data)) || err != nil {
 		t.Fatalf("read %d, %v", n, err)
 	}
-	if _, err := sub.Commit(ctx); err != nil {
+	if _, err := sub.Commit(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -92,8 +120,7 @@ func TestReadFromOneByOne(t *testing.T) {
 // TestReadFromMany fills what a submission may keep in memory: the rest goes to
 // files, and every payload is what it was.
 func TestReadFromMany(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: 2 << 20})
-	defer closeHome(t, s)
+	q := queue(t, 2<<20)
 	sub := q.Begin()
 	var want []string
 	files := 0
@@ -118,7 +145,7 @@ func TestReadFromMany(t *testing.T) {
 	if files == 0 || files == len(want) {
 		t.Errorf("%d of %d payloads are in files", files, len(want))
 	}
-	jobs, err := sub.Commit(ctx)
+	jobs, err := sub.Commit(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,8 +165,7 @@ func TestReadFromMany(t *testing.T) {
 // that of the reader, also where it is the one that io.ReadFull has for the
 // end.
 func TestReadFromBroken(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
+	q := queue(t, 1<<20)
 	for _, size := range []int{0, 1, 4096, 128 << 10, 128<<10 + 1, 256 << 10, 300_000} {
 		for _, broken := range []error{io.ErrUnexpectedEOF, errors.New("cut off")} {
 			sub := q.Begin()
@@ -165,8 +191,7 @@ func TestReadFromBroken(t *testing.T) {
 // TestReadFromKeepsWhatItMust brings small payloads of many jobs: what they take
 // in memory is about what they have.
 func TestReadFromKeepsWhatItMust(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: 64 << 20})
-	defer closeHome(t, s)
+	q := queue(t, 64<<20)
 	for _, size := range []int{1, 1000, 5000} {
 		before := liveHeap()
 		const jobs = 2000

@@ -1,4 +1,4 @@
-package queuefs
+package submission
 
 import (
 	"crypto/sha256"
@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
 	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/record"
 	"cutie/queuefs/upload"
 )
 
@@ -16,14 +20,15 @@ import (
 // to a temporary file on the way.
 type Upload struct {
 	sub  *Submission
-	meta Meta
-	up   *upload.Upload
+	meta job.Meta
+	up   upload.Upload
+	rec  record.Record // see describe
 
 	known bool // the job is in the queue already, by its key
 }
 
 // SetMeta replaces the metadata of the job, also after its payload was written.
-func (d *Upload) SetMeta(m Meta) error {
+func (d *Upload) SetMeta(m job.Meta) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
@@ -32,7 +37,7 @@ func (d *Upload) SetMeta(m Meta) error {
 }
 
 // Meta returns the metadata of the job.
-func (d *Upload) Meta() Meta { return d.meta }
+func (d *Upload) Meta() job.Meta { return d.meta }
 
 // Size returns the octets written so far.
 func (d *Upload) Size() int64 { return d.up.Size() }
@@ -43,7 +48,7 @@ func (d *Upload) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := d.up.Write(p)
-	return n, storageError(err)
+	return n, ledger.StorageError(err)
 }
 
 // ReadFrom adds the rest of src to the payload, read straight into its buffer and
@@ -72,7 +77,7 @@ func (d *Upload) begin() error {
 }
 
 // err returns the error of storage that has ended the upload.
-func (d *Upload) err() error { return storageError(d.up.Err()) }
+func (d *Upload) err() error { return ledger.StorageError(d.up.Err()) }
 
 // Verify compares the complete payload with the digests from the submitter, if the
 // queue verifies on write. Commit does so too; the error is ErrDigest.
@@ -91,7 +96,7 @@ func (d *Upload) Reader() (io.Reader, error) {
 		return nil, errOver
 	}
 	r, err := d.up.Reader()
-	return r, storageError(err)
+	return r, ledger.StorageError(err)
 }
 
 // kinds returns the digests beside SHA-256: those of the queue, then others of the
@@ -115,7 +120,7 @@ func (d *Upload) kinds() []digest.Type {
 func (d *Upload) digests() ([]digest.Value, error) {
 	if d.sub.verify {
 		all, err := d.up.Digests(d.kinds(), d.meta.Expect)
-		return all, storageError(err)
+		return all, ledger.StorageError(err)
 	}
 	all, err := d.up.Digests(d.kinds(), nil)
 	for _, e := range d.meta.Expect {
@@ -123,21 +128,43 @@ func (d *Upload) digests() ([]digest.Value, error) {
 			all = append(all, e)
 		}
 	}
-	return all, storageError(err)
+	return all, ledger.StorageError(err)
 }
 
-// readBack compares the payload with its temporary file, if it has one.
-func (d *Upload) readBack() error {
-	if d.up.Temp() == "" {
-		return nil
+// describe describes the job in j and in the record of the upload, both without the facts
+// of its event.
+func (d *Upload) describe(j *job.Job) error {
+	if err := d.err(); err != nil {
+		return err
 	}
+	digests, err := d.digests()
+	if err != nil {
+		return err
+	}
+	m, to := &d.meta, d.sub.to
+	m.Extra = job.MarkGiven(m.Extra, digests[1+len(d.kinds()):])
+	if !m.NotBefore.IsZero() && m.NotBefore.UnixMicro() <= to.Shared.Micro() {
+		m.NotBefore = time.Time{} // its time has come
+	}
+	*j = m.Job()
+	j.Queue, j.Size, j.Digests = to.id(), d.up.Size(), digests
+	d.rec = record.Record{Kind: job.Submit, To: job.Pending, Verify: d.sub.verify, Flags: record.Inline, Temp: d.up.Temp(),
+		Payload: record.Payload{Size: j.Size, MediaType: m.MediaType, SHA256: d.up.SHA256(), MD5: j.MD5()}}
+	if d.rec.Temp != "" {
+		d.rec.Flags = record.InTemp
+	}
+	return nil
+}
+
+// readBack compares the payload with its temporary file.
+func (d *Upload) readBack() error {
 	r, err := d.up.Reader()
 	if err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	h := sha256.New()
 	if _, err := io.Copy(h, r); err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	if [sha256.Size]byte(h.Sum(nil)) != d.up.SHA256() {
 		return fmt.Errorf("%s: %w", d.up.Temp(), errReadBack)

@@ -1,0 +1,157 @@
+package doctor
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// A figure is a metric of the daemon with a bound.
+type figure struct {
+	name, label string
+	above       float64
+	level       Level
+	about       string
+	text        string // goes on after the value of the label
+	cure        string
+}
+
+// figures are the metrics to look at; package daemon has them.
+var figures = []figure{
+	{"cutie_storage_failed", "", 0, Fault, "daemon", "a sync has failed, and nothing is accepted", "look at the disk and its log, then start the daemon again"},
+	{"cutie_publisher_failed", "", 0, Fault, "publishing", "nothing is published now", "see the log; it is tried again by itself"},
+	{"cutie_published_lag_seconds", "queue", 300, Warning, "publishing", "its lists are minutes behind its events", "see the log; a load beyond what the disk carries does this"},
+	{"cutie_published_failing", "queue", 0, Warning, "publishing", "its last package or dump was not made", "cutie publish --status says why"},
+	{"cutie_published_damaged", "queue", 0, Warning, "publishing", "published files are damaged and being made again", "look at the disk and its log"},
+	{"cutie_published_lost", "queue", 0, Warning, "publishing", "closed lists or packages could not be made again", "mirrors that are far behind take a new Resource Dump; look at the disk and its log"},
+	{"cutie_hub_failing", "", 0, Warning, "push", "subscribers are not reached", "GET /hub names them; each is tried again for its lease"},
+	{"cutie_callback_failures", "queue", 3, Warning, "push", "its callback is not reached", "cutie set QUEUE --callback URL names another, see the log"},
+	{"cutie_callback_stopped", "queue", 0, Warning, "push", "the receiver of its callback wants no more", "cutie set QUEUE --callback URL sets it again"},
+	{"cutie_mirror_failing", "queue", 0, Fault, "mirrors", "does not follow its original", "cutie ls QUEUE says why; if the original is lost: cutie takeover QUEUE"},
+	{"cutie_mirror_audit_faults", "queue", 0, Fault, "mirrors", "differs from its original", "cutie audit --mirror QUEUE names the files; cutie rmqueue --mirror QUEUE lets it begin anew"},
+}
+
+// maxNamed is how many queues one finding names.
+const maxNamed = 5
+
+// alive looks at what the running daemon says of itself.
+func (e *examination) alive(ctx context.Context) {
+	if e.daemon == nil {
+		return
+	}
+	var text string
+	status, err := get(ctx, e.daemon.HTTP, e.daemon.Base+"readyz", &text)
+	text = strings.Join(strings.Split(strings.TrimSpace(text), "\n"), "; ")
+	switch {
+	case err != nil:
+		e.fault("daemon", "see its log; if it hangs, kill -QUIT prints where", "%v", err)
+		return
+	case status != http.StatusOK:
+		e.fault("daemon", "see its log", "not ready: %s", text)
+	case text != "ok":
+		e.warn("daemon", "see its log", "%s", strings.TrimPrefix(text, "ok; "))
+	default:
+		e.ok("daemon", "ready")
+	}
+	if _, err = get(ctx, e.daemon.HTTP, e.daemon.Base+"metrics", &text); err != nil {
+		e.fault("daemon", "see its log", "its metrics: %v", err)
+		return
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		e.fault("daemon", "see its log", "its metrics: %v", err)
+		return
+	}
+	e.measured(families)
+	e.mirrored(families)
+}
+
+// measured compares the figures with their bounds.
+func (e *examination) measured(families map[string]*dto.MetricFamily) {
+	for _, f := range figures {
+		var named []string
+		n := 0
+		for _, m := range families[f.name].GetMetric() {
+			if valueOf(m) <= f.above {
+				continue
+			}
+			if n++; f.label != "" && n <= maxNamed {
+				named = append(named, labelOf(m, f.label))
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		who := strings.Join(named, ", ")
+		if n > maxNamed {
+			who += ", …"
+		}
+		if who != "" {
+			who += ": "
+		}
+		e.add(f.level, f.about, strings.ReplaceAll(f.cure, "QUEUE", first(named)), "%s%s", who, f.text)
+	}
+}
+
+// mirrored looks at the ages of mirrors and their audits.
+func (e *examination) mirrored(families map[string]*dto.MetricFamily) {
+	behind := families["cutie_mirror_lag_events"].GetMetric()
+	if len(behind) == 0 {
+		return
+	}
+	before := len(e.findings)
+	audited := map[string]time.Time{}
+	for _, m := range families["cutie_mirror_audit_timestamp_seconds"].GetMetric() {
+		audited[labelOf(m, "queue")] = time.UnixMicro(int64(valueOf(m) * 1e6))
+	}
+	var late []string
+	for _, m := range behind {
+		queue := labelOf(m, "queue")
+		if at := audited[queue]; e.Audit > 0 && !at.IsZero() && e.Now.Sub(at) > 2*e.Audit {
+			late = append(late, queue)
+		}
+	}
+	if len(late) > 0 {
+		e.warn("mirrors", "cutie audit --mirror "+late[0]+" compares it now", "%d not compared with their originals for longer than --mirror-audit, %s first", len(late), late[0])
+	}
+	if len(e.findings) == before {
+		e.ok("mirrors", "%d, %d of them compared with their originals", len(behind), len(audited))
+	}
+}
+
+func valueOf(m *dto.Metric) float64 {
+	if m.Gauge != nil {
+		return m.Gauge.GetValue()
+	}
+	return m.Counter.GetValue()
+}
+
+func labelOf(m *dto.Metric, name string) string {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == name {
+			return l.GetValue()
+		}
+	}
+	return ""
+}
+
+func first(names []string) string {
+	if len(names) == 0 {
+		return "QUEUE"
+	}
+	return names[0]
+}
+
+// Figures returns the names of the metrics looked at.
+func Figures() (names []string) {
+	for _, f := range figures {
+		names = append(names, f.name)
+	}
+	return names
+}

@@ -1,0 +1,56 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+func TestFigures(t *testing.T) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(`# TYPE cutie_storage_failed gauge
+cutie_storage_failed 1
+# TYPE cutie_publisher_failed gauge
+cutie_publisher_failed 0
+# TYPE cutie_published_lag_seconds gauge
+cutie_published_lag_seconds{queue="a",set="pending"} 299
+cutie_published_lag_seconds{queue="b",set="pending"} 301
+# TYPE cutie_published_lost gauge
+cutie_published_lost{queue="1"} 1
+cutie_published_lost{queue="2"} 1
+cutie_published_lost{queue="3"} 1
+cutie_published_lost{queue="4"} 1
+cutie_published_lost{queue="5"} 1
+cutie_published_lost{queue="6"} 1
+# TYPE cutie_mirror_failing gauge
+cutie_mirror_failing{queue="m"} 1
+# TYPE cutie_mirror_lag_events gauge
+cutie_mirror_lag_events{queue="m"} 7
+# TYPE cutie_mirror_audit_timestamp_seconds gauge
+cutie_mirror_audit_timestamp_seconds{queue="m"} 1000
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &examination{Patient: Patient{Audit: time.Hour, Now: time.Unix(1000+7201, 0)}}
+	e.measured(families)
+	e.mirrored(families)
+	want := []Finding{
+		{Fault, "daemon", "a sync has failed, and nothing is accepted", "look at the disk and its log, then start the daemon again"},
+		{Warning, "publishing", "b: its lists are minutes behind its events", "see the log; a load beyond what the disk carries does this"},
+		{Warning, "publishing", "1, 2, 3, 4, 5, …: closed lists or packages could not be made again", "mirrors that are far behind take a new Resource Dump; look at the disk and its log"},
+		{Fault, "mirrors", "m: does not follow its original", "cutie ls m says why; if the original is lost: cutie takeover m"},
+		{Warning, "mirrors", "1 not compared with their originals for longer than --mirror-audit, m first", "cutie audit --mirror m compares it now"},
+	}
+	for i, f := range e.findings {
+		if i >= len(want) || f != want[i] {
+			t.Errorf("got %+v", f)
+		}
+	}
+	if len(e.findings) != len(want) {
+		t.Errorf("got %d findings, not %d", len(e.findings), len(want))
+	}
+}

@@ -1,0 +1,182 @@
+package doctor_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/cmd/cutie/doctor"
+	"cutie/cmd/cutie/reach"
+	"cutie/queuefs"
+	"cutie/queuefs/home"
+)
+
+// makeHome makes a home with a queue of one job, opened and closed in order.
+func makeHome(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "home")
+	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", Identifier: "uc3:test"}); err != nil {
+		t.Fatal(err)
+	}
+	svc, err := queuefs.Open(dir, queuefs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := svc.CreateQueue(context.Background(), queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := svc.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func examine(dir string, change func(*doctor.Patient)) []doctor.Finding {
+	p := doctor.Patient{Home: dir, Conns: 10, Finder: &reach.Finder{Home: dir, Warn: func(string, ...any) {}, Say: func(string, ...any) {}}, Now: time.Now()}
+	if change != nil {
+		change(&p)
+	}
+	return p.Examine(context.Background())
+}
+
+func TestAHealthyHome(t *testing.T) {
+	t.Parallel()
+	dir := makeHome(t)
+	before := listing(t, dir)
+	for _, f := range examine(dir, nil) {
+		if f.Level == doctor.Fault {
+			t.Errorf("%+v", f)
+		}
+		if (f.Level == doctor.OK) != (f.Cure == "") {
+			t.Errorf("%+v: a fault has a cure, and nothing else has one", f)
+		}
+	}
+	if after := listing(t, dir); after != before {
+		t.Errorf("the home has changed from\n%s\nto\n%s", before, after)
+	}
+}
+
+func listing(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err == nil {
+			b.WriteString(path + " " + info.Mode().String() + " " + info.ModTime().String() + "\n")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Each of these homes has one fault, which is named with its cure.
+func TestBrokenHomes(t *testing.T) {
+	must := func(t *testing.T, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(t *testing.T, dir, name, text string) {
+		t.Helper()
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	for name, c := range map[string]struct {
+		damage     func(t *testing.T, dir string)
+		patient    func(*doctor.Patient)
+		level      doctor.Level
+		about      string
+		text, cure string
+	}{
+		"no home":  {func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) }, nil, doctor.Fault, "home", "no such file", "cutie init"},
+		"a file":   {func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)); write(t, dir, "", "") }, nil, doctor.Fault, "home", "not a directory", "--home"},
+		"no tag":   {func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "0=cutie_0.3"))) }, nil, doctor.Fault, "home", "", "cutie check --rebuild"},
+		"open":     {func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o755)) }, nil, doctor.Warning, "home", "other users", "chmod 700"},
+		"no queue": {func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Join(dir, "queues/jobs"))) }, nil, doctor.Fault, "home", "jobs", "cutie check"},
+		"properties": {func(t *testing.T, dir string) { write(t, dir, "cutie-info.txt", "nonsense") }, nil,
+			doctor.Fault, "home", "cutie-info.txt", "cutie check --repair"},
+		"set aside": {func(t *testing.T, dir string) { write(t, dir, "queues/jobs/corrupt/j1", "?") }, nil,
+			doctor.Warning, "home", "1 files", "from a copy"},
+		"in use": {func(t *testing.T, dir string) {
+			lock, err := home.Lock(dir)
+			must(t, err)
+			t.Cleanup(func() { lock.Close() })
+		}, nil, doctor.Fault, "home", "in use by process", "stop it"},
+		"lost journal": {func(t *testing.T, dir string) {
+			svc, err := queuefs.Open(dir, queuefs.Options{})
+			must(t, err)
+			must(t, os.CopyFS(dir+".killed", os.DirFS(dir)))
+			must(t, svc.Close())
+			must(t, os.RemoveAll(dir))
+			must(t, os.Rename(dir+".killed", dir))
+			must(t, os.RemoveAll(filepath.Join(dir, "log/journal")))
+		}, nil, doctor.Fault, "home", "journal", "accept-loss"},
+		"certificate that ended": {nil, func(p *doctor.Patient) { p.Certificate, p.Key = certificate(p.Home, -1, 0o600) },
+			doctor.Fault, "certificate", "ended on", "renew"},
+		"certificate that ends": {nil, func(p *doctor.Patient) { p.Certificate, p.Key = certificate(p.Home, 5, 0o600) },
+			doctor.Warning, "certificate", "ends on", "renew"},
+		"certificate of another": {nil, func(p *doctor.Patient) {
+			p.Certificate, p.Key = certificate(p.Home, 500, 0o600)
+			p.BaseURI = "https://other.example.org/"
+		}, doctor.Fault, "certificate", "other.example.org", "--base-uri"},
+		"legible key": {nil, func(p *doctor.Patient) { p.Certificate, p.Key = certificate(p.Home, 500, 0o644) },
+			doctor.Warning, "certificate", "others can read", "chmod 600"},
+		"few files": {nil, func(p *doctor.Patient) { p.Conns = 1 << 40 }, doctor.Warning, "limits", "open files", "LimitNOFILE"},
+		"old clock": {nil, func(p *doctor.Patient) { p.Now = time.Unix(1, 0) }, doctor.Fault, "clock", "1970", "time service"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := makeHome(t)
+			if c.damage != nil {
+				c.damage(t, dir)
+			}
+			found := examine(dir, c.patient)
+			for _, f := range found {
+				if f.Level == c.level && f.About == c.about && strings.Contains(f.Text, c.text) && strings.Contains(f.Cure, c.cure) {
+					return
+				}
+			}
+			t.Errorf("found %+v", found)
+		})
+	}
+}
+
+// certificate writes one for example.org with so many days left.
+func certificate(dir string, days int, mode os.FileMode) (cert, key string) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	of := x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"example.org"},
+		NotBefore: time.Now().AddDate(-1, 0, 0), NotAfter: time.Now().AddDate(0, 0, days)}
+	der, err := x509.CreateCertificate(rand.Reader, &of, &of, private.Public(), private)
+	if err != nil {
+		panic(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		panic(err)
+	}
+	cert, key = filepath.Join(filepath.Dir(dir), "cert.pem"), filepath.Join(filepath.Dir(dir), "key.pem")
+	for _, f := range []struct {
+		name, kind string
+		der        []byte
+	}{{cert, "CERTIFICATE", der}, {key, "PRIVATE KEY", secret}} {
+		if err := os.WriteFile(f.name, pem.EncodeToMemory(&pem.Block{Type: f.kind, Bytes: f.der}), mode); err != nil {
+			panic(err)
+		}
+	}
+	return cert, key
+}

@@ -1,0 +1,47 @@
+package main_test
+
+import (
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cutie/cmd/cutie/doctor"
+)
+
+// The doctor sees where the references of a running daemon lead, and reads figures that
+// the daemon has.
+func TestDoctorOfADaemon(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := serveHome(t, filepath.Join(dir, "home"))
+	out, err := cutie(t, "doctor", "--home", filepath.Join(dir, "home"))
+	if err != nil || !strings.Contains(out, "served by process") || !strings.Contains(out, "lead to "+d.url) || !strings.Contains(out, "ready\n") {
+		t.Errorf("got %v\n%s", err, out)
+	}
+	_, text := send(t, http.DefaultClient, "GET", d.url+"metrics", "")
+	for _, name := range doctor.Figures() {
+		if !strings.Contains(text, "# TYPE "+name+" ") && !strings.Contains(name, "callback") && !strings.Contains(name, "mirror") {
+			t.Errorf("the daemon has no %s", name)
+		}
+	}
+
+	// Another service answers at the base URI, or nobody.
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	for base, want := range map[string]string{d.url: "another service", "http://" + ln.Addr().String() + "/": "refused"} {
+		home := filepath.Join(t.TempDir(), "home")
+		serveHome(t, home, "--base-uri", base)
+		var stdout strings.Builder
+		cmd := exec.Command("cutie", "doctor", "--home", home)
+		cmd.Stdout = &stdout
+		if err := cmd.Run(); err == nil || !strings.Contains(stdout.String(), want) || !strings.Contains(stdout.String(), "cure: --base-uri") {
+			t.Errorf("got %v and, without %q,\n%s", err, want, stdout.String())
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/doctor"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
+	"cutie/queuefs/state"
+)
+
+// Doctor names faults of a home and of the machine around it.
+func Doctor(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "look for faults of a home, its machine and its daemon, and name their cures",
+		Args:  call.Between(0, 0),
+		Long: `
+Looks at the settings, the home, its disk, the clock, the limits of the process, the
+certificate, where references lead, and at what a running daemon says of itself: its
+storage, what it publishes and pushes, its mirrors and their audits. Each fault comes
+with its cure. It changes nothing, takes seconds, and may run beside the daemon; cutie
+check reads and verifies all files of a home without one.
+
+The settings are those of cutie serve: give it the same --config file, environment and
+options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
+		Example: "cutie doctor\ncutie doctor -t json",
+	}
+	var o serveOptions
+	o.bind(cmd.Flags())
+	return c.Verb(cmd, call.Home|call.Form, func(ctx context.Context) error {
+		var findings []doctor.Finding
+		if err := filler(c).Fill(o.config); err != nil {
+			return err
+		}
+		o.Log = zerolog.Nop()
+		asked := o.Limits.Conns
+		if err := o.check(); err != nil {
+			text, hint := fault.Words(err)
+			findings = append(findings, doctor.Finding{Level: doctor.Fault, About: "settings", Text: text, Cure: hint})
+		} else {
+			o.Fetch.Close()
+		}
+		p := doctor.Patient{Home: c.Home, BaseURI: o.Listen.BaseURI, Certificate: o.tlsCert, Key: o.tlsKey, Conns: asked,
+			Memory: int64(o.buffers), Audit: o.Mirror.Audit, Finder: &c.Finder, Now: time.Now()}
+		return diagnose(c, append(findings, p.Examine(ctx)...))
+	})
+}
+
+// diagnose prints the findings. Faults are an error.
+func diagnose(c *call.Call, findings []doctor.Finding) error {
+	count := map[doctor.Level]int{}
+	var facts []state.Document
+	var b strings.Builder
+	for _, f := range findings {
+		count[f.Level]++
+		facts = append(facts, state.OfFacts(state.FindingClass, string(f.Level), f.About, f.Text, f.Cure))
+		fmt.Fprintf(&b, "%-8s %-12s %s\n", f.Level, f.About, output.OneLine(f.Text))
+		if f.Cure != "" {
+			fmt.Fprintf(&b, "%-8s %-12s cure: %s\n", "", "", output.OneLine(f.Cure))
+		}
+	}
+	var err error
+	if c.Form != "" {
+		err = c.Facts(true, facts...)
+	} else {
+		_, err = output.Screen(c.Out.Stdout).Write([]byte(b.String()))
+	}
+	if err == nil && count[doctor.Fault] > 0 {
+		err = fmt.Errorf("faults: %d, warnings: %d", count[doctor.Fault], count[doctor.Warning])
+	}
+	return err
+}

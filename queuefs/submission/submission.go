@@ -1,0 +1,282 @@
+package submission
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cutie/queuefs/buffers"
+	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/upload"
+)
+
+// A Submission is a group of jobs on its way into a queue: committed as a
+// whole, or discarded. It is for one goroutine.
+type Submission struct {
+	to      *Intake
+	uploads []*Upload
+	first   Upload // most have one job
+	budget  upload.Budget
+	said    int // bytes of descriptions
+	group   bool
+	done    bool
+	former  job.ID // see Replace; 0: none
+	key     string // see Key
+	again   bool   // see Again
+	admit   Admission
+
+	digests digest.Set // wanted by the queue
+	verify  bool       // the queue verifies on write
+	taken   bool       // see Accepted
+}
+
+// An Admission may refuse new jobs: bytes are those of their payloads. done is called
+// after the commit.
+type Admission func(jobs, bytes int64) (done func(), err error)
+
+// Admit lets Commit ask for admission of the jobs that are not in the queue yet.
+func (s *Submission) Admit(a Admission) { s.admit = a }
+
+// Memory makes the submission take its payloads in memory, and its buffers, from the
+// account of a request. It is called before Add.
+func (s *Submission) Memory(a *buffers.Account) { s.budget.Memory = a }
+
+// Group makes the jobs of the submission a batch: jobs without a name of a
+// batch get one in common; see [job.BatchName].
+func (s *Submission) Group() { s.group = true }
+
+// Replace makes the submission take the place of a job on hold for
+// [job.NotStarted]. One commit makes the old job Deleted, and it and the first job
+// of the submission name each other as in [Intake.RequeueEnd]. If the old job
+// was started or deleted meanwhile, Commit changes nothing and returns
+// [job.ErrConflict] or [job.ErrNotPending].
+func (s *Submission) Replace(id job.ID) { s.former, s.taken = id, true }
+
+// NotBefore puts the jobs added so far on hold until t; they are released at once if
+// t is past.
+func (s *Submission) NotBefore(t time.Time) error {
+	for _, d := range s.uploads {
+		m := d.meta
+		m.NotBefore = t
+		if err := d.SetMeta(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Accepted says: the jobs were accepted before, so a closed queue takes them.
+func (s *Submission) Accepted() { s.taken = true }
+
+// Add starts the next job, and ends the payload of the one before. The error
+// names the fault in m.
+func (s *Submission) Add(m job.Meta) (*Upload, error) {
+	if s.done {
+		return nil, errOver
+	}
+	if err := cmp.Or(m.Check(), s.to.Original.Refuse()); err != nil {
+		return nil, err
+	}
+	if s.said += 1024 + len(m.Sidecar); s.said > s.to.Shared.MaxAppend {
+		return nil, fmt.Errorf("%w: submission of more than %d jobs", job.ErrTooBig, len(s.uploads))
+	}
+	if n := len(s.uploads); n > 0 {
+		if err := s.uploads[n-1].up.End(); err != nil {
+			return nil, ledger.StorageError(err)
+		}
+	}
+	d := &s.first
+	if d.sub != nil {
+		d = new(Upload)
+	}
+	d.sub, d.meta = s, m
+	d.up.Begin(&s.budget)
+	s.uploads = append(s.uploads, d)
+	return d, nil
+}
+
+// Commit puts all jobs of the submission at the end of the queue, in the order
+// they were added, or none of them (Cutie 0.3, 5.5). They are on stable storage
+// when it returns; if the queue verifies on write, the payloads were read again and
+// compared. Errors are ErrDigest, ErrTooBig, ErrNoSpace, ErrRefusing,
+// ErrNoQueue, ErrFailed, ErrClosed, that of ctx, and those of Replace
+// and of keys; see [Submission.Key].
+func (s *Submission) Commit(ctx context.Context) ([]job.Job, error) {
+	if s.done {
+		return nil, errOver
+	}
+	if len(s.uploads) == 0 {
+		return nil, errors.New("submission has no jobs")
+	}
+	jobs, err := s.commit(ctx)
+	s.discard(err != nil)
+	return jobs, err
+}
+
+// store is Commit of some of the uploads.
+func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]job.Job, error) {
+	jobs := make([]job.Job, len(uploads))
+	total, bytes := 0, int64(0)
+	for i, d := range uploads {
+		if err := d.describe(&jobs[i]); err != nil {
+			return nil, err
+		}
+		total += len(d.up.Data()) + 1024 + len(d.meta.Sidecar)
+		bytes += d.Size()
+	}
+	if total > s.to.Shared.MaxAppend {
+		return nil, fmt.Errorf("%w: submission of %d jobs", job.ErrTooBig, len(jobs))
+	}
+	if s.admit != nil {
+		done, err := s.admit(int64(len(jobs)), bytes)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	if err := s.secure(ctx, uploads); err != nil {
+		return nil, err
+	}
+	if s.to.Reader.Ledger.Settings().Rules().Closed && !s.taken {
+		return nil, fmt.Errorf("%s: %w", s.to.id(), ErrRefusing)
+	}
+	if err := s.to.Admit(ctx, len(jobs), int64(total)); err != nil {
+		return nil, err
+	}
+	var former *job.Job
+	if s.former != 0 {
+		j, err := s.to.claimNotStarted(ctx, s.former)
+		if err != nil {
+			return nil, err
+		}
+		former = &j
+	}
+	err := s.to.Commit(func(b *ledger.Batch) error { return s.build(b, uploads, jobs, former) })
+	if err != nil {
+		if s.former != 0 {
+			s.to.Reader.Ledger.Release(s.former)
+		}
+		return nil, err
+	}
+	return jobs, nil
+}
+
+// build makes the records of jobs, and of the former job whose place they take; nil: of
+// none.
+func (s *Submission) build(b *ledger.Batch, uploads []*Upload, jobs []job.Job, former *job.Job) error {
+	batch := ""
+	if s.group {
+		batch = job.BatchName(b.Index().Minted().Job+1, len(jobs))
+	}
+	for i := range jobs {
+		j, r := &jobs[i], &uploads[i].rec
+		if j.Batch = uploads[i].meta.Batch; j.Batch == "" {
+			j.Batch = batch
+		}
+		number, err := s.to.mint(b)
+		if err != nil {
+			return err
+		}
+		var seq job.Seq
+		seq, r.Time = b.Next()
+		uploads[i].meta.Start(j, number, seq, micro(r.Time))
+		r.Seq, r.Job, r.Payload.Submitted = seq, number, r.Time
+		if i == 0 && former != nil {
+			j.Extra = job.With(j.Extra, job.RequeuedFrom, s.former.String())
+		}
+		r.Mark(j)
+		r.SetText(j.AppendText(make([]byte, 0, 640+len(j.Sidecar))))
+		r.Payload.Data = uploads[i].up.Data()
+		b.Add(r)
+	}
+	if former == nil {
+		return nil
+	}
+	k := *former
+	seq, us := b.Next()
+	k.Seq = seq
+	k.Delete(micro(us))
+	k.GiveWay(jobs[0].ID)
+	b.Job(&k, job.Delete, job.Pending, us)
+	return nil
+}
+
+// claimNotStarted takes a job waiting for its submitter, and reads it.
+func (in *Intake) claimNotStarted(ctx context.Context, id job.ID) (job.Job, error) {
+	st, err := in.Reader.Ledger.Claim(ctx, id, 0)
+	if err != nil {
+		return job.Job{}, err
+	}
+	j, err := in.Reader.Job(id)
+	switch {
+	case err == nil && st != job.Pending:
+		err = job.Misplaced(id, st, job.ErrNotPending)
+	case err == nil && j.HeldFor != job.NotStarted:
+		err = fmt.Errorf("%v: %w: its submitter has started it", id, job.ErrConflict)
+	}
+	if err != nil {
+		in.Reader.Ledger.Release(id)
+	}
+	return j, err
+}
+
+// secure puts large payloads on stable storage before the journal speaks of them, and
+// reads them again if the queue verifies on write.
+func (s *Submission) secure(ctx context.Context, uploads []*Upload) error {
+	var files []*Upload
+	for _, d := range uploads {
+		if d.up.Temp() != "" {
+			files = append(files, d)
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	put, sync := (*upload.Upload).Sync, s.to.Temp.Sync
+	if len(files) > 8 {
+		put, sync = (*upload.Upload).Park, s.to.Temp.SyncFS // one sync for all
+	}
+	for _, d := range files {
+		if err := put(&d.up); err != nil {
+			return ledger.StorageError(err)
+		}
+	}
+	if err := sync(); err != nil {
+		return ledger.StorageError(err)
+	}
+	for _, d := range files {
+		if err := s.to.Keep(ctx, d.up.Temp()); err != nil {
+			return ledger.StorageError(err)
+		}
+	}
+	for _, d := range files {
+		if !s.verify {
+			break
+		}
+		if err := d.readBack(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Discard lets go of the submission. After Commit it does nothing.
+func (s *Submission) Discard() { s.discard(true) }
+
+func (s *Submission) discard(remove bool) {
+	if s.done {
+		return
+	}
+	s.done = true
+	for _, d := range s.uploads {
+		temp := d.up.Temp()
+		d.up.Close()
+		if remove || d.known {
+			s.to.drop(temp)
+		}
+	}
+}
