@@ -141,6 +141,9 @@ func (b *Bucket) named(name string, err error) error {
 	case minio.PreconditionFailed:
 		err = objects.ErrExist
 	}
+	if said := new(minio.ErrorResponse); errors.As(err, said) {
+		err = errors.New(strings.TrimSuffix(said.Error(), "."))
+	}
 	return fmt.Errorf("s3://%s/%s%s: %w", b.bucket, b.prefix, name, err)
 }
 
