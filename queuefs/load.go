@@ -343,7 +343,7 @@ func (s *Service) makeKnown(k *stored.Known) error {
 			return err
 		}
 	}
-	if err := s.index.Sync(); err != nil {
+	if err := errors.Join(s.index.Sync(), s.syncAll()); err != nil {
 		return err
 	}
 	return s.index.SetCheckpoint(indexfile.Checkpoint{Small: s.index.Size()})

@@ -227,15 +227,21 @@ const fetchers = 8
 func (h *Home) Fetch(ctx context.Context, names []string) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(fetchers)
+	fetched := false
 	for _, name := range names {
 		if _, err := h.temp.Stat(name); err == nil {
 			continue
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+		fetched = true
 		g.Go(func() error { return h.again(ctx, func() error { return h.fetch(ctx, name) }) })
 	}
-	return g.Wait()
+	err := g.Wait()
+	if err == nil && fetched {
+		err = h.temp.SyncFS() // after a crash they are not fetched again
+	}
+	return err
 }
 
 func (h *Home) fetch(ctx context.Context, name string) (err error) {

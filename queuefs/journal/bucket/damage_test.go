@@ -65,6 +65,7 @@ func TestDamage(t *testing.T) {
 					continue // there is no body to change
 				}
 				m.Set(name, bad)
+				l.Forget()
 				_, err := all(l)
 				var d *bucket.DamageError
 				if !errors.As(err, &d) {
@@ -75,6 +76,7 @@ func TestDamage(t *testing.T) {
 				m.Set(name, buf)
 			}
 		}
+		l.Forget()
 		if _, err := all(l); err != nil {
 			t.Error(err)
 		}

@@ -11,3 +11,6 @@ func Name(number uint64) string { return nameOf(number) }
 
 // Sweep waits until released batches are deleted.
 func (l *Log) Sweep() { l.sweep.wg.Wait() }
+
+// Forget makes the next Read ask the store for all batches.
+func (l *Log) Forget() { l.recent.release(1 << 62) }

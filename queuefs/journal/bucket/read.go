@@ -119,7 +119,6 @@ const ahead = 8
 // A fetched is a batch on its way from the store.
 type fetched struct {
 	buf  []byte
-	here bool // from recent: it was verified before
 	err  error
 	done chan struct{}
 }
@@ -157,22 +156,36 @@ func (l *Log) Read(from journal.LSN) iter.Seq2[journal.Record, error] {
 		var coming []*fetched
 		for next := number; number <= tip.number; number++ {
 			for ; next <= tip.number && next < number+ahead; next++ {
-				f := &fetched{done: make(chan struct{})}
+				var f *fetched // nil: it is here
+				if _, here := l.recent.entry(next); !here {
+					f = l.fetch(ctx, &wg, next)
+				}
 				coming = append(coming, f)
-				n := next
-				wg.Go(func() { l.fetch(ctx, n, f) })
 			}
 			f := coming[0]
 			coming = coming[1:]
+			if f == nil {
+				if e, here := l.recent.entry(number); here {
+					read, more := e.records(from, yield)
+					if !more {
+						return
+					}
+					if from = read; read >= e.after() {
+						v.know(e.after(), e.own)
+						continue
+					}
+				}
+				f = l.fetch(ctx, &wg, number) // its bytes have just been let go
+			}
 			<-f.done
 			if f.err != nil {
 				fail(l.gone(number, f.err))
 				return
 			}
-			b, err := v.next(number, f)
+			b, err := v.next(number, f.buf)
 			if err == nil {
 				var at []uint32
-				if at, err = b.offsets(); err == nil && !f.here {
+				if at, err = b.offsets(); err == nil {
 					l.recent.add(&b.header, at, f.buf)
 				}
 				for i, p := range at {
@@ -190,14 +203,14 @@ func (l *Log) Read(from journal.LSN) iter.Seq2[journal.Record, error] {
 	}
 }
 
-// fetch gets the bytes of a batch.
-func (l *Log) fetch(ctx context.Context, number uint64, f *fetched) {
-	defer close(f.done)
-	if f.buf, f.err = l.recent.bytes(number); f.err == nil {
-		f.here = true
-		return
-	}
-	f.buf, f.err = l.chain.read(ctx, number, maxObject)
+// fetch begins to get the bytes of a batch.
+func (l *Log) fetch(ctx context.Context, wg *sync.WaitGroup, number uint64) *fetched {
+	f := &fetched{done: make(chan struct{})}
+	wg.Go(func() {
+		defer close(f.done)
+		f.buf, f.err = l.chain.read(ctx, number, maxObject)
+	})
+	return f
 }
 
 // A verifier checks that batches follow each other.
@@ -211,14 +224,8 @@ type verifier struct {
 func (v *verifier) know(lsn journal.LSN, prev digest) { v.known, v.lsn, v.prev = true, lsn, prev }
 
 // next parses and checks the next batch.
-func (v *verifier) next(number uint64, f *fetched) (b batch, err error) {
-	if f.here {
-		b.header, err = parseHeader(f.buf)
-		b.body = f.buf[min(headerSize, len(f.buf)):]
-	} else {
-		b, err = parse(f.buf)
-	}
-	switch {
+func (v *verifier) next(number uint64, buf []byte) (b batch, err error) {
+	switch b, err = parse(buf); {
 	case err != nil:
 		return b, damage(number, err.Error())
 	case b.number != number:

@@ -34,6 +34,7 @@ type entry struct {
 	number uint64
 	first  journal.LSN
 	size   int
+	own    digest
 	at     []uint32
 	chunk  *chunk // nil: the bytes are in the store alone
 	start  int64  // in the chunk
@@ -54,7 +55,7 @@ func (r *recent) add(h *header, at []uint32, buf []byte) {
 	if there {
 		return
 	}
-	e := entry{number: h.number, first: h.first, size: len(buf), at: at}
+	e := entry{number: h.number, first: h.first, size: len(buf), own: h.own, at: at}
 	if h.count > 0 {
 		e.chunk, e.start = r.write(buf)
 	}
@@ -164,21 +165,57 @@ func (r *recent) find(at journal.LSN, low, high uint64) (e entry, ok bool, _, _ 
 // errNotHere: the bytes are in the store alone.
 var errNotHere = errors.New("batch is not here")
 
-// bytes returns the bytes of a batch.
-func (r *recent) bytes(number uint64) ([]byte, error) {
+// entry returns a batch, if all of it is here.
+func (r *recent) entry(number uint64) (e entry, here bool) {
 	r.mu.RLock()
+	defer r.mu.RUnlock()
 	i, there := r.place(number)
-	if !there || r.entries[i].chunk == nil {
-		r.mu.RUnlock()
-		return nil, errNotHere
+	if !there {
+		return e, false
 	}
-	e := r.entries[i]
-	r.mu.RUnlock()
-	buf := make([]byte, e.size)
-	if _, err := e.chunk.f.ReadAt(buf, e.start); err != nil {
-		return nil, errNotHere
+	e = r.entries[i]
+	return e, e.chunk != nil || len(e.at) == 0
+}
+
+// pieceSize is how many bytes of records are read at a time, if they are not larger.
+const pieceSize = 256 << 10
+
+// records yields the records of the batch from a number on. It returns the number after
+// the last one that could be read, and whether more are wanted.
+func (e *entry) records(from journal.LSN, yield func(journal.Record, error) bool) (read journal.LSN, more bool) {
+	i := 0
+	if from > e.first {
+		i = int(min(from, e.after()) - e.first)
 	}
-	return buf, nil
+	var piece []byte
+	for i < len(e.at) {
+		start, last := int(e.at[i])-recHeader, i+1
+		for last < len(e.at) && e.end(last)-start <= pieceSize {
+			last++
+		}
+		if n := e.end(last-1) - start; n > cap(piece) {
+			piece = make([]byte, n)
+		} else {
+			piece = piece[:n]
+		}
+		if _, err := e.chunk.f.ReadAt(piece, e.start+int64(start)); err != nil {
+			return e.first + journal.LSN(i), true
+		}
+		for ; i < last; i++ {
+			if !yield(journal.Record{LSN: e.first + journal.LSN(i), Data: recordAt(piece, e.at[i]-uint32(start))}, nil) {
+				return 0, false
+			}
+		}
+	}
+	return max(from, e.after()), true
+}
+
+// end returns where record i ends.
+func (e *entry) end(i int) int {
+	if i+1 < len(e.at) {
+		return int(e.at[i+1]) - recHeader
+	}
+	return e.size
 }
 
 // readAt reads record i of the batch from the offset off into p.
@@ -186,10 +223,7 @@ func (e *entry) readAt(p []byte, i, off int) (int, error) {
 	if e.chunk == nil {
 		return 0, errNotHere
 	}
-	end := e.size
-	if i+1 < len(e.at) {
-		end = int(e.at[i+1]) - recHeader
-	}
+	end := e.end(i)
 	start := min(int(e.at[i])+off, end)
 	n, err := e.chunk.f.ReadAt(p[:min(len(p), end-start)], e.start+int64(start))
 	if err != nil {
