@@ -5,16 +5,26 @@ FUZZTIME ?= 5s
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
+# A server of the S3 API, for tests that start it: under its own license in a process of
+# its own, and no part of the program.
+STORE = github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
 # Platforms to distribute for.
 ARCHS    ?= amd64 arm64
 
-.PHONY: run test long race build man dist deb licenses bench fuzz lint words vuln
+.PHONY: run test store long race build man dist deb licenses bench fuzz lint words vuln
 
 run: build
 	./bin/cutie serve
 
 test:
+	@test -x bin/versitygw || echo "skipped: tests with a real object store; make store builds one"
 	$(GO) test ./...
+
+store: bin/versitygw
+
+bin/versitygw:
+	GOBIN=$(CURDIR)/bin $(GO) install $(STORE)
 
 # All tests as long as they can be: faults at every step, many kills; see
 # testdata/long.

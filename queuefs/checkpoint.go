@@ -100,8 +100,11 @@ func (s *Service) tryCheckpoint(closing bool) error {
 	}
 	s.space.Checkpointed(log.Written)
 	s.upkeep.last = s.opts.Now()
-	err = s.shared.Journal.Release(s.upkeep.keep)
-	first := s.shared.Journal.Stats().First
+	first := s.upkeep.keep
+	if s.stored == nil { // else the journal is all that the home can be made of again
+		err = s.shared.Journal.Release(first)
+		first = s.shared.Journal.Stats().First
+	}
 	for _, q := range queues {
 		q.ledger.Note(func(x *index.Index) { x.History.Forget(first) })
 	}

@@ -7,6 +7,7 @@ import (
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/properties"
+	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
 )
 
@@ -58,7 +59,7 @@ func (s *Service) beginQueue(info QueueInfo) (*Queue, error) {
 		err = s.forgetMirror(info.ID)
 	}
 	if err == nil {
-		info.Callback, err = s.properties.callbacks.Keep(info.ID, info.Callback)
+		info.Callback, err = s.keepCallback(info.ID, info.Callback)
 	}
 	if err != nil {
 		return nil, err
@@ -98,6 +99,9 @@ func (s *Service) enlist(queues []*Queue) error {
 	}
 	s.properties.Lock()
 	defer s.properties.Unlock()
+	if err := s.noteMade(queues...); err != nil {
+		return err
+	}
 	if err := s.properties.lines.Add(ids...); err != nil {
 		return err
 	}
@@ -152,6 +156,26 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 		return nil, err
 	}
 	return q, nil
+}
+
+// noteMade puts new queues into the journal of a home in a store.
+func (s *Service) noteMade(queues ...*Queue) error {
+	changes := make([]record.HomeChange, len(queues))
+	for i, q := range queues {
+		now := q.ledger.Settings()
+		changes[i] = record.HomeChange{Kind: record.QueueMade, Queue: q.ID(), Time: now.Written.UnixMicro(), Text: string(now.Text)}
+	}
+	return s.stored.Note(changes...)
+}
+
+// keepCallback is Keep of [home.Callbacks], in the store too.
+func (s *Service) keepCallback(id, url string) (public string, err error) {
+	if url != "" && url != home.PublicURL(url) {
+		if err := s.stored.Note(record.HomeChange{Kind: record.CallbackURL, Queue: id, Text: url}); err != nil {
+			return "", err
+		}
+	}
+	return s.properties.callbacks.Keep(id, url)
 }
 
 // hasFormer tells whether there was a queue of the name, which is not open.

@@ -7,10 +7,12 @@ import (
 	"cutie/queuefs/digest"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
 	"cutie/queuefs/keys"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/replay"
+	"cutie/queuefs/stored"
 	"cutie/queuefs/submission"
 )
 
@@ -45,6 +47,9 @@ var (
 	ErrInfo          = properties.ErrInfo
 	ErrNoHome        = home.ErrNoHome
 	ErrClosed        = ledger.ErrClosed
+	ErrFenced        = journal.ErrFenced
+	ErrStored        = stored.ErrStored
+	ErrUnstored      = stored.ErrUnstored
 )
 
 // lostJournal is damage that nothing can make good.
@@ -52,6 +57,9 @@ const lostJournal = "the home was not closed, and its journal is lost or ends be
 
 // A LockedError is the error for a home held by another process.
 type LockedError = home.LockedError
+
+// An OwnedError is the error for a home in a store that another process owns.
+type OwnedError = stored.OwnedError
 
 // A Problem is damage, found and set aside, never deleted.
 type Problem = home.Problem

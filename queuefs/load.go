@@ -1,10 +1,13 @@
 package queuefs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
+	"time"
 
 	"cutie/queuefs/compare"
 	"cutie/queuefs/content"
@@ -16,6 +19,8 @@ import (
 	"cutie/queuefs/properties"
 	"cutie/queuefs/record"
 	"cutie/queuefs/snapshot"
+	"cutie/queuefs/stored"
+	"cutie/queuefs/tree"
 )
 
 // load brings what is known to the last acknowledged state: index, then journal.
@@ -31,6 +36,12 @@ func (s *Service) load() error {
 	if err := s.index.Open(c); err != nil {
 		return err
 	}
+	if s.stored != nil && s.stored.Known != nil {
+		if err := s.makeKnown(s.stored.Known); err != nil {
+			return err
+		}
+		c, indexed = indexfile.Checkpoint{}, true
+	}
 	s.index.ReadDoubt()
 	if s.known.mirrors, err = s.properties.mirrors.All(!s.opts.Look); err != nil {
 		return err
@@ -38,6 +49,9 @@ func (s *Service) load() error {
 	var known found
 	if known.Known, err = home.Find(s.dirs.home, s.dirs.queues, s.report); err != nil {
 		return err
+	}
+	if s.stored != nil {
+		known.Unlisted = nil // the journal says if they are queues
 	}
 	if known.Torn >= 0 {
 		s.properties.lines.Torn(known.Torn)
@@ -49,6 +63,9 @@ func (s *Service) load() error {
 	was, err := s.openAll(&known, func(q *Queue, f *snapshot.File) (loaded, error) { return q.load(f, c, indexed) })
 	if err != nil {
 		return err
+	}
+	if s.stored != nil && s.stored.Known == nil && slices.ContainsFunc(slices.Collect(maps.Values(was)), func(l loaded) bool { return l.scanned }) {
+		return errStale // the journal knows more than directories that nobody synced
 	}
 	lost, err := s.replay(c, indexed)
 	if err != nil {
@@ -67,6 +84,9 @@ func (s *Service) load() error {
 		return nil
 	}
 	if err := s.sweepTemps(); err != nil {
+		return err
+	}
+	if err := s.fetchTemps(); err != nil {
 		return err
 	}
 	for _, q := range s.Queues() {
@@ -194,7 +214,7 @@ func (q *Queue) finish(was loaded, stopped, lost bool) error {
 	if q.Mirror().Live() {
 		return nil // its events are those of the original alone
 	}
-	if was.scanned || was.changed && stopped || was.fresh || beyond {
+	if q.svc.stored == nil && (was.scanned || was.changed && stopped || was.fresh || beyond) {
 		if err := q.comparer().Reconcile(was.fresh || beyond); err != nil {
 			return err
 		}
@@ -243,30 +263,124 @@ func (s *Service) replay(c indexfile.Checkpoint, indexed bool) (lost bool, err e
 	return lost, err
 }
 
-func (s *Service) replayFrom(c indexfile.Checkpoint, found func(journal.LSN) error) error {
+// openJournal opens the journal in the directory, or takes that in the store, and
+// returns from where to read it.
+func (s *Service) openJournal(c indexfile.Checkpoint, found func(journal.LSN) error) (log journal.Journal, from journal.LSN, err error) {
 	path := home.LogDir + "/" + home.JournalDir
-	log, err := segment.Open(s.dirs.journal, segment.Options{Found: found, Look: s.opts.Look, From: c.From(), Batch: c.Batch, Size: s.opts.Segment, Spare: s.space.ForSegment,
-		Report: func(name, text string) { s.report(path+"/"+name, text) }})
+	if s.stored == nil {
+		log, err = segment.Open(s.dirs.journal, segment.Options{Found: found, Look: s.opts.Look, From: c.From(), Batch: c.Batch, Size: s.opts.Segment, Spare: s.space.ForSegment,
+			Report: func(name, text string) { s.report(path+"/"+name, text) }})
+		return log, 0, err
+	}
+	if s.stored.Log.Stats().Next < c.Past {
+		return nil, 0, ErrJournalLost
+	}
+	return s.stored.Log, c.From(), nil
+}
+
+func (s *Service) replayFrom(c indexfile.Checkpoint, found func(journal.LSN) error) error {
+	log, from, err := s.openJournal(c, found)
 	if err != nil {
 		return err
 	}
 	s.shared.Journal = log
+	missing := map[string]bool{} // queues of the journal that the directory lacks
 	s.upkeep.past, s.upkeep.keep = c.Past, c.From()
 	if st := log.Stats(); s.upkeep.keep == 0 && st.First < st.Next {
 		s.upkeep.keep = st.First // a follower without a checkpoint wants everything
 	}
 	s.known.strays = map[string]index.Numbers{}
 	var r record.Record
-	for rec, err := range log.Read(0) {
-		if err == nil {
-			err = r.Parse(rec.Data)
-		}
+	for rec, err := range log.Read(from) {
 		if err != nil {
 			return err
 		}
-		s.replayed(&r, rec.LSN, len(rec.Data))
+		change, is, err := record.ParseHomeChange(rec.Data)
+		if err == nil && !is {
+			err = r.Parse(rec.Data)
+		}
+		switch {
+		case err != nil:
+			return err
+		case is:
+			if err := s.compareHome(&change, rec.LSN, missing); err != nil {
+				return err
+			}
+		default:
+			s.replayed(&r, rec.LSN, len(rec.Data))
+		}
+	}
+	if len(missing) > 0 {
+		return errStale
 	}
 	return nil
+}
+
+// compareHome compares a change of a home in a store with the directory. A crash may
+// have come between the two; then the directory is made again.
+func (s *Service) compareHome(c *record.HomeChange, at journal.LSN, missing map[string]bool) error {
+	q := s.open(c.Queue)
+	switch {
+	case c.Kind == record.QueueMade && q == nil:
+		missing[c.Queue] = true
+	case c.Kind == record.QueueGone && q == nil:
+		delete(missing, c.Queue)
+	case c.Kind == record.QueueGone && q.ledger.Since() <= at:
+		return errStale
+	}
+	return nil
+}
+
+// makeKnown makes the queues of a home in a store, as they would be if the machine had
+// stopped before any of their files was written.
+func (s *Service) makeKnown(k *stored.Known) error {
+	var list home.List
+	for _, of := range k.Queues {
+		if err := s.makeOne(of); err != nil {
+			return fmt.Errorf("queue %s: %w", of.ID, err)
+		}
+		list = list.Add(of.ID)
+	}
+	if len(k.Queues) > 0 {
+		if err := list.Write(s.dirs.home); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(s.index.Sync(), s.syncAll()); err != nil {
+		return err
+	}
+	return s.index.SetCheckpoint(indexfile.Checkpoint{Small: s.index.Size()})
+}
+
+func (s *Service) makeOne(of *stored.Queue) error {
+	root, err := s.dirs.queues.AddSub(of.ID)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if _, err := tree.Make(root); err != nil {
+		return err
+	}
+	if of.Callback != "" {
+		if _, err := s.properties.callbacks.Keep(of.ID, of.Callback); err != nil {
+			return err
+		}
+	}
+	if err := root.Renew(home.QueueInfoName, []byte(of.Info)); err != nil {
+		return err
+	}
+	if err := root.Date(home.QueueInfoName, time.UnixMicro(of.Modified)); err != nil { // it is published
+		return err
+	}
+	if err := s.index.Retire(map[string]index.Numbers{of.ID: of.Former}); err != nil {
+		return err
+	}
+	q, err := s.openQueue(of.ID, (*properties.Queue).Read)
+	if err != nil {
+		return err
+	}
+	defer q.close()
+	return s.index.New(q.ledger, of.Since)
 }
 
 // replayed takes in a record of size bytes. Those before the checkpoint are kept for
@@ -280,7 +394,7 @@ func (s *Service) replayed(r *record.Record, at journal.LSN, size int) {
 	switch {
 	case q != nil && at < q.ledger.Since():
 		// Of a removed queue of the name.
-	case q == nil && at < past:
+	case q == nil && (at < past || s.stored != nil):
 		// Of a removed queue.
 	case q == nil:
 		s.report(home.LogDir+"/"+home.JournalDir, fmt.Sprintf("events of queue %q, which %s does not list, passed over", r.Queue, home.ListName))
@@ -299,6 +413,36 @@ func (s *Service) sweepTemps() error {
 		q.ledger.Temps(func(name string) { wanted[name] = true })
 	}
 	return s.dirs.temp.Sweep(func(name string) bool { return wanted[name] })
+}
+
+// fetchTemps brings the payloads and results from the store that records name and that the
+// directory lacks.
+func (s *Service) fetchTemps() error {
+	if s.stored == nil {
+		return nil
+	}
+	var names []string
+	for _, q := range s.Queues() {
+		q.ledger.Temps(func(name string) { names = append(names, name) })
+	}
+	return s.stored.Fetch(context.Background(), names)
+}
+
+// Restored reports whether the directory was made from a store when the home was opened.
+func (s *Service) Restored() bool { return s.stored != nil && s.stored.Known != nil }
+
+// Lookout asks the store of the home whether another process owns it. The error is then
+// [ErrFenced], and nothing can be changed any more. A home in its directory has no other
+// owner.
+func (s *Service) Lookout() error {
+	if s.stored == nil {
+		return nil
+	}
+	err := s.stored.Log.Lookout()
+	if errors.Is(err, ErrFenced) {
+		s.shared.Gate.Fail(err)
+	}
+	return err
 }
 
 // beginAgain is for a journal taken away by other hands: its numbers begin

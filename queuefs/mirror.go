@@ -58,6 +58,9 @@ func (s *Service) Adopt(ctx context.Context, id string, m Mirror, events []Repla
 	if clean, err := CleanQueueID(id); err != nil || clean != id {
 		return nil, errors.Join(err, fmt.Errorf("%w: %.80q", ErrBadName, id))
 	}
+	if s.stored != nil { // the jobs of a copy are in no journal
+		return nil, fmt.Errorf("%s: a mirror: %w", id, ErrStored)
+	}
 	if err := s.begin(); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package queuefs
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"time"
 
@@ -13,13 +14,28 @@ import (
 	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/space"
+	"cutie/queuefs/stored"
 	"cutie/queuefs/tree"
 )
 
 // Open opens a home: it takes the lock, reads the index, replays the journal
 // and then takes in moves by hand from the time nobody had it open. If another
-// process has the home open the error is a [*LockedError].
-func Open(dir string, o Options) (_ *Service, err error) {
+// process has the home open the error is a [*LockedError], and for a home in a store with
+// another owner an [*OwnedError].
+func Open(dir string, o Options) (*Service, error) {
+	s, err := open(dir, o, false)
+	if errors.Is(err, errStale) {
+		s, err = open(dir, o, true)
+	}
+	return s, err
+}
+
+// errStale: the directory of a home in a store lacks changes of the journal. It is made
+// again.
+var errStale = errors.New("the directory is older than the journal")
+
+// open is Open. With anew the directory of a home in a store is made again.
+func open(dir string, o Options, anew bool) (_ *Service, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -49,11 +65,20 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	if s.lock, err = lock(dir); err != nil {
 		return nil, err
 	}
+	if o.Stored == nil {
+		err = stored.Refuse(s.dirs.home)
+	} else {
+		s.stored, err = stored.Open(context.Background(), s.dirs.home, o.Stored, anew, s.shared.Gate.Fail)
+	}
+	if err != nil {
+		return nil, err
+	}
 	s.space = &space.Space{Home: s.dirs.home, Shared: s.shared, Limit: o.Behind}
 	if err := s.openDirs(); err != nil {
 		return nil, err
 	}
-	if err := s.readInfo(); err != nil {
+	info, err := s.readInfo()
+	if err != nil {
 		return nil, err
 	}
 	if err := s.load(); err != nil {
@@ -66,23 +91,26 @@ func Open(dir string, o Options) (_ *Service, err error) {
 	if err := s.beginAgain(); err != nil {
 		return nil, err
 	}
-	return s, nil
+	if err := s.noteService(info); err != nil {
+		return nil, err
+	}
+	return s, s.stored.Ready()
 }
 
 // errLook is the error of changes in a home opened with [Options.Look].
 var errLook = errors.New("home opened for reading")
 
-// readInfo reads cutie-info.txt when the home is opened.
-func (s *Service) readInfo() error {
+// readInfo reads cutie-info.txt when the home is opened, and returns its text.
+func (s *Service) readInfo() ([]byte, error) {
 	s.properties.service = properties.Service{File: home.ServiceFile(s.dirs.home), Index: s.index, Report: s.report}
 	s.properties.list = home.ListFile(s.dirs.home)
 	r, err := s.properties.service.Open(!s.opts.Look)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.known.info, s.known.base = *r.Value, r.Value.BaseURI
 	s.known.info.Modified = r.Written
-	return nil
+	return r.Text, nil
 }
 
 // openDirs opens the directories of the home and makes the program's own.
@@ -136,7 +164,9 @@ func (s *Service) Close() error {
 // closeFiles closes everything that is open.
 func (s *Service) closeFiles() error {
 	var errs []error
-	if s.shared.Journal != nil {
+	if s.stored != nil {
+		errs = append(errs, s.stored.Close())
+	} else if s.shared.Journal != nil {
 		errs = append(errs, s.shared.Journal.Close())
 	}
 	for _, q := range s.Queues() {

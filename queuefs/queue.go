@@ -52,7 +52,7 @@ func (s *Service) newQueue(id string) (*Queue, error) {
 	q.retention.Reader = q.content
 	q.original.Ledger, q.original.Files = l, &s.properties.mirrors
 	q.original.Load(s.known.mirrors[id])
-	q.intake = submission.Intake{Reader: q.content, Shared: s.shared, Original: &q.original, Temp: s.dirs.temp, Spool: s.spool, Commit: q.commit,
+	q.intake = submission.Intake{Reader: q.content, Shared: s.shared, Original: &q.original, Temp: s.dirs.temp, Spool: s.spool, Keep: s.stored.Keep, Commit: q.commit,
 		Admit: func(ctx context.Context, n int, bytes int64) error { return s.admit(ctx, q, n, bytes) }}
 	q.properties = properties.Queue{Home: &s.each.properties, File: s.each.properties.Files(t.Root(), id), Ledger: l, Commit: q.commit}
 	return q, nil

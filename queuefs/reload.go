@@ -142,7 +142,10 @@ func (s *Service) takeIn(id string) error {
 		if err != nil {
 			return err
 		}
-		if err := s.syncAll(); err != nil {
+		if err = s.syncAll(); err == nil {
+			err = s.noteMade(q)
+		}
+		if err != nil {
 			q.close()
 			return err
 		}
@@ -151,6 +154,10 @@ func (s *Service) takeIn(id string) error {
 	}
 	if err != nil {
 		return err
+	}
+	if s.stored != nil {
+		root.Close()
+		return fmt.Errorf("a directory by other hands: %w", ErrStored)
 	}
 	if _, err = root.Stat(home.QueueInfoName); errors.Is(err, fs.ErrNotExist) {
 		info := home.NewQueue(id, micro(s.now()))
@@ -202,6 +209,9 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 	}
 	s.properties.Lock()
 	defer s.properties.Unlock()
+	if err := s.noteGone(q); err != nil {
+		return storageError(err)
+	}
 	s.drop(q)
 	return storageError(s.forget(q.ID()))
 }
@@ -237,7 +247,7 @@ func (q *Queue) reload() bool {
 		}
 		return false
 	}
-	if q.properties.Take(q.properties.Of(r)) != nil {
+	if q.takeProperties(q.properties.Of(r)) != nil {
 		return false // tried again at the next call
 	}
 	return string(r.Text) != string(was.Text)
@@ -260,6 +270,9 @@ func (s *Service) reloadInfo() {
 		return
 	}
 	was, base := s.takeInfo(r)
+	if s.noteService(r.Text) != nil {
+		return // nothing can be changed any more
+	}
 	if err := s.index.KeepService(r.Text); err != nil {
 		s.report(home.InfoName, err.Error()+"; there is no copy of it")
 	}

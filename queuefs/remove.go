@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"cutie/queuefs/home"
+	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
 )
 
@@ -98,9 +99,12 @@ func (s *Service) delist(q *Queue) error {
 	if err != nil {
 		return storageError(err)
 	}
+	if err := s.noteGone(q); err != nil {
+		return storageError(err)
+	}
 	if err := was.Drop(q.ID()).Write(s.dirs.home); err != nil {
 		now, e := home.ReadList(s.dirs.home)
-		if e == nil && string(now) == string(was) {
+		if e == nil && string(now) == string(was) && s.stored == nil {
 			return storageError(err) // nothing has happened
 		}
 		// Whether the queue is listed after a crash is in doubt: no job must
@@ -109,6 +113,11 @@ func (s *Service) delist(q *Queue) error {
 		return errors.Join(ErrFailed, err)
 	}
 	return nil
+}
+
+// noteGone puts the end of a queue into the journal of a home in a store.
+func (s *Service) noteGone(q *Queue) error {
+	return s.stored.Note(record.HomeChange{Kind: record.QueueGone, Queue: q.ID()})
 }
 
 // onlyOurs refuses a queue directory with foreign files: an operator must look at

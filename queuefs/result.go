@@ -135,6 +135,9 @@ func (d *ResultUpload) commit(ctx context.Context) error {
 	if err := q.svc.dirs.temp.Sync(); err != nil {
 		return storageError(err)
 	}
+	if err := q.svc.stored.Keep(ctx, d.up.Temp()); err != nil {
+		return storageError(err)
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

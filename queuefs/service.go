@@ -17,6 +17,7 @@ import (
 	"cutie/queuefs/roster"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/space"
+	"cutie/queuefs/stored"
 	"cutie/queuefs/tree"
 )
 
@@ -33,6 +34,7 @@ type Options struct {
 	Rebuild    bool             // make the index again from the directories
 	Fault      durable.Fault    // for tests: of steps that write
 	Reads      durable.Fault    // for tests: of steps that read, see package tree
+	Stored     *stored.Options  // the home is in this store, and the directory is its cache; nil: it is in the directory
 
 	// OwnIndex gives small queues index files of their own, as in homes of former
 	// versions; for tests.
@@ -48,6 +50,7 @@ type Service struct {
 	index    *snapshot.Store
 	shared   *ledger.Shared
 	space    *space.Space
+	stored   *stored.Home // nil: the home is in its directory
 	reports  *home.Reports
 	verified durable.Verified // results with their digest
 	each     struct {         // the same for all queues

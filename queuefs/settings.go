@@ -7,6 +7,7 @@ import (
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
+	"cutie/queuefs/record"
 )
 
 // SetQueue changes the properties of a queue (Cutie 0.3, 6.4): edit gets them from
@@ -63,7 +64,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	}
 	callbacks := &s.properties.callbacks
 	if info.Callback != was || was != home.PublicURL(was) { // else it is as before, even if its URL is lost
-		if info.Callback, err = callbacks.Keep(q.ID(), info.Callback); err != nil {
+		if info.Callback, err = s.keepCallback(q.ID(), info.Callback); err != nil {
 			return QueueInfo{}, storageError(err)
 		}
 	}
@@ -72,7 +73,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 		return QueueInfo{}, storageError(err)
 	}
 	now = q.properties.Of(written)
-	if err := q.properties.Take(now); err != nil {
+	if err := q.takeProperties(now); err != nil {
 		return QueueInfo{}, err
 	}
 	s.queues.Renamed()
@@ -80,6 +81,22 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 		err = storageError(callbacks.Settle(q.ID(), info.Callback))
 	}
 	return now.Info(), err
+}
+
+// takeProperties puts new properties in force. The record of their event has no text of
+// a large file, which a home in a store needs.
+func (q *Queue) takeProperties(n *home.Settings) error {
+	if len(n.Text) > home.MaxJournaled {
+		if err := q.svc.stored.Note(record.HomeChange{Kind: record.QueueInfo, Queue: q.ID(), Text: string(n.Text)}); err != nil {
+			return storageError(err)
+		}
+	}
+	return q.properties.Take(n)
+}
+
+// noteService puts cutie-info.txt into the journal of a home in a store.
+func (s *Service) noteService(text []byte) error {
+	return s.stored.Note(record.HomeChange{Kind: record.ServiceInfo, Text: string(text)})
 }
 
 // SetService changes name, description, supportURI, defaultCatalog,
@@ -121,6 +138,9 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 	}
 	file.Take(r)
 	s.takeInfo(r)
+	if err := s.noteService(r.Text); err != nil {
+		return storageError(err)
+	}
 	return s.index.KeepService(r.Text)
 }
 

@@ -35,13 +35,13 @@ var layers = [][]string{
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push", "publisher/destination/fixity"},
 	{"queuefs/culling", "queuefs/submission"},
 	{"queuefs/compare", "queuefs/properties", "queuefs/replay", "queuefs/retention"},
-	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/keys", "queuefs/foreign"},
+	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/keys", "queuefs/foreign", "queuefs/stored"},
 	{"queuefs/ledger", "queuefs/packs"},
 	{"queuefs/tree", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},
-	{"queuefs/journal/segment", "queuefs/journal/journaltest", "queuefs/index"},
+	{"queuefs/journal/segment", "queuefs/journal/bucket", "queuefs/journal/journaltest", "queuefs/index", "queuefs/objects/s3", "queuefs/objects/objectstest"},
 	{"queuefs/journal", "queuefs/watch", "queuefs/follow"},
 	{"queuefs/job", "queuefs/catalog"},
-	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "queuefs/buffers", "queuefs/roster", "publisher/soif", "publisher/scrub"},
+	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "queuefs/buffers", "queuefs/roster", "queuefs/objects", "publisher/soif", "publisher/scrub"},
 }
 
 // allowed are imports within a layer: state describes the types of queuefs,

@@ -9,6 +9,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+
+	"cutie/queuefs/objects/objectstest"
 )
 
 // TestMain makes the program available to tests by its name: as "cutie" in
@@ -24,6 +26,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv("TMPDIR") == "" && roomy("/dev/shm") {
 		os.Setenv("TMPDIR", "/dev/shm")
 	}
+	// Those of the object stores of tests, which do not look at them.
+	os.Setenv("AWS_ACCESS_KEY_ID", objectstest.Key)
+	os.Setenv("AWS_SECRET_ACCESS_KEY", objectstest.Secret)
 	// Tests wait for processes and for storage more than they work.
 	flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
 	testscript.Main(m, map[string]func(){"cutie": main})

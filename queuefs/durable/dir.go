@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -498,6 +499,21 @@ func (d *Dir) Stat(name string) (unix.Stat_t, error) {
 	defer d.release()
 	err := unix.Fstatat(d.at(), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return st, d.pathError("stat", name, err)
+}
+
+// Date sets the date of modification of a file. It is not synced.
+func (d *Dir) Date(name string, at time.Time) error {
+	if err := element(name); err != nil {
+		return err
+	}
+	if err := d.hold(); err != nil {
+		return err
+	}
+	defer d.release()
+	to := unix.NsecToTimespec(at.UnixNano())
+	return d.pathError("date", name, d.fault.run("date of "+name, func() error {
+		return unix.UtimesNanoAt(d.at(), name, []unix.Timespec{to, to}, unix.AT_SYMLINK_NOFOLLOW)
+	}))
 }
 
 // Changed returns when the set of entries of the directory name in d last changed, in

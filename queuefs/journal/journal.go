@@ -121,6 +121,17 @@ type Syncs struct {
 	Within [len(SyncTimes)]int64 // syncs of at most the time at this index of SyncTimes
 }
 
+// Add counts a sync.
+func (s *Syncs) Add(took time.Duration) {
+	s.Count++
+	s.Took += took
+	for i, most := range SyncTimes {
+		if took <= most {
+			s.Within[i]++
+		}
+	}
+}
+
 // SyncTimes are the bounds for counting syncs, ascending.
 var SyncTimes = [...]time.Duration{100 * time.Microsecond, 300 * time.Microsecond, time.Millisecond, 3 * time.Millisecond,
 	10 * time.Millisecond, 30 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, time.Second, 3 * time.Second}

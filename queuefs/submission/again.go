@@ -110,7 +110,10 @@ func (in *Intake) payloadAgain(id job.ID) (data []byte, temp string, err error) 
 	if err != nil {
 		return nil, "", ledger.StorageError(err)
 	}
-	if err := in.Temp.Sync(); err != nil {
+	if err = in.Temp.Sync(); err == nil {
+		err = in.Keep(context.Background(), temp)
+	}
+	if err != nil {
 		in.Temp.Remove(temp)
 		return nil, "", ledger.StorageError(err)
 	}

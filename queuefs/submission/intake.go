@@ -39,6 +39,7 @@ type Intake struct {
 	Claims   keys.Claims      // of requests with keys
 	Temp     *durable.Dir     // uploads
 	Spool    func() (*durable.Spool, error)
+	Keep     func(ctx context.Context, temp string) error           // puts an upload where the home is, before a record names it
 	Admit    func(ctx context.Context, jobs int, bytes int64) error // waits while the files are too far behind
 	Commit   func(build func(b *ledger.Batch) error) error
 }

@@ -138,7 +138,7 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]job.Job, e
 		}
 		defer done()
 	}
-	if err := s.secure(uploads); err != nil {
+	if err := s.secure(ctx, uploads); err != nil {
 		return nil, err
 	}
 	if s.to.Reader.Ledger.Settings().Rules().Closed && !s.taken {
@@ -226,7 +226,7 @@ func (in *Intake) claimNotStarted(ctx context.Context, id job.ID) (job.Job, erro
 
 // secure puts large payloads on stable storage before the journal speaks of them, and
 // reads them again if the queue verifies on write.
-func (s *Submission) secure(uploads []*Upload) error {
+func (s *Submission) secure(ctx context.Context, uploads []*Upload) error {
 	var files []*Upload
 	for _, d := range uploads {
 		if d.up.Temp() != "" {
@@ -247,6 +247,11 @@ func (s *Submission) secure(uploads []*Upload) error {
 	}
 	if err := sync(); err != nil {
 		return ledger.StorageError(err)
+	}
+	for _, d := range files {
+		if err := s.to.Keep(ctx, d.up.Temp()); err != nil {
+			return ledger.StorageError(err)
+		}
 	}
 	for _, d := range files {
 		if !s.verify {

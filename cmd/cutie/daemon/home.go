@@ -15,8 +15,9 @@ import (
 
 // OpenHome opens dir. If dir is empty, or holds no more than an interrupted
 // attempt to make a home, OpenHome makes a home described by info first, with a
-// queue named jobs if jobs is set. acceptLoss is as in [queuefs.Options].
-func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, jobs, acceptLoss bool, l Limits, log zerolog.Logger) (*queuefs.Service, error) {
+// queue named jobs if jobs is set, unless it comes from a store. The rest of o is for
+// [queuefs.Open].
+func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, jobs bool, o queuefs.Options, log zerolog.Logger) (*queuefs.Service, error) {
 	defer tune()()
 	fresh, err := queuefs.Unmade(dir)
 	if err != nil {
@@ -27,9 +28,14 @@ func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, jobs, a
 			return nil, err
 		}
 	}
-	svc, err := queuefs.Open(dir, queuefs.Options{AcceptLoss: acceptLoss, Report: damage(log), Dirs: l.Dirs})
+	o.Report = damage(log)
+	svc, err := queuefs.Open(dir, o)
 	if err != nil {
 		return nil, err
+	}
+	if svc.Restored() {
+		fresh = false
+		log.Info().Str("home", dir).Int("queues", len(svc.Queues())).Msg("home made again from its store")
 	}
 	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o077 != 0 {
 		log.Warn().Str("home", dir).Str("mode", info.Mode().Perm().String()).Msg("other users of this machine can look into the home, chmod 700 takes that away")

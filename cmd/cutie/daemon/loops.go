@@ -14,6 +14,7 @@ const (
 	maintainEvery = 200 * time.Millisecond // files follow the journal at most a second late
 	tickEvery     = time.Second            // documents on disk follow the queues
 	lookEvery     = time.Second            // files changed by hand, figures, the access log
+	ownerEvery    = 5 * time.Second        // another daemon may have taken a home in a store
 	cullEvery     = time.Minute            // a look at all queues; changed ones have one at once
 )
 
@@ -51,6 +52,31 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
 		all = append(all, loop{"certificate", lookEvery, quick(d.Listen.Certificate.reload)})
 	}
 	return all
+}
+
+// lookout finds out whether another daemon has taken the home in its store, and then ends
+// this one by lost.
+func (d *daemon) lookout(lost chan<- error) []loop {
+	tell := func(ask func() error) func(context.Context) error {
+		return func(context.Context) error {
+			err := ask()
+			if errors.Is(err, queuefs.ErrFenced) {
+				select {
+				case lost <- err:
+				default: // it is told already
+				}
+				return nil
+			}
+			return err
+		}
+	}
+	known := func() error {
+		if err := d.svc.Err(); errors.Is(err, queuefs.ErrFenced) {
+			return err
+		}
+		return nil // other failures are told by the requests
+	}
+	return []loop{{"owner by the store", ownerEvery, tell(d.svc.Lookout)}, {"owner", maintainEvery, tell(known)}}
 }
 
 // every does a task until ctx ends, and logs when it begins to fail and when it

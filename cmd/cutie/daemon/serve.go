@@ -69,6 +69,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
+	lost := make(chan error, 1)
 	serve := func(on func() error) {
 		wg.Go(func() {
 			if err := on(); !errors.Is(err, http.ErrServerClosed) {
@@ -88,7 +89,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	d.supervisor.ready(d.svc.Info().BaseURI)
 	// The loops outlive the requests, which may wait for a file to be written.
 	loops, endLoops := context.WithCancel(context.WithoutCancel(ctx))
-	for _, l := range append(d.loops(jobs, tcp), d.supervised(ctx, d.svc.Info().BaseURI)) {
+	for _, l := range slices.Concat(d.loops(jobs, tcp), d.lookout(lost), []loop{d.supervised(ctx, d.svc.Info().BaseURI)}) {
 		wg.Go(func() { d.every(loops, l) })
 	}
 	wg.Go(func() { d.reopen(loops) })
@@ -102,6 +103,8 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	select {
 	case <-ctx.Done():
 	case broken = <-failed:
+	case broken = <-lost:
+		d.Log.Error().Err(broken).Msg("the home in the store is another daemon's now")
 	}
 	d.Log.Info().Msg("stopping")
 	d.supervisor.stopping()

@@ -48,6 +48,9 @@ var exitCodes = []struct {
 	{queuefs.ErrLease, ExitConflict},
 	{queuefs.ErrQueueExists, ExitConflict},
 	{queuefs.ErrKeyUsed, ExitConflict},
+	{queuefs.ErrFenced, ExitConflict},
+	{queuefs.ErrStored, ExitConflict},
+	{queuefs.ErrUnstored, ExitConflict},
 	{queuefs.ErrDigest, ExitDigest},
 	{digest.ErrMismatch, ExitDigest},
 	{fs.ErrExist, ExitConflict},
@@ -62,12 +65,13 @@ var exitCodes = []struct {
 func ExitCode(err error) int {
 	var usage usageError
 	var locked *queuefs.LockedError
+	var owned *queuefs.OwnedError
 	switch {
 	case err == nil:
 		return ExitDone
 	case errors.As(err, &usage):
 		return ExitUsage
-	case errors.As(err, &locked):
+	case errors.As(err, &locked), errors.As(err, &owned):
 		return ExitConflict
 	}
 	for _, e := range exitCodes {

@@ -82,6 +82,8 @@ func HomeHint(dir string, err error) error {
 		return fault.Hint(err, "cutie import "+dir+" --home NEW copies it, with a table of old and new identifiers")
 	case errors.As(err, &locked):
 		return fault.Hint(err, "stop that process, or use another home with --home DIR")
+	case errors.Is(err, queuefs.ErrStored):
+		return fault.Hint(err, "cutie serve --home "+dir+" --store s3://BUCKET/PREFIX serves it; the other commands reach that daemon")
 	case errors.Is(err, queuefs.ErrJournalLost):
 		return fault.Hint(err, "bring log/journal back from a copy; without one, cutie check --repair --accept-loss "+dir+" goes on with the files there are")
 	case errors.Is(err, queuefs.ErrInfo):

@@ -13,9 +13,9 @@ import (
 	"cutie/cmd/cutie/fault"
 )
 
-// unset are options of one call of serve, which is no place for a file: they allow a
-// loss once.
-var unset = []string{"config", "yes", "accept-loss", "help", "version"}
+// unset are options of one call of serve, and no settings of a file: a person decides
+// each time.
+var unset = []string{"config", "yes", "accept-loss", "takeover", "help", "version"}
 
 // filler gives the options of a call the values of environment and file.
 func filler(c *call.Call) *config.Filler {

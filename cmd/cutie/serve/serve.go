@@ -69,8 +69,11 @@ cutie serve --hub https://hub.example.org/
 With --mirror the daemon keeps the queues of other daemons as live mirrors, and a home
 that does not exist is created without a queue: see cutie help mirrors.
 
-Each option but --yes and --accept-loss may stand in the file of --config, and in the
-environment: see cutie help config. The command line comes first, then the
+With --store the home is in an object store, and the directory is a cache: see cutie
+help store.
+
+Each option but --yes, --accept-loss and --takeover may stand in the file of --config,
+and in the environment: see cutie help config. The command line comes first, then the
 environment, then the file.
 
 Every request becomes a line of log/web-access.txt in the home, in the Combined
@@ -106,10 +109,11 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 		defer o.Listen.On.Close()
 	}
 	svc, err := reach.OpenUnlocked(ctx, c.Home, func() (*queuefs.Service, error) {
-		return daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), len(o.mirrors) == 0, o.acceptLoss, o.Limits, log)
+		return daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), len(o.mirrors) == 0,
+			queuefs.Options{AcceptLoss: o.acceptLoss, Dirs: o.Limits.Dirs, Stored: o.store.Options}, log)
 	})
 	if err != nil {
-		return reach.HomeHint(c.Home, err)
+		return storeHint(reach.HomeHint(c.Home, err))
 	}
 	if o.dialect == "" {
 		before, err := options.Published(svc.Dir())
@@ -125,7 +129,7 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 		}
 	}
 	o.Ready = func(base string) error { return welcome(c.Out.Stdout, svc, base) }
-	return anewHint(portHint(daemon.Run(ctx, svc, o.Options)))
+	return storeHint(anewHint(portHint(daemon.Run(ctx, svc, o.Options))))
 }
 
 // portHint adds a hint to the error for a port of others.

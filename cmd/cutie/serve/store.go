@@ -1,0 +1,67 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"cutie/cmd/cutie/fault"
+	"cutie/queuefs"
+	"cutie/queuefs/objects"
+	"cutie/queuefs/objects/s3"
+	"cutie/queuefs/stored"
+)
+
+// storeOptions say in which object store the home is.
+type storeOptions struct {
+	*stored.Options // nil: in none
+	url, endpoint   string
+	takeOver        bool
+}
+
+func (o *storeOptions) bind(fs *pflag.FlagSet) {
+	fs.StringVar(&o.url, "store", "", "`URL` of the object store that the home is in, s3://BUCKET/PREFIX; the directory is a cache then")
+	fs.StringVar(&o.endpoint, "store-endpoint", "", "`URL` of the service that has the bucket (default that of AWS_ENDPOINT_URL, else Amazon S3)")
+	fs.BoolVar(&o.takeOver, "takeover", false, "take the home in the store from a daemon that has not closed it")
+}
+
+// checkStore opens the store. Nothing is sent to it yet.
+func (o *serveOptions) checkStore() error {
+	s := &o.store
+	switch {
+	case s.url == "" && (s.endpoint != "" || s.takeOver):
+		return fault.Usagef("--store-endpoint and --takeover belong to --store")
+	case s.url == "":
+		return nil
+	case len(o.mirrors) > 0:
+		return fault.Usagef("--mirror and --store do not go together: the first copy of a mirror is in no journal")
+	}
+	bucket, err := s3.Open(s.url, s.endpoint)
+	if err != nil {
+		return fault.Usagef("--store: %v", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "an unnamed machine"
+	}
+	s.Options = &stored.Options{Objects: bucket, Name: fmt.Sprintf("process %d on %s", os.Getpid(), host), TakeOver: s.takeOver}
+	return nil
+}
+
+// storeHint adds a hint to an error of a home in a store.
+func storeHint(err error) error {
+	var owned *queuefs.OwnedError
+	switch {
+	case errors.As(err, &owned):
+		return fault.Hint(err, "stop that daemon; if it is lost, --takeover takes the home from it, with all it has acknowledged")
+	case errors.Is(err, queuefs.ErrFenced):
+		return fault.Hint(err, "nothing was acknowledged after that; start this daemon again when the other one has stopped")
+	case errors.Is(err, queuefs.ErrUnstored):
+		return fault.Hint(err, "--home with an empty directory begins a home in the store")
+	case errors.Is(err, objects.ErrUnconditional):
+		return fault.Hint(err, "cutie needs a store with conditional writes, such as Amazon S3, MinIO, Ceph or R2 of today")
+	}
+	return err
+}

@@ -1,0 +1,128 @@
+package stored
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+)
+
+// markerName is the file of a marker.
+const markerName = "cutie-store"
+
+// A marker says of which journal a directory is a cache.
+type marker struct {
+	dir     *durable.Dir
+	id      string // names the directory
+	journal string // "": none yet
+	claim   uint64 // of its last process; 0: none, or the directory is not whole
+}
+
+func file(dir *durable.Dir) durable.Sealed {
+	return durable.Sealed{Dir: dir, Name: markerName, Kind: "cache of a store", Max: 1 << 16}
+}
+
+// Refuse returns [ErrStored] if the directory of a home is the cache of a store.
+func Refuse(dir *durable.Dir) error {
+	if _, err := dir.Stat(markerName); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", dir.Path(), ErrStored)
+}
+
+// readMarker reads the marker, or makes the first one of an unused home. For a home of
+// its own the error is [ErrUnstored].
+func readMarker(dir *durable.Dir) (*marker, error) {
+	m := &marker{dir: dir}
+	text, err := file(dir).Read()
+	switch {
+	case errors.Is(err, durable.ErrDamaged):
+		// Of a cache nothing is lost.
+	case errors.Is(err, fs.ErrNotExist):
+		if err := unused(dir); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, err
+	default:
+		r, err := anvl.ParseRecord(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", markerName, err)
+		}
+		m.id, m.journal = r.Value("directory"), r.Value("journal")
+		m.claim, err = strconv.ParseUint(r.Value("claim"), 10, 64)
+		return m, err
+	}
+	m.id = rand.Text()
+	return m, m.write()
+}
+
+func (m *marker) write() error {
+	r := anvl.Record{{Name: "directory", Value: m.id}, {Name: "journal", Value: m.journal}, {Name: "claim", Value: strconv.FormatUint(m.claim, 10)}}
+	return file(m.dir).Write(anvl.AppendRecord(nil, r))
+}
+
+// unused returns [ErrUnstored] if the home has queues or a journal.
+func unused(dir *durable.Dir) error {
+	used := false
+	if _, err := dir.Stat(home.ListName); err == nil {
+		used = true
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, path := range [][]string{{home.LogDir, home.JournalDir}, {home.QueuesDir}} {
+		d, err := dir, error(nil)
+		for _, name := range path {
+			from := d
+			d, err = from.Sub(name)
+			if from != dir {
+				from.Close()
+			}
+			if err != nil {
+				break
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = d.Names(func(string) { used = true })
+			d.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if used {
+		return fmt.Errorf("%s: %w", dir.Path(), ErrUnstored)
+	}
+	return nil
+}
+
+// empty removes all from the directory that is made again from the journal.
+func empty(dir, temp *durable.Dir) error {
+	if err := temp.Sweep(nil); err != nil {
+		return err
+	}
+	for _, name := range []string{home.ListName, home.QueuesDir, home.PublishedDir, home.CallbacksDir} {
+		if err := dir.RemoveTree(name); err != nil {
+			return err
+		}
+	}
+	log, err := dir.Sub(home.LogDir)
+	if err == nil {
+		err = log.RemoveTree(home.IndexDir)
+		log.Close()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, dir.Sync())
+}

@@ -1,0 +1,419 @@
+package queuefs_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/objects/objectstest"
+	"cutie/queuefs/stored"
+	"cutie/testdata/long"
+)
+
+// openStored opens a home in a store, with a directory that is made if need be.
+func openStored(dir string, m *objectstest.Memory, o queuefs.Options) (*queuefs.Service, error) {
+	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	if o.Stored == nil {
+		o.Stored = &stored.Options{Name: "owner of " + filepath.Base(dir), TakeOver: true}
+	}
+	o.Stored.Objects = m
+	return queuefs.Open(dir, o)
+}
+
+func mustStored(t testing.TB, dir string, m *objectstest.Memory) *queuefs.Service {
+	t.Helper()
+	s, err := openStored(dir, m, queuefs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func createQueue(t testing.TB, s *queuefs.Service, info queuefs.QueueInfo) *queuefs.Queue {
+	t.Helper()
+	info.CullingSize, info.CullingAge = -1, -1
+	q, err := s.CreateQueue(ctx, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// workStored does some of everything in a home.
+func workStored(t testing.TB, s *queuefs.Service, round string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	big := strings.Repeat(round, 200<<10/len(round))
+	q := createQueue(t, s, queuefs.QueueInfo{Identifier: "q" + round, Name: "queue " + round, Callback: "https://example.org/secret/" + round, VerifyOnWrite: true})
+	for i := range 4 {
+		submit(t, q, queuefs.Meta{Filename: fmt.Sprint(i)}, "payload "+round)
+	}
+	submit(t, q, queuefs.Meta{}, big)
+	submit(t, q, queuefs.Meta{}, big+"to be deleted")
+	_, err := q.Delete(ctx, 6)
+	must(err)
+	_, err = q.Next(ctx, "somebody")
+	must(err)
+	_, err = q.Requeue(ctx, 1)
+	must(err)
+	taken, err := q.Take(ctx, queuefs.Take{User: "worker", Max: 1, Lease: 1 << 40})
+	must(err)
+	d, err := q.NewResult(ctx, taken[0].ID, taken[0].Token, "result", "text/plain", nil)
+	must(err)
+	_, err = d.Write([]byte("the result of " + round))
+	must(err)
+	_, err = d.Commit(ctx)
+	must(err)
+	_, err = q.Delete(ctx, 5)
+	must(err)
+	_, err = q.RequeueEnd(ctx, 5)
+	must(err)
+	_, err = s.SetQueue(ctx, q.ID(), func(i *queuefs.QueueInfo) error {
+		i.Description = "set in " + round
+		return nil
+	})
+	must(err)
+	must(s.SetService(ctx, func(i *queuefs.ServiceInfo) error {
+		i.Description = "set in " + round
+		return nil
+	}))
+	// A queue that goes, and one of the name that comes.
+	gone := createQueue(t, s, queuefs.QueueInfo{Identifier: "gone" + round})
+	submit(t, gone, queuefs.Meta{}, "x")
+	_, err = gone.Delete(ctx, 1)
+	must(err)
+	cullQueue(t, s, gone.ID())
+	must(s.RemoveQueue(ctx, gone.ID()))
+	again := createQueue(t, s, queuefs.QueueInfo{Identifier: gone.ID(), Description: "the second " + round})
+	if j := submit(t, again, queuefs.Meta{}, "y"); j.ID != 2 {
+		t.Errorf("the first job of the second queue is %v", j.ID)
+	}
+	never := createQueue(t, s, queuefs.QueueInfo{Identifier: "never" + round})
+	must(s.RemoveQueue(ctx, never.ID()))
+}
+
+// seen is all that a home shows.
+type seen struct {
+	world    world
+	events   map[string][]queuefs.Event
+	last     map[string]queuefs.Seq
+	infos    map[string]queuefs.QueueInfo
+	files    map[string]queuefs.Facts // of queue-info.txt
+	callback map[string]string
+	service  queuefs.ServiceInfo
+}
+
+func see(t testing.TB, s *queuefs.Service) seen {
+	t.Helper()
+	all := seen{world: observe(t, s), events: map[string][]queuefs.Event{}, last: map[string]queuefs.Seq{}, infos: map[string]queuefs.QueueInfo{}, files: map[string]queuefs.Facts{}, callback: map[string]string{}, service: s.Info()}
+	all.service.Modified = all.service.Created
+	for _, q := range s.Queues() {
+		events, err := q.Events(0, 1<<20)
+		for after := queuefs.Seq(1); errors.Is(err, queuefs.ErrGone) && after <= q.Seq(); after++ {
+			events, err = q.Events(after, 1<<20)
+		}
+		if err != nil && !errors.Is(err, queuefs.ErrGone) {
+			t.Error(err)
+		}
+		all.events[q.ID()], all.last[q.ID()] = events, q.Seq()
+		info := q.Info()
+		all.infos[q.ID()] = info
+		_, all.files[q.ID()] = q.InfoFile()
+		url, err := q.Callback()
+		if err != nil {
+			t.Error(err)
+		}
+		all.callback[q.ID()] = url
+	}
+	return all
+}
+
+func (want seen) check(t testing.TB, got seen) {
+	t.Helper()
+	if d := want.world.difference(got.world); d != "" {
+		t.Errorf("jobs differ:\n%s", d)
+	}
+	for id, events := range want.events {
+		if !sameEnd(events, got.events[id]) || got.last[id] != want.last[id] {
+			t.Errorf("events of %s differ: got %d up to %d, want %d up to %d", id, len(got.events[id]), got.last[id], len(events), want.last[id])
+		}
+	}
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{{"properties", got.infos, want.infos}, {"property files", got.files, want.files}, {"callbacks", got.callback, want.callback}, {"service", got.service, want.service}} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("%s differ: got\n%+v\nwant\n%+v", c.what, c.got, c.want)
+		}
+	}
+}
+
+// sameEnd reports whether one of two lists of events ends with the other: those before a
+// checkpoint may be forgotten.
+func sameEnd(a, b []queuefs.Event) bool {
+	n := min(len(a), len(b))
+	return n == 0 || reflect.DeepEqual(a[len(a)-n:], b[len(b)-n:])
+}
+
+// A home is served from its store by an empty directory, after a stop in order and after
+// the machine was lost.
+func TestAHomeIsMadeAgainFromItsStore(t *testing.T) {
+	for _, closed := range []bool{true, false} {
+		m := new(objectstest.Memory)
+		s := mustStored(t, fastDir(t)+"/a", m)
+		workStored(t, s, "one")
+		want := see(t, s)
+		if closed {
+			closeHome(t, s)
+		}
+		b := mustStored(t, fastDir(t)+"/b", m)
+		want.check(t, see(t, b))
+		if !closed {
+			if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"}); !errors.Is(err, queuefs.ErrFenced) || !strings.Contains(err.Error(), "owner of b") {
+				t.Errorf("the former owner: got %v", err)
+			}
+			if err := s.Close(); err == nil {
+				t.Error("a fenced service is closed without an error")
+			}
+		}
+		workStored(t, b, "two")
+		want = see(t, b)
+		closeHome(t, b)
+		c := mustStored(t, fastDir(t)+"/c", m)
+		want.check(t, see(t, c))
+		closeHome(t, c)
+	}
+}
+
+// copyDated is copyHome with the dates of property files.
+func copyDated(t testing.TB, dir string) string {
+	t.Helper()
+	to := copyHome(t, dir)
+	files, err := filepath.Glob(filepath.Join(dir, "queues", "*", "queue-info.txt"))
+	must(t, err)
+	for _, name := range files {
+		st, err := os.Stat(name)
+		must(t, err)
+		rel, err := filepath.Rel(dir, name)
+		must(t, err)
+		must(t, os.Chtimes(filepath.Join(to, rel), st.ModTime(), st.ModTime()))
+	}
+	return to
+}
+
+// After a crash the directory of the last owner is gone on with, and needs no
+// permission. One that others have passed is made again.
+func TestTheDirectoryOfTheLastOwnerIsGoneOnWith(t *testing.T) {
+	m := new(objectstest.Memory)
+	dir := fastDir(t) + "/a"
+	s := mustStored(t, dir, m)
+	workStored(t, s, "one")
+	must(t, s.Checkpoint(ctx))
+	workStored(t, s, "two")
+	want := see(t, s)
+	canary := func(dir string) string { return filepath.Join(dir, "resourcesync", "canary") }
+	must(t, os.MkdirAll(filepath.Dir(canary(dir)), 0o777))
+	must(t, os.WriteFile(canary(dir), nil, 0o666))
+
+	dir = copyDated(t, dir)
+	s, err := openStored(dir, m, queuefs.Options{Stored: &stored.Options{Name: "a again"}})
+	must(t, err)
+	want.check(t, see(t, s))
+	if _, err := os.Stat(canary(dir)); err != nil {
+		t.Errorf("the directory was made again: %v", err)
+	}
+	workStored(t, s, "three")
+	want = see(t, s)
+	passed := copyDated(t, dir)
+
+	b := mustStored(t, fastDir(t)+"/b", m)
+	want.check(t, see(t, b))
+	workStored(t, b, "four")
+	want = see(t, b)
+	closeHome(t, b)
+
+	s, err = openStored(passed, m, queuefs.Options{Stored: &stored.Options{Name: "a at last"}})
+	must(t, err)
+	want.check(t, see(t, s))
+	if _, err := os.Stat(canary(passed)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory was not made again: %v", err)
+	}
+	closeHome(t, s)
+}
+
+func TestStoresAndDirectoriesAreNotMixed(t *testing.T) {
+	m, other := new(objectstest.Memory), new(objectstest.Memory)
+	dir := fastDir(t) + "/a"
+	s := mustStored(t, dir, m)
+	if _, err := openStored(fastDir(t)+"/b", m, queuefs.Options{Stored: &stored.Options{Name: "b"}}); !isOwned(err, "owner of a") {
+		t.Errorf("owned: got %v", err)
+	}
+	closeHome(t, s)
+	for _, look := range []bool{false, true} {
+		if _, err := queuefs.Open(dir, queuefs.Options{Look: look}); !errors.Is(err, queuefs.ErrStored) {
+			t.Errorf("without its store: got %v", err)
+		}
+	}
+	closeHome(t, mustStored(t, fastDir(t)+"/b", other))
+	if _, err := openStored(dir, other, queuefs.Options{}); !errors.Is(err, stored.ErrOther) {
+		t.Errorf("with another store: got %v", err)
+	}
+	closeHome(t, mustStored(t, dir, m))
+
+	own := fastDir(t) + "/own"
+	s, _ = openHome(t, own, queuefs.Options{})
+	closeHome(t, s)
+	if _, err := openStored(own, m, queuefs.Options{}); !errors.Is(err, queuefs.ErrUnstored) {
+		t.Errorf("a home of its own: got %v", err)
+	}
+	s, _ = openHome(t, own, queuefs.Options{})
+	closeHome(t, s)
+}
+
+func isOwned(err error, by string) bool {
+	var owned *queuefs.OwnedError
+	return errors.As(err, &owned) && owned.By == by
+}
+
+// A store that lost the end of the journal is not gone on with by a directory that knows
+// more.
+func TestAJournalThatLostItsEndIsRefused(t *testing.T) {
+	m := new(objectstest.Memory)
+	dir := fastDir(t) + "/a"
+	s := mustStored(t, dir, m)
+	workStored(t, s, "one")
+	before := m.Objects()
+	submit(t, s.Queues()[0], queuefs.Meta{}, "the end")
+	closeHome(t, s)
+	for name := range m.Objects() {
+		if before[name] == nil {
+			m.Set(name, nil)
+		}
+	}
+	if _, err := openStored(dir, m, queuefs.Options{}); !errors.Is(err, queuefs.ErrJournalLost) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The machine stops at each step of the work on files, and at each request to the store.
+// The directory as it stands then, and an empty one, show the same: all acknowledged.
+func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
+	script := func(s *queuefs.Service) (acknowledged map[string]string) {
+		acknowledged = map[string]string{}
+		for _, id := range []string{"one", "two"} {
+			q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: id, Name: id, CullingSize: -1, CullingAge: -1})
+			if err != nil {
+				return acknowledged
+			}
+			acknowledged[id] = ""
+			for _, text := range []string{"small", strings.Repeat("large ", 30<<10)} {
+				sub := q.Begin()
+				if d, err := sub.Add(queuefs.Meta{}); err == nil {
+					if _, err = d.Write([]byte(text)); err == nil {
+						_, err = sub.Commit(ctx)
+					}
+					if err != nil {
+						sub.Discard()
+						return acknowledged
+					}
+				}
+				acknowledged[id] += text
+			}
+			if s.Checkpoint(ctx) != nil {
+				return acknowledged
+			}
+		}
+		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "gone"})
+		if err != nil {
+			return acknowledged
+		}
+		acknowledged["gone"] = ""
+		delete(acknowledged, q.ID())
+		_ = s.RemoveQueue(ctx, q.ID())
+		return acknowledged
+	}
+	stopped := errors.New("the machine has stopped")
+	run := func(stop int, inStore bool) (m *objectstest.Memory, dir string, acknowledged map[string]string, steps int) {
+		var n atomic.Int64
+		var off atomic.Bool
+		over := func() bool {
+			if int(n.Add(1)) > stop {
+				off.Store(true)
+			}
+			return off.Load()
+		}
+		m = &objectstest.Memory{}
+		m.Fault = func(objectstest.Request) objectstest.Fault {
+			if inStore && over() || off.Load() {
+				return objectstest.Before
+			}
+			return objectstest.None
+		}
+		dir = fastDir(t) + "/a"
+		s, err := openStored(dir, m, queuefs.Options{Fault: func(step string, do func() error) error {
+			if !inStore && over() || off.Load() {
+				return stopped
+			}
+			return do()
+		}, Stored: &stored.Options{Name: "a", Patience: time.Millisecond}})
+		if err == nil {
+			acknowledged = script(s)
+			s.Close()
+		}
+		return m, dir, acknowledged, int(n.Load())
+	}
+	for _, inStore := range []bool{false, true} {
+		t.Run(fmt.Sprint("inStore=", inStore), func(t *testing.T) {
+			t.Parallel()
+			_, _, whole, steps := run(1<<30, inStore)
+			if len(whole) != 2 {
+				t.Fatalf("acknowledged %v", whole)
+			}
+			every := max(1, steps/long.N(20, steps))
+			for stop := 0; stop < steps; stop += every {
+				m, dir, acknowledged, _ := run(stop, inStore)
+				m.Fault = nil
+				s, err := openStored(dir, m, queuefs.Options{})
+				if err != nil {
+					t.Errorf("step %d: %v", stop, err)
+					continue
+				}
+				want := see(t, s)
+				closeHome(t, s)
+				for id, texts := range acknowledged {
+					got := ""
+					for _, id2 := range slices.Sorted(maps.Keys(want.world[id].byID)) {
+						got += want.world[id].byID[id2].payload
+					}
+					if !strings.HasPrefix(got, texts) {
+						t.Errorf("step %d: queue %s has %d bytes, acknowledged %d", stop, id, len(got), len(texts))
+					}
+				}
+				s, err = openStored(fastDir(t)+"/b", m, queuefs.Options{})
+				if err != nil {
+					t.Errorf("step %d: empty directory: %v", stop, err)
+					continue
+				}
+				want.check(t, see(t, s))
+				closeHome(t, s)
+			}
+		})
+	}
+}
