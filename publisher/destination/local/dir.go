@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -321,27 +322,52 @@ func (d *Dir) Remove(file string) error {
 	return err
 }
 
-// Walk gives each file of a resource to do: its path, length and time. Of an error the
-// path says where.
+// Walk gives each file of a resource to do, in no order: its path, length and time. Of an
+// error the path says where. A directory is read in parts, however many files it has.
 func (d *Dir) Walk(do func(file string, length int64, mod time.Time) error) error {
-	return fs.WalkDir(d.root.FS(), ".", func(file string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case file == Own:
-			return fs.SkipDir
-		case e.IsDir():
-			return nil
+	return d.walk(".", do)
+}
+
+func (d *Dir) walk(dir string, do func(file string, length int64, mod time.Time) error) error {
+	in, err := d.root.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	for {
+		some, err := in.ReadDir(partOfDir)
+		for _, e := range some {
+			if err := d.visit(path.Join(dir, e.Name()), e, do); err != nil {
+				return err
+			}
 		}
-		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
+		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		return do(file, info.Size(), info.ModTime())
-	})
+	}
+}
+
+// partOfDir is how many names of a directory are in memory.
+const partOfDir = 1024
+
+func (d *Dir) visit(file string, e fs.DirEntry, do func(file string, length int64, mod time.Time) error) error {
+	if file == Own {
+		return nil
+	}
+	if e.IsDir() {
+		return d.walk(file, do)
+	}
+	info, err := e.Info()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return do(file, info.Size(), info.ModTime())
 }
 
 // tempName returns the name of an unfinished file; see Sweep.

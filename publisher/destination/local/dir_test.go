@@ -51,6 +51,7 @@ func files(t *testing.T, d *local.Dir) (all []string) {
 	if err := d.Walk(func(file string, _ int64, _ time.Time) error { all = append(all, file); return nil }); err != nil {
 		t.Fatal(err)
 	}
+	slices.Sort(all)
 	return all
 }
 
