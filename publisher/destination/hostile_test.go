@@ -511,7 +511,7 @@ func TestPackagesThatDiffer(t *testing.T) {
 
 // Packages that lie give no file another content, and none outside.
 func TestPackagesThatLie(t *testing.T) {
-	bomb := strings.Repeat("0", 10<<20)
+	bomb := strings.Repeat("0", 1<<20)
 	for name, pack := range map[string]func(z *zip.Writer, manifest []byte){
 		"bomb": func(z *zip.Writer, m []byte) { put(z, "manifest.xml", string(m)); put(z, "resources/000000", bomb) },
 		"traversal": func(z *zip.Writer, m []byte) {
