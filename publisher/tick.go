@@ -12,8 +12,9 @@ import (
 	"cutie/queuefs"
 )
 
-// Tick brings all lists up to date, closes lists at the end of their period, makes
-// packages for a twentieth of a second, and removes files past their retention.
+// Tick brings all lists up to date, closes lists at the end of their period, works on
+// packages for a twentieth of a second or as much for each list without one, and removes
+// files past their retention.
 // Call it about once a second; its cost grows with the changes. A failed package
 // or dump does not stop the others. It is an error of each Tick until it is made;
 // it is tried again when there is free space, or after a pause of a second to a
