@@ -35,7 +35,7 @@ func (f *Filler) Write(w io.Writer) error {
 
 func (f *Filler) each(do func(*pflag.Flag) error) (err error) {
 	f.Options.VisitAll(func(o *pflag.Flag) {
-		if err == nil && !slices.Contains(f.Not, o.Name) {
+		if err == nil && o.Deprecated == "" && !slices.Contains(f.Not, o.Name) {
 			err = do(o)
 		}
 	})

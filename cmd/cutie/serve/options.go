@@ -101,7 +101,7 @@ func (o *serveOptions) bindSource(fs *pflag.FlagSet) {
 	fs.DurationVar(&s.Current, "current", 0, "`time` for which a closed Change List stands in the index; then only the archive names it, unless it has changes since the Resource Dump; 0: as long as it is kept")
 	fs.DurationVar(&s.Keep, "keep", 0, "`time` for which closed Change Lists and former dumps stay; 0: for ever")
 	fs.Var((*call.Octets)(&s.KeepOctets), "keep-size", "size of these on disk for one set, before the oldest go; 0: any size")
-	fs.StringVar(&s.Dumps, "dumps", "", "`sets` of resources with dumps, of queues that do not say it themselves: pending, replica, or none (default both)")
+	fs.StringVar(&s.Dumps, "dumps", "pending,replica", "`sets` of resources with dumps, of queues that do not say it themselves: pending, replica, both or none")
 	fs.Bool("dumps-first", false, "")
 	fs.MarkDeprecated("dumps-first", "packages have the files of all jobs, and nothing waits for them")
 	s.Pace = scrub.Pace{Period: 7 * 24 * time.Hour}
@@ -225,6 +225,9 @@ func (o *serveOptions) checkSource() (err error) {
 		if o.Source.Dialect, err = sitemap.ParseDialect(o.dialect); err != nil || o.Source.Dialect > sitemap.V09 {
 			return fault.Usagef("--dialect is 1.1, 1.0 or 0.9, not %.20q", o.dialect)
 		}
+	}
+	if _, err := queuefs.ParseDumps(o.Source.Dumps); err != nil {
+		return fault.Usagef("--dumps %.40q is neither pending, replica, both with a comma, nor none", o.Source.Dumps)
 	}
 	for _, hub := range o.Push.Hubs {
 		if u, err := url.Parse(hub); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Fragment != "" {
