@@ -59,6 +59,9 @@ func (s *Set) OpenPiece(p store.Piece) (*os.File, error) {
 	if err != nil && store.Unusable(err) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if !s.files.Has(p.Name) {
+			return nil, err // removed meanwhile
+		}
 		s.note(p.Name, err)
 		return nil, &brokenFile{p.Name}
 	}

@@ -118,7 +118,9 @@ func (s *Set) scrubPiece(p store.Piece, sums map[queuefs.Seq][sha256.Size]byte, 
 	}
 	if err != nil && store.Unusable(err) {
 		s.mu.Lock()
-		s.note(p.Name, err)
+		if s.files.Has(p.Name) { // else it was removed meanwhile
+			s.note(p.Name, err)
+		}
 		s.mu.Unlock()
 		err = nil
 	}

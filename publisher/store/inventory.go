@@ -221,6 +221,16 @@ func (v *Inventory) Pieces(yield func(Piece) bool) {
 	}
 }
 
+// Has reports whether a file is one of Pieces.
+func (v *Inventory) Has(name string) bool {
+	for p := range v.Pieces {
+		if p.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
 // Dump returns the dump of an event, or the last one for 0; nil if there is none.
 func (v *Inventory) Dump(seq queuefs.Seq) *Edition {
 	for _, d := range slices.Backward(v.Dumps) {
