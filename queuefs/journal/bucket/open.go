@@ -39,10 +39,10 @@ const attempts = 1000
 // Open becomes the owner of the journal in a store, or begins one. The former owner is
 // fenced when Open returns.
 func Open(ctx context.Context, s objects.Store, o Options) (*Log, error) {
-	if err := objects.Probe(ctx, s); err != nil {
+	c := chain{store: s, patience: cmp.Or(o.Patience, 30*time.Second)}
+	if err := c.probe(ctx); err != nil {
 		return nil, err
 	}
-	c := chain{store: s, patience: cmp.Or(o.Patience, 30*time.Second)}
 	me := header{kind: claim}
 	rand.Read(me.owner[:])
 	var asked [16]byte // the owner that Take was asked about
@@ -62,6 +62,18 @@ func Open(ctx context.Context, s objects.Store, o Options) (*Log, error) {
 		return begin(ctx, c, h, &o)
 	}
 	return nil, fmt.Errorf("the journal did not stand still in %d attempts to take it from its owner", attempts)
+}
+
+// probeTime is how long a probe is repeated: wrong credentials are to be told soon.
+const probeTime = 2 * time.Second
+
+// probe is [objects.Probe]; a store may ask to try again.
+func (c *chain) probe(ctx context.Context) error {
+	short := chain{store: c.store, patience: min(c.patience, probeTime)}
+	return short.again(ctx, func(ctx context.Context) (bool, error) {
+		err := objects.Probe(ctx, c.store)
+		return errors.Is(err, objects.ErrUnconditional), err
+	})
 }
 
 // claim makes me the owner after the batch end. The error is errTaken if another batch
