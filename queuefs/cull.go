@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
 	"time"
 
@@ -44,9 +43,8 @@ func (o *CullOptions) check() error {
 // deleted, and not under a lease. Once they are more than CullingSize, all jobs
 // without an event for CullingAge hours go; if CullingAge is zero or unset,
 // only the excess goes. A queue without CullingSize is left alone, and so is a
-// job needed by a follower, see [Keeper], with a Destruction ahead, with a
-// successor at the end of the queue, or on its way to a consumer, see
-// [Queue.Given]. Thresholds of the call need no free space, while changing
+// job with a Destruction ahead, with a successor at the end of the queue, or on its
+// way to a consumer, see [Queue.Given]. Thresholds of the call need no free space, while changing
 // those of the queue does: so they make space on a full disk.
 //
 // It culls as the caller ranges over it, about a thousand jobs at a time, and
@@ -96,20 +94,9 @@ func (s *Service) toCull(o CullOptions) ([]*Queue, error) {
 func (q *Queue) culler() *culling.Culler {
 	return &culling.Culler{
 		Keep:   Thresholds{Size: q.info().CullingSize, Age: q.info().CullingAge},
-		Ledger: q.ledger, Retention: &q.retention, Now: q.svc.now, Needed: q.needed,
+		Ledger: q.ledger, Retention: &q.retention, Now: q.svc.now,
 		CatchUp: func(ctx context.Context, n int) error { return q.svc.catchUp(ctx, q, n) }, Commit: q.commit,
 	}
-}
-
-// needed returns the latest time (µs) of events whose jobs the followers can do
-// without.
-func (q *Queue) needed() int64 {
-	if k, ok := q.svc.upkeep.follower.(Keeper); ok {
-		if t := k.Needs(q.ID()); !t.IsZero() {
-			return t.UnixMicro()
-		}
-	}
-	return math.MaxInt64
 }
 
 // Kept returns, for each queue, the number of due jobs left by [Service.Cull] with
@@ -125,7 +112,7 @@ func (s *Service) Kept(ctx context.Context, o CullOptions) (all []Kept, err erro
 		if err != nil {
 			return all, fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
-		if k.Needed > 0 || k.Spared > 0 {
+		if k.Spared > 0 {
 			all = append(all, k)
 		}
 	}

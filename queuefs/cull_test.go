@@ -231,50 +231,6 @@ func TestAJobWithALeaseIsNotCulled(t *testing.T) {
 	}
 }
 
-// needy is a follower that needs what changed after an instant.
-type needy struct{ after time.Time }
-
-func (*needy) Flush() error             { return nil }
-func (*needy) Synced() error            { return nil }
-func (n *needy) Needs(string) time.Time { return n.after }
-
-func TestCullingLeavesWhatAFollowerNeeds(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
-	var late, early needy
-	s.Follow(&late, &early)
-	for range 4 {
-		submit(t, q, queuefs.Meta{}, "x")
-	}
-	jobs, err := q.NextN(ctx, "w", 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 })); err != nil {
-		t.Fatal(err)
-	}
-	for i, step := range []struct {
-		late, early time.Time
-		want        []queuefs.JobID
-	}{
-		{jobs[2].Consumed, jobs[0].Consumed, []queuefs.JobID{1}},
-		{jobs[1].Consumed, time.Time{}, []queuefs.JobID{2}},
-		{time.Time{}, jobs[1].Consumed, nil},
-		{time.Time{}, time.Time{}, []queuefs.JobID{3, 4}},
-	} {
-		late.after, early.after = step.late, step.early
-		for _, dry := range []bool{true, false} {
-			var got []queuefs.JobID
-			for _, c := range culled(t, s, queuefs.CullOptions{Dry: dry}) {
-				got = append(got, c.Job)
-			}
-			if !slices.Equal(got, step.want) {
-				t.Errorf("step %d: got %v want %v", i, got, step.want)
-			}
-		}
-	}
-}
-
 // TestCullingBesideOtherWork culls while jobs are submitted, taken, and
 // requeued: what was requeued in time stays, and nothing is in between.
 func TestCullingBesideOtherWork(t *testing.T) {

@@ -11,32 +11,29 @@ import (
 	"cutie/queuefs"
 )
 
-// What culling leaves is counted, by why it stays: here jobs 1 to 8, consumed an
-// hour from each other, of which a follower needs those from 5 on and 1, 2 and 7
-// are spared.
+// What culling leaves is counted: here jobs 1 to 8, consumed an hour from each other, of
+// which 1, 2 and 7 are spared.
 func TestWhatCullingLeavesIsCounted(t *testing.T) {
 	for _, tt := range []struct {
-		keep           queuefs.Thresholds
-		needed, spared int
-		culled         []queuefs.JobID
+		keep   queuefs.Thresholds
+		spared int
+		culled []queuefs.JobID
 	}{
-		{queuefs.Thresholds{Size: 8}, 0, 0, nil},
-		{queuefs.Thresholds{Size: 6}, 0, 0, []queuefs.JobID{3, 4}},
-		{queuefs.Thresholds{Size: 5}, 1, 0, []queuefs.JobID{3, 4}}, // three are too many
-		{queuefs.Thresholds{Size: 1}, 4, 1, []queuefs.JobID{3, 4}},
-		{queuefs.Thresholds{}, 4, 2, []queuefs.JobID{3, 4}},
-		{queuefs.Thresholds{Size: 6, Age: 2}, 0, 0, []queuefs.JobID{3, 4}}, // then they are six
-		{queuefs.Thresholds{Size: 5, Age: 4}, 0, 2, []queuefs.JobID{3, 4}},
-		{queuefs.Thresholds{Size: 5, Age: 2}, 2, 2, []queuefs.JobID{3, 4}},
-		{queuefs.Thresholds{Age: 7}, 0, 1, nil}, // 1 is older
-		{queuefs.Thresholds{Age: 100}, 0, 0, nil},
+		{queuefs.Thresholds{Size: 8}, 0, nil},
+		{queuefs.Thresholds{Size: 6}, 0, []queuefs.JobID{3, 4}},
+		{queuefs.Thresholds{Size: 2}, 1, []queuefs.JobID{3, 4, 5, 6, 8}}, // six are too many
+		{queuefs.Thresholds{Size: 1}, 2, []queuefs.JobID{3, 4, 5, 6, 8}},
+		{queuefs.Thresholds{}, 3, []queuefs.JobID{3, 4, 5, 6, 8}},
+		{queuefs.Thresholds{Size: 6, Age: 4}, 0, []queuefs.JobID{3, 4}}, // then they are six
+		{queuefs.Thresholds{Size: 5, Age: 4}, 2, []queuefs.JobID{3, 4}},
+		{queuefs.Thresholds{Size: 5, Age: 2}, 0, []queuefs.JobID{3, 4, 5, 6}},
+		{queuefs.Thresholds{Age: 7}, 1, nil}, // 1 is older
+		{queuefs.Thresholds{Age: 100}, 0, nil},
 	} {
 		t.Run(fmt.Sprint(tt.keep), func(t *testing.T) {
 			clock := newClock()
 			s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock.now})
 			defer closeHome(t, s)
-			var f needy
-			s.Follow(&f)
 			spared := []queuefs.JobID{1, 2, 7}
 			for id := queuefs.JobID(1); id <= 8; id++ {
 				m := queuefs.Meta{}
@@ -44,17 +41,14 @@ func TestWhatCullingLeavesIsCounted(t *testing.T) {
 					m.Destruction = clock.now().Add(1000 * time.Hour)
 				}
 				submit(t, q, m, "x")
-				j, err := q.Next(ctx, "w")
+				_, err := q.Next(ctx, "w")
 				must(t, err)
-				if j.ID == 4 {
-					f.after = j.Consumed
-				}
 				clock.forward(time.Hour)
 			}
 			submit(t, q, queuefs.Meta{}, "pending")
 			o := queuefs.CullOptions{Queue: "jobs", Keep: &tt.keep}
-			want := []queuefs.Kept{{Queue: "jobs", Needed: tt.needed, Spared: tt.spared}}
-			if tt.needed == 0 && tt.spared == 0 {
+			want := []queuefs.Kept{{Queue: "jobs", Spared: tt.spared}}
+			if tt.spared == 0 {
 				want = nil
 			}
 			for _, o.Dry = range []bool{true, false} {
@@ -81,7 +75,6 @@ func TestWhatCullingLeavesIsCounted(t *testing.T) {
 			if len(want) == 0 {
 				return
 			}
-			f.after = time.Time{}
 			for _, id := range spared {
 				destroyAt(t, q, id, time.Time{})
 			}

@@ -166,5 +166,4 @@ func ParseLimits(text string) (Limits, error) { return job.ParseLimits(text) }
 type (
 	Follower  = follow.Follower
 	Forgetter = follow.Forgetter
-	Keeper    = follow.Keeper
 )

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Whoever culls is told of what stays, with the exit code of success: also of
-// several queues, and for a reason that a daemon has but for a moment.
+// Whoever culls is told of what stays, with the exit code of success: also of several
+// queues.
 func TestCullTellsWhatIsKept(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost || r.URL.Path != "/cull" {
@@ -17,15 +17,14 @@ func TestCullTellsWhatIsKept(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "text/x-anvl")
 		io.WriteString(w, "name: x\nculledJob: jobs j000000000001 consumed 2026-01-02T03:04:05.000000Z 7\n"+
-			"keptJob: jobs 1 needed\nkeptJob: jobs 12 spared\nkeptJob: other 3 needed\n")
+			"keptJob: jobs 12 spared\nkeptJob: other 1 spared\n")
 	}))
 	defer srv.Close()
 	out, err := exec.Command("cutie", "cull", "--url", srv.URL).CombinedOutput()
 	want := `jobs	j000000000001	consumed	7	2026-01-02T03:04:05.000000Z
 cutie: cull: 1 job of 7 octets culled
-cutie: cull: jobs: 1 job kept until the published lists have their packages
 cutie: cull: jobs: 12 jobs kept until the destruction that UWS has promised
-cutie: cull: other: 3 jobs kept until the published lists have their packages
+cutie: cull: other: 1 job kept until the destruction that UWS has promised
 `
 	if got := string(out); err != nil || got != want {
 		t.Errorf("got %v\n%s\nwant\n%s", err, got, want)

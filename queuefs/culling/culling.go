@@ -35,7 +35,6 @@ type Culled struct {
 // A Kept is how many jobs of a queue are due for culling and stay all the same.
 type Kept struct {
 	Queue  string // cleaned identifier
-	Needed int    // needed by a follower, see [Keeper]
 	Spared int    // retained, see Destruction of [Job]
 }
 
@@ -52,7 +51,6 @@ type Culler struct {
 	Ledger    *ledger.Ledger
 	Retention *retention.Retention
 	Now       func() int64                           // µs
-	Needed    func() int64                           // time (µs) of the last event without which followers can do
 	CatchUp   func(ctx context.Context, n int) error // waits while the files are too far behind
 	Commit    func(build func(b *ledger.Batch) error) error
 }
@@ -69,7 +67,7 @@ func (q *Culler) Cull(ctx context.Context, keep *Thresholds, dry bool, yield fun
 		if err := ctx.Err(); err != nil {
 			return false, err
 		}
-		some := q.oldest(last, min(before, q.Needed()), min(most, cullChunk), dry)
+		some := q.oldest(last, before, min(most, cullChunk), dry)
 		if len(some) == 0 {
 			return true, nil
 		}
@@ -303,14 +301,12 @@ func (q *Culler) Kept(ctx context.Context, keep *Thresholds) (k Kept, err error)
 	if most == 0 {
 		return k, nil
 	}
-	needed, goes := q.Needed(), 0
+	goes := 0
 	for n := range q.pages() {
 		if err := ctx.Err(); err != nil {
 			return k, err
 		}
-		late, old := q.duePage(n, before, needed)
-		k.Needed += late
-		for _, id := range old {
+		for _, id := range q.duePage(n, before) {
 			if err := ctx.Err(); err != nil {
 				return k, err
 			}
@@ -324,8 +320,7 @@ func (q *Culler) Kept(ctx context.Context, keep *Thresholds) (k Kept, err error)
 	// With a size alone, as many jobs are due as there are too many.
 	left := max(q.extra(keep)-goes, 0)
 	if left == 0 || most < math.MaxInt {
-		k.Needed = min(k.Needed, left)
-		k.Spared = min(k.Spared, left-k.Needed)
+		k.Spared = min(k.Spared, left)
 	}
 	return k, nil
 }
@@ -341,11 +336,10 @@ func (q *Culler) extra(keep *Thresholds) int {
 	return int(n - size)
 }
 
-// duePage looks at the jobs of a page without a change after before: it counts
-// those changed after needed, and returns the others.
-func (q *Culler) duePage(n int, before, needed int64) (late int, old []job.ID) {
-	q.Ledger.Look(func(x *index.Index) { late, old = x.Due(n, before, needed, q.Ledger.Giving) })
-	return late, old
+// duePage returns the jobs of a page without a change after before.
+func (q *Culler) duePage(n int, before int64) (old []job.ID) {
+	q.Ledger.Look(func(x *index.Index) { old = x.Due(n, before, q.Ledger.Giving) })
+	return old
 }
 
 func (q *Culler) pages() (n int) {

@@ -4,8 +4,6 @@
 // goes, and before culling.
 package follow
 
-import "time"
-
 // A Follower derives something from the events of all queues. Flush brings it
 // up to the last event, as files that need not be synced; Synced is called when
 // they are on stable storage, and then the journal up to there may be released.
@@ -20,14 +18,6 @@ type Follower interface {
 // and never during Flush or Synced.
 type Forgetter interface {
 	Forget(queue string) error
-}
-
-// A Keeper is a [Follower] that reads payloads and job files later than events.
-// Needs returns an instant: culling leaves alone the jobs of the queue changed
-// after it. The zero time releases all jobs. Sooner or later Needs must return
-// the zero time or a later instant, without another event.
-type Keeper interface {
-	Needs(queue string) time.Time
 }
 
 // All are several followers as one, called in turn.
@@ -61,16 +51,4 @@ func (fs All) Forget(queue string) error {
 		}
 	}
 	return nil
-}
-
-// Needs is the earliest instant of the [Keeper]s.
-func (fs All) Needs(queue string) (least time.Time) {
-	for _, f := range fs {
-		if f, ok := f.(Keeper); ok {
-			if t := f.Needs(queue); !t.IsZero() && (least.IsZero() || t.Before(least)) {
-				least = t
-			}
-		}
-	}
-	return least
 }

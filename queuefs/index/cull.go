@@ -100,24 +100,19 @@ func (s *Search) Found() (found []Candidate, rest int64) {
 // SetUnchanged notes the rest of a search, after the found jobs were culled.
 func (x *Index) SetUnchanged(rest int64) { x.stays = rest }
 
-// Due looks at the processed jobs of page n without a change after before. It counts
-// those changed after needed, and returns the others.
-func (x *Index) Due(n int, before, needed int64, inUse func(job.ID) bool) (late int, old []job.ID) {
+// Due returns the processed jobs of page n without a change after before.
+func (x *Index) Due(n int, before int64, inUse func(job.ID) bool) (old []job.ID) {
 	p := x.pageAt(n)
 	if p == nil || p.count[job.Consumed]+p.count[job.Deleted] == 0 || p.oldest > before {
-		return 0, nil
+		return nil
 	}
 	for i := range p.size() {
 		s, id := p.slot(i), job.ID(n*PageJobs+i)
-		switch {
-		case !s.processed() || s.inUse() || s.changed() > before || inUse(id):
-		case s.changed() > needed:
-			late++
-		default:
+		if s.processed() && !s.inUse() && s.changed() <= before && !inUse(id) {
 			old = append(old, id)
 		}
 	}
-	return late, old
+	return old
 }
 
 // Cullable reports whether a job is unchanged since the search, and not in use.

@@ -172,8 +172,8 @@ var (
 		Request: "POST /cull[/Q][?dry]",
 		Text: "culledJobs are what is gone, or would be with dry: queue, job, where it stood,\n" +
 			"since when, octets. moreJobs says that there is more to cull. keptJobs are how\n" +
-			"many jobs of a queue stay though they are due: needed, since a published list\n" +
-			"waits for its package, or spared, as UWS has promised. Errors: 404.",
+			"many jobs of a queue stay though they are due: spared, as UWS has promised.\n" +
+			"Errors: 404.",
 	}}
 	aboutSubmitJob = &web.Help{Name: "submitJob", Aliases: []string{"put"}, Help: state.Help{
 		Method: "Submit-job", Summary: "Put jobs at the end of a queue",

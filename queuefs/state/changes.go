@@ -118,17 +118,11 @@ func parseCulled(s string) (c queuefs.Culled, err error) {
 	return c, err
 }
 
-// Why jobs are kept.
-const (
-	keptNeeded = "needed" // a published list waits for its package
-	keptSpared = "spared" // they are promised for longer
-)
+// keptSpared is why jobs are kept: they are promised for longer.
+const keptSpared = "spared"
 
 // appendKept appends the due jobs left by culling: queue, how many, and why.
 func appendKept(items []string, k *queuefs.Kept) []string {
-	if k.Needed > 0 {
-		items = append(items, k.Queue+" "+strconv.Itoa(k.Needed)+" "+keptNeeded)
-	}
 	if k.Spared > 0 {
 		items = append(items, k.Queue+" "+strconv.Itoa(k.Spared)+" "+keptSpared)
 	}
@@ -154,8 +148,6 @@ func addKept(all []queuefs.Kept, s string) ([]queuefs.Kept, error) {
 	}
 	k := &all[len(all)-1]
 	switch {
-	case f[2] == keptNeeded && k.Needed == 0:
-		k.Needed = n
 	case f[2] == keptSpared && k.Spared == 0:
 		k.Spared = n
 	default:

@@ -20,7 +20,7 @@ func TestChangesAreToldInEveryForm(t *testing.T) {
 			{Queue: "uc3+q=1", Job: 6, Status: queuefs.Consumed, At: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Size: 7},
 			{Queue: "q", Job: 8, Status: queuefs.Deleted, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 		},
-		Kept:  []queuefs.Kept{{Queue: "uc3+q=1", Needed: 10, Spared: 11}, {Queue: "q", Spared: 1}, {Queue: "r", Needed: 2}},
+		Kept:  []queuefs.Kept{{Queue: "uc3+q=1", Spared: 11}, {Queue: "q", Spared: 1}},
 		More:  true,
 		After: 9,
 	}
@@ -53,7 +53,7 @@ func TestChangesAreToldInEveryForm(t *testing.T) {
 }
 
 func TestKeptJobsAreReadStrictly(t *testing.T) {
-	for _, text := range []string{"", "q 1", "q 0 needed", "q -1 needed", "q x needed", "q 1 wanted", "q 1 needed still", "cutie 1 needed", "q 1 needed\nkeptJob: q 2 needed"} {
+	for _, text := range []string{"", "q 1", "q 0 spared", "q -1 spared", "q x spared", "q 1 wanted", "q 1 spared still", "cutie 1 spared", "q 1 spared\nkeptJob: q 2 spared"} {
 		d, err := state.ANVL.Decode(state.QueueClass, []byte("keptJob: "+text+"\n"))
 		if err != nil {
 			t.Fatal(err)

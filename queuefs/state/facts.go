@@ -73,7 +73,7 @@ var (
 	// KeptClass counts due jobs that culling has left.
 	KeptClass = &Class{
 		Prefix: "cul", Root: "keptJobs", Namespace: namespace + "cull",
-		Terms: []Term{{Name: "queue"}, {Name: "needed", Type: Integer}, {Name: "spared", Type: Integer}},
+		Terms: []Term{{Name: "queue"}, {Name: "spared", Type: Integer}},
 	}
 	UserClass = &Class{
 		Prefix: "usr", Root: "user", Namespace: namespace + "user",

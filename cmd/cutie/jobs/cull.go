@@ -100,7 +100,7 @@ func cull(ctx context.Context, c *call.Call, t *reach.Target, o queuefs.CullOpti
 	switch { // the removed jobs are listed even after an error
 	case c.Form != "":
 		for _, k := range kept {
-			facts = append(facts, state.OfFacts(state.KeptClass, k.Queue, int64(k.Needed), int64(k.Spared)))
+			facts = append(facts, state.OfFacts(state.KeptClass, k.Queue, int64(k.Spared)))
 		}
 		err = errors.Join(err, c.Facts(true, facts...))
 	case n > 0:
@@ -115,12 +115,7 @@ func cull(ctx context.Context, c *call.Call, t *reach.Target, o queuefs.CullOpti
 	}
 	c.Warnf("%s of %d octets %s", inWords(n), octets, how)
 	for _, k := range kept {
-		if k.Needed > 0 {
-			c.Warnf("%s: %s kept until the published lists have their packages", k.Queue, inWords(k.Needed))
-		}
-		if k.Spared > 0 {
-			c.Warnf("%s: %s kept until the destruction that UWS has promised", k.Queue, inWords(k.Spared))
-		}
+		c.Warnf("%s: %s kept until the destruction that UWS has promised", k.Queue, inWords(k.Spared))
 	}
 	return err
 }
