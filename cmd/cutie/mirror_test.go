@@ -286,7 +286,7 @@ func TestAMirrorSurvivesKills(t *testing.T) {
 			random: rand.New(rand.NewPCG(seed, uint64(i+1))), count: &count})
 	}
 	second := serveHome(t, mhome, margs...)
-	for round := range long.N(3, 20) {
+	for round := range environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(3, 20))) {
 		var wg sync.WaitGroup
 		load := time.Duration(200+r.IntN(800)) * time.Millisecond
 		wg.Go(func() { crash(t, first, clients, load) })
@@ -331,8 +331,8 @@ func TestAMirrorSurvivesKills(t *testing.T) {
 // the last event that the report names is there once, and no other.
 func TestTakeoversUnderLoad(t *testing.T) {
 	t.Parallel()
-	for n := range long.N(2, 20) {
-		takeOverUnderLoad(t, environment(t, "CUTIE_CRASH_SEED", rand.Uint64())+uint64(n))
+	for n := range environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(2, 20))) {
+		takeOverUnderLoad(t, environment(t, "CUTIE_CRASH_SEED", rand.Uint64())+n)
 		if t.Failed() {
 			return
 		}
