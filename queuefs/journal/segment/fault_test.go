@@ -17,10 +17,10 @@ import (
 func TestFailedSyncIsFinal(t *testing.T) {
 	for _, fails := range []string{"journal write", "journal sync"} {
 		for _, happened := range []bool{false, true} {
-			failing := false
+			var failing atomic.Bool // the next segment is made beside the test
 			path := tempDir(t)
 			j := open(t, path, 0, func(step string, do func() error) error {
-				if failing && step == fails {
+				if failing.Load() && step == fails {
 					if happened {
 						do()
 					}
@@ -29,11 +29,11 @@ func TestFailedSyncIsFinal(t *testing.T) {
 				return do()
 			})
 			j.put("kept")
-			failing = true
+			failing.Store(true)
 			if _, err := j.try("lost", journal.Adds); !errors.Is(err, journal.ErrFailed) || !errors.Is(err, syscall.EIO) {
 				t.Errorf("got %v", err)
 			}
-			failing = false
+			failing.Store(false)
 			if _, err := j.try("more", journal.Adds); !errors.Is(err, journal.ErrFailed) {
 				t.Errorf("after that: got %v", err)
 			}
