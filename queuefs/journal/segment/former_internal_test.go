@@ -44,6 +44,7 @@ func formerSegment(number, batch uint64, size int, batches [][][]string) (file [
 
 // A former journal has records r0, r1, … in two segments of batches of some groups.
 type former struct {
+	logs    []*Log // opened so far
 	dir     string
 	records []string
 	at      []journal.LSN
@@ -89,6 +90,9 @@ func newFormer(t *testing.T) *former {
 // opened opens the journal and returns its records from a number on.
 func (f *former) opened(t *testing.T, o Options) (l *Log, records []string, at []journal.LSN, reports []string) {
 	t.Helper()
+	for _, l := range f.logs { // nothing of a crashed one is still at work
+		l.wg.Wait()
+	}
 	d, err := durable.OpenDir(f.dir, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -97,6 +101,7 @@ func (f *former) opened(t *testing.T, o Options) (l *Log, records []string, at [
 	if l, err = Open(d, o); err != nil {
 		t.Fatal(err)
 	}
+	f.logs = append(f.logs, l)
 	t.Cleanup(func() { l.Close(); d.Close() })
 	for rec, err := range l.Read(0) {
 		if err != nil {
