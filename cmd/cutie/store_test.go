@@ -34,7 +34,7 @@ func TestAcknowledgedWorkInAStoreSurvivesKills(t *testing.T) {
 func TestAcknowledgedWorkInARealStoreSurvivesKills(t *testing.T) {
 	t.Parallel()
 	if !long.On() {
-		t.Skip("only with long tests")
+		t.Skip("CUTIE_LONG is not set: make long sets it")
 	}
 	surviveKillsStored(t, []string{"--store", "s3://bucket/home", "--store-endpoint", objectstest.Real(t)})
 }
