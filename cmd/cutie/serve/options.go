@@ -102,8 +102,6 @@ func (o *serveOptions) bindSource(fs *pflag.FlagSet) {
 	fs.DurationVar(&s.Keep, "keep", 0, "`time` for which closed Change Lists and former dumps stay; 0: for ever")
 	fs.Var((*call.Octets)(&s.KeepOctets), "keep-size", "size of these on disk for one set, before the oldest go; 0: any size")
 	fs.StringVar(&s.Dumps, "dumps", "pending,replica", "`sets` of resources with dumps, of queues that do not say it themselves: pending, replica, both or none")
-	fs.Bool("dumps-first", false, "")
-	fs.MarkDeprecated("dumps-first", "packages have the files of all jobs, and nothing waits for them")
 	s.Pace = scrub.Pace{Period: 7 * 24 * time.Hour}
 	fs.Var((*pace)(&s.Pace), "scrub", "`pace` at which published files are read again and verified: a period such as 7d or 36h, or a rate in bytes a second such as 10MB; 0: only when they are opened")
 	fs.StringSliceVar(&s.Mirrors, "duplicate", nil, "base `URI` of a copy, published with every resource; up to four times")
