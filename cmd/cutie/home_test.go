@@ -1,9 +1,12 @@
 package main_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -23,6 +26,38 @@ func TestSocketIsPrivate(t *testing.T) {
 	}
 	if got, want := info.Mode(), fs.ModeSocket|0o600; got != want {
 		t.Errorf("got mode %v, want %v", got, want)
+	}
+}
+
+// Profiles show payloads and tokens.
+func TestProfilesAreForTheSocket(t *testing.T) {
+	t.Parallel()
+	home := filepath.Join(t.TempDir(), "home")
+	d := serveHome(t, home)
+	socket := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(home, "cutie-socket"))
+	}}}
+	for _, of := range []struct {
+		client *http.Client
+		url    string
+		want   int
+	}{
+		{socket, "http://home/debug/pprof/goroutine?debug=1", http.StatusOK},
+		{socket, "http://home/debug/pprof/profile?seconds=1", http.StatusOK},
+		{socket, "http://home/debug/pprof/none", http.StatusNotFound},
+		{http.DefaultClient, d.url + "debug/pprof/", http.StatusNotFound},
+		{http.DefaultClient, d.url + "debug/pprof/goroutine?debug=1", http.StatusNotFound},
+		{http.DefaultClient, d.url + "debug/pprof/profile?seconds=1", http.StatusNotFound},
+	} {
+		resp, err := of.client.Get(of.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != of.want || len(body) == 0 {
+			t.Errorf("%s: got %s, %d octets, %v, want %d", of.url, resp.Status, len(body), err, of.want)
+		}
 	}
 }
 

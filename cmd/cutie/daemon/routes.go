@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/pprof"
 
 	"cutie/queuefs/home"
 	"cutie/queuefs/web"
@@ -39,6 +40,15 @@ func (d *daemon) routes(s *site, rooms ...room) []web.Route {
 	get("/favicon.ico", web.Need{}, noIcon)
 	get("/livez", web.Need{}, func(w http.ResponseWriter, _ *http.Request) error { return probe(w, nil) })
 	get("/readyz", web.Need{}, func(w http.ResponseWriter, _ *http.Request) error { return d.readiness(w, s.leaving) })
+	for path, serve := range map[string]http.HandlerFunc{
+		"/debug/pprof/":        pprof.Index,
+		"/debug/pprof/profile": pprof.Profile,
+		"/debug/pprof/trace":   pprof.Trace,
+		"/debug/pprof/symbol":  pprof.Symbol,
+		"/debug/pprof/{name}":  pprof.Index,
+	} {
+		all = append(all, web.Route{Method: http.MethodGet, Path: path, Need: web.Everywhere(web.Admin), Waits: web.Endless, Serve: atHome(serve)})
+	}
 	if d.Robots {
 		get("/robots.txt", web.Need{}, d.listForRobots)
 	}
@@ -56,6 +66,18 @@ func (d *daemon) readiness(w http.ResponseWriter, leaving context.Context) error
 		fmt.Fprintf(w, "%d jobs cannot be read now, see the log\n", n)
 	}
 	return err
+}
+
+// atHome serves requests through the socket of the home alone: profiles show payloads
+// and tokens, and taking one costs every other request.
+func atHome(serve http.HandlerFunc) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if homeOf(r) == nil {
+			return web.NotHere
+		}
+		serve(w, r)
+		return nil
+	}
 }
 
 // noIcon answers browsers, which ask for an icon unasked.

@@ -67,6 +67,7 @@ func TestWhatRequestsNeed(t *testing.T) {
 		"GET /events":                              "read every",
 		"GET /events/q":                            "read q",
 		"GET /metrics":                             "read every",
+		"GET /debug/pprof/profile":                 "admin every",
 		"GET /schema/state.xsd":                    "read some",
 		"GET /hub":                                 "admin every",
 		"POST /hub":                                "read by body",
