@@ -36,6 +36,7 @@ type serveOptions struct {
 	limits              string // of clients without a name
 	implied             bool   // everybody on this machine may do all, and nobody else anything
 	buffers             call.Octets
+	keepSize            share
 	tlsCert, tlsKey     string
 	proxies, fetch      []string
 	dialect, cors       string
@@ -100,7 +101,8 @@ func (o *serveOptions) bindSource(fs *pflag.FlagSet) {
 	fs.DurationVar(&s.DumpPeriod, "dump-period", 7*24*time.Hour, "`time` after which a Resource Dump is made again, sooner if it is far behind; 0: only by cutie publish --now")
 	fs.DurationVar(&s.Current, "current", 0, "`time` for which a closed Change List stands in the index; then only the archive names it, unless it has changes since the Resource Dump; 0: as long as it is kept")
 	fs.DurationVar(&s.Keep, "keep", 0, "`time` for which closed Change Lists and former dumps stay; 0: for ever")
-	fs.Var((*call.Octets)(&s.KeepOctets), "keep-size", "size of these on disk for one set, before the oldest go; 0: any size")
+	o.keepSize = share{percent: 5}
+	fs.Var(&o.keepSize, "keep-size", "size of these on disk for one set, such as 100G, or a share of the disk, such as 5%, before the oldest go; 0: any size")
 	fs.StringVar(&s.Dumps, "dumps", "pending,replica", "`sets` of resources with dumps, of queues that do not say it themselves: pending, replica, both or none")
 	s.Pace = scrub.Pace{Period: 7 * 24 * time.Hour}
 	fs.Var((*pace)(&s.Pace), "scrub", "`pace` at which published files are read again and verified: a period such as 7d or 36h, or a rate in bytes a second such as 10MB; 0: only when they are opened")

@@ -100,6 +100,9 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 		return err
 	}
 	defer o.Fetch.Close()
+	if o.Source.KeepOctets, err = o.keepSize.on(c.Home); err != nil {
+		return err
+	}
 	// A home is not made for a daemon that cannot serve it. One that is there may
 	// be in use, which is the better reason.
 	if fresh, err := queuefs.Unmade(c.Home); err == nil && fresh {
