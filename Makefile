@@ -64,6 +64,7 @@ deb: dist man
 
 # The libraries linked in with their licences; none may be copyleft.
 licenses:
+	mkdir -p bin
 	$(GO) run ./testdata/licenses > bin/licenses.txt
 	mv bin/licenses.txt cmd/cutie/licenses.txt
 

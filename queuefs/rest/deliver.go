@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -28,6 +29,9 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 		for name, value := range leaseOf(base, t) {
 			header[name] = append(header[name], value)
 		}
+	}
+	for name, value := range h.traceOf(t, taken) {
+		header[name] = []string{value}
 	}
 	header["X-Content-Type-Options"] = noSniff
 	kind, asked, _ := r.wrapped()
@@ -71,6 +75,22 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 	return h.send(w, r, q, taken, m.pieces)
 }
 
+// traceOf returns the header fields with the trace of a job, for its consumer; none for
+// who only looks at it.
+func (h *Handler) traceOf(t *queuefs.Taken, taken []queuefs.Taken) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		if len(taken) == 0 {
+			return
+		}
+		pass := h.o.Trace
+		if pass == nil {
+			pass = (*queuefs.Job).PassTrace
+		}
+		parent, state := pass(&t.Job)
+		_ = (parent == "" || yield(field.TraceParent, parent)) && (state == "" || yield(field.TraceState, state))
+	}
+}
+
 // sendSidecar answers with the octets of a sidecar alone.
 func sendSidecar(w http.ResponseWriter, j *queuefs.Job) error {
 	if !j.HasSidecar() {
@@ -101,6 +121,9 @@ func (h *Handler) deliverSeveral(w http.ResponseWriter, r *request, q *queuefs.Q
 			for name, value := range leaseOf(base, t) {
 				m.buf = append(append(append(append(m.buf, "\r\n"...), name...), ": "...), value...)
 			}
+		}
+		for name, value := range h.traceOf(t, taken) {
+			m.buf = append(append(append(append(m.buf, "\r\n"...), name...), ": "...), value...)
 		}
 		if j.HasSidecar() {
 			m.buf = append(m.buf, "\r\n"+field.Sidecar+": "...)

@@ -27,15 +27,14 @@ const (
 // given the files as they come and all else at the end, since parts may come
 // in any order.
 type formReader struct {
-	ctx       context.Context // of the request
-	h         *Handler
-	sub       *queuefs.Submission
-	fields    fields
-	submitter string
-	owner     string
-	files     int
-	first     *queuefs.Upload
-	manifest  bool // a file is of the media type of Checkm
+	ctx      context.Context // of the request
+	h        *Handler
+	sub      *queuefs.Submission
+	fields   fields
+	all      queuefs.Meta // what is said of all files
+	files    int
+	first    *queuefs.Upload
+	manifest bool // a file is of the media type of Checkm
 }
 
 // readForm reads a submission in the form of multipart/form-data. If its file is
@@ -53,7 +52,8 @@ func (h *Handler) readForm(sub *queuefs.Submission, f fields, b *web.BodyReader,
 		return nil, err
 	}
 	in := digest.NewReader(b, expect)
-	form := formReader{ctx: r.Context(), h: h, sub: sub, fields: f, submitter: by, owner: UserOf(r.Context())}
+	form := formReader{ctx: r.Context(), h: h, sub: sub, fields: f, all: queuefs.Meta{Submitter: by, Owner: UserOf(r.Context())}}
+	field.Trace(&form.all, textproto.MIMEHeader(r.Header))
 	if err := eachPart(r.Context(), in, boundary, h.o.MaxParts+maxFields, form.part); err != nil {
 		return nil, err
 	}
@@ -204,7 +204,9 @@ func (f *formReader) file(p *multipart.Part) error {
 	if err != nil {
 		return err
 	}
-	m := queuefs.Meta{Submitter: f.submitter, Owner: f.owner, Filename: p.FileName()}
+	m := f.all
+	m.Filename = p.FileName()
+	field.Trace(&m, p.Header)
 	if m.MediaType, err = field.MediaType(contentType); err != nil {
 		return err
 	}

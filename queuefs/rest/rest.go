@@ -79,6 +79,9 @@ type Options struct {
 	// Taken is called with jobs handed out, Concluded with jobs given an
 	// outcome by their consumer, unless they are nil.
 	Taken, Concluded func(*queuefs.Job)
+	// Trace returns traceparent and tracestate for the consumer of a job, "" for none;
+	// nil: those of the submission.
+	Trace func(*queuefs.Job) (parent, state string)
 	// Log is called with errors hidden from the caller, unless it is nil.
 	Log func(r *http.Request, err error)
 }

@@ -100,6 +100,7 @@ func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, status int, f
 // which is returned then.
 func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Upload, err error) {
 	m := queuefs.Meta{Submitter: by, Owner: UserOf(r.Context())}
+	field.Trace(&m, textproto.MIMEHeader(r.Header))
 	if m.MediaType, err = field.MediaType(contentType); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/textproto"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/quota"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/web"
 )
 
@@ -58,6 +60,7 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 	now := h.now()
 	m := queuefs.Meta{Submitter: label(r.UserAgent()), Owner: r.caller.Name, MediaType: mediaForm, OnHold: !c.run && !run,
 		Name: func(n queuefs.JobID) anvl.Element { return anvl.Element{Name: elemID, Value: newID(n)} }}
+	field.Trace(&m, textproto.MIMEHeader(r.Header))
 	granted := r.set.within(r.limits)
 	if granted.life > 0 {
 		m.Destruction = now.Add(granted.life)

@@ -27,6 +27,7 @@ import (
 	"cutie/cmd/cutie/callback"
 	"cutie/cmd/cutie/dashboard"
 	"cutie/cmd/cutie/mirror"
+	"cutie/cmd/cutie/traces"
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
@@ -44,8 +45,9 @@ type Options struct {
 	Push   PushOptions
 	Fetch  *outbound.Client // fetches for manifests, callbacks and hubs
 	Mirror mirror.Options   // Run sets Tell
-	Robots bool             // /robots.txt names Resource Lists
-	CORS   *wellknown.CORS  // nil: pages of others read nothing
+	Traces traces.Options
+	Robots bool            // /robots.txt names Resource Lists
+	CORS   *wellknown.CORS // nil: pages of others read nothing
 
 	AccessLog AccessLog
 	Ready     func(base string) error // called when clients are answered

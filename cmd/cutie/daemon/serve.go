@@ -16,6 +16,7 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/dashboard"
 	"cutie/cmd/cutie/mirror"
+	"cutie/cmd/cutie/traces"
 	"cutie/queuefs"
 	"cutie/queuefs/events"
 	"cutie/queuefs/quota"
@@ -39,10 +40,14 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	ctx, unhook := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer unhook()
 
+	tracer, err := traces.New(ctx, d.svc, d.Traces)
+	if err != nil {
+		return err
+	}
 	figures := newMeter(d.collectors()...)
 	counts := quota.New(d.svc)
 	protocol := rest.New(d.svc, rest.Options{
-		Taken: figures.taken, Concluded: figures.concluded,
+		Taken: figures.taken, Concluded: figures.concluded, Trace: tracer.Headers,
 		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, Quota: counts, Streams: events.Limits{Streams: max(1, d.Limits.Conns/2)},
 	})
 	jobs, err := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, Security: d.security, Quota: counts, MaxBody: d.Limits.Body, Log: d.failed})
@@ -89,7 +94,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	d.supervisor.ready(d.svc.Info().BaseURI)
 	// The loops outlive the requests, which may wait for a file to be written.
 	loops, endLoops := context.WithCancel(context.WithoutCancel(ctx))
-	for _, l := range slices.Concat(d.loops(jobs, tcp), d.lookout(lost), []loop{d.supervised(ctx, d.svc.Info().BaseURI)}) {
+	for _, l := range slices.Concat(d.loops(jobs, tcp), d.lookout(lost), []loop{d.supervised(ctx, d.svc.Info().BaseURI), {"traces", maintainEvery, tracer.Tick}}) {
 		wg.Go(func() { d.every(loops, l) })
 	}
 	wg.Go(func() { d.reopen(loops) })
@@ -117,6 +122,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	endLoops()
 	wg.Wait()
 	d.send.Wait()
+	tracer.Close()
 	return errors.Join(err, jobs.Close(), d.record.Close())
 }
 

@@ -21,6 +21,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/rest/client"
+	"cutie/queuefs/rest/field"
 )
 
 // A Finder finds the target of a command.
@@ -58,6 +59,12 @@ func newTarget(base string, carry http.RoundTripper, end func() error) *Target {
 	hc := &http.Client{Transport: carry}
 	c := client.New(base, hc)
 	c.UserAgent = Agent()
+	if parent := os.Getenv("TRACEPARENT"); parent != "" { // of the work that runs this command
+		c.Header = http.Header{field.TraceParent: {parent}}
+		if state := os.Getenv("TRACESTATE"); state != "" {
+			c.Header[field.TraceState] = []string{state}
+		}
+	}
 	return &Target{Client: c, Base: base, HTTP: hc, end: end}
 }
 

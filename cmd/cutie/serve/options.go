@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -83,6 +84,8 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.mirrors, "mirror", nil, "`URL` of a daemon whose queues this one keeps as live mirrors; may be repeated")
 	fs.StringVar(&o.mirrorToken, "mirror-token", "", "bearer `token` for these, or @FILE with it, read again when it is refused")
 	fs.DurationVar(&o.Mirror.Audit, "mirror-audit", 24*time.Hour, "`time` between two audits of a mirror; 0: none")
+	fs.StringVar(&o.Traces.URL, "traces", "", "`URL` of a collector of OpenTelemetry that gets spans of jobs, by OTLP over HTTP, such as http://127.0.0.1:4318")
+	fs.Float64Var(&o.Traces.Ratio, "trace-ratio", 1, "`share` of the jobs with spans, 0 to 1, where the submitter has not decided by traceparent")
 	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
 	fs.StringVar(&o.logFormat, "log-format", "", "json or console (default console on a terminal, else json)")
 	fs.BoolVar(&o.acceptLoss, "accept-loss", false, "open a home that was not closed and lost its journal, without the changes that were in it alone")
@@ -113,7 +116,7 @@ func (o *serveOptions) bindSource(fs *pflag.FlagSet) {
 // check reads the typed options and finds their mistakes, before a home is
 // opened or made.
 func (o *serveOptions) check() error {
-	for _, check := range []func() error{o.checkAccess, o.checkLimits, o.checkListen, o.checkSource, o.checkMirrors, o.checkStore} {
+	for _, check := range []func() error{o.checkAccess, o.checkLimits, o.checkListen, o.checkSource, o.checkMirrors, o.checkStore, o.checkTraces} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -244,6 +247,20 @@ func (o *serveOptions) checkSource() (err error) {
 	}
 	if o.Fetch, err = outbound.New(outbound.Options{Allow: o.fetch}); err != nil {
 		return fault.Usagef("--allow-fetch: %v", err)
+	}
+	return nil
+}
+
+// checkTraces reads the options about spans.
+func (o *serveOptions) checkTraces() error {
+	t := &o.Traces
+	t.Log, t.Version = o.Log, queuefs.Version
+	if u, err := url.Parse(t.URL); t.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "") {
+		return fault.Usagef("--traces %.80q is not an absolute http or https URL", t.URL)
+	}
+	t.URL = strings.TrimSuffix(t.URL, "/")
+	if !(t.Ratio >= 0 && t.Ratio <= 1) {
+		return fault.Usagef("--trace-ratio is 0 to 1, not %v", t.Ratio)
 	}
 	return nil
 }

@@ -63,6 +63,9 @@ func (w *Worker) command(ctx, held context.Context, dir string, d *client.Delive
 	cmd.Env = append(environment(), "CUTIE_QUEUE="+d.Queue, "CUTIE_JOB="+d.Job, "CUTIE_ATTEMPT="+strconv.Itoa(d.Attempt),
 		"CUTIE_FILENAME="+d.Filename, "CUTIE_MEDIA_TYPE="+d.MediaType, "CUTIE_RESULTS="+filepath.Join(dir, resultsDir),
 		"CUTIE_PAYLOAD="+filepath.Join(dir, payloadFile), LeaseVariable+"="+d.Lease)
+	if d.Trace[0] != "" {
+		cmd.Env = append(cmd.Env, "TRACEPARENT="+d.Trace[0], "TRACESTATE="+d.Trace[1])
+	}
 	if uploads := filepath.Join(dir, uploadsDir); isDir(uploads) {
 		cmd.Env = append(cmd.Env, "CUTIE_UPLOADS="+uploads)
 	}

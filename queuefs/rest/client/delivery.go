@@ -31,6 +31,7 @@ type Delivery struct {
 	Lease     string        // token of its lease; "" if it has none
 	Expires   time.Time     // when the lease is over; zero if it has none
 	Attempt   int           // how often the job was handed out with it; 0 if it has no lease
+	Trace     [2]string     // traceparent and tracestate (W3C Trace Context); "": none
 	Base      state.Base    // of the references of the service
 	Body      io.ReadCloser // the payload; to be closed. It ends in an error if less than Size comes
 }
@@ -197,6 +198,7 @@ func newDelivery(header textproto.MIMEHeader) (*Delivery, error) {
 		return nil, fmt.Errorf("sidecar of %s: %w", d.Job, err)
 	}
 	d.Beside = header[field.Sidecar] != nil
+	d.Trace = [2]string{header.Get(field.TraceParent), header.Get(field.TraceState)}
 	if d.Lease = header.Get(field.Lease); d.Lease != "" {
 		if d.Expires, err = time.Parse(time.RFC3339Nano, header.Get(field.LeaseExpires)); err != nil {
 			return nil, fmt.Errorf("lease of %s: %w", d.Job, err)
