@@ -27,6 +27,10 @@ type Store interface {
 	// Without such an object the error is [ErrNotExist].
 	Get(ctx context.Context, name string, most int64) (io.ReadCloser, error)
 
+	// Part opens size bytes of an object from an offset on, or as many as there are.
+	// Without such an object the error is [ErrNotExist].
+	Part(ctx context.Context, name string, from, size int64) (io.ReadCloser, error)
+
 	// Delete removes an object. If there is none, that is no error.
 	Delete(ctx context.Context, name string) error
 

@@ -27,33 +27,9 @@ type chain struct {
 	patience time.Duration // how long a request is repeated
 }
 
-// A pause between two attempts grows from the first of these to the last.
-var pauses = [...]time.Duration{0, 10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second}
-
-// oneTry is how long one request may take.
-const oneTry = 20 * time.Second
-
-// again repeats a request until it succeeds, or is done with an error of final meaning,
-// or the patience is over.
+// again is [objects.Again].
 func (c *chain) again(ctx context.Context, try func(ctx context.Context) (done bool, err error)) error {
-	end := time.Now().Add(c.patience)
-	for n := 0; ; n++ {
-		one, cancel := context.WithTimeout(ctx, oneTry)
-		done, err := try(one)
-		cancel()
-		if done || err == nil {
-			return err
-		}
-		pause := pauses[min(n, len(pauses)-1)]
-		if time.Now().Add(pause).After(end) {
-			return err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		}
-	}
+	return objects.Again(ctx, c.patience, try)
 }
 
 // read returns the first most bytes of a batch. Without such an object the error is

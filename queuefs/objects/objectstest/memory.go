@@ -195,6 +195,23 @@ func (m *Memory) Get(ctx context.Context, name string, most int64) (body io.Read
 	return body, nil
 }
 
+// Part is [objects.Store.Part].
+func (m *Memory) Part(ctx context.Context, name string, from, size int64) (body io.ReadCloser, err error) {
+	err = m.request("Get", name, func(Fault) error {
+		data, there := m.objects[name]
+		if !there {
+			return fmt.Errorf("%s: %w", name, objects.ErrNotExist)
+		}
+		data = data[min(from, int64(len(data))):]
+		body = io.NopCloser(bytes.NewReader(data[:min(size, int64(len(data)))]))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return body, nil
+}
+
 // Delete is [objects.Store.Delete].
 func (m *Memory) Delete(ctx context.Context, name string) error {
 	return m.request("Delete", name, func(Fault) error {

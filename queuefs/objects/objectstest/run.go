@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -59,6 +60,19 @@ func Run(t *testing.T, s objects.Store) {
 			t.Fatal(err)
 		}
 		want(t, "a/large", large)
+		for _, c := range []struct{ from, size, want int }{{0, 10, 10}, {5, 10, 10}, {1<<20 - 3, 10, 3}, {1 << 20, 10, 0}} {
+			body, err := s.Part(ctx, "a/large", int64(c.from), int64(c.size))
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := io.ReadAll(body)
+			if body.Close(); err != nil || string(data) != large[c.from:c.from+c.want] {
+				t.Errorf("%d from %d: got %q, %v", c.size, c.from, data, err)
+			}
+		}
+		if _, err := s.Part(ctx, "a/none", 1, 1); !errors.Is(err, objects.ErrNotExist) {
+			t.Errorf("part of nothing: %v", err)
+		}
 		if _, err := objects.Read(ctx, s, "a/large", 100); !errors.Is(err, objects.ErrTooLong) {
 			t.Errorf("too long: %v", err)
 		}

@@ -57,22 +57,22 @@ func serve(w http.ResponseWriter, r *http.Request, s objects.Store, key string) 
 		}
 		return list(w, names)
 	case r.Method == http.MethodGet:
-		most := int64(0)
-		if last, ok := strings.CutPrefix(r.Header.Get("Range"), "bytes=0-"); ok {
-			n, err := strconv.ParseInt(last, 10, 64)
-			if err != nil {
-				return err
-			}
-			most = n + 1
+		from, size, err := parseRange(r.Header.Get("Range"))
+		if err != nil {
+			return err
 		}
-		data, err := s.Get(ctx, key, most)
+		get := func() (io.ReadCloser, error) { return s.Get(ctx, key, size) }
+		if from > 0 {
+			get = func() (io.ReadCloser, error) { return s.Part(ctx, key, from, size) }
+		}
+		data, err := get()
 		if err != nil {
 			return err
 		}
 		defer data.Close()
 		w.Header().Set("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
 		w.Header().Set("ETag", `"0"`)
-		if most > 0 {
+		if size > 0 {
 			w.WriteHeader(http.StatusPartialContent)
 		}
 		_, err = io.Copy(w, data)
@@ -85,6 +85,18 @@ func serve(w http.ResponseWriter, r *http.Request, s objects.Store, key string) 
 		return nil
 	}
 	return errors.New("no such request")
+}
+
+// parseRange returns the offset and the size of a range; zeros mean all.
+func parseRange(field string) (from, size int64, err error) {
+	if field == "" {
+		return 0, 0, nil
+	}
+	var last int64
+	if _, err := fmt.Sscanf(field, "bytes=%d-%d", &from, &last); err != nil {
+		return 0, 0, err
+	}
+	return from, last - from + 1, nil
 }
 
 // body returns the body of a request, without the framing of signed chunks.

@@ -103,6 +103,20 @@ func (b *Bucket) Get(ctx context.Context, name string, most int64) (io.ReadClose
 	return body, b.named(name, err)
 }
 
+// Part is [objects.Store.Part].
+func (b *Bucket) Part(ctx context.Context, name string, from, size int64) (io.ReadCloser, error) {
+	var o minio.GetObjectOptions
+	if err := o.SetRange(from, from+size-1); err != nil {
+		return nil, b.named(name, err)
+	}
+	core := minio.Core{Client: b.client}
+	body, _, _, err := core.GetObject(ctx, b.bucket, b.prefix+name, o)
+	if minio.ToErrorResponse(err).Code == minio.InvalidRange {
+		return io.NopCloser(strings.NewReader("")), nil // the object ends before
+	}
+	return body, b.named(name, err)
+}
+
 // Delete is [objects.Store.Delete].
 func (b *Bucket) Delete(ctx context.Context, name string) error {
 	err := b.named(name, b.client.RemoveObject(ctx, b.bucket, b.prefix+name, minio.RemoveObjectOptions{}))
