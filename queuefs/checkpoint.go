@@ -92,18 +92,22 @@ func (s *Service) tryCheckpoint(closing bool) error {
 		return storageError(err)
 	}
 	small := s.index.Size()
+	s.stored.Syncing()
 	if err := s.syncAll(); err != nil {
 		return err
 	}
-	if err := s.settle(indexfile.Checkpoint{Past: to, Small: small, Clean: closing && to == at, Stopped: to < at}, staged, log.Held); err != nil {
+	c := indexfile.Checkpoint{Past: to, Small: small, Clean: closing && to == at, Stopped: to < at}
+	if err := s.settle(&c, staged, log.Held); err != nil {
 		return storageError(err)
 	}
 	s.space.Checkpointed(log.Written)
 	s.upkeep.last = s.opts.Now()
 	first := s.upkeep.keep
-	if s.stored == nil { // else the journal is all that the home can be made of again
+	if s.stored == nil { // else an image has to come before
 		err = s.shared.Journal.Release(first)
 		first = s.shared.Journal.Stats().First
+	} else if !closing && s.stored.Images.Due(log) {
+		s.makeImage(c, queues)
 	}
 	for _, q := range queues {
 		q.ledger.Note(func(x *index.Index) { x.History.Forget(first) })
@@ -177,7 +181,7 @@ func (s *Service) stage(at journal.LSN, queues []*Queue, closing bool) (staged [
 
 // settle makes the synced files the state to begin from. held is the storage of the
 // journal in bytes.
-func (s *Service) settle(c indexfile.Checkpoint, staged []*snapshot.Staged, held int64) error {
+func (s *Service) settle(c *indexfile.Checkpoint, staged []*snapshot.Staged, held int64) error {
 	for _, st := range staged {
 		if err := st.Place(); err != nil {
 			return err
@@ -193,7 +197,10 @@ func (s *Service) settle(c indexfile.Checkpoint, staged []*snapshot.Staged, held
 	if follower == nil && s.upkeep.keep != 0 && held <= maxKeep {
 		c.Keep = s.upkeep.keep
 	}
-	if err := s.index.SetCheckpoint(c); err != nil {
+	if err := s.index.SetCheckpoint(*c); err != nil {
+		return err
+	}
+	if err := s.stored.Synced(); err != nil {
 		return err
 	}
 	for _, st := range staged {

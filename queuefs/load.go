@@ -11,6 +11,7 @@ import (
 
 	"cutie/queuefs/compare"
 	"cutie/queuefs/content"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
@@ -37,10 +38,15 @@ func (s *Service) load() error {
 		return err
 	}
 	if s.stored != nil && s.stored.Known != nil {
+		if s.stored.Known.Imaged && !indexed {
+			return errImage
+		}
 		if err := s.makeKnown(s.stored.Known); err != nil {
 			return err
 		}
-		c, indexed = indexfile.Checkpoint{}, true
+		if indexed = true; !s.stored.Known.Imaged {
+			c = indexfile.Checkpoint{}
+		}
 	}
 	s.index.ReadDoubt()
 	if s.known.mirrors, err = s.properties.mirrors.All(!s.opts.Look); err != nil {
@@ -64,7 +70,10 @@ func (s *Service) load() error {
 	if err != nil {
 		return err
 	}
-	if s.stored != nil && s.stored.Known == nil && slices.ContainsFunc(slices.Collect(maps.Values(was)), func(l loaded) bool { return l.scanned }) {
+	if s.stored != nil && slices.ContainsFunc(slices.Collect(maps.Values(was)), func(l loaded) bool { return l.scanned }) {
+		if s.stored.Known != nil {
+			return errImage
+		}
 		return errStale // the journal knows more than directories that nobody synced
 	}
 	lost, err := s.replay(c, indexed)
@@ -109,6 +118,9 @@ func (s *Service) load() error {
 	s.space.Keep()
 	return s.takeInKnown(&known, lost)
 }
+
+// errImage: an image has what its maker had.
+var errImage = errors.New("the index in the image was damaged when the image was made; the directory of its owner, or the image before, may have it whole")
 
 // tidy removes what a crash has left unfinished.
 func (s *Service) tidy() error {
@@ -334,12 +346,24 @@ func (s *Service) compareHome(c *record.HomeChange, at journal.LSN, missing map[
 // makeKnown makes the queues of a home in a store, as they would be if the machine had
 // stopped before any of their files was written.
 func (s *Service) makeKnown(k *stored.Known) error {
+	for id, last := range k.Gone {
+		if err := s.unmake(id, last); err != nil {
+			return fmt.Errorf("queue %s, which is gone: %w", id, err)
+		}
+	}
 	var list home.List
 	for _, of := range k.Queues {
-		if err := s.makeOne(of); err != nil {
+		make := s.makeOne
+		if of.Kept {
+			make = s.makeKept
+		}
+		if err := make(of); err != nil {
 			return fmt.Errorf("queue %s: %w", of.ID, err)
 		}
 		list = list.Add(of.ID)
+	}
+	if k.Imaged {
+		return list.Write(s.dirs.home)
 	}
 	if len(k.Queues) > 0 {
 		if err := list.Write(s.dirs.home); err != nil {
@@ -352,6 +376,50 @@ func (s *Service) makeKnown(k *stored.Known) error {
 	return s.index.SetCheckpoint(indexfile.Checkpoint{Small: s.index.Size()})
 }
 
+// unmake removes a queue of an image, except for its last numbers.
+func (s *Service) unmake(id string, last index.Numbers) error {
+	published, err := s.dirs.home.Sub(home.PublishedDir)
+	if err == nil {
+		err = published.RemoveTree(id)
+		published.Close()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, s.dirs.queues.RemoveTree(id), s.index.Forget(id), s.index.Retire(map[string]index.Numbers{id: last}))
+}
+
+// makeKept brings a queue of an image up to the journal, except for its jobs.
+func (s *Service) makeKept(of *stored.Queue) error {
+	root, err := s.dirs.queues.AddSub(of.ID)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if _, err := tree.Make(root); err != nil {
+		return err
+	}
+	return s.makeProperties(root, of)
+}
+
+// makeProperties writes the properties of a queue, as far as they are known.
+func (s *Service) makeProperties(root *durable.Dir, of *stored.Queue) error {
+	if of.Callback != "" {
+		if _, err := s.properties.callbacks.Keep(of.ID, of.Callback); err != nil {
+			return err
+		}
+	}
+	if of.Info != "" {
+		if err := root.Renew(home.QueueInfoName, []byte(of.Info)); err != nil {
+			return err
+		}
+	}
+	if of.Modified == 0 {
+		return nil
+	}
+	return root.Date(home.QueueInfoName, time.UnixMicro(of.Modified)) // it is published
+}
+
 func (s *Service) makeOne(of *stored.Queue) error {
 	root, err := s.dirs.queues.AddSub(of.ID)
 	if err != nil {
@@ -361,15 +429,7 @@ func (s *Service) makeOne(of *stored.Queue) error {
 	if _, err := tree.Make(root); err != nil {
 		return err
 	}
-	if of.Callback != "" {
-		if _, err := s.properties.callbacks.Keep(of.ID, of.Callback); err != nil {
-			return err
-		}
-	}
-	if err := root.Renew(home.QueueInfoName, []byte(of.Info)); err != nil {
-		return err
-	}
-	if err := root.Date(home.QueueInfoName, time.UnixMicro(of.Modified)); err != nil { // it is published
+	if err := s.makeProperties(root, of); err != nil {
 		return err
 	}
 	if err := s.index.Retire(map[string]index.Numbers{of.ID: of.Former}); err != nil {

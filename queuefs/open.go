@@ -151,6 +151,9 @@ func (s *Service) Close() error {
 	if !s.shared.Gate.Close() {
 		return nil
 	}
+	if s.stored != nil {
+		s.stored.Images.Stop()
+	}
 	err := s.Err()
 	switch {
 	case err == nil:

@@ -49,6 +49,9 @@ func (s *Service) newQueue(id string) (*Queue, error) {
 		filer:      &filing.Filer{Ledger: l, Tree: t, Packs: p, InDoubt: s.each.inDoubt},
 		tombstones: filing.NewTombstones(l, s.index),
 	}
+	if s.stored != nil {
+		q.content.Far = &far{q: q}
+	}
 	q.retention.Reader = q.content
 	q.original.Ledger, q.original.Files = l, &s.properties.mirrors
 	q.original.Load(s.known.mirrors[id])

@@ -135,7 +135,8 @@ func (d *ResultUpload) commit(ctx context.Context) error {
 	if err := q.svc.dirs.temp.Sync(); err != nil {
 		return storageError(err)
 	}
-	if err := q.svc.stored.Keep(ctx, d.up.Temp()); err != nil {
+	name, err := q.svc.stored.Keep(ctx, d.up.Temp(), d.result.SHA256)
+	if d.up.Named(name); err != nil {
 		return storageError(err)
 	}
 	if err := ctx.Err(); err != nil {

@@ -37,7 +37,7 @@ var layers = [][]string{
 	{"queuefs/compare", "queuefs/properties", "queuefs/replay", "queuefs/retention"},
 	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/keys", "queuefs/foreign", "queuefs/stored"},
 	{"queuefs/ledger", "queuefs/packs"},
-	{"queuefs/tree", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},
+	{"queuefs/tree", "queuefs/image", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},
 	{"queuefs/journal/segment", "queuefs/journal/bucket", "queuefs/journal/journaltest", "queuefs/index", "queuefs/objects/s3", "queuefs/objects/objectstest"},
 	{"queuefs/journal", "queuefs/watch", "queuefs/follow"},
 	{"queuefs/job", "queuefs/catalog"},

@@ -41,8 +41,34 @@ type Reader struct {
 	Tree     *tree.Tree
 	Packs    *packs.Packs
 	Verified *durable.Verified       // results
+	Far      Far                     // nil: the directory has all files
 	Report   func(path, text string) // called with damage found
 }
+
+// Far has files of jobs that the directory lacks. Its methods bring them there, and report
+// whether they brought any.
+type Far interface {
+	Page(id job.ID) (bool, error) // all small ones of the jobs in the page of one
+	Payload(id job.ID, sum [32]byte) (bool, error)
+	Result(id job.ID, r job.Result) (bool, error)
+}
+
+// bring is [Far.Page].
+func (r *Reader) bring(id job.ID) (bool, error) {
+	if r.Far == nil {
+		return false, nil
+	}
+	return r.Far.Page(id)
+}
+
+// A farError is about files that are not in the directory: the store cannot be asked now.
+type farError struct{ error }
+
+func (e farError) Unwrap() error        { return e.error }
+func (e farError) Is(target error) bool { return target == ErrUnread }
+
+// Away marks an error of a store that may pass.
+func Away(err error) error { return farError{err} }
 
 // Text returns the job file as the index knows it. The error is [ledger.ErrNoJob] if
 // there is none. A file edited by other hands is returned as it is.
@@ -63,7 +89,11 @@ func (r *Reader) Text(id job.ID) ([]byte, ledger.View, error) {
 		case err == nil:
 			last = text
 		case moved(err):
-			if w, ok := r.Ledger.View(id); ok && w == v {
+			brought, e := r.bring(id)
+			if e != nil {
+				return nil, v, failure("job file", id, e)
+			}
+			if w, ok := r.Ledger.View(id); ok && w == v && !brought {
 				return nil, v, failure("job file", id, err)
 			}
 		default:

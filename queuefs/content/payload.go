@@ -28,11 +28,23 @@ func (r *Reader) Payload(id job.ID) (*tree.Payload, error) {
 		if !moved(err) {
 			return nil, err
 		}
-		if w, ok := r.Ledger.View(id); ok && w == v {
+		brought, e := r.bringPayload(id, &v)
+		if e != nil {
+			return nil, failure("payload", id, e)
+		}
+		if w, ok := r.Ledger.View(id); ok && w == v && !brought {
 			return nil, err
 		}
 	}
 	return nil, fmt.Errorf("payload of %s does not hold still", id)
+}
+
+// bringPayload brings a payload that the directory lacks.
+func (r *Reader) bringPayload(id job.ID, v *ledger.View) (bool, error) {
+	if brought, err := r.bring(id); brought || err != nil || r.Far == nil || v.Size <= Inline {
+		return brought, err
+	}
+	return r.Far.Payload(id, v.SHA256)
 }
 
 // payloadOf opens a payload: a small one in memory, a large one in its file.
@@ -92,7 +104,11 @@ func (r *Reader) Find(id job.ID) error {
 		case !errors.Is(err, fs.ErrNotExist):
 			return failure("payload", id, err)
 		}
-		if w, ok := r.Ledger.View(id); ok && w == v {
+		brought, e := r.bringPayload(id, &v)
+		if e != nil {
+			return failure("payload", id, e)
+		}
+		if w, ok := r.Ledger.View(id); ok && w == v && !brought {
 			return fmt.Errorf("payload of %v: %w", id, err)
 		}
 	}

@@ -42,6 +42,11 @@ func (r *Reader) Result(id job.ID, name string) (job.Result, *tree.Payload, erro
 		}
 		f, e := r.Tree.OpenResult(id, name, r.unplaced(id))
 		if err = e; errors.Is(err, fs.ErrNotExist) {
+			if r.Far != nil {
+				if _, e := r.Far.Result(id, res); e != nil {
+					return job.Result{}, nil, failure("result "+name, id, e)
+				}
+			}
 			continue // taken back meanwhile, or just getting its name
 		}
 		if err != nil {

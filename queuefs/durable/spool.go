@@ -100,6 +100,9 @@ func copyDirect(w io.Writer, f *os.File, at int64) (done int64, err error) {
 // Name returns the name of the file in its directory.
 func (s *Spool) Name() string { return s.name }
 
+// Named says that the file has another name now.
+func (s *Spool) Named(name string) { s.name = name }
+
 // Write adds to the file.
 func (s *Spool) Write(p []byte) (int, error) {
 	n := len(p)

@@ -10,15 +10,18 @@ import (
 	"cutie/queuefs/record"
 )
 
-// Known is a home without its jobs, by its journal.
+// Known is a home without its jobs, by its image and the journal since.
 type Known struct {
-	Service string   // cutie-info.txt, "" if the journal has none
-	Queues  []*Queue // in the order in which they were made
+	Imaged  bool                     // the directory has the files of an image
+	Service string                   // cutie-info.txt, "" if the journal has none
+	Queues  []*Queue                 // in the order in which they were made
+	Gone    map[string]index.Numbers // queues of the image that are gone, or were made again, and their last numbers
 }
 
 // A Queue is a queue, without its jobs.
 type Queue struct {
 	ID       string
+	Kept     bool          // it is in the image; of the others then only what has changed
 	Since    journal.LSN   // records before are of former queues of the name
 	Former   index.Numbers // their last numbers
 	Info     string        // queue-info.txt
@@ -26,13 +29,18 @@ type Queue struct {
 	Callback string        // URL for callbacks
 }
 
-// scan reads all of a journal.
-func scan(log *bucket.Log) (*Known, error) {
-	k := &Known{}
+// scan reads a journal from a record on, 0 means all of it. imaged are the queues there are
+// in an image at this record.
+func scan(log *bucket.Log, from journal.LSN, imaged []string) (*Known, error) {
+	k := &Known{Imaged: from > 0, Gone: map[string]index.Numbers{}}
 	last := map[string]index.Numbers{}
 	open := map[string]*Queue{}
+	for _, id := range imaged {
+		open[id] = &Queue{ID: id, Kept: true}
+		k.Queues = append(k.Queues, open[id])
+	}
 	var r record.Record
-	for rec, err := range log.Read(0) {
+	for rec, err := range log.Read(from) {
 		if err != nil {
 			return nil, err
 		}
@@ -54,6 +62,9 @@ func scan(log *bucket.Log) (*Known, error) {
 				q.Info = string(r.File.Text)
 			}
 		}
+	}
+	for id := range k.Gone {
+		k.Gone[id] = last[id]
 	}
 	return k, nil
 }
@@ -89,5 +100,8 @@ func (k *Known) change(c *record.HomeChange, at journal.LSN, open map[string]*Qu
 
 // drop takes a queue out.
 func (k *Known) drop(q *Queue) {
+	if q != nil && q.Kept {
+		k.Gone[q.ID] = index.Numbers{}
+	}
 	k.Queues = slices.DeleteFunc(k.Queues, func(o *Queue) bool { return o == q })
 }

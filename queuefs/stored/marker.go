@@ -21,6 +21,7 @@ type marker struct {
 	id      string // names the directory
 	journal string // "": none yet
 	claim   uint64 // of its last process; 0: none, or the directory is not whole
+	written bool   // by this process, with its claim
 }
 
 func file(dir *durable.Dir) durable.Sealed {
@@ -66,7 +67,9 @@ func readMarker(dir *durable.Dir) (*marker, error) {
 
 func (m *marker) write() error {
 	r := anvl.Record{{Name: "directory", Value: m.id}, {Name: "journal", Value: m.journal}, {Name: "claim", Value: strconv.FormatUint(m.claim, 10)}}
-	return file(m.dir).Write(anvl.AppendRecord(nil, r))
+	err := file(m.dir).Write(anvl.AppendRecord(nil, r))
+	m.written = err == nil
+	return err
 }
 
 // unused returns [ErrUnstored] if the home has queues or a journal.
@@ -111,7 +114,7 @@ func empty(dir, temp *durable.Dir) error {
 	if err := temp.Sweep(nil); err != nil {
 		return err
 	}
-	for _, name := range []string{home.ListName, home.QueuesDir, home.PublishedDir, home.CallbacksDir} {
+	for _, name := range []string{home.ListName, absentName, home.QueuesDir, home.PublishedDir, home.CallbacksDir} {
 		if err := dir.RemoveTree(name); err != nil {
 			return err
 		}

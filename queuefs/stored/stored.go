@@ -16,15 +16,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
+	"cutie/queuefs/image"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/objects"
@@ -37,6 +34,7 @@ type Options struct {
 	Name     string        // of this process, for people
 	TakeOver bool          // from an owner that has not left
 	Patience time.Duration // how long a request to the store is repeated; 0 means 30 s
+	Every    int64         // bytes of journal from one image to the next, at least; 0 means 64 MiB
 }
 
 var (
@@ -60,7 +58,10 @@ func (e *OwnedError) Error() string {
 // A Home is the part of a home in a store. Its methods are safe for concurrent use.
 type Home struct {
 	Log   *bucket.Log
-	Known *Known // unless nil, the directory is empty, and these queues are to be made
+	Known *Known // unless nil, the directory is made again, and these queues are to be made
+
+	Images *Images
+	Absent *Absent // pages whose jobs have no files in the directory yet
 
 	store    objects.Store
 	patience time.Duration
@@ -68,9 +69,6 @@ type Home struct {
 	marker   *marker
 	fail     func(error) // called with the error of a change of unknown outcome
 }
-
-// prefix is that of the objects of files.
-const prefix = "files/"
 
 // Open becomes the owner of the home in a store. dir is the directory of the home; with
 // anew it is emptied in any case. The caller has the lock of the home.
@@ -106,22 +104,69 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 	} else {
 		m.journal = id
 	}
-	m.claim = h.Log.Claim()
+	m.claim, m.written = h.Log.Claim(), false
 	h.marker = m
+	if h.Images, err = openImages(ctx, h, o.Every); err != nil {
+		return nil, err
+	}
 	if continues {
-		return h, nil
+		h.Absent, err = readAbsent(dir)
+		if !errors.Is(err, durable.ErrDamaged) {
+			return h, err
+		}
 	}
-	if h.Known, err = scan(h.Log); err == nil {
-		err = empty(dir, h.temp)
-	}
-	if err == nil && h.Known.Service != "" {
-		err = dir.Replace(home.InfoName, []byte(h.Known.Service))
-	}
+	err = h.makeAgain(ctx, dir)
 	return h, err
 }
 
-// Ready says that the directory is up to the journal: the next process of it goes on
-// from there.
+// makeAgain empties the directory, and brings it to the newest image. Without one that is
+// whole the one before is taken, with more of the journal.
+func (h *Home) makeAgain(ctx context.Context, dir *durable.Dir) error {
+	if err := h.fromImage(ctx, dir); err != nil {
+		return err
+	}
+	var queues []string
+	if h.Images.last != nil {
+		list, err := home.ReadList(dir)
+		if err != nil {
+			return err
+		}
+		if queues, err = list.Queues(); err != nil {
+			return err
+		}
+	}
+	known, err := scan(h.Log, h.Images.at(), queues)
+	if err == nil && known.Service != "" {
+		err = dir.Replace(home.InfoName, []byte(known.Service))
+	}
+	h.Known = known
+	return err
+}
+
+// fromImage empties the directory, and restores the files of an image, if there is one.
+func (h *Home) fromImage(ctx context.Context, dir *durable.Dir) (err error) {
+	for {
+		if err := empty(dir, h.temp); err != nil {
+			return err
+		}
+		m := h.Images.last
+		h.Absent = newAbsent(dir, m)
+		if m == nil {
+			return nil
+		}
+		if err = h.Images.store.Restore(ctx, m, dir); err == nil {
+			return h.Absent.write()
+		}
+		if damage := new(image.DamageError); !errors.As(err, &damage) || h.Images.before == nil {
+			return err
+		}
+		h.Images.last, h.Images.before = h.Images.before, nil
+	}
+}
+
+// Ready says that the opening has come to its end. A directory that goes on is that of the
+// next process from now on. One that was made again is after [Home.Synced]: a crash before
+// leaves files that are on no stable storage.
 func (h *Home) Ready() error {
 	if h == nil {
 		return nil
@@ -135,6 +180,28 @@ func (h *Home) Ready() error {
 	} else if err != nil {
 		return err
 	}
+	if h.Known != nil {
+		return nil
+	}
+	return h.marker.write()
+}
+
+// Syncing says that the directory is about to be synced, and Synced that all written
+// before is on stable storage.
+func (h *Home) Syncing() {
+	if h != nil {
+		h.Absent.syncing()
+	}
+}
+
+// Synced is beside [Home.Syncing].
+func (h *Home) Synced() error {
+	if h == nil {
+		return nil
+	}
+	if err := h.Absent.write(); err != nil || h.marker.written {
+		return err
+	}
 	return h.marker.write()
 }
 
@@ -143,6 +210,7 @@ func (h *Home) Close() (err error) {
 	if h == nil {
 		return nil
 	}
+	h.Images.Stop()
 	if h.Log != nil {
 		err = h.Log.Close()
 	}
@@ -176,99 +244,4 @@ func (h *Home) Note(changes ...record.HomeChange) error {
 		}
 		return err
 	}
-}
-
-// Keep puts a temporary file into the store, before a record names it.
-func (h *Home) Keep(ctx context.Context, name string) error {
-	if h == nil {
-		return nil
-	}
-	f, err := h.temp.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	return h.again(ctx, func() error {
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-		return h.store.Put(ctx, prefix+name, f, st.Size())
-	})
-}
-
-// pause is that before the second attempt at a request; it doubles.
-const pause = 50 * time.Millisecond
-
-// again repeats a request for a file until the patience is over.
-func (h *Home) again(ctx context.Context, try func() error) error {
-	end := time.Now().Add(h.patience)
-	for wait := pause; ; wait *= 2 {
-		err := try()
-		if err == nil || errors.Is(err, objects.ErrNotExist) || errors.Is(err, fs.ErrClosed) || time.Now().Add(wait).After(end) {
-			return err
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		}
-	}
-}
-
-// fetchers is how many files are fetched at once.
-const fetchers = 8
-
-// Fetch brings temporary files of these names from the store, unless the directory has
-// them.
-func (h *Home) Fetch(ctx context.Context, names []string) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(fetchers)
-	fetched := false
-	for _, name := range names {
-		if _, err := h.temp.Stat(name); err == nil {
-			continue
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		fetched = true
-		g.Go(func() error { return h.again(ctx, func() error { return h.fetch(ctx, name) }) })
-	}
-	err := g.Wait()
-	if err == nil && fetched {
-		err = h.temp.SyncFS() // after a crash they are not fetched again
-	}
-	return err
-}
-
-func (h *Home) fetch(ctx context.Context, name string) (err error) {
-	body, err := h.store.Get(ctx, prefix+name, 0)
-	if errors.Is(err, objects.ErrNotExist) {
-		return fmt.Errorf("payload or result that the journal names: %w", err)
-	}
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-	f, tmp, err := h.temp.Temp()
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			h.temp.Remove(tmp)
-		}
-	}()
-	if err := copyTo(f, body); err != nil {
-		return err
-	}
-	return h.temp.Rename(tmp, h.temp, name)
-}
-
-func copyTo(f *os.File, body io.Reader) error {
-	_, err := io.Copy(f, body)
-	return errors.Join(err, f.Close())
 }

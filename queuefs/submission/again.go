@@ -111,7 +111,7 @@ func (in *Intake) payloadAgain(id job.ID) (data []byte, temp string, err error) 
 		return nil, "", ledger.StorageError(err)
 	}
 	if err = in.Temp.Sync(); err == nil {
-		err = in.Keep(context.Background(), temp)
+		temp, err = in.Keep(context.Background(), temp, v.SHA256)
 	}
 	if err != nil {
 		in.Temp.Remove(temp)

@@ -39,9 +39,21 @@ type Intake struct {
 	Claims   keys.Claims      // of requests with keys
 	Temp     *durable.Dir     // uploads
 	Spool    func() (*durable.Spool, error)
-	Keep     func(ctx context.Context, temp string) error           // puts an upload where the home is, before a record names it
+	Keep     Keep                                                   // before a record names an upload
 	Admit    func(ctx context.Context, jobs int, bytes int64) error // waits while the files are too far behind
 	Commit   func(build func(b *ledger.Batch) error) error
+}
+
+// A Keep puts a temporary file with a digest where the home is, and returns its name then,
+// after an error too.
+type Keep func(ctx context.Context, temp string, sum [32]byte) (string, error)
+
+// keep is Keep of an upload.
+func (in *Intake) keep(ctx context.Context, d *Upload) error {
+	name, err := in.Keep(ctx, d.up.Temp(), d.up.SHA256())
+	d.up.Named(name)
+	d.rec.Temp = name
+	return err
 }
 
 // Begin starts a submission. Call Commit or Discard in the end.

@@ -249,7 +249,7 @@ func (s *Submission) secure(ctx context.Context, uploads []*Upload) error {
 		return ledger.StorageError(err)
 	}
 	for _, d := range files {
-		if err := s.to.Keep(ctx, d.up.Temp()); err != nil {
+		if err := s.to.keep(ctx, d); err != nil {
 			return ledger.StorageError(err)
 		}
 	}

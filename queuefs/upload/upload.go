@@ -119,6 +119,9 @@ func (u *Upload) Temp() string {
 	return u.file.Name()
 }
 
+// Named says that the temporary file has another name now.
+func (u *Upload) Named(name string) { u.file.Named(name) }
+
 // Write adds to the payload.
 func (u *Upload) Write(p []byte) (int, error) {
 	if u.err != nil {

@@ -1,0 +1,190 @@
+package stored
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"cutie/queuefs/durable"
+	"cutie/queuefs/image"
+	"cutie/queuefs/objects"
+)
+
+// A large payload, or a result, is an object files/SHA256-CLAIM-RANDOM, with the number of
+// the claim of its owner. So it can be found by its digest when the record that names it is
+// gone, and no name is used twice.
+const prefix = "files/"
+
+// Keep puts a temporary file with a digest into the store, before a record names it. It
+// returns the name of the file from now on, after an error too.
+func (h *Home) Keep(ctx context.Context, name string, sum [sha256.Size]byte) (string, error) {
+	if h == nil {
+		return name, nil
+	}
+	kept := fmt.Sprintf("%s%x-%d-%s", durable.TempPrefix, sum, h.Log.Claim(), rand.Text())
+	if err := h.temp.Rename(name, h.temp, kept); err != nil {
+		return name, err
+	}
+	f, err := h.temp.Open(kept)
+	if err != nil {
+		return kept, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return kept, err
+	}
+	return kept, h.again(ctx, func() error {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		return h.store.Put(ctx, objectOf(kept), f, st.Size())
+	})
+}
+
+// objectOf returns the name of the object of a temporary file.
+func objectOf(temp string) string { return prefix + strings.TrimPrefix(temp, durable.TempPrefix) }
+
+// tempOf is the opposite of objectOf, with the digest and the claim; ok is false if name is
+// not one of its names.
+func tempOf(name string) (temp string, sum [sha256.Size]byte, claim uint64, ok bool) {
+	rest := strings.TrimPrefix(name, prefix)
+	parts := strings.Split(rest, "-")
+	if len(parts) != 3 || len(parts[0]) != hex.EncodedLen(len(sum)) {
+		return "", sum, 0, false
+	}
+	_, err := hex.Decode(sum[:], []byte(parts[0]))
+	if _, e := fmt.Sscanf(parts[1], "%d", &claim); err != nil || e != nil {
+		return "", sum, 0, false
+	}
+	return durable.TempPrefix + rest, sum, claim, true
+}
+
+// pause is that before the second attempt at a request; it doubles.
+const pause = 50 * time.Millisecond
+
+// again repeats a request for a file until the patience is over.
+func (h *Home) again(ctx context.Context, try func() error) error {
+	end := time.Now().Add(h.patience)
+	for wait := pause; ; wait *= 2 {
+		err := try()
+		damage := new(image.DamageError)
+		if err == nil || errors.Is(err, objects.ErrNotExist) || errors.As(err, &damage) || errors.Is(err, fs.ErrClosed) || time.Now().Add(wait).After(end) {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// fetchers is how many files are fetched at once.
+const fetchers = 8
+
+// Fetch brings temporary files of these names from the store, unless the directory has
+// them.
+func (h *Home) Fetch(ctx context.Context, names []string) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(fetchers)
+	fetched := false
+	for _, name := range names {
+		if _, err := h.temp.Stat(name); err == nil {
+			continue
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		fetched = true
+		g.Go(func() error {
+			tmp, err := h.fetch(ctx, objectOf(name))
+			if err != nil {
+				return fmt.Errorf("payload or result that the journal names: %w", err)
+			}
+			return h.temp.Rename(tmp, h.temp, name)
+		})
+	}
+	err := g.Wait()
+	if err == nil && fetched && h.Known == nil {
+		err = h.temp.SyncFS() // after a crash they are not fetched again
+	}
+	return err
+}
+
+// Find brings a payload or result with a digest from the store, and returns its temporary
+// name. The error is an [*image.DamageError] if the store has none that verifies.
+func (h *Home) Find(sum [sha256.Size]byte) (temp string, err error) {
+	ctx := h.Images.ctx
+	start := fmt.Sprintf("%s%x-", prefix, sum)
+	var names []string
+	err = h.again(ctx, func() (err error) {
+		names, err = h.store.List(ctx, start, "", 10)
+		return err
+	})
+	if err == nil && len(names) == 0 {
+		err = &image.DamageError{Name: start, Text: "is missing"}
+	}
+	for _, name := range names { // one of them is enough
+		if temp, err = h.fetch(ctx, name); err == nil {
+			return temp, nil
+		}
+	}
+	return "", err
+}
+
+// fetch brings an object into a temporary file, and verifies its digest.
+func (h *Home) fetch(ctx context.Context, name string) (tmp string, err error) {
+	err = h.again(ctx, func() error {
+		tmp, err = h.fetchOnce(ctx, name)
+		return err
+	})
+	if errors.Is(err, objects.ErrNotExist) {
+		err = &image.DamageError{Name: name, Text: "is missing"}
+	}
+	return tmp, err
+}
+
+func (h *Home) fetchOnce(ctx context.Context, name string) (tmp string, err error) {
+	body, err := h.store.Get(ctx, name, 0)
+	if err != nil {
+		return "", err
+	}
+	defer body.Close()
+	f, tmp, err := h.temp.Temp()
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			h.temp.Remove(tmp)
+		}
+	}()
+	sum, err := copyTo(f, body)
+	if err != nil {
+		return "", err
+	}
+	if _, want, _, ok := tempOf(name); ok && sum != want {
+		return "", &image.DamageError{Name: name, Text: "does not have its digest"}
+	}
+	return tmp, nil
+}
+
+func copyTo(f *os.File, body io.Reader) (sum [sha256.Size]byte, err error) {
+	s := sha256.New()
+	_, err = io.Copy(io.MultiWriter(f, s), body)
+	s.Sum(sum[:0])
+	return sum, errors.Join(err, f.Close())
+}
+
+// Drop removes a temporary file that nobody wants.
+func (h *Home) Drop(temp string) { h.temp.Remove(temp) }

@@ -1,0 +1,254 @@
+package stored
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"cutie/queuefs/durable"
+	"cutie/queuefs/image"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/journal/bucket"
+)
+
+// An image is made when the journal has grown by Options.Every, or by a share of the last
+// image if that is more, up to maxEvery: this bounds both the journal to be read by a new
+// machine, and what is written for images.
+const (
+	defaultEvery = 64 << 20
+	maxEvery     = 256 << 20
+	shareOfLast  = 8
+	leastRecord  = 256 // bytes: so many of them count as well, since bytes are forgotten by a restart
+)
+
+// Images are the last two images of the home, and the next one.
+type Images struct {
+	store *image.Store
+	log   *bucket.Log
+	temp  *durable.Dir
+	every int64
+	stop  func()
+	ctx   context.Context // ends with Stop
+	wg    sync.WaitGroup
+
+	mu      sync.Mutex
+	last    *image.Manifest // nil: there is none
+	before  *image.Manifest
+	written int64 // bytes of the journal when the last one was begun
+	busy    bool
+	wanted  bool  // whatever the journal has
+	err     error // of the last attempt
+}
+
+func openImages(ctx context.Context, h *Home, every int64) (*Images, error) {
+	store, err := image.New(h.store, h.patience)
+	if err != nil {
+		return nil, err
+	}
+	i := &Images{store: store, log: h.Log, temp: h.temp, every: cmp.Or(every, defaultEvery)}
+	i.ctx, i.stop = context.WithCancel(context.Background())
+	newest, err := store.Newest(ctx)
+	if err != nil || newest == 0 {
+		return i, err
+	}
+	err = i.take(ctx, newest)
+	return i, err
+}
+
+// take reads the newest manifest and the one before. One of the two may be damaged.
+func (i *Images) take(ctx context.Context, newest uint64) (err error) {
+	damage := new(image.DamageError)
+	last, err := i.store.Manifest(ctx, newest)
+	if err != nil && (!errors.As(err, &damage) || newest == 1) {
+		return err
+	}
+	var before *image.Manifest
+	if newest > 1 {
+		var e error
+		if before, e = i.store.Manifest(ctx, newest-1); e != nil && (!errors.As(e, &damage) || last == nil) {
+			return errors.Join(err, e)
+		}
+	}
+	if last == nil {
+		last, before = before, nil
+	}
+	if last.Journal != i.log.ID() {
+		return fmt.Errorf("%s is of another journal: %w", image.ManifestName(last.Number), ErrOther)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.last, i.before = last, before
+	return nil
+}
+
+// at returns where the last image ends, 0 if there is none.
+func (i *Images) at() journal.LSN {
+	if m := i.Last(); m != nil {
+		return m.At
+	}
+	return 0
+}
+
+// Last returns the last image, nil if there is none.
+func (i *Images) Last() *image.Manifest {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.last
+}
+
+// Due reports whether an image is to be begun.
+func (i *Images) Due(log journal.Stats) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.busy || i.ctx.Err() != nil {
+		return false
+	}
+	every, from := i.every, log.First
+	if i.last != nil {
+		every, from = max(every, min(i.last.Live()/shareOfLast, maxEvery)), i.last.At
+	}
+	return i.wanted || log.Written-i.written >= every || int64(log.Next-from) >= every/leastRecord
+}
+
+// Begin begins an image of which replay begins at a record, and which needs the journal from
+// one on; nil if another image is being made. Go or Fail must follow.
+func (i *Images) Begin(at, from journal.LSN, now time.Time) *image.Builder {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.busy || i.ctx.Err() != nil {
+		return nil
+	}
+	i.busy, i.wanted = true, false
+	return i.store.Begin(i.last, image.Manifest{Journal: i.log.ID(), At: at, From: from}, now, i.temp)
+}
+
+// Now has the next checkpoint make an image, and waits for it; checkpoint makes one.
+func (i *Images) Now(ctx context.Context, checkpoint func() error) error {
+	i.wg.Wait()
+	i.mu.Lock()
+	i.wanted = true
+	i.mu.Unlock()
+	if err := checkpoint(); err != nil {
+		return err
+	}
+	i.wg.Wait()
+	return i.Err()
+}
+
+// Fail gives up an image.
+func (i *Images) Fail(b *image.Builder, err error) {
+	b.Close()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.busy, i.err = false, err
+}
+
+// Go makes the image in the background: fill adds what is still to be added. Then the
+// journal before the last but one is released, and what no image names is deleted.
+func (i *Images) Go(b *image.Builder, fill func(ctx context.Context) error, done func(error)) {
+	written := i.log.Stats().Written
+	i.wg.Go(func() {
+		defer b.Close()
+		err := fill(i.ctx)
+		if err == nil {
+			err = i.finish(i.ctx, b)
+		}
+		if err != nil {
+			err = fmt.Errorf("image of the home in the store: %w", err)
+		}
+		i.mu.Lock()
+		i.busy, i.err = false, err
+		if err == nil {
+			i.written = written
+		}
+		i.mu.Unlock()
+		done(err)
+	})
+}
+
+// Page calls visit with the pieces of a page in the last image: job files first, then
+// payloads. Stop ends it.
+func (i *Images) Page(queue string, number int, visit func(piece []byte, jobs bool) error) error {
+	m := i.Last()
+	if m == nil {
+		return nil
+	}
+	g := m.Page(queue, number)
+	if g == nil {
+		return nil // its jobs are gone
+	}
+	for n := range len(g.Jobs) + len(g.Payloads) {
+		jobs := n < len(g.Jobs)
+		p := (*image.Piece)(nil)
+		if jobs {
+			p = &g.Jobs[n]
+		} else {
+			p = &g.Payloads[n-len(g.Jobs)].Piece
+		}
+		data, err := i.store.Piece(i.ctx, m, p)
+		if err != nil {
+			return err
+		}
+		if err := visit(data, jobs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish puts an image in its place; see package image for the order.
+func (i *Images) finish(ctx context.Context, b *image.Builder) error {
+	m, err := b.Commit(ctx)
+	for errors.Is(err, image.ErrTaken) {
+		if err = i.log.Prove(); err != nil {
+			return err
+		}
+		// A former owner made it, before it learned that it was one.
+		var newest uint64
+		if newest, err = i.store.Newest(ctx); err != nil {
+			return err
+		}
+		if err = i.take(ctx, newest); err != nil {
+			return err
+		}
+		b.After(newest)
+		m, err = b.Commit(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	i.mu.Lock()
+	i.last, i.before = m, i.last
+	before := i.before
+	i.mu.Unlock()
+	if err := i.log.Prove(); err != nil {
+		return err
+	}
+	if before != nil {
+		if err := i.log.Release(before.From); err != nil {
+			return err
+		}
+	}
+	return i.store.Sweep(ctx, m, before)
+}
+
+// Err returns why the last image was not made.
+func (i *Images) Err() error {
+	if i == nil {
+		return nil
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.err
+}
+
+// Stop ends the making of an image, and waits for that.
+func (i *Images) Stop() {
+	if i != nil {
+		i.stop()
+		i.wg.Wait()
+	}
+}
