@@ -149,7 +149,8 @@ func (f *far) file(id job.ID, sum [32]byte, place func(temp string) (bool, error
 const bringers = 4
 
 // Bring brings the files of jobs into the directory that a home in a store has made again,
-// until all are there, ctx ends, or the store cannot be read. Jobs are served meanwhile.
+// until all are there, ctx ends, or the store cannot be read. Jobs are served meanwhile. It
+// returns why the last image was not made, too. Without a store it does nothing.
 func (s *Service) Bring(ctx context.Context) error {
 	if s.stored == nil {
 		return nil
@@ -170,5 +171,5 @@ func (s *Service) Bring(ctx context.Context) error {
 			return err
 		})
 	}
-	return g.Wait()
+	return errors.Join(g.Wait(), s.stored.Images.Err())
 }

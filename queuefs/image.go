@@ -42,11 +42,39 @@ func (s *Service) makeImage(c indexfile.Checkpoint, queues []*Queue) {
 		}
 		return s.imagePublished(ctx, b)
 	}
-	images.Go(b, fill, func(err error) {
+	images.Go(b, fill, func() error { return s.stored.Sweep(s.live) }, func(err error) {
 		if errors.Is(err, ErrFenced) {
 			s.shared.Gate.Fail(err)
 		}
 	})
+}
+
+// live calls yield with the digests of all payloads and results.
+func (s *Service) live(yield func(sum [32]byte)) error {
+	for _, q := range s.Queues() {
+		for n, pages := 0, 1; n < pages; n++ {
+			var results []job.ID
+			q.look(func(x *index.Index) {
+				pages = x.Pages()
+				x.EachOf(n, func(id job.ID, j index.Job) {
+					yield(j.SHA256)
+					if j.Results {
+						results = append(results, id)
+					}
+				})
+			})
+			for _, id := range results {
+				j, err := q.content.Job(id)
+				if err != nil && !errors.Is(err, ledger.ErrNoJob) {
+					return err
+				}
+				for _, r := range j.Results {
+					yield(r.SHA256)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // imageHome adds the files of the home beside jobs and most of what is published: they are

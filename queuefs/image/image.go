@@ -53,6 +53,11 @@ type DamageError struct{ Name, Text string }
 
 func (e *DamageError) Error() string { return e.Name + " " + e.Text }
 
+func isDamage(err error) bool {
+	var damage *DamageError
+	return errors.As(err, &damage)
+}
+
 // again repeats a request. An object that is not there is an error at once.
 func (s *Store) again(ctx context.Context, try func(ctx context.Context) error) error {
 	return objects.Again(ctx, s.Patience, func(ctx context.Context) (bool, error) {

@@ -188,3 +188,61 @@ func copyTo(f *os.File, body io.Reader) (sum [sha256.Size]byte, err error) {
 
 // Drop removes a temporary file that nobody wants.
 func (h *Home) Drop(temp string) { h.temp.Remove(temp) }
+
+// sweepEvery is after how many images the objects of large payloads and results are listed:
+// a request for each thousand of them.
+const sweepEvery = 8
+
+// Sweep deletes the objects of large payloads and results that no job has. live yields the
+// digests of all there are. Call it after an image: then this process was the owner of all
+// that it knows, and later owners name no object again that no job has. Their objects have
+// the numbers of later claims.
+func (h *Home) Sweep(live func(yield func(sum [sha256.Size]byte)) error) error {
+	m := h.Images.Last()
+	if m.Number%sweepEvery != 0 || h.Absent.Len() > 0 {
+		return nil
+	}
+	ctx := h.Images.ctx
+	gone := map[[sha256.Size]byte][]string{}
+	for after := prefix; ; {
+		var names []string
+		err := h.again(ctx, func() (err error) {
+			names, err = h.store.List(ctx, prefix, after, perList)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			temp, sum, claim, ok := tempOf(name)
+			if !ok || claim > h.Log.Claim() {
+				continue
+			}
+			// An upload on its way has its file here until the index knows its job.
+			if _, err := h.temp.Stat(temp); errors.Is(err, fs.ErrNotExist) {
+				gone[sum] = append(gone[sum], name)
+			}
+		}
+		if len(names) < perList {
+			break
+		}
+		after = names[len(names)-1]
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	if err := live(func(sum [sha256.Size]byte) { delete(gone, sum) }); err != nil {
+		return err
+	}
+	for _, names := range gone {
+		for _, name := range names {
+			if err := h.again(ctx, func() error { return h.store.Delete(ctx, name) }); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// perList is how many names are asked for at a time.
+const perList = 1000

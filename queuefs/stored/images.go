@@ -147,14 +147,18 @@ func (i *Images) Fail(b *image.Builder, err error) {
 }
 
 // Go makes the image in the background: fill adds what is still to be added. Then the
-// journal before the last but one is released, and what no image names is deleted.
-func (i *Images) Go(b *image.Builder, fill func(ctx context.Context) error, done func(error)) {
+// journal before the last but one is released, what no image names is deleted, and sweep
+// does the rest. done gets the error of all.
+func (i *Images) Go(b *image.Builder, fill func(ctx context.Context) error, sweep func() error, done func(error)) {
 	written := i.log.Stats().Written
 	i.wg.Go(func() {
 		defer b.Close()
 		err := fill(i.ctx)
 		if err == nil {
 			err = i.finish(i.ctx, b)
+		}
+		if err == nil {
+			err = sweep()
 		}
 		if err != nil {
 			err = fmt.Errorf("image of the home in the store: %w", err)

@@ -32,6 +32,7 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
 	}
 	all := []loop{
 		{"maintain", maintainEvery, d.maintain},
+		{"home in its store", maintainEvery, d.svc.Bring},
 		{"leases and holds", maintainEvery, d.svc.Expire},
 		{"limits of jobs", maintainEvery, jobs.Tick},
 		{"publish", tickEvery, d.pub.Tick},
