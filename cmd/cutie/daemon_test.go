@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,7 +35,10 @@ const (
 // start runs a daemon on home and returns once it has printed what to open.
 func start(dir, home string, args ...string) (*daemon, error) {
 	d := &daemon{read: make(chan struct{})}
-	args = append([]string{"serve", "--home", home, "--listen", "127.0.0.1:0", "--log-level", "warn"}, args...)
+	if !slices.Contains(args, "--config") { // it may say the level
+		args = append([]string{"--log-level", "warn"}, args...)
+	}
+	args = append([]string{"serve", "--home", home, "--listen", "127.0.0.1:0"}, args...)
 	d.cmd = exec.Command("cutie", args...)
 	d.cmd.Dir = dir
 	d.cmd.Stderr = &d.stderr

@@ -64,7 +64,7 @@ func (c *Client) control(host, port string) func(network, address string, _ sysc
 		if why == "" {
 			return nil
 		}
-		for _, p := range c.allow {
+		for _, p := range *c.allow.Load() {
 			if p.allows(host, at) {
 				return nil
 			}

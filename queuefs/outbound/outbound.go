@@ -25,6 +25,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -66,7 +67,7 @@ var ErrIdle = errors.New("no progress")
 type Client struct {
 	http      http.Client
 	transport *http.Transport
-	allow     []pattern
+	allow     atomic.Pointer[[]pattern]
 	connect   time.Duration
 	idle      time.Duration
 	dialer    net.Dialer
@@ -77,13 +78,6 @@ func New(o Options) (*Client, error) {
 	c := &Client{
 		connect: cmp.Or(o.Connect, 30*time.Second),
 		idle:    cmp.Or(o.Idle, 30*time.Second),
-	}
-	for _, text := range o.Allow {
-		p, err := parsePattern(text)
-		if err != nil {
-			return nil, err
-		}
-		c.allow = append(c.allow, p)
 	}
 	c.dialer = net.Dialer{Timeout: c.connect, Resolver: o.Resolver}
 	c.transport = &http.Transport{
@@ -97,8 +91,27 @@ func New(o Options) (*Client, error) {
 		MaxResponseHeaderBytes: maxHeader,
 		ForceAttemptHTTP2:      true,
 	}
+	if err := c.Allow(o.Allow); err != nil {
+		return nil, err
+	}
 	c.http = http.Client{Transport: roundTripper{c}, CheckRedirect: checkRedirect, Timeout: o.Timeout}
 	return c, nil
+}
+
+// Allow puts other patterns in the place of those of [Options]; connections there are
+// stay. After an error, of a malformed pattern, those of before hold.
+func (c *Client) Allow(texts []string) error {
+	patterns := make([]pattern, len(texts))
+	for i, text := range texts {
+		p, err := parsePattern(text)
+		if err != nil {
+			return err
+		}
+		patterns[i] = p
+	}
+	c.allow.Store(&patterns)
+	c.transport.CloseIdleConnections() // to hosts that are refused now
+	return nil
 }
 
 // Do sends a request and returns the answer to it or to the last redirect; its

@@ -128,7 +128,7 @@ func TestClientIsWhatTrustedProxiesSay(t *testing.T) {
 }
 
 func TestCrowdOfOneClientIsLimited(t *testing.T) {
-	c := access.Crowd{Max: 2}
+	c := access.NewCrowd(2)
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	for i, want := range []bool{true, true, false} {
 		if got := c.Enter(a); got != want {

@@ -14,10 +14,10 @@ import (
 // It is safe for concurrent use.
 type Log struct {
 	name string
-	max  int64
-	keep int
 
 	mu     sync.Mutex
+	max    int64
+	keep   int
 	file   *os.File // nil after a failure and after Close
 	size   int64
 	buf    []byte
@@ -139,6 +139,13 @@ func (l *Log) closeFile() error {
 	err := l.file.Close()
 	l.file = nil
 	return err
+}
+
+// Limit changes the size of a file and the number of old ones.
+func (l *Log) Limit(max int64, keep int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.max, l.keep = max, keep
 }
 
 // Reopen writes the gathered entries and opens the file by its name again, after

@@ -122,10 +122,26 @@ func (l *logins) giveBack(by login) {
 // A Crowd limits the waiting requests of each client. Its table holds only clients
 // with waiting requests.
 type Crowd struct {
-	Max int // a client
+	mu  sync.Mutex
+	max int // a client
+	in  map[netip.Addr]int
+}
 
-	mu sync.Mutex
-	in map[netip.Addr]int
+// NewCrowd returns a Crowd of at most so many requests a client.
+func NewCrowd(most int) *Crowd { return &Crowd{max: most} }
+
+// Limit changes how many requests a client may have; those that wait go on.
+func (c *Crowd) Limit(most int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.max = most
+}
+
+// Max returns how many requests a client may have.
+func (c *Crowd) Max() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.max
 }
 
 // Enter lets a request of a client wait, if there are not too many; call Leave with
@@ -134,7 +150,7 @@ func (c *Crowd) Enter(client netip.Addr) bool {
 	client = group(client)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.in[client] >= c.Max {
+	if c.in[client] >= c.max {
 		return false
 	}
 	if c.in == nil {

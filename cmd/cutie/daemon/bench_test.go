@@ -41,7 +41,7 @@ func benchSite(b *testing.B) *site {
 		b.Fatal(err)
 	}
 	s := &site{log: zerolog.Nop(), meter: newMeter(), leaving: b.Context(), pace: defaultPace, gate: gate,
-		browser: &access.Browser{}, crowd: &access.Crowd{Max: 10}, record: log.Add}
+		browser: &access.Browser{}, crowd: access.NewCrowd(10), record: log.Add}
 	protocol := rest.New(svc, rest.Options{Taken: s.meter.taken})
 	s.refuse = protocol.Error
 	s.router = web.NewRouter(s.refuse, protocol.Routes()...)

@@ -50,7 +50,8 @@ type Options struct {
 	CORS   *wellknown.CORS // nil: pages of others read nothing
 
 	AccessLog AccessLog
-	Ready     func(base string) error // called when clients are answered
+	Ready     func(base string) error  // called when clients are answered
+	Reread    func() (*Changed, error) // reads the settings again; nil: they stay
 }
 
 // Listen says where a daemon listens.
@@ -70,6 +71,16 @@ type Limits struct {
 	Waits   int           // requests of one client
 	Dirs    int           // directories of queues kept open, the last used ones; 0: 512
 	Grace   time.Duration // for requests in progress when the daemon stops
+}
+
+// Changed are settings that a running daemon takes.
+type Changed struct {
+	LogLevel   zerolog.Level
+	Waits      int
+	Fetch      []string // patterns of hosts to fetch from, see [outbound.Client.Allow]
+	AccessLog  AccessLog
+	TraceRatio float64
+	Later      []string // names of others with new values, for the next start
 }
 
 // AccessLog bounds the access log.
@@ -165,7 +176,7 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 		return err
 	}
 	d.browser.Proxies = o.Listen.Proxies
-	d.crowd = &access.Crowd{Max: o.Limits.Waits}
+	d.crowd = access.NewCrowd(o.Limits.Waits)
 	if o.Limits.Buffers > 0 {
 		d.memory = &access.Places{Max: o.Limits.Buffers}
 	}

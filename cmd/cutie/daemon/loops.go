@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"cutie/cmd/cutie/traces"
 	"cutie/queuefs"
 	"cutie/queuefs/uws"
 )
@@ -119,8 +122,8 @@ func (d *daemon) reload(ctx context.Context) error {
 	return err
 }
 
-// reopen opens the access log again on each SIGHUP.
-func (d *daemon) reopen(ctx context.Context) {
+// hear opens the access log again on each SIGHUP, and takes settings that have changed.
+func (d *daemon) hear(ctx context.Context, tracer *traces.Tracer) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -129,7 +132,31 @@ func (d *daemon) reopen(ctx context.Context) {
 			d.supervisor.reloading(func() {
 				err := d.record.Reopen()
 				d.Log.Info().Err(err).Msg("access log reopened")
+				d.take(tracer)
 			})
 		}
 	}
+}
+
+// take puts settings in force that have changed. If one is wrong those of before hold.
+func (d *daemon) take(tracer *traces.Tracer) {
+	if d.Reread == nil {
+		return
+	}
+	c, err := d.Reread()
+	if err == nil {
+		err = d.Fetch.Allow(c.Fetch)
+	}
+	if err != nil {
+		d.Log.Error().Err(err).Msg("settings of before stay in force")
+		return
+	}
+	zerolog.SetGlobalLevel(c.LogLevel)
+	d.crowd.Limit(c.Waits)
+	d.record.Limit(c.AccessLog.Max, c.AccessLog.Keep)
+	tracer.Sample(c.TraceRatio)
+	if len(c.Later) > 0 {
+		d.Log.Warn().Strs("settings", c.Later).Msg("changed settings wait for the next start")
+	}
+	d.Log.Info().Msg("settings read again")
 }

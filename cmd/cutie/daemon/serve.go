@@ -97,7 +97,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	for _, l := range slices.Concat(d.loops(jobs, tcp), d.lookout(lost), []loop{d.supervised(ctx, d.svc.Info().BaseURI), {"traces", maintainEvery, tracer.Tick}}) {
 		wg.Go(func() { d.every(loops, l) })
 	}
-	wg.Go(func() { d.reopen(loops) })
+	wg.Go(func() { d.hear(loops, tracer) })
 	wg.Go(func() { mirrors.Run(loops) })
 
 	d.Log.Info().Str("home", d.svc.Dir()).Str("listen", ln.Addr().String()).Msg("serving")

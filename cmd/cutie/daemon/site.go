@@ -106,7 +106,7 @@ func (s *site) serve(a *answer, r *http.Request) {
 			} else if m.Route.Waits != web.OrEarlier {
 				a.Header().Set("Retry-After", "5")
 				m.Fail(a, r, &web.Error{Status: http.StatusServiceUnavailable,
-					Message: fmt.Sprintf("%d requests from this address are waiting already", s.crowd.Max)})
+					Message: fmt.Sprintf("%d requests from this address are waiting already", s.crowd.Max())})
 				return
 			}
 		}

@@ -50,7 +50,7 @@ func startSite(t *testing.T, s *site, h http.HandlerFunc) *httptest.Server {
 		s.pace = defaultPace
 	}
 	if s.crowd == nil {
-		s.crowd = &access.Crowd{Max: 10}
+		s.crowd = access.NewCrowd(10)
 	}
 	s.refuse = web.Plain
 	var err error
@@ -240,7 +240,7 @@ func TestStoppingReleasesThoseWhoWaitAndNoOthers(t *testing.T) {
 
 func TestWaitersOfOneClientAreLimited(t *testing.T) {
 	begun, end := make(chan bool), make(chan bool)
-	srv := startSite(t, &site{crowd: &access.Crowd{Max: 1}}, func(w http.ResponseWriter, r *http.Request) {
+	srv := startSite(t, &site{crowd: access.NewCrowd(1)}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/state" {
 			begun <- true
 			<-end
@@ -287,7 +287,7 @@ func TestWaitersOfOneClientAreLimited(t *testing.T) {
 func TestWaitForAJobAnswersEarlyWhereTooManyWait(t *testing.T) {
 	began := time.Now()
 	begun := make(chan bool)
-	srv := startSite(t, &site{crowd: &access.Crowd{Max: 1}}, func(w http.ResponseWriter, r *http.Request) {
+	srv := startSite(t, &site{crowd: access.NewCrowd(1)}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/events" {
 			begun <- true
 		}

@@ -15,10 +15,11 @@ import (
 // newLog returns the daemon's log on standard error. Format is console, json,
 // or empty for console on a terminal and json elsewhere.
 func newLog(w *os.File, level, format string) (zerolog.Logger, error) {
-	lv, err := zerolog.ParseLevel(strings.ToLower(level))
-	if err != nil || level == "" {
-		return zerolog.Nop(), fault.Usagef("log level %.40q is none of debug, info, warn, error, disabled", level)
+	lv, err := parseLevel(level)
+	if err != nil {
+		return zerolog.Nop(), err
 	}
+	zerolog.SetGlobalLevel(lv) // it may change while the daemon runs
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
 	zerolog.DurationFieldUnit = time.Millisecond
 	var out io.Writer = w
@@ -28,5 +29,13 @@ func newLog(w *os.File, level, format string) (zerolog.Logger, error) {
 	case format != "json" && format != "":
 		return zerolog.Nop(), fault.Usagef("log format %.40q is neither json nor console", format)
 	}
-	return zerolog.New(out).Level(lv).With().Timestamp().Logger(), nil
+	return zerolog.New(out).With().Timestamp().Logger(), nil
+}
+
+func parseLevel(text string) (zerolog.Level, error) {
+	level, err := zerolog.ParseLevel(strings.ToLower(text))
+	if err != nil || text == "" {
+		return level, fault.Usagef("log level %.40q is none of debug, info, warn, error, disabled", text)
+	}
+	return level, nil
 }

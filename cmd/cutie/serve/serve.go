@@ -77,8 +77,13 @@ and in the environment: see cutie help config. The command line comes first, the
 environment, then the file.
 
 Every request becomes a line of log/web-access.txt in the home, in the Combined
-Log Format. A file of --log-max becomes web-access.txt.1, and so on; after SIGHUP
-it is opened again by its name.`,
+Log Format. A file of --log-max becomes web-access.txt.1, and so on.
+
+After SIGHUP the access log is opened again by its name, and the settings in file and
+environment are read again: --log-level, --log-max, --log-keep, --max-waits, --allow-fetch
+and --trace-ratio take effect at once, and the log names others that have changed and wait
+for the next start. With a mistake in them those of before stay in force. Users,
+certificates and the properties of queues are read again by themselves.`,
 		Example: `cutie serve --home archive --listen 127.0.0.1:0
 cutie serve --users users --tls-cert cert.pem --tls-key key.pem --listen :8443`,
 	}
@@ -88,9 +93,11 @@ cutie serve --users users --tls-cert cert.pem --tls-key key.pem --listen :8443`,
 }
 
 func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
-	if err := filler(c).Fill(o.config); err != nil {
+	f := filler(c)
+	if err := f.Fill(o.config); err != nil {
 		return err
 	}
+	o.Reread = reread(c.Cmd.Flags(), f, o.config)
 	log, err := newLog(c.Stderr, o.logLevel, o.logFormat)
 	if err != nil {
 		return err

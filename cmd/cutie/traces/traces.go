@@ -21,6 +21,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -38,7 +39,7 @@ import (
 // Options are the settings of a Tracer.
 type Options struct {
 	URL     string  // of the collector, such as http://127.0.0.1:4318; "": no spans
-	Ratio   float64 // of the jobs whose submitters name no trace, 0 to 1
+	Ratio   float64 // of the jobs whose submitters name no trace, 0 to 1; see [Tracer.Sample]
 	Version string  // of this program
 	Log     zerolog.Logger
 }
@@ -49,7 +50,8 @@ type Tracer struct {
 	o        Options
 	provider *sdk.TracerProvider // nil: no spans
 	tracer   trace.Tracer
-	count    uint64 // see [queuefs.Service.Changed]
+	below    atomic.Uint64 // jobs have spans if half of the end of their trace's number is less
+	count    uint64        // see [queuefs.Service.Changed]
 	seen     map[*queuefs.Queue]queuefs.Seq
 }
 
@@ -58,6 +60,7 @@ type Tracer struct {
 // in the variables OTEL_EXPORTER_OTLP_* and OTEL_* of the environment.
 func New(ctx context.Context, svc *queuefs.Service, o Options) (*Tracer, error) {
 	t := &Tracer{svc: svc, o: o, seen: map[*queuefs.Queue]queuefs.Seq{}}
+	t.Sample(o.Ratio)
 	if o.URL == "" {
 		return t, nil
 	}
@@ -136,8 +139,11 @@ func (t *Tracer) sampled(tr *job.Trace) bool {
 	if tr.Given() {
 		return tr.Flags&1 != 0
 	}
-	return float64(binary.BigEndian.Uint64(tr.ID[8:])>>1) < t.o.Ratio*(1<<63)
+	return binary.BigEndian.Uint64(tr.ID[8:])>>1 < t.below.Load()
 }
+
+// Sample changes the ratio.
+func (t *Tracer) Sample(ratio float64) { t.below.Store(uint64(ratio * (1 << 63))) }
 
 // Events read at once: at most this many, with so many bytes.
 const (

@@ -1,0 +1,68 @@
+package serve
+
+import (
+	"os"
+	"slices"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
+
+	"cutie/cmd/cutie/config"
+	"cutie/cmd/cutie/daemon"
+)
+
+// live are the options that a running daemon takes; the others wait for the next start.
+var live = []string{"log-level", "allow-fetch", "max-waits", "log-max", "log-keep", "trace-ratio"}
+
+// reread returns a function that reads the settings again: those of the command line stay,
+// and file and environment are read as at the start. f has filled own with the settings in
+// force.
+func reread(own *pflag.FlagSet, f *config.Filler, file string) func() (*daemon.Changed, error) {
+	started := map[string]string{}
+	own.VisitAll(func(o *pflag.Flag) { started[o.Name] = o.Value.String() })
+	typed := f.Origins
+	return func() (*daemon.Changed, error) {
+		var o serveOptions
+		fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+		o.bind(fs)
+		var failed error
+		own.VisitAll(func(was *pflag.Flag) {
+			now := fs.Lookup(was.Name)
+			if now == nil { // one of every command
+				fs.String(was.Name, was.DefValue, was.Usage)
+				now = fs.Lookup(was.Name)
+			}
+			if typed[was.Name] != config.Typed || failed != nil {
+				return
+			}
+			if list, many := now.Value.(pflag.SliceValue); many {
+				failed = list.Replace(was.Value.(pflag.SliceValue).GetSlice())
+			} else {
+				failed = now.Value.Set(started[was.Name])
+			}
+		})
+		if failed != nil {
+			return nil, failed
+		}
+		again := &config.Filler{Options: fs, Not: unset, Getenv: os.Getenv, Typed: func(name string) bool { return typed[name] == config.Typed }}
+		if err := again.Fill(file); err != nil {
+			return nil, err
+		}
+		level, err := parseLevel(o.logLevel)
+		if err != nil {
+			return nil, err
+		}
+		var later []string
+		fs.VisitAll(func(now *pflag.Flag) { // before check, which lowers some
+			if now.Value.String() != started[now.Name] && !slices.Contains(live, now.Name) && !slices.Contains(unset, now.Name) {
+				later = append(later, now.Name)
+			}
+		})
+		o.Log = zerolog.Nop()
+		if err := o.check(); err != nil {
+			return nil, err
+		}
+		o.Fetch.Close()
+		return &daemon.Changed{LogLevel: level, Waits: o.Limits.Waits, Fetch: o.fetch, AccessLog: o.AccessLog, TraceRatio: o.Traces.Ratio, Later: later}, nil
+	}
+}
