@@ -14,6 +14,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/destination/documents"
+	"cutie/queuefs/objects/s3"
 	"cutie/queuefs/state"
 )
 
@@ -35,9 +36,15 @@ with a line for each Resource List; its place is the top directory of a site.
 
 It prints how much it has written, with -t json as an object.
 
+--to copies every file into a bucket too, s3://BUCKET/PREFIX, in the same order: the bucket
+is a Source of its own, also behind a web server or a CDN, and while no daemon runs.
+Credentials come from the environment, as for cutie serve --store. The directory stays as
+the memory of what the bucket has; without it all is copied again.
+
 --follow goes on until it is interrupted and looks for changes every second, or as
 --every says.`,
 		Example: `cutie export /srv/www --follow
+cutie export copy --to s3://archive/www --base-uri https://data.example.org/ --resources --follow
 cutie export /srv/mirror --base-uri https://mirror.example.org/ --resources --robots`,
 	}
 	var o exportOptions
@@ -46,6 +53,8 @@ cutie export /srv/mirror --base-uri https://mirror.example.org/ --resources --ro
 	fs.DurationVar(&o.every, "every", time.Second, "`time` between two exports with --follow")
 	fs.StringVar(&o.baseURI, "base-uri", "", "`URI` at which the directory is served")
 	fs.BoolVar(&o.resources, "resources", false, "write payloads and job files too")
+	fs.StringVar(&o.to, "to", "", "`URL` of a bucket that gets the same files, s3://BUCKET/PREFIX")
+	fs.StringVar(&o.endpoint, "endpoint", "", "`URL` of the service that has the bucket (default that of AWS_ENDPOINT_URL, else Amazon S3)")
 	fs.BoolVar(&o.robots, "robots", false, "write robots.txt")
 	return c.Verb(cmd, call.Target|call.Form, func(ctx context.Context) error { return export(ctx, c, o) })
 }
@@ -53,7 +62,7 @@ cutie export /srv/mirror --base-uri https://mirror.example.org/ --resources --ro
 type exportOptions struct {
 	follow, resources, robots bool
 	every                     time.Duration
-	baseURI                   string
+	baseURI, to, endpoint     string
 }
 
 func export(ctx context.Context, c *call.Call, o exportOptions) (err error) {
@@ -64,6 +73,16 @@ func export(ctx context.Context, c *call.Call, o exportOptions) (err error) {
 		if o.baseURI, err = reach.CleanBase(o.baseURI); err != nil {
 			return err
 		}
+	}
+	var web documents.Web
+	if o.to != "" {
+		bucket, err := s3.Open(o.to, o.endpoint)
+		if err != nil {
+			return fault.Usagef("--to: %v", err)
+		}
+		web = bucket
+	} else if o.endpoint != "" {
+		return fault.Usagef("--endpoint belongs to --to")
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -76,7 +95,7 @@ func export(ctx context.Context, c *call.Call, o exportOptions) (err error) {
 		return fault.Hint(fmt.Errorf("%s: no daemon runs on it, and none could while it is followed", c.Home), "cutie serve --home "+c.Home)
 	}
 	e := &documents.Mirror{Client: s.HTTP, Source: s.Base, Dir: c.Args[0], BaseURI: o.baseURI,
-		Resources: o.resources, Robots: o.robots, Home: s.Home}
+		Resources: o.resources, Robots: o.robots, Home: s.Home, Web: web, To: o.to}
 	done, err := e.Run(ctx)
 	if err != nil {
 		return fmt.Errorf("export to %s: %w", e.Dir, err)

@@ -11,12 +11,11 @@ import (
 	"cutie/cmd/cutie/daemon"
 )
 
-// live are the options that a running daemon takes; the others wait for the next start.
+// live are the options for a running daemon; the others wait for the next start.
 var live = []string{"log-level", "allow-fetch", "max-waits", "log-max", "log-keep", "trace-ratio"}
 
-// reread returns a function that reads the settings again: those of the command line stay,
-// and file and environment are read as at the start. f has filled own with the settings in
-// force.
+// reread returns a function to read the settings again: the command line stays, and file
+// and environment are read as at the start. f has filled own with the settings in force.
 func reread(own *pflag.FlagSet, f *config.Filler, file string) func() (*daemon.Changed, error) {
 	started := map[string]string{}
 	own.VisitAll(func(o *pflag.Flag) { started[o.Name] = o.Value.String() })

@@ -215,7 +215,7 @@ func (r *run) stage(n *node, text []byte, modified *time.Time) error {
 		_, err := f.Write(text)
 		return err
 	})
-	if err == nil {
+	if s.final = n.final; err == nil {
 		r.tree.staged = append(r.tree.staged, s)
 	}
 	return err

@@ -63,6 +63,11 @@ type Mirror struct {
 	// hard links into it where the file system allows that.
 	Home string
 
+	// Web gets a copy of each file before the directory has it; nil: there is none. To is
+	// its URL.
+	Web Web
+	To  string
+
 	Fault durable.Fault // for tests
 
 	finals map[string]content // of documents that never change, by path
@@ -92,6 +97,8 @@ type run struct {
 	target string // base of the references in the directory
 	tree   *tree
 	old    *state
+	anew   bool // the Web may lack anything
+	tidy   bool // the Web may have files without one in the directory
 	nodes  map[string]*node
 	queue  []*node // nodes to visit
 	done   Result
@@ -143,6 +150,12 @@ func (m *Mirror) open() (*run, func(), error) {
 		lock.Close()
 		return nil, nil, err
 	}
+	r.tree.web = m.Web
+	r.tidy = m.Web != nil && (r.old.web != m.To || r.old.unfinished)
+	if r.anew = m.Web != nil && r.old.web != m.To; r.anew {
+		r.old.forget()
+		m.finals = nil
+	}
 	if r.old.to != r.target && r.target != "" || r.target == "" && r.old.to != r.old.from || r.old.resources != m.Resources {
 		r.old.forget()
 		m.finals = nil
@@ -178,7 +191,7 @@ func (r *run) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	state := &state{from: r.base, to: r.target, resources: r.Resources, docs: make(map[string]doc)}
+	state := &state{from: r.base, to: r.target, resources: r.Resources, web: r.To, docs: make(map[string]doc)}
 	for path, n := range r.nodes {
 		state.docs[path] = n.doc
 	}
@@ -193,7 +206,7 @@ func (r *run) finish(ctx context.Context) error {
 			gone = append(gone, path)
 		}
 	}
-	if len(r.tree.staged)+len(files.lists)+len(gone) == 0 && !files.all && state.equal(r.old) {
+	if len(r.tree.staged)+len(files.lists)+len(gone) == 0 && !files.all && !r.tidy && state.equal(r.old) {
 		return nil
 	}
 	if err := r.tree.writeState(r.old.until(state)); err != nil {
@@ -202,7 +215,7 @@ func (r *run) finish(ctx context.Context) error {
 	if err := files.copy(ctx); err != nil {
 		return err
 	}
-	if err := r.tree.place(); err != nil {
+	if err := r.tree.place(ctx); err != nil {
 		return err
 	}
 	if err := files.remove(ctx); err != nil {
@@ -210,10 +223,15 @@ func (r *run) finish(ctx context.Context) error {
 	}
 	slices.Sort(gone)
 	for _, path := range gone {
-		if err := r.tree.remove(path); err != nil {
+		if err := r.tree.remove(ctx, path); err != nil {
 			return err
 		}
 		r.done.Removed++
+	}
+	if r.tidy {
+		if err := r.tree.tidy(ctx); err != nil {
+			return err
+		}
 	}
 	return r.tree.writeState(state)
 }

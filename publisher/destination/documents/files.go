@@ -121,7 +121,7 @@ func (f *files) copy(ctx context.Context) error {
 		err := f.each(l.new, func(path string, e *sitemap.Entry) error {
 			size, modified, err := f.tree.stat(path)
 			if err == nil && size == e.Length && modified.Equal(e.LastMod) {
-				return nil
+				return f.showAgain(ctx, path)
 			}
 			return f.fetch(ctx, path, e)
 		})
@@ -129,7 +129,19 @@ func (f *files) copy(ctx context.Context) error {
 			return err
 		}
 	}
-	return f.tree.placeFiles()
+	return f.tree.placeFiles(ctx)
+}
+
+// showAgain copies a file to the Web if that is another one than before.
+func (f *files) showAgain(ctx context.Context, path string) error {
+	if !f.anew {
+		return nil
+	}
+	dir, name, err := f.tree.find(path, false)
+	if err != nil {
+		return err
+	}
+	return f.tree.show(ctx, f.tree.name(dir, name), dir, name, false)
 }
 
 // fetch gets a file of a queue. A file gone or changed by now is left to the
@@ -171,7 +183,7 @@ func (f *files) fetch(ctx context.Context, path string, e *sitemap.Entry) error 
 	f.done.Resources++
 	f.done.Octets += e.Length
 	if len(f.tree.files) >= fileBatch {
-		return f.tree.placeFiles()
+		return f.tree.placeFiles(ctx)
 	}
 	return nil
 }
@@ -183,7 +195,7 @@ const fileBatch = 512
 // becomes an index, so a file in any new list stays.
 func (f *files) remove(ctx context.Context) error {
 	if f.all {
-		return f.removeUnnamed()
+		return f.removeUnnamed(ctx)
 	}
 	gone := make(map[string]bool)
 	for _, l := range f.lists {
@@ -191,7 +203,7 @@ func (f *files) remove(ctx context.Context) error {
 			gone[path] = true
 			return nil
 		}); err != nil {
-			return f.removeUnnamed() // the list was damaged
+			return f.removeUnnamed(ctx) // the list was damaged
 		}
 	}
 	for _, l := range f.lists {
@@ -203,7 +215,7 @@ func (f *files) remove(ctx context.Context) error {
 		}
 	}
 	for path := range gone {
-		if err := f.tree.remove(path); err != nil {
+		if err := f.tree.remove(ctx, path); err != nil {
 			return err
 		}
 		f.done.Removed++
@@ -212,7 +224,7 @@ func (f *files) remove(ctx context.Context) error {
 }
 
 // removeUnnamed removes all files below queues not in any list.
-func (f *files) removeUnnamed() error {
+func (f *files) removeUnnamed(ctx context.Context) error {
 	named := make(map[string]bool)
 	for path, n := range f.nodes {
 		if !f.Resources || !n.isFileList() {
@@ -237,6 +249,9 @@ func (f *files) removeUnnamed() error {
 			return nil
 		}
 		f.done.Removed++
+		if err := f.tree.hide(ctx, f.tree.name(dir, name)); err != nil {
+			return err
+		}
 		return dir.Remove(name)
 	})
 }

@@ -163,7 +163,7 @@ func (r *run) link(n *node) (bool, error) {
 	if err != nil {
 		return false, nil // on another file system, or gone: it is copied
 	}
-	r.tree.staged = append(r.tree.staged, staged{tmp, dir, to, 0})
+	r.tree.staged = append(r.tree.staged, staged{tmp: tmp, dir: dir, name: to, final: true})
 	n.changed, n.final = true, true
 	n.length, n.tag, n.sha256 = n.listed, "linked", sumOf(n.sums)
 	r.done.Documents++
@@ -206,6 +206,7 @@ func (r *run) unload(n *node, resp *http.Response, modified time.Time) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", n.path, err)
 	}
+	s.final = n.final
 	r.tree.staged = append(r.tree.staged, s)
 	n.sha256 = hex.EncodeToString(sum.Sum(nil))
 	r.done.Documents++

@@ -16,18 +16,20 @@ import (
 
 // stateFile says what the directory of a [Mirror] has:
 //
-//	cutie export 1 FROM TO FLAGS
+//	cutie export 1 FROM TO FLAGS [WEB]
 //	TAG LENGTH SHA256 FLAGS PATH
 //
 // FROM and TO are the base URIs of the Source and of the references here. With
 // the tag "-" the document may be any, or absent. Flags are letters, or "-": r
-// for resources, u for unfinished, i for immutable.
+// for resources, u for unfinished, i for immutable. WEB is the URL of a [Web] that has the
+// same files.
 const stateFile = ".cutie-export"
 
 const stateTitle = "cutie export 1"
 
 type state struct {
 	from, to   string
+	web        string // "": there is none
 	resources  bool
 	unfinished bool // a run did not end: there may be files not named here
 	docs       map[string]doc
@@ -52,12 +54,12 @@ func (s *state) forget() {
 }
 
 func (s *state) equal(t *state) bool {
-	return s.from == t.from && s.to == t.to && s.resources == t.resources && s.unfinished == t.unfinished && maps.Equal(s.docs, t.docs)
+	return s.from == t.from && s.to == t.to && s.web == t.web && s.resources == t.resources && s.unfinished == t.unfinished && maps.Equal(s.docs, t.docs)
 }
 
 // until returns the state of the directory while s becomes t.
 func (s *state) until(t *state) *state {
-	b := &state{from: t.from, to: t.to, resources: t.resources, unfinished: true, docs: maps.Clone(s.docs)}
+	b := &state{from: t.from, to: t.to, web: t.web, resources: t.resources, unfinished: true, docs: maps.Clone(s.docs)}
 	for _, docs := range []map[string]doc{s.docs, t.docs} {
 		for path := range docs {
 			if had, ok := s.docs[path]; !ok || had != t.docs[path] {
@@ -76,7 +78,11 @@ func (s *state) append(dst []byte) []byte {
 	if s.unfinished {
 		flags += "u"
 	}
-	dst = fmt.Appendf(dst, "%s %s %s %s\n", stateTitle, cmp.Or(s.from, "-"), cmp.Or(s.to, "-"), cmp.Or(flags, "-"))
+	dst = fmt.Appendf(dst, "%s %s %s %s", stateTitle, cmp.Or(s.from, "-"), cmp.Or(s.to, "-"), cmp.Or(flags, "-"))
+	if s.web != "" {
+		dst = append(append(dst, ' '), s.web...)
+	}
+	dst = append(dst, '\n')
 	for _, path := range slices.Sorted(maps.Keys(s.docs)) {
 		d, final := s.docs[path], "-"
 		if d.final {
@@ -91,12 +97,15 @@ func (s *state) append(dst []byte) []byte {
 func parseState(text string) (*state, error) {
 	first, rest, ok := strings.Cut(text, "\n")
 	head := strings.Split(first, " ")
-	if !ok || len(head) != 6 || strings.Join(head[:3], " ") != stateTitle {
+	if !ok || len(head) != 6 && len(head) != 7 || strings.Join(head[:3], " ") != stateTitle {
 		return nil, fmt.Errorf("line 1 is %.200q", first)
 	}
 	uri := func(word string) string { return strings.TrimPrefix(word, "-") }
 	s := &state{from: uri(head[3]), to: uri(head[4]), docs: make(map[string]doc),
 		resources: strings.Contains(head[5], "r"), unfinished: strings.Contains(head[5], "u")}
+	if len(head) == 7 {
+		s.web = head[6]
+	}
 	n := 1
 	for line := range strings.Lines(rest) {
 		n++

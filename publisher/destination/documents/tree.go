@@ -1,6 +1,7 @@
 package documents
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 // A tree is the directory of a [Mirror] with the files to be placed in it.
 type tree struct {
 	root   *durable.Dir
+	web    Web                     // nil: there is none
 	fresh  bool                    // there is neither a state nor anything exported
 	stage  *durable.Dir            // holds files under temporary names; nil before the first
 	open   map[string]*durable.Dir // by path
@@ -26,10 +28,11 @@ type tree struct {
 
 // A staged is a file under a temporary name.
 type staged struct {
-	tmp  string
-	dir  *durable.Dir // of its final place
-	name string
-	rank int
+	tmp   string
+	dir   *durable.Dir // of its final place
+	name  string
+	rank  int
+	final bool // it never changes
 }
 
 // stageName is the directory for files under temporary names.
@@ -181,18 +184,21 @@ func (t *tree) write(path string, rank int, modified time.Time, sync bool, write
 	if err != nil {
 		return staged{}, errors.Join(err, stage.Remove(tmp))
 	}
-	return staged{tmp, dir, name, rank}, nil
+	return staged{tmp: tmp, dir: dir, name: name, rank: rank}, nil
 }
 
 // place renames the staged documents, rank by rank. Each rank is on stable
 // storage before the next follows.
-func (t *tree) place() error {
+func (t *tree) place(ctx context.Context) error {
 	slices.SortStableFunc(t.staged, func(a, b staged) int { return a.rank - b.rank })
 	for len(t.staged) > 0 {
 		rank := t.staged[0].rank
 		var dirs []*durable.Dir
 		for len(t.staged) > 0 && t.staged[0].rank == rank {
 			s := t.staged[0]
+			if err := t.show(ctx, t.name(s.dir, s.name), t.stage, s.tmp, s.final); err != nil {
+				return err
+			}
 			if err := t.stage.Rename(s.tmp, s.dir, s.name); err != nil {
 				return err
 			}
@@ -226,7 +232,7 @@ func (t *tree) placePage(dir *durable.Dir) error {
 
 // placeFiles renames the staged files of queues after one sync of the file
 // system.
-func (t *tree) placeFiles() error {
+func (t *tree) placeFiles(ctx context.Context) error {
 	if len(t.files) == 0 {
 		return nil
 	}
@@ -235,6 +241,9 @@ func (t *tree) placeFiles() error {
 	}
 	for len(t.files) > 0 {
 		s := t.files[0]
+		if err := t.show(ctx, t.name(s.dir, s.name), t.stage, s.tmp, false); err != nil {
+			return err
+		}
 		if err := t.stage.Rename(s.tmp, s.dir, s.name); err != nil {
 			return err
 		}
@@ -254,8 +263,11 @@ func (t *tree) discard() error {
 }
 
 // remove removes the file for a reference.
-func (t *tree) remove(path string) error {
+func (t *tree) remove(ctx context.Context, path string) error {
 	dir, name, err := t.find(filePath(path), false)
+	if err == nil {
+		err = t.hide(ctx, t.name(dir, name))
+	}
 	if err == nil {
 		err = dir.Remove(name)
 	}

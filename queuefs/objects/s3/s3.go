@@ -90,6 +90,30 @@ func (b *Bucket) Put(ctx context.Context, name string, body io.ReadSeeker, size 
 	return b.named(name, err)
 }
 
+// Publish puts a file, to be served with these fields. A failure may pass; it tries three
+// times.
+func (b *Bucket) Publish(ctx context.Context, name string, file *os.File, mediaType, cacheControl string) error {
+	st, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	o := minio.PutObjectOptions{PartSize: partSize, ContentType: mediaType, CacheControl: cacheControl}
+	for n := 0; ; n++ {
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		_, err := b.client.PutObject(ctx, b.bucket, b.prefix+name, file, st.Size(), o)
+		if err == nil || n == 2 {
+			return b.named(name, err)
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), b.named(name, err))
+		}
+	}
+}
+
 // Get is [objects.Store.Get].
 func (b *Bucket) Get(ctx context.Context, name string, most int64) (io.ReadCloser, error) {
 	var o minio.GetObjectOptions
