@@ -74,6 +74,7 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 		{"publish", "--status", "-u", d.url},
 		{"sync", d.url, filepath.Join(dir, "mirror")}, {"sync", "-n", filepath.Join(dir, "mirror")},
 		{"audit", filepath.Join(dir, "mirror")}, {"audit", "--source", d.url},
+		{"backup", filepath.Join(dir, "backup"), "--home", home}, {"restore", filepath.Join(dir, "backup"), "--home", filepath.Join(dir, "restored")},
 		{"get", "jobs", "--lease", "1m", "-o", filepath.Join(dir, "payload"), "-u", d.url},
 	} {
 		out, err := cutie(t, append(args, "-t", "json")...)
@@ -105,7 +106,7 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 	check("check", out)
 	for _, of := range []string{"version", "helpState", "user", "token", "uwsJob", "queueSummary", "queueState", "jobState", "cutieServiceState",
 		"event", "export", "culledJob", "exceptionState", "error", "checkReport", "takenJob", "publishingState", "hubState", "about",
-		"syncReport", "auditReport", "sourceReport"} {
+		"syncReport", "auditReport", "sourceReport", "backup", "restored"} {
 		if seen[of] == 0 {
 			t.Errorf("there was no %s among %v", of, seen)
 		}

@@ -57,7 +57,8 @@ type Options struct {
 	HTTP    fetch.Options
 
 	// Settle is the first pause before the changes are read again for resources in
-	// transit; the next ones are twice as long each. 0: 100 ms.
+	// transit; the next ones are twice as long each. 0: 100 ms; below 0: Sync reads
+	// the changes once, and leaves the rest to Explain.
 	Settle time.Duration
 
 	// Tell gets each thing worth a line, such as a resource refused or failed. It may be

@@ -21,6 +21,7 @@ type Standing struct {
 	Baseline bool   // all resources were copied once
 	Until    time.Time
 	Event    uint64    // number of the last event known; 0 where the Source counts none
+	Reached  uint64    // the last event up to which all files are there; Event without any in transit
 	Synced   time.Time // when the copy last equalled the Source
 	Transit  int       // resources without a file, not even a former one
 }
@@ -39,10 +40,19 @@ func Standings(dir string) (base string, all []Standing, err error) {
 	defer d.Close()
 	for name, set := range s.Sets {
 		all = append(all, Standing{Name: name, URI: set.URI, Baseline: set.Baseline, Until: set.Cursor.Time, Event: set.Cursor.Seq,
-			Synced: set.Synced, Transit: set.without(dir, d)})
+			Reached: set.reached(), Synced: set.Synced, Transit: set.without(dir, d)})
 	}
 	slices.SortFunc(all, func(a, b Standing) int { return strings.Compare(a.Name, b.Name) })
 	return s.Base, all, nil
+}
+
+// reached returns the last event before those of resources in transit.
+func (s *setState) reached() uint64 {
+	last := s.Cursor.Seq
+	for _, t := range s.Transit {
+		last = min(last, max(t.Entry.Seq, 1)-1)
+	}
+	return last
 }
 
 // without counts the resources in transit without a file. Another file stands for one that

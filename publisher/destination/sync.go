@@ -233,6 +233,9 @@ func (c *Copy) syncSet(ctx context.Context, set *source.Set) (r SetReport, err e
 	r.Name, r.Until, r.Event, r.Transit = set.Name, s.Cursor.Time, s.Cursor.Seq, len(s.Transit)
 	c.counts.Failed.Add(int64(len(s.Transit)))
 	for _, t := range s.Transit {
+		if c.o.Settle < 0 {
+			break // Explain tells
+		}
 		c.o.Tell(fmt.Sprintf("%s: %s, and no change explains it", t.Entry.Loc, t.Why))
 	}
 	return r, nil
@@ -246,7 +249,7 @@ const patience = 4
 func (c *Copy) catchUp(ctx context.Context, set *source.Set, s *setState) error {
 	for try := 0; ; try++ {
 		_, err := c.follow(ctx, set, s, 0)
-		if err != nil || len(s.Transit) == 0 || c.o.DryRun {
+		if err != nil || len(s.Transit) == 0 || c.o.DryRun || c.o.Settle < 0 {
 			return err
 		}
 		if try == patience {

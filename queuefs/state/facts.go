@@ -10,7 +10,7 @@ import (
 // types of the documents.
 var Facts = byRoot(EventClass, ResetClass, ErrorClass, VersionClass, ResultClass, CulledClass, KeptClass, UserClass, TokenClass,
 	CheckClass, FindingClass, UWSClass, ExportClass, SummaryClass, HelpClass, TakenClass, PublishingClass, HubClass, AboutClass,
-	SyncClass, AuditClass, SourceClass, TakeoverClass, AuditedClass)
+	SyncClass, AuditClass, SourceClass, TakeoverClass, AuditedClass, BackupClass, RestoreClass)
 
 func byRoot(classes ...*Class) map[string]*Class {
 	all := map[string]*Class{}
@@ -155,6 +155,20 @@ var (
 		Terms: []Term{{Name: "queue"}, {Name: "source", Type: Reference}, {Name: "began", Type: Date}, {Name: "files", Type: Integer},
 			{Name: "missing", Type: Integer}, {Name: "different", Type: Integer}, {Name: "extra", Type: Integer},
 			{Name: "differences", Item: "difference", Always: true}},
+	}
+	// BackupClass is a backup of a home, and how far it reaches.
+	BackupClass = &Class{
+		Prefix: "bak", Root: "backup", Namespace: namespace + "copy",
+		Terms: []Term{{Name: "home"}, {Name: "source", Type: Reference}, {Name: "began", Type: Date}, {Name: "files"},
+			{Name: "queues", Type: Object, Item: "queue", Always: true}, {Name: "fetched", Type: Integer}, {Name: "deleted", Type: Integer},
+			{Name: "octets", Type: Integer}, {Name: "audit", Type: Object}},
+	}
+	// RestoreClass is a home made of a backup.
+	RestoreClass = &Class{
+		Prefix: "rst", Root: "restored", Namespace: namespace + "copy",
+		Terms: []Term{{Name: "home"}, {Name: "source", Type: Reference}, {Name: "queues", Type: Object, Item: "queue", Always: true},
+			{Name: "jobs", Type: Integer}, {Name: "octets", Type: Integer}, {Name: "problems", Item: "problem"},
+			{Name: "unfinished", Item: "job"}, {Name: "bare", Item: "job"}, {Name: "requeued", Type: Integer}, {Name: "also", Item: "file"}},
 	}
 	// SourceClass is what cutie audit --source has found.
 	SourceClass = &Class{

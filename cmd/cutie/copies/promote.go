@@ -82,63 +82,82 @@ func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
 	if err != nil {
 		return hinted(err)
 	}
-	r := &promoted{Home: dir, Source: base}
-	last := map[string]queuefs.Seq{}
 	for _, s := range sets {
-		queue, ok := strings.CutSuffix(s.Name, "/replica")
+		queue := strings.TrimSuffix(s.Name, wholeQueue)
 		switch {
-		case !ok:
-			return fault.Hint(fmt.Errorf("%s: the copy has the set %s, which is no whole queue", dir, s.Name), "cutie sync URL DIR into a directory of its own copies replica sets")
 		case !s.Baseline && !o.force:
 			return fault.Hint(fmt.Errorf("%s: the copy of queue %s was never whole", dir, queue), "--force makes a home of what there is")
 		case s.Transit > 0 && !o.force:
 			return fault.Hint(fmt.Errorf("%s: %d files of queue %s are missing", dir, s.Transit, queue), "cutie sync "+dir+" tries again; --force goes on without them")
 		}
-		last[queue] = queuefs.Seq(s.Event)
-		r.Queues = append(r.Queues, promotedQueue{Queue: queue, LastEvent: s.Event, Until: s.Until, Synced: s.Synced, Transit: s.Transit, list: s.URI})
-	}
-	if len(r.Queues) == 0 {
-		return fault.Hint(fmt.Errorf("%s: the copy has no queues", dir), "cutie sync URL DIR copies the queues of a daemon")
 	}
 	if !o.force && mirror.Answers(ctx, strings.TrimSuffix(base, "/")) {
 		return fault.Hint(fmt.Errorf("%s still answers: with two homes each job would be handed out twice", base),
 			"stop it first; --force promotes the copy all the same")
 	}
+	r, err := o.promote(ctx, dir)
+	if err != nil {
+		return err
+	}
+	if err := printPromoted(c, r); err != nil {
+		return err
+	}
+	return r.verdict("cutie check --repair " + dir)
+}
+
+// verdict is the error of a home with problems.
+func (r *promoted) verdict(hint string) error {
+	if len(r.Problems) == 0 {
+		return nil
+	}
+	return fault.Hint(fmt.Errorf("%w: %d problems", fault.ErrDiffers, len(r.Problems)), hint)
+}
+
+// wholeQueue ends the name of a set with all files of a queue.
+const wholeQueue = "/replica"
+
+// promote makes a home of the copy in dir. After a crash it goes on.
+func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) {
+	base, sets, err := destination.Standings(dir)
+	if err != nil {
+		return nil, hinted(err)
+	}
+	r := &promoted{Home: dir, Source: base}
+	last := map[string]queuefs.Seq{}
 	p := destination.Promotion{Source: base, Time: time.Now().UTC(), Events: map[string]uint64{}, Until: map[string]time.Time{}}
-	for _, q := range r.Queues {
-		p.Events[q.Queue], p.Until[q.Queue] = q.LastEvent, q.Until
+	for _, s := range sets {
+		queue, ok := strings.CutSuffix(s.Name, wholeQueue)
+		if !ok {
+			return nil, fault.Hint(fmt.Errorf("%s: the copy has the set %s, which is no whole queue", dir, s.Name), "cutie sync URL DIR into a directory of its own copies replica sets")
+		}
+		last[queue], p.Events[queue], p.Until[queue] = queuefs.Seq(s.Event), s.Event, s.Until
+		r.Queues = append(r.Queues, promotedQueue{Queue: queue, LastEvent: s.Event, Until: s.Until, Synced: s.Synced, Transit: s.Transit, list: s.URI})
+	}
+	if len(r.Queues) == 0 {
+		return nil, fault.Hint(fmt.Errorf("%s: the copy has no queues", dir), "cutie sync URL DIR copies the queues of a daemon")
 	}
 	if err := destination.Promote(dir, p); err != nil {
-		return err
+		return nil, err
 	}
 	if err := directories(dir, r.Queues); err != nil {
-		return err
+		return nil, err
 	}
 	if r.Bare, err = hold(dir, r.Queues, p.Time); err != nil {
-		return err
+		return nil, err
 	}
 	report, err := check.Home(dir, check.Options{Rebuild: true, Last: last, Job: uws.Check})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.Jobs, r.Octets = report.Jobs, report.Octets
 	for _, p := range report.Problems {
 		r.Problems = append(r.Problems, fmt.Sprint(p))
 	}
 	if err := o.finish(ctx, dir, p.Time, r); err != nil {
-		return err
+		return nil, err
 	}
 	p.Done = true
-	if err := destination.Promote(dir, p); err != nil {
-		return err
-	}
-	if err := printPromoted(c, r); err != nil {
-		return err
-	}
-	if len(r.Problems) > 0 {
-		return fault.Hint(fmt.Errorf("%w: %d problems", fault.ErrDiffers, len(r.Problems)), "cutie check --repair "+dir)
-	}
-	return nil
+	return r, destination.Promote(dir, p)
 }
 
 // directories makes directories of queues missing in a copy without files in them.

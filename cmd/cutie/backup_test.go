@@ -1,0 +1,221 @@
+package main_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/job"
+	"cutie/queuefs/rest/client"
+	"cutie/testdata/long"
+)
+
+// A crowd submits and takes jobs, and remembers what was acknowledged.
+type crowd struct {
+	*client.Client
+	wg  sync.WaitGroup
+	end context.CancelFunc
+
+	mu        sync.Mutex
+	submitted map[string]bool // by job, and whether it was taken
+}
+
+// newCrowd begins with some clients. Each second job is taken.
+func newCrowd(t *testing.T, url string, clients int) *crowd {
+	ctx, cancel := context.WithCancel(t.Context())
+	c := &crowd{Client: client.New(url, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}), end: cancel, submitted: map[string]bool{}}
+	for range clients {
+		c.wg.Go(func() {
+			for ctx.Err() == nil {
+				select { // at full speed they would fill the disk
+				case <-time.After(time.Duration(rand.Int64N(int64(800 * time.Millisecond)))):
+				case <-ctx.Done():
+				}
+				if err := c.round(ctx); err != nil && ctx.Err() == nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	t.Cleanup(c.stop)
+	return c
+}
+
+func (c *crowd) stop() {
+	c.end()
+	c.wg.Wait()
+}
+
+func (c *crowd) round(ctx context.Context) error {
+	text := strings.Repeat("payload ", 1+rand.IntN(100))
+	payload := client.Upload{Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }, Size: int64(len(text))}
+	ids, err := c.Submit(ctx, "jobs", payload, payload)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	for _, id := range ids {
+		c.submitted[id] = c.submitted[id]
+	}
+	c.mu.Unlock()
+	d, err := c.Next(ctx, "jobs", 0)
+	if errors.Is(err, queuefs.ErrEmpty) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.submitted[d.Job] = true
+	c.mu.Unlock()
+	return d.Body.Close()
+}
+
+// known returns what was acknowledged up to now.
+func (c *crowd) known() map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make(map[string]bool, len(c.submitted))
+	for id, taken := range c.submitted {
+		all[id] = taken
+	}
+	return all
+}
+
+// killed runs a command and kills it after some time.
+func killed(t *testing.T, after time.Duration, args ...string) {
+	t.Helper()
+	cmd := exec.Command("cutie", args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(after, func() { cmd.Process.Kill() })
+	cmd.Wait()
+}
+
+// A backup made under the load of 64 clients, with backup and restoration killed at any
+// moment, is a home with all that was acknowledged before it.
+func TestBackupsUnderLoadAreRestored(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	home, to := filepath.Join(dir, "home"), filepath.Join(dir, "backup")
+	d := serveHome(t, home, "--dump-period", "0")
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := cutie(t, args...)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return out
+	}
+	crowd := newCrowd(t, d.url, 64)
+	eventually(t, "jobs were taken", func() bool { return len(crowd.known()) > 200 })
+	for range long.N(3, 20) {
+		killed(t, time.Duration(rand.Int64N(int64(400*time.Millisecond))), "backup", to, "--home", home)
+	}
+	for range 2 {
+		known := crowd.known()
+		run("backup", to, "--home", home)
+		restored := filepath.Join(t.TempDir(), "restored")
+		for range long.N(3, 20) {
+			killed(t, time.Duration(rand.Int64N(int64(400*time.Millisecond))), "restore", to, "--home", restored)
+		}
+		if _, err := cutie(t, "check", restored); err == nil {
+			t.Log("a restoration ended before it was killed")
+		} else {
+			run("restore", to, "--home", restored)
+		}
+		if out := run("check", restored); !strings.HasSuffix(out, ", 0 mended, 0 problems\n") {
+			t.Errorf("got %s", out)
+		}
+		has(t, restored, known)
+	}
+	crowd.stop()
+
+	// In calm, the published lists are the same.
+	run("backup", to, "--home", home)
+	restored := filepath.Join(dir, "restored")
+	run("restore", to, "--home", restored)
+	second := serveHome(t, restored)
+	want, got := resources(t, d.url), resources(t, second.url)
+	if want != got {
+		t.Errorf("the Resource Lists have %d and %d octets, and differ", len(want), len(got))
+	}
+	if out := run("audit", "--source", second.url, "--sample", "-1"); !strings.Contains(out, ", 0 findings") {
+		t.Errorf("got %s", out)
+	}
+	if a, b := queueAt(t, d.url), queueAt(t, second.url); a.Sequence != b.Sequence {
+		t.Errorf("the last events are %d and %d", a.Sequence, b.Sequence)
+	}
+	if err := second.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+}
+
+// has compares the jobs of a home with those that were acknowledged.
+func has(t *testing.T, home string, known map[string]bool) {
+	t.Helper()
+	svc, err := queuefs.Open(home, queuefs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer svc.Close()
+	q, err := svc.Ask("jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost, again := 0, 0
+	for name, taken := range known {
+		id, err := job.ParseID(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, err := q.Job(id)
+		if err != nil {
+			lost++
+		} else if taken && j.Status == job.Pending {
+			again++
+		}
+	}
+	if lost > 0 || again > 0 {
+		t.Errorf("of %d jobs known before, %d are lost, and %d are pending again", len(known), lost, again)
+	}
+}
+
+// resources returns the Resource List of the replica set, without what is another at each
+// daemon.
+func resources(t *testing.T, url string) string {
+	t.Helper()
+	var all strings.Builder
+	for names := []string{"resourcelist.xml"}; len(names) > 0; names = names[1:] {
+		text, err := getter(http.DefaultClient, url)(".well-known/resourcesync/jobs/replica/" + names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, entries, err := parseList(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if page := e.Loc[strings.LastIndexByte(e.Loc, '/')+1:]; strings.HasPrefix(page, "resourcelist") {
+				names = append(names, page)
+				continue
+			}
+			all.WriteString(strings.TrimPrefix(e.Loc, url))
+			fmt.Fprintln(&all, e.Hashes, e.Length, e.LastMod)
+		}
+	}
+	return all.String()
+}
