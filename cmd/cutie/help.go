@@ -53,6 +53,9 @@ cutie help --man put -o put.1`,
 			if t, ok := findTopic(c.Args[0]); ok && !*man && !*quiet && c.Form == "" {
 				return c.Out.Emit([]byte("cutie " + t.name + ": " + t.summary + "\n\n" + t.text))
 			}
+			if text, ok := findWorker(c.Args[0]); ok && !*man && !*quiet && c.Form == "" {
+				return c.Out.Emit(text)
+			}
 			if about = find(cmd.Root(), c.Args[0]); about == nil {
 				return unknown(cmd.Root(), c.Args[0])
 			}

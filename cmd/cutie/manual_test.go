@@ -79,6 +79,8 @@ var wants = map[string]string{
 	"publish": "mkdir srv; cutie init srv/cutie\n",
 	"export":  "mkdir srv\n",
 	"check":   "cutie init archive\n",
+	"backup":  "echo >users.txt\n",
+	"restore": "cutie backup srv/backup\n",
 	"token":   "cutie user add ada --users users --no-password\n",
 }
 

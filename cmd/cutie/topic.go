@@ -39,3 +39,16 @@ func findTopic(name string) (t topic, ok bool) {
 	}
 	return t, false
 }
+
+// workers are examples in several languages.
+const workers = "topics/workers"
+
+// findWorker returns the text of an example, such as worker.py. A Go file with its own name
+// would be a package of this module.
+func findWorker(name string) (text []byte, ok bool) {
+	text, err := topicFiles.ReadFile(path.Join(workers, path.Base(name)))
+	if err != nil {
+		text, err = topicFiles.ReadFile(path.Join(workers, path.Base(name)+".txt"))
+	}
+	return text, err == nil
+}

@@ -60,7 +60,7 @@ Files outside of the home, such as a users file, are copied with --also. They ke
 modes; so do secrets. DIR is for its owner alone.
 
 It ends with 8 if files are missing or differ.`,
-		Example: `cutie backup /srv/backup --home /var/lib/cutie --also /etc/cutie
+		Example: `cutie backup /srv/backup --also users.txt
 cutie restore /srv/backup --home new`,
 	}
 	var o backup

@@ -1,0 +1,116 @@
+package main_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cutie/queuefs"
+	"cutie/queuefs/rest/client"
+)
+
+// Each example works on good and bad jobs, and survives the death of the daemon.
+func TestExamplesOfWorkersWork(t *testing.T) {
+	for file, command := range map[string][]string{
+		"worker.sh": {"sh"}, "worker.py": {"python3"}, "worker.pl": {"perl"}, "worker.js": {"node"}, "worker.go": {"go", "build", "-o", "worker"},
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			program, err := exec.LookPath(command[0])
+			if err == nil && file == "worker.sh" {
+				_, err = exec.LookPath("curl")
+			}
+			if err != nil {
+				t.Skipf("skipped: %v", err)
+			}
+			dir := t.TempDir()
+			text, err := cutie(t, "help", file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := append(command[1:len(command):len(command)], file)
+			if file == "worker.go" {
+				build := exec.Command(program, args...)
+				build.Dir = dir
+				if out, err := build.CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+				program, args = "./worker", nil
+			}
+			tryWorker(t, dir, program, args)
+		})
+	}
+}
+
+func tryWorker(t *testing.T, dir, program string, args []string) {
+	home, listen := filepath.Join(dir, "home"), ownAddress(rand.New(rand.NewPCG(rand.Uint64(), 0)))
+	d := serveHome(t, home, "--listen", listen, "--dump-period", "0")
+	worker := exec.Command(program, append(args, d.url, "jobs")...)
+	worker.Dir = dir
+	var said lockedBuffer
+	worker.Stderr = &said
+	if err := worker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { worker.Process.Kill(); worker.Wait() })
+	c := client.New(d.url, nil)
+	put := func(payload string) string {
+		t.Helper()
+		ids, err := c.Submit(t.Context(), "jobs", client.Upload{Size: int64(len(payload)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(payload)), nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids[0]
+	}
+	ended := func(id string) (j queuefs.Job) {
+		t.Helper()
+		eventually(t, "the job "+id+" has an outcome", func() (over bool) {
+			var err error
+			if j, err = c.Job(t.Context(), "jobs", id); err != nil {
+				t.Fatal(err)
+			}
+			return j.Outcome != 0
+		})
+		return j
+	}
+	good := func(text string) {
+		t.Helper()
+		id := put(zipped(text))
+		if j := ended(id); j.Outcome != queuefs.Completed {
+			t.Fatalf("got %v %q: %s", j.Outcome, j.Message, said.String())
+		}
+		r, err := c.Result(t.Context(), "jobs", id, "text")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		if got, err := io.ReadAll(r.Body); string(got) != text {
+			t.Errorf("got %q, %v", got, err)
+		}
+	}
+	good("one")
+	if j := ended(put("no gzip")); j.Outcome != queuefs.Failed || j.Message == "" {
+		t.Errorf("got %v %q", j.Outcome, j.Message)
+	}
+	d.kill()
+	eventually(t, "the worker says that the daemon is away", func() bool { return said.String() != "" })
+	serveHome(t, home, "--listen", listen)
+	good(strings.Repeat("two ", 10_000))
+}
+
+func zipped(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	io.WriteString(w, text)
+	w.Close()
+	return b.String()
+}
