@@ -83,6 +83,20 @@ func (h *Handler) version(w http.ResponseWriter) error {
 	return text(w, queuefs.Scheme+"\n")
 }
 
+// openAPI answers with the description of all methods by OpenAPI.
+func (h *Handler) openAPI(w http.ResponseWriter, _ *request) error {
+	body, err := h.description()
+	if err != nil {
+		return err
+	}
+	header := w.Header()
+	header.Set("Content-Type", state.JSON.MediaType())
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(body) // nobody is left to be told
+	return nil
+}
+
 func text(w http.ResponseWriter, s string) error {
 	header := w.Header()
 	header.Set("Content-Type", "text/plain; charset=utf-8")
@@ -101,7 +115,8 @@ var (
 		Request: "GET /help[/METHOD]",
 		Text: "The form of help, state and errors is chosen by ?t=anvl|json|turtle|xhtml|xml|soif or\n" +
 			"by Accept, the default is XHTML; schemas are at /schema/queue.xsd and .json,\n" +
-			"and that of a JSON object of any @type at /schema/TYPE.json;\n" +
+			"and that of a JSON object of any @type at /schema/TYPE.json; all methods are\n" +
+			"described by OpenAPI 3.1 at /openapi.json;\n" +
 			"?h on any request asks for help about its method, ?V for the version.\n" +
 			"Q is the identifier or name of a queue, percent-encoded; J that of a job.",
 	}}

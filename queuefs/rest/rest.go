@@ -47,6 +47,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"cutie/queuefs"
@@ -55,6 +56,7 @@ import (
 	"cutie/queuefs/files"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/quota"
+	"cutie/queuefs/rest/openapi"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -96,6 +98,8 @@ type Handler struct {
 	batches *batch.Runner
 	streams *events.Server
 	files   files.Server
+
+	description func() ([]byte, error) // OpenAPI, made once
 }
 
 // New returns a Handler before svc. It expects requests with the paths of
@@ -122,6 +126,7 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	h.files = files.Server{Base: h.base, Log: h.log}
 	h.refuser = web.Refuser{Base: h.base, Log: o.Log, BodyIdle: o.BodyIdle,
 		Page: func(dst []byte, d *state.Document) []byte { return o.Pages.State(dst, d, View{}) }}
+	h.description = sync.OnceValues(func() ([]byte, error) { return openapi.Document(h.Routes()) })
 	h.router = web.NewRouter(h.Error, h.Routes()...)
 	return h
 }

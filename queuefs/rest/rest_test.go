@@ -169,6 +169,7 @@ func (s *site) direct(method, path, body string, header ...string) answer {
 	rest.New(s.svc, rest.Options{Log: s.logged.add}).ServeHTTP(w, req)
 	a := answer{w.Result(), w.Body.String()}
 	a.Request = req
+	checkDescribed(s.t, req, a.StatusCode, a.Header)
 	return a
 }
 
@@ -198,6 +199,7 @@ func (s *site) send(req *http.Request) answer {
 	if resp.StatusCode != http.StatusNoContent && resp.StatusCode != http.StatusNotModified && resp.Header.Get("Content-Length") == "" {
 		s.t.Errorf("%s %s: no Content-Length", req.Method, req.URL)
 	}
+	checkDescribed(s.t, req, resp.StatusCode, resp.Header)
 	return answer{resp, string(data)}
 }
 

@@ -30,6 +30,7 @@ func (h *Handler) table() []row {
 	return []row{
 		{"GET", "/help", web.Need{}, web.AtOnce, aboutHelp, h.help},
 		{"GET", "/help/{method}", web.Need{}, web.AtOnce, aboutHelp, h.help},
+		{"GET", "/openapi.json", web.Need{}, web.AtOnce, aboutHelp, h.openAPI},
 		{"GET", "/state", anywhere(read), web.AtOnce, aboutGetServiceState, h.serviceState},
 		{"GET", "/state/{queue}", here(read), web.AtOnce, aboutGetQueueState, h.queueState},
 		{"GET", "/state/{queue}/{job}", here(read), web.AtOnce, aboutGetJobState, h.jobState},
