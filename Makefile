@@ -12,7 +12,7 @@ STORE = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 # Platforms to distribute for.
 ARCHS    ?= amd64 arm64
 
-.PHONY: run test store long race build man dist deb licenses bench fuzz lint words vuln
+.PHONY: run test store long race build man dist deb licenses bench fuzz lint words vuln module
 
 run: build
 	./bin/cutie serve
@@ -67,6 +67,15 @@ licenses:
 	mkdir -p bin
 	$(GO) run ./testdata/licenses > bin/licenses.txt
 	mv bin/licenses.txt cmd/cutie/licenses.txt
+
+# Another path for this module, under which go get finds it on a forge:
+# make module MODULE=forge.example/storage/cutie, and commit.
+module:
+	@test -n "$(MODULE)" || { echo "make module MODULE=PATH"; exit 1; }
+	@now=$$($(GO) list -m); $(GO) mod edit -module $(MODULE); \
+	find cmd publisher queuefs sitemap wellknown testdata -name '*.go' -exec \
+	  sed -i -E "s#^(\t|import )([._a-z]+ )?\"$$now/([a-zA-Z0-9/_]*)\"\$$#\1\2\"$(MODULE)/\3\"#" {} +
+	gofmt -w cmd publisher queuefs sitemap wellknown testdata
 
 # Beside other queues, as far as they are installed; see the script.
 bench:

@@ -161,8 +161,14 @@ func reach(imports map[string][]string, pkg string, reached map[string]bool) {
 
 // moduleImports reads the imports of every package below root, tests left out.
 func moduleImports(root string) (map[string][]string, error) {
+	goMod, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		return nil, err
+	}
+	line, _, _ := strings.Cut(string(goMod), "\n")
+	module := strings.TrimPrefix(line, "module ") + "/"
 	imports := map[string][]string{}
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -185,7 +191,7 @@ func moduleImports(root string) (map[string][]string, error) {
 			if err != nil {
 				return err
 			}
-			imports[pkg] = append(imports[pkg], strings.TrimPrefix(dep, "cutie/"))
+			imports[pkg] = append(imports[pkg], strings.TrimPrefix(dep, module))
 		}
 		if imports[pkg] == nil {
 			imports[pkg] = []string{}

@@ -1,6 +1,16 @@
 // Package client calls the methods of a service from Go: submit, consume, peek, states,
 // leases and results, changes of many jobs, queues, and streams of events. Package rest
 // serves them.
+//
+// Every method takes a context, and ends with it. After a lost answer [Client.Submit] and
+// [Client.NextFor] may be called again with the same key: nothing happens twice.
+//
+// The path of this module is that of no server. The owner of a forge gives it one by
+//
+//	make module MODULE=forge.example/storage/cutie
+//
+// and commits the change; then go get finds the package there. Until then a program takes
+// the module from a directory, by a line "replace cutie => DIR" in its go.mod.
 package client
 
 import (
