@@ -12,12 +12,14 @@ import (
 
 	"cutie/publisher"
 	"cutie/publisher/destination/documents"
+	"cutie/queuefs/objects"
 	"cutie/testdata/long"
 )
 
 // A web is a bucket in memory. Its call number fail fails, before it is done or after.
 type web struct {
 	files map[string]shown
+	dirs  bool // a name is that of a file or of a directory
 	calls int
 	fail  int
 	after bool
@@ -41,6 +43,9 @@ func (w *web) Publish(_ context.Context, name string, file *os.File, media, cach
 	if err != nil {
 		return err
 	}
+	if w.dirs && "/"+name == published1 {
+		return objects.ErrPrefix
+	}
 	return w.do(func() { w.files[name] = shown{string(data), media, cache} })
 }
 
@@ -61,11 +66,9 @@ func (w *web) List(_ context.Context, prefix, after string, most int) (names []s
 func (w *web) tree() map[string]string {
 	all := map[string]string{}
 	for name, f := range w.files {
-		switch name {
-		case published1[1:]:
-			name = published1[1:] + "/index.html"
+		if "/"+name != published1 || f.octets != w.files[name+"/index.xml"].octets {
+			all["/"+name] = f.octets
 		}
-		all["/"+name] = f.octets
 	}
 	return all
 }
@@ -155,7 +158,7 @@ func TestEveryRequestToABucketMayFail(t *testing.T) {
 
 	// Another bucket gets all; a directory that was lost leaves nothing behind.
 	run(t, first)
-	other := &web{files: map[string]shown{published1[1:] + "/old.xml": {}, "queues/old/x": {}, "mine": {}}}
+	other := &web{dirs: true, files: map[string]shown{published1[1:] + "/old.xml": {}, "queues/old/x": {}, "mine": {}}}
 	e := *first
 	e.Web, e.To = other, "s3://other"
 	run(t, &e)

@@ -49,6 +49,10 @@ var (
 	// ErrTooLong: the object has more bytes than were asked for.
 	ErrTooLong = errors.New("object too long")
 
+	// ErrPrefix: the name begins those of other objects, and the store has them in
+	// directories.
+	ErrPrefix = errors.New("the name is that of a directory in this store")
+
 	// ErrUnconditional: the store replaces objects it was told to leave alone.
 	ErrUnconditional = errors.New("the store does not honour conditional writes (If-None-Match: *), so two owners could write at once")
 )

@@ -11,13 +11,15 @@ import (
 	"strings"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/objects"
 	"cutie/wellknown"
 )
 
 // A Web serves files to the world under names, as a bucket does.
 type Web interface {
-	// Publish makes or replaces a file, read from its offset on. mediaType and cacheControl are fields of the
-	// answers with it.
+	// Publish makes or replaces a file, read from its offset on. mediaType and cacheControl
+	// are fields of the answers with it. The error is [objects.ErrPrefix] if the name begins
+	// others, and that cannot be.
 	Publish(ctx context.Context, name string, file *os.File, mediaType, cacheControl string) error
 
 	// Delete removes a file. If there is none, that is no error.
@@ -54,14 +56,18 @@ func (t *tree) show(ctx context.Context, name string, from *durable.Dir, file st
 	}
 	names := []string{name}
 	if dir, base := path.Split(name); base == descriptionFile && "/"+dir == wellknown.Path+"/" {
-		names = []string{strings.TrimSuffix(dir, "/"), name} // in a bucket a name may begin others
+		names = []string{name, dir + descriptionPage, strings.TrimSuffix(dir, "/")}
 	}
-	for _, name := range names {
+	for _, as := range names {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		if err := t.web.Publish(ctx, name, f, mediaType(name), cache); err != nil {
-			return fmt.Errorf("publish %s: %w", name, err)
+		err := t.web.Publish(ctx, as, f, mediaType(name), cache)
+		if as+"/"+descriptionFile == name && errors.Is(err, objects.ErrPrefix) {
+			continue // then the page stands for the directory
+		}
+		if err != nil {
+			return fmt.Errorf("publish %s: %w", as, err)
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -103,6 +104,9 @@ func (b *Bucket) Publish(ctx context.Context, name string, file *os.File, mediaT
 			return err
 		}
 		_, err := b.client.PutObject(ctx, b.bucket, b.prefix+name, file, st.Size(), o)
+		if code := minio.ToErrorResponse(err).Code; slices.Contains(directories, code) {
+			return fmt.Errorf("s3://%s/%s%s: %w", b.bucket, b.prefix, name, objects.ErrPrefix)
+		}
 		if err == nil || n == 2 {
 			return b.named(name, err)
 		}
@@ -113,6 +117,10 @@ func (b *Bucket) Publish(ctx context.Context, name string, file *os.File, mediaT
 		}
 	}
 }
+
+// directories are the codes of stores with files and directories for a name that begins
+// others.
+var directories = []string{"ExistingObjectIsDirectory", "ObjectParentIsFile", "XMinioObjectExistsAsDirectory", "XMinioParentIsObject"}
 
 // Get is [objects.Store.Get].
 func (b *Bucket) Get(ctx context.Context, name string, most int64) (io.ReadCloser, error) {
