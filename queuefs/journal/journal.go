@@ -145,6 +145,10 @@ var (
 	// call were not added.
 	ErrFenced = errors.New("journal has another owner")
 
+	// ErrFollowing: this process reads what the owner of the journal writes, and adds
+	// nothing itself.
+	ErrFollowing = errors.New("journal has an owner, and this process follows it")
+
 	// ErrReleased: the record was let go.
 	ErrReleased = errors.New("journal record released")
 

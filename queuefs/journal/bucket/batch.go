@@ -1,7 +1,6 @@
 package bucket
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -180,18 +179,31 @@ func recordAt(buf []byte, at uint32) []byte {
 type Owner struct {
 	Home  string // identifies its home: a home may go on after itself
 	Name  string // for people
+	URL   string // where it answers clients; "": nobody knows
 	Left  bool   // it has closed the journal
 	Claim uint64 // number of the batch by which it became the owner
 }
 
-func (o *Owner) text() []byte { return []byte(o.Home + "\n" + o.Name + "\n") }
+// text is two or three lines: former versions know no URL.
+func (o *Owner) text() []byte {
+	text := o.Home + "\n" + o.Name + "\n"
+	if o.URL != "" {
+		text += o.URL + "\n"
+	}
+	return []byte(text)
+}
 
 func parseOwner(text []byte) (o Owner, err error) {
-	lines := bytes.Split(text, []byte("\n"))
-	if len(lines) != 3 || len(lines[2]) > 0 {
+	lines := strings.Split(string(text), "\n")
+	n := len(lines) - 1
+	if n < 2 || n > 3 || lines[n] != "" {
 		return o, errForm
 	}
-	return Owner{Home: string(lines[0]), Name: string(lines[1])}, nil
+	o = Owner{Home: lines[0], Name: lines[1]}
+	if n == 3 {
+		o.URL = lines[2]
+	}
+	return o, nil
 }
 
 // A FencedError says who owns the journal now. It wraps [journal.ErrFenced].

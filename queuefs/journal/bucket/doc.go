@@ -15,6 +15,10 @@
 // deletes after that, in order. Claims stay for good: an owner that sleeps for long must
 // find its next number taken.
 //
+// Others follow: they read batch after batch, and can take over at any time, by the same
+// claim. Signs of life of the owner only say when to try: its batches, and without any an
+// object beat/CLAIM, replaced every few seconds.
+//
 //	number   batch                    after a crash
 //	n        none                     the next owner begins at n
 //	n        written, no answer yet   it is part of the journal

@@ -22,7 +22,7 @@ type Log struct {
 	wg     sync.WaitGroup // goroutines that commit
 
 	mu      sync.Mutex
-	lsn     journal.LSN // of the next record
+	lsn     journal.LSN // of the next record; while the log follows, of the next to be applied
 	queue   []*group    // not yet written, in order; the last one may gather
 	running bool        // somebody commits
 	drained chan struct{}
@@ -156,10 +156,15 @@ func (l *Log) take() (*group, error) {
 		close(l.drained)
 		l.drained = nil
 	}
-	if errors.Is(l.err, journal.ErrClosed) {
+	if ends(l.err) {
 		return g, nil
 	}
 	return g, l.err
+}
+
+// ends reports whether batches on their way are still written, though no more are taken.
+func ends(err error) bool {
+	return errors.Is(err, journal.ErrClosed) || errors.Is(err, journal.ErrFollowing)
 }
 
 // gathers returns how long the next batch is left to gather; l.mu is held. The callers of
@@ -240,7 +245,7 @@ func (l *Log) committed(g *group, h *header, failed error) {
 	case failed == nil:
 		l.tip, l.begins = *h, h.begins
 		l.done.bytes += int64(len(g.buf))
-	case l.err == nil || errors.Is(l.err, journal.ErrClosed):
+	case l.err == nil || ends(l.err):
 		l.err = failed
 	}
 	g.buf = nil
@@ -345,7 +350,7 @@ func (l *Log) Stats() journal.Stats {
 	held := l.recent.heldBytes()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return journal.Stats{First: l.begins.lsn, Next: l.tip.after(), Held: held, Written: l.done.bytes, MaxAppend: maxAppend, Syncs: l.done.syncs}
+	return journal.Stats{First: l.begins.lsn, Next: min(l.lsn, l.tip.after()), Held: held, Written: l.done.bytes, MaxAppend: maxAppend, Syncs: l.done.syncs}
 }
 
 // Close is [journal.Journal.Close]. A last batch says that the owner has left.
@@ -353,7 +358,7 @@ func (l *Log) Close() error {
 	l.mu.Lock()
 	closed := errors.Is(l.err, journal.ErrClosed)
 	failed := l.err
-	if failed == nil {
+	if failed == nil || ends(failed) {
 		l.err = journal.ErrClosed
 	}
 	l.mu.Unlock()

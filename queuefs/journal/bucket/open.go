@@ -43,8 +43,7 @@ func Open(ctx context.Context, s objects.Store, o Options) (*Log, error) {
 	if err := c.probe(ctx); err != nil {
 		return nil, err
 	}
-	me := header{kind: claim}
-	rand.Read(me.owner[:])
+	me := newOwner()
 	var asked [16]byte // the owner that Take was asked about
 	for range attempts {
 		end, err := c.end(ctx, o.Near)
@@ -62,6 +61,13 @@ func Open(ctx context.Context, s objects.Store, o Options) (*Log, error) {
 		return begin(ctx, c, h, &o)
 	}
 	return nil, fmt.Errorf("the journal did not stand still in %d attempts to take it from its owner", attempts)
+}
+
+// newOwner is the header of the claim of a new owner.
+func newOwner() header {
+	h := header{kind: claim}
+	rand.Read(h.owner[:])
+	return h
 }
 
 // probeTime is how long a probe is repeated: wrong credentials are to be told soon.
@@ -179,5 +185,9 @@ func (c *chain) ownerOf(ctx context.Context, h *header) (o Owner, err error) {
 // ID identifies the journal.
 func (l *Log) ID() string { return hex.EncodeToString(l.me.journal[:]) }
 
-// Claim returns the number of the batch by which the log became the owner.
-func (l *Log) Claim() uint64 { return l.me.claim }
+// Claim returns the number of the last claim: while the log owns the journal, its own.
+func (l *Log) Claim() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tip.claim
+}

@@ -192,7 +192,7 @@ func TestTakeIsAskedBeforeTheJournalIsTaken(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
-	if fmt.Sprint(asked) != "[{home of a a false 1} {home of a a true 1}]" {
+	if fmt.Sprint(asked) != "[{home of a a  false 1} {home of a a  true 1}]" {
 		t.Errorf("asked of %v", asked)
 	}
 }

@@ -1,0 +1,86 @@
+package bucket
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"cutie/queuefs/objects"
+)
+
+// An owner with nothing to write gives a sign of life in an object of its own, replaced
+// again and again. So an idle home makes no journal, and a former owner that wakes up
+// replaces nothing of the present one.
+
+// beatName returns the name of the object with the signs of life of an owner.
+func beatName(claim uint64) string { return fmt.Sprintf("beat/%020d", claim) }
+
+// A Pulse gives signs of life of an owner. It is for one caller at a time.
+type Pulse struct {
+	Log   *Log
+	tip   uint64
+	count uint64
+}
+
+// Beat gives a sign of life, unless a batch since the last call was one. While the log
+// follows it does nothing.
+func (p *Pulse) Beat(ctx context.Context) error {
+	p.Log.mu.Lock()
+	tip, err := p.Log.tip, p.Log.err
+	p.Log.mu.Unlock()
+	if err != nil || tip.number != p.tip {
+		p.tip = tip.number
+		return nil
+	}
+	p.count++
+	text := strconv.AppendUint(nil, p.count, 10)
+	return p.Log.chain.store.Put(ctx, beatName(tip.claim), bytes.NewReader(text), int64(len(text)))
+}
+
+// A Vigil watches the owner of a log that follows. It is for one caller at a time.
+type Vigil struct {
+	Log *Log
+	Now func() time.Time
+
+	tip    uint64
+	beat   string
+	seen   time.Time // of the last sign of life, or of an answer of the store that was none
+	looked time.Time
+}
+
+// lookEvery is the pause between two looks for a sign of life.
+const lookEvery = time.Second
+
+// Silent returns for how long the owner has given no sign of life. A store that does not
+// answer is no silence of the owner. The error is [journal.ErrReleased] if the owner has
+// released batches that the log has not read.
+func (v *Vigil) Silent(ctx context.Context) (time.Duration, error) {
+	v.Log.mu.Lock()
+	tip := v.Log.tip
+	v.Log.mu.Unlock()
+	now := v.Now()
+	if tip.number != v.tip {
+		v.tip, v.seen, v.looked = tip.number, now, now
+	}
+	if now.Sub(v.looked) < lookEvery {
+		return now.Sub(v.seen), nil
+	}
+	beat, err := objects.Read(ctx, v.Log.chain.store, beatName(tip.claim), 64)
+	if errors.Is(err, objects.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		err = v.Log.passed(ctx)
+	}
+	v.looked = v.Now()
+	switch {
+	case err != nil:
+		v.seen = v.looked
+	case string(beat) != v.beat:
+		v.beat, v.seen = string(beat), v.looked
+	}
+	return v.looked.Sub(v.seen), err
+}

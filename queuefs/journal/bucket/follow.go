@@ -1,0 +1,181 @@
+package bucket
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cutie/queuefs/journal"
+	"cutie/queuefs/objects"
+)
+
+// ErrBehind: the journal has a batch that the log has not read.
+var ErrBehind = errors.New("the journal has gone on")
+
+// Follow opens the journal of another owner up to its last batch. The log reads, and
+// everything else ends with [journal.ErrFollowing], until TakeOver. In a store without a
+// journal the error is [objects.ErrNotExist].
+func Follow(ctx context.Context, s objects.Store, o Options) (*Log, error) {
+	c := chain{store: s, patience: cmp.Or(o.Patience, 30*time.Second)}
+	for {
+		end, err := c.end(ctx, o.Near)
+		if err != nil {
+			return nil, err
+		}
+		if end == 0 {
+			return nil, objects.ErrNotExist
+		}
+		_, last, err := c.load(ctx, end)
+		if errors.Is(err, objects.ErrNotExist) {
+			o.Near = end // released meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		l := &Log{chain: c, me: header{journal: last.journal}, tip: last.header, begins: last.begins, lsn: last.after(),
+			err: journal.ErrFollowing, recent: recent{temp: o.Temp, most: cmp.Or(o.Most, 2<<30)}}
+		return l, nil
+	}
+}
+
+// A Next is the batch after those that a log has read.
+type Next struct {
+	log *Log
+	batch
+	buf []byte
+	at  []uint32
+}
+
+// Next reads the batch after the last one; nil if there is none yet.
+func (l *Log) Next(ctx context.Context) (*Next, error) {
+	l.mu.Lock()
+	tip, err := l.tip, l.err
+	l.mu.Unlock()
+	if !errors.Is(err, journal.ErrFollowing) {
+		return nil, err
+	}
+	number := tip.number + 1
+	buf, err := l.chain.read(ctx, number, maxObject)
+	if errors.Is(err, objects.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := verifier{journal: l.me.journal}
+	v.know(tip.after(), tip.own)
+	n := &Next{log: l, buf: buf}
+	if n.batch, err = v.next(number, buf); err == nil {
+		if n.at, err = n.offsets(); err != nil {
+			err = damage(number, err.Error())
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(l.passed(ctx), err)
+	}
+	return n, nil
+}
+
+// Records are the records of the batch, lent.
+func (n *Next) Records(yield func(journal.Record) bool) {
+	for i, at := range n.at {
+		if !yield(journal.Record{LSN: n.first + journal.LSN(i), Data: recordAt(n.buf, at)}) {
+			return
+		}
+	}
+}
+
+// Apply makes the records of the batch readable, and calls apply with each. When it
+// returns, Stats counts them. After an error the log must be opened again.
+func (n *Next) Apply(apply func(journal.Record) error) error {
+	l := n.log
+	l.recent.add(&n.header, n.at, n.buf)
+	l.mu.Lock()
+	l.tip, l.begins = n.header, n.batch.begins
+	l.mu.Unlock()
+	for r := range n.Records {
+		if err := apply(r); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	l.lsn = n.after()
+	l.mu.Unlock()
+	return nil
+}
+
+// passed returns [journal.ErrReleased] if the journal begins after the next batch: its
+// owner has released what the log has not read.
+func (l *Log) passed(ctx context.Context) error {
+	l.mu.Lock()
+	tip := l.tip
+	l.mu.Unlock()
+	end, err := l.chain.end(ctx, tip.number)
+	if err != nil || end <= tip.number {
+		return err
+	}
+	h, err := l.chain.header(ctx, end)
+	if err == nil && h.begins.number > tip.number+1 {
+		err = fmt.Errorf("batch %d: %w", tip.number+1, journal.ErrReleased)
+	}
+	return err
+}
+
+// Owner returns the owner of the journal by the last batch read.
+func (l *Log) Owner(ctx context.Context) (Owner, error) {
+	l.mu.Lock()
+	tip := l.tip
+	l.mu.Unlock()
+	return l.chain.ownerOf(ctx, &tip)
+}
+
+// Position returns the number of the last batch.
+func (l *Log) Position() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tip.number
+}
+
+// TakeOver makes a log that follows the owner. If there are batches that it has not read the
+// error is [ErrBehind]: it reads on, and tries again.
+func (l *Log) TakeOver(ctx context.Context, o Owner) error {
+	l.mu.Lock()
+	tip, err := l.tip, l.err
+	l.mu.Unlock()
+	if !errors.Is(err, journal.ErrFollowing) {
+		return err
+	}
+	me := newOwner()
+	h, err := l.chain.claim(ctx, me, tip.number, &Options{Owner: o}, new([16]byte))
+	switch {
+	case errors.Is(err, errTaken):
+		return ErrBehind
+	case err != nil:
+		return err
+	case h.prev != tip.own || h.journal != tip.journal:
+		return damage(tip.number, "was replaced")
+	}
+	l.recent.add(&h, nil, nil)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.me.owner, l.me.claim = h.owner, h.claim
+	l.tip, l.begins, l.lsn, l.err = h, h.begins, h.after(), nil
+	return nil
+}
+
+// Leave ends the ownership when all that was appended is on stable storage. The log
+// follows from then on.
+func (l *Log) Leave() error {
+	l.mu.Lock()
+	if l.err != nil {
+		defer l.mu.Unlock()
+		return l.err
+	}
+	l.err = journal.ErrFollowing
+	l.mu.Unlock()
+	l.sweep.close() // the next owner deletes
+	return l.control(left, nil)
+}

@@ -1,0 +1,210 @@
+package bucket_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"cutie/queuefs/journal"
+	"cutie/queuefs/journal/bucket"
+	"cutie/queuefs/objects"
+	"cutie/queuefs/objects/objectstest"
+)
+
+func mustFollow(t *testing.T, s objects.Store) *bucket.Log {
+	t.Helper()
+	l, err := bucket.Follow(context.Background(), s, bucket.Options{Patience: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// readOn applies all there is, and returns it.
+func readOn(t *testing.T, l *bucket.Log) (texts []string) {
+	t.Helper()
+	for {
+		n, err := l.Next(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n == nil {
+			return texts
+		}
+		err = n.Apply(func(r journal.Record) error {
+			if next := l.Stats().Next; next > r.LSN {
+				t.Errorf("record %d is not applied yet, and counts: the next is %d", r.LSN, next)
+			}
+			buf := make([]byte, len(r.Data))
+			if _, err := l.ReadAt(buf, r.LSN, 0); err != nil || string(buf) != string(r.Data) {
+				t.Errorf("read record %d: got %q, %v", r.LSN, buf, err)
+			}
+			texts = append(texts, string(r.Data))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func takeOver(t *testing.T, l *bucket.Log, name string) {
+	t.Helper()
+	if err := l.TakeOver(context.Background(), bucket.Owner{Home: "home of " + name, Name: name, URL: "http://" + name + "/"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestALogFollowsItsOwnerAndTakesOver(t *testing.T) {
+	m := new(objectstest.Memory)
+	if _, err := bucket.Follow(context.Background(), m, bucket.Options{}); !errors.Is(err, objects.ErrNotExist) {
+		t.Errorf("without a journal: got %v", err)
+	}
+	a := mustOpen(t, m, "a")
+	mustPut(t, a, "1")
+	b, c := mustFollow(t, m), mustFollow(t, m)
+	if got, err := all(b); err != nil || fmt.Sprint(got) != "[1]" {
+		t.Errorf("at the opening: got %q, %v", got, err)
+	}
+	mustPut(t, a, "2")
+	mustPut(t, a, "3")
+	for what, err := range map[string]error{"append": put(b, "x"), "release": b.Release(2), "reserve": b.Reserve(journal.Adds, 1)} {
+		if !errors.Is(err, journal.ErrFollowing) {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+	if err := b.TakeOver(context.Background(), bucket.Owner{Name: "b"}); !errors.Is(err, bucket.ErrBehind) {
+		t.Errorf("with batches unread: got %v", err)
+	}
+	if got := readOn(t, b); fmt.Sprint(got) != "[2 3]" {
+		t.Errorf("followed: got %q", got)
+	}
+	takeOver(t, b, "b")
+	fenced(t, a, "b")
+	mustPut(t, b, "4")
+	if got := readOn(t, c); fmt.Sprint(got) != "[2 3 4]" {
+		t.Errorf("followed over a change of the owner: got %q", got)
+	}
+	if o, err := c.Owner(context.Background()); err != nil || o.Name != "b" || o.URL != "http://b/" || o.Left || o.Claim != b.Claim() {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	if got, want := c.Stats().Next, b.Stats().Next; got != want {
+		t.Errorf("the next record is %d, want %d", got, want)
+	}
+}
+
+func TestAnOwnerLeavesAndFollows(t *testing.T) {
+	m := new(objectstest.Memory)
+	a := mustOpen(t, m, "a")
+	b := mustFollow(t, m)
+	mustPut(t, a, "1")
+	if err := a.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(a, "x"); !errors.Is(err, journal.ErrFollowing) {
+		t.Errorf("got %v", err)
+	}
+	readOn(t, b)
+	if o, err := b.Owner(context.Background()); err != nil || !o.Left || o.Name != "a" {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	takeOver(t, b, "b")
+	mustPut(t, b, "2")
+	if got := readOn(t, a); fmt.Sprint(got) != "[2]" {
+		t.Errorf("got %q", got)
+	}
+	takeOver(t, a, "a")
+	fenced(t, b, "a")
+	mustPut(t, a, "3")
+	if got, err := all(a); err != nil || fmt.Sprint(got) != "[1 2 3]" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A follower that slept while its next batches were released says so.
+func TestAFollowerFallsBehindTheBeginning(t *testing.T) {
+	m := new(objectstest.Memory)
+	a := mustOpen(t, m, "a")
+	b := mustFollow(t, m)
+	for i := range 5 {
+		mustPut(t, a, fmt.Sprint(i))
+	}
+	if err := a.Release(a.Stats().Next); err != nil {
+		t.Fatal(err)
+	}
+	a.Sweep()
+	if n, err := b.Next(context.Background()); n != nil || err != nil {
+		t.Errorf("got %v, %v", n, err)
+	}
+	now := time.Now()
+	v := bucket.Vigil{Log: b, Now: func() time.Time { return now }}
+	if _, err := v.Silent(context.Background()); err != nil {
+		t.Errorf("at first: got %v", err)
+	}
+	now = now.Add(time.Minute)
+	if _, err := v.Silent(context.Background()); !errors.Is(err, journal.ErrReleased) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An owner is silent once it gives no sign of life, by a batch or beside the journal. A
+// store that does not answer is no silence.
+func TestSilence(t *testing.T) {
+	away := false
+	m := &objectstest.Memory{Fault: func(objectstest.Request) objectstest.Fault {
+		if away {
+			return objectstest.Before
+		}
+		return objectstest.None
+	}}
+	a := mustOpen(t, m, "a")
+	b := mustFollow(t, m)
+	now := time.Now()
+	v := bucket.Vigil{Log: b, Now: func() time.Time { return now }}
+	silent := func(after, want time.Duration) {
+		t.Helper()
+		now = now.Add(after)
+		if got, err := v.Silent(context.Background()); got != want || (err != nil) != away {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+	}
+	p := bucket.Pulse{Log: a}
+	beat := func() {
+		t.Helper()
+		if err := p.Beat(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	beat() // the claim is a sign
+	silent(0, 0)
+	silent(3*time.Second, 3*time.Second)
+	if n := m.Requests("Put"); n != 0 {
+		t.Errorf("%d signs of life beside a batch", n)
+	}
+	beat()
+	silent(2*time.Second, 0)
+	silent(2*time.Second, 2*time.Second)
+	mustPut(t, a, "1")
+	beat()
+	readOn(t, b)
+	silent(2*time.Second, 0)
+	away = true
+	silent(9*time.Second, 0)
+	away = false
+	silent(2*time.Second, 2*time.Second)
+	if n := m.Requests("Put"); n != 1 {
+		t.Errorf("%d signs of life", n)
+	}
+	if err := a.Leave(); err != nil {
+		t.Error(err)
+	}
+	beat()
+	if n := m.Requests("Put"); n != 1 {
+		t.Errorf("%d signs of life, one of them of no owner", n)
+	}
+}
