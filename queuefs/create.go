@@ -6,6 +6,7 @@ import (
 
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
+	"cutie/queuefs/journal"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
@@ -28,7 +29,7 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 	if info.Created.IsZero() {
 		info.Created = micro(s.now())
 	}
-	if err := s.begin(); err != nil {
+	if err := s.beginChange(); err != nil {
 		return nil, err
 	}
 	defer s.end()
@@ -64,7 +65,7 @@ func (s *Service) beginQueue(info QueueInfo) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := s.makeQueue(info)
+	q, err := s.makeQueue(info.ID, info.Text(), 0, s.shared.Journal.Stats().Next)
 	if err == nil {
 		s.queues.Expect(q)
 	}
@@ -128,9 +129,10 @@ func (s *Service) lockNew(id string) (unlock func(), err error) {
 	return func() { s.properties.Unlock(); s.upkeep.Unlock() }, nil
 }
 
-// makeQueue makes the directories of a queue and its properties file, unsynced.
-func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
-	root, err := s.dirs.queues.AddSub(info.ID)
+// makeQueue makes the directories of a queue and its properties file, unsynced. modified is
+// the date of the file in µs, 0 for now. Records before since are of former queues.
+func (s *Service) makeQueue(id string, text []byte, modified int64, since journal.LSN) (*Queue, error) {
+	root, err := s.dirs.queues.AddSub(id)
 	if err != nil {
 		return nil, err
 	}
@@ -139,19 +141,24 @@ func (s *Service) makeQueue(info QueueInfo) (*Queue, error) {
 	case err != nil:
 		return nil, err
 	case taken: // without a line in queues.txt there must be no jobs
-		return nil, fmt.Errorf("%s: %w as a directory with jobs that %s does not list; rebuild the home to take them in", info.ID, ErrQueueExists, home.ListName)
+		return nil, fmt.Errorf("%s: %w as a directory with jobs that %s does not list; rebuild the home to take them in", id, ErrQueueExists, home.ListName)
 	}
-	if err := s.forgetFormer(info.ID); err != nil {
+	if err := s.forgetFormer(id); err != nil {
 		return nil, err
 	}
-	if err := root.Renew(home.QueueInfoName, info.Text()); err != nil {
+	if err := root.Renew(home.QueueInfoName, text); err != nil {
 		return nil, err
 	}
-	q, err := s.openQueue(info.ID, (*properties.Queue).Read)
+	if modified != 0 {
+		if err := root.Date(home.QueueInfoName, micro(modified)); err != nil { // it is published
+			return nil, err
+		}
+	}
+	q, err := s.openQueue(id, (*properties.Queue).Read)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.index.New(q.ledger, s.shared.Journal.Stats().Next); err != nil {
+	if err := s.index.New(q.ledger, since); err != nil {
 		q.close()
 		return nil, err
 	}

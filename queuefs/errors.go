@@ -50,6 +50,8 @@ var (
 	ErrFenced        = journal.ErrFenced
 	ErrStored        = stored.ErrStored
 	ErrUnstored      = stored.ErrUnstored
+	ErrStandby       = journal.ErrFollowing
+	ErrBehind        = errors.New("the standby has fallen behind the beginning of the journal")
 )
 
 // lostJournal is damage that nothing can make good.

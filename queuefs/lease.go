@@ -152,6 +152,9 @@ func (q *Queue) leased(j *Job, token string) error {
 // see [Queue.Rest], they are available again. Call it a few
 // times a second: its cost is the number of ended leases and holds.
 func (s *Service) Expire(ctx context.Context) error {
+	if s.Standby() {
+		return nil // its owner does it
+	}
 	if s.shared.Resting.Load() > 0 {
 		for _, q := range s.Queues() {
 			q.ledger.EndRests(s.now())

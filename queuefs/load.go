@@ -223,8 +223,8 @@ func (q *Queue) finish(was loaded, stopped, lost bool) error {
 	// The files of a fresh queue are compared after every crash: losses of the
 	// journal are nowhere else.
 	beyond := lost || !stopped && q.beyond()
-	if q.Mirror().Live() {
-		return nil // its events are those of the original alone
+	if q.Mirror().Live() || q.svc.Standby() {
+		return nil // its events are those of the original alone, or of the owner
 	}
 	if q.svc.stored == nil && (was.scanned || was.changed && stopped || was.fresh || beyond) {
 		if err := q.comparer().Reconcile(was.fresh || beyond); err != nil {
@@ -499,6 +499,9 @@ func (s *Service) Lookout() error {
 		return nil
 	}
 	err := s.stored.Log.Lookout()
+	if errors.Is(err, ErrStandby) {
+		return nil
+	}
 	if errors.Is(err, ErrFenced) {
 		s.shared.Gate.Fail(err)
 	}

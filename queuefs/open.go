@@ -91,8 +91,10 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 	if err := s.beginAgain(); err != nil {
 		return nil, err
 	}
-	if err := s.noteService(info); err != nil {
-		return nil, err
+	if !s.Standby() {
+		if err := s.noteService(info); err != nil {
+			return nil, err
+		}
 	}
 	return s, s.stored.Ready()
 }

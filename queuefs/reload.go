@@ -32,6 +32,9 @@ import (
 // as it is. A file that makes no sense is reported, and its former contents
 // stay in force.
 func (s *Service) Reload(ctx context.Context) (changed []string, err error) {
+	if s.Standby() {
+		return nil, nil // what other hands do there stays unseen
+	}
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
@@ -138,7 +141,7 @@ func (s *Service) takeIn(id string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		info := home.NewQueue(id, micro(s.now()))
 		info.VerifyOnWrite = true
-		q, err := s.makeQueue(info)
+		q, err := s.makeQueue(id, info.Text(), 0, s.shared.Journal.Stats().Next)
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func (s *Service) RemoveQueue(ctx context.Context, name string) error {
 // without jobs, and again once it is sealed, but still found. If may fails, the
 // queue stays, with the error of may.
 func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queue) error) error {
-	if err := s.begin(); err != nil {
+	if err := s.beginChange(); err != nil {
 		return err
 	}
 	defer s.end()
@@ -60,10 +60,15 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 		q.ledger.Unseal()
 		return err
 	}
+	s.takeAway(q)
+	return nil
+}
+
+// takeAway ends the service of a queue that is not listed any more, and removes its files.
+func (s *Service) takeAway(q *Queue) {
 	s.drop(q)
 	s.leftBehind(q.ID(), errors.Join(home.RemoveQueue(s.dirs.queues, s.dirs.temp, q.ID()), s.forget(q.ID()),
 		s.properties.callbacks.Settle(q.ID(), ""), s.forgetMirror(q.ID())))
-	return nil
 }
 
 // removable returns the reason against a removal, as long as no job comes.
@@ -95,14 +100,19 @@ func (s *Service) unlist(q *Queue) error {
 
 // delist is unlist of a queue whatever its files.
 func (s *Service) delist(q *Queue) error {
+	return s.strikeOut(q.ID(), func() error { return s.noteGone(q) })
+}
+
+// strikeOut takes a line out of queues.txt, after note.
+func (s *Service) strikeOut(id string, note func() error) error {
 	was, err := home.ReadList(s.dirs.home)
+	if err == nil {
+		err = note()
+	}
 	if err != nil {
 		return storageError(err)
 	}
-	if err := s.noteGone(q); err != nil {
-		return storageError(err)
-	}
-	if err := was.Drop(q.ID()).Write(s.dirs.home); err != nil {
+	if err := was.Drop(id).Write(s.dirs.home); err != nil {
 		now, e := home.ReadList(s.dirs.home)
 		if e == nil && string(now) == string(was) && s.stored == nil {
 			return storageError(err) // nothing has happened

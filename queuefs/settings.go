@@ -23,7 +23,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if err := ctx.Err(); err != nil {
 		return QueueInfo{}, err
 	}
-	if err := s.begin(); err != nil {
+	if err := s.beginChange(); err != nil {
 		return QueueInfo{}, err
 	}
 	defer s.end()
@@ -109,7 +109,7 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.begin(); err != nil {
+	if err := s.beginChange(); err != nil {
 		return err
 	}
 	defer s.end()

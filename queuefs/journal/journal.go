@@ -103,7 +103,7 @@ const (
 type Stats struct {
 	First, Next LSN   // of the oldest record there is; after the last durable one
 	Held        int64 // bytes of storage; Release gives them back
-	Written     int64 // bytes committed since the journal was opened
+	Written     int64 // bytes committed, or followed, since the journal was opened
 	MaxAppend   int   // bytes of one Append, at most
 
 	Syncs Syncs // since the journal was opened
@@ -147,7 +147,7 @@ var (
 
 	// ErrFollowing: this process reads what the owner of the journal writes, and adds
 	// nothing itself.
-	ErrFollowing = errors.New("journal has an owner, and this process follows it")
+	ErrFollowing = errors.New("another process owns the home, and this one is a standby")
 
 	// ErrReleased: the record was let go.
 	ErrReleased = errors.New("journal record released")

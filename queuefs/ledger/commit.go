@@ -145,6 +145,16 @@ func useOf(recs []*record.Record) journal.Use {
 // Show makes the changes before the record durable visible, in their order.
 func (l *Ledger) Show(durable journal.LSN) {
 	l.mu.Lock()
+	n := l.show(durable)
+	l.mu.Unlock()
+	if n > 0 {
+		l.Wake()
+		l.shared.Happened.Raise()
+	}
+}
+
+// show is Show with mu held. It returns how many changes it has made visible.
+func (l *Ledger) show(durable journal.LSN) int {
 	n := 0
 	for n < len(l.pending) && l.pending[n].ticket.First < durable {
 		c := l.pending[n]
@@ -163,11 +173,24 @@ func (l *Ledger) Show(durable journal.LSN) {
 		l.serve()
 		l.Touch() // under the lock: who sees the events knows of the change, too
 	}
-	l.mu.Unlock()
-	if n > 0 {
-		l.Wake()
-		l.shared.Happened.Raise()
+	return n
+}
+
+// Follow applies a record of another owner of the journal, and puts use in force unless
+// it is nil. Changes of this process before it are visible then.
+func (l *Ledger) Follow(r *record.Record, at journal.LSN, use *home.Settings) {
+	r.FindHold()
+	l.mu.Lock()
+	l.show(at)
+	l.apply(r, at, false, false)
+	if use != nil {
+		l.use(use)
 	}
+	l.watch.Wake(r.Job)
+	l.Touch()
+	l.mu.Unlock()
+	l.Wake()
+	l.shared.Happened.Raise()
 }
 
 // Replay applies a record read from the journal when the home is opened. Files of the

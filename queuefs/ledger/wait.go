@@ -82,3 +82,10 @@ func (s *Shared) Wait(ctx context.Context, after uint64) (count uint64, err erro
 		}
 	}
 }
+
+// Dismiss sends all waiting consumers away, with no job.
+func (l *Ledger) Dismiss() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.line.leave()
+}

@@ -344,14 +344,20 @@ func (r *Record) Pass(f *job.Facts, came []job.Result) {
 	r.File.length = len(r.File.Text)
 }
 
+// FindHold fills in the end of a hold of a record that was read: the job file has it.
+func (r *Record) FindHold() {
+	if r.HoldEnds = 0; r.Flags&Held != 0 {
+		r.HoldEnds = micros(job.HoldEnds(r.File.Text))
+	}
+}
+
 // Change returns the change of the record, with its number or 0. For a replayed one
 // the end of a hold is found in the job file.
 func (r *Record) Change(at journal.LSN, replayed bool) index.Change {
-	holdEnds := r.HoldEnds
-	if replayed && r.Flags&Held != 0 {
-		holdEnds = micros(job.HoldEnds(r.File.Text))
+	if replayed {
+		r.FindHold()
 	}
-	return index.Change{Kind: r.Kind, Job: r.Job, Seq: r.Seq, Time: r.Time, LeaseEnds: r.LeaseEnds, Destroy: r.Destroy, HoldEnds: holdEnds,
+	return index.Change{Kind: r.Kind, Job: r.Job, Seq: r.Seq, Time: r.Time, LeaseEnds: r.LeaseEnds, Destroy: r.Destroy, HoldEnds: r.HoldEnds,
 		Standing: index.Standing{Status: r.To, Outcome: r.Outcome, Held: r.Flags&Held != 0, Leased: r.Flags&Leased != 0,
 			Results: r.Flags&Results != 0, Retained: r.Flags&Retained != 0, Keyed: r.Keyed},
 		FileLength: r.File.Size, FileSHA256: r.File.SHA256, Size: r.Payload.Size, Submitted: r.Payload.Submitted, SHA256: r.Payload.SHA256, MD5: r.Payload.MD5, Key: r.Key,

@@ -28,6 +28,14 @@ type Retention struct {
 	known bool       // all of them were
 }
 
+// Restart forgets the job files that were read: jobs have changed since without a word of
+// their Destruction.
+func (r *Retention) Restart() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read, r.known = 0, false
+}
+
 // dueReads is how many job files one call of Due reads after a start: a few tens
 // of milliseconds. duePages is how many pages of the index it scans for them.
 const (

@@ -32,7 +32,9 @@ import (
 type Options struct {
 	Objects  objects.Store
 	Name     string        // of this process, for people
+	URL      string        // of this process, for clients and other processes
 	TakeOver bool          // from an owner that has not left
+	Standby  bool          // follow an owner that has not left, in the place of [OwnedError]
 	Patience time.Duration // how long a request to the store is repeated; 0 means 30 s
 	Every    int64         // bytes of journal from one image to the next, at least; 0 means 64 MiB
 }
@@ -68,16 +70,19 @@ type Home struct {
 	temp     *durable.Dir
 	marker   *marker
 	fail     func(error) // called with the error of a change of unknown outcome
+	role     role
 }
 
-// Open becomes the owner of the home in a store. dir is the directory of the home; with
-// anew it is emptied in any case. The caller has the lock of the home.
+// Open becomes the owner of the home in a store, or with Standby follows the one there is.
+// dir is the directory of the home; with anew it is emptied in any case. The caller has the
+// lock of the home.
 func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail func(error)) (h *Home, err error) {
 	m, err := readMarker(dir)
 	if err != nil {
 		return nil, err
 	}
-	h = &Home{store: o.Objects, patience: cmp.Or(o.Patience, 30*time.Second), fail: fail}
+	h = &Home{store: o.Objects, patience: cmp.Or(o.Patience, 30*time.Second), fail: fail, marker: m}
+	h.role.me = bucket.Owner{Home: m.id, Name: o.Name, URL: o.URL}
 	if h.temp, err = dir.MakeSub(home.TempDir); err != nil {
 		return nil, err
 	}
@@ -96,7 +101,13 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 		}
 		return nil
 	}
-	if h.Log, err = bucket.Open(ctx, o.Objects, bucket.Options{Owner: bucket.Owner{Home: m.id, Name: o.Name}, Take: take, Near: m.claim, Patience: o.Patience, Temp: h.temp}); err != nil {
+	options := bucket.Options{Owner: h.role.me, Take: take, Near: m.claim, Patience: o.Patience, Temp: h.temp}
+	h.Log, err = bucket.Open(ctx, o.Objects, options)
+	if owned, ok := errors.AsType[*OwnedError](err); ok && o.Standby {
+		continues = false
+		err = h.follow(ctx, o.Objects, options, owned)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if id := h.Log.ID(); m.journal != "" && m.journal != id {
@@ -104,8 +115,11 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 	} else {
 		m.journal = id
 	}
-	m.claim, m.written = h.Log.Claim(), false
-	h.marker = m
+	m.claim = 0 // the directory of a standby is made again by the next process
+	if !h.Following() {
+		m.claim = h.Log.Claim()
+		h.role.owner.Store(&h.role.me)
+	}
 	if h.Images, err = openImages(ctx, h, o.Every); err != nil {
 		return nil, err
 	}
@@ -239,7 +253,7 @@ func (h *Home) Note(changes ...record.HomeChange) error {
 		if err == nil {
 			_, err = t.Wait()
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, journal.ErrFollowing) {
 			h.fail(err)
 		}
 		return err

@@ -88,6 +88,9 @@ func (n *Next) Records(yield func(journal.Record) bool) {
 	}
 }
 
+// Control reports whether the batch may change the owner of the journal.
+func (n *Next) Control() bool { return n.kind == claim || n.kind == left }
+
 // Apply makes the records of the batch readable, and calls apply with each. When it
 // returns, Stats counts them. After an error the log must be opened again.
 func (n *Next) Apply(apply func(journal.Record) error) error {
@@ -103,6 +106,7 @@ func (n *Next) Apply(apply func(journal.Record) error) error {
 	}
 	l.mu.Lock()
 	l.lsn = n.after()
+	l.done.bytes += int64(len(n.buf))
 	l.mu.Unlock()
 	return nil
 }

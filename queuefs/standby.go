@@ -1,0 +1,277 @@
+package queuefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/journal/bucket"
+	"cutie/queuefs/record"
+)
+
+// A standby has the state of its owner: it applies the records of the journal as they
+// come, with the changes of the home among them. The directory follows as ever.
+// Each change ends with [ErrStandby], and no deadline ends. Advance, TakeOver and Leave
+// are for one caller at a time.
+
+// An Owner is the process that owns a home in a store.
+type Owner = bucket.Owner
+
+// A Standing is the relation of a process to its home in a store.
+type Standing struct {
+	Standby bool      // another process owns the home, or none does
+	Owner   Owner     // this process or another one
+	Batch   uint64    // the last one of the journal that is known here
+	As      time.Time // of a standby: it has all changes up to this time
+}
+
+// Standing returns the standing; false for a home in its directory.
+func (s *Service) Standing() (st Standing, ok bool) {
+	if s.stored == nil {
+		return st, false
+	}
+	st = Standing{Standby: s.Standby(), Owner: s.stored.Owner(), Batch: s.stored.Log.Position()}
+	if st.Standby {
+		st.As = s.stored.UpToDate()
+	}
+	return st, true
+}
+
+// Standby reports whether another process owns the home.
+func (s *Service) Standby() bool { return s.stored.Following() }
+
+// beginChange is begin for a change of the home, which no standby makes.
+func (s *Service) beginChange() error {
+	if s.Standby() {
+		return ErrStandby
+	}
+	return s.begin()
+}
+
+// Pulse gives signs of life of the owner of a home in a store.
+func (s *Service) Pulse() *bucket.Pulse { return s.stored.Pulse() }
+
+// Vigil watches the owner of a home in a store.
+func (s *Service) Vigil() *bucket.Vigil { return s.stored.Vigil() }
+
+// Advance applies the next batch of the owner, and reports whether there was one. If the
+// error is that of a batch or payload that cannot be read, it may be tried again; after
+// [ErrBehind] the home must be opened again.
+func (s *Service) Advance(ctx context.Context) (more bool, err error) {
+	if err := s.begin(); err != nil {
+		return false, err
+	}
+	defer s.end()
+	n, err := s.stored.Next(ctx)
+	if errors.Is(err, journal.ErrReleased) {
+		err = fmt.Errorf("%w: %w", ErrBehind, err)
+	}
+	if n == nil || err != nil {
+		return false, err
+	}
+	if err := n.Apply(s.follow); err != nil {
+		err = fmt.Errorf("batch %d: %w", s.stored.Log.Position(), err)
+		s.shared.Gate.Fail(err) // a part of it was applied
+		return false, errors.Join(ErrFailed, err)
+	}
+	return true, s.stored.Applied(ctx, n)
+}
+
+// follow applies a record of the owner.
+func (s *Service) follow(rec journal.Record) error {
+	c, is, err := record.ParseHomeChange(rec.Data)
+	if err != nil {
+		return err
+	}
+	if is {
+		return s.followHome(&c, rec.LSN)
+	}
+	var r record.Record
+	if err := r.Parse(rec.Data); err != nil {
+		return err
+	}
+	q := s.open(r.Queue)
+	switch {
+	case q == nil:
+		return fmt.Errorf("event %d of queue %s: %w", r.Seq, r.Queue, ErrNoQueue)
+	case r.Job == 0 && r.Kind != job.Phase:
+		return s.followSettings(q, &r, rec.LSN)
+	}
+	q.ledger.Follow(&r, rec.LSN, nil)
+	return nil
+}
+
+// followSettings puts the properties of an event of queue-info.txt in force.
+func (s *Service) followSettings(q *Queue, r *record.Record, at journal.LSN) error {
+	s.properties.Lock()
+	defer s.properties.Unlock()
+	root := q.tree.Root()
+	if len(r.File.Text) > 0 { // else it came before
+		if err := root.Replace(home.QueueInfoName, r.File.Text); err != nil {
+			return err
+		}
+	}
+	if err := root.Date(home.QueueInfoName, micro(r.Payload.Submitted)); err != nil { // it is published
+		return err
+	}
+	now, err := q.properties.Read()
+	if err != nil {
+		return err
+	}
+	q.properties.File.Take(now.Reading)
+	q.ledger.Follow(r, at, now)
+	s.queues.Renamed()
+	return s.properties.callbacks.Settle(q.ID(), now.Rules().Callback)
+}
+
+// followHome applies a change of the home.
+func (s *Service) followHome(c *record.HomeChange, at journal.LSN) error {
+	switch c.Kind {
+	case record.QueueMade:
+		return s.followMade(c, at)
+	case record.QueueGone:
+		return s.followGone(c.Queue)
+	}
+	s.properties.Lock()
+	defer s.properties.Unlock()
+	switch c.Kind {
+	case record.CallbackURL:
+		_, err := s.properties.callbacks.Keep(c.Queue, c.Text)
+		return err
+	case record.QueueInfo: // its event follows
+		q := s.open(c.Queue)
+		if q == nil {
+			return fmt.Errorf("properties of queue %s: %w", c.Queue, ErrNoQueue)
+		}
+		return q.tree.Root().Replace(home.QueueInfoName, []byte(c.Text))
+	case record.ServiceInfo:
+		return s.followService(c.Text)
+	}
+	return nil
+}
+
+func (s *Service) followService(text string) error {
+	file := s.properties.service.File
+	r, err := file.Read()
+	if err != nil || string(r.Text) != text {
+		r, err = file.Replace([]byte(text))
+	}
+	if err != nil {
+		return err
+	}
+	file.Take(r)
+	s.takeInfo(r)
+	return s.index.KeepService(r.Text)
+}
+
+// followMade serves a new queue.
+func (s *Service) followMade(c *record.HomeChange, at journal.LSN) error {
+	unlock, err := s.lockNew(c.Queue)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if s.open(c.Queue) != nil {
+		return fmt.Errorf("queue %s is made: %w", c.Queue, ErrQueueExists)
+	}
+	q, err := s.makeQueue(c.Queue, []byte(c.Text), c.Time, at)
+	if err != nil {
+		return err
+	}
+	if err = s.syncAll(); err == nil {
+		err = s.properties.lines.Add(c.Queue)
+	}
+	if err != nil {
+		q.close()
+		return err
+	}
+	s.add(q)
+	s.queues.Renamed()
+	return nil
+}
+
+// followGone takes a queue away. Its last numbers stay.
+func (s *Service) followGone(id string) error {
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	q := s.open(id)
+	if q == nil {
+		return nil
+	}
+	if err := q.ledger.Seal(context.Background()); err != nil {
+		return err
+	}
+	if err := s.index.Retire(map[string]index.Numbers{id: q.ledger.Numbers()}); err != nil {
+		return err
+	}
+	s.properties.Lock()
+	defer s.properties.Unlock()
+	if err := s.strikeOut(id, func() error { return nil }); err != nil {
+		return err
+	}
+	s.takeAway(q)
+	return nil
+}
+
+// TakeOver makes this standby the owner. All that the owner before has acknowledged is
+// applied then, and what it does after that fails.
+func (s *Service) TakeOver(ctx context.Context) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	for {
+		if err := s.advanceAll(ctx); err != nil {
+			return err
+		}
+		err := s.stored.TakeOver(ctx)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, bucket.ErrBehind) {
+			return err
+		}
+	}
+	for _, q := range s.Queues() {
+		q.retention.Restart()
+		if err := q.findLeases(); err != nil {
+			s.shared.Gate.Fail(err) // another process has to take over
+			return fmt.Errorf("queue %s: leases: %w", q.ID(), err)
+		}
+		q.ledger.Wake()
+	}
+	s.stored.Own()
+	s.shared.Happened.Raise()
+	return nil
+}
+
+func (s *Service) advanceAll(ctx context.Context) error {
+	for {
+		if more, err := s.Advance(ctx); !more || err != nil {
+			return err
+		}
+	}
+}
+
+// Leave makes the owner a standby: changes on their way are finished, and waiting
+// consumers go without a job. Another process takes over, or this one again.
+func (s *Service) Leave(ctx context.Context) error {
+	if err := s.beginChange(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.properties.Lock() // no change of the home is half done
+	defer s.properties.Unlock()
+	if err := s.stored.Leave(ctx); err != nil {
+		return storageError(err)
+	}
+	for _, q := range s.Queues() {
+		q.ledger.Dismiss()
+	}
+	return nil
+}

@@ -1,0 +1,301 @@
+package queuefs_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/objects/objectstest"
+	"cutie/queuefs/stored"
+)
+
+// standBy opens a standby of the home in a store.
+func standBy(t testing.TB, name string, m *objectstest.Memory) *queuefs.Service {
+	t.Helper()
+	s, err := openStored(fastDir(t)+"/"+name, m, queuefs.Options{Stored: &stored.Options{Name: name, URL: "http://" + name + "/", Standby: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Standby() {
+		t.Fatalf("%s is no standby", name)
+	}
+	return s
+}
+
+// advance applies all there is.
+func advance(t testing.TB, s *queuefs.Service) {
+	t.Helper()
+	for {
+		more, err := s.Advance(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !more {
+			return
+		}
+	}
+}
+
+// trySubmit submits a job.
+func trySubmit(q *queuefs.Queue, payload string) (queuefs.JobID, error) {
+	s := q.Begin()
+	defer s.Discard()
+	d, err := s.Add(queuefs.Meta{})
+	if err == nil {
+		_, err = d.Write([]byte(payload))
+	}
+	if err != nil {
+		return 0, err
+	}
+	jobs, err := s.Commit(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return jobs[0].ID, nil
+}
+
+func TestAStandbyHasTheStateOfItsOwner(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	a := mustStored(t, fastDir(t)+"/a", m)
+	workStored(t, a, "one")
+	b := standBy(t, "b", m)
+	see(t, a).check(t, see(t, b))
+	for _, round := range []string{"two", "three"} {
+		workStored(t, a, round)
+		advance(t, b)
+		see(t, a).check(t, see(t, b))
+		must(t, b.Checkpoint(ctx))
+		see(t, a).check(t, see(t, b))
+	}
+	workStored(t, a, "four")
+	if st, ok := b.Standing(); !ok || !st.Standby || st.Owner.Name != "owner of a" || time.Since(st.As) > time.Minute {
+		t.Errorf("got %+v, %v", st, ok)
+	}
+	want := see(t, a)
+	must(t, b.TakeOver(ctx))
+	if st, ok := b.Standing(); !ok || st.Standby || st.Owner.URL != "http://b/" {
+		t.Errorf("got %+v, %v", st, ok)
+	}
+	want.check(t, see(t, b))
+	if _, err := a.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"}); !errors.Is(err, queuefs.ErrFenced) {
+		t.Errorf("the former owner: got %v", err)
+	}
+	if err := a.Close(); err == nil {
+		t.Error("a fenced service is closed without an error")
+	}
+	workStored(t, b, "five")
+	want = see(t, b)
+	closeHome(t, b)
+	c := mustStored(t, fastDir(t)+"/c", m)
+	want.check(t, see(t, c))
+	closeHome(t, c)
+}
+
+// A directory that was the one of a standby and then of the owner goes on after a crash.
+func TestAStandbyThatTookOverGoesOnAfterACrash(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	a := mustStored(t, fastDir(t)+"/a", m)
+	b := standBy(t, "b", m)
+	workStored(t, a, "one")
+	must(t, b.TakeOver(ctx))
+	workStored(t, b, "two")
+	want := see(t, b)
+	dir := copyHome(t, b.Dir())
+	again := mustStored(t, dir, m)
+	if again.Restored() {
+		t.Error("the directory is made again")
+	}
+	got := see(t, again)
+	got.files = want.files // the copies have dates of their own
+	want.check(t, got)
+	closeHome(t, again)
+	if a.Close() == nil || b.Close() == nil {
+		t.Error("a fenced service is closed without an error")
+	}
+}
+
+func TestAStandbyChangesNothing(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	a := mustStored(t, fastDir(t)+"/a", m)
+	defer closeHome(t, a)
+	workStored(t, a, "one")
+	b := standBy(t, "b", m)
+	want := see(t, b)
+	q, err := b.Queue("qone")
+	must(t, err)
+	n := len(m.Objects())
+	for what, do := range map[string]func() error{
+		"submit": func() error {
+			_, err := trySubmit(q, "x")
+			return err
+		},
+		"take":    func() error { _, err := q.Next(ctx, "x"); return err },
+		"delete":  func() error { _, err := q.Delete(ctx, 2); return err },
+		"create":  func() error { _, err := b.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"}); return err },
+		"remove":  func() error { return b.RemoveQueue(ctx, "againone") },
+		"set":     func() error { _, err := b.SetQueue(ctx, "qone", func(*queuefs.QueueInfo) error { return nil }); return err },
+		"service": func() error { return b.SetService(ctx, func(*queuefs.ServiceInfo) error { return nil }) },
+	} {
+		if err := do(); !errors.Is(err, queuefs.ErrStandby) {
+			t.Errorf("%s: got %v", what, err)
+		}
+	}
+	must(t, b.Expire(ctx))
+	if changed, err := b.Reload(ctx); len(changed) > 0 || err != nil {
+		t.Errorf("got %v, %v", changed, err)
+	}
+	must(t, b.Err())
+	want.check(t, see(t, b))
+	closeHome(t, b)
+	if got := len(m.Objects()); got != n {
+		t.Errorf("%d objects, want %d", got, n)
+	}
+}
+
+// The deadlines of the owner are those of its successor: leases and holds end, keys of
+// takes are known, and waiting consumers of the former owner go without a job.
+func TestDeadlinesAreTakenOver(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	now := time.Now()
+	clock := func() time.Time { return now }
+	a, err := openStored(fastDir(t)+"/a", m, queuefs.Options{Now: clock})
+	must(t, err)
+	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
+	b, err := openStored(fastDir(t)+"/b", m, queuefs.Options{Now: clock, Stored: &stored.Options{Name: "b", Standby: true}})
+	must(t, err)
+	for range 3 {
+		submit(t, q, queuefs.Meta{}, "x")
+	}
+	_, err = q.Take(ctx, queuefs.Take{Max: 1, Lease: time.Minute, Key: "key", User: "u"})
+	must(t, err)
+	_, err = q.HoldUntil(ctx, 2, "", now.Add(time.Minute))
+	must(t, err)
+	advance(t, b)
+	must(t, a.Leave(ctx))
+	must(t, b.TakeOver(ctx))
+	p, err := b.Queue("jobs")
+	must(t, err)
+	taken, err := p.Take(ctx, queuefs.Take{Max: 1, Lease: time.Minute, Key: "key", User: "u"})
+	must(t, err)
+	if len(taken) != 1 || taken[0].ID != 1 || !taken[0].Again {
+		t.Errorf("by the key: got %+v", taken)
+	}
+	now = now.Add(2 * time.Minute)
+	advance(t, a)
+	must(t, a.Expire(ctx))
+	must(t, b.Expire(ctx))
+	for id := range queuefs.JobID(2) {
+		if j, err := p.Job(id + 1); err != nil || j.Status != queuefs.Pending || !j.Held.IsZero() {
+			t.Errorf("got %+v, %v", j, err)
+		}
+	}
+	advance(t, a)
+	see(t, b).check(t, see(t, a))
+	must(t, b.Leave(ctx))
+	must(t, a.TakeOver(ctx))
+	submit(t, q, queuefs.Meta{}, "of a")
+	advance(t, b)
+	see(t, a).check(t, see(t, b))
+	closeHome(t, b)
+	closeHome(t, a)
+}
+
+// The owner leaves under load: each call succeeds here, or fails with ErrStandby, and the
+// successor has what was acknowledged.
+func TestAnOwnerLeavesUnderLoad(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	a := mustStored(t, fastDir(t)+"/a", m)
+	b := standBy(t, "b", m)
+	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
+	var mu sync.Mutex
+	done := map[queuefs.JobID]string{}
+	var wg sync.WaitGroup
+	begun := make(chan bool, 1<<16)
+	for c := range 8 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				text := fmt.Sprint(c, " ", i)
+				id, err := trySubmit(q, text)
+				if errors.Is(err, queuefs.ErrStandby) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				done[id] = text
+				mu.Unlock()
+				begun <- true
+			}
+		})
+	}
+	waiting := make(chan error)
+	other := createQueue(t, a, queuefs.QueueInfo{Identifier: "empty"})
+	go func() {
+		_, err := other.TakeWait(ctx, queuefs.Take{})
+		waiting <- err
+	}()
+	for range 200 {
+		<-begun
+	}
+	must(t, a.Leave(ctx))
+	wg.Wait()
+	if err := <-waiting; !errors.Is(err, queuefs.ErrEmpty) && !errors.Is(err, queuefs.ErrStandby) {
+		t.Errorf("a waiting consumer: got %v", err)
+	}
+	must(t, b.TakeOver(ctx))
+	p, err := b.Queue("jobs")
+	must(t, err)
+	if n := p.State().Pending; n != int64(len(done)) {
+		t.Errorf("%d jobs, want %d", n, len(done))
+	}
+	for id, text := range done {
+		if got := payload(t, p, id); got != text {
+			t.Errorf("%v: got %q, want %q", id, got, text)
+		}
+	}
+	advance(t, a)
+	see(t, b).check(t, see(t, a))
+	closeHome(t, a)
+	closeHome(t, b)
+}
+
+// Large properties are in no event, and come with the journal all the same.
+func TestAStandbyFollowsLargeProperties(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	a := mustStored(t, fastDir(t)+"/a", m)
+	defer closeHome(t, a)
+	createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
+	b := standBy(t, "b", m)
+	defer closeHome(t, b)
+	path := a.Dir() + "/queues/jobs/queue-info.txt"
+	text, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, append(text, "# "+strings.Repeat("long ", 8<<10)+"\nname: another\n"...), 0o666))
+	for changed := []string(nil); len(changed) == 0; { // once the file holds still
+		changed, err = a.Reload(ctx)
+		must(t, err)
+	}
+	advance(t, b)
+	see(t, a).check(t, see(t, b))
+	if _, err := b.Queue("another"); err != nil {
+		t.Error(err)
+	}
+	text, err = os.ReadFile(b.Dir() + "/queues/jobs/queue-info.txt")
+	want, err2 := os.ReadFile(path)
+	if err != nil || err2 != nil || string(text) != string(want) {
+		t.Errorf("%v, %v, %d octets, want %d", err, err2, len(text), len(want))
+	}
+}

@@ -1,0 +1,122 @@
+package stored
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"cutie/queuefs/journal"
+	"cutie/queuefs/journal/bucket"
+	"cutie/queuefs/objects"
+	"cutie/queuefs/record"
+)
+
+// A role is the relation of a process to its home: it owns it, or follows its owner.
+type role struct {
+	me        bucket.Owner
+	following atomic.Bool
+	owner     atomic.Pointer[bucket.Owner] // by the last batch read
+	upToDate  atomic.Int64                 // µs: all that was there at that time is applied
+}
+
+// Following reports whether another process owns the home. Of a home in its directory
+// nobody does.
+func (h *Home) Following() bool { return h != nil && h.role.following.Load() }
+
+// Owner returns the owner of the home, this process or another one.
+func (h *Home) Owner() bucket.Owner { return *h.role.owner.Load() }
+
+// UpToDate returns up to when this process has all changes of the owner.
+func (h *Home) UpToDate() time.Time { return time.UnixMicro(h.role.upToDate.Load()) }
+
+// follow opens the journal of its owner.
+func (h *Home) follow(ctx context.Context, s objects.Store, o bucket.Options, owned *OwnedError) (err error) {
+	if h.Log, err = bucket.Follow(ctx, s, o); err != nil {
+		return errors.Join(owned, err)
+	}
+	h.role.following.Store(true)
+	return h.findOwner(ctx)
+}
+
+// findOwner asks the journal for the owner.
+func (h *Home) findOwner(ctx context.Context) error {
+	o, err := h.Log.Owner(ctx)
+	if err == nil {
+		h.role.owner.Store(&o)
+	}
+	return err
+}
+
+// Next returns the next batch of the owner, with its payloads and results in the
+// directory; nil if there is none yet. To apply it is up to the caller.
+func (h *Home) Next(ctx context.Context) (*bucket.Next, error) {
+	now := time.Now()
+	n, err := h.Log.Next(ctx)
+	if n == nil || err != nil {
+		if err == nil {
+			h.role.upToDate.Store(now.UnixMicro())
+		}
+		return nil, err
+	}
+	var names []string
+	for rec := range n.Records {
+		if _, is, err := record.ParseHomeChange(rec.Data); is || err != nil {
+			continue
+		}
+		var r record.Record
+		if err := r.Parse(rec.Data); err != nil {
+			return nil, err
+		}
+		if r.Flags&(record.InTemp|record.Result) != 0 {
+			name, _, _ := strings.Cut(r.Temp, "/")
+			names = append(names, strings.Clone(name))
+		}
+	}
+	if len(names) == 0 {
+		return n, nil
+	}
+	return n, h.Fetch(ctx, names)
+}
+
+// Applied says that a batch was applied.
+func (h *Home) Applied(ctx context.Context, n *bucket.Next) error {
+	if !n.Control() {
+		return nil
+	}
+	return h.findOwner(ctx)
+}
+
+// TakeOver makes this process the owner, if it has applied all there is; else the error
+// is [bucket.ErrBehind]. The directory is to be up to the journal.
+func (h *Home) TakeOver(ctx context.Context) error {
+	if err := h.Log.TakeOver(ctx, h.role.me); err != nil {
+		return err
+	}
+	h.role.owner.Store(&h.role.me)
+	h.marker.claim = h.Log.Claim()
+	return h.Ready()
+}
+
+// Own ends the following: from here on this process makes changes.
+func (h *Home) Own() { h.role.following.Store(false) }
+
+// Leave gives the home up: another process may own it, and this one follows. Changes on
+// their way are finished before.
+func (h *Home) Leave(ctx context.Context) error {
+	h.role.following.Store(true)
+	if err := h.Log.Leave(); err != nil {
+		if errors.Is(err, journal.ErrFenced) || errors.Is(err, journal.ErrFailed) {
+			h.fail(err)
+		}
+		return err
+	}
+	return h.findOwner(ctx)
+}
+
+// Pulse gives signs of life of the owner.
+func (h *Home) Pulse() *bucket.Pulse { return &bucket.Pulse{Log: h.Log} }
+
+// Vigil watches the owner.
+func (h *Home) Vigil() *bucket.Vigil { return &bucket.Vigil{Log: h.Log, Now: time.Now} }
