@@ -25,6 +25,7 @@ type Owner = bucket.Owner
 // A Standing is the relation of a process to its home in a store.
 type Standing struct {
 	Standby bool      // another process owns the home, or none does
+	Left    bool      // this process was the last owner, and has left
 	Owner   Owner     // this process or another one
 	Batch   uint64    // the last one of the journal that is known here
 	As      time.Time // of a standby: it has all changes up to this time
@@ -35,7 +36,8 @@ func (s *Service) Standing() (st Standing, ok bool) {
 	if s.stored == nil {
 		return st, false
 	}
-	st = Standing{Standby: s.Standby(), Owner: s.stored.Owner(), Batch: s.stored.Log.Position()}
+	st.Owner, st.Standby = s.stored.Owner()
+	st.Left, st.Batch = s.stored.Left(), s.stored.Log.Position()
 	if st.Standby {
 		st.As = s.stored.UpToDate()
 	}
@@ -56,7 +58,8 @@ func (s *Service) beginChange() error {
 // Pulse gives signs of life of the owner of a home in a store.
 func (s *Service) Pulse() *bucket.Pulse { return s.stored.Pulse() }
 
-// Vigil watches the owner of a home in a store.
+// Vigil watches the owner of a home in a store, and says when this standby has to be
+// opened again: then its error is [journal.ErrReleased].
 func (s *Service) Vigil() *bucket.Vigil { return s.stored.Vigil() }
 
 // Advance applies the next batch of the owner, and reports whether there was one. If the
@@ -68,11 +71,8 @@ func (s *Service) Advance(ctx context.Context) (more bool, err error) {
 	}
 	defer s.end()
 	n, err := s.stored.Next(ctx)
-	if errors.Is(err, journal.ErrReleased) {
-		err = fmt.Errorf("%w: %w", ErrBehind, err)
-	}
 	if n == nil || err != nil {
-		return false, err
+		return false, behind(err)
 	}
 	if err := n.Apply(s.follow); err != nil {
 		err = fmt.Errorf("batch %d: %w", s.stored.Log.Position(), err)
@@ -80,6 +80,14 @@ func (s *Service) Advance(ctx context.Context) (more bool, err error) {
 		return false, errors.Join(ErrFailed, err)
 	}
 	return true, s.stored.Applied(ctx, n)
+}
+
+// behind gives an error its meaning for callers.
+func behind(err error) error {
+	if errors.Is(err, journal.ErrReleased) {
+		err = fmt.Errorf("%w: %w", ErrBehind, err)
+	}
+	return err
 }
 
 // follow applies a record of the owner.
@@ -234,7 +242,7 @@ func (s *Service) TakeOver(ctx context.Context) error {
 			break
 		}
 		if !errors.Is(err, bucket.ErrBehind) {
-			return err
+			return behind(err)
 		}
 	}
 	for _, q := range s.Queues() {
@@ -260,14 +268,14 @@ func (s *Service) advanceAll(ctx context.Context) error {
 
 // Leave makes the owner a standby: changes on their way are finished, and waiting
 // consumers go without a job. Another process takes over, or this one again.
-func (s *Service) Leave(ctx context.Context) error {
+func (s *Service) Leave() error {
 	if err := s.beginChange(); err != nil {
 		return err
 	}
 	defer s.end()
 	s.properties.Lock() // no change of the home is half done
 	defer s.properties.Unlock()
-	if err := s.stored.Leave(ctx); err != nil {
+	if err := s.stored.Leave(); err != nil {
 		return storageError(err)
 	}
 	for _, q := range s.Queues() {

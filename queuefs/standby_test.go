@@ -180,7 +180,7 @@ func TestDeadlinesAreTakenOver(t *testing.T) {
 	_, err = q.HoldUntil(ctx, 2, "", now.Add(time.Minute))
 	must(t, err)
 	advance(t, b)
-	must(t, a.Leave(ctx))
+	must(t, a.Leave())
 	must(t, b.TakeOver(ctx))
 	p, err := b.Queue("jobs")
 	must(t, err)
@@ -200,7 +200,7 @@ func TestDeadlinesAreTakenOver(t *testing.T) {
 	}
 	advance(t, a)
 	see(t, b).check(t, see(t, a))
-	must(t, b.Leave(ctx))
+	must(t, b.Leave())
 	must(t, a.TakeOver(ctx))
 	submit(t, q, queuefs.Meta{}, "of a")
 	advance(t, b)
@@ -249,7 +249,7 @@ func TestAnOwnerLeavesUnderLoad(t *testing.T) {
 	for range 200 {
 		<-begun
 	}
-	must(t, a.Leave(ctx))
+	must(t, a.Leave())
 	wg.Wait()
 	if err := <-waiting; !errors.Is(err, queuefs.ErrEmpty) && !errors.Is(err, queuefs.ErrStandby) {
 		t.Errorf("a waiting consumer: got %v", err)

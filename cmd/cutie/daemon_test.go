@@ -20,6 +20,7 @@ import (
 type daemon struct {
 	cmd    *exec.Cmd
 	url    string // with a slash at its end
+	node   string // likewise, of the daemon among others with the same home in a store
 	stderr lockedBuffer
 	read   chan struct{} // closed when its standard output has ended
 }
@@ -55,6 +56,8 @@ func start(dir, home string, args ...string) (*daemon, error) {
 	for lines.Scan() {
 		if f := strings.Fields(lines.Text()); len(f) == 2 && f[0] == "open" {
 			d.url = f[1]
+		} else if len(f) == 2 && f[0] == "node" {
+			d.node = f[1]
 		}
 		if strings.HasPrefix(lines.Text(), "stop with") {
 			go func() {

@@ -15,18 +15,29 @@ import (
 
 // A role is the relation of a process to its home: it owns it, or follows its owner.
 type role struct {
-	me        bucket.Owner
-	following atomic.Bool
-	owner     atomic.Pointer[bucket.Owner] // by the last batch read
-	upToDate  atomic.Int64                 // µs: all that was there at that time is applied
+	me       bucket.Owner
+	owner    atomic.Pointer[bucket.Owner] // by the last batch applied; nil: this process
+	upToDate atomic.Int64                 // µs: all that was there at that time is applied
 }
 
-// Following reports whether another process owns the home. Of a home in its directory
-// nobody does.
-func (h *Home) Following() bool { return h != nil && h.role.following.Load() }
+// Following reports whether this process follows an owner, or one that has left. Of a home
+// in its directory nobody does.
+func (h *Home) Following() bool { return h != nil && h.role.owner.Load() != nil }
 
-// Owner returns the owner of the home, this process or another one.
-func (h *Home) Owner() bucket.Owner { return *h.role.owner.Load() }
+// Owner returns the owner of the home, and whether it is another process than this one, or
+// has left.
+func (h *Home) Owner() (o bucket.Owner, following bool) {
+	if o := h.role.owner.Load(); o != nil {
+		return *o, true
+	}
+	return h.role.me, false
+}
+
+// Left reports whether this process was the last owner, and has left.
+func (h *Home) Left() bool {
+	o := h.role.owner.Load()
+	return o != nil && o.Left && o.Home == h.role.me.Home
+}
 
 // UpToDate returns up to when this process has all changes of the owner.
 func (h *Home) UpToDate() time.Time { return time.UnixMicro(h.role.upToDate.Load()) }
@@ -36,7 +47,6 @@ func (h *Home) follow(ctx context.Context, s objects.Store, o bucket.Options, ow
 	if h.Log, err = bucket.Follow(ctx, s, o); err != nil {
 		return errors.Join(owned, err)
 	}
-	h.role.following.Store(true)
 	return h.findOwner(ctx)
 }
 
@@ -94,25 +104,26 @@ func (h *Home) TakeOver(ctx context.Context) error {
 	if err := h.Log.TakeOver(ctx, h.role.me); err != nil {
 		return err
 	}
-	h.role.owner.Store(&h.role.me)
 	h.marker.claim = h.Log.Claim()
 	return h.Ready()
 }
 
 // Own ends the following: from here on this process makes changes.
-func (h *Home) Own() { h.role.following.Store(false) }
+func (h *Home) Own() { h.role.owner.Store(nil) }
 
 // Leave gives the home up: another process may own it, and this one follows. Changes on
 // their way are finished before.
-func (h *Home) Leave(ctx context.Context) error {
-	h.role.following.Store(true)
+func (h *Home) Leave() error {
+	me := h.role.me
+	me.Left = true
+	h.role.owner.Store(&me)
 	if err := h.Log.Leave(); err != nil {
 		if errors.Is(err, journal.ErrFenced) || errors.Is(err, journal.ErrFailed) {
 			h.fail(err)
 		}
 		return err
 	}
-	return h.findOwner(ctx)
+	return nil
 }
 
 // Pulse gives signs of life of the owner.

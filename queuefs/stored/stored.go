@@ -118,7 +118,6 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 	m.claim = 0 // the directory of a standby is made again by the next process
 	if !h.Following() {
 		m.claim = h.Log.Claim()
-		h.role.owner.Store(&h.role.me)
 	}
 	if h.Images, err = openImages(ctx, h, o.Every); err != nil {
 		return nil, err

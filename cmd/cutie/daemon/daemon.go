@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -46,6 +47,7 @@ type Options struct {
 	Fetch  *outbound.Client // fetches for manifests, callbacks and hubs
 	Mirror mirror.Options   // Run sets Tell
 	Traces traces.Options
+	Node   NodeOptions     // of a home in a store
 	Robots bool            // /robots.txt names Resource Lists
 	CORS   *wellknown.CORS // nil: pages of others read nothing
 
@@ -102,6 +104,7 @@ type daemon struct {
 	gate    *access.Gate
 	browser *access.Browser
 	names   *naming
+	node    *node          // nil: the home is in its directory
 	record  *access.Log    // the daemon closes it
 	crowd   *access.Crowd  // requests that wait
 	memory  *access.Places // bytes of the buffers of requests; nil: any number
@@ -141,9 +144,11 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 		}
 	}
 	defer ln.Close()
-	base, err := o.baseURI(ln.Addr())
-	if err != nil {
-		return err
+	base := o.Listen.BaseURI
+	if base == "" {
+		if base, err = o.Listen.URL(ln.Addr()); err != nil {
+			return err
+		}
 	}
 	svc.SetBaseURI(base)
 
@@ -183,6 +188,11 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	if d.names, err = newNaming(base, o.Listen.BaseURI != "", ln.Addr(), o.Listen.Proxies); err != nil {
 		return err
 	}
+	if o.Node.URL != "" {
+		if d.names.node, err = url.Parse(o.Node.URL); err != nil {
+			return err
+		}
+	}
 	if d.record, err = access.OpenLog(filepath.Join(svc.Dir(), "log", accessFile), o.AccessLog.Max, o.AccessLog.Keep); err != nil {
 		return err
 	}
@@ -193,13 +203,10 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 // accessFile is the daemon's access log in log/ of a home.
 const accessFile = "web-access.txt"
 
-// baseURI is what the operator says, or where the daemon listens.
-func (o *Options) baseURI(addr net.Addr) (string, error) {
-	if o.Listen.BaseURI != "" {
-		return o.Listen.BaseURI, nil
-	}
+// URL is where a daemon listens.
+func (l *Listen) URL(addr net.Addr) (string, error) {
 	scheme := "http"
-	if o.Listen.Certificate != nil {
+	if l.Certificate != nil {
 		scheme = "https"
 	}
 	a := addr.(*net.TCPAddr)

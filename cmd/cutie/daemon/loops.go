@@ -36,12 +36,12 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
 	all := []loop{
 		{"maintain", maintainEvery, d.maintain},
 		{"home in its store", maintainEvery, d.svc.Bring},
-		{"leases and holds", maintainEvery, d.svc.Expire},
-		{"limits of jobs", maintainEvery, jobs.Tick},
+		{"leases and holds", maintainEvery, d.node.owned(d.svc.Expire)},
+		{"limits of jobs", maintainEvery, d.node.owned(jobs.Tick)},
 		{"publish", tickEvery, d.pub.Tick},
 		{"verify published files", tickEvery, d.pub.Scrub},
-		{"callbacks", maintainEvery, d.send.Tick},
-		{"cull", maintainEvery, d.culler().cull},
+		{"callbacks", maintainEvery, d.node.owned(d.send.Tick)},
+		{"cull", maintainEvery, d.node.owned(d.culler().cull)},
 		{"settings", lookEvery, d.reload},
 		{"memory", lookEvery, quick(newBudget().follow(d.svc))},
 		{"access log", lookEvery, quick(d.record.Flush)},
@@ -50,7 +50,7 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
 		{"connections", lookEvery, quick(tcp.told)},
 	}
 	if d.push != nil {
-		all = append(all, loop{"push", maintainEvery, d.push.hub.Tick})
+		all = append(all, loop{"push", maintainEvery, d.node.owned(d.push.hub.Tick)})
 	}
 	if d.Listen.Certificate != nil {
 		all = append(all, loop{"certificate", lookEvery, quick(d.Listen.Certificate.reload)})

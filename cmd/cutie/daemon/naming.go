@@ -24,6 +24,7 @@ type naming struct {
 	fixed   bool // the operator has set it
 	direct  bool // it has the port of this daemon, so it leads here and not to a proxy
 	proxies access.Proxies
+	node    *url.URL // of this daemon among others with the same home, which may all have one base URI; nil: it is alone
 }
 
 // newNaming returns the rule of a daemon that listens on addr.
@@ -45,6 +46,14 @@ func portOf(u *url.URL) string {
 		return "443"
 	}
 	return "80"
+}
+
+// prefix is the path of the base URI without the slash at its end, often "".
+func (n *naming) prefix() string {
+	if n == nil {
+		return ""
+	}
+	return strings.TrimSuffix(n.base.Path, "/")
 }
 
 // answered returns the request with the beginning of references in its answer.
@@ -84,15 +93,19 @@ func (n *naming) check(r *http.Request, m *web.Match) error {
 	return &elsewhere{at}
 }
 
-// is reports whether host is the name of the base URI. Some proxies pass it on
-// without its port.
+// is reports whether host is the name of the base URI, or of this daemon among others.
 func (n *naming) is(host string) bool {
+	return named(host, n.base) || n.node != nil && named(host, n.node)
+}
+
+// named reports whether host is the one of u. Some proxies pass it on without its port.
+func named(host string, u *url.URL) bool {
 	name, port := host, ""
 	if h, p, err := net.SplitHostPort(host); err == nil {
 		name, port = h, p
 	}
 	name = strings.TrimSuffix(strings.Trim(name, "[]"), ".")
-	return host == "" || strings.EqualFold(name, n.base.Hostname()) && (port == "" || port == portOf(n.base))
+	return host == "" || strings.EqualFold(name, u.Hostname()) && (port == "" || port == portOf(u))
 }
 
 // isHost reports whether a Host can begin a reference: a name or an address,

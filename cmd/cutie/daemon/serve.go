@@ -59,10 +59,12 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 		return errors.Join(err, jobs.Close())
 	}
 	defer socket.Close()
+	lost := make(chan error, 1)
+	d.node = newNode(d.svc, d.Node, d.Log, lost)
 	mirrors := mirror.New(d.svc, d.mirrorOptions())
 	tcp := limit(ln, d.Limits.Conns).trusting(d.Listen.Proxies)
 	server := &http.Server{
-		Handler:           d.newSite(ctx, figures, protocol, jobs, d.messages(counts), mirrors),
+		Handler:           d.newSite(ctx, figures, protocol, jobs, d.messages(counts), mirrors, d.node),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
@@ -74,7 +76,6 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
-	lost := make(chan error, 1)
 	serve := func(on func() error) {
 		wg.Go(func() {
 			if err := on(); !errors.Is(err, http.ErrServerClosed) {
@@ -94,7 +95,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	d.supervisor.ready(d.svc.Info().BaseURI)
 	// The loops outlive the requests, which may wait for a file to be written.
 	loops, endLoops := context.WithCancel(context.WithoutCancel(ctx))
-	for _, l := range slices.Concat(d.loops(jobs, tcp), d.lookout(lost), []loop{d.supervised(ctx, d.svc.Info().BaseURI), {"traces", maintainEvery, tracer.Tick}}) {
+	for _, l := range slices.Concat(d.loops(jobs, tcp), d.lookout(lost), d.node.loops(), []loop{d.supervised(ctx, d.svc.Info().BaseURI), {"traces", maintainEvery, tracer.Tick}}) {
 		wg.Go(func() { d.every(loops, l) })
 	}
 	wg.Go(func() { d.hear(loops, tracer) })
@@ -109,7 +110,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	case <-ctx.Done():
 	case broken = <-failed:
 	case broken = <-lost:
-		d.Log.Error().Err(broken).Msg("the home in the store is another daemon's now")
+		d.Log.Error().Err(broken).Msg("the home in the store cannot be served on")
 	}
 	d.Log.Info().Msg("stopping")
 	d.supervisor.stopping()
@@ -135,7 +136,7 @@ func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest
 		meter:   figures,
 		leaving: leaving,
 		names:   d.names,
-		prefix:  basePath(d.svc.Info().BaseURI),
+		node:    d.node,
 		pace:    defaultPace,
 		refuse:  protocol.Error,
 		gate:    d.gate,
@@ -146,7 +147,7 @@ func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest
 		record:  d.record.Add,
 	}
 	rooms := slices.Concat([]room{protocol}, others, d.push.rooms(d.pub))
-	s.router = web.NewRouter(s.refuse, answerErrors(d.routes(s, rooms...), protocol.Refuser())...)
+	s.router = web.NewRouter(s.refuse, d.node.answerMoved(answerErrors(d.routes(s, rooms...), protocol.Refuser()))...)
 	return s
 }
 

@@ -29,7 +29,7 @@ type site struct {
 	meter   *meter          // of every request; nil: nobody counts
 	leaving context.Context // ends when the daemon begins to stop
 	names   *naming         // under which it is answered
-	prefix  string          // path of the base URI, without a slash at its end
+	node    *node           // nil: the home is in its directory
 	pace    pace
 
 	// refuse answers a request with an error, in the form it asks for.
@@ -50,8 +50,8 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := s.pace.begin(w, r)
 	defer s.finish(a, r)
 	// A proxy may pass the path of the base URI on, or take it away.
-	if s.prefix != "" && strings.HasPrefix(r.URL.Path, s.prefix+"/") && (r.URL.RawPath == "" || strings.HasPrefix(r.URL.RawPath, s.prefix+"/")) {
-		http.StripPrefix(s.prefix, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { s.serve(a, r) })).ServeHTTP(a, r)
+	if prefix := s.names.prefix(); prefix != "" && strings.HasPrefix(r.URL.Path, prefix+"/") && (r.URL.RawPath == "" || strings.HasPrefix(r.URL.RawPath, prefix+"/")) {
+		http.StripPrefix(prefix, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { s.serve(a, r) })).ServeHTTP(a, r)
 		return
 	}
 	s.serve(a, r)
@@ -80,6 +80,11 @@ func (s *site) serve(a *answer, r *http.Request) {
 	}
 	if err != nil {
 		m.Fail(a, r, err)
+		return
+	}
+	leave, ok := s.node.enter(a, r, &m, home != nil)
+	defer leave()
+	if !ok {
 		return
 	}
 	ctx := access.WithCaller(r.Context(), caller)
@@ -258,13 +263,4 @@ func ready(leaving context.Context, storage disk, source interface{ Failure() er
 		return errPublishing
 	}
 	return nil
-}
-
-// basePath is the path of a base URI without the slash at its end, often "".
-func basePath(base string) string {
-	u, err := url.Parse(base)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSuffix(u.Path, "/")
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -85,7 +86,7 @@ func get(t *testing.T, url string) (status int, body string) {
 }
 
 func TestSiteDispatches(t *testing.T) {
-	srv := startSite(t, &site{prefix: "/base"}, func(w http.ResponseWriter, r *http.Request) {
+	srv := startSite(t, &site{names: &naming{base: &url.URL{Path: "/base/"}}}, func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, w.Header().Get("Route")+" "+r.URL.EscapedPath())
 	})
 	for path, want := range map[string]string{

@@ -112,11 +112,14 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 	}
 	// A home is not made for a daemon that cannot serve it. One that is there may
 	// be in use, which is the better reason.
-	if fresh, err := queuefs.Unmade(c.Home); err == nil && fresh {
+	if fresh, err := queuefs.Unmade(c.Home); err == nil && fresh || o.store.Options != nil {
 		if o.Listen.On, err = daemon.TakePort(o.Listen.Addr); err != nil {
 			return portHint(err)
 		}
 		defer o.Listen.On.Close()
+	}
+	if err := o.nameNode(); err != nil {
+		return err
 	}
 	svc, err := reach.OpenUnlocked(ctx, c.Home, func() (*queuefs.Service, error) {
 		return daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), len(o.mirrors) == 0,
@@ -138,7 +141,7 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 			return errors.Join(err, svc.Close())
 		}
 	}
-	o.Ready = func(base string) error { return welcome(c.Out.Stdout, svc, base) }
+	o.Ready = func(base string) error { return welcome(c.Out.Stdout, svc, base, o.Node.URL) }
 	return storeHint(anewHint(portHint(daemon.Run(ctx, svc, o.Options))))
 }
 
@@ -160,7 +163,7 @@ func anewHint(err error) error {
 }
 
 // welcome prints the addresses of the daemon. Tests and scripts read the lines too.
-func welcome(w *os.File, svc *queuefs.Service, base string) error {
+func welcome(w *os.File, svc *queuefs.Service, base, node string) error {
 	dir, err := filepath.Abs(svc.Dir())
 	if err != nil {
 		return err
@@ -169,6 +172,14 @@ func welcome(w *os.File, svc *queuefs.Service, base string) error {
 	fmt.Fprintf(&b, "cutie %s serves %s\n\n", queuefs.Version, dir)
 	line := func(what, text string) { fmt.Fprintf(&b, "  %-10s %s\n", what, text) }
 	line("open", base)
+	if st, ok := svc.Standing(); ok {
+		role := "owner"
+		if st.Standby {
+			role = "standby"
+		}
+		line("node", node)
+		line("role", role)
+	}
 	line("state", base+"state")
 	line("published", base+daemon.PublishedPath[1:])
 	if queues := svc.Queues(); len(queues) > 0 {

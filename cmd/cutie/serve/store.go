@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/pflag"
 
+	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/objects"
 	"cutie/queuefs/objects/s3"
@@ -21,18 +24,26 @@ type storeOptions struct {
 	takeOver        bool
 }
 
-func (o *storeOptions) bind(fs *pflag.FlagSet) {
+// minTakeover is the shortest silence of an owner that means anything.
+const minTakeover = time.Second
+
+func (o *storeOptions) bind(fs *pflag.FlagSet, node *daemon.NodeOptions) {
 	fs.StringVar(&o.url, "store", "", "`URL` of the object store that the home is in, s3://BUCKET/PREFIX; the directory is a cache then")
 	fs.StringVar(&o.endpoint, "store-endpoint", "", "`URL` of the service that has the bucket (default that of AWS_ENDPOINT_URL, else Amazon S3)")
-	fs.BoolVar(&o.takeOver, "takeover", false, "take the home in the store from a daemon that has not closed it")
+	fs.BoolVar(&o.takeOver, "takeover", false, "take the home in the store from the daemon that owns it")
+	fs.StringVar(&node.URL, "node-url", "", "`URL` at which the clients and the other daemons of the store reach this one (default the address listened on)")
+	fs.Var(&node.Changes, "standby-changes", "`way` of requests to change something at a standby: redirect to the owner, proxy, or refuse")
+	fs.DurationVar(&node.TakeoverAfter, "takeover-after", 10*time.Second, "silence of the owner before a standby takes over, 1s or more; 0: a standby never does by itself")
 }
 
 // checkStore opens the store. Nothing is sent to it yet.
 func (o *serveOptions) checkStore() error {
 	s := &o.store
 	switch {
-	case s.url == "" && (s.endpoint != "" || s.takeOver):
-		return fault.Usagef("--store-endpoint and --takeover belong to --store")
+	case s.url == "" && (s.endpoint != "" || s.takeOver || o.Node.URL != ""):
+		return fault.Usagef("--store-endpoint, --node-url and --takeover belong to --store")
+	case o.Node.TakeoverAfter != 0 && o.Node.TakeoverAfter < minTakeover:
+		return fault.Usagef("--takeover-after is %v or more, or 0", minTakeover)
 	case s.url == "":
 		return nil
 	case len(o.mirrors) > 0:
@@ -46,8 +57,25 @@ func (o *serveOptions) checkStore() error {
 	if err != nil {
 		host = "an unnamed machine"
 	}
-	s.Options = &stored.Options{Objects: bucket, Name: fmt.Sprintf("process %d on %s", os.Getpid(), host), TakeOver: s.takeOver}
+	if o.Node.URL != "" {
+		if o.Node.URL, err = reach.CleanBase(o.Node.URL); err != nil {
+			return fault.Usagef("--node-url: %v", err)
+		}
+	}
+	s.Options = &stored.Options{Objects: bucket, Name: fmt.Sprintf("process %d on %s", os.Getpid(), host), TakeOver: s.takeOver, Standby: true}
 	return nil
+}
+
+// nameNode says where this daemon answers.
+func (o *serveOptions) nameNode() (err error) {
+	if o.store.Options == nil {
+		return nil
+	}
+	if o.Node.URL == "" {
+		o.Node.URL, err = o.Listen.URL(o.Listen.On.Addr())
+	}
+	o.store.URL = o.Node.URL
+	return err
 }
 
 // storeHint adds a hint to an error of a home in a store.

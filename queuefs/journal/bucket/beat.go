@@ -51,8 +51,12 @@ type Vigil struct {
 	looked time.Time
 }
 
-// lookEvery is the pause between two looks for a sign of life.
-const lookEvery = time.Second
+// lookEvery is the pause between two looks for a sign of life. After longSilent the log may
+// have missed what was released.
+const (
+	lookEvery  = 400 * time.Millisecond
+	longSilent = 5 * time.Second
+)
 
 // Silent returns for how long the owner has given no sign of life. A store that does not
 // answer is no silence of the owner. The error is [journal.ErrReleased] if the owner has
@@ -72,7 +76,7 @@ func (v *Vigil) Silent(ctx context.Context) (time.Duration, error) {
 	if errors.Is(err, objects.ErrNotExist) {
 		err = nil
 	}
-	if err == nil {
+	if err == nil && now.Sub(v.seen) >= longSilent {
 		err = v.Log.passed(ctx)
 	}
 	v.looked = v.Now()

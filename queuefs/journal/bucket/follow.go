@@ -144,12 +144,16 @@ func (l *Log) Position() uint64 {
 }
 
 // TakeOver makes a log that follows the owner. If there are batches that it has not read the
-// error is [ErrBehind]: it reads on, and tries again.
+// error is [ErrBehind]: it reads on, and tries again. If they were released it is
+// [journal.ErrReleased].
 func (l *Log) TakeOver(ctx context.Context, o Owner) error {
 	l.mu.Lock()
 	tip, err := l.tip, l.err
 	l.mu.Unlock()
 	if !errors.Is(err, journal.ErrFollowing) {
+		return err
+	}
+	if err := l.passed(ctx); err != nil {
 		return err
 	}
 	me := newOwner()

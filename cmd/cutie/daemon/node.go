@@ -1,0 +1,249 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"cutie/queuefs"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/journal/bucket"
+	"cutie/queuefs/watch"
+	"cutie/queuefs/web"
+)
+
+// NodeOptions are the settings of a daemon among others with the same home in a store.
+type NodeOptions struct {
+	URL           string        // where clients and other daemons reach this one
+	Changes       Changes       // what a standby does with requests to change something
+	TakeoverAfter time.Duration // silence of the owner before a standby takes over; 0: it never does
+}
+
+// A node is this daemon among those of a home in a store: the owner, or a standby, which
+// follows it and takes over. Requests to change something wait while the owner changes.
+type node struct {
+	NodeOptions
+	svc    *queuefs.Service
+	log    zerolog.Logger
+	lost   chan<- error // told when this daemon cannot go on
+	step   sync.Mutex   // one step of following, or one change of the owner, at a time
+	vigil  *bucket.Vigil
+	pulse  *bucket.Pulse
+	turned watch.Signal // the owner may be another one
+	silent atomic.Bool  // the owner gives no signs of life
+	moving atomic.Bool  // this daemon is giving the home up
+	inWork atomic.Int64 // changes that this daemon is making
+	proxy  http.Handler // passes changes on; nil: clients are sent to the owner
+}
+
+const (
+	beatEvery   = 2500 * time.Millisecond // signs of life of the owner, at least four until a takeover
+	followEvery = 100 * time.Millisecond
+	quietTime   = 2 * beatEvery    // of the owner, until requests are not sent there any more
+	holdTime    = 10 * time.Second // a request waits for an owner that is about to come
+	offerTime   = 5 * time.Second  // for a standby to take what the owner gives up
+	finishTime  = 100 * time.Millisecond
+)
+
+// newNode returns nil for a home in its directory.
+func newNode(svc *queuefs.Service, o NodeOptions, log zerolog.Logger, lost chan<- error) *node {
+	st, stored := svc.Standing()
+	if !stored {
+		return nil
+	}
+	n := &node{NodeOptions: o, svc: svc, log: log, lost: lost, vigil: svc.Vigil(), pulse: svc.Pulse()}
+	if o.Changes == PassOn {
+		n.proxy = n.newProxy()
+	}
+	if st.Standby {
+		log.Info().Str("owner", st.Owner.Name).Str("url", st.Owner.URL).Msg("standby")
+	}
+	return n
+}
+
+// loops are those of the node.
+func (n *node) loops() []loop {
+	if n == nil {
+		return nil
+	}
+	every := beatEvery
+	if n.TakeoverAfter > 0 {
+		every = min(every, n.TakeoverAfter/4)
+	}
+	return []loop{{"sign of life", every, n.pulse.Beat}, {"follow", followEvery, n.follow}}
+}
+
+// standby reports whether another daemon owns the home.
+func (n *node) standby() bool { return n != nil && n.svc.Standby() }
+
+// owned returns a task of a loop that only the owner does.
+func (n *node) owned(do func(context.Context) error) func(context.Context) error {
+	if n == nil {
+		return do
+	}
+	return func(ctx context.Context) error {
+		if n.standby() {
+			return nil
+		}
+		err := do(ctx)
+		if errors.Is(err, queuefs.ErrStandby) {
+			return nil // it has just left
+		}
+		return err
+	}
+}
+
+// follow applies what the owner has written, and takes over from one that has left or is
+// silent.
+func (n *node) follow(ctx context.Context) error {
+	if !n.step.TryLock() {
+		return nil // the owner is being changed
+	}
+	defer n.step.Unlock()
+	if !n.standby() {
+		return nil
+	}
+	before, _ := n.svc.Standing()
+	if err := n.advance(ctx); err != nil {
+		return n.unable(err)
+	}
+	now, _ := n.svc.Standing()
+	if now.Owner != before.Owner {
+		n.log.Info().Str("owner", now.Owner.Name).Str("url", now.Owner.URL).Bool("left", now.Owner.Left).Msg("the home has another owner")
+		n.turned.Raise()
+	}
+	silent, err := n.vigil.Silent(ctx)
+	if n.silent.Swap(silent > quietTime) != (silent > quietTime) {
+		n.turned.Raise()
+	}
+	if errors.Is(err, journal.ErrReleased) {
+		err = fmt.Errorf("%w: %w", queuefs.ErrBehind, err)
+	}
+	if err != nil {
+		return n.unable(err)
+	}
+	switch {
+	case n.TakeoverAfter == 0:
+		return nil
+	case now.Owner.Left && !now.Left: // else others first
+	case silent < n.TakeoverAfter:
+		return nil
+	}
+	n.log.Info().Str("owner", now.Owner.Name).Bool("left", now.Owner.Left).Dur("silent", silent).Msg("taking over")
+	return n.unable(n.takeOver(ctx))
+}
+
+// advance applies all that the owner has written; step is held.
+func (n *node) advance(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if more, err := n.svc.Advance(ctx); !more || err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// unable returns an error of a step, and tells if this daemon cannot go on.
+func (n *node) unable(err error) error {
+	if errors.Is(err, queuefs.ErrBehind) || errors.Is(err, queuefs.ErrFailed) {
+		select {
+		case n.lost <- err:
+		default: // it is told already
+		}
+	}
+	return err
+}
+
+// takeOver makes this daemon the owner; step is held.
+func (n *node) takeOver(ctx context.Context) error {
+	began := time.Now()
+	if err := n.svc.TakeOver(ctx); err != nil {
+		return fmt.Errorf("take over: %w", err)
+	}
+	n.silent.Store(false)
+	n.turned.Raise()
+	st, _ := n.svc.Standing()
+	n.log.Info().Uint64("batch", st.Batch).Dur("ms", time.Since(began)).Msg("owner")
+	return nil
+}
+
+// handOver gives the home up to a standby. If none takes it, this daemon goes on.
+func (n *node) handOver(ctx context.Context) error {
+	n.step.Lock()
+	defer n.step.Unlock()
+	if n.standby() {
+		return fmt.Errorf("%w: this daemon does not own the home", queuefs.ErrConflict)
+	}
+	n.moving.Store(true)
+	defer n.turned.Raise()
+	defer n.moving.Store(false)
+	n.finish()
+	if err := n.svc.Leave(); err != nil {
+		return err
+	}
+	n.log.Info().Msg("gives the home up")
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), offerTime)
+	defer cancel()
+	tick := time.NewTicker(followEvery / 10)
+	defer tick.Stop()
+	for {
+		if err := n.advance(ctx); err != nil && ctx.Err() == nil {
+			return n.unable(err)
+		}
+		if st, _ := n.svc.Standing(); !st.Owner.Left {
+			n.log.Info().Str("owner", st.Owner.Name).Str("url", st.Owner.URL).Msg("standby")
+			return nil
+		}
+		select {
+		case <-tick.C:
+			continue
+		case <-ctx.Done():
+		}
+		if err := n.takeOver(context.WithoutCancel(ctx)); err != nil {
+			return n.unable(err)
+		}
+		return fmt.Errorf("%w: no standby took the home within %v", queuefs.ErrConflict, offerTime)
+	}
+}
+
+// finish waits for changes in progress, for a moment. Those that take longer are sent on.
+func (n *node) finish() {
+	for end := time.Now().Add(finishTime); n.inWork.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(finishTime / 50)
+	}
+}
+
+// errNoOwner is the answer to a change while nobody can make it.
+var errNoOwner = &web.Error{Status: http.StatusServiceUnavailable, Message: "the owner of the home is silent or changing, send the request again in a moment"}
+
+// owner returns the daemon to make a change: "" for this one. It waits while another
+// one is about to come.
+func (n *node) owner(ctx context.Context) (url string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, holdTime)
+	defer cancel()
+	for {
+		turned := n.turned.Next()
+		st, _ := n.svc.Standing()
+		switch {
+		case n.moving.Load():
+		case !st.Standby:
+			return "", nil
+		case st.Owner.Left:
+		case st.Owner.URL == "" || n.silent.Load():
+			return "", errNoOwner
+		default:
+			return st.Owner.URL, nil
+		}
+		select {
+		case <-turned:
+		case <-ctx.Done():
+			return "", errNoOwner
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"cutie/queuefs/web"
+)
+
+// OwnerPath is where the owner of a home in a store is told (GET), taken (POST), and given
+// up (DELETE).
+const OwnerPath = "/owner"
+
+// An Ownership is what a daemon says of its home in a store.
+type Ownership struct {
+	Role  string    `json:"role"`             // "owner" or "standby"
+	Owner string    `json:"owner"`            // its name
+	URL   string    `json:"url,omitempty"`    // of the owner
+	Left  bool      `json:"left,omitempty"`   // it has given the home up
+	Batch uint64    `json:"batch"`            // the last one of the journal known here
+	As    time.Time `json:"upTo,omitzero"`    // of a standby: it has all changes up to this time
+	Quiet bool      `json:"silent,omitempty"` // the owner gives no signs of life
+}
+
+// ownership says what this daemon is.
+func (n *node) ownership() Ownership {
+	st, _ := n.svc.Standing()
+	o := Ownership{Role: "owner", Owner: st.Owner.Name, URL: st.Owner.URL, Left: st.Owner.Left, Batch: st.Batch}
+	if st.Standby {
+		o.Role, o.As, o.Quiet = "standby", st.As.UTC(), n.silent.Load()
+	}
+	return o
+}
+
+// Routes implements room.
+func (n *node) Routes() []web.Route {
+	if n == nil {
+		return nil
+	}
+	return []web.Route{
+		{Method: http.MethodGet, Path: OwnerPath, Need: web.Anywhere(web.Read), Serve: n.tell},
+		{Method: http.MethodPost, Path: OwnerPath, Need: web.Everywhere(web.Admin), Serve: n.take},
+		{Method: http.MethodDelete, Path: OwnerPath, Need: web.Everywhere(web.Admin), Serve: n.give},
+	}
+}
+
+func (n *node) tell(w http.ResponseWriter, _ *http.Request) error {
+	body, err := json.MarshalIndent(n.ownership(), "", "  ")
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_, err = w.Write(append(body, '\n'))
+	return err
+}
+
+// give gives the home up to a standby.
+func (n *node) give(w http.ResponseWriter, r *http.Request) error {
+	if err := n.handOver(r.Context()); err != nil {
+		return err
+	}
+	return n.tell(w, r)
+}
+
+// take makes this daemon the owner. The owner is asked to give the home up first, with
+// the rights of the caller; whatever it answers, the home is taken.
+func (n *node) take(w http.ResponseWriter, r *http.Request) error {
+	if err := n.takeFrom(r); err != nil {
+		return err
+	}
+	return n.tell(w, r)
+}
+
+func (n *node) takeFrom(r *http.Request) error {
+	n.step.Lock()
+	defer n.step.Unlock()
+	if !n.standby() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), askTime)
+	defer cancel()
+	asked := make(chan error, 1)
+	go func() { asked <- n.ask(ctx, r.Header.Get("Authorization")) }()
+	tick := time.NewTicker(followEvery / 10)
+	defer tick.Stop()
+	for {
+		if err := n.advance(ctx); err != nil && ctx.Err() == nil {
+			return n.unable(err)
+		}
+		st, _ := n.svc.Standing()
+		if st.Owner.Left {
+			break
+		}
+		select {
+		case err := <-asked:
+			if err != nil {
+				n.log.Warn().Err(err).Str("url", st.Owner.URL).Msg("the owner was asked to give the home up, and did not")
+				return n.unable(n.takeOver(context.WithoutCancel(ctx)))
+			}
+		case <-tick.C:
+		case <-ctx.Done():
+			return n.unable(n.takeOver(context.WithoutCancel(ctx)))
+		}
+	}
+	return n.unable(n.takeOver(context.WithoutCancel(ctx)))
+}
+
+// askTime is how long the owner may take to give the home up.
+const askTime = 2 * time.Second
+
+// ask asks the owner to give the home up. It answers once another daemon has taken it.
+func (n *node) ask(ctx context.Context, authorization string) error {
+	st, _ := n.svc.Standing()
+	if st.Owner.URL == "" || n.silent.Load() {
+		return errNoOwner
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, strings.TrimSuffix(st.Owner.URL, "/")+OwnerPath, nil)
+	if err != nil {
+		return err
+	}
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("it answers %s", resp.Status)
+	}
+	return nil
+}

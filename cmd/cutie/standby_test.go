@@ -1,0 +1,366 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"cutie/queuefs/objects/objectstest"
+	"cutie/testdata/long"
+)
+
+// A cluster is daemons with one home in a store, under one base URI.
+type cluster struct {
+	*testing.T
+	options []string
+	base    string // URI
+	client  *http.Client
+	door    atomic.Pointer[string] // address of the daemon that the base URI leads to
+	nodes   []*daemon
+	homes   []string
+}
+
+// takeoverAfter is the silence of an owner in these tests.
+const takeoverAfter = time.Second
+
+func newCluster(t *testing.T, n int, options ...string) *cluster {
+	t.Helper()
+	c := &cluster{T: t, base: "http://home.example.org:8080/"}
+	c.options = slices.Concat(storeOptions(t, new(objectstest.Memory)), []string{"--base-uri", c.base, "--takeover-after", takeoverAfter.String()}, options)
+	dialer := new(net.Dialer)
+	transport := &http.Transport{MaxIdleConnsPerHost: crashClients, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if strings.HasPrefix(addr, "home.example.org:") {
+			addr = *c.door.Load()
+		}
+		return dialer.DialContext(ctx, network, addr)
+	}}
+	c.client = &http.Client{Transport: transport, Timeout: time.Minute}
+	t.Cleanup(transport.CloseIdleConnections)
+	dir := t.TempDir()
+	c.nodes, c.homes = make([]*daemon, n), make([]string, n)
+	for i := range n {
+		c.homes[i] = filepath.Join(dir, fmt.Sprint("home", i))
+		c.start(i)
+	}
+	c.enter(0)
+	return c
+}
+
+// start starts a daemon.
+func (c *cluster) start(i int) {
+	c.Helper()
+	d, err := start(c.TempDir(), c.homes[i], c.options...)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.nodes[i] = d
+	c.Cleanup(func() {
+		d.kill()
+		if said := d.stderr.String(); c.Failed() && said != "" {
+			c.Logf("daemon %d said: %s", i, said)
+		}
+	})
+}
+
+// enter lets the base URI lead to a daemon.
+func (c *cluster) enter(i int) {
+	u, err := url.Parse(c.nodes[i].node)
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.door.Store(&u.Host)
+	c.client.CloseIdleConnections()
+}
+
+// An ownership is what a daemon says of its home.
+type ownership struct {
+	Role, URL string
+	Batch     uint64
+}
+
+// ask asks a daemon.
+func (c *cluster) ask(i int) (o ownership, err error) {
+	resp, err := http.Get(c.nodes[i].node + "owner")
+	if err != nil {
+		return o, err
+	}
+	defer resp.Body.Close()
+	return o, json.NewDecoder(resp.Body).Decode(&o)
+}
+
+// owner waits for an owner among some daemons.
+func (c *cluster) owner(of ...int) int {
+	c.Helper()
+	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(askEvery) {
+		for _, i := range of {
+			if o, err := c.ask(i); err == nil && o.Role == "owner" {
+				return i
+			}
+		}
+	}
+	c.Fatal("nobody owns the home")
+	return 0
+}
+
+// get gets a document of a daemon.
+func (c *cluster) get(i int, path string) (text []byte) {
+	c.Helper()
+	req, err := http.NewRequest("GET", c.nodes[i].node+path, nil)
+	if err != nil {
+		c.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err == nil {
+		text, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+	}
+	if err != nil || resp.StatusCode != http.StatusOK {
+		c.Fatalf("%s: %v, %.200s", path, err, text)
+	}
+	return text
+}
+
+// same checks that all daemons have the same state, and publish the same documents.
+func (c *cluster) same(owner int, documents ...string) {
+	c.Helper()
+	want, err := c.ask(owner)
+	if err != nil {
+		c.Fatal(err)
+	}
+	for i := range c.nodes {
+		for c.nodes[i].cmd.ProcessState == nil {
+			got, err := c.ask(i)
+			if err != nil {
+				c.Fatal(err)
+			}
+			if got.Batch >= want.Batch {
+				break
+			}
+			time.Sleep(askEvery)
+		}
+	}
+	for _, path := range documents {
+		want := c.get(owner, path)
+		for i := range c.nodes {
+			if c.nodes[i].cmd.ProcessState != nil {
+				continue
+			}
+			if got := c.get(i, path); !bytes.Equal(got, want) {
+				c.Errorf("%s of daemon %d differs from that of the owner %d: got %d octets, want %d\n%s", path, i, owner, len(got), len(want), difference(got, want))
+			}
+		}
+	}
+}
+
+// difference shows where two texts begin to differ.
+func difference(got, want []byte) string {
+	n := 0
+	for n < min(len(got), len(want)) && got[n] == want[n] {
+		n++
+	}
+	from := max(0, n-100)
+	return fmt.Sprintf("got  %.300q\nwant %.300q", got[from:], want[from:])
+}
+
+// documents are of the queue jobs.
+var documents = []string{"state/jobs?t=json&limit=1000", "queues/jobs/queue-info.txt",
+	published + "pending/resourcelist.xml", published + "pending/changelist.xml", published + "replica/changelist.xml", published + "replica/resourcelist.xml"}
+
+func TestStandbysServeWhatTheirOwnerDoes(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	if got := c.owner(0, 1, 2); got != 0 {
+		t.Fatalf("daemon %d owns the home", got)
+	}
+	for i := range 3 {
+		for range 4 {
+			resp, err := http.Post(c.nodes[i].node+"content/jobs", "text/plain", strings.NewReader("payload"))
+			if err != nil || resp.StatusCode != http.StatusCreated {
+				t.Fatalf("submit at daemon %d: %v, %v", i, resp, err)
+			}
+			resp.Body.Close()
+		}
+	}
+	resp, err := http.Post(c.nodes[1].node+"consume/jobs", "", nil)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("take at a standby: %v, %v", resp, err)
+	}
+	resp.Body.Close()
+	c.same(0, documents...)
+}
+
+// The owner is killed again and again under load, and a standby goes on. What it has
+// acknowledged is there, and nothing was handed out twice.
+func TestAStandbyTakesOverFromAKilledOwner(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, "--list-entries", "2000")
+	seed := environment(t, "CUTIE_CRASH_SEED", rand.Uint64())
+	t.Logf("CUTIE_CRASH_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	l := newLedger(t, c.client, c.base)
+	var count atomic.Int64
+	clients := make([]*loader, crashClients)
+	for i := range clients {
+		clients[i] = &loader{number: i, base: c.base, http: c.client, random: rand.New(rand.NewPCG(seed, uint64(i+1))), count: &count}
+	}
+	owner := 0
+	var slowest time.Duration
+	for round := range int(environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(1, 20)))) {
+		c.enter(owner)
+		w := crash(t, c.nodes[owner], clients, time.Duration(random.Int64N(int64(crashLatest))))
+		killed, begun := owner, time.Now()
+		owner = c.owner((killed+1)%3, (killed+2)%3)
+		slowest = max(slowest, time.Since(begun))
+		c.enter(owner)
+		l.round(clients, w)
+		c.same(owner, documents...)
+		complained(t, c.nodes[killed])
+		if random.IntN(2) == 0 {
+			if err := os.RemoveAll(c.homes[killed]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.start(killed)
+		c.same(owner, documents...)
+		if t.Failed() {
+			t.Fatalf("round %d", round)
+		}
+	}
+	t.Logf("%d operations acknowledged, %d jobs, slowest takeover %v", count.Load(), len(l.jobs), slowest)
+	if slowest > takeoverAfter+time.Second && long.On() {
+		t.Errorf("a takeover took %v", slowest)
+	}
+}
+
+// An owner that was asleep for too long loses its home: what it acknowledged is there,
+// and what it tries after waking up fails.
+func TestAnOwnerThatSleptIsFenced(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	submit := func(i int) (int, error) {
+		resp, err := http.Post(c.nodes[i].node+"content/jobs", "text/plain", strings.NewReader("payload"))
+		if err != nil {
+			return 0, err
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode, nil
+	}
+	if status, err := submit(0); status != http.StatusCreated || err != nil {
+		t.Fatal(status, err)
+	}
+	if err := c.nodes[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	late := make(chan int)
+	go func() {
+		status, err := submit(0) // in the buffers of the system, until it wakes up
+		if err != nil {
+			status = http.StatusServiceUnavailable
+		}
+		late <- status
+	}()
+	c.owner(1)
+	if status, err := submit(1); status != http.StatusCreated || err != nil {
+		t.Fatal(status, err)
+	}
+	if err := c.nodes[0].cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	status := <-late
+	if status == http.StatusCreated {
+		t.Error("a fenced owner acknowledges a job")
+	}
+	err := c.nodes[0].ended()
+	if err == nil || !strings.Contains(err.Error(), "another owner") {
+		t.Errorf("the former owner ended by %v", err)
+	}
+	var state queueAnswer
+	if err := json.Unmarshal(c.get(1, "state/jobs?t=json"), &state); err != nil || len(state.Refs) != 2 {
+		t.Errorf("got %+v, %v", state, err)
+	}
+}
+
+// The home goes from daemon to daemon under load, and no client sees an error.
+func TestAHandOverLosesNoRequest(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	var done atomic.Int64
+	var slowest atomic.Int64
+	for i := range 16 {
+		wg.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				begun := time.Now()
+				resp, err := http.Post(c.nodes[i%2].node+"content/jobs", "text/plain", strings.NewReader("payload"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				text, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if resp.StatusCode != http.StatusCreated {
+					t.Errorf("%s: %.200s", resp.Status, text)
+					return
+				}
+				done.Add(1)
+				if took := int64(time.Since(begun)); took > slowest.Load() {
+					slowest.Store(took)
+				}
+			}
+		})
+	}
+	for _, step := range [][]string{{"takeover", "1"}, {"handover", "1"}, {"takeover", "1"}, {"takeover", "0"}} {
+		for n := done.Load(); done.Load() < n+100 && !t.Failed(); {
+			time.Sleep(askEvery)
+		}
+		method, at := http.MethodPost, c.nodes[step[1][0]-'0'].node+"owner"
+		if step[0] == "handover" {
+			method = http.MethodDelete
+		}
+		req, err := http.NewRequest(method, at, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		t.Logf("%v: %v %.300s", step, time.Since(begun), text)
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("%v: %s", step, resp.Status)
+		}
+	}
+	close(stop)
+	wg.Wait()
+	t.Logf("%d submissions, the slowest %v", done.Load(), time.Duration(slowest.Load()))
+	owner := c.owner(0, 1)
+	c.same(owner, documents...)
+	var state queueAnswer
+	if err := json.Unmarshal(c.get(owner, "state/jobs?t=json&limit=0"), &state); err != nil || int64(state.Sequence) != done.Load() {
+		t.Errorf("%d events of %d submissions, %v", state.Sequence, done.Load(), err)
+	}
+}
