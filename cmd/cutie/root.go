@@ -24,7 +24,7 @@ var groups = []struct {
 		jobs.Release, jobs.Abort, jobs.Result}},
 	{"workers", verbs{workVerb, jobs.Extend, jobs.Report, jobs.Attach, uwsVerb}},
 	{"publishing", verbs{publishVerb, exportVerb, watchVerb, descriptions.RDM, descriptions.SOIF}},
-	{"copies", verbs{copies.Sync, copies.Audit, copies.Promote, copies.Takeover,
+	{"copies", verbs{copies.Sync, copies.Audit, copies.Promote, copies.Takeover, copies.Handover,
 		copies.Backup, copies.Restore}},
 	{"access", verbs{accounts.User, accounts.Token}},
 	{"maintenance", verbs{serve.Init, serve.Serve, serve.Config, serve.Doctor, checkVerb, importVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},

@@ -1,16 +1,15 @@
 package main_test
 
 import (
-	"errors"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"cutie/queuefs/objects/objectstest"
 	"cutie/testdata/long"
@@ -52,8 +51,8 @@ func surviveKillsStored(t *testing.T, options []string) {
 	})
 }
 
-// A daemon whose home another one has taken over says by whom, and ends. Without
-// permission nothing is taken.
+// A daemon whose home another one has taken over says by whom, and follows it. Without
+// --takeover nothing is taken from an owner that lives.
 func TestADaemonThatLostItsHomeSaysToWhom(t *testing.T) {
 	t.Parallel()
 	options := storeOptions(t, new(objectstest.Memory))
@@ -62,23 +61,36 @@ func TestADaemonThatLostItsHomeSaysToWhom(t *testing.T) {
 		t.Fatal(out, err)
 	}
 	home := filepath.Join(t.TempDir(), "b")
-	if _, err := start(t.TempDir(), home, options...); err == nil || !strings.Contains(err.Error(), "owned by process "+strconv.Itoa(a.cmd.Process.Pid)) ||
-		!strings.Contains(err.Error(), "hint: ") {
-		t.Errorf("without permission: got %v", err)
+	b := serveHome(t, home, options...)
+	process := func(d *daemon) string { return "process " + strconv.Itoa(d.cmd.Process.Pid) }
+	if o, err := askOwner(b.node); err != nil || o.Role != "standby" || !strings.HasPrefix(o.Owner, process(a)) {
+		t.Errorf("without permission: got %+v, %v", o, err)
 	}
-	b := serveHome(t, home, append(options, "--takeover")...)
-	err := a.ended()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 5 || !strings.Contains(a.stderr.String(), "another owner: process "+strconv.Itoa(b.cmd.Process.Pid)) {
-		t.Errorf("the former owner ended by %v", err)
+	if err := b.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
 	}
-	if out, err := cutie(t, "list", "jobs", "--url", b.url); err != nil || !strings.Contains(out, "j000000000001") {
-		t.Errorf("the new owner: got %s, %v", out, err)
+	b = serveHome(t, home, append(options, "--takeover")...)
+	for o, err := askOwner(a.node); err != nil || o.Role != "standby"; o, err = askOwner(a.node) {
+		time.Sleep(askEvery)
+	}
+	if said := a.stderr.String(); !strings.Contains(said, "another owner: "+process(b)) {
+		t.Errorf("the former owner said %s", said)
+	}
+	for _, d := range []*daemon{a, b} {
+		if out, err := cutie(t, "list", "jobs", "--url", d.url); err != nil || !strings.Contains(out, "j000000000001") {
+			t.Errorf("got %s, %v", out, err)
+		}
+	}
+	if err := a.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
 	}
 	if err := b.stop(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
 	c := serve(t, options...) // it was closed, so nobody is asked
+	if o, err := askOwner(c.node); err != nil || o.Role != "owner" {
+		t.Errorf("got %+v, %v", o, err)
+	}
 	if err := c.stop(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}

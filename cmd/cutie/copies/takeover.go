@@ -23,9 +23,13 @@ import (
 func Takeover(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "takeover [QUEUE…]",
-		Short: "make live queues of the mirrors of a daemon",
+		Short: "make live queues of mirrors, or the owner of a standby",
 		Long: `
-For the day on which the original is lost: mirrors of cutie serve --mirror take
+Without a queue it is for the standby of a home in a store: it becomes the owner. A
+former owner that can be reached, and accepts the credentials given here, gives the home
+up first, and then no request is lost: see cutie help store.
+
+With queues it is for the day on which the original is lost: mirrors of cutie serve --mirror take
 submissions and hand out jobs from now on. Jobs keep identifiers, order, states,
 sidecars, holds, leases and results; a worker goes on with the token of its lease.
 Numbers of jobs and events go on, and so do the Change Lists: who has followed the
@@ -39,7 +43,8 @@ Jobs that were handed out in a queue with reports, are not in work and have no o
 are listed. --requeue-unfinished puts them back into their queues.
 
 A queue taken over before is left as it is.`,
-		Example: `cutie takeover jobs
+		Example: `cutie takeover --url http://standby:8080
+cutie takeover jobs
 cutie takeover --all --url http://127.0.0.1:8080`,
 	}
 	fs := cmd.Flags()
@@ -47,8 +52,14 @@ cutie takeover --all --url http://127.0.0.1:8080`,
 	force := fs.Bool("force", false, "take over although an original answers")
 	requeue := fs.Bool("requeue-unfinished", false, "put back jobs that were handed out and have no outcome")
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
-		if *all == (len(c.Args) > 0) {
+		if *all && len(c.Args) > 0 {
 			return fault.Usagef("name the queues to take over, or give --all")
+		}
+		if !*all && len(c.Args) == 0 {
+			if *force || *requeue {
+				return fault.Usagef("--force and --requeue-unfinished are of mirrors: name the queues, or give --all")
+			}
+			return changeOwner(ctx, c, http.MethodPost)
 		}
 		if _, err := wantsJSON(c); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,28 +122,55 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 	if err := o.nameNode(); err != nil {
 		return err
 	}
+	var printed bool
+	for {
+		svc, err := open(ctx, c, o)
+		if err != nil {
+			return err
+		}
+		o.Ready = func(base string) error {
+			if printed {
+				return nil
+			}
+			printed = true
+			return welcome(c.Out.Stdout, svc, base, o.Node.URL)
+		}
+		err = daemon.Run(ctx, svc, o.Options)
+		if !follows(err) {
+			return storeHint(anewHint(portHint(err)))
+		}
+		// Acknowledged changes are in the store.
+		log.Warn().Err(err).Msg("the home is opened again, to follow its owner")
+		o.store.TakeOver = false
+		if o.Listen.On, err = daemon.TakePort(o.Listen.On.Addr().(*net.TCPAddr)); err != nil {
+			return portHint(err)
+		}
+	}
+}
+
+// open opens the home, and finds the settings in it.
+func open(ctx context.Context, c *call.Call, o *serveOptions) (*queuefs.Service, error) {
 	svc, err := reach.OpenUnlocked(ctx, c.Home, func() (*queuefs.Service, error) {
 		return daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), len(o.mirrors) == 0,
-			queuefs.Options{AcceptLoss: o.acceptLoss, Dirs: o.Limits.Dirs, Stored: o.store.Options}, log)
+			queuefs.Options{AcceptLoss: o.acceptLoss, Dirs: o.Limits.Dirs, Stored: o.store.Options}, o.Log)
 	})
 	if err != nil {
-		return storeHint(reach.HomeHint(c.Home, err))
+		return nil, storeHint(reach.HomeHint(c.Home, err))
 	}
 	if o.dialect == "" {
 		before, err := options.Published(svc.Dir())
 		if err != nil {
-			return fault.Hint(errors.Join(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err), svc.Close()),
+			return nil, fault.Hint(errors.Join(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err), svc.Close()),
 				"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one every mirror begins anew")
 		}
 		o.Source.Dialect = before.Dialect
 	}
 	if o.Listen.BaseURI == "" && svc.Info().BaseURI != "" {
 		if o.Listen.BaseURI, err = reach.CleanBase(svc.Info().BaseURI); err != nil {
-			return errors.Join(err, svc.Close())
+			return nil, errors.Join(err, svc.Close())
 		}
 	}
-	o.Ready = func(base string) error { return welcome(c.Out.Stdout, svc, base, o.Node.URL) }
-	return storeHint(anewHint(portHint(daemon.Run(ctx, svc, o.Options))))
+	return svc, nil
 }
 
 // portHint adds a hint to the error for a port of others.

@@ -78,6 +78,12 @@ func (o *serveOptions) nameNode() (err error) {
 	return err
 }
 
+// follows reports whether a daemon that has ended with an error goes on as a standby:
+// another one owns its home, or has released what it did not read in time.
+func follows(err error) bool {
+	return errors.Is(err, queuefs.ErrFenced) || errors.Is(err, queuefs.ErrBehind)
+}
+
 // storeHint adds a hint to an error of a home in a store.
 func storeHint(err error) error {
 	var owned *queuefs.OwnedError
