@@ -137,11 +137,14 @@ func TestAStandbyChangesNothing(t *testing.T) {
 			_, err := trySubmit(q, "x")
 			return err
 		},
-		"take":    func() error { _, err := q.Next(ctx, "x"); return err },
-		"delete":  func() error { _, err := q.Delete(ctx, 2); return err },
-		"create":  func() error { _, err := b.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"}); return err },
-		"remove":  func() error { return b.RemoveQueue(ctx, "againone") },
-		"set":     func() error { _, err := b.SetQueue(ctx, "qone", func(*queuefs.QueueInfo) error { return nil }); return err },
+		"take":   func() error { _, err := q.Next(ctx, "x"); return err },
+		"delete": func() error { _, err := q.Delete(ctx, 2); return err },
+		"create": func() error { _, err := b.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"}); return err },
+		"remove": func() error { return b.RemoveQueue(ctx, "againone") },
+		"set": func() error {
+			_, err := b.SetQueue(ctx, "qone", func(*queuefs.QueueInfo) error { return nil })
+			return err
+		},
 		"service": func() error { return b.SetService(ctx, func(*queuefs.ServiceInfo) error { return nil }) },
 	} {
 		if err := do(); !errors.Is(err, queuefs.ErrStandby) {

@@ -41,7 +41,7 @@ func (h *Handler) service(r *request, c state.Changes) state.Document {
 }
 
 func (h *Handler) serviceOf(r *request, c state.Changes, queues []*queuefs.Queue) state.Document {
-	s := state.Service{ServiceInfo: h.svc.Info(), Base: h.base(r.Request), Changes: c}
+	s := state.Service{ServiceInfo: h.svc.Info(), Base: h.base(r.Request), Changes: c, Node: state.NodeOf(h.svc)}
 	for _, q := range queues {
 		s.Queues = append(s.Queues, q.ID())
 		if q.Shut() != nil {

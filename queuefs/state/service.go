@@ -2,7 +2,9 @@ package state
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
+	"time"
 
 	"cutie/queuefs"
 )
@@ -24,6 +26,12 @@ var ServiceClass = &Class{
 		{Name: "description"},
 		{Name: "sourceDescription", Type: Reference},             // ResourceSync
 		{Name: "shutQueues", Type: Reference, Item: "shutQueue"}, // their queue-info.txt cannot be read now
+		// Of a home in an object store.
+		{Name: "role"},                        // owner or standby
+		{Name: "homeOwner"},                   // name of the process that owns the home
+		{Name: "ownerURI", Type: Reference},   // where it answers
+		{Name: "journalBatch", Type: Integer}, // the last one known here
+		{Name: "upToDate", Type: Date},        // a standby has all changes up to this time
 		// The changes of culling; see [Changes].
 		{Name: "culledJobs", Item: "culledJob"},
 		{Name: "keptJobs", Item: "keptJob"},
@@ -41,7 +49,42 @@ type Service struct {
 	Base    Base     // begins references; "": the BaseURI does
 	Queues  []string // cleaned identifiers, in order
 	Shut    []string // those of Queues that are shut
+	Node    Node     // of a home in an object store
 	Changes Changes  // its Culled and More
+}
+
+// A Node is one of the processes with a home in an object store.
+type Node struct {
+	Role     string // "owner" or "standby"; "": the home is in a directory
+	Owner    string // name of the owner
+	OwnerURI string // where it answers
+	Batch    uint64 // the last one of the journal that is known
+	UpToDate time.Time
+}
+
+// NodeOf returns the node of a service.
+func NodeOf(svc *queuefs.Service) (n Node) {
+	st, ok := svc.Standing()
+	if !ok {
+		return n
+	}
+	n = Node{Role: "owner", Owner: st.Owner.Name, OwnerURI: st.Owner.URL, Batch: st.Batch, UpToDate: st.As}
+	if st.Standby {
+		n.Role = "standby"
+	}
+	return n
+}
+
+// node adds what there is of a node.
+func (b *builder) node(n *Node) {
+	if n.Role == "" {
+		return
+	}
+	b.text("role", n.Role)
+	b.text("homeOwner", n.Owner)
+	b.optional("ownerURI", n.OwnerURI)
+	b.integer("journalBatch", int64(n.Batch))
+	b.date("upToDate", n.UpToDate)
 }
 
 // OfService returns the state of a service.
@@ -70,6 +113,7 @@ func OfService(s *Service) Document {
 	b.optional("description", s.Description)
 	b.composed("sourceDescription", base.Append(b.buf, ".well-known", "resourcesync"))
 	b.list("shutQueues", refs(s.Shut))
+	b.node(&s.Node)
 	b.culled(&s.Changes)
 	d := b.document()
 	d.Subject, d.Base = base.Ref("state"), base
@@ -106,5 +150,7 @@ func (d *Document) Service() Service {
 		return ids
 	}
 	s.Queues, s.Shut = ids("queueStates"), ids("shutQueues")
+	s.Node = Node{Role: d.Text("role"), Owner: d.Text("homeOwner"), OwnerURI: d.Text("ownerURI"), UpToDate: d.date("upToDate")}
+	s.Node.Batch, _ = strconv.ParseUint(d.Text("journalBatch"), 10, 64)
 	return s
 }

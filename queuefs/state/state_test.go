@@ -104,10 +104,11 @@ func TestDocumentsReadBackToWhatTheyAreTheStateOf(t *testing.T) {
 	if got, err := d.Queue(); err != nil || !reflect.DeepEqual(got, empty) {
 		t.Errorf("empty queue: got %+v, %v, want %+v", got, err, empty)
 	}
-	svc := service()
-	d = state.OfService(&svc)
-	if got := d.Service(); !reflect.DeepEqual(got, svc) {
-		t.Errorf("service: got %+v, want %+v", got, svc)
+	for _, svc := range []state.Service{service(), statetest.Node()} {
+		d = state.OfService(&svc)
+		if got := d.Service(); !reflect.DeepEqual(got, svc) {
+			t.Errorf("service: got %+v, want %+v", got, svc)
+		}
 	}
 	bat := batch()
 	d = state.OfBatch(base, &bat)

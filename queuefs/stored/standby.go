@@ -44,9 +44,11 @@ func (h *Home) UpToDate() time.Time { return time.UnixMicro(h.role.upToDate.Load
 
 // follow opens the journal of its owner.
 func (h *Home) follow(ctx context.Context, s objects.Store, o bucket.Options, owned *OwnedError) (err error) {
+	now := time.Now()
 	if h.Log, err = bucket.Follow(ctx, s, o); err != nil {
 		return errors.Join(owned, err)
 	}
+	h.standing.upToDate.Store(now.UnixMicro())
 	return h.findOwner(ctx)
 }
 

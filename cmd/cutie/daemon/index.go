@@ -34,7 +34,7 @@ func (d *daemon) index(w http.ResponseWriter, r *http.Request) error {
 	}
 	info := d.svc.Info()
 	info.BaseURI = string(web.BaseOf(r, info.BaseURI))
-	page := dashboard.Index(info, queues, next, caller.May(web.Admin, ""), time.Now())
+	page := dashboard.Index(info, state.NodeOf(d.svc), queues, next, caller.May(web.Admin, ""), time.Now())
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", state.PagePolicy)

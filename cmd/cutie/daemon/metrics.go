@@ -145,6 +145,9 @@ func (d *daemon) collectors() []prometheus.Collector {
 	if d.push != nil {
 		of = append(of, hubMetrics(d.push.hub))
 	}
+	if d.node != nil {
+		of = append(of, d.node.metrics())
+	}
 	return of
 }
 

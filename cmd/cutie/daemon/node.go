@@ -39,6 +39,7 @@ type node struct {
 	silent atomic.Bool  // the owner gives no signs of life
 	moving atomic.Bool  // this daemon is giving the home up
 	inWork atomic.Int64 // changes that this daemon is making
+	taken  atomic.Int64 // how often
 	proxy  http.Handler // passes changes on; nil: clients are sent to the owner
 }
 
@@ -167,6 +168,7 @@ func (n *node) takeOver(ctx context.Context) error {
 		return fmt.Errorf("take over: %w", err)
 	}
 	n.silent.Store(false)
+	n.taken.Add(1)
 	n.turned.Raise()
 	st, _ := n.svc.Standing()
 	n.log.Info().Uint64("batch", st.Batch).Dur("ms", time.Since(began)).Msg("owner")

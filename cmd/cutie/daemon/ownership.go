@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -135,4 +136,35 @@ func (n *node) ask(ctx context.Context, authorization string) error {
 		return fmt.Errorf("it answers %s", resp.Status)
 	}
 	return nil
+}
+
+// metrics tell of the owner.
+func (n *node) metrics() reading {
+	return func(to samples) {
+		st, _ := n.svc.Standing()
+		to.gauge("cutie_owner", "1 if this daemon owns the home in the store, 0 if it is a standby.").add(truth(!st.Standby))
+		to.gauge("cutie_journal_batch", "Number of the last batch of the journal in the store that is known here.").add(float64(st.Batch))
+		to.counter("cutie_takeovers_total", "How often this daemon became the owner by taking over, since it began.").add(float64(n.taken.Load()))
+		if st.Standby {
+			to.gauge("cutie_standby_lag_seconds", "Time since this standby had all changes of the owner.").add(time.Since(st.As).Seconds())
+			to.gauge("cutie_owner_silent", "1 if the owner gives no signs of life.").add(truth(n.silent.Load()))
+		}
+	}
+}
+
+// ready tells supervisors what this daemon is. A standby that has lost its owner is ready
+// to be read from.
+func (n *node) ready(w io.Writer) {
+	if n == nil {
+		return
+	}
+	st, _ := n.svc.Standing()
+	switch {
+	case !st.Standby:
+		io.WriteString(w, "owner\n")
+	case n.silent.Load():
+		fmt.Fprintf(w, "standby, %v behind; the owner %s is silent\n", time.Since(st.As).Round(time.Millisecond), st.Owner.Name)
+	default:
+		fmt.Fprintf(w, "standby, %v behind\n", time.Since(st.As).Round(time.Millisecond))
+	}
 }

@@ -65,6 +65,9 @@ func (d *daemon) readiness(w http.ResponseWriter, leaving context.Context) error
 	if n := d.svc.Unread(); err == nil && n > 0 {
 		fmt.Fprintf(w, "%d jobs cannot be read now, see the log\n", n)
 	}
+	if err == nil {
+		d.node.ready(w)
+	}
 	return err
 }
 

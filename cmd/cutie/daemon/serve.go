@@ -44,6 +44,8 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	if err != nil {
 		return err
 	}
+	lost := make(chan error, 1)
+	d.node = newNode(d.svc, d.Node, d.Log, lost)
 	figures := newMeter(d.collectors()...)
 	counts := quota.New(d.svc)
 	protocol := rest.New(d.svc, rest.Options{
@@ -59,8 +61,6 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 		return errors.Join(err, jobs.Close())
 	}
 	defer socket.Close()
-	lost := make(chan error, 1)
-	d.node = newNode(d.svc, d.Node, d.Log, lost)
 	mirrors := mirror.New(d.svc, d.mirrorOptions())
 	tcp := limit(ln, d.Limits.Conns).trusting(d.Listen.Proxies)
 	server := &http.Server{

@@ -11,6 +11,8 @@ import (
 type indexPage struct {
 	head
 	Lead, Scheme string
+	Node         state.Node // of a home in an object store
+	Lag          string     // of a standby
 	Queues       []indexQueue
 	Next         string // the page of the queues after these; "": there are none
 	Actions      []action
@@ -27,11 +29,14 @@ type indexQueue struct {
 // IndexQueues is how many queues the page of the service has.
 const IndexQueues = 200
 
-// Index returns the page of the service with these queues. next refers to the page of
+// Index returns the page of the service with these queues; node is the process. next refers to the page of
 // the others, "" if there are none. create says whether the reader may make a queue.
-func Index(info queuefs.ServiceInfo, queues []queuefs.QueueState, next string, create bool, now time.Time) []byte {
+func Index(info queuefs.ServiceInfo, node state.Node, queues []queuefs.QueueState, next string, create bool, now time.Time) []byte {
 	base := state.NewBase(info.BaseURI)
-	p := indexPage{head: newHead(info.Name, base), Lead: info.Description, Scheme: info.Scheme, Next: next}
+	p := indexPage{head: newHead(info.Name, base), Lead: info.Description, Scheme: info.Scheme, Node: node, Next: next}
+	if !node.UpToDate.IsZero() {
+		p.Lag = now.Sub(node.UpToDate).Round(time.Millisecond).String()
+	}
 	p.Path[0].Ref = "" // the reader is there
 	for _, s := range queues {
 		q := indexQueue{QueueState: s, Name: s.Info.Name, Ref: state.XHTML.Ask(base.Ref("state", s.Info.ID)),

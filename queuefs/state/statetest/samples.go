@@ -97,6 +97,13 @@ func Service() state.Service {
 	}
 }
 
+// Node is a service that is a standby.
+func Node() state.Service {
+	s := Service()
+	s.Node = state.Node{Role: "standby", Owner: "process 1 on here & there", OwnerURI: "http://10.0.0.1:8080/", Batch: 42, UpToDate: Day.Add(time.Minute)}
+	return s
+}
+
 // Batch is done.
 func Batch() state.Batch {
 	return state.Batch{
@@ -110,6 +117,7 @@ func Batch() state.Batch {
 // Documents are all kinds of documents by the name of their golden file.
 func Documents() map[string]state.Document {
 	full, plain, queue, empty, mirror, svc, bat := FullJob(), PlainJob(), FullQueue(), EmptyQueue(), MirrorQueue(), Service(), Batch()
+	node := Node()
 	none := state.Service{ServiceInfo: queuefs.ServiceInfo{Scheme: "Cutie/0.3/1.0", BaseURI: "http://h/"}}
 	return map[string]state.Document{
 		"job":           state.OfJob(Base, &full),
@@ -118,6 +126,7 @@ func Documents() map[string]state.Document {
 		"queue-empty":   state.OfQueue(Base, &empty),
 		"queue-mirror":  state.OfQueue(Base, &mirror),
 		"service":       state.OfService(&svc),
+		"service-node":  state.OfService(&node),
 		"service-empty": state.OfService(&none),
 		"batch":         state.OfBatch(Base, &bat),
 		"batch-new":     state.OfBatch(Base, &state.Batch{ID: "000001", Queue: "ingest", Status: state.BatchFetching, Created: Day}),
