@@ -205,6 +205,45 @@ func TestStandbysServeWhatTheirOwnerDoes(t *testing.T) {
 	}
 	resp.Body.Close()
 	c.same(0, documents...)
+	for i, wants := range []map[string]string{
+		{"state?t=anvl": "role: owner\n", "metrics": "\ncutie_owner 1\n", "readyz": "ok\nowner\n", "": "This daemon owns the home"},
+		{"state?t=anvl": "role: standby\n", "metrics": "\ncutie_owner 0\n", "readyz": "ok\nstandby, ", "": "behind its owner"},
+	} {
+		for path, want := range wants {
+			if got := string(c.get(i, path)); !strings.Contains(got, want) {
+				t.Errorf("/%s of daemon %d: got %.2000s", path, i, got)
+			}
+		}
+	}
+}
+
+// A standby passes changes on, or refuses them, as it is told.
+func TestWhatAStandbyDoesWithChanges(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1)
+	c.nodes, c.homes = slices.Grow(c.nodes, 2)[:3], append(c.homes, filepath.Join(t.TempDir(), "1"), filepath.Join(t.TempDir(), "2"))
+	options := c.options
+	for i, way := range []string{"proxy", "refuse"} {
+		c.options = append(slices.Clip(options), "--standby-changes", way)
+		c.start(i + 1)
+	}
+	stays := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for i, want := range []int{http.StatusCreated, http.StatusCreated, http.StatusServiceUnavailable} {
+		resp, err := stays.Post(c.nodes[i].node+"content/jobs", "text/plain", strings.NewReader("payload"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != want || want == http.StatusServiceUnavailable && (resp.Header.Get("Retry-After") == "" || !strings.Contains(string(text), c.nodes[0].node)) {
+			t.Errorf("at daemon %d: got %s, %.300s", i, resp.Status, text)
+		}
+	}
+	// Through the socket of the home nobody has rights at the owner.
+	if out, err := cutie(t, "submit", "jobs", "/etc/hostname", "--home", c.homes[1]); err == nil || !strings.Contains(err.Error(), "standby; the owner of the home is "+c.nodes[0].node) {
+		t.Errorf("by the socket: got %s, %v", out, err)
+	}
+	c.same(0, documents...)
 }
 
 // The owner is killed again and again under load, and a standby goes on. What it has

@@ -79,7 +79,15 @@ type Options struct {
 	Report func(queuefs.Problem) // told of loss and damage, by any goroutine; nil: not told
 	Now    func() time.Time      // nil: time.Now
 	Fault  durable.Fault         // for tests
+
+	// Idle reports whether another process delivers: then nothing is sent, and the events
+	// pass by, those of the last [Trail] later. nil: never.
+	Idle func() bool
 }
+
+// Trail is how long the events of an idle Sender wait, in case that their owner is lost.
+// When it is, those of about the last half minute are delivered, perhaps once more.
+const Trail = 30 * time.Second
 
 // A Sender delivers the changes of all queues of a home. Its methods are safe
 // for concurrent use.
@@ -129,6 +137,9 @@ func New(svc *queuefs.Service, o Options) (_ *Sender, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Idle == nil {
+		o.Idle = func() bool { return false }
+	}
 	s := &Sender{Options: o, svc: svc, feeds: map[string]*feed{}, lost: map[string]*feed{}, silent: map[string]silence{}, outboxes: map[string]bool{}}
 	defer func() {
 		if err != nil {
@@ -170,6 +181,9 @@ func New(svc *queuefs.Service, o Options) (_ *Sender, err error) {
 // them. Call it a few times a second: it costs nothing for queues without a change. To
 // stop, end ctx and call [Sender.Wait].
 func (s *Sender) Tick(ctx context.Context) error {
+	if s.Idle() {
+		return s.pass()
+	}
 	err := s.secrecy.conceal(ctx, s.svc) // it asks for locks that others hold in Forget
 	s.work.Lock()
 	defer s.work.Unlock()
@@ -184,6 +198,16 @@ func (s *Sender) Tick(ctx context.Context) error {
 		err = errors.Join(err, fmt.Errorf("callbacks: %w", e))
 	}
 	return err
+}
+
+// pass is Tick of an idle Sender.
+func (s *Sender) pass() error {
+	s.work.Lock()
+	defer s.work.Unlock()
+	if s.closed {
+		return queuefs.ErrClosed
+	}
+	return s.meet()
 }
 
 // meet brings the feeds of the changed queues up to their last events, and ends the

@@ -24,20 +24,23 @@ type feed struct {
 	Site  string `json:"site,omitempty"` // tells the URL from another one; "" without callback
 	push.Target
 
-	q         *queuefs.Queue // nil: the queue is not there now
-	url       string         // "": the queue has no callback, or it is lost
-	lost      error          // why the URL cannot be read: changes wait; of Tick and Flush
-	waiting   backlog        // of the events after the position, up to read
-	sent      change         // the message in progress
-	failed    bool           // as Turned was told
-	delivered int64          // since the Sender was opened
-	aside     int64          // likewise
+	q       *queuefs.Queue // nil: the queue is not there now
+	url     string         // "": the queue has no callback, or it is lost
+	lost    error          // why the URL cannot be read: changes wait; of Tick and Flush
+	waiting backlog        // of the events after the position, up to read
+	sent    change         // the message in progress
+	failed  bool           // as Turned was told
+	since   tally
 
 	read   queuefs.Seq // changed by Tick and Flush
 	readAt time.Time   // of that event
 	met    bool        // the callback has been taken up; of Tick and Flush
+	past   *past       // while the Sender is idle
 	saved  queuefs.Seq // Q.outbox has the changes up to this event; 0: there is none; of Tick and Flush
 }
+
+// A tally counts changes since the Sender was opened.
+type tally struct{ delivered, aside int64 }
 
 // Key implements [push.Record].
 func (f *feed) Key() string { return f.Queue }
@@ -71,6 +74,26 @@ func (f *feed) skip(now queuefs.QueueState) {
 	if now.Seq > f.read || f.waiting.len() > 0 {
 		f.read, f.readAt, f.waiting = now.Seq, now.LastEvent, backlog{}
 	}
+}
+
+// A past is a queue as it was at a time.
+type past struct {
+	queuefs.QueueState
+	at time.Time
+}
+
+// trail passes over the events of [Trail] ago, and at first over all.
+func (f *feed) trail(now queuefs.QueueState, at time.Time) {
+	switch {
+	case f.past == nil:
+		f.skip(now)
+	case at.Sub(f.past.at) < Trail:
+		return
+	default:
+		f.skip(f.past.QueueState)
+	}
+	f.past = &past{now, at}
+	f.settle()
 }
 
 // siteOf tells one URL from another and gives none away; "" for none.
@@ -149,7 +172,7 @@ func (s *Sender) catchUp(f *feed) error {
 		return nil
 	}
 	now := f.q.State()
-	lost, idle := 0, false
+	lost, idle, passes := 0, false, s.Idle()
 	s.update(func() (changed bool) {
 		f.url = to
 		if site := siteOf(to); site != f.Site {
@@ -162,8 +185,14 @@ func (s *Sender) catchUp(f *feed) error {
 			f.Site, f.failed = site, false
 			f.Reset()
 		}
-		if idle = to == "" || f.Stopped; idle {
+		switch idle = to == "" || f.Stopped || passes; {
+		case idle && passes:
+			f.trail(now, s.Now())
+			changed = true
+		case idle:
 			f.skip(now)
+		default:
+			f.past = nil
 		}
 		return changed
 	})
@@ -171,6 +200,9 @@ func (s *Sender) catchUp(f *feed) error {
 		s.report(f.Queue, "the queue has no callback any more, %d changes were not delivered", lost)
 	}
 	f.met = true
+	if passes && f.read < now.Seq {
+		s.changes.again(f.q)
+	}
 	if idle {
 		return nil
 	}

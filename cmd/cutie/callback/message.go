@@ -72,7 +72,7 @@ func (s *Sender) done(f *feed, _ *push.Message, err error) {
 		switch {
 		case err == nil:
 			f.waiting.remove(f.sent)
-			f.delivered++
+			f.since.delivered++
 			f.settle()
 		case f.Stopped:
 			stopped, f.waiting = f.waiting.len(), backlog{}
@@ -107,7 +107,7 @@ func (s *Sender) kill(f *feed, changes []change, reason string) error {
 				f.Position = position(c.seq, c.at)
 			}
 		}
-		f.aside += int64(len(changes))
+		f.since.aside += int64(len(changes))
 		f.settle()
 		return true
 	})
@@ -173,7 +173,7 @@ func (s *Sender) States() (all []State) {
 			}
 			oldest, _ := f.waiting.first()
 			all = append(all, State{Queue: f.Queue, URL: redact(f.url), Waiting: f.waiting.len(), Oldest: oldest.at, Stopped: f.Stopped,
-				Failing: f.Failing, Failures: f.Failures, Next: f.Next, LastError: f.LastError, Delivered: f.delivered, SetAside: f.aside})
+				Failing: f.Failing, Failures: f.Failures, Next: f.Next, LastError: f.LastError, Delivered: f.since.delivered, SetAside: f.since.aside})
 		}
 	})
 	for i := range all {

@@ -418,3 +418,34 @@ func TestFilesWithoutASealAreRead(t *testing.T) {
 		})
 	}
 }
+
+// A standby lets the events pass by, and delivers those of the last while when it takes
+// over.
+func TestAnIdleSenderTrailsItsOwner(t *testing.T) {
+	idle := true
+	h, r := newHome(t, callback.Options{Idle: func() bool { return idle }}), newReceiver(t)
+	q := h.queue("jobs", r.URL)
+	step := func(n int) {
+		for range n {
+			h.submit(q, "x")
+		}
+		h.tick()
+		h.clock.advance(callback.Trail)
+		h.tick()
+	}
+	step(3)
+	step(2)
+	if err := h.svc.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	step(1)
+	if got := r.received(); len(got) > 0 {
+		t.Errorf("an idle sender has delivered %v", got)
+	}
+	idle = false
+	h.tick()
+	r.want(t, "jobs 6 submit j000000000006 pending")
+	step(1)
+	r.want(t, "jobs 7 submit j000000000007 pending")
+	h.close()
+}

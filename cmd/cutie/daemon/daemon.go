@@ -159,7 +159,7 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	if pub, err = publisher.New(svc, source); err != nil {
 		return err
 	}
-	if send, err = callback.New(svc, callback.Options{Doer: o.Fetch, Report: damage(log), Turned: turned(log)}); err != nil {
+	if send, err = callback.New(svc, callback.Options{Doer: o.Fetch, Report: damage(log), Turned: turned(log), Idle: svc.Standby}); err != nil {
 		return err
 	}
 	svc.Follow(pub, send)

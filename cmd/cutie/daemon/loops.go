@@ -40,7 +40,7 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
 		{"limits of jobs", maintainEvery, d.node.owned(jobs.Tick)},
 		{"publish", tickEvery, d.pub.Tick},
 		{"verify published files", tickEvery, d.pub.Scrub},
-		{"callbacks", maintainEvery, d.node.owned(d.send.Tick)},
+		{"callbacks", maintainEvery, d.send.Tick},
 		{"cull", maintainEvery, d.node.owned(d.culler().cull)},
 		{"settings", lookEvery, d.reload},
 		{"memory", lookEvery, quick(newBudget().follow(d.svc))},
