@@ -51,6 +51,7 @@ var (
 	ErrStored        = stored.ErrStored
 	ErrUnstored      = stored.ErrUnstored
 	ErrStandby       = journal.ErrFollowing
+	ErrAlive         = errors.New("the home has an owner that is alive")
 	ErrBehind        = errors.New("the standby has fallen behind the beginning of the journal")
 )
 

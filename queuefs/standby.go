@@ -227,17 +227,25 @@ func (s *Service) followGone(id string) error {
 }
 
 // TakeOver makes this standby the owner. All that the owner before has acknowledged is
-// applied then, and what it does after that fails.
-func (s *Service) TakeOver(ctx context.Context) error {
+// applied then, and what it does after that fails. With atOnce the home is taken only from
+// the owner known before: another batch ends the attempt with [ErrAlive]. So of several
+// standbys none takes over from another one.
+func (s *Service) TakeOver(ctx context.Context, atOnce bool) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
 	defer s.end()
 	for {
-		if err := s.advanceAll(ctx); err != nil {
-			return err
+		more, err := s.Advance(ctx)
+		if more && err == nil {
+			if atOnce {
+				return ErrAlive
+			}
+			continue
 		}
-		err := s.stored.TakeOver(ctx)
+		if err == nil {
+			err = s.stored.TakeOver(ctx)
+		}
 		if err == nil {
 			break
 		}
@@ -256,14 +264,6 @@ func (s *Service) TakeOver(ctx context.Context) error {
 	s.stored.Own()
 	s.shared.Happened.Raise()
 	return nil
-}
-
-func (s *Service) advanceAll(ctx context.Context) error {
-	for {
-		if more, err := s.Advance(ctx); !more || err != nil {
-			return err
-		}
-	}
 }
 
 // Leave makes the owner a standby: changes on their way are finished, and waiting

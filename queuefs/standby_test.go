@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,7 +79,7 @@ func TestAStandbyHasTheStateOfItsOwner(t *testing.T) {
 		t.Errorf("got %+v, %v", st, ok)
 	}
 	want := see(t, a)
-	must(t, b.TakeOver(ctx))
+	must(t, b.TakeOver(ctx, false))
 	if st, ok := b.Standing(); !ok || st.Standby || st.Owner.URL != "http://b/" {
 		t.Errorf("got %+v, %v", st, ok)
 	}
@@ -104,7 +105,7 @@ func TestAStandbyThatTookOverGoesOnAfterACrash(t *testing.T) {
 	a := mustStored(t, fastDir(t)+"/a", m)
 	b := standBy(t, "b", m)
 	workStored(t, a, "one")
-	must(t, b.TakeOver(ctx))
+	must(t, b.TakeOver(ctx, false))
 	workStored(t, b, "two")
 	want := see(t, b)
 	dir := copyHome(t, b.Dir())
@@ -184,7 +185,7 @@ func TestDeadlinesAreTakenOver(t *testing.T) {
 	must(t, err)
 	advance(t, b)
 	must(t, a.Leave())
-	must(t, b.TakeOver(ctx))
+	must(t, b.TakeOver(ctx, false))
 	p, err := b.Queue("jobs")
 	must(t, err)
 	taken, err := p.Take(ctx, queuefs.Take{Max: 1, Lease: time.Minute, Key: "key", User: "u"})
@@ -204,7 +205,7 @@ func TestDeadlinesAreTakenOver(t *testing.T) {
 	advance(t, a)
 	see(t, b).check(t, see(t, a))
 	must(t, b.Leave())
-	must(t, a.TakeOver(ctx))
+	must(t, a.TakeOver(ctx, false))
 	submit(t, q, queuefs.Meta{}, "of a")
 	advance(t, b)
 	see(t, a).check(t, see(t, b))
@@ -257,7 +258,7 @@ func TestAnOwnerLeavesUnderLoad(t *testing.T) {
 	if err := <-waiting; !errors.Is(err, queuefs.ErrEmpty) && !errors.Is(err, queuefs.ErrStandby) {
 		t.Errorf("a waiting consumer: got %v", err)
 	}
-	must(t, b.TakeOver(ctx))
+	must(t, b.TakeOver(ctx, false))
 	p, err := b.Queue("jobs")
 	must(t, err)
 	if n := p.State().Pending; n != int64(len(done)) {
@@ -272,6 +273,43 @@ func TestAnOwnerLeavesUnderLoad(t *testing.T) {
 	see(t, b).check(t, see(t, a))
 	closeHome(t, a)
 	closeHome(t, b)
+}
+
+// Of several standbys that find the owner silent one takes over, and not from each other.
+func TestOneOfManyStandbysTakesOver(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	a := mustStored(t, fastDir(t)+"/a", m)
+	workStored(t, a, "one")
+	var standbys []*queuefs.Service
+	for i := range 4 {
+		standbys = append(standbys, standBy(t, fmt.Sprint("b", i), m))
+	}
+	var owners, others atomic.Int64
+	var wg sync.WaitGroup
+	for _, s := range standbys {
+		wg.Go(func() {
+			switch err := s.TakeOver(ctx, true); {
+			case err == nil:
+				owners.Add(1)
+			case errors.Is(err, queuefs.ErrAlive):
+				others.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if owners.Load() != 1 || others.Load() != 3 {
+		t.Errorf("%d owners, %d others", owners.Load(), others.Load())
+	}
+	for _, s := range standbys {
+		if s.Standby() {
+			advance(t, s)
+			see(t, a).check(t, see(t, s))
+		}
+		closeHome(t, s)
+	}
 }
 
 // Large properties are in no event, and come with the journal all the same.

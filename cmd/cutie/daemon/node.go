@@ -21,12 +21,12 @@ import (
 // NodeOptions are the settings of a daemon among others with the same home in a store.
 type NodeOptions struct {
 	URL           string        // where clients and other daemons reach this one
-	Changes       Changes       // what a standby does with requests to change something
+	Changes       Changes       // the way of changes at a standby
 	TakeoverAfter time.Duration // silence of the owner before a standby takes over; 0: it never does
 }
 
-// A node is this daemon among those of a home in a store: the owner, or a standby, which
-// follows it and takes over. Requests to change something wait while the owner changes.
+// A node is this daemon among the daemons of a home in a store: the owner, or a standby. A
+// standby follows the owner and takes over. Changes wait while the owner is replaced.
 type node struct {
 	NodeOptions
 	svc    *queuefs.Service
@@ -38,7 +38,7 @@ type node struct {
 	turned watch.Signal // the owner may be another one
 	silent atomic.Bool  // the owner gives no signs of life
 	moving atomic.Bool  // this daemon is giving the home up
-	inWork atomic.Int64 // changes that this daemon is making
+	inWork atomic.Int64 // changes in progress
 	taken  atomic.Int64 // how often
 	proxy  http.Handler // passes changes on; nil: clients are sent to the owner
 }
@@ -47,8 +47,8 @@ const (
 	beatEvery   = 2500 * time.Millisecond // signs of life of the owner, at least four until a takeover
 	followEvery = 100 * time.Millisecond
 	quietTime   = 2 * beatEvery    // of the owner, until requests are not sent there any more
-	holdTime    = 10 * time.Second // a request waits for an owner that is about to come
-	offerTime   = 5 * time.Second  // for a standby to take what the owner gives up
+	holdTime    = 10 * time.Second // of a change for an owner about to come
+	offerTime   = 5 * time.Second  // for a standby to take a home given up
 	finishTime  = 100 * time.Millisecond
 )
 
@@ -83,7 +83,7 @@ func (n *node) loops() []loop {
 // standby reports whether another daemon owns the home.
 func (n *node) standby() bool { return n != nil && n.svc.Standby() }
 
-// owned returns a task of a loop that only the owner does.
+// owned returns a task of a loop for the owner alone.
 func (n *node) owned(do func(context.Context) error) func(context.Context) error {
 	if n == nil {
 		return do
@@ -100,8 +100,7 @@ func (n *node) owned(do func(context.Context) error) func(context.Context) error
 	}
 }
 
-// follow applies what the owner has written, and takes over from one that has left or is
-// silent.
+// follow applies the batches of the owner. It takes over if the owner has left or is silent.
 func (n *node) follow(ctx context.Context) error {
 	if !n.step.TryLock() {
 		return nil // the owner is being changed
@@ -137,10 +136,13 @@ func (n *node) follow(ctx context.Context) error {
 		return nil
 	}
 	n.log.Info().Str("owner", now.Owner.Name).Bool("left", now.Owner.Left).Dur("silent", silent).Msg("taking over")
-	return n.unable(n.takeOver(ctx))
+	if err = n.takeOver(ctx, true); errors.Is(err, queuefs.ErrAlive) {
+		return nil
+	}
+	return n.unable(err)
 }
 
-// advance applies all that the owner has written; step is held.
+// advance applies all batches of the owner; step is held.
 func (n *node) advance(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if more, err := n.svc.Advance(ctx); !more || err != nil {
@@ -162,9 +164,9 @@ func (n *node) unable(err error) error {
 }
 
 // takeOver makes this daemon the owner; step is held.
-func (n *node) takeOver(ctx context.Context) error {
+func (n *node) takeOver(ctx context.Context, atOnce bool) error {
 	began := time.Now()
-	if err := n.svc.TakeOver(ctx); err != nil {
+	if err := n.svc.TakeOver(ctx, atOnce); err != nil {
 		return fmt.Errorf("take over: %w", err)
 	}
 	n.silent.Store(false)
@@ -207,21 +209,24 @@ func (n *node) handOver(ctx context.Context) error {
 			continue
 		case <-ctx.Done():
 		}
-		if err := n.takeOver(context.WithoutCancel(ctx)); err != nil {
+		switch err := n.takeOver(context.WithoutCancel(ctx), true); {
+		case errors.Is(err, queuefs.ErrAlive):
+			return nil // in the last moment
+		case err != nil:
 			return n.unable(err)
 		}
 		return fmt.Errorf("%w: no standby took the home within %v", queuefs.ErrConflict, offerTime)
 	}
 }
 
-// finish waits for changes in progress, for a moment. Those that take longer are sent on.
+// finish waits for changes in progress, for a moment. Slower ones are sent on.
 func (n *node) finish() {
 	for end := time.Now().Add(finishTime); n.inWork.Load() > 0 && time.Now().Before(end); {
 		time.Sleep(finishTime / 50)
 	}
 }
 
-// errNoOwner is the answer to a change while nobody can make it.
+// errNoOwner is the answer to a change without an owner.
 var errNoOwner = &web.Error{Status: http.StatusServiceUnavailable, Message: "the owner of the home is silent or changing, send the request again in a moment"}
 
 // owner returns the daemon to make a change: "" for this one. It waits while another

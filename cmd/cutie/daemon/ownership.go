@@ -16,7 +16,7 @@ import (
 // up (DELETE).
 const OwnerPath = "/owner"
 
-// An Ownership is what a daemon says of its home in a store.
+// An Ownership is the role of a daemon in a home in a store.
 type Ownership struct {
 	Role  string    `json:"role"`             // "owner" or "standby"
 	Owner string    `json:"owner"`            // its name
@@ -27,7 +27,7 @@ type Ownership struct {
 	Quiet bool      `json:"silent,omitempty"` // the owner gives no signs of life
 }
 
-// ownership says what this daemon is.
+// ownership returns the role of this daemon.
 func (n *node) ownership() Ownership {
 	st, _ := n.svc.Standing()
 	o := Ownership{Role: "owner", Owner: st.Owner.Name, URL: st.Owner.URL, Left: st.Owner.Left, Batch: st.Batch}
@@ -101,14 +101,14 @@ func (n *node) takeFrom(r *http.Request) error {
 		case err := <-asked:
 			if err != nil {
 				n.log.Warn().Err(err).Str("url", st.Owner.URL).Msg("the owner was asked to give the home up, and did not")
-				return n.unable(n.takeOver(context.WithoutCancel(ctx)))
+				return n.unable(n.takeOver(context.WithoutCancel(ctx), false))
 			}
 		case <-tick.C:
 		case <-ctx.Done():
-			return n.unable(n.takeOver(context.WithoutCancel(ctx)))
+			return n.unable(n.takeOver(context.WithoutCancel(ctx), false))
 		}
 	}
-	return n.unable(n.takeOver(context.WithoutCancel(ctx)))
+	return n.unable(n.takeOver(context.WithoutCancel(ctx), false))
 }
 
 // askTime is how long the owner may take to give the home up.
@@ -152,8 +152,8 @@ func (n *node) metrics() reading {
 	}
 }
 
-// ready tells supervisors what this daemon is. A standby that has lost its owner is ready
-// to be read from.
+// ready tells supervisors the role of this daemon. A standby without an owner is ready for
+// reading.
 func (n *node) ready(w io.Writer) {
 	if n == nil {
 		return

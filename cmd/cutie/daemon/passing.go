@@ -12,7 +12,7 @@ import (
 	"cutie/queuefs/web"
 )
 
-// Changes is what a standby does with requests to change something.
+// Changes is the way of requests for a change at a standby.
 type Changes int
 
 const (
@@ -40,10 +40,10 @@ func (c *Changes) Set(text string) error {
 // Type implements pflag.Value.
 func (c *Changes) Type() string { return "way" }
 
-// passedField is in requests that a standby passes on. They go no further.
+// passedField marks requests passed on by a standby. They go no further.
 const passedField = "Cutie-Passed"
 
-// changes reports whether the request may change something of the home.
+// changes reports whether the request may change the home.
 func changes(r *http.Request, m *web.Match) bool {
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	return m.Route != nil && !(reads && m.Safe()) && !strings.HasPrefix(m.Path(), OwnerPath)
@@ -70,14 +70,14 @@ func (n *node) enter(a *answer, r *http.Request, m *web.Match, home bool) (leave
 	return func() { n.inWork.Add(-1) }, true
 }
 
-// refuse answers a change that nobody can make now.
+// refuse answers a change with an error and a time to try again.
 func (n *node) refuse(w http.ResponseWriter, r *http.Request, m *web.Match, err error) {
 	w.Header().Set("Retry-After", "1")
 	m.Fail(w, r, err)
 }
 
-// elsewhere answers a change that the owner makes. The socket of the home has rights that
-// the owner does not know.
+// elsewhere leads a change to the owner. The owner does not know the rights of the socket of
+// this home.
 func (n *node) elsewhere(w http.ResponseWriter, r *http.Request, m *web.Match, owner string, home bool) {
 	at := strings.TrimSuffix(owner, "/") + r.URL.EscapedPath()
 	if r.URL.RawQuery != "" {
@@ -123,8 +123,8 @@ func (n *node) newProxy() http.Handler {
 	}
 }
 
-// moved answers a change that began before the home was given up: its client sends it to
-// the next owner.
+// moved answers a change begun before the home was given up: its client sends it to the
+// next owner.
 func (n *node) moved(w http.ResponseWriter, r *http.Request, err error) bool {
 	if n == nil || !errors.Is(err, queuefs.ErrStandby) {
 		return false
@@ -139,7 +139,7 @@ func (n *node) moved(w http.ResponseWriter, r *http.Request, err error) bool {
 	return true
 }
 
-// answerMoved has rows answer such changes.
+// answerMoved has rows answer these changes.
 func (n *node) answerMoved(rows []web.Route) []web.Route {
 	if n == nil {
 		return rows

@@ -12,8 +12,8 @@ import (
 )
 
 // An owner with nothing to write gives a sign of life in an object of its own, replaced
-// again and again. So an idle home makes no journal, and a former owner that wakes up
-// replaces nothing of the present one.
+// again and again. So an idle home makes no journal, and a former owner waking up replaces
+// nothing of the present one.
 
 // beatName returns the name of the object with the signs of life of an owner.
 func beatName(claim uint64) string { return fmt.Sprintf("beat/%020d", claim) }
@@ -40,27 +40,27 @@ func (p *Pulse) Beat(ctx context.Context) error {
 	return p.Log.chain.store.Put(ctx, beatName(tip.claim), bytes.NewReader(text), int64(len(text)))
 }
 
-// A Vigil watches the owner of a log that follows. It is for one caller at a time.
+// A Vigil watches the owner of a following log. It is for one caller at a time.
 type Vigil struct {
 	Log *Log
 	Now func() time.Time
 
 	tip    uint64
 	beat   string
-	seen   time.Time // of the last sign of life, or of an answer of the store that was none
+	seen   time.Time // of the last sign of life, or of a failed request
 	looked time.Time
 }
 
 // lookEvery is the pause between two looks for a sign of life. After longSilent the log may
-// have missed what was released.
+// have missed released batches.
 const (
 	lookEvery  = 400 * time.Millisecond
 	longSilent = 5 * time.Second
 )
 
-// Silent returns for how long the owner has given no sign of life. A store that does not
-// answer is no silence of the owner. The error is [journal.ErrReleased] if the owner has
-// released batches that the log has not read.
+// Silent returns for how long the owner has given no sign of life. Failures of the store
+// are no silence of the owner. The error is [journal.ErrReleased] if the owner has
+// released batches not read yet.
 func (v *Vigil) Silent(ctx context.Context) (time.Duration, error) {
 	v.Log.mu.Lock()
 	tip := v.Log.tip

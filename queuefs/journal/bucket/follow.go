@@ -11,7 +11,7 @@ import (
 	"cutie/queuefs/objects"
 )
 
-// ErrBehind: the journal has a batch that the log has not read.
+// ErrBehind: the journal has a batch after the last one read.
 var ErrBehind = errors.New("the journal has gone on")
 
 // Follow opens the journal of another owner up to its last batch. The log reads, and
@@ -41,7 +41,7 @@ func Follow(ctx context.Context, s objects.Store, o Options) (*Log, error) {
 	}
 }
 
-// A Next is the batch after those that a log has read.
+// A Next is the batch after the last one read.
 type Next struct {
 	log *Log
 	batch
@@ -112,7 +112,7 @@ func (n *Next) Apply(apply func(journal.Record) error) error {
 }
 
 // passed returns [journal.ErrReleased] if the journal begins after the next batch: its
-// owner has released what the log has not read.
+// owner has released batches not read yet.
 func (l *Log) passed(ctx context.Context) error {
 	l.mu.Lock()
 	tip := l.tip
@@ -143,8 +143,8 @@ func (l *Log) Position() uint64 {
 	return l.tip.number
 }
 
-// TakeOver makes a log that follows the owner. If there are batches that it has not read the
-// error is [ErrBehind]: it reads on, and tries again. If they were released it is
+// TakeOver makes a following log the owner. With batches not read yet the error is
+// [ErrBehind]: the caller reads on, and tries again. If they were released it is
 // [journal.ErrReleased].
 func (l *Log) TakeOver(ctx context.Context, o Owner) error {
 	l.mu.Lock()
@@ -174,7 +174,7 @@ func (l *Log) TakeOver(ctx context.Context, o Owner) error {
 	return nil
 }
 
-// Leave ends the ownership when all that was appended is on stable storage. The log
+// Leave ends the ownership, after all batches on their way. The log
 // follows from then on.
 func (l *Log) Leave() error {
 	l.mu.Lock()
