@@ -107,6 +107,7 @@ func TestAStandbyThatTookOverGoesOnAfterACrash(t *testing.T) {
 	workStored(t, a, "one")
 	must(t, b.TakeOver(ctx, false))
 	workStored(t, b, "two")
+	must(t, b.Checkpoint(ctx)) // before it a crash has the directory made again
 	want := see(t, b)
 	dir := copyHome(t, b.Dir())
 	again := mustStored(t, dir, m)

@@ -58,6 +58,18 @@ func openImages(ctx context.Context, h *Home, every int64) (*Images, error) {
 	return i, err
 }
 
+// renew takes the images that another owner has made since.
+func (i *Images) renew(ctx context.Context) error {
+	newest, err := i.store.Newest(ctx)
+	if err != nil || newest == 0 {
+		return err
+	}
+	if m := i.Last(); m != nil && m.Number == newest {
+		return nil
+	}
+	return i.take(ctx, newest)
+}
+
 // take reads the newest manifest and the one before. One of the two may be damaged.
 func (i *Images) take(ctx context.Context, newest uint64) (err error) {
 	damage := new(image.DamageError)
@@ -177,6 +189,20 @@ func (i *Images) Go(b *image.Builder, fill func(ctx context.Context) error, swee
 // payloads. Stop ends it.
 func (i *Images) Page(queue string, number int, visit func(piece []byte, jobs bool) error) error {
 	m := i.Last()
+	err := i.page(m, queue, number, visit)
+	damage := new(image.DamageError)
+	if errors.As(err, &damage) && errors.Is(i.log.Err(), journal.ErrFollowing) { // its owner may have made another one
+		if e := i.renew(i.ctx); e != nil {
+			return errors.Join(err, e)
+		}
+		if now := i.Last(); now != m {
+			err = i.page(now, queue, number, visit)
+		}
+	}
+	return err
+}
+
+func (i *Images) page(m *image.Manifest, queue string, number int, visit func(piece []byte, jobs bool) error) error {
 	if m == nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"sync"
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
@@ -20,8 +21,27 @@ type marker struct {
 	dir     *durable.Dir
 	id      string // names the directory
 	journal string // "": none yet
+	mu      sync.Mutex
 	claim   uint64 // of its last process; 0: none, or the directory is not whole
 	written bool   // by this process, with its claim
+}
+
+// own says that the directory is the one of an owner with a claim, once it was synced; mu
+// guards what changes while the home is open.
+func (m *marker) own(claim uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.claim, m.written = claim, false
+}
+
+// synced writes the marker, unless it is written.
+func (m *marker) synced() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.written {
+		return nil
+	}
+	return m.write()
 }
 
 func file(dir *durable.Dir) durable.Sealed {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cutie/queuefs/image"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/objects"
@@ -48,7 +49,7 @@ func (h *Home) follow(ctx context.Context, s objects.Store, o bucket.Options, ow
 	if h.Log, err = bucket.Follow(ctx, s, o); err != nil {
 		return errors.Join(owned, err)
 	}
-	h.standing.upToDate.Store(now.UnixMicro())
+	h.role.upToDate.Store(now.UnixMicro())
 	return h.findOwner(ctx)
 }
 
@@ -86,10 +87,23 @@ func (h *Home) Next(ctx context.Context) (*bucket.Next, error) {
 			names = append(names, strings.Clone(name))
 		}
 	}
-	if len(names) == 0 {
-		return n, nil
+	return n, h.fetchSome(ctx, names)
+}
+
+// fetchSome is Fetch without an error for objects gone: their jobs are culled later in the
+// journal.
+func (h *Home) fetchSome(ctx context.Context, names []string) error {
+	damage := new(image.DamageError)
+	err := h.Fetch(ctx, names)
+	if !errors.As(err, &damage) {
+		return err
 	}
-	return n, h.Fetch(ctx, names)
+	for _, name := range names {
+		if err := h.Fetch(ctx, []string{name}); err != nil && !errors.As(err, &damage) {
+			return err
+		}
+	}
+	return nil
 }
 
 // Applied says that a batch was applied.
@@ -101,13 +115,13 @@ func (h *Home) Applied(ctx context.Context, n *bucket.Next) error {
 }
 
 // TakeOver makes this process the owner, if it has applied all there is; else the error
-// is [bucket.ErrBehind]. The directory is to be up to the journal.
+// is [bucket.ErrBehind]. Own must follow. After another error it may be tried again.
 func (h *Home) TakeOver(ctx context.Context) error {
 	if err := h.Log.TakeOver(ctx, h.role.me); err != nil {
 		return err
 	}
-	h.marker.claim = h.Log.Claim()
-	return h.Ready()
+	h.marker.own(h.Log.Claim())
+	return h.Images.renew(ctx)
 }
 
 // Own ends the following: from here on this process makes changes.

@@ -212,10 +212,10 @@ func (h *Home) Synced() error {
 	if h == nil {
 		return nil
 	}
-	if err := h.Absent.write(); err != nil || h.marker.written {
+	if err := h.Absent.write(); err != nil {
 		return err
 	}
-	return h.marker.write()
+	return h.marker.synced()
 }
 
 // Close closes the journal and lets go of the store.

@@ -136,6 +136,13 @@ func (l *Log) Owner(ctx context.Context) (Owner, error) {
 	return l.chain.ownerOf(ctx, &tip)
 }
 
+// Err returns why nothing can be appended, or nil.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
 // Position returns the number of the last batch.
 func (l *Log) Position() uint64 {
 	l.mu.Lock()
