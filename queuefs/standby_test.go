@@ -313,6 +313,44 @@ func TestOneOfManyStandbysTakesOver(t *testing.T) {
 	}
 }
 
+// Standbys begin with an image, follow while others are made, and make their own once
+// they own the home.
+func TestStandbysAndImages(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	a := mustStored(t, fastDir(t)+"/a", m)
+	workStored(t, a, "one")
+	must(t, a.Image(ctx))
+	b := standBy(t, "b", m)
+	workStored(t, a, "two")
+	advance(t, b)
+	must(t, a.Image(ctx))
+	workStored(t, a, "three")
+	must(t, a.Image(ctx))
+	must(t, a.Image(ctx))
+	advance(t, b)
+	must(t, b.Bring(ctx))
+	see(t, a).check(t, see(t, b))
+	c := standBy(t, "c", m)
+	workStored(t, a, "four")
+	advance(t, c)
+	see(t, a).check(t, see(t, c))
+	must(t, b.TakeOver(ctx, false))
+	workStored(t, b, "five")
+	must(t, b.Image(ctx))
+	workStored(t, b, "six")
+	must(t, b.Image(ctx))
+	advance(t, c)
+	want := see(t, b)
+	want.check(t, see(t, c))
+	closeHome(t, c)
+	closeHome(t, b)
+	d := mustStored(t, fastDir(t)+"/d", m)
+	must(t, d.Bring(ctx))
+	want.check(t, see(t, d))
+	closeHome(t, d)
+}
+
 // Large properties are in no event, and come with the journal all the same.
 func TestAStandbyFollowsLargeProperties(t *testing.T) {
 	t.Parallel()

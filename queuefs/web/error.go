@@ -78,6 +78,7 @@ var statuses = []struct {
 	{queuefs.ErrUnread, http.StatusServiceUnavailable},
 	{queuefs.ErrFailed, http.StatusServiceUnavailable},
 	{queuefs.ErrClosed, http.StatusServiceUnavailable},
+	{queuefs.ErrStandby, http.StatusServiceUnavailable},
 }
 
 // ErrorOf is the one mapping from errors to statuses. hidden is set if the

@@ -150,6 +150,10 @@ func TestAFollowerFallsBehindTheBeginning(t *testing.T) {
 	if _, err := v.Silent(context.Background()); !errors.Is(err, journal.ErrReleased) {
 		t.Errorf("got %v", err)
 	}
+	if err := b.TakeOver(context.Background(), bucket.Owner{Name: "b"}); !errors.Is(err, journal.ErrReleased) {
+		t.Errorf("taking over: got %v", err)
+	}
+	mustPut(t, a, "goes on")
 }
 
 // An owner is silent once it gives no sign of life, by a batch or beside the journal. A
