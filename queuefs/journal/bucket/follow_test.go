@@ -212,3 +212,38 @@ func TestSilence(t *testing.T) {
 		t.Errorf("%d signs of life, one of them of no owner", n)
 	}
 }
+
+// Each request of a hand-over fails once, before it is done or after. There is one owner
+// at the end, with all that was acknowledged.
+func TestFaultsOfAHandOver(t *testing.T) {
+	for _, fault := range []objectstest.Fault{objectstest.Before, objectstest.After} {
+		for nth, failed := 1, true; failed; nth++ {
+			failed = false
+			m := &objectstest.Memory{Fault: func(r objectstest.Request) objectstest.Fault {
+				if r.N == nth {
+					failed = true
+					return fault
+				}
+				return objectstest.None
+			}}
+			a := mustOpen(t, m, "a")
+			mustPut(t, a, "1")
+			b := mustFollow(t, m)
+			mustPut(t, a, "2")
+			readOn(t, b)
+			if err := a.Leave(); err != nil {
+				t.Fatalf("request %d: %v", nth, err)
+			}
+			readOn(t, b)
+			takeOver(t, b, "b")
+			mustPut(t, b, "3")
+			readOn(t, a)
+			takeOver(t, a, "a")
+			mustPut(t, a, "4")
+			if got, err := all(a); err != nil || fmt.Sprint(got) != "[1 2 3 4]" {
+				t.Errorf("request %d: got %q, %v", nth, got, err)
+			}
+			fenced(t, b, "a")
+		}
+	}
+}
