@@ -26,8 +26,7 @@ type marker struct {
 	written bool   // by this process, with its claim
 }
 
-// own says that the directory is the one of an owner with a claim, once it was synced; mu
-// guards what changes while the home is open.
+// own sets the claim for the next call of synced. mu guards both while the home is open.
 func (m *marker) own(claim uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

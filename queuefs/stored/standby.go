@@ -18,11 +18,11 @@ import (
 type role struct {
 	me       bucket.Owner
 	owner    atomic.Pointer[bucket.Owner] // by the last batch applied; nil: this process
-	upToDate atomic.Int64                 // µs: all that was there at that time is applied
+	upToDate atomic.Int64                 // µs: all batches of that time are applied
 }
 
-// Following reports whether this process follows an owner, or one that has left. Of a home
-// in its directory nobody does.
+// Following reports whether this process follows an owner, present or past. A home in its
+// directory has none.
 func (h *Home) Following() bool { return h != nil && h.role.owner.Load() != nil }
 
 // Owner returns the owner of the home, and whether it is another process than this one, or
@@ -106,7 +106,7 @@ func (h *Home) fetchSome(ctx context.Context, names []string) error {
 	return nil
 }
 
-// Applied says that a batch was applied.
+// Applied notes a batch as applied.
 func (h *Home) Applied(ctx context.Context, n *bucket.Next) error {
 	if !n.Control() {
 		return nil

@@ -5,10 +5,12 @@
 //	object           contents
 //	journal/NUMBER   a batch of the journal, see package bucket
 //	files/NAME       a payload or result, by the name of its temporary file
+//	beat/NUMBER      a sign of life of an owner
 //
 // The file cutie-store in the directory names the journal, and the claim of the last
 // process here. If the last claim of the journal is another one, others have changed the
-// home since, and the directory is emptied.
+// home since, and the directory is emptied. A process with Options.Standby follows the
+// present owner, and may take over.
 package stored
 
 import (
@@ -34,7 +36,7 @@ type Options struct {
 	Name     string        // of this process, for people
 	URL      string        // of this process, for clients and other processes
 	TakeOver bool          // from an owner that has not left
-	Standby  bool          // follow an owner that has not left, in the place of [OwnedError]
+	Standby  bool          // follow the present owner, in the place of [OwnedError]
 	Patience time.Duration // how long a request to the store is repeated; 0 means 30 s
 	Every    int64         // bytes of journal from one image to the next, at least; 0 means 64 MiB
 }

@@ -24,7 +24,7 @@ type storeOptions struct {
 	takeOver        bool
 }
 
-// minTakeover is the shortest silence of an owner that means anything.
+// minTakeover is the shortest silence of an owner for a takeover.
 const minTakeover = time.Second
 
 func (o *storeOptions) bind(fs *pflag.FlagSet, node *daemon.NodeOptions) {
@@ -78,8 +78,8 @@ func (o *serveOptions) nameNode() (err error) {
 	return err
 }
 
-// follows reports whether a daemon that has ended with an error goes on as a standby:
-// another one owns its home, or has released what it did not read in time.
+// follows reports whether a daemon goes on as a standby after this error: another one owns
+// its home, or has released batches not read in time.
 func follows(err error) bool {
 	return errors.Is(err, queuefs.ErrFenced) || errors.Is(err, queuefs.ErrBehind)
 }
