@@ -232,6 +232,9 @@ var errNoOwner = &web.Error{Status: http.StatusServiceUnavailable, Message: "the
 // owner returns the daemon to make a change: "" for this one. It waits while another
 // one is about to come.
 func (n *node) owner(ctx context.Context) (url string, err error) {
+	if !n.moving.Load() && !n.standby() {
+		return "", nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, holdTime)
 	defer cancel()
 	for {
