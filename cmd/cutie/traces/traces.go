@@ -173,8 +173,9 @@ func (t *Tracer) Tick(ctx context.Context) error {
 			t.seen[q] = q.Seq() // its owner sends them
 			continue
 		}
-		if q.Mirror().Live() {
-			continue // the original has sent them
+		if q.Mirror().Live() || t.svc.Standby() {
+			t.seen[q] = q.Seq()
+			continue // the original, or the owner, sends them
 		}
 		if err := t.follow(ctx, q); err != nil {
 			return fmt.Errorf("traces: queue %s: %w", q.ID(), err)
