@@ -14,6 +14,7 @@ type (
 	QueueState  = ledger.State
 	Entry       = ledger.Entry
 	ListOptions = index.Filter // a Limit of 0 means 1000
+	Flow        = index.Flow
 	ShutError   = content.ShutError
 )
 
@@ -53,6 +54,23 @@ func (q *Queue) IDs(o ListOptions) (ids []JobID) {
 	}
 	q.look(func(x *index.Index) { ids = x.IDs(o) })
 	return ids
+}
+
+// Flow returns how many jobs became pending, left, and failed since the queue was opened.
+func (q *Queue) Flow() (f Flow) {
+	q.look(func(x *index.Index) { f = x.Flow })
+	return f
+}
+
+// Latest returns jobs of o before one, the newest first, or the newest of all with
+// before 0. It looks at no more jobs than most, and returns the job to go on before, or
+// 0 at the end of the queue. The After of o does not count.
+func (q *Queue) Latest(o ListOptions, before JobID, most int) (ids []JobID, reached JobID) {
+	if o.Limit <= 0 {
+		o.Limit = 1000
+	}
+	q.look(func(x *index.Index) { ids, reached = x.Latest(o, before, most) })
+	return ids, reached
 }
 
 // Leased returns the jobs on lease, in no order.

@@ -88,6 +88,7 @@ func (c *Counts) Processed() int64 {
 // An Index is the memory of a queue. Make one with [New].
 type Index struct {
 	Counts       Counts    // to be read
+	Flow         Flow      // likewise
 	Leases       Deadlines // ends of leases, as far as known
 	Destructions Deadlines // destructions of jobs, likewise
 	Holds        Deadlines // ends of holds
@@ -128,6 +129,7 @@ func (x *Index) Apply(c *Change) (before Job) {
 	x.tally(p, s, -1)
 	s.stand(&c.Standing)
 	x.tally(p, s, 1)
+	x.Flow.add(&before, &c.Standing)
 	x.regain(p, s, c.Job)
 	s.fill(c, x.typeNumber(c.MediaType))
 	p.setMD5(i, c.MD5)
