@@ -298,6 +298,24 @@ func TestAStandbyTakesOverFromAKilledOwner(t *testing.T) {
 	}
 }
 
+// sleep stops a process, and returns when all its threads have stopped.
+func sleep(t *testing.T, p *os.Process) {
+	t.Helper()
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for awake := true; awake; {
+		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Pid))
+		if err != nil || len(tasks) == 0 {
+			t.Fatalf("tasks: got %q, %v", tasks, err)
+		}
+		awake = slices.ContainsFunc(tasks, func(name string) bool {
+			text, err := os.ReadFile(name)
+			return err == nil && !bytes.Contains(text, []byte(") T "))
+		})
+	}
+}
+
 // An owner that was asleep for too long loses its home: what it acknowledged is there,
 // what it tries after waking up fails, and then it is a standby.
 func TestAnOwnerThatSleptIsFenced(t *testing.T) {
@@ -315,9 +333,7 @@ func TestAnOwnerThatSleptIsFenced(t *testing.T) {
 	if status, err := submit(0); status != http.StatusCreated || err != nil {
 		t.Fatal(status, err)
 	}
-	if err := c.nodes[0].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	sleep(t, c.nodes[0].cmd.Process)
 	late := make(chan int)
 	go func() {
 		status, err := submit(0) // in the buffers of the system, until it wakes up
