@@ -40,13 +40,11 @@ func (h *Handler) write(w http.ResponseWriter, status int, form state.Form, fill
 	header["Content-Type"], header["Content-Length"] = values[:1:1], values[1:]
 	header["X-Content-Type-Options"] = noSniff
 	if isPage(form) {
-		header["Content-Security-Policy"] = pagePolicy
+		header["Content-Security-Policy"] = []string{h.o.Pages.Policy()}
 	}
 	w.WriteHeader(status)
 	w.Write(*buf) // nobody is left to be told of an error
 }
-
-var pagePolicy = []string{state.PagePolicy}
 
 // answerChange answers a method with the new state. The sender of a page's form
 // is redirected to the page of the state, which can be loaded again without

@@ -40,7 +40,7 @@ func (h *Handler) jobStates(w http.ResponseWriter, r *request, q *queuefs.Queue,
 	header["X-Content-Type-Options"] = noSniff
 	header["Cache-Control"] = noStore
 	if form == state.XHTML || form == state.HTML {
-		header["Content-Security-Policy"] = pagePolicy
+		header["Content-Security-Policy"] = []string{h.o.Pages.Policy()}
 	}
 	if r.Method == http.MethodHead {
 		w.WriteHeader(http.StatusOK)

@@ -19,6 +19,12 @@ func WithMay(ctx context.Context, may func(method, path string) bool) context.Co
 	return context.WithValue(ctx, mayKey{}, may)
 }
 
+// MayOf returns the rights of WithMay; nil without them.
+func MayOf(ctx context.Context) func(method, path string) bool {
+	may, _ := ctx.Value(mayKey{}).(func(method, path string) bool)
+	return may
+}
+
 // A View is the part of a page that is not in the state. The zero View is for
 // everyone, at no certain time.
 type View struct {
@@ -47,6 +53,8 @@ type Pages interface {
 	JobsTop(dst []byte, base state.Base, queue string) []byte
 	Job(dst []byte, d *state.Document, now time.Time) []byte
 	JobsEnd(dst []byte, next string) []byte
+	// Policy is the Content-Security-Policy of all of them.
+	Policy() string
 }
 
 // plainPages are the plain form XHTML.
@@ -66,6 +74,8 @@ func (plainPages) Job(dst []byte, d *state.Document, _ time.Time) []byte {
 
 func (plainPages) JobsEnd(dst []byte, next string) []byte { return state.AppendXHTMLFoot(dst) }
 
+func (plainPages) Policy() string { return state.PagePolicy }
+
 // maxRows is how many jobs of a list have their properties on a page. The
 // others have their identifiers alone, since each row reads a job file.
 const maxRows = 200
@@ -77,7 +87,7 @@ func isPage(form state.Form) bool { return form == state.XHTML || form == state.
 func (h *Handler) answerPage(w http.ResponseWriter, r *request, form state.Form, d *state.Document) error {
 	v := View{Now: time.Now()}
 	v.Lease = r.lease
-	v.May, _ = r.Context().Value(mayKey{}).(func(method, path string) bool)
+	v.May = MayOf(r.Context())
 	if d.Class == state.QueueClass || d.Class == state.JobClass {
 		q, err := h.queue(r)
 		if err != nil {

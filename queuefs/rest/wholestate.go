@@ -25,7 +25,7 @@ func (h *Handler) wholeState(w http.ResponseWriter, r *request, q *queuefs.Queue
 	header["X-Content-Type-Options"] = noSniff
 	header["Cache-Control"] = noStore
 	if isPage(form) {
-		header["Content-Security-Policy"] = pagePolicy
+		header["Content-Security-Policy"] = []string{h.o.Pages.Policy()}
 	}
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {

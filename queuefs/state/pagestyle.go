@@ -8,7 +8,7 @@ const PageStyle = `:root{color-scheme:light dark;--back:#f5f6f8;--card:#fff;--te
 *{box-sizing:border-box}
 body{margin:0 auto;padding:0 1.25rem 3rem;max-width:68rem;background:var(--back);color:var(--text);font:1rem/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;overflow-wrap:anywhere}
 a{color:var(--link);text-underline-offset:.15em}
-a:focus-visible,button:focus-visible,input:focus-visible,textarea:focus-visible{outline:3px solid var(--link);outline-offset:2px}
+a:focus-visible,button:focus-visible,input:focus-visible,textarea:focus-visible,select:focus-visible,pre:focus-visible,summary:focus-visible{outline:3px solid var(--link);outline-offset:2px}
 .path{display:flex;flex-wrap:wrap;gap:.25rem .6rem;margin:0 0 1.5rem;padding:.8rem 0;border-bottom:1px solid var(--line);list-style:none;font-size:.9375rem}
 .path .step::before{content:"/";margin-right:.6rem;color:var(--dim)}
 .path .side{margin-left:auto}
@@ -61,12 +61,39 @@ input[type=file]{display:block;margin-top:.2rem}
 button{padding:.4rem 1rem;border:1px solid var(--fill);border-radius:.35rem;background:var(--fill);color:var(--on);font-weight:600;cursor:pointer}
 button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .foot{margin:2rem 0 0;padding-top:.8rem;border-top:1px solid var(--line);color:var(--dim);font-size:.875rem}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,14rem),1fr));gap:.6rem;margin:1.25rem 0 .5rem}
+.chart{margin:0;padding:.6rem .9rem;min-width:0;border:1px solid var(--line);border-radius:.5rem;background:var(--card)}
+.chart figcaption{min-height:3rem;font-size:.875rem;line-height:1.4}
+.chart figcaption span{color:var(--dim);white-space:nowrap}
+.chart figcaption b{color:var(--text);font-variant-numeric:tabular-nums}
+.chart figcaption .line0::before,.chart figcaption .line1::before{content:"";display:inline-block;width:.9rem;margin:0 .25rem .2em .3rem;border-top:2px solid var(--link)}
+.chart figcaption .line1::before{border-top:2px dashed var(--warn)}
+.chart svg{display:block;width:100%;height:4.5rem;margin:.3rem 0}
+.chart path{fill:none;stroke:var(--link);stroke-width:2;vector-effect:non-scaling-stroke;stroke-linejoin:round}
+.chart path.line1{stroke:var(--warn);stroke-dasharray:4 3}
+.chart path.axis{stroke:var(--line);stroke-width:1}
+.scale{display:flex;justify-content:space-between;margin:0;color:var(--dim);font-size:.8125rem}
+.live{position:fixed;right:.6rem;bottom:.6rem;margin:0;padding:.1rem .6rem;border-radius:1rem;border:1px solid var(--line);background:var(--card);color:var(--dim);font-size:.8125rem}
+.live:empty{display:none}
+.live.bad{background:var(--badback);color:var(--bad)}
+.over fieldset{border-color:var(--link);box-shadow:0 0 0 2px var(--link)}
+.find p{display:flex;flex-wrap:wrap;gap:.4rem .6rem;align-items:center}
+.find input[type=text]{width:auto;flex:1 1 12rem;margin:0}
+.fields{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,14rem),1fr));gap:0 .9rem}
+.fields input[type=text],select{display:block;width:100%;margin-top:.2rem}
+select{font:inherit;padding:.4rem .6rem;border:1px solid var(--edge);border-radius:.35rem;background:var(--card);color:var(--text)}
+.timeline{margin:0;padding:.4rem .9rem;list-style:none;border:1px solid var(--line);border-radius:.5rem;background:var(--card)}
+.timeline li{padding:.2rem 0;background:none}
+.timeline .t{display:inline-block;min-width:11rem;color:var(--dim)}
+pre.preview{max-height:30rem;overflow:auto;margin:0;padding:.7rem .9rem;border:1px solid var(--line);border-radius:.5rem;background:var(--card);font:.875rem/1.45 ui-monospace,"Liberation Mono",Menlo,Consolas,monospace;white-space:pre-wrap}
+img.preview{max-width:100%;max-height:30rem;border:1px solid var(--line);background:var(--card)}
 @media (max-width:42rem){body{padding:0 .9rem 2rem}.path .side{margin-left:0}.tiles{grid-template-columns:repeat(auto-fit,minmax(5.6rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.25rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
+@media print{.forms,.find,.live,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll{overflow:visible}.minor{display:table-cell}}
 `
 
 // StyleHash is the source expression of PageStyle for a
 // Content-Security-Policy.
-const StyleHash = "'sha256-/HwQ9bM12PpkiMWwNLgRlGO0SbiXxlxxnqdIqP4k2tc='"
+const StyleHash = "'sha256-eKI7X3JQHywZQx/q/vp01P804ffNRZHzwozUtKOUsAg='"
 
 // PagePolicy is the Content-Security-Policy of a page: no scripts, no
 // resources, forms to its own origin.

@@ -35,7 +35,6 @@ func (d *daemon) routes(s *site, rooms ...room) []web.Route {
 	get := func(path string, need web.Need, serve func(http.ResponseWriter, *http.Request) error) {
 		all = append(all, web.Route{Method: http.MethodGet, Path: path, Need: need, Serve: serve})
 	}
-	get("/", web.Anywhere(web.Read), d.index)
 	get("/metrics", web.Everywhere(web.Read), s.meter.serve) // the samples name all queues
 	get("/favicon.ico", web.Need{}, noIcon)
 	get("/livez", web.Need{}, func(w http.ResponseWriter, _ *http.Request) error { return probe(w, nil) })

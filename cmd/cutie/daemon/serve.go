@@ -8,13 +8,16 @@ import (
 	"net"
 	"net/http"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/board"
 	"cutie/cmd/cutie/dashboard"
+	"cutie/cmd/cutie/history"
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/traces"
 	"cutie/queuefs"
@@ -47,10 +50,20 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	lost := make(chan error, 1)
 	d.node = newNode(d.svc, d.Node, d.Log, lost)
 	figures := newMeter(d.collectors()...)
+	past, err := history.Open(filepath.Join(d.svc.Dir(), "log", historyFile), time.Now())
+	if err != nil {
+		// A full disk is no reason to serve no jobs.
+		d.Log.Error().Err(err).Msg("no charts until the daemon is started again")
+	} else {
+		defer past.Close()
+	}
+	pages := d.newBoard(ctx, past)
+	defer pages.Hub.Close()
+	sampler := board.NewSampler(d.svc, d.pub, past)
 	counts := quota.New(d.svc)
 	protocol := rest.New(d.svc, rest.Options{
-		Taken: figures.taken, Concluded: figures.concluded, Trace: tracer.Headers,
-		Pages: dashboard.Pages{}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, Quota: counts, Streams: events.Limits{Streams: max(1, d.Limits.Conns/2)},
+		Taken: both(figures.taken, sampler.Taken), Concluded: both(figures.concluded, sampler.Concluded), Trace: tracer.Headers,
+		Pages: dashboard.Pages{Asides: pages}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, Quota: counts, Streams: events.Limits{Streams: max(1, d.Limits.Conns/2)},
 	})
 	jobs, err := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, Security: d.security, Quota: counts, MaxBody: d.Limits.Body, Log: d.failed})
 	if err != nil {
@@ -64,7 +77,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	mirrors := mirror.New(d.svc, d.mirrorOptions())
 	tcp := limit(ln, d.Limits.Conns).trusting(d.Listen.Proxies)
 	server := &http.Server{
-		Handler:           d.newSite(ctx, figures, protocol, jobs, d.messages(counts), mirrors, d.node),
+		Handler:           d.newSite(ctx, figures, protocol, jobs, d.messages(counts), mirrors, d.node, pages),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
@@ -95,7 +108,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	d.supervisor.ready(d.svc.Info().BaseURI)
 	// The loops outlive the requests, which may wait for a file to be written.
 	loops, endLoops := context.WithCancel(context.WithoutCancel(ctx))
-	for _, l := range slices.Concat(d.loops(jobs, tcp), d.lookout(lost), d.node.loops(), []loop{d.supervised(ctx, d.svc.Info().BaseURI), {"traces", maintainEvery, tracer.Tick}}) {
+	for _, l := range slices.Concat(d.loops(jobs, tcp), sampling(past, sampler), d.lookout(lost), d.node.loops(), []loop{d.supervised(ctx, d.svc.Info().BaseURI), {"traces", maintainEvery, tracer.Tick}}) {
 		wg.Go(func() { d.every(loops, l) })
 	}
 	wg.Go(func() { d.hear(loops, tracer) })

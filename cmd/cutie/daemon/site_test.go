@@ -15,6 +15,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/board"
+	"cutie/cmd/cutie/live"
 	"cutie/publisher/notify"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/uws"
@@ -25,7 +27,7 @@ import (
 func table() []web.Route {
 	d := &daemon{Options: Options{Robots: true}}
 	p := &push{own: "/hub", Notifier: &notify.Notifier{}}
-	return d.routes(&site{meter: newMeter()}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages(nil))...)
+	return d.routes(&site{meter: newMeter()}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages(nil), &board.Board{Hub: &live.Hub{}, Published: http.NotFoundHandler()})...)
 }
 
 // startSite serves the routes of a daemon, and any other path, by h.

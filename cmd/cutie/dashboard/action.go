@@ -23,6 +23,7 @@ type action struct {
 type field struct {
 	Kind, Name, Label, Value string
 	Required                 bool
+	Many                     bool // of files
 }
 
 type button struct {
@@ -86,8 +87,8 @@ func queueActions(d *state.Document, add func(method string, a action)) {
 	paused, closed := d.Text("status") == "paused", d.Text("closed") == "true"
 	if !closed {
 		add("content", action{Legend: "Submit a job", Media: "multipart/form-data", Fields: []field{
-			{Kind: "file", Name: "file", Label: "File", Required: true},
-			{Kind: "lines", Name: "sidecar", Label: "Sidecar, text that goes with it"},
+			{Kind: "file", Name: "file", Label: "File, or files", Required: true, Many: true},
+			{Kind: "lines", Name: "sidecar", Label: "Sidecar, text that goes with one file"},
 		}, Buttons: []button{{Label: "Submit"}}})
 	}
 	if paused {

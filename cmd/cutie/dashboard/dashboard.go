@@ -2,8 +2,9 @@
 // the states of the Cutie protocol with forms for everything the reader may do
 // (Cutie 0.3, section 5).
 //
-// A page is well-formed as XHTML and as HTML, and works without scripts and
-// without other resources; [state.PagePolicy] is its Content-Security-Policy.
+// A page is well-formed as XHTML and as HTML, and is whole without scripts and without
+// other resources. Pages of the service, of a queue and of a job have [Script], which
+// brings them up to date; [Policy] is their Content-Security-Policy.
 // The table of a state has exactly the text of the other forms. Everything else
 // on a page stands outside of the table, or in attributes.
 package dashboard
@@ -45,6 +46,9 @@ type head struct {
 	Sets   []string // Capability Lists of the sets of a queue
 	Forms  []formLink
 	Path   []crumb
+	Live   string // URL of the parts that change; "": the page stays as it is
+	Script string // URL of the script
+	Hash   string // of the script
 }
 
 // A formLink leads to the same state in another form.
@@ -65,7 +69,8 @@ func newHead(title string, base state.Base, way ...crumb) head {
 	}
 	h.Source = base.Ref(".well-known", "resourcesync")
 	h.Path = append([]crumb{{Ref: string(base) + "/", Text: "Queues"}}, way...)
-	h.Path = append(h.Path, crumb{Class: "side", Ref: state.XHTML.Ask(base.Ref("state")), Text: "Service"},
+	h.Path = append(h.Path, crumb{Class: "side", Ref: base.Ref("workers"), Text: "Workers"},
+		crumb{Ref: state.XHTML.Ask(base.Ref("state")), Text: "Service"},
 		crumb{Ref: state.XHTML.Ask(base.Ref("help")), Text: "Help"})
 	return h
 }
@@ -81,13 +86,23 @@ func appendPage(dst []byte, name string, data any) []byte {
 }
 
 // Pages writes the states of the Cutie protocol for people.
-type Pages struct{}
+type Pages struct {
+	Asides Asides // nil: pages have the state alone
+}
 
 var _ rest.Pages = Pages{}
 
 // State implements [rest.Pages].
-func (Pages) State(dst []byte, d *state.Document, v rest.View) []byte {
-	return appendPage(dst, "state", newStatePage(d, &v))
+func (p Pages) State(dst []byte, d *state.Document, v rest.View) []byte {
+	return appendPage(dst, "state", newStatePage(d, &v, p.Asides))
+}
+
+// Policy implements [rest.Pages].
+func (p Pages) Policy() string {
+	if p.Asides == nil {
+		return state.PagePolicy
+	}
+	return Policy
 }
 
 // JobsTop implements [rest.Pages].

@@ -1,69 +1,147 @@
 package dashboard
 
 import (
+	"fmt"
 	"time"
 
+	"cutie/cmd/cutie/history"
+	"cutie/cmd/cutie/live"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
 
+// A Service is what the page of the service shows: the part of it that a reader may see.
+type Service struct {
+	Info    queuefs.ServiceInfo
+	Node    state.Node           // of a home in an object store
+	Queues  []queuefs.QueueState // at most [IndexQueues]
+	Next    string               // query of the page of the queues after these; "": there are none
+	Totals  Totals
+	Points  []history.Point // of the last hour; nil: the reader may not see them, or there are none
+	Trouble []string        // of the whole service
+}
+
+// Totals are over all queues that a reader may see.
+type Totals struct {
+	Queues                        int
+	Pending, Held, Leased, Failed int64
+	Worst                         []queuefs.QueueState // with the most failed jobs, at most [WorstQueues]
+}
+
+// WorstQueues is how many queues with failed jobs stand above the list.
+const WorstQueues = 5
+
+// IndexQueues is how many queues the page of the service has.
+const IndexQueues = 100
+
 // An indexPage lists queues with the figures for operators.
 type indexPage struct {
 	head
-	Lead, Scheme string
-	Node         state.Node // of a home in an object store
-	Lag          string     // of a standby
-	Queues       []indexQueue
-	Next         string // the page of the queues after these; "": there are none
-	Actions      []action
+	Lead, Scheme, Read string
+	Node               nodeNote
+	Alarm              alarm
+	Tiles              []tile
+	Charts             chartsPart
+	Queues             []indexQueue
+	Next               string
+	Actions            []action
+}
+
+// A nodeNote is a daemon among others with the same home.
+type nodeNote struct {
+	state.Node
+	Lag string // of a standby
+}
+
+func newNodeNote(n state.Node, now time.Time) nodeNote {
+	note := nodeNote{Node: n}
+	if !n.UpToDate.IsZero() {
+		note.Lag = now.Sub(n.UpToDate).Round(time.Millisecond).String()
+	}
+	return note
+}
+
+type alarm struct {
+	Trouble []string
+	Failed  []link
 }
 
 type indexQueue struct {
 	queuefs.QueueState
-	Name, Ref, FailedRef   string
-	PendingSet, ReplicaSet string // Capability Lists
-	Badges                 []string
-	Last, Ago              string // of the last event
+	ID, Name, Ref, FailedRef string
+	PendingSet, ReplicaSet   string // Capability Lists
+	Badges                   []string
+	Last, Ago                string // of the last event
 }
 
-// IndexQueues is how many queues the page of the service has.
-const IndexQueues = 200
-
-// Index returns the page of the service with these queues; node is the process. next refers to the page of
-// the others, "" if there are none. create says whether the reader may make a queue.
-func Index(info queuefs.ServiceInfo, node state.Node, queues []queuefs.QueueState, next string, create bool, now time.Time) []byte {
-	base := state.NewBase(info.BaseURI)
-	p := indexPage{head: newHead(info.Name, base), Lead: info.Description, Scheme: info.Scheme, Node: node, Next: next}
-	if !node.UpToDate.IsZero() {
-		p.Lag = now.Sub(node.UpToDate).Round(time.Millisecond).String()
-	}
+// Index returns the page of the service. create says whether the reader may make a
+// queue.
+func Index(v Site, s *Service, create bool, now time.Time) []byte {
+	p := indexPage{head: v.head(clean(s.Info.Name)), Lead: s.Info.Description, Scheme: s.Info.Scheme, Next: s.Next,
+		Read: v.Base.Ref("read"), Node: newNodeNote(s.Node, now), Alarm: newAlarm(v.Base, s), Tiles: totalTiles(v.Base, s), Charts: newChartsPart(s.Points, v.Base, "")}
 	p.Path[0].Ref = "" // the reader is there
-	for _, s := range queues {
-		q := indexQueue{QueueState: s, Name: s.Info.Name, Ref: state.XHTML.Ask(base.Ref("state", s.Info.ID)),
-			FailedRef:  state.XHTML.Ask(base.Ref("state", s.Info.ID) + "?outcome=error"),
-			PendingSet: base.CapabilityList(s.Info.ID, "pending"), ReplicaSet: base.CapabilityList(s.Info.ID, "replica"),
-			Last: s.LastEvent.UTC().Format(time.DateTime), Ago: state.Ago(now, s.LastEvent)}
-		if q.Name == "" {
-			q.Name = s.Info.ID
-		}
-		if !s.Info.Paused.IsZero() {
-			q.Badges = append(q.Badges, "paused")
-		}
-		if s.Info.Closed {
-			q.Badges = append(q.Badges, "closed")
-		}
-		if s.Shut {
-			q.Badges = append(q.Badges, "shut")
-		}
-		if s.Mirror.Live() {
-			q.Badges = append(q.Badges, "mirror")
-		}
-		p.Queues = append(p.Queues, q)
+	for i := range s.Queues {
+		p.Queues = append(p.Queues, newIndexQueue(v.Base, &s.Queues[i], now))
 	}
 	if create {
 		a := createQueue
-		a.Action = state.XHTML.Ask(base.Ref("state"))
+		a.Action = v.page("state")
 		p.Actions = []action{a}
 	}
-	return appendPage(nil, "index", p)
+	return v.write("index", p)
+}
+
+// IndexParts are the parts of this page that change.
+func IndexParts(base state.Base, s *Service, now time.Time) []live.Part {
+	parts := []live.Part{newPart("node", "node", newNodeNote(s.Node, now)), newPart("alarm", "alarm", newAlarm(base, s)), newPart("tiles", "tiles", totalTiles(base, s)),
+		newPart("charts", "charts part", newChartsPart(s.Points, base, ""))}
+	for i := range s.Queues {
+		q := newIndexQueue(base, &s.Queues[i], now)
+		parts = append(parts, newPart(q.ID, "queue row", q))
+	}
+	return parts
+}
+
+func newAlarm(base state.Base, s *Service) alarm {
+	a := alarm{Trouble: s.Trouble}
+	for i := range s.Totals.Worst {
+		q := newIndexQueue(base, &s.Totals.Worst[i], time.Time{})
+		a.Failed = append(a.Failed, link{base.Ref("find", q.Info.ID) + "?outcome=error", fmt.Sprintf("%s: %s", q.Name, grouped(fmt.Sprint(q.Failed)))})
+	}
+	return a
+}
+
+func totalTiles(base state.Base, s *Service) []tile {
+	count := func(n int64) string { return grouped(fmt.Sprint(n)) }
+	t := []tile{{Label: "queues", Count: count(int64(s.Totals.Queues))}, {Label: "pending", Count: count(s.Totals.Pending)},
+		{Label: "on hold", Count: count(s.Totals.Held)}, {Label: "in work", Count: count(s.Totals.Leased), Ref: base.Ref("workers")},
+		{Label: "failed", Count: count(s.Totals.Failed)}}
+	if s.Totals.Failed > 0 {
+		t[4].Class = "stop"
+	}
+	return t
+}
+
+func newIndexQueue(base state.Base, s *queuefs.QueueState, now time.Time) indexQueue {
+	ref := base.Ref("state", s.Info.ID)
+	q := indexQueue{QueueState: *s, ID: "q-" + s.Info.ID, Name: clean(s.Info.Name), Ref: state.XHTML.Ask(ref),
+		FailedRef:  base.Ref("find", s.Info.ID) + "?outcome=error",
+		PendingSet: base.Ref("read", s.Info.ID, "pending", "capabilitylist.xml"), ReplicaSet: base.Ref("read", s.Info.ID, "replica", "capabilitylist.xml"),
+		Last: s.LastEvent.UTC().Format(time.DateTime), Ago: state.Ago(now, s.LastEvent)}
+	if q.Name == "" {
+		q.Name = s.Info.ID
+	}
+	if !s.Info.Paused.IsZero() {
+		q.Badges = append(q.Badges, "paused")
+	}
+	if s.Info.Closed {
+		q.Badges = append(q.Badges, "closed")
+	}
+	if s.Shut {
+		q.Badges = append(q.Badges, "shut")
+	}
+	if s.Mirror.Live() {
+		q.Badges = append(q.Badges, "mirror")
+	}
+	return q
 }

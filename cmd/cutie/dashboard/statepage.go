@@ -21,10 +21,20 @@ type statePage struct {
 	Notes   []note
 	Lease   *lease
 	Tiles   []tile
+	Aside   *aside
 	List    *list
 	Actions []action
 	Methods []link
 	Table   template.HTML
+}
+
+// An aside is the part of a page that comes from [Asides].
+type aside struct {
+	Charts   chartsPart
+	Lists    []*jobsList
+	Find     string // URL of the search
+	Timeline []moment
+	Preview  *Preview
 }
 
 // A note is a text to be seen before the properties.
@@ -53,7 +63,7 @@ type row struct {
 	File, Note, Size, Submitted, Ago string
 }
 
-func newStatePage(d *state.Document, v *rest.View) *statePage {
+func newStatePage(d *state.Document, v *rest.View, asides Asides) *statePage {
 	p := &statePage{head: newHead(title(d), d.Base, way(d)...), Badges: badges(d), Lead: lead(d)}
 	p.Table = template.HTML(state.AppendTable(nil, d, notes(v.Now)))
 	if d.Class == state.JobClass {
@@ -83,7 +93,32 @@ func newStatePage(d *state.Document, v *rest.View) *statePage {
 		p.tellMirror(d, v.Now)
 	}
 	p.Actions = actions(d, v)
+	if asides != nil {
+		p.addAside(d, v, asides)
+	}
 	return p
+}
+
+// addAside adds what is beside the state of a queue or a job.
+func (p *statePage) addAside(d *state.Document, v *rest.View, asides Asides) {
+	switch d.Class {
+	case state.QueueClass:
+		queue := lastSegment(d.Subject)
+		if p.Aside = (&aside{Find: d.Base.Ref("find", queue)}); selected(d) {
+			return
+		}
+		a := asides.Queue(queue)
+		if a == nil {
+			return
+		}
+		p.Aside.Charts, p.Aside.Lists = newChartsPart(a.Points, d.Base, queue), a.lists(d.Base, queue, v.Now)
+		p.follow(d.Base, d.Base.Ref("live", queue)[len(d.Base):])
+	case state.JobClass:
+		queue, id, err := state.ParseJobRef(d.Subject)
+		if err == nil {
+			p.Aside = &aside{Timeline: timeline(d), Preview: asides.Preview(queue, id)}
+		}
+	}
 }
 
 // capabilityLists returns the references of the Capability Lists of a queue

@@ -1,6 +1,10 @@
 package dashboard
 
-import "strconv"
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
 
 // octets returns a number of octets with three digits and a unit, "" below 1000.
 func octets(n int64) string {
@@ -32,4 +36,19 @@ func clipped(s string) string {
 		}
 	}
 	return s
+}
+
+// inXML reports whether a character may stand in a page (XML 1.0, 2.2).
+func inXML(r rune) bool {
+	return r == '\t' || r == '\n' || r == '\r' || r >= 0x20 && r != 0xfffe && r != 0xffff
+}
+
+// clean returns a text as it may stand in a page.
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
+		if inXML(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
 }

@@ -1,4 +1,4 @@
-package daemon
+package board_test
 
 import (
 	"context"
@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/board"
+	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs"
-	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
 
-// The page of the service shows whoever asks the queues that they may read, and
-// the form that only an administrator may send.
+// The page of the service shows its reader the queues within their rights, and the form
+// to create one to administrators alone.
 func TestIndexShowsWhatTheReaderMay(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -36,7 +37,8 @@ func TestIndexShowsWhatTheReaderMay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d := &daemon{svc: svc}
+	b := &board.Board{Service: svc}
+	router := web.NewRouter(web.Plain, b.Routes()...)
 	for _, tt := range []struct {
 		rights  string
 		one     bool
@@ -60,9 +62,7 @@ func TestIndexShowsWhatTheReaderMay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.index(w, r.WithContext(access.WithCaller(ctx, caller))); err != nil {
-			t.Fatal(err)
-		}
+		router.ServeHTTP(w, r.WithContext(access.WithCaller(ctx, caller)))
 		page := w.Body.String()
 		for text, want := range map[string]bool{
 			`<a href="http://127.0.0.1:8080/base/state/one?t=xhtml">&lt;script&gt;&amp;</a>`:                        tt.one,
@@ -75,7 +75,7 @@ func TestIndexShowsWhatTheReaderMay(t *testing.T) {
 				t.Errorf("%s: page has %s: %v, want %v", tt.rights, text, got, want)
 			}
 		}
-		if got := w.Header().Get("Content-Security-Policy"); w.Code != 200 || got != state.PagePolicy {
+		if got := w.Header().Get("Content-Security-Policy"); w.Code != 200 || got != dashboard.Policy {
 			t.Errorf("%s: got %d with policy %q", tt.rights, w.Code, got)
 		}
 		dec := xml.NewDecoder(strings.NewReader(page))

@@ -1,0 +1,136 @@
+// Package board serves the pages of operators beside the states of the protocol: the
+// service as a whole, charts, workers, searches, previews of changes,
+// documents of ResourceSync to read, and the parts of live pages. It also samples the figures behind
+// the charts.
+//
+// Readers see queues of theirs alone: routes ask for the right to read the queue, and
+// pages over several queues leave out queues without it. A request looks at a bounded
+// number of jobs, and says how far it has looked.
+package board
+
+import (
+	"net/http"
+	"time"
+
+	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/dashboard"
+	"cutie/cmd/cutie/history"
+	"cutie/cmd/cutie/live"
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+	"cutie/queuefs/state"
+	"cutie/queuefs/web"
+)
+
+// A Board serves the pages of a service. Its fields are set before use.
+type Board struct {
+	Service *queuefs.Service
+	History *history.History // nil: there are no charts
+	Hub     *live.Hub        // nil: pages stay as they are
+	// Published answers requests for documents of ResourceSync, whoever asks.
+	Published http.Handler
+	// Trouble returns the faults of the whole service, in words for everyone.
+	Trouble func() []string
+
+	all totals
+}
+
+// Routes returns the routes of the pages.
+func (b *Board) Routes() []web.Route {
+	get := func(path string, need web.Need, waits web.Waits, serve func(http.ResponseWriter, *http.Request) error) web.Route {
+		return web.Route{Method: http.MethodGet, Path: path, Need: need, Waits: waits, Serve: serve}
+	}
+	some, here, all := web.Anywhere(web.Read), web.Here(web.Read), web.Everywhere(web.Read)
+	rows := []web.Route{
+		get("/", some, web.AtOnce, b.index),
+		get("/history", all, web.AtOnce, b.history),
+		get("/history/{queue}", here, web.AtOnce, b.history),
+		get("/workers", some, web.AtOnce, b.workers),
+		get("/workers/{queue}", here, web.AtOnce, b.workers),
+		get("/find/{queue}", here, web.AtOnce, b.find),
+		get("/bulk/{queue}", here, web.AtOnce, b.bulk),
+		get("/"+dashboard.ScriptDir+"/{file}", web.Need{}, web.AtOnce, script),
+	}
+	if b.Published != nil {
+		rows = append(rows, get("/read", some, web.AtOnce, b.read), get("/read/{part}", some, web.AtOnce, b.read),
+			get("/read/{queue}/{set}/{document}", here, web.AtOnce, b.read))
+	}
+	if b.Hub != nil {
+		rows = append(rows, get("/live", some, web.Endless, b.liveIndex), get("/live/{queue}", here, web.Endless, b.liveQueue))
+	}
+	return rows
+}
+
+// script answers with the script of live pages.
+func script(w http.ResponseWriter, r *http.Request) error {
+	if r.PathValue("file") != dashboard.ScriptName {
+		return web.NotHere
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/javascript; charset=utf-8")
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	w.Write(dashboard.Script)
+	return nil
+}
+
+// site returns the part of a page from its request. livePath is the path of its parts.
+func (b *Board) site(r *http.Request, livePath string) dashboard.Site {
+	v := dashboard.Site{Base: b.base(r), May: rest.MayOf(r.Context())}
+	if b.Hub != nil {
+		v.Live = livePath
+	}
+	return v
+}
+
+func (b *Board) base(r *http.Request) state.Base { return web.BaseOf(r, b.Service.Info().BaseURI) }
+
+// queue returns the queue in the path.
+func (b *Board) queue(r *http.Request) (*queuefs.Queue, error) {
+	return b.Service.Queue(r.PathValue("queue"))
+}
+
+// answer writes a page.
+func answer(w http.ResponseWriter, page []byte) error {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", dashboard.Policy)
+	h.Set("Cache-Control", "no-cache")
+	w.Write(page)
+	return nil
+}
+
+// points returns the points of the last hour, nil without any.
+func (b *Board) points(queue string, now time.Time) []history.Point {
+	if b.History == nil {
+		return nil
+	}
+	points, _ := b.History.Of(queue, history.Hour, now)
+	return points
+}
+
+func (b *Board) history(w http.ResponseWriter, r *http.Request) error {
+	id, name := "", ""
+	if r.PathValue("queue") != "" {
+		q, err := b.queue(r)
+		if err != nil {
+			return err
+		}
+		id, name = q.ID(), q.Names()[1]
+		if name == "" {
+			name = id
+		}
+	}
+	span, ok := history.ParseSpan(r.URL.Query().Get("span"))
+	if !ok {
+		return web.Errorf(http.StatusBadRequest, "parameter span is neither hour nor day nor month")
+	}
+	now := time.Now()
+	var points []history.Point
+	if b.History != nil {
+		points, _ = b.History.Of(id, span, now)
+	}
+	return answer(w, dashboard.History(b.site(r, ""), id, name, span, points, now))
+}
+
+// mayReadAll reports whether the caller may see figures of all queues together.
+func mayReadAll(r *http.Request) bool { return access.CallerOf(r.Context()).May(web.Read, "") }

@@ -1,0 +1,164 @@
+package board
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/dashboard"
+	"cutie/cmd/cutie/live"
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+	"cutie/queuefs/web"
+)
+
+// index answers with the page of the service as it is.
+func (b *Board) index(w http.ResponseWriter, r *http.Request) error {
+	now := time.Now()
+	livePath := "/live"
+	if after := r.URL.Query().Get("after"); after != "" {
+		livePath += "?after=" + url.QueryEscape(after)
+	}
+	v := b.site(r, livePath)
+	s := b.service(b.readable(r), r.URL.Query().Get("after"), mayReadAll(r), now)
+	s.Info.BaseURI = string(v.Base)
+	return answer(w, dashboard.Index(v, s, access.CallerOf(r.Context()).May(web.Admin, ""), now))
+}
+
+// readable returns the queues open to the caller of a request.
+func (b *Board) readable(r *http.Request) []*queuefs.Queue {
+	caller := access.CallerOf(r.Context())
+	all := b.Service.Queues()
+	if caller.May(web.Read, "") {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(q *queuefs.Queue) bool { return !caller.May(web.Read, q.ID()) })
+}
+
+// service describes the service by its readable queues, from the one after a name on.
+// whole says these are all queues.
+func (b *Board) service(queues []*queuefs.Queue, after string, whole bool, now time.Time) *dashboard.Service {
+	s := &dashboard.Service{Info: b.Service.Info(), Node: state.NodeOf(b.Service), Trouble: b.trouble()}
+	from := 0
+	if q, err := b.Service.Queue(after); err == nil {
+		from = slices.Index(queues, q) + 1
+	}
+	for _, q := range queues[from:min(len(queues), from+dashboard.IndexQueues)] {
+		s.Queues = append(s.Queues, q.State())
+	}
+	if n := len(s.Queues); from+n < len(queues) {
+		s.Next = "?after=" + url.QueryEscape(s.Queues[n-1].Info.ID)
+	}
+	if whole {
+		s.Points, s.Totals = b.points("", now), b.all.of(queues, now)
+	} else {
+		s.Totals = totalsOf(queues)
+	}
+	return s
+}
+
+// totals are over all queues. With many of them they are taken from time to time alone:
+// 100,000 queues take a tenth of a second.
+type totals struct {
+	mu   sync.Mutex
+	at   time.Time
+	last dashboard.Totals
+}
+
+const (
+	manyQueues  = 2000
+	totalsEvery = 5 * time.Second
+)
+
+func (t *totals) of(queues []*queuefs.Queue, now time.Time) dashboard.Totals {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(queues) < manyQueues || now.Sub(t.at) > totalsEvery {
+		t.last, t.at = totalsOf(queues), now
+	}
+	return t.last
+}
+
+func totalsOf(queues []*queuefs.Queue) dashboard.Totals {
+	t := dashboard.Totals{Queues: len(queues)}
+	for _, q := range queues {
+		s := q.State()
+		t.Pending, t.Held, t.Leased, t.Failed = t.Pending+s.Pending, t.Held+s.Held, t.Leased+s.Leased, t.Failed+s.Failed
+		if s.Failed > 0 {
+			if t.Worst = append(t.Worst, s); len(t.Worst) > 10*dashboard.WorstQueues {
+				t.Worst = mostFailed(t.Worst)
+			}
+		}
+	}
+	t.Worst = mostFailed(t.Worst)
+	return t
+}
+
+// mostFailed returns the queues with the most failed jobs.
+func mostFailed(queues []queuefs.QueueState) []queuefs.QueueState {
+	slices.SortStableFunc(queues, func(a, b queuefs.QueueState) int { return cmp.Compare(b.Failed, a.Failed) })
+	return queues[:min(len(queues), dashboard.WorstQueues)]
+}
+
+func (b *Board) trouble() []string {
+	if b.Trouble == nil {
+		return nil
+	}
+	return b.Trouble()
+}
+
+// liveIndex sends the parts of the page of the service. Watchers with the same queues
+// share them.
+func (b *Board) liveIndex(w http.ResponseWriter, r *http.Request) error {
+	base, after, whole := b.base(r), r.URL.Query().Get("after"), mayReadAll(r)
+	key := []string{string(base), after, "all"}
+	queues := b.readable(r)
+	if !whole {
+		key[2] = "some"
+		for _, q := range queues {
+			key = append(key, q.ID())
+		}
+	}
+	return b.Hub.Serve(w, r, strings.Join(key, "\n"), func() []live.Part {
+		now := time.Now()
+		if whole {
+			queues = b.Service.Queues()
+		}
+		return dashboard.IndexParts(base, b.service(queues, after, whole, now), now)
+	})
+}
+
+// liveQueue sends the parts of the page of a queue.
+func (b *Board) liveQueue(w http.ResponseWriter, r *http.Request) error {
+	q, err := b.queue(r)
+	if err != nil {
+		return err
+	}
+	base := b.base(r)
+	return b.Hub.Serve(w, r, string(base)+"\n"+"/"+q.ID(), b.queueParts(base, q))
+}
+
+// queueParts returns a function for the parts of the page of a queue. It reads job files
+// only after an event.
+func (b *Board) queueParts(base state.Base, q *queuefs.Queue) func() []live.Part {
+	var a *dashboard.QueueAside
+	seq := queuefs.Seq(0)
+	return func() []live.Part {
+		now := time.Now()
+		s := q.State()
+		if a == nil || s.Seq != seq {
+			a = b.Queue(q.ID())
+			seq = s.Seq
+		}
+		if a == nil {
+			return nil
+		}
+		a.Points = b.points(q.ID(), now)
+		return dashboard.QueueParts(base, &s, a, now)
+	}
+}

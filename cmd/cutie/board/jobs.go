@@ -1,0 +1,111 @@
+package board
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"cutie/cmd/cutie/dashboard"
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// Bounds of a page: jobs looked at in the index, job files read, and time.
+const (
+	maxLooked  = 50_000
+	maxRead    = 5000
+	maxTime    = 300 * time.Millisecond
+	maxWorkers = 200
+)
+
+// Queue implements [dashboard.Asides].
+func (b *Board) Queue(queue string) *dashboard.QueueAside {
+	q, err := b.Service.Queue(queue)
+	if err != nil {
+		return nil
+	}
+	a := &dashboard.QueueAside{Points: b.points(q.ID(), time.Now())}
+	newest := func(o queuefs.ListOptions) []queuefs.Job {
+		o.Limit = dashboard.AsideJobs
+		ids, _ := q.Latest(o, 0, maxLooked)
+		return jobsOf(q, ids)
+	}
+	a.Newest = newest(queuefs.ListOptions{})
+	if s := q.State(); s.Failed > 0 {
+		a.Failed = newest(queuefs.ListOptions{Outcome: queuefs.Failed})
+	}
+	a.Work, _ = inWork(q, dashboard.AsideJobs)
+	return a
+}
+
+// jobsOf reads jobs; lost and unreadable ones are left out.
+func jobsOf(q *queuefs.Queue, ids []queuefs.JobID) (jobs []queuefs.Job) {
+	for _, id := range ids {
+		if j, err := q.Job(id); err == nil {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// inWork returns up to most jobs under a lease, the longest in work first, and the number
+// of all.
+func inWork(q *queuefs.Queue, most int) (jobs []queuefs.Job, total int) {
+	ids := q.Leased()
+	slices.Sort(ids)
+	jobs = jobsOf(q, ids[:min(len(ids), most)])
+	slices.SortStableFunc(jobs, func(a, b queuefs.Job) int { return a.Consumed.Compare(b.Consumed) })
+	return jobs, len(ids)
+}
+
+// workers answers with the jobs in work, by worker.
+func (b *Board) workers(w http.ResponseWriter, r *http.Request) error {
+	id := ""
+	queues := []*queuefs.Queue{nil}
+	if r.PathValue("queue") != "" {
+		q, err := b.queue(r)
+		if err != nil {
+			return err
+		}
+		id, queues[0] = q.ID(), q
+	} else {
+		queues = b.readable(r)
+	}
+	var jobs []queuefs.Job
+	total := 0
+	for _, q := range queues {
+		some, n := inWork(q, maxWorkers-len(jobs))
+		jobs, total = append(jobs, some...), total+n
+	}
+	slices.SortStableFunc(jobs, func(a, b queuefs.Job) int {
+		return cmp.Or(cmp.Compare(a.Consumer, b.Consumer), a.Consumed.Compare(b.Consumed))
+	})
+	return answer(w, dashboard.Workers(b.site(r, ""), id, jobs, total, time.Now()))
+}
+
+// Preview implements [dashboard.Asides].
+func (b *Board) Preview(queue string, id queuefs.JobID) *dashboard.Preview {
+	q, err := b.Service.Queue(queue)
+	if err != nil {
+		return nil
+	}
+	j, err := q.Job(id)
+	if err != nil {
+		return nil
+	}
+	p, err := q.Payload(id)
+	if err != nil {
+		return &dashboard.Preview{Note: "It cannot be read now."}
+	}
+	defer p.Close()
+	head := make([]byte, min(j.Size, dashboard.PreviewOctets))
+	n, err := io.ReadFull(p, head)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return &dashboard.Preview{Note: "It cannot be read now."}
+	}
+	url := string(state.NewBase(b.Service.Info().BaseURI).AppendPayload(nil, q.ID(), id))
+	return dashboard.NewPreview(j.Type(), j.Size, head[:n], url)
+}

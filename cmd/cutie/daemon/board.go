@@ -1,0 +1,57 @@
+package daemon
+
+import (
+	"context"
+	"runtime/debug"
+	"time"
+
+	"cutie/cmd/cutie/board"
+	"cutie/cmd/cutie/history"
+	"cutie/cmd/cutie/live"
+	"cutie/queuefs"
+)
+
+// historyFile is the history of the figures in log/ of a home.
+const historyFile = "history"
+
+// Live pages are looked at every two seconds. A stream ends after a minute: a user without
+// a right any more sees a queue for no longer than that.
+const (
+	liveEvery    = 2 * time.Second
+	liveLifetime = time.Minute
+	liveIdle     = 30 * time.Second
+)
+
+// newBoard returns the room of the pages for operators. past is nil without a history.
+func (d *daemon) newBoard(leaving context.Context, past *history.History) *board.Board {
+	return &board.Board{
+		Service:   d.svc,
+		History:   past,
+		Published: d.pub,
+		Hub: &live.Hub{Every: liveEvery, Lifetime: liveLifetime, Idle: liveIdle, Watchers: max(1, d.Limits.Conns/2), Panicked: func(p any) {
+			d.Log.Error().Interface("panic", p).Str("stack", string(debug.Stack())).Msg("live page panicked")
+		}},
+		Trouble: func() []string {
+			if err := ready(leaving, d.svc, d.pub, d.unwritten.Load()); err != nil {
+				return []string{err.Error()}
+			}
+			return nil
+		},
+	}
+}
+
+// sampling is the loop behind the charts.
+func sampling(past *history.History, s *board.Sampler) []loop {
+	if past == nil {
+		return nil
+	}
+	return []loop{{"charts", board.SampleEvery, s.Sample}}
+}
+
+// both returns a hook that calls two others.
+func both(one, two func(*queuefs.Job)) func(*queuefs.Job) {
+	return func(j *queuefs.Job) {
+		one(j)
+		two(j)
+	}
+}

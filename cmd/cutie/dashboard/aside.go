@@ -1,0 +1,116 @@
+package dashboard
+
+import (
+	"cmp"
+	"strconv"
+	"time"
+
+	"cutie/cmd/cutie/history"
+	"cutie/cmd/cutie/live"
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// Asides has what pages of queues and jobs show beside the state, for readers with the
+// right to read the queue.
+type Asides interface {
+	Queue(queue string) *QueueAside
+	Preview(queue string, job queuefs.JobID) *Preview // nil: there is nothing to show
+}
+
+// A QueueAside is beside the state of a queue.
+type QueueAside struct {
+	Points         []history.Point // of the last hour; nil: there are none
+	Work           []queuefs.Job   // jobs in work, those taken first at the top
+	Failed, Newest []queuefs.Job   // the newest at the top
+}
+
+// AsideJobs is how many jobs each list of a [QueueAside] has at most.
+const AsideJobs = 10
+
+// A jobs list is one of the short lists of a queue.
+type jobsList struct {
+	ID, Heading, None, All string
+	Worked                 bool // with workers
+	Queues                 bool // of several queues
+	Rows                   []jobRow
+}
+
+type jobRow struct {
+	row
+	Queue                 link
+	Worker, Since, Expiry string
+	Attempts              string
+}
+
+// newJobsList returns a list; a job stands in the queue of its page.
+func newJobsList(base state.Base, l jobsList, jobs []queuefs.Job, now time.Time) *jobsList {
+	for i := range jobs {
+		j := &jobs[i]
+		d := state.OfJob(base, j)
+		r := jobRow{row: newRow(&d, d.Subject, now), Queue: link{state.XHTML.Ask(base.Ref("state", j.Queue)), j.Queue}}
+		if !j.Consumed.IsZero() {
+			r.Worker, r.Since = cmp.Or(clipped(clean(j.Consumer)), "without a name"), state.Ago(now, j.Consumed)
+		}
+		if !j.Lease.Ends.IsZero() {
+			r.Expiry = state.Ago(now, j.Lease.Ends)
+		}
+		if j.Attempts > 1 {
+			r.Attempts = "attempt " + strconv.Itoa(j.Attempts)
+		}
+		if j.Outcome != 0 && !j.Finished.IsZero() {
+			r.Since = state.Ago(now, j.Finished)
+		}
+		l.Rows = append(l.Rows, r)
+	}
+	return &l
+}
+
+// lists are the short lists of a queue.
+func (a *QueueAside) lists(base state.Base, queue string, now time.Time) (all []*jobsList) {
+	find := base.Ref("find", queue)
+	if len(a.Failed) > 0 {
+		all = append(all, newJobsList(base, jobsList{ID: "failed", Heading: "Failed last", Worked: true, All: find + "?outcome=error"}, a.Failed, now))
+	} else {
+		all = append(all, &jobsList{ID: "failed"})
+	}
+	if len(a.Work) > 0 {
+		all = append(all, newJobsList(base, jobsList{ID: "work", Heading: "In work", Worked: true, All: base.Ref("workers", queue)}, a.Work, now))
+	} else {
+		all = append(all, &jobsList{ID: "work"})
+	}
+	return append(all, newJobsList(base, jobsList{ID: "newest", Heading: "Submitted last", None: "None.", All: find}, a.Newest, now))
+}
+
+// chartsPart is the charts of a page, perhaps none yet.
+type chartsPart struct {
+	Charts []chart
+	More   string // URL of all charts
+}
+
+func newChartsPart(points []history.Point, base state.Base, queue string) chartsPart {
+	p := chartsPart{More: base.Ref("history")}
+	if queue != "" {
+		p.More = base.Ref("history", queue)
+	}
+	if points != nil {
+		p.Charts = charts(points, history.Hour, firstCharts)
+	}
+	return p
+}
+
+// QueueParts are the parts of the page of a queue that change.
+func QueueParts(base state.Base, s *queuefs.QueueState, a *QueueAside, now time.Time) []live.Part {
+	d := state.OfQueue(base, &state.Queue{QueueState: *s})
+	parts := []live.Part{newPart("tiles", "tiles", tilesOf(&d)), newPart("charts", "charts part", newChartsPart(a.Points, base, s.Info.ID))}
+	for _, l := range a.lists(base, s.Info.ID, now) {
+		parts = append(parts, newPart(l.ID, "jobs list", l))
+	}
+	return parts
+}
+
+// selected reports whether the page of a queue has a selection of its jobs, or is the
+// answer to a change.
+func selected(d *state.Document) bool {
+	return listed(d) != nil || d.Text("jobsAfter") != "" || d.Text("jobsBatch") != "" || d.Text("jobsLimit") == "0" || d.Text("jobsLimit") == ""
+}

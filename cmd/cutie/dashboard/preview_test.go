@@ -1,0 +1,145 @@
+package dashboard_test
+
+import (
+	"bytes"
+	"encoding/xml"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/cmd/cutie/dashboard"
+	"cutie/cmd/cutie/history"
+	"cutie/queuefs"
+	"cutie/queuefs/rest"
+	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
+)
+
+// A payload is shown as text, as digits, or by the URL of an image, and never as a part of
+// the page.
+func TestPreviewsShowWithoutRunning(t *testing.T) {
+	png := "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+	large := strings.Repeat("ü", dashboard.PreviewOctets)
+	for _, tt := range []struct {
+		name, media, payload string
+		size                 int64 // 0: that of the payload
+		text, image, note    string
+	}{
+		{"text", "text/plain", "one\ntwo\r\n", 0, "one\ntwo\r\n", "", ""},
+		{"markup", "text/html", "<script>x</script>", 0, "<script>x</script>", "", ""},
+		{"drawing", "image/svg+xml", "<svg onload='x'/>", 0, "<svg onload='x'/>", "", ""},
+		{"JSON", "application/json; charset=utf-8", `{"a":[1,"<b>"]}`, 0, "{\n  \"a\": [\n    1,\n    \"<b>\"\n  ]\n}", "", "JSON, with line ends added."},
+		{"JSON without a type", "", ` {"a":1}`, 0, "{\n  \"a\": 1\n}", "", "JSON, with line ends added."},
+		{"no JSON", "application/json", `{"a":`, 0, `{"a":`, "", ""},
+		{"part of JSON", "application/json", `{"a":1}`, 999, `{"a":1}`, "", "The first 7 of 999 octets."},
+		{"image", "image/png", png, 0, "", "http://x/p", ""},
+		{"image by name alone", "image/png", "<html>", 0, "<html>", "", ""},
+		{"markup with an image in it", "text/html", png, 0, "00000000  89 50 4e 47 0d 0a 1a 0a  00 00 00 0d 49 48 44 52  |.PNG........IHDR|\n", "", ""},
+		{"huge image", "image/png", png, 1 << 40, "00000000  89 50 4e 47 0d 0a 1a 0a  00 00 00 0d 49 48 44 52  |.PNG........IHDR|\n", "", "The first 16 of 1,099,511,627,776 octets."},
+		{"octets", "text/plain", "\x00\x01", 0, "00000000  00 01                                             |..|\n", "", ""},
+		{"not for pages", "text/plain", "a\ufffe", 0, "00000000  61 ef bf be                                       |a...|\n", "", ""},
+		{"cut character", "text/plain", large[:dashboard.PreviewOctets-1], int64(len(large)), large[:dashboard.PreviewOctets-2], "", "The first 16383 of 32,768 octets."},
+		{"empty", "text/plain", "", 0, "", "", "It is empty."},
+	} {
+		size := tt.size
+		if size == 0 {
+			size = int64(len(tt.payload))
+		}
+		if p := dashboard.NewPreview(tt.media, size, []byte(tt.payload), "http://x/p"); p.Text != tt.text || p.Image != tt.image || p.Note != tt.note {
+			t.Errorf("%s: got %.200q, want %.200q, %q, %q", tt.name, *p, tt.text, tt.image, tt.note)
+		}
+	}
+}
+
+// asides are the same for all queues and jobs.
+type asides struct {
+	queue *dashboard.QueueAside
+	text  string
+}
+
+func (a asides) Queue(string) *dashboard.QueueAside { return a.queue }
+
+func (a asides) Preview(string, queuefs.JobID) *dashboard.Preview {
+	return dashboard.NewPreview("text/plain", int64(len(a.text)), []byte(a.text), "")
+}
+
+// The page of a job tells its life in order, with the payload as text.
+func TestPagesTellTheLifeOfAJob(t *testing.T) {
+	at := statetest.Day
+	j := statetest.PlainJob()
+	j.Status, j.Submitted, j.Owner, j.Requeued, j.Requeues = queuefs.Consumed, at, "ann & <b>", at.Add(time.Hour), 2
+	j.Consumed, j.Consumer, j.Attempts, j.Finished, j.Outcome, j.Message = at.Add(90*time.Minute), "<worker>", 3, at.Add(91*time.Minute), queuefs.Failed, "no <route>"
+	d := state.OfJob(statetest.Base, &j)
+	page := dashboard.Pages{Asides: asides{text: "<script>x</script>"}}.State(nil, &d, rest.View{})
+	parsePage(t, page)
+	text := string(page)
+	for _, want := range []string{"by ann &amp; &lt;b&gt;", "2 times in all", "by &lt;worker&gt;, attempt 3, after 30 min", "after 60 s, no &lt;route&gt;", "&lt;script&gt;x&lt;/script&gt;</pre>"} {
+		at := strings.Index(text, want)
+		if at < 0 {
+			t.Fatalf("no %q after the last one in %s", want, page)
+		}
+		text = text[at:]
+	}
+	if bytes.Contains(page, []byte("<script>x")) {
+		t.Error("the payload is markup")
+	}
+	if back, err := statetest.Read(state.XHTML, state.JobClass, page); err != nil || len(back.Properties) != len(d.Properties) {
+		t.Errorf("the table is another: %v", err)
+	}
+}
+
+// points are an hour with some figures.
+func points(m history.Measure, figures ...float32) []history.Point {
+	all := make([]history.Point, history.Points)
+	for i := range all {
+		all[i] = history.Unknown()
+		if at := i - (history.Points - len(figures)); at >= 0 {
+			all[i][m] = figures[at]
+		}
+	}
+	return all
+}
+
+// Charts say in words what they draw, and the page of a queue has its parts.
+func TestChartsSayWhatTheyDraw(t *testing.T) {
+	nan := float32(math.NaN())
+	q := statetest.FullQueue()
+	failed := statetest.FullJob()
+	failed.Consumer = "<w>"
+	a := &dashboard.QueueAside{Points: points(history.Pending, 0, 2, 1500, 7, nan, nan), Failed: []queuefs.Job{failed}, Newest: []queuefs.Job{failed}}
+	q.Jobs = state.Jobs{Limit: 100}
+	d := state.OfQueue(statetest.Base, &q)
+	page := dashboard.Pages{Asides: asides{queue: a}}.State(nil, &d, rest.View{Now: statetest.Day})
+	text := string(page)
+	for _, want := range []string{`aria-label="Jobs over the last hour: now pending 7, in work –, at most 1,500"`, ">Failed last<", "&lt;w&gt;", `data-live="` + string(statetest.Base) + `/live/`, `id="newest"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	if strings.Contains(text, "In work<") || strings.Contains(text, "NaN") || strings.Count(text, "<svg") != 1 {
+		t.Errorf("charts without figures, or a list without jobs: %s", text)
+	}
+	for dec := xml.NewDecoder(bytes.NewReader(page)); ; {
+		if _, err := dec.Token(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, part := range dashboard.QueueParts(statetest.Base, &q.QueueState, a, statetest.Day) {
+		if want := ` id="` + part.ID + `"`; !bytes.Contains(part.Text, []byte(want)) || !strings.Contains(text, want) || !bytes.HasSuffix(bytes.TrimSpace(part.Text), []byte(">")) {
+			t.Errorf("part %s is no element of the page: %s", part.ID, part.Text)
+		}
+	}
+	for m, want := range map[history.Measure]string{history.Oldest: "40 h", history.FreeDisk: "144 kB", history.Failed: "8,640,000", history.Queued: "40 h"} {
+		page := string(dashboard.History(dashboard.Site{Base: statetest.Base}, "q", "q", history.Month, points(m, 144000), statetest.Day))
+		if !strings.Contains(page, "up to "+want) || strings.Count(page, "<th scope=\"row\"") != 1 || !strings.Contains(page, "30 days ago") {
+			t.Errorf("%v: no %s in %s", m, want, page)
+		}
+	}
+	if page := string(dashboard.History(dashboard.Site{Base: statetest.Base}, "q", "q", history.Hour, nil, statetest.Day)); strings.Contains(page, "<svg") || !strings.Contains(page, "busiest") {
+		t.Errorf("without figures: %s", page)
+	}
+}

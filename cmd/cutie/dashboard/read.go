@@ -1,0 +1,113 @@
+package dashboard
+
+import (
+	"path"
+	"strings"
+	"time"
+
+	"cutie/sitemap"
+)
+
+// A Document is a document of ResourceSync to be read by people.
+type Document struct {
+	URI     string
+	Tree    string // URL above all documents
+	Pages   string // URL above their pages
+	Head    sitemap.Head
+	Entries []sitemap.Entry // at most [DocumentEntries]
+	Cut     bool            // the document has more
+}
+
+// DocumentEntries is how many entries the page of a document has.
+const DocumentEntries = 500
+
+type readPage struct {
+	head
+	URI     string
+	Facts   []fact
+	Links   []readLink
+	Entries []readEntry
+	Cut     bool
+}
+
+type readLink struct{ Rel, Ref, Text string }
+
+type readEntry struct {
+	Ref, Text, What, Time, Length, Type string
+	Links                               []readLink
+}
+
+// capabilities are the documents in words.
+var capabilities = map[sitemap.Capability]string{
+	sitemap.Description: "Source Description", sitemap.CapabilityList: "Capability List", sitemap.ResourceList: "Resource List",
+	sitemap.ResourceDump: "Resource Dump", sitemap.ChangeList: "Change List", sitemap.ChangeDump: "Change Dump",
+}
+
+// Read returns the page of a document.
+func Read(v Site, d *Document) []byte {
+	title := inWordsOf(&sitemap.Entry{Capability: d.Head.Capability})
+	way := []crumb{{"step", d.Pages, "Published"}}
+	if parts := strings.Split(strings.TrimPrefix(d.URI, d.Tree+"/"), "/"); len(parts) == 3 {
+		way = append(way, crumb{"step", v.page("state", parts[0]), parts[0]}, crumb{Class: "step", Text: parts[1]})
+	}
+	p := &readPage{head: v.head(title, append(way, crumb{Class: "step", Text: path.Base(d.URI)})...), URI: d.URI, Cut: d.Cut}
+	for _, f := range []struct {
+		name string
+		at   time.Time
+	}{{"at", d.Head.At}, {"completed", d.Head.Completed}, {"from", d.Head.From}, {"until", d.Head.Until}} {
+		if !f.at.IsZero() {
+			p.Facts = append(p.Facts, fact{Name: f.name, Value: instant(f.at)})
+		}
+	}
+	p.Links = d.links(d.Head.Links)
+	for i := range d.Entries {
+		e := &d.Entries[i]
+		r := readEntry{Ref: d.page(e.Loc), Text: d.short(e.Loc), What: inWordsOf(e), Type: clean(e.Type), Links: d.links(e.Links)}
+		switch {
+		case !e.Changed().IsZero():
+			r.Time = instant(e.Changed())
+		case !e.At.IsZero():
+			r.Time = instant(e.At)
+		case !e.From.IsZero():
+			r.Time = instant(e.From)
+		}
+		if e.Length > 0 {
+			r.Length = grouped(number(e.Length))
+		}
+		p.Entries = append(p.Entries, r)
+	}
+	return v.write("read", p)
+}
+
+// inWordsOf says what an entry stands for.
+func inWordsOf(e *sitemap.Entry) string {
+	if word := capabilities[e.Capability]; word != "" {
+		return word
+	}
+	return clean(string(e.Change) + string(e.Capability))
+}
+
+func (d *Document) links(links []sitemap.Link) (all []readLink) {
+	for _, l := range links {
+		all = append(all, readLink{clean(l.Rel), d.page(l.Href), d.short(l.Href)})
+	}
+	return all
+}
+
+// page returns the URL of the page of a document, or of anything else itself.
+func (d *Document) page(ref string) string {
+	if below, ok := strings.CutPrefix(ref, d.Tree); ok && (below == "" || below[0] == '/' && (strings.HasSuffix(below, ".xml") || !strings.Contains(path.Base(below), "."))) {
+		return d.Pages + below
+	}
+	return ref
+}
+
+// short is a reference without the beginning of its document.
+func (d *Document) short(ref string) string {
+	if i := strings.LastIndexByte(d.URI, '/'); strings.HasPrefix(ref, d.URI[:i+1]) && len(ref) > i+1 {
+		ref = ref[i+1:]
+	} else if site, ok := strings.CutSuffix(d.Tree, "/.well-known/resourcesync"); ok {
+		ref = strings.TrimPrefix(ref, site)
+	}
+	return clean(ref)
+}
