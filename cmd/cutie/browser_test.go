@@ -1,0 +1,332 @@
+package main_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// hostile is run by a page if it takes text for markup, wherever it stands.
+const hostile = `"'><script>document.title='hit'</script><img src="x" onerror="document.title='hit'">&lt;` + "</title></textarea></pre>"
+
+// A browser is a running Chromium with one page.
+type browser struct {
+	ctx context.Context
+	t   *testing.T
+	url string
+
+	mu       sync.Mutex
+	troubles []string // dialogs, exceptions, and refusals by the policy
+}
+
+// browse starts a browser for the pages of a daemon.
+func browse(t *testing.T, url string) *browser {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed: pages are not tried in a browser")
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.NoSandbox,
+		chromedp.UserDataDir(t.TempDir()), chromedp.Flag("disable-dev-shm-usage", false))
+	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	b := &browser{ctx: ctx, t: t, url: url}
+	if err := chromedp.Listen(ctx, b.hear); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, cdplog.Enable, cdp.Empty{}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// hear notes the troubles among the events of the page.
+func (b *browser) hear(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *page.EventJavascriptDialogOpening:
+		b.troubles = append(b.troubles, "dialog "+e.Message)
+	case *runtime.EventExceptionThrown:
+		text := e.ExceptionDetails.Text
+		if o := e.ExceptionDetails.Exception; o != nil {
+			text = o.Description
+		}
+		b.troubles = append(b.troubles, "exception "+text)
+	case *cdplog.EventEntryAdded:
+		if strings.Contains(e.Entry.Text, "Content Security Policy") || e.Entry.Source == cdplog.EntrySourceSecurity || e.Entry.Source == cdplog.EntrySourceXML {
+			b.troubles = append(b.troubles, "refused: "+e.Entry.Text)
+		}
+	}
+}
+
+// waitLimit is how long the browser may take for a step.
+const waitLimit = 30 * time.Second
+
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, waitLimit)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// evaluated evaluates an expression.
+func evaluated[T any](b *browser, expression string) T {
+	b.t.Helper()
+	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+func (b *browser) open(path string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(b.url + path))
+}
+
+// until waits until an expression is true, also over a navigation.
+func (b *browser) until(expression string) {
+	b.t.Helper()
+	for end := time.Now().Add(waitLimit); ; time.Sleep(askEvery) {
+		if so, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression)); err == nil && so {
+			return
+		}
+		if time.Now().After(end) {
+			b.fine(expression)
+			b.t.Fatalf("%s: not so on\n%.2000s", expression, evaluated[string](b, "document.body.textContent"))
+		}
+	}
+}
+
+// fine fails the test if something ran, or was refused, on the pages so far.
+func (b *browser) fine(of string) {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, trouble := range b.troubles {
+		b.t.Errorf("%s: %s", of, trouble)
+	}
+	b.troubles = nil
+}
+
+// send sends a request to the daemon, and expects a success.
+func (d *daemon) send(t *testing.T, method, path, body string, header ...string) string {
+	t.Helper()
+	r, err := http.NewRequest(method, d.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err != nil || a.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s %v %s", method, path, a.Status, err, text)
+	}
+	return string(text)
+}
+
+// form is a form as a body, with its header.
+func form(fields ...string) (body string, header []string) {
+	values := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		values.Add(fields[i], fields[i+1])
+	}
+	return values.Encode(), []string{"Content-Type", "application/x-www-form-urlencoded"}
+}
+
+func hostileJobs(t *testing.T, d *daemon) {
+	body, header := form("name", hostile, "description", hostile, "acknowledge", "required")
+	d.send(t, "PUT", "state/evil", body, header...)
+	for _, media := range []string{"text/html", "image/svg+xml", "application/xhtml+xml", "application/json", "image/png", "text/xml"} {
+		payload := hostile
+		if media == "application/json" {
+			payload = fmt.Sprintf(`{%q:[%q]}`, hostile, hostile)
+		}
+		d.send(t, "POST", "content/evil?filename="+url.QueryEscape(strings.ReplaceAll(hostile, "/", "")), payload, "Content-Type", media, "User-Agent", hostile,
+			"Cutie-Sidecar", url.PathEscape(hostile))
+	}
+	body, header = form("lease", "600")
+	d.send(t, "POST", "consume/evil", body, append(header, "User-Agent", hostile)...)
+	for job := 1; job <= 3; job++ {
+		if job > 1 {
+			body, header = form("reason", hostile)
+			d.send(t, "POST", fmt.Sprintf("hold/evil/j%012d", job), body, header...)
+		}
+	}
+}
+
+// Text from outside stays text on every page, at every width, and nothing of a page is
+// refused by its own policy.
+func TestBrowserRunsNothingFromOutside(t *testing.T) {
+	t.Parallel()
+	d := startForBrowser(t)
+	hostileJobs(t, d)
+	b := browse(t, d.url)
+	at := url.QueryEscape(hostile)
+	paths := []string{"", "state?t=xhtml", "state/evil?t=xhtml", "state/evil?t=text/html", "state/evil?status=consumed&t=xhtml", "find/evil", "find/evil?text=" + at,
+		"find/evil?worker=" + at + "&submitter=" + at, "find/evil?status=" + at, "bulk/evil?status=pending&method=hold", "bulk/evil?method=" + at,
+		"bulk/evil?submitter=" + at + "&method=delete", "bulk/evil?job=j000000000001&job=j000000000099&method=delete",
+		"workers", "workers/evil", "history", "history/evil?span=day", "history?span=" + at, "help?t=xhtml", "state/" + at + "?t=xhtml",
+		".well-known/resourcesync/evil/replica/about.html", "read", "read/evil/replica/changelist.xml", "read/evil/pending/capabilitylist.xml", "uws/evil?format=html"}
+	for job := 1; job <= 6; job++ {
+		paths = append(paths, fmt.Sprintf("state/evil/j%012d?t=xhtml", job))
+	}
+	for _, path := range paths {
+		b.do(chromedp.EmulateViewport(390, 800), chromedp.Navigate(b.url+path))
+		hit := evaluated[bool](b, `document.title === 'hit' || document.querySelector('[onerror]') !== null`)
+		wide := evaluated[bool](b, `document.documentElement.scrollWidth > document.documentElement.clientWidth`)
+		if hit {
+			t.Errorf("%s: text from outside is markup", path)
+		}
+		if wide {
+			t.Errorf("%s: wider than a phone", path)
+		}
+		b.fine(path)
+	}
+	// Payloads and states at their own URLs are in a sandbox, or are no pages.
+	for job := 1; job <= 6; job++ {
+		id := fmt.Sprintf("j%012d", job)
+		for _, path := range []string{"queues/evil/payload/" + id, "queues/evil/pending/" + id, "content/evil/" + id, "state/evil/" + id + "?t=soif", "state/evil/" + id + "?t=xml"} {
+			chromedp.Do(b.ctx, chromedp.Navigate(b.url+path)) // some are downloads
+			if evaluated[bool](b, `document.title === 'hit'`) {
+				t.Errorf("%s: it runs", path)
+			}
+		}
+	}
+}
+
+func startForBrowser(t *testing.T) *daemon {
+	t.Helper()
+	if _, err := exec.LookPath("chromium"); err != nil {
+		t.Skip("chromium is not installed: pages are not tried in a browser")
+	}
+	dir := t.TempDir()
+	d, err := start(dir, filepath.Join(dir, "home"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.stop(syscall.SIGTERM) })
+	return d
+}
+
+// An open page follows the queue, says when the daemon is gone, and takes dropped files.
+func TestBrowserPagesFollowTheQueue(t *testing.T) {
+	t.Parallel()
+	d := startForBrowser(t)
+	b := browse(t, d.url)
+	b.open("")
+	b.until(`document.querySelector('.live')?.textContent === 'live'`)
+	d.send(t, "POST", "content/jobs?filename=first", "one")
+	b.until(`document.getElementById('q-jobs').cells[1].textContent === '1'`)
+
+	b.open("state/jobs?t=xhtml")
+	b.until(`document.querySelector('.live')?.textContent === 'live'`)
+	d.send(t, "POST", "content/jobs?filename=second", "two")
+	b.until(`document.getElementById('newest').textContent.includes('second')`)
+	b.until(`document.querySelector('#tiles b').textContent === '2'`)
+	b.do(chromedp.KeyEvent("/"))
+	b.until(`document.activeElement.name === 'text'`)
+
+	b.do(chromedp.Evaluate[chromedp.Void](`{
+		const data = new DataTransfer();
+		data.items.add(new File(['three'], 'third.txt'));
+		data.items.add(new File(['four'], 'fourth.txt'));
+		document.body.dispatchEvent(new DragEvent('drop', {bubbles: true, cancelable: true, dataTransfer: data}));
+	}`), chromedp.KeyEvent("\r"))
+	b.until(`document.getElementById('newest')?.textContent.includes('third.txt') && document.getElementById('newest').textContent.includes('fourth.txt')`)
+	if got := d.send(t, "GET", "state/jobs?limit=0&t=json", ""); !strings.Contains(got, `"numPendingJobs":4`) {
+		t.Errorf("the dropped files are no jobs: %s", got)
+	}
+	b.open("state/jobs?t=xhtml")
+	b.until(`document.querySelector('.live')?.textContent === 'live'`)
+	if err := d.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	b.until(`document.querySelector('.live')?.textContent.startsWith('not connected since')`)
+	b.fine("live pages")
+}
+
+// Without scripts pages are whole, and all can be done: find, look at a preview, change.
+func TestBrowserNeedsNoScript(t *testing.T) {
+	t.Parallel()
+	d := startForBrowser(t)
+	for i := range 3 {
+		d.send(t, "POST", fmt.Sprintf("content/jobs?filename=scan-%d", i), "x")
+	}
+	b := browse(t, d.url)
+	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.open("")
+	b.do(chromedp.Click(`#q-jobs a`), chromedp.WaitVisible(`#find`), chromedp.SendKeys(`#find`, "scan-1"), chromedp.Click(`.find button`),
+		chromedp.WaitVisible(`input[value=j000000000002]`), chromedp.Click(`input[value=j000000000002]`), chromedp.Click(`button[value=hold]`),
+		chromedp.WaitVisible(`input[name=reason]`), chromedp.SendKeys(`input[name=reason]`, "no scripts here"), chromedp.Click(`fieldset button`),
+		chromedp.WaitVisible(`table.state`))
+	if got := d.send(t, "GET", "state/jobs/j000000000002?t=json", ""); !strings.Contains(got, "no scripts here") {
+		t.Errorf("the job is not on hold: %s", got)
+	}
+	if got := d.send(t, "GET", "state/jobs?limit=0&t=json", ""); !strings.Contains(got, `"numHeldJobs":1`) {
+		t.Errorf("other jobs are on hold: %s", got)
+	}
+}
+
+// TestBrowserScreenshots writes pages as images, to be looked at, into the directory
+// CUTIE_SCREENSHOTS.
+func TestBrowserScreenshots(t *testing.T) {
+	to := os.Getenv("CUTIE_SCREENSHOTS")
+	if to == "" {
+		t.Skip("CUTIE_SCREENSHOTS names no directory")
+	}
+	d := startForBrowser(t)
+	hostileJobs(t, d)
+	b := browse(t, d.url)
+	for name, path := range map[string]string{"home": "", "queue": "state/evil?t=xhtml", "job": "state/evil/j000000000001?t=xhtml", "find": "find/evil",
+		"bulk": "bulk/evil?status=pending&method=hold", "workers": "workers", "history": "history", "empty": "state/jobs?t=xhtml"} {
+		for _, width := range []int64{390, 1024, 1600} {
+			for _, scheme := range []string{"light", "dark"} {
+				if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+					Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}); err != nil {
+					t.Fatal(err)
+				}
+				b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(b.url+path))
+				image, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+				if err != nil {
+					t.Fatal(err)
+				}
+				file := filepath.Join(to, fmt.Sprintf("%s-%d-%s.png", name, width, scheme))
+				if err := os.WriteFile(file, image, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
