@@ -10,7 +10,6 @@ import (
 
 	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs"
-	"cutie/queuefs/state"
 )
 
 // Bounds of a page: jobs looked at in the index, job files read, and time.
@@ -87,7 +86,7 @@ func (b *Board) workers(w http.ResponseWriter, r *http.Request) error {
 }
 
 // Preview implements [dashboard.Asides].
-func (b *Board) Preview(queue string, id queuefs.JobID) *dashboard.Preview {
+func (b *Board) Preview(queue string, id queuefs.JobID, url string) *dashboard.Preview {
 	q, err := b.Service.Queue(queue)
 	if err != nil {
 		return nil
@@ -106,6 +105,5 @@ func (b *Board) Preview(queue string, id queuefs.JobID) *dashboard.Preview {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return &dashboard.Preview{Note: "It cannot be read now."}
 	}
-	url := string(state.NewBase(b.Service.Info().BaseURI).AppendPayload(nil, q.ID(), id))
 	return dashboard.NewPreview(j.Type(), j.Size, head[:n], url)
 }

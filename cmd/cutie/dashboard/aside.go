@@ -15,7 +15,8 @@ import (
 // right to read the queue.
 type Asides interface {
 	Queue(queue string) *QueueAside
-	Preview(queue string, job queuefs.JobID) *Preview // nil: there is nothing to show
+	// Preview shows the payload of a job, which is at a URL; nil: there is nothing to show.
+	Preview(queue string, job queuefs.JobID, url string) *Preview
 }
 
 // A QueueAside is beside the state of a queue.

@@ -61,8 +61,8 @@ type asides struct {
 
 func (a asides) Queue(string) *dashboard.QueueAside { return a.queue }
 
-func (a asides) Preview(string, queuefs.JobID) *dashboard.Preview {
-	return dashboard.NewPreview("text/plain", int64(len(a.text)), []byte(a.text), "")
+func (a asides) Preview(_ string, _ queuefs.JobID, url string) *dashboard.Preview {
+	return dashboard.NewPreview("text/plain", int64(len(a.text)), []byte(a.text), url)
 }
 
 // The page of a job tells its life in order, with the payload as text.

@@ -116,7 +116,7 @@ func (p *statePage) addAside(d *state.Document, v *rest.View, asides Asides) {
 	case state.JobClass:
 		queue, id, err := state.ParseJobRef(d.Subject)
 		if err == nil {
-			p.Aside = &aside{Timeline: timeline(d), Preview: asides.Preview(queue, id)}
+			p.Aside = &aside{Timeline: timeline(d), Preview: asides.Preview(queue, id, d.Text("payload"))}
 		}
 	}
 }
