@@ -169,10 +169,6 @@ func (t *Tracer) Tick(ctx context.Context) error {
 	queues, now := t.svc.Changed(t.count)
 	t.count = now
 	for _, q := range queues {
-		if t.svc.Standby() {
-			t.seen[q] = q.Seq() // its owner sends them
-			continue
-		}
 		if q.Mirror().Live() || t.svc.Standby() {
 			t.seen[q] = q.Seq()
 			continue // the original, or the owner, sends them
