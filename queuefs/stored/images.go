@@ -58,7 +58,7 @@ func openImages(ctx context.Context, h *Home, every int64) (*Images, error) {
 	return i, err
 }
 
-// renew takes the images that another owner has made since.
+// renew takes the images of another owner since.
 func (i *Images) renew(ctx context.Context) error {
 	newest, err := i.store.Newest(ctx)
 	if err != nil || newest == 0 {

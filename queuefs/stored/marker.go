@@ -128,7 +128,7 @@ func unused(dir *durable.Dir) error {
 	return nil
 }
 
-// empty removes all from the directory that is made again from the journal.
+// empty removes all parts of the directory to be made again from the journal.
 func empty(dir, temp *durable.Dir) error {
 	if err := temp.Sweep(nil); err != nil {
 		return err

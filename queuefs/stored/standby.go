@@ -18,7 +18,7 @@ import (
 type role struct {
 	me       bucket.Owner
 	owner    atomic.Pointer[bucket.Owner] // by the last batch applied; nil: this process
-	upToDate atomic.Int64                 // µs: all batches of that time are applied
+	upToDate atomic.Int64                 // µs: all batches of this time are applied
 }
 
 // Following reports whether this process follows an owner, present or past. A home in its
