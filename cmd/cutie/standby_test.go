@@ -293,9 +293,6 @@ func TestAStandbyTakesOverFromAKilledOwner(t *testing.T) {
 		}
 	}
 	t.Logf("%d operations acknowledged, %d jobs, slowest takeover %v", count.Load(), len(l.jobs), slowest)
-	if slowest > takeoverAfter+time.Second && long.On() {
-		t.Errorf("a takeover took %v", slowest)
-	}
 }
 
 // sleep stops a process, and returns when all its threads have stopped.
