@@ -1,12 +1,22 @@
 package queuefs_test
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/objects/objectstest"
+	"cutie/queuefs/stored"
+	"cutie/testdata/long"
 )
 
 // An image and the journal since make the same home again, in an empty directory and on
@@ -57,4 +67,137 @@ func TestAHomeIsMadeAgainFromItsImage(t *testing.T) {
 		t.Error("pages are absent after all were brought")
 	}
 	closeHome(t, d)
+}
+
+// Each request to the store fails in turn, in one of the ways a request fails: while images
+// are made, the journal is released, objects are deleted, and a new machine reads it all.
+// Nothing of the home changes, and the next images are made.
+func TestImagesOfAHomeWhoseStoreFails(t *testing.T) {
+	t.Parallel()
+	var fail atomic.Int64 // number of the request, from now on
+	var how objectstest.Fault
+	m := &objectstest.Memory{Fault: func(objectstest.Request) objectstest.Fault {
+		if fail.Add(-1) == 0 {
+			return how
+		}
+		return objectstest.None
+	}}
+	options := func(i int) queuefs.Options {
+		return queuefs.Options{Stored: &stored.Options{Name: fmt.Sprint("owner ", i), TakeOver: true, Patience: 20 * time.Millisecond}}
+	}
+	s, err := openStored(fastDir(t)+"/first", m, options(0))
+	must(t, err)
+	workStored(t, s, "one")
+	q := createQueue(t, s, queuefs.QueueInfo{Identifier: "some"})
+	rounds := 0
+	for _, how = range []objectstest.Fault{objectstest.Before, objectstest.After, objectstest.Late, objectstest.Twice, objectstest.Stale} {
+		step := int64(long.N(5, 1))
+		for at := int64(1); ; at += step {
+			rounds++
+			submit(t, q, queuefs.Meta{}, strings.Repeat(fmt.Sprint(rounds), 40<<10)[:20<<10+rounds*1000])
+			if rounds%3 == 0 {
+				_, err := q.Next(ctx, "somebody")
+				must(t, err)
+			}
+			fail.Store(at)
+			_ = s.Image(ctx) // it may fail
+			done := fail.Load() > 0
+			fail.Store(0)
+			if err := s.Err(); err != nil {
+				t.Fatalf("fault %d of request %d: %v", how, at, err)
+			}
+			must(t, s.Image(ctx))
+			if done {
+				break
+			}
+		}
+	}
+	want := see(t, s)
+	closeHome(t, s)
+	before := m.Objects()
+	for _, how = range []objectstest.Fault{objectstest.Before, objectstest.After, objectstest.Late, objectstest.Twice, objectstest.Stale} {
+		step := int64(long.N(10, 1))
+		for at := int64(1); ; at += step {
+			for name := range m.Objects() {
+				m.Set(name, nil)
+			}
+			for name, data := range before {
+				m.Set(name, data)
+			}
+			fail.Store(at)
+			s, err := openStored(fastDir(t)+"/next", m, options(1))
+			if err != nil {
+				fail.Store(0)
+				s, err = openStored(fastDir(t)+"/next", m, options(2))
+			}
+			must(t, err)
+			_ = s.Bring(ctx)
+			done := fail.Load() > 0
+			fail.Store(0)
+			want.check(t, see(t, s))
+			closeHome(t, s)
+			if t.Failed() {
+				t.Fatalf("fault %d of request %d", how, at)
+			}
+			if done {
+				break
+			}
+		}
+	}
+}
+
+// What is damaged in the store is named, and never served.
+func TestDamageInAStoreIsNamedAndNeverServed(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	s := mustStored(t, fastDir(t)+"/a", m)
+	workStored(t, s, "one")
+	must(t, s.Image(ctx))
+	submit(t, s.Queues()[0], queuefs.Meta{}, "after the image")
+	must(t, s.Image(ctx))
+	submit(t, s.Queues()[0], queuefs.Meta{}, "at the end")
+	want := see(t, s)
+	closeHome(t, s)
+	whole := m.Objects()
+	for _, name := range slices.Sorted(maps.Keys(whole)) {
+		for _, to := range [][]byte{nil, whole[name][:len(whole[name])/2], append(slices.Clone(whole[name][:len(whole[name])/2]), make([]byte, (len(whole[name])+1)/2)...)} {
+			for n, data := range whole {
+				m.Set(n, data)
+			}
+			for n := range m.Objects() {
+				if whole[n] == nil {
+					m.Set(n, nil)
+				}
+			}
+			m.Set(name, to)
+			named := false
+			s, err := openStored(fastDir(t)+"/b", m, queuefs.Options{Report: func(p queuefs.Problem) { named = named || strings.HasPrefix(name, strings.TrimPrefix(p.Path, "store: ")) },
+				Stored: &stored.Options{Name: "b", TakeOver: true, Patience: time.Millisecond}})
+			if err != nil {
+				if !strings.Contains(err.Error(), name) && !errors.Is(err, queuefs.ErrJournalLost) {
+					t.Errorf("%s, %d bytes: opening does not name it: %v", name, len(to), err)
+				}
+				continue
+			}
+			_ = s.Bring(ctx)
+			for _, q := range s.Queues() {
+				was := want.world[q.ID()]
+				for id := range was.byID {
+					p, err := q.Payload(id)
+					if err != nil {
+						if !named {
+							t.Errorf("%s, %d bytes: %s/%v has no payload, and nobody was told: %v", name, len(to), q.ID(), id, err)
+						}
+						continue
+					}
+					text, err := io.ReadAll(p)
+					p.Close()
+					if err != nil || string(text) != was.byID[id].payload {
+						t.Errorf("%s, %d bytes: %s/%v has another payload, %v", name, len(to), q.ID(), id, err)
+					}
+				}
+			}
+			closeHome(t, s)
+		}
+	}
 }

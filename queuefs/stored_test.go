@@ -336,7 +336,7 @@ func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
 				}
 				acknowledged[id] += text
 			}
-			if s.Checkpoint(ctx) != nil {
+			if s.Image(ctx) != nil {
 				return acknowledged
 			}
 		}

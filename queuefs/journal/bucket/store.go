@@ -160,16 +160,22 @@ func (c *chain) end(ctx context.Context, hint uint64) (uint64, error) {
 }
 
 // find returns the number of the batch with a record, of those from low up to but
-// without high.
+// without high. With an error it is the number of the batch that could not be read.
 func (c *chain) find(ctx context.Context, at journal.LSN, low, high uint64) (uint64, error) {
 	var failed error
+	unread := uint64(0)
 	n := sort.Search(int(high-low), func(i int) bool {
 		if failed != nil {
 			return true
 		}
 		h, err := c.header(ctx, low+uint64(i))
-		failed = err
+		if err != nil {
+			failed, unread = err, low+uint64(i)
+		}
 		return err == nil && h.after() > at
 	})
-	return low + uint64(n), failed
+	if failed != nil {
+		return unread, failed
+	}
+	return low + uint64(n), nil
 }
