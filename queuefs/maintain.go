@@ -40,11 +40,12 @@ func (s *Service) maintain(ctx context.Context) error {
 	return nil
 }
 
-// due is [space.Space.Due].
+// due is [space.Space.Due]. An image needs a checkpoint, too.
 func (s *Service) due() (due, calm bool, written int64) {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
-	return s.space.Due(s.opts.Now(), s.upkeep.last)
+	due, calm, written = s.space.Due(s.opts.Now(), s.upkeep.last)
+	return due || s.stored != nil && s.stored.Images.Due(s.shared.Journal.Stats()), calm, written
 }
 
 // fileAll brings the files of all jobs that are behind now up to the journal,

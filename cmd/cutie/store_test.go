@@ -1,9 +1,11 @@
 package main_test
 
 import (
+	"maps"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -27,7 +29,14 @@ func storeOptions(t *testing.T, m *objectstest.Memory) []string {
 // directory is lost, too.
 func TestAcknowledgedWorkInAStoreSurvivesKills(t *testing.T) {
 	t.Parallel()
-	surviveKillsStored(t, storeOptions(t, new(objectstest.Memory)))
+	m := new(objectstest.Memory)
+	surviveKillsStored(t, storeOptions(t, m))
+	names := slices.Collect(maps.Keys(m.Objects()))
+	slices.Sort(names)
+	images := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(name, "home/snapshot/") })
+	if len(images) != 2 || images[1] < "home/snapshot/00000000000000000004" {
+		t.Errorf("%d objects, of them images %q", len(names), images)
+	}
 }
 
 func TestAcknowledgedWorkInARealStoreSurvivesKills(t *testing.T) {
@@ -39,7 +48,7 @@ func TestAcknowledgedWorkInARealStoreSurvivesKills(t *testing.T) {
 }
 
 func surviveKillsStored(t *testing.T, options []string) {
-	options = append(options, "--takeover")
+	options = append(options, "--takeover", "--store-image", "300000") // some images in each round
 	home := filepath.Join(t.TempDir(), "home")
 	surviveKills(t, home, func(round int) []string {
 		if round%2 == 1 {

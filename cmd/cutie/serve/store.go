@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
@@ -22,6 +23,7 @@ type storeOptions struct {
 	*stored.Options // nil: in none
 	url, endpoint   string
 	takeOver        bool
+	every           call.Octets
 }
 
 // minTakeover is the shortest silence of an owner for a takeover.
@@ -30,6 +32,7 @@ const minTakeover = time.Second
 func (o *storeOptions) bind(fs *pflag.FlagSet, node *daemon.NodeOptions) {
 	fs.StringVar(&o.url, "store", "", "`URL` of the object store that the home is in, s3://BUCKET/PREFIX; the directory is a cache then")
 	fs.StringVar(&o.endpoint, "store-endpoint", "", "`URL` of the service that has the bucket (default that of AWS_ENDPOINT_URL, else Amazon S3)")
+	fs.Var(&o.every, "store-image", "journal from one image of the home in the store to the next, at least (default 64M)")
 	fs.BoolVar(&o.takeOver, "takeover", false, "take the home in the store from the daemon that owns it")
 	fs.StringVar(&node.URL, "node-url", "", "`URL` at which the clients and the other daemons of the store reach this one (default the address listened on)")
 	fs.Var(&node.Changes, "standby-changes", "`way` of requests to change something at a standby: redirect to the owner, proxy, or refuse")
@@ -40,8 +43,8 @@ func (o *storeOptions) bind(fs *pflag.FlagSet, node *daemon.NodeOptions) {
 func (o *serveOptions) checkStore() error {
 	s := &o.store
 	switch {
-	case s.url == "" && (s.endpoint != "" || s.takeOver || o.Node.URL != ""):
-		return fault.Usagef("--store-endpoint, --node-url and --takeover belong to --store")
+	case s.url == "" && (s.endpoint != "" || s.takeOver || s.every != 0 || o.Node.URL != ""):
+		return fault.Usagef("--store-endpoint, --store-image, --node-url and --takeover belong to --store")
 	case o.Node.TakeoverAfter != 0 && o.Node.TakeoverAfter < minTakeover:
 		return fault.Usagef("--takeover-after is %v or more, or 0", minTakeover)
 	case s.url == "":
@@ -62,7 +65,7 @@ func (o *serveOptions) checkStore() error {
 			return fault.Usagef("--node-url: %v", err)
 		}
 	}
-	s.Options = &stored.Options{Objects: bucket, Name: fmt.Sprintf("process %d on %s", os.Getpid(), host), TakeOver: s.takeOver, Standby: true}
+	s.Options = &stored.Options{Objects: bucket, Name: fmt.Sprintf("process %d on %s", os.Getpid(), host), TakeOver: s.takeOver, Standby: true, Every: int64(s.every)}
 	return nil
 }
 
