@@ -171,7 +171,9 @@ func TestDamageInAStoreIsNamedAndNeverServed(t *testing.T) {
 			}
 			m.Set(name, to)
 			named := false
-			s, err := openStored(fastDir(t)+"/b", m, queuefs.Options{Report: func(p queuefs.Problem) { named = named || strings.HasPrefix(name, strings.TrimPrefix(p.Path, "store: ")) },
+			s, err := openStored(fastDir(t)+"/b", m, queuefs.Options{Report: func(p queuefs.Problem) {
+				named = named || strings.HasPrefix(name, strings.TrimPrefix(p.Path, "store: "))
+			},
 				Stored: &stored.Options{Name: "b", TakeOver: true, Patience: time.Millisecond}})
 			if err != nil {
 				if !strings.Contains(err.Error(), name) && !errors.Is(err, queuefs.ErrJournalLost) {

@@ -346,6 +346,11 @@ func (s *Service) compareHome(c *record.HomeChange, at journal.LSN, missing map[
 // makeKnown makes the queues of a home in a store, as they would be if the machine had
 // stopped before any of their files was written.
 func (s *Service) makeKnown(k *stored.Known) error {
+	if len(k.Gone) > 0 { // their documents go
+		if err := s.stored.Published(); err != nil {
+			return err
+		}
+	}
 	for id, last := range k.Gone {
 		if err := s.unmake(id, last); err != nil {
 			return fmt.Errorf("queue %s, which is gone: %w", id, err)

@@ -96,7 +96,11 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 			return nil, err
 		}
 	}
-	return s, s.stored.Ready()
+	err = s.stored.Ready()
+	if s.stored != nil && s.stored.Lost != nil {
+		s.report("store: "+s.stored.Lost.Name, s.stored.Lost.Text+"; what was published is made anew")
+	}
+	return s, err
 }
 
 // errLook is the error of changes in a home opened with [Options.Look].

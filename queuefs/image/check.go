@@ -2,38 +2,80 @@ package image
 
 import (
 	"context"
+	"fmt"
+	"strings"
 )
 
-// Check reads all objects of an image, and calls bad with the error of each piece that is
-// missing or damaged; it ends when bad returns false, and returns this error. Errors of the
-// store end it, too.
-func (s *Store) Check(ctx context.Context, m *Manifest, bad func(error) bool) error {
-	check := func(p *Piece) error {
-		_, err := s.Piece(ctx, m, p)
-		if isDamage(err) && bad(err) {
-			return nil
+// Check reads all pieces of an image. It calls bad with each one that is missing or
+// damaged, and says of what it is; other errors end it. jobFile is called with the job
+// files of whole pieces.
+func (s *Store) Check(ctx context.Context, m *Manifest, bad func(what string, err error), jobFile func(queue string, id uint64, text []byte)) error {
+	check := func(p *Piece, what string, visit func(id uint64, data []byte)) error {
+		data, err := s.Piece(ctx, m, p)
+		if err == nil && visit != nil {
+			if e := Entries(data, visit); e != nil {
+				err = &DamageError{m.Objects[p.Object].Name, e.Error()}
+			}
+		}
+		if isDamage(err) {
+			bad(what, err)
+			err = nil
 		}
 		return err
 	}
 	for i := range m.Files {
 		for j := range m.Files[i].Pieces {
-			if err := check(&m.Files[i].Pieces[j]); err != nil {
+			if err := check(&m.Files[i].Pieces[j], m.Files[i].Path, nil); err != nil {
 				return err
 			}
 		}
 	}
 	for i := range m.Pages {
 		g := &m.Pages[i]
+		what := fmt.Sprintf("page %d of queue %s", g.Number, g.Queue)
 		for j := range g.Jobs {
-			if err := check(&g.Jobs[j]); err != nil {
+			if err := check(&g.Jobs[j], "job files of "+what, func(id uint64, text []byte) { jobFile(g.Queue, id, text) }); err != nil {
 				return err
 			}
 		}
 		for j := range g.Payloads {
-			if err := check(&g.Payloads[j].Piece); err != nil {
+			if err := check(&g.Payloads[j].Piece, "payloads of "+what, func(uint64, []byte) {}); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// Sizes returns the bytes of an image as it is stored, by kind.
+func (m *Manifest) Sizes() (index, published, jobFiles, payloads int64) {
+	for i := range m.Files {
+		for _, p := range m.Files[i].Pieces {
+			if strings.HasPrefix(m.Files[i].Path, "log/") {
+				index += p.Stored
+			} else {
+				published += p.Stored
+			}
+		}
+	}
+	for i := range m.Pages {
+		for _, p := range m.Pages[i].Jobs {
+			jobFiles += p.Stored
+		}
+		for _, p := range m.Pages[i].Payloads {
+			payloads += p.Stored
+		}
+	}
+	return index, published, jobFiles, payloads
+}
+
+// Pieces returns how many pieces the image has.
+func (m *Manifest) Pieces() (n int) {
+	for i := range m.Files {
+		n += len(m.Files[i].Pieces)
+	}
+	for i := range m.Pages {
+		n += len(m.Pages[i].Jobs) + len(m.Pages[i].Payloads)
+	}
+	return n
 }

@@ -27,6 +27,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
+func all(string) bool { return true }
+
 func newStore(t testing.TB, m *objectstest.Memory) *image.Store {
 	t.Helper()
 	s, err := image.New(m, time.Millisecond)
@@ -109,7 +111,7 @@ func (h *home) check(t testing.TB, m *objectstest.Memory) {
 		t.Errorf("manifest: got %+v", got)
 	}
 	dir := t.TempDir()
-	must(t, s.Restore(ctx, got, openDir(t, dir)))
+	must(t, s.Restore(ctx, got, openDir(t, dir), all))
 	for path, text := range h.files {
 		data, err := os.ReadFile(filepath.Join(dir, path))
 		if err != nil || string(data) != text {
@@ -206,7 +208,7 @@ func TestAFormerOwnerDeletesNothingOfTheNext(t *testing.T) {
 	if got, err := b.Manifest(ctx, next.Number); err != nil {
 		t.Error(err)
 	} else {
-		must(t, b.Restore(ctx, got, openDir(t, t.TempDir())))
+		must(t, b.Restore(ctx, got, openDir(t, t.TempDir()), all))
 	}
 	late := a.Begin(first, image.Manifest{Journal: "j"}, time.UnixMicro(1e12), openDir(t, t.TempDir()))
 	defer late.Close()
@@ -232,7 +234,9 @@ func TestDamageOfAnImageIsNamed(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return s.Check(ctx, got, func(err error) bool { return false })
+		var found error
+		err = s.Check(ctx, got, func(what string, err error) { found = err }, func(string, uint64, []byte) {})
+		return errors.Join(err, found)
 	}
 	must(t, read())
 	harmless := 0 // bits of a compressed piece without a meaning

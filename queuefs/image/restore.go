@@ -15,9 +15,9 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// Restore writes the files of an image into the directory of a home, unsynced. The error
-// is a [*DamageError] for a damaged object.
-func (s *Store) Restore(ctx context.Context, m *Manifest, dir *durable.Dir) error {
+// Restore writes the files of an image whose paths are wanted into the directory of a home,
+// unsynced. The error is a [*DamageError] for a damaged object.
+func (s *Store) Restore(ctx context.Context, m *Manifest, dir *durable.Dir, wanted func(path string) bool) error {
 	type place struct {
 		Piece
 		file *File
@@ -27,6 +27,9 @@ func (s *Store) Restore(ctx context.Context, m *Manifest, dir *durable.Dir) erro
 	left := make(map[*File]int, len(m.Files)) // pieces
 	for i := range m.Files {
 		f := &m.Files[i]
+		if !wanted(f.Path) {
+			continue
+		}
 		off := int64(0)
 		for _, p := range f.Pieces {
 			places = append(places, place{p, f, off})

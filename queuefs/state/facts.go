@@ -9,7 +9,7 @@ import (
 // what commands print. Their schemas in JSON are beside those of [Schemas], by the
 // types of the documents.
 var Facts = byRoot(EventClass, ResetClass, ErrorClass, VersionClass, ResultClass, CulledClass, KeptClass, UserClass, TokenClass,
-	CheckClass, FindingClass, UWSClass, ExportClass, SummaryClass, HelpClass, TakenClass, PublishingClass, HubClass, AboutClass,
+	CheckClass, StoreClass, StoreCheckClass, FindingClass, UWSClass, ExportClass, SummaryClass, HelpClass, TakenClass, PublishingClass, HubClass, AboutClass,
 	SyncClass, AuditClass, SourceClass, TakeoverClass, AuditedClass, BackupClass, RestoreClass)
 
 func byRoot(classes ...*Class) map[string]*Class {
@@ -91,6 +91,21 @@ var (
 		Prefix: "chk", Root: "checkReport", Namespace: namespace + "check",
 		Terms: []Term{{Name: "home"}, {Name: "numQueues", Type: Integer}, {Name: "numJobs", Type: Integer}, {Name: "octets", Type: Integer},
 			{Name: "mended", Item: "mend", Always: true}, {Name: "problems", Item: "problem", Always: true}},
+	}
+	// StoreClass is a home in an object store.
+	StoreClass = &Class{
+		Prefix: "sto", Root: "storeState", Namespace: namespace + "store",
+		Terms: []Term{{Name: "url"}, {Name: "owner"}, {Name: "firstBatch", Type: Integer}, {Name: "lastBatch", Type: Integer},
+			{Name: "firstRecord", Type: Integer}, {Name: "lastRecord", Type: Integer}, {Name: "image", Type: Integer}, // 0: there is none
+			{Name: "imageRecord", Type: Integer}, {Name: "imageMade", Type: Date}, {Name: "recordsSince", Type: Integer}, {Name: "numObjects", Type: Integer},
+			{Name: "indexOctets", Type: Integer}, {Name: "publishedOctets", Type: Integer}, {Name: "jobFileOctets", Type: Integer},
+			{Name: "payloadOctets", Type: Integer}},
+	}
+	// StoreCheckClass is what cutie store check has found.
+	StoreCheckClass = &Class{
+		Prefix: "sto", Root: "storeReport", Namespace: namespace + "store",
+		Terms: []Term{{Name: "url"}, {Name: "numBatches", Type: Integer}, {Name: "numPieces", Type: Integer}, {Name: "numFiles", Type: Integer},
+			{Name: "octets", Type: Integer}, {Name: "faults", Item: "fault", Always: true}},
 	}
 	// FindingClass is what cutie doctor has found.
 	FindingClass = &Class{

@@ -19,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"cutie/queuefs/durable"
@@ -67,6 +68,8 @@ type Home struct {
 	Images *Images
 	Absent *Absent // pages whose jobs have no files in the directory yet
 
+	Lost     *image.DamageError // of published documents, when the directory was made again; or nil
+	coming   chan error         // the outcome of bringing them; nil: nobody does
 	store    objects.Store
 	patience time.Duration
 	temp     *durable.Dir
@@ -169,7 +172,8 @@ func (h *Home) fromImage(ctx context.Context, dir *durable.Dir) (err error) {
 		if m == nil {
 			return nil
 		}
-		if err = h.Images.store.Restore(ctx, m, dir); err == nil {
+		if err = h.Images.store.Restore(ctx, m, dir, func(path string) bool { return !published(path) }); err == nil {
+			h.bringPublished(m, dir)
 			return h.Absent.write()
 		}
 		if damage := new(image.DamageError); !errors.As(err, &damage) || h.Images.before == nil {
@@ -179,12 +183,40 @@ func (h *Home) fromImage(ctx context.Context, dir *durable.Dir) (err error) {
 	}
 }
 
+// published reports whether a path is that of a published file.
+func published(path string) bool { return strings.HasPrefix(path, home.PublishedDir+"/") }
+
+// bringPublished restores what is published, while the journal is read.
+func (h *Home) bringPublished(m *image.Manifest, dir *durable.Dir) {
+	done := make(chan error, 1)
+	h.Images.wg.Go(func() { done <- h.Images.store.Restore(h.Images.ctx, m, dir, published) })
+	h.coming = done
+}
+
+// Published waits for what is published. If it is damaged the directory gets none of it,
+// since all of it can be made again, and Lost says why.
+func (h *Home) Published() error {
+	if h.coming == nil {
+		return nil
+	}
+	err := <-h.coming
+	h.coming = nil
+	if damage := new(image.DamageError); errors.As(err, &damage) {
+		h.Lost = damage
+		err = h.marker.dir.RemoveTree(home.PublishedDir)
+	}
+	return err
+}
+
 // Ready says that the opening has come to its end. A directory that goes on is that of the
 // next process from now on. One that was made again is after [Home.Synced]: a crash before
 // leaves files that are on no stable storage.
 func (h *Home) Ready() error {
 	if h == nil {
 		return nil
+	}
+	if err := h.Published(); err != nil {
+		return err
 	}
 	dir := h.marker.dir
 	if _, err := dir.Stat(home.ListName); errors.Is(err, fs.ErrNotExist) {

@@ -9,6 +9,8 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/objects"
+	"cutie/queuefs/stored"
 	"cutie/queuefs/web"
 )
 
@@ -35,7 +37,7 @@ var ExitTexts = [...]string{
 	ExitConflict:  "conflict: not in this state",
 	ExitRefused:   "refused: not allowed",
 	ExitDigest:    "digest verification failed",
-	ExitDifferent: "a copy differs from its Source, or a Source is faulty",
+	ExitDifferent: "a copy differs from its Source, or a Source or a store is faulty",
 }
 
 // exitCodes are the exit codes of errors that no status gives.
@@ -59,6 +61,8 @@ var exitCodes = []struct {
 	{ErrRefused, ExitRefused},
 	{ErrDiffers, ExitDifferent},
 	{ErrFaulty, ExitDifferent},
+	{stored.ErrFaults, ExitDifferent},
+	{objects.ErrNotExist, ExitNotFound},
 }
 
 // ExitCode returns the exit code for err.

@@ -71,7 +71,7 @@ With --mirror the daemon keeps the queues of other daemons as live mirrors, and 
 that does not exist is created without a queue: see cutie help mirrors.
 
 With --store the home is in an object store, and the directory is a cache: see cutie
-help store.
+help stores.
 
 Each option but --yes, --accept-loss and --takeover may stand in the file of --config,
 and in the environment: see cutie help config. The command line comes first, then the

@@ -1,0 +1,115 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
+	"cutie/queuefs/objects"
+	"cutie/queuefs/objects/s3"
+	"cutie/queuefs/state"
+	"cutie/queuefs/stored"
+)
+
+// Store looks at homes in object stores.
+func Store(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "store status | check URL",
+		Short: "look at a home in an object store, and verify it",
+		Args:  call.Between(2, 2),
+		Long: `
+status prints who owns the home, where its journal and its images are, and what they
+take. check reads every batch of the journal, both images, and all payloads and results,
+compares the digests, and prints a line for each object that is missing or damaged, with
+where its contents can be had. Neither changes anything, nor needs a daemon. A check beside
+a daemon at work may name what was just deleted: ask again.
+
+The exit code is 3 without a home in the store, and 8 if something is damaged.
+See cutie help stores for the URL and the credentials.`,
+		Example: `cutie store status s3://bucket/prefix
+cutie store check s3://bucket/prefix --store-endpoint http://127.0.0.1:9000`,
+	}
+	endpoint := cmd.Flags().String("store-endpoint", "", "`URL` of the service that has the bucket (default that of AWS_ENDPOINT_URL, else Amazon S3)")
+	return c.Verb(cmd, call.Form, func(ctx context.Context) error {
+		word, url := c.Args[0], c.Args[1]
+		if word != "status" && word != "check" {
+			return fault.Usagef("%.40q is neither status nor check", word)
+		}
+		bucket, err := s3.Open(url, *endpoint)
+		if err != nil {
+			return fault.Usagef("%v", err)
+		}
+		st, err := stored.Look(ctx, bucket)
+		if errors.Is(err, objects.ErrNotExist) {
+			return fault.Hint(fmt.Errorf("%s has no home: %w", url, err), "cutie serve --store begins one")
+		}
+		if err != nil {
+			return err
+		}
+		if word == "status" {
+			return storeStatus(c, url, st)
+		}
+		r, err := st.Check(ctx)
+		if err != nil {
+			return err
+		}
+		return storeReport(c, url, r)
+	})
+}
+
+func storeStatus(c *call.Call, url string, st *stored.Status) error {
+	j := &st.Journal
+	owner := j.Owner.Name
+	if j.Owner.Left {
+		owner += ", which has closed it"
+	}
+	var b strings.Builder
+	line := func(name, format string, a ...any) { fmt.Fprintf(&b, "%-10s %s\n", name, fmt.Sprintf(format, a...)) }
+	line("owner", "%s", owner)
+	line("journal", "batches %d to %d, records %d to %d", j.Begin, j.End, j.First, j.Next-1)
+	facts := []any{url, owner, int64(j.Begin), int64(j.End), int64(j.First), int64(j.Next - 1)}
+	if m := st.Image; m == nil {
+		line("image", "none, or damaged")
+		facts = append(facts, int64(0), int64(0), time.Time{}, int64(0), int64(0), int64(0), int64(0), int64(0), int64(0))
+	} else {
+		index, published, jobFiles, payloads := m.Sizes()
+		size := c.Out.Format().Size
+		made := time.UnixMicro(m.Made).UTC()
+		line("image", "%d of %s, of all records before %d; %d records since", m.Number, c.Out.Format().Date(made), m.At, j.Next-m.At)
+		line("octets", "%s in %d objects: index %s, published documents and properties %s, job files %s, payloads %s",
+			size(m.Live()), len(m.Objects), size(index), size(published), size(jobFiles), size(payloads))
+		facts = append(facts, int64(m.Number), int64(m.At), made, int64(j.Next-m.At), int64(len(m.Objects)), index, published, jobFiles, payloads)
+	}
+	if c.Form != "" {
+		return c.Facts(false, state.OfFacts(state.StoreClass, facts...))
+	}
+	_, err := output.Screen(c.Out.Stdout).Write([]byte(b.String()))
+	return err
+}
+
+func storeReport(c *call.Call, url string, r *stored.Report) error {
+	var faults []string
+	var b strings.Builder
+	for _, f := range r.Faults {
+		faults = append(faults, f.String())
+		fmt.Fprintf(&b, "%s\n", output.OneLine(f.String()))
+	}
+	fmt.Fprintf(&b, "%d batches, %d pieces of images, %d payloads and results of their own, %s, %d faults\n", r.Batches, r.Pieces, r.Files, c.Out.Format().Size(r.Octets), len(faults))
+	var err error
+	if c.Form != "" {
+		err = c.Facts(false, state.OfFacts(state.StoreCheckClass, url, int64(r.Batches), int64(r.Pieces), int64(r.Files), r.Octets, faults))
+	} else {
+		_, err = output.Screen(c.Out.Stdout).Write([]byte(b.String()))
+	}
+	if err == nil && len(faults) > 0 {
+		err = fmt.Errorf("%s: %w: %d", url, stored.ErrFaults, len(faults))
+	}
+	return err
+}

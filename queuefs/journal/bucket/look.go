@@ -1,0 +1,92 @@
+package bucket
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"sync"
+	"time"
+
+	"cutie/queuefs/journal"
+	"cutie/queuefs/objects"
+)
+
+// A State is a journal as it stands, seen by somebody who does not own it.
+type State struct {
+	ID          string
+	Owner       Owner
+	Begin, End  uint64      // numbers of the first and the last batch
+	First, Next journal.LSN // of the oldest record; after the last one
+}
+
+// Look looks at the journal in a store, and changes nothing. Without one the error is
+// [objects.ErrNotExist].
+func Look(ctx context.Context, s objects.Store, patience time.Duration) (st State, err error) {
+	c := chain{store: s, patience: patience}
+	end, err := c.end(ctx, 0)
+	if err != nil {
+		return st, err
+	}
+	if end == 0 {
+		return st, objects.ErrNotExist
+	}
+	h, err := c.header(ctx, end)
+	if err != nil {
+		return st, err
+	}
+	st = State{ID: hex.EncodeToString(h.journal[:]), Begin: h.begins.number, End: end, First: h.begins.lsn, Next: h.after()}
+	st.Owner, err = c.ownerOf(ctx, &h)
+	return st, err
+}
+
+// Verify reads all batches of a journal and calls visit with their records. bad is called
+// with a [*DamageError] for each batch that is missing, damaged, or does not follow the one
+// before. It returns the bytes of the journal. Errors of the store end it.
+func Verify(ctx context.Context, s objects.Store, patience time.Duration, st *State, bad func(number uint64, err error), visit func(journal.Record)) (bytes int64, err error) {
+	l := &Log{chain: chain{store: s, patience: patience}}
+	h, err := l.chain.header(ctx, st.End)
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	v := verifier{journal: h.journal}
+	v.know(st.First, h.begins.prev)
+	var coming []*fetched
+	next := st.Begin
+	for number := st.Begin; number <= st.End; number++ {
+		for ; next <= st.End && next < number+ahead; next++ {
+			coming = append(coming, l.fetch(ctx, &wg, next))
+		}
+		f := coming[0]
+		coming = coming[1:]
+		<-f.done
+		if errors.Is(f.err, objects.ErrNotExist) {
+			bad(number, damage(number, "is missing"))
+			v.known = false
+			continue
+		}
+		if f.err != nil {
+			return bytes, f.err
+		}
+		bytes += int64(len(f.buf))
+		b, err := v.next(number, f.buf)
+		var at []uint32
+		if err == nil {
+			if at, err = b.offsets(); err != nil {
+				err = damage(number, err.Error())
+			}
+		}
+		if err != nil {
+			bad(number, err)
+			v.known = v.known && b.number == number // of one that cannot be read nothing is known
+			continue
+		}
+		for i, p := range at {
+			visit(journal.Record{LSN: b.first + journal.LSN(i), Data: recordAt(f.buf, p)})
+		}
+	}
+	return bytes, nil
+}

@@ -1,0 +1,307 @@
+package stored
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"cutie/queuefs/digest"
+	"cutie/queuefs/image"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/journal/bucket"
+	"cutie/queuefs/objects"
+	"cutie/queuefs/record"
+)
+
+// A Status is a home in a store, seen by somebody who does not own it.
+type Status struct {
+	Journal bucket.State
+	Image   *image.Manifest // the newest; nil: there is none
+	Before  *image.Manifest // the one before
+
+	store    *image.Store
+	objects  objects.Store
+	patience time.Duration
+}
+
+// patienceToLook is how long a request of somebody who looks is repeated.
+const patienceToLook = 5 * time.Second
+
+// Look looks at the home in a store, and changes nothing. A manifest that is damaged or
+// missing is nil. Without a home the error is [objects.ErrNotExist].
+func Look(ctx context.Context, s objects.Store) (*Status, error) {
+	st := &Status{objects: s, patience: patienceToLook}
+	var err error
+	if st.store, err = image.New(s, st.patience); err != nil {
+		return nil, err
+	}
+	if st.Journal, err = bucket.Look(ctx, s, st.patience); err != nil {
+		return nil, err
+	}
+	newest, err := st.store.Newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	damage := new(image.DamageError)
+	for n := newest; n > 0 && n+2 > newest; n-- {
+		m, err := st.store.Manifest(ctx, n)
+		switch {
+		case err != nil && !errors.As(err, &damage):
+			return nil, err
+		case n == newest:
+			st.Image = m
+		default:
+			st.Before = m
+		}
+	}
+	return st, nil
+}
+
+// ErrFaults is the error for a store with damage.
+var ErrFaults = errors.New("objects are missing or damaged")
+
+// A Fault is damage in a store.
+type Fault struct {
+	Name string // of the object
+	Text string
+	Cure string // from where it can be had
+}
+
+func (f Fault) String() string { return f.Name + " " + f.Text + "; " + f.Cure }
+
+// A Report is what a check has read, and found.
+type Report struct {
+	Batches, Pieces, Files int
+	Octets                 int64
+	Faults                 []Fault
+}
+
+// Check reads the journal, both images, and all payloads and results that they name.
+func (st *Status) Check(ctx context.Context) (*Report, error) {
+	c := &check{Status: st, report: &Report{}, gone: map[jobOf]bool{}, bare: map[jobOf]bool{}}
+	for _, step := range []func(context.Context) error{c.manifests, c.journal, c.images, c.readFiles} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return c.report, nil
+}
+
+type jobOf struct {
+	queue string
+	id    job.ID
+}
+
+// A check goes on.
+type check struct {
+	*Status
+	report *Report
+	gone   map[jobOf]bool // jobs culled since the image
+	bare   map[jobOf]bool // jobs without results, by their last record since the image
+	temps  []named        // payloads and results of objects of their own
+}
+
+type named struct {
+	jobOf
+	sum  [sha256.Size]byte
+	what string
+}
+
+func (c *check) fault(name, text, cure string) {
+	c.report.Faults = append(c.report.Faults, Fault{name, text, cure})
+}
+
+// owner says whose directory may have what is lost.
+func (c *check) owner() string { return "the directory of the last owner, " + c.Journal.Owner.Name }
+
+// manifests names the manifests that Look could not read.
+func (c *check) manifests(ctx context.Context) error {
+	newest, err := c.store.Newest(ctx)
+	if err != nil {
+		return err
+	}
+	for n := newest; n > 0 && n+2 > newest; n-- {
+		_, err := c.store.Manifest(ctx, n)
+		damage := new(image.DamageError)
+		switch {
+		case err == nil:
+		case !errors.As(err, &damage):
+			return err
+		case n == newest && c.Before != nil:
+			c.fault(damage.Name, damage.Text, fmt.Sprintf("the image before, %d, and the journal stand in for it", c.Before.Number))
+		case n < newest && c.Image != nil:
+			c.fault(damage.Name, damage.Text, "the newest image does not need it")
+		default:
+			c.fault(damage.Name, damage.Text, "start a daemon on "+c.owner()+": its next image replaces it")
+		}
+	}
+	return nil
+}
+
+// at returns from where on the newest image needs the journal.
+func (c *check) at() (at journal.LSN) {
+	for _, m := range []*image.Manifest{c.Image, c.Before} {
+		if m != nil {
+			return m.At
+		}
+	}
+	return 0
+}
+
+func (c *check) journal(ctx context.Context) error {
+	at, seen := c.at(), c.Journal.First
+	bad := func(number uint64, err error) {
+		damage := new(bucket.DamageError)
+		errors.As(err, &damage)
+		cure := "no other object has its changes; start a daemon on " + c.owner() + ", if it has them"
+		if seen < at {
+			cure = "the newest image does not need it"
+		}
+		c.fault(damage.Name, damage.Text, cure)
+	}
+	var r record.Record
+	n, err := bucket.Verify(ctx, c.objects, c.patience, &c.Journal, bad, func(rec journal.Record) {
+		seen = rec.LSN + 1
+		_, is, err := record.ParseHomeChange(rec.Data)
+		if is || err != nil || r.Parse(rec.Data) != nil {
+			return
+		}
+		of := jobOf{strings.Clone(r.Queue), r.Job}
+		if r.Kind == job.Cull {
+			c.gone[of] = true
+		}
+		c.bare[of] = r.Flags&(record.Result|record.Results) == 0
+		temp, _, _ := strings.Cut(r.Temp, "/")
+		// A result may have gone with a requeue.
+		if _, sum, _, ok := tempOf(objectOf(temp)); ok && r.Flags&record.InTemp != 0 {
+			c.temps = append(c.temps, named{of, sum, "payload of " + r.Queue + "/" + r.Job.String()})
+		}
+	})
+	c.report.Octets += n
+	c.report.Batches = int(c.Journal.End - c.Journal.Begin + 1)
+	return err
+}
+
+func (c *check) images(ctx context.Context) error {
+	for _, m := range []*image.Manifest{c.Image, c.Before} {
+		if m == nil {
+			continue
+		}
+		newest := m == c.Image || c.Image == nil
+		c.report.Pieces += m.Pieces()
+		c.report.Octets += m.Live()
+		known := map[string]bool{}
+		bad := func(what string, err error) {
+			damage := new(image.DamageError)
+			errors.As(err, &damage)
+			text := damage.Text + ", of " + what
+			if known[text] || slices.ContainsFunc(c.report.Faults, func(f Fault) bool { return f.Name == damage.Name && strings.HasPrefix(f.Text, text) }) {
+				return
+			}
+			known[text] = true
+			cure := c.owner() + " has them, if it has all files"
+			if !newest {
+				cure = "the newest image does not need it"
+			}
+			c.fault(damage.Name, text, cure)
+		}
+		err := c.store.Check(ctx, m, bad, func(queue string, id uint64, text []byte) {
+			of := jobOf{queue, job.ID(id)}
+			if c.gone[of] || !newest {
+				return
+			}
+			j, err := job.Parse(text)
+			if err != nil {
+				return
+			}
+			if sum, ok := sumOf(j.Digest(digest.SHA256).Hex); ok && j.Size > inline {
+				c.temps = append(c.temps, named{of, sum, "payload of " + queue + "/" + of.id.String()})
+			}
+			for _, r := range j.Results {
+				if c.bare[of] {
+					break
+				}
+				c.temps = append(c.temps, named{of, r.SHA256, "result " + r.Name + " of " + queue + "/" + of.id.String()})
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inline is up to where a payload is in the journal and in pages.
+const inline = 128 << 10
+
+func sumOf(text string) (sum [sha256.Size]byte, ok bool) {
+	n, err := hex.Decode(sum[:], []byte(text))
+	return sum, err == nil && n == len(sum)
+}
+
+// readFiles reads all objects of payloads and results, and compares them with those wanted.
+func (c *check) readFiles(ctx context.Context) error {
+	there := map[[sha256.Size]byte]bool{}
+	h := &Home{store: c.objects, patience: c.patience}
+	for after := prefix; ; {
+		var names []string
+		err := h.again(ctx, func() (err error) {
+			names, err = c.objects.List(ctx, prefix, after, perList)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			_, want, _, ok := tempOf(name)
+			if !ok {
+				continue
+			}
+			var sum [sha256.Size]byte
+			var size int64
+			err := h.again(ctx, func() error {
+				sum, size, err = readSum(ctx, c.objects, name)
+				return err
+			})
+			if err != nil && !errors.Is(err, objects.ErrNotExist) {
+				return err
+			}
+			c.report.Files++
+			c.report.Octets += size
+			if there[want] = there[want] || sum == want; sum != want {
+				c.fault(name, "does not have its digest", c.owner()+" has the file, if it was not lost")
+			}
+		}
+		if len(names) < perList {
+			break
+		}
+		after = names[len(names)-1]
+	}
+	told := map[string]bool{}
+	for _, n := range c.temps {
+		if !there[n.sum] && !c.gone[n.jobOf] && !told[n.what] {
+			told[n.what] = true
+			c.fault(fmt.Sprintf("%s%x-", prefix, n.sum), "is missing, the "+n.what, c.owner()+" has the file, if it was not lost")
+		}
+	}
+	return nil
+}
+
+func readSum(ctx context.Context, s objects.Store, name string) (sum [sha256.Size]byte, size int64, err error) {
+	body, err := s.Get(ctx, name, 0)
+	if err != nil {
+		return sum, 0, err
+	}
+	defer body.Close()
+	d := sha256.New()
+	size, err = io.Copy(d, body)
+	d.Sum(sum[:0])
+	return sum, size, err
+}
