@@ -203,3 +203,52 @@ func TestDamageInAStoreIsNamedAndNeverServed(t *testing.T) {
 		}
 	}
 }
+
+// An owner sleeps in the middle of its deletions, another one takes over, and makes images
+// of its own. What the first one then deletes is nothing of theirs.
+func TestAnOwnerSleepsWhileItDeletes(t *testing.T) {
+	t.Parallel()
+	for _, prefix := range []string{"image/", "snapshot/", "journal/"} {
+		asleep, awake := make(chan struct{}), make(chan struct{})
+		var slept atomic.Bool
+		m := &objectstest.Memory{Fault: func(r objectstest.Request) objectstest.Fault {
+			if r.Op == "Delete" && strings.HasPrefix(r.Name, prefix) && slept.CompareAndSwap(false, true) {
+				close(asleep)
+				<-awake
+			}
+			return objectstest.None
+		}}
+		a := mustStored(t, fastDir(t)+"/a", m)
+		workStored(t, a, "a")
+		done := make(chan error, 1)
+		go func() {
+			for n := range 20 {
+				if slept.Load() {
+					break
+				}
+				_ = a.SetService(ctx, func(i *queuefs.ServiceInfo) error {
+					i.Description = fmt.Sprint(n)
+					return nil
+				})
+				_ = a.Image(ctx)
+			}
+			done <- a.Image(ctx)
+		}()
+		<-asleep
+		b := mustStored(t, fastDir(t)+"/b", m)
+		for n := range 4 {
+			workStored(t, b, fmt.Sprint("b", n))
+			must(t, b.Image(ctx))
+		}
+		want := see(t, b)
+		close(awake)
+		if err := <-done; !errors.Is(err, queuefs.ErrFenced) {
+			t.Errorf("%s: the former owner: got %v", prefix, err)
+		}
+		_ = a.Close()
+		closeHome(t, b)
+		c := mustStored(t, fastDir(t)+"/c", m)
+		want.check(t, see(t, c))
+		closeHome(t, c)
+	}
+}
