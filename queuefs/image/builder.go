@@ -20,7 +20,7 @@ import (
 	"cutie/queuefs/objects"
 )
 
-// A Builder makes an image out of the last one and what has changed. New pieces wait in
+// A Builder makes an image out of the last one and the changes since. New pieces wait in
 // temporary files until Upload. It is for one goroutine. Close it in the end.
 type Builder struct {
 	store   *Store
@@ -28,7 +28,7 @@ type Builder struct {
 	temp    *durable.Dir
 	m       *Manifest
 	objects map[int]int // of last, and of m
-	waste   []bool      // objects of last that are not named again
+	waste   []bool      // objects of last to be named no more
 	parts   []*part     // not yet in the store; the last one may grow
 }
 
@@ -38,8 +38,8 @@ type part struct {
 	f      *os.File // without a name
 }
 
-// Begin begins the image after the last one, nil for the first. of says which journal it is
-// of, and where in it. temp is for temporary files.
+// Begin begins the image after the last one, nil for the first. of has its
+// journal, and the place in it. temp is for temporary files.
 func (s *Store) Begin(last *Manifest, of Manifest, now time.Time, temp *durable.Dir) *Builder {
 	if last == nil {
 		last = &Manifest{}
@@ -177,10 +177,10 @@ func (b *Builder) AddFile(path string, size, modified int64, from io.Reader) err
 // A Job is a job of a page.
 type Job struct {
 	ID   uint64
-	Size int64 // bytes of a small payload; -1 for one that is an object of its own
+	Size int64 // bytes of a small payload; -1 for an object of its own
 }
 
-// A Source reads jobs. A job that is gone by now has nil.
+// A Source reads jobs. A job gone by now has nil.
 type Source interface {
 	JobFile(id uint64) ([]byte, error)
 	Payload(id uint64) ([]byte, error)
@@ -190,7 +190,7 @@ type Source interface {
 const mostSpans = 8
 
 // AddPage adds a page with its jobs, in order. Without a change since the last image, by its
-// version, nothing is read. Of payloads only those are that are in no span.
+// version, nothing is read. Of payloads only the ones in no span are read.
 func (b *Builder) AddPage(queue string, number int, version uint64, jobs []Job, from Source) (err error) {
 	g := Page{Queue: queue, Number: number, Version: version}
 	var last Page
@@ -222,7 +222,7 @@ func (b *Builder) AddPage(queue string, number int, version uint64, jobs []Job, 
 	return nil
 }
 
-// spans names those spans again of which at least half is of jobs that are there.
+// spans names spans again if at least half of their bytes is of present jobs.
 func (b *Builder) spans(last []Span, jobs []Job) (kept []Span) {
 	for _, s := range last {
 		live := int64(0)
@@ -269,7 +269,7 @@ func (b *Builder) jobFiles(jobs []Job, from Source) (pieces []Piece, err error) 
 	return pieces, flush()
 }
 
-// payloads adds spans with the small payloads that are in none.
+// payloads adds spans with the small payloads in none so far.
 func (b *Builder) payloads(g *Page, jobs []Job, covered func(uint64) bool, from Source) error {
 	var buf []byte
 	var s Span
@@ -371,8 +371,8 @@ func (b *Builder) After(number uint64) { b.m.Number = number + 1 }
 // ErrTaken: there is another image of the number.
 var ErrTaken = errors.New("number of the image is taken")
 
-// Commit puts what is left into the store, and then the manifest: this is the instant at
-// which the image is there. The error is [ErrTaken] if there is another one of its number.
+// Commit puts the rest into the store, and then the manifest: from this instant on the
+// image is there. The error is [ErrTaken] if there is another one of its number.
 func (b *Builder) Commit(ctx context.Context) (*Manifest, error) {
 	if err := b.Upload(ctx, true); err != nil {
 		return nil, err
@@ -380,7 +380,7 @@ func (b *Builder) Commit(ctx context.Context) (*Manifest, error) {
 	slices.SortFunc(b.m.Files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
 	slices.SortFunc(b.m.Pages, comparePages)
 	data := b.m.bytes(b.store.enc)
-	m, err := parseManifest(b.m.Number, data, b.store.dec) // nothing is forgotten that it cannot say
+	m, err := parseManifest(b.m.Number, data, b.store.dec) // as every reader will
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Check reads all pieces of an image. It calls bad with each one that is missing or
-// damaged, and says of what it is; other errors end it. jobFile is called with the job
+// Check reads all pieces of an image. It calls bad with each missing or damaged
+// one, and with its place; other errors end it. jobFile is called with the job
 // files of whole pieces.
 func (s *Store) Check(ctx context.Context, m *Manifest, bad func(what string, err error), jobFile func(queue string, id uint64, text []byte)) error {
 	check := func(p *Piece, what string, visit func(id uint64, data []byte)) error {

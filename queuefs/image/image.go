@@ -58,7 +58,7 @@ func isDamage(err error) bool {
 	return errors.As(err, &damage)
 }
 
-// again repeats a request. An object that is not there is an error at once.
+// again repeats a request. A missing object is an error at once.
 func (s *Store) again(ctx context.Context, try func(ctx context.Context) error) error {
 	return objects.Again(ctx, s.Patience, func(ctx context.Context) (bool, error) {
 		err := try(ctx)
@@ -66,7 +66,7 @@ func (s *Store) again(ctx context.Context, try func(ctx context.Context) error) 
 	})
 }
 
-// read returns the bytes of an object, or those of a part if size is not 0.
+// read returns the bytes of an object, or of a part if size is not 0.
 func (s *Store) read(ctx context.Context, name string, from, size int64) (data []byte, err error) {
 	err = s.again(ctx, func(ctx context.Context) error {
 		if size == 0 {
@@ -92,8 +92,8 @@ func (s *Store) read(ctx context.Context, name string, from, size int64) (data [
 	return data, err
 }
 
-// Manifest reads a manifest. The error is a [*DamageError] for one that is missing or
-// damaged.
+// Manifest reads a manifest. The error is a [*DamageError] for a missing or damaged
+// one.
 func (s *Store) Manifest(ctx context.Context, number uint64) (*Manifest, error) {
 	data, err := s.read(ctx, ManifestName(number), 0, 0)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Store) Piece(ctx context.Context, m *Manifest, p *Piece) ([]byte, error
 	return s.open(name, p, data)
 }
 
-// open returns the bytes of a piece out of those stored.
+// open returns the bytes of a piece as it was before it was stored.
 func (s *Store) open(name string, p *Piece, stored []byte) ([]byte, error) {
 	data, err := s.dec.DecodeAll(stored, make([]byte, 0, p.Size))
 	if err != nil || int64(len(data)) != p.Size || sha256.Sum256(data) != p.Sum {
@@ -162,7 +162,7 @@ func (s *Store) open(name string, p *Piece, stored []byte) ([]byte, error) {
 	return data, nil
 }
 
-// Live returns the bytes that the image takes.
+// Live returns the bytes of all pieces of the image.
 func (m *Manifest) Live() (bytes int64) {
 	for _, o := range m.Objects {
 		bytes += o.Live
@@ -179,7 +179,7 @@ func (m *Manifest) Page(queue string, number int) *Page {
 	return &m.Pages[i]
 }
 
-// Sweep deletes what neither m nor before names, of all that was made for images up to m.
+// Sweep deletes objects made for images up to m, unless m or before names them.
 // before may be nil. See the package comment for when it may be called.
 func (s *Store) Sweep(ctx context.Context, m, before *Manifest) error {
 	named := map[string]bool{}

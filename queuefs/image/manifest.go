@@ -1,5 +1,5 @@
-// Package image keeps images of a home in an object store: all that a directory knows at
-// a checkpoint, so that the journal before it can go.
+// Package image keeps images of a home in an object store: the contents of its
+// directory at a checkpoint. With an image the journal before it can go.
 //
 //	object                   contents
 //	snapshot/NUMBER          a manifest: it names all of an image
@@ -7,17 +7,17 @@
 //
 // An image has files of the directory, in pieces, and for each page of the index the job
 // files and small payloads of its jobs. What has not changed since the last image is named
-// again, and stays where it is. An object of which less than half is named is written
-// anew, as far as it is named.
+// again, and stays where it is. When less than half of an object is named, this half is
+// written anew.
 //
 // # Who may delete
 //
 // The manifest is the last object of an image, made by a conditional write. The number of
-// the next one is that of the newest one there is, plus 1. An owner deletes objects after
+// the next one is the number of the newest one, plus 1. An owner deletes objects after
 // it has made manifest N and then written a batch of the journal: so it was the owner
 // after manifest N was there, and every later owner begins with N or a later one. It
-// deletes only what was made for images up to N, and neither N nor N-1 names. Later
-// owners name what N names, and objects with higher numbers. So an owner that sleeps in
+// deletes objects made for images up to N, unless N or N-1 names them. Later owners name
+// some of the same objects, and others with higher numbers. So an owner that sleeps in
 // the middle of its deletions and wakes up when others have gone on takes nothing from
 // them.
 //
@@ -57,7 +57,7 @@ type Manifest struct {
 type Object struct {
 	Name string
 	Size int64
-	Live int64 // bytes in pieces that are named
+	Live int64 // bytes in named pieces
 }
 
 // A Piece is some bytes in an object.
@@ -116,7 +116,7 @@ func objectName(number uint64, random string) string {
 	return fmt.Sprintf("%s%020d-%s", objectPrefix, number, random)
 }
 
-// objectNumber returns for which image an object was made; 0 if name is not that of one.
+// objectNumber returns the number of the image an object was made for; 0 for another name.
 func objectNumber(name string) (number uint64) {
 	digits, random, _ := strings.Cut(strings.TrimPrefix(name, objectPrefix), "-")
 	if _, err := fmt.Sscanf(digits, "%d", &number); err != nil || objectName(number, random) != name {
@@ -258,7 +258,7 @@ func (r *reader) i() int64 {
 	return int64(n)
 }
 
-// count reads how many there are of what takes a byte at least.
+// count reads a number of things of at least a byte each.
 func (r *reader) count() int {
 	n := r.u()
 	if n > uint64(r.Len()) {

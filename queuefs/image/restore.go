@@ -15,7 +15,7 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// Restore writes the files of an image whose paths are wanted into the directory of a home,
+// Restore writes the wanted files of an image into the directory of a home,
 // unsynced. The error is a [*DamageError] for a damaged object.
 func (s *Store) Restore(ctx context.Context, m *Manifest, dir *durable.Dir, wanted func(path string) bool) error {
 	type place struct {

@@ -22,7 +22,7 @@ func absentFile(dir *durable.Dir) durable.Sealed {
 	return durable.Sealed{Dir: dir, Name: absentName, Kind: "absent pages", Max: 64 << 20}
 }
 
-// Absent are the pages of the index whose jobs may lack files in the directory: they are in
+// Absent are the pages of the index with jobs without files in the directory: they are in
 // the image alone. It is safe for concurrent use; nil has no page.
 type Absent struct {
 	dir *durable.Dir
@@ -85,7 +85,7 @@ func (a *Absent) Has(queue string, number int) bool {
 	return ok && st == away
 }
 
-// Brought says that the files of a page are in the directory, unsynced.
+// Brought notes the files of a page in the directory, unsynced.
 func (a *Absent) Brought(queue string, number int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -95,7 +95,7 @@ func (a *Absent) Brought(queue string, number int) {
 	}
 }
 
-// All yields the pages that are absent now.
+// All yields the absent pages.
 func (a *Absent) All() iter.Seq2[string, int] {
 	var all []page
 	if a != nil {
@@ -136,7 +136,7 @@ func comparePages(a, b page) int {
 	return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.number, b.number))
 }
 
-// syncing says that the directory is about to be synced.
+// syncing is called before the directory is synced.
 func (a *Absent) syncing() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 )
 
 // A large payload, or a result, is an object files/SHA256-CLAIM-RANDOM, with the number of
-// the claim of its owner. So it can be found by its digest when the record that names it is
+// the claim of its owner. So it can be found by its digest after its record is
 // gone, and no name is used twice.
 const prefix = "files/"
 
@@ -70,7 +70,7 @@ func tempOf(name string) (temp string, sum [sha256.Size]byte, claim uint64, ok b
 	return durable.TempPrefix + rest, sum, claim, true
 }
 
-// pause is that before the second attempt at a request; it doubles.
+// pause comes before the second attempt at a request; it doubles.
 const pause = 50 * time.Millisecond
 
 // again repeats a request for a file until the patience is over.
@@ -122,7 +122,7 @@ func (h *Home) Fetch(ctx context.Context, names []string) error {
 }
 
 // Find brings a payload or result with a digest from the store, and returns its temporary
-// name. The error is an [*image.DamageError] if the store has none that verifies.
+// name. The error is an [*image.DamageError] if none in the store verifies.
 func (h *Home) Find(sum [sha256.Size]byte) (temp string, err error) {
 	ctx := h.Images.ctx
 	start := fmt.Sprintf("%s%x-", prefix, sum)
@@ -186,16 +186,16 @@ func copyTo(f *os.File, body io.Reader) (sum [sha256.Size]byte, err error) {
 	return sum, errors.Join(err, f.Close())
 }
 
-// Drop removes a temporary file that nobody wants.
+// Drop removes an unwanted temporary file.
 func (h *Home) Drop(temp string) { h.temp.Remove(temp) }
 
 // sweepEvery is after how many images the objects of large payloads and results are listed:
 // a request for each thousand of them.
 const sweepEvery = 8
 
-// Sweep deletes the objects of large payloads and results that no job has. live yields the
+// Sweep deletes the objects of large payloads and results without a job. live yields the
 // digests of all there are. Call it after an image: then this process was the owner of all
-// that it knows, and later owners name no object again that no job has. Their objects have
+// it knows, and later owners never name an object without a job again. Their objects have
 // the numbers of later claims.
 func (h *Home) Sweep(live func(yield func(sum [sha256.Size]byte)) error) error {
 	m := h.Images.Last()

@@ -16,7 +16,7 @@ import (
 
 // An image is made when the journal has grown by Options.Every, or by a share of the last
 // image if that is more, up to maxEvery: this bounds both the journal to be read by a new
-// machine, and what is written for images.
+// machine, and the bytes written for images.
 const (
 	defaultEvery = 64 << 20
 	maxEvery     = 256 << 20
@@ -39,7 +39,7 @@ type Images struct {
 	before  *image.Manifest
 	written int64 // bytes of the journal when the last one was begun
 	busy    bool
-	wanted  bool  // whatever the journal has
+	wanted  bool  // by a caller
 	err     error // of the last attempt
 }
 
@@ -125,8 +125,8 @@ func (i *Images) Due(log journal.Stats) bool {
 	return i.wanted || log.Written-i.written >= every || int64(log.Next-from) >= every/leastRecord
 }
 
-// Begin begins an image of which replay begins at a record, and which needs the journal from
-// one on; nil if another image is being made. Go or Fail must follow.
+// Begin begins an image with the record at for the first to be replayed, and needs the journal from
+// the record from on; nil if another image is being made. Go or Fail must follow.
 func (i *Images) Begin(at, from journal.LSN, now time.Time) *image.Builder {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -158,8 +158,8 @@ func (i *Images) Fail(b *image.Builder, err error) {
 	i.busy, i.err = false, err
 }
 
-// Go makes the image in the background: fill adds what is still to be added. Then the
-// journal before the last but one is released, what no image names is deleted, and sweep
+// Go makes the image in the background: fill adds the rest. Then the
+// journal before the last but one is released, objects without an image are deleted, and sweep
 // does the rest. done gets the error of all.
 func (i *Images) Go(b *image.Builder, fill func(ctx context.Context) error, sweep func() error, done func(error)) {
 	written := i.log.Stats().Written
@@ -275,7 +275,7 @@ func (i *Images) Err() error {
 	return i.err
 }
 
-// Stop ends the making of an image, and waits for that.
+// Stop ends the making of an image, and waits for its end.
 func (i *Images) Stop() {
 	if i != nil {
 		i.stop()

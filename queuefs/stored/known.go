@@ -15,13 +15,13 @@ type Known struct {
 	Imaged  bool                     // the directory has the files of an image
 	Service string                   // cutie-info.txt, "" if the journal has none
 	Queues  []*Queue                 // in the order in which they were made
-	Gone    map[string]index.Numbers // queues of the image that are gone, or were made again, and their last numbers
+	Gone    map[string]index.Numbers // queues of the image, gone or made again, and their last numbers
 }
 
 // A Queue is a queue, without its jobs.
 type Queue struct {
 	ID       string
-	Kept     bool          // it is in the image; of the others then only what has changed
+	Kept     bool          // it is in the image; the other fields have changes only
 	Since    journal.LSN   // records before are of former queues of the name
 	Former   index.Numbers // their last numbers
 	Info     string        // queue-info.txt

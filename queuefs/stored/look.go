@@ -20,7 +20,7 @@ import (
 	"cutie/queuefs/record"
 )
 
-// A Status is a home in a store, seen by somebody who does not own it.
+// A Status is a home in a store, seen from outside.
 type Status struct {
 	Journal bucket.State
 	Image   *image.Manifest // the newest; nil: there is none
@@ -31,11 +31,11 @@ type Status struct {
 	patience time.Duration
 }
 
-// patienceToLook is how long a request of somebody who looks is repeated.
+// patienceToLook is how long a request is repeated.
 const patienceToLook = 5 * time.Second
 
-// Look looks at the home in a store, and changes nothing. A manifest that is damaged or
-// missing is nil. Without a home the error is [objects.ErrNotExist].
+// Look looks at the home in a store, and changes nothing. A damaged or missing
+// manifest is nil. Without a home the error is [objects.ErrNotExist].
 func Look(ctx context.Context, s objects.Store) (*Status, error) {
 	st := &Status{objects: s, patience: patienceToLook}
 	var err error
@@ -76,14 +76,14 @@ type Fault struct {
 
 func (f Fault) String() string { return f.Name + " " + f.Text + "; " + f.Cure }
 
-// A Report is what a check has read, and found.
+// A Report has the counts and the faults of a check.
 type Report struct {
 	Batches, Pieces, Files int
 	Octets                 int64
 	Faults                 []Fault
 }
 
-// Check reads the journal, both images, and all payloads and results that they name.
+// Check reads the journal, both images, and all payloads and results named there.
 func (st *Status) Check(ctx context.Context) (*Report, error) {
 	c := &check{Status: st, report: &Report{}, gone: map[jobOf]bool{}, bare: map[jobOf]bool{}}
 	for _, step := range []func(context.Context) error{c.manifests, c.journal, c.images, c.readFiles} {
@@ -118,10 +118,10 @@ func (c *check) fault(name, text, cure string) {
 	c.report.Faults = append(c.report.Faults, Fault{name, text, cure})
 }
 
-// owner says whose directory may have what is lost.
+// owner names the directory with copies, perhaps.
 func (c *check) owner() string { return "the directory of the last owner, " + c.Journal.Owner.Name }
 
-// manifests names the manifests that Look could not read.
+// manifests names the manifests Look could not read.
 func (c *check) manifests(ctx context.Context) error {
 	newest, err := c.store.Newest(ctx)
 	if err != nil {
@@ -246,7 +246,7 @@ func sumOf(text string) (sum [sha256.Size]byte, ok bool) {
 	return sum, err == nil && n == len(sum)
 }
 
-// readFiles reads all objects of payloads and results, and compares them with those wanted.
+// readFiles reads all objects of payloads and results, and looks for the wanted ones.
 func (c *check) readFiles(ctx context.Context) error {
 	there := map[[sha256.Size]byte]bool{}
 	h := &Home{store: c.objects, patience: c.patience}

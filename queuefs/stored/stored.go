@@ -137,8 +137,8 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 	return h, err
 }
 
-// makeAgain empties the directory, and brings it to the newest image. Without one that is
-// whole the one before is taken, with more of the journal.
+// makeAgain empties the directory, and brings it to the newest image. Without a whole
+// one the one before is taken, with more of the journal.
 func (h *Home) makeAgain(ctx context.Context, dir *durable.Dir) error {
 	if err := h.fromImage(ctx, dir); err != nil {
 		return err
@@ -183,17 +183,17 @@ func (h *Home) fromImage(ctx context.Context, dir *durable.Dir) (err error) {
 	}
 }
 
-// published reports whether a path is that of a published file.
+// published reports whether a path is of a published file.
 func published(path string) bool { return strings.HasPrefix(path, home.PublishedDir+"/") }
 
-// bringPublished restores what is published, while the journal is read.
+// bringPublished restores the published documents, while the journal is read.
 func (h *Home) bringPublished(m *image.Manifest, dir *durable.Dir) {
 	done := make(chan error, 1)
 	h.Images.wg.Go(func() { done <- h.Images.store.Restore(h.Images.ctx, m, dir, published) })
 	h.coming = done
 }
 
-// Published waits for what is published. If it is damaged the directory gets none of it,
+// Published waits for the published documents. If it is damaged the directory gets none of it,
 // since all of it can be made again, and Lost says why.
 func (h *Home) Published() error {
 	if h.coming == nil {
@@ -208,9 +208,8 @@ func (h *Home) Published() error {
 	return err
 }
 
-// Ready says that the opening has come to its end. A directory that goes on is that of the
-// next process from now on. One that was made again is after [Home.Synced]: a crash before
-// leaves files that are on no stable storage.
+// Ready ends the opening. The next process goes on with the directory from now on, or if it
+// was made again from [Home.Synced] on: a crash before leaves files on no stable storage.
 func (h *Home) Ready() error {
 	if h == nil {
 		return nil
@@ -233,8 +232,8 @@ func (h *Home) Ready() error {
 	return h.marker.write()
 }
 
-// Syncing says that the directory is about to be synced, and Synced that all written
-// before is on stable storage.
+// Syncing is called before the directory is synced, and Synced when all written before
+// Syncing is on stable storage.
 func (h *Home) Syncing() {
 	if h != nil {
 		h.Absent.syncing()

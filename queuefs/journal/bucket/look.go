@@ -11,7 +11,7 @@ import (
 	"cutie/queuefs/objects"
 )
 
-// A State is a journal as it stands, seen by somebody who does not own it.
+// A State is a journal as it stands, seen from outside.
 type State struct {
 	ID          string
 	Owner       Owner
@@ -40,8 +40,8 @@ func Look(ctx context.Context, s objects.Store, patience time.Duration) (st Stat
 }
 
 // Verify reads all batches of a journal and calls visit with their records. bad is called
-// with a [*DamageError] for each batch that is missing, damaged, or does not follow the one
-// before. It returns the bytes of the journal. Errors of the store end it.
+// with a [*DamageError] for each missing or damaged batch, or one out of the
+// sequence. It returns the bytes of the journal. Errors of the store end it.
 func Verify(ctx context.Context, s objects.Store, patience time.Duration, st *State, bad func(number uint64, err error), visit func(journal.Record)) (bytes int64, err error) {
 	l := &Log{chain: chain{store: s, patience: patience}}
 	h, err := l.chain.header(ctx, st.End)

@@ -160,7 +160,7 @@ func (c *chain) end(ctx context.Context, hint uint64) (uint64, error) {
 }
 
 // find returns the number of the batch with a record, of those from low up to but
-// without high. With an error it is the number of the batch that could not be read.
+// without high. With an error it is the number of the unread batch.
 func (c *chain) find(ctx context.Context, at journal.LSN, low, high uint64) (uint64, error) {
 	var failed error
 	unread := uint64(0)
