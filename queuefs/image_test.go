@@ -232,6 +232,7 @@ func TestAnOwnerSleepsWhileItDeletes(t *testing.T) {
 				})
 				_ = a.Image(ctx)
 			}
+			<-awake
 			done <- a.Image(ctx)
 		}()
 		<-asleep

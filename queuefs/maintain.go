@@ -45,7 +45,7 @@ func (s *Service) due() (due, calm bool, written int64) {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
 	due, calm, written = s.space.Due(s.opts.Now(), s.upkeep.last)
-	return due || s.stored != nil && s.stored.Images.Due(s.shared.Journal.Stats()), calm, written
+	return due || s.stored != nil && !s.Standby() && s.stored.Images.Due(s.shared.Journal.Stats()), calm, written
 }
 
 // fileAll brings the files of all jobs that are behind now up to the journal,

@@ -25,7 +25,7 @@ func Handover(c *call.Call) *cobra.Command {
 The owner of a home in a store finishes the changes in progress and gives the home up. A
 standby takes it, and the former owner is a standby then. Requests wait meanwhile, about
 a tenth of a second, and are sent on to the new owner. If no standby takes the home, the
-owner goes on after a few seconds, and the exit code is 5. See cutie help store.`,
+owner goes on after a few seconds, and the exit code is 5. See cutie help stores.`,
 		Example: "cutie handover --url http://owner:8080",
 	}
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {

@@ -27,7 +27,7 @@ func Takeover(c *call.Call) *cobra.Command {
 		Long: `
 Without a queue it is for the standby of a home in a store: it becomes the owner. A
 former owner that can be reached, and accepts the credentials given here, gives the home
-up first, and then no request is lost: see cutie help store.
+up first, and then no request is lost: see cutie help stores.
 
 With queues it is for the day on which the original is lost: mirrors of cutie serve --mirror take
 submissions and hand out jobs from now on. Jobs keep identifiers, order, states,
