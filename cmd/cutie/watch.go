@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -123,17 +121,14 @@ func (w *watcher) lost(err error) {
 }
 
 // print prints one event.
-func (w *watcher) print(kind string, data []byte) error {
+func (w *watcher) print(e client.Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.count > 0 && w.seen == w.count {
 		return errSeen
 	}
-	line, err := w.line(kind, data)
-	if err == nil {
-		_, err = output.Screen(w.Out.Stdout).Write(line)
-	}
-	if err != nil || kind == resetKind {
+	_, err := output.Screen(w.Out.Stdout).Write(w.line(&e))
+	if err != nil || e.Kind == client.Reset {
 		return err
 	}
 	if w.seen++; w.seen == w.count {
@@ -142,43 +137,22 @@ func (w *watcher) print(kind string, data []byte) error {
 	return nil
 }
 
-// resetKind is the kind of event for missing events.
-const resetKind = "reset"
-
-func (w *watcher) line(kind string, data []byte) ([]byte, error) {
-	if kind == resetKind {
-		var r struct{ Queue, Reason, State string }
-		if err := json.Unmarshal(data, &r); err != nil {
-			return nil, fmt.Errorf("event %s: %w", kind, err)
-		}
-		w.Warnf("events are missing: %s; see %s", strings.TrimPrefix(r.Queue+": "+r.Reason, ": "), r.State)
+func (w *watcher) line(e *client.Event) []byte {
+	if e.Kind == client.Reset {
+		w.Warnf("events are missing: %s; see %s", strings.TrimPrefix(e.Queue+": "+e.Reason, ": "), e.State)
 		if !w.json {
-			return nil, nil
+			return nil
 		}
 	}
 	if w.json {
-		return append(bytes.Clone(data), '\n'), nil
-	}
-	var e struct {
-		Queue, Time, Kind, Job, From, To, Type string
-		Seq, Size                              int64
-	}
-	if err := json.Unmarshal(data, &e); err != nil {
-		return nil, fmt.Errorf("event %s: %w", kind, err)
+		return append(bytes.Clone(e.Data), '\n')
 	}
 	f := w.Out.Format()
-	at := e.Time
-	if t, err := time.Parse(time.RFC3339Nano, e.Time); err == nil {
-		at = f.Date(t)
-	}
-	if e.Job == "" {
-		e.Job = "queue-info.txt"
-	}
-	r := f.Fields(at, e.Queue, e.Seq, e.Kind, e.Job, cmp.Or(e.From, "-"), cmp.Or(e.To, "-"), f.Size(e.Size), cmp.Or(e.Type, "-"))
+	r := f.Fields(f.Date(e.Time), e.Queue, e.Seq, e.Kind, cmp.Or(e.Job, "queue-info.txt"), cmp.Or(e.From, "-"), cmp.Or(e.To, "-"), f.Size(e.Size), cmp.Or(e.Type, "-"))
 	if f.People {
-		return fmt.Appendf(nil, "%s  %s  %-7s  %s  %s\n", r[0], r[1], r[3], r[4], moved(r[5], r[6])), nil
+		return fmt.Appendf(nil, "%s  %s  %-7s  %s  %s\n", r[0], r[1], r[3], r[4], moved(r[5], r[6]))
 	}
-	return []byte(strings.Join(r, "\t") + "\n"), nil
+	return []byte(strings.Join(r, "\t") + "\n")
 }
 
 // moved tells where a job went, or where it is.

@@ -52,7 +52,7 @@ func TestSidecarIsOctets(t *testing.T) {
 				t.Errorf("job file: got %.200s", file)
 			}
 			d, err := c.Peek(ctx, "jobs", id)
-			if err != nil || d.Sidecar != sidecar || !d.Beside {
+			if err != nil || d.Sidecar != sidecar || !d.HasSidecar {
 				t.Errorf("peek: got %.40q, %v", d.Sidecar, err)
 			}
 			d.Body.Close()
@@ -77,12 +77,12 @@ func TestSidecarIsOctets(t *testing.T) {
 			}
 		}
 		s.do("GET", "/content/jobs/j000000000003?part=sidecar", "").want(t, 404)
-		if d, err := c.Peek(ctx, "jobs", "j000000000003"); err != nil || d.Beside {
+		if d, err := c.Peek(ctx, "jobs", "j000000000003"); err != nil || d.HasSidecar {
 			t.Errorf("without: got %+v, %v", d, err)
 		}
 		for range 2 { // several at once carry them, too
 			for d, err := range c.NextN(ctx, "jobs", 1, 0) {
-				if err != nil || d.Sidecar != sidecar || !d.Beside {
+				if err != nil || d.Sidecar != sidecar || !d.HasSidecar {
 					t.Errorf("taken: got %+v, %v", d, err)
 				}
 			}

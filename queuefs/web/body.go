@@ -113,7 +113,7 @@ func (b *BodyReader) refusal(err error) error {
 	case errors.As(err, &large):
 		return Errorf(http.StatusRequestEntityTooLarge, "body has more than %d octets", large.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return &Error{http.StatusRequestTimeout, b.late(err)}
+		return &Error{Status: http.StatusRequestTimeout, Message: b.late(err)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return Errorf(http.StatusBadRequest, "body was cut off")
 	}

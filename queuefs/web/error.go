@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"syscall"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/octets"
@@ -19,11 +20,14 @@ import (
 type Error struct {
 	Status  int    // of HTTP, 400 and above
 	Message string // for the caller; "" if there is nothing to say but the status
+	// After is the time until another try can succeed, in a client: the Retry-After of
+	// the answer; 0 if there was none. A handler sets the header itself.
+	After time.Duration
 }
 
 // Errorf returns an [*Error].
 func Errorf(status int, format string, args ...any) error {
-	return &Error{status, fmt.Sprintf(format, args...)}
+	return &Error{Status: status, Message: fmt.Sprintf(format, args...)}
 }
 
 func (e *Error) Error() string {
@@ -91,27 +95,27 @@ func ErrorOf(err error) (e *Error, hidden bool) {
 		error
 		HTTPStatus() int
 	}](err); ok {
-		return &Error{own.HTTPStatus(), own.Error()}, false
+		return &Error{Status: own.HTTPStatus(), Message: own.Error()}, false
 	}
 	if shut, ok := errors.AsType[*queuefs.ShutError](err); ok { // the caller is told the way out
-		return &Error{http.StatusServiceUnavailable, shut.Error()}, false
+		return &Error{Status: http.StatusServiceUnavailable, Message: shut.Error()}, false
 	}
 	for _, s := range statuses {
 		switch {
 		case !errors.Is(err, s.err):
 		case s.status >= 500:
-			return &Error{s.status, s.err.Error()}, true
+			return &Error{Status: s.status, Message: s.err.Error()}, true
 		default:
-			return &Error{s.status, err.Error()}, false
+			return &Error{Status: s.status, Message: err.Error()}, false
 		}
 	}
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return &Error{http.StatusInsufficientStorage, queuefs.ErrNoSpace.Error()}, true
+		return &Error{Status: http.StatusInsufficientStorage, Message: queuefs.ErrNoSpace.Error()}, true
 	case errors.Is(err, context.Canceled): // nobody is there to read the answer
-		return &Error{http.StatusBadRequest, "request was given up"}, false
+		return &Error{Status: http.StatusBadRequest, Message: "request was given up"}, false
 	case errors.Is(err, context.DeadlineExceeded):
-		return &Error{http.StatusServiceUnavailable, "service is too busy"}, true
+		return &Error{Status: http.StatusServiceUnavailable, Message: "service is too busy"}, true
 	}
 	return &Error{Status: http.StatusInternalServerError}, true
 }

@@ -100,7 +100,7 @@ func deliver(ctx context.Context, c *call.Call, to delivery, take taker) (err er
 		}
 		return err
 	}
-	if d.Beside && !o.HasSidecar() && to.form == 0 { // a description has it
+	if d.HasSidecar && !o.HasSidecar() && to.form == 0 { // a description has it
 		c.Warnf("%s: %s has a sidecar of %d octets; cutie peek %s %s --sidecar-out FILE writes it", queue, d.Job, len(d.Sidecar), queue, d.Job)
 	}
 	if lease != "" && !onScreen && !o.HasLease() {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"mime"
 	"os"
 	"path/filepath"
 
@@ -90,16 +89,6 @@ func (p payload) open() (*os.File, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-// mediaType guesses from the name, without parameters: the name of a text does
-// not tell its encoding. It is empty for the default, application/octet-stream.
-func mediaType(path string) string {
-	t, _, err := mime.ParseMediaType(mime.TypeByExtension(filepath.Ext(path)))
-	if err != nil {
-		return ""
-	}
-	return t
 }
 
 // A request to submit carries up to batchFiles jobs and batchOctets octets, or

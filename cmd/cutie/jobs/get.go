@@ -10,7 +10,6 @@ import (
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
-	"cutie/cmd/cutie/work"
 	"cutie/queuefs"
 	"cutie/queuefs/rest/client"
 )
@@ -91,15 +90,11 @@ cutie get jobs --lease=10m -o job -t json`,
 		}
 		o.consumes = true
 		return deliver(ctx, c, o, func(t *reach.Target, queue string, left time.Duration) (*client.Delivery, error) {
-			switch {
-			case whole:
-				return t.NextMessage(ctx, queue, queuefs.Take{Lease: length, Key: *key}, left)
-			case *key != "":
-				return t.NextFor(ctx, queue, queuefs.Take{Lease: length, Key: *key}, left)
-			case length > 0:
-				return work.TakeOne(ctx, t.Client, queue, length, left)
+			how := queuefs.Take{Lease: length, Key: *key}
+			if whole {
+				return t.NextMessage(ctx, queue, how, left)
 			}
-			return t.Next(ctx, queue, left)
+			return t.NextFor(ctx, queue, how, left)
 		})
 	})
 }

@@ -259,7 +259,7 @@ func (s *submission) upload(p payload) client.Upload {
 		u.Filename = filepath.Base(p.path)
 	}
 	if u.MediaType == "" {
-		u.MediaType = mediaType(p.path)
+		u.MediaType = client.MediaType(p.path)
 	}
 	u.Open = func() (io.ReadCloser, error) {
 		f, err := p.open()

@@ -86,7 +86,7 @@ func (j *Job) Store(d *client.Delivery, taken bool, meta []byte) error {
 	if err := CopyBody(w, d); err != nil {
 		return err
 	}
-	if err := j.aside(j.sidecar, "sidecar", d.Sidecar, d.Beside, 0o666); err != nil {
+	if err := j.aside(j.sidecar, "sidecar", d.Sidecar, d.HasSidecar, 0o666); err != nil {
 		return err
 	}
 	if taken {

@@ -69,7 +69,7 @@ func (w *Worker) command(ctx, held context.Context, dir string, d *client.Delive
 	if uploads := filepath.Join(dir, uploadsDir); isDir(uploads) {
 		cmd.Env = append(cmd.Env, "CUTIE_UPLOADS="+uploads)
 	}
-	if d.Beside {
+	if d.HasSidecar {
 		cmd.Env = append(cmd.Env, "CUTIE_SIDECAR="+filepath.Join(dir, sidecarFile))
 	}
 	// The signal comes when the thread ends that has started the command.

@@ -32,7 +32,7 @@ func unpack(dir string, d *client.Delivery) (unread, err error) {
 			return nil, err
 		}
 	}
-	if d.Beside {
+	if d.HasSidecar {
 		if err := os.WriteFile(filepath.Join(dir, sidecarFile), []byte(d.Sidecar), 0o600); err != nil {
 			return nil, err
 		}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"time"
 
 	"cutie/queuefs"
@@ -57,13 +56,8 @@ func (w *Worker) do(ctx context.Context, d *client.Delivery, backoff time.Durati
 // attempt runs the command, and reports and returns the outcome, in words too.
 func (w *Worker) attempt(ctx context.Context, d *client.Delivery) (end ending, what string, err error) {
 	// Reports are sent even when this program is interrupted.
-	held, gone := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer gone(nil)
-	var beat sync.WaitGroup
-	defer beat.Wait()
-	beating, still := context.WithCancel(held)
-	defer still()
-	beat.Go(func() { w.keepLease(beating, d, gone) })
+	held, stop := w.Client.KeepLease(context.WithoutCancel(ctx), d, w.Lease)
+	defer stop()
 
 	dir, err := os.MkdirTemp("", "cutie-work-")
 	if err != nil {
@@ -151,7 +145,7 @@ func ended(c *queuefs.Conclusion, after *queuefs.Job) (end ending, what string) 
 }
 
 func (w *Worker) conclude(ctx context.Context, d *client.Delivery, c queuefs.Conclusion) (after queuefs.Job, err error) {
-	err = w.insist(ctx, func() (err error) {
+	err = client.Retry(ctx, func() (err error) {
 		after, err = w.Client.Conclude(ctx, d.Queue, d.Job, d.Lease, c)
 		return err
 	}, queuefs.ErrLease)
@@ -159,32 +153,8 @@ func (w *Worker) conclude(ctx context.Context, d *client.Delivery, c queuefs.Con
 }
 
 func (w *Worker) giveBack(ctx context.Context, d *client.Delivery, why string) error {
-	return w.insist(ctx, func() error {
+	return client.Retry(ctx, func() error {
 		_, err := w.Client.Return(ctx, d.Queue, d.Job, d.Lease, why)
 		return err
 	}, queuefs.ErrLease)
-}
-
-// keepLease extends the lease until ctx ends. It calls gone when the lease is
-// lost, or ends before the daemon can be reached.
-func (w *Worker) keepLease(ctx context.Context, d *client.Delivery, gone context.CancelCauseFunc) {
-	over := time.Now().Add(w.Lease)
-	every := w.Lease / 3
-	if every > 5*time.Second {
-		every = 5 * time.Second // an abort is noticed within this time
-	}
-	for pause(ctx, every); ctx.Err() == nil; pause(ctx, every) {
-		asked := time.Now()
-		to, cancel := context.WithDeadline(ctx, over)
-		_, err := w.Client.Extend(to, d.Queue, d.Job, d.Lease, w.Lease)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-		case err == nil:
-			over = asked.Add(w.Lease)
-		case errors.Is(err, queuefs.ErrLease), final(err), !time.Now().Before(over):
-			gone(fmt.Errorf("%w: %w", queuefs.ErrLease, err))
-			return
-		}
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"mime"
 	"os"
@@ -98,13 +97,12 @@ func (w *Worker) putFile(ctx context.Context, dir string, d *client.Delivery, na
 }
 
 func (w *Worker) putResult(ctx context.Context, d *client.Delivery, name, path, mediaType string) error {
-	info, err := os.Lstat(path)
+	u, err := client.File(path)
 	if err != nil {
 		return err
 	}
-	u := client.Upload{Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(path) }}
 	u.Filename, u.MediaType = name, mediaType
-	err = w.insist(ctx, func() error { return w.Client.PutResult(ctx, d.Queue, d.Job, d.Lease, u) }, queuefs.ErrResultExists)
+	err = client.Retry(ctx, func() error { return w.Client.PutResult(ctx, d.Queue, d.Job, d.Lease, u) }, queuefs.ErrResultExists)
 	if err != nil {
 		return fmt.Errorf("result %s: %w", name, err)
 	}

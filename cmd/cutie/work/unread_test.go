@@ -36,7 +36,7 @@ func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 	w := &Worker{Client: home.Client, Queue: "jobs", Lease: time.Hour, Program: "/nosuch", Warn: t.Logf, Say: t.Logf}
 	var backoff time.Duration
 	for attempt := 1; attempt <= maxUnread; attempt++ {
-		d, err := TakeOne(t.Context(), home.Client, "jobs", w.Lease, 0)
+		d, err := home.NextFor(t.Context(), "jobs", queuefs.Take{Lease: w.Lease}, 0)
 		if err != nil || d.Attempt != attempt {
 			t.Fatalf("got attempt %d, %v, want %d", d.Attempt, err, attempt)
 		}

@@ -7,11 +7,9 @@
 package work
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -19,7 +17,6 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest/client"
-	"cutie/queuefs/web"
 )
 
 // A Worker works on the jobs of one queue. Its fields do not change during Run.
@@ -92,7 +89,7 @@ func (w *Worker) loop(ctx context.Context) error {
 		if w.Drain {
 			wait = 0
 		}
-		d, err := TakeOne(ctx, w.Client, w.Queue, w.Lease, wait)
+		d, err := w.Client.NextFor(ctx, w.Queue, queuefs.Take{Lease: w.Lease}, wait)
 		switch {
 		case err == nil:
 			lost = false
@@ -105,7 +102,7 @@ func (w *Worker) loop(ctx context.Context) error {
 			if lost = false; w.Drain {
 				return nil
 			}
-		case final(err):
+		case !client.Temporary(err):
 			return err
 		default:
 			if !lost {
@@ -118,14 +115,6 @@ func (w *Worker) loop(ctx context.Context) error {
 	return nil
 }
 
-// final reports whether asking again makes no sense.
-func final(err error) bool {
-	if e := (*web.Error)(nil); errors.As(err, &e) {
-		return e.Status < 500 && e.Status != 429
-	}
-	return errors.Is(err, queuefs.ErrNoQueue) || errors.Is(err, queuefs.ErrBadName)
-}
-
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -133,46 +122,4 @@ func pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-t.C:
 	}
-}
-
-// insist tries to reach the daemon as long as the lease lasts. After the first
-// try the error done means success: an earlier try was heard.
-func (w *Worker) insist(ctx context.Context, do func() error, done error) error {
-	for try := 0; ; try++ {
-		err := do()
-		switch {
-		case err == nil, try > 0 && done != nil && errors.Is(err, done):
-			return nil
-		case ctx.Err() != nil:
-			return cmp.Or(context.Cause(ctx), err)
-		case final(err), errors.Is(err, queuefs.ErrLease):
-			return err
-		}
-		pause(ctx, workPause)
-	}
-}
-
-// TakeOne takes the job at the head of a queue with a lease, and waits for one as
-// [client.Client.Next] does. The lease ends by itself if the answer is lost.
-func TakeOne(ctx context.Context, c *client.Client, queue string, lease, wait time.Duration) (*client.Delivery, error) {
-	next, stop := iter.Pull2(c.Take(ctx, queue, queuefs.Take{Max: 1, Lease: lease}, wait))
-	d, err, ok := next()
-	if !ok || err != nil {
-		stop()
-		return nil, cmp.Or(err, queuefs.ErrEmpty)
-	}
-	d.Body = pulled{d.Body, stop}
-	return d, nil
-}
-
-// A pulled body is readable until its sequence goes on; closing it stops the
-// sequence.
-type pulled struct {
-	io.ReadCloser
-	stop func()
-}
-
-func (p pulled) Close() error {
-	defer p.stop()
-	return p.ReadCloser.Close()
 }

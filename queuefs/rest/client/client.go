@@ -1,9 +1,33 @@
-// Package client calls the methods of a service from Go: submit, consume, peek, states,
-// leases and results, changes of many jobs, queues, and streams of events. Package rest
-// serves them.
+// Package client calls the methods of a service from Go, see package rest.
 //
-// Every method takes a context, and ends with it. After a lost answer [Client.Submit] and
-// [Client.NextFor] may be called again with the same key: nothing happens twice.
+//	c := client.New("http://127.0.0.1:8080/", nil)
+//	report, err := client.File("report.pdf")
+//	ids, err := c.Submit(ctx, "jobs", report)
+//
+// # Submitting
+//
+// [Client.Submit] returns when the jobs are on stable storage, all of them or none.
+// Payloads are streamed. After an error nobody knows whether the jobs are stored, unless
+// each [Upload] has a Key: then the call may be made again, and stores nothing twice.
+//
+// # Working
+//
+// [Client.Work] is the loop of a worker: it takes jobs with leases, keeps these, and
+// reports outcomes. Other loops are made of its parts: [Client.NextFor] takes a job,
+// [Client.KeepLease] keeps it, [Client.PutResult] stores a result, [Client.Conclude]
+// reports the outcome, and [Client.Return] gives a job back. [Client.Next] takes a job
+// without a lease: it is consumed then, whatever becomes of it.
+//
+// # Errors
+//
+// A refused request is an [*Error], with its HTTP status. With [errors.Is] it matches the
+// error of package queuefs: [queuefs.ErrNoQueue], [queuefs.ErrLease] and so on.
+// [Temporary] tells whether the same call may succeed later, and [Retry] makes it again,
+// when the service says so.
+//
+// Contexts end calls. A call that takes a job without a lease may lose it then.
+//
+// # Getting it
 //
 // The path of this module is that of no server. The owner of a forge gives it one by
 //
@@ -25,14 +49,11 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/state"
-	"cutie/queuefs/web"
 )
 
 // A Client calls the methods of a service. It is safe for concurrent use.
 //
-// A refused request is a [*web.Error]; with [errors.Is] it matches the error of
-// package queuefs for the same local call. Names of queues are cleaned
-// identifiers, identifiers, or names.
+// Names of queues are cleaned identifiers, identifiers, or names.
 type Client struct {
 	// UserAgent is the submitter and consumer for the service; "" leaves it to
 	// package net/http.
@@ -152,7 +173,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	if resp.StatusCode < 400 {
 		return nil, fmt.Errorf("%s answers %s instead of a method", req.URL.Redacted(), resp.Status)
 	}
-	e := &web.Error{Status: resp.StatusCode}
+	e := &Error{Status: resp.StatusCode, After: retryAfter(resp.Header)}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err != nil {
 		return nil, errors.Join(e, err)

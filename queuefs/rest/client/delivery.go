@@ -21,19 +21,19 @@ import (
 
 // A Delivery is a job as a service hands it out.
 type Delivery struct {
-	Queue     string // cleaned identifier
-	Job       string
-	Filename  string // "" if it has none
-	MediaType string
-	Sidecar   string
-	Beside    bool          // there is a sidecar; it may be empty
-	Size      int64         // octets of the payload
-	Lease     string        // token of its lease; "" if it has none
-	Expires   time.Time     // when the lease is over; zero if it has none
-	Attempt   int           // how often the job was handed out with it; 0 if it has no lease
-	Trace     [2]string     // traceparent and tracestate (W3C Trace Context); "": none
-	Base      state.Base    // of the references of the service
-	Body      io.ReadCloser // the payload; to be closed. It ends in an error if less than Size comes
+	Queue      string // cleaned identifier
+	Job        string
+	Filename   string // "" if it has none
+	MediaType  string
+	Sidecar    string
+	HasSidecar bool          // there is a sidecar; it may be empty
+	Size       int64         // octets of the payload
+	Lease      string        // token of its lease; "" if it has none
+	Expires    time.Time     // when the lease is over; zero if it has none
+	Attempt    int           // how often the job was handed out with it; 0 if it has no lease
+	Trace      [2]string     // traceparent and tracestate (W3C Trace Context); "": none
+	Base       state.Base    // of the references of the service
+	Body       io.ReadCloser // the payload; to be closed. It ends in an error if less than Size comes
 }
 
 // Next takes the job at the head of a queue (Cutie 5.6). If none is pending it
@@ -43,7 +43,8 @@ func (c *Client) Next(ctx context.Context, queue string, wait time.Duration) (*D
 	return c.NextFor(ctx, queue, queuefs.Take{}, wait)
 }
 
-// NextFor is [Client.Next] as t says, with the key of a request that may be sent again.
+// NextFor is [Client.Next] as t says: with a lease, or with the key of a request that may
+// be sent again.
 // Its Max does not count.
 func (c *Client) NextFor(ctx context.Context, queue string, t queuefs.Take, wait time.Duration) (*Delivery, error) {
 	t.Max = 0
@@ -175,7 +176,7 @@ func (c *Client) delivery(ctx context.Context, resp *http.Response) (*Delivery, 
 			resp.Body.Close()
 			return nil, fmt.Errorf("sidecar of %s: %w", d.Job, err)
 		}
-		d.Sidecar, d.Beside = j.Sidecar, true
+		d.Sidecar, d.HasSidecar = j.Sidecar, true
 	}
 	d.Body = &exactBody{ReadCloser: resp.Body, left: d.Size}
 	return d, nil
@@ -197,7 +198,7 @@ func newDelivery(header textproto.MIMEHeader) (*Delivery, error) {
 	if d.Sidecar, err = url.PathUnescape(header.Get(field.Sidecar)); err != nil {
 		return nil, fmt.Errorf("sidecar of %s: %w", d.Job, err)
 	}
-	d.Beside = header[field.Sidecar] != nil
+	d.HasSidecar = header[field.Sidecar] != nil
 	d.Trace = [2]string{header.Get(field.TraceParent), header.Get(field.TraceState)}
 	if d.Lease = header.Get(field.Lease); d.Lease != "" {
 		if d.Expires, err = time.Parse(time.RFC3339Nano, header.Get(field.LeaseExpires)); err != nil {
@@ -221,7 +222,7 @@ func baseOf(ref string) state.Base {
 // Document returns the job as its consumer got it.
 func (d *Delivery) Document() (state.Document, error) {
 	id, err := queuefs.ParseJobID(d.Job)
-	j := queuefs.Job{ID: id, Queue: d.Queue, Filename: d.Filename, MediaType: d.MediaType, Sidecar: d.Sidecar, EmptySidecar: d.Beside && d.Sidecar == "", Size: d.Size,
+	j := queuefs.Job{ID: id, Queue: d.Queue, Filename: d.Filename, MediaType: d.MediaType, Sidecar: d.Sidecar, EmptySidecar: d.HasSidecar && d.Sidecar == "", Size: d.Size,
 		Attempts: d.Attempt, Lease: queuefs.Lease{Ends: d.Expires}}
 	return state.OfTaken(d.Base, &j, d.Lease), err
 }

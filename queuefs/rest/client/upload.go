@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,13 +21,43 @@ import (
 	"cutie/queuefs/state"
 )
 
-// An Upload is a payload to submit.
+// An Upload is a payload to submit, with what is known of it; see [File] and [Bytes].
 type Upload struct {
 	// Open opens the payload. It is called when the payload is sent, and again
 	// when the request has to be sent again.
 	Open func() (io.ReadCloser, error)
 	Size int64 // octets; below 0 if unknown
 	queuefs.Meta
+}
+
+// File is an Upload of a file, with its name, and the media type of its extension. The
+// file is opened when it is sent; it must not change meanwhile.
+func File(path string) (Upload, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Upload{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return Upload{}, fmt.Errorf("%s is not a regular file", path)
+	}
+	u := Upload{Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(path) }}
+	u.Filename, u.MediaType = filepath.Base(path), MediaType(path)
+	return u, nil
+}
+
+// MediaType guesses the media type of a file from its name, without parameters: the name
+// of a text does not tell its encoding. It is "" if nothing is known.
+func MediaType(name string) string {
+	t, _, err := mime.ParseMediaType(mime.TypeByExtension(filepath.Ext(name)))
+	if err != nil {
+		return ""
+	}
+	return t
+}
+
+// Bytes is an Upload of a payload in memory, to be left unchanged until it is sent.
+func Bytes(payload []byte) Upload {
+	return Upload{Size: int64(len(payload)), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(payload)), nil }}
 }
 
 // Submit puts jobs at the end of a queue, all of them or none (Cutie 5.5), and
