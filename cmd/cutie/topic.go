@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-//go:embed topics
+//go:embed topics/*.txt topics/workers
 var topicFiles embed.FS
 
 // A topic is a help text about no single command. Its first line is a summary.

@@ -1,13 +1,38 @@
 package main_test
 
 import (
+	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
-var topicLine = regexp.MustCompile(`(?m)^    ([a-z]+) +[A-Za-z].*$`)
+// The index of the topics, for readers of the tree, is made of their first lines.
+func TestTopicsHaveAnIndex(t *testing.T) {
+	t.Parallel()
+	overview, err := cutie(t, "help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(overview, "Topics:\n")
+	want := "# Topics\n\nThese files are what `cutie help TOPIC` prints. Begin with the [tour](tour.txt).\n\n"
+	for _, m := range topicLine.FindAllStringSubmatch(list, -1) {
+		want += fmt.Sprintf("- [%s](%s.txt): %s\n", m[1], m[1], m[2])
+	}
+	const index = "topics/README.md"
+	if *update {
+		if err := os.WriteFile(index, []byte(want), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(index); err != nil || string(got) != want {
+		t.Errorf("%s: %v; -update makes it anew: got\n%s\nwant\n%s", index, err, got, want)
+	}
+}
+
+var topicLine = regexp.MustCompile(`(?m)^    ([a-z]+) +([A-Za-z].*)$`)
 
 // Every help topic is listed, has a text that fits a terminal, and speaks of
 // commands that there are.
