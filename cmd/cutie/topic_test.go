@@ -3,6 +3,7 @@ package main_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -60,5 +61,44 @@ func TestHelpTopicsCanBeRead(t *testing.T) {
 				t.Errorf("%s: %q is no command", m[1], use[0])
 			}
 		}
+	}
+}
+
+// Topics name figures that the daemon has, since readers search for them.
+func TestTopicsNameFiguresThatExist(t *testing.T) {
+	t.Parallel()
+	var source strings.Builder
+	for _, pattern := range []string{"daemon/*.go", "mirror/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, name := range files {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source.Write(text)
+		}
+	}
+	topics, err := filepath.Glob("topics/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range topics {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, figure := range regexp.MustCompile(`\bcutie_[a-z]+_[a-z_]+[a-z]\b|\bcutie_jobs\b`).FindAllString(string(text), -1) {
+			found++
+			if !strings.Contains(source.String(), `"`+figure+`"`) {
+				t.Errorf("%s names %s, and the daemon has no such figure", name, figure)
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("got %d figures in the topics", found)
 	}
 }
