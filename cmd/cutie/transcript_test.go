@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,8 +14,8 @@ import (
 
 // Pages show commands after "$ ", in indented blocks, with the lines that they print.
 // They run one after the other in one directory, where cutie is the program of the test.
-// Those that start and stop the daemon ("make run", "cutie serve …&", "kill %1") do so
-// with a free port in place of 8080. Of a command without lines the output is not
+// Those that start and stop daemons ("make run", "cutie serve … &", "kill %1") do so with
+// a free port in place of the one shown. Of a command without lines the output is not
 // compared. With -update what they print today is written into the pages.
 func TestPagesShowWhatHappens(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -48,9 +49,11 @@ func TestPagesShowWhatHappens(t *testing.T) {
 // A replay runs the commands of a page.
 type replay struct {
 	*testing.T
-	dir    string
-	daemon *daemon
-	vars   string // assignments of variables so far
+	dir     string
+	daemons []*daemon // in the order of their starts, for kill %N
+	there   []string  // pairs of the address of a page and that of the daemon
+	back    []string  // the same pairs turned round
+	vars    string    // assignments of variables so far
 }
 
 // page runs all commands and returns the page with their output.
@@ -101,33 +104,23 @@ func indent(text string) string {
 // run runs one command, and returns the lines for it: those shown, if they mean the same.
 func (r *replay) run(command, shown string) string {
 	r.Helper()
-	var err error
-	switch {
-	case command == "make run", strings.HasPrefix(command, "cutie serve") && strings.HasSuffix(command, "&"):
-		if r.daemon, err = start(r.dir, filepath.Join(r.dir, "cutie_home"), "--dump-period", "0"); err != nil {
-			r.Fatal(err)
-		}
-		r.Cleanup(r.daemon.kill)
+	if command == "make run" || strings.HasPrefix(command, "cutie serve") && strings.HasSuffix(command, "&") {
+		r.start(strings.Fields(command)[2:])
 		return shown
-	case command == "kill %1":
-		if err = r.daemon.stop(syscall.SIGTERM); err != nil {
-			r.Fatal(err)
-		}
+	}
+	if m := killing.FindStringSubmatch(command); m != nil {
+		r.stop(m[1] != "", m[2])
 		return shown
 	}
 	if variable.MatchString(command) {
 		r.vars += command + "\n"
 		return shown
 	}
-	url := "http://127.0.0.1:8080/"
-	if r.daemon != nil {
-		url = r.daemon.url
-	}
-	cmd := exec.Command("sh", "-ec", strings.NewReplacer("http://127.0.0.1:8080/", url, "bin/cutie", "cutie").Replace(r.vars+command))
+	cmd := exec.Command("sh", "-ec", strings.NewReplacer(append(r.there, "bin/cutie", "cutie")...).Replace(r.vars+command))
 	cmd.Dir = r.dir
 	cmd.Env = append(os.Environ(), "CUTIE_HOME=", "CUTIE_URL=", "CUTIE_LEASE=")
 	out, err := cmd.CombinedOutput()
-	got := strings.NewReplacer(url, "http://127.0.0.1:8080/", strings.TrimPrefix(strings.TrimSuffix(url, "/"), "http://"), "127.0.0.1:8080", r.dir, "/home/me", "\r\n", "\n").Replace(string(out))
+	got := strings.NewReplacer(append(r.back, r.dir, "/home/me", "\r\n", "\n")...).Replace(string(out))
 	if got != "" && !strings.HasSuffix(got, "\n") {
 		got += "\n"
 	}
@@ -144,6 +137,50 @@ func (r *replay) run(command, shown string) string {
 	}
 	return got
 }
+
+// start starts a daemon with options of serve, and those of the shell after them.
+func (r *replay) start(options []string) {
+	r.Helper()
+	home, listen := "cutie_home", "127.0.0.1:8080"
+	args := []string{"--dump-period", "0"}
+	for i := 0; i < len(options); i++ {
+		switch o := options[i]; {
+		case o == "--home":
+			i++
+			home = options[i]
+		case o == "--listen":
+			i++
+			listen = options[i]
+		case o != "&" && !strings.HasPrefix(o, "2>"):
+			args = append(args, strings.NewReplacer(r.there...).Replace(o))
+		}
+	}
+	d, err := start(r.dir, filepath.Join(r.dir, home), args...)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(d.kill)
+	address := strings.Trim(strings.TrimPrefix(d.url, "http:"), "/")
+	r.daemons = append(r.daemons, d)
+	r.there, r.back = append([]string{listen, address}, r.there...), append([]string{address, listen}, r.back...)
+}
+
+// stop ends a daemon, in order or not.
+func (r *replay) stop(hard bool, which string) {
+	r.Helper()
+	n, err := strconv.Atoi(which)
+	if err != nil || n < 1 || n > len(r.daemons) {
+		r.Fatalf("kill: %%%s was not started", which)
+	}
+	d := r.daemons[n-1]
+	if hard {
+		d.kill()
+	} else if err := d.stop(syscall.SIGTERM); err != nil {
+		r.Fatal(err)
+	}
+}
+
+var killing = regexp.MustCompile(`^kill (-9 )?%(\d)$`)
 
 var variable = regexp.MustCompile(`^[a-z]+=`)
 
