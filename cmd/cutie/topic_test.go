@@ -102,3 +102,41 @@ func TestTopicsNameFiguresThatExist(t *testing.T) {
 		t.Errorf("got %d figures in the topics", found)
 	}
 }
+
+// Commands that are shown and not run have options that there are.
+func TestTopicsUseOptionsThatExist(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("topics/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		command = regexp.MustCompile(`(?m)^ {4,}(?:\$ )?(?:CUTIE_\w+=\S+ )?cutie ([a-zA-Z]+)( .*)?$`)
+		option  = regexp.MustCompile(` (--[a-z][a-z-]*)`)
+		helps   = map[string]string{}
+	)
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range command.FindAllStringSubmatch(string(text), -1) {
+			verb, rest := m[1], m[2]
+			if helps[verb] == "" {
+				if helps[verb], err = cutie(t, "help", verb); err != nil {
+					t.Errorf("%s: %v", page, err)
+				}
+			}
+			rest, _, _ = strings.Cut(rest, "  ") // a remark follows
+			rest, _, _ = strings.Cut(rest, " -- ")
+			for _, o := range option.FindAllStringSubmatch(rest, -1) {
+				if !strings.Contains(helps[verb], o[1]+" ") && !strings.Contains(helps[verb], o[1]+"[") && !strings.Contains(helps[verb], o[1]+"\n") {
+					t.Errorf("%s: cutie %s has no option %s", page, verb, o[1])
+				}
+			}
+		}
+	}
+	if len(helps) < 10 {
+		t.Errorf("got %d commands", len(helps))
+	}
+}
