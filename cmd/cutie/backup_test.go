@@ -67,7 +67,7 @@ func (c *crowd) round(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	for _, id := range ids {
-		c.submitted[id] = c.submitted[id]
+		c.submitted[id] = c.submitted[id] || false
 	}
 	c.mu.Unlock()
 	d, err := c.Next(ctx, "jobs", 0)
