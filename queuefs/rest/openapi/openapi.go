@@ -1,7 +1,7 @@
 // Package openapi describes the routes of a service as an OpenAPI 3.1 document: paths,
 // rights, parameters, bodies, and for each status the media types of its answers.
 //
-// Routes come from the route table, all else from operations. UWS and ResourceSync have
+// Routes come from the route table, the rest from operations. UWS and ResourceSync have
 // descriptions of their own, by their standards.
 package openapi
 
@@ -69,7 +69,7 @@ func plainPath(path string) string { return pattern.ReplaceAllString(path, "{$1}
 
 var pattern = regexp.MustCompile(`\{([a-z]+)(?::[^}]*)?\}`)
 
-// An operation is all of a route that the route table does not say.
+// An operation is the rest of a route, beside the route table.
 type operation struct {
 	query   string // parameters, each NAME:TYPE; see schemaOf
 	header  string // of the request, beside those of HTTP itself
