@@ -92,7 +92,7 @@ var copied = []string{"audit"}
 
 // elsewhere are commands whose examples are not run: they need other servers, or
 // have no end.
-var elsewhere = []string{"batch", "uws", "rdm", "serve", "promote", "takeover", "handover", "import", "bench"}
+var elsewhere = []string{"batch", "uws", "rdm", "serve", "promote", "takeover", "handover", "import", "bench", "store"}
 
 func TestExamplesWork(t *testing.T) {
 	t.Parallel()

@@ -39,14 +39,13 @@ func (d *daemon) routes(s *site, rooms ...room) []web.Route {
 	get("/favicon.ico", web.Need{}, noIcon)
 	get("/livez", web.Need{}, func(w http.ResponseWriter, _ *http.Request) error { return probe(w, nil) })
 	get("/readyz", web.Need{}, func(w http.ResponseWriter, _ *http.Request) error { return d.readiness(w, s.leaving) })
-	for path, serve := range map[string]http.HandlerFunc{
-		"/debug/pprof/":        pprof.Index,
-		"/debug/pprof/profile": pprof.Profile,
-		"/debug/pprof/trace":   pprof.Trace,
-		"/debug/pprof/symbol":  pprof.Symbol,
-		"/debug/pprof/{name}":  pprof.Index,
+	for _, profile := range []struct {
+		path  string
+		serve http.HandlerFunc
+	}{
+		{"", pprof.Index}, {"profile", pprof.Profile}, {"trace", pprof.Trace}, {"symbol", pprof.Symbol}, {"{name}", pprof.Index},
 	} {
-		all = append(all, web.Route{Method: http.MethodGet, Path: path, Need: web.Everywhere(web.Admin), Waits: web.Endless, Serve: atHome(serve)})
+		all = append(all, web.Route{Method: http.MethodGet, Path: "/debug/pprof/" + profile.path, Need: web.Everywhere(web.Admin), Waits: web.Endless, Serve: atHome(profile.serve)})
 	}
 	if d.Robots {
 		get("/robots.txt", web.Need{}, d.listForRobots)
