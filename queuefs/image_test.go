@@ -91,7 +91,7 @@ func TestImagesOfAHomeWhoseStoreFails(t *testing.T) {
 	q := createQueue(t, s, queuefs.QueueInfo{Identifier: "some"})
 	rounds := 0
 	for _, how = range []objectstest.Fault{objectstest.Before, objectstest.After, objectstest.Late, objectstest.Twice, objectstest.Stale} {
-		step := int64(long.N(5, 1))
+		step := int64(long.N(15, 1))
 		for at := int64(1); ; at += step {
 			rounds++
 			submit(t, q, queuefs.Meta{}, strings.Repeat(fmt.Sprint(rounds), 40<<10)[:20<<10+rounds*1000])
@@ -116,7 +116,7 @@ func TestImagesOfAHomeWhoseStoreFails(t *testing.T) {
 	closeHome(t, s)
 	before := m.Objects()
 	for _, how = range []objectstest.Fault{objectstest.Before, objectstest.After, objectstest.Late, objectstest.Twice, objectstest.Stale} {
-		step := int64(long.N(10, 1))
+		step := int64(long.N(30, 1))
 		for at := int64(1); ; at += step {
 			for name := range m.Objects() {
 				m.Set(name, nil)

@@ -125,11 +125,11 @@ func TestBackupsUnderLoadAreRestored(t *testing.T) {
 	for range long.N(3, 20) {
 		killed(t, time.Duration(rand.Int64N(int64(400*time.Millisecond))), "backup", to, "--home", home)
 	}
-	for range 2 {
+	for range long.N(1, 2) {
 		known := crowd.known()
 		run("backup", to, "--home", home)
 		restored := filepath.Join(t.TempDir(), "restored")
-		for range long.N(3, 20) {
+		for range long.N(2, 20) {
 			killed(t, time.Duration(rand.Int64N(int64(400*time.Millisecond))), "restore", to, "--home", restored)
 		}
 		if _, err := cutie(t, "check", restored); err == nil {
