@@ -63,7 +63,7 @@ func build(t *testing.T, queues ...string) *house {
 	t.Cleanup(func() { pub.Close() })
 	svc.Follow(pub)
 	h := &house{t: t, svc: svc, past: past, sampler: board.NewSampler(svc, nil, past)}
-	b := &board.Board{Service: svc, History: past, Published: pub, Hub: &live.Hub{Every: time.Millisecond, Lifetime: time.Millisecond, Idle: time.Minute, Watchers: 9}}
+	b := &board.Board{Service: svc, History: past, Published: pub, Hub: &live.Hub{Every: time.Millisecond, Lifetime: 500 * time.Millisecond, Idle: time.Minute, Watchers: 9}}
 	protocol := rest.New(svc, rest.Options{Taken: h.sampler.Taken, Concluded: h.sampler.Concluded, Pages: dashboard.Pages{Asides: b}})
 	t.Cleanup(protocol.Close)
 	h.router = web.NewRouter(web.Plain, append(protocol.Routes(), b.Routes()...)...)
