@@ -12,9 +12,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/pb33f/libopenapi"
-	validator "github.com/pb33f/libopenapi-validator"
-
 	"cutie/queuefs/rest"
 )
 
@@ -106,35 +103,6 @@ func checkDescribed(t testing.TB, req *http.Request, status int, header http.Hea
 	_, named := answer.Content[media]
 	if _, any := answer.Content["*/*"]; !named && !any {
 		t.Errorf("%s %s: the description has no media type %q of status %d", req.Method, req.URL, full, status)
-	}
-}
-
-func TestTheDescriptionIsValid(t *testing.T) {
-	text, err := described()
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := libopenapi.NewDocument(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, errs := validator.NewValidator(doc)
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
-	if ok, errs := v.ValidateDocument(); !ok {
-		for _, e := range errs {
-			t.Errorf("%s: %s", e.Message, e.Reason)
-		}
-	}
-	broken, err := libopenapi.NewDocument([]byte(strings.Replace(string(text), `"in": "path"`, `"in": "nowhere"`, 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if v, errs = validator.NewValidator(broken); len(errs) == 0 {
-		if ok, _ := v.ValidateDocument(); ok {
-			t.Error("the validator finds no fault in a broken document")
-		}
 	}
 }
 
