@@ -26,6 +26,7 @@ var layers = [][]string{
 	{"cmd/cutie/output", "cmd/cutie/reach", "cmd/cutie/work"},
 	{"cmd/cutie/config"},
 	{"cmd/cutie/daemon", "cmd/cutie/fault"},
+	{"cmd/cutie/listen"},
 	{"cmd/cutie/board"},
 	{"cmd/cutie/dashboard", "cmd/cutie/access", "cmd/cutie/callback", "cmd/cutie/mirror", "cmd/cutie/traces", "publisher/notify"},
 	{"queuefs/rest", "queuefs/rest/client", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "publisher/destination/documents", "queuefs/state/statetest", "queuefs/uws/client", "cmd/cutie/live", "cmd/cutie/history"},

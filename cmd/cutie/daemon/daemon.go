@@ -27,6 +27,7 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/callback"
 	"cutie/cmd/cutie/dashboard"
+	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/traces"
 	"cutie/publisher"
@@ -59,10 +60,10 @@ type Options struct {
 // Listen says where a daemon listens.
 type Listen struct {
 	Addr        *net.TCPAddr
-	On          net.Listener   // at Addr, from [TakePort]; nil: Run takes the port
-	BaseURI     string         // with a slash at its end; "": that of the address
-	Certificate *Certificate   // nil: no TLS
-	Proxies     access.Proxies // believed what they say of their clients
+	On          net.Listener        // at Addr, from [listen.TakePort]; nil: Run takes the port
+	BaseURI     string              // with a slash at its end; "": that of the address
+	Certificate *listen.Certificate // nil: no TLS
+	Proxies     access.Proxies      // believed what they say of their clients
 }
 
 // Limits are those of a daemon.
@@ -139,7 +140,7 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 
 	ln := o.Listen.On
 	if ln == nil {
-		if ln, err = TakePort(o.Listen.Addr); err != nil {
+		if ln, err = listen.TakePort(o.Listen.Addr); err != nil {
 			return err
 		}
 	}

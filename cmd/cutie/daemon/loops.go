@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/traces"
 	"cutie/queuefs"
 	"cutie/queuefs/uws"
@@ -29,7 +30,7 @@ type loop struct {
 }
 
 // loops are all loops of the daemon.
-func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
+func (d *daemon) loops(jobs *uws.Handler, tcp *listen.Limiter) []loop {
 	quick := func(do func() error) func(context.Context) error {
 		return func(context.Context) error { return do() }
 	}
@@ -47,13 +48,13 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *limiter) []loop {
 		{"access log", lookEvery, quick(d.record.Flush)},
 		{"users", lookEvery, quick(d.gate.Reload)},
 		{"clock", lookEvery, quick(newClock(d.svc, d.Log).now)},
-		{"connections", lookEvery, quick(tcp.told)},
+		{"connections", lookEvery, quick(tcp.Told)},
 	}
 	if d.push != nil {
 		all = append(all, loop{"push", maintainEvery, d.node.owned(d.push.hub.Tick)})
 	}
 	if d.Listen.Certificate != nil {
-		all = append(all, loop{"certificate", lookEvery, quick(d.Listen.Certificate.reload)})
+		all = append(all, loop{"certificate", lookEvery, quick(d.Listen.Certificate.Reload)})
 	}
 	return all
 }

@@ -18,6 +18,7 @@ import (
 	"cutie/cmd/cutie/board"
 	"cutie/cmd/cutie/dashboard"
 	"cutie/cmd/cutie/history"
+	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/traces"
 	"cutie/queuefs"
@@ -75,7 +76,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	}
 	defer socket.Close()
 	mirrors := mirror.New(d.svc, d.mirrorOptions())
-	tcp := limit(ln, d.Limits.Conns).trusting(d.Listen.Proxies)
+	tcp := listen.Limit(ln, d.Limits.Conns).Trusting(d.Listen.Proxies)
 	server := &http.Server{
 		Handler:           d.newSite(ctx, figures, protocol, jobs, d.messages(counts), mirrors, d.node, pages),
 		ReadHeaderTimeout: headerTime,
@@ -83,7 +84,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 		MaxHeaderBytes:    maxHeader,
 		HTTP2:             &http.HTTP2Config{SendPingTimeout: pingTime, MaxConcurrentStreams: maxStreams},
 		ConnContext:       rememberConn,
-		ConnState:         tcp.ended,
+		ConnState:         tcp.Ended,
 		ErrorLog:          stdlog.New(lineLog{d.Log}, "", 0),
 	}
 
@@ -99,7 +100,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	if d.Listen.Certificate == nil {
 		serve(func() error { return server.Serve(tcp) })
 	} else {
-		server.TLSConfig = d.Listen.Certificate.config()
+		server.TLSConfig = d.Listen.Certificate.Config()
 		serve(func() error { return server.ServeTLS(tcp, "", "") })
 	}
 	if local != nil {
@@ -165,12 +166,12 @@ func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest
 }
 
 // listenLocal listens on the socket of the home. On a full disk there is none.
-func (d *daemon) listenLocal(ctx context.Context) (*Socket, net.Listener, error) {
-	socket, err := OpenSocket(d.svc.Dir())
+func (d *daemon) listenLocal(ctx context.Context) (*listen.Socket, net.Listener, error) {
+	socket, err := listen.OpenSocket(d.svc.Dir())
 	if err != nil {
 		return nil, nil, err
 	}
-	local, err := socket.listen(ctx)
+	local, err := socket.Listen(ctx)
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		// Over TCP jobs can be consumed, deleted and culled, and that frees space.

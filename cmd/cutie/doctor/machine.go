@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"cutie/cmd/cutie/daemon"
+	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/output"
 )
 
@@ -118,7 +118,7 @@ func (e *examination) limits() {
 	limit := e.rlimits()
 	files := limit["Max open files"]
 	const unit = "raise it: LimitNOFILE= in a unit, ulimit -n in a shell"
-	if most := daemon.Connections(e.Conns, files); most < e.Conns {
+	if most := listen.Connections(e.Conns, files); most < e.Conns {
 		e.warn("limits", unit, "%d open files are enough for %d of %d connections", files, most, e.Conns)
 	}
 	if size := limit["Max file size"]; size != unlimited && size < 1<<40 {

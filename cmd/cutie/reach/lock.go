@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"cutie/cmd/cutie/daemon"
+	"cutie/cmd/cutie/listen"
 	"cutie/queuefs"
 )
 
@@ -34,7 +34,7 @@ func OpenUnlocked(ctx context.Context, home string, open func() (*queuefs.Servic
 
 // answers reports whether a daemon of the home takes connections.
 func answers(ctx context.Context, home string) bool {
-	socket, err := daemon.OpenSocket(home)
+	socket, err := listen.OpenSocket(home)
 	if err != nil {
 		return false
 	}

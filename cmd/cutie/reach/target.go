@@ -17,8 +17,8 @@ import (
 	"os/user"
 	"time"
 
-	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/listen"
 	"cutie/queuefs"
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/rest/field"
@@ -120,7 +120,7 @@ func (f *Finder) Daemon(ctx context.Context) (*Target, error) {
 		f.tell("asks %s", base)
 		return f.Remote(base), nil
 	}
-	socket, err := daemon.OpenSocket(f.Home)
+	socket, err := listen.OpenSocket(f.Home)
 	if err != nil {
 		return nil, ignore(err, os.ErrNotExist)
 	}

@@ -20,6 +20,7 @@ import (
 	"cutie/cmd/cutie/config"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/scrub"
@@ -183,7 +184,7 @@ func (o *serveOptions) checkLimits() error {
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
 		return nil
 	}
-	if most := daemon.Connections(o.Limits.Conns, files.Cur); most < o.Limits.Conns {
+	if most := listen.Connections(o.Limits.Conns, files.Cur); most < o.Limits.Conns {
 		o.Log.Warn().Int("asked", o.Limits.Conns).Int("connections", most).Msg("fewer connections, for this process may open few files (ulimit -n)")
 		o.Limits.Conns = most
 	}
@@ -198,7 +199,7 @@ func (o *serveOptions) checkListen() (err error) {
 		return fault.Usagef("--tls-cert and --tls-key belong together")
 	}
 	if o.tlsCert != "" {
-		if o.Listen.Certificate, err = daemon.LoadCertificate(o.tlsCert, o.tlsKey); err != nil {
+		if o.Listen.Certificate, err = listen.LoadCertificate(o.tlsCert, o.tlsKey); err != nil {
 			return err
 		}
 	}

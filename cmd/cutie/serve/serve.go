@@ -14,6 +14,7 @@ import (
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/publisher/options"
@@ -114,7 +115,7 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 	// A home is not made for a daemon that cannot serve it. One that is there may
 	// be in use, which is the better reason.
 	if fresh, err := queuefs.Unmade(c.Home); err == nil && fresh || o.store.Options != nil {
-		if o.Listen.On, err = daemon.TakePort(o.Listen.Addr); err != nil {
+		if o.Listen.On, err = listen.TakePort(o.Listen.Addr); err != nil {
 			return portHint(err)
 		}
 		defer o.Listen.On.Close()
@@ -142,7 +143,7 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 		// Acknowledged changes are in the store.
 		log.Warn().Err(err).Msg("the home is opened again, to follow its owner")
 		o.store.TakeOver = false
-		if o.Listen.On, err = daemon.TakePort(o.Listen.On.Addr().(*net.TCPAddr)); err != nil {
+		if o.Listen.On, err = listen.TakePort(o.Listen.On.Addr().(*net.TCPAddr)); err != nil {
 			return portHint(err)
 		}
 	}
@@ -175,7 +176,7 @@ func open(ctx context.Context, c *call.Call, o *serveOptions) (*queuefs.Service,
 
 // portHint adds a hint to the error for a port of others.
 func portHint(err error) error {
-	if errors.Is(err, daemon.ErrPortInUse) {
+	if errors.Is(err, listen.ErrPortInUse) {
 		return fault.Hint(err, "--listen 127.0.0.1:0 takes a free port")
 	}
 	return err

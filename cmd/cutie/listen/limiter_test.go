@@ -1,4 +1,4 @@
-package daemon
+package listen
 
 import (
 	"bufio"
@@ -20,8 +20,8 @@ func TestLimiterWaitsForAPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := limit(ln, 1)
-	srv := &http.Server{ConnState: l.ended, Handler: http.NotFoundHandler()}
+	l := Limit(ln, 1)
+	srv := &http.Server{ConnState: l.Ended, Handler: http.NotFoundHandler()}
 	done := make(chan error)
 	go func() { done <- srv.Serve(l) }()
 	first, err := net.Dial("tcp", ln.Addr().String())
@@ -57,7 +57,7 @@ func TestLimiterWaitsForAPlace(t *testing.T) {
 }
 
 // startLimited serves with l in front, and ends when the test does.
-func startLimited(t *testing.T, max int, h http.Handler, proxies ...string) *limiter {
+func startLimited(t *testing.T, max int, h http.Handler, proxies ...string) *Limiter {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -71,8 +71,8 @@ func startLimited(t *testing.T, max int, h http.Handler, proxies ...string) *lim
 		}
 		trusted = append(trusted, p)
 	}
-	l := limit(ln, max).trusting(trusted)
-	srv := &http.Server{ConnState: l.ended, Handler: h}
+	l := Limit(ln, max).Trusting(trusted)
+	srv := &http.Server{ConnState: l.Ended, Handler: h}
 	done := make(chan error)
 	go func() { done <- srv.Serve(l) }()
 	t.Cleanup(func() {
@@ -84,9 +84,9 @@ func startLimited(t *testing.T, max int, h http.Handler, proxies ...string) *lim
 	return l
 }
 
-// dialFrom connects to the limiter from an address of loopback. One who is
+// dialFrom connects to the Limiter from an address of loopback. One who is
 // refused may hear of it only later.
-func dialFrom(t *testing.T, l *limiter, from string) (net.Conn, error) {
+func dialFrom(t *testing.T, l *Limiter, from string) (net.Conn, error) {
 	t.Helper()
 	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 0))}
 	c, err := d.DialContext(t.Context(), "tcp", l.Addr().String())
@@ -97,7 +97,7 @@ func dialFrom(t *testing.T, l *limiter, from string) (net.Conn, error) {
 }
 
 // begin sends the beginning of a request from an address.
-func begin(t *testing.T, l *limiter, from, text string) {
+func begin(t *testing.T, l *Limiter, from, text string) {
 	t.Helper()
 	c, err := dialFrom(t, l, from)
 	if err == nil {
@@ -110,7 +110,7 @@ func begin(t *testing.T, l *limiter, from, text string) {
 
 // askFrom makes a request by a connection of its own, and returns the status, or
 // why there is none.
-func askFrom(t *testing.T, l *limiter, from string) string {
+func askFrom(t *testing.T, l *Limiter, from string) string {
 	t.Helper()
 	c, err := dialFrom(t, l, from)
 	if err != nil {
@@ -140,16 +140,16 @@ func TestOneAddressDoesNotTakeAllConnections(t *testing.T) {
 		begin(t, l, "127.0.0.1", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nx")
 		<-begun
 	}
-	if err := l.told(); err != nil {
+	if err := l.Told(); err != nil {
 		t.Errorf("within its share: got %v", err)
 	}
 	if got := askFrom(t, l, "127.0.0.1"); got != "closed" {
 		t.Errorf("beyond its share: got %s, want it closed", got)
 	}
-	if err := l.told(); err == nil || !strings.HasPrefix(err.Error(), "127.0.0.1 has its share") {
+	if err := l.Told(); err == nil || !strings.HasPrefix(err.Error(), "127.0.0.1 has its share") {
 		t.Errorf("got %v, want that 127.0.0.1 is refused", err)
 	}
-	if err := l.told(); err != nil {
+	if err := l.Told(); err != nil {
 		t.Errorf("told twice: %v", err)
 	}
 	// Another one has idle connections too, and a third still gets in.
@@ -186,7 +186,7 @@ func TestTrustedProxyMayTakeAllConnections(t *testing.T) {
 		<-begun
 	}
 	close(end)
-	if err := l.told(); err != nil {
+	if err := l.Told(); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package listen
 
 import (
 	"crypto/tls"
@@ -21,12 +21,12 @@ const maxPEM = 1 << 20
 // LoadCertificate reads the files for the first time.
 func LoadCertificate(cert, key string) (*Certificate, error) {
 	c := &Certificate{cert: cert, key: key}
-	return c, c.reload()
+	return c, c.Reload()
 }
 
-// reload reads the files if one of them has changed. A pair that does not fit
+// Reload reads the files if one of them has changed. A pair that does not fit
 // leaves the last one in use. It is for one goroutine.
-func (c *Certificate) reload() error {
+func (c *Certificate) Reload() error {
 	var stamps [2]access.Stamp
 	for i, name := range []string{c.cert, c.key} {
 		var err error
@@ -53,8 +53,8 @@ func (c *Certificate) reload() error {
 	return nil
 }
 
-// config is for TLS 1.2 and up, with HTTP/2.
-func (c *Certificate) config() *tls.Config {
+// Config is for TLS 1.2 and up, with HTTP/2.
+func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},

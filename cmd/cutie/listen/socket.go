@@ -1,4 +1,4 @@
-package daemon
+package listen
 
 import (
 	"context"
@@ -56,10 +56,10 @@ func (s *Socket) Dial(ctx context.Context) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "unix", s.addr)
 }
 
-// listen makes the socket, for its owner only. The caller holds the lock of
+// Listen makes the socket, for its owner only. The caller holds the lock of
 // the home, so a socket that is there already is one that a daemon left when
 // it was killed.
-func (s *Socket) listen(ctx context.Context) (net.Listener, error) {
+func (s *Socket) Listen(ctx context.Context) (net.Listener, error) {
 	name := filepath.Join(s.dir.Name(), socketName)
 	switch info, err := os.Lstat(name); {
 	case errors.Is(err, fs.ErrNotExist):

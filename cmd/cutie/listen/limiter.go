@@ -1,4 +1,4 @@
-package daemon
+package listen
 
 import (
 	"fmt"
@@ -10,11 +10,11 @@ import (
 	"cutie/cmd/cutie/access"
 )
 
-// A limiter is a TCP listener with at most max open connections: the next one
+// A Limiter is a TCP listener with at most max open connections: the next one
 // waits. It closes further connections of a client with its share of them.
 // Connections pass unwrapped, so that large payloads still go out by sendfile;
-// the server reports their end to ended.
-type limiter struct {
+// the server reports their end to Ended.
+type Limiter struct {
 	net.Listener
 	shares access.Places
 	places chan struct{}
@@ -22,20 +22,20 @@ type limiter struct {
 	once   sync.Once
 
 	mu      sync.Mutex
-	refused netip.Addr // the last one since told; zero: nobody
+	refused netip.Addr // the last one since Told; zero: nobody
 }
 
-func limit(ln net.Listener, max int) *limiter {
-	return &limiter{Listener: ln, shares: access.Places{Max: max}, places: make(chan struct{}, max), done: make(chan struct{})}
+func Limit(ln net.Listener, max int) *Limiter {
+	return &Limiter{Listener: ln, shares: access.Places{Max: max}, places: make(chan struct{}, max), done: make(chan struct{})}
 }
 
-// trusting makes an exception for proxies: each stands for many clients.
-func (l *limiter) trusting(p access.Proxies) *limiter {
+// Trusting makes an exception for proxies: each stands for many clients.
+func (l *Limiter) Trusting(p access.Proxies) *Limiter {
 	l.shares.Trusted = p
 	return l
 }
 
-func (l *limiter) Accept() (net.Conn, error) {
+func (l *Limiter) Accept() (net.Conn, error) {
 	select {
 	case l.places <- struct{}{}:
 	case <-l.done:
@@ -62,13 +62,13 @@ func (l *limiter) Accept() (net.Conn, error) {
 	}
 }
 
-func (l *limiter) Close() error {
+func (l *Limiter) Close() error {
 	l.once.Do(func() { close(l.done) })
 	return l.Listener.Close()
 }
 
-// ended is the [http.Server] ConnState hook. It gives places back.
-func (l *limiter) ended(c net.Conn, state http.ConnState) {
+// Ended is the [http.Server] ConnState hook. It gives places back.
+func (l *Limiter) Ended(c net.Conn, state http.ConnState) {
 	if state != http.StateClosed && state != http.StateHijacked {
 		return
 	}
@@ -78,9 +78,9 @@ func (l *limiter) ended(c net.Conn, state http.ConnState) {
 	}
 }
 
-// told returns an error if connections were refused since the last call. It
+// Told returns an error if connections were refused since the last call. It
 // names the last client.
-func (l *limiter) told() error {
+func (l *Limiter) Told() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	client := l.refused
