@@ -65,10 +65,19 @@ func TraceElements(parent, state string) (r anvl.Record) {
 		return nil
 	}
 	r = anvl.Record{{Name: TraceParent, Value: parent}}
-	if state = CleanLabel(state); state != "" && len(state) <= maxTraceState {
+	if state = traceState(state); state != "" {
 		r = append(r, anvl.Element{Name: TraceState, Value: state})
 	}
 	return r
+}
+
+// traceState returns a tracestate, "" for one that is no value of a header field.
+func traceState(text string) string {
+	text = strings.TrimSpace(text)
+	if len(text) > maxTraceState || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' }) {
+		return ""
+	}
+	return text
 }
 
 // Trace returns the trace of the submission, or one of the job's own.
@@ -76,7 +85,7 @@ func (j *Job) Trace() Trace {
 	i := slices.IndexFunc(j.Extra, func(e anvl.Element) bool { return e.Name == TraceParent })
 	if i >= 0 {
 		if t, ok := ParseTrace(j.Extra[i].Value); ok {
-			t.State = j.Extra.Value(TraceState)
+			t.State = traceState(j.Extra.Value(TraceState)) // other hands may have written it
 			return t
 		}
 	}
@@ -86,7 +95,11 @@ func (j *Job) Trace() Trace {
 
 // PassTrace returns traceparent and tracestate as they came with the submission; "": none.
 func (j *Job) PassTrace() (parent, state string) {
-	return j.Extra.Value(TraceParent), j.Extra.Value(TraceState)
+	t := j.Trace()
+	if !t.Given() {
+		return "", ""
+	}
+	return t.At(t.Parent), t.State
 }
 
 // Span returns the number of a span of the job; n tells spans of a name apart.

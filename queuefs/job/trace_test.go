@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"cutie/queuefs/anvl"
 	"cutie/queuefs/job"
 )
 
@@ -57,6 +58,19 @@ func TestJobsHaveTraces(t *testing.T) {
 	}
 	if r := job.TraceElements(parent, strings.Repeat("x", 513)); len(r) != 1 {
 		t.Errorf("got %v, want no long tracestate", r)
+	}
+	for _, hostile := range []string{"a=1\r\nX-Other: 1", "a=1\x00", "a=\u00e9"} {
+		if r := job.TraceElements(parent, hostile); len(r) != 1 {
+			t.Errorf("%q: got %v, want no tracestate", hostile, r)
+		}
+		j.Extra = anvl.Record{{Name: job.TraceParent, Value: parent}, {Name: job.TraceState, Value: hostile}}
+		if p, s := j.PassTrace(); p != parent || s != "" {
+			t.Errorf("%q: got %q, %q", hostile, p, s)
+		}
+	}
+	j.Extra = anvl.Record{{Name: job.TraceParent, Value: parent + "\r\nX-Other: 1"}}
+	if p, s := j.PassTrace(); p != "" || s != "" {
+		t.Errorf("got %q, %q of a malformed element", p, s)
 	}
 	if r := job.TraceElements("nonsense", "a=1"); r != nil {
 		t.Errorf("got %v, want nothing", r)

@@ -20,8 +20,8 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/listen"
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest/client"
-	"cutie/queuefs/rest/field"
 )
 
 // A Finder finds the target of a command.
@@ -59,11 +59,11 @@ func newTarget(base string, carry http.RoundTripper, end func() error) *Target {
 	hc := &http.Client{Transport: carry}
 	c := client.New(base, hc)
 	c.UserAgent = Agent()
-	if parent := os.Getenv("TRACEPARENT"); parent != "" { // of the work that runs this command
-		c.Header = http.Header{field.TraceParent: {parent}}
-		if state := os.Getenv("TRACESTATE"); state != "" {
-			c.Header[field.TraceState] = []string{state}
+	for _, e := range job.TraceElements(os.Getenv("TRACEPARENT"), os.Getenv("TRACESTATE")) { // of the work that runs this command
+		if c.Header == nil {
+			c.Header = http.Header{}
 		}
+		c.Header.Set(e.Name, e.Value)
 	}
 	return &Target{Client: c, Base: base, HTTP: hc, end: end}
 }
