@@ -14,6 +14,7 @@ import (
 	"cutie/queuefs/replay"
 	"cutie/queuefs/stored"
 	"cutie/queuefs/submission"
+	"cutie/queuefs/transition"
 )
 
 // Errors for callers to branch on. Every error of this package with one of these
@@ -27,10 +28,10 @@ var (
 	ErrEmpty         = ledger.ErrEmpty
 	ErrNotPending    = job.ErrNotPending
 	ErrConflict      = job.ErrConflict
-	ErrLease         = errors.New("lease is gone")
+	ErrLease         = transition.ErrLease
 	ErrNoResult      = content.ErrNoResult
 	ErrResultDamaged = content.ErrResultDamaged
-	ErrResultExists  = errors.New("result exists already")
+	ErrResultExists  = transition.ErrResultExists
 	ErrBadName       = job.ErrBadName
 	ErrDigest        = digest.ErrMismatch
 	ErrSidecar       = job.ErrSidecar

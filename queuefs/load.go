@@ -231,7 +231,7 @@ func (q *Queue) finish(was loaded, stopped, lost bool) error {
 			return err
 		}
 	}
-	if err := q.findLeases(); err != nil {
+	if err := q.desk.FindLeases(); err != nil {
 		return fmt.Errorf("leases: %w", err)
 	}
 	if err := q.properties.Announce(); err != nil && !errors.Is(err, ErrNoSpace) {

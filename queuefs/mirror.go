@@ -299,7 +299,7 @@ func (q *Queue) Takeover(ctx context.Context, known JobID) (Mirror, error) {
 		return Mirror{}, storageError(err)
 	}
 	if was {
-		if err := q.findLeases(); err != nil {
+		if err := q.desk.FindLeases(); err != nil {
 			q.svc.report(home.QueueInfoPath(q.ID()), err.Error()+"; leases and keys from before the takeover are known again after a restart")
 		}
 		q.ledger.Touch()

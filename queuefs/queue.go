@@ -6,15 +6,16 @@ import (
 
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/far"
 	"cutie/queuefs/filing"
 	"cutie/queuefs/index"
-	"cutie/queuefs/keys"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/packs"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/retention"
 	"cutie/queuefs/submission"
+	"cutie/queuefs/transition"
 	"cutie/queuefs/tree"
 )
 
@@ -32,7 +33,7 @@ type Queue struct {
 	asked      atomic.Bool      // since Reload looked at the properties
 	retention  retention.Retention
 	intake     submission.Intake
-	takes      keys.Takes
+	desk       transition.Desk
 	original   replay.Original
 }
 
@@ -50,13 +51,16 @@ func (s *Service) newQueue(id string) (*Queue, error) {
 		tombstones: filing.NewTombstones(l, s.index),
 	}
 	if s.stored != nil {
-		q.content.Far = &far{q: q}
+		q.content.Far = &far.Files{Ledger: l, Tree: t, Store: s.stored, Report: s.report}
 	}
 	q.retention.Reader = q.content
 	q.original.Ledger, q.original.Files = l, &s.properties.mirrors
 	q.original.Load(s.known.mirrors[id])
 	q.intake = submission.Intake{Reader: q.content, Shared: s.shared, Original: &q.original, Temp: s.dirs.temp, Spool: s.spool, Keep: s.stored.Keep, Commit: q.commit,
 		Admit: func(ctx context.Context, n int, bytes int64) error { return s.admit(ctx, q, n, bytes) }}
+	q.desk = transition.Desk{Ledger: l, Tree: t, Content: q.content, Shared: s.shared, Original: &q.original, Claims: &q.intake.Claims, Reports: s.reports,
+		Temp: s.dirs.temp, Spool: s.spool, Keep: s.stored.Keep, Fit: s.makeFit, Commit: q.commit,
+		CatchUp: func(ctx context.Context, n int) error { return s.catchUp(ctx, q, n) }, Assist: func(n int) { s.assist(q, n) }}
 	q.properties = properties.Queue{Home: &s.each.properties, File: s.each.properties.Files(t.Root(), id), Ledger: l, Commit: q.commit}
 	return q, nil
 }

@@ -35,6 +35,7 @@ var layers = [][]string{
 	{"queuefs/batch", "queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/files", "queuefs/quota", "queuefs/settings", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store"},
 	{"publisher/destination/fetch", "publisher/destination/local", "publisher/destination/pack", "publisher/destination/sourcetest", "queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push", "publisher/destination/fixity"},
+	{"queuefs/transition", "queuefs/far", "queuefs/imaging"},
 	{"queuefs/culling", "queuefs/submission"},
 	{"queuefs/compare", "queuefs/properties", "queuefs/replay", "queuefs/retention"},
 	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/keys", "queuefs/foreign", "queuefs/stored"},

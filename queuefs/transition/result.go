@@ -1,4 +1,4 @@
-package queuefs
+package transition
 
 import (
 	"context"
@@ -24,10 +24,10 @@ const maxResultType = 255
 // A ResultUpload is a result on its way: written, then committed or discarded.
 // It is for one goroutine.
 type ResultUpload struct {
-	q      *Queue
-	id     JobID
+	q      *Desk
+	id     job.ID
 	token  string
-	result Result
+	result job.Result
 	expect []digest.Value
 	up     *upload.Upload
 	done   bool
@@ -38,26 +38,26 @@ var errResultOver = errors.New("result is over")
 // NewResult begins a result of a job under the caller's lease, or for some time
 // after its abort. It must have the digests in expect. Errors are ErrLease, ErrResultExists, ErrBadName or
 // ErrTooBig; call Commit or Discard in the end.
-func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType string, expect []digest.Value) (*ResultUpload, error) {
+func (q *Desk) NewResult(ctx context.Context, id job.ID, token, name, mediaType string, expect []digest.Value) (*ResultUpload, error) {
 	if err := q.changeable(ctx); err != nil {
 		return nil, err
 	}
-	if err := CheckResultName(name); err != nil {
+	if err := job.CheckResultName(name); err != nil {
 		return nil, err
 	}
 	if mediaType = job.CleanLabel(mediaType); len(mediaType) > maxResultType {
-		return nil, fmt.Errorf("media type of result %s: %w: more than %d octets", name, ErrTooBig, maxResultType)
+		return nil, fmt.Errorf("media type of result %s: %w: more than %d octets", name, job.ErrTooBig, maxResultType)
 	}
-	d := &ResultUpload{q: q, id: id, token: token, result: Result{Name: name, MediaType: mediaType}, expect: expect}
+	d := &ResultUpload{q: q, id: id, token: token, result: job.Result{Name: name, MediaType: mediaType}, expect: expect}
 	for _, e := range expect {
 		if !e.Type.Valid() {
-			return nil, fmt.Errorf("%w: digest of result %s is of no known kind", ErrBadName, name)
+			return nil, fmt.Errorf("%w: digest of result %s is of no known kind", job.ErrBadName, name)
 		}
 	}
-	if err := q.svc.usable(); err != nil {
+	if err := q.Shared.Gate.Usable(); err != nil {
 		return nil, err
 	}
-	j, err := q.Job(id)
+	j, err := q.Content.Job(id)
 	if err != nil {
 		return nil, err
 	}
@@ -65,23 +65,23 @@ func (q *Queue) NewResult(ctx context.Context, id JobID, token, name, mediaType 
 	if err := d.allowed(&j); err != nil {
 		return nil, err
 	}
-	if d.up, err = upload.InFile(q.svc.spool); err != nil {
-		return nil, storageError(err)
+	if d.up, err = upload.InFile(q.Spool); err != nil {
+		return nil, ledger.StorageError(err)
 	}
 	d.up.Hash(d.kinds)
 	return d, nil
 }
 
 // allowed tells whether the job may have the result.
-func (d *ResultUpload) allowed(j *Job) error {
-	if !j.MayAdd(d.token, d.q.svc.opts.Now()) {
+func (d *ResultUpload) allowed(j *job.Job) error {
+	if !j.MayAdd(d.token, d.q.Shared.Now()) {
 		return fmt.Errorf("%v: %w", j.ID, ErrLease)
 	}
 	if _, ok := j.Result(d.result.Name); ok {
 		return fmt.Errorf("%v: %s: %w", j.ID, d.result.Name, ErrResultExists)
 	}
 	if len(j.Results) >= MaxResults {
-		return fmt.Errorf("%v: %w: more than %d results", j.ID, ErrTooBig, MaxResults)
+		return fmt.Errorf("%v: %w: more than %d results", j.ID, job.ErrTooBig, MaxResults)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (d *ResultUpload) Write(p []byte) (int, error) {
 		return 0, errResultOver
 	}
 	n, err := d.up.Write(p)
-	return n, storageError(err)
+	return n, ledger.StorageError(err)
 }
 
 // kinds returns the digests to be computed beside SHA-256.
@@ -108,14 +108,14 @@ func (d *ResultUpload) kinds() (kinds []digest.Type) {
 // Commit adds the result to the job; the job keeps its lease. It is on stable
 // storage when Commit returns. Errors are those of NewResult, ErrDigest,
 // ErrNoSpace, ErrFailed, ErrClosed, or that of ctx; then there is no result.
-func (d *ResultUpload) Commit(ctx context.Context) (Result, error) {
+func (d *ResultUpload) Commit(ctx context.Context) (job.Result, error) {
 	if d.done {
-		return Result{}, errResultOver
+		return job.Result{}, errResultOver
 	}
 	err := d.commit(ctx)
 	d.discard(err != nil)
 	if err != nil {
-		return Result{}, err
+		return job.Result{}, err
 	}
 	return d.result, nil
 }
@@ -123,36 +123,36 @@ func (d *ResultUpload) Commit(ctx context.Context) (Result, error) {
 func (d *ResultUpload) commit(ctx context.Context) error {
 	q := d.q
 	if err := d.up.Err(); err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	if _, err := d.up.Digests(d.kinds(), d.expect); err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	d.result.Size, d.result.SHA256 = d.up.Size(), d.up.SHA256()
 	if err := d.up.Sync(); err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
-	if err := q.svc.dirs.temp.Sync(); err != nil {
-		return storageError(err)
+	if err := q.Temp.Sync(); err != nil {
+		return ledger.StorageError(err)
 	}
-	name, err := q.svc.stored.Keep(ctx, d.up.Temp(), d.result.SHA256)
+	name, err := q.Keep(ctx, d.up.Temp(), d.result.SHA256)
 	if d.up.Named(name); err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := q.svc.makeFit(1, 0); err != nil {
+	if err := q.Fit(1, 0); err != nil {
 		return err
 	}
-	if _, err := q.ledger.Claim(ctx, d.id, 0); err != nil {
+	if _, err := q.Ledger.Claim(ctx, d.id, 0); err != nil {
 		return err
 	}
-	from, err := q.Job(d.id)
+	from, err := q.Content.Job(d.id)
 	if err == nil {
 		// With the record the result is there; its file gets its name like
 		// other files behind the journal.
-		err = q.commit(func(b *ledger.Batch) error {
+		err = q.Commit(func(b *ledger.Batch) error {
 			j := from
 			if err := d.allowed(&j); err != nil {
 				return err
@@ -160,17 +160,17 @@ func (d *ResultUpload) commit(ctx context.Context) error {
 			seq, us := b.Next()
 			j.Seq = seq
 			j.Results = append(slices.Clip(j.Results), d.result)
-			r := b.Job(&j, Conclude, from.Status, us)
+			r := b.Job(&j, job.Conclude, from.Status, us)
 			r.Flags |= record.Result
 			r.Temp = d.up.Temp() + "/" + d.result.Name
 			return nil
 		})
 	}
 	if err != nil {
-		q.ledger.Release(d.id)
+		q.Ledger.Release(d.id)
 		return err
 	}
-	q.svc.assist(q, 1)
+	q.Assist(1)
 	return nil
 }
 
@@ -185,7 +185,7 @@ func (d *ResultUpload) discard(remove bool) {
 	d.up.Close()
 	// After a failed commit the journal may speak of the file all the same;
 	// opening the home settles it.
-	if remove && d.q.svc.Err() == nil {
-		d.q.svc.dirs.temp.Remove(d.up.Temp())
+	if remove && d.q.Shared.Gate.Err() == nil {
+		d.q.Temp.Remove(d.up.Temp())
 	}
 }

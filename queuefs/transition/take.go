@@ -1,4 +1,4 @@
-package queuefs
+package transition
 
 import (
 	"cmp"
@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"cutie/queuefs/content"
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/tree"
 )
 
@@ -23,13 +25,13 @@ type Take struct {
 	Lease time.Duration // at most MaxLease; 0 means the one of the queue if it wants reports, else none
 	Key   string        // of the request: while Again is true the same jobs are given for it; "" for none
 	User  string        // of the request: a key is of one user
-	Keep  bool          // they are not culled before [Queue.Given] is called
+	Keep  bool          // they are not culled before [Desk.Given] is called
 	Still func() error  // why the consumer may not have them any more, after a wait; nil: always may
 }
 
 // A Taken is a job for its consumer.
 type Taken struct {
-	Job
+	job.Job
 	Token string // proof of the lease; "" without one
 	Again bool   // it was given for the key before
 
@@ -39,19 +41,19 @@ type Taken struct {
 
 // AtHand returns the payload, not to be written to, if it came along with the
 // job at no cost; it may be empty. If it did not, AtHand returns nil, and
-// [Queue.Payload] opens it.
+// [content.Reader.Payload] opens it.
 func (t *Taken) AtHand() []byte { return t.payload }
 
 // Take takes jobs from the head of the queue and makes them Consumed, with one
 // sync (Cutie 0.3, 5.6): fewer than Max if their sidecars are large, and no jobs
 // on hold. Each comes with a lease if one was asked for or the queue wants
 // reports: until it ends the consumer calls Extend, Conclude or Return with the
-// token, else see [Service.Expire]. A job with a missing or truncated payload is
+// token, else see [Desk.Expire]. A job with a missing or truncated payload is
 // reported and put on hold instead, on a queue with verification also one with a
 // damaged payload. One that cannot be read now is passed over for a while; if there
-// are no others the error is [ErrUnread]. If there is no job, or the queue is paused, the
-// error is [ErrEmpty]. Two concurrent calls get the jobs, and their events, in any order.
-func (q *Queue) Take(ctx context.Context, t Take) ([]Taken, error) {
+// are no others the error is [content.ErrUnread]. If there is no job, or the queue is paused, the
+// error is [ledger.ErrEmpty]. Two concurrent calls get the jobs, and their events, in any order.
+func (q *Desk) Take(ctx context.Context, t Take) ([]Taken, error) {
 	if err := q.checkTake(&t); err != nil {
 		return nil, err
 	}
@@ -61,18 +63,18 @@ func (q *Queue) Take(ctx context.Context, t Take) ([]Taken, error) {
 	return q.take(ctx, t)
 }
 
-func (q *Queue) take(ctx context.Context, t Take) ([]Taken, error) {
+func (q *Desk) take(ctx context.Context, t Take) ([]Taken, error) {
 	unread := 0
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		ids := q.ledger.ClaimFirst(t.Max)
+		ids := q.Ledger.ClaimFirst(t.Max)
 		if len(ids) == 0 {
 			return nil, q.none()
 		}
 		taken, err := q.handOut(ctx, ids, t)
-		if unread < maxUnread && errors.Is(err, ErrUnread) {
+		if unread < maxUnread && errors.Is(err, content.ErrUnread) {
 			unread++
 			continue
 		}
@@ -83,9 +85,9 @@ func (q *Queue) take(ctx context.Context, t Take) ([]Taken, error) {
 }
 
 // TakeWait is Take with a wait for a job until ctx ends; then it returns
-// [ErrEmpty]. Waiters are served in the order of their calls; after the end of its
+// [ledger.ErrEmpty]. Waiters are served in the order of their calls; after the end of its
 // ctx a waiter takes no job.
-func (q *Queue) TakeWait(ctx context.Context, t Take) ([]Taken, error) {
+func (q *Desk) TakeWait(ctx context.Context, t Take) ([]Taken, error) {
 	if err := q.checkTake(&t); err != nil {
 		return nil, err
 	}
@@ -95,11 +97,11 @@ func (q *Queue) TakeWait(ctx context.Context, t Take) ([]Taken, error) {
 	return q.takeWait(ctx, t)
 }
 
-func (q *Queue) takeWait(ctx context.Context, t Take) ([]Taken, error) {
+func (q *Desk) takeWait(ctx context.Context, t Take) ([]Taken, error) {
 	unread := 0
 	for {
-		ids, err := q.ledger.Await(ctx, t.Max)
-		if err == ErrEmpty {
+		ids, err := q.Ledger.Await(ctx, t.Max)
+		if err == ledger.ErrEmpty {
 			return nil, q.none()
 		}
 		if err != nil {
@@ -107,16 +109,16 @@ func (q *Queue) takeWait(ctx context.Context, t Take) ([]Taken, error) {
 		}
 		if t.Still != nil {
 			if err := t.Still(); err != nil {
-				q.ledger.Release(ids...)
+				q.Ledger.Release(ids...)
 				return nil, err
 			}
 		}
 		taken, err := q.handOut(ctx, ids, t)
 		switch {
-		case unread < maxUnread && errors.Is(err, ErrUnread):
+		case unread < maxUnread && errors.Is(err, content.ErrUnread):
 			unread++
 		case err != nil && errors.Is(err, ctx.Err()):
-			return nil, ErrEmpty
+			return nil, ledger.ErrEmpty
 		case err != nil || len(taken) > 0:
 			return taken, err
 		}
@@ -128,24 +130,24 @@ func (q *Queue) takeWait(ctx context.Context, t Take) ([]Taken, error) {
 const maxUnread = 16
 
 // none is the error of a take without an available job.
-func (q *Queue) none() error {
-	if q.ledger.Resting() > 0 && q.info().Paused.IsZero() {
-		return fmt.Errorf("%s: the pending jobs: %w", q.ID(), ErrUnread)
+func (q *Desk) none() error {
+	if q.Ledger.Resting() > 0 && q.rules().Paused.IsZero() {
+		return fmt.Errorf("%s: the pending jobs: %w", q.Ledger.ID(), content.ErrUnread)
 	}
-	return ErrEmpty
+	return ledger.ErrEmpty
 }
 
 // Rest lets consumers pass over a pending job for a while, after its payload could
 // not be read for the reason why.
-func (q *Queue) Rest(ctx context.Context, id JobID, why error) error {
-	_, err := q.ledger.Claim(ctx, id, 0)
+func (q *Desk) Rest(ctx context.Context, id job.ID, why error) error {
+	_, err := q.Ledger.Claim(ctx, id, 0)
 	if err == nil {
 		q.rest(id, why)
 	}
 	return err
 }
 
-func (q *Queue) checkTake(t *Take) error {
+func (q *Desk) checkTake(t *Take) error {
 	if t.Max == 0 {
 		t.Max = 1
 	}
@@ -159,18 +161,18 @@ func (q *Queue) checkTake(t *Take) error {
 			return err
 		}
 	}
-	return cmp.Or(q.svc.usable(), q.original.Refuse())
+	return cmp.Or(q.Shared.Gate.Usable(), q.Original.Refuse())
 }
 
 // handOut makes claimed jobs Consumed. It returns none if all of them had to
-// be put on hold, and [ErrUnread] if it found only jobs that cannot be read now.
-func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, error) {
+// be put on hold, and [content.ErrUnread] if it found only jobs that cannot be read now.
+func (q *Desk) handOut(ctx context.Context, ids []job.ID, t Take) ([]Taken, error) {
 	q.readAhead(ids[len(ids)-1])
 	ids, err := q.sound(ctx, ids)
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	jobs, payloads, err := q.content.Fetch(ids, true)
+	jobs, payloads, err := q.Content.Fetch(ids, true)
 	if err != nil {
 		q.putOff(ids, err)
 		return nil, err
@@ -178,36 +180,36 @@ func (q *Queue) handOut(ctx context.Context, ids []JobID, t Take) ([]Taken, erro
 	if lost := content.Lost(jobs); len(lost) > 0 {
 		return q.passOver(ids, lost)
 	}
-	if q.svc.reports.Any() {
+	if q.Reports.Any() {
 		for _, id := range ids {
-			q.svc.reports.Mended(q.tree.Path(tree.Payloads, id.String()))
-			q.svc.reports.Mended(q.tree.Path(Pending.String(), id.String()))
+			q.Reports.Mended(q.Tree.Path(tree.Payloads, id.String()))
+			q.Reports.Mended(q.Tree.Path(job.Pending.String(), id.String()))
 		}
 	}
-	q.ledger.Give(t.unread(ids, payloads))
-	lease := q.info().LeaseFor(t.Lease)
+	q.Ledger.Give(t.unread(ids, payloads))
+	lease := q.rules().LeaseFor(t.Lease)
 	tokens := t.leaseTokens(ids, lease)
-	jobs, err = q.enact(jobs, func(j *Job, at time.Time) (Kind, error) {
-		j.Enter(Consumed)
+	jobs, err = q.enact(jobs, func(j *job.Job, at time.Time) (job.Kind, error) {
+		j.Enter(job.Consumed)
 		j.Consumed, j.Consumer, j.Message = at, t.By, ""
 		j.Attempts++
 		j.ConsumerKey = job.ConsumerKey(t.User, t.Key)
 		if lease > 0 {
 			token, ok := tokens[j.ID]
 			if !ok {
-				text := job.TokenFor(t.User, t.Key, q.ID(), j.ID, j.Requeues)
+				text := job.TokenFor(t.User, t.Key, q.Ledger.ID(), j.ID, j.Requeues)
 				token = leaseToken{text, job.LeaseKey(text)}
 				tokens[j.ID] = token
 			}
-			j.Lease = Lease{Ends: q.leaseEnd(lease), Key: token.key}
+			j.Lease = job.Lease{Ends: q.leaseEnd(lease), Key: token.key}
 		}
-		return Consume, nil
+		return job.Consume, nil
 	})
-	q.ledger.Given(t.unread(ids[len(jobs):], payloads[len(jobs):]))
+	q.Ledger.Given(t.unread(ids[len(jobs):], payloads[len(jobs):]))
 	if err != nil {
 		return nil, err
 	}
-	q.svc.assist(q, len(jobs))
+	q.Assist(len(jobs))
 	taken := make([]Taken, len(jobs))
 	for i := range jobs {
 		taken[i] = Taken{Job: jobs[i], Token: tokens[jobs[i].ID].text, payload: payloads[i], kept: t.Keep && payloads[i] == nil}
@@ -220,11 +222,11 @@ type leaseToken struct{ text, key string }
 
 // leaseTokens draws the tokens of jobs, before any lock is taken. With a key they depend
 // on the attempt, and are not made yet; without a lease the result is nil.
-func (t Take) leaseTokens(ids []JobID, lease time.Duration) map[JobID]leaseToken {
+func (t Take) leaseTokens(ids []job.ID, lease time.Duration) map[job.ID]leaseToken {
 	if lease <= 0 {
 		return nil
 	}
-	tokens := make(map[JobID]leaseToken, len(ids))
+	tokens := make(map[job.ID]leaseToken, len(ids))
 	for _, id := range ids {
 		if t.Key != "" {
 			break
@@ -236,14 +238,14 @@ func (t Take) leaseTokens(ids []JobID, lease time.Duration) map[JobID]leaseToken
 }
 
 // readAhead loads the packs of the page of a job to be taken, and of the next ones.
-func (q *Queue) readAhead(taken JobID) {
-	page := int(taken / PageJobs)
-	if !q.content.Packs.Wants(page) || q.svc.begin() != nil {
+func (q *Desk) readAhead(taken job.ID) {
+	page := int(taken / index.PageJobs)
+	if !q.Content.Packs.Wants(page) || q.Shared.Gate.Enter() != nil {
 		return
 	}
 	go func() {
-		defer q.svc.end()
-		q.content.Packs.Load(page, q.svc.usable)
+		defer q.Shared.Gate.Leave()
+		q.Content.Packs.Load(page, q.Shared.Gate.Usable)
 	}()
 }
 
@@ -252,12 +254,12 @@ func (q *Queue) readAhead(taken JobID) {
 // queue goes on after it. With VerifyOnRead a job with a wrong digest is put on hold
 // too. A job that cannot be read now rests, and is returned in time; if there are no
 // others the error is its.
-func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
-	look := q.content.Find
-	if q.info().VerifyOnRead {
-		look = q.content.Verify
+func (q *Desk) sound(ctx context.Context, ids []job.ID) ([]job.ID, error) {
+	look := q.Content.Find
+	if q.rules().VerifyOnRead {
+		look = q.Content.Verify
 	}
-	failed := map[JobID]error{}
+	failed := map[job.ID]error{}
 	for _, id := range ids {
 		err := ctx.Err()
 		if err == nil {
@@ -266,7 +268,7 @@ func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 			}
 		}
 		if ctx.Err() != nil || content.Exhausted(err) {
-			q.ledger.Release(ids...)
+			q.Ledger.Release(ids...)
 			return nil, err
 		}
 		failed[id] = err
@@ -274,7 +276,7 @@ func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 	if len(failed) == 0 {
 		return ids, nil
 	}
-	var good, bad []JobID
+	var good, bad []job.ID
 	var unread error
 	for _, id := range ids {
 		switch err := failed[id]; {
@@ -293,47 +295,47 @@ func (q *Queue) sound(ctx context.Context, ids []JobID) ([]JobID, error) {
 		}
 		return good, unread
 	}
-	if _, err := q.change(bad, func(j *Job, t time.Time) (Kind, error) {
+	if _, err := q.change(bad, func(j *job.Job, t time.Time) (job.Kind, error) {
 		j.Hold(t, content.Reason(j.ID, failed[j.ID]), time.Time{})
-		return Hold, nil
+		return job.Hold, nil
 	}); err != nil {
-		q.ledger.Release(good...)
+		q.Ledger.Release(good...)
 		return nil, err
 	}
 	for _, id := range bad {
-		q.svc.report(q.tree.Path(tree.Payloads, id.String()), content.Reason(id, failed[id])+"; the job is on hold")
+		q.report(q.Tree.Path(tree.Payloads, id.String()), content.Reason(id, failed[id])+"; the job is on hold")
 	}
 	return good, nil
 }
 
 // passOver puts those of the claimed jobs on hold that lost their job files. The
 // others are claimed again by the caller.
-func (q *Queue) passOver(ids, lost []JobID) ([]Taken, error) {
-	q.ledger.Release(slices.DeleteFunc(slices.Clone(ids), func(id JobID) bool { return slices.Contains(lost, id) })...)
-	_, err := q.change(lost, func(j *Job, t time.Time) (Kind, error) {
+func (q *Desk) passOver(ids, lost []job.ID) ([]Taken, error) {
+	q.Ledger.Release(slices.DeleteFunc(slices.Clone(ids), func(id job.ID) bool { return slices.Contains(lost, id) })...)
+	_, err := q.change(lost, func(j *job.Job, t time.Time) (job.Kind, error) {
 		j.Hold(t, lostFile, time.Time{})
-		return Hold, nil
+		return job.Hold, nil
 	})
 	for _, id := range lost {
-		q.svc.report(q.tree.Path(Pending.String(), id.String()), lostFile+"; the job is on hold")
+		q.report(q.Tree.Path(job.Pending.String(), id.String()), lostFile+"; the job is on hold")
 	}
 	return nil, err
 }
 
 // Given ends the protection of jobs taken with Keep, after they were read or given
 // up. Call it once for each call of Take.
-func (q *Queue) Given(taken []Taken) {
-	var ids []JobID
+func (q *Desk) Given(taken []Taken) {
+	var ids []job.ID
 	for i := range taken {
 		if taken[i].kept {
 			ids = append(ids, taken[i].ID)
 		}
 	}
-	q.ledger.Given(ids)
+	q.Ledger.Given(ids)
 }
 
 // unread returns the jobs whose payloads their consumer has still to read.
-func (t *Take) unread(ids []JobID, payloads [][]byte) (unread []JobID) {
+func (t *Take) unread(ids []job.ID, payloads [][]byte) (unread []job.ID) {
 	for i := range ids {
 		if t.Keep && payloads[i] == nil {
 			unread = append(unread, ids[i])

@@ -1,4 +1,4 @@
-package queuefs
+package transition
 
 import (
 	"context"
@@ -16,41 +16,41 @@ import (
 // An edit changes a job at the time of its event, and returns the kind of the event;
 // with kind 0 the job stays as it is. It runs with the lock of the queue held, and again
 // from the start when the journal was not ready. It must not write to slices of the job.
-type edit func(j *Job, t time.Time) (Kind, error)
+type edit func(j *job.Job, t time.Time) (job.Kind, error)
 
 // alter makes one event of one job in st, or in any status if st is 0; for
 // another the error is refusal.
-func (q *Queue) alter(ctx context.Context, id JobID, st Status, refusal error, do edit) (Job, error) {
+func (q *Desk) alter(ctx context.Context, id job.ID, st job.Status, refusal error, do edit) (job.Job, error) {
 	if err := q.changeable(ctx); err != nil {
-		return Job{}, err
+		return job.Job{}, err
 	}
 	// Asked before the job is claimed: while a pending one is, others would pass
 	// it for nothing.
-	if is, _ := q.Status(id); is != 0 && st != 0 && is != st {
-		return Job{}, job.Misplaced(id, is, refusal)
+	if is, _ := q.Ledger.Status(id); is != 0 && st != 0 && is != st {
+		return job.Job{}, job.Misplaced(id, is, refusal)
 	}
-	if _, err := q.ledger.Claim(ctx, id, 0); err != nil {
-		return Job{}, err
+	if _, err := q.Ledger.Claim(ctx, id, 0); err != nil {
+		return job.Job{}, err
 	}
-	jobs, err := q.change([]JobID{id}, do)
+	jobs, err := q.change([]job.ID{id}, do)
 	if err != nil {
-		return Job{}, err
+		return job.Job{}, err
 	}
-	q.svc.assist(q, 1)
+	q.Assist(1)
 	return jobs[0], nil
 }
 
 // change makes an event of each of the claimed jobs. An error of one leaves them all.
 // Jobs with files too large for one batch of the journal are given back, the last ones
 // first.
-func (q *Queue) change(ids []JobID, do edit) ([]Job, error) {
-	jobs, _, err := q.content.Fetch(ids, false)
+func (q *Desk) change(ids []job.ID, do edit) ([]job.Job, error) {
+	jobs, _, err := q.Content.Fetch(ids, false)
 	if err != nil {
 		q.putOff(ids, err)
 		return nil, err
 	}
 	if do, err = q.saving(jobs, do); err != nil {
-		q.ledger.Release(ids...)
+		q.Ledger.Release(ids...)
 		return nil, err
 	}
 	return q.enact(jobs, do)
@@ -59,23 +59,23 @@ func (q *Queue) change(ids []JobID, do edit) ([]Job, error) {
 // saving returns the edit for jobs of which some have lost their job files: it puts
 // these on hold when they are pending afterwards. A damaged file is moved to corrupt/
 // before another takes its place.
-func (q *Queue) saving(jobs []Job, do edit) (edit, error) {
-	lost := map[JobID]bool{}
+func (q *Desk) saving(jobs []job.Job, do edit) (edit, error) {
+	lost := map[job.ID]bool{}
 	for i := range jobs {
 		if j := &jobs[i]; j.Lost() {
 			lost[j.ID] = true
-			if err := q.tree.SetAside(j.Status, j.ID.String(), lostFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, storageError(err)
+			if err := q.Tree.SetAside(j.Status, j.ID.String(), lostFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, ledger.StorageError(err)
 			}
 		}
 	}
 	if len(lost) == 0 {
 		return do, nil
 	}
-	return func(j *Job, t time.Time) (Kind, error) {
+	return func(j *job.Job, t time.Time) (job.Kind, error) {
 		was := lost[j.ID]
 		kind, err := do(j, t)
-		if was && kind != 0 && kind != Release && j.Status == Pending && (j.Held.IsZero() || !j.HeldUntil.IsZero()) {
+		if was && kind != 0 && kind != job.Release && j.Status == job.Pending && (j.Held.IsZero() || !j.HeldUntil.IsZero()) {
 			j.Hold(t, lostFile, time.Time{})
 		}
 		return kind, err
@@ -87,31 +87,31 @@ const lostFile = "job file lost or damaged; the index knows less of the job"
 
 // putOff gives claimed jobs back; consumers pass for a while over the one that could
 // not be read.
-func (q *Queue) putOff(ids []JobID, err error) {
+func (q *Desk) putOff(ids []job.ID, err error) {
 	if u, ok := errors.AsType[*content.UnreadError](err); ok && slices.Contains(ids, u.Job) {
 		q.rest(u.Job, err)
-		ids = slices.DeleteFunc(slices.Clone(ids), func(id JobID) bool { return id == u.Job })
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id job.ID) bool { return id == u.Job })
 	}
-	q.ledger.Release(ids...)
+	q.Ledger.Release(ids...)
 }
 
 // rest lets consumers pass over a claimed job for a while.
-func (q *Queue) rest(id JobID, err error) {
-	q.svc.report(q.tree.Path(Pending.String(), id.String()), err.Error()+"; consumers pass over the job until it can be read")
-	q.ledger.Rest(id)
+func (q *Desk) rest(id job.ID, err error) {
+	q.report(q.Tree.Path(job.Pending.String(), id.String()), err.Error()+"; consumers pass over the job until it can be read")
+	q.Ledger.Rest(id)
 }
 
 // enact is change for jobs already read. It returns all of them in their order,
 // or, if they are too many for one batch, the first ones and gives the others
 // back.
-func (q *Queue) enact(from []Job, do edit) ([]Job, error) {
+func (q *Desk) enact(from []job.Job, do edit) ([]job.Job, error) {
 	jobs := slices.Clone(from)
-	ids := make([]JobID, len(jobs))
+	ids := make([]job.ID, len(jobs))
 	for i := range jobs {
 		ids[i] = jobs[i].ID
 	}
-	var still []JobID // as they were
-	err := q.commit(func(b *ledger.Batch) error {
+	var still []job.ID // as they were
+	err := q.Commit(func(b *ledger.Batch) error {
 		still = nil
 		for i := range jobs {
 			jobs[i] = from[i]
@@ -133,14 +133,14 @@ func (q *Queue) enact(from []Job, do edit) ([]Job, error) {
 		return nil
 	})
 	if half := len(ids) / 2; half > 0 && errors.Is(err, journal.ErrTooLarge) {
-		q.ledger.Release(ids[half:]...)
+		q.Ledger.Release(ids[half:]...)
 		return q.enact(from[:half], do)
 	}
 	if err != nil {
-		q.ledger.Release(ids...)
+		q.Ledger.Release(ids...)
 		return nil, err
 	}
-	q.ledger.Release(still...)
+	q.Ledger.Release(still...)
 	for i := range jobs {
 		q.takes.Follow(&from[i], &jobs[i])
 	}

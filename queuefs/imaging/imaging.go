@@ -1,0 +1,274 @@
+// Package imaging says what of a home goes into an image: the files of the home and of its
+// index, the jobs of each queue, and the published documents.
+package imaging
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"cutie/queuefs/content"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/image"
+	"cutie/queuefs/index"
+	"cutie/queuefs/indexfile"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/snapshot"
+)
+
+// A Queue has what an image takes of a queue.
+type Queue struct {
+	Root   *durable.Dir
+	Ledger *ledger.Ledger
+	Reader *content.Reader
+}
+
+// Live calls yield with the digests of all payloads and results of queues.
+func Live(queues []Queue, yield func(sum [32]byte)) error {
+	for _, q := range queues {
+		for n, pages := 0, 1; n < pages; n++ {
+			var results []job.ID
+			q.Ledger.Look(func(x *index.Index) {
+				pages = x.Pages()
+				x.EachOf(n, func(id job.ID, j index.Job) {
+					yield(j.SHA256)
+					if j.Results {
+						results = append(results, id)
+					}
+				})
+			})
+			for _, id := range results {
+				j, err := q.Reader.Job(id)
+				if err != nil && !errors.Is(err, ledger.ErrNoJob) {
+					return err
+				}
+				for _, r := range j.Results {
+					yield(r.SHA256)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Home adds the files of the home beside jobs and most of what is published: they are
+// small, or pages of the index that have changed. Nobody may change them meanwhile.
+func Home(b *image.Builder, dir *durable.Dir, ix *snapshot.Store, queues []Queue) error {
+	d := adder{b: b}
+	d.files(dir, "", func(name string) bool { return name == home.InfoName || name == home.ListName })
+	d.sub(dir, "", home.CallbacksDir, nil)
+	for _, q := range queues {
+		d.files(q.Root, home.QueuesDir+"/"+q.Ledger.ID()+"/", func(name string) bool { return name == home.QueueInfoName })
+	}
+	d.files(ix.Dir, home.LogDir+"/"+home.IndexDir+"/", func(name string) bool { return name != indexfile.DoubtName })
+	for _, q := range queues {
+		if d.err != nil || !ix.HasDir(q.Ledger.ID()) {
+			continue
+		}
+		pages, err := ix.Queue(q.Ledger.ID())
+		if err != nil {
+			return err
+		}
+		d.files(pages, home.LogDir+"/"+home.IndexDir+"/"+home.QueuesDir+"/"+q.Ledger.ID()+"/", func(name string) bool {
+			_, page := indexfile.ParsePageName(name)
+			return page || name == indexfile.QueueName || name == indexfile.TombstonesName
+		})
+		pages.Close()
+	}
+	// The cursor of published documents comes before them: what is newer is cut to it.
+	d.sub(dir, "", home.PublishedDir, func(name string) bool { return true })
+	return d.err
+}
+
+// An adder adds files of directories to an image. After an error it does nothing more.
+type adder struct {
+	b   *image.Builder
+	err error
+}
+
+// sub adds the files of a directory in dir, if it is there.
+func (i *adder) sub(dir *durable.Dir, path, name string, wanted func(name string) bool) {
+	if i.err != nil {
+		return
+	}
+	d, err := dir.Sub(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if i.err = err; err == nil {
+		i.files(d, path+name+"/", wanted)
+		d.Close()
+	}
+}
+
+// files adds the files in dir that are wanted; nil means all. Temporary files are not.
+func (i *adder) files(dir *durable.Dir, path string, wanted func(name string) bool) {
+	if i.err != nil {
+		return
+	}
+	var names []string
+	i.err = dir.Names(func(name string) {
+		if !strings.HasPrefix(name, durable.TempPrefix) && (wanted == nil || wanted(name)) {
+			names = append(names, name)
+		}
+	})
+	slices.Sort(names)
+	for _, name := range names {
+		if i.err == nil {
+			i.err = i.add(dir, path, name)
+		}
+	}
+}
+
+// add adds a file; other entries, and one that is gone, are passed over.
+func (i *adder) add(dir *durable.Dir, path, name string) error {
+	st, err := dir.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil
+	}
+	if err != nil || i.b.Same(path+name, st.Size, st.Mtim.Nano()) {
+		return err
+	}
+	f, err := dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	now, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return i.b.AddFile(path+name, now.Size(), now.ModTime().UnixNano(), f)
+}
+
+// Published adds what is published, lists before the documents they name: what these
+// have more than the lists is cut when they are opened, and what they lack would be damage.
+func Published(ctx context.Context, b *image.Builder, dir *durable.Dir) error {
+	root, err := dir.Sub(home.PublishedDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return published(ctx, b, root, home.PublishedDir+"/", true)
+}
+
+// published adds the directories in dir, and all in them. The files of the topmost one are
+// in the image already.
+func published(ctx context.Context, b *image.Builder, dir *durable.Dir, path string, top bool) error {
+	d := adder{b: b}
+	if !top {
+		leaf := func(name string) bool {
+			for _, end := range []string{".entries", ".gz", ".zip", ".open"} {
+				if strings.HasSuffix(name, end) {
+					return true
+				}
+			}
+			return false
+		}
+		d.files(dir, path, func(name string) bool { return !leaf(name) })
+		d.files(dir, path, leaf)
+	}
+	if d.err != nil {
+		return d.err
+	}
+	if err := b.Upload(ctx, false); err != nil {
+		return err
+	}
+	var subs []string
+	err := dir.Names(func(name string) {
+		if !strings.HasPrefix(name, durable.TempPrefix) {
+			subs = append(subs, name)
+		}
+	})
+	slices.Sort(subs)
+	for _, name := range subs {
+		if err != nil {
+			break
+		}
+		var st unix.Stat_t
+		if st, err = dir.Stat(name); err != nil || st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			if errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+			continue
+		}
+		var sub *durable.Dir
+		if sub, err = dir.Sub(name); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+			continue
+		}
+		if err == nil {
+			err = published(ctx, b, sub, path+name+"/", false)
+			sub.Close()
+		}
+	}
+	return err
+}
+
+// Jobs adds the jobs of a queue.
+func Jobs(ctx context.Context, b *image.Builder, q Queue) error {
+	for n, pages := 0, 1; n < pages; n++ {
+		var jobs []image.Job
+		var version job.Seq
+		q.Ledger.Look(func(x *index.Index) {
+			pages = x.Pages()
+			version = x.Page(n).Version
+			x.EachOf(n, func(id job.ID, j index.Job) {
+				one := image.Job{ID: uint64(id), Size: j.Size}
+				if j.Size > content.Inline {
+					one.Size = -1
+				}
+				jobs = append(jobs, one)
+			})
+		})
+		if len(jobs) == 0 {
+			continue
+		}
+		if err := b.AddPage(q.Ledger.ID(), n, uint64(version), jobs, source{q.Reader}); err != nil {
+			return err
+		}
+		if err := b.Upload(ctx, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A source reads the jobs of a queue for an image. Files that are lost are left out, as
+// they are in the directory.
+type source struct{ *content.Reader }
+
+func (q source) JobFile(id uint64) ([]byte, error) {
+	text, _, err := q.Text(job.ID(id))
+	return text, imaged(err)
+}
+
+func (q source) Payload(id uint64) ([]byte, error) {
+	p, err := q.Reader.Payload(job.ID(id))
+	if err != nil {
+		return nil, imaged(err)
+	}
+	defer p.Close()
+	return io.ReadAll(p)
+}
+
+// imaged passes over what is lost, and returns the error of what may be there.
+func imaged(err error) error {
+	if errors.Is(err, ledger.ErrNoJob) || err != nil && !content.Transient(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,271 @@
+package transition
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"cutie/queuefs/content"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/keys"
+)
+
+func checkLease(d time.Duration) error {
+	if d < 0 || d > home.MaxLease {
+		return fmt.Errorf("%w: a lease of %v is not between 0 and %v", job.ErrBadName, d, home.MaxLease)
+	}
+	return nil
+}
+
+// leaseEnd is the end of a lease of d from now, in the precision of job files.
+func (q *Desk) leaseEnd(d time.Duration) time.Time {
+	return micro(q.Shared.Micro()).Add(d.Round(time.Microsecond))
+}
+
+// Extend makes the lease of a job end after d from now, at most MaxLease; 0
+// means the lease of the queue, or DefaultLease. A consumer calls it as a
+// heartbeat. The error is [ErrLease] if token is not, or no longer, that of the
+// lease.
+func (q *Desk) Extend(ctx context.Context, id job.ID, token string, d time.Duration) (job.Job, error) {
+	if err := checkLease(d); err != nil {
+		return job.Job{}, err
+	}
+	return q.alter(ctx, id, job.Consumed, ErrLease, func(j *job.Job, t time.Time) (job.Kind, error) {
+		if err := q.leased(j, token); err != nil {
+			return 0, err
+		}
+		d := q.rules().LeaseFor(d)
+		if d == 0 {
+			d = home.DefaultLease
+		}
+		j.Lease.Ends = q.leaseEnd(d)
+		return job.Extend, nil
+	})
+}
+
+// Conclude ends the lease of a job with the outcome reported by its consumer. After
+// a transient failure before the last of MaxAttempts the job is pending again
+// instead, with the message, and on hold for RetryIn or as long as the queue says.
+// The error is [ErrLease] if token is not, or no longer, the lease's: late and
+// second reports change nothing.
+func (q *Desk) Conclude(ctx context.Context, id job.ID, token string, r job.Conclusion) (job.Job, error) {
+	if r.Outcome != job.Completed && r.Outcome != job.Failed {
+		return job.Job{}, fmt.Errorf("%w: a consumer reports %v or %v, not %v", job.ErrBadName, job.Completed, job.Failed, r.Outcome)
+	}
+	if r.Transient && r.Outcome != job.Failed {
+		return job.Job{}, fmt.Errorf("%w: what was completed has no transient error", job.ErrBadName)
+	}
+	if in := r.RetryIn; in != nil && (!r.Transient || *in < 0 || *in > home.MaxLease) {
+		return job.Job{}, fmt.Errorf("%w: a time until another attempt is of a transient error, and from 0 to %v", job.ErrBadName, home.MaxLease)
+	}
+	var err error
+	if r.Message, err = job.CleanText(r.Message); err != nil {
+		return job.Job{}, fmt.Errorf("message: %w", err)
+	}
+	return q.alter(ctx, id, job.Consumed, ErrLease, func(j *job.Job, t time.Time) (job.Kind, error) {
+		if err := q.leased(j, token); err != nil {
+			return 0, err
+		}
+		if !r.Transient || q.lastAttempt(j) {
+			j.Conclude(t, r)
+			return job.Conclude, nil
+		}
+		wait := q.rules().RetryFailed(j.Attempts)
+		if r.RetryIn != nil {
+			wait = *r.RetryIn
+		}
+		j.Retry(t, q.retryAt(wait), r.Message)
+		return job.Requeue, nil
+	})
+}
+
+// Return gives a job back without an outcome: it is pending again at once,
+// however often it was handed out, and keeps the message until it is taken. The
+// error is [ErrLease] as for Conclude.
+func (q *Desk) Return(ctx context.Context, id job.ID, token, message string) (job.Job, error) {
+	message, err := job.CleanText(message)
+	if err != nil {
+		return job.Job{}, fmt.Errorf("message: %w", err)
+	}
+	return q.alter(ctx, id, job.Consumed, ErrLease, func(j *job.Job, t time.Time) (job.Kind, error) {
+		if err := q.leased(j, token); err != nil {
+			return 0, err
+		}
+		j.GoBack(t)
+		j.Message = message
+		return job.Requeue, nil
+	})
+}
+
+// Abort takes a job out of work: a pending one is Deleted, the lease of a
+// consumed one is revoked; the outcome of both is Aborted. Of any other job
+// the error is [job.ErrConflict]. The consumer may still hand in results for
+// [job.LateResults].
+func (q *Desk) Abort(ctx context.Context, id job.ID, why string) (job.Job, error) {
+	why, err := job.CleanText(why)
+	if err != nil {
+		return job.Job{}, fmt.Errorf("message: %w", err)
+	}
+	return q.alter(ctx, id, 0, nil, func(j *job.Job, t time.Time) (job.Kind, error) {
+		kind := job.Conclude
+		switch {
+		case j.Status == job.Pending:
+			kind = job.Delete
+			j.Delete(t)
+		case j.Status != job.Consumed || j.Lease.Ends.IsZero():
+			return 0, fmt.Errorf("%w: %v is %v and nobody works on it", job.ErrConflict, j.ID, j.Status)
+		}
+		j.Abort(t, why)
+		return kind, nil
+	})
+}
+
+// AbortAttempt is [Desk.Abort] of a job in work since the given instant. If
+// the work has ended meanwhile, or began anew, the error is [job.ErrConflict].
+func (q *Desk) AbortAttempt(ctx context.Context, id job.ID, since time.Time, why string) (job.Job, error) {
+	why, err := job.CleanText(why)
+	if err != nil {
+		return job.Job{}, fmt.Errorf("message: %w", err)
+	}
+	return q.alter(ctx, id, job.Consumed, job.ErrConflict, func(j *job.Job, t time.Time) (job.Kind, error) {
+		if j.Status != job.Consumed || j.Lease.Ends.IsZero() || !j.Consumed.Equal(since) {
+			return 0, fmt.Errorf("%w: nobody works on %v since %s", job.ErrConflict, j.ID, job.FormatTime(since))
+		}
+		j.Abort(t, why)
+		return job.Conclude, nil
+	})
+}
+
+// leased returns [ErrLease] unless the token is the one of the job's lease.
+func (q *Desk) leased(j *job.Job, token string) error {
+	if j.Status != job.Consumed || !j.Lease.Opens(token, q.Shared.Now()) {
+		return fmt.Errorf("%v: %w", j.ID, ErrLease)
+	}
+	return nil
+}
+
+// Expire ends up to MaxTake leases and as many holds that are over at an instant in µs, and
+// returns how many. Jobs of a queue with AckTimeout are completed; others are put back or
+// fail, as after a transient failure.
+func (q *Desk) Expire(now int64) (int, error) {
+	leases, err := q.end(now, func(x *index.Index) *index.Deadlines { return &x.Leases }, q.lapse)
+	if err != nil {
+		return leases, err
+	}
+	holds, err := q.end(now, func(x *index.Index) *index.Deadlines { return &x.Holds }, func(j *job.Job, _ time.Time) (job.Kind, error) {
+		j.Unhold()
+		return job.Release, nil
+	})
+	return leases + holds, err
+}
+
+// unreadAgain is the time until the end of a lease or a hold is tried again for a job that
+// cannot be read.
+const unreadAgain = 10 * time.Second
+
+// end makes an event of each of up to MaxTake jobs whose deadline has passed, and
+// returns how many. A job with another operation on its way is left for the next
+// call.
+func (q *Desk) end(now int64, of func(*index.Index) *index.Deadlines, do edit) (int, error) {
+	due := false
+	q.Ledger.Look(func(x *index.Index) { due = of(x).Passed(now) })
+	if !due {
+		return 0, nil
+	}
+	var ids []job.ID
+	q.Ledger.Note(func(x *index.Index) {
+		of(x).Due(now, func(id job.ID) bool {
+			if x.Claim(id) {
+				ids = append(ids, id)
+			}
+			return len(ids) < MaxTake
+		})
+	})
+	if len(ids) == 0 {
+		return 0, nil
+	}
+	jobs, err := q.change(ids, do)
+	if u, ok := errors.AsType[*content.UnreadError](err); ok { // the others do not wait for it
+		q.Ledger.Note(func(x *index.Index) { of(x).Set(u.Job, now+unreadAgain.Microseconds()) })
+	}
+	if err == nil {
+		q.Assist(len(jobs))
+	}
+	return len(jobs), err
+}
+
+// lapse ends an attempt without a report.
+func (q *Desk) lapse(j *job.Job, t time.Time) (job.Kind, error) {
+	if q.rules().Acknowledge == job.AckTimeout {
+		j.Conclude(t, job.Conclusion{Outcome: job.Completed, Message: "no report"})
+		return job.Conclude, nil
+	}
+	if q.lastAttempt(j) {
+		j.Conclude(t, job.Conclusion{Outcome: job.Failed, Message: "lease expired, no attempts left", Transient: true})
+		return job.Conclude, nil
+	}
+	j.Retry(t, q.retryAt(q.rules().RetryLapsed(j.Attempts)), "")
+	return job.Requeue, nil
+}
+
+// retryAt is the time of another attempt after a wait; zero for at once. It is by the
+// clock: times of events are ahead of a clock set back.
+func (q *Desk) retryAt(wait time.Duration) time.Time {
+	if wait == 0 {
+		return time.Time{}
+	}
+	return q.leaseEnd(wait)
+}
+
+// lastAttempt reports whether the job has no attempt after this one.
+func (q *Desk) lastAttempt(j *job.Job) bool {
+	most := q.rules().MaxAttempts
+	return most > 0 && j.Attempts >= most
+}
+
+// FindLeases loads the leases marked in the index, and the keys of consumers, from their
+// job files.
+func (q *Desk) FindLeases() error {
+	var ids []job.ID
+	q.Ledger.Look(func(x *index.Index) { ids = x.Leased() })
+	for _, id := range ids {
+		var version job.Seq
+		q.Ledger.Look(func(x *index.Index) { version = x.Version(id) })
+		j, err := q.Content.Job(id)
+		if errors.Is(err, content.ErrUnread) { // some end is better than a home that stays shut
+			q.report(q.Tree.Path(job.Consumed.String(), id.String()), err.Error()+"; its lease ends in "+home.DefaultLease.String())
+			j.Lease.Ends = q.leaseEnd(home.DefaultLease)
+		} else if err != nil {
+			return err
+		}
+		// A lease with a lost or edited job file is over at once.
+		ends := max(j.Lease.Ends.UnixMicro(), 1)
+		q.Ledger.Note(func(x *index.Index) {
+			if x.Version(id) == version { // else its consumer was quicker
+				x.Leases.Set(id, ends)
+			}
+		})
+		q.takes.Follow(&job.Job{}, &j)
+	}
+	return q.findKeys()
+}
+
+// findKeys loads the keys of consumers in force without a lease.
+func (q *Desk) findKeys() error {
+	var ids []job.ID
+	q.Ledger.Look(func(x *index.Index) { ids = x.Keyed(q.Shared.Micro() - keys.Remembered.Microseconds()) })
+	for _, id := range ids {
+		j, err := q.Content.Job(id)
+		if errors.Is(err, content.ErrUnread) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		q.takes.Follow(&job.Job{}, &j)
+	}
+	return nil
+}
