@@ -43,7 +43,7 @@ func (s *Service) makeImage(c indexfile.Checkpoint, queues []*Queue) {
 	})
 }
 
-// imaged returns of queues what an image takes.
+// imaged returns queues for an image.
 func imaged(queues []*Queue) []imaging.Queue {
 	all := make([]imaging.Queue, len(queues))
 	for i, q := range queues {

@@ -1,5 +1,5 @@
-// Package imaging says what of a home goes into an image: the files of the home and of its
-// index, the jobs of each queue, and the published documents.
+// Package imaging puts a home into an image: the files of the home and of its index, the
+// jobs of each queue, and the published documents.
 package imaging
 
 import (
@@ -23,7 +23,7 @@ import (
 	"cutie/queuefs/snapshot"
 )
 
-// A Queue has what an image takes of a queue.
+// A Queue is a queue for an image.
 type Queue struct {
 	Root   *durable.Dir
 	Ledger *ledger.Ledger
@@ -58,8 +58,8 @@ func Live(queues []Queue, yield func(sum [32]byte)) error {
 	return nil
 }
 
-// Home adds the files of the home beside jobs and most of what is published: they are
-// small, or pages of the index that have changed. Nobody may change them meanwhile.
+// Home adds the files of the home beside jobs and most published documents: small ones, and
+// changed pages of the index. Nobody may change them meanwhile.
 func Home(b *image.Builder, dir *durable.Dir, ix *snapshot.Store, queues []Queue) error {
 	d := adder{b: b}
 	d.files(dir, "", func(name string) bool { return name == home.InfoName || name == home.ListName })
@@ -82,7 +82,7 @@ func Home(b *image.Builder, dir *durable.Dir, ix *snapshot.Store, queues []Queue
 		})
 		pages.Close()
 	}
-	// The cursor of published documents comes before them: what is newer is cut to it.
+	// The cursor of published documents comes before them: newer entries are cut to it.
 	d.sub(dir, "", home.PublishedDir, func(name string) bool { return true })
 	return d.err
 }
@@ -108,7 +108,7 @@ func (i *adder) sub(dir *durable.Dir, path, name string, wanted func(name string
 	}
 }
 
-// files adds the files in dir that are wanted; nil means all. Temporary files are not.
+// files adds the wanted files in dir; nil means all. Temporary files are not.
 func (i *adder) files(dir *durable.Dir, path string, wanted func(name string) bool) {
 	if i.err != nil {
 		return
@@ -127,7 +127,7 @@ func (i *adder) files(dir *durable.Dir, path string, wanted func(name string) bo
 	}
 }
 
-// add adds a file; other entries, and one that is gone, are passed over.
+// add adds a file; other entries, and a file gone meanwhile, are passed over.
 func (i *adder) add(dir *durable.Dir, path, name string) error {
 	st, err := dir.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
@@ -151,8 +151,8 @@ func (i *adder) add(dir *durable.Dir, path, name string) error {
 	return i.b.AddFile(path+name, now.Size(), now.ModTime().UnixNano(), f)
 }
 
-// Published adds what is published, lists before the documents they name: what these
-// have more than the lists is cut when they are opened, and what they lack would be damage.
+// Published adds the published documents, lists before the documents they name: these may
+// have more than their lists, which is cut when they are opened, but never less.
 func Published(ctx context.Context, b *image.Builder, dir *durable.Dir) error {
 	root, err := dir.Sub(home.PublishedDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -247,8 +247,8 @@ func Jobs(ctx context.Context, b *image.Builder, q Queue) error {
 	return nil
 }
 
-// A source reads the jobs of a queue for an image. Files that are lost are left out, as
-// they are in the directory.
+// A source reads the jobs of a queue for an image. Lost files are left out, as in
+// the directory.
 type source struct{ *content.Reader }
 
 func (q source) JobFile(id uint64) ([]byte, error) {
@@ -265,7 +265,7 @@ func (q source) Payload(id uint64) ([]byte, error) {
 	return io.ReadAll(p)
 }
 
-// imaged passes over what is lost, and returns the error of what may be there.
+// imaged passes over a lost file, and returns the error of one to be read later.
 func imaged(err error) error {
 	if errors.Is(err, ledger.ErrNoJob) || err != nil && !content.Transient(err) {
 		return nil
