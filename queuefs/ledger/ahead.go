@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"slices"
 	"sync"
 
@@ -27,7 +26,7 @@ type stream struct {
 }
 
 const (
-	blockBytes   = 192 << 10 // of a block, at least
+	blockBytes   = 192 << 10 // of a block, at most, unless it is one record
 	blockRecords = 16        // with fewer there is no gain
 	nearRecords  = 64        // records that readers of one stream may be apart
 )
@@ -94,21 +93,39 @@ func (s *stream) find(at journal.LSN) []byte {
 }
 
 // readBlock reads a block of records from one on. It returns none near the end of the
-// journal, where more will come, and few if records are large.
+// journal, where more will come, and few if records are large. The records have one
+// allocation, of no more bytes than they are.
 func readBlock(j journal.Journal, at journal.LSN) (block []journal.Record) {
 	if j.Stats().Next < at+blockRecords {
 		return nil
 	}
-	size := 0
+	mem := scratches.Get().(*scratch)
+	defer scratches.Put(mem)
+	bytes, lengths := mem.bytes[:0], mem.lengths[:0]
 	for r, err := range j.Read(at) {
-		if err != nil || r.LSN != at+journal.LSN(len(block)) || size >= blockBytes {
+		n := len(lengths)
+		if err != nil || r.LSN != at+journal.LSN(n) || n > 0 && len(bytes)+len(r.Data) > blockBytes {
 			break
 		}
-		if size += len(r.Data); size > blockBytes && len(block) < blockRecords {
-			break
-		}
-		r.Data = bytes.Clone(r.Data)
-		block = append(block, r)
+		bytes, lengths = append(bytes, r.Data...), append(lengths, len(r.Data))
 	}
-	return slices.Clip(block)
+	mem.lengths = lengths
+	if cap(bytes) <= 2*blockBytes {
+		mem.bytes = bytes
+	}
+	data := slices.Clone(bytes)
+	block = make([]journal.Record, len(lengths))
+	for i, n := range lengths {
+		block[i] = journal.Record{LSN: at + journal.LSN(i), Data: data[:n:n]}
+		data = data[n:]
+	}
+	return block
 }
+
+// A scratch is memory to read a block.
+type scratch struct {
+	bytes   []byte
+	lengths []int
+}
+
+var scratches = sync.Pool{New: func() any { return &scratch{bytes: make([]byte, 0, blockBytes)} }}

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"sync"
 
 	"cutie/queuefs/journal"
 )
@@ -89,10 +90,10 @@ func (l *Log) Read(from journal.LSN) iter.Seq2[journal.Record, error] {
 			yield(journal.Record{}, journal.ErrReleased)
 			return
 		}
-		var buf []byte
+		buf := readMemory.Get().(*[]byte)
+		defer readMemory.Put(buf)
 		for i, s := range live {
-			var more bool
-			if buf, more = l.readSegment(s.view(tables[i]), s, from, until, buf, yield); !more {
+			if !l.readSegment(s.view(tables[i]), s, from, until, buf, yield) {
 				return
 			}
 		}
@@ -104,9 +105,12 @@ func (s *segment) view(table []extent) *segment {
 	return &segment{number: s.number, former: s.former, first: s.first, records: table}
 }
 
+// readMemory is of calls of Read: each needs a large one for a moment.
+var readMemory = sync.Pool{New: func() any { return new([]byte) }}
+
 // readSegment yields the records of one segment as its table v lists them. It
 // returns false when there is nothing more to yield.
-func (l *Log) readSegment(v, s *segment, from, until journal.LSN, buf []byte, yield func(journal.Record, error) bool) ([]byte, bool) {
+func (l *Log) readSegment(v, s *segment, from, until journal.LSN, mem *[]byte, yield func(journal.Record, error) bool) bool {
 	for i := v.search(from); i < len(v.records) && v.lsn(i) < until; {
 		if v.records[i].off == 0 {
 			i++ // lost
@@ -117,19 +121,22 @@ func (l *Log) readSegment(v, s *segment, from, until journal.LSN, buf []byte, yi
 			k++
 		}
 		n := int(v.records[k-1].end() - begin)
-		buf = slices.Grow(buf[:0], n)[:n]
+		buf := slices.Grow((*mem)[:0], n)[:n]
+		if cap(buf) <= 2*readBlock {
+			*mem = buf
+		}
 		if err := l.read(s, buf, begin); err != nil {
 			yield(journal.Record{}, err)
-			return buf, false
+			return false
 		}
 		for ; i < k; i++ {
 			x := v.records[i]
 			if !yield(journal.Record{LSN: v.lsn(i), Data: buf[int64(x.off)-begin : x.end()-begin : x.end()-begin]}, nil) {
-				return buf, false
+				return false
 			}
 		}
 	}
-	return buf, true
+	return true
 }
 
 // An ahead reads a file from front to back, readBlock bytes at a time: most of a
