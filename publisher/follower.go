@@ -90,7 +90,7 @@ func (f *follower) catchUp() error {
 		}
 		changes = changes[:0]
 		for i := range events {
-			changes = append(changes, set.Change{Journaled: events[i]})
+			changes = append(changes, set.Change{Journaled: &events[i]})
 		}
 		for _, s := range f.sets {
 			if err := s.Append(changes, m); err != nil {

@@ -56,7 +56,7 @@ func (s *Set) growing() int64 {
 
 // A Change is an event with its parts, for both sets of a queue. It is for one goroutine.
 type Change struct {
-	queuefs.Journaled
+	*queuefs.Journaled
 	payload, text *dump.Content // made by the set that needs them first
 }
 

@@ -138,7 +138,7 @@ func (l *Ledger) Journaled(after job.Seq, max, size int) ([]Journaled, error) {
 	if !ok {
 		return nil, ErrGone
 	}
-	var events []Journaled
+	events := make([]Journaled, 0, len(at))
 	for _, at := range at {
 		if len(events) > 0 && size <= 0 {
 			break
