@@ -134,7 +134,9 @@ const (
 // Block compresses the block from byte from on, in a text of lines of a length, or
 // the rest of the text; then whole is false.
 func Block(from, length int64, r io.ReaderAt) (m *Member, whole bool, err error) {
-	text := make([]byte, min(length-from, blockSize+maxLine))
+	mem := blocks.Get().(*[blockSize + maxLine]byte)
+	defer blocks.Put(mem)
+	text := mem[:min(length-from, blockSize+maxLine)]
 	if _, err := r.ReadAt(text, from); err != nil {
 		return nil, false, err
 	}
@@ -145,6 +147,9 @@ func Block(from, length int64, r io.ReaderAt) (m *Member, whole bool, err error)
 	}
 	return NewMember(text), whole, nil
 }
+
+// blocks is memory for the text of blocks: a Member keeps its compressed form alone.
+var blocks = sync.Pool{New: func() any { return new([blockSize + maxLine]byte) }}
 
 // copyBlock is how much of a constant text is compressed at a time.
 const copyBlock = 1 << 20

@@ -29,7 +29,7 @@ func (c Coding) Suffix() string { return [...]string{"", "-gzip", "-zst"}[c] }
 func (c Coding) pack(text []byte) []byte {
 	switch c {
 	case Gzip:
-		return compress(nil, text)
+		return compress(text)
 	case Zstd:
 		return zstdEncoder().EncodeAll(text, nil)
 	}

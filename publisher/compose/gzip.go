@@ -33,9 +33,10 @@ var deflaters = sync.Pool{New: func() any {
 	return w
 }}
 
-// compress appends a text in gzip.
-func compress(dst, text []byte) []byte {
-	buf := bytes.NewBuffer(append(dst, gzipHead...))
+// compress returns a text in gzip.
+func compress(text []byte) []byte {
+	buf := bytes.NewBuffer(make([]byte, 0, len(text)/4+512)) // what most texts need
+	buf.WriteString(gzipHead)
 	w := deflaters.Get().(*flate.Writer)
 	defer deflaters.Put(w)
 	w.Reset(buf)

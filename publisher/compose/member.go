@@ -26,7 +26,7 @@ type Member struct {
 }
 
 // NewMember compresses a text.
-func NewMember(text []byte) *Member { return &Member{Len: int64(len(text)), gz: compress(nil, text)} }
+func NewMember(text []byte) *Member { return &Member{Len: int64(len(text)), gz: compress(text)} }
 
 // Weight returns about how many bytes of memory the member takes, with its form
 // in Zstandard.
