@@ -37,14 +37,32 @@ func appendEscaped(dst []byte, s string) []byte {
 	}
 }
 
-// plain returns the length of the longest head of s without special characters.
+// plain returns the length of the longest head of s without special characters. It
+// looks at eight of them at a time.
 func plain(s string) int {
-	for i := range len(s) {
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		w := uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
+			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+		if hasSpecial(w) {
+			break
+		}
+	}
+	for ; i < len(s); i++ {
 		if special[s[i]] {
 			return i
 		}
 	}
 	return len(s)
+}
+
+// hasSpecial reports whether one of eight bytes is special. Two pairs of special
+// characters differ in one bit each.
+func hasSpecial(w uint64) bool {
+	const each, high = 0x0101010101010101, 0x8080808080808080
+	angle := (w | 0x02*each) ^ '>'*each // zero at < and >
+	quote := (w | 0x04*each) ^ '&'*each // zero at " and &
+	return (w|(w-' '*each)&^w|(angle-each)&^angle|(quote-each)&^quote)&high != 0
 }
 
 var special = func() (t [256]bool) {
