@@ -237,10 +237,11 @@ func (t Take) leaseTokens(ids []job.ID, lease time.Duration) map[job.ID]leaseTok
 	return tokens
 }
 
-// readAhead loads the packs of the page of a job to be taken, and of the next ones.
+// readAhead loads the packs of the page of a job to be taken, and of the next ones. A job
+// in the journal needs none: it is read from there, and so are those after it.
 func (q *Desk) readAhead(taken job.ID) {
 	page := int(taken / index.PageJobs)
-	if !q.Content.Packs.Wants(page) || q.Shared.Gate.Enter() != nil {
+	if v, _ := q.Ledger.View(taken); v.Journaled.File != 0 || !q.Content.Packs.Wants(page) || q.Shared.Gate.Enter() != nil {
 		return
 	}
 	go func() {
