@@ -26,6 +26,7 @@ const usage = `usage: bench cutie [OPTION…]        measure a running daemon
        bench peers [OPTION…] PEER…  measure other queues, one after the other
        bench many [OPTION…]         measure a daemon with many queues
        bench steady [OPTION…]       measure a daemon under a load that lasts
+       bench pending [OPTION…]      measure a daemon with many pending jobs
        bench show FILE…             print the runs in JSON files
        bench ratios FILE…           compare the runs of cutie with those of peers
 
@@ -36,7 +37,10 @@ are consumed. Each peer is started in a directory of its own on a free loopback
 port and stopped at the end. A peer that is not installed is skipped. The
 daemon of many gets a home of its own too: many queues with a job each. So does
 that of steady: each client submits and consumes in turn, in a queue with a
-threshold of processed jobs. A short burst of the same load comes first.
+threshold of processed jobs. A short burst of the same load comes first. That of
+pending gets many jobs in batches; their space on the disk is compared with that of
+the bare files. Then clients submit and consume single jobs at a steady rate, while
+some of the changes are looked for in the open Change List.
 
 In the mixed phase each client submits and consumes in turn, -n jobs in all; each
 is moved twice. The URL may also be unix:PATH, the socket in a home. CUTIE_TOKEN
@@ -98,6 +102,8 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 		return manyQueues(ctx, args, stdout)
 	case "steady":
 		return steadyLoad(ctx, args, stdout)
+	case "pending":
+		return measurePending(ctx, args, stdout)
 	case "show", "ratios":
 		report, err := readReports(args)
 		if err != nil {
@@ -128,6 +134,7 @@ func manual() string {
 	}
 	fmt.Fprintf(&b, "\noptions of many, and after -- those of cutie serve:\n%s", new(many).flags().FlagUsages())
 	fmt.Fprintf(&b, "\noptions of steady, and after -- those of cutie serve:\n%s", new(steady).flags().FlagUsages())
+	fmt.Fprintf(&b, "\noptions of pending, and after -- those of cutie serve:\n%s", new(pendingJobs).flags().FlagUsages())
 	return b.String()
 }
 
