@@ -33,8 +33,8 @@ type ledger struct {
 	events []happening // of this round
 	// By job, of this round: events that handed it out.
 	handedOut map[queuefs.JobID][]queuefs.Seq
-	// Which operation made an event, as far as that is certain.
-	by     map[queuefs.Seq]*operation
+	// Operations of which one made an event, as far as they are known.
+	by     map[queuefs.Seq][]*operation
 	passed []passing
 }
 
@@ -101,7 +101,7 @@ func (l *ledger) replay() {
 	l.Helper()
 	l.handedOut = map[queuefs.JobID][]queuefs.Seq{}
 	l.passed = l.passed[:0]
-	l.by = map[queuefs.Seq]*operation{}
+	l.by = map[queuefs.Seq][]*operation{}
 	for _, ev := range l.events {
 		if !ev.at.After(l.at) {
 			l.Fatalf("event %d at %v is not after %v", ev.seq, ev.at, l.at)

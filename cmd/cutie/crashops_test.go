@@ -47,7 +47,7 @@ func (l *ledger) checkSubmissions(clients []*loader) {
 					l.Fatalf("client %d, operation %d: %s comes after %s", c.number, o.op, id, last)
 				}
 				last = id
-				l.by[events[id]] = o
+				l.by[events[id]] = []*operation{o}
 			}
 			if o.number != 0 {
 				l.checkEvent(o.number, ids[0], "submit")
@@ -80,9 +80,10 @@ func (l *ledger) checkMoves(clients []*loader) {
 			// A job that was where it should be has no new event.
 			if o.done && o.number > l.replica.seq-queuefs.Seq(len(l.events)) {
 				ev := l.checkEvent(o.number, o.job, kinds...)
-				// Of several that were told of one event, one made it.
-				if other := l.by[o.number]; ev.kind == kinds[0] && (other == nil || other.end.Before(o.end)) {
-					l.by[o.number] = o
+				// Of several that were told of one event, one made it: not one that
+				// came after it.
+				if ev.kind == kinds[0] && l.within(o, o.number) {
+					l.by[o.number] = append(l.by[o.number], o)
 				}
 			} else if o.done && l.jobs[o.job] == nil {
 				l.Fatalf("client %d, operation %d: %s is gone", c.number, o.op, o.job)
@@ -148,7 +149,7 @@ func (l *ledger) checkDeliveries(clients []*loader) {
 					l.Fatalf("client %d, operation %d was handed %s: of events %v none is after event %d and in its time", c.number, o.op, d.job, events, last)
 				}
 				if last = fit[0]; len(fit) == 1 {
-					l.by[last] = o
+					l.by[last] = []*operation{o}
 				}
 				if seen[d.job]++; seen[d.job] > len(events) {
 					l.Fatalf("%s was handed out %d times in %d events", d.job, seen[d.job], len(events))
@@ -190,6 +191,12 @@ func brokenOff(clients []*loader, p passing) bool {
 	return false
 }
 
+// mayBe reports whether an event may be of an operation of a kind: one that may have made
+// it is, or none is known.
+func (l *ledger) mayBe(n queuefs.Seq, of func(*operation) bool) bool {
+	return len(l.by[n]) == 0 || slices.ContainsFunc(l.by[n], of)
+}
+
 // A passing is an event that hands out a job while an older one is pending.
 type passing struct {
 	happening
@@ -207,10 +214,10 @@ func (l *ledger) checkOrder(clients []*loader) {
 		events[ev.job] = append(events[ev.job], ev.seq)
 	}
 	for _, p := range l.passed {
-		taker := l.by[p.seq]
-		if taker == nil {
+		if len(l.by[p.seq]) == 0 {
 			continue // nobody lives who knows when that request came
 		}
+		taker := l.by[p.seq][0]
 		came, left := queuefs.Seq(0), queuefs.Seq(0) // 0: not in this round
 		own := events[p.older]
 		i, _ := slices.BinarySearch(own, p.seq)
@@ -221,12 +228,12 @@ func (l *ledger) checkOrder(clients []*loader) {
 			left = own[i]
 		}
 		if came != 0 {
-			if o := l.by[came]; o == nil || !o.acked || o.end.After(taker.start) {
+			if l.mayBe(came, func(o *operation) bool { return !o.acked || o.end.After(taker.start) }) {
 				continue
 			}
 		}
 		if left != 0 {
-			if o := l.by[left]; o == nil || o.start.Before(p.at) {
+			if l.mayBe(left, func(o *operation) bool { return o.start.Before(p.at) }) {
 				continue
 			}
 		} else if brokenOff(clients, p) {
