@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/foreign"
 	"cutie/queuefs/home"
+	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
@@ -24,11 +25,18 @@ import (
 // another owner an [*OwnedError].
 func Open(dir string, o Options) (*Service, error) {
 	s, err := open(dir, o, false)
-	if errors.Is(err, errStale) {
+	for range attempts {
+		if !errors.Is(err, errStale) && !errors.Is(err, bucket.ErrPassed) {
+			break
+		}
 		s, err = open(dir, o, true)
 	}
 	return s, err
 }
+
+// attempts is how often a standby is opened whose owner has meanwhile made two images and
+// released the journal before them.
+const attempts = 10
 
 // errStale: the directory of a home in a store lacks changes of the journal. It is made
 // again.

@@ -13,6 +13,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/stored"
+	"cutie/testdata/long"
 )
 
 // standBy opens a standby of the home in a store.
@@ -349,6 +350,47 @@ func TestStandbysAndImages(t *testing.T) {
 	must(t, d.Bring(ctx))
 	want.check(t, see(t, d))
 	closeHome(t, d)
+}
+
+// While a standby is opened, its owner makes images and releases the journal before them:
+// the standby begins again, with a newer image. That comes at each request to the store.
+func TestAStandbyIsPassedWhileItIsOpened(t *testing.T) {
+	t.Parallel()
+	open := func(at int64) (requests int64) {
+		var n atomic.Int64
+		n.Store(-1 << 40) // not yet
+		var a *queuefs.Service
+		m := &objectstest.Memory{Fault: func(r objectstest.Request) objectstest.Fault {
+			if n.Add(1) != at {
+				return objectstest.None
+			}
+			for i := range 3 {
+				submit(t, a.Queues()[0], queuefs.Meta{}, fmt.Sprint("meanwhile ", i))
+				must(t, a.Image(ctx))
+			}
+			return objectstest.None
+		}}
+		a = mustStored(t, fastDir(t)+"/a", m)
+		workStored(t, a, "one")
+		must(t, a.Image(ctx))
+		submit(t, a.Queues()[0], queuefs.Meta{}, "since the image")
+		n.Store(0)
+		b := standBy(t, "b", m)
+		requests = n.Swap(-1 << 40)
+		advance(t, b)
+		must(t, b.Bring(ctx))
+		see(t, a).check(t, see(t, b))
+		closeHome(t, b)
+		closeHome(t, a)
+		return requests
+	}
+	all := open(1 << 39) // never
+	for at := int64(1); at <= all; at += max(1, all/int64(long.N(12, int(all)))) {
+		open(at)
+		if t.Failed() {
+			t.Fatalf("at request %d of %d", at, all)
+		}
+	}
 }
 
 // Large properties are in no event, and come with the journal all the same.

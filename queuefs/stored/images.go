@@ -26,13 +26,14 @@ const (
 
 // Images are the last two images of the home, and the next one.
 type Images struct {
-	store *image.Store
-	log   *bucket.Log
-	temp  *durable.Dir
-	every int64
-	stop  func()
-	ctx   context.Context // ends with Stop
-	wg    sync.WaitGroup
+	store  *image.Store
+	log    *bucket.Log
+	temp   *durable.Dir
+	every  int64
+	newest uint64 // number of the newest image when the home was opened
+	stop   func()
+	ctx    context.Context // ends with Stop
+	wg     sync.WaitGroup
 
 	mu      sync.Mutex
 	last    *image.Manifest // nil: there is none
@@ -54,6 +55,7 @@ func openImages(ctx context.Context, h *Home, every int64) (*Images, error) {
 	if err != nil || newest == 0 {
 		return i, err
 	}
+	i.newest = newest
 	err = i.take(ctx, newest)
 	return i, err
 }

@@ -157,12 +157,20 @@ func (c *check) at() (at journal.LSN) {
 
 func (c *check) journal(ctx context.Context) error {
 	at, seen := c.at(), c.Journal.First
-	bad := func(number uint64, err error) {
+	known := map[string]bool{}
+	bad := func(err error) {
 		damage := new(bucket.DamageError)
 		errors.As(err, &damage)
+		if known[damage.Name] {
+			return
+		}
+		known[damage.Name] = true
 		cure := "no other object has its changes; start a daemon on " + c.owner() + ", if it has them"
-		if seen < at {
+		switch {
+		case seen < at:
 			cure = "the newest image does not need it"
+		case damage.Number < c.Journal.Begin: // the claim of the owner
+			cure = "it says who owns the home, no more; cutie serve --takeover takes it all the same"
 		}
 		c.fault(damage.Name, damage.Text, cure)
 	}
@@ -184,6 +192,9 @@ func (c *check) journal(ctx context.Context) error {
 			c.temps = append(c.temps, named{of, sum, "payload of " + r.Queue + "/" + r.Job.String()})
 		}
 	})
+	for _, err := range c.Journal.Damage {
+		bad(err)
+	}
 	c.report.Octets += n
 	c.report.Batches = int(c.Journal.End - c.Journal.Begin + 1)
 	return err

@@ -125,7 +125,10 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 		m.claim = h.Log.Claim()
 	}
 	if h.Images, err = openImages(ctx, h, o.Every); err != nil {
-		return nil, err
+		return nil, h.passed(ctx, err)
+	}
+	if at, next := h.Images.at(), h.Log.Stats().Next; h.Following() && at > next {
+		return nil, fmt.Errorf("the newest image is of all records before %d, the journal was read before %d: %w", at, next, bucket.ErrPassed)
 	}
 	if continues {
 		h.Absent, err = readAbsent(dir)
@@ -133,8 +136,21 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 			return h, err
 		}
 	}
-	err = h.makeAgain(ctx, dir)
+	err = h.passed(ctx, h.makeAgain(ctx, dir))
 	return h, err
+}
+
+// passed is [bucket.ErrPassed] for damage of an image of an owner who has made another one
+// since: objects of the image may have been deleted.
+func (h *Home) passed(ctx context.Context, err error) error {
+	damage := new(image.DamageError)
+	if !errors.As(err, &damage) || !h.Following() {
+		return err
+	}
+	if newest, e := h.Images.store.Newest(ctx); e == nil && newest > h.Images.newest {
+		return fmt.Errorf("%w: %w", bucket.ErrPassed, err)
+	}
+	return err
 }
 
 // makeAgain empties the directory, and brings it to the newest image. Without a whole
@@ -201,7 +217,8 @@ func (h *Home) Published() error {
 	}
 	err := <-h.coming
 	h.coming = nil
-	if damage := new(image.DamageError); errors.As(err, &damage) {
+	err = h.passed(context.Background(), err)
+	if damage := new(image.DamageError); errors.As(err, &damage) && !errors.Is(err, bucket.ErrPassed) {
 		h.Lost = damage
 		err = h.marker.dir.RemoveTree(home.PublishedDir)
 	}

@@ -213,7 +213,10 @@ func (e *FencedError) Error() string { return fmt.Sprintf("%v: %s", journal.ErrF
 func (e *FencedError) Unwrap() error { return journal.ErrFenced }
 
 // A DamageError names a damaged or missing batch.
-type DamageError struct{ Name, Text string }
+type DamageError struct {
+	Name, Text string
+	Number     uint64 // of the batch
+}
 
 func (e *DamageError) Error() string { return e.Name + " " + e.Text }
 
@@ -222,4 +225,4 @@ func damageOf(number uint64, format string, args ...any) error {
 }
 
 // damage returns the error for a batch.
-func damage(number uint64, text string) error { return &DamageError{nameOf(number), text} }
+func damage(number uint64, text string) error { return &DamageError{nameOf(number), text, number} }

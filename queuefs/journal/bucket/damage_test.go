@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"cutie/queuefs/journal"
@@ -114,6 +115,50 @@ func TestADamagedEndIsNotContinued(t *testing.T) {
 	var d *bucket.DamageError
 	if _, err := open(m, bucket.Options{}); !errors.As(err, &d) || d.Name != bucket.Name(2) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Who the owner was cannot be told without its claim. That is no reason to lose the journal.
+func TestAJournalIsTakenFromAnOwnerUnknown(t *testing.T) {
+	m := new(objectstest.Memory)
+	l := mustOpen(t, m, "a")
+	mustPut(t, l, "a record")
+	if err := l.Release(l.Stats().Next); err != nil {
+		t.Fatal(err)
+	}
+	l.Sweep()
+	mustPut(t, l, "another one")
+	m.Set(bucket.Name(1), nil)
+	want := "unknown, for " + bucket.Name(1) + " is missing"
+	refused := errors.New("refused")
+	var asked []string
+	take := func(answer error) func(bucket.Owner) error {
+		return func(from bucket.Owner) error {
+			asked = append(asked, from.Name)
+			return answer
+		}
+	}
+	if _, err := open(m, bucket.Options{Take: take(refused)}); !errors.Is(err, refused) {
+		t.Errorf("got %v", err)
+	}
+	st, err := bucket.Look(t.Context(), m, 0)
+	if err != nil || st.Owner.Name != "unknown" || len(st.Damage) != 1 || !strings.HasPrefix(st.Damage[0].Error(), bucket.Name(1)) {
+		t.Errorf("seen from outside: got %+v, %v", st, err)
+	}
+	l, err = open(m, bucket.Options{Take: take(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := all(l); err != nil || len(got) != 1 {
+		t.Errorf("got %q, %v", got, err)
+	}
+	for _, name := range asked {
+		if name != want {
+			t.Errorf("asked about %q, want %q", name, want)
+		}
+	}
+	if len(asked) != 2 {
+		t.Errorf("asked %d times", len(asked))
 	}
 }
 

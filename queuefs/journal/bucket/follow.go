@@ -14,6 +14,10 @@ import (
 // ErrBehind: the journal has a batch after the last one read.
 var ErrBehind = errors.New("the journal has gone on")
 
+// ErrPassed: the owner of the journal has released what this log has not read yet. It is a
+// [journal.ErrReleased].
+var ErrPassed = fmt.Errorf("%w by its owner", journal.ErrReleased)
+
 // Follow opens the journal of another owner up to its last batch. The log reads, and
 // everything else ends with [journal.ErrFollowing], until TakeOver. In a store without a
 // journal the error is [objects.ErrNotExist].
@@ -117,15 +121,22 @@ func (l *Log) passed(ctx context.Context) error {
 	l.mu.Lock()
 	tip := l.tip
 	l.mu.Unlock()
-	end, err := l.chain.end(ctx, tip.number)
-	if err != nil || end <= tip.number {
-		return err
-	}
-	h, err := l.chain.header(ctx, end)
-	if err == nil && h.begins.number > tip.number+1 {
-		err = fmt.Errorf("batch %d: %w", tip.number+1, journal.ErrReleased)
+	now, err := l.beginning(ctx, tip.number)
+	if err == nil && now > tip.number+1 {
+		err = fmt.Errorf("batch %d: %w", tip.number+1, ErrPassed)
 	}
 	return err
+}
+
+// beginning returns the number of the batch that the journal begins with now, 0 without one
+// after a number.
+func (l *Log) beginning(ctx context.Context, after uint64) (uint64, error) {
+	end, err := l.chain.end(ctx, after)
+	if err != nil || end <= after {
+		return 0, err
+	}
+	h, err := l.chain.header(ctx, end)
+	return h.begins.number, err
 }
 
 // Owner returns the owner of the journal by the last batch read.

@@ -17,10 +17,14 @@ type State struct {
 	Owner       Owner
 	Begin, End  uint64      // numbers of the first and the last batch
 	First, Next journal.LSN // of the oldest record; after the last one
+
+	// Damage has a [*DamageError] for each batch after End, and for the claim of the
+	// owner, that cannot be read.
+	Damage []error
 }
 
-// Look looks at the journal in a store, and changes nothing. Without one the error is
-// [objects.ErrNotExist].
+// Look looks at the journal in a store, and changes nothing. It ends with the last batch
+// with a header. Without a journal the error is [objects.ErrNotExist].
 func Look(ctx context.Context, s objects.Store, patience time.Duration) (st State, err error) {
 	c := chain{store: s, patience: patience}
 	end, err := c.end(ctx, 0)
@@ -30,19 +34,31 @@ func Look(ctx context.Context, s objects.Store, patience time.Duration) (st Stat
 	if end == 0 {
 		return st, objects.ErrNotExist
 	}
+	bad := new(DamageError)
+	var damaged []error
 	h, err := c.header(ctx, end)
+	for ; errors.As(err, &bad) && end > 1; h, err = c.header(ctx, end) {
+		damaged = append(damaged, err)
+		end--
+	}
+	if errors.Is(err, objects.ErrNotExist) {
+		err = damaged[0] // nothing before it is there
+	}
 	if err != nil {
 		return st, err
 	}
-	st = State{ID: hex.EncodeToString(h.journal[:]), Begin: h.begins.number, End: end, First: h.begins.lsn, Next: h.after()}
-	st.Owner, err = c.ownerOf(ctx, &h)
+	st = State{ID: hex.EncodeToString(h.journal[:]), Begin: h.begins.number, End: end, First: h.begins.lsn, Next: h.after(), Damage: damaged}
+	if st.Owner, err = c.ownerOf(ctx, &h); errors.As(err, &bad) {
+		st.Owner.Name = "unknown"
+		st.Damage, err = append(st.Damage, err), nil
+	}
 	return st, err
 }
 
 // Verify reads all batches of a journal and calls visit with their records. bad is called
 // with a [*DamageError] for each missing or damaged batch, or one out of the
 // sequence. It returns the bytes of the journal. Errors of the store end it.
-func Verify(ctx context.Context, s objects.Store, patience time.Duration, st *State, bad func(number uint64, err error), visit func(journal.Record)) (bytes int64, err error) {
+func Verify(ctx context.Context, s objects.Store, patience time.Duration, st *State, bad func(error), visit func(journal.Record)) (bytes int64, err error) {
 	l := &Log{chain: chain{store: s, patience: patience}}
 	h, err := l.chain.header(ctx, st.End)
 	if err != nil {
@@ -64,7 +80,7 @@ func Verify(ctx context.Context, s objects.Store, patience time.Duration, st *St
 		coming = coming[1:]
 		<-f.done
 		if errors.Is(f.err, objects.ErrNotExist) {
-			bad(number, damage(number, "is missing"))
+			bad(damage(number, "is missing"))
 			v.known = false
 			continue
 		}
@@ -80,7 +96,7 @@ func Verify(ctx context.Context, s objects.Store, patience time.Duration, st *St
 			}
 		}
 		if err != nil {
-			bad(number, err)
+			bad(err)
 			v.known = v.known && b.number == number // of one that cannot be read nothing is known
 			continue
 		}

@@ -18,7 +18,8 @@ type Options struct {
 	Owner Owner
 
 	// Take is asked before the journal is taken from the owner before. An error ends
-	// Open. nil: it is taken.
+	// Open. nil: it is taken. Of an owner with a lost claim only the name is set: it says
+	// so.
 	Take func(from Owner) error
 
 	// Near is the number of a batch that is or was there, to look for the end from; 0: not
@@ -70,15 +71,15 @@ func newOwner() header {
 	return h
 }
 
-// probeTime is how long a probe is repeated: wrong credentials are to be told soon.
+// probeTime is how long a probe is repeated.
 const probeTime = 2 * time.Second
 
-// probe is [objects.Probe]; a store may ask to try again.
+// probe is [objects.Probe]; a store may ask to try again. A refusal is told at once.
 func (c *chain) probe(ctx context.Context) error {
 	short := chain{store: c.store, patience: min(c.patience, probeTime)}
 	return short.again(ctx, func(ctx context.Context) (bool, error) {
 		err := objects.Probe(ctx, c.store)
-		return errors.Is(err, objects.ErrUnconditional), err
+		return objects.Refused(err), err
 	})
 }
 
@@ -99,6 +100,9 @@ func (c *chain) claim(ctx context.Context, me header, end uint64, o *Options, as
 		}
 		if last.owner != *asked && o.Take != nil {
 			from, err := c.ownerOf(ctx, &last)
+			if bad := new(DamageError); errors.As(err, &bad) {
+				from.Name, err = "unknown, for "+bad.Error(), nil
+			}
 			if err == nil {
 				err = o.Take(from)
 			}

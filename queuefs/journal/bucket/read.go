@@ -3,6 +3,7 @@ package bucket
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"sync"
@@ -44,8 +45,17 @@ func (l *Log) gone(number uint64, err error) error {
 	if !errors.Is(err, objects.ErrNotExist) {
 		return err
 	}
-	if _, begins, _ := l.bounds(); number < begins.number {
+	tip, begins, _ := l.bounds()
+	if number < begins.number {
 		return journal.ErrReleased
+	}
+	if errors.Is(l.Err(), journal.ErrFollowing) {
+		switch now, err := l.beginning(context.Background(), tip.number); {
+		case err != nil:
+			return err
+		case number < now:
+			return fmt.Errorf("batch %d: %w", number, ErrPassed)
+		}
 	}
 	return damage(number, "is missing")
 }
