@@ -146,6 +146,52 @@ func TestImagesOfAHomeWhoseStoreFails(t *testing.T) {
 	}
 }
 
+// damages are kinds of damage to an object among those of a store.
+func damages(name string, all map[string][]byte) map[string][]byte {
+	data := all[name]
+	half := len(data) / 2
+	flipped := slices.Clone(data)
+	flipped[half] ^= 4
+	kinds := map[string][]byte{"missing": nil, "truncated": data[:half], "empty": {}, "zeroed": append(slices.Clone(data[:half]), make([]byte, len(data)-half)...), "flipped": flipped}
+	kind, _, _ := strings.Cut(name, "/")
+	for _, other := range slices.Sorted(maps.Keys(all)) {
+		if other != name && strings.HasPrefix(other, kind+"/") && string(all[other]) != string(data) {
+			kinds["swapped"] = all[other]
+			break
+		}
+	}
+	return kinds
+}
+
+// replaced reports whether nobody misses an object: its contents are in another one, or the
+// image before stands in for it. Of the end of the journal the directory of its owner knows.
+func replaced(name string, all map[string][]byte) bool {
+	kind, _, _ := strings.Cut(name, "/")
+	last := true
+	for other := range all {
+		if other != name && kind == "files" && string(all[other]) == string(all[name]) {
+			return true
+		}
+		last = last && !(strings.HasPrefix(other, kind+"/") && other > name)
+	}
+	return last && (kind == "snapshot" || kind == "journal")
+}
+
+// checked reports whether a check of the store names an object, without an owner.
+func checked(t *testing.T, m *objectstest.Memory, name string) bool {
+	t.Helper()
+	st, err := stored.Look(ctx, m)
+	if err != nil {
+		return strings.Contains(err.Error(), name)
+	}
+	r, err := st.Check(ctx)
+	if err != nil {
+		t.Errorf("check: %v", err)
+		return false
+	}
+	return slices.ContainsFunc(r.Faults, func(f stored.Fault) bool { return strings.HasPrefix(name, f.Name) && f.Cure != "" })
+}
+
 // What is damaged in the store is named, and never served.
 func TestDamageInAStoreIsNamedAndNeverServed(t *testing.T) {
 	t.Parallel()
@@ -160,7 +206,7 @@ func TestDamageInAStoreIsNamedAndNeverServed(t *testing.T) {
 	closeHome(t, s)
 	whole := m.Objects()
 	for _, name := range slices.Sorted(maps.Keys(whole)) {
-		for _, to := range [][]byte{nil, whole[name][:len(whole[name])/2], append(slices.Clone(whole[name][:len(whole[name])/2]), make([]byte, (len(whole[name])+1)/2)...)} {
+		for kind, to := range damages(name, whole) {
 			for n, data := range whole {
 				m.Set(n, data)
 			}
@@ -170,6 +216,9 @@ func TestDamageInAStoreIsNamedAndNeverServed(t *testing.T) {
 				}
 			}
 			m.Set(name, to)
+			if !checked(t, m, name) && !(to == nil && replaced(name, whole)) {
+				t.Errorf("%s, %s: a check finds nothing", name, kind)
+			}
 			named := false
 			s, err := openStored(fastDir(t)+"/b", m, queuefs.Options{Report: func(p queuefs.Problem) {
 				named = named || strings.HasPrefix(name, strings.TrimPrefix(p.Path, "store: "))
@@ -177,7 +226,7 @@ func TestDamageInAStoreIsNamedAndNeverServed(t *testing.T) {
 				Stored: &stored.Options{Name: "b", TakeOver: true, Patience: time.Millisecond}})
 			if err != nil {
 				if !strings.Contains(err.Error(), name) && !errors.Is(err, queuefs.ErrJournalLost) {
-					t.Errorf("%s, %d bytes: opening does not name it: %v", name, len(to), err)
+					t.Errorf("%s, %s: opening does not name it: %v", name, kind, err)
 				}
 				continue
 			}
@@ -188,14 +237,14 @@ func TestDamageInAStoreIsNamedAndNeverServed(t *testing.T) {
 					p, err := q.Payload(id)
 					if err != nil {
 						if !named {
-							t.Errorf("%s, %d bytes: %s/%v has no payload, and nobody was told: %v", name, len(to), q.ID(), id, err)
+							t.Errorf("%s, %s: %s/%v has no payload, and nobody was told: %v", name, kind, q.ID(), id, err)
 						}
 						continue
 					}
 					text, err := io.ReadAll(p)
 					p.Close()
 					if err != nil || string(text) != was.byID[id].payload {
-						t.Errorf("%s, %d bytes: %s/%v has another payload, %v", name, len(to), q.ID(), id, err)
+						t.Errorf("%s, %s: %s/%v has another payload, %v", name, kind, q.ID(), id, err)
 					}
 				}
 			}
