@@ -53,9 +53,29 @@ var (
 	// directories.
 	ErrPrefix = errors.New("the name is that of a directory in this store")
 
+	// ErrDenied: the store does not know the credentials, or they lack the right.
+	ErrDenied = errors.New("the store denies access")
+
+	// ErrNoBucket: the store has no bucket of the name.
+	ErrNoBucket = errors.New("no such bucket")
+
+	// ErrClock: the clock of this machine and that of the store are too far apart.
+	ErrClock = errors.New("the clock of this machine is not that of the store")
+
 	// ErrUnconditional: the store replaces objects it was told to leave alone.
 	ErrUnconditional = errors.New("the store does not honour conditional writes (If-None-Match: *), so two owners could write at once")
 )
+
+// Refused reports whether an error of [Probe] lasts until somebody changes the store, its
+// credentials or this machine.
+func Refused(err error) bool {
+	for _, lasting := range []error{ErrUnconditional, ErrDenied, ErrNoBucket, ErrClock} {
+		if errors.Is(err, lasting) {
+			return true
+		}
+	}
+	return false
+}
 
 // Read returns the bytes of an object. Of one longer than most bytes the error is
 // [ErrTooLong].

@@ -99,6 +99,12 @@ func storeHint(err error) error {
 		return fault.Hint(err, "--home with an empty directory begins a home in the store")
 	case errors.Is(err, objects.ErrUnconditional):
 		return fault.Hint(err, "cutie needs a store with conditional writes, such as Amazon S3, MinIO, Ceph or R2 of today")
+	case errors.Is(err, objects.ErrDenied):
+		return fault.Hint(err, "the credentials of AWS_ACCESS_KEY_ID, of ~/.aws/credentials or of the machine need the rights to get, put, list and delete below the prefix")
+	case errors.Is(err, objects.ErrNoBucket):
+		return fault.Hint(err, "make the bucket first; --store and --store-endpoint name it and its service")
+	case errors.Is(err, objects.ErrClock):
+		return fault.Hint(err, "run a time service, such as chrony or systemd-timesyncd")
 	}
 	return err
 }

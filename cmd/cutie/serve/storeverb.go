@@ -51,14 +51,14 @@ cutie store check s3://bucket/prefix --store-endpoint http://127.0.0.1:9000`,
 			return fault.Hint(fmt.Errorf("%s has no home: %w", url, err), "cutie serve --store begins one")
 		}
 		if err != nil {
-			return err
+			return storeHint(err)
 		}
 		if word == "status" {
 			return storeStatus(c, url, st)
 		}
 		r, err := st.Check(ctx)
 		if err != nil {
-			return err
+			return storeHint(err)
 		}
 		return storeReport(c, url, r)
 	})

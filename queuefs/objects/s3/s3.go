@@ -181,7 +181,8 @@ func (b *Bucket) named(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	switch minio.ToErrorResponse(err).Code {
+	code := minio.ToErrorResponse(err).Code
+	switch code {
 	case minio.NoSuchKey:
 		err = objects.ErrNotExist
 	case minio.PreconditionFailed:
@@ -189,8 +190,24 @@ func (b *Bucket) named(name string, err error) error {
 	}
 	if said := new(minio.ErrorResponse); errors.As(err, said) {
 		err = errors.New(strings.TrimSuffix(said.Error(), "."))
+		if means := meanings[code]; means != nil {
+			err = fmt.Errorf("%w: %w", means, err)
+		}
 	}
 	return fmt.Errorf("s3://%s/%s%s: %w", b.bucket, b.prefix, name, err)
+}
+
+// meanings are those of the codes an operator has to act on.
+var meanings = map[string]error{
+	minio.AccessDenied:      objects.ErrDenied,
+	"AllAccessDisabled":     objects.ErrDenied,
+	"ExpiredToken":          objects.ErrDenied,
+	"InvalidAccessKeyId":    objects.ErrDenied,
+	"InvalidToken":          objects.ErrDenied,
+	"SignatureDoesNotMatch": objects.ErrDenied,
+	"TokenRefreshRequired":  objects.ErrDenied,
+	minio.NoSuchBucket:      objects.ErrNoBucket,
+	"RequestTimeTooSkewed":  objects.ErrClock,
 }
 
 var _ objects.Store = (*Bucket)(nil)

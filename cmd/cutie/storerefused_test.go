@@ -1,0 +1,72 @@
+package main_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"cutie/queuefs/objects/objectstest"
+)
+
+// A daemon does not begin with a store that it cannot use: it says why, and the way out.
+func TestAStoreOfNoUseIsRefused(t *testing.T) {
+	t.Parallel()
+	lists := func(r *http.Request) bool { return r.Method == "GET" && r.URL.Query().Get("list-type") != "" }
+	always := func(*http.Request) bool { return true }
+	method := func(name string) func(*http.Request) bool {
+		return func(r *http.Request) bool { return r.Method == name && !lists(r) }
+	}
+	const rights = "hint: the credentials of AWS_ACCESS_KEY_ID"
+	for name, c := range map[string]struct {
+		fails        func(*http.Request) bool // nil: none does, and the store replaces what is there
+		status       int
+		code         string
+		what, wayOut string
+	}{
+		"unknown key":       {always, 403, "InvalidAccessKeyId", "write an object: ", rights},
+		"wrong secret":      {always, 403, "SignatureDoesNotMatch", "write an object: ", rights},
+		"expired":           {always, 400, "ExpiredToken", "write an object: ", rights},
+		"no right to put":   {method("PUT"), 403, "AccessDenied", "write an object: ", rights},
+		"no right to get":   {method("GET"), 403, "AccessDenied", "read an object: ", rights},
+		"no right to list":  {lists, 403, "AccessDenied", "list objects: ", rights},
+		"no right to erase": {method("DELETE"), 403, "AccessDenied", "delete an object: ", rights},
+		"no bucket":         {always, 404, "NoSuchBucket", "no such bucket", "hint: make the bucket first"},
+		"another clock":     {always, 403, "RequestTimeTooSkewed", "the clock of this machine", "hint: run a time service"},
+		"unconditional":     {nil, 0, "", "does not honour conditional writes", "hint: cutie needs a store with conditional writes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &objectstest.Memory{Fault: func(objectstest.Request) objectstest.Fault { return objectstest.Lax }}
+			store := objectstest.Handler(m)
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if c.fails == nil || !c.fails(r) {
+					store.ServeHTTP(w, r)
+					return
+				}
+				w.Header().Set("Content-Type", "application/xml")
+				w.WriteHeader(c.status)
+				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>as the store says it</Message></Error>", c.code)
+			}))
+			defer srv.Close()
+			if c.fails != nil {
+				m.Fault = nil
+			}
+			d, err := start(t.TempDir(), filepath.Join(t.TempDir(), "home"), "--store", "s3://bucket/home", "--store-endpoint", srv.URL)
+			if err == nil {
+				d.kill()
+				t.Fatal("the daemon serves")
+			}
+			if !strings.Contains(err.Error(), c.what) || !strings.Contains(err.Error(), c.wayOut) {
+				t.Errorf("got %v, want %q and %q", err, c.what, c.wayOut)
+			}
+			for name := range m.Objects() {
+				if strings.HasPrefix(name, "home/journal/") {
+					t.Errorf("there is %s", name)
+				}
+			}
+		})
+	}
+}
