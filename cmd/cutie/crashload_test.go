@@ -60,17 +60,24 @@ type loader struct {
 	random *rand.Rand
 	ops    int // made so far, over all rounds
 	count  *atomic.Int64
+	stop   <-chan struct{} // closed when it is to stop; nil: with the daemon
+	faults bool            // an error of the server is like no answer
 
 	mine  []queuefs.JobID // submitted by this client
 	taken []queuefs.JobID // handed out to it, or deleted by it
 	log   []operation     // of this round
 }
 
-// run makes requests until the daemon is gone. An error is an answer that
+// run makes requests until the daemon is gone, or it is to stop. An error is an answer that
 // should not have been.
 func (c *loader) run() error {
 	c.log = c.log[:0]
 	for {
+		select {
+		case <-c.stop:
+			return nil
+		default:
+		}
 		c.log = append(c.log, operation{op: c.ops, start: time.Now()})
 		c.ops++
 		o := &c.log[len(c.log)-1]
@@ -129,10 +136,15 @@ func (c *loader) do(method, path, contentType, accept string, header http.Header
 		return nil, nil, nil
 	}
 	defer resp.Body.Close()
-	if text, err = io.ReadAll(resp.Body); err != nil {
+	if text, err = io.ReadAll(resp.Body); err != nil || c.failed(resp) {
 		return nil, text, nil
 	}
 	return resp, text, nil
+}
+
+// failed reports whether nobody knows after the answer what was done.
+func (c *loader) failed(resp *http.Response) bool {
+	return c.faults && resp.StatusCode >= http.StatusInternalServerError
 }
 
 func (c *loader) submit(o *operation, size int) (gone bool, err error) {
@@ -236,11 +248,12 @@ func (c *loader) consumeSeveral(o *operation) (gone bool, err error) {
 		return true, nil
 	}
 	defer resp.Body.Close()
-	switch resp.StatusCode {
-	case http.StatusNoContent:
+	switch {
+	case c.failed(resp):
+		return true, nil
+	case resp.StatusCode == http.StatusNoContent:
 		return false, nil
-	case http.StatusOK:
-	default:
+	case resp.StatusCode != http.StatusOK:
 		return false, fmt.Errorf("consume: %s", resp.Status)
 	}
 	_, params, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))

@@ -30,7 +30,9 @@ import (
 type cluster struct {
 	*testing.T
 	options []string
-	base    string // URI
+	own     [][]string // of each daemon; nil: none
+	direct  []string   // where each answers; nil: as it says
+	base    string     // URI
 	client  *http.Client
 	door    atomic.Pointer[string] // address of the daemon that the base URI leads to
 	nodes   []*daemon
@@ -66,9 +68,16 @@ func newCluster(t *testing.T, n int, options ...string) *cluster {
 // start starts a daemon.
 func (c *cluster) start(i int) {
 	c.Helper()
-	d, err := start(c.TempDir(), c.homes[i], c.options...)
+	options := c.options
+	if c.own != nil {
+		options = slices.Concat(options, c.own[i])
+	}
+	d, err := start(c.TempDir(), c.homes[i], options...)
 	if err != nil {
 		c.Fatal(err)
+	}
+	if c.direct != nil {
+		d.node = c.direct[i]
 	}
 	c.nodes[i] = d
 	c.Cleanup(func() {

@@ -5,11 +5,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
 
-// Key and Secret are the credentials of [Real].
+// Key and Secret are the credentials of a [Process].
 const (
 	Key    = "someone"
 	Secret = "a-secret-of-the-tests"
@@ -18,18 +19,31 @@ const (
 // startLimit is how long a server may take to begin.
 const startLimit = 30 * time.Second
 
-// Real starts the server that make store has built, for the length of a test. It serves
-// the S3 API at the URL returned, with a bucket named bucket. Without a server the test
-// is skipped.
+// Real starts a [Process] for the length of a test, and returns its endpoint.
 func Real(t testing.TB) (endpoint string) {
 	t.Helper()
-	program, ok := find(filepath.Join("bin", "versitygw"))
-	if !ok {
-		t.Skip("bin/versitygw is not there: make store builds it")
+	return Start(t).Endpoint
+}
+
+// A Process is a server of the S3 API in a process of its own, with a bucket named
+// bucket. Its objects outlive it.
+type Process struct {
+	Endpoint string // URL
+
+	t   testing.TB
+	dir string
+	cmd *exec.Cmd
+}
+
+// Start starts the server that make store has built, for the length of a test. Without
+// one the test is skipped.
+func Start(t testing.TB) *Process {
+	t.Helper()
+	p := &Process{t: t, dir: t.TempDir()}
+	if _, ok := find(server); !ok {
+		t.Skip(server + " is not there: make store builds it")
 	}
-	dir := t.TempDir()
-	data, facts := filepath.Join(dir, "data"), filepath.Join(dir, "facts") // without facts it has no conditional writes
-	for _, d := range []string{filepath.Join(data, "bucket"), facts} {
+	for _, d := range []string{filepath.Join(p.data(), "bucket"), p.facts()} {
 		if err := os.MkdirAll(d, 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -38,25 +52,45 @@ func Real(t testing.TB) (endpoint string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := free.Addr().String()
+	p.Endpoint = "http://" + free.Addr().String()
 	free.Close()
-	cmd := exec.Command(program, "--port", address, "--quiet", "posix", "--sidecar", facts, data)
-	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+Key, "ROOT_SECRET_KEY="+Secret)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	p.Again()
+	t.Cleanup(p.Kill)
+	return p
+}
+
+var server = filepath.Join("bin", "versitygw")
+
+func (p *Process) data() string { return filepath.Join(p.dir, "data") }
+
+// facts is for what the server knows of objects: without it there are no conditional
+// writes.
+func (p *Process) facts() string { return filepath.Join(p.dir, "facts") }
+
+// Kill ends the process at once.
+func (p *Process) Kill() {
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+}
+
+// Again starts the process again at its address, with its objects.
+func (p *Process) Again() {
+	p.t.Helper()
+	program, _ := find(server)
+	address := strings.TrimPrefix(p.Endpoint, "http://")
+	p.cmd = exec.Command(program, "--port", address, "--quiet", "posix", "--sidecar", p.facts(), p.data())
+	p.cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+Key, "ROOT_SECRET_KEY="+Secret)
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
 	for end := time.Now().Add(startLimit); ; time.Sleep(10 * time.Millisecond) {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()
-			return "http://" + address
+			return
 		}
 		if time.Now().After(end) {
-			t.Fatal(err)
+			p.t.Fatal(err)
 		}
 	}
 }
