@@ -29,6 +29,14 @@ type Standing struct {
 	Owner   Owner     // this process or another one
 	Batch   uint64    // the last one of the journal that is known here
 	As      time.Time // of a standby: it has all changes up to this time
+	Image   Imaged    // of the owner
+}
+
+// An Imaged is the last image of a home in a store.
+type Imaged struct {
+	Made  time.Time // zero: there is none
+	Since int64     // records of the journal since, to be read by a new machine
+	Err   error     // why the last attempt failed; nil: it did not
 }
 
 // Standing returns the standing; false for a home in its directory.
@@ -40,6 +48,12 @@ func (s *Service) Standing() (st Standing, ok bool) {
 	st.Left, st.Batch = s.stored.Left(), s.stored.Log.Position()
 	if st.Standby {
 		st.As = s.stored.UpToDate()
+		return st, true
+	}
+	log := s.stored.Log.Stats()
+	st.Image = Imaged{Since: int64(log.Next - log.First), Err: s.stored.Images.Err()}
+	if m := s.stored.Images.Last(); m != nil {
+		st.Image.Made, st.Image.Since = time.UnixMicro(m.Made).UTC(), int64(log.Next-m.At)
 	}
 	return st, true
 }

@@ -223,8 +223,13 @@ func TestStandbysServeWhatTheirOwnerDoes(t *testing.T) {
 	}
 	resp.Body.Close()
 	c.same(0, documents...)
+	for i := range 2 {
+		if out, _ := cutie(t, "doctor", "--home", c.homes[i]); !strings.Contains(out, "the other daemons of the home are led to "+c.nodes[i].node+", for this machine alone") || strings.Contains(out, "is not reached at "+c.nodes[0].node) {
+			t.Errorf("the doctor of daemon %d: got %s", i, out)
+		}
+	}
 	for i, wants := range []map[string]string{
-		{"state?t=anvl": "role: owner\n", "metrics": "\ncutie_owner 1\n", "readyz": "ok\nowner\n", "": "This daemon owns the home"},
+		{"state?t=anvl": "role: owner\n", "metrics": "\ncutie_image_failing 0\n", "readyz": "ok\nowner\n", "": "This daemon owns the home"},
 		{"state?t=anvl": "role: standby\n", "metrics": "\ncutie_owner 0\n", "readyz": "ok\nstandby, ", "": "behind its owner"},
 	} {
 		for path, want := range wants {

@@ -33,9 +33,9 @@ func (d *daemon) newBoard(leaving context.Context, past *history.History) *board
 		}},
 		Trouble: func() []string {
 			if err := ready(leaving, d.svc, d.pub, d.unwritten.Load()); err != nil {
-				return []string{err.Error()}
+				return append([]string{err.Error()}, d.node.trouble()...)
 			}
-			return nil
+			return d.node.trouble()
 		},
 	}
 }

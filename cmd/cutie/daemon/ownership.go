@@ -25,12 +25,13 @@ type Ownership struct {
 	Batch uint64    `json:"batch"`            // the last one of the journal known here
 	As    time.Time `json:"upTo,omitzero"`    // of a standby: it has all changes up to this time
 	Quiet bool      `json:"silent,omitempty"` // the owner gives no signs of life
+	Node  string    `json:"node,omitempty"`   // URL of this daemon
 }
 
 // ownership returns the role of this daemon.
 func (n *node) ownership() Ownership {
 	st, _ := n.svc.Standing()
-	o := Ownership{Role: "owner", Owner: st.Owner.Name, URL: st.Owner.URL, Left: st.Owner.Left, Batch: st.Batch}
+	o := Ownership{Role: "owner", Owner: st.Owner.Name, URL: st.Owner.URL, Left: st.Owner.Left, Batch: st.Batch, Node: n.URL}
 	if st.Standby {
 		o.Role, o.As, o.Quiet = "standby", st.As.UTC(), n.silent.Load()
 	}
@@ -148,8 +149,31 @@ func (n *node) metrics() reading {
 		if st.Standby {
 			to.gauge("cutie_standby_lag_seconds", "Time since this standby had all changes of the owner.").add(time.Since(st.As).Seconds())
 			to.gauge("cutie_owner_silent", "1 if the owner gives no signs of life.").add(truth(n.silent.Load()))
+			return
+		}
+		to.gauge("cutie_image_failing", "1 if the last image of the home in the store was not made; it is tried again.").add(truth(st.Image.Err != nil))
+		to.gauge("cutie_image_lag_records", "Records of the journal since the last image: a new machine reads them before it serves.").add(float64(st.Image.Since))
+		if !st.Image.Made.IsZero() {
+			to.gauge("cutie_image_timestamp_seconds", "When the last image was made.").add(float64(st.Image.Made.UnixMicro()) / 1e6)
 		}
 	}
+}
+
+// trouble is what is wrong with the home among its daemons, in words for everyone.
+func (n *node) trouble() (said []string) {
+	if n == nil {
+		return nil
+	}
+	switch st, _ := n.svc.Standing(); {
+	case !st.Standby && st.Image.Err != nil:
+		said = append(said, "The last image of the home in the store was not made: see the log of the daemon.")
+	case !st.Standby:
+	case st.Owner.Left && n.TakeoverAfter == 0:
+		said = append(said, "The home has no owner, so nothing can be changed: cutie takeover makes a standby the owner.")
+	case n.silent.Load():
+		said = append(said, "The owner of the home is silent, so nothing can be changed until another daemon takes over.")
+	}
+	return said
 }
 
 // ready tells supervisors the role of this daemon. A standby without an owner is ready for

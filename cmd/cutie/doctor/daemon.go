@@ -32,9 +32,14 @@ var figures = []figure{
 	{"cutie_hub_failing", "", 0, Warning, "push", "subscribers are not reached", "GET /hub names them; each is tried again for its lease"},
 	{"cutie_callback_failures", "queue", 3, Warning, "push", "its callback is not reached", "cutie set QUEUE --callback URL names another, see the log"},
 	{"cutie_callback_stopped", "queue", 0, Warning, "push", "the receiver of its callback wants no more", "cutie set QUEUE --callback URL sets it again"},
+	{"cutie_image_failing", "", 0, Warning, "store", "the last image of the home was not made", "see the log; it is tried again by itself, and until then a new machine reads the more of the journal"},
+	{"cutie_image_lag_records", "", oldImage, Warning, "store", "the last image of the home is old: a new machine reads millions of records before it serves", "see the log for why no image is made; a lower --store-image makes more of them"},
 	{"cutie_mirror_failing", "queue", 0, Fault, "mirrors", "does not follow its original", "cutie ls QUEUE says why; if the original is lost: cutie takeover QUEUE"},
 	{"cutie_mirror_audit_faults", "queue", 0, Fault, "mirrors", "differs from its original", "cutie audit --mirror QUEUE names the files; cutie rmqueue --mirror QUEUE lets it begin anew"},
 }
+
+// oldImage is four times the records after which an image is due.
+const oldImage = 4 << 20
 
 // maxNamed is how many queues one finding names.
 const maxNamed = 5

@@ -24,7 +24,7 @@ const (
 // A Finding is the result of one look.
 type Finding struct {
 	Level Level
-	About string // home, disk, clock, limits, certificate, references, daemon, publishing, mirrors
+	About string // home, disk, clock, limits, certificate, references, daemon, publishing, mirrors, store
 	Text  string
 	Cure  string // "" if all is well
 }
@@ -57,6 +57,7 @@ func (p Patient) Examine(ctx context.Context) []Finding {
 	e.references(ctx)
 	e.certificate()
 	e.alive(ctx)
+	e.shared(ctx)
 	return e.findings
 }
 
