@@ -14,6 +14,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/bucket"
+	"cutie/queuefs/objects"
 	"cutie/queuefs/watch"
 	"cutie/queuefs/web"
 )
@@ -23,6 +24,7 @@ type NodeOptions struct {
 	URL           string        // where clients and other daemons reach this one
 	Changes       Changes       // the way of changes at a standby
 	TakeoverAfter time.Duration // silence of the owner before a standby takes over; 0: it never does
+	Store         *objects.Counter
 }
 
 // A node is this daemon among the daemons of a home in a store: the owner, or a standby. A

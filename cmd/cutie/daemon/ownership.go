@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"cutie/queuefs/objects"
 	"cutie/queuefs/web"
 )
 
@@ -146,6 +147,12 @@ func (n *node) metrics() reading {
 		to.gauge("cutie_owner", "1 if this daemon owns the home in the store, 0 if it is a standby.").add(truth(!st.Standby))
 		to.gauge("cutie_journal_batch", "Number of the last batch of the journal in the store that is known here.").add(float64(st.Batch))
 		to.counter("cutie_takeovers_total", "How often this daemon became the owner by taking over, since it began.").add(float64(n.taken.Load()))
+		requests := to.counter("cutie_store_requests_total", "Requests to the store since this daemon began.", "operation")
+		n.Store.Requests(func(of objects.Operation, done int64) { requests.add(float64(done), of.String()) })
+		written, read := n.Store.Bytes()
+		octets := to.counter("cutie_store_bytes_total", "Bytes of objects to the store and from it since this daemon began.", "direction")
+		octets.add(float64(written), "written")
+		octets.add(float64(read), "read")
 		if st.Standby {
 			to.gauge("cutie_standby_lag_seconds", "Time since this standby had all changes of the owner.").add(time.Since(st.As).Seconds())
 			to.gauge("cutie_owner_silent", "1 if the owner gives no signs of life.").add(truth(n.silent.Load()))

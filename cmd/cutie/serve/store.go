@@ -65,7 +65,8 @@ func (o *serveOptions) checkStore() error {
 			return fault.Usagef("--node-url: %v", err)
 		}
 	}
-	s.Options = &stored.Options{Objects: bucket, Name: fmt.Sprintf("process %d on %s", os.Getpid(), host), TakeOver: s.takeOver, Standby: true, Every: int64(s.every)}
+	o.Node.Store = objects.Count(bucket)
+	s.Options = &stored.Options{Objects: o.Node.Store, Name: fmt.Sprintf("process %d on %s", os.Getpid(), host), TakeOver: s.takeOver, Standby: true, Every: int64(s.every)}
 	return nil
 }
 
