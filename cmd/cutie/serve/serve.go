@@ -126,6 +126,11 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 	var printed bool
 	for {
 		svc, err := open(ctx, c, o)
+		if follows(err) && ctx.Err() == nil { // a standby took the home while it was opened
+			log.Warn().Err(err).Msg("the home is opened again, to follow its owner")
+			o.store.TakeOver = false
+			continue
+		}
 		if err != nil {
 			return err
 		}
