@@ -9,6 +9,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/topics"
 	"cutie/queuefs/state"
 )
 
@@ -28,8 +29,8 @@ Exit codes:
 		fmt.Fprintf(&b, "    %d  %s\n", code, text)
 	}
 	b.WriteString("\nTopics:\n\n")
-	for _, t := range topics() {
-		fmt.Fprintf(&b, "    %-11s %s\n", t.name, t.summary)
+	for _, t := range topics.All() {
+		fmt.Fprintf(&b, "    %-11s %s\n", t.Name, t.Summary)
 	}
 	return b.String() + "\ncutie help COMMAND explains a command and its options, cutie help TOPIC a topic."
 }
@@ -50,10 +51,10 @@ cutie help --man put -o put.1`,
 	c.Verb(cmd, call.Form|call.Output, func(context.Context) error {
 		about := cmd.Root()
 		if len(c.Args) > 0 {
-			if t, ok := findTopic(c.Args[0]); ok && !*man && !*quiet && c.Form == "" {
-				return c.Out.Emit([]byte("cutie " + t.name + ": " + t.summary + "\n\n" + t.text))
+			if t, ok := topics.Find(c.Args[0]); ok && !*man && !*quiet && c.Form == "" {
+				return c.Out.Emit([]byte("cutie " + t.Name + ": " + t.Summary + "\n\n" + t.Text))
 			}
-			if text, ok := findWorker(c.Args[0]); ok && !*man && !*quiet && c.Form == "" {
+			if text, ok := topics.Worker(c.Args[0]); ok && !*man && !*quiet && c.Form == "" {
 				return c.Out.Emit(text)
 			}
 			if about = find(cmd.Root(), c.Args[0]); about == nil {
@@ -77,8 +78,8 @@ cutie help --man put -o put.1`,
 // completeNames completes the names of topics and commands.
 func completeNames(cmd *cobra.Command, args []string, typed string) (all []string, _ cobra.ShellCompDirective) {
 	if len(args) == 0 {
-		for _, t := range topics() {
-			all = append(all, cobra.CompletionWithDesc(t.name, t.summary))
+		for _, t := range topics.All() {
+			all = append(all, cobra.CompletionWithDesc(t.Name, t.Summary))
 		}
 		for _, v := range cmd.Root().Commands() {
 			for _, word := range append([]string{v.Name()}, v.Aliases...) {

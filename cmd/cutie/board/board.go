@@ -16,6 +16,7 @@ import (
 	"cutie/cmd/cutie/dashboard"
 	"cutie/cmd/cutie/history"
 	"cutie/cmd/cutie/live"
+	"cutie/cmd/cutie/topics"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -49,6 +50,8 @@ func (b *Board) Routes() []web.Route {
 		get("/workers/{queue}", here, web.AtOnce, b.workers),
 		get("/find/{queue}", here, web.AtOnce, b.find),
 		get("/bulk/{queue}", here, web.AtOnce, b.bulk),
+		get("/"+dashboard.ManualDir, web.Need{}, web.AtOnce, b.manual),
+		get("/"+dashboard.ManualDir+"/{topic}", web.Need{}, web.AtOnce, b.manual),
 		get("/"+dashboard.ScriptDir+"/{file}", web.Need{}, web.AtOnce, script),
 	}
 	if b.Published != nil {
@@ -70,6 +73,26 @@ func script(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "text/javascript; charset=utf-8")
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	w.Write(dashboard.Script)
+	return nil
+}
+
+// manual answers with the manual, one of its topics, or an example of a worker as text.
+func (b *Board) manual(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue("topic")
+	if name == "" {
+		return answer(w, dashboard.Manual(b.site(r, "")))
+	}
+	if t, ok := topics.Find(name); ok {
+		return answer(w, dashboard.Topic(b.site(r, ""), &t))
+	}
+	text, ok := topics.Worker(name)
+	if !ok {
+		return web.NotHere
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	w.Write(text)
 	return nil
 }
 

@@ -71,7 +71,7 @@ func newHead(title string, base state.Base, way ...crumb) head {
 	h.Path = append([]crumb{{Ref: string(base) + "/", Text: "Queues"}}, way...)
 	h.Path = append(h.Path, crumb{Class: "side", Ref: base.Ref("workers"), Text: "Workers"},
 		crumb{Ref: state.XHTML.Ask(base.Ref("state")), Text: "Service"},
-		crumb{Ref: state.XHTML.Ask(base.Ref("help")), Text: "Help"})
+		crumb{Ref: base.Ref(ManualDir), Text: "Manual"})
 	return h
 }
 
