@@ -140,6 +140,11 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 		}
 		d := state.OfQueue(h.base(r.Request), &state.Queue{QueueState: q.State(), Changes: changes})
 		w.Header()["Cache-Control"] = noStore
+		if r.fromPage(form) && !sel.Dry {
+			v := View{Now: time.Now(), May: MayOf(r.Context()), Changed: name}
+			h.write(w, http.StatusOK, form, func(dst []byte) []byte { return h.o.Pages.State(dst, &d, v) })
+			return nil
+		}
 		h.answer(w, http.StatusOK, form, &d)
 		return nil
 	}

@@ -38,6 +38,8 @@ type View struct {
 	May func(method, path string) bool
 	// Mirror says that the queue changes by its original alone, so nothing may be done with it.
 	Mirror bool
+	// Changed is the method for many jobs answered by the page; the state has its changes.
+	Changed string
 	// Lease is the token of the reader's lease of the job, "" for none. The page
 	// shows it, and has the forms of a consumer.
 	Lease string
@@ -53,6 +55,8 @@ type Pages interface {
 	JobsTop(dst []byte, base state.Base, queue string) []byte
 	Job(dst []byte, d *state.Document, now time.Time) []byte
 	JobsEnd(dst []byte, next string) []byte
+	// Rows reports whether the page of a state has rows for its jobs, from [View.Jobs].
+	Rows(d *state.Document) bool
 	// Policy is the Content-Security-Policy of all of them.
 	Policy() string
 }
@@ -74,6 +78,8 @@ func (plainPages) Job(dst []byte, d *state.Document, _ time.Time) []byte {
 
 func (plainPages) JobsEnd(dst []byte, next string) []byte { return state.AppendXHTMLFoot(dst) }
 
+func (plainPages) Rows(*state.Document) bool { return false }
+
 func (plainPages) Policy() string { return state.PagePolicy }
 
 // maxRows is how many jobs of a list have their properties on a page. The
@@ -94,7 +100,10 @@ func (h *Handler) answerPage(w http.ResponseWriter, r *request, form state.Form,
 			return err
 		}
 		v.Mirror = q.Mirror().Live()
-		refs := d.Items("jobStates")
+		var refs []string
+		if h.o.Pages.Rows(d) {
+			refs = d.Items("jobStates")
+		}
 		for _, ref := range refs[:min(len(refs), maxRows)] {
 			_, id, err := state.ParseJobRef(ref)
 			if err != nil {

@@ -30,6 +30,9 @@ type Board struct {
 	Hub     *live.Hub        // nil: pages stay as they are
 	// Published answers requests for documents of ResourceSync, whoever asks.
 	Published http.Handler
+	// Differences returns some files of a mirror, found by its last audit since the start, that
+	// are not as at the original; nil: nobody knows.
+	Differences func(queue string) []string
 	// Trouble returns the faults of the whole service, in words for everyone.
 	Trouble func() []string
 
@@ -48,8 +51,12 @@ func (b *Board) Routes() []web.Route {
 		get("/history/{queue}", here, web.AtOnce, b.history),
 		get("/workers", some, web.AtOnce, b.workers),
 		get("/workers/{queue}", here, web.AtOnce, b.workers),
+		get("/batches/{queue}", here, web.AtOnce, b.batches),
+		get("/batches/{queue}/{batch}", here, web.AtOnce, b.batch),
+		get("/mirrors", some, web.AtOnce, b.mirrors),
 		get("/find/{queue}", here, web.AtOnce, b.find),
 		get("/bulk/{queue}", here, web.AtOnce, b.bulk),
+		{Method: http.MethodPost, Path: "/bulk/{queue}", Need: here, Serve: b.bulk}, // for more names than a URL bears
 		get("/"+dashboard.ManualDir, web.Need{}, web.AtOnce, b.manual),
 		get("/"+dashboard.ManualDir+"/{topic}", web.Need{}, web.AtOnce, b.manual),
 		get("/"+dashboard.ScriptDir+"/{file}", web.Need{}, web.AtOnce, script),

@@ -78,6 +78,9 @@ func (h *house) ask(rights, method, path string, status int, body url.Values) st
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	r.Header.Set("User-Agent", "agent/1")
+	if strings.Contains(path, "t=xhtml") { // a browser
+		r.Header.Set("Accept", "text/html")
+	}
 	parsed, err := access.ParseRights(rights)
 	if err != nil {
 		h.t.Fatal(err)
@@ -190,7 +193,7 @@ func TestAPreviewIsTheChange(t *testing.T) {
 	}
 	page = h.ask("all", "GET", "/bulk/q?method=hold&job=j000000000001&job=j000000000004&job=j000000000009&status=", http.StatusOK, nil)
 	for _, want := range []string{"2 jobs would change by hold", "j000000000009: job not found", `action="http://127.0.0.1:1/hold/q?t=xhtml"`,
-		`name="job" value="j000000000001"`, `name="reason"`, "Release undoes it"} {
+		`name="job" value="j000000000001"`, `name="reason"`, "can undo it: release"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in %s", want, page)
 		}

@@ -1,6 +1,7 @@
 package board
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"slices"
@@ -41,6 +42,27 @@ func parse(values url.Values) (q query, err error) {
 	q.before = parsed(&err, text("before"), "before", queuefs.ParseJobID)
 	q.Held, q.Batch, q.Submitter = text("held") == "true", text("batch"), text("submitter")
 	q.text, q.worker = strings.ToLower(text("text")), strings.ToLower(text("worker"))
+	for part := range strings.FieldsSeq(values.Get("jobs")) {
+		first, last, several := strings.Cut(part, "-")
+		from := parsed(&err, first, "jobs", queuefs.ParseJobID)
+		if to := from; err == nil {
+			if several {
+				to = parsed(&err, last, "jobs", queuefs.ParseJobID)
+			}
+			if to < from || to-from >= bulk.Max {
+				err = cmp.Or[error](err, web.Errorf(http.StatusBadRequest, "parameter jobs: %.40q is no range of up to %d jobs", part, bulk.Max))
+			}
+			for id := from; err == nil && id <= to; id++ {
+				q.jobs = append(q.jobs, id)
+			}
+		}
+		if len(q.jobs) > bulk.Max {
+			err = cmp.Or[error](err, web.Errorf(http.StatusRequestEntityTooLarge, "more than %d jobs are named", bulk.Max))
+		}
+		if err != nil {
+			return q, err
+		}
+	}
 	for _, id := range values["job"] {
 		q.jobs = append(q.jobs, parsed(&err, id, "job", queuefs.ParseJobID))
 	}
@@ -127,6 +149,9 @@ func (want *query) search(q *queuefs.Queue, s *dashboard.Search, first queuefs.J
 	}
 }
 
+// maxNames is how many octets the form with the names of jobs has at most.
+const maxNames = 1 << 20
+
 // bulk answers with the jobs of a change, and the form to make it.
 func (b *Board) bulk(w http.ResponseWriter, r *http.Request) error {
 	q, err := b.queue(r)
@@ -134,6 +159,13 @@ func (b *Board) bulk(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	values := r.URL.Query()
+	if r.Method == http.MethodPost {
+		r.Body = http.MaxBytesReader(w, r.Body, maxNames)
+		if err := r.ParseForm(); err != nil {
+			return web.Errorf(http.StatusBadRequest, "the form cannot be read: %v", err)
+		}
+		values = r.PostForm
+	}
 	method := values.Get("method")
 	if !slices.Contains(dashboard.BulkMethods, method) {
 		return web.Errorf(http.StatusBadRequest, "parameter method is none of %s", strings.Join(dashboard.BulkMethods, ", "))
@@ -154,7 +186,10 @@ func (b *Board) bulk(w http.ResponseWriter, r *http.Request) error {
 	}
 	// The form selects the same, and nothing else.
 	chosen := url.Values{}
-	for _, name := range []string{"job", "status", "outcome", "held", "batch", "submitter"} {
+	for _, id := range sel.Jobs {
+		chosen.Add("job", id.String())
+	}
+	for _, name := range []string{"status", "outcome", "held", "batch", "submitter"} {
 		if values.Get(name) != "" {
 			chosen[name] = values[name]
 		}

@@ -49,13 +49,13 @@ func (b *Board) service(queues []*queuefs.Queue, after string, whole bool, now t
 		from = slices.Index(queues, q) + 1
 	}
 	for _, q := range queues[from:min(len(queues), from+dashboard.IndexQueues)] {
-		s.Queues = append(s.Queues, q.State())
+		s.Queues, s.Trends = append(s.Queues, q.State()), append(s.Trends, dashboard.TrendOf(b.History, q.ID(), now))
 	}
 	if n := len(s.Queues); from+n < len(queues) {
 		s.Next = "?after=" + url.QueryEscape(s.Queues[n-1].Info.ID)
 	}
 	if whole {
-		s.Points, s.Totals = b.points("", now), b.all.of(queues, now)
+		s.Points, s.Totals, s.Trend = b.points("", now), b.all.of(queues, now), dashboard.TrendOf(b.History, "", now)
 	} else {
 		s.Totals = totalsOf(queues)
 	}
@@ -88,6 +88,7 @@ func totalsOf(queues []*queuefs.Queue) dashboard.Totals {
 	t := dashboard.Totals{Queues: len(queues)}
 	for _, q := range queues {
 		s := q.State()
+		t.Mirrored.Add(&s)
 		t.Pending, t.Held, t.Leased, t.Failed = t.Pending+s.Pending, t.Held+s.Held, t.Leased+s.Leased, t.Failed+s.Failed
 		if s.Failed > 0 {
 			if t.Worst = append(t.Worst, s); len(t.Worst) > 10*dashboard.WorstQueues {
@@ -158,7 +159,7 @@ func (b *Board) queueParts(base state.Base, q *queuefs.Queue) func() []live.Part
 		if a == nil {
 			return nil
 		}
-		a.Points = b.points(q.ID(), now)
+		a.Trouble, a.Points, a.Trend = b.trouble(), b.points(q.ID(), now), dashboard.TrendOf(b.History, q.ID(), now)
 		return dashboard.QueueParts(base, &s, a, now)
 	}
 }

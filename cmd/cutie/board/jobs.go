@@ -26,7 +26,8 @@ func (b *Board) Queue(queue string) *dashboard.QueueAside {
 	if err != nil {
 		return nil
 	}
-	a := &dashboard.QueueAside{Points: b.points(q.ID(), time.Now())}
+	now := time.Now()
+	a := &dashboard.QueueAside{Trouble: b.trouble(), Trend: dashboard.TrendOf(b.History, q.ID(), now), Points: b.points(q.ID(), now)}
 	newest := func(o queuefs.ListOptions) []queuefs.Job {
 		o.Limit = dashboard.AsideJobs
 		ids, _ := q.Latest(o, 0, maxLooked)
@@ -37,6 +38,10 @@ func (b *Board) Queue(queue string) *dashboard.QueueAside {
 		a.Failed = newest(queuefs.ListOptions{Outcome: queuefs.Failed})
 	}
 	a.Work, _ = inWork(q, dashboard.AsideJobs)
+	if head, err := q.Peek(); err == nil {
+		a.Next = slices.DeleteFunc(jobsOf(q, q.IDs(queuefs.ListOptions{After: head.ID - 1, Status: queuefs.Pending, Limit: dashboard.AsideJobs})),
+			func(j queuefs.Job) bool { return !j.Held.IsZero() })
+	}
 	return a
 }
 
@@ -85,8 +90,8 @@ func (b *Board) workers(w http.ResponseWriter, r *http.Request) error {
 	return answer(w, dashboard.Workers(b.site(r, ""), id, jobs, total, time.Now()))
 }
 
-// Preview implements [dashboard.Asides].
-func (b *Board) Preview(queue string, id queuefs.JobID, url string) *dashboard.Preview {
+// Job implements [dashboard.Asides].
+func (b *Board) Job(queue string, id queuefs.JobID, url string) *dashboard.JobAside {
 	q, err := b.Service.Queue(queue)
 	if err != nil {
 		return nil
@@ -95,7 +100,12 @@ func (b *Board) Preview(queue string, id queuefs.JobID, url string) *dashboard.P
 	if err != nil {
 		return nil
 	}
-	p, err := q.Payload(id)
+	return &dashboard.JobAside{Results: j.Results, Preview: preview(q, &j, url)}
+}
+
+// preview shows the payload of a job, which is at a URL.
+func preview(q *queuefs.Queue, j *queuefs.Job, url string) *dashboard.Preview {
+	p, err := q.Payload(j.ID)
 	if err != nil {
 		return &dashboard.Preview{Note: "It cannot be read now."}
 	}

@@ -76,6 +76,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	}
 	defer socket.Close()
 	mirrors := mirror.New(d.svc, d.mirrorOptions())
+	pages.Differences = mirrors.Differences
 	tcp := listen.Limit(ln, d.Limits.Conns).Trusting(d.Listen.Proxies)
 	server := &http.Server{
 		Handler:           d.newSite(ctx, figures, protocol, jobs, d.messages(counts), mirrors, d.node, pages),

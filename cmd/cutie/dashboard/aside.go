@@ -15,13 +15,23 @@ import (
 // right to read the queue.
 type Asides interface {
 	Queue(queue string) *QueueAside
-	// Preview shows the payload of a job, which is at a URL; nil: there is nothing to show.
-	Preview(queue string, job queuefs.JobID, url string) *Preview
+	// Job shows the results of a job and its payload, which is at a URL; nil: there is
+	// nothing to show.
+	Job(queue string, job queuefs.JobID, url string) *JobAside
+}
+
+// A JobAside is beside the state of a job.
+type JobAside struct {
+	Results []queuefs.Result
+	Preview *Preview
 }
 
 // A QueueAside is beside the state of a queue.
 type QueueAside struct {
+	Trouble        []string        // of the whole service
+	Trend          Trend           // of the pending jobs
 	Points         []history.Point // of the last hour; nil: there are none
+	Next           []queuefs.Job   // pending ones at the head
 	Work           []queuefs.Job   // jobs in work, those taken first at the top
 	Failed, Newest []queuefs.Job   // the newest at the top
 }
@@ -80,6 +90,11 @@ func (a *QueueAside) lists(base state.Base, queue string, now time.Time) (all []
 	} else {
 		all = append(all, &jobsList{ID: "work"})
 	}
+	if len(a.Next) > 0 {
+		all = append(all, newJobsList(base, jobsList{ID: "next", Heading: "Next to be taken", All: find + "?status=pending"}, a.Next, now))
+	} else {
+		all = append(all, &jobsList{ID: "next"})
+	}
 	return append(all, newJobsList(base, jobsList{ID: "newest", Heading: "Submitted last", None: "None.", All: find}, a.Newest, now))
 }
 
@@ -87,10 +102,11 @@ func (a *QueueAside) lists(base state.Base, queue string, now time.Time) (all []
 type chartsPart struct {
 	Charts []chart
 	More   string // URL of all charts
+	Trend  Trend
 }
 
-func newChartsPart(points []history.Point, base state.Base, queue string) chartsPart {
-	p := chartsPart{More: base.Ref("history")}
+func newChartsPart(points []history.Point, t Trend, base state.Base, queue string) chartsPart {
+	p := chartsPart{More: base.Ref("history"), Trend: t}
 	if queue != "" {
 		p.More = base.Ref("history", queue)
 	}
@@ -103,7 +119,8 @@ func newChartsPart(points []history.Point, base state.Base, queue string) charts
 // QueueParts are the parts of the page of a queue that change.
 func QueueParts(base state.Base, s *queuefs.QueueState, a *QueueAside, now time.Time) []live.Part {
 	d := state.OfQueue(base, &state.Queue{QueueState: *s})
-	parts := []live.Part{newPart("tiles", "tiles", tilesOf(&d)), newPart("charts", "charts part", newChartsPart(a.Points, base, s.Info.ID))}
+	parts := []live.Part{newPart("alarm", "alarm", newAlarm(base, a.Trouble, nil)), newPart("tiles", "tiles", tilesOf(&d)),
+		newPart("charts", "charts part", newChartsPart(a.Points, a.Trend, base, s.Info.ID))}
 	for _, l := range a.lists(base, s.Info.ID, now) {
 		parts = append(parts, newPart(l.ID, "jobs list", l))
 	}

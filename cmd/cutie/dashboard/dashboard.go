@@ -97,6 +97,10 @@ func (p Pages) State(dst []byte, d *state.Document, v rest.View) []byte {
 	return appendPage(dst, "state", newStatePage(d, &v, p.Asides))
 }
 
+// Rows implements [rest.Pages]. The first page of a queue has short lists beside the state in
+// their place.
+func (p Pages) Rows(d *state.Document) bool { return p.Asides == nil || selected(d) }
+
 // Policy implements [rest.Pages].
 func (p Pages) Policy() string {
 	if p.Asides == nil {

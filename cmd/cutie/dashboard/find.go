@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"cutie/queuefs"
@@ -60,7 +61,7 @@ func Find(v Site, s *Search, now time.Time) []byte {
 		p.Fields = append(p.Fields, f)
 	}
 	p.List = newJobsList(v.Base, jobsList{}, s.Jobs, now)
-	for _, m := range BulkMethods {
+	for _, m := range fitting(s.Query) {
 		if v.may("POST", v.Base.Ref(m, s.Queue)) {
 			p.Methods = append(p.Methods, m)
 		}
@@ -120,7 +121,7 @@ const bulkNames = 40
 
 // BulkPreview returns the page before a change of many jobs.
 func BulkPreview(v Site, b *Bulk) []byte {
-	p := &bulkPage{head: v.head("Preview: "+b.Method, crumb{"step", v.page("state", b.Queue), b.Queue}, crumb{Class: "step", Text: b.Method}),
+	p := &bulkPage{head: v.head(strings.ToUpper(b.Method[:1])+b.Method[1:]+" jobs of "+b.Queue+"?", crumb{"step", v.page("state", b.Queue), b.Queue}, crumb{Class: "step", Text: b.Method}),
 		Back: v.Base.Ref("find", b.Queue), Danger: b.Method == "delete"}
 	n := grouped(fmt.Sprint(len(b.Jobs)))
 	switch {
@@ -157,9 +158,9 @@ func BulkPreview(v Site, b *Bulk) []byte {
 
 var undo = map[string]string{
 	"requeue": "Jobs wait again in their old places. Jobs in work are left out.",
-	"release": "Consumers get them again. Hold undoes it.",
-	"hold":    "Consumers pass them over. Release undoes it.",
-	"delete":  "They leave the queue; requeue undoes it until they are culled.",
+	"release": "Consumers get them again. The next page can undo it: hold.",
+	"hold":    "Consumers pass them over. The next page can undo it: release.",
+	"delete":  "They leave the queue. The next page can undo it until they are culled: requeue.",
 }
 
 type workersPage struct {

@@ -15,6 +15,8 @@ type Service struct {
 	Info    queuefs.ServiceInfo
 	Node    state.Node           // of a home in an object store
 	Queues  []queuefs.QueueState // at most [IndexQueues]
+	Trends  []Trend              // of these queues; nil: unknown
+	Trend   Trend                // of all queues together
 	Next    string               // query of the page of the queues after these; "": there are none
 	Totals  Totals
 	Points  []history.Point // of the last hour; nil: the reader may not see them, or there are none
@@ -25,6 +27,7 @@ type Service struct {
 type Totals struct {
 	Queues                        int
 	Pending, Held, Leased, Failed int64
+	Mirrored                      Mirrored
 	Worst                         []queuefs.QueueState // with the most failed jobs, at most [WorstQueues]
 }
 
@@ -40,6 +43,7 @@ type indexPage struct {
 	Lead, Scheme, Read string
 	Node               nodeNote
 	Alarm              alarm
+	Mirrors            *mirrorNote
 	Tiles              []tile
 	Charts             chartsPart
 	Queues             []indexQueue
@@ -63,13 +67,15 @@ func newNodeNote(n state.Node, now time.Time) nodeNote {
 
 type alarm struct {
 	Trouble []string
+	Cure    string // URL of the help
 	Failed  []link
 }
 
 type indexQueue struct {
 	queuefs.QueueState
 	ID, Name, Ref, FailedRef string
-	PendingSet, ReplicaSet   string // Capability Lists
+	Counts                   [6]string // pending, on hold, in work, failed, consumed, deleted
+	Growth                   string    // of the pending jobs
 	Badges                   []string
 	Last, Ago                string // of the last event
 }
@@ -78,10 +84,11 @@ type indexQueue struct {
 // queue.
 func Index(v Site, s *Service, create bool, now time.Time) []byte {
 	p := indexPage{head: v.head(clean(s.Info.Name)), Lead: s.Info.Description, Scheme: s.Info.Scheme, Next: s.Next,
-		Read: v.Base.Ref("read"), Node: newNodeNote(s.Node, now), Alarm: newAlarm(v.Base, s), Tiles: totalTiles(v.Base, s), Charts: newChartsPart(s.Points, v.Base, "")}
+		Read: v.Base.Ref("read"), Node: newNodeNote(s.Node, now), Alarm: newAlarm(v.Base, s.Trouble, s.Totals.Worst), Tiles: totalTiles(v.Base, s),
+		Charts: newChartsPart(s.Points, s.Trend, v.Base, ""), Mirrors: newMirrorNote(v.Base, &s.Totals.Mirrored)}
 	p.Path[0].Ref = "" // the reader is there
 	for i := range s.Queues {
-		p.Queues = append(p.Queues, newIndexQueue(v.Base, &s.Queues[i], now))
+		p.Queues = append(p.Queues, s.row(v.Base, i, now))
 	}
 	if create {
 		a := createQueue
@@ -93,19 +100,28 @@ func Index(v Site, s *Service, create bool, now time.Time) []byte {
 
 // IndexParts are the parts of this page that change.
 func IndexParts(base state.Base, s *Service, now time.Time) []live.Part {
-	parts := []live.Part{newPart("node", "node", newNodeNote(s.Node, now)), newPart("alarm", "alarm", newAlarm(base, s)), newPart("tiles", "tiles", totalTiles(base, s)),
-		newPart("charts", "charts part", newChartsPart(s.Points, base, ""))}
+	parts := []live.Part{newPart("node", "node", newNodeNote(s.Node, now)), newPart("alarm", "alarm", newAlarm(base, s.Trouble, s.Totals.Worst)),
+		newPart("mirrors", "mirror note", newMirrorNote(base, &s.Totals.Mirrored)), newPart("tiles", "tiles", totalTiles(base, s)), newPart("charts", "charts part", newChartsPart(s.Points, s.Trend, base, ""))}
 	for i := range s.Queues {
-		q := newIndexQueue(base, &s.Queues[i], now)
+		q := s.row(base, i, now)
 		parts = append(parts, newPart(q.ID, "queue row", q))
 	}
 	return parts
 }
 
-func newAlarm(base state.Base, s *Service) alarm {
-	a := alarm{Trouble: s.Trouble}
-	for i := range s.Totals.Worst {
-		q := newIndexQueue(base, &s.Totals.Worst[i], time.Time{})
+// row returns the row of a queue.
+func (s *Service) row(base state.Base, i int, now time.Time) indexQueue {
+	q := newIndexQueue(base, &s.Queues[i], now)
+	if q.Growth = "–"; i < len(s.Trends) {
+		q.Growth = s.Trends[i].Sign()
+	}
+	return q
+}
+
+func newAlarm(base state.Base, trouble []string, worst []queuefs.QueueState) alarm {
+	a := alarm{Trouble: trouble, Cure: base.Ref(ManualDir, "operating") + "#what-to-do-when"}
+	for i := range worst {
+		q := newIndexQueue(base, &worst[i], time.Time{})
 		a.Failed = append(a.Failed, link{base.Ref("find", q.Info.ID) + "?outcome=error", fmt.Sprintf("%s: %s", q.Name, grouped(fmt.Sprint(q.Failed)))})
 	}
 	return a
@@ -125,9 +141,11 @@ func totalTiles(base state.Base, s *Service) []tile {
 func newIndexQueue(base state.Base, s *queuefs.QueueState, now time.Time) indexQueue {
 	ref := base.Ref("state", s.Info.ID)
 	q := indexQueue{QueueState: *s, ID: "q-" + s.Info.ID, Name: clean(s.Info.Name), Ref: state.XHTML.Ask(ref),
-		FailedRef:  base.Ref("find", s.Info.ID) + "?outcome=error",
-		PendingSet: base.Ref("read", s.Info.ID, "pending", "capabilitylist.xml"), ReplicaSet: base.Ref("read", s.Info.ID, "replica", "capabilitylist.xml"),
-		Last: s.LastEvent.UTC().Format(time.DateTime), Ago: state.Ago(now, s.LastEvent)}
+		FailedRef: base.Ref("find", s.Info.ID) + "?outcome=error",
+		Last:      s.LastEvent.UTC().Format(time.DateTime), Ago: state.Ago(now, s.LastEvent)}
+	for i, n := range [...]int64{s.Pending, s.Held, s.Leased, s.Failed, s.Consumed, s.Deleted} {
+		q.Counts[i] = grouped(fmt.Sprint(n))
+	}
 	if q.Name == "" {
 		q.Name = s.Info.ID
 	}

@@ -57,7 +57,7 @@ func blocks(text string, base state.Base) (all []block) {
 	for part := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
 		switch {
 		case strings.HasPrefix(part, " "):
-			lines := linked(strings.TrimRight(part, "\n"), base)
+			lines := linked(dedented(part), base)
 			if n := len(all); n > 0 && all[n-1].Lines != "" {
 				all[n-1].Lines += "\n\n" + lines
 			} else {
@@ -70,6 +70,19 @@ func blocks(text string, base state.Base) (all []block) {
 		}
 	}
 	return all
+}
+
+// dedented takes the blanks that all lines of a part begin with away.
+func dedented(part string) string {
+	lines := strings.Split(strings.TrimRight(part, "\n"), "\n")
+	least := len(part)
+	for _, l := range lines {
+		least = min(least, len(l)-len(strings.TrimLeft(l, " ")))
+	}
+	for i := range lines {
+		lines[i] = lines[i][least:]
+	}
+	return strings.Join(lines, "\n")
 }
 
 // anchor is the name of a heading in URLs.

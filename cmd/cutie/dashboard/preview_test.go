@@ -55,14 +55,15 @@ func TestPreviewsShowWithoutRunning(t *testing.T) {
 
 // asides are the same for all queues and jobs.
 type asides struct {
-	queue *dashboard.QueueAside
-	text  string
+	results []queuefs.Result
+	queue   *dashboard.QueueAside
+	text    string
 }
 
 func (a asides) Queue(string) *dashboard.QueueAside { return a.queue }
 
-func (a asides) Preview(_ string, _ queuefs.JobID, url string) *dashboard.Preview {
-	return dashboard.NewPreview("text/plain", int64(len(a.text)), []byte(a.text), url)
+func (a asides) Job(_ string, _ queuefs.JobID, url string) *dashboard.JobAside {
+	return &dashboard.JobAside{Results: a.results, Preview: dashboard.NewPreview("text/plain", int64(len(a.text)), []byte(a.text), url)}
 }
 
 // The page of a job tells its life in order, with the payload as text.

@@ -1,6 +1,8 @@
 package dashboard
 
 import (
+	"cmp"
+	"encoding/hex"
 	"html/template"
 	"strconv"
 	"strings"
@@ -20,6 +22,7 @@ type statePage struct {
 	Payload *link
 	Notes   []note
 	Lease   *lease
+	Undo    *undoForm
 	Tiles   []tile
 	Aside   *aside
 	List    *list
@@ -30,11 +33,28 @@ type statePage struct {
 
 // An aside is the part of a page that comes from [Asides].
 type aside struct {
+	Alarm    *alarm
 	Charts   chartsPart
 	Lists    []*jobsList
 	Find     string // URL of the search
+	More     []link // other pages of the queue
 	Timeline []moment
+	Results  []result
 	Preview  *Preview
+}
+
+// A result is a file that the consumer of a job has left.
+type result struct {
+	link
+	Size, Type, Sum string
+}
+
+func newResults(base state.Base, queue, job string, results []queuefs.Result) (all []result) {
+	for i := range results {
+		r := &results[i]
+		all = append(all, result{link{base.Ref("result", queue, job, r.Name), r.Name}, grouped(number(r.Size)), clean(r.MediaType), hex.EncodeToString(r.SHA256[:])})
+	}
+	return all
 }
 
 // A note is a text to be seen before the properties.
@@ -96,6 +116,9 @@ func newStatePage(d *state.Document, v *rest.View, asides Asides) *statePage {
 	if asides != nil {
 		p.addAside(d, v, asides)
 	}
+	if v.Changed != "" && d.Class == state.QueueClass {
+		p.tellChanges(d, v)
+	}
 	return p
 }
 
@@ -111,12 +134,19 @@ func (p *statePage) addAside(d *state.Document, v *rest.View, asides Asides) {
 		if a == nil {
 			return
 		}
-		p.Aside.Charts, p.Aside.Lists = newChartsPart(a.Points, d.Base, queue), a.lists(d.Base, queue, v.Now)
+		alarm := newAlarm(d.Base, a.Trouble, nil)
+		p.Aside.Alarm, p.Aside.Charts, p.Aside.Lists = &alarm, newChartsPart(a.Points, a.Trend, d.Base, queue), a.lists(d.Base, queue, v.Now)
+		p.Aside.More = []link{{d.Base.Ref("find", queue), "All jobs"}, {d.Base.Ref("batches", queue), "Batches"}, {d.Base.Ref("workers", queue), "Workers"}, {p.Aside.Charts.More, "Charts"},
+			{d.Base.Ref("read", queue, "pending", "capabilitylist.xml"), "Published: pending jobs"}, {d.Base.Ref("read", queue, "replica", "capabilitylist.xml"), "Published: all files"}}
+		p.List = nil // the lists beside the state have these jobs, the newest first
 		p.follow(d.Base, d.Base.Ref("live", queue)[len(d.Base):])
 	case state.JobClass:
 		queue, id, err := state.ParseJobRef(d.Subject)
 		if err == nil {
-			p.Aside = &aside{Timeline: timeline(d), Preview: asides.Preview(queue, id, d.Text("payload"))}
+			p.Aside = &aside{Timeline: timeline(d)}
+			if a := asides.Job(queue, id, d.Text("payload")); a != nil {
+				p.Aside.Results, p.Aside.Preview = newResults(d.Base, queue, id.String(), a.Results), a.Preview
+			}
 		}
 	}
 }
@@ -266,12 +296,11 @@ func (p *statePage) tellJob(d *state.Document, v *rest.View) {
 	if s := holdOf(d); s != "" && onHold(d) {
 		p.Notes = append(p.Notes, note{"warn", "On hold" + s})
 	}
-	if s := d.Text("message"); s != "" {
-		n := note{Text: "Message: " + s}
-		if d.Text("outcome") == queuefs.Failed.String() {
-			n.Class = "bad"
-		}
-		p.Notes = append(p.Notes, n)
+	switch message := d.Text("message"); {
+	case d.Text("outcome") == queuefs.Failed.String():
+		p.Notes = append(p.Notes, note{"bad", "Failed" + forGood(d) + ": " + cmp.Or(message, "its worker gave no reason")})
+	case message != "":
+		p.Notes = append(p.Notes, note{"", "Message: " + message})
 	}
 	if v.Lease != "" && inWork(d) {
 		p.Lease = &lease{d.Text("leaseExpires"), v.Lease}

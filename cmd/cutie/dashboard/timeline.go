@@ -12,6 +12,7 @@ import (
 // A moment is one event of a job. The job file has the last one of each kind.
 type moment struct {
 	At, What, Text string
+	Batch          *link
 	Class          string
 	at             time.Time
 }
@@ -47,7 +48,10 @@ func timeline(d *state.Document) (all []moment) {
 		}
 		return prefix + text
 	}
-	add("submitted", "submitted", "", prefixed("by ", d.Text("owner")), prefixed("with ", d.Text("submitter")), prefixed("batch ", d.Text("batch")))
+	add("submitted", "submitted", "", prefixed("by ", d.Text("owner")), prefixed("with ", d.Text("submitter")))
+	if batch := d.Text("batch"); batch != "" && len(all) > 0 && d.Base != "" {
+		all[0].Batch = &link{d.Base.Ref("batches", lastSegment(d.Text("queueState")), batch), batch}
+	}
 	requeues := ""
 	if n := d.Text("numRequeues"); n != "" && n != "1" && n != "0" {
 		requeues = n + " times in all"
@@ -57,7 +61,7 @@ func timeline(d *state.Document) (all []moment) {
 	add("held", "put on hold", "warn", d.Text("heldFor"))
 	add("consumed", "taken", "cool", prefixed("by ", d.Text("consumer")), prefixed("attempt ", d.Text("numAttempts")), after("consumed", date("submitted"), date("requeued")))
 	outcome := d.Text("outcome")
-	add("finished", cmp.Or(outcome, "finished"), kinds[outcome], after("finished", date("consumed")), d.Text("message"))
+	add("finished", cmp.Or(outcome, "finished")+forGood(d), kinds[outcome], after("finished", date("consumed")), d.Text("message"))
 	add("deleted", "deleted", "")
 	if outcome == "" {
 		add("leaseExpires", "lease ends", "dim")
@@ -65,4 +69,15 @@ func timeline(d *state.Document) (all []moment) {
 	add("heldUntil", "released by itself", "dim")
 	slices.SortStableFunc(all, func(a, b moment) int { return a.at.Compare(b.at) })
 	return all
+}
+
+// forGood says whether another attempt at a failed job may go better.
+func forGood(d *state.Document) string {
+	switch d.Text("errorType") {
+	case "fatal":
+		return " for good"
+	case "transient":
+		return " for now"
+	}
+	return ""
 }

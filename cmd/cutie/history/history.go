@@ -220,6 +220,36 @@ func (h *History) Of(queue string, span Span, now time.Time) (points []Point, ok
 	return points, true
 }
 
+// Change returns by how much a figure of a queue, or of the service for "", has grown since
+// the first known point of at most so long ago, and how long ago that is; false if it is not
+// known, or known for less than a minute.
+func (h *History) Change(queue string, m Measure, since time.Duration, now time.Time) (by float32, in time.Duration, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.of[queue]
+	if s == nil {
+		return 0, 0, false
+	}
+	last := Hour.number(now)
+	figure := func(number uint32) float32 {
+		if r := &s.ring[Hour][number%Points]; r.number == number {
+			return r.point[m]
+		}
+		return nan
+	}
+	then := last - min(uint32(since/Hour.Step()), Points-1)
+	for then < last && !known(figure(then)) {
+		then++
+	}
+	for last > then && !known(figure(last)) {
+		last--
+	}
+	if in = time.Duration(last-then) * Hour.Step(); in < time.Minute {
+		return 0, 0, false
+	}
+	return figure(last) - figure(then), in, true
+}
+
 // Keep drops the series of queues that are not there any more.
 func (h *History) Keep(there func(queue string) bool) error {
 	h.mu.Lock()

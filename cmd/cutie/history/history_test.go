@@ -201,3 +201,45 @@ func TestDamageIsAGap(t *testing.T) {
 		h.Close()
 	}
 }
+
+// The change of a figure is taken between known points, and unknown over a short time.
+func TestChangeIsBetweenKnownPoints(t *testing.T) {
+	day := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	h, err := history.Open(filepath.Join(t.TempDir(), "history"), day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	at := func(after time.Duration, pending float32) {
+		t.Helper()
+		p := history.Unknown()
+		p[history.Pending] = pending
+		if err := h.Add("q", true, day.Add(after), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change := func(now time.Duration) string {
+		by, in, ok := h.Change("q", history.Pending, 10*time.Minute, day.Add(now))
+		return fmt.Sprint(by, in, ok)
+	}
+	at(0, 100)
+	at(50*time.Second, 103)
+	if got := change(50 * time.Second); got != "0 0s false" {
+		t.Errorf("after 50 s: got %s", got)
+	}
+	at(5*time.Minute, 90)
+	for now, want := range map[time.Duration]string{
+		5 * time.Minute:                 "-10 5m0s true",
+		5*time.Minute + 20*time.Second:  "-10 5m0s true",  // the last point may be missing yet
+		10*time.Minute + time.Second:    "-10 5m0s true",  // all points known
+		10*time.Minute + 40*time.Second: "-13 4m10s true", // the first one is too old
+		20 * time.Minute:                "0 0s false",
+	} {
+		if got := change(now); got != want {
+			t.Errorf("after %v: got %s, want %s", now, got, want)
+		}
+	}
+	if _, _, ok := h.Change("other", history.Pending, time.Minute, day); ok {
+		t.Error("a change of nothing")
+	}
+}

@@ -229,6 +229,10 @@ func (k *Keeper) auditNow(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if strings.Contains(r.Header.Get("Accept"), "text/html") { // a person, at the page of the mirrors
+		http.Redirect(w, r, string(web.BaseOf(r, k.svc.Info().BaseURI))+"mirrors", http.StatusSeeOther)
+		return nil
+	}
 	return answer(w, report)
 }
 
@@ -253,10 +257,23 @@ func (k *Keeper) audit(ctx context.Context, q *queuefs.Queue) (*Audited, error) 
 		return nil, web.Errorf(http.StatusBadGateway, "the original of %s: %v", q.ID(), err)
 	}
 	report, err := f.audit(ctx)
+	if err == nil {
+		k.mu.Lock()
+		k.differ[q.ID()] = report.Differences
+		k.mu.Unlock()
+	}
 	if err != nil && ctx.Err() == nil {
 		err = web.Errorf(http.StatusBadGateway, "audit of %s: %v", q.ID(), err)
 	}
 	return report, err
+}
+
+// Differences returns some files of a mirror that its last audit since the start found
+// missing, different or extra.
+func (k *Keeper) Differences(queue string) []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.differ[queue]
 }
 
 // auditAll audits each mirror once in a while, one at a time.

@@ -45,14 +45,15 @@ type Keeper struct {
 	svc *queuefs.Service
 
 	mu      sync.Mutex
-	told    map[string]string // last trouble of each queue, or Source
-	waiting map[string]unseen // by queue
-	again   map[string]func() // ends the requests of a follower, by queue
+	told    map[string]string   // last trouble of each queue, or Source
+	waiting map[string]unseen   // by queue
+	again   map[string]func()   // ends the requests of a follower, by queue
+	differ  map[string][]string // differences found by the last audit of each queue
 }
 
 // New returns a Keeper of mirrors in a home.
 func New(svc *queuefs.Service, o Options) *Keeper {
-	return &Keeper{o: o, svc: svc, told: map[string]string{}, waiting: map[string]unseen{}, again: map[string]func(){}}
+	return &Keeper{o: o, svc: svc, told: map[string]string{}, waiting: map[string]unseen{}, again: map[string]func(){}, differ: map[string][]string{}}
 }
 
 // Run follows all Sources until ctx ends.

@@ -1,0 +1,156 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/url"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// A Batch is jobs submitted together, counted.
+type Batch struct {
+	ID                string
+	Submitted         time.Time
+	Submitter, Owner  string
+	Jobs              int // at the submission
+	Pending, Held     int
+	Consumed, InWork  int
+	Completed, Failed int
+	Deleted           int
+}
+
+// gone is how many jobs are culled.
+func (b *Batch) gone() int { return b.Jobs - b.Pending - b.Consumed - b.Deleted }
+
+// Batches are those of a queue, the newest first.
+type Batches struct {
+	Queue   string
+	Batches []Batch
+	Looked  int           // jobs read
+	Reached queuefs.JobID // where to go on; 0: at the first job of the queue
+}
+
+type batchesPage struct {
+	head
+	Rows []batchRow
+	More string
+	Note string
+}
+
+type batchRow struct {
+	link
+	Counts         [6]string // jobs, pending, in work, consumed, failed, deleted or culled
+	Failed         string    // URL of the failed ones; "": none
+	Submitted, Ago string
+	By             string
+}
+
+// ListBatches returns the page of the batches of a queue.
+func ListBatches(v Site, l *Batches, now time.Time) []byte {
+	p := &batchesPage{head: v.head("Batches of "+l.Queue, crumb{"step", v.page("state", l.Queue), l.Queue}, crumb{Class: "step", Text: "Batches"})}
+	for i := range l.Batches {
+		b := &l.Batches[i]
+		r := batchRow{link: link{v.Base.Ref("batches", l.Queue, b.ID), b.ID}, Submitted: b.Submitted.UTC().Format(time.DateTime), Ago: state.Ago(now, b.Submitted), By: b.by()}
+		for i, n := range [...]int{b.Jobs, b.Pending, b.InWork, b.Consumed, b.Failed, b.Deleted + b.gone()} {
+			r.Counts[i] = grouped(fmt.Sprint(n))
+		}
+		if b.Failed > 0 {
+			r.Failed = b.find(v, l.Queue, "outcome", "error")
+		}
+		p.Rows = append(p.Rows, r)
+	}
+	if l.Reached != 0 {
+		p.Note = "Looked back to " + l.Reached.String() + "."
+		p.More = v.Base.Ref("batches", l.Queue) + "?before=" + l.Reached.String()
+	}
+	return v.write("batches", p)
+}
+
+// by says who has submitted a batch.
+func (b *Batch) by() string {
+	if b.Owner != "" {
+		return clipped(clean(b.Owner))
+	}
+	return clipped(clean(b.Submitter))
+}
+
+// find returns the URL of a search within the batch.
+func (b *Batch) find(v Site, queue string, pairs ...string) string {
+	q := url.Values{"batch": {b.ID}}
+	for i := 0; i < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	return v.Base.Ref("find", queue) + "?" + q.Encode()
+}
+
+// A BatchPage is what the page of a batch shows.
+type BatchPage struct {
+	Queue string
+	Batch
+	Failures, Newest []queuefs.Job // the last ones first
+}
+
+type onePage struct {
+	head
+	Lead, Done string
+	Tiles      []tile
+	Lists      []*jobsList
+	All        []link // changes of all jobs, before they are made
+}
+
+// OneBatch returns the page of a batch.
+func OneBatch(v Site, b *BatchPage, now time.Time) []byte {
+	p := &onePage{head: v.head("Batch "+b.ID, crumb{"step", v.page("state", b.Queue), b.Queue}, crumb{"step", v.Base.Ref("batches", b.Queue), "Batches"}, crumb{Class: "step", Text: b.ID})}
+	p.Lead = fmt.Sprintf("%s jobs, submitted %s by %s", grouped(fmt.Sprint(b.Jobs)), state.Ago(now, b.Submitted), b.by())
+	done := b.Consumed - b.InWork + b.Deleted + b.gone()
+	p.Done = fmt.Sprintf("%s of %s done, %d%%.", grouped(fmt.Sprint(done)), grouped(fmt.Sprint(b.Jobs)), 100*done/max(b.Jobs, 1))
+	for _, t := range []struct {
+		label string
+		n     int
+		find  []string
+	}{
+		{"pending", b.Pending, []string{"status", "pending"}}, {"on hold", b.Held, []string{"held", "true"}}, {"in work", b.InWork, nil},
+		{"consumed", b.Consumed, []string{"status", "consumed"}}, {"completed", b.Completed, []string{"outcome", "completed"}},
+		{"failed", b.Failed, []string{"outcome", "error"}}, {"deleted", b.Deleted, []string{"status", "deleted"}}, {"culled", b.gone(), nil},
+	} {
+		tile := tile{Label: t.label, Count: grouped(fmt.Sprint(t.n))}
+		if t.find != nil {
+			tile.Ref = b.find(v, b.Queue, t.find...)
+		}
+		if t.label == "failed" && t.n > 0 {
+			tile.Class = "stop"
+		}
+		p.Tiles = append(p.Tiles, tile)
+	}
+	if len(b.Failures) > 0 {
+		p.Lists = append(p.Lists, newJobsList(v.Base, jobsList{ID: "failed", Heading: "Failed", Worked: true, All: b.find(v, b.Queue, "outcome", "error")}, b.Failures, now))
+	}
+	p.Lists = append(p.Lists, newJobsList(v.Base, jobsList{ID: "newest", Heading: "Jobs", None: "None.", All: b.find(v, b.Queue)}, b.Newest, now))
+	for _, m := range []struct {
+		method, text string
+		of           []string
+	}{
+		{"requeue", "requeue the failed", []string{"outcome", "error"}}, {"hold", "hold the pending", []string{"status", "pending"}},
+		{"release", "release those on hold", []string{"held", "true"}}, {"delete", "delete the pending", []string{"status", "pending"}},
+	} {
+		if v.may("POST", v.Base.Ref(m.method, b.Queue)) {
+			q := url.Values{"batch": {b.ID}, "method": {m.method}, m.of[0]: {m.of[1]}}
+			p.All = append(p.All, link{v.Base.Ref("bulk", b.Queue) + "?" + q.Encode(), m.text})
+		}
+	}
+	return v.write("batch", p)
+}
+
+// fitting returns the methods of BulkMethods with an effect on jobs of a choice.
+func fitting(query url.Values) (methods []string) {
+	for _, m := range BulkMethods {
+		pending, outcome := query.Get("status") == "pending" || query.Get("held") == "true", query.Get("outcome") != ""
+		past := query.Get("status") == "consumed" || query.Get("status") == "deleted" || outcome
+		if m == "requeue" && !pending || m != "requeue" && !past && (m != "hold" || query.Get("held") != "true") {
+			methods = append(methods, m)
+		}
+	}
+	return methods
+}

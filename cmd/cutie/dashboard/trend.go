@@ -1,0 +1,55 @@
+package dashboard
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"cutie/cmd/cutie/history"
+)
+
+// TrendTime is over how long a [Trend] is taken.
+const TrendTime = 10 * time.Minute
+
+// A Trend says whether the pending jobs of a queue grow in number. The zero Trend is unknown.
+type Trend struct {
+	By float64
+	In time.Duration
+}
+
+// TrendOf returns the trend of a queue, of the service for "".
+func TrendOf(h *history.History, queue string, now time.Time) Trend {
+	if h == nil {
+		return Trend{}
+	}
+	by, in, _ := h.Change(queue, history.Pending, TrendTime, now)
+	return Trend{float64(by), in}
+}
+
+// Sign is the change for a column.
+func (t Trend) Sign() string {
+	switch n := math.Round(t.By); {
+	case t.In == 0:
+		return "–"
+	case n > 0:
+		return "+" + grouped(fmt.Sprint(int64(n)))
+	case n < 0:
+		return "−" + grouped(fmt.Sprint(int64(-n)))
+	}
+	return "0"
+}
+
+// String is the change as a sentence, "" for an unknown one.
+func (t Trend) String() string {
+	n := int64(math.Round(t.By))
+	ago := lasting(t.In.Seconds())
+	switch {
+	case t.In == 0:
+		return ""
+	case n > 0:
+		return fmt.Sprintf("It grows: %s more pending than %s ago.", grouped(fmt.Sprint(n)), ago)
+	case n < 0:
+		return fmt.Sprintf("It shrinks: %s fewer pending than %s ago.", grouped(fmt.Sprint(-n)), ago)
+	}
+	return fmt.Sprintf("As many pending as %s ago.", ago)
+}
