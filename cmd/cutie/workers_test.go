@@ -51,10 +51,64 @@ func TestExamplesOfWorkersWork(t *testing.T) {
 	}
 }
 
+// Each of the short workers in the topic does, too, with the URL of its text replaced.
+func TestShortWorkersWork(t *testing.T) {
+	text, err := cutie(t, "help", "workers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ = strings.Cut(text, "\nIn sh\n")
+	parts := strings.Split("\nIn sh\n"+text, "\nIn ")[1:]
+	programs := map[string][]string{"sh": {"sh"}, "Python": {"python3"}, "Perl": {"perl"}, "JavaScript": {"node"}, "Go": {"go", "build", "-o"}}
+	if len(parts) != len(programs) {
+		t.Fatalf("got %d languages in %s", len(parts), text)
+	}
+	for _, part := range parts {
+		language, code, _ := strings.Cut(part, "\n\n")
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			var lines []string
+			for line := range strings.SplitSeq(strings.Trim(code, "\n"), "\n") {
+				lines = append(lines, strings.TrimPrefix(line, "    "))
+			}
+			if language != "Go" && len(lines) > 10 { // Go has imports
+				t.Errorf("%d lines", len(lines))
+			}
+			command := programs[language]
+			if _, err := exec.LookPath(command[0]); err != nil {
+				t.Skipf("skipped: %v", err)
+			}
+			dir := t.TempDir()
+			file := filepath.Join(dir, "worker")
+			tryStarted(t, dir, false, func(url string) *exec.Cmd {
+				code := strings.Replace(strings.Join(lines, "\n")+"\n", "http://127.0.0.1:8080/", url, 1)
+				if language == "Go" {
+					if err := os.WriteFile(file+".go", []byte(code), 0o600); err != nil {
+						t.Fatal(err)
+					}
+					if out, err := exec.Command(command[0], append(command[1:len(command):len(command)], file, file+".go")...).CombinedOutput(); err != nil {
+						t.Fatalf("%v: %s", err, out)
+					}
+					return exec.Command(file)
+				}
+				if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				return exec.Command(command[0], file)
+			})
+		})
+	}
+}
+
 func tryWorker(t *testing.T, dir, program string, args []string) {
+	tryStarted(t, dir, true, func(url string) *exec.Cmd { return exec.Command(program, append(args, url, "jobs")...) })
+}
+
+// tryStarted tries the worker that start makes for the URL of a daemon.
+func tryStarted(t *testing.T, dir string, results bool, start func(url string) *exec.Cmd) {
 	home, listen := filepath.Join(dir, "home"), ownAddress(rand.New(rand.NewPCG(rand.Uint64(), 0)))
 	d := serveHome(t, home, "--listen", listen, "--dump-period", "0")
-	worker := exec.Command(program, append(args, d.url, "jobs")...)
+	worker := start(d.url)
 	worker.Dir = dir
 	var said lockedBuffer
 	worker.Stderr = &said
@@ -87,6 +141,9 @@ func tryWorker(t *testing.T, dir, program string, args []string) {
 		id := put(zipped(text))
 		if j := ended(id); j.Outcome != queuefs.Completed {
 			t.Fatalf("got %v %q: %s", j.Outcome, j.Message, said.String())
+		}
+		if !results {
+			return
 		}
 		r, err := c.Result(t.Context(), "jobs", id, "text")
 		if err != nil {

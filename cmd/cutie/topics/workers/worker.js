@@ -10,7 +10,7 @@ async function ask(method, path, headers, body) {
 }
 
 async function next() {
-  const [payload, head] = await ask("POST", `consume/${queue}?wait=20&lease=60`, { Accept: "application/octet-stream" });
+  const [payload, head] = await ask("POST", `consume/${queue}?wait=20&lease=30`, { Accept: "application/octet-stream" });
   if (!head.has("Cutie-Lease")) return; // no job came
   const job = head.get("Content-Location").split("/").pop(), lease = { "Cutie-Lease": head.get("Cutie-Lease") };
   let text, outcome = { outcome: "completed" };

@@ -4,7 +4,7 @@ use strict; use warnings; use HTTP::Tiny; use IO::Uncompress::Gunzip qw(gunzip $
 my ($base, $queue) = @ARGV ? @ARGV : ("http://127.0.0.1:8080/", "jobs");
 my $http = HTTP::Tiny->new(timeout => 90);
 while (1) {
-    my $got = $http->post("${base}consume/$queue?wait=20&lease=60", {headers => {Accept => "application/octet-stream"}});
+    my $got = $http->post("${base}consume/$queue?wait=20&lease=30", {headers => {Accept => "application/octet-stream"}});
     if ($got->{status} != 200) { # 204: no job came
         if ($got->{status} != 204) { warn "$got->{status} $got->{reason}\n"; sleep 1 }
         next;

@@ -1,5 +1,5 @@
 """Uncompresses gzip files: python3 worker.py [BASE QUEUE]"""
-import gzip, sys, time, urllib.parse, urllib.request
+import gzip, http.client, sys, time, urllib.parse, urllib.request
 
 base, queue = sys.argv[1:] or ("http://127.0.0.1:8080/", "jobs")
 
@@ -10,7 +10,7 @@ def ask(method, path, body=None, **header):
 
 while True:
     try:
-        payload, head = ask("POST", f"consume/{queue}?wait=20&lease=60", Accept="application/octet-stream")
+        payload, head = ask("POST", f"consume/{queue}?wait=20&lease=30", Accept="application/octet-stream")
         if "Cutie-Lease" not in head:
             continue  # no job came
         job, lease = head["Content-Location"].rsplit("/", 1)[1], head["Cutie-Lease"]
@@ -21,6 +21,6 @@ while True:
         if text is not None:
             ask("PUT", f"result/{queue}/{job}/text", text, Cutie_Lease=lease)
         ask("POST", f"outcome/{queue}/{job}?{outcome}", Cutie_Lease=lease)
-    except OSError as why:  # the daemon is away, or the lease is gone: the job comes again
+    except (OSError, http.client.HTTPException) as why:  # the daemon is away, or the lease is gone: the job comes again
         print(why, file=sys.stderr)
         time.sleep(1)

@@ -5,7 +5,7 @@ trap 'rm -r "$dir"' EXIT; trap exit INT TERM
 field() { tr -d '\r' <"$dir/head" | sed -n "s/^$1: //Ip"; }
 while :; do
     code=$(curl -s -X POST -H 'Accept: application/octet-stream' -D "$dir/head" -o "$dir/payload" \
-        -w '%{http_code}' "${base}consume/$queue?wait=20&lease=60")
+        -w '%{http_code}' "${base}consume/$queue?wait=20&lease=30")
     [ "$code" != 204 ] || continue                       # no job came
     [ "$code" = 200 ] || { echo "answer $code" >&2; sleep 1; continue; }
     job=$(field Content-Location) job=${job##*/} lease="Cutie-Lease: $(field Cutie-Lease)"
