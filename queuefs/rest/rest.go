@@ -84,6 +84,9 @@ type Options struct {
 	// Trace returns traceparent and tracestate for the consumer of a job, "" for none;
 	// nil: those of the submission.
 	Trace func(*queuefs.Job) (parent, state string)
+	// Description returns the OpenAPI document of a service with other routes, too; nil: that
+	// of the routes of the Handler.
+	Description func() ([]byte, error)
 	// Log is called with errors hidden from the caller, unless it is nil.
 	Log func(r *http.Request, err error)
 }
@@ -126,7 +129,10 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	h.files = files.Server{Base: h.base, Log: h.log}
 	h.refuser = web.Refuser{Base: h.base, Log: o.Log, BodyIdle: o.BodyIdle,
 		Page: func(dst []byte, d *state.Document) []byte { return o.Pages.State(dst, d, View{}) }}
-	h.description = sync.OnceValues(func() ([]byte, error) { return openapi.Document(h.Routes()) })
+	h.description = sync.OnceValues(func() ([]byte, error) { return openapi.Document(h.Routes(), nil) })
+	if o.Description != nil {
+		h.description = sync.OnceValues(o.Description)
+	}
 	h.router = web.NewRouter(h.Error, h.Routes()...)
 	return h
 }

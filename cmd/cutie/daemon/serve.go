@@ -62,8 +62,10 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	defer pages.Hub.Close()
 	sampler := board.NewSampler(d.svc, d.pub, past)
 	counts := quota.New(d.svc)
+	var rows []web.Route
 	protocol := rest.New(d.svc, rest.Options{
-		Taken: both(figures.taken, sampler.Taken), Concluded: both(figures.concluded, sampler.Concluded), Trace: tracer.Headers,
+		Description: description(&rows),
+		Taken:       both(figures.taken, sampler.Taken), Concluded: both(figures.concluded, sampler.Concluded), Trace: tracer.Headers,
 		Pages: dashboard.Pages{Asides: pages}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, Quota: counts, Streams: events.Limits{Streams: max(1, d.Limits.Conns/2)},
 	})
 	jobs, err := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, Security: d.security, Quota: counts, MaxBody: d.Limits.Body, Log: d.failed})
@@ -79,7 +81,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	pages.Differences = mirrors.Differences
 	tcp := listen.Limit(ln, d.Limits.Conns).Trusting(d.Listen.Proxies)
 	server := &http.Server{
-		Handler:           d.newSite(ctx, figures, protocol, jobs, d.messages(counts), mirrors, d.node, pages),
+		Handler:           d.newSite(ctx, figures, &rows, protocol, jobs, d.messages(counts), mirrors, d.node, pages),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
@@ -142,9 +144,9 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	return errors.Join(err, jobs.Close(), d.record.Close())
 }
 
-// newSite builds the site over all rooms; leaving ends when the daemon begins to
+// newSite builds the site over all rooms, with rows as its route table; leaving ends when the daemon begins to
 // stop.
-func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest.Handler, others ...room) *site {
+func (d *daemon) newSite(leaving context.Context, figures *meter, rows *[]web.Route, protocol *rest.Handler, others ...room) *site {
 	s := &site{
 		log:     d.Log,
 		cors:    d.CORS,
@@ -162,7 +164,8 @@ func (d *daemon) newSite(leaving context.Context, figures *meter, protocol *rest
 		record:  d.record.Add,
 	}
 	rooms := slices.Concat([]room{protocol}, others, d.push.rooms(d.pub))
-	s.router = web.NewRouter(s.refuse, d.node.answerMoved(answerErrors(d.routes(s, rooms...), protocol.Refuser()))...)
+	*rows = d.routes(s, rooms...)
+	s.router = web.NewRouter(s.refuse, d.node.answerMoved(answerErrors(*rows, protocol.Refuser()))...)
 	return s
 }
 

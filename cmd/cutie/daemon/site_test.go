@@ -17,6 +17,7 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/board"
 	"cutie/cmd/cutie/live"
+	"cutie/cmd/cutie/mirror"
 	"cutie/publisher/notify"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/uws"
@@ -27,7 +28,8 @@ import (
 func table() []web.Route {
 	d := &daemon{Options: Options{Robots: true}}
 	p := &push{own: "/hub", Notifier: &notify.Notifier{}}
-	return d.routes(&site{meter: newMeter()}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages(nil), &board.Board{Hub: &live.Hub{}, Published: http.NotFoundHandler()})...)
+	return d.routes(&site{meter: newMeter()}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages(nil), &board.Board{Hub: &live.Hub{}, Published: http.NotFoundHandler()},
+		mirror.New(nil, mirror.Options{}), &node{})...)
 }
 
 // startSite serves the routes of a daemon, and any other path, by h.

@@ -1,8 +1,8 @@
 // Package openapi describes the routes of a service as an OpenAPI 3.1 document: paths,
 // rights, parameters, bodies, and for each status the media types of its answers.
 //
-// Routes come from the route table, the rest from operations. UWS and ResourceSync have
-// descriptions of their own, by their standards.
+// Routes come from the route table, the rest from operations: those here are the Cutie
+// protocol, and other rooms add an [Operation] for each of their routes.
 package openapi
 
 import (
@@ -21,26 +21,42 @@ import (
 
 type object = map[string]any
 
-// Document returns the description of routes. A route without an operation, or an
-// operation without a route, is an error.
-func Document(routes []web.Route) ([]byte, error) {
+// An Operation is the description of a route outside of the Cutie protocol. The texts are
+// lists of words: parameters NAME:TYPE, media types, and STATUS:KIND of answers, in which
+// a KIND may also be a media type.
+type Operation struct{ Tag, Summary, Query, Header, Body, Answers string }
+
+// Document returns the description of routes. others are the operations of routes outside
+// of the protocol, by method and path. A route without an operation, or an operation of the
+// protocol without a route, is an error.
+func Document(routes []web.Route, others map[string]Operation) ([]byte, error) {
 	paths, described := object{}, 0
 	for i := range routes {
-		t := &routes[i]
-		if t.Serve == nil {
-			continue // always 404
+		t := routes[i]
+		if t.Serve == nil || len(t.Path) > 1 && strings.HasSuffix(t.Path, "/") && others[t.Method+" "+t.Path] == (Operation{}) {
+			continue // always 404, or the same as without the slash
 		}
 		op, ok := operations[t.Method+" "+t.Path]
-		if !ok {
-			return nil, fmt.Errorf("route %s %s has no operation", t.Method, t.Path)
+		if ok {
+			described++
+		} else {
+			var o Operation
+			if o, ok = others[t.Method+" "+t.Path]; !ok {
+				return nil, fmt.Errorf("route %s %s has no operation", t.Method, t.Path)
+			}
+			op = operation{query: o.Query, header: o.Header, body: o.Body, answers: o.Answers}
+			t.Help = &web.Help{Name: o.Tag}
+			t.Help.Summary, t.Help.Method = o.Summary, o.Tag
 		}
-		described++
-		at, _ := paths[plainPath(t.Path)].(object)
-		if at == nil {
-			at = object{}
-			paths[plainPath(t.Path)] = at
+		for _, path := range expanded(t.Path) {
+			t.Path = path
+			at, _ := paths[plainPath(path)].(object)
+			if at == nil {
+				at = object{}
+				paths[plainPath(path)] = at
+			}
+			at[strings.ToLower(t.Method)] = op.describe(&t)
 		}
-		at[strings.ToLower(t.Method)] = op.describe(t)
 	}
 	if described != len(operations) {
 		return nil, fmt.Errorf("%d operations for %d routes", len(operations), described)
@@ -63,6 +79,20 @@ func Document(routes []web.Route) ([]byte, error) {
 			"password": object{"type": "http", "scheme": "basic"}}},
 	}, "", " ")
 }
+
+// expanded returns the paths of a path with a choice of words, such as /{part:phase|error}.
+func expanded(path string) (all []string) {
+	m := choice.FindStringSubmatchIndex(path)
+	if m == nil {
+		return []string{path}
+	}
+	for word := range strings.SplitSeq(path[m[2]:m[3]], "|") {
+		all = append(all, expanded(path[:m[0]]+word+path[m[1]:])...)
+	}
+	return all
+}
+
+var choice = regexp.MustCompile(`\{[a-z]+:([a-z.|-]+)\}`)
 
 // plainPath returns a path without the patterns of its parameters.
 func plainPath(path string) string { return pattern.ReplaceAllString(path, "{$1}") }
@@ -132,7 +162,7 @@ func (o *operation) answer(status, kind string) object {
 		kind, class = "error", "exception"
 	}
 	content := object{}
-	for _, media := range strings.Fields(kinds[kind]) {
+	for _, media := range strings.Fields(cmp.Or(kinds[kind], kind)) {
 		content[media] = object{}
 		if media == state.JSON.MediaType() && class != "" {
 			content[media] = object{"schema": object{"$ref": "#/components/schemas/" + class}}
@@ -158,6 +188,12 @@ var kinds = map[string]string{
 	"schema":  "application/schema+json application/xml",
 	"json":    "application/json",
 	"states":  stateForms + " multipart/form-data",
+
+	"page":     "text/html",
+	"document": "application/xml",
+	"text":     "text/plain",
+	"script":   "text/javascript",
+	"uws":      "application/xml text/html text/plain",
 }
 
 const stateForms = "application/xhtml+xml text/html application/json text/x-anvl application/xml text/turtle application/x-soif"
