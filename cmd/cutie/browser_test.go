@@ -197,7 +197,7 @@ func TestBrowserRunsNothingFromOutside(t *testing.T) {
 	paths := []string{"", "state?t=xhtml", "state/evil?t=xhtml", "state/evil?t=text/html", "state/evil?status=consumed&t=xhtml", "find/evil", "find/evil?text=" + at,
 		"find/evil?worker=" + at + "&submitter=" + at, "find/evil?status=" + at, "bulk/evil?status=pending&method=hold", "bulk/evil?method=" + at,
 		"bulk/evil?submitter=" + at + "&method=delete", "bulk/evil?job=j000000000001&job=j000000000099&method=delete",
-		"workers", "workers/evil", "history", "history/evil?span=day", "history?span=" + at, "help?t=xhtml", "state/" + at + "?t=xhtml",
+		"batches/evil", "mirrors", "manual", "manual/workers", "workers", "workers/evil", "history", "history/evil?span=day", "history?span=" + at, "help?t=xhtml", "state/" + at + "?t=xhtml",
 		".well-known/resourcesync/evil/replica/about.html", "read", "read/evil/replica/changelist.xml", "read/evil/pending/capabilitylist.xml", "uws/evil?format=html"}
 	for job := 1; job <= 6; job++ {
 		paths = append(paths, fmt.Sprintf("state/evil/j%012d?t=xhtml", job))

@@ -233,7 +233,7 @@ func TestPagesKeepQueuesApart(t *testing.T) {
 			t.Errorf("%s, all queues: got %s", path, page)
 		}
 	}
-	for _, path := range []string{"/history", "/history/secret", "/workers/secret", "/find/secret", "/bulk/secret?method=hold&status=pending", "/live/secret"} {
+	for _, path := range []string{"/history", "/history/secret", "/workers/secret", "/find/secret", "/batches/secret", "/bulk/secret?method=hold&status=pending", "/live/secret"} {
 		h.ask("read:open", "GET", path, http.StatusForbidden, nil)
 		h.ask("read", "GET", path, http.StatusOK, nil)
 		if strings.HasSuffix(path, "secret") {
