@@ -41,7 +41,7 @@ func (e *ParseError) Unwrap() error { return e.Err }
 func ParseRecord(b []byte) (Record, error) {
 	// One string for the whole input; the elements are parts of it.
 	rest := strings.TrimPrefix(string(b), byteOrderMark)
-	var p parser
+	p := parser{lines: 1 + strings.Count(rest, "\n")}
 	for rest != "" {
 		var line string
 		line, rest = cutLine(rest)
@@ -83,7 +83,7 @@ type Reader struct {
 }
 
 // NewReader returns a Reader on r.
-func NewReader(r io.Reader) *Reader { return &Reader{r: r} }
+func NewReader(r io.Reader) *Reader { return &Reader{r: r, parser: parser{lines: usualElements}} }
 
 // Read returns the next record; it has at least one element. After the last one
 // the error is [io.EOF]. Any error is final: it is a [*ParseError] for a fault
@@ -158,9 +158,13 @@ func splitLine(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	return i + 1, data[:i], nil
 }
 
+// usualElements is about as many as job files have at most; others grow.
+const usualElements = 20
+
 // A parser gathers a record line by line.
 type parser struct {
 	line   int // number of the last line fed
+	lines  int // about as many will be fed
 	record Record
 	folded []byte // value of the last element, if it has continuation lines
 }
@@ -196,7 +200,7 @@ func (p *parser) element(line string) error {
 	}
 	p.unfold()
 	if p.record == nil {
-		p.record = make(Record, 0, 20) // job files have about as many
+		p.record = make(Record, 0, min(p.lines, usualElements))
 	}
 	p.record.Add(unescape(name), unescape(trim(value)))
 	return nil

@@ -17,10 +17,10 @@ import (
 const timeForm = "2006-01-02T15:04:05.000000Z"
 
 // FormatTime returns t as it stands in job files.
-func FormatTime(t time.Time) string { return string(appendTime(nil, t)) }
+func FormatTime(t time.Time) string { return string(AppendTime(nil, t)) }
 
-// appendTime is t.UTC().AppendFormat(dst, timeForm).
-func appendTime(dst []byte, t time.Time) []byte {
+// AppendTime appends t to dst as FormatTime writes it.
+func AppendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	year, month, day := t.Date()
 	if year < 0 || year > 9999 {
@@ -138,7 +138,7 @@ func (j *Job) AppendText(dst []byte) []byte {
 	date := func(name string, t time.Time) {
 		if !t.IsZero() {
 			dst = append(append(dst, name...), ": "...)
-			dst = append(appendTime(dst, t), '\n')
+			dst = append(AppendTime(dst, t), '\n')
 		}
 	}
 	date(elemSubmitted, j.Submitted)

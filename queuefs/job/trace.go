@@ -82,21 +82,30 @@ func traceState(text string) string {
 
 // Trace returns the trace of the submission, or one of the job's own.
 func (j *Job) Trace() Trace {
-	i := slices.IndexFunc(j.Extra, func(e anvl.Element) bool { return e.Name == TraceParent })
-	if i >= 0 {
-		if t, ok := ParseTrace(j.Extra[i].Value); ok {
-			t.State = traceState(j.Extra.Value(TraceState)) // other hands may have written it
-			return t
-		}
+	if t, ok := j.given(); ok {
+		return t
 	}
 	sum := sha256.Sum256([]byte(j.Queue + " " + j.ID.String() + " " + FormatTime(j.Submitted)))
 	return Trace{ID: [16]byte(sum[:]), Flags: 1}
 }
 
+// given returns the trace that the submitter named.
+func (j *Job) given() (Trace, bool) {
+	i := slices.IndexFunc(j.Extra, func(e anvl.Element) bool { return e.Name == TraceParent })
+	if i < 0 {
+		return Trace{}, false
+	}
+	t, ok := ParseTrace(j.Extra[i].Value)
+	if ok {
+		t.State = traceState(j.Extra.Value(TraceState)) // other hands may have written it
+	}
+	return t, ok
+}
+
 // PassTrace returns traceparent and tracestate as they came with the submission; "": none.
 func (j *Job) PassTrace() (parent, state string) {
-	t := j.Trace()
-	if !t.Given() {
+	t, ok := j.given()
+	if !ok {
 		return "", ""
 	}
 	return t.At(t.Parent), t.State

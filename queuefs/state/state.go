@@ -39,6 +39,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"cutie/queuefs/job"
 )
 
 // A Type is the type of a property's text.
@@ -166,7 +168,7 @@ func (b *builder) integer(name string, n int64) {
 // date adds a date unless it is zero.
 func (b *builder) date(name string, t time.Time) {
 	if !t.IsZero() {
-		b.composed(name, t.UTC().AppendFormat(b.buf, dateLayout))
+		b.composed(name, job.AppendTime(b.buf, t))
 	}
 }
 

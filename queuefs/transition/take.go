@@ -260,7 +260,7 @@ func (q *Desk) sound(ctx context.Context, ids []job.ID) ([]job.ID, error) {
 	if q.rules().VerifyOnRead {
 		look = q.Content.Verify
 	}
-	failed := map[job.ID]error{}
+	var failed map[job.ID]error
 	for _, id := range ids {
 		err := ctx.Err()
 		if err == nil {
@@ -271,6 +271,9 @@ func (q *Desk) sound(ctx context.Context, ids []job.ID) ([]job.ID, error) {
 		if ctx.Err() != nil || content.Exhausted(err) {
 			q.Ledger.Release(ids...)
 			return nil, err
+		}
+		if failed == nil {
+			failed = map[job.ID]error{}
 		}
 		failed[id] = err
 	}
