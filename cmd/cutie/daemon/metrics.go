@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,12 +28,28 @@ type meter struct {
 	queued   prometheus.Histogram     // seconds of jobs
 	worked   prometheus.Histogram
 	answer   http.Handler
+
+	mu    sync.RWMutex
+	known map[answered]series // found by their labels once
+}
+
+// answered is what the labels of an answer are made from.
+type answered struct {
+	method, route string
+	status        int
+}
+
+// series are the figures of the answers with the same labels.
+type series struct {
+	requests prometheus.Counter
+	seconds  prometheus.Observer
 }
 
 // newMeter returns a meter with a registry of its own.
 func newMeter(of ...prometheus.Collector) *meter {
 	long := []float64{.001, .01, .1, 1, 10, 60, 600, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600}
 	m := &meter{
+		known: map[answered]series{},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "cutie_http_requests_total",
 			Help: "Answered requests; the status is 0 if the client had gone."}, []string{"method", "status"}),
 		bytes: prometheus.NewCounter(prometheus.CounterOpts{Name: "cutie_http_response_bytes_total",
@@ -66,9 +83,25 @@ func (m *meter) request(method, route string, status int, octets int64, took tim
 	default:
 		method = "other"
 	}
-	m.requests.WithLabelValues(method, strconv.Itoa(status)).Inc()
+	s := m.series(answered{method, route, status})
+	s.requests.Inc()
+	s.seconds.Observe(took.Seconds())
 	m.bytes.Add(float64(octets))
-	m.seconds.WithLabelValues(method, route).Observe(took.Seconds())
+}
+
+// series returns the figures of an answer. There are few: methods, routes and statuses
+// are ours.
+func (m *meter) series(a answered) series {
+	m.mu.RLock()
+	s, ok := m.known[a]
+	m.mu.RUnlock()
+	if !ok {
+		s = series{m.requests.WithLabelValues(a.method, strconv.Itoa(a.status)), m.seconds.WithLabelValues(a.method, a.route)}
+		m.mu.Lock()
+		m.known[a] = s
+		m.mu.Unlock()
+	}
+	return s
 }
 
 // taken is the hook of [rest.Options] for a job that a consumer took.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/netip"
@@ -56,17 +57,17 @@ func (n *naming) prefix() string {
 	return strings.TrimSuffix(n.base.Path, "/")
 }
 
-// answered returns the request with the beginning of references in its answer.
-// The name behind a listed proxy is that of the base URI.
-func (n *naming) answered(r *http.Request) *http.Request {
+// answered returns the context of a request with the beginning of references in its
+// answer. The name behind a listed proxy is that of the base URI.
+func (n *naming) answered(r *http.Request) context.Context {
 	if n == nil || n.fixed || r.Host == "" || r.Host == n.base.Host || !isHost(r.Host) || n.proxies.Passed(r) {
-		return r
+		return r.Context()
 	}
 	scheme := "http://"
 	if r.TLS != nil {
 		scheme = "https://"
 	}
-	return r.WithContext(web.WithBase(r.Context(), state.Base(scheme+r.Host)))
+	return web.WithBase(r.Context(), state.Base(scheme+r.Host))
 }
 
 // An elsewhere is the URL of a request under the base URI.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"cutie/cmd/cutie/access"
+	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
 
@@ -42,14 +43,19 @@ func TestAnswersLeadToTheNameThatWasAsked(t *testing.T) {
 		"[::1":                   "http://127.0.0.1:8080",
 		strings.Repeat("a", 300): "http://127.0.0.1:8080",
 	} {
-		if got := string(web.BaseOf(n.answered(requestTo("GET", host, "/state")), usual)); got != want {
+		if got := string(baseOf(n, requestTo("GET", host, "/state"), usual)); got != want {
 			t.Errorf("%q: got %s, want %s", host, got, want)
 		}
 	}
 	// A listed proxy speaks of itself.
-	if n.proxies = (access.Proxies{netip.MustParsePrefix("192.0.2.0/24")}); web.BaseOf(n.answered(requestTo("GET", "localhost", "/")), usual) != "http://127.0.0.1:8080" {
+	if n.proxies = (access.Proxies{netip.MustParsePrefix("192.0.2.0/24")}); baseOf(n, requestTo("GET", "localhost", "/"), usual) != "http://127.0.0.1:8080" {
 		t.Error("the name of a proxy begins references")
 	}
+}
+
+// baseOf is the beginning of references in the answer to a request.
+func baseOf(n *naming, r *http.Request, usual string) state.Base {
+	return web.BaseOf(r.WithContext(n.answered(r)), usual)
 }
 
 func TestRequestsToAnotherNameChangeNothing(t *testing.T) {

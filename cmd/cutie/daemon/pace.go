@@ -47,11 +47,11 @@ type answer struct {
 	named  bool       // the user is one of the users file
 	route  string     // path of the matched route
 	start  time.Time
-	status int        // 0 while nothing was answered
-	octets int64      // of the body
-	until  *time.Time // the connection's write deadline
-	unread bool       // the body of the request was not read to its end
-	readBy time.Time  // read deadline of the request, zero if there is none
+	status int   // 0 while nothing was answered
+	octets int64 // of the body
+	conn   *connection
+	unread bool      // the body of the request was not read to its end
+	readBy time.Time // read deadline of the request, zero if there is none
 
 	// Parts of the answer: one allocation for all.
 	body   sent
@@ -65,6 +65,23 @@ type connection struct {
 	until time.Time // write deadline
 	home  bool      // it came through the socket of the home
 	login string    // whose process that is
+	hosts hosts     // of its requests
+}
+
+// hosts writes the address of a client. Through a proxy there may be several.
+type hosts struct {
+	client netip.Addr
+	text   string
+}
+
+// of returns the address as text, "localhost" for the socket of the home.
+func (h *hosts) of(client netip.Addr) string {
+	if h.client != client || h.text == "" {
+		if h.client, h.text = client, "localhost"; client.IsValid() {
+			h.text = client.String()
+		}
+	}
+	return h.text
 }
 
 type connectionKey struct{}
@@ -103,9 +120,9 @@ func (p pace) begin(w http.ResponseWriter, r *http.Request) *answer {
 	a := &answer{ResponseWriter: w, pace: p, start: time.Now(), unread: r.ContentLength != 0}
 	// The requests of an HTTP/2 connection have deadlines of their own.
 	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && r.ProtoMajor == 1 {
-		a.until = &c.until
+		a.conn = c
 	} else {
-		a.until = new(time.Time)
+		a.conn = new(connection)
 	}
 	a.extend(a.start, 0)
 	return a
@@ -115,9 +132,9 @@ func (p pace) begin(w http.ResponseWriter, r *http.Request) *answer {
 // hence seldom: most answers are one small write.
 func (a *answer) extend(now time.Time, n int64) {
 	room := a.take + a.atSlowest(n)
-	if a.until.Sub(now) < room/2 {
-		*a.until = now.Add(room)
-		http.NewResponseController(a.ResponseWriter).SetWriteDeadline(*a.until)
+	if a.conn.until.Sub(now) < room/2 {
+		a.conn.until = now.Add(room)
+		http.NewResponseController(a.ResponseWriter).SetWriteDeadline(a.conn.until)
 	}
 }
 

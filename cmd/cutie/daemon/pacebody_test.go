@@ -129,7 +129,7 @@ func TestTimeToTakeAnAnswerBeginsWhenAllWasSent(t *testing.T) {
 func TestOwnerOfTheHomeMayPause(t *testing.T) {
 	for client, most := range map[string]time.Duration{"": 24 * time.Hour, "192.0.2.1": time.Minute} {
 		d := &deadlines{ResponseRecorder: httptest.NewRecorder()}
-		a := &answer{ResponseWriter: d, pace: pace{idle: time.Minute, give: time.Minute, slowest: 1 << 10}, until: new(time.Time)}
+		a := &answer{ResponseWriter: d, pace: pace{idle: time.Minute, give: time.Minute, slowest: 1 << 10}, conn: new(connection)}
 		a.client, _ = netip.ParseAddr(client)
 		from := time.Now()
 		io.ReadAll(&sent{ReadCloser: io.NopCloser(strings.NewReader("x")), to: a})
@@ -144,7 +144,7 @@ func TestOwnerOfTheHomeMayPause(t *testing.T) {
 }
 
 func TestOwnerOfTheHomeMaySendSlowly(t *testing.T) {
-	a := &answer{ResponseWriter: httptest.NewRecorder(), pace: pace{slowest: 1 << 10}, until: new(time.Time)}
+	a := &answer{ResponseWriter: httptest.NewRecorder(), pace: pace{slowest: 1 << 10}, conn: new(connection)}
 	in, out := io.Pipe()
 	b := &sent{ReadCloser: in, to: a}
 	go func() {

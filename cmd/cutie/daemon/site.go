@@ -66,8 +66,9 @@ func (s *site) serve(a *answer, r *http.Request) {
 	m := s.router.Match(r)
 	a.route = m.Path()
 	home := homeOf(r)
+	ctx := r.Context()
 	if home == nil {
-		r = s.names.answered(r)
+		ctx = s.names.answered(r)
 	}
 	caller, err := s.admit(a, r, &m, home)
 	if caller != nil && caller.Name != "" {
@@ -79,7 +80,7 @@ func (s *site) serve(a *answer, r *http.Request) {
 		return
 	}
 	if err != nil {
-		m.Fail(a, r, err)
+		m.Fail(a, r.WithContext(ctx), err)
 		return
 	}
 	leave, ok := s.node.enter(a, r, &m, home != nil)
@@ -87,7 +88,7 @@ func (s *site) serve(a *answer, r *http.Request) {
 	if !ok {
 		return
 	}
-	ctx := access.WithCaller(r.Context(), caller)
+	ctx = access.WithCaller(ctx, caller)
 	if strings.Contains(strings.ToLower(r.Header.Get("Accept")), "text/html") { // the answer may be a page
 		ctx = rest.WithMay(ctx, s.mayOf(caller))
 	}
@@ -110,7 +111,7 @@ func (s *site) serve(a *answer, r *http.Request) {
 				defer s.crowd.Leave(a.client)
 			} else if m.Route.Waits != web.OrEarlier {
 				a.Header().Set("Retry-After", "5")
-				m.Fail(a, r, &web.Error{Status: http.StatusServiceUnavailable,
+				m.Fail(a, r.WithContext(ctx), &web.Error{Status: http.StatusServiceUnavailable,
 					Message: fmt.Sprintf("%d requests from this address are waiting already", s.crowd.Max())})
 				return
 			}
@@ -158,7 +159,7 @@ func (s *site) admit(a *answer, r *http.Request, m *web.Match, home *connection)
 	}
 	a.client = s.proxies.Client(r)
 	asked := r
-	if !m.Safe() {
+	if !m.Safe() && r.Method != http.MethodPost {
 		// A page of another site must not have it done, whatever the method says.
 		asked = new(http.Request)
 		*asked = *r
@@ -209,10 +210,7 @@ func (s *site) finish(a *answer, r *http.Request) {
 
 // note logs and counts an answer.
 func (s *site) note(a *answer, r *http.Request) {
-	host := "localhost" // the socket of the home
-	if a.client.IsValid() {
-		host = a.client.String()
-	}
+	host := a.conn.hosts.of(a.client)
 	if s.meter != nil {
 		s.meter.request(r.Method, a.route, a.status, a.octets, time.Since(a.start))
 	}
