@@ -18,6 +18,7 @@ type conn struct {
 
 	nc       net.Conn
 	r        *bufio.Reader
+	out      []byte // the last small request
 	deadline time.Time
 	release  func() bool
 }
@@ -51,6 +52,25 @@ func (c *conn) ready(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// smallRequest is the most bytes of a request sent from one buffer: to copy them costs
+// less than to gather them in the kernel.
+const smallRequest = 16 << 10
+
+// send writes a request. After an error, call close once its answer is read.
+func (c *conn) send(head []byte, body ...[]byte) error {
+	c.out = append(c.out[:0], head...)
+	for i, part := range body {
+		if len(c.out)+len(part) > smallRequest {
+			rest := append(net.Buffers{c.out}, body[i:]...)
+			_, err := rest.WriteTo(c.nc)
+			return err
+		}
+		c.out = append(c.out, part...)
+	}
+	_, err := c.nc.Write(c.out)
+	return err
 }
 
 func (c *conn) close() error {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -131,7 +130,7 @@ const boundary = "cutie-load-3f1c8a6e5d0b4972"
 
 // submit submits n jobs, all or none.
 func (c *httpClient) submit(ctx context.Context, n int) (int, error) {
-	var body net.Buffers
+	var body [][]byte
 	for i := range n {
 		if c.batch > 1 {
 			body = append(body, fmt.Appendf(nil, "--%s\r\nContent-Disposition: form-data; name=\"file\"; "+
@@ -245,12 +244,11 @@ func (c *httpClient) several(answer *http.Response, n int) (moved int, bad, lost
 
 // exchange sends a request and returns the answer. A status other than want is
 // a *statusError.
-func (c *httpClient) exchange(ctx context.Context, r *request, body net.Buffers, want ...int) (*http.Response, error) {
+func (c *httpClient) exchange(ctx context.Context, r *request, body [][]byte, want ...int) (*http.Response, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
-	out := append(net.Buffers{r.head}, body...)
-	_, sent := out.WriteTo(c.nc)
+	sent := c.send(r.head, body...)
 	if sent != nil {
 		// After a refusal of a large body the server closes during the upload:
 		// its answer says more than the broken pipe.

@@ -124,8 +124,7 @@ func (c *lines) exchange(ctx context.Context, request ...[]byte) ([]string, erro
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
-	out := net.Buffers(request)
-	_, err := out.WriteTo(c.nc)
+	err := c.send(nil, request...)
 	var line string
 	if err == nil {
 		line, err = c.r.ReadString('\n')
