@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ func Run(t *testing.T, begin func(t *testing.T) Open) {
 		"BatchesAreCopied":   batchesAreCopied,
 		"ManyAppendAtOnce":   manyAppendAtOnce,
 		"ReadEndsWhereItWas": readEndsWhereItWas,
+		"ReadsDoNotMeet":     readsDoNotMeet,
 		"Release":            release,
 		"TooLarge":           tooLarge,
 		"Closed":             closed,
@@ -261,6 +263,34 @@ func readEndsWhereItWas(l *log) {
 	}
 	for range l.Read(l.at[0]) {
 		break // a reader may stop
+	}
+}
+
+// readsDoNotMeet reads from two places in turn, while a third reader comes and goes.
+func readsDoNotMeet(l *log) {
+	for range 20 {
+		l.put(some(10)...)
+	}
+	next, stop := iter.Pull2(l.Read(l.at[100]))
+	defer stop()
+	i := 0
+	for rec, err := range l.Read(l.at[0]) {
+		if err != nil {
+			l.Fatal(err)
+		}
+		if i < 100 {
+			other, err, _ := next()
+			if err != nil || string(other.Data) != l.records[100+i] {
+				l.Fatalf("record %d beside record %d: got %d bytes, %v", 100+i, i, len(other.Data), err)
+			}
+		}
+		if i%10 == 0 {
+			l.check(i)
+		}
+		if string(rec.Data) != l.records[i] {
+			l.Fatalf("record %d is another after other reads", i)
+		}
+		i++
 	}
 }
 
