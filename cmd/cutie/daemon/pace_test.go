@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -78,5 +79,19 @@ func TestLongAnswerFromAFile(t *testing.T) {
 				t.Errorf("got %d octets, end %q, %v, want %d, %q", n, tail, err, wantSize, wantTail)
 			}
 		})
+	}
+}
+
+func TestAConnectionMayHaveSeveralClients(t *testing.T) {
+	var h hosts
+	for _, name := range []string{"192.0.2.1", "192.0.2.1", "2001:db8::1", "", "", "192.0.2.1"} {
+		client, _ := netip.ParseAddr(name)
+		want := name
+		if name == "" {
+			want = "localhost"
+		}
+		if got := h.of(client); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
