@@ -75,7 +75,7 @@ button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .chart path.axis{stroke:var(--line);stroke-width:1}
 .scale{display:flex;justify-content:space-between;margin:0;color:var(--dim);font-size:.8125rem}
 .manual{max-width:48rem}
-.manual pre{margin:.7rem 0;max-height:none;white-space:pre}
+.manual pre.preview{margin:.7rem 0;max-height:none;white-space:pre}
 .list button{white-space:nowrap}
 .more a{display:inline-block;margin-right:1rem}
 .live{position:fixed;right:.6rem;bottom:.6rem;margin:0;padding:.1rem .6rem;border-radius:1rem;border:1px solid var(--line);background:var(--card);color:var(--dim);font-size:.8125rem}
@@ -92,13 +92,13 @@ select{font:inherit;padding:.4rem .6rem;border:1px solid var(--edge);border-radi
 .timeline .t{display:inline-block;min-width:11rem;color:var(--dim)}
 pre.preview{max-height:30rem;overflow:auto;margin:0;padding:.7rem .9rem;border:1px solid var(--line);border-radius:.5rem;background:var(--card);font:.875rem/1.45 ui-monospace,"Liberation Mono",Menlo,Consolas,monospace;white-space:pre-wrap}
 img.preview{max-width:100%;max-height:30rem;border:1px solid var(--line);background:var(--card)}
-@media (max-width:42rem){body{padding:0 .9rem 2rem}.path .side{margin-left:0}.tiles{grid-template-columns:repeat(auto-fit,minmax(5.6rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.25rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}tr:first-child th{white-space:normal}.jobs tr{display:flex;flex-wrap:wrap;gap:.1rem .7rem;padding:.5rem .6rem;border-top:1px solid var(--line)}.jobs tr:first-child,.jobs .n{display:none}.jobs td{display:block;padding:0;border:0}.jobs .minor{display:block}.jobs .text{flex:1 1 55%;min-width:0}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
-@media print{.forms,.find,.live,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll{overflow:visible}.minor{display:table-cell}}
+@media (max-width:42rem){body{padding:0 .9rem 2rem}.path .side{margin-left:0}.tiles{grid-template-columns:repeat(auto-fit,minmax(5.6rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.25rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}.list tr:first-child th{white-space:normal}.jobs tr{display:flex;flex-wrap:wrap;gap:.1rem .7rem;padding:.5rem .6rem;border-top:1px solid var(--line)}.jobs tr:first-child,.jobs .n{display:none}.jobs td{display:block;padding:0;border:0}.jobs .minor{display:block}.jobs .text{flex:1 1 55%;min-width:0}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
+@media print{h2:has(+.forms),.forms,.find,.live,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll{overflow:visible}.minor{display:table-cell}}
 `
 
 // StyleHash is the source expression of PageStyle for a
 // Content-Security-Policy.
-const StyleHash = "'sha256-IvJI5EHSIogeLHg4HuDYtjdQZIssJxVEmUxFrOAXeOc='"
+const StyleHash = "'sha256-EOJPTKwkefak2hLhkDm5jiklfHvWeQ218CuT1qPaAQ8='"
 
 // PagePolicy is the Content-Security-Policy of a page: no scripts, no
 // resources, forms to its own origin.

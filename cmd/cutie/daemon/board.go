@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"runtime/debug"
 	"time"
 
@@ -32,10 +33,14 @@ func (d *daemon) newBoard(leaving context.Context, past *history.History) *board
 			d.Log.Error().Interface("panic", p).Str("stack", string(debug.Stack())).Msg("live page panicked")
 		}},
 		Trouble: func() []string {
-			if err := ready(leaving, d.svc, d.pub, d.unwritten.Load()); err != nil {
+			switch err := ready(leaving, d.svc, d.pub, d.unwritten.Load()); {
+			case err == nil:
+				return d.node.trouble()
+			case errors.Is(err, queuefs.ErrNoSpace):
+				return append([]string{"The disk is full: submissions are refused, the rest goes on, and nothing is lost."}, d.node.trouble()...)
+			default:
 				return append([]string{err.Error()}, d.node.trouble()...)
 			}
-			return d.node.trouble()
 		},
 	}
 }
