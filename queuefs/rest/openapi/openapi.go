@@ -1,7 +1,7 @@
 // Package openapi describes the routes of a service as an OpenAPI 3.1 document: paths,
 // rights, parameters, bodies, and for each status the media types of its answers.
 //
-// Routes come from the route table, the rest from operations: those here are the Cutie
+// Routes come from the route table, the rest from operations: here they are the Cutie
 // protocol, and other rooms add an [Operation] for each of their routes.
 package openapi
 
@@ -22,8 +22,8 @@ import (
 type object = map[string]any
 
 // An Operation is the description of a route outside of the Cutie protocol. The texts are
-// lists of words: parameters NAME:TYPE, media types, and STATUS:KIND of answers, in which
-// a KIND may also be a media type.
+// lists of words: parameters NAME:TYPE, media types, and STATUS:KIND of answers; a
+// KIND may also be a media type.
 type Operation struct{ Tag, Summary, Query, Header, Body, Answers string }
 
 // Document returns the description of routes. others are the operations of routes outside
