@@ -61,10 +61,14 @@ func actions(d *state.Document, v *rest.View) []action {
 		}
 		add("abort", action{Legend: "Take the job out of work", Fields: []field{message}, Buttons: []button{{Label: "Abort", Danger: true}}})
 	case d.Text("status") == queuefs.Consumed.String(), d.Text("status") == queuefs.Deleted.String():
-		add("requeue", action{Legend: "Put the job back in its place", Buttons: []button{{Label: "Requeue"}}})
+		legend := "Put the job back in its place"
+		if d.Text("outcome") == "" {
+			legend = "Undo: put the job back in its place"
+		}
+		add("requeue", action{Legend: legend, Buttons: []button{{Label: "Requeue"}}})
 	default:
 		if d.Text("held") != "" {
-			add("release", action{Legend: "Let the job be taken again", Buttons: []button{{Label: "Release"}}})
+			add("release", action{Legend: "Undo: let the job be taken again", Buttons: []button{{Label: "Release"}}})
 		} else {
 			add("hold", action{Legend: "Keep the job from being taken", Fields: []field{reason, until}, Buttons: []button{{Label: "Hold"}}})
 		}
