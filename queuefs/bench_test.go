@@ -103,6 +103,25 @@ func BenchmarkEventsFollow(b *testing.B) {
 	}
 }
 
+// BenchmarkJournaled reads events with their parts, as the publisher follows a burst.
+func BenchmarkJournaled(b *testing.B) {
+	_, q := benchHome(b)
+	fillQueue(b, q, 20_000, 1<<10)
+	b.ReportAllocs()
+	b.ResetTimer()
+	at, last := queuefs.Seq(0), q.Seq()
+	for n := 0; n < b.N; {
+		events, err := q.Journaled(at, 512, 1<<20)
+		if err != nil || len(events) == 0 {
+			b.Fatalf("after event %d: got %d events, %v", at, len(events), err)
+		}
+		n += len(events)
+		if at = events[len(events)-1].Seq; at == last {
+			at = 0
+		}
+	}
+}
+
 // fillQueue submits n jobs in batches.
 func fillQueue(b testing.TB, q *queuefs.Queue, n, size int) {
 	data := make([]byte, size)
