@@ -313,18 +313,36 @@ func read(d *Document, since *Cursor, next Cursor, visit func(Batch) error) erro
 	// In parts, so that an end in between costs little. Until the last one the list
 	// is read again from where it was.
 	last := next.Open
-	for next.Open = since.Open; len(entries) > maxBatch; entries = entries[maxBatch:] {
-		part := entries[:maxBatch]
-		for i := range part {
-			next.pass(&part[i])
+	for next.Open = since.Open; len(entries) > maxBatch; {
+		n := wholeEvents(entries, maxBatch)
+		for i := range entries[:n] {
+			next.pass(&entries[i])
 		}
-		if err := visit(Batch{Entries: part, Next: next.clone(), Newest: newest}); err != nil {
+		if err := visit(Batch{Entries: entries[:n], Next: next.clone(), Newest: newest}); err != nil {
 			return err
 		}
+		entries = entries[n:]
 	}
 	for i := range entries {
 		next.pass(&entries[i])
 	}
 	next.Open = last
 	return visit(Batch{Entries: entries, Next: next, Newest: newest})
+}
+
+// wholeEvents returns how many of the first n changes to give, n at most unless one event has
+// more: a cursor within an event would pass over the rest of it.
+func wholeEvents(entries []sitemap.Entry, n int) int {
+	same := func(i int) bool { return entries[i].Seq > 0 && entries[i].Seq == entries[i-1].Seq }
+	whole := n
+	for whole > 0 && same(whole) {
+		whole--
+	}
+	if whole > 0 {
+		return whole
+	}
+	for n < len(entries) && same(n) {
+		n++
+	}
+	return n
 }

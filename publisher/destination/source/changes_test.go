@@ -2,6 +2,7 @@ package source_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -78,5 +79,64 @@ func TestAListClosedBetweenTwoRequests(t *testing.T) {
 	}
 	if fmt.Sprint(got) != "[1 2 3]" {
 		t.Errorf("got events %v", got)
+	}
+}
+
+// A batch ends with an event, not within one: a follower may be cut off between two batches,
+// and goes on with the event after.
+func TestNoBatchEndsWithinAnEvent(t *testing.T) {
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	url := server.URL + "/"
+	answer := func(path, text string) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/xml")
+			fmt.Fprint(w, text)
+		})
+	}
+	answer("/set/capabilitylist.xml", fmt.Sprintf(head, "urlset", "capabilitylist", "")+`<url><loc>`+url+`open.xml</loc><rs:md capability="changelist"/></url></urlset>`)
+	const events, each = 900, 3
+	var list strings.Builder
+	fmt.Fprintf(&list, head, "urlset", "changelist", `from="`+at(0)+`"`)
+	for n := range events {
+		when := time.Date(2026, 1, 1, 0, 0, 1, n*1000, time.UTC).Format(time.RFC3339Nano)
+		for i := range each {
+			fmt.Fprintf(&list, `<url><loc>%sr%d-%d</loc><rs:md change="created" datetime="%s" cut:event="submit" cut:seq="%d"/></url>`, url, n, i, when, n+1)
+		}
+	}
+	answer("/open.xml", list.String()+"</urlset>")
+	found, err := source.Find(t.Context(), fetch.New(fetch.Options{Tries: 1}), url+"set/capabilitylist.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := found.Open(t.Context(), url+"set/capabilitylist.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var since source.Cursor
+	since.Time = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	cutOff := errors.New("cut off")
+	got := map[string]int{}
+	for runs := 0; ; runs++ {
+		err := set.Changes(t.Context(), since, 0, func(b source.Batch) error {
+			for i := range b.Entries {
+				got[b.Entries[i].Loc]++
+			}
+			since = b.Next
+			return cutOff
+		})
+		if !errors.Is(err, cutOff) {
+			t.Fatal(err)
+		}
+		if since.Seq == events {
+			break
+		}
+		if runs > events {
+			t.Fatal("no end")
+		}
+	}
+	if len(got) != events*each {
+		t.Errorf("got %d changes, want %d", len(got), events*each)
 	}
 }
