@@ -74,6 +74,9 @@ func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by 
 	s.Cursor = source.Cursor{Time: at}
 	s.Baseline, s.Packages, s.Began = true, nil, time.Time{}
 	c.mu.Unlock()
+	if err := c.beginHistory(ctx, set, s); err != nil {
+		return by, err
+	}
 	return by, c.save()
 }
 

@@ -56,6 +56,10 @@ type Options struct {
 	Look    bool     // for Audit, also while another process follows the Source
 	HTTP    fetch.Options
 
+	// History keeps the changes of the queues of a daemon, for [OpenHistory]; a run with
+	// patterns ends it.
+	History bool
+
 	// Settle is the first pause before the changes are read again for resources in
 	// transit; the next ones are twice as long each. 0: 100 ms; below 0: Sync reads
 	// the changes once, and leaves the rest to Explain.
@@ -118,6 +122,7 @@ type setState struct {
 	Transit  []transit     `json:"transit,omitempty"`
 	Held     []held        `json:"held,omitempty"`
 	Audited  *Audited      `json:"audited,omitempty"`
+	History  *history      `json:"history,omitempty"`
 }
 
 // A transit is a resource without its file; a change to come should say why.
@@ -323,10 +328,12 @@ func (c *Copy) save() error {
 	return c.dir.WriteState(stateFile, text)
 }
 
-// stateText returns the state of now, to be written without the lock.
+// stateText returns the state of now, to be written without the lock. The files of
+// histories are then as it says.
 func (c *Copy) stateText() (json.RawMessage, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.writeHistories()
 	return json.Marshal(&c.state)
 }
 

@@ -19,6 +19,9 @@
 // A file of 1 MiB or more, and a package with a digest, go on where they were cut off. A run
 // that is cut off within changes keeps the cursor up to where all files are there.
 //
+// With [Options].History the copy of a queue of a daemon has the changes that led to it, too.
+// They and the cursor are one state, so that [OpenHistory] has all changes up to the cursor.
+//
 // A resource that is gone, or another, when it is asked for is in transit: a change to
 // come explains it. Only if none does, it counts as failed.
 package destination

@@ -48,6 +48,9 @@ func (s *state) moveTo(base string) {
 	}
 	for _, set := range s.Sets {
 		set.URI = move(set.URI)
+		if set.History != nil {
+			set.History.Bases = append(set.History.Bases, base)
+		}
 		set.Cursor.Open, set.Packages = source.Cursor{}.Open, nil
 		for i, loc := range set.Cursor.Seen {
 			set.Cursor.Seen[i] = move(loc)

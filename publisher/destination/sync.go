@@ -103,6 +103,11 @@ func (c *Copy) begin() error {
 		}
 		c.o.Again = false
 	}
+	for _, set := range c.sets {
+		if s := c.of(set); s.History == nil && s.Baseline && s.Cursor.Seq > 0 && set.IsQueue() && c.remembers() {
+			s.History = newHistory(c.source.Base, s.Cursor.Time)
+		}
+	}
 	if !slices.ContainsFunc(c.sets, func(s *source.Set) bool { return c.of(s).Baseline && s.Documents[sitemap.ChangeList] != "" }) {
 		c.listed = map[uint64]struct{}{}
 	}
@@ -143,7 +148,10 @@ func (c *Copy) end(whole bool) error {
 			}
 		}
 	}
-	return c.save()
+	if err := c.save(); err != nil {
+		return err
+	}
+	return c.sweepHistories()
 }
 
 var seed = maphash.MakeSeed()
@@ -315,6 +323,7 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, 
 	} else if n := slices.Index(made, false); n > 0 {
 		s.Cursor = b.Part(s.Cursor, n) // the files of these are there
 	}
+	c.remember(s, b.Entries, min(s.Cursor.Seq, b.Next.Seq))
 	return err
 }
 

@@ -203,6 +203,40 @@ func (set *Set) parts(ctx context.Context, d *Document, since *Cursor) ([]sitema
 	}), nil
 }
 
+// Reach returns the time after which the open Change List and up to so many closed ones
+// before it have all changes.
+func (set *Set) Reach(ctx context.Context, closed int) (from time.Time, err error) {
+	d, err := set.source.Document(ctx, set.Documents[sitemap.ChangeList])
+	if err != nil {
+		return from, err
+	}
+	from = d.Head.From
+	if index := d.Link(sitemap.RelIndex); d.Root == sitemap.URLSet && index != "" {
+		if d, err = set.source.Document(ctx, index); err != nil {
+			return from, err
+		}
+	}
+	if d.Root == sitemap.URLSet {
+		return from, nil
+	}
+	var all []sitemap.Entry
+	for {
+		e, err := d.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return from, err
+		}
+		all = append(all, e)
+		all = all[max(0, len(all)-closed-1):]
+	}
+	if len(all) > 0 {
+		from = all[0].From
+	}
+	return from, nil
+}
+
 // archived returns lists of the archive that begin before a time, and reach back to the
 // cursor.
 func (set *Set) archived(ctx context.Context, before time.Time, since *Cursor) (all []sitemap.Entry, err error) {

@@ -111,6 +111,9 @@ type Set struct {
 	source *Source
 }
 
+// IsQueue reports whether the set is one of a daemon of ours, with all files of a queue.
+func (set *Set) IsQueue() bool { return strings.HasSuffix(set.Name, "/replica") }
+
 // Name returns the short name of the set with a Capability List: its path below the
 // Source Description, without the name of the file.
 func (s *Source) Name(list string) string {
