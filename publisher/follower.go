@@ -16,6 +16,7 @@ type follower struct {
 	set.Subject
 	p    *Publisher
 	sets [names.Sets]*set.Set
+	heir *heir // the queue, if it inherits events; else nil
 
 	users int    // who need it open; its lock is the one of followers, as of the next two
 	used  uint64 // number of the last use
@@ -27,7 +28,11 @@ type follower struct {
 // openFollower opens the sets of a queue. open are its lines of the cursor,
 // nil if there are none.
 func (p *Publisher) openFollower(q Queue, open []store.Line) (*follower, error) {
-	f := &follower{p: p, Subject: p.src.Subject(q)}
+	f := &follower{p: p, heir: p.inherits(q, open)}
+	if f.heir != nil {
+		q = f.heir
+	}
+	f.Subject = p.src.Subject(q)
 	for i := range f.sets {
 		var at *store.Line
 		if len(open) == names.Sets {
@@ -39,6 +44,9 @@ func (p *Publisher) openFollower(q Queue, open []store.Line) (*follower, error) 
 		}
 	}
 	// Find a gap now, when it ends with the events there are.
+	if f.heir.has(f.read()) {
+		return f, nil
+	}
 	if _, err := q.Events(f.read(), 1); errors.Is(err, queuefs.ErrGone) {
 		if err := f.skip(); err != nil {
 			return nil, fmt.Errorf("queue %s: %w", q.ID(), err)
@@ -70,6 +78,7 @@ func (f *follower) catchUp() error {
 	m := set.NewMemory()
 	defer m.Free()
 	var changes []set.Change
+	var err error
 	tries := 0 // in which a damaged list began again and no event was read
 	for at, before := f.read(), f.read(); at < to; at, before = f.read(), at {
 		if tries++; at > before {
@@ -78,19 +87,15 @@ func (f *follower) catchUp() error {
 		if tries > maxTries {
 			return fmt.Errorf("lists after event %d do not stay as they are written", at)
 		}
-		events, err := f.Queue.Journaled(at, set.EventBatch, set.PartBytes)
+		changes, err = f.changes(changes[:0], at)
 		if errors.Is(err, queuefs.ErrGone) {
 			return f.skip()
 		}
 		if err != nil {
 			return err
 		}
-		if len(events) == 0 || events[0].Seq != at+1 {
+		if len(changes) == 0 || changes[0].Seq != at+1 {
 			return fmt.Errorf("events after %d of %d are missing", at, to)
-		}
-		changes = changes[:0]
-		for i := range events {
-			changes = append(changes, set.Change{Journaled: &events[i]})
 		}
 		for _, s := range f.sets {
 			if err := s.Append(changes, m); err != nil {
@@ -99,6 +104,19 @@ func (f *follower) catchUp() error {
 		}
 	}
 	return nil
+}
+
+// changes appends the events after one to dst, some at a time: inherited ones, or those in
+// the journal.
+func (f *follower) changes(dst []set.Change, after queuefs.Seq) ([]set.Change, error) {
+	if f.heir.has(after) {
+		return f.heir.events(after, set.EventBatch)
+	}
+	events, err := f.Queue.Journaled(after, set.EventBatch, set.PartBytes)
+	for i := range events {
+		dst = append(dst, set.Change{Journaled: &events[i]})
+	}
+	return dst, err
 }
 
 // skip leaves a gap where events are gone: the open lists are closed where they

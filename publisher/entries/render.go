@@ -141,6 +141,7 @@ func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, 
 		if s == names.Replica {
 			add(sitemap.Updated, r.jobFile(to, &ev.File))
 		}
+	case s == names.Pending && to == queuefs.Pending && ev.Payload.SHA256 == [32]byte{}: // gone, and not known any more
 	case s == names.Pending && to == queuefs.Pending:
 		add(sitemap.Created, r.payload(s, to, &ev.Payload))
 	case s == names.Pending && from == queuefs.Pending:

@@ -11,6 +11,7 @@
 //	cutie-former/          what was published with another base URI or version
 //	cutie-removed          removed queues, a line for each
 //	cutie-tmp-*            unfinished; removed on opening
+//	Q/inherited, inherited.gz    changes of the original of a queue made of a copy
 //	Q/SET/changelist-F.entries   entries of the Change List from event F on
 //	Q/SET/changelist-F.gz        the same in gzip, once the list is closed
 //	Q/SET/lists                  a line for each closed list, with a seal

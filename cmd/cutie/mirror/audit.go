@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/publisher/destination/fetch"
+	"cutie/publisher/entries"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
@@ -82,7 +83,7 @@ func (a *auditor) look(ctx context.Context, e *sitemap.Entry) error {
 		return fmt.Errorf("%s: it is not below %s", e.Loc, a.f.base)
 	}
 	a.report.Files++
-	facts := factsOf(e)
+	facts := entries.FactsOf(e)
 	if rest, ok := strings.CutPrefix(path, tree.Payloads+"/"); ok {
 		if id, err := queuefs.ParseJobID(rest); err == nil {
 			a.seen[id] = true

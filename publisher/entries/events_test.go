@@ -1,0 +1,56 @@
+package entries_test
+
+import (
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"cutie/publisher/entries"
+	"cutie/publisher/names"
+	"cutie/queuefs"
+	"cutie/queuefs/job"
+	"cutie/sitemap"
+)
+
+// The entries that an event has in a Change List of the set Replica lead back to it.
+func TestEntriesLeadBackToTheirEvent(t *testing.T) {
+	at := time.Date(2026, 5, 4, 3, 2, 1, 123456000, time.UTC)
+	payload := queuefs.Facts{Length: 5, SHA256: [32]byte{1}, MD5: [16]byte{2}, Type: "text/plain", Modified: at.Add(-time.Hour)}
+	file := queuefs.Facts{Length: 200, SHA256: [32]byte{3}, Type: job.FileType, Modified: at}
+	came := []job.Result{{Name: "out.txt", Size: 3, SHA256: [32]byte{4}, MediaType: "text/plain"}}
+	refs := names.Site("http://127.0.0.1:8080").Queue("jobs")
+	for name, want := range map[string]queuefs.Event{
+		"submit":   {Kind: job.Submit, Job: 7, To: job.Pending, Payload: payload, File: file},
+		"consume":  {Kind: job.Consume, Job: 7, From: job.Pending, To: job.Consumed, File: file},
+		"hold":     {Kind: job.Hold, Job: 7, From: job.Pending, To: job.Pending, File: file},
+		"result":   {Kind: job.Update, Job: 7, From: job.Consumed, To: job.Consumed, File: file, Results: &job.ResultChange{Came: came}},
+		"requeue":  {Kind: job.Requeue, Job: 7, From: job.Consumed, To: job.Pending, File: file, Results: &job.ResultChange{Went: []string{"out.txt"}}},
+		"cull":     {Kind: job.Cull, Job: 7, From: job.Deleted},
+		"settings": {Kind: job.Update, File: file},
+	} {
+		want.Seq, want.Time = 12, at
+		r := entries.Renderer{Refs: refs, Via: "http://10.0.0.1"}
+		text, _ := r.Changed(nil, names.Replica, &want)
+		var got queuefs.Event
+		for lines := sitemap.NewLines(strings.NewReader(string(text))); ; {
+			e, err := lines.Read()
+			if err == io.EOF {
+				break
+			}
+			if err == nil && got.Seq == 0 {
+				got, err = entries.EventOf(&e)
+			}
+			if err == nil {
+				err = entries.Take(&got, refs.Dir, &e)
+			}
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
+		}
+	}
+}
