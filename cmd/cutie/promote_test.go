@@ -12,12 +12,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 )
 
 // TestFollowersOfTheOriginalFollowThePromotedHome has copies of an original that are where
 // its backup is, behind it, and ahead of it. The backup takes over under the same URL. The
-// first goes on with the changes; the others begin anew, and all end as true copies.
+// first two go on with the changes, and fetch nothing else; the last one begins anew. All
+// end as true copies.
 func TestFollowersOfTheOriginalFollowThePromotedHome(t *testing.T) {
 	dir := t.TempDir()
 	run := func(args ...string) string {
@@ -79,17 +81,44 @@ func TestFollowersOfTheOriginalFollowThePromotedHome(t *testing.T) {
 	run("sync", url, "ahead")
 	original.kill()
 
-	if out := run("promote", "backup"); !strings.Contains(out, "the last event seen is 3 of ") {
+	// A copy by a former program has no changes.
+	if err := os.CopyFS(filepath.Join(dir, "former"), os.DirFS(filepath.Join(dir, "backup"))); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := filepath.Glob(filepath.Join(dir, "former/.cutie-sync/changes-*"))
+	if err != nil || len(changes) != 1 {
+		t.Fatalf("the copy has the changes %q, %v", changes, err)
+	}
+	if err := os.Remove(changes[0]); err != nil {
+		t.Fatal(err)
+	}
+	if out := run("promote", "former"); !strings.Contains(out, "changes up to then are not published") {
 		t.Errorf("promote says %s", out)
 	}
-	serve(filepath.Join(dir, "backup"))
+
+	out := run("promote", "backup")
+	for _, want := range []string{"the last event seen is 3 of ", "its changes from event 1 on stay published"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("promote says %s, and not %q", out, want)
+		}
+	}
+	if err := serve(filepath.Join(dir, "backup")).stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	serve(filepath.Join(dir, "backup")) // the lists of before the promotion stay
 	if got := put(url, "new"); got != lost {
 		t.Errorf("the first new job is %s, want %s", got, lost)
 	}
-	for copy, anew := range map[string]bool{"level": false, "behind": true, "ahead": true} {
+	for copy, want := range map[string][]string{
+		"level":  {"replica: changes", "fetched 2, same 0, deleted 0,"},
+		"behind": {"replica: changes", "fetched 5, same 0, deleted 1,"},
+		"ahead":  {"replica: baseline"},
+	} {
 		out := run("sync", "--delete", "all", copy)
-		if strings.Contains(out, "replica: baseline") != anew {
-			t.Errorf("%s: want a new baseline: %v, got %s", copy, anew, out)
+		for _, want := range want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: want %q, got %s", copy, want, out)
+			}
 		}
 		if out := run("audit", copy, "--checksum"); !strings.Contains(out, "missing 0, different 0, extra 0") {
 			t.Errorf("%s: %s", copy, out)

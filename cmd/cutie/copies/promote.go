@@ -16,10 +16,13 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/output"
+	"cutie/publisher"
 	"cutie/publisher/destination"
+	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/check"
 	"cutie/queuefs/uws"
+	"cutie/sitemap"
 )
 
 // Promote makes a home of a copy.
@@ -36,7 +39,8 @@ and numbers of jobs and events go on. Then cutie serve --home DIR hands them out
 It refuses while the original still answers, since a queue with two homes hands out
 each job twice; --force makes one of the two anyway. Every job file and payload is
 verified by its digest first. It says what the copy cannot know: changes of the original
-after the last event it has seen.
+after the last event it has seen. The changes before it stay published, as far as cutie
+sync has them: who has followed the original goes on with the home.
 
 Jobs that were handed out and have no outcome are listed. --requeue-unfinished puts them
 back into their queues. A job of which the copy has the payload alone, since its job file
@@ -71,7 +75,10 @@ type promotedQueue struct {
 	LastEvent uint64    `json:"lastEvent"` // of the original; later ones are not known
 	Until     time.Time `json:"until"`
 	Synced    time.Time `json:"synced,omitzero"`
+	First     uint64    `json:"firstChange,omitempty"` // published changes of the original begin with this event
+	NoChanges string    `json:"noChanges,omitempty"`   // why none of them is published
 	list      string    // Capability List of the original
+	since     time.Time // the home publishes all changes after it
 	Transit   int       `json:"transit,omitempty"` // resources without their file
 	Pending   int64     `json:"pending"`
 	Consumed  int64     `json:"consumed"`
@@ -149,6 +156,11 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 	if err != nil {
 		return nil, err
 	}
+	for i := range r.Queues {
+		if err := r.Queues[i].inherit(dir); err != nil {
+			return nil, err
+		}
+	}
 	r.Jobs, r.Octets = report.Jobs, report.Octets
 	for _, p := range report.Problems {
 		r.Problems = append(r.Problems, fmt.Sprint(p))
@@ -177,6 +189,32 @@ func directories(dir string, queues []promotedQueue) error {
 	return nil
 }
 
+// inherit hands the changes in the copy to the publisher of the home. A copy without them
+// has begun with a former version, or has lost them.
+func (q *promotedQueue) inherit(dir string) error {
+	h, err := destination.OpenHistory(dir, q.Queue+wholeQueue)
+	if err == nil {
+		defer h.Close()
+		of := store.Inherited{Base: h.Base, From: h.From, First: queuefs.Seq(h.First), Last: queuefs.Seq(h.Last)}
+		var disk error // ours, not the one of the copy
+		err = publisher.Inherit(dir, q.Queue, of, func(add func(*sitemap.Entry) error) error {
+			return h.Read(func(e *sitemap.Entry) error {
+				disk = add(e)
+				return disk
+			})
+		})
+		if disk != nil {
+			return err
+		}
+	}
+	if q.First, q.since = 0, q.Until; err != nil {
+		q.NoChanges = err.Error()
+		return nil
+	}
+	q.First, q.since = h.First, h.From
+	return nil
+}
+
 // finish opens the home, counts its jobs, and sees to jobs without a report.
 func (o *promotion) finish(ctx context.Context, dir string, now time.Time, r *promoted) (err error) {
 	svc, err := queuefs.Open(dir, queuefs.Options{})
@@ -192,7 +230,7 @@ func (o *promotion) finish(ctx context.Context, dir string, now time.Time, r *pr
 		st := q.State()
 		r.Queues[i].Pending, r.Queues[i].Consumed = int64(st.Pending), int64(st.Consumed)
 		of := &r.Queues[i]
-		m := queuefs.Mirror{Source: r.Source, List: of.list, Event: queuefs.Seq(of.LastEvent), At: of.Until,
+		m := queuefs.Mirror{Source: r.Source, List: of.list, Event: queuefs.Seq(of.LastEvent), At: of.since,
 			Ended: now, Last: queuefs.Seq(of.LastEvent), Until: of.Synced}
 		if err := q.Succeed(m); err != nil {
 			return err
@@ -241,6 +279,11 @@ func printPromoted(c *call.Call, r *promoted) error {
 			fmt.Fprintf(w, " of %s", q.Until.Format(time.RFC3339Nano))
 		}
 		fmt.Fprintln(w, "; later ones are not known")
+		if q.First > 0 {
+			fmt.Fprintf(w, "%s: its changes from event %d on stay published\n", q.Queue, q.First)
+		} else {
+			fmt.Fprintf(w, "%s: changes up to then are not published, and followers behind begin anew: %s\n", q.Queue, q.NoChanges)
+		}
 	}
 	for _, id := range r.Unfinished {
 		fmt.Fprintf(w, "unfinished: %s\n", id)

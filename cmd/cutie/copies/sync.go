@@ -80,7 +80,7 @@ cutie sync http://127.0.0.1:8080 mirror --follow`,
 	fs.StringVar(&l.addr, "listen", "", "with --follow: hear of changes on this `ADDRESS`, as in 192.0.2.1:8090")
 	fs.StringVar(&l.callback, "callback", "", "`URL` of --listen as the hub sees it")
 	return c.Verb(cmd, call.Form|call.Verbose, func(ctx context.Context) error {
-		o.By, o.Delete = destination.By(*by), destination.Deletions(*del)
+		o.By, o.Delete, o.History = destination.By(*by), destination.Deletions(*del), true
 		if *follow && o.DryRun {
 			return fault.Usagef("--follow needs something to do, --dry-run does nothing")
 		}
