@@ -243,14 +243,21 @@ func (s *Service) followGone(id string) error {
 // TakeOver makes this standby the owner. All that the owner before has acknowledged is
 // applied then, and what it does after that fails. With atOnce the home is taken only from
 // the owner known before: another batch ends the attempt with [ErrAlive]. So of several
-// standbys none takes over from another one.
+// standbys none takes over from another one. Without, a busy owner may win until ctx ends.
 func (s *Service) TakeOver(ctx context.Context, atOnce bool) error {
 	if err := s.begin(); err != nil {
 		return err
 	}
 	defer s.end()
+	claim := ctx
+	if !atOnce { // a busy owner may go on for as long as ctx
+		claim = context.WithoutCancel(ctx)
+	}
 	for {
 		more, err := s.Advance(ctx)
+		if err == nil {
+			err = ctx.Err()
+		}
 		if more && err == nil {
 			if atOnce {
 				return ErrAlive
@@ -258,7 +265,7 @@ func (s *Service) TakeOver(ctx context.Context, atOnce bool) error {
 			continue
 		}
 		if err == nil {
-			err = s.stored.TakeOver(ctx)
+			err = s.stored.TakeOver(claim)
 		}
 		if err == nil {
 			break

@@ -177,8 +177,8 @@ func (l *ledger) event(seq queuefs.Seq) happening {
 	return l.events[len(l.events)-1-int(l.replica.seq-seq)]
 }
 
-// brokenOff tells whether a request that the crash broke off may have had the
-// older job in hand when the other one was handed out.
+// brokenOff tells whether a request that the crash broke off, or the loss of the home to
+// another daemon, may have had the older job in hand when the other one was handed out.
 func brokenOff(clients []*loader, p passing) bool {
 	for _, c := range clients {
 		for _, o := range c.log {
@@ -236,8 +236,9 @@ func (l *ledger) checkOrder(clients []*loader) {
 			if l.mayBe(left, func(o *operation) bool { return o.start.Before(p.at) }) {
 				continue
 			}
-		} else if brokenOff(clients, p) {
-			continue // the kill came between the choice and the event
+		}
+		if brokenOff(clients, p) {
+			continue // the kill came between the choice and the event, or another owner
 		}
 		held := ""
 		for _, c := range clients {

@@ -40,24 +40,31 @@ func TestTheLedgerKnowsWhatOrderMeans(t *testing.T) {
 		return &loader{number: 1, log: []operation{{kind: opConsume, start: at(from), end: at(to), acked: true, most: 1,
 			got: []delivery{{job, ticket{client: 0, op: int(job), files: 1}}}}}}
 	}
+	broken := func(c *loader) *loader {
+		c.log = append(c.log, operation{kind: opConsume, start: at(38), most: 1})
+		return c
+	}
 	// Job 1 is deleted by event 4, job 2 is taken by event 3.
 	passed := []happening{event(1, "submit", 1, 10), event(2, "submit", 2, 20), event(3, "consume", 2, 40), event(4, "delete", 1, 50)}
 	for name, c := range map[string]struct {
 		events  []happening
 		deletes []operation
+		taker   *loader
 		wrong   bool
 	}{
-		"the delete had chosen before":       {passed, []operation{remove(3, 1, 4, 30, 51)}, false},
-		"it was asked for again later":       {passed, []operation{remove(3, 1, 4, 30, 51), remove(4, 1, 4, 60, 61)}, false},
-		"nobody had job 1 in hand":           {passed, []operation{remove(3, 1, 4, 45, 51)}, true},
-		"asked for again, and nobody had it": {passed, []operation{remove(3, 1, 4, 45, 51), remove(4, 1, 4, 60, 61)}, true},
-		"job 1 stays":                        {passed[:3], nil, true},
+		"the delete had chosen before":       {passed, []operation{remove(3, 1, 4, 30, 51)}, take(2, 35, 41), false},
+		"it was asked for again later":       {passed, []operation{remove(3, 1, 4, 30, 51), remove(4, 1, 4, 60, 61)}, take(2, 35, 41), false},
+		"nobody had job 1 in hand":           {passed, []operation{remove(3, 1, 4, 45, 51)}, take(2, 35, 41), true},
+		"asked for again, and nobody had it": {passed, []operation{remove(3, 1, 4, 45, 51), remove(4, 1, 4, 60, 61)}, take(2, 35, 41), true},
+		"job 1 stays":                        {passed[:3], nil, take(2, 35, 41), true},
+		"a lost owner had chosen it":         {passed, []operation{remove(3, 1, 4, 45, 51)}, broken(take(2, 35, 41)), false},
+		"and job 1 stays":                    {passed[:3], nil, broken(take(2, 35, 41)), false},
 	} {
 		heard := &complaint{TB: t}
 		l := newLedger(heard, nil, "")
 		l.events = c.events
 		l.replica.seq = c.events[len(c.events)-1].seq
-		clients := []*loader{{log: append([]operation{submit(1, 1, 10), submit(2, 2, 20)}, c.deletes...)}, take(2, 35, 41)}
+		clients := []*loader{{log: append([]operation{submit(1, 1, 10), submit(2, 2, 20)}, c.deletes...)}, c.taker}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

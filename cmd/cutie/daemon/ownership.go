@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"cutie/queuefs"
 	"cutie/queuefs/objects"
 	"cutie/queuefs/web"
 )
@@ -73,56 +74,59 @@ func (n *node) give(w http.ResponseWriter, r *http.Request) error {
 // take makes this daemon the owner. The owner is asked to give the home up first, with
 // the rights of the caller; whatever it answers, the home is taken.
 func (n *node) take(w http.ResponseWriter, r *http.Request) error {
-	if err := n.takeFrom(r); err != nil {
-		return err
+	n.step.Lock()
+	defer n.step.Unlock()
+	for n.standby() {
+		n.askFor(r)
+		// A busy owner may write batch after batch before this daemon claims the next one.
+		// Then it is asked again.
+		ctx, cancel := context.WithTimeout(r.Context(), askTime)
+		err := n.takeOver(ctx, false)
+		cancel()
+		if err != nil && (ctx.Err() == nil || r.Context().Err() != nil) {
+			return n.unable(err)
+		}
 	}
 	return n.tell(w, r)
 }
 
-func (n *node) takeFrom(r *http.Request) error {
-	n.step.Lock()
-	defer n.step.Unlock()
-	if !n.standby() {
-		return nil
-	}
+// askFor asks the owner to give the home up, and follows until it has done so, has refused,
+// or its time is over; step is held.
+func (n *node) askFor(r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), askTime)
 	defer cancel()
+	st, _ := n.svc.Standing()
 	asked := make(chan error, 1)
-	go func() { asked <- n.ask(ctx, r.Header.Get("Authorization")) }()
+	go func() { asked <- n.ask(ctx, &st.Owner, r.Header.Get("Authorization")) }()
 	tick := time.NewTicker(followEvery / 10)
 	defer tick.Stop()
-	for {
-		if err := n.advance(ctx); err != nil && ctx.Err() == nil {
-			return n.unable(err)
-		}
-		st, _ := n.svc.Standing()
-		if st.Owner.Left {
-			break
+	var err error
+	for err == nil && n.advance(ctx) == nil {
+		if now, _ := n.svc.Standing(); now.Owner.Left {
+			return
 		}
 		select {
-		case err := <-asked:
-			if err != nil {
-				n.log.Warn().Err(err).Str("url", st.Owner.URL).Msg("the owner was asked to give the home up, and did not")
-				return n.unable(n.takeOver(context.WithoutCancel(ctx), false))
-			}
+		case err = <-asked:
+			asked = nil
 		case <-tick.C:
 		case <-ctx.Done():
-			return n.unable(n.takeOver(context.WithoutCancel(ctx), false))
+			err = ctx.Err()
 		}
 	}
-	return n.unable(n.takeOver(context.WithoutCancel(ctx), false))
+	if err != nil {
+		n.log.Warn().Err(err).Str("url", st.Owner.URL).Msg("the owner was asked to give the home up, and did not")
+	}
 }
 
 // askTime is how long the owner may take to give the home up.
 const askTime = 2 * time.Second
 
 // ask asks the owner to give the home up. It answers once another daemon has taken it.
-func (n *node) ask(ctx context.Context, authorization string) error {
-	st, _ := n.svc.Standing()
-	if st.Owner.URL == "" || n.silent.Load() {
+func (n *node) ask(ctx context.Context, owner *queuefs.Owner, authorization string) error {
+	if owner.URL == "" || n.silent.Load() {
 		return errNoOwner
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, strings.TrimSuffix(st.Owner.URL, "/")+OwnerPath, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, strings.TrimSuffix(owner.URL, "/")+OwnerPath, nil)
 	if err != nil {
 		return err
 	}
