@@ -224,7 +224,7 @@ func TestStandbysServeWhatTheirOwnerDoes(t *testing.T) {
 	resp.Body.Close()
 	c.same(0, documents...)
 	for i := range 2 {
-		if out, _ := cutie(t, "doctor", "--home", c.homes[i]); !strings.Contains(out, "the other daemons of the home are led to "+c.nodes[i].node+", for this machine alone") || strings.Contains(out, "is not reached at "+c.nodes[0].node) {
+		if out, _ := cutie(t, "doctor", "--home", c.homes[i]); !strings.Contains(out, "the other daemons of the home are led to "+c.nodes[i].node+", for this machine alone") || strings.Contains(out, "is not reached at "+c.nodes[0].node) || !strings.Contains(out, "ready\n") {
 			t.Errorf("the doctor of daemon %d: got %s", i, out)
 		}
 	}

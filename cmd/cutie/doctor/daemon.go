@@ -51,7 +51,11 @@ func (e *examination) alive(ctx context.Context) {
 	}
 	var text string
 	status, err := get(ctx, e.daemon.HTTP, e.daemon.Base+"readyz", &text)
-	text = strings.Join(strings.Split(strings.TrimSpace(text), "\n"), "; ")
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if n := len(lines) - 1; n > 0 && (lines[n] == "owner" || strings.HasPrefix(lines[n], "standby, ")) {
+		lines = lines[:n] // see shared
+	}
+	text = strings.Join(lines, "; ")
 	switch {
 	case err != nil:
 		e.fault("daemon", "see its log; if it hangs, kill -QUIT prints where", "%v", err)

@@ -1,9 +1,12 @@
 package work
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"mime"
 	"os"
@@ -103,8 +106,29 @@ func (w *Worker) putResult(ctx context.Context, d *client.Delivery, name, path, 
 	}
 	u.Filename, u.MediaType = name, mediaType
 	err = client.Retry(ctx, func() error { return w.Client.PutResult(ctx, d.Queue, d.Job, d.Lease, u) }, queuefs.ErrResultExists)
+	if errors.Is(err, queuefs.ErrResultExists) && w.stored(ctx, d, name, path) {
+		return nil // a proxy lost the answer, and sent the request again
+	}
 	if err != nil {
 		return fmt.Errorf("result %s: %w", name, err)
 	}
 	return nil
+}
+
+// stored reports whether the job has the file as the result of a name.
+func (w *Worker) stored(ctx context.Context, d *client.Delivery, name, path string) bool {
+	there, err := w.Client.Result(ctx, d.Queue, d.Job, name)
+	if err != nil {
+		return false
+	}
+	defer there.Body.Close()
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	got, want := sha256.New(), sha256.New()
+	_, err = io.Copy(got, there.Body)
+	_, err2 := io.Copy(want, f)
+	return err == nil && err2 == nil && bytes.Equal(got.Sum(nil), want.Sum(nil))
 }
