@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
@@ -26,7 +27,12 @@ func (c *Copy) baseline(ctx context.Context, set *source.Set, s *setState) (By, 
 		}
 	}
 	by, err := c.baselineBy(ctx, set, s, by)
-	if by == ByDump && errors.Is(err, errNoPackages) && c.o.By == ByBest {
+	// A package is gone once another one has taken its place, and at another daemon of the
+	// same Source behind one name.
+	if by == ByDump && (errors.Is(err, errNoPackages) || fetch.IsGone(err)) && c.o.By == ByBest {
+		c.mu.Lock()
+		s.Packages = nil
+		c.mu.Unlock()
 		return c.baselineBy(ctx, set, s, ByList)
 	}
 	return by, err

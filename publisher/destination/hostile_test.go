@@ -509,6 +509,30 @@ func TestPackagesThatDiffer(t *testing.T) {
 	}
 }
 
+// A Source lost a package since it named it, or another daemon of it has none of the name.
+// The resources are copied by its list.
+func TestAPackageThatIsGone(t *testing.T) {
+	for _, status := range []int{http.StatusGone, http.StatusNotFound} {
+		f := sourcetest.New(t)
+		f.Dumped = true
+		f.Put("/a", "a")
+		f.Put("/b", "b")
+		f.Fault("/set/dump.zip", func(w http.ResponseWriter, _ *http.Request) bool {
+			w.WriteHeader(status)
+			return true
+		})
+		p := newPlace(t, f)
+		if r := p.mustSync(func(o *destination.Options) { o.By = destination.ByBest }); r.Sets[0].By != destination.ByList {
+			t.Errorf("%d: got %+v", status, r)
+		}
+		p.want()
+		p = newPlace(t, f)
+		if _, err := p.sync(func(o *destination.Options) { o.By = destination.ByDump }); err == nil {
+			t.Errorf("%d: by packages alone there is a copy", status)
+		}
+	}
+}
+
 // Packages that lie give no file another content, and none outside.
 func TestPackagesThatLie(t *testing.T) {
 	bomb := strings.Repeat("0", 1<<20)
