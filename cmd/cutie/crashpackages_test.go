@@ -54,7 +54,7 @@ func (f *follower) packages(wanted bool) (n int, err error) {
 		}
 		octets, err := f.get(dir + path.Base(p.Loc))
 		if err == nil {
-			err = agrees(octets, want)
+			err = agrees(octets, want, f.partial)
 		}
 		if err != nil {
 			return n, fmt.Errorf("%s: %w", p.Loc, err)
@@ -64,8 +64,9 @@ func (f *follower) packages(wanted bool) (n int, err error) {
 	return n, nil
 }
 
-// agrees compares a package with the entries of its list.
-func agrees(octets []byte, want []sitemap.Entry) error {
+// agrees compares a package with the entries of its list. A partial one has those whose
+// files were there when it was made.
+func agrees(octets []byte, want []sitemap.Entry, partial bool) error {
 	z, err := zip.NewReader(bytes.NewReader(octets), int64(len(octets)))
 	if err != nil {
 		return err
@@ -81,8 +82,13 @@ func agrees(octets []byte, want []sitemap.Entry) error {
 		}
 	}
 	_, got, err := parseList(files["manifest.xml"])
-	if err != nil || len(got) != len(want) {
-		return fmt.Errorf("%d entries, the list has %d (%w)", len(got), len(want), err)
+	if err != nil || len(got) != len(want) && !partial {
+		return fmt.Errorf("%d entries, the list has %d: %v", len(got), len(want), err)
+	}
+	if partial {
+		if want = those(want, got); len(want) != len(got) {
+			return fmt.Errorf("of %d entries %d are in the list, in its order", len(got), len(want))
+		}
 	}
 	for i := range want {
 		g, w := &got[i], &want[i]
@@ -99,4 +105,14 @@ func agrees(octets []byte, want []sitemap.Entry) error {
 		}
 	}
 	return nil
+}
+
+// those returns the entries of a list that a package has, in their order.
+func those(list, got []sitemap.Entry) (some []sitemap.Entry) {
+	for _, e := range list {
+		if n := len(some); n < len(got) && got[n].Loc == e.Loc && got[n].Seq == e.Seq && got[n].Change == e.Change {
+			some = append(some, e)
+		}
+	}
+	return some
 }
