@@ -14,7 +14,8 @@ import (
 //
 //	magic | journal | owner | claim u64 | number u64 | first LSN u64 | count u32 | size u32
 //	kind u32 | zero u32 | begins: number u64, LSN u64, digest before | digest before | own digest
-//	body: for each record its size u32 and its bytes; of a claim the owner
+//	body: for each record its size u32 and its bytes; of a claim the owner; of a move the
+//	directory
 //
 // The own digest is the SHA-256 of all other bytes.
 type batch struct {
@@ -52,6 +53,8 @@ const (
 	claim        // the owner is another one from here on
 	mark         // says where the journal begins
 	left         // the owner has closed the journal
+	gone         // the journal goes on in a directory
+	coming       // a journal of a directory is about to go on here
 	kinds
 )
 
@@ -175,13 +178,15 @@ func recordAt(buf []byte, at uint32) []byte {
 	return buf[at : at+size : at+size]
 }
 
-// An Owner is a process that owns a journal.
+// An Owner is a process that owns a journal, or the directory the journal has moved to.
 type Owner struct {
-	Home  string // identifies its home: a home may go on after itself
-	Name  string // for people
-	URL   string // where it answers clients; "": nobody knows
-	Left  bool   // it has closed the journal
-	Claim uint64 // number of the batch by which it became the owner
+	Home   string // identifies its home: a home may go on after itself
+	Name   string // for people
+	URL    string // where it answers clients; "": nobody knows
+	Left   bool   // it has closed the journal
+	Gone   bool   // it is a directory where the journal goes on; the store has all up to there
+	Coming bool   // it is a directory whose journal is about to go on here
+	Claim  uint64 // number of the batch by which it became the owner
 }
 
 // text is two or three lines: former versions know no URL.

@@ -15,6 +15,9 @@
 // deletes after that, in order. Claims stay for good: an owner that sleeps for long must
 // find its next number taken.
 //
+// A journal may move to a directory and back ([Log.MoveTo], [Expect]). Meanwhile its last
+// batch says so, and nobody owns it: Open ends with a [*MovedError].
+//
 // Others follow: they read batch after batch, and can take over at any time, by the same
 // claim. Signs of life of the owner only say when to try: its batches, and without any an
 // object beat/CLAIM, replaced every few seconds.
@@ -23,5 +26,7 @@
 //	n        none                     the next owner begins at n
 //	n        written, no answer yet   it is part of the journal
 //	n        claim                    the owner is the one in it
+//	n        gone                     the journal is in the directory named in it
+//	n        coming                   the same, and the store has not all of it
 //	< begins any                      of no use; the next Release deletes all but claims
 package bucket

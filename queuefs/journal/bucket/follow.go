@@ -39,6 +39,9 @@ func Follow(ctx context.Context, s objects.Store, o Options) (*Log, error) {
 		if err != nil {
 			return nil, err
 		}
+		if last.moves() {
+			return nil, c.moved(ctx, &last.header)
+		}
 		l := &Log{chain: c, me: header{journal: last.journal}, tip: last.header, begins: last.begins, lsn: last.after(),
 			err: journal.ErrFollowing, recent: recent{temp: o.Temp, most: cmp.Or(o.Most, 2<<30)}}
 		return l, nil
@@ -53,7 +56,8 @@ type Next struct {
 	at  []uint32
 }
 
-// Next reads the batch after the last one; nil if there is none yet.
+// Next reads the batch after the last one; nil if there is none yet. If the journal has
+// moved to a directory the error is a [*MovedError].
 func (l *Log) Next(ctx context.Context) (*Next, error) {
 	l.mu.Lock()
 	tip, err := l.tip, l.err
@@ -79,6 +83,9 @@ func (l *Log) Next(ctx context.Context) (*Next, error) {
 	}
 	if err != nil {
 		return nil, errors.Join(l.passed(ctx), err)
+	}
+	if n.moves() {
+		return nil, l.chain.moved(ctx, &n.header)
 	}
 	return n, nil
 }

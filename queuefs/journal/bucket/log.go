@@ -190,6 +190,9 @@ func (l *Log) write(g *group) (header, error) {
 	if g.begins != nil {
 		h.begins = *g.begins
 	}
+	if g.kind == gone {
+		h.claim = h.number
+	}
 	h.seal(g.buf)
 	began := time.Now()
 	err := l.chain.put(context.Background(), h.number, g.buf)
@@ -252,14 +255,14 @@ func (l *Log) committed(g *group, h *header, failed error) {
 }
 
 // control commits a batch without records.
-func (l *Log) control(of kind, begins *beginning) error {
+func (l *Log) control(of kind, begins *beginning, body ...byte) error {
 	l.mu.Lock()
-	if l.err != nil && of != left {
-		l.mu.Unlock()
+	if l.err != nil && of != left && of != gone {
+		defer l.mu.Unlock()
 		return l.err
 	}
 	g := l.begin(of)
-	g.begins = begins
+	g.begins, g.buf = begins, append(g.buf, body...)
 	l.mu.Unlock()
 	_, err := g.Wait()
 	return err
@@ -354,7 +357,14 @@ func (l *Log) Stats() journal.Stats {
 }
 
 // Close is [journal.Journal.Close]. A last batch says that the owner has left.
-func (l *Log) Close() error {
+func (l *Log) Close() error { return l.close(left) }
+
+// MoveTo is Close for a journal that goes on in a directory: the last batch says so, and
+// nobody owns the journal after it. After an error it may be there or not.
+func (l *Log) MoveTo(directory Owner) error { return l.close(gone, directory.text()...) }
+
+// close ends the journal with a last batch.
+func (l *Log) close(last kind, body ...byte) error {
 	l.mu.Lock()
 	closed := errors.Is(l.err, journal.ErrClosed)
 	failed := l.err
@@ -367,8 +377,11 @@ func (l *Log) Close() error {
 	}
 	l.sweep.close()
 	var err error
-	if failed == nil {
-		err = l.control(left, nil)
+	switch {
+	case failed == nil:
+		err = l.control(last, nil, body...)
+	case last == gone:
+		err = failed
 	}
 	l.wg.Wait()
 	return errors.Join(err, l.recent.close())

@@ -17,9 +17,9 @@ import (
 type Options struct {
 	Owner Owner
 
-	// Take is asked before the journal is taken from the owner before. An error ends
-	// Open. nil: it is taken. Of an owner with a lost claim only the name is set: it says
-	// so.
+	// Take is asked before the journal is taken from the owner before, or from the directory
+	// it has gone to. An error ends Open. nil: it is taken from an owner. Of an owner with a
+	// lost claim only the name is set: it says so.
 	Take func(from Owner) error
 
 	// Near is the number of a batch that is or was there, to look for the end from; 0: not
@@ -98,6 +98,9 @@ func (c *chain) claim(ctx context.Context, me header, end uint64, o *Options, as
 		if err != nil {
 			return me, err
 		}
+		if last.kind == coming || last.kind == gone && o.Take == nil {
+			return me, c.moved(ctx, &last)
+		}
 		if last.owner != *asked && o.Take != nil {
 			from, err := c.ownerOf(ctx, &last)
 			if bad := new(DamageError); errors.As(err, &bad) {
@@ -113,13 +116,19 @@ func (c *chain) claim(ctx context.Context, me header, end uint64, o *Options, as
 		*asked = last.owner
 		me.journal, me.first, me.begins, me.prev = last.journal, last.after(), last.begins, last.own
 	}
-	buf := append(make([]byte, headerSize), o.Owner.text()...)
-	me.size = len(buf) - headerSize
-	me.seal(buf)
-	if err := c.put(ctx, me.number, buf); err != nil {
-		return me, err
+	return c.place(ctx, me, o.Owner.text())
+}
+
+// place writes a batch without records after the last one. The error is errTaken if
+// another batch is there, or if the batch is of no use.
+func (c *chain) place(ctx context.Context, h header, body []byte) (header, error) {
+	buf := append(make([]byte, headerSize), body...)
+	h.size = len(body)
+	h.seal(buf)
+	if err := c.put(ctx, h.number, buf); err != nil {
+		return h, err
 	}
-	return me, c.live(ctx, end)
+	return h, c.live(ctx, h.number-1)
 }
 
 // live returns errTaken if the batch after end was made where another one had been
@@ -182,7 +191,7 @@ func (c *chain) ownerOf(ctx context.Context, h *header) (o Owner, err error) {
 			err = damage(h.claim, err.Error())
 		}
 	}
-	o.Left, o.Claim = h.kind == left, h.claim
+	o.Left, o.Gone, o.Coming, o.Claim = h.kind == left, h.kind == gone, h.kind == coming, h.claim
 	return o, err
 }
 

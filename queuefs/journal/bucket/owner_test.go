@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -192,8 +193,11 @@ func TestTakeIsAskedBeforeTheJournalIsTaken(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
-	if fmt.Sprint(asked) != "[{home of a a  false 1} {home of a a  true 1}]" {
-		t.Errorf("asked of %v", asked)
+	owner := bucket.Owner{Home: "home of a", Name: "a", Claim: 1}
+	left := owner
+	left.Left = true
+	if want := []bucket.Owner{owner, left}; !slices.Equal(asked, want) {
+		t.Errorf("asked of %+v, want %+v", asked, want)
 	}
 }
 
