@@ -51,6 +51,9 @@ var (
 	ErrFenced        = journal.ErrFenced
 	ErrStored        = stored.ErrStored
 	ErrUnstored      = stored.ErrUnstored
+	ErrThere         = stored.ErrThere
+	ErrArrived       = stored.ErrArrived
+	ErrHere          = stored.ErrHere
 	ErrStandby       = journal.ErrFollowing
 	ErrAlive         = errors.New("the home has an owner that is alive")
 	ErrBehind        = errors.New("the standby has fallen behind the beginning of the journal")
@@ -64,6 +67,9 @@ type LockedError = home.LockedError
 
 // An OwnedError is the error for a home in a store that another process owns.
 type OwnedError = stored.OwnedError
+
+// A MovedError is the error for a home in a directory, asked for in a store.
+type MovedError = stored.MovedError
 
 // A Problem is damage, found and set aside, never deleted.
 type Problem = home.Problem

@@ -2,13 +2,14 @@ package queuefs
 
 import (
 	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+
 	"cutie/queuefs/imaging"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
-	"errors"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // makeImage begins an image of a home in a store, right after a checkpoint, and goes on
@@ -84,7 +85,7 @@ func (s *Service) Bring(ctx context.Context) error {
 // Image makes an image of a home in a store now, and waits for it.
 func (s *Service) Image(ctx context.Context) error {
 	if s.stored == nil {
-		return errors.New("the home is in no object store")
+		return errUnstored
 	}
 	return s.stored.Images.Now(ctx, func() error { return s.Checkpoint(ctx) })
 }

@@ -73,10 +73,13 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 	if s.lock, err = lock(dir); err != nil {
 		return nil, err
 	}
-	if o.Stored == nil {
-		err = stored.Refuse(s.dirs.home)
-	} else {
+	switch {
+	case o.Stored != nil:
 		s.stored, err = stored.Open(context.Background(), s.dirs.home, o.Stored, anew, s.shared.Gate.Fail)
+	case o.PushTo != nil:
+		s.push, err = stored.OpenPush(context.Background(), s.dirs.home, o.PushTo)
+	default:
+		err = stored.Refuse(s.dirs.home)
 	}
 	if err != nil {
 		return nil, err
@@ -171,7 +174,9 @@ func (s *Service) Close() error {
 	err := s.Err()
 	switch {
 	case err == nil:
-		err = s.checkpoint(true)
+		if err = s.checkpoint(true); err == nil {
+			err = s.stored.Move()
+		}
 	case s.opts.Look:
 		err = nil
 	}
@@ -186,6 +191,7 @@ func (s *Service) closeFiles() error {
 	} else if s.shared.Journal != nil {
 		errs = append(errs, s.shared.Journal.Close())
 	}
+	errs = append(errs, s.push.Close())
 	for _, q := range s.Queues() {
 		q.close()
 	}

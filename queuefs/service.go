@@ -35,6 +35,7 @@ type Options struct {
 	Fault      durable.Fault    // for tests: of steps that write
 	Reads      durable.Fault    // for tests: of steps that read, see package tree
 	Stored     *stored.Options  // the home is in this store, and the directory is its cache; nil: it is in the directory
+	PushTo     *stored.Options  // the home is in the directory, and is to move into this store by [Service.Push]
 
 	// OwnIndex gives small queues index files of their own, as in homes of former
 	// versions; for tests.
@@ -51,6 +52,7 @@ type Service struct {
 	shared   *ledger.Shared
 	space    *space.Space
 	stored   *stored.Home // nil: the home is in its directory
+	push     *stored.Push // nil: it stays where it is
 	reports  *home.Reports
 	verified durable.Verified // results with their digest
 	each     struct {         // the same for all queues

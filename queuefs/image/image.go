@@ -192,6 +192,16 @@ func (s *Store) Sweep(ctx context.Context, m, before *Manifest) error {
 			named[o.Name] = true
 		}
 	}
+	return s.delete(ctx, func(name string, number uint64) bool { return number <= m.Number && !named[name] })
+}
+
+// Clear deletes all images. Nobody may need them, or make one.
+func (s *Store) Clear(ctx context.Context) error {
+	return s.delete(ctx, func(string, uint64) bool { return true })
+}
+
+// delete deletes manifests, and then pieces, by name and number of their image.
+func (s *Store) delete(ctx context.Context, unwanted func(name string, number uint64) bool) error {
 	for _, prefix := range []string{manifestPrefix, objectPrefix} {
 		names, err := s.list(ctx, prefix)
 		if err != nil {
@@ -202,7 +212,7 @@ func (s *Store) Sweep(ctx context.Context, m, before *Manifest) error {
 			if strings.HasPrefix(name, objectPrefix) {
 				n = objectNumber(name)
 			}
-			if n == 0 || n > m.Number || named[name] {
+			if n == 0 || !unwanted(name, n) {
 				continue
 			}
 			if err := s.again(ctx, func(ctx context.Context) error { return s.Objects.Delete(ctx, name) }); err != nil {

@@ -204,32 +204,18 @@ func (h *Home) Sweep(live func(yield func(sum [sha256.Size]byte)) error) error {
 	}
 	ctx := h.Images.ctx
 	gone := map[[sha256.Size]byte][]string{}
-	for after := prefix; ; {
-		var names []string
-		err := h.again(ctx, func() (err error) {
-			names, err = h.store.List(ctx, prefix, after, perList)
-			return err
-		})
-		if err != nil {
-			return err
+	err := listFiles(ctx, h.store, h.patience, func(name string, sum [sha256.Size]byte, claim uint64) error {
+		if claim > h.Log.Claim() {
+			return nil
 		}
-		for _, name := range names {
-			temp, sum, claim, ok := tempOf(name)
-			if !ok || claim > h.Log.Claim() {
-				continue
-			}
-			// An upload on its way has its file here until the index knows its job.
-			if _, err := h.temp.Stat(temp); errors.Is(err, fs.ErrNotExist) {
-				gone[sum] = append(gone[sum], name)
-			}
+		// An upload on its way has its file here until the index knows its job.
+		if _, err := h.temp.Stat(durable.TempPrefix + strings.TrimPrefix(name, prefix)); errors.Is(err, fs.ErrNotExist) {
+			gone[sum] = append(gone[sum], name)
 		}
-		if len(names) < perList {
-			break
-		}
-		after = names[len(names)-1]
-	}
-	if len(gone) == 0 {
 		return nil
+	})
+	if err != nil || len(gone) == 0 {
+		return err
 	}
 	if err := live(func(sum [sha256.Size]byte) { delete(gone, sum) }); err != nil {
 		return err
@@ -242,6 +228,34 @@ func (h *Home) Sweep(live func(yield func(sum [sha256.Size]byte)) error) error {
 		}
 	}
 	return nil
+}
+
+// listFiles calls visit with the name of each object of a payload or result, with the digest
+// and the claim in it.
+func listFiles(ctx context.Context, s objects.Store, patience time.Duration, visit func(name string, sum [sha256.Size]byte, claim uint64) error) error {
+	for after := prefix; ; {
+		var names []string
+		err := objects.Again(ctx, patience, func(ctx context.Context) (_ bool, err error) {
+			names, err = s.List(ctx, prefix, after, perList)
+			return errors.Is(err, objects.ErrNotExist), err
+		})
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			_, sum, claim, ok := tempOf(name)
+			if !ok {
+				continue
+			}
+			if err := visit(name, sum, claim); err != nil {
+				return err
+			}
+		}
+		if len(names) < perList {
+			return nil
+		}
+		after = names[len(names)-1]
+	}
 }
 
 // perList is how many names are asked for at a time.

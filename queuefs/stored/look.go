@@ -261,39 +261,25 @@ func sumOf(text string) (sum [sha256.Size]byte, ok bool) {
 func (c *check) readFiles(ctx context.Context) error {
 	there := map[[sha256.Size]byte]bool{}
 	h := &Home{store: c.objects, patience: c.patience}
-	for after := prefix; ; {
-		var names []string
+	err := listFiles(ctx, c.objects, c.patience, func(name string, want [sha256.Size]byte, _ uint64) error {
+		var sum [sha256.Size]byte
+		var size int64
 		err := h.again(ctx, func() (err error) {
-			names, err = c.objects.List(ctx, prefix, after, perList)
+			sum, size, err = readSum(ctx, c.objects, name)
 			return err
 		})
-		if err != nil {
+		if err != nil && !errors.Is(err, objects.ErrNotExist) {
 			return err
 		}
-		for _, name := range names {
-			_, want, _, ok := tempOf(name)
-			if !ok {
-				continue
-			}
-			var sum [sha256.Size]byte
-			var size int64
-			err := h.again(ctx, func() error {
-				sum, size, err = readSum(ctx, c.objects, name)
-				return err
-			})
-			if err != nil && !errors.Is(err, objects.ErrNotExist) {
-				return err
-			}
-			c.report.Files++
-			c.report.Octets += size
-			if there[want] = there[want] || sum == want; sum != want {
-				c.fault(name, "does not have its digest", c.owner()+" has the file, if it was not lost")
-			}
+		c.report.Files++
+		c.report.Octets += size
+		if there[want] = there[want] || sum == want; sum != want {
+			c.fault(name, "does not have its digest", c.owner()+" has the file, if it was not lost")
 		}
-		if len(names) < perList {
-			break
-		}
-		after = names[len(names)-1]
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	told := map[string]bool{}
 	for _, n := range c.temps {

@@ -7,6 +7,8 @@
 //	files/NAME       a payload or result, by the name of its temporary file
 //	beat/NUMBER      a sign of life of an owner
 //
+// and images of the home, see package image.
+//
 // The file cutie-store in the directory names the journal, and the claim of the last
 // process here. If the last claim of the journal is another one, others have changed the
 // home since, and the directory is emptied. A process with Options.Standby follows the
@@ -42,6 +44,9 @@ type Options struct {
 	Every    int64         // bytes of journal from one image to the next, at least; 0 means 64 MiB
 }
 
+// patience returns how long a request is repeated.
+func (o *Options) patience() time.Duration { return cmp.Or(o.Patience, 30*time.Second) }
+
 var (
 	// ErrStored: the directory is a cache, to be opened with its store.
 	ErrStored = errors.New("the home is in an object store, and this directory is its cache")
@@ -76,6 +81,7 @@ type Home struct {
 	marker   *marker
 	fail     func(error) // called with the error of a change of unknown outcome
 	role     role
+	here     *bucket.Owner // the directory, if the home moves here
 }
 
 // Open becomes the owner of the home in a store, or with Standby follows the one there is.
@@ -86,7 +92,7 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 	if err != nil {
 		return nil, err
 	}
-	h = &Home{store: o.Objects, patience: cmp.Or(o.Patience, 30*time.Second), fail: fail, marker: m}
+	h = &Home{store: o.Objects, patience: o.patience(), fail: fail, marker: m}
 	h.role.me = bucket.Owner{Home: m.id, Name: o.Name, URL: o.URL}
 	if h.temp, err = dir.MakeSub(home.TempDir); err != nil {
 		return nil, err
@@ -98,6 +104,10 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 	}()
 	continues := !anew
 	take := func(from bucket.Owner) error {
+		if from.Gone {
+			continues = false
+			return m.moved(from, o.TakeOver)
+		}
 		if from.Home != m.id || from.Claim != m.claim {
 			continues = false
 		}

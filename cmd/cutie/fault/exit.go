@@ -53,6 +53,9 @@ var exitCodes = []struct {
 	{queuefs.ErrFenced, ExitConflict},
 	{queuefs.ErrStored, ExitConflict},
 	{queuefs.ErrUnstored, ExitConflict},
+	{queuefs.ErrThere, ExitConflict},
+	{queuefs.ErrArrived, ExitConflict},
+	{queuefs.ErrHere, ExitConflict},
 	{queuefs.ErrDigest, ExitDigest},
 	{digest.ErrMismatch, ExitDigest},
 	{fs.ErrExist, ExitConflict},
@@ -70,12 +73,13 @@ func ExitCode(err error) int {
 	var usage usageError
 	var locked *queuefs.LockedError
 	var owned *queuefs.OwnedError
+	var moved *queuefs.MovedError
 	switch {
 	case err == nil:
 		return ExitDone
 	case errors.As(err, &usage):
 		return ExitUsage
-	case errors.As(err, &locked), errors.As(err, &owned):
+	case errors.As(err, &locked), errors.As(err, &owned), errors.As(err, &moved):
 		return ExitConflict
 	}
 	for _, e := range exitCodes {

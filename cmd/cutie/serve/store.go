@@ -91,13 +91,22 @@ func follows(err error) bool {
 // storeHint adds a hint to an error of a home in a store.
 func storeHint(err error) error {
 	var owned *queuefs.OwnedError
+	var moved *queuefs.MovedError
 	switch {
+	case errors.As(err, &moved) && moved.Coming:
+		return fault.Hint(err, "cutie store push goes on, from that directory")
+	case errors.As(err, &moved):
+		return fault.Hint(err, "serve it from there, or move it with cutie store push; if that directory is lost, --takeover takes the home as it was when it left the store")
+	case errors.Is(err, queuefs.ErrHere):
+		return fault.Hint(err, "cutie serve without --store serves it")
+	case errors.Is(err, queuefs.ErrThere):
+		return fault.Hint(err, "take another prefix, for example s3://BUCKET/PREFIX2")
 	case errors.As(err, &owned):
 		return fault.Hint(err, "stop that daemon; if it is lost, --takeover takes the home from it, with all it has acknowledged")
 	case errors.Is(err, queuefs.ErrFenced):
 		return fault.Hint(err, "nothing was acknowledged after that; start this daemon again when the other one has stopped")
 	case errors.Is(err, queuefs.ErrUnstored):
-		return fault.Hint(err, "--home with an empty directory begins a home in the store")
+		return fault.Hint(err, "cutie store push DIR URL moves it into the store; an empty directory with another one is a cache")
 	case errors.Is(err, objects.ErrUnconditional):
 		return fault.Hint(err, "cutie needs a store with conditional writes, such as Amazon S3, MinIO, Ceph or R2 of today")
 	case errors.Is(err, objects.ErrDenied):

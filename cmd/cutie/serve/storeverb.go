@@ -18,12 +18,12 @@ import (
 	"cutie/queuefs/stored"
 )
 
-// Store looks at homes in object stores.
+// Store looks at homes in object stores, and moves homes there and back.
 func Store(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "store status | check URL",
-		Short: "look at a home in an object store, and verify it",
-		Args:  call.Between(2, 2),
+		Use:   "store status URL | check URL | push DIR URL | pull URL DIR",
+		Short: "look at a home in an object store, verify it, or move a home there and back",
+		Args:  call.Between(2, 3),
 		Long: `
 status prints who owns the home, where its journal and its images are, and what they
 take. check reads every batch of the journal, both images, and all payloads and results,
@@ -31,29 +31,64 @@ compares the digests, and prints a line for each object that is missing or damag
 where its contents can be had. Neither changes anything, nor needs a daemon. A check beside
 a daemon at work may name what was just deleted: ask again.
 
-The exit code is 3 without a home in the store, and 8 if something is damaged.
-See cutie help stores for the URL and the credentials.`,
+push moves the home in DIR into the store: jobs, payloads, results, published documents and
+properties, with all numbers. Then DIR is its cache, and cutie serve --home DIR --store URL
+goes on. pull moves a home out of the store into DIR, an empty directory or its cache; then
+cutie serve --home DIR goes on, and daemons refuse the home in the store. No daemon may have
+the home meanwhile. A move that was interrupted goes on when it is called again; until the
+end the home is where it was, and is whole there. push puts nothing into a store with a home,
+unless it was pulled from there into DIR. Both print the status at their end.
+
+pull leaves the objects in the store. If DIR is lost, pull and serve with --takeover take the
+home as it was then. Users, secrets and logs stay in the directory: see cutie help stores.
+
+The exit code is 3 without a home in the store, 5 if the home cannot be moved as it is, and
+8 if something is damaged. See cutie help stores for the URL and the credentials.`,
 		Example: `cutie store status s3://bucket/prefix
-cutie store check s3://bucket/prefix --store-endpoint http://127.0.0.1:9000`,
+cutie store check s3://bucket/prefix --store-endpoint http://127.0.0.1:9000
+cutie store push archive s3://bucket/prefix
+cutie store pull s3://bucket/prefix archive`,
 	}
+	var o moveOptions
 	endpoint := cmd.Flags().String("store-endpoint", "", "`URL` of the service that has the bucket (default that of AWS_ENDPOINT_URL, else Amazon S3)")
-	return c.Verb(cmd, call.Form, func(ctx context.Context) error {
-		word, url := c.Args[0], c.Args[1]
-		if word != "status" && word != "check" {
-			return fault.Usagef("%.40q is neither status nor check", word)
+	cmd.Flags().BoolVar(&o.takeOver, "takeover", false, "pull the home from an owner or a directory that is lost")
+	return c.Verb(cmd, call.Form|call.Verbose, func(ctx context.Context) error {
+		word, args := c.Args[0], c.Args[1:]
+		n := map[string]int{"status": 1, "check": 1, "push": 2, "pull": 2}[word]
+		switch {
+		case n == 0:
+			return fault.Usagef("%.40q is not status, check, push or pull", word)
+		case n != len(args):
+			return fault.Usagef("cutie store %s takes %d arguments after the word", word, n)
+		case o.takeOver && word != "pull":
+			return fault.Usagef("--takeover is for pull")
+		}
+		url := args[0]
+		if word == "push" {
+			o.dir, url = args[0], args[1]
+		} else if word == "pull" {
+			o.dir = args[1]
 		}
 		bucket, err := s3.Open(url, *endpoint)
 		if err != nil {
 			return fault.Usagef("%v", err)
 		}
+		o.store = bucket
+		switch word {
+		case "push":
+			if err := push(ctx, c, &o); err != nil {
+				return err
+			}
+		case "pull":
+			if err := pull(ctx, c, &o); err != nil {
+				return noHome(url, err)
+			}
+		}
 		st, err := stored.Look(ctx, bucket)
-		if errors.Is(err, objects.ErrNotExist) {
-			return fault.Hint(fmt.Errorf("%s has no home: %w", url, err), "cutie serve --store begins one")
-		}
 		if err != nil {
-			return storeHint(err)
+			return noHome(url, err)
 		}
-		if word == "status" {
+		if word != "check" {
 			return storeStatus(c, url, st)
 		}
 		r, err := st.Check(ctx)
@@ -64,11 +99,24 @@ cutie store check s3://bucket/prefix --store-endpoint http://127.0.0.1:9000`,
 	})
 }
 
+// noHome is storeHint for a store that may have no home.
+func noHome(url string, err error) error {
+	if !errors.Is(err, objects.ErrNotExist) {
+		return storeHint(err)
+	}
+	return fault.Hint(fmt.Errorf("%s has no home: %w", url, err), "cutie serve --store begins one, cutie store push moves one there")
+}
+
 func storeStatus(c *call.Call, url string, st *stored.Status) error {
 	j := &st.Journal
 	owner := j.Owner.Name
-	if j.Owner.Left {
+	switch {
+	case j.Owner.Left:
 		owner += ", which has closed it"
+	case j.Owner.Gone:
+		owner += ", where the home has moved"
+	case j.Owner.Coming:
+		owner += ", whose home is on its way here"
 	}
 	var b strings.Builder
 	line := func(name, format string, a ...any) { fmt.Fprintf(&b, "%-10s %s\n", name, fmt.Sprintf(format, a...)) }

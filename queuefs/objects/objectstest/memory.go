@@ -71,9 +71,7 @@ type lateOne struct {
 // request runs do as one request, with its fault. It is called without mu held.
 func (m *Memory) request(op, name string, do func(f Fault) error) error {
 	m.mu.Lock()
-	if m.objects == nil {
-		m.objects, m.done = map[string][]byte{}, map[string]int{}
-	}
+	m.make()
 	m.n++
 	m.done[op]++
 	r := Request{m.n, op, name}
@@ -120,6 +118,13 @@ func (m *Memory) Requests(op string) int {
 	return m.done[op]
 }
 
+// make makes the maps of an unused store; mu is held.
+func (m *Memory) make() {
+	if m.objects == nil {
+		m.objects, m.done = map[string][]byte{}, map[string]int{}
+	}
+}
+
 // Objects returns a copy of all objects.
 func (m *Memory) Objects() map[string][]byte {
 	m.mu.Lock()
@@ -131,6 +136,7 @@ func (m *Memory) Objects() map[string][]byte {
 func (m *Memory) Set(name string, data []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.make()
 	if data == nil {
 		m.remove(name)
 	} else {
