@@ -106,7 +106,7 @@ func (s *Service) tryCheckpoint(closing bool) error {
 	if s.stored == nil { // else an image has to come before
 		err = s.shared.Journal.Release(first)
 		first = s.shared.Journal.Stats().First
-	} else if !closing && !s.Standby() && s.stored.Images.Due(log) {
+	} else if !closing && !s.Standby() && !s.Coming() && s.stored.Images.Due(log) {
 		s.makeImage(c, queues)
 	}
 	for _, q := range queues {

@@ -87,5 +87,8 @@ func (s *Service) Image(ctx context.Context) error {
 	if s.stored == nil {
 		return errUnstored
 	}
+	if err := s.Published(); err != nil {
+		return err
+	}
 	return s.stored.Images.Now(ctx, func() error { return s.Checkpoint(ctx) })
 }

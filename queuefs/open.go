@@ -108,10 +108,24 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 		}
 	}
 	err = s.stored.Ready()
+	if err == nil && !s.Coming() {
+		err = s.Published()
+	}
+	return s, err
+}
+
+// Coming reports whether the published documents of a home in a store are still on their way
+// into the directory, see [stored.Options].Early.
+func (s *Service) Coming() bool { return s.stored.Coming() }
+
+// Published waits for the published documents. Set followers after it. Until then queues
+// stay as they are, and no job is culled.
+func (s *Service) Published() error {
+	err := s.stored.Published()
 	if s.stored != nil && s.stored.Lost != nil {
 		s.report("store: "+s.stored.Lost.Name, s.stored.Lost.Text+"; what was published is made anew")
 	}
-	return s, err
+	return err
 }
 
 // errLook is the error of changes in a home opened with [Options.Look].

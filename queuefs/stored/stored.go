@@ -22,6 +22,8 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"cutie/queuefs/durable"
@@ -42,6 +44,7 @@ type Options struct {
 	Standby  bool          // follow the present owner, in the place of [OwnedError]
 	Patience time.Duration // how long a request to the store is repeated; 0 means 30 s
 	Every    int64         // bytes of journal from one image to the next, at least; 0 means 64 MiB
+	Early    bool          // Open does not wait for the published documents: [Home.Published] does
 }
 
 // patience returns how long a request is repeated.
@@ -73,8 +76,11 @@ type Home struct {
 	Images *Images
 	Absent *Absent // pages whose jobs have no files in the directory yet
 
-	Lost     *image.DamageError // of published documents, when the directory was made again; or nil
-	coming   chan error         // the outcome of bringing them; nil: nobody does
+	Lost      *image.DamageError // of published documents, when the directory was made again; or nil
+	published func() error       // waits for them; nil: nobody brings them
+	coming    atomic.Bool        // they are on their way
+
+	early    bool
 	store    objects.Store
 	patience time.Duration
 	temp     *durable.Dir
@@ -92,7 +98,7 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 	if err != nil {
 		return nil, err
 	}
-	h = &Home{store: o.Objects, patience: o.patience(), fail: fail, marker: m}
+	h = &Home{store: o.Objects, patience: o.patience(), early: o.Early, fail: fail, marker: m}
 	h.role.me = bucket.Owner{Home: m.id, Name: o.Name, URL: o.URL}
 	if h.temp, err = dir.MakeSub(home.TempDir); err != nil {
 		return nil, err
@@ -209,31 +215,41 @@ func (h *Home) fromImage(ctx context.Context, dir *durable.Dir) (err error) {
 	}
 }
 
-// published reports whether a path is of a published file.
-func published(path string) bool { return strings.HasPrefix(path, home.PublishedDir+"/") }
+// published reports whether a path is of a published document. The few files beside the
+// documents come with the rest of the home.
+func published(path string) bool {
+	rest, ok := strings.CutPrefix(path, home.PublishedDir+"/")
+	return ok && strings.Contains(rest, "/")
+}
 
 // bringPublished restores the published documents, while the journal is read.
 func (h *Home) bringPublished(m *image.Manifest, dir *durable.Dir) {
 	done := make(chan error, 1)
+	h.coming.Store(true)
 	h.Images.wg.Go(func() { done <- h.Images.store.Restore(h.Images.ctx, m, dir, published) })
-	h.coming = done
+	h.published = sync.OnceValue(func() error {
+		err := h.passed(context.Background(), <-done)
+		if damage := new(image.DamageError); errors.As(err, &damage) && !errors.Is(err, bucket.ErrPassed) {
+			h.Lost = damage
+			err = dir.RemoveTree(home.PublishedDir)
+		}
+		h.coming.Store(err != nil)
+		return err
+	})
 }
 
-// Published waits for the published documents. If it is damaged the directory gets none of it,
-// since all of it can be made again, and Lost says why.
+// Published waits for the published documents. If any is damaged the directory gets none of
+// them, since all can be made again, and Lost says why.
 func (h *Home) Published() error {
-	if h.coming == nil {
+	if h == nil || h.published == nil {
 		return nil
 	}
-	err := <-h.coming
-	h.coming = nil
-	err = h.passed(context.Background(), err)
-	if damage := new(image.DamageError); errors.As(err, &damage) && !errors.Is(err, bucket.ErrPassed) {
-		h.Lost = damage
-		err = h.marker.dir.RemoveTree(home.PublishedDir)
-	}
-	return err
+	return h.published()
 }
+
+// Coming reports whether published documents are on their way. Until Published has returned
+// no image may be made, and the next process makes the directory again.
+func (h *Home) Coming() bool { return h != nil && h.coming.Load() }
 
 // Ready ends the opening. The next process goes on with the directory from now on, or if it
 // was made again from [Home.Synced] on: a crash before leaves files on no stable storage.
@@ -241,8 +257,10 @@ func (h *Home) Ready() error {
 	if h == nil {
 		return nil
 	}
-	if err := h.Published(); err != nil {
-		return err
+	if !h.early {
+		if err := h.Published(); err != nil {
+			return err
+		}
 	}
 	dir := h.marker.dir
 	if _, err := dir.Stat(home.ListName); errors.Is(err, fs.ErrNotExist) {
@@ -272,7 +290,7 @@ func (h *Home) Synced() error {
 	if h == nil {
 		return nil
 	}
-	if err := h.Absent.write(); err != nil {
+	if err := h.Absent.write(); err != nil || h.Coming() {
 		return err
 	}
 	return h.marker.synced()

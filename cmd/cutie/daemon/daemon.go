@@ -153,28 +153,10 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	}
 	svc.SetBaseURI(base)
 
-	source := o.Source
-	source.BaseURI = base
-	source.Report, source.HasSpace, source.Page = damage(log), svc.HasSpace, dashboard.About
-	o.announce(svc, &source)
-	if pub, err = publisher.New(svc, source); err != nil {
-		return err
-	}
-	if send, err = callback.New(svc, callback.Options{Doer: o.Fetch, Report: damage(log), Turned: turned(log), Idle: svc.Standby}); err != nil {
-		return err
-	}
-	svc.Follow(pub, send)
-
-	d := &daemon{Options: o, svc: svc, pub: pub, send: send, supervisor: manager}
+	d := &daemon{Options: o, svc: svc, supervisor: manager}
 	d.Access.Queue = queueNamed(svc)
 	if d.gate, err = access.New(d.Access); err != nil {
 		return err
-	}
-	if d.push, err = openPush(svc, pub, d.gate, d.Access, o.Fetch, log, o.Push); err != nil {
-		return err
-	}
-	if d.push != nil {
-		defer func() { err = errors.Join(err, d.push.Close()) }() // before what it reads from
 	}
 	// On loopback a stranger's name for this machine is all that a page needs to get in,
 	// whatever the rights of clients without a name.
@@ -196,6 +178,33 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	}
 	if d.record, err = access.OpenLog(filepath.Join(svc.Dir(), "log", accessFile), o.AccessLog.Max, o.AccessLog.Keep); err != nil {
 		return err
+	}
+	if svc.Coming() && svc.Standby() {
+		err = svc.Published()
+	} else if svc.Coming() {
+		err = d.serveEarly(ctx, ln)
+	}
+	if err != nil {
+		return errors.Join(err, d.record.Close())
+	}
+
+	source := o.Source
+	source.BaseURI = base
+	source.Report, source.HasSpace, source.Page = damage(log), svc.HasSpace, dashboard.About
+	o.announce(svc, &source)
+	if pub, err = publisher.New(svc, source); err != nil {
+		return err
+	}
+	if send, err = callback.New(svc, callback.Options{Doer: o.Fetch, Report: damage(log), Turned: turned(log), Idle: svc.Standby}); err != nil {
+		return err
+	}
+	svc.Follow(pub, send)
+	d.pub, d.send = pub, send
+	if d.push, err = openPush(svc, pub, d.gate, d.Access, o.Fetch, log, o.Push); err != nil {
+		return err
+	}
+	if d.push != nil {
+		defer func() { err = errors.Join(err, d.push.Close()) }() // before what it reads from
 	}
 	opened()
 	return d.run(ctx, ln)

@@ -144,13 +144,22 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	return errors.Join(err, jobs.Close(), d.record.Close())
 }
 
-// newSite builds the site over all rooms, with rows as its route table; leaving ends when the daemon begins to
-// stop.
+// newSite builds the site over all rooms, with rows as its route table; leaving ends when
+// the daemon begins to stop.
 func (d *daemon) newSite(leaving context.Context, figures *meter, rows *[]web.Route, protocol *rest.Handler, others ...room) *site {
-	s := &site{
+	s := d.emptySite(leaving, protocol)
+	s.meter = figures
+	rooms := slices.Concat([]room{protocol}, others, d.push.rooms(d.pub))
+	*rows = d.routes(s, rooms...)
+	s.router = web.NewRouter(s.refuse, d.node.answerMoved(answerErrors(*rows, protocol.Refuser()))...)
+	return s
+}
+
+// emptySite is a site without routes.
+func (d *daemon) emptySite(leaving context.Context, protocol *rest.Handler) *site {
+	return &site{
 		log:     d.Log,
 		cors:    d.CORS,
-		meter:   figures,
 		leaving: leaving,
 		names:   d.names,
 		node:    d.node,
@@ -163,10 +172,6 @@ func (d *daemon) newSite(leaving context.Context, figures *meter, rows *[]web.Ro
 		memory:  d.memory,
 		record:  d.record.Add,
 	}
-	rooms := slices.Concat([]room{protocol}, others, d.push.rooms(d.pub))
-	*rows = d.routes(s, rooms...)
-	s.router = web.NewRouter(s.refuse, d.node.answerMoved(answerErrors(*rows, protocol.Refuser()))...)
-	return s
 }
 
 // listenLocal listens on the socket of the home. On a full disk there is none.

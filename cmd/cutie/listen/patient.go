@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"syscall"
+	"time"
 )
 
 // A patient listener makes errors of accept(2) temporary if they are of one
@@ -18,6 +19,14 @@ func (l patient) Accept() (net.Conn, error) {
 		err = passingError{err}
 	}
 	return c, err
+}
+
+// SetDeadline is [net.TCPListener.SetDeadline].
+func (l patient) SetDeadline(t time.Time) error {
+	if d, ok := l.Listener.(interface{ SetDeadline(time.Time) error }); ok {
+		return d.SetDeadline(t)
+	}
+	return errors.ErrUnsupported
 }
 
 // passing are the errors of accept(2) from elsewhere than the socket: from the

@@ -66,7 +66,7 @@ func (o *serveOptions) checkStore() error {
 		}
 	}
 	o.Node.Store = objects.Count(bucket)
-	s.Options = &stored.Options{Objects: o.Node.Store, Name: fmt.Sprintf("process %d on %s", os.Getpid(), host), TakeOver: s.takeOver, Standby: true, Every: int64(s.every)}
+	s.Options = &stored.Options{Objects: o.Node.Store, Name: fmt.Sprintf("process %d on %s", os.Getpid(), host), TakeOver: s.takeOver, Standby: true, Early: true, Every: int64(s.every)}
 	return nil
 }
 
