@@ -1,6 +1,9 @@
 package daemon
 
 import (
+	"cutie/publisher/rdm"
+	"cutie/queuefs/quota"
+	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/openapi"
 	"cutie/queuefs/web"
 )
@@ -110,3 +113,18 @@ var operations = map[string]openapi.Operation{
 	"GET /debug/pprof/symbol":  op("operating", "Names of program counters", "200:text"),
 	"GET /debug/pprof/{name}":  query(op("operating", "A profile by name", "200:file"), "debug:number seconds:number"),
 }
+
+// messages answers resource description messages. Their rights depend on their
+// text, so the handler asks the gate.
+func (d *daemon) messages(counts *quota.Keeper) room {
+	return rdm.New(d.svc, rdm.Options{
+		Log:     d.failed,
+		User:    rest.UserOf,
+		Quota:   counts,
+		MaxBody: min(d.Limits.Body, maxMessage),
+		Allow:   d.gate.Require,
+	})
+}
+
+// maxMessage is how many octets one message may have.
+const maxMessage = 1 << 30

@@ -3,7 +3,10 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
@@ -114,4 +117,15 @@ func (d *daemon) supervised(leaving context.Context, at string) loop {
 		d.supervisor.beat(ready(leaving, d.svc, d.pub, d.unwritten.Load()), d.svc.Err(), at)
 		return nil
 	}}
+}
+
+// Withstand makes the process outlive the reader of its output, a pipe or a
+// terminal: only that output is lost then. From now on SIGHUP asks for a new
+// access log, also while the home is opened and closed; the channel receives one
+// of several signals at once.
+func Withstand() <-chan os.Signal {
+	signal.Ignore(syscall.SIGPIPE)
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	return hup
 }

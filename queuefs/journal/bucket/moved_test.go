@@ -110,7 +110,7 @@ func TestAJournalMovesFromADirectoryAndBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	bad := func(number uint64, err error) { t.Errorf("batch %d: %v", number, err) }
+	bad := func(err error) { t.Error(err) }
 	st, err := bucket.Look(context.Background(), m, time.Second)
 	if err != nil {
 		t.Fatal(err)
