@@ -115,7 +115,7 @@ func (q *Queue) apart(ctx context.Context, payload func(ctx context.Context, id 
 	return ctx.Err()
 }
 
-// lost reports what is lost, unless it was reported, and returns other errors.
+// lost reports a lost file, unless it was reported, and returns other errors.
 func (q *Queue) lost(err error) error {
 	switch {
 	case err == nil, errors.Is(err, ledger.ErrNoJob), errors.Is(err, content.ErrResultDamaged), errors.As(err, new(*image.DamageError)):

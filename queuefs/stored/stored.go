@@ -257,7 +257,7 @@ func (h *Home) Ready() error {
 	if h == nil {
 		return nil
 	}
-	if !h.early {
+	if !h.early || h.Following() { // a standby may have to begin anew
 		if err := h.Published(); err != nil {
 			return err
 		}

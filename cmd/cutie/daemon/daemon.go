@@ -179,13 +179,10 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	if d.record, err = access.OpenLog(filepath.Join(svc.Dir(), "log", accessFile), o.AccessLog.Max, o.AccessLog.Keep); err != nil {
 		return err
 	}
-	if svc.Coming() && svc.Standby() {
-		err = svc.Published()
-	} else if svc.Coming() {
-		err = d.serveEarly(ctx, ln)
-	}
-	if err != nil {
-		return errors.Join(err, d.record.Close())
+	if svc.Coming() {
+		if err = d.serveEarly(ctx, ln); err != nil {
+			return errors.Join(err, d.record.Close())
+		}
 	}
 
 	source := o.Source
