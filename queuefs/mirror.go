@@ -1,7 +1,6 @@
 package queuefs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,11 +33,6 @@ func (q *Queue) Original() *replay.Original { return &q.original }
 
 // Mirror is as [replay.Original.Mirror].
 func (q *Queue) Mirror() *Mirror { return q.original.Mirror() }
-
-// changeable returns the error of ctx, or [ErrMirror].
-func (q *Queue) changeable(ctx context.Context) error {
-	return cmp.Or(ctx.Err(), q.original.Refuse())
-}
 
 // forgetMirror removes the file of a former mirror.
 func (s *Service) forgetMirror(id string) error {
