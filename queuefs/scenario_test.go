@@ -312,6 +312,7 @@ func (f *faults) step(step string, do func() error) error {
 	if first {
 		f.name = step
 	}
+	done, err := f.done && first, f.err // a scenario changes them for the next step
 	<-f.lock
 	run := do
 	if step == "journal sync" || strings.HasPrefix(step, "sync") {
@@ -323,10 +324,10 @@ func (f *faults) step(step string, do func() error) error {
 	if !fails {
 		return run()
 	}
-	if f.done && first {
+	if done {
 		run()
 	}
-	return fmt.Errorf("%s: %w", step, f.err)
+	return fmt.Errorf("%s: %w", step, err)
 }
 
 var _ durable.Fault = (&faults{}).step
