@@ -21,6 +21,7 @@ import (
 // what the clients were told, and holds the two against each other.
 type ledger struct {
 	testing.TB
+	passes           bool // the home passes to other daemons, and jobs in hand at the former one are free again
 	get              func(path string) ([]byte, error)
 	client           *http.Client
 	base             string

@@ -237,7 +237,7 @@ func (l *ledger) checkOrder(clients []*loader) {
 				continue
 			}
 		}
-		if brokenOff(clients, p) {
+		if (left == 0 || l.passes) && brokenOff(clients, p) {
 			continue // the kill came between the choice and the event, or another owner
 		}
 		held := ""

@@ -50,19 +50,21 @@ func TestTheLedgerKnowsWhatOrderMeans(t *testing.T) {
 		events  []happening
 		deletes []operation
 		taker   *loader
+		passes  bool
 		wrong   bool
 	}{
-		"the delete had chosen before":       {passed, []operation{remove(3, 1, 4, 30, 51)}, take(2, 35, 41), false},
-		"it was asked for again later":       {passed, []operation{remove(3, 1, 4, 30, 51), remove(4, 1, 4, 60, 61)}, take(2, 35, 41), false},
-		"nobody had job 1 in hand":           {passed, []operation{remove(3, 1, 4, 45, 51)}, take(2, 35, 41), true},
-		"asked for again, and nobody had it": {passed, []operation{remove(3, 1, 4, 45, 51), remove(4, 1, 4, 60, 61)}, take(2, 35, 41), true},
-		"job 1 stays":                        {passed[:3], nil, take(2, 35, 41), true},
-		"a lost owner had chosen it":         {passed, []operation{remove(3, 1, 4, 45, 51)}, broken(take(2, 35, 41)), false},
-		"and job 1 stays":                    {passed[:3], nil, broken(take(2, 35, 41)), false},
+		"the delete had chosen before":       {passed, []operation{remove(3, 1, 4, 30, 51)}, take(2, 35, 41), false, false},
+		"it was asked for again later":       {passed, []operation{remove(3, 1, 4, 30, 51), remove(4, 1, 4, 60, 61)}, take(2, 35, 41), false, false},
+		"nobody had job 1 in hand":           {passed, []operation{remove(3, 1, 4, 45, 51)}, take(2, 35, 41), false, true},
+		"asked for again, and nobody had it": {passed, []operation{remove(3, 1, 4, 45, 51), remove(4, 1, 4, 60, 61)}, take(2, 35, 41), false, true},
+		"job 1 stays":                        {passed[:3], nil, take(2, 35, 41), false, true},
+		"a lost owner had chosen it":         {passed, []operation{remove(3, 1, 4, 45, 51)}, broken(take(2, 35, 41)), true, false},
+		"one owner alone cannot":             {passed, []operation{remove(3, 1, 4, 45, 51)}, broken(take(2, 35, 41)), false, true},
+		"and job 1 stays":                    {passed[:3], nil, broken(take(2, 35, 41)), false, false},
 	} {
 		heard := &complaint{TB: t}
 		l := newLedger(heard, nil, "")
-		l.events = c.events
+		l.events, l.passes = c.events, c.passes
 		l.replica.seq = c.events[len(c.events)-1].seq
 		clients := []*loader{{log: append([]operation{submit(1, 1, 10), submit(2, 2, 20)}, c.deletes...)}, c.taker}
 		done := make(chan struct{})
