@@ -16,6 +16,7 @@ import (
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
+	"cutie/cmd/cutie/serve"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
@@ -125,7 +126,7 @@ func printPublished(c *call.Call, p daemon.Published) error {
 }
 
 // republish makes all published documents of a home anew.
-func republish(ctx context.Context, c *call.Call) (err error) {
+func republish(ctx context.Context, c *call.Call) error {
 	if c.URL != "" {
 		return fault.Usagef("--rebuild is for a home, not for a daemon")
 	}
@@ -133,44 +134,31 @@ func republish(ctx context.Context, c *call.Call) (err error) {
 	if err != nil {
 		return reach.HomeHint(c.Home, err)
 	}
-	var pub *publisher.Publisher
-	defer func() {
-		err = errors.Join(err, svc.Close())
-		if pub != nil {
-			err = errors.Join(err, pub.Close())
+	start, aside := time.Now(), ""
+	return serve.Followed(svc, func() (publisher.Options, error) {
+		o, err := c.Publishing(svc)
+		if err != nil {
+			c.Warnf("%v; version 1.1 is published", err) // rebuilding is for unreadable settings
+			o.BaseURI = svc.Info().BaseURI
 		}
-	}()
-	if svc.Info().BaseURI == "" {
-		svc.SetBaseURI("http://" + reach.DefaultListen + "/")
-	}
-	o, err := c.Publishing(svc)
-	if err != nil {
-		c.Warnf("%v; version 1.1 is published", err) // rebuilding is for unreadable settings
-		o.BaseURI = svc.Info().BaseURI
-	}
-	start := time.Now()
-	aside, err := publisher.Rebuild(svc, o)
-	if err != nil {
-		return err
-	}
-	if pub, err = publisher.New(svc, o); err != nil {
-		return err
-	}
-	svc.Follow(pub)
-	if err := pub.Publish(ctx); err != nil {
-		return err
-	}
-	if aside != "" {
-		c.Warnf("what was published is in %s/%s", c.Home, aside)
-	}
-	c.Sayf("rebuilt in %v", time.Since(start).Round(time.Millisecond))
-	status := daemon.PublishingStatus(pub)
-	if c.Form == "" {
-		return printPublished(c, status)
-	}
-	body, err := json.MarshalIndent(status, "", "  ")
-	if err != nil {
-		return err
-	}
-	return c.Out.Emit(append(body, '\n'))
+		aside, err = publisher.Rebuild(svc, o)
+		return o, err
+	}, func(pub *publisher.Publisher) error {
+		if err := pub.Publish(ctx); err != nil {
+			return err
+		}
+		if aside != "" {
+			c.Warnf("what was published is in %s/%s", c.Home, aside)
+		}
+		c.Sayf("rebuilt in %v", time.Since(start).Round(time.Millisecond))
+		status := daemon.PublishingStatus(pub)
+		if c.Form == "" {
+			return printPublished(c, status)
+		}
+		body, err := json.MarshalIndent(status, "", "  ")
+		if err != nil {
+			return err
+		}
+		return c.Out.Emit(append(body, '\n'))
+	})
 }

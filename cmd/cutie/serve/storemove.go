@@ -127,7 +127,15 @@ func warn(c *call.Call) func(queuefs.Problem) {
 
 // followed does something with a home whose published documents are up to date, and closes
 // it.
-func followed(c *call.Call, svc *queuefs.Service, do func() error) (err error) {
+func followed(c *call.Call, svc *queuefs.Service, do func() error) error {
+	options := func() (publisher.Options, error) { return c.Publishing(svc) }
+	return Followed(svc, options, func(*publisher.Publisher) error { return do() })
+}
+
+// Followed does something with a home and its publisher, which follows it, and closes both.
+// A home without a base URI has that of a daemon with no settings. options runs before the
+// publisher is there.
+func Followed(svc *queuefs.Service, options func() (publisher.Options, error), do func(*publisher.Publisher) error) (err error) {
 	var pub *publisher.Publisher
 	defer func() {
 		err = errors.Join(err, svc.Close())
@@ -138,7 +146,7 @@ func followed(c *call.Call, svc *queuefs.Service, do func() error) (err error) {
 	if svc.Info().BaseURI == "" {
 		svc.SetBaseURI("http://" + reach.DefaultListen + "/")
 	}
-	o, err := c.Publishing(svc)
+	o, err := options()
 	if err != nil {
 		return err
 	}
@@ -146,7 +154,7 @@ func followed(c *call.Call, svc *queuefs.Service, do func() error) (err error) {
 		return err
 	}
 	svc.Follow(pub)
-	return do()
+	return do(pub)
 }
 
 // beatEvery is the pause between signs of life of a pull: a daemon takes over from a silent
