@@ -14,9 +14,9 @@ import (
 	"cutie/queuefs/rest/client"
 )
 
-// A proxy that loses an answer sends the result again. The job has it then, and no other one.
-func TestAResultThatWasSentAgainIsStored(t *testing.T) {
-	t.Parallel()
+// homeWithAJob returns a home with one job in the queue jobs.
+func homeWithAJob(t *testing.T, payload string) (*reach.Target, string) {
+	t.Helper()
 	find := reach.Finder{Home: t.TempDir() + "/home", Warn: t.Logf, Say: t.Logf}
 	if err := queuefs.Init(find.Home, queuefs.ServiceInfo{}); err != nil {
 		t.Fatal(err)
@@ -25,14 +25,22 @@ func TestAResultThatWasSentAgainIsStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer home.Close()
+	t.Cleanup(func() { home.Close() })
 	if _, err := home.CreateQueue(t.Context(), queuefs.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
 		t.Fatal(err)
 	}
-	u := client.Upload{Size: 4, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("work")), nil }}
-	if _, err := home.Submit(t.Context(), "jobs", u); err != nil {
+	u := client.Upload{Size: int64(len(payload)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(payload)), nil }}
+	ids, err := home.Submit(t.Context(), "jobs", u)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return home, ids[0]
+}
+
+// A proxy that loses an answer sends the result again. The job has it then, and no other one.
+func TestAResultThatWasSentAgainIsStored(t *testing.T) {
+	t.Parallel()
+	home, _ := homeWithAJob(t, "work")
 	d, err := home.NextFor(t.Context(), "jobs", queuefs.Take{Lease: time.Hour}, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -7,32 +7,14 @@ import (
 	"testing/iotest"
 	"time"
 
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
-	"cutie/queuefs/rest/client"
 )
 
 // A payload that never comes whole makes its job fail in the end, so that the
 // jobs after it get their turn. Until then each pause is longer.
 func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 	t.Parallel()
-	find := reach.Finder{Home: t.TempDir() + "/home", Warn: t.Logf, Say: t.Logf}
-	if err := queuefs.Init(find.Home, queuefs.ServiceInfo{}); err != nil {
-		t.Fatal(err)
-	}
-	home, err := find.Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer home.Close()
-	if _, err := home.CreateQueue(t.Context(), queuefs.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
-		t.Fatal(err)
-	}
-	u := client.Upload{Size: 8, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("halfhalf")), nil }}
-	ids, err := home.Submit(t.Context(), "jobs", u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	home, id := homeWithAJob(t, "halfhalf")
 	w := &Worker{Client: home.Client, Queue: "jobs", Lease: time.Hour, Program: "/nosuch", Warn: t.Logf, Say: t.Logf}
 	var backoff time.Duration
 	for attempt := 1; attempt <= maxUnread; attempt++ {
@@ -49,7 +31,7 @@ func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j, err := home.Job(t.Context(), "jobs", ids[0])
+		j, err := home.Job(t.Context(), "jobs", id)
 		if err != nil {
 			t.Fatal(err)
 		}
