@@ -14,12 +14,13 @@ import (
 
 // about returns the parts common to the Source and its sets.
 func (p *Publisher) about() *about.About {
+	terms := p.src.Terms()
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	return &about.About{
 		Version: p.src.Dialect.String(), Software: queuefs.Scheme,
 		Hashes: []string{digest.SHA256.Token()}, Mirrors: p.src.MirrorURIs, Via: p.src.ViaURI,
-		Retention: about.Retention{Period: seconds(p.src.Period), DumpPeriod: seconds(p.src.DumpPeriod),
-			Current: seconds(p.src.Current), Keep: seconds(p.src.Keep), KeepOctets: p.src.KeepOctets},
+		Retention: about.Retention{Period: seconds(terms.Period), DumpPeriod: seconds(terms.DumpPeriod),
+			Current: seconds(terms.Current), Keep: seconds(terms.Keep), KeepOctets: terms.KeepOctets},
 		Limits: about.Limits{Entries: p.src.MaxEntries, Octets: p.src.MaxBytes, Package: p.src.MaxPackage},
 	}
 }

@@ -21,6 +21,7 @@ import (
 type (
 	Options     = options.Options
 	Retention   = options.Retention
+	Terms       = options.Terms
 	Change      = options.Change
 	ChangeError = options.ChangeError
 )

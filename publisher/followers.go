@@ -184,7 +184,7 @@ func (p *Publisher) resume(lines map[string]store.Lines) {
 			continue
 		}
 		r := resting{lines: of}
-		if p.src.Period > 0 {
+		if p.src.Terms().Period > 0 {
 			for _, open := range of.Open() {
 				r.due = set.Sooner(r.due, p.src.Closing(&open))
 			}

@@ -35,7 +35,7 @@ func (p *Publisher) tick(ctx context.Context) error {
 	if !p.work.more { // else the open ones have enough of it
 		errs = append(errs, p.wakeReady())
 	}
-	if p.src.Period > 0 {
+	if p.src.Terms().Period > 0 {
 		for _, s := range p.sets() {
 			if err := s.CloseOld(); err != nil {
 				errs = append(errs, fmt.Errorf("queue %s: %w", s.Queue.ID(), err))

@@ -51,20 +51,24 @@ func TestSettingsAreReadAgain(t *testing.T) {
 		return d.stderr.String()[before:]
 	}
 	const done, stay = "settings read again", "settings of before stay in force"
-	if got := hangup(done); strings.Contains(got, "next start") {
+	if got := hangup(done); strings.Contains(got, "need a restart") {
 		t.Errorf("got %s, want no changes", got)
 	}
 	if got := log(); strings.Contains(got, "/livez") {
 		t.Errorf("got %s, want no lines of requests", got)
 	}
-	write("max-waits = 5\nmax-conns = 30\nlog-level = \"debug\"\nlog-keep = 9\nkeep = \"5h\"\n")
-	if got := hangup(done); !strings.Contains(got, `"settings":["keep","max-conns"]`) {
+	write("max-waits = 5\nmax-conns = 30\nlog-level = \"debug\"\nlog-keep = 9\nkeep = \"5h\"\nrobots = true\n")
+	if got := hangup(done); !strings.Contains(got, `"settings":["max-conns","robots"]`) {
 		t.Errorf("got %s, want the settings that wait; that of the command line stays", got)
 	}
 	if got := log(); !strings.Contains(got, "/livez") {
 		t.Errorf("got %s, want a line for the request", got)
 	}
-	for _, wrong := range []string{"max-waits = 0", "allow-fetch = [\"a b\"]", "log-level = \"loud\"", "what = 1", "x", "trace-ratio = \"7\""} {
+	about := d.send(t, "GET", ".well-known/resourcesync/jobs/replica/about.json", "")
+	if !strings.Contains(about, `"keep": 18000,`) {
+		t.Errorf("got %s, want the time that documents are kept", about)
+	}
+	for _, wrong := range []string{"max-waits = 0", "keep-size = \"200%\"", "allow-fetch = [\"a b\"]", "log-level = \"loud\"", "what = 1", "x", "trace-ratio = \"7\""} {
 		write(wrong + "\n")
 		hangup(stay)
 	}
@@ -72,7 +76,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 		t.Errorf("got %s, want the level of before", got)
 	}
 	write("max-conns = 20\nlog-level = \"info\"\n")
-	if got := hangup(done); strings.Contains(got, "next start") {
+	if got := hangup(done); strings.Contains(got, "need a restart") {
 		t.Errorf("got %s, want all as at the start", got)
 	}
 	if err := d.stop(syscall.SIGTERM); err != nil {

@@ -222,10 +222,17 @@ func (o *Complete) OpenStore(home string) (*store.Store, error) { return o.open(
 func (o *Complete) OpenFormer(home string) (*store.Store, error) { return o.open(home, false) }
 
 func (o *Complete) open(home string, withResults bool) (*store.Store, error) {
-	settings := o.Options
-	settings.BaseURI, settings.withResults = string(o.Base), withResults
-	return store.Open(home, store.Options{Stamp: o.Stamp(), Settings: appendSettings(nil, &settings), Fault: o.Fault, Report: o.Reportf,
+	return store.Open(home, store.Options{Stamp: o.Stamp(), Settings: o.settings(o.Terms(), withResults), Fault: o.Fault, Report: o.Reportf,
 		Check: func(text []byte) error { _, err := parseSettings(text); return err }})
+}
+
+// Settings prints the settings with other terms for the file in the home.
+func (o *Complete) Settings(t Terms) []byte { return o.settings(t, true) }
+
+func (o *Complete) settings(t Terms, withResults bool) []byte {
+	settings := o.With(t)
+	settings.BaseURI, settings.withResults = string(o.Base), withResults
+	return appendSettings(nil, &settings)
 }
 
 // Form is raised when documents of the same events get other bytes.

@@ -94,6 +94,15 @@ func NewReader(pace Pace, size func() int64, pass func(yield func(int64) bool), 
 	return &Reader{pace: pace, size: size, pass: pass, now: now}
 }
 
+// SetPace makes passes at another pace from the next Step on.
+func (r *Reader) SetPace(pace Pace) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if pace != r.pace {
+		r.pace, r.fast = pace, 0
+	}
+}
+
 // maxStep bounds the time a Step makes up for: after a pause it does not hurry.
 const maxStep = 2 * time.Second
 

@@ -29,7 +29,7 @@ func (s *Set) outdated(last *store.Edition) bool {
 // change, never while the last one is true, and by itself once in a period or if
 // the last one is far behind. mu is held.
 func (s *Set) due() bool {
-	last, m := s.files.Dump(0), &s.made
+	last, m, period := s.files.Dump(0), &s.made, s.Terms().DumpPeriod
 	if !s.hasDumps() || !s.outdated(last) {
 		m.wanted = 0
 		return false
@@ -40,7 +40,7 @@ func (s *Set) due() bool {
 	switch {
 	case m.wanted > 0, last != nil && m.dump.passed == nil && s.stranded(last):
 		return true
-	case s.DumpPeriod == 0:
+	case period == 0:
 		return false
 	case last != nil && m.dump.passed == nil && s.farBehind(last):
 		return true
@@ -51,7 +51,7 @@ func (s *Set) due() bool {
 	}
 	// A dump made later than now is one from before the clock was set back.
 	now := s.Now()
-	return since.IsZero() || since.After(now) || now.Sub(since) >= s.DumpPeriod
+	return since.IsZero() || since.After(now) || now.Sub(since) >= period
 }
 
 // stranded reports whether the Change List Index does not reach back to a Resource

@@ -42,7 +42,8 @@ func (s *Set) fits(l *store.OpenList, n, size int, octets int64, at time.Time) b
 	case l.Entries+n > s.MaxEntries, l.Length+int64(size) > s.limit(), l.Pack.Octets+octets > s.MaxPackage:
 		return false
 	}
-	return s.Period == 0 || at.Sub(l.Since) < s.Period
+	period := s.Terms().Period
+	return period == 0 || at.Sub(l.Since) < period
 }
 
 // An appender gathers entries for the open list, and files for its package. s.mu is held.
@@ -175,7 +176,8 @@ func (w *appender) end() {
 
 // CloseOld closes the open list when its period is over.
 func (s *Set) CloseOld() error {
-	return s.closeIf(func() bool { return s.age(s.Now()) > s.Period })
+	period := s.Terms().Period
+	return s.closeIf(func() bool { return period > 0 && s.age(s.Now()) > period })
 }
 
 // An age is when the open list from event first on got its first entry.

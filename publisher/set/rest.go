@@ -78,7 +78,7 @@ func (s *Set) Rest(seq queuefs.Seq, now time.Time) (line store.Line, due time.Ti
 // rests reports whether the files of the set and its line tell everything of it. mu is held.
 func (s *Set) rests(now time.Time) bool {
 	m := &s.made
-	ahead := s.Period > 0 && s.at.Since.After(now) // its age is known here alone
+	ahead := s.Terms().Period > 0 && s.at.Since.After(now) // its age is known here alone
 	return !ahead && !s.unsure && len(s.damaged) == 0 && len(s.unpacked()) == 0 &&
 		!m.dumping && m.wanted == 0 && m.failure() == nil
 }
@@ -87,19 +87,20 @@ func (s *Set) rests(now time.Time) bool {
 // held.
 func (s *Set) nextWork(now time.Time) (due time.Time) {
 	due = s.Closing(&s.at)
+	terms := s.Terms()
 	last := s.files.Dump(0)
 	switch {
 	case s.due() || s.made.unswept:
 		due = Sooner(due, now)
-	case s.DumpPeriod > 0 && last != nil && s.outdated(last):
-		due = Sooner(due, last.Made.Add(s.DumpPeriod))
+	case terms.DumpPeriod > 0 && last != nil && s.outdated(last):
+		due = Sooner(due, last.Made.Add(terms.DumpPeriod))
 	}
-	if s.Keep == 0 {
+	if terms.Keep == 0 {
 		return due
 	}
 	// Of documents that are too old by now none can go without other work.
 	expire := func(t time.Time) {
-		if t = t.Add(s.Keep); t.After(now) {
+		if t = t.Add(terms.Keep); t.After(now) {
 			due = Sooner(due, t.Add(time.Nanosecond))
 		}
 	}
@@ -114,10 +115,11 @@ func (s *Set) nextWork(now time.Time) (due time.Time) {
 
 // Closing returns when the open list is to be closed; zero: never.
 func (s *Source) Closing(l *store.OpenList) time.Time {
-	if s.Period == 0 || l.Entries == 0 {
+	period := s.Terms().Period
+	if period == 0 || l.Entries == 0 {
 		return time.Time{}
 	}
-	return l.Since.Add(s.Period)
+	return l.Since.Add(period)
 }
 
 // Sooner returns the earlier time; a zero one is never.

@@ -73,13 +73,13 @@ const mostWaiting = 8
 // changes newer than the last Resource Dump. A list without its package goes as others do.
 // mu is held.
 func (s *Set) expired() (dumps, lists int) {
-	now := s.Now()
-	old := func(t time.Time) bool { return s.Keep > 0 && now.Sub(t) > s.Keep }
+	now, terms := s.Now(), s.Terms()
+	old := func(t time.Time) bool { return terms.Keep > 0 && now.Sub(t) > terms.Keep }
 	octets := s.files.Octets() + s.growing()
-	over := func() bool { return s.KeepOctets > 0 && octets > s.KeepOctets }
+	over := func() bool { return terms.KeepOctets > 0 && octets > terms.KeepOctets }
 
 	for ; len(s.files.Dumps)-dumps > 1; dumps++ {
-		if !old(s.files.Dumps[dumps+1].Made) && (len(s.files.Dumps)-dumps == 2 || s.Keep > 0 && !over()) {
+		if !old(s.files.Dumps[dumps+1].Made) && (len(s.files.Dumps)-dumps == 2 || terms.Keep > 0 && !over()) {
 			break
 		}
 		octets -= s.files.Dumps[dumps].Alone(s.files.Dumps[dumps+1])
@@ -87,7 +87,7 @@ func (s *Set) expired() (dumps, lists int) {
 	last := s.files.Dump(0)
 	waits := s.made.lists.octets > 0 || s.made.dump.octets > 0 || len(s.unpacked()) > mostWaiting
 	if last != nil && len(s.files.Dumps)-dumps == 1 && s.outdated(last) &&
-		(s.DumpPeriod == 0 && old(last.Made) || waits && (old(last.Made) || over())) {
+		(terms.DumpPeriod == 0 && old(last.Made) || waits && (old(last.Made) || over())) {
 		octets -= last.Alone(nil)
 		last, dumps = nil, dumps+1
 	}

@@ -17,11 +17,32 @@ type Source struct {
 	Store *store.Store
 	Cache *compose.Cache
 
-	failed atomic.Pointer[error] // why nothing is published now
+	terms  atomic.Pointer[options.Terms] // nil: those of Complete
+	failed atomic.Pointer[error]         // why nothing is published now
 	closed atomic.Bool
 	damage atomic.Bool  // some set has a damaged file
 	healed atomic.Int64 // files made again
 	given  atomic.Int64 // files given up
+}
+
+// Terms returns the terms in force. Those of the embedded settings hold until Take.
+func (s *Source) Terms() options.Terms {
+	if t := s.terms.Load(); t != nil {
+		return *t
+	}
+	return s.Options.Terms()
+}
+
+// Take puts other terms in force, and writes them into the home first.
+func (s *Source) Take(t options.Terms) error {
+	if _, err := s.With(t).Complete(); err != nil {
+		return err
+	}
+	if err := s.Store.Remember(s.Settings(t)); err != nil {
+		return err
+	}
+	s.terms.Store(&t)
+	return nil
 }
 
 // Failure returns why nothing is published now; nil while it is.

@@ -53,10 +53,11 @@ func (s *Set) dumped() ([]store.Span, time.Time) {
 // recent leaves out spans with an end longer ago than Current, but none with changes
 // since the last Resource Dump: who begins with that needs them. mu is held.
 func (s *Set) recent(all []store.Span) []store.Span {
-	if s.Current == 0 {
+	current := s.Terms().Current
+	if current == 0 {
 		return all
 	}
-	oldest, dump := s.Now().Add(-s.Current), s.files.Dump(0)
+	oldest, dump := s.Now().Add(-current), s.files.Dump(0)
 	for len(all) > 0 && all[0].Until.Before(oldest) && (dump == nil || all[0].Last <= dump.Seq) {
 		all = all[1:]
 	}

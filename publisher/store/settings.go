@@ -46,6 +46,19 @@ func (s *Store) VerifySettings() error {
 	return s.remember()
 }
 
+// Remember writes other settings, which VerifySettings compares with from then on.
+func (s *Store) Remember(settings []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.Settings
+	s.Settings = settings
+	err := s.remember()
+	if err != nil {
+		s.Settings = before
+	}
+	return err
+}
+
 // Settings reads the file of settings in a home, and calls parse with its text.
 // If there is none, or a damaged one, it calls parseStamp with the stamp of the
 // cursor. If nothing is published yet, it calls neither.

@@ -11,10 +11,14 @@ import (
 
 const width = 78
 
-// WriteDefault writes a file with all settings, each in a comment with its default.
-func (f *Filler) WriteDefault(w io.Writer) error {
+// WriteDefault writes a file with all settings, each in a comment with its default. A note
+// follows the meaning of some.
+func (f *Filler) WriteDefault(w io.Writer, some []string, note string) error {
 	return f.each(func(o *pflag.Flag) error {
 		_, usage := pflag.UnquoteUsage(o)
+		if slices.Contains(some, o.Name) {
+			usage += ". " + note
+		}
 		for _, line := range fold(usage, width-2) {
 			if _, err := fmt.Fprintf(w, "# %s\n", line); err != nil {
 				return err

@@ -31,6 +31,7 @@ import (
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/traces"
 	"cutie/publisher"
+	"cutie/publisher/scrub"
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
 	"cutie/wellknown"
@@ -80,10 +81,13 @@ type Limits struct {
 type Changed struct {
 	LogLevel   zerolog.Level
 	Waits      int
+	Grace      time.Duration
 	Fetch      []string // patterns of hosts to fetch from, see [outbound.Client.Allow]
 	AccessLog  AccessLog
 	TraceRatio float64
-	Later      []string // names of others with new values, for the next start
+	Terms      publisher.Terms
+	Scrub      scrub.Pace
+	Later      []string // names of others with new values, for a restart
 }
 
 // AccessLog bounds the access log.
@@ -96,6 +100,7 @@ type AccessLog struct {
 type daemon struct {
 	Options
 	unwritten atomic.Bool  // the last maintenance failed
+	grace     atomic.Int64 // for requests in progress at the stop, ns
 	full      atomic.Int64 // when a request was logged last that found no room, ns
 	svc       *queuefs.Service
 	pub       *publisher.Publisher
@@ -154,6 +159,7 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	svc.SetBaseURI(base)
 
 	d := &daemon{Options: o, svc: svc, supervisor: manager}
+	d.grace.Store(int64(o.Limits.Grace))
 	d.Access.Queue = queueNamed(svc)
 	if d.gate, err = access.New(d.Access); err != nil {
 		return err

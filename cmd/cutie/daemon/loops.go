@@ -146,6 +146,9 @@ func (d *daemon) take(tracer *traces.Tracer) {
 	}
 	c, err := d.Reread()
 	if err == nil {
+		err = d.pub.Take(c.Terms, c.Scrub)
+	}
+	if err == nil {
 		err = d.Fetch.Allow(c.Fetch)
 	}
 	if err != nil {
@@ -154,10 +157,11 @@ func (d *daemon) take(tracer *traces.Tracer) {
 	}
 	zerolog.SetGlobalLevel(c.LogLevel)
 	d.crowd.Limit(c.Waits)
+	d.grace.Store(int64(c.Grace))
 	d.record.Limit(c.AccessLog.Max, c.AccessLog.Keep)
 	tracer.Sample(c.TraceRatio)
 	if len(c.Later) > 0 {
-		d.Log.Warn().Strs("settings", c.Later).Msg("changed settings wait for the next start")
+		d.Log.Warn().Strs("settings", c.Later).Msg("changed settings need a restart")
 	}
 	d.Log.Info().Msg("settings read again")
 }

@@ -207,12 +207,12 @@ func (d *daemon) security(queue string) uws.Security {
 // stop ends the server: no new connections, and an end for requests in progress
 // when the grace is over.
 func (d *daemon) stop(server *http.Server) error {
-	start := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), d.Limits.Grace)
+	start, grace := time.Now(), time.Duration(d.grace.Load())
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	err := server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		d.Log.Warn().Dur("grace", d.Limits.Grace).Msg("requests cut off")
+		d.Log.Warn().Dur("grace", grace).Msg("requests cut off")
 		err = server.Close()
 	}
 	d.Log.Info().Dur("ms", time.Since(start)).Msg("requests ended")

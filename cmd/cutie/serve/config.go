@@ -32,7 +32,8 @@ func Config(c *call.Call) *cobra.Command {
 		Args:  call.Between(1, 1),
 		Long: `
 default prints a file with every setting, its meaning and its default, each in a
-comment: take the signs # away before those to change. show prints the settings in
+comment: take the signs # away before those to change. It says of each whether a running
+daemon takes it by a reload; the others need a restart. show prints the settings in
 force with where they are from: an option, the environment, the file, or the default.
 check looks for mistakes, in files and addresses too, and starts nothing.
 
@@ -50,7 +51,7 @@ cutie serve --config cutie.toml`,
 		f := filler(c)
 		switch word := c.Args[0]; word {
 		case "default":
-			return f.WriteDefault(c.Out.Stdout)
+			return f.WriteDefault(c.Out.Stdout, live, "Taken by a reload (SIGHUP).")
 		case "show", "check":
 			if err := f.Fill(o.config); err != nil {
 				return err

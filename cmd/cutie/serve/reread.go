@@ -3,6 +3,7 @@ package serve
 import (
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
@@ -11,12 +12,19 @@ import (
 	"cutie/cmd/cutie/daemon"
 )
 
-// live are the options for a running daemon; the others wait for the next start.
-var live = []string{"log-level", "allow-fetch", "max-waits", "log-max", "log-keep", "trace-ratio"}
+// live are the options for a running daemon; the others wait for the next start. Help and
+// cutie config default say so.
+var live = []string{"allow-fetch", "current", "dump-period", "grace", "keep", "keep-size", "log-keep", "log-level", "log-max",
+	"max-waits", "period", "scrub", "trace-ratio"}
+
+// listed prints options in lines of help.
+func listed(options []string) string {
+	return "--" + strings.Join(options[:6], ", --") + ",\n--" + strings.Join(options[6:], ", --") + "."
+}
 
 // reread returns a function to read the settings again: the command line stays, and file
 // and environment are read as at the start. f has filled own with the settings in force.
-func reread(own *pflag.FlagSet, f *config.Filler, file string) func() (*daemon.Changed, error) {
+func reread(own *pflag.FlagSet, f *config.Filler, file, home string) func() (*daemon.Changed, error) {
 	started := map[string]string{}
 	own.VisitAll(func(o *pflag.Flag) { started[o.Name] = o.Value.String() })
 	typed := f.Origins
@@ -62,6 +70,10 @@ func reread(own *pflag.FlagSet, f *config.Filler, file string) func() (*daemon.C
 			return nil, err
 		}
 		o.Fetch.Close()
-		return &daemon.Changed{LogLevel: level, Waits: o.Limits.Waits, Fetch: o.fetch, AccessLog: o.AccessLog, TraceRatio: o.Traces.Ratio, Later: later}, nil
+		if o.Source.KeepOctets, err = o.keepSize.on(home); err != nil {
+			return nil, err
+		}
+		return &daemon.Changed{LogLevel: level, Waits: o.Limits.Waits, Grace: o.Limits.Grace, Fetch: o.fetch, AccessLog: o.AccessLog, TraceRatio: o.Traces.Ratio,
+			Terms: o.Source.Terms(), Scrub: o.Source.Pace, Later: later}, nil
 	}
 }

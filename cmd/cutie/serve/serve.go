@@ -82,10 +82,11 @@ Every request becomes a line of log/web-access.txt in the home, in the Combined
 Log Format. A file of --log-max becomes web-access.txt.1, and so on.
 
 After SIGHUP the access log is opened again by its name, and the settings in file and
-environment are read again: --log-level, --log-max, --log-keep, --max-waits, --allow-fetch
-and --trace-ratio take effect at once, and the log names others that have changed and wait
-for the next start. With a mistake in them those of before stay in force. Users,
-certificates and the properties of queues are read again by themselves.`,
+environment are read again. These take effect at once:
+` + listed(live) + `
+The log names others that have changed and need a restart. With a mistake in them those of
+before stay in force. Users, certificates and the properties of queues are read again by
+themselves.`,
 		Example: `cutie serve --home archive --listen 127.0.0.1:0
 cutie serve --users users --tls-cert cert.pem --tls-key key.pem --listen :8443`,
 	}
@@ -99,7 +100,7 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 	if err := f.Fill(o.config); err != nil {
 		return err
 	}
-	o.Reread = reread(c.Cmd.Flags(), f, o.config)
+	o.Reread = reread(c.Cmd.Flags(), f, o.config, c.Home)
 	log, err := newLog(c.Stderr, o.logLevel, o.logFormat)
 	if err != nil {
 		return err
