@@ -122,7 +122,7 @@ func CheckTag(d *durable.Dir, report func(Problem)) error {
 		}
 		own++
 		if v.Major != 0 || v.Minor > 3 || v.Minor < 2 {
-			return fmt.Errorf("%s: Cutie version %d.%d is not one this program knows", d.Path(), v.Major, v.Minor)
+			return &VersionError{Dir: d.Path(), Major: v.Major, Minor: v.Minor}
 		}
 		right := namaste.Tag{Number: namaste.Type, Value: v.String()}
 		if name != right.FileName() || !strings.EqualFold(strings.TrimRight(string(data), "\r\n"), right.Value) {
@@ -179,4 +179,14 @@ func Complete(d *durable.Dir, now time.Time, report func(Problem)) error {
 		report(Problem{Path: InfoName, Text: "missing; made"})
 	}
 	return nil
+}
+
+// A VersionError says that a home is of a version of Cutie which this program does not know.
+type VersionError struct {
+	Dir          string
+	Major, Minor int
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("%s: Cutie version %d.%d is not one this program knows", e.Dir, e.Major, e.Minor)
 }

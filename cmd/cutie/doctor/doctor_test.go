@@ -104,6 +104,12 @@ func TestBrokenHomes(t *testing.T) {
 		"a file":   {func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)); write(t, dir, "", "") }, nil, doctor.Fault, "home", "not a directory", "--home"},
 		"no tag":   {func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "0=cutie_0.3"))) }, nil, doctor.Fault, "home", "", "cutie check --rebuild"},
 		"open":     {func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o755)) }, nil, doctor.Warning, "home", "other users", "chmod 700"},
+		"later version": {func(t *testing.T, dir string) {
+			must(t, os.Rename(filepath.Join(dir, "0=cutie_0.3"), filepath.Join(dir, "0=cutie_0.4")))
+			write(t, dir, "0=cutie_0.4", "Cutie 0.4\n")
+		}, nil, doctor.Fault, "home", "Cutie version 0.4", "install the version"},
+		"clock set back": {func(*testing.T, string) {}, func(p *doctor.Patient) { p.Now = p.Now.Add(-400 * 24 * time.Hour) },
+			doctor.Fault, "clock", "the last event of jobs is of 20", "set the clock right"},
 		"no queue": {func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Join(dir, "queues/jobs"))) }, nil, doctor.Fault, "home", "jobs", "cutie check"},
 		"properties": {func(t *testing.T, dir string) { write(t, dir, "cutie-info.txt", "nonsense") }, nil,
 			doctor.Fault, "home", "cutie-info.txt", "cutie check --repair"},

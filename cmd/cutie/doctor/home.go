@@ -3,11 +3,13 @@ package doctor
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
@@ -20,6 +22,7 @@ import (
 const (
 	maxProblems = 20
 	maxQueues   = 100_000
+	aheadLeast  = time.Minute // of an event before the clock
 )
 
 // home looks at the home. Without one nothing else can be looked at, and it returns
@@ -82,6 +85,9 @@ func (e *examination) closed() {
 		if errors.As(err, &locked) {
 			hint = "wait until that process has opened the home, or stop it"
 		}
+		if hint == "" && errors.Is(err, fs.ErrPermission) {
+			hint = "run this as the user of the daemon"
+		}
 		e.fault("home", hint, "%s", text)
 		return
 	}
@@ -92,8 +98,25 @@ func (e *examination) closed() {
 	if n > maxProblems {
 		e.fault("home", "cutie check "+e.Home+" names them", "%d problems more", n-maxProblems)
 	}
+	e.dates(svc)
 	if n == 0 {
 		e.ok("home", "%s can be opened, and no daemon runs; cutie check reads all its files", e.Home)
+	}
+}
+
+// dates compares the last events with the clock. Later events are dated after them,
+// wherever the clock stands.
+func (e *examination) dates(svc *queuefs.Service) {
+	var last time.Time
+	var of string
+	for _, q := range svc.Queues() {
+		if s := q.State(); s.LastEvent.After(last) {
+			last, of = s.LastEvent, s.Info.ID
+		}
+	}
+	if last.Sub(e.Now) > aheadLeast {
+		e.fault("clock", "set the clock right before the daemon starts; if it is right now, it was ahead, and events go on from that date until the clock has caught up",
+			"the last event of %s is of %s, and by the clock it is %s", of, last.UTC().Format(time.DateTime), e.Now.UTC().Format(time.DateTime))
 	}
 }
 

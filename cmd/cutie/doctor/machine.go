@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -61,6 +62,7 @@ func (e *examination) disk() {
 	took, err := syncTime(e.Home)
 	switch {
 	case fs.Flags&unix.ST_RDONLY != 0:
+	case errors.Is(err, unix.ENOSPC) && free < leastFree: // told above
 	case err != nil:
 		e.fault("disk", "run this as the user of the daemon; if you do, look at the disk and its log", "a file in %s cannot be written: %v", e.Home, err)
 	case took > slowSync:

@@ -77,9 +77,12 @@ const (
 func HomeHint(dir string, err error) error {
 	var locked *queuefs.LockedError
 	var other *foreign.Error
+	var version *home.VersionError
 	switch {
 	case errors.As(err, &other):
 		return fault.Hint(err, "cutie import "+dir+" --home NEW copies it, with a table of old and new identifiers")
+	case errors.As(err, &version):
+		return fault.Hint(err, "install the version of cutie that made it, or a later one: cutie help operating")
 	case errors.As(err, &locked):
 		return fault.Hint(err, "stop that process, or use another home with --home DIR")
 	case errors.Is(err, queuefs.ErrStored):

@@ -160,6 +160,8 @@ func (o *serveOptions) checkAccess() (err error) {
 		err = fmt.Errorf("users: %w", err)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fault.Hint(err, "cutie user add NAME --users "+file+" makes it")
+		} else {
+			err = fault.Hint(err, "mend the line, or bring the file back from a copy: cutie help access")
 		}
 	}
 	return err
