@@ -64,6 +64,7 @@ type Runner struct {
 	running int
 	of      map[string]int // running, by caller
 	kept    []*Batch       // started, the oldest first
+	waited  []*Batch       // others on their way, with a waiting submitter
 }
 
 // New returns a Runner.
@@ -138,7 +139,7 @@ func (r *Runner) Open(q *queuefs.Queue, manifest *queuefs.Upload, key, caller st
 	if err := r.enter(caller); err != nil {
 		return nil, err
 	}
-	b := &Batch{r: r, q: q, queue: q.ID(), caller: caller, by: manifest.Meta(), manifest: manifest.Size(), log: log}
+	b := &Batch{r: r, q: q, queue: q.ID(), created: r.o.Now(), caller: caller, by: manifest.Meta(), manifest: manifest.Size(), log: log}
 	b.key = cmp.Or(key, b.by.Key)
 	b.by.Filename, b.by.MediaType, b.by.Expect, b.by.Key = "", "", nil, ""
 	if err := b.open(manifest); err != nil {
@@ -202,6 +203,7 @@ func (b *Batch) open(manifest *queuefs.Upload) error {
 // [Limits].Wait is over, nothing is submitted.
 func (b *Batch) Run(ctx context.Context) (jobs []queuefs.Job, again bool, err error) {
 	defer b.r.leave(b)
+	defer b.r.await(b)()
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(b.r.closing, cancel)()
@@ -233,6 +235,37 @@ func (b *Batch) Start() state.Batch {
 		b.finish(jobs, err)
 	}()
 	return b.state()
+}
+
+// await lists a batch with a waiting submitter until done is called.
+func (r *Runner) await(b *Batch) (done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waited = append(r.waited, b)
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.waited = slices.DeleteFunc(r.waited, func(o *Batch) bool { return o == b })
+	}
+}
+
+// Unsubmitted returns the states of the batches of a queue on their way, and of kept ones
+// that have failed, the newest first. A batch with a waiting submitter has no ID.
+func (r *Runner) Unsubmitted(queue string) (all []state.Batch) {
+	r.mu.Lock()
+	r.drop(r.o.Now())
+	batches := slices.Concat(r.kept, r.waited)
+	r.mu.Unlock()
+	for _, b := range batches {
+		if b.queue != queue {
+			continue
+		}
+		if s := b.state(); s.Status != state.BatchDone {
+			all = append(all, s)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b state.Batch) int { return b.Created.Compare(a.Created) })
+	return all
 }
 
 // drop forgets batches that ended long ago; r.mu is held.

@@ -177,6 +177,9 @@ func TestBatchThatNobodyWaitsFor(t *testing.T) {
 	for _, prefer := range []string{"", "respond-async"} {
 		s.postBatch(src.url+"/a\n", "Prefer", prefer).want(t, 503).header(t, "Retry-After", "10")
 	}
+	if on, other := h.Batches("jobs"), h.Batches("other"); len(on) != 2 || on[0].Fetched != 1 || len(other) != 0 {
+		t.Errorf("on their way are %+v, of another queue %+v", on, other)
+	}
 	clock.Store(int64(time.Minute))
 	next <- "second\n"
 	next <- ""
@@ -195,6 +198,9 @@ func TestBatchThatNobodyWaitsFor(t *testing.T) {
 		t.Errorf("got %+v, want %+v", second, want)
 	}
 	s.wantCounts(2, 0, 0)
+	if got := h.Batches("jobs"); fmt.Sprint(got) != fmt.Sprint([]state.Batch{want}) {
+		t.Errorf("without jobs are %+v, want %+v", got, want)
+	}
 
 	// Only the newest are kept, and only for a time.
 	three := s.postBatch(src.url+"/a\n", "Prefer", "respond-async").want(t, 202).Header.Get("Location")

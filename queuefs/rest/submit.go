@@ -257,6 +257,9 @@ func (f fields) isManifest(checkm bool) (bool, error) {
 // them. Their submitters, and those of later batches, are answered with 503.
 func (h *Handler) Close() { h.batches.Close() }
 
+// Batches returns the states of batches of a queue without jobs: on their way, or failed.
+func (h *Handler) Batches(queue string) []state.Batch { return h.batches.Unsubmitted(queue) }
+
 // submitBatch submits the files of a manifest (Cutie 5.5). sub, with the manifest
 // as its one job, is discarded.
 func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, sub *queuefs.Submission, manifest *queuefs.Upload, key string) error {

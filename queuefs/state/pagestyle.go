@@ -4,7 +4,7 @@ package state
 // meaning in HTML than in XHTML, so it has one hash. Text has a contrast of at
 // least 4.5 to 1, by day and by night.
 const PageStyle = `:root{color-scheme:light dark;--back:#f5f6f8;--card:#fff;--text:#1c232b;--dim:#55606d;--line:#d9dee4;--edge:#7d8894;--link:#0b55a0;--fill:#0b55a0;--on:#fff;--good:#17612f;--goodback:#e0f2e6;--bad:#a01f17;--badback:#fbe5e3;--warn:#744b00;--warnback:#fcefcf;--cool:#0b4f94;--coolback:#e1edf9;--flat:#49535f;--flatback:#e8ebef}
-@media (prefers-color-scheme:dark){:root{--back:#12161b;--card:#1a2027;--text:#e3e7ec;--dim:#9da8b4;--line:#303842;--edge:#76828f;--link:#82b8f2;--fill:#2a6cb5;--good:#84d6a0;--goodback:#17321f;--bad:#ff9d94;--badback:#431d1a;--warn:#f0c465;--warnback:#3a2c0c;--cool:#92c3f7;--coolback:#172f49;--flat:#b4bdc8;--flatback:#2a323b}}
+@media screen and (prefers-color-scheme:dark){:root{--back:#12161b;--card:#1a2027;--text:#e3e7ec;--dim:#9da8b4;--line:#303842;--edge:#76828f;--link:#82b8f2;--fill:#2a6cb5;--good:#84d6a0;--goodback:#17321f;--bad:#ff9d94;--badback:#431d1a;--warn:#f0c465;--warnback:#3a2c0c;--cool:#92c3f7;--coolback:#172f49;--flat:#b4bdc8;--flatback:#2a323b}}
 *{box-sizing:border-box}
 body{margin:0 auto;padding:0 1.25rem 3rem;max-width:68rem;background:var(--back);color:var(--text);font:1rem/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;overflow-wrap:anywhere}
 a{color:var(--link);text-underline-offset:.15em}
@@ -28,7 +28,7 @@ p{margin:.5rem 0}
 .tiles a,.tiles span{display:block;padding:.6rem .9rem;border:1px solid var(--line);border-radius:.5rem;background:var(--card);color:var(--text);text-decoration:none}
 .tiles a:hover{border-color:var(--link)}
 .tiles .here{border-color:var(--link);box-shadow:inset 0 0 0 1px var(--link)}
-.tiles b{display:block;font-size:1.5rem;line-height:1.3;font-weight:600;font-variant-numeric:tabular-nums}
+.tiles b{display:block;font-size:1.5rem;line-height:1.3;font-weight:600;font-variant-numeric:tabular-nums;white-space:nowrap}
 .tiles em{font-style:normal;font-size:.875rem;color:var(--dim)}
 .tiles .stop b{color:var(--bad)}
 .scroll{overflow-x:auto;border:1px solid var(--line);border-radius:.5rem;background:var(--card)}
@@ -74,7 +74,8 @@ button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .chart path.line1{stroke:var(--warn);stroke-dasharray:4 3}
 .chart path.axis{stroke:var(--line);stroke-width:1}
 .scale{display:flex;justify-content:space-between;margin:0;color:var(--dim);font-size:.8125rem}
-.manual{max-width:48rem}
+.manual p{max-width:48rem}
+.hex{white-space:pre}
 .manual pre.preview{margin:.7rem 0;max-height:none;white-space:pre}
 .list button{white-space:nowrap}
 .more a{display:inline-block;margin-right:1rem}
@@ -92,13 +93,13 @@ select{font:inherit;padding:.4rem .6rem;border:1px solid var(--edge);border-radi
 .timeline .t{display:inline-block;min-width:11rem;color:var(--dim)}
 pre.preview{max-height:30rem;overflow:auto;margin:0;padding:.7rem .9rem;border:1px solid var(--line);border-radius:.5rem;background:var(--card);font:.875rem/1.45 ui-monospace,"Liberation Mono",Menlo,Consolas,monospace;white-space:pre-wrap}
 img.preview{max-width:100%;max-height:30rem;border:1px solid var(--line);background:var(--card)}
-@media (max-width:42rem){body{padding:0 .9rem 2rem}.path .side{margin-left:0}.tiles{grid-template-columns:repeat(auto-fit,minmax(5.6rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.25rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}.list tr:first-child th{white-space:normal}.jobs tr{display:flex;flex-wrap:wrap;gap:.1rem .7rem;padding:.5rem .6rem;border-top:1px solid var(--line)}.jobs tr:first-child,.jobs .n{display:none}.jobs td{display:block;padding:0;border:0}.jobs .minor{display:block}.jobs .text{flex:1 1 55%;min-width:0}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
-@media print{h2:has(+.forms),.forms,.find,.live,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll{overflow:visible}.minor{display:table-cell}}
+@media (max-width:42rem){body{padding:0 .9rem 2rem}.path .side{margin-left:0;padding-left:.6rem;border-left:1px solid var(--edge)}.tiles{grid-template-columns:repeat(auto-fit,minmax(6.5rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.125rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}.list tr:first-child th{white-space:normal}.jobs tr{display:flex;flex-wrap:wrap;gap:.1rem .7rem;padding:.5rem .6rem;border-top:1px solid var(--line)}.jobs tr:first-child,.jobs .n{display:none}.jobs td{display:block;padding:0;border:0}.jobs .minor{display:block}.jobs .text{flex:1 1 55%;min-width:0}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
+@media print{h2:has(+.forms),.forms,.find,.live,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll,.note,pre.preview,.state ul,.state .long{overflow:visible;max-height:none}pre.preview,.manual pre.preview{white-space:pre-wrap}.minor{display:table-cell}tr,.chart,.timeline li{break-inside:avoid}h2{break-after:avoid}html{font-size:12px}}
 `
 
 // StyleHash is the source expression of PageStyle for a
 // Content-Security-Policy.
-const StyleHash = "'sha256-EOJPTKwkefak2hLhkDm5jiklfHvWeQ218CuT1qPaAQ8='"
+const StyleHash = "'sha256-oRvrK/j9SOYuwt4bBdB2gFK3rFD1abfX6xjg7s+Surg='"
 
 // PagePolicy is the Content-Security-Policy of a page: no scripts, no
 // resources, forms to its own origin.

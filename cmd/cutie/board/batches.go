@@ -27,6 +27,9 @@ func (b *Board) batches(w http.ResponseWriter, r *http.Request) error {
 		return bad
 	}
 	l := &dashboard.Batches{Queue: q.ID(), Reached: before}
+	if before == 0 && b.Batches != nil {
+		l.Coming = b.Batches(q.ID())
+	}
 	for end := time.Now().Add(maxTime); len(l.Batches) < batchesShown && l.Looked < maxRead && (l.Looked == 0 || time.Now().Before(end)); {
 		ids, reached := q.Latest(queuefs.ListOptions{Limit: 1}, l.Reached, maxLooked)
 		if l.Reached = reached; len(ids) == 0 {

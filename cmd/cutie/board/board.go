@@ -33,6 +33,8 @@ type Board struct {
 	// Differences returns some files of a mirror, found by its last audit since the start, that
 	// are not as at the original; nil: nobody knows.
 	Differences func(queue string) []string
+	// Batches returns the batches of a queue on their way, and failed ones; nil: nobody knows.
+	Batches func(queue string) []state.Batch
 	// Trouble returns the faults of the whole service, in words for everyone.
 	Trouble func() []string
 

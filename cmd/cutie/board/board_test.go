@@ -26,6 +26,7 @@ import (
 
 // A house is a service with its pages and its protocol.
 type house struct {
+	board   *board.Board
 	t       *testing.T
 	svc     *queuefs.Service
 	past    *history.History
@@ -66,7 +67,7 @@ func build(t *testing.T, queues ...string) *house {
 	b := &board.Board{Service: svc, History: past, Published: pub, Hub: &live.Hub{Every: time.Millisecond, Lifetime: 500 * time.Millisecond, Idle: time.Minute, Watchers: 9}}
 	protocol := rest.New(svc, rest.Options{Taken: h.sampler.Taken, Concluded: h.sampler.Concluded, Pages: dashboard.Pages{Asides: b}})
 	t.Cleanup(protocol.Close)
-	h.router = web.NewRouter(web.Plain, append(protocol.Routes(), b.Routes()...)...)
+	h.board, h.router = b, web.NewRouter(web.Plain, append(protocol.Routes(), b.Routes()...)...)
 	return h
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/state"
 )
 
 // hidden are the hidden fields of the form with an action in a page.
@@ -70,6 +71,11 @@ func TestChangesOfManyJobsAreUndone(t *testing.T) {
 	page := h.ask("all", "POST", "/release/q?t=xhtml", http.StatusOK, url.Values{"held": {"true"}})
 	if undo := hidden(t, page, "/bulk/q"); undo.Get("method") != "hold" || undo.Get("jobs") != "j000000000001-j000000000007" {
 		t.Errorf("release: the form is %v", undo)
+	}
+	h.ask("all", "POST", "/delete/q", http.StatusOK, url.Values{"job": {"j000000000002", "j000000000004"}})
+	page = h.ask("all", "POST", "/requeue/q?t=xhtml", http.StatusOK, url.Values{"status": {"deleted"}})
+	if hold := hidden(t, page, "/bulk/q"); hold.Get("method") != "hold" || hold.Get("jobs") != "j000000000002 j000000000004" || strings.Contains(page, "Undo") {
+		t.Errorf("requeue: the form is %v", hold)
 	}
 	if page := h.ask("delete", "POST", "/delete/q?t=xhtml", http.StatusOK, url.Values{"status": {"pending"}}); strings.Contains(page, "/bulk/q") {
 		t.Error("a form for readers without the right to requeue")
@@ -139,4 +145,25 @@ func TestBatchesAreCounted(t *testing.T) {
 	h.ask("read", "GET", "/batches/q/x", http.StatusBadRequest, nil)
 	h.ask("read:none", "GET", "/batches/q", http.StatusForbidden, nil)
 	h.ask("read:none", "GET", "/batches/q/"+first, http.StatusForbidden, nil)
+}
+
+// Batches without jobs stand before the others: manifests on their way, and failed ones.
+func TestBatchesOnTheirWayAreListed(t *testing.T) {
+	t.Parallel()
+	h := build(t, "q", "none")
+	h.board.Batches = func(queue string) []state.Batch {
+		if queue != "q" {
+			return nil
+		}
+		return []state.Batch{{ID: "ABC", Status: state.BatchFetching, Lines: 1200, Fetched: 7}, {Status: state.BatchFailed, Lines: 2, Errors: []string{"line 3: <md5> without value"}}}
+	}
+	page := h.ask("read", "GET", "/batches/q", http.StatusOK, nil)
+	for _, want := range []string{"Not submitted yet", `<a href="http://127.0.0.1:1/batch/q/ABC?t=xhtml">ABC</a>`, "7 of 1,200", "fetching", "failed", "line 3: &lt;md5&gt; without value"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("no %q in %s", want, page)
+		}
+	}
+	if page := h.ask("read", "GET", "/batches/none", http.StatusOK, nil); strings.Contains(page, "Not submitted yet") {
+		t.Errorf("got %s", page)
+	}
 }

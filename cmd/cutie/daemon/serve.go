@@ -78,7 +78,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	}
 	defer socket.Close()
 	mirrors := mirror.New(d.svc, d.mirrorOptions())
-	pages.Differences = mirrors.Differences
+	pages.Differences, pages.Batches = mirrors.Differences, protocol.Batches
 	tcp := listen.Limit(ln, d.Limits.Conns).Trusting(d.Listen.Proxies)
 	server := &http.Server{
 		Handler:           d.newSite(ctx, figures, &rows, protocol, jobs, d.messages(counts), mirrors, d.node, pages),

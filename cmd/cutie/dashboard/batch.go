@@ -27,6 +27,7 @@ func (b *Batch) gone() int { return b.Jobs - b.Pending - b.Consumed - b.Deleted 
 // Batches are those of a queue, the newest first.
 type Batches struct {
 	Queue   string
+	Coming  []state.Batch // without jobs: manifests on their way, or failed
 	Batches []Batch
 	Looked  int           // jobs read
 	Reached queuefs.JobID // where to go on; 0: at the first job of the queue
@@ -34,10 +35,21 @@ type Batches struct {
 
 type batchesPage struct {
 	head
-	Rows []batchRow
-	More string
-	Note string
+	Coming []comingRow
+	Rows   []batchRow
+	More   string
+	Note   string
 }
+
+// A comingRow is a batch without jobs.
+type comingRow struct {
+	Ref                         string // "": it has no page
+	Text, Status, Files, Octets string
+	Submitted, Ago, Detail      string
+}
+
+// comingShown is how many batches without jobs a page has.
+const comingShown = 20
 
 type batchRow struct {
 	link
@@ -50,6 +62,18 @@ type batchRow struct {
 // ListBatches returns the page of the batches of a queue.
 func ListBatches(v Site, l *Batches, now time.Time) []byte {
 	p := &batchesPage{head: v.head("Batches of "+l.Queue, crumb{"step", v.page("state", l.Queue), l.Queue}, crumb{Class: "step", Text: "Batches"})}
+	for i := range l.Coming[:min(len(l.Coming), comingShown)] {
+		b := &l.Coming[i]
+		r := comingRow{Text: "with a waiting submitter", Status: string(b.Status), Files: grouped(fmt.Sprint(b.Fetched)) + " of " + grouped(fmt.Sprint(b.Lines)),
+			Octets: grouped(fmt.Sprint(b.Octets)), Submitted: b.Created.UTC().Format(time.DateTime), Ago: state.Ago(now, b.Created), Detail: clipped(clean(b.Detail))}
+		if b.ID != "" {
+			r.Ref, r.Text = v.page("batch", l.Queue, b.ID), b.ID
+		}
+		if len(b.Errors) > 0 {
+			r.Detail = clipped(clean(b.Errors[0]))
+		}
+		p.Coming = append(p.Coming, r)
+	}
 	for i := range l.Batches {
 		b := &l.Batches[i]
 		r := batchRow{link: link{v.Base.Ref("batches", l.Queue, b.ID), b.ID}, Submitted: b.Submitted.UTC().Format(time.DateTime), Ago: state.Ago(now, b.Submitted), By: b.by()}

@@ -295,9 +295,9 @@ func TestViewsSayNothingInTheTable(t *testing.T) {
 	d := state.OfQueue(statetest.Base, &q)
 	page := string(dashboard.Pages{}.State(nil, &d, view))
 	for _, want := range []string{
-		`j000000000003</a></td><td><span class="badge cool">pending</span> <span class="badge warn">on hold</span> </td>`,
+		`j000000000003</a></td><td class="t"><span class="badge cool">pending</span> <span class="badge warn">on hold</span> </td>`,
 		"a\n&amp;b <span class=\"dim\">a &lt;reason&gt;</span>",
-		`j000000000004</a></td><td></td>`,
+		`j000000000004</a></td><td class="t"></td>`,
 		`<td class="n">1,234,567</td><td class="t minor">2010-04-20 16:00:00 <span class="dim">3 hours ago</span></td>`,
 		`<span class="said" title="2 hours ago">2010-04-20T17:00:00.000000Z</span>`,
 	} {

@@ -9,14 +9,15 @@ import (
 	"cutie/queuefs/state"
 )
 
-// opposite are the methods for many jobs and those undoing them.
-var opposite = map[string]string{"hold": "release", "release": "hold", "delete": "requeue"}
+// opposite are the methods for many jobs and those undoing them. Nothing brings outcomes and
+// attempts of requeued jobs back; hold keeps workers from them.
+var opposite = map[string]string{"hold": "release", "release": "hold", "delete": "requeue", "requeue": "hold"}
 
 // past says in a word that jobs were changed by a method.
 var past = map[string]string{"hold": "put on hold", "release": "released", "delete": "deleted", "requeue": "requeued"}
 
 // An undoForm asks for the preview of the change back.
-type undoForm struct{ Action, Method, Jobs, Label string }
+type undoForm struct{ Action, Method, Jobs, Label, Hint string }
 
 // tellChanges says above the state of a queue what a method has changed in it.
 func (p *statePage) tellChanges(d *state.Document, v *rest.View) {
@@ -45,7 +46,10 @@ func (p *statePage) tellChanges(d *state.Document, v *rest.View) {
 	if len(c.Changed) == 0 || back == "" || v.May != nil && !v.May("POST", d.Base.Ref(back, queue)[len(d.Base):]) {
 		return
 	}
-	p.Undo = &undoForm{Action: d.Base.Ref("bulk", queue), Method: back, Jobs: ranges(c.Changed), Label: "Undo: " + back + " " + n + " …"}
+	p.Undo = &undoForm{Action: d.Base.Ref("bulk", queue), Method: back, Jobs: ranges(c.Changed), Label: "Undo: " + back + " " + n + " …", Hint: "The next page says how many change."}
+	if v.Changed == "requeue" {
+		p.Undo.Label, p.Undo.Hint = "Hold these "+n+" …", "Workers can take them now. A requeue has no undo: it drops outcomes and attempts. Jobs on hold are not taken."
+	}
 }
 
 // ranges prints jobs in order, such as "j000000000001-j000000000020 j000000000031".
