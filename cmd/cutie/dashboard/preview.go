@@ -17,6 +17,7 @@ import (
 // HTML and SVG are text here.
 type Preview struct {
 	Text, Image, Note string
+	Hex               bool // Text is a table of digits
 }
 
 // PreviewOctets is how many octets of a payload a [Preview] needs.
@@ -57,7 +58,7 @@ func NewPreview(mediaType string, size int64, head []byte, url string) *Preview 
 		return p
 	}
 	part := head[:min(len(head), hexOctets)]
-	p.Text = hex.Dump(part)
+	p.Text, p.Hex = hex.Dump(part), true
 	if size > int64(len(part)) {
 		p.Note = fmt.Sprintf("The first %d of %s octets.", len(part), grouped(fmt.Sprint(size)))
 	}

@@ -48,7 +48,7 @@ func TestPreviewsShowWithoutRunning(t *testing.T) {
 			size = int64(len(tt.payload))
 		}
 		if p := dashboard.NewPreview(tt.media, size, []byte(tt.payload), "http://x/p"); p.Text != tt.text || p.Image != tt.image || p.Note != tt.note {
-			t.Errorf("%s: got %.200q, want %.200q, %q, %q", tt.name, *p, tt.text, tt.image, tt.note)
+			t.Errorf("%s: got %+v, want %.200q, %q, %q", tt.name, *p, tt.text, tt.image, tt.note)
 		}
 	}
 }

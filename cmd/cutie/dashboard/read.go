@@ -30,7 +30,8 @@ type readPage struct {
 	Cut     bool
 }
 
-type readLink struct{ Rel, Ref, Text string }
+// A readLink is a link of a document; Label is short.
+type readLink struct{ Rel, Ref, Text, Label string }
 
 type readEntry struct {
 	Ref, Text, What, Time, Length, Type string
@@ -88,8 +89,16 @@ func inWordsOf(e *sitemap.Entry) string {
 }
 
 func (d *Document) links(links []sitemap.Link) (all []readLink) {
+	of := map[string]int{}
 	for _, l := range links {
-		all = append(all, readLink{clean(l.Rel), d.page(l.Href), d.short(l.Href)})
+		of[l.Rel]++
+	}
+	for _, l := range links {
+		r := readLink{Rel: clean(l.Rel), Ref: d.page(l.Href), Text: d.short(l.Href)}
+		if r.Label = r.Rel; of[l.Rel] > 1 { // else they look the same
+			r.Label = path.Base(r.Text)
+		}
+		all = append(all, r)
 	}
 	return all
 }
