@@ -228,3 +228,58 @@ func TestAPackageIsNotListedBeforeItIsComplete(t *testing.T) {
 		}
 	}
 }
+
+// A copy of a home, made file by file while a list was closed, may have its package
+// complete and the list still open; after it the list may go on to another end. Without the
+// journal the files of jobs of before are there alone. The packages get all the same the
+// octets they would have.
+func TestACopyMadeWhileAListWasClosed(t *testing.T) {
+	t.Parallel()
+	first := newSource(t, publisher.Options{MaxEntries: 80, Now: still()}, "jobs", "other")
+	for round := range 2 {
+		activity(first, first.queue("jobs"), round)
+		must(t, first.pub.Flush())
+	}
+	first.releaseBy("jobs", "other")
+	grow := growing(first)
+	if len(grow) != 2 {
+		t.Fatalf("%d packages grow", len(grow))
+	}
+	complete := map[string]string{}
+	closed := first.fork(func(*source) {})
+	must(t, closed.pub.Publish(context.Background()))
+	for name, octets := range packageFiles(closed) {
+		complete[strings.TrimPrefix(name, closed.dir)] = octets
+	}
+	packages := func(change func(*source)) map[string]string {
+		s := first.fork(change)
+		for round := range 8 {
+			activity(s, s.queue("jobs"), round)
+		}
+		s.settle()
+		if len(s.problems) > 0 {
+			t.Errorf("problems %q", s.problems)
+		}
+		all := map[string]string{}
+		for name, octets := range packageFiles(s) {
+			all[strings.TrimPrefix(name, s.dir)] = octets
+		}
+		return all
+	}
+	want := packages(func(*source) {})
+	got := packages(func(s *source) {
+		for _, name := range growing(s) {
+			must(t, os.Remove(name))
+			name = strings.TrimSuffix(name, ".open")
+			must(t, os.WriteFile(name, []byte(complete[strings.TrimPrefix(name, s.dir)]), 0o600))
+		}
+	})
+	if len(got) != len(want) {
+		t.Errorf("%d packages, want %d", len(got), len(want))
+	}
+	for name, w := range want {
+		if g := got[name]; g != w {
+			t.Errorf("%s has %d other octets, was %d", name, len(g), len(w))
+		}
+	}
+}

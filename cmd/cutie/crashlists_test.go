@@ -34,9 +34,6 @@ type follower struct {
 	read   []byte      // its entries
 	closed map[string][sha256.Size]byte
 	seen   []byte // entries of an open list that someone else has read since
-
-	// A home made again has old job files no more, and its packages lack them.
-	partial bool
 }
 
 const published = ".well-known/resourcesync/jobs/"

@@ -1,12 +1,9 @@
 package main_test
 
 import (
-	"archive/zip"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"path"
 	"strings"
 
@@ -54,7 +51,7 @@ func (f *follower) packages(wanted bool) (n int, err error) {
 		}
 		octets, err := f.get(dir + path.Base(p.Loc))
 		if err == nil {
-			err = agrees(octets, want, f.partial)
+			err = agrees(octets, want)
 		}
 		if err != nil {
 			return n, fmt.Errorf("%s: %w", p.Loc, err)
@@ -64,31 +61,11 @@ func (f *follower) packages(wanted bool) (n int, err error) {
 	return n, nil
 }
 
-// agrees compares a package with the entries of its list. A partial one has those whose
-// files were there when it was made.
-func agrees(octets []byte, want []sitemap.Entry, partial bool) error {
-	z, err := zip.NewReader(bytes.NewReader(octets), int64(len(octets)))
-	if err != nil {
-		return err
-	}
-	files := map[string][]byte{}
-	for _, f := range z.File {
-		r, err := f.Open()
-		if err != nil {
-			return err
-		}
-		if files[f.Name], err = io.ReadAll(r); err != nil {
-			return fmt.Errorf("%s: %w", f.Name, err)
-		}
-	}
-	_, got, err := parseList(files["manifest.xml"])
-	if err != nil || len(got) != len(want) && !partial {
+// agrees compares a package with the entries of its list.
+func agrees(octets []byte, want []sitemap.Entry) error {
+	got, files, err := readPackage(octets)
+	if err != nil || len(got) != len(want) {
 		return fmt.Errorf("%d entries, the list has %d: %v", len(got), len(want), err)
-	}
-	if partial {
-		if want = those(want, got); len(want) != len(got) {
-			return fmt.Errorf("of %d entries %d are in the list, in its order", len(got), len(want))
-		}
 	}
 	for i := range want {
 		g, w := &got[i], &want[i]
@@ -105,14 +82,4 @@ func agrees(octets []byte, want []sitemap.Entry, partial bool) error {
 		}
 	}
 	return nil
-}
-
-// those returns the entries of a list that a package has, in their order.
-func those(list, got []sitemap.Entry) (some []sitemap.Entry) {
-	for _, e := range list {
-		if n := len(some); n < len(got) && got[n].Loc == e.Loc && got[n].Seq == e.Seq && got[n].Change == e.Change {
-			some = append(some, e)
-		}
-	}
-	return some
 }

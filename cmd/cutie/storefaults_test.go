@@ -328,7 +328,7 @@ func TestAHomeInAStoreSurvivesFaults(t *testing.T) {
 	f.settle()
 	f.enter(f.owner)
 	l := newLedger(t, f.client, f.base)
-	l.pending.partial, l.replica.partial, l.passes = true, true, true
+	l.passes = true
 	var order []int
 	begun := time.Now()
 	rounds := int(environment(t, "CUTIE_FAULT_ROUNDS", uint64(long.N(2, 2*len(wrongs)))))

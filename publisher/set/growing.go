@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -270,6 +271,23 @@ func (s *Set) preparePackage(d *durable.Dir, name string, file *os.File) error {
 		return err
 	}
 	s.pack.file.Leave(file)
+	return nil
+}
+
+// reopenPackage makes a complete package the growing one again. A copy of a home, made
+// while the list was closed, may have the list open and its package complete: that begins
+// with the files of the growing one, and the rest is cut off. s.mu is held.
+func (s *Set) reopenPackage(d *durable.Dir) error {
+	grown, complete := names.OpenPackageFile(s.at.First), names.PackageFile(s.at.First)
+	if s.at.Pack.Length <= 0 || d == nil {
+		return nil
+	}
+	if _, err := d.Stat(grown); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := d.Rename(complete, d, grown); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	return nil
 }
 

@@ -140,7 +140,7 @@ func (s *Set) restore(was *store.Line) error {
 		}
 	}
 	s.at, s.text = *at, store.GrowingFrom(was.SHA256)
-	return nil
+	return s.reopenPackage(d)
 }
 
 // miss reports the lines and dumps the cursor knows of that are gone.

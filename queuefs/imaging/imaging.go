@@ -170,16 +170,16 @@ func Published(ctx context.Context, b *image.Builder, dir *durable.Dir) error {
 func published(ctx context.Context, b *image.Builder, dir *durable.Dir, path string, top bool) error {
 	d := adder{b: b}
 	if !top {
-		leaf := func(name string) bool {
-			for _, end := range []string{".entries", ".gz", ".zip", ".open"} {
-				if strings.HasSuffix(name, end) {
-					return true
-				}
+		ends := func(of ...string) func(name string) bool {
+			return func(name string) bool {
+				return slices.ContainsFunc(of, func(end string) bool { return strings.HasSuffix(name, end) })
 			}
-			return false
 		}
+		leaf, grows := ends(".entries", ".gz", ".zip", ".open"), ends(".open")
 		d.files(dir, path, func(name string) bool { return !leaf(name) })
-		d.files(dir, path, leaf)
+		// A growing package gets another name when it is complete: one of both is found.
+		d.files(dir, path, grows)
+		d.files(dir, path, func(name string) bool { return leaf(name) && !grows(name) })
 	}
 	if d.err != nil {
 		return d.err
