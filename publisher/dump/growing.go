@@ -1,6 +1,7 @@
 package dump
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"cmp"
@@ -14,6 +15,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/klauspost/compress/flate"
 )
@@ -63,6 +65,36 @@ func OpenGrowing(in io.ReaderAt, size int64) (*Growing, error) {
 		g.size += int64(n) + r.packed
 	}
 	return g, nil
+}
+
+// Salvage returns the early files of a damaged package, complete or not: those up to the
+// first bad header, or those in the directory at its end, if it has more.
+func Salvage(in io.ReaderAt, size int64) *Growing {
+	g, _ := OpenGrowing(in, size)
+	z, err := zip.NewReader(in, size)
+	if err != nil {
+		return g
+	}
+	all := &Growing{in: in}
+	last := 0
+	for _, f := range z.File {
+		name, ok := strings.CutPrefix(f.Name, memberDir)
+		number, err := strconv.Atoi(name)
+		if !ok {
+			continue // the manifest
+		}
+		r := record{file: number, at: all.size, packed: int64(f.CompressedSize64), length: int64(f.UncompressedSize64), crc: f.CRC32, method: f.Method, flags: f.Flags}
+		if err != nil || number <= last || r.flags&streamed != 0 {
+			break // a late one
+		}
+		last = number
+		all.dir = append(all.dir, r)
+		all.size += int64(localLength+len(r.name())) + r.packed
+	}
+	if len(all.dir) > len(g.dir) {
+		return all
+	}
+	return g
 }
 
 // parseLocal reads the header of an early file, and returns its length, 0 if it is none.

@@ -49,23 +49,3 @@ func Whole(file *os.File) (head sitemap.Head, entries int, err error) {
 		entries++
 	}
 }
-
-// CopyEntries writes the entries of a manifest as they stand in the list, without
-// paths.
-func CopyEntries(w io.Writer, manifest io.Reader, d sitemap.Dialect) error {
-	r := sitemap.NewReader(manifest)
-	_, _, err := r.ReadHead()
-	var line []byte
-	for err == nil {
-		var e sitemap.Entry
-		if e, err = r.Read(); err == nil {
-			e.Path = ""
-			line = d.AppendEntry(line[:0], sitemap.URLSet, &e)
-			_, err = w.Write(line)
-		}
-	}
-	if err == io.EOF {
-		err = nil
-	}
-	return err
-}

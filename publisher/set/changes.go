@@ -78,7 +78,7 @@ func (t *Task) gather(sp store.Span, grown string, pause func() bool) (_ *gather
 	if file, err := t.openFile(grown); err == nil {
 		defer file.Close()
 		if st, err := file.Stat(); err == nil {
-			pkg.Grown, _ = dump.OpenGrowing(file, st.Size()) // as far as it is whole
+			pkg.Grown = dump.Salvage(file, st.Size())
 		}
 	}
 	return pkg, t.changes(t.list, func(seq queuefs.Seq, e *sitemap.Entry) error {

@@ -14,6 +14,7 @@ import (
 
 	"cutie/publisher/compose"
 	"cutie/publisher/dump"
+	"cutie/publisher/entries"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -193,7 +194,8 @@ func (h *healing) remake(name string, sp store.Span, copy func(store.Span, io.Wr
 		return false, err
 	}
 	defer out.Discard()
-	w := bufio.NewWriterSize(out, 256<<10)
+	// Without ReadFrom, by which a file takes errors of the source for its own.
+	w := bufio.NewWriterSize(struct{ io.Writer }{out}, 256<<10)
 	err = copy(sp, w)
 	if e := w.Flush(); e != nil {
 		return false, e // of the disk, not of the source
@@ -272,7 +274,7 @@ func (h *healing) fromPackages(sp store.Span, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		err = dump.CopyEntries(w, manifest, h.Dialect)
+		err = entries.CopyUnpacked(w, manifest, h.Kind)
 		manifest.Close()
 		if err != nil {
 			return err
