@@ -35,6 +35,9 @@ func (p *Publisher) tick(ctx context.Context) error {
 	if !p.work.more { // else the open ones have enough of it
 		errs = append(errs, p.wakeReady())
 	}
+	for _, s := range p.sets() {
+		s.WriteBack()
+	}
 	if p.src.Terms().Period > 0 {
 		for _, s := range p.sets() {
 			if err := s.CloseOld(); err != nil {

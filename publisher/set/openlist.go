@@ -265,7 +265,7 @@ func (s *Set) close() error {
 
 // begin makes at the open list; it has no entries yet. s.mu is held.
 func (s *Set) begin(at store.OpenList) {
-	s.at, s.text, s.pack.file = at, store.Growing{}, store.Growing{}
+	s.at, s.text, s.pack.file, s.sent = at, store.Growing{}, store.Growing{}, sent{}
 }
 
 // final notes a failed sync: the files of the set are written again before anything

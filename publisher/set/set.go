@@ -31,6 +31,7 @@ type Set struct {
 	at      store.OpenList // the entries stand in its file up to at.Length
 	text    store.Growing  // this file
 	pack    packing
+	sent    sent
 	made    progress
 	render  entries.Renderer
 	damaged map[string]error // files found damaged, until the next Tick makes them again
