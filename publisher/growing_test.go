@@ -283,3 +283,39 @@ func TestACopyMadeWhileAListWasClosed(t *testing.T) {
 		}
 	}
 }
+
+// After a crash events are followed again, and a result may be gone since they were
+// followed first. It is in the package all the same.
+func TestResultsOfBeforeACrashAreInThePackage(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	s := newSource(t, publisher.Options{Now: still()}, "jobs")
+	q := s.queue("jobs")
+	s.submitN(q, 2)
+	must(t, s.svc.Checkpoint(ctx))
+	s.submitN(q, 2)
+	withResults(s, q, "a result", strings.Repeat("a longer one ", 200))
+	must(t, s.pub.Tick(ctx))
+	s.requeue(q, 1)
+	must(t, s.pub.Tick(ctx))
+	open := map[string]string{}
+	for _, name := range growing(s) {
+		octets, err := os.ReadFile(name)
+		must(t, err)
+		open[strings.TrimSuffix(strings.TrimPrefix(name, s.dir), ".open")] = string(octets)
+	}
+	s.crash()
+	must(t, s.pub.Publish(ctx))
+	packages := packageFiles(s)
+	if len(open) != 2 || len(packages) != 2 {
+		t.Errorf("%d packages grew, %d are complete", len(open), len(packages))
+	}
+	for name, octets := range packages {
+		if was := open[strings.TrimPrefix(name, s.dir)]; was == "" || !strings.HasPrefix(octets, was) {
+			t.Errorf("%s does not begin with what was there before the crash", name)
+		}
+	}
+	if len(s.problems) > 0 {
+		t.Errorf("problems %q", s.problems)
+	}
+}

@@ -120,6 +120,14 @@ func parseLocal(src []byte) (r record, n int) {
 	return r, n
 }
 
+// Last returns the number of the last file, 0 without one.
+func (g *Growing) Last() int {
+	if len(g.dir) == 0 {
+		return 0
+	}
+	return g.dir[len(g.dir)-1].file
+}
+
 // Read returns a file by its number, false if the package does not have it whole.
 func (g *Growing) Read(number int) ([]byte, bool) {
 	i, ok := slices.BinarySearchFunc(g.dir, number, func(r record, n int) int { return r.file - n })

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"errors"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -30,6 +29,7 @@ import (
 type packing struct {
 	file   store.Growing // of the open list
 	closed map[queuefs.Seq]grown
+	tail   *tail // after a crash, until its events were followed again
 }
 
 // A grown is the growing package of a closed list, by the memory of this process.
@@ -146,7 +146,14 @@ func (w *appender) grow(c *Change) {
 		if p.Length < 0 {
 			continue
 		}
-		if content := w.contentOf(c, f); content != nil {
+		content := w.contentOf(c, f)
+		if content == nil {
+			content = w.fromTail(p.Files, f)
+		}
+		if t := w.Set.pack.tail; t != nil && p.Files >= t.Last() {
+			w.Set.pack.dropTail()
+		}
+		if content != nil {
 			n := len(w.packed)
 			w.packed = content.Append(w.packed, p.Files)
 			p.Length += int64(len(w.packed) - n)
@@ -271,23 +278,6 @@ func (s *Set) preparePackage(d *durable.Dir, name string, file *os.File) error {
 		return err
 	}
 	s.pack.file.Leave(file)
-	return nil
-}
-
-// reopenPackage makes a complete package the growing one again. A copy of a home, made
-// while the list was closed, may have the list open and its package complete: that begins
-// with the files of the growing one, and the rest is cut off. s.mu is held.
-func (s *Set) reopenPackage(d *durable.Dir) error {
-	grown, complete := names.OpenPackageFile(s.at.First), names.PackageFile(s.at.First)
-	if s.at.Pack.Length <= 0 || d == nil {
-		return nil
-	}
-	if _, err := d.Stat(grown); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := d.Rename(complete, d, grown); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	return nil
 }
 

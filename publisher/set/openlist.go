@@ -265,6 +265,7 @@ func (s *Set) close() error {
 
 // begin makes at the open list; it has no entries yet. s.mu is held.
 func (s *Set) begin(at store.OpenList) {
+	s.pack.dropTail()
 	s.at, s.text, s.pack.file, s.sent = at, store.Growing{}, store.Growing{}, sent{}
 }
 

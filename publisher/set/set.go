@@ -125,12 +125,12 @@ func (s *Set) restore(was *store.Line) error {
 		}
 	}
 	if was == nil {
-		return nil
+		return s.reopenPackage(d)
 	}
 	s.miss(was)
 	at := &was.Open
 	if at.First < s.at.First || at.From.Before(s.at.From) {
-		return nil // the list has been closed since
+		return s.reopenPackage(d) // the list has been closed since
 	}
 	if at.Read > s.Queue.Seq() {
 		return s.restart(store.Damaged("cursor is at event %d, the queue at %d", at.Read, s.Queue.Seq()))
