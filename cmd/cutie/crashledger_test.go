@@ -35,8 +35,9 @@ type ledger struct {
 	// By job, of this round: events that handed it out.
 	handedOut map[queuefs.JobID][]queuefs.Seq
 	// Operations of which one made an event, as far as they are known.
-	by     map[queuefs.Seq][]*operation
-	passed []passing
+	by      map[queuefs.Seq][]*operation
+	perhaps map[queuefs.Seq][]*operation // the same, but it may have been one broken off
+	passed  []passing
 }
 
 // An account is a job as the events leave it.
@@ -102,7 +103,7 @@ func (l *ledger) replay() {
 	l.Helper()
 	l.handedOut = map[queuefs.JobID][]queuefs.Seq{}
 	l.passed = l.passed[:0]
-	l.by = map[queuefs.Seq][]*operation{}
+	l.by, l.perhaps = map[queuefs.Seq][]*operation{}, map[queuefs.Seq][]*operation{}
 	for _, ev := range l.events {
 		if !ev.at.After(l.at) {
 			l.Fatalf("event %d at %v is not after %v", ev.seq, ev.at, l.at)

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -150,6 +151,10 @@ func (l *ledger) checkDeliveries(clients []*loader) {
 				}
 				if last = fit[0]; len(fit) == 1 {
 					l.by[last] = []*operation{o}
+				} else {
+					for _, seq := range fit {
+						l.perhaps[seq] = append(l.perhaps[seq], o)
+					}
 				}
 				if seen[d.job]++; seen[d.job] > len(events) {
 					l.Fatalf("%s was handed out %d times in %d events", d.job, seen[d.job], len(events))
@@ -177,24 +182,58 @@ func (l *ledger) event(seq queuefs.Seq) happening {
 	return l.events[len(l.events)-1-int(l.replica.seq-seq)]
 }
 
-// brokenOff tells whether a request that the crash broke off, or the loss of the home to
-// another daemon, may have had the older job in hand when the other one was handed out.
-func brokenOff(clients []*loader, p passing) bool {
+// brokenOff returns the requests for jobs without a whole answer, by their beginnings. A crash
+// or the loss of the home to another daemon broke them off.
+func brokenOff(clients []*loader) (broken []*operation) {
 	for _, c := range clients {
-		for _, o := range c.log {
-			takes := o.kind == opConsume && len(o.got) < o.most || o.kind == opDelete && o.job == p.older
-			if takes && !o.acked && o.start.Before(p.at) {
-				return true
+		for i := range c.log {
+			o := &c.log[i]
+			if !o.acked && (o.kind == opConsume && len(o.got) < o.most || o.kind == opDelete) {
+				broken = append(broken, o)
 			}
 		}
 	}
-	return false
+	slices.SortFunc(broken, func(a, b *operation) int { return a.start.Compare(b.start) })
+	return broken
 }
 
-// mayBe reports whether an event may be of an operation of a kind: one that may have made
-// it is, or none is known.
-func (l *ledger) mayBe(n queuefs.Seq, of func(*operation) bool) bool {
-	return len(l.by[n]) == 0 || slices.ContainsFunc(l.by[n], of)
+// inHand checks the jobs passed that only requests broken off can have had in hand, by the
+// times when they were passed first. A request has at most as many as it asked for, at one
+// daemon; a client sent on to the next owner asks there again.
+func (l *ledger) inHand(broken []*operation, passed map[queuefs.JobID]passing) {
+	l.Helper()
+	owners := 1
+	if l.passes {
+		owners = 2
+	}
+	all := slices.SortedFunc(maps.Values(passed), func(a, b passing) int { return a.at.Compare(b.at) })
+	room := 0
+	for n, p := range all {
+		for len(broken) > 0 && broken[0].start.Before(p.at) {
+			room += (broken[0].most - len(broken[0].got)) * owners // a delete has asked for none
+			broken = broken[1:]
+		}
+		if n >= room {
+			l.Fatalf("event %d hands out %s, but %s is pending, the %dth job passed so, and requests for only %d were broken off before", p.seq, p.job, p.older, n+1, room)
+		}
+	}
+}
+
+// makers returns the operations of which one made an event. If none is known these are all
+// that were broken off.
+func (l *ledger) makers(n queuefs.Seq, broken []*operation) []*operation {
+	if by := l.by[n]; len(by) > 0 {
+		return by
+	}
+	return slices.Concat(l.perhaps[n], broken)
+}
+
+// earliest returns the operation that began first; nil if there is none.
+func earliest(of []*operation) *operation {
+	if len(of) == 0 {
+		return nil
+	}
+	return slices.MinFunc(of, func(a, b *operation) int { return a.start.Compare(b.start) })
 }
 
 // A passing is an event that hands out a job while an older one is pending.
@@ -206,18 +245,22 @@ type passing struct {
 // checkOrder looks at the passings. Events have the order of the journal;
 // consumers choose their jobs a moment before. So a job may pass an older one
 // if that came back, or was taken by someone else, in the course of the same
-// request. Else the queue is not first in, first out.
+// request. Else the queue is not first in, first out. A request without an answer may have
+// had the older job in hand, see inHand.
 func (l *ledger) checkOrder(clients []*loader) {
 	l.Helper()
+	broken := brokenOff(clients)
+	excused := map[queuefs.JobID]passing{}
 	events := map[queuefs.JobID][]queuefs.Seq{}
 	for _, ev := range l.events {
 		events[ev.job] = append(events[ev.job], ev.seq)
 	}
 	for _, p := range l.passed {
-		if len(l.by[p.seq]) == 0 {
-			continue // nobody lives who knows when that request came
+		takers := slices.DeleteFunc(slices.Clone(l.makers(p.seq, broken)), func(o *operation) bool { return o.kind != opConsume })
+		taker := earliest(takers)
+		if taker == nil || taker.start.After(p.at) {
+			l.Fatalf("event %d hands out %s, and nobody asked for it", p.seq, p.job)
 		}
-		taker := l.by[p.seq][0]
 		came, left := queuefs.Seq(0), queuefs.Seq(0) // 0: not in this round
 		own := events[p.older]
 		i, _ := slices.BinarySearch(own, p.seq)
@@ -228,17 +271,24 @@ func (l *ledger) checkOrder(clients []*loader) {
 			left = own[i]
 		}
 		if came != 0 {
-			if l.mayBe(came, func(o *operation) bool { return !o.acked || o.end.After(taker.start) }) {
+			if len(l.by[came]) == 0 || slices.ContainsFunc(l.by[came], func(o *operation) bool { return !o.acked || o.end.After(taker.start) }) {
 				continue
 			}
 		}
 		if left != 0 {
-			if l.mayBe(left, func(o *operation) bool { return o.start.Before(p.at) }) {
+			if slices.ContainsFunc(l.makers(left, broken), func(o *operation) bool { return o.start.Before(p.at) }) {
 				continue
 			}
 		}
-		if (left == 0 || l.passes) && brokenOff(clients, p) {
-			continue // the kill came between the choice and the event, or another owner
+		if left == 0 || l.passes { // the kill came between the choice and the event, or another owner
+			deletes := func(o *operation) bool { return o.kind == opDelete && o.job == p.older && o.start.Before(p.at) }
+			if slices.ContainsFunc(broken, deletes) {
+				continue
+			}
+			if was, ok := excused[p.older]; !ok || p.at.Before(was.at) {
+				excused[p.older] = p
+			}
+			continue
 		}
 		held := ""
 		for _, c := range clients {
@@ -251,4 +301,5 @@ func (l *ledger) checkOrder(clients []*loader) {
 		l.Fatalf("event %d hands out %s, requested at %v, but %s is pending from event %d to event %d%s",
 			p.seq, p.job, taker.start, p.older, came, left, held)
 	}
+	l.inHand(broken, excused)
 }

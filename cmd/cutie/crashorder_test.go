@@ -3,6 +3,7 @@ package main_test
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,6 +47,9 @@ func TestTheLedgerKnowsWhatOrderMeans(t *testing.T) {
 	}
 	// Job 1 is deleted by event 4, job 2 is taken by event 3.
 	passed := []happening{event(1, "submit", 1, 10), event(2, "submit", 2, 20), event(3, "consume", 2, 40), event(4, "delete", 1, 50)}
+	// Jobs 1 and 2 are passed by job 3.
+	two := []happening{event(1, "submit", 1, 10), event(2, "submit", 2, 11), event(3, "submit", 3, 12), event(4, "consume", 3, 40)}
+	twice := append(slices.Clone(two), event(5, "submit", 4, 50), event(6, "consume", 4, 60))
 	for name, c := range map[string]struct {
 		events  []happening
 		deletes []operation
@@ -61,17 +65,28 @@ func TestTheLedgerKnowsWhatOrderMeans(t *testing.T) {
 		"a lost owner had chosen it":         {passed, []operation{remove(3, 1, 4, 45, 51)}, broken(take(2, 35, 41)), true, false},
 		"one owner alone cannot":             {passed, []operation{remove(3, 1, 4, 45, 51)}, broken(take(2, 35, 41)), false, true},
 		"and job 1 stays":                    {passed[:3], nil, broken(take(2, 35, 41)), false, false},
+		"one request had one in hand":        {two, nil, broken(take(3, 35, 41)), false, true},
+		"two had two":                        {two, nil, broken(broken(take(3, 35, 41))), false, false},
+		"one at each of two owners":          {two, nil, broken(take(3, 35, 41)), true, false},
+		"an event of nobody":                 {twice, nil, broken(broken(take(3, 35, 41))), false, false},
 	} {
 		heard := &complaint{TB: t}
 		l := newLedger(heard, nil, "")
 		l.events, l.passes = c.events, c.passes
 		l.replica.seq = c.events[len(c.events)-1].seq
-		clients := []*loader{{log: append([]operation{submit(1, 1, 10), submit(2, 2, 20)}, c.deletes...)}, c.taker}
+		var submits []operation
+		for _, ev := range c.events {
+			if ev.kind == "submit" {
+				submits = append(submits, submit(int(ev.job), ev.job, int(ev.at.Sub(zero).Milliseconds())))
+				submits[len(submits)-1].number = ev.seq
+			}
+		}
+		clients := []*loader{{log: append(submits, c.deletes...)}, c.taker}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			l.replay()
-			for id := queuefs.JobID(1); id <= 2; id++ {
+			for id := range l.jobs {
 				l.jobs[id].ticket = ticket{client: 0, op: int(id), files: 1}
 			}
 			l.checkSubmissions(clients)
