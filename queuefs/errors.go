@@ -8,8 +8,10 @@ import (
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
+	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/keys"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/objects"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/stored"
@@ -54,6 +56,9 @@ var (
 	ErrThere         = stored.ErrThere
 	ErrArrived       = stored.ErrArrived
 	ErrHere          = stored.ErrHere
+	ErrAway          = objects.ErrAway
+	ErrBack          = bucket.ErrBack
+	ErrDenied        = objects.ErrDenied
 	ErrStandby       = journal.ErrFollowing
 	ErrAlive         = errors.New("the home has an owner that is alive")
 	ErrBehind        = errors.New("the standby has fallen behind the beginning of the journal")

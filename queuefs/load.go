@@ -497,8 +497,8 @@ func (s *Service) fetchTemps() error {
 func (s *Service) Restored() bool { return s.stored != nil && s.stored.Known != nil }
 
 // Lookout asks the store of the home whether another process owns it. The error is then
-// [ErrFenced], and nothing can be changed any more. A home in its directory has no other
-// owner.
+// [ErrFenced], and nothing can be changed any more. After a failure of the store it is
+// [ErrBack] once the store answers again. A home in its directory has no other owner.
 func (s *Service) Lookout() error {
 	if s.stored == nil {
 		return nil

@@ -30,7 +30,11 @@ type Standing struct {
 	Batch   uint64    // the last one of the journal that is known here
 	As      time.Time // of a standby: it has all changes up to this time
 	Image   Imaged    // of the owner
+	Trouble *Trouble  // of the owner with the store; nil: there is none
 }
+
+// A Trouble is about changes that a store does not take.
+type Trouble = bucket.Trouble
 
 // An Imaged is the last image of a home in a store.
 type Imaged struct {
@@ -50,6 +54,7 @@ func (s *Service) Standing() (st Standing, ok bool) {
 		st.As = s.stored.UpToDate()
 		return st, true
 	}
+	st.Trouble = s.stored.Log.Trouble()
 	log := s.stored.Log.Stats()
 	st.Image = Imaged{Since: int64(log.Next - log.First), Err: s.stored.Images.Err()}
 	if m := s.stored.Images.Last(); m != nil {

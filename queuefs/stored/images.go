@@ -16,8 +16,10 @@ import (
 
 // An image is made when the journal has grown by Options.Every, or by a share of the last
 // image if that is more, up to maxEvery: this bounds both the journal to be read by a new
-// machine, and the bytes written for images.
+// machine, and the bytes written for images. A machine reads batch by batch, so mostBatches
+// small ones are enough.
 const (
+	mostBatches  = 4096
 	defaultEvery = 64 << 20
 	maxEvery     = 256 << 20
 	shareOfLast  = 8
@@ -38,7 +40,8 @@ type Images struct {
 	mu      sync.Mutex
 	last    *image.Manifest // nil: there is none
 	before  *image.Manifest
-	written int64 // bytes of the journal when the last one was begun
+	written int64  // bytes of the journal when the last one was begun
+	batch   uint64 // the last batch then
 	busy    bool
 	wanted  bool  // by a caller
 	err     error // of the last attempt
@@ -49,7 +52,7 @@ func openImages(ctx context.Context, h *Home, every int64) (*Images, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Images{store: store, log: h.Log, temp: h.temp, every: cmp.Or(every, defaultEvery)}
+	i := &Images{store: store, log: h.Log, temp: h.temp, every: cmp.Or(every, defaultEvery), batch: h.Log.Beginning()}
 	i.ctx, i.stop = context.WithCancel(context.Background())
 	newest, err := store.Newest(ctx)
 	if err != nil || newest == 0 {
@@ -124,7 +127,7 @@ func (i *Images) Due(log journal.Stats) bool {
 	if i.last != nil {
 		every, from = max(every, min(i.last.Live()/shareOfLast, maxEvery)), i.last.At
 	}
-	return i.wanted || log.Written-i.written >= every || int64(log.Next-from) >= every/leastRecord
+	return i.wanted || i.log.Position()-i.batch >= mostBatches || log.Written-i.written >= every || int64(log.Next-from) >= every/leastRecord
 }
 
 // Begin begins an image with the record at for the first to be replayed, and needs the journal from
@@ -164,7 +167,7 @@ func (i *Images) Fail(b *image.Builder, err error) {
 // journal before the last but one is released, objects without an image are deleted, and sweep
 // does the rest. done gets the error of all.
 func (i *Images) Go(b *image.Builder, fill func(ctx context.Context) error, sweep func() error, done func(error)) {
-	written := i.log.Stats().Written
+	written, batch := i.log.Stats().Written, i.log.Position()
 	i.wg.Go(func() {
 		defer b.Close()
 		err := fill(i.ctx)
@@ -180,7 +183,7 @@ func (i *Images) Go(b *image.Builder, fill func(ctx context.Context) error, swee
 		i.mu.Lock()
 		i.busy, i.err = false, err
 		if err == nil {
-			i.written = written
+			i.written, i.batch = written, batch
 		}
 		i.mu.Unlock()
 		done(err)

@@ -38,13 +38,14 @@ import (
 // Options are the settings of a home in a store.
 type Options struct {
 	Objects  objects.Store
-	Name     string        // of this process, for people
-	URL      string        // of this process, for clients and other processes
-	TakeOver bool          // from an owner that has not left
-	Standby  bool          // follow the present owner, in the place of [OwnedError]
-	Patience time.Duration // how long a request to the store is repeated; 0 means 30 s
-	Every    int64         // bytes of journal from one image to the next, at least; 0 means 64 MiB
-	Early    bool          // Open does not wait for the published documents: [Home.Published] does
+	Name     string              // of this process, for people
+	URL      string              // of this process, for clients and other processes
+	TakeOver bool                // from an owner that has not left
+	Standby  bool                // follow the present owner, in the place of [OwnedError]
+	Patience time.Duration       // how long a request to the store is repeated; 0 means 30 s
+	Every    int64               // bytes of journal from one image to the next, at least; 0 means 64 MiB
+	Owned    func(*bucket.Pulse) // called when the home is owned, before it is read: signs of life are wanted from then on; or nil
+	Early    bool                // Open does not wait for the published documents: [Home.Published] does
 }
 
 // patience returns how long a request is repeated.
@@ -139,6 +140,9 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 	m.claim = 0 // the directory of a standby is made again by the next process
 	if !h.Following() {
 		m.claim = h.Log.Claim()
+		if o.Owned != nil {
+			o.Owned(h.Pulse())
+		}
 	}
 	if h.Images, err = openImages(ctx, h, o.Every); err != nil {
 		return nil, h.passed(ctx, err)

@@ -39,19 +39,20 @@ import (
 
 // Options are the settings of a daemon.
 type Options struct {
-	Log    zerolog.Logger
-	Hangup <-chan os.Signal // asks for a new access log, see [Withstand]
-	Listen Listen
-	Access access.Options // Run sets Queue
-	Limits Limits
-	Source publisher.Options // Run sets BaseURI, and the functions
-	Push   PushOptions
-	Fetch  *outbound.Client // fetches for manifests, callbacks and hubs
-	Mirror mirror.Options   // Run sets Tell
-	Traces traces.Options
-	Node   NodeOptions     // of a home in a store
-	Robots bool            // /robots.txt names Resource Lists
-	CORS   *wellknown.CORS // nil: pages of others read nothing
+	Log     zerolog.Logger
+	Hangup  <-chan os.Signal // asks for a new access log, see [Withstand]
+	Listen  Listen
+	Access  access.Options // Run sets Queue
+	Limits  Limits
+	Source  publisher.Options // Run sets BaseURI, and the functions
+	Push    PushOptions
+	Fetch   *outbound.Client // fetches for manifests, callbacks and hubs
+	Mirror  mirror.Options   // Run sets Tell
+	Traces  traces.Options
+	Node    NodeOptions     // of a home in a store
+	Opening *Opening        // stands in for the daemon so far; or nil
+	Robots  bool            // /robots.txt names Resource Lists
+	CORS    *wellknown.CORS // nil: pages of others read nothing
 
 	AccessLog AccessLog
 	Ready     func(base string) error  // called when clients are answered

@@ -57,6 +57,9 @@ func (d *daemon) serveEarly(ctx context.Context, ln net.Listener) error {
 	on := listen.Limit(door, d.Limits.Conns).Trusting(d.Listen.Proxies)
 	server.ConnState = on.Ended
 	failed := make(chan error, 1)
+	if err := d.Opening.Stop(); err != nil {
+		return err
+	}
 	go func() {
 		if d.Listen.Certificate == nil {
 			failed <- server.Serve(on)
@@ -68,22 +71,13 @@ func (d *daemon) serveEarly(ctx context.Context, ln net.Listener) error {
 	d.Log.Info().Msg("jobs are handed out, published documents are on their way from the store")
 	come := make(chan error, 1)
 	go func() { come <- d.svc.Published() }()
-	pulse, tick := d.svc.Pulse(), time.NewTicker(beatEvery)
-	defer tick.Stop()
 	var err error
-	for waiting := true; waiting; {
-		select {
-		case err = <-come:
-			waiting = false
-		case <-tick.C:
-			if err := pulse.Beat(ctx); err != nil && ctx.Err() == nil {
-				d.Log.Warn().Err(err).Msg("sign of life")
-			}
-		case err = <-failed:
-			return err
-		case <-ctx.Done():
-			err, waiting = ctx.Err(), false
-		}
+	select {
+	case err = <-come:
+	case err = <-failed:
+		return err
+	case <-ctx.Done():
+		err = ctx.Err()
 	}
 	protocol.Close() // waiting consumers ask again
 	err = errors.Join(err, d.stop(server))
@@ -94,6 +88,7 @@ func (d *daemon) serveEarly(ctx context.Context, ln net.Listener) error {
 		err = door.open()
 	}
 	if err == nil {
+		d.Opening.Answer(ln)
 		d.Log.Info().Dur("ms", time.Since(began)).Msg("published documents have come")
 	}
 	return err

@@ -59,13 +59,13 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *listen.Limiter) []loop {
 	return all
 }
 
-// lookout finds out whether another daemon has taken the home in its store, and then ends
-// this one by lost.
+// lookout finds out whether another daemon has taken the home in its store, or whether the
+// store answers again after a failure, and then ends this one by lost.
 func (d *daemon) lookout(lost chan<- error) []loop {
 	tell := func(ask func() error) func(context.Context) error {
 		return func(context.Context) error {
 			err := ask()
-			if errors.Is(err, queuefs.ErrFenced) {
+			if errors.Is(err, queuefs.ErrFenced) || errors.Is(err, queuefs.ErrBack) {
 				select {
 				case lost <- err:
 				default: // it is told already

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"net/http"
 	"runtime"
 	"runtime/metrics"
@@ -229,7 +230,7 @@ func storageMetrics(svc *queuefs.Service) reading {
 		}
 		to <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cutie_journal_sync_seconds", "Time of a sync of the journal.", nil, nil),
 			uint64(syncs.Count), syncs.Took.Seconds(), within)
-		to.gauge("cutie_storage_failed", "1 if a sync has failed: nothing is accepted until the daemon is started again.").add(truth(svc.Err() != nil))
+		to.gauge("cutie_storage_failed", "1 if a sync has failed: nothing is accepted until the daemon is started again.").add(truth(svc.Err() != nil && !errors.Is(svc.Err(), queuefs.ErrAway)))
 	}
 }
 

@@ -75,11 +75,15 @@ func (n *node) loops() []loop {
 	if n == nil {
 		return nil
 	}
-	every := beatEvery
-	if n.TakeoverAfter > 0 {
-		every = min(every, n.TakeoverAfter/4)
+	return []loop{{"sign of life", n.beat(), n.pulse.Beat}, {"follow", followEvery, n.follow}}
+}
+
+// beat is the pause between two signs of life.
+func (o *NodeOptions) beat() time.Duration {
+	if o.TakeoverAfter > 0 {
+		return min(beatEvery, o.TakeoverAfter/4)
 	}
-	return []loop{{"sign of life", every, n.pulse.Beat}, {"follow", followEvery, n.follow}}
+	return beatEvery
 }
 
 // standby reports whether another daemon owns the home.

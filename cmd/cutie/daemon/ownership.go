@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -162,6 +163,7 @@ func (n *node) metrics() reading {
 			to.gauge("cutie_owner_silent", "1 if the owner gives no signs of life.").add(truth(n.silent.Load()))
 			return
 		}
+		to.gauge("cutie_store_failing", "1 if the store takes no changes; the daemon goes on by itself when it does.").add(truth(n.hindered() != nil))
 		to.gauge("cutie_image_failing", "1 if the last image of the home in the store was not made; it is tried again.").add(truth(st.Image.Err != nil))
 		to.gauge("cutie_image_lag_records", "Records of the journal since the last image: a new machine reads them before it serves.").add(float64(st.Image.Since))
 		if !st.Image.Made.IsZero() {
@@ -176,6 +178,8 @@ func (n *node) trouble() (said []string) {
 		return nil
 	}
 	switch st, _ := n.svc.Standing(); {
+	case !st.Standby && n.hindered() != nil:
+		said = append(said, "Nothing can be changed: "+n.hindered().Error()+".")
 	case !st.Standby && st.Image.Err != nil:
 		said = append(said, "The last image of the home in the store was not made: see the log of the daemon.")
 	case !st.Standby:
@@ -185,6 +189,27 @@ func (n *node) trouble() (said []string) {
 		said = append(said, "The owner of the home is silent, so nothing can be changed until another daemon takes over.")
 	}
 	return said
+}
+
+// troubleTime is for how long the store of an owner may fail before it is told. A refusal is
+// told at once.
+const troubleTime = 2 * beatEvery
+
+// hindered returns why the owner can make no changes now, in words for everyone.
+func (n *node) hindered() error {
+	if n == nil {
+		return nil
+	}
+	st, _ := n.svc.Standing()
+	switch t := st.Trouble; {
+	case t == nil:
+		return nil
+	case errors.Is(t.Err, queuefs.ErrDenied):
+		return errStoreDenies
+	case time.Since(t.Since) > troubleTime:
+		return errStoreAway
+	}
+	return nil
 }
 
 // ready tells supervisors the role of this daemon. A standby without an owner is ready for

@@ -148,8 +148,11 @@ func (n *node) answerMoved(rows []web.Route) []web.Route {
 		fail := rows[i].Fail
 		rows[i].Fail = func(w http.ResponseWriter, r *http.Request, err error) {
 			if !n.moved(w, r, err) {
-				if errors.Is(err, queuefs.ErrStandby) {
+				switch {
+				case errors.Is(err, queuefs.ErrStandby):
 					w.Header().Set("Retry-After", "1")
+				case errors.Is(err, queuefs.ErrAway):
+					w.Header().Set("Retry-After", "5")
 				}
 				fail(w, r, err)
 			}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -56,7 +57,7 @@ func (d *daemon) routes(s *site, rooms ...room) []web.Route {
 // readiness answers whether the service takes requests, and if queues or jobs cannot be
 // read now, how many.
 func (d *daemon) readiness(w http.ResponseWriter, leaving context.Context) error {
-	err := probe(w, ready(leaving, d.svc, d.pub, d.unwritten.Load()))
+	err := probe(w, d.ready(leaving))
 	if n := d.svc.Shut(); err == nil && n > 0 {
 		fmt.Fprintf(w, "%d queues are shut, their %s cannot be read now, see the log\n", n, home.QueueInfoName)
 	}
@@ -67,6 +68,11 @@ func (d *daemon) readiness(w http.ResponseWriter, leaving context.Context) error
 		d.node.ready(w)
 	}
 	return err
+}
+
+// ready returns why the daemon should be given no requests, in words for everyone.
+func (d *daemon) ready(leaving context.Context) error {
+	return cmp.Or(ready(leaving, d.svc, d.pub, d.unwritten.Load()), d.node.hindered())
 }
 
 // atHome serves requests through the socket of the home alone: profiles show payloads

@@ -91,6 +91,9 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 		ErrorLog:          stdlog.New(lineLog{d.Log}, "", 0),
 	}
 
+	if err := d.Opening.Stop(); err != nil {
+		return errors.Join(err, jobs.Close())
+	}
 	var wg sync.WaitGroup
 	failed := make(chan error, 2)
 	serve := func(on func() error) {
@@ -115,6 +118,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	for _, l := range slices.Concat(d.loops(jobs, tcp), sampling(past, sampler), d.lookout(lost), d.node.loops(), []loop{d.supervised(ctx, d.svc.Info().BaseURI), {"traces", maintainEvery, tracer.Tick}}) {
 		wg.Go(func() { d.every(loops, l) })
 	}
+	d.Opening.End()
 	wg.Go(func() { d.hear(loops, tracer) })
 	wg.Go(func() { mirrors.Run(loops) })
 

@@ -232,10 +232,12 @@ func first(values []string) string {
 }
 
 var (
-	errLeaving    = errors.New("stopping")
-	errUnwritten  = errors.New("files of jobs cannot be written, see the log")
-	errStorage    = errors.New("storage failed, see the log")
-	errPublishing = errors.New("publishing has stopped and goes on by itself, see the log; jobs are served")
+	errLeaving     = errors.New("stopping")
+	errUnwritten   = errors.New("files of jobs cannot be written, see the log")
+	errStorage     = errors.New("storage failed, see the log")
+	errStoreDenies = errors.New("the store of the home denies access, see the log; the daemon goes on by itself with valid credentials")
+	errStoreAway   = errors.New("the store of the home takes no changes, see the log; the daemon goes on by itself when it does")
+	errPublishing  = errors.New("publishing has stopped and goes on by itself, see the log; jobs are served")
 )
 
 // A disk is the storage of a service.
@@ -251,6 +253,10 @@ func ready(leaving context.Context, storage disk, source interface{ Failure() er
 	switch {
 	case leaving.Err() != nil:
 		return errLeaving
+	case errors.Is(storage.Err(), queuefs.ErrDenied) && errors.Is(storage.Err(), queuefs.ErrAway):
+		return errStoreDenies
+	case errors.Is(storage.Err(), queuefs.ErrAway):
+		return errStoreAway
 	case storage.Err() != nil:
 		return errStorage
 	case storage.Full() || !storage.HasSpace(0):

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -11,6 +12,8 @@ import (
 
 	sd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/rs/zerolog"
+
+	"cutie/queuefs"
 )
 
 // A supervisor is the service manager behind NOTIFY_SOCKET, if the daemon has one: it
@@ -114,9 +117,17 @@ func (s *supervisor) beat(ready, failed error, at string) {
 // supervised is the loop of the supervisor.
 func (d *daemon) supervised(leaving context.Context, at string) loop {
 	return loop{"service manager", d.supervisor.every(), func(context.Context) error {
-		d.supervisor.beat(ready(leaving, d.svc, d.pub, d.unwritten.Load()), d.svc.Err(), at)
+		d.supervisor.beat(d.ready(leaving), d.failure(), at)
 		return nil
 	}}
+}
+
+// failure returns why the daemon must be started again; nil if it goes on by itself.
+func (d *daemon) failure() error {
+	if err := d.svc.Err(); !errors.Is(err, queuefs.ErrAway) {
+		return err
+	}
+	return nil
 }
 
 // Withstand makes the process outlive the reader of its output, a pipe or a

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -124,31 +125,43 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 	if err := o.nameNode(); err != nil {
 		return err
 	}
+	if o.store.Options != nil {
+		o.Opening = &daemon.Opening{Log: log, Certificate: o.Listen.Certificate, Node: &o.Node}
+		o.store.Owned = o.Opening.Own
+		defer o.Opening.End()
+	}
+	return o.serve(ctx, c)
+}
+
+// serve opens the home and serves it, again and again if it has to be opened anew.
+func (o *serveOptions) serve(ctx context.Context, c *call.Call) error {
 	var printed bool
 	for {
+		o.Opening.Answer(o.Listen.On)
 		svc, err := open(ctx, c, o)
-		if follows(err) && ctx.Err() == nil { // a standby took the home while it was opened
-			log.Warn().Err(err).Msg("the home is opened again, to follow its owner")
-			o.store.TakeOver = false
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		o.Ready = func(base string) error {
-			if printed {
-				return nil
+		if err == nil {
+			o.Ready = func(base string) error {
+				if printed {
+					return nil
+				}
+				printed = true
+				return welcome(c.Out.Stdout, svc, base, o.Node.URL)
 			}
-			printed = true
-			return welcome(c.Out.Stdout, svc, base, o.Node.URL)
+			err = daemon.Run(ctx, svc, o.Options)
 		}
-		err = daemon.Run(ctx, svc, o.Options)
-		if !follows(err) {
+		o.Opening.End()
+		err = errors.Join(err, o.Opening.Stop())
+		switch {
+		case goesOn(err):
+		case printed && waits(err): // a start is refused, a daemon that has served goes on
+			time.Sleep(againPause)
+		default:
 			return storeHint(anewHint(portHint(err)))
 		}
 		// Acknowledged changes are in the store.
-		log.Warn().Err(err).Msg("the home is opened again, to follow its owner")
+		o.Log.Warn().Err(err).Msg("the home is opened again")
 		o.store.TakeOver = false
+		o.Listen.On.Close() // unless the daemon did
 		if o.Listen.On, err = listen.TakePort(o.Listen.On.Addr().(*net.TCPAddr)); err != nil {
 			return portHint(err)
 		}

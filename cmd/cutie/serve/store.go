@@ -82,11 +82,19 @@ func (o *serveOptions) nameNode() (err error) {
 	return err
 }
 
-// follows reports whether a daemon goes on as a standby after this error: another one owns
-// its home, or has released batches not read in time.
-func follows(err error) bool {
-	return errors.Is(err, queuefs.ErrFenced) || errors.Is(err, queuefs.ErrBehind)
+// goesOn reports whether a daemon opens its home again after this error: another one owns
+// it, or has released batches not read in time, or the store answers again.
+func goesOn(err error) bool {
+	return errors.Is(err, queuefs.ErrFenced) || errors.Is(err, queuefs.ErrBehind) || errors.Is(err, queuefs.ErrBack)
 }
+
+// waits reports whether a daemon asks its store again after this error of opening the home.
+func waits(err error) bool {
+	return errors.Is(err, objects.ErrAway) || objects.Refused(err)
+}
+
+// againPause is the pause before it does so.
+const againPause = 2 * time.Second
 
 // storeHint adds a hint to an error of a home in a store.
 func storeHint(err error) error {

@@ -1,11 +1,11 @@
 package bucket
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
+	"strings"
 	"time"
 
 	"cutie/queuefs/objects"
@@ -20,9 +20,8 @@ func beatName(claim uint64) string { return fmt.Sprintf("beat/%020d", claim) }
 
 // A Pulse gives signs of life of an owner. It is for one caller at a time.
 type Pulse struct {
-	Log   *Log
-	tip   uint64
-	count uint64
+	Log *Log
+	tip uint64
 }
 
 // Beat gives a sign of life, unless a batch since the last call was one. While the log
@@ -35,9 +34,13 @@ func (p *Pulse) Beat(ctx context.Context) error {
 		p.tip = tip.number
 		return nil
 	}
-	p.count++
-	text := strconv.AppendUint(nil, p.count, 10)
-	return p.Log.chain.store.Put(ctx, beatName(tip.claim), bytes.NewReader(text), int64(len(text)))
+	text := rand.Text() // another one than before, by whichever Pulse
+	if err = p.Log.chain.store.Put(ctx, beatName(tip.claim), strings.NewReader(text), int64(len(text))); err == nil {
+		p.Log.trouble.Store(nil)
+	} else if ctx.Err() == nil {
+		p.Log.troubled(err)
+	}
+	return err
 }
 
 // A Vigil watches the owner of a following log. It is for one caller at a time.

@@ -168,6 +168,13 @@ func (l *Log) Position() uint64 {
 	return l.tip.number
 }
 
+// Beginning returns the number of the first batch.
+func (l *Log) Beginning() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.begins.number
+}
+
 // TakeOver makes a following log the owner. With batches not read yet the error is
 // [ErrBehind]: the caller reads on, and tries again. If they were released it is
 // [journal.ErrReleased].

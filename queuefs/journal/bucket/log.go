@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"cutie/queuefs/journal"
@@ -20,6 +21,8 @@ type Log struct {
 	memo   memo
 	sweep  sweep
 	wg     sync.WaitGroup // goroutines that commit
+
+	trouble atomic.Pointer[Trouble] // nil: the last write succeeded
 
 	mu      sync.Mutex
 	lsn     journal.LSN // of the next record; while the log follows, of the next to be applied
@@ -195,7 +198,7 @@ func (l *Log) write(g *group) (header, error) {
 	}
 	h.seal(g.buf)
 	began := time.Now()
-	err := l.chain.put(context.Background(), h.number, g.buf)
+	err := l.chain.put(context.Background(), h.number, g.buf, l.troubled)
 	took := time.Since(began)
 	if err == nil && g.verify {
 		err = l.readBack(h.number, g.buf)
@@ -206,6 +209,7 @@ func (l *Log) write(g *group) (header, error) {
 	case err != nil:
 		return h, fmt.Errorf("%w: %w", journal.ErrFailed, err)
 	}
+	l.trouble.Store(nil)
 	l.mu.Lock()
 	l.done.syncs.Add(took)
 	l.done.callers, l.done.took = g.callers, took
@@ -322,13 +326,18 @@ func (l *Log) Prove() error { return l.control(mark, nil) }
 func (l *Log) Trim() error { return nil }
 
 // Lookout asks the store whether another process owns the journal. The error is then a
-// [*FencedError], and nothing can be appended any more.
+// [*FencedError], and nothing can be appended any more. Of a journal that failed with
+// [objects.ErrAway] it is [ErrBack] once the store does all again: the journal can be
+// opened again.
 func (l *Log) Lookout() error {
 	l.mu.Lock()
 	next, busy, err := l.tip.number+1, l.running, l.err
 	l.mu.Unlock()
-	if busy || err != nil {
-		return err
+	switch {
+	case err != nil:
+		return l.back(err)
+	case busy:
+		return nil
 	}
 	h, err := l.chain.header(context.Background(), next)
 	switch {

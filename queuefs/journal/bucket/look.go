@@ -73,7 +73,7 @@ func Verify(ctx context.Context, s objects.Store, patience time.Duration, st *St
 	var coming []*fetched
 	next := st.Begin
 	for number := st.Begin; number <= st.End; number++ {
-		for ; next <= st.End && next < number+ahead; next++ {
+		for ; next <= st.End && next < number+leastAhead; next++ {
 			coming = append(coming, l.fetch(ctx, &wg, next))
 		}
 		f := coming[0]

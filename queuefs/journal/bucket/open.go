@@ -125,7 +125,7 @@ func (c *chain) place(ctx context.Context, h header, body []byte) (header, error
 	buf := append(make([]byte, headerSize), body...)
 	h.size = len(body)
 	h.seal(buf)
-	if err := c.put(ctx, h.number, buf); err != nil {
+	if err := c.put(ctx, h.number, buf, func(error) {}); err != nil {
 		return h, err
 	}
 	return h, c.live(ctx, h.number-1)

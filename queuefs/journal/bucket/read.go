@@ -123,8 +123,17 @@ func ended(n, want int) error {
 	return nil
 }
 
-// ahead is how many batches are fetched before they are asked for.
-const ahead = 8
+// A reader fetches batches before they are asked for: as many as have aheadBytes, if they are
+// like the last one.
+const (
+	leastAhead = 8
+	mostAhead  = 64
+	aheadBytes = 8 << 20
+)
+
+func aheadOf(last int) uint64 {
+	return uint64(min(max(leastAhead, aheadBytes/max(last, 1)), mostAhead))
+}
 
 // A fetched is a batch on its way from the store.
 type fetched struct {
@@ -164,6 +173,7 @@ func (l *Log) Read(from journal.LSN) iter.Seq2[journal.Record, error] {
 		defer wg.Wait()
 		defer cancel()
 		var coming []*fetched
+		ahead := uint64(leastAhead)
 		for next := number; number <= tip.number; number++ {
 			for ; next <= tip.number && next < number+ahead; next++ {
 				var f *fetched // nil: it is here
@@ -192,6 +202,7 @@ func (l *Log) Read(from journal.LSN) iter.Seq2[journal.Record, error] {
 				fail(l.gone(number, f.err))
 				return
 			}
+			ahead = aheadOf(len(f.buf))
 			b, err := v.next(number, f.buf)
 			if err == nil {
 				var at []uint32

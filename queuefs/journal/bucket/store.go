@@ -90,8 +90,9 @@ func (c *chain) load(ctx context.Context, number uint64) ([]byte, batch, error) 
 
 // put writes a batch at its number. An attempt without an answer may have been done, or
 // be done later: the object is read back, and only where there is none is it tried
-// again, with the same bytes. The error is errTaken if other bytes are there.
-func (c *chain) put(ctx context.Context, number uint64, buf []byte) error {
+// again, with the same bytes, after a call of failing. The error is errTaken if other bytes
+// are there.
+func (c *chain) put(ctx context.Context, number uint64, buf []byte, failing func(error)) error {
 	return c.again(ctx, func(ctx context.Context) (bool, error) {
 		failed := c.store.Create(ctx, nameOf(number), buf)
 		if failed == nil {
@@ -104,6 +105,7 @@ func (c *chain) put(ctx context.Context, number uint64, buf []byte) error {
 		case err == nil:
 			return true, errTaken
 		default:
+			failing(failed)
 			return false, failed
 		}
 	})

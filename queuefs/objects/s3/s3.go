@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -26,12 +27,16 @@ import (
 type Bucket struct {
 	client         *minio.Client
 	bucket, prefix string
+
+	credentials *credentials.Credentials
+	renewed     atomic.Int64 // ns: when they were read again
 }
 
 // Open returns the store of a URL, s3://BUCKET/PREFIX. endpoint is the URL of the
 // service; "" means AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL of the environment, or else
 // Amazon S3. Credentials come from the environment, from the file of credentials, or from
-// the machine. Nothing is sent yet.
+// the machine. Those in the file are read again when the store denies access, at most once
+// a second; those of the machine are renewed before they expire. Nothing is sent yet.
 func Open(store, endpoint string) (*Bucket, error) {
 	u, err := url.Parse(store)
 	switch {
@@ -49,10 +54,11 @@ func Open(store, endpoint string) (*Bucket, error) {
 	if err != nil || at.User != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || strings.Trim(at.Path, "/") != "" {
 		return nil, errors.New("the endpoint of a store is a URL such as https://HOST, without user and path")
 	}
+	creds := credentials.NewChainCredentials([]credentials.Provider{
+		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{Timeout: 5 * time.Second}},
+	})
 	client, err := minio.New(at.Host, &minio.Options{
-		Creds: credentials.NewChainCredentials([]credentials.Provider{
-			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{Timeout: 5 * time.Second}},
-		}),
+		Creds:      creds,
 		Secure:     at.Scheme == "https",
 		Region:     cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"), "us-east-1"),
 		Transport:  transport(),
@@ -61,7 +67,7 @@ func Open(store, endpoint string) (*Bucket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store %s at %s: %w", store, endpoint, err)
 	}
-	return &Bucket{client: client, bucket: u.Host, prefix: prefix}, nil
+	return &Bucket{client: client, bucket: u.Host, prefix: prefix, credentials: creds}, nil
 }
 
 // transport keeps connections open for the next requests, and gives up a silent one.
@@ -192,9 +198,20 @@ func (b *Bucket) named(name string, err error) error {
 		err = errors.New(strings.TrimSuffix(said.Error(), "."))
 		if means := meanings[code]; means != nil {
 			err = fmt.Errorf("%w: %w", means, err)
+			if means == objects.ErrDenied {
+				b.renew()
+			}
 		}
 	}
 	return fmt.Errorf("s3://%s/%s%s: %w", b.bucket, b.prefix, name, err)
+}
+
+// renew has the next request read the credentials again.
+func (b *Bucket) renew() {
+	now, last := time.Now().UnixNano(), b.renewed.Load()
+	if now-last >= int64(time.Second) && b.renewed.CompareAndSwap(last, now) {
+		b.credentials.Expire()
+	}
 }
 
 // meanings are those of the codes an operator has to act on.
