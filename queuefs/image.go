@@ -63,10 +63,10 @@ func (s *Service) Bring(ctx context.Context) error {
 	if s.stored == nil {
 		return nil
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	g, all := errgroup.WithContext(ctx)
 	g.SetLimit(bringers)
 	for queue, n := range s.stored.Absent.All() {
-		if ctx.Err() != nil || s.usable() != nil {
+		if all.Err() != nil || s.usable() != nil {
 			break
 		}
 		q := s.open(queue)
@@ -79,7 +79,11 @@ func (s *Service) Bring(ctx context.Context) error {
 			return err
 		})
 	}
-	return errors.Join(g.Wait(), s.stored.Images.Err())
+	err := g.Wait()
+	if err == nil && ctx.Err() == nil {
+		s.stored.SweepFormer()
+	}
+	return errors.Join(err, s.stored.Images.Err())
 }
 
 // Image makes an image of a home in a store now, and waits for it.

@@ -145,6 +145,11 @@ func (s *Service) sweepRemoved() error {
 	if err := home.SweepRemoved(s.dirs.temp, s.report); err != nil {
 		return err
 	}
+	if s.stored == nil {
+		if err := home.SweepFormer(s.dirs.temp, func() error { return nil }); err != nil {
+			return err
+		}
+	}
 	return s.index.Sweep()
 }
 

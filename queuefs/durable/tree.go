@@ -10,7 +10,11 @@ import (
 // RemoveTree removes the entry name of d, and everything in it if it is a
 // directory. Links are removed, not followed. It may be called again after an
 // error. Without the entry it does nothing. Nothing is synced.
-func (d *Dir) RemoveTree(name string) error {
+func (d *Dir) RemoveTree(name string) error { return d.RemoveTreeUntil(name, func() error { return nil }) }
+
+// RemoveTreeUntil is [Dir.RemoveTree] until stop returns an error, and then returns that. It
+// asks before each file.
+func (d *Dir) RemoveTreeUntil(name string, stop func() error) error {
 	if err := d.hold(); err != nil {
 		return err
 	}
@@ -24,7 +28,7 @@ func (d *Dir) RemoveTree(name string) error {
 	case err != nil:
 		return err
 	}
-	err = sub.empty()
+	err = sub.empty(stop)
 	sub.Close()
 	if err != nil {
 		return err
@@ -34,16 +38,19 @@ func (d *Dir) RemoveTree(name string) error {
 	}))
 }
 
-// empty removes everything in d.
-func (d *Dir) empty() error {
+// empty removes everything in d, as long as stop returns nil.
+func (d *Dir) empty(stop func() error) error {
 	var names []string
 	if err := d.Names(func(name string) { names = append(names, name) }); err != nil {
 		return err
 	}
 	for _, name := range names {
-		err := d.Remove(name)
+		err := stop()
+		if err == nil {
+			err = d.Remove(name)
+		}
 		if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
-			err = d.RemoveTree(name)
+			err = d.RemoveTreeUntil(name, stop)
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -1,9 +1,11 @@
 package home
 
 import (
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"strings"
+	"syscall"
 
 	"cutie/queuefs/durable"
 )
@@ -46,6 +48,39 @@ func SweepRemoved(temp *durable.Dir, report func(path, text string)) error {
 	for _, name := range left {
 		if e := temp.RemoveTree(name); e != nil { // tried again at the next opening
 			report(TempDir+"/"+name, e.Error()+"; left behind of a queue that was removed")
+		}
+	}
+	return err
+}
+
+// formerPrefix begins the names of directories among temporary files that were of a home of
+// former days.
+const formerPrefix = "former-"
+
+// MoveAway gives a directory, if it is there, another name among temporary files. Its files
+// go with SweepFormer: many take long.
+func MoveAway(dir, temp *durable.Dir, name string) error {
+	err := dir.Rename(name, temp, formerPrefix+rand.Text())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, syscall.EXDEV):
+		return dir.RemoveTree(name)
+	}
+	return err
+}
+
+// SweepFormer removes directories moved away, as long as stop returns nil.
+func SweepFormer(temp *durable.Dir, stop func() error) error {
+	var left []string
+	err := temp.Names(func(name string) {
+		if strings.HasPrefix(name, formerPrefix) {
+			left = append(left, name)
+		}
+	})
+	for _, name := range left {
+		if err == nil {
+			err = temp.RemoveTreeUntil(name, stop)
 		}
 	}
 	return err

@@ -128,13 +128,19 @@ func unused(dir *durable.Dir) error {
 	return nil
 }
 
-// empty removes all parts of the directory to be made again from the journal.
+// empty removes all parts of the directory to be made again from the journal. The largest
+// ones are moved away only, see [Home.SweepFormer].
 func empty(dir, temp *durable.Dir) error {
 	if err := temp.Sweep(nil); err != nil {
 		return err
 	}
-	for _, name := range []string{home.ListName, absentName, home.QueuesDir, home.PublishedDir, home.CallbacksDir} {
+	for _, name := range []string{home.ListName, absentName, home.CallbacksDir} {
 		if err := dir.RemoveTree(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{home.QueuesDir, home.PublishedDir} {
+		if err := home.MoveAway(dir, temp, name); err != nil {
 			return err
 		}
 	}

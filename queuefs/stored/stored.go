@@ -81,6 +81,7 @@ type Home struct {
 	published func() error       // waits for them; nil: nobody brings them
 	coming    atomic.Bool        // they are on their way
 
+	sweeping sync.Once
 	early    bool
 	store    objects.Store
 	patience time.Duration
@@ -279,6 +280,14 @@ func (h *Home) Ready() error {
 		return nil
 	}
 	return h.marker.write()
+}
+
+// SweepFormer removes what was in the directory before it was made again, in the background
+// until Close. After an error the next process goes on.
+func (h *Home) SweepFormer() {
+	h.sweeping.Do(func() {
+		h.Images.wg.Go(func() { _ = home.SweepFormer(h.temp, h.Images.ctx.Err) })
+	})
 }
 
 // Syncing is called before the directory is synced, and Synced when all written before

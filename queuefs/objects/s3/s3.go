@@ -196,7 +196,11 @@ func (b *Bucket) named(name string, err error) error {
 	}
 	if said := new(minio.ErrorResponse); errors.As(err, said) {
 		err = errors.New(strings.TrimSuffix(said.Error(), "."))
-		if means := meanings[code]; means != nil {
+		means := meanings[code]
+		if means == nil && (said.StatusCode == http.StatusUnauthorized || said.StatusCode == http.StatusForbidden) {
+			means = objects.ErrDenied
+		}
+		if means != nil {
 			err = fmt.Errorf("%w: %w", means, err)
 			if means == objects.ErrDenied {
 				b.renew()
@@ -223,6 +227,7 @@ var meanings = map[string]error{
 	"InvalidToken":          objects.ErrDenied,
 	"SignatureDoesNotMatch": objects.ErrDenied,
 	"TokenRefreshRequired":  objects.ErrDenied,
+	"XAdminUserNotFound":    objects.ErrDenied, // versitygw
 	minio.NoSuchBucket:      objects.ErrNoBucket,
 	"RequestTimeTooSkewed":  objects.ErrClock,
 }
