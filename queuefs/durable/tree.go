@@ -10,7 +10,9 @@ import (
 // RemoveTree removes the entry name of d, and everything in it if it is a
 // directory. Links are removed, not followed. It may be called again after an
 // error. Without the entry it does nothing. Nothing is synced.
-func (d *Dir) RemoveTree(name string) error { return d.RemoveTreeUntil(name, func() error { return nil }) }
+func (d *Dir) RemoveTree(name string) error {
+	return d.RemoveTreeUntil(name, func() error { return nil })
+}
 
 // RemoveTreeUntil is [Dir.RemoveTree] until stop returns an error, and then returns that. It
 // asks before each file.
