@@ -4,80 +4,165 @@ import (
 	"io"
 	"log"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	neturl "net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 )
 
+// A promotion has an original with the queue jobs in the directory home, copies beside it,
+// and one URL for all daemons, of a proxy, so that nobody takes it in between.
+type promotion struct {
+	t      *testing.T
+	dir    string
+	url    string
+	at     atomic.Pointer[neturl.URL]    // of the daemon of now
+	hidden atomic.Pointer[regexp.Regexp] // paths with the answer 404
+}
+
+func newPromotion(t *testing.T) *promotion {
+	p := &promotion{t: t, dir: t.TempDir()}
+	to := &httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(p.at.Load()); r.Out.Host = r.In.Host }}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if re := p.hidden.Load(); re != nil && re.MatchString(r.URL.Path) {
+			http.NotFound(w, r)
+			return
+		}
+		to.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	p.url = proxy.URL + "/"
+	p.run("init", "home")
+	p.run("createQueue", "jobs", "--home", "home")
+	return p
+}
+
+func (p *promotion) try(args ...string) (string, error) {
+	cmd := exec.Command("cutie", args...)
+	cmd.Dir = p.dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (p *promotion) run(args ...string) string {
+	p.t.Helper()
+	out, err := p.try(args...)
+	if err != nil {
+		p.t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (p *promotion) put(text string) string {
+	p.t.Helper()
+	if err := os.WriteFile(filepath.Join(p.dir, text), []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	return strings.TrimSpace(p.run("put", "jobs", text, "-u", p.url))
+}
+
+func (p *promotion) serve(home string) *daemon {
+	p.t.Helper()
+	for try := 0; ; try++ {
+		free, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		address := free.Addr().String()
+		free.Close()
+		d, err := start(p.dir, filepath.Join(p.dir, home), "--base-uri", p.url, "--listen", address)
+		if err == nil {
+			p.t.Cleanup(d.kill)
+			p.at.Store(&neturl.URL{Scheme: "http", Host: address})
+			return d
+		}
+		if try == 5 { // each time somebody else took the port
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// TestJobsInTransitAtAPromotion loses an original while its jobs change: the copy has their
+// last events, but not their job files. They have the states of these events in the home,
+// or are on hold, and followers of the original have the same.
+func TestJobsInTransitAtAPromotion(t *testing.T) {
+	p := newPromotion(t)
+	original := p.serve("home")
+	var ids []string
+	for _, text := range []string{"taken", "deleted", "held", "back"} {
+		ids = append(ids, p.put(text))
+	}
+	if err := os.Mkdir(filepath.Join(p.dir, "out"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.run("delete", "jobs", ids[3], "-u", p.url)
+	p.run("sync", p.url, "behind")
+	p.run("sync", p.url, "backup")
+	p.run("get", "jobs", "-u", p.url)
+	p.run("delete", "jobs", ids[1], "-u", p.url)
+	p.run("hold", "jobs", ids[2], "-u", p.url)
+	p.run("requeue", "jobs", ids[3], "-u", p.url)
+	ids = append(ids, p.put("new"))
+	p.run("sync", p.url, "level")
+	p.hidden.Store(regexp.MustCompile("/(pending|consumed|deleted)/j[0-9]+$"))
+	if out, err := p.try("sync", "backup"); err == nil {
+		t.Fatalf("the backup has all: %s", out)
+	}
+	p.hidden.Store(nil)
+	original.kill()
+
+	out := p.run("promote", "backup", "--force")
+	for _, want := range []string{"on hold: jobs/" + ids[2], "on hold: jobs/" + ids[3], "on hold: jobs/" + ids[4],
+		"former job file: jobs/" + ids[0], "former job file: jobs/" + ids[1], ": 3 pending, 1 consumed;"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("promote says %s, and not %q", out, want)
+		}
+	}
+	p.serve("backup")
+	for status, want := range map[string]int{"pending": 3, "consumed": 1, "deleted": 1} {
+		files, err := filepath.Glob(filepath.Join(p.dir, "backup/queues/jobs", status, "*"))
+		if err != nil || len(files) != want {
+			t.Errorf("%s: got %q, %v", status, files, err)
+		}
+	}
+	if out, err := p.try("get", "jobs", "-u", p.url); err == nil {
+		t.Errorf("a job on hold was handed out: %s", out)
+	}
+	for _, copy := range []string{"level", "behind"} {
+		if out := p.run("sync", copy); !strings.Contains(out, "replica: changes") {
+			t.Errorf("%s: got %s", copy, out)
+		}
+		if out := p.run("audit", copy, "--checksum"); !strings.Contains(out, "missing 0, different 0, extra 0") {
+			t.Errorf("%s: %s", copy, out)
+		}
+	}
+}
+
 // TestFollowersOfTheOriginalFollowThePromotedHome has copies of an original that are where
 // its backup is, behind it, and ahead of it. The backup takes over under the same URL. The
 // first two go on with the changes, and fetch nothing else; the last one begins anew. All
 // end as true copies.
 func TestFollowersOfTheOriginalFollowThePromotedHome(t *testing.T) {
-	dir := t.TempDir()
-	run := func(args ...string) string {
-		t.Helper()
-		cmd := exec.Command("cutie", args...)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return string(out)
-	}
-	put := func(url, text string) string {
-		t.Helper()
-		name := filepath.Join(dir, text)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(run("put", "jobs", name, "-u", url))
-	}
-	home := filepath.Join(dir, "home")
-	run("init", home)
-	run("createQueue", "jobs", "--home", home)
-	// The URL is that of a proxy, so that nobody takes it in between.
-	var at atomic.Pointer[neturl.URL]
-	proxy := httptest.NewServer(&httputil.ReverseProxy{ErrorLog: log.New(io.Discard, "", 0),
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at.Load()); r.Out.Host = r.In.Host }})
-	t.Cleanup(proxy.Close)
-	url := proxy.URL + "/"
-	serve := func(home string) *daemon {
-		t.Helper()
-		for try := 0; ; try++ {
-			free, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
-			address := free.Addr().String()
-			free.Close()
-			d, err := start(dir, home, "--base-uri", url, "--listen", address)
-			if err == nil {
-				t.Cleanup(d.kill)
-				at.Store(&neturl.URL{Scheme: "http", Host: address})
-				return d
-			}
-			if try == 5 { // each time somebody else took the port
-				t.Fatal(err)
-			}
-		}
-	}
-	original := serve(home)
-	put(url, "seen by all")
+	p := newPromotion(t)
+	dir, url, run, put, serve := p.dir, p.url, p.run, p.put, p.serve
+	original := serve("home")
+	put("seen by all")
 	run("sync", url, "behind")
-	put(url, "not seen by one")
+	put("not seen by one")
 	run("get", "jobs", "-u", url)
 	for _, to := range []string{"backup", "level"} {
 		run("sync", url, to)
 	}
-	lost := put(url, "seen by one alone")
+	lost := put("seen by one alone")
 	run("sync", url, "ahead")
 	original.kill()
 
@@ -102,11 +187,11 @@ func TestFollowersOfTheOriginalFollowThePromotedHome(t *testing.T) {
 			t.Errorf("promote says %s, and not %q", out, want)
 		}
 	}
-	if err := serve(filepath.Join(dir, "backup")).stop(syscall.SIGTERM); err != nil {
+	if err := serve("backup").stop(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	serve(filepath.Join(dir, "backup")) // the lists of before the promotion stay
-	if got := put(url, "new"); got != lost {
+	serve("backup") // the lists of before the promotion stay
+	if got := put("new"); got != lost {
 		t.Errorf("the first new job is %s, want %s", got, lost)
 	}
 	for copy, want := range map[string][]string{

@@ -24,6 +24,13 @@ type Standing struct {
 	Reached  uint64    // the last event up to which all files are there; Event without any in transit
 	Synced   time.Time // when the copy last equalled the Source
 	Transit  int       // resources without a file, not even a former one
+	Changing []Changing
+}
+
+// A Changing is a resource in transit: its file is a former one, or missing.
+type Changing struct {
+	File string    // path in the copy, with slashes
+	Time time.Time // of the last change seen
 }
 
 // Standings returns the base URI of the Source of a copy, and how far each set is, without asking the
@@ -40,7 +47,7 @@ func Standings(dir string) (base string, all []Standing, err error) {
 	defer d.Close()
 	for name, set := range s.Sets {
 		all = append(all, Standing{Name: name, URI: set.URI, Baseline: set.Baseline, Until: set.Cursor.Time, Event: set.Cursor.Seq,
-			Reached: set.reached(), Synced: set.Synced, Transit: set.without(dir, d)})
+			Reached: set.reached(), Synced: set.Synced, Transit: set.without(dir, d), Changing: set.changing(d)})
 	}
 	slices.SortFunc(all, func(a, b Standing) int { return strings.Compare(a.Name, b.Name) })
 	return s.Base, all, nil
@@ -53,6 +60,17 @@ func (s *setState) reached() uint64 {
 		last = min(last, max(t.Entry.Seq, 1)-1)
 	}
 	return last
+}
+
+// changing returns the resources in transit.
+func (s *setState) changing(d *local.Dir) (all []Changing) {
+	for i := range s.Transit {
+		e := &s.Transit[i].Entry
+		if file, err := d.Path(e.Loc); err == nil {
+			all = append(all, Changing{file, e.Changed()})
+		}
+	}
+	return all
 }
 
 // without counts the resources in transit without a file. Another file stands for one that

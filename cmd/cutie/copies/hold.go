@@ -3,9 +3,11 @@ package copies
 import (
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"time"
 
@@ -17,55 +19,116 @@ import (
 )
 
 // The newest jobs of a busy original change while a copy asks for their files. If the
-// original is lost just then, the copy may have a payload and no job file.
+// original is lost just then, the copy may have a former job file, or a payload and no
+// job file. An event of the home says what becomes of these jobs, so that its followers
+// have the same.
 const bare = "its job file was not in the copy, nor whether the original handed it out"
 
-// hold gives such payloads a job on hold, so that an operator decides, and returns their
-// references.
-func hold(dir string, queues []promotedQueue, now time.Time) (held []string, err error) {
-	for _, q := range queues {
-		some, err := holdIn(filepath.Join(dir, home.QueuesDir, q.Queue), now)
-		for _, id := range some {
-			held = append(held, q.Queue+"/"+id.String())
-		}
-		if err != nil {
-			return held, err
-		}
-	}
-	return held, nil
+// A placed job was given a state.
+type placed struct {
+	id job.ID
+	st job.Status
 }
 
-func holdIn(queue string, now time.Time) (held []job.ID, err error) {
-	payloads, err := os.ReadDir(filepath.Join(queue, tree.Payloads))
-	if err != nil {
-		return nil, err
-	}
-	pending, err := durable.OpenDir(filepath.Join(queue, job.Pending.String()), nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, pending.Close()) }()
-	for _, e := range payloads {
-		id, err := job.ParseID(e.Name())
-		if err != nil || !e.Type().IsRegular() || hasFile(queue, e.Name()) {
+// place gives the jobs of a copy the state of the last event seen, where their job file
+// is a former one or missing. A pending one is put on hold, so that an operator decides.
+func (q *promotedQueue) place(dir string, now time.Time) (err error) {
+	dir = filepath.Join(dir, home.QueuesDir, q.Queue)
+	for _, c := range q.changing {
+		at, name := path.Split(c.File)
+		id, err := job.ParseID(name)
+		if err != nil {
 			continue
 		}
-		j, err := bareJob(filepath.Join(queue, tree.Payloads, e.Name()), id)
-		if err != nil {
-			return held, err
+		st, err := job.ParseStatus(path.Base(at))
+		if err == nil {
+			err = q.placeJob(dir, id, st, c.Time, now)
 		}
-		j.Hold(now, bare, time.Time{})
-		if err := pending.Replace(e.Name(), j.AppendText(nil)); err != nil {
-			return held, err
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
-		held = append(held, id)
 	}
-	return held, nil
+	payloads, err := os.ReadDir(filepath.Join(dir, tree.Payloads))
+	if err != nil {
+		return err
+	}
+	for _, e := range payloads {
+		id, err := job.ParseID(e.Name())
+		if err != nil || !e.Type().IsRegular() || hasFile(dir, e.Name()) {
+			continue
+		}
+		if err := q.placeJob(dir, id, job.Pending, time.Time{}, now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func hasFile(queue, name string) bool {
+// placeJob places one job: changed is the time of the event, at now it is put on hold.
+func (q *promotedQueue) placeJob(dir string, id job.ID, st job.Status, changed, now time.Time) error {
+	j, was, err := formerJob(dir, id, st)
+	if err != nil {
+		return err
+	}
+	switch {
+	case st == was:
+	case st == job.Consumed:
+		j.Enter(st)
+		j.Consumed = changed
+	case st == job.Deleted:
+		j.Delete(changed)
+	case was != 0:
+		j.GoBack(changed)
+	}
+	if st == job.Pending {
+		j.Hold(now, bare, time.Time{})
+	}
+	q.placed = append(q.placed, placed{id, st})
+	to, err := durable.OpenDir(filepath.Join(dir, st.String()), nil)
+	if err != nil {
+		return err
+	}
+	err = to.Replace(id.String(), j.AppendText(nil))
+	if err = errors.Join(err, to.Close()); err != nil {
+		return err
+	}
+	for other := job.Pending; other <= job.Deleted; other++ {
+		if err == nil && other != st {
+			err = os.Remove(filepath.Join(dir, other.String(), id.String()))
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	return err
+}
+
+// formerJob returns the newest job file that the copy has of a job, and where it is; after a
+// crash it may be in st, too. Without one it returns a job made of the payload, and 0.
+func formerJob(dir string, id job.ID, st job.Status) (j job.Job, was job.Status, err error) {
+	for at := job.Pending; at <= job.Deleted; at++ {
+		text, err := os.ReadFile(filepath.Join(dir, at.String(), id.String()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return j, 0, err
+		}
+		if k, err := job.Parse(text); err != nil {
+			return j, 0, fmt.Errorf("%s/%v: %w", at, id, err)
+		} else if was == 0 || k.Seq > j.Seq || k.Seq == j.Seq && at == st {
+			j, was = k, at
+		}
+	}
+	if was == 0 {
+		j, err = bareJob(filepath.Join(dir, tree.Payloads, id.String()), id)
+	}
+	return j, was, err
+}
+
+func hasFile(dir, name string) bool {
 	for st := job.Pending; st <= job.Deleted; st++ {
-		if _, err := os.Lstat(filepath.Join(queue, st.String(), name)); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(filepath.Join(dir, st.String(), name)); !errors.Is(err, fs.ErrNotExist) {
 			return true
 		}
 	}

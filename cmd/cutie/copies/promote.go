@@ -43,8 +43,8 @@ after the last event it has seen. The changes before it stay published, as far a
 sync has them: who has followed the original goes on with the home.
 
 Jobs that were handed out and have no outcome are listed. --requeue-unfinished puts them
-back into their queues. A job of which the copy has the payload alone, since its job file
-was changing when the original was lost, is put on hold and listed.`,
+back into their queues. A pending job whose job file was changing when the original was
+lost, so that the copy has a former one or none, is put on hold and listed.`,
 		Example: `cutie promote mirror
 cutie serve --home mirror`,
 	}
@@ -66,7 +66,8 @@ type promoted struct {
 	Octets     int64           `json:"octets"`
 	Problems   []string        `json:"problems,omitempty"`
 	Unfinished []string        `json:"unfinished,omitempty"`
-	Bare       []string        `json:"bare,omitempty"` // jobs whose job file the copy had not seen
+	Bare       []string        `json:"bare,omitempty"`   // jobs whose job file the copy had not seen, on hold
+	Former     []string        `json:"former,omitempty"` // other jobs with a job file of before their last event
 	Requeued   int             `json:"requeued,omitempty"`
 }
 
@@ -79,9 +80,11 @@ type promotedQueue struct {
 	NoChanges string    `json:"noChanges,omitempty"`   // why none of them is published
 	list      string    // Capability List of the original
 	since     time.Time // the home publishes all changes after it
-	Transit   int       `json:"transit,omitempty"` // resources without their file
-	Pending   int64     `json:"pending"`
-	Consumed  int64     `json:"consumed"`
+	changing  []destination.Changing
+	placed    []placed
+	Transit   int   `json:"transit,omitempty"` // resources without their file
+	Pending   int64 `json:"pending"`
+	Consumed  int64 `json:"consumed"`
 }
 
 func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
@@ -138,7 +141,7 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 			return nil, fault.Hint(fmt.Errorf("%s: the copy has the set %s, which is no whole queue", dir, s.Name), "cutie sync URL DIR into a directory of its own copies replica sets")
 		}
 		last[queue], p.Events[queue], p.Until[queue] = queuefs.Seq(s.Event), s.Event, s.Until
-		r.Queues = append(r.Queues, promotedQueue{Queue: queue, LastEvent: s.Event, Until: s.Until, Synced: s.Synced, Transit: s.Transit, list: s.URI})
+		r.Queues = append(r.Queues, promotedQueue{Queue: queue, LastEvent: s.Event, Until: s.Until, Synced: s.Synced, Transit: s.Transit, list: s.URI, changing: s.Changing})
 	}
 	if len(r.Queues) == 0 {
 		return nil, fault.Hint(fmt.Errorf("%s: the copy has no queues", dir), "cutie sync URL DIR copies the queues of a daemon")
@@ -149,8 +152,10 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 	if err := directories(dir, r.Queues); err != nil {
 		return nil, err
 	}
-	if r.Bare, err = hold(dir, r.Queues, p.Time); err != nil {
-		return nil, err
+	for i := range r.Queues {
+		if err := r.Queues[i].place(dir, p.Time); err != nil {
+			return nil, err
+		}
 	}
 	report, err := check.Home(dir, check.Options{Rebuild: true, Last: last, Job: uws.Check})
 	if err != nil {
@@ -235,8 +240,29 @@ func (o *promotion) finish(ctx context.Context, dir string, now time.Time, r *pr
 		if err := q.Succeed(m); err != nil {
 			return err
 		}
+		if err := of.tell(ctx, q, r); err != nil {
+			return err
+		}
 		if err := o.unfinished(ctx, q, r); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// tell makes an event of each job that was placed. The lists of the original had another
+// job file, so that followers would wait for it in vain.
+func (q *promotedQueue) tell(ctx context.Context, of *queuefs.Queue, r *promoted) error {
+	for _, p := range q.placed {
+		_, err := of.Amend(ctx, p.id, func(*queuefs.Job) error { return nil })
+		switch name := q.Queue + "/" + p.id.String(); {
+		case errors.Is(err, queuefs.ErrNoJob): // a problem, named by then
+		case err != nil:
+			return err
+		case p.st == queuefs.Pending:
+			r.Bare = append(r.Bare, name)
+		default:
+			r.Former = append(r.Former, name)
 		}
 	}
 	return nil
@@ -290,6 +316,9 @@ func printPromoted(c *call.Call, r *promoted) error {
 	}
 	for _, id := range r.Bare {
 		fmt.Fprintf(w, "on hold: %s: %s; cutie release hands it out\n", id, bare)
+	}
+	for _, id := range r.Former {
+		fmt.Fprintf(w, "former job file: %s: the one of its last event was not in the copy\n", id)
 	}
 	for _, p := range r.Problems {
 		fmt.Fprintf(w, "problem: %s\n", p)

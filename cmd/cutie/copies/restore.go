@@ -43,8 +43,8 @@ and settings; numbers of jobs and events go on; users, secrets and subscribers a
 the backup. Every job file and payload is verified by its digest.
 
 Jobs that were handed out and have no outcome are listed. --requeue-unfinished puts them
-back into their queues. A job of which the backup has the payload alone, since its job file
-was changing, is put on hold and listed.
+back into their queues. A pending job whose job file was changing during the backup, so
+that the backup has a former one or none, is put on hold and listed.
 
 Files of --also stay in the backup: the report says where. A restoration that was cut off
 leaves no home, and begins anew. A queue of a mirror becomes a queue of its own.
