@@ -56,10 +56,7 @@ func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by 
 			if err := c.began(s, at); err != nil {
 				return err
 			}
-			if file, err := c.dir.Path(e.Loc); err == nil {
-				c.list(file)
-			}
-			if !w.add(*e) {
+			if !w.addListed(e) {
 				return context.Cause(w.ctx)
 			}
 			return nil

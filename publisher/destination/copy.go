@@ -89,6 +89,7 @@ type Copy struct {
 	mu     sync.Mutex
 	state  state
 	listed map[uint64]struct{} // hashes of paths in lists of this run; nil if not wanted
+	fresh  bool                // there was no file when listed began
 	pushed chan struct{}       // closed by the next Wake; nil: nobody calls it
 }
 

@@ -108,10 +108,7 @@ func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry, kind s
 		if wants != nil && !wants(&e) {
 			continue
 		}
-		if file, err := c.dir.Path(e.Loc); err == nil {
-			c.list(file)
-		}
-		if !w.add(e) {
+		if !w.addListed(&e) {
 			break
 		}
 	}
@@ -179,18 +176,21 @@ func (w diskWriter) Write(p []byte) (int, error) {
 
 // unpackOne makes the file of a resource from a package. If the package has it not, or
 // another, the resource is asked for.
-func (c *Copy) unpackOne(ctx context.Context, s *setState, e *sitemap.Entry, p *pack.Package) error {
+func (c *Copy) unpackOne(ctx context.Context, s *setState, t *task, p *pack.Package) error {
+	e := &t.entry
 	z := p.File(e)
 	if z == nil || !c.wanted(e.Loc) || c.o.DryRun {
-		return c.make(ctx, s, e)
+		return c.make(ctx, s, t)
 	}
 	file, err := c.dir.Path(e.Loc)
 	if err != nil {
-		return c.make(ctx, s, e) // says why
+		return c.make(ctx, s, t) // says why
 	}
 	want := factsOf(e)
-	if m, _, err := c.dir.Compare(file, &want, c.o.Deep); err != nil || m == local.Same {
-		return c.make(ctx, s, e)
+	if !t.absent {
+		if m, _, err := c.dir.Compare(file, &want, c.o.Deep); err != nil || m == local.Same {
+			return c.make(ctx, s, t)
+		}
 	}
 	limit := e.Length
 	if limit < 0 {
@@ -204,7 +204,7 @@ func (c *Copy) unpackOne(ctx context.Context, s *setState, e *sitemap.Entry, p *
 	}
 	in, err := z.Open()
 	if err != nil {
-		return c.make(ctx, s, e)
+		return c.make(ctx, s, t)
 	}
 	defer in.Close()
 	switch err := c.store(io.LimitReader(in, limit+1), file, want, z.Modified); {
@@ -213,5 +213,5 @@ func (c *Copy) unpackOne(ctx context.Context, s *setState, e *sitemap.Entry, p *
 	case fatal(err):
 		return err
 	}
-	return c.make(ctx, s, e)
+	return c.make(ctx, s, t)
 }

@@ -96,7 +96,7 @@ func (r *Report) fill(c *Copy, began time.Time) {
 // begin notes the begin of writing files. After a crash of the system files are
 // compared by their digests.
 func (c *Copy) begin() error {
-	c.listed = nil
+	c.listed, c.fresh = nil, false
 	if c.o.Again || c.state.Gap {
 		for _, set := range c.sets {
 			c.of(set).anew()
@@ -113,6 +113,12 @@ func (c *Copy) begin() error {
 	}
 	if !c.whole() {
 		c.listed = nil
+	}
+	if c.listed != nil {
+		var err error
+		if c.fresh, err = c.dir.Empty(); err != nil {
+			return err
+		}
 	}
 	if c.o.DryRun {
 		return nil
@@ -156,15 +162,25 @@ func (c *Copy) end(whole bool) error {
 
 var seed = maphash.MakeSeed()
 
-func (c *Copy) list(file string) {
-	if c.listed != nil {
-		c.listed[maphash.String(seed, file)] = struct{}{}
+// list notes that a list of this run has a file, and reports whether it is the first one.
+func (c *Copy) list(file string) (first bool) {
+	if c.listed == nil {
+		return false
 	}
+	h := maphash.String(seed, file)
+	if _, was := c.listed[h]; was {
+		return false
+	}
+	c.listed[h] = struct{}{}
+	return true
 }
 
 // extras counts files without an entry in a list, and removes them if it is to. After a
 // gap they may be resources whose deletion no list tells any more.
 func (c *Copy) extras() (n int64, err error) {
+	if c.fresh {
+		return 0, nil
+	}
 	var gone []string
 	remove := c.o.Delete == DeleteAll || c.o.Delete == DeleteTold && c.state.Gap
 	err = c.dir.Walk(func(file string, _ int64, _ time.Time) error {
@@ -307,7 +323,7 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, 
 		if file, err := c.dir.Path(e.Loc); err == nil {
 			c.list(file)
 		}
-		if !w.addTask(task{*e, &made[i]}) {
+		if !w.addTask(task{entry: *e, made: &made[i]}) {
 			break
 		}
 	}
@@ -355,7 +371,7 @@ func (c *Copy) deleteAll(ctx context.Context, s *setState, entries []sitemap.Ent
 	if len(h.After) == 0 || c.o.DryRun {
 		w := c.newWorkers(ctx, s, nil)
 		for _, i := range deletions {
-			if !w.addTask(task{entries[i], &made[i]}) {
+			if !w.addTask(task{entry: entries[i], made: &made[i]}) {
 				break
 			}
 		}

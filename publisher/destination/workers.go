@@ -29,8 +29,9 @@ type workers struct {
 
 // A task is a resource whose file is to be made.
 type task struct {
-	entry sitemap.Entry
-	made  *bool // set when it was; nil: nobody asks
+	entry  sitemap.Entry
+	made   *bool // set when it was; nil: nobody asks
+	absent bool  // it is known that there is no file
 }
 
 func (c *Copy) newWorkers(ctx context.Context, s *setState, p *pack.Package) *workers {
@@ -48,6 +49,15 @@ func (c *Copy) newWorkers(ctx context.Context, s *setState, p *pack.Package) *wo
 
 // add gives a resource to the workers. It returns false when they have ended early.
 func (w *workers) add(e sitemap.Entry) bool { return w.addTask(task{entry: e}) }
+
+// addListed is add for the entry of a list.
+func (w *workers) addListed(e *sitemap.Entry) bool {
+	t := task{entry: *e}
+	if file, err := w.c.dir.Path(e.Loc); err == nil {
+		t.absent = w.c.list(file) && w.c.fresh
+	}
+	return w.addTask(t)
+}
 
 func (w *workers) addTask(t task) bool {
 	select {
@@ -69,15 +79,14 @@ func (w *workers) wait() error {
 
 func (w *workers) run() {
 	for t := range w.todo {
-		e := t.entry
 		if w.ctx.Err() != nil {
 			continue
 		}
 		var err error
 		if w.pack != nil {
-			err = w.c.unpackOne(w.ctx, w.set, &e, w.pack)
+			err = w.c.unpackOne(w.ctx, w.set, &t, w.pack)
 		} else {
-			err = w.c.make(w.ctx, w.set, &e)
+			err = w.c.make(w.ctx, w.set, &t)
 		}
 		if err != nil {
 			w.cancel(err)
@@ -93,7 +102,8 @@ func factsOf(e *sitemap.Entry) local.Facts {
 
 // make makes the file of a resource as its entry says. Resources not to be had are
 // counted and told; an error ends the run.
-func (c *Copy) make(ctx context.Context, s *setState, e *sitemap.Entry) error {
+func (c *Copy) make(ctx context.Context, s *setState, t *task) error {
+	e := &t.entry
 	if !c.wanted(e.Loc) {
 		return nil
 	}
@@ -107,9 +117,11 @@ func (c *Copy) make(ctx context.Context, s *setState, e *sitemap.Entry) error {
 		return c.remove(file)
 	}
 	want := factsOf(e)
-	m, mod, err := c.dir.Compare(file, &want, c.o.Deep)
-	if err != nil {
-		return c.refused(e, err)
+	m, mod := local.Missing, time.Time{}
+	if !t.absent {
+		if m, mod, err = c.dir.Compare(file, &want, c.o.Deep); err != nil {
+			return c.refused(e, err)
+		}
 	}
 	if m == local.Same {
 		c.counts.Same.Add(1)

@@ -183,7 +183,7 @@ var (
 		Prefix: "rst", Root: "restored", Namespace: namespace + "copy",
 		Terms: []Term{{Name: "home"}, {Name: "source", Type: Reference}, {Name: "queues", Type: Object, Item: "queue", Always: true},
 			{Name: "jobs", Type: Integer}, {Name: "octets", Type: Integer}, {Name: "problems", Item: "problem"},
-			{Name: "unfinished", Item: "job"}, {Name: "bare", Item: "job"}, {Name: "requeued", Type: Integer}, {Name: "also", Item: "file"}},
+			{Name: "unfinished", Item: "job"}, {Name: "bare", Item: "job"}, {Name: "former", Item: "job"}, {Name: "requeued", Type: Integer}, {Name: "also", Item: "file"}},
 	}
 	// SourceClass is what cutie audit --source has found.
 	SourceClass = &Class{

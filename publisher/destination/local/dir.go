@@ -10,6 +10,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,8 @@ type Dir struct {
 
 	alone   bool // lock is held
 	unnamed bool // a file may be made without a name, if its file system can
+
+	byPath atomic.Bool // such a file gets its name by its path in /proc
 
 	mu      sync.Mutex
 	folders map[string]*folder // open directories, by their path

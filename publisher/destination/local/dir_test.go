@@ -144,35 +144,33 @@ func TestNothingLeavesTheDirectory(t *testing.T) {
 	}
 }
 
-// A file system without unnamed files makes the same copies.
+// A file system without unnamed files makes the same copies, and so does an old kernel.
 func TestCopiesWithAndWithoutNames(t *testing.T) {
-	for _, named := range []bool{false, true} {
+	for named, set := range map[string]func(*local.Dir){"not": func(*local.Dir) {}, "late": local.LinkByPath, "at once": local.NameAll} {
 		dir := t.TempDir()
 		d := open(t, dir)
-		if named {
-			local.NameAll(d)
-		}
+		set(d)
 		want, other := factsOf("hello"), factsOf("other")
 		for _, c := range []struct {
 			file, text string
 			want       local.Facts
 		}{{"a/b", "hello", want}, {"a/b", "other", other}, {"a", "hello", want}, {"a/b/c", "hello", want}, {"a/b/c", "other", other}} {
 			if err := put(d, c.file, c.text, c.want); err != nil {
-				t.Errorf("named %v: %s: %v", named, c.file, err)
+				t.Errorf("named %s: %s: %v", named, c.file, err)
 			}
 			if m, _, err := d.Compare(c.file, &c.want, true); m != local.Same || err != nil {
-				t.Errorf("named %v: %s: got %v, %v", named, c.file, m, err)
+				t.Errorf("named %s: %s: got %v, %v", named, c.file, m, err)
 			}
 		}
 		if err := put(d, "x", "hell", want); !errors.Is(err, fixity.ErrDiffers) {
-			t.Errorf("named %v: got %v", named, err)
+			t.Errorf("named %s: got %v", named, err)
 		}
 		if got, want := files(t, d), []string{"a/b", "a/b^/c", "a^"}; !slices.Equal(got, want) {
-			t.Errorf("named %v: got %q, want %q", named, got, want)
+			t.Errorf("named %s: got %q, want %q", named, got, want)
 		}
 		left, err := filepath.Glob(filepath.Join(dir, local.Own, "new-*"))
 		if err != nil || len(left) > 0 {
-			t.Errorf("named %v: left %q, %v", named, left, err)
+			t.Errorf("named %s: left %q, %v", named, left, err)
 		}
 	}
 }

@@ -126,7 +126,8 @@ type File struct {
 	path string
 	want Facts
 	name string   // in Own, "" without one
-	out  *os.File // nil: the copy has ended
+	out  *os.File // of a file with a name; nil: none, or the copy has ended
+	fd   int      // of a file without a name, an os.File would take more calls; -1: none
 	sums *fixity.Sums
 	tag  string // of a part: validator of its octets
 }
@@ -134,11 +135,11 @@ type File struct {
 // Receive begins a copy to the path of a resource. Write refuses more octets than want
 // says; Commit, other content.
 func (d *Dir) Receive(file string, want Facts) (*File, error) {
-	f := &File{dir: d, path: file, want: want, sums: fixity.New(want.Length, want.Hashes)}
+	f := &File{dir: d, path: file, want: want, sums: fixity.New(want.Length, want.Hashes), fd: -1}
 	if d.unnamed {
 		fd, err := unix.Openat(d.own.at(), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o666)
 		if err == nil {
-			f.out = os.NewFile(uintptr(fd), "unnamed")
+			f.fd = fd
 			return f, nil
 		}
 		if err != unix.EOPNOTSUPP && err != unix.EISDIR {
@@ -159,7 +160,21 @@ func (f *File) Write(p []byte) (int, error) {
 	if _, err := f.sums.Write(p); err != nil {
 		return 0, err
 	}
-	return f.out.Write(p)
+	if f.fd < 0 {
+		return f.out.Write(p)
+	}
+	return writeAll(f.fd, p)
+}
+
+func writeAll(fd int, p []byte) (done int, err error) {
+	for done < len(p) {
+		n, err := unix.Write(fd, p[done:])
+		if err != nil && err != unix.EINTR {
+			return done, os.NewSyscallError("write", err)
+		}
+		done += max(n, 0)
+	}
+	return done, nil
 }
 
 // Length returns the octets so far.
@@ -177,13 +192,11 @@ func (f *File) Commit(mod time.Time) error {
 		mod = f.want.LastMod
 	}
 	if !mod.IsZero() {
-		t := unix.NsecToTimeval(mod.UnixNano())
-		if err := unix.Futimes(int(f.out.Fd()), []unix.Timeval{t, t}); err != nil {
-			return os.NewSyscallError("futimes", err)
+		if err := f.date(mod); err != nil {
+			return os.NewSyscallError("utimensat", err)
 		}
 	}
-	if f.name != "" {
-		out := f.out
+	if out := f.out; out != nil {
 		f.out = nil
 		if err := out.Close(); err != nil {
 			return err
@@ -216,9 +229,35 @@ func (f *File) Commit(mod time.Time) error {
 	})
 }
 
+// handle is the descriptor of the open file.
+func (f *File) handle() int {
+	if f.fd >= 0 {
+		return f.fd
+	}
+	return int(f.out.Fd())
+}
+
+// date gives the file its time, to the microsecond.
+func (f *File) date(mod time.Time) error {
+	t := unix.NsecToTimespec(mod.UnixMicro() * 1000)
+	err := unix.UtimesNanoAt(f.handle(), "", []unix.Timespec{t, t}, unix.AT_EMPTY_PATH)
+	if err == unix.EINVAL || err == unix.ENOENT { // an old kernel
+		v := unix.NsecToTimeval(t.Nano())
+		err = unix.Futimes(f.handle(), []unix.Timeval{v, v})
+	}
+	return err
+}
+
 // link gives an unnamed file a name that is free.
 func (f *File) link(to *folder, name string) error {
-	unnamed := "/proc/self/fd/" + strconv.Itoa(int(f.out.Fd()))
+	if !f.dir.byPath.Load() {
+		err := unix.Linkat(f.fd, "", to.at(), name, unix.AT_EMPTY_PATH)
+		if err != unix.ENOENT && err != unix.EINVAL && err != unix.EPERM {
+			return os.NewSyscallError("linkat", err)
+		}
+		f.dir.byPath.Store(true) // an old kernel wants more rights for it
+	}
+	unnamed := "/proc/self/fd/" + strconv.Itoa(f.fd)
 	return os.NewSyscallError("linkat", unix.Linkat(unix.AT_FDCWD, unnamed, to.at(), name, unix.AT_SYMLINK_FOLLOW))
 }
 
@@ -238,5 +277,9 @@ func (f *File) close() {
 	if f.out != nil {
 		f.out.Close()
 		f.out = nil
+	}
+	if f.fd >= 0 {
+		unix.Close(f.fd)
+		f.fd = -1
 	}
 }

@@ -16,7 +16,7 @@ import (
 // contents that want describes; without a digest there nothing proves the result, and
 // the error is [ErrNoProof]. uri names the resource, path is empty for a package.
 func (d *Dir) Resume(uri, path string, want Facts) (*File, error) {
-	f := &File{dir: d, path: path, want: want, name: partName(uri, &want), sums: fixity.New(want.Length, want.Hashes)}
+	f := &File{dir: d, path: path, want: want, name: partName(uri, &want), fd: -1, sums: fixity.New(want.Length, want.Hashes)}
 	if !f.sums.Proves() {
 		return nil, ErrNoProof
 	}
