@@ -43,14 +43,19 @@ type Discovery struct {
 // ErrNotFound says: every method was tried and none found a Source.
 var ErrNotFound = errors.New("no ResourceSync source found")
 
+// ErrNoAnswer says: nothing was found, and a server gave no answer that would tell. It
+// failed, or wants credentials.
+var ErrNoAnswer = errors.New("no answer that tells of a ResourceSync source")
+
 // Discover finds the Source for the URL of a site, resource or ResourceSync
 // document; the URL must be absolute, http or https. The first successful
 // method ends the search.
 //
 // It makes at most 50 requests with 5 redirects each, reads at most 1 MiB of an
 // HTML page or robots.txt, and of a list only the head. If nothing is found the
-// error wraps [ErrNotFound] and the error of each document; the error of the
-// context is returned as soon as it is done. There are no timeouts but those of
+// error wraps [ErrNotFound], or [ErrNoAnswer], and the error of each document; the
+// error of the context is returned as soon as it is done. robots.txt may name other
+// Sources: it is not asked if the URL or the well-known URI gives no answer. There are no timeouts but those of
 // ctx and client.
 func Discover(ctx context.Context, client *http.Client, rawURL string) (Discovery, error) {
 	u, err := url.Parse(rawURL)
@@ -71,6 +76,9 @@ func Discover(ctx context.Context, client *http.Client, rawURL string) (Discover
 			return f.found, nil
 		}
 		tried = append(tried, err)
+		if f.down || len(tried) == 2 && errors.Is(errors.Join(tried...), ErrNoAnswer) {
+			return Discovery{}, fmt.Errorf("discover %s: %w", rawURL, errors.Join(append([]error{ErrNoAnswer}, tried...)...))
+		}
 	}
 	return Discovery{}, fmt.Errorf("discover %s: %w", rawURL, errors.Join(append([]error{ErrNotFound}, tried...)...))
 }
@@ -91,6 +99,9 @@ func (f *finder) wellKnown(ctx context.Context, site *url.URL) error {
 // or document in it.
 func (f *finder) resource(ctx context.Context, u *url.URL) error {
 	p, err := f.page(ctx, u)
+	if errors.Is(err, errForbidden) {
+		err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
 	if err != nil {
 		return err
 	}

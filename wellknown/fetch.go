@@ -16,12 +16,18 @@ const (
 	maxPage      = 1 << 20 // octets
 )
 
-var errTooMany = fmt.Errorf("more than %d requests", maxRequests)
+var (
+	errTooMany   = fmt.Errorf("more than %d requests", maxRequests)
+	errRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
+	errForbidden = errors.New("403 Forbidden") // of static sites also where there is no file
+)
 
 // fetcher makes a limited number of requests.
 type fetcher struct {
 	client *http.Client
 	left   int
+	heard  bool // a server has answered
+	down   bool // none has, and a request failed
 }
 
 // bounded returns a client like c with a limit of redirects. A nil c is the
@@ -33,7 +39,7 @@ func bounded(c *http.Client) *http.Client {
 	b := *c
 	b.CheckRedirect = func(req *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
-			return fmt.Errorf("more than %d redirects", maxRedirects)
+			return errRedirects
 		}
 		if c.CheckRedirect != nil {
 			return c.CheckRedirect(req, via)
@@ -55,13 +61,25 @@ func (f *fetcher) get(ctx context.Context, u *url.URL) (*http.Response, error) {
 	}
 	resp, err := f.client.Do(req)
 	if err != nil {
-		return nil, err
+		if errors.Is(err, errRedirects) {
+			return nil, err
+		}
+		f.down = !f.heard
+		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
-	if resp.StatusCode != http.StatusOK {
-		resp.Body.Close()
-		return nil, fmt.Errorf("%s: %s", u, resp.Status)
+	f.heard = true
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
 	}
-	return resp, nil
+	resp.Body.Close()
+	switch s := resp.StatusCode; {
+	case s == http.StatusForbidden:
+		return nil, fmt.Errorf("%s: %w", u, errForbidden)
+	case s == http.StatusUnauthorized, s == http.StatusProxyAuthRequired, s == http.StatusRequestTimeout,
+		s == http.StatusTooManyRequests, s == http.StatusBadGateway, s == http.StatusServiceUnavailable, s == http.StatusGatewayTimeout:
+		return nil, fmt.Errorf("%w: %s: %s", ErrNoAnswer, u, resp.Status)
+	}
+	return nil, fmt.Errorf("%s: %s", u, resp.Status)
 }
 
 // page is an answer with the beginning of its body.

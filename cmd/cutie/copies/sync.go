@@ -194,6 +194,8 @@ func hinted(err error) error {
 		return fault.Hint(err, "wait for the other cutie sync, or stop it")
 	case errors.Is(err, wellknown.ErrNotFound):
 		return fault.Hint(err, "give the URL of a Capability List, a list, or a Sitemap")
+	case errors.Is(err, wellknown.ErrNoAnswer) && !errors.As(err, &status):
+		return fault.Hint(err, "try again if the server has failed; give --token or --user if it wants them")
 	case errors.Is(err, source.ErrGap):
 		return fault.Hint(err, "cutie sync DIR begins anew")
 	case errors.As(err, &status) && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden):

@@ -97,7 +97,7 @@ func New(o Options) *Client {
 		c.requests = rate.NewLimiter(rate.Limit(o.Requests), 1)
 	}
 	if o.Octets > 0 {
-		c.octets = rate.NewLimiter(rate.Limit(o.Octets), max(int(min(o.Octets, 1<<20)), 32<<10))
+		c.octets = rate.NewLimiter(rate.Limit(o.Octets), int(min(o.Octets, 1<<20)))
 	}
 	return c
 }
@@ -377,12 +377,11 @@ func OriginOf(uri string) string {
 	return scheme + "://" + host
 }
 
-// HTTP returns an HTTP client for single requests with the settings of the Client. It
-// does not try again.
+// HTTP returns an HTTP client for single requests with the settings of the Client. A GET
+// is tried again after an error that passes.
 func (c *Client) HTTP() *http.Client {
 	h := *c.http
 	h.Transport = single{c}
-	h.Timeout = 2 * c.o.Timeout
 	return &h
 }
 
@@ -392,8 +391,54 @@ type single struct{ c *Client }
 func (s single) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(req.Context())
 	s.c.dress(req)
+	for try := 1; ; try++ {
+		resp, err := s.once(req)
+		failed := err
+		if err == nil && resp.StatusCode >= 400 {
+			failed = &StatusError{URI: req.URL.String(), Status: resp.StatusCode, after: retryAfter(resp.Header)}
+		} else if err != nil {
+			failed = passing{err}
+		}
+		pause, again := s.c.pause(failed, try)
+		if !again || req.Method != http.MethodGet || req.Context().Err() != nil {
+			return resp, err
+		}
+		if err == nil {
+			resp.Body.Close()
+		}
+		if err := s.c.sleep(req.Context(), pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// once makes the request, with a time for the whole answer.
+func (s single) once(req *http.Request) (*http.Response, error) {
+	if s.c.requests != nil {
+		if err := s.c.requests.Wait(req.Context()); err != nil {
+			return nil, err
+		}
+	}
 	s.c.made.Add(1)
-	return s.c.o.Transport.RoundTrip(req)
+	ctx, cancel := context.WithTimeout(req.Context(), 2*s.c.o.Timeout)
+	resp, err := s.c.o.Transport.RoundTrip(req.WithContext(ctx))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	resp.Body = ending{resp.Body, cancel}
+	return resp, nil
+}
+
+// ending is a body that ends its request.
+type ending struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (e ending) Close() error {
+	defer e.cancel()
+	return e.ReadCloser.Close()
 }
 
 // dress adds credentials and the name of the program.

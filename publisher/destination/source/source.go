@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -50,21 +51,29 @@ func Find(ctx context.Context, client *fetch.Client, uri string) (*Source, error
 		if len(s.Sets) > maxSets {
 			return nil, fmt.Errorf("%s: more than %d sets", uri, maxSets)
 		}
-	} else if !errors.Is(err, wellknown.ErrNotFound) || s.findPlain(ctx, uri) != nil {
-		return nil, err
+	} else if e := s.findPlain(ctx, uri, err); e != nil {
+		return nil, e
 	}
 	s.Base = baseOf(s.Description, slices.Concat(s.Sets, []string{s.plain}))
 	return s, nil
 }
 
-// findPlain takes a list without Capability List, or a plain Sitemap: at the URL, named in
-// robots.txt, or at /sitemap.xml.
-func (s *Source) findPlain(ctx context.Context, uri string) error {
-	u, err := url.Parse(uri)
-	if err != nil {
+// findPlain takes a list without Capability List, or a plain Sitemap, after nothing else
+// was found: at the URL, or if nothing keeps another Source hidden, named in robots.txt or
+// at /sitemap.xml. The error is that of the URL if it was refused, else none.
+func (s *Source) findPlain(ctx context.Context, uri string, none error) error {
+	if !errors.Is(none, wellknown.ErrNotFound) && !errors.Is(none, wellknown.ErrNoAnswer) {
+		return none
+	}
+	err := s.tryPlain(ctx, uri)
+	if status := fetch.Status(err); err == nil || status == http.StatusUnauthorized || status == http.StatusForbidden {
 		return err
 	}
-	candidates := []string{uri}
+	u, err := url.Parse(uri)
+	if err != nil || errors.Is(none, wellknown.ErrNoAnswer) {
+		return none
+	}
+	var candidates []string
 	robots := u.ResolveReference(&url.URL{Path: "/robots.txt"}).String()
 	_ = s.client.Get(ctx, fetch.Request{URI: robots}, func(a *fetch.Answer) error {
 		text, err := io.ReadAll(io.LimitReader(a.Body, 1<<20))
@@ -73,13 +82,20 @@ func (s *Source) findPlain(ctx context.Context, uri string) error {
 	})
 	candidates = append(candidates, u.ResolveReference(&url.URL{Path: "/sitemap.xml"}).String())
 	for _, c := range candidates {
-		var d *Document
-		if d, err = s.Document(ctx, c); err == nil {
-			if err = d.kind(sitemap.ResourceList); err == nil {
-				s.plain = c
-				return nil
-			}
+		if s.tryPlain(ctx, c) == nil {
+			return nil
 		}
+	}
+	return none
+}
+
+func (s *Source) tryPlain(ctx context.Context, uri string) error {
+	d, err := s.Document(ctx, uri)
+	if err == nil {
+		err = d.kind(sitemap.ResourceList)
+	}
+	if err == nil {
+		s.plain = uri
 	}
 	return err
 }
