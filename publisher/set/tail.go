@@ -35,7 +35,11 @@ func (s *Set) keepTail(d *durable.Dir) {
 	}
 	defer in.Close()
 	st, err := in.Stat()
-	if n := st.Size() - from; err != nil || n <= 0 || n > mostTail || !s.hasSpace(n) {
+	if err != nil {
+		return
+	}
+	n := st.Size() - from
+	if n <= 0 || n > mostTail || !s.hasSpace(n) {
 		return
 	}
 	root := s.Store.Root()
@@ -45,13 +49,13 @@ func (s *Set) keepTail(d *durable.Dir) {
 	}
 	err = root.Remove(name)
 	if err == nil {
-		_, err = io.Copy(file, io.NewSectionReader(in, from, st.Size()-from))
+		_, err = io.Copy(file, io.NewSectionReader(in, from, n))
 	}
 	if err != nil {
 		file.Close()
 		return
 	}
-	g, _ := dump.OpenGrowing(file, st.Size()-from) // as far as it is whole
+	g, _ := dump.OpenGrowing(file, n) // as far as it is whole
 	s.pack.tail = &tail{file, g}
 }
 
