@@ -75,7 +75,6 @@ button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .chart path.axis{stroke:var(--line);stroke-width:1}
 .scale{display:flex;justify-content:space-between;margin:0;color:var(--dim);font-size:.8125rem}
 .manual p{max-width:48rem}
-.hex{white-space:pre}
 .manual pre.preview{margin:.7rem 0;max-height:none;white-space:pre}
 .list button{white-space:nowrap}
 .more a{display:inline-block;margin-right:1rem}
@@ -92,14 +91,15 @@ select{font:inherit;padding:.4rem .6rem;border:1px solid var(--edge);border-radi
 .timeline li{padding:.2rem 0;background:none}
 .timeline .t{display:inline-block;min-width:11rem;color:var(--dim)}
 pre.preview{max-height:30rem;overflow:auto;margin:0;padding:.7rem .9rem;border:1px solid var(--line);border-radius:.5rem;background:var(--card);font:.875rem/1.45 ui-monospace,"Liberation Mono",Menlo,Consolas,monospace;white-space:pre-wrap}
+pre.hex{white-space:pre}
 img.preview{max-width:100%;max-height:30rem;border:1px solid var(--line);background:var(--card)}
 @media (max-width:42rem){body{padding:0 .9rem 2rem}.path .side{margin-left:0;padding-left:.6rem;border-left:1px solid var(--edge)}.tiles{grid-template-columns:repeat(auto-fit,minmax(6.5rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.125rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}.list tr:first-child th{white-space:normal}.jobs tr{display:flex;flex-wrap:wrap;gap:.1rem .7rem;padding:.5rem .6rem;border-top:1px solid var(--line)}.jobs tr:first-child,.jobs .n{display:none}.jobs td{display:block;padding:0;border:0}.jobs .minor{display:block}.jobs .text{flex:1 1 55%;min-width:0}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
-@media print{h2:has(+.forms),.forms,.find,.live,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll,.note,pre.preview,.state ul,.state .long{overflow:visible;max-height:none}pre.preview,.manual pre.preview{white-space:pre-wrap}.minor{display:table-cell}tr,.chart,.timeline li{break-inside:avoid}h2{break-after:avoid}html{font-size:12px}}
+@media print{h2:has(+.forms),.forms,.find,.live,.foot,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll,.note,pre.preview,.state ul,.state .long{overflow:visible;max-height:none}pre.hex,.manual pre.preview{white-space:pre-wrap}.minor{display:table-cell}.list tr,.chart,.timeline li{break-inside:avoid}h2{break-after:avoid}html{font-size:12px}}
 `
 
 // StyleHash is the source expression of PageStyle for a
 // Content-Security-Policy.
-const StyleHash = "'sha256-oRvrK/j9SOYuwt4bBdB2gFK3rFD1abfX6xjg7s+Surg='"
+const StyleHash = "'sha256-CTl7vEMhtLovo9CkmHHR3w2hSvA27KA9uM9XJ5cV8w8='"
 
 // PagePolicy is the Content-Security-Policy of a page: no scripts, no
 // resources, forms to its own origin.
