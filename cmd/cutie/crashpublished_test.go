@@ -400,7 +400,8 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 			crashStart(t, home, args, time.Duration(random.Int64N(int64(60*time.Millisecond))))
 		}
 		d = serveHome(t, home, args...)
-		for _, words := range [][]string{{"cull", "jobs", "-q"}, {"publish", "--now"}} {
+		publish := []string{"publish", "--now"}
+		for _, words := range [][]string{publish, {"cull", "jobs", "-q"}, publish} {
 			if out, err := cutie(t, append([]string{"--home", home}, words...)...); err != nil {
 				t.Fatalf("round %d: %v: %s", round, err, out)
 			}
