@@ -417,3 +417,56 @@ func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
 		})
 	}
 }
+
+// Payloads under names of a former time are told before the home is claimed.
+func TestAStoreOfAFormerProgramIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"files/QWERTYUIOPASDFGHJKLZXCVBNM-12", "files/2WERTYUIOPASDFGHJKLZXCVBNM-1"} {
+		m := new(objectstest.Memory)
+		m.Set("files/"+strings.Repeat("5a", 32)+"-3-ABC", []byte("x"))
+		m.Set("files/"+strings.Repeat("ab", 32)+"-3-ABC", []byte("x"))
+		m.Set(name, []byte("payload"))
+		_, err := openStored(fastDir(t)+"/home", m, queuefs.Options{})
+		if !errors.Is(err, queuefs.ErrFormer) || !strings.Contains(err.Error(), name) {
+			t.Errorf("got %v", err)
+		}
+		if n := len(m.Objects()); n != 3 {
+			t.Errorf("%d objects are there", n)
+		}
+		m.Delete(ctx, name)
+		s := mustStored(t, fastDir(t)+"/other", m)
+		closeHome(t, s)
+	}
+}
+
+// Many small batches make an image due, as many bytes do.
+func TestManyBatchesMakeAnImage(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	s := mustStored(t, fastDir(t)+"/home", m)
+	q := createQueue(t, s, queuefs.QueueInfo{Identifier: "q"})
+	images := func() (n int) {
+		must(t, s.Maintain(ctx))
+		for name := range m.Objects() {
+			if strings.HasPrefix(name, "snapshot/") {
+				n++
+			}
+		}
+		return n
+	}
+	for range 4000 {
+		submit(t, q, queuefs.Meta{}, "")
+	}
+	if n := images(); n != 0 {
+		t.Errorf("%d images too early", n)
+	}
+	for range 200 {
+		submit(t, q, queuefs.Meta{}, "")
+	}
+	for end := time.Now().Add(10 * time.Second); images() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no image")
+		}
+	}
+	closeHome(t, s)
+}

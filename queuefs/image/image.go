@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,8 +67,9 @@ func (s *Store) again(ctx context.Context, try func(ctx context.Context) error) 
 	})
 }
 
-// read returns the bytes of an object, or of a part if size is not 0.
-func (s *Store) read(ctx context.Context, name string, from, size int64) (data []byte, err error) {
+// read returns the bytes of an object, or of a part if size is not 0: then in buf, if they
+// fit.
+func (s *Store) read(ctx context.Context, name string, from, size int64, buf []byte) (data []byte, err error) {
 	err = s.again(ctx, func(ctx context.Context) error {
 		if size == 0 {
 			data, err = objects.Read(ctx, s.Objects, name, maxManifest)
@@ -78,9 +80,9 @@ func (s *Store) read(ctx context.Context, name string, from, size int64) (data [
 			return err
 		}
 		defer body.Close()
-		buf := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
-		_, err = buf.ReadFrom(io.LimitReader(body, size))
-		data = buf.Bytes()
+		into := bytes.NewBuffer(slices.Grow(buf[:0], int(size)+bytes.MinRead))
+		_, err = into.ReadFrom(io.LimitReader(body, size))
+		data = into.Bytes()
 		return err
 	})
 	switch {
@@ -95,7 +97,7 @@ func (s *Store) read(ctx context.Context, name string, from, size int64) (data [
 // Manifest reads a manifest. The error is a [*DamageError] for a missing or damaged
 // one.
 func (s *Store) Manifest(ctx context.Context, number uint64) (*Manifest, error) {
-	data, err := s.read(ctx, ManifestName(number), 0, 0)
+	data, err := s.read(ctx, ManifestName(number), 0, 0, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -146,16 +148,16 @@ func (s *Store) list(ctx context.Context, prefix string) (all []string, err erro
 // Piece reads a piece. The error is a [*DamageError] for a damaged one.
 func (s *Store) Piece(ctx context.Context, m *Manifest, p *Piece) ([]byte, error) {
 	name := m.Objects[p.Object].Name
-	data, err := s.read(ctx, name, p.At, p.Stored)
+	data, err := s.read(ctx, name, p.At, p.Stored, nil)
 	if err != nil {
 		return nil, err
 	}
-	return s.open(name, p, data)
+	return s.open(name, p, data, nil)
 }
 
-// open returns the bytes of a piece as it was before it was stored.
-func (s *Store) open(name string, p *Piece, stored []byte) ([]byte, error) {
-	data, err := s.dec.DecodeAll(stored, make([]byte, 0, p.Size))
+// open returns the bytes of a piece as it was before it was stored, in buf if they fit.
+func (s *Store) open(name string, p *Piece, stored, buf []byte) ([]byte, error) {
+	data, err := s.dec.DecodeAll(stored, slices.Grow(buf[:0], int(p.Size)))
 	if err != nil || int64(len(data)) != p.Size || sha256.Sum256(data) != p.Sum {
 		return nil, &DamageError{name, fmt.Sprintf("is damaged between %d and %d", p.At, p.At+p.Stored)}
 	}

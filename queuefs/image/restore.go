@@ -15,6 +15,13 @@ import (
 	"cutie/queuefs/durable"
 )
 
+// restorers is how many objects are restored at once. Each is in memory, while other parts
+// of the home are opened.
+const restorers = 4
+
+// A restoring is the memory to restore one.
+type restoring struct{ object, piece []byte }
+
 // Restore writes the wanted files of an image into the directory of a home,
 // unsynced. The error is a [*DamageError] for a damaged object.
 func (s *Store) Restore(ctx context.Context, m *Manifest, dir *durable.Dir, wanted func(path string) bool) error {
@@ -46,7 +53,8 @@ func (s *Store) Restore(ctx context.Context, m *Manifest, dir *durable.Dir, want
 	}
 	slices.SortFunc(places, func(x, y place) int { return cmp.Or(cmp.Compare(x.Object, y.Object), cmp.Compare(x.At, y.At)) })
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(restorers)
+	buffers := sync.Pool{New: func() any { return new(restoring) }}
 	var mu sync.Mutex // of left
 	for len(places) > 0 {
 		o, n := places[0].Object, 0
@@ -60,14 +68,18 @@ func (s *Store) Restore(ctx context.Context, m *Manifest, dir *durable.Dir, want
 			for _, p := range some {
 				to = max(to, p.At+p.Stored)
 			}
-			data, err := s.read(ctx, m.Objects[o].Name, from, to-from)
+			b := buffers.Get().(*restoring)
+			defer buffers.Put(b)
+			data, err := s.read(ctx, m.Objects[o].Name, from, to-from, b.object)
 			if err != nil {
 				return err
 			}
+			b.object = data
 			for _, p := range some {
 				part := data[min(p.At-from, int64(len(data))):]
-				text, err := s.open(m.Objects[o].Name, &p.Piece, part[:min(p.Stored, int64(len(part)))])
+				text, err := s.open(m.Objects[o].Name, &p.Piece, part[:min(p.Stored, int64(len(part)))], b.piece)
 				if err == nil {
+					b.piece = text
 					err = writePiece(dir, p.file, p.off, text)
 				}
 				if err != nil {

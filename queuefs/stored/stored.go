@@ -58,6 +58,9 @@ var (
 	// ErrUnstored: the directory is a home of its own.
 	ErrUnstored = errors.New("the home is in this directory, not in an object store")
 
+	// ErrFormer: payloads in the store have names of 2026-11-24, by which they are not found.
+	ErrFormer = errors.New("the home was put into the store by a program of 2026-11-24, whose payloads and results this one does not find")
+
 	// ErrOther: store and directory are of two homes.
 	ErrOther = errors.New("the object store has another home than this directory")
 )
@@ -123,6 +126,9 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 			return &OwnedError{By: from.Name}
 		}
 		return nil
+	}
+	if err := refuseFormer(ctx, o.Objects, min(h.patience, 2*time.Second)); err != nil {
+		return nil, err
 	}
 	options := bucket.Options{Owner: h.role.me, Take: take, Near: m.claim, Patience: o.Patience, Temp: h.temp}
 	h.Log, err = bucket.Open(ctx, o.Objects, options)
