@@ -77,7 +77,7 @@ func Discover(ctx context.Context, client *http.Client, rawURL string) (Discover
 		}
 		tried = append(tried, err)
 		if f.down || len(tried) == 2 && errors.Is(errors.Join(tried...), ErrNoAnswer) {
-			return Discovery{}, fmt.Errorf("discover %s: %w", rawURL, errors.Join(append([]error{ErrNoAnswer}, tried...)...))
+			return Discovery{}, fmt.Errorf("discover %s: %w", rawURL, errors.Join(tried...))
 		}
 	}
 	return Discovery{}, fmt.Errorf("discover %s: %w", rawURL, errors.Join(append([]error{ErrNotFound}, tried...)...))

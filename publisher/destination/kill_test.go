@@ -172,6 +172,59 @@ func TestKilledSource(t *testing.T) {
 	}
 }
 
+// A Source that dies again and again while it is followed costs as much.
+func TestKilledSourceIsFollowed(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	kills := long.N(5, 50)
+	var asked atomic.Int64
+	looked := make(chan struct{}, 1) // for changes
+	f.Watch = func(path string) {
+		if !strings.HasPrefix(path, "/r") {
+			select {
+			case looked <- struct{}{}:
+			default:
+			}
+		} else if n := asked.Add(1); n%7 == 0 && n/7 <= int64(kills) {
+			f.CloseClientConnections()
+		}
+	}
+	p := newPlace(t, f)
+	c, err := p.open(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	puts := 0
+	go func() {
+		defer cancel()
+		for puts < 7*kills || len(p.files()) < puts+1 {
+			select {
+			case <-looked:
+			case <-ctx.Done():
+				return
+			}
+			if n := int(asked.Load()); n < puts || puts == 7*kills {
+				continue
+			}
+			for range 7 {
+				f.Put(fmt.Sprint("/r", puts), strings.Repeat("x", puts))
+				puts++
+			}
+		}
+	}()
+	err = c.Follow(ctx, time.Millisecond, func(*destination.Report) {})
+	<-ctx.Done()
+	if err = errors.Join(err, c.Close()); !errors.Is(err, context.Canceled) || puts != 7*kills {
+		t.Errorf("%d changes, %v, said %q", puts, err, p.said)
+	}
+	p.want()
+	if n := int(asked.Load()); n > puts+kills*fetch.DefaultConnections {
+		t.Errorf("%d requests for %d resources and %d kills", n, puts, kills)
+	}
+}
+
 // Whatever fails once, in each request: the copy is whole in the end, with one more request
 // each at most.
 func TestEachRequestFailsOnce(t *testing.T) {
