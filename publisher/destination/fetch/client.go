@@ -378,7 +378,7 @@ func OriginOf(uri string) string {
 }
 
 // HTTP returns an HTTP client for single requests with the settings of the Client. A GET
-// is tried again after an error that passes.
+// is tried again after a passing error.
 func (c *Client) HTTP() *http.Client {
 	h := *c.http
 	h.Transport = single{c}
