@@ -115,6 +115,9 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 	}()
 	continues := !anew
 	take := func(from bucket.Owner) error {
+		if err := refuseFormer(ctx, o.Objects, h.patience); err != nil {
+			return err
+		}
 		if from.Gone {
 			continues = false
 			return m.moved(from, o.TakeOver)
@@ -126,9 +129,6 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 			return &OwnedError{By: from.Name}
 		}
 		return nil
-	}
-	if err := refuseFormer(ctx, o.Objects, min(h.patience, 2*time.Second)); err != nil {
-		return nil, err
 	}
 	options := bucket.Options{Owner: h.role.me, Take: take, Near: m.claim, Patience: o.Patience, Temp: h.temp}
 	h.Log, err = bucket.Open(ctx, o.Objects, options)
