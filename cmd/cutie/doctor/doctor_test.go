@@ -100,10 +100,10 @@ func TestBrokenHomes(t *testing.T) {
 		about      string
 		text, cure string
 	}{
-		"no home":  {func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) }, nil, doctor.Fault, "home", "no such file", "cutie init"},
-		"a file":   {func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)); write(t, dir, "", "") }, nil, doctor.Fault, "home", "not a directory", "--home"},
-		"no tag":   {func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "0=cutie_0.3"))) }, nil, doctor.Fault, "home", "", "cutie check --rebuild"},
-		"open":     {func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o755)) }, nil, doctor.Warning, "home", "other users", "chmod 700"},
+		"no home": {func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) }, nil, doctor.Fault, "home", "no such file", "cutie init"},
+		"a file":  {func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)); write(t, dir, "", "") }, nil, doctor.Fault, "home", "not a directory", "--home"},
+		"no tag":  {func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "0=cutie_0.3"))) }, nil, doctor.Fault, "home", "", "cutie check --rebuild"},
+		"open":    {func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o755)) }, nil, doctor.Warning, "home", "other users", "chmod 700"},
 		"later version": {func(t *testing.T, dir string) {
 			must(t, os.Rename(filepath.Join(dir, "0=cutie_0.3"), filepath.Join(dir, "0=cutie_0.4")))
 			write(t, dir, "0=cutie_0.4", "Cutie 0.4\n")
