@@ -13,6 +13,9 @@ STORE = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 ARCHS    ?= amd64 arm64
 STATIC    = -trimpath -ldflags='-s -w -buildid='
 
+# The program has its commit where git knows it, whatever the environment says.
+VCS       = $(shell git status --porcelain >/dev/null 2>&1 && echo -buildvcs=auto)
+
 .PHONY: run test store long race build man dist twice deb licenses bench fuzz lint words vuln module
 
 run: build
@@ -36,7 +39,7 @@ race:
 	$(GO) test -race -vet=off -timeout 15m ./...
 
 build:
-	$(GO) build -o bin/cutie ./cmd/cutie
+	$(GO) build $(VCS) -o bin/cutie ./cmd/cutie
 
 # A manual page for the program and for each command, in bin/man.
 man: build
@@ -48,7 +51,7 @@ man: build
 dist:
 	rm -rf bin/dist
 	for arch in $(ARCHS); do \
-	  CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build $(STATIC) -o bin/dist/cutie-linux-$$arch ./cmd/cutie || exit 1; \
+	  CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build $(VCS) $(STATIC) -o bin/dist/cutie-linux-$$arch ./cmd/cutie || exit 1; \
 	done
 	cd bin/dist && sha256sum cutie-linux-* > SHA256SUMS
 
