@@ -5,8 +5,6 @@ package main_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -132,28 +130,6 @@ func (b *browser) fine(of string) {
 		b.t.Errorf("%s: %s", of, trouble)
 	}
 	b.troubles = nil
-}
-
-// send sends a request to the daemon, and expects a success.
-func (d *daemon) send(t *testing.T, method, path, body string, header ...string) string {
-	t.Helper()
-	r, err := http.NewRequest(method, d.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	a, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Body.Close()
-	text, err := io.ReadAll(a.Body)
-	if err != nil || a.StatusCode >= 300 {
-		t.Fatalf("%s %s: %s %v %s", method, path, a.Status, err, text)
-	}
-	return string(text)
 }
 
 // form is a form as a body, with its header.

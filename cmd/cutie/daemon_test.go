@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -113,6 +114,28 @@ func serveHome(t *testing.T, home string, args ...string) *daemon {
 	}
 	t.Cleanup(d.kill)
 	return d
+}
+
+// send sends a request to the daemon, and expects a success.
+func (d *daemon) send(t *testing.T, method, path, body string, header ...string) string {
+	t.Helper()
+	r, err := http.NewRequest(method, d.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	a, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err != nil || a.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s %v %s", method, path, a.Status, err, text)
+	}
+	return string(text)
 }
 
 // cutie runs a command to its end and returns what it printed.
