@@ -39,7 +39,10 @@ func TestAStoreOfNoUseIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := &objectstest.Memory{Fault: func(objectstest.Request) objectstest.Fault { return objectstest.Lax }}
+			m := &objectstest.Memory{}
+			if c.fails == nil {
+				m.Fault = func(objectstest.Request) objectstest.Fault { return objectstest.Lax }
+			}
 			store := objectstest.Handler(m)
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if c.fails == nil || !c.fails(r) {
@@ -51,9 +54,6 @@ func TestAStoreOfNoUseIsRefused(t *testing.T) {
 				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>as the store says it</Message></Error>", c.code)
 			}))
 			defer srv.Close()
-			if c.fails != nil {
-				m.Fault = nil
-			}
 			d, err := start(t.TempDir(), filepath.Join(t.TempDir(), "home"), "--store", "s3://bucket/home", "--store-endpoint", srv.URL)
 			if err == nil {
 				d.kill()
