@@ -33,7 +33,7 @@ type Standing struct {
 	Trouble *Trouble  // of the owner with the store; nil: there is none
 }
 
-// A Trouble is about changes that a store does not take.
+// A Trouble is about changes refused by a store.
 type Trouble = bucket.Trouble
 
 // An Imaged is the last image of a home in a store.

@@ -228,7 +228,7 @@ func (l *ledger) makers(n queuefs.Seq, broken []*operation) []*operation {
 	return slices.Concat(l.perhaps[n], broken)
 }
 
-// earliest returns the operation that began first; nil if there is none.
+// earliest returns the first operation; nil if there is none.
 func earliest(of []*operation) *operation {
 	if len(of) == 0 {
 		return nil

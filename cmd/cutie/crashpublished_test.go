@@ -178,7 +178,7 @@ func apply(to map[string]string, e *sitemap.Entry) {
 	to[e.Loc] = e.Hashes[0].Value
 }
 
-// read reads what is new. The open list is empty: all was published just now.
+// read reads the news. The open list is empty: all was published just now.
 func (s *told) read() error {
 	index, _, err := s.entries("changelist-index.xml", false)
 	if err != nil {
@@ -296,7 +296,7 @@ func readPackage(octets []byte) (entries []sitemap.Entry, files map[string][]byt
 	return entries, files, err
 }
 
-// resources returns what the Resource List or the Resource Dump has.
+// resources returns the contents of the Resource List or the Resource Dump.
 func (s *told) resources(document string) (map[string]string, error) {
 	parts, _, err := s.entries(document, false)
 	if err != nil {
@@ -347,7 +347,7 @@ func differ(a, b map[string]string) string {
 	return ""
 }
 
-// same reports whether the documents that never change are what they were.
+// same reports whether the unchanging documents are as before.
 func (s *told) same() error {
 	for name, sum := range s.seen {
 		octets, err := s.get(name)

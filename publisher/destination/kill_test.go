@@ -172,7 +172,7 @@ func TestKilledSource(t *testing.T) {
 	}
 }
 
-// A Source that dies again and again while it is followed costs as much.
+// A Source dying again and again during a follow costs as much.
 func TestKilledSourceIsFollowed(t *testing.T) {
 	f := sourcetest.New(t)
 	f.Put("/a", "a")

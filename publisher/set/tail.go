@@ -11,7 +11,7 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// A tail has the files that a crash left in the growing package after the last checkpoint.
+// A tail has the files left by a crash in the growing package after the last checkpoint.
 // Their events are followed again. A result may be gone by then, and the payload of a job
 // requeued: they are taken from the tail.
 type tail struct {
@@ -22,7 +22,7 @@ type tail struct {
 // mostTail is how many bytes of a package are kept.
 const mostTail = 256 << 20
 
-// keepTail keeps what is in the growing package after the files that count. Without free
+// keepTail keeps the rest of the growing package after the counted files. Without free
 // space, or after another error, there is none. s.mu is held.
 func (s *Set) keepTail(d *durable.Dir) {
 	from := s.at.Pack.Length

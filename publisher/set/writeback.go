@@ -11,7 +11,7 @@ const leastBack = 1 << 20
 // sent is how much of the growing files of the open list the system was asked to write.
 type sent struct{ text, pack int64 }
 
-// WriteBack has the system write what the open list and its package have grown by, and
+// WriteBack has the system write the growth of the open list and its package, and
 // waits for nothing. The syncs that close a list run with mu held, and are short then.
 func (s *Set) WriteBack() {
 	s.mu.Lock()

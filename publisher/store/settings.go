@@ -46,7 +46,7 @@ func (s *Store) VerifySettings() error {
 	return s.remember()
 }
 
-// Remember writes other settings, which VerifySettings compares with from then on.
+// Remember writes other settings. VerifySettings compares with them from then on.
 func (s *Store) Remember(settings []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

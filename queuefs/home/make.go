@@ -181,7 +181,7 @@ func Complete(d *durable.Dir, now time.Time, report func(Problem)) error {
 	return nil
 }
 
-// A VersionError says that a home is of a version of Cutie which this program does not know.
+// A VersionError: the home is of a version of Cutie unknown to this program.
 type VersionError struct {
 	Dir          string
 	Major, Minor int

@@ -71,7 +71,7 @@ func tempOf(name string) (temp string, sum [sha256.Size]byte, claim uint64, ok b
 }
 
 // refuseFormer returns [ErrFormer] if the store has payloads with names of a former time, with
-// letters that no digest has.
+// letters foreign to digests.
 func refuseFormer(ctx context.Context, s objects.Store, patience time.Duration) error {
 	for _, after := range []string{"", prefix + "9g"} {
 		var names []string

@@ -103,7 +103,7 @@ func (q *promotedQueue) placeJob(dir string, id job.ID, st job.Status, changed, 
 	return err
 }
 
-// formerJob returns the newest job file that the copy has of a job, and where it is; after a
+// formerJob returns the newest job file of a job in the copy, and its place; after a
 // crash it may be in st, too. Without one it returns a job made of the payload, and 0.
 func formerJob(dir string, id job.ID, st job.Status) (j job.Job, was job.Status, err error) {
 	for at := job.Pending; at <= job.Deleted; at++ {

@@ -84,7 +84,7 @@ func (o *Opening) Stop() error {
 	return errors.Join(err, o.door.open())
 }
 
-// answerOpening answers that the home is being opened.
+// answerOpening answers: the home is being opened.
 func answerOpening(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if r.URL.Path == "/livez" {
@@ -106,18 +106,7 @@ func (o *Opening) Own(p *bucket.Pulse) {
 	ctx, cancel := context.WithCancel(context.Background())
 	o.beats = cancel
 	o.wg.Go(func() {
-		tick := time.NewTicker(o.Node.beat())
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			if err := p.Beat(ctx); err != nil && ctx.Err() == nil {
-				o.Log.Warn().Err(err).Msg("sign of life")
-			}
-		}
+		p.Keep(ctx, o.Node.beat(), func(err error) { o.Log.Warn().Err(err).Msg("sign of life") })
 	})
 }
 

@@ -166,18 +166,7 @@ func alive(ctx context.Context, c *call.Call, svc *queuefs.Service) (stop func()
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		pulse, tick := svc.Pulse(), time.NewTicker(beatEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-			if err := pulse.Beat(ctx); err != nil && ctx.Err() == nil {
-				c.Warnf("sign of life: %v", err)
-			}
-		}
+		svc.Pulse().Keep(ctx, beatEvery, func(err error) { c.Warnf("sign of life: %v", err) })
 	})
 	return func() {
 		cancel()

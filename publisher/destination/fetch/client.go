@@ -430,7 +430,7 @@ func (s single) once(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// ending is a body that ends its request.
+// ending is a body; its end ends the request.
 type ending struct {
 	io.ReadCloser
 	cancel context.CancelFunc

@@ -77,7 +77,7 @@ func TestAnotherSourceIsNoSubstitute(t *testing.T) {
 	}
 }
 
-// A server that is not there ends the search at once.
+// A missing server ends the search at once.
 func TestNoServer(t *testing.T) {
 	site := httptest.NewServer(nil)
 	site.Close()

@@ -24,6 +24,22 @@ type Pulse struct {
 	tip uint64
 }
 
+// Keep calls Beat every so often until ctx ends, and failed with its errors.
+func (p *Pulse) Keep(ctx context.Context, every time.Duration, failed func(error)) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := p.Beat(ctx); err != nil && ctx.Err() == nil {
+			failed(err)
+		}
+	}
+}
+
 // Beat gives a sign of life, unless a batch since the last call was one. While the log
 // follows it does nothing.
 func (p *Pulse) Beat(ctx context.Context) error {

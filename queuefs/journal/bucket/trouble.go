@@ -8,7 +8,7 @@ import (
 	"cutie/queuefs/objects"
 )
 
-// A Trouble is about writes of the owner that the store does not do.
+// A Trouble is about writes of the owner refused by the store.
 type Trouble struct {
 	Since time.Time // of the first one
 	Err   error     // of the last one
@@ -17,7 +17,7 @@ type Trouble struct {
 // Trouble returns the present trouble; nil if the last write succeeded.
 func (l *Log) Trouble() *Trouble { return l.trouble.Load() }
 
-// troubled notes a write that failed.
+// troubled notes a failed write.
 func (l *Log) troubled(err error) {
 	t := Trouble{time.Now(), err}
 	if was := l.trouble.Load(); was != nil {
