@@ -117,31 +117,27 @@ func TestImagesOfAHomeWhoseStoreFails(t *testing.T) {
 	before := m.Objects()
 	for _, how = range []objectstest.Fault{objectstest.Before, objectstest.After, objectstest.Late, objectstest.Twice, objectstest.Stale} {
 		step := int64(long.N(30, 1))
-		for at := int64(1); ; at += step {
-			for name := range m.Objects() {
-				m.Set(name, nil)
-			}
-			for name, data := range before {
-				m.Set(name, data)
-			}
-			fail.Store(at)
-			s, err := openStored(fastDir(t)+"/next", m, options(1))
-			if err != nil {
+		for at, done := int64(1), false; !done && !t.Failed(); at += step {
+			t.Run(fmt.Sprintf("%d/%d", how, at), func(t *testing.T) {
+				for name := range m.Objects() {
+					m.Set(name, nil)
+				}
+				for name, data := range before {
+					m.Set(name, data)
+				}
+				fail.Store(at)
+				s, err := openStored(fastDir(t)+"/next", m, options(1))
+				if err != nil {
+					fail.Store(0)
+					s, err = openStored(fastDir(t)+"/next", m, options(2))
+				}
+				must(t, err)
+				_ = s.Bring(ctx)
+				done = fail.Load() > 0
 				fail.Store(0)
-				s, err = openStored(fastDir(t)+"/next", m, options(2))
-			}
-			must(t, err)
-			_ = s.Bring(ctx)
-			done := fail.Load() > 0
-			fail.Store(0)
-			want.check(t, see(t, s))
-			closeHome(t, s)
-			if t.Failed() {
-				t.Fatalf("fault %d of request %d", how, at)
-			}
-			if done {
-				break
-			}
+				want.check(t, see(t, s))
+				closeHome(t, s)
+			})
 		}
 	}
 }

@@ -350,7 +350,7 @@ func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
 		return acknowledged
 	}
 	stopped := errors.New("the machine has stopped")
-	run := func(stop int, inStore bool) (m *objectstest.Memory, dir string, acknowledged map[string]string, steps int) {
+	run := func(t *testing.T, stop int, inStore bool) (m *objectstest.Memory, dir string, acknowledged map[string]string, steps int) {
 		var n atomic.Int64
 		var off atomic.Bool
 		over := func() bool {
@@ -382,37 +382,31 @@ func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
 	for _, inStore := range []bool{false, true} {
 		t.Run(fmt.Sprint("inStore=", inStore), func(t *testing.T) {
 			t.Parallel()
-			_, _, whole, steps := run(1<<30, inStore)
+			_, _, whole, steps := run(t, 1<<30, inStore)
 			if len(whole) != 2 {
 				t.Fatalf("acknowledged %v", whole)
 			}
 			every := max(1, steps/long.N(20, steps))
 			for stop := 0; stop < steps; stop += every {
-				m, dir, acknowledged, _ := run(stop, inStore)
-				m.Fault = nil
-				s, err := openStored(dir, m, queuefs.Options{})
-				if err != nil {
-					t.Errorf("step %d: %v", stop, err)
-					continue
-				}
-				want := see(t, s)
-				closeHome(t, s)
-				for id, texts := range acknowledged {
-					got := ""
-					for _, id2 := range slices.Sorted(maps.Keys(want.world[id].byID)) {
-						got += want.world[id].byID[id2].payload
+				t.Run(fmt.Sprint(stop), func(t *testing.T) {
+					m, dir, acknowledged, _ := run(t, stop, inStore)
+					m.Fault = nil
+					s := mustStored(t, dir, m)
+					want := see(t, s)
+					closeHome(t, s)
+					for id, texts := range acknowledged {
+						got := ""
+						for _, id2 := range slices.Sorted(maps.Keys(want.world[id].byID)) {
+							got += want.world[id].byID[id2].payload
+						}
+						if !strings.HasPrefix(got, texts) {
+							t.Errorf("queue %s has %d bytes, acknowledged %d", id, len(got), len(texts))
+						}
 					}
-					if !strings.HasPrefix(got, texts) {
-						t.Errorf("step %d: queue %s has %d bytes, acknowledged %d", stop, id, len(got), len(texts))
-					}
-				}
-				s, err = openStored(fastDir(t)+"/b", m, queuefs.Options{})
-				if err != nil {
-					t.Errorf("step %d: empty directory: %v", stop, err)
-					continue
-				}
-				want.check(t, see(t, s))
-				closeHome(t, s)
+					s = mustStored(t, fastDir(t)+"/b", m)
+					want.check(t, see(t, s))
+					closeHome(t, s)
+				})
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package queuefs_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -369,10 +370,19 @@ func copyHome(t testing.TB, dir string) string {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(target, data, 0o666)
+		return writeSparse(target, data)
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return to
+}
+
+// writeSparse writes a file without the zeros at its end: a segment is mostly room for
+// what is to come, and copies of it lie in memory.
+func writeSparse(name string, data []byte) error {
+	if err := os.WriteFile(name, bytes.TrimRight(data, "\x00"), 0o666); err != nil {
+		return err
+	}
+	return os.Truncate(name, int64(len(data)))
 }
