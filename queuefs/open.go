@@ -47,7 +47,7 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	o.Behind, o.Dirs = cmp.Or(o.Behind, 1<<30), cmp.Or(o.Dirs, 512)
+	o.Behind, o.Dirs = cmp.Or(o.Behind, 3<<29), cmp.Or(o.Dirs, 512)
 	s := &Service{opts: o, shared: &ledger.Shared{Gate: ledger.NewGate(), Now: o.Now}}
 	s.reports = home.NewReports(dir, o.Report)
 	defer func() {

@@ -26,7 +26,7 @@ type Options struct {
 	Now        func() time.Time // nil means time.Now
 	Report     func(Problem)    // called with damage found; nil: nobody is
 	Segment    int64            // bytes of a journal segment, at most and by default 64 MiB
-	Behind     int64            // bytes the files may be behind the journal; 0 means 1 GiB
+	Behind     int64            // bytes the files may be behind the journal; 0 means 1.5 GiB
 	Dirs       int              // directories of queues kept open, those used last; 0 means 512
 	Look       bool             // change nothing, as for a check; of all methods those to read work
 	AcceptLoss bool             // open a home that was not closed and lacks its journal; else [ErrJournalLost]

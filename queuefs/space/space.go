@@ -27,7 +27,8 @@ import (
 
 const (
 	// MaxJobs is how many jobs may have files behind the journal, and MaxAge how long.
-	MaxJobs = 400_000
+	// Twice as many are read again within some seconds after a crash.
+	MaxJobs = 1_000_000
 	MaxAge  = 90 * time.Second
 
 	jobBytes  = 8 << 10 // of the files of a job at most, beyond its bytes in the journal
