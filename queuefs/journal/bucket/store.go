@@ -104,10 +104,11 @@ func (c *chain) put(ctx context.Context, number uint64, buf []byte, failing func
 			return true, nil
 		case err == nil:
 			return true, errTaken
-		default:
-			failing(failed)
-			return false, failed
+		case errors.Is(failed, objects.ErrExist):
+			failed = fmt.Errorf("%w, but it cannot be read: %w", failed, err) // by a store that contradicts itself, for as long as it does
 		}
+		failing(failed)
+		return false, failed
 	})
 }
 

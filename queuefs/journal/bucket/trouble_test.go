@@ -1,6 +1,7 @@
 package bucket_test
 
 import (
+	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
@@ -87,4 +88,34 @@ func TestAJournalWithDamageIsNotBack(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	l.Close()
+}
+
+// A store killed in the middle may say of an object that it is there, and that it is not.
+type contradicting struct {
+	objects.Store
+	of string // its name
+}
+
+func (c contradicting) Create(ctx context.Context, name string, data []byte) error {
+	if name == c.of {
+		return objects.ErrExist
+	}
+	return c.Store.Create(ctx, name, data)
+}
+
+func TestAStoreThatContradictsItselfIsTold(t *testing.T) {
+	t.Parallel()
+	l, err := open(contradicting{new(objectstest.Memory), "journal/00000000000000000002"}, bucket.Options{Patience: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = put(l, "lost")
+	for _, is := range []error{journal.ErrFailed, objects.ErrAway, objects.ErrExist, objects.ErrNotExist} {
+		if !errors.Is(err, is) {
+			t.Errorf("got %v, which is not: %v", err, is)
+		}
+	}
+	if tr := l.Trouble(); tr == nil || !errors.Is(tr.Err, objects.ErrNotExist) {
+		t.Errorf("trouble %+v", tr)
+	}
 }
