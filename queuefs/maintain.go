@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/space"
 )
@@ -14,9 +15,15 @@ import (
 // Maintain does the upkeep that is due: it brings files up to the journal and
 // checkpoints. Call it a few times a second. Errors mean that something could
 // not be written; it is tried again at the next call. As long as there is no
-// free space the error is [ErrNoSpace] in the same words, whichever file it was.
+// free space the error is [ErrNoSpace] in the same words, whichever file it was. After
+// [ErrBehind] a standby must be opened again.
 func (s *Service) Maintain(ctx context.Context) error {
 	err := s.maintain(ctx)
+	if s.Standby() && errors.Is(err, journal.ErrReleased) {
+		err = behind(err) // the image of the owner has these jobs
+		s.shared.Gate.Fail(err)
+		return err
+	}
 	var why syscall.Errno
 	if errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrFailed) && errors.As(err, &why) {
 		return fmt.Errorf("%w: files and index are behind the journal: %w", ErrNoSpace, why)

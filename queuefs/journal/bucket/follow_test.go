@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"cutie/queuefs/durable"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/objects"
@@ -245,5 +246,49 @@ func TestFaultsOfAHandOver(t *testing.T) {
 			}
 			fenced(t, b, "a")
 		}
+	}
+}
+
+// A follower whose files are behind reads batches here that its owner has released, as long
+// as it has their bytes.
+func TestAFollowerReadsReleasedRecordsItHasHere(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		here bool
+		want error
+	}{{"WithFiles", true, nil}, {"WithoutFiles", false, journal.ErrReleased}} {
+		t.Run(c.name, func(t *testing.T) {
+			m := new(objectstest.Memory)
+			owner := mustOpen(t, m, "owner")
+			o := bucket.Options{Patience: time.Second}
+			if c.here {
+				d, err := durable.OpenDir(t.TempDir(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { d.Close() })
+				o.Temp = d
+			}
+			standby, err := bucket.Follow(t.Context(), m, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustPut(t, owner, "first")
+			mustPut(t, owner, "second")
+			readOn(t, standby)
+			if err := owner.Release(owner.Stats().Next); err != nil {
+				t.Fatal(err)
+			}
+			owner.Sweep()
+			readOn(t, standby)
+			buf := make([]byte, 5)
+			n, err := standby.ReadAt(buf, 1, 0)
+			if !errors.Is(err, c.want) || err == nil && string(buf[:n]) != "first" {
+				t.Errorf("the standby reads %q, %v, want %v", buf[:n], err, c.want)
+			}
+			if _, err := owner.ReadAt(buf, 1, 0); !errors.Is(err, journal.ErrReleased) {
+				t.Errorf("the owner reads %v", err)
+			}
+		})
 	}
 }

@@ -66,8 +66,6 @@ func (l *Log) ReadAt(p []byte, at journal.LSN, off int) (int, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case at < begins.lsn:
-		return 0, journal.ErrReleased
 	case at >= tip.after():
 		return 0, journal.ErrNoRecord
 	}
@@ -78,6 +76,11 @@ func (l *Log) ReadAt(p []byte, at journal.LSN, off int) (int, error) {
 			return n, ended(n, len(p))
 		}
 		low, high = e.number, e.number+1
+	}
+	// A follower may read here after its owner has released the batch: its files are
+	// behind those of the owner.
+	if at < begins.lsn {
+		return 0, journal.ErrReleased
 	}
 	l.memo.mu.Lock()
 	defer l.memo.mu.Unlock()
