@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"cutie/publisher/destination/local"
 	"cutie/queuefs/home"
 )
 
@@ -26,7 +27,7 @@ func inBackup(name string) bool {
 	switch name {
 	case home.InfoName:
 		return true
-	case home.ListName, home.QueuesDir, home.LogDir, home.PublishedDir, home.MirrorsDir, home.CopiesDir:
+	case home.ListName, home.QueuesDir, home.LogDir, home.PublishedDir, home.MirrorsDir, home.CopiesDir, local.Own:
 		return false
 	}
 	return !strings.HasPrefix(name, "cutie-") && !strings.HasPrefix(name, "0=")

@@ -174,10 +174,14 @@ func (o *promotion) fill(dir, to string, was *backedUp) error {
 				"cutie backup "+dir+" --home HOME finishes it; --force restores what there is")
 		}
 	}
-	if err := copyTree(from, to); err != nil {
+	if err := copyTree(filepath.Join(dir, was.Files, homeFiles), to); err != nil {
 		return err
 	}
-	return copyTree(filepath.Join(dir, was.Files, homeFiles), to)
+	// Former programs took the state of a copy along, out of a home that was one.
+	if err := os.RemoveAll(filepath.Join(to, local.Own)); err != nil {
+		return err
+	}
+	return copyTree(from, to)
 }
 
 // whole notes that the home is whole, on stable storage.
