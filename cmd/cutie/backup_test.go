@@ -164,6 +164,64 @@ func TestBackupsUnderLoadAreRestored(t *testing.T) {
 	}
 }
 
+// TestFollowersOfAHomeFollowTheRestoredOne has copies that are where the backup is, behind
+// it, and ahead of it. The first two go on with the changes of the restored home, and the
+// last one begins anew before there is a new one. A backup of that home is restored, too.
+func TestFollowersOfAHomeFollowTheRestoredOne(t *testing.T) {
+	t.Parallel()
+	p := newPromotion(t)
+	home := p.serve("home")
+	p.put("seen by all")
+	p.run("sync", p.url, "behind")
+	p.put("not seen by one")
+	p.run("backup", "saved", "--home", "home")
+	p.run("get", "jobs", "-u", p.url)
+	p.run("sync", p.url, "level")
+	p.run("backup", "saved", "--home", "home")
+	p.put("seen by one alone")
+	p.run("sync", p.url, "ahead")
+	home.kill()
+
+	restore := func(from, to, want string) {
+		t.Helper()
+		if out := p.run("restore", from, "--home", to); !strings.Contains(out, want) {
+			t.Errorf("restore says %s, and not %q", out, want)
+		}
+		if left, err := filepath.Glob(filepath.Join(p.dir, to, ".cutie-sync/changes-*")); err != nil || len(left) > 0 {
+			t.Errorf("%s has the changes %q, %v", to, left, err)
+		}
+	}
+	follow := func(want map[string]string) {
+		t.Helper()
+		for copy, want := range want {
+			if out := p.run("sync", "--delete", "all", copy); !strings.Contains(out, want) {
+				t.Errorf("%s: want %q, got %s", copy, want, out)
+			}
+			if out := p.run("audit", copy, "--checksum"); !strings.Contains(out, "missing 0, different 0, extra 0") {
+				t.Errorf("%s: %s", copy, out)
+			}
+		}
+	}
+	restore("saved", "restored", "its changes from event 1 on stay published")
+	restored := p.serve("restored")
+	follow(map[string]string{
+		"level":  "fetched 0, same 0, deleted 0,",
+		"behind": "fetched 3, same 0, deleted 1,",
+		"ahead":  "replica: baseline",
+	})
+	p.put("new")
+	follow(map[string]string{"level": "fetched 2,", "behind": "fetched 2,", "ahead": "fetched 2,"})
+
+	p.run("backup", "saved", "--home", "restored")
+	p.run("backup", "other", "--home", "restored")
+	restored.kill()
+	restore("saved", "again", "its changes from event 1 on stay published")
+	restore("other", "once more", "its changes from event 1 on stay published")
+	p.serve("once more")
+	p.put("newest")
+	follow(map[string]string{"level": "fetched 2,", "behind": "fetched 2,", "ahead": "fetched 2,"})
+}
+
 // has compares the jobs of a home with those that were acknowledged.
 func has(t *testing.T, home string, known map[string]bool) {
 	t.Helper()

@@ -104,13 +104,18 @@ type Promotion struct {
 const promotedFile = "promoted.json"
 
 // Promote notes the promotion of a copy, its begin and its end: from the begin on the
-// copy is not synced any more, and after the end not promoted.
+// copy is not synced any more, and after the end not promoted. The home then has the
+// history.
 func Promote(dir string, p Promotion) error {
 	d, err := local.Open(dir, p.Source, false)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.WriteState(promotedFile, &p), d.Close())
+	err = d.WriteState(promotedFile, &p)
+	if err == nil && p.Done {
+		err = d.SweepStates(historyFile+"*", func(string) bool { return false })
+	}
+	return errors.Join(err, d.Close())
 }
 
 // Settle makes the deletions waiting for files in transit, and returns these files: a

@@ -53,7 +53,8 @@ A backup holds all that happened before it began. The report names the last even
 queue in it; later changes of some jobs may be in it, too. A backup that was cut off is
 taken up by the next one, and DIR can be restored meanwhile.
 
-Not in it are logs, and published documents: these begin anew after cutie restore. DIR has
+Not in it are logs, and published documents. The changes that led to the state in DIR are
+in it, so that followers of the home go on with the one that cutie restore makes. DIR has
 one state of the home. For several, take several directories, or snapshots of DIR.
 
 Files outside of the home, such as a users file, are copied with --also. They keep their
@@ -184,7 +185,7 @@ func (o *backup) commit(into *durable.Dir, r *backedUp) error {
 // open opens the copy of the queues. A home served at another URL than before has the same
 // files under other names.
 func (o *backup) open(ctx context.Context, c *call.Call, t *reach.Target, dir string) (*destination.Copy, error) {
-	o.URL, o.Dir, o.Delete = t.Base, filepath.Join(dir, backupCopy), destination.DeleteAll
+	o.URL, o.Dir, o.Delete, o.History = t.Base, filepath.Join(dir, backupCopy), destination.DeleteAll, true
 	o.Again = o.Deep
 	o.Settle = -1 // Explain is for the rest
 	o.HTTP = fetch.Options{Transport: homeTransport{t.HTTP.Transport}, UserAgent: reach.Agent(), Octets: int64(o.octets)}

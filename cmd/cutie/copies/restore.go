@@ -40,7 +40,8 @@ func Restore(c *call.Call) *cobra.Command {
 Makes the home of --home or CUTIE_HOME, which must be empty, of a backup by cutie backup.
 DIR stays as it is. Jobs keep identifiers, order, states, sidecars, holds, leases, results
 and settings; numbers of jobs and events go on; users, secrets and subscribers are those of
-the backup. Every job file and payload is verified by its digest.
+the backup. Every job file and payload is verified by its digest. The changes in the backup
+stay published: followers that are not ahead of it go on with the home.
 
 Jobs that were handed out and have no outcome are listed. --requeue-unfinished puts them
 back into their queues. A pending job whose job file was changing during the backup, so
