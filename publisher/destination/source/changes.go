@@ -343,9 +343,6 @@ func read(d *Document, since *Cursor, next Cursor, visit func(Batch) error) erro
 	if n := len(entries); n > 0 {
 		newest = entries[n-1].Seq
 	}
-	if d.Head.Until.IsZero() && newest > 0 && newest < since.Seq {
-		return fmt.Errorf("%w: event %d of %s is known, and the last one of %s is event %d", ErrGap, since.Seq, when(since.Time), d.URI, newest)
-	}
 	entries = slices.DeleteFunc(entries, func(e sitemap.Entry) bool { return !since.after(&e) })
 	// In parts, so that an end in between costs little. Until the last one the list
 	// is read again from where it was.

@@ -140,36 +140,3 @@ func TestNoBatchEndsWithinAnEvent(t *testing.T) {
 		t.Errorf("got %d changes, want %d", len(got), events*each)
 	}
 }
-
-// A Source was made anew of a copy of its former self, and lists fewer events than a follower
-// knows. There is no new event yet, and the follower learns of it all the same.
-func TestASourceThatHasLostEvents(t *testing.T) {
-	mux := http.NewServeMux()
-	server := httptest.NewServer(mux)
-	defer server.Close()
-	url := server.URL + "/"
-	answer := func(path, text string) {
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/xml")
-			fmt.Fprint(w, text)
-		})
-	}
-	answer("/set/capabilitylist.xml", fmt.Sprintf(head, "urlset", "capabilitylist", "")+`<url><loc>`+url+`open.xml</loc><rs:md capability="changelist"/></url></urlset>`)
-	answer("/open.xml", fmt.Sprintf(head, "urlset", "changelist", `from="`+at(0)+`"`)+
-		fmt.Sprintf(`<url><loc>%sr</loc><rs:md change="created" datetime="%s" cut:event="submit" cut:seq="7"/></url></urlset>`, url, at(7)))
-	found, err := source.Find(t.Context(), fetch.New(fetch.Options{Tries: 1}), url+"set/capabilitylist.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	set, err := found.Open(t.Context(), url+"set/capabilitylist.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for known, gap := range map[int]bool{6: false, 7: false, 8: true} {
-		since := source.Cursor{Time: time.Date(2026, 1, 1, 0, 0, known, 0, time.UTC), Seq: uint64(known)}
-		err := set.Changes(t.Context(), since, 0, func(source.Batch) error { return nil })
-		if got := errors.Is(err, source.ErrGap); got != gap || !gap && err != nil {
-			t.Errorf("event %d is known: got %v", known, err)
-		}
-	}
-}
