@@ -24,7 +24,7 @@ const (
 // A Finding is the result of one look.
 type Finding struct {
 	Level Level
-	About string // home, disk, clock, limits, certificate, references, daemon, publishing, mirrors, store
+	About string // settings, home, disk, clock, limits, certificate, references, daemon, publishing, mirrors, store
 	Text  string
 	Cure  string // "" if all is well
 }

@@ -44,12 +44,12 @@ func (e *examination) disk() {
 		return
 	}
 	free := int64(fs.Bavail) * fs.Bsize
-	const room = "delete what is not needed, or let queues cull and documents go: cutie help limits"
+	const room = "delete what is not needed; cutie cull QUEUE --age HOURS takes jobs that are done away, --keep-size 2% keeps fewer documents: cutie help limits"
 	switch {
 	case fs.Flags&unix.ST_RDONLY != 0:
 		e.fault("disk", "mount it for writing; if the kernel did this, look at its log first", "the file system of %s is mounted for reading", e.Home)
 	case free < leastFree:
-		e.fault("disk", room, "%s free: submissions are refused with 507", octets(free))
+		e.fault("disk", room, "%s free: submissions are refused with 507, now or soon", octets(free))
 	case free < fewFree || free < int64(fs.Blocks)*fs.Bsize/50:
 		e.warn("disk", room, "%s free", octets(free))
 	}

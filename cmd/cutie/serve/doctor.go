@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/doctor"
 	"cutie/cmd/cutie/fault"
@@ -47,6 +48,9 @@ options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
 			findings = append(findings, doctor.Finding{Level: doctor.Fault, About: "settings", Text: text, Cure: hint})
 		} else {
 			o.Fetch.Close()
+		}
+		if _, wide, err := access.Load(o.Access.Users); err == nil && wide {
+			findings = append(findings, doctor.Finding{Level: doctor.Warning, About: "settings", Text: "other users of this machine may read or write " + o.Access.Users, Cure: "chmod 600 " + o.Access.Users})
 		}
 		p := doctor.Patient{Home: c.Home, BaseURI: o.Listen.BaseURI, Certificate: o.tlsCert, Key: o.tlsKey, Conns: asked,
 			Memory: int64(o.buffers), Audit: o.Mirror.Audit, Finder: &c.Finder, Now: time.Now()}

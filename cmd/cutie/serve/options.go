@@ -160,6 +160,8 @@ func (o *serveOptions) checkAccess() (err error) {
 		err = fmt.Errorf("users: %w", err)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fault.Hint(err, "cutie user add NAME --users "+file+" makes it")
+		} else if errors.Is(err, access.ErrEmpty) {
+			err = fault.Hint(err, "bring the file back from a copy; or begin anew: echo '# no users' > "+file+", and cutie user add NAME --users "+file)
 		} else {
 			err = fault.Hint(err, "mend the line, or bring the file back from a copy: cutie help access")
 		}
