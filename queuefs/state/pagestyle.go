@@ -77,6 +77,7 @@ button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .manual p{max-width:48rem}
 .manual pre.preview{margin:.7rem 0;max-height:none;white-space:pre}
 .list button{white-space:nowrap}
+.list form p{margin:0}
 .more a{display:inline-block;margin-right:1rem}
 .live{position:fixed;right:.6rem;bottom:.6rem;margin:0;padding:.1rem .6rem;border-radius:1rem;border:1px solid var(--line);background:var(--card);color:var(--dim);font-size:.8125rem}
 .live:empty{display:none}
@@ -93,13 +94,14 @@ select{font:inherit;padding:.4rem .6rem;border:1px solid var(--edge);border-radi
 pre.preview{max-height:30rem;overflow:auto;margin:0;padding:.7rem .9rem;border:1px solid var(--line);border-radius:.5rem;background:var(--card);font:.875rem/1.45 ui-monospace,"Liberation Mono",Menlo,Consolas,monospace;white-space:pre-wrap}
 pre.hex{white-space:pre}
 img.preview{max-width:100%;max-height:30rem;border:1px solid var(--line);background:var(--card)}
-@media (max-width:42rem){body{padding:0 .9rem 2rem}.path .side{margin-left:0;padding-left:.6rem;border-left:1px solid var(--edge)}.tiles{grid-template-columns:repeat(auto-fit,minmax(6.5rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.125rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}.list tr:first-child th{white-space:normal}.jobs tr{display:flex;flex-wrap:wrap;gap:.1rem .7rem;padding:.5rem .6rem;border-top:1px solid var(--line)}.jobs tr:first-child,.jobs .n{display:none}.jobs td{display:block;padding:0;border:0}.jobs .minor{display:block}.jobs .text{flex:1 1 55%;min-width:0}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
-@media print{h2:has(+.forms),.forms,.find,.live,.foot,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll,.note,pre.preview,.state ul,.state .long{overflow:visible;max-height:none}pre.hex,.manual pre.preview{white-space:pre-wrap}.minor{display:table-cell}.list tr,.chart,.timeline li{break-inside:avoid}h2{break-after:avoid}html{font-size:12px}}
+@media (max-width:56rem){.wide{display:none}.jobs tr{display:flex;flex-wrap:wrap;gap:.1rem .7rem;padding:.5rem .6rem;border-top:1px solid var(--line)}.jobs tr:first-child,.jobs .n{display:none}.jobs td{display:block;padding:0;border:0}.jobs .text{flex:1 1 55%;min-width:0}.jobs .wide{display:block}}
+@media (max-width:42rem){body{padding:0 .9rem 2rem}.path .side{margin-left:0;padding-left:.6rem;border-left:1px solid var(--edge)}.tiles{grid-template-columns:repeat(auto-fit,minmax(6.5rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.125rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}.list tr:first-child th{white-space:normal}.jobs .minor{display:block}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
+@media print{h2:has(+.forms),.forms,.find,.live,.foot,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll,.note,pre.preview,.state ul,.state .long{overflow:visible;max-height:none}pre.hex,.manual pre.preview{white-space:pre-wrap}.minor,.wide{display:table-cell}.list tr,.chart,.timeline li{break-inside:avoid}h2{break-after:avoid}html{font-size:12px}}
 `
 
 // StyleHash is the source expression of PageStyle for a
 // Content-Security-Policy.
-const StyleHash = "'sha256-CTl7vEMhtLovo9CkmHHR3w2hSvA27KA9uM9XJ5cV8w8='"
+const StyleHash = "'sha256-50gu3pJqoJm3DwSi+lEVMh6XewkFOYtd/x4Z0/CUCmc='"
 
 // PagePolicy is the Content-Security-Policy of a page: no scripts, no
 // resources, forms to its own origin.

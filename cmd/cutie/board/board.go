@@ -57,6 +57,7 @@ func (b *Board) Routes() []web.Route {
 		get("/batches/{queue}/{batch}", here, web.AtOnce, b.batch),
 		get("/mirrors", some, web.AtOnce, b.mirrors),
 		get("/find/{queue}", here, web.AtOnce, b.find),
+		get("/failures/{queue}", here, web.AtOnce, b.failures),
 		get("/bulk/{queue}", here, web.AtOnce, b.bulk),
 		{Method: http.MethodPost, Path: "/bulk/{queue}", Need: here, Serve: b.bulk}, // for more names than a URL bears
 		get("/"+dashboard.ManualDir, web.Need{}, web.AtOnce, b.manual),

@@ -225,16 +225,16 @@ func TestPagesKeepQueuesApart(t *testing.T) {
 	if err := h.sampler.Sample(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/", "/workers", "/live"} {
+	for _, path := range []string{"/", "/workers", "/live", "/live?page=workers"} {
 		page := h.ask("read:open", "GET", path, http.StatusOK, nil)
 		if strings.Contains(page, "secret") || strings.Contains(page, "<svg") || !strings.Contains(page, "open") {
 			t.Errorf("%s: got %s", path, page)
 		}
-		if page = h.ask("read", "GET", path, http.StatusOK, nil); !strings.Contains(page, "secret") || path != "/workers" && !strings.Contains(page, "<svg") {
+		if page = h.ask("read", "GET", path, http.StatusOK, nil); !strings.Contains(page, "secret") || !strings.Contains(path, "workers") && !strings.Contains(page, "<svg") {
 			t.Errorf("%s, all queues: got %s", path, page)
 		}
 	}
-	for _, path := range []string{"/history", "/history/secret", "/workers/secret", "/find/secret", "/batches/secret", "/bulk/secret?method=hold&status=pending", "/live/secret"} {
+	for _, path := range []string{"/history", "/history/secret", "/workers/secret", "/find/secret", "/failures/secret", "/batches/secret", "/bulk/secret?method=hold&status=pending", "/live/secret", "/live/secret?page=workers"} {
 		h.ask("read:open", "GET", path, http.StatusForbidden, nil)
 		h.ask("read", "GET", path, http.StatusOK, nil)
 		if strings.HasSuffix(path, "secret") {

@@ -125,6 +125,15 @@ func (b *Board) liveIndex(w http.ResponseWriter, r *http.Request) error {
 			key = append(key, q.ID())
 		}
 	}
+	if r.URL.Query().Get("page") == "workers" {
+		key[2] += " workers"
+		return b.Hub.Serve(w, r, strings.Join(key, "\n"), workersParts(base, "", func() []*queuefs.Queue {
+			if whole {
+				return b.Service.Queues()
+			}
+			return queues
+		}))
+	}
 	return b.Hub.Serve(w, r, strings.Join(key, "\n"), func() []live.Part {
 		now := time.Now()
 		if whole {
@@ -141,6 +150,9 @@ func (b *Board) liveQueue(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	base := b.base(r)
+	if r.URL.Query().Get("page") == "workers" {
+		return b.Hub.Serve(w, r, string(base)+"\nworkers/"+q.ID(), workersParts(base, q.ID(), func() []*queuefs.Queue { return []*queuefs.Queue{q} }))
+	}
 	return b.Hub.Serve(w, r, string(base)+"\n"+"/"+q.ID(), b.queueParts(base, q))
 }
 

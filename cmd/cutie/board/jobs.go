@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/dashboard"
+	"cutie/cmd/cutie/live"
 	"cutie/queuefs"
+	"cutie/queuefs/state"
 )
 
 // Bounds of a page: jobs looked at in the index, job files read, and time.
@@ -67,19 +69,20 @@ func inWork(q *queuefs.Queue, most int) (jobs []queuefs.Job, total int) {
 
 // workers answers with the jobs in work, by worker.
 func (b *Board) workers(w http.ResponseWriter, r *http.Request) error {
-	id := ""
-	queues := []*queuefs.Queue{nil}
+	id, queues, parts := "", b.readable(r), "/live?page=workers"
 	if r.PathValue("queue") != "" {
 		q, err := b.queue(r)
 		if err != nil {
 			return err
 		}
-		id, queues[0] = q.ID(), q
-	} else {
-		queues = b.readable(r)
+		id, queues, parts = q.ID(), []*queuefs.Queue{q}, b.base(r).Ref("live", q.ID())[len(b.base(r)):]+"?page=workers"
 	}
-	var jobs []queuefs.Job
-	total := 0
+	jobs, total := byWorker(queues)
+	return answer(w, dashboard.Workers(b.site(r, parts), id, jobs, total, time.Now()))
+}
+
+// byWorker returns the jobs in work of queues, by worker, and the number of all.
+func byWorker(queues []*queuefs.Queue) (jobs []queuefs.Job, total int) {
 	for _, q := range queues {
 		some, n := inWork(q, maxWorkers-len(jobs))
 		jobs, total = append(jobs, some...), total+n
@@ -87,7 +90,25 @@ func (b *Board) workers(w http.ResponseWriter, r *http.Request) error {
 	slices.SortStableFunc(jobs, func(a, b queuefs.Job) int {
 		return cmp.Or(cmp.Compare(a.Consumer, b.Consumer), a.Consumed.Compare(b.Consumed))
 	})
-	return answer(w, dashboard.Workers(b.site(r, ""), id, jobs, total, time.Now()))
+	return jobs, total
+}
+
+// workersParts returns a function for the part of a page of workers. It reads job files only
+// after an event. queue is "" for the page of all.
+func workersParts(base state.Base, queue string, queues func() []*queuefs.Queue) func() []live.Part {
+	var jobs []queuefs.Job
+	total, seq := 0, ^queuefs.Seq(0)
+	return func() []live.Part {
+		now, all := queues(), queuefs.Seq(0)
+		for _, q := range now {
+			all += q.State().Seq
+		}
+		if all != seq {
+			jobs, total = byWorker(now)
+			seq = all
+		}
+		return dashboard.WorkersParts(base, queue, jobs, total, time.Now())
+	}
 }
 
 // Job implements [dashboard.Asides].

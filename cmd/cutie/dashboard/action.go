@@ -61,7 +61,7 @@ func actions(d *state.Document, v *rest.View) []action {
 		}
 		add("abort", action{Legend: "Take the job out of work", Fields: []field{message}, Buttons: []button{{Label: "Abort", Danger: true}}})
 	case d.Text("status") == queuefs.Consumed.String(), d.Text("status") == queuefs.Deleted.String():
-		legend := "Put the job back in its place"
+		legend := "Run it again, in its old place"
 		if d.Text("outcome") == "" {
 			legend = "Undo: put the job back in its place"
 		}

@@ -42,6 +42,7 @@ const AsideJobs = 10
 // A jobs list is one of the short lists of a queue.
 type jobsList struct {
 	ID, Heading, None, All string
+	More                   []link
 	Worked                 bool // with workers
 	Queues                 bool // of several queues
 	Rows                   []jobRow
@@ -78,10 +79,14 @@ func newJobsList(base state.Base, l jobsList, jobs []queuefs.Job, now time.Time)
 }
 
 // lists are the short lists of a queue.
-func (a *QueueAside) lists(base state.Base, queue string, now time.Time) (all []*jobsList) {
+func (a *QueueAside) lists(base state.Base, queue string, mirror bool, now time.Time) (all []*jobsList) {
 	find := base.Ref("find", queue)
 	if len(a.Failed) > 0 {
-		all = append(all, newJobsList(base, jobsList{ID: "failed", Heading: "Failed last", Worked: true, All: find + "?outcome=error"}, a.Failed, now))
+		l := jobsList{ID: "failed", Heading: "Failed last", Worked: true, All: find + "?outcome=error", More: []link{{base.Ref("failures", queue), "By reason"}}}
+		if !mirror {
+			l.More = append(l.More, link{base.Ref("bulk", queue) + "?outcome=error&method=requeue", "Run all of them again …"})
+		}
+		all = append(all, newJobsList(base, l, a.Failed, now))
 	} else {
 		all = append(all, &jobsList{ID: "failed"})
 	}
@@ -105,7 +110,9 @@ type chartsPart struct {
 	Trend  Trend
 }
 
-func newChartsPart(points []history.Point, t Trend, base state.Base, queue string) chartsPart {
+// pending is how many jobs are pending now.
+func newChartsPart(points []history.Point, t Trend, pending int64, base state.Base, queue string) chartsPart {
+	t.Left = float64(pending)
 	p := chartsPart{More: base.Ref("history"), Trend: t}
 	if queue != "" {
 		p.More = base.Ref("history", queue)
@@ -120,8 +127,8 @@ func newChartsPart(points []history.Point, t Trend, base state.Base, queue strin
 func QueueParts(base state.Base, s *queuefs.QueueState, a *QueueAside, now time.Time) []live.Part {
 	d := state.OfQueue(base, &state.Queue{QueueState: *s})
 	parts := []live.Part{newPart("alarm", "alarm", newAlarm(base, a.Trouble, nil)), newPart("tiles", "tiles", tilesOf(&d)),
-		newPart("charts", "charts part", newChartsPart(a.Points, a.Trend, base, s.Info.ID))}
-	for _, l := range a.lists(base, s.Info.ID, now) {
+		newPart("charts", "charts part", newChartsPart(a.Points, a.Trend, s.Pending, base, s.Info.ID))}
+	for _, l := range a.lists(base, s.Info.ID, s.Mirror.Live(), now) {
 		parts = append(parts, newPart(l.ID, "jobs list", l))
 	}
 	return parts

@@ -61,7 +61,7 @@ type batchRow struct {
 
 // ListBatches returns the page of the batches of a queue.
 func ListBatches(v Site, l *Batches, now time.Time) []byte {
-	p := &batchesPage{head: v.head("Batches of "+l.Queue, crumb{"step", v.page("state", l.Queue), l.Queue}, crumb{Class: "step", Text: "Batches"})}
+	p := &batchesPage{head: v.head("Batches of queue "+l.Queue, crumb{"step", v.page("state", l.Queue), l.Queue}, crumb{Class: "step", Text: "Batches"})}
 	for i := range l.Coming[:min(len(l.Coming), comingShown)] {
 		b := &l.Coming[i]
 		r := comingRow{Text: "with a waiting submitter", Status: string(b.Status), Files: grouped(fmt.Sprint(b.Fetched)) + " of " + grouped(fmt.Sprint(b.Lines)),

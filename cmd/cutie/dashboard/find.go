@@ -45,7 +45,7 @@ type findPage struct {
 
 // Find returns the page of a search.
 func Find(v Site, s *Search, now time.Time) []byte {
-	p := &findPage{head: v.head("Find jobs of "+s.Queue, crumb{"step", v.page("state", s.Queue), s.Queue}, crumb{Class: "step", Text: "Find"}),
+	p := &findPage{head: v.head("Find jobs of queue "+s.Queue, crumb{"step", v.page("state", s.Queue), s.Queue}, crumb{Class: "step", Text: "Find"}),
 		Self: v.Base.Ref("find", s.Queue), Bulk: v.Base.Ref("bulk", s.Queue)}
 	labels := map[string]findField{
 		"text":    {Label: "Name, sidecar or message has", Hint: "in any case"},
@@ -121,7 +121,7 @@ const bulkNames = 40
 
 // BulkPreview returns the page before a change of many jobs.
 func BulkPreview(v Site, b *Bulk) []byte {
-	p := &bulkPage{head: v.head(strings.ToUpper(b.Method[:1])+b.Method[1:]+" jobs of "+b.Queue+"?", crumb{"step", v.page("state", b.Queue), b.Queue}, crumb{Class: "step", Text: b.Method}),
+	p := &bulkPage{head: v.head(strings.ToUpper(b.Method[:1])+b.Method[1:]+" jobs of queue "+b.Queue+"?", crumb{"step", v.page("state", b.Queue), b.Queue}, crumb{Class: "step", Text: b.Method}),
 		Back: v.Base.Ref("find", b.Queue), Danger: b.Method == "delete"}
 	n := grouped(fmt.Sprint(len(b.Jobs)))
 	switch {
@@ -142,7 +142,7 @@ func BulkPreview(v Site, b *Bulk) []byte {
 	}
 	p.Refused = b.Refused
 	if ref := v.Base.Ref(b.Method, b.Queue); len(b.Jobs) > 0 && v.may("POST", ref) {
-		p.Action, p.Legend, p.Button = state.XHTML.Ask(ref), "Change these jobs of "+b.Queue, "Yes, "+b.Method+" "+n
+		p.Action, p.Legend, p.Button = state.XHTML.Ask(ref), "Change these jobs of queue "+b.Queue, "Yes, "+b.Method+" "+n
 		for name, values := range b.Query {
 			for _, value := range values {
 				p.Hidden = append(p.Hidden, link{name, value})
@@ -161,24 +161,4 @@ var undo = map[string]string{
 	"release": "Consumers get them again. The next page can undo it: hold.",
 	"hold":    "Consumers pass them over. The next page can undo it: release.",
 	"delete":  "They leave the queue. The next page can undo it until they are culled: requeue.",
-}
-
-type workersPage struct {
-	head
-	List *jobsList
-	Note string
-}
-
-// Workers returns the page of jobs in work, of a queue or of all with "". total is how
-// many there are.
-func Workers(v Site, queue string, jobs []queuefs.Job, total int, now time.Time) []byte {
-	title, way := "Workers", []crumb{{Class: "step", Text: "Workers"}}
-	if queue != "" {
-		title, way = "Workers of "+queue, append([]crumb{{"step", v.page("state", queue), queue}}, way...)
-	}
-	p := &workersPage{head: v.head(title, way...), List: newJobsList(v.Base, jobsList{Heading: title, Worked: true, Queues: queue == ""}, jobs, now)}
-	if total > len(jobs) {
-		p.Note = fmt.Sprintf("%d of %s jobs in work, in no order.", len(jobs), grouped(fmt.Sprint(total)))
-	}
-	return v.write("workers", p)
 }

@@ -74,7 +74,8 @@ type alarm struct {
 type indexQueue struct {
 	queuefs.QueueState
 	ID, Name, Ref, FailedRef string
-	Counts                   [6]string // pending, on hold, in work, failed, consumed, deleted
+	Counts                   [5]string // pending, on hold, in work, failed, consumed
+	Oldest                   string    // age of the oldest pending job
 	Growth                   string    // of the pending jobs
 	Badges                   []string
 	Last, Ago                string // of the last event
@@ -85,7 +86,7 @@ type indexQueue struct {
 func Index(v Site, s *Service, create bool, now time.Time) []byte {
 	p := indexPage{head: v.head(clean(s.Info.Name)), Lead: s.Info.Description, Scheme: s.Info.Scheme, Next: s.Next,
 		Read: v.Base.Ref("read"), Node: newNodeNote(s.Node, now), Alarm: newAlarm(v.Base, s.Trouble, s.Totals.Worst), Tiles: totalTiles(v.Base, s),
-		Charts: newChartsPart(s.Points, s.Trend, v.Base, ""), Mirrors: newMirrorNote(v.Base, &s.Totals.Mirrored)}
+		Charts: newChartsPart(s.Points, s.Trend, s.Totals.Pending, v.Base, ""), Mirrors: newMirrorNote(v.Base, &s.Totals.Mirrored)}
 	p.Path[0].Ref = "" // the reader is there
 	for i := range s.Queues {
 		p.Queues = append(p.Queues, s.row(v.Base, i, now))
@@ -101,7 +102,7 @@ func Index(v Site, s *Service, create bool, now time.Time) []byte {
 // IndexParts are the parts of this page that change.
 func IndexParts(base state.Base, s *Service, now time.Time) []live.Part {
 	parts := []live.Part{newPart("node", "node", newNodeNote(s.Node, now)), newPart("alarm", "alarm", newAlarm(base, s.Trouble, s.Totals.Worst)),
-		newPart("mirrors", "mirror note", newMirrorNote(base, &s.Totals.Mirrored)), newPart("tiles", "tiles", totalTiles(base, s)), newPart("charts", "charts part", newChartsPart(s.Points, s.Trend, base, ""))}
+		newPart("mirrors", "mirror note", newMirrorNote(base, &s.Totals.Mirrored)), newPart("tiles", "tiles", totalTiles(base, s)), newPart("charts", "charts part", newChartsPart(s.Points, s.Trend, s.Totals.Pending, base, ""))}
 	for i := range s.Queues {
 		q := s.row(base, i, now)
 		parts = append(parts, newPart(q.ID, "queue row", q))
@@ -122,7 +123,7 @@ func newAlarm(base state.Base, trouble []string, worst []queuefs.QueueState) ala
 	a := alarm{Trouble: trouble, Cure: base.Ref(ManualDir, "operating") + "#what-to-do-when"}
 	for i := range worst {
 		q := newIndexQueue(base, &worst[i], time.Time{})
-		a.Failed = append(a.Failed, link{base.Ref("find", q.Info.ID) + "?outcome=error", fmt.Sprintf("%s: %s", q.Name, grouped(fmt.Sprint(q.Failed)))})
+		a.Failed = append(a.Failed, link{q.FailedRef, fmt.Sprintf("%s: %s", q.Name, grouped(fmt.Sprint(q.Failed)))})
 	}
 	return a
 }
@@ -140,11 +141,14 @@ func totalTiles(base state.Base, s *Service) []tile {
 
 func newIndexQueue(base state.Base, s *queuefs.QueueState, now time.Time) indexQueue {
 	ref := base.Ref("state", s.Info.ID)
-	q := indexQueue{QueueState: *s, ID: "q-" + s.Info.ID, Name: clean(s.Info.Name), Ref: state.XHTML.Ask(ref),
-		FailedRef: base.Ref("find", s.Info.ID) + "?outcome=error",
+	q := indexQueue{QueueState: *s, ID: "q-" + s.Info.ID, Name: clipped(clean(s.Info.Name)), Ref: state.XHTML.Ask(ref),
+		FailedRef: base.Ref("failures", s.Info.ID),
 		Last:      s.LastEvent.UTC().Format(time.DateTime), Ago: state.Ago(now, s.LastEvent)}
-	for i, n := range [...]int64{s.Pending, s.Held, s.Leased, s.Failed, s.Consumed, s.Deleted} {
+	for i, n := range [...]int64{s.Pending, s.Held, s.Leased, s.Failed, s.Consumed} {
 		q.Counts[i] = grouped(fmt.Sprint(n))
+	}
+	if q.Oldest = "–"; !s.Oldest.IsZero() && !now.IsZero() {
+		q.Oldest = lasting(now.Sub(s.Oldest).Seconds())
 	}
 	if q.Name == "" {
 		q.Name = s.Info.ID

@@ -27,6 +27,7 @@ type statePage struct {
 	Aside   *aside
 	List    *list
 	Actions []action
+	Acted   bool // the actions stand before the payload
 	Methods []link
 	Table   template.HTML
 }
@@ -134,16 +135,22 @@ func (p *statePage) addAside(d *state.Document, v *rest.View, asides Asides) {
 		if a == nil {
 			return
 		}
+		pending, _ := strconv.ParseInt(d.Text("numPendingJobs"), 10, 64)
 		alarm := newAlarm(d.Base, a.Trouble, nil)
-		p.Aside.Alarm, p.Aside.Charts, p.Aside.Lists = &alarm, newChartsPart(a.Points, a.Trend, d.Base, queue), a.lists(d.Base, queue, v.Now)
+		p.Aside.Alarm, p.Aside.Charts, p.Aside.Lists = &alarm, newChartsPart(a.Points, a.Trend, pending, d.Base, queue), a.lists(d.Base, queue, isMirror(d), v.Now)
 		p.Aside.More = []link{{d.Base.Ref("find", queue), "All jobs"}, {d.Base.Ref("batches", queue), "Batches"}, {d.Base.Ref("workers", queue), "Workers"}, {p.Aside.Charts.More, "Charts"},
-			{d.Base.Ref("read", queue, "pending", "capabilitylist.xml"), "Published: pending jobs"}, {d.Base.Ref("read", queue, "replica", "capabilitylist.xml"), "Published: all files"}}
+			{d.Base.Ref("read", queue, "pending", "capabilitylist.xml"), "Published: pending jobs"}, {d.Base.Ref("read", queue, "replica", "capabilitylist.xml"), "Published: all files"},
+			{d.Base.Ref("uws", queue, "async") + "?format=html", "UWS"}, {"#properties", "Properties"}}
+		if len(p.Actions) > 0 {
+			p.Aside.More = append([]link{{"#actions", "Submit, pause"}}, p.Aside.More...)
+		}
 		p.List = nil // the lists beside the state have these jobs, the newest first
 		p.follow(d.Base, d.Base.Ref("live", queue)[len(d.Base):])
 	case state.JobClass:
 		queue, id, err := state.ParseJobRef(d.Subject)
 		if err == nil {
 			p.Aside = &aside{Timeline: timeline(d)}
+			p.Acted = len(p.Aside.Timeline) > 0
 			if a := asides.Job(queue, id, d.Text("payload")); a != nil {
 				p.Aside.Results, p.Aside.Preview = newResults(d.Base, queue, id.String(), a.Results), a.Preview
 			}

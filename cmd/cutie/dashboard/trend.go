@@ -13,8 +13,9 @@ const TrendTime = 10 * time.Minute
 
 // A Trend says whether the pending jobs of a queue grow in number. The zero Trend is unknown.
 type Trend struct {
-	By float64
-	In time.Duration
+	By   float64
+	In   time.Duration
+	Left float64 // jobs pending at its end
 }
 
 // TrendOf returns the trend of a queue, of the service for "".
@@ -23,7 +24,7 @@ func TrendOf(h *history.History, queue string, now time.Time) Trend {
 		return Trend{}
 	}
 	by, in, _ := h.Change(queue, history.Pending, TrendTime, now)
-	return Trend{float64(by), in}
+	return Trend{By: float64(by), In: in}
 }
 
 // Sign is the change for a column.
@@ -49,7 +50,11 @@ func (t Trend) String() string {
 	case n > 0:
 		return fmt.Sprintf("It grows: %s more pending than %s ago.", grouped(fmt.Sprint(n)), ago)
 	case n < 0:
-		return fmt.Sprintf("It shrinks: %s fewer pending than %s ago.", grouped(fmt.Sprint(-n)), ago)
+		s := fmt.Sprintf("It shrinks: %s fewer pending than %s ago.", grouped(fmt.Sprint(-n)), ago)
+		if t.Left > 0 {
+			s += " At this pace none is left in " + lasting(t.Left/-t.By*t.In.Seconds()) + "."
+		}
+		return s
 	}
 	return fmt.Sprintf("As many pending as %s ago.", ago)
 }
