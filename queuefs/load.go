@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"cutie/queuefs/compare"
@@ -319,7 +320,9 @@ func (s *Service) replayFrom(c indexfile.Checkpoint, found func(journal.LSN) err
 				return err
 			}
 		default:
-			s.replayed(&r, rec.LSN, len(rec.Data))
+			if err := s.replayed(&r, rec.LSN, len(rec.Data)); err != nil {
+				return err
+			}
 		}
 	}
 	if len(missing) > 0 {
@@ -450,7 +453,7 @@ func (s *Service) makeOne(of *stored.Queue) error {
 
 // replayed takes in a record of size bytes. Those before the checkpoint are kept for
 // followers.
-func (s *Service) replayed(r *record.Record, at journal.LSN, size int) {
+func (s *Service) replayed(r *record.Record, at journal.LSN, size int) error {
 	q := s.open(r.Queue)
 	if q == nil {
 		s.known.strays[r.Queue] = s.known.strays[r.Queue].Max(index.Numbers{Job: r.Job, Seq: r.Seq})
@@ -466,9 +469,23 @@ func (s *Service) replayed(r *record.Record, at journal.LSN, size int) {
 	case at < past:
 		q.ledger.Remember(r, at)
 	default:
+		if err := s.stageResult(r); err != nil {
+			return err
+		}
 		q.ledger.Replay(r, at, q.tree.HasResults)
 		s.space.Replayed(size)
 	}
+	return nil
+}
+
+// stageResult writes the small result of a record to the temporary file it names: nobody
+// synced the one of before, and another directory has none.
+func (s *Service) stageResult(r *record.Record) error {
+	if r.Result == nil || s.opts.Look {
+		return nil
+	}
+	temp, _, _ := strings.Cut(r.Temp, "/")
+	return s.dirs.temp.Renew(temp, r.Result)
 }
 
 // sweepTemps removes payloads without jobs.

@@ -29,6 +29,11 @@ import (
 // Inline is up to where a payload may travel in the journal, in bytes.
 const Inline = 128 << 10
 
+// SmallResult is up to where a result travels in the journal, and in the image of a home in
+// a store beside its job file, in bytes. The image has it again when its page has changed, so
+// it is less than Inline.
+const SmallResult = 16 << 10
+
 // MaxJobFile bounds a job file: a sidecar with every octet escaped, and the rest.
 const MaxJobFile = 3*job.MaxSidecar + 256<<10
 

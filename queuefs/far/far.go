@@ -68,6 +68,9 @@ func (f *Files) Page(id job.ID) (bool, error) {
 // bring writes the files of a page.
 func (f *Files) bring(n int) error {
 	jobFile := func(id job.ID, text []byte) error {
+		if name, contents, ok := image.ParseResult(text); ok {
+			return f.bringResult(id, name, contents)
+		}
 		v, ok := f.Ledger.View(id)
 		if !ok || v.Journaled.File != 0 || sha256.Sum256(text) != v.FileSHA256 {
 			return nil
@@ -97,6 +100,38 @@ func (f *Files) bring(n int) error {
 	}))
 }
 
+// bringResult writes a small result of an image, unless its job has another one by now, or
+// none: the job may have changed since the image.
+func (f *Files) bringResult(id job.ID, name string, contents []byte) (err error) {
+	for range looks {
+		v, ok := f.Ledger.View(id)
+		if !ok || !v.Results {
+			return nil
+		}
+		var text []byte
+		if v.Journaled.File != 0 {
+			text, _, err = f.Ledger.Parts(&v, false)
+		} else {
+			text, err = f.Tree.JobFile(id, v.Status, nil)
+		}
+		if err != nil {
+			continue
+		}
+		j, err := job.Parse(text)
+		if err != nil {
+			return nil // no file of ours
+		}
+		if r, ok := j.Result(name); !ok || r.SHA256 != sha256.Sum256(contents) {
+			return nil
+		}
+		return f.Tree.BringResult(id, name, contents)
+	}
+	return err
+}
+
+// looks is how often a job is looked for while it changes.
+const looks = 10
+
 // failure says that an error of the store may pass, unless something there is damaged;
 // this is reported.
 func (f *Files) failure(err error) error {
@@ -124,6 +159,11 @@ func (f *Files) Payload(id job.ID, sum [32]byte) (bool, error) {
 
 // Result is [content.Far.Result].
 func (f *Files) Result(id job.ID, r job.Result) (bool, error) {
+	if r.Size <= content.SmallResult {
+		if brought, err := f.Page(id); brought || err != nil {
+			return brought, err
+		}
+	}
 	return f.file(id, r.SHA256, func(temp string) (bool, error) {
 		v, ok := f.Ledger.View(id)
 		if _, waits := f.Ledger.Results(id); !ok || !v.Results || waits {

@@ -182,7 +182,7 @@ type Job struct {
 
 // A Source reads jobs. A job gone by now has nil.
 type Source interface {
-	JobFile(id uint64) ([]byte, error)
+	JobFile(id uint64) (entries [][]byte, err error) // the job file, and what stands beside it
 	Payload(id uint64) ([]byte, error)
 }
 
@@ -253,14 +253,14 @@ func (b *Builder) jobFiles(jobs []Job, from Source) (pieces []Piece, err error) 
 		return err
 	}
 	for _, j := range jobs {
-		text, err := from.JobFile(j.ID)
+		entries, err := from.JobFile(j.ID)
 		if err != nil {
 			return nil, err
 		}
-		if text == nil {
-			continue
+		for _, e := range entries {
+			buf = appendEntry(buf, j.ID, e)
 		}
-		if buf = appendEntry(buf, j.ID, text); len(buf) >= packPiece {
+		if len(buf) >= packPiece {
 			if err := flush(); err != nil {
 				return nil, err
 			}

@@ -52,7 +52,11 @@ type home struct {
 	reads int
 }
 
-func (h *home) JobFile(id uint64) ([]byte, error) { return h.part(id, 0) }
+func (h *home) JobFile(id uint64) ([][]byte, error) {
+	text, err := h.part(id, 0)
+	return [][]byte{text}, err
+}
+
 func (h *home) Payload(id uint64) ([]byte, error) { return h.part(id, 1) }
 
 func (h *home) part(id uint64, i int) ([]byte, error) {

@@ -82,7 +82,7 @@ type Page struct {
 	Queue    string
 	Number   int
 	Version  uint64  // of the page
-	Jobs     []Piece // entries with job files
+	Jobs     []Piece // entries with job files, each with the small results of its job after it
 	Payloads []Span  // entries with small payloads, in order
 }
 

@@ -17,12 +17,12 @@ import (
 	"cutie/queuefs/tree"
 )
 
-// Large payloads and results are apart from the image, in objects of their own.
+// Large payloads and large results are apart from the image, in objects of their own.
 
 // atOnce is how many of them are moved at once.
 const atOnce = 8
 
-// Put calls put with the large payloads and the results of a queue, several at a time. Lost
+// Put calls put with the large payloads and the large results of a queue, several at a time. Lost
 // and damaged ones are reported, and left out.
 func Put(ctx context.Context, q Queue, put func(ctx context.Context, sum [sha256.Size]byte, f io.ReadSeeker, size int64) error) error {
 	whole := func(ctx context.Context, path string, sum [sha256.Size]byte, f io.ReadSeekCloser, size int64) error {
@@ -47,6 +47,9 @@ func Put(ctx context.Context, q Queue, put func(ctx context.Context, sum [sha256
 		}
 		return whole(ctx, q.Reader.Tree.Path(tree.Payloads, id.String()), j.SHA256, p, p.Size())
 	}, func(ctx context.Context, id job.ID, r job.Result) error {
+		if r.Size <= content.SmallResult {
+			return nil
+		}
 		_, f, err := q.Reader.Result(id, r.Name)
 		if err != nil {
 			return q.lost(err)

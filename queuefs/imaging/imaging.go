@@ -251,9 +251,41 @@ func Jobs(ctx context.Context, b *image.Builder, q Queue) error {
 // the directory.
 type source struct{ *content.Reader }
 
-func (q source) JobFile(id uint64) ([]byte, error) {
-	text, _, err := q.Text(job.ID(id))
-	return text, imaged(err)
+func (q source) JobFile(id uint64) (entries [][]byte, err error) {
+	text, v, err := q.Text(job.ID(id))
+	if text == nil || err != nil {
+		return nil, imaged(err)
+	}
+	entries = [][]byte{text}
+	if !v.Results {
+		return entries, nil
+	}
+	j, err := job.Parse(text)
+	if err != nil {
+		return entries, nil // no file of ours: its results are not known
+	}
+	for _, r := range j.Results {
+		if r.Size > content.SmallResult {
+			continue
+		}
+		contents, err := q.smallResult(j.ID, r.Name)
+		if err = imaged(err); err != nil {
+			return nil, err
+		}
+		if contents != nil {
+			entries = append(entries, image.ResultEntry(r.Name, contents))
+		}
+	}
+	return entries, nil
+}
+
+func (q source) smallResult(id job.ID, name string) ([]byte, error) {
+	_, f, err := q.Result(id, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 func (q source) Payload(id uint64) ([]byte, error) {

@@ -21,7 +21,11 @@ func NewEncoder() *Encoder { return encoders.Get().(*Encoder) }
 func (e *Encoder) Add(r *Record) int {
 	from := len(e.heads)
 	e.heads = r.Append(e.heads)
-	c := journal.Contents{Head: e.heads[from:len(e.heads):len(e.heads)], Body: r.Payload.Data, Verify: r.Verify}
+	body := r.Payload.Data
+	if r.Result != nil {
+		body = r.Result
+	}
+	c := journal.Contents{Head: e.heads[from:len(e.heads):len(e.heads)], Body: body, Verify: r.Verify}
 	e.Records = append(e.Records, c)
 	return c.Size()
 }

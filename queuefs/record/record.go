@@ -20,10 +20,14 @@ import (
 //	kind | from | to | flags | seq u64 | time µs i64 | job u64
 //	size i64 | submitted µs i64 | SHA-256 of payload | SHA-256 of job file
 //	length of queue u16, media type u16, job file u32, temporary name u16 | outcome | lengths of MD5 and key
-//	key, if there is one | MD5 of payload, if known | queue | media type | temporary name | job file | payload
+//	key, if there is one | MD5 of payload, if known | queue | media type | temporary name | job file | payload,
+//	or contents of a small result
 //
 // The octet before the key has the length of both, 0, 8, 16 or 24, and the bits keyed and
 // passed. With passed the length of the true job file follows the media type, a u32.
+//
+// Beside from stands the bit follows if the contents of a result follow: programs without
+// small results in the journal refuse the record.
 //
 // The flags have the bit slim. Records without it are of an earlier layout,
 // with 16 octets of MD5 behind either SHA-256.
@@ -44,6 +48,7 @@ type Record struct {
 	HoldEnds  int64      // end of the hold of the job, likewise; see Change
 	Key       job.KeySum // of the submission of the job
 	Keyed     bool       // the job was consumed by a request with a key
+	Result    []byte     // contents of a small result, of a whole record; nil: they are in the store or in the file
 	Verify    bool       // read the record back before it counts; not in the record itself
 	wide      bool       // read in the earlier layout
 }
@@ -89,6 +94,9 @@ const (
 	Retained             // the job file says how long the job is retained
 	slim     = 1 << 7    // the layout is not the earlier one
 )
+
+// follows is the bit beside from.
+const follows = 1 << 7
 
 // Bits beside the lengths of MD5 and key.
 const (
@@ -142,7 +150,11 @@ func (r *Record) PayloadAt() int {
 // Append adds the record without its payload to dst.
 func (r *Record) Append(dst []byte) []byte {
 	le := binary.LittleEndian
-	dst = append(dst, byte(r.Kind), byte(r.From), byte(r.To), r.Flags|slim)
+	from := byte(r.From)
+	if r.Result != nil {
+		from |= follows
+	}
+	dst = append(dst, byte(r.Kind), from, byte(r.To), r.Flags|slim)
 	dst = le.AppendUint64(dst, uint64(r.Seq))
 	dst = le.AppendUint64(dst, uint64(r.Time))
 	dst = le.AppendUint64(dst, uint64(r.Job))
@@ -203,7 +215,7 @@ func (r *Record) Parse(src []byte) error {
 	if len(src) < names {
 		return ErrForm
 	}
-	r.Kind, r.From, r.To, r.Flags = job.Kind(src[0]), job.Status(src[1]), job.Status(src[2]), src[3]&^slim
+	r.Kind, r.From, r.To, r.Flags = job.Kind(src[0]), job.Status(src[1]&^follows), job.Status(src[2]), src[3]&^slim
 	r.Outcome, r.Key, r.Keyed = job.Outcome(end[10]), 0, end[11]&keyed != 0
 	if r.From > job.Deleted || r.To > job.Deleted || r.Outcome > job.Aborted {
 		return fmt.Errorf("%w: status", ErrForm)
@@ -240,9 +252,12 @@ func (r *Record) Parse(src []byte) error {
 	}
 	r.Temp = string(src[n : n+nt])
 	n += nt
-	r.File.Text, r.Payload.Data = nil, nil
+	r.File.Text, r.Payload.Data, r.Result = nil, nil, nil
 	if len(src) >= n+nx {
 		r.File.Text = src[n : n+nx]
+		if src[1]&follows != 0 {
+			r.Result = src[n+nx:]
+		}
 		if end := int64(n+nx) + r.Payload.Size; r.Flags&Inline != 0 && r.Payload.Size >= 0 && end >= 0 && int64(len(src)) >= end {
 			r.Payload.Data = src[n+nx : end : end]
 		}

@@ -19,7 +19,7 @@ func someRecord() *Record {
 }
 
 // encoded is a record as it stands in the journal.
-func encoded(r *Record) []byte { return append(r.Append(nil), r.Payload.Data...) }
+func encoded(r *Record) []byte { return append(append(r.Append(nil), r.Payload.Data...), r.Result...) }
 
 func TestRecordReadsAsWritten(t *testing.T) {
 	for _, change := range []func(r *Record){
@@ -158,5 +158,26 @@ func TestResultsOfAPassedJobFile(t *testing.T) {
 	}
 	if e := got.Event(); !reflect.DeepEqual(e.Results, change) || e.File.Length != 70000 || e.File.SHA256 != [32]byte{7} {
 		t.Errorf("got %+v, results %+v", e, e.Results)
+	}
+}
+
+// A record of a small result has its contents at its end, and is refused by programs
+// without such records, for its status.
+func TestARecordHasASmallResult(t *testing.T) {
+	for _, contents := range []string{"", "the result"} {
+		want := someRecord()
+		want.Flags, want.Temp, want.Payload.Data, want.Result = Leased|Results|Result, "cutie-tmp-1-2/log", nil, []byte(contents)
+		b := encoded(want)
+		var got Record
+		if err := got.Parse(b); err != nil || !reflect.DeepEqual(&got, want) {
+			t.Errorf("got %+v, %v\nwant %+v", got, err, *want)
+		}
+		if job.Status(b[1]) <= job.Deleted {
+			t.Errorf("status %d", b[1])
+		}
+		want.Result = nil
+		if err := got.Parse(encoded(want)); err != nil || got.Result != nil {
+			t.Errorf("without contents: got %+v, %v", got, err)
+		}
 	}
 }

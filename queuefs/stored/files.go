@@ -20,7 +20,7 @@ import (
 	"cutie/queuefs/objects"
 )
 
-// A large payload, or a result, is an object files/SHA256-CLAIM-RANDOM, with the number of
+// A large payload, or a large result, is an object files/SHA256-CLAIM-RANDOM, with the number of
 // the claim of its owner. So it can be found by its digest after its record is
 // gone, and no name is used twice.
 const prefix = "files/"

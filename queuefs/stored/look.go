@@ -85,7 +85,7 @@ type Report struct {
 
 // Check reads the journal, both images, and all payloads and results named there.
 func (st *Status) Check(ctx context.Context) (*Report, error) {
-	c := &check{Status: st, report: &Report{}, gone: map[jobOf]bool{}, bare: map[jobOf]bool{}}
+	c := &check{Status: st, report: &Report{}, gone: map[jobOf]bool{}, bare: map[jobOf]bool{}, there: map[[sha256.Size]byte]bool{}}
 	for _, step := range []func(context.Context) error{c.manifests, c.journal, c.images, c.readFiles} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -103,9 +103,10 @@ type jobOf struct {
 type check struct {
 	*Status
 	report *Report
-	gone   map[jobOf]bool // jobs culled since the image
-	bare   map[jobOf]bool // jobs without results, by their last record since the image
-	temps  []named        // payloads and results of objects of their own
+	gone   map[jobOf]bool             // jobs culled since the image
+	bare   map[jobOf]bool             // jobs without results, by their last record since the image
+	temps  []named                    // payloads and results of objects of their own
+	there  map[[sha256.Size]byte]bool // those, and small results beside job files or in the journal
 }
 
 type named struct {
@@ -186,6 +187,9 @@ func (c *check) journal(ctx context.Context) error {
 			c.gone[of] = true
 		}
 		c.bare[of] = r.Flags&(record.Result|record.Results) == 0
+		if r.Result != nil {
+			c.there[sha256.Sum256(r.Result)] = true
+		}
 		temp, _, _ := strings.Cut(r.Temp, "/")
 		// A result may have gone with a requeue.
 		if _, sum, _, ok := tempOf(objectOf(temp)); ok && r.Flags&record.InTemp != 0 {
@@ -228,6 +232,10 @@ func (c *check) images(ctx context.Context) error {
 			if c.gone[of] || !newest {
 				return
 			}
+			if _, contents, ok := image.ParseResult(text); ok {
+				c.there[sha256.Sum256(contents)] = true
+				return
+			}
 			j, err := job.Parse(text)
 			if err != nil {
 				return
@@ -259,7 +267,6 @@ func sumOf(text string) (sum [sha256.Size]byte, ok bool) {
 
 // readFiles reads all objects of payloads and results, and looks for the wanted ones.
 func (c *check) readFiles(ctx context.Context) error {
-	there := map[[sha256.Size]byte]bool{}
 	h := &Home{store: c.objects, patience: c.patience}
 	err := listFiles(ctx, c.objects, c.patience, func(name string, want [sha256.Size]byte, _ uint64) error {
 		var sum [sha256.Size]byte
@@ -273,7 +280,7 @@ func (c *check) readFiles(ctx context.Context) error {
 		}
 		c.report.Files++
 		c.report.Octets += size
-		if there[want] = there[want] || sum == want; sum != want {
+		if c.there[want] = c.there[want] || sum == want; sum != want {
 			c.fault(name, "does not have its digest", c.owner()+" has the file, if it was not lost")
 		}
 		return nil
@@ -283,7 +290,7 @@ func (c *check) readFiles(ctx context.Context) error {
 	}
 	told := map[string]bool{}
 	for _, n := range c.temps {
-		if !there[n.sum] && !c.gone[n.jobOf] && !told[n.what] {
+		if !c.there[n.sum] && !c.gone[n.jobOf] && !told[n.what] {
 			told[n.what] = true
 			c.fault(fmt.Sprintf("%s%x-", prefix, n.sum), "is missing, the "+n.what, c.owner()+" has the file, if it was not lost")
 		}

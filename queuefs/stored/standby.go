@@ -82,8 +82,13 @@ func (h *Home) Next(ctx context.Context) (*bucket.Next, error) {
 		if err := r.Parse(rec.Data); err != nil {
 			return nil, err
 		}
-		if r.Flags&(record.InTemp|record.Result) != 0 {
-			name, _, _ := strings.Cut(r.Temp, "/")
+		name, _, _ := strings.Cut(r.Temp, "/")
+		switch {
+		case r.Result != nil:
+			if err := h.temp.Renew(name, r.Result); err != nil {
+				return nil, err
+			}
+		case r.Flags&(record.InTemp|record.Result) != 0:
 			names = append(names, strings.Clone(name))
 		}
 	}

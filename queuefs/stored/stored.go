@@ -4,7 +4,7 @@
 //
 //	object           contents
 //	journal/NUMBER   a batch of the journal, see package bucket
-//	files/NAME       a payload or result, by the name of its temporary file
+//	files/NAME       a large payload or result, by the name of its temporary file
 //	beat/NUMBER      a sign of life of an owner
 //
 // and images of the home, see package image.

@@ -30,6 +30,7 @@ type ResultUpload struct {
 	result job.Result
 	expect []digest.Value
 	up     *upload.Upload
+	temp   string // the file with the contents
 	done   bool
 }
 
@@ -65,9 +66,8 @@ func (q *Desk) NewResult(ctx context.Context, id job.ID, token, name, mediaType 
 	if err := d.allowed(&j); err != nil {
 		return nil, err
 	}
-	if d.up, err = upload.InFile(q.Spool); err != nil {
-		return nil, ledger.StorageError(err)
-	}
+	most := min(content.SmallResult, q.Shared.Inline)
+	d.up = upload.New(&upload.Budget{Inline: most, Free: most, Spool: q.Spool})
 	d.up.Hash(d.kinds)
 	return d, nil
 }
@@ -129,20 +129,14 @@ func (d *ResultUpload) commit(ctx context.Context) error {
 		return ledger.StorageError(err)
 	}
 	d.result.Size, d.result.SHA256 = d.up.Size(), d.up.SHA256()
-	if err := d.up.Sync(); err != nil {
-		return ledger.StorageError(err)
-	}
-	if err := q.Temp.Sync(); err != nil {
-		return ledger.StorageError(err)
-	}
-	name, err := q.Keep(ctx, d.up.Temp(), d.result.SHA256)
-	if d.up.Named(name); err != nil {
+	small, err := d.place(ctx)
+	if err != nil {
 		return ledger.StorageError(err)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := q.Fit(1, 0); err != nil {
+	if err := q.Fit(1, d.result.Size); err != nil {
 		return err
 	}
 	if _, err := q.Ledger.Claim(ctx, d.id, 0); err != nil {
@@ -162,7 +156,7 @@ func (d *ResultUpload) commit(ctx context.Context) error {
 			j.Results = append(slices.Clip(j.Results), d.result)
 			r := b.Job(&j, job.Conclude, from.Status, us)
 			r.Flags |= record.Result
-			r.Temp = d.up.Temp() + "/" + d.result.Name
+			r.Temp, r.Result = d.temp+"/"+d.result.Name, small
 			return nil
 		})
 	}
@@ -174,6 +168,27 @@ func (d *ResultUpload) commit(ctx context.Context) error {
 	return nil
 }
 
+// place gives the result its file, for a record to name. The record has the contents of a
+// small one, and these are returned: then the file needs no sync, since a replay writes it
+// again. A large one is on stable storage when place returns.
+func (d *ResultUpload) place(ctx context.Context) (small []byte, err error) {
+	q := d.q
+	if d.temp = d.up.Temp(); d.temp == "" {
+		small = append([]byte{}, d.up.Data()...)
+		d.temp, err = q.Temp.Stage(d.result.Name, small)
+		return small, err
+	}
+	if err := d.up.Sync(); err != nil {
+		return nil, err
+	}
+	if err := q.Temp.Sync(); err != nil {
+		return nil, err
+	}
+	d.temp, err = q.Keep(ctx, d.temp, d.result.SHA256)
+	d.up.Named(d.temp)
+	return nil, err
+}
+
 // Discard lets go of the upload. After Commit it does nothing.
 func (d *ResultUpload) Discard() { d.discard(true) }
 
@@ -182,10 +197,13 @@ func (d *ResultUpload) discard(remove bool) {
 		return
 	}
 	d.done = true
+	if d.temp == "" {
+		d.temp = d.up.Temp()
+	}
 	d.up.Close()
 	// After a failed commit the journal may speak of the file all the same;
 	// opening the home settles it.
-	if remove && d.q.Shared.Gate.Err() == nil {
-		d.q.Temp.Remove(d.up.Temp())
+	if remove && d.temp != "" && d.q.Shared.Gate.Err() == nil {
+		d.q.Temp.Remove(d.temp)
 	}
 }

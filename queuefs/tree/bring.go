@@ -32,6 +32,15 @@ func (t *Tree) bring(id job.ID, st job.Status, data []byte) error {
 	return err
 }
 
+// BringResult writes a result of a job.
+func (t *Tree) BringResult(id job.ID, name string, data []byte) error {
+	temp, err := t.opts.Temp.Stage(name, data)
+	if err != nil {
+		return err
+	}
+	return t.WriteResults(id, ResultWork{Place: []Placed{{Temp: temp, Name: name}}})
+}
+
 // BringTemp gives a temporary file the name of the payload of a job.
 func (t *Tree) BringTemp(id job.ID, temp string) error {
 	return t.opts.Temp.Rename(temp, t.pays(), id.String())
