@@ -97,6 +97,14 @@ func (f *files) whole(size int64) bool { return slices.Contains(f.sizes(journal.
 // cut reports whether a segment of so many bytes had more when it was made.
 func (f *files) cut(size int64) bool { return size < f.size && !f.whole(size) }
 
+// first makes the first segment of a journal: of the second size there is. It is filled
+// with zeros, and read to its end whenever the home is opened, and many homes have few
+// jobs for a long time.
+func (f *files) first(number uint64) (*segment, error) {
+	sizes := f.sizes(journal.Frees)
+	return f.create(number, journal.Frees, sizes[min(1, len(sizes)-1):])
+}
+
 // make makes a segment for n bytes of records at least, of a spare file if there is
 // one, else of the largest size the disk can spare; f.mu is held.
 func (f *files) make(number uint64, use journal.Use, n int) (*segment, error) {
@@ -105,12 +113,16 @@ func (f *files) make(number uint64, use journal.Use, n int) (*segment, error) {
 		f.keep(f.spares[:k-1])
 		return createSegment(f.dir, number, f.size, spare)
 	}
+	return f.create(number, use, slices.DeleteFunc(f.sizes(use), func(size int64) bool { return !holds(size, n) }))
+}
+
+// create makes a segment of the largest size the disk can spare.
+func (f *files) create(number uint64, use journal.Use, sizes []int64) (*segment, error) {
 	err := fmt.Errorf("prepare journal segment: %w", unix.ENOSPC)
 	free, _, e := f.dir.Free()
 	if e != nil {
 		free = math.MaxInt64 // the attempt will show
 	}
-	sizes := slices.DeleteFunc(f.sizes(use), func(size int64) bool { return !holds(size, n) })
 	for i, size := range sizes {
 		if i < len(sizes)-1 && free/size < diskParts || f.may != nil && !f.may(size, use) {
 			continue

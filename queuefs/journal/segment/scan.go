@@ -255,7 +255,13 @@ func (r *scan) goOn(highest uint64) error {
 			l.lsn = max(r.From, position(highest+1, 0))
 		}
 	}
-	s, err := l.files.make(highest+1, journal.Frees, 0)
+	var s *segment
+	var err error
+	if highest == 0 {
+		s, err = l.files.first(1)
+	} else {
+		s, err = l.files.make(highest+1, journal.Frees, 0)
+	}
 	if err != nil {
 		return err
 	}

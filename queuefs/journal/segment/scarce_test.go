@@ -215,3 +215,34 @@ func TestTrimKeepsTheSegmentThatComesNext(t *testing.T) {
 	trim(0)
 	j.fillSegments(3)
 }
+
+// A journal begins with a segment of a quarter, as good as any when it is opened again,
+// also for a record that needs a whole one.
+func TestTheFirstSegmentIsSmaller(t *testing.T) {
+	path := tempDir(t)
+	j := &ledger{TB: t, options: segment.Options{Size: 16 << 20}}
+	t.Cleanup(j.close)
+	reopen := func(sizes ...int64) {
+		t.Helper()
+		j.close()
+		if err := j.open(path, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		var got []int64
+		for _, name := range segments(t, path) {
+			st, err := os.Stat(filepath.Join(path, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, st.Size())
+		}
+		if !slices.Equal(got, sizes) || len(j.reports) > 0 || !slices.Equal(j.found, j.written) {
+			t.Errorf("got segments of %d bytes, %d records of %d, reported %q, want %d bytes", got, len(j.found), len(j.written), j.reports, sizes)
+		}
+	}
+	reopen(4 << 20)
+	j.put("small")
+	reopen(4 << 20)
+	j.put(record(0, 6<<20))
+	reopen(4<<20, 16<<20)
+}
