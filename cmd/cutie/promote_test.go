@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -144,6 +145,65 @@ func TestJobsInTransitAtAPromotion(t *testing.T) {
 		if out := p.run("audit", copy, "--checksum"); !strings.Contains(out, "missing 0, different 0, extra 0") {
 			t.Errorf("%s: %s", copy, out)
 		}
+	}
+}
+
+// TestSettingsAndResultsInTransitAtAPromotion loses an original while a copy has the events of
+// new settings and results, and neither their files. The home has the former settings, and
+// jobs without these results. Followers of the original have the same.
+func TestSettingsAndResultsInTransitAtAPromotion(t *testing.T) {
+	p := newPromotion(t)
+	original := p.serve("home")
+	ids := []string{p.put("one"), p.put("two")}
+	attach := func(name string) {
+		t.Helper()
+		for i, id := range ids {
+			text := id + name
+			if err := os.WriteFile(filepath.Join(p.dir, text), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p.run("putResult", "jobs", id, text, "--name", name, "--lease", fmt.Sprint("@lease", i), "-u", p.url)
+		}
+	}
+	for i := range ids {
+		p.run("get", "jobs", "--lease", "1h", "--lease-out", fmt.Sprint("lease", i), "-o", "taken", "-u", p.url)
+	}
+	attach("first")
+	p.run("sync", p.url, "behind")
+	p.run("sync", p.url, "backup")
+	p.run("set", "jobs", "--description", "new", "-u", p.url)
+	attach("last")
+	p.run("sync", p.url, "level")
+	p.hidden.Store(regexp.MustCompile("/queue-info.txt$|/result/.*/last$|/consumed/" + ids[0]))
+	if out, err := p.try("sync", "backup"); err == nil {
+		t.Fatalf("the backup has all: %s", out)
+	}
+	p.hidden.Store(nil)
+	original.kill()
+
+	out := p.run("promote", "backup", "--force")
+	for _, want := range []string{"jobs: former settings", "no result: jobs/" + ids[0] + "/last", "no result: jobs/" + ids[1] + "/last",
+		"former job file: jobs/" + ids[0], " 0 problems\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("promote says %s, and not %q", out, want)
+		}
+	}
+	p.serve("backup")
+	for _, id := range ids {
+		if got := p.run("results", "jobs", id, "-u", p.url); !strings.Contains(got, "first") || strings.Contains(got, "last") {
+			t.Errorf("job %s has the results %s", id, got)
+		}
+	}
+	for _, copy := range []string{"level", "behind"} {
+		if out := p.run("sync", copy); !strings.Contains(out, "replica: changes") {
+			t.Errorf("%s: got %s", copy, out)
+		}
+		if out, err := p.try("audit", copy, "--checksum"); err != nil || !strings.Contains(out, "missing 0, different 0, extra 0") {
+			t.Errorf("%s: %s", copy, out)
+		}
+	}
+	if out := p.run("audit", "--source", p.url, "--sample", "-1"); !strings.Contains(out, ", 0 findings") {
+		t.Errorf("got %s", out)
 	}
 }
 

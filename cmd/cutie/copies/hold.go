@@ -48,6 +48,9 @@ func (q *promotedQueue) place(dir string, now time.Time) (err error) {
 			return err
 		}
 	}
+	if err := q.lackResults(dir); err != nil {
+		return err
+	}
 	payloads, err := os.ReadDir(filepath.Join(dir, tree.Payloads))
 	if err != nil {
 		return err

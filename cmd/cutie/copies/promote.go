@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,7 +45,9 @@ sync has them: who has followed the original goes on with the home.
 
 Jobs that were handed out and have no outcome are listed. --requeue-unfinished puts them
 back into their queues. A pending job whose job file was changing when the original was
-lost, so that the copy has a former one or none, is put on hold and listed.`,
+lost, so that the copy has a former one or none, is put on hold and listed. So are results
+and settings that were changing: jobs are without such a result, and queue-info.txt is the
+former one, with a note.`,
 		Example: `cutie promote mirror
 cutie serve --home mirror`,
 	}
@@ -66,8 +69,9 @@ type promoted struct {
 	Octets     int64           `json:"octets"`
 	Problems   []string        `json:"problems,omitempty"`
 	Unfinished []string        `json:"unfinished,omitempty"`
-	Bare       []string        `json:"bare,omitempty"`   // jobs whose job file the copy had not seen, on hold
-	Former     []string        `json:"former,omitempty"` // other jobs with a job file of before their last event
+	Bare       []string        `json:"bare,omitempty"`     // jobs whose job file the copy had not seen, on hold
+	Former     []string        `json:"former,omitempty"`   // other jobs with a job file of before their last event
+	NoResult   []string        `json:"noResult,omitempty"` // results that the copy had not seen
 	Requeued   int             `json:"requeued,omitempty"`
 }
 
@@ -82,7 +86,9 @@ type promotedQueue struct {
 	since     time.Time // the home publishes all changes after it
 	changing  []destination.Changing
 	placed    []placed
-	Transit   int   `json:"transit,omitempty"` // resources without their file
+	lacked    []lacked
+	Former    bool  `json:"formerSettings,omitempty"` // the original had later settings
+	Transit   int   `json:"transit,omitempty"`        // resources without their file
 	Pending   int64 `json:"pending"`
 	Consumed  int64 `json:"consumed"`
 }
@@ -163,6 +169,9 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 	}
 	for i := range r.Queues {
 		if err := r.Queues[i].inherit(dir); err != nil {
+			return nil, err
+		}
+		if err := r.Queues[i].noteSettings(dir, p.Time); err != nil {
 			return nil, err
 		}
 	}
@@ -250,11 +259,11 @@ func (o *promotion) finish(ctx context.Context, dir string, now time.Time, r *pr
 	return nil
 }
 
-// tell makes an event of each job that was placed. The lists of the original had another
-// job file, so that followers would wait for it in vain.
+// tell makes an event of each job that was placed, or lacks results. The lists of the
+// original had other files, so that followers would wait for these in vain.
 func (q *promotedQueue) tell(ctx context.Context, of *queuefs.Queue, r *promoted) error {
 	for _, p := range q.placed {
-		_, err := of.Amend(ctx, p.id, func(*queuefs.Job) error { return nil })
+		_, err := of.Amend(ctx, p.id, q.drop)
 		switch name := q.Queue + "/" + p.id.String(); {
 		case errors.Is(err, queuefs.ErrNoJob): // a problem, named by then
 		case err != nil:
@@ -263,6 +272,15 @@ func (q *promotedQueue) tell(ctx context.Context, of *queuefs.Queue, r *promoted
 			r.Bare = append(r.Bare, name)
 		default:
 			r.Former = append(r.Former, name)
+		}
+	}
+	for _, l := range q.lacked {
+		r.NoResult = append(r.NoResult, q.Queue+"/"+l.id.String()+"/"+l.name)
+		if slices.ContainsFunc(q.placed, func(p placed) bool { return p.id == l.id }) {
+			continue
+		}
+		if _, err := of.Amend(ctx, l.id, q.drop); err != nil && !errors.Is(err, queuefs.ErrNoJob) {
+			return err
 		}
 	}
 	return nil
@@ -310,6 +328,9 @@ func printPromoted(c *call.Call, r *promoted) error {
 		} else {
 			fmt.Fprintf(w, "%s: changes up to then are not published, and followers behind begin anew: %s\n", q.Queue, q.NoChanges)
 		}
+		if q.Former {
+			fmt.Fprintf(w, "%s: former settings: the original had later ones, which were not in the copy\n", q.Queue)
+		}
 	}
 	for _, id := range r.Unfinished {
 		fmt.Fprintf(w, "unfinished: %s\n", id)
@@ -319,6 +340,9 @@ func printPromoted(c *call.Call, r *promoted) error {
 	}
 	for _, id := range r.Former {
 		fmt.Fprintf(w, "former job file: %s: the one of its last event was not in the copy\n", id)
+	}
+	for _, name := range r.NoResult {
+		fmt.Fprintf(w, "no result: %s: it was not in the copy\n", name)
 	}
 	for _, p := range r.Problems {
 		fmt.Fprintf(w, "problem: %s\n", p)
