@@ -244,6 +244,16 @@ func TestBrowserPagesFollowTheQueue(t *testing.T) {
 	if got := d.send(t, "GET", "state/jobs?limit=0&t=json", ""); !strings.Contains(got, `"numPendingJobs":4`) {
 		t.Errorf("the dropped files are no jobs: %s", got)
 	}
+	// The page of a job keeps its form, and says that the job has changed.
+	b.open("state/jobs/j000000000001?t=xhtml")
+	b.until(`document.querySelector('.live')?.textContent === 'live'`)
+	b.do(chromedp.SendKeys(`input[name=reason]`, "a reason"))
+	d.send(t, "POST", "delete/jobs/j000000000001", "")
+	b.until(`document.getElementById('news').textContent.includes('Now it is deleted.')`)
+	b.until(`document.querySelector('input[name=reason]').value === 'a reason'`)
+	b.do(chromedp.Click(`#news a`))
+	b.until(`document.querySelector('h1 .badge')?.textContent === 'deleted'`)
+
 	b.open("state/jobs?t=xhtml")
 	b.until(`document.querySelector('.live')?.textContent === 'live'`)
 	if err := d.stop(syscall.SIGTERM); err != nil {

@@ -69,7 +69,8 @@ func (b *Board) Routes() []web.Route {
 			get("/read/{queue}/{set}/{document}", here, web.AtOnce, b.read))
 	}
 	if b.Hub != nil {
-		rows = append(rows, get("/live", some, web.Endless, b.liveIndex), get("/live/{queue}", here, web.Endless, b.liveQueue))
+		rows = append(rows, get("/live", some, web.Endless, b.liveIndex), get("/live/{queue}", here, web.Endless, b.liveQueue),
+			get("/live/{queue}/{job}", here, web.Endless, b.liveJob))
 	}
 	return rows
 }

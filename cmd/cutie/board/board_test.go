@@ -234,7 +234,7 @@ func TestPagesKeepQueuesApart(t *testing.T) {
 			t.Errorf("%s, all queues: got %s", path, page)
 		}
 	}
-	for _, path := range []string{"/history", "/history/secret", "/workers/secret", "/find/secret", "/failures/secret", "/batches/secret", "/bulk/secret?method=hold&status=pending", "/live/secret", "/live/secret?page=workers"} {
+	for _, path := range []string{"/history", "/history/secret", "/workers/secret", "/find/secret", "/failures/secret", "/batches/secret", "/bulk/secret?method=hold&status=pending", "/live/secret", "/live/secret?page=workers", "/live/secret/j000000000001?sequence=1"} {
 		h.ask("read:open", "GET", path, http.StatusForbidden, nil)
 		h.ask("read", "GET", path, http.StatusOK, nil)
 		if strings.HasSuffix(path, "secret") {

@@ -12,6 +12,7 @@ import (
 // Failed jobs are counted by reason, the most frequent first; those of one reason run again
 // after a preview, and no others.
 func TestFailuresHaveReasons(t *testing.T) {
+	t.Parallel()
 	h := build(t, "q")
 	if page := h.ask("read", "GET", "/failures/q", http.StatusOK, nil); !strings.Contains(page, "No job has failed.") {
 		t.Errorf("an empty queue has failures:\n%s", page)
@@ -44,4 +45,25 @@ func TestFailuresHaveReasons(t *testing.T) {
 	if page := h.ask("read", "GET", "/failures/q", http.StatusOK, nil); !strings.Contains(page, "4 failed jobs by reason.") || strings.Contains(page, "&lt;i&gt;") || strings.Contains(page, "<form") {
 		t.Errorf("after the requeue, for a reader:\n%s", page)
 	}
+}
+
+// Whoever watches a job learns that it has changed after the event of the page, or is gone.
+func TestJobsHaveNews(t *testing.T) {
+	t.Parallel()
+	h := build(t, "q")
+	h.submit("q", "file", "")
+	h.ask("all", "POST", "/delete/q/j000000000001", http.StatusAccepted, nil)
+	for path, want := range map[string]string{
+		"/live/q/j000000000001?sequence=1": "Now it is deleted. <a href=\"http://127.0.0.1:1/state/q/j000000000001?t=xhtml\">",
+		"/live/q/j000000000001?sequence=2": "role=\"status\"></div>",
+		"/live/q/j000000000009?sequence=1": "The job is gone",
+	} {
+		if got := h.ask("read", "GET", path, http.StatusOK, nil); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", path, got, want)
+		}
+	}
+	for _, bad := range []string{"j000000000001", "j000000000001?sequence=-1"} {
+		h.ask("read", "GET", "/live/q/"+bad, http.StatusBadRequest, nil)
+	}
+	h.ask("read", "GET", "/live/q/x?sequence=1", http.StatusNotFound, nil)
 }

@@ -2,9 +2,12 @@ package board
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -154,6 +157,38 @@ func (b *Board) liveQueue(w http.ResponseWriter, r *http.Request) error {
 		return b.Hub.Serve(w, r, string(base)+"\nworkers/"+q.ID(), workersParts(base, q.ID(), func() []*queuefs.Queue { return []*queuefs.Queue{q} }))
 	}
 	return b.Hub.Serve(w, r, string(base)+"\n"+"/"+q.ID(), b.queueParts(base, q))
+}
+
+// liveJob says that a job has changed after the event seen.
+func (b *Board) liveJob(w http.ResponseWriter, r *http.Request) error {
+	q, err := b.queue(r)
+	if err != nil {
+		return err
+	}
+	id, err := queuefs.ParseJobID(r.PathValue("job"))
+	if err != nil {
+		return web.NotHere
+	}
+	seen, err := strconv.ParseUint(r.URL.Query().Get("sequence"), 10, 63)
+	if err != nil {
+		return web.Errorf(http.StatusBadRequest, "parameter sequence: %v", err)
+	}
+	base := b.base(r)
+	var parts []live.Part
+	last := ^queuefs.Seq(0)
+	return b.Hub.Serve(w, r, fmt.Sprintf("%s\njob/%s/%s/%d", base, q.ID(), id, seen), func() []live.Part {
+		if now := q.State().Seq; now != last { // else the job is as it was
+			j, err := q.Job(id)
+			switch {
+			case err == nil:
+				parts = dashboard.JobParts(base, &j, queuefs.Seq(seen))
+			case errors.Is(err, queuefs.ErrNoJob):
+				parts = dashboard.JobParts(base, nil, queuefs.Seq(seen))
+			}
+			last = now
+		}
+		return parts
+	})
 }
 
 // queueParts returns a function for the parts of the page of a queue. It reads job files

@@ -4,9 +4,9 @@
 //
 // A page is well-formed as XHTML and as HTML, and is whole without scripts and without
 // other resources. Pages of the service, of a queue and of workers have [Script], which
-// brings them up to date; [Policy] is their Content-Security-Policy.
-// The table of a state has exactly the text of the other forms. Everything else
-// on a page stands outside of the table, or in attributes.
+// brings them up to date, and the page of a job, where it says that the job has changed;
+// [Policy] is their Content-Security-Policy. The table of a state has exactly the text of
+// the other forms. Everything else on a page stands outside of the table, or in attributes.
 package dashboard
 
 import (

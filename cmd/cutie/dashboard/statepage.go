@@ -22,6 +22,7 @@ type statePage struct {
 	Payload *link
 	Notes   []note
 	Lease   *lease
+	News    *jobNews
 	Undo    *undoForm
 	Tiles   []tile
 	Aside   *aside
@@ -151,6 +152,8 @@ func (p *statePage) addAside(d *state.Document, v *rest.View, asides Asides) {
 		if err == nil {
 			p.Aside = &aside{Timeline: timeline(d)}
 			p.Acted = len(p.Aside.Timeline) > 0
+			p.follow(d.Base, d.Base.Ref("live", queue, id.String())[len(d.Base):]+"?sequence="+d.Text("sequence"))
+			p.News = &jobNews{}
 			if a := asides.Job(queue, id, d.Text("payload")); a != nil {
 				p.Aside.Results, p.Aside.Preview = newResults(d.Base, queue, id.String(), a.Results), a.Preview
 			}
