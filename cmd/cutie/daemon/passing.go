@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"cutie/queuefs"
@@ -40,8 +41,26 @@ func (c *Changes) Set(text string) error {
 // Type implements pflag.Value.
 func (c *Changes) Type() string { return "way" }
 
-// passedField marks requests passed on by a standby. They go no further.
-const passedField = "Cutie-Passed"
+// passedField is how often standbys have passed a request on. It goes no further than
+// mostPasses: from a standby to an owner that is just giving the home up, and to the next
+// owner.
+const (
+	passedField = "Cutie-Passed"
+	mostPasses  = 2
+)
+
+// passes returns how often a request was passed on.
+func passes(r *http.Request) int {
+	text := r.Header.Get(passedField)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return mostPasses
+	}
+	return n
+}
 
 // changes reports whether the request may change the home.
 func changes(r *http.Request, m *web.Match) bool {
@@ -90,7 +109,7 @@ func (n *node) elsewhere(w http.ResponseWriter, r *http.Request, m *web.Match, o
 		w.Header().Set("Location", at)
 		w.Header().Set("Cache-Control", "no-store")
 		http.Error(w, "send the request to "+at, http.StatusTemporaryRedirect)
-	case r.Header.Get(passedField) != "":
+	case passes(r) >= mostPasses:
 		n.refuse(w, r, m, errNoOwner)
 	default:
 		n.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner)))
@@ -112,7 +131,7 @@ func (n *node) newProxy() http.Handler {
 				p.SetURL(u)
 			}
 			p.SetXForwarded()
-			p.Out.Header.Set(passedField, "1")
+			p.Out.Header.Set(passedField, strconv.Itoa(passes(p.In)+1))
 		},
 		FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
