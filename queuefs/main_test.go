@@ -4,6 +4,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"cutie/testdata/tmpfs"
 )
 
 // Some tests need a process of their own: one that is killed, or that may
@@ -25,6 +27,7 @@ func TestMain(m *testing.M) {
 		child(os.Args[1])
 		os.Exit(0)
 	}
+	tmpfs.Use()
 	os.Exit(m.Run())
 }
 

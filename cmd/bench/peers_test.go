@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"cutie/testdata/tmpfs"
 )
 
 // The program starts itself as a peer; under test that is this binary.
@@ -21,6 +23,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	tmpfs.Use()
 	os.Exit(m.Run())
 }
 

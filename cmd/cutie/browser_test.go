@@ -44,8 +44,14 @@ func browse(t *testing.T, url string) *browser {
 	if err != nil {
 		t.Skip("chromium is not installed: pages are not tried in a browser")
 	}
+	// It leaves directories in that of temporary files. Its socket there wants a short name.
+	dir, err := os.MkdirTemp("", "browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.NoSandbox,
-		chromedp.UserDataDir(t.TempDir()), chromedp.Flag("disable-dev-shm-usage", false))
+		chromedp.UserDataDir(t.TempDir()), chromedp.Env("TMPDIR="+dir), chromedp.Flag("disable-dev-shm-usage", false))
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)

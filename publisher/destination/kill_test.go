@@ -23,6 +23,7 @@ import (
 	"cutie/publisher/destination/inspect"
 	"cutie/publisher/destination/sourcetest"
 	"cutie/testdata/long"
+	"cutie/testdata/tmpfs"
 )
 
 // TestMain runs this program as a Destination to be killed, for TestKilledDestination,
@@ -30,6 +31,7 @@ import (
 func TestMain(m *testing.M) {
 	dir := os.Getenv("CUTIE_TEST_COPY")
 	if dir == "" {
+		tmpfs.Use()
 		os.Exit(m.Run())
 	}
 	if err := beDestination(context.Background(), dir); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
+	"cutie/testdata/tmpfs"
 )
 
 // service starts a service for the examples once, with a queue for each, and returns
@@ -43,6 +44,7 @@ var service = sync.OnceValue(func() string {
 var endService = func() error { return nil }
 
 func TestMain(m *testing.M) {
+	tmpfs.Use()
 	code := m.Run()
 	if err := endService(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -1,0 +1,12 @@
+package rest_test
+
+import (
+	"testing"
+
+	"cutie/testdata/tmpfs"
+)
+
+func TestMain(m *testing.M) {
+	tmpfs.Use()
+	m.Run()
+}
