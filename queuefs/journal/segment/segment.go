@@ -1,9 +1,9 @@
 // Package segment keeps a [journal.Journal] in the files of a local directory.
 //
-// A journal is a row of segments, files of fixed size. They are filled with zeros
-// before use, so a commit is one write and one fdatasync. Concurrent callers share
-// these: the first one commits the batch, the others add to the next. Released
-// segments are used again.
+// A journal is a row of segments, files of one size; the first is smaller. They are
+// filled with zeros before use, so a commit is one write and one fdatasync. Concurrent
+// callers share these: the first one commits the batch, the others add to the next.
+// Released segments are used again.
 //
 //	file                      content                  after a crash
 //	------------------------  -----------------------  -----------------------------------
