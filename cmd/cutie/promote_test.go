@@ -96,6 +96,7 @@ func (p *promotion) serve(home string) *daemon {
 // last events, but not their job files. They have the states of these events in the home,
 // or are on hold, and followers of the original have the same.
 func TestJobsInTransitAtAPromotion(t *testing.T) {
+	t.Parallel()
 	p := newPromotion(t)
 	original := p.serve("home")
 	var ids []string
@@ -212,6 +213,7 @@ func TestSettingsAndResultsInTransitAtAPromotion(t *testing.T) {
 // first two go on with the changes, and fetch nothing else; the last one begins anew. All
 // end as true copies.
 func TestFollowersOfTheOriginalFollowThePromotedHome(t *testing.T) {
+	t.Parallel()
 	p := newPromotion(t)
 	dir, url, run, put, serve := p.dir, p.url, p.run, p.put, p.serve
 	original := serve("home")
