@@ -155,6 +155,7 @@ func (c *cluster) same(owner int, documents ...string) {
 	if err != nil {
 		c.Fatal(err)
 	}
+	end := time.Now().Add(startLimit)
 	for i := range c.nodes {
 		for c.nodes[i].cmd.ProcessState == nil {
 			got, err := c.ask(i)
@@ -163,6 +164,9 @@ func (c *cluster) same(owner int, documents ...string) {
 			}
 			if got.Batch >= want.Batch {
 				break
+			}
+			if time.Now().After(end) {
+				c.Fatalf("daemon %d does not come after the owner %d: %+v, want %+v", i, owner, got, want)
 			}
 			time.Sleep(askEvery)
 		}
