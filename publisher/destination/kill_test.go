@@ -1,7 +1,10 @@
 package destination_test
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -296,6 +299,43 @@ func TestTruncatedPackages(t *testing.T) {
 		p.mustSync(func(o *destination.Options) { o.By = destination.ByList })
 		p.want()
 	}
+}
+
+// A manifest with a wrong digest costs one more look at the Resource List, and no resource.
+func TestWrongManifest(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Dumped = true
+	for i := range 10 {
+		f.Put(fmt.Sprint("/r", i), fmt.Sprint(i))
+	}
+	f.Pack = func(z *zip.Writer, manifest []byte) {
+		right := fmt.Sprintf("%x", sha256.Sum256([]byte("7")))
+		if !bytes.Contains(manifest, []byte(right)) {
+			t.Error("no manifest has the resource")
+		}
+		text := bytes.Replace(manifest, []byte(right), []byte(strings.Repeat("0", len(right))), 1)
+		w, err := z.Create("manifest.xml")
+		if err == nil {
+			_, err = w.Write(text)
+		}
+		for i := range 10 {
+			if err == nil {
+				w, err = z.Create(fmt.Sprintf("resources/%06d", i))
+			}
+			if err == nil {
+				_, err = fmt.Fprint(w, i)
+			}
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	p := newPlace(t, f)
+	r := p.mustSync(func(o *destination.Options) { o.By = destination.ByDump })
+	if r.Fetched != 10 || r.Failed != 0 || r.Sets[0].By != destination.ByList {
+		t.Errorf("got %+v", r)
+	}
+	p.want()
 }
 
 // On a full disk a run ends with an error and no half-written file; the next one goes

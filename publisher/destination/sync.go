@@ -239,8 +239,13 @@ func (c *Copy) syncSet(ctx context.Context, set *source.Set) (r SetReport, err e
 	default:
 		err = c.catchUp(ctx, set, s)
 	}
-	if errors.Is(err, source.ErrGap) && r.By == ByDump {
-		// The packages are too old; the Resource List never is.
+	gap := errors.Is(err, source.ErrGap)
+	wrong := err == nil && len(s.Transit) > 0 && c.o.Settle >= 0 && !c.o.DryRun
+	if (gap || wrong) && r.By == ByDump {
+		// The packages are too old, or a manifest is wrong; the Resource List is true now.
+		if wrong {
+			s.anew()
+		}
 		if r.By, err = c.baselineBy(ctx, set, s, ByList); err == nil {
 			err = c.catchUp(ctx, set, s)
 		}
