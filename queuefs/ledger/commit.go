@@ -121,7 +121,7 @@ func (l *Ledger) append(build func(b *Batch) error) (c *change, use journal.Use,
 		return nil, use, size, err
 	}
 	for _, r := range b.recs {
-		r.Payload.Data = nil
+		r.Payload.Data, r.Result = nil, nil
 	}
 	c = &change{recs: b.recs, use: b.use, ticket: t}
 	l.pending = append(l.pending, c)
