@@ -116,8 +116,8 @@ func TestCullingSurvivesKills(t *testing.T) {
 		cmd.Process.Kill()
 		cmd.Wait()
 	}
-	var problems []string
-	s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
+	var problems []queuefs.Problem
+	s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, Report: notBrokenOff(&problems)})
 	buried := map[queuefs.JobID]bool{}
 	for _, stone := range stones(t, q, time.Time{}, 100) {
 		if buried[stone.Job] {
@@ -144,6 +144,6 @@ func TestCullingSurvivesKills(t *testing.T) {
 	closeHome(t, s)
 	r, err := check.Home(dir, check.Options{Segment: smallSegment})
 	if err != nil || len(r.Problems)+len(r.Mended)+len(problems) > 0 {
-		t.Errorf("check: %v, problems %v, mended %v, reported %q", err, r.Problems, r.Mended, problems)
+		t.Errorf("check: %v, problems %v, mended %v, reported %v", err, r.Problems, r.Mended, problems)
 	}
 }
