@@ -13,7 +13,8 @@ import (
 
 // An owner with nothing to write gives a sign of life in an object of its own, replaced
 // again and again. So an idle home makes no journal, and a former owner waking up replaces
-// nothing of the present one.
+// nothing of the present one. It has the number of the last batch of the owner: a follower
+// without this batch, and with none to read, has missed some.
 
 // beatName returns the name of the object with the signs of life of an owner.
 func beatName(claim uint64) string { return fmt.Sprintf("beat/%020d", claim) }
@@ -50,7 +51,7 @@ func (p *Pulse) Beat(ctx context.Context) error {
 		p.tip = tip.number
 		return nil
 	}
-	text := rand.Text() // another one than before, by whichever Pulse
+	text := fmt.Sprintln(tip.number, rand.Text()) // another one than before, by whichever Pulse
 	if err = p.Log.chain.store.Put(ctx, beatName(tip.claim), strings.NewReader(text), int64(len(text))); err == nil {
 		p.Log.trouble.Store(nil)
 	} else if ctx.Err() == nil {
@@ -70,8 +71,8 @@ type Vigil struct {
 	looked time.Time
 }
 
-// lookEvery is the pause between two looks for a sign of life. After longSilent the log may
-// have missed released batches.
+// lookEvery is the pause between two looks for a sign of life. The log may have missed
+// released batches if the owner has more than it found, or after longSilent.
 const (
 	lookEvery  = 400 * time.Millisecond
 	longSilent = 5 * time.Second
@@ -95,7 +96,9 @@ func (v *Vigil) Silent(ctx context.Context) (time.Duration, error) {
 	if errors.Is(err, objects.ErrNotExist) {
 		err = nil
 	}
-	if err == nil && now.Sub(v.seen) >= longSilent {
+	var last uint64 // batch of the owner; not in the signs of former programs
+	_, _ = fmt.Sscan(string(beat), &last)
+	if err == nil && (last > tip.number || now.Sub(v.seen) >= longSilent) {
 		err = v.Log.passed(ctx)
 	}
 	v.looked = v.Now()

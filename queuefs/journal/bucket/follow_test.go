@@ -147,9 +147,20 @@ func TestAFollowerFallsBehindTheBeginning(t *testing.T) {
 	if _, err := v.Silent(context.Background()); err != nil {
 		t.Errorf("at first: got %v", err)
 	}
+	p := bucket.Pulse{Log: a}
+	for range 2 { // the batches are a sign of life, too
+		if err := p.Beat(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now = now.Add(time.Second)
+	if _, err := v.Silent(context.Background()); !errors.Is(err, journal.ErrReleased) {
+		t.Errorf("with a sign of life: got %v", err)
+	}
+	m.Set("beat/00000000000000000001", nil)
 	now = now.Add(time.Minute)
 	if _, err := v.Silent(context.Background()); !errors.Is(err, journal.ErrReleased) {
-		t.Errorf("got %v", err)
+		t.Errorf("without: got %v", err)
 	}
 	if err := b.TakeOver(context.Background(), bucket.Owner{Name: "b"}); !errors.Is(err, journal.ErrReleased) {
 		t.Errorf("taking over: got %v", err)
