@@ -146,7 +146,7 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 	}
 	m.claim = 0 // the directory of a standby is made again by the next process
 	if !h.Following() {
-		m.claim = h.Log.Claim()
+		m.own(h.Log.Claim())
 		if o.Owned != nil {
 			o.Owned(h.Pulse())
 		}
