@@ -40,40 +40,50 @@ func (s *Service) Checkpoint(ctx context.Context) error {
 		return err
 	}
 	defer s.end()
-	return s.checkpoint(false)
+	return s.checkpoint(allFiles)
 }
 
-func (s *Service) checkpoint(closing bool) error {
+// A reach says which files a checkpoint writes.
+type reach int
+
+const (
+	allFiles reach = iota
+	inTime         // as many as there is time for: the home closes
+	noFiles        // none: an image has the jobs as well, and is due
+)
+
+func (s *Service) checkpoint(r reach) error {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
-	return s.checkpointLocked(closing)
+	return s.checkpointLocked(r)
 }
 
 // checkpointLocked is checkpoint with upkeep held. On a full disk it gives up the
 // reserve.
-func (s *Service) checkpointLocked(closing bool) error {
-	err := s.tryCheckpoint(closing)
+func (s *Service) checkpointLocked(r reach) error {
+	err := s.tryCheckpoint(r)
 	if errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrFailed) && s.space.GiveUp() {
-		err = s.tryCheckpoint(closing)
+		err = s.tryCheckpoint(r)
 	}
 	return err
 }
 
 // tryCheckpoint follows these steps. A crash between any two of them leaves a home
-// that opens to the same state, because the journal is released last. When the time of
-// StopWithin is over, the last checkpoint is one at the first record without files.
+// that opens to the same state, because the journal is released last. Without all files,
+// as when the time of StopWithin is over, the checkpoint is one at the first record
+// without files; pages, followers and an image are of the LSN all the same.
 //
 //	1 all files of jobs up to the LSN      4 sync the file system
 //	2 the followers                        5 put index pages under their names, sync
 //	3 changed index pages, staged          6 the checkpoint file; then release
-func (s *Service) tryCheckpoint(closing bool) error {
+func (s *Service) tryCheckpoint(r reach) error {
 	if err := s.Err(); err != nil {
 		return errors.Join(ErrFailed, err)
 	}
-	log := s.shared.Journal.Stats()
+	log, closing := s.shared.Journal.Stats(), r == inTime
 	at, queues := log.Next, s.Queues()
-	to, err := s.fileUpTo(at, queues)
-	if err == nil && to < at && !closing {
+	to, err := s.fileUpTo(at, queues, r)
+	if err == nil && to < at && r == allFiles {
 		err = ErrClosed
 	}
 	if err != nil {
@@ -96,18 +106,24 @@ func (s *Service) tryCheckpoint(closing bool) error {
 	if err := s.syncAll(); err != nil {
 		return err
 	}
-	c := indexfile.Checkpoint{Past: to, Small: small, Clean: closing && to == at, Stopped: to < at}
+	c := indexfile.Checkpoint{Past: to, Small: small, Clean: closing && to == at, Stopped: closing && to < at}
 	if err := s.settle(&c, staged, log.Held); err != nil {
 		return storageError(err)
 	}
-	s.space.Checkpointed(log.Written)
-	s.upkeep.last = s.opts.Now()
+	if to == at {
+		s.space.Checkpointed(log.Written)
+		s.upkeep.last = s.opts.Now()
+	}
 	first := s.upkeep.keep
-	if s.stored == nil { // else an image has to come before
+	switch {
+	case s.stored == nil: // else an image has to come before
 		err = s.shared.Journal.Release(first)
 		first = s.shared.Journal.Stats().First
-	} else if !closing && !s.Standby() && !s.Coming() && s.stored.Images.Due(log) {
-		s.makeImage(c, queues)
+	case closing || s.Standby() || s.Coming():
+	case s.stored.Images.Due(log):
+		s.makeImage(c, at, queues)
+	default:
+		err = s.stored.Images.Release(first)
 	}
 	for _, q := range queues {
 		q.ledger.Note(func(x *index.Index) { x.History.Forget(first) })
@@ -128,10 +144,13 @@ func (s *Service) syncAll() error {
 	return err
 }
 
-// fileUpTo writes all files up to the record at, unsynced, as long as there is time, and
+// fileUpTo writes the files up to the record at, unsynced, as far as r says, and
 // tombstones, synced. It returns up to where the files are.
-func (s *Service) fileUpTo(at journal.LSN, queues []*Queue) (to journal.LSN, err error) {
-	if err := s.makeSpace(); err != nil {
+func (s *Service) fileUpTo(at journal.LSN, queues []*Queue, r reach) (to journal.LSN, err error) {
+	inTime := s.space.InTime
+	if r == noFiles {
+		inTime = func() bool { return false }
+	} else if err := s.makeSpace(); err != nil {
 		return 0, err
 	}
 	if err := s.retireStrays(); err != nil {
@@ -140,12 +159,14 @@ func (s *Service) fileUpTo(at journal.LSN, queues []*Queue) (to journal.LSN, err
 	to = at
 	for _, q := range queues {
 		q.ledger.Show(at)
-		q.filer.DropPacks(false)
-		q.content.Packs.Unload() // nobody may be taking jobs any more
-		if !s.space.Full() {
-			q.filer.Pack(s.space.InTime)
+		if r != noFiles {
+			q.filer.DropPacks(false)
+			q.content.Packs.Unload() // nobody may be taking jobs any more
+			if !s.space.Full() {
+				q.filer.Pack(inTime)
+			}
 		}
-		filed, err := q.filer.UpTo(at, s.space.InTime)
+		filed, err := q.filer.UpTo(at, inTime)
 		if err != nil {
 			s.space.Tried(err)
 			return 0, fmt.Errorf("queue %s: files: %w", q.ID(), err)
@@ -197,7 +218,7 @@ func (s *Service) settle(c *indexfile.Checkpoint, staged []*snapshot.Staged, hel
 	if follower == nil && s.upkeep.keep != 0 && held <= maxKeep {
 		c.Keep = s.upkeep.keep
 	}
-	if err := s.index.SetCheckpoint(*c); err != nil {
+	if err := s.index.SetCheckpoint(c); err != nil {
 		return err
 	}
 	if err := s.stored.Synced(); err != nil {

@@ -1,6 +1,8 @@
 package queuefs
 
 import (
+	"context"
+
 	"cutie/queuefs/index"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
@@ -15,6 +17,12 @@ func (s *Service) PagesInMemory() (n int) {
 		})
 	}
 	return n
+}
+
+// ImageAhead makes an image of a home in a store now, and waits for it. No files are
+// written: they stay behind the image.
+func (s *Service) ImageAhead(ctx context.Context) error {
+	return s.stored.Images.Now(ctx, func() error { return s.checkpoint(noFiles) })
 }
 
 // LoadPacks loads the packs from a page on.

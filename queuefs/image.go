@@ -10,19 +10,25 @@ import (
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
 )
 
-// makeImage begins an image of a home in a store, right after a checkpoint, and goes on
-// with it in the background. What is to be of the time of the checkpoint is copied here;
-// jobs and published documents may be newer, as after a crash. upkeep is held.
-func (s *Service) makeImage(c indexfile.Checkpoint, queues []*Queue) {
-	images := s.stored.Images
-	b := images.Begin(c.Past, c.From(), s.opts.Now())
+// makeImage begins an image of a home in a store up to the record at, right after a
+// checkpoint, and goes on with it in the background. What is to be of the time of the
+// checkpoint is copied here; jobs and published documents may be newer, as after a crash.
+// The files here may be behind the image: the journal stays from their checkpoint c on.
+// upkeep is held.
+func (s *Service) makeImage(c indexfile.Checkpoint, at journal.LSN, queues []*Queue) {
+	images, of := s.stored.Images, c
+	if of.Past = at; c.Keep == c.Past {
+		of.Keep = at
+	}
+	b := images.Begin(of.Past, of.From(), s.opts.Now())
 	if b == nil {
 		return
 	}
 	s.properties.Lock()
-	err := imaging.Home(b, s.dirs.home, s.index, imaged(queues))
+	err := imaging.Home(b, s.dirs.home, s.index, &of, imaged(queues))
 	s.properties.Unlock()
 	if err != nil {
 		images.Fail(b, err)
@@ -37,7 +43,7 @@ func (s *Service) makeImage(c indexfile.Checkpoint, queues []*Queue) {
 		return imaging.Published(ctx, b, s.dirs.home)
 	}
 	live := func(yield func(sum [32]byte)) error { return imaging.Live(imaged(s.Queues()), yield) }
-	images.Go(b, fill, func() error { return s.stored.Sweep(live) }, func(err error) {
+	images.Go(b, c.From(), fill, func() error { return s.stored.Sweep(live) }, func(err error) {
 		if errors.Is(err, ErrFenced) {
 			s.shared.Gate.Fail(err)
 		}

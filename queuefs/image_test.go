@@ -20,17 +20,27 @@ import (
 )
 
 // An image and the journal since make the same home again, in an empty directory and on
-// top of all kinds of changes.
+// top of all kinds of changes; also if the files of its maker are behind it. The directory
+// of the maker is gone on with after a crash.
 func TestAHomeIsMadeAgainFromItsImage(t *testing.T) {
+	for name, image := range map[string]func(s *queuefs.Service) error{
+		"files": func(s *queuefs.Service) error { return s.Image(ctx) },
+		"ahead": func(s *queuefs.Service) error { return s.ImageAhead(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) { madeAgainFromImages(t, image) })
+	}
+}
+
+func madeAgainFromImages(t *testing.T, image func(s *queuefs.Service) error) {
 	m := new(objectstest.Memory)
 	s := mustStored(t, fastDir(t)+"/a", m)
 	workStored(t, s, "one")
-	must(t, s.Image(ctx))
+	must(t, image(s))
 	want := see(t, s)
 	b := mustStored(t, fastDir(t)+"/b", m)
 	want.check(t, see(t, b))
 	workStored(t, b, "two")
-	must(t, b.Image(ctx))
+	must(t, image(b))
 	workStored(t, b, "three")
 	_, err := b.SetQueue(ctx, "qone", func(i *queuefs.QueueInfo) error {
 		i.Description = "set after the image"
@@ -51,14 +61,19 @@ func TestAHomeIsMadeAgainFromItsImage(t *testing.T) {
 	cullQueue(t, b, q.ID())
 	must(t, b.RemoveQueue(ctx, q.ID()))
 	want = see(t, b)
-	c := mustStored(t, fastDir(t)+"/c", m)
+	dir := fastDir(t) + "/c"
+	c := mustStored(t, dir, m)
 	want.check(t, see(t, c))
-	must(t, c.Image(ctx))
-	must(t, c.Image(ctx))
+	must(t, image(c))
+	must(t, image(c))
 	workStored(t, c, "four")
+	must(t, image(c))
+	workStored(t, c, "five")
 	want = see(t, c)
+	crashed := copyDated(t, dir)
+	objects := m.Objects()
 	closeHome(t, c)
-	dir := fastDir(t) + "/d"
+	dir = fastDir(t) + "/d"
 	d := mustStored(t, dir, m)
 	must(t, d.Bring(ctx))
 	want.check(t, see(t, d))
@@ -67,6 +82,18 @@ func TestAHomeIsMadeAgainFromItsImage(t *testing.T) {
 		t.Error("pages are absent after all were brought")
 	}
 	closeHome(t, d)
+	m = new(objectstest.Memory)
+	for name, data := range objects {
+		m.Set(name, data)
+	}
+	e := mustStored(t, crashed, m)
+	if e.Restored() {
+		t.Error("the directory of the last owner was made again")
+	}
+	want.check(t, see(t, e))
+	must(t, e.Checkpoint(ctx))
+	want.check(t, see(t, e))
+	closeHome(t, e)
 }
 
 // Each request to the store fails in turn, in one of the ways a request fails: while images
@@ -99,14 +126,18 @@ func TestImagesOfAHomeWhoseStoreFails(t *testing.T) {
 				_, err := q.Next(ctx, "somebody")
 				must(t, err)
 			}
+			image := s.Image
+			if rounds%2 == 0 {
+				image = s.ImageAhead
+			}
 			fail.Store(at)
-			_ = s.Image(ctx) // it may fail
+			_ = image(ctx) // it may fail
 			done := fail.Load() > 0
 			fail.Store(0)
 			if err := s.Err(); err != nil {
 				t.Fatalf("fault %d of request %d: %v", how, at, err)
 			}
-			must(t, s.Image(ctx))
+			must(t, image(ctx))
 			if done {
 				break
 			}

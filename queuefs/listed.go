@@ -128,7 +128,7 @@ func (s *Service) takeInKnown(k *found, lost bool) error {
 	if len(k.Unlisted) == 0 && !lost {
 		return nil
 	}
-	if err := s.checkpoint(false); err != nil {
+	if err := s.checkpoint(allFiles); err != nil {
 		return err
 	}
 	for _, id := range k.Unlisted {

@@ -381,7 +381,7 @@ func (s *Service) makeKnown(k *stored.Known) error {
 	if err := errors.Join(s.index.Sync(), s.syncAll()); err != nil {
 		return err
 	}
-	return s.index.SetCheckpoint(indexfile.Checkpoint{Small: s.index.Size()})
+	return s.index.SetCheckpoint(&indexfile.Checkpoint{Small: s.index.Size()})
 }
 
 // unmake removes a queue of an image, except for its last numbers.
@@ -544,7 +544,7 @@ func (s *Service) beginAgain() error {
 	if !late {
 		return nil
 	}
-	return s.checkpoint(false)
+	return s.checkpoint(allFiles)
 }
 
 // comparer compares the directory with the index.

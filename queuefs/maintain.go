@@ -36,23 +36,30 @@ func (s *Service) maintain(ctx context.Context) error {
 		return err
 	}
 	defer s.end()
-	due, calm, written := s.due()
+	due, image, calm, written := s.due()
 	switch {
 	case !s.space.InTime():
-	case due:
-		return s.checkpoint(false)
+	case due || image && s.shared.Behind.Load() <= soonFiled:
+		return s.checkpoint(allFiles)
+	case image:
+		return s.checkpoint(noFiles)
 	case calm || s.space.Full():
 		return s.fileAll(ctx, func() bool { return s.shared.Journal.Stats().Written <= written+space.CalmRate/4 })
 	}
 	return nil
 }
 
+// soonFiled is for how many jobs an image waits until their files are written: a start of
+// this directory has less of the journal to read then.
+const soonFiled = 50_000
+
 // due is [space.Space.Due]. An image needs a checkpoint, too.
-func (s *Service) due() (due, calm bool, written int64) {
+func (s *Service) due() (due, image, calm bool, written int64) {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
 	due, calm, written = s.space.Due(s.opts.Now(), s.upkeep.last)
-	return due || s.stored != nil && !s.Standby() && s.stored.Images.Due(s.shared.Journal.Stats()), calm, written
+	image = s.stored != nil && !s.Standby() && !s.Coming() && s.stored.Images.Due(s.shared.Journal.Stats())
+	return due, image, calm, written
 }
 
 // fileAll brings the files of all jobs that are behind now up to the journal,
@@ -101,7 +108,7 @@ func (s *Service) makeFit(n int, bytes int64) error {
 	if err := s.shed(); err != nil {
 		return storageError(err)
 	}
-	if err := s.checkpointLocked(false); err != nil && !errors.Is(err, ErrNoSpace) {
+	if err := s.checkpointLocked(allFiles); err != nil && !errors.Is(err, ErrNoSpace) {
 		return err
 	}
 	if s.space.Fits(n, bytes) {
@@ -129,7 +136,7 @@ func (s *Service) relieve() bool {
 		return false
 	}
 	defer s.upkeep.Unlock()
-	return s.checkpointLocked(false) == nil || s.space.GiveUp()
+	return s.checkpointLocked(allFiles) == nil || s.space.GiveUp()
 }
 
 // admit holds a submission back while the files are too far behind. When
@@ -177,7 +184,7 @@ func (s *Service) checkpointIfTooFar() error {
 	if !s.space.TooFar() {
 		return nil
 	}
-	return s.checkpointLocked(false)
+	return s.checkpointLocked(allFiles)
 }
 
 // assist writes the files of n jobs if many are behind, so that a

@@ -163,7 +163,7 @@ func (s *Service) DropMirror(ctx context.Context, name string) error {
 	err = q.original.Replay(func() error { // no other is on its way then
 		s.upkeep.Lock()
 		defer s.upkeep.Unlock()
-		if err := s.checkpointLocked(false); err != nil {
+		if err := s.checkpointLocked(allFiles); err != nil {
 			return err
 		}
 		s.properties.Lock()

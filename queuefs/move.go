@@ -28,7 +28,7 @@ func (s *Service) Push(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.checkpointLocked(false); err != nil {
+	if err := s.checkpointLocked(allFiles); err != nil {
 		return err
 	}
 	at := s.upkeep.past
@@ -38,7 +38,7 @@ func (s *Service) Push(ctx context.Context) error {
 	b := s.push.Begin(at, s.opts.Now())
 	defer b.Close()
 	s.properties.Lock()
-	err := imaging.Home(b, s.dirs.home, s.index, imaged(queues))
+	err := imaging.Home(b, s.dirs.home, s.index, nil, imaged(queues))
 	s.properties.Unlock()
 	if err != nil {
 		return err

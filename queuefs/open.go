@@ -188,7 +188,7 @@ func (s *Service) Close() error {
 	err := s.Err()
 	switch {
 	case err == nil:
-		if err = s.checkpoint(true); err == nil {
+		if err = s.checkpoint(inTime); err == nil {
 			err = s.stored.Move()
 		}
 	case s.opts.Look:

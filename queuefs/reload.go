@@ -205,7 +205,7 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 	if err := q.ledger.Seal(ctx); err != nil {
 		return err
 	}
-	err := s.checkpointLocked(false)
+	err := s.checkpointLocked(allFiles)
 	if err != nil {
 		q.ledger.Unseal()
 		return err

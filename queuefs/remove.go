@@ -49,7 +49,7 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 	}
 	if err = ask(); err == nil {
 		// With the events in the files, the journal is needed for none of them.
-		err = s.checkpointLocked(false)
+		err = s.checkpointLocked(allFiles)
 	}
 	s.properties.Lock()
 	defer s.properties.Unlock()
@@ -79,7 +79,7 @@ func (s *Service) removable(q *Queue, ask func() error) error {
 	if err := ask(); err != nil {
 		return err
 	}
-	if err := s.checkpointLocked(false); err != nil {
+	if err := s.checkpointLocked(allFiles); err != nil {
 		return err
 	}
 	strange := q.onlyOurs()

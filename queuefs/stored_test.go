@@ -338,7 +338,11 @@ func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
 				}
 				acknowledged[id] += text
 			}
-			if s.Image(ctx) != nil {
+			image := s.Image
+			if id == "two" {
+				image = s.ImageAhead
+			}
+			if image(ctx) != nil {
 				return acknowledged
 			}
 		}

@@ -71,7 +71,7 @@ func (s Sealed) Read() ([]byte, error) {
 // Write replaces the contents. They are on stable storage when Write returns;
 // after a crash before that the file holds the old contents or the new.
 func (s Sealed) Write(contents []byte) error {
-	file, err := s.seal(contents)
+	file, err := s.File(contents)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (s Sealed) Write(contents []byte) error {
 // Stage writes the contents to a temporary file and returns its name, as
 // [Dir.Stage] does.
 func (s Sealed) Stage(contents []byte) (string, error) {
-	file, err := s.seal(contents)
+	file, err := s.File(contents)
 	if err != nil {
 		return "", err
 	}
@@ -91,7 +91,7 @@ func (s Sealed) Stage(contents []byte) (string, error) {
 // Rewrite replaces the contents in place, for a disk without free space. A
 // crash before it returns can damage the file.
 func (s Sealed) Rewrite(contents []byte) error {
-	file, err := s.seal(contents)
+	file, err := s.File(contents)
 	if err == nil {
 		err = s.Dir.Rewrite(s.Name, file)
 	}
@@ -101,7 +101,8 @@ func (s Sealed) Rewrite(contents []byte) error {
 	return s.Dir.SyncFS()
 }
 
-func (s Sealed) seal(contents []byte) ([]byte, error) {
+// File returns the file with the contents.
+func (s Sealed) File(contents []byte) ([]byte, error) {
 	if len(contents) > s.Max {
 		return nil, s.Dir.pathError("write", s.Name, fmt.Errorf("%w: %d bytes, more than %d", ErrTooLong, len(contents), s.Max))
 	}

@@ -362,6 +362,9 @@ func (b *Builder) Upload(ctx context.Context, all bool) error {
 	return err
 }
 
+// Made returns the time of the image.
+func (b *Builder) Made() time.Time { return time.UnixMicro(b.m.Made) }
+
 // Number returns the number of the image.
 func (b *Builder) Number() uint64 { return b.m.Number }
 

@@ -3,6 +3,7 @@
 package imaging
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -59,15 +60,22 @@ func Live(queues []Queue, yield func(sum [32]byte)) error {
 }
 
 // Home adds the files of the home beside jobs and most published documents: small ones, and
-// changed pages of the index. Nobody may change them meanwhile.
-func Home(b *image.Builder, dir *durable.Dir, ix *snapshot.Store, queues []Queue) error {
+// changed pages of the index, with the checkpoint at unless it is nil. Nobody may change
+// them meanwhile.
+func Home(b *image.Builder, dir *durable.Dir, ix *snapshot.Store, at *indexfile.Checkpoint, queues []Queue) error {
 	d := adder{b: b}
 	d.files(dir, "", func(name string) bool { return name == home.InfoName || name == home.ListName })
 	d.sub(dir, "", home.CallbacksDir, nil)
 	for _, q := range queues {
 		d.files(q.Root, home.QueuesDir+"/"+q.Ledger.ID()+"/", func(name string) bool { return name == home.QueueInfoName })
 	}
-	d.files(ix.Dir, home.LogDir+"/"+home.IndexDir+"/", func(name string) bool { return name != indexfile.DoubtName })
+	const index = home.LogDir + "/" + home.IndexDir + "/"
+	d.files(ix.Dir, index, func(name string) bool {
+		return name != indexfile.DoubtName && (at == nil || name != indexfile.CheckpointName)
+	})
+	if at != nil && d.err == nil {
+		d.err = d.checkpoint(ix.Dir, index+indexfile.CheckpointName, at)
+	}
 	for _, q := range queues {
 		if d.err != nil || !ix.HasDir(q.Ledger.ID()) {
 			continue
@@ -76,7 +84,7 @@ func Home(b *image.Builder, dir *durable.Dir, ix *snapshot.Store, queues []Queue
 		if err != nil {
 			return err
 		}
-		d.files(pages, home.LogDir+"/"+home.IndexDir+"/"+home.QueuesDir+"/"+q.Ledger.ID()+"/", func(name string) bool {
+		d.files(pages, index+home.QueuesDir+"/"+q.Ledger.ID()+"/", func(name string) bool {
 			_, page := indexfile.ParsePageName(name)
 			return page || name == indexfile.QueueName || name == indexfile.TombstonesName
 		})
@@ -125,6 +133,15 @@ func (i *adder) files(dir *durable.Dir, path string, wanted func(name string) bo
 			i.err = i.add(dir, path, name)
 		}
 	}
+}
+
+// checkpoint adds the file of a checkpoint.
+func (i *adder) checkpoint(dir *durable.Dir, path string, c *indexfile.Checkpoint) error {
+	file, err := indexfile.CheckpointIn(dir).File(c.Text())
+	if err != nil {
+		return err
+	}
+	return i.b.AddFile(path, int64(len(file)), i.b.Made().UnixNano(), bytes.NewReader(file))
 }
 
 // add adds a file; other entries, and a file gone meanwhile, are passed over.

@@ -163,16 +163,16 @@ func (i *Images) Fail(b *image.Builder, err error) {
 	i.busy, i.err = false, err
 }
 
-// Go makes the image in the background: fill adds the rest. Then the
-// journal before the last but one is released, objects without an image are deleted, and sweep
-// does the rest. done gets the error of all.
-func (i *Images) Go(b *image.Builder, fill func(ctx context.Context) error, sweep func() error, done func(error)) {
+// Go makes the image in the background: fill adds the rest. Then the journal before the last
+// but one and before keep is released, objects without an image are deleted, and sweep does
+// the rest. done gets the error of all.
+func (i *Images) Go(b *image.Builder, keep journal.LSN, fill func(ctx context.Context) error, sweep func() error, done func(error)) {
 	written, batch := i.log.Stats().Written, i.log.Position()
 	i.wg.Go(func() {
 		defer b.Close()
 		err := fill(i.ctx)
 		if err == nil {
-			err = i.finish(i.ctx, b)
+			err = i.finish(i.ctx, b, keep)
 		}
 		if err == nil {
 			err = sweep()
@@ -235,7 +235,7 @@ func (i *Images) page(m *image.Manifest, queue string, number int, visit func(pi
 }
 
 // finish puts an image in its place; see package image for the order.
-func (i *Images) finish(ctx context.Context, b *image.Builder) error {
+func (i *Images) finish(ctx context.Context, b *image.Builder, keep journal.LSN) error {
 	m, err := b.Commit(ctx)
 	for errors.Is(err, image.ErrTaken) {
 		if err = i.log.Prove(); err != nil {
@@ -262,12 +262,21 @@ func (i *Images) finish(ctx context.Context, b *image.Builder) error {
 	if err := i.log.Prove(); err != nil {
 		return err
 	}
-	if before != nil {
-		if err := i.log.Release(before.From); err != nil {
-			return err
-		}
+	if err := i.Release(keep); err != nil {
+		return err
 	}
 	return i.store.Sweep(ctx, m, before)
+}
+
+// Release releases the journal before keep, except for what the last but one image needs.
+func (i *Images) Release(keep journal.LSN) error {
+	i.mu.Lock()
+	before := i.before
+	i.mu.Unlock()
+	if before == nil {
+		return nil
+	}
+	return i.log.Release(min(before.From, keep))
 }
 
 // Err returns why the last image was not made.
