@@ -93,3 +93,16 @@ func find(root *cobra.Command, word string) *cobra.Command {
 	}
 	return cmd
 }
+
+// unknown is the error for an unknown verb. Its hint is the nearest name.
+func unknown(root *cobra.Command, word string) error {
+	var names []string
+	for _, cmd := range root.Commands() {
+		names = append(append(names, cmd.Name()), cmd.Aliases...)
+	}
+	hint := "cutie help lists the commands"
+	if near := fault.Near(word, names); near != "" {
+		hint = "did you mean " + near + "? " + hint
+	}
+	return fault.Hint(fault.Usagef("unknown command %.40q", word), hint)
+}

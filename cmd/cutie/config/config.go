@@ -10,10 +10,8 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -35,9 +33,6 @@ const (
 	Default     Origin = "default"
 )
 
-// maxFile is the most octets of a file.
-const maxFile = 1 << 20
-
 // A Filler gives options values.
 type Filler struct {
 	Options *pflag.FlagSet
@@ -55,16 +50,16 @@ func Variable(option string) string {
 // Fill sets the options that were not typed. Without a file, name is "". An error names
 // the variable or the line.
 func (f *Filler) Fill(name string) error {
-	values := map[string]any{}
+	var file settings
 	if name != "" {
 		var err error
-		if values, err = read(name); err != nil {
+		if file, err = read(name); err != nil {
 			return err
 		}
 	}
-	for key := range values {
-		if f.Options.Lookup(key) == nil || slices.Contains(f.Not, key) {
-			return fault.Hint(fault.Usagef("%s: there is no setting %.40q", name, key), "cutie config default lists them")
+	for _, key := range slices.Sorted(maps.Keys(file.values)) {
+		if !f.has(key) {
+			return fault.Hint(fault.Usagef("%s: there is no setting %.40q", file.place(key), key), f.near(key))
 		}
 	}
 	f.Origins = map[string]Origin{}
@@ -73,13 +68,33 @@ func (f *Filler) Fill(name string) error {
 		if failed != nil || slices.Contains(f.Not, o.Name) {
 			return
 		}
-		f.Origins[o.Name], failed = f.fill(o, name, values)
+		f.Origins[o.Name], failed = f.fill(o, &file)
 	})
 	return failed
 }
 
+// has reports whether a file may set an option.
+func (f *Filler) has(name string) bool {
+	return f.Options.Lookup(name) != nil && !slices.Contains(f.Not, name)
+}
+
+// near is the hint for an unknown setting.
+func (f *Filler) near(name string) string {
+	var names []string
+	f.Options.VisitAll(func(o *pflag.Flag) {
+		if f.has(o.Name) {
+			names = append(names, o.Name)
+		}
+	})
+	hint := "cutie config default lists them"
+	if near := fault.Near(name, names); near != "" {
+		hint = "did you mean " + near + "? " + hint
+	}
+	return hint
+}
+
 // fill sets one option.
-func (f *Filler) fill(o *pflag.Flag, file string, values map[string]any) (Origin, error) {
+func (f *Filler) fill(o *pflag.Flag, file *settings) (Origin, error) {
 	if f.Typed(o.Name) {
 		return Typed, nil
 	}
@@ -89,12 +104,12 @@ func (f *Filler) fill(o *pflag.Flag, file string, values map[string]any) (Origin
 		}
 		return Environment, nil
 	}
-	value, there := values[o.Name]
+	value, there := file.values[o.Name]
 	if !there {
 		return Default, nil
 	}
 	if err := f.set(o, value); err != nil {
-		return "", fault.Usagef("%s: %s", file, fault.InOption(err))
+		return "", fault.Usagef("%s: %s", file.place(o.Name), fault.InOption(err))
 	}
 	return File, nil
 }
@@ -128,28 +143,4 @@ func (f *Filler) set(o *pflag.Flag, value any) error {
 		}
 	}
 	return f.Options.Set(o.Name, fmt.Sprint(value))
-}
-
-// read reads a file.
-func read(name string) (map[string]any, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxFile {
-		return nil, fault.Usagef("%s has more than %d octets", name, maxFile)
-	}
-	var values map[string]any
-	err = toml.Unmarshal(text, &values)
-	var syntax *toml.DecodeError
-	if errors.As(err, &syntax) {
-		line, column := syntax.Position()
-		return nil, fault.Usagef("%s:%d:%d: %v", name, line, column, strings.TrimPrefix(syntax.Error(), "toml: "))
-	}
-	return values, err
 }

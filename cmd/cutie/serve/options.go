@@ -214,7 +214,7 @@ func (o *serveOptions) checkListen() (err error) {
 	}
 	addr, err := net.ResolveTCPAddr("tcp", o.listen)
 	if err != nil {
-		return fault.Usagef("listen address %.60q: %v", o.listen, err)
+		return fault.Hint(fault.Usagef("listen address %.60q: %v", o.listen, err), "it is a host and a port, such as 127.0.0.1:8080, or :8080 for all addresses of the machine")
 	}
 	o.Listen.Addr = addr
 	switch beyond := !addr.IP.IsLoopback(); {

@@ -1,32 +1,23 @@
-package main
+package fault
 
-import (
-	"fmt"
-	"strings"
-
-	"github.com/spf13/cobra"
-
-	"cutie/cmd/cutie/fault"
-)
+import "strings"
 
 // maxNear is the most names in a hint; more are no help.
 const maxNear = 3
 
-// unknown is the error for an unknown verb. Its hint is the nearest name.
-func unknown(root *cobra.Command, word string) error {
+// Near returns the names that may be meant by word, joined by "or"; "" if there are
+// none, or too many to help.
+func Near(word string, names []string) string {
 	var near []string
-	for _, cmd := range root.Commands() {
-		for _, name := range append([]string{cmd.Name()}, cmd.Aliases...) {
-			if isNear(word, name) {
-				near = append(near, name)
-			}
+	for _, name := range names {
+		if isNear(word, name) {
+			near = append(near, name)
 		}
 	}
-	hint := "cutie help lists the commands"
-	if len(near) > 0 && len(near) <= maxNear {
-		hint = fmt.Sprintf("did you mean %s? %s", strings.Join(near, " or "), hint)
+	if len(near) > maxNear {
+		return ""
 	}
-	return fault.Hint(fault.Usagef("unknown command %.40q", word), hint)
+	return strings.Join(near, " or ")
 }
 
 // maxWord is longer than the names of all verbs.

@@ -1,0 +1,48 @@
+package config_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"cutie/cmd/cutie/config"
+	"cutie/cmd/cutie/fault"
+)
+
+func TestErrorsNameFileLineAndCure(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "cutie.toml")
+	for _, c := range []struct{ text, variable, want, hint string }{
+		{"listen = ':80'\n\nlissten = ':81'\n", "", name + `:3: there is no setting "lissten"`, "did you mean listen? cutie config default lists them"},
+		{"# settings\n[serve]\nlisten = ':80'\n", "", name + `:2: there is no setting "serve"`, "cutie config default lists them"},
+		{"yes = true\n", "", name + `:1: there is no setting "yes"`, "cutie config default lists them"},
+		{"listen = ':80'\nmax-conns = 'many'\n", "", name + `:2: --max-conns "many" is not a whole number in range`, ""},
+		{"\n\"max-conns\" = 1.5\n", "", name + `:2: max-conns: 1.5 is neither a string, a whole number, true nor false`, ""},
+		{"listen = [':80',\n':81']\n", "", name + `:1: listen takes one value, not a list`, ""},
+		{"a.listen = 1\n", "", name + `:1: there is no setting "a"`, "cutie config default lists them"},
+		{"listen = ':80'\nlisten = ':81'\n", "", name + `:2:1: key listen is already defined`, ""},
+		{"listen = ':80\n", "", name + `:1:`, ""},
+		{"max-conns = 1\n", "many", `CUTIE_MAX_CONNS: --max-conns "many" is not a whole number in range`, ""},
+	} {
+		if err := os.WriteFile(name, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var fs pflag.FlagSet
+		fs.String("listen", "", "")
+		fs.Int("max-conns", 0, "")
+		fs.Bool("yes", false, "")
+		f := config.Filler{Options: &fs, Not: []string{"yes"}, Typed: func(string) bool { return false },
+			Getenv: func(name string) string { return map[string]string{"CUTIE_MAX_CONNS": c.variable}[name] }}
+		err := f.Fill(name)
+		if err == nil {
+			t.Errorf("%q: no error", c.text)
+			continue
+		}
+		if text, hint := fault.Words(err); !strings.HasPrefix(text, c.want) || hint != c.hint {
+			t.Errorf("%q: got %q, hint %q, want %q, hint %q", c.text, text, hint, c.want, c.hint)
+		}
+	}
+}
