@@ -139,16 +139,9 @@ func remaining(dir string, r *check.Report) error {
 	case !ok:
 		return fault.Hint(err, "bring the files back from a copy, or delete their jobs and cull them: cutie help delete, cutie help cull")
 	}
-	command, mends := "cutie check", "mends what can be mended"
-	if o.Repair {
-		command += " --repair"
-	}
-	if o.Rebuild {
-		command += " --rebuild"
-	}
+	mends := "mends what can be mended"
 	if o.AcceptLoss {
-		command += " --accept-loss"
 		mends = "goes on with the files there are; if there is a copy of the lost ones, bring it back first"
 	}
-	return fault.Hint(err, command+" "+dir+" "+mends)
+	return fault.Hint(err, reach.CheckCommand(dir, o.Repair, o.Rebuild, o.AcceptLoss)+" "+mends)
 }

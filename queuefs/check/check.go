@@ -47,7 +47,8 @@ func Home(dir string, o Options) (r Report, err error) {
 	made := errors.Is(err, fs.ErrNotExist) // the opening makes a list
 	r.Repaired = o.Repair
 	found := func(p home.Problem) {
-		stays := !o.Rebuild && (p.Path == home.ListName && !made || strings.HasPrefix(p.Path, "0="))
+		lost := strings.HasPrefix(p.Path, home.QueuesDir+"/") && strings.Count(p.Path, "/") == 1 // the directory of a queue
+		stays := !o.Rebuild && (p.Path == home.ListName && !made || strings.HasPrefix(p.Path, "0=") || lost)
 		if look || stays {
 			r.Problems = append(r.Problems, p)
 			return

@@ -96,16 +96,19 @@ func TestAQueueWithoutItsDirectory(t *testing.T) {
 	if ids, reports, pending := served(t, dir); strings.Join(ids, " ") != "a" || pending != 1 || !strings.HasPrefix(reports, "queues/b: directory lost") {
 		t.Errorf("served %q, %d jobs, reports %q", ids, pending, reports)
 	}
-	r, err := check.Home(dir, check.Options{Segment: segment})
-	must(t, err)
-	o, ok := check.Cure(&r, nil)
-	if !ok || !o.Rebuild || !o.AcceptLoss {
-		t.Errorf("cure %+v of %q", o, texts(r.Problems))
+	var o check.Options
+	for _, repair := range []bool{false, true} { // which does not bring it back
+		r, err := check.Home(dir, check.Options{Segment: segment, Repair: repair})
+		must(t, err)
+		var ok bool
+		if o, ok = check.Cure(&r, nil); !ok || !o.Rebuild || !o.AcceptLoss || len(r.Mended) > 0 {
+			t.Errorf("cure %+v of %q, mended %q", o, texts(r.Problems), texts(r.Mended))
+		}
 	}
 	o.Segment = segment
-	_, err = check.Home(dir, o)
+	_, err := check.Home(dir, o)
 	must(t, err)
-	if r, err = check.Home(dir, check.Options{Segment: segment}); err != nil || len(r.Problems) > 0 || r.Queues != 1 {
+	if r, err := check.Home(dir, check.Options{Segment: segment}); err != nil || len(r.Problems) > 0 || r.Queues != 1 {
 		t.Errorf("after the cure: %+v, %v", r, err)
 	}
 }

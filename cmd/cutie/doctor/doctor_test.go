@@ -82,12 +82,6 @@ func listing(t *testing.T, dir string) string {
 
 // Each of these homes has one fault, which is named with its cure.
 func TestBrokenHomes(t *testing.T) {
-	must := func(t *testing.T, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	write := func(t *testing.T, dir, name, text string) {
 		t.Helper()
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
@@ -110,7 +104,25 @@ func TestBrokenHomes(t *testing.T) {
 		}, nil, doctor.Fault, "home", "Cutie version 0.4", "install the version"},
 		"clock set back": {func(*testing.T, string) {}, func(p *doctor.Patient) { p.Now = p.Now.Add(-400 * 24 * time.Hour) },
 			doctor.Fault, "clock", "the last event of jobs is of 20", "set the clock right"},
-		"no queue": {func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Join(dir, "queues/jobs"))) }, nil, doctor.Fault, "home", "jobs", "cutie check"},
+		"no queue": {func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Join(dir, "queues/jobs"))) }, nil, doctor.Fault, "home", "jobs", "cutie check --rebuild --accept-loss"},
+		"wrong tag": {func(t *testing.T, dir string) {
+			must(t, os.Rename(filepath.Join(dir, "0=cutie_0.3"), filepath.Join(dir, "0=cutie_0.4")))
+		}, nil, doctor.Fault, "home", "wrong tag", "cutie check --rebuild"},
+		"no rights": {func(t *testing.T, dir string) {
+			must(t, os.Chmod(filepath.Join(dir, "queues/jobs/queue-info.txt"), 0o400))
+		}, nil, doctor.Fault, "home", "may not read and write 1 files", "chmod -R u+rwX"},
+		"lost payload": {func(t *testing.T, dir string) {
+			submit(t, dir)
+			must(t, os.Remove(filepath.Join(dir, "queues/jobs/payload/j000000000001")))
+		}, nil, doctor.Fault, "home", "1 jobs have no good payload, first jobs/j000000000001", "from a copy"},
+		"short payload": {func(t *testing.T, dir string) {
+			submit(t, dir)
+			must(t, os.Truncate(filepath.Join(dir, "queues/jobs/payload/j000000000001"), 2))
+		}, nil, doctor.Fault, "home", "1 jobs have no good payload, first jobs/j000000000001", "from a copy"},
+		"damaged job file": {func(t *testing.T, dir string) {
+			submit(t, dir)
+			must(t, os.WriteFile(filepath.Join(dir, "queues/jobs/pending/j000000000001"), []byte("nonsense"), 0o600))
+		}, nil, doctor.Fault, "home", "queues/jobs/pending/j000000000001: ", "cutie check --repair"},
 		"properties": {func(t *testing.T, dir string) { write(t, dir, "cutie-info.txt", "nonsense") }, nil,
 			doctor.Fault, "home", "cutie-info.txt", "cutie check --repair"},
 		"set aside": {func(t *testing.T, dir string) { write(t, dir, "queues/jobs/corrupt/j1", "?") }, nil,
@@ -157,6 +169,48 @@ func TestBrokenHomes(t *testing.T) {
 			t.Errorf("found %+v", found)
 		})
 	}
+}
+
+// submit adds a job, and leaves its files exact.
+func submit(t *testing.T, dir string) {
+	t.Helper()
+	svc, err := queuefs.Open(dir, queuefs.Options{})
+	must(t, err)
+	q, err := svc.Queue("jobs")
+	must(t, err)
+	s := q.Begin()
+	defer s.Discard()
+	u, err := s.Add(queuefs.Meta{})
+	must(t, err)
+	_, err = u.Write([]byte("hello"))
+	must(t, err)
+	_, err = s.Commit(context.Background())
+	must(t, err)
+	must(t, svc.Close())
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A file of another user stops the daemon, and root sees nothing of it otherwise.
+func TestFilesOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	dir := makeHome(t)
+	must(t, os.Chown(filepath.Join(dir, "queues/jobs/queue-info.txt"), 4711, 4711))
+	for _, f := range examine(dir, nil) {
+		if f.Level == doctor.Fault && strings.Contains(f.Text, "1 files do not belong to user 0") &&
+			strings.Contains(f.Text, "queue-info.txt of user 4711") && strings.HasPrefix(f.Cure, "chown -R 0:0 "+dir) {
+			return
+		}
+	}
+	t.Error("not found")
 }
 
 // certificate writes one for example.org with so many days left.

@@ -14,6 +14,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 )
@@ -37,6 +38,7 @@ func (e *examination) home(ctx context.Context) bool {
 		return false
 	}
 	e.owner(info)
+	e.files(info)
 	e.pid = os.Getpid()
 	if e.daemon, err = e.Finder.Daemon(ctx); err != nil {
 		e.fault("home", "run this as the user of the daemon", "the socket of the daemon: %v", err)
@@ -70,12 +72,8 @@ func (e *examination) owner(info os.FileInfo) {
 func (e *examination) closed() {
 	n := 0
 	svc, err := queuefs.Open(e.Home, queuefs.Options{Look: true, Report: func(p queuefs.Problem) {
-		cure := "cutie check --repair " + e.Home
-		if p.Path == home.LogDir+"/"+home.JournalDir {
-			cure = fault.HintOf(reach.HomeHint(e.Home, queuefs.ErrJournalLost))
-		}
 		if n++; n <= maxProblems {
-			e.fault("home", cure, "%s", p)
+			e.fault("home", e.cureOf(p), "%s", p)
 		}
 	}})
 	if err != nil {
@@ -99,9 +97,22 @@ func (e *examination) closed() {
 		e.fault("home", "cutie check "+e.Home+" names them", "%d problems more", n-maxProblems)
 	}
 	e.dates(svc)
+	e.heads(svc)
 	if n == 0 {
 		e.ok("home", "%s can be opened, and no daemon runs; cutie check reads all its files", e.Home)
 	}
+}
+
+// cureOf names the cure of a problem met while opening.
+func (e *examination) cureOf(p queuefs.Problem) string {
+	if p.Unread {
+		return "look at the rights to the file, then at the disk and its log; the file may be whole"
+	}
+	if p.Path == home.LogDir+"/"+home.JournalDir {
+		return fault.HintOf(reach.HomeHint(e.Home, queuefs.ErrJournalLost))
+	}
+	o, _ := check.Cure(&check.Report{Problems: []queuefs.Problem{p}}, nil)
+	return reach.CheckCommand(e.Home, o.Repair, o.Rebuild, o.AcceptLoss)
 }
 
 // dates compares the last events with the clock. Later events are dated after them,

@@ -100,3 +100,18 @@ func HomeHint(dir string, err error) error {
 	}
 	return err
 }
+
+// CheckCommand is the command that mends a home.
+func CheckCommand(dir string, repair, rebuild, acceptLoss bool) string {
+	command := "cutie check"
+	if repair {
+		command += " --repair"
+	}
+	if rebuild {
+		command += " --rebuild"
+	}
+	if acceptLoss {
+		command += " --accept-loss"
+	}
+	return command + " " + dir
+}

@@ -1,0 +1,96 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"cutie/queuefs"
+	"cutie/queuefs/home"
+)
+
+// Bounds of a look at jobs: those that consumers get next.
+const (
+	maxHeads = 10_000
+	headTime = 2 * time.Second
+)
+
+// upper are the parts of a home in which every file is looked at; of the other
+// directories, such as those of jobs, only the directory itself.
+var upper = []string{"", home.LogDir, home.LogDir + "/" + home.JournalDir, home.QueuesDir, home.QueuesDir + "/*"}
+
+// files looks for files that the owner of the home has no rights to. A command run by
+// another user, such as root, leaves them.
+func (e *examination) files(info os.FileInfo) {
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return
+	}
+	var foreign, locked []string
+	seen := map[string]bool{}
+	for _, dir := range upper {
+		names, _ := filepath.Glob(filepath.Join(globbed(e.Home), dir, "*"))
+		for _, name := range names[:min(len(names), maxQueues)] {
+			st, err := os.Lstat(name)
+			if err != nil || seen[name] {
+				continue
+			}
+			seen[name] = true
+			need := fs.FileMode(0o600)
+			if st.IsDir() {
+				need = 0o700
+			}
+			if s, ok := st.Sys().(*syscall.Stat_t); ok && s.Uid != owner.Uid {
+				foreign = append(foreign, fmt.Sprintf("%s of user %d", name, s.Uid))
+			} else if (st.IsDir() || st.Mode().IsRegular()) && st.Mode().Perm()&need != need {
+				locked = append(locked, name)
+			}
+		}
+	}
+	if len(foreign) > 0 {
+		e.fault("home", fmt.Sprintf("chown -R %d:%d %s, and run commands on it as that user", owner.Uid, owner.Gid, e.Home),
+			"%d files do not belong to user %d, as the home does, first %s", len(foreign), owner.Uid, foreign[0])
+	}
+	if len(locked) > 0 {
+		e.fault("home", "chmod -R u+rwX "+e.Home, "the owner may not read and write %d files, first %s", len(locked), locked[0])
+	}
+}
+
+// globbed escapes a name for [filepath.Glob].
+func globbed(name string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
+}
+
+// heads opens the files of the jobs that consumers get next, as many as there is time
+// for. Opening reports damaged job files; payloads are compared by their length.
+func (e *examination) heads(svc *queuefs.Service) {
+	var bad []string
+	end := time.Now().Add(headTime)
+	left := maxHeads
+	for _, q := range svc.Queues() {
+		for _, id := range q.IDs(queuefs.ListOptions{Status: queuefs.Pending, Limit: left}) {
+			if left--; left < 0 || time.Now().After(end) {
+				break
+			}
+			if j, err := q.Job(id); err != nil || !j.Held.IsZero() {
+				continue // told, or on hold already
+			}
+			p, err := q.Payload(id)
+			if err == nil {
+				err = p.Close()
+			}
+			if err != nil && !errors.Is(err, queuefs.ErrNoJob) {
+				bad = append(bad, fmt.Sprintf("%s/%s: %v", q.ID(), id, err))
+			}
+		}
+	}
+	if len(bad) > 0 {
+		e.fault("home", "bring the payloads back from a copy; jobs without one are put on hold, cutie rm and cutie cull remove them; cutie check "+e.Home+" reads all",
+			"%d jobs have no good payload, first %s", len(bad), bad[0])
+	}
+}
