@@ -237,7 +237,9 @@ func welcome(w *os.File, svc *queuefs.Service, base, node string) error {
 	} else {
 		line("queue", "cutie create jobs --home "+svc.Dir())
 	}
-	b.WriteString("\nstop with Ctrl-C\n")
+	if os.Getenv("NOTIFY_SOCKET") == "" { // else a service manager stops it
+		b.WriteString("\nstop with Ctrl-C\n")
+	}
 	_, err = w.WriteString(b.String())
 	return err
 }
