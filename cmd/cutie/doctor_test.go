@@ -3,6 +3,7 @@ package main_test
 import (
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -19,6 +20,15 @@ func TestDoctorOfADaemon(t *testing.T) {
 	d := serveHome(t, filepath.Join(dir, "home"))
 	out, err := cutie(t, "doctor", "--home", filepath.Join(dir, "home"))
 	if err != nil || !strings.Contains(out, "served by process") || !strings.Contains(out, "lead to "+d.url) || !strings.Contains(out, "ready\n") {
+		t.Errorf("got %v\n%s", err, out)
+	}
+	// Wrong settings are a fault beside others.
+	bad := filepath.Join(dir, "bad.toml")
+	if err := os.WriteFile(bad, []byte("max-conns = 'many'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err = cutie(t, "doctor", "--home", filepath.Join(dir, "home"), "--config", bad); err == nil ||
+		!strings.Contains(out, "fault    settings     "+bad+":1: --max-conns") || !strings.Contains(out, "served by process") {
 		t.Errorf("got %v\n%s", err, out)
 	}
 	_, text := send(t, http.DefaultClient, "GET", d.url+"metrics", "")

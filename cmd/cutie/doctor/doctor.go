@@ -38,6 +38,7 @@ type Patient struct {
 	Conns       int           // connections asked for
 	Memory      int64         // bytes for requests
 	Audit       time.Duration // between audits of a mirror; 0: none
+	Readable    []string      // files of settings for the daemon to read; "" for none
 	Finder      *reach.Finder // finds the daemon
 	Now         time.Time
 }

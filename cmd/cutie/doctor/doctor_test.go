@@ -7,9 +7,11 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"io/fs"
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -203,14 +205,23 @@ func TestFilesOfAnotherUser(t *testing.T) {
 		t.Skip("only root gives files away")
 	}
 	dir := makeHome(t)
-	must(t, os.Chown(filepath.Join(dir, "queues/jobs/queue-info.txt"), 4711, 4711))
-	for _, f := range examine(dir, nil) {
-		if f.Level == doctor.Fault && strings.Contains(f.Text, "1 files do not belong to user 0") &&
-			strings.Contains(f.Text, "queue-info.txt of user 4711") && strings.HasPrefix(f.Cure, "chown -R 0:0 "+dir) {
-			return
+	must(t, filepath.WalkDir(dir, func(name string, _ fs.DirEntry, _ error) error { return os.Chown(name, 4711, 4711) }))
+	must(t, os.Chown(filepath.Join(dir, "queues/jobs/queue-info.txt"), 0, 0))
+	users := filepath.Join(filepath.Dir(dir), "users")
+	must(t, os.WriteFile(users, nil, 0o600))
+	var got []string
+	for _, f := range examine(dir, func(p *doctor.Patient) { p.Readable = []string{users, ""} }) {
+		if f.Level == doctor.Fault {
+			got = append(got, f.Text+": "+f.Cure)
 		}
 	}
-	t.Error("not found")
+	want := []string{
+		"1 files do not belong to user 4711, as the home does, first " + dir + "/queues/jobs/queue-info.txt of user 0: chown -R 4711:4711 " + dir + ", and run commands on it as that user",
+		"user 4711, who owns the home, may not read " + users + ": chown 4711 " + users,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
 }
 
 // certificate writes one for example.org with so many days left.

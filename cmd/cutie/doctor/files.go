@@ -14,17 +14,17 @@ import (
 	"cutie/queuefs/home"
 )
 
-// Bounds of a look at jobs: those that consumers get next.
+// Bounds of a look at the next jobs of consumers.
 const (
 	maxHeads = 10_000
 	headTime = 2 * time.Second
 )
 
-// upper are the parts of a home in which every file is looked at; of the other
-// directories, such as those of jobs, only the directory itself.
+// upper are the parts of a home with few files, to look at each; of the directories
+// with job files and payloads only the directory itself is looked at.
 var upper = []string{"", home.LogDir, home.LogDir + "/" + home.JournalDir, home.QueuesDir, home.QueuesDir + "/*"}
 
-// files looks for files that the owner of the home has no rights to. A command run by
+// files looks for files without rights for the owner of the home. A command run by
 // another user, such as root, leaves them.
 func (e *examination) files(info os.FileInfo) {
 	owner, ok := info.Sys().(*syscall.Stat_t)
@@ -59,6 +59,32 @@ func (e *examination) files(info os.FileInfo) {
 	if len(locked) > 0 {
 		e.fault("home", "chmod -R u+rwX "+e.Home, "the owner may not read and write %d files, first %s", len(locked), locked[0])
 	}
+	for _, name := range e.Readable {
+		e.readable(name, owner)
+	}
+}
+
+// readable looks if the owner of the home may read a file of its settings, by owner,
+// first group and mode: root sees no trouble with a file of its own.
+func (e *examination) readable(name string, owner *syscall.Stat_t) {
+	st, err := os.Stat(name)
+	if err != nil {
+		return // told with the settings
+	}
+	s, ok := st.Sys().(*syscall.Stat_t)
+	if !ok || owner.Uid == 0 {
+		return
+	}
+	may := fs.FileMode(0o004)
+	switch {
+	case s.Uid == owner.Uid:
+		may = 0o400
+	case s.Gid == owner.Gid:
+		may = 0o040
+	}
+	if st.Mode().Perm()&may == 0 {
+		e.fault("settings", fmt.Sprintf("chown %d %s", owner.Uid, name), "user %d, who owns the home, may not read %s", owner.Uid, name)
+	}
 }
 
 // globbed escapes a name for [filepath.Glob].
@@ -66,8 +92,8 @@ func globbed(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(name)
 }
 
-// heads opens the files of the jobs that consumers get next, as many as there is time
-// for. Opening reports damaged job files; payloads are compared by their length.
+// heads opens the files of the next jobs of consumers, as many as there is time for.
+// Opening reports damaged job files; payloads are compared by their length.
 func (e *examination) heads(svc *queuefs.Service) {
 	var bad []string
 	end := time.Now().Add(headTime)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -38,22 +39,26 @@ options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
 	o.bind(cmd.Flags())
 	return c.Verb(cmd, call.Home|call.Form, func(ctx context.Context) error {
 		var findings []doctor.Finding
+		settings := func(err error) {
+			text, hint := fault.Words(err)
+			findings = append(findings, doctor.Finding{Level: doctor.Fault, About: "settings", Text: text, Cure: cmp.Or(hint, "mend it: cutie config default says what each setting takes")})
+		}
 		if err := filler(c).Fill(o.config); err != nil {
-			return err
+			settings(err) // those left out have their defaults
 		}
 		o.Log = zerolog.Nop()
 		asked := o.Limits.Conns
 		if err := o.check(); err != nil {
-			text, hint := fault.Words(err)
-			findings = append(findings, doctor.Finding{Level: doctor.Fault, About: "settings", Text: text, Cure: hint})
+			settings(err)
 		} else {
 			o.Fetch.Close()
 		}
 		if _, wide, err := access.Load(o.Access.Users); err == nil && wide {
 			findings = append(findings, doctor.Finding{Level: doctor.Warning, About: "settings", Text: "other users of this machine may read or write " + o.Access.Users, Cure: "chmod 600 " + o.Access.Users})
 		}
+		readable := []string{o.config, o.Access.Users, o.tlsCert, o.tlsKey}
 		p := doctor.Patient{Home: c.Home, BaseURI: o.Listen.BaseURI, Certificate: o.tlsCert, Key: o.tlsKey, Conns: asked,
-			Memory: int64(o.buffers), Audit: o.Mirror.Audit, Finder: &c.Finder, Now: time.Now()}
+			Memory: int64(o.buffers), Audit: o.Mirror.Audit, Readable: readable, Finder: &c.Finder, Now: time.Now()}
 		return diagnose(c, append(findings, p.Examine(ctx)...))
 	})
 }

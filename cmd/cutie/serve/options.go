@@ -158,13 +158,16 @@ func (o *serveOptions) checkAccess() (err error) {
 	}
 	if _, _, err = access.Load(file); err != nil {
 		err = fmt.Errorf("users: %w", err)
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fault.Hint(err, "cutie user add NAME --users "+file+" makes it")
-		} else if errors.Is(err, access.ErrEmpty) {
-			err = fault.Hint(err, "bring the file back from a copy; or begin anew: echo '# no users' > "+file+", and cutie user add NAME --users "+file)
-		} else {
-			err = fault.Hint(err, "mend the line, or bring the file back from a copy: cutie help access")
+		hint := "mend the line, or bring the file back from a copy: cutie help access"
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			hint = "cutie user add NAME --users " + file + " makes it"
+		case errors.Is(err, fs.ErrPermission):
+			hint = "chown " + file + " to the user of the daemon"
+		case errors.Is(err, access.ErrEmpty):
+			hint = "bring the file back from a copy; or begin anew: echo '# no users' > " + file + ", and cutie user add NAME --users " + file
 		}
+		err = fault.Hint(err, hint)
 	}
 	return err
 }
