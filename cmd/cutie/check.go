@@ -31,10 +31,10 @@ func checkVerb(c *call.Call) *cobra.Command {
 		Short:   "compare the files of a home with its journal and index",
 		Long: `
 Reads every job file with its elements of UWS, payload and result, and the files of
-callbacks and subscriptions, verifies the digests, and prints a line for each problem and a sum, or with -t json one object. The
-exit code is 1 if problems remain, and a hint names the command that mends them. No daemon
-may run on the home. A check alone changes nothing, so the home may be on a file system
-mounted for reading.
+callbacks and subscriptions, verifies the digests, and prints a line for each problem and a
+sum, or with -t json one object. The exit code is 1 if problems remain, and a hint names
+the command that mends them. No daemon may run on the home. A check alone changes nothing,
+so the home may be on a file system mounted for reading.
 
 --repair mends problems. Like every opening it writes the files that the journal is
 ahead of, and takes in jobs moved by hand. Files beyond repair move to corrupt/ in the

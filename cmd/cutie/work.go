@@ -44,11 +44,11 @@ CUTIE_RESULTS are kept; nothing else is reported then. An interrupt ends the
 commands in the same way and gives their jobs back. If the worker itself is killed,
 its commands and their children are killed, too.
 
-The worker prints a line for each job that fails, a summary each minute if there is
-news, and one at its end; with -v also a line for each job taken and done. A daemon out of reach is
-asked again. A job is given back when there is no space for its files or its
-payload does not come whole; the pause before the next job grows up to a minute.
-At the fifth attempt such a payload makes the job fail for good.`,
+The worker prints a line for each job that fails, a summary each minute if there is news,
+and one at its end; with -v also a line for each job taken and done. A daemon out of reach
+is asked again. A job is given back when there is no space for its files or its payload
+does not come whole; the pause before the next job grows up to a minute. At the fifth
+attempt such a payload makes the job fail for good.`,
 		Example: `cutie work jobs --drain -- wc -l`,
 	}
 	w := work.Worker{Warn: c.Warnf, Say: c.Sayf, Summary: time.Minute}

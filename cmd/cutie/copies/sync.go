@@ -48,11 +48,11 @@ taken up by the next one, and nothing is fetched twice.
 A copy has the files of all sets, or of the ones in --set. Of a daemon's sets it is
 replica: all files of the queues (Q/pending would be a part of it).
 
-A file has the path of its URI. --delete says which files are removed: of resources
-with a deletion in a Change List (told), also those that no list names (all), or none
-(never). Where the Source no longer lists all changes since the last run, a resource
-that no list names was deleted (told). --include and --exclude choose resources by patterns, in which * stands for
-any text.
+A file has the path of its URI. --delete says which files are removed: of resources with a
+deletion in a Change List (told), also those that no list names (all), or none (never).
+Where the Source no longer lists all changes since the last run, a resource that no list
+names was deleted (told). --include and --exclude choose resources by patterns, in which *
+stands for any text.
 
 --follow goes on until it is interrupted. It waits for changes where the Source can
 (Prefer: wait), else it looks every so often. With --listen the hub of the Source

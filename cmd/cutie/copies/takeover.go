@@ -29,11 +29,11 @@ Without a queue it is for the standby of a home in a store: it becomes the owner
 former owner that can be reached, and accepts the credentials given here, gives the home
 up first, and then no request is lost: see cutie help stores.
 
-With queues it is for the day on which the original is lost: mirrors of cutie serve --mirror take
-submissions and hand out jobs from now on. Jobs keep identifiers, order, states,
-sidecars, holds, leases and results; a worker goes on with the token of its lease.
-Numbers of jobs and events go on, and so do the Change Lists: who has followed the
-original follows the mirror from its last event.
+With queues it is for the day on which the original is lost: mirrors of cutie serve
+--mirror take submissions and hand out jobs from now on. Jobs keep identifiers, order,
+states, sidecars, holds, leases and results; a worker goes on with the token of its lease.
+Numbers of jobs and events go on, and so do the Change Lists: who has followed the original
+follows the mirror from its last event.
 
 It refuses while an original still answers, since a queue with two homes hands out each
 job twice; --force takes over anyway. It says what a mirror cannot know: what the

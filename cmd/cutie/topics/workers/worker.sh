@@ -11,7 +11,7 @@ while :; do
     job=$(field Content-Location) job=${job##*/} lease="Cutie-Lease: $(field Cutie-Lease)"
     outcome='outcome=error&type=fatal'
     if gzip -dc <"$dir/payload" >"$dir/text" 2>"$dir/why"; then
-        curl -sf -T "$dir/text" -H "$lease" "${base}result/$queue/$job/text" || continue
+        curl -sf -o "$dir/state" -T "$dir/text" -H "$lease" "${base}result/$queue/$job/text" || continue
         outcome=outcome=completed
     fi
     curl -s -o "$dir/state" -X POST -G -H "$lease" --data-urlencode "message@$dir/why" \
