@@ -52,8 +52,8 @@ var texts = map[sitemap.Capability]string{
 // the Source Description, rel the relation of links to a Capability List.
 func ChooseSet(description, rel string) []string {
 	return []string{
-		"Choose a set below, or in the Source Description, and read what is said of it there: how it is followed hangs on the set.",
-		"The set pending is for those who mirror work; the set replica is for those who must survive the original: it has all files of the queue.",
+		"Choose a set below, or in the Source Description. Its page says how to follow it.",
+		"The set pending is for a mirror of the work to do. The set replica has all files of the queue, for a copy to outlive the original.",
 		"The Source Description is at " + description + "; payloads and job files lead to their Capability List by a Link header with the relation " + rel + ".",
 	}
 }

@@ -19,12 +19,12 @@ p{margin:.5rem 0}
 .lead{white-space:pre-wrap;max-width:48rem}
 .dim{color:var(--dim)}
 .badge{display:inline-block;padding:.1rem .55rem;border-radius:1rem;background:var(--flatback);color:var(--flat);font-size:.8125rem;line-height:1.4;font-weight:600;white-space:nowrap}
+.note{margin:.75rem 0;padding:.6rem .9rem;border-radius:.4rem;background:var(--flatback);white-space:pre-wrap;max-height:16rem;overflow:auto}
 .good{background:var(--goodback);color:var(--good)}
 .bad{background:var(--badback);color:var(--bad)}
 .warn{background:var(--warnback);color:var(--warn)}
 .cool{background:var(--coolback);color:var(--cool)}
-.note{margin:.75rem 0;padding:.6rem .9rem;border-radius:.4rem;white-space:pre-wrap;max-height:16rem;overflow:auto}
-.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(7.5rem,1fr));gap:.6rem;margin:1.25rem 0;padding:0;list-style:none}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(6.8rem,1fr));gap:.6rem;margin:1.25rem 0;padding:0;list-style:none}
 .tiles a,.tiles span{display:block;padding:.6rem .9rem;border:1px solid var(--line);border-radius:.5rem;background:var(--card);color:var(--text);text-decoration:none}
 .tiles a:hover{border-color:var(--link)}
 .tiles .here{border-color:var(--link);box-shadow:inset 0 0 0 1px var(--link)}
@@ -62,18 +62,24 @@ input[type=file]{display:block;margin-top:.2rem}
 button{padding:.4rem 1rem;border:1px solid var(--fill);border-radius:.35rem;background:var(--fill);color:var(--on);font-weight:600;cursor:pointer}
 button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .foot{margin:2rem 0 0;padding-top:.8rem;border-top:1px solid var(--line);color:var(--dim);font-size:.875rem}
-.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,14rem),1fr));gap:.6rem;margin:1.25rem 0 .5rem}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,15rem),1fr));gap:.6rem;margin:1.25rem 0 .5rem}
 .chart{margin:0;padding:.6rem .9rem;min-width:0;border:1px solid var(--line);border-radius:.5rem;background:var(--card)}
 .chart figcaption{min-height:3rem;font-size:.875rem;line-height:1.4}
 .chart figcaption span{color:var(--dim);white-space:nowrap}
 .chart figcaption b{color:var(--text);font-variant-numeric:tabular-nums}
 .chart figcaption .line0::before,.chart figcaption .line1::before{content:"";display:inline-block;width:.9rem;margin:0 .25rem .2em .3rem;border-top:2px solid var(--link)}
 .chart figcaption .line1::before{border-top:2px dashed var(--warn)}
-.chart svg{display:block;width:100%;height:4.5rem;margin:.3rem 0}
+.plot{display:grid;grid-template-columns:auto 1fr;gap:.2rem .4rem;margin:.5rem 0 .3rem}
+.plot p{display:flex;justify-content:space-between;margin:0;color:var(--dim);font-size:.75rem;line-height:1rem;font-variant-numeric:tabular-nums}
+.plot .levels{flex-direction:column;align-items:flex-end;margin:-.5rem 0;white-space:nowrap}
+.plot .times{display:grid;grid-column:2;grid-template-columns:1fr auto 1fr;margin-top:.3rem}
+.times :last-child{text-align:right}
+.chart .dim{margin:0;font-size:.8125rem}
+.chart svg{display:block;width:100%;height:5rem;overflow:visible}
 .chart path{fill:none;stroke:var(--link);stroke-width:2;vector-effect:non-scaling-stroke;stroke-linejoin:round}
 .chart path.line1{stroke:var(--warn);stroke-dasharray:4 3}
 .chart path.axis{stroke:var(--line);stroke-width:1}
-.scale{display:flex;justify-content:space-between;margin:0;color:var(--dim);font-size:.8125rem}
+.chart path.most{stroke:var(--text);stroke-width:6;stroke-linecap:round}
 .manual p{max-width:48rem}
 .manual pre.preview{margin:.7rem 0;max-height:none;white-space:pre}
 .list button{white-space:nowrap}
@@ -85,7 +91,7 @@ button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .over fieldset{border-color:var(--link);box-shadow:0 0 0 2px var(--link)}
 .find p{display:flex;flex-wrap:wrap;gap:.4rem .6rem;align-items:center}
 .find input[type=text]{width:auto;flex:1 1 12rem;margin:0}
-.fields{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,14rem),1fr));gap:0 .9rem}
+.fields{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,9rem),1fr));gap:0 .9rem;align-items:end}
 .fields input[type=text],select{display:block;width:100%;margin-top:.2rem}
 select{font:inherit;padding:.4rem .6rem;border:1px solid var(--edge);border-radius:.35rem;background:var(--card);color:var(--text)}
 .timeline{margin:0;padding:.4rem .9rem;list-style:none;border:1px solid var(--line);border-radius:.5rem;background:var(--card)}
@@ -95,13 +101,13 @@ pre.preview{max-height:30rem;overflow:auto;margin:0;padding:.7rem .9rem;border:1
 pre.hex{white-space:pre}
 img.preview{max-width:100%;max-height:30rem;border:1px solid var(--line);background:var(--card)}
 @media (max-width:56rem){.wide{display:none}.jobs tr{display:flex;flex-wrap:wrap;gap:.1rem .7rem;padding:.5rem .6rem;border-top:1px solid var(--line)}.jobs tr:first-child,.jobs .n{display:none}.jobs td{display:block;padding:0;border:0}.jobs .text{flex:1 1 55%;min-width:0}.jobs .wide{display:block}}
-@media (max-width:42rem){body{padding:0 .9rem 2rem}.path .side{margin-left:0;padding-left:.6rem;border-left:1px solid var(--edge)}.tiles{grid-template-columns:repeat(auto-fit,minmax(6.5rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.125rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}.list tr:first-child th{white-space:normal}.jobs .minor{display:block}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
+@media (max-width:42rem){body{padding:0 .9rem 2rem}.chart figcaption{min-height:0}.path .side{margin-left:0;padding-left:.6rem;border-left:1px solid var(--edge)}.tiles{grid-template-columns:repeat(auto-fit,minmax(6.5rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.125rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}.list tr:first-child th{white-space:normal}.jobs .minor{display:block}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
 @media print{h2:has(+.forms),.forms,.find,.live,.foot,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll,.note,pre.preview,.state ul,.state .long{overflow:visible;max-height:none}pre.hex,.manual pre.preview{white-space:pre-wrap}.minor,.wide{display:table-cell}.list tr,.chart,.timeline li{break-inside:avoid}h2{break-after:avoid}html{font-size:12px}}
 `
 
 // StyleHash is the source expression of PageStyle for a
 // Content-Security-Policy.
-const StyleHash = "'sha256-50gu3pJqoJm3DwSi+lEVMh6XewkFOYtd/x4Z0/CUCmc='"
+const StyleHash = "'sha256-fkm6JKPkt3kIr1OuPvqNnKjP3ZHzMt1w3js3kgl9o+8='"
 
 // PagePolicy is the Content-Security-Policy of a page: no scripts, no
 // resources, forms to its own origin.

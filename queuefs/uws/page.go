@@ -37,18 +37,19 @@ type Pages interface {
 
 // A Page is a job, a list or an error.
 type Page struct {
-	Title, Badge               string
-	Home, Service, Queue, Help string // references
-	List                       string // "" if no queue is known
-	Name                       string // of the queue
-	Body                       any    // *JobPage, *ListPage, or the text of an error
+	Title, Badge         string
+	Home, Service, Queue string // references
+	List                 string // "" if no queue is known
+	Name                 string // of the queue
+	Body                 any    // *JobPage, *ListPage, or the text of an error
+	Refused              bool   // a change was, and nothing is changed
 }
 
 // base returns the beginning of references in the answer to a request.
 func (h *Handler) base(r *http.Request) state.Base { return web.BaseOf(r, h.svc.Info().BaseURI) }
 
 func (h *Handler) page(base state.Base, title string, body any) *Page {
-	return &Page{Title: title, Home: string(base) + "/", Service: base.Ref("state") + "?t=xhtml", Help: base.Ref("help") + "?t=xhtml", Body: body}
+	return &Page{Title: title, Home: string(base) + "/", Service: base.Ref("state") + "?t=xhtml", Body: body}
 }
 
 func (h *Handler) queuePage(r *request, title string, body any) *Page {

@@ -163,7 +163,7 @@ func (b *Board) history(w http.ResponseWriter, r *http.Request) error {
 	if b.History != nil {
 		points, _ = b.History.Of(id, span, now)
 	}
-	return answer(w, dashboard.History(b.site(r, ""), id, name, span, points, now))
+	return answer(w, dashboard.History(b.site(r, ""), id, name, span, points, b.points(id, now), now))
 }
 
 // mayReadAll reports whether the caller may see figures of all queues together.

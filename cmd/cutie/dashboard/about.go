@@ -21,6 +21,7 @@ var About = about.Page{
 type aboutPage struct {
 	*about.About
 	Facts      []fact
+	Home       string // reference
 	Page, Data string
 }
 
@@ -31,7 +32,8 @@ type fact struct {
 }
 
 func newAboutPage(a *about.About) *aboutPage {
-	p := &aboutPage{About: a, Page: about.PageName, Data: about.DataName}
+	home, _, _ := strings.Cut(a.About, "/.well-known/resourcesync")
+	p := &aboutPage{About: a, Home: home + "/", Page: about.PageName, Data: about.DataName}
 	p.add("ResourceSync version", a.Version)
 	if a.OfSet == nil {
 		p.refer("Source Description", a.About)
@@ -56,10 +58,10 @@ func newAboutPage(a *about.About) *aboutPage {
 	after("a closed list is in the index for", a.Retention.Current, "as long as it is kept")
 	after("what is no longer current is kept for", a.Retention.Keep, "ever")
 	if a.Retention.KeepOctets > 0 {
-		p.add("and up to", number(a.Retention.KeepOctets)+" octets a set")
+		p.add("and up to", grouped(number(a.Retention.KeepOctets))+" octets a set")
 	}
-	p.add("limits of a document", fmt.Sprintf("%d entries, %d octets", a.Limits.Entries, a.Limits.Octets))
-	p.add("limit of a package", number(a.Limits.Package)+" octets of files")
+	p.add("limits of a document", grouped(strconv.Itoa(a.Limits.Entries))+" entries, "+grouped(number(a.Limits.Octets))+" octets")
+	p.add("limit of a package", grouped(number(a.Limits.Package))+" octets of files")
 	p.add("software", a.Software)
 	return p
 }
@@ -83,9 +85,13 @@ func (p *aboutPage) addSet(list string, s *about.OfSet) {
 	p.add("closed lists", strconv.Itoa(s.Changes.Closed))
 	p.add("packages of changes", strconv.Itoa(s.Changes.Packages))
 	if s.Dump != nil {
-		p.add("Resource Dump", fmt.Sprintf("of %s, %d packages", instant(s.Dump.At), s.Dump.Packages))
+		packages := " packages"
+		if s.Dump.Packages == 1 {
+			packages = " package"
+		}
+		p.add("Resource Dump", "of "+instant(s.Dump.At)+", "+strconv.Itoa(s.Dump.Packages)+packages)
 	}
-	p.add("octets published", number(s.Octets))
+	p.add("octets published", grouped(number(s.Octets)))
 }
 
 func (p *aboutPage) add(name, value string) {

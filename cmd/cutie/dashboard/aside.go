@@ -111,14 +111,14 @@ type chartsPart struct {
 }
 
 // pending is how many jobs are pending now.
-func newChartsPart(points []history.Point, t Trend, pending int64, base state.Base, queue string) chartsPart {
+func newChartsPart(points []history.Point, t Trend, pending int64, base state.Base, queue string, now time.Time) chartsPart {
 	t.Left = float64(pending)
 	p := chartsPart{More: base.Ref("history"), Trend: t}
 	if queue != "" {
 		p.More = base.Ref("history", queue)
 	}
 	if points != nil {
-		p.Charts = charts(points, history.Hour, firstCharts)
+		p.Charts = charts(points, points, history.Hour, firstCharts, now)
 	}
 	return p
 }
@@ -127,7 +127,7 @@ func newChartsPart(points []history.Point, t Trend, pending int64, base state.Ba
 func QueueParts(base state.Base, s *queuefs.QueueState, a *QueueAside, now time.Time) []live.Part {
 	d := state.OfQueue(base, &state.Queue{QueueState: *s})
 	parts := []live.Part{newPart("alarm", "alarm", newAlarm(base, a.Trouble, nil)), newPart("tiles", "tiles", tilesOf(&d)),
-		newPart("charts", "charts part", newChartsPart(a.Points, a.Trend, s.Pending, base, s.Info.ID))}
+		newPart("charts", "charts part", newChartsPart(a.Points, a.Trend, s.Pending, base, s.Info.ID, now))}
 	for _, l := range a.lists(base, s.Info.ID, s.Mirror.Live(), now) {
 		parts = append(parts, newPart(l.ID, "jobs list", l))
 	}

@@ -10,14 +10,17 @@ import (
 	"cutie/cmd/cutie/history"
 )
 
-// A chart is a figure of one or two lines over time. It is drawn here: libraries give
-// their colours as style attributes, and the policy of pages allows none. As classes
-// they also follow the scheme of the reader, light or dark.
+// A chart is a figure of one or two lines over time. It is drawn here. Tried: go-analyze/charts
+// 0.6 (grid lines have style attributes, and the policy of pages allows none; a chart with
+// labels costs 830 kB) and gonum/plot 0.17 (every element has such attributes). Both link
+// freetype, under a license other than those allowed here. Labels are text of the page.
 type chart struct {
 	Title, Alt string
-	Top        string // the greatest figure
 	Lines      []line
-	Since      string
+	Levels     [3]string // labels of the grid lines, from the top down
+	Times      [3]string // labels of the beginning, the middle and the end
+	Most       string    // the greatest figure, with its time
+	Mark       string    // path of a dot at the greatest figure
 }
 
 // A line is the path of one figure within a box of 120 to 40.
@@ -35,29 +38,31 @@ type plot struct {
 	figures []history.Measure
 	names   []string
 	unit    func(float64) string
+	round   func(float64) float64 // up to the end of an axis
 	scale   float64
 	quiet   bool // left out while all figures are 0
 }
 
 var plots = []plot{
-	{title: "Jobs", figures: []history.Measure{history.Pending, history.InWork}, names: []string{"pending", "in work"}, unit: whole},
-	{title: "Jobs a second", figures: []history.Measure{history.In, history.Out}, names: []string{"in", "out"}, unit: precise},
-	{title: "Failures a minute", figures: []history.Measure{history.Failed}, names: []string{"failed"}, unit: precise, scale: 60},
-	{title: "Age of the oldest pending job", figures: []history.Measure{history.Oldest}, names: []string{"oldest"}, unit: lasting},
-	{title: "Time of a job", figures: []history.Measure{history.Queued, history.Worked}, names: []string{"in the queue", "in work"}, unit: lasting},
-	{title: "Published lists behind", figures: []history.Measure{history.Unpublished}, names: []string{"behind"}, unit: lasting},
-	{title: "Mirrors behind, events", figures: []history.Measure{history.MirrorLag}, names: []string{"behind"}, unit: whole, quiet: true},
-	{title: "Free disk", figures: []history.Measure{history.FreeDisk}, names: []string{"free"}, unit: size},
-	{title: "Memory of the daemon", figures: []history.Measure{history.Memory}, names: []string{"resident"}, unit: size},
+	{title: "Jobs", figures: []history.Measure{history.Pending, history.InWork}, names: []string{"pending", "in work"}, unit: whole, round: roundJobs},
+	{title: "Jobs a second", figures: []history.Measure{history.In, history.Out}, names: []string{"in", "out"}, unit: precise, round: roundUp},
+	{title: "Failures a minute", figures: []history.Measure{history.Failed}, names: []string{"failed"}, unit: precise, round: roundUp, scale: 60},
+	{title: "Age of the oldest pending job", figures: []history.Measure{history.Oldest}, names: []string{"oldest"}, unit: lasting, round: roundTime},
+	{title: "Time of a job", figures: []history.Measure{history.Queued, history.Worked}, names: []string{"in the queue", "in work"}, unit: lasting, round: roundTime},
+	{title: "Published lists behind", figures: []history.Measure{history.Unpublished}, names: []string{"behind"}, unit: lasting, round: roundTime},
+	{title: "Mirrors behind, events", figures: []history.Measure{history.MirrorLag}, names: []string{"behind"}, unit: whole, round: roundJobs, quiet: true},
+	{title: "Free disk", figures: []history.Measure{history.FreeDisk}, names: []string{"free"}, unit: size, round: roundUp},
+	{title: "Memory of the daemon", figures: []history.Measure{history.Memory}, names: []string{"resident"}, unit: size, round: roundUp},
 }
 
 // firstCharts is how many charts pages beside those of the history have.
 const firstCharts = 4
 
-// charts draws the first charts, at most so many, of the points of a span.
-func charts(points []history.Point, span history.Span, most int) (all []chart) {
+// charts draws the first charts, at most so many, of the points of a span until now. latest are
+// the points of the last hour.
+func charts(points, latest []history.Point, span history.Span, most int, now time.Time) (all []chart) {
 	for i := range plots {
-		if c, ok := plots[i].draw(points, span); ok && len(all) < most {
+		if c, ok := plots[i].draw(points, latest, span, now); ok && len(all) < most {
 			all = append(all, c)
 		}
 	}
@@ -65,27 +70,37 @@ func charts(points []history.Point, span history.Span, most int) (all []chart) {
 }
 
 // draw returns the chart, false if none of its figures is known.
-func (p *plot) draw(points []history.Point, span history.Span) (chart, bool) {
-	c := chart{Title: p.title, Since: spanWords[span]}
+func (p *plot) draw(points, latest []history.Point, span history.Span, now time.Time) (chart, bool) {
+	c := chart{Title: p.title, Times: timesOf(span, now)}
 	rows := make([][]float64, len(p.figures))
-	top, some := 0.0, false
+	top, at, some := 0.0, 0, false
 	for i, m := range p.figures {
 		rows[i] = p.row(points, m, chartWidth)
-		for _, f := range rows[i] {
-			if !math.IsNaN(f) {
-				top, some = max(top, f), true
+		for x, f := range rows[i] {
+			if math.IsNaN(f) || math.IsInf(f, 0) {
+				continue
 			}
+			if !some || f >= top { // of equal ones the last
+				top, at = f, x
+			}
+			some = true
 		}
 	}
 	if !some || p.quiet && top == 0 {
 		return c, false
 	}
-	c.Top = p.unit(top)
+	end := p.round(top)
+	c.Levels = [3]string{p.unit(end), p.unit(end / 2), "0"}
+	c.Most = "at most " + p.unit(top)
+	if top > 0 {
+		c.Most += " (" + timeOf(span, now, at) + ")"
+		c.Mark = fmt.Sprintf("M%d %sh0", at, height(top, end))
+	}
 	var said []string
 	for i, row := range rows {
-		l := line{Name: p.names[i], Now: "–", Path: pathOf(row, top)}
-		for n := len(points) - 1; n >= len(points)-3; n-- { // the last step may have no figure yet
-			if f := float64(points[n][p.figures[i]]); !math.IsNaN(f) {
+		l := line{Name: p.names[i], Now: "–", Path: pathOf(row, end)}
+		for n := len(latest) - 1; n >= len(latest)-3; n-- { // the last step may have no figure yet
+			if f := float64(latest[n][p.figures[i]]); !math.IsNaN(f) {
 				l.Now = p.unit(f * p.factor())
 				break
 			}
@@ -93,14 +108,40 @@ func (p *plot) draw(points []history.Point, span history.Span) (chart, bool) {
 		said = append(said, l.Name+" "+l.Now)
 		c.Lines = append(c.Lines, l)
 	}
-	c.Alt = fmt.Sprintf("%s over the last %s: now %s, at most %s", p.title, spanTimes[span], strings.Join(said, ", "), c.Top)
+	c.Alt = fmt.Sprintf("%s over the last %s: now %s, %s", p.title, spanTimes[span], strings.Join(said, ", "), c.Most)
 	return c, true
 }
 
 var (
-	spanWords = [history.Spans]string{"1 hour ago", "1 day ago", "30 days ago"}
 	spanTimes = [history.Spans]string{"hour", "day", "30 days"}
+	// layouts are those of times in a span: the first one, and one within.
+	layouts = [history.Spans][2]string{{"15:04", "15:04"}, {"01-02 15:04", "15:04"}, {"01-02", "01-02 15:04"}}
 )
+
+// timesOf returns the labels of the time axis.
+func timesOf(span history.Span, now time.Time) [3]string {
+	now = now.UTC()
+	all := span.Step() * history.Points
+	first, within := layouts[span][0], layouts[span][0]
+	if span == history.Day {
+		within = layouts[span][1]
+	}
+	return [3]string{now.Add(-all).Format(first), now.Add(-all / 2).Format(within), now.Format(within) + " UTC"}
+}
+
+// timeOf returns the time of a step of a line.
+func timeOf(span history.Span, now time.Time, x int) string {
+	step := span.Step() * history.Points / chartWidth
+	return now.Add(-step * time.Duration(chartWidth-1-x)).UTC().Format(layouts[span][1])
+}
+
+func nans(n int) []float64 {
+	row := make([]float64, n)
+	for i := range row {
+		row[i] = math.NaN()
+	}
+	return row
+}
 
 func (p *plot) factor() float64 {
 	if p.scale != 0 {
@@ -111,9 +152,8 @@ func (p *plot) factor() float64 {
 
 // row joins the figures of points to n, the greatest of each part.
 func (p *plot) row(points []history.Point, m history.Measure, n int) []float64 {
-	row := make([]float64, n)
+	row := nans(n)
 	for i := range row {
-		row[i] = math.NaN()
 		for _, point := range points[i*len(points)/n : (i+1)*len(points)/n] {
 			if f := float64(point[m]); !math.IsNaN(f) && !(row[i] >= f) {
 				row[i] = f
@@ -124,7 +164,7 @@ func (p *plot) row(points []history.Point, m history.Measure, n int) []float64 {
 	return row
 }
 
-// pathOf returns a path through figures from 0 to top, with gaps for unknown ones. A gap
+// pathOf returns a path through figures on an axis from 0 to top, with gaps for unknown ones. A gap
 // of one figure is drawn over.
 func pathOf(row []float64, top float64) string {
 	var b []byte
@@ -133,10 +173,6 @@ func pathOf(row []float64, top float64) string {
 		if math.IsNaN(f) || math.IsInf(f, 0) {
 			continue
 		}
-		y := float64(chartHeight)
-		if top > 0 {
-			y -= (chartHeight - 2) * f / top
-		}
 		command := byte('L')
 		if x-last > 2 {
 			command = 'M'
@@ -144,13 +180,18 @@ func pathOf(row []float64, top float64) string {
 		b = append(b, command)
 		b = strconv.AppendInt(b, int64(x), 10)
 		b = append(b, ' ')
-		b = strconv.AppendFloat(b, math.Round(y*10)/10, 'f', -1, 64)
+		b = append(b, height(f, top)...)
 		if command == 'M' {
 			b = append(b, "h1"...) // one figure alone is seen
 		}
 		last = x
 	}
 	return string(b)
+}
+
+// height is where a figure stands on an axis that ends at top.
+func height(f, top float64) string {
+	return strconv.FormatFloat(math.Round((1-f/top)*chartHeight*10)/10, 'f', -1, 64)
 }
 
 func whole(f float64) string { return grouped(strconv.FormatFloat(math.Round(f), 'f', 0, 64)) }
@@ -168,6 +209,44 @@ func size(f float64) string {
 		return s
 	}
 	return whole(f) + " B"
+}
+
+// roundUp returns the next figure with a round half: 1, 2, 3, 4, 5, 6, 8 or 10 times a power
+// of ten.
+func roundUp(f float64) float64 {
+	if f <= 0 {
+		return 1
+	}
+	power := math.Pow(10, math.Floor(math.Log10(f)))
+	for _, n := range []float64{1, 2, 3, 4, 5, 6, 8} {
+		if f <= n*power*1.000001 { // a figure has 24 bits
+			return n * power
+		}
+	}
+	return 10 * power
+}
+
+// roundJobs returns a number with a whole half.
+func roundJobs(f float64) float64 {
+	if f = roundUp(max(f, 2)); f < 10 {
+		f = 2 * math.Ceil(f/2)
+	}
+	return f
+}
+
+// roundTime returns a time, in seconds, with a half in the same unit.
+func roundTime(f float64) float64 {
+	const minute, hour, day = 60, 3600, 86400
+	if f <= 1 {
+		return roundUp(f)
+	}
+	for _, n := range []float64{2, 4, 6, 10, 20, 30, minute, 2 * minute, 4 * minute, 6 * minute, 10 * minute, 20 * minute, 30 * minute,
+		hour, 2 * hour, 4 * hour, 6 * hour, 12 * hour, day} {
+		if f <= n {
+			return n
+		}
+	}
+	return day * roundUp(f/day)
 }
 
 // lasting prints seconds in a suitable unit.
@@ -199,8 +278,8 @@ type historyPage struct {
 const tableRows = 24
 
 // History returns the page of the history of a queue, "" for the service. points are nil
-// if there is none.
-func History(v Site, queue, name string, span history.Span, points []history.Point, now time.Time) []byte {
+// if there is none; latest are those of the last hour.
+func History(v Site, queue, name string, span history.Span, points, latest []history.Point, now time.Time) []byte {
 	way := []crumb{{Class: "step", Text: "Charts"}}
 	title := "Charts of the service"
 	if queue != "" {
@@ -222,7 +301,7 @@ func History(v Site, queue, name string, span history.Span, points []history.Poi
 	if points == nil {
 		p.None = fmt.Sprintf("There are figures of the %d busiest queues only. This queue had no activity lately.", history.Queues)
 	} else {
-		p.Charts = charts(points, span, len(plots))
+		p.Charts = charts(points, latest, span, len(plots), now)
 		p.tabulate(points, span, now)
 	}
 	return v.write("history", p)

@@ -142,7 +142,7 @@ func BulkPreview(v Site, b *Bulk) []byte {
 	}
 	p.Refused = b.Refused
 	if ref := v.Base.Ref(b.Method, b.Queue); len(b.Jobs) > 0 && v.may("POST", ref) {
-		p.Action, p.Legend, p.Button = state.XHTML.Ask(ref), "Change these jobs of queue "+b.Queue, "Yes, "+b.Method+" "+n
+		p.Action, p.Legend, p.Button = state.XHTML.Ask(ref), strings.ToUpper(b.Method[:1])+b.Method[1:]+" these jobs", "Yes, "+b.Method+" "+n
 		for name, values := range b.Query {
 			for _, value := range values {
 				p.Hidden = append(p.Hidden, link{name, value})

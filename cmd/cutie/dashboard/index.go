@@ -86,7 +86,7 @@ type indexQueue struct {
 func Index(v Site, s *Service, create bool, now time.Time) []byte {
 	p := indexPage{head: v.head(clean(s.Info.Name)), Lead: s.Info.Description, Scheme: s.Info.Scheme, Next: s.Next,
 		Read: v.Base.Ref("read"), Node: newNodeNote(s.Node, now), Alarm: newAlarm(v.Base, s.Trouble, s.Totals.Worst), Tiles: totalTiles(v.Base, s),
-		Charts: newChartsPart(s.Points, s.Trend, s.Totals.Pending, v.Base, ""), Mirrors: newMirrorNote(v.Base, &s.Totals.Mirrored)}
+		Charts: newChartsPart(s.Points, s.Trend, s.Totals.Pending, v.Base, "", now), Mirrors: newMirrorNote(v.Base, &s.Totals.Mirrored)}
 	p.Path[0].Ref = "" // the reader is there
 	for i := range s.Queues {
 		p.Queues = append(p.Queues, s.row(v.Base, i, now))
@@ -102,7 +102,7 @@ func Index(v Site, s *Service, create bool, now time.Time) []byte {
 // IndexParts are the parts of this page that change.
 func IndexParts(base state.Base, s *Service, now time.Time) []live.Part {
 	parts := []live.Part{newPart("node", "node", newNodeNote(s.Node, now)), newPart("alarm", "alarm", newAlarm(base, s.Trouble, s.Totals.Worst)),
-		newPart("mirrors", "mirror note", newMirrorNote(base, &s.Totals.Mirrored)), newPart("tiles", "tiles", totalTiles(base, s)), newPart("charts", "charts part", newChartsPart(s.Points, s.Trend, s.Totals.Pending, base, ""))}
+		newPart("mirrors", "mirror note", newMirrorNote(base, &s.Totals.Mirrored)), newPart("tiles", "tiles", totalTiles(base, s)), newPart("charts", "charts part", newChartsPart(s.Points, s.Trend, s.Totals.Pending, base, "", now))}
 	for i := range s.Queues {
 		q := s.row(base, i, now)
 		parts = append(parts, newPart(q.ID, "queue row", q))

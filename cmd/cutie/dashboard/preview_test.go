@@ -114,7 +114,7 @@ func TestChartsSayWhatTheyDraw(t *testing.T) {
 	d := state.OfQueue(statetest.Base, &q)
 	page := dashboard.Pages{Asides: asides{queue: a}}.State(nil, &d, rest.View{Now: statetest.Day})
 	text := string(page)
-	for _, want := range []string{`aria-label="Jobs over the last hour: now pending 7, in work –, at most 1,500"`, ">Failed last<", "&lt;w&gt;", `data-live="` + string(statetest.Base) + `/live/`, `id="newest"`} {
+	for _, want := range []string{`aria-label="Jobs over the last hour: now pending 7, in work –, at most 1,500 (15:59)"`, ">Failed last<", "&lt;w&gt;", `data-live="` + string(statetest.Base) + `/live/`, `id="newest"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in %s", want, text)
 		}
@@ -134,13 +134,34 @@ func TestChartsSayWhatTheyDraw(t *testing.T) {
 			t.Errorf("part %s is no element of the page: %s", part.ID, part.Text)
 		}
 	}
-	for m, want := range map[history.Measure]string{history.Oldest: "40 h", history.FreeDisk: "144 kB", history.Failed: "8,640,000", history.Queued: "40 h"} {
-		page := string(dashboard.History(dashboard.Site{Base: statetest.Base}, "q", "q", history.Month, points(m, 144000), statetest.Day))
-		if !strings.Contains(page, "up to "+want) || strings.Count(page, "<th scope=\"row\"") != 1 || !strings.Contains(page, "30 days ago") {
-			t.Errorf("%v: no %s in %s", m, want, page)
+	for _, c := range []struct {
+		m      history.Measure
+		figure float32
+		most   string    // the greatest figure
+		levels [2]string // labels of the grid lines, from the top down
+	}{
+		{history.Pending, 1, "1", [2]string{"2", "1"}}, {history.Pending, 7, "7", [2]string{"8", "4"}}, {history.Pending, 1500, "1,500", [2]string{"2,000", "1,000"}}, {history.Pending, 0, "0", [2]string{"2", "1"}},
+		{history.In, 0.25, "0.25", [2]string{"0.3", "0.15"}}, {history.Failed, 144000, "8,640,000", [2]string{"10,000,000", "5,000,000"}},
+		{history.Oldest, 0.4, "400 ms", [2]string{"400 ms", "200 ms"}}, {history.Oldest, 31, "31 s", [2]string{"60 s", "30 s"}}, {history.Oldest, 3000, "50 min", [2]string{"60 min", "30 min"}},
+		{history.Queued, 50000, "13.9 h", [2]string{"24 h", "12 h"}}, {history.Queued, 144000, "40 h", [2]string{"2 days", "24 h"}}, {history.Queued, 864000, "10 days", [2]string{"10 days", "5 days"}},
+		{history.FreeDisk, 144000, "144 kB", [2]string{"200 kB", "100 kB"}}, {history.Memory, 2.5e9, "2.5 GB", [2]string{"3 GB", "1.5 GB"}},
+	} {
+		page := string(dashboard.History(dashboard.Site{Base: statetest.Base}, "q", "q", history.Month, points(c.m, c.figure), points(c.m, 3, c.figure), statetest.Day))
+		most := ">at most " + c.most + " (04-20 16:00)<"
+		if c.figure == 0 {
+			most = ">at most 0<"
+		}
+		levels := `<p class="levels"><span>` + c.levels[0] + "</span> <span>" + c.levels[1] + "</span> <span>0</span> </p>"
+		for _, want := range []string{most, levels, "<span>03-21</span> <span>04-05</span> <span>04-20 UTC</span>"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("%v of %v: no %s in %s", c.m, c.figure, want, page)
+			}
+		}
+		if strings.Count(page, "<th scope=\"row\"") != 1 || strings.Contains(page, `class="most"`) != (c.figure > 0) {
+			t.Errorf("%v of %v: the table has not one row, or no dot is at the greatest figure: %s", c.m, c.figure, page)
 		}
 	}
-	if page := string(dashboard.History(dashboard.Site{Base: statetest.Base}, "q", "q", history.Hour, nil, statetest.Day)); strings.Contains(page, "<svg") || !strings.Contains(page, "busiest") {
+	if page := string(dashboard.History(dashboard.Site{Base: statetest.Base}, "q", "q", history.Hour, nil, nil, statetest.Day)); strings.Contains(page, "<svg") || !strings.Contains(page, "busiest") {
 		t.Errorf("without figures: %s", page)
 	}
 }

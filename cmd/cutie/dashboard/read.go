@@ -34,8 +34,9 @@ type readPage struct {
 type readLink struct{ Rel, Ref, Text, Label string }
 
 type readEntry struct {
-	Ref, Text, What, Time, Length, Type string
-	Links                               []readLink
+	Ref, Text, What, Length, Type string
+	Time, Exact                   string // to the second, and as it is
+	Links                         []readLink
 }
 
 // capabilities are the documents in words.
@@ -55,7 +56,7 @@ func Read(v Site, d *Document) []byte {
 	for _, f := range []struct {
 		name string
 		at   time.Time
-	}{{"at", d.Head.At}, {"completed", d.Head.Completed}, {"from", d.Head.From}, {"until", d.Head.Until}} {
+	}{{"as of", d.Head.At}, {"completed", d.Head.Completed}, {"changes from", d.Head.From}, {"until", d.Head.Until}} {
 		if !f.at.IsZero() {
 			p.Facts = append(p.Facts, fact{Name: f.name, Value: instant(f.at)})
 		}
@@ -64,13 +65,11 @@ func Read(v Site, d *Document) []byte {
 	for i := range d.Entries {
 		e := &d.Entries[i]
 		r := readEntry{Ref: d.page(e.Loc), Text: d.short(e.Loc), What: inWordsOf(e), Type: clean(e.Type), Links: d.links(e.Links)}
-		switch {
-		case !e.Changed().IsZero():
-			r.Time = instant(e.Changed())
-		case !e.At.IsZero():
-			r.Time = instant(e.At)
-		case !e.From.IsZero():
-			r.Time = instant(e.From)
+		for _, at := range []time.Time{e.Changed(), e.At, e.From} {
+			if !at.IsZero() {
+				r.Time, r.Exact = at.UTC().Format(time.DateTime), instant(at)
+				break
+			}
 		}
 		if e.Length > 0 {
 			r.Length = grouped(number(e.Length))

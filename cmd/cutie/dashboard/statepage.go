@@ -138,7 +138,7 @@ func (p *statePage) addAside(d *state.Document, v *rest.View, asides Asides) {
 		}
 		pending, _ := strconv.ParseInt(d.Text("numPendingJobs"), 10, 64)
 		alarm := newAlarm(d.Base, a.Trouble, nil)
-		p.Aside.Alarm, p.Aside.Charts, p.Aside.Lists = &alarm, newChartsPart(a.Points, a.Trend, pending, d.Base, queue), a.lists(d.Base, queue, isMirror(d), v.Now)
+		p.Aside.Alarm, p.Aside.Charts, p.Aside.Lists = &alarm, newChartsPart(a.Points, a.Trend, pending, d.Base, queue, v.Now), a.lists(d.Base, queue, isMirror(d), v.Now)
 		p.Aside.More = []link{{d.Base.Ref("find", queue), "All jobs"}, {d.Base.Ref("batches", queue), "Batches"}, {d.Base.Ref("workers", queue), "Workers"}, {p.Aside.Charts.More, "Charts"},
 			{d.Base.Ref("read", queue, "pending", "capabilitylist.xml"), "Published: pending jobs"}, {d.Base.Ref("read", queue, "replica", "capabilitylist.xml"), "Published: all files"},
 			{d.Base.Ref("uws", queue, "async") + "?format=html", "UWS"}, {"#properties", "Properties"}}
@@ -371,7 +371,7 @@ var counts = [...]count{
 	{label: "pending", property: "numPendingJobs", query: "status=pending", heading: "Pending jobs"},
 	{label: "on hold", property: "numHeldJobs", query: "held=true", heading: "Jobs on hold"},
 	{label: "consumed", property: "numCompletedJobs", query: "status=consumed", heading: "Consumed jobs"},
-	{label: "in work", property: "numLeasedJobs"},
+	{label: "in work", property: "numLeasedJobs"}, // their workers have a page
 	{label: "failed", property: "numFailedJobs", query: "outcome=error", heading: "Failed jobs", bad: true},
 	{label: "deleted", property: "numDeletedJobs", query: "status=deleted", heading: "Deleted jobs"},
 }
@@ -394,8 +394,11 @@ func tilesOf(d *state.Document) (tiles []tile) {
 		c := &counts[i]
 		n := d.Text(c.property)
 		t := tile{Label: c.label, Count: grouped(n)}
-		if c.query != "" {
+		switch {
+		case c.query != "":
 			t.Ref = state.XHTML.Ask(d.Subject + "?" + c.query)
+		case d.Base != "":
+			t.Ref = d.Base.Ref("workers", lastSegment(d.Subject))
 		}
 		var class []string
 		if c == here {
