@@ -102,6 +102,7 @@ func (c *cluster) enter(i int) {
 type ownership struct {
 	Role, Owner, URL string
 	Batch            uint64
+	Finishing        int
 }
 
 // ask asks a daemon.

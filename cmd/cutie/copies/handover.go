@@ -24,7 +24,8 @@ func Handover(c *call.Call) *cobra.Command {
 		Long: `
 The owner of a home in a store finishes the changes in progress and gives the home up. A
 standby takes it, and the former owner is a standby then. Requests wait meanwhile, about
-a tenth of a second, and are sent on to the new owner. If no standby takes the home, the
+a tenth of a second, and are sent on to the new owner. Slow uploads are waited for, up to
+--grace of cutie serve. If no standby takes the home, the
 owner goes on after a few seconds, and the exit code is 5. See cutie help stores.`,
 		Example: "cutie handover --url http://owner:8080",
 	}

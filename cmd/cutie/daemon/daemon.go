@@ -75,7 +75,7 @@ type Limits struct {
 	Conns   int
 	Waits   int           // requests of one client
 	Dirs    int           // directories of queues kept open, the last used ones; 0: 512
-	Grace   time.Duration // for requests in progress when the daemon stops
+	Grace   time.Duration // for requests in progress when the daemon stops or gives its home up
 }
 
 // Changed are settings that a running daemon takes.

@@ -39,8 +39,8 @@ type node struct {
 	pulse  *bucket.Pulse
 	turned watch.Signal // the owner may be another one
 	silent atomic.Bool  // the owner gives no signs of life
-	moving atomic.Bool  // this daemon is giving the home up
-	inWork atomic.Int64 // changes in progress
+	inWork work         // changes in progress
+	grace  func() time.Duration
 	taken  atomic.Int64 // how often
 	proxy  http.Handler // passes changes on; nil: clients are sent to the owner
 }
@@ -51,16 +51,16 @@ const (
 	quietTime   = 2 * beatEvery    // of the owner, until requests are not sent there any more
 	holdTime    = 10 * time.Second // of a change for an owner about to come
 	offerTime   = 5 * time.Second  // for a standby to take a home given up
-	finishTime  = 100 * time.Millisecond
 )
 
-// newNode returns nil for a home in its directory.
-func newNode(svc *queuefs.Service, o NodeOptions, log zerolog.Logger, lost chan<- error) *node {
+// newNode returns nil for a home in its directory. grace is the time for changes in progress
+// before the home is given up.
+func newNode(svc *queuefs.Service, o NodeOptions, log zerolog.Logger, grace func() time.Duration, lost chan<- error) *node {
 	st, stored := svc.Standing()
 	if !stored {
 		return nil
 	}
-	n := &node{NodeOptions: o, svc: svc, log: log, lost: lost, vigil: svc.Vigil(), pulse: svc.Pulse()}
+	n := &node{NodeOptions: o, svc: svc, log: log, grace: grace, lost: lost, vigil: svc.Vigil(), pulse: svc.Pulse()}
 	if o.Changes == PassOn {
 		n.proxy = n.newProxy()
 	}
@@ -190,10 +190,11 @@ func (n *node) handOver(ctx context.Context) error {
 	if n.standby() {
 		return fmt.Errorf("%w: this daemon does not own the home", queuefs.ErrConflict)
 	}
-	n.moving.Store(true)
 	defer n.turned.Raise()
-	defer n.moving.Store(false)
-	n.finish()
+	defer n.inWork.goOn()
+	if err := n.finish(ctx); err != nil {
+		return err
+	}
 	if err := n.svc.Leave(); err != nil {
 		return err
 	}
@@ -225,11 +226,24 @@ func (n *node) handOver(ctx context.Context) error {
 	}
 }
 
-// finish waits for changes in progress, for a moment. Slower ones are sent on.
-func (n *node) finish() {
-	for end := time.Now().Add(finishTime); n.inWork.Load() > 0 && time.Now().Before(end); {
-		time.Sleep(finishTime / 50)
+// finish waits for changes in progress, up to the grace. Those that begin meanwhile are short,
+// and then held back. The error is that of ctx.
+func (n *node) finish(ctx context.Context) error {
+	begun := time.Now()
+	for _, step := range []struct {
+		phase phase
+		most  time.Duration
+	}{{finishing, n.grace()}, {handing, holdTime / 2}} {
+		n.inWork.enter(step.phase)
+		n.turned.Raise()
+		if err := n.inWork.wait(ctx, step.phase, step.most); err != nil {
+			return err
+		}
 	}
+	if left := n.inWork.count(); left > 0 {
+		n.log.Warn().Int64("changes", left).Dur("ms", time.Since(begun)).Msg("changes are still in progress, and go to the next owner")
+	}
+	return nil
 }
 
 // errNoOwner is the answer to a change without an owner.
@@ -238,7 +252,7 @@ var errNoOwner = &web.Error{Status: http.StatusServiceUnavailable, Message: "the
 // owner returns the daemon to make a change: "" for this one. It waits while another
 // one is about to come.
 func (n *node) owner(ctx context.Context) (url string, err error) {
-	if !n.moving.Load() && !n.standby() {
+	if n.inWork.phase() != handing && !n.standby() {
 		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, holdTime)
@@ -247,7 +261,7 @@ func (n *node) owner(ctx context.Context) (url string, err error) {
 		turned := n.turned.Next()
 		st, _ := n.svc.Standing()
 		switch {
-		case n.moving.Load():
+		case n.inWork.phase() == handing:
 		case !st.Standby:
 			return "", nil
 		case st.Owner.Left:

@@ -29,6 +29,9 @@ type Ownership struct {
 	As    time.Time `json:"upTo,omitzero"`    // of a standby: it has all changes up to this time
 	Quiet bool      `json:"silent,omitempty"` // the owner gives no signs of life
 	Node  string    `json:"node,omitempty"`   // URL of this daemon
+
+	// Finishing is the number of changes in progress before the owner gives the home up.
+	Finishing int64 `json:"finishing,omitempty"`
 }
 
 // ownership returns the role of this daemon.
@@ -37,6 +40,8 @@ func (n *node) ownership() Ownership {
 	o := Ownership{Role: "owner", Owner: st.Owner.Name, URL: st.Owner.URL, Left: st.Owner.Left, Batch: st.Batch, Node: n.URL}
 	if st.Standby {
 		o.Role, o.As, o.Quiet = "standby", st.As.UTC(), n.silent.Load()
+	} else if n.inWork.phase() != owning {
+		o.Finishing = n.inWork.count()
 	}
 	return o
 }
@@ -92,9 +97,9 @@ func (n *node) take(w http.ResponseWriter, r *http.Request) error {
 }
 
 // askFor asks the owner to give the home up, and follows until it has done so, has refused,
-// or its time is over; step is held.
+// falls silent, or its time is over; step is held.
 func (n *node) askFor(r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), askTime)
+	ctx, cancel := context.WithTimeout(r.Context(), n.grace()+holdTime)
 	defer cancel()
 	st, _ := n.svc.Standing()
 	asked := make(chan error, 1)
@@ -110,6 +115,9 @@ func (n *node) askFor(r *http.Request) {
 		case err = <-asked:
 			asked = nil
 		case <-tick.C:
+			if silent, e := n.vigil.Silent(ctx); e == nil && silent > n.quiet() {
+				err = errNoOwner
+			}
 		case <-ctx.Done():
 			err = ctx.Err()
 		}
@@ -119,8 +127,16 @@ func (n *node) askFor(r *http.Request) {
 	}
 }
 
-// askTime is how long the owner may take to give the home up.
+// askTime is for one attempt to take the home over.
 const askTime = 2 * time.Second
+
+// quiet is the silence of an owner, asked for the home, until it is taken all the same.
+func (n *node) quiet() time.Duration {
+	if n.TakeoverAfter > 0 {
+		return min(quietTime, n.TakeoverAfter)
+	}
+	return quietTime
+}
 
 // ask asks the owner to give the home up. It answers once another daemon has taken it.
 func (n *node) ask(ctx context.Context, owner *queuefs.Owner, authorization string) error {

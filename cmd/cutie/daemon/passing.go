@@ -3,11 +3,15 @@ package daemon
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/web"
@@ -68,25 +72,64 @@ func changes(r *http.Request, m *web.Match) bool {
 	return m.Route != nil && !(reads && m.Safe()) && !strings.HasPrefix(m.Path(), OwnerPath)
 }
 
-// enter lets a change in, if this daemon makes it; leave must follow. Else it answers.
+// enter lets a change in, if this daemon makes it; leave must follow. Else it answers. While
+// the home is given up, a long body waits for the next owner.
 func (n *node) enter(a *answer, r *http.Request, m *web.Match, home bool) (leave func(), ok bool) {
-	leave = func() {}
+	nothing := func() {}
 	if n == nil || !changes(r, m) {
-		return leave, true
+		return nothing, true
 	}
-	to, err := n.owner(r.Context())
-	switch {
-	case err != nil:
-		n.refuse(a, r, m, err)
-		return leave, false
-	case to != "":
-		n.elsewhere(a, r, m, to, home)
-		return leave, false
-	case m.Route.MayWait(r):
-		return leave, true
+	waits := m.Route.MayWait(r)
+	for begun := time.Now(); ; {
+		turned, at := n.turned.Next(), n.inWork.phase()
+		if waits || at == finishing {
+			whole, err := keep(a, r)
+			if err != nil {
+				m.Fail(a, r, err)
+				return nothing, false
+			}
+			if !whole && at == finishing {
+				select {
+				case <-turned:
+				case <-r.Context().Done():
+				}
+				if r.Context().Err() == nil {
+					continue
+				}
+			}
+		}
+		to, err := n.owner(r.Context())
+		switch {
+		case err != nil:
+			n.refuse(a, r, m, err)
+			return nothing, false
+		case to != "":
+			if n.elsewhere(a, r, m, to, home) {
+				return nothing, false
+			}
+			// A daemon that stops takes no connections, and leaves the home then.
+			select {
+			case <-turned:
+			case <-time.After(followEvery):
+			case <-r.Context().Done():
+			}
+			if r.Context().Err() != nil || time.Since(begun) > holdTime {
+				n.log.Warn().Str("url", to).Str("path", r.URL.Path).Msg("the owner is not reached")
+				n.refuse(a, r, m, errNoOwner)
+				return nothing, false
+			}
+		case waits:
+			return nothing, true
+		default:
+			if leave, ok = n.inWork.begin(at); !ok {
+				continue
+			}
+			if !n.standby() {
+				return leave, true
+			}
+			leave()
+		}
 	}
-	n.inWork.Add(1)
-	return func() { n.inWork.Add(-1) }, true
 }
 
 // refuse answers a change with an error and a time to try again.
@@ -95,46 +138,104 @@ func (n *node) refuse(w http.ResponseWriter, r *http.Request, m *web.Match, err 
 	m.Fail(w, r, err)
 }
 
-// elsewhere leads a change to the owner. The owner does not know the rights of the socket of
+// elsewhere leads a change to the owner. It returns false if the owner was not reached, so
+// that nothing was sent or answered. The owner does not know the rights of the socket of
 // this home.
-func (n *node) elsewhere(w http.ResponseWriter, r *http.Request, m *web.Match, owner string, home bool) {
+func (n *node) elsewhere(w http.ResponseWriter, r *http.Request, m *web.Match, owner string, home bool) bool {
+	switch {
+	case home || n.Changes == Refuse:
+		n.refuse(w, r, m, web.Errorf(http.StatusServiceUnavailable, "this daemon is a standby; the owner of the home is %s", owner))
+	case n.Changes == SendOn:
+		sendOn(w, r, owner)
+	case passes(r) >= mostPasses:
+		n.refuse(w, r, m, errNoOwner)
+	default:
+		return n.pass(w, r, owner)
+	}
+	return true
+}
+
+// sendOn redirects a change to the owner.
+func sendOn(w http.ResponseWriter, r *http.Request, owner string) {
 	at := strings.TrimSuffix(owner, "/") + r.URL.EscapedPath()
 	if r.URL.RawQuery != "" {
 		at += "?" + r.URL.RawQuery
 	}
-	switch {
-	case home || n.Changes == Refuse:
-		n.refuse(w, r, m, web.Errorf(http.StatusServiceUnavailable, "this daemon is a standby; the owner of the home is %s", owner))
-	case n.proxy == nil:
-		w.Header().Set("Location", at)
-		w.Header().Set("Cache-Control", "no-store")
-		http.Error(w, "send the request to "+at, http.StatusTemporaryRedirect)
-	case passes(r) >= mostPasses:
-		n.refuse(w, r, m, errNoOwner)
-	default:
-		n.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), ownerKey{}, owner)))
-	}
+	w.Header().Set("Location", at)
+	w.Header().Set("Cache-Control", "no-store")
+	http.Error(w, "send the request to "+at, http.StatusTemporaryRedirect)
 }
 
-type ownerKey struct{}
+// A pass is a request on its way to the owner.
+type pass struct {
+	owner  string
+	header http.Header // of the answer so far
+	unsent bool        // the owner was not reached
+}
 
-// newProxy passes a request on to the owner in its context.
+type passKey struct{}
+
+// passOf returns the pass in the context of a request of [node.pass].
+func passOf(r *http.Request) *pass { return r.Context().Value(passKey{}).(*pass) }
+
+// pass passes a request on. It returns false if nothing was sent or answered; then the
+// request may be passed on again.
+func (n *node) pass(w http.ResponseWriter, r *http.Request, owner string) bool {
+	p := &pass{owner: owner, header: w.Header()}
+	r = r.WithContext(context.WithValue(r.Context(), passKey{}, p))
+	if r.Body != nil && r.Body != http.NoBody {
+		r.Body = &lent{ReadCloser: r.Body}
+	}
+	n.proxy.ServeHTTP(w, r)
+	return !p.unsent
+}
+
+// A lent is a body of a request that stays open for another try: its server closes it.
+type lent struct {
+	io.ReadCloser
+	back atomic.Bool
+}
+
+func (l *lent) Read(p []byte) (int, error) {
+	if l.back.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	return l.ReadCloser.Read(p)
+}
+
+func (l *lent) Close() error {
+	l.back.Store(true)
+	return nil
+}
+
+// newProxy returns a proxy for requests with a [pass].
 func (n *node) newProxy() http.Handler {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 256
 	transport.Proxy = nil
+	transport.DialContext = (&net.Dialer{Timeout: quietTime}).DialContext
 	return &httputil.ReverseProxy{
 		Transport: transport,
 		Rewrite: func(p *httputil.ProxyRequest) {
-			owner, _ := p.In.Context().Value(ownerKey{}).(string)
-			if u, err := url.Parse(owner); err == nil {
+			if u, err := url.Parse(passOf(p.In).owner); err == nil {
 				p.SetURL(u)
 			}
 			p.SetXForwarded()
 			p.Out.Header.Set(passedField, strconv.Itoa(passes(p.In)+1))
 		},
 		FlushInterval: -1,
+		ModifyResponse: func(resp *http.Response) error {
+			header := passOf(resp.Request).header
+			for name := range resp.Header {
+				header.Del(name)
+			}
+			return nil
+		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if failed, is := errors.AsType[*net.OpError](err); is && failed.Op == "dial" {
+				passOf(r).unsent = true
+				return
+			}
 			n.log.Warn().Err(err).Str("path", r.URL.Path).Msg("the owner does not answer")
 			w.Header().Set("Retry-After", "1")
 			web.Plain(w, r, errNoOwner)
@@ -142,20 +243,26 @@ func (n *node) newProxy() http.Handler {
 	}
 }
 
-// moved answers a change begun before the home was given up: its client sends it to the
-// next owner.
+// moved leads a change to the next owner that was not made before this one gave the home up.
+// It returns false if the client has to send the request again.
 func (n *node) moved(w http.ResponseWriter, r *http.Request, err error) bool {
-	if n == nil || !errors.Is(err, queuefs.ErrStandby) {
+	if n == nil || !errors.Is(err, queuefs.ErrStandby) || homeOf(r) != nil {
 		return false
 	}
 	to, err := n.owner(r.Context())
-	if err != nil || to == "" || n.Changes != SendOn || homeOf(r) != nil {
+	if err != nil || to == "" {
 		return false
 	}
-	at := strings.TrimSuffix(to, "/") + r.URL.RequestURI()
-	w.Header().Set("Location", at)
-	http.Error(w, "send the request to "+at, http.StatusTemporaryRedirect)
-	return true
+	switch n.Changes {
+	case SendOn:
+		sendOn(w, r, to)
+		return true
+	case PassOn:
+		if again, ok := rewound(r); ok && passes(r) < mostPasses {
+			return n.pass(w, again, to)
+		}
+	}
+	return false
 }
 
 // answerMoved has rows answer these changes.

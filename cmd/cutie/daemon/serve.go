@@ -49,7 +49,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 		return err
 	}
 	lost := make(chan error, 1)
-	d.node = newNode(d.svc, d.Node, d.Log, lost)
+	d.node = newNode(d.svc, d.Node, d.Log, func() time.Duration { return time.Duration(d.grace.Load()) }, lost)
 	figures := newMeter(d.collectors()...)
 	past, err := history.Open(filepath.Join(d.svc.Dir(), "log", historyFile), time.Now())
 	if err != nil {

@@ -83,6 +83,9 @@ func (s *site) serve(a *answer, r *http.Request) {
 		m.Fail(a, r.WithContext(ctx), err)
 		return
 	}
+	if s.memory != nil {
+		a.memory.Open(s.memory, a.client)
+	}
 	leave, ok := s.node.enter(a, r, &m, home != nil)
 	defer leave()
 	if !ok {
@@ -126,7 +129,6 @@ func (s *site) serve(a *answer, r *http.Request) {
 		}
 	}
 	if s.memory != nil {
-		a.memory.Open(s.memory, a.client)
 		ctx = buffers.With(ctx, &a.memory)
 	}
 	r = r.WithContext(ctx)

@@ -90,7 +90,7 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
 	fs.StringVar(&o.logFormat, "log-format", "", "json or console (default console on a terminal, else json)")
 	fs.BoolVar(&o.acceptLoss, "accept-loss", false, "open a home that was not closed and lost its journal, without the changes that were in it alone")
-	fs.DurationVar(&o.Limits.Grace, "grace", 10*time.Second, "`time` for requests in progress to end when stopping")
+	fs.DurationVar(&o.Limits.Grace, "grace", 10*time.Second, "`time` for requests in progress to end when stopping, or giving a home in a store up")
 }
 
 // bindSource adds the options about published documents.
