@@ -101,6 +101,18 @@ type Counts struct {
 	Total                                   atomic.Int64 // octets of all files of a baseline: an estimate; 0: not known
 }
 
+// restart takes back the counts of resources that are counted once more, and returns how
+// many were made: they will be the same then. A dry run made none.
+func (n *Counts) restart(dry bool) (made int64) {
+	n.Same.Store(0)
+	n.Refused.Store(0)
+	n.Failed.Store(0)
+	if dry {
+		n.Fetched.Store(0)
+	}
+	return n.Fetched.Load()
+}
+
 // A state is the contents of state.json.
 type state struct {
 	Version int                  `json:"version"`

@@ -52,10 +52,12 @@ func (c *Copy) Sync(ctx context.Context) (*Report, error) {
 	if errors.Is(err, source.ErrGap) {
 		c.o.Tell(fmt.Sprintf("%v; the copy begins anew, with the files it has", err))
 		c.state.Gap = true
+		made := c.counts.restart(c.o.DryRun)
 		sets, err = c.syncSets(ctx)
+		c.counts.Same.Add(-min(made, c.counts.Same.Load()))
 	}
 	r.Sets = append([]SetReport{}, sets...)
-	if err == nil && c.listed != nil {
+	if err == nil && c.listed != nil && c.whole() {
 		r.Extra, err = c.extras()
 	}
 	if err == nil && (c.listed != nil || !c.whole()) {
@@ -110,9 +112,6 @@ func (c *Copy) begin() error {
 	}
 	if !slices.ContainsFunc(c.sets, func(s *source.Set) bool { return c.of(s).Baseline && s.Documents[sitemap.ChangeList] != "" }) {
 		c.listed = map[uint64]struct{}{}
-	}
-	if !c.whole() {
-		c.listed = nil
 	}
 	if c.listed != nil {
 		var err error
@@ -325,10 +324,11 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, 
 			deletions = append(deletions, i)
 			continue
 		}
+		t := task{entry: *e, made: &made[i]}
 		if file, err := c.dir.Path(e.Loc); err == nil {
-			c.list(file)
+			t.again = !c.list(file) && c.listed != nil
 		}
-		if !w.addTask(task{entry: *e, made: &made[i]}) {
+		if !w.addTask(t) {
 			break
 		}
 	}

@@ -186,6 +186,44 @@ func TestGapsBeginAnew(t *testing.T) {
 	p.want()
 }
 
+// Each resource counts once in a report, as fetched or as the same, however often a run
+// meets it: in lists, in changes after them, and in lists once more after a gap.
+func TestEachResourceCountsOnce(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fetched, same int64
+		change        func(f *sourcetest.Source, o *destination.Options)
+	}{
+		"a baseline made again":    {0, 4, func(_ *sourcetest.Source, o *destination.Options) { o.Again = true }},
+		"a part of one made again": {0, 2, func(_ *sourcetest.Source, o *destination.Options) { o.Again, o.Include = true, []string{"*c", "*d"} }},
+		"and changes since the last run": {2, 3, func(f *sourcetest.Source, o *destination.Options) {
+			o.Again = true
+			f.Put("/e", "e")
+			f.Put("/a", "other")
+		}},
+		"a gap": {2, 3, func(f *sourcetest.Source, _ *destination.Options) {
+			f.Put("/e", "e")
+			f.From = f.Tick()
+			f.Put("/a", "other")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := sourcetest.New(t)
+			for _, r := range []string{"/a", "/b", "/c", "/d"} {
+				f.Put(r, r)
+			}
+			p := newPlace(t, f)
+			p.mustSync(nil)
+			f.Put("/d", "changed") // and known to the copy
+			p.mustSync(nil)
+			r := p.mustSync(func(o *destination.Options) { tt.change(f, o) })
+			if r.Fetched != tt.fetched || r.Same != tt.same || r.Failed+r.Refused+r.Extra != 0 || !r.Sets[0].Baseline {
+				t.Errorf("got %+v, want %d fetched, %d the same", r, tt.fetched, tt.same)
+			}
+			p.want()
+		})
+	}
+}
+
 // The octets to come are known as soon as the lists are.
 func TestTotalOfABaseline(t *testing.T) {
 	f := sourcetest.New(t)

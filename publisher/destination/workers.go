@@ -32,6 +32,7 @@ type task struct {
 	entry  sitemap.Entry
 	made   *bool // set when it was; nil: nobody asks
 	absent bool  // it is known that there is no file
+	again  bool  // a list of this run had the resource before, so it was counted
 }
 
 func (c *Copy) newWorkers(ctx context.Context, s *setState, p *pack.Package) *workers {
@@ -54,7 +55,8 @@ func (w *workers) add(e sitemap.Entry) bool { return w.addTask(task{entry: e}) }
 func (w *workers) addListed(e *sitemap.Entry) bool {
 	t := task{entry: *e}
 	if file, err := w.c.dir.Path(e.Loc); err == nil {
-		t.absent = w.c.list(file) && w.c.fresh
+		first := w.c.list(file)
+		t.absent, t.again = first && w.c.fresh, !first && w.c.listed != nil
 	}
 	return w.addTask(t)
 }
@@ -124,7 +126,9 @@ func (c *Copy) make(ctx context.Context, s *setState, t *task) error {
 		}
 	}
 	if m == local.Same {
-		c.counts.Same.Add(1)
+		if !t.again {
+			c.counts.Same.Add(1)
+		}
 		c.counts.Held.Add(max(e.Length, 0))
 		if c.o.DryRun {
 			return nil
@@ -142,7 +146,7 @@ func (c *Copy) make(ctx context.Context, s *setState, t *task) error {
 	if m != local.Unsure {
 		mod = time.Time{}
 	}
-	err = c.fetch(ctx, e, file, want, mod)
+	err = c.fetch(ctx, t, file, want, mod)
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return nil
@@ -182,7 +186,8 @@ func (c *Copy) refused(e *sitemap.Entry, err error) error {
 var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
 // fetch gets a resource; with mod, unless it is the same since then.
-func (c *Copy) fetch(ctx context.Context, e *sitemap.Entry, file string, want local.Facts, mod time.Time) error {
+func (c *Copy) fetch(ctx context.Context, t *task, file string, want local.Facts, mod time.Time) error {
+	e := &t.entry
 	if want.Length >= leastPart && e.Encoding == "" {
 		if f, err := c.dir.Resume(e.Loc, file, want); err == nil {
 			return c.fetchPart(ctx, e.Loc, f)
@@ -200,7 +205,9 @@ func (c *Copy) fetch(ctx context.Context, e *sitemap.Entry, file string, want lo
 	}
 	return c.client.Get(ctx, r, func(a *fetch.Answer) error {
 		if a.Status == http.StatusNotModified {
-			c.counts.Same.Add(1)
+			if !t.again {
+				c.counts.Same.Add(1)
+			}
 			return nil
 		}
 		return c.store(a.Body, file, want, a.Modified())
