@@ -40,7 +40,7 @@ func TestSmallResultsAreNoObjects(t *testing.T) {
 		1: {"log": "", "out": "of one"},
 		2: {"log": "before", "out": "after the image"},
 		3: {"log": "of the second attempt"},
-		4: {"large": large},
+		4: {"large": large, "small": "beside a large one, after the image"},
 	}
 	see := func(where string, s *queuefs.Service) {
 		t.Helper()
@@ -76,6 +76,7 @@ func TestSmallResultsAreNoObjects(t *testing.T) {
 	must(t, a.Image(ctx)) // the journal of the results is gone
 	whole("in the image")
 	must(t, putResult(q, taken[1].ID, taken[1].Token, "out", "after the image"))
+	must(t, putResult(q, taken[3].ID, taken[3].Token, "small", want[4]["small"]))
 	_, err = q.Requeue(ctx, 3)
 	must(t, err)
 	again, err := q.Take(ctx, queuefs.Take{User: "worker", Max: 1, Lease: 1 << 40})

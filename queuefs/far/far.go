@@ -102,11 +102,19 @@ func (f *Files) bring(n int) error {
 
 // bringResult writes a small result of an image, unless its job has another one by now, or
 // none: the job may have changed since the image.
-func (f *Files) bringResult(id job.ID, name string, contents []byte) (err error) {
+func (f *Files) bringResult(id job.ID, name string, contents []byte) error {
+	if has, err := f.has(id, name, sha256.Sum256(contents)); !has || err != nil {
+		return err
+	}
+	return f.Tree.BringResult(id, name, contents)
+}
+
+// has reports whether a job has a result with this digest now.
+func (f *Files) has(id job.ID, name string, sum [32]byte) (has bool, err error) {
 	for range looks {
 		v, ok := f.Ledger.View(id)
 		if !ok || !v.Results {
-			return nil
+			return false, nil
 		}
 		var text []byte
 		if v.Journaled.File != 0 {
@@ -119,14 +127,12 @@ func (f *Files) bringResult(id job.ID, name string, contents []byte) (err error)
 		}
 		j, err := job.Parse(text)
 		if err != nil {
-			return nil // no file of ours
+			return false, nil // no file of ours
 		}
-		if r, ok := j.Result(name); !ok || r.SHA256 != sha256.Sum256(contents) {
-			return nil
-		}
-		return f.Tree.BringResult(id, name, contents)
+		r, ok := j.Result(name)
+		return ok && r.SHA256 == sum, nil
 	}
-	return err
+	return false, err
 }
 
 // looks is how often a job is looked for while it changes.
@@ -165,9 +171,11 @@ func (f *Files) Result(id job.ID, r job.Result) (bool, error) {
 		}
 	}
 	return f.file(id, r.SHA256, func(temp string) (bool, error) {
-		v, ok := f.Ledger.View(id)
-		if _, waits := f.Ledger.Results(id); !ok || !v.Results || waits {
+		if b, _ := f.Ledger.Results(id); b.Waits(r.Name) {
 			return false, nil
+		}
+		if has, err := f.has(id, r.Name, r.SHA256); !has || err != nil {
+			return false, err
 		}
 		return true, f.Tree.WriteResults(id, tree.ResultWork{Place: []tree.Placed{{Temp: temp, Name: r.Name}}})
 	})

@@ -27,6 +27,12 @@ func (b *ResultBacklog) Wipe() {
 // Placed returns the new results.
 func (b ResultBacklog) Placed() []Placed { return b.place }
 
+// Waits reports whether the file of a result is about to be written, or all files of results
+// to be removed.
+func (b ResultBacklog) Waits(name string) bool {
+	return b.wipes > 0 || slices.ContainsFunc(b.place, func(p Placed) bool { return p.Name == name })
+}
+
 // Work returns the work to be done for [Tree.WriteResults].
 func (b ResultBacklog) Work() ResultWork {
 	return ResultWork{Wipe: b.wipes > 0, Place: b.place, Drop: b.drop}
