@@ -14,6 +14,7 @@ import (
 	"embed"
 	"html/template"
 	"path"
+	"sync"
 	"time"
 
 	"cutie/queuefs/rest"
@@ -23,11 +24,14 @@ import (
 //go:embed pages
 var files embed.FS
 
-var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"style": func() template.CSS { return template.CSS(state.PageStyle) },
-	"kind":  func(word string) string { return kinds[word] },
-	"base":  path.Base,
-}).ParseFS(files, "pages/*.html"))
+// pages returns the templates. They are parsed for the first page: most commands write none.
+var pages = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"style": func() template.CSS { return template.CSS(state.PageStyle) },
+		"kind":  func(word string) string { return kinds[word] },
+		"base":  path.Base,
+	}).ParseFS(files, "pages/*.html"))
+})
 
 // kinds are the classes of badges. A word without a class is neither good nor bad.
 var kinds = map[string]string{
@@ -79,7 +83,7 @@ func newHead(title string, base state.Base, way ...crumb) head {
 // the data to refuse.
 func appendPage(dst []byte, name string, data any) []byte {
 	b := bytes.NewBuffer(dst)
-	if err := pages.ExecuteTemplate(b, name, data); err != nil {
+	if err := pages().ExecuteTemplate(b, name, data); err != nil {
 		panic(err)
 	}
 	return b.Bytes()
