@@ -109,7 +109,7 @@ func TestAKeyTakesFewBytes(t *testing.T) {
 		return m.HeapAlloc
 	}
 	x, before := index.New("jobs"), heap()
-	for n := 1; n <= long.N(250_000, 1_000_000); n++ {
+	for n, last := 1, long.N(250_000, 1_000_000); n <= last; n++ {
 		x.Apply(keyed(job.ID(n), job.Seq(n), job.Pending, strconv.Itoa(n)))
 		if n >= 100_000 && n%10_000 == 0 {
 			if each := float64(heap()-before) / float64(n); each >= 64 { // slots are outside of the heap
