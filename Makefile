@@ -33,9 +33,9 @@ bin/versitygw:
 	GOBIN=$(CURDIR)/bin $(GO) install $(STORE)
 
 # All tests as long as they can be: faults at every step, many kills; see
-# testdata/long.
+# testdata/long. After "make test" packages without one are not run again.
 long:
-	CUTIE_LONG=1 $(GO) test -vet=off -timeout 15m ./...
+	CUTIE_LONG=1 $(GO) test -vet=off -ldflags=-w -timeout 15m ./...
 
 race:
 	$(GO) test -race -vet=off -timeout 15m ./...
