@@ -51,7 +51,7 @@ func (s *Service) maintain(ctx context.Context) error {
 
 // soonFiled is for how many jobs an image waits until their files are written: a start of
 // this directory has less of the journal to read then.
-const soonFiled = 50_000
+const soonFiled = 5_000
 
 // due is [space.Space.Due]. An image needs a checkpoint, too.
 func (s *Service) due() (due, image, calm bool, written int64) {
