@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"sort"
 	"time"
@@ -51,8 +52,14 @@ func readSome(ctx context.Context, s objects.Store, name string, most int64) ([]
 		return nil, err
 	}
 	defer r.Close()
-	buf := bytes.NewBuffer(make([]byte, 0, min(most, 64<<10)))
-	_, err = buf.ReadFrom(r)
+	buf := bytes.NewBuffer(make([]byte, 0, headerSize+bytes.MinRead))
+	_, err = buf.ReadFrom(io.LimitReader(r, headerSize))
+	if h, e := parseHeader(buf.Bytes()); err == nil && e == nil { // room for the whole batch at once
+		buf.Grow(int(min(int64(h.size), most-headerSize)) + bytes.MinRead)
+	}
+	if err == nil {
+		_, err = buf.ReadFrom(r)
+	}
 	return buf.Bytes(), err
 }
 
