@@ -27,15 +27,16 @@ func (s *Service) makeImage(c indexfile.Checkpoint, at journal.LSN, queues []*Qu
 	if b == nil {
 		return
 	}
+	all := imaged(queues)
 	s.properties.Lock()
-	err := imaging.Home(b, s.dirs.home, s.index, &of, imaged(queues))
+	err := imaging.Home(b, s.dirs.home, s.index, &of, all)
 	s.properties.Unlock()
 	if err != nil {
 		images.Fail(b, err)
 		return
 	}
 	fill := func(ctx context.Context) error {
-		for _, q := range imaged(queues) {
+		for _, q := range all {
 			if err := imaging.Jobs(ctx, b, q); err != nil {
 				return err
 			}
@@ -55,6 +56,7 @@ func imaged(queues []*Queue) []imaging.Queue {
 	all := make([]imaging.Queue, len(queues))
 	for i, q := range queues {
 		all[i] = imaging.Queue{Root: q.tree.Root(), Ledger: q.ledger, Reader: q.content}
+		q.look(func(x *index.Index) { all[i].Pages = x.Pages() })
 	}
 	return all
 }

@@ -39,10 +39,10 @@ func (s *Service) maintain(ctx context.Context) error {
 	due, image, calm, written := s.due()
 	switch {
 	case !s.space.InTime():
-	case due || image && s.shared.Behind.Load() <= soonFiled:
+	case image && s.shared.Behind.Load() > soonFiled:
+		return s.checkpoint(noFiles) // the files may take long
+	case due || image:
 		return s.checkpoint(allFiles)
-	case image:
-		return s.checkpoint(noFiles)
 	case calm || s.space.Full():
 		return s.fileAll(ctx, func() bool { return s.shared.Journal.Stats().Written <= written+space.CalmRate/4 })
 	}

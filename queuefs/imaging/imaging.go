@@ -29,6 +29,7 @@ type Queue struct {
 	Root   *durable.Dir
 	Ledger *ledger.Ledger
 	Reader *content.Reader
+	Pages  int // of the index, for Jobs
 }
 
 // Live calls yield with the digests of all payloads and results of queues.
@@ -235,13 +236,15 @@ func published(ctx context.Context, b *image.Builder, dir *durable.Dir, path str
 	return err
 }
 
-// Jobs adds the jobs of a queue.
+// Jobs adds the jobs of a queue. Those of pages made since are in the journal after the image.
 func Jobs(ctx context.Context, b *image.Builder, q Queue) error {
-	for n, pages := 0, 1; n < pages; n++ {
+	for n := range q.Pages {
 		var jobs []image.Job
 		var version job.Seq
 		q.Ledger.Look(func(x *index.Index) {
-			pages = x.Pages()
+			if n >= x.Pages() {
+				return
+			}
 			version = x.Page(n).Version
 			x.EachOf(n, func(id job.ID, j index.Job) {
 				one := image.Job{ID: uint64(id), Size: j.Size}

@@ -82,6 +82,7 @@ type Home struct {
 
 	Lost      *image.DamageError // of published documents, when the directory was made again; or nil
 	published func() error       // waits for them; nil: nobody brings them
+	bring     chan struct{}      // closed when they are to come
 	coming    atomic.Bool        // they are on their way
 
 	sweeping sync.Once
@@ -233,11 +234,22 @@ func published(path string) bool {
 	return ok && strings.Contains(rest, "/")
 }
 
-// bringPublished restores the published documents, while the journal is read.
+// bringPublished restores the published documents, while the journal is read, or after it if
+// nobody waits for them.
 func (h *Home) bringPublished(m *image.Manifest, dir *durable.Dir) {
 	done := make(chan error, 1)
 	h.coming.Store(true)
-	h.Images.wg.Go(func() { done <- h.Images.store.Restore(h.Images.ctx, m, dir, published) })
+	h.bring = make(chan struct{})
+	if h.waits() {
+		close(h.bring)
+	}
+	h.Images.wg.Go(func() {
+		select {
+		case <-h.bring:
+		case <-h.Images.ctx.Done():
+		}
+		done <- h.Images.store.Restore(h.Images.ctx, m, dir, published)
+	})
 	h.published = sync.OnceValue(func() error {
 		err := h.passed(context.Background(), <-done)
 		if damage := new(image.DamageError); errors.As(err, &damage) && !errors.Is(err, bucket.ErrPassed) {
@@ -268,10 +280,12 @@ func (h *Home) Ready() error {
 	if h == nil {
 		return nil
 	}
-	if !h.early || h.Following() { // a standby may have to begin anew
+	if h.waits() {
 		if err := h.Published(); err != nil {
 			return err
 		}
+	} else if h.bring != nil {
+		close(h.bring)
 	}
 	dir := h.marker.dir
 	if _, err := dir.Stat(home.ListName); errors.Is(err, fs.ErrNotExist) {
@@ -287,6 +301,10 @@ func (h *Home) Ready() error {
 	}
 	return h.marker.write()
 }
+
+// waits reports whether the opening waits for the published documents. A standby may have to
+// begin anew.
+func (h *Home) waits() bool { return !h.early || h.Following() }
 
 // SweepFormer removes what was in the directory before it was made again, in the background
 // until Close. After an error the next process goes on.
