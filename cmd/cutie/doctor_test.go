@@ -38,6 +38,20 @@ func TestDoctorOfADaemon(t *testing.T) {
 		}
 	}
 
+	// A job whose payload is lost is put on hold when it is asked for; others may be, too.
+	for range 2 {
+		send(t, http.DefaultClient, "POST", d.url+"content/jobs", "hello")
+	}
+	send(t, http.DefaultClient, "POST", d.url+"hold/jobs/j000000000002", "")
+	payload := filepath.Join(dir, "home", "queues", "jobs", "payload", "j000000000001")
+	waitFor(t, "the payload has its file", func() bool { return os.Remove(payload) == nil })
+	send(t, http.DefaultClient, "POST", d.url+"consume/jobs", "")
+	if out, err = cutie(t, "doctor", "--home", filepath.Join(dir, "home")); err == nil ||
+		!strings.Contains(out, "jobs: 1 jobs are on hold without a good payload, first j000000000001: payload of j000000000001: no such file") ||
+		!strings.Contains(out, "cutie release jobs JOB") {
+		t.Errorf("got %v\n%s", err, out)
+	}
+
 	// Another service answers at the base URI, or nobody.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

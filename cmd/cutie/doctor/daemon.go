@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -9,6 +10,9 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"cutie/queuefs"
+	"cutie/queuefs/bulk"
 )
 
 // A figure is a metric of the daemon with a bound.
@@ -80,6 +84,44 @@ func (e *examination) alive(ctx context.Context) {
 	}
 	e.measured(families)
 	e.mirrored(families)
+	e.held(ctx, families)
+}
+
+// maxHeldQueues and maxHeldJobs bound a look at jobs on hold.
+const (
+	maxHeldQueues = 20
+	maxHeldJobs   = 1000
+)
+
+// held names jobs that are on hold for their payload: an operator did not do that.
+func (e *examination) held(ctx context.Context, families map[string]*dto.MetricFamily) {
+	looked := 0
+	for _, m := range families["cutie_jobs_held"].GetMetric() {
+		queue := labelOf(m, "queue")
+		if valueOf(m) == 0 || queue == "" {
+			continue
+		}
+		if looked++; looked > maxHeldQueues {
+			return
+		}
+		n := 0
+		var first queuefs.Job
+		for j, err := range e.daemon.Jobs(ctx, queue, bulk.Filter{Held: true, Limit: maxHeldJobs}) {
+			if err != nil {
+				e.warn("daemon", "see its log", "jobs on hold of %s: %v", queue, err)
+				break
+			}
+			if strings.HasPrefix(j.HeldFor, "payload of "+j.ID.String()) {
+				if n++; n == 1 {
+					first = j
+				}
+			}
+		}
+		if n > 0 {
+			e.fault("home", fmt.Sprintf("bring the payloads back from a copy, and cutie release %s JOB; or cutie rm %s JOB", queue, queue),
+				"%s: %d jobs are on hold without a good payload, first %s: %s", queue, n, first.ID, first.HeldFor)
+		}
+	}
 }
 
 // measured compares the figures with their bounds.

@@ -103,8 +103,8 @@ func (e *examination) heads(svc *queuefs.Service) {
 			if left--; left < 0 || time.Now().After(end) {
 				break
 			}
-			if j, err := q.Job(id); err != nil || !j.Held.IsZero() {
-				continue // told, or on hold already
+			if _, err := q.Job(id); err != nil {
+				continue // told
 			}
 			p, err := q.Payload(id)
 			if err == nil {

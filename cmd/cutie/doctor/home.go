@@ -84,7 +84,7 @@ func (e *examination) closed() {
 			hint = "wait until that process has opened the home, or stop it"
 		}
 		if hint == "" && errors.Is(err, fs.ErrPermission) {
-			hint = "run this as the user of the daemon"
+			hint = "run this as the user of the daemon; if you do, give the files of the home to that user"
 		}
 		e.fault("home", hint, "%s", text)
 		return

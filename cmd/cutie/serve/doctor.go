@@ -39,17 +39,15 @@ options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
 	o.bind(cmd.Flags())
 	return c.Verb(cmd, call.Home|call.Form, func(ctx context.Context) error {
 		var findings []doctor.Finding
-		settings := func(err error) {
-			text, hint := fault.Words(err)
-			findings = append(findings, doctor.Finding{Level: doctor.Fault, About: "settings", Text: text, Cure: cmp.Or(hint, "mend it: cutie config default says what each setting takes")})
-		}
-		if err := filler(c).Fill(o.config); err != nil {
-			settings(err) // those left out have their defaults
-		}
 		o.Log = zerolog.Nop()
+		err := filler(c).Fill(o.config)
 		asked := o.Limits.Conns
-		if err := o.check(); err != nil {
-			settings(err)
+		if err == nil {
+			err = o.check()
+		}
+		if err != nil {
+			text, hint := fault.Words(err) // settings left out have their defaults
+			findings = append(findings, doctor.Finding{Level: doctor.Fault, About: "settings", Text: text, Cure: cmp.Or(hint, "mend it: cutie config default says what each setting takes")})
 		} else {
 			o.Fetch.Close()
 		}
