@@ -155,9 +155,12 @@ func versionOf(name, content string) (v namaste.Version, is bool) {
 	return v, err == nil && strings.HasPrefix(strings.ToLower(name), "0="+tagName+"_")
 }
 
-// Complete makes the tag and the properties of the service if they are missing,
-// and reports both.
+// Complete makes the tag and the properties of the service if they are missing, gives a
+// tag under another name its own, and reports all.
 func Complete(d *durable.Dir, now time.Time, report func(Problem)) error {
+	if err := renameTag(d, report); err != nil {
+		return err
+	}
 	if text, err := d.ReadFile(tag.FileName(), nil, 1<<10); err == nil && string(text) != tag.Content() {
 		if err := d.Replace(tag.FileName(), []byte(tag.Content())); err != nil {
 			return err
@@ -177,6 +180,28 @@ func Complete(d *durable.Dir, now time.Time, report func(Problem)) error {
 			return err
 		}
 		report(Problem{Path: InfoName, Text: "missing; made"})
+	}
+	return nil
+}
+
+// renameTag gives the tag its name, if it stands under another one.
+func renameTag(d *durable.Dir, report func(Problem)) error {
+	if _, err := d.Stat(tag.FileName()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var names []string
+	if err := d.Names(func(n string) { names = append(names, n) }); err != nil {
+		return err
+	}
+	for _, name := range namaste.Find(names, namaste.Type) {
+		text, err := d.ReadFile(name, nil, 1<<10)
+		if err != nil {
+			return err
+		}
+		if string(text) == tag.Content() {
+			report(Problem{Path: name, Text: "wrong name; renamed to " + tag.FileName()})
+			return d.Rename(name, d, tag.FileName())
+		}
 	}
 	return nil
 }

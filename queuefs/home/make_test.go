@@ -86,6 +86,24 @@ func TestComplete(t *testing.T) {
 	}
 }
 
+func TestCompleteNamesTheTag(t *testing.T) {
+	dir := t.TempDir()
+	d := openDir(t, dir)
+	must(t, home.Complete(d, time.Now(), func(home.Problem) {}))
+	must(t, os.Rename(filepath.Join(dir, "0=cutie_0.3"), filepath.Join(dir, "0=cutie_0.4")))
+	var told []string
+	must(t, home.Complete(d, time.Now(), func(p home.Problem) { told = append(told, p.String()) }))
+	if want := []string{"0=cutie_0.4: wrong name; renamed to 0=cutie_0.3"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	tags, err := filepath.Glob(dir + "/0=*")
+	must(t, err)
+	if !slices.Equal(tags, []string{dir + "/0=cutie_0.3"}) {
+		t.Errorf("tags %q", tags)
+	}
+	must(t, home.CheckTag(d, func(p home.Problem) { t.Error(p) }))
+}
+
 func TestLockIsHeldUntilItsFileIsClosed(t *testing.T) {
 	dir := t.TempDir()
 	lock, err := home.Lock(dir)
