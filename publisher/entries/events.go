@@ -25,9 +25,9 @@ func Take(ev *queuefs.Event, dir string, e *sitemap.Entry) error {
 	if !ok {
 		return fmt.Errorf("it is not below %s", dir)
 	}
-	if rest == infoFile { // created with the first event, and no event then
-		if e.Change != sitemap.Created {
-			ev.File = FactsOf(e)
+	if rest == infoFile { // created with the first event, and that event if it is no other
+		if e.Change != sitemap.Created || ev.Kind == job.Update && ev.Job == 0 {
+			ev.File = FactsOf(e) // those of a job follow if the update is of a job
 		}
 		return nil
 	}
