@@ -69,7 +69,7 @@ button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .chart figcaption b{color:var(--text);font-variant-numeric:tabular-nums}
 .chart figcaption .line0::before,.chart figcaption .line1::before{content:"";display:inline-block;width:.9rem;margin:0 .25rem .2em .3rem;border-top:2px solid var(--link)}
 .chart figcaption .line1::before{border-top:2px dashed var(--warn)}
-.plot{display:grid;grid-template-columns:auto 1fr;gap:.2rem .4rem;margin:.5rem 0 .3rem}
+.plot{display:grid;grid-template-columns:auto 1fr;gap:.2rem .4rem;margin:.8rem 0 .3rem}
 .plot p{display:flex;justify-content:space-between;margin:0;color:var(--dim);font-size:.75rem;line-height:1rem;font-variant-numeric:tabular-nums}
 .plot .levels{flex-direction:column;align-items:flex-end;margin:-.5rem 0;white-space:nowrap}
 .plot .times{display:grid;grid-column:2;grid-template-columns:1fr auto 1fr;margin-top:.3rem}
@@ -107,7 +107,7 @@ img.preview{max-width:100%;max-height:30rem;border:1px solid var(--line);backgro
 
 // StyleHash is the source expression of PageStyle for a
 // Content-Security-Policy.
-const StyleHash = "'sha256-fkm6JKPkt3kIr1OuPvqNnKjP3ZHzMt1w3js3kgl9o+8='"
+const StyleHash = "'sha256-X/5aGpodLBAMnDWrwZxhvF2238GlHbv5wbhtUcL3bh0='"
 
 // PagePolicy is the Content-Security-Policy of a page: no scripts, no
 // resources, forms to its own origin.

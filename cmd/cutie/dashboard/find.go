@@ -152,6 +152,8 @@ func BulkPreview(v Site, b *Bulk) []byte {
 			p.Fields = []field{reason, until}
 		}
 		p.Undo = undo[b.Method]
+	} else if len(b.Jobs) > 0 {
+		p.Refused = append(p.Refused, "You have no right to "+b.Method+" jobs of this queue.")
 	}
 	return v.write("bulk", p)
 }

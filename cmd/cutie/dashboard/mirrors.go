@@ -56,7 +56,7 @@ func newMirrorNote(base state.Base, c *Mirrored) *mirrorNote {
 	case c.Mirrors == 0:
 		return nil
 	case c.Failing > 0:
-		n.Class, n.Text = "bad", fmt.Sprintf("%d of %d mirrors do not follow.", c.Failing, c.Mirrors)
+		n.Class, n.Text = "bad", fmt.Sprintf("Not following: %d of %d mirrors.", c.Failing, c.Mirrors)
 	case c.Faulty > 0:
 		n.Class, n.Text = "bad", fmt.Sprintf("%d of %d mirrors differ from their originals.", c.Faulty, c.Mirrors)
 	case c.Unproved > 0:

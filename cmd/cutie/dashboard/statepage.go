@@ -283,7 +283,7 @@ func (p *statePage) tellMirror(d *state.Document, now time.Time) {
 		p.Notes = append(p.Notes, note{"bad", "It does not follow: " + d.Text("mirrorTrouble")})
 	}
 	if faults := d.Text("mirrorFaults"); faults != "" && faults != "0" {
-		p.Notes = append(p.Notes, note{"bad", "The last audit found " + faults + " files that are not as there"})
+		p.Notes = append(p.Notes, note{"bad", "The last audit found " + faults + " files that are not as at the original"})
 	}
 }
 
