@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/image"
 	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/stored"
 	"cutie/testdata/long"
@@ -232,6 +233,13 @@ func TestDamageInAStoreIsNamedAndNeverServed(t *testing.T) {
 	want := see(t, s)
 	closeHome(t, s)
 	whole := m.Objects()
+	st, err := stored.Look(ctx, m)
+	must(t, err)
+	needed := map[string]bool{} // a daemon reads all of them
+	for _, o := range st.Image.Objects {
+		needed[o.Name] = o.Live == o.Size
+	}
+	newest := image.ManifestName(st.Image.Number)
 	for _, name := range slices.Sorted(maps.Keys(whole)) {
 		for kind, to := range damages(name, whole) {
 			for n, data := range whole {
@@ -258,6 +266,9 @@ func TestDamageInAStoreIsNamedAndNeverServed(t *testing.T) {
 				continue
 			}
 			_ = s.Bring(ctx)
+			if !named && (needed[name] || name == newest && to != nil) {
+				t.Errorf("%s, %s: nobody is told", name, kind)
+			}
 			for _, q := range s.Queues() {
 				was := want.world[q.ID()]
 				for id := range was.byID {

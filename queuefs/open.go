@@ -84,6 +84,11 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.stored != nil {
+		for _, d := range s.stored.Images.Damage() {
+			s.report("store: "+d.Name, d.Text+"; another image stands in for it")
+		}
+	}
 	s.space = &space.Space{Home: s.dirs.home, Shared: s.shared, Limit: o.Behind}
 	if err := s.openDirs(); err != nil {
 		return nil, err

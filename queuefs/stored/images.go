@@ -45,6 +45,24 @@ type Images struct {
 	busy    bool
 	wanted  bool  // by a caller
 	err     error // of the last attempt
+	damage  []*image.DamageError
+}
+
+// Damage returns the damage found when the home was opened, of images that another one
+// stands in for.
+func (i *Images) Damage() []*image.DamageError {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.damage
+}
+
+// found notes damage; nil is none.
+func (i *Images) found(damage *image.DamageError) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if damage != nil {
+		i.damage = append(i.damage, damage)
+	}
 }
 
 func openImages(ctx context.Context, h *Home, every int64) (*Images, error) {
@@ -77,9 +95,9 @@ func (i *Images) renew(ctx context.Context) error {
 
 // take reads the newest manifest and the one before. One of the two may be damaged.
 func (i *Images) take(ctx context.Context, newest uint64) (err error) {
-	damage := new(image.DamageError)
+	damage, lost := new(image.DamageError), (*image.DamageError)(nil)
 	last, err := i.store.Manifest(ctx, newest)
-	if err != nil && (!errors.As(err, &damage) || newest == 1) {
+	if err != nil && (!errors.As(err, &lost) || newest == 1) {
 		return err
 	}
 	var before *image.Manifest
@@ -89,6 +107,7 @@ func (i *Images) take(ctx context.Context, newest uint64) (err error) {
 			return errors.Join(err, e)
 		}
 	}
+	i.found(lost)
 	if last == nil {
 		last, before = before, nil
 	}

@@ -220,9 +220,11 @@ func (h *Home) fromImage(ctx context.Context, dir *durable.Dir) (err error) {
 			h.bringPublished(m, dir)
 			return h.Absent.write()
 		}
-		if damage := new(image.DamageError); !errors.As(err, &damage) || h.Images.before == nil {
+		damage := new(image.DamageError)
+		if !errors.As(err, &damage) || h.Images.before == nil {
 			return err
 		}
+		h.Images.found(damage)
 		h.Images.last, h.Images.before = h.Images.before, nil
 	}
 }
