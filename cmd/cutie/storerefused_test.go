@@ -35,6 +35,7 @@ func TestAStoreOfNoUseIsRefused(t *testing.T) {
 		"no right to erase": {method("DELETE"), 403, "AccessDenied", "delete an object: ", rights},
 		"no bucket":         {always, 404, "NoSuchBucket", "no such bucket", "hint: make the bucket first"},
 		"another clock":     {always, 403, "RequestTimeTooSkewed", "the clock of this machine", "hint: run a time service"},
+		"another region":    {always, 400, "AuthorizationHeaderMalformed", "another region", "hint: AWS_REGION is the region"},
 		"unconditional":     {nil, 0, "", "does not honour conditional writes", "hint: cutie needs a store with conditional writes"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,6 +67,39 @@ func TestAStoreOfNoUseIsRefused(t *testing.T) {
 				if strings.HasPrefix(name, "home/journal/") {
 					t.Errorf("there is %s", name)
 				}
+			}
+		})
+	}
+}
+
+// A daemon whose store is not reached says how it is reached.
+func TestAStoreNotReachedIsTold(t *testing.T) {
+	t.Parallel()
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusNotImplemented)
+		fmt.Fprint(w, "<!DOCTYPE html>\n<html><body>another service</body></html>")
+	})
+	plain, secure, gone := httptest.NewServer(page), httptest.NewTLSServer(page), httptest.NewServer(page)
+	gone.Close()
+	t.Cleanup(plain.Close)
+	t.Cleanup(secure.Close)
+	const wayOut = "hint: --store-endpoint, or AWS_ENDPOINT_URL, "
+	for name, c := range map[string]struct{ endpoint, what, wayOut string }{
+		"another service":       {plain.URL, "not that of a store with the S3 API: Not Implemented", wayOut + "is the URL"},
+		"nobody":                {gone.URL, "connection refused", wayOut + "is the URL"},
+		"no TLS":                {strings.Replace(plain.URL, "http:", "https:", 1), "HTTP response to HTTPS client", wayOut + "is the URL"},
+		"a certificate unknown": {secure.URL, "certificate", wayOut + "has a name that is in the certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, err := start(t.TempDir(), filepath.Join(t.TempDir(), "home"), "--store", "s3://bucket/home", "--store-endpoint", c.endpoint)
+			if err == nil {
+				d.kill()
+				t.Fatal("the daemon serves")
+			}
+			if !strings.Contains(err.Error(), c.what) || !strings.Contains(err.Error(), c.wayOut) {
+				t.Errorf("got %v, want %q and %q", err, c.what, c.wayOut)
 			}
 		})
 	}

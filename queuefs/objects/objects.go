@@ -62,6 +62,12 @@ var (
 	// ErrClock: the clock of this machine and that of the store are too far apart.
 	ErrClock = errors.New("the clock of this machine is not that of the store")
 
+	// ErrRegion: the bucket is in another region than requests say.
+	ErrRegion = errors.New("the bucket is in another region")
+
+	// ErrForeign: the answer is a page, of a proxy or of another service.
+	ErrForeign = errors.New("the answer is not that of a store with the S3 API")
+
 	// ErrUnconditional: the store replaces objects it was told to leave alone.
 	ErrUnconditional = errors.New("the store does not honour conditional writes (If-None-Match: *), so two owners could write at once")
 )
@@ -69,7 +75,7 @@ var (
 // Refused reports whether an error of [Probe] lasts until somebody changes the store, its
 // credentials or this machine.
 func Refused(err error) bool {
-	for _, lasting := range []error{ErrUnconditional, ErrDenied, ErrNoBucket, ErrClock} {
+	for _, lasting := range []error{ErrUnconditional, ErrDenied, ErrNoBucket, ErrClock, ErrRegion} {
 		if errors.Is(err, lasting) {
 			return true
 		}

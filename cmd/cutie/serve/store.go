@@ -1,8 +1,11 @@
 package serve
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"time"
 
@@ -125,6 +128,19 @@ func storeHint(err error) error {
 		return fault.Hint(err, "make the bucket first; --store and --store-endpoint name it and its service")
 	case errors.Is(err, objects.ErrClock):
 		return fault.Hint(err, "run a time service, such as chrony or systemd-timesyncd")
+	case errors.Is(err, objects.ErrRegion):
+		return fault.Hint(err, "AWS_REGION is the region of the bucket, us-east-1 without it")
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return fault.Hint(err, "--store-endpoint, or AWS_ENDPOINT_URL, has a name that is in the certificate; SSL_CERT_FILE names a file with the authorities to be trusted")
+	case unreached(err):
+		return fault.Hint(err, "--store-endpoint, or AWS_ENDPOINT_URL, is the URL of the service with the bucket, as this machine reaches it; without both it is that of Amazon S3")
 	}
 	return err
+}
+
+// unreached reports whether nobody answered as a store does.
+func unreached(err error) bool {
+	var op *net.OpError
+	return errors.Is(err, objects.ErrForeign) || errors.Is(err, http.ErrSchemeMismatch) ||
+		errors.As(err, &op) && op.Op == "dial"
 }

@@ -197,6 +197,9 @@ func (b *Bucket) named(name string, err error) error {
 	if said := new(minio.ErrorResponse); errors.As(err, said) {
 		err = errors.New(strings.TrimSuffix(said.Error(), "."))
 		means := meanings[code]
+		if strings.Contains(strings.ToLower(said.Message), "<html") {
+			means, err = objects.ErrForeign, errors.New(http.StatusText(said.StatusCode))
+		}
 		if means == nil && (said.StatusCode == http.StatusUnauthorized || said.StatusCode == http.StatusForbidden) {
 			means = objects.ErrDenied
 		}
@@ -230,6 +233,10 @@ var meanings = map[string]error{
 	"XAdminUserNotFound":    objects.ErrDenied, // versitygw
 	minio.NoSuchBucket:      objects.ErrNoBucket,
 	"RequestTimeTooSkewed":  objects.ErrClock,
+
+	"AuthorizationHeaderMalformed": objects.ErrRegion, // it has the region
+	"PermanentRedirect":            objects.ErrRegion,
+	"InvalidRegion":                objects.ErrRegion,
 }
 
 var _ objects.Store = (*Bucket)(nil)
