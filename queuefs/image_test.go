@@ -291,6 +291,47 @@ func TestDamageInAStoreIsNamedAndNeverServed(t *testing.T) {
 	}
 }
 
+// A store without any image of what came before its journal has lost it: nobody serves the
+// rest as if it were all. The directory of the last owner goes on, and makes the next image.
+func TestAStoreThatLostItsImagesIsRefused(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	dir := fastDir(t) + "/a"
+	s := mustStored(t, dir, m)
+	workStored(t, s, "one")
+	must(t, s.Image(ctx))
+	must(t, s.Image(ctx))
+	workStored(t, s, "two")
+	want := see(t, s)
+	closeHome(t, s)
+	for name := range m.Objects() {
+		if strings.HasPrefix(name, image.Manifests) {
+			m.Set(name, nil)
+		}
+	}
+	if !checked(t, m, image.Manifests) {
+		t.Error("a check finds nothing")
+	}
+	before := len(m.Objects())
+	for _, standby := range []bool{false, true} {
+		_, err := openStored(fastDir(t)+"/b", m, queuefs.Options{Stored: &stored.Options{Name: "b", TakeOver: true, Standby: standby, Patience: time.Millisecond}})
+		if err == nil || !strings.Contains(err.Error(), image.Manifests+" has no image of the records before") {
+			t.Fatalf("a fresh machine: got %v", err)
+		}
+	}
+	if n := len(m.Objects()); n < before {
+		t.Errorf("%d objects are left of %d", n, before)
+	}
+	s, err := openStored(dir, m, queuefs.Options{Stored: &stored.Options{Name: "a again", TakeOver: true}})
+	must(t, err)
+	want.check(t, see(t, s))
+	must(t, s.Image(ctx))
+	closeHome(t, s)
+	c := mustStored(t, fastDir(t)+"/c", m)
+	want.check(t, see(t, c))
+	closeHome(t, c)
+}
+
 // An owner sleeps in the middle of its deletions, another one takes over, and makes images
 // of its own. What the first one then deletes is nothing of theirs.
 func TestAnOwnerSleepsWhileItDeletes(t *testing.T) {

@@ -110,7 +110,7 @@ func (s *Store) Manifest(ctx context.Context, number uint64) (*Manifest, error) 
 
 // Newest returns the number of the newest manifest, 0 if there is none.
 func (s *Store) Newest(ctx context.Context) (newest uint64, err error) {
-	names, err := s.list(ctx, manifestPrefix)
+	names, err := s.list(ctx, Manifests)
 	for _, name := range names {
 		newest = max(newest, manifestNumber(name))
 	}
@@ -204,7 +204,7 @@ func (s *Store) Clear(ctx context.Context) error {
 
 // delete deletes manifests, and then pieces, by name and number of their image.
 func (s *Store) delete(ctx context.Context, unwanted func(name string, number uint64) bool) error {
-	for _, prefix := range []string{manifestPrefix, objectPrefix} {
+	for _, prefix := range []string{Manifests, objectPrefix} {
 		names, err := s.list(ctx, prefix)
 		if err != nil {
 			return err

@@ -94,18 +94,20 @@ type Span struct {
 }
 
 const (
-	magic          = "cutie-s1"
-	manifestPrefix = "snapshot/"
-	objectPrefix   = "image/"
-	maxManifest    = 256 << 20 // bytes
+	magic        = "cutie-s1"
+	objectPrefix = "image/"
+	maxManifest  = 256 << 20 // bytes
 )
 
+// Manifests is how the names of manifests begin.
+const Manifests = "snapshot/"
+
 // ManifestName returns the name of the object of a manifest.
-func ManifestName(number uint64) string { return fmt.Sprintf("%s%020d", manifestPrefix, number) }
+func ManifestName(number uint64) string { return fmt.Sprintf("%s%020d", Manifests, number) }
 
 // manifestNumber is the opposite of ManifestName; 0 if name is not one of its names.
 func manifestNumber(name string) (number uint64) {
-	if _, err := fmt.Sscanf(strings.TrimPrefix(name, manifestPrefix), "%d", &number); err != nil || ManifestName(number) != name {
+	if _, err := fmt.Sscanf(strings.TrimPrefix(name, Manifests), "%d", &number); err != nil || ManifestName(number) != name {
 		return 0
 	}
 	return number

@@ -128,6 +128,10 @@ func (c *check) manifests(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if newest == 0 && c.Journal.First > 1 {
+		damage := noImage(c.Journal.First)
+		c.fault(damage.Name, damage.Text, "start a daemon on "+c.owner()+": it has them, and its next image is one")
+	}
 	for n := newest; n > 0 && n+2 > newest; n-- {
 		_, err := c.store.Manifest(ctx, n)
 		damage := new(image.DamageError)

@@ -129,6 +129,9 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 		if !from.Left && from.Home != m.id && !o.TakeOver {
 			return &OwnedError{By: from.Name}
 		}
+		if !continues { // a claim would keep the directory of the last owner from going on
+			return h.imaged(ctx)
+		}
 		return nil
 	}
 	options := bucket.Options{Owner: h.role.me, Take: take, Near: m.claim, Patience: o.Patience, Temp: h.temp}
@@ -184,6 +187,9 @@ func (h *Home) passed(ctx context.Context, err error) error {
 // makeAgain empties the directory, and brings it to the newest image. Without a whole
 // one the one before is taken, with more of the journal.
 func (h *Home) makeAgain(ctx context.Context, dir *durable.Dir) error {
+	if first := h.Log.Stats().First; first > max(1, h.Images.at()) {
+		return noImage(first)
+	}
 	if err := h.fromImage(ctx, dir); err != nil {
 		return err
 	}
@@ -203,6 +209,27 @@ func (h *Home) makeAgain(ctx context.Context, dir *durable.Dir) error {
 	}
 	h.Known = known
 	return err
+}
+
+// imaged returns the damage of a store without any image where its journal needs one.
+func (h *Home) imaged(ctx context.Context) error {
+	images, err := image.New(h.store, h.patience)
+	if err != nil {
+		return err
+	}
+	if newest, err := images.Newest(ctx); newest > 0 || err != nil {
+		return err
+	}
+	st, err := bucket.Look(ctx, h.store, h.patience)
+	if err == nil && st.First > 1 {
+		err = noImage(st.First)
+	}
+	return err
+}
+
+// noImage is the damage of a store without the records before those of its journal.
+func noImage(first journal.LSN) *image.DamageError {
+	return &image.DamageError{Name: image.Manifests, Text: fmt.Sprintf("has no image of the records before %d, with which the journal begins", first)}
 }
 
 // fromImage empties the directory, and restores the files of an image, if there is one.
