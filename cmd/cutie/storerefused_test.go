@@ -2,6 +2,8 @@ package main_test
 
 import (
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -80,7 +82,9 @@ func TestAStoreNotReachedIsTold(t *testing.T) {
 		w.WriteHeader(http.StatusNotImplemented)
 		fmt.Fprint(w, "<!DOCTYPE html>\n<html><body>another service</body></html>")
 	})
-	plain, secure, gone := httptest.NewServer(page), httptest.NewTLSServer(page), httptest.NewServer(page)
+	plain, secure, gone := httptest.NewServer(page), httptest.NewUnstartedServer(page), httptest.NewServer(page)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0) // of refused certificates
+	secure.StartTLS()
 	gone.Close()
 	t.Cleanup(plain.Close)
 	t.Cleanup(secure.Close)
