@@ -137,18 +137,36 @@ type window struct {
 
 // at returns the octets from an offset on: so many, or as many as there are.
 func (w *window) at(off int64, octets int) ([]byte, error) {
-	if w.buf == nil {
-		w.buf = make([]byte, 2*octets)
-	}
-	end := w.off + int64(len(w.data))
-	if off < w.off || off+int64(octets) > end && (end == 0 || len(w.data) == len(w.buf)) {
-		n, err := w.file.ReadAt(w.buf, off)
-		if err != nil && err != io.EOF {
+	full := len(w.data) == len(w.buf) // there may be more
+	if end := w.off + int64(len(w.data)); off < w.off || off+int64(octets) > end && (end == 0 || full) {
+		if err := w.read(off, 2*octets); err != nil {
 			return nil, err
 		}
-		w.off, w.data = off, w.buf[:n]
 	}
 	return w.data[min(off-w.off, int64(len(w.data))):], nil
+}
+
+// read reads from an offset on, most octets at most. Its memory is that of the octets
+// there are and of one more: most catalogs are small.
+func (w *window) read(off int64, most int) error {
+	for {
+		st, err := w.file.Stat()
+		if err != nil {
+			return err
+		}
+		if size := int(min(int64(most), max(0, st.Size()-off)+1)); size > len(w.buf) {
+			w.buf = make([]byte, size)
+		}
+		n, err := w.file.ReadAt(w.buf, off)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		w.off, w.data = off, w.buf[:n]
+		if n < len(w.buf) || n >= most {
+			return nil
+		}
+		// It has grown meanwhile.
+	}
 }
 
 // parse reads the entry that data begins with.
