@@ -1,4 +1,8 @@
+//go:build !race
+
 package rest_test
+
+// There is one goroutine, and the compiler of schemas is slow under the race detector.
 
 import (
 	"strings"
