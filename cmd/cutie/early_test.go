@@ -18,13 +18,13 @@ import (
 // Until they are there it publishes nothing; then everything, with what was done meanwhile.
 func TestJobsAreHandedOutBeforePublishedDocumentsHaveCome(t *testing.T) {
 	t.Parallel()
-	var fresh atomic.Bool
-	var reads atomic.Int64
+	var fresh, waited atomic.Bool
 	come := make(chan struct{})
-	m := &objectstest.Memory{Fault: func(r objectstest.Request) objectstest.Fault {
-		// The first read of the only object of the image is of the index, the second one of
-		// published documents.
-		if fresh.Load() && strings.Contains(r.Name, "image/") && reads.Add(1) == 2 {
+	var m *objectstest.Memory
+	m = &objectstest.Memory{Fault: func(r objectstest.Request) objectstest.Fault {
+		// Published documents are at the end of the only object of the image.
+		if fresh.Load() && strings.Contains(r.Name, "image/") && r.To == int64(len(m.Objects()[r.Name])) {
+			waited.Store(true)
 			<-come
 		}
 		return objectstest.None
@@ -84,6 +84,9 @@ func TestJobsAreHandedOutBeforePublishedDocumentsHaveCome(t *testing.T) {
 	}
 	if resp, body := get("DELETE", "state/jobs"); resp == nil || resp.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a queue goes: got %v, %s", resp, body)
+	}
+	for !waited.Load() {
+		time.Sleep(askEvery)
 	}
 	close(come)
 	if d = <-started; d == nil {

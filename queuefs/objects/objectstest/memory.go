@@ -40,6 +40,7 @@ type Request struct {
 	N    int    // from 1
 	Op   string // Create, Put, Get, Delete or List
 	Name string
+	To   int64 // where the part to be read ends; 0: the request is for none
 }
 
 // A Memory is an [objects.Store] in memory. Its zero value is empty.
@@ -70,11 +71,16 @@ type lateOne struct {
 
 // request runs do as one request, with its fault. It is called without mu held.
 func (m *Memory) request(op, name string, do func(f Fault) error) error {
+	return m.requestOf(Request{Op: op, Name: name}, do)
+}
+
+func (m *Memory) requestOf(r Request, do func(f Fault) error) error {
+	op, name := r.Op, r.Name
 	m.mu.Lock()
 	m.make()
 	m.n++
 	m.done[op]++
-	r := Request{m.n, op, name}
+	r.N = m.n
 	m.mu.Unlock()
 	f := None
 	if m.Fault != nil {
@@ -203,7 +209,7 @@ func (m *Memory) Get(ctx context.Context, name string, most int64) (body io.Read
 
 // Part is [objects.Store.Part].
 func (m *Memory) Part(ctx context.Context, name string, from, size int64) (body io.ReadCloser, err error) {
-	err = m.request("Get", name, func(Fault) error {
+	err = m.requestOf(Request{Op: "Get", Name: name, To: from + size}, func(Fault) error {
 		data, there := m.objects[name]
 		if !there {
 			return fmt.Errorf("%s: %w", name, objects.ErrNotExist)
