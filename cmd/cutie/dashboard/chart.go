@@ -12,7 +12,7 @@ import (
 
 // A chart is a figure of one or two lines over time. It is drawn here. Tried: go-analyze/charts
 // 0.6 (grid lines have style attributes, and the policy of pages allows none; a chart with
-// labels costs 830 kB) and gonum/plot 0.17 (every element has such attributes). Both link
+// labels costs 830 kB) and gonum/plot 0.17 (by its source every element has them). Both link
 // freetype, under a license other than those allowed here. Labels are text of the page.
 type chart struct {
 	Title, Alt string

@@ -51,18 +51,18 @@ func (c *Mirrored) Add(s *queuefs.QueueState) {
 type mirrorNote struct{ Class, Text, Ref string }
 
 func newMirrorNote(base state.Base, c *Mirrored) *mirrorNote {
-	n := mirrorNote{"", fmt.Sprintf("%d mirrors follow their originals.", c.Mirrors), base.Ref("mirrors")}
+	n := mirrorNote{"", "Following: " + plural(c.Mirrors, "mirror"), base.Ref("mirrors")}
 	switch {
 	case c.Mirrors == 0:
 		return nil
 	case c.Failing > 0:
-		n.Class, n.Text = "bad", fmt.Sprintf("Not following: %d of %d mirrors.", c.Failing, c.Mirrors)
+		n.Class, n.Text = "bad", fmt.Sprintf("Not following: %d of %s.", c.Failing, plural(c.Mirrors, "mirror"))
 	case c.Faulty > 0:
-		n.Class, n.Text = "bad", fmt.Sprintf("%d of %d mirrors differ from their originals.", c.Faulty, c.Mirrors)
+		n.Class, n.Text = "bad", fmt.Sprintf("Not as the original: %d of %s.", c.Faulty, plural(c.Mirrors, "mirror"))
 	case c.Unproved > 0:
-		n.Text = fmt.Sprintf("%d mirrors follow their originals, and %d are not audited yet.", c.Mirrors, c.Unproved)
+		n.Text += fmt.Sprintf("; not audited yet: %d.", c.Unproved)
 	default:
-		n.Text = fmt.Sprintf("%d mirrors follow their originals, and the last audits found them true.", c.Mirrors)
+		n.Text += "; true by the last audits."
 	}
 	return &n
 }
