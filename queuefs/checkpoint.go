@@ -173,7 +173,9 @@ func (s *Service) fileUpTo(at journal.LSN, queues []*Queue, r reach) (to journal
 		}
 		to = min(to, filed)
 	}
-	s.space.Tried(nil)
+	if r != noFiles {
+		s.space.Tried(nil)
+	}
 	for _, q := range queues {
 		if err := q.fileTombstones(); err != nil {
 			return 0, fmt.Errorf("queue %s: tombstones: %w", q.ID(), err)

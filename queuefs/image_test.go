@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -95,6 +96,72 @@ func madeAgainFromImages(t *testing.T, image func(s *queuefs.Service) error) {
 	must(t, e.Checkpoint(ctx))
 	want.check(t, see(t, e))
 	closeHome(t, e)
+}
+
+// An image of a burst is made before the files of its jobs are written, unless the disk is
+// full: then they are written all the same.
+func TestAnImageOfABurstDoesNotWaitForFiles(t *testing.T) {
+	t.Parallel()
+	const jobs = 5100
+	files := func(dir string) int {
+		entries, err := os.ReadDir(filepath.Join(dir, "queues", "q", "pending"))
+		must(t, err)
+		return len(entries)
+	}
+	images := func(m *objectstest.Memory) (n int) {
+		for name := range m.Objects() {
+			if strings.HasPrefix(name, "snapshot/") {
+				n++
+			}
+		}
+		return n
+	}
+	for _, full := range []bool{false, true} {
+		t.Run(fmt.Sprint("full=", full), func(t *testing.T) {
+			t.Parallel()
+			m, dir := new(objectstest.Memory), fastDir(t)+"/a"
+			var noSpace atomic.Bool
+			s, err := openStored(dir, m, queuefs.Options{Fault: func(step string, do func() error) error {
+				if noSpace.Load() && strings.HasPrefix(step, "stage p") {
+					return syscall.ENOSPC
+				}
+				return do()
+			}, Stored: &stored.Options{Name: "a", Every: 1000}})
+			must(t, err)
+			q := createQueue(t, s, queuefs.QueueInfo{Identifier: "q"})
+			sub := q.Begin()
+			for i := range jobs {
+				d, err := sub.Add(queuefs.Meta{})
+				must(t, err)
+				_, err = fmt.Fprint(d, i)
+				must(t, err)
+			}
+			_, err = sub.Commit(ctx)
+			must(t, err)
+			noSpace.Store(full)
+			if err := s.Maintain(ctx); errors.Is(err, queuefs.ErrNoSpace) != full {
+				t.Errorf("got %v", err)
+			}
+			want := 0
+			if full {
+				want = jobs
+			}
+			if n := files(dir); n != want {
+				t.Errorf("%d jobs have files, want %d", n, want)
+			}
+			noSpace.Store(false)
+			must(t, s.Maintain(ctx))
+			for end := time.Now().Add(time.Minute); images(m) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+			}
+			b := mustStored(t, fastDir(t)+"/b", m)
+			q, err = b.Queue("q")
+			must(t, err)
+			if n := q.State().Pending; n != jobs {
+				t.Errorf("%d jobs wait, want %d", n, jobs)
+			}
+			closeHome(t, b)
+		})
+	}
 }
 
 // Each request to the store fails in turn, in one of the ways a request fails: while images

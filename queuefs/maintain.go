@@ -37,10 +37,14 @@ func (s *Service) maintain(ctx context.Context) error {
 	}
 	defer s.end()
 	due, image, calm, written := s.due()
+	if image && s.shared.Behind.Load() > soonFiled && s.space.InTime() && !s.space.Full() {
+		err := s.checkpoint(noFiles) // the files may take long
+		if !errors.Is(err, ErrNoSpace) {
+			return err
+		}
+	}
 	switch {
 	case !s.space.InTime():
-	case image && s.shared.Behind.Load() > soonFiled:
-		return s.checkpoint(noFiles) // the files may take long
 	case due || image:
 		return s.checkpoint(allFiles)
 	case calm || s.space.Full():

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -139,6 +140,9 @@ func (c *cluster) get(i int, path string) (text []byte) {
 		c.Fatal(err)
 	}
 	resp, err := http.DefaultClient.Do(req)
+	for end := time.Now().Add(startLimit); reopens(err) && time.Now().Before(end); time.Sleep(askEvery) {
+		resp, err = http.DefaultClient.Do(req)
+	}
 	if err == nil {
 		text, err = io.ReadAll(resp.Body)
 		resp.Body.Close()
@@ -148,6 +152,10 @@ func (c *cluster) get(i int, path string) (text []byte) {
 	}
 	return text
 }
+
+// reopens reports whether a daemon takes no connections: a standby whose files are behind a
+// release opens the home again.
+func reopens(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 
 // same checks that all daemons have the same state, and publish the same documents.
 func (c *cluster) same(owner int, documents ...string) {
@@ -160,10 +168,10 @@ func (c *cluster) same(owner int, documents ...string) {
 	for i := range c.nodes {
 		for c.nodes[i].cmd.ProcessState == nil {
 			got, err := c.ask(i)
-			if err != nil {
+			if err != nil && !reopens(err) {
 				c.Fatal(err)
 			}
-			if got.Batch >= want.Batch {
+			if err == nil && got.Batch >= want.Batch {
 				break
 			}
 			if time.Now().After(end) {
