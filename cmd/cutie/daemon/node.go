@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"cutie/cmd/cutie/inwork"
 	"cutie/queuefs"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/bucket"
@@ -37,9 +38,9 @@ type node struct {
 	step   sync.Mutex   // one step of following, or one change of the owner, at a time
 	vigil  *bucket.Vigil
 	pulse  *bucket.Pulse
-	turned watch.Signal // the owner may be another one
-	silent atomic.Bool  // the owner gives no signs of life
-	inWork work         // changes in progress
+	turned watch.Signal   // the owner may be another one
+	silent atomic.Bool    // the owner gives no signs of life
+	inWork inwork.Changes // changes in progress
 	grace  func() time.Duration
 	taken  atomic.Int64 // how often
 	proxy  http.Handler // passes changes on; nil: clients are sent to the owner
@@ -191,7 +192,7 @@ func (n *node) handOver(ctx context.Context) error {
 		return fmt.Errorf("%w: this daemon does not own the home", queuefs.ErrConflict)
 	}
 	defer n.turned.Raise()
-	defer n.inWork.goOn()
+	defer n.inWork.GoOn()
 	if err := n.finish(ctx); err != nil {
 		return err
 	}
@@ -231,16 +232,16 @@ func (n *node) handOver(ctx context.Context) error {
 func (n *node) finish(ctx context.Context) error {
 	begun := time.Now()
 	for _, step := range []struct {
-		phase phase
+		phase inwork.Phase
 		most  time.Duration
-	}{{finishing, n.grace()}, {handing, holdTime / 2}} {
-		n.inWork.enter(step.phase)
+	}{{inwork.Finishing, n.grace()}, {inwork.Handing, holdTime / 2}} {
+		n.inWork.Enter(step.phase)
 		n.turned.Raise()
-		if err := n.inWork.wait(ctx, step.phase, step.most); err != nil {
+		if err := n.inWork.Wait(ctx, step.phase, step.most); err != nil {
 			return err
 		}
 	}
-	if left := n.inWork.count(); left > 0 {
+	if left := n.inWork.Count(); left > 0 {
 		n.log.Warn().Int64("changes", left).Dur("ms", time.Since(begun)).Msg("changes are still in progress, and go to the next owner")
 	}
 	return nil
@@ -252,7 +253,7 @@ var errNoOwner = &web.Error{Status: http.StatusServiceUnavailable, Message: "the
 // owner returns the daemon to make a change: "" for this one. It waits while another
 // one is about to come.
 func (n *node) owner(ctx context.Context) (url string, err error) {
-	if n.inWork.phase() != handing && !n.standby() {
+	if n.inWork.Phase() != inwork.Handing && !n.standby() {
 		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, holdTime)
@@ -261,7 +262,7 @@ func (n *node) owner(ctx context.Context) (url string, err error) {
 		turned := n.turned.Next()
 		st, _ := n.svc.Standing()
 		switch {
-		case n.inWork.phase() == handing:
+		case n.inWork.Phase() == inwork.Handing:
 		case !st.Standby:
 			return "", nil
 		case st.Owner.Left:

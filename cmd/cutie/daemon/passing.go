@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cutie/cmd/cutie/inwork"
 	"cutie/queuefs"
 	"cutie/queuefs/web"
 )
@@ -81,14 +83,14 @@ func (n *node) enter(a *answer, r *http.Request, m *web.Match, home bool) (leave
 	}
 	waits := m.Route.MayWait(r)
 	for begun := time.Now(); ; {
-		turned, at := n.turned.Next(), n.inWork.phase()
-		if waits || at == finishing {
+		turned, at := n.turned.Next(), n.inWork.Phase()
+		if waits || at == inwork.Finishing {
 			whole, err := keep(a, r)
 			if err != nil {
 				m.Fail(a, r, err)
 				return nothing, false
 			}
-			if !whole && at == finishing {
+			if !whole && at == inwork.Finishing {
 				select {
 				case <-turned:
 				case <-r.Context().Done():
@@ -121,7 +123,7 @@ func (n *node) enter(a *answer, r *http.Request, m *web.Match, home bool) (leave
 		case waits:
 			return nothing, true
 		default:
-			if leave, ok = n.inWork.begin(at); !ok {
+			if leave, ok = n.inWork.Begin(at); !ok {
 				continue
 			}
 			if !n.standby() {
@@ -285,4 +287,58 @@ func (n *node) answerMoved(rows []web.Route) []web.Route {
 		}
 	}
 	return rows
+}
+
+// keepMost is the most octets of a body kept in memory, to be sent on from there.
+const keepMost = 128 << 10
+
+// A kept is a whole body of a request in memory.
+type kept struct {
+	bytes.Reader
+	text []byte
+}
+
+func newKept(text []byte) *kept {
+	k := &kept{text: text}
+	k.Reset(text)
+	return k
+}
+
+func (*kept) Close() error { return nil }
+
+// keep receives the body of a request, unless it is long or of unknown length. It returns
+// false for such a one.
+func keep(a *answer, r *http.Request) (bool, error) {
+	switch _, is := r.Body.(*kept); {
+	case is, r.ContentLength == 0:
+		return true, nil
+	case r.ContentLength < 0 || r.ContentLength > keepMost || a.memory.Take(int(r.ContentLength)) != nil:
+		return false, nil
+	}
+	a.receive(r)
+	b, err := web.NewBodyReader(a, r, keepMost, a.idle)
+	if err != nil {
+		return false, err
+	}
+	text, err := b.All()
+	if err != nil {
+		return false, err
+	}
+	r.Body = newKept(text)
+	r.GetBody = func() (io.ReadCloser, error) { return newKept(text), nil }
+	return true, nil
+}
+
+// rewound returns a request to be made once more, false if a part of its body is gone.
+func rewound(r *http.Request) (*http.Request, bool) {
+	if r.ContentLength == 0 {
+		return r, true
+	}
+	k, ok := r.Body.(*kept)
+	if !ok {
+		return nil, false
+	}
+	r = r.WithContext(r.Context())
+	r.Body = newKept(k.text)
+	return r, true
 }
