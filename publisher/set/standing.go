@@ -43,7 +43,7 @@ func (s *Set) dumped() ([]store.Span, time.Time) {
 	if lists := s.unpacked(); len(lists) > 0 {
 		next = lists[0].From
 	}
-	packages := s.files.Packages.Current(s.made.packed+1, s.perIndex())
+	packages := s.files.Packages.Current(s.made.packed+1, s.perIndex()-1) // as many as closed lists
 	if n := len(packages); n > 0 {
 		next = packages[n-1].Until
 	}
