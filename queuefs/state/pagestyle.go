@@ -6,7 +6,7 @@ package state
 const PageStyle = `:root{color-scheme:light dark;--back:#f5f6f8;--card:#fff;--text:#1c232b;--dim:#55606d;--line:#d9dee4;--edge:#7d8894;--link:#0b55a0;--fill:#0b55a0;--on:#fff;--good:#17612f;--goodback:#e0f2e6;--bad:#a01f17;--badback:#fbe5e3;--warn:#744b00;--warnback:#fcefcf;--cool:#0b4f94;--coolback:#e1edf9;--flat:#49535f;--flatback:#e8ebef}
 @media screen and (prefers-color-scheme:dark){:root{--back:#12161b;--card:#1a2027;--text:#e3e7ec;--dim:#9da8b4;--line:#303842;--edge:#76828f;--link:#82b8f2;--fill:#2a6cb5;--good:#84d6a0;--goodback:#17321f;--bad:#ff9d94;--badback:#431d1a;--warn:#f0c465;--warnback:#3a2c0c;--cool:#92c3f7;--coolback:#172f49;--flat:#b4bdc8;--flatback:#2a323b}}
 *{box-sizing:border-box}
-body{margin:0 auto;padding:0 1.25rem 3rem;max-width:68rem;background:var(--back);color:var(--text);font:1rem/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;overflow-wrap:anywhere}
+body{margin:0 auto;padding:0 1.25rem 3rem;max-width:80rem;background:var(--back);color:var(--text);font:1rem/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;overflow-wrap:anywhere}
 a{color:var(--link);text-underline-offset:.15em}
 a:focus-visible,button:focus-visible,input:focus-visible,textarea:focus-visible,select:focus-visible,pre:focus-visible,summary:focus-visible{outline:3px solid var(--link);outline-offset:2px}
 .path{display:flex;flex-wrap:wrap;gap:.25rem .6rem;margin:0 0 1.5rem;padding:.8rem 0;border-bottom:1px solid var(--line);list-style:none;font-size:.9375rem}
@@ -62,24 +62,21 @@ input[type=file]{display:block;margin-top:.2rem}
 button{padding:.4rem 1rem;border:1px solid var(--fill);border-radius:.35rem;background:var(--fill);color:var(--on);font-weight:600;cursor:pointer}
 button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .foot{margin:2rem 0 0;padding-top:.8rem;border-top:1px solid var(--line);color:var(--dim);font-size:.875rem}
-.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,15rem),1fr));gap:.6rem;margin:1.25rem 0 .5rem}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,17rem),1fr));gap:.6rem;margin:1.25rem 0 .5rem}
 .chart{margin:0;padding:.6rem .9rem;min-width:0;border:1px solid var(--line);border-radius:.5rem;background:var(--card)}
 .chart figcaption{min-height:3rem;font-size:.875rem;line-height:1.4}
 .chart figcaption span{color:var(--dim);white-space:nowrap}
 .chart figcaption b{color:var(--text);font-variant-numeric:tabular-nums}
 .chart figcaption .line0::before,.chart figcaption .line1::before{content:"";display:inline-block;width:.9rem;margin:0 .25rem .2em .3rem;border-top:2px solid var(--link)}
 .chart figcaption .line1::before{border-top:2px dashed var(--warn)}
-.plot{display:grid;grid-template-columns:auto 1fr;gap:.2rem .4rem;margin:.8rem 0 .3rem}
-.plot p{display:flex;justify-content:space-between;margin:0;color:var(--dim);font-size:.75rem;line-height:1rem;font-variant-numeric:tabular-nums}
-.plot .levels{flex-direction:column;align-items:flex-end;margin:-.5rem 0;white-space:nowrap}
-.plot .times{display:grid;grid-column:2;grid-template-columns:1fr auto 1fr;margin-top:.3rem}
-.times :last-child{text-align:right}
 .chart .dim{margin:0;font-size:.8125rem}
-.chart svg{display:block;width:100%;height:5rem;overflow:visible}
+.chart svg{display:block;width:100%;max-width:22rem;margin:.3rem 0}
 .chart path{fill:none;stroke:var(--link);stroke-width:2;vector-effect:non-scaling-stroke;stroke-linejoin:round}
 .chart path.line1{stroke:var(--warn);stroke-dasharray:4 3}
-.chart path.axis{stroke:var(--line);stroke-width:1}
+.chart path.axis,.chart path.grid{stroke:var(--line);stroke-width:1}
 .chart path.most{stroke:var(--text);stroke-width:6;stroke-linecap:round}
+.chart path.back{stroke:none}
+.chart text{fill:var(--dim);font-size:22px;font-variant-numeric:tabular-nums}
 .manual p{max-width:48rem}
 .manual pre.preview{margin:.7rem 0;max-height:none;white-space:pre}
 .list button{white-space:nowrap}
@@ -107,7 +104,7 @@ img.preview{max-width:100%;max-height:30rem;border:1px solid var(--line);backgro
 
 // StyleHash is the source expression of PageStyle for a
 // Content-Security-Policy.
-const StyleHash = "'sha256-X/5aGpodLBAMnDWrwZxhvF2238GlHbv5wbhtUcL3bh0='"
+const StyleHash = "'sha256-4ABpNepU/m6JLbUS+mBUtOS2GOQPq3GQsiVNWHxbFcE='"
 
 // PagePolicy is the Content-Security-Policy of a page: no scripts, no
 // resources, forms to its own origin.

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 	"strconv"
 	"strings"
@@ -10,27 +11,16 @@ import (
 	"cutie/cmd/cutie/history"
 )
 
-// A chart is a figure of one or two lines over time. It is drawn here. Tried: go-analyze/charts
-// 0.6 (grid lines have style attributes, and the policy of pages allows none; a chart with
-// labels costs 830 kB) and gonum/plot 0.17 (by its source every element has them). Both link
-// freetype, under a license other than those allowed here. Labels are text of the page.
+// A chart is a figure of one or two lines over time.
 type chart struct {
 	Title, Alt string
 	Lines      []line
-	Levels     [3]string // labels of the grid lines, from the top down
-	Times      [3]string // labels of the beginning, the middle and the end
-	Most       string    // the greatest figure, with its time
-	Mark       string    // path of a dot at the greatest figure
+	Drawing    template.HTML
+	Most       string // the greatest figure, with its time
 }
 
-// A line is the path of one figure within a box of 120 to 40.
-type line struct{ Name, Now, Path string }
-
-// Size of the box of a chart.
-const (
-	chartWidth  = 120
-	chartHeight = 40
-)
+// A line is the name of one figure and its last value.
+type line struct{ Name, Now string }
 
 // A plot says what a chart shows.
 type plot struct {
@@ -71,13 +61,13 @@ func charts(points, latest []history.Point, span history.Span, most int, now tim
 
 // draw returns the chart, false if none of its figures is known.
 func (p *plot) draw(points, latest []history.Point, span history.Span, now time.Time) (chart, bool) {
-	c := chart{Title: p.title, Times: timesOf(span, now)}
+	c := chart{Title: p.title}
 	rows := make([][]float64, len(p.figures))
 	top, at, some := 0.0, 0, false
 	for i, m := range p.figures {
 		rows[i] = p.row(points, m, chartWidth)
 		for x, f := range rows[i] {
-			if math.IsNaN(f) || math.IsInf(f, 0) {
+			if math.IsNaN(f) {
 				continue
 			}
 			if !some || f >= top { // of equal ones the last
@@ -89,16 +79,13 @@ func (p *plot) draw(points, latest []history.Point, span history.Span, now time.
 	if !some || p.quiet && top == 0 {
 		return c, false
 	}
-	end := p.round(top)
-	c.Levels = [3]string{p.unit(end), p.unit(end / 2), "0"}
 	c.Most = "at most " + p.unit(top)
 	if top > 0 {
 		c.Most += " (" + timeOf(span, now, at) + ")"
-		c.Mark = fmt.Sprintf("M%d %sh0", at, height(top, end))
 	}
 	var said []string
-	for i, row := range rows {
-		l := line{Name: p.names[i], Now: "–", Path: pathOf(row, end)}
+	for i := range rows {
+		l := line{Name: p.names[i], Now: "–"}
 		for n := len(latest) - 1; n >= len(latest)-3; n-- { // the last step may have no figure yet
 			if f := float64(latest[n][p.figures[i]]); !math.IsNaN(f) {
 				l.Now = p.unit(f * p.factor())
@@ -109,30 +96,20 @@ func (p *plot) draw(points, latest []history.Point, span history.Span, now time.
 		c.Lines = append(c.Lines, l)
 	}
 	c.Alt = fmt.Sprintf("%s over the last %s: now %s, %s", p.title, spanTimes[span], strings.Join(said, ", "), c.Most)
+	c.Drawing = p.drawing(rows, top, at, span, now)
 	return c, true
 }
 
 var (
 	spanTimes = [history.Spans]string{"hour", "day", "30 days"}
-	// layouts are those of times in a span: the first one, and one within.
-	layouts = [history.Spans][2]string{{"15:04", "15:04"}, {"01-02 15:04", "15:04"}, {"01-02", "01-02 15:04"}}
+	// layouts are those of times in a span.
+	layouts = [history.Spans]string{"15:04", "15:04", "01-02 15:04"}
 )
-
-// timesOf returns the labels of the time axis.
-func timesOf(span history.Span, now time.Time) [3]string {
-	now = now.UTC()
-	all := span.Step() * history.Points
-	first, within := layouts[span][0], layouts[span][0]
-	if span == history.Day {
-		within = layouts[span][1]
-	}
-	return [3]string{now.Add(-all).Format(first), now.Add(-all / 2).Format(within), now.Format(within) + " UTC"}
-}
 
 // timeOf returns the time of a step of a line.
 func timeOf(span history.Span, now time.Time, x int) string {
 	step := span.Step() * history.Points / chartWidth
-	return now.Add(-step * time.Duration(chartWidth-1-x)).UTC().Format(layouts[span][1])
+	return now.Add(-step * time.Duration(chartWidth-1-x)).UTC().Format(layouts[span])
 }
 
 func nans(n int) []float64 {
@@ -155,43 +132,13 @@ func (p *plot) row(points []history.Point, m history.Measure, n int) []float64 {
 	row := nans(n)
 	for i := range row {
 		for _, point := range points[i*len(points)/n : (i+1)*len(points)/n] {
-			if f := float64(point[m]); !math.IsNaN(f) && !(row[i] >= f) {
+			if f := float64(point[m]); !math.IsNaN(f) && !math.IsInf(f, 0) && !(row[i] >= f) {
 				row[i] = f
 			}
 		}
 		row[i] *= p.factor()
 	}
 	return row
-}
-
-// pathOf returns a path through figures on an axis from 0 to top, with gaps for unknown ones. A gap
-// of one figure is drawn over.
-func pathOf(row []float64, top float64) string {
-	var b []byte
-	last := -3
-	for x, f := range row {
-		if math.IsNaN(f) || math.IsInf(f, 0) {
-			continue
-		}
-		command := byte('L')
-		if x-last > 2 {
-			command = 'M'
-		}
-		b = append(b, command)
-		b = strconv.AppendInt(b, int64(x), 10)
-		b = append(b, ' ')
-		b = append(b, height(f, top)...)
-		if command == 'M' {
-			b = append(b, "h1"...) // one figure alone is seen
-		}
-		last = x
-	}
-	return string(b)
-}
-
-// height is where a figure stands on an axis that ends at top.
-func height(f, top float64) string {
-	return strconv.FormatFloat(math.Round((1-f/top)*chartHeight*10)/10, 'f', -1, 64)
 }
 
 func whole(f float64) string { return grouped(strconv.FormatFloat(math.Round(f), 'f', 0, 64)) }
