@@ -45,6 +45,13 @@ func (x *exchange) fail(err error) {
 		return
 	}
 	e, hidden := errorOf(err)
+	if x.h.o.Refuse != nil && x.wantsPage() && !errors.Is(err, errNoType) {
+		if !hidden {
+			err = e
+		}
+		x.h.o.Refuse(x.w, x.r, err)
+		return
+	}
 	if hidden {
 		x.h.log(x.r, err)
 	}
@@ -56,12 +63,12 @@ func (x *exchange) fail(err error) {
 	x.out.reset(e.Status)
 	if errors.Is(err, errNoType) && x.wantsPage() {
 		x.w.Header().Set("Content-Type", pageType)
-		x.out.write([]byte(helpPage()))
+		x.out.write(x.page("RDM", helpText()))
 	} else {
 		head := Header{Type: x.typ.reply(), Catalog: x.answered(), Error: e.Error()}
 		b := head.append(nil)
 		if errors.Is(err, errNoType) {
-			b = appendStatus(b, x.base.Ref("help"), nil, helpPage())
+			b = appendStatus(b, x.base.Ref("help"), nil, page("RDM", helpText()))
 		}
 		x.out.write(b)
 	}
@@ -77,21 +84,30 @@ func (h *Handler) log(r *http.Request, err error) {
 // errNoType is the error for a request that does not say what it wants.
 var errNoType = fmt.Errorf("%w", web.Errorf(http.StatusBadRequest, "no type is given, such as type=status-request"))
 
-// page returns a document of HTML 2.0 (Status Message). body is HTML.
-func page(title, body string) string {
+// page returns a document of HTML 2.0 (Status Message). text is HTML.
+func page(title, text string) string {
 	title = html.EscapeString(title)
 	return "<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">\n<HTML><HEAD><TITLE>" + title + "</TITLE></HEAD>\n<BODY><H1>" +
-		title + "</H1>\n" + body + "</BODY></HTML>\n"
+		title + "</H1>\n" + text + "</BODY></HTML>\n"
 }
 
-func helpPage() string {
+// page returns a page for the caller, a person.
+func (x *exchange) page(title, text string) []byte {
+	if x.h.o.Page != nil {
+		return x.h.o.Page(x.r, title, text)
+	}
+	return []byte(page(title, text))
+}
+
+// helpText is HTML.
+func helpText() string {
 	var b strings.Builder
-	b.WriteString("<P>Messages are posted here as " + MediaType + ", or asked for with the keys type, ql, csid, scope, view-attributes, view-order and view-hits:\n<UL>\n")
+	b.WriteString("<p>Messages are posted here as " + MediaType + ", or asked for with the keys type, ql, csid, scope, view-attributes, view-order and view-hits:</p>\n<ul>\n")
 	for _, ask := range []string{"type=status-request", "type=rd-request&scope=all&view-hits=1..10", "type=rd-request-deleted&scope=all",
 		"type=schema-description-request", "type=taxonomy-description-request&scope=descendant+ROOT", "type=server-description-request"} {
 		ask = html.EscapeString(ask)
-		b.WriteString(`<LI><A HREF="?` + ask + `">` + ask + "</A>\n")
+		b.WriteString(`<li><a href="?` + ask + `">` + ask + "</a></li>\n")
 	}
-	b.WriteString("</UL>\n")
-	return page("RDM", b.String())
+	b.WriteString("</ul>\n")
+	return b.String()
 }

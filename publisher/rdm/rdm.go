@@ -77,6 +77,11 @@ type Options struct {
 	User func(ctx context.Context) string
 	// Quota counts the jobs of users; nil: its own.
 	Quota *quota.Keeper
+	// Page returns a page for a person with a title and a text, which is HTML; nil: a bare
+	// document.
+	Page func(r *http.Request, title, text string) []byte
+	// Refuse answers a person with an error; nil: a message does.
+	Refuse func(w http.ResponseWriter, r *http.Request, err error)
 	// Log is called with errors hidden from the caller, if it is not nil.
 	Log func(r *http.Request, err error)
 

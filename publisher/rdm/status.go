@@ -12,10 +12,10 @@ import (
 func (x *exchange) describeStatus() error {
 	info := x.h.svc.Info()
 	var b strings.Builder
-	b.WriteString("<UL>\n")
+	b.WriteString("<ul>\n")
 	for _, q := range x.readable() {
 		st := q.State()
-		fmt.Fprintf(&b, "<LI><A HREF=\"%s\">%s</A>: %d pending, %d consumed, %d deleted", html.EscapeString(x.base.Ref("state", q.ID())),
+		fmt.Fprintf(&b, "<li><a href=\"%s\">%s</a>: %d pending, %d consumed, %d deleted", html.EscapeString(x.base.Ref("state", q.ID())),
 			html.EscapeString(q.ID()), st.Pending, st.Consumed, st.Deleted)
 		if st.Held > 0 {
 			fmt.Fprintf(&b, ", %d held", st.Held)
@@ -23,20 +23,20 @@ func (x *exchange) describeStatus() error {
 		if !st.Info.Paused.IsZero() {
 			b.WriteString(", paused")
 		}
-		b.WriteString("\n")
+		b.WriteString("</li>\n")
 	}
-	b.WriteString("</UL>\n")
+	b.WriteString("</ul>\n")
 	doing := "running"
 	if x.h.svc.Err() != nil {
 		doing = "storage failed"
 	}
-	text := page(taxonomyID(&info)+": "+doing, b.String())
+	title := taxonomyID(&info) + ": " + doing
 	if x.wantsPage() {
 		x.w.Header().Set("Content-Type", pageType)
-		return x.out.write([]byte(text))
+		return x.out.write(x.page(title, b.String()))
 	}
 	head := Header{Type: StatusResponse}
-	return x.out.write(appendStatus(head.append(nil), x.base.Ref("state"), nil, text))
+	return x.out.write(appendStatus(head.append(nil), x.base.Ref("state"), nil, page(title, b.String())))
 }
 
 // appendStatus appends a status message: facts for programs, and a page.

@@ -12,6 +12,7 @@ import (
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // delete is Delete-job (Cutie 5.8).
@@ -141,7 +142,7 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 		d := state.OfQueue(h.base(r.Request), &state.Queue{QueueState: q.State(), Changes: changes})
 		w.Header()["Cache-Control"] = noStore
 		if r.fromPage(form) && !sel.Dry {
-			v := View{Now: time.Now(), May: MayOf(r.Context()), Changed: name}
+			v := View{Now: time.Now(), May: web.MayOf(r.Context()), Changed: name}
 			h.write(w, http.StatusOK, form, func(dst []byte) []byte { return h.o.Pages.State(dst, &d, v) })
 			return nil
 		}

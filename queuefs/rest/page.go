@@ -8,22 +8,8 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
-
-type mayKey struct{}
-
-// WithMay adds the rights of the sender to the context of a request: whether a
-// request with a method to a path below the base would be admitted. Pages have
-// forms for these requests only; without it, for all.
-func WithMay(ctx context.Context, may func(method, path string) bool) context.Context {
-	return context.WithValue(ctx, mayKey{}, may)
-}
-
-// MayOf returns the rights of WithMay; nil without them.
-func MayOf(ctx context.Context) func(method, path string) bool {
-	may, _ := ctx.Value(mayKey{}).(func(method, path string) bool)
-	return may
-}
 
 // A View is the part of a page that is not in the state. The zero View is for
 // everyone, at no certain time.
@@ -43,6 +29,8 @@ type View struct {
 	// Lease is the token of the reader's lease of the job, "" for none. The page
 	// shows it, and has the forms of a consumer.
 	Lease string
+	// Failure is the refused request, for the page of an exception; nil: nothing is known of it.
+	Failure *web.Failure
 }
 
 // Pages writes states for people. Whatever a page shows, the table of
@@ -93,7 +81,7 @@ func isPage(form state.Form) bool { return form == state.XHTML || form == state.
 func (h *Handler) answerPage(w http.ResponseWriter, r *request, form state.Form, d *state.Document) error {
 	v := View{Now: time.Now()}
 	v.Lease = r.lease
-	v.May = MayOf(r.Context())
+	v.May = web.MayOf(r.Context())
 	if d.Class == state.QueueClass || d.Class == state.JobClass {
 		q, err := h.queue(r)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 const person = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -112,7 +113,7 @@ func TestPagesHaveFormsForWhatTheirReaderMay(t *testing.T) {
 	} {
 		req := s.request("GET", tt.path, nil)
 		req.RequestURI, req.Header = "", http.Header{"Accept": {person}}
-		req = req.WithContext(rest.WithMay(req.Context(), func(method, path string) bool { return method == "POST" && path == tt.may }))
+		req = req.WithContext(web.WithMay(req.Context(), func(method, path string) bool { return method == "POST" && path == tt.may }))
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, req)
 		if got := strings.Count(w.Body.String(), "<form "); w.Code != 200 || got != tt.want {

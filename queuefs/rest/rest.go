@@ -128,7 +128,9 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	h.streams = events.New(svc, h.base, o.Streams, h.log)
 	h.files = files.Server{Base: h.base, Log: h.log}
 	h.refuser = web.Refuser{Base: h.base, Log: o.Log, BodyIdle: o.BodyIdle,
-		Page: func(dst []byte, d *state.Document) []byte { return o.Pages.State(dst, d, View{}) }}
+		Page: func(dst []byte, d *state.Document, why *web.Failure) []byte {
+			return o.Pages.State(dst, d, View{May: why.May, Failure: why})
+		}}
 	h.description = sync.OnceValues(func() ([]byte, error) { return openapi.Document(h.Routes(), nil) })
 	if o.Description != nil {
 		h.description = sync.OnceValues(o.Description)

@@ -37,9 +37,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	header.Del("Location")
 	header.Set("Cache-Control", "no-store")
 	if h.o.Pages != nil && browses(r) {
-		page := h.page(h.base(r), http.StatusText(e.Status), e.Message)
-		page.Refused = r.Method != http.MethodGet && r.Method != http.MethodHead
-		h.sendPage(w, e.Status, page)
+		h.sendPage(w, e.Status, &Page{Base: h.base(r), Body: web.FailureOf(header, r, e)})
 		return
 	}
 	text(w, e.Status, e.Error()+"\n")

@@ -37,26 +37,20 @@ type Pages interface {
 
 // A Page is a job, a list or an error.
 type Page struct {
-	Title, Badge         string
-	Home, Service, Queue string // references
-	List                 string // "" if no queue is known
-	Name                 string // of the queue
-	Body                 any    // *JobPage, *ListPage, or the text of an error
-	Refused              bool   // a change was, and nothing is changed
+	Title, Badge string
+	Base         state.Base
+	Queue, Name  string // "" if no queue is known
+	List         string // reference; "" if no queue is known
+	Body         any    // *JobPage, *ListPage or *web.Failure
+	// May is that of [web.MayOf].
+	May func(method, path string) bool
 }
 
 // base returns the beginning of references in the answer to a request.
 func (h *Handler) base(r *http.Request) state.Base { return web.BaseOf(r, h.svc.Info().BaseURI) }
 
-func (h *Handler) page(base state.Base, title string, body any) *Page {
-	return &Page{Title: title, Home: string(base) + "/", Service: base.Ref("state") + "?t=xhtml", Body: body}
-}
-
 func (h *Handler) queuePage(r *request, title string, body any) *Page {
-	p := h.page(r.base, title, body)
-	p.Queue = r.base.Ref("state", r.q.ID()) + "?t=xhtml"
-	p.List, p.Name = r.ref("async"), cmp.Or(r.q.Info().Name, r.q.ID())
-	return p
+	return &Page{Title: title, Base: r.base, Queue: r.q.ID(), Name: cmp.Or(r.q.Info().Name, r.q.ID()), List: r.ref("async"), Body: body, May: web.MayOf(r.Context())}
 }
 
 // A JobPage is a job on a page of its own.

@@ -16,7 +16,7 @@ type Refuser struct {
 	Log      func(r *http.Request, err error) // called with errors hidden from the caller, unless nil
 	BodyIdle time.Duration                    // longest pause in the rest of a body
 	// Page appends a state as a page for people; nil: a plain table.
-	Page func(dst []byte, d *state.Document) []byte
+	Page func(dst []byte, d *state.Document, why *Failure) []byte
 }
 
 // Refuse answers a request with an error. Headers set before stay, except those
@@ -49,7 +49,7 @@ func (f *Refuser) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	page := form == state.XHTML || form == state.HTML
 	var body []byte
 	if page && f.Page != nil {
-		body = f.Page(nil, &d)
+		body = f.Page(nil, &d, FailureOf(header, r, e))
 	} else {
 		body = form.Append(nil, &d)
 	}

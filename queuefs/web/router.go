@@ -171,11 +171,11 @@ func (m *Match) Fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // Serve answers the request, with an error if there is no route.
 func (m *Match) Serve(w http.ResponseWriter, r *http.Request) {
+	for name, value := range m.Vars {
+		r.SetPathValue(name, value)
+	}
 	switch {
 	case m.Route != nil && m.Route.Serve != nil:
-		for name, value := range m.Vars {
-			r.SetPathValue(name, value)
-		}
 		if err := m.Route.Serve(w, r); err != nil {
 			if r.Context().Err() != nil || errors.Is(err, context.Canceled) {
 				if gone := Still(r.Context()); gone != nil {

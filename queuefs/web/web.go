@@ -43,7 +43,7 @@ const (
 	Every                // all queues
 	Body                 // any right for any queue: the body says more, and the handler asks again
 	Own                  // the queue in the path, where the right to submit is enough: the handler shows callers only their own jobs
-	Nothing              // all queues: there is no route, and only administrators learn this
+	Nothing              // any right for any queue: there is no route, and callers with a right learn this
 )
 
 // A Need is the right for a request. The zero Need is none.

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -149,6 +150,9 @@ func (g *Gate) Admit(header http.Header, r *http.Request, need web.Need, queue s
 		return caller, nil
 	}
 	if need.Right == 0 {
+		if b != nil {
+			caller = cmp.Or(g.recognized(b, r), caller)
+		}
 		return caller, nil
 	}
 	if auth := r.Header.Get("Authorization"); b != nil && auth != "" && !nobody(r) {
@@ -157,7 +161,7 @@ func (g *Gate) Admit(header http.Header, r *http.Request, need web.Need, queue s
 			return nil, err
 		}
 	}
-	if g.allows(caller, need, queue) {
+	if g.Allows(caller, need, queue) {
 		return caller, nil
 	}
 	err := g.refuse(header, caller, need)
@@ -166,6 +170,9 @@ func (g *Gate) Admit(header http.Header, r *http.Request, need web.Need, queue s
 	}
 	return caller, err
 }
+
+// Users reports whether there are users: a caller without a name may give one.
+func (g *Gate) Users() bool { return g.book.Load() != nil }
 
 // Require is for rights known only to the handler of a request: for a queue, by its
 // cleaned identifier, or for all queues if that is "". The caller is in the context
@@ -193,13 +200,17 @@ func (g *Gate) refuse(header http.Header, caller *Caller, need web.Need) error {
 	return challenge(header, "", "a name and password or a token is needed to "+textOf(need))
 }
 
-func (g *Gate) allows(c *Caller, need web.Need, name string) bool {
+// Allows reports whether a caller has a right for the queue of that name.
+func (g *Gate) Allows(c *Caller, need web.Need, name string) bool {
+	if need.Right == 0 {
+		return true
+	}
 	switch need.Of {
 	case web.Some:
 		return c.mayFor(need.Right)
-	case web.Every, web.Nothing:
+	case web.Every:
 		return c.May(need.Right, "")
-	case web.Body:
+	case web.Body, web.Nothing:
 		return c.mayFor(web.Read) || c.mayFor(web.Submit) || c.mayFor(web.Consume) || c.mayFor(web.Delete)
 	}
 	id, ok := g.o.Queue(name)
@@ -213,7 +224,7 @@ func (g *Gate) allows(c *Caller, need web.Need, name string) bool {
 func textOf(n web.Need) string {
 	switch n.Of {
 	case web.Nothing:
-		return "do what is left to administrators"
+		return "use this service"
 	case web.Named, web.Own:
 		return n.Right.String() + " here"
 	case web.Every:
@@ -261,6 +272,28 @@ func (g *Gate) identify(header http.Header, b *book, r *http.Request, client net
 	return b.callerOf(&proof{password: b.users[name].Password}, name, g.o.Now()), nil
 }
 
+// recognized returns the caller of the credentials in a request without comparing a
+// password; nil if that would be needed.
+func (g *Gate) recognized(b *book, r *http.Request) *Caller {
+	auth := r.Header.Get("Authorization")
+	if scheme, secret, _ := strings.Cut(auth, " "); strings.EqualFold(scheme, "Bearer") {
+		return b.callerOf(&proof{token: sha256.Sum256([]byte(strings.TrimSpace(secret)))}, "", g.o.Now())
+	}
+	name, password, ok := r.BasicAuth()
+	if !ok || name == "" || !b.knows(g.sumOf(name, password), g.o.Now()) {
+		return nil
+	}
+	return b.callerOf(&proof{password: b.users[name].Password}, name, g.o.Now())
+}
+
+// sumOf is a name and a password as they are remembered.
+func (g *Gate) sumOf(name, password string) (sum [sha256.Size]byte) {
+	mac := hmac.New(sha256.New, g.key[:])
+	fmt.Fprintf(mac, "%d %s %s", len(name), name, password)
+	mac.Sum(sum[:0])
+	return sum
+}
+
 // callerOf returns the caller with a token, or with the name and the hash of a
 // password; nil if there is none now.
 func (b *book) callerOf(by *proof, name string, now time.Time) *Caller {
@@ -299,10 +332,7 @@ func (b *book) knows(sum [sha256.Size]byte, now time.Time) bool {
 // verify compares a password, which takes a twentieth of a second. A right one is
 // remembered, as a keyed hash, until it was not used for some minutes.
 func (g *Gate) verify(ctx context.Context, header http.Header, b *book, name, password string, client netip.Addr) (bool, error) {
-	mac := hmac.New(sha256.New, g.key[:])
-	fmt.Fprintf(mac, "%d %s %s", len(name), name, password)
-	var sum [sha256.Size]byte
-	mac.Sum(sum[:0])
+	sum := g.sumOf(name, password)
 	now := g.o.Now()
 	if b.knows(sum, now) {
 		return true, nil

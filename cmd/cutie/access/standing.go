@@ -51,7 +51,7 @@ func (s *standing) check(header http.Header) error {
 	if caller == nil {
 		return challenge(header, `, error="invalid_token"`, "the name and password or the token has gone, or has expired")
 	}
-	if !s.gate.allows(caller, s.need, s.queue) {
+	if !s.gate.Allows(caller, s.need, s.queue) {
 		return s.gate.refuse(header, caller, s.need)
 	}
 	return nil

@@ -18,7 +18,6 @@ import (
 	"cutie/cmd/cutie/live"
 	"cutie/cmd/cutie/topics"
 	"cutie/queuefs"
-	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -109,7 +108,7 @@ func (b *Board) manual(w http.ResponseWriter, r *http.Request) error {
 
 // site returns the part of a page from its request. livePath is the path of its parts.
 func (b *Board) site(r *http.Request, livePath string) dashboard.Site {
-	v := dashboard.Site{Base: b.base(r), May: rest.MayOf(r.Context())}
+	v := dashboard.Site{Base: b.base(r), May: web.MayOf(r.Context())}
 	if b.Hub != nil {
 		v.Live = livePath
 	}

@@ -107,7 +107,7 @@ func (h *house) ask(rights, method, path string, status int, body url.Values) st
 		m := h.router.Find(method, u)
 		return caller.May(m.Need().Right, m.Queue())
 	}
-	m.Serve(w, r.WithContext(rest.WithMay(access.WithCaller(r.Context(), caller), may)))
+	m.Serve(w, r.WithContext(web.WithMay(access.WithCaller(r.Context(), caller), may)))
 	if w.Code != status {
 		h.t.Fatalf("%s %s: got %d %.300s", method, path, w.Code, w.Body)
 	}

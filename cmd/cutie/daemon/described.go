@@ -1,6 +1,9 @@
 package daemon
 
 import (
+	"net/http"
+
+	"cutie/cmd/cutie/dashboard"
 	"cutie/publisher/rdm"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest"
@@ -118,8 +121,12 @@ var operations = map[string]openapi.Operation{
 
 // messages answers resource description messages. Their rights depend on their
 // text, so the handler asks the gate.
-func (d *daemon) messages(counts *quota.Keeper) room {
+func (d *daemon) messages(counts *quota.Keeper, refuse func(http.ResponseWriter, *http.Request, error)) room {
 	return rdm.New(d.svc, rdm.Options{
+		Page: func(r *http.Request, title, text string) []byte {
+			return dashboard.RDM(dashboard.Site{Base: web.BaseOf(r, d.svc.Info().BaseURI), May: web.MayOf(r.Context())}, title, text)
+		},
+		Refuse:  refuse,
 		Log:     d.failed,
 		User:    rest.UserOf,
 		Quota:   counts,

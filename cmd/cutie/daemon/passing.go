@@ -152,7 +152,7 @@ func (n *node) elsewhere(w http.ResponseWriter, r *http.Request, m *web.Match, o
 	case passes(r) >= mostPasses:
 		n.refuse(w, r, m, errNoOwner)
 	default:
-		return n.pass(w, r, owner)
+		return n.pass(w, r, owner, m.Fail)
 	}
 	return true
 }
@@ -173,6 +173,7 @@ type pass struct {
 	owner  string
 	header http.Header // of the answer so far
 	unsent bool        // the owner was not reached
+	fail   func(http.ResponseWriter, *http.Request, error)
 }
 
 type passKey struct{}
@@ -182,8 +183,8 @@ func passOf(r *http.Request) *pass { return r.Context().Value(passKey{}).(*pass)
 
 // pass passes a request on. It returns false if nothing was sent or answered; then the
 // request may be passed on again.
-func (n *node) pass(w http.ResponseWriter, r *http.Request, owner string) bool {
-	p := &pass{owner: owner, header: w.Header()}
+func (n *node) pass(w http.ResponseWriter, r *http.Request, owner string, fail func(http.ResponseWriter, *http.Request, error)) bool {
+	p := &pass{owner: owner, header: w.Header(), fail: fail}
 	r = r.WithContext(context.WithValue(r.Context(), passKey{}, p))
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &lent{ReadCloser: r.Body}
@@ -240,14 +241,14 @@ func (n *node) newProxy() http.Handler {
 			}
 			n.log.Warn().Err(err).Str("path", r.URL.Path).Msg("the owner does not answer")
 			w.Header().Set("Retry-After", "1")
-			web.Plain(w, r, errNoOwner)
+			passOf(r).fail(w, r, errNoOwner)
 		},
 	}
 }
 
 // moved leads a change to the next owner that was not made before this one gave the home up.
 // It returns false if the client has to send the request again.
-func (n *node) moved(w http.ResponseWriter, r *http.Request, err error) bool {
+func (n *node) moved(w http.ResponseWriter, r *http.Request, err error, fail func(http.ResponseWriter, *http.Request, error)) bool {
 	if n == nil || !errors.Is(err, queuefs.ErrStandby) || homeOf(r) != nil {
 		return false
 	}
@@ -261,7 +262,7 @@ func (n *node) moved(w http.ResponseWriter, r *http.Request, err error) bool {
 		return true
 	case PassOn:
 		if again, ok := rewound(r); ok && passes(r) < mostPasses {
-			return n.pass(w, again, to)
+			return n.pass(w, again, to, fail)
 		}
 	}
 	return false
@@ -275,7 +276,7 @@ func (n *node) answerMoved(rows []web.Route) []web.Route {
 	for i := range rows {
 		fail := rows[i].Fail
 		rows[i].Fail = func(w http.ResponseWriter, r *http.Request, err error) {
-			if !n.moved(w, r, err) {
+			if !n.moved(w, r, err, fail) {
 				switch {
 				case errors.Is(err, queuefs.ErrStandby):
 					w.Header().Set("Retry-After", "1")

@@ -81,7 +81,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	pages.Differences, pages.Batches = mirrors.Differences, protocol.Batches
 	tcp := listen.Limit(ln, d.Limits.Conns).Trusting(d.Listen.Proxies)
 	server := &http.Server{
-		Handler:           d.newSite(ctx, figures, &rows, protocol, jobs, d.messages(counts), mirrors, d.node, pages),
+		Handler:           d.newSite(ctx, figures, &rows, protocol, jobs, d.messages(counts, protocol.Error), mirrors, d.node, pages),
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,

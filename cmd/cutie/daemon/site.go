@@ -79,6 +79,10 @@ func (s *site) serve(a *answer, r *http.Request) {
 		http.Error(a, e.Error(), http.StatusPermanentRedirect)
 		return
 	}
+	// People without a name may log in by any link of a page that has no forms.
+	if home == nil && answersPage(r) && (a.named || !s.gate.Users() || err == nil && m.Need().Right != 0) {
+		ctx = web.WithMay(ctx, s.mayOf(caller))
+	}
 	if err != nil {
 		m.Fail(a, r.WithContext(ctx), err)
 		return
@@ -92,9 +96,6 @@ func (s *site) serve(a *answer, r *http.Request) {
 		return
 	}
 	ctx = access.WithCaller(ctx, caller)
-	if strings.Contains(strings.ToLower(r.Header.Get("Accept")), "text/html") { // the answer may be a page
-		ctx = rest.WithMay(ctx, s.mayOf(caller))
-	}
 	if l := caller.Limits(); l != (queuefs.Limits{}) {
 		ctx = quota.WithLimits(ctx, l)
 	}
@@ -176,15 +177,24 @@ func (s *site) admit(a *answer, r *http.Request, m *web.Match, home *connection)
 	return s.gate.Admit(a.Header(), r, m.Need(), m.Queue(), a.client)
 }
 
-// mayOf reports which requests a caller may make, for the forms of a page.
+// answersPage reports whether the answer to a request may be a page.
+func answersPage(r *http.Request) bool {
+	return strings.Contains(strings.ToLower(r.Header.Get("Accept")), "text/html") || strings.Contains(r.URL.RawQuery, "html")
+}
+
+// mayOf reports which requests a caller may make, for the forms and links of a page.
+// A refused caller without a name may make requests open to everyone.
 func (s *site) mayOf(caller *access.Caller) func(method, path string) bool {
+	if caller == nil {
+		caller = &access.Caller{}
+	}
 	return func(method, path string) bool {
 		u, err := url.Parse(path)
 		if err != nil {
 			return false
 		}
 		m := s.router.Find(method, u)
-		return caller.May(m.Need().Right, m.Queue())
+		return m.Route != nil && s.gate.Allows(caller, m.Need(), m.Queue())
 	}
 }
 
@@ -197,7 +207,7 @@ func (s *site) finish(a *answer, r *http.Request) {
 		if p = nil; a.status != 0 {
 			p = http.ErrAbortHandler // cut the answer, lest it pass for whole
 		} else {
-			http.Error(a, "internal error", http.StatusInternalServerError)
+			s.refuse(a, r, &web.Error{Status: http.StatusInternalServerError})
 		}
 	}
 	if a.status == 0 {

@@ -28,7 +28,7 @@ import (
 func table() []web.Route {
 	d := &daemon{Options: Options{Robots: true}}
 	p := &push{own: "/hub", Notifier: &notify.Notifier{}}
-	return d.routes(&site{meter: newMeter()}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages(nil), &board.Board{Hub: &live.Hub{}, Published: http.NotFoundHandler()},
+	return d.routes(&site{meter: newMeter()}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages(nil, nil), &board.Board{Hub: &live.Hub{}, Published: http.NotFoundHandler()},
 		mirror.New(nil, mirror.Options{}), &node{})...)
 }
 
@@ -175,7 +175,7 @@ func TestPanicIsLoggedAndAnswered(t *testing.T) {
 		}
 		panic("a bug")
 	})
-	if got, text := get(t, srv.URL+"/early"); got != http.StatusInternalServerError || text != "internal error\n" {
+	if got, text := get(t, srv.URL+"/early"); got != http.StatusInternalServerError || text != "500 internal server error\n" {
 		t.Errorf("got %d %q, want 500", got, text)
 	}
 	resp, err := http.Get(srv.URL + "/late")

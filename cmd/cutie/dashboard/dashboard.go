@@ -13,6 +13,7 @@ import (
 	"bytes"
 	"embed"
 	"html/template"
+	"net/http"
 	"path"
 	"sync"
 	"time"
@@ -65,18 +66,38 @@ type crumb struct{ Class, Ref, Text string }
 type link struct{ Ref, Text string }
 
 // newHead returns the top of the page of a thing; way are the steps below the
-// service. base is "" if unknown.
-func newHead(title string, base state.Base, way ...crumb) head {
+// service. base is "" if unknown. may is that of a [Site].
+func newHead(title string, base state.Base, may func(method, path string) bool, way ...crumb) head {
 	h := head{Head: state.XHTMLHead, Title: title}
 	if base == "" {
 		return h
 	}
 	h.Source = base.Ref(".well-known", "resourcesync")
-	h.Path = append([]crumb{{Ref: string(base) + "/", Text: "Queues"}}, way...)
-	h.Path = append(h.Path, crumb{Class: "side", Ref: base.Ref("workers"), Text: "Workers"},
-		crumb{Ref: state.XHTML.Ask(base.Ref("state")), Text: "Service"},
-		crumb{Ref: base.Ref(ManualDir), Text: "Manual"})
+	h.Path = append(steps(base, may, string(base)+"/"), way...)
+	h.Path = append(h.Path, besides(base, may)...)
 	return h
+}
+
+// steps is the first step of the way to a page, at home; there is none for a reader without
+// a right.
+func steps(base state.Base, may func(method, path string) bool, home string) []crumb {
+	if may != nil && !may(http.MethodGet, "/") {
+		return nil
+	}
+	return []crumb{{Ref: home, Text: "Queues"}}
+}
+
+// besides are the links of every page to pages open to its reader.
+func besides(base state.Base, may func(method, path string) bool) (all []crumb) {
+	for _, one := range []crumb{{Ref: base.Ref("workers"), Text: "Workers"}, {Ref: state.XHTML.Ask(base.Ref("state")), Text: "Service"}, {Ref: base.Ref(ManualDir), Text: "Manual"}} {
+		if may == nil || may(http.MethodGet, one.Ref[len(base):]) {
+			if all == nil {
+				one.Class = "side"
+			}
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
 // appendPage appends a template of pages. An error is a bug: there is nothing in
@@ -98,6 +119,9 @@ var _ rest.Pages = Pages{}
 
 // State implements [rest.Pages].
 func (p Pages) State(dst []byte, d *state.Document, v rest.View) []byte {
+	if v.Failure != nil {
+		return appendPage(dst, "fail", newFailPage(d, v.Failure))
+	}
 	return appendPage(dst, "state", newStatePage(d, &v, p.Asides))
 }
 
@@ -115,7 +139,7 @@ func (p Pages) Policy() string {
 
 // JobsTop implements [rest.Pages].
 func (Pages) JobsTop(dst []byte, base state.Base, queue string) []byte {
-	return appendPage(dst, "jobs top", newHead("Queue "+queue, base, crumb{Class: "step", Ref: state.XHTML.Ask(base.Ref("state", queue)), Text: queue}))
+	return appendPage(dst, "jobs top", newHead("Queue "+queue, base, nil, crumb{Class: "step", Ref: state.XHTML.Ask(base.Ref("state", queue)), Text: queue}))
 }
 
 // Job implements [rest.Pages].

@@ -87,7 +87,9 @@ func Index(v Site, s *Service, create bool, now time.Time) []byte {
 	p := indexPage{head: v.head(clean(s.Info.Name)), Lead: s.Info.Description, Scheme: s.Info.Scheme, Next: s.Next,
 		Read: v.Base.Ref("read"), Node: newNodeNote(s.Node, now), Alarm: newAlarm(v.Base, s.Trouble, s.Totals.Worst), Tiles: totalTiles(v.Base, s),
 		Charts: newChartsPart(s.Points, s.Trend, s.Totals.Pending, v.Base, "", now), Mirrors: newMirrorNote(v.Base, &s.Totals.Mirrored)}
-	p.Path[0].Ref = "" // the reader is there
+	if len(p.Path) > 0 && p.Path[0].Class == "" {
+		p.Path[0].Ref = "" // the reader is there
+	}
 	for i := range s.Queues {
 		p.Queues = append(p.Queues, s.row(v.Base, i, now))
 	}

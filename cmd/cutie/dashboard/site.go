@@ -23,7 +23,7 @@ func (v *Site) may(method, ref string) bool {
 func (v *Site) page(segments ...string) string { return state.XHTML.Ask(v.Base.Ref(segments...)) }
 
 func (v *Site) head(title string, way ...crumb) head {
-	h := newHead(title, v.Base, way...)
+	h := newHead(title, v.Base, v.May, way...)
 	h.follow(v.Base, v.Live)
 	return h
 }

@@ -86,7 +86,7 @@ type row struct {
 }
 
 func newStatePage(d *state.Document, v *rest.View, asides Asides) *statePage {
-	p := &statePage{head: newHead(title(d), d.Base, way(d)...), Badges: badges(d), Lead: lead(d)}
+	p := &statePage{head: newHead(title(d), d.Base, v.May, way(d)...), Badges: badges(d), Lead: lead(d)}
 	p.Table = template.HTML(state.AppendTable(nil, d, notes(v.Now)))
 	if d.Class == state.JobClass {
 		p.tellJob(d, v)

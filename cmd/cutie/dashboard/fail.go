@@ -1,0 +1,113 @@
+package dashboard
+
+import (
+	"html/template"
+	"net/http"
+	"strconv"
+	"time"
+
+	"cutie/queuefs/state"
+	"cutie/queuefs/web"
+)
+
+// A failPage tells a person that a request was refused, why, and what to do.
+type failPage struct {
+	head
+	Number, Detail string
+	Asked          string // method and path
+	Ways           []wayOut
+	Table          template.HTML // the state for programs; "" without one
+}
+
+// A wayOut is one thing to do, with a link that helps.
+type wayOut struct {
+	Text string
+	Link link // Ref is "" without one
+}
+
+// A remedy is a status in words, and the way out.
+type remedy struct{ title, text string }
+
+var remedies = map[int]remedy{
+	http.StatusBadRequest:                   {"This request is not understood", "Go back, correct it, and send it again."},
+	http.StatusUnauthorized:                 {"A name and a password are needed", "Load this page again, and enter both. An administrator makes users with cutie user add."},
+	http.StatusForbidden:                    {"You may not do this", "Ask an administrator for the right: cutie user set gives it."},
+	http.StatusNotFound:                     {"There is nothing here", "Check the address. Jobs that are done may have been culled, and queues removed."},
+	http.StatusMethodNotAllowed:             {"This does not work in this way", "Open the page of the job or of the queue, and use its forms."},
+	http.StatusRequestTimeout:               {"The request came too slowly", "Send it again, over a faster connection if you can."},
+	http.StatusConflict:                     {"This does not fit the present state", "Somebody else may have been faster. Look at the present state, and decide again."},
+	http.StatusGone:                         {"This is over", "Look at the present state: a lease that has ended is of no use any more."},
+	http.StatusLengthRequired:               {"The length of the request is missing", "Send it with a Content-Length."},
+	http.StatusPreconditionFailed:           {"This has changed meanwhile", "Look at the present state, and decide again."},
+	http.StatusRequestEntityTooLarge:        {"This is too large", "Send less. An administrator may raise the limit."},
+	http.StatusUnsupportedMediaType:         {"This form is not supported", "Ask for another form, or send another one."},
+	http.StatusRequestedRangeNotSatisfiable: {"The file has no such part", "Ask for the whole file."},
+	http.StatusMisdirectedRequest:           {"The service does not know this name", "Use the address given by its administrator, who sets it with cutie serve --base-uri."},
+	http.StatusUnprocessableEntity:          {"This cannot be done", "Go back, correct it, and send it again."},
+	http.StatusTooManyRequests:              {"Too many requests", "Wait, and load this page again. An administrator may raise the limit."},
+	http.StatusInternalServerError:          {"Something is wrong with the service", "Try again. If it stays, tell an administrator: the log of the daemon says more."},
+	http.StatusNotImplemented:               {"This cannot be done here", "Look into the manual for another way."},
+	http.StatusServiceUnavailable:           {"This does not work at the moment", "Try again in a while. If it stays, tell an administrator: the log of the daemon says more."},
+	http.StatusInsufficientStorage:          {"The disk of the service is full", "Everything accepted before is safe, and jobs can still be taken and done. Send this again when there is space: the daemon goes on by itself. An administrator makes space with cutie cull."},
+}
+
+// remedyOf returns the words for a status; others of its class have those of its first one.
+func remedyOf(status int) remedy {
+	if r, ok := remedies[status]; ok {
+		return r
+	}
+	return remedies[status/100*100]
+}
+
+// topicOf is the part of the manual that helps, "" without one.
+func topicOf(status int) string {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusMisdirectedRequest:
+		return "access"
+	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+		return "limits"
+	case http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusInsufficientStorage:
+		return "operating#what-to-do-when"
+	}
+	return ""
+}
+
+// newFailPage returns the page of a refused request with the state d.
+func newFailPage(d *state.Document, f *web.Failure) *failPage {
+	p := failed(d.Base, f)
+	p.Table = template.HTML(state.AppendTable(nil, d, nil))
+	return p
+}
+
+func failed(base state.Base, f *web.Failure) *failPage {
+	p := &failPage{Number: strconv.Itoa(f.Status), Detail: f.Detail, Asked: clipped(clean(f.Method + " " + f.Path))}
+	r := remedyOf(f.Status)
+	may := func(path string) bool { return base != "" && (f.May == nil || f.May(http.MethodGet, path)) }
+	var steps []crumb
+	queue := base.Ref("state", f.Queue)
+	if f.Queue != "" && f.Status != http.StatusForbidden && may(queue[len(base):]) {
+		steps = append(steps, crumb{"step", state.XHTML.Ask(queue), f.Queue})
+	}
+	p.head = newHead(r.title, base, f.May, steps...)
+	if reads := f.Method == http.MethodGet || f.Method == http.MethodHead; !reads && (f.Status < 500 || f.Status == http.StatusInsufficientStorage) {
+		p.Ways = append(p.Ways, wayOut{Text: "Nothing was changed."})
+	}
+	p.Ways = append(p.Ways, wayOut{Text: r.text})
+	if n, err := strconv.Atoi(f.After); err == nil && n > 0 {
+		p.Ways = append(p.Ways, wayOut{Text: "Another try can succeed in " + lasting((time.Duration(n) * time.Second).Seconds()) + "."})
+	}
+	if len(steps) > 0 {
+		if job := base.Ref("state", f.Queue, f.Job); f.Job != "" && f.Status != http.StatusNotFound {
+			p.Ways = append(p.Ways, wayOut{"The job as it is now:", link{state.XHTML.Ask(job), f.Job}})
+		}
+		p.Ways = append(p.Ways, wayOut{"The queue as it is now:", link{state.XHTML.Ask(queue), f.Queue}})
+	} else if may("/") {
+		p.Ways = append(p.Ways, wayOut{"Begin anew:", link{string(base) + "/", "queues open to you"}})
+	}
+	if topic := topicOf(f.Status); topic != "" && base != "" {
+		p.Ways = append(p.Ways, wayOut{"The manual has more:", link{base.Ref(ManualDir) + "/" + topic, topicNames[topic]}})
+	}
+	return p
+}
+
+var topicNames = map[string]string{"access": "users, tokens, rights", "limits": "limits", "operating#what-to-do-when": "what to do when"}
