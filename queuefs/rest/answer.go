@@ -58,7 +58,7 @@ func (h *Handler) answerChange(w http.ResponseWriter, r *request, status int, fo
 		w.Header()["Cache-Control"] = noStore
 		return h.answerPage(w, r, form, d)
 	default:
-		seeOther(w, d.Subject)
+		h.seeOther(w, r, d)
 	}
 	return nil
 }

@@ -42,6 +42,9 @@ func (h *Handler) answerHelp(w http.ResponseWriter, r *request, help state.Help)
 	}
 	d := state.OfHelp(help)
 	d.Base = h.base(r.Request)
+	if isPage(form) && r.browser() {
+		return h.answerPage(w, r, form, &d)
+	}
 	h.answer(w, http.StatusOK, form, &d)
 	return nil
 }

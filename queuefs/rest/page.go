@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"cutie/queuefs"
@@ -45,6 +46,9 @@ type Pages interface {
 	JobsEnd(dst []byte, next string) []byte
 	// Rows reports whether the page of a state has rows for its jobs, from [View.Jobs].
 	Rows(d *state.Document) bool
+	// Own returns the URL of a page for a sender without the right to read the queue, after a
+	// change with the state d; without jobs in it there was no job to take.
+	Own(d *state.Document, queue string) string
 	// Policy is the Content-Security-Policy of all of them.
 	Policy() string
 }
@@ -67,6 +71,8 @@ func (plainPages) Job(dst []byte, d *state.Document, _ time.Time) []byte {
 func (plainPages) JobsEnd(dst []byte, next string) []byte { return state.AppendXHTMLFoot(dst) }
 
 func (plainPages) Rows(*state.Document) bool { return false }
+
+func (plainPages) Own(d *state.Document, _ string) string { return state.XHTML.Ask(d.Subject) }
 
 func (plainPages) Policy() string { return state.PagePolicy }
 
@@ -110,7 +116,8 @@ func (h *Handler) answerPage(w http.ResponseWriter, r *request, form state.Form,
 // behind a link of the page.
 func (h *Handler) takenByPage(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, taken []queuefs.Taken) error {
 	if len(taken) == 0 {
-		seeOther(w, h.base(r.Request).Ref("state", q.ID()))
+		base := h.base(r.Request)
+		h.seeOther(w, r, &state.Document{Class: state.QueueClass, Base: base, Subject: base.Ref("state", q.ID())})
 		return nil
 	}
 	d := state.OfJob(h.base(r.Request), &taken[0].Job)
@@ -118,13 +125,27 @@ func (h *Handler) takenByPage(w http.ResponseWriter, r *request, form state.Form
 	return h.answerChange(w, r, http.StatusOK, form, &d)
 }
 
-// seeOther sends a browser to the page of a state.
-func seeOther(w http.ResponseWriter, ref string) {
+// seeOther sends a browser to the page of a state, or to another one if its sender may not
+// read the state.
+func (h *Handler) seeOther(w http.ResponseWriter, r *request, d *state.Document) {
+	to := state.XHTML.Ask(d.Subject)
+	if !mayRead(web.MayOf(r.Context()), d) {
+		to = h.o.Pages.Own(d, r.PathValue("queue"))
+	}
 	header := w.Header()
-	header["Location"] = []string{ref + "?t=" + state.XHTML.String()}
+	header["Location"] = []string{to}
 	header["Content-Length"] = []string{"0"}
 	w.WriteHeader(http.StatusSeeOther)
 }
+
+// mayRead reports whether the sender may read a state. may is that of [web.MayOf].
+func mayRead(may func(method, path string) bool, d *state.Document) bool {
+	path, below := strings.CutPrefix(d.Subject, string(d.Base))
+	return may == nil || !below || may(http.MethodGet, path)
+}
+
+// Reads reports whether the reader may read the state of a page.
+func (v *View) Reads(d *state.Document) bool { return mayRead(v.May, d) }
 
 type (
 	userKey    struct{}

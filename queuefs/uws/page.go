@@ -53,11 +53,17 @@ func (h *Handler) queuePage(r *request, title string, body any) *Page {
 	return &Page{Title: title, Base: r.base, Queue: r.q.ID(), Name: cmp.Or(r.q.Info().Name, r.q.ID()), List: r.ref("async"), Body: body, May: web.MayOf(r.Context())}
 }
 
+// may reports whether the reader of a page may send a request to a reference.
+func (r *request) may(method, ref string) bool {
+	may := web.MayOf(r.Context())
+	return may == nil || may(method, strings.TrimPrefix(ref, string(r.base)))
+}
+
 // A JobPage is a job on a page of its own.
 type JobPage struct {
 	URL, XML, Wait                string
 	Destruction, Message, HeldFor string
-	CutieJob                      string // reference of its state
+	CutieJob                      string // reference of its state; "" if the reader may not see it
 	Duration                      int64
 	Pending, Active, Waits        bool
 	Mine                          bool // the caller may change it
@@ -75,9 +81,11 @@ func (h *Handler) jobPage(w http.ResponseWriter, r *request, j *job) error {
 	p := j.phase()
 	url := r.ref("async", j.id)
 	page := &JobPage{URL: url, XML: url + "?format=xml", Wait: url + "?format=html&WAIT=30&PHASE=" + string(p), Waits: p.active() && !r.set.old,
-		Destruction: timeOrNone(j.destruction()), Duration: j.duration(), Pending: p == pending, Active: p.active() || p == held, Mine: r.mayChange(j)}
+		Destruction: timeOrNone(j.destruction()), Duration: j.duration(), Pending: p == pending, Active: p.active() || p == held, Mine: r.mayChange(j) && r.may(http.MethodPost, r.ref("async", j.id))}
 	_, page.Message, _ = j.failure()
-	page.CutieJob = r.base.Ref("state", r.q.ID(), j.cut.ID.String()) + "?t=xhtml"
+	if ref := r.base.Ref("state", r.q.ID(), j.cut.ID.String()); r.may(http.MethodGet, ref) {
+		page.CutieJob = ref + "?t=xhtml"
+	}
 	if p == held {
 		page.HeldFor = j.cut.HeldFor
 	}
@@ -122,7 +130,7 @@ type ListedJob struct{ ID, URL, Phase, RunID, Owner, Created, Ago string }
 
 func (h *Handler) listPage(w http.ResponseWriter, r *request, f filter, refs []ref) error {
 	url := r.ref("async")
-	page := &ListPage{XML: url + "?format=xml", Create: url + "?" + linesField + "=parameters", Phases: phases[:8], Last: f.last, Mine: !r.q.Info().Closed}
+	page := &ListPage{XML: url + "?format=xml", Create: url + "?" + linesField + "=parameters", Phases: phases[:8], Last: f.last, Mine: !r.q.Info().Closed && r.may(http.MethodPost, url)}
 	if len(f.phases) > 0 {
 		page.Chosen = f.phases[0]
 	}

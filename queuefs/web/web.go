@@ -43,6 +43,7 @@ const (
 	Every                // all queues
 	Body                 // any right for any queue: the body says more, and the handler asks again
 	Own                  // the queue in the path, where the right to submit is enough: the handler shows callers only their own jobs
+	Use                  // any right for the queue in the path: the handler shows only actions that callers may do
 	Nothing              // any right for any queue: there is no route, and callers with a right learn this
 )
 

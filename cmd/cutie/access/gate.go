@@ -217,6 +217,9 @@ func (g *Gate) Allows(c *Caller, need web.Need, name string) bool {
 	if !ok {
 		id = ""
 	}
+	if need.Of == web.Use {
+		return c.May(web.Read, id) || c.May(web.Submit, id) || c.May(web.Consume, id) || c.May(web.Delete, id)
+	}
 	return c.May(need.Right, id) || need.Of == web.Own && c.May(web.Submit, id)
 }
 
@@ -225,6 +228,8 @@ func textOf(n web.Need) string {
 	switch n.Of {
 	case web.Nothing:
 		return "use this service"
+	case web.Use:
+		return "use this queue"
 	case web.Named, web.Own:
 		return n.Right.String() + " here"
 	case web.Every:

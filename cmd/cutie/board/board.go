@@ -47,7 +47,8 @@ func (b *Board) Routes() []web.Route {
 	}
 	some, here, all := web.Anywhere(web.Read), web.Here(web.Read), web.Everywhere(web.Read)
 	rows := []web.Route{
-		get("/", some, web.AtOnce, b.index),
+		get("/", web.Need{Right: web.Read, Of: web.Body}, web.AtOnce, b.index),
+		get("/"+dashboard.OwnDir+"/{queue}", web.Need{Right: web.Read, Of: web.Use}, web.AtOnce, b.own),
 		get("/history", all, web.AtOnce, b.history),
 		get("/history/{queue}", here, web.AtOnce, b.history),
 		get("/workers", some, web.AtOnce, b.workers),

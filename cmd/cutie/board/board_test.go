@@ -74,6 +74,21 @@ func build(t *testing.T, queues ...string) *house {
 // ask sends a request with rights, and expects a status.
 func (h *house) ask(rights, method, path string, status int, body url.Values) string {
 	h.t.Helper()
+	if w := h.answer(rights, method, path, status, body); w != nil {
+		return w.Body.String()
+	}
+	return ""
+}
+
+// location sends a form of a page, and returns the way it leads.
+func (h *house) location(rights, path string, body url.Values) string {
+	h.t.Helper()
+	return h.answer(rights, "POST", path, http.StatusSeeOther, body).Header().Get("Location")
+}
+
+// answer sends a request with rights, and expects a status; nil: it was not admitted.
+func (h *house) answer(rights, method, path string, status int, body url.Values) *httptest.ResponseRecorder {
+	h.t.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body.Encode()))
 	if body != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -97,7 +112,7 @@ func (h *house) ask(rights, method, path string, status int, body url.Values) st
 		if status != http.StatusForbidden && status != http.StatusUnauthorized {
 			h.t.Fatalf("%s %s: %v", method, path, err)
 		}
-		return ""
+		return nil
 	}
 	may := func(method, path string) bool {
 		u, err := url.Parse(path)
@@ -105,13 +120,13 @@ func (h *house) ask(rights, method, path string, status int, body url.Values) st
 			return false
 		}
 		m := h.router.Find(method, u)
-		return caller.May(m.Need().Right, m.Queue())
+		return m.Route != nil && gate.Allows(caller, m.Need(), m.Queue())
 	}
 	m.Serve(w, r.WithContext(web.WithMay(access.WithCaller(r.Context(), caller), may)))
 	if w.Code != status {
 		h.t.Fatalf("%s %s: got %d %.300s", method, path, w.Code, w.Body)
 	}
-	return w.Body.String()
+	return w
 }
 
 func (h *house) submit(queue, name, sidecar string) {

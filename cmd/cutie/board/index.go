@@ -28,8 +28,12 @@ func (b *Board) index(w http.ResponseWriter, r *http.Request) error {
 		livePath += "?after=" + url.QueryEscape(after)
 	}
 	v := b.site(r, livePath)
-	s := b.service(b.readable(r), r.URL.Query().Get("after"), mayReadAll(r), now)
-	s.Info.BaseURI = string(v.Base)
+	readable, own := b.readable(r), b.usable(r)
+	if len(readable) == 0 && !mayReadAll(r) {
+		return answer(w, dashboard.OwnQueues(b.site(r, ""), b.Service.Info().Name, own, b.trouble()))
+	}
+	s := b.service(readable, r.URL.Query().Get("after"), mayReadAll(r), now)
+	s.Info.BaseURI, s.Own = string(v.Base), own
 	return answer(w, dashboard.Index(v, s, access.CallerOf(r.Context()).May(web.Admin, ""), now))
 }
 
@@ -41,6 +45,37 @@ func (b *Board) readable(r *http.Request) []*queuefs.Queue {
 		return all
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(q *queuefs.Queue) bool { return !caller.May(web.Read, q.ID()) })
+}
+
+// mostOwn is how many queues to use a page lists.
+const mostOwn = 1000
+
+// usable returns queues that the caller of a request may use, but not read.
+func (b *Board) usable(r *http.Request) (all []dashboard.OwnQueue) {
+	caller := access.CallerOf(r.Context())
+	if caller.May(web.Read, "") {
+		return nil
+	}
+	for _, q := range b.Service.Queues() {
+		if id := q.ID(); !caller.May(web.Read, id) && (caller.May(web.Submit, id) || caller.May(web.Consume, id) || caller.May(web.Delete, id)) && len(all) < mostOwn {
+			all = append(all, ownQueue(q, nil))
+		}
+	}
+	return all
+}
+
+func ownQueue(q *queuefs.Queue, after url.Values) dashboard.OwnQueue {
+	return dashboard.OwnQueue{ID: q.ID(), Info: q.Info(), Mirror: q.Mirror().Live(), After: after}
+}
+
+// own answers with the forms of a queue for callers who may not read it.
+func (b *Board) own(w http.ResponseWriter, r *http.Request) error {
+	q, err := b.queue(r)
+	if err != nil {
+		return err
+	}
+	o := ownQueue(q, r.URL.Query())
+	return answer(w, dashboard.Own(b.site(r, ""), &o, b.trouble()))
 }
 
 // service describes the service by its readable queues, from the one after a name on.
@@ -156,7 +191,9 @@ func (b *Board) liveQueue(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.Query().Get("page") == "workers" {
 		return b.Hub.Serve(w, r, string(base)+"\nworkers/"+q.ID(), workersParts(base, q.ID(), func() []*queuefs.Queue { return []*queuefs.Queue{q} }))
 	}
-	return b.Hub.Serve(w, r, string(base)+"\n"+"/"+q.ID(), b.queueParts(base, q))
+	may := web.MayOf(r.Context())
+	requeue := may == nil || may(http.MethodPost, base.Ref("requeue", q.ID())[len(base):])
+	return b.Hub.Serve(w, r, fmt.Sprintf("%s\n/%s/%t", base, q.ID(), requeue), b.queueParts(base, q, requeue))
 }
 
 // liveJob says that a job has changed after the event seen.
@@ -193,7 +230,7 @@ func (b *Board) liveJob(w http.ResponseWriter, r *http.Request) error {
 
 // queueParts returns a function for the parts of the page of a queue. It reads job files
 // only after an event.
-func (b *Board) queueParts(base state.Base, q *queuefs.Queue) func() []live.Part {
+func (b *Board) queueParts(base state.Base, q *queuefs.Queue, requeue bool) func() []live.Part {
 	var a *dashboard.QueueAside
 	seq := queuefs.Seq(0)
 	return func() []live.Part {
@@ -207,6 +244,6 @@ func (b *Board) queueParts(base state.Base, q *queuefs.Queue) func() []live.Part
 			return nil
 		}
 		a.Trouble, a.Points, a.Trend = b.trouble(), b.points(q.ID(), now), dashboard.TrendOf(b.History, q.ID(), now)
-		return dashboard.QueueParts(base, &s, a, now)
+		return dashboard.QueueParts(base, &s, a, requeue, now)
 	}
 }

@@ -28,7 +28,7 @@ func (d *daemon) newBoard(leaving context.Context, past *history.History) *board
 	return &board.Board{
 		Service:   d.svc,
 		History:   past,
-		Published: d.pub,
+		Published: d.push.published(d.pub),
 		Hub: &live.Hub{Every: liveEvery, Lifetime: liveLifetime, Idle: liveIdle, Watchers: max(1, d.Limits.Conns/2), Panicked: func(p any) {
 			d.Log.Error().Interface("panic", p).Str("stack", string(debug.Stack())).Msg("live page panicked")
 		}},

@@ -54,6 +54,7 @@ var operations = map[string]openapi.Operation{
 	"GET /find/{queue}":                  query(op("pages", "Search for jobs, the newest first", "200:page"), "text:text worker:text since:time until:time before:text "+searched),
 	"GET /bulk/{queue}":                  query(op("pages", "What a change of many jobs would change", "200:page"), "method:requeue|release|hold|delete job:texts jobs:text "+searched),
 	"POST /bulk/{queue}":                 body(op("pages", "The same, with the names of many jobs in a form; nothing changes", "200:page 413"), ofForm),
+	"GET /own/{queue}":                   query(op("pages", "What its reader may do with a queue", "200:page"), "job:text jobs:number taken:text"),
 	"GET /manual":                        op("pages", "The manual", "200:page"),
 	"GET /manual/{topic}":                op("pages", "A topic of the manual, or an example of a worker", "200:page 200:text/plain"),
 	"GET /dashboard/{file}":              op("pages", "The script of the pages", "200:script"),

@@ -89,6 +89,14 @@ func openPush(svc *queuefs.Service, pub *publisher.Publisher, gate *access.Gate,
 	return p, err
 }
 
+// published answers requests for published documents, the topics of the hub among them.
+func (p *push) published(pub *publisher.Publisher) http.Handler {
+	if p == nil {
+		return pub
+	}
+	return p.Notifier
+}
+
 // rooms are the published documents, with the topics and the hub if there are
 // any.
 func (p *push) rooms(pub *publisher.Publisher) []room {

@@ -25,7 +25,7 @@ func inWords(n web.Need) string {
 	if n.Right == 0 {
 		return "nothing"
 	}
-	return n.Right.String() + [...]string{web.Named: "", web.Some: " some", web.Every: " every", web.Body: " by body", web.Own: " or submit", web.Nothing: " every"}[n.Of]
+	return n.Right.String() + [...]string{web.Named: "", web.Some: " some", web.Every: " every", web.Body: " by body", web.Own: " or submit", web.Use: " or any", web.Nothing: " every"}[n.Of]
 }
 
 func TestWhatRequestsNeed(t *testing.T) {
@@ -34,7 +34,8 @@ func TestWhatRequestsNeed(t *testing.T) {
 		"HEAD /readyz":                             "nothing",
 		"POST /livez":                              "admin every",
 		"GET /help/submitJob":                      "nothing",
-		"GET /":                                    "read some",
+		"GET /":                                    "read by body",
+		"GET /own/q":                               "read or any q",
 		"POST /":                                   "admin every",
 		"GET /state":                               "read some",
 		"POST /state":                              "admin every",
@@ -141,7 +142,7 @@ func TestWhatRequestsNeed(t *testing.T) {
 		method, path, _ := strings.Cut(request, " ")
 		need, queue := needOf(t, method, path)
 		got := inWords(need)
-		if need.Right != 0 && (need.Of == web.Named || need.Of == web.Own) {
+		if need.Right != 0 && (need.Of == web.Named || need.Of == web.Own || need.Of == web.Use) {
 			got += " " + queue
 		}
 		if got != want {
@@ -159,7 +160,7 @@ func TestRoutesNeedWhatTheyDo(t *testing.T) {
 		switch {
 		case need != row.Need && row.Need != web.Otherwise:
 			t.Errorf("%s %s is decided by another row: got %s, want %s", row.Method, path, inWords(need), inWords(row.Need))
-		case strings.Contains(row.Path, "{queue}") && need.Of != web.Nothing && (need.Of != web.Named && need.Of != web.Own || queue != "the-queue"):
+		case strings.Contains(row.Path, "{queue}") && need.Of != web.Nothing && (need.Of != web.Named && need.Of != web.Own && need.Of != web.Use || queue != "the-queue"):
 			t.Errorf("%s %s is decided for queue %q, scope %d", row.Method, row.Path, queue, need.Of)
 		case row.Method == "POST" && row.Path == "/bulk/{queue}": // a preview, with many names
 		case row.Method != "GET" && need.Right < web.Submit && need.Of != web.Body:

@@ -116,7 +116,7 @@ func (s *site) serve(a *answer, r *http.Request) {
 			} else if m.Route.Waits != web.OrEarlier {
 				a.Header().Set("Retry-After", "5")
 				m.Fail(a, r.WithContext(ctx), &web.Error{Status: http.StatusServiceUnavailable,
-					Message: fmt.Sprintf("%d requests from this address are waiting already", s.crowd.Max())})
+					Message: fmt.Sprintf("requests of this address that wait are limited to %d", s.crowd.Max())})
 				return
 			}
 		}
@@ -177,9 +177,10 @@ func (s *site) admit(a *answer, r *http.Request, m *web.Match, home *connection)
 	return s.gate.Admit(a.Header(), r, m.Need(), m.Queue(), a.client)
 }
 
-// answersPage reports whether the answer to a request may be a page.
+// answersPage reports whether the answer to a request may be a page, or parts of one.
 func answersPage(r *http.Request) bool {
-	return strings.Contains(strings.ToLower(r.Header.Get("Accept")), "text/html") || strings.Contains(r.URL.RawQuery, "html")
+	accept := strings.ToLower(r.Header.Get("Accept"))
+	return strings.Contains(accept, "text/html") || strings.Contains(accept, "text/event-stream") || strings.Contains(r.URL.RawQuery, "html")
 }
 
 // mayOf reports which requests a caller may make, for the forms and links of a page.

@@ -85,17 +85,20 @@ var createQueue = action{Legend: "Create a queue", Fields: []field{
 }, Buttons: []button{{Label: "Create"}}}
 
 func queueActions(d *state.Document, add func(method string, a action)) {
-	if isMirror(d) {
-		return
+	if !isMirror(d) {
+		ofQueue(d.Text("status") != "paused", d.Text("closed") != "true", add)
 	}
-	paused, closed := d.Text("status") == "paused", d.Text("closed") == "true"
-	if !closed {
+}
+
+// ofQueue adds the actions of a queue by its settings.
+func ofQueue(running, open bool, add func(method string, a action)) {
+	if open {
 		add("content", action{Legend: "Submit a job", Media: "multipart/form-data", Fields: []field{
 			{Kind: "file", Name: "file", Label: "File, or files", Required: true, Many: true},
 			{Kind: "lines", Name: "sidecar", Label: "Sidecar, text that goes with one file"},
 		}, Buttons: []button{{Label: "Submit"}}})
 	}
-	if paused {
+	if !running {
 		add("state", action{Legend: "Hand out jobs again", Buttons: []button{{Name: "S", Value: "restart", Label: "Restart"}}})
 		return
 	}
@@ -104,7 +107,7 @@ func queueActions(d *state.Document, add func(method string, a action)) {
 		Hint:    "The first pending job that is not on hold becomes consumed: no other consumer gets it. Take it?",
 		Buttons: []button{{Label: "Yes, take it", Danger: true}}})
 	pause := action{Legend: "Hand out no more jobs", Buttons: []button{{Name: "S", Value: "pause", Label: "Pause"}}}
-	if !closed {
+	if open {
 		pause.Hint = "Submissions are still taken."
 	}
 	add("state", pause)

@@ -78,12 +78,12 @@ func newJobsList(base state.Base, l jobsList, jobs []queuefs.Job, now time.Time)
 	return &l
 }
 
-// lists are the short lists of a queue.
-func (a *QueueAside) lists(base state.Base, queue string, mirror bool, now time.Time) (all []*jobsList) {
+// lists are the short lists of a queue; requeue says whether the reader may put its jobs back.
+func (a *QueueAside) lists(base state.Base, queue string, requeue bool, now time.Time) (all []*jobsList) {
 	find := base.Ref("find", queue)
 	if len(a.Failed) > 0 {
 		l := jobsList{ID: "failed", Heading: "Failed last", Worked: true, All: find + "?outcome=error", More: []link{{base.Ref("failures", queue), "By reason"}}}
-		if !mirror {
+		if requeue {
 			l.More = append(l.More, link{base.Ref("bulk", queue) + "?outcome=error&method=requeue", "Run all of them again …"})
 		}
 		all = append(all, newJobsList(base, l, a.Failed, now))
@@ -123,12 +123,13 @@ func newChartsPart(points []history.Point, t Trend, pending int64, base state.Ba
 	return p
 }
 
-// QueueParts are the parts of the page of a queue that change.
-func QueueParts(base state.Base, s *queuefs.QueueState, a *QueueAside, now time.Time) []live.Part {
+// QueueParts are the parts of the page of a queue that change; requeue says whether the
+// reader may put its jobs back.
+func QueueParts(base state.Base, s *queuefs.QueueState, a *QueueAside, requeue bool, now time.Time) []live.Part {
 	d := state.OfQueue(base, &state.Queue{QueueState: *s})
 	parts := []live.Part{newPart("alarm", "alarm", newAlarm(base, a.Trouble, nil)), newPart("tiles", "tiles", tilesOf(&d)),
 		newPart("charts", "charts part", newChartsPart(a.Points, a.Trend, s.Pending, base, s.Info.ID, now))}
-	for _, l := range a.lists(base, s.Info.ID, s.Mirror.Live(), now) {
+	for _, l := range a.lists(base, s.Info.ID, requeue && !s.Mirror.Live(), now) {
 		parts = append(parts, newPart(l.ID, "jobs list", l))
 	}
 	return parts

@@ -44,7 +44,7 @@ var remedies = map[int]remedy{
 	http.StatusRequestedRangeNotSatisfiable: {"The file has no such part", "Ask for the whole file."},
 	http.StatusMisdirectedRequest:           {"The service does not know this name", "Use the address given by its administrator, who sets it with cutie serve --base-uri."},
 	http.StatusUnprocessableEntity:          {"This cannot be done", "Go back, correct it, and send it again."},
-	http.StatusTooManyRequests:              {"Too many requests", "Wait, and load this page again. An administrator may raise the limit."},
+	http.StatusTooManyRequests:              {"Too many requests", "Wait, and try again. An administrator may raise the limit."},
 	http.StatusInternalServerError:          {"Something is wrong with the service", "Try again. If it stays, tell an administrator: the log of the daemon says more."},
 	http.StatusNotImplemented:               {"This cannot be done here", "Look into the manual for another way."},
 	http.StatusServiceUnavailable:           {"This does not work at the moment", "Try again in a while. If it stays, tell an administrator: the log of the daemon says more."},
@@ -72,16 +72,19 @@ func topicOf(status int) string {
 	return ""
 }
 
+// ofUWS are the words for the status of everything that a queue rejects (UWS 1.1, 2.2.3).
+var ofUWS = remedy{"The queue refuses this", "Go back, correct it, and send it again. The jobs of others are theirs alone."}
+
 // newFailPage returns the page of a refused request with the state d.
 func newFailPage(d *state.Document, f *web.Failure) *failPage {
-	p := failed(d.Base, f)
+	p := failed(d.Base, f, remedyOf(f.Status))
 	p.Table = template.HTML(state.AppendTable(nil, d, nil))
 	return p
 }
 
-func failed(base state.Base, f *web.Failure) *failPage {
+// failed returns the page of a refused request with these words.
+func failed(base state.Base, f *web.Failure, r remedy) *failPage {
 	p := &failPage{Number: strconv.Itoa(f.Status), Detail: f.Detail, Asked: clipped(clean(f.Method + " " + f.Path))}
-	r := remedyOf(f.Status)
 	may := func(path string) bool { return base != "" && (f.May == nil || f.May(http.MethodGet, path)) }
 	var steps []crumb
 	queue := base.Ref("state", f.Queue)
@@ -104,7 +107,7 @@ func failed(base state.Base, f *web.Failure) *failPage {
 	} else if may("/") {
 		p.Ways = append(p.Ways, wayOut{"Begin anew:", link{string(base) + "/", "queues open to you"}})
 	}
-	if topic := topicOf(f.Status); topic != "" && base != "" {
+	if topic := topicOf(f.Status); r != ofUWS && topic != "" && base != "" {
 		p.Ways = append(p.Ways, wayOut{"The manual has more:", link{base.Ref(ManualDir) + "/" + topic, topicNames[topic]}})
 	}
 	return p

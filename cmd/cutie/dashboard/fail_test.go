@@ -28,7 +28,7 @@ func TestPagesOfErrorsHaveAWayOut(t *testing.T) {
 		links []string
 	}{
 		{"no user", web.Failure{Status: 401, Method: "GET", Path: "/"}, nil, "A name and a password are needed", nil, []string{manual, manual + "/access"}},
-		{"no right", web.Failure{Status: 403, Method: "POST", Path: "/content/ingest", Queue: "ingest"}, []string{"/", "/state/ingest"}, "You may not do this",
+		{"no right", web.Failure{Status: 403, Method: "POST", Path: "/content/ingest"}, []string{"/", "/state/ingest"}, "You may not do this",
 			[]string{"POST /content/ingest", "Nothing was changed."}, []string{home, manual, home, manual + "/access"}},
 		{"no job", web.Failure{Status: 404, Method: "GET", Path: "/state/ingest/j000000000009", Queue: "ingest", Job: "j000000000009"}, []string{"/", "/state/ingest"}, "There is nothing here",
 			nil, []string{home, here, manual, here}},
@@ -65,5 +65,14 @@ func TestPagesOfErrorsHaveAWayOut(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// UWS answers everything that a queue rejects with 403.
+func TestRefusalsOfUWSAreNotOnesOfRights(t *testing.T) {
+	f := &web.Failure{Status: 403, Detail: "too many jobs", Method: "POST", Path: "/uws/ingest/async", Queue: "ingest"}
+	text := string(dashboard.Pages{}.UWS(&uws.Page{Base: statetest.Base, Body: f}))
+	if !strings.Contains(text, `<h1>The queue refuses this <span class="badge bad">403</span></h1>`) || strings.Contains(text, "cutie user") {
+		t.Errorf("got %s", text)
 	}
 }

@@ -17,6 +17,7 @@ type Service struct {
 	Queues  []queuefs.QueueState // at most [IndexQueues]
 	Trends  []Trend              // of these queues; nil: unknown
 	Trend   Trend                // of all queues together
+	Own     []OwnQueue           // queues that the reader may use, but not read
 	Next    string               // query of the page of the queues after these; "": there are none
 	Totals  Totals
 	Points  []history.Point // of the last hour; nil: the reader may not see them, or there are none
@@ -47,6 +48,7 @@ type indexPage struct {
 	Tiles              []tile
 	Charts             chartsPart
 	Queues             []indexQueue
+	Own                []link
 	Next               string
 	Actions            []action
 }
@@ -84,7 +86,7 @@ type indexQueue struct {
 // Index returns the page of the service. create says whether the reader may make a
 // queue.
 func Index(v Site, s *Service, create bool, now time.Time) []byte {
-	p := indexPage{head: v.head(clean(s.Info.Name)), Lead: s.Info.Description, Scheme: s.Info.Scheme, Next: s.Next,
+	p := indexPage{head: v.head(clean(s.Info.Name)), Own: ownLinks(v.Base, s.Own), Lead: s.Info.Description, Scheme: s.Info.Scheme, Next: s.Next,
 		Read: v.Base.Ref("read"), Node: newNodeNote(s.Node, now), Alarm: newAlarm(v.Base, s.Trouble, s.Totals.Worst), Tiles: totalTiles(v.Base, s),
 		Charts: newChartsPart(s.Points, s.Trend, s.Totals.Pending, v.Base, "", now), Mirrors: newMirrorNote(v.Base, &s.Totals.Mirrored)}
 	if len(p.Path) > 0 && p.Path[0].Class == "" {

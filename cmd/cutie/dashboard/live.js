@@ -36,7 +36,7 @@
   };
 
   const open = () => {
-    if (stream || document.hidden) return;
+    if (stream || document.hidden || !main.dataset.live) return;
     stream = new EventSource(main.dataset.live);
     stream.onopen = () => {
       lost = null;

@@ -138,7 +138,7 @@ func TestChartsSayWhatTheyDraw(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, part := range dashboard.QueueParts(statetest.Base, &q.QueueState, a, statetest.Day) {
+	for _, part := range dashboard.QueueParts(statetest.Base, &q.QueueState, a, true, statetest.Day) {
 		if want := ` id="` + part.ID + `"`; !bytes.Contains(part.Text, []byte(want)) || !strings.Contains(text, want) || !bytes.HasSuffix(bytes.TrimSpace(part.Text), []byte(">")) {
 			t.Errorf("part %s is no element of the page: %s", part.ID, part.Text)
 		}

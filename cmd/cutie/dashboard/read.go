@@ -94,6 +94,9 @@ func (d *Document) links(links []sitemap.Link) (all []readLink) {
 	}
 	for _, l := range links {
 		r := readLink{Rel: clean(l.Rel), Ref: d.page(l.Href), Text: d.short(l.Href)}
+		if l.Rel == "hub" { // it takes subscriptions, and has no page
+			r.Ref = ""
+		}
 		if r.Label = r.Rel; of[l.Rel] > 1 { // else they look the same
 			r.Label = path.Base(r.Text)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"html/template"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -86,7 +87,7 @@ type row struct {
 }
 
 func newStatePage(d *state.Document, v *rest.View, asides Asides) *statePage {
-	p := &statePage{head: newHead(title(d), d.Base, v.May, way(d)...), Badges: badges(d), Lead: lead(d)}
+	p := &statePage{head: newHead(title(d), d.Base, v.May, way(d, v)...), Badges: badges(d), Lead: lead(d)}
 	p.Table = template.HTML(state.AppendTable(nil, d, notes(v.Now)))
 	if d.Class == state.JobClass {
 		p.tellJob(d, v)
@@ -99,6 +100,10 @@ func newStatePage(d *state.Document, v *rest.View, asides Asides) *statePage {
 	if d.Subject == "" {
 		return p
 	}
+	if !v.Reads(d) {
+		p.closed(d, v, asides)
+		return p
+	}
 	for _, f := range others {
 		p.Forms = append(p.Forms, formLink{f.String(), f.MediaType(), f.Ask(d.Subject)})
 	}
@@ -107,7 +112,7 @@ func newStatePage(d *state.Document, v *rest.View, asides Asides) *statePage {
 	}
 	switch d.Class {
 	case state.ServiceClass:
-		p.List = &list{Heading: "Queues", Names: linksTo(d.Items("queueStates"))}
+		p.List = &list{Heading: "Queues", Names: open(d, v, linksTo(d.Items("queueStates")))}
 	case state.QueueClass:
 		p.Sets = capabilityLists(d)
 		p.Tiles = tilesOf(d)
@@ -124,6 +129,19 @@ func newStatePage(d *state.Document, v *rest.View, asides Asides) *statePage {
 	return p
 }
 
+// closed makes the page one for a reader without the right to read the state: nothing leads
+// there. The holder of a lease sees the beginning of the payload, as text.
+func (p *statePage) closed(d *state.Document, v *rest.View, asides Asides) {
+	p.Payload, p.Actions = nil, actions(d, v)
+	queue, id, err := state.ParseJobRef(d.Subject)
+	if err != nil || v.Lease == "" || asides == nil {
+		return
+	}
+	if a := asides.Job(queue, id, ""); a != nil {
+		p.Aside = &aside{Preview: a.Preview}
+	}
+}
+
 // addAside adds what is beside the state of a queue or a job.
 func (p *statePage) addAside(d *state.Document, v *rest.View, asides Asides) {
 	switch d.Class {
@@ -138,7 +156,7 @@ func (p *statePage) addAside(d *state.Document, v *rest.View, asides Asides) {
 		}
 		pending, _ := strconv.ParseInt(d.Text("numPendingJobs"), 10, 64)
 		alarm := newAlarm(d.Base, a.Trouble, nil)
-		p.Aside.Alarm, p.Aside.Charts, p.Aside.Lists = &alarm, newChartsPart(a.Points, a.Trend, pending, d.Base, queue, v.Now), a.lists(d.Base, queue, isMirror(d), v.Now)
+		p.Aside.Alarm, p.Aside.Charts, p.Aside.Lists = &alarm, newChartsPart(a.Points, a.Trend, pending, d.Base, queue, v.Now), a.lists(d.Base, queue, !isMirror(d) && (v.May == nil || v.May(http.MethodPost, d.Base.Ref("requeue", queue)[len(d.Base):])), v.Now)
 		p.Aside.More = []link{{d.Base.Ref("find", queue), "All jobs"}, {d.Base.Ref("batches", queue), "Batches"}, {d.Base.Ref("workers", queue), "Workers"}, {p.Aside.Charts.More, "Charts"},
 			{d.Base.Ref("read", queue, "pending", "capabilitylist.xml"), "Published: pending jobs"}, {d.Base.Ref("read", queue, "replica", "capabilitylist.xml"), "Published: all files"},
 			{d.Base.Ref("uws", queue, "async") + "?format=html", "UWS"}, {"#properties", "Properties"}}
@@ -217,13 +235,17 @@ func lead(d *state.Document) string {
 }
 
 // way returns the steps from the service down to the document.
-func way(d *state.Document) (steps []crumb) {
+func way(d *state.Document, v *rest.View) (steps []crumb) {
 	queue := d.Text("queueState")
 	if d.Class == state.QueueClass {
 		queue = d.Subject
 	}
 	if name := lastSegment(queue); name != "" {
-		steps = append(steps, crumb{"step", state.XHTML.Ask(queue), name})
+		ref := state.XHTML.Ask(queue)
+		if path, below := strings.CutPrefix(queue, string(d.Base)); below && v.May != nil && !v.May(http.MethodGet, path) {
+			ref = d.Base.Ref(OwnDir, name)
+		}
+		steps = append(steps, crumb{"step", ref, name})
 	}
 	if d.Class == state.JobClass || d.Class == state.BatchClass {
 		steps = append(steps, crumb{Class: "step", Text: d.Text("identifier")})
@@ -452,6 +474,17 @@ func hasJobs(d *state.Document) bool {
 func linksTo(refs []string) (links []link) {
 	for _, ref := range refs {
 		links = append(links, link{state.XHTML.Ask(ref), lastSegment(ref)})
+	}
+	return links
+}
+
+// open takes the references from links to pages that the reader may not read.
+func open(d *state.Document, v *rest.View, links []link) []link {
+	for i := range links {
+		ref, _, _ := strings.Cut(links[i].Ref, "?")
+		if v.May != nil && !v.May(http.MethodGet, strings.TrimPrefix(ref, string(d.Base))) {
+			links[i].Ref = ""
+		}
 	}
 	return links
 }

@@ -1,0 +1,115 @@
+package dashboard
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// OwnDir is the first segment of the URLs of pages about queues that their reader may use,
+// but not read.
+const OwnDir = "own"
+
+// An OwnQueue is such a queue.
+type OwnQueue struct {
+	ID     string
+	Info   queuefs.QueueInfo
+	Mirror bool
+	// After is the query of the page: empty, or that of [Pages.Own].
+	After url.Values
+}
+
+// An ownPage has the forms for such a queue, or lists some.
+type ownPage struct {
+	head
+	Alarm   alarm
+	Badges  []string
+	Done    string
+	Follow  link // a job just submitted; Ref is "" without one
+	Jobs    string
+	Actions []action
+	Queues  []link
+	None    string
+}
+
+// Own returns the page of one such queue.
+func Own(v Site, q *OwnQueue, trouble []string) []byte {
+	p := &ownPage{head: v.head("Queue "+cmp.Or(clipped(clean(q.Info.Name)), q.ID), crumb{Class: "step", Text: q.ID}), Alarm: newAlarm(v.Base, trouble, nil)}
+	p.Script, p.Hash = v.Base.Ref(ScriptDir, ScriptName), scriptHash // files can be dropped
+	if !q.Info.Paused.IsZero() {
+		p.Badges = append(p.Badges, "paused")
+	}
+	if q.Info.Closed {
+		p.Badges = append(p.Badges, "closed")
+	}
+	if jobs := v.Base.Ref("uws", q.ID, "async"); v.may(http.MethodGet, jobs) {
+		p.Jobs = jobs + "?format=html"
+	}
+	p.tell(v, q)
+	if !q.Mirror {
+		ofQueue(q.Info.Paused.IsZero(), !q.Info.Closed, func(method string, a action) {
+			a.Action = v.Base.Ref(method, q.ID)
+			if v.may(http.MethodPost, a.Action) {
+				a.Action = state.XHTML.Ask(a.Action)
+				p.Actions = append(p.Actions, a)
+			}
+		})
+	}
+	if len(p.Actions) == 0 {
+		p.None = "No form fits your rights and the state of the queue now. Programs may do more."
+	}
+	return v.write("own", p)
+}
+
+// tell says what a form of the page has done.
+func (p *ownPage) tell(v Site, q *OwnQueue) {
+	job, err := queuefs.ParseJobID(q.After.Get("job"))
+	n, _ := strconv.Atoi(q.After.Get("jobs"))
+	switch {
+	case err == nil:
+		p.Done = "Done: job " + job.String()
+		if ref := v.Base.Ref("uws", q.ID, "async", job.String()); p.Jobs != "" {
+			p.Done, p.Follow = "Done: job", link{ref + "?format=html", job.String()}
+		}
+	case n > 0:
+		p.Done = "Submitted: " + plural(n, "job")
+	case q.After.Get("taken") == "none":
+		p.Done = "No job is pending: none was taken"
+	}
+}
+
+// OwnQueues returns the page of a service to a reader of none of its queues.
+func OwnQueues(v Site, name string, queues []OwnQueue, trouble []string) []byte {
+	p := &ownPage{head: v.head(clean(name)), Alarm: newAlarm(v.Base, trouble, nil), Queues: ownLinks(v.Base, queues)}
+	if len(p.Path) > 0 && p.Path[0].Class == "" {
+		p.Path[0].Ref = "" // the reader is there
+	}
+	if len(queues) == 0 {
+		p.None = "There is no queue yet that you may use."
+	}
+	return v.write("own", p)
+}
+
+func ownLinks(base state.Base, queues []OwnQueue) (all []link) {
+	for i := range queues {
+		q := &queues[i]
+		all = append(all, link{base.Ref(OwnDir, q.ID), cmp.Or(clipped(clean(q.Info.Name)), q.ID)})
+	}
+	return all
+}
+
+// Own implements [rest.Pages].
+func (Pages) Own(d *state.Document, queue string) string {
+	to := d.Base.Ref(OwnDir, queue)
+	if d.Class == state.JobClass {
+		return to + "?job=" + lastSegment(d.Subject)
+	}
+	if n := len(d.Items("submittedJobStates")); n > 0 {
+		return to + "?jobs=" + strconv.Itoa(n)
+	}
+	return to + "?taken=none"
+}
