@@ -5,6 +5,7 @@ package main_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -160,12 +161,42 @@ func hostileJobs(t *testing.T, d *daemon) {
 	}
 	body, header = form("lease", "600")
 	d.send(t, "POST", "consume/evil", body, append(header, "User-Agent", hostile)...)
-	for job := 1; job <= 3; job++ {
-		if job > 1 {
-			body, header = form("reason", hostile)
-			d.send(t, "POST", fmt.Sprintf("hold/evil/j%012d", job), body, header...)
-		}
+	for job := 2; job <= 3; job++ {
+		body, header = form("reason", hostile)
+		d.send(t, "POST", fmt.Sprintf("hold/evil/j%012d", job), body, header...)
 	}
+	// Its worker leaves a result, and gives a reason for its failure.
+	a, err := http.PostForm(d.url+"consume/evil", url.Values{"lease": {"600"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Body.Close()
+	worker := []string{"User-Agent", hostile, "Cutie-Lease", a.Header.Get("Cutie-Lease")}
+	d.send(t, "PUT", "result/evil/j000000000004/page.html", hostile, append(worker, "Content-Type", "text/html")...)
+	d.send(t, "PUT", "result/evil/j000000000004/page.svg", `<svg xmlns="http://www.w3.org/2000/svg" onload="document.title='hit'"><script>document.title='hit'</script></svg>`,
+		append(worker, "Content-Type", "image/svg+xml")...)
+	body, header = form("outcome", "error", "type", "fatal", "message", hostile)
+	d.send(t, "POST", "outcome/evil/j000000000004", body, append(worker, header...)...)
+	// Its manifest names a file that is not fetched, so the batch fails.
+	d.send(t, "POST", "content/evil?type=batch-manifest&filename="+url.QueryEscape(strings.ReplaceAll(hostile, "/", "")), "http://127.0.0.1:1/"+url.PathEscape(hostile)+"\n",
+		"Prefer", "respond-async", "User-Agent", hostile)
+	// Payloads that run by themselves, if they are shown as such.
+	for media, payload := range runs {
+		d.send(t, "POST", "content/evil?filename=x", payload, "Content-Type", media)
+	}
+}
+
+// hostileCount is how many jobs these are.
+var hostileCount = 6 + len(runs)
+
+// runs are payloads that browsers run, by their types.
+var runs = map[string]string{
+	"text/html":             `<script>document.title='hit'</script>`,
+	"image/svg+xml":         `<svg xmlns="http://www.w3.org/2000/svg" onload="document.title='hit'"><script>document.title='hit'</script></svg>`,
+	"application/xhtml+xml": `<html xmlns="http://www.w3.org/1999/xhtml"><head><script>document.title='hit'</script></head><body/></html>`,
+	"application/xml": `<?xml version="1.0"?><?xml-stylesheet type="text/xsl" href="data:text/xsl,%3Cxsl:stylesheet version='1.0' xmlns:xsl='http://www.w3.org/1999/XSL/Transform'%3E%3Cxsl:template match='/'%3E` +
+		`%3Chtml%3E%3Cscript%3Edocument.title='hit'%3C/script%3E%3C/html%3E%3C/xsl:template%3E%3C/xsl:stylesheet%3E"?><a/>`,
+	"text/plain": hostile, // browsers must not guess
 }
 
 // Text from outside stays text on every page, at every width, and nothing of a page is
@@ -179,10 +210,10 @@ func TestBrowserRunsNothingFromOutside(t *testing.T) {
 	paths := []string{"", "state?t=xhtml", "state/evil?t=xhtml", "state/evil?t=text/html", "state/evil?status=consumed&t=xhtml", "find/evil", "find/evil?text=" + at,
 		"find/evil?worker=" + at + "&submitter=" + at, "find/evil?status=" + at, "bulk/evil?status=pending&method=hold", "bulk/evil?method=" + at,
 		"bulk/evil?submitter=" + at + "&method=delete", "bulk/evil?job=j000000000001&job=j000000000099&method=delete",
-		"batches/evil", "mirrors", "manual", "manual/workers", "workers", "workers/evil", "history", "history/evil?span=day", "history?span=" + at, "help?t=xhtml", "state/" + at + "?t=xhtml",
-		".well-known/resourcesync/evil/replica/about.html", "read", "read/evil/replica/changelist.xml", "read/evil/pending/capabilitylist.xml", "uws/evil?format=html"}
-	for job := 1; job <= 6; job++ {
-		paths = append(paths, fmt.Sprintf("state/evil/j%012d?t=xhtml", job))
+		"batches/evil", "failures/evil", "own/evil", "own/evil?job=" + at, "read/" + at, "uws/" + at + "/async?format=html", "uws/evil/async/" + at + "?format=html", at, "mirrors", "manual", "manual/workers", "workers", "workers/evil", "history", "history/evil?span=day", "history?span=" + at, "help?t=xhtml", "state/" + at + "?t=xhtml",
+		".well-known/resourcesync/evil/replica/about.html", "read", "read/evil/replica/changelist.xml", "read/evil/pending/capabilitylist.xml", "uws/evil/async?format=html"}
+	for job := 1; job <= hostileCount; job++ {
+		paths = append(paths, fmt.Sprintf("state/evil/j%012d?t=xhtml", job), fmt.Sprintf("uws/evil/async/j%012d?format=html", job))
 	}
 	for _, path := range paths {
 		b.do(chromedp.EmulateViewport(390, 800), chromedp.Navigate(b.url+path))
@@ -197,13 +228,19 @@ func TestBrowserRunsNothingFromOutside(t *testing.T) {
 		b.fine(path)
 	}
 	// Payloads and states at their own URLs are in a sandbox, or are no pages.
-	for job := 1; job <= 6; job++ {
+	for job := 1; job <= hostileCount; job++ {
 		id := fmt.Sprintf("j%012d", job)
-		for _, path := range []string{"queues/evil/payload/" + id, "queues/evil/pending/" + id, "content/evil/" + id, "state/evil/" + id + "?t=soif", "state/evil/" + id + "?t=xml"} {
+		for _, path := range []string{"queues/evil/payload/" + id, "uws/evil/async/" + id + "/parameters/payload", "queues/evil/pending/" + id, "content/evil/" + id, "state/evil/" + id + "?t=soif", "state/evil/" + id + "?t=xml"} {
 			chromedp.Do(b.ctx, chromedp.Navigate(b.url+path)) // some are downloads
 			if evaluated[bool](b, `document.title === 'hit'`) {
 				t.Errorf("%s: it runs", path)
 			}
+		}
+	}
+	for _, name := range []string{"page.html", "page.svg"} {
+		chromedp.Do(b.ctx, chromedp.Navigate(b.url+"result/evil/j000000000004/"+name))
+		if evaluated[bool](b, `document.title === 'hit'`) {
+			t.Errorf("%s: it runs", name)
 		}
 	}
 }
