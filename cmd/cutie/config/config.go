@@ -42,9 +42,53 @@ type Filler struct {
 	Origins map[string]Origin        // filled by Fill
 }
 
+// Prefix begins the names of variables.
+const Prefix = "CUTIE_"
+
 // Variable returns the environment variable of an option.
 func Variable(option string) string {
-	return "CUTIE_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
+	return Prefix + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
+}
+
+// elsewhere are variables of other commands, and of commands run by a worker.
+var elsewhere = []string{"CUTIE_ATTEMPT", "CUTIE_CONFIG", "CUTIE_FILENAME", "CUTIE_HOME", "CUTIE_JOB", "CUTIE_LEASE", "CUTIE_MEDIA_TYPE",
+	"CUTIE_PAYLOAD", "CUTIE_QUEUE", "CUTIE_RESULTS", "CUTIE_SIDECAR", "CUTIE_TOKEN", "CUTIE_UPLOADS", "CUTIE_URL", "CUTIE_USERS"}
+
+// A Stray is a variable with the name of no setting, though it begins like one.
+type Stray struct {
+	Variable string
+	Near     string // the variables that may be meant, joined by "or"; "" without one
+}
+
+// Strays returns the strays of an environment, with their values as in [os.Environ].
+func (f *Filler) Strays(environ []string) (strays []Stray) {
+	names := slices.Clone(elsewhere)
+	f.Options.VisitAll(func(o *pflag.Flag) {
+		if f.has(o.Name) {
+			names = append(names, Variable(o.Name))
+		}
+	})
+	for _, v := range environ {
+		name, value, _ := strings.Cut(v, "=")
+		if strings.HasPrefix(name, Prefix) && value != "" && !slices.Contains(names, name) {
+			strays = append(strays, Stray{name, near(name, names)})
+		}
+	}
+	slices.SortFunc(strays, func(a, b Stray) int { return strings.Compare(a.Variable, b.Variable) })
+	return strays
+}
+
+// near returns the variables that may be meant by a name: all begin alike.
+func near(name string, names []string) string {
+	rest := make([]string, len(names))
+	for i, n := range names {
+		rest[i] = strings.TrimPrefix(n, Prefix)
+	}
+	found := fault.Near(strings.TrimPrefix(name, Prefix), rest)
+	if found == "" {
+		return ""
+	}
+	return Prefix + strings.ReplaceAll(found, " or ", " or "+Prefix)
 }
 
 // Fill sets the options that were not typed. Without a file, name is "". An error names

@@ -3,6 +3,7 @@ package config_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,5 +45,21 @@ func TestErrorsNameFileLineAndCure(t *testing.T) {
 		if text, hint := fault.Words(err); !strings.HasPrefix(text, c.want) || hint != c.hint {
 			t.Errorf("%q: got %q, hint %q, want %q, hint %q", c.text, text, hint, c.want, c.hint)
 		}
+	}
+}
+
+func TestVariablesThatSetNothing(t *testing.T) {
+	t.Parallel()
+	var fs pflag.FlagSet
+	fs.Int("max-conns", 0, "")
+	fs.Int("max-waits", 0, "")
+	fs.Bool("yes", false, "")
+	f := config.Filler{Options: &fs, Not: []string{"yes"}}
+	got := f.Strays([]string{"CUTIE_YES=1", "PATH=/bin", "CUTIE_MAX_CONNS=1", "CUTIE_MAX_=1", "CUTIE_MAX_WAIT=1", "CUTIE_CONS=", "CUTIE_MAXCONNS=a=b", "cutie_max_waits=1",
+		"CUTIE_URL=u", "CUTIE_JOB=j", "CUTIE_=1", "CUTIE_OTHER"})
+	want := []config.Stray{{"CUTIE_", ""}, {"CUTIE_MAXCONNS", "CUTIE_MAX_CONNS"}, {"CUTIE_MAX_", "CUTIE_MAX_CONNS or CUTIE_MAX_WAITS"},
+		{"CUTIE_MAX_WAIT", "CUTIE_MAX_WAITS"}, {"CUTIE_YES", ""}}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

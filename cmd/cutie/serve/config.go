@@ -35,7 +35,9 @@ default prints a file with every setting, its meaning and its default, each in a
 comment: take the signs # away before those to change. It says of each whether a running
 daemon takes it by a reload; the others need a restart. show prints the settings in
 force with where they are from: an option, the environment, the file, or the default.
-check looks for mistakes, in files and addresses too, and starts nothing.
+check looks for mistakes, in files and addresses too, and starts nothing. It names the
+variables CUTIE_… in the environment that set nothing; one much like that of a setting
+is a mistake. The daemon logs them at its start.
 
 The file is in TOML, a line for each option of cutie serve: listen = "127.0.0.1:80".
 The environment variable of an option is its name in capitals after CUTIE_, with _ for
@@ -62,6 +64,9 @@ cutie serve --config cutie.toml`,
 		default:
 			return fault.Usagef("%.40q is not default, show or check", word)
 		}
+		if err := strays(c, f); err != nil {
+			return err
+		}
 		if _, err := newLog(c.Stderr, o.logLevel, o.logFormat); err != nil {
 			return err
 		}
@@ -73,4 +78,17 @@ cutie serve --config cutie.toml`,
 		_, err := fmt.Fprintln(c.Out.Stdout, "ok")
 		return err
 	})
+}
+
+// strays names variables without effect. One much like that of a setting is an error.
+func strays(c *call.Call, f *config.Filler) error {
+	var failed error
+	for _, s := range f.Strays(os.Environ()) {
+		if s.Near == "" {
+			c.Warnf("the variable %s sets nothing: there is no such setting", s.Variable)
+		} else if failed == nil {
+			failed = fault.Hint(fault.Usagef("the variable %s sets nothing: there is no such setting", s.Variable), "did you mean "+s.Near+"?")
+		}
+	}
+	return failed
 }

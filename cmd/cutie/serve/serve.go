@@ -106,6 +106,9 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	for _, s := range f.Strays(os.Environ()) {
+		log.Warn().Str("variable", s.Variable).Str("near", s.Near).Msg("the variable sets nothing: there is no such setting")
+	}
 	o.Log, o.Hangup = log, daemon.Withstand()
 	if err := o.check(); err != nil {
 		return err
