@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -46,6 +47,7 @@ func read(name string) (settings, error) {
 	if len(text) > maxFile {
 		return s, fault.Usagef("%s has more than %d octets", name, maxFile)
 	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // of editors on other systems
 	err = toml.Unmarshal(text, &s.values)
 	var syntax *toml.DecodeError
 	if errors.As(err, &syntax) {

@@ -216,6 +216,9 @@ func (o *serveOptions) checkListen() (err error) {
 		}
 	}
 	addr, err := net.ResolveTCPAddr("tcp", o.listen)
+	if err == nil && o.listen == "" {
+		err = errors.New("it is empty")
+	}
 	if err != nil {
 		return fault.Hint(fault.Usagef("listen address %.60q: %v", o.listen, err), "it is a host and a port, such as 127.0.0.1:8080, or :8080 for all addresses of the machine")
 	}
