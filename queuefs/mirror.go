@@ -274,10 +274,10 @@ func (q *Queue) replay(events []ReplayEvent, settings []byte) error {
 }
 
 // Takeover ends the mirror: the queue takes changes and hands out jobs from then on, and
-// numbers go on behind those of the original; known is the highest number of a job that
-// it is known to have had. It is on stable storage when Takeover returns. Of a queue taken
-// over before nothing changes.
-func (q *Queue) Takeover(ctx context.Context, known JobID) (Mirror, error) {
+// numbers go on behind those of the original; known is the highest number of a job it is
+// known to have had, and event its last event, 0 for the last one here. It is on stable
+// storage when Takeover returns. Of a queue taken over before nothing changes.
+func (q *Queue) Takeover(ctx context.Context, known JobID, event Seq) (Mirror, error) {
 	if err := ctx.Err(); err != nil {
 		return Mirror{}, err
 	}
@@ -288,7 +288,7 @@ func (q *Queue) Takeover(ctx context.Context, known JobID) (Mirror, error) {
 	if q.Mirror() == nil {
 		return Mirror{}, fmt.Errorf("%s: %w: it is no mirror", q.ID(), ErrConflict)
 	}
-	was, err := q.original.TakeOver(micro(q.svc.now()), known)
+	was, err := q.original.TakeOver(micro(q.svc.now()), known, event)
 	if err != nil {
 		return Mirror{}, storageError(err)
 	}

@@ -302,12 +302,12 @@ func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 		t.Errorf("after a restart: %+v", after)
 	}
 
-	m, err := q.Takeover(ctx, 0)
+	m, err := q.Takeover(ctx, 0, 0)
 	must(t, err)
 	if m.Last != p.q.Seq() || m.Live() {
 		t.Errorf("got %+v", m)
 	}
-	if again, err := q.Takeover(ctx, 0); err != nil || again != m {
+	if again, err := q.Takeover(ctx, 0, 0); err != nil || again != m {
 		t.Errorf("again: got %+v, %v", again, err)
 	}
 	if err := q.Replay(ctx, []queuefs.ReplayEvent{{}}, nil); err == nil {
@@ -334,7 +334,7 @@ func TestNumbersGoOnAfterATakeover(t *testing.T) {
 	p := newPair(t, queuefs.Options{})
 	top := p.q.IDs(queuefs.ListOptions{})
 	must(t, p.adopt())
-	_, err := p.mq.Takeover(ctx, 77)
+	_, err := p.mq.Takeover(ctx, 77, 0)
 	must(t, err)
 	if j := submit(t, p.mq, queuefs.Meta{}, ""); j.ID != 78 {
 		t.Errorf("behind a job that is known by its number: got %v, the copy has up to %v", j.ID, top[len(top)-1])
@@ -423,7 +423,7 @@ func TestEveryStepOfAMirrorFails(t *testing.T) {
 				err = p.replay()
 			}
 			if err == nil {
-				_, err = p.mq.Takeover(ctx, 0)
+				_, err = p.mq.Takeover(ctx, 0, 0)
 			}
 			p.ms.Close()
 			whole := f.hit == ""
@@ -440,7 +440,7 @@ func TestEveryStepOfAMirrorFails(t *testing.T) {
 			if p.mq.Mirror().Live() {
 				must(t, p.replay())
 				p.same(what)
-				_, err := p.mq.Takeover(ctx, 0)
+				_, err := p.mq.Takeover(ctx, 0, 0)
 				must(t, err)
 			} else {
 				p.same(what)
@@ -487,7 +487,7 @@ func TestWithoutItsFileAMirrorStaysOne(t *testing.T) {
 		if _, err := p.mq.Take(ctx, queuefs.Take{}); !errors.Is(err, queuefs.ErrMirror) {
 			t.Errorf("%s: take: %v", name, err)
 		}
-		_, err = p.mq.Takeover(ctx, 0)
+		_, err = p.mq.Takeover(ctx, 0, 0)
 		must(t, err)
 		submit(t, p.mq, queuefs.Meta{}, "live")
 		closeHome(t, p.ms)
@@ -530,7 +530,7 @@ func TestAMirrorBeginsAnew(t *testing.T) {
 	closeHome(t, p.ms)
 	p.open(queuefs.Options{})
 	p.same("opened again")
-	_, err := p.mq.Takeover(ctx, 0)
+	_, err := p.mq.Takeover(ctx, 0, 0)
 	must(t, err)
 	if err := p.ms.DropMirror(ctx, "jobs"); !errors.Is(err, queuefs.ErrConflict) {
 		t.Errorf("of a live queue: %v", err)

@@ -229,6 +229,88 @@ cutie audit copy --checksum | grep "missing 0, different 0, extra 0"`)
 	}
 }
 
+// An original is lost while its mirror has the events of settings, results and jobs, and not
+// all their files. The mirror takes over with all that came, also for later events, names
+// the rest, and followers of the original have the same as it.
+func TestFilesInTransitAtATakeover(t *testing.T) {
+	t.Parallel()
+	p := newPromotion(t)
+	original := p.serve("home")
+	ids := []string{p.put("one"), p.put("two")}
+	attach := func(name string) {
+		t.Helper()
+		for i, id := range ids[:2] {
+			text := id + name
+			if err := os.WriteFile(filepath.Join(p.dir, text), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p.run("putResult", "jobs", id, text, "--name", name, "--lease", fmt.Sprint("@lease", i), "-u", p.url)
+		}
+	}
+	for i := range ids {
+		p.run("get", "jobs", "--lease", "1h", "--lease-out", fmt.Sprint("lease", i), "-o", "taken", "-u", p.url)
+	}
+	attach("first")
+	second := serveHome(t, filepath.Join(p.dir, "second"), "--mirror", p.url)
+	caughtUp(t, p.url, second.url)
+	second.kill()
+	p.run("sync", p.url, "behind")
+	p.run("set", "jobs", "--description", "new", "-u", p.url)
+	attach("last")
+	for _, text := range []string{"bare", "lost", "late"} {
+		ids = append(ids, p.put(text))
+	}
+	p.run("sync", p.url, "level")
+	p.hidden.Store(regexp.MustCompile("/parts/|/queue-info.txt$|/result/.*/last$|/consumed/" + ids[0] + "|/pending/" + ids[2] + "|/payload/" + ids[3]))
+	second = serveHome(t, filepath.Join(p.dir, "second"), "--mirror", p.url)
+	last := queueAt(t, p.url).Sequence
+	eventually(t, "the mirror knows all events", func() bool {
+		q := queueAt(t, second.url)
+		return q.Behind > 0 && q.Sequence+queuefs.Seq(q.Behind) == last
+	})
+	p.hidden.Store(regexp.MustCompile("."))
+	original.kill()
+
+	out := p.run("takeover", "jobs", "--force", "-u", second.url)
+	for _, want := range []string{fmt.Sprintf("jobs: live: 2 pending, 2 consumed; the last event seen of %s is %d of ", p.url, last), "jobs: former settings",
+		"not seen: jobs/" + ids[3], "on hold: jobs/" + ids[2], "former job file: jobs/" + ids[0], "no result: jobs/" + ids[0] + "/last", "no result: jobs/" + ids[1] + "/last"} {
+		if strings.Count(out, want) != 1 {
+			t.Errorf("takeover says %s, and not %q", out, want)
+		}
+	}
+	for _, id := range ids[:2] {
+		if got := p.run("results", "jobs", id, "-u", second.url); got != "first\n" {
+			t.Errorf("job %s has the results %s", id, got)
+		}
+	}
+	if got := p.run("get", "jobs", "-u", second.url); got != "late" {
+		t.Errorf("the next job is %q", got)
+	}
+	if out, err := p.try("get", "jobs", "-u", second.url); err == nil {
+		t.Errorf("a job on hold was handed out: %s", out)
+	}
+	for _, copy := range []string{"level", "behind"} {
+		if out := p.run("sync", second.url, copy); !strings.Contains(out, "replica: changes") {
+			t.Errorf("%s: got %s", copy, out)
+		}
+		if out, err := p.try("audit", copy, "--checksum"); err != nil || !strings.Contains(out, "missing 0, different 0, extra 0") {
+			t.Errorf("%s: %s", copy, out)
+		}
+	}
+	if out := p.run("audit", "--source", second.url, "--sample", "-1"); !strings.Contains(out, ", 0 findings") {
+		t.Errorf("got %s", out)
+	}
+	if got := strings.TrimSpace(p.run("put", "jobs", "one", "-u", second.url)); got <= ids[4] {
+		t.Errorf("a new job has the number %s", got)
+	}
+	if err := second.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if out, err := cutie(t, "check", filepath.Join(p.dir, "second")); err != nil {
+		t.Errorf("check: %v %s", err, out)
+	}
+}
+
 // A token that was replaced is read again, and little memory for requests keeps no mirror
 // from following.
 func TestAMirrorTakesTheTokenOfNow(t *testing.T) {
@@ -371,7 +453,12 @@ func takeOverUnderLoad(t *testing.T, seed uint64) {
 	if len(report.Queues) == 1 {
 		last = queuefs.Seq(report.Queues[0].LastEvent)
 	}
-	there := map[queuefs.JobID]bool{}
+	there, unseen := map[queuefs.JobID]bool{}, map[string]bool{}
+	for _, q := range report.Queues {
+		for _, id := range q.UnseenJobs {
+			unseen[id] = true
+		}
+	}
 	if last > 0 {
 		l := newLedger(t, clients[0].http, second.url)
 		for _, st := range []string{"pending", "consumed", "deleted"} {
@@ -390,7 +477,7 @@ func takeOverUnderLoad(t *testing.T, seed uint64) {
 			if !o.acked || o.kind != opSubmit || len(o.ids) != 1 || o.number == 0 {
 				continue
 			}
-			known := o.number <= last
+			known := o.number <= last && !unseen[o.ids[0].String()]
 			if there[o.ids[0]] != known {
 				t.Errorf("seed %d: %v was submitted by event %d, the last one seen is %d: got %v", seed, o.ids[0], o.number, last, there[o.ids[0]])
 			}

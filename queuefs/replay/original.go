@@ -109,20 +109,24 @@ func (o *Original) write(do func(m *home.Mirror)) error {
 }
 
 // TakeOver makes the queue live at a time: its jobs get numbers behind known, and behind
-// all possible ones of the original. It reports whether the queue was a mirror.
-func (o *Original) TakeOver(at time.Time, known job.ID) (was bool, err error) {
+// all possible ones of the original. event is the last one of the original; 0: the last one
+// here. It reports whether the queue was a mirror.
+func (o *Original) TakeOver(at time.Time, known job.ID, event job.Seq) (was bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	m := o.Mirror()
 	if !m.Live() {
 		return false, nil
 	}
+	if event == 0 {
+		event = o.Ledger.Last()
+	}
 	last := max(known, o.Ledger.Numbers().Job)
 	if !o.Ledger.State().LastSubmission.After(m.At) { // a submission since tells the number
 		last = max(last, m.Job)
 	}
 	if err := o.write(func(m *home.Mirror) {
-		m.Ended, m.Last, m.Until, m.Job = at, o.Ledger.Last(), o.Progress().Contact, last
+		m.Ended, m.Last, m.Until, m.Job = at, event, o.Progress().Contact, last
 	}); err != nil {
 		return false, err
 	}

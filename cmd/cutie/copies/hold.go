@@ -15,6 +15,7 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
+	"cutie/queuefs/replay"
 	"cutie/queuefs/tree"
 )
 
@@ -22,7 +23,6 @@ import (
 // original is lost just then, the copy may have a former job file, or a payload and no
 // job file. An event of the home says what becomes of these jobs, so that its followers
 // have the same.
-const bare = "its job file was not in the copy, nor whether the original handed it out"
 
 // A placed job was given a state.
 type placed struct {
@@ -73,19 +73,7 @@ func (q *promotedQueue) placeJob(dir string, id job.ID, st job.Status, changed, 
 	if err != nil {
 		return err
 	}
-	switch {
-	case st == was:
-	case st == job.Consumed:
-		j.Enter(st)
-		j.Consumed = changed
-	case st == job.Deleted:
-		j.Delete(changed)
-	case was != 0:
-		j.GoBack(changed)
-	}
-	if st == job.Pending {
-		j.Hold(now, bare, time.Time{})
-	}
+	replay.Place(&j, was, st, changed, now)
 	q.placed = append(q.placed, placed{id, st})
 	to, err := durable.OpenDir(filepath.Join(dir, st.String()), nil)
 	if err != nil {

@@ -1,22 +1,20 @@
 package copies
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"cutie/publisher/destination"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
+	"cutie/queuefs/replay"
 	"cutie/queuefs/tree"
 )
 
@@ -86,11 +84,8 @@ func (q *promotedQueue) drop(j *job.Job) error {
 	return nil
 }
 
-// formerSettings begins the note in a queue-info.txt in transit, which the promotion makes a
-// file of its own in this way: the opening of the home makes an event of it.
-const formerSettings = "# Settings of before the promotion at "
-
-// noteSettings writes the note if the settings are in transit.
+// noteSettings notes in queue-info.txt that the settings are in transit, if they are: the
+// promotion makes a file of its own of it in this way, and the opening of the home an event.
 func (q *promotedQueue) noteSettings(dir string, now time.Time) error {
 	if !slices.ContainsFunc(q.changing, func(c destination.Changing) bool { return path.Base(c.File) == home.QueueInfoName }) {
 		return nil
@@ -100,11 +95,8 @@ func (q *promotedQueue) noteSettings(dir string, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	lines := slices.DeleteFunc(strings.SplitAfter(string(text), "\n"), func(l string) bool { return strings.HasPrefix(l, formerSettings) })
-	text = bytes.TrimSuffix([]byte(strings.Join(lines, "")), []byte("\n"))
-	text = fmt.Appendf(text, "\n%s%s; the original had later ones, which are not in the copy.\n", formerSettings, now.Format(time.RFC3339Nano))
 	q.Former = true
-	return replace(dir, home.QueueInfoName, text)
+	return replace(dir, home.QueueInfoName, replay.NoteFormer(text, now))
 }
 
 // replace writes a file of a home that nobody has open.

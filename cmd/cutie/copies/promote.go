@@ -22,6 +22,7 @@ import (
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/replay"
 	"cutie/queuefs/uws"
 	"cutie/sitemap"
 )
@@ -336,7 +337,7 @@ func printPromoted(c *call.Call, r *promoted) error {
 		fmt.Fprintf(w, "unfinished: %s\n", id)
 	}
 	for _, id := range r.Bare {
-		fmt.Fprintf(w, "on hold: %s: %s; cutie release hands it out\n", id, bare)
+		fmt.Fprintf(w, "on hold: %s: %s; cutie release hands it out\n", id, replay.NoJobFile)
 	}
 	for _, id := range r.Former {
 		fmt.Fprintf(w, "former job file: %s: the one of its last event was not in the copy\n", id)

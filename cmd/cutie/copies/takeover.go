@@ -17,6 +17,7 @@ import (
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
+	"cutie/queuefs/replay"
 )
 
 // Takeover makes live queues of mirrors.
@@ -146,10 +147,22 @@ func printTaken(c *call.Call, all *mirror.Taken) error {
 		}
 		fmt.Fprintln(w)
 		if q.Unseen > 0 {
-			fmt.Fprintf(w, "%s: %d later events are known, with files that were never here\n", q.Queue, q.Unseen)
+			fmt.Fprintf(w, "%s: %d later events are known, and their files were never here\n", q.Queue, q.Unseen)
+		}
+		if q.Settings {
+			fmt.Fprintf(w, "%s: former settings: the original had later ones, which were never here\n", q.Queue)
 		}
 		for _, id := range q.UnseenJobs {
 			fmt.Fprintf(w, "not seen: %s/%s\n", q.Queue, id)
+		}
+		for _, id := range q.Bare {
+			fmt.Fprintf(w, "on hold: %s/%s: %s; cutie release hands it out\n", q.Queue, id, replay.NoJobFile)
+		}
+		for _, id := range q.Former {
+			fmt.Fprintf(w, "former job file: %s/%s: the one of its last event was never here\n", q.Queue, id)
+		}
+		for _, name := range q.NoResult {
+			fmt.Fprintf(w, "no result: %s/%s: it was never here\n", q.Queue, name)
 		}
 		for _, id := range q.Unfinished {
 			fmt.Fprintf(w, "unfinished: %s/%s\n", q.Queue, id)

@@ -2,18 +2,21 @@ package mirror
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
 	"cutie/publisher/destination/fetch"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/tree"
 )
 
@@ -24,7 +27,8 @@ const (
 	smallSize = 64 << 10 // of a payload in memory
 )
 
-// A backlog has the events not yet replayed, in their order.
+// A backlog has the events not yet replayed, in their order. It is kept while the original
+// does not answer, for a takeover; its events may be read again then.
 type backlog struct {
 	f      *follower
 	events []*event
@@ -40,6 +44,19 @@ type backlog struct {
 func newBacklog(f *follower) *backlog { return &backlog{f: f} }
 
 func (b *backlog) add(events []*event) { b.events = append(b.events, events...) }
+
+// fresh leaves out events the backlog has.
+func (b *backlog) fresh(events []*event) ([]*event, error) {
+	for len(events) > 0 && len(b.events) > 0 && events[0].Seq <= b.events[len(b.events)-1].Seq {
+		e := events[0]
+		i, found := slices.BinarySearchFunc(b.events, e.Seq, func(had *event, seq queuefs.Seq) int { return cmp.Compare(had.Seq, seq) })
+		if !found || !b.events[i].Time.Equal(e.Time) {
+			return nil, fmt.Errorf("%w: event %d of %s was another before", queuefs.ErrDiverged, e.Seq, queuefs.FormatTime(e.Time))
+		}
+		events = events[1:]
+	}
+	return events, nil
+}
 
 // discard removes the temporary files of events not replayed.
 func (b *backlog) discard() {
@@ -81,7 +98,7 @@ func (b *backlog) work(ctx context.Context) (done bool, err error) {
 	for window := maxChange; len(b.events) > 0; {
 		window = min(window, len(b.events))
 		gone := b.gather(ctx, window)
-		if time.Since(b.since) > lostAfter && !b.since.IsZero() {
+		if gone == nil && time.Since(b.since) > lostAfter && !b.since.IsZero() {
 			b.passOver(window)
 		}
 		n := b.ready(maxChange)
@@ -229,9 +246,17 @@ func (j *life) follow(e *event) {
 	if e.To != queuefs.Consumed {
 		j.results = nil
 	}
-	if c := e.Event.Results; c != nil && len(c.Came) > 0 {
-		j.results = append(j.results, e)
+	if c := e.Event.Results; c != nil {
+		j.results = slices.DeleteFunc(j.results, func(before *event) bool { return replaced(before.Event.Results.Came[0].Name, c) })
+		if len(c.Came) > 0 {
+			j.results = append(j.results, e)
+		}
 	}
+}
+
+// replaced reports whether a result went, or came anew.
+func replaced(name string, c *job.ResultChange) bool {
+	return slices.Contains(c.Went, name) || slices.ContainsFunc(c.Came, func(r job.Result) bool { return r.Name == name })
 }
 
 // lacks reports whether files are missing.
@@ -299,37 +324,49 @@ func (b *backlog) fetch(ctx context.Context, n int) error {
 	return context.Cause(ctx)
 }
 
-// complete fetches the missing files of a job.
+// complete fetches the missing files of a job: all there are, whichever are gone.
 func (b *backlog) complete(ctx context.Context, j *life) error {
-	f := b.f
-	if e := j.last; e.Text == nil {
-		uri := f.base + home.QueueInfoName
-		if e.Job != 0 {
-			uri = f.uri(e.To.String(), e.Job)
+	if j.last.Text == nil {
+		if err := b.miss(b.text(ctx, j.last)); err != nil {
+			return err
 		}
-		text, err := f.small(ctx, uri, &e.File)
-		if err != nil {
-			return b.miss(err)
-		}
-		e.Text = text
 	}
 	if e := j.came; e != nil && !e.payload {
-		if err := b.payload(ctx, e); err != nil {
-			return b.miss(err)
+		if err := b.miss(b.payload(ctx, e)); err != nil {
+			return err
 		}
 	}
 	for _, e := range j.results {
 		if len(e.ReplayEvent.Results) > 0 {
 			continue
 		}
-		res := e.Event.Results.Came[0]
-		temp, err := f.large(ctx, f.uri(tree.Results, e.Job)+"/"+res.Name, &queuefs.Facts{Length: res.Size, SHA256: res.SHA256})
-		if err != nil {
-			return b.miss(err)
+		if err := b.miss(b.result(ctx, e)); err != nil {
+			return err
 		}
-		e.ReplayEvent.Results = map[string]string{res.Name: temp}
 	}
 	return nil
+}
+
+// text fetches a job file, or queue-info.txt.
+func (b *backlog) text(ctx context.Context, e *event) error {
+	uri := b.f.base + home.QueueInfoName
+	if e.Job != 0 {
+		uri = b.f.uri(e.To.String(), e.Job)
+	}
+	text, err := b.f.small(ctx, uri, &e.File)
+	if err == nil {
+		e.Text = text
+	}
+	return err
+}
+
+func (b *backlog) result(ctx context.Context, e *event) error {
+	res := e.Event.Results.Came[0]
+	temp, err := b.f.large(ctx, b.f.uri(tree.Results, e.Job)+"/"+res.Name, &queuefs.Facts{Length: res.Size, SHA256: res.SHA256})
+	if err == nil {
+		e.ReplayEvent.Results = map[string]string{res.Name: temp}
+	}
+	return err
 }
 
 func (b *backlog) payload(ctx context.Context, e *event) (err error) {
@@ -359,7 +396,7 @@ var errDiffers = errors.New("the file is not the one in the list")
 
 // miss keeps the reason why a file is missing, and returns all other errors.
 func (b *backlog) miss(err error) error {
-	if !fetch.IsGone(err) && !errors.Is(err, errDiffers) {
+	if err == nil || !fetch.IsGone(err) && !errors.Is(err, errDiffers) {
 		return err
 	}
 	b.mu.Lock()

@@ -23,8 +23,11 @@ const (
 
 // replay follows the original until there is an error.
 func (f *follower) replay(ctx context.Context) error {
-	b := newBacklog(f)
-	defer b.discard()
+	if f.backlog == nil {
+		f.backlog = newBacklog(f)
+	}
+	b := f.backlog
+	b.since = time.Time{}
 	since, first := f.position(), true
 	for {
 		switch m := f.q.Mirror(); {
@@ -41,6 +44,9 @@ func (f *follower) replay(ctx context.Context) error {
 		came, done := 0, false
 		err := f.changes(ctx, &since, wait, func(events []*event) error {
 			events, err := f.fresh(events)
+			if err == nil {
+				events, err = b.fresh(events)
+			}
 			if err == nil {
 				err = f.seamless(b, events)
 			}
@@ -116,7 +122,6 @@ func (f *follower) progress(b *backlog, all bool) {
 	if all && len(b.events) == 0 {
 		f.state.Synced = f.state.Contact
 	}
-	f.keeper.wait(f.id, b.events)
 	f.q.Original().SetProgress(f.state)
 }
 

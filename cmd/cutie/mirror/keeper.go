@@ -44,16 +44,15 @@ type Keeper struct {
 	o   Options
 	svc *queuefs.Service
 
-	mu      sync.Mutex
-	told    map[string]string   // last trouble of each queue, or Source
-	waiting map[string]unseen   // by queue
-	again   map[string]func()   // ends the requests of a follower, by queue
-	differ  map[string][]string // differences found by the last audit of each queue
+	mu        sync.Mutex
+	told      map[string]string    // last trouble of each queue, or Source
+	followers map[string]*follower // of each mirror, by queue
+	differ    map[string][]string  // differences found by the last audit of each queue
 }
 
 // New returns a Keeper of mirrors in a home.
 func New(svc *queuefs.Service, o Options) *Keeper {
-	return &Keeper{o: o, svc: svc, told: map[string]string{}, waiting: map[string]unseen{}, again: map[string]func(){}, differ: map[string][]string{}}
+	return &Keeper{o: o, svc: svc, told: map[string]string{}, followers: map[string]*follower{}, differ: map[string][]string{}}
 }
 
 // Run follows all Sources until ctx ends.
@@ -201,20 +200,36 @@ type follower struct {
 	gap     queuefs.Seq // last event after missing numbers
 	newest  queuefs.Seq // last event in a list of the original
 	state   queuefs.MirrorProgress
+	stop    context.CancelFunc // ends the requests of now; keeper.mu guards it, and taken
+	taken   bool               // a takeover is under way
+
+	busy    sync.Mutex // held while it follows, and by a takeover
+	backlog *backlog   // kept from one try to the next
 }
 
 // errOver ends a follower for good.
 var errOver = errors.New("no mirror any more")
 
+// errTaken is the error of a follower while a takeover is under way.
+var errTaken = errors.New("a takeover is under way")
+
 func (f *follower) run(ctx context.Context) {
+	defer func() {
+		f.busy.Lock()
+		f.discard()
+		f.busy.Unlock()
+	}()
 	for pause := firstPause; ctx.Err() == nil; {
 		began := time.Now()
 		err := f.keepOn(ctx)
 		if errors.Is(err, errOver) || ctx.Err() != nil || f.q != nil && !f.q.Mirror().Live() {
 			return
 		}
+		if errors.Is(err, errTaken) {
+			sleep(ctx, firstPause)
+			continue
+		}
 		if f.trouble(err); err == nil {
-			f.q, f.state = nil, queuefs.MirrorProgress{}
 			pause = firstPause
 		}
 		if time.Since(began) > longPause {
@@ -227,19 +242,69 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// keepOn is keep until somebody calls again.
+// keepOn is keep until somebody stops it.
 func (f *follower) keepOn(ctx context.Context) error {
+	f.busy.Lock()
+	defer f.busy.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	k := f.keeper
-	k.mu.Lock()
-	k.again[f.id] = cancel
-	k.mu.Unlock()
-	err := f.keep(ctx)
-	if ctx.Err() != nil {
-		return nil
+	if !f.begin(cancel) {
+		return errTaken
 	}
-	return err
+	err := f.keep(ctx)
+	switch {
+	case ctx.Err() == nil:
+		if errors.Is(err, queuefs.ErrDiverged) {
+			f.discard()
+		}
+		return err
+	case !f.begin(cancel):
+		return errTaken
+	}
+	f.discard()
+	f.q, f.state = nil, queuefs.MirrorProgress{}
+	return nil
+}
+
+// begin notes how to stop the follower. It returns false if a takeover is under way.
+func (f *follower) begin(stop context.CancelFunc) bool {
+	f.keeper.mu.Lock()
+	defer f.keeper.mu.Unlock()
+	f.stop = stop
+	return !f.taken
+}
+
+// discard lets go of the backlog.
+func (f *follower) discard() {
+	if f.backlog != nil {
+		f.backlog.discard()
+	}
+	f.backlog = nil
+}
+
+// hold stops the follower of a mirror until release is called, and returns its backlog, nil
+// if there is none.
+func (k *Keeper) hold(q *queuefs.Queue) (b *backlog, release func()) {
+	k.mu.Lock()
+	f := k.followers[q.ID()]
+	if f != nil {
+		f.taken = true
+		f.stop()
+	}
+	k.mu.Unlock()
+	if f == nil {
+		return nil, func() {}
+	}
+	f.busy.Lock()
+	if f.q == q {
+		b = f.backlog
+	}
+	return b, func() {
+		f.busy.Unlock()
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		f.taken = false
+	}
 }
 
 // trouble says why the mirror does not follow; nil: it does.
@@ -268,9 +333,17 @@ func (f *follower) keep(ctx context.Context) (err error) {
 	if err = f.find(ctx); err != nil {
 		return err
 	}
-	if f.q, err = f.open(ctx); err != nil {
+	q, err := f.open(ctx)
+	if err != nil {
 		return err
 	}
+	if q != f.q {
+		f.discard()
+	}
+	f.q = q
+	f.keeper.mu.Lock()
+	f.keeper.followers[f.id] = f
+	f.keeper.mu.Unlock()
 	return f.replay(ctx)
 }
 

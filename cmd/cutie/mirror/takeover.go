@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"cutie/publisher/destination/fetch"
@@ -37,7 +38,11 @@ type TakenQueue struct {
 	LastTime    time.Time `json:"lastTime,omitzero"`    // of that event
 	LastContact time.Time `json:"lastContact,omitzero"` // later events are not known
 	Unseen      uint64    `json:"unseenEvents,omitempty"`
-	UnseenJobs  []string  `json:"unseenJobs,omitempty"` // of events known, with files never fetched
+	UnseenJobs  []string  `json:"unseenJobs,omitempty"`     // of events known, with payloads that never came
+	Bare        []string  `json:"bare,omitempty"`           // pending jobs without their job file, on hold
+	Former      []string  `json:"former,omitempty"`         // other jobs with a job file of before their last event
+	NoResult    []string  `json:"noResult,omitempty"`       // results that never came
+	Settings    bool      `json:"formerSettings,omitempty"` // the original had later settings
 	Pending     int64     `json:"pending"`
 	Consumed    int64     `json:"consumed"`
 	Unfinished  []string  `json:"unfinished,omitempty"` // consumed, out of work, and without an outcome
@@ -45,8 +50,10 @@ type TakenQueue struct {
 	Before      bool      `json:"before,omitempty"` // it was taken over before
 }
 
-// maxUnfinished is how many jobs a report names.
+// maxUnfinished is how many jobs of a kind a report names.
 const maxUnfinished = 1000
+
+func some(names []string) []string { return names[:min(len(names), maxUnfinished)] }
 
 // Routes are the routes of the takeover.
 func (k *Keeper) Routes() []web.Route {
@@ -124,11 +131,10 @@ func (k *Keeper) drop(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	k.mu.Lock()
-	again := k.again[q.ID()]
-	k.mu.Unlock()
-	if again != nil {
-		again()
+	if f := k.followers[q.ID()]; f != nil {
+		f.stop() // it begins anew
 	}
+	k.mu.Unlock()
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -165,8 +171,13 @@ func Answers(ctx context.Context, base string) bool {
 func (k *Keeper) take(ctx context.Context, q *queuefs.Queue, requeue bool) (t TakenQueue, err error) {
 	before := !q.Mirror().Live()
 	progress := q.Original().Progress()
-	unseen := k.unseen(q.ID())
-	m, err := q.Takeover(ctx, unseen.last)
+	var l loss
+	if !before {
+		b, release := k.hold(q)
+		defer release()
+		l = k.finish(ctx, b)
+	}
+	m, err := q.Takeover(ctx, l.last, l.event)
 	if err != nil {
 		return t, err
 	}
@@ -176,8 +187,8 @@ func (k *Keeper) take(ctx context.Context, q *queuefs.Queue, requeue bool) (t Ta
 		t.LastTime = st.LastEvent
 		if progress.Known > m.Last {
 			t.Unseen = uint64(progress.Known - m.Last)
-			t.UnseenJobs = unseen.jobs
 		}
+		t.UnseenJobs, t.Bare, t.Former, t.NoResult, t.Settings = some(l.gone), some(l.bare), some(l.former), some(l.noResult), l.settings
 	}
 	for {
 		some := q.Unfinished(maxUnfinished)
@@ -201,34 +212,20 @@ func (k *Keeper) take(ctx context.Context, q *queuefs.Queue, requeue bool) (t Ta
 	return t, nil
 }
 
-// unseen are the facts known of events waiting for files.
-type unseen struct {
-	jobs []string
-	last queuefs.JobID // highest of their jobs
-}
-
-func (k *Keeper) unseen(queue string) unseen {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.waiting[queue]
-}
-
-// wait notes events waiting for files.
-func (k *Keeper) wait(queue string, events []*event) {
-	var u unseen
-	seen := map[queuefs.JobID]bool{}
-	for _, e := range events {
-		u.last = max(u.last, e.Job)
-		if !seen[e.Job] && e.Job != 0 && len(u.jobs) < maxUnfinished {
-			seen[e.Job] = true
-			u.jobs = append(u.jobs, e.Job.String())
+// finish replays the backlog of a mirror. If it cannot, the queue is taken over without it.
+func (k *Keeper) finish(ctx context.Context, b *backlog) loss {
+	if b == nil {
+		return loss{}
+	}
+	l, err := b.finish(ctx, time.Now())
+	if err != nil {
+		k.o.Tell(b.f.id, "events of the original without all their files are lost: "+err.Error())
+	}
+	for _, e := range b.events {
+		if name := e.Job.String(); e.Job != 0 && !slices.Contains(l.gone, name) && len(l.gone) < maxUnfinished {
+			l.gone = append(l.gone, name)
 		}
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(events) == 0 {
-		delete(k.waiting, queue)
-	} else {
-		k.waiting[queue] = u
-	}
+	b.discard()
+	return l
 }
