@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"cutie/publisher/answer"
@@ -129,7 +128,7 @@ func (s documents) changeList(sp store.Span, tag string) *answer.Resource {
 			return d, s.composePacked(d, sp, head, foot, c)
 		}
 		d.Text(head)
-		err := addFile(d, func() (*os.File, error) { return s.EntriesOf(sp.First, sp.Length) }, sp.Length)
+		err := addContent(d, func() (compose.Content, error) { return s.EntriesOf(sp.First, sp.Length) }, sp.Length)
 		d.Text(foot)
 		return d, err
 	}
@@ -149,10 +148,10 @@ func (s documents) composePacked(d *compose.Document, sp store.Span, head, foot 
 		return nil
 	}
 	if sp.Last != 0 && c == compose.Gzip {
-		size, check, err := s.Compressed(sp)
+		p, err := s.Packed(sp)
 		if err == nil {
-			b.GzipFile(func() (*os.File, error) { return s.OpenGzip(sp) }, size, check)
-			return nil
+			b.Packed(p, func() (compose.Content, error) { return s.OpenGzip(sp) })
+			return p.Close()
 		}
 		if !store.Unusable(err) {
 			return err
@@ -168,9 +167,9 @@ func (s documents) composePacked(d *compose.Document, sp store.Span, head, foot 
 	return err
 }
 
-// addFile adds a file to a document. It is opened now, and again when it is read: after
-// an error nothing is answered.
-func addFile(d *compose.Document, open compose.Opener, length int64) error {
+// addContent adds a content to a document. It is opened now, and again when it is read:
+// after an error nothing is answered.
+func addContent(d *compose.Document, open compose.Opener, length int64) error {
 	if length == 0 {
 		return nil
 	}
@@ -178,6 +177,6 @@ func addFile(d *compose.Document, open compose.Opener, length int64) error {
 	if err != nil {
 		return err
 	}
-	d.File(open, 0, length)
+	d.Content(open, 0, length)
 	return file.Close()
 }

@@ -22,9 +22,8 @@ var publishedKinds = []struct {
 	name, pattern string
 	last          bool // the last file of the pattern is meant: of the open list, of the current dump
 }{
-	{"closed list", "jobs/*/changelist-*.entries", false},
+	{"closed list", "jobs/*/changelist-*.gz", false},
 	{"open list", "jobs/*/changelist-*.entries", true},
-	{"compressed list", "jobs/*/changelist-*.gz", false},
 	{"package of changes", "jobs/*/changedump-*.zip", false},
 	{"package of a dump", "jobs/*/resourcedump-*.zip", false},
 	{"dump", "jobs/*/resourcedump-*.dump", true},
@@ -250,12 +249,9 @@ func TestDamagedPublishedFiles(t *testing.T) {
 						if !running {
 							s.open()
 						}
-						heals := slices.Contains([]string{"closed list", "compressed list", "package of changes", "lines of lists", "settings"}, kind.name) ||
+						heals := slices.Contains([]string{"closed list", "package of changes", "lines of lists", "settings"}, kind.name) ||
 							running && slices.Contains([]string{"lines of packages", "dump", "cursor"}, kind.name) ||
 							!released && (kind.name == "open list" || kind.name == "cursor")
-						if released && damage.name == "swapped" && kind.name == "closed list" {
-							heals = false // the other one is the open list
-						}
 						s.afterDamage(want, file, heals)
 					})
 				}
@@ -270,11 +266,11 @@ func TestAPackageIsHealedAfterItsList(t *testing.T) {
 	s := homeWithAll(t, false).copied(t)
 	want := s.documentsNow()
 	pack, _ := s.damagedFile("jobs/*/changedump-*.zip", false)
-	lists, err := filepath.Glob(filepath.Join(filepath.Dir(pack), "changelist-*.entries"))
+	lists, err := filepath.Glob(filepath.Join(filepath.Dir(pack), "changelist-*.gz"))
 	must(t, err)
 	slices.Sort(lists)
 	flip := func(b []byte) []byte { b[len(b)/2] ^= 4; return b }
-	for _, name := range append(lists[:len(lists)-1], pack) { // the last one is open
+	for _, name := range append(lists, pack) {
 		edit(t, name, flip)
 	}
 	for url := range want {

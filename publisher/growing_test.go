@@ -230,7 +230,7 @@ func TestAPackageIsNotListedBeforeItIsComplete(t *testing.T) {
 }
 
 // A copy of a home, made file by file while a list was closed, may have its package
-// complete and the list still open; after it the list may go on to another end. Without the
+// complete, its entries in gzip alone, and the list still open; after it the list may go on to another end. Without the
 // journal the files of jobs of before are there alone. The packages get all the same the
 // octets they would have.
 func TestACopyMadeWhileAListWasClosed(t *testing.T) {
@@ -250,6 +250,13 @@ func TestACopyMadeWhileAListWasClosed(t *testing.T) {
 	must(t, closed.pub.Publish(context.Background()))
 	for name, octets := range packageFiles(closed) {
 		complete[strings.TrimPrefix(name, closed.dir)] = octets
+	}
+	for _, set := range []string{"pending", "replica"} {
+		for _, name := range filesLike(closed, set, "changelist-*.gz") {
+			octets, err := os.ReadFile(name)
+			must(t, err)
+			complete[strings.TrimPrefix(name, closed.dir)] = string(octets)
+		}
 	}
 	packages := func(change func(*source)) map[string]string {
 		s := first.fork(change)
@@ -272,6 +279,13 @@ func TestACopyMadeWhileAListWasClosed(t *testing.T) {
 			must(t, os.Remove(name))
 			name = strings.TrimSuffix(name, ".open")
 			must(t, os.WriteFile(name, []byte(complete[strings.TrimPrefix(name, s.dir)]), 0o600))
+		}
+		for _, set := range []string{"pending", "replica"} {
+			for _, name := range filesLike(s, set, "changelist-*.entries") {
+				must(t, os.Remove(name))
+				name = strings.TrimSuffix(name, ".entries") + ".gz"
+				must(t, os.WriteFile(name, []byte(complete[strings.TrimPrefix(name, s.dir)]), 0o600))
+			}
 		}
 	})
 	if len(got) != len(want) {

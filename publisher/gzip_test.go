@@ -5,8 +5,10 @@ import (
 	"compress/gzip"
 	"context"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -123,13 +125,27 @@ func TestGzipFilesOfAnotherFormAreNotServed(t *testing.T) {
 	s.settle() // makes the file anew
 	ours, err := os.ReadFile(file + ".gz")
 	must(t, err)
-	if got := gunzip(t, ours); !bytes.Equal(got, entries) {
-		t.Errorf("the file holds %d octets, want %d", len(got), len(entries))
+	z, err := gzip.NewReader(bytes.NewReader(ours))
+	must(t, err)
+	if got, err := io.ReadAll(z); err != nil || !bytes.Equal(got, entries) {
+		t.Errorf("the file holds %d octets, want %d; %v", len(got), len(entries), err)
 	}
 	for name, octets := range map[string][]byte{"several members": members.Bytes(), "cut off": ours[:len(ours)/2], "short": []byte("x"), "empty": nil} {
 		t.Run(name, func(t *testing.T) {
+			// The file alone has the entries: it is told, and made again from the journal.
 			must(t, os.WriteFile(file+".gz", octets, 0o666))
+			if resp := s.get(url, "Accept-Encoding", "gzip"); resp.StatusCode != http.StatusServiceUnavailable {
+				t.Errorf("got %s", resp.Status)
+			}
+			must(t, s.pub.Tick(context.Background()))
 			s.checkGzip(url)
+			if again, err := os.ReadFile(file + ".gz"); err != nil || !bytes.Equal(again, ours) {
+				t.Errorf("the file made again has %d octets, had %d; %v", len(again), len(ours), err)
+			}
+			if n := len(s.problems); n == 0 || !strings.Contains(s.problems[n-1], "made again from the journal") {
+				t.Errorf("problems: %q", s.problems)
+			}
+			s.problems = nil
 		})
 	}
 	if len(s.problems) > 0 {

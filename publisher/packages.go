@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"cutie/publisher/answer"
@@ -129,7 +128,7 @@ func (s documents) packaged(doc names.Doc, p store.Piece, at time.Time) *answer.
 	tag := fmt.Sprintf("z%d-%.16s", doc.N, sum)
 	return &answer.Resource{Type: answer.ZIP, Tag: tag, Modified: at, Final: true, Compose: func(compose.Coding) (*compose.Document, error) {
 		d := &compose.Document{Tag: tag, Modified: at}
-		return d, addFile(d, func() (*os.File, error) { return s.OpenPiece(p) }, p.Length)
+		return d, addContent(d, func() (compose.Content, error) { return s.OpenPiece(p) }, p.Length)
 	}}
 }
 

@@ -92,6 +92,7 @@ func TestAHomeOfAFormerVersionGoesOn(t *testing.T) {
 	s.settle()
 	want := s.documentsNow()
 	s.close()
+	s.unfold()
 	s.each(filepath.Join(s.dir, "resourcesync", "jobs", "*", "lists"), func(name string) error {
 		edit(t, name, func(b []byte) []byte { return former(b, "lists", true) })
 		return nil

@@ -61,11 +61,11 @@ func (b *Builder) member(m *Member) {
 	}
 }
 
-// GzipFile adds the text of a file of a [FileWriter]; the coding is Gzip. size and
-// check come from [ReadCheck].
-func (b *Builder) GzipFile(open Opener, size int64, c Check) {
-	b.d.File(open, int64(len(gzipHead)), size-int64(gzipEnd))
-	b.check.join(c, shift(c.Len))
+// Packed adds the text of a file of a [FileWriter], opened again when it is read; the
+// coding is Gzip.
+func (b *Builder) Packed(p *Packed, open Opener) {
+	b.d.Content(open, int64(len(gzipHead)), p.runs[len(p.runs)-1])
+	b.check.join(p.Check, shift(p.Check.Len))
 }
 
 // End ends the document.

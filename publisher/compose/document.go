@@ -16,7 +16,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
 	"time"
 )
 
@@ -58,26 +57,33 @@ func (d *Document) Text(b []byte) {
 // Whole adds a text in a coding.
 func (d *Document) Whole(text []byte, c Coding) { d.Text(c.pack(text)) }
 
-// An Opener opens a file for reading.
-type Opener func() (*os.File, error)
+// A Content is a file, or the text of a [Packed].
+type Content interface {
+	io.ReaderAt
+	io.Closer
+	Name() string
+}
 
-// File adds the bytes from start to end of a file, opened when they are read.
-func (d *Document) File(open Opener, start, end int64) {
+// An Opener opens a content for reading.
+type Opener func() (Content, error)
+
+// Content adds the bytes from start to end of a content, opened when they are read.
+func (d *Document) Content(open Opener, start, end int64) {
 	d.add(end-start, func(from int64) (io.ReadCloser, error) {
-		file, err := open()
+		c, err := open()
 		if err != nil {
 			return nil, err
 		}
-		return &section{io.NewSectionReader(file, start+from, end-start-from), file}, nil
+		return &section{io.NewSectionReader(c, start+from, end-start-from), c}, nil
 	})
 }
 
 type section struct {
 	*io.SectionReader
-	file *os.File
+	content Content
 }
 
-func (s *section) Close() error { return s.file.Close() }
+func (s *section) Close() error { return s.content.Close() }
 
 func (d *Document) Read(p []byte) (int, error) {
 	for {

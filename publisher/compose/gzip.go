@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"os"
 	"sync"
 
@@ -84,10 +83,11 @@ func parseCheck(b []byte) (c Check, ok bool) {
 	return Check{binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])}, true
 }
 
-// A FileWriter writes members to a file in gzip.
+// A FileWriter writes members to a file in gzip, see [Packed].
 type FileWriter struct {
-	w     io.Writer
-	check Check
+	w       io.Writer
+	check   Check
+	lengths []byte // of the table
 }
 
 // NewFileWriter begins a file.
@@ -96,51 +96,34 @@ func NewFileWriter(w io.Writer) (*FileWriter, error) {
 	return &FileWriter{w: w}, err
 }
 
-// Add adds a member.
+// Add adds a member; [Block] has made it.
 func (f *FileWriter) Add(m *Member) error {
 	blocks, c := split(m.gz)
 	f.check.join(c, m.shift())
+	f.lengths = binary.AppendUvarint(f.lengths, uint64(m.Len))
+	f.lengths = binary.AppendUvarint(f.lengths, uint64(len(blocks)))
 	_, err := f.w.Write(blocks)
 	return err
 }
 
 // End ends the file.
 func (f *FileWriter) End() error {
-	_, err := f.w.Write(f.check.append(nil))
+	end, err := appendTable(f.check.append(nil), f.lengths)
+	if err != nil {
+		return err
+	}
+	_, err = f.w.Write(end)
 	return err
 }
 
-// ReadCheck returns the size of a file in gzip, and the check of its text. The
-// error is [fs.ErrNotExist] for a file in another form.
-func ReadCheck(file *os.File) (size int64, c Check, err error) {
-	st, err := file.Stat()
-	if err != nil {
-		return 0, c, err
-	}
-	size = st.Size()
-	if size < int64(len(gzipHead)+gzipEnd) {
-		return 0, c, fs.ErrNotExist
-	}
-	var end [gzipEnd]byte
-	if _, err := file.ReadAt(end[:], size-int64(gzipEnd)); err != nil {
-		return 0, c, err
-	}
-	c, ok := parseCheck(end[:])
-	if !ok {
-		err = fs.ErrNotExist
-	}
-	return size, c, err
-}
-
-// Expand writes the text of a file of a [FileWriter], which has length bytes. The file
-// has nothing else.
+// Expand writes the text of a file of a [FileWriter], of this version or a former one. The
+// text has length bytes; what follows it is not read.
 func Expand(w io.Writer, file *os.File, length int64) error {
 	st, err := file.Stat()
 	if err != nil {
 		return err
 	}
-	in := bufio.NewReader(io.NewSectionReader(file, 0, st.Size()))
-	z, err := gzip.NewReader(in)
+	z, err := gzip.NewReader(bufio.NewReader(io.NewSectionReader(file, 0, st.Size())))
 	if err != nil {
 		return err
 	}
@@ -150,7 +133,7 @@ func Expand(w io.Writer, file *os.File, length int64) error {
 	if err != nil {
 		return err
 	}
-	if _, err := in.ReadByte(); n != length || err != io.EOF {
+	if n != length {
 		return fmt.Errorf("not the gzip of %d octets", length)
 	}
 	return nil

@@ -81,7 +81,7 @@ func (t *Task) gather(sp store.Span, grown string, pause func() bool) (_ *gather
 			pkg.Grown = dump.Salvage(file, st.Size())
 		}
 	}
-	return pkg, t.changes(t.list, func(seq queuefs.Seq, e *sitemap.Entry) error {
+	return pkg, t.changes(func(seq queuefs.Seq, e *sitemap.Entry) error {
 		if seq < sp.First || seq > sp.Last {
 			return nil
 		}
@@ -95,14 +95,14 @@ func (t *Task) gather(sp store.Span, grown string, pause func() bool) (_ *gather
 	})
 }
 
-// changes calls do with each entry of a closed list, and ends with its first error.
-func (t *Task) changes(list store.Span, do func(seq queuefs.Seq, e *sitemap.Entry) error) error {
-	file, err := t.EntriesOf(list.First, list.Length)
+// changes calls do with each entry of the list, and ends with its first error.
+func (t *Task) changes(do func(seq queuefs.Seq, e *sitemap.Entry) error) error {
+	file, err := t.content()
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	for r := sitemap.NewLines(io.NewSectionReader(file, 0, list.Length)); ; {
+	for r := sitemap.NewLines(io.NewSectionReader(file, 0, t.list.Length)); ; {
 		e, err := r.Read()
 		if err == io.EOF {
 			return nil

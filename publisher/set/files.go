@@ -22,22 +22,42 @@ import (
 
 // EntriesOf opens the entries of the Change List from the event first on, verified up to
 // length. s.mu is not held.
-func (s *Set) EntriesOf(first queuefs.Seq, length int64) (*os.File, error) {
+func (s *Set) EntriesOf(first queuefs.Seq, length int64) (compose.Content, error) {
+	for {
+		text, packs, err := s.entriesOf(first, length)
+		if !packs || !store.Absent(err) {
+			return text, err
+		}
+	}
+}
+
+// entriesOf is EntriesOf. If packs, the file may have gone since: its list stands in gzip
+// alone from then on.
+func (s *Set) entriesOf(first queuefs.Seq, length int64) (text compose.Content, packs bool, err error) {
 	s.mu.Lock()
 	sp, closed := s.files.Lists.Find(first)
 	if !closed && first == s.at.First {
 		defer s.mu.Unlock()
 		file, err := s.openGrowing()
 		if err != nil && store.Unusable(err) {
-			return nil, errors.Join(s.mend(lostList(err)), &brokenFile{names.EntriesFile(first)})
+			err = errors.Join(s.mend(lostList(err)), &brokenFile{names.EntriesFile(first)})
 		}
-		return file, err
+		return file, false, err
 	}
 	s.mu.Unlock()
 	if !closed || length > sp.Length {
-		return nil, fmt.Errorf("%s: %w", names.EntriesFile(first), fs.ErrNotExist) // removed, or lost
+		return nil, false, fmt.Errorf("%s: %w", names.EntriesFile(first), fs.ErrNotExist) // removed, or lost
 	}
-	return s.OpenPiece(sp.List())
+	file, err := s.OpenPiece(sp.List())
+	if err != nil || sp.Packed == 0 {
+		return file, sp.Packed == 0, err
+	}
+	p, err := compose.OpenPacked(file)
+	if err != nil {
+		file.Close()
+		return nil, false, err // another file since it was verified
+	}
+	return p, false, nil
 }
 
 // openGrowing opens the entries of the open list, verified. s.mu is held.
@@ -127,43 +147,28 @@ func (e *brokenFile) HTTPStatus() int { return http.StatusServiceUnavailable }
 // survey looks for files that are absent or have another length. s.mu is held.
 func (s *Set) survey(d *durable.Dir) error { return s.files.Survey(d, s.note) }
 
-// OpenGzip opens the file of a closed list in gzip, verified: its text has the digest of
-// the list. The error is [fs.ErrNotExist] if there is none. A damaged one is made again
-// from the list.
-func (s *Set) OpenGzip(sp store.Span) (*os.File, error) {
-	file, err := s.openFile(names.GzipFile(sp.First))
-	if err != nil {
-		return nil, err
-	}
-	if err = s.Store.VerifyGzip(file, sp); err != nil {
-		file.Close()
-		return nil, err
-	}
-	return file, nil
-}
-
-// Compressed returns size and check of the file of a closed list in gzip. The
-// error is [fs.ErrNotExist] if there is none, or one of a former version.
-func (s *Set) Compressed(sp store.Span) (size int64, c compose.Check, err error) {
-	file, err := s.openFile(names.GzipFile(sp.First))
-	if err != nil {
-		return 0, c, err
-	}
-	defer file.Close()
-	size, c, err = compose.ReadCheck(file)
-	if err == nil && c.Len != uint32(sp.Length) {
-		err = fs.ErrNotExist
-	}
+// Packed opens the file of a closed list in gzip, verified. The error is [fs.ErrNotExist] if
+// there is none, or one of a former version.
+func (s *Set) Packed(sp store.Span) (*compose.Packed, error) {
+	p := sp.Gzip()
+	file, err := s.verified(p)
 	if err == nil {
-		err = s.Store.VerifyGzip(file, sp)
+		var text *compose.Packed
+		if text, err = compose.OpenPacked(file); err == nil {
+			return text, nil
+		}
+		file.Close()
 	}
-	if err != nil && store.Unusable(err) && !store.Absent(err) {
+	if store.Unusable(err) && !store.Absent(err) {
 		s.mu.Lock()
-		s.note(names.GzipFile(sp.First), err)
+		s.note(p.Name, err)
 		s.mu.Unlock()
 	}
-	return size, c, err
+	return nil, err
 }
+
+// OpenGzip opens the file of a closed list in gzip, verified, to copy its octets.
+func (s *Set) OpenGzip(sp store.Span) (*os.File, error) { return s.verified(sp.Gzip()) }
 
 // Key returns the key of the beginning of a Change List.
 func (s *Set) Key(sp store.Span) compose.Key { return compose.Key{Of: s.Path, N: uint64(sp.First)} }

@@ -116,7 +116,7 @@ func (t *Task) complete(g *grown, out *os.File, sp *store.Span, pause func() boo
 
 // lines calls do with each line of the list, lent, and ends with its first error.
 func (t *Task) lines(do func(line []byte) error) error {
-	file, err := t.EntriesOf(t.list.First, t.list.Length)
+	file, err := t.content()
 	if err != nil {
 		return err
 	}

@@ -107,8 +107,8 @@ func (h *healing) heal(name string, cause error) error {
 		switch {
 		case !ok:
 			return nil // removed meanwhile
-		case name == names.GzipFile(first):
-			return h.gzip(sp, cause)
+		case name != sp.List().Name:
+			return h.healSecond(sp, name, cause)
 		}
 		return h.healList(sp, cause)
 	}
@@ -124,25 +124,26 @@ func (h *healing) heal(name string, cause error) error {
 	return h.dropDumps(name, cause)
 }
 
-// gzip makes the compressed form of a closed list again.
-func (h *healing) gzip(sp store.Span, cause error) error {
-	name := names.GzipFile(sp.First)
+// healSecond sets the file in gzip of a list aside that is not folded yet: a task makes it.
+func (h *healing) healSecond(sp store.Span, name string, cause error) error {
+	if name != names.GzipFile(sp.First) {
+		return nil // folded meanwhile
+	}
 	aside, err := h.setAside(h.d, name)
 	if err != nil {
 		return err
 	}
-	h.list = sp
-	if err := h.compress(h.pause); err != nil && !store.Unusable(err) {
-		return err
-	}
+	h.mu.Lock()
+	h.made.unfolded = true
+	h.mu.Unlock()
 	h.report(name, "%v; moved to %s, made again", cause, aside)
 	h.healed.Add(1)
 	return nil
 }
 
-// healList makes the entries of a closed list again.
+// healList makes the entries of a closed list again. They are folded by a task.
 func (h *healing) healList(sp store.Span, cause error) error {
-	name := names.EntriesFile(sp.First)
+	name := sp.List().Name
 	if _, known := sp.Sum(); !known { // the compressed form has a check of its own
 		if sum, err := store.GzipSum(h.d, sp); err == nil {
 			sp.SHA256 = hex.EncodeToString(sum[:])
@@ -170,8 +171,10 @@ func (h *healing) healList(sp store.Span, cause error) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.setAside(h.d, names.GzipFile(sp.First)); err != nil {
-		return err
+	if second := names.GzipFile(sp.First); second != name {
+		if _, err := h.setAside(h.d, second); err != nil {
+			return err
+		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -185,8 +188,8 @@ func (h *healing) healList(sp store.Span, cause error) error {
 	return nil
 }
 
-// remake writes entries to a file and puts it in place if it has the octets of the
-// list. A list of unknown digest is not made again.
+// remake writes entries to a file and puts it in place if it has the octets of the list, for
+// the damaged file with the name. A list of unknown digest is not made again.
 func (h *healing) remake(name string, sp store.Span, copy func(store.Span, io.Writer) error) (done bool, err error) {
 	want, known := sp.Sum()
 	out, err := h.Store.Temp()
@@ -209,7 +212,7 @@ func (h *healing) remake(name string, sp store.Span, copy func(store.Span, io.Wr
 	if !known {
 		return false, nil
 	}
-	if err := h.Store.Verify(out.File, sp.List()); err != nil {
+	if err := h.Store.Verified.Check(out.File, sp.Length, want); err != nil {
 		if store.Unusable(err) {
 			err = nil // another list
 		}
@@ -218,10 +221,14 @@ func (h *healing) remake(name string, sp store.Span, copy func(store.Span, io.Wr
 	if _, err := h.setAside(h.d, name); err != nil {
 		return false, err
 	}
-	if err := out.Commit(h.d, name); err != nil {
+	if err := out.Commit(h.d, names.EntriesFile(sp.First)); err != nil {
 		return false, err
 	}
 	h.Store.Verified.Trust(out.File, want)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.files.Lists.SetPacked(sp.First, 0)
+	h.made.unfolded = true
 	return true, nil
 }
 

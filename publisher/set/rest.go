@@ -80,7 +80,7 @@ func (s *Set) rests(now time.Time) bool {
 	m := &s.made
 	ahead := s.Terms().Period > 0 && s.at.Since.After(now) // its age is known here alone
 	return !ahead && !s.unsure && len(s.damaged) == 0 && len(s.unpacked()) == 0 &&
-		!m.dumping && m.wanted == 0 && m.failure() == nil
+		!s.folds() && !m.dumping && m.wanted == 0 && m.failure() == nil
 }
 
 // nextWork returns when the set has work without another event; zero: never. mu is

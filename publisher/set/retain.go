@@ -96,7 +96,7 @@ func (s *Set) expired() (dumps, lists int) {
 		if last != nil && sp.Last > last.Seq || !old(sp.Until) && !over() {
 			break
 		}
-		octets -= sp.Length + s.pack.closed[sp.First].length
+		octets -= sp.Octets() + s.pack.closed[sp.First].length
 		for _, p := range s.files.Packages.All[s.files.Packages.Before(sp.First):s.files.Packages.Before(sp.Last+1)] {
 			octets -= p.Length
 		}

@@ -37,15 +37,11 @@ func (s *Set) Scrub(yield func(int64) bool) bool {
 		}
 	}
 	for i := range lists {
-		if lists[i].Lost() {
+		if lists[i].Lost() || lists[i].Packed > 0 {
 			continue
 		}
-		if file, err := s.OpenGzip(lists[i]); err == nil {
-			file.Close()
-		} else if store.Unusable(err) && !store.Absent(err) {
-			s.mu.Lock()
-			s.note(names.GzipFile(lists[i].First), err)
-			s.mu.Unlock()
+		if p, err := s.Packed(lists[i]); err == nil {
+			p.Close()
 		}
 		if !yield(lists[i].Length / 8) {
 			return false
@@ -104,13 +100,19 @@ func (s *Set) scrubPiece(p store.Piece, sums map[queuefs.Seq][sha256.Size]byte, 
 	if more = true; err == nil {
 		defer file.Close()
 		if err = store.HasLength(file, p.Length); err == nil {
-			got, more, err = store.SlowSum(file, p.Length, yield)
+			if p.Text > 0 {
+				got, more, err = store.SlowPackedSum(file, p.Text, yield)
+			} else {
+				got, more, err = store.SlowSum(file, p.Length, yield)
+			}
 		}
 	}
 	switch {
 	case err == nil && !more:
 	case err == nil && !p.Known:
 		sums[p.First] = got
+	case err == nil && got == p.Sum && p.Text > 0:
+		s.Store.TrustPacked(file, got)
 	case err == nil && got == p.Sum:
 		s.Store.Verified.Trust(file, got)
 	case err == nil:
@@ -149,6 +151,7 @@ func (s *Set) know(sums map[queuefs.Seq][sha256.Size]byte) {
 	if err := s.final(s.files.Lists.Know(s.Store, d, sums)); err != nil {
 		s.report("lists", "%v", err)
 	}
+	s.made.unfolded = true
 }
 
 // scrubOpen reads the open list.

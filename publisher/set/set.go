@@ -113,8 +113,14 @@ func (s *Set) restore(was *store.Line) error {
 		}
 	}
 	s.made.packed = s.files.Packages.Last().Last
-	if d != nil && !s.hasDumps() {
-		s.made.packed = max(s.made.packed, s.files.Compressed(d))
+	if d != nil {
+		packed, err := s.files.Forms(d)
+		if err != nil {
+			return err
+		}
+		if s.made.unfolded = true; !s.hasDumps() {
+			s.made.packed = max(s.made.packed, packed)
+		}
 	}
 	if last := s.files.Lists.Last(); last.Last > 0 {
 		s.begin(store.NewOpenList(last.Last, last.Until))
@@ -136,6 +142,9 @@ func (s *Set) restore(was *store.Line) error {
 		return s.restart(store.Damaged("cursor is at event %d, the queue at %d", at.Read, s.Queue.Seq()))
 	}
 	if at.Entries > 0 {
+		if err := s.unpackOpen(d, at); err != nil {
+			return err
+		}
 		if err := s.check(d, at); err != nil {
 			return s.mend(lostList(err))
 		}

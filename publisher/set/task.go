@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"syscall"
@@ -13,7 +12,6 @@ import (
 	"cutie/publisher/compose"
 	"cutie/publisher/dump"
 	"cutie/publisher/gather"
-	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 )
@@ -22,9 +20,10 @@ import (
 // Resource Dump. It goes on from Tick to Tick.
 type Task struct {
 	*Set
-	list store.Span // zero for a Resource Dump
-	life int        // of the set when the task began
-	wait *Wait      // after a failure; mu is held
+	list store.Span      // zero for a Resource Dump
+	text compose.Content // entries of the list, while the task has them open
+	life int             // of the set when the task began
+	wait *Wait           // after a failure; mu is held
 
 	next func() (struct{}, bool)
 	stop func()
@@ -33,18 +32,19 @@ type Task struct {
 
 // progress is the work done on a set, and still to be done.
 type progress struct {
-	packed  queuefs.Seq // packages were made, or cannot be, up to this event
-	skipped queuefs.Seq // lists up to this event went without packages
-	lists   Wait        // of the packages of a list
-	dump    Wait        // of a Resource Dump
-	passed  []error     // why lists were passed over since Publish began, mostPassed at most
-	tried   time.Time   // when the making of a Resource Dump ended last; zero since the start
-	wanted  queuefs.Seq // a Resource Dump of this event or a later one is wanted now; 0: none
-	dumping bool        // a Resource Dump is being made
-	unswept bool        // there may be files to remove
-	life    int         // how often the set began anew
-	grown   error       // why no package grows with the open list; nil once one does again
-	began   age
+	packed   queuefs.Seq // packages were made, or cannot be, up to this event
+	skipped  queuefs.Seq // lists up to this event went without packages
+	lists    Wait        // of the packages of a list
+	dump     Wait        // of a Resource Dump
+	passed   []error     // why lists were passed over since Publish began, mostPassed at most
+	tried    time.Time   // when the making of a Resource Dump ended last; zero since the start
+	wanted   queuefs.Seq // a Resource Dump of this event or a later one is wanted now; 0: none
+	dumping  bool        // a Resource Dump is being made
+	unswept  bool        // there may be files to remove
+	unfolded bool        // closed lists may have their entries in another file than the one in gzip
+	life     int         // how often the set began anew
+	grown    error       // why no package grows with the open list; nil once one does again
+	began    age
 }
 
 // failure returns why the last package or dump was not made.
@@ -63,16 +63,18 @@ func (s *Set) NextTask(now bool, waits []*Wait) *Task {
 	may := func(w *Wait) bool {
 		return !slices.Contains(waits, w) && (now || !w.Pauses(s.Now()) && (w.octets == 0 || s.hasSpace(w.octets)))
 	}
-	lists := s.unpacked()
-	isList := len(lists) > 0 && may(&s.made.lists)
-	if !isList && !(s.due() && may(&s.made.dump)) {
+	t := &Task{Set: s, life: s.made.life}
+	var run func(pause func() bool) error
+	if lists := s.unpacked(); len(lists) > 0 && may(&s.made.lists) {
+		t.list, t.wait, run = lists[0], &s.made.lists, t.packList
+	} else if s.due() && may(&s.made.dump) {
+		t.wait, run = &s.made.dump, t.makeDump
+	} else if list, ok := s.toFold(); ok && may(&s.made.lists) {
+		t.list, t.wait, run = list, &s.made.lists, t.fold
+	} else {
 		return nil
 	}
-	t := &Task{Set: s, life: s.made.life, wait: &s.made.dump}
-	run := t.makeDump
-	if s.made.dumping = !isList; isList {
-		t.list, t.wait, run = lists[0], &s.made.lists, t.packList
-	}
+	s.made.dumping = t.list.First == 0
 	if t.wait.failed < hopeless {
 		t.wait.octets = 0
 	}
@@ -162,64 +164,19 @@ func (t *Task) outlived() bool {
 // packList makes everything of a closed list. It calls pause often, and ends
 // when that returns false.
 func (t *Task) packList(pause func() bool) error {
+	text, err := t.EntriesOf(t.list.First, t.list.Length)
+	if err != nil {
+		return err
+	}
+	t.text = text // the package is made of it, whichever file stays
+	defer func() { t.text = nil; text.Close() }()
+	if err := t.fold(pause); err != nil {
+		return err
+	}
 	if err := t.needSpace(pieces*t.list.Length, 0); err != nil {
 		return err
 	}
-	if err := t.compress(pause); err != nil {
-		return err
-	}
 	return t.pack(pause)
-}
-
-// compress makes the file with the entries in gzip, unless it is there. Its
-// members are the ones of the open list.
-func (t *Task) compress(pause func() bool) error {
-	if _, _, err := t.Compressed(t.list); err == nil || !store.Unusable(err) {
-		return err
-	}
-	dir, err := t.dir()
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	file, err := t.EntriesOf(t.list.First, t.list.Length)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	out, err := t.Store.Temp()
-	if err != nil {
-		return err
-	}
-	defer out.Discard()
-	w, err := compose.NewFileWriter(out)
-	if err != nil {
-		return err
-	}
-	for k := t.Key(t.list); k.From < t.list.Length; {
-		m, ok := t.Cache.Get(k)
-		if !ok {
-			m, _, err = compose.Block(k.From, t.list.Length, file)
-			if err == io.EOF {
-				err = store.Damaged("%s is shorter than %d octets", file.Name(), t.list.Length)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if err := w.Add(m); err != nil {
-			return err
-		}
-		t.Cache.Drop(k) // the file will be served
-		k.From += m.Len
-		if !pause() {
-			return dump.ErrStopped
-		}
-	}
-	if err := w.End(); err != nil {
-		return err
-	}
-	return out.Commit(dir, names.GzipFile(t.list.First))
 }
 
 // Done records the end of a task. It returns nil if the next one of its kind may begin

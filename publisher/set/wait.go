@@ -10,8 +10,8 @@ import (
 // Packages may take as much disk as the jobs do. On a nearly full disk none grows, and
 // none is begun: the free space is left to the queue.
 
-// pieces is about how many times the bytes of a list its compressed form, the
-// lines of its manifests and its job files take at most.
+// pieces is about how many times the bytes of a list the lines of its manifests and its job
+// files take at most.
 const pieces = 3
 
 // A spaceError is a disk without free space for a package.

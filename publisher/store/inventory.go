@@ -154,14 +154,37 @@ func (v *Inventory) Survey(d *durable.Dir, visit func(name string, err error)) e
 	return nil
 }
 
-// Compressed returns the last event of the newest closed list with a compressed form.
-func (v *Inventory) Compressed(d *durable.Dir) queuefs.Seq {
-	for _, sp := range slices.Backward(v.Lists.All) {
-		if _, err := d.Stat(names.GzipFile(sp.First)); err == nil {
-			return sp.Last
+// Forms looks for closed lists whose entries stand in their file in gzip alone. It returns
+// the last event of the newest closed list with such a file.
+func (v *Inventory) Forms(d *durable.Dir) (packed queuefs.Seq, err error) {
+	forms := make(map[string]bool)
+	err = d.Names(func(name string) {
+		if _, ok := names.ListFile(name); ok {
+			forms[name] = true
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	for i := range v.Lists.All {
+		sp := &v.Lists.All[i]
+		name := names.GzipFile(sp.First)
+		if !forms[name] {
+			continue
+		}
+		packed = sp.Last
+		if sp.Lost() || forms[names.EntriesFile(sp.First)] {
+			continue
+		}
+		st, err := d.Stat(name)
+		if err != nil && !Unusable(err) {
+			return 0, err
+		}
+		if err == nil {
+			sp.Packed = max(st.Size, 1) // an empty one is damaged
 		}
 	}
-	return 0
+	return packed, nil
 }
 
 // A Piece is a file of a set with its length and digest.
@@ -170,13 +193,23 @@ type Piece struct {
 	First  queuefs.Seq // of a list
 	Length int64
 	Sum    [sha256.Size]byte
-	Known  bool // the digest is
+	Known  bool  // the digest is
+	Text   int64 // of a list in gzip: bytes of its text, which the digest is of; else 0
 }
 
-// List returns the file of a closed list.
+// List returns the file with the entries of a closed list.
 func (sp *Span) List() Piece {
+	if sp.Packed > 0 {
+		return sp.Gzip()
+	}
 	sum, known := sp.Sum()
-	return Piece{names.EntriesFile(sp.First), sp.First, sp.Length, sum, known}
+	return Piece{names.EntriesFile(sp.First), sp.First, sp.Length, sum, known, 0}
+}
+
+// Gzip returns the file with the entries of a closed list in gzip.
+func (sp *Span) Gzip() Piece {
+	sum, known := sp.Sum()
+	return Piece{names.GzipFile(sp.First), sp.First, sp.Packed, sum, known, sp.Length}
 }
 
 // Package returns the file of a package of changes.
@@ -304,12 +337,13 @@ func (v *Inventory) Sweep(d *durable.Dir) error {
 	return nil
 }
 
-// former reports whether a file is a package of a Resource Dump, or is older than
-// all lists and packages with a line.
+// former reports whether a file is a package of a Resource Dump, is older than all lists
+// and packages with a line, or has the entries of a list in gzip.
 func (v *Inventory) former(name string) bool {
 	past := func(s *Spans, first queuefs.Seq) bool { return len(s.All) > 0 && s.All[0].First > first }
 	if first, ok := names.ListFile(name); ok {
-		return past(&v.Lists, first)
+		sp, _ := v.Lists.Find(first)
+		return past(&v.Lists, first) || sp.Packed > 0 && name == names.EntriesFile(first)
 	}
 	if first, ok := names.ParseOpenPackage(name); ok {
 		return past(&v.Lists, first) || v.Packages.Last().Last >= first

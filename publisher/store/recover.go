@@ -5,26 +5,26 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
-	"os"
 	"slices"
 	"time"
 
+	"cutie/publisher/compose"
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/sitemap"
 )
 
-// Recover writes lost lines of closed lists again. A list is taken for whole if its
-// entries and their compressed form have the same text; its bounds come from its
-// neighbours and from the lines of its packages. begin is the first list of the queue,
+// Recover writes lost lines of closed lists again. A list is taken for whole if its file in
+// gzip is, and has the text of its entries if these have a file, too; its bounds come from
+// its neighbours and from the lines of its packages. begin is the first list of the queue,
 // was the line of the set in the cursor; it may be nil. Errors are those of
 // [Spans.Shorten].
 func (v *Inventory) Recover(st *Store, d *durable.Dir, begin OpenList, was *Line, report func(file, text string, args ...any)) error {
 	var found []queuefs.Seq
 	err := d.Names(func(name string) {
 		first, ok := names.ListFile(name)
-		if ok && name == names.EntriesFile(first) && !v.hasLine(first) && (was == nil || first < was.Open.First) {
+		if ok && name == names.GzipFile(first) && !v.hasLine(first) && (was == nil || first < was.Open.First) {
 			found = append(found, first)
 		}
 	})
@@ -37,7 +37,7 @@ func (v *Inventory) Recover(st *Store, d *durable.Dir, begin OpenList, was *Line
 		if sp, ok := v.lostSpan(d, first, all, begin, was); ok {
 			all = append(all, sp)
 			slices.SortFunc(all, func(a, b Span) int { return cmp.Compare(a.First, b.First) })
-			report(names.EntriesFile(first), "had no line; it is whole, and named again")
+			report(names.GzipFile(first), "had no line; it is whole, and named again")
 		}
 	}
 	if len(all) == len(v.Lists.All) {
@@ -87,18 +87,17 @@ func (v *Inventory) lostSpan(d *durable.Dir, first queuefs.Seq, all []Span, begi
 	if sp.From.IsZero() || sp.Until.IsZero() || sp.Last < first {
 		return sp, false
 	}
-	file, err := d.Open(names.EntriesFile(first))
-	if err != nil {
-		return sp, false
+	sum, err := sumEntries(d, &sp)
+	if Absent(err) {
+		sum, err = sumPacked(d, &sp)
+	} else if err == nil {
+		var packed [sha256.Size]byte
+		if packed, err = GzipSum(d, sp); packed != sum {
+			return sp, false
+		}
 	}
-	defer file.Close()
-	sum, err := sumWhole(file, &sp)
-	if err != nil {
-		return sp, false
-	}
-	packed, err := GzipSum(d, sp)
 	sp.SHA256 = hex.EncodeToString(sum[:])
-	return sp, err == nil && packed == sum
+	return sp, err == nil
 }
 
 // fileAfter returns the first event of the next list with a file, 0 without one.
@@ -114,25 +113,56 @@ func fileAfter(d *durable.Dir, first queuefs.Seq) (next queuefs.Seq) {
 	return next
 }
 
-// sumWhole returns the digest of a file of entries, and gives sp its length and number
-// of entries.
-func sumWhole(file *os.File, sp *Span) (sum [sha256.Size]byte, err error) {
+// sumEntries returns the digest of the file with the entries of a list, and gives sp its
+// length and number of entries.
+func sumEntries(d *durable.Dir, sp *Span) (sum [sha256.Size]byte, err error) {
+	file, err := d.Open(names.EntriesFile(sp.First))
+	if err != nil {
+		return sum, err
+	}
+	defer file.Close()
 	st, err := file.Stat()
 	if err != nil {
 		return sum, err
 	}
-	sp.Length = st.Size()
-	r := sitemap.NewLines(io.NewSectionReader(file, 0, sp.Length))
+	if err := count(sp, file, st.Size()); err != nil {
+		return sum, err
+	}
+	return durable.Sum(file, sp.Length)
+}
+
+// sumPacked is sumEntries of the file in gzip.
+func sumPacked(d *durable.Dir, sp *Span) (sum [sha256.Size]byte, err error) {
+	file, err := d.Open(names.GzipFile(sp.First))
+	if err != nil {
+		return sum, err
+	}
+	p, err := compose.OpenPacked(file)
+	if err != nil {
+		file.Close()
+		return sum, err
+	}
+	defer p.Close()
+	if sum, _, err = PackedSum(p, func(int64) bool { return true }); err != nil {
+		return sum, err
+	}
+	return sum, count(sp, p, p.Len)
+}
+
+// count gives sp its length and number of entries; all of them must be of its events.
+func count(sp *Span, text io.ReaderAt, length int64) error {
+	sp.Length, sp.Entries = length, 0
+	r := sitemap.NewLines(io.NewSectionReader(text, 0, length))
 	for {
 		e, err := r.Read()
 		if err == io.EOF {
-			return durable.Sum(file, sp.Length)
+			return nil
 		}
 		if err != nil {
-			return sum, err
+			return err
 		}
 		if seq := queuefs.Seq(e.Seq); seq < sp.First || seq > sp.Last {
-			return sum, Damaged("event %d is not of the list", seq)
+			return Damaged("event %d is not of the list", seq)
 		}
 		sp.Entries++
 	}

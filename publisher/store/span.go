@@ -27,6 +27,18 @@ type Span struct {
 	Entries     int
 	Length      int64  // bytes of the entries, or of the package
 	SHA256      string // of the entries or the package, in hexadecimal; Unknown or Gone
+
+	// Packed is how many bytes the file in gzip of a closed list has, once there is no
+	// other file of its entries; 0 before. It is not in the line: the names of files tell.
+	Packed int64
+}
+
+// Octets returns the bytes of the file of the span.
+func (sp *Span) Octets() int64 {
+	if sp.Packed > 0 {
+		return sp.Packed
+	}
+	return sp.Length
 }
 
 // Words in the place of a digest.
@@ -104,8 +116,8 @@ func (s *Spans) Before(first queuefs.Seq) int {
 
 // Octets returns the bytes of all spans.
 func (s *Spans) Octets() (n int64) {
-	for _, sp := range s.All {
-		n += sp.Length
+	for i := range s.All {
+		n += s.All[i].Octets()
 	}
 	return n
 }
@@ -217,10 +229,20 @@ func (s *Spans) Lose(st *Store, d *durable.Dir, first queuefs.Seq) error {
 	all := slices.Clone(s.All)
 	for i := range all {
 		if all[i].First == first {
-			all[i].SHA256, all[i].Length = Gone, 0
+			all[i].SHA256, all[i].Length, all[i].Packed = Gone, 0, 0
 		}
 	}
 	return s.write(st, d, all)
+}
+
+// SetPacked sets Packed of the span from the event first on, in memory.
+func (s *Spans) SetPacked(first queuefs.Seq, octets int64) {
+	s.All = slices.Clone(s.All) // readers have the one of before
+	for i := range s.All {
+		if s.All[i].First == first {
+			s.All[i].Packed = octets
+		}
+	}
 }
 
 // Know adds the digests of lists closed by a former version, by first event.

@@ -12,8 +12,8 @@
 //	cutie-removed          removed queues, a line for each
 //	cutie-tmp-*            unfinished; removed on opening
 //	Q/inherited, inherited.gz    changes of the original of a queue made of a copy
-//	Q/SET/changelist-F.entries   entries of the Change List from event F on
-//	Q/SET/changelist-F.gz        the same in gzip, once the list is closed
+//	Q/SET/changelist-F.entries   entries of the Change List from event F on, while it is open
+//	Q/SET/changelist-F.gz        the same in gzip, in its place, soon after the list is closed
 //	Q/SET/lists                  a line for each closed list, with a seal
 //	Q/SET/changedump-F.zip       package from event F on
 //	Q/SET/changedump-F.zip.open  the same while its list is open, and until it is complete

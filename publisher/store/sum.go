@@ -2,6 +2,8 @@ package store
 
 import (
 	"crypto/sha256"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -52,46 +54,108 @@ func uncache(file *os.File) {
 	}
 }
 
-// GzipSum returns the digest of the text in the file of a list in gzip.
+// GzipSum returns the digest of the text in the file of a list in gzip, also one of a
+// former version.
 func GzipSum(d *durable.Dir, sp Span) (sum [sha256.Size]byte, err error) {
 	file, err := d.Open(names.GzipFile(sp.First))
 	if err != nil {
 		return sum, err
 	}
 	defer file.Close()
-	return gzipSum(file, sp.Length)
-}
-
-func gzipSum(file *os.File, length int64) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
-	if err := compose.Expand(h, file, length); err != nil {
+	if err := compose.Expand(h, file, sp.Length); err != nil {
 		return sum, Damaged("%s: %w", file.Name(), err)
 	}
 	h.Sum(sum[:0])
 	return sum, nil
 }
 
-// VerifyGzip verifies the file of a closed list in gzip: its text has the digest of the
-// list.
-func (s *Store) VerifyGzip(file *os.File, sp Span) error {
-	sum, known := sp.Sum()
-	if !known {
-		return nil
-	}
-	return s.Verified.Once(file, sha256.Sum256(append([]byte("gzip "), sum[:]...)), func() error {
-		got, err := gzipSum(file, sp.Length)
-		if err == nil && got != sum {
-			err = Damaged("%s has not the text of the list", file.Name())
+// PackedSum returns the digest of the text of a file in gzip, and verifies all of the
+// file. It yields the bytes of each part of the text; more is false if yield was.
+func PackedSum(p *compose.Packed, yield func(int64) bool) (sum [sha256.Size]byte, more bool, err error) {
+	h := sha256.New()
+	err = p.Each(func(text []byte) error {
+		h.Write(text)
+		if !yield(int64(len(text))) {
+			return errStopped
 		}
-		return err
+		return nil
 	})
+	if err == errStopped {
+		return sum, false, nil
+	}
+	h.Sum(sum[:0])
+	return sum, true, asDamage(err)
+}
+
+var errStopped = errors.New("stopped")
+
+// asDamage returns an error about a damaged file in gzip as [Damage].
+func asDamage(err error) error {
+	var e *compose.PackedError
+	if errors.As(err, &e) {
+		return Damage{err}
+	}
+	return err
+}
+
+// SlowPackedSum is [SlowSum] of the text of a file in gzip.
+func SlowPackedSum(file *os.File, length int64, yield func(int64) bool) (sum [sha256.Size]byte, more bool, err error) {
+	uncache(file)
+	defer uncache(file)
+	p, err := openPacked(file, length)
+	if err != nil {
+		return sum, true, err
+	}
+	defer p.Free()
+	return PackedSum(p, yield)
+}
+
+// openPacked opens a file in gzip whose text has length bytes; the file stays the caller's.
+func openPacked(file *os.File, length int64) (*compose.Packed, error) {
+	p, err := compose.OpenPacked(file)
+	if err == nil && p.Len != length {
+		err = fmt.Errorf("its text has %d", p.Len)
+	} else if err != nil && !Absent(err) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, Damaged("%s is not the gzip of a list of %d octets: %w", file.Name(), length, err)
+	}
+	return p, nil
+}
+
+// packedKey is what a file in gzip is verified by.
+func packedKey(sum [sha256.Size]byte) [sha256.Size]byte {
+	return sha256.Sum256(append([]byte("packed "), sum[:]...))
+}
+
+// TrustPacked remembers a file in gzip whose text has a digest, by [PackedSum].
+func (s *Store) TrustPacked(file *os.File, sum [sha256.Size]byte) {
+	s.Verified.Trust(file, packedKey(sum))
 }
 
 // Verify verifies a file of a set. Of a list closed by a former version the length alone
-// is known until the background reader comes to it.
+// is known until the background reader comes to it; in gzip it has a check of its own.
 func (s *Store) Verify(file *os.File, p Piece) error {
-	if p.Known {
+	switch {
+	case p.Text > 0:
+		return s.Verified.Once(file, packedKey(p.Sum), func() error { return verifyPacked(file, p) })
+	case p.Known:
 		return s.Verified.Check(file, p.Length, p.Sum)
 	}
 	return HasLength(file, p.Length)
+}
+
+func verifyPacked(file *os.File, p Piece) error {
+	in, err := openPacked(file, p.Text)
+	if err != nil {
+		return err
+	}
+	defer in.Free()
+	got, _, err := PackedSum(in, func(int64) bool { return true })
+	if err == nil && p.Known && got != p.Sum {
+		err = Damaged("%s has not the text of the list", file.Name())
+	}
+	return err
 }

@@ -193,9 +193,10 @@ func published(ctx context.Context, b *image.Builder, dir *durable.Dir, path str
 				return slices.ContainsFunc(of, func(end string) bool { return strings.HasSuffix(name, end) })
 			}
 		}
-		leaf, grows := ends(".entries", ".gz", ".zip", ".open"), ends(".open")
+		leaf, grows := ends(".entries", ".gz", ".zip", ".open"), ends(".open", ".entries")
 		d.files(dir, path, func(name string) bool { return !leaf(name) })
-		// A growing package gets another name when it is complete: one of both is found.
+		// A growing package gets another name when it is complete, and a closed list another
+		// file: one of both is found.
 		d.files(dir, path, grows)
 		d.files(dir, path, func(name string) bool { return leaf(name) && !grows(name) })
 	}

@@ -1,0 +1,233 @@
+package set
+
+import (
+	"errors"
+	"io"
+
+	"cutie/publisher/compose"
+	"cutie/publisher/dump"
+	"cutie/publisher/names"
+	"cutie/publisher/store"
+	"cutie/queuefs/durable"
+)
+
+// A closed list is folded: its entries are compressed, the file is read again and
+// verified, and then it stands for the list alone. The entries go after that instant, so a
+// crash leaves both files at most, and the next start folds the list again. All readers of
+// a list unpack as much as they read.
+
+// toFold returns the oldest closed list that is not folded, and false if there is none. One
+// of unknown digest waits for Scrub. mu is held.
+func (s *Set) toFold() (store.Span, bool) {
+	if !s.made.unfolded {
+		return store.Span{}, false
+	}
+	for i := range s.files.Lists.All {
+		sp := &s.files.Lists.All[i]
+		if _, known := sp.Sum(); known && sp.Packed == 0 {
+			return *sp, true
+		}
+	}
+	s.made.unfolded = false
+	return store.Span{}, false
+}
+
+// folds reports whether there is a list to fold. mu is held.
+func (s *Set) folds() bool {
+	_, ok := s.toFold()
+	return ok
+}
+
+// fold makes the file in gzip stand for the list alone.
+func (t *Task) fold(pause func() bool) error {
+	if t.list.Packed > 0 {
+		return nil
+	}
+	dir, err := t.dir()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	p, err := t.Packed(t.list)
+	switch {
+	case err == nil: // made before the start, or by an attempt that was stopped
+		defer p.Close()
+		if err := dir.Sync(); err != nil {
+			return err
+		}
+		return t.foldInto(dir, p.Size)
+	case !store.Absent(err):
+		return t.broken(names.GzipFile(t.list.First), err)
+	}
+	if err := t.needSpace(t.list.Length/4, 0); err != nil {
+		return err
+	}
+	if err := t.compress(dir, pause); err != nil {
+		return err
+	}
+	size, err := t.proved(pause)
+	if err != nil {
+		return err
+	}
+	return t.foldInto(dir, size)
+}
+
+// foldInto lets the file in gzip stand for the list, and removes the entries.
+func (t *Task) foldInto(dir *durable.Dir, size int64) error {
+	if _, known := t.list.Sum(); !known {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.outlived() {
+		return dump.ErrStopped
+	}
+	t.files.Lists.SetPacked(t.list.First, size)
+	t.list.Packed = size
+	if err := dir.Remove(names.EntriesFile(t.list.First)); err != nil && !store.Absent(err) {
+		t.made.unswept = true // a sweep tries again
+	}
+	return nil
+}
+
+// compress makes the file with the entries in gzip. Its members are the ones of the open
+// list.
+func (t *Task) compress(dir *durable.Dir, pause func() bool) error {
+	file, err := t.content()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	out, err := t.Store.Temp()
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	w, err := compose.NewFileWriter(out)
+	if err != nil {
+		return err
+	}
+	for k := t.Key(t.list); k.From < t.list.Length; {
+		m, ok := t.Cache.Get(k)
+		if !ok {
+			m, _, err = compose.Block(k.From, t.list.Length, file)
+			if err == io.EOF {
+				err = store.Damaged("%s is shorter than %d octets", file.Name(), t.list.Length)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := w.Add(m); err != nil {
+			return err
+		}
+		t.Cache.Drop(k) // the file will be served
+		k.From += m.Len
+		if !pause() {
+			return dump.ErrStopped
+		}
+	}
+	if err := w.End(); err != nil {
+		return err
+	}
+	name := names.GzipFile(t.list.First)
+	if err := out.Commit(dir, name); err != nil {
+		dir.Remove(name) // it may not be there after a crash: the next attempt makes another
+		return err
+	}
+	return nil
+}
+
+// proved reads the file just made, and returns its size. A list that does not come out of
+// it is not folded.
+func (t *Task) proved(pause func() bool) (size int64, err error) {
+	name := names.GzipFile(t.list.First)
+	file, err := t.openFile(name)
+	if err != nil {
+		return 0, err
+	}
+	p, err := compose.OpenPacked(file)
+	if err != nil {
+		file.Close()
+		return 0, err
+	}
+	defer p.Close()
+	got, more, err := store.PackedSum(p, func(int64) bool { return pause() })
+	if err == nil && !more {
+		return 0, dump.ErrStopped
+	}
+	if want, known := t.list.Sum(); err == nil && known && got != want {
+		err = store.Damaged("%s has not the text of the list", name)
+	}
+	if err != nil {
+		return 0, t.broken(name, err)
+	}
+	t.Store.TrustPacked(file, got)
+	return p.Size, nil
+}
+
+// broken notes a damaged file, and returns the error for its readers. Other errors it
+// returns as they are.
+func (s *Set) broken(name string, err error) error {
+	if !store.Unusable(err) {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note(name, err)
+	return &brokenFile{name}
+}
+
+// content opens the entries of the list; those of packList are open.
+func (t *Task) content() (compose.Content, error) {
+	if t.text != nil {
+		return lent{t.text}, nil
+	}
+	return t.EntriesOf(t.list.First, t.list.Length)
+}
+
+// lent is a content that its user does not close.
+type lent struct{ compose.Content }
+
+func (lent) Close() error { return nil }
+
+// unpackOpen makes the file with the entries of an open list from the one in gzip. A copy of
+// a home, made while the list was closed and folded, may have the list open. d may be nil.
+// s.mu is held.
+func (s *Set) unpackOpen(d *durable.Dir, at *store.OpenList) error {
+	if d == nil {
+		return nil
+	}
+	if _, err := d.Stat(names.EntriesFile(at.First)); !store.Absent(err) {
+		return err
+	}
+	file, err := d.Open(names.GzipFile(at.First))
+	if err != nil {
+		return nil // the list is made again from the journal
+	}
+	p, err := compose.OpenPacked(file)
+	if err != nil {
+		file.Close()
+		return nil
+	}
+	defer p.Close()
+	if p.Len < at.Length {
+		return nil
+	}
+	out, err := s.Store.Temp()
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	_, err = io.Copy(out, io.NewSectionReader(p, 0, at.Length))
+	if broken := (*compose.PackedError)(nil); errors.As(err, &broken) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := out.Commit(d, names.EntriesFile(at.First)); err != nil {
+		return err
+	}
+	return d.Remove(names.GzipFile(at.First))
+}
