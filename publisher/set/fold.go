@@ -78,13 +78,16 @@ func (t *Task) foldInto(dir *durable.Dir, size int64) error {
 		return nil
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.outlived() {
+		t.mu.Unlock()
 		return dump.ErrStopped
 	}
 	t.files.Lists.SetPacked(t.list.First, size)
+	t.mu.Unlock()
 	t.list.Packed = size
 	if err := dir.Remove(names.EntriesFile(t.list.First)); err != nil && !store.Absent(err) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
 		t.made.unswept = true // a sweep tries again
 	}
 	return nil

@@ -101,7 +101,7 @@ func (s *Set) scrubPiece(p store.Piece, sums map[queuefs.Seq][sha256.Size]byte, 
 		defer file.Close()
 		if err = store.HasLength(file, p.Length); err == nil {
 			if p.Text > 0 {
-				got, more, err = store.SlowPackedSum(file, p.Text, yield)
+				got, more, err = store.SlowPackedSum(file, p.Text, func(n int64) bool { return yield(n * p.Length / p.Text) })
 			} else {
 				got, more, err = store.SlowSum(file, p.Length, yield)
 			}
