@@ -37,8 +37,10 @@ th,td{padding:.45rem .9rem;border-top:1px solid var(--line);text-align:left;vert
 tr:first-child th{border-top:0;color:var(--dim);font-size:.8125rem;font-weight:600;white-space:nowrap}
 .list td,.list th{overflow-wrap:normal}
 .list .text{overflow-wrap:anywhere;min-width:9rem}
+.list .url{min-width:14rem}
+.list .tag{display:none}
 .list tr:hover td{background:var(--back)}
-.wrap tr:first-child th{white-space:normal;min-width:6rem}
+.wrap tr:first-child th{white-space:normal;min-width:5.2rem}
 .list .n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .t{font-variant-numeric:tabular-nums;white-space:nowrap}
 .t .dim{display:block;font-size:.8125rem}
@@ -59,6 +61,8 @@ label{display:block;margin:.5rem 0}
 input,textarea,button{font:inherit;max-width:100%}
 input[type=text],textarea{display:block;width:100%;margin-top:.2rem;padding:.4rem .6rem;border:1px solid var(--edge);border-radius:.35rem;background:var(--card);color:var(--text)}
 input[type=file]{display:block;margin-top:.2rem}
+::file-selector-button{font:inherit;margin-right:.6rem;padding:.3rem .8rem;border:1px solid var(--edge);border-radius:.35rem;background:var(--card);color:var(--text);cursor:pointer}
+input[type=checkbox]{display:block;width:1.25rem;height:1.25rem;margin:.1rem 0}
 button{padding:.4rem 1rem;border:1px solid var(--fill);border-radius:.35rem;background:var(--fill);color:var(--on);font-weight:600;cursor:pointer}
 button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .foot{margin:2rem 0 0;padding-top:.8rem;border-top:1px solid var(--line);color:var(--dim);font-size:.875rem}
@@ -78,7 +82,7 @@ button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .chart path.back{stroke:none}
 .chart text{fill:var(--dim);font-size:22px;font-variant-numeric:tabular-nums}
 .manual p{max-width:48rem}
-.manual pre.preview{margin:.7rem 0;max-height:none;white-space:pre}
+.manual pre.preview{margin:.7rem 0;max-width:60rem;max-height:none;white-space:pre}
 .list button{white-space:nowrap}
 .list form p{margin:0}
 .more a{display:inline-block;margin-right:1rem}
@@ -86,10 +90,12 @@ button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .live:empty{display:none}
 .live.bad{background:var(--badback);color:var(--bad)}
 .over fieldset{border-color:var(--link);box-shadow:0 0 0 2px var(--link)}
+form.find,.ids+form,.scroll+form{margin-top:1.25rem}
 .find p{display:flex;flex-wrap:wrap;gap:.4rem .6rem;align-items:center}
 .find input[type=text]{width:auto;flex:1 1 12rem;margin:0}
 .fields{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,9rem),1fr));gap:0 .9rem;align-items:end}
 .fields input[type=text],select{display:block;width:100%;margin-top:.2rem}
+.fields input[type=text]{padding:.4rem .5rem;font-size:.875rem;line-height:1.5rem}
 select{font:inherit;padding:.4rem .6rem;border:1px solid var(--edge);border-radius:.35rem;background:var(--card);color:var(--text)}
 .timeline{margin:0;padding:.4rem .9rem;list-style:none;border:1px solid var(--line);border-radius:.5rem;background:var(--card)}
 .timeline li{padding:.2rem 0;background:none}
@@ -97,14 +103,15 @@ select{font:inherit;padding:.4rem .6rem;border:1px solid var(--edge);border-radi
 pre.preview{max-height:30rem;overflow:auto;margin:0;padding:.7rem .9rem;border:1px solid var(--line);border-radius:.5rem;background:var(--card);font:.875rem/1.45 ui-monospace,"Liberation Mono",Menlo,Consolas,monospace;white-space:pre-wrap}
 pre.hex{white-space:pre}
 img.preview{max-width:100%;max-height:30rem;border:1px solid var(--line);background:var(--card)}
-@media (max-width:56rem){.wide{display:none}.jobs tr{display:flex;flex-wrap:wrap;gap:.1rem .7rem;padding:.5rem .6rem;border-top:1px solid var(--line)}.jobs tr:first-child,.jobs .n{display:none}.jobs td{display:block;padding:0;border:0}.jobs .text{flex:1 1 55%;min-width:0}.jobs .wide{display:block}}
+@media (max-width:56rem){.wide{display:none}.jobs tr{display:flex;flex-wrap:wrap;gap:.1rem .7rem;padding:.5rem .6rem;border-top:1px solid var(--line)}.jobs tr:first-child,.jobs .n{display:none}.jobs td{display:block;padding:0;border:0}.jobs .text{flex:1 1 55%;min-width:0}.jobs .wide{display:block}.jobs td:empty{display:none}.list .tag{display:inline;color:var(--dim)}.jobs .t .dim{display:inline}}
+@media (min-width:75rem){.jobs .t .dim{display:inline;margin-left:.4rem}}
 @media (max-width:42rem){body{padding:0 .9rem 2rem}.chart figcaption{min-height:0}.path .side{margin-left:0;padding-left:.6rem;border-left:1px solid var(--edge)}.tiles{grid-template-columns:repeat(auto-fit,minmax(6.5rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.125rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}.list tr:first-child th{white-space:normal}.jobs .minor{display:block}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
-@media print{h2:has(+.forms),.forms,.find,.live,.foot,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll,.note,pre.preview,.state ul,.state .long{overflow:visible;max-height:none}pre.hex,.manual pre.preview{white-space:pre-wrap}.minor,.wide{display:table-cell}.list tr,.chart,.timeline li{break-inside:avoid}h2{break-after:avoid}html{font-size:12px}}
+@media print{h2:has(+.forms),.forms,.find,.live,.foot,.more,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll,.note,pre.preview,.state ul,.state .long{overflow:visible;max-height:none}pre.hex,.manual pre.preview{white-space:pre-wrap}.minor,.wide{display:table-cell}.list tr,.chart,.timeline li{break-inside:avoid}h2{break-after:avoid}html{font-size:12px}.wrap tr:first-child th{min-width:0}.wrap th,.wrap td{padding:.2rem .35rem;font-size:.75rem}}
 `
 
 // StyleHash is the source expression of PageStyle for a
 // Content-Security-Policy.
-const StyleHash = "'sha256-4ABpNepU/m6JLbUS+mBUtOS2GOQPq3GQsiVNWHxbFcE='"
+const StyleHash = "'sha256-ITYOxIzC2e6pxBL9xTL9RNckQ7nn4GFGBGXcfc94I8Y='"
 
 // PagePolicy is the Content-Security-Policy of a page: no scripts, no
 // resources, forms to its own origin.

@@ -69,10 +69,10 @@ func TestMirrorsAreTrueOrNot(t *testing.T) {
 		rows = append(rows, strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(strings.ReplaceAll(row, "</td>", " "), "")), " "))
 	}
 	want := []string{
-		"true follows http://&lt;first&gt;/ 0 events had all events 1 minute ago 60 minutes ago: all 1,234 files are as at the original Audit now",
+		"true follows http://&lt;first&gt;/ 0 events had all events 1 minute ago 60 minutes ago: 1,234 files, all as at the original Audit now",
 		"late behind 2 events had all events 1 minute ago not audited yet Audit now",
 		"alone does not follow 0 events had all events never not audited yet Audit now",
-		"bad differs 0 events had all events 1 minute ago 60 minutes ago: 3 of 1,234 files are not as at the original Audit now",
+		"bad differs 0 events had all events 1 minute ago 60 minutes ago: 3 of 1,234 files not as at the original Audit now",
 	}
 	if strings.Join(rows, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(rows, "\n"), strings.Join(want, "\n"))

@@ -61,7 +61,7 @@ func newJobsList(base state.Base, l jobsList, jobs []queuefs.Job, now time.Time)
 		j := &jobs[i]
 		d := state.OfJob(base, j)
 		r := jobRow{row: newRow(&d, d.Subject, now), Queue: link{state.XHTML.Ask(base.Ref("state", j.Queue)), j.Queue}}
-		if !j.Consumed.IsZero() {
+		if !j.Consumed.IsZero() && j.Status != queuefs.Pending {
 			r.Worker, r.Since = cmp.Or(clipped(clean(j.Consumer)), "without a name"), state.Ago(now, j.Consumed)
 		}
 		if !j.Lease.Ends.IsZero() {

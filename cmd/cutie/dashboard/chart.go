@@ -269,7 +269,11 @@ func (p *historyPage) tabulate(points []history.Point, span history.Span, now ti
 			}
 			if some {
 				columns = append(columns, column)
-				p.Columns = append(p.Columns, one.title+", "+one.names[k])
+				title := one.title
+				if len(one.figures) > 1 {
+					title += ", " + one.names[k]
+				}
+				p.Columns = append(p.Columns, title)
 			}
 		}
 	}

@@ -124,9 +124,14 @@ func (f *Failures) Page(v Site, now time.Time) []byte {
 }
 
 // plural is a number of things.
-func plural(n int, thing string) string {
+func plural[N int | int64](n N, thing string) string {
+	return grouped(fmt.Sprint(n)) + " " + word(n, thing)
+}
+
+// word is the word for so many things.
+func word[N int | int64](n N, thing string) string {
 	if n == 1 {
-		return "1 " + thing
+		return thing
 	}
-	return grouped(fmt.Sprint(n)) + " " + thing + "s"
+	return thing + "s"
 }

@@ -134,7 +134,7 @@ func newAlarm(base state.Base, trouble []string, worst []queuefs.QueueState) ala
 
 func totalTiles(base state.Base, s *Service) []tile {
 	count := func(n int64) string { return grouped(fmt.Sprint(n)) }
-	t := []tile{{Label: "queues", Count: count(int64(s.Totals.Queues))}, {Label: "pending", Count: count(s.Totals.Pending)},
+	t := []tile{{Label: word(s.Totals.Queues, "queue"), Count: count(int64(s.Totals.Queues))}, {Label: "pending", Count: count(s.Totals.Pending)},
 		{Label: "on hold", Count: count(s.Totals.Held)}, {Label: "in work", Count: count(s.Totals.Leased), Ref: base.Ref("workers")},
 		{Label: "failed", Count: count(s.Totals.Failed)}}
 	if s.Totals.Failed > 0 {

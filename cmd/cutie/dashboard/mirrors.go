@@ -99,8 +99,8 @@ func Mirrors(v Site, all []Mirror, now time.Time) []byte {
 		m := &all[i]
 		audit := &m.Facts.Audit
 		r := mirrorRow{link: link{v.page("state", m.Queue), m.Queue}, Source: clean(m.Facts.Source), State: "follows", Class: "good", Fault: clean(m.Fault()),
-			Behind: grouped(number(m.Behind())), Synced: ago(m.Progress.Synced), Audited: ago(audit.Time),
-			Files: grouped(number(audit.Files)), Faults: grouped(number(audit.Faults))}
+			Behind: plural(m.Behind(), "event"), Synced: ago(m.Progress.Synced), Audited: ago(audit.Time),
+			Files: plural(audit.Files, "file"), Faults: grouped(number(audit.Faults))}
 		switch {
 		case r.Fault != "":
 			r.State, r.Class = "does not follow", "bad"
