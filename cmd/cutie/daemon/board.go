@@ -23,6 +23,9 @@ const (
 	liveIdle     = 30 * time.Second
 )
 
+// largeJob is the octets of a submission that people should be able to make.
+const largeJob = 16 << 20
+
 // newBoard returns the room of the pages for operators. past is nil without a history.
 func (d *daemon) newBoard(leaving context.Context, past *history.History) *board.Board {
 	return &board.Board{
@@ -33,16 +36,27 @@ func (d *daemon) newBoard(leaving context.Context, past *history.History) *board
 			d.Log.Error().Interface("panic", p).Str("stack", string(debug.Stack())).Msg("live page panicked")
 		}},
 		Trouble: func() []string {
-			switch err := ready(leaving, d.svc, d.pub, d.unwritten.Load()); {
-			case err == nil:
-				return d.node.trouble()
-			case errors.Is(err, queuefs.ErrNoSpace):
-				return append([]string{"The disk is full: submissions are refused, the rest goes on, and nothing is lost."}, d.node.trouble()...)
-			default:
-				return append([]string{err.Error()}, d.node.trouble()...)
+			all := d.node.trouble()
+			if text := troubleOf(ready(leaving, d.svc, d.pub, d.unwritten.Load()), d.svc); text != "" {
+				all = append([]string{text}, all...)
 			}
+			return all
 		},
 	}
+}
+
+// troubleOf says in words for everyone why requests are refused, or will be soon; "" if they
+// are not. err is that of ready.
+func troubleOf(err error, storage disk) string {
+	switch {
+	case errors.Is(err, queuefs.ErrNoSpace):
+		return "The disk is full: submissions are refused, the rest goes on, and nothing is lost."
+	case err != nil:
+		return err.Error()
+	case !storage.HasSpace(largeJob):
+		return "The disk is nearly full: large submissions are refused, the rest goes on, and nothing is lost."
+	}
+	return ""
 }
 
 // sampling is the loop behind the charts.

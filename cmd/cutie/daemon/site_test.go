@@ -117,11 +117,12 @@ func TestSiteDispatches(t *testing.T) {
 type storage struct {
 	err         error
 	full, short bool
+	tight       bool // for anything more
 }
 
 func (s *storage) Full() bool { return s.full }
 
-func (s *storage) HasSpace(int64) bool { return !s.short }
+func (s *storage) HasSpace(bytes int64) bool { return !s.short && (bytes == 0 || !s.tight) }
 
 func (s *storage) Err() error { return s.err }
 
@@ -163,6 +164,20 @@ func TestSiteIsNotReadyWhenStorageFailedOrStopping(t *testing.T) {
 	leave()
 	if got, _ := ask(); got != http.StatusServiceUnavailable {
 		t.Errorf("got %d, want 503", got)
+	}
+}
+
+// Pages tell of a disk before it is full: large submissions are refused first.
+func TestPagesTellOfANearlyFullDisk(t *testing.T) {
+	for _, tt := range []struct {
+		disk storage
+		want string
+	}{{storage{}, ""}, {storage{tight: true}, "The disk is nearly full"}, {storage{tight: true, short: true}, "The disk is full"}, {storage{full: true}, "The disk is full"},
+		{storage{err: errors.New("secret"), tight: true}, errStorage.Error()}} {
+		got := troubleOf(ready(t.Context(), &tt.disk, &storage{}, false), &tt.disk)
+		if text, _, _ := strings.Cut(got, ":"); text != tt.want && got != tt.want {
+			t.Errorf("%+v: got %q, want %q", tt.disk, got, tt.want)
+		}
 	}
 }
 
