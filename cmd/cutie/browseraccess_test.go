@@ -12,14 +12,22 @@ import (
 )
 
 // faults lists what keeps people from a page: fields without a label, headings out of order,
-// images and links without a text, elements out of reach of the keyboard, and text with a
-// contrast below 4.5 to 1 (WCAG 2.2, 1.1.1, 1.3.1, 1.4.3, 2.1.1, 3.1.1).
+// images and links without a text, text outside of the parts of the page, elements out of
+// reach of the keyboard, and text with a contrast below 4.5 to 1 (WCAG 2.2, 1.1.1, 1.3.1,
+// 1.4.3, 2.1.1, 3.1.1).
 const faults = `(() => {
 	const found = [], name = (e) => e.outerHTML.slice(0, 120);
 	if (!document.documentElement.lang) found.push('the page has no language');
 	if (!document.title) found.push('the page has no title');
 	for (const e of document.querySelectorAll('input:not([type=hidden]),select,textarea'))
 		if (!e.labels.length && !e.getAttribute('aria-label')) found.push('no label: ' + name(e));
+	// Published pages are valid XHTML 1.0, without roles.
+	const plain = document.querySelector('link[rel=alternate][href$="about.json"]');
+	if (!plain && document.querySelectorAll('[role=main]').length !== 1) found.push('no main part');
+	for (const e of document.body.children)
+		if (!plain && !e.matches('[role=main],[role=navigation],[role=contentinfo],[role=status],script')) found.push('outside of the parts of the page: ' + name(e));
+	for (const e of document.querySelectorAll('.scroll'))
+		if (e.scrollWidth > e.clientWidth && e.tabIndex !== 0 && !e.querySelector('a,button,input')) found.push('scrolls out of reach: ' + name(e));
 	let level = 0;
 	for (const e of document.querySelectorAll('h1,h2,h3,h4,h5,h6')) {
 		if (+e.localName[1] > level + 1 || +e.localName[1] === 1 && level) found.push('heading out of order: ' + name(e));
