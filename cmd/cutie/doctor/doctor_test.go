@@ -127,6 +127,25 @@ func TestBrokenHomes(t *testing.T) {
 		}, nil, doctor.Fault, "home", "queues/jobs/pending/j000000000001: ", "cutie check --repair"},
 		"properties": {func(t *testing.T, dir string) { write(t, dir, "cutie-info.txt", "nonsense") }, nil,
 			doctor.Fault, "home", "cutie-info.txt", "cutie check --repair"},
+		"no socket": {func(t *testing.T, dir string) { write(t, dir, "cutie-socket", "") }, nil, doctor.Fault, "home", "cutie-socket is no socket", "move it away"},
+		"no list": {func(t *testing.T, dir string) {
+			must(t, os.Remove(filepath.Join(dir, "queues.txt")))
+			must(t, os.Mkdir(filepath.Join(dir, "queues.txt"), 0o700))
+		}, nil, doctor.Fault, "home", "queues.txt is no file", "cutie check --rebuild"},
+		"a link": {func(t *testing.T, dir string) {
+			must(t, os.Rename(filepath.Join(dir, "queues/jobs/payload"), dir+".payload"))
+			must(t, os.Symlink(dir+".payload", filepath.Join(dir, "queues/jobs/payload")))
+		}, nil, doctor.Fault, "home", "queues/jobs/payload is no directory", "the directory itself"},
+		"foreign files": {func(t *testing.T, dir string) {
+			write(t, dir, "queues/jobs/pending/notes.txt", "")
+			write(t, dir, "queues/jobs/pending/more/j000000000001", "")
+		}, nil, doctor.Warning, "home", "2 entries of ", "cutie check --repair"},
+		"no pending jobs": {func(t *testing.T, dir string) {
+			for range 5 {
+				submit(t, dir)
+			}
+			must(t, os.RemoveAll(filepath.Join(dir, "queues/jobs/pending")))
+		}, nil, doctor.Fault, "home", "2 problems more", "cutie check "},
 		"set aside": {func(t *testing.T, dir string) { write(t, dir, "queues/jobs/corrupt/j1", "?") }, nil,
 			doctor.Warning, "home", "1 files", "from a copy"},
 		"in use": {func(t *testing.T, dir string) {

@@ -22,6 +22,7 @@ import (
 // Bounds of one look, so that it ends soon.
 const (
 	maxProblems = 20
+	maxAlike    = 3 // problems told of one directory
 	maxQueues   = 100_000
 	aheadLeast  = time.Minute // of an event before the clock
 )
@@ -39,6 +40,7 @@ func (e *examination) home(ctx context.Context) bool {
 	}
 	e.owner(info)
 	e.files(info)
+	e.shape()
 	e.pid = os.Getpid()
 	if e.daemon, err = e.Finder.Daemon(ctx); err != nil {
 		e.fault("home", "run this as the user of the daemon", "the socket of the daemon: %v", err)
@@ -70,9 +72,12 @@ func (e *examination) owner(info os.FileInfo) {
 
 // closed opens a home without a daemon, to look.
 func (e *examination) closed() {
-	n := 0
+	n, told, in := 0, 0, map[string]int{}
 	svc, err := queuefs.Open(e.Home, queuefs.Options{Look: true, Report: func(p queuefs.Problem) {
-		if n++; n <= maxProblems {
+		n++
+		dir := filepath.Dir(p.Path)
+		if in[dir]++; in[dir] <= maxAlike && told < maxProblems {
+			told++
 			e.fault("home", e.cureOf(p), "%s", p)
 		}
 	}})
@@ -86,6 +91,9 @@ func (e *examination) closed() {
 		if hint == "" && errors.Is(err, fs.ErrPermission) {
 			hint = "run this as the user of the daemon; if you do, give the files of the home to that user"
 		}
+		if hint == "" && errors.Is(err, syscall.EISDIR) {
+			hint = "move the directory away"
+		}
 		e.fault("home", hint, "%s", text)
 		return
 	}
@@ -93,11 +101,11 @@ func (e *examination) closed() {
 	if e.BaseURI == "" {
 		e.BaseURI = svc.Info().BaseURI
 	}
-	if n > maxProblems {
-		e.fault("home", "cutie check "+e.Home+" names them", "%d problems more", n-maxProblems)
-	}
 	e.dates(svc)
 	e.heads(svc)
+	if n > told {
+		e.fault("home", "cutie check "+e.Home+" names them", "%d problems more", n-told)
+	}
 	if n == 0 {
 		e.ok("home", "%s can be opened, and no daemon runs; cutie check reads all its files", e.Home)
 	}

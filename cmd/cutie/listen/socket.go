@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// socketName is the daemon's Unix socket in its home. The prefix is reserved
+// SocketName is the daemon's Unix socket in its home. The prefix is reserved
 // (Cutie 0.3, 6), so no other file of a home can have the name.
-const socketName = "cutie-socket"
+const SocketName = "cutie-socket"
 
 // ErrPortInUse is the error if another process listens on the address.
 var ErrPortInUse = errors.New("port in use")
@@ -45,7 +45,7 @@ func OpenSocket(home string) (*Socket, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Socket{dir, fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), socketName)}, nil
+	return &Socket{dir, fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), SocketName)}, nil
 }
 
 // Close lets go of the directory; connections made stay.
@@ -60,13 +60,13 @@ func (s *Socket) Dial(ctx context.Context) (net.Conn, error) {
 // the home, so a socket that is there already is one that a daemon left when
 // it was killed.
 func (s *Socket) Listen(ctx context.Context) (net.Listener, error) {
-	name := filepath.Join(s.dir.Name(), socketName)
+	name := filepath.Join(s.dir.Name(), SocketName)
 	switch info, err := os.Lstat(name); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return nil, err
 	case info.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("%s is in the way: not a socket", name)
+		return nil, fmt.Errorf("%s is in the way: it is no socket; move it away", name)
 	default:
 		if err := os.Remove(name); err != nil {
 			return nil, err
