@@ -66,7 +66,11 @@ func (e *examination) alive(ctx context.Context) {
 		e.fault("daemon", "see its log; if it hangs, kill -QUIT prints where", "%v", err)
 		return
 	case status != http.StatusOK:
-		e.fault("daemon", "see its log", "not ready: %s", text)
+		cure := "see its log"
+		if strings.Contains(text, "no space left") {
+			cure = "make free space, see disk above: it goes on by itself"
+		}
+		e.fault("daemon", cure, "not ready: %s", strings.TrimPrefix(text, "not ready: "))
 	case text != "ok":
 		e.warn("daemon", "see its log", "%s", strings.TrimPrefix(text, "ok; "))
 	default:

@@ -38,6 +38,7 @@ type Patient struct {
 	Conns       int           // connections asked for
 	Memory      int64         // bytes for requests
 	Audit       time.Duration // between audits of a mirror; 0: none
+	Mirrors     []string      // URLs of the Sources it mirrors
 	Readable    []string      // files of settings for the daemon to read; "" for none
 	Finder      *reach.Finder // finds the daemon
 	Now         time.Time
@@ -57,6 +58,7 @@ func (p Patient) Examine(ctx context.Context) []Finding {
 	e.limits()
 	e.references(ctx)
 	e.certificate()
+	e.sources(ctx)
 	e.alive(ctx)
 	e.shared(ctx)
 	return e.findings

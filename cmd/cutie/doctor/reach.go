@@ -14,6 +14,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"cutie/cmd/cutie/mirror"
 )
 
 const (
@@ -21,6 +23,17 @@ const (
 	patience  = 5 * time.Second     // for an answer
 	maxAnswer = 16 << 20            // octets of one
 )
+
+// sources asks the originals of mirrors for an answer: one never reached has no queue here
+// that would tell.
+func (e *examination) sources(ctx context.Context) {
+	for _, uri := range e.Mirrors {
+		if mirror.Answers(ctx, strings.TrimSuffix(uri, "/")) {
+			continue
+		}
+		e.fault("mirrors", "start it, or look at the network and at --mirror; if it is lost: cutie takeover QUEUE, and take it out of --mirror", "the original %s does not answer", uri)
+	}
+}
 
 // certificate looks at the certificate of the daemon.
 func (e *examination) certificate() {

@@ -56,7 +56,7 @@ options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
 		}
 		readable := []string{o.config, o.Access.Users, o.tlsCert, o.tlsKey}
 		p := doctor.Patient{Home: c.Home, BaseURI: o.Listen.BaseURI, Certificate: o.tlsCert, Key: o.tlsKey, Conns: asked,
-			Memory: int64(o.buffers), Audit: o.Mirror.Audit, Readable: readable, Finder: &c.Finder, Now: time.Now()}
+			Memory: int64(o.buffers), Audit: o.Mirror.Audit, Mirrors: o.mirrors, Readable: readable, Finder: &c.Finder, Now: time.Now()}
 		return diagnose(c, append(findings, p.Examine(ctx)...))
 	})
 }
