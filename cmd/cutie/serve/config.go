@@ -37,7 +37,7 @@ daemon takes it by a reload; the others need a restart. show prints the settings
 force with where they are from: an option, the environment, the file, or the default.
 check looks for mistakes, in files and addresses too, and starts nothing. It names the
 variables CUTIE_… in the environment that set nothing; one much like that of a setting
-is a mistake. The daemon logs them at its start.
+is a mistake, and the daemon logs it at its start.
 
 The file is in TOML, a line for each option of cutie serve: listen = "127.0.0.1:80".
 The environment variable of an option is its name in capitals after CUTIE_, with _ for

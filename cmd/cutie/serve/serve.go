@@ -107,7 +107,9 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 		return err
 	}
 	for _, s := range f.Strays(os.Environ()) {
-		log.Warn().Str("variable", s.Variable).Str("near", s.Near).Msg("the variable sets nothing: there is no such setting")
+		if s.Near != "" { // else it may be of another program
+			log.Warn().Str("variable", s.Variable).Str("near", s.Near).Msg("the variable sets nothing: there is no such setting")
+		}
 	}
 	o.Log, o.Hangup = log, daemon.Withstand()
 	if err := o.check(); err != nil {
