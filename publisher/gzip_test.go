@@ -137,7 +137,7 @@ func TestGzipFilesOfAnotherFormAreNotServed(t *testing.T) {
 			if resp := s.get(url, "Accept-Encoding", "gzip"); resp.StatusCode != http.StatusServiceUnavailable {
 				t.Errorf("got %s", resp.Status)
 			}
-			must(t, s.pub.Tick(context.Background()))
+			s.settle() // a Tick may have no time to fold it again
 			s.checkGzip(url)
 			if again, err := os.ReadFile(file + ".gz"); err != nil || !bytes.Equal(again, ours) {
 				t.Errorf("the file made again has %d octets, had %d; %v", len(again), len(ours), err)

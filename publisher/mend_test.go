@@ -309,7 +309,7 @@ func TestAListIsNotLostOnAFullDisk(t *testing.T) {
 	if !errors.Is(err, syscall.EFBIG) || s.pub.Care().Lost != 0 {
 		t.Errorf("got %v, %d lost, want %v and none", err, s.pub.Care().Lost, syscall.EFBIG)
 	}
-	must(t, s.pub.Tick(context.Background()))
+	s.settle()
 	got, err := os.ReadFile(name)
 	if err != nil || string(got) != string(want) {
 		t.Errorf("the list is not as it was: %d octets, not %d; %v", len(got), len(want), err)
