@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	"cutie/queuefs/octets"
 	"cutie/queuefs/state"
@@ -24,7 +25,7 @@ func putBuffer(buf *[]byte) {
 func (h *Handler) answer(w http.ResponseWriter, status int, form state.Form, d *state.Document) {
 	h.write(w, status, form, func(dst []byte) []byte {
 		if isPage(form) {
-			return h.o.Pages.State(dst, d, View{})
+			return h.o.Pages.State(dst, d, View{Now: time.Now()})
 		}
 		return form.Append(dst, d)
 	})
