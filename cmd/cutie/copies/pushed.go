@@ -81,7 +81,9 @@ func (l *listener) listen(ctx context.Context, c *call.Call, o *options, copied 
 		for _, topic := range topics {
 			errs = append(errs, s.Unsubscribe(end, topic))
 		}
-		errs = append(errs, server.Close())
+		if server.Shutdown(end) != nil { // requests in progress write into dir
+			errs = append(errs, server.Close())
+		}
 		wg.Wait()
 		return errors.Join(append(errs, dir.Close())...)
 	}, nil
