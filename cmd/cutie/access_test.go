@@ -93,7 +93,7 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 		{"GET", "queues/jobs/payload/j000000000001", [2]int{401, 200}},
 		{"POST", "consume/jobs", [2]int{401, 403}},
 		{"PUT", "state/second", [2]int{401, 403}},
-		{"GET", "nosuch", [2]int{401, 403}},
+		{"GET", "nosuch", [2]int{401, 404}},
 	} {
 		got := [2]int{status(tt.method, tt.path), status(tt.method, tt.path, "Authorization", bearer)}
 		if got != tt.want {
@@ -129,7 +129,7 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 		{"GET", "", "", 401},
 		{"POST", "", "a message that nobody reads", 401},
 		{"POST", "Bearer wrong", "", 401},
-		{"DELETE", bearer, "", 403},
+		{"DELETE", bearer, "", 405},
 		{"POST", bearer, "@RDMHEADER { -\nRDM-Version{3}:\t1.0\nRDM-Type{19}:\trd-response-deleted\n}\n", 403},
 	} {
 		resp, text := send(t, http.DefaultClient, tt.method, d.url+"rdm/incoming", tt.message, "Authorization", tt.who)
