@@ -70,6 +70,25 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
+// A batch without records from a former use of the file, in the place of the next batch,
+// was torn by nobody.
+func TestAFormerBatchWithoutRecordsIsNotTorn(t *testing.T) {
+	files, written, places := sample(t, func(int) int { return 100 }, 3)
+	const name, header = "0000000000000001.log", 24
+	block := (places[0].off - 28) / 2 // the batch without records of this use begins there
+	at := places[2].off - 28 + block
+	for count, told := range []bool{false, true} {
+		c := maps.Clone(files)
+		former := []byte(c[name][block : block+header])
+		former[12], former[16] = byte(count), byte(written[2].at+1)
+		c[name] = c[name][:at] + string(former) + c[name][at+header:]
+		j := open(t, place(t, c), 0, nil)
+		if !slices.Equal(j.found, written) || len(j.reports) > 0 != told {
+			t.Errorf("%d records in it: found %d records, reported %q", count, len(j.found), j.reports)
+		}
+	}
+}
+
 // TestPayloadThatLooksLikeABatch has a record hold what would be the next
 // batches, as far as somebody who may only submit can know, and tears the batch
 // around it: they are not taken for batches.

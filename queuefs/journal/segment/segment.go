@@ -277,15 +277,16 @@ func (s *segment) magic() uint32 {
 	return batchMagic
 }
 
-// tornAt reports whether a batch of this number was begun at an offset. Batches of
-// a former use of the file have lower numbers.
+// tornAt reports whether a batch with records, of this number, was begun at an offset.
+// Batches of a former use of the file have lower numbers; but one without records has the
+// number of the record to come.
 func (s *segment) tornAt(off int64, number uint64) bool {
 	var head [batchHeader]byte
 	if _, err := s.f.ReadAt(head[:], off); err != nil {
 		return false
 	}
 	le := binary.LittleEndian
-	return le.Uint32(head[0:]) == s.magic() && le.Uint64(head[16:]) == number
+	return le.Uint32(head[0:]) == s.magic() && le.Uint64(head[16:]) == number && le.Uint32(head[12:]) > 0
 }
 
 // table adds the records of a batch at an offset to the table of the segment.
