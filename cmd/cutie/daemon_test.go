@@ -138,6 +138,11 @@ func (d *daemon) send(t *testing.T, method, path, body string, header ...string)
 	return string(text)
 }
 
+// environ is the environment without variables for tests and settings.
+func environ() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CUTIE_") })
+}
+
 // cutie runs a command to its end and returns what it printed.
 func cutie(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()

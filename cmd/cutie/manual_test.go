@@ -140,7 +140,7 @@ func sh(t *testing.T, dir, script string) {
 	t.Helper()
 	cmd := exec.Command("sh", "-ec", script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CUTIE_HOME=", "CUTIE_URL=", "CUTIE_LEASE=")
+	cmd.Env = environ()
 	var e bytes.Buffer
 	cmd.Stderr = &e
 	if err := cmd.Run(); err != nil {

@@ -119,7 +119,7 @@ func (r *replay) run(command, shown string) string {
 	}
 	cmd := exec.Command("sh", "-ec", strings.NewReplacer(append(r.there, "bin/cutie", "cutie")...).Replace(r.vars+command))
 	cmd.Dir = r.dir
-	cmd.Env = append(os.Environ(), "CUTIE_HOME=", "CUTIE_URL=", "CUTIE_LEASE=")
+	cmd.Env = environ()
 	out, err := cmd.CombinedOutput()
 	got := strings.NewReplacer(append(r.back, r.dir, "/home/me", "\r\n", "\n")...).Replace(string(out))
 	if got != "" && !strings.HasSuffix(got, "\n") {
