@@ -85,10 +85,12 @@ func (w *Worker) command(ctx, held context.Context, dir string, d *client.Delive
 	}
 	cmd.Cancel = func() error { return group(syscall.SIGTERM) }
 	cmd.WaitDelay = w.Grace + time.Millisecond
+	watch, end := guard()
+	defer end()
 	if err := cmd.Start(); err != nil {
 		return "", &startError{err}
 	}
-	defer guard(cmd.Process.Pid)()
+	watch(cmd.Process.Pid)
 	to.Close()
 	said, ended := tail{pass: w.Stderr}, make(chan struct{})
 	go func() {
