@@ -50,10 +50,9 @@ type TakenQueue struct {
 	Before      bool      `json:"before,omitempty"` // it was taken over before
 }
 
-// maxUnfinished is how many jobs of a kind a report names.
+// maxUnfinished is how many unfinished jobs a report names. Those with files that never came
+// are named all: the backlog has them in memory.
 const maxUnfinished = 1000
-
-func some(names []string) []string { return names[:min(len(names), maxUnfinished)] }
 
 // Routes are the routes of the takeover.
 func (k *Keeper) Routes() []web.Route {
@@ -188,7 +187,7 @@ func (k *Keeper) take(ctx context.Context, q *queuefs.Queue, requeue bool) (t Ta
 		if progress.Known > m.Last {
 			t.Unseen = uint64(progress.Known - m.Last)
 		}
-		t.UnseenJobs, t.Bare, t.Former, t.NoResult, t.Settings = some(l.gone), some(l.bare), some(l.former), some(l.noResult), l.settings
+		t.UnseenJobs, t.Bare, t.Former, t.NoResult, t.Settings = l.gone, l.bare, l.former, l.noResult, l.settings
 	}
 	for {
 		some := q.Unfinished(maxUnfinished)
