@@ -237,19 +237,7 @@ func TestFilesInTransitAtATakeover(t *testing.T) {
 	p := newPromotion(t)
 	original := p.serve("home")
 	ids := []string{p.put("one"), p.put("two")}
-	attach := func(name string) {
-		t.Helper()
-		for i, id := range ids[:2] {
-			text := id + name
-			if err := os.WriteFile(filepath.Join(p.dir, text), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			p.run("putResult", "jobs", id, text, "--name", name, "--lease", fmt.Sprint("@lease", i), "-u", p.url)
-		}
-	}
-	for i := range ids {
-		p.run("get", "jobs", "--lease", "1h", "--lease-out", fmt.Sprint("lease", i), "-o", "taken", "-u", p.url)
-	}
+	attach := p.work(ids)
 	attach("first")
 	second := serveHome(t, filepath.Join(p.dir, "second"), "--mirror", p.url)
 	caughtUp(t, p.url, second.url)

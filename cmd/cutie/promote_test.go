@@ -149,6 +149,24 @@ func TestJobsInTransitAtAPromotion(t *testing.T) {
 	}
 }
 
+// work takes jobs with leases. attach puts a result of a name to each of them.
+func (p *promotion) work(ids []string) (attach func(name string)) {
+	p.t.Helper()
+	for i := range ids {
+		p.run("get", "jobs", "--lease", "1h", "--lease-out", fmt.Sprint("lease", i), "-o", "taken", "-u", p.url)
+	}
+	return func(name string) {
+		p.t.Helper()
+		for i, id := range ids {
+			text := id + name
+			if err := os.WriteFile(filepath.Join(p.dir, text), []byte(text), 0o600); err != nil {
+				p.t.Fatal(err)
+			}
+			p.run("putResult", "jobs", id, text, "--name", name, "--lease", fmt.Sprint("@lease", i), "-u", p.url)
+		}
+	}
+}
+
 // TestSettingsAndResultsInTransitAtAPromotion loses an original while a copy has the events of
 // new settings and results, and neither their files. The home has the former settings, and
 // jobs without these results. Followers of the original have the same.
@@ -156,19 +174,7 @@ func TestSettingsAndResultsInTransitAtAPromotion(t *testing.T) {
 	p := newPromotion(t)
 	original := p.serve("home")
 	ids := []string{p.put("one"), p.put("two")}
-	attach := func(name string) {
-		t.Helper()
-		for i, id := range ids {
-			text := id + name
-			if err := os.WriteFile(filepath.Join(p.dir, text), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			p.run("putResult", "jobs", id, text, "--name", name, "--lease", fmt.Sprint("@lease", i), "-u", p.url)
-		}
-	}
-	for i := range ids {
-		p.run("get", "jobs", "--lease", "1h", "--lease-out", fmt.Sprint("lease", i), "-o", "taken", "-u", p.url)
-	}
+	attach := p.work(ids)
 	attach("first")
 	p.run("sync", p.url, "behind")
 	p.run("sync", p.url, "backup")
