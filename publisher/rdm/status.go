@@ -12,10 +12,10 @@ import (
 func (x *exchange) describeStatus() error {
 	info := x.h.svc.Info()
 	var b strings.Builder
-	b.WriteString("<ul>\n")
+	b.WriteString("<UL>\n")
 	for _, q := range x.readable() {
 		st := q.State()
-		fmt.Fprintf(&b, "<li><a href=\"%s\">%s</a>: %d pending, %d consumed, %d deleted", html.EscapeString(x.base.Ref("state", q.ID())),
+		fmt.Fprintf(&b, "<LI><A HREF=\"%s\">%s</A>: %d pending, %d consumed, %d deleted", html.EscapeString(x.base.Ref("state", q.ID())),
 			html.EscapeString(q.ID()), st.Pending, st.Consumed, st.Deleted)
 		if st.Held > 0 {
 			fmt.Fprintf(&b, ", %d held", st.Held)
@@ -23,9 +23,9 @@ func (x *exchange) describeStatus() error {
 		if !st.Info.Paused.IsZero() {
 			b.WriteString(", paused")
 		}
-		b.WriteString("</li>\n")
+		b.WriteString("\n")
 	}
-	b.WriteString("</ul>\n")
+	b.WriteString("</UL>\n")
 	doing := "running"
 	if x.h.svc.Err() != nil {
 		doing = "storage failed"
