@@ -30,24 +30,52 @@ type readPage struct {
 	Cut     bool
 }
 
+// A term is a word of the document with a plain label. Word is "" if the label is the word.
+type term struct{ Label, Word string }
+
 // A readLink is a link of a document; Label is short.
-type readLink struct{ Rel, Ref, Text, Label string }
+type readLink struct {
+	Rel       term
+	Ref, Text string
+	Label     term
+}
 
 type readEntry struct {
-	Ref, Text, What, Length, Type string
-	Time, Exact                   string // to the second, and as it is
-	Links                         []readLink
+	Ref, Text, Length, Type string
+	What                    term
+	Time, Exact             string // to the second, and as it is
+	Links                   []readLink
 }
 
 // capabilities are the documents in words.
 var capabilities = map[sitemap.Capability]string{
 	sitemap.Description: "Source Description", sitemap.CapabilityList: "Capability List", sitemap.ResourceList: "Resource List",
 	sitemap.ResourceDump: "Resource Dump", sitemap.ChangeList: "Change List", sitemap.ChangeDump: "Change Dump",
+	sitemap.ResourceDumpManifest: "Manifest of a Resource Dump", sitemap.ChangeDumpManifest: "Manifest of a Change Dump",
+	sitemap.ResourceListArchive: "Archive of Resource Lists", sitemap.ResourceDumpArchive: "Archive of Resource Dumps",
+	sitemap.ChangeListArchive: "Archive of Change Lists", sitemap.ChangeDumpArchive: "Archive of Change Dumps",
+	sitemap.ChangeNotification: "Messages about changes", sitemap.FrameworkNotification: "Messages about new documents",
+}
+
+// relations are the relations of links in words.
+var relations = map[string]string{
+	"alternate": "In another form", "canonical": "Its true address", "collection": "Part of", "contents": "Contents",
+	"describedby": "Described in", "describes": "Describes", "duplicate": "The same elsewhere", "hub": "Hub for subscriptions",
+	"index": "Index", "original": "Original", "profile": "Profile", "resourcesync": "Its Capability List",
+	"self": "This document", "up": "Above", "via": "Came from",
+}
+
+// termOf is a word of a document with its label in words, if it has one.
+func termOf(word, label string) term {
+	if label == "" {
+		return term{Label: clean(word)}
+	}
+	return term{label, clean(word)}
 }
 
 // Read returns the page of a document.
 func Read(v Site, d *Document) []byte {
-	title := inWordsOf(&sitemap.Entry{Capability: d.Head.Capability})
+	title := termOf(string(d.Head.Capability), capabilities[d.Head.Capability]).Label
 	way := []crumb{{"step", d.Pages, "Published"}}
 	if parts := strings.Split(strings.TrimPrefix(d.URI, d.Tree+"/"), "/"); len(parts) == 3 {
 		way = append(way, crumb{"step", v.page("state", parts[0]), parts[0]}, crumb{Class: "step", Text: parts[1]})
@@ -80,11 +108,11 @@ func Read(v Site, d *Document) []byte {
 }
 
 // inWordsOf says what an entry stands for.
-func inWordsOf(e *sitemap.Entry) string {
-	if word := capabilities[e.Capability]; word != "" {
-		return word
+func inWordsOf(e *sitemap.Entry) term {
+	if e.Capability == "" {
+		return term{Label: clean(string(e.Change))}
 	}
-	return clean(string(e.Change) + string(e.Capability))
+	return termOf(string(e.Capability), capabilities[e.Capability])
 }
 
 func (d *Document) links(links []sitemap.Link) (all []readLink) {
@@ -93,12 +121,12 @@ func (d *Document) links(links []sitemap.Link) (all []readLink) {
 		of[l.Rel]++
 	}
 	for _, l := range links {
-		r := readLink{Rel: clean(l.Rel), Ref: d.page(l.Href), Text: d.short(l.Href)}
+		r := readLink{Rel: termOf(l.Rel, relations[l.Rel]), Ref: d.page(l.Href), Text: d.short(l.Href)}
 		if l.Rel == "hub" { // it takes subscriptions, and has no page
 			r.Ref = ""
 		}
 		if r.Label = r.Rel; of[l.Rel] > 1 { // else they look the same
-			r.Label = path.Base(r.Text)
+			r.Label = term{Label: path.Base(r.Text)}
 		}
 		all = append(all, r)
 	}
