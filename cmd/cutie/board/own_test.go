@@ -34,7 +34,7 @@ func TestCallersWhoMayNotReadHaveTheirPages(t *testing.T) {
 		{"submit:jobs", []string{"/manual", "/own/jobs"}, []string{"/", "/manual"}, []string{"/content/jobs?t=xhtml"}},
 		{"consume:jobs", []string{"/manual", "/own/jobs"}, []string{"/", "/manual"}, []string{"/consume/jobs?t=xhtml"}},
 		{"consume:jobs,submit:jobs", []string{"/manual", "/own/jobs"}, []string{"/", "/manual"}, []string{"/content/jobs?t=xhtml", "/consume/jobs?t=xhtml"}},
-		{"delete:jobs", []string{"/manual", "/own/jobs"}, []string{"/", "/manual"}, nil},
+		{"delete:jobs", []string{"/manual", "/own/jobs"}, []string{"/", "/manual"}, []string{"/hold/jobs?t=xhtml", "/release/jobs?t=xhtml", "/delete/jobs?t=xhtml"}},
 	} {
 		page := h.ask(tt.rights, "GET", "/", http.StatusOK, nil)
 		if got := found(hrefs, page); !slices.Equal(got, tt.index) || strings.Contains(page, "hidden") {

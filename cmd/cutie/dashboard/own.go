@@ -51,18 +51,28 @@ func Own(v Site, q *OwnQueue, trouble []string) []byte {
 	}
 	p.tell(v, q)
 	if !q.Mirror {
-		ofQueue(q.Info.Paused.IsZero(), !q.Info.Closed, func(method string, a action) {
+		add := func(method string, a action) {
 			a.Action = v.Base.Ref(method, q.ID)
 			if v.may(http.MethodPost, a.Action) {
 				a.Action = state.XHTML.Ask(a.Action)
 				p.Actions = append(p.Actions, a)
 			}
-		})
+		}
+		ofQueue(q.Info.Paused.IsZero(), !q.Info.Closed, add)
+		ofNamedJob(add)
 	}
 	if len(p.Actions) == 0 {
 		p.None = "No form fits your rights and the state of the queue now. Programs may do more."
 	}
 	return v.write("own", p)
+}
+
+// ofNamedJob adds the actions of a job that its reader has to name.
+func ofNamedJob(add func(method string, a action)) {
+	job := field{Kind: "text", Name: "job", Label: "Job, such as j000000000042", Required: true}
+	add("hold", action{Legend: "Keep a job from being taken", Fields: []field{job, reason, until}, Buttons: []button{{Label: "Hold"}}})
+	add("release", action{Legend: "Let a job on hold be taken again", Fields: []field{job}, Buttons: []button{{Label: "Release"}}})
+	add("delete", action{Legend: "Take a job out of the queue", Fields: []field{job}, Buttons: []button{{Label: "Delete", Danger: true}}})
 }
 
 // tell says what a form of the page has done.

@@ -102,6 +102,9 @@ func newStatePage(d *state.Document, v *rest.View, asides Asides) *statePage {
 	}
 	if !v.Reads(d) {
 		p.closed(d, v, asides)
+		if v.Changed != "" && d.Class == state.QueueClass {
+			p.tellChanges(d, v)
+		}
 		return p
 	}
 	for _, f := range others {

@@ -43,7 +43,7 @@ func (p *statePage) tellChanges(d *state.Document, v *rest.View) {
 	}
 	queue := lastSegment(d.Subject)
 	back := opposite[v.Changed]
-	if len(c.Changed) == 0 || back == "" || v.May != nil && !v.May("POST", d.Base.Ref(back, queue)[len(d.Base):]) {
+	if len(c.Changed) == 0 || back == "" || !v.Reads(d) || v.May != nil && !v.May("POST", d.Base.Ref(back, queue)[len(d.Base):]) {
 		return
 	}
 	p.Undo = &undoForm{Action: d.Base.Ref("bulk", queue), Method: back, Jobs: ranges(c.Changed), Label: "Undo: " + back + " " + n + " …", Hint: "The next page says how many change."}
