@@ -9,9 +9,13 @@ const PageStyle = `:root{color-scheme:light dark;--back:#f5f6f8;--card:#fff;--te
 body{margin:0 auto;padding:0 1.25rem 3rem;max-width:80rem;background:var(--back);color:var(--text);font:1rem/1.5 system-ui,-apple-system,"Segoe UI",sans-serif;overflow-wrap:anywhere}
 a{color:var(--link);text-underline-offset:.15em}
 a:focus-visible,button:focus-visible,input:focus-visible,textarea:focus-visible,select:focus-visible,pre:focus-visible,summary:focus-visible{outline:3px solid var(--link);outline-offset:2px}
+.skip{position:absolute;left:1rem;top:-5rem;z-index:2;padding:.4rem 1rem;border-radius:.35rem;background:var(--fill);color:var(--on)}
+.skip:focus{top:.4rem}
 .path{display:flex;flex-wrap:wrap;gap:.25rem .6rem;margin:0 0 1.5rem;padding:.8rem 0;border-bottom:1px solid var(--line);list-style:none;font-size:.9375rem}
+.path a,.list a,.state a,.ids a,.foot a{padding:.2rem 0}
 .path .step::before{content:"/";margin-right:.6rem;color:var(--dim)}
 .path .side{margin-left:auto}
+:target{scroll-margin-top:1rem}
 h1{margin:0 0 .5rem;font-size:1.625rem;line-height:1.25;font-weight:650}
 h1 .badge{font-size:.875rem;vertical-align:.2em}
 h2{margin:2rem 0 .6rem;font-size:1.125rem;line-height:1.3;font-weight:650}
@@ -49,6 +53,7 @@ tr:first-child th{border-top:0;color:var(--dim);font-size:.8125rem;font-weight:6
 .state th+th{width:auto}
 .state td{white-space:pre-wrap;font-variant-numeric:tabular-nums}
 .state ul{margin:0;padding:0;list-style:none;max-height:15rem;overflow:auto}
+.state li{padding:.1rem 0}
 .state .long{display:block;max-height:15rem;overflow:auto}
 .state .said::after{content:" (" attr(title) ")";color:var(--dim)}
 .mono{font-family:ui-monospace,"Liberation Mono",Menlo,Consolas,monospace;font-size:.875rem}
@@ -62,7 +67,7 @@ input,textarea,button{font:inherit;max-width:100%}
 input[type=text],textarea{display:block;width:100%;margin-top:.2rem;padding:.4rem .6rem;border:1px solid var(--edge);border-radius:.35rem;background:var(--card);color:var(--text)}
 input[type=file]{display:block;margin-top:.2rem}
 ::file-selector-button{font:inherit;margin-right:.6rem;padding:.3rem .8rem;border:1px solid var(--edge);border-radius:.35rem;background:var(--card);color:var(--text);cursor:pointer}
-input[type=checkbox]{display:block;width:1.25rem;height:1.25rem;margin:.1rem 0}
+input[type=checkbox]{display:block;width:1.5rem;height:1.5rem;margin:0}
 button{padding:.4rem 1rem;border:1px solid var(--fill);border-radius:.35rem;background:var(--fill);color:var(--on);font-weight:600;cursor:pointer}
 button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .foot{margin:2rem 0 0;padding-top:.8rem;border-top:1px solid var(--line);color:var(--dim);font-size:.875rem}
@@ -86,9 +91,9 @@ button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .list button{white-space:nowrap}
 .list form p{margin:0}
 .more a{display:inline-block;margin-right:1rem}
-.live{position:fixed;right:.6rem;bottom:.6rem;margin:0;padding:.1rem .6rem;border-radius:1rem;border:1px solid var(--line);background:var(--card);color:var(--dim);font-size:.8125rem}
+.live{float:right;margin:.3rem 0 0 .6rem;padding:.1rem .6rem;border-radius:1rem;border:1px solid var(--line);background:var(--card);color:var(--dim);font-size:.8125rem}
 .live:empty{display:none}
-.live.bad{background:var(--badback);color:var(--bad)}
+.live.bad{float:none;position:sticky;top:.4rem;z-index:1;margin:0 0 .6rem;background:var(--badback);color:var(--bad)}
 .over fieldset{border-color:var(--link);box-shadow:0 0 0 2px var(--link)}
 form.find,.ids+form,.scroll+form{margin-top:1.25rem}
 .find p{display:flex;flex-wrap:wrap;gap:.4rem .6rem;align-items:center}
@@ -106,12 +111,12 @@ img.preview{max-width:100%;max-height:30rem;border:1px solid var(--line);backgro
 @media (max-width:56rem){.wide{display:none}.jobs tr{display:flex;flex-wrap:wrap;gap:.1rem .7rem;padding:.5rem .6rem;border-top:1px solid var(--line)}.jobs tr:first-child,.jobs .n{display:none}.jobs td{display:block;padding:0;border:0}.jobs .text{flex:1 1 55%;min-width:0}.jobs .wide{display:block}.jobs td:empty{display:none}.list .tag{display:inline;color:var(--dim)}.jobs .t .dim{display:inline}}
 @media (min-width:75rem){.jobs .t .dim{display:inline;margin-left:.4rem}}
 @media (max-width:42rem){body{padding:0 .9rem 2rem}.chart figcaption{min-height:0}.path .side{margin-left:0;padding-left:.6rem;border-left:1px solid var(--edge)}.tiles{grid-template-columns:repeat(auto-fit,minmax(6.5rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.125rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}.list tr:first-child th{white-space:normal}.jobs .minor{display:block}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
-@media print{h2:has(+.forms),.forms,.find,.live,.foot,.more,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll,.note,pre.preview,.state ul,.state .long{overflow:visible;max-height:none}pre.hex,.manual pre.preview{white-space:pre-wrap}.minor,.wide{display:table-cell}.list tr,.chart,.timeline li{break-inside:avoid}h2{break-after:avoid}html{font-size:12px}.wrap tr:first-child th{min-width:0}.wrap th,.wrap td{padding:.2rem .35rem;font-size:.75rem}}
+@media print{h2:has(+.forms),.forms,.find,.live,.skip,.foot,.more,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll,.note,pre.preview,.state ul,.state .long{overflow:visible;max-height:none}pre.hex,.manual pre.preview{white-space:pre-wrap}.minor,.wide{display:table-cell}.list tr,.chart,.timeline li{break-inside:avoid}h2{break-after:avoid}html{font-size:12px}.wrap tr:first-child th{min-width:0}.wrap th,.wrap td{padding:.2rem .35rem;font-size:.75rem}}
 `
 
 // StyleHash is the source expression of PageStyle for a
 // Content-Security-Policy.
-const StyleHash = "'sha256-ITYOxIzC2e6pxBL9xTL9RNckQ7nn4GFGBGXcfc94I8Y='"
+const StyleHash = "'sha256-x1QNaNUiH5kRv/eUXsk4wpYb5PIsIh+JqL5yDeXX+3I='"
 
 // PagePolicy is the Content-Security-Policy of a page: no scripts, no
 // resources, forms to its own origin.

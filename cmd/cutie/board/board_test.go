@@ -145,7 +145,7 @@ func jobs(page string) string {
 
 // next is the reference of a page to go on.
 func next(page string) string {
-	if m := regexp.MustCompile(`<a rel="next" href="http://127\.0\.0\.1:1([^"]*)"`).FindStringSubmatch(page); m != nil {
+	if m := regexp.MustCompile(`<a rel="next" href="http://127\.0\.0\.1:1([^"#]*)(?:#found)?"`).FindStringSubmatch(page); m != nil {
 		return strings.ReplaceAll(m[1], "&amp;", "&")
 	}
 	return ""

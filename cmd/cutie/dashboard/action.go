@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"strings"
 
 	"cutie/queuefs"
@@ -18,10 +19,11 @@ type action struct {
 	Buttons                     []button
 }
 
-// A field of a form; Kind is the type of an input, or "lines" for several lines
-// of text.
+// A field of a form; Kind is the type of an input, "lines" for several lines of text, or
+// "choice" for one of Choices.
 type field struct {
 	Kind, Name, Label, Value string
+	Choices                  []string
 	Required                 bool
 	Many                     bool // of files
 }
@@ -87,7 +89,29 @@ var createQueue = action{Legend: "Create a queue", Fields: []field{
 func queueActions(d *state.Document, add func(method string, a action)) {
 	if !isMirror(d) {
 		ofQueue(d.Text("status") != "paused", d.Text("closed") != "true", add)
+		add("state", settingsOf(d))
 	}
+}
+
+// settingsOf is the form of the settings that operators change most, filled in.
+func settingsOf(d *state.Document) action {
+	set := func(name string) string { // an empty field unsets it
+		if text := d.Text(name); text != "-1" {
+			return text
+		}
+		return ""
+	}
+	return action{Legend: "Settings", Ask: "Change settings",
+		Hint: "An empty field unsets a setting. The command cutie set has all of them.",
+		Fields: []field{
+			{Kind: "text", Name: "description", Label: "Description", Value: d.Text("description")},
+			{Kind: "choice", Name: "closed", Label: "Closed: no submissions", Value: cmp.Or(d.Text("closed"), "false"), Choices: []string{"false", "true"}},
+			{Kind: "choice", Name: "acknowledge", Label: "A lease that ends without a report: not allowed for (none), the job goes back (required), the job is done (timeout)", Value: d.Text("acknowledge"), Choices: []string{"none", "required", "timeout"}},
+			{Kind: "text", Name: "leaseDuration", Label: "Seconds of a lease", Value: set("leaseDuration")},
+			{Kind: "text", Name: "maxAttempts", Label: "Attempts before a job has failed", Value: set("maxAttempts")},
+			{Kind: "text", Name: "cullingSizeThreshold", Label: "Processed jobs to keep", Value: set("cullingSizeThreshold")},
+			{Kind: "text", Name: "cullingAgeThreshold", Label: "Hours to keep processed jobs at least", Value: set("cullingAgeThreshold")},
+		}, Buttons: []button{{Label: "Set"}}}
 }
 
 // ofQueue adds the actions of a queue by its settings.

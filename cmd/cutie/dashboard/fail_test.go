@@ -55,8 +55,8 @@ func TestPagesOfErrorsHaveAWayOut(t *testing.T) {
 			}
 			for name, text := range map[string][]byte{"state": ofState, "UWS": dashboard.Pages{}.UWS(&uws.Page{Base: statetest.Base, Body: &tt.f})} {
 				p := parsePage(t, text)
-				if !slices.Equal(p.anchors, tt.links) {
-					t.Errorf("%s: got links %q, want %q", name, p.anchors, tt.links)
+				if want := append([]string{"#main"}, tt.links...); !slices.Equal(p.anchors, want) {
+					t.Errorf("%s: got links %q, want %q", name, p.anchors, want)
 				}
 				for _, want := range append(tt.says, fmt.Sprintf(`<h1>%s <span class="badge bad">%d</span></h1>`, tt.title, tt.f.Status), tt.f.Detail) {
 					if !strings.Contains(html.UnescapeString(string(text)), want) {

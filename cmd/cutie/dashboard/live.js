@@ -21,19 +21,50 @@
     return holder.content.firstElementChild;
   };
 
+  // A part under a pressed button or with chosen text waits: its reader is about to click, or
+  // to copy.
+  const waiting = new Map();
+  let pressed = false;
+  const busy = (part) => {
+    const chosen = getSelection();
+    return pressed || (!chosen.isCollapsed && chosen.containsNode(part, true));
+  };
+  const places = (part) => [...part.querySelectorAll('.scroll, .note')];
+
   const replace = (id, text) => {
     const old = document.getElementById(id);
     if (!old) return;
+    if (busy(old)) {
+      if (!pressed) say('waits: text is selected', false);
+      return waiting.set(id, text);
+    }
+    waiting.delete(id);
     const part = parse(text);
     if (!part) return;
     const at = document.activeElement;
     const href = old.contains(at) ? at.getAttribute('href') : null;
+    const before = places(old).map((e) => [e.scrollLeft, e.scrollTop]);
     old.replaceWith(part);
+    places(part).forEach((e, i) => {
+      if (before[i]) [e.scrollLeft, e.scrollTop] = before[i];
+    });
     if (href === null) return;
     for (const a of part.querySelectorAll('a')) {
-      if (a.getAttribute('href') === href) return a.focus();
+      if (a.getAttribute('href') === href) return a.focus({ preventScroll: true });
     }
   };
+  const catchUp = () => {
+    if (waiting.size && !lost) say('live', false);
+    [...waiting].forEach(([id, text]) => replace(id, text));
+  };
+  addEventListener('pointerdown', () => (pressed = true));
+  for (const end of ['pointerup', 'pointercancel', 'dragend']) {
+    addEventListener(end, () => {
+      pressed = false;
+      setTimeout(catchUp); // after the click
+    });
+  }
+  document.addEventListener('selectionchange', () => getSelection().isCollapsed && catchUp());
 
   const open = () => {
     if (stream || document.hidden || !main.dataset.live) return;
@@ -67,8 +98,9 @@
   open();
 
   // A key leads to the search, as on other pages of lists.
+  const text = document.querySelector('input[name=text]');
+  if (text) text.placeholder = 'the key / leads here';
   document.addEventListener('keydown', (e) => {
-    const text = document.querySelector('input[name=text]');
     if (e.key !== '/' || e.ctrlKey || e.metaKey || e.altKey || !text || /^(input|textarea|select)$/i.test(e.target.localName)) return;
     e.preventDefault();
     text.focus();

@@ -181,15 +181,17 @@ func TestPagesOfferWhatMayBeDone(t *testing.T) {
 	leased := statetest.FullJob()
 	leased.Outcome = 0
 	svc.BaseURI = at + "/"
+	unset := "/state/ingest?t=xhtml description closed acknowledge leaseDuration maxAttempts cullingSizeThreshold cullingAgeThreshold"
+	full := "/state/uc3+cutie=01?t=xhtml description=UC3 primary <ingest> & queue closed acknowledge leaseDuration=90 maxAttempts=5 cullingSizeThreshold=100 cullingAgeThreshold=0"
 	for _, tt := range []struct {
 		name string
 		d    state.Document
 		want []string
 	}{
 		{"service", state.OfService(&svc), []string{"post " + at + "/state?t=xhtml identifier name description"}},
-		{"running queue", state.OfQueue(statetest.Base, &running), []string{submit, "post " + at + "/consume/ingest?t=xhtml", "post " + at + "/state/ingest?t=xhtml S=pause"}},
-		{"paused queue", state.OfQueue(statetest.Base, &open), []string{submit, "post " + at + "/state/ingest?t=xhtml S=restart"}},
-		{"paused and closed queue", state.OfQueue(statetest.Base, &paused), []string{"post " + at + "/state/uc3+cutie=01?t=xhtml S=restart"}},
+		{"running queue", state.OfQueue(statetest.Base, &running), []string{submit, "post " + at + "/consume/ingest?t=xhtml", "post " + at + "/state/ingest?t=xhtml S=pause", "post " + at + unset}},
+		{"paused queue", state.OfQueue(statetest.Base, &open), []string{submit, "post " + at + "/state/ingest?t=xhtml S=restart", "post " + at + unset}},
+		{"paused and closed queue", state.OfQueue(statetest.Base, &paused), []string{"post " + at + "/state/uc3+cutie=01?t=xhtml S=restart", "post " + at + full}},
 		{"pending job", jobIn(queuefs.Pending, false), []string{"post " + at + "/hold" + job + " reason until", "post " + at + "/delete" + job}},
 		{"held job", jobIn(queuefs.Pending, true), []string{"post " + at + "/release" + job, "post " + at + "/delete" + job}},
 		{"job in work", state.OfJob(statetest.Base, &leased), []string{"post " + at + "/abort" + job + " message"}},
