@@ -99,6 +99,32 @@ func TestPagesNameFilesThatExist(t *testing.T) {
 	}
 }
 
+// A room that no page names is a room that nobody finds.
+func TestPagesNameEveryRoom(t *testing.T) {
+	words := regexp.MustCompile(`[a-z0-9/]+`)
+	named := func(page string) []string {
+		text, err := os.ReadFile("../../" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return words.FindAllString(string(text), -1)
+	}
+	engine, source, program := named("queuefs/INTERNALS.md"), named("publisher/INTERNALS.md"), named("cmd/cutie/main.go")
+	for _, pkg := range slices.Concat(layers...) {
+		rooms := source
+		switch {
+		case strings.HasPrefix(pkg, "queuefs"):
+			rooms = engine
+		case strings.HasPrefix(pkg, "cmd"):
+			rooms = program
+		}
+		short := strings.TrimPrefix(strings.TrimPrefix(pkg, "queuefs/"), "cmd/cutie/")
+		if pkg != "cmd/cutie" && !slices.Contains(rooms, pkg) && !slices.Contains(rooms, short) && !strings.HasSuffix(pkg, "test") {
+			t.Errorf("no page names %s", pkg)
+		}
+	}
+}
+
 func TestImportTableComplains(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -13,10 +13,14 @@
 //	output                                     files, tables and screens for results
 //	config                                     options from a file and the environment
 //	fault                                      exit codes, hints, errors in words
-//	daemon                                     routes, loops and limits
-//	access callback dashboard mirror           its users, callbacks, pages and mirrors
+//	daemon                                     opens a home, serves it, and runs its loops
+//	listen inwork                              its port and socket; changes in progress
+//	access callback mirror traces              its users, callbacks, mirrors and spans
+//	dashboard board live history               its pages: written, served, kept up to date, figures
+//	topics                                     the manual
 //
-// Each imports only packages below it.
+// Each imports only packages below it. INTERNALS.md of queuefs has the engine under them.
+// Command cmd/bench measures a daemon, and other queues beside it.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // Package follow has the duties of a follower of the engine. A follower derives something
 // from the events of all queues: the publisher derives documents, callbacks derive
-// messages. The engine calls its followers in turn around each checkpoint, when a queue
-// goes, and before culling.
+// messages. The engine calls its followers in turn around each checkpoint, and when a
+// queue goes. It keeps a record until all of them have it on stable storage.
 package follow
 
 // A Follower derives something from the events of all queues. Flush brings it

@@ -2,8 +2,8 @@
 // kept: a sequence of records, each with a number. A change is done when its
 // record is on stable storage.
 //
-// Package segment keeps a journal in local files. Package journaltest holds the
-// tests every journal passes.
+// Package segment keeps a journal in local files, package bucket in an object store.
+// Package journaltest holds the tests every journal passes.
 package journal
 
 import (

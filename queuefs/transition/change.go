@@ -14,7 +14,7 @@ import (
 )
 
 // An edit changes a job at the time of its event, and returns the kind of the event;
-// with kind 0 the job stays as it is. It runs with the lock of the queue held, and again
+// with kind 0 the job stays as it is. It runs with the lock of the ledger held, and again
 // from the start when the journal was not ready. It must not write to slices of the job.
 type edit func(j *job.Job, t time.Time) (job.Kind, error)
 

@@ -5,7 +5,7 @@ package watch
 
 import "cutie/queuefs/job"
 
-// A Watch has the channels of a queue. The lock of the queue guards it. The zero value
+// A Watch has the channels of a queue. The lock of its ledger guards it. The zero value
 // is ready for use.
 type Watch struct {
 	any  chan struct{} // closed at the next event of the queue; nil: nobody waits

@@ -35,7 +35,7 @@ func (c *Changes) Enter(at Phase) { c.at.Store(int32(at)) }
 // GoOn ends the phases: this process is an owner as before, or a standby.
 func (c *Changes) GoOn() { c.Enter(Owning) }
 
-// Begin counts a change in; end must folloc. It returns false in another phase than at.
+// Begin counts a change in; end must follow. It returns false in another phase than at.
 func (c *Changes) Begin(at Phase) (end func(), ok bool) {
 	n := &c.before
 	if at == Finishing {
