@@ -41,12 +41,8 @@
 // lists, packages and Resource Dumps. One task at a time makes packages, a slice of it in
 // each Tick. Documents are composed from a set when asked for.
 //
-// The packages below know nothing of a Publisher: set, options (the settings), names
-// (sets, references, documents), entries (an event as lines of a Change List), store (the
-// files), snapshot (engine pages as lines of a Resource List), compose (documents from
-// compressed parts), gather (files of a queue in packages), dump (packages), scrub (the
-// pace of reading all files again), answer (requests), about (the Source in words). Above
-// stands notify, with notifications for a hub; it sees a set through a [View].
+// The packages below know nothing of a Publisher; INTERNALS.md lists them. Above stands
+// notify, with notifications for a hub; it sees a set through a [View].
 //
 // # Locks
 //
@@ -59,6 +55,7 @@
 //	followers.mu     which queues are open; held for no file
 //	follower.mu      held while events are read
 //	set.Set.mu       everything of one set
+//	heir.mu          events that a queue inherits
 //	store.Store.mu   held to open resourcesync anew
 //
 // No lock of this list is taken with one of answer, compose or notify held.

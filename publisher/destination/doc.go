@@ -2,8 +2,9 @@
 // (ANSI/NISO Z39.99-2017, 5.2): the baseline, the changes after it, and the audit. It takes
 // any Source, of version 1.1 or before, and plain Sitemaps.
 //
-// A [Copy] is a directory with a file for each resource; package local says where. [Sync]
-// brings it up to the Source and [Follow] keeps it there; [Audit] compares both.
+// A [Copy] is a directory with a file for each resource; package local says where.
+// [Copy.Sync] brings it up to the Source and [Copy.Follow] keeps it there; [Copy.Audit]
+// compares both.
 //
 // # Promises
 //

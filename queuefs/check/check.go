@@ -1,4 +1,9 @@
-// Package check compares a home with its journal and its index, and mends it.
+// Package check compares a home with its journal and its index, and mends it. Nobody
+// else has the home open meanwhile.
+//
+// A look changes nothing. Repair mends differences, and sets aside all that it cannot
+// understand. Rebuild makes the index again from the directories: for a home without its
+// journal or index, or a copy that becomes one.
 package check
 
 import (

@@ -4,20 +4,21 @@ package culling
 
 import (
 	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
 	"cutie/queuefs/retention"
-	"errors"
-	"math"
-	"slices"
-	"time"
 )
 
-// Thresholds limit the processed jobs of a queue, as CullingSize and CullingAge
-// of [QueueInfo] do. The zero value keeps none.
+// Thresholds limit the processed jobs of a queue, as CullingSize and CullingAge of its
+// properties do. The zero value keeps none.
 type Thresholds struct {
 	Size int64 // processed jobs
 	Age  int64 // hours; 0: as many go as are too many
@@ -35,7 +36,7 @@ type Culled struct {
 // A Kept is how many jobs of a queue are due for culling and stay all the same.
 type Kept struct {
 	Queue  string // cleaned identifier
-	Spared int    // retained, see Destruction of [Job]
+	Spared int    // retained, see [retention.Retention]
 }
 
 // cullBatch is how many jobs are culled with one sync, and cullChunk how many

@@ -1,10 +1,10 @@
 // Package submission takes jobs into a queue: one job, or a group of jobs as a whole.
 //
 // The payload of each job is an [Upload], hashed on its way. Commit asks for the limits of
-// the user and for space, puts large payloads on stable storage, and then appends the
-// records of all jobs to the journal at once. A [Submission] is written one job after the other, an [Assembly]
-// in any order and side by side. A request with a key may come again: the jobs that are
-// in the queue by their keys are returned in the place of new ones.
+// the user, puts large payloads on stable storage, asks for space, and then appends the
+// records of all jobs to the journal at once. A [Submission] is written one job after the
+// other, an [Assembly] in any order and side by side. A request with a key may come again:
+// jobs that are in the queue by their keys are returned in the place of new ones.
 package submission
 
 import (
