@@ -55,24 +55,9 @@
 //
 // # Settings
 //
-// queue-info.txt may have these elements. Changes apply at once; a file with a
-// mistake changes nothing.
-//
-//	uwsVersion               1.1, or 1.0: no attribute or element of 1.1
-//	uwsJdl                   form: parameters are fields, payload is the form or the files;
-//	                         payload: the body is one opaque parameter
-//	uwsExecutionDuration     seconds a job may run unless its client asks otherwise; 0, the default: no limit
-//	uwsMaxExecutionDuration  seconds, the most for a client to ask; 0, the default: no limit
-//	uwsDestruction           hours between creation and destruction unless the client asks otherwise; 0: never.
-//	                         The default is the culling age of the queue, or 720. For jobs made here only
-//	uwsMaxDestruction        hours, the most for a client to ask; 0, the default: see limits
-//	limits                   of each user, such as pending=100,active=1000,upload=1000000000,run=3600,life=720:
-//	                         jobs PENDING, jobs QUEUED or EXECUTING, bytes of the payloads of both, seconds
-//	                         and hours in the place of uwsMaxExecutionDuration and uwsMaxDestruction; 0: no
-//	                         limit. The default is pending=1000,active=10000,upload=68719476736 of jobs made here, and for the
-//	                         destruction a year after the creation, or uwsDestruction if that is more or 0
-//	uwsArchive               true: jobs are archived in their time, not destroyed
-//	uwsQuote                 seconds a job is expected to take until some have ended
+// queue-info.txt may have elements for UWS: cutie help services lists them, settings.go
+// has them with ranges and defaults. Changes apply at once; a file with a mistake changes
+// nothing.
 //
 // # Choices
 //
