@@ -22,7 +22,6 @@ type (
 	Options     = options.Options
 	Retention   = options.Retention
 	Terms       = options.Terms
-	Change      = options.Change
 	ChangeError = options.ChangeError
 )
 

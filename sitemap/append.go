@@ -7,8 +7,7 @@ import (
 
 // The append functions print version 1.1 and check nothing: their documents are
 // always well-formed, since characters outside of XML 1.0 become U+FFFD, but
-// valid only if the values are. [Writer] refuses invalid values. The functions
-// allocate only to grow dst.
+// valid only if the values are. The functions allocate only to grow dst.
 
 // AppendHead appends the document up to its first entry, and a line end.
 func AppendHead(dst []byte, root Root, h Head) []byte {

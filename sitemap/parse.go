@@ -173,6 +173,17 @@ func parseHash(s string) Hash {
 	return h
 }
 
+// maxPri is the highest priority of a link.
+const maxPri = 999_999
+
+func checkChange(c Change) error {
+	switch c {
+	case "", Created, Updated, Deleted:
+		return nil
+	}
+	return fmt.Errorf("unknown change %q", c)
+}
+
 func isHex(s string) bool {
 	for _, c := range []byte(s) {
 		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F') {

@@ -2,10 +2,10 @@
 // extensions (ANSI/NISO Z39.99-2017, "ResourceSync 1.1"; archives and
 // notification payloads share the form).
 //
-// The model is that of version 1.1. [Writer] and the append functions print it,
-// in version 1.1 or as a [Dialect]; [Reader] takes versions 1.1, 1.0, 0.9 and
-// the form of January 2013 and turns each into the same model. A Reader reads
-// back unchanged everything a Writer of 1.1 accepts, times cut to microseconds.
+// The model is that of version 1.1. The append functions print it, in version 1.1
+// or as a [Dialect]; [Reader] takes versions 1.1, 1.0, 0.9 and the form of January
+// 2013 and turns each into the same model. A Reader reads back valid documents of 1.1
+// unchanged, times cut to microseconds.
 //
 // A document is streamed: its root and [Head] come first, then one [Entry]
 // after the other. A server of changing documents keeps entries rendered by
@@ -37,8 +37,10 @@ const (
 func (r Root) String() string { return rootNames[r] }
 
 // Head describes the document itself: its one root rs:md and its root rs:ln
-// elements. The capability decides about the necessary times; see
-// [Writer.WriteHead].
+// elements. The capability decides about the necessary times: At with those of
+// resources, From with those of changes, and neither has times of the other; Source
+// Descriptions, Capability Lists and archives have none (Z39.99-2017, 8 to 13). In
+// version 0.9 documents of changes have Until, too, and archives may have times.
 type Head struct {
 	Capability Capability // mandatory
 

@@ -95,19 +95,10 @@ const (
 	RelContents    = "contents"    // from a package to a copy of its manifest
 	RelDuplicate   = "duplicate"   // mirror, ordered by Pri
 	RelAlternate   = "alternate"   // from the generic to a specific form
-	RelCanonical   = "canonical"   // from a specific to the generic form
-	RelPatch       = "http://www.openarchives.org/rs/terms/patch"
-	RelMemento     = "memento"    // a version of its time
-	RelTimeGate    = "timegate"   // negotiates versions
-	RelTimeMap     = "timemap"    // lists versions
-	RelCollection  = "collection" // a collection the resource belongs to
-	RelVia         = "via"        // where a republished resource came from originally
+	RelTimeMap     = "timemap"     // lists versions
+	RelCollection  = "collection"  // a collection the resource belongs to
+	RelVia         = "via"         // where a republished resource came from originally
 )
-
-var changeFreqs = map[string]bool{
-	"always": true, "hourly": true, "daily": true, "weekly": true,
-	"monthly": true, "yearly": true, "never": true,
-}
 
 var (
 	rootNames  = [...]string{URLSet: "urlset", SitemapIndex: "sitemapindex"}

@@ -1,7 +1,6 @@
 package wellknown_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -50,16 +49,11 @@ func document(root sitemap.Root, c sitemap.Capability, up string, locs ...string
 	if up != "" {
 		h.Links = []sitemap.Link{{Rel: sitemap.RelUp, Href: up}}
 	}
-	var buf bytes.Buffer
-	w := sitemap.NewWriter(&buf)
-	err := w.WriteHead(root, h)
+	text := sitemap.AppendHead(nil, root, h)
 	for _, loc := range locs {
-		err = errors.Join(err, w.Write(sitemap.Entry{Loc: loc, Length: -1}))
+		text = sitemap.AppendEntry(text, root, &sitemap.Entry{Loc: loc, Length: -1})
 	}
-	if err = errors.Join(err, w.Close()); err != nil {
-		panic(err)
-	}
-	return "Content-Type: application/xml\n\n" + buf.String()
+	return "Content-Type: application/xml\n\n" + string(sitemap.AppendFoot(text, root))
 }
 
 func TestDiscover(t *testing.T) {
@@ -223,52 +217,6 @@ func TestDiscoverRefusesURLs(t *testing.T) {
 	for _, u := range []string{"", "example.com", "/path", "file:///etc/passwd", "http:///x", "http://\x00"} {
 		if _, err := wellknown.Discover(t.Context(), nil, u); err == nil || errors.Is(err, wellknown.ErrNotFound) {
 			t.Errorf("%q: got %v", u, err)
-		}
-	}
-}
-
-func TestHandlerIsDiscovered(t *testing.T) {
-	var srv *httptest.Server
-	h := &wellknown.Handler{
-		Description: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, body, _ := strings.Cut(document(sitemap.URLSet, sitemap.Description, "", srv.URL+"/c.xml"), "\n\n")
-			io.WriteString(w, body)
-		}),
-		Resources: site{"/covered": "a", "/other": "b"},
-		CapabilityList: func(r *http.Request) string {
-			if r.URL.Path == "/covered" {
-				return srv.URL + "/c.xml"
-			}
-			return ""
-		},
-	}
-	srv = httptest.NewServer(h)
-	defer srv.Close()
-	got, err := wellknown.Discover(t.Context(), nil, srv.URL)
-	want := wellknown.Discovery{
-		By: wellknown.ByWellKnown, Description: srv.URL + wellknown.Path, CapabilityLists: []string{srv.URL + "/c.xml"},
-	}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, %v, want %+v", got, err, want)
-	}
-	for _, tt := range []struct {
-		method, path string
-		status       int
-		links        []string
-		contentType  string
-	}{
-		{"GET", "/covered", 200, want.CapabilityLists, "text/plain; charset=utf-8"},
-		{"GET", "/other", 200, nil, "text/plain; charset=utf-8"},
-		{"HEAD", wellknown.Path, 200, nil, "application/xml"},
-		{"POST", wellknown.Path, 405, nil, "text/plain; charset=utf-8"},
-	} {
-		r := httptest.NewRequest(tt.method, tt.path, nil)
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		resp := w.Result()
-		links := wellknown.Links(resp.Header, wellknown.Rel)
-		if resp.StatusCode != tt.status || !reflect.DeepEqual(links, tt.links) || resp.Header.Get("Content-Type") != tt.contentType {
-			t.Errorf("%s %s: got %d %v", tt.method, tt.path, resp.StatusCode, resp.Header)
 		}
 	}
 }

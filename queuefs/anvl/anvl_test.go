@@ -1,7 +1,6 @@
 package anvl_test
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"slices"
@@ -158,22 +157,6 @@ func TestParseRecordReadsTheFirstRecordOnly(t *testing.T) {
 	got, err := anvl.ParseRecord([]byte("# x\n\na: b\n\nnot read\n"))
 	if want := (anvl.Record{{"a", "b"}}); err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
-	}
-}
-
-func TestWriter(t *testing.T) {
-	var b bytes.Buffer
-	w := anvl.NewWriter(&b)
-	for _, r := range []anvl.Record{{{"a", "b"}}, {{"c", ""}, {"c", "d"}}} {
-		if err := w.Write(r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Write(nil); err == nil {
-		t.Error("an empty record is written")
-	}
-	if got, want := b.String(), "a: b\n\nc:\nc: d\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -1,8 +1,6 @@
 package anvl
 
 import (
-	"errors"
-	"io"
 	"strings"
 	"unicode/utf8"
 )
@@ -96,30 +94,3 @@ func appendOctet(dst []byte, c byte) []byte {
 }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' }
-
-// A Writer writes a stream of records. It does not buffer.
-type Writer struct {
-	w      io.Writer
-	buf    []byte
-	second bool
-}
-
-// NewWriter returns a Writer on w.
-func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
-
-// Write writes one record in one call of the underlying writer, with an empty
-// line before it if it is not the first. A record without elements is refused,
-// since it could not be read again.
-func (w *Writer) Write(r Record) error {
-	if len(r) == 0 {
-		return errors.New("anvl: empty record")
-	}
-	w.buf = w.buf[:0]
-	if w.second {
-		w.buf = append(w.buf, '\n')
-	}
-	w.second = true
-	w.buf = AppendRecord(w.buf, r)
-	_, err := w.w.Write(w.buf)
-	return err
-}

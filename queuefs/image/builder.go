@@ -365,9 +365,6 @@ func (b *Builder) Upload(ctx context.Context, all bool) error {
 // Made returns the time of the image.
 func (b *Builder) Made() time.Time { return time.UnixMicro(b.m.Made) }
 
-// Number returns the number of the image.
-func (b *Builder) Number() uint64 { return b.m.Number }
-
 // After gives the image the number after a newer one, if it is still of the same owner.
 func (b *Builder) After(number uint64) { b.m.Number = number + 1 }
 

@@ -72,6 +72,3 @@ func (s *Tombstones) SetLast(seq job.Seq) { s.last, s.filed = seq, seq }
 
 // InFile returns the change of the last tombstone in the file.
 func (s *Tombstones) InFile() job.Seq { return s.filed }
-
-// Last returns the change of the last tombstone, in the file or not.
-func (s *Tombstones) Last() job.Seq { return s.last }

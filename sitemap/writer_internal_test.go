@@ -3,10 +3,108 @@ package sitemap
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 	"unicode"
 )
+
+// ErrFull says: one entry more would take a document over [MaxEntries] or
+// [MaxOctets]. The document can still be closed, and the entry begin the next.
+var ErrFull = errors.New("sitemap: document is full")
+
+// A Writer writes one document of a version by the append functions, and refuses
+// everything outside of the version. A [Reader] reads back unchanged everything a Writer
+// accepts.
+type Writer struct {
+	Dialect Dialect // V11, V10 or V09; set it before the first call
+
+	w       io.Writer
+	root    Root
+	buf     []byte
+	entries int
+	octets  int  // written and in buf
+	headed  bool // the head is in buf or written
+	err     error
+}
+
+// NewWriter returns a Writer to w. It buffers; [Writer.Close] ends the
+// document.
+func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// WriteHead begins the document. It comes once, before any entry. A capability is
+// mandatory, with the times of [Head]. A refused head leaves the Writer as it was.
+func (w *Writer) WriteHead(root Root, h Head) error {
+	if w.headed {
+		return errors.New("sitemap: second head")
+	}
+	if err := checkHead(root, &h, w.Dialect); err != nil {
+		return fmt.Errorf("sitemap: head: %w", err)
+	}
+	w.root, w.headed = root, true
+	return w.add(w.Dialect.AppendHead(w.buf, root, h))
+}
+
+// Write adds an entry. A refused entry, invalid or with [ErrFull], leaves the
+// document as it was; an error of the underlying writer is returned by every
+// later call.
+func (w *Writer) Write(e Entry) error {
+	if w.err != nil {
+		return w.err
+	}
+	if !w.headed {
+		return errors.New("sitemap: entry before the head")
+	}
+	if w.entries == MaxEntries {
+		return ErrFull
+	}
+	if err := checkEntry(&e); err != nil {
+		return fmt.Errorf("sitemap: entry %q: %w", e.Loc, err)
+	}
+	if w.Dialect != V11 && e.Change != "" && e.Changed().IsZero() {
+		return fmt.Errorf("sitemap: entry %q: a change of version %v has a lastmod", e.Loc, w.Dialect)
+	}
+	buf := w.Dialect.AppendEntry(w.buf, w.root, &e)
+	const foot = len("</sitemapindex>\n")
+	if w.octets+len(buf)-len(w.buf)+foot > MaxOctets {
+		return ErrFull
+	}
+	w.entries++
+	return w.add(buf)
+}
+
+// Close ends the document and hands all of it to the underlying writer, without
+// closing it.
+func (w *Writer) Close() error {
+	if w.err != nil {
+		return w.err
+	}
+	if !w.headed {
+		return errors.New("sitemap: close before the head")
+	}
+	w.buf = AppendFoot(w.buf, w.root)
+	if err := w.flush(); err != nil {
+		return err
+	}
+	w.err = errors.New("sitemap: writer is closed")
+	return nil
+}
+
+// add takes buf: w.buf with something appended.
+func (w *Writer) add(buf []byte) error {
+	w.octets += len(buf) - len(w.buf)
+	w.buf = buf
+	if len(w.buf) < 32<<10 {
+		return nil
+	}
+	return w.flush()
+}
+
+func (w *Writer) flush() error {
+	_, w.err = w.w.Write(w.buf)
+	w.buf = w.buf[:0]
+	return w.err
+}
 
 // A Reader reads back unchanged everything these functions accept.
 
@@ -112,17 +210,7 @@ func checkLinks(links []Link) error {
 	return nil
 }
 
-const maxPri = 999_999
-
 var errIllegal = errors.New("character not allowed in XML 1.0")
-
-func checkChange(c Change) error {
-	switch c {
-	case "", Created, Updated, Deleted:
-		return nil
-	}
-	return fmt.Errorf("unknown change %q", c)
-}
 
 func checkTimes(times ...time.Time) error {
 	for _, t := range times {
@@ -152,4 +240,9 @@ func (h Hash) readable() bool {
 	}
 	return h.Value != "" && h.Alg == strings.ToLower(h.Alg) && !strings.Contains(h.Value, ":") &&
 		!strings.ContainsFunc(h.Alg, unicode.IsSpace) && !strings.ContainsFunc(h.Value, unicode.IsSpace)
+}
+
+var changeFreqs = map[string]bool{
+	"always": true, "hourly": true, "daily": true, "weekly": true,
+	"monthly": true, "yearly": true, "never": true,
 }
