@@ -154,7 +154,7 @@ func (f *Files) failure(err error) error {
 
 // Payload is [content.Far.Payload].
 func (f *Files) Payload(id job.ID, sum [32]byte) (bool, error) {
-	return f.file(id, sum, func(temp string) (bool, error) {
+	return f.file(sum, func(temp string) (bool, error) {
 		v, ok := f.Ledger.View(id)
 		if !ok || v.SHA256 != sum || v.Temp != "" {
 			return false, nil
@@ -170,7 +170,7 @@ func (f *Files) Result(id job.ID, r job.Result) (bool, error) {
 			return brought, err
 		}
 	}
-	return f.file(id, r.SHA256, func(temp string) (bool, error) {
+	return f.file(r.SHA256, func(temp string) (bool, error) {
 		if b, _ := f.Ledger.Results(id); b.Waits(r.Name) {
 			return false, nil
 		}
@@ -182,7 +182,7 @@ func (f *Files) Result(id job.ID, r job.Result) (bool, error) {
 }
 
 // file brings an object of its own; place gives it its name if it is still wanted.
-func (f *Files) file(id job.ID, sum [32]byte, place func(temp string) (bool, error)) (placed bool, err error) {
+func (f *Files) file(sum [32]byte, place func(temp string) (bool, error)) (placed bool, err error) {
 	st := f.Store
 	temp, err := st.Find(sum)
 	if err != nil {

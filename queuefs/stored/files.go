@@ -55,19 +55,18 @@ func (h *Home) Keep(ctx context.Context, name string, sum [sha256.Size]byte) (st
 // objectOf returns the name of the object of a temporary file.
 func objectOf(temp string) string { return prefix + strings.TrimPrefix(temp, durable.TempPrefix) }
 
-// tempOf is the opposite of objectOf, with the digest and the claim; ok is false if name is
-// not one of its names.
-func tempOf(name string) (temp string, sum [sha256.Size]byte, claim uint64, ok bool) {
-	rest := strings.TrimPrefix(name, prefix)
-	parts := strings.Split(rest, "-")
+// parseObject reads the digest and the claim in the name of an object; ok is false if it is
+// none of objectOf.
+func parseObject(name string) (sum [sha256.Size]byte, claim uint64, ok bool) {
+	parts := strings.Split(strings.TrimPrefix(name, prefix), "-")
 	if len(parts) != 3 || len(parts[0]) != hex.EncodedLen(len(sum)) {
-		return "", sum, 0, false
+		return sum, 0, false
 	}
 	_, err := hex.Decode(sum[:], []byte(parts[0]))
 	if _, e := fmt.Sscanf(parts[1], "%d", &claim); err != nil || e != nil {
-		return "", sum, 0, false
+		return sum, 0, false
 	}
-	return durable.TempPrefix + rest, sum, claim, true
+	return sum, claim, true
 }
 
 // refuseFormer returns [ErrFormer] if the store has payloads with names of a former time, with
@@ -83,7 +82,7 @@ func refuseFormer(ctx context.Context, s objects.Store, patience time.Duration) 
 			return err
 		}
 		for _, name := range names {
-			if _, _, _, ok := tempOf(name); !ok {
+			if _, _, ok := parseObject(name); !ok {
 				return fmt.Errorf("%s: %w", name, ErrFormer)
 			}
 		}
@@ -194,7 +193,7 @@ func (h *Home) fetchOnce(ctx context.Context, name string) (tmp string, err erro
 	if err != nil {
 		return "", err
 	}
-	if _, want, _, ok := tempOf(name); ok && sum != want {
+	if want, _, ok := parseObject(name); ok && sum != want {
 		return "", &image.DamageError{Name: name, Text: "does not have its digest"}
 	}
 	return tmp, nil
@@ -264,7 +263,7 @@ func listFiles(ctx context.Context, s objects.Store, patience time.Duration, vis
 			return err
 		}
 		for _, name := range names {
-			_, sum, claim, ok := tempOf(name)
+			sum, claim, ok := parseObject(name)
 			if !ok {
 				continue
 			}

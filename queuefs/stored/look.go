@@ -196,7 +196,7 @@ func (c *check) journal(ctx context.Context) error {
 		}
 		temp, _, _ := strings.Cut(r.Temp, "/")
 		// A result may have gone with a requeue.
-		if _, sum, _, ok := tempOf(objectOf(temp)); ok && r.Flags&record.InTemp != 0 {
+		if sum, _, ok := parseObject(objectOf(temp)); ok && r.Flags&record.InTemp != 0 {
 			c.temps = append(c.temps, named{of, sum, "payload of " + r.Queue + "/" + r.Job.String()})
 		}
 	})
