@@ -109,6 +109,7 @@ pre.preview{max-height:30rem;overflow:auto;margin:0;padding:.7rem .9rem;border:1
 pre.hex{white-space:pre}
 img.preview{max-width:100%;max-height:30rem;border:1px solid var(--line);background:var(--card)}
 @media (max-width:56rem){.wide{display:none}.jobs tr{display:flex;flex-wrap:wrap;gap:.1rem .7rem;padding:.5rem .6rem;border-top:1px solid var(--line)}.jobs tr:first-child,.jobs .n{display:none}.jobs td{display:block;padding:0;border:0}.jobs .text{flex:1 1 55%;min-width:0}.jobs .wide{display:block}.jobs td:empty{display:none}.list .tag{display:inline;color:var(--dim)}.jobs .t .dim{display:inline}}
+@media (min-width:42.01rem) and (max-width:74.99rem){.charts{grid-template-columns:1fr 1fr}.chart figcaption{min-height:0}.chart svg{max-width:28rem}}
 @media (min-width:75rem){.jobs .t .dim{display:inline;margin-left:.4rem}}
 @media (max-width:42rem){body{padding:0 .9rem 2rem}.chart figcaption{min-height:0}.path .side{margin-left:0;padding-left:.6rem;border-left:1px solid var(--edge)}.tiles{grid-template-columns:repeat(auto-fit,minmax(6.5rem,1fr));gap:.4rem}.tiles a,.tiles span{padding:.4rem .6rem}.tiles b{font-size:1.125rem}th,td{padding:.4rem .5rem}.list .text{min-width:6.5rem}.minor{display:none}.list tr:first-child th{white-space:normal}.jobs .minor{display:block}.state th,.state td{display:block;width:auto;border:0;padding:.1rem .7rem}.state th{padding-top:.5rem;font-size:.8125rem}.state td{padding-bottom:.5rem;border-bottom:1px solid var(--line)}.state tr:first-child{display:none}}
 @media print{h2:has(+.forms),.forms,.find,.live,.skip,.foot,.more,.path .side,.path .side~li{display:none}body{max-width:none;background:none}.scroll,.note,pre.preview,.state ul,.state .long{overflow:visible;max-height:none}pre.hex,.manual pre.preview{white-space:pre-wrap}.minor,.wide{display:table-cell}.list tr,.chart,.timeline li{break-inside:avoid}h2{break-after:avoid}html{font-size:12px}.wrap tr:first-child th{min-width:0}.wrap th,.wrap td{padding:.2rem .35rem;font-size:.75rem}}
@@ -116,7 +117,7 @@ img.preview{max-width:100%;max-height:30rem;border:1px solid var(--line);backgro
 
 // StyleHash is the source expression of PageStyle for a
 // Content-Security-Policy.
-const StyleHash = "'sha256-x1QNaNUiH5kRv/eUXsk4wpYb5PIsIh+JqL5yDeXX+3I='"
+const StyleHash = "'sha256-ekqIO+dd6zeug81aj/kYs8HHQlPYhkSQpM0Vszoq1dU='"
 
 // PagePolicy is the Content-Security-Policy of a page: no scripts, no
 // resources, forms to its own origin.
