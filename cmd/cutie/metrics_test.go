@@ -107,6 +107,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		`cutie_callback_failures{queue="jobs"}`:                                    0,
 		`cutie_callback_delivered_total{queue="jobs"}`:                             0,
 		`cutie_storage_failed`:                                                     0,
+		`cutie_storage_full`:                                                       0,
 		`cutie_publisher_failed`:                                                   0,
 		`cutie_http_requests_total{method="POST",status="201"}`:                    3,
 		`cutie_http_requests_total{method="POST",status="200"}`:                    4,

@@ -35,7 +35,7 @@ type Board struct {
 	// Batches returns the batches of a queue on their way, and failed ones; nil: nobody knows.
 	Batches func(queue string) []state.Batch
 	// Trouble returns the faults of the whole service, in words for everyone.
-	Trouble func() []string
+	Trouble func() []dashboard.Trouble
 
 	all totals
 }

@@ -144,7 +144,7 @@ func mostFailed(queues []queuefs.QueueState) []queuefs.QueueState {
 	return queues[:min(len(queues), dashboard.WorstQueues)]
 }
 
-func (b *Board) trouble() []string {
+func (b *Board) trouble() []dashboard.Trouble {
 	if b.Trouble == nil {
 		return nil
 	}

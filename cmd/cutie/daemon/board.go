@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/board"
+	"cutie/cmd/cutie/dashboard"
 	"cutie/cmd/cutie/history"
 	"cutie/cmd/cutie/live"
 	"cutie/queuefs"
@@ -35,28 +36,32 @@ func (d *daemon) newBoard(leaving context.Context, past *history.History) *board
 		Hub: &live.Hub{Every: liveEvery, Lifetime: liveLifetime, Idle: liveIdle, Watchers: max(1, d.Limits.Conns/2), Panicked: func(p any) {
 			d.Log.Error().Interface("panic", p).Str("stack", string(debug.Stack())).Msg("live page panicked")
 		}},
-		Trouble: func() []string {
-			all := d.node.trouble()
-			if text := troubleOf(ready(leaving, d.svc, d.pub, d.unwritten.Load()), d.svc); text != "" {
-				all = append([]string{text}, all...)
+		Trouble: func() (all []dashboard.Trouble) {
+			if t := troubleOf(ready(leaving, d.svc, d.pub, d.unwritten.Load()), d.svc); t.Text != "" {
+				all = append(all, t)
+			}
+			for _, text := range d.node.trouble() {
+				all = append(all, dashboard.Trouble{Text: text, Topic: dashboard.OnTrouble})
 			}
 			return all
 		},
 	}
 }
 
-// troubleOf says in words for everyone why requests are refused, or will be soon; "" if they
-// are not. err is that of ready.
-func troubleOf(err error, storage disk) string {
+// troubleOf says in words for everyone why requests are refused, or will be soon; the zero
+// Trouble if they are not. err is that of ready.
+func troubleOf(err error, storage disk) dashboard.Trouble {
 	switch {
 	case errors.Is(err, queuefs.ErrNoSpace):
-		return "The disk is full: submissions are refused, the rest goes on, and nothing is lost."
+		return dashboard.Trouble{Text: "The disk is full: submissions and results are refused, the rest goes on, and nothing is lost.", Topic: dashboard.OnFullDisk}
+	case errors.Is(err, errStorage):
+		return dashboard.Trouble{Text: err.Error(), Topic: dashboard.OnFailedSync}
 	case err != nil:
-		return err.Error()
+		return dashboard.Trouble{Text: err.Error(), Topic: dashboard.OnTrouble}
 	case !storage.HasSpace(largeJob):
-		return "The disk is nearly full: large submissions are refused, the rest goes on, and nothing is lost."
+		return dashboard.Trouble{Text: "The disk is nearly full: large submissions are refused, the rest goes on, and nothing is lost.", Topic: dashboard.OnFullDisk}
 	}
-	return ""
+	return dashboard.Trouble{}
 }
 
 // sampling is the loop behind the charts.

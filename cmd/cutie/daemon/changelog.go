@@ -16,18 +16,26 @@ func (l lineLog) Write(p []byte) (int, error) {
 }
 
 // A changeLog logs a failure on every tick only when it begins, once a minute
-// while it lasts, and when it ends, with the number of failures.
+// while it lasts, and when there was none for a while, with the number of failures.
 type changeLog struct {
 	log    zerolog.Logger
 	task   string
 	last   string    // what was told
 	told   time.Time // when
+	fault  time.Time // of the last failure
 	failed int
 }
+
+// settled is the time without a failure after which a task works again: on a nearly full disk
+// it fails and succeeds in turn.
+const settled = 10 * time.Second
 
 // note takes the outcome of one tick.
 func (c *changeLog) note(err error, now time.Time) {
 	if err == nil {
+		if c.failed > 0 && now.Sub(c.fault) < settled {
+			return
+		}
 		if c.failed > 0 {
 			c.log.Info().Str("task", c.task).Int("failures", c.failed).Msg("works again")
 		}
@@ -35,6 +43,7 @@ func (c *changeLog) note(err error, now time.Time) {
 		return
 	}
 	c.failed++
+	c.fault = now
 	if text := err.Error(); text != c.last || now.Sub(c.told) >= time.Minute {
 		c.log.Error().Err(err).Str("task", c.task).Int("failures", c.failed).Msg("failed")
 		c.last, c.told = text, now

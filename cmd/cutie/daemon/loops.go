@@ -34,6 +34,7 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *listen.Limiter) []loop {
 	quick := func(do func() error) func(context.Context) error {
 		return func(context.Context) error { return do() }
 	}
+	disk := &fullness{log: d.Log}
 	all := []loop{
 		{"maintain", maintainEvery, d.maintain},
 		{"home in its store", maintainEvery, d.svc.Bring},
@@ -47,6 +48,10 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *listen.Limiter) []loop {
 		{"memory", lookEvery, quick(newBudget().follow(d.svc))},
 		{"access log", lookEvery, quick(d.record.Flush)},
 		{"users", lookEvery, quick(d.gate.Reload)},
+		{"free space", lookEvery, quick(func() error {
+			disk.look(d.svc.Full() || !d.svc.HasSpace(0), time.Now())
+			return nil
+		})},
 		{"clock", lookEvery, quick(newClock(d.svc, d.Log).now)},
 		{"connections", lookEvery, quick(tcp.Told)},
 	}

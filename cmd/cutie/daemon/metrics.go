@@ -230,6 +230,7 @@ func storageMetrics(svc *queuefs.Service) reading {
 		}
 		to <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cutie_journal_sync_seconds", "Time of a sync of the journal.", nil, nil),
 			uint64(syncs.Count), syncs.Took.Seconds(), within)
+		to.gauge("cutie_storage_full", "1 if there is no free space: submissions and results are refused with 507.").add(truth(svc.Full() || !svc.HasSpace(0)))
 		to.gauge("cutie_storage_failed", "1 if a sync has failed: nothing is accepted until the daemon is started again.").add(truth(svc.Err() != nil && !errors.Is(svc.Err(), queuefs.ErrAway)))
 	}
 }

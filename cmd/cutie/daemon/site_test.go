@@ -174,7 +174,7 @@ func TestPagesTellOfANearlyFullDisk(t *testing.T) {
 		want string
 	}{{storage{}, ""}, {storage{tight: true}, "The disk is nearly full"}, {storage{tight: true, short: true}, "The disk is full"}, {storage{full: true}, "The disk is full"},
 		{storage{err: errors.New("secret"), tight: true}, errStorage.Error()}} {
-		got := troubleOf(ready(t.Context(), &tt.disk, &storage{}, false), &tt.disk)
+		got := troubleOf(ready(t.Context(), &tt.disk, &storage{}, false), &tt.disk).Text
 		if text, _, _ := strings.Cut(got, ":"); text != tt.want && got != tt.want {
 			t.Errorf("%+v: got %q, want %q", tt.disk, got, tt.want)
 		}
@@ -338,14 +338,18 @@ func TestRecurringFailureIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	c := changeLog{log: zerolog.New(&log), task: "maintain"}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, err := range []error{nil, io.EOF, io.EOF, io.EOF, io.ErrUnexpectedEOF, nil, nil} {
+	for _, err := range []error{nil, io.EOF, io.EOF, io.EOF, io.ErrUnexpectedEOF} {
 		now = now.Add(30 * time.Second)
+		c.note(err, now)
+	}
+	for _, err := range []error{nil, io.ErrUnexpectedEOF, nil, nil, nil} { // it works in between
+		now = now.Add(settled / 2)
 		c.note(err, now)
 	}
 	want := `{"level":"error","error":"EOF","task":"maintain","failures":1,"message":"failed"}
 {"level":"error","error":"EOF","task":"maintain","failures":3,"message":"failed"}
 {"level":"error","error":"unexpected EOF","task":"maintain","failures":4,"message":"failed"}
-{"level":"info","task":"maintain","failures":4,"message":"works again"}
+{"level":"info","task":"maintain","failures":5,"message":"works again"}
 `
 	if got := log.String(); got != want {
 		t.Errorf("got %s, want %s", got, want)

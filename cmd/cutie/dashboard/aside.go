@@ -28,7 +28,7 @@ type JobAside struct {
 
 // A QueueAside is beside the state of a queue.
 type QueueAside struct {
-	Trouble        []string        // of the whole service
+	Trouble        []Trouble       // of the whole service
 	Trend          Trend           // of the pending jobs
 	Points         []history.Point // of the last hour; nil: there are none
 	Next           []queuefs.Job   // pending ones at the head

@@ -48,7 +48,7 @@ var remedies = map[int]remedy{
 	http.StatusInternalServerError:          {"Something is wrong with the service", "Try again. If it stays, tell an administrator: the log of the daemon says more."},
 	http.StatusNotImplemented:               {"This cannot be done here", "Look into the manual for another way."},
 	http.StatusServiceUnavailable:           {"This does not work at the moment", "Try again in a while. If it stays, tell an administrator: the log of the daemon says more."},
-	http.StatusInsufficientStorage:          {"The disk of the service is full", "Everything accepted before is safe, and jobs can still be taken and done. Send this again when there is space: the daemon goes on by itself. An administrator makes space with cutie cull."},
+	http.StatusInsufficientStorage:          {"The disk of the service is full", "Everything accepted before is safe, and jobs can still be taken. Send this again when there is space: the daemon goes on by itself. An administrator makes space with cutie cull."},
 }
 
 // remedyOf returns the words for a status; others of its class have those of its first one.
@@ -66,8 +66,10 @@ func topicOf(status int) string {
 		return "access"
 	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
 		return "limits"
-	case http.StatusInternalServerError, http.StatusServiceUnavailable, http.StatusInsufficientStorage:
-		return "operating#what-to-do-when"
+	case http.StatusInternalServerError, http.StatusServiceUnavailable:
+		return OnTrouble
+	case http.StatusInsufficientStorage:
+		return OnFullDisk
 	}
 	return ""
 }
@@ -113,4 +115,11 @@ func failed(base state.Base, f *web.Failure, r remedy) *failPage {
 	return p
 }
 
-var topicNames = map[string]string{"access": "users, tokens, rights", "limits": "limits", "operating#what-to-do-when": "what to do when"}
+// Parts of the manual for faults of the whole service.
+const (
+	OnTrouble    = "operating#what-to-do-when"
+	OnFullDisk   = "operating#the-disk-is-nearly-full"
+	OnFailedSync = "operating#a-sync-failed"
+)
+
+var topicNames = map[string]string{"access": "users, tokens, rights", "limits": "limits", OnTrouble: "what to do when", OnFullDisk: "when the disk is full"}

@@ -39,7 +39,7 @@ func TestPagesOfErrorsHaveAWayOut(t *testing.T) {
 		{"fault", web.Failure{Status: 500, Method: "POST", Path: "/content/ingest"}, []string{"/"}, "Something is wrong with the service",
 			nil, []string{home, manual, home, manual + "/operating#what-to-do-when"}},
 		{"full disk", web.Failure{Status: 507, Method: "POST", Path: "/content/ingest"}, nil, "The disk of the service is full",
-			[]string{"Nothing was changed.", "cutie cull"}, []string{manual, manual + "/operating#what-to-do-when"}},
+			[]string{"Nothing was changed.", "cutie cull"}, []string{manual, manual + "/operating#the-disk-is-nearly-full"}},
 		{"unknown", web.Failure{Status: 418, Method: "GET", Path: `/"><script>`}, nil, "This request is not understood", []string{`GET /"><script>`}, []string{manual}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

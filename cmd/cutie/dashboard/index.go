@@ -21,7 +21,7 @@ type Service struct {
 	Next    string               // query of the page of the queues after these; "": there are none
 	Totals  Totals
 	Points  []history.Point // of the last hour; nil: the reader may not see them, or there are none
-	Trouble []string        // of the whole service
+	Trouble []Trouble       // of the whole service
 }
 
 // Totals are over all queues that a reader may see.
@@ -67,11 +67,19 @@ func newNodeNote(n state.Node, now time.Time) nodeNote {
 	return note
 }
 
+// A Trouble is a fault of the whole service in words for everyone.
+type Trouble struct {
+	Text  string
+	Topic string // part of the manual that helps, such as "operating#what-to-do-when"
+}
+
 type alarm struct {
-	Trouble []string
-	Cure    string // URL of the help
+	Trouble []cured
 	Failed  []link
 }
+
+// A cured trouble has the URL of the help.
+type cured struct{ Text, Cure string }
 
 type indexQueue struct {
 	queuefs.QueueState
@@ -123,8 +131,11 @@ func (s *Service) row(base state.Base, i int, now time.Time) indexQueue {
 	return q
 }
 
-func newAlarm(base state.Base, trouble []string, worst []queuefs.QueueState) alarm {
-	a := alarm{Trouble: trouble, Cure: base.Ref(ManualDir, "operating") + "#what-to-do-when"}
+func newAlarm(base state.Base, trouble []Trouble, worst []queuefs.QueueState) alarm {
+	a := alarm{}
+	for _, t := range trouble {
+		a.Trouble = append(a.Trouble, cured{t.Text, base.Ref(ManualDir) + "/" + t.Topic})
+	}
 	for i := range worst {
 		q := newIndexQueue(base, &worst[i], time.Time{})
 		a.Failed = append(a.Failed, link{q.FailedRef, fmt.Sprintf("%s: %s", q.Name, grouped(fmt.Sprint(q.Failed)))})

@@ -66,7 +66,7 @@ func blocks(text string, base state.Base) (all []block) {
 		case !strings.Contains(part, "\n") && len(part) < 60 && !strings.ContainsAny(part[len(part)-1:], ".:!)"):
 			all = append(all, block{ID: anchor(part), Heading: part})
 		default:
-			all = append(all, block{Paragraph: linked(part, base)})
+			all = append(all, block{ID: anchor(opening(part)), Paragraph: linked(part, base)})
 		}
 	}
 	return all
@@ -85,7 +85,21 @@ func dedented(part string) string {
 	return strings.Join(lines, "\n")
 }
 
-// anchor is the name of a heading in URLs.
+// opening returns the short sentence that a paragraph begins with, up to a bracket in it; ""
+// without one. Links lead to a paragraph by it.
+func opening(part string) string {
+	first, _, more := strings.Cut(part, ". ")
+	if !more || strings.Contains(first, "\n") {
+		return ""
+	}
+	first, _, _ = strings.Cut(first, " (")
+	if len(first) > 30 {
+		return ""
+	}
+	return first
+}
+
+// anchor is the name of a heading or a paragraph in URLs.
 func anchor(heading string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(heading), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }), "-")
 }

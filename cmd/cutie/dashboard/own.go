@@ -37,7 +37,7 @@ type ownPage struct {
 }
 
 // Own returns the page of one such queue.
-func Own(v Site, q *OwnQueue, trouble []string) []byte {
+func Own(v Site, q *OwnQueue, trouble []Trouble) []byte {
 	p := &ownPage{head: v.head("Queue "+cmp.Or(clipped(clean(q.Info.Name)), q.ID), crumb{Class: "step", Text: q.ID}), Alarm: newAlarm(v.Base, trouble, nil)}
 	p.Script, p.Hash = v.Base.Ref(ScriptDir, ScriptName), scriptHash // files can be dropped
 	if !q.Info.Paused.IsZero() {
@@ -93,7 +93,7 @@ func (p *ownPage) tell(v Site, q *OwnQueue) {
 }
 
 // OwnQueues returns the page of a service to a reader of none of its queues.
-func OwnQueues(v Site, name string, queues []OwnQueue, trouble []string) []byte {
+func OwnQueues(v Site, name string, queues []OwnQueue, trouble []Trouble) []byte {
 	p := &ownPage{head: v.head(clean(name)), Alarm: newAlarm(v.Base, trouble, nil), Queues: ownLinks(v.Base, queues)}
 	if len(p.Path) > 0 && p.Path[0].Class == "" {
 		p.Path[0].Ref = "" // the reader is there

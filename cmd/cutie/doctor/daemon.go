@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"golang.org/x/sys/unix"
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
@@ -65,12 +67,10 @@ func (e *examination) alive(ctx context.Context) {
 	case err != nil:
 		e.fault("daemon", "see its log; if it hangs, kill -QUIT prints where", "%v", err)
 		return
+	case status != http.StatusOK && strings.Contains(text, queuefs.ErrNoSpace.Error()):
+		e.full()
 	case status != http.StatusOK:
-		cure := "see its log"
-		if strings.Contains(text, "no space left") {
-			cure = "make free space, see disk above: it goes on by itself"
-		}
-		e.fault("daemon", cure, "not ready: %s", strings.TrimPrefix(text, "not ready: "))
+		e.fault("daemon", "see its log", "not ready: %s", strings.TrimPrefix(text, "not ready: "))
 	case text != "ok":
 		e.warn("daemon", "see its log", "%s", strings.TrimPrefix(text, "ok; "))
 	default:
@@ -89,6 +89,17 @@ func (e *examination) alive(ctx context.Context) {
 	e.measured(families)
 	e.mirrored(families)
 	e.held(ctx, families)
+}
+
+// full tells of a daemon without free space, once: in place of the disk nearly full.
+func (e *examination) full() {
+	e.findings = slices.DeleteFunc(e.findings, func(f Finding) bool { return f.About == "disk" && f.Cure == makeSpace })
+	free := ""
+	var fs unix.Statfs_t
+	if unix.Statfs(e.Home, &fs) == nil {
+		free = octets(int64(fs.Bavail)*fs.Bsize) + " free: "
+	}
+	e.fault("disk", makeSpace+"; the daemon goes on by itself", "%ssubmissions and results are refused with 507 now, the rest goes on", free)
 }
 
 // maxHeldQueues and maxHeldJobs bound a look at jobs on hold.
@@ -137,8 +148,12 @@ func (e *examination) measured(families map[string]*dto.MetricFamily) {
 			if valueOf(m) <= f.above {
 				continue
 			}
+			queue := labelOf(m, f.label) // a queue has a figure for each of its sets
+			if f.label != "" && slices.Contains(named, queue) {
+				continue
+			}
 			if n++; f.label != "" && n <= maxNamed {
-				named = append(named, labelOf(m, f.label))
+				named = append(named, queue)
 			}
 		}
 		if n == 0 {

@@ -22,6 +22,9 @@ const (
 	fewFree   = 2 << 30
 )
 
+// makeSpace is the cure for a full disk.
+const makeSpace = "delete what is not needed; cutie cull QUEUE --age HOURS takes jobs that are done away, --keep-size 2% keeps fewer documents: cutie help limits"
+
 // A sync of slowSync makes every acknowledgement slow.
 const slowSync = 30 * time.Millisecond
 
@@ -44,14 +47,13 @@ func (e *examination) disk() {
 		return
 	}
 	free := int64(fs.Bavail) * fs.Bsize
-	const room = "delete what is not needed; cutie cull QUEUE --age HOURS takes jobs that are done away, --keep-size 2% keeps fewer documents: cutie help limits"
 	switch {
 	case fs.Flags&unix.ST_RDONLY != 0:
 		e.fault("disk", "mount it for writing; if the kernel did this, look at its log first", "the file system of %s is mounted for reading", e.Home)
 	case free < leastFree:
-		e.fault("disk", room, "%s free: submissions are refused with 507, now or soon", octets(free))
+		e.fault("disk", makeSpace, "%s free: submissions are refused with 507 soon", octets(free))
 	case free < fewFree || free < int64(fs.Blocks)*fs.Bsize/50:
-		e.warn("disk", room, "%s free", octets(free))
+		e.warn("disk", makeSpace, "%s free", octets(free))
 	}
 	if fs.Files > 0 && fs.Ffree < max(fs.Files/100, 10_000) {
 		e.warn("disk", "delete small files, or use a file system with more inodes; each job has two files", "%d inodes free", fs.Ffree)

@@ -24,7 +24,8 @@ func Status(c *call.Call) *cobra.Command {
 		Long: `
 Lists the queues: as a table on a terminal, as lines of tab-separated fields
 elsewhere (queue, pending, consumed, deleted, last event, held, leased, failed,
-status). Held jobs are pending; leased and failed jobs are consumed.
+status). Held jobs are pending; leased and failed jobs are consumed. If the daemon
+refuses requests, such as on a full disk, standard error says why.
 
 With -t, and called as getServiceState, it prints the state of the service.`,
 		Example: `cutie status
@@ -79,7 +80,13 @@ func listQueues(ctx context.Context, c *call.Call, t *reach.Target, quiet bool) 
 			return err
 		}
 	}
-	return l.End()
+	if err := l.End(); err != nil {
+		return err
+	}
+	if why := t.Trouble(ctx); why != "" {
+		c.Warnf("the daemon is not ready: %s; cutie doctor has the cure", why)
+	}
+	return nil
 }
 
 // summarize prints an object for each queue.

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"os/user"
+	"strings"
 	"time"
 
 	"cutie/cmd/cutie/fault"
@@ -54,6 +55,32 @@ func (t *Target) Close() error { return t.end() }
 // Local reports whether the target is a home opened in this process. Nobody else can
 // change it meanwhile.
 func (t *Target) Local() bool { return t.open != nil }
+
+// Trouble returns why a daemon refuses requests, in its words; "" if it does not, cannot be
+// asked, or the target is a home opened in this process.
+func (t *Target) Trouble(ctx context.Context) string {
+	if t.Local() {
+		return ""
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.Base+"readyz", nil)
+	if err != nil {
+		return ""
+	}
+	a, err := t.HTTP.Do(req)
+	if err != nil {
+		return ""
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(a.Body, 4096))
+	if err != nil || a.StatusCode != http.StatusServiceUnavailable {
+		return ""
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	if why, ok := strings.CutPrefix(first, "not ready: "); ok {
+		return why
+	}
+	return ""
+}
 
 func newTarget(base string, carry http.RoundTripper, end func() error) *Target {
 	hc := &http.Client{Transport: carry}
