@@ -47,12 +47,15 @@ func (h *Handler) write(w http.ResponseWriter, status int, form state.Form, fill
 	w.Write(*buf) // nobody is left to be told of an error
 }
 
-// answerChange answers a method with the new state. The sender of a page's form
+// answerChange answers a method with the new state. A program without a wish for a form gets
+// a page of the state alone: nobody looks at the rest. The sender of a page's form
 // is redirected to the page of the state, which can be loaded again without
 // harm. The holder of a lease gets the one page with its token at once, since
 // the token must be in no URL.
 func (h *Handler) answerChange(w http.ResponseWriter, r *request, status int, form state.Form, d *state.Document) error {
 	switch {
+	case r.unasked():
+		h.write(w, status, form, func(dst []byte) []byte { return form.Append(dst, d) })
 	case !r.fromPage(form):
 		h.answer(w, status, form, d)
 	case r.lease != "":

@@ -7,6 +7,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
 )
 
 // Every method answers in each of the five forms, asked for by ?t= or by
@@ -192,8 +193,35 @@ func TestFormsOfPagesAreServed(t *testing.T) {
 			seen++
 		}
 	}
-	if seen != 6 {
-		t.Errorf("got %d forms, want 6", seen)
+	if seen != 7 {
+		t.Errorf("got %d forms, want 7", seen)
+	}
+}
+
+// The answer to a change is the state alone for a program that asks for no form, and a
+// page for one that does. A page of a state has everything, for crawlers.
+func TestProgramsWithoutAWishGetTheStateAlone(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	for _, tt := range []struct {
+		method, path, accept string
+		whole                bool
+	}{
+		{"POST", "/content/jobs", "", false}, {"POST", "/content/jobs", "*/*", false},
+		{"POST", "/content/jobs?t=xhtml", "", true}, {"POST", "/content/jobs", "application/xhtml+xml", true}, {"GET", "/state/jobs/j000000000001", "", true},
+	} {
+		body, header := "", []string{"Accept", tt.accept}
+		if tt.method == "POST" {
+			body, header = "x", append(header, "Content-Type", "text/plain")
+		}
+		a := s.do(tt.method, tt.path, body, header...)
+		a.header(t, "Content-Type", state.XHTML.MediaType())
+		d, err := statetest.Read(state.XHTML, state.JobClass, []byte(a.body))
+		if err != nil || !strings.HasPrefix(d.Text("identifier"), "j00000000000") {
+			t.Errorf("%s %s: got %+v, %v", tt.method, tt.path, d, err)
+		}
+		if whole := strings.Contains(a.body, "<style"); whole != tt.whole {
+			t.Errorf("%s %s, %q: the page is whole: %v", tt.method, tt.path, tt.accept, whole)
+		}
 	}
 }
 

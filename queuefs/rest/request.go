@@ -147,6 +147,12 @@ func (r *request) fromPage(form state.Form) bool {
 	return isForm(r.Header.Get("Content-Type")) && r.browser()
 }
 
+// unasked reports whether the request says nothing of the form of its answer.
+func (r *request) unasked() bool {
+	accept := r.Header.Get("Accept")
+	return (accept == "" || accept == "*/*") && len(r.query["t"]) == 0
+}
+
 // browser reports whether a person reads the answer: programs have no reason to
 // ask for HTML.
 func (r *request) browser() bool {

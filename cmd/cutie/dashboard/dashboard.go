@@ -12,9 +12,12 @@ package dashboard
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"html/template"
+	"io/fs"
 	"net/http"
 	"path"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,12 +29,22 @@ import (
 var files embed.FS
 
 // pages returns the templates. They are parsed for the first page: most commands write none.
+// The style is a part of their text, so that no page escapes it again.
 var pages = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{
-		"style": func() template.CSS { return template.CSS(state.PageStyle) },
-		"kind":  func(word string) string { return kinds[word] },
-		"base":  path.Base,
-	}).ParseFS(files, "pages/*.html"))
+	all := template.New("").Funcs(template.FuncMap{
+		"kind": func(word string) string { return kinds[word] },
+		"base": path.Base,
+	})
+	names, err := fs.Glob(files, "pages/*.html")
+	for _, name := range names {
+		text, e := files.ReadFile(name)
+		err = errors.Join(err, e)
+		template.Must(all.Parse(strings.ReplaceAll(string(text), "{{style}}", state.PageStyle)))
+	}
+	if err != nil {
+		panic(err)
+	}
+	return all
 })
 
 // kinds are the classes of badges. A word without a class is neither good nor bad.
