@@ -80,38 +80,13 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	mirrors := mirror.New(d.svc, d.mirrorOptions())
 	pages.Differences, pages.Batches = mirrors.Differences, protocol.Batches
 	tcp := listen.Limit(ln, d.Limits.Conns).Trusting(d.Listen.Proxies)
-	server := &http.Server{
-		Handler:           d.newSite(ctx, figures, &rows, protocol, jobs, d.messages(counts, protocol.Error), mirrors, d.node, pages),
-		ReadHeaderTimeout: headerTime,
-		IdleTimeout:       idleTime,
-		MaxHeaderBytes:    maxHeader,
-		HTTP2:             &http.HTTP2Config{SendPingTimeout: pingTime, MaxConcurrentStreams: maxStreams},
-		ConnContext:       rememberConn,
-		ConnState:         tcp.Ended,
-		ErrorLog:          stdlog.New(lineLog{d.Log}, "", 0),
-	}
+	server := d.newServer(d.newSite(ctx, figures, &rows, protocol, jobs, d.messages(counts, protocol.Error), mirrors, d.node, pages), tcp)
 
 	if err := d.Opening.Stop(); err != nil {
 		return errors.Join(err, jobs.Close())
 	}
 	var wg sync.WaitGroup
-	failed := make(chan error, 2)
-	serve := func(on func() error) {
-		wg.Go(func() {
-			if err := on(); !errors.Is(err, http.ErrServerClosed) {
-				failed <- err
-			}
-		})
-	}
-	if d.Listen.Certificate == nil {
-		serve(func() error { return server.Serve(tcp) })
-	} else {
-		server.TLSConfig = d.Listen.Certificate.Config()
-		serve(func() error { return server.ServeTLS(tcp, "", "") })
-	}
-	if local != nil {
-		serve(func() error { return server.Serve(local) })
-	}
+	failed := d.serveOn(&wg, server, tcp, local)
 	d.supervisor.ready(d.svc.Info().BaseURI)
 	// The loops outlive the requests, which may wait for a file to be written.
 	loops, endLoops := context.WithCancel(context.WithoutCancel(ctx))
@@ -146,6 +121,46 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	d.send.Wait()
 	tracer.Close()
 	return errors.Join(err, jobs.Close(), d.record.Close())
+}
+
+// newServer returns a server with the limits of a connection.
+func (d *daemon) newServer(site http.Handler, tcp *listen.Limiter) *http.Server {
+	server := &http.Server{
+		Handler:           site,
+		ReadHeaderTimeout: headerTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    maxHeader,
+		HTTP2:             &http.HTTP2Config{SendPingTimeout: pingTime, MaxConcurrentStreams: maxStreams},
+		ConnContext:       rememberConn,
+		ConnState:         tcp.Ended,
+		ErrorLog:          stdlog.New(lineLog{d.Log}, "", 0),
+	}
+	if d.Listen.Certificate != nil {
+		server.TLSConfig = d.Listen.Certificate.Config()
+	}
+	return server
+}
+
+// serveOn starts the server on the port and, unless local is nil, on the socket of the home.
+// failed gets the error of one that ends before the server does.
+func (d *daemon) serveOn(wg *sync.WaitGroup, server *http.Server, tcp *listen.Limiter, local net.Listener) (failed <-chan error) {
+	errs := make(chan error, 2)
+	serve := func(on func() error) {
+		wg.Go(func() {
+			if err := on(); !errors.Is(err, http.ErrServerClosed) {
+				errs <- err
+			}
+		})
+	}
+	if server.TLSConfig == nil {
+		serve(func() error { return server.Serve(tcp) })
+	} else {
+		serve(func() error { return server.ServeTLS(tcp, "", "") })
+	}
+	if local != nil {
+		serve(func() error { return server.Serve(local) })
+	}
+	return errs
 }
 
 // newSite builds the site over all rooms, with rows as its route table; leaving ends when
