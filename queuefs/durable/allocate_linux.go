@@ -9,10 +9,7 @@ import (
 // Allocate makes the file name, which takes size bytes of the disk and has no
 // contents of use. It is not synced. The error is [fs.ErrExist] if the name is taken.
 func (d *Dir) Allocate(name string, size int64) error {
-	if err := element(name); err != nil {
-		return err
-	}
-	if err := d.hold(); err != nil {
+	if err := d.enter(name); err != nil {
 		return err
 	}
 	defer d.release()

@@ -57,6 +57,14 @@ func (c *Cache) Dir(parent *Dir, name string, make bool) *Dir {
 // errVoid is the error of a directory to be made, below one opened with [LookIn].
 var errVoid = fmt.Errorf("not made: %w", unix.ENOENT)
 
+// enter is hold for work on the entry name; release must follow.
+func (d *Dir) enter(name string) error {
+	if err := element(name); err != nil {
+		return err
+	}
+	return d.hold()
+}
+
 // hold keeps the descriptor of a directory open until release.
 func (d *Dir) hold() error {
 	e := d.entry

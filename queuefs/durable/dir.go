@@ -124,10 +124,7 @@ func (d *Dir) Path() string {
 
 // Sub opens the directory name in d.
 func (d *Dir) Sub(name string) (*Dir, error) {
-	if err := element(name); err != nil {
-		return nil, err
-	}
-	if err := d.hold(); err != nil {
+	if err := d.enter(name); err != nil {
 		return nil, err
 	}
 	defer d.release()
@@ -143,10 +140,7 @@ func (d *Dir) Sub(name string) (*Dir, error) {
 // MakeSub makes the directory name in d unless it is there, and opens it. The
 // entry is on stable storage when MakeSub returns.
 func (d *Dir) MakeSub(name string) (*Dir, error) {
-	if err := element(name); err != nil {
-		return nil, err
-	}
-	if err := d.hold(); err != nil {
+	if err := d.enter(name); err != nil {
 		return nil, err
 	}
 	defer d.release()
@@ -173,10 +167,7 @@ func (d *Dir) MakeSub(name string) (*Dir, error) {
 // Put makes the file name with data. It appears whole or not at all, and is
 // not synced. If there is one already the error is [fs.ErrExist].
 func (d *Dir) Put(name string, data []byte) error {
-	if err := element(name); err != nil {
-		return err
-	}
-	if err := d.hold(); err != nil {
+	if err := d.enter(name); err != nil {
 		return err
 	}
 	defer d.release()
@@ -335,10 +326,7 @@ func (d *Dir) Rename(name string, to *Dir, new string) error {
 // Remove removes the file name. If there is none the error is
 // [fs.ErrNotExist].
 func (d *Dir) Remove(name string) error {
-	if err := element(name); err != nil {
-		return err
-	}
-	if err := d.hold(); err != nil {
+	if err := d.enter(name); err != nil {
 		return err
 	}
 	defer d.release()
@@ -349,10 +337,7 @@ func (d *Dir) Remove(name string) error {
 
 // Open opens the regular file name for reading.
 func (d *Dir) Open(name string) (*os.File, error) {
-	if err := element(name); err != nil {
-		return nil, err
-	}
-	if err := d.hold(); err != nil {
+	if err := d.enter(name); err != nil {
 		return nil, err
 	}
 	defer d.release()
@@ -370,30 +355,21 @@ func (d *Dir) Open(name string) (*os.File, error) {
 
 // Append opens the file name for writing at its end, making it if need be.
 func (d *Dir) Append(name string) (*os.File, error) {
-	if err := element(name); err != nil {
-		return nil, err
-	}
-	if err := d.hold(); err != nil {
-		return nil, err
-	}
-	defer d.release()
-	fd, err := openat(d.at(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND|unix.O_NOFOLLOW, d.fileMode())
-	if err != nil {
-		return nil, d.pathError("open", name, err)
-	}
-	return os.NewFile(uintptr(fd), d.Path()+"/"+name), nil
+	return d.openTo(name, unix.O_WRONLY|unix.O_APPEND)
 }
 
 // Update opens the file name for reading and writing at any place, making it if need be.
 func (d *Dir) Update(name string) (*os.File, error) {
-	if err := element(name); err != nil {
-		return nil, err
-	}
-	if err := d.hold(); err != nil {
+	return d.openTo(name, unix.O_RDWR)
+}
+
+// openTo opens the file name for writing, making it if need be.
+func (d *Dir) openTo(name string, flags int) (*os.File, error) {
+	if err := d.enter(name); err != nil {
 		return nil, err
 	}
 	defer d.release()
-	fd, err := openat(d.at(), name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW, d.fileMode())
+	fd, err := openat(d.at(), name, flags|unix.O_CREAT|unix.O_NOFOLLOW, d.fileMode())
 	if err != nil {
 		return nil, d.pathError("open", name, err)
 	}
@@ -406,10 +382,7 @@ var ErrTooLong = errors.New("too long")
 // ReadFile appends the contents of the file name to dst. For a file above max
 // bytes the error wraps [ErrTooLong].
 func (d *Dir) ReadFile(name string, dst []byte, max int) ([]byte, error) {
-	if err := element(name); err != nil {
-		return dst, err
-	}
-	if err := d.hold(); err != nil {
+	if err := d.enter(name); err != nil {
 		return dst, err
 	}
 	defer d.release()
@@ -503,10 +476,7 @@ func (d *Dir) Stat(name string) (unix.Stat_t, error) {
 
 // Date sets the date of modification of a file. It is not synced.
 func (d *Dir) Date(name string, at time.Time) error {
-	if err := element(name); err != nil {
-		return err
-	}
-	if err := d.hold(); err != nil {
+	if err := d.enter(name); err != nil {
 		return err
 	}
 	defer d.release()

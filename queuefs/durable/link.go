@@ -10,10 +10,7 @@ import (
 // AddSub is MakeSub without a sync: the entry is on stable storage after the next
 // SyncFS.
 func (d *Dir) AddSub(name string) (*Dir, error) {
-	if err := element(name); err != nil {
-		return nil, err
-	}
-	if err := d.hold(); err != nil {
+	if err := d.enter(name); err != nil {
 		return nil, err
 	}
 	defer d.release()

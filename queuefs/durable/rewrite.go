@@ -9,10 +9,7 @@ import (
 // Rewrite gives the existing file name new contents in place, unsynced. A
 // reader of the directory may see it half done, or with zeros after its end.
 func (d *Dir) Rewrite(name string, data []byte) error {
-	if err := element(name); err != nil {
-		return err
-	}
-	if err := d.hold(); err != nil {
+	if err := d.enter(name); err != nil {
 		return err
 	}
 	defer d.release()
