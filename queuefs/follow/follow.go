@@ -23,6 +23,7 @@ type Forgetter interface {
 // All are several followers as one, called in turn.
 type All []Follower
 
+// Flush calls each in turn, up to the first error; so does Synced.
 func (fs All) Flush() error {
 	for _, f := range fs {
 		if err := f.Flush(); err != nil {
@@ -32,6 +33,7 @@ func (fs All) Flush() error {
 	return nil
 }
 
+// Synced is as Flush.
 func (fs All) Synced() error {
 	for _, f := range fs {
 		if err := f.Synced(); err != nil {

@@ -358,6 +358,8 @@ func HoldEnds(text []byte) time.Time {
 	return t
 }
 
+// ParseTime reads a time of RFC 3339, with any fraction and zone, and returns it in UTC. Years
+// other than 0 to 9999, and the zero time, are errors: [FormatTime] could not write them.
 func ParseTime(s string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, s)
 	t = t.UTC()

@@ -96,6 +96,7 @@ func canonical(t Type, text string) (string, error) {
 // The methods below read properties of a decoded document; their text has the
 // right type already. An absent property is zero.
 
+// Text returns the text of a property, "" without it.
 func (d *Document) Text(name string) string {
 	if p := d.Property(name); p != nil {
 		return p.Text
@@ -103,6 +104,7 @@ func (d *Document) Text(name string) string {
 	return ""
 }
 
+// Items returns the items of a list, none without it.
 func (d *Document) Items(name string) []string {
 	if p := d.Property(name); p != nil {
 		return p.Items

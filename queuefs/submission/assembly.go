@@ -57,10 +57,14 @@ func (s *Assembly) Put(i int, part *Submission) error {
 	return nil
 }
 
-// Key, Admit and Again are those of [Submission].
-func (s *Assembly) Key(key string)    { s.sub.Key(key) }
+// Key is [Submission.Key].
+func (s *Assembly) Key(key string) { s.sub.Key(key) }
+
+// Admit is [Submission.Admit].
 func (s *Assembly) Admit(a Admission) { s.sub.Admit(a) }
-func (s *Assembly) Again() bool       { return s.sub.Again() }
+
+// Again is [Submission.Again].
+func (s *Assembly) Again() bool { return s.sub.Again() }
 
 // Commit puts the jobs at the end of the queue in the order of their numbers;
 // see [Submission.Commit]. All must have been put.

@@ -21,6 +21,7 @@ func (o *Octets) String() string {
 	return strconv.FormatInt(n, 10) + unit
 }
 
+// Set reads a number with or without a unit.
 func (o *Octets) Set(text string) error {
 	number, shift := text, 0
 	if i := strings.IndexAny(text, octetUnits); i >= 0 && i == len(text)-1 {
@@ -34,4 +35,5 @@ func (o *Octets) Set(text string) error {
 	return nil
 }
 
+// Type is the name of the type in help.
 func (o *Octets) Type() string { return "octets" }

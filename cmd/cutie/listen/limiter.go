@@ -25,6 +25,7 @@ type Limiter struct {
 	refused netip.Addr // the last one since Told; zero: nobody
 }
 
+// Limit returns ln with at most max open connections; [access.Places] says how many a client has.
 func Limit(ln net.Listener, max int) *Limiter {
 	return &Limiter{Listener: ln, shares: access.Places{Max: max}, places: make(chan struct{}, max), done: make(chan struct{})}
 }
@@ -35,6 +36,7 @@ func (l *Limiter) Trusting(p access.Proxies) *Limiter {
 	return l
 }
 
+// Accept waits for a place, and closes connections of clients beyond their share.
 func (l *Limiter) Accept() (net.Conn, error) {
 	select {
 	case l.places <- struct{}{}:

@@ -49,8 +49,10 @@ func New(t *testing.T) *Source {
 	return f
 }
 
+// Tick makes it a second later, and returns the time.
 func (f *Source) Tick() time.Time { f.Now = f.Now.Add(time.Second); return f.Now }
 
+// Entry returns the entry of a resource in a Resource List.
 func (f *Source) Entry(path string) sitemap.Entry {
 	e := sitemap.Entry{Loc: f.URL + path, Length: -1}
 	if text, ok := f.Resources[path]; ok {
@@ -61,6 +63,7 @@ func (f *Source) Entry(path string) sitemap.Entry {
 	return e
 }
 
+// Put makes or changes a resource, a second later.
 func (f *Source) Put(path, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,6 +77,7 @@ func (f *Source) Put(path, text string) {
 	f.Changes = append(f.Changes, e)
 }
 
+// Remove removes a resource, a second later.
 func (f *Source) Remove(path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -102,6 +102,8 @@ func SetDigests(header textproto.MIMEHeader, digests []digest.Value) (rest diges
 	return rest, nil
 }
 
+// PairQuery returns a digest as the parameters digest-type and digest-value, none for the zero
+// Value.
 func PairQuery(v digest.Value) url.Values {
 	query := url.Values{}
 	if v.Type.Valid() {
