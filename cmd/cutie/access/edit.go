@@ -57,13 +57,16 @@ func ReadFile(name string, max int64) ([]byte, error) {
 // open does not wait for the other end of a pipe.
 func open(name string) (*os.File, error) { return os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
 
+// ErrNoFile says that a name is that of a directory, a pipe or the like.
+var ErrNoFile = errors.New("is no regular file")
+
 func readAll(f *os.File, max int64) ([]byte, fs.FileInfo, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s is no regular file", f.Name())
+		return nil, nil, fmt.Errorf("%s %w", f.Name(), ErrNoFile)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, max+1))
 	if err != nil {

@@ -164,6 +164,8 @@ func (o *serveOptions) checkAccess() (err error) {
 			hint = "cutie user add NAME --users " + file + " makes it"
 		case errors.Is(err, fs.ErrPermission):
 			hint = "chown " + file + " to the user of the daemon"
+		case errors.Is(err, access.ErrNoFile):
+			hint = "name the file itself: cutie user add NAME --users FILE makes one"
 		case errors.Is(err, access.ErrEmpty):
 			hint = "bring the file back from a copy; or begin anew: echo '# no users' > " + file + ", and cutie user add NAME --users " + file
 		}
