@@ -69,6 +69,7 @@ input[type=file]{display:block;margin-top:.2rem}
 ::file-selector-button{font:inherit;margin-right:.6rem;padding:.3rem .8rem;border:1px solid var(--edge);border-radius:.35rem;background:var(--card);color:var(--text);cursor:pointer}
 input[type=checkbox]{display:block;width:1.5rem;height:1.5rem;margin:0}
 button{padding:.4rem 1rem;border:1px solid var(--fill);border-radius:.35rem;background:var(--fill);color:var(--on);font-weight:600;cursor:pointer}
+button+a{margin-left:.6rem}
 button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .foot{margin:2rem 0 0;padding-top:.8rem;border-top:1px solid var(--line);color:var(--dim);font-size:.875rem}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,17rem),1fr));gap:.6rem;margin:1.25rem 0 .5rem}
@@ -93,7 +94,7 @@ button.danger{border-color:var(--bad);background:transparent;color:var(--bad)}
 .more a{display:inline-block;margin-right:1rem}
 .live{float:right;margin:.3rem 0 0 .6rem;padding:.1rem .6rem;border-radius:1rem;border:1px solid var(--line);background:var(--card);color:var(--dim);font-size:.8125rem}
 .live:empty{display:none}
-.live.bad{float:none;position:sticky;top:.4rem;z-index:1;margin:0 0 .6rem;background:var(--badback);color:var(--bad)}
+.live.bad{float:none;position:sticky;top:0;z-index:1;margin:0 0 .6rem;padding:.4rem .9rem;border-radius:0 0 .4rem .4rem;background:var(--badback);color:var(--bad)}
 .over fieldset{border-color:var(--link);box-shadow:0 0 0 2px var(--link)}
 form.find,.ids+form,.scroll+form{margin-top:1.25rem}
 .find p{display:flex;flex-wrap:wrap;gap:.4rem .6rem;align-items:center}
@@ -117,7 +118,7 @@ img.preview{max-width:100%;max-height:30rem;border:1px solid var(--line);backgro
 
 // StyleHash is the source expression of PageStyle for a
 // Content-Security-Policy.
-const StyleHash = "'sha256-ekqIO+dd6zeug81aj/kYs8HHQlPYhkSQpM0Vszoq1dU='"
+const StyleHash = "'sha256-toEUURGa2kGz//PLYRr5uFfkGz8Zj3OXxnWOaEfmVyQ='"
 
 // PagePolicy is the Content-Security-Policy of a page: no scripts, no
 // resources, forms to its own origin.

@@ -204,11 +204,11 @@ func TestAPreviewIsTheChange(t *testing.T) {
 	}
 	h.ask("all", "POST", "/hold/q/j000000000002", http.StatusOK, nil)
 	page := h.ask("all", "GET", "/bulk/q?method=delete&held=true", http.StatusOK, nil)
-	if !strings.Contains(page, "1 job would change by delete") || !strings.Contains(page, `name="held" value="true"`) {
+	if !strings.Contains(page, "1 job would be deleted.") || !strings.Contains(page, `name="held" value="true"`) {
 		t.Errorf("got %s", page)
 	}
 	page = h.ask("all", "GET", "/bulk/q?method=hold&job=j000000000001&job=j000000000004&job=j000000000009&status=", http.StatusOK, nil)
-	for _, want := range []string{"2 jobs would change by hold", "j000000000009: job not found", `action="http://127.0.0.1:1/hold/q?t=xhtml"`,
+	for _, want := range []string{"2 jobs would be put on hold.", "j000000000009: job not found", `action="http://127.0.0.1:1/hold/q?t=xhtml"`,
 		`name="job" value="j000000000001"`, `name="reason"`, "can undo it: release"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %s in %s", want, page)
@@ -217,7 +217,7 @@ func TestAPreviewIsTheChange(t *testing.T) {
 	if q, _ := h.svc.Queue("q"); q.State().Held != 1 {
 		t.Error("the preview has changed jobs")
 	}
-	if page := h.ask("read", "GET", "/bulk/q?method=hold&status=pending", http.StatusOK, nil); strings.Contains(page, "<form") || !strings.Contains(page, "4 jobs would change") {
+	if page := h.ask("read", "GET", "/bulk/q?method=hold&status=pending", http.StatusOK, nil); strings.Contains(page, "<form") || !strings.Contains(page, "4 jobs would be put on hold.") {
 		t.Errorf("a reader may change: %s", page)
 	}
 	if page := h.ask("read", "GET", "/find/q", http.StatusOK, nil); strings.Contains(page, `type="checkbox"`) {

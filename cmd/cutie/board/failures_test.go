@@ -38,7 +38,7 @@ func TestFailuresHaveReasons(t *testing.T) {
 		t.Errorf("got reasons\n%s\nwant\n%s\n%s", got, want, page)
 	}
 	preview := h.ask("all", "POST", "/bulk/q", http.StatusOK, url.Values{"method": {"requeue"}, "jobs": {"j000000000003-j000000000004"}})
-	if !strings.Contains(preview, "2 jobs would change by requeue.") {
+	if !strings.Contains(preview, "2 jobs would be requeued.") {
 		t.Errorf("the preview has other jobs:\n%s", preview)
 	}
 	h.ask("all", "POST", "/requeue/q?t=xhtml", http.StatusOK, hidden(t, preview, "/requeue/q?t=xhtml"))

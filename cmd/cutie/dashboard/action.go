@@ -23,10 +23,13 @@ type action struct {
 // "choice" for one of Choices.
 type field struct {
 	Kind, Name, Label, Value string
-	Choices                  []string
+	Choices                  []choice
 	Required                 bool
 	Many                     bool // of files
 }
+
+// A choice is a value of a field with its meaning.
+type choice struct{ Value, Text string }
 
 type button struct {
 	Name, Value, Label string
@@ -105,8 +108,9 @@ func settingsOf(d *state.Document) action {
 		Hint: "An empty field unsets a setting. The command cutie set has all of them.",
 		Fields: []field{
 			{Kind: "text", Name: "description", Label: "Description", Value: d.Text("description")},
-			{Kind: "choice", Name: "closed", Label: "Closed: no submissions", Value: cmp.Or(d.Text("closed"), "false"), Choices: []string{"false", "true"}},
-			{Kind: "choice", Name: "acknowledge", Label: "A lease that ends without a report: not allowed for (none), the job goes back (required), the job is done (timeout)", Value: d.Text("acknowledge"), Choices: []string{"none", "required", "timeout"}},
+			{Kind: "choice", Name: "closed", Label: "Submissions", Value: cmp.Or(d.Text("closed"), "false"), Choices: []choice{{"false", "are taken"}, {"true", "are refused"}}},
+			{Kind: "choice", Name: "acknowledge", Label: "Leases, and how one without a report ends", Value: d.Text("acknowledge"), Choices: []choice{
+				{"none", "for workers that ask: put back"}, {"required", "for all workers: put back"}, {"timeout", "for all workers: done"}}},
 			{Kind: "text", Name: "leaseDuration", Label: "Seconds of a lease", Value: set("leaseDuration")},
 			{Kind: "text", Name: "maxAttempts", Label: "Attempts before a job has failed", Value: set("maxAttempts")},
 			{Kind: "text", Name: "cullingSizeThreshold", Label: "Processed jobs to keep", Value: set("cullingSizeThreshold")},

@@ -123,16 +123,19 @@ const bulkNames = 40
 func BulkPreview(v Site, b *Bulk) []byte {
 	p := &bulkPage{head: v.head(strings.ToUpper(b.Method[:1])+b.Method[1:]+" jobs of queue "+b.Queue+"?", crumb{"step", v.page("state", b.Queue), b.Queue}, crumb{Class: "step", Text: b.Method}),
 		Back: v.Base.Ref("find", b.Queue), Danger: b.Method == "delete"}
+	if found := searched(b.Query); len(found) > 0 {
+		p.Back += "?" + found.Encode()
+	}
 	n := grouped(fmt.Sprint(len(b.Jobs)))
 	switch {
 	case len(b.Jobs) == 0:
-		p.Count = "No job of this choice would change by " + b.Method + "."
+		p.Count = "No job of this choice would be " + past[b.Method] + "."
 	case b.More:
-		p.Count = "The first " + n + " jobs of this choice would change by " + b.Method + ", and there are more."
+		p.Count = "The first " + n + " jobs of this choice would be " + past[b.Method] + ", and there are more."
 	case len(b.Jobs) == 1:
-		p.Count = "1 job would change by " + b.Method + "."
+		p.Count = "1 job would be " + past[b.Method] + "."
 	default:
-		p.Count = n + " jobs would change by " + b.Method + "."
+		p.Count = n + " jobs would be " + past[b.Method] + "."
 	}
 	for i, id := range b.Jobs {
 		if i == bulkNames {
@@ -156,6 +159,17 @@ func BulkPreview(v Site, b *Bulk) []byte {
 		p.Refused = append(p.Refused, "You have no right to "+b.Method+" jobs of this queue.")
 	}
 	return v.write("bulk", p)
+}
+
+// searched are the fields of a search in the query of a change.
+func searched(query url.Values) url.Values {
+	found := url.Values{}
+	for _, name := range FindFields {
+		if value := query.Get(name); value != "" {
+			found.Set(name, value)
+		}
+	}
+	return found
 }
 
 var undo = map[string]string{

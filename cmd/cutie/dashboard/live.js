@@ -79,7 +79,7 @@
     };
     stream.onerror = () => {
       if (!lost) lost = new Date();
-      say('not connected since ' + lost.toLocaleTimeString() + ', what you see may be old', true);
+      say('not connected since ' + lost.toISOString().slice(11, 19) + ' UTC, what you see may be old', true);
       // A browser gives a refused stream up.
       if (stream && stream.readyState === EventSource.CLOSED) {
         close();
