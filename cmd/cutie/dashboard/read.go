@@ -90,9 +90,16 @@ func Read(v Site, d *Document) []byte {
 		}
 	}
 	p.Links = d.links(d.Head.Links)
+	gone := map[string]bool{} // by the last entry of a resource
+	for i := range d.Entries {
+		gone[d.Entries[i].Loc] = d.Entries[i].Change == sitemap.Deleted
+	}
 	for i := range d.Entries {
 		e := &d.Entries[i]
 		r := readEntry{Ref: d.page(e.Loc), Text: d.short(e.Loc), What: inWordsOf(e), Type: clean(e.Type), Links: d.links(e.Links)}
+		if gone[e.Loc] {
+			r.Ref = ""
+		}
 		for _, at := range []time.Time{e.Changed(), e.At, e.From} {
 			if !at.IsZero() {
 				r.Time, r.Exact = at.UTC().Format(time.DateTime), instant(at)
