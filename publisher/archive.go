@@ -11,9 +11,10 @@ import (
 	"cutie/sitemap"
 )
 
-// An archive names the former documents of one kind, oldest first (ResourceSync Archives 1.0): Change Lists and packages of changes after
-// the index or dump has dropped them, Resource Lists and Resource Dumps after a
-// later Resource Dump. An archive without entries does not exist.
+// An archive names the former documents of one kind, oldest first (ResourceSync Archives
+// 1.0): Change Lists and packages of changes after the index or dump has dropped them,
+// Resource Lists and Resource Dumps after a later Resource Dump. An archive without entries
+// does not exist.
 type archive struct {
 	capability  sitemap.Capability
 	whole, part names.Kind

@@ -51,12 +51,12 @@ var ErrNoAnswer = errors.New("no answer that tells of a ResourceSync source")
 // document; the URL must be absolute, http or https. The first successful
 // method ends the search.
 //
-// It makes at most 50 requests with 5 redirects each, reads at most 1 MiB of an
-// HTML page or robots.txt, and of a list only the head. If nothing is found the
-// error wraps [ErrNotFound], or [ErrNoAnswer], and the error of each document; the
-// error of the context is returned as soon as it is done. robots.txt may name other
-// Sources: it is not asked if the URL or the well-known URI gives no answer. There are no timeouts but those of
-// ctx and client.
+// It makes at most 50 requests with 5 redirects each, reads at most 1 MiB of an HTML page
+// or robots.txt, and of a list only the head. If nothing is found the error wraps
+// [ErrNotFound], or [ErrNoAnswer], and the error of each document; the error of the context
+// is returned as soon as it is done. robots.txt may name other Sources: it is not asked if
+// the URL or the well-known URI gives no answer. There are no timeouts but those of ctx and
+// client.
 func Discover(ctx context.Context, client *http.Client, rawURL string) (Discovery, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"cutie/queuefs/web"
 )
 
-// The next event of the queue wakes a waiting request, to compare the document. A
-// document may also change without an event, like an index when a period is over: [Server.Check] compares it once for all its
-// waiters. A waiter costs only memory while nothing happens.
+// The next event of the queue wakes a waiting request, to compare the document. A document
+// may also change without an event, like an index when a period is over: [Server.Check]
+// compares it once for all its waiters. A waiter costs only memory while nothing happens.
 
 // maxWait bounds the time a request may wait.
 const maxWait = 60 * time.Second

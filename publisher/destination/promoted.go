@@ -33,8 +33,9 @@ type Changing struct {
 	Time time.Time // of the last change seen
 }
 
-// Standings returns the base URI of the Source of a copy, and how far each set is, without asking the
-// Source. Without a copy the error is [ErrNoCopy], after a promotion [ErrPromoted].
+// Standings returns the base URI of the Source of a copy, and how far each set is, without
+// asking the Source. Without a copy the error is [ErrNoCopy], after a promotion
+// [ErrPromoted].
 func Standings(dir string) (base string, all []Standing, err error) {
 	s, err := readState(dir, true)
 	if err != nil {

@@ -30,9 +30,9 @@ type Options struct {
 	Anew bool
 
 	// MaxEntries bounds the entries of a Change List and its index, a Change Dump, a
-	// Resource List or a Source Description, 2 to 50,000; 0 is 50,000. Archives have
-	// lists and packages that the index and the dump have no space for. A page of a Resource List has at
-	// least 1024 jobs, however small MaxEntries is.
+	// Resource List or a Source Description, 2 to 50,000; 0 is 50,000. Archives have lists
+	// and packages that the index and the dump have no space for. A page of a Resource List
+	// has at least 1024 jobs, however small MaxEntries is.
 	MaxEntries int
 
 	// MaxBytes bounds the bytes of a document before compression, 64 KiB to

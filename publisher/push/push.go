@@ -146,9 +146,9 @@ func Open[R Recipient](o Options[R]) (*Sender[R], error) {
 	return &Sender[R]{Book: book, Options: o, running: load{hosts: map[string]int{}}}, err
 }
 
-// Tick starts the due requests and does not wait for them. An error means the
-// records could not be saved: new ones wait, and the next Tick tries again. Call it a few times a second from one goroutine. To stop, end ctx and
-// call Wait.
+// Tick starts the due requests and does not wait for them. An error means the records could
+// not be saved: new ones wait, and the next Tick tries again. Call it a few times a second
+// from one goroutine. To stop, end ctx and call Wait.
 func (s *Sender[R]) Tick(ctx context.Context) (err error) {
 	now := s.Now()
 	var fresh bool

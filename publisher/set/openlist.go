@@ -107,9 +107,9 @@ func (w *appender) turn(start int) error {
 	return nil
 }
 
-// write appends the gathered entries to the file of the open list; then they
-// count, and the gathered files to its package. It first cuts off the rest of a failed write, or of writes after the
-// last checkpoint before a crash.
+// write appends the gathered entries to the file of the open list; then they count, and the
+// gathered files to its package. It first cuts off the rest of a failed write, or of writes
+// after the last checkpoint before a crash.
 func (w *appender) write() error {
 	if len(w.buf) > 0 {
 		if w.file == nil {

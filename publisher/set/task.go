@@ -179,9 +179,9 @@ func (t *Task) packList(pause func() bool) error {
 	return t.pack(pause)
 }
 
-// Done records the end of a task. It returns nil if the next one of its kind may begin
-// at once, else what that waits for. If no package of a list can be made, the list is passed over until
-// the next start; if the list itself is unusable, the set begins anew.
+// Done records the end of a task. It returns nil if the next one of its kind may begin at
+// once, else what that waits for. If no package of a list can be made, the list is passed
+// over until the next start; if the list itself is unusable, the set begins anew.
 func (t *Task) Done() *Wait {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Names of files; SmallName is a catalog of queues with few jobs, tombstones are beside the file of a queue.
+// Names of files; SmallName is a catalog of queues with few jobs, tombstones are beside the
+// file of a queue.
 const (
 	QueueName      = "queue"
 	CheckpointName = "checkpoint"

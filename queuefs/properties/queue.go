@@ -126,10 +126,10 @@ func (p *Queue) Announced() (done bool) {
 // Without a copy the queue takes no jobs and hands out none until an operator sets
 // its properties.
 
-// Known is Read during the opening of a home, whose index has f of the queue; with trust a file that is as it was at the
-// last checkpoint is not read. A damaged file is reported. One that cannot be read now may
-// be good, and is reported, too: the settings have Unread, and the queue stays shut until
-// Known can read the file.
+// Known is Read during the opening of a home, whose index has f of the queue; with trust a
+// file that is as it was at the last checkpoint is not read. A damaged file is reported.
+// One that cannot be read now may be good, and is reported, too: the settings have Unread,
+// and the queue stays shut until Known can read the file.
 func (p *Queue) Known(f *snapshot.File, trust bool) (n *home.Settings, err error) {
 	var kept snapshot.Settings
 	if trust {

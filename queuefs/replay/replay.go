@@ -46,8 +46,9 @@ type facts struct {
 }
 
 // Records adds the records of events to a change, in their order. Events the queue has
-// already are passed over. Numbers between events, in no list, become events
-// of nothing. now is for their times. use are the settings of the last event of queue-info.txt, nil without one.
+// already are passed over. Numbers between events, in no list, become events of nothing.
+// now is for their times. use are the settings of the last event of queue-info.txt, nil
+// without one.
 func Records(b *ledger.Batch, events []Event, use *home.Settings, now time.Time) error {
 	last := b.Index().Minted()
 	jobs := map[job.ID]*facts{}

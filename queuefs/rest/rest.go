@@ -2,10 +2,10 @@
 // before a service on a file system. The rows of [Handler.Routes] are the protocol and
 // its help. Package client is the other end.
 //
-// Every GET answers HEAD as well. State, help and errors come in the form of
-// ?t= or else Accept, see [state.Negotiate]. References are built from the
-// baseURI of the service, or from the base of the request, see [web.BaseOf]. ?h asks for help about a method, ?V
-// for the version; ?v is always on, and ?D is not served.
+// Every GET answers HEAD as well. State, help and errors come in the form of ?t= or else
+// Accept, see [state.Negotiate]. References are built from the baseURI of the service, or
+// from the base of the request, see [web.BaseOf]. ?h asks for help about a method, ?V for
+// the version; ?v is always on, and ?D is not served.
 //
 // Methods that change or select something refuse unknown and repeated parameters, so
 // that no client believes in an effect; other methods ignore unknown ones. Parameters may

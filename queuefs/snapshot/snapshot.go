@@ -148,11 +148,12 @@ func (s *Store) Checkpoint() (c indexfile.Checkpoint, ok bool, err error) {
 // Closed reports whether the home was closed in order before it was opened.
 func (s *Store) Closed() bool { return s.closed }
 
-// SetCheckpoint writes the checkpoint, with c.Small as it is then, and bounds the waste in the catalog of small
-// queues. A damaged catalog is written anew before: nobody must take an entry for the
-// last one of its name when the damage is forgotten. Another one meanwhile has no size in
-// the checkpoint, so that a crash between two steps is not taken for damage. c.Small is
-// Size before the file system was synced: a power failure may tear later entries.
+// SetCheckpoint writes the checkpoint, with c.Small as it is then, and bounds the waste in
+// the catalog of small queues. A damaged catalog is written anew before: nobody must take
+// an entry for the last one of its name when the damage is forgotten. Another one meanwhile
+// has no size in the checkpoint, so that a crash between two steps is not taken for damage.
+// c.Small is Size before the file system was synced: a power failure may tear later
+// entries.
 func (s *Store) SetCheckpoint(c *indexfile.Checkpoint) error {
 	if s.small.Torn() {
 		if err := errors.Join(s.keepFloor(), s.small.Compact()); err != nil {

@@ -149,8 +149,9 @@ func (i *Images) Due(log journal.Stats) bool {
 	return i.wanted || i.log.Position()-i.batch >= mostBatches || log.Written-i.written >= every || int64(log.Next-from) >= every/leastRecord
 }
 
-// Begin begins an image with the record at for the first to be replayed, and needs the journal from
-// the record from on; nil if another image is being made. Go or Fail must follow.
+// Begin begins an image with the record at for the first to be replayed, and needs the
+// journal from the record from on; nil if another image is being made. Go or Fail must
+// follow.
 func (i *Images) Begin(at, from journal.LSN, now time.Time) *image.Builder {
 	i.mu.Lock()
 	defer i.mu.Unlock()

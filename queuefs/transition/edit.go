@@ -72,10 +72,10 @@ func (q *Desk) Release(ctx context.Context, id job.ID) (job.Job, error) {
 	})
 }
 
-// Amend changes a job file for the rooms above the queue: edit may set
-// Destruction and Extra, and drop Results and the key of a lease that is over. The job may have any status. edit
-// gets the job while nobody else is busy with it; if it returns an error,
-// nothing changes and Amend returns the error. It must not block.
+// Amend changes a job file for the rooms above the queue: edit may set Destruction and
+// Extra, and drop Results and the key of a lease that is over. The job may have any status.
+// edit gets the job while nobody else is busy with it; if it returns an error, nothing
+// changes and Amend returns the error. It must not block.
 func (q *Desk) Amend(ctx context.Context, id job.ID, edit func(*job.Job) error) (job.Job, error) {
 	return q.alter(ctx, id, 0, nil, func(j *job.Job, t time.Time) (job.Kind, error) {
 		if err := edit(j); err != nil {

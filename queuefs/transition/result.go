@@ -36,9 +36,9 @@ type ResultUpload struct {
 
 var errResultOver = errors.New("result is over")
 
-// NewResult begins a result of a job under the caller's lease, or for some time
-// after its abort. It must have the digests in expect. Errors are ErrLease, ErrResultExists, ErrBadName or
-// ErrTooBig; call Commit or Discard in the end.
+// NewResult begins a result of a job under the caller's lease, or for some time after its
+// abort. It must have the digests in expect. Errors are ErrLease, ErrResultExists,
+// ErrBadName or ErrTooBig; call Commit or Discard in the end.
 func (q *Desk) NewResult(ctx context.Context, id job.ID, token, name, mediaType string, expect []digest.Value) (*ResultUpload, error) {
 	if err := q.changeable(ctx); err != nil {
 		return nil, err

@@ -10,9 +10,9 @@ import (
 	"cutie/queuefs/web"
 )
 
-// usual are the limits of a user in a queue if neither the user nor the queue has
-// others. Jobs submitted by other ways do not count for them. A destruction is not later than a year after the creation then, unless
-// the queue keeps jobs longer by itself.
+// usual are the limits of a user in a queue if neither the user nor the queue has others.
+// Jobs submitted by other ways do not count for them. A destruction is not later than a
+// year after the creation then, unless the queue keeps jobs longer by itself.
 var usual = queuefs.Limits{Pending: 1000, Active: 10_000, Upload: 64 << 30}
 
 const usualLife = 8760 * time.Hour

@@ -10,8 +10,8 @@ import (
 )
 
 // A Log is a file of entries. Each is written before Add returns, so it survives a kill of
-// the process; while the file cannot be written they are gathered for Flush. A file of the maximal size becomes NAME.1, that one NAME.2, and so on.
-// It is safe for concurrent use.
+// the process; while the file cannot be written they are gathered for Flush. A file of the
+// maximal size becomes NAME.1, that one NAME.2, and so on. It is safe for concurrent use.
 type Log struct {
 	name string
 

@@ -1,7 +1,7 @@
 // Package board serves the pages of operators beside the states of the protocol: the
-// service as a whole, charts, workers, searches, previews of changes,
-// documents of ResourceSync to read, and the parts of live pages. It also samples the figures behind
-// the charts.
+// service as a whole, charts, workers, searches, previews of changes, documents of
+// ResourceSync to read, and the parts of live pages. It also samples the figures behind the
+// charts.
 //
 // Readers see queues of theirs alone: routes ask for the right to read the queue, and
 // pages over several queues leave out queues without it. A request looks at a bounded

@@ -14,9 +14,10 @@ import (
 	"cutie/queuefs/web"
 )
 
-// Clients drop their credentials where a reference leads to another name of the
-// same daemon, such as from localhost to 127.0.0.1. So references in an answer
-// have the name of the request, unless the operator has set the base URI. Published documents have the base URI alone.
+// Clients drop their credentials where a reference leads to another name of the same
+// daemon, such as from localhost to 127.0.0.1. So references in an answer have the name of
+// the request, unless the operator has set the base URI. Published documents have the base
+// URI alone.
 
 // A naming is the rule for requests to other names than the base URI has. nil
 // answers all of them with the base URI.

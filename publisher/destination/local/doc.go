@@ -19,7 +19,7 @@
 // A resource gets its path when its length and all its digests were verified. Until then
 // its file has no name, or where a file system has no such files it is in .cutie-sync/:
 // new-N is removed by the next run, part-DIGEST goes on with its rest as long as
-// part-DIGEST.tag, a validator, names its octets; changes-N only grow. A file has the time of its resource, so
-// that a later run knows a copy by length and time. All access is below the directory: symbolic links that
-// lead out of it are refused.
+// part-DIGEST.tag, a validator, names its octets; changes-N only grow. A file has the time
+// of its resource, so that a later run knows a copy by length and time. All access is below
+// the directory: symbolic links that lead out of it are refused.
 package local
