@@ -134,7 +134,8 @@ func (s *Service) spool() (*durable.Spool, error) {
 }
 
 // relieve makes space for the journal by a checkpoint, which releases old segments. It
-// reports whether to try again. It never waits for another checkpoint.
+// reports whether to try again. It never waits for another checkpoint. The caller may hold
+// properties, as an image does: but a journal in a store never lacks space.
 func (s *Service) relieve() bool {
 	if s.space.Behind() <= 0 || !s.upkeep.TryLock() {
 		return false
