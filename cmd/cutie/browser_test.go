@@ -274,6 +274,15 @@ func TestBrowserPagesFollowTheQueue(t *testing.T) {
 	d.send(t, "POST", "content/jobs?filename=second", "two")
 	b.until(`document.getElementById('newest').textContent.includes('second')`)
 	b.until(`document.querySelector('#tiles b').textContent === '2'`)
+	// A part with selected text waits, and says so.
+	b.do(chromedp.Evaluate[chromedp.Void](`getSelection().selectAllChildren(document.querySelector('#newest td'))`))
+	d.send(t, "POST", "delete/jobs/j000000000002", "")
+	b.until(`document.querySelector('.live').textContent === 'waits: text is selected'`)
+	if got := evaluated[string](b, `getSelection().toString() + ' ' + document.querySelector('#newest .badge').textContent`); got != "j000000000002 pending" {
+		t.Errorf("selected: got %q", got)
+	}
+	b.do(chromedp.Evaluate[chromedp.Void](`getSelection().removeAllRanges()`))
+	b.until(`document.querySelector('.live').textContent === 'live' && document.querySelector('#newest .badge').textContent === 'deleted'`)
 	b.do(chromedp.KeyEvent("/"))
 	b.until(`document.activeElement.name === 'text'`)
 
@@ -284,7 +293,7 @@ func TestBrowserPagesFollowTheQueue(t *testing.T) {
 		document.body.dispatchEvent(new DragEvent('drop', {bubbles: true, cancelable: true, dataTransfer: data}));
 	}`), chromedp.KeyEvent("\r"))
 	b.until(`document.getElementById('newest')?.textContent.includes('third.txt') && document.getElementById('newest').textContent.includes('fourth.txt')`)
-	if got := d.send(t, "GET", "state/jobs?limit=0&t=json", ""); !strings.Contains(got, `"numPendingJobs":4`) {
+	if got := d.send(t, "GET", "state/jobs?limit=0&t=json", ""); !strings.Contains(got, `"numPendingJobs":3`) {
 		t.Errorf("the dropped files are no jobs: %s", got)
 	}
 	// The page of a job keeps its form, and says that the job has changed.

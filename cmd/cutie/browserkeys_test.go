@@ -6,9 +6,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/dom"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -39,6 +45,34 @@ func (b *browser) tabTo(selector string, limit int) {
 		way = append(way, name)
 	}
 	b.t.Fatalf("%s is not in focus after %d times Tab: %q", selector, limit, way)
+}
+
+// giveFile presses Enter on a field for files in focus, and answers its dialog with a new file.
+func (b *browser) giveFile(name string) {
+	b.t.Helper()
+	if err := os.WriteFile(name, []byte("text"), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	opened := make(chan cdp.BackendNodeID, 1)
+	if err := chromedp.Listen(b.ctx, func(event any) {
+		if e, ok := event.(*page.EventFileChooserOpened); ok {
+			opened <- e.BackendNodeID
+		}
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := chromedp.Call(b.ctx, page.SetInterceptFileChooserDialog, page.SetInterceptFileChooserDialogParams{Enabled: true}); err != nil {
+		b.t.Fatal(err)
+	}
+	b.do(chromedp.KeyEvent(kb.Enter))
+	select {
+	case node := <-opened:
+		if _, err := chromedp.Call(b.ctx, dom.SetFileInputFiles, dom.SetFileInputFilesParams{Files: []string{name}, BackendNodeID: node}); err != nil {
+			b.t.Fatal(err)
+		}
+	case <-time.After(waitLimit):
+		b.t.Fatal("no dialog for files is open")
+	}
 }
 
 // A failed job is found and run again by the keyboard alone, in few keys, while the page
@@ -82,6 +116,21 @@ func TestBrowserNeedsNoMouse(t *testing.T) {
 	b.until(`document.querySelector('.note')?.textContent === '1 job was requeued.'`)
 	if got := d.send(t, "GET", "state/jobs?limit=0&t=json", ""); !strings.Contains(got, `"numPendingJobs":4`) || !strings.Contains(got, `"numFailedJobs":0`) {
 		t.Errorf("the job does not run again: %s", got)
+	}
+	// A file is submitted: the key opens the dialog of the system, which gives a file.
+	b.open("state/jobs?t=xhtml")
+	b.until(`document.querySelector('.live')?.textContent === 'live'`)
+	b.tabTo("a[href='#actions']", 15)
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.tabTo("input[type=file]", 1)
+	b.giveFile(filepath.Join(t.TempDir(), "by-keys.txt"))
+	b.tabTo("textarea", 1)
+	b.do(chromedp.KeyEvent("from the reading room"))
+	b.tabTo("button", 1)
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.until(`document.querySelector('.lead')?.textContent === 'by-keys.txt' && document.readyState === 'complete'`)
+	if got := d.send(t, "GET", "state/jobs/j000000000005?t=json", ""); !strings.Contains(got, `"sidecar":"from the reading room"`) {
+		t.Errorf("got %s", got)
 	}
 	// A part of a page opens and closes, and its form is filled in.
 	b.open("state/jobs?t=xhtml#actions")

@@ -70,6 +70,9 @@ func termOf(word, label string) term {
 	if label == "" {
 		return term{Label: clean(word)}
 	}
+	if strings.EqualFold(word, label) {
+		return term{Label: label}
+	}
 	return term{label, clean(word)}
 }
 
