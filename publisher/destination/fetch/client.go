@@ -47,7 +47,7 @@ type Options struct {
 	UserAgent   string
 	Header      http.Header   // credentials: sent to Origin only
 	Origin      string        // scheme://host of the Source
-	Connections int           // at a time; 0: DefaultConnections
+	Connections int           // in use at a time; 0: DefaultConnections
 	Requests    float64       // a second; 0: no limit
 	Octets      int64         // a second; 0: no limit
 	Tries       int           // of a request; 0: DefaultTries
@@ -59,6 +59,7 @@ type Options struct {
 type Client struct {
 	o        Options
 	http     *http.Client
+	route    *route
 	requests *rate.Limiter // nil: no limit
 	octets   *rate.Limiter
 	slots    chan struct{}
@@ -74,6 +75,7 @@ func New(o Options) *Client {
 	o.Tries = cmp.Or(o.Tries, DefaultTries)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Pause = cmp.Or(o.Pause, DefaultPause)
+	to := newRoute(&o)
 	if o.Transport == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxConnsPerHost = o.Connections + maxWaits
@@ -81,7 +83,7 @@ func New(o Options) *Client {
 		t.ResponseHeaderTimeout = 0 // long polls; see watch
 		o.Transport = t
 	}
-	c := &Client{o: o, slots: make(chan struct{}, o.Connections), waits: make(chan struct{}, maxWaits), sleep: sleep}
+	c := &Client{o: o, route: to, slots: make(chan struct{}, o.Connections), waits: make(chan struct{}, maxWaits), sleep: sleep}
 	c.http = &http.Client{Transport: o.Transport, CheckRedirect: func(req *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
 			return ErrRedirects
@@ -150,6 +152,7 @@ type Request struct {
 	Header http.Header
 	Accept []int // statuses beside 200
 	Plain  bool  // without content codings
+	Length int64 // octets of the resource as far as known, for a [Pipeline]
 
 	// Wait lets the server answer so much later, when there is something new (RFC 7240,
 	// Prefer: wait). Of many such requests at a time some are made without.
@@ -164,8 +167,13 @@ func (c *Client) Get(ctx context.Context, r Request, take func(*Answer) error) e
 		return err
 	}
 	defer end()
+	return c.tries(ctx, &r, take, c.once(ctx, &r, take))
+}
+
+// tries makes a request again as long as its error may pass; err is the one of the first
+// try.
+func (c *Client) tries(ctx context.Context, r *Request, take func(*Answer) error, err error) error {
 	for try := 1; ; try++ {
-		err := c.once(ctx, &r, take)
 		pause, again := c.pause(err, try)
 		if !again || ctx.Err() != nil {
 			return err
@@ -173,6 +181,7 @@ func (c *Client) Get(ctx context.Context, r Request, take func(*Answer) error) e
 		if e := c.sleep(ctx, pause); e != nil {
 			return err
 		}
+		err = c.once(ctx, r, take)
 	}
 }
 
@@ -267,6 +276,7 @@ func (c *Client) once(ctx context.Context, r *Request, take func(*Answer) error)
 		io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection is of further use
 		return &StatusError{URI: r.URI, Status: resp.StatusCode, after: retryAfter(resp.Header)}
 	}
+	c.route.served.Add(1)
 	body.in = resp.Body
 	body.timer.Reset(body.timeout)
 	err = take(&Answer{Status: resp.StatusCode, Header: resp.Header, URL: resp.Request.URL, Body: body})
