@@ -9,7 +9,8 @@
 // # Promises
 //
 // A file has its name only when length and digests are the ones given by the Source.
-// Nothing is fetched twice, and no interruption changes this. The state in
+// Nothing is fetched twice, and an interruption costs no more than the answers on their
+// way: one to a connection, and less than one in a hundred of those before. The state in
 // .cutie-sync is written after the files are on stable storage, so that it never promises
 // more than there is.
 //

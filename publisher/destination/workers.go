@@ -24,24 +24,26 @@ type workers struct {
 	set    *setState
 	pack   *pack.Package // has the files; nil: resources are asked for
 	todo   chan task
+	n      int // workers
 	wg     sync.WaitGroup
 }
 
 // A task is a resource whose file is to be made.
 type task struct {
 	entry  sitemap.Entry
-	made   *bool // set when it was; nil: nobody asks
-	absent bool  // it is known that there is no file
-	again  bool  // a list of this run had the resource before, so it was counted
+	file   string // its path; "" if not yet known
+	made   *bool  // set when it was; nil: nobody asks
+	absent bool   // it is known that there is no file
+	again  bool   // a list of this run had the resource before, so it was counted
 }
 
 func (c *Copy) newWorkers(ctx context.Context, s *setState, p *pack.Package) *workers {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &workers{c: c, ctx: ctx, cancel: cancel, set: s, pack: p, todo: make(chan task, 64)}
 	n := c.o.HTTP.Connections
 	if n == 0 {
 		n = fetch.DefaultConnections
 	}
+	w := &workers{c: c, ctx: ctx, cancel: cancel, set: s, pack: p, n: n, todo: make(chan task, n*fetch.MaxAhead)}
 	for range n {
 		w.wg.Go(w.run)
 	}
@@ -55,6 +57,7 @@ func (w *workers) add(e sitemap.Entry) bool { return w.addTask(task{entry: e}) }
 func (w *workers) addListed(e *sitemap.Entry) bool {
 	t := task{entry: *e}
 	if file, err := w.c.dir.Path(e.Loc); err == nil {
+		t.file = file
 		first := w.c.list(file)
 		t.absent, t.again = first && w.c.fresh, !first && w.c.listed != nil
 	}
@@ -79,25 +82,6 @@ func (w *workers) wait() error {
 	return err
 }
 
-func (w *workers) run() {
-	for t := range w.todo {
-		if w.ctx.Err() != nil {
-			continue
-		}
-		var err error
-		if w.pack != nil {
-			err = w.c.unpackOne(w.ctx, w.set, &t, w.pack)
-		} else {
-			err = w.c.make(w.ctx, w.set, &t)
-		}
-		if err != nil {
-			w.cancel(err)
-		} else if t.made != nil && w.ctx.Err() == nil {
-			*t.made = true
-		}
-	}
-}
-
 func factsOf(e *sitemap.Entry) local.Facts {
 	return local.Facts{Length: e.Length, LastMod: e.LastMod, Hashes: e.Hashes}
 }
@@ -105,24 +89,44 @@ func factsOf(e *sitemap.Entry) local.Facts {
 // make makes the file of a resource as its entry says. Resources not to be had are
 // counted and told; an error ends the run.
 func (c *Copy) make(ctx context.Context, s *setState, t *task) error {
+	l, err := c.lacking(t)
+	if l == nil || err != nil {
+		return err
+	}
+	return c.made(ctx, s, t, c.fetch(ctx, l))
+}
+
+// A lack is a file to be made of a resource that is asked for.
+type lack struct {
+	t    *task
+	file string
+	want local.Facts
+	mod  time.Time // of the file that is there: it may be the same since then
+}
+
+// lacking does the part of make before the request. Without a lack there is none.
+func (c *Copy) lacking(t *task) (*lack, error) {
 	e := &t.entry
 	if !c.wanted(e.Loc) {
-		return nil
+		return nil, nil
 	}
-	file, err := c.dir.Path(e.Loc)
+	file, err := t.file, error(nil)
+	if file == "" {
+		file, err = c.dir.Path(e.Loc)
+	}
 	if err != nil {
 		c.counts.Refused.Add(1)
 		c.o.Tell(err.Error())
-		return nil
+		return nil, nil
 	}
 	if e.Change == sitemap.Deleted {
-		return c.remove(file)
+		return nil, c.remove(file)
 	}
-	want := factsOf(e)
+	l := &lack{t: t, file: file, want: factsOf(e)}
 	m, mod := local.Missing, time.Time{}
 	if !t.absent {
-		if m, mod, err = c.dir.Compare(file, &want, c.o.Deep); err != nil {
-			return c.refused(e, err)
+		if m, mod, err = c.dir.Compare(file, &l.want, c.o.Deep); err != nil {
+			return nil, c.refused(e, err)
 		}
 	}
 	if m == local.Same {
@@ -131,22 +135,23 @@ func (c *Copy) make(ctx context.Context, s *setState, t *task) error {
 		}
 		c.counts.Held.Add(max(e.Length, 0))
 		if c.o.DryRun {
-			return nil
+			return nil, nil
 		}
-		if err := c.dir.Date(file, mod, want.LastMod); err != nil {
-			return disk{err}
-		}
-		return nil
+		return nil, disked(c.dir.Date(file, mod, l.want.LastMod))
 	}
 	if c.o.DryRun {
 		c.counts.Fetched.Add(1)
 		c.counts.Stored.Add(max(e.Length, 0))
-		return nil
+		return nil, nil
 	}
-	if m != local.Unsure {
-		mod = time.Time{}
+	if m == local.Unsure {
+		l.mod = mod
 	}
-	err = c.fetch(ctx, t, file, want, mod)
+	return l, nil
+}
+
+// made does the part of make after the request; err is its error.
+func (c *Copy) made(ctx context.Context, s *setState, t *task, err error) error {
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return nil
@@ -154,7 +159,7 @@ func (c *Copy) make(ctx context.Context, s *setState, t *task) error {
 		return err
 	}
 	c.mu.Lock()
-	s.Transit = append(s.Transit, transit{Entry: *e, Why: err.Error()})
+	s.Transit = append(s.Transit, transit{Entry: t.entry, Why: err.Error()})
 	c.mu.Unlock()
 	return nil
 }
@@ -185,33 +190,43 @@ func (c *Copy) refused(e *sitemap.Entry, err error) error {
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
-// fetch gets a resource; with mod, unless it is the same since then.
-func (c *Copy) fetch(ctx context.Context, t *task, file string, want local.Facts, mod time.Time) error {
-	e := &t.entry
-	if want.Length >= leastPart && e.Encoding == "" {
-		if f, err := c.dir.Resume(e.Loc, file, want); err == nil {
+// fetch gets a resource and makes its file.
+func (c *Copy) fetch(ctx context.Context, l *lack) error {
+	e := &l.t.entry
+	if l.want.Length >= leastPart && e.Encoding == "" {
+		if f, err := c.dir.Resume(e.Loc, l.file, l.want); err == nil {
 			return c.fetchPart(ctx, e.Loc, f)
 		} else if !errors.Is(err, local.ErrNoProof) {
 			return disk{err}
 		}
 	}
-	r := fetch.Request{URI: e.Loc, Plain: e.Encoding == ""}
+	r := l.request()
+	return c.client.Get(ctx, r, func(a *fetch.Answer) error { return c.take(l, a) })
+}
+
+// request returns the request for a resource.
+func (l *lack) request() fetch.Request {
+	e := &l.t.entry
+	r := fetch.Request{URI: e.Loc, Plain: e.Encoding == "", Length: l.want.Length}
 	if e.Encoding != "" {
 		r.Header = http.Header{"Accept-Encoding": {e.Encoding}}
 	}
-	if !mod.IsZero() {
-		r.Header = http.Header{"If-Modified-Since": {mod.UTC().Format(http.TimeFormat)}}
+	if !l.mod.IsZero() {
+		r.Header = http.Header{"If-Modified-Since": {l.mod.UTC().Format(http.TimeFormat)}}
 		r.Accept = []int{http.StatusNotModified}
 	}
-	return c.client.Get(ctx, r, func(a *fetch.Answer) error {
-		if a.Status == http.StatusNotModified {
-			if !t.again {
-				c.counts.Same.Add(1)
-			}
-			return nil
+	return r
+}
+
+// take makes the file of an answer.
+func (c *Copy) take(l *lack, a *fetch.Answer) error {
+	if a.Status == http.StatusNotModified {
+		if !l.t.again {
+			c.counts.Same.Add(1)
 		}
-		return c.store(a.Body, file, want, a.Modified())
-	})
+		return nil
+	}
+	return c.store(a.Body, l.file, l.want, a.Modified())
 }
 
 // store makes a file of the octets of a resource.
