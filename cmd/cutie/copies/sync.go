@@ -114,7 +114,7 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.Sets, "set", nil, "only the set of this `NAME`, or with this Capability List; later runs take the same")
 	fs.StringVar(&o.token, "token", "", "bearer `token` for the Source, or @FILE with it")
 	fs.StringVar(&o.user, "user", "", "`NAME:PASSWORD` for the Source, or @FILE with it")
-	fs.IntVar(&o.connections, "connections", fetch.DefaultConnections, "at most this `number` of requests at a time")
+	fs.IntVar(&o.connections, "connections", fetch.DefaultConnections, "use at most this `number` of connections at a time")
 	fs.Float64Var(&o.requests, "rate", 0, "at most this `number` of requests a second")
 	fs.Var(&o.octets, "bandwidth", "at most this many `octets` a second")
 	fs.IntVar(&o.tries, "tries", fetch.DefaultTries, "ask this `number` of times where an error may pass")
