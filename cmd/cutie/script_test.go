@@ -10,13 +10,16 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"cutie/testdata/long"
 )
 
-// The scripts in testdata/any hold wherever the queue is; they run three
-// times. Each begins with the one queue "jobs", which is empty.
+// The scripts in testdata/any hold wherever the queue is. They run three times in a
+// long test; else each target has every third script, and TestTargetsAnswerTheSame
+// compares the targets. Each begins with the one queue "jobs", which is empty.
 
 func TestAnyTargetByURL(t *testing.T) {
-	scripts(t, "testdata/any", func(env *testscript.Env) error {
+	scripts(t, inTurn(t, 0), func(env *testscript.Env) error {
 		d, err := background(env, env.WorkDir+"/.home")
 		if err != nil {
 			return err
@@ -27,7 +30,7 @@ func TestAnyTargetByURL(t *testing.T) {
 }
 
 func TestAnyTargetBySocket(t *testing.T) {
-	scripts(t, "testdata/any", func(env *testscript.Env) error {
+	scripts(t, inTurn(t, 1), func(env *testscript.Env) error {
 		_, err := background(env, env.WorkDir+"/.home")
 		env.Setenv("CUTIE_HOME", env.WorkDir+"/.home")
 		return err
@@ -35,7 +38,7 @@ func TestAnyTargetBySocket(t *testing.T) {
 }
 
 func TestAnyTargetDirectly(t *testing.T) {
-	scripts(t, "testdata/any", func(env *testscript.Env) error {
+	scripts(t, inTurn(t, 2), func(env *testscript.Env) error {
 		home := env.WorkDir + "/.home"
 		env.Setenv("CUTIE_HOME", home)
 		if err := exec.Command("cutie", "init", home).Run(); err != nil {
@@ -47,12 +50,33 @@ func TestAnyTargetDirectly(t *testing.T) {
 
 // The scripts in testdata/home begin with nothing and start what they need.
 func TestHome(t *testing.T) {
-	scripts(t, "testdata/home", func(*testscript.Env) error { return nil })
+	scripts(t, files(t, "testdata/home"), func(*testscript.Env) error { return nil })
 }
 
-func scripts(t *testing.T, dir string, setup func(*testscript.Env) error) {
+// inTurn returns the scripts in testdata/any for one of three targets.
+func inTurn(t *testing.T, target int) (some []string) {
+	t.Helper()
+	for i, file := range files(t, "testdata/any") {
+		if long.On() || i%3 == target {
+			some = append(some, file)
+		}
+	}
+	return some
+}
+
+// files returns the scripts in a directory.
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%s: %d scripts, %v", dir, len(all), err)
+	}
+	return all
+}
+
+func scripts(t *testing.T, files []string, setup func(*testscript.Env) error) {
 	testscript.Run(t, testscript.Params{
-		Dir: dir,
+		Files: files,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Values[daemonKey{}] = new(*daemon)
