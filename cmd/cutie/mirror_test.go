@@ -356,7 +356,7 @@ func TestAMirrorSurvivesKills(t *testing.T) {
 			random: rand.New(rand.NewPCG(seed, uint64(i+1))), count: &count})
 	}
 	second := serveHome(t, mhome, margs...)
-	for round := range environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(3, 20))) {
+	for round := range environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(2, 20))) {
 		var wg sync.WaitGroup
 		load := time.Duration(200+r.IntN(800)) * time.Millisecond
 		wg.Go(func() { crash(t, first, clients, load) })

@@ -25,11 +25,11 @@ import (
 // with what was acknowledged: it is that, or that of the request that was cut
 // off. Results are whole or absent, leases and deadlines hold on.
 //
-// CUTIE_CRASH_ROUNDS is the number of rounds; by default 2, and 20 if tests are to
+// CUTIE_CRASH_ROUNDS is the number of rounds; by default 1, and 20 if tests are to
 // be long. CUTIE_CRASH_SEED repeats the choices of a run.
 func TestJobsOfUWSSurviveKills(t *testing.T) {
 	t.Parallel()
-	rounds := int(environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(2, 20))))
+	rounds := int(environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(1, 20))))
 	seed := environment(t, "CUTIE_CRASH_SEED", rand.Uint64())
 	t.Logf("CUTIE_CRASH_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
