@@ -23,6 +23,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"cutie/testdata/long"
 )
 
 // hostile is run by a page if it takes text for markup, wherever it stands.
@@ -215,8 +217,9 @@ func TestBrowserRunsNothingFromOutside(t *testing.T) {
 	for job := 1; job <= hostileCount; job++ {
 		paths = append(paths, fmt.Sprintf("state/evil/j%012d?t=xhtml", job), fmt.Sprintf("uws/evil/async/j%012d?format=html", job))
 	}
+	b.do(chromedp.EmulateViewport(390, 800))
 	for _, path := range paths {
-		b.do(chromedp.EmulateViewport(390, 800), chromedp.Navigate(b.url+path))
+		b.open(path)
 		hit := evaluated[bool](b, `document.title === 'hit' || document.querySelector('[onerror]') !== null`)
 		wide := evaluated[bool](b, `document.documentElement.scrollWidth > document.documentElement.clientWidth`)
 		if hit {
@@ -230,7 +233,10 @@ func TestBrowserRunsNothingFromOutside(t *testing.T) {
 	// Payloads and states at their own URLs are in a sandbox, or are no pages.
 	for job := 1; job <= hostileCount; job++ {
 		id := fmt.Sprintf("j%012d", job)
-		for _, path := range []string{"queues/evil/payload/" + id, "uws/evil/async/" + id + "/parameters/payload", "queues/evil/pending/" + id, "content/evil/" + id, "state/evil/" + id + "?t=soif", "state/evil/" + id + "?t=xml"} {
+		for i, path := range []string{"queues/evil/payload/" + id, "uws/evil/async/" + id + "/parameters/payload", "queues/evil/pending/" + id, "content/evil/" + id, "state/evil/" + id + "?t=soif", "state/evil/" + id + "?t=xml"} {
+			if !long.On() && (job+i)%3 != 0 {
+				continue // a short test opens each job at two of its URLs
+			}
 			chromedp.Do(b.ctx, chromedp.Navigate(b.url+path)) // some are downloads
 			if evaluated[bool](b, `document.title === 'hit'`) {
 				t.Errorf("%s: it runs", path)
