@@ -14,19 +14,17 @@ import (
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/sitemap"
+	"cutie/testdata/long"
 )
-
-// busyEvents is how many events a busy day has at least; CUTIE_BUSY_EVENTS
-// says another number.
-const busyEvents = 3000
 
 // TestABusyDay scripts a day of a queue in each version: jobs come, are taken,
 // put back, held, described anew, deleted and culled, the properties of the
 // queue change, Resource Dumps are made, and the process is killed twice. Every
 // document there was is valid; replaying the lists, replaying the dumps, and the
-// directory are the same.
+// directory are the same. CUTIE_BUSY_EVENTS says how many events a day has at least, by
+// default 1800, and 3000 if tests are to be long.
 func TestABusyDay(t *testing.T) {
-	events := busyEvents
+	events := long.N(1800, 3000)
 	if n, err := strconv.Atoi(os.Getenv("CUTIE_BUSY_EVENTS")); err == nil {
 		events = n
 	}
