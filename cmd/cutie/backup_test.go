@@ -38,8 +38,12 @@ func newCrowd(t *testing.T, url string, clients int) *crowd {
 	for range clients {
 		c.wg.Go(func() {
 			for ctx.Err() == nil {
-				select { // at full speed they would fill the disk
-				case <-time.After(time.Duration(rand.Int64N(int64(800 * time.Millisecond)))):
+				// At full speed they would fill the disk. The more jobs there are, the longer
+				// takes a backup, and the slower are they: else neither has an end where the
+				// machine is busy.
+				pause := 800*time.Millisecond + 4*time.Millisecond*time.Duration(c.count())
+				select {
+				case <-time.After(time.Duration(rand.Int64N(int64(pause)))):
 				case <-ctx.Done():
 				}
 				if err := c.round(ctx); err != nil && ctx.Err() == nil {
@@ -81,6 +85,13 @@ func (c *crowd) round(ctx context.Context) error {
 	c.submitted[d.Job] = true
 	c.mu.Unlock()
 	return d.Body.Close()
+}
+
+// count returns how many jobs were acknowledged.
+func (c *crowd) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.submitted)
 }
 
 // known returns what was acknowledged up to now.
