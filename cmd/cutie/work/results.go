@@ -105,7 +105,15 @@ func (w *Worker) putResult(ctx context.Context, d *client.Delivery, name, path, 
 		return err
 	}
 	u.Filename, u.MediaType = name, mediaType
-	err = client.Retry(ctx, func() error { return w.Client.PutResult(ctx, d.Queue, d.Job, d.Lease, u) }, queuefs.ErrResultExists)
+	told := false
+	err = client.Retry(ctx, func() error {
+		err := w.Client.PutResult(ctx, d.Queue, d.Job, d.Lease, u)
+		if client.Temporary(err) && ctx.Err() == nil && !told {
+			told = true // it may last, as on a full disk, and the job is kept
+			w.Warn("%s: %s: result %s: %v; sends it again", d.Queue, d.Job, name, err)
+		}
+		return err
+	}, queuefs.ErrResultExists)
 	if errors.Is(err, queuefs.ErrResultExists) && w.stored(ctx, d, name, path) {
 		return nil // a proxy lost the answer, and sent the request again
 	}
