@@ -41,8 +41,9 @@ The worker keeps the lease as long as the command runs. When the lease is gone,
 because the job was aborted or its time was over, the command and its children get
 SIGTERM, and SIGKILL after --grace. Files that an aborted job has left in
 CUTIE_RESULTS are kept; nothing else is reported then. An interrupt ends the
-commands in the same way and gives their jobs back. If the worker itself is killed,
-its commands and their children are killed, too.
+commands in the same way and gives their jobs back; so it does with jobs whose results
+the daemon does not take, as on a full disk. A second interrupt kills the worker. If the
+worker itself is killed, its commands and their children are killed, too.
 
 The worker prints a line for each job that fails, a summary each minute if there is news,
 and one at its end; with -v also a line for each job taken and done. A daemon out of reach
@@ -81,6 +82,7 @@ attempt such a payload makes the job fail for good.`,
 func runWorker(ctx context.Context, c *call.Call, w *work.Worker) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // the second one kills
 	if w.Queue, err = c.QueueArg(); err != nil {
 		return err
 	}

@@ -89,13 +89,16 @@ func (w *Worker) attempt(ctx context.Context, d *client.Delivery) (end ending, w
 		return givenBack, "", errors.Join(runErr, w.giveBack(held, d, runErr.Error()))
 	}
 	if runErr == nil {
-		runErr = w.putResults(held, dir, d)
+		runErr = w.putResults(ctx, held, dir, d)
 		message = ""
-	} else if err := w.putDetail(held, dir, d); err != nil {
+	} else if err := w.putDetail(ctx, held, dir, d); err != nil {
 		runErr, message = fmt.Errorf("%w; its detail: %w", runErr, err), ""
 	}
 	if cause := context.Cause(held); cause != nil {
 		return lost, w.putLate(ctx, dir, d), cause
+	}
+	if errors.Is(runErr, errUntaken) {
+		return givenBack, "given back, for no result was taken", w.giveBack(held, d, runErr.Error())
 	}
 	if errors.Is(runErr, queuefs.ErrLease) {
 		return lost, w.putLate(ctx, dir, d), runErr

@@ -17,8 +17,12 @@ import (
 	"cutie/queuefs/rest/client"
 )
 
-// putResults stores the results of the command.
-func (w *Worker) putResults(ctx context.Context, dir string, d *client.Delivery) error {
+// errUntaken: the worker was ended while the service did not take a result.
+var errUntaken = errors.New("the worker was ended before its result was taken")
+
+// putResults stores the results of the command. ctx ends with the lease, and run with the
+// worker.
+func (w *Worker) putResults(run, ctx context.Context, dir string, d *client.Delivery) error {
 	entries, err := os.ReadDir(filepath.Join(dir, resultsDir))
 	if err != nil {
 		return err
@@ -31,7 +35,7 @@ func (w *Worker) putResults(ctx context.Context, dir string, d *client.Delivery)
 		if !e.Type().IsRegular() {
 			return fmt.Errorf("result %s is not a file", e.Name())
 		}
-		if err := w.putFile(ctx, dir, d, e.Name()); err != nil {
+		if err := w.putFile(run, ctx, dir, d, e.Name()); err != nil {
 			return err
 		}
 		named = named || e.Name() == "result"
@@ -44,14 +48,14 @@ func (w *Worker) putResults(ctx context.Context, dir string, d *client.Delivery)
 	if err != nil {
 		return err
 	}
-	return w.putResult(ctx, d, "result", output, w.ResultType)
+	return w.putResult(run, ctx, d, "result", output, w.ResultType)
 }
 
 // putDetail stores the detail of an error, if the command has left one.
-func (w *Worker) putDetail(ctx context.Context, dir string, d *client.Delivery) error {
+func (w *Worker) putDetail(run, ctx context.Context, dir string, d *client.Delivery) error {
 	for _, name := range results(dir) {
 		if job.IsErrorDetail(name) {
-			return w.putFile(ctx, dir, d, name)
+			return w.putFile(run, ctx, dir, d, name)
 		}
 	}
 	return nil
@@ -64,7 +68,7 @@ func (w *Worker) putLate(ctx context.Context, dir string, d *client.Delivery) st
 	defer cancel()
 	kept := 0
 	for _, name := range results(dir) {
-		switch err := w.putFile(ctx, dir, d, name); {
+		switch err := w.putFile(ctx, ctx, dir, d, name); {
 		case errors.Is(err, queuefs.ErrLease):
 			return ""
 		case err != nil && !errors.Is(err, queuefs.ErrResultExists):
@@ -91,26 +95,32 @@ func results(dir string) (names []string) {
 }
 
 // putFile stores a file of the command under its name.
-func (w *Worker) putFile(ctx context.Context, dir string, d *client.Delivery, name string) error {
+func (w *Worker) putFile(run, ctx context.Context, dir string, d *client.Delivery, name string) error {
 	mediaType := mime.TypeByExtension(filepath.Ext(name))
 	if filepath.Ext(name) == ".vot" { // no system knows it
 		mediaType = "application/x-votable+xml"
 	}
-	return w.putResult(ctx, d, name, filepath.Join(dir, resultsDir, name), mediaType)
+	return w.putResult(run, ctx, d, name, filepath.Join(dir, resultsDir, name), mediaType)
 }
 
-func (w *Worker) putResult(ctx context.Context, d *client.Delivery, name, path, mediaType string) error {
+// putResult sends a result until it is taken. One refused for now, as on a full disk, may
+// be for long: the end of the worker is [errUntaken] then.
+func (w *Worker) putResult(run, ctx context.Context, d *client.Delivery, name, path, mediaType string) error {
 	u, err := client.File(path)
 	if err != nil {
 		return err
 	}
 	u.Filename, u.MediaType = name, mediaType
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	told := false
 	err = client.Retry(ctx, func() error {
 		err := w.Client.PutResult(ctx, d.Queue, d.Job, d.Lease, u)
 		if client.Temporary(err) && ctx.Err() == nil && !told {
-			told = true // it may last, as on a full disk, and the job is kept
+			told = true
 			w.Warn("%s: %s: result %s: %v; sends it again", d.Queue, d.Job, name, err)
+			stop := context.AfterFunc(run, func() { end(errUntaken) })
+			context.AfterFunc(ctx, func() { stop() })
 		}
 		return err
 	}, queuefs.ErrResultExists)

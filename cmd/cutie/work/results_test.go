@@ -55,7 +55,7 @@ func TestAResultThatWasSentAgainIsStored(t *testing.T) {
 		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.putResult(t.Context(), d, "result", path, "text/plain"); !errors.Is(err, c.want) {
+		if err := w.putResult(t.Context(), t.Context(), d, "result", path, "text/plain"); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.text, err, c.want)
 		}
 	}
