@@ -67,6 +67,37 @@ func TestReleasedSegmentsAreUsedAgain(t *testing.T) {
 	j.readBack(j.written[len(j.written)-1:])
 }
 
+// The numbers of records go on where all records are gone, and nobody knows where to read
+// on: else batches of a former use of the file would have them, and look torn.
+func TestNumbersGoOnWithoutRecords(t *testing.T) {
+	path := tempDir(t)
+	j := open(t, path, 0, nil)
+	j.fillSegments(3)
+	// Records are reserved for until the next segment is there: nobody has written to it.
+	for last := j.log.Current(); ; j.put("more") {
+		if _, err := os.Stat(filepath.Join(path, fmt.Sprintf("%016x.log", last+1))); err == nil && j.log.Current() == last {
+			break
+		}
+	}
+	next := j.next()
+	j.close()
+	j = open(t, path, next, nil)
+	if err := j.log.Release(next); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		j.close()
+		j = open(t, path, 0, nil)
+		if got := j.next(); got != next || len(j.found) > 0 || len(j.reports) > 0 {
+			t.Fatalf("got %d, records %v, reports %q, want %d", got, j.found, j.reports, next)
+		}
+	}
+	j.put("goes on")
+	if at := j.written[0].at; at != next {
+		t.Errorf("got record %d, want %d", at, next)
+	}
+}
+
 // TestReleaseLeavesNoHole fails each step of letting segments go: what is left
 // is the end of the log, without a hole, and the next call does the rest.
 func TestReleaseLeavesNoHole(t *testing.T) {

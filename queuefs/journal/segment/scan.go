@@ -146,6 +146,9 @@ func (r *scan) segment(s *segment) error {
 		if err == nil && b.count() == 0 && !s.former {
 			s.proved = true
 			r.reach = max(r.reach, journal.LSN(b.number))
+			if r.next == 0 { // the records before it are gone, and no number comes again
+				r.next = b.number
+			}
 			off += padded(len(b.data))
 			if l.end = off; !seen {
 				begin = off
