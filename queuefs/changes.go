@@ -27,8 +27,11 @@ const (
 // Take is as [transition.Desk.Take].
 func (q *Queue) Take(ctx context.Context, t Take) ([]Taken, error) { return q.desk.Take(ctx, t) }
 
-// TakeWait is as [transition.Desk.TakeWait].
+// TakeWait is as [transition.Desk.TakeWait]. At a standby it waits for nothing.
 func (q *Queue) TakeWait(ctx context.Context, t Take) ([]Taken, error) {
+	if q.svc.Standby() {
+		return nil, ErrStandby
+	}
 	return q.desk.TakeWait(ctx, t)
 }
 

@@ -286,6 +286,7 @@ func (s *Service) TakeOver(ctx context.Context, atOnce bool) error {
 			return fmt.Errorf("queue %s: leases: %w", q.ID(), err)
 		}
 		q.ledger.Wake()
+		q.ledger.Welcome()
 	}
 	s.stored.Own()
 	s.shared.Happened.Raise()

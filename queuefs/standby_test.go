@@ -277,6 +277,32 @@ func TestAnOwnerLeavesUnderLoad(t *testing.T) {
 	closeHome(t, b)
 }
 
+// Nobody waits for jobs at a process that has left; one that owns the home again has
+// waiting consumers again.
+func TestConsumersWaitAtTheOwner(t *testing.T) {
+	m := new(objectstest.Memory)
+	a := mustStored(t, fastDir(t)+"/a", m)
+	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
+	must(t, a.Leave())
+	if _, err := q.TakeWait(ctx, queuefs.Take{}); !errors.Is(err, queuefs.ErrStandby) {
+		t.Errorf("after it has left: got %v", err)
+	}
+	must(t, a.TakeOver(ctx, false))
+	got := make(chan []queuefs.Taken)
+	go func() {
+		taken, err := q.TakeWait(ctx, queuefs.Take{})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- taken
+	}()
+	id := submit(t, q, queuefs.Meta{}, "x")
+	if taken := <-got; len(taken) != 1 || taken[0].ID != id.ID {
+		t.Errorf("got %+v, want job %v", taken, id.ID)
+	}
+	closeHome(t, a)
+}
+
 // Of several standbys that find the owner silent one takes over, and not from each other.
 func TestOneOfManyStandbysTakesOver(t *testing.T) {
 	t.Parallel()

@@ -252,7 +252,7 @@ func (l *Ledger) NoJob() error {
 // End wakes all waiting callers of a removed queue, and frees the index.
 func (l *Ledger) End() {
 	l.mu.Lock()
-	l.line.leave()
+	l.line.close()
 	l.watch.WakeAll()
 	l.shared.Shut.Add(-shut(l.Settings()))
 	l.mu.Unlock()

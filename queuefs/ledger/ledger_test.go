@@ -241,6 +241,20 @@ func TestConsumersAreServedInTheirOrder(t *testing.T) {
 	if n, _ := counts(l); n.Available != 0 {
 		t.Errorf("%d jobs are available, want none: all are claimed", n.Available)
 	}
+	fifth := wait(t.Context())
+	l.Dismiss()
+	if a := <-fifth; !errors.Is(a.err, ledger.ErrEmpty) {
+		t.Errorf("got %v for one sent away, want ErrEmpty", a)
+	}
+	if ids, err := l.Await(t.Context(), 1); !errors.Is(err, ledger.ErrEmpty) {
+		t.Errorf("got %v, %v for one that comes too late, want ErrEmpty", ids, err)
+	}
+	l.Welcome()
+	sixth := wait(t.Context())
+	l.Release(2)
+	if a := <-sixth; len(a.ids) != 1 || a.ids[0] != 2 {
+		t.Errorf("got %v, want the job given back", a)
+	}
 }
 
 func TestASealedQueueHasNoMoreEvents(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 // A line has the consumers of a queue.
 type line struct {
 	waiting []*waiter
+	away    bool           // the line is closed: all are sent away
 	giving  map[job.ID]int // jobs on their way to a consumer, with a count
 }
 
@@ -23,8 +24,9 @@ type waiter struct {
 	ready chan struct{} // closed once taken is filled
 }
 
-// leave sends all consumers away.
-func (n *line) leave() {
+// close sends all consumers away, and those to come.
+func (n *line) close() {
+	n.away = true
 	for _, w := range n.waiting {
 		close(w.ready)
 	}
@@ -68,6 +70,10 @@ func (l *Ledger) Await(ctx context.Context, max int) ([]job.ID, error) {
 	if l.life.gone {
 		l.mu.Unlock()
 		return nil, l.noQueue()
+	}
+	if l.line.away {
+		l.mu.Unlock()
+		return nil, ErrEmpty
 	}
 	if len(l.line.waiting) == 0 {
 		if ids := l.claimFirst(max); len(ids) > 0 {

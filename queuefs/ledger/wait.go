@@ -83,9 +83,16 @@ func (s *Shared) Wait(ctx context.Context, after uint64) (count uint64, err erro
 	}
 }
 
-// Dismiss sends all waiting consumers away, with no job.
+// Dismiss sends all waiting consumers away, with no job, and those to come until Welcome.
 func (l *Ledger) Dismiss() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.line.leave()
+	l.line.close()
+}
+
+// Welcome lets consumers wait again.
+func (l *Ledger) Welcome() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.line.away = false
 }
