@@ -99,7 +99,7 @@
 
   // A key leads to the search, as on other pages of lists.
   const text = document.querySelector('input[name=text]');
-  if (text) text.placeholder = 'the key / leads here';
+  if (text && matchMedia('(hover: hover)').matches) text.placeholder = 'the key / leads here'; // phones have no such key
   document.addEventListener('keydown', (e) => {
     if (e.key !== '/' || e.ctrlKey || e.metaKey || e.altKey || !text || /^(input|textarea|select)$/i.test(e.target.localName)) return;
     e.preventDefault();
