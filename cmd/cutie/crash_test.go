@@ -30,7 +30,7 @@ const (
 // publishes with what its clients were told. In every third round the next
 // daemon is killed as well, while it starts.
 //
-// CUTIE_CRASH_ROUNDS is the number of rounds; by default 2, and 30 if tests are to
+// CUTIE_CRASH_ROUNDS is the number of rounds; by default 3, and 30 if tests are to
 // be long. CUTIE_CRASH_SEED repeats the choices of a run, though
 // not its timing.
 func TestAcknowledgedWorkSurvivesKills(t *testing.T) {
@@ -40,7 +40,7 @@ func TestAcknowledgedWorkSurvivesKills(t *testing.T) {
 
 // surviveKills is the test on a home. options gives the daemon of each round its own.
 func surviveKills(t *testing.T, home string, options func(round int) []string) {
-	rounds := int(environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(2, 30))))
+	rounds := int(environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(3, 30))))
 	seed := environment(t, "CUTIE_CRASH_SEED", rand.Uint64())
 	t.Logf("CUTIE_CRASH_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
