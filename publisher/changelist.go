@@ -18,6 +18,7 @@ import (
 
 // openList returns changelist.xml.
 func (s documents) openList() (*answer.Resource, error) {
+	s.p.reading()
 	st, err := s.Standing()
 	if err != nil {
 		return nil, err

@@ -37,7 +37,8 @@
 //
 // A [Publisher] has a follower for each queue with changes, requests or work; the other
 // queues are at rest, as lines of the cursor. The follower reads events once and
-// hands them to both sets. Package set is one set with its files: its open list, closed
+// hands them to both sets: at each Tick, for a request, and from [Publisher.KeepUp] while
+// open lists are read. Package set is one set with its files: its open list, closed
 // lists, packages and Resource Dumps. One task at a time makes packages, a slice of it in
 // each Tick. Documents are composed from a set when asked for.
 //

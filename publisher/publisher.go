@@ -29,6 +29,7 @@ type Publisher struct {
 	router   *web.Router
 	work     work
 	topics   atomic.Pointer[Topics] // stand in Capability Lists; may be nil
+	read     chan struct{}          // an open list is read; see KeepUp
 	scrubber *scrub.Reader
 	followers
 }
@@ -57,7 +58,7 @@ func open(svc engine, o Options) (_ *Publisher, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Publisher{svc: svc, src: &set.Source{Complete: opts, Cache: compose.NewCache(cacheSize)},
+	p := &Publisher{svc: svc, read: make(chan struct{}, 1), src: &set.Source{Complete: opts, Cache: compose.NewCache(cacheSize)},
 		server: answer.Server{Salt: opts.Salt, Now: opts.Now, Report: opts.Reportf}}
 	p.scrubber = p.newScrubber()
 	p.router = web.NewRouter(web.Plain, p.Routes()...)

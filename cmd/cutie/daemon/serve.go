@@ -96,6 +96,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	d.Opening.End()
 	wg.Go(func() { d.hear(loops, tracer) })
 	wg.Go(func() { mirrors.Run(loops) })
+	wg.Go(func() { d.pub.KeepUp(loops) })
 
 	d.Log.Info().Str("home", d.svc.Dir()).Str("listen", ln.Addr().String()).Msg("serving")
 	if err := d.Ready(d.svc.Info().BaseURI); err != nil {
