@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -212,19 +213,27 @@ func (w paced) do(ctx context.Context, limit int) (int, error) {
 	return w.worker.do(ctx, limit)
 }
 
-// listTail is how many octets from the end of the open list a probe reads.
-const listTail = 64 << 10
+// A growth reads what an open list has grown by since the last time, as a client does that
+// follows it: by If-Range with the entity tag of then.
+type growth struct {
+	tag    string
+	length int64 // of the whole list then
+}
+
+// overlap is how many octets before the end of then are read again: they end the list.
+const overlap = 1 << 10
 
 // probe submits a job now and then until ctx ends, and returns after what time the open
 // Change List had it, each: from the answer to the submission to that with the list.
 func (m *pendingJobs) probe(ctx context.Context, d *served) (took []time.Duration, err error) {
 	at := &pace{start: time.Now(), each: time.Second / time.Duration(m.probes)}
+	var list growth
 	for at.next(ctx) == nil {
 		n, err := d.submitOne(ctx)
 		if err == nil {
 			began := time.Now()
 			for seen := int64(-1); seen < n && err == nil; {
-				seen, err = d.listed(ctx)
+				seen, err = list.highest(ctx, d)
 			}
 			took = append(took, time.Since(began))
 		}
@@ -257,30 +266,43 @@ func (d *served) submitOne(ctx context.Context) (int64, error) {
 	return n, err
 }
 
-// listed returns the highest job number at the end of the open Change List, -1 without
-// one. Changes stand in the order of events: with a later job, the list has the earlier
-// ones, or a list closed meanwhile has them.
-func (d *served) listed(ctx context.Context) (int64, error) {
+// highest returns the highest job number in what the open Change List has grown by, -1
+// without one. Changes stand in the order of events: with a later job, the list has the
+// earlier ones, or a list closed meanwhile has them.
+func (l *growth) highest(ctx context.Context, d *served) (int64, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.url+"/.well-known/resourcesync/jobs/pending/changelist.xml", nil)
 	if err != nil {
 		return -1, err
 	}
-	r.Header.Set("Range", "bytes=-"+strconv.Itoa(listTail))
 	r.Header.Set("Accept-Encoding", "identity")
+	if l.tag != "" {
+		r.Header.Set("If-Range", l.tag)
+		r.Header.Set("Range", "bytes="+strconv.FormatInt(max(l.length-overlap, 0), 10)+"-")
+	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return -1, err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != http.StatusPartialContent && answer.StatusCode != http.StatusOK {
+	length := int64(len(text))
+	switch answer.StatusCode {
+	case http.StatusOK:
+	case http.StatusPartialContent:
+		_, of, _ := strings.Cut(answer.Header.Get("Content-Range"), "/")
+		length, err = strconv.ParseInt(of, 10, 64)
+	default:
 		err = fmt.Errorf("open Change List: %s: %.200s", answer.Status, text)
 	}
+	if err != nil {
+		return -1, err
+	}
+	l.tag, l.length = answer.Header.Get("ETag"), length
 	highest := int64(-1)
 	for line := range bytes.Lines(text) {
 		highest = max(highest, jobNumber(line))
 	}
-	return highest, err
+	return highest, nil
 }
 
 // jobNumber returns the number of the first job named in a text, -1 without one.
