@@ -6,6 +6,7 @@ import (
 
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/record"
@@ -27,7 +28,7 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 		return nil, err
 	}
 	if info.Created.IsZero() {
-		info.Created = micro(s.now())
+		info.Created = job.Instant(s.now())
 	}
 	if err := s.beginChange(); err != nil {
 		return nil, err
@@ -150,7 +151,7 @@ func (s *Service) makeQueue(id string, text []byte, modified int64, since journa
 		return nil, err
 	}
 	if modified != 0 {
-		if err := root.Date(home.QueueInfoName, micro(modified)); err != nil { // it is published
+		if err := root.Date(home.QueueInfoName, job.Instant(modified)); err != nil { // it is published
 			return nil, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
+	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/replay"
@@ -191,7 +192,7 @@ func (s *Service) leftBehind(id string, err error) {
 // LastEvent returns number and time of the last event; the time is that of the creation
 // without one.
 func (q *Queue) LastEvent() (seq Seq, at time.Time) {
-	q.look(func(x *index.Index) { seq, at = x.Last().Seq, micro(x.Last().Time) })
+	q.look(func(x *index.Index) { seq, at = x.Last().Seq, job.Instant(x.Last().Time) })
 	return seq, at
 }
 
@@ -288,7 +289,7 @@ func (q *Queue) Takeover(ctx context.Context, known JobID, event Seq) (Mirror, e
 	if q.Mirror() == nil {
 		return Mirror{}, fmt.Errorf("%s: %w: it is no mirror", q.ID(), ErrConflict)
 	}
-	was, err := q.original.TakeOver(micro(q.svc.now()), known, event)
+	was, err := q.original.TakeOver(job.Instant(q.svc.now()), known, event)
 	if err != nil {
 		return Mirror{}, storageError(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/foreign"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/properties"
@@ -170,7 +171,7 @@ func (s *Service) openDirs() (err error) {
 	}
 	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest, Rebuild: s.opts.Rebuild, Own: s.opts.OwnIndex}
 	s.each.trees = tree.Options{Path: home.QueuesDir, Temp: d.temp, Cache: durable.NewCache(s.opts.Dirs), MaxJobFile: content.MaxJobFile, Report: s.report, Reads: s.opts.Reads}
-	s.each.properties = properties.Home{Files: home.QueueFiles(s.opts.Reads), Now: func() time.Time { return micro(s.now()) }, Report: s.report}
+	s.each.properties = properties.Home{Files: home.QueueFiles(s.opts.Reads), Now: func() time.Time { return job.Instant(s.now()) }, Report: s.report}
 	s.each.inDoubt = s.index.InDoubt
 	d.journal, err = log.MakeSub(home.JournalDir)
 	return err

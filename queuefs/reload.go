@@ -11,6 +11,7 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/indexfile"
+	"cutie/queuefs/job"
 	"cutie/queuefs/properties"
 )
 
@@ -139,7 +140,7 @@ func (s *Service) takeInListed() (ids, changed []string, err error) {
 func (s *Service) takeIn(id string) error {
 	root, err := s.dirs.queues.Sub(id)
 	if errors.Is(err, fs.ErrNotExist) {
-		info := home.NewQueue(id, micro(s.now()))
+		info := home.NewQueue(id, job.Instant(s.now()))
 		info.VerifyOnWrite = true
 		q, err := s.makeQueue(id, info.Text(), 0, s.shared.Journal.Stats().Next)
 		if err != nil {
@@ -163,7 +164,7 @@ func (s *Service) takeIn(id string) error {
 		return fmt.Errorf("a directory by other hands: %w", ErrStored)
 	}
 	if _, err = root.Stat(home.QueueInfoName); errors.Is(err, fs.ErrNotExist) {
-		info := home.NewQueue(id, micro(s.now()))
+		info := home.NewQueue(id, job.Instant(s.now()))
 		err = root.Replace(home.QueueInfoName, info.Text())
 	}
 	root.Close()

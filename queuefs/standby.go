@@ -143,7 +143,7 @@ func (s *Service) followSettings(q *Queue, r *record.Record, at journal.LSN) err
 			return err
 		}
 	}
-	if err := root.Date(home.QueueInfoName, micro(r.Payload.Submitted)); err != nil { // it is published
+	if err := root.Date(home.QueueInfoName, job.Instant(r.Payload.Submitted)); err != nil { // it is published
 		return err
 	}
 	now, err := q.properties.Read()

@@ -6,6 +6,7 @@ import (
 	"cutie/queuefs/content"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 )
 
@@ -42,7 +43,7 @@ func (q *Queue) Unfinished(max int) (ids []JobID) {
 // Status returns the status of a job and its last change; 0 if there is no such job.
 func (q *Queue) Status(id JobID) (Status, time.Time) {
 	if st, at := q.ledger.Status(id); st != 0 {
-		return st, micro(at)
+		return st, job.Instant(at)
 	}
 	return 0, time.Time{}
 }

@@ -106,9 +106,6 @@ func CheckResultName(name string) error { return job.CheckResultName(name) }
 // CleanQueueID makes a directory name and URL segment of a queue identifier.
 func CleanQueueID(name string) (string, error) { return job.CleanQueueID(name) }
 
-// micro returns an instant of microseconds since 1970.
-func micro(us int64) time.Time { return time.UnixMicro(us).UTC() }
-
 // PageJobs is how many job numbers a page has: page p has the jobs p*PageJobs to
 // (p+1)*PageJobs-1.
 const PageJobs = index.PageJobs

@@ -200,7 +200,7 @@ func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) 
 		seq, us := b.Next()
 		k.Enter(e.Status)
 		if k.Seq == 0 { // restored
-			c.hold(&k, micro(us))
+			c.hold(&k, job.Instant(us))
 		}
 		k.Seq, k.Size = seq, e.Size
 		b.Index().SetFiled(e.id, index.FiledUnknown)
@@ -338,7 +338,7 @@ func (c *Comparer) alter(id job.ID, kind job.Kind, edit func(j *job.Job, t time.
 	return c.Commit(func(b *ledger.Batch) error {
 		k, before := j, b.Index().Minted()
 		seq, us := b.Next()
-		if !edit(&k, micro(us)) {
+		if !edit(&k, job.Instant(us)) {
 			b.Index().Unmint(before)
 			return nil
 		}
@@ -438,6 +438,3 @@ func (c *Comparer) mendResults(id job.ID, bad []badResult, repair bool, r *Repor
 		return true
 	})
 }
-
-// micro returns an instant of microseconds since 1970.
-func micro(us int64) time.Time { return time.UnixMicro(us).UTC() }

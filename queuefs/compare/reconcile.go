@@ -101,7 +101,7 @@ func (c *Comparer) takeMove(id job.ID, from, to job.Status) error {
 	return c.Commit(func(b *ledger.Batch) error {
 		k := j
 		seq, us := b.Next()
-		t := micro(us)
+		t := job.Instant(us)
 		k.Seq = seq
 		switch to {
 		case job.Pending:
@@ -141,7 +141,7 @@ func (c *Comparer) takeLoss(id job.ID, st job.Status) error {
 		k := j
 		seq, us := b.Next()
 		if to != 0 {
-			c.hold(&k, micro(us))
+			c.hold(&k, job.Instant(us))
 		} else {
 			k.Results = nil
 		}

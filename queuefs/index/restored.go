@@ -1,8 +1,6 @@
 package index
 
 import (
-	"time"
-
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
@@ -11,19 +9,19 @@ import (
 // Restored returns the job as far as the index knows it, for a lost job file. Nobody can
 // prove the possession of its lease, so the lease is over.
 func (j *Job) Restored(id job.ID) job.Job {
-	r := job.Job{ID: id, Status: j.Status, MediaType: j.MediaType, Size: j.Size, Submitted: instant(j.Submitted),
+	r := job.Job{ID: id, Status: j.Status, MediaType: j.MediaType, Size: j.Size, Submitted: job.Instant(j.Submitted),
 		Digests: []digest.Value{digest.NewValue(digest.SHA256, j.SHA256[:])},
 		Extra:   anvl.Record{{Name: "note", Value: job.LostNote}}}
 	if j.MD5 != ([16]byte{}) {
 		r.Digests = append(r.Digests, digest.NewValue(digest.MD5, j.MD5[:]))
 	}
-	at := instant(j.Changed)
+	at := job.Instant(j.Changed)
 	switch j.Status {
 	case job.Pending:
 		if j.Held {
 			r.Held = at
 			if j.HoldEnds != 0 {
-				r.HeldUntil = instant(j.HoldEnds)
+				r.HeldUntil = job.Instant(j.HoldEnds)
 			}
 		}
 	case job.Consumed:
@@ -39,6 +37,3 @@ func (j *Job) Restored(id job.ID) job.Job {
 	}
 	return r
 }
-
-// instant returns the time of microseconds since 1970.
-func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }

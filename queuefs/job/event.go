@@ -58,3 +58,6 @@ type Facts struct {
 
 // FileType is the media type of job files and queue-info.txt (Cutie 0.3, 4).
 const FileType = "text/x-anvl"
+
+// Instant returns the time of an event, in microseconds since 1970, as a time in UTC.
+func Instant(us int64) time.Time { return time.UnixMicro(us).UTC() }

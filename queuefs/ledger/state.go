@@ -36,22 +36,19 @@ func (l *Ledger) State() (s State) {
 	defer l.mu.RUnlock()
 	set, n, last := l.Settings(), &l.idx.Counts, l.idx.Last()
 	s = State{Info: set.Info(), Pending: n.Status[job.Pending], Consumed: n.Status[job.Consumed], Deleted: n.Status[job.Deleted],
-		Held: n.Held, Leased: n.Leased, Failed: n.Failed, Seq: last.Seq, Before: l.life.before, Damage: set.Bad, Shut: set.Unread != nil, LastEvent: instant(last.Time),
+		Held: n.Held, Leased: n.Leased, Failed: n.Failed, Seq: last.Seq, Before: l.life.before, Damage: set.Bad, Shut: set.Unread != nil, LastEvent: job.Instant(last.Time),
 		LastSubmission: instantOrZero(l.idx.LastSubmit), LastConsumption: instantOrZero(l.idx.LastConsume)}
 	if j, ok := l.idx.Job(l.idx.First()); ok {
-		s.Oldest = instant(j.Submitted)
+		s.Oldest = job.Instant(j.Submitted)
 	}
 	return s
 }
-
-// instant returns an instant of microseconds since 1970.
-func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
 func instantOrZero(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}
 	}
-	return instant(us)
+	return job.Instant(us)
 }
 
 // An Entry has the facts of a job for a publisher.
@@ -67,12 +64,12 @@ type Entry struct {
 
 // FileFacts returns the facts of the job file of a job.
 func FileFacts(j *index.Job) job.Facts {
-	return job.Facts{Length: int64(j.FileLength), SHA256: j.FileSHA256, Type: job.FileType, Modified: instant(j.Changed)}
+	return job.Facts{Length: int64(j.FileLength), SHA256: j.FileSHA256, Type: job.FileType, Modified: job.Instant(j.Changed)}
 }
 
 func entryOf(id job.ID, j *index.Job) Entry {
 	return Entry{Job: id, Status: j.Status, HasResults: j.Results, File: FileFacts(j), Payload: job.Facts{Length: j.Size,
-		SHA256: j.SHA256, MD5: j.MD5, Type: cmp.Or(j.MediaType, job.DefaultMediaType), Modified: instant(j.Submitted)}}
+		SHA256: j.SHA256, MD5: j.MD5, Type: cmp.Or(j.MediaType, job.DefaultMediaType), Modified: job.Instant(j.Submitted)}}
 }
 
 // Entry returns the facts of one job, without results; false if there is no such job.

@@ -265,9 +265,6 @@ func (r *Record) Parse(src []byte) error {
 	return nil
 }
 
-// instant returns the time of microseconds since 1970.
-func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
-
 // micros is the opposite, 0 for the zero time.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
@@ -290,17 +287,17 @@ func (r *Record) Event() job.Event {
 	if typ == "" {
 		typ = job.DefaultMediaType
 	}
-	at := instant(r.Time)
+	at := job.Instant(r.Time)
 	switch {
 	case r.Kind == job.Phase:
 		return job.Event{Seq: r.Seq, Time: at, Kind: r.Kind}
 	case r.Job == 0:
 		return job.Event{Seq: r.Seq, Time: at, Kind: r.Kind,
-			File: job.Facts{Length: r.Payload.Size, SHA256: r.Payload.SHA256, Type: typ, Modified: instant(r.Payload.Submitted)}}
+			File: job.Facts{Length: r.Payload.Size, SHA256: r.Payload.SHA256, Type: typ, Modified: job.Instant(r.Payload.Submitted)}}
 	}
 	return job.Event{
 		Seq: r.Seq, Time: at, Kind: r.Kind, Job: r.Job, From: r.From, To: r.To, Results: r.resultChange(),
-		Payload: job.Facts{Length: r.Payload.Size, SHA256: r.Payload.SHA256, MD5: r.Payload.MD5, Type: typ, Modified: instant(r.Payload.Submitted)},
+		Payload: job.Facts{Length: r.Payload.Size, SHA256: r.Payload.SHA256, MD5: r.Payload.MD5, Type: typ, Modified: job.Instant(r.Payload.Submitted)},
 		File:    job.Facts{Length: int64(r.File.Size), SHA256: r.File.SHA256, Type: job.FileType, Modified: at},
 	}
 }
@@ -353,7 +350,7 @@ func (r *Record) SetText(text []byte) {
 func (r *Record) Pass(f *job.Facts, came []job.Result) {
 	r.File = File{Size: int(f.Length), SHA256: f.SHA256, Passed: true, Text: []byte{}}
 	if len(came) > 0 {
-		j := job.Job{ID: r.Job, Status: r.To, Submitted: instant(r.Time), Results: came}
+		j := job.Job{ID: r.Job, Status: r.To, Submitted: job.Instant(r.Time), Results: came}
 		r.File.Text = j.AppendText(nil)
 	}
 	r.File.length = len(r.File.Text)

@@ -69,7 +69,7 @@ func (in *Intake) requeueEnd(id job.ID) (job.Job, error) {
 		sub.Sums(b.Index(), id)
 		var seq job.Seq
 		seq, sub.Time = b.Next()
-		again = old.Again(number, seq, micro(sub.Time))
+		again = old.Again(number, seq, job.Instant(sub.Time))
 		sub.Seq, sub.Job, sub.Payload.Submitted, sub.Payload.Data = again.Seq, again.ID, sub.Time, inline
 		sub.Mark(&again)
 		sub.SetText(again.AppendText(nil))
@@ -77,7 +77,7 @@ func (in *Intake) requeueEnd(id job.ID) (job.Job, error) {
 
 		k := old
 		seq, us := b.Next()
-		k.Seq, k.Updated = seq, micro(us)
+		k.Seq, k.Updated = seq, job.Instant(us)
 		k.GiveWay(again.ID)
 		b.Job(&k, job.Update, old.Status, us)
 		return nil

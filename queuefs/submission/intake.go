@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
@@ -82,6 +81,3 @@ func (in *Intake) mint(b *ledger.Batch) (job.ID, error) {
 	}
 	return number, nil
 }
-
-// micro returns an instant of microseconds since 1970.
-func micro(us int64) time.Time { return time.UnixMicro(us).UTC() }

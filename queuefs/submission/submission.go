@@ -183,7 +183,7 @@ func (s *Submission) build(b *ledger.Batch, uploads []*Upload, jobs []job.Job, f
 		}
 		var seq job.Seq
 		seq, r.Time = b.Next()
-		uploads[i].meta.Start(j, number, seq, micro(r.Time))
+		uploads[i].meta.Start(j, number, seq, job.Instant(r.Time))
 		r.Seq, r.Job, r.Payload.Submitted = seq, number, r.Time
 		if i == 0 && former != nil {
 			j.Extra = job.With(j.Extra, job.RequeuedFrom, s.former.String())
@@ -199,7 +199,7 @@ func (s *Submission) build(b *ledger.Batch, uploads []*Upload, jobs []job.Job, f
 	k := *former
 	seq, us := b.Next()
 	k.Seq = seq
-	k.Delete(micro(us))
+	k.Delete(job.Instant(us))
 	k.GiveWay(jobs[0].ID)
 	b.Job(&k, job.Delete, job.Pending, us)
 	return nil

@@ -117,7 +117,7 @@ func (q *Desk) enact(from []job.Job, do edit) ([]job.Job, error) {
 			jobs[i] = from[i]
 			j, before := &jobs[i], b.Index().Minted()
 			seq, us := b.Next()
-			kind, err := do(j, micro(us))
+			kind, err := do(j, job.Instant(us))
 			switch {
 			case err != nil:
 				return err

@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
@@ -62,6 +61,3 @@ func (q *Desk) rules() home.QueueInfo { return q.Ledger.Settings().Rules() }
 
 // report reports damage of a file below the home.
 func (q *Desk) report(path, text string) { q.Reports.Add(home.Problem{Path: path, Text: text}) }
-
-// micro returns an instant of microseconds since 1970.
-func micro(us int64) time.Time { return time.UnixMicro(us).UTC() }

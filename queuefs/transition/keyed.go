@@ -27,7 +27,7 @@ func (q *Desk) takeOnce(ctx context.Context, t Take, take func(context.Context, 
 
 // takenBefore returns the jobs consumed with the key of t.
 func (q *Desk) takenBefore(t Take) (taken []Taken, err error) {
-	key, now := job.ConsumerKey(t.User, t.Key), micro(q.Shared.Micro())
+	key, now := job.ConsumerKey(t.User, t.Key), job.Instant(q.Shared.Micro())
 	ids := q.takes.Jobs(key)
 	if t.Keep {
 		q.Ledger.Give(ids) // before the look, so that none is culled after it

@@ -22,7 +22,7 @@ func checkLease(d time.Duration) error {
 
 // leaseEnd is the end of a lease of d from now, in the precision of job files.
 func (q *Desk) leaseEnd(d time.Duration) time.Time {
-	return micro(q.Shared.Micro()).Add(d.Round(time.Microsecond))
+	return job.Instant(q.Shared.Micro()).Add(d.Round(time.Microsecond))
 }
 
 // Extend makes the lease of a job end after d from now, at most MaxLease; 0
