@@ -106,18 +106,14 @@ func (a *audit) set(ctx context.Context, set *source.Set) error {
 	var found []Difference
 	todo := make(chan sitemap.Entry, 64)
 	var wg sync.WaitGroup
-	var failed error
 	for range 4 {
 		wg.Go(func() {
 			for e := range todo {
-				d, err := a.compare(&e)
-				a.mu.Lock()
-				if err != nil {
-					failed = errors.Join(failed, err)
-				} else if d != nil {
+				if d := a.compare(&e); d != nil {
+					a.mu.Lock()
 					found = append(found, *d)
+					a.mu.Unlock()
 				}
-				a.mu.Unlock()
 			}
 		})
 	}
@@ -129,17 +125,17 @@ func (a *audit) set(ctx context.Context, set *source.Set) error {
 	})
 	close(todo)
 	wg.Wait()
-	if err = errors.Join(err, failed); err != nil {
+	if err != nil {
 		return err
 	}
 	return a.explain(ctx, set, s, found)
 }
 
-// compare compares a file with its entry.
-func (a *audit) compare(e *sitemap.Entry) (*Difference, error) {
+// compare compares a file with its entry; nil if they are the same.
+func (a *audit) compare(e *sitemap.Entry) *Difference {
 	file, err := a.c.dir.Path(e.Loc)
 	if err != nil {
-		return &Difference{URI: e.Loc, What: IsMissing, Why: err.Error()}, nil
+		return &Difference{URI: e.Loc, What: IsMissing, Why: err.Error()}
 	}
 	want := factsOf(e)
 	m, _, err := a.c.dir.Compare(file, &want, a.c.o.Deep)
@@ -149,18 +145,18 @@ func (a *audit) compare(e *sitemap.Entry) (*Difference, error) {
 	a.mu.Unlock()
 	switch {
 	case err != nil:
-		return &Difference{URI: e.Loc, File: file, What: IsDifferent, Why: err.Error()}, nil
+		return &Difference{URI: e.Loc, File: file, What: IsDifferent, Why: err.Error()}
 	case m == local.Missing:
-		return &Difference{URI: e.Loc, File: file, What: IsMissing}, nil
+		return &Difference{URI: e.Loc, File: file, What: IsMissing}
 	case m == local.Different:
-		return &Difference{URI: e.Loc, File: file, What: IsDifferent, Why: "length or digest"}, nil
+		return &Difference{URI: e.Loc, File: file, What: IsDifferent, Why: "length or digest"}
 	case m == local.Unsure:
-		return &Difference{URI: e.Loc, File: file, What: IsUnsure}, nil
+		return &Difference{URI: e.Loc, File: file, What: IsUnsure}
 	}
 	a.mu.Lock()
 	a.r.Same++
 	a.mu.Unlock()
-	return nil, nil
+	return nil
 }
 
 // explain looks for differences explained by changes after the cursor of the copy.

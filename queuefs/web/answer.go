@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
@@ -117,3 +118,16 @@ var (
 var ofSuccess = []string{"Etag", "Last-Modified", "Location", "Link", "Content-Location", "Content-Disposition",
 	"Content-Security-Policy", "Repr-Digest", "Cutie-Sidecar", "Cutie-Sidecar-Length", "Cutie-Lease", "Cutie-Lease-Expires", "Cutie-Attempt",
 	"Preference-Applied", "Idempotency-Replayed"}
+
+// AnswerJSON answers with a state of the moment.
+func AnswerJSON(w http.ResponseWriter, v any) error {
+	body, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	w.Write(append(body, '\n')) // nobody is left to be told of an error
+	return nil
+}

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -60,14 +59,7 @@ func (n *node) Routes() []web.Route {
 }
 
 func (n *node) tell(w http.ResponseWriter, _ *http.Request) error {
-	body, err := json.MarshalIndent(n.ownership(), "", "  ")
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_, err = w.Write(append(body, '\n'))
-	return err
+	return web.AnswerJSON(w, n.ownership())
 }
 
 // give gives the home up to a standby.

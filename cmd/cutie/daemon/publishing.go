@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -54,7 +53,7 @@ type PublishedSet struct {
 }
 
 func (p *publishing) Routes() []web.Route {
-	status := func(w http.ResponseWriter, _ *http.Request) error { return answerJSON(w, PublishingStatus(p.pub)) }
+	status := func(w http.ResponseWriter, _ *http.Request) error { return web.AnswerJSON(w, PublishingStatus(p.pub)) }
 	return []web.Route{
 		{Method: http.MethodPost, Path: PublishingPath, Need: web.Everywhere(web.Admin), Fail: p.refuse,
 			Serve: func(w http.ResponseWriter, r *http.Request) error {
@@ -65,18 +64,6 @@ func (p *publishing) Routes() []web.Route {
 			}},
 		{Method: http.MethodGet, Path: PublishingPath + "/status", Need: web.Everywhere(web.Admin), Fail: p.refuse, Serve: status},
 	}
-}
-
-// answerJSON answers with a state of the moment.
-func answerJSON(w http.ResponseWriter, v any) error {
-	body, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Write(append(body, '\n'))
-	return nil
 }
 
 // unpublished is the answer to an administrator after a failure to publish, with

@@ -50,7 +50,7 @@ func (s *hubSite) list(w http.ResponseWriter, _ *http.Request) error {
 	for _, m := range s.hub.States() {
 		all.Subscriptions = append(all.Subscriptions, memberOf(m))
 	}
-	return answerJSON(w, all)
+	return web.AnswerJSON(w, all)
 }
 
 func memberOf(m websub.State) hubMember {

@@ -86,14 +86,14 @@ func newHead(title string, base state.Base, may func(method, path string) bool, 
 		return h
 	}
 	h.Source = base.Ref(".well-known", "resourcesync")
-	h.Path = append(steps(base, may, string(base)+"/"), way...)
+	h.Path = append(steps(may, string(base)+"/"), way...)
 	h.Path = append(h.Path, besides(base, may)...)
 	return h
 }
 
 // steps is the first step of the way to a page, at home; there is none for a reader without
 // a right.
-func steps(base state.Base, may func(method, path string) bool, home string) []crumb {
+func steps(may func(method, path string) bool, home string) []crumb {
 	if may != nil && !may(http.MethodGet, "/") {
 		return nil
 	}

@@ -16,7 +16,7 @@ type uwsPage struct {
 
 // UWS writes a page of UWS: a job, a list of jobs, or an error.
 func (Pages) UWS(p *uws.Page) []byte {
-	u := uwsPage{Page: p, Path: steps(p.Base, p.May, string(p.Base)+"/")}
+	u := uwsPage{Page: p, Path: steps(p.May, string(p.Base)+"/")}
 	if queue := p.Base.Ref("state", p.Queue); p.May == nil || p.May("GET", queue[len(p.Base):]) {
 		u.Path = append(u.Path, crumb{"step", state.XHTML.Ask(queue), p.Name})
 	} else {

@@ -234,7 +234,7 @@ func (k *Keeper) auditNow(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, string(web.BaseOf(r, k.svc.Info().BaseURI))+"mirrors", http.StatusSeeOther)
 		return nil
 	}
-	return answer(w, report)
+	return web.AnswerJSON(w, report)
 }
 
 // audit audits a mirror.

@@ -2,7 +2,6 @@ package mirror
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -106,19 +105,7 @@ func (k *Keeper) takeover(w http.ResponseWriter, r *http.Request, queues []*queu
 		}
 		report.Queues = append(report.Queues, t)
 	}
-	return answer(w, &report)
-}
-
-// answer answers with a report.
-func answer(w http.ResponseWriter, report any) error {
-	body, err := json.MarshalIndent(report, "", "  ")
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_, err = w.Write(append(body, '\n'))
-	return err
+	return web.AnswerJSON(w, &report)
 }
 
 func (k *Keeper) drop(w http.ResponseWriter, r *http.Request) error {
