@@ -142,5 +142,6 @@ func TestBrowserNeedsNoMouse(t *testing.T) {
 	b.tabTo("form:last-of-type button", 7)
 	b.do(chromedp.KeyEvent(kb.Enter))
 	b.until(`document.querySelector('.lead')?.textContent === 'of the scanner'`)
+	b.until(`document.querySelector('#saved').checkVisibility()`)
 	b.fine("pages by keys")
 }

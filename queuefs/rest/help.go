@@ -173,8 +173,9 @@ var (
 			"for retryDelay times retryFactor for each further attempt, at most retryMax. When\n" +
 			"maxAttempts are used up, or after a fatal failure, it has failed and stays with\n" +
 			"its message. A paused queue hands out no job. A queue is renamed by making\n" +
-			"another. Errors: 400, 404, 409 another queue has the name, 412 If-Match names\n" +
-			"another state.\n" +
+			"another. With seen-PROPERTY beside a property it changes from that value alone, and\n" +
+			"not at all if both are the same. Errors: 400, 404, 409 another queue has the name,\n" +
+			"or the property is not as seen, 412 If-Match names another state.\n" +
 			"With verifyOnWrite a payload is read again and compared with its digests before\n" +
 			"the answer to its submission; without it a submitter's digest is recorded and not\n" +
 			"compared, and digestsAsGiven names its type. With verifyOnRead payloads are\n" +

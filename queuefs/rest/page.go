@@ -125,12 +125,18 @@ func (h *Handler) takenByPage(w http.ResponseWriter, r *request, form state.Form
 	return h.answerChange(w, r, http.StatusOK, form, &d)
 }
 
+// SavedPlace is the place in the page of a queue that says: its settings were set.
+const SavedPlace = "saved"
+
 // seeOther sends a browser to the page of a state, or to another one if its sender may not
 // read the state.
 func (h *Handler) seeOther(w http.ResponseWriter, r *request, d *state.Document) {
 	to := state.XHTML.Ask(d.Subject)
 	if !mayRead(web.MayOf(r.Context()), d) {
 		to = h.o.Pages.Own(d, r.PathValue("queue"))
+	}
+	if r.place != "" {
+		to += "#" + r.place
 	}
 	header := w.Header()
 	header["Location"] = []string{to}

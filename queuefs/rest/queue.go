@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"time"
 
@@ -113,11 +114,25 @@ func (h *Handler) makeQueue(w http.ResponseWriter, r *request, form state.Form, 
 }
 
 func (h *Handler) changeQueue(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, properties anvl.Record) error {
+	properties, seen := bySeen(properties)
+	if properties.Value("S") == "" {
+		r.place = SavedPlace
+	}
 	_, err := h.svc.SetQueue(r.Context(), q.ID(), func(info *queuefs.QueueInfo) error {
 		if err := h.precondition(r, q); err != nil {
 			return err
 		}
+		was := *info
 		for _, p := range properties {
+			if text, ok := seen[p.Name]; ok {
+				before := was
+				if err := settings.Set(&before, p.Name, text, h.now()); err != nil {
+					return err
+				}
+				if !reflect.DeepEqual(before, was) {
+					return web.Errorf(http.StatusConflict, "%s was set to another value since the form was opened: look at the queue again, and set it there", p.Name)
+				}
+			}
 			if p.Name == "identifier" {
 				if p.Value != info.ID { // that is the queue, too
 					info.Identifier = p.Value
@@ -135,6 +150,30 @@ func (h *Handler) changeQueue(w http.ResponseWriter, r *request, form state.Form
 	}
 	d := state.OfQueue(h.base(r.Request), &state.Queue{QueueState: q.State()})
 	return h.answerChange(w, r, http.StatusOK, form, &d)
+}
+
+// seenPrefix begins the name of a value that the sender of a form has seen.
+const seenPrefix = "seen-"
+
+// bySeen returns the properties that differ from what their sender has seen, and what that
+// was: a form has all settings, and leaves alone what others have set meanwhile.
+func bySeen(all anvl.Record) (changed anvl.Record, seen map[string]string) {
+	seen = map[string]string{}
+	for _, p := range all {
+		if name, ok := strings.CutPrefix(p.Name, seenPrefix); ok {
+			seen[name] = p.Value
+		}
+	}
+	if len(seen) == 0 {
+		return all, nil
+	}
+	for _, p := range all {
+		value, ok := seen[p.Name]
+		if !strings.HasPrefix(p.Name, seenPrefix) && (!ok || p.Value != value) {
+			changed = append(changed, p)
+		}
+	}
+	return changed, seen
 }
 
 // removeQueue removes a queue without jobs.

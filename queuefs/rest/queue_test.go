@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +54,54 @@ func TestPutMakesAQueueOrSetsIt(t *testing.T) {
 	s.do("POST", "/state/jobs?name=jobs%20here", "").want(t, 200)
 	s.do("POST", name+"&name=jobs%20here", "").want(t, 409)
 	want(t, "description", q.Info().Description, "")
+}
+
+// A form has all settings as they were when it was opened: it changes those alone that its
+// sender has changed, and none that somebody else has set to another value meanwhile.
+func TestAFormChangesWhatItsSenderHasChanged(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	post := func(status int, pairs ...string) answer {
+		t.Helper()
+		v := url.Values{}
+		for i := 0; i < len(pairs); i += 2 {
+			v.Set(pairs[i], pairs[i+1])
+		}
+		return s.do("POST", "/state/jobs?t=xhtml", v.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Accept", "text/html").want(t, status)
+	}
+	type set struct {
+		Description    string
+		Closed         bool
+		Culling, Lease int64
+	}
+	check := func(about string, wanted set) {
+		t.Helper()
+		i := s.q.Info()
+		want(t, about, set{i.Description, i.Closed, i.CullingSize, int64(i.Lease / time.Second)}, wanted)
+	}
+	start := s.q.Info()
+	was := set{start.Description, start.Closed, start.CullingSize, int64(start.Lease / time.Second)}
+	opened := []string{"seen-description", was.Description, "seen-closed", "false", "seen-cullingSizeThreshold", "", "seen-leaseDuration", ""}
+	want(t, "settings", was, set{Culling: -1})
+	s.do("POST", "/state/jobs?leaseDuration=60&cullingSizeThreshold=9", "").want(t, 200)
+
+	post(303, append(opened, "description", "new", "closed", "false", "cullingSizeThreshold", "", "leaseDuration", "")...).
+		header(t, "Location", s.url+"/state/jobs?t=xhtml#saved")
+	check("what others have set stays", set{"new", false, 9, 60})
+	a := post(409, append(opened, "closed", "true", "leaseDuration", "30")...)
+	if !strings.Contains(a.body, "leaseDuration was set to another value") {
+		t.Errorf("got %s", a.body)
+	}
+	check("nothing is set if one is not as seen", set{"new", false, 9, 60})
+	post(303, "seen-leaseDuration", "60", "leaseDuration", "30", "seen-cullingSizeThreshold", "9", "cullingSizeThreshold", "", "closed", "true")
+	check("as seen, and without", set{"new", true, -1, 30})
+	post(303, "seen-cullingSizeThreshold", "-1", "cullingSizeThreshold", "7")
+	check("unset by its other name", set{"new", true, 7, 30})
+	post(303, "seen-closed", "true", "closed", "true")
+	check("nothing is changed", set{"new", true, 7, 30})
+	post(400, "seen-closed", "perhaps", "closed", "false")
+	post(400, "seen-nothing", "a", "nothing", "b")
+	check("what is seen makes sense", set{"new", true, 7, 30})
+	post(303, "S", "pause").header(t, "Location", s.url+"/state/jobs?t=xhtml")
 }
 
 func TestPausedQueueServesWhoWaitsWhenItGoesOn(t *testing.T) {

@@ -25,6 +25,8 @@ p{margin:.5rem 0}
 .badge{display:inline-block;padding:.1rem .55rem;border-radius:1rem;background:var(--flatback);color:var(--flat);font-size:.8125rem;line-height:1.4;font-weight:600;white-space:nowrap}
 .note{margin:.75rem 0;padding:.6rem .9rem;border-radius:.4rem;background:var(--flatback);white-space:pre-wrap;max-height:16rem;overflow:auto}
 .good{background:var(--goodback);color:var(--good)}
+.seen,.saved:not(:target){display:none}
+.saved{scroll-margin-top:100vh}
 .bad{background:var(--badback);color:var(--bad)}
 .warn{background:var(--warnback);color:var(--warn)}
 .cool{background:var(--coolback);color:var(--cool)}
@@ -118,7 +120,7 @@ img.preview{max-width:100%;max-height:30rem;border:1px solid var(--line);backgro
 
 // StyleHash is the source expression of PageStyle for a
 // Content-Security-Policy.
-const StyleHash = "'sha256-toEUURGa2kGz//PLYRr5uFfkGz8Zj3OXxnWOaEfmVyQ='"
+const StyleHash = "'sha256-yZoWxXcy6dNZepe36gerFhe/a/3lRuqNKDkRUyAYeqE='"
 
 // PagePolicy is the Content-Security-Policy of a page: no scripts, no
 // resources, forms to its own origin.

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"cutie/queuefs"
@@ -19,12 +20,18 @@ type action struct {
 	Buttons                     []button
 }
 
+// sets reports whether the action sets settings.
+func (a action) sets() bool {
+	return slices.ContainsFunc(a.Fields, func(f field) bool { return f.Seen })
+}
+
 // A field of a form; Kind is the type of an input, "lines" for several lines of text, or
 // "choice" for one of Choices.
 type field struct {
 	Kind, Name, Label, Value string
 	Choices                  []choice
 	Required                 bool
+	Seen                     bool // says which value it had when the form was made
 	Many                     bool // of files
 }
 
@@ -104,8 +111,8 @@ func settingsOf(d *state.Document) action {
 		}
 		return ""
 	}
-	return action{Legend: "Settings", Ask: "Change settings",
-		Hint: "An empty field unsets a setting. The command cutie set has all of them.",
+	a := action{Legend: "Settings", Ask: "Change settings",
+		Hint: "An empty field unsets a setting. What others set meanwhile stays. The command cutie set has all of them.",
 		Fields: []field{
 			{Kind: "text", Name: "description", Label: "Description", Value: d.Text("description")},
 			{Kind: "choice", Name: "closed", Label: "Submissions", Value: cmp.Or(d.Text("closed"), "false"), Choices: []choice{{"false", "are taken"}, {"true", "are refused"}}},
@@ -116,6 +123,10 @@ func settingsOf(d *state.Document) action {
 			{Kind: "text", Name: "cullingSizeThreshold", Label: "Processed jobs to keep", Value: set("cullingSizeThreshold")},
 			{Kind: "text", Name: "cullingAgeThreshold", Label: "Hours to keep processed jobs at least", Value: set("cullingAgeThreshold")},
 		}, Buttons: []button{{Label: "Set"}}}
+	for i := range a.Fields {
+		a.Fields[i].Seen = true
+	}
+	return a
 }
 
 // ofQueue adds the actions of a queue by its settings.

@@ -181,8 +181,8 @@ func TestPagesOfferWhatMayBeDone(t *testing.T) {
 	leased := statetest.FullJob()
 	leased.Outcome = 0
 	svc.BaseURI = at + "/"
-	unset := "/state/ingest?t=xhtml description closed acknowledge leaseDuration maxAttempts cullingSizeThreshold cullingAgeThreshold"
-	full := "/state/uc3+cutie=01?t=xhtml description=UC3 primary <ingest> & queue closed acknowledge leaseDuration=90 maxAttempts=5 cullingSizeThreshold=100 cullingAgeThreshold=0"
+	unset := "/state/ingest?t=xhtml seen-description description seen-closed=false closed seen-acknowledge=none acknowledge seen-leaseDuration leaseDuration seen-maxAttempts maxAttempts seen-cullingSizeThreshold cullingSizeThreshold seen-cullingAgeThreshold cullingAgeThreshold"
+	full := "/state/uc3+cutie=01?t=xhtml seen-description=UC3 primary <ingest> & queue description=UC3 primary <ingest> & queue seen-closed=true closed seen-acknowledge=required acknowledge seen-leaseDuration=90 leaseDuration=90 seen-maxAttempts=5 maxAttempts=5 seen-cullingSizeThreshold=100 cullingSizeThreshold=100 seen-cullingAgeThreshold=0 cullingAgeThreshold=0"
 	for _, tt := range []struct {
 		name string
 		d    state.Document

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"html/template"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,6 +22,7 @@ type statePage struct {
 	Badges  []string
 	Lead    string
 	Payload *link
+	Saved   string // place of the note: the settings were set
 	Notes   []note
 	Lease   *lease
 	News    *jobNews
@@ -123,6 +125,9 @@ func newStatePage(d *state.Document, v *rest.View, asides Asides) *statePage {
 		p.tellMirror(d, v.Now)
 	}
 	p.Actions = actions(d, v)
+	if slices.ContainsFunc(p.Actions, action.sets) {
+		p.Saved = rest.SavedPlace
+	}
 	if asides != nil {
 		p.addAside(d, v, asides)
 	}

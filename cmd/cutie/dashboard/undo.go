@@ -26,7 +26,7 @@ func (p *statePage) tellChanges(d *state.Document, v *rest.View) {
 		return
 	}
 	n := grouped(fmt.Sprint(len(c.Changed)))
-	p.Lead, p.List, p.Actions = "", nil, nil
+	p.Lead, p.List, p.Actions, p.Saved = "", nil, nil, ""
 	done := note{"good", n + " jobs were " + past[v.Changed] + "."}
 	switch len(c.Changed) {
 	case 0:
