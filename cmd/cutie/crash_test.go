@@ -25,6 +25,15 @@ const (
 	crashLatest  = 700 * time.Millisecond // of load before a kill
 )
 
+// underLoad returns how long clients work before a kill: between least and most, or a
+// quarter of it in a short test. Each operation is verified afterwards several times.
+func underLoad(random *rand.Rand, least, most time.Duration) time.Duration {
+	return (least + time.Duration(random.Int64N(int64(most-least)))) / time.Duration(long.N(4, 1))
+}
+
+// listEntries is the option for Change Lists so short that a round under load closes some.
+func listEntries() []string { return []string{"--list-entries", strconv.Itoa(long.N(500, 2000))} }
+
 // TestAcknowledgedWorkSurvivesKills kills the daemon under load at random
 // instants, again and again on one home, and compares what it then knows and
 // publishes with what its clients were told. In every third round the next
@@ -47,8 +56,8 @@ func surviveKills(t *testing.T, home string, options func(round int) []string) {
 
 	// References must stay what they are, so all daemons have one address: a
 	// loopback one of its own, so that nobody else takes it meanwhile.
-	args := []string{"--listen", fmt.Sprintf("127.%d.%d.%d:8080", 1+random.IntN(254), random.IntN(256), 1+random.IntN(254)),
-		"--list-entries", "2000"} // lists are closed, and get packages, in each round
+	args := append(listEntries(), // lists are closed, and get packages, in each round
+		"--listen", fmt.Sprintf("127.%d.%d.%d:8080", 1+random.IntN(254), random.IntN(256), 1+random.IntN(254)))
 	d := serveHome(t, home, append(args, options(-1)...)...)
 	transport := &http.Transport{MaxIdleConnsPerHost: crashClients}
 	hc := &http.Client{Transport: transport, Timeout: time.Minute}
@@ -62,7 +71,7 @@ func surviveKills(t *testing.T, home string, options func(round int) []string) {
 	torn := 0 // ends of the journal
 	var slowest time.Duration
 	for round := range rounds {
-		w := crash(t, d, clients, time.Duration(random.Int64N(int64(crashLatest))))
+		w := crash(t, d, clients, underLoad(random, 0, crashLatest))
 		transport.CloseIdleConnections()
 		torn += complained(t, d)
 		args := append(slices.Clip(args), options(round)...)

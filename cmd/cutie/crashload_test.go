@@ -62,6 +62,7 @@ type loader struct {
 	count  *atomic.Int64
 	stop   <-chan struct{} // closed when it is to stop; nil: with the daemon
 	faults bool            // an error of the server is like no answer
+	rest   time.Duration   // after each operation
 
 	mine  []queuefs.JobID // submitted by this client
 	taken []queuefs.JobID // handed out to it, or deleted by it
@@ -90,6 +91,7 @@ func (c *loader) run() error {
 		}
 		o.acked, o.end = true, time.Now()
 		c.count.Add(1)
+		time.Sleep(c.rest)
 	}
 }
 

@@ -372,8 +372,8 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 	t.Logf("CUTIE_CRASH_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	home := filepath.Join(t.TempDir(), "home")
-	args := []string{"--listen", fmt.Sprintf("127.%d.%d.%d:8080", 1+random.IntN(254), random.IntN(256), 1+random.IntN(254)),
-		"--list-entries", "2000", "--package-size", "300K", "--period", "150ms", "--dump-period", "1s", "--keep-size", "0"}
+	args := append(listEntries(), "--listen", fmt.Sprintf("127.%d.%d.%d:8080", 1+random.IntN(254), random.IntN(256), 1+random.IntN(254)),
+		"--package-size", "300K", "--period", "150ms", "--dump-period", "1s", "--keep-size", "0")
 	d := serveHome(t, home, args...)
 	if out, err := cutie(t, "--home", home, "set", "jobs", "--size", "150"); err != nil {
 		t.Fatal(out, err)
@@ -389,7 +389,7 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 		for range 12 {
 			wg.Go(c.run)
 		}
-		time.Sleep(time.Duration(random.Int64N(int64(crashLatest))))
+		time.Sleep(underLoad(random, 0, crashLatest))
 		if err := d.stop(syscall.SIGKILL); err == nil {
 			t.Fatal("daemon survived")
 		}

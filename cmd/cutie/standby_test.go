@@ -303,7 +303,7 @@ func TestWhatAStandbyDoesWithChanges(t *testing.T) {
 // acknowledged is there, and nothing was handed out twice.
 func TestAStandbyTakesOverFromAKilledOwner(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, "--list-entries", "2000")
+	c := newCluster(t, 3, listEntries()...)
 	seed := environment(t, "CUTIE_CRASH_SEED", rand.Uint64())
 	t.Logf("CUTIE_CRASH_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -317,7 +317,7 @@ func TestAStandbyTakesOverFromAKilledOwner(t *testing.T) {
 	var slowest time.Duration
 	for round := range int(environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(1, 20)))) {
 		c.enter(owner)
-		w := crash(t, c.nodes[owner], clients, time.Duration(random.Int64N(int64(crashLatest))))
+		w := crash(t, c.nodes[owner], clients, underLoad(random, 0, crashLatest))
 		killed, begun := owner, time.Now()
 		owner = c.owner((killed+1)%3, (killed+2)%3)
 		slowest = max(slowest, time.Since(begun))

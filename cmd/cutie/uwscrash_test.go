@@ -52,7 +52,7 @@ func TestJobsOfUWSSurviveKills(t *testing.T) {
 		for _, u := range clients {
 			wg.Go(u.run)
 		}
-		time.AfterFunc(200*time.Millisecond+time.Duration(random.Int64N(int64(700*time.Millisecond))), func() { d.cmd.Process.Kill() })
+		time.AfterFunc(underLoad(random, 200*time.Millisecond, 900*time.Millisecond), func() { d.cmd.Process.Kill() })
 		wg.Wait()
 		d.ended()
 		transport.CloseIdleConnections()
