@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -142,11 +143,17 @@ cutie requeue jobs j000000000003 $U
 cutie rm jobs j000000000003 $U`)
 	sameAs(t, "second", first.url, second.url, copied)
 	sameAs(t, "third", second.url, third.url, copied)
-	eventually(t, "the new queue is mirrored", func() bool {
-		_, err := cutie(t, "ls", "other", "-u", third.url)
-		odd, err2 := cutie(t, "ls", "ä/b:c", "-u", third.url)
-		return err == nil && err2 == nil && strings.Contains(odd, "pending")
+	eventually(t, "the new queues are mirrored", func() bool {
+		get := getter(http.DefaultClient, third.url)
+		_, err := get("state/other")
+		_, err2 := get("state/" + url.PathEscape("ä/b:c") + "/j000000000001")
+		return err == nil && err2 == nil
 	})
+	for name, jobs := range map[string]bool{"other": false, "ä/b:c": true} {
+		if out, err := cutie(t, "ls", name, "-u", third.url); err != nil || strings.Contains(out, "pending") != jobs {
+			t.Errorf("%s of the third: %v %s", name, err, out)
+		}
+	}
 	for _, args := range [][]string{{"put", "jobs", filepath.Join(dir, "f")}, {"get", "jobs"}, {"rm", "jobs", "j000000000002"}, {"set", "jobs", "--size", "1"}, {"rmqueue", "other"}} {
 		out, err := cutie(t, append(args, "-u", second.url)...)
 		if err == nil || !strings.Contains(err.Error(), "is a mirror of "+first.url) {
@@ -306,15 +313,17 @@ func TestAMirrorTakesTheTokenOfNow(t *testing.T) {
 	dir := t.TempDir()
 	users, token := filepath.Join(dir, "users"), filepath.Join(dir, "token")
 	sh(t, dir, `cutie user add ann --rights read,submit --no-password --users users >/dev/null
-cutie token add ann --name first --users users >token
-head -c 100000 /dev/zero >large`)
+cutie token add ann --name first --users users >token`)
 	first := serveHome(t, filepath.Join(dir, "first"), "--users", users, "--max-buffers", "1M")
 	put := func() {
 		t.Helper()
+		secret, err := os.ReadFile(token)
+		if err != nil {
+			t.Fatal(err)
+		}
 		eventually(t, "the daemon knows the token", func() bool {
-			cmd := exec.Command("sh", "-c", "CUTIE_TOKEN=$(cat token) cutie put jobs large -u "+first.url)
-			cmd.Dir = dir
-			return cmd.Run() == nil
+			resp, _ := send(t, http.DefaultClient, "POST", first.url+"content/jobs", strings.Repeat("large ", 20000), "Authorization", "Bearer "+strings.TrimSpace(string(secret)))
+			return resp.StatusCode == http.StatusCreated
 		})
 	}
 	put()
@@ -322,8 +331,8 @@ head -c 100000 /dev/zero >large`)
 	has := func(jobs int) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("%d jobs are mirrored", jobs), func() bool {
-			out, err := cutie(t, "ls", "jobs", "-u", second.url)
-			return err == nil && strings.Contains(out, fmt.Sprintf("j%012d", jobs))
+			_, err := getter(http.DefaultClient, second.url)(fmt.Sprintf("state/jobs/j%012d", jobs))
+			return err == nil
 		})
 	}
 	has(1)
