@@ -7,9 +7,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"cutie/publisher"
 	"cutie/queuefs"
@@ -62,27 +65,34 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 }
 
-// BenchmarkMovesWithPackages follows jobs of 1 KiB that come and are consumed, and makes
-// the packages of these changes.
+// BenchmarkMovesWithPackages follows jobs of 1 KiB that come, are consumed and leave by
+// culling, and folds the lists and completes the packages of these changes. Times are those
+// of the processor for a job: three events, with eight entries in both sets.
 func BenchmarkMovesWithPackages(b *testing.B) {
+	const each = 500
 	for _, mediaType := range []string{"application/octet-stream", "application/json"} {
 		b.Run(mediaType, func(b *testing.B) {
 			s := newSource(b, publisher.Options{MaxEntries: 10_000}, "jobs")
 			q := s.queue("jobs")
 			words := rand.New(rand.NewPCG(1, 2))
-			b.StopTimer()
-			b.ResetTimer()
-			cpu := time.Duration(0)
-			timed := func(do func()) {
-				b.StartTimer()
-				start := cpuTime(b)
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			var allocs uint64
+			timed := func(do func()) time.Duration {
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				start := threadTime(b)
 				do()
-				cpu += cpuTime(b) - start
-				b.StopTimer()
+				d := threadTime(b) - start
+				runtime.ReadMemStats(&after)
+				allocs += after.TotalAlloc - before.TotalAlloc
+				return d
 			}
-			for range (b.N + 499) / 500 {
+			var follow, pack time.Duration
+			rounds := (b.N + each - 1) / each
+			for range rounds {
 				sub := q.Begin()
-				for range 500 {
+				for range each {
 					d, err := sub.Add(queuefs.Meta{MediaType: mediaType})
 					must(b, err)
 					var text []byte
@@ -94,19 +104,32 @@ func BenchmarkMovesWithPackages(b *testing.B) {
 				}
 				_, err := sub.Commit(context.Background())
 				must(b, err)
-				s.consume(q, 500)
-				timed(func() { must(b, s.pub.Flush()) })
+				s.consume(q, each)
+				for _, err := range s.svc.Cull(context.Background(), queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{Size: 1000}}) {
+					must(b, err)
+				}
+				follow += timed(func() { must(b, s.pub.Flush()) })
 			}
-			timed(s.settle)
+			pack = timed(s.settle)
 			octets := int64(0)
 			for _, st := range s.pub.State() {
 				octets += st.Octets
 			}
-			n := float64((b.N + 499) / 500 * 500)
-			b.ReportMetric(float64(cpu.Nanoseconds())/n, "cpu-ns/move")
-			b.ReportMetric(float64(octets)/n, "octets/move")
+			n := float64(rounds * each)
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(follow.Nanoseconds())/n, "follow-ns/job")
+			b.ReportMetric(float64(pack.Nanoseconds())/n, "pack-ns/job")
+			b.ReportMetric(float64(allocs)/n, "B/job")
+			b.ReportMetric(float64(octets)/n, "octets/job")
 		})
 	}
+}
+
+// threadTime returns the processor time of this thread.
+func threadTime(b *testing.B) time.Duration {
+	var u unix.Rusage
+	must(b, unix.Getrusage(unix.RUSAGE_THREAD, &u))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func (s *source) submitSmall(q *queuefs.Queue, payloads []string) {
