@@ -7,11 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"cutie/publisher"
 	"cutie/publisher/entries"
@@ -249,6 +252,47 @@ func TestListsOfAFormerVersionAreFolded(t *testing.T) {
 		sameDocuments(t, s.documentsNow(), want)
 		if len(s.problems) > 0 {
 			t.Errorf("%s: problems later: %q", c.name, s.problems)
+		}
+	}
+}
+
+// TestAListReadOtherwiseIsNotFolded changes the entries of closed lists in the memory of the
+// system: the file looks as it was left, and other octets are read.
+func TestAListReadOtherwiseIsNotFolded(t *testing.T) {
+	t.Parallel()
+	s := newSource(t, publisher.Options{MaxEntries: 20}, "jobs")
+	for round := range 4 {
+		activity(s, s.queue("jobs"), round)
+		must(t, s.pub.Flush())
+	}
+	lists := func() map[string]string {
+		all := s.documentsNow()
+		maps.DeleteFunc(all, func(url, _ string) bool { return !strings.Contains(url, "/changelist") })
+		return all
+	}
+	want := lists()
+	for _, set := range []string{"pending", "replica"} {
+		closed := filesLike(s, set, "changelist-*.entries")
+		for _, name := range closed[:len(closed)-1] {
+			file, err := os.OpenFile(name, os.O_RDWR, 0)
+			must(t, err)
+			st, err := file.Stat()
+			must(t, err)
+			octets, err := unix.Mmap(int(file.Fd()), 0, int(st.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+			must(t, err)
+			octets[len(octets)/2] ^= 1
+			must(t, unix.Munmap(octets))
+			must(t, file.Close())
+		}
+	}
+	s.settle()
+	sameDocuments(t, lists(), want)
+	if !folded(s) || len(s.problems) < 5 || s.pub.Care().Lost != 0 {
+		t.Errorf("files of lists: %q; problems: %q", listFiles(s), s.problems)
+	}
+	for _, p := range s.problems {
+		if !strings.Contains(p, "made again from") {
+			t.Errorf("problem: %s", p)
 		}
 	}
 }

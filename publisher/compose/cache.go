@@ -136,7 +136,16 @@ const (
 func Block(from, length int64, r io.ReaderAt) (m *Member, whole bool, err error) {
 	mem := blocks.Get().(*[blockSize + maxLine]byte)
 	defer blocks.Put(mem)
-	text := mem[:min(length-from, blockSize+maxLine)]
+	text, whole, err := readBlock(mem, from, length, r)
+	if err != nil {
+		return nil, false, err
+	}
+	return NewMember(text), whole, nil
+}
+
+// readBlock reads the text that [Block] compresses.
+func readBlock(mem *[blockSize + maxLine]byte, from, length int64, r io.ReaderAt) (text []byte, whole bool, err error) {
+	text = mem[:min(length-from, blockSize+maxLine)]
 	if _, err := r.ReadAt(text, from); err != nil {
 		return nil, false, err
 	}
@@ -145,7 +154,7 @@ func Block(from, length int64, r io.ReaderAt) (m *Member, whole bool, err error)
 			text, whole = text[:blockSize+n], true
 		}
 	}
-	return NewMember(text), whole, nil
+	return text, whole, nil
 }
 
 // blocks is memory for the text of blocks: a Member keeps its compressed form alone.

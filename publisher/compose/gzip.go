@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -34,19 +35,23 @@ var deflaters = sync.Pool{New: func() any {
 
 // compress returns a text in gzip.
 func compress(text []byte) []byte {
-	buf := bytes.NewBuffer(make([]byte, 0, len(text)/4+512)) // what most texts need
-	buf.WriteString(gzipHead)
+	gz := appendGzip(make([]byte, 0, len(text)/4+512), text) // what most texts need
+	if cap(gz) > len(gz)+len(gz)/8 {
+		gz = bytes.Clone(gz) // it may be kept for long
+	}
+	return gz
+}
+
+// appendGzip appends a text in gzip.
+func appendGzip(dst, text []byte) []byte {
+	buf := bytes.NewBuffer(append(dst, gzipHead...))
 	w := deflaters.Get().(*flate.Writer)
 	defer deflaters.Put(w)
 	w.Reset(buf)
 	w.Write(text) // a Buffer takes everything
 	w.Flush()
 	c := Check{crc32.ChecksumIEEE(text), uint32(len(text))}
-	gz := c.append(buf.Bytes())
-	if cap(gz) > len(gz)+len(gz)/8 {
-		gz = bytes.Clone(gz) // it may be kept for long
-	}
-	return gz
+	return c.append(buf.Bytes())
 }
 
 // split returns the blocks of a text in gzip, without the last one, and the
@@ -83,11 +88,12 @@ func parseCheck(b []byte) (c Check, ok bool) {
 	return Check{binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:])}, true
 }
 
-// A FileWriter writes members to a file in gzip, see [Packed].
+// A FileWriter writes a text of lines to a file in gzip, see [Packed].
 type FileWriter struct {
 	w       io.Writer
 	check   Check
 	lengths []byte // of the table
+	gz      []byte // memory for a block
 }
 
 // NewFileWriter begins a file.
@@ -96,15 +102,38 @@ func NewFileWriter(w io.Writer) (*FileWriter, error) {
 	return &FileWriter{w: w}, err
 }
 
-// Add adds a member; [Block] has made it.
-func (f *FileWriter) Add(m *Member) error {
-	blocks, c := split(m.gz)
-	f.check.join(c, m.shift())
-	f.lengths = binary.AppendUvarint(f.lengths, uint64(m.Len))
-	f.lengths = binary.AppendUvarint(f.lengths, uint64(len(blocks)))
-	_, err := f.w.Write(blocks)
-	return err
+// Add adds the block from byte from on, as [Block] has it, and returns its length. m is
+// the member of the block; if it is nil, Add compresses the block. The compressed form is
+// decoded and compared with the text before it is written. Add calls do with the text,
+// lent.
+func (f *FileWriter) Add(m *Member, from, length int64, r io.ReaderAt, do func(text []byte)) (n int64, err error) {
+	mem := blocks.Get().(*[blockSize + maxLine]byte)
+	defer blocks.Put(mem)
+	text, _, err := readBlock(mem, from, length, r)
+	if err != nil {
+		return 0, err
+	}
+	do(text)
+	gz := f.gz
+	if m != nil && isGzip(m.gz, text) {
+		gz = m.gz
+	} else {
+		gz = appendGzip(f.gz[:0], text)
+		f.gz = gz
+		if !isGzip(gz, text) {
+			return 0, errProof
+		}
+	}
+	packed, c := split(gz)
+	f.check.join(c, shift(c.Len))
+	f.lengths = binary.AppendUvarint(f.lengths, uint64(len(text)))
+	f.lengths = binary.AppendUvarint(f.lengths, uint64(len(packed)))
+	_, err = f.w.Write(packed)
+	return int64(len(text)), err
 }
+
+// errProof: the compressor or the memory is at fault.
+var errProof = errors.New("a text does not come out of its compressed form")
 
 // End ends the file.
 func (f *FileWriter) End() error {

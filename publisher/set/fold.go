@@ -1,7 +1,9 @@
 package set
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 
 	"cutie/publisher/compose"
@@ -11,10 +13,11 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// A closed list is folded: its entries are compressed, the file is read again and
-// verified, and then it stands for the list alone. The entries go after that instant, so a
-// crash leaves both files at most, and the next start folds the list again. All readers of
-// a list unpack as much as they read.
+// A closed list is folded: its entries are compressed into a file that stands for the list
+// alone then. On the way the entries are compared with the digest of the list, and with
+// the compressed form, decoded again. They go after the file is in place, so a crash leaves
+// both files at most, and the next start folds the list again. All readers of a list unpack
+// as much as they read.
 
 // toFold returns the oldest closed list that is not folded, and false if there is none. One
 // of unknown digest waits for Scrub. mu is held.
@@ -62,10 +65,7 @@ func (t *Task) fold(pause func() bool) error {
 	if err := t.needSpace(t.list.Length/4, 0); err != nil {
 		return err
 	}
-	if err := t.compress(dir, pause); err != nil {
-		return err
-	}
-	size, err := t.proved(pause)
+	size, err := t.compress(dir, pause)
 	if err != nil {
 		return err
 	}
@@ -93,80 +93,78 @@ func (t *Task) foldInto(dir *durable.Dir, size int64) error {
 	return nil
 }
 
-// compress makes the file with the entries in gzip. Its members are the ones of the open
-// list.
-func (t *Task) compress(dir *durable.Dir, pause func() bool) error {
+// compress makes the file with the entries in gzip, and returns its size. Its members are
+// the ones of the open list.
+func (t *Task) compress(dir *durable.Dir, pause func() bool) (size int64, err error) {
 	file, err := t.content()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer file.Close()
 	out, err := t.Store.Temp()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer out.Discard()
 	w, err := compose.NewFileWriter(out)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	h := sha256.New()
 	for k := t.Key(t.list); k.From < t.list.Length; {
-		m, ok := t.Cache.Get(k)
-		if !ok {
-			m, _, err = compose.Block(k.From, t.list.Length, file)
-			if err == io.EOF {
-				err = store.Damaged("%s is shorter than %d octets", file.Name(), t.list.Length)
-			}
-			if err != nil {
-				return err
-			}
+		m, _ := t.Cache.Get(k)
+		n, err := w.Add(m, k.From, t.list.Length, file, func(text []byte) { h.Write(text) })
+		if err == io.EOF {
+			err = store.Damaged("%s is shorter than %d octets", file.Name(), t.list.Length)
 		}
-		if err := w.Add(m); err != nil {
-			return err
+		if err != nil {
+			return 0, err
 		}
 		t.Cache.Drop(k) // the file will be served
-		k.From += m.Len
+		k.From += n
 		if !pause() {
-			return dump.ErrStopped
+			return 0, dump.ErrStopped
 		}
 	}
 	if err := w.End(); err != nil {
-		return err
+		return 0, err
+	}
+	sum := [sha256.Size]byte(h.Sum(nil))
+	if want, known := t.list.Sum(); known && sum != want {
+		return 0, t.otherText(pause)
 	}
 	name := names.GzipFile(t.list.First)
 	if err := out.Commit(dir, name); err != nil {
 		dir.Remove(name) // it may not be there after a crash: the next attempt makes another
-		return err
+		return 0, err
 	}
-	return nil
+	t.Store.TrustPacked(out.File, sum)
+	st, err := out.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
 }
 
-// proved reads the file just made, and returns its size. A list that does not come out of
-// it is not folded.
-func (t *Task) proved(pause func() bool) (size int64, err error) {
-	name := names.GzipFile(t.list.First)
+// otherText is the end of folding a list whose entries were read otherwise than they were
+// written. They are damaged if the disk says so, too.
+func (t *Task) otherText(pause func() bool) error {
+	name := names.EntriesFile(t.list.First)
 	file, err := t.openFile(name)
 	if err != nil {
-		return 0, err
+		return t.broken(name, err)
 	}
-	p, err := compose.OpenPacked(file)
-	if err != nil {
-		file.Close()
-		return 0, err
+	defer file.Close()
+	got, more, err := store.SlowSum(file, t.list.Length, func(int64) bool { return pause() })
+	switch want, _ := t.list.Sum(); {
+	case err == nil && !more:
+		return dump.ErrStopped
+	case err == nil && got == want:
+		return fmt.Errorf("%s was read otherwise than it is", name)
+	case err == nil:
+		err = store.Damaged("%s has not its SHA-256 digest", name)
 	}
-	defer p.Close()
-	got, more, err := store.PackedSum(p, func(int64) bool { return pause() })
-	if err == nil && !more {
-		return 0, dump.ErrStopped
-	}
-	if want, known := t.list.Sum(); err == nil && known && got != want {
-		err = store.Damaged("%s has not the text of the list", name)
-	}
-	if err != nil {
-		return 0, t.broken(name, err)
-	}
-	t.Store.TrustPacked(file, got)
-	return p.Size, nil
+	return t.broken(name, err)
 }
 
 // broken notes a damaged file, and returns the error for its readers. Other errors it
