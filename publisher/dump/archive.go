@@ -34,43 +34,48 @@ const (
 
 // Signatures and lengths of ZIP (APPNOTE 6.3.3, 4.3).
 const (
-	localMark, localLength  = 0x04034b50, 30
-	recordMark              = 0x02014b50
-	descriptorMark          = 0x08074b50
-	endMark                 = 0x06054b50
-	wideEndMark, wideEnd    = 0x06064b50, 56
-	locatorMark             = 0x07064b50
-	version, wideVersion    = 20, 45
-	firstDay                = 1<<5 | 1 // 1980-01-01, the first day of ZIP
-	wideField, wideFieldLen = 1, 24
+	localMark, localLength   = 0x04034b50, 30
+	recordMark, recordLength = 0x02014b50, 46
+	descriptorMark           = 0x08074b50
+	endMark                  = 0x06054b50
+	wideEndMark, wideEnd     = 0x06064b50, 56
+	locatorMark              = 0x07064b50
+	version, wideVersion     = 20, 45
+	firstDay                 = 1<<5 | 1 // 1980-01-01, the first day of ZIP
+	wideField, wideFieldLen  = 1, 24
 )
 
-func (r *record) name() string {
+// appendName appends the name of the file.
+func (r *record) appendName(dst []byte) []byte {
 	if r.file == 0 {
-		return ManifestName
+		return append(dst, ManifestName...)
 	}
-	return memberName(r.file)
+	return AppendName(dst, r.file)
 }
+
+func (r *record) name() string { return string(r.appendName(nil)) }
 
 // appendLocal appends the header before the file.
 func (r *record) appendLocal(dst []byte) []byte {
-	le, name := binary.LittleEndian, r.name()
-	dst = le.AppendUint32(dst, localMark)
-	dst = r.appendFacts(dst, version)
-	dst = le.AppendUint16(dst, uint16(len(name)))
-	dst = le.AppendUint16(dst, 0)
-	return append(dst, name...)
+	le, at := binary.LittleEndian, len(dst)
+	var h [localLength]byte
+	le.PutUint32(h[:], localMark)
+	r.facts(h[4:], version)
+	dst = r.appendName(append(dst, h[:]...))
+	le.PutUint16(dst[at+26:], uint16(len(dst)-at-localLength))
+	return dst
 }
 
-// appendFacts appends the fields that both headers have.
-func (r *record) appendFacts(dst []byte, version uint16) []byte {
+// facts puts the fields that both headers have.
+func (r *record) facts(h []byte, version uint16) {
 	le := binary.LittleEndian
-	for _, n := range [...]uint16{version, r.flags, r.method, 0, firstDay} {
-		dst = le.AppendUint16(dst, n)
-	}
-	dst = le.AppendUint32(dst, r.crc)
-	dst = le.AppendUint32(dst, narrow(r.packed))
-	return le.AppendUint32(dst, narrow(r.length))
+	le.PutUint16(h, version)
+	le.PutUint16(h[2:], r.flags)
+	le.PutUint16(h[4:], r.method)
+	le.PutUint16(h[8:], firstDay) // at midnight
+	le.PutUint32(h[10:], r.crc)
+	le.PutUint32(h[14:], narrow(r.packed))
+	le.PutUint32(h[18:], narrow(r.length))
 }
 
 // narrow returns n, or the mark of a number that stands in a wide field.
@@ -78,28 +83,24 @@ func narrow(n int64) uint32 { return uint32(min(n, math.MaxUint32)) }
 
 // append appends the line of the directory.
 func (r *record) append(dst []byte) []byte {
-	le, name := binary.LittleEndian, r.name()
+	le, at, offset := binary.LittleEndian, len(dst), narrow(r.at)
+	w, needs, extra := *r, uint16(version), uint16(0)
 	wide := max(r.packed, r.length, r.at) >= math.MaxUint32
-	needs, extra := uint16(version), uint16(0)
 	if wide {
-		needs, extra = wideVersion, 4+wideFieldLen
-	}
-	dst = le.AppendUint32(dst, recordMark)
-	dst = le.AppendUint16(dst, needs)
-	if wide {
-		w := *r
+		needs, extra, offset = wideVersion, 4+wideFieldLen, math.MaxUint32
 		w.packed, w.length = math.MaxUint32, math.MaxUint32
-		dst = w.appendFacts(dst, needs)
-	} else {
-		dst = r.appendFacts(dst, needs)
 	}
-	dst = le.AppendUint16(dst, uint16(len(name)))
-	dst = le.AppendUint16(dst, extra)
-	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) // comment, disk, attributes
+	var h [recordLength]byte // without comment, disk and attributes
+	le.PutUint32(h[:], recordMark)
+	le.PutUint16(h[4:], needs)
+	w.facts(h[6:], needs)
+	le.PutUint16(h[30:], extra)
+	le.PutUint32(h[42:], offset)
+	dst = r.appendName(append(dst, h[:]...))
+	le.PutUint16(dst[at+28:], uint16(len(dst)-at-recordLength))
 	if !wide {
-		return append(le.AppendUint32(dst, uint32(r.at)), name...)
+		return dst
 	}
-	dst = append(le.AppendUint32(dst, math.MaxUint32), name...)
 	dst = le.AppendUint16(dst, wideField)
 	dst = le.AppendUint16(dst, wideFieldLen)
 	dst = le.AppendUint64(dst, uint64(r.length))
@@ -199,6 +200,7 @@ type archive struct {
 	w    io.Writer
 	size int64
 	dir  []record
+	head []byte // memory for a header
 }
 
 func (a *archive) write(p []byte) error {
@@ -212,7 +214,8 @@ func (a *archive) add(c *Content, number int) error {
 	r := c.record(number)
 	r.at = a.size
 	a.dir = append(a.dir, r)
-	if err := a.write(r.appendLocal(nil)); err != nil {
+	a.head = r.appendLocal(a.head[:0])
+	if err := a.write(a.head); err != nil {
 		return err
 	}
 	return a.write(c.data)

@@ -150,11 +150,11 @@ func memberName(number int) string { return string(AppendName(nil, number)) }
 
 // AppendName appends the name of a file in the package.
 func AppendName(dst []byte, number int) []byte {
-	const digits = 6
-	n := strconv.Itoa(number)
 	dst = append(dst, memberDir...)
-	dst = append(dst, "000000"[:max(0, digits-len(n))]...)
-	return append(dst, n...)
+	for least := 100_000; least > max(number, 1); least /= 10 { // it has six digits at least
+		dst = append(dst, '0')
+	}
+	return strconv.AppendInt(dst, int64(number), 10)
 }
 
 // memberOverhead is about how many bytes a file adds to a package beside its

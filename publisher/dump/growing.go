@@ -182,7 +182,7 @@ type Closing struct {
 func (g *Growing) Close(w io.Writer, sum hash.Hash) *Closing {
 	m := &meter{w: w, sum: sum, n: g.size}
 	buf := bufio.NewWriterSize(m, 256<<10)
-	return &Closing{archive{buf, g.size, g.dir}, m, buf, 0}
+	return &Closing{archive{w: buf, size: g.size, dir: g.dir}, m, buf, 0}
 }
 
 // Has reports whether the package has an early file. Numbers ascend from call to call.
