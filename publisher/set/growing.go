@@ -58,18 +58,27 @@ func (s *Set) growing() int64 {
 // A Change is an event with its parts, for both sets of a queue. It is for one goroutine.
 type Change struct {
 	*queuefs.Journaled
-	payload, text *dump.Content // made by the set that needs them first
+	payload, text content // made by the set that needs them first
+}
+
+// A content is that of a file, once it is there.
+type content struct {
+	dump.Content
+	ok bool
 }
 
 // A Memory is what Append needs for a moment, of one caller.
 type Memory struct {
-	buf    []byte // entries not yet in the file
-	packed []byte // files not yet in the package
-	came   files  // of one event
+	buf    []byte  // entries not yet in the file
+	packed []byte  // files not yet in the package
+	came   files   // of one event
+	one    content // that belongs to no Change
 	tool   dump.Compressor
 }
 
-var memories = sync.Pool{New: func() any { return new(Memory) }}
+var memories = sync.Pool{New: func() any {
+	return &Memory{buf: make([]byte, 0, 2*mostGathered), packed: make([]byte, 0, 2*mostGathered)}
+}}
 
 // NewMemory returns a Memory. Call Free after use.
 func NewMemory() *Memory { return memories.Get().(*Memory) }
@@ -77,8 +86,13 @@ func NewMemory() *Memory { return memories.Get().(*Memory) }
 // mostMemory is what a free Memory may have.
 const mostMemory = 4 << 20
 
+// mostGathered is from how many bytes on what is gathered is written: it is in the caches
+// of the processor then, to be copied and hashed.
+const mostGathered = 64 << 10
+
 // Free makes the memory ready for another use.
 func (m *Memory) Free() {
+	m.one = content{} // with the octets of a file
 	if cap(m.buf)+cap(m.packed) <= mostMemory {
 		memories.Put(m)
 	}
@@ -91,17 +105,18 @@ type fileOf struct {
 	mediaType string
 }
 
-// content makes the content of the file; nil if the octets are others.
-func (m *Memory) content(raw []byte, f *fileOf) *dump.Content {
+// content makes the content of the file in c; nil if the octets are others.
+func (m *Memory) content(c *content, raw []byte, f *fileOf) *dump.Content {
 	if int64(len(raw)) != f.facts.Length || sha256.Sum256(raw) != f.facts.SHA256 {
 		return nil
 	}
-	c, err := m.tool.Content(raw, f.mediaType)
+	made, err := m.tool.Content(raw, f.mediaType)
 	if err != nil {
 		return nil
 	}
-	c.Keep()
-	return &c
+	made.Keep()
+	*c = content{made, true}
+	return &c.Content
 }
 
 // files are those of an event, as the renderer tells of them.
@@ -166,20 +181,18 @@ func (w *appender) grow(c *Change) {
 func (w *appender) contentOf(c *Change, f *fileOf) *dump.Content {
 	switch {
 	case f.Result != "":
-		return w.content(w.resultText(f), f)
+		return w.content(&w.one, w.resultText(f), f)
+	case f.Payload && c.payload.ok:
+		return &c.payload.Content
 	case f.Payload:
-		if c.payload == nil {
-			c.payload = w.content(w.payloadText(c, f), f)
-		}
-		return c.payload
+		return w.content(&c.payload, w.payloadText(c, f), f)
 	case f.Job == 0 && c.Job != 0: // the first event of the queue
 		text, _ := w.Queue.InfoFile()
-		return w.content(text, f)
+		return w.content(&w.one, text, f)
+	case c.text.ok:
+		return &c.text.Content
 	}
-	if c.text == nil {
-		c.text = w.content(c.Text, f)
-	}
-	return c.text
+	return w.content(&c.text, c.Text, f)
 }
 
 // payloadText returns a payload from the record of its event, or a small one from its

@@ -73,6 +73,11 @@ func (w *appender) add(changes []Change) error {
 		}
 		w.at.Add(ev, n, size)
 		w.grow(&changes[i])
+		if max(len(w.buf), len(w.packed)) >= mostGathered {
+			if err := w.write(); err != nil {
+				return err
+			}
+		}
 	}
 	return w.write()
 }

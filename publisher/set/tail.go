@@ -74,7 +74,7 @@ func (w *appender) fromTail(number int, f *fileOf) (c *dump.Content) {
 		return nil
 	}
 	if text, ok := t.Read(number); ok {
-		c = w.content(text, f)
+		c = w.content(&w.one, text, f)
 	}
 	return c
 }
