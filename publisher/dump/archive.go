@@ -265,8 +265,9 @@ func (a *archive) end(m *Manifest) error {
 	if err := a.add(&c, 0); err != nil {
 		return err
 	}
+	m.free()
 	from, n := a.size, len(a.dir)
-	dst := a.dir[n-1].append(nil)
+	dst := a.dir[n-1].append(make([]byte, 0, 65<<10))
 	for i := range a.dir[:n-1] {
 		if dst = a.dir[i].append(dst); len(dst) > 64<<10 {
 			if err := a.write(dst); err != nil {

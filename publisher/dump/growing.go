@@ -35,7 +35,7 @@ var errTorn = errors.New("package has other files than were written")
 // error it has the files up to there.
 func OpenGrowing(in io.ReaderAt, size int64) (*Growing, error) {
 	g := &Growing{in: in}
-	var window [8 << 10]byte
+	var window [32 << 10]byte
 	var have []byte
 	at := int64(0) // of the window
 	for g.size < size {
@@ -60,6 +60,9 @@ func OpenGrowing(in io.ReaderAt, size int64) (*Growing, error) {
 		}
 		if r.at = at; n == 0 || r.file <= last || at+int64(n)+r.packed > size {
 			return g, fmt.Errorf("%w at octet %d", errTorn, at)
+		}
+		if len(g.dir) == 100 { // the others are about as long
+			g.dir = slices.Grow(g.dir, int(min(size/(g.size/100), 1<<20)))
 		}
 		g.dir = append(g.dir, r)
 		g.size += int64(n) + r.packed

@@ -8,20 +8,24 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"sync"
 
 	"cutie/sitemap"
 )
 
 // A Manifest is that of a package, compressed as its lines come.
 type Manifest struct {
-	c      Compressor
+	c      *Compressor
 	crc    uint32
 	length int
 }
 
+// manifestTools are for manifests: one takes more than half a MiB.
+var manifestTools = sync.Pool{New: func() any { return new(Compressor) }}
+
 // NewManifest begins a manifest.
 func NewManifest(d sitemap.Dialect, head sitemap.Head) (*Manifest, error) {
-	m := new(Manifest)
+	m := &Manifest{c: manifestTools.Get().(*Compressor)}
 	if err := m.c.begin(); err != nil {
 		return nil, err
 	}
@@ -41,6 +45,12 @@ func (m *Manifest) content() (Content, error) {
 	m.Write(sitemap.AppendFoot(nil, sitemap.URLSet))
 	err := m.c.w.Close()
 	return Content{data: m.c.buf.Bytes(), length: m.length, crc: m.crc, method: deflated}, err
+}
+
+// free gives the memory of a manifest back once it is written.
+func (m *Manifest) free() {
+	manifestTools.Put(m.c)
+	m.c = nil
 }
 
 // OpenManifest returns the manifest of a package, decompressed. Close closes the
