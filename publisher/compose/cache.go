@@ -127,8 +127,9 @@ const (
 	// text alone: they stay when it grows.
 	blockSize = 64 << 10
 
-	// maxLine is more bytes than a line can have.
-	maxLine = 32 << 10
+	// maxLine is more bytes than a line can have, and most have less than shortLine.
+	maxLine   = 32 << 10
+	shortLine = 1 << 10
 )
 
 // Block compresses the block from byte from on, in a text of lines of a length, or
@@ -143,18 +144,27 @@ func Block(from, length int64, r io.ReaderAt) (m *Member, whole bool, err error)
 	return NewMember(text), whole, nil
 }
 
-// readBlock reads the text that [Block] compresses.
+// readBlock reads the text that [Block] compresses. Most lines are short: the rest of a
+// longer one is read after it.
 func readBlock(mem *[blockSize + maxLine]byte, from, length int64, r io.ReaderAt) (text []byte, whole bool, err error) {
-	text = mem[:min(length-from, blockSize+maxLine)]
-	if _, err := r.ReadAt(text, from); err != nil {
-		return nil, false, err
-	}
-	if len(text) >= blockSize {
-		if n := bytes.IndexByte(text[blockSize-1:], '\n'); n >= 0 {
-			text, whole = text[:blockSize+n], true
+	have := 0
+	for _, size := range [...]int{blockSize + shortLine, blockSize + maxLine} {
+		text = mem[:min(length-from, int64(size))]
+		if _, err := r.ReadAt(text[have:], from+int64(have)); err != nil {
+			return nil, false, err
+		}
+		if len(text) < blockSize {
+			return text, false, nil
+		}
+		begin := max(have, blockSize-1)
+		if n := bytes.IndexByte(text[begin:], '\n'); n >= 0 {
+			return text[:begin+n+1], true, nil
+		}
+		if have = len(text); int64(have) == length-from {
+			break
 		}
 	}
-	return text, whole, nil
+	return text, false, nil
 }
 
 // blocks is memory for the text of blocks: a Member keeps its compressed form alone.
