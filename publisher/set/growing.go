@@ -77,7 +77,8 @@ type Memory struct {
 }
 
 var memories = sync.Pool{New: func() any {
-	return &Memory{buf: make([]byte, 0, 2*mostGathered), packed: make([]byte, 0, 2*mostGathered)}
+	const most = mostGathered * 5 / 4
+	return &Memory{buf: make([]byte, 0, most), packed: make([]byte, 0, most)}
 }}
 
 // NewMemory returns a Memory. Call Free after use.
@@ -86,9 +87,9 @@ func NewMemory() *Memory { return memories.Get().(*Memory) }
 // mostMemory is what a free Memory may have.
 const mostMemory = 4 << 20
 
-// mostGathered is from how many bytes on what is gathered is written: it is in the caches
-// of the processor then, to be copied and hashed.
-const mostGathered = 64 << 10
+// mostGathered is from how many bytes on what is gathered is written. Smaller writes cost the
+// file system more, and greater ones memory.
+const mostGathered = 256 << 10
 
 // Free makes the memory ready for another use.
 func (m *Memory) Free() {
