@@ -114,13 +114,12 @@ func (f *FileWriter) Add(m *Member, from, length int64, r io.ReaderAt, do func(t
 		return 0, err
 	}
 	do(text)
-	gz := f.gz
+	var gz []byte
 	if m != nil && isGzip(m.gz, text) {
 		gz = m.gz
 	} else {
-		gz = appendGzip(f.gz[:0], text)
-		f.gz = gz
-		if !isGzip(gz, text) {
+		f.gz = appendGzip(f.gz[:0], text)
+		if gz = f.gz; !isGzip(gz, text) {
 			return 0, errProof
 		}
 	}
