@@ -114,11 +114,12 @@ func newDamagedHome(t *testing.T) *damagedHome {
 	return h
 }
 
-// packs makes enough waiting jobs for packs, in both queues.
+// packs makes enough waiting jobs for packs: in both queues, so that they can be swapped, or
+// in one in a short test, for homes are copied with all their jobs.
 func packs(t *testing.T, h *damagedHome) {
 	t.Helper()
 	d := serveHome(t, h.dir, h.args()...)
-	for _, q := range []string{"a", "a", "a", "b", "b", "b"} { // packs are of full pages
+	for _, q := range []string{"a", "a", "a", "b", "b", "b"}[:long.N(3, 6)] { // packs are of full pages
 		var body bytes.Buffer
 		for n := range 400 {
 			fmt.Fprintf(&body, "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"%d\"\r\n\r\nbulk %d of %s\r\n", n, n, q)

@@ -47,8 +47,11 @@ func TestAcknowledgedWorkInARealStoreSurvivesKills(t *testing.T) {
 	surviveKillsStored(t, []string{"--store", "s3://bucket/home", "--store-endpoint", objectstest.Real(t)})
 }
 
+// storeImage is the option for some images in each round under load.
+func storeImage() string { return strconv.Itoa(long.N(60000, 300000)) }
+
 func surviveKillsStored(t *testing.T, options []string) {
-	options = append(options, "--takeover", "--store-image", "300000") // some images in each round
+	options = append(options, "--takeover", "--store-image", storeImage())
 	home := filepath.Join(t.TempDir(), "home")
 	surviveKills(t, home, func(round int) []string {
 		if round%2 == 1 {

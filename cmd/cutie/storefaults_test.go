@@ -78,7 +78,7 @@ func newFleet(t *testing.T, random *rand.Rand) *fleet {
 	}
 	c := &cluster{T: t, base: "http://home.example.org:8080/", nodes: make([]*daemon, fleetSize), homes: make([]string, fleetSize)}
 	c.options = []string{"--store", "s3://bucket/home", "--base-uri", c.base, "--takeover-after", takeoverAfter.String(),
-		"--store-image", "300000"}
+		"--store-image", storeImage()}
 	c.options = append(c.options, listEntries()...)
 	dialer := new(net.Dialer)
 	// through reaches the base URI by a daemon.
@@ -108,7 +108,7 @@ func newFleet(t *testing.T, random *rand.Rand) *fleet {
 		c.start(i)
 	}
 	// A takeover takes its time, and each operation of it is verified.
-	rest := time.Duration(long.N(int(40*time.Millisecond), 0))
+	rest := time.Duration(long.N(int(60*time.Millisecond), 0))
 	for n := range crashClients / 2 {
 		f.clients = append(f.clients, &loader{number: n, base: c.base, http: at[n%fleetSize], count: &counted, faults: true, rest: rest,
 			random: rand.New(rand.NewPCG(random.Uint64(), uint64(n)))})
