@@ -29,7 +29,6 @@ type Renderer struct {
 	entry  sitemap.Entry
 	hashes [2]sitemap.Hash
 	links  []sitemap.Link
-	molds  []mold
 }
 
 // Listed appends the entries of a job in the Resource List of a set, and returns
@@ -52,22 +51,19 @@ func (r *Renderer) Listed(dst []byte, s names.Set, e *queuefs.Entry) ([]byte, in
 // Payload returns the entry of the payload of a job. It is valid until the next
 // call.
 func (r *Renderer) Payload(s names.Set, e *queuefs.Entry) *sitemap.Entry {
-	of := r.payload(s, e.Status, &e.Payload)
-	return r.build(e.Job, &of)
+	return r.build(e.Job, r.payload(s, e.Status, &e.Payload))
 }
 
 // JobFile returns the entry of a job file, valid until the next call.
 func (r *Renderer) JobFile(e *queuefs.Entry) *sitemap.Entry {
-	of := r.jobFile(e.Status, &e.File)
-	return r.build(e.Job, &of)
+	return r.build(e.Job, r.jobFile(e.Status, &e.File))
 }
 
 // Result returns the entry of a result of a job, valid until the next call. No file
 // has the date of a result.
 func (r *Renderer) Result(e *queuefs.Entry, res *queuefs.Result) *sitemap.Entry {
 	facts := resultFacts(res, time.Time{})
-	of := r.result(e.Status, res.Name, &facts)
-	return r.build(e.Job, &of)
+	return r.build(e.Job, r.result(e.Status, res.Name, &facts))
 }
 
 func resultFacts(res *queuefs.Result, at time.Time) queuefs.Facts {
@@ -116,10 +112,14 @@ func (r *Renderer) infoChanged(dst []byte, c sitemap.Change, ev *queuefs.Event, 
 func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, int) {
 	n := 0
 	add := func(c sitemap.Change, of resource) {
-		if of.facts != nil && r.File != nil {
-			r.File(of.file(ev), of.facts, listedType(of.facts.Type))
+		e := r.build(ev.Job, of)
+		if of.facts == nil {
+			e.LastMod = ev.Time
+		} else if r.File != nil {
+			r.File(of.file(ev), of.facts, e.Type)
 		}
-		dst = r.changed(dst, c, &of, ev)
+		e.Change, e.DateTime, e.Event, e.Seq = c, ev.Time, ev.Kind.String(), uint64(ev.Seq)
+		dst = r.append(dst, e)
 		n++
 	}
 	from, to := ev.From, ev.To
@@ -150,10 +150,10 @@ func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, 
 		if from == 0 {
 			add(sitemap.Created, r.payload(s, to, &ev.Payload))
 		} else {
-			add(sitemap.Deleted, resource{form: formWent + form(from), dir: r.Refs.Jobs[from]})
+			add(sitemap.Deleted, resource{dir: r.Refs.Jobs[from]})
 		}
 		if to == 0 {
-			add(sitemap.Deleted, resource{form: formGone, dir: r.Refs.Payloads})
+			add(sitemap.Deleted, resource{dir: r.Refs.Payloads})
 		} else {
 			add(sitemap.Created, r.jobFile(to, &ev.File))
 		}
@@ -161,19 +161,8 @@ func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, 
 	return dst, n
 }
 
-// changedEntry returns the entry of a resource in a Change List, valid until the next call.
-func (r *Renderer) changedEntry(c sitemap.Change, of *resource, ev *queuefs.Event) *sitemap.Entry {
-	e := r.build(ev.Job, of)
-	if of.facts == nil {
-		e.LastMod = ev.Time
-	}
-	e.Change, e.DateTime, e.Event, e.Seq = c, ev.Time, ev.Kind.String(), uint64(ev.Seq)
-	return e
-}
-
 // A resource is the file of a job in the directory dir.
 type resource struct {
-	form   form
 	dir    string
 	name   string         // of a result; "" of other files
 	facts  *queuefs.Facts // nil for a file that is gone
@@ -201,11 +190,7 @@ func (r *Renderer) payload(s names.Set, st queuefs.Status, facts *queuefs.Facts)
 	if s == names.Pending && facts != nil {
 		of = r.Refs.State
 	}
-	form := formPayload + form(st)
-	if s == names.Replica {
-		form += 8
-	}
-	return resource{form: form, dir: r.Refs.Payloads, facts: facts, rel: sitemap.RelDescribedBy, linked: r.Refs.Jobs[st], of: of}
+	return resource{dir: r.Refs.Payloads, facts: facts, rel: sitemap.RelDescribedBy, linked: r.Refs.Jobs[st], of: of}
 }
 
 // result returns a result, described by the job file.
@@ -215,11 +200,11 @@ func (r *Renderer) result(st queuefs.Status, name string, facts *queuefs.Facts) 
 
 // jobFile returns the job file; it describes the payload.
 func (r *Renderer) jobFile(st queuefs.Status, facts *queuefs.Facts) resource {
-	return resource{form: formJobFile + form(st), dir: r.Refs.Jobs[st], facts: facts, rel: sitemap.RelDescribes, linked: r.Refs.Payloads, state: r.Refs.States}
+	return resource{dir: r.Refs.Jobs[st], facts: facts, rel: sitemap.RelDescribes, linked: r.Refs.Payloads, state: r.Refs.States}
 }
 
 // build makes the entry of a resource. The file of job is in each directory.
-func (r *Renderer) build(job queuefs.JobID, of *resource) *sitemap.Entry {
+func (r *Renderer) build(job queuefs.JobID, of resource) *sitemap.Entry {
 	t := job.Append(append(r.text[:0], of.dir...))
 	if of.name != "" {
 		t = append(append(t, '/'), of.name...)
