@@ -65,9 +65,9 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 }
 
-// BenchmarkMovesWithPackages follows jobs of 1 KiB that come, are consumed and leave by
-// culling, and folds the lists and completes the packages of these changes. Times are those
-// of the processor for a job: three events, with eight entries in both sets.
+// BenchmarkMovesWithPackages follows jobs of 1 KiB: each is submitted, consumed and culled.
+// Lists are folded, and packages completed. Processor times are given for a job: three
+// events, with eight entries in both sets.
 func BenchmarkMovesWithPackages(b *testing.B) {
 	const each = 500
 	for _, mediaType := range []string{"application/octet-stream", "application/json"} {

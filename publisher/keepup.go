@@ -7,12 +7,12 @@ import (
 
 // Between two Ticks thousands of changes may come, and the next reader of an open Change
 // List waits until all of them are in it. While somebody reads one, the lists are kept up
-// to date, so that each reader waits for few. Without readers the changes wait for the
-// Tick: many at once cost less each.
+// to date, and each reader waits for few. Without readers the changes wait for the Tick:
+// many at once cost less each.
 const (
 	keptFor   = 2 * time.Second       // after the last reading of an open list
 	keptEach  = 20 * time.Millisecond // from one look to the next, at least
-	keptShare = 8                     // looks take one part of so many of the time, at most
+	keptShare = 8                     // looks take an eighth of the time, at most
 )
 
 // reading is the wish of a reader of an open list; see KeepUp.

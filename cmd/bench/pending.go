@@ -213,14 +213,14 @@ func (w paced) do(ctx context.Context, limit int) (int, error) {
 	return w.worker.do(ctx, limit)
 }
 
-// A growth reads what an open list has grown by since the last time, as a client does that
-// follows it: by If-Range with the entity tag of then.
+// A growth reads the new end of an open list, as its followers do: by If-Range with the
+// entity tag of the last time.
 type growth struct {
 	tag    string
-	length int64 // of the whole list then
+	length int64 // of the whole list
 }
 
-// overlap is how many octets before the end of then are read again: they end the list.
+// overlap is the number of octets read again: the end of the list is among them.
 const overlap = 1 << 10
 
 // probe submits a job now and then until ctx ends, and returns after what time the open
@@ -266,7 +266,7 @@ func (d *served) submitOne(ctx context.Context) (int64, error) {
 	return n, err
 }
 
-// highest returns the highest job number in what the open Change List has grown by, -1
+// highest returns the highest job number in the new end of the open Change List, -1
 // without one. Changes stand in the order of events: with a later job, the list has the
 // earlier ones, or a list closed meanwhile has them.
 func (l *growth) highest(ctx context.Context, d *served) (int64, error) {

@@ -31,7 +31,7 @@ func underLoad(random *rand.Rand, least, most time.Duration) time.Duration {
 	return (least + time.Duration(random.Int64N(int64(most-least)))) / time.Duration(long.N(4, 1))
 }
 
-// listEntries is the option for Change Lists so short that a round under load closes some.
+// listEntries is the option for short Change Lists: a round under load closes some.
 func listEntries() []string { return []string{"--list-entries", strconv.Itoa(long.N(500, 2000))} }
 
 // TestAcknowledgedWorkSurvivesKills kills the daemon under load at random

@@ -114,8 +114,8 @@ func newDamagedHome(t *testing.T) *damagedHome {
 	return h
 }
 
-// packs makes enough waiting jobs for packs: in both queues, so that they can be swapped, or
-// in one in a short test, for homes are copied with all their jobs.
+// packs makes enough waiting jobs for packs, in both queues: they can be swapped. A short
+// test has them in one queue, for homes are copied with all their jobs.
 func packs(t *testing.T, h *damagedHome) {
 	t.Helper()
 	d := serveHome(t, h.dir, h.args()...)

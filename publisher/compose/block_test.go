@@ -9,8 +9,8 @@ import (
 	"cutie/publisher/compose"
 )
 
-// TestBlocksEndWithALine cuts texts with lines of many lengths. A block ends with the line
-// that goes beyond 64 KiB, or where the text does.
+// TestBlocksEndWithALine cuts texts with lines of many lengths. A block ends with its
+// first line beyond 64 KiB, or with the text.
 func TestBlocksEndWithALine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

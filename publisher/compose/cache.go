@@ -144,8 +144,8 @@ func Block(from, length int64, r io.ReaderAt) (m *Member, whole bool, err error)
 	return NewMember(text), whole, nil
 }
 
-// readBlock reads the text that [Block] compresses. Most lines are short: the rest of a
-// longer one is read after it.
+// readBlock reads the text of a [Block]. Most lines are short: the rest of a longer one is
+// read after it.
 func readBlock(mem *[blockSize + maxLine]byte, from, length int64, r io.ReaderAt) (text []byte, whole bool, err error) {
 	have := 0
 	for _, size := range [...]int{blockSize + shortLine, blockSize + maxLine} {

@@ -35,7 +35,7 @@ var deflaters = sync.Pool{New: func() any {
 
 // compress returns a text in gzip.
 func compress(text []byte) []byte {
-	gz := appendGzip(make([]byte, 0, len(text)/4+512), text) // what most texts need
+	gz := appendGzip(make([]byte, 0, len(text)/4+512), text) // enough for most texts
 	if cap(gz) > len(gz)+len(gz)/8 {
 		gz = bytes.Clone(gz) // it may be kept for long
 	}

@@ -31,7 +31,7 @@ type proof struct {
 	part [8 << 10]byte
 }
 
-// holds reports whether the blocks, of which none is the last, give the text and end with it.
+// holds reports whether the blocks, none of them a last one, give the text and end with it.
 func (p *proof) holds(blocks, text []byte) bool {
 	p.gz = append(append(p.gz[:0], blocks...), lastBlock...)
 	p.src.Reset(p.gz)

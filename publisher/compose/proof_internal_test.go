@@ -77,8 +77,8 @@ func TestProofAcceptsTheTextAlone(t *testing.T) {
 	}
 }
 
-// agrees compares a proof with the reference decoder: blocks that are accepted give the
-// text there, and end.
+// agrees compares a proof with the reference decoder: accepted blocks give the text there,
+// and end.
 func agrees(t *testing.T, p *proof, blocks, text []byte) (accepted bool) {
 	t.Helper()
 	if !p.holds(blocks, text) {

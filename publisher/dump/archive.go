@@ -66,7 +66,7 @@ func (r *record) appendLocal(dst []byte) []byte {
 	return dst
 }
 
-// facts puts the fields that both headers have.
+// facts puts the fields of both headers.
 func (r *record) facts(h []byte, version uint16) {
 	le := binary.LittleEndian
 	le.PutUint16(h, version)

@@ -13,8 +13,8 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// A closed list is folded: its entries are compressed into a file that stands for the list
-// alone then. On the way the entries are compared with the digest of the list, and with
+// A closed list is folded: its entries are compressed into a file, and this file alone
+// stands for the list then. On the way the entries are compared with the digest of the list, and with
 // the compressed form, decoded again. They go after the file is in place, so a crash leaves
 // both files at most, and the next start folds the list again. All readers of a list unpack
 // as much as they read.
@@ -146,7 +146,7 @@ func (t *Task) compress(dir *durable.Dir, pause func() bool) (size int64, err er
 	return st.Size(), nil
 }
 
-// otherText is the end of folding a list whose entries were read otherwise than they were
+// otherText ends the folding of a list: its entries were read otherwise than they were
 // written. They are damaged if the disk says so, too.
 func (t *Task) otherText(pause func() bool) error {
 	name := names.EntriesFile(t.list.First)

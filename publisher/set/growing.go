@@ -58,10 +58,10 @@ func (s *Set) growing() int64 {
 // A Change is an event with its parts, for both sets of a queue. It is for one goroutine.
 type Change struct {
 	*queuefs.Journaled
-	payload, text content // made by the set that needs them first
+	payload, text content // made by the first set to need them
 }
 
-// A content is that of a file, once it is there.
+// A content is a file as it stands in a package, once it is made.
 type content struct {
 	dump.Content
 	ok bool
@@ -72,7 +72,7 @@ type Memory struct {
 	buf    []byte  // entries not yet in the file
 	packed []byte  // files not yet in the package
 	came   files   // of one event
-	one    content // that belongs to no Change
+	one    content // of no Change
 	tool   dump.Compressor
 }
 
@@ -87,8 +87,8 @@ func NewMemory() *Memory { return memories.Get().(*Memory) }
 // mostMemory is what a free Memory may have.
 const mostMemory = 4 << 20
 
-// mostGathered is from how many bytes on what is gathered is written. Smaller writes cost the
-// file system more, and greater ones memory.
+// mostGathered is the number of gathered bytes to be written at once. Smaller writes cost
+// the file system more, and greater ones memory.
 const mostGathered = 256 << 10
 
 // Free makes the memory ready for another use.

@@ -125,7 +125,7 @@ func (h *Handler) takenByPage(w http.ResponseWriter, r *request, form state.Form
 	return h.answerChange(w, r, http.StatusOK, form, &d)
 }
 
-// SavedPlace is the place in the page of a queue that says: its settings were set.
+// SavedPlace is the place of a note in the page of a queue: its settings were set.
 const SavedPlace = "saved"
 
 // seeOther sends a browser to the page of a state, or to another one if its sender may not

@@ -152,11 +152,11 @@ func (h *Handler) changeQueue(w http.ResponseWriter, r *request, form state.Form
 	return h.answerChange(w, r, http.StatusOK, form, &d)
 }
 
-// seenPrefix begins the name of a value that the sender of a form has seen.
+// seenPrefix begins the names of former values in a form: its sender has seen them.
 const seenPrefix = "seen-"
 
-// bySeen returns the properties that differ from what their sender has seen, and what that
-// was: a form has all settings, and leaves alone what others have set meanwhile.
+// bySeen returns the properties changed by their sender, and the values seen before. A
+// form has all settings; the ones set by others meanwhile stay as they are.
 func bySeen(all anvl.Record) (changed anvl.Record, seen map[string]string) {
 	seen = map[string]string{}
 	for _, p := range all {

@@ -56,8 +56,8 @@ func TestPutMakesAQueueOrSetsIt(t *testing.T) {
 	want(t, "description", q.Info().Description, "")
 }
 
-// A form has all settings as they were when it was opened: it changes those alone that its
-// sender has changed, and none that somebody else has set to another value meanwhile.
+// A form has all settings as they were when it was opened. It changes the ones changed by
+// its sender. If somebody else has set one of these meanwhile, it changes none.
 func TestAFormChangesWhatItsSenderHasChanged(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	post := func(status int, pairs ...string) answer {

@@ -21,7 +21,7 @@ type request struct {
 	*http.Request
 	query url.Values
 	lease string // token for the page of the answer
-	place string // in the page of a state that the answer leads to; "" for its top
+	place string // in the page of the state answered with; "" for its top
 	bad   error  // the first parameter in error, see wrong
 }
 

@@ -50,8 +50,8 @@ func (c *changeLog) note(err error, now time.Time) {
 	}
 }
 
-// A fullness logs once that the disk is full, and once that it is not any more: there was
-// free space for a while.
+// A fullness logs the beginning and the end of a full disk, once each. The end comes after
+// some time with free space.
 type fullness struct {
 	log   zerolog.Logger
 	since time.Time // full since then; zero: it is not

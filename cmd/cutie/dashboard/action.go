@@ -31,7 +31,7 @@ type field struct {
 	Kind, Name, Label, Value string
 	Choices                  []choice
 	Required                 bool
-	Seen                     bool // says which value it had when the form was made
+	Seen                     bool // the form tells its value of now, too
 	Many                     bool // of files
 }
 
