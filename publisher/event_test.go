@@ -53,6 +53,8 @@ func (q *script) Payload(id queuefs.JobID) (*queuefs.Payload, error) {
 	return q.Queue.Payload(id)
 }
 
+func (q *script) Pass() queuefs.Pass { return q }
+
 // add makes an event of a job that the queue below has.
 func (q *script) add(kind queuefs.Kind, id queuefs.JobID, from, to queuefs.Status) {
 	real, _ := q.Queue.Events(queuefs.Seq(id)-1, 1)

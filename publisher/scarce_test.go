@@ -26,6 +26,8 @@ func (q *strained) Payload(id queuefs.JobID) (*queuefs.Payload, error) {
 	return q.Queue.Payload(id)
 }
 
+func (q *strained) Pass() queuefs.Pass { return q }
+
 // Journaled has no parts, as if no package could grow.
 func (q *strained) Journaled(after queuefs.Seq, max, size int) ([]queuefs.Journaled, error) {
 	events, err := q.Queue.Journaled(after, max, size)

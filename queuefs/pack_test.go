@@ -1,10 +1,14 @@
 package queuefs_test
 
 import (
+	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"cutie/queuefs"
@@ -109,6 +113,107 @@ func TestJobsAreHandedOutFromPacks(t *testing.T) {
 	}
 }
 
+// passOver reads job files and payloads of waiting jobs, by two goroutines beside each
+// other as a package does, and checks them.
+func passOver(t *testing.T, q *queuefs.Queue, wanted func(queuefs.JobID) bool) {
+	t.Helper()
+	pass := q.Pass()
+	var wg sync.WaitGroup
+	for k := range 2 {
+		wg.Go(func() {
+			for id := queuefs.JobID(1 + k); id <= 2*queuefs.PageJobs+100; id += 2 {
+				if !wanted(id) {
+					continue
+				}
+				text, facts, err := pass.JobFile(id, queuefs.Pending)
+				if err != nil || sha256.Sum256(text) != facts.SHA256 || !strings.Contains(string(text), fmt.Sprint("side ", int(id))) {
+					t.Errorf("job file of %v: %.80q, %v", id, text, err)
+					return
+				}
+				in, err := pass.Payload(id)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got, err := io.ReadAll(in)
+				in.Close()
+				if err != nil || string(got) != packedPayload(id) {
+					t.Errorf("payload of %v: %.80q, %v", id, got, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A pass over waiting jobs reads the packs: with most files gone the jobs are whole.
+func TestPassReadsPacks(t *testing.T) {
+	dir, s, q := packed(t)
+	defer func() { closeHome(t, s) }()
+	small := func(id queuefs.JobID) bool { return id%100 != 0 }
+	for id := queuefs.JobID(1); id < 2*queuefs.PageJobs; id++ {
+		if small(id) {
+			for _, sub := range []string{"payload", "pending"} {
+				if err := os.Remove(filepath.Join(dir, "queues/jobs", sub, id.String())); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	passOver(t, q, func(queuefs.JobID) bool { return true })
+	if _, _, err := q.JobFile(1, queuefs.Pending); err == nil {
+		t.Error("the job file is there without the pack")
+	}
+}
+
+// A pass reads no pack for the few jobs left of a page.
+func TestPassLeavesPacksOfFewJobs(t *testing.T) {
+	dir, s, q := packed(t)
+	defer func() { closeHome(t, s) }()
+	last := queuefs.JobID(queuefs.PageJobs - 5)
+	takeAll(t, q, 1, int(last)-1)
+	if err := s.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	passOver(t, q, func(id queuefs.JobID) bool { return id >= last })
+	if err := os.Remove(filepath.Join(dir, "queues/jobs/pending", last.String())); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := q.Pass().JobFile(last, queuefs.Pending); err == nil {
+		t.Error("the job file was read from a pack")
+	}
+	if got := packFiles(t, dir); len(got) != 2 {
+		t.Errorf("got packs %v, want two", got)
+	}
+}
+
+// A pass has a changed job from its file, and tells one in another state.
+func TestPassTellsChangedJobs(t *testing.T) {
+	_, s, q := packed(t)
+	defer func() { closeHome(t, s) }()
+	takeAll(t, q, 1, 20)
+	if _, err := q.Requeue(ctx, 7); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	passOver(t, q, func(id queuefs.JobID) bool { return id == 7 || id > 20 })
+	text, _, err := q.Pass().JobFile(7, queuefs.Pending)
+	if err != nil || !strings.Contains(string(text), "requeue") {
+		t.Errorf("got %q, %v, want the file after the requeue", text, err)
+	}
+	if _, _, err := q.Pass().JobFile(8, queuefs.Pending); !errors.Is(err, queuefs.ErrNoJob) {
+		t.Errorf("got %v, want that no such job is pending", err)
+	}
+	in, err := q.Pass().Payload(8)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Close()
+}
+
 // What a pack says is believed only if it has the digests of the index.
 func TestDamagedPackIsPassedOver(t *testing.T) {
 	for _, damage := range []struct {
@@ -137,6 +242,7 @@ func TestDamagedPackIsPassedOver(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			passOver(t, q, func(queuefs.JobID) bool { return true })
 			q.LoadPacks(0)
 			takeAll(t, q, 1, 2*queuefs.PageJobs+100)
 		})

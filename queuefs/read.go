@@ -8,7 +8,6 @@ import (
 
 	"cutie/queuefs/filing"
 	"cutie/queuefs/index"
-	"cutie/queuefs/ledger"
 	"cutie/queuefs/tree"
 )
 
@@ -24,18 +23,20 @@ func (q *Queue) Job(id JobID) (Job, error) { return q.content.Job(id) }
 // JobFile returns the exact octets of the job file if the job stands in st,
 // else [ErrNoJob].
 func (q *Queue) JobFile(id JobID, st Status) ([]byte, Facts, error) {
-	text, v, err := q.content.Text(id)
-	if err != nil {
-		return nil, Facts{}, err
-	}
-	if v.Status != st {
-		return nil, Facts{}, ErrNoJob
-	}
-	return text, ledger.FileFacts(&v.Job), nil
+	return q.content.JobFile(id, st)
 }
 
 // Payload opens the payload of a job of any status.
 func (q *Queue) Payload(id JobID) (*Payload, error) { return q.content.Payload(id) }
+
+// A Pass reads jobs of a queue in their order, as Queue does; see [content.Pass].
+type Pass interface {
+	JobFile(id JobID, st Status) ([]byte, Facts, error)
+	Payload(id JobID) (*Payload, error)
+}
+
+// Pass returns a new one.
+func (q *Queue) Pass() Pass { return q.content.Pass() }
 
 // Result opens a result of a job, to be closed after use. The error is
 // [ErrNoResult] if the job has none of the name.

@@ -36,6 +36,7 @@ type Queue interface {
 	InfoFile() ([]byte, queuefs.Facts)
 	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
 	Payload(id queuefs.JobID) (*queuefs.Payload, error)
+	Pass() queuefs.Pass
 	Result(id queuefs.JobID, name string) (queuefs.Result, *queuefs.Payload, error)
 	Journaled(after queuefs.Seq, max, size int) ([]queuefs.Journaled, error)
 }
@@ -46,7 +47,8 @@ type Package struct {
 	q       Queue
 	set     names.Set
 	render  entries.Renderer
-	results []result // large ones
+	results []result     // large ones
+	pass    queuefs.Pass // of Job; nil: the files are of changes, in no order of jobs
 
 	Grown *dump.Growing // has files of the changes already; may be nil
 }
@@ -180,6 +182,9 @@ func (p *Package) Job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 	if p.set == names.Pending && e.Status != queuefs.Pending {
 		return nil
 	}
+	if p.pass == nil {
+		p.pass = p.q.Pass()
+	}
 	payload := p.render.Payload(p.set, e)
 	p.lasting(payload)
 	if err := p.AddFile(payload, packed(e.Job, &e.Payload)); err != nil || p.set == names.Pending {
@@ -190,7 +195,7 @@ func (p *Package) Job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 		return now != version
 	}
 	entry := p.render.JobFile(e)
-	text, _, err := p.q.JobFile(e.Job, e.Status)
+	text, _, err := p.pass.JobFile(e.Job, e.Status)
 	if err == nil && sha256.Sum256(text) != e.File.SHA256 {
 		err = errChanged
 	}

@@ -91,6 +91,8 @@ func (p *Package) open(id uint64) (io.ReadCloser, int64, error) {
 	if id >= firstResult {
 		r := p.results[id-firstResult]
 		_, in, err = p.q.Result(r.job, r.name)
+	} else if p.pass != nil {
+		in, err = p.pass.Payload(queuefs.JobID(id))
 	} else {
 		in, err = p.q.Payload(queuefs.JobID(id))
 	}

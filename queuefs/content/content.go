@@ -108,6 +108,19 @@ func (r *Reader) Text(id job.ID) ([]byte, ledger.View, error) {
 	return nil, ledger.View{}, fmt.Errorf("job file of %s does not hold still", id)
 }
 
+// JobFile is Text of a job in a status, with the facts of the file. The error for a job of
+// another status is [ledger.ErrNoJob].
+func (r *Reader) JobFile(id job.ID, st job.Status) ([]byte, job.Facts, error) {
+	text, v, err := r.Text(id)
+	switch {
+	case err != nil:
+		return nil, job.Facts{}, err
+	case v.Status != st:
+		return nil, job.Facts{}, ledger.ErrNoJob
+	}
+	return text, ledger.FileFacts(&v.Job), nil
+}
+
 func (r *Reader) textOf(id job.ID, v *ledger.View) ([]byte, error) {
 	if v.Journaled.File != 0 {
 		text, _, err := r.Ledger.Parts(v, false)

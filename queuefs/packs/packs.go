@@ -1,4 +1,4 @@
-// Package packs keeps copies of waiting jobs for reading ahead.
+// Package packs keeps copies of waiting jobs for reading ahead, and for packages of them.
 //
 // A pack is one file with the small pending jobs of one index page, written from
 // the journal before the files of the jobs are. In a long queue these files have
@@ -51,6 +51,22 @@ type Copy struct {
 	textSum, payloadSum [sha256.Size]byte
 }
 
+// File returns the job file, if it has this digest; else nil. A nil copy has none.
+func (c *Copy) File(sum [sha256.Size]byte) []byte {
+	if c == nil || c.textSum != sum {
+		return nil
+	}
+	return c.Text
+}
+
+// Data returns the payload, if it has this digest; else nil. A nil copy has none.
+func (c *Copy) Data(sum [sha256.Size]byte) []byte {
+	if c == nil || c.payloadSum != sum {
+		return nil
+	}
+	return c.Payload
+}
+
 // Matches reports whether there is a copy, of a job as it is now.
 func (c *Copy) Matches(j *index.Job) bool {
 	return c != nil && j.Journaled.File == 0 && c.textSum == j.FileSHA256 && c.payloadSum == j.SHA256
@@ -69,6 +85,26 @@ func (p *Packs) Find(id job.ID) *Copy {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.loaded[int(id/index.PageJobs)][id]
+}
+
+// A Page has the copies of the jobs of a page, read by [Packs.Page]. Jobs is not nil.
+type Page struct {
+	Number int
+	Jobs   map[job.ID]*Copy
+}
+
+// Page reads the pack of page n, with so many pending jobs. For few of them, without a
+// pack, or with an unreadable one, the page has no copies.
+func (p *Packs) Page(n, pending int) Page {
+	p.mu.Lock()
+	made := p.made[n]
+	p.mu.Unlock()
+	if made && pending >= fewest {
+		if jobs, err := p.read(n); err == nil {
+			return Page{n, jobs}
+		}
+	}
+	return Page{n, map[job.ID]*Copy{}}
 }
 
 // Wants reports whether packs should be loaded for the jobs from page n on. Then the
