@@ -146,11 +146,12 @@ func TestAHandOverWaitsForSlowRequests(t *testing.T) {
 			moved <- err
 		}()
 		for end := time.Now().Add(startLimit); ; time.Sleep(askEvery) {
-			if o, err := c.ask(owner); err == nil && o.Finishing >= slow {
+			o, err := c.ask(owner)
+			if err == nil && o.Finishing >= slow {
 				break
 			}
 			if time.Now().After(end) {
-				t.Fatal("the owner does not wait for slow requests")
+				t.Fatalf("the owner does not wait for %d slow requests: %+v, %v", slow, o, err)
 			}
 		}
 		for n := done.Load(); done.Load() < n+60 && !t.Failed(); {
