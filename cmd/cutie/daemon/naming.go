@@ -58,17 +58,16 @@ func (n *naming) prefix() string {
 	return strings.TrimSuffix(n.base.Path, "/")
 }
 
-// answered returns the context of a request with the beginning of references in its
-// answer. The name behind a listed proxy is that of the base URI.
-func (n *naming) answered(r *http.Request) context.Context {
+// answered returns ctx of a request with the beginning of references in its answer. The name behind a listed proxy is that of the base URI.
+func (n *naming) answered(ctx context.Context, r *http.Request) context.Context {
 	if n == nil || n.fixed || r.Host == "" || r.Host == n.base.Host || !isHost(r.Host) || n.proxies.Passed(r) {
-		return r.Context()
+		return ctx
 	}
 	scheme := "http://"
 	if r.TLS != nil {
 		scheme = "https://"
 	}
-	return web.WithBase(r.Context(), state.Base(scheme+r.Host))
+	return web.WithBase(ctx, state.Base(scheme+r.Host))
 }
 
 // An elsewhere is the URL of a request under the base URI.

@@ -55,7 +55,7 @@ func TestAnswersLeadToTheNameThatWasAsked(t *testing.T) {
 
 // baseOf is the beginning of references in the answer to a request.
 func baseOf(n *naming, r *http.Request, usual string) state.Base {
-	return web.BaseOf(r.WithContext(n.answered(r)), usual)
+	return web.BaseOf(r.WithContext(n.answered(r.Context(), r)), usual)
 }
 
 func TestRequestsToAnotherNameChangeNothing(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/listen"
 	"cutie/queuefs/buffers"
 )
 
@@ -50,11 +51,13 @@ type answer struct {
 	status int   // 0 while nothing was answered
 	octets int64 // of the body
 	conn   *connection
+	until  time.Time // write deadline
 	unread bool      // the body of the request was not read to its end
 	readBy time.Time // read deadline of the request, zero if there is none
 
 	// Parts of the answer: one allocation for all.
 	body   sent
+	asked  listen.Request
 	entry  access.Entry
 	memory buffers.Account
 }
@@ -62,10 +65,10 @@ type answer struct {
 // A connection is our part of the state of one. With HTTP/1 it has one request at
 // a time, so nothing guards it.
 type connection struct {
-	until time.Time // write deadline
-	home  bool      // it came through the socket of the home
-	login string    // whose process that is
-	hosts hosts     // of its requests
+	tcp   *listen.Conn // nil for other ones
+	home  bool         // it came through the socket of the home
+	login string       // whose process that is
+	hosts hosts        // of its requests
 }
 
 // hosts writes the address of a client. Through a proxy there may be several.
@@ -89,8 +92,11 @@ type connectionKey struct{}
 // rememberConn is the [http.Server] ConnContext hook.
 func rememberConn(ctx context.Context, conn net.Conn) context.Context {
 	c := &connection{}
-	if u, ok := conn.(*net.UnixConn); ok {
-		c.home, c.login = true, peer(u)
+	switch conn := conn.(type) {
+	case *net.UnixConn:
+		c.home, c.login = true, peer(conn)
+	case *listen.Conn:
+		c.tcp = conn
 	}
 	return context.WithValue(ctx, connectionKey{}, c)
 }
@@ -132,9 +138,9 @@ func (p pace) begin(w http.ResponseWriter, r *http.Request) *answer {
 // hence seldom: most answers are one small write.
 func (a *answer) extend(now time.Time, n int64) {
 	room := a.take + a.atSlowest(n)
-	if a.conn.until.Sub(now) < room/2 {
-		a.conn.until = now.Add(room)
-		http.NewResponseController(a.ResponseWriter).SetWriteDeadline(a.conn.until)
+	if a.until.Sub(now) < room/2 {
+		a.until = now.Add(room)
+		http.NewResponseController(a.ResponseWriter).SetWriteDeadline(a.until)
 	}
 }
 
@@ -209,12 +215,23 @@ type sent struct {
 	until  time.Time     // when the read deadline is to be moved
 }
 
+// context returns the context of the request.
+func (a *answer) context(r *http.Request) context.Context {
+	if a.conn.tcp == nil {
+		return r.Context()
+	}
+	a.asked.Begin(r.Context(), a.conn.tcp, a.start)
+	return &a.asked
+}
+
 // receive watches the body of a request from here on.
 func (a *answer) receive(r *http.Request) {
-	if a.unread {
-		a.body = sent{ReadCloser: r.Body, to: a}
-		r.Body = &a.body
+	if !a.unread {
+		a.asked.Whole()
+		return
 	}
+	a.body = sent{ReadCloser: r.Body, to: a}
+	r.Body = &a.body
 }
 
 // Read returns [os.ErrDeadlineExceeded] if the client is too slow. The owner of
@@ -230,6 +247,7 @@ func (s *sent) Read(p []byte) (int, error) {
 	switch {
 	case err == io.EOF:
 		s.to.unread = false
+		s.to.asked.Whole()
 		s.to.setReadDeadline(time.Time{}) // what comes next is none of it
 	case err == nil && s.to.client.IsValid() && s.behind > s.to.give:
 		s.to.unread = false

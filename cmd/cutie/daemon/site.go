@@ -66,9 +66,9 @@ func (s *site) serve(a *answer, r *http.Request) {
 	m := s.router.Match(r)
 	a.route = m.Path()
 	home := homeOf(r)
-	ctx := r.Context()
+	ctx := a.context(r)
 	if home == nil {
-		ctx = s.names.answered(r)
+		ctx = s.names.answered(ctx, r)
 	}
 	caller, err := s.admit(a, r, &m, home)
 	if caller != nil && caller.Name != "" {
@@ -202,6 +202,7 @@ func (s *site) mayOf(caller *access.Caller) func(method, path string) bool {
 // finish answers for a panicking handler, and logs the request.
 func (s *site) finish(a *answer, r *http.Request) {
 	p := recover()
+	a.asked.End()
 	if p != nil && p != http.ErrAbortHandler {
 		s.log.Error().Str("method", r.Method).Str("path", r.URL.Path).Interface("panic", p).
 			Str("stack", string(debug.Stack())).Msg("handler panicked")

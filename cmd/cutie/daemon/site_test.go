@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -16,6 +17,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/board"
+	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/live"
 	"cutie/cmd/cutie/mirror"
 	"cutie/publisher/notify"
@@ -69,7 +71,8 @@ func startSite(t *testing.T, s *site, h http.HandlerFunc) *httptest.Server {
 		s.record = func(*access.Entry) {}
 	}
 	srv := httptest.NewUnstartedServer(s)
-	srv.Config.ConnContext = rememberConn
+	l := listen.Limit(srv.Listener, 1000)
+	srv.Listener, srv.Config.ConnState, srv.Config.ConnContext = l, l.Ended, rememberConn
 	srv.Start()
 	t.Cleanup(srv.Close)
 	return srv
@@ -254,6 +257,31 @@ func TestStoppingReleasesThoseWhoWaitAndNoOthers(t *testing.T) {
 	for range ways {
 		if got := <-answers; got != http.StatusNoContent {
 			t.Errorf("got %d, want 204", got)
+		}
+	}
+}
+
+func TestRequestEndsWhenItsClientGoesAway(t *testing.T) {
+	begun, ended := make(chan bool), make(chan error)
+	srv := startSite(t, &site{}, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			t.Error(err)
+		}
+		begun <- true
+		<-r.Context().Done()
+		ended <- r.Context().Err()
+	})
+	for _, ask := range []string{"GET /x HTTP/1.1\r\nHost: x\r\n\r\n", "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nb"} {
+		c, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		io.WriteString(c, ask)
+		<-begun
+		c.Close()
+		if err := <-ended; err != context.Canceled {
+			t.Errorf("%.4s: got %v, want %v", ask, err, context.Canceled)
 		}
 	}
 }

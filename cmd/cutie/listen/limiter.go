@@ -12,8 +12,8 @@ import (
 
 // A Limiter is a TCP listener with at most max open connections: the next one
 // waits. It closes further connections of a client with its share of them.
-// Connections pass unwrapped, so that large payloads still go out by sendfile;
-// the server reports their end to Ended.
+// The server reports the end
+// of connections to Ended.
 type Limiter struct {
 	net.Listener
 	shares access.Places
@@ -51,6 +51,9 @@ func (l *Limiter) Accept() (net.Conn, error) {
 		}
 		client := addressOf(c)
 		if l.shares.Take(client) {
+			if tcp, ok := c.(*net.TCPConn); ok {
+				c = &Conn{TCPConn: tcp}
+			}
 			return c, nil
 		}
 		l.mu.Lock()
