@@ -44,11 +44,12 @@ func listEntries() []string { return []string{"--list-entries", strconv.Itoa(lon
 // not its timing.
 func TestAcknowledgedWorkSurvivesKills(t *testing.T) {
 	t.Parallel()
-	surviveKills(t, filepath.Join(t.TempDir(), "home"), func(int) []string { return nil })
+	surviveKills(t, filepath.Join(t.TempDir(), "home"), func(int) []string { return nil }, nil)
 }
 
-// surviveKills is the test on a home. options gives the daemon of each round its own.
-func surviveKills(t *testing.T, home string, options func(round int) []string) {
+// surviveKills is the test on a home. options gives the daemon of each round its own. The
+// last round goes on until there was enough; nil: as long as the others.
+func surviveKills(t *testing.T, home string, options func(round int) []string, enough func() bool) {
 	rounds := int(environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(3, 30))))
 	seed := environment(t, "CUTIE_CRASH_SEED", rand.Uint64())
 	t.Logf("CUTIE_CRASH_SEED=%d", seed)
@@ -71,7 +72,8 @@ func surviveKills(t *testing.T, home string, options func(round int) []string) {
 	torn := 0 // ends of the journal
 	var slowest time.Duration
 	for round := range rounds {
-		w := crash(t, d, clients, underLoad(random, 0, crashLatest))
+		over := func() bool { return round < rounds-1 || enough == nil || enough() }
+		w := crash(t, d, clients, underLoad(random, 0, crashLatest), over)
 		transport.CloseIdleConnections()
 		torn += complained(t, d)
 		args := append(slices.Clip(args), options(round)...)
@@ -148,9 +150,9 @@ func environment(t *testing.T, name string, absent uint64) uint64 {
 	return n
 }
 
-// crash lets the clients at the daemon and kills it when the time is over. It
-// returns when all clients have noticed.
-func crash(t *testing.T, d *daemon, clients []*loader, load time.Duration) *watcher {
+// crash lets the clients at the daemon and kills it when the time is over, and there was
+// enough; nil: there was. It returns when all clients have noticed.
+func crash(t *testing.T, d *daemon, clients []*loader, load time.Duration, enough func() bool) *watcher {
 	t.Helper()
 	w := &watcher{entries: map[string][]byte{}}
 	get := getter(clients[0].http, d.url)
@@ -164,6 +166,9 @@ func crash(t *testing.T, d *daemon, clients []*loader, load time.Duration) *watc
 	select {
 	case early = <-errs:
 	case <-time.After(load):
+		if enough != nil {
+			eventually(t, "enough was done", enough)
+		}
 	}
 	if err := d.stop(syscall.SIGKILL); err == nil {
 		t.Error("daemon survived")

@@ -368,7 +368,7 @@ func TestAMirrorSurvivesKills(t *testing.T) {
 	for round := range environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(2, 20))) {
 		var wg sync.WaitGroup
 		load := underLoad(r, 200*time.Millisecond, time.Second)
-		wg.Go(func() { crash(t, first, clients, load) })
+		wg.Go(func() { crash(t, first, clients, load, nil) })
 		time.Sleep(underLoad(r, 0, 700*time.Millisecond))
 		second.kill()
 		second = serveHome(t, mhome, margs...)
@@ -437,7 +437,7 @@ func takeOverUnderLoad(t *testing.T, seed uint64) {
 		clients = append(clients, &loader{number: i, base: first.url, http: &http.Client{Transport: transport, Timeout: time.Minute},
 			random: rand.New(rand.NewPCG(seed, uint64(i+1))), count: &count})
 	}
-	crash(t, first, clients, underLoad(r, 300*time.Millisecond, 1800*time.Millisecond))
+	crash(t, first, clients, underLoad(r, 300*time.Millisecond, 1800*time.Millisecond), nil)
 	out, err := cutie(t, "takeover", "--all", "-t", "json", "-u", second.url)
 	var report mirror.Taken
 	if err == nil {

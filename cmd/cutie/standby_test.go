@@ -317,7 +317,7 @@ func TestAStandbyTakesOverFromAKilledOwner(t *testing.T) {
 	var slowest time.Duration
 	for round := range int(environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(1, 20)))) {
 		c.enter(owner)
-		w := crash(t, c.nodes[owner], clients, underLoad(random, 0, crashLatest))
+		w := crash(t, c.nodes[owner], clients, underLoad(random, 0, crashLatest), nil)
 		killed, begun := owner, time.Now()
 		owner = c.owner((killed+1)%3, (killed+2)%3)
 		slowest = max(slowest, time.Since(begun))
