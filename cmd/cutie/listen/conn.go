@@ -20,7 +20,7 @@ import (
 //
 // A server also reads one octet behind each request, to learn whether the client goes
 // away: a goroutine, a system call and two changes of deadlines. While a request is whole
-// that read returns at once, and a [Request] watches the connection when somebody asks.
+// this read returns at once, and a [Request] watches the connection when somebody asks.
 type Conn struct {
 	*net.TCPConn
 
@@ -72,7 +72,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return c.TCPConn.Write(p)
 }
 
-// ReadFrom writes what r has, a file by sendfile.
+// ReadFrom writes all of r, a file by sendfile.
 func (c *Conn) ReadFrom(r io.Reader) (int64, error) {
 	c.beginWrite()
 	defer c.endWrite()
@@ -131,9 +131,9 @@ func (c *Conn) setWhole(whole bool) {
 	c.mu.Unlock()
 }
 
-// watch calls gone when the client closes the connection, until stop. Octets that come
-// are left for the next request, and end the watch. stop is nil if the server itself
-// reads the connection, or will.
+// watch calls gone when the client closes the connection, until stop. The next request
+// stays unread, and ends the watch. stop is nil if the server itself reads the connection,
+// or will.
 func (c *Conn) watch(gone func()) (stop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,7 +25,13 @@ func serveRequests(t *testing.T, srv *http.Server, h func(q *Request, w http.Res
 		t.Fatal(err)
 	}
 	l := Limit(ln, 100)
-	srv.ConnState = l.Ended
+	answerWith(srv, h)
+	serveOn(t, l, srv)
+	return l
+}
+
+// answerWith has the server answer by h.
+func answerWith(srv *http.Server, h func(q *Request, w http.ResponseWriter, r *http.Request)) {
 	srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q Request
@@ -36,15 +42,6 @@ func serveRequests(t *testing.T, srv *http.Server, h func(q *Request, w http.Res
 		}
 		h(&q, w, r.WithContext(&q))
 	})
-	done := make(chan error)
-	go func() { done <- srv.Serve(l) }()
-	t.Cleanup(func() {
-		srv.Close()
-		if err := <-done; err != http.ErrServerClosed {
-			t.Error(err)
-		}
-	})
-	return l
 }
 
 func TestRequestEndsWhenItsClientGoesAway(t *testing.T) {
@@ -251,5 +248,58 @@ func TestDeadlineIsSetWhereItMatters(t *testing.T) {
 		if due != tt.due || due && got != tt.want || d.set != got {
 			t.Errorf("%s: got %v, %t, set to %v, want %v, %t", tt.what, got, due, d.set, tt.want, tt.due)
 		}
+	}
+}
+
+// A small request that waits for another goroutine, as for the journal; bare: without a Conn.
+func BenchmarkRequest(b *testing.B) {
+	sync := make(chan chan bool)
+	defer close(sync)
+	go func() {
+		for done := range sync {
+			time.AfterFunc(100*time.Microsecond, func() { done <- true })
+		}
+	}()
+	commit := func() {
+		done := make(chan bool)
+		sync <- done
+		<-done
+	}
+	for _, bare := range []bool{true, false} {
+		b.Run(fmt.Sprintf("bare=%t", bare), func(b *testing.B) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			srv := &http.Server{ReadHeaderTimeout: time.Minute, IdleTimeout: time.Minute}
+			if bare {
+				srv.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					_ = r.WithContext(context.WithValue(r.Context(), connKey{}, r))
+					commit()
+				})
+				go srv.Serve(ln)
+				defer srv.Close()
+			} else {
+				answerWith(srv, func(*Request, http.ResponseWriter, *http.Request) { commit() })
+				serveOn(b, Limit(ln, 100), srv)
+			}
+			b.SetParallelism(16)
+			b.RunParallel(func(pb *testing.PB) {
+				c, err := net.Dial("tcp", ln.Addr().String())
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				defer c.Close()
+				answer := make([]byte, 4096)
+				for pb.Next() {
+					io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+					if _, err := c.Read(answer); err != nil { // it comes in one piece
+						b.Error(err)
+						return
+					}
+				}
+			})
+		})
 	}
 }

@@ -72,7 +72,14 @@ func startLimited(t *testing.T, max int, h http.Handler, proxies ...string) *Lim
 		trusted = append(trusted, p)
 	}
 	l := Limit(ln, max).Trusting(trusted)
-	srv := &http.Server{ConnState: l.Ended, Handler: h}
+	serveOn(t, l, &http.Server{Handler: h})
+	return l
+}
+
+// serveOn starts the server on l, and ends it when the test does.
+func serveOn(t testing.TB, l *Limiter, srv *http.Server) {
+	t.Helper()
+	srv.ConnState = l.Ended
 	done := make(chan error)
 	go func() { done <- srv.Serve(l) }()
 	t.Cleanup(func() {
@@ -81,7 +88,6 @@ func startLimited(t *testing.T, max int, h http.Handler, proxies ...string) *Lim
 			t.Error(err)
 		}
 	})
-	return l
 }
 
 // dialFrom connects to the Limiter from an address of loopback. One who is
