@@ -161,6 +161,7 @@ func (a *answer) opens(status int) {
 		if status == http.StatusServiceUnavailable && a.memory.Refused() {
 			a.Header().Set("Retry-After", "5")
 		}
+		a.extend(time.Now(), 0)
 		access.Protect(a.Header(), a.named)
 		a.giveUp()
 	}

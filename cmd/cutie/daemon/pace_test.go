@@ -34,6 +34,22 @@ func TestAnswerThatIsNotTakenIsCutOff(t *testing.T) {
 	}
 }
 
+// The time for taking an answer begins when there is one.
+func TestAnswerAfterALongWaitArrives(t *testing.T) {
+	const take = 300 * time.Millisecond
+	srv := startSite(t, &site{pace: pace{take: take, slowest: 1 << 40}}, func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(take + take/4)
+		if r.URL.Path == "/none" {
+			w.WriteHeader(http.StatusNoContent)
+		}
+	})
+	for path, want := range map[string]int{"/none": http.StatusNoContent, "/silent": http.StatusOK} {
+		if got, _ := get(t, srv.URL+path); got != want {
+			t.Errorf("%s: got %d, want %d", path, got, want)
+		}
+	}
+}
+
 func TestLongAnswerFromAFile(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	if err != nil {

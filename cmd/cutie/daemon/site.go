@@ -213,6 +213,7 @@ func (s *site) finish(a *answer, r *http.Request) {
 		}
 	}
 	if a.status == 0 {
+		a.extend(time.Now(), 0)
 		a.giveUp()
 	}
 	a.memory.Close()

@@ -218,7 +218,10 @@ func TestDeadlinesOfAConnection(t *testing.T) {
 					t.Errorf("answer that nobody takes: got %v, want %v", err, os.ErrDeadlineExceeded)
 				}
 			}
-			io.Copy(io.Discard, answers) // until the server closes the connection
+			c.SetReadDeadline(time.Now().Add(time.Minute))
+			if _, err := io.Copy(io.Discard, answers); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("the server leaves the connection open")
+			}
 		})
 	}
 }

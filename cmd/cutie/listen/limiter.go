@@ -12,8 +12,7 @@ import (
 
 // A Limiter is a TCP listener with at most max open connections: the next one
 // waits. It closes further connections of a client with its share of them.
-// The server reports the end
-// of connections to Ended.
+// The server reports the end of connections to Ended.
 type Limiter struct {
 	net.Listener
 	shares access.Places
