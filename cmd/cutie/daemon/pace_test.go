@@ -38,12 +38,15 @@ func TestAnswerThatIsNotTakenIsCutOff(t *testing.T) {
 func TestAnswerAfterALongWaitArrives(t *testing.T) {
 	const take = 300 * time.Millisecond
 	srv := startSite(t, &site{pace: pace{take: take, slowest: 1 << 40}}, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/early" {
+			io.WriteString(w, "kept until the end")
+		}
 		time.Sleep(take + take/4)
 		if r.URL.Path == "/none" {
 			w.WriteHeader(http.StatusNoContent)
 		}
 	})
-	for path, want := range map[string]int{"/none": http.StatusNoContent, "/silent": http.StatusOK} {
+	for path, want := range map[string]int{"/none": http.StatusNoContent, "/silent": http.StatusOK, "/early": http.StatusOK} {
 		if got, _ := get(t, srv.URL+path); got != want {
 			t.Errorf("%s: got %d, want %d", path, got, want)
 		}

@@ -212,8 +212,8 @@ func (s *site) finish(a *answer, r *http.Request) {
 			s.refuse(a, r, &web.Error{Status: http.StatusInternalServerError})
 		}
 	}
+	a.extend(time.Now(), 0) // what is written goes out now
 	if a.status == 0 {
-		a.extend(time.Now(), 0)
 		a.giveUp()
 	}
 	a.memory.Close()
