@@ -54,7 +54,7 @@ func browse(t *testing.T, url string) *browser {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.NoSandbox,
-		chromedp.UserDataDir(t.TempDir()), chromedp.Env("TMPDIR="+dir), chromedp.Flag("disable-dev-shm-usage", false))
+		chromedp.UserDataDir(t.TempDir()), chromedp.Env("TMPDIR="+dir), chromedp.Flag("disable-dev-shm-usage", false), chromedp.Flag("in-process-gpu", true))
 	ctx, cancel := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)

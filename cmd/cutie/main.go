@@ -28,6 +28,9 @@ import (
 	"context"
 	"io"
 	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
@@ -44,6 +47,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os
 	c := call.New(stdin, stdout, stderr)
 	var failed error
 	root := newRoot(c, &failed)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		call.CompleteOptions(root)
+	}
 	root.SetArgs(spelled(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
 	err = cmp.Or(failed, err)

@@ -10,6 +10,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/jobs"
 	"cutie/cmd/cutie/serve"
+	"cutie/queuefs"
 )
 
 type verbs []func(*call.Call) *cobra.Command
@@ -40,7 +41,7 @@ func newRoot(c *call.Call, failed *error) *cobra.Command {
 		Use:               "cutie [OPTION…] COMMAND [ARGUMENT…]",
 		Short:             "durable queues in a directory, served and published",
 		Long:              overview(),
-		Version:           versionLine(),
+		Version:           queuefs.Version,
 		TraverseChildren:  true,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -59,14 +60,15 @@ func newRoot(c *call.Call, failed *error) *cobra.Command {
 	root.Flags().SetInterspersed(false)
 	root.SetOut(c.Out.Stdout)
 	root.SetErr(c.Stderr)
-	root.SetVersionTemplate("{{.Version}}\n")
+	cobra.AddTemplateFunc("versionLine", versionLine)
+	root.SetVersionTemplate("{{versionLine}}\n")
 	root.SetFlagErrorFunc(misuse)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { *failed = explain(c, cmd) })
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, verb := range g.verbs {
 			cmd := verb(c)
-			cmd.GroupID, cmd.Version = g.title, versionLine()
+			cmd.GroupID, cmd.Version = g.title, queuefs.Version
 			if cmd.Name() == "help" {
 				root.SetHelpCommand(cmd)
 			}

@@ -11,9 +11,15 @@ import (
 	"cutie/queuefs/state"
 )
 
-// completeOptions completes the values of options by their names in the help
-// text.
-func (c *Call) completeOptions(cmd *cobra.Command) {
+// CompleteOptions lets all verbs complete the values of options, by their names in the
+// help text. It takes a while, so it is for calls by a shell alone.
+func CompleteOptions(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		completeOptions(cmd)
+	}
+}
+
+func completeOptions(cmd *cobra.Command) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		name, _ := pflag.UnquoteUsage(f)
 		var words []string

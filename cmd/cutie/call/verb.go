@@ -24,7 +24,6 @@ func (c *Call) Verb(cmd *cobra.Command, takes Option, do func(context.Context) e
 		cmd.Args = byUsage
 	}
 	cmd.ValidArgsFunction = c.completeArgument
-	c.completeOptions(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c.Cmd, c.Args = cmd, args
 		if err := c.checkOptions(takes); err != nil {
