@@ -90,6 +90,9 @@ func (s *site) serve(a *answer, r *http.Request) {
 	if s.memory != nil {
 		a.memory.Open(s.memory, a.client)
 	}
+	if s.node != nil {
+		r = r.WithContext(ctx) // the one of the server ends too late, once the body is kept
+	}
 	leave, ok := s.node.enter(a, r, &m, home != nil)
 	defer leave()
 	if !ok {
