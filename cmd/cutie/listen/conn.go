@@ -132,8 +132,8 @@ func (c *Conn) setWhole(whole bool) {
 }
 
 // watch calls gone when the client closes the connection, until stop. The next request
-// stays unread, and ends the watch. stop is nil if the server itself reads the connection,
-// or will.
+// stays unread, and ends the watch. stop is nil if there is nothing to watch for, or if the
+// server itself reads the connection, or will.
 func (c *Conn) watch(gone func()) (stop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,19 +145,27 @@ func (c *Conn) watch(gone func()) (stop func()) {
 		gone()
 		return nil
 	}
+	var more int
+	var failed error
+	look := func(fd uintptr) bool {
+		for failed = unix.EINTR; failed == unix.EINTR; {
+			more, _, failed = unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		}
+		return failed != unix.EAGAIN
+	}
+	// One who asks once, and late, is told of a client that has gone by now.
+	if err := raw.Control(func(fd uintptr) { look(fd) }); err != nil || failed != unix.EAGAIN {
+		if err != nil || failed != nil || more == 0 {
+			gone()
+		}
+		return nil // it has gone, or has sent the next request
+	}
 	c.read.set = time.Time{}
 	c.TCPConn.SetReadDeadline(c.read.set)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		var more int
-		var failed error
-		err := raw.Read(func(fd uintptr) bool {
-			for failed = unix.EINTR; failed == unix.EINTR; {
-				more, _, failed = unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
-			}
-			return failed != unix.EAGAIN
-		})
+		err := raw.Read(look)
 		if !errors.Is(err, os.ErrDeadlineExceeded) && (err != nil || failed != nil || more == 0) {
 			gone()
 		}

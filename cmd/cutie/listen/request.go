@@ -75,8 +75,17 @@ func (q *Request) Err() error {
 	return asked.Err()
 }
 
-// AfterFunc is for [context.WithCancel], which needs no goroutine then.
-func (q *Request) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(q.ask(), f) }
+// Value has the context that [Request.Done] asked for found by [context.WithCancel] through
+// contexts with values, too: it needs no goroutine then.
+func (q *Request) Value(key any) any {
+	q.mu.Lock()
+	asked := q.asked
+	q.mu.Unlock()
+	if asked == nil {
+		return q.Context.Value(key)
+	}
+	return asked.Value(key)
+}
 
 // ask returns a context that ends with the request or its client.
 func (q *Request) ask() context.Context {
