@@ -12,6 +12,7 @@ import (
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
+	"cutie/queuefs/keys"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
 	"cutie/queuefs/retention"
@@ -138,7 +139,7 @@ func (q *Culler) due(keep *Thresholds) (before int64, most int) {
 func (q *Culler) oldest(last index.Candidate, before int64, n int, dry bool) []index.Candidate {
 	search := index.NewSearch(last, before, q.Now(), n)
 	for i, more := 0, true; more; i++ {
-		q.Ledger.Note(func(x *index.Index) { more = x.Look(search, i, q.Ledger.Giving) })
+		q.Ledger.Note(func(x *index.Index) { more = x.Look(search, i, q.wanted(x)) })
 	}
 	found, rest := search.Found()
 	if rest != 0 && !dry {
@@ -159,6 +160,13 @@ func (q *Culler) unchanged(some []index.Candidate) (culled []Culled) {
 	return culled
 }
 
+// wanted tells the jobs on their way to a consumer, and those that a request with a key may
+// ask for once more: culled ones would be lost with its answer, and it would take others.
+func (q *Culler) wanted(x *index.Index) func(job.ID) bool {
+	since := q.Now() - keys.Remembered.Microseconds()
+	return func(id job.ID) bool { return q.Ledger.Giving(id) || x.KeyedSince(id, since) }
+}
+
 // filed returns how many of the jobs have files to be removed.
 func (q *Culler) filed(some []index.Candidate) (n int) {
 	q.Ledger.Look(func(x *index.Index) {
@@ -174,7 +182,7 @@ func (q *Culler) filed(some []index.Candidate) (n int) {
 // cullable returns the facts of a job; false if it has changed since it was
 // chosen, or is in use.
 func (q *Culler) cullable(x *index.Index, c index.Candidate) (Culled, bool) {
-	if !x.Cullable(c) || q.Ledger.Giving(c.Job) {
+	if !x.Cullable(c) || q.wanted(x)(c.Job) {
 		return Culled{}, false
 	}
 	j, _ := x.Job(c.Job)
@@ -339,7 +347,7 @@ func (q *Culler) extra(keep *Thresholds) int {
 
 // duePage returns the jobs of a page without a change after before.
 func (q *Culler) duePage(n int, before int64) (old []job.ID) {
-	q.Ledger.Look(func(x *index.Index) { old = x.Due(n, before, q.Ledger.Giving) })
+	q.Ledger.Look(func(x *index.Index) { old = x.Due(n, before, q.wanted(x)) })
 	return old
 }
 

@@ -118,6 +118,13 @@ func (x *Index) Leased() (ids []job.ID) {
 	return ids
 }
 
+// KeyedSince reports whether a job was consumed by a request with a key, and has not changed
+// before a time (µs).
+func (x *Index) KeyedSince(id job.ID, since int64) bool {
+	s := x.slot(id)
+	return s != nil && s[0]&slotKeyed != 0 && s.status() == job.Consumed && s.changed() >= since
+}
+
 // Keyed returns the jobs consumed by a request with a key that have not changed before a
 // time in µs. It visits the pages with changes since then.
 func (x *Index) Keyed(since int64) (ids []job.ID) {
