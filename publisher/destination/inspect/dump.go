@@ -45,11 +45,27 @@ func (i *inspector) dump(set *source.Set, known resources, changed keyset) {
 	if set.Documents[sitemap.ResourceList] == "" {
 		return
 	}
-	i.again(set, func(e *sitemap.Entry) {
+	var missing []string
+	i.again(set, sitemap.ResourceList, func(e *sitemap.Entry) {
 		if !listed.has(e.Loc) && !changed.has(e.Loc) && !e.LastMod.IsZero() && e.LastMod.Before(at) {
-			i.warn(e.Loc, "it is in the Resource List, and in no package of the Resource Dump")
+			missing = append(missing, e.Loc)
 		}
 	})
+	if len(missing) == 0 {
+		return
+	}
+	// What went and came back after the dump has the time it had before.
+	since := keyset{}
+	i.again(set, sitemap.ChangeList, func(e *sitemap.Entry) {
+		if !e.Changed().Before(at) {
+			since.add(e.Loc)
+		}
+	})
+	for _, loc := range missing {
+		if !since.has(loc) {
+			i.warn(loc, "it is in the Resource List, and in no package of the Resource Dump")
+		}
+	}
 }
 
 // against compares the entry of a manifest with the Resource List.

@@ -386,12 +386,15 @@ func (i *inspector) seam(before *sitemap.Head, d *source.Document) {
 	}
 }
 
-// again reads the Resource List once more, without counting and faults. To have its
+// again reads the documents of a kind once more, without counting and faults. To have its
 // entries in memory would take a kilobyte a resource.
-func (i *inspector) again(set *source.Set, visit func(e *sitemap.Entry)) {
+func (i *inspector) again(set *source.Set, kind sitemap.Capability, visit func(e *sitemap.Entry)) {
+	if set.Documents[kind] == "" {
+		return
+	}
 	quiet := *i
 	quiet.r = &Report{}
-	quiet.parts(set, set.Documents[sitemap.ResourceList], sitemap.ResourceList, func(d *source.Document) { quiet.entries(d, visit) })
+	quiet.parts(set, set.Documents[kind], kind, func(d *source.Document) { quiet.entries(d, visit) })
 }
 
 // sample asks for the resources picked, or all, and compares them with their entries.
@@ -407,7 +410,7 @@ func (i *inspector) sample(set *source.Set, at time.Time, picked []sitemap.Entry
 		}
 	}
 	if i.o.Sample < 0 && set.Documents[sitemap.ResourceList] != "" {
-		i.again(set, check)
+		i.again(set, sitemap.ResourceList, check)
 	}
 	for n := range picked {
 		check(&picked[n])
