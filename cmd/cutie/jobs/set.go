@@ -72,7 +72,7 @@ cutie set jobs --max-attempts 5 --retry-delay 30s --retry-max 2h`,
 	fs.Duration("retry-max", 0, "longest `time` before an attempt; 0 for 1h")
 	fs.String("callback", "", "`URI` to post changes of jobs to; empty for none")
 	fs.String("digests", "", "`types` of digests to compute of every payload beside SHA-256, such as \"SHA-256 MD5\"; empty for none")
-	fs.String("dumps", "", "`sets` published with dumps: pending, replica, both or none; empty for those of cutie serve --dumps")
+	fs.String("dumps", "", "`sets` published with dumps: pending, replica, pending,replica or none; empty for those of cutie serve --dumps")
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
 		var settings client.Settings
 		switch strings.ToLower(*behavior) {

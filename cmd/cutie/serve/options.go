@@ -107,7 +107,7 @@ func (o *serveOptions) bindSource(fs *pflag.FlagSet) {
 	fs.DurationVar(&s.Keep, "keep", 0, "`time` for which closed Change Lists and former dumps stay; 0: for ever")
 	o.keepSize = share{percent: 5}
 	fs.Var(&o.keepSize, "keep-size", "size of these on disk for one set, such as 100G, or a share of the disk, such as 5%, before the oldest go; 0: any size")
-	fs.StringVar(&s.Dumps, "dumps", "pending,replica", "`sets` of resources with dumps, of queues that do not say it themselves: pending, replica, both or none")
+	fs.StringVar(&s.Dumps, "dumps", "pending,replica", "`sets` of resources with dumps, of queues that do not say it themselves: pending, replica, pending,replica or none")
 	s.Pace = scrub.Pace{Period: 7 * 24 * time.Hour}
 	fs.Var((*pace)(&s.Pace), "scrub", "`pace` at which published files are read again and verified: a period such as 7d or 36h, or a rate in bytes a second such as 10MB; 0: only when they are opened")
 	fs.StringSliceVar(&s.Mirrors, "duplicate", nil, "base `URI` of a copy, published with every resource; up to four times")
@@ -243,7 +243,7 @@ func (o *serveOptions) checkSource() (err error) {
 		}
 	}
 	if _, err := queuefs.ParseDumps(o.Source.Dumps); err != nil {
-		return fault.Usagef("--dumps %.40q is neither pending, replica, both with a comma, nor none", o.Source.Dumps)
+		return fault.Usagef("--dumps %.40q is neither pending, replica, pending,replica nor none", o.Source.Dumps)
 	}
 	for _, hub := range o.Push.Hubs {
 		if u, err := url.Parse(hub); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Fragment != "" {
