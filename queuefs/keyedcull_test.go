@@ -9,8 +9,8 @@ import (
 	"cutie/queuefs/keys"
 )
 
-// A job consumed with a key is there for the same request once more: it would be lost with
-// its answer else, and the request would take another one.
+// Culling leaves jobs to the repeated request of a consumer with a key, until the time for
+// it or the work is over.
 func TestAJobConsumedWithAKeyIsNotCulledWhileItMayBeAskedFor(t *testing.T) {
 	var now atomic.Int64
 	now.Store(time.Now().UnixMicro())
@@ -43,6 +43,17 @@ func TestAJobConsumedWithAKeyIsNotCulledWhileItMayBeAskedFor(t *testing.T) {
 	now.Add((keys.Remembered + time.Second).Microseconds())
 	if got := cullQueue(t, s, "jobs"); len(got) != 2 {
 		t.Errorf("culled %v", got)
+	}
+	taken, err := q.Take(ctx, queuefs.Take{Key: "other", Lease: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	none()
+	if _, err := q.Conclude(ctx, taken[0].ID, taken[0].Token, queuefs.Conclusion{Outcome: queuefs.Completed}); err != nil {
+		t.Fatal(err)
+	}
+	if got := cullQueue(t, s, "jobs"); len(got) != 1 {
+		t.Errorf("after the work: culled %v", got)
 	}
 	closeHome(t, s)
 }

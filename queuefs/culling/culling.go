@@ -160,8 +160,8 @@ func (q *Culler) unchanged(some []index.Candidate) (culled []Culled) {
 	return culled
 }
 
-// wanted tells the jobs on their way to a consumer, and those that a request with a key may
-// ask for once more: culled ones would be lost with its answer, and it would take others.
+// wanted reports whether a job is on its way to a consumer, or may be asked for again by a
+// request with a key. After culling the repeated request would take another job.
 func (q *Culler) wanted(x *index.Index) func(job.ID) bool {
 	since := q.Now() - keys.Remembered.Microseconds()
 	return func(id job.ID) bool { return q.Ledger.Giving(id) || x.KeyedSince(id, since) }

@@ -118,8 +118,8 @@ func (x *Index) Leased() (ids []job.ID) {
 	return ids
 }
 
-// KeyedSince reports whether a job was consumed by a request with a key, and has not changed
-// before a time (µs).
+// KeyedSince reports whether a request with a key consumed the job, and its last change came
+// at since (µs) or later.
 func (x *Index) KeyedSince(id job.ID, since int64) bool {
 	s := x.slot(id)
 	return s != nil && s[0]&slotKeyed != 0 && s.status() == job.Consumed && s.changed() >= since

@@ -64,7 +64,7 @@ func (x *Index) Look(s *Search, n int, inUse func(job.ID) bool) bool {
 		}
 		c := Candidate{o.changed(), job.ID(n*PageJobs + i)}
 		p.oldest = min(p.oldest, c.Changed)
-		if o.inUse() || inUse(c.Job) || c.Compare(s.worst) > 0 || c.Compare(s.last) <= 0 {
+		if o.inUse() || c.Compare(s.worst) > 0 || c.Compare(s.last) <= 0 || inUse(c.Job) {
 			s.rest = min(s.rest, c.Changed)
 			continue
 		}

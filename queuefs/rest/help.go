@@ -192,6 +192,7 @@ var (
 		Text: "culledJobs are what is gone, or would be with dry: queue, job, where it stood,\n" +
 			"since when, octets. moreJobs says that there is more to cull. keptJobs are how\n" +
 			"many jobs of a queue stay though they are due: spared, as UWS has promised.\n" +
+			"Jobs taken with Idempotency-Key and without a lease stay for five minutes.\n" +
 			"Errors: 404.",
 	}}
 	aboutSubmitJob = &web.Help{Name: "submitJob", Aliases: []string{"put"}, Help: state.Help{

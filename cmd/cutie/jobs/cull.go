@@ -28,7 +28,8 @@ Here --size and --age replace both thresholds of QUEUE once: --age alone keeps
 nothing older, --size alone keeps so many jobs. They also work on a full disk,
 where cutie set does not.
 
-Some jobs stay longer and are counted: those that UWS has promised to keep.
+Some jobs stay longer and are counted: those that UWS has promised to keep. Jobs taken
+with an idempotency key and without a lease stay for five minutes.
 
 Prints a line for each job: as a table on a terminal, as tab-separated fields
 elsewhere (queue, job, status, octets, last event), or with -t json as an array of
