@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// Consumers that wait at a standby and go away get no job, in whatever form they say how
-// long they wait.
+// Consumers get no job after they left a standby. The wait is in the query or in a form.
 func TestConsumersThatLeftAStandbyGetNoJob(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
@@ -40,7 +39,7 @@ func TestConsumersThatLeftAStandbyGetNoJob(t *testing.T) {
 		}
 		return resp.StatusCode, string(all)
 	}
-	// waiting waits until so many requests wait at the owner.
+	// waiting returns once n requests wait at the owner.
 	waiting := func(n int) {
 		t.Helper()
 		line := fmt.Sprintf("\ncutie_requests_waiting %d\n", n)

@@ -58,8 +58,8 @@ func (n *naming) prefix() string {
 	return strings.TrimSuffix(n.base.Path, "/")
 }
 
-// answered returns ctx, of a request, with the beginning of references in the answer. The
-// name behind a listed proxy is that of the base URI.
+// answered returns ctx, of a request, with the beginning of references in the answer. Behind
+// a listed proxy they begin with the base URI.
 func (n *naming) answered(ctx context.Context, r *http.Request) context.Context {
 	if n == nil || n.fixed || r.Host == "" || r.Host == n.base.Host || !isHost(r.Host) || n.proxies.Passed(r) {
 		return ctx

@@ -34,7 +34,7 @@ func TestAnswerThatIsNotTakenIsCutOff(t *testing.T) {
 	}
 }
 
-// The time for taking an answer begins when there is one.
+// The time for taking an answer begins with the answer.
 func TestAnswerAfterALongWaitArrives(t *testing.T) {
 	const take = 300 * time.Millisecond
 	srv := startSite(t, &site{pace: pace{take: take, slowest: 1 << 40}}, func(w http.ResponseWriter, r *http.Request) {

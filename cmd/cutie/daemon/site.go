@@ -91,7 +91,7 @@ func (s *site) serve(a *answer, r *http.Request) {
 		a.memory.Open(s.memory, a.client)
 	}
 	if s.node != nil {
-		r = r.WithContext(ctx) // the one of the server ends too late, once the body is kept
+		r = r.WithContext(ctx) // the context of the server ends too late after keep
 	}
 	leave, ok := s.node.enter(a, r, &m, home != nil)
 	defer leave()
@@ -215,7 +215,7 @@ func (s *site) finish(a *answer, r *http.Request) {
 			s.refuse(a, r, &web.Error{Status: http.StatusInternalServerError})
 		}
 	}
-	a.extend(time.Now(), 0) // what is written goes out now
+	a.extend(time.Now(), 0) // the answer goes out now
 	if a.status == 0 {
 		a.giveUp()
 	}

@@ -153,7 +153,7 @@ func (c *Conn) watch(gone func()) (stop func()) {
 		}
 		return failed != unix.EAGAIN
 	}
-	// One who asks once, and late, is told of a client that has gone by now.
+	// A client may have gone before this first question.
 	if err := raw.Control(func(fd uintptr) { look(fd) }); err != nil || failed != unix.EAGAIN {
 		if err != nil || failed != nil || more == 0 {
 			gone()

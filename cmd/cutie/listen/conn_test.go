@@ -75,11 +75,7 @@ func TestRequestEndsWhenItsClientGoesAway(t *testing.T) {
 						wait(q)
 						ended <- q.Err()
 					})
-					c, err := dialFrom(t, l, "127.0.0.1")
-					if err != nil {
-						t.Fatal(err)
-					}
-					fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+					c := post(t, l, body)
 					<-begun
 					select {
 					case err := <-ended:
@@ -94,6 +90,17 @@ func TestRequestEndsWhenItsClientGoesAway(t *testing.T) {
 			}
 		}
 	}
+}
+
+// post sends a request with a body.
+func post(t *testing.T, l *Limiter, body string) net.Conn {
+	t.Helper()
+	c, err := dialFrom(t, l, "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	return c
 }
 
 func TestRequestEndsWithItsHandler(t *testing.T) {
@@ -254,7 +261,7 @@ func TestDeadlineIsSetWhereItMatters(t *testing.T) {
 	}
 }
 
-// A small request that waits for another goroutine, as for the journal; bare: without a Conn.
+// A small request waits for another goroutine, as for the journal; bare: without a Conn.
 func BenchmarkRequest(b *testing.B) {
 	sync := make(chan chan bool)
 	defer close(sync)
@@ -297,7 +304,7 @@ func BenchmarkRequest(b *testing.B) {
 				answer := make([]byte, 4096)
 				for pb.Next() {
 					io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-					if _, err := c.Read(answer); err != nil { // it comes in one piece
+					if _, err := c.Read(answer); err != nil { // the whole answer
 						b.Error(err)
 						return
 					}

@@ -75,8 +75,8 @@ func (q *Request) Err() error {
 	return asked.Err()
 }
 
-// Value has the context that [Request.Done] asked for found by [context.WithCancel] through
-// contexts with values, too: it needs no goroutine then.
+// Value leads [context.WithCancel] to the context of [Request.Done], also through contexts
+// with values. Its children need no goroutine then.
 func (q *Request) Value(key any) any {
 	q.mu.Lock()
 	asked := q.asked

@@ -2,14 +2,13 @@ package listen
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"runtime"
 	"testing"
 	"time"
 )
 
-// A look at the error of a request that took long tells of a client that went before it.
+// After a long request the first look at its error reports a client gone before.
 func TestOneLookTellsThatTheClientIsGone(t *testing.T) {
 	for _, body := range []string{"", "b"} {
 		begun, ended := make(chan bool), make(chan error)
@@ -22,11 +21,7 @@ func TestOneLookTellsThatTheClientIsGone(t *testing.T) {
 			time.Sleep(2 * brief)
 			ended <- q.Err()
 		})
-		c, err := dialFrom(t, l, "127.0.0.1")
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		c := post(t, l, body)
 		<-begun
 		c.Close()
 		closed <- true
@@ -36,7 +31,7 @@ func TestOneLookTellsThatTheClientIsGone(t *testing.T) {
 	}
 }
 
-// A context that ends with a request costs no goroutine, also below one with a value.
+// Children of a request cost no goroutine, also below a context with a value.
 func TestChildOfARequestNeedsNoGoroutine(t *testing.T) {
 	grown := make(chan int)
 	l := serveRequests(t, &http.Server{}, func(q *Request, w http.ResponseWriter, r *http.Request) {
@@ -48,11 +43,7 @@ func TestChildOfARequestNeedsNoGoroutine(t *testing.T) {
 		}
 		grown <- runtime.NumGoroutine() - before
 	})
-	c, err := dialFrom(t, l, "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+	post(t, l, "")
 	if n := <-grown; n > 10 {
 		t.Errorf("100 contexts have %d goroutines", n)
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A resource that comes back after the Resource Dump, as that of a requeued job does, has its
-// old time, and is in no package.
+// The resource of a requeued job comes back after the Resource Dump with its old time, and
+// is in no package.
 func TestWhatCameBackAfterADumpIsNoFinding(t *testing.T) {
 	f := filled(t) // without /b
 	was := f.Now

@@ -54,7 +54,7 @@ func (i *inspector) dump(set *source.Set, known resources, changed keyset) {
 	if len(missing) == 0 {
 		return
 	}
-	// What went and came back after the dump has the time it had before.
+	// A resource may go and come back after the dump, with its old time.
 	since := keyset{}
 	i.again(set, sitemap.ChangeList, func(e *sitemap.Entry) {
 		if !e.Changed().Before(at) {
