@@ -16,8 +16,9 @@ import (
 
 // A Router finds the route of a request. It is safe for concurrent use.
 type Router struct {
-	mux  *mux.Router
-	fail func(http.ResponseWriter, *http.Request, error)
+	branches map[string]*branch // by the first segment of a path
+	others   *branch            // of other first segments
+	fail     func(http.ResponseWriter, *http.Request, error)
 
 	// Clients repeat paths such as /content/jobs. Paths with no name but that of
 	// a queue are matched once.
@@ -42,19 +43,62 @@ type resource struct {
 // ServeHTTP is never called: a resource is a handler to be found by mux.
 func (*resource) ServeHTTP(http.ResponseWriter, *http.Request) {}
 
+// A branch matches paths with one first segment. It is made for the first of them, because
+// mux compiles an expression for each row.
+type branch struct {
+	rows []*Route
+	once sync.Once
+	mux  *mux.Router
+}
+
 // NewRouter returns a router over rows. The first matching path counts. fail
 // answers errors of rows without a Fail of their own, and requests without a
 // route.
 func NewRouter(fail func(http.ResponseWriter, *http.Request, error), rows ...Route) *Router {
-	rt := &Router{mux: mux.NewRouter(), fail: fail}
-	of := map[string]*resource{}
+	rt := &Router{branches: map[string]*branch{}, others: &branch{}, fail: fail}
+	for i := range rows {
+		if first := firstSegment(rows[i].Path); !strings.Contains(first, "{") {
+			rt.branches[first] = &branch{}
+		}
+	}
 	for i := range rows {
 		row := &rows[i]
+		if b := rt.branches[firstSegment(row.Path)]; b != nil {
+			b.rows = append(b.rows, row)
+			continue
+		}
+		for _, b := range rt.branches {
+			b.rows = append(b.rows, row)
+		}
+		rt.others.rows = append(rt.others.rows, row)
+	}
+	return rt
+}
+
+func firstSegment(path string) string {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return first
+}
+
+// branch returns the branch of a canonical path.
+func (rt *Router) branch(path string) *branch {
+	b := rt.branches[firstSegment(path)]
+	if b == nil {
+		b = rt.others
+	}
+	b.once.Do(b.make)
+	return b
+}
+
+func (b *branch) make() {
+	b.mux = mux.NewRouter()
+	of := map[string]*resource{}
+	for _, row := range b.rows {
 		at := of[row.Path]
 		if at == nil {
 			at = &resource{}
 			of[row.Path] = at
-			rt.mux.Handle(row.Path, at)
+			b.mux.Handle(row.Path, at)
 		}
 		at.rows = append(at.rows, row)
 	}
@@ -68,7 +112,6 @@ func NewRouter(fail func(http.ResponseWriter, *http.Request, error), rows ...Rou
 		slices.Sort(names)
 		at.allow = strings.Join(names, ", ")
 	}
-	return rt
 }
 
 // A Match is the result of routing a request.
@@ -114,7 +157,7 @@ func (rt *Router) place(path string) *place {
 	}
 	var match mux.RouteMatch
 	at := &place{}
-	if rt.mux.Match(&http.Request{URL: &url.URL{Path: path}}, &match) {
+	if rt.branch(path).mux.Match(&http.Request{URL: &url.URL{Path: path}}, &match) {
 		at.found, at.vars = match.Handler.(*resource), match.Vars
 		for name, value := range at.vars {
 			at.vars[name], _ = url.PathUnescape(value) // canonical has escaped it

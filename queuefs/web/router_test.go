@@ -126,3 +126,29 @@ func TestErrorsHaveOneStatus(t *testing.T) {
 		t.Error("an answer does not stand for its error")
 	}
 }
+
+func TestTheFirstMatchingPathCounts(t *testing.T) {
+	row := func(path string) web.Route {
+		return web.Route{Method: "GET", Path: path, Serve: func(w http.ResponseWriter, r *http.Request) error {
+			_, err := fmt.Fprint(w, path)
+			return err
+		}}
+	}
+	for paths, answers := range map[string]map[string]string{
+		"/a/{queue} /{queue}/b /a/b": {"/a/b": "/a/{queue}", "/a/c": "/a/{queue}", "/x/b": "/{queue}/b", "/x/c": ""},
+		"/{queue}/b /a/{queue} /":    {"/a/b": "/{queue}/b", "/a/c": "/a/{queue}", "/x/b": "/{queue}/b", "/": "/", "/a": ""},
+		"/a/b /{any:.*}":             {"/a/b": "/a/b", "/a/c": "/{any:.*}", "/x/y/z": "/{any:.*}", "/": "/{any:.*}"},
+	} {
+		var rows []web.Route
+		for path := range strings.FieldsSeq(paths) {
+			rows = append(rows, row(path))
+		}
+		rt := web.NewRouter(web.Plain, rows...)
+		for path, want := range answers {
+			m := rt.Match(httptest.NewRequest("GET", path, nil))
+			if got := m.Path(); got != want {
+				t.Errorf("%s of %s: got row %q, want %q", path, paths, got, want)
+			}
+		}
+	}
+}

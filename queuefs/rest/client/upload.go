@@ -48,7 +48,11 @@ func File(path string) (Upload, error) {
 // MediaType guesses the media type of a file from its name, without parameters: the name
 // of a text does not tell its encoding. It is "" if nothing is known.
 func MediaType(name string) string {
-	t, _, err := mime.ParseMediaType(mime.TypeByExtension(filepath.Ext(name)))
+	extension := filepath.Ext(name)
+	if extension == "" { // the types of the system are read for the first one asked for
+		return ""
+	}
+	t, _, err := mime.ParseMediaType(mime.TypeByExtension(extension))
 	if err != nil {
 		return ""
 	}
