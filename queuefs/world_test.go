@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -349,6 +350,8 @@ func fastDir(t testing.TB) string {
 func copyHome(t testing.TB, dir string) string {
 	t.Helper()
 	to := filepath.Join(fastDir(t), "copy")
+	buf := copies.Get().(*bytes.Buffer)
+	defer copies.Put(buf)
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(dir, name)
 		target := filepath.Join(to, rel)
@@ -363,14 +366,19 @@ func copyHome(t testing.TB, dir string) string {
 		case !d.Type().IsRegular():
 			return nil
 		}
-		data, err := os.ReadFile(name)
+		f, err := os.Open(name)
 		if errors.Is(err, fs.ErrNotExist) && unfinished {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		return writeSparse(target, data)
+		defer f.Close()
+		buf.Reset()
+		if _, err := buf.ReadFrom(f); err != nil {
+			return err
+		}
+		return writeSparse(target, buf.Bytes())
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -378,10 +386,18 @@ func copyHome(t testing.TB, dir string) string {
 	return to
 }
 
+// copies holds the files on their way to a copy.
+var copies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
 // writeSparse writes a file without the zeros at its end: a segment is mostly room for
 // what is to come, and copies of it lie in memory.
 func writeSparse(name string, data []byte) error {
-	if err := os.WriteFile(name, bytes.TrimRight(data, "\x00"), 0o666); err != nil {
+	var zeros [4096]byte
+	used := data
+	for len(used) >= len(zeros) && bytes.Equal(used[len(used)-len(zeros):], zeros[:]) {
+		used = used[:len(used)-len(zeros)]
+	}
+	if err := os.WriteFile(name, used, 0o666); err != nil {
 		return err
 	}
 	return os.Truncate(name, int64(len(data)))
