@@ -472,3 +472,39 @@ func TestManyBatchesMakeAnImage(t *testing.T) {
 	}
 	closeHome(t, s)
 }
+
+// A new machine that serves before its published documents have come waits for them if a
+// queue of the last image is gone: its documents are among them.
+func TestAQueueGoneSinceTheImageOfANewMachine(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	a := mustStored(t, fastDir(t)+"/a", m)
+	workStored(t, a, "one")
+	for _, id := range []string{"gone", "again"} {
+		createQueue(t, a, queuefs.QueueInfo{Identifier: id})
+	}
+	must(t, a.Image(ctx))
+	must(t, a.RemoveQueue(ctx, "gone"))
+	must(t, a.RemoveQueue(ctx, "again"))
+	createQueue(t, a, queuefs.QueueInfo{Identifier: "again", Description: "the second"})
+	want := see(t, a)
+	closeHome(t, a)
+	opened := make(chan *queuefs.Service, 1)
+	dir := fastDir(t) + "/b"
+	go func() {
+		b, err := openStored(dir, m, queuefs.Options{Stored: &stored.Options{Name: "b", TakeOver: true, Early: true}})
+		if err != nil {
+			t.Error(err)
+		}
+		opened <- b
+	}()
+	select {
+	case b := <-opened:
+		must(t, b.Published())
+		must(t, b.Bring(ctx))
+		want.check(t, see(t, b))
+		closeHome(t, b)
+	case <-time.After(time.Minute):
+		t.Fatal("the opening does not end")
+	}
+}

@@ -82,7 +82,7 @@ type Home struct {
 
 	Lost      *image.DamageError // of published documents, when the directory was made again; or nil
 	published func() error       // waits for them; nil: nobody brings them
-	bring     chan struct{}      // closed when they are to come
+	bring     func()             // has them come
 	coming    atomic.Bool        // they are on their way
 
 	sweeping sync.Once
@@ -268,13 +268,14 @@ func published(path string) bool {
 func (h *Home) bringPublished(m *image.Manifest, dir *durable.Dir) {
 	done := make(chan error, 1)
 	h.coming.Store(true)
-	h.bring = make(chan struct{})
+	begin := make(chan struct{})
+	h.bring = sync.OnceFunc(func() { close(begin) })
 	if h.waits() {
-		close(h.bring)
+		h.bring()
 	}
 	h.Images.wg.Go(func() {
 		select {
-		case <-h.bring:
+		case <-begin:
 		case <-h.Images.ctx.Done():
 		}
 		done <- h.Images.store.Restore(h.Images.ctx, m, dir, published)
@@ -290,12 +291,13 @@ func (h *Home) bringPublished(m *image.Manifest, dir *durable.Dir) {
 	})
 }
 
-// Published waits for the published documents. If any is damaged the directory gets none of
-// them, since all can be made again, and Lost says why.
+// Published waits for the published documents, and has them come if they do not yet. If any
+// is damaged the directory gets none of them, since all can be made again, and Lost says why.
 func (h *Home) Published() error {
 	if h == nil || h.published == nil {
 		return nil
 	}
+	h.bring()
 	return h.published()
 }
 
@@ -314,7 +316,7 @@ func (h *Home) Ready() error {
 			return err
 		}
 	} else if h.bring != nil {
-		close(h.bring)
+		h.bring()
 	}
 	dir := h.marker.dir
 	if _, err := dir.Stat(home.ListName); errors.Is(err, fs.ErrNotExist) {
