@@ -293,6 +293,10 @@ func (s *Service) TakeOver(ctx context.Context, atOnce bool) error {
 	return nil
 }
 
+// Claimed reports whether TakeOver has claimed the home and has failed then, as with a store
+// that went away in between. No owner makes changes until TakeOver is called again.
+func (s *Service) Claimed() bool { return s.stored.Claimed() }
+
 // Leave makes the owner a standby: changes on their way are finished, and waiting
 // consumers go without a job. Another process takes over, or this one again.
 func (s *Service) Leave() error {

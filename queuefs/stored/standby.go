@@ -129,6 +129,10 @@ func (h *Home) TakeOver(ctx context.Context) error {
 	return h.Images.renew(ctx)
 }
 
+// Claimed reports whether a takeover has claimed the journal and was cut off then:
+// [Home.TakeOver] goes on with it. Until Own no other process is the owner, and this one makes no changes.
+func (h *Home) Claimed() bool { return h.Following() && h.Log.Err() == nil }
+
 // Own ends the following: from here on this process makes changes.
 func (h *Home) Own() { h.role.owner.Store(nil) }
 

@@ -125,6 +125,9 @@ func (n *node) follow(ctx context.Context) error {
 		n.log.Info().Str("owner", now.Owner.Name).Str("url", now.Owner.URL).Bool("left", now.Owner.Left).Msg("the home has another owner")
 		n.turned.Raise()
 	}
+	if n.svc.Claimed() { // its own signs of life keep all daemons from trying again
+		return n.unable(n.takeOver(ctx, true))
+	}
 	silent, err := n.vigil.Silent(ctx)
 	if n.silent.Swap(silent > quietTime) != (silent > quietTime) {
 		n.turned.Raise()
