@@ -61,7 +61,7 @@ func Open(store, endpoint string) (*Bucket, error) {
 		Creds:      creds,
 		Secure:     at.Scheme == "https",
 		Region:     cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"), "us-east-1"),
-		Transport:  transport(),
+		Transport:  transport(silence),
 		MaxRetries: 1, // a lost answer is a question for the caller
 	})
 	if err != nil {
@@ -70,14 +70,46 @@ func Open(store, endpoint string) (*Bucket, error) {
 	return &Bucket{client: client, bucket: u.Host, prefix: prefix, credentials: creds}, nil
 }
 
-// transport keeps connections open for the next requests, and gives up a silent one.
-func transport() http.RoundTripper {
+// silence is how long a connection with a request may carry nothing.
+const silence = time.Minute
+
+// transport keeps connections open for the next requests, and gives up a silent one, in the
+// middle of a body too.
+func transport(silence time.Duration) http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.DialContext = (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext
+	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
+	t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &watched{c, silence}, nil
+	}
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = 64, 64
-	t.ResponseHeaderTimeout = time.Minute
+	t.ResponseHeaderTimeout = silence
 	t.DisableCompression = true // lengths and digests are of the bytes as stored
 	return t
+}
+
+// A watched is a connection that fails after some silence.
+type watched struct {
+	net.Conn
+	silence time.Duration
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	if err := w.SetReadDeadline(time.Now().Add(w.silence)); err != nil {
+		return 0, err
+	}
+	return w.Conn.Read(p)
+}
+
+// Write gives the answer its time from here on: somebody reads already.
+func (w *watched) Write(p []byte) (int, error) {
+	if err := w.SetDeadline(time.Now().Add(w.silence)); err != nil {
+		return 0, err
+	}
+	return w.Conn.Write(p)
 }
 
 // partSize is the size of the parts of large objects. Create sends none in parts.
