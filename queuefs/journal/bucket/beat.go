@@ -19,6 +19,9 @@ import (
 // beatName returns the name of the object with the signs of life of an owner.
 func beatName(claim uint64) string { return fmt.Sprintf("beat/%020d", claim) }
 
+// beatTime is how long one sign of life may take, and one look for it.
+const beatTime = 5 * time.Second
+
 // A Pulse gives signs of life of an owner. It is for one caller at a time.
 type Pulse struct {
 	Log *Log
@@ -51,8 +54,10 @@ func (p *Pulse) Beat(ctx context.Context) error {
 		p.tip = tip.number
 		return nil
 	}
+	one, cancel := context.WithTimeout(ctx, beatTime)
+	defer cancel()
 	text := fmt.Sprintln(tip.number, rand.Text()) // another one than before, by whichever Pulse
-	if err = p.Log.chain.store.Put(ctx, beatName(tip.claim), strings.NewReader(text), int64(len(text))); err == nil {
+	if err = p.Log.chain.store.Put(one, beatName(tip.claim), strings.NewReader(text), int64(len(text))); err == nil {
 		p.Log.trouble.Store(nil)
 	} else if ctx.Err() == nil {
 		p.Log.troubled(err)
@@ -92,7 +97,9 @@ func (v *Vigil) Silent(ctx context.Context) (time.Duration, error) {
 	if now.Sub(v.looked) < lookEvery {
 		return now.Sub(v.seen), nil
 	}
-	beat, err := objects.Read(ctx, v.Log.chain.store, beatName(tip.claim), 64)
+	one, cancel := context.WithTimeout(ctx, beatTime)
+	beat, err := objects.Read(one, v.Log.chain.store, beatName(tip.claim), 64)
+	cancel()
 	if errors.Is(err, objects.ErrNotExist) {
 		err = nil
 	}

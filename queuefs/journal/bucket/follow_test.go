@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -301,5 +303,64 @@ func TestAFollowerReadsReleasedRecordsItHasHere(t *testing.T) {
 				t.Errorf("the owner reads %v", err)
 			}
 		})
+	}
+}
+
+// A hanging is a store that does nothing with signs of life, until the caller gives up.
+type hanging struct{ objects.Store }
+
+func (h hanging) Put(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	if strings.HasPrefix(name, "beat/") {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return h.Store.Put(ctx, name, body, size)
+}
+
+func (h hanging) Get(ctx context.Context, name string, most int64) (io.ReadCloser, error) {
+	if strings.HasPrefix(name, "beat/") {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return h.Store.Get(ctx, name, most)
+}
+
+// A sign of life without an answer, or a look for one, does not hold back the next ones.
+func TestSignsOfLifeWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	s := hanging{new(objectstest.Memory)}
+	a, err := bucket.Open(t.Context(), s, bucket.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := bucket.Follow(t.Context(), s, bucket.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	v := bucket.Vigil{Log: b, Now: func() time.Time { return now }}
+	p := bucket.Pulse{Log: a}
+	if err := p.Beat(t.Context()); err != nil { // the claim is a sign
+		t.Fatal(err)
+	}
+	if _, err := v.Silent(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(time.Second)
+	done := make(chan error, 2)
+	go func() { done <- p.Beat(t.Context()) }()
+	go func() {
+		_, err := v.Silent(t.Context())
+		done <- err
+	}()
+	for range 2 {
+		select {
+		case err := <-done:
+			if err == nil {
+				t.Error("the store has answered")
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatal("it waits for good")
+		}
 	}
 }
