@@ -378,6 +378,30 @@ func TestStandbysAndImages(t *testing.T) {
 	closeHome(t, d)
 }
 
+// A home without followers keeps its journal for one. An image of a former standby wants no
+// record of it that was released by the owner before.
+func TestAnImageOfAFormerStandby(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	a := mustStored(t, fastDir(t)+"/a", m)
+	b := standBy(t, "b", m)
+	for _, round := range []string{"one", "two"} {
+		workStored(t, a, round)
+		advance(t, b)
+		must(t, a.Image(ctx))
+		advance(t, b)
+	}
+	must(t, b.TakeOver(ctx, false))
+	must(t, b.Image(ctx))
+	want := see(t, b)
+	closeHome(t, b)
+	_ = a.Close() // it is fenced
+	c := mustStored(t, fastDir(t)+"/c", m)
+	must(t, c.Bring(ctx))
+	want.check(t, see(t, c))
+	closeHome(t, c)
+}
+
 // While a standby is opened, its owner makes images and releases the journal before them:
 // the standby begins again, with a newer image. That comes at each request to the store.
 func TestAStandbyIsPassedWhileItIsOpened(t *testing.T) {
