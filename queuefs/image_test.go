@@ -448,3 +448,75 @@ func TestAnOwnerSleepsWhileItDeletes(t *testing.T) {
 		closeHome(t, c)
 	}
 }
+
+// Without a whole manifest the directory of the last owner goes on, a standby takes over with
+// all that it knows, and a journal that has released nothing makes the home alone. The next
+// images are whole. Another directory is refused, and takes nothing from the owner.
+func TestAHomeWithoutAManifest(t *testing.T) {
+	t.Parallel()
+	for images := 1; images <= 3; images++ {
+		for _, who := range []string{"last owner", "standby", "another directory"} {
+			t.Run(fmt.Sprint(who, " ", images), func(t *testing.T) {
+				m := new(objectstest.Memory)
+				dir := fastDir(t) + "/a"
+				s := mustStored(t, dir, m)
+				b := standBy(t, "b", m)
+				for n := range images {
+					workStored(t, s, fmt.Sprint("round", n))
+					advance(t, b)
+					must(t, s.Image(ctx))
+					advance(t, b)
+				}
+				want := see(t, s)
+				damage := func() {
+					for name, data := range m.Objects() {
+						if strings.HasPrefix(name, image.Manifests) {
+							m.Set(name, data[:len(data)-1])
+						}
+					}
+				}
+				switch who {
+				case "last owner":
+					closeHome(t, b)
+					closeHome(t, s)
+					damage()
+					if images == 3 { // the journal does not reach back to its beginning
+						if _, err := openStored(fastDir(t)+"/c", m, queuefs.Options{}); err == nil || !strings.Contains(err.Error(), image.Manifests) {
+							t.Errorf("another directory: %v", err)
+						}
+					}
+					s = mustStored(t, dir, m)
+				case "standby":
+					damage()
+					must(t, b.TakeOver(ctx, false))
+					_ = s.Close() // it is fenced
+					s = b
+				case "another directory":
+					closeHome(t, b)
+					closeHome(t, s)
+					damage()
+					var err error
+					if s, err = openStored(fastDir(t)+"/c", m, queuefs.Options{}); err != nil {
+						if images == 1 || !strings.Contains(err.Error(), image.Manifests) {
+							t.Error(err)
+						}
+						return
+					}
+				}
+				want.check(t, see(t, s))
+				for range 2 {
+					submit(t, s.Queues()[0], queuefs.Meta{}, "after it")
+					must(t, s.Image(ctx))
+				}
+				want = see(t, s)
+				closeHome(t, s)
+				if !checked(t, m, "") {
+					d := mustStored(t, fastDir(t)+"/d", m)
+					must(t, d.Bring(ctx))
+					want.check(t, see(t, d))
+					closeHome(t, d)
+				}
+			})
+		}
+	}
+}

@@ -89,6 +89,9 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 		for _, d := range s.stored.Images.Damage() {
 			s.report("store: "+d.Name, d.Text+"; another image stands in for it")
 		}
+		if lost := s.stored.Images.Lost(); lost != nil {
+			s.report("store: images", lost.Error()+"; the next image stands in for them")
+		}
 	}
 	s.space = &space.Space{Home: s.dirs.home, Shared: s.shared, Limit: o.Behind}
 	if err := s.openDirs(); err != nil {

@@ -74,6 +74,12 @@ func readAbsent(dir *durable.Dir) (*Absent, error) {
 	return a, err
 }
 
+// lacks reports whether a directory has absent pages, as far as it knows.
+func lacks(dir *durable.Dir) bool {
+	a, err := readAbsent(dir)
+	return err != nil || a.Len() > 0
+}
+
 // Has reports whether a page is absent.
 func (a *Absent) Has(queue string, number int) bool {
 	if a == nil {

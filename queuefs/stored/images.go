@@ -32,7 +32,7 @@ type Images struct {
 	log    *bucket.Log
 	temp   *durable.Dir
 	every  int64
-	newest uint64 // number of the newest image when the home was opened
+	newest uint64 // number of the newest image when it was last asked for
 	stop   func()
 	ctx    context.Context // ends with Stop
 	wg     sync.WaitGroup
@@ -46,6 +46,7 @@ type Images struct {
 	wanted  bool  // by a caller
 	err     error // of the last attempt
 	damage  []*image.DamageError
+	lost    error // damage of all manifests there are: the next image names nothing of them
 }
 
 // Damage returns the damage found when the home was opened, of images that another one
@@ -77,8 +78,29 @@ func openImages(ctx context.Context, h *Home, every int64) (*Images, error) {
 		return i, err
 	}
 	i.newest = newest
-	err = i.take(ctx, newest)
+	if err = i.take(ctx, newest); err != nil {
+		err = i.without(err)
+	}
 	return i, err
+}
+
+// without goes on without the images in the store, if err is damage of their manifests. The
+// directory of this process, or a journal that has released nothing, may do without them.
+func (i *Images) without(err error) error {
+	if damage := new(image.DamageError); !errors.As(err, &damage) {
+		return err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.lost, i.before, i.wanted = err, nil, true
+	return nil
+}
+
+// Lost returns the damage of all manifests there are, until there is another image.
+func (i *Images) Lost() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.lost
 }
 
 // renew takes the images of another owner since.
@@ -90,6 +112,9 @@ func (i *Images) renew(ctx context.Context) error {
 	if m := i.Last(); m != nil && m.Number == newest {
 		return nil
 	}
+	i.mu.Lock()
+	i.newest = newest
+	i.mu.Unlock()
 	return i.take(ctx, newest)
 }
 
@@ -116,7 +141,7 @@ func (i *Images) take(ctx context.Context, newest uint64) (err error) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.last, i.before = last, before
+	i.last, i.before, i.lost = last, before, nil
 	return nil
 }
 
@@ -159,7 +184,13 @@ func (i *Images) Begin(at, from journal.LSN, now time.Time) *image.Builder {
 		return nil
 	}
 	i.busy, i.wanted = true, false
-	return i.store.Begin(i.last, image.Manifest{Journal: i.log.ID(), At: at, From: from}, now, i.temp)
+	of := image.Manifest{Journal: i.log.ID(), At: at, From: from}
+	if i.lost == nil {
+		return i.store.Begin(i.last, of, now, i.temp)
+	}
+	b := i.store.Begin(nil, of, now, i.temp)
+	b.After(i.newest)
+	return b
 }
 
 // Now has the next checkpoint make an image, and waits for it; checkpoint makes one.
@@ -229,7 +260,7 @@ func (i *Images) Page(queue string, number int, visit func(piece []byte, jobs bo
 
 func (i *Images) page(m *image.Manifest, queue string, number int, visit func(piece []byte, jobs bool) error) error {
 	if m == nil {
-		return nil
+		return i.Lost()
 	}
 	g := m.Page(queue, number)
 	if g == nil {
@@ -276,6 +307,9 @@ func (i *Images) finish(ctx context.Context, b *image.Builder, keep journal.LSN)
 		return err
 	}
 	i.mu.Lock()
+	if i.lost != nil {
+		i.last, i.lost = nil, nil
+	}
 	i.last, i.before = m, i.last
 	before := i.before
 	i.mu.Unlock()

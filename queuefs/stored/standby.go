@@ -126,7 +126,11 @@ func (h *Home) TakeOver(ctx context.Context) error {
 		return err
 	}
 	h.marker.own(h.Log.Claim())
-	return h.Images.renew(ctx)
+	err := h.Images.renew(ctx)
+	if err != nil && h.Absent.Len() == 0 { // all files are here
+		err = h.Images.without(err)
+	}
+	return err
 }
 
 // Claimed reports whether a takeover has claimed the journal and was cut off then:

@@ -129,7 +129,7 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 		if !from.Left && from.Home != m.id && !o.TakeOver {
 			return &OwnedError{By: from.Name}
 		}
-		if !continues { // a claim would keep the directory of the last owner from going on
+		if !continues || lacks(dir) { // a claim would keep the directory of the last owner from going on
 			return h.imaged(ctx)
 		}
 		return nil
@@ -161,7 +161,7 @@ func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail fun
 	if at, next := h.Images.at(), h.Log.Stats().Next; h.Following() && at > next {
 		return nil, fmt.Errorf("the newest image is of all records before %d, the journal was read before %d: %w", at, next, bucket.ErrPassed)
 	}
-	if continues {
+	if continues && (h.Images.Lost() == nil || !lacks(dir)) {
 		h.Absent, err = readAbsent(dir)
 		if !errors.Is(err, durable.ErrDamaged) {
 			return h, err
@@ -188,7 +188,7 @@ func (h *Home) passed(ctx context.Context, err error) error {
 // one the one before is taken, with more of the journal.
 func (h *Home) makeAgain(ctx context.Context, dir *durable.Dir) error {
 	if first := h.Log.Stats().First; first > max(1, h.Images.at()) {
-		return noImage(first)
+		return cmp.Or(h.Images.Lost(), error(noImage(first)))
 	}
 	if err := h.fromImage(ctx, dir); err != nil {
 		return err
@@ -211,18 +211,27 @@ func (h *Home) makeAgain(ctx context.Context, dir *durable.Dir) error {
 	return err
 }
 
-// imaged returns the damage of a store without any image where its journal needs one.
+// imaged returns the damage of a store without any whole manifest where its journal needs one.
 func (h *Home) imaged(ctx context.Context) error {
 	images, err := image.New(h.store, h.patience)
 	if err != nil {
 		return err
 	}
-	if newest, err := images.Newest(ctx); newest > 0 || err != nil {
+	newest, err := images.Newest(ctx)
+	if err != nil {
 		return err
+	}
+	damage, lost := new(image.DamageError), error(nil)
+	for n := newest; n > 0 && n+1 >= newest; n-- {
+		_, err := images.Manifest(ctx, n)
+		if !errors.As(err, &damage) {
+			return err
+		}
+		lost = errors.Join(lost, err)
 	}
 	st, err := bucket.Look(ctx, h.store, h.patience)
 	if err == nil && st.First > 1 {
-		err = noImage(st.First)
+		err = cmp.Or(lost, error(noImage(st.First)))
 	}
 	return err
 }
