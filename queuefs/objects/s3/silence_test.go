@@ -12,7 +12,8 @@ import (
 // A store that falls silent, before an answer, in the middle of one, or in the middle of a
 // body for it, does not hold a request for good. A slow one may take its time.
 func TestASilentStoreIsGivenUp(t *testing.T) {
-	const silence = 300 * time.Millisecond
+	t.Parallel()
+	const silence = time.Second
 	over := make(chan struct{})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		flush := w.(http.Flusher).Flush
@@ -22,7 +23,7 @@ func TestASilentStoreIsGivenUp(t *testing.T) {
 			for range 8 {
 				io.WriteString(w, "x")
 				flush()
-				time.Sleep(silence / 4)
+				time.Sleep(silence / 8)
 			}
 			return
 		case "/middle":
