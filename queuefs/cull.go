@@ -94,7 +94,7 @@ func (s *Service) toCull(o CullOptions) ([]*Queue, error) {
 func (q *Queue) culler() *culling.Culler {
 	return &culling.Culler{
 		Keep:   Thresholds{Size: q.info().CullingSize, Age: q.info().CullingAge},
-		Ledger: q.ledger, Retention: &q.retention, Now: q.svc.now,
+		Ledger: q.ledger, Retention: &q.retention, Turn: &q.culling, Now: q.svc.now,
 		CatchUp: func(ctx context.Context, n int) error { return q.svc.catchUp(ctx, q, n) }, Commit: q.commit,
 	}
 }

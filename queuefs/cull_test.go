@@ -320,3 +320,41 @@ func TestCullingStopsWhenAskedTo(t *testing.T) {
 		t.Errorf("got %+v", st)
 	}
 }
+
+// TestCullsAtOnce has several callers cull a queue at the same time: together they leave
+// as many processed jobs as it keeps.
+func TestCullsAtOnce(t *testing.T) {
+	const size, more, callers = 20, 40, 4
+	s, q := openHome(t, fastDir(t), queuefs.Options{})
+	if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = size })); err != nil {
+		t.Fatal(err)
+	}
+	for round := range 20 {
+		for range more {
+			submit(t, q, queuefs.Meta{}, "four")
+		}
+		if round == 0 {
+			for range size {
+				submit(t, q, queuefs.Meta{}, "four")
+			}
+		}
+		if _, err := q.NextN(ctx, "w", more+size); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				for _, err := range s.Cull(ctx, queuefs.CullOptions{}) {
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n := len(q.IDs(queuefs.ListOptions{Status: queuefs.Consumed})); n != size {
+			t.Fatalf("round %d: %d processed jobs, want %d", round, n, size)
+		}
+	}
+	closeHome(t, s)
+}

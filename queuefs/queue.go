@@ -2,6 +2,7 @@ package queuefs
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"cutie/queuefs/content"
@@ -32,6 +33,7 @@ type Queue struct {
 	properties properties.Queue // by Service.properties
 	asked      atomic.Bool      // since Reload looked at the properties
 	retention  retention.Retention
+	culling    sync.Mutex // see culling.Culler
 	intake     submission.Intake
 	desk       transition.Desk
 	original   replay.Original

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"cutie/queuefs/index"
@@ -52,6 +53,7 @@ type Culler struct {
 	Keep      Thresholds // of the queue
 	Ledger    *ledger.Ledger
 	Retention *retention.Retention
+	Turn      *sync.Mutex                            // of the queue: held while jobs are chosen and go
 	Now       func() int64                           // µs
 	CatchUp   func(ctx context.Context, n int) error // waits while the files are too far behind
 	Commit    func(build func(b *ledger.Batch) error) error
@@ -77,7 +79,7 @@ func (q *Culler) Cull(ctx context.Context, keep *Thresholds, dry bool, yield fun
 		last = some[len(some)-1]
 		some = q.unretained(ctx, some)
 		most -= len(some)
-		if more, err := q.cullThese(ctx, some, dry, yield); !more || err != nil {
+		if more, err := q.cullThese(ctx, some, keep, dry, yield); !more || err != nil {
 			q.stays(first) // or a younger one does
 			return more, err
 		}
@@ -86,7 +88,7 @@ func (q *Culler) Cull(ctx context.Context, keep *Thresholds, dry bool, yield fun
 }
 
 // cullThese culls jobs. It returns false if yield did, or there is an error.
-func (q *Culler) cullThese(ctx context.Context, some []index.Candidate, dry bool, yield func(Culled) bool) (more bool, err error) {
+func (q *Culler) cullThese(ctx context.Context, some []index.Candidate, keep *Thresholds, dry bool, yield func(Culled) bool) (more bool, err error) {
 	for len(some) > 0 {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -100,7 +102,7 @@ func (q *Culler) cullThese(ctx context.Context, some []index.Candidate, dry bool
 			if err := q.CatchUp(ctx, q.filed(some[:n])); err != nil && !errors.Is(err, ledger.ErrNoSpace) {
 				return false, err
 			}
-			if culled, n, err = q.cullSome(some[:n]); err != nil {
+			if culled, n, err = q.cullSome(some[:n], keep); err != nil {
 				return false, err
 			}
 		}
@@ -122,14 +124,18 @@ func (q *Culler) stays(changed int64) {
 	q.Ledger.Note(func(x *index.Index) { x.Stays(changed) })
 }
 
+// thresholds returns keep, or else those of the queue.
+func (q *Culler) thresholds(keep *Thresholds) Thresholds {
+	if keep != nil {
+		return *keep
+	}
+	return q.Keep
+}
+
 // due returns how many jobs may be culled, and the latest time (µs) of their
 // last events. If there is none it looks at no job.
 func (q *Culler) due(keep *Thresholds) (before int64, most int) {
-	now := q.Now()
-	t := q.Keep
-	if keep != nil {
-		t = *keep
-	}
+	now, t := q.Now(), q.thresholds(keep)
 	q.Ledger.Look(func(x *index.Index) { before, most = x.DueAfter(t.Size, t.Age, now) })
 	return before, most
 }
@@ -191,9 +197,9 @@ func (q *Culler) cullable(x *index.Index, c index.Candidate) (Culled, bool) {
 
 // cullSome culls the first n of the jobs, all unless they are too much for one
 // record of the journal.
-func (q *Culler) cullSome(some []index.Candidate) (culled []Culled, n int, err error) {
+func (q *Culler) cullSome(some []index.Candidate, keep *Thresholds) (culled []Culled, n int, err error) {
 	for n = len(some); ; n /= 2 {
-		culled, err = q.cullAll(some[:n])
+		culled, err = q.cullAll(some[:n], keep)
 		if n < 2 || !errors.Is(err, journal.ErrTooLarge) {
 			break
 		}
@@ -201,11 +207,22 @@ func (q *Culler) cullSome(some []index.Candidate) (culled []Culled, n int, err e
 	return culled, n, err
 }
 
-// cullAll culls the jobs with one sync.
-func (q *Culler) cullAll(some []index.Candidate) (culled []Culled, err error) {
+// cullAll culls the jobs with one sync: no more than are too many now, since others may
+// have culled the queue, or put jobs back, after these were found.
+func (q *Culler) cullAll(some []index.Candidate, keep *Thresholds) (culled []Culled, err error) {
+	q.Turn.Lock()
+	defer q.Turn.Unlock()
 	ids := make([]job.ID, 0, len(some))
+	t := q.thresholds(keep)
 	q.Ledger.Note(func(x *index.Index) {
+		most := len(some)
+		if t.Age <= 0 { // an age takes all that are older, also below the size
+			most = int(min(int64(most), x.Counts.Processed()-t.Size))
+		}
 		for _, c := range some {
+			if len(ids) >= most {
+				break
+			}
 			if j, ok := q.cullable(x, c); ok && x.Claim(c.Job) {
 				ids = append(ids, c.Job)
 				culled = append(culled, j)
@@ -336,10 +353,7 @@ func (q *Culler) Kept(ctx context.Context, keep *Thresholds) (k Kept, err error)
 
 // extra returns how many processed jobs there are more than are to be kept.
 func (q *Culler) extra(keep *Thresholds) int {
-	size := q.Keep.Size
-	if keep != nil {
-		size = keep.Size
-	}
+	size := q.thresholds(keep).Size
 	var n int64
 	q.Ledger.Look(func(x *index.Index) { n = x.Counts.Processed() })
 	return int(n - size)
