@@ -392,3 +392,28 @@ func TestBadLeasesAreRefused(t *testing.T) {
 		t.Errorf("got %q, %v want %q", got.Message, err, want)
 	}
 }
+
+// TestExtendedByTheQueue extends leases without a time of their own: the queue has it,
+// whether it wants reports or not.
+func TestExtendedByTheQueue(t *testing.T) {
+	for _, ack := range []queuefs.Acknowledge{queuefs.AckNone, queuefs.AckRequired, queuefs.AckTimeout} {
+		for set10m, want := range map[time.Duration]time.Duration{0: queuefs.DefaultLease, 10 * time.Minute: 10 * time.Minute} {
+			clock := newClock()
+			s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock.now})
+			if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Acknowledge, i.Lease = ack, set10m })); err != nil {
+				t.Fatal(err)
+			}
+			submit(t, q, queuefs.Meta{}, "four")
+			taken, err := q.Take(ctx, queuefs.Take{By: "w", Lease: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			clock.forward(30 * time.Second)
+			j, err := q.Extend(ctx, 1, taken[0].Token, 0)
+			if got := j.Lease.Ends.Sub(clock.now()); err != nil || got != want {
+				t.Errorf("%v, lease %v: extended by %v, %v; want %v", ack, set10m, got, err, want)
+			}
+			closeHome(t, s)
+		}
+	}
+}

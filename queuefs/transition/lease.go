@@ -1,6 +1,7 @@
 package transition
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,11 +38,8 @@ func (q *Desk) Extend(ctx context.Context, id job.ID, token string, d time.Durat
 		if err := q.leased(j, token); err != nil {
 			return 0, err
 		}
-		d := q.rules().LeaseFor(d)
-		if d == 0 {
-			d = home.DefaultLease
-		}
-		j.Lease.Ends = q.leaseEnd(d)
+		// Also of a queue that wants no reports: this consumer has a lease.
+		j.Lease.Ends = q.leaseEnd(cmp.Or(d, q.rules().Lease, home.DefaultLease))
 		return job.Extend, nil
 	})
 }
