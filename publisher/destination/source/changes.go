@@ -237,8 +237,8 @@ func (set *Set) Reach(ctx context.Context, closed int) (from time.Time, err erro
 	return from, nil
 }
 
-// archived returns lists of the archive that begin before a time, and reach back to the
-// cursor.
+// archived returns lists of the archive that reach from the cursor up to a time, without a
+// gap. The archive has lists from before a gap, too.
 func (set *Set) archived(ctx context.Context, before time.Time, since *Cursor) (all []sitemap.Entry, err error) {
 	gap := fmt.Errorf("%w: the first one begins with %s, and %s is wanted", ErrGap, when(before), when(since.Time))
 	uri := set.Documents[sitemap.ChangeListArchive]
@@ -261,6 +261,15 @@ func (set *Set) archived(ctx context.Context, before time.Time, since *Cursor) (
 			all = append(all, e)
 		}
 	}
+	whole := len(all)
+	for next := before; whole > 0; whole-- {
+		e := &all[whole-1]
+		if !e.Until.IsZero() && e.Until.Before(next) {
+			break
+		}
+		next = e.From
+	}
+	all = all[whole:]
 	if len(all) == 0 || all[0].From.After(since.Time) {
 		return nil, gap
 	}

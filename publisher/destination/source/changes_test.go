@@ -82,6 +82,58 @@ func TestAListClosedBetweenTwoRequests(t *testing.T) {
 	}
 }
 
+// An archive has lists from before a gap. A follower from there begins anew, and one from
+// behind the gap goes on.
+func TestArchivesWithAGap(t *testing.T) {
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	url := server.URL + "/"
+	answer := func(path, text string) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/xml")
+			fmt.Fprint(w, text)
+		})
+	}
+	answer("/set/capabilitylist.xml", fmt.Sprintf(head, "urlset", "capabilitylist", "")+
+		`<url><loc>`+url+`index.xml</loc><rs:md capability="changelist"/></url><url><loc>`+url+`archive.xml</loc><rs:md capability="changelist-archive"/></url></urlset>`)
+	answer("/index.xml", fmt.Sprintf(head, "sitemapindex", "changelist", `from="`+at(40)+`"`)+
+		`<sitemap><loc>`+url+`40</loc><rs:md from="`+at(40)+`"/></sitemap></sitemapindex>`)
+	archive := fmt.Sprintf(head, "urlset", "changelist-archive", "")
+	for _, n := range []int{0, 20, 30} { // the changes from 10 to 20 are lost
+		archive += fmt.Sprintf(`<url><loc>%s%d</loc><rs:md from="%s" until="%s"/></url>`, url, n, at(n), at(n+10))
+	}
+	answer("/archive.xml", archive+`</urlset>`)
+	for _, n := range []int{0, 20, 30, 40} {
+		end := ` until="` + at(n+10) + `"`
+		if n == 40 {
+			end = ""
+		}
+		answer(fmt.Sprintf("/%d", n), fmt.Sprintf(head, "urlset", "changelist", `from="`+at(n)+`"`+end)+
+			fmt.Sprintf(`<url><loc>%sr</loc><rs:md change="updated" datetime="%s" cut:event="submit" cut:seq="%d"/></url></urlset>`, url, at(n+5), n+5))
+	}
+	found, err := source.Find(t.Context(), fetch.New(fetch.Options{Tries: 1}), url+"set/capabilitylist.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := found.Open(t.Context(), url+"set/capabilitylist.xml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for from, want := range map[int]string{0: "[]", 5: "[]", 12: "[]", 20: "[25 35 45]", 26: "[35 45]"} {
+		var got []uint64
+		err := set.Changes(t.Context(), source.Cursor{Time: time.Date(2026, 1, 1, 0, 0, from, 0, time.UTC)}, 0, func(b source.Batch) error {
+			for i := range b.Entries {
+				got = append(got, b.Entries[i].Seq)
+			}
+			return nil
+		})
+		if fmt.Sprint(got) != want || errors.Is(err, source.ErrGap) != (want == "[]") {
+			t.Errorf("from %d: got events %v, %v; want %s", from, got, err, want)
+		}
+	}
+}
+
 // A batch ends with an event, not within one: a follower may be cut off between two batches,
 // and goes on with the event after.
 func TestNoBatchEndsWithinAnEvent(t *testing.T) {
