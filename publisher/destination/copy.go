@@ -198,7 +198,7 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 		return nil, err
 	}
 	if moved {
-		if err := c.succeed(ctx, old.Base); err != nil {
+		if err := c.succeed(ctx, &old); err != nil {
 			return nil, fmt.Errorf("%s: %w", o.Dir, err)
 		}
 	}

@@ -13,11 +13,14 @@ import (
 // with links to the former ones, and its changes go on behind those of the original. So a
 // copy of the original follows it from where it is; only the base URI is another.
 
-// succeed returns [ErrOther] unless the Source is the successor of the one with the base
-// URI.
-func (c *Copy) succeed(ctx context.Context, base string) error {
-	proved := false
+// succeed returns [ErrOther] unless the Source is the successor of the one in a state. A set
+// that the copy does not have may be new at the successor, and proves nothing.
+func (c *Copy) succeed(ctx context.Context, old *state) error {
+	base, proved := old.Base, false
 	for _, set := range c.sets {
+		if old.Sets[set.Name] == nil {
+			continue
+		}
 		yes, known, err := set.Succeeds(ctx, base)
 		switch {
 		case err != nil:
