@@ -105,6 +105,11 @@ func (c *Copy) begin() error {
 		}
 		c.o.Again = false
 	}
+	if c.state.Gap && c.whole() {
+		for _, set := range c.sets {
+			c.of(set).Began = time.Time{} // no change has to tell deletions: files in no list go
+		}
+	}
 	for _, set := range c.sets {
 		if s := c.of(set); s.History == nil && s.Baseline && s.Cursor.Seq > 0 && set.IsQueue() && c.remembers() {
 			s.History = newHistory(c.source.Base, s.Cursor.Time)

@@ -186,6 +186,55 @@ func TestGapsBeginAnew(t *testing.T) {
 	p.want()
 }
 
+// All sets may have a gap at once, as at the successor of a lost original. One run begins them
+// anew.
+func TestGapsInManySets(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	sets, gap := []string{"set", "two", "three"}, false
+	f.Fault("/.well-known/resourcesync", func(w http.ResponseWriter, _ *http.Request) bool {
+		var all []sitemap.Entry
+		for _, set := range sets {
+			all = append(all, sitemap.Entry{Loc: f.URL + "/" + set + "/capabilitylist.xml", Capability: sitemap.CapabilityList, Length: -1})
+		}
+		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description}, all)
+		return true
+	})
+	for _, set := range sets[1:] {
+		at := "/" + set + "/"
+		f.Fault(at+"capabilitylist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList}, []sitemap.Entry{
+				{Loc: f.URL + at + "resourcelist.xml", Capability: sitemap.ResourceList, Length: -1},
+				{Loc: f.URL + at + "changelist.xml", Capability: sitemap.ChangeList, Length: -1}})
+			return true
+		})
+		f.Fault(at+"resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+			all := []sitemap.Entry{{Loc: f.URL + at + "kept", Length: 4}}
+			if !gap {
+				all = append(all, sitemap.Entry{Loc: f.URL + at + "gone", Length: 4})
+			}
+			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: f.Now}, all)
+			return true
+		})
+		f.Fault(at+"changelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: f.From}, nil)
+			return true
+		})
+		for _, name := range []string{"kept", "gone"} {
+			f.Fault(at+name, func(w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, "text"); return true })
+		}
+	}
+	p := newPlace(t, f)
+	p.mustSync(nil)
+	f.Lock(func() { gap, f.From = true, f.Tick() })
+	if r := p.mustSync(nil); r.Deleted != 2 {
+		t.Errorf("got %+v", r)
+	}
+	if got := p.files(); !maps.Equal(got, map[string]string{"/a": "a", "/two/kept": "text", "/three/kept": "text"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
 // Each resource counts once in a report, as fetched or as the same, however often a run
 // meets it: in lists, in changes after them, and in lists once more after a gap.
 func TestEachResourceCountsOnce(t *testing.T) {
