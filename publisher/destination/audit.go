@@ -49,6 +49,7 @@ type AuditReport struct {
 	Different   int64        `json:"different"`
 	Extra       int64        `json:"extra"`
 	InTransit   int64        `json:"inTransit"`
+	Unexplained int64        `json:"unexplained,omitempty"` // of these: asked for in vain, and no change says why
 	Unverified  int64        `json:"unverified"`
 	Deep        bool         `json:"deep"`
 	Differences []Difference `json:"differences,omitempty"` // the first ones
@@ -56,8 +57,9 @@ type AuditReport struct {
 	Seconds     float64      `json:"seconds"`
 }
 
-// Clean reports whether the copy is true: nothing is missing, different or extra.
-func (r *AuditReport) Clean() bool { return r.Missing+r.Different+r.Extra == 0 }
+// Clean reports whether the copy is true: nothing is missing, different or extra, and changes
+// explain all that is in transit.
+func (r *AuditReport) Clean() bool { return r.Missing+r.Different+r.Extra+r.Unexplained == 0 }
 
 // maxDifferences is how many differences a report names.
 const maxDifferences = 10_000
@@ -173,7 +175,11 @@ func (a *audit) explain(ctx context.Context, set *source.Set, s *setState, found
 			return err
 		}
 	}
+	vain := map[string]string{} // why resources could not be had
 	for _, t := range s.Transit {
+		if _, explained := later[t.Entry.Loc]; !explained && a.c.dir.Alone() { // else the other process asks again
+			vain[t.Entry.Loc] = t.Why
+		}
 		later[t.Entry.Loc] = false
 	}
 	for _, h := range s.Held {
@@ -189,6 +195,10 @@ func (a *audit) explain(ctx context.Context, set *source.Set, s *setState, found
 	for _, d := range found {
 		if _, ok := later[d.URI]; ok && d.What != IsUnsure {
 			d.What, d.Why = InTransit, "changed since "+s.Cursor.Time.Format(time.RFC3339Nano)
+			if why, unexplained := vain[d.URI]; unexplained {
+				d.Why = why + ", and no change explains it"
+				a.r.Unexplained++
+			}
 		}
 		a.add(d)
 	}

@@ -132,8 +132,12 @@ func TestSourcesThatLie(t *testing.T) {
 			if got := p.files(); !maps.Equal(got, map[string]string{"/good": "good"}) {
 				t.Errorf("got %v", got)
 			}
-			if a := p.audit(true); a.Missing+a.InTransit != 1 || a.Same != 1 {
+			if a := p.audit(true); a.Missing+a.InTransit != 1 || a.Same != 1 || a.Clean() {
 				t.Errorf("audit: got %+v", a)
+			}
+			f.Put("/bad", "hello!") // explains it
+			if a := p.audit(true); a.Missing+a.InTransit != 1 || !a.Clean() {
+				t.Errorf("audit after a change: got %+v", a)
 			}
 			if len(p.said) == 0 || !strings.Contains(p.said[0], "/bad") {
 				t.Errorf("said %q", p.said)

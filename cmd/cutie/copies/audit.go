@@ -40,8 +40,8 @@ word: documents, links and times, gaps between Change Lists, resources and diges
 With --mirror a daemon compares a queue that it mirrors with the original, by the digests
 of all files, now: by itself it does so once a day (cutie serve --mirror-audit).
 
-It ends with 0 when nothing is missing, different or extra, or when a Source has no
-faults; else with 8.`,
+It ends with 0 when nothing is missing, different or extra, and nothing is in transit that
+was asked for in vain, or when a Source has no faults; else with 8.`,
 		Example: `cutie audit mirror
 cutie audit mirror --checksum -t json
 cutie audit --source http://127.0.0.1:8080 --dumps`,
@@ -71,7 +71,7 @@ cutie audit --source http://127.0.0.1:8080 --dumps`,
 				return err
 			}
 			if !r.Clean() {
-				return fault.Hint(fmt.Errorf("%w: %d missing, %d different, %d extra", fault.ErrDiffers, r.Missing, r.Different, r.Extra),
+				return fault.Hint(fmt.Errorf("%w: %d missing, %d different, %d extra, %d asked for in vain", fault.ErrDiffers, r.Missing, r.Different, r.Extra, r.Unexplained),
 					"cutie sync --again --checksum --delete all "+o.Dir)
 			}
 			return nil
