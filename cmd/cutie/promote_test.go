@@ -214,6 +214,26 @@ func TestSettingsAndResultsInTransitAtAPromotion(t *testing.T) {
 	}
 }
 
+// TestAQueueRemovedAtTheOriginalIsNotInThePromotedHome has a copy that followed the removal.
+func TestAQueueRemovedAtTheOriginalIsNotInThePromotedHome(t *testing.T) {
+	t.Parallel()
+	p := newPromotion(t)
+	original := p.serve("home")
+	p.put("stays")
+	p.run("create", "gone", "-u", p.url)
+	p.run("put", "gone", "stays", "-u", p.url)
+	p.run("sync", p.url, "copy")
+	p.run("get", "gone", "-u", p.url)
+	p.run("cull", "gone", "--size", "0", "-u", p.url)
+	p.run("rmqueue", "gone", "-u", p.url)
+	p.run("sync", "copy")
+	original.kill()
+	p.run("promote", "copy")
+	if got := p.run("status", "--home", "copy"); !strings.HasPrefix(got, "jobs\t") || strings.Contains(got, "gone") {
+		t.Errorf("the home has %s", got)
+	}
+}
+
 // TestFollowersOfTheOriginalFollowThePromotedHome has copies of an original that are where
 // its backup is, behind it, and ahead of it. The backup takes over under the same URL. The
 // first two go on with the changes, and fetch nothing else; the last one begins anew. All

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
@@ -22,6 +25,7 @@ import (
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/home"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/uws"
 	"cutie/sitemap"
@@ -156,6 +160,9 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 	if err := destination.Promote(dir, p); err != nil {
 		return nil, err
 	}
+	if err := sweepQueues(dir, r.Queues); err != nil {
+		return nil, err
+	}
 	if err := directories(dir, r.Queues); err != nil {
 		return nil, err
 	}
@@ -185,6 +192,38 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 	}
 	p.Done = true
 	return r, destination.Promote(dir, p)
+}
+
+// sweepQueues removes directories of other queues, but no files: of a queue removed at the
+// original the copy has empty ones, and the home would get the queue again.
+func sweepQueues(dir string, queues []promotedQueue) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	var empty []string // perhaps
+	err = fs.WalkDir(root.FS(), home.QueuesDir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.IsDir() {
+			return err
+		}
+		if path.Dir(name) == home.QueuesDir && slices.ContainsFunc(queues, func(q promotedQueue) bool { return q.Queue == path.Base(name) }) {
+			return fs.SkipDir
+		}
+		if name != home.QueuesDir {
+			empty = append(empty, name)
+		}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, name := range slices.Backward(empty) {
+		if e := root.Remove(name); e != nil && !errors.Is(e, unix.ENOTEMPTY) && err == nil {
+			err = e
+		}
+	}
+	return err
 }
 
 // directories makes directories of queues missing in a copy without files in them.
