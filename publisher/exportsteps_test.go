@@ -126,6 +126,29 @@ func TestAListClosedMeanwhileIsNotMissed(t *testing.T) {
 	}
 }
 
+// TestADocumentGoneMeanwhileIsNotAskedForAgain has a source that removes a former document
+// between the requests for its index and for itself. An export begins again with the index.
+func TestADocumentGoneMeanwhileIsNotAskedForAgain(t *testing.T) {
+	t.Parallel()
+	s := newSource(t, publisher.Options{MaxEntries: 4}, "jobs")
+	s.submitN(s.queue("jobs"), 6)
+	e := s.newExport()
+	rounds := 3
+	busy := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "/replica/changelist-0") && rounds > 0 {
+			rounds--
+			http.Error(w, "gone", http.StatusGone)
+			return
+		}
+		s.ServeHTTP(w, r)
+	})
+	e.Client = &http.Client{Transport: inside{busy}}
+	run(t, e)
+	if got := tree(t, e.Dir); rounds > 0 || !maps.Equal(got, s.served(got)) {
+		t.Error("the tree differs from what is served")
+	}
+}
+
 func TestExportLeavesOutWhatMovedOn(t *testing.T) {
 	s := newSource(t, publisher.Options{}, "jobs")
 	q := s.queue("jobs")

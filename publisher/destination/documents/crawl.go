@@ -117,7 +117,7 @@ func (r *run) visit(ctx context.Context, n *node) error {
 	switch {
 	case resp.StatusCode == http.StatusNotModified && ok:
 		return r.keep(n, had)
-	case resp.StatusCode == http.StatusNotFound && n.path != wellknown.Path:
+	case (resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone) && n.path != wellknown.Path:
 		return fmt.Errorf("%s: %s: %w", n.path, resp.Status, ErrMoving) // it was named a moment ago
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("%s: %s", resp.Request.URL, resp.Status)
