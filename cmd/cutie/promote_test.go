@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -300,5 +301,53 @@ func TestFollowersOfTheOriginalFollowThePromotedHome(t *testing.T) {
 		if err != nil || string(data) != "new" {
 			t.Errorf("%s has %q, %v in %s", copy, data, err, lost)
 		}
+	}
+}
+
+// Other hands change the files of a copy whose original is lost. The changes in the copy tell.
+func TestPromotionProvesJobFiles(t *testing.T) {
+	t.Parallel()
+	p := newPromotion(t)
+	d := p.serve("home")
+	for _, text := range []string{"one", "two", "three"} {
+		p.put(text)
+	}
+	p.run("get", "jobs", "-u", p.url, "-o", "taken")
+	p.run("sync", p.url, "copy")
+	d.stop(syscall.SIGKILL)
+	const job1, job2, job9 = "j000000000001", "j000000000002", "j000000000009"
+	for harm, c := range map[string]struct{ script, want string }{
+		"none":     {"true", ""},
+		"settings": {"echo 'queueDescription: another' >> queue-info.txt", ""},
+		"contents": {"sed -i 's/^submitter: ./&X/' pending/" + job2, "pending/" + job2 + ": its contents"},
+		"state":    {"mv consumed/" + job1 + " pending/", "pending/" + job1 + ": the original has removed it since"},
+		"new job": {"sed s/" + job2 + "/" + job9 + "/ pending/" + job2 + " > pending/" + job9 + " && cp payload/" + job2 + " payload/" + job9,
+			"pending/" + job9 + ": the original never published it"},
+		"no settings": {"rm queue-info.txt", "queue-info.txt is missing"},
+	} {
+		t.Run(harm, func(t *testing.T) {
+			copied := filepath.Join(t.TempDir(), "copy")
+			if out, err := exec.Command("cp", "-a", filepath.Join(p.dir, "copy"), copied).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			change := exec.Command("sh", "-ec", c.script)
+			change.Dir = filepath.Join(copied, "queues", "jobs")
+			if out, err := change.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			out, err := p.try("promote", copied)
+			if c.want == "" {
+				if err != nil || !strings.Contains(out, " 0 problems") || strings.Contains(out, "queue-info.txt is not") != (harm == "settings") {
+					t.Errorf("%v: %s", err, out)
+				}
+				return
+			}
+			if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 8 || !strings.Contains(out, c.want) || !strings.Contains(out, ": 1 files") {
+				t.Errorf("got %v, want exit code 8 and %q: %s", err, c.want, out)
+			}
+			if out, _ := p.try("promote", "--force", copied); !strings.Contains(out, "problem: queues/jobs/"+c.want) {
+				t.Errorf("the report lacks %q: %s", c.want, out)
+			}
+		})
 	}
 }

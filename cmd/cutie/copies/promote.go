@@ -43,10 +43,13 @@ sync, becomes a home. Jobs keep identifiers, order, states, sidecars, holds and 
 and numbers of jobs and events go on. Then cutie serve --home DIR hands them out.
 
 It refuses while the original still answers, since a queue with two homes hands out
-each job twice; --force makes one of the two anyway. Every job file and payload is
-verified by its digest first. It says what the copy cannot know: changes of the original
-after the last event it has seen. The changes before it stay published, as far as cutie
-sync has them: who has followed the original goes on with the home.
+each job twice; --force makes one of the two anyway. Every payload and result is verified
+by the digest in its job file first, and every job file by the last change that the copy has
+of it: a copy with job files changed, moved or made by other hands is refused. It says how
+many job files are from before these changes, and whether queue-info.txt is another. It says
+what the copy cannot know: changes of the original after the last event it has seen. The
+changes before it stay published, as far as cutie sync has them: who has followed the
+original goes on with the home.
 
 Jobs that were handed out and have no outcome are listed. --requeue-unfinished puts them
 back into their queues. A pending job whose job file was changing when the original was
@@ -56,14 +59,17 @@ former one, with a note.`,
 		Example: `cutie promote mirror
 cutie serve --home mirror`,
 	}
-	var o promotion
+	o := promotion{refuses: true}
 	fs := cmd.Flags()
-	fs.BoolVar(&o.force, "force", false, "promote although the original answers, or files are missing")
+	fs.BoolVar(&o.force, "force", false, "promote although the original answers, or files are missing or others than published")
 	fs.BoolVar(&o.requeue, "requeue-unfinished", false, "put back jobs that were handed out and have no outcome")
 	return c.Verb(cmd, call.Form|call.Verbose, func(ctx context.Context) error { return o.run(ctx, c, c.Args[0]) })
 }
 
-type promotion struct{ force, requeue bool }
+type promotion struct {
+	force, requeue bool
+	refuses        bool // a copy with other files than the original published
+}
 
 // A promoted home is the report of the command.
 type promoted struct {
@@ -94,6 +100,9 @@ type promotedQueue struct {
 	lacked    []lacked
 	Former    bool  `json:"formerSettings,omitempty"` // the original had later settings
 	Transit   int   `json:"transit,omitempty"`        // resources without their file
+	Later     int   `json:"later,omitempty"`          // job files of later events than LastEvent
+	Unproved  int   `json:"unproved,omitempty"`       // job files from before the changes in the copy
+	Others    bool  `json:"otherSettings,omitempty"`  // than those of the last change in the copy
 	Pending   int64 `json:"pending"`
 	Consumed  int64 `json:"consumed"`
 }
@@ -156,6 +165,9 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 	}
 	if len(r.Queues) == 0 {
 		return nil, fault.Hint(fmt.Errorf("%s: the copy has no queues", dir), "cutie sync URL DIR copies the queues of a daemon")
+	}
+	if err := o.prove(ctx, dir, r); err != nil {
+		return nil, err
 	}
 	if err := destination.Promote(dir, p); err != nil {
 		return nil, err
@@ -367,6 +379,15 @@ func printPromoted(c *call.Call, r *promoted) error {
 			fmt.Fprintf(w, "%s: its changes from event %d on stay published\n", q.Queue, q.First)
 		} else {
 			fmt.Fprintf(w, "%s: changes up to then are not published, and followers behind begin anew: %s\n", q.Queue, q.NoChanges)
+		}
+		if q.Later > 0 {
+			fmt.Fprintf(w, "%s: %d jobs are as they were after later events: the copy was cut off\n", q.Queue, q.Later)
+		}
+		if q.Unproved > 0 {
+			fmt.Fprintf(w, "%s: %d job files are from before the changes in the copy, and no digest of theirs is known\n", q.Queue, q.Unproved)
+		}
+		if q.Others {
+			fmt.Fprintf(w, "%s: queue-info.txt is not that of the last change in the copy: from a later one, or changed by other hands\n", q.Queue)
 		}
 		if q.Former {
 			fmt.Fprintf(w, "%s: former settings: the original had later ones, which were not in the copy\n", q.Queue)
