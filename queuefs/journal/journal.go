@@ -46,9 +46,9 @@ type Journal interface {
 	// [ErrFailed], [ErrFenced] and [ErrClosed].
 	Append(use Use, records []Contents) (Ticket, error)
 
-	// Reserve waits until an Append of size bytes finds storage. Without space for
-	// this use it fails with the error of the system.
-	Reserve(use Use, size int) error
+	// Reserve waits until an Append of so many records, of size bytes together, finds
+	// storage. Without space for this use it fails with the error of the system.
+	Reserve(use Use, records, size int) error
 
 	// ReadAt reads a durable record from the offset off, as [io.ReaderAt] does: at
 	// the end of the record the error is [io.EOF]. For a released record it is

@@ -63,10 +63,10 @@ func (l *Ledger) Commit(build func(b *Batch) error) error {
 		return errors.Join(ErrFailed, err)
 	}
 	for {
-		c, use, size, err := l.append(build)
+		c, room, err := l.append(build)
 		switch {
 		case err == journal.ErrUnready:
-			if err := l.shared.Journal.Reserve(use, size); err != nil {
+			if err := l.shared.Journal.Reserve(room.use, room.records, room.size); err != nil {
 				return &ReserveError{StorageError(err)}
 			}
 			continue
@@ -90,15 +90,21 @@ func (l *Ledger) Commit(build func(b *Batch) error) error {
 	}
 }
 
+// A room is what a change needs in the journal.
+type room struct {
+	use           journal.Use
+	records, size int
+}
+
 // append puts the records of build into the journal. Without records the change is
 // nil.
-func (l *Ledger) append(build func(b *Batch) error) (c *change, use journal.Use, size int, err error) {
+func (l *Ledger) append(build func(b *Batch) error) (c *change, need room, err error) {
 	e := record.NewEncoder()
 	defer e.Free()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.life.gone {
-		return nil, 0, 0, l.noQueue()
+		return nil, need, l.noQueue()
 	}
 	saved := l.idx.Minted()
 	b := Batch{x: l.idx, now: l.shared.Micro()}
@@ -106,26 +112,26 @@ func (l *Ledger) append(build func(b *Batch) error) (c *change, use journal.Use,
 		if err != nil {
 			l.idx.Unmint(saved)
 		}
-		return nil, 0, 0, err
+		return nil, need, err
 	}
+	need = room{use: useOf(b.recs), records: len(b.recs)}
 	for _, r := range b.recs {
 		if r.Queue = l.id; !r.File.Passed {
 			r.File.Size = len(r.File.Text)
 		}
-		size += e.Add(r)
+		need.size += e.Add(r)
 	}
-	use = useOf(b.recs)
-	t, err := l.shared.Journal.Append(use, e.Records)
+	t, err := l.shared.Journal.Append(need.use, e.Records)
 	if err != nil {
 		l.idx.Unmint(saved)
-		return nil, use, size, err
+		return nil, need, err
 	}
 	for _, r := range b.recs {
 		r.Payload.Data, r.Result = nil, nil
 	}
 	c = &change{recs: b.recs, use: b.use, ticket: t}
 	l.pending = append(l.pending, c)
-	return c, use, size, nil
+	return c, need, nil
 }
 
 // useOf returns the use of the records: the largest claim of them all.

@@ -46,7 +46,7 @@ func (m *memory) Append(_ journal.Use, records []journal.Contents) (journal.Tick
 
 func (m *memory) Wait() (journal.LSN, error) { return journal.LSN(len(m.records) + 1), m.wait }
 
-func (m *memory) Reserve(journal.Use, int) error { return next(&m.reserve) }
+func (m *memory) Reserve(journal.Use, int, int) error { return next(&m.reserve) }
 
 func (m *memory) ReadAt(p []byte, at journal.LSN, off int) (int, error) {
 	n := copy(p, m.records[at-1][off:])

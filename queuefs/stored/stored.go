@@ -400,7 +400,7 @@ func (h *Home) Note(changes ...record.HomeChange) error {
 	for {
 		t, err := h.Log.Append(journal.Changes, contents)
 		if errors.Is(err, journal.ErrUnready) {
-			if err = h.Log.Reserve(journal.Changes, size); err == nil {
+			if err = h.Log.Reserve(journal.Changes, len(contents), size); err == nil {
 				continue
 			}
 		}

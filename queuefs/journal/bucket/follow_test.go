@@ -73,7 +73,7 @@ func TestALogFollowsItsOwnerAndTakesOver(t *testing.T) {
 	}
 	mustPut(t, a, "2")
 	mustPut(t, a, "3")
-	for what, err := range map[string]error{"append": put(b, "x"), "release": b.Release(2), "reserve": b.Reserve(journal.Adds, 1)} {
+	for what, err := range map[string]error{"append": put(b, "x"), "release": b.Release(2), "reserve": b.Reserve(journal.Adds, 1, 1)} {
 		if !errors.Is(err, journal.ErrFollowing) {
 			t.Errorf("%s: got %v", what, err)
 		}

@@ -273,7 +273,7 @@ func (l *Log) control(of kind, begins *beginning, body ...byte) error {
 }
 
 // Reserve is [journal.Journal.Reserve].
-func (l *Log) Reserve(journal.Use, int) error {
+func (l *Log) Reserve(journal.Use, int, int) error {
 	for {
 		l.mu.Lock()
 		if l.err != nil || len(l.queue) < maxQueue {

@@ -21,7 +21,7 @@ func put(l *bucket.Log, text string) error {
 	for {
 		t, err := l.Append(journal.Adds, []journal.Contents{{Head: []byte(text)}})
 		if errors.Is(err, journal.ErrUnready) {
-			if err = l.Reserve(journal.Adds, len(text)); err == nil {
+			if err = l.Reserve(journal.Adds, 1, len(text)); err == nil {
 				continue
 			}
 		}

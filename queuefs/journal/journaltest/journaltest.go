@@ -86,7 +86,7 @@ func (l *log) append(records ...string) (journal.Ticket, error) {
 	for {
 		t, err := l.Append(journal.Adds, contents)
 		if errors.Is(err, journal.ErrUnready) {
-			if err = l.Reserve(journal.Adds, size); err == nil {
+			if err = l.Reserve(journal.Adds, len(contents), size); err == nil {
 				continue
 			}
 		}

@@ -53,7 +53,7 @@ func commit(l *segment.Log, p []byte) error {
 	for {
 		t, err := l.Append(journal.Adds, []journal.Contents{{Body: p}})
 		if err == journal.ErrUnready {
-			if err = l.Reserve(journal.Adds, l.Stats().MaxAppend); err == nil {
+			if err = l.Reserve(journal.Adds, 1, l.Stats().MaxAppend); err == nil {
 				continue
 			}
 		}

@@ -99,7 +99,7 @@ func (j *ledger) try(data string, use journal.Use) (at journal.LSN, err error) {
 	for {
 		t, err := j.log.Append(use, []journal.Contents{{Head: []byte(data[:len(data)/2]), Body: []byte(data[len(data)/2:])}})
 		if err == journal.ErrUnready {
-			if err := j.log.Reserve(use, len(data)); err != nil {
+			if err := j.log.Reserve(use, 1, len(data)); err != nil {
 				return 0, err
 			}
 			continue
@@ -350,7 +350,7 @@ func TestClosedLog(t *testing.T) {
 	if _, err := log.Append(journal.Adds, []journal.Contents{{Head: []byte("x")}}); err == nil {
 		t.Error("a closed log takes records")
 	}
-	if err := log.Reserve(journal.Adds, 1); err == nil {
+	if err := log.Reserve(journal.Adds, 1, 1); err == nil {
 		t.Error("a closed log makes space")
 	}
 	if _, err := log.ReadAt(make([]byte, 1), j.written[0].at, 0); err == nil {
@@ -406,7 +406,7 @@ func TestRoomIsMadeOnce(t *testing.T) {
 	})
 	room := func(want int32) {
 		t.Helper()
-		if err := j.log.Reserve(journal.Adds, j.log.Stats().MaxAppend); err != nil || made.Load() != want {
+		if err := j.log.Reserve(journal.Adds, 1, j.log.Stats().MaxAppend); err != nil || made.Load() != want {
 			t.Errorf("made %d segments, %v, want %d", made.Load(), err, want)
 		}
 	}
@@ -434,7 +434,7 @@ func TestNextSegmentIsTriedOnce(t *testing.T) {
 	full.Store(true)
 	for n := range 4 { // blocks of a segment of 16
 		j.put(record(n, 100))
-		if err := j.log.Reserve(journal.Adds, j.log.Stats().MaxAppend); err != nil { // waits for whoever prepares
+		if err := j.log.Reserve(journal.Adds, 1, j.log.Stats().MaxAppend); err != nil { // waits for whoever prepares
 			t.Fatal(err)
 		}
 	}

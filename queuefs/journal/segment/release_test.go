@@ -119,7 +119,7 @@ func TestReleaseLeavesNoHole(t *testing.T) {
 			})
 			j.fillSegments(8)
 			j.put("last")
-			if err := j.log.Reserve(journal.Adds, j.log.Stats().MaxAppend); err != nil { // so that nothing else happens meanwhile
+			if err := j.log.Reserve(journal.Adds, 1, j.log.Stats().MaxAppend); err != nil { // so that nothing else happens meanwhile
 				t.Fatal(err)
 			}
 			last := j.log.Current()

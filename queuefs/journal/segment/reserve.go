@@ -48,10 +48,10 @@ func (l *Log) prepareNext(use journal.Use, n int) error {
 
 // Reserve is [journal.Journal.Reserve]. Of many callers one makes the next segment;
 // once another has gone on to it the others find space there.
-func (l *Log) Reserve(use journal.Use, size int) error {
+func (l *Log) Reserve(use journal.Use, records, size int) error {
 	l.files.mu.Lock()
 	defer l.files.mu.Unlock()
-	n := size + recHeader
+	n := size + recHeader*records
 	if l.fits(use, n) {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/journal"
@@ -106,10 +107,10 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 	}
 	// One that is too small for a record gives way to a larger one.
 	small := j.log.Current()
-	if err := j.log.Reserve(journal.Adds, segment.MaxSize); err == nil {
+	if err := j.log.Reserve(journal.Adds, 1, segment.MaxSize); err == nil {
 		t.Error("there is room for more than a segment holds")
 	}
-	if err := j.log.Reserve(journal.Adds, 1<<20); err != nil {
+	if err := j.log.Reserve(journal.Adds, 1, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.add(record(0, 6<<20), journal.Changes); !errors.Is(err, syscall.ENOSPC) {
@@ -203,7 +204,7 @@ func TestTrimKeepsTheSegmentThatComesNext(t *testing.T) {
 	for j.log.Stats().Left > small/4 {
 		j.put("a record")
 	}
-	if err := j.log.Reserve(journal.Adds, j.log.Stats().MaxAppend); err != nil {
+	if err := j.log.Reserve(journal.Adds, 1, j.log.Stats().MaxAppend); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.log.Release(j.next()); err != nil {
@@ -245,4 +246,51 @@ func TestTheFirstSegmentIsSmaller(t *testing.T) {
 	reopen(4 << 20)
 	j.put(record(0, 6<<20))
 	reopen(4<<20, 16<<20)
+}
+
+// A segment with no other behind it takes a batch of many small records, or Reserve makes the
+// next one, however many blocks are left.
+func TestManyRecordsAtTheEndOfASegment(t *testing.T) {
+	const many, tries = 1000, 3
+	for left := 1; left <= 8; left++ {
+		path := tempDir(t)
+		j := open(t, path, 0, nil)
+		j.close()
+		var full atomic.Bool
+		full.Store(true)
+		j = open(t, path, 0, func(step string, do func() error) error {
+			if full.Load() && step == "prepare segment" {
+				return syscall.ENOSPC
+			}
+			return do()
+		})
+		for j.log.Stats().Left > int64(left)<<12 {
+			if err := j.add(record(0, 100), journal.Frees); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for !j.log.Stats().Short { // another one is made in the background, in vain
+			time.Sleep(time.Millisecond)
+		}
+		full.Store(false)
+		records := make([]journal.Contents, many)
+		for i := range records {
+			records[i].Head = []byte("10 bytes..")
+		}
+		err := error(journal.ErrUnready)
+		for n := 0; n < tries && err == journal.ErrUnready; n++ {
+			var ticket journal.Ticket
+			if ticket, err = j.log.Append(journal.Frees, records); err == nil {
+				_, err = ticket.Wait()
+			} else if err == journal.ErrUnready {
+				if e := j.log.Reserve(journal.Frees, many, many*10); e != nil {
+					t.Fatal(e)
+				}
+			}
+		}
+		if err != nil {
+			t.Errorf("%d blocks are left: %v after %d tries", left, err, tries)
+		}
+		j.close()
+	}
 }
