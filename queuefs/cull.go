@@ -44,8 +44,9 @@ func (o *CullOptions) check() error {
 // without an event for CullingAge hours go; if CullingAge is zero or unset,
 // only the excess goes. A queue without CullingSize is left alone, and so is a
 // job with a Destruction ahead, with a successor at the end of the queue, on its way to a
-// consumer, see [Queue.Given], or consumed with a [Take.Key] not five minutes ago. Thresholds of the call need no free space, while changing
-// those of the queue does: so they make space on a full disk.
+// consumer, see [Queue.Given], or consumed with a [Take.Key] not five minutes ago.
+// Thresholds of the call need no free space, while changing those of the queue does: so
+// they make space on a full disk.
 //
 // It culls as the caller ranges over it, about a thousand jobs at a time, and
 // stops when the caller does. Yielded jobs are gone on stable storage, unless

@@ -28,10 +28,10 @@ type lastChange struct {
 	sum    string
 }
 
-// Deviations compares the files for which of returns true with the last changes of their
-// resources, by digest, without asking the Source. It needs about 150 bytes a resource. With
-// damaged changes the error is [ErrNoHistory].
-func (h *History) Deviations(ctx context.Context, of func(file string) bool, do func(file string, d Deviation) error) error {
+// Deviations compares the files below a directory for which of returns true with the last
+// changes of their resources, by digest, without asking the Source. It needs about 150 bytes
+// a resource. With damaged changes the error is [ErrNoHistory].
+func (h *History) Deviations(ctx context.Context, below string, of func(file string) bool, do func(file string, d Deviation) error) error {
 	seed, last := maphash.MakeSeed(), map[uint64]lastChange{}
 	err := h.Read(func(e *sitemap.Entry) error {
 		file, err := h.dir.Path(e.Loc)
@@ -53,7 +53,7 @@ func (h *History) Deviations(ctx context.Context, of func(file string) bool, do 
 	if err != nil {
 		return err
 	}
-	return h.dir.Walk(func(file string, _ int64, _ time.Time) error {
+	return h.dir.WalkBelow(below, func(file string, _ int64, _ time.Time) error {
 		if err := ctx.Err(); err != nil || !of(file) {
 			return err
 		}

@@ -51,7 +51,7 @@ func (o *promotion) prove(ctx context.Context, dir string, r *promoted) error {
 func (q *promotedQueue) prove(ctx context.Context, dir string) (faults []string, err error) {
 	at := path.Join(home.QueuesDir, q.Queue)
 	settings := path.Join(at, home.QueueInfoName)
-	if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(settings))); errors.Is(err, fs.ErrNotExist) && !q.isChanging(settings) {
+	if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(settings))); errors.Is(err, fs.ErrNotExist) && !slices.ContainsFunc(q.changing, func(c destination.Changing) bool { return c.File == settings }) {
 		faults = append(faults, settings+" is missing")
 	}
 	h, err := destination.OpenHistory(dir, q.Queue+wholeQueue)
@@ -67,9 +67,13 @@ func (q *promotedQueue) prove(ctx context.Context, dir string) (faults []string,
 		_, err := job.ParseID(name)
 		return err == nil && path.Dir(path.Clean(of)) == at && slices.Contains([]string{job.Pending.String(), job.Consumed.String(), job.Deleted.String()}, path.Base(of))
 	}
-	err = h.Deviations(ctx, func(file string) bool { return file == settings || jobFile(file) }, func(file string, d destination.Deviation) error {
+	changing := map[string]bool{} // names of files in transit, and of jobs with results in transit
+	for _, c := range q.changing {
+		changing[path.Base(c.File)], changing[path.Base(path.Dir(c.File))] = true, true
+	}
+	err = h.Deviations(ctx, at, func(file string) bool { return file == settings || jobFile(file) }, func(file string, d destination.Deviation) error {
 		switch {
-		case q.isChanging(file):
+		case changing[path.Base(file)]:
 		case file == settings: // they have no number of an event, and may be later ones
 			q.Others = true
 		case q.isLater(dir, file):
@@ -89,13 +93,6 @@ func (q *promotedQueue) prove(ctx context.Context, dir string) (faults []string,
 		return faults, nil // the report says why
 	}
 	return faults, err
-}
-
-// isChanging reports whether a file, or another one of its job, is in transit.
-func (q *promotedQueue) isChanging(file string) bool {
-	return slices.ContainsFunc(q.changing, func(c destination.Changing) bool {
-		return path.Base(c.File) == path.Base(file) || strings.Contains(c.File, "/"+path.Base(file)+"/")
-	})
 }
 
 // isLater reports whether a job file is of a later event than LastEvent: a copy that is cut

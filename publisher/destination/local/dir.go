@@ -331,6 +331,14 @@ func (d *Dir) Walk(do func(file string, length int64, mod time.Time) error) erro
 	return d.walk(".", do)
 }
 
+// WalkBelow is Walk for the files below one directory, none if it is not there.
+func (d *Dir) WalkBelow(dir string, do func(file string, length int64, mod time.Time) error) error {
+	if _, err := d.root.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return d.walk(dir, do)
+}
+
 func (d *Dir) walk(dir string, do func(file string, length int64, mod time.Time) error) error {
 	in, err := d.root.Open(dir)
 	if err != nil {

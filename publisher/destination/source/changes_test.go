@@ -85,16 +85,7 @@ func TestAListClosedBetweenTwoRequests(t *testing.T) {
 // An archive has lists from before a gap. A follower from there begins anew, and one from
 // behind the gap goes on.
 func TestArchivesWithAGap(t *testing.T) {
-	mux := http.NewServeMux()
-	server := httptest.NewServer(mux)
-	defer server.Close()
-	url := server.URL + "/"
-	answer := func(path, text string) {
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/xml")
-			fmt.Fprint(w, text)
-		})
-	}
+	url, answer := documents(t)
 	answer("/set/capabilitylist.xml", fmt.Sprintf(head, "urlset", "capabilitylist", "")+
 		`<url><loc>`+url+`index.xml</loc><rs:md capability="changelist"/></url><url><loc>`+url+`archive.xml</loc><rs:md capability="changelist-archive"/></url></urlset>`)
 	answer("/index.xml", fmt.Sprintf(head, "sitemapindex", "changelist", `from="`+at(40)+`"`)+
@@ -137,16 +128,7 @@ func TestArchivesWithAGap(t *testing.T) {
 // A batch ends with an event, not within one: a follower may be cut off between two batches,
 // and goes on with the event after.
 func TestNoBatchEndsWithinAnEvent(t *testing.T) {
-	mux := http.NewServeMux()
-	server := httptest.NewServer(mux)
-	defer server.Close()
-	url := server.URL + "/"
-	answer := func(path, text string) {
-		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/xml")
-			fmt.Fprint(w, text)
-		})
-	}
+	url, answer := documents(t)
 	answer("/set/capabilitylist.xml", fmt.Sprintf(head, "urlset", "capabilitylist", "")+`<url><loc>`+url+`open.xml</loc><rs:md capability="changelist"/></url></urlset>`)
 	const events, each = 900, 3
 	var list strings.Builder
@@ -190,5 +172,18 @@ func TestNoBatchEndsWithinAnEvent(t *testing.T) {
 	}
 	if len(got) != events*each {
 		t.Errorf("got %d changes, want %d", len(got), events*each)
+	}
+}
+
+// documents serves the documents given to answer, until the end of the test.
+func documents(t *testing.T) (url string, answer func(path, text string)) {
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server.URL + "/", func(path, text string) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/xml")
+			fmt.Fprint(w, text)
+		})
 	}
 }
