@@ -281,7 +281,11 @@ func (s *Service) replay(c indexfile.Checkpoint, indexed bool) (lost bool, err e
 func (s *Service) openJournal(c indexfile.Checkpoint, found func(journal.LSN) error) (log journal.Journal, from journal.LSN, err error) {
 	path := home.LogDir + "/" + home.JournalDir
 	if s.stored == nil {
-		log, err = segment.Open(s.dirs.journal, segment.Options{Found: found, Look: s.opts.Look, From: c.From(), Batch: c.Batch, Size: s.opts.Segment, Spare: s.space.ForSegment,
+		var end journal.LSN
+		if c.Clean && !c.Former && !s.opts.ReadAll && !s.opts.Look {
+			end = c.Past
+		}
+		log, err = segment.Open(s.dirs.journal, segment.Options{Found: found, Look: s.opts.Look, From: c.From(), Batch: c.Batch, End: end, Size: s.opts.Segment, Spare: s.space.ForSegment,
 			Report: func(name, text string) { s.report(path+"/"+name, text) }})
 		return log, 0, err
 	}

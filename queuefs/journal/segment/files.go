@@ -98,8 +98,8 @@ func (f *files) whole(size int64) bool { return slices.Contains(f.sizes(journal.
 func (f *files) cut(size int64) bool { return size < f.size && !f.whole(size) }
 
 // first makes the first segment of a journal: of the second size there is. It is filled
-// with zeros, and read to its end whenever the home is opened, and many homes have few
-// jobs for a long time.
+// with zeros, and read to its end after a crash, and many homes have few jobs for a long
+// time.
 func (f *files) first(number uint64) (*segment, error) {
 	sizes := f.sizes(journal.Frees)
 	return f.create(number, journal.Frees, sizes[min(1, len(sizes)-1):])

@@ -303,6 +303,10 @@ type Options struct {
 	// is not known.
 	Batch uint64
 
+	// End is where the journal ended when it was closed in order: what lies behind is
+	// not looked at, unless a batch was begun there. 0: all is read.
+	End journal.LSN
+
 	// Found is called when all was read, before anything is made: reach is after the last
 	// record found, also of those before From, and 0 if not even the beginning of a
 	// segment was. An error ends Open. nil: everything is accepted.

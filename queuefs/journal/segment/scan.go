@@ -19,6 +19,7 @@ type scan struct {
 	mark bool     // a new segment is begun: something was read after damage
 	torn *segment // whose last batch does not verify; nil if none
 	at   int64    // offset of this batch
+	over bool     // the last batch reaches to End
 
 	reach journal.LSN // see Options
 }
@@ -142,6 +143,9 @@ func (r *scan) segment(s *segment) error {
 		if err != nil && !errors.Is(err, errDamaged) {
 			return err
 		}
+		if r.over = r.ends(s, b, off, err); r.over && err != nil {
+			break
+		}
 		earlier := err == nil && r.earlier(s, b, off)
 		if err == nil && b.count() == 0 && !s.former {
 			s.proved = true
@@ -201,6 +205,18 @@ func (r *scan) segment(s *segment) error {
 		return r.setAside(damaged)
 	}
 	return nil
+}
+
+// ends reports whether the batch at an offset reaches to End, or nothing was begun there
+// after one that does.
+func (r *scan) ends(s *segment, b stored, off int64, err error) bool {
+	switch {
+	case r.End == 0 || s.former:
+		return false
+	case err == nil:
+		return s.after(b) == uint64(r.End)
+	}
+	return r.over && !s.tornAt(off, uint64(r.End))
 }
 
 // earlier reports whether all of a batch is before the record From.
