@@ -108,13 +108,13 @@ func (s *Space) Lagging() bool {
 // behind, and are more than a checkpoint writes in a moment. A load whose jobs come and
 // go has few files to be written, however large its journal.
 func (s *Space) Overdue() bool {
-	return s.Lagging() && s.Shared.Behind.Load() > s.Limit/fewShare
+	return s.Shared.Behind.Load() > s.Limit/fewShare && s.Lagging()
 }
 
 // TooFar reports whether the files are behind by twice the bound, without those that a
 // crash left.
 func (s *Space) TooFar() bool {
-	return s.Behind() >= 2*s.Limit || s.Shared.Behind.Load()-s.found.Load() >= 2*MaxJobs
+	return s.Shared.Behind.Load()-s.found.Load() >= 2*MaxJobs || s.Behind() >= 2*s.Limit
 }
 
 // needs returns the greatest need of the next checkpoint.
@@ -133,7 +133,7 @@ func (s *Space) has(bytes, files int64) bool {
 // crowded reports whether the files to be written take half of the disk.
 func (s *Space) crowded() bool {
 	bytes, files := s.needs()
-	return !s.has(bytes, files-moreFiles)
+	return !s.headroom.has(s.Home, 2*bytes, 2*files-moreFiles)
 }
 
 // Has reports whether the disk has so many bytes beyond the needs of the queues, the
