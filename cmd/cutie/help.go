@@ -13,7 +13,8 @@ import (
 	"cutie/queuefs/state"
 )
 
-// overview is the description of the program.
+// overview is the description of the program. To make it takes a thirtieth of a start, so
+// only help does.
 func overview() string {
 	var b strings.Builder
 	b.WriteString(`Where the queue is: --url names a daemon, --home a directory. Without either it
@@ -50,6 +51,7 @@ cutie help --man put -o put.1`,
 	quiet := cmd.Flags().BoolP("quiet", "q", false, "list the names of the commands only")
 	c.Verb(cmd, call.Form|call.Output, func(context.Context) error {
 		about := cmd.Root()
+		about.Long = overview()
 		if len(c.Args) > 0 {
 			if t, ok := topics.Find(c.Args[0]); ok && !*man && !*quiet && c.Form == "" {
 				return c.Out.Emit([]byte("cutie " + t.Name + ": " + t.Summary + "\n\n" + t.Text))

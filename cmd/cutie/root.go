@@ -40,7 +40,6 @@ func newRoot(c *call.Call, failed *error) *cobra.Command {
 	root := &cobra.Command{
 		Use:               "cutie [OPTION…] COMMAND [ARGUMENT…]",
 		Short:             "durable queues in a directory, served and published",
-		Long:              overview(),
 		Version:           queuefs.Version,
 		TraverseChildren:  true,
 		SilenceErrors:     true,
@@ -63,7 +62,10 @@ func newRoot(c *call.Call, failed *error) *cobra.Command {
 	cobra.AddTemplateFunc("versionLine", versionLine)
 	root.SetVersionTemplate("{{versionLine}}\n")
 	root.SetFlagErrorFunc(misuse)
-	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { *failed = explain(c, cmd) })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		root.Long = overview()
+		*failed = explain(c, cmd)
+	})
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, verb := range g.verbs {
