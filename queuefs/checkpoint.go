@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
-	"cutie/queuefs/durable"
 	"cutie/queuefs/follow"
+	"cutie/queuefs/imaging"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/journal"
@@ -20,17 +19,6 @@ import (
 
 // maxKeep is how many bytes of journal are kept for an absent follower.
 const maxKeep = 1 << 30
-
-// An upkeep is the state of checkpoints. Its lock is held during one, and during
-// changes that must not happen then: a queue goes, or comes back under the name of a
-// former one.
-type upkeep struct {
-	sync.Mutex
-	follower Follower    // or nil
-	keep     journal.LSN // the journal from here on is for an absent follower
-	past     journal.LSN // replay begins here
-	last     time.Time   // of the last checkpoint
-}
 
 // Checkpoint brings all files, the index, and the followers up to the journal
 // and puts them on stable storage; then the journal up to there is released.
@@ -129,6 +117,54 @@ func (s *Service) tryCheckpoint(r reach) error {
 		q.ledger.Note(func(x *index.Index) { x.History.Forget(first) })
 	}
 	return err
+}
+
+// makeImage begins an image of a home in a store up to the record at, right after a
+// checkpoint, and goes on with it in the background. What is to be of the time of the
+// checkpoint is copied here; jobs and published documents may be newer, as after a crash.
+// The files here may be behind the image: the journal stays from their checkpoint c on.
+// upkeep is held.
+func (s *Service) makeImage(c indexfile.Checkpoint, at journal.LSN, queues []*Queue) {
+	images, of := s.stored.Images, c
+	if of.Past = at; c.Keep == c.Past {
+		of.Keep = at
+	}
+	b := images.Begin(of.Past, of.From(), s.opts.Now())
+	if b == nil {
+		return
+	}
+	all := imaged(queues)
+	s.properties.Lock()
+	err := imaging.Home(b, s.dirs.home, s.index, &of, all)
+	s.properties.Unlock()
+	if err != nil {
+		images.Fail(b, err)
+		return
+	}
+	fill := func(ctx context.Context) error {
+		for _, q := range all {
+			if err := imaging.Jobs(ctx, b, q); err != nil {
+				return err
+			}
+		}
+		return imaging.Published(ctx, b, s.dirs.home)
+	}
+	live := func(yield func(sum [32]byte)) error { return imaging.Live(imaged(s.Queues()), yield) }
+	images.Go(b, c.From(), fill, func() error { return s.stored.Sweep(live) }, func(err error) {
+		if errors.Is(err, ErrFenced) {
+			s.shared.Gate.Fail(err)
+		}
+	})
+}
+
+// imaged returns queues for an image.
+func imaged(queues []*Queue) []imaging.Queue {
+	all := make([]imaging.Queue, len(queues))
+	for i, q := range queues {
+		all[i] = imaging.Queue{Root: q.tree.Root(), Ledger: q.ledger, Reader: q.content}
+		q.look(func(x *index.Index) { all[i].Pages = x.Pages() })
+	}
+	return all
 }
 
 // syncAll puts all that was written on stable storage. After an error earlier writes are
@@ -234,16 +270,6 @@ func (s *Service) settle(c *indexfile.Checkpoint, staged []*snapshot.Staged, hel
 	}
 	s.upkeep.keep, s.upkeep.past = c.Keep, c.Past
 	return nil
-}
-
-// loadTombstones finds the file of tombstones in the directory of the index.
-func (q *Queue) loadTombstones(dir *durable.Dir) error {
-	err := q.tombstones.Load(dir)
-	if errors.Is(err, indexfile.ErrTombstones) {
-		q.svc.report(snapshot.Path(q.ID(), indexfile.TombstonesName), err.Error()+"; which jobs were culled before is forgotten")
-		err = nil
-	}
-	return err
 }
 
 // fileTombstones moves the tombstones in memory to their file. A failed sync is final.

@@ -68,6 +68,18 @@ var (
 // lostJournal is damage that nothing can make good.
 const lostJournal = "the home was not closed, and its journal is lost or ends before the last checkpoint, so acknowledged changes are missing"
 
+// errStale: the directory of a home in a store lacks changes of the journal. It is made
+// again.
+var errStale = errors.New("the directory is older than the journal")
+
+var errUnstored = errors.New("the home is in no object store")
+
+// errImage: an image has what its maker had.
+var errImage = errors.New("the index in the image was damaged when the image was made; the directory of its owner, or the image before, may have it whole")
+
+// errLook is the error of changes in a home opened with [Options.Look].
+var errLook = errors.New("home opened for reading")
+
 // A LockedError is the error for a home held by another process.
 type LockedError = home.LockedError
 

@@ -6,60 +6,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"cutie/queuefs/imaging"
 	"cutie/queuefs/index"
-	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
-	"cutie/queuefs/journal"
 )
-
-// makeImage begins an image of a home in a store up to the record at, right after a
-// checkpoint, and goes on with it in the background. What is to be of the time of the
-// checkpoint is copied here; jobs and published documents may be newer, as after a crash.
-// The files here may be behind the image: the journal stays from their checkpoint c on.
-// upkeep is held.
-func (s *Service) makeImage(c indexfile.Checkpoint, at journal.LSN, queues []*Queue) {
-	images, of := s.stored.Images, c
-	if of.Past = at; c.Keep == c.Past {
-		of.Keep = at
-	}
-	b := images.Begin(of.Past, of.From(), s.opts.Now())
-	if b == nil {
-		return
-	}
-	all := imaged(queues)
-	s.properties.Lock()
-	err := imaging.Home(b, s.dirs.home, s.index, &of, all)
-	s.properties.Unlock()
-	if err != nil {
-		images.Fail(b, err)
-		return
-	}
-	fill := func(ctx context.Context) error {
-		for _, q := range all {
-			if err := imaging.Jobs(ctx, b, q); err != nil {
-				return err
-			}
-		}
-		return imaging.Published(ctx, b, s.dirs.home)
-	}
-	live := func(yield func(sum [32]byte)) error { return imaging.Live(imaged(s.Queues()), yield) }
-	images.Go(b, c.From(), fill, func() error { return s.stored.Sweep(live) }, func(err error) {
-		if errors.Is(err, ErrFenced) {
-			s.shared.Gate.Fail(err)
-		}
-	})
-}
-
-// imaged returns queues for an image.
-func imaged(queues []*Queue) []imaging.Queue {
-	all := make([]imaging.Queue, len(queues))
-	for i, q := range queues {
-		all[i] = imaging.Queue{Root: q.tree.Root(), Ledger: q.ledger, Reader: q.content}
-		q.look(func(x *index.Index) { all[i].Pages = x.Pages() })
-	}
-	return all
-}
 
 // bringers is how many pages are brought at once.
 const bringers = 4

@@ -10,6 +10,7 @@ import (
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/roster"
 	"cutie/queuefs/snapshot"
@@ -136,5 +137,48 @@ func (s *Service) takeInKnown(k *found, lost bool) error {
 			s.drop(q)
 		}
 	}
+	return nil
+}
+
+// takeIn serves a queue listed by other hands.
+func (s *Service) takeIn(id string) error {
+	root, err := s.dirs.queues.Sub(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		info := home.NewQueue(id, job.Instant(s.now()))
+		info.VerifyOnWrite = true
+		q, err := s.makeQueue(id, info.Text(), 0, s.shared.Journal.Stats().Next)
+		if err != nil {
+			return err
+		}
+		if err = s.syncAll(); err == nil {
+			err = s.noteMade(q)
+		}
+		if err != nil {
+			q.close()
+			return err
+		}
+		s.add(q)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s.stored != nil {
+		root.Close()
+		return fmt.Errorf("a directory by other hands: %w", ErrStored)
+	}
+	if _, err = root.Stat(home.QueueInfoName); errors.Is(err, fs.ErrNotExist) {
+		info := home.NewQueue(id, job.Instant(s.now()))
+		err = root.Replace(home.QueueInfoName, info.Text())
+	}
+	root.Close()
+	if err != nil {
+		return err
+	}
+	q, err := s.openBare(id)
+	if err != nil {
+		return err
+	}
+	s.add(q)
 	return nil
 }

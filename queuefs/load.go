@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"cutie/queuefs/compare"
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
@@ -120,137 +119,12 @@ func (s *Service) load() error {
 	return s.takeInKnown(&known, lost)
 }
 
-// errImage: an image has what its maker had.
-var errImage = errors.New("the index in the image was damaged when the image was made; the directory of its owner, or the image before, may have it whole")
-
 // tidy removes what a crash has left unfinished.
 func (s *Service) tidy() error {
 	if s.opts.Look {
 		return nil
 	}
 	return errors.Join(s.sweepRemoved(), s.dirs.home.Sweep(nil), s.index.Dir.Sweep(nil), s.properties.callbacks.Sweep())
-}
-
-// openQueue opens a queue and gives it its properties.
-func (s *Service) openQueue(id string, read func(*properties.Queue) (*home.Settings, error)) (*Queue, error) {
-	q, err := s.newQueue(id)
-	if err != nil {
-		return nil, err
-	}
-	now, err := read(&q.properties)
-	if err != nil {
-		q.close()
-		return nil, err
-	}
-	q.properties.File.Take(now.Reading)
-	q.ledger.Use(now)
-	first := index.Numbers{Time: now.Created().UnixMicro()}
-	if m := q.Mirror(); m != nil && !m.Live() {
-		first.Job = m.Job
-	}
-	q.ledger.Note(func(x *index.Index) { x.Reach(first) })
-	return q, nil
-}
-
-// A loaded queue has what the index knew of it.
-type loaded struct {
-	scanned bool // the directories were read in the place of pages
-	changed bool // they have changed since the index was written
-	fresh   bool // there are no pages yet: the journal has all jobs
-}
-
-// load reads the index of the queue, or its directories.
-func (q *Queue) load(f *snapshot.File, c indexfile.Checkpoint, indexed bool) (was loaded, err error) {
-	ix := q.svc.index
-	if !q.svc.opts.Look && !c.Clean {
-		if err := q.tree.Root().Sweep(nil); err != nil {
-			return was, err
-		}
-	}
-	if ix.HasDir(q.ID()) {
-		dir, err := ix.Queue(q.ID())
-		if err != nil {
-			return was, err
-		}
-		defer dir.Close()
-		if !q.svc.opts.Look {
-			err = dir.Sweep(nil)
-		}
-		if err := errors.Join(err, q.loadTombstones(dir)); err != nil {
-			return was, err
-		}
-	}
-	found, err := ix.Load(q.ledger, f, c, indexed)
-	if !q.original.Find(q.Mirror()) {
-		q.svc.report(home.MirrorsDir+"/"+q.ID(), "missing; the queue stays a mirror, until a takeover")
-	}
-	q.look(func(x *index.Index) {
-		if x.Tombstones.InFile() < found.Culled {
-			q.svc.report(snapshot.Path(q.ID(), indexfile.TombstonesName), "tombstones lost; which of these jobs were culled is forgotten")
-		}
-	})
-	switch {
-	case err != nil:
-		return was, err
-	case found.Fresh:
-		return loaded{fresh: true}, nil
-	case found.None:
-		return loaded{scanned: true}, q.comparer().Scan(nil, found.Former)
-	case len(found.Damaged) > 0:
-		was.scanned = true
-		if err := q.comparer().Scan(found.Damaged, nil); err != nil {
-			return was, err
-		}
-	}
-	if ix.HasDir(q.ID()) {
-		dir, err := ix.Queue(q.ID())
-		if err != nil {
-			return was, err
-		}
-		defer dir.Close()
-		if err := q.content.Packs.Scan(dir, q.look); err != nil {
-			return was, err
-		}
-	}
-	at, err := q.tree.Changed()
-	was.changed = at != found.Dirs
-	return was, err
-}
-
-// finish takes the work of other hands in, after the journal was replayed. stopped says
-// that the home was closed in order: the directories rule, except for jobs that were
-// replayed. lost says that the operator accepts the loss of journal.
-func (q *Queue) finish(was loaded, stopped, lost bool) error {
-	// The files of a fresh queue are compared after every crash: losses of the
-	// journal are nowhere else.
-	beyond := lost || !stopped && q.beyond()
-	if q.Mirror().Live() || q.svc.Standby() {
-		return nil // its events are those of the original alone, or of the owner
-	}
-	if q.svc.stored == nil && (was.scanned || was.changed && stopped || was.fresh || beyond) {
-		if err := q.comparer().Reconcile(was.fresh || beyond); err != nil {
-			return err
-		}
-	}
-	if err := q.desk.FindLeases(); err != nil {
-		return fmt.Errorf("leases: %w", err)
-	}
-	if err := q.properties.Announce(); err != nil && !errors.Is(err, ErrNoSpace) {
-		return err
-	}
-	return nil
-}
-
-// beyond reports whether there are payloads of later jobs than the journal has: it
-// lost its end, and new jobs would take their numbers.
-func (q *Queue) beyond() bool {
-	last := q.ledger.Numbers().Job
-	for id := last + 1; id < last+4; id++ {
-		if _, err := q.tree.StatPayload(id, ""); !errors.Is(err, fs.ErrNotExist) {
-			return true
-		}
-	}
-	return false
 }
 
 // replay opens the journal and applies the records after the checkpoint, by the
@@ -549,9 +423,4 @@ func (s *Service) beginAgain() error {
 		return nil
 	}
 	return s.checkpoint(allFiles)
-}
-
-// comparer compares the directory with the index.
-func (q *Queue) comparer() *compare.Comparer {
-	return &compare.Comparer{Reader: q.content, Now: q.svc.opts.Now, Commit: q.commit}
 }

@@ -17,29 +17,11 @@ import (
 	"cutie/queuefs/upload"
 )
 
-// The facts of a mirror and its original.
-type (
-	Mirror         = home.Mirror
-	MirrorAudit    = home.Audit
-	MirrorProgress = home.Progress
-	ReplayEvent    = replay.Event
-	Journaled      = ledger.Journaled
-)
+// A ReplayEvent is an event of an original.
+type ReplayEvent = replay.Event
 
 // A mirror is read, and published, as all queues are. Until the takeover its original alone
 // changes it, and no deadline ends.
-
-// Original is the queue of another home mirrored by this one, now or once.
-func (q *Queue) Original() *replay.Original { return &q.original }
-
-// Mirror is as [replay.Original.Mirror].
-func (q *Queue) Mirror() *Mirror { return q.original.Mirror() }
-
-// forgetMirror removes the file of a former mirror.
-func (s *Service) forgetMirror(id string) error {
-	delete(s.known.mirrors, id)
-	return s.properties.mirrors.Remove(id)
-}
 
 // Adopt serves the copy of a queue as a mirror: the directory below [home.CopiesDir] of
 // the name, on stable storage, becomes that of the queue. The error is [ErrQueueExists],
@@ -180,13 +162,6 @@ func (s *Service) DropMirror(ctx context.Context, name string) error {
 		s.leftBehind(q.ID(), home.RemoveMoved(s.dirs.temp, q.ID()))
 	}
 	return err
-}
-
-// leftBehind reports files left of a removed queue.
-func (s *Service) leftBehind(id string, err error) {
-	if err != nil {
-		s.report(home.QueuesDir+"/"+id, err.Error()+"; left behind of a queue that was removed")
-	}
 }
 
 // LastEvent returns number and time of the last event; the time is that of the creation

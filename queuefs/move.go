@@ -81,5 +81,3 @@ func (s *Service) MoveHere(ctx context.Context, where string) error {
 	}
 	return s.stored.MoveHere(where)
 }
-
-var errUnstored = errors.New("the home is in no object store")

@@ -39,10 +39,6 @@ func Open(dir string, o Options) (*Service, error) {
 // released the journal before them.
 const attempts = 10
 
-// errStale: the directory of a home in a store lacks changes of the journal. It is made
-// again.
-var errStale = errors.New("the directory is older than the journal")
-
 // open is Open. With anew the directory of a home in a store is made again.
 func open(dir string, o Options, anew bool) (_ *Service, err error) {
 	if o.Now == nil {
@@ -123,10 +119,6 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 	return s, err
 }
 
-// Coming reports whether the published documents of a home in a store are still on their way
-// into the directory, see [stored.Options].Early.
-func (s *Service) Coming() bool { return s.stored.Coming() }
-
 // Published waits for the published documents. Set followers after it. Until then queues
 // stay as they are, and no job is culled.
 func (s *Service) Published() error {
@@ -136,9 +128,6 @@ func (s *Service) Published() error {
 	}
 	return err
 }
-
-// errLook is the error of changes in a home opened with [Options.Look].
-var errLook = errors.New("home opened for reading")
 
 // readInfo reads cutie-info.txt when the home is opened, and returns its text.
 func (s *Service) readInfo() ([]byte, error) {

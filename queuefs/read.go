@@ -8,6 +8,7 @@ import (
 
 	"cutie/queuefs/filing"
 	"cutie/queuefs/index"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/tree"
 )
 
@@ -106,6 +107,9 @@ func (q *Queue) Events(after Seq, max int) ([]Event, error) {
 	}
 	return q.ledger.Events(after, max)
 }
+
+// A Journaled event has its parts in the journal.
+type Journaled = ledger.Journaled
 
 // Journaled is as [Queue.Events], with the parts of events in the journal: up to size
 // bytes of them, but at least one event.

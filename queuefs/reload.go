@@ -10,9 +10,6 @@ import (
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
-	"cutie/queuefs/indexfile"
-	"cutie/queuefs/job"
-	"cutie/queuefs/properties"
 )
 
 // Reload takes in changes by other hands to queues.txt, to the queue-info.txt
@@ -56,13 +53,6 @@ func (s *Service) Reload(ctx context.Context) (changed []string, err error) {
 		}
 	}
 	return changed, err
-}
-
-// ask lets the next Reload look at the properties of a queue.
-func (s *Service) ask(q *Queue) {
-	if !q.asked.Load() && !q.asked.Swap(true) {
-		s.queues.First(q)
-	}
 }
 
 // lookMany is how many queues a call of Reload looks at that nobody has asked for.
@@ -134,70 +124,6 @@ func (s *Service) takeInListed() (ids, changed []string, err error) {
 		s.properties.list.Take(r)
 	}
 	return ids, changed, nil
-}
-
-// takeIn serves a queue listed by other hands.
-func (s *Service) takeIn(id string) error {
-	root, err := s.dirs.queues.Sub(id)
-	if errors.Is(err, fs.ErrNotExist) {
-		info := home.NewQueue(id, job.Instant(s.now()))
-		info.VerifyOnWrite = true
-		q, err := s.makeQueue(id, info.Text(), 0, s.shared.Journal.Stats().Next)
-		if err != nil {
-			return err
-		}
-		if err = s.syncAll(); err == nil {
-			err = s.noteMade(q)
-		}
-		if err != nil {
-			q.close()
-			return err
-		}
-		s.add(q)
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if s.stored != nil {
-		root.Close()
-		return fmt.Errorf("a directory by other hands: %w", ErrStored)
-	}
-	if _, err = root.Stat(home.QueueInfoName); errors.Is(err, fs.ErrNotExist) {
-		info := home.NewQueue(id, job.Instant(s.now()))
-		err = root.Replace(home.QueueInfoName, info.Text())
-	}
-	root.Close()
-	if err != nil {
-		return err
-	}
-	q, err := s.openBare(id)
-	if err != nil {
-		return err
-	}
-	s.add(q)
-	return nil
-}
-
-// openBare opens a queue by its directories.
-func (s *Service) openBare(id string) (*Queue, error) {
-	q, err := s.openQueue(id, (*properties.Queue).Read)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", home.QueueInfoName, err)
-	}
-	// The directories have the jobs. The journal's records of the name were not
-	// served, or are of a removed queue, and do not come back.
-	if _, err = q.load(s.index.File(id), indexfile.Checkpoint{}, false); err == nil {
-		err = errors.Join(s.index.New(q.ledger, s.shared.Journal.Stats().Next), s.index.Sync())
-	}
-	if err == nil && !q.Mirror().Live() {
-		err = q.comparer().Reconcile(false)
-	}
-	if err != nil {
-		q.close()
-		return nil, err
-	}
-	return q, nil
 }
 
 // letGo ends the service of a queue without jobs, taken out of queues.txt by

@@ -166,3 +166,16 @@ func (s *Service) forget(id string) error {
 	}
 	return home.RemovePublished(s.dirs.home, id)
 }
+
+// leftBehind reports files left of a removed queue.
+func (s *Service) leftBehind(id string, err error) {
+	if err != nil {
+		s.report(home.QueuesDir+"/"+id, err.Error()+"; left behind of a queue that was removed")
+	}
+}
+
+// forgetMirror removes the file of a former mirror.
+func (s *Service) forgetMirror(id string) error {
+	delete(s.known.mirrors, id)
+	return s.properties.mirrors.Remove(id)
+}

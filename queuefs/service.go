@@ -2,22 +2,29 @@ package queuefs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/filing"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/properties"
+	"cutie/queuefs/replay"
+	"cutie/queuefs/retention"
 	"cutie/queuefs/roster"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/space"
 	"cutie/queuefs/stored"
+	"cutie/queuefs/submission"
+	"cutie/queuefs/transition"
 	"cutie/queuefs/tree"
 )
 
@@ -69,10 +76,40 @@ type Service struct {
 	known      known
 }
 
+// A Queue is a first-in-first-out set of jobs (Cutie 0.3, 3.2). Its methods are
+// safe for concurrent use. Changes are on stable storage when a method returns,
+// and before any method shows them.
+type Queue struct {
+	svc        *Service
+	ledger     *ledger.Ledger // what is known of the jobs
+	tree       *tree.Tree     // their directory
+	content    *content.Reader
+	filer      *filing.Filer
+	tombstones *filing.Tombstones
+	properties properties.Queue // by Service.properties
+	asked      atomic.Bool      // since Reload looked at the properties
+	retention  retention.Retention
+	culling    sync.Mutex // see culling.Culler
+	intake     submission.Intake
+	desk       transition.Desk
+	original   replay.Original
+}
+
 // dirs are the open directories of a home.
 type dirs struct {
 	home, queues, journal *durable.Dir
 	temp                  *durable.Dir // uploads
+}
+
+// An upkeep is the state of checkpoints. Its lock is held during one, and during
+// changes that must not happen then: a queue goes, or comes back under the name of a
+// former one.
+type upkeep struct {
+	sync.Mutex
+	follower Follower    // or nil
+	keep     journal.LSN // the journal from here on is for an absent follower
+	past     journal.LSN // replay begins here
+	last     time.Time   // of the last checkpoint
 }
 
 // propertyFiles are the files for operators to edit. Their lock is held while a queue is
@@ -138,15 +175,38 @@ func (s *Service) Wait(ctx context.Context, after uint64) (count uint64, err err
 // begin registers a change on its way; end must follow.
 func (s *Service) begin() error { return s.shared.Gate.Enter() }
 
+// beginChange is begin for a change of the home, which no standby makes.
+func (s *Service) beginChange() error {
+	if s.Standby() {
+		return ErrStandby
+	}
+	return s.begin()
+}
+
 func (s *Service) end() { s.shared.Gate.Leave() }
 
 func (s *Service) usable() error { return s.shared.Gate.Usable() }
+
+// Standby reports whether another process owns the home.
+func (s *Service) Standby() bool { return s.stored.Following() }
+
+// Coming reports whether the published documents of a home in a store are still on their way
+// into the directory, see [stored.Options].Early.
+func (s *Service) Coming() bool { return s.stored.Coming() }
 
 // now is the time in µs since 1970.
 func (s *Service) now() int64 { return s.shared.Micro() }
 
 // storageError gives the error of a failed step its meaning for callers.
 func storageError(err error) error { return ledger.StorageError(err) }
+
+// behind gives an error its meaning for callers.
+func behind(err error) error {
+	if errors.Is(err, journal.ErrReleased) {
+		err = fmt.Errorf("%w: %w", ErrBehind, err)
+	}
+	return err
+}
 
 // report reports damage of a file below the home.
 func (s *Service) report(path, text string) { s.reports.Add(Problem{Path: path, Text: text}) }
@@ -201,12 +261,6 @@ func (s *Service) of(some []*ledger.Ledger) []*Queue {
 	return queues
 }
 
-// Timed returns the queues with leases, holds or destructions of jobs, in no order.
-// Queues that are shut, and mirrors, have none.
-func (s *Service) Timed() []*Queue {
-	return slices.DeleteFunc(s.of(s.shared.Timed()), func(q *Queue) bool { return q.Shut() != nil || q.Mirror().Live() })
-}
-
 // Queue finds a queue by its cleaned identifier, the identifier as it was
 // given, or its name. Another identifier with the same cleaned form is another queue,
 // although there can be only one of them. The error is [ErrNoQueue], or [ErrBadName]
@@ -224,6 +278,13 @@ func (s *Service) Queue(name string) (*Queue, error) {
 		return nil, err
 	}
 	return nil, fmt.Errorf("%.60s: %w", name, ErrNoQueue)
+}
+
+// ask lets the next Reload look at the properties of a queue.
+func (s *Service) ask(q *Queue) {
+	if !q.asked.Load() && !q.asked.Swap(true) {
+		s.queues.First(q)
+	}
 }
 
 // open returns the open queue of a cleaned identifier, or nil.

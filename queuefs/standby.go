@@ -63,17 +63,6 @@ func (s *Service) Standing() (st Standing, ok bool) {
 	return st, true
 }
 
-// Standby reports whether another process owns the home.
-func (s *Service) Standby() bool { return s.stored.Following() }
-
-// beginChange is begin for a change of the home, which no standby makes.
-func (s *Service) beginChange() error {
-	if s.Standby() {
-		return ErrStandby
-	}
-	return s.begin()
-}
-
 // Pulse gives signs of life of the owner of a home in a store.
 func (s *Service) Pulse() *bucket.Pulse { return s.stored.Pulse() }
 
@@ -99,14 +88,6 @@ func (s *Service) Advance(ctx context.Context) (more bool, err error) {
 		return false, errors.Join(ErrFailed, err)
 	}
 	return true, s.stored.Applied(ctx, n)
-}
-
-// behind gives an error its meaning for callers.
-func behind(err error) error {
-	if errors.Is(err, journal.ErrReleased) {
-		err = fmt.Errorf("%w: %w", ErrBehind, err)
-	}
-	return err
 }
 
 // follow applies a record of the owner.

@@ -1,6 +1,7 @@
 package queuefs
 
 import (
+	"slices"
 	"time"
 
 	"cutie/queuefs/content"
@@ -125,6 +126,12 @@ func (s *Service) Ask(name string) (*Queue, error) {
 		return nil, err
 	}
 	return q, nil
+}
+
+// Timed returns the queues with leases, holds or destructions of jobs, in no order.
+// Queues that are shut, and mirrors, have none.
+func (s *Service) Timed() []*Queue {
+	return slices.DeleteFunc(s.of(s.shared.Timed()), func(q *Queue) bool { return q.Shut() != nil || q.Mirror().Live() })
 }
 
 // Shut returns how many queues are shut.

@@ -115,6 +115,11 @@ type (
 	ServiceInfo = home.ServiceInfo
 	QueueInfo   = home.QueueInfo
 	Limits      = job.Limits
+
+	// The facts of a mirror and its original.
+	Mirror         = home.Mirror
+	MirrorAudit    = home.Audit
+	MirrorProgress = home.Progress
 )
 
 // Version is the version of this implementation, Scheme the service scheme.
