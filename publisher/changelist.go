@@ -181,3 +181,27 @@ func addContent(d *compose.Document, open compose.Opener, length int64) error {
 	d.Content(open, 0, length)
 	return file.Close()
 }
+
+// changeIndex returns changelist-index.xml: the closed lists, oldest first, and
+// the open one.
+func (s documents) changeIndex() (*answer.Resource, error) {
+	st, err := s.Standing()
+	if err != nil {
+		return nil, err
+	}
+	from, until := st.From, s.p.oldUntil(st.Until)
+	if len(st.Lists) > 0 {
+		from = st.Lists[0].From
+	}
+	links := s.Up(s.archiveLink(names.ChangeIndex)...)
+	tag := fmt.Sprintf("i%d-%d-%d-%d", st.First, len(st.Lists), len(links), until.UnixMicro())
+	head := sitemap.Head{Capability: sitemap.ChangeList, From: from, Until: until, Links: links}
+	return s.p.list(tag, sitemap.SitemapIndex, head, func(yield func(sitemap.Entry) bool) {
+		for _, sp := range st.Lists {
+			if !yield(sitemap.Entry{Loc: s.refer(s.listDoc(&sp)), From: sp.From, Until: sp.Until, Length: -1}) {
+				return
+			}
+		}
+		yield(sitemap.Entry{Loc: s.URI(names.OpenList), From: st.From, Until: until, Length: -1})
+	}), nil
+}

@@ -15,6 +15,22 @@ import (
 	"cutie/sitemap"
 )
 
+// changeDump returns changedump.xml: the packages in place, oldest first.
+func (s documents) changeDump() (*answer.Resource, error) {
+	st, err := s.Standing()
+	if err != nil {
+		return nil, err
+	}
+	from, last := st.Next, queuefs.Seq(0)
+	if n := len(st.Packages); n > 0 {
+		from, last = st.Packages[0].From, st.Packages[n-1].Last
+	}
+	links := s.Up(s.archiveLink(names.ChangeDump)...)
+	tag := fmt.Sprintf("d%d-%d-%d-%d", last, len(st.Packages), st.Next.UnixMicro(), len(links))
+	head := sitemap.Head{Capability: sitemap.ChangeDump, From: from, Until: s.p.oldUntil(st.Next), Links: links}
+	return s.p.list(tag, sitemap.URLSet, head, each(st.Packages, s.packageEntry)), nil
+}
+
 // packageEntry returns the entry of a package of changes.
 func (s documents) packageEntry(sp *store.Span) sitemap.Entry {
 	return sitemap.Entry{Loc: s.refer(sp.Doc(names.ChangePackage)), From: sp.From, Until: sp.Until,

@@ -3,7 +3,6 @@ package publisher
 import (
 	"errors"
 	"math"
-	"time"
 
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
@@ -11,18 +10,6 @@ import (
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
-
-// Topics are the topics of notifications, as Capability Lists name them.
-type Topics struct {
-	Tag     string                                          // differs with the Entries
-	Entries func(queue string, s names.Set) []sitemap.Entry // of a set
-}
-
-// Announce makes Capability Lists name topics from then on.
-func (p *Publisher) Announce(t Topics) { p.topics.Store(&t) }
-
-// Queues returns the published queues.
-func (p *Publisher) Queues() []Queue { return p.svc.queues() }
 
 // Changes differs after each event of any queue.
 func (p *Publisher) Changes() uint64 {
@@ -40,9 +27,6 @@ func (p *Publisher) BaseURI() string { return string(p.src.Base) }
 
 // Dialect returns the version of ResourceSync of all documents.
 func (p *Publisher) Dialect() sitemap.Dialect { return p.src.Dialect }
-
-// Now returns the time by the clock of the Source.
-func (p *Publisher) Now() time.Time { return p.src.Now() }
 
 // CapabilityList returns the URI of the Capability List of a set; queue is
 // the cleaned identifier of the queue.
