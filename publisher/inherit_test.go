@@ -24,7 +24,7 @@ func promoted(s *source, changes []sitemap.Entry, from time.Time, damage func(di
 			must(c, os.RemoveAll(filepath.Join(c.dir, name)))
 		}
 		last := queuefs.Seq(changes[len(changes)-1].Seq)
-		_, err := homecheck.Home(c.dir, homecheck.Options{Rebuild: true, Last: map[string]queuefs.Seq{"jobs": last}})
+		_, err := homecheck.Home(c.dir, homecheck.Options{Rebuild: true, Last: map[string]homecheck.Last{"jobs": {Seq: last, Time: changes[len(changes)-1].DateTime}}})
 		must(c, err)
 		must(c, publisher.Inherit(c.dir, "jobs", store.Inherited{Base: base + "/", From: from, First: queuefs.Seq(changes[0].Seq), Last: last},
 			func(add func(*sitemap.Entry) error) error {

@@ -30,11 +30,17 @@ type Options struct {
 	Segment    int64            // as in [queuefs.Options]
 	Reads      durable.Fault    // as in [queuefs.Options]
 	// Last are the last events of queues that went on elsewhere, by identifier: with
-	// Rebuild their events here have higher numbers.
-	Last map[string]queuefs.Seq
+	// Rebuild their events here have higher numbers and later times.
+	Last map[string]Last
 	// Job returns why the unknown elements of a job file make no sense to another
 	// room; nil: nobody looks at them.
 	Job func(*queuefs.Job) error
+}
+
+// A Last is the number and the time of the last event of a queue.
+type Last struct {
+	Seq  queuefs.Seq
+	Time time.Time
 }
 
 // A Report is the result of a check.

@@ -61,8 +61,8 @@ func rebuild(dir string, o Options, mended func(home.Problem)) error {
 		return err
 	}
 	last := make(map[string]index.Numbers, len(o.Last))
-	for id, seq := range o.Last {
-		last[id] = index.Numbers{Seq: seq}
+	for id, event := range o.Last {
+		last[id] = index.Numbers{Seq: event.Seq, Time: event.Time.UnixMicro()}
 	}
 	return errors.Join(store.Retire(last), store.Sync())
 }

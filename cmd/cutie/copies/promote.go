@@ -153,14 +153,14 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 		return nil, hinted(err)
 	}
 	r := &promoted{Home: dir, Source: base}
-	last := map[string]queuefs.Seq{}
+	last := map[string]check.Last{}
 	p := destination.Promotion{Source: base, Time: time.Now().UTC(), Events: map[string]uint64{}, Until: map[string]time.Time{}}
 	for _, s := range sets {
 		queue, ok := strings.CutSuffix(s.Name, wholeQueue)
 		if !ok {
 			return nil, fault.Hint(fmt.Errorf("%s: the copy has the set %s, which is no whole queue", dir, s.Name), "cutie sync URL DIR into a directory of its own copies replica sets")
 		}
-		last[queue], p.Events[queue], p.Until[queue] = queuefs.Seq(s.Event), s.Event, s.Until
+		last[queue], p.Events[queue], p.Until[queue] = check.Last{Seq: queuefs.Seq(s.Event), Time: s.Until}, s.Event, s.Until
 		r.Queues = append(r.Queues, promotedQueue{Queue: queue, LastEvent: s.Event, Until: s.Until, Synced: s.Synced, Transit: s.Transit, list: s.URI, changing: s.Changing})
 	}
 	if len(r.Queues) == 0 {
