@@ -49,6 +49,7 @@ var (
 	ErrJournalLost   = errors.New(lostJournal)
 	ErrInfo          = properties.ErrInfo
 	ErrNoHome        = home.ErrNoHome
+	ErrMaking        = home.ErrMaking
 	ErrClosed        = ledger.ErrClosed
 	ErrFenced        = journal.ErrFenced
 	ErrStored        = stored.ErrStored

@@ -64,6 +64,9 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 	if err := home.CheckTag(s.dirs.home, s.reports.Add); err != nil {
 		return nil, err
 	}
+	if err := home.CheckMade(s.dirs.home); err != nil && !o.Making {
+		return nil, err
+	}
 	if err := foreign.Check(dir); err != nil {
 		return nil, err
 	}

@@ -39,6 +39,7 @@ type Options struct {
 	AcceptLoss bool             // open a home that was not closed and lacks its journal; else [ErrJournalLost]
 	ReadAll    bool             // read each queue-info.txt, even if the index knows its date
 	Rebuild    bool             // make the index again from the directories
+	Making     bool             // open a home that is being made of a copy; else [ErrMaking]
 	Fault      durable.Fault    // for tests: of steps that write
 	Reads      durable.Fault    // for tests: of steps that read, see package tree
 	Stored     *stored.Options  // the home is in this store, and the directory is its cache; nil: it is in the directory

@@ -14,10 +14,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
+
+	"cutie/queuefs/home"
+	"cutie/testdata/long"
 )
 
 // A promotion has an original with the queue jobs in the directory home, copies beside it,
@@ -350,4 +355,57 @@ func TestPromotionProvesJobFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A promotion killed at any moment leaves no home that can be used, and goes on when it is
+// run again.
+func TestAPromotionThatWasKilledGoesOn(t *testing.T) {
+	t.Parallel()
+	p := newPromotion(t)
+	d := p.serve("home")
+	for i := range 8 {
+		p.put(strconv.Itoa(i))
+	}
+	p.run("sync", p.url, "copy")
+	d.stop(syscall.SIGKILL)
+	fresh := func() string {
+		copied := filepath.Join(t.TempDir(), "copy")
+		if out, err := exec.Command("cp", "-a", filepath.Join(p.dir, "copy"), copied).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return copied
+	}
+	began := time.Now()
+	p.run("promote", fresh())
+	whole := time.Since(began)
+	made := 0
+	rounds := long.N(12, 60)
+	for i := range rounds {
+		copied := fresh()
+		promote := exec.Command("cutie", "promote", copied)
+		if err := promote.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(whole * time.Duration(i) / time.Duration(rounds))
+		promote.Process.Kill()
+		promote.Wait()
+		_, err := os.Stat(filepath.Join(copied, home.MakingName))
+		making := err == nil
+		out, err := p.try("status", "--home", copied)
+		switch {
+		case making && (err == nil || !strings.Contains(out, "cutie promote "+copied+" goes on")):
+			t.Errorf("a home cut off while it was made: %v: %s", err, out)
+		case making:
+			made++
+		case err == nil: // it was whole by then
+			continue
+		}
+		if out := p.run("promote", copied); !strings.Contains(out, "8 jobs") || !strings.Contains(out, " 0 problems") {
+			t.Errorf("promoted again: %s", out)
+		}
+		if out := p.run("status", "--home", copied); !strings.HasPrefix(out, "jobs\t8\t") {
+			t.Errorf("the home has %s", out)
+		}
+	}
+	t.Logf("cut off while the home was made: %d of %d", made, rounds)
 }

@@ -26,6 +26,7 @@ type Options struct {
 	Repair     bool             // mend damage where possible
 	Rebuild    bool             // make the index again from the directories, and missing parts of the home
 	AcceptLoss bool             // as in [queuefs.Options], with Repair or Rebuild
+	Making     bool             // as in [queuefs.Options]
 	Now        func() time.Time // nil means time.Now
 	Segment    int64            // as in [queuefs.Options]
 	Reads      durable.Fault    // as in [queuefs.Options]
@@ -71,7 +72,7 @@ func Home(dir string, o Options) (r Report, err error) {
 			return r, err
 		}
 	}
-	s, err := queuefs.Open(dir, queuefs.Options{Look: look, ReadAll: true, Rebuild: o.Rebuild, AcceptLoss: o.AcceptLoss, Reads: o.Reads, Report: found, Now: o.Now, Segment: o.Segment})
+	s, err := queuefs.Open(dir, queuefs.Options{Look: look, ReadAll: true, Rebuild: o.Rebuild, AcceptLoss: o.AcceptLoss, Making: o.Making, Reads: o.Reads, Report: found, Now: o.Now, Segment: o.Segment})
 	if err != nil {
 		return r, err
 	}

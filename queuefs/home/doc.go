@@ -18,6 +18,7 @@ const (
 	QueueInfoName = "queue-info.txt" // in the directory of a queue
 	LockName      = "cutie-lock"
 	ReserveName   = "cutie-reserve" // space for a full disk
+	MakingName    = "cutie-making"  // while a home is made of a copy
 
 	TempDir      = "cutie-tmp"
 	QueuesDir    = "queues"
@@ -40,6 +41,9 @@ const Scheme = "Cutie/" + specVersion + "/" + Version
 
 // ErrNoHome is the error for a directory without the tag of a home.
 var ErrNoHome = errors.New("not a Cutie home")
+
+// ErrMaking is the error for a home with [MakingName].
+var ErrMaking = errors.New("the directory is not a whole home: it is being made one of a copy, and that was cut off")
 
 // A Problem is damage, found and set aside, never deleted.
 type Problem struct {

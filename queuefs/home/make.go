@@ -141,6 +141,36 @@ func CheckTag(d *durable.Dir, report func(Problem)) error {
 	return nil
 }
 
+// CheckMade returns [ErrMaking] for a home that is still being made of a copy.
+func CheckMade(d *durable.Dir) error {
+	_, err := d.Stat(MakingName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = ErrMaking
+	}
+	return fmt.Errorf("%s: %w", d.Path(), err)
+}
+
+// BeginMaking says on stable storage that dir is made a home, until EndMaking.
+func BeginMaking(dir string) error {
+	return making(dir, func(d *durable.Dir) error { return d.Replace(MakingName, []byte("cutie makes a home of this copy\n")) })
+}
+
+// EndMaking says on stable storage that the home is whole.
+func EndMaking(dir string) error {
+	return making(dir, func(d *durable.Dir) error { return errors.Join(d.Remove(MakingName), d.Sync()) })
+}
+
+func making(dir string, do func(*durable.Dir) error) error {
+	d, err := durable.OpenDir(dir, nil)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(d), d.Close())
+}
+
 // versionOf returns the version of a type tag of Cutie by its content, or else by its
 // name.
 func versionOf(name, content string) (v namaste.Version, is bool) {

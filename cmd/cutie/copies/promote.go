@@ -49,7 +49,7 @@ of it: a copy with job files changed, moved or made by other hands is refused. I
 many job files are from before these changes, and whether queue-info.txt is another. It says
 what the copy cannot know: changes of the original after the last event it has seen. The
 changes before it stay published, as far as cutie sync has them: who has followed the
-original goes on with the home.
+original goes on with the home. A promotion that was cut off leaves no home: run it again.
 
 Jobs that were handed out and have no outcome are listed. --requeue-unfinished puts them
 back into their queues. A pending job whose job file was changing when the original was
@@ -172,6 +172,9 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 	if err := destination.Promote(dir, p); err != nil {
 		return nil, err
 	}
+	if err := home.BeginMaking(dir); err != nil {
+		return nil, err
+	}
 	if err := sweepQueues(dir, r.Queues); err != nil {
 		return nil, err
 	}
@@ -183,7 +186,7 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 			return nil, err
 		}
 	}
-	report, err := check.Home(dir, check.Options{Rebuild: true, Last: last, Job: uws.Check})
+	report, err := check.Home(dir, check.Options{Rebuild: true, Making: true, Last: last, Job: uws.Check})
 	if err != nil {
 		return nil, err
 	}
@@ -200,6 +203,9 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 		r.Problems = append(r.Problems, fmt.Sprint(p))
 	}
 	if err := o.finish(ctx, dir, p.Time, r); err != nil {
+		return nil, err
+	}
+	if err := home.EndMaking(dir); err != nil {
 		return nil, err
 	}
 	p.Done = true
@@ -283,7 +289,7 @@ func (q *promotedQueue) inherit(dir string) error {
 
 // finish opens the home, counts its jobs, and sees to jobs without a report.
 func (o *promotion) finish(ctx context.Context, dir string, now time.Time, r *promoted) (err error) {
-	svc, err := queuefs.Open(dir, queuefs.Options{})
+	svc, err := queuefs.Open(dir, queuefs.Options{Making: true})
 	if err != nil {
 		return err
 	}

@@ -85,6 +85,8 @@ func HomeHint(dir string, err error) error {
 		return fault.Hint(err, "install the version of cutie that made it, or a later one: cutie help operating")
 	case errors.As(err, &locked):
 		return fault.Hint(err, "stop that process, or use another home with --home DIR")
+	case errors.Is(err, queuefs.ErrMaking):
+		return fault.Hint(err, "cutie promote "+dir+" goes on")
 	case errors.Is(err, queuefs.ErrStored):
 		return fault.Hint(err, "cutie serve --home "+dir+" --store s3://BUCKET/PREFIX serves it; the other commands reach that daemon")
 	case errors.Is(err, queuefs.ErrJournalLost):
