@@ -108,7 +108,7 @@ func (s *Service) tryCheckpoint(r reach) error {
 		err = s.shared.Journal.Release(first)
 		first = s.shared.Journal.Stats().First
 	case closing || s.Standby() || s.Coming():
-	case s.stored.Images.Due(log):
+	case s.stored.Images.Due(log, s.opts.Now()):
 		s.makeImage(c, at, queues)
 	default:
 		err = s.stored.Images.Release(first)

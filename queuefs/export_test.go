@@ -25,6 +25,12 @@ func (s *Service) ImageAhead(ctx context.Context) error {
 	return s.stored.Images.Now(ctx, func() error { return s.checkpoint(noFiles) })
 }
 
+// ImageDue reports whether Maintain is to make an image of a home in a store.
+func (s *Service) ImageDue() bool {
+	_, image, _, _ := s.due()
+	return image
+}
+
 // LoadPacks loads the packs from a page on.
 func (q *Queue) LoadPacks(page int) { q.content.Packs.Load(page, q.svc.usable) }
 

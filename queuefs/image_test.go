@@ -520,3 +520,61 @@ func TestAHomeWithoutAManifest(t *testing.T) {
 		}
 	}
 }
+
+// After an image that failed, or its checkpoint, the next attempt comes after a pause, which
+// doubles up to a minute. One by hand does not wait, and success ends the pause.
+func TestAnImageThatFailsIsTriedAfterAPause(t *testing.T) {
+	t.Parallel()
+	var failing, full atomic.Bool
+	now := time.Now()
+	m := &objectstest.Memory{Fault: func(r objectstest.Request) objectstest.Fault {
+		if failing.Load() && strings.HasPrefix(r.Name, "snapshot/") {
+			return objectstest.Before
+		}
+		return objectstest.None
+	}}
+	s, err := openStored(fastDir(t)+"/a", m, queuefs.Options{
+		Now: func() time.Time { return now },
+		Fault: func(step string, do func() error) error {
+			if full.Load() && strings.HasPrefix(step, "put ") {
+				return syscall.ENOSPC
+			}
+			return do()
+		},
+		Stored: &stored.Options{Name: "a", Every: 1, Patience: time.Millisecond}})
+	must(t, err)
+	q := createQueue(t, s, queuefs.QueueInfo{Identifier: "q"})
+	submit(t, q, queuefs.Meta{}, "payload")
+	paused := func(what string, want time.Duration) {
+		t.Helper()
+		now = now.Add(want - 1)
+		early := s.ImageDue()
+		now = now.Add(1)
+		if early || !s.ImageDue() {
+			t.Errorf("%s: the pause is not %v", what, want)
+		}
+	}
+	failing.Store(true)
+	for range 2 {
+		if s.Image(ctx) == nil {
+			t.Error("an image was made")
+		}
+		paused("by hand", time.Second)
+	}
+	failing.Store(false)
+	submit(t, q, queuefs.Meta{}, "payload")
+	full.Store(true)
+	for _, want := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
+		if err := s.Maintain(ctx); !errors.Is(err, queuefs.ErrNoSpace) {
+			t.Errorf("got %v", err)
+		}
+		paused("full disk", want*time.Second)
+	}
+	full.Store(false)
+	must(t, s.Image(ctx))
+	submit(t, q, queuefs.Meta{}, "payload")
+	if !s.ImageDue() {
+		t.Error("there is a pause after an image")
+	}
+	closeHome(t, s)
+}

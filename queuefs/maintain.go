@@ -31,12 +31,17 @@ func (s *Service) Maintain(ctx context.Context) error {
 	return err
 }
 
-func (s *Service) maintain(ctx context.Context) error {
+func (s *Service) maintain(ctx context.Context) (err error) {
 	if err := s.begin(); err != nil {
 		return err
 	}
 	defer s.end()
 	due, image, calm, written := s.due()
+	defer func() {
+		if image && err != nil {
+			s.stored.Images.Later(s.opts.Now())
+		}
+	}()
 	if image && s.shared.Behind.Load() > soonFiled && s.space.InTime() && !s.space.Full() {
 		err := s.checkpoint(noFiles) // the files may take long
 		if !errors.Is(err, ErrNoSpace) {
@@ -62,7 +67,7 @@ func (s *Service) due() (due, image, calm bool, written int64) {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
 	due, calm, written = s.space.Due(s.opts.Now(), s.upkeep.last)
-	image = s.stored != nil && !s.Standby() && !s.Coming() && s.stored.Images.Due(s.shared.Journal.Stats())
+	image = s.stored != nil && !s.Standby() && !s.Coming() && s.stored.Images.Due(s.shared.Journal.Stats(), s.opts.Now())
 	return due, image, calm, written
 }
 

@@ -26,6 +26,12 @@ const (
 	leastRecord  = 256 // bytes: so many of them count as well, since bytes are forgotten by a restart
 )
 
+// The pause after a failed attempt, from its beginning; it doubles.
+const (
+	firstPause = time.Second
+	maxPause   = time.Minute
+)
+
 // Images are the last two images of the home, and the next one.
 type Images struct {
 	store  *image.Store
@@ -43,8 +49,10 @@ type Images struct {
 	written int64  // bytes of the journal when the last one was begun
 	batch   uint64 // the last batch then
 	busy    bool
-	wanted  bool  // by a caller
-	err     error // of the last attempt
+	wanted  bool          // by a caller
+	err     error         // of the last attempt
+	begun   time.Time     // the last attempt
+	pause   time.Duration // after failed ones; 0: the last one succeeded
 	damage  []*image.DamageError
 	lost    error // damage of all manifests there are: the next image names nothing of them
 }
@@ -160,11 +168,11 @@ func (i *Images) Last() *image.Manifest {
 	return i.last
 }
 
-// Due reports whether an image is to be begun.
-func (i *Images) Due(log journal.Stats) bool {
+// Due reports whether an image is to be begun. After a failed attempt there is a pause first.
+func (i *Images) Due(log journal.Stats, now time.Time) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.busy || i.ctx.Err() != nil {
+	if i.busy || i.ctx.Err() != nil || now.Sub(i.begun) < i.pause {
 		return false
 	}
 	every, from := i.every, log.First
@@ -183,7 +191,7 @@ func (i *Images) Begin(at, from journal.LSN, now time.Time) *image.Builder {
 	if i.busy || i.ctx.Err() != nil {
 		return nil
 	}
-	i.busy, i.wanted = true, false
+	i.busy, i.wanted, i.begun = true, false, now
 	of := image.Manifest{Journal: i.log.ID(), At: at, From: from}
 	if i.lost == nil {
 		return i.store.Begin(i.last, of, now, i.temp)
@@ -193,11 +201,23 @@ func (i *Images) Begin(at, from journal.LSN, now time.Time) *image.Builder {
 	return b
 }
 
-// Now has the next checkpoint make an image, and waits for it; checkpoint makes one.
+// Later begins a pause at now: the checkpoint before an image failed.
+func (i *Images) Later(now time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.begun = now
+	i.slow()
+}
+
+// slow doubles the pause; mu is held.
+func (i *Images) slow() { i.pause = min(max(firstPause, 2*i.pause), maxPause) }
+
+// Now has the next checkpoint make an image, and waits for it; checkpoint makes one. It ends
+// a pause.
 func (i *Images) Now(ctx context.Context, checkpoint func() error) error {
 	i.wg.Wait()
 	i.mu.Lock()
-	i.wanted = true
+	i.wanted, i.pause = true, 0
 	i.mu.Unlock()
 	if err := checkpoint(); err != nil {
 		return err
@@ -212,6 +232,7 @@ func (i *Images) Fail(b *image.Builder, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.busy, i.err = false, err
+	i.slow()
 }
 
 // Go makes the image in the background: fill adds the rest. Then the journal before the last
@@ -233,8 +254,8 @@ func (i *Images) Go(b *image.Builder, keep journal.LSN, fill func(ctx context.Co
 		}
 		i.mu.Lock()
 		i.busy, i.err = false, err
-		if err == nil {
-			i.written, i.batch = written, batch
+		if i.slow(); err == nil {
+			i.written, i.batch, i.pause = written, batch, 0
 		}
 		i.mu.Unlock()
 		done(err)
