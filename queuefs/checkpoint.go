@@ -113,6 +113,10 @@ func (s *Service) tryCheckpoint(r reach) error {
 	default:
 		err = s.stored.Images.Release(first)
 	}
+	if errors.Is(err, ErrFenced) || errors.Is(err, journal.ErrFailed) {
+		s.shared.Gate.Fail(err) // nothing can be added any more
+		err = storageError(err)
+	}
 	for _, q := range queues {
 		q.ledger.Note(func(x *index.Index) { x.History.Forget(first) })
 	}
