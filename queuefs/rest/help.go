@@ -280,8 +280,9 @@ var (
 		Text: "A failed job has all its attempts again. With end the payload comes into the\n" +
 			"queue again as a new job at its end, which is the answer, 201; the old job names\n" +
 			"it. With force a job in work is taken from its consumer, whose report is refused\n" +
-			"then. Errors: 404, 409 a consumer works on the job, or with end the job is\n" +
-			"pending or was put at the end before.\n" +
+			"then. A closed queue takes the job too, and the limits of users do not count:\n" +
+			"both are for submissions. Errors: 404, 409 a consumer works on the job, or with\n" +
+			"end the job is pending or was put at the end before.\n" +
 			"Without J a selection says which jobs, at least one of: status, outcome, held,\n" +
 			"batch, submitter, older (since the last change: hours, or a duration such as 90m\n" +
 			"or 7d), job (repeated), or a body of text/plain with one J a line. What all that\n" +

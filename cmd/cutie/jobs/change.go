@@ -53,7 +53,8 @@ A job keeps its identifier and its place in the queue, and a failed one has all 
 attempts again. With --end it stays as it is, and its payload becomes a new job at
 the end; the answer is the new job. A job that a consumer works on is refused (exit
 code 5), and passed over when jobs are selected; with --force it is taken from its
-consumer, whose report is refused then.` + manyJobs,
+consumer, whose report is refused then. With --end and without it a closed queue
+takes the job, and the limits of users do not count: both are for submissions.` + manyJobs,
 		Example: `cutie requeue jobs j000000000001
 cutie requeue jobs --outcome error
 cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
