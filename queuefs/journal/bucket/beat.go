@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,16 +17,19 @@ import (
 // nothing of the present one. It has the number of the last batch of the owner: a follower
 // without this batch, and with none to read, has missed some.
 
+const beatPrefix = "beat/"
+
 // beatName returns the name of the object with the signs of life of an owner.
-func beatName(claim uint64) string { return fmt.Sprintf("beat/%020d", claim) }
+func beatName(claim uint64) string { return fmt.Sprintf("%s%020d", beatPrefix, claim) }
 
 // beatTime is how long one sign of life may take, and one look for it.
 const beatTime = 5 * time.Second
 
 // A Pulse gives signs of life of an owner. It is for one caller at a time.
 type Pulse struct {
-	Log *Log
-	tip uint64
+	Log   *Log
+	tip   uint64
+	swept uint64 // the claim for which former signs of life were deleted
 }
 
 // Keep calls Beat every so often until ctx ends, and failed with its errors.
@@ -59,10 +63,44 @@ func (p *Pulse) Beat(ctx context.Context) error {
 	text := fmt.Sprintln(tip.number, rand.Text()) // another one than before, by whichever Pulse
 	if err = p.Log.chain.store.Put(one, beatName(tip.claim), strings.NewReader(text), int64(len(text))); err == nil {
 		p.Log.trouble.Store(nil)
+		p.sweep(ctx, tip.claim)
 	} else if ctx.Err() == nil {
 		p.Log.troubled(err)
 	}
 	return err
+}
+
+// The signs of life of the last formerBeats owners stay, and one call of sweep takes no
+// longer than sweepTime: the next sign of life must not be late.
+const (
+	formerBeats = 4
+	sweepBeats  = 16
+	sweepTime   = time.Second
+)
+
+// sweep deletes the signs of life of owners long before a claim, some at a time. Nobody needs
+// them: a follower without news asks for the beginning of the journal, and a former owner
+// waking up makes its object again at most.
+func (p *Pulse) sweep(ctx context.Context, claim uint64) {
+	if p.swept == claim {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, sweepTime)
+	defer cancel()
+	names, err := p.Log.chain.store.List(ctx, beatPrefix, "", sweepBeats+formerBeats)
+	if err != nil {
+		return // the next sign of life goes on
+	}
+	own, _ := slices.BinarySearch(names, beatName(claim))
+	if own <= formerBeats {
+		p.swept = claim
+		return
+	}
+	for _, name := range names[:own-formerBeats] {
+		if p.Log.chain.store.Delete(ctx, name) != nil {
+			return
+		}
+	}
 }
 
 // A Vigil watches the owner of a following log. It is for one caller at a time.

@@ -20,7 +20,7 @@
 //
 // Others follow: they read batch after batch, and can take over at any time, by the same
 // claim. Signs of life of the owner only say when to try: its batches, and without any an
-// object beat/CLAIM, replaced every few seconds.
+// object beat/CLAIM, replaced every few seconds. Those of the last owners stay.
 //
 //	number   batch                    after a crash
 //	n        none                     the next owner begins at n

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -362,5 +363,58 @@ func TestSignsOfLifeWithoutAnAnswer(t *testing.T) {
 		case <-time.After(20 * time.Second):
 			t.Fatal("it waits for good")
 		}
+	}
+}
+
+// An owner deletes the signs of life of owners long before, some with each of its own. A
+// former owner waking up deletes none of later ones.
+func TestSignsOfLifeOfFormerOwnersGo(t *testing.T) {
+	m := new(objectstest.Memory)
+	beat := func(p *bucket.Pulse) {
+		t.Helper()
+		if err := p.Beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beats := func() (names []string) {
+		names, err := m.List(t.Context(), "beat/", "", 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	var all []string
+	var former, l *bucket.Log
+	for range 50 {
+		var err error
+		if l, err = bucket.Open(t.Context(), m, bucket.Options{Patience: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fmt.Sprintf("beat/%020d", l.Claim()))
+		m.Set(all[len(all)-1], []byte("1\n"))
+		if former == nil {
+			former = l
+		}
+	}
+	p := &bucket.Pulse{Log: l}
+	for range 10 {
+		was := len(beats())
+		beat(p)
+		if n := len(beats()); n < was-16 {
+			t.Errorf("%d objects were deleted with one sign of life", was-n)
+		}
+	}
+	want := all[len(all)-5:]
+	if got := beats(); !slices.Equal(got, want) {
+		t.Errorf("got %q want %q", got, want)
+	}
+	for range 2 {
+		woken := &bucket.Pulse{Log: former}
+		beat(woken) // its claim was a sign
+		beat(woken)
+		beat(woken)
+	}
+	if got, want := beats(), append(all[:1:1], want...); !slices.Equal(got, want) {
+		t.Errorf("after a former owner woke up: got %q want %q", got, want)
 	}
 }
