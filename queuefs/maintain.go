@@ -16,11 +16,13 @@ import (
 // checkpoints. Call it a few times a second. Errors mean that something could
 // not be written; it is tried again at the next call. As long as there is no
 // free space the error is [ErrNoSpace] in the same words, whichever file it was. After
-// [ErrBehind] a standby must be opened again.
+// [ErrBehind] a standby must be opened again, and so must an owner that was one.
 func (s *Service) Maintain(ctx context.Context) error {
 	err := s.maintain(ctx)
-	if s.Standby() && errors.Is(err, journal.ErrReleased) {
-		err = behind(err) // the image of the owner has these jobs
+	if s.stored != nil && errors.Is(err, journal.ErrReleased) {
+		// The image of the owner, or of the one before, has these jobs. A directory without
+		// a checkpoint since a takeover is made again.
+		err = behind(err)
 		s.shared.Gate.Fail(err)
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -400,6 +401,50 @@ func TestAnImageOfAFormerStandby(t *testing.T) {
 	must(t, c.Bring(ctx))
 	want.check(t, see(t, c))
 	closeHome(t, c)
+}
+
+// A standby with a full disk takes over, without the files of jobs whose journal the owner
+// has released. Once there is space it is opened again, with the image of that owner.
+func TestAStandbyWithAFullDiskTakesOver(t *testing.T) {
+	t.Parallel()
+	m, dir := new(objectstest.Memory), fastDir(t)+"/b"
+	a := mustStored(t, fastDir(t)+"/a", m)
+	a.Follow(current{}) // else journal is kept for an absent follower
+	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "q"})
+	var full atomic.Bool
+	b, err := openStored(dir, m, queuefs.Options{Stored: &stored.Options{Name: "b", Standby: true},
+		Fault: func(step string, do func() error) error {
+			// No batch is kept in temporary files, either.
+			if strings.HasPrefix(step, "temp ") || full.Load() && strings.HasPrefix(step, "put ") {
+				return syscall.ENOSPC
+			}
+			return do()
+		}})
+	must(t, err)
+	full.Store(true)
+	for range 3 {
+		submit(t, q, queuefs.Meta{}, "payload")
+		advance(t, b)
+		if err := b.Checkpoint(ctx); !errors.Is(err, queuefs.ErrNoSpace) {
+			t.Errorf("got %v", err)
+		}
+		must(t, a.Image(ctx))
+		advance(t, b)
+	}
+	want := see(t, a)
+	must(t, b.TakeOver(ctx, false))
+	full.Store(false)
+	err = b.Maintain(ctx)
+	if !errors.Is(err, queuefs.ErrBehind) || !errors.Is(b.Err(), queuefs.ErrBehind) {
+		t.Errorf("got %v and %v", err, b.Err())
+	}
+	_ = b.Close()
+	_ = a.Close() // it is fenced
+	b = mustStored(t, dir, m)
+	must(t, b.Bring(ctx))
+	want.check(t, see(t, b))
+	must(t, b.Checkpoint(ctx))
+	closeHome(t, b)
 }
 
 // While a standby is opened, its owner makes images and releases the journal before them:

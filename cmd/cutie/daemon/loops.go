@@ -64,13 +64,14 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *listen.Limiter) []loop {
 	return all
 }
 
-// lookout finds out whether another daemon has taken the home in its store, or whether the
-// store answers again after a failure, and then ends this one by lost.
+// lookout finds out whether another daemon has taken the home in its store, whether the store
+// answers again after a failure, or whether the directory has to be made again, and then ends
+// this one by lost.
 func (d *daemon) lookout(lost chan<- error) []loop {
 	tell := func(ask func() error) func(context.Context) error {
 		return func(context.Context) error {
 			err := ask()
-			if errors.Is(err, queuefs.ErrFenced) || errors.Is(err, queuefs.ErrBack) {
+			if errors.Is(err, queuefs.ErrFenced) || errors.Is(err, queuefs.ErrBack) || errors.Is(err, queuefs.ErrBehind) {
 				select {
 				case lost <- err:
 				default: // it is told already
@@ -81,7 +82,7 @@ func (d *daemon) lookout(lost chan<- error) []loop {
 		}
 	}
 	known := func() error {
-		if err := d.svc.Err(); errors.Is(err, queuefs.ErrFenced) {
+		if err := d.svc.Err(); errors.Is(err, queuefs.ErrFenced) || errors.Is(err, queuefs.ErrBehind) {
 			return err
 		}
 		return nil // other failures are told by the requests
