@@ -108,3 +108,22 @@ func TestAStoreNotReachedIsTold(t *testing.T) {
 		})
 	}
 }
+
+// A daemon does not begin with a home that is damaged in its store: it names the object, and
+// the way out.
+func TestADamagedStoreIsToldWithAWayOut(t *testing.T) {
+	t.Parallel()
+	m := &objectstest.Memory{}
+	srv := httptest.NewServer(objectstest.Handler(m))
+	defer srv.Close()
+	const damaged = "journal/00000000000000000001"
+	m.Set("home/"+damaged, []byte("no batch"))
+	d, err := start(t.TempDir(), filepath.Join(t.TempDir(), "home"), "--store", "s3://bucket/home", "--store-endpoint", srv.URL)
+	if err == nil {
+		d.kill()
+		t.Fatal("the daemon serves")
+	}
+	if !strings.Contains(err.Error(), damaged+" ") || !strings.Contains(err.Error(), "hint: cutie store check ") {
+		t.Errorf("got %v", err)
+	}
+}

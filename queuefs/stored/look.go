@@ -64,6 +64,11 @@ func Look(ctx context.Context, s objects.Store) (*Status, error) {
 	return st, nil
 }
 
+// Damaged reports whether an error is of a damaged or missing object.
+func Damaged(err error) bool {
+	return errors.As(err, new(*bucket.DamageError)) || errors.As(err, new(*image.DamageError))
+}
+
 // ErrFaults is the error for a store with damage.
 var ErrFaults = errors.New("objects are missing or damaged")
 
