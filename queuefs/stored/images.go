@@ -26,11 +26,18 @@ const (
 	leastRecord  = 256 // bytes: so many of them count as well, since bytes are forgotten by a restart
 )
 
-// The pause after a failed attempt, from its beginning; it doubles.
+// A backoff is the pause after a failed attempt, from its beginning on; it doubles.
+type backoff struct {
+	since  time.Time
+	length time.Duration // 0: the last attempt succeeded
+}
+
 const (
 	firstPause = time.Second
 	maxPause   = time.Minute
 )
+
+func (p *backoff) double() { p.length = min(max(firstPause, 2*p.length), maxPause) }
 
 // Images are the last two images of the home, and the next one.
 type Images struct {
@@ -49,10 +56,9 @@ type Images struct {
 	written int64  // bytes of the journal when the last one was begun
 	batch   uint64 // the last batch then
 	busy    bool
-	wanted  bool          // by a caller
-	err     error         // of the last attempt
-	begun   time.Time     // the last attempt
-	pause   time.Duration // after failed ones; 0: the last one succeeded
+	wanted  bool  // by a caller
+	err     error // of the last attempt
+	pause   backoff
 	damage  []*image.DamageError
 	lost    error // damage of all manifests there are: the next image names nothing of them
 }
@@ -172,7 +178,7 @@ func (i *Images) Last() *image.Manifest {
 func (i *Images) Due(log journal.Stats, now time.Time) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.busy || i.ctx.Err() != nil || now.Sub(i.begun) < i.pause {
+	if i.busy || i.ctx.Err() != nil || now.Sub(i.pause.since) < i.pause.length {
 		return false
 	}
 	every, from := i.every, log.First
@@ -191,7 +197,7 @@ func (i *Images) Begin(at, from journal.LSN, now time.Time) *image.Builder {
 	if i.busy || i.ctx.Err() != nil {
 		return nil
 	}
-	i.busy, i.wanted, i.begun = true, false, now
+	i.busy, i.wanted, i.pause.since = true, false, now
 	of := image.Manifest{Journal: i.log.ID(), At: at, From: from}
 	if i.lost == nil {
 		return i.store.Begin(i.last, of, now, i.temp)
@@ -205,19 +211,16 @@ func (i *Images) Begin(at, from journal.LSN, now time.Time) *image.Builder {
 func (i *Images) Later(now time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.begun = now
-	i.slow()
+	i.pause.since = now
+	i.pause.double()
 }
-
-// slow doubles the pause; mu is held.
-func (i *Images) slow() { i.pause = min(max(firstPause, 2*i.pause), maxPause) }
 
 // Now has the next checkpoint make an image, and waits for it; checkpoint makes one. It ends
 // a pause.
 func (i *Images) Now(ctx context.Context, checkpoint func() error) error {
 	i.wg.Wait()
 	i.mu.Lock()
-	i.wanted, i.pause = true, 0
+	i.wanted, i.pause = true, backoff{}
 	i.mu.Unlock()
 	if err := checkpoint(); err != nil {
 		return err
@@ -232,7 +235,7 @@ func (i *Images) Fail(b *image.Builder, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.busy, i.err = false, err
-	i.slow()
+	i.pause.double()
 }
 
 // Go makes the image in the background: fill adds the rest. Then the journal before the last
@@ -254,8 +257,8 @@ func (i *Images) Go(b *image.Builder, keep journal.LSN, fill func(ctx context.Co
 		}
 		i.mu.Lock()
 		i.busy, i.err = false, err
-		if i.slow(); err == nil {
-			i.written, i.batch, i.pause = written, batch, 0
+		if i.pause.double(); err == nil {
+			i.written, i.batch, i.pause = written, batch, backoff{}
 		}
 		i.mu.Unlock()
 		done(err)
