@@ -61,10 +61,10 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := home.CheckTag(s.dirs.home, s.reports.Add); err != nil {
+	if err := home.CheckMade(s.dirs.home); err != nil && !o.Making { // it may be without its tag
 		return nil, err
 	}
-	if err := home.CheckMade(s.dirs.home); err != nil && !o.Making {
+	if err := home.CheckTag(s.dirs.home, s.reports.Add); err != nil {
 		return nil, err
 	}
 	if err := foreign.Check(dir); err != nil {

@@ -391,13 +391,14 @@ func TestAPromotionThatWasKilledGoesOn(t *testing.T) {
 		promote.Wait()
 		_, err := os.Stat(filepath.Join(copied, home.MakingName))
 		making := err == nil
-		out, err := p.try("status", "--home", copied)
-		switch {
-		case making && (err == nil || !strings.Contains(out, "cutie promote "+copied+" goes on")):
-			t.Errorf("a home cut off while it was made: %v: %s", err, out)
-		case making:
+		if making {
 			made++
-		case err == nil: // it was whole by then
+			for _, args := range [][]string{{"status", "--home"}, {"check", "--rebuild"}} {
+				if out, err := p.try(append(args, copied)...); err == nil || !strings.Contains(out, "cutie promote "+copied+" goes on") {
+					t.Errorf("%v of a home cut off while it was made: %v: %s", args, err, out)
+				}
+			}
+		} else if _, err := p.try("status", "--home", copied); err == nil { // it was whole by then
 			continue
 		}
 		if out := p.run("promote", copied); !strings.Contains(out, "8 jobs") || !strings.Contains(out, " 0 problems") {

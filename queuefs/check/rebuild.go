@@ -27,6 +27,9 @@ func rebuild(dir string, o Options, mended func(home.Problem)) error {
 		return err
 	}
 	defer d.Close()
+	if err := home.CheckMade(d); err != nil && !o.Making {
+		return err
+	}
 	lock, err := home.Lock(dir)
 	if err != nil {
 		return err
