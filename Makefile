@@ -20,7 +20,7 @@ STATIC    = -trimpath -ldflags='-s -w -buildid='
 # The program has its commit where git knows it, whatever the environment says.
 VCS       = $(shell git status --porcelain >/dev/null 2>&1 && echo -buildvcs=auto)
 
-.PHONY: run test store long race build man dist twice deb licenses bench fuzz lint words vuln module
+.PHONY: run test store long race build man dist twice deb licenses bench fuzz lint vuln module
 
 run: build
 	./bin/cutie serve
@@ -101,10 +101,6 @@ lint:
 	@bad=$$(gofmt -l .); test -z "$$bad" || { echo "gofmt: $$bad"; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
-
-# Comments are plain English: few relative and indefinite pronouns.
-words:
-	$(GO) run ./testdata/words -max 2
 
 # Looks known vulnerabilities up, hence needs the network.
 vuln:
