@@ -218,8 +218,5 @@ func (s *Service) closeFiles() error {
 			errs = append(errs, d.Close())
 		}
 	}
-	if s.lock != nil {
-		errs = append(errs, s.lock.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.lock.Close())...)
 }

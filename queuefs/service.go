@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,7 +54,7 @@ type Options struct {
 type Service struct {
 	opts     Options
 	dirs     dirs
-	lock     *os.File // of the home
+	lock     *home.Held
 	index    *snapshot.Store
 	shared   *ledger.Shared
 	space    *space.Space

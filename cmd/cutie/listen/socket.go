@@ -56,6 +56,24 @@ func (s *Socket) Dial(ctx context.Context) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "unix", s.addr)
 }
 
+// Peer returns the process that listens at the other end of a connection by Dial; 0 if
+// the kernel does not say.
+func Peer(conn net.Conn) int {
+	c, ok := conn.(*net.UnixConn)
+	if !ok {
+		return 0
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	var of *syscall.Ucred
+	if raw.Control(func(fd uintptr) { of, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED) }) != nil || err != nil {
+		return 0
+	}
+	return int(of.Pid)
+}
+
 // Listen makes the socket, for its owner only. The caller holds the lock of
 // the home, so a socket that is there already is one that a daemon left when
 // it was killed.

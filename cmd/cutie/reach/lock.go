@@ -13,16 +13,17 @@ import (
 const serveLockWait = 5 * time.Second
 
 // OpenUnlocked calls open until the home is not locked by a command for a short time. It
-// waits a few seconds, and not at all for a daemon.
+// waits a few seconds, and not at all for a daemon: one that answers has the home, whatever
+// the lock says, as on file systems without locks.
 func OpenUnlocked(ctx context.Context, home string, open func() (*queuefs.Service, error)) (*queuefs.Service, error) {
 	for start := time.Now(); ; {
+		if pid, ok := answers(ctx, home); ok {
+			return nil, &queuefs.LockedError{Dir: home, PID: pid}
+		}
 		svc, err := open()
 		var locked *queuefs.LockedError
 		if !errors.As(err, &locked) || time.Since(start) > serveLockWait {
 			return svc, err
-		}
-		if answers(ctx, home) {
-			return nil, err
 		}
 		select {
 		case <-ctx.Done():
@@ -32,17 +33,18 @@ func OpenUnlocked(ctx context.Context, home string, open func() (*queuefs.Servic
 	}
 }
 
-// answers reports whether a daemon of the home takes connections.
-func answers(ctx context.Context, home string) bool {
+// answers reports whether a daemon of the home takes connections, and its process; 0 if
+// that is not known.
+func answers(ctx context.Context, home string) (pid int, ok bool) {
 	socket, err := listen.OpenSocket(home)
 	if err != nil {
-		return false
+		return 0, false
 	}
 	defer socket.Close()
 	conn, err := socket.Dial(ctx)
 	if err != nil {
-		return false
+		return 0, false
 	}
-	conn.Close()
-	return true
+	defer conn.Close()
+	return listen.Peer(conn), true
 }
