@@ -39,8 +39,8 @@ that failed for now is tried again as the queue says; see cutie help set.
 
 The worker keeps the lease as long as the command runs. When the lease is gone,
 because the job was aborted or its time was over, the command and its children get
-SIGTERM, and SIGKILL after --grace. Files that an aborted job has left in
-CUTIE_RESULTS are kept; nothing else is reported then. An interrupt ends the
+SIGTERM, and SIGKILL after --grace. Of an aborted job the files in CUTIE_RESULTS and
+what it had written to standard output are kept as results; nothing else is reported. An interrupt ends the
 commands in the same way and gives their jobs back; so it does with jobs whose results
 the daemon does not take, as on a full disk. A second interrupt kills the worker. If the
 worker itself is killed, its commands and their children are killed, too.

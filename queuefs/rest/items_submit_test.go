@@ -52,7 +52,7 @@ func TestItemsOfSubmissions(t *testing.T) {
 			s.do("POST", "/content/jobs?type=job", manifest).want(t, 201)
 			s.do("POST", "/content/jobs?type=batch-manifest", manifest).want(t, 400)
 			s.do("POST", "/content/jobs?type=batch", manifest).want(t, 400)
-			s.do("POST", "/content/jobs?type=list", manifest).want(t, 400)
+			s.do("POST", "/content/jobs?type=list", manifest).want(t, 415)
 			s.postForm(newForm().file("m", manifest, "Content-Type: text/checkm").end()).want(t, 400)
 			s.postForm(newForm().file("m", manifest, "Content-Type: text/checkm").field("type", "job").end()).want(t, 201)
 			s.wantCounts(3, 0, 0)

@@ -122,18 +122,21 @@ func TestManifestsThatAreRefused(t *testing.T) {
 		a    answer
 		want string
 	}{
-		"sidecar in the query":   {s.do("POST", "/content/jobs?type=batch&sidecar=x", good), "a sidecar belongs to a single job"},
-		"sidecar in a header":    {s.do("POST", "/content/jobs?type=batch", good, "Cutie-Sidecar", "x"), "a sidecar belongs to a single job"},
-		"sidecar in a part":      {s.postForm(newForm().file("m", good, "Content-Type: text/checkm").field("sidecar", "x").end()), "a sidecar belongs to a single job"},
-		"sidecar of a part":      {s.postForm(newForm().file("m", good, "Content-Type: text/checkm", "Cutie-Sidecar: x").end()), "a sidecar belongs to a single job"},
-		"wrong digest":           {s.do("POST", "/content/jobs?type=batch&digest-type=md5&digest-value="+md5OfHello, good), "digest verification failed"},
-		"two manifests":          {s.postForm(newForm().file("m", good).file("n", good).field("type", "batch").end()), "a batch is one manifest, this form has 2 files"},
-		"a manifest and a file":  {s.postForm(newForm().file("m", good, "Content-Type: text/checkm").file("n", "x").end()), "with type=job a manifest is a job"},
-		"no type of submissions": {s.do("POST", "/content/jobs?type=manifest", good), `type "manifest" is neither job nor batch-manifest`},
+		"sidecar in the query":  {s.do("POST", "/content/jobs?type=batch&sidecar=x", good), "a sidecar belongs to a single job"},
+		"sidecar in a header":   {s.do("POST", "/content/jobs?type=batch", good, "Cutie-Sidecar", "x"), "a sidecar belongs to a single job"},
+		"sidecar in a part":     {s.postForm(newForm().file("m", good, "Content-Type: text/checkm").field("sidecar", "x").end()), "a sidecar belongs to a single job"},
+		"sidecar of a part":     {s.postForm(newForm().file("m", good, "Content-Type: text/checkm", "Cutie-Sidecar: x").end()), "a sidecar belongs to a single job"},
+		"wrong digest":          {s.do("POST", "/content/jobs?type=batch&digest-type=md5&digest-value="+md5OfHello, good), "digest verification failed"},
+		"two manifests":         {s.postForm(newForm().file("m", good).file("n", good).field("type", "batch").end()), "a batch is one manifest, this form has 2 files"},
+		"a manifest and a file": {s.postForm(newForm().file("m", good, "Content-Type: text/checkm").file("n", "x").end()), "with type=job a manifest is a job"},
 	} {
 		if got := tt.a.want(t, 400).exception(t); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
+	}
+	// Cutie 5.5 prints 415 for this one.
+	if got, want := s.do("POST", "/content/jobs?type=manifest", good).want(t, 415).exception(t), `type "manifest" is neither job nor batch-manifest`; !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	// An answer has an end.
 	s = newSite(t, rest.Options{Fetch: src.client(t)})

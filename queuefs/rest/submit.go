@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"fmt"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -249,7 +250,7 @@ func (f fields) isManifest(checkm bool) (bool, error) {
 	case "batch-manifest", "batch":
 		return true, nil
 	default:
-		return false, badRequest("type %.40q is neither job nor batch-manifest", t)
+		return false, unsupportedBody(fmt.Sprintf("type %.40q is neither job nor batch-manifest", t))
 	}
 }
 

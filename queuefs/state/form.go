@@ -62,13 +62,16 @@ func (f Form) MediaType() string {
 	return ""
 }
 
-// ParseForm returns the form of the given name or file name extension, in any
-// case: anvl (txt), json, turtle (ttl, rdf), xhtml (html), xml and soif. A media
-// type will do as well. The error wraps [ErrForm].
+// ParseForm returns the form of the given name, file name extension or media type
+// (Cutie 4), in any case: anvl (txt), json, turtle (rdf/turtle, ttl, rdf), xhtml
+// (html), xml and soif. An extension may have its dot. The error wraps [ErrForm].
 func ParseForm(name string) (Form, error) {
-	low := strings.ToLower(name)
-	if low == "rdf" {
+	low := strings.TrimPrefix(strings.ToLower(name), ".")
+	switch low {
+	case "rdf", "rdf/turtle":
 		return Turtle, nil
+	case "application/xhtml xml": // a plus sign in a URL arrives as a blank
+		return XHTML, nil
 	}
 	for f := ANVL; f.known(); f++ {
 		if low == forms[f].name || low == forms[f].alias {

@@ -75,8 +75,8 @@
 //   - A rejected creation, or a request against the phase, is 403; a bad value is
 //     400, as is a name or value with characters that XML cannot carry. Limits are
 //     clamped. RUN of a queued job and ABORT of an ended one change nothing.
-//   - HTML is for clients with application/xhtml+xml in Accept, or ?format=html. No
-//     Accept is refused.
+//   - HTML is for clients with text/html alone in Accept, or beside
+//     application/xhtml+xml, or with ?format=html. No Accept is refused.
 //   - A request beyond the limits of a user is 403 with the reason. Limits of the user
 //     hold over those of the queue; see package quota.
 //   - A quote expects as many jobs at a time as lately, and the duration of the last

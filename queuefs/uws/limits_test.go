@@ -14,9 +14,11 @@ func TestLimitsHoldOverRestarts(t *testing.T) {
 	job := "async/" + idOf(w.create("PHASE=RUN&a=1"))
 	slow := "async/" + idOf(w.create("PHASE=RUN&a=1&EXECUTIONDURATION=0&DESTRUCTION=2030-01-01"))
 	staged := "async/" + idOf(w.create("a=1&DESTRUCTION=2020-01-01"))
+	soon := "async/" + idOf(w.create("a=1&DESTRUCTION=2026-01-31T12:00:07Z"))
 	for where, want := range map[string]string{
 		job + "/executionduration": "100", slow + "/executionduration": "200",
 		job + "/destruction": "2026-01-31T14:00:00.000Z", slow + "/destruction": "2026-01-31T15:00:00.000Z", staged + "/destruction": "2026-01-31T12:01:00.000Z",
+		soon + "/destruction": "2026-01-31T12:00:07.000Z",
 	} {
 		if got := w.get(where); got != want {
 			t.Errorf("%s: got %s, want %s", where, got, want)

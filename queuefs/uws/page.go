@@ -13,8 +13,8 @@ import (
 )
 
 // page reports whether the client asks for HTML. A browser names
-// application/xhtml+xml; other clients may have text/html first in a list of
-// everything.
+// application/xhtml+xml, and a program that wants a page nothing but text/html; other
+// clients may have text/html first in a list of everything.
 func (r *request) page() bool {
 	if !r.pages {
 		return false
@@ -26,8 +26,10 @@ func (r *request) page() bool {
 }
 
 func browses(r *http.Request) bool {
-	accept := strings.ToLower(r.Header.Get("Accept"))
-	return strings.Contains(accept, "text/html") && strings.Contains(accept, "application/xhtml+xml")
+	accept := strings.ToLower(strings.Join(r.Header.Values("Accept"), ","))
+	media, _, _ := strings.Cut(accept, ";")
+	alone := strings.TrimSpace(media) == "text/html" && !strings.Contains(accept, ",")
+	return alone || strings.Contains(accept, "text/html") && strings.Contains(accept, "application/xhtml+xml")
 }
 
 // Pages writes pages for people.

@@ -92,3 +92,30 @@ func TestPagesOfferWhatThePhaseAllows(t *testing.T) {
 	}
 	w.page(400, list+"?LAST=none")
 }
+
+func TestHTMLIsForThoseThatAskForNothingElse(t *testing.T) {
+	w := newWorld(t, "")
+	for accept, want := range map[string]string{
+		"text/html":             "text/html; charset=utf-8",
+		"Text/HTML; q=0.8":      "text/html; charset=utf-8",
+		browser:                 "text/html; charset=utf-8",
+		"text/html, */*; q=.2":  "application/xml", // Java
+		"*/*":                   "application/xml",
+		"application/xml":       "application/xml",
+		"text/html, text/plain": "application/xml",
+	} {
+		r, err := http.NewRequest("GET", w.srv.URL+"/uws/q/async", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", accept)
+		resp, err := w.web.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if got := resp.Header.Get("Content-Type"); got != want {
+			t.Errorf("%s: got %s, want %s", accept, got, want)
+		}
+	}
+}

@@ -147,8 +147,8 @@ func (s *settings) clampDestruction(t, created, now time.Time) time.Time {
 	if s.maxLife > 0 && t.After(created.Add(s.maxLife)) {
 		t = created.Add(s.maxLife)
 	}
-	if soon := now.Add(shortLife); t.Before(soon) {
-		t = soon
+	if !t.After(now) {
+		t = now.Add(shortLife)
 	}
 	return stamp(t)
 }

@@ -33,7 +33,7 @@ func isMessage(form string) bool {
 // alone refuses a file for a part of a message.
 func (o *delivery) alone() error {
 	if o.sidecar != "" {
-		return fault.Usagef("--sidecar-out is for the payload alone, a message has the sidecar in it")
+		return fault.Usagef("--sidecar is for the payload alone, a message has the sidecar in it")
 	}
 	return nil
 }
@@ -100,8 +100,12 @@ func deliver(ctx context.Context, c *call.Call, to delivery, take taker) (err er
 		}
 		return err
 	}
-	if d.HasSidecar && !o.HasSidecar() && to.form == 0 { // a description has it
-		c.Warnf("%s: %s has a sidecar of %d octets; cutie peek %s %s --sidecar-out FILE writes it", queue, d.Job, len(d.Sidecar), queue, d.Job)
+	if d.HasSidecar && to.sidecar == "" {
+		if name := o.Sidecar(); name != "" {
+			c.Warnf("%s: %s has a sidecar of %d bytes, written to %s", queue, d.Job, len(d.Sidecar), name)
+		} else {
+			c.Warnf("%s: %s has a sidecar of %d bytes; cutie peek %s %s --sidecar FILE writes it", queue, d.Job, len(d.Sidecar), queue, d.Job)
+		}
 	}
 	if lease != "" && !onScreen && !o.HasLease() {
 		c.Warnf("%s: %s%s", queue, d.Job, lease)

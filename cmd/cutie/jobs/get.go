@@ -22,8 +22,9 @@ func Get(c *call.Call) *cobra.Command {
 		Short:   "take the job at the head of the queue",
 		Long: `
 The payload goes to standard output, or to the file of -o, which appears whole or
-not at all. A sidecar goes to the file of --sidecar-out, or to FILE.sidecar beside
-the output file; without a sidecar there is no such file. The job is consumed
+not at all. A sidecar goes to the file of --sidecar, or to FILE.sidecar beside the
+output file; without a sidecar there is no such file. Unless --sidecar is given,
+standard error says that the job has a sidecar, and where it is. The job is consumed
 then; cutie requeue puts it back. If nothing is pending the exit code is 4. With
 -v the identifier of the job is printed on standard error.
 
@@ -53,7 +54,7 @@ cutie get jobs --lease=10m -o job -t json`,
 	}
 	var o delivery
 	flags := cmd.Flags()
-	flags.StringVar(&o.sidecar, "sidecar-out", "", "write the sidecar to `file`")
+	flags.StringVar(&o.sidecar, "sidecar", "", "write the sidecar to `file`")
 	lease := flags.String("lease", "", "hand the job out for this `time`, such as 10m, up to 24h")
 	flags.StringVar(&o.token, "lease-out", "", "write the token of the lease to `file`")
 	flags.StringVar(&o.meta, "meta", "", "write a description of the job to `file`")
@@ -112,7 +113,7 @@ that of cutie get.`,
 cutie peek jobs j000000000001 -o copy`,
 	}
 	var o delivery
-	cmd.Flags().StringVar(&o.sidecar, "sidecar-out", "", "write the sidecar to `file`")
+	cmd.Flags().StringVar(&o.sidecar, "sidecar", "", "write the sidecar to `file`")
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
 		job := ""
 		if len(c.Args) > 1 {

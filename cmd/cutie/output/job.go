@@ -69,8 +69,9 @@ func (j *Job) Discard() {
 	}
 }
 
-// HasSidecar reports whether a sidecar goes to a file.
-func (j *Job) HasSidecar() bool { return j.sidecar != nil || j.beside("sidecar") != "" }
+// Sidecar returns the name of the file beside the output file that a sidecar goes to
+// unless another is named; it is "" if the output is no regular file.
+func (j *Job) Sidecar() string { return j.beside("sidecar") }
 
 // HasLease reports whether the token of a lease goes to a file.
 func (j *Job) HasLease() bool { return j.lease != nil || j.meta != nil || j.beside("lease") != "" }

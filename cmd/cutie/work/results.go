@@ -7,15 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"mime"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"cutie/queuefs"
 	"cutie/queuefs/job"
 	"cutie/queuefs/rest/client"
 )
+
+// outputResult is the name of the result with the standard output.
+const outputResult = "result"
 
 // errUntaken: the worker was ended while the service did not take a result.
 var errUntaken = errors.New("the worker was ended before its result was taken")
@@ -38,17 +41,23 @@ func (w *Worker) putResults(run, ctx context.Context, dir string, d *client.Deli
 		if err := w.putFile(run, ctx, dir, d, e.Name()); err != nil {
 			return err
 		}
-		named = named || e.Name() == "result"
+		named = named || e.Name() == outputResult
 	}
-	output := filepath.Join(dir, outputFile)
-	info, err := os.Lstat(output)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 || named {
+	if named || !hasOutput(dir) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	return w.putResult(run, ctx, d, "result", output, w.ResultType)
+	return w.putOutput(run, ctx, dir, d)
+}
+
+// hasOutput reports whether the command has written to its standard output.
+func hasOutput(dir string) bool {
+	info, err := os.Lstat(filepath.Join(dir, outputFile))
+	return err == nil && info.Size() > 0
+}
+
+// putOutput stores the standard output of the command as the result named result.
+func (w *Worker) putOutput(run, ctx context.Context, dir string, d *client.Delivery) error {
+	return w.putResult(run, ctx, d, outputResult, filepath.Join(dir, outputFile), w.ResultType)
 }
 
 // putDetail stores the detail of an error, if the command has left one.
@@ -61,14 +70,22 @@ func (w *Worker) putDetail(run, ctx context.Context, dir string, d *client.Deliv
 	return nil
 }
 
-// putLate stores the results that the command of an aborted job has left, and says so.
-// The service refuses them if the lease was lost in another way.
+// putLate stores what the command of an aborted job has left, results and standard
+// output, and says so. The service refuses it if the lease was lost in another way.
 func (w *Worker) putLate(ctx context.Context, dir string, d *client.Delivery) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queuefs.LateResults)
 	defer cancel()
+	names := results(dir)
+	var puts []func() error
+	for _, name := range names {
+		puts = append(puts, func() error { return w.putFile(ctx, ctx, dir, d, name) })
+	}
+	if hasOutput(dir) && !slices.Contains(names, outputResult) {
+		puts = append(puts, func() error { return w.putOutput(ctx, ctx, dir, d) })
+	}
 	kept := 0
-	for _, name := range results(dir) {
-		switch err := w.putFile(ctx, ctx, dir, d, name); {
+	for _, put := range puts {
+		switch err := put(); {
 		case errors.Is(err, queuefs.ErrLease):
 			return ""
 		case err != nil && !errors.Is(err, queuefs.ErrResultExists):
