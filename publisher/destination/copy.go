@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -202,6 +204,11 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 			return nil, fmt.Errorf("%s: %w", o.Dir, err)
 		}
 	}
+	if old.URL == "" && len(o.HTTP.Header) > 0 && !o.DryRun {
+		if err := c.private(); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.openDir(); err != nil {
 		return nil, err
 	}
@@ -216,6 +223,22 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 		c.state.URL = o.URL
 	}
 	return c, nil
+}
+
+// private makes the directory of a Source that wants credentials, for its owner alone. One
+// that is there keeps its mode.
+func (c *Copy) private() error {
+	if err := os.MkdirAll(filepath.Dir(filepath.Clean(c.o.Dir)), 0o777); err != nil {
+		return err
+	}
+	err := os.Mkdir(c.o.Dir, 0o700)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if info, err := os.Stat(c.o.Dir); err == nil && info.Mode().Perm()&0o077 != 0 {
+		c.o.Tell(fmt.Sprintf("%s is an existing directory of mode %04o: others can read what the Source gives only with your credentials; chmod 700 keeps them out", c.o.Dir, info.Mode().Perm()))
+	}
+	return nil
 }
 
 // openDir opens the directory. A dry run without one takes an empty one of its own.
@@ -311,6 +334,9 @@ func (c *Copy) Close() error {
 	}
 	return err
 }
+
+// HTTP returns a client with the settings of the copy's requests.
+func (c *Copy) HTTP() *http.Client { return c.client.HTTP() }
 
 // Counts returns the work done so far.
 func (c *Copy) Counts() *Counts { return &c.counts }

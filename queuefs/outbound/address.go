@@ -1,12 +1,14 @@
 package outbound
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -51,26 +53,81 @@ func Public(err error) string {
 	return ""
 }
 
+// Addresses are those that may be connected to: the public ones, and those of patterns (see
+// [Options]). A nil *Addresses allows the public ones. It is safe for concurrent use.
+type Addresses struct{ allow atomic.Pointer[[]pattern] }
+
+// NewAddresses returns Addresses with patterns. The error names a malformed pattern.
+func NewAddresses(patterns []string) (*Addresses, error) {
+	a := &Addresses{}
+	if err := a.Allow(patterns); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Allow replaces the patterns. After an error, for a malformed pattern, the former ones stay
+// in force.
+func (a *Addresses) Allow(texts []string) error {
+	patterns := make([]pattern, len(texts))
+	for i, text := range texts {
+		p, err := parsePattern(text)
+		if err != nil {
+			return err
+		}
+		patterns[i] = p
+	}
+	a.allow.Store(&patterns)
+	return nil
+}
+
+// Dial connects to addr, the host and port of a URL, if its address is allowed. Else the
+// error is a [*RefusedError].
+func (a *Addresses) Dial(ctx context.Context, d net.Dialer, network, addr string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	d.Control = a.control(host, port)
+	return d.DialContext(ctx, network, addr)
+}
+
+// Literal checks the host of addr where it is an address, for requests that a proxy makes:
+// it resolves names by itself.
+func (a *Addresses) Literal(addr string) error {
+	at, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return nil
+	}
+	return a.check(at.Addr().String(), strconv.Itoa(int(at.Port())), at)
+}
+
 // control returns the check of an address for a host of a URL. It runs when
 // the name is resolved and before the connection is made.
-func (c *Client) control(host, port string) func(network, address string, _ syscall.RawConn) error {
+func (a *Addresses) control(host, port string) func(network, address string, _ syscall.RawConn) error {
 	return func(network, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil || network != "tcp4" && network != "tcp6" {
 			return &RefusedError{Host: host + ":" + port, Why: "no address of TCP"}
 		}
-		at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
-		why := special(at.Addr())
-		if why == "" {
-			return nil
-		}
-		for _, p := range *c.allow.Load() {
+		return a.check(host, port, at)
+	}
+}
+
+func (a *Addresses) check(host, port string, at netip.AddrPort) error {
+	at = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	why := special(at.Addr())
+	if why == "" {
+		return nil
+	}
+	if a != nil {
+		for _, p := range *a.allow.Load() {
 			if p.allows(host, at) {
 				return nil
 			}
 		}
-		return &RefusedError{Host: host + ":" + port, Addr: at, Why: why}
 	}
+	return &RefusedError{Host: net.JoinHostPort(host, port), Addr: at, Why: why}
 }
 
 // ranges are the addresses that are not public, after the IANA registries of

@@ -25,7 +25,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -67,7 +66,7 @@ var ErrIdle = errors.New("no progress")
 type Client struct {
 	http      http.Client
 	transport *http.Transport
-	allow     atomic.Pointer[[]pattern]
+	addresses *Addresses
 	connect   time.Duration
 	idle      time.Duration
 	dialer    net.Dialer
@@ -75,9 +74,14 @@ type Client struct {
 
 // New returns a Client. The error names the malformed pattern.
 func New(o Options) (*Client, error) {
+	addresses, err := NewAddresses(o.Allow)
+	if err != nil {
+		return nil, err
+	}
 	c := &Client{
-		connect: cmp.Or(o.Connect, 30*time.Second),
-		idle:    cmp.Or(o.Idle, 30*time.Second),
+		addresses: addresses,
+		connect:   cmp.Or(o.Connect, 30*time.Second),
+		idle:      cmp.Or(o.Idle, 30*time.Second),
 	}
 	c.dialer = net.Dialer{Timeout: c.connect, Resolver: o.Resolver}
 	c.transport = &http.Transport{
@@ -91,28 +95,22 @@ func New(o Options) (*Client, error) {
 		MaxResponseHeaderBytes: maxHeader,
 		ForceAttemptHTTP2:      true,
 	}
-	if err := c.Allow(o.Allow); err != nil {
-		return nil, err
-	}
 	c.http = http.Client{Transport: roundTripper{c}, CheckRedirect: checkRedirect, Timeout: o.Timeout}
 	return c, nil
 }
 
-// Allow puts other patterns in the place of those of [Options]; connections there are
-// stay. After an error, of a malformed pattern, those of before hold.
+// Allow replaces the patterns of [Options]; open connections stay. After an error, for a
+// malformed pattern, the former ones stay in force.
 func (c *Client) Allow(texts []string) error {
-	patterns := make([]pattern, len(texts))
-	for i, text := range texts {
-		p, err := parsePattern(text)
-		if err != nil {
-			return err
-		}
-		patterns[i] = p
+	if err := c.addresses.Allow(texts); err != nil {
+		return err
 	}
-	c.allow.Store(&patterns)
 	c.transport.CloseIdleConnections() // to hosts that are refused now
 	return nil
 }
+
+// Addresses returns the addresses that the Client may connect to; Allow changes them.
+func (c *Client) Addresses() *Addresses { return c.addresses }
 
 // Do sends a request and returns the answer to it or to the last redirect; its
 // body is to be closed. If the URL or an address is refused, the error is a
@@ -178,11 +176,5 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 
 // dial connects to an allowed address; addr is as in the URL.
 func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	d := c.dialer
-	d.Control = c.control(host, port)
-	return d.DialContext(ctx, network, addr)
+	return c.addresses.Dial(ctx, c.dialer, network, addr)
 }

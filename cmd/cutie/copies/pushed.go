@@ -12,7 +12,6 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/websub"
 	"cutie/queuefs/durable"
@@ -47,11 +46,7 @@ func (l *listener) listen(ctx context.Context, c *call.Call, o *options, copied 
 		return nil, errors.Join(err, in.Close())
 	}
 	topics := copied.Topics()
-	how := o.HTTP
-	if len(topics) > 0 {
-		how.Origin = fetch.OriginOf(topics[0])
-	}
-	s, err := websub.NewSubscriber(websub.SubscriberOptions{Callback: callback, Doer: fetch.New(how).HTTP(), Dir: dir,
+	s, err := websub.NewSubscriber(websub.SubscriberOptions{Callback: callback, Doer: copied.HTTP(), Dir: dir,
 		Receive: func(context.Context, websub.Notification) error { return nil }, // the answer to it wakes
 		Report:  func(err error) { o.Tell(err.Error()) }})
 	if err != nil {

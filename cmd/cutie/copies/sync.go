@@ -28,6 +28,7 @@ import (
 	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
+	"cutie/queuefs/outbound"
 	"cutie/queuefs/state"
 	"cutie/wellknown"
 )
@@ -53,6 +54,11 @@ deletion in a Change List (told), also those that no list names (all), or none (
 Where the Source no longer lists all changes since the last run, a resource that no list
 names was deleted (told). --include and --exclude choose resources by patterns, in which *
 stands for any text.
+
+A Source may name any host in its documents and redirects. Beside its own host only public
+addresses are asked, so that no Source has answers of a private network copied;
+--allow-fetch names exceptions. What is copied with --token or --user is for its owner
+alone: the new directory has the mode 0700.
 
 --follow goes on until it is interrupted. It waits for changes where the Source can
 (Prefer: wait), else it looks every so often. With --listen the hub of the Source
@@ -103,6 +109,7 @@ cutie sync http://127.0.0.1:8080 mirror --follow`,
 type options struct {
 	destination.Options
 	token, user string
+	allow       []string
 	connections int
 	requests    float64
 	octets      call.Octets
@@ -114,6 +121,7 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&o.Sets, "set", nil, "only the set of this `NAME`, or with this Capability List; later runs take the same")
 	fs.StringVar(&o.token, "token", "", "bearer `token` for the Source, or @FILE with it")
 	fs.StringVar(&o.user, "user", "", "`NAME:PASSWORD` for the Source, or @FILE with it")
+	fs.StringSliceVar(&o.allow, "allow-fetch", nil, "`pattern` of hosts that the Source may name although they are not public, beside its own: host, *.host, address or network, each with :port or not; may be repeated")
 	fs.IntVar(&o.connections, "connections", fetch.DefaultConnections, "use at most this `number` of connections at a time")
 	fs.Float64Var(&o.requests, "rate", 0, "at most this `number` of requests a second")
 	fs.Var(&o.octets, "bandwidth", "at most this many `octets` a second")
@@ -161,7 +169,11 @@ func (o *options) check(c *call.Call) error {
 	if o.connections < 1 || o.connections > 256 || o.tries < 1 || o.requests < 0 || o.timeout < time.Second {
 		return fault.Usagef("--connections is 1 to 256, --tries 1 or more, --rate not negative, --timeout 1s or more")
 	}
-	o.HTTP = fetch.Options{UserAgent: reach.Agent(), Connections: o.connections, Requests: o.requests, Octets: int64(o.octets),
+	allowed, err := outbound.NewAddresses(o.allow)
+	if err != nil {
+		return fault.Usagef("--allow-fetch: %v", err)
+	}
+	o.HTTP = fetch.Options{Addresses: allowed, UserAgent: reach.Agent(), Connections: o.connections, Requests: o.requests, Octets: int64(o.octets),
 		Tries: o.tries, Timeout: o.timeout, Header: http.Header{}}
 	switch {
 	case o.user != "":
@@ -190,6 +202,8 @@ func hinted(err error) error {
 		return fault.Hint(err, "cutie sync URL DIR makes one")
 	case errors.Is(err, destination.ErrOther):
 		return fault.Hint(err, "take a directory for each Source")
+	case fetch.Refused(err) != nil:
+		return fault.Hint(err, "--allow-fetch PATTERN lets the Source name this host, if you trust it")
 	case errors.Is(err, local.ErrBusy):
 		return fault.Hint(err, "wait for the other cutie sync, or stop it")
 	case errors.Is(err, wellknown.ErrNotFound):

@@ -13,6 +13,7 @@ import (
 	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/source"
 	"cutie/queuefs"
+	"cutie/queuefs/outbound"
 )
 
 // A Source is one to be mirrored.
@@ -27,9 +28,13 @@ type Source struct {
 // Options are the settings of a [Keeper].
 type Options struct {
 	Sources []Source
-	Agent   string        // user agent of requests
-	Audit   time.Duration // between two audits of a queue; 0: none
-	Tell    func(queue, text string)
+
+	// Addresses are those that Sources may name beside their own hosts; nil: public ones.
+	Addresses *outbound.Addresses
+
+	Agent string        // user agent of requests
+	Audit time.Duration // between two audits of a queue; 0: none
+	Tell  func(queue, text string)
 }
 
 // Pauses between two tries, and looks.
@@ -91,7 +96,7 @@ func (k *Keeper) tell(name, text string) {
 
 // http returns the settings of requests to a Source.
 func (k *Keeper) http(s *Source) (fetch.Options, error) {
-	o := fetch.Options{UserAgent: k.o.Agent, Origin: fetch.OriginOf(s.URL)}
+	o := fetch.Options{Addresses: k.o.Addresses, UserAgent: k.o.Agent, Origin: fetch.OriginOf(s.URL)}
 	if s.Header == nil {
 		return o, nil
 	}

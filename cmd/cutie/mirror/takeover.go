@@ -147,7 +147,7 @@ func (k *Keeper) refuseAlive(ctx context.Context, queues []*queuefs.Queue) error
 // Answers reports whether a Source still answers at a base URI. A proxy with
 // nobody behind it does not count.
 func Answers(ctx context.Context, base string) bool {
-	client := fetch.New(fetch.Options{Tries: 1, Timeout: 5 * time.Second})
+	client := fetch.New(fetch.Options{Origin: fetch.OriginOf(base), Tries: 1, Timeout: 5 * time.Second})
 	err := client.Get(ctx, fetch.Request{URI: base + wellknown.Path}, func(*fetch.Answer) error { return nil })
 	var status *fetch.StatusError
 	return err == nil || errors.As(err, &status) && status.Status != http.StatusBadGateway && status.Status != http.StatusServiceUnavailable

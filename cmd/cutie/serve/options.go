@@ -71,7 +71,7 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.IntVar(&o.Limits.Dirs, "max-dirs", 512, "`number` of directories of queues kept open, those used last")
 	o.bindSource(fs)
 	o.store.bind(fs, &o.Node)
-	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests, callbacks and hubs may reach although they are not public: host, *.host, address or network, each with :port or not; may be repeated")
+	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests, callbacks, hubs and mirrored Sources may name although they are not public: host, *.host, address or network, each with :port or not; may be repeated")
 	fs.BoolVar(&o.Robots, "robots", false, "answer /robots.txt with the Resource Lists that the asker may read, and plain Sitemaps for search engines")
 	fs.StringVar(&o.cors, "cors", "", "`origin` whose pages may read, such as https://example.org, or *")
 	fs.BoolVar(&o.Push.NoHub, "no-hub", false, "take no subscribers; present ones wait for another hub of ours")

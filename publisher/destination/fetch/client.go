@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"cutie/queuefs/outbound"
 )
 
 // Limits.
@@ -43,10 +45,11 @@ var (
 
 // Options are the settings of a [Client]. The zero Options are good.
 type Options struct {
-	Transport   http.RoundTripper // nil: like [http.DefaultTransport], with proxies of the environment
+	Transport   http.RoundTripper   // nil: like [http.DefaultTransport], with proxies of the environment, for Origin and Addresses
+	Addresses   *outbound.Addresses // of all hosts but that of Origin; nil: public ones
 	UserAgent   string
 	Header      http.Header   // credentials: sent to Origin only
-	Origin      string        // scheme://host of the Source
+	Origin      string        // scheme://host of the Source, as the operator named it
 	Connections int           // in use at a time; 0: DefaultConnections
 	Requests    float64       // a second; 0: no limit
 	Octets      int64         // a second; 0: no limit
@@ -77,11 +80,7 @@ func New(o Options) *Client {
 	o.Pause = cmp.Or(o.Pause, DefaultPause)
 	to := newRoute(&o)
 	if o.Transport == nil {
-		t := http.DefaultTransport.(*http.Transport).Clone()
-		t.MaxConnsPerHost = o.Connections + maxWaits
-		t.MaxIdleConnsPerHost, t.MaxIdleConns = t.MaxConnsPerHost, 2*t.MaxConnsPerHost
-		t.ResponseHeaderTimeout = 0 // long polls; see watch
-		o.Transport = t
+		o.Transport = newTransport(&o)
 	}
 	c := &Client{o: o, route: to, slots: make(chan struct{}, o.Connections), waits: make(chan struct{}, maxWaits), sleep: sleep}
 	c.http = &http.Client{Transport: o.Transport, CheckRedirect: func(req *http.Request, via []*http.Request) error {
@@ -125,6 +124,13 @@ func Status(err error) int {
 		return 0
 	}
 	return s.Status
+}
+
+// Refused returns the refusal of an address that led to an error, nil if none did.
+func Refused(err error) *outbound.RefusedError {
+	var refused *outbound.RefusedError
+	errors.As(err, &refused)
+	return refused
 }
 
 // IsGone reports whether err says that a resource is not there: 404 or 410.
@@ -214,7 +220,7 @@ func (c *Client) pause(err error, try int) (time.Duration, bool) {
 	var s *StatusError
 	var p passing
 	switch {
-	case err == nil || try >= c.o.Tries || errors.Is(err, ErrRedirects):
+	case err == nil || try >= c.o.Tries || errors.Is(err, ErrRedirects) || Refused(err) != nil:
 		return 0, false
 	case errors.As(err, &s):
 		switch s.Status {

@@ -43,7 +43,7 @@ func TestErrorsThatPass(t *testing.T) {
 			}
 			io.WriteString(w, "ok")
 		})
-		c := fetch.New(fetch.Options{Pause: time.Millisecond})
+		c := fetch.New(fetch.Options{Addresses: loopback, Pause: time.Millisecond})
 		if got, err := text(t.Context(), c, uri); got != "ok" || err != nil {
 			t.Errorf("%d: got %q, %v", status, got, err)
 		}
@@ -57,7 +57,7 @@ func TestErrorsThatPass(t *testing.T) {
 		w.Header().Set("Content-Length", "2")
 		io.WriteString(w, "ok"[:min(n.Add(1), 2)])
 	})
-	if got, err := text(t.Context(), fetch.New(fetch.Options{Pause: time.Millisecond}), uri); got != "ok" || err != nil || n.Load() != 2 {
+	if got, err := text(t.Context(), fetch.New(fetch.Options{Addresses: loopback, Pause: time.Millisecond}), uri); got != "ok" || err != nil || n.Load() != 2 {
 		t.Errorf("got %q, %v after %d requests", got, err, n.Load())
 	}
 }
@@ -66,14 +66,14 @@ func TestErrorsThatStay(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404, 410, 501} {
 		var n atomic.Int32
 		uri := serve(t, func(w http.ResponseWriter, _ *http.Request) { n.Add(1); w.WriteHeader(status) })
-		_, err := text(t.Context(), fetch.New(fetch.Options{Pause: time.Millisecond}), uri)
+		_, err := text(t.Context(), fetch.New(fetch.Options{Addresses: loopback, Pause: time.Millisecond}), uri)
 		var e *fetch.StatusError
 		if !errors.As(err, &e) || e.Status != status || n.Load() != 1 || fetch.IsGone(err) != (status == 404 || status == 410) {
 			t.Errorf("%d: got %v after %d requests", status, err, n.Load())
 		}
 	}
 	uri := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) })
-	if _, err := text(t.Context(), fetch.New(fetch.Options{}), uri); !errors.Is(err, fetch.ErrRedirects) {
+	if _, err := text(t.Context(), fetch.New(fetch.Options{Addresses: loopback}), uri); !errors.Is(err, fetch.ErrRedirects) {
 		t.Errorf("redirects: got %v", err)
 	}
 }
@@ -87,7 +87,7 @@ func TestRetryAfter(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	})
-	c := fetch.New(fetch.Options{Pause: time.Hour})
+	c := fetch.New(fetch.Options{Addresses: loopback, Pause: time.Hour})
 	if _, err := text(t.Context(), c, uri+"/soon"); err != nil || n.Load() != 2 {
 		t.Errorf("got %v after %d requests", err, n.Load())
 	}
@@ -108,7 +108,7 @@ func TestServersThatDrip(t *testing.T) {
 			}
 		},
 	} {
-		c := fetch.New(fetch.Options{Timeout: 100 * time.Millisecond, Tries: 1})
+		c := fetch.New(fetch.Options{Addresses: loopback, Timeout: 100 * time.Millisecond, Tries: 1})
 		if _, err := text(t.Context(), c, serve(t, do)); !errors.Is(err, fetch.ErrSlow) {
 			t.Errorf("%s: got %v", name, err)
 		}
@@ -132,7 +132,7 @@ func TestCredentials(t *testing.T) {
 			http.Redirect(w, r, other+"/redirected", http.StatusFound)
 		}
 	})
-	c := fetch.New(fetch.Options{Origin: own, Header: http.Header{"Authorization": {"Bearer x"}}})
+	c := fetch.New(fetch.Options{Addresses: loopback, Origin: own, Header: http.Header{"Authorization": {"Bearer x"}}})
 	for _, uri := range []string{own + "/a", own + "/away", other + "/b"} {
 		if _, err := text(t.Context(), c, uri); err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestFewConnections(t *testing.T) {
 		}
 		time.Sleep(2 * time.Millisecond)
 	})
-	c := fetch.New(fetch.Options{Connections: 3})
+	c := fetch.New(fetch.Options{Addresses: loopback, Connections: 3})
 	var wg sync.WaitGroup
 	for range 30 {
 		wg.Go(func() { text(t.Context(), c, uri) })
@@ -200,7 +200,7 @@ func TestWaitsKeepNobodyFromTheOthers(t *testing.T) {
 		}
 		plain.Add(1)
 	})
-	c := fetch.New(fetch.Options{Connections: 1})
+	c := fetch.New(fetch.Options{Addresses: loopback, Connections: 1})
 	var wg sync.WaitGroup
 	for range 40 {
 		wg.Go(func() {

@@ -10,6 +10,7 @@ import (
 
 	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/source"
+	"cutie/queuefs/outbound"
 	"cutie/wellknown"
 )
 
@@ -18,6 +19,8 @@ const (
 	description  = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/">` +
 		`<rs:md capability="description"/><url><loc>SITE/sets.xml</loc><rs:md capability="capabilitylist"/></url></urlset>`
 )
+
+var loopback, _ = outbound.NewAddresses([]string{"127.0.0.1"})
 
 // A site names a plain Sitemap in its robots.txt. It is taken where no other Source is, and
 // not in place of one that gives no answer.
@@ -63,7 +66,7 @@ func TestAnotherSourceIsNoSubstitute(t *testing.T) {
 				http.NotFound(w, r)
 			}
 		}))
-		s, err := source.Find(t.Context(), fetch.New(fetch.Options{Tries: 2, Pause: time.Millisecond}), site.URL+tt.path)
+		s, err := source.Find(t.Context(), fetch.New(fetch.Options{Addresses: loopback, Tries: 2, Pause: time.Millisecond}), site.URL+tt.path)
 		switch {
 		case err != nil && (tt.want == "" || !strings.Contains(err.Error(), tt.want)):
 			t.Errorf("%s: got %v", tt.name, err)
@@ -81,7 +84,7 @@ func TestAnotherSourceIsNoSubstitute(t *testing.T) {
 func TestNoServer(t *testing.T) {
 	site := httptest.NewServer(nil)
 	site.Close()
-	client := fetch.New(fetch.Options{Tries: 2, Pause: time.Millisecond})
+	client := fetch.New(fetch.Options{Addresses: loopback, Tries: 2, Pause: time.Millisecond})
 	_, err := source.Find(t.Context(), client, site.URL)
 	requests, _ := client.Counts()
 	if err == nil || !strings.Contains(err.Error(), wellknown.ErrNoAnswer.Error()) || requests > 4 {
