@@ -89,9 +89,9 @@ module:
 	  sed -i -E "s#^(\t|import )([._a-z]+ )?\"$$now/([a-zA-Z0-9/_]*)\"\$$#\1\2\"$(MODULE)/\3\"#" {} +
 	gofmt -w cmd publisher queuefs sitemap wellknown testdata
 
-# Beside other queues, as far as they are installed; see the script.
-bench:
-	GO='$(GO)' sh testdata/bench.sh
+# Beside other queues, as far as they are installed; "bench --help" has kinds and options.
+bench: build
+	$(GO) run ./cmd/bench $(BENCH)
 
 # Each fuzz target for FUZZTIME.
 fuzz:

@@ -1,294 +1,272 @@
-// Command bench measures a cutie daemon and, in the same way, other queues, and
-// compares the figures. An operation counts when it is on stable storage of the
-// server. Statuses and lengths are checked, payloads are compared, and each job
-// must come once.
+// Command bench measures cutie and, in the same way, other queues on this machine. Each
+// server is started on an empty directory. An operation counts when it is on stable storage
+// of the server; payloads are compared, and each job must come exactly once.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"strings"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
 )
 
-const usage = `usage: bench cutie [OPTION…]        measure a running daemon
-       bench peers [OPTION…] PEER…  measure other queues, one after the other
-       bench many [OPTION…]         measure a daemon with many queues
-       bench steady [OPTION…]       measure a daemon under a load that lasts
-       bench pending [OPTION…]      measure a daemon with many pending jobs
-       bench show FILE…             print the runs in JSON files
-       bench ratios FILE…           compare the runs of cutie with those of peers
+const usage = `usage: bench [OPTION…] [KIND…] [-- OPTION OF cutie serve…]
 
-Submits jobs of random bytes to a queue and takes them out again, with many
-clients at once, and prints how many jobs a second were moved, how long a
-request took, and how many failed. Use a queue with no other clients: jobs in it
-are consumed. Each peer is started in a directory of its own on a free loopback
-port and stopped at the end. A peer that is not installed is skipped. The
-daemon of many gets a home of its own too: many queues with a job each. So does
-that of steady: each client submits and consumes in turn, in a queue with a
-threshold of processed jobs. A short burst of the same load comes first. That of
-pending gets many jobs in batches; their space on the disk is compared with that of
-the bare files. Then clients submit and consume single jobs at a steady rate, while
-some of the changes are looked for in the open Change List.
+Kinds of measurement; without one: single, batch and steady.
+  single   clients submit jobs, then consume them, a request each
+  batch    the same with many jobs in a request; peers move one job a request
+  mixed    each client submits and consumes in turn
+  steady   mixed for --seconds, with few processed jobs kept; a burst comes first
+  pending  --pending jobs come in batches; after a restart they change at --rate,
+           and jobs are looked for in the open Change List
+  many     --queues queues are created, with a job each; then a restart and a rest
 
-In the mixed phase each client submits and consumes in turn, -n jobs in all; each
-is moved twice. The URL may also be unix:PATH, the socket in a home. CUTIE_TOKEN
-holds the token of a daemon with users. The exit code is 1 after any failure and
-2 after an option without a meaning.
+In each round the programs and peers take turns, each with an empty directory. The last
+table has medians over the rounds; its ratio is the rate of the first program divided by
+that of the row. cpu is processor time of the server for each job moved; the row "settle"
+has all of it, until the server was idle again, and the row "idle" that of a second. An exit code of 1 means errors; they are
+printed.
 
-peers:
+Peers, as far as they are installed:
 `
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	if err == nil {
-		return
+	defer stop()
+	if len(os.Args) == 4 && os.Args[1] == bareVerb {
+		exit(serveBare(ctx, os.Args[2], os.Args[3]))
 	}
-	fmt.Fprintf(os.Stderr, "bench: %v\n", err)
-	if hint := hintFor(err); hint != "" {
-		fmt.Fprintf(os.Stderr, "hint: %s\n", hint)
-	}
+	exit(command(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func exit(err error) {
 	var wrong *usageError
-	if errors.As(err, &wrong) {
+	switch {
+	case err == nil:
+		os.Exit(0)
+	case errors.As(err, &wrong):
+		fmt.Fprintf(os.Stderr, "bench: %v\nhint: bench --help lists kinds and options\n", err)
 		os.Exit(2)
 	}
+	fmt.Fprintf(os.Stderr, "bench: %v\n", err)
 	os.Exit(1)
 }
 
 // usageError is a complaint about the command line.
-type usageError struct{ err error }
+type usageError struct{ error }
 
-func (e *usageError) Error() string { return e.err.Error() }
+// options are the settings of a whole run.
+type options struct {
+	programs, peers []string
+	sizes, clients  []int
+	rounds, seconds int
+	jobs            int64 // of each phase; 0: chosen for a few seconds
+	batch, keep     int
+	pending         int64
+	queues, rate    int
+	rest            time.Duration
+	dir, json       string
+	serve           []string // further options of cutie serve
+}
 
-func usagef(format string, a ...any) error { return &usageError{fmt.Errorf(format, a...)} }
+func (o *options) flags() *pflag.FlagSet {
+	f := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	f.SortFlags = false
+	f.SetOutput(io.Discard)
+	f.StringSliceVar(&o.programs, "program", []string{"bin/cutie"}, "`path` of cutie; repeat it to compare versions; empty: peers alone")
+	f.StringSliceVar(&o.peers, "peers", peerNames(), "`names` of other servers to measure")
+	f.IntSliceVar(&o.sizes, "size", []int{1024, 65536, 1 << 20}, "`bytes` of a job (single)")
+	f.IntSliceVarP(&o.clients, "clients", "c", []int{1, 8, 64}, "`numbers` of clients (single); other kinds use the largest")
+	f.IntVar(&o.rounds, "rounds", 2, "`number` of rounds")
+	f.Int64VarP(&o.jobs, "jobs", "n", 0, "`number` of jobs of a phase; 0: as many as take a few seconds")
+	f.IntVar(&o.batch, "batch", 100, "`number` of jobs in a request (batch, pending)")
+	f.IntVar(&o.seconds, "seconds", 60, "`seconds` of a load that lasts (steady, pending)")
+	f.IntVar(&o.keep, "keep", 1000, "`number` of processed jobs that are kept (steady)")
+	f.Int64Var(&o.pending, "pending", 1_000_000, "`number` of jobs (pending)")
+	f.IntVar(&o.rate, "rate", 5000, "`changes` a second (pending)")
+	f.IntVar(&o.queues, "queues", 3000, "`number` of queues (many)")
+	f.DurationVar(&o.rest, "rest", time.Second, "wait this `time` before each measurement")
+	f.StringVar(&o.dir, "dir", ".bench", "`directory` for all files; take one on the disk to be measured")
+	f.StringVar(&o.json, "json", "", "write each result as a line of JSON to this `file`")
+	return f
+}
 
-// hintFor returns the known way out of err, if any.
-func hintFor(err error) string {
-	var status *statusError
-	var wrong *usageError
-	switch {
-	case errors.As(err, &wrong):
-		return "bench help lists commands and options"
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
-		return "start a daemon with cutie serve, or name another with --url"
-	case errors.As(err, &status) && status.code == http.StatusNotFound:
-		return "name a queue with --queue, or make it with cutie create"
+func (o *options) check() error {
+	for what, n := range map[string]int64{"size": int64(slices.Min(o.sizes)), "jobs": o.jobs, "keep": int64(o.keep)} {
+		if n < 0 {
+			return fmt.Errorf("--%s: %d is less than 0", what, n)
+		}
 	}
-	return ""
+	for what, n := range map[string]int64{"clients": int64(slices.Min(o.clients)), "rounds": int64(o.rounds), "batch": int64(o.batch),
+		"pending": o.pending, "rate": int64(o.rate), "queues": int64(o.queues)} {
+		if n < 1 {
+			return fmt.Errorf("--%s: %d is less than 1", what, n)
+		}
+	}
+	if o.seconds < parts {
+		return fmt.Errorf("--seconds: %d is less than %d", o.seconds, parts)
+	}
+	return nil
 }
 
 // command carries out the arguments.
 func command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 {
-		return usagef("no command given")
+	var o options
+	f := o.flags()
+	if err := f.Parse(args); errors.Is(err, pflag.ErrHelp) {
+		fmt.Fprint(stdout, usage)
+		for _, p := range peers {
+			fmt.Fprintf(stdout, "  %-11s %s\n", p.name, p.about)
+		}
+		_, err = fmt.Fprintf(stdout, "\nOptions:\n%s", f.FlagUsages())
+		return err
+	} else if err != nil {
+		return &usageError{err}
 	}
-	switch verb, args := args[0], args[1:]; verb {
-	case "cutie", "peers":
-		return measure(ctx, verb, args, stdout, stderr)
-	case "many":
-		return manyQueues(ctx, args, stdout)
-	case "steady":
-		return steadyLoad(ctx, args, stdout)
-	case "pending":
-		return measurePending(ctx, args, stdout)
-	case "show", "ratios":
-		report, err := readReports(args)
+	names := f.Args()
+	if at := f.ArgsLenAtDash(); at >= 0 {
+		names, o.serve = f.Args()[:at], f.Args()[at:]
+	}
+	if len(names) == 0 {
+		names = []string{"single", "batch", "steady"}
+	}
+	if err := o.check(); err != nil {
+		return &usageError{err}
+	}
+	subjects, err := o.subjects(ctx, stderr)
+	if err != nil {
+		return &usageError{err}
+	}
+	var todo []measurement
+	for _, name := range names {
+		some, err := o.measurements(name)
+		if err != nil {
+			return &usageError{err}
+		}
+		todo = append(todo, some...)
+	}
+	defer leaveProcessors()()
+	return o.run(ctx, subjects, todo, stdout, stderr)
+}
+
+// run lets the subjects take turns at each measurement, round by round. Files are removed
+// at the end of a round: some file systems are slow for a minute after that, so the next
+// round waits.
+func (o *options) run(ctx context.Context, subjects []subject, todo []measurement, stdout, stderr io.Writer) (err error) {
+	log := io.Discard
+	if o.json != "" {
+		file, err := os.Create(o.json)
 		if err != nil {
 			return err
 		}
-		if verb == "show" {
-			return report.writeTable(stdout)
+		defer file.Close()
+		log = file
+	}
+	var all []result
+	for round := range o.rounds {
+		if round > 0 {
+			if err := sleep(ctx, time.Minute); err != nil {
+				return err
+			}
 		}
-		return writeRatios(stdout, report)
-	case bareVerb:
-		return serveBare(ctx, args)
-	case "help", "-h", "--help":
-		_, err := io.WriteString(stdout, manual())
-		return err
-	default:
-		return usagef("unknown command %.40q", verb)
-	}
-}
-
-func manual() string {
-	var b strings.Builder
-	b.WriteString(usage)
-	for _, p := range peers {
-		fmt.Fprintf(&b, "  %-11s %s\n", p.name, p.about)
-	}
-	for _, verb := range []string{"cutie", "peers"} {
-		fmt.Fprintf(&b, "\noptions of %s:\n%s", verb, new(options).flags(verb).FlagUsages())
-	}
-	fmt.Fprintf(&b, "\noptions of many, and after -- those of cutie serve:\n%s", new(many).flags().FlagUsages())
-	fmt.Fprintf(&b, "\noptions of steady, and after -- those of cutie serve:\n%s", new(steady).flags().FlagUsages())
-	fmt.Fprintf(&b, "\noptions of pending, and after -- those of cutie serve:\n%s", new(pendingJobs).flags().FlagUsages())
-	return b.String()
-}
-
-// options are the values of the options of one command.
-type options struct {
-	task
-	phases, form    string
-	url, queue, dir string
-}
-
-func (o *options) flags(verb string) *pflag.FlagSet {
-	f := pflag.NewFlagSet(verb, pflag.ContinueOnError)
-	f.SortFlags = false
-	f.SetOutput(io.Discard)
-	url := os.Getenv("CUTIE_URL")
-	if url == "" {
-		url = "http://127.0.0.1:8080"
-	}
-	o.batch = 1
-	if verb == "cutie" {
-		f.StringVarP(&o.url, "url", "u", url, "`URL` of the daemon (environment CUTIE_URL)")
-		f.StringVar(&o.queue, "queue", "jobs", "`name` of the queue")
-		f.DurationVar(&o.duration, "duration", 0, "end each phase after this `time`, such as 30s; without -n the only limit")
-		f.IntVar(&o.batch, "batch", 1, "`number` of jobs in one request")
-		f.IntVar(&o.pid, "pid", 0, "show processor time and memory of this `process`, the daemon (Linux)")
-	} else {
-		f.StringVar(&o.dir, "dir", os.TempDir(), "`directory` for the files of the peers; take one on the disk to be measured")
-	}
-	f.IntVarP(&o.clients, "clients", "c", 64, "`number` of clients, a connection or process each")
-	f.Int64VarP(&o.jobs, "jobs", "n", 20000, "`number` of jobs in each phase; 0 for no limit")
-	f.IntVar(&o.size, "size", 1024, "`bytes` of a job")
-	f.StringVar(&o.phases, "phase", "submit,consume", "`list` of submit, consume, mixed (cutie only)")
-	f.StringVarP(&o.form, "response-form", "t", "table", "`form` of the result: table or json")
-	return f
-}
-
-// measure runs the phases and prints the figures of all complete ones, also
-// beside an error.
-func measure(ctx context.Context, verb string, args []string, stdout, stderr io.Writer) error {
-	o := new(options)
-	flags := o.flags(verb)
-	if err := flags.Parse(args); err != nil {
-		return &usageError{err}
-	}
-	if o.duration > 0 && !flags.Changed("jobs") {
-		o.jobs = 0
-	}
-	write := report.writeTable
-	switch o.form {
-	case "json":
-		write = report.writeJSON
-	case "table":
-	default:
-		return usagef("form %.40q: not table or json", o.form)
-	}
-	o.task.phases = strings.Split(o.phases, ",")
-	if err := o.task.check(); err != nil {
-		return &usageError{err}
-	}
-	run, err := o.runner(verb, flags.Args(), stderr)
-	if err != nil {
-		return &usageError{err}
-	}
-
-	defer leaveProcessors()()
-	r, err := run(ctx)
-	if err == nil || len(r.Runs) > 0 {
-		err = errors.Join(write(r, stdout), err)
-	}
-	if err != nil {
-		return err
-	}
-	var failed int64
-	for _, run := range r.Runs {
-		failed += run.Errors
-		for _, f := range run.Failures {
-			fmt.Fprintf(stderr, "bench: %s: %s (%d times)\n", run.Phase, f.Text, f.Count)
+		if err := os.MkdirAll(o.dir, 0o777); err != nil {
+			return err
+		}
+		dir, err := os.MkdirTemp(o.dir, "round-*")
+		if err != nil {
+			return err
+		}
+		for _, m := range todo {
+			for _, s := range subjects {
+				if !m.suits(s) {
+					continue
+				}
+				fmt.Fprintf(stderr, "bench: round %d of %d: %s, %s\n", round+1, o.rounds, m, s.name)
+				results, failed := m.measure(ctx, s, dir)
+				for _, r := range results {
+					r.Server = s.name
+					all = append(all, r)
+					err = errors.Join(err, json.NewEncoder(log).Encode(r))
+				}
+				if failed != nil {
+					err = errors.Join(err, fmt.Errorf("%s, %s: %w", m, s.name, failed))
+				}
+				if ctx.Err() != nil {
+					return errors.Join(err, os.RemoveAll(dir))
+				}
+			}
+		}
+		if err = errors.Join(err, os.RemoveAll(dir)); err != nil {
+			return errors.Join(writeTable(stdout, all), err)
 		}
 	}
-	if failed > 0 {
-		return fmt.Errorf("%d errors", failed)
+	for _, r := range all {
+		if r.Errors > 0 {
+			err = errors.Join(err, fmt.Errorf("%s, %s: %d errors, the first one: %s", r.setting, r.Server, r.Errors, r.Failure))
+		}
 	}
-	return nil
+	return errors.Join(writeTable(stdout, all), err)
 }
 
-// runner returns the measurement of the verb.
-func (o *options) runner(verb string, args []string, stderr io.Writer) (func(context.Context) (report, error), error) {
-	if verb == "peers" {
-		chosen, err := choosePeers(o.task, args)
-		return func(ctx context.Context) (report, error) { return runPeers(ctx, o.dir, o.task, chosen, stderr) }, err
+// subjects are the programs and those peers that are installed.
+func (o *options) subjects(ctx context.Context, stderr io.Writer) (all []subject, err error) {
+	for _, path := range o.programs {
+		if path == "" {
+			continue // peers alone
+		}
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
+		}
+		name := "cutie"
+		if len(o.programs) > 1 {
+			name = filepath.Base(filepath.Dir(path)) + "/" + filepath.Base(path)
+		}
+		all = append(all, cutie(name, path, o.serve))
 	}
-	if len(args) > 0 {
-		return nil, fmt.Errorf("argument %.40q: there are only options", args[0])
+	for _, name := range o.peers {
+		if name == "" {
+			continue
+		}
+		i := slices.IndexFunc(peers, func(p subject) bool { return p.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("--peers: unknown peer %.40q", name)
+		}
+		if missing := peers[i].missing(ctx); missing != "" {
+			fmt.Fprintf(stderr, "bench: %s is left out: %s\n", name, missing)
+			continue
+		}
+		all = append(all, peers[i])
 	}
-	to, err := parseTarget(o.url, o.queue, os.Getenv("CUTIE_TOKEN"))
-	return func(ctx context.Context) (report, error) { return runDaemon(ctx, o.task, to) }, err
+	return all, nil
 }
 
-// leaveProcessors makes this process use half of the processors, and collect
-// garbage rarely, until the returned function is called, because the server runs
-// on the same machine. It does nothing where GOMAXPROCS is set in the environment.
+// leaveProcessors makes this process use half of the processors, and collect garbage
+// rarely, because the server runs on the same machine.
 func leaveProcessors() (back func()) {
-	if os.Getenv("GOMAXPROCS") != "" {
-		return func() {}
-	}
-	before, collect := runtime.GOMAXPROCS(max(1, runtime.NumCPU()/2)), debug.SetGCPercent(1600)
+	procs, percent := runtime.GOMAXPROCS(max(1, runtime.NumCPU()/2)), debug.SetGCPercent(1600)
 	return func() {
-		runtime.GOMAXPROCS(before)
-		debug.SetGCPercent(collect)
+		runtime.GOMAXPROCS(procs)
+		debug.SetGCPercent(percent)
 	}
 }
 
-// The phases.
-const (
-	submit  = "submit"
-	consume = "consume"
-	mixed   = "mixed" // every client submits and takes in turn
-)
-
-// Limits of the options.
-const (
-	maxClients = 10000
-	maxBatch   = 10000   // jobs in one request
-	maxSize    = 1 << 30 // bytes of a job
-)
-
-// task is one measurement.
-type task struct {
-	phases   []string
-	clients  int           // a connection each
-	jobs     int64         // of each phase; 0 for no limit
-	duration time.Duration // of each phase; 0 for no limit
-	size     int           // bytes of a job
-	batch    int           // jobs in one request
-	pid      int           // of the server, for its usage; 0 for none
-}
-
-func (t task) check() error {
-	for _, p := range t.phases {
-		if p != submit && p != consume && p != mixed {
-			return fmt.Errorf("phase %q: not %s, %s or %s", p, submit, consume, mixed)
-		}
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
 	}
-	switch {
-	case t.clients < 1 || t.clients > maxClients:
-		return fmt.Errorf("%d clients: not 1 to %d", t.clients, maxClients)
-	case t.batch < 1 || t.batch > maxBatch:
-		return fmt.Errorf("batch of %d: not 1 to %d", t.batch, maxBatch)
-	case t.size < 0 || t.size > maxSize:
-		return fmt.Errorf("size %d: not 0 to %d bytes", t.size, maxSize)
-	case t.jobs < 0 || t.duration < 0:
-		return fmt.Errorf("%d jobs in %v: less than none", t.jobs, t.duration)
-	case t.jobs == 0 && t.duration == 0:
-		return errors.New("neither a number of jobs nor a duration: would not end")
-	}
-	return nil
 }

@@ -2,114 +2,98 @@ package main
 
 import (
 	"bytes"
-	crand "crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"strconv"
+	"sync"
 )
 
-// payloads makes the payloads of a run and recognises them again. A payload is
-// a stamp of its own and a stretch of one block of random bytes: it costs nothing
-// and does not compress.
+// A payload is a stamp and a stretch of one block of random bytes: it costs nothing to
+// make, does not compress, and can be recognised. The stamp has the offset of the stretch
+// in the block and a counter, so that payloads differ.
+const (
+	stampSize = 16
+	offsets   = 1 << 16
+)
+
+// payloads makes and checks the payloads of one server, and remembers which jobs came.
 type payloads struct {
-	size int
-	pool []byte // the same bytes in every run
-	run  [8]byte
+	size  int
+	block []byte
+
+	mu   sync.Mutex
+	n    uint64
+	came []uint64 // a bit for each job number
 }
 
-// poolSlack is how many different offsets into the pool are used.
-const poolSlack = 1 << 16
-
-// A stamp is the magic, the size, the offset into the pool of the first byte, if
-// the stamp did not replace it, the client, a counter, the run: 4, 4, 4, 4, 8 and
-// 8 bytes. A shorter payload is the end of the counter.
-const stampSize = 32
-
-var stampMagic = []byte("\xc5cut")
-
-// newPayloads prepares payloads of size bytes.
 func newPayloads(size int) *payloads {
-	p := &payloads{size: size, pool: make([]byte, size+poolSlack)}
-	rand.NewChaCha8([32]byte([]byte("cutie load: the pool of payloads"))).Read(p.pool)
-	crand.Read(p.run[:])
+	p := &payloads{size: size, block: make([]byte, size+offsets)}
+	rand.NewChaCha8([32]byte([]byte("cutie bench: the random payloads"))).Read(p.block)
 	return p
 }
 
-// source makes and checks payloads for one client.
-type source struct {
-	*payloads
-	client  uint32
-	counter uint64
-	buf     []byte
+// next returns the two parts of the next payload.
+func (p *payloads) next() (stamp, rest []byte) {
+	p.mu.Lock()
+	p.n++
+	n := p.n
+	p.mu.Unlock()
+	offset := n * 40503 % offsets
+	stamp = binary.BigEndian.AppendUint64(make([]byte, 0, stampSize), offset)
+	stamp = binary.BigEndian.AppendUint64(stamp, n)
+	if p.size < stampSize {
+		return stamp[stampSize-p.size:], nil
+	}
+	return stamp, p.block[offset+stampSize:][:p.size-stampSize]
 }
 
-func (p *payloads) source(client int) *source {
-	return &source{payloads: p, client: uint32(client)}
-}
+var errPayload = errors.New("payload is not what was submitted")
 
-// next returns the next payload: its stamp, in memory of its own, and the rest.
-func (s *source) next() (stamp, rest []byte) {
-	s.counter++
-	offset := int(s.counter*40503+uint64(s.client)*977) % poolSlack
-	stamp = append(make([]byte, 0, stampSize), stampMagic...)
-	stamp = binary.BigEndian.AppendUint32(stamp, uint32(s.size))
-	stamp = binary.BigEndian.AppendUint32(stamp, uint32(offset))
-	stamp = binary.BigEndian.AppendUint32(stamp, s.client)
-	stamp = binary.BigEndian.AppendUint64(stamp, s.counter)
-	stamp = append(stamp, s.run[:]...)
-	if s.size < stampSize {
-		return stamp[max(24-s.size, 0):][:s.size], nil
+// check reads a payload into buf, which is made larger if need be, and compares it.
+func (p *payloads) check(r io.Reader, buf *[]byte) error {
+	if len(*buf) <= p.size {
+		*buf = make([]byte, p.size+1)
 	}
-	return stamp, s.pool[offset+stampSize : offset+s.size]
-}
-
-// errPayload is wrapped by every complaint about the bytes of a payload.
-var errPayload = errors.New("payload is not what was sent")
-
-// check reads one payload to the end of r and compares it with the one sent.
-// Payloads without a stamp of ours are taken as they are. An error without
-// errPayload is r's.
-func (s *source) check(r io.Reader) error {
-	if s.buf == nil {
-		s.buf = make([]byte, 64<<10)
+	n, err := io.ReadFull(r, *buf)
+	if err == nil {
+		return fmt.Errorf("%w: more than %d bytes", errPayload, p.size)
 	}
-	n, err := io.ReadFull(r, s.buf[:stampSize])
-	if err == io.EOF || err == io.ErrUnexpectedEOF && n < stampSize {
-		return ended(r) // too short to tell
-	}
-	if err != nil {
+	if err != io.ErrUnexpectedEOF && err != io.EOF {
 		return err
 	}
-	sent := bytes.HasPrefix(s.buf, stampMagic)
-	size := int(binary.BigEndian.Uint32(s.buf[4:]))
-	offset := int(binary.BigEndian.Uint32(s.buf[8:]))
-	differs := -1
-	for err == nil {
-		at := n
-		var k int
-		k, err = r.Read(s.buf)
-		n += k
-		if end := offset + n; differs < 0 && end <= len(s.pool) && !bytes.Equal(s.buf[:k], s.pool[offset+at:end]) {
-			differs = at
-		}
+	if n != p.size {
+		return fmt.Errorf("%w: %d of %d bytes", errPayload, n, p.size)
 	}
-	switch {
-	case err != io.EOF:
-		return err
-	case sent && n != size:
-		return fmt.Errorf("%w: %d of %d bytes", errPayload, n, size)
-	case sent && differs >= 0:
-		return fmt.Errorf("%w: differs at byte %d or later", errPayload, differs)
+	if n < stampSize {
+		return nil
+	}
+	got := (*buf)[:n]
+	offset := binary.BigEndian.Uint64(got)
+	if offset >= offsets || !bytes.Equal(got[stampSize:], p.block[offset+stampSize:][:n-stampSize]) {
+		return errPayload
 	}
 	return nil
 }
 
-// ended tells the end of r from an early one.
-func ended(r io.Reader) error {
-	if _, err := r.Read(make([]byte, 1)); err != io.EOF {
-		return err
+// once reports a job that came without a name, or for the second time.
+func (p *payloads) once(location string) error {
+	digits := location[max(0, len(location)-12):]
+	n, err := strconv.ParseUint(digits, 10, 40)
+	if err != nil {
+		return fmt.Errorf("job came with the name %.80q", location)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for uint64(len(p.came)) <= n/64 {
+		p.came = append(p.came, make([]uint64, 1+len(p.came))...)
+	}
+	bit := uint64(1) << (n % 64)
+	if p.came[n/64]&bit != 0 {
+		return fmt.Errorf("job %s came twice", location)
+	}
+	p.came[n/64] |= bit
 	return nil
 }
