@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	stdlog "log"
 	"net"
 	"net/http"
 	"os/signal"
@@ -52,20 +51,17 @@ func (d *daemon) serveEarly(ctx context.Context, ln net.Listener) error {
 	defer protocol.Close()
 	s := d.newEarlySite(ctx, protocol)
 	door := door{ln}
-	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ConnContext: rememberConn,
-		ErrorLog: stdlog.New(lineLog{d.Log}, "", 0)}
 	on := listen.Limit(door, d.Limits.Conns).Trusting(d.Listen.Proxies)
-	server.ConnState = on.Ended
+	server := d.newServer(s, on)
 	failed := make(chan error, 1)
 	if err := d.Opening.Stop(); err != nil {
 		return err
 	}
 	go func() {
-		if d.Listen.Certificate == nil {
+		if server.TLSConfig == nil {
 			failed <- server.Serve(on)
 			return
 		}
-		server.TLSConfig = d.Listen.Certificate.Config()
 		failed <- server.ServeTLS(on, "", "")
 	}()
 	d.Log.Info().Msg("jobs are handed out, published documents are on their way from the store")

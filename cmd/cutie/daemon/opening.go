@@ -44,7 +44,8 @@ func (o *Opening) Answer(ln net.Listener) {
 		return
 	}
 	o.server = &http.Server{Handler: http.HandlerFunc(answerOpening), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-		ErrorLog: stdlog.New(lineLog{o.Log}, "", 0)}
+		WriteTimeout: openingPause + stallTime, Protocols: new(http.Protocols), ErrorLog: stdlog.New(lineLog{o.Log}, "", 0)}
+	o.server.Protocols.SetHTTP1(true)
 	if o.Certificate != nil {
 		o.server.TLSConfig = o.Certificate.Config()
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -16,18 +17,20 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/listen"
 	"cutie/queuefs/buffers"
+	"cutie/queuefs/web"
 )
 
 // A pace is the least speed of clients in sending a request and in taking the
 // answer. Slower clients hold a connection rather than use it, and are cut off.
 type pace struct {
 	take    time.Duration // for any answer
+	stall   time.Duration // that nothing of an answer may go out on a stream of HTTP/2; 0: take
 	give    time.Duration // that a body of a request may be behind the slowest pace
 	idle    time.Duration // that nothing may come of such a body
 	slowest int64         // octets a second, of bodies and of long answers
 }
 
-var defaultPace = pace{take: 10 * time.Minute, give: 2 * time.Minute, idle: 30 * time.Second, slowest: 1 << 10}
+var defaultPace = pace{take: 10 * time.Minute, stall: stallTime, give: 2 * time.Minute, idle: 30 * time.Second, slowest: 1 << 10}
 
 // ownerIdle is how long nothing may come of a body of the owner of the home,
 // whose programs write into a pipe when they have something to say.
@@ -46,7 +49,7 @@ type answer struct {
 	client netip.Addr // zero for the socket of the home
 	user   string     // "" for one without a name
 	named  bool       // the user is one of the users file
-	route  string     // path of the matched route
+	match  web.Match
 	start  time.Time
 	status int   // 0 while nothing was answered
 	octets int64 // of the body
@@ -54,6 +57,18 @@ type answer struct {
 	until  time.Time // write deadline
 	unread bool      // the body of the request was not read to its end
 	readBy time.Time // read deadline of the request, zero if there is none
+
+	head   int  // status that waits for the first of the body, see WriteHeader
+	kept   int  // bytes of the longest part of the body so far, taken from memory
+	fed    int  // bytes of the body of the request that its connection may keep, taken from memory
+	denied bool // the answer is a refusal, for want of memory
+	cut    bool // it has begun, and must not pass for whole
+	// reads is the request, if its answer may be refused in place of the handler's. nil: it
+	// may have changed something, and the answer goes out at any price.
+	reads *http.Request
+
+	stream   bool // of HTTP/2: deadlines hold while something goes out, see send
+	buffered int  // bytes of the body on the way to the next frame
 
 	// Parts of the answer: one allocation for all.
 	body   sent
@@ -97,6 +112,10 @@ func rememberConn(ctx context.Context, conn net.Conn) context.Context {
 		c.home, c.login = true, peer(conn)
 	case *listen.Conn:
 		c.tcp = conn
+	case *tls.Conn:
+		if tcp, ok := conn.NetConn().(*listen.Conn); ok {
+			tcp.LimitUnsent(maxUnsent)
+		}
 	}
 	return context.WithValue(ctx, connectionKey{}, c)
 }
@@ -123,7 +142,7 @@ func peer(conn *net.UnixConn) string {
 
 // begin wraps the answer to one request.
 func (p pace) begin(w http.ResponseWriter, r *http.Request) *answer {
-	a := &answer{ResponseWriter: w, pace: p, start: time.Now(), unread: r.ContentLength != 0}
+	a := &answer{ResponseWriter: w, pace: p, start: time.Now(), unread: r.ContentLength != 0, stream: r.ProtoMajor == 2 && p.stall > 0}
 	// The requests of an HTTP/2 connection have deadlines of their own.
 	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && r.ProtoMajor == 1 {
 		a.conn = c
@@ -137,21 +156,55 @@ func (p pace) begin(w http.ResponseWriter, r *http.Request) *answer {
 // extend moves the write deadline to leave time for n bytes. It moves it far,
 // hence seldom: most answers are one small write.
 func (a *answer) extend(now time.Time, n int64) {
+	if a.stream {
+		return // a deadline of a stream ends it, whether something goes out then or not
+	}
 	room := a.take + a.atSlowest(n)
 	if a.until.Sub(now) < room/2 {
-		a.until = now.Add(room)
-		http.NewResponseController(a.ResponseWriter).SetWriteDeadline(a.until)
+		a.setWriteDeadline(now.Add(room))
 	}
+}
+
+func (a *answer) setWriteDeadline(t time.Time) {
+	a.until = t
+	http.NewResponseController(a.ResponseWriter).SetWriteDeadline(t)
+}
+
+// streamBytes is about what a stream of HTTP/2 takes besides its header and its bodies: the
+// stack of its handler, and buffers of the server. Connections of HTTP/1 are few enough.
+const streamBytes = 16 << 10
+
+// takeStream counts a stream, with its header and with what its connection may keep of the
+// body.
+func (a *answer) takeStream(r *http.Request) error {
+	if !a.stream {
+		return nil
+	}
+	n := streamBytes + len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, v := range values {
+			n += len(name) + len(v)
+		}
+	}
+	if a.fed = maxUnread; r.ContentLength >= 0 {
+		a.fed = int(min(r.ContentLength, maxUnread))
+	}
+	return a.memory.Take(n + a.fed)
 }
 
 // Unwrap is for [http.ResponseController].
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
+// WriteHeader sends the status with the first of the body, or at the end: until then
+// the answer can be refused.
 func (a *answer) WriteHeader(status int) {
-	if status >= http.StatusOK {
+	switch {
+	case status < http.StatusOK:
+		a.ResponseWriter.WriteHeader(status)
+	case a.status == 0:
 		a.opens(status)
+		a.head = status
 	}
-	a.ResponseWriter.WriteHeader(status)
 }
 
 // opens completes the header before it goes out.
@@ -167,6 +220,15 @@ func (a *answer) opens(status int) {
 	}
 }
 
+// sendHead sends a status that waits.
+func (a *answer) sendHead() {
+	a.opens(http.StatusOK)
+	if status := a.head; status != 0 {
+		a.head = 0
+		a.ResponseWriter.WriteHeader(status)
+	}
+}
+
 // giveUp limits the time of the server for the rest of a body to that of a
 // handler.
 func (a *answer) giveUp() {
@@ -176,11 +238,109 @@ func (a *answer) giveUp() {
 }
 
 func (a *answer) Write(p []byte) (int, error) {
-	a.opens(http.StatusOK)
+	if err := a.keeps(len(p)); err != nil {
+		return 0, err
+	}
+	a.sendHead()
 	a.extend(time.Now(), int64(len(p)))
-	n, err := a.ResponseWriter.Write(p)
+	n, err := a.send(p)
 	a.octets += int64(n)
 	return n, err
+}
+
+const (
+	// chunk is the size of the buffers of the server in front of a connection or stream.
+	chunk = 4 << 10
+	// piece is how much of an answer goes out in one frame of HTTP/2.
+	piece = 16 << 10
+	// copied is the size of the buffer for a file that does not go out by sendfile.
+	copied = 32 << 10
+)
+
+// keeps counts a part of n bytes of the body, which stays in memory until the client has
+// taken it. Of a handler that writes again and again the longest part counts. If there is no
+// memory for the first one, the answer is a refusal; a later one ends it.
+func (a *answer) keeps(n int) error {
+	switch {
+	case a.denied:
+		return buffers.ErrFull
+	case n <= chunk || n <= a.kept:
+		return nil
+	case a.memory.Take(n-a.kept) == nil:
+		a.kept = n
+		return nil
+	case a.reads == nil:
+		return nil
+	}
+	r, begun := a.reads, a.status != 0 && a.head == 0
+	if a.reads = nil; !begun {
+		a.status, a.head = 0, 0
+		for _, name := range []string{"Content-Encoding", "Content-Range", "Accept-Ranges", "Trailer"} {
+			a.Header().Del(name)
+		}
+		a.match.Fail(a, r, buffers.ErrFull)
+	}
+	a.denied, a.cut = true, begun
+	return buffers.ErrFull
+}
+
+// send writes a part of the body. On a stream each frame has a time of its own: the server
+// shows no progress within a longer write.
+func (a *answer) send(p []byte) (n int, err error) {
+	if !a.stream || a.buffered+len(p) <= chunk {
+		a.buffered += len(p)
+		return a.ResponseWriter.Write(p)
+	}
+	for n < len(p) && err == nil {
+		a.arm()
+		var k int
+		k, err = a.ResponseWriter.Write(p[n:min(n+piece, len(p))])
+		n += k
+	}
+	a.buffered = chunk // at most
+	a.disarm(err)
+	return n, err
+}
+
+// arm begins the time for the next frame of a stream.
+func (a *answer) arm() {
+	if now := time.Now(); a.until.Sub(now) < a.stall-a.stall/8 {
+		a.setWriteDeadline(now.Add(a.stall))
+	}
+}
+
+// disarm ends it: the handler may wait now.
+func (a *answer) disarm(err error) {
+	if err == nil {
+		a.setWriteDeadline(time.Time{})
+	}
+}
+
+// FlushError is for [http.ResponseController].
+func (a *answer) FlushError() error {
+	a.sendHead()
+	flush := http.NewResponseController(a.ResponseWriter).Flush
+	if !a.stream {
+		return flush()
+	}
+	a.arm()
+	err := flush()
+	a.buffered = 0
+	a.disarm(err)
+	return err
+}
+
+// end sends what is left of an answer. On a stream it waits for the client, while the answer
+// still counts.
+func (a *answer) end() {
+	if a.head != 0 {
+		a.sendHead()
+	}
+	if a.stream && a.buffered > 0 {
+		a.arm()
+		http.NewResponseController(a.ResponseWriter).Flush() // nobody is left to be told of an error
+	}
+	a.extend(time.Now(), 0) // the answer goes out now
 }
 
 // takePart is how much goes out under one deadline.
@@ -193,7 +353,16 @@ func (a *answer) ReadFrom(r io.Reader) (total int64, err error) {
 	if !ok {
 		limited = &io.LimitedReader{R: r, N: 1<<63 - 1}
 	}
-	a.opens(http.StatusOK)
+	if a.conn.tcp == nil && a.client.IsValid() {
+		if err := a.keeps(copied); err != nil {
+			return 0, err
+		}
+	}
+	a.sendHead()
+	if a.stream {
+		n, err := io.CopyBuffer(struct{ io.Writer }{a}, struct{ io.Reader }{limited}, make([]byte, min(limited.N, copied)))
+		return n, err
+	}
 	for limited.N > 0 {
 		part := &io.LimitedReader{R: limited.R, N: min(limited.N, takePart)}
 		a.extend(time.Now(), part.N)
@@ -248,6 +417,8 @@ func (s *sent) Read(p []byte) (int, error) {
 	switch {
 	case err == io.EOF:
 		s.to.unread = false
+		s.to.memory.Give(s.to.fed)
+		s.to.fed = 0
 		s.to.asked.Whole()
 		s.to.setReadDeadline(time.Time{}) // what comes next is none of it
 	case err == nil && s.to.client.IsValid() && s.behind > s.to.give:

@@ -36,6 +36,9 @@ const (
 	idleTime   = 2 * time.Minute
 	pingTime   = 30 * time.Second // of silence on an HTTP/2 connection
 	maxStreams = 100              // requests at once on such a connection
+	maxUnread  = 512 << 10        // bytes of the body of such a request that its handler has not read yet
+	maxUnsent  = 64 << 10         // bytes of answers in TLS that the system keeps besides those under way
+	stallTime  = 30 * time.Second // without progress of an answer over HTTP/2
 )
 
 // run serves on ln and on the socket of the home, and returns after the last
@@ -131,10 +134,11 @@ func (d *daemon) newServer(site http.Handler, tcp *listen.Limiter) *http.Server 
 		ReadHeaderTimeout: headerTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
-		HTTP2:             &http.HTTP2Config{SendPingTimeout: pingTime, MaxConcurrentStreams: maxStreams},
-		ConnContext:       rememberConn,
-		ConnState:         tcp.Ended,
-		ErrorLog:          stdlog.New(lineLog{d.Log}, "", 0),
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingTime, MaxConcurrentStreams: maxStreams,
+			MaxReceiveBufferPerStream: maxUnread, WriteByteTimeout: stallTime},
+		ConnContext: rememberConn,
+		ConnState:   tcp.Ended,
+		ErrorLog:    stdlog.New(lineLog{d.Log}, "", 0),
 	}
 	if d.Listen.Certificate != nil {
 		server.TLSConfig = d.Listen.Certificate.Config()
@@ -190,6 +194,7 @@ func (d *daemon) emptySite(leaving context.Context, protocol *rest.Handler) *sit
 		proxies: d.Listen.Proxies,
 		crowd:   d.crowd,
 		memory:  d.memory,
+		streams: &access.Places{Max: d.Limits.Conns, Trusted: d.Listen.Proxies},
 		record:  d.record.Add,
 	}
 }

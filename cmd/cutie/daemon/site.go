@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"runtime/debug"
 	"strings"
@@ -39,6 +40,7 @@ type site struct {
 	proxies access.Proxies  // believed what they say of their clients
 	crowd   *access.Crowd   // requests that wait
 	memory  *access.Places  // bytes that requests keep in memory; nil: as many as they like
+	streams *access.Places  // requests over HTTP/2, of which a connection has many at once
 	record  func(*access.Entry)
 }
 
@@ -48,6 +50,15 @@ const PublishedPath = wellknown.Path
 // ServeHTTP answers one request, whatever becomes of the handler.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := s.pace.begin(w, r)
+	if a.stream {
+		at, _ := netip.ParseAddrPort(r.RemoteAddr)
+		if !s.streams.Take(at.Addr()) {
+			a.client, a.status = at.Addr().Unmap(), http.StatusServiceUnavailable
+			s.note(a, r)
+			panic(http.ErrAbortHandler) // an answer would be one more that nobody takes
+		}
+		defer s.streams.Leave(at.Addr())
+	}
 	defer s.finish(a, r)
 	// A proxy may pass the path of the base URI on, or take it away.
 	if prefix := s.names.prefix(); prefix != "" && strings.HasPrefix(r.URL.Path, prefix+"/") && (r.URL.RawPath == "" || strings.HasPrefix(r.URL.RawPath, prefix+"/")) {
@@ -64,7 +75,7 @@ func (s *site) serve(a *answer, r *http.Request) {
 		return
 	}
 	m := s.router.Match(r)
-	a.route = m.Path()
+	a.match = m
 	home := homeOf(r)
 	ctx := a.context(r)
 	if home == nil {
@@ -89,6 +100,10 @@ func (s *site) serve(a *answer, r *http.Request) {
 	}
 	if s.memory != nil {
 		a.memory.Open(s.memory, a.client)
+		if err := a.takeStream(r); err != nil {
+			m.Fail(a, r.WithContext(ctx), err)
+			return
+		}
 	}
 	if s.node != nil {
 		r = r.WithContext(ctx) // the context of the server ends too late after keep
@@ -137,6 +152,9 @@ func (s *site) serve(a *answer, r *http.Request) {
 	}
 	r = r.WithContext(ctx)
 	a.receive(r)
+	if m.Safe() && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		a.reads = r
+	}
 	m.Serve(a, r)
 }
 
@@ -209,13 +227,18 @@ func (s *site) finish(a *answer, r *http.Request) {
 	if p != nil && p != http.ErrAbortHandler {
 		s.log.Error().Str("method", r.Method).Str("path", r.URL.Path).Interface("panic", p).
 			Str("stack", string(debug.Stack())).Msg("handler panicked")
-		if p = nil; a.status != 0 {
+		if p = nil; a.status != 0 && a.head == 0 {
 			p = http.ErrAbortHandler // cut the answer, lest it pass for whole
 		} else {
+			a.status, a.head = 0, 0
 			s.refuse(a, r, &web.Error{Status: http.StatusInternalServerError})
 		}
 	}
-	a.extend(time.Now(), 0) // the answer goes out now
+	if p == nil {
+		if a.end(); a.cut {
+			p = http.ErrAbortHandler
+		}
+	}
 	if a.status == 0 {
 		a.giveUp()
 	}
@@ -230,7 +253,7 @@ func (s *site) finish(a *answer, r *http.Request) {
 func (s *site) note(a *answer, r *http.Request) {
 	host := a.conn.hosts.of(a.client)
 	if s.meter != nil {
-		s.meter.request(r.Method, a.route, a.status, a.octets, time.Since(a.start))
+		s.meter.request(r.Method, a.match.Path(), a.status, a.octets, time.Since(a.start))
 	}
 	a.entry = access.Entry{Host: host, User: a.user, Time: a.start, Method: r.Method, Target: r.RequestURI,
 		Proto: r.Proto, Status: a.status, Octets: a.octets, Referer: first(r.Header["Referer"]), Agent: first(r.Header["User-Agent"])}

@@ -59,6 +59,9 @@ func startSite(t *testing.T, s *site, h http.HandlerFunc) *httptest.Server {
 	if s.crowd == nil {
 		s.crowd = access.NewCrowd(10)
 	}
+	if s.streams == nil {
+		s.streams = &access.Places{Max: 1000}
+	}
 	s.refuse = web.Plain
 	var err error
 	if s.gate == nil {
@@ -73,6 +76,9 @@ func startSite(t *testing.T, s *site, h http.HandlerFunc) *httptest.Server {
 	srv := httptest.NewUnstartedServer(s)
 	l := listen.Limit(srv.Listener, 1000)
 	srv.Listener, srv.Config.ConnState, srv.Config.ConnContext = l, l.Ended, rememberConn
+	srv.Config.Protocols = new(http.Protocols)
+	srv.Config.Protocols.SetHTTP1(true)
+	srv.Config.Protocols.SetUnencryptedHTTP2(true)
 	srv.Start()
 	t.Cleanup(srv.Close)
 	return srv

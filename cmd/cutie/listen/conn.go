@@ -47,6 +47,15 @@ func (d *deadline) due() (time.Time, bool) {
 	return d.set, true
 }
 
+// LimitUnsent limits the bytes that the system takes for the client before they can go out.
+// A write then goes on when the client has taken half of them, not a third of all that the
+// system would keep, so that a slow client shows progress.
+func (c *Conn) LimitUnsent(n int) {
+	if raw, err := c.TCPConn.SyscallConn(); err == nil {
+		raw.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, n) }) // it works without, too
+	}
+}
+
 // Read reads; see [Conn] for a read of one octet.
 func (c *Conn) Read(p []byte) (int, error) {
 	c.mu.Lock()

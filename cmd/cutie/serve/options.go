@@ -65,8 +65,8 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	o.Limits.Body = 16 << 30
 	fs.Var((*call.Octets)(&o.Limits.Body), "max-body", "largest submission, such as 64M or 16G")
 	o.buffers = 128 << 20
-	fs.Var(&o.buffers, "max-buffers", "memory for what is kept of all requests at once, such as 64M; one address gets as much as it leaves to others; a request beyond it is answered with 503; 0: any size")
-	fs.IntVar(&o.Limits.Conns, "max-conns", 10_000, "`number` of connections at once; one address gets as many as it leaves to others, so half of them if it is alone; a trusted proxy gets all")
+	fs.Var(&o.buffers, "max-buffers", "memory for what is kept of all requests at once, and of answers that clients have not taken yet, such as 64M; one address gets as much as it leaves to others; a request beyond it is answered with 503; 0: any size")
+	fs.IntVar(&o.Limits.Conns, "max-conns", 10_000, "`number` of connections at once, and of requests over HTTP/2; one address gets as many as it leaves to others, so half of them if it is alone; a trusted proxy gets all")
 	fs.IntVar(&o.Limits.Waits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
 	fs.IntVar(&o.Limits.Dirs, "max-dirs", 512, "`number` of directories of queues kept open, those used last")
 	o.bindSource(fs)
