@@ -80,7 +80,7 @@ func (s documents) about(name string) (*answer.Resource, error) {
 	for e := range s.offered(&has) {
 		a.Documents = append(a.Documents, about.Document{URI: e.Loc, Capability: string(e.Capability), Text: about.Text(e.Capability)})
 	}
-	a.Follow = about.FollowSet(s.Dialect, has.Dump != nil, len(has.Former.Lists) > 0)
+	a.Follow = about.FollowSet(s.Dialect, has.Dump != nil, has.Packages, len(has.Former.Lists) > 0, len(has.Former.Packages) > 0)
 	return s.p.aboutDocument(a, name), nil
 }
 

@@ -9,7 +9,7 @@
 //
 // A document is a function of the journal of its queue and of the base URI: the
 // same events give the same bytes. Exceptions are written down when they happen:
-// the end of a period, the event before a Resource Dump was begun, and files left
+// the end of a list by its age, the event before a Resource Dump was begun, and files left
 // out of a package.
 //
 // A Change List has every event committed before the request came. The open list

@@ -185,8 +185,8 @@ func (p *Publisher) resume(lines map[string]store.Lines) {
 		}
 		r := resting{lines: of}
 		if p.src.Terms().Period > 0 {
-			for _, open := range of.Open() {
-				r.due = set.Sooner(r.due, p.src.Closing(&open))
+			for _, l := range of.Of(q.ID()) {
+				r.due = set.Sooner(r.due, p.src.Closing(&l.Open, l.Files.Lists, set.Since(q)))
 			}
 		}
 		p.rest[q.ID()] = r
@@ -241,8 +241,8 @@ func (p *Publisher) touch(q Queue, use func(Queue) (*follower, error)) error {
 // mostWoken is how many queues a Tick wakes for work.
 const mostWoken = 64
 
-// wakeReady opens queues at rest with work. It looks at all of them only when the first
-// of them has some.
+// wakeReady opens queues at rest with work, those that wait longest first. It looks at all
+// of them only when the first of them has some.
 func (p *Publisher) wakeReady() error {
 	now := p.Now()
 	p.mu.Lock()
@@ -257,7 +257,9 @@ func (p *Publisher) wakeReady() error {
 				p.ready = append(p.ready, id)
 			}
 		}
-		slices.Sort(p.ready)
+		slices.SortFunc(p.ready, func(a, b string) int {
+			return cmp.Or(p.rest[a].due.Compare(p.rest[b].due), cmp.Compare(a, b))
+		})
 	}
 	some := p.ready[:min(mostWoken, len(p.ready))]
 	if p.ready = p.ready[len(some):]; len(p.ready) == 0 {

@@ -98,6 +98,7 @@ func TestGzipFormOfAListThatGrows(t *testing.T) {
 	now = now.Add(2 * time.Hour)
 	s.submitN(s.queue("jobs"), 1)
 	must(t, s.pub.Flush())
+	must(t, s.pub.CloseOld())
 	check(append(urls, closed...)) // before it has a file
 	s.settle()
 	check(append(urls, closed...))

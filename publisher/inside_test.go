@@ -19,3 +19,9 @@ func (p *Publisher) Open() int {
 	defer p.mu.Unlock()
 	return len(p.open)
 }
+
+// CloseOld closes the lists that are old, and makes nothing of them.
+func (p *Publisher) CloseOld() error {
+	_, err := p.closeOld()
+	return err
+}

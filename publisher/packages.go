@@ -15,18 +15,17 @@ import (
 	"cutie/sitemap"
 )
 
-// changeDump returns changedump.xml: the packages in place, oldest first.
+// changeDump returns changedump.xml: the packages in place, oldest first; nil while there
+// is none.
 func (s documents) changeDump() (*answer.Resource, error) {
 	st, err := s.Standing()
-	if err != nil {
+	n := len(st.Packages)
+	if err != nil || n == 0 {
 		return nil, err
 	}
-	from, last := st.Next, queuefs.Seq(0)
-	if n := len(st.Packages); n > 0 {
-		from, last = st.Packages[0].From, st.Packages[n-1].Last
-	}
+	from, last := st.Packages[0].From, st.Packages[n-1].Last
 	links := s.Up(s.archiveLink(names.ChangeDump)...)
-	tag := fmt.Sprintf("d%d-%d-%d-%d", last, len(st.Packages), st.Next.UnixMicro(), len(links))
+	tag := fmt.Sprintf("d%d-%d-%d-%d", last, n, st.Next.UnixMicro(), len(links))
 	head := sitemap.Head{Capability: sitemap.ChangeDump, From: from, Until: s.p.oldUntil(st.Next), Links: links}
 	return s.p.list(tag, sitemap.URLSet, head, each(st.Packages, s.packageEntry)), nil
 }

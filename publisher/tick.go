@@ -12,9 +12,9 @@ import (
 	"cutie/queuefs"
 )
 
-// Tick brings all lists up to date, closes lists at the end of their period, works on
-// packages for a twentieth of a second or as much for each list without one, and removes
-// files past their retention.
+// Tick brings all lists up to date, closes lists that are old, makes packages, and removes
+// files past their retention. Closing and packages have a twentieth of a second together,
+// and more while packages fall behind.
 // Call it about once a second; its cost grows with the changes. A failed package
 // or dump does not stop the others. It is an error of each Tick until it is made;
 // it is tried again when there is free space, or after a pause of a second to a
@@ -38,15 +38,12 @@ func (p *Publisher) tick(ctx context.Context) error {
 	for _, s := range p.sets() {
 		s.WriteBack()
 	}
-	if p.src.Terms().Period > 0 {
-		for _, s := range p.sets() {
-			if err := s.CloseOld(); err != nil {
-				errs = append(errs, fmt.Errorf("queue %s: %w", s.Queue.ID(), err))
-			}
-		}
-	}
+	start := p.Now()
+	behind, err := p.closeOld()
 	var waits []*set.Wait
-	return errors.Join(append(errs, p.heal(ctx), p.makeSome(ctx, false, &waits), p.retain())...)
+	errs = append(errs, err, p.heal(ctx), p.makeSome(ctx, start, false, &waits), p.retain())
+	p.work.more = p.work.more || behind
+	return errors.Join(errs...)
 }
 
 // catchUp brings the lists of all changed queues up to date. A Tick has the lock of
@@ -168,6 +165,6 @@ func (p *Publisher) slice(ctx context.Context, waits *[]*set.Wait) (more bool, e
 	if err := errors.Join(ctx.Err(), p.src.Failure()); err != nil {
 		return false, err
 	}
-	err = p.makeSome(ctx, true, waits)
+	err = p.makeSome(ctx, p.Now(), true, waits)
 	return p.work.task != nil || p.src.Damaged(), errors.Join(err, p.retain())
 }

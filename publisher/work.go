@@ -4,27 +4,56 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"cutie/publisher/set"
 )
 
-// sliceTime bounds the work of one Tick on packages: a twentieth of the time, if there is
-// a Tick a second. Lists come as fast as the load makes them, so there is as much time for
-// each, up to mostSlices.
+// sliceTime bounds the work of one Tick on closing lists and making packages: a twentieth
+// of the time, if there is a Tick a second. Lists that close because they are full come as
+// fast as the load makes them, so there is as much time again for each one of a set that
+// waits behind another, up to mostSlices.
 const (
 	sliceTime  = 50 * time.Millisecond
 	mostSlices = 10
 )
 
-// budget returns for how long a Tick works on packages.
+// budget returns for how long a Tick closes lists and makes packages.
 func (p *Publisher) budget() time.Duration {
-	lists := 0
+	slices := 1
 	for _, s := range p.sets() {
-		lists += s.Unpacked()
+		slices += max(0, s.Unpacked()-1)
 	}
-	return sliceTime * time.Duration(min(max(lists, 1), mostSlices))
+	return sliceTime * time.Duration(min(slices, mostSlices))
+}
+
+// closeOld closes lists that are old enough, those that wait longest first, for half of
+// sliceTime; behind is whether some are left.
+func (p *Publisher) closeOld() (behind bool, err error) {
+	type old struct {
+		*set.Set
+		since time.Time
+	}
+	var all []old
+	start := p.Now()
+	for _, s := range p.sets() {
+		if since, due := s.Due(start); due {
+			all = append(all, old{s, since})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b old) int { return a.since.Compare(b.since) })
+	var errs []error
+	for i, s := range all {
+		if behind = i > 0 && p.Now().Sub(start) > sliceTime/2; behind {
+			break
+		}
+		if err := s.CloseList(); err != nil {
+			errs = append(errs, fmt.Errorf("queue %s: %w", s.Queue.ID(), err))
+		}
+	}
+	return behind, errors.Join(errs...)
 }
 
 // work is the making of packages. Its lock is held by one Tick at a time.
@@ -43,11 +72,11 @@ func (w *work) drop() {
 	}
 }
 
-// makeSome makes packages until its time is up or none is left; now ignores
+// makeSome makes packages until the time from start on is up or none is left; now ignores
 // pauses after failures. A failure is added to waits, and nothing in waits is
 // tried.
-func (p *Publisher) makeSome(ctx context.Context, now bool, waits *[]*set.Wait) error {
-	start, budget := p.Now(), p.budget()
+func (p *Publisher) makeSome(ctx context.Context, start time.Time, now bool, waits *[]*set.Wait) error {
+	budget := p.budget()
 	p.work.more = true
 	for {
 		if p.work.task == nil {

@@ -59,8 +59,8 @@ func ChooseSet(description, rel string) []string {
 }
 
 // FollowSet returns the steps of a Destination of a set, with or without a
-// Resource Dump, and with or without an archive of Change Lists.
-func FollowSet(d sitemap.Dialect, dumped, archived bool) []string {
+// Resource Dump, a Change Dump, and archives of Change Lists and their packages.
+func FollowSet(d sitemap.Dialect, dumped, packed, archived, archivedPackages bool) []string {
 	begin := "Begin with the Resource List and get each resource that it names."
 	if dumped {
 		begin = "Begin with the Resource List and get each resource that it names, or with the Resource Dump, whose packages have them."
@@ -74,8 +74,14 @@ func FollowSet(d sitemap.Dialect, dumped, archived bool) []string {
 	if dumped {
 		reach = ", as far back as the Resource Dump at least"
 	}
+	if packed {
+		reach += ", and the Change Dump packages with the files"
+	}
 	if archived {
-		older = " The Change List Archive names still older lists, and the Change Dump Archive their packages."
+		older = " The Change List Archive names still older lists."
+	}
+	if archivedPackages {
+		older += " The Change Dump Archive names older packages."
 	}
 	if d == sitemap.V09 {
 		part = "" // the head changes with each event
@@ -83,7 +89,7 @@ func FollowSet(d sitemap.Dialect, dumped, archived bool) []string {
 	return []string{
 		begin + " Remember the time at of the document (from in version 0.9): all changes up to then are in it.",
 		"Then ask for the open Change List again and again and apply, in their order, the changes whose " + instant + " is later than the last you know. Send If-None-Match with the last ETag, and Prefer: wait=60 to be answered when there is something new: 304 is nothing new." + part,
-		"If the open list begins (from) later than that, a list was closed meanwhile: the Change List Index names the lists before it" + reach + ", and the Change Dump packages with the files. Closed lists and packages never change." + older,
+		"If the open list begins (from) later than that, a list was closed meanwhile: the Change List Index names the lists before it" + reach + ". Closed lists and packages never change." + older,
 		"If those begin too late as well, or the answer is 410, what you need is no longer kept: begin anew. The answer 410 says with what, and its time at.",
 		"Compare each file with the digest of its entry. One that is gone, or another, has a later change.",
 	}

@@ -70,8 +70,10 @@ type Options struct {
 	// Dialect is the version of ResourceSync of all documents: V11, V10 or V09.
 	Dialect sitemap.Dialect
 
-	// Period is for how long an open Change List may have entries before a Tick
-	// closes it, whatever the dates of its events; 0 is for ever.
+	// Period is for how long at most an open Change List may have entries before a Tick
+	// closes it, whatever the dates of its events; 0 is for ever. A list of a young set
+	// closes sooner: when it is as old as the set was when the list began, but not within a
+	// minute.
 	Period time.Duration
 
 	// HasSpace reports whether the disk has free space for so many bytes of a

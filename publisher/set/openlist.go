@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"time"
 
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
@@ -34,16 +33,10 @@ func (s *Set) Append(changes []Change, m *Memory) error {
 }
 
 // fits reports whether the open list takes n more entries of an event: it has
-// space, and so has its package, and it is young enough. A list without entries takes any event.
-func (s *Set) fits(l *store.OpenList, n, size int, octets int64, at time.Time) bool {
-	switch {
-	case l.Entries == 0:
-		return true
-	case l.Entries+n > s.MaxEntries, l.Length+int64(size) > s.limit(), l.Pack.Octets+octets > s.MaxPackage:
-		return false
-	}
-	period := s.Terms().Period
-	return period == 0 || at.Sub(l.Since) < period
+// space, and so has its package. A list without entries takes any event.
+func (s *Set) fits(l *store.OpenList, n, size int, octets int64) bool {
+	return l.Entries == 0 ||
+		l.Entries+n <= s.MaxEntries && l.Length+int64(size) <= s.limit() && l.Pack.Octets+octets <= s.MaxPackage
 }
 
 // An appender gathers entries for the open list, and files for its package. s.mu is held.
@@ -66,7 +59,7 @@ func (w *appender) add(changes []Change) error {
 		var n int
 		w.buf, n = w.entries(&w.render, w.buf, ev, ev.Seq == first)
 		size := len(w.buf) - start
-		if n > 0 && !w.fits(&w.at, n, size, w.octets(), ev.Time) {
+		if n > 0 && !w.fits(&w.at, n, size, w.octets()) {
 			if err := w.turn(start); err != nil {
 				return err
 			}
@@ -179,39 +172,11 @@ func (w *appender) end() {
 	}
 }
 
-// CloseOld closes the open list when its period is over.
-func (s *Set) CloseOld() error {
-	period := s.Terms().Period
-	return s.closeIf(func() bool { return period > 0 && s.age(s.Now()) > period })
-}
-
-// An age is when the open list from event first on got its first entry.
-type age struct {
-	first queuefs.Seq
-	since time.Time // by the clock of this process
-}
-
-// age returns for how long the open list has had entries. Dates of events do not
-// count: after a clock that was ahead they lie in the future. s.mu is held.
-func (s *Set) age(now time.Time) time.Duration {
-	if s.made.began.first != s.at.First {
-		s.made.began = age{s.at.First, now.Add(-max(0, now.Sub(s.at.Since)))}
-	}
-	if now.Before(s.made.began.since) {
-		s.made.began.since = now // the clock was set back
-	}
-	return now.Sub(s.made.began.since)
-}
-
 // CloseList closes the open list if it has entries.
-func (s *Set) CloseList() error { return s.closeIf(func() bool { return true }) }
-
-// closeIf closes the open list if it has entries and may is true; may is called with
-// mu held.
-func (s *Set) closeIf(may func() bool) error {
+func (s *Set) CloseList() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.at.Entries == 0 || !may() {
+	if s.at.Entries == 0 {
 		return nil
 	}
 	return s.mend(s.close())

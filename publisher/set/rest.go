@@ -86,7 +86,7 @@ func (s *Set) rests(now time.Time) bool {
 // nextWork returns when the set has work without another event; zero: never. mu is
 // held.
 func (s *Set) nextWork(now time.Time) (due time.Time) {
-	due = s.Closing(&s.at)
+	due = s.Closing(&s.at, len(s.files.Lists.All), s.Since())
 	terms := s.Terms()
 	last := s.files.Dump(0)
 	switch {
@@ -111,15 +111,6 @@ func (s *Set) nextWork(now time.Time) (due time.Time) {
 		expire(s.files.Lists.All[i].Until)
 	}
 	return due
-}
-
-// Closing returns when the open list is to be closed; zero: never.
-func (s *Source) Closing(l *store.OpenList) time.Time {
-	period := s.Terms().Period
-	if period == 0 || l.Entries == 0 {
-		return time.Time{}
-	}
-	return l.Since.Add(period)
 }
 
 // Sooner returns the earlier time; a zero one is never.

@@ -53,11 +53,14 @@ func (f *Subject) Created() time.Time {
 
 // Since returns when the events known begin: with the creation of the queue, or of a
 // mirror with the copy.
-func (f *Subject) Since() time.Time {
-	if t := f.Queue.State().Since; !t.IsZero() {
+func (f *Subject) Since() time.Time { return Since(f.Queue) }
+
+// Since is [Subject.Since] of a queue.
+func Since(q Queue) time.Time {
+	if t := q.State().Since; !t.IsZero() {
 		return t.UTC()
 	}
-	return f.Created()
+	return (&Subject{Queue: q}).Created()
 }
 
 // OrCreated returns t, or when the queue was made if t is zero.

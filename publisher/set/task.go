@@ -44,7 +44,7 @@ type progress struct {
 	unfolded bool        // closed lists may have their entries in another file than the one in gzip
 	life     int         // how often the set began anew
 	grown    error       // why no package grows with the open list; nil once one does again
-	began    age
+	began    beginning
 }
 
 // failure returns why the last package or dump was not made.

@@ -53,7 +53,7 @@ func newAboutPage(a *about.About) *aboutPage {
 			p.add(name, inWords(time.Duration(seconds)*time.Second))
 		}
 	}
-	after("a Change List is closed after", a.Retention.Period, "it is full")
+	after("a Change List is closed at the latest after", a.Retention.Period, "it is full")
 	after("a Resource Dump is made after", a.Retention.DumpPeriod, "somebody asks for it")
 	after("a closed list is in the index for", a.Retention.Current, "as long as it is kept")
 	after("what is no longer current is kept for", a.Retention.Keep, "ever")

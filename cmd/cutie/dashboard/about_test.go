@@ -44,7 +44,7 @@ func aboutSet() *about.About {
 	a.Queues, a.Sets = nil, nil
 	a.About, a.Title, a.Description = aboutBase+"/jobs/replica/capabilitylist.xml", `Replica of the queue <b> & "jobs"`, about.SetText(names.Replica)
 	a.Mirrors, a.Via = []string{"https://mirror.test/a", "https://mirror.test/b"}, "https://first.test"
-	a.Follow = about.FollowSet(sitemap.V10, true, true)
+	a.Follow = about.FollowSet(sitemap.V10, true, true, true, true)
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)
 	a.OfSet = &about.OfSet{Set: "replica", Resources: 13, Octets: 12345,
 		Queue: about.Queue{ID: "jobs", Name: `<b> & "jobs"`, Description: "made for it's <script>", State: "http://source.test/cutie/state/jobs",

@@ -98,7 +98,7 @@ func (o *serveOptions) bindSource(fs *pflag.FlagSet) {
 	s := &o.Source
 	fs.StringVar(&o.dialect, "dialect", "", "`version` of ResourceSync of all documents: 1.1, 1.0 or 0.9 (default the last one, at first 1.1)")
 	fs.BoolVar(&s.Anew, "yes", false, "go on with another version or base URI than before: every mirror begins anew")
-	fs.DurationVar(&s.Period, "period", 24*time.Hour, "`time` after which a Change List with entries is closed, however few; 0: never")
+	fs.DurationVar(&s.Period, "period", time.Hour, "`time` after which a Change List with entries is closed at the latest, however few; sooner in a young queue, after a minute or more; 0: never")
 	fs.IntVar(&s.MaxEntries, "list-entries", 0, "`number` of entries of a document, 2 to 50000; a page of a Resource List takes 1,024 jobs at least (default 50000)")
 	fs.Var((*call.Octets)(&s.MaxBytes), "list-size", "size of a document before compression, 64K to 50000000; a page of 1,024 jobs may be larger (default 50000000)")
 	fs.Var((*call.Octets)(&s.MaxPackage), "package-size", "size of the files in a package of a dump, before the next begins; files of the 1,024 jobs of a page, or of an event, stay together (default 4G)")
