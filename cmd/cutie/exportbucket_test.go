@@ -44,7 +44,7 @@ cutie export copy --home home --to s3://bucket/www --endpoint S3 --base-uri WEB 
 		t.Fatal(err)
 	}
 	sh(t, dir, script.Replace(`cutie sync WEB mirror --set jobs/replica
-cutie audit mirror --checksum`))
+cutie audit mirror`))
 	web.Close()
 	sh(t, dir, `cutie promote mirror; cutie check mirror`)
 	out, err := cutie(t, "status", "--home", filepath.Join(dir, "mirror"))

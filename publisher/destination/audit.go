@@ -8,17 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"cutie/publisher/destination/fixity"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
-
-// Audited is the result of the last audit of a set.
-type Audited struct {
-	Time  time.Time `json:"time"`
-	Clean bool      `json:"clean"`
-	Deep  bool      `json:"deep"` // digests were compared
-}
 
 // A Difference is one between the Source and the copy.
 type Difference struct {
@@ -37,21 +31,22 @@ const (
 	IsDifferent What = "different"
 	IsExtra     What = "extra"      // no list names it
 	InTransit   What = "in transit" // a change not yet followed explains it
-	IsUnsure    What = "unverified" // the Source gives neither digest nor length
+	IsUnsure    What = "unverified" // nothing shows it to be different, and no digest to be the same
 )
 
 // An AuditReport is the result of an audit.
 type AuditReport struct {
 	Source      string       `json:"source"`
 	Resources   int64        `json:"resources"`
-	Same        int64        `json:"same"`
+	Same        int64        `json:"same"`            // by all digests
+	Alike       int64        `json:"alike,omitempty"` // by length and time, with Options.Quick
 	Missing     int64        `json:"missing"`
 	Different   int64        `json:"different"`
 	Extra       int64        `json:"extra"`
 	InTransit   int64        `json:"inTransit"`
 	Unexplained int64        `json:"unexplained,omitempty"` // of these: asked for in vain, and no change says why
 	Unverified  int64        `json:"unverified"`
-	Deep        bool         `json:"deep"`
+	Quick       bool         `json:"quick,omitempty"`       // no digest was asked of a file of the right length and time
 	Differences []Difference `json:"differences,omitempty"` // the first ones
 	Octets      int64        `json:"octets"`                // received
 	Seconds     float64      `json:"seconds"`
@@ -64,12 +59,12 @@ func (r *AuditReport) Clean() bool { return r.Missing+r.Different+r.Extra+r.Unex
 // maxDifferences is how many differences a report names.
 const maxDifferences = 10_000
 
-// Audit compares the copy with the lists of its Source: each file by its length and time,
-// or by its digests if Options.Deep is set. It changes no file. While another process
+// Audit compares the copy with the lists of its Source: each file by its digests, or by its
+// length and time if Options.Quick is set. It changes nothing. While another process
 // follows the Source, what it changes meanwhile is in transit.
 func (c *Copy) Audit(ctx context.Context) (*AuditReport, error) {
 	began := time.Now()
-	a := &audit{c: c, r: &AuditReport{Source: c.source.Base, Deep: c.o.Deep}, listed: map[uint64]struct{}{}}
+	a := &audit{c: c, r: &AuditReport{Source: c.source.Base, Quick: c.o.Quick}, listed: map[uint64]struct{}{}}
 	for _, set := range c.sets {
 		if err := a.set(ctx, set); err != nil {
 			return nil, fmt.Errorf("set %s: %w", set.Name, err)
@@ -82,13 +77,7 @@ func (c *Copy) Audit(ctx context.Context) (*AuditReport, error) {
 	}
 	_, a.r.Octets = c.client.Counts()
 	a.r.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
-	if !c.dir.Alone() {
-		return a.r, nil // the state is that of the other process
-	}
-	for _, set := range c.sets {
-		c.of(set).Audited = &Audited{Time: time.Now().UTC(), Clean: a.r.Clean(), Deep: c.o.Deep}
-	}
-	return a.r, c.save()
+	return a.r, nil
 }
 
 type audit struct {
@@ -140,7 +129,7 @@ func (a *audit) compare(e *sitemap.Entry) *Difference {
 		return &Difference{URI: e.Loc, What: IsMissing, Why: err.Error()}
 	}
 	want := factsOf(e)
-	m, _, err := a.c.dir.Compare(file, &want, a.c.o.Deep)
+	m, _, err := a.c.dir.Compare(file, &want, !a.c.o.Quick)
 	a.mu.Lock()
 	a.r.Resources++
 	a.listed[maphash.String(seed, file)] = struct{}{}
@@ -152,12 +141,16 @@ func (a *audit) compare(e *sitemap.Entry) *Difference {
 		return &Difference{URI: e.Loc, File: file, What: IsMissing}
 	case m == local.Different:
 		return &Difference{URI: e.Loc, File: file, What: IsDifferent, Why: "length or digest"}
-	case m == local.Unsure:
-		return &Difference{URI: e.Loc, File: file, What: IsUnsure}
+	case m == local.Unsure, !a.c.o.Quick && !fixity.New(want.Length, want.Hashes).Proves():
+		return &Difference{URI: e.Loc, File: file, What: IsUnsure, Why: "the Source gives no digest"}
 	}
 	a.mu.Lock()
-	a.r.Same++
-	a.mu.Unlock()
+	defer a.mu.Unlock()
+	if a.c.o.Quick {
+		a.r.Alike++
+	} else {
+		a.r.Same++
+	}
 	return nil
 }
 

@@ -99,7 +99,7 @@ func (s *setState) anew() {
 	if s.Baseline {
 		began = s.Cursor.Time
 	}
-	*s = setState{URI: s.URI, Began: began, Synced: s.Synced, Audited: s.Audited}
+	*s = setState{URI: s.URI, Began: began, Synced: s.Synced}
 }
 
 // began notes the time of the first lists of a baseline, before it makes a file. If

@@ -53,7 +53,8 @@ type Options struct {
 	Include []string // patterns of URIs to copy, see [path.Match]; * takes slashes, too; none: all
 	Exclude []string // patterns of URIs to leave out
 	Again   bool     // make the baseline again: look at all resources, fetch different ones
-	Deep    bool     // compare digests of files whose length and time are right
+	Deep    bool     // for Sync: compare digests of files whose length and time are right
+	Quick   bool     // for Audit: compare length and time alone, and no digests
 	DryRun  bool     // count, and do nothing
 	Look    bool     // for Audit, also while another process follows the Source
 	HTTP    fetch.Options
@@ -136,7 +137,6 @@ type setState struct {
 	Packages []string      `json:"packages,omitempty"`
 	Transit  []transit     `json:"transit,omitempty"`
 	Held     []held        `json:"held,omitempty"`
-	Audited  *Audited      `json:"audited,omitempty"`
 	History  *history      `json:"history,omitempty"`
 }
 

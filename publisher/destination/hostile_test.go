@@ -410,7 +410,7 @@ func TestChosenSetsAreRemembered(t *testing.T) {
 	if got := p.files(); len(got) != 1 || got["/queues/a/pending/j1"] != "a" {
 		t.Errorf("got %v", got)
 	}
-	if r := p.audit(true); !r.Clean() || r.Same != 1 {
+	if r := p.audit(false); !r.Clean() || r.Same != 1 {
 		t.Errorf("audit: got %+v", r)
 	}
 	if r := p.mustSync(only("b")); r.Deleted != 0 {
@@ -419,7 +419,7 @@ func TestChosenSetsAreRemembered(t *testing.T) {
 	if got := p.files(); len(got) != 2 {
 		t.Errorf("got %v", got)
 	}
-	if r := p.audit(true); !r.Clean() || r.Same != 1 {
+	if r := p.audit(false); !r.Clean() || r.Same != 1 {
 		t.Errorf("audit of b: got %+v", r)
 	}
 }
@@ -447,7 +447,7 @@ func TestAuditChangesNoFile(t *testing.T) {
 	if err := os.Chtimes(name, at, at); err != nil {
 		t.Fatal(err)
 	}
-	if r := p.audit(true); !r.Clean() {
+	if r := p.audit(false); !r.Clean() {
 		t.Errorf("got %+v", r)
 	}
 	if info, err := os.Stat(name); err != nil || !info.ModTime().Equal(at) {

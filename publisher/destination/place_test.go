@@ -55,9 +55,9 @@ func (p *place) mustSync(change func(*destination.Options)) *destination.Report 
 	return r
 }
 
-func (p *place) audit(deep bool) *destination.AuditReport {
+func (p *place) audit(quick bool) *destination.AuditReport {
 	p.t.Helper()
-	c, err := p.open(func(o *destination.Options) { o.Deep = deep })
+	c, err := p.open(func(o *destination.Options) { o.Quick = quick })
 	if err != nil {
 		p.t.Fatal(err)
 	}

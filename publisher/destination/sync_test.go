@@ -22,7 +22,7 @@ func (p *place) want() {
 	if got := p.files(); !maps.Equal(got, p.f.Resources) {
 		p.t.Errorf("got %v, want %v", got, p.f.Resources)
 	}
-	if r := p.audit(true); !r.Clean() || r.InTransit > 0 || int(r.Same) != len(p.f.Resources) {
+	if r := p.audit(false); !r.Clean() || r.InTransit > 0 || int(r.Same) != len(p.f.Resources) {
 		p.t.Errorf("audit: got %+v", r)
 	}
 }
@@ -132,11 +132,11 @@ func TestSourcesThatLie(t *testing.T) {
 			if got := p.files(); !maps.Equal(got, map[string]string{"/good": "good"}) {
 				t.Errorf("got %v", got)
 			}
-			if a := p.audit(true); a.Missing+a.InTransit != 1 || a.Same != 1 || a.Clean() {
+			if a := p.audit(false); a.Missing+a.InTransit != 1 || a.Same != 1 || a.Clean() {
 				t.Errorf("audit: got %+v", a)
 			}
 			f.Put("/bad", "hello!") // explains it
-			if a := p.audit(true); a.Missing+a.InTransit != 1 || !a.Clean() {
+			if a := p.audit(false); a.Missing+a.InTransit != 1 || !a.Clean() {
 				t.Errorf("audit after a change: got %+v", a)
 			}
 			if len(p.said) == 0 || !strings.Contains(p.said[0], "/bad") {
@@ -360,7 +360,7 @@ func TestAuditNamesEachDifference(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Put("/late", "1")
-	r := p.audit(true)
+	r := p.audit(false)
 	got := map[string]destination.What{}
 	for _, d := range r.Differences {
 		got[strings.TrimPrefix(d.URI, f.URL)] = d.What
@@ -414,7 +414,7 @@ func TestMovedResourcesStayUntilTheyAreThere(t *testing.T) {
 	if got := p.files(); got["/a"] != "a" || got["/b"] != "" {
 		t.Errorf("got %v, want the former file", got)
 	}
-	if a := p.audit(false); a.Extra > 0 || a.Missing > 0 {
+	if a := p.audit(true); a.Extra > 0 || a.Missing > 0 {
 		t.Errorf("audit: got %+v", a)
 	}
 	gone = false
@@ -424,4 +424,33 @@ func TestMovedResourcesStayUntilTheyAreThere(t *testing.T) {
 		t.Errorf("there: got %+v", r)
 	}
 	p.want()
+}
+
+// Length and time of a file prove nothing of its contents: they are compared by digests, and
+// a quick audit says that it did not.
+func TestAuditSaysSameOfVerifiedContentsAlone(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/flipped", "text")
+	f.Put("/whole", "text")
+	f.Put("/without", "text")
+	p := newPlace(t, f)
+	p.mustSync(nil)
+	if err := os.WriteFile(filepath.Join(p.dir, "flipped"), []byte("texu"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(p.dir, "flipped"), time.Time{}, f.Modified["/flipped"]); err != nil {
+		t.Fatal(err)
+	}
+	f.Fault("/set/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+		all := []sitemap.Entry{f.Entry("/flipped"), f.Entry("/whole"), f.Entry("/without")}
+		all[2].Hashes = nil
+		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: f.Now}, all)
+		return true
+	})
+	if r := p.audit(false); r.Clean() || r.Quick || r.Same != 1 || r.Alike != 0 || r.Different != 1 || r.Unverified != 1 {
+		t.Errorf("got %+v", r)
+	}
+	if r := p.audit(true); !r.Clean() || !r.Quick || r.Same != 0 || r.Alike != 3 {
+		t.Errorf("quick: got %+v", r)
+	}
 }

@@ -156,8 +156,8 @@ var (
 		Prefix: "aud", Root: "auditReport", Namespace: namespace + "copy",
 		Terms: []Term{{Name: "source", Type: Reference}, {Name: "resources", Type: Integer}, {Name: "same", Type: Integer},
 			{Name: "missing", Type: Integer}, {Name: "different", Type: Integer}, {Name: "extra", Type: Integer}, {Name: "inTransit", Type: Integer},
-			{Name: "unexplained", Type: Integer}, {Name: "unverified", Type: Integer}, {Name: "deep", Type: Boolean}, {Name: "differences", Type: Object, Item: "difference"},
-			{Name: "octets", Type: Integer}},
+			{Name: "unexplained", Type: Integer}, {Name: "unverified", Type: Integer}, {Name: "alike", Type: Integer}, {Name: "quick", Type: Boolean},
+			{Name: "differences", Type: Object, Item: "difference"}, {Name: "octets", Type: Integer}},
 	}
 	// TakeoverClass is the report on mirrors made live queues.
 	TakeoverClass = &Class{

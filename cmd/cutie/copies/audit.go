@@ -30,8 +30,9 @@ Compares the files of a copy made by cutie sync with the lists of the Source, an
 prints a line for each difference: a resource is missing, different, extra (no list
 names it), or in transit (a change that was not yet followed explains it).
 
-Length and time are compared, with --checksum the digests of all files. It changes no
-file.
+Each file is read, and its digests are compared with those that the Source gives. A file
+of which it gives none is unverified. With --quick length and time are compared: files of
+the right ones count as alike, not as the same. An audit changes no file.
 
 With --source it reads a Source, and tells where it breaks the standard or its own
 word: documents, links and times, gaps between Change Lists, resources and digests
@@ -43,13 +44,13 @@ of all files, now: by itself it does so once a day (cutie serve --mirror-audit).
 It ends with 0 when nothing is missing, different or extra, and nothing is in transit that
 was asked for in vain, or when a Source has no faults; else with 8.`,
 		Example: `cutie audit mirror
-cutie audit mirror --checksum -t json
+cutie audit mirror --quick -t json
 cutie audit --source http://127.0.0.1:8080 --dumps`,
 	}
 	var o options
 	o.bind(cmd.Flags())
 	fs := cmd.Flags()
-	fs.BoolVar(&o.Deep, "checksum", false, "compare the digests of all files")
+	fs.BoolVar(&o.Quick, "quick", false, "compare length and time alone: it does not prove that contents are the same")
 	only := fs.Bool("source", false, "read a Source alone")
 	sample := fs.Int("sample", 100, "with --source: ask for this `number` of resources of each set; -1: for all")
 	mirrored := fs.Bool("mirror", false, "have a daemon audit a queue that it mirrors")
@@ -95,12 +96,12 @@ func printAudit(c *call.Call, r *destination.AuditReport) error {
 		}
 		fmt.Fprintln(c.Out.Stdout, line)
 	}
-	how := "length and time"
-	if r.Deep {
-		how = "digests"
+	found, how := fmt.Sprintf("same %d", r.Same), "by digests"
+	if r.Quick {
+		found, how = fmt.Sprintf("alike %d", r.Alike), "by length and time alone"
 	}
-	_, err := fmt.Fprintf(c.Out.Stdout, "%d resources, same %d, missing %d, different %d, extra %d, in transit %d, unverified %d; by %s, %.1f s\n",
-		r.Resources, r.Same, r.Missing, r.Different, r.Extra, r.InTransit, r.Unverified, how, r.Seconds)
+	_, err := fmt.Fprintf(c.Out.Stdout, "%d resources, %s, missing %d, different %d, extra %d, in transit %d, unverified %d; %s, %.1f s\n",
+		r.Resources, found, r.Missing, r.Different, r.Extra, r.InTransit, r.Unverified, how, r.Seconds)
 	return err
 }
 

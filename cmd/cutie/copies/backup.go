@@ -51,7 +51,8 @@ later ones what has changed. Then an audit compares the copy with the published 
 
 A backup holds all that happened before it began. The report names the last event of each
 queue in it; later changes of some jobs may be in it, too. A backup that was cut off is
-taken up by the next one, and DIR can be restored meanwhile.
+taken up by the next one, and DIR can be restored meanwhile. The audit reads all files of
+the copy and compares their digests; with --quick it compares length and time alone.
 
 Not in it are logs, and published documents. The changes that led to the state in DIR are
 in it, so that followers of the home go on with the one that cutie restore makes. DIR has
@@ -66,7 +67,8 @@ cutie restore /srv/backup --home new`,
 	}
 	var o backup
 	fs := cmd.Flags()
-	fs.BoolVar(&o.Deep, "checksum", false, "compare the digests of all files, not of the new ones only, and copy files that differ")
+	fs.BoolVar(&o.Deep, "checksum", false, "copy files again whose digests are not those of the home, though length and time are right")
+	fs.BoolVar(&o.Quick, "quick", false, "audit by length and time alone, without reading all files")
 	fs.Var(&o.octets, "bandwidth", "at most this many `octets` a second")
 	fs.StringArrayVar(&o.also, "also", nil, "copy this `FILE` or directory outside of the home, too")
 	return c.Verb(cmd, call.Target|call.Form|call.Verbose, func(ctx context.Context) error {
