@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,13 +60,15 @@ func (r *AuditReport) Clean() bool { return r.Missing+r.Different+r.Extra+r.Unex
 // maxDifferences is how many differences a report names.
 const maxDifferences = 10_000
 
-// Audit compares the copy with the lists of its Source: each file by its digests, or by its
-// length and time if Options.Quick is set. It changes nothing. While another process
-// follows the Source, what it changes meanwhile is in transit.
+// Audit compares the copy with what its Source has now, which is its Resource Lists and all
+// changes since: each file by its digests, or by its length and time if Options.Quick is set.
+// It changes nothing. While another process follows the Source, what it changes meanwhile is
+// in transit.
 func (c *Copy) Audit(ctx context.Context) (*AuditReport, error) {
 	began := time.Now()
-	a := &audit{c: c, r: &AuditReport{Source: c.source.Base, Quick: c.o.Quick}, listed: map[uint64]struct{}{}}
-	for _, set := range c.sets {
+	a := &audit{c: c, r: &AuditReport{Source: c.source.Base, Quick: c.o.Quick}, listed: map[uint64]int{}}
+	for i, set := range c.sets {
+		a.n = i
 		if err := a.set(ctx, set); err != nil {
 			return nil, fmt.Errorf("set %s: %w", set.Name, err)
 		}
@@ -83,18 +86,93 @@ func (c *Copy) Audit(ctx context.Context) (*AuditReport, error) {
 type audit struct {
 	c *Copy
 
+	n int // number of the set
+
 	mu     sync.Mutex
 	r      *AuditReport
-	listed map[uint64]struct{} // hashes of the paths in lists
+	listed map[uint64]int // hashes of the paths in lists, and the last set with each of them
 }
 
-// set compares the resources of a set.
+// list notes that a list names a file.
+func (a *audit) list(file string) { a.listed[maphash.String(seed, file)] = a.n }
+
+// set compares the resources of a set: those of its Resource List, except the ones that
+// changed since then, and these as their last change says.
 func (a *audit) set(ctx context.Context, set *source.Set) error {
 	s := a.c.of(set)
 	if !s.Baseline {
 		return fmt.Errorf("%w: no baseline was made", ErrNoCopy)
 	}
-	var found []Difference
+	var at time.Time
+	found, err := a.compareAll(func(compare func(*sitemap.Entry)) (err error) {
+		at, err = set.Resources(ctx, func(e *sitemap.Entry, _ time.Time) error { compare(e); return nil })
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	last, err := a.changes(ctx, set, at)
+	if err != nil {
+		return err
+	}
+	found = a.without(found, last)
+	more, _ := a.compareAll(func(compare func(*sitemap.Entry)) error {
+		for _, e := range last {
+			compare(&e)
+		}
+		return nil
+	})
+	return a.explain(ctx, set, s, append(found, more...))
+}
+
+// changes returns the last change of each resource that changed since the Resource List.
+func (a *audit) changes(ctx context.Context, set *source.Set, at time.Time) (map[string]sitemap.Entry, error) {
+	last := map[string]sitemap.Entry{}
+	if set.Documents[sitemap.ChangeList] == "" {
+		return last, nil
+	}
+	err := set.Changes(ctx, source.Cursor{Time: at}, 0, func(b source.Batch) error {
+		for _, e := range b.Entries {
+			e.Links = nil
+			last[e.Loc] = e
+		}
+		return nil
+	})
+	if errors.Is(err, source.ErrGap) {
+		a.c.o.Tell(fmt.Sprintf("set %s: the changes since its Resource List are not all listed: %v", set.Name, err))
+		err = nil
+	}
+	return last, err
+}
+
+// without takes back the comparison of resources with their entries in the list that changes
+// replace, and returns the other differences.
+func (a *audit) without(found []Difference, last map[string]sitemap.Entry) []Difference {
+	differ := map[string]bool{}
+	found = slices.DeleteFunc(found, func(d Difference) bool {
+		_, ok := last[d.URI]
+		differ[d.URI] = ok
+		return ok
+	})
+	for uri := range last {
+		file, err := a.c.dir.Path(uri)
+		if n, ok := a.listed[maphash.String(seed, file)]; err != nil || !ok || n != a.n {
+			continue
+		}
+		a.r.Resources--
+		switch {
+		case differ[uri]:
+		case a.r.Quick:
+			a.r.Alike--
+		default:
+			a.r.Same--
+		}
+	}
+	return found
+}
+
+// compareAll compares the files of the entries that each gives to compare.
+func (a *audit) compareAll(each func(compare func(*sitemap.Entry)) error) (found []Difference, err error) {
 	todo := make(chan sitemap.Entry, 64)
 	var wg sync.WaitGroup
 	for range 4 {
@@ -108,18 +186,14 @@ func (a *audit) set(ctx context.Context, set *source.Set) error {
 			}
 		})
 	}
-	_, err := set.Resources(ctx, func(e *sitemap.Entry, _ time.Time) error {
+	err = each(func(e *sitemap.Entry) {
 		if a.c.wanted(e.Loc) {
 			todo <- *e
 		}
-		return nil
 	})
 	close(todo)
 	wg.Wait()
-	if err != nil {
-		return err
-	}
-	return a.explain(ctx, set, s, found)
+	return found, err
 }
 
 // compare compares a file with its entry; nil if they are the same.
@@ -129,11 +203,23 @@ func (a *audit) compare(e *sitemap.Entry) *Difference {
 		return &Difference{URI: e.Loc, What: IsMissing, Why: err.Error()}
 	}
 	want := factsOf(e)
+	gone := e.Change == sitemap.Deleted
+	if gone {
+		want = local.Facts{Length: -1}
+	}
 	m, _, err := a.c.dir.Compare(file, &want, !a.c.o.Quick)
 	a.mu.Lock()
-	a.r.Resources++
-	a.listed[maphash.String(seed, file)] = struct{}{}
+	a.list(file)
+	if !gone {
+		a.r.Resources++
+	}
 	a.mu.Unlock()
+	switch {
+	case gone && err == nil && m == local.Missing:
+		return nil
+	case gone:
+		return &Difference{URI: e.Loc, File: file, What: IsExtra, Why: "deleted at the Source " + e.Changed().Format(time.RFC3339Nano)}
+	}
 	switch {
 	case err != nil:
 		return &Difference{URI: e.Loc, File: file, What: IsDifferent, Why: err.Error()}
@@ -182,7 +268,7 @@ func (a *audit) explain(ctx context.Context, set *source.Set, s *setState, found
 	}
 	for uri := range later {
 		if file, err := a.c.dir.Path(uri); err == nil {
-			a.listed[maphash.String(seed, file)] = struct{}{} // the copy may have it, or not
+			a.list(file) // the copy may have it, or not
 		}
 	}
 	for _, d := range found {

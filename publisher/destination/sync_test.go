@@ -441,10 +441,11 @@ func TestAuditSaysSameOfVerifiedContentsAlone(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(p.dir, "flipped"), time.Time{}, f.Modified["/flipped"]); err != nil {
 		t.Fatal(err)
 	}
+	at := f.Tick()
 	f.Fault("/set/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
 		all := []sitemap.Entry{f.Entry("/flipped"), f.Entry("/whole"), f.Entry("/without")}
 		all[2].Hashes = nil
-		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: f.Now}, all)
+		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: at}, all)
 		return true
 	})
 	if r := p.audit(false); r.Clean() || r.Quick || r.Same != 1 || r.Alike != 0 || r.Different != 1 || r.Unverified != 1 {
@@ -453,4 +454,46 @@ func TestAuditSaysSameOfVerifiedContentsAlone(t *testing.T) {
 	if r := p.audit(true); !r.Clean() || !r.Quick || r.Same != 0 || r.Alike != 3 {
 		t.Errorf("quick: got %+v", r)
 	}
+}
+
+// A Source has what its Resource List says, and all changes since: with these a copy is
+// compared, however old the list is.
+func TestAuditAppliesTheChangesSinceTheList(t *testing.T) {
+	f := sourcetest.New(t)
+	for _, r := range []string{"/kept", "/changed", "/gone"} {
+		f.Put(r, r)
+	}
+	old := []sitemap.Entry{f.Entry("/kept"), f.Entry("/changed"), f.Entry("/gone")}
+	at := f.Tick()
+	f.Fault("/set/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: at}, old)
+		return true
+	})
+	p := newPlace(t, f)
+	p.mustSync(nil)
+	f.Put("/changed", "once more")
+	f.Remove("/gone")
+	f.Put("/new", "new")
+	if r := p.audit(false); !r.Clean() || r.InTransit != 3 || r.Same != 1 {
+		t.Errorf("a copy that is behind: got %+v", r)
+	}
+	p.mustSync(nil)
+	p.want()
+	fresh := newPlace(t, f)
+	fresh.mustSync(nil)
+	fresh.want()
+	if err := os.WriteFile(filepath.Join(p.dir, "changed"), []byte("/changed"), 0o600); err != nil { // as in the list
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(p.dir, "gone"), []byte("/gone"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(p.dir, "new")); err != nil {
+		t.Fatal(err)
+	}
+	if r := p.audit(false); r.Resources != 3 || r.Same != 1 || r.Different != 1 || r.Missing != 1 || r.Extra != 1 {
+		t.Errorf("damaged: got %+v", r)
+	}
+	p.mustSync(func(o *destination.Options) { o.Again, o.Deep, o.Delete = true, true, destination.DeleteAll })
+	p.want()
 }

@@ -26,9 +26,10 @@ func Audit(c *call.Call) *cobra.Command {
 		Short: "prove that a copy equals its Source, or that a Source keeps the standard",
 		Args:  call.Between(1, 2),
 		Long: `
-Compares the files of a copy made by cutie sync with the lists of the Source, and
-prints a line for each difference: a resource is missing, different, extra (no list
-names it), or in transit (a change that was not yet followed explains it).
+Compares the files of a copy made by cutie sync with what the Source has now: its Resource
+Lists, and the changes since. It prints a line for each difference: a resource is missing,
+different, extra (no list names it, or it was deleted), or in transit (a change that was
+not yet followed explains it: the copy is behind).
 
 Each file is read, and its digests are compared with those that the Source gives. A file
 of which it gives none is unverified. With --quick length and time are compared: files of
@@ -70,6 +71,9 @@ cutie audit --source http://127.0.0.1:8080 --dumps`,
 			}
 			if err := printAudit(c, r); err != nil {
 				return err
+			}
+			if r.InTransit > r.Unexplained {
+				c.Warnf("the copy is behind: %d resources have changes that it did not follow yet; cutie sync %s follows them", r.InTransit-r.Unexplained, o.Dir)
 			}
 			if !r.Clean() {
 				return fault.Hint(fmt.Errorf("%w: %d missing, %d different, %d extra, %d asked for in vain", fault.ErrDiffers, r.Missing, r.Different, r.Extra, r.Unexplained),
