@@ -22,6 +22,7 @@ const (
 	ByHTMLLink   Method = "HTML link"
 	ByDocument   Method = "ResourceSync document" // the URL given is one itself
 	ByRobots     Method = "robots.txt"
+	BySitemap    Method = "/sitemap.xml"
 )
 
 // Discovery is the result of Discover: absolute URLs of documents. At least one
@@ -38,6 +39,17 @@ type Discovery struct {
 	// otherwise the ones for the resource, or the sets named in robots.txt.
 	// Without duplicates.
 	CapabilityLists []string
+
+	// Lists are Resource Lists without a Capability List, such as plain Sitemaps: the URL
+	// given, or else all that robots.txt names, or else /sitemap.xml.
+	Lists []string
+
+	// Refused are errors of documents that robots.txt names and that are no lists.
+	Refused []error
+}
+
+func (d *Discovery) found() bool {
+	return len(d.CapabilityLists)+len(d.Lists) > 0 || d.Description != ""
 }
 
 // ErrNotFound says: every method was tried and none found a Source.
@@ -51,11 +63,12 @@ var ErrNoAnswer = errors.New("no answer that tells of a ResourceSync source")
 // document; the URL must be absolute, http or https. The first successful
 // method ends the search.
 //
-// It makes at most 50 requests with 5 redirects each, reads at most 1 MiB of an HTML page
-// or robots.txt, and of a list only the head. If nothing is found the error wraps
-// [ErrNotFound], or [ErrNoAnswer], and the error of each document; the error of the context
-// is returned as soon as it is done. robots.txt may name other Sources: it is not asked if
-// the URL or the well-known URI gives no answer. There are no timeouts but those of ctx and
+// It makes at most 50 requests with 5 redirects each, and one for each of the first 1,000
+// Sitemap lines of robots.txt. It reads at most 1 MiB of an HTML page or robots.txt, and of a
+// list only the head. If nothing is found the error wraps [ErrNotFound], or [ErrNoAnswer],
+// and the errors of documents that were there and could not be read, or else the error of
+// each request; the error of the context is returned as soon as it is done. robots.txt may
+// name other Sources: it is not asked if the URL or the well-known URI gives no answer. There are no timeouts but those of ctx and
 // client.
 func Discover(ctx context.Context, client *http.Client, rawURL string) (Discovery, error) {
 	u, err := url.Parse(rawURL)
@@ -67,18 +80,21 @@ func Discover(ctx context.Context, client *http.Client, rawURL string) (Discover
 	}
 	f := &finder{fetcher: fetcher{client: bounded(client), left: maxRequests}}
 	var tried []error
-	for _, try := range []func(context.Context, *url.URL) error{f.wellKnown, f.resource, f.robots} {
+	for _, try := range []func(context.Context, *url.URL) error{f.wellKnown, f.resource, f.robots, f.sitemap} {
 		err := try(ctx, u)
 		if ctx.Err() != nil {
 			return Discovery{}, fmt.Errorf("discover %s: %w", rawURL, ctx.Err())
 		}
-		if len(f.found.CapabilityLists) > 0 || f.found.Description != "" {
+		if f.found.found() {
 			return f.found, nil
 		}
 		tried = append(tried, err)
 		if f.down || len(tried) == 2 && errors.Is(errors.Join(tried...), ErrNoAnswer) {
 			return Discovery{}, fmt.Errorf("discover %s: %w", rawURL, errors.Join(tried...))
 		}
+	}
+	if len(f.refused) > 0 {
+		tried = f.refused // says more than what is missing elsewhere
 	}
 	return Discovery{}, fmt.Errorf("discover %s: %w", rawURL, errors.Join(append([]error{ErrNotFound}, tried...)...))
 }
@@ -87,7 +103,9 @@ func Discover(ctx context.Context, client *http.Client, rawURL string) (Discover
 // other attempts may have succeeded.
 type finder struct {
 	fetcher
-	found Discovery
+	found   Discovery
+	plain   bool    // lists without a Capability List count
+	refused []error // of documents that are there
 }
 
 func (f *finder) wellKnown(ctx context.Context, site *url.URL) error {
@@ -98,6 +116,7 @@ func (f *finder) wellKnown(ctx context.Context, site *url.URL) error {
 // resource looks into the answer for the URL given: its header, then the page
 // or document in it.
 func (f *finder) resource(ctx context.Context, u *url.URL) error {
+	f.plain = true // from here on
 	p, err := f.page(ctx, u)
 	if errors.Is(err, errForbidden) {
 		err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
@@ -107,7 +126,7 @@ func (f *finder) resource(ctx context.Context, u *url.URL) error {
 	}
 	f.found.By = ByLinkHeader
 	err = f.followAll(ctx, p.url, Links(p.header, Rel))
-	if len(f.found.CapabilityLists) > 0 {
+	if f.found.found() {
 		return nil
 	}
 	if p.isHTML() {
@@ -124,7 +143,35 @@ func (f *finder) robots(ctx context.Context, site *url.URL) error {
 		return err
 	}
 	f.found.By = ByRobots
-	return f.followAll(ctx, p.url, RobotsSitemaps(p.text))
+	refs := RobotsSitemaps(p.text)
+	if len(refs) > maxSitemaps {
+		f.refuse(fmt.Errorf("%s: %w: the first %d of %d are read", p.url, errTooMany, maxSitemaps, len(refs)))
+		refs = refs[:maxSitemaps]
+	}
+	f.left += len(refs)
+	var unread []string
+	for _, ref := range refs {
+		u, err := p.url.Parse(ref)
+		if err == nil {
+			err = f.follow(ctx, u, maxDepth)
+		}
+		switch {
+		case errors.Is(err, ErrNoAnswer):
+			unread = append(unread, u.String())
+		case err != nil && !slices.Contains(f.refused, err):
+			f.refuse(err)
+		}
+	}
+	if len(f.found.Lists) > 0 {
+		f.found.Lists = append(f.found.Lists, unread...) // whoever reads them gets the error
+	}
+	f.found.Refused = f.refused
+	return nil
+}
+
+func (f *finder) sitemap(ctx context.Context, site *url.URL) error {
+	f.found.By = BySitemap
+	return f.follow(ctx, site.ResolveReference(&url.URL{Path: "/sitemap.xml"}), maxDepth)
 }
 
 // maxDepth is how many documents are followed upwards (Resource List, index,
@@ -158,10 +205,19 @@ func (f *finder) follow(ctx context.Context, u *url.URL, depth int) error {
 	}
 	defer resp.Body.Close()
 	base := resp.Request.URL
-	r := sitemap.NewReader(io.LimitReader(resp.Body, sitemap.MaxOctets))
-	root, head, err := r.ReadHead()
+	text, err := sitemap.Unpack(resp.Body, sitemap.MaxOctets)
 	if err != nil {
 		return fmt.Errorf("%s: %w", u, err)
+	}
+	r := sitemap.NewReader(text)
+	r.Plain = f.plain
+	root, head, err := r.ReadHead()
+	if err != nil {
+		err = fmt.Errorf("%s: %w", u, err)
+		if !isHTML(resp.Header) { // a page for every address
+			f.refuse(err)
+		}
+		return err
 	}
 	up := head.Link(sitemap.RelUp)
 	switch {
@@ -178,6 +234,9 @@ func (f *finder) follow(ctx context.Context, u *url.URL, depth int) error {
 			f.found.Description = d.String()
 		}
 		return nil
+	case up == "" && f.plain && head.Capability == sitemap.ResourceList:
+		f.found.Lists = appendNew(f.found.Lists, u.String())
+		return nil
 	case up == "":
 		return fmt.Errorf("%s: a %s without link up", u, head.Capability)
 	}
@@ -185,7 +244,11 @@ func (f *finder) follow(ctx context.Context, u *url.URL, depth int) error {
 	if err != nil {
 		return fmt.Errorf("%s: link up: %w", u, err)
 	}
-	return f.follow(ctx, next, depth-1)
+	err = f.follow(ctx, next, depth-1)
+	if err != nil && !errors.Is(err, ErrNoAnswer) && depth == maxDepth && f.plain && head.Capability == sitemap.ResourceList {
+		f.found.Lists, err = appendNew(f.found.Lists, u.String()), nil // its Capability List is not there
+	}
+	return err
 }
 
 // describe takes the sets of a Source Description. An index of them names
@@ -205,10 +268,17 @@ func (f *finder) describe(ctx context.Context, u *url.URL, names []*url.URL, ofD
 	return errors.Join(errs...)
 }
 
+func (f *finder) refuse(err error) { f.refused = append(f.refused, err) }
+
 func (f *finder) add(list *url.URL) {
-	if s := list.String(); !slices.Contains(f.found.CapabilityLists, s) {
-		f.found.CapabilityLists = append(f.found.CapabilityLists, s)
+	f.found.CapabilityLists = appendNew(f.found.CapabilityLists, list.String())
+}
+
+func appendNew(all []string, s string) []string {
+	if slices.Contains(all, s) {
+		return all
 	}
+	return append(all, s)
 }
 
 // locations reads the entries of r.

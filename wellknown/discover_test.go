@@ -56,6 +56,8 @@ func document(root sitemap.Root, c sitemap.Capability, up string, locs ...string
 	return "Content-Type: application/xml\n\n" + string(sitemap.AppendFoot(text, root))
 }
 
+const plainSitemap = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>/</loc></url></urlset>`
+
 func TestDiscover(t *testing.T) {
 	const (
 		list  = sitemap.URLSet
@@ -135,7 +137,7 @@ func TestDiscover(t *testing.T) {
 			"robots.txt", "/gone",
 			site{
 				"/robots.txt": wellknown.RobotsLine("/plain.xml") + wellknown.RobotsLine("/r1.xml") + wellknown.RobotsLine("/r2.xml"),
-				"/plain.xml":  `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>/</loc></url></urlset>`,
+				"/plain.xml":  plainSitemap,
 				"/r1.xml":     document(index, sitemap.ResourceList, "/c1.xml"),
 				"/r2.xml":     document(list, sitemap.ResourceList, "/c2.xml"),
 				"/c1.xml":     capabilityList,
@@ -143,7 +145,27 @@ func TestDiscover(t *testing.T) {
 			},
 			wellknown.Discovery{
 				By: wellknown.ByRobots, Description: "/description.xml", CapabilityLists: []string{"/c1.xml", "/c2.xml"},
+				Lists: []string{"/plain.xml"},
 			},
+		},
+		{
+			"plain Sitemaps in robots.txt", "/dir/page",
+			site{
+				"/robots.txt": "sitemap:/s1.xml\nSITEMAP : s2.xml # two\nSitemap: /s1.xml\n",
+				"/s1.xml":     plainSitemap,
+				"/s2.xml":     document(index, sitemap.ResourceList, ""),
+			},
+			wellknown.Discovery{By: wellknown.ByRobots, Lists: []string{"/s1.xml", "/s2.xml"}},
+		},
+		{
+			"plain Sitemap", "/map.xml",
+			site{"/map.xml": plainSitemap, "/robots.txt": "Sitemap: /s1.xml\n", "/s1.xml": plainSitemap},
+			wellknown.Discovery{By: wellknown.ByDocument, Lists: []string{"/map.xml"}},
+		},
+		{
+			"usual place", "/page",
+			site{"/sitemap.xml": plainSitemap, wellknown.Path: plainSitemap},
+			wellknown.Discovery{By: wellknown.BySitemap, Lists: []string{"/sitemap.xml"}},
 		},
 		{
 			"capability list index", "/",
@@ -159,8 +181,10 @@ func TestDiscover(t *testing.T) {
 				t.Fatal(err)
 			}
 			got.Description = strings.TrimPrefix(got.Description, srv.URL)
-			for i, c := range got.CapabilityLists {
-				got.CapabilityLists[i] = strings.TrimPrefix(c, srv.URL)
+			for _, lists := range [][]string{got.CapabilityLists, got.Lists} {
+				for i, c := range lists {
+					lists[i] = strings.TrimPrefix(c, srv.URL)
+				}
 			}
 			if !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("got %+v\nwant %+v", got, tt.want)
@@ -171,17 +195,17 @@ func TestDiscover(t *testing.T) {
 
 func TestDiscoverFindsNothing(t *testing.T) {
 	manyRobots := ""
-	for i := range 100 {
+	for i := range 5000 {
 		manyRobots += wellknown.RobotsLine(fmt.Sprintf("/%d.xml", i))
 	}
 	for name, s := range map[string]site{
 		"nothing there":     {},
 		"endless redirects": {wellknown.Path: "Location: " + wellknown.Path + "\n\n", "/": "Location: /\n\n"},
 		"up in a circle": {
-			"/":      document(sitemap.URLSet, sitemap.ResourceList, "/r.xml"),
-			"/r.xml": document(sitemap.URLSet, sitemap.ResourceList, "/"),
+			"/":      document(sitemap.URLSet, sitemap.ChangeList, "/r.xml"),
+			"/r.xml": document(sitemap.URLSet, sitemap.ChangeList, "/"),
 		},
-		"no link up":        {"/": document(sitemap.URLSet, sitemap.ResourceList, "")},
+		"no link up":        {"/": document(sitemap.URLSet, sitemap.ChangeList, "")},
 		"too many sitemaps": {"/robots.txt": manyRobots},
 	} {
 		requests := 0
@@ -194,7 +218,7 @@ func TestDiscoverFindsNothing(t *testing.T) {
 		if !errors.Is(err, wellknown.ErrNotFound) || !reflect.DeepEqual(got, wellknown.Discovery{}) {
 			t.Errorf("%s: got %+v, %v", name, got, err)
 		}
-		if requests > 50 {
+		if requests > 1050 {
 			t.Errorf("%s: %d requests", name, requests)
 		}
 	}
@@ -217,6 +241,52 @@ func TestDiscoverRefusesURLs(t *testing.T) {
 	for _, u := range []string{"", "example.com", "/path", "file:///etc/passwd", "http:///x", "http://\x00"} {
 		if _, err := wellknown.Discover(t.Context(), nil, u); err == nil || errors.Is(err, wellknown.ErrNotFound) {
 			t.Errorf("%q: got %v", u, err)
+		}
+	}
+}
+
+// What robots.txt names, and is no list, is said; what gives no answer now stays a list, so
+// that nobody takes its resources for gone.
+func TestRobotsNamesOtherThings(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/busy.xml" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		site{
+			"/robots.txt": "Sitemap: /feed\nSitemap: /gone.xml\nSitemap: /busy.xml\nSitemap: /s1.xml\n",
+			"/feed":       `<rss/>`,
+			"/s1.xml":     plainSitemap,
+		}.ServeHTTP(w, r)
+	}))
+	defer srv.Close()
+	got, err := wellknown.Discover(t.Context(), srv.Client(), srv.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := fmt.Sprint(got.Refused)
+	if want := []string{srv.URL + "/s1.xml", srv.URL + "/busy.xml"}; !reflect.DeepEqual(got.Lists, want) || len(got.Refused) != 2 ||
+		!strings.Contains(refused, "/feed: ") || !strings.Contains(refused, "<rss>") || !strings.Contains(refused, "/gone.xml: 404") {
+		t.Errorf("got %q and refused %v", got.Lists, refused)
+	}
+}
+
+// A document that is there and cannot be read is the reason, not what is missing in other
+// places.
+func TestARefusedDocumentIsTheReason(t *testing.T) {
+	for _, tt := range []struct{ path, want string }{
+		{"/", `/sitemap.xml: line 1: root is <urlset> in namespace "https://www.sitemaps.org/schemas/sitemap/0.9"`},
+		{"/odd.xml", `/odd.xml: line 1: xml: encoding "EBCDIC"`},
+	} {
+		srv := httptest.NewServer(site{
+			"/":            "Content-Type: text/html\n\n<p>home",
+			"/sitemap.xml": "Content-Type: application/xml\n\n" + strings.Replace(plainSitemap, "http:", "https:", 1),
+			"/odd.xml":     "Content-Type: application/xml\n\n" + `<?xml version="1.0" encoding="EBCDIC"?>` + plainSitemap,
+		})
+		_, err := wellknown.Discover(t.Context(), srv.Client(), srv.URL+tt.path)
+		srv.Close()
+		if err == nil || !errors.Is(err, wellknown.ErrNotFound) || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "404") {
+			t.Errorf("%s: got %v", tt.path, err)
 		}
 	}
 }

@@ -12,12 +12,13 @@ import (
 
 const (
 	maxRequests  = 50
+	maxSitemaps  = 1000 // lines of robots.txt
 	maxRedirects = 5
 	maxPage      = 1 << 20 // octets
 )
 
 var (
-	errTooMany   = fmt.Errorf("more than %d requests", maxRequests)
+	errTooMany   = errors.New("too many documents")
 	errRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
 	errForbidden = errors.New("403 Forbidden") // of static sites also where there is no file
 )
@@ -101,7 +102,9 @@ func (f *fetcher) page(ctx context.Context, u *url.URL) (page, error) {
 	return page{url: resp.Request.URL, header: resp.Header, text: string(text)}, nil
 }
 
-func (p page) isHTML() bool {
-	t, _, _ := mime.ParseMediaType(p.header.Get("Content-Type"))
+func (p page) isHTML() bool { return isHTML(p.header) }
+
+func isHTML(h http.Header) bool {
+	t, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
 	return t == "text/html" || t == "application/xhtml+xml"
 }

@@ -190,6 +190,9 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 	if c.source, err = source.Find(ctx, c.client, o.URL); err != nil {
 		return nil, err
 	}
+	for _, err := range c.source.Left {
+		o.Tell(fmt.Sprintf("not copied: %v", err))
+	}
 	moved := old.Base != "" && old.Base != c.source.Base
 	for i, name := range c.o.Sets {
 		if rest, ok := strings.CutPrefix(name, old.Base); moved && ok {

@@ -1,9 +1,7 @@
 package fetch
 
 import (
-	"bufio"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +38,7 @@ const (
 var (
 	ErrSlow      = errors.New("the server sends nothing, or hardly anything")
 	ErrRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
-	ErrTooLong   = errors.New("document is too long")
+	ErrTooLong   = errors.New("answer is too long")
 )
 
 // Options are the settings of a [Client]. The zero Options are good.
@@ -352,35 +350,6 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// Document returns the text of a document of at most max octets; a file in gzip, as its
-// name may say, is unpacked. Reading more fails with [ErrTooLong].
-func Document(r io.Reader, max int64) (io.Reader, error) {
-	b := bufio.NewReader(r)
-	if magic, err := b.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
-		z, err := gzip.NewReader(b)
-		if err != nil {
-			return nil, err
-		}
-		return &limited{z, max}, nil
-	} else if err != nil && err != io.EOF {
-		return nil, err
-	}
-	return &limited{b, max}, nil
-}
-
-type limited struct {
-	in   io.Reader
-	left int64
-}
-
-func (l *limited) Read(p []byte) (int, error) {
-	n, err := l.in.Read(p)
-	if l.left -= int64(n); l.left < 0 {
-		return 0, ErrTooLong
-	}
-	return n, err
 }
 
 // OriginOf returns scheme and host of a URI.

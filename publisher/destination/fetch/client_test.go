@@ -1,14 +1,11 @@
 package fetch_test
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -162,29 +159,6 @@ func TestFewConnections(t *testing.T) {
 	wg.Wait()
 	if most.Load() > 3 {
 		t.Errorf("%d requests at a time", most.Load())
-	}
-}
-
-func TestDocuments(t *testing.T) {
-	var z bytes.Buffer
-	w := gzip.NewWriter(&z)
-	io.WriteString(w, strings.Repeat("x", 1000))
-	w.Close()
-	for name, c := range map[string]struct {
-		in   string
-		max  int64
-		want error
-	}{
-		"plain": {strings.Repeat("x", 1000), 1000, nil}, "gzip": {z.String(), 1000, nil}, "empty": {"", 10, nil},
-		"long": {strings.Repeat("x", 1000), 999, fetch.ErrTooLong}, "bomb": {z.String(), 999, fetch.ErrTooLong},
-	} {
-		r, err := fetch.Document(strings.NewReader(c.in), c.max)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := io.ReadAll(r); err != c.want || err == nil && len(got) != 1000 && name != "empty" {
-			t.Errorf("%s: got %d octets, %v", name, len(got), err)
-		}
 	}
 }
 

@@ -144,7 +144,7 @@ func (set *Set) changes(ctx context.Context, since *Cursor, reached *time.Time, 
 		return err
 	}
 	for _, p := range parts {
-		if err := set.readPart(ctx, &p, since, reached, visit); err != nil {
+		if err := set.readPart(ctx, &p, since, reached, 1, visit); err != nil {
 			return err
 		}
 	}
@@ -276,8 +276,8 @@ func (set *Set) archived(ctx context.Context, before time.Time, since *Cursor) (
 	return all, nil
 }
 
-// readPart reads a list named by an index.
-func (set *Set) readPart(ctx context.Context, p *sitemap.Entry, since *Cursor, reached *time.Time, visit func(Batch) error) error {
+// readPart reads a list named by an index, in so many others.
+func (set *Set) readPart(ctx context.Context, p *sitemap.Entry, since *Cursor, reached *time.Time, depth int, visit func(Batch) error) error {
 	if p.Until.IsZero() && !p.From.IsZero() {
 		return set.readOpen(ctx, p.Loc, since, *reached, visit)
 	}
@@ -287,6 +287,23 @@ func (set *Set) readPart(ctx context.Context, p *sitemap.Entry, since *Cursor, r
 	}
 	if err := d.kind(sitemap.ChangeList); err != nil {
 		return err
+	}
+	if d.Root == sitemap.SitemapIndex {
+		if depth == maxNesting {
+			return fmt.Errorf("%s: an index in more than %d others", d.URI, maxNesting)
+		}
+		for {
+			e, err := d.Read()
+			if err == io.EOF {
+				return nil
+			}
+			if err == nil {
+				err = set.readPart(ctx, &e, since, reached, depth+1, visit)
+			}
+			if err != nil {
+				return err
+			}
+		}
 	}
 	err = read(d, since, since.clone(), func(b Batch) error {
 		*since = b.Next.clone()
@@ -314,6 +331,9 @@ func (set *Set) readOpen(ctx context.Context, uri string, since *Cursor, reached
 	}
 	if err := d.kind(sitemap.ChangeList); err != nil {
 		return err
+	}
+	if d.Root == sitemap.SitemapIndex {
+		return fmt.Errorf("%s: an index in place of the open list", uri)
 	}
 	if d.Head.From.After(reached) {
 		return errClosed

@@ -3,9 +3,9 @@
 // and the changes after a point in time.
 //
 // A Source is found by its well-known URI, a Capability List, any of its lists, a link in a
-// page or a header, or robots.txt (6.3). A plain Sitemap is a set with a Resource List
-// and nothing else.
+// page or a header, or robots.txt (6.3). Plain Sitemaps, all that
+// robots.txt names, are a set with Resource Lists and nothing else.
 //
 // Documents are limited to 50 MB and 50,000 entries each, as the standard has it, and a
-// list to 50,000 documents. References are resolved against the URI of their document.
+// list to 50,000 documents; an index may be in four others. References are resolved against the URI of their document.
 package source

@@ -106,7 +106,7 @@ func (s *Source) Document(ctx context.Context, uri string) (*Document, error) {
 }
 
 func (s *Source) take(d *Document, a *fetch.Answer) error {
-	in, err := fetch.Document(a.Body, maxDocument)
+	in, err := sitemap.Unpack(a.Body, maxDocument)
 	if err != nil {
 		return fmt.Errorf("%s: %w", a.URL, err)
 	}

@@ -32,16 +32,16 @@ func TestAnotherSourceIsNoSubstitute(t *testing.T) {
 		times  int            // how often they fail
 		want   string         // part of the error, or else By
 	}{
-		{"nothing else", "/page", nil, 0, ""},
-		{"there is none", "/page", map[string]int{wellknown.Path: 404, "/page": 404}, 9, ""},
-		{"a static site", "/page", map[string]int{wellknown.Path: 403}, 9, ""},
+		{"nothing else", "/page", nil, 0, "robots.txt"},
+		{"there is none", "/page", map[string]int{wellknown.Path: 404, "/page": 404}, 9, "robots.txt"},
+		{"a static site", "/page", map[string]int{wellknown.Path: 403}, 9, "robots.txt"},
 		{"a Source that fails once", "/page", map[string]int{wellknown.Path: 503}, 1, string(wellknown.ByWellKnown)},
 		{"a Source that fails", "/page", map[string]int{wellknown.Path: 503}, 9, "503"},
 		{"a private Source", "/", map[string]int{wellknown.Path: 401}, 9, "401"},
 		{"a private URL", "/page", map[string]int{"/page": 401}, 9, "401"},
 		{"a forbidden URL", "/page", map[string]int{"/page": 403}, 9, "403"},
 		{"a page that fails", "/page", map[string]int{"/page": 502}, 9, "502"},
-		{"a Sitemap beside a failure", "/map.xml", map[string]int{wellknown.Path: 503}, 9, ""},
+		{"a Sitemap beside a failure", "/map.xml", map[string]int{wellknown.Path: 503}, 9, string(wellknown.ByDocument)},
 	} {
 		asked := map[string]int{}
 		var site *httptest.Server
@@ -68,7 +68,7 @@ func TestAnotherSourceIsNoSubstitute(t *testing.T) {
 		}))
 		s, err := source.Find(t.Context(), fetch.New(fetch.Options{Addresses: loopback, Tries: 2, Pause: time.Millisecond}), site.URL+tt.path)
 		switch {
-		case err != nil && (tt.want == "" || !strings.Contains(err.Error(), tt.want)):
+		case err != nil && !strings.Contains(err.Error(), tt.want):
 			t.Errorf("%s: got %v", tt.name, err)
 		case err == nil && string(s.By) != tt.want:
 			t.Errorf("%s: found by %q, want %q", tt.name, s.By, tt.want)

@@ -3,12 +3,9 @@ package source
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -27,10 +24,12 @@ const (
 
 // A Source is one that was found.
 type Source struct {
-	By          wellknown.Method // how; "" for a plain Sitemap
+	By          wellknown.Method // how
 	Base        string           // resources are below it, as a rule; with a slash at its end
 	Description string           // URI of the Source Description; "" if there is none
 	Sets        []string         // URIs of Capability Lists
+	Lists       []string         // of a Source without these: its Resource Lists, such as plain Sitemaps
+	Left        []error          // what robots.txt names beside, and is not read
 
 	// Listed gets, with each list of resources, the octets of these, its number among all
 	// lists of the set, and how many there are. The octets are an estimate. nil: nobody asks.
@@ -38,66 +37,28 @@ type Source struct {
 
 	client *fetch.Client
 	size   atomic.Int64 // octets of the last document
-	plain  string       // URI of a list without Capability List
 }
 
 // Find finds the Source of a URL: of a site, a resource, a page, or a document of the
 // Source.
 func Find(ctx context.Context, client *fetch.Client, uri string) (*Source, error) {
-	s := &Source{client: client}
 	found, err := wellknown.Discover(ctx, client.HTTP(), uri)
-	if err == nil {
-		s.By, s.Description, s.Sets = found.By, found.Description, found.CapabilityLists
-		if len(s.Sets) > maxSets {
-			return nil, fmt.Errorf("%s: more than %d sets", uri, maxSets)
-		}
-	} else if e := s.findPlain(ctx, uri, err); e != nil {
-		return nil, e
+	if err != nil {
+		return nil, err
 	}
-	s.Base = baseOf(s.Description, slices.Concat(s.Sets, []string{s.plain}))
+	s := &Source{client: client, By: found.By, Description: found.Description, Sets: found.CapabilityLists, Left: found.Refused}
+	if len(s.Sets) > maxSets {
+		return nil, fmt.Errorf("%s: more than %d sets", uri, maxSets)
+	}
+	if len(s.Sets) == 0 && s.Description == "" {
+		s.Lists = found.Lists
+	} else {
+		for _, list := range found.Lists {
+			s.Left = append(s.Left, fmt.Errorf("%s belongs to no set of the Source; its own URL copies it", list))
+		}
+	}
+	s.Base = baseOf(s.Description, slices.Concat(s.Sets, s.Lists))
 	return s, nil
-}
-
-// findPlain takes a list without Capability List, or a plain Sitemap, after nothing else
-// was found: at the URL, or if nothing keeps another Source hidden, named in robots.txt or
-// at /sitemap.xml. The error is that of the URL if it was refused, else none.
-func (s *Source) findPlain(ctx context.Context, uri string, none error) error {
-	if !errors.Is(none, wellknown.ErrNotFound) && !errors.Is(none, wellknown.ErrNoAnswer) {
-		return none
-	}
-	err := s.tryPlain(ctx, uri)
-	if status := fetch.Status(err); err == nil || status == http.StatusUnauthorized || status == http.StatusForbidden {
-		return err
-	}
-	u, err := url.Parse(uri)
-	if err != nil || errors.Is(none, wellknown.ErrNoAnswer) {
-		return none
-	}
-	var candidates []string
-	robots := u.ResolveReference(&url.URL{Path: "/robots.txt"}).String()
-	_ = s.client.Get(ctx, fetch.Request{URI: robots}, func(a *fetch.Answer) error {
-		text, err := io.ReadAll(io.LimitReader(a.Body, 1<<20))
-		candidates = append(candidates, wellknown.RobotsSitemaps(string(text))...)
-		return err
-	})
-	candidates = append(candidates, u.ResolveReference(&url.URL{Path: "/sitemap.xml"}).String())
-	for _, c := range candidates {
-		if s.tryPlain(ctx, c) == nil {
-			return nil
-		}
-	}
-	return none
-}
-
-func (s *Source) tryPlain(ctx context.Context, uri string) error {
-	d, err := s.Document(ctx, uri)
-	if err == nil {
-		err = d.kind(sitemap.ResourceList)
-	}
-	if err == nil {
-		s.plain = uri
-	}
-	return err
 }
 
 // baseOf returns the part common to the URIs of a Source: a Source of ours is below
@@ -125,6 +86,7 @@ type Set struct {
 	Documents map[sitemap.Capability]string
 
 	source *Source
+	more   []string // further Resource Lists
 }
 
 // IsQueue reports whether the set is one of a daemon of ours, with all files of a queue.
@@ -141,10 +103,10 @@ func (s *Source) Name(list string) string {
 	return name
 }
 
-// Open returns the set with a Capability List, or the one of a plain list for "".
+// Open returns the set with a Capability List, or the one of all Lists for "".
 func (s *Source) Open(ctx context.Context, list string) (*Set, error) {
 	if list == "" {
-		return &Set{Name: "sitemap", Documents: map[sitemap.Capability]string{sitemap.ResourceList: s.plain}, source: s}, nil
+		return &Set{Name: "sitemap", Documents: map[sitemap.Capability]string{sitemap.ResourceList: s.Lists[0]}, source: s, more: s.Lists[1:]}, nil
 	}
 	d, err := s.Document(ctx, list)
 	if err != nil {
@@ -171,7 +133,7 @@ func (s *Source) Open(ctx context.Context, list string) (*Set, error) {
 // Choose returns the Capability Lists of the sets with the given names, or URIs, all of
 // them without names.
 func (s *Source) Choose(names []string) ([]string, error) {
-	if s.plain != "" {
+	if len(s.Lists) > 0 {
 		return []string{""}, nil
 	}
 	if len(names) == 0 {
@@ -200,51 +162,83 @@ func some(s *Source) string {
 	return strings.Join(names, ", ")
 }
 
-// walk yields the documents of a list: itself, or those of its index in their order. It
-// sets at to the time of the whole, or else of its oldest part.
-func (s *Source) walk(ctx context.Context, uri string, kind sitemap.Capability, at *time.Time) iter.Seq2[*Document, error] {
+// maxNesting is how deep an index may be in others. The standard has no index in an index;
+// Sitemaps of some sites have.
+const maxNesting = 4
+
+// walk yields the documents of lists: of each itself, or those of its index in their order.
+// It sets at to the time of the whole, or else of its oldest part.
+func (s *Source) walk(ctx context.Context, lists []string, kind sitemap.Capability, at *time.Time) iter.Seq2[*Document, error] {
 	return func(yield func(*Document, error) bool) {
-		d, err := s.Document(ctx, uri)
-		if err == nil {
-			err = d.kind(kind)
-		}
-		if err == nil {
-			*at = d.Head.At
-		}
-		if err != nil || d.Root == sitemap.URLSet {
-			s.listed(d, kind, 1, 1)
-			yield(d, err)
-			return
-		}
-		of := bytes.Count(d.text, []byte("<sitemap>"))
-		for n := 1; ; n++ {
-			e, err := d.Read()
-			if err == io.EOF {
-				return
-			}
-			if err == nil && n > maxDocuments {
-				err = fmt.Errorf("%s: more than %d documents", uri, maxDocuments)
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			part, err := s.Document(ctx, e.Loc)
-			if err == nil {
-				err = part.kind(kind)
-			}
-			if err == nil && part.Root != sitemap.URLSet {
-				err = fmt.Errorf("%s: an index in an index", part.URI)
-			}
-			if err == nil && d.Head.At.IsZero() && (n == 1 || part.Head.At.Before(*at)) {
-				*at = part.Head.At
-			}
-			s.listed(part, kind, n, of)
-			if !yield(part, err) || err != nil {
+		w := &walker{source: s, kind: kind, at: at, of: len(lists), seen: map[string]bool{}, yield: yield}
+		for _, uri := range lists {
+			if !w.walk(ctx, uri, time.Time{}, 0) {
 				return
 			}
 		}
 	}
+}
+
+// A walker is one walk.
+type walker struct {
+	source *Source
+	kind   sitemap.Capability
+	at     *time.Time
+	n, of  int             // documents so far, and to come as far as known
+	seen   map[string]bool // their URIs
+	dated  bool            // at was set
+	yield  func(*Document, error) bool
+}
+
+// walk yields a document, or those of an index; whole is the time of the index that names it.
+// It returns whether to go on.
+func (w *walker) walk(ctx context.Context, uri string, whole time.Time, depth int) bool {
+	if w.seen[uri] {
+		return true
+	}
+	if w.seen[uri] = true; len(w.seen) > maxDocuments {
+		return w.fail(fmt.Errorf("%s: more than %d documents", uri, maxDocuments))
+	}
+	d, err := w.source.Document(ctx, uri)
+	if err == nil {
+		err = d.kind(w.kind)
+	}
+	if err != nil {
+		return w.fail(err)
+	}
+	if whole.IsZero() {
+		whole = d.Head.At
+	}
+	if (d.Root == sitemap.URLSet || !whole.IsZero()) && (!w.dated || whole.Before(*w.at)) {
+		*w.at, w.dated = whole, true
+	}
+	if d.Root == sitemap.URLSet {
+		w.n++
+		w.source.listed(d, w.kind, w.n, w.of)
+		return w.yield(d, nil)
+	}
+	if depth == maxNesting {
+		return w.fail(fmt.Errorf("%s: an index in more than %d others", d.URI, maxNesting))
+	}
+	w.of += bytes.Count(d.text, []byte("<sitemap>")) - 1
+	for {
+		e, err := d.Read()
+		if err == io.EOF {
+			return true
+		}
+		if err != nil {
+			return w.fail(err)
+		}
+		if !w.walk(ctx, e.Loc, whole, depth+1) {
+			return false
+		}
+	}
+}
+
+// fail yields an error, and ends the walk.
+func (w *walker) fail(err error) bool {
+	w.yield(nil, err)
+	return false
 }
 
 func (s *Source) listed(d *Document, kind sitemap.Capability, n, of int) {
@@ -261,7 +255,7 @@ func (set *Set) Resources(ctx context.Context, visit func(e *sitemap.Entry, at t
 	if uri == "" {
 		return at, fmt.Errorf("set %s has no Resource List", set.Name)
 	}
-	for d, err := range set.source.walk(ctx, uri, sitemap.ResourceList, &at) {
+	for d, err := range set.source.walk(ctx, append([]string{uri}, set.more...), sitemap.ResourceList, &at) {
 		if err != nil {
 			return at, err
 		}
@@ -299,7 +293,7 @@ func (set *Set) packages(ctx context.Context, kind sitemap.Capability) (all []si
 	if uri == "" {
 		return nil, at, fmt.Errorf("set %s has no %s", set.Name, kind)
 	}
-	for d, err := range set.source.walk(ctx, uri, kind, &at) {
+	for d, err := range set.source.walk(ctx, []string{uri}, kind, &at) {
 		if err != nil {
 			return nil, at, err
 		}
