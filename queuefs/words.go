@@ -114,6 +114,7 @@ const PageJobs = index.PageJobs
 type (
 	ServiceInfo = home.ServiceInfo
 	QueueInfo   = home.QueueInfo
+	UWS         = home.UWS
 	Limits      = job.Limits
 
 	// The facts of a mirror and its original.
@@ -146,6 +147,9 @@ func Unmade(dir string) (bool, error) { return home.Unmade(dir) }
 // FormatDigests returns the property digests of a queue, such as "SHA-256 MD5";
 // it is "" for no digests but SHA-256.
 func FormatDigests(s digest.Set) string { return home.FormatDigests(s) }
+
+// UWSProperties are the properties of a queue for clients of UWS.
+var UWSProperties = home.UWSProperties
 
 // NoDumps says that no set of resources has dumps.
 const NoDumps = home.NoDumps

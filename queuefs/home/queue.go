@@ -46,6 +46,7 @@ type QueueInfo struct {
 	Callback                    string          // URL to be told of changes, or what everybody may know of it; "" for none
 	Digests                     digest.Set      // computed of every payload, beside SHA-256
 	Dumps                       string          // sets of resources with dumps, see ParseDumps; "": as all queues have them
+	UWS                         UWS             // for clients of UWS
 	Created                     time.Time
 }
 
@@ -116,6 +117,9 @@ func (info *QueueInfo) Check() error {
 	if info.Dumps, err = ParseDumps(info.Dumps); err != nil {
 		return err
 	}
+	if err := info.UWS.check(); err != nil {
+		return bad("%v", err)
+	}
 	info.Paused = info.Paused.Truncate(time.Microsecond).UTC()
 	if y := info.Paused.Year(); y < 0 || y > 9999 {
 		return bad("paused in the year %d", y)
@@ -148,7 +152,7 @@ func (info *QueueInfo) Elements() anvl.Record {
 	if info.Acknowledge != job.AckNone {
 		ack = info.Acknowledge.String()
 	}
-	return anvl.Record{
+	list := anvl.Record{
 		{Name: "name", Value: info.Name},
 		{Name: "identifier", Value: info.Identifier},
 		{Name: "description", Value: info.Description},
@@ -168,8 +172,12 @@ func (info *QueueInfo) Elements() anvl.Record {
 		{Name: "callback", Value: info.Callback},
 		{Name: "digests", Value: FormatDigests(info.Digests)},
 		{Name: "dumps", Value: info.Dumps},
-		{Name: "created", Value: job.FormatTime(info.Created)},
 	}
+	for i, p := range UWSProperties {
+		list.Add(p.Name, info.UWS[i])
+	}
+	list.Add("created", job.FormatTime(info.Created))
+	return list
 }
 
 // ParseQueue reads the property file of a queue (Cutie 0.3, 6.4); Created is zero
@@ -243,6 +251,12 @@ func ParseQueue(id string, data []byte) (QueueInfo, error) {
 		errs = append(errs, err)
 	}
 	if info.Dumps, err = ParseDumps(r.Value("dumps")); err != nil {
+		errs = append(errs, err)
+	}
+	for i, p := range UWSProperties {
+		info.UWS[i] = r.Value(p.Name)
+	}
+	if err := info.UWS.check(); err != nil {
 		errs = append(errs, err)
 	}
 	return info, errors.Join(errs...)

@@ -167,7 +167,9 @@ var (
 			"(seconds, by default 3600), callback (URL that is told of changes; readers\n" +
 			"see scheme and host), digests\n" +
 			"(computed of payloads beside SHA-256), dumps (sets of resources published with\n" +
-			"dumps: pending, replica, pending,replica or none). They come in the query or in a body that\n" +
+			"dumps: pending, replica, pending,replica or none), and uwsVersion, uwsJdl,\n" +
+			"uwsExecutionDuration, uwsMaxExecutionDuration, uwsDestruction, uwsMaxDestruction,\n" +
+			"uwsArchive and uwsQuote (cutie help services). They come in the query or in a body that\n" +
 			"is a form, ANVL or JSON; an empty one is unset. After a transient failure, or a\n" +
 			"lease that ended without a report, a job is put back for another attempt, on hold\n" +
 			"for retryDelay times retryFactor for each further attempt, at most retryMax. When\n" +

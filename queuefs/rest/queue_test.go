@@ -26,10 +26,10 @@ func TestPutMakesAQueueOrSetsIt(t *testing.T) {
 	}
 	s.do("PUT", name, "").want(t, 200) // nothing is to be changed
 	everything := "name=M&description=D&cullingSizeThreshold=1&cullingAgeThreshold=2&verifyOnRead=true&verifyOnWrite=false&S=pause&closed=true" +
-		"&acknowledge=timeout&leaseDuration=77&maxAttempts=5&retryDelay=3&retryFactor=4&retryMax=50&callback=http%3A%2F%2F127.0.0.1%3A9%2Fx&digests=sha256+md5&dumps=replica+pending&identifier=new"
+		"&acknowledge=timeout&leaseDuration=77&maxAttempts=5&retryDelay=3&retryFactor=4&retryMax=50&callback=http%3A%2F%2F127.0.0.1%3A9%2Fx&digests=sha256+md5&dumps=replica+pending&uwsVersion=1.0&uwsMaxDestruction=7&identifier=new"
 	info := s.do("PUT", name, everything, "Content-Type", "application/x-www-form-urlencoded").want(t, 200).queue(t).Info
 	all := queuefs.QueueInfo{ID: "new", Identifier: "new", Name: "M", Description: "D", CullingSize: 1, CullingAge: 2, VerifyOnRead: true, Paused: d.now(),
-		Closed: true, Acknowledge: queuefs.AckTimeout, Lease: 77 * time.Second, MaxAttempts: 5, RetryDelay: 3 * time.Second, RetryFactor: 4, RetryMax: 50 * time.Second, Callback: "http://127.0.0.1:9", Digests: digest.SetOf(digest.MD5), Dumps: "pending replica", Created: info.Created}
+		Closed: true, Acknowledge: queuefs.AckTimeout, Lease: 77 * time.Second, MaxAttempts: 5, RetryDelay: 3 * time.Second, RetryFactor: 4, RetryMax: 50 * time.Second, Callback: "http://127.0.0.1:9", Digests: digest.SetOf(digest.MD5), Dumps: "pending replica", UWS: queuefs.UWS{"1.0", "", "", "", "", "7"}, Created: info.Created}
 	want(t, "set", info, all)
 	d.turn(time.Hour)
 	want(t, "paused before", s.do("POST", name+"&S=pause", "").want(t, 200).queue(t).Info, all)
@@ -43,7 +43,7 @@ func TestPutMakesAQueueOrSetsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "callback", callback, "http://127.0.0.1:9/x")
-	none := "name=&description=&cullingSizeThreshold=&cullingAgeThreshold=&verifyOnRead=false&S=restart&closed=false&acknowledge=none&leaseDuration=&maxAttempts=&retryDelay=&retryFactor=&retryMax=&callback=&digests=&dumps="
+	none := "name=&description=&cullingSizeThreshold=&cullingAgeThreshold=&verifyOnRead=false&S=restart&closed=false&acknowledge=none&leaseDuration=&maxAttempts=&retryDelay=&retryFactor=&retryMax=&callback=&digests=&dumps=&uwsVersion=&uwsMaxDestruction="
 	info = s.do("POST", name, none, "Content-Type", "application/x-www-form-urlencoded").want(t, 200).queue(t).Info
 	want(t, "unset", info, queuefs.QueueInfo{ID: "new", Identifier: "new", Name: "new", CullingSize: -1, CullingAge: -1, Created: info.Created})
 	// Nothing is set if one thing is wrong.

@@ -24,7 +24,7 @@ func (h *Handler) versionOf(r *request, s *queuefs.QueueState) version {
 		strconv.FormatBool(info.VerifyOnRead), strconv.FormatBool(info.VerifyOnWrite),
 		info.Paused.Format(time.RFC3339Nano), strconv.FormatBool(info.Closed), info.Acknowledge.String(),
 		info.Lease.String(), strconv.Itoa(info.MaxAttempts), info.Limits.String(),
-		info.RetryDelay.String(), strconv.Itoa(info.RetryFactor), info.RetryMax.String(), info.Callback, info.Digests.String(), info.Dumps,
+		info.RetryDelay.String(), strconv.Itoa(info.RetryFactor), info.RetryMax.String(), info.Callback, info.Digests.String(), info.Dumps, strings.Join(info.UWS[:], "|"),
 		strconv.FormatInt(s.Oldest.UnixMicro(), 10)) // a job being taken is no longer the oldest, before its event
 	return version(strings.TrimSuffix(hash.tag(uint64(s.Seq)), `"`))
 }

@@ -71,7 +71,13 @@ func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error)
 	case "dumps":
 		info.Dumps, err = queuefs.ParseDumps(value)
 	default:
-		err = badRequest("%.40q is not known here: it is no property to give a queue", name)
+		ok, wrong := info.UWS.Set(name, value)
+		switch {
+		case !ok:
+			err = badRequest("%.40q is not known here: it is no property to give a queue", name)
+		case wrong != nil:
+			err = badRequest("%v", wrong)
+		}
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // from lastConsumption on are additions.
 var QueueClass = &Class{
 	Prefix: "que", Root: "queueState", Namespace: namespace + "queue",
-	Terms: []Term{
+	Terms: slices.Concat([]Term{
 		{Name: "name"},
 		{Name: "identifier"},
 		{Name: "description"},
@@ -54,6 +55,7 @@ var QueueClass = &Class{
 		{Name: "callback", Type: Reference},    // URL to be told of changes
 		{Name: "digests"},                      // computed of payloads, if not SHA-256 alone
 		{Name: "dumps"},                        // sets of resources with dumps, if it is set
+	}, uwsTerms(), []Term{
 		{Name: "damage"},                       // only if queue-info.txt makes no sense: why, and the properties in force
 		{Name: "numHeldJobs", Type: Integer},   // pending ones on hold
 		{Name: "numLeasedJobs", Type: Integer}, // consumed ones in work
@@ -80,7 +82,19 @@ var QueueClass = &Class{
 		{Name: "keptJobs", Item: "keptJob"}, // only of culling with due jobs left
 		{Name: "moreJobs", Type: Boolean},   // only if there may be more to change
 		{Name: "moreAfter"},                 // and where they begin
-	},
+	}),
+}
+
+// uwsTerms are the properties for UWS, each if it is set.
+func uwsTerms() (terms []Term) {
+	for _, p := range queuefs.UWSProperties {
+		t := Term{Name: p.Name}
+		if p.Most > 0 {
+			t.Type = Integer
+		}
+		terms = append(terms, t)
+	}
+	return terms
 }
 
 // DefaultJobs and MaxJobs are how many jobs the state of a queue lists if it is
@@ -199,6 +213,13 @@ func (b *builder) behaviour(q *Queue) {
 	b.optional("callback", info.Callback)
 	b.optional("digests", queuefs.FormatDigests(info.Digests))
 	b.optional("dumps", info.Dumps)
+	for i, p := range queuefs.UWSProperties {
+		if n, err := strconv.ParseInt(info.UWS[i], 10, 64); p.Most > 0 && err == nil {
+			b.integer(p.Name, n)
+		} else {
+			b.optional(p.Name, info.UWS[i])
+		}
+	}
 	b.optional("damage", q.Damage)
 	b.integer("numHeldJobs", q.Held)
 	b.integer("numLeasedJobs", q.Leased)
@@ -325,6 +346,11 @@ func (d *Document) Queue() (Queue, error) {
 	}
 	if q.Info.Dumps, err = queuefs.ParseDumps(d.Text("dumps")); err != nil {
 		return fail(err)
+	}
+	for _, p := range queuefs.UWSProperties {
+		if _, err := q.Info.UWS.Set(p.Name, d.Text(p.Name)); err != nil {
+			return fail(err)
+		}
 	}
 	if s := d.Text("acknowledge"); s != "" {
 		if q.Info.Acknowledge, err = queuefs.ParseAcknowledge(s); err != nil {

@@ -79,8 +79,9 @@
 //     application/xhtml+xml, or with ?format=html. No Accept is refused.
 //   - A request beyond the limits of a user is 403 with the reason. Limits of the user
 //     hold over those of the queue; see package quota.
-//   - A quote expects as many jobs at a time as lately, and the duration of the last
-//     ones. It is unknown until five have ended, and in a paused queue.
+//   - A quote is the time that the queue expects jobs to take (uwsQuote), or else the
+//     execution duration of the job, from its start or from now. It is unknown without
+//     either, and in a paused queue: nil in a job, and -1 or, in 1.1, empty as a word.
 //   - For a list 10,000 jobs of the queue are looked at, from the last on. If there are
 //     more, a Link of the relation next leads to the rest of the list.
 //   - The result error of a failed job, or error.vot and the like, is its …/error, in

@@ -296,8 +296,7 @@ func (m *move) submit(r *record) error {
 	meta := queuefs.Meta{Submitter: r.submitter, Owner: r.owner, MediaType: mediaForm, Destruction: r.destruction, OnHold: true,
 		Extra: anvl.Record{{Name: elemID, Value: r.id}, {Name: elemCreated, Value: formatTime(r.created)}}}
 	meta.Extra = with(with(meta.Extra, elemRunID, r.runID), elemDuration, r.seconds())
-	text, _ := m.q.InfoFile()
-	if set, err := parseSettings(text, 0); err != nil || !set.opaque || len(r.uploads) > 0 {
+	if info := m.q.Info(); !info.UWS.Is("uwsJdl") || len(r.uploads) > 0 {
 		meta.Sidecar = formatPairs(r.params)
 	}
 	staged, err := m.dir.Sub(stagedDir)

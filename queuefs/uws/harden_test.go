@@ -29,9 +29,10 @@ func TestSettingsThatMakeNoSenseChangeNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.h.Tick(context.Background()); err == nil || !strings.Contains(err.Error(), "uwsVersion") {
-		t.Errorf("got %v, want what is wrong", err)
+	if got := w.q.State().Damage; !strings.Contains(got, "uwsVersion") {
+		t.Errorf("got %q, want what is wrong", got)
 	}
+	w.tick()
 	w.phase(job, "EXECUTING")
 	w.sleep(6 * time.Second)
 	w.h.Tick(context.Background())
@@ -154,9 +155,8 @@ func TestParametersOfOneNameChangeTogether(t *testing.T) {
 	}
 }
 
-func TestQuoteComesFromWhatJobsTook(t *testing.T) {
-	w := newWorld(t, "")
-	quote := func(job string) string {
+func TestQuoteIsTheConfiguredOrTheLongestRunTime(t *testing.T) {
+	quote := func(w *world, job string) string {
 		t.Helper()
 		text := element(w.get(job), "quote")
 		if word := w.get(job + "/quote"); word != text {
@@ -164,57 +164,54 @@ func TestQuoteComesFromWhatJobsTook(t *testing.T) {
 		}
 		return text
 	}
-	var jobs []string
-	for range 8 {
-		jobs = append(jobs, w.create("a=1&PHASE=RUN"))
-	}
-	if got := quote(jobs[0]); got != "" {
+	w := newWorld(t, "")
+	if got := quote(w, w.create("a=1")); got != "" {
 		t.Errorf("got quote %s, and nobody knows", got)
 	}
-	w.tick()
-	for range 5 {
-		taken := w.take()
-		w.sleep(10 * time.Second)
-		w.finish(taken, queuefs.Conclusion{Outcome: queuefs.Completed})
-		w.tick()
+	if got := quote(w, w.create("a=1&EXECUTIONDURATION=90")); got != "2026-01-31T12:01:30.000Z" {
+		t.Errorf("got quote %s, want the longest run time", got)
 	}
-	w.take()
-	now := w.clock()
-	w.tick()
+	w = newWorld(t, "uwsQuote: 60\nuwsExecutionDuration: 600\n")
+	job := w.create("a=1&PHASE=RUN")
+	if got := quote(w, job); got != "2026-01-31T12:01:00.000Z" {
+		t.Errorf("got quote %s, want the configured time", got)
+	}
+	taken := w.take()
+	w.sleep(50 * time.Second)
+	if got := quote(w, job); got != "2026-01-31T12:01:00.000Z" {
+		t.Errorf("got quote %s, want it from the start", got)
+	}
+	w.sleep(50 * time.Second)
+	if got := quote(w, job); got != "2026-01-31T12:01:40.000Z" {
+		t.Errorf("got quote %s, want now", got)
+	}
+	w.finish(taken, queuefs.Conclusion{Outcome: queuefs.Completed})
+	if got := quote(w, job); got != "" {
+		t.Errorf("got quote %s of a job that has ended", got)
+	}
 	staged := w.create("a=1")
-	for job, want := range map[string]time.Duration{jobs[5]: 10 * time.Second, jobs[6]: 10 * time.Second, jobs[7]: 20 * time.Second, staged: 30 * time.Second} {
-		// The clock stands still, and the events of the queue do not.
-		got, err := time.Parse("2006-01-02T15:04:05.000Z", quote(job))
-		if d := got.Sub(now.Add(want)); err != nil || d < -100*time.Millisecond || d > 100*time.Millisecond {
-			t.Errorf("got quote %v, %v, want %v from now", got, err, want)
-		}
-	}
-	w.close()
-	w.open(nil)
-	w.tick()
-	if got := quote(w.srv.URL + "/uws/q/async/" + idOf(staged)); got == "" {
-		t.Error("the quote was forgotten")
-	}
-	if _, err := w.svc.SetQueue(context.Background(), "q", func(i *queuefs.QueueInfo) error { i.Paused = now; return nil }); err != nil {
+	if _, err := w.svc.SetQueue(context.Background(), "q", func(i *queuefs.QueueInfo) error { i.Paused = w.clock(); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if got := quote(w.srv.URL + "/uws/q/async/" + idOf(staged)); got != "" {
+	if got := quote(w, staged); got != "" {
 		t.Errorf("got quote %s of a paused queue", got)
 	}
-}
-
-func TestQuoteMayBeSet(t *testing.T) {
-	w := newWorld(t, "uwsQuote: 60\n")
-	if got := w.get(w.create("a=1") + "/quote"); got != "2026-01-31T12:01:00.000Z" {
-		t.Errorf("got quote %s", got)
-	}
+	// A word is an integer of seconds in 1.0, below zero if nobody knows (2.1.6, 2.2.1).
 	w = newWorld(t, "uwsQuote: 60\nuwsVersion: 1.0\n")
-	if got := w.get(w.create("a=1") + "/quote"); got != "60" {
+	job = w.create("a=1")
+	if got := w.get(job + "/quote"); got != "60" {
 		t.Errorf("got quote %s, want seconds in 1.0", got)
 	}
+	if got := element(w.get(job), "quote"); got != "2026-01-31T12:01:00.000Z" {
+		t.Errorf("got quote %s in the job, want an instant", got)
+	}
 	w = newWorld(t, "uwsVersion: 1.0\n")
-	if got := w.get(w.create("a=1") + "/quote"); got != "-1" {
+	job = w.create("a=1")
+	if got := w.get(job + "/quote"); got != "-1" {
 		t.Errorf("got quote %s, want none in 1.0", got)
+	}
+	if got := w.get(job); !strings.Contains(got, `<uws:quote xsi:nil="true"/>`) {
+		t.Errorf("got %s, want a quote that is nil", got)
 	}
 }
 

@@ -15,8 +15,6 @@ import (
 // of the queue.
 type jobList struct {
 	q      *queuefs.Queue
-	known  known
-	past   history
 	limits map[queuefs.JobID]limit // of Tick alone
 	old    formerIDs
 	locks  *[256]sync.Mutex // of all queues, by job; held while a client changes it

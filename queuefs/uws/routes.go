@@ -68,11 +68,8 @@ func (h *Handler) serve(w http.ResponseWriter, raw *http.Request, do func(http.R
 		return err
 	}
 	r := &request{Request: raw, base: h.base(raw), id: q.ID(), q: q, list: list, pages: h.o.Pages != nil, caller: h.o.Caller(raw, q.ID())}
-	usable := false
-	if r.set, usable, err = list.settings(); err != nil && !usable {
-		return err
-	}
 	info := q.Info()
+	r.set = settingsOf(&info)
 	r.limits = quota.LimitsOf(raw.Context(), &info)
 	if r.query, err = parseForm(raw.URL.RawQuery); err != nil {
 		return bad("query: %v", err)

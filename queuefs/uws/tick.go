@@ -1,7 +1,6 @@
 package uws
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -64,8 +63,7 @@ func (h *Handler) awake() []*queuefs.Queue {
 
 // speaks reports whether the properties of a queue are about UWS.
 func speaks(q *queuefs.Queue) bool {
-	text, _ := q.InfoFile()
-	return bytes.Contains(text, []byte("uws"))
+	return q.Info().UWS != queuefs.QueueInfo{}.UWS
 }
 
 // tick is Tick for one queue.
@@ -74,12 +72,9 @@ func (h *Handler) tick(ctx context.Context, q *queuefs.Queue) error {
 	if err != nil {
 		return err
 	}
-	set, usable, err := l.settings()
-	if usable {
-		err = errors.Join(err, h.stopOverdue(ctx, l, set), h.destroyDue(ctx, l, set))
-		l.past.learn(q, h.now())
-	}
-	return err
+	info := q.Info()
+	set := settingsOf(&info)
+	return errors.Join(h.stopOverdue(ctx, l, set), h.destroyDue(ctx, l, set))
 }
 
 // A limit is the end of the execution duration of a job in work.

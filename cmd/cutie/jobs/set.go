@@ -5,9 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -27,7 +29,8 @@ func SetQueue(c *call.Call) *cobra.Command {
 		Aliases: []string{"setQueue", "setQueueBehavior"},
 		Short:   "change the properties of a queue",
 		Long: `
-Properties without an option stay as they are. A paused queue accepts jobs and
+Properties without an option stay as they are. Those of UWS are explained in cutie
+help services. A paused queue accepts jobs and
 hands out none; a closed queue hands out its jobs and accepts none.
 
 With --acknowledge required, each job is handed out with a lease, and goes back
@@ -73,6 +76,13 @@ cutie set jobs --max-attempts 5 --retry-delay 30s --retry-max 2h`,
 	fs.String("callback", "", "`URI` to post changes of jobs to; empty for none")
 	fs.String("digests", "", "`types` of digests to compute of every payload beside SHA-256, such as \"SHA-256 MD5\"; empty for none")
 	fs.String("dumps", "", "`sets` published with dumps: pending, replica, pending,replica or none; empty for those of cutie serve --dumps")
+	for _, p := range queuefs.UWSProperties {
+		value := "`number` of "
+		if p.Most == 0 {
+			value = "`" + p.Words[0] + "|" + p.Words[1] + "`: "
+		}
+		fs.String(uwsOption(p.Name), "", value+p.Help)
+	}
 	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
 		var settings client.Settings
 		switch strings.ToLower(*behavior) {
@@ -88,7 +98,7 @@ cutie set jobs --max-attempts 5 --retry-delay 30s --retry-max 2h`,
 		if *closes || *opens {
 			settings.Add("closed", strconv.FormatBool(*closes))
 		}
-		for _, p := range properties {
+		for _, p := range allProperties() {
 			if !fs.Changed(p.option) {
 				continue
 			}
@@ -122,7 +132,7 @@ func inOptions(err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, p := range properties {
+	for _, p := range allProperties() {
 		if text, ok := strings.CutPrefix(err.Error(), p.name+" is "); ok {
 			return renamed{err, "--" + p.option + " is " + text}
 		}
@@ -139,8 +149,33 @@ type renamed struct {
 func (e renamed) Error() string { return e.text }
 func (e renamed) Unwrap() error { return e.error }
 
-// properties are the options for properties, and their values for unset.
-var properties = []struct{ option, name, unset string }{
+// uwsOption is the option for a property of UWS: uws-max-destruction sets
+// uwsMaxDestruction.
+func uwsOption(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		if unicode.IsUpper(r) {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
+}
+
+// A property has an option, and a value for unset.
+type property struct{ option, name, unset string }
+
+// allProperties are the options for all properties.
+func allProperties() []property {
+	all := slices.Clone(properties)
+	for _, p := range queuefs.UWSProperties {
+		all = append(all, property{uwsOption(p.Name), p.Name, ""})
+	}
+	return all
+}
+
+// properties are the options for properties but those for UWS.
+var properties = []property{
 	{"name", "name", ""},
 	{"description", "description", ""},
 	{"size", "cullingSizeThreshold", "-1"},

@@ -222,8 +222,8 @@ func inSeconds(d time.Duration) string {
 // state, in order: name, description, cullingSizeThreshold (jobs),
 // cullingAgeThreshold (hours), verifyOnRead, verifyOnWrite, closed,
 // acknowledge, leaseDuration (seconds), maxAttempts, limits, retryDelay (seconds),
-// retryFactor, retryMax (seconds), callback, digests and dumps; S is pause or restart. An
-// empty value unsets a property.
+// retryFactor, retryMax (seconds), callback, digests, dumps and the [queuefs.UWSProperties]; S is pause or
+// restart. An empty value unsets a property.
 type Settings = anvl.Record
 
 // CreateQueue makes an empty queue of info.Identifier, or info.ID if it is
@@ -257,6 +257,9 @@ func (c *Client) CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state
 	add("callback", info.Callback, info.Callback != "")
 	add("digests", queuefs.FormatDigests(info.Digests), info.Digests != 0)
 	add("dumps", info.Dumps, info.Dumps != "")
+	for i, p := range queuefs.UWSProperties {
+		add(p.Name, info.UWS[i], info.UWS[i] != "")
+	}
 	return c.sendSettings(ctx, http.MethodPut, info.Identifier, settings, "*")
 }
 

@@ -11,7 +11,8 @@ const (
 	settings  = webForm + " text/x-anvl text/anvl application/json"
 	property  = "S:pause|restart name:text description:text cullingSizeThreshold:text cullingAgeThreshold:text verifyOnRead:true|false verifyOnWrite:true|false " +
 		"closed:true|false acknowledge:none|required|timeout leaseDuration:text maxAttempts:text limits:text retryDelay:text retryFactor:text retryMax:text " +
-		"callback:text digests:text dumps:text" + form
+		"callback:text digests:text dumps:text uwsVersion:1.1|1.0 uwsJdl:form|payload uwsExecutionDuration:text uwsMaxExecutionDuration:text " +
+		"uwsDestruction:text uwsMaxDestruction:text uwsArchive:false|true uwsQuote:text" + form
 	conditions = "If-Match:text If-None-Match:text"
 	moved      = "303:state" // for people who use a page
 )
