@@ -16,8 +16,8 @@ import (
 // They run one after the other in one directory, where cutie is the program of the test.
 // Those that start and stop daemons ("make run", "cutie serve … &", "kill %1") do so with
 // a free port in place of the one shown. Of a command without lines the output is not
-// compared. Where a page waits for what the daemon does in a minute ("until …"), "cutie
-// publish --now" does it. With -update what they print today is written into the pages.
+// compared. Where a page waits a minute for a Change Dump ("until curl …"), "cutie publish
+// --now" makes it. With -update what they print today is written into the pages.
 func TestPagesShowWhatHappens(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"curl", "unzip"} {
@@ -120,7 +120,7 @@ func (r *replay) run(command, shown string) string {
 		r.vars += command + "\n"
 		return shown
 	}
-	if strings.HasPrefix(command, "until ") {
+	if strings.HasPrefix(command, "until curl ") {
 		r.run("cutie publish --now", "")
 	}
 	cmd := exec.Command("sh", "-ec", strings.NewReplacer(append(r.there, "bin/cutie", "cutie")...).Replace(r.vars+command))
