@@ -155,6 +155,58 @@ func TestJobsInTransitAtAPromotion(t *testing.T) {
 	}
 }
 
+// TestFilesInTransitDoNotRefuseAPromotion loses an original at the moment when a copy has the
+// last events, but not all of their files, so that it holds deletions back. The copy becomes a
+// home without --force: it makes these deletions, and lists what the copy lacks.
+func TestFilesInTransitDoNotRefuseAPromotion(t *testing.T) {
+	const taken, fresh = "j000000000001", "j000000000002"
+	for name, c := range map[string]struct {
+		hidden string
+		want   []string
+	}{
+		"job file":     {"/pending/" + fresh + "$", []string{"on hold: jobs/" + fresh + ": its job file", "jobs: 1 pending, 1 consumed"}},
+		"payload":      {"/payload/" + fresh + "$", []string{"no payload: jobs/" + fresh + ": ", "jobs: 1 pending, 1 consumed"}},
+		"both":         {"/(pending|payload)/" + fresh + "$", []string{"no payload: jobs/" + fresh + ": ", "jobs: 1 pending, 1 consumed"}},
+		"former state": {"/consumed/" + taken + "$", []string{"former job file: jobs/" + taken + ": ", "jobs: 1 pending, 1 consumed"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPromotion(t)
+			original := p.serve("home")
+			p.put("taken")
+			p.run("sync", p.url, "backup")
+			p.run("get", "jobs", "-u", p.url)
+			p.put("fresh")
+			p.hidden.Store(regexp.MustCompile(c.hidden))
+			if out, err := p.try("sync", "backup"); err == nil {
+				t.Fatalf("the backup has all: %s", out)
+			}
+			p.hidden.Store(nil)
+			original.kill()
+
+			out := p.run("promote", "backup")
+			for _, want := range append(c.want, "1 files were in transit", ", 0 problems\n") {
+				if !strings.Contains(out, want) {
+					t.Errorf("promote says %s, and not %q", out, want)
+				}
+			}
+			for status, want := range map[string]int{"pending": 1, "consumed": 1} {
+				files, err := filepath.Glob(filepath.Join(p.dir, "backup/queues/jobs", status, "*"))
+				if err != nil || len(files) != want {
+					t.Errorf("%s: got %q, %v", status, files, err)
+				}
+			}
+			p.serve("backup")
+			if got := p.run("show", "jobs", taken, "-u", p.url); !strings.Contains(got, "consumed") {
+				t.Errorf("the job handed out: %s", got)
+			}
+			if out, err := p.try("get", "jobs", "-u", p.url); (err == nil) != (name == "former state") {
+				t.Errorf("get: %v: %s", err, out)
+			}
+		})
+	}
+}
+
 // work takes jobs with leases. attach puts a result of a name to each of them.
 func (p *promotion) work(ids []string) (attach func(name string)) {
 	p.t.Helper()

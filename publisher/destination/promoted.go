@@ -25,6 +25,7 @@ type Standing struct {
 	Synced   time.Time // when the copy last equalled the Source
 	Transit  int       // resources without a file, not even a former one
 	Changing []Changing
+	Held     []string // files whose deletion waits for resources in transit, with slashes
 }
 
 // A Changing is a resource in transit: its file is a former one, or missing.
@@ -48,7 +49,7 @@ func Standings(dir string) (base string, all []Standing, err error) {
 	defer d.Close()
 	for name, set := range s.Sets {
 		all = append(all, Standing{Name: name, URI: set.URI, Baseline: set.Baseline, Until: set.Cursor.Time, Event: set.Cursor.Seq,
-			Reached: set.reached(), Synced: set.Synced, Transit: set.without(dir, d), Changing: set.changing(d)})
+			Reached: set.reached(), Synced: set.Synced, Transit: set.without(dir, d), Changing: set.changing(d), Held: set.heldBack(d)})
 	}
 	slices.SortFunc(all, func(a, b Standing) int { return strings.Compare(a.Name, b.Name) })
 	return s.Base, all, nil
@@ -72,6 +73,18 @@ func (s *setState) changing(d *local.Dir) (all []Changing) {
 		}
 	}
 	return all
+}
+
+// heldBack returns the files whose deletion was seen and waits.
+func (s *setState) heldBack(d *local.Dir) (files []string) {
+	for _, h := range s.Held {
+		for i := range h.Entries {
+			if file, err := d.Path(h.Entries[i].Loc); err == nil {
+				files = append(files, file)
+			}
+		}
+	}
+	return files
 }
 
 // without counts the resources in transit without a file. Another file stands for one that

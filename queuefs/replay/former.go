@@ -11,6 +11,9 @@ import (
 // NoJobFile is why a job is on hold after the loss of its original.
 const NoJobFile = "its job file was not in the copy, nor whether the original handed it out"
 
+// NoPayload is why a job is on hold after the loss of its original.
+const NoPayload = "its payload was not in the copy"
+
 // Place gives a job, with a former job file of the status was, the status of a later event.
 // Of a job without a job file was is 0. A pending job is put on hold now, so that an
 // operator decides.

@@ -26,55 +26,82 @@ import (
 
 // A placed job was given a state.
 type placed struct {
-	id job.ID
-	st job.Status
+	id  job.ID
+	st  job.Status
+	why string // a pending one is on hold
 }
 
 // place gives the jobs of a copy the state of the last event seen, where their job file
 // is a former one or missing. A pending one is put on hold, so that an operator decides.
+// Then it makes the deletions that waited for these files.
 func (q *promotedQueue) place(dir string, now time.Time) (err error) {
-	dir = filepath.Join(dir, home.QueuesDir, q.Queue)
+	at := filepath.Join(dir, home.QueuesDir, q.Queue)
 	for _, c := range q.changing {
-		at, name := path.Split(c.File)
+		of, name := path.Split(c.File)
 		id, err := job.ParseID(name)
 		if err != nil {
 			continue
 		}
-		st, err := job.ParseStatus(path.Base(at))
-		if err == nil {
-			err = q.placeJob(dir, id, st, c.Time, now)
+		st, err := job.ParseStatus(path.Base(of))
+		if err != nil {
+			continue // a payload or a result
 		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := q.placeJob(at, id, st, c.Time, now); err != nil {
 			return err
 		}
 	}
-	if err := q.lackResults(dir); err != nil {
+	if err := q.makeDeletions(dir); err != nil {
 		return err
 	}
-	payloads, err := os.ReadDir(filepath.Join(dir, tree.Payloads))
+	if err := q.lackPayloads(at, now); err != nil {
+		return err
+	}
+	if err := q.lackResults(at); err != nil {
+		return err
+	}
+	payloads, err := os.ReadDir(filepath.Join(at, tree.Payloads))
 	if err != nil {
 		return err
 	}
 	for _, e := range payloads {
 		id, err := job.ParseID(e.Name())
-		if err != nil || !e.Type().IsRegular() || hasFile(dir, e.Name()) {
+		if err != nil || !e.Type().IsRegular() || hasFile(at, e.Name()) {
 			continue
 		}
-		if err := q.placeJob(dir, id, job.Pending, time.Time{}, now); err != nil {
+		if err := q.placeJob(at, id, job.Pending, time.Time{}, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// placeJob places one job: changed is the time of the event, at now it is put on hold.
+// makeDeletions removes the files whose deletion the copy has seen and held back.
+func (q *promotedQueue) makeDeletions(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, file := range q.held {
+		if err := root.Remove(filepath.FromSlash(file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// placeJob places one job: changed is the time of the event, at now it is put on hold. A job
+// without any file keeps its number, which published changes name.
 func (q *promotedQueue) placeJob(dir string, id job.ID, st job.Status, changed, now time.Time) error {
 	j, was, err := formerJob(dir, id, st)
+	if errors.Is(err, fs.ErrNotExist) {
+		j, err = job.Job{ID: id, Status: job.Pending, Submitted: changed.UTC().Truncate(time.Microsecond)}, nil
+	}
 	if err != nil {
 		return err
 	}
 	replay.Place(&j, was, st, changed, now)
-	q.placed = append(q.placed, placed{id, st})
+	q.placed = append(q.placed, placed{id, st, replay.NoJobFile})
 	to, err := durable.OpenDir(filepath.Join(dir, st.String()), nil)
 	if err != nil {
 		return err

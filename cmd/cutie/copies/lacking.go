@@ -18,14 +18,53 @@ import (
 	"cutie/queuefs/tree"
 )
 
-// Results and settings may be in transit as jobs are when an original is lost: its lists
-// name them, and the copy has no such file, or a former one. The home makes an event of
-// each, so that followers do not wait for these files, nor keep them.
+// Payloads, results and settings may be in transit as jobs are when an original is lost:
+// its lists name them, and the copy has no such file, or a former one. The home makes an
+// event of each, so that followers do not wait for these files, nor keep them.
 
 // A lacked result is one that the copy does not have.
 type lacked struct {
 	id   job.ID
 	name string
+}
+
+// lackPayloads lists the jobs whose payload is in transit and missing, and puts the pending
+// ones on hold.
+func (q *promotedQueue) lackPayloads(dir string, now time.Time) error {
+	for _, c := range q.changing {
+		of, name := path.Split(c.File)
+		id, err := job.ParseID(name)
+		if err != nil || path.Base(of) != tree.Payloads {
+			continue
+		}
+		if _, err := os.Lstat(filepath.Join(dir, tree.Payloads, name)); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		j, st, err := formerJob(dir, id, 0)
+		if errors.Is(err, fs.ErrNotExist) { // its job file was removed since
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		q.noPayload = append(q.noPayload, id)
+		if st != job.Pending {
+			continue
+		}
+		j.Hold(now, replay.NoPayload, time.Time{})
+		q.placed = append(slices.DeleteFunc(q.placed, func(p placed) bool { return p.id == id }), placed{id, st, replay.NoPayload})
+		if err := replace(filepath.Join(dir, st.String()), name, j.AppendText(nil)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lacksPayload reports whether a path below the home is that of a payload in transit.
+func (q *promotedQueue) lacksPayload(file string) bool {
+	of, name := path.Split(file)
+	id, err := job.ParseID(name)
+	return err == nil && path.Clean(of) == path.Join(home.QueuesDir, q.Queue, tree.Payloads) && slices.Contains(q.noPayload, id)
 }
 
 // lackResults gives jobs empty files in the place of results in transit. [promotedQueue.tell]

@@ -26,6 +26,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/check"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/uws"
 	"cutie/sitemap"
@@ -52,16 +53,17 @@ changes before it stay published, as far as cutie sync has them: who has followe
 original goes on with the home. A promotion that was cut off leaves no home: run it again.
 
 Jobs that were handed out and have no outcome are listed. --requeue-unfinished puts them
-back into their queues. A pending job whose job file was changing when the original was
-lost, so that the copy has a former one or none, is put on hold and listed. So are results
-and settings that were changing: jobs are without such a result, and queue-info.txt is the
-former one, with a note.`,
+back into their queues. A copy whose last sync ended with files in transit is promoted, too.
+Deletions that waited for these files are made. A pending job whose job file or payload was
+in transit, so that the copy has a former one or none, is put on hold and listed. Results and
+settings in transit are listed: jobs are without such a result, and queue-info.txt is the
+former one, with a note. All of this is no error.`,
 		Example: `cutie promote mirror
 cutie serve --home mirror`,
 	}
 	o := promotion{refuses: true}
 	fs := cmd.Flags()
-	fs.BoolVar(&o.force, "force", false, "promote although the original answers, or files are missing or others than published")
+	fs.BoolVar(&o.force, "force", false, "promote although the original answers, or the copy was never whole, or has other files than published")
 	fs.BoolVar(&o.requeue, "requeue-unfinished", false, "put back jobs that were handed out and have no outcome")
 	return c.Verb(cmd, call.Form|call.Verbose, func(ctx context.Context) error { return o.run(ctx, c, c.Args[0]) })
 }
@@ -80,9 +82,10 @@ type promoted struct {
 	Octets     int64           `json:"octets"`
 	Problems   []string        `json:"problems,omitempty"`
 	Unfinished []string        `json:"unfinished,omitempty"`
-	Bare       []string        `json:"bare,omitempty"`     // jobs whose job file the copy had not seen, on hold
-	Former     []string        `json:"former,omitempty"`   // other jobs with a job file of before their last event
-	NoResult   []string        `json:"noResult,omitempty"` // results that the copy had not seen
+	Bare       []string        `json:"bare,omitempty"`      // jobs whose job file the copy had not seen, on hold
+	Former     []string        `json:"former,omitempty"`    // other jobs with a job file of before their last event
+	NoPayload  []string        `json:"noPayload,omitempty"` // jobs whose payload the copy had not seen, pending ones on hold
+	NoResult   []string        `json:"noResult,omitempty"`  // results that the copy had not seen
 	Requeued   int             `json:"requeued,omitempty"`
 }
 
@@ -96,8 +99,10 @@ type promotedQueue struct {
 	list      string    // Capability List of the original
 	since     time.Time // the home publishes all changes after it
 	changing  []destination.Changing
+	held      []string // files whose deletion waits
 	placed    []placed
 	lacked    []lacked
+	noPayload []job.ID
 	Former    bool  `json:"formerSettings,omitempty"` // the original had later settings
 	Transit   int   `json:"transit,omitempty"`        // resources without their file
 	Later     int   `json:"later,omitempty"`          // job files of later events than LastEvent
@@ -113,12 +118,8 @@ func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
 		return hinted(err)
 	}
 	for _, s := range sets {
-		queue := strings.TrimSuffix(s.Name, wholeQueue)
-		switch {
-		case !s.Baseline && !o.force:
-			return fault.Hint(fmt.Errorf("%s: the copy of queue %s was never whole", dir, queue), "--force makes a home of what there is")
-		case s.Transit > 0 && !o.force:
-			return fault.Hint(fmt.Errorf("%s: %d files of queue %s are missing", dir, s.Transit, queue), "cutie sync "+dir+" tries again; --force goes on without them")
+		if !s.Baseline && !o.force {
+			return fault.Hint(fmt.Errorf("%s: the copy of queue %s was never whole", dir, strings.TrimSuffix(s.Name, wholeQueue)), "--force makes a home of what there is")
 		}
 	}
 	if !o.force && mirror.Answers(ctx, strings.TrimSuffix(base, "/")) {
@@ -161,7 +162,7 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 			return nil, fault.Hint(fmt.Errorf("%s: the copy has the set %s, which is no whole queue", dir, s.Name), "cutie sync URL DIR into a directory of its own copies replica sets")
 		}
 		last[queue], p.Events[queue], p.Until[queue] = check.Last{Seq: queuefs.Seq(s.Event), Time: s.Until}, s.Event, s.Until
-		r.Queues = append(r.Queues, promotedQueue{Queue: queue, LastEvent: s.Event, Until: s.Until, Synced: s.Synced, Transit: s.Transit, list: s.URI, changing: s.Changing})
+		r.Queues = append(r.Queues, promotedQueue{Queue: queue, LastEvent: s.Event, Until: s.Until, Synced: s.Synced, Transit: s.Transit, list: s.URI, changing: s.Changing, held: s.Held})
 	}
 	if len(r.Queues) == 0 {
 		return nil, fault.Hint(fmt.Errorf("%s: the copy has no queues", dir), "cutie sync URL DIR copies the queues of a daemon")
@@ -200,7 +201,9 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 	}
 	r.Jobs, r.Octets = report.Jobs, report.Octets
 	for _, p := range report.Problems {
-		r.Problems = append(r.Problems, fmt.Sprint(p))
+		if !slices.ContainsFunc(r.Queues, func(q promotedQueue) bool { return q.lacksPayload(p.Path) }) {
+			r.Problems = append(r.Problems, fmt.Sprint(p))
+		}
 	}
 	if err := o.finish(ctx, dir, p.Time, r); err != nil {
 		return nil, err
@@ -326,11 +329,15 @@ func (q *promotedQueue) tell(ctx context.Context, of *queuefs.Queue, r *promoted
 		case errors.Is(err, queuefs.ErrNoJob): // a problem, named by then
 		case err != nil:
 			return err
+		case p.why == replay.NoPayload: // named below
 		case p.st == queuefs.Pending:
 			r.Bare = append(r.Bare, name)
 		default:
 			r.Former = append(r.Former, name)
 		}
+	}
+	for _, id := range q.noPayload {
+		r.NoPayload = append(r.NoPayload, q.Queue+"/"+id.String())
 	}
 	for _, l := range q.lacked {
 		r.NoResult = append(r.NoResult, q.Queue+"/"+l.id.String()+"/"+l.name)
@@ -408,8 +415,14 @@ func printPromoted(c *call.Call, r *promoted) error {
 	for _, id := range r.Former {
 		fmt.Fprintf(w, "former job file: %s: the one of its last event was not in the copy\n", id)
 	}
+	for _, id := range r.NoPayload {
+		fmt.Fprintf(w, "no payload: %s: it was not in the copy; a pending job is on hold\n", id)
+	}
 	for _, name := range r.NoResult {
 		fmt.Fprintf(w, "no result: %s: it was not in the copy\n", name)
+	}
+	if n := len(r.Bare) + len(r.Former) + len(r.NoPayload) + len(r.NoResult); n > 0 {
+		fmt.Fprintf(w, "%d files were in transit when the copy ended, as listed\n", n)
 	}
 	for _, p := range r.Problems {
 		fmt.Fprintf(w, "problem: %s\n", p)

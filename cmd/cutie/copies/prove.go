@@ -74,6 +74,7 @@ func (q *promotedQueue) prove(ctx context.Context, dir string) (faults []string,
 	err = h.Deviations(ctx, at, func(file string) bool { return file == settings || jobFile(file) }, func(file string, d destination.Deviation) error {
 		switch {
 		case changing[path.Base(file)]:
+		case slices.Contains(q.held, file): // it goes with the promotion
 		case file == settings: // they have no number of an event, and may be later ones
 			q.Others = true
 		case q.isLater(dir, file):
