@@ -135,6 +135,9 @@ func (p *Publisher) goneFor(r *http.Request, open *uses) error {
 			return answer.Gone(r.URL.EscapedPath(), "the queue was removed at "+at.Format(time.RFC3339))
 		}
 	}
+	if errors.Is(err, queuefs.ErrUnread) {
+		return err // its directory is lost: nothing is gone
+	}
 	if err != nil {
 		return nil
 	}

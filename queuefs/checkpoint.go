@@ -260,6 +260,7 @@ func (s *Service) settle(c *indexfile.Checkpoint, staged []*snapshot.Staged, hel
 	if follower == nil && s.upkeep.keep != 0 && held <= maxKeep {
 		c.Keep = min(max(s.upkeep.keep, s.shared.Journal.Stats().First), c.Past) // the owner of a standby has released its journal
 	}
+	c.Keep = s.keepForLost(c.Keep)
 	if err := s.index.SetCheckpoint(c); err != nil {
 		return err
 	}

@@ -133,6 +133,9 @@ func (s *Service) lockNew(id string) (unlock func(), err error) {
 // makeQueue makes the directories of a queue and its properties file, unsynced. modified is
 // the date of the file in µs, 0 for now. Records before since are of former queues.
 func (s *Service) makeQueue(id string, text []byte, modified int64, since journal.LSN) (*Queue, error) {
+	if err := s.lostError(id); err != nil {
+		return nil, err
+	}
 	root, err := s.dirs.queues.AddSub(id)
 	if err != nil {
 		return nil, err

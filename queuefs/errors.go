@@ -26,6 +26,7 @@ var (
 	ErrQueueExists   = errors.New("queue exists already")
 	ErrNotEmpty      = ledger.ErrNotEmpty
 	ErrRefusing      = submission.ErrRefusing
+	ErrNotLost       = errors.New("the directory of the queue is not lost")
 	ErrNoJob         = ledger.ErrNoJob
 	ErrEmpty         = ledger.ErrEmpty
 	ErrNotPending    = job.ErrNotPending

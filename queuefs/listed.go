@@ -77,23 +77,21 @@ func (s *Service) openAll(k *found, load func(*Queue, *snapshot.File) (loaded, e
 
 // openKnown opens a queue when the home is opened; nil if it cannot be served.
 func (s *Service) openKnown(id string, f *snapshot.File, k *found) (*Queue, error) {
+	if lost, err := s.findLost(id, f); lost || err != nil {
+		return nil, err
+	}
 	q, err := s.openQueue(id, func(p *properties.Queue) (*home.Settings, error) { return p.Known(f, k.trust) })
 	if err == nil || content.Transient(err) || content.Exhausted(err) {
 		return q, err
 	}
-	path := home.QueuesDir + "/" + id
 	switch {
 	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
-		s.report(path, durable.Bare(err).Error()+"; the queue is not served")
+		s.report(home.QueuesDir+"/"+id, durable.Bare(err).Error()+"; the queue is not served")
 		return nil, nil
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	if s.index.Has(id) {
-		s.report(path, "directory lost; the queue is not served: bring it back, or take its line out of "+home.ListName)
-	} else {
-		k.fresh = append(k.fresh, id) // it has no entry, so nobody else does
-	}
+	k.fresh = append(k.fresh, id) // it has no entry, so nobody else does
 	return nil, nil
 }
 
@@ -140,8 +138,15 @@ func (s *Service) takeInKnown(k *found, lost bool) error {
 	return nil
 }
 
-// takeIn serves a queue listed by other hands.
+// takeIn serves a queue listed by other hands. The error is a [*LostError] if it was here
+// before and its directory is missing.
 func (s *Service) takeIn(id string) error {
+	if _, err := s.findLost(id, s.index.File(id)); err != nil {
+		return err
+	}
+	if err := s.lostError(id); err != nil {
+		return err
+	}
 	root, err := s.dirs.queues.Sub(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		info := home.NewQueue(id, job.Instant(s.now()))

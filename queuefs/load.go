@@ -333,10 +333,17 @@ func (s *Service) makeOne(of *stored.Queue) error {
 // followers.
 func (s *Service) replayed(r *record.Record, at journal.LSN, size int) error {
 	q := s.open(r.Queue)
+	if lost := s.known.lost[r.Queue]; lost != nil {
+		lost.hold(at)
+		return nil
+	}
 	if q == nil {
 		s.known.strays[r.Queue] = s.known.strays[r.Queue].Max(index.Numbers{Job: r.Job, Seq: r.Seq})
 	}
 	past := s.upkeep.past
+	if q != nil {
+		past = min(past, q.from)
+	}
 	switch {
 	case q != nil && at < q.ledger.Since():
 		// Of a removed queue of the name.

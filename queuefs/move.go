@@ -20,6 +20,9 @@ func (s *Service) Push(ctx context.Context) error {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
 	queues := s.Queues()
+	if lost := s.Lost(); len(lost) > 0 {
+		return &lost[0]
+	}
 	for _, q := range queues {
 		if q.Mirror().Live() {
 			return fmt.Errorf("queue %s is a mirror: the first copy of a mirror is in no journal", q.ID())

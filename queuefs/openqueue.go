@@ -121,6 +121,9 @@ func (q *Queue) load(f *snapshot.File, c indexfile.Checkpoint, indexed bool) (wa
 			return was, err
 		}
 	}
+	if q.from = c.Past; f.At > 0 {
+		q.from = min(q.from, f.At) // later, if its directory was lost meanwhile
+	}
 	found, err := ix.Load(q.ledger, f, c, indexed)
 	if !q.original.Find(q.Mirror()) {
 		q.svc.report(home.MirrorsDir+"/"+q.ID(), "missing; the queue stays a mirror, until a takeover")

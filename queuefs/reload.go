@@ -27,7 +27,8 @@ import (
 // A queue new in queues.txt is served with the jobs in its directory; without a
 // directory it is made. A queue missing in queues.txt is served on and reported
 // as long as it has jobs; without jobs it is released, and its directory left
-// as it is. A file that makes no sense is reported, and its former contents
+// as it is. A queue whose directory is lost is never made again, see [Service.Lost]; without
+// its line it is forgotten. A file that makes no sense is reported, and its former contents
 // stay in force.
 func (s *Service) Reload(ctx context.Context) (changed []string, err error) {
 	if s.Standby() {
@@ -71,6 +72,20 @@ func (s *Service) reloadQueues(ctx context.Context) (changed []string, err error
 	for _, id := range ids {
 		listed[id] = true
 	}
+	for _, lost := range s.Lost() {
+		if listed[lost.Queue] {
+			continue
+		}
+		s.properties.Lock()
+		err := s.forgetLost(lost.Queue)
+		if err != nil {
+			s.properties.list.Again()
+		}
+		s.properties.Unlock()
+		if err != nil {
+			return changed, err
+		}
+	}
 	for _, q := range queues {
 		if listed[q.ID()] {
 			continue
@@ -113,6 +128,9 @@ func (s *Service) takeInListed() (ids, changed []string, err error) {
 		if err := s.takeIn(id); err != nil {
 			if e := s.usable(); e != nil {
 				return nil, changed, e
+			}
+			if _, lost := errors.AsType[*LostError](err); lost {
+				continue // reported when it was found
 			}
 			s.report(home.QueuesDir+"/"+id, err.Error()+"; not served")
 			whole = false

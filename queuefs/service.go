@@ -88,6 +88,7 @@ type Queue struct {
 	tombstones *filing.Tombstones
 	properties properties.Queue // by Service.properties
 	asked      atomic.Bool      // since Reload looked at the properties
+	from       journal.LSN      // for the opening: the index has the records before it
 	retention  retention.Retention
 	culling    sync.Mutex // see culling.Culler
 	intake     submission.Intake
@@ -217,6 +218,7 @@ type known struct {
 	info   ServiceInfo
 	base   string                   // baseURI as cutie-info.txt has it
 	strays map[string]index.Numbers // last numbers of queues that vanished, not yet in the index
+	lost   map[string]*lostQueue    // by cleaned identifier
 
 	mirrors map[string]*home.Mirror // by Service.properties
 }
@@ -274,7 +276,11 @@ func (s *Service) Queue(name string) (*Queue, error) {
 		s.ask(q)
 		return q, nil
 	}
-	if _, err := CleanQueueID(name); err != nil {
+	id, err := CleanQueueID(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.lostError(id); err != nil {
 		return nil, err
 	}
 	return nil, fmt.Errorf("%.60s: %w", name, ErrNoQueue)

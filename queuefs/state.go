@@ -18,6 +18,7 @@ type (
 	ListOptions = index.Filter // a Limit of 0 means 1000
 	Flow        = index.Flow
 	ShutError   = content.ShutError
+	LostError   = content.LostError
 )
 
 // State returns the state of the queue.

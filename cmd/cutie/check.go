@@ -57,7 +57,7 @@ cutie check --repair archive`,
 	o := check.Options{Job: uws.Check}
 	cmd.Flags().BoolVar(&o.Repair, "repair", false, "mend problems")
 	cmd.Flags().BoolVar(&o.Rebuild, "rebuild", false, "make the index anew from the files, and add files that the home needs")
-	cmd.Flags().BoolVar(&o.AcceptLoss, "accept-loss", false, "go on without a lost journal or directory of a queue")
+	cmd.Flags().BoolVar(&o.AcceptLoss, "accept-loss", false, "go on without a lost journal")
 	return c.Verb(cmd, call.Home|call.Form, func(context.Context) error {
 		if o.AcceptLoss && !o.Repair && !o.Rebuild {
 			return fault.Usagef("--accept-loss is for --repair or --rebuild")

@@ -60,7 +60,7 @@ func Home(dir string, o Options) (r Report, err error) {
 	r.Repaired = o.Repair
 	found := func(p home.Problem) {
 		lost := strings.HasPrefix(p.Path, home.QueuesDir+"/") && strings.Count(p.Path, "/") == 1 // the directory of a queue
-		stays := !o.Rebuild && (p.Path == home.ListName && !made || strings.HasPrefix(p.Path, "0=") || lost)
+		stays := lost || !o.Rebuild && (p.Path == home.ListName && !made || strings.HasPrefix(p.Path, "0="))
 		if look || stays {
 			r.Problems = append(r.Problems, p)
 			return

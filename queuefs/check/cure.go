@@ -27,7 +27,9 @@ func Cure(r *Report, err error) (o Options, ok bool) {
 			o.Rebuild = true
 		case p.Path == home.LogDir+"/"+home.JournalDir:
 			o.Repair, o.AcceptLoss = true, true
-		case strings.Count(p.Path, "/") == 1 && (!r.Repaired || strings.HasPrefix(p.Text, "directory lost")): // of a queue
+		case strings.HasPrefix(p.Text, "directory lost"):
+			continue // to be put back, or the queue removed
+		case strings.Count(p.Path, "/") == 1 && !r.Repaired: // the directory of a queue
 			o.Rebuild, o.AcceptLoss = true, true
 		case r.Repaired && strings.Contains(p.Path, "/payload/"):
 			continue

@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,20 +97,22 @@ func TestAQueueWithoutItsDirectory(t *testing.T) {
 	if ids, reports, pending := served(t, dir); strings.Join(ids, " ") != "a" || pending != 1 || !strings.HasPrefix(reports, "queues/b: directory lost") {
 		t.Errorf("served %q, %d jobs, reports %q", ids, pending, reports)
 	}
-	var o check.Options
-	for _, repair := range []bool{false, true} { // which does not bring it back
-		r, err := check.Home(dir, check.Options{Segment: segment, Repair: repair})
+	for _, o := range []check.Options{{}, {Repair: true}, {Rebuild: true, AcceptLoss: true}} { // which do not bring it back
+		o.Segment = segment
+		r, err := check.Home(dir, o)
 		must(t, err)
-		var ok bool
-		if o, ok = check.Cure(&r, nil); !ok || !o.Rebuild || !o.AcceptLoss || len(r.Mended) > 0 {
-			t.Errorf("cure %+v of %q, mended %q", o, texts(r.Problems), texts(r.Mended))
+		if len(r.Problems) != 1 || !strings.HasPrefix(r.Problems[0].String(), "queues/b: directory lost") || len(r.Mended) > 0 || r.Queues != 1 {
+			t.Errorf("%+v: problems %q, mended %q", o, texts(r.Problems), texts(r.Mended))
+		}
+		if cure, ok := check.Cure(&r, nil); ok {
+			t.Errorf("a check with %+v is to cure it", cure)
 		}
 	}
-	o.Segment = segment
-	_, err := check.Home(dir, o)
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment})
 	must(t, err)
+	must(t, errors.Join(s.RemoveLost(ctx, "b"), s.Close()))
 	if r, err := check.Home(dir, check.Options{Segment: segment}); err != nil || len(r.Problems) > 0 || r.Queues != 1 {
-		t.Errorf("after the cure: %+v, %v", r, err)
+		t.Errorf("after its removal: %+v, %v", r, err)
 	}
 }
 

@@ -60,7 +60,7 @@ func rebuild(dir string, o Options, mended func(home.Problem)) error {
 	if err := home.Complete(d, now(), mended); err != nil {
 		return err
 	}
-	if err := rebuildQueues(d, store, o.AcceptLoss, now, mended); err != nil {
+	if err := rebuildQueues(d, store, now, mended); err != nil {
 		return err
 	}
 	last := make(map[string]index.Numbers, len(o.Last))
@@ -97,28 +97,9 @@ func rebuildInfo(d *durable.Dir, store *snapshot.Store, mended func(home.Problem
 	return err
 }
 
-// dropLost takes queues without a directory out of the list, if the index knows them:
-// others are made.
-func dropLost(qdir *durable.Dir, list home.List, listed []string, store *snapshot.Store, mended func(home.Problem)) (home.List, error) {
-	for _, id := range listed {
-		if _, err := qdir.Stat(id); !errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if !store.Has(id) {
-			continue
-		}
-		if err := errors.Join(store.Forget(id), store.Sync()); err != nil {
-			return list, err
-		}
-		list = list.Drop(id)
-		mended(home.Problem{Path: home.QueuesDir + "/" + id, Text: "directory lost; the queue is not listed any more"})
-	}
-	return list, nil
-}
-
 // rebuildQueues lists every queue directory in queues.txt and gives it the
 // files it lacks.
-func rebuildQueues(d *durable.Dir, store *snapshot.Store, loss bool, now func() time.Time, mended func(home.Problem)) error {
+func rebuildQueues(d *durable.Dir, store *snapshot.Store, now func() time.Time, mended func(home.Problem)) error {
 	qdir, err := home.OpenQueues(d)
 	if err != nil {
 		return err
@@ -136,15 +117,6 @@ func rebuildQueues(d *durable.Dir, store *snapshot.Store, loss bool, now func() 
 		}
 		for _, err := range bad {
 			mended(home.Problem{Path: home.ListName, Text: err.Error() + "; taken out"})
-		}
-	}
-	if loss {
-		was := string(list)
-		if list, err = dropLost(qdir, list, listed, store, mended); err == nil && string(list) != was {
-			err = list.Write(d)
-		}
-		if err != nil {
-			return err
 		}
 	}
 	var names []string

@@ -185,8 +185,10 @@ var (
 	}}
 	aboutRemoveQueue = &web.Help{Name: "removeQueue", Help: state.Help{
 		Method: "Remove-queue", Summary: "Remove a queue without jobs",
-		Request: "DELETE /state/Q",
-		Text:    "Answers 200 with the state of the service. Errors: 404, 409 the queue has jobs.",
+		Request: "DELETE /state/Q[?lost]",
+		Text: "Answers 200 with the state of the service. A queue whose directory is lost is not\n" +
+			"served; lost removes it for good, with its published documents. Errors: 404, 409 the\n" +
+			"queue has jobs, or its directory is there, 503 its directory is lost.",
 	}}
 	aboutCull = &web.Help{Name: "cull", Help: state.Help{
 		Method: "Cull", Summary: "Remove processed jobs as the thresholds say",

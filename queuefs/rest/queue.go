@@ -176,16 +176,29 @@ func bySeen(all anvl.Record) (changed anvl.Record, seen map[string]string) {
 	return changed, seen
 }
 
-// removeQueue removes a queue without jobs.
+// removeQueue removes a queue without jobs, or one whose directory is lost.
 func (h *Handler) removeQueue(w http.ResponseWriter, r *request) error {
-	q, err := h.queue(r)
-	if err != nil {
-		return err
-	}
-	if err := h.fields(w, r); err != nil {
+	if err := h.fields(w, r, "lost"); err != nil {
 		return err
 	}
 	form, err := r.form()
+	if err != nil {
+		return err
+	}
+	lost := r.flag("lost")
+	if r.bad != nil {
+		return r.bad
+	}
+	if lost {
+		name := r.PathValue("queue")
+		if err := h.svc.RemoveLost(r.Context(), name); err != nil {
+			return notFound(err, queuefs.ErrNoQueue, name)
+		}
+		d := h.service(r, state.Changes{})
+		h.answer(w, http.StatusOK, form, &d)
+		return nil
+	}
+	q, err := h.queue(r)
 	if err != nil {
 		return err
 	}

@@ -51,6 +51,9 @@ func (h *Handler) serviceOf(r *request, c state.Changes, queues []*queuefs.Queue
 			s.Modified = t
 		}
 	}
+	for _, lost := range h.svc.Lost() {
+		s.Lost = append(s.Lost, lost.Queue)
+	}
 	return state.OfService(&s)
 }
 

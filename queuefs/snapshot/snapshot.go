@@ -86,6 +86,16 @@ func (s *Store) existing(id string) (*durable.Dir, error) {
 // Has reports whether the index knows of a queue, present or former.
 func (s *Store) Has(id string) bool { return s.HasDir(id) || s.small.Has(id) }
 
+// Known reports whether the index has more of a queue than the last numbers of a removed
+// one. An entry that cannot be read counts as more.
+func (s *Store) Known(id string) bool {
+	if !s.Has(id) {
+		return false
+	}
+	f := s.File(id)
+	return f.err != nil || !f.Bare || f.Queue.Settings != nil
+}
+
 // names returns the names in the directory of all queues.
 func (s *Store) names() (all *durable.Dir, names []string, err error) {
 	all, err = s.Dir.Sub(home.QueuesDir)

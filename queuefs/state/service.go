@@ -26,6 +26,7 @@ var ServiceClass = &Class{
 		{Name: "description"},
 		{Name: "sourceDescription", Type: Reference},             // ResourceSync
 		{Name: "shutQueues", Type: Reference, Item: "shutQueue"}, // their queue-info.txt cannot be read now
+		{Name: "lostQueues", Type: Reference, Item: "lostQueue"}, // their directories are lost
 		// Of a home in an object store.
 		{Name: "role"},                        // owner or standby
 		{Name: "homeOwner"},                   // name of the process that owns the home
@@ -49,6 +50,7 @@ type Service struct {
 	Base    Base     // begins references; "": the BaseURI does
 	Queues  []string // cleaned identifiers, in order
 	Shut    []string // those of Queues that are shut
+	Lost    []string // cleaned identifiers of queues that are not served: their directories are lost
 	Node    Node     // of a home in an object store
 	Changes Changes  // its Culled and More
 }
@@ -113,6 +115,7 @@ func OfService(s *Service) Document {
 	b.optional("description", s.Description)
 	b.composed("sourceDescription", base.Append(b.buf, ".well-known", "resourcesync"))
 	b.list("shutQueues", refs(s.Shut))
+	b.list("lostQueues", refs(s.Lost))
 	b.node(&s.Node)
 	b.culled(&s.Changes)
 	d := b.document()
@@ -149,7 +152,7 @@ func (d *Document) Service() Service {
 		}
 		return ids
 	}
-	s.Queues, s.Shut = ids("queueStates"), ids("shutQueues")
+	s.Queues, s.Shut, s.Lost = ids("queueStates"), ids("shutQueues"), ids("lostQueues")
 	s.Node = Node{Role: d.Text("role"), Owner: d.Text("homeOwner"), OwnerURI: d.Text("ownerURI"), UpToDate: d.date("upToDate")}
 	s.Node.Batch, _ = strconv.ParseUint(d.Text("journalBatch"), 10, 64)
 	return s

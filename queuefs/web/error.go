@@ -65,6 +65,7 @@ var statuses = []struct {
 	{queuefs.ErrQueueExists, http.StatusPreconditionFailed},
 	{queuefs.ErrNotEmpty, http.StatusConflict},
 	{queuefs.ErrRefusing, http.StatusConflict},
+	{queuefs.ErrNotLost, http.StatusConflict},
 	{queuefs.ErrMirror, http.StatusConflict},
 	{queuefs.ErrResultExists, http.StatusConflict},
 	{queuefs.ErrLease, http.StatusGone},
@@ -99,6 +100,9 @@ func ErrorOf(err error) (e *Error, hidden bool) {
 	}
 	if shut, ok := errors.AsType[*queuefs.ShutError](err); ok { // the caller is told the way out
 		return &Error{Status: http.StatusServiceUnavailable, Message: shut.Error()}, false
+	}
+	if lost, ok := errors.AsType[*queuefs.LostError](err); ok {
+		return &Error{Status: http.StatusServiceUnavailable, Message: lost.Error()}, false
 	}
 	for _, s := range statuses {
 		switch {

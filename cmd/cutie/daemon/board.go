@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"time"
 
@@ -39,6 +40,9 @@ func (d *daemon) newBoard(leaving context.Context, past *history.History) *board
 		Trouble: func() (all []dashboard.Trouble) {
 			if t := troubleOf(ready(leaving, d.svc, d.pub, d.unwritten.Load()), d.svc); t.Text != "" {
 				all = append(all, t)
+			}
+			if n := len(d.svc.Lost()); n > 0 {
+				all = append(all, dashboard.Trouble{Text: fmt.Sprintf("%d queues are not served: their directories are lost.", n), Topic: dashboard.OnTrouble})
 			}
 			for _, text := range d.node.trouble() {
 				all = append(all, dashboard.Trouble{Text: text, Topic: dashboard.OnTrouble})

@@ -198,6 +198,10 @@ func storageMetrics(svc *queuefs.Service) reading {
 		events := of.counter("cutie_events_total", "Events of a queue since it was made: every change of a job is one.")
 		paused := of.gauge("cutie_queue_paused", "1 if a queue hands out no jobs.", sum)
 		mirrors := mirrorFigures(of)
+		lost := of.gauge("cutie_queue_lost", "1 if a queue is not served because its directory is lost.", sum)
+		for _, l := range svc.Lost() {
+			lost.add(1, l.Queue)
+		}
 		last := of.gauge("cutie_last_event_timestamp_seconds", "Time of the last event of a queue, or of its making.", greatest)
 		oldest := of.gauge("cutie_oldest_pending_timestamp_seconds", "Submission of the job at the head of a queue; absent if there is none.", least)
 		for _, q := range queues {
@@ -211,6 +215,7 @@ func storageMetrics(svc *queuefs.Service) reading {
 			failed.add(float64(s.Failed), id)
 			events.add(float64(s.Seq), id)
 			paused.add(truth(!s.Info.Paused.IsZero()), id)
+			lost.add(0, id)
 			mirrors.add(&s)
 			if !s.LastEvent.IsZero() {
 				last.add(seconds(s.LastEvent), id)

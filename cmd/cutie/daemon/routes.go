@@ -54,12 +54,15 @@ func (d *daemon) routes(s *site, rooms ...room) []web.Route {
 	return all
 }
 
-// readiness answers whether the service takes requests, and if queues or jobs cannot be
-// read now, how many.
+// readiness answers whether the service takes requests, and if queues or jobs are lost or
+// cannot be read now, how many.
 func (d *daemon) readiness(w http.ResponseWriter, leaving context.Context) error {
 	err := probe(w, d.ready(leaving))
 	if n := d.svc.Shut(); err == nil && n > 0 {
 		fmt.Fprintf(w, "%d queues are shut, their %s cannot be read now, see the log\n", n, home.QueueInfoName)
+	}
+	if n := len(d.svc.Lost()); err == nil && n > 0 {
+		fmt.Fprintf(w, "%d queues are not served, their directories are lost, see the log\n", n)
 	}
 	if n := d.svc.Unread(); err == nil && n > 0 {
 		fmt.Fprintf(w, "%d jobs cannot be read now, see the log\n", n)

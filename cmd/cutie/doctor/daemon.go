@@ -38,6 +38,7 @@ var figures = []figure{
 	{"cutie_hub_failing", "", 0, Warning, "push", "subscribers are not reached", "GET /hub names them; each is tried again for its lease"},
 	{"cutie_callback_failures", "queue", 3, Warning, "push", "its callback is not reached", "cutie set QUEUE --callback URL names another, see the log"},
 	{"cutie_callback_stopped", "queue", 0, Warning, "push", "the receiver of its callback wants no more", "cutie set QUEUE --callback URL sets it again"},
+	{"cutie_queue_lost", "queue", 0, Fault, "home", "its directory is lost, and it is not served", "put the directory back in queues/ and start the daemon again; or cutie rmqueue --lost QUEUE"},
 	{"cutie_store_failing", "", 0, Fault, "store", "the store takes no changes, and nothing is accepted", "see the log for why: look at the store, the way there, and the credentials; the daemon goes on by itself"},
 	{"cutie_image_failing", "", 0, Warning, "store", "the last image of the home was not made", "see the log; it is tried again by itself, and until then a new machine reads the more of the journal"},
 	{"cutie_image_lag_records", "", oldImage, Warning, "store", "the last image of the home is old: a new machine reads millions of records before it serves", "see the log for why no image is made; a lower --store-image makes more of them"},

@@ -119,6 +119,9 @@ func (e *examination) cureOf(p queuefs.Problem) string {
 	if p.Path == home.LogDir+"/"+home.JournalDir {
 		return fault.HintOf(reach.HomeHint(e.Home, queuefs.ErrJournalLost))
 	}
+	if id, ok := strings.CutPrefix(p.Path, home.QueuesDir+"/"); ok && strings.HasPrefix(p.Text, "directory lost") {
+		return "put the directory back, or cutie rmqueue --lost " + id
+	}
 	o, _ := check.Cure(&check.Report{Problems: []queuefs.Problem{p}}, nil)
 	return reach.CheckCommand(e.Home, o.Repair, o.Rebuild, o.AcceptLoss)
 }

@@ -228,14 +228,24 @@ A queue with jobs of any status stays (exit code 5): take or delete them, then
 cull them. The published documents of the queue go with it.
 
 A mirror is removed with all its jobs, if --mirror says that this is meant; the daemon
-mirrors it anew while it follows the original.`,
-		Example: `cutie rmqueue empty`,
+mirrors it anew while it follows the original.
+
+A queue whose directory is lost is not served, and never made again in its place. With
+the directory back it is served after the next start. --lost removes it for good, with
+all that is known of its jobs and its published documents.`,
+		Example: `cutie rmqueue empty
+cutie rmqueue --lost jobs`,
 	}
 	mirrored := cmd.Flags().Bool("mirror", false, "remove a mirror, with its jobs")
+	lost := cmd.Flags().Bool("lost", false, "remove a queue whose directory is lost")
+	cmd.MarkFlagsMutuallyExclusive("mirror", "lost")
 	return c.Verb(cmd, call.Target, func(ctx context.Context) error {
 		return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
 			if *mirrored {
 				return dropMirror(ctx, t, queue)
+			}
+			if *lost {
+				return t.RemoveLost(ctx, queue)
 			}
 			err := t.RemoveQueue(ctx, queue)
 			if errors.Is(err, queuefs.ErrNotEmpty) {

@@ -25,7 +25,8 @@ func Status(c *call.Call) *cobra.Command {
 Lists the queues: as a table on a terminal, as lines of tab-separated fields
 elsewhere (queue, pending, consumed, deleted, last event, held, leased, failed,
 status). Held jobs are pending; leased and failed jobs are consumed. If the daemon
-refuses requests, such as on a full disk, standard error says why.
+refuses requests, such as on a full disk, standard error says why. It names the
+queues that are not served because their directories are lost.
 
 With -t, and called as getServiceState, it prints the state of the service.`,
 		Example: `cutie status
@@ -82,6 +83,9 @@ func listQueues(ctx context.Context, c *call.Call, t *reach.Target, quiet bool) 
 	}
 	if err := l.End(); err != nil {
 		return err
+	}
+	for _, id := range s.Lost {
+		c.Warnf("%v", &queuefs.LostError{Queue: id})
 	}
 	if why := t.Trouble(ctx); why != "" {
 		c.Warnf("the daemon is not ready: %s; cutie doctor has the cure", why)

@@ -288,3 +288,10 @@ func (c *Client) RemoveQueue(ctx context.Context, queue string) error {
 	_, err := c.state(ctx, http.MethodDelete, state.ANVL, c.ref(nil, "state", queue), nil, nil)
 	return err
 }
+
+// RemoveLost removes a queue whose directory is lost; the error is [queuefs.ErrNotLost] if
+// it is there.
+func (c *Client) RemoveLost(ctx context.Context, queue string) error {
+	_, err := c.state(ctx, http.MethodDelete, state.ANVL, c.ref(url.Values{"lost": {"true"}}, "state", queue), nil, nil)
+	return err
+}

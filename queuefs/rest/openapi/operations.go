@@ -29,7 +29,7 @@ var operations = map[string]operation{
 	"PUT /state/{queue}":       {query: property, header: conditions, body: settings, answers: "200:state 201:state 409 412 413 422", class: "queue"},
 	"POST /state":              {query: "identifier:text " + property, body: settings, answers: "200:state 201:state 409 412 413 422 " + moved, class: "queue"},
 	"POST /state/{queue}":      {query: property, header: conditions, body: settings, answers: "200:state 409 412 413 " + moved, class: "queue"},
-	"DELETE /state/{queue}":    {query: form, header: conditions, answers: "200:state 409 412", class: "service"},
+	"DELETE /state/{queue}":    {query: "lost:flag" + form, header: conditions, answers: "200:state 409 412", class: "service"},
 	"POST /cull":               {query: "dry:flag" + form, body: webForm, answers: "200:state 409 413 " + moved, class: "service"},
 	"POST /cull/{queue}":       {query: "dry:flag cullingSizeThreshold:text cullingAgeThreshold:text" + form, body: webForm, answers: "200:state 409 413 " + moved, class: "queue"},
 	"POST /content/{queue}": {query: "type:job|batch-manifest filename:text sidecar:text not-before:time " + digests + form,
