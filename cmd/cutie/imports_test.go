@@ -32,9 +32,9 @@ var layers = [][]string{
 	{"queuefs/rest", "queuefs/rest/client", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "publisher/destination/documents", "queuefs/state/statetest", "queuefs/uws/client", "cmd/cutie/live", "cmd/cutie/history", "cmd/cutie/inwork", "cmd/cutie/topics"},
 	{"publisher/destination/inspect", "publisher/set"},
 	{"publisher/destination/source", "publisher/snapshot", "publisher/gather", "publisher/options", "queuefs/rest/field", "queuefs/rest/openapi"},
-	{"queuefs/batch", "queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/files", "queuefs/quota", "queuefs/settings", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store"},
+	{"queuefs/batch", "queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/files", "queuefs/quota", "queuefs/settings", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store", "publisher/websub"},
 	{"publisher/destination/fetch", "publisher/destination/local", "publisher/destination/pack", "publisher/destination/sourcetest", "queuefs/web", "publisher/names"},
-	{"queuefs", "queuefs/state", "wellknown", "publisher/websub", "publisher/dump", "publisher/compose", "publisher/push", "publisher/destination/fixity"},
+	{"queuefs", "queuefs/state", "wellknown", "publisher/dump", "publisher/compose", "publisher/push", "publisher/destination/fixity"},
 	{"queuefs/transition", "queuefs/far", "queuefs/imaging"},
 	{"queuefs/culling", "queuefs/submission"},
 	{"queuefs/compare", "queuefs/properties", "queuefs/replay", "queuefs/retention"},
@@ -47,12 +47,9 @@ var layers = [][]string{
 	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "queuefs/buffers", "queuefs/roster", "queuefs/objects", "publisher/soif", "publisher/scrub"},
 }
 
-// allowed are imports within a layer: state describes the types of queuefs,
-// websub finds hubs by links and delivers by push.
+// allowed are imports within a layer: state describes the types of queuefs.
 var allowed = map[[2]string]bool{
-	{"queuefs/state", "queuefs"}:           true,
-	{"publisher/websub", "wellknown"}:      true,
-	{"publisher/websub", "publisher/push"}: true,
+	{"queuefs/state", "queuefs"}: true,
 }
 
 // banned is what a package must not reach, not even through another package of

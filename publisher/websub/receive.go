@@ -2,7 +2,6 @@ package websub
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"cutie/publisher/push"
+	"cutie/queuefs/web"
 )
 
 // ServeHTTP answers hubs: it confirms our own requests (5.3) and receives content
@@ -102,13 +102,14 @@ func (s *Subscriber) content(w http.ResponseWriter, r *http.Request, sub *subscr
 		http.Error(w, "the subscription has ended", http.StatusGone)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.MaxBody))
-	if big := (*http.MaxBytesError)(nil); errors.As(err, &big) {
-		http.Error(w, fmt.Sprintf("the body is longer than %d octets", s.MaxBody), http.StatusRequestEntityTooLarge)
+	in, err := web.NewBodyReader(w, r, s.MaxBody, web.BodyIdle)
+	if err != nil {
+		web.Plain(w, r, err)
 		return
 	}
+	body, err := in.All()
 	if err != nil {
-		http.Error(w, "the body is cut off", http.StatusBadRequest)
+		web.Plain(w, r, err)
 		return
 	}
 	if err := push.Verify(r.Header.Get(signatureField), sub.Secret, body); err != nil {

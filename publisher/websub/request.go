@@ -4,81 +4,69 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"cutie/queuefs/web"
 )
 
 // maxForm is the most octets of a request.
 const maxForm = 16 << 10
 
-// A refusal is the answer to a refused request; the client sees the text.
-type refusal struct {
-	status int
-	text   string
+// answered is an error with a status for the client, who sees its text.
+type answered interface {
+	error
+	HTTPStatus() int
 }
 
-func (r *refusal) Error() string { return r.text }
-
-func refuse(status int, text string, args ...any) error {
-	return &refusal{status, fmt.Sprintf(text, args...)}
-}
+// refuse returns the answer to a refused request.
+func refuse(status int, text string, args ...any) error { return web.Errorf(status, text, args...) }
 
 // ServeHTTP answers requests to subscribe and unsubscribe (5.1). A request is on
 // stable storage when the answer is 202; a Tick verifies it. If the Doer
 // refuses the callback within Options.Verdict the answer is 403 with the reason.
 func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	err := h.accept(w, r)
-	var no *refusal
+	var no answered
 	switch {
 	case err == nil:
 		w.WriteHeader(http.StatusAccepted)
 		return
 	case !errors.As(err, &no):
 		h.report(err)
-		no = &refusal{http.StatusServiceUnavailable, "the request cannot be kept now, try again later"}
+		no = &web.Error{Status: http.StatusServiceUnavailable, Message: "the request cannot be kept now, try again later"}
 	}
-	switch no.status {
+	switch no.HTTPStatus() {
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", http.MethodPost)
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", "60")
 	}
-	http.Error(w, no.text, no.status)
+	http.Error(w, no.Error(), no.HTTPStatus())
 }
 
 func (h *Hub) accept(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
 		return refuse(http.StatusMethodNotAllowed, "this is a WebSub hub: POST hub.mode, hub.topic and hub.callback to it")
 	}
-	if t, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); t != formType {
-		return refuse(http.StatusUnsupportedMediaType, "the body must be %s", formType)
+	form, err := web.Form(w, r, maxForm)
+	if err != nil {
+		return err
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
-		if big := (*http.MaxBytesError)(nil); errors.As(err, &big) {
-			return refuse(http.StatusRequestEntityTooLarge, "the body is longer than %d octets", maxForm)
-		}
-		return refuse(http.StatusBadRequest, "the body is not a form: %v", err)
-	}
-	s, asked, err := h.read(r.PostForm)
+	s, asked, err := h.read(form)
 	if err != nil {
 		return err
 	}
 	// Permission comes first: other clients learn nothing about topics.
 	if asked.Mode == subscribe && h.Permit != nil {
 		if asked.By, err = h.Permit(w.Header(), r, s.Topic); err != nil {
-			status := http.StatusForbidden
-			if known, ok := errors.AsType[interface {
-				error
-				HTTPStatus() int
-			}](err); ok {
-				status = known.HTTPStatus()
+			if errors.As(err, new(answered)) {
+				return err
 			}
-			return refuse(status, "%v", err)
+			return refuse(http.StatusForbidden, "%v", err)
 		}
 	}
 	if asked.Position, err = h.Source.Latest(s.Topic); err != nil && asked.Mode == subscribe {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"cutie/publisher/push"
 	"cutie/publisher/websub"
+	"cutie/queuefs/buffers"
 )
 
 // unknown is an error with a status of its own.
@@ -18,6 +20,27 @@ type unknown struct{}
 
 func (unknown) Error() string   { return "who are you" }
 func (unknown) HTTPStatus() int { return http.StatusUnauthorized }
+
+// full is a budget with nothing left.
+type full struct{}
+
+func (full) TakeMany(netip.Addr, int) bool { return false }
+func (full) LeaveMany(netip.Addr, int)     {}
+
+func TestRequestIsRefusedWithoutMemoryForIt(t *testing.T) {
+	h := newHouse(t, websub.Options{Source: newJournal(topic)}, nil)
+	var memory buffers.Account
+	memory.Open(full{}, netip.Addr{})
+	form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic}, "hub.callback": {"http://a.test/"}, "hub.secret": {strings.Repeat("x", 9<<10)}}
+	r := httptest.NewRequest("POST", "/hub", strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	h.hub.ServeHTTP(w, r.WithContext(buffers.With(r.Context(), &memory)))
+	if w.Code != 503 || !strings.Contains(w.Body.String(), "memory") || w.Header().Get("Retry-After") == "" {
+		t.Errorf("got %d %q %v, want 503", w.Code, w.Body, w.Header())
+	}
+	h.wantStates("")
+}
 
 func TestRequestsThatAreRefused(t *testing.T) {
 	j := newJournal(topic, "http://source.test/secret.xml")

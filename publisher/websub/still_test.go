@@ -18,7 +18,8 @@ type roll struct {
 }
 
 func (r *roll) permit(_ http.Header, req *http.Request, _ string) (by string, err error) {
-	return req.PostForm.Get("by"), nil
+	_, by, _ = strings.Cut(req.Header.Get("Content-Type"), "; by=")
+	return by, nil
 }
 
 func (r *roll) still(by, topic string) bool {
@@ -36,7 +37,7 @@ func (r *roll) takeAway(by, topic string) {
 
 func (h *house) subscribeBy(by, topic string, r *receiver) {
 	h.Helper()
-	if status, text := h.post("hub.mode=subscribe&hub.topic="+topic+"&hub.callback="+r.URL+"/&by="+by, "application/x-www-form-urlencoded"); status != 202 {
+	if status, text := h.post("hub.mode=subscribe&hub.topic="+topic+"&hub.callback="+r.URL+"/", "application/x-www-form-urlencoded; by="+by); status != 202 {
 		h.Fatalf("got %d %s", status, text)
 	}
 }

@@ -3,15 +3,14 @@ package rest
 import (
 	"bytes"
 	"context"
-	"io"
 	"mime"
 	"mime/multipart"
 	"net/http"
-	"net/url"
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/settings"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // properties reads settings of a queue: names and values as in the state of a
@@ -26,7 +25,7 @@ func (h *Handler) properties(w http.ResponseWriter, r *request) (anvl.Record, er
 	if err != nil {
 		return nil, err
 	}
-	rec, err := readProperties(contentType, data)
+	rec, err := readProperties(r.Context(), contentType, data)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +51,7 @@ func (h *Handler) properties(w http.ResponseWriter, r *request) (anvl.Record, er
 const maxProperties = 1000
 
 // readProperties reads the names and values of a body.
-func readProperties(contentType string, data []byte) (anvl.Record, error) {
+func readProperties(ctx context.Context, contentType string, data []byte) (anvl.Record, error) {
 	if len(data) == 0 {
 		return nil, nil
 	}
@@ -62,9 +61,9 @@ func readProperties(contentType string, data []byte) (anvl.Record, error) {
 	}
 	switch media {
 	case "application/x-www-form-urlencoded":
-		values, err := url.ParseQuery(string(data))
+		values, err := web.ParseForm(ctx, data)
 		if err != nil {
-			return nil, badRequest("form: %v", err)
+			return nil, err
 		}
 		var rec anvl.Record
 		for name, all := range values {
@@ -75,8 +74,8 @@ func readProperties(contentType string, data []byte) (anvl.Record, error) {
 		return rec, nil
 	case "multipart/form-data":
 		var rec anvl.Record
-		err := eachPart(context.Background(), bytes.NewReader(data), params["boundary"], maxProperties, func(p *multipart.Part) error {
-			text, err := io.ReadAll(p)
+		err := eachPart(ctx, bytes.NewReader(data), params["boundary"], maxProperties, func(p *multipart.Part) error {
+			text, err := web.ReadAll(ctx, p)
 			rec.Add(p.FormName(), string(text))
 			return err
 		})

@@ -180,7 +180,7 @@ func (h *Handler) fields(w http.ResponseWriter, r *request, names ...string) err
 	if !isForm(contentType) && len(data) > 0 {
 		return unsupportedBody(contentType)
 	}
-	values, err := readProperties(contentType, data)
+	values, err := readProperties(r.Context(), contentType, data)
 	if err != nil {
 		return err
 	}

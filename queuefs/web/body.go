@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"time"
@@ -67,6 +69,42 @@ func (b *BodyReader) All() ([]byte, error) { return readAll(b, b.size, b.memory)
 // ReadAll reads in to its end, as [BodyReader.All] does for the request with this context.
 func ReadAll(ctx context.Context, in io.Reader) ([]byte, error) {
 	return readAll(in, -1, buffers.Of(ctx))
+}
+
+// BodyIdle is how long nothing may come of a form.
+const BodyIdle = 30 * time.Second
+
+// Form returns the parameters in the body of a request, a form of at most limit bytes.
+func Form(w http.ResponseWriter, r *http.Request, limit int64) (url.Values, error) {
+	const form = "application/x-www-form-urlencoded"
+	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != form {
+		return nil, Errorf(http.StatusUnsupportedMediaType, "the body must be %s", form)
+	}
+	b, err := NewBodyReader(w, r, limit, BodyIdle)
+	if err != nil {
+		return nil, err
+	}
+	text, err := b.All()
+	if err != nil {
+		return nil, err
+	}
+	return ParseForm(r.Context(), text)
+}
+
+// pairBytes is about what a parameter of a form takes in memory besides its text.
+const pairBytes = 128
+
+// ParseForm reads the text of a form in a request with this context. The parameters are
+// taken from its account, too.
+func ParseForm(ctx context.Context, text []byte) (url.Values, error) {
+	if err := buffers.Of(ctx).Take(len(text) + bytes.Count(text, []byte("&"))*pairBytes); err != nil {
+		return nil, err
+	}
+	values, err := url.ParseQuery(string(text))
+	if err != nil {
+		return nil, Errorf(http.StatusBadRequest, "the body is not a form: %v", err)
+	}
+	return values, nil
 }
 
 // readAll takes memory as the input comes, whatever its size is said to be.

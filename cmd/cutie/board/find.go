@@ -160,11 +160,9 @@ func (b *Board) bulk(w http.ResponseWriter, r *http.Request) error {
 	}
 	values := r.URL.Query()
 	if r.Method == http.MethodPost {
-		r.Body = http.MaxBytesReader(w, r.Body, maxNames)
-		if err := r.ParseForm(); err != nil {
-			return web.Errorf(http.StatusBadRequest, "the form cannot be read: %v", err)
+		if values, err = web.Form(w, r, maxNames); err != nil {
+			return err
 		}
-		values = r.PostForm
 	}
 	method := values.Get("method")
 	if !slices.Contains(dashboard.BulkMethods, method) {
