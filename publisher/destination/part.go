@@ -39,6 +39,9 @@ func (c *Copy) resume(ctx context.Context, uri string, f *local.File) (mod time.
 	err = c.client.Get(ctx, r, func(a *fetch.Answer) error {
 		defer ask() // the next try goes on from here
 		mod = a.Modified()
+		if a.Coded() && !a.IsArchive(uri) {
+			return fetch.ErrCoding // ranges are those of the coded body
+		}
 		switch begins := fmt.Sprintf("bytes %d-", f.Length()); {
 		case a.Status == http.StatusRequestedRangeNotSatisfiable:
 			return errors.Join(fixity.ErrDiffers, disked(f.Restart("")))

@@ -102,6 +102,9 @@ type lack struct {
 	file string
 	want local.Facts
 	mod  time.Time // of the file that is there: it may be the same since then
+
+	coded bool // the last answer had a content coding
+	other bool // with one: take the octets that were not taken before
 }
 
 // lacking does the part of make before the request. Without a lack there is none.
@@ -190,18 +193,38 @@ func (c *Copy) refused(e *sitemap.Entry, err error) error {
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
 
-// fetch gets a resource and makes its file.
+// fetch gets a resource and makes its file. Of an answer in a content coding either the body
+// or what it decodes to is the resource: where the first choice does not fit the facts, the
+// other one is tried.
 func (c *Copy) fetch(ctx context.Context, l *lack) error {
 	e := &l.t.entry
 	if l.want.Length >= leastPart && e.Encoding == "" {
-		if f, err := c.dir.Resume(e.Loc, l.file, l.want); err == nil {
-			return c.fetchPart(ctx, e.Loc, f)
+		f, err := c.dir.Resume(e.Loc, l.file, l.want)
+		if err == nil {
+			err = c.fetchPart(ctx, e.Loc, f)
+			if !errors.Is(err, fetch.ErrCoding) {
+				return err
+			}
 		} else if !errors.Is(err, local.ErrNoProof) {
 			return disk{err}
 		}
 	}
-	r := l.request()
-	return c.client.Get(ctx, r, func(a *fetch.Answer) error { return c.take(l, a) })
+	get := func() error {
+		return c.client.Get(ctx, l.request(), func(a *fetch.Answer) error { return c.take(l, a) })
+	}
+	err := get()
+	if l.coded && (errors.Is(err, fixity.ErrDiffers) || errors.Is(err, fetch.ErrCoding)) && !fatal(err) && l.proves() {
+		l.other = true
+		if e := get(); e == nil || fatal(e) {
+			return e
+		}
+	}
+	return err
+}
+
+// proves reports whether the facts tell right octets from wrong ones.
+func (l *lack) proves() bool {
+	return l.want.Length >= 0 || fixity.New(-1, l.want.Hashes).Proves()
 }
 
 // request returns the request for a resource.
@@ -226,7 +249,15 @@ func (c *Copy) take(l *lack, a *fetch.Answer) error {
 		}
 		return nil
 	}
-	return c.store(a.Body, l.file, l.want, a.Modified())
+	if l.coded = a.Coded() && l.t.entry.Encoding == ""; !l.coded || a.IsArchive(l.t.entry.Loc) != l.other {
+		return c.store(a.Body, l.file, l.want, a.Modified())
+	}
+	in, err := a.Decode()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return c.store(in, l.file, l.want, a.Modified())
 }
 
 // store makes a file of the octets of a resource.

@@ -29,6 +29,7 @@ type Document struct {
 
 	base   *url.URL
 	text   []byte
+	coded  bool // text is not what a range of the document counts in
 	reader *sitemap.Reader
 }
 
@@ -106,7 +107,12 @@ func (s *Source) Document(ctx context.Context, uri string) (*Document, error) {
 }
 
 func (s *Source) take(d *Document, a *fetch.Answer) error {
-	in, err := sitemap.Unpack(a.Body, maxDocument)
+	body, err := a.Decode()
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.URL, err)
+	}
+	defer body.Close()
+	in, err := sitemap.Unpack(body, maxDocument)
 	if err != nil {
 		return fmt.Errorf("%s: %w", a.URL, err)
 	}
@@ -119,7 +125,7 @@ func (s *Source) take(d *Document, a *fetch.Answer) error {
 	text := b.Bytes()
 	s.size.Store(int64(len(text)))
 	d.URI, d.base, d.text, d.Octets = a.URL.String(), a.URL, text, int64(len(text))
-	d.Tag = a.Header.Get("Etag")
+	d.Tag, d.coded = a.Header.Get("Etag"), a.Coded()
 	return nil
 }
 
@@ -169,7 +175,11 @@ func (s *Source) openTail(ctx context.Context, uri string, at *tail, wait time.D
 	d = &Document{}
 	status := 0
 	err = s.client.Get(ctx, r, func(a *fetch.Answer) error {
-		if status = a.Status; status == http.StatusOK || status == http.StatusPartialContent {
+		status = a.Status
+		switch {
+		case status == http.StatusPartialContent && a.Coded():
+			status = http.StatusRequestedRangeNotSatisfiable
+		case status == http.StatusOK, status == http.StatusPartialContent:
 			return s.take(d, a)
 		}
 		return nil
@@ -198,7 +208,7 @@ func (s *Source) openTail(ctx context.Context, uri string, at *tail, wait time.D
 		return nil, false, err
 	}
 	*at = tail{URI: uri, Tag: d.Tag}
-	if i := bytes.Index(d.text, startOfEntry); i >= 0 && i < 64<<10 {
+	if i := bytes.Index(d.text, startOfEntry); i >= 0 && i < 64<<10 && !d.coded {
 		at.Head = string(d.text[:i])
 		at.Read = int64(bytes.LastIndex(d.text, endOfEntry) + len(endOfEntry))
 	}
