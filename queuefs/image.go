@@ -38,9 +38,21 @@ func (s *Service) Bring(ctx context.Context) error {
 	}
 	err := g.Wait()
 	if err == nil && ctx.Err() == nil {
-		s.stored.SweepFormer()
+		err = s.sweepFormer(ctx)
 	}
 	return errors.Join(err, s.stored.Images.Err())
+}
+
+// sweepFormer removes the files that the directory had before it was made again, once a
+// checkpoint has put the new ones on stable storage.
+func (s *Service) sweepFormer(ctx context.Context) error {
+	if !s.stored.Former() || s.Coming() || s.usable() != nil {
+		return nil
+	}
+	if err := s.Checkpoint(ctx); err != nil {
+		return err
+	}
+	return s.stored.SweepFormer()
 }
 
 // Image makes an image of a home in a store now, and waits for it.

@@ -37,14 +37,14 @@ func (s *Service) load() error {
 	if err := s.index.Open(c); err != nil {
 		return err
 	}
-	if s.stored != nil && s.stored.Known != nil {
-		if s.stored.Known.Imaged && !indexed {
+	if k := s.madeOf(); k != nil {
+		if k.Imaged && !indexed {
 			return errImage
 		}
-		if err := s.makeKnown(s.stored.Known); err != nil {
+		if err := s.makeKnown(k); err != nil {
 			return err
 		}
-		if indexed = true; !s.stored.Known.Imaged {
+		if indexed = true; !k.Imaged {
 			c = indexfile.Checkpoint{}
 		}
 	}
@@ -71,7 +71,7 @@ func (s *Service) load() error {
 		return err
 	}
 	if s.stored != nil && slices.ContainsFunc(slices.Collect(maps.Values(was)), func(l loaded) bool { return l.scanned }) {
-		if s.stored.Known != nil {
+		if s.madeOf() != nil {
 			return errImage
 		}
 		return errStale // the journal knows more than directories that nobody synced
@@ -96,6 +96,9 @@ func (s *Service) load() error {
 		return err
 	}
 	if err := s.fetchTemps(); err != nil {
+		return err
+	}
+	if err := s.claim(); err != nil {
 		return err
 	}
 	for _, q := range s.Queues() {
@@ -396,7 +399,7 @@ func (s *Service) fetchTemps() error {
 }
 
 // Restored reports whether the directory was made from a store when the home was opened.
-func (s *Service) Restored() bool { return s.stored != nil && s.stored.Known != nil }
+func (s *Service) Restored() bool { return s.madeOf() != nil }
 
 // Lookout asks the store of the home whether another process owns it. The error is then
 // [ErrFenced], and nothing can be changed any more. After a failure of the store it is

@@ -49,6 +49,9 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 	s.reports = home.NewReports(dir, o.Report)
 	defer func() {
 		if err != nil {
+			if s.stored != nil {
+				err = s.stored.Kept(err)
+			}
 			s.closeFiles()
 		}
 	}()
@@ -110,7 +113,7 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 	if err := s.beginAgain(); err != nil {
 		return nil, err
 	}
-	if !s.Standby() {
+	if k := s.madeOf(); !s.Standby() && (k == nil || !k.Imaged && k.Service == "") { // else it is what the store has
 		if err := s.noteService(info); err != nil {
 			return nil, err
 		}
@@ -120,6 +123,14 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 		err = s.Published()
 	}
 	return s, err
+}
+
+// madeOf returns of what the directory was made again from a store; nil: it was not.
+func (s *Service) madeOf() *stored.Known {
+	if s.stored == nil {
+		return nil
+	}
+	return s.stored.Known
 }
 
 // Published waits for the published documents. Set followers after it. Until then queues

@@ -274,6 +274,24 @@ func (s *Service) TakeOver(ctx context.Context, atOnce bool) error {
 	return nil
 }
 
+// claim makes this process the owner of a home in a store, all of which it has read by now,
+// unless another one has become the owner meanwhile.
+func (s *Service) claim() error {
+	for {
+		claims, err := s.stored.Claims()
+		if !claims || err != nil {
+			return err
+		}
+		more, err := s.Advance(context.Background())
+		if err == nil && !more {
+			err = s.stored.Claim(context.Background())
+		}
+		if err != nil && !errors.Is(err, bucket.ErrBehind) {
+			return err
+		}
+	}
+}
+
 // Claimed reports whether TakeOver has claimed the home and has failed then, as with a store
 // that went away in between. No owner makes changes until TakeOver is called again.
 func (s *Service) Claimed() bool { return s.stored.Claimed() }

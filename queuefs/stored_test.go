@@ -210,6 +210,9 @@ func copyDated(t testing.TB, dir string) string {
 	to := copyHome(t, dir)
 	files, err := filepath.Glob(filepath.Join(dir, "queues", "*", "queue-info.txt"))
 	must(t, err)
+	kept, err := filepath.Glob(filepath.Join(dir, "cutie-former", "queues", "*", "queue-info.txt"))
+	must(t, err)
+	files = append(files, kept...)
 	for _, name := range files {
 		st, err := os.Stat(name)
 		must(t, err)

@@ -245,3 +245,17 @@ type VersionError struct {
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("%s: Cutie version %d.%d is not one this program knows", e.Dir, e.Major, e.Minor)
 }
+
+// CopyNames copies the tag and cutie-info.txt of a home, as far as they are there.
+func CopyNames(from, to *durable.Dir) error {
+	for _, name := range []string{tag.FileName(), InfoName} {
+		text, err := from.ReadFile(name, nil, maxInfo)
+		if err == nil {
+			err = to.Replace(name, text)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

@@ -70,14 +70,25 @@ func MoveAway(dir, temp *durable.Dir, name string) error {
 	return err
 }
 
-// SweepFormer removes directories moved away, as long as stop returns nil.
-func SweepFormer(temp *durable.Dir, stop func() error) error {
-	var left []string
-	err := temp.Names(func(name string) {
+// movedAway returns the names of directories moved away.
+func movedAway(temp *durable.Dir) (left []string, err error) {
+	err = temp.Names(func(name string) {
 		if strings.HasPrefix(name, formerPrefix) {
 			left = append(left, name)
 		}
 	})
+	return left, err
+}
+
+// MovedAway reports whether SweepFormer has something to do.
+func MovedAway(temp *durable.Dir) (bool, error) {
+	left, err := movedAway(temp)
+	return len(left) > 0, err
+}
+
+// SweepFormer removes directories moved away, as long as stop returns nil.
+func SweepFormer(temp *durable.Dir, stop func() error) error {
+	left, err := movedAway(temp)
 	for _, name := range left {
 		if err == nil {
 			err = temp.RemoveTreeUntil(name, stop)

@@ -47,6 +47,39 @@ func (s *Store) Check(ctx context.Context, m *Manifest, bad func(what string, er
 	return nil
 }
 
+// Complete looks whether the store has all objects with jobs of an image, by a list. The
+// error is a [*DamageError] if one is missing.
+func (s *Store) Complete(ctx context.Context, m *Manifest) error {
+	names, err := s.list(ctx, objectPrefix)
+	if err != nil {
+		return err
+	}
+	there := make(map[string]bool, len(names))
+	for _, name := range names {
+		there[name] = true
+	}
+	missing := func(p *Piece, g *Page) error {
+		if name := m.Objects[p.Object].Name; !there[name] {
+			return &DamageError{name, fmt.Sprintf("is missing, of page %d of queue %s", g.Number, g.Queue)}
+		}
+		return nil
+	}
+	for i := range m.Pages {
+		g := &m.Pages[i]
+		for j := range g.Jobs {
+			if err := missing(&g.Jobs[j], g); err != nil {
+				return err
+			}
+		}
+		for j := range g.Payloads {
+			if err := missing(&g.Payloads[j].Piece, g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Sizes returns the bytes of an image as it is stored, by kind.
 func (m *Manifest) Sizes() (index, published, jobFiles, payloads int64) {
 	for i := range m.Files {

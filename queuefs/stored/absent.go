@@ -138,6 +138,13 @@ func (a *Absent) Len() (n int) {
 	return n
 }
 
+// none reports whether all pages are in the directory, and its file says so.
+func (a *Absent) none() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.pages) == 0 && !a.changed
+}
+
 func comparePages(a, b page) int {
 	return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.number, b.number))
 }

@@ -265,6 +265,15 @@ func (i *Images) Go(b *image.Builder, keep journal.LSN, fill func(ctx context.Co
 	})
 }
 
+// complete looks whether the store has all objects of the last image with jobs.
+func (i *Images) complete(ctx context.Context) error {
+	m := i.Last()
+	if m == nil {
+		return nil
+	}
+	return i.store.Complete(ctx, m)
+}
+
 // Page calls visit with the pieces of a page in the last image: job files first, then
 // payloads. Stop ends it.
 func (i *Images) Page(queue string, number int, visit func(piece []byte, jobs bool) error) error {

@@ -21,8 +21,11 @@ type marker struct {
 	dir     *durable.Dir
 	id      string // names the directory
 	journal string // "": none yet
+	was     uint64 // the claim in the file when it was read
+	whole   bool   // the file says that the directory was whole
+
 	mu      sync.Mutex
-	claim   uint64 // of its last process; 0: none, or the directory is not whole
+	claim   uint64 // of its last process; 0: it was a standby, or the directory is not whole
 	written bool   // by this process, with its claim
 }
 
@@ -61,34 +64,54 @@ func Refuse(dir *durable.Dir) error {
 // its own the error is [ErrUnstored].
 func readMarker(dir *durable.Dir) (*marker, error) {
 	m := &marker{dir: dir}
-	text, err := file(dir).Read()
-	switch {
+	switch err := m.read(); {
 	case errors.Is(err, durable.ErrDamaged):
 		// Of a cache nothing is lost.
 	case errors.Is(err, fs.ErrNotExist):
 		if err := unused(dir); err != nil {
 			return nil, err
 		}
-	case err != nil:
-		return nil, err
 	default:
-		r, err := anvl.ParseRecord(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", markerName, err)
-		}
-		m.id, m.journal = r.Value("directory"), r.Value("journal")
-		m.claim, err = strconv.ParseUint(r.Value("claim"), 10, 64)
 		return m, err
 	}
 	m.id = rand.Text()
-	return m, m.write()
+	return m, m.writeAs(0)
 }
 
+// read reads the file.
+func (m *marker) read() error {
+	text, err := file(m.dir).Read()
+	if err != nil {
+		return err
+	}
+	r, err := anvl.ParseRecord(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", markerName, err)
+	}
+	m.id, m.journal, m.whole = r.Value("directory"), r.Value("journal"), r.Value("whole") == "true"
+	m.claim, err = strconv.ParseUint(r.Value("claim"), 10, 64)
+	m.was = m.claim
+	return err
+}
+
+// write says that the directory is whole.
 func (m *marker) write() error {
-	r := anvl.Record{{Name: "directory", Value: m.id}, {Name: "journal", Value: m.journal}, {Name: "claim", Value: strconv.FormatUint(m.claim, 10)}}
-	err := file(m.dir).Write(anvl.AppendRecord(nil, r))
+	m.whole = true
+	err := m.writeAs(m.claim)
 	m.written = err == nil
 	return err
+}
+
+func (m *marker) writeAs(claim uint64) error {
+	return file(m.dir).Write(anvl.AppendRecord(nil, anvl.Record{{Name: "directory", Value: m.id}, {Name: "journal", Value: m.journal},
+		{Name: "claim", Value: strconv.FormatUint(claim, 10)}, {Name: "whole", Value: strconv.FormatBool(m.whole)}}))
+}
+
+// settled reports whether the file says that the directory is whole.
+func (m *marker) settled() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.written
 }
 
 // unused returns [ErrUnstored] if the home has queues or a journal.
@@ -126,31 +149,4 @@ func unused(dir *durable.Dir) error {
 		return fmt.Errorf("%s: %w", dir.Path(), ErrUnstored)
 	}
 	return nil
-}
-
-// empty removes all parts of the directory to be made again from the journal. The largest
-// ones are moved away only, see [Home.SweepFormer].
-func empty(dir, temp *durable.Dir) error {
-	if err := temp.Sweep(nil); err != nil {
-		return err
-	}
-	for _, name := range []string{home.ListName, absentName, home.CallbacksDir} {
-		if err := dir.RemoveTree(name); err != nil {
-			return err
-		}
-	}
-	for _, name := range []string{home.QueuesDir, home.PublishedDir} {
-		if err := home.MoveAway(dir, temp, name); err != nil {
-			return err
-		}
-	}
-	log, err := dir.Sub(home.LogDir)
-	if err == nil {
-		err = log.RemoveTree(home.IndexDir)
-		log.Close()
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return errors.Join(err, dir.Sync())
 }

@@ -44,18 +44,22 @@ func (h *Home) Left() bool {
 func (h *Home) UpToDate() time.Time { return time.UnixMicro(h.role.upToDate.Load()) }
 
 // follow opens the journal of its owner.
-func (h *Home) follow(ctx context.Context, s objects.Store, o bucket.Options, owned *OwnedError) (err error) {
+func (h *Home) follow(ctx context.Context, s objects.Store, o bucket.Options) (err error) {
 	now := time.Now()
 	if h.Log, err = bucket.Follow(ctx, s, o); err != nil {
-		return errors.Join(owned, err)
+		return err
 	}
 	h.role.upToDate.Store(now.UnixMicro())
 	return h.findOwner(ctx)
 }
 
-// findOwner asks the journal for the owner.
+// findOwner asks the journal for the owner. One whose claim is lost is unknown: with
+// Options.TakeOver the home is taken all the same.
 func (h *Home) findOwner(ctx context.Context) error {
 	o, err := h.Log.Owner(ctx)
+	if bad := new(bucket.DamageError); h.options.TakeOver && errors.As(err, &bad) {
+		o.Name, err = "unknown, for "+bad.Error(), nil
+	}
 	if err == nil {
 		h.role.owner.Store(&o)
 	}

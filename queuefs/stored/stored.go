@@ -10,9 +10,11 @@
 // and images of the home, see package image.
 //
 // The file cutie-store in the directory names the journal, and the claim of the last
-// process here. If the last claim of the journal is another one, others have changed the
-// home since, and the directory is emptied. A process with Options.Standby follows the
-// present owner, and may take over.
+// process here. If others have changed the home since that claim, the directory is made
+// again from the newest image and the journal after it, and keeps the files it had until
+// the new ones are whole. The home is claimed last, when all that is needed has been read:
+// a process that cannot read it leaves the store and the last owner as they are. A process
+// with Options.Standby follows the present owner, and may take over.
 package stored
 
 import (
@@ -44,7 +46,7 @@ type Options struct {
 	Standby  bool                // follow the present owner, in the place of [OwnedError]
 	Patience time.Duration       // how long a request to the store is repeated; 0 means 30 s
 	Every    int64               // bytes of journal from one image to the next, at least; 0 means 64 MiB
-	Owned    func(*bucket.Pulse) // called when the home is owned, before it is read: signs of life are wanted from then on; or nil
+	Owned    func(*bucket.Pulse) // called when the home is claimed, before it is served: signs of life are wanted from then on; or nil
 	Early    bool                // Open does not wait for the published documents: [Home.Published] does
 }
 
@@ -85,8 +87,9 @@ type Home struct {
 	bring     func()             // has them come
 	coming    atomic.Bool        // they are on their way
 
-	sweeping sync.Once
-	early    bool
+	former   atomic.Bool // files of before may be there
+	options  Options
+	claims   bool // this process becomes the owner once it has read the home, unless another one does before
 	store    objects.Store
 	patience time.Duration
 	temp     *durable.Dir
@@ -96,79 +99,168 @@ type Home struct {
 	here     *bucket.Owner // the directory, if the home moves here
 }
 
-// Open becomes the owner of the home in a store, or with Standby follows the one there is.
-// dir is the directory of the home; with anew it is emptied in any case. The caller has the
-// lock of the home.
-func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail func(error)) (h *Home, err error) {
+// errRead: the home is to be read before it is claimed.
+var errRead = errors.New("the home is to be read first")
+
+// Open opens the home in a store: [Home.Claim] makes this process its owner, unless another
+// one is, which it follows with Standby. dir is the directory of the home; with anew it is
+// made again in any case. The caller has the lock of the home.
+func Open(ctx context.Context, dir *durable.Dir, o *Options, anew bool, fail func(error)) (*Home, error) {
 	m, err := readMarker(dir)
 	if err != nil {
 		return nil, err
 	}
-	h = &Home{store: o.Objects, patience: o.patience(), early: o.Early, fail: fail, marker: m}
+	h := &Home{store: o.Objects, patience: o.patience(), options: *o, fail: fail, marker: m}
 	h.role.me = bucket.Owner{Home: m.id, Name: o.Name, URL: o.URL}
 	if h.temp, err = dir.MakeSub(home.TempDir); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, h.Close())
-		}
-	}()
-	continues := !anew
+	if err := h.open(ctx, dir, anew); err != nil {
+		return nil, errors.Join(h.Kept(err), h.Close())
+	}
+	return h, nil
+}
+
+func (h *Home) open(ctx context.Context, dir *durable.Dir, anew bool) error {
+	m, o := h.marker, &h.options
+	former, err := m.former()
+	if err != nil {
+		return err
+	}
+	if former != nil && former.claim == m.claim { // it was about to be made again, or the former files were about to be taken back
+		m.claim, m.whole = 0, false
+	}
+	begins := true
 	take := func(from bucket.Owner) error {
+		begins = false
 		if err := refuseFormer(ctx, o.Objects, h.patience); err != nil {
 			return err
 		}
 		if from.Gone {
-			continues = false
 			return m.moved(from, o.TakeOver)
 		}
-		if from.Home != m.id || from.Claim != m.claim {
-			continues = false
-		}
-		if !from.Left && from.Home != m.id && !o.TakeOver {
+		if !h.free(&from) {
 			return &OwnedError{By: from.Name}
 		}
-		if !continues || lacks(dir) { // a claim would keep the directory of the last owner from going on
-			return h.imaged(ctx)
-		}
-		return nil
+		return errRead
 	}
 	options := bucket.Options{Owner: h.role.me, Take: take, Near: m.claim, Patience: o.Patience, Temp: h.temp}
 	h.Log, err = bucket.Open(ctx, o.Objects, options)
-	if owned, ok := errors.AsType[*OwnedError](err); ok && o.Standby {
-		continues = false
-		err = h.follow(ctx, o.Objects, options, owned)
+	owned, isOwned := errors.AsType[*OwnedError](err)
+	if h.claims = errors.Is(err, errRead); h.claims || isOwned && o.Standby {
+		if err = h.follow(ctx, o.Objects, options); err != nil && isOwned {
+			err = errors.Join(owned, err)
+		}
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if id := h.Log.ID(); m.journal != "" && m.journal != id {
-		return nil, fmt.Errorf("%s: %w", dir.Path(), ErrOther)
+		return fmt.Errorf("%s: %w", dir.Path(), ErrOther)
 	} else {
 		m.journal = id
 	}
-	m.claim = 0 // the directory of a standby is made again by the next process
-	if !h.Following() {
-		m.own(h.Log.Claim())
-		if o.Owned != nil {
-			o.Owned(h.Pulse())
+	left, err := home.MovedAway(h.temp)
+	if err != nil {
+		return err
+	}
+	h.former.Store(left || former != nil)
+	continues := begins && !anew
+	if h.Following() {
+		if continues, err = h.goesOn(ctx, former, anew); err != nil {
+			return err
 		}
+		if continues && !h.claims {
+			m.claim = 0 // the directory of a standby is made again by the next process
+		}
+	} else {
+		h.own()
 	}
 	if h.Images, err = openImages(ctx, h, o.Every); err != nil {
-		return nil, h.passed(ctx, err)
+		return h.passed(ctx, err)
 	}
-	if at, next := h.Images.at(), h.Log.Stats().Next; h.Following() && at > next {
-		return nil, fmt.Errorf("the newest image is of all records before %d, the journal was read before %d: %w", at, next, bucket.ErrPassed)
+	if at, next := h.Images.at(), h.Log.Stats().Next; h.Following() && !h.claims && at > next {
+		return fmt.Errorf("the newest image is of all records before %d, the journal was read before %d: %w", at, next, bucket.ErrPassed)
 	}
 	if continues && (h.Images.Lost() == nil || !lacks(dir)) {
 		h.Absent, err = readAbsent(dir)
 		if !errors.Is(err, durable.ErrDamaged) {
-			return h, err
+			return err
 		}
 	}
-	err = h.passed(ctx, h.makeAgain(ctx, dir))
-	return h, err
+	return h.passed(ctx, h.makeAgain(ctx, dir))
+}
+
+// free reports whether this process may become the owner after another one.
+func (h *Home) free(from *bucket.Owner) bool {
+	return from.Left || from.Home == h.role.me.Home || h.options.TakeOver
+}
+
+// own begins the ownership of the last claim.
+func (h *Home) own() {
+	h.marker.own(h.Log.Claim())
+	if h.options.Owned != nil {
+		h.options.Owned(h.Pulse())
+	}
+}
+
+// goesOn reports whether nobody has changed the home since this directory was that of its
+// owner. If that is true of the former files they are taken back.
+func (h *Home) goesOn(ctx context.Context, former *marker, anew bool) (bool, error) {
+	m := h.marker
+	if anew {
+		return false, nil
+	}
+	if m.whole {
+		if idle, err := h.Log.Idle(ctx, m.claim); idle || err != nil {
+			return idle, err
+		}
+	}
+	if former == nil || former.journal != m.journal {
+		return false, nil
+	}
+	idle, err := h.Log.Idle(ctx, former.claim)
+	if idle && err == nil {
+		err = m.takeBack(former, h.temp)
+	}
+	return idle, err
+}
+
+// Claims reports whether Claim is to be called: the home has been read for its next owner.
+// The error is an [*OwnedError] if another process has become the owner meanwhile, unless
+// this one may follow it.
+func (h *Home) Claims() (bool, error) {
+	if h == nil || !h.claims || !h.Following() {
+		return false, nil
+	}
+	owner := h.role.owner.Load()
+	if h.free(owner) {
+		return true, nil
+	}
+	h.claims = false
+	if !h.options.Standby {
+		return false, &OwnedError{By: owner.Name}
+	}
+	return false, nil
+}
+
+// Claim makes this process the owner. With batches that are not applied yet the error is
+// [bucket.ErrBehind].
+func (h *Home) Claim(ctx context.Context) error {
+	if h.Known != nil && !h.options.TakeOver {
+		if err := h.Images.complete(ctx); err != nil {
+			return err
+		}
+	}
+	if err := h.TakeOver(ctx); err != nil {
+		return err
+	}
+	h.Own()
+	h.own()
+	if h.Known != nil {
+		return nil
+	}
+	return h.marker.synced() // before the first change: after a crash nobody has passed the directory
 }
 
 // passed is [bucket.ErrPassed] for damage of an image of an owner who has made another one
@@ -184,7 +276,7 @@ func (h *Home) passed(ctx context.Context, err error) error {
 	return err
 }
 
-// makeAgain empties the directory, and brings it to the newest image. Without a whole
+// makeAgain sets the files of the directory aside, and brings it to the newest image. Without a whole
 // one the one before is taken, with more of the journal.
 func (h *Home) makeAgain(ctx context.Context, dir *durable.Dir) error {
 	if first := h.Log.Stats().First; first > max(1, h.Images.at()) {
@@ -211,40 +303,16 @@ func (h *Home) makeAgain(ctx context.Context, dir *durable.Dir) error {
 	return err
 }
 
-// imaged returns the damage of a store without any whole manifest where its journal needs one.
-func (h *Home) imaged(ctx context.Context) error {
-	images, err := image.New(h.store, h.patience)
-	if err != nil {
-		return err
-	}
-	newest, err := images.Newest(ctx)
-	if err != nil {
-		return err
-	}
-	damage, lost := new(image.DamageError), error(nil)
-	for n := newest; n > 0 && n+1 >= newest; n-- {
-		_, err := images.Manifest(ctx, n)
-		if !errors.As(err, &damage) {
-			return err
-		}
-		lost = errors.Join(lost, err)
-	}
-	st, err := bucket.Look(ctx, h.store, h.patience)
-	if err == nil && st.First > 1 {
-		err = cmp.Or(lost, error(noImage(st.First)))
-	}
-	return err
-}
-
 // noImage is the damage of a store without the records before those of its journal.
 func noImage(first journal.LSN) *image.DamageError {
 	return &image.DamageError{Name: image.Manifests, Text: fmt.Sprintf("has no image of the records before %d, with which the journal begins", first)}
 }
 
-// fromImage empties the directory, and restores the files of an image, if there is one.
+// fromImage sets the files of the directory aside, and restores the files of an image, if there is one.
 func (h *Home) fromImage(ctx context.Context, dir *durable.Dir) (err error) {
+	h.former.Store(true)
 	for {
-		if err := empty(dir, h.temp); err != nil {
+		if err := h.marker.makeRoom(h.temp); err != nil {
 			return err
 		}
 		m := h.Images.last
@@ -339,19 +407,28 @@ func (h *Home) Ready() error {
 	if h.Known != nil {
 		return nil
 	}
-	return h.marker.write()
+	return h.marker.synced()
 }
 
 // waits reports whether the opening waits for the published documents. A standby may have to
 // begin anew.
-func (h *Home) waits() bool { return !h.early || h.Following() }
+func (h *Home) waits() bool { return !h.options.Early || h.Following() && !h.claims }
 
-// SweepFormer removes what was in the directory before it was made again, in the background
-// until Close. After an error the next process goes on.
-func (h *Home) SweepFormer() {
-	h.sweeping.Do(func() {
-		h.Images.wg.Go(func() { _ = home.SweepFormer(h.temp, h.Images.ctx.Err) })
-	})
+// Former reports whether there are files of before the directory was made again.
+func (h *Home) Former() bool { return h.former.Load() }
+
+// SweepFormer removes the files of before the directory was made again, if the new ones are
+// whole and on stable storage, in the background until Close. After an error the next
+// process goes on.
+func (h *Home) SweepFormer() error {
+	if h.Coming() || !h.Absent.none() || !h.marker.settled() || !h.former.Swap(false) {
+		return nil
+	}
+	if err := h.marker.dropFormer(h.temp); err != nil {
+		return err
+	}
+	h.Images.wg.Go(func() { _ = home.SweepFormer(h.temp, h.Images.ctx.Err) })
+	return nil
 }
 
 // Syncing is called before the directory is synced, and Synced when all written before

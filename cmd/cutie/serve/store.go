@@ -121,7 +121,7 @@ func storeHint(err error) error {
 	case errors.Is(err, queuefs.ErrUnstored):
 		return fault.Hint(err, "cutie store push DIR URL moves it into the store; an empty directory with another one is a cache")
 	case stored.Damaged(err):
-		return fault.Hint(err, "cutie store check names all that is damaged in the store, and where it can be had; the directory of the last owner may have it")
+		return fault.Hint(err, "cutie store check names all that is damaged in the store; start a daemon on the directory of the last owner, which may have it")
 	case errors.Is(err, objects.ErrUnconditional):
 		return fault.Hint(err, "cutie needs a store with conditional writes, such as Amazon S3, MinIO, Ceph or R2 of today")
 	case errors.Is(err, objects.ErrDenied):

@@ -154,6 +154,29 @@ func (l *Log) Owner(ctx context.Context) (Owner, error) {
 	return l.chain.ownerOf(ctx, &tip)
 }
 
+// mostIdle is how many batches Idle looks at.
+const mostIdle = 256
+
+// Idle reports whether all batches of the journal after those of an owner have no records, by
+// the last batch read: others have claimed the journal since, and changed nothing.
+func (l *Log) Idle(ctx context.Context, claim uint64) (bool, error) {
+	tip, begins, err := l.bounds()
+	h := tip
+	for n := 0; err == nil && claim > 0 && n < mostIdle; n++ {
+		switch {
+		case h.claim == claim:
+			return true, nil
+		case h.claim < claim, h.count > 0, h.moves(), h.number <= begins.number:
+			return false, nil
+		}
+		h, err = l.chain.header(ctx, h.number-1)
+	}
+	if errors.Is(err, objects.ErrNotExist) || errors.As(err, new(*DamageError)) {
+		return false, nil
+	}
+	return false, err
+}
+
 // Err returns why nothing can be appended, or nil.
 func (l *Log) Err() error {
 	l.mu.Lock()
