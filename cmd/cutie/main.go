@@ -16,7 +16,7 @@
 //	daemon                                     opens a home, serves it, and runs its loops
 //	listen inwork                              its port and socket; changes in progress
 //	access callback mirror traces              its users, callbacks, mirrors and spans
-//	dashboard board live history               its pages: written, served, kept up to date, figures
+//	dashboard                                  its pages: written, served, kept up to date, charts
 //	topics                                     the manual
 //
 // Each imports only packages below it. INTERNALS.md of queuefs has the engine under them.

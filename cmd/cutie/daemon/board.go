@@ -4,18 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime/debug"
 	"time"
 
-	"cutie/cmd/cutie/board"
 	"cutie/cmd/cutie/dashboard"
-	"cutie/cmd/cutie/history"
-	"cutie/cmd/cutie/live"
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
 )
-
-// historyFile is the history of the figures in log/ of a home.
-const historyFile = "history"
 
 // Live pages are looked at every two seconds. A stream ends after a minute: a user without
 // a right any more sees a queue for no longer than that.
@@ -25,16 +21,25 @@ const (
 	liveIdle     = 30 * time.Second
 )
 
+// openHistory opens the figures behind the charts. The error says why they begin anew.
+func (d *daemon) openHistory() (*dashboard.History, error) {
+	dir, err := durable.OpenDir(filepath.Join(d.svc.Dir(), "log"), nil)
+	if err != nil {
+		return nil, err
+	}
+	return dashboard.OpenHistory(dir)
+}
+
 // largeJob is the octets of a submission that people should be able to make.
 const largeJob = 16 << 20
 
-// newBoard returns the room of the pages for operators. past is nil without a history.
-func (d *daemon) newBoard(leaving context.Context, past *history.History) *board.Board {
-	return &board.Board{
+// newBoard returns the pages for operators.
+func (d *daemon) newBoard(leaving context.Context, past *dashboard.History) *dashboard.Board {
+	return &dashboard.Board{
 		Service:   d.svc,
 		History:   past,
 		Published: d.push.published(d.pub),
-		Hub: &live.Hub{Every: liveEvery, Lifetime: liveLifetime, Idle: liveIdle, Watchers: max(1, d.Limits.Conns/2), Panicked: func(p any) {
+		Hub: &dashboard.Hub{Every: liveEvery, Lifetime: liveLifetime, Idle: liveIdle, Watchers: max(1, d.Limits.Conns/2), Panicked: func(p any) {
 			d.Log.Error().Interface("panic", p).Str("stack", string(debug.Stack())).Msg("live page panicked")
 		}},
 		Trouble: func() (all []dashboard.Trouble) {
@@ -66,14 +71,6 @@ func troubleOf(err error, storage disk) dashboard.Trouble {
 		return dashboard.Trouble{Text: "The disk is nearly full: large submissions are refused, the rest goes on, and nothing is lost.", Topic: dashboard.OnFullDisk}
 	}
 	return dashboard.Trouble{}
-}
-
-// sampling is the loop behind the charts.
-func sampling(past *history.History, s *board.Sampler) []loop {
-	if past == nil {
-		return nil
-	}
-	return []loop{{"charts", board.SampleEvery, s.Sample}}
 }
 
 // both returns a hook that calls two others.

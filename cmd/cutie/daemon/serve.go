@@ -8,16 +8,13 @@ import (
 	"net"
 	"net/http"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/board"
 	"cutie/cmd/cutie/dashboard"
-	"cutie/cmd/cutie/history"
 	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/traces"
@@ -54,16 +51,16 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	lost := make(chan error, 1)
 	d.node = newNode(d.svc, d.Node, d.Log, func() time.Duration { return time.Duration(d.grace.Load()) }, lost)
 	figures := newMeter(d.collectors()...)
-	past, err := history.Open(filepath.Join(d.svc.Dir(), "log", historyFile), time.Now())
+	past, err := d.openHistory()
+	if past == nil {
+		return err
+	}
 	if err != nil {
-		// A full disk is no reason to serve no jobs.
-		d.Log.Error().Err(err).Msg("no charts until the daemon is started again")
-	} else {
-		defer past.Close()
+		d.Log.Error().Err(err).Msg("charts begin anew")
 	}
 	pages := d.newBoard(ctx, past)
 	defer pages.Hub.Close()
-	sampler := board.NewSampler(d.svc, d.pub, past)
+	sampler := dashboard.NewSampler(d.svc, d.pub, past)
 	counts := quota.New(d.svc)
 	var rows []web.Route
 	protocol := rest.New(d.svc, rest.Options{
@@ -93,7 +90,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	d.supervisor.ready(d.svc.Info().BaseURI)
 	// The loops outlive the requests, which may wait for a file to be written.
 	loops, endLoops := context.WithCancel(context.WithoutCancel(ctx))
-	for _, l := range slices.Concat(d.loops(jobs, tcp), sampling(past, sampler), d.lookout(lost), d.node.loops(), []loop{d.supervised(ctx, d.svc.Info().BaseURI), {"traces", maintainEvery, tracer.Tick}}) {
+	for _, l := range slices.Concat(d.loops(jobs, tcp), d.lookout(lost), d.node.loops(), []loop{{"charts", dashboard.SampleEvery, sampler.Sample}, d.supervised(ctx, d.svc.Info().BaseURI), {"traces", maintainEvery, tracer.Tick}}) {
 		wg.Go(func() { d.every(loops, l) })
 	}
 	d.Opening.End()
@@ -124,6 +121,9 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	wg.Wait()
 	d.send.Wait()
 	tracer.Close()
+	if err := past.Close(); err != nil { // a full disk is no reason to fail
+		d.Log.Error().Err(err).Msg("charts of the last minute are lost")
+	}
 	return errors.Join(err, jobs.Close(), d.record.Close())
 }
 

@@ -16,9 +16,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/board"
+	"cutie/cmd/cutie/dashboard"
 	"cutie/cmd/cutie/listen"
-	"cutie/cmd/cutie/live"
 	"cutie/cmd/cutie/mirror"
 	"cutie/publisher/notify"
 	"cutie/queuefs/rest"
@@ -30,7 +29,7 @@ import (
 func table() []web.Route {
 	d := &daemon{Options: Options{Robots: true}}
 	p := &push{own: "/hub", Notifier: &notify.Notifier{}}
-	return d.routes(&site{meter: newMeter()}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages(nil, nil), &board.Board{Hub: &live.Hub{}, Published: http.NotFoundHandler()},
+	return d.routes(&site{meter: newMeter()}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages(nil, nil), &dashboard.Board{Hub: &dashboard.Hub{}, Published: http.NotFoundHandler()},
 		mirror.New(nil, mirror.Options{}), &node{})...)
 }
 

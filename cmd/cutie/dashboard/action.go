@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,18 +17,18 @@ type action struct {
 	Action, Media, Legend, Hint string
 	Ask                         string // opens the form; "" shows it at once
 	Lease                       string // token, hidden in the form
-	Fields                      []field
+	Fields                      []input
 	Buttons                     []button
 }
 
 // sets reports whether the action sets settings.
 func (a action) sets() bool {
-	return slices.ContainsFunc(a.Fields, func(f field) bool { return f.Seen })
+	return slices.ContainsFunc(a.Fields, func(f input) bool { return f.Seen })
 }
 
 // A field of a form; Kind is the type of an input, "lines" for several lines of text, or
 // "choice" for one of Choices.
-type field struct {
+type input struct {
 	Kind, Name, Label, Value string
 	Choices                  []choice
 	Required                 bool
@@ -44,9 +45,9 @@ type button struct {
 }
 
 var (
-	message = field{Kind: "text", Name: "message", Label: "Message"}
-	reason  = field{Kind: "text", Name: "reason", Label: "Reason"}
-	until   = field{Kind: "text", Name: "until", Label: "Until, such as 2026-11-25T08:00Z; empty for no end"}
+	message = input{Kind: "text", Name: "message", Label: "Message"}
+	reason  = input{Kind: "text", Name: "reason", Label: "Reason"}
+	until   = input{Kind: "text", Name: "until", Label: "Until, such as 2026-11-25T08:00Z; empty for no end"}
 )
 
 // actions returns the forms for everything the reader may do with the document.
@@ -71,7 +72,7 @@ func actions(d *state.Document, v *rest.View) []action {
 		if v.Lease != "" {
 			leaseActions(v.Lease, add)
 		}
-		add("abort", action{Legend: "Take the job out of work", Fields: []field{message}, Buttons: []button{{Label: "Abort", Danger: true}}})
+		add("abort", action{Legend: "Take the job out of work", Fields: []input{message}, Buttons: []button{{Label: "Abort", Danger: true}}})
 	case d.Text("status") == queuefs.Consumed.String(), d.Text("status") == queuefs.Deleted.String():
 		legend := "Run it again, in its old place"
 		if d.Text("outcome") == "" {
@@ -82,7 +83,7 @@ func actions(d *state.Document, v *rest.View) []action {
 		if d.Text("held") != "" {
 			add("release", action{Legend: "Undo: let the job be taken again", Buttons: []button{{Label: "Release"}}})
 		} else {
-			add("hold", action{Legend: "Keep the job from being taken", Fields: []field{reason, until}, Buttons: []button{{Label: "Hold"}}})
+			add("hold", action{Legend: "Keep the job from being taken", Fields: []input{reason, until}, Buttons: []button{{Label: "Hold"}}})
 		}
 		add("delete", action{Legend: "Take the job out of the queue", Buttons: []button{{Label: "Delete", Danger: true}}})
 	}
@@ -90,7 +91,7 @@ func actions(d *state.Document, v *rest.View) []action {
 }
 
 // createQueue makes a queue; its Action is to be set.
-var createQueue = action{Legend: "Create a queue", Fields: []field{
+var createQueue = action{Legend: "Create a queue", Fields: []input{
 	{Kind: "text", Name: "identifier", Label: "Identifier", Required: true},
 	{Kind: "text", Name: "name", Label: "Name, if it is another"},
 	{Kind: "text", Name: "description", Label: "Description"},
@@ -113,7 +114,7 @@ func settingsOf(d *state.Document) action {
 	}
 	a := action{Legend: "Settings", Ask: "Change settings",
 		Hint: "An empty field unsets a setting. What others set meanwhile stays. The command cutie set has all of them.",
-		Fields: []field{
+		Fields: []input{
 			{Kind: "text", Name: "description", Label: "Description", Value: d.Text("description")},
 			{Kind: "choice", Name: "closed", Label: "Submissions", Value: cmp.Or(d.Text("closed"), "false"), Choices: []choice{{"false", "are taken"}, {"true", "are refused"}}},
 			{Kind: "choice", Name: "acknowledge", Label: "Leases, and how one without a report ends", Value: d.Text("acknowledge"), Choices: []choice{
@@ -132,7 +133,7 @@ func settingsOf(d *state.Document) action {
 // ofQueue adds the actions of a queue by its settings.
 func ofQueue(running, open bool, add func(method string, a action)) {
 	if open {
-		add("content", action{Legend: "Submit a job", Media: "multipart/form-data", Fields: []field{
+		add("content", action{Legend: "Submit a job", Media: "multipart/form-data", Fields: []input{
 			{Kind: "file", Name: "file", Label: "File, or files", Required: true, Many: true},
 			{Kind: "lines", Name: "sidecar", Label: "Sidecar, text that goes with one file"},
 		}, Buttons: []button{{Label: "Submit"}}})
@@ -158,15 +159,78 @@ func leaseActions(token string, add func(method string, a action)) {
 		method string
 		action
 	}{
-		{"outcome", action{Legend: "Report that the job is done", Fields: []field{message},
+		{"outcome", action{Legend: "Report that the job is done", Fields: []input{message},
 			Buttons: []button{{Name: "outcome", Value: "completed", Label: "Completed"}}}},
-		{"outcome", action{Legend: "Report that the job has failed", Fields: []field{{Kind: "hidden", Name: "outcome", Value: "error"}, message},
+		{"outcome", action{Legend: "Report that the job has failed", Fields: []input{{Kind: "hidden", Name: "outcome", Value: "error"}, message},
 			Buttons: []button{{Name: "type", Value: "transient", Label: "Failed for now", Danger: true}, {Name: "type", Value: "fatal", Label: "Failed for good", Danger: true}}}},
-		{"outcome", action{Legend: "Leave the job to others", Fields: []field{message},
+		{"outcome", action{Legend: "Leave the job to others", Fields: []input{message},
 			Buttons: []button{{Name: "outcome", Value: "released", Label: "Give back"}}}},
 		{"lease", action{Legend: "Keep the job for longer", Buttons: []button{{Label: "Extend the lease"}}}},
 	} {
 		l.Lease = token
 		add(l.method, l.action)
 	}
+}
+
+// opposite are the methods for many jobs and those undoing them. Nothing brings outcomes and
+// attempts of requeued jobs back; hold keeps workers from them.
+var opposite = map[string]string{"hold": "release", "release": "hold", "delete": "requeue", "requeue": "hold"}
+
+// past says in a word that jobs were changed by a method.
+var past = map[string]string{"hold": "put on hold", "release": "released", "delete": "deleted", "requeue": "requeued"}
+
+// An undoForm asks for the preview of the change back.
+type undoForm struct{ Action, Method, Jobs, Label, Hint string }
+
+// tellChanges says above the state of a queue what a method has changed in it.
+func (p *statePage) tellChanges(d *state.Document, v *rest.View) {
+	c, err := d.Changes()
+	if err != nil {
+		return
+	}
+	n := grouped(fmt.Sprint(len(c.Changed)))
+	p.Lead, p.List, p.Actions, p.Saved = "", nil, nil, ""
+	done := note{"good", n + " jobs were " + past[v.Changed] + "."}
+	switch len(c.Changed) {
+	case 0:
+		done = note{"warn", "No job was " + past[v.Changed] + "."}
+	case 1:
+		done.Text = "1 job was " + past[v.Changed] + "."
+	}
+	if c.More {
+		done.Text += " There are more: the same change may be made again."
+	}
+	p.Notes = append(p.Notes, done)
+	if len(c.Refused) > 0 {
+		p.Notes = append(p.Notes, note{"warn", "Not changed: " + strings.Join(c.Refused, "\n")})
+	}
+	queue := lastSegment(d.Subject)
+	back := opposite[v.Changed]
+	if len(c.Changed) == 0 || back == "" || !v.Reads(d) || v.May != nil && !v.May("POST", d.Base.Ref(back, queue)[len(d.Base):]) {
+		return
+	}
+	p.Undo = &undoForm{Action: d.Base.Ref("bulk", queue), Method: back, Jobs: ranges(c.Changed), Label: "Undo: " + back + " " + n + " …", Hint: "The next page says how many change."}
+	if v.Changed == "requeue" {
+		p.Undo.Label, p.Undo.Hint = "Hold these "+n+" …", "Workers can take them now. A requeue has no undo: it drops outcomes and attempts. Jobs on hold are not taken."
+	}
+}
+
+// ranges prints jobs in order, such as "j000000000001-j000000000020 j000000000031".
+func ranges(ids []queuefs.JobID) string {
+	var b strings.Builder
+	for i := 0; i < len(ids); {
+		end := i
+		for end+1 < len(ids) && ids[end+1] == ids[end]+1 {
+			end++
+		}
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(ids[i].String())
+		if end > i {
+			b.WriteString("-" + ids[end].String())
+		}
+		i = end + 1
+	}
+	return b.String()
 }

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"cutie/cmd/cutie/history"
-	"cutie/cmd/cutie/live"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
@@ -28,12 +26,12 @@ type JobAside struct {
 
 // A QueueAside is beside the state of a queue.
 type QueueAside struct {
-	Trouble        []Trouble       // of the whole service
-	Trend          Trend           // of the pending jobs
-	Points         []history.Point // of the last hour; nil: there are none
-	Next           []queuefs.Job   // pending ones at the head
-	Work           []queuefs.Job   // jobs in work, those taken first at the top
-	Failed, Newest []queuefs.Job   // the newest at the top
+	Trouble        []Trouble     // of the whole service
+	Trend          Trend         // of the pending jobs
+	Points         []Point       // of the last hour; nil: there are none
+	Next           []queuefs.Job // pending ones at the head
+	Work           []queuefs.Job // jobs in work, those taken first at the top
+	Failed, Newest []queuefs.Job // the newest at the top
 }
 
 // AsideJobs is how many jobs each list of a [QueueAside] has at most.
@@ -111,23 +109,23 @@ type chartsPart struct {
 }
 
 // pending is how many jobs are pending now.
-func newChartsPart(points []history.Point, t Trend, pending int64, base state.Base, queue string, now time.Time) chartsPart {
+func newChartsPart(points []Point, t Trend, pending int64, base state.Base, queue string, now time.Time) chartsPart {
 	t.Left = float64(pending)
 	p := chartsPart{More: base.Ref("history"), Trend: t}
 	if queue != "" {
 		p.More = base.Ref("history", queue)
 	}
 	if points != nil {
-		p.Charts = charts(points, points, history.Hour, firstCharts, now)
+		p.Charts = charts(points, points, Hour, firstCharts, now)
 	}
 	return p
 }
 
 // QueueParts are the parts of the page of a queue that change; requeue says whether the
 // reader may put its jobs back.
-func QueueParts(base state.Base, s *queuefs.QueueState, a *QueueAside, requeue bool, now time.Time) []live.Part {
+func QueueParts(base state.Base, s *queuefs.QueueState, a *QueueAside, requeue bool, now time.Time) []Part {
 	d := state.OfQueue(base, &state.Queue{QueueState: *s})
-	parts := []live.Part{newPart("alarm", "alarm", newAlarm(base, a.Trouble, nil)), newPart("tiles", "tiles", tilesOf(&d)),
+	parts := []Part{newPart("alarm", "alarm", newAlarm(base, a.Trouble, nil)), newPart("tiles", "tiles", tilesOf(&d)),
 		newPart("charts", "charts part", newChartsPart(a.Points, a.Trend, s.Pending, base, s.Info.ID, now))}
 	for _, l := range a.lists(base, s.Info.ID, requeue && !s.Mirror.Live(), now) {
 		parts = append(parts, newPart(l.ID, "jobs list", l))

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"cutie/cmd/cutie/history"
 )
 
 // A chart is a figure of one or two lines over time.
@@ -25,7 +23,7 @@ type line struct{ Name, Now string }
 // A plot says what a chart shows.
 type plot struct {
 	title   string
-	figures []history.Measure
+	figures []Measure
 	names   []string
 	unit    func(float64) string
 	round   func(float64) float64 // up to the end of an axis
@@ -34,15 +32,15 @@ type plot struct {
 }
 
 var plots = []plot{
-	{title: "Jobs", figures: []history.Measure{history.Pending, history.InWork}, names: []string{"pending", "in work"}, unit: whole, round: roundJobs},
-	{title: "Jobs a second", figures: []history.Measure{history.In, history.Out}, names: []string{"in", "out"}, unit: precise, round: roundUp},
-	{title: "Failures a minute", figures: []history.Measure{history.Failed}, names: []string{"failed"}, unit: precise, round: roundUp, scale: 60},
-	{title: "Age of the oldest pending job", figures: []history.Measure{history.Oldest}, names: []string{"oldest"}, unit: lasting, round: roundTime},
-	{title: "Time of a job", figures: []history.Measure{history.Queued, history.Worked}, names: []string{"in the queue", "in work"}, unit: lasting, round: roundTime},
-	{title: "Published lists behind", figures: []history.Measure{history.Unpublished}, names: []string{"behind"}, unit: lasting, round: roundTime},
-	{title: "Mirrors behind, events", figures: []history.Measure{history.MirrorLag}, names: []string{"behind"}, unit: whole, round: roundJobs, quiet: true},
-	{title: "Free disk", figures: []history.Measure{history.FreeDisk}, names: []string{"free"}, unit: size, round: roundUp},
-	{title: "Memory of the daemon", figures: []history.Measure{history.Memory}, names: []string{"resident"}, unit: size, round: roundUp},
+	{title: "Jobs", figures: []Measure{Pending, InWork}, names: []string{"pending", "in work"}, unit: whole, round: roundJobs},
+	{title: "Jobs a second", figures: []Measure{In, Out}, names: []string{"in", "out"}, unit: precise, round: roundUp},
+	{title: "Failures a minute", figures: []Measure{Failed}, names: []string{"failed"}, unit: precise, round: roundUp, scale: 60},
+	{title: "Age of the oldest pending job", figures: []Measure{Oldest}, names: []string{"oldest"}, unit: lasting, round: roundTime},
+	{title: "Time of a job", figures: []Measure{Queued, Worked}, names: []string{"in the queue", "in work"}, unit: lasting, round: roundTime},
+	{title: "Published lists behind", figures: []Measure{Unpublished}, names: []string{"behind"}, unit: lasting, round: roundTime},
+	{title: "Mirrors behind, events", figures: []Measure{MirrorLag}, names: []string{"behind"}, unit: whole, round: roundJobs, quiet: true},
+	{title: "Free disk", figures: []Measure{FreeDisk}, names: []string{"free"}, unit: size, round: roundUp},
+	{title: "Memory of the daemon", figures: []Measure{Memory}, names: []string{"resident"}, unit: size, round: roundUp},
 }
 
 // firstCharts is how many charts pages beside those of the history have.
@@ -50,7 +48,7 @@ const firstCharts = 4
 
 // charts draws the first charts, at most so many, of the points of a span until now. latest are
 // the points of the last hour.
-func charts(points, latest []history.Point, span history.Span, most int, now time.Time) (all []chart) {
+func charts(points, latest []Point, span Span, most int, now time.Time) (all []chart) {
 	for i := range plots {
 		if c, ok := plots[i].draw(points, latest, span, now); ok && len(all) < most {
 			all = append(all, c)
@@ -60,7 +58,7 @@ func charts(points, latest []history.Point, span history.Span, most int, now tim
 }
 
 // draw returns the chart, false if none of its figures is known.
-func (p *plot) draw(points, latest []history.Point, span history.Span, now time.Time) (chart, bool) {
+func (p *plot) draw(points, latest []Point, span Span, now time.Time) (chart, bool) {
 	c := chart{Title: p.title}
 	rows := make([][]float64, len(p.figures))
 	top, at, some := 0.0, 0, false
@@ -101,14 +99,14 @@ func (p *plot) draw(points, latest []history.Point, span history.Span, now time.
 }
 
 var (
-	spanTimes = [history.Spans]string{"hour", "day", "30 days"}
+	spanTimes = [Spans]string{"hour", "day", "30 days"}
 	// layouts are those of times in a span.
-	layouts = [history.Spans]string{"15:04", "15:04", "01-02 15:04"}
+	layouts = [Spans]string{"15:04", "15:04", "01-02 15:04"}
 )
 
 // timeOf returns the time of a step of a line.
-func timeOf(span history.Span, now time.Time, x int) string {
-	step := span.Step() * history.Points / chartWidth
+func timeOf(span Span, now time.Time, x int) string {
+	step := span.Step() * Points / chartWidth
 	return now.Add(-step * time.Duration(chartWidth-1-x)).UTC().Format(layouts[span])
 }
 
@@ -128,7 +126,7 @@ func (p *plot) factor() float64 {
 }
 
 // row joins the figures of points to n, the greatest of each part.
-func (p *plot) row(points []history.Point, m history.Measure, n int) []float64 {
+func (p *plot) row(points []Point, m Measure, n int) []float64 {
 	row := nans(n)
 	for i := range row {
 		for _, point := range points[i*len(points)/n : (i+1)*len(points)/n] {
@@ -224,9 +222,9 @@ type historyPage struct {
 // tableRows is how many rows the table of a history has.
 const tableRows = 24
 
-// History returns the page of the history of a queue, "" for the service. points are nil
+// Charts returns the charts of a queue, "" for the service. points are nil
 // if there is none; latest are those of the last hour.
-func History(v Site, queue, name string, span history.Span, points, latest []history.Point, now time.Time) []byte {
+func Charts(v Site, queue, name string, span Span, points, latest []Point, now time.Time) []byte {
 	way := []crumb{{Class: "step", Text: "Charts"}}
 	title := "Charts of the service"
 	if queue != "" {
@@ -238,7 +236,7 @@ func History(v Site, queue, name string, span history.Span, points, latest []his
 	if queue != "" {
 		self = v.Base.Ref("history", queue)
 	}
-	for s := range history.Spans {
+	for s := range Spans {
 		l := link{self + "?span=" + s.String(), s.String()}
 		if s == span {
 			l.Ref = ""
@@ -246,7 +244,7 @@ func History(v Site, queue, name string, span history.Span, points, latest []his
 		p.Spans = append(p.Spans, l)
 	}
 	if points == nil {
-		p.None = fmt.Sprintf("There are figures of the %d busiest queues only. This queue had no activity lately.", history.Queues)
+		p.None = fmt.Sprintf("There are figures of the %d busiest queues only. This queue had no activity lately.", Queues)
 	} else {
 		p.Charts = charts(points, latest, span, len(plots), now)
 		p.tabulate(points, span, now)
@@ -255,7 +253,7 @@ func History(v Site, queue, name string, span history.Span, points, latest []his
 }
 
 // tabulate adds the table.
-func (p *historyPage) tabulate(points []history.Point, span history.Span, now time.Time) {
+func (p *historyPage) tabulate(points []Point, span Span, now time.Time) {
 	var columns [][]string
 	for i := range plots {
 		one := &plots[i]
@@ -277,7 +275,7 @@ func (p *historyPage) tabulate(points []history.Point, span history.Span, now ti
 			}
 		}
 	}
-	step := span.Step() * history.Points / tableRows
+	step := span.Step() * Points / tableRows
 	for n := tableRows - 1; n >= 0; n-- {
 		row := []string{now.Add(-step * time.Duration(tableRows-1-n)).UTC().Format("01-02 15:04")}
 		some := false

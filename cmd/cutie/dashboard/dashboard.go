@@ -1,12 +1,18 @@
-// Package dashboard writes every page for people: the queues of a service, and
-// the states of the Cutie protocol with forms for everything the reader may do
-// (Cutie 0.3, section 5).
+// Package dashboard serves every page for people: the service with its queues, the states
+// of the Cutie protocol with forms for everything the reader may do (Cutie 0.3, section 5),
+// charts, workers, searches, previews of changes, and the documents of ResourceSync to
+// read. A [Board] answers the requests, a [Hub] keeps open pages up to date, and a
+// [Sampler] gathers the figures of a [History] for the charts.
 //
 // A page is well-formed as XHTML and as HTML, and is whole without scripts and without
 // other resources. Pages of the service, of a queue and of workers have [Script], which
 // brings them up to date, and the page of a job, where it says that the job has changed;
 // [Policy] is their Content-Security-Policy. The table of a state has exactly the text of
-// the other forms. Everything else on a page stands outside of the table, or in attributes.
+// the other forms. Everything else on a page is outside of the table, or in attributes.
+//
+// Readers see only their queues: routes ask for the right to read the queue, and pages
+// over several queues leave out queues without it. A request looks at a bounded number of
+// jobs, and says how far it has looked.
 package dashboard
 
 import (

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/go-analyze/charts/chartdraw"
-
-	"cutie/cmd/cutie/history"
 )
 
 // Charts are drawn by chartdraw with a class for everything, so that the sheet of pages
@@ -30,7 +28,7 @@ const (
 )
 
 // drawing draws rows of figures, the greatest of them top, in the column most.
-func (p *plot) drawing(rows [][]float64, top float64, most int, span history.Span, now time.Time) template.HTML {
+func (p *plot) drawing(rows [][]float64, top float64, most int, span Span, now time.Time) template.HTML {
 	hidden := chartdraw.Style{Hidden: true}
 	axis := chartdraw.Style{ClassName: "axis", FontStyle: chartdraw.FontStyle{FontSize: drawingText}}
 	var levels []chartdraw.Tick
@@ -52,7 +50,7 @@ func (p *plot) drawing(rows [][]float64, top float64, most int, span history.Spa
 		Width: drawingWidth, Height: drawingHeight,
 		Background:     chartdraw.Style{ClassName: "back", Padding: chartdraw.NewBox(12, 2, 12, 2)},
 		Canvas:         chartdraw.Style{ClassName: "back"},
-		XAxis:          chartdraw.XAxis{Style: axis, Ticks: times(span, now), GridMajorStyle: hidden, GridMinorStyle: hidden},
+		XAxis:          chartdraw.XAxis{Style: axis, Ticks: timeTicks(span, now), GridMajorStyle: hidden, GridMinorStyle: hidden},
 		YAxis:          chartdraw.YAxis{Style: hidden, Range: &chartdraw.ContinuousRange{Max: end}},
 		YAxisSecondary: chartdraw.YAxis{Style: axis, Ticks: levels, Zero: chartdraw.GridLine{Style: hidden}, GridMajorStyle: hidden, GridMinorStyle: hidden},
 		Series:         lines,
@@ -64,11 +62,11 @@ func (p *plot) drawing(rows [][]float64, top float64, most int, span history.Spa
 	return template.HTML(bytes.ReplaceAll(b.Bytes(), []byte("\n"), []byte(" ")))
 }
 
-// times returns the labels of the time axis, at round times. Its ends have none.
-func times(span history.Span, now time.Time) []chartdraw.Tick {
-	every := [history.Spans]time.Duration{15 * time.Minute, 6 * time.Hour, 7 * 24 * time.Hour}[span]
-	layout := [history.Spans]string{"15:04", "15:04", "01-02"}[span]
-	all := span.Step() * history.Points
+// timeTicks returns the labels of the time axis, at round times. Its ends have none.
+func timeTicks(span Span, now time.Time) []chartdraw.Tick {
+	every := [Spans]time.Duration{15 * time.Minute, 6 * time.Hour, 7 * 24 * time.Hour}[span]
+	layout := [Spans]string{"15:04", "15:04", "01-02"}[span]
+	all := span.Step() * Points
 	first := now.UTC().Add(-all)
 	ticks := []chartdraw.Tick{{Value: 0}}
 	for t := first.Truncate(every).Add(every); t.Before(now); t = t.Add(every) {

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"strings"
 
-	"cutie/cmd/cutie/live"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
@@ -14,7 +13,7 @@ type jobNews struct{ Text, Ref string }
 
 // JobParts are the parts of the page of a job that change. The page was made after the event
 // seen; j is nil for a job gone since.
-func JobParts(base state.Base, j *queuefs.Job, seen queuefs.Seq) []live.Part {
+func JobParts(base state.Base, j *queuefs.Job, seen queuefs.Seq) []Part {
 	n := jobNews{}
 	switch {
 	case j == nil:
@@ -23,5 +22,5 @@ func JobParts(base state.Base, j *queuefs.Job, seen queuefs.Seq) []live.Part {
 		d := state.OfJob(base, j)
 		n = jobNews{"The job has changed since. Now it is " + strings.Join(badges(&d), ", ") + ".", state.XHTML.Ask(d.Subject)}
 	}
-	return []live.Part{newPart("news", "job news", n)}
+	return []Part{newPart("news", "job news", n)}
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 
 	"cutie/queuefs"
@@ -121,4 +122,21 @@ func Mirrors(v Site, all []Mirror, now time.Time) []byte {
 		p.Rows = append(p.Rows, r)
 	}
 	return v.write("mirrors", p)
+}
+
+// mirrors answers with the mirrors among the readable queues.
+func (b *Board) mirrors(w http.ResponseWriter, r *http.Request) error {
+	var all []Mirror
+	for _, q := range b.readable(r) {
+		s := q.State()
+		if !s.Mirror.Live() {
+			continue
+		}
+		m := Mirror{Queue: s.Info.ID, Facts: *s.Mirror, Progress: s.Progress, Seq: s.Seq}
+		if b.Differences != nil {
+			m.Differences = b.Differences(m.Queue)
+		}
+		all = append(all, m)
+	}
+	return answer(w, Mirrors(b.site(r, ""), all, time.Now()))
 }

@@ -2,12 +2,15 @@ package dashboard
 
 import (
 	"cmp"
+	"html/template"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"cutie/queuefs"
 	"cutie/queuefs/state"
+	"cutie/queuefs/uws"
+	"cutie/queuefs/web"
 )
 
 // OwnDir is the first segment of the URLs of pages about queues that their reader may use,
@@ -69,10 +72,10 @@ func Own(v Site, q *OwnQueue, trouble []Trouble) []byte {
 
 // ofNamedJob adds the actions of a job that its reader has to name.
 func ofNamedJob(add func(method string, a action)) {
-	job := field{Kind: "text", Name: "job", Label: "Job, such as j000000000042", Required: true}
-	add("hold", action{Legend: "Keep a job from being taken", Fields: []field{job, reason, until}, Buttons: []button{{Label: "Hold"}}})
-	add("release", action{Legend: "Let a job on hold be taken again", Fields: []field{job}, Buttons: []button{{Label: "Release"}}})
-	add("delete", action{Legend: "Take a job out of the queue", Fields: []field{job}, Buttons: []button{{Label: "Delete", Danger: true}}})
+	job := input{Kind: "text", Name: "job", Label: "Job, such as j000000000042", Required: true}
+	add("hold", action{Legend: "Keep a job from being taken", Fields: []input{job, reason, until}, Buttons: []button{{Label: "Hold"}}})
+	add("release", action{Legend: "Let a job on hold be taken again", Fields: []input{job}, Buttons: []button{{Label: "Release"}}})
+	add("delete", action{Legend: "Take a job out of the queue", Fields: []input{job}, Buttons: []button{{Label: "Delete", Danger: true}}})
 }
 
 // tell says what a form of the page has done.
@@ -122,4 +125,43 @@ func (Pages) Own(d *state.Document, queue string) string {
 		return to + "?jobs=" + strconv.Itoa(n)
 	}
 	return to + "?taken=none"
+}
+
+// A uwsPage is a page of UWS with the links at its top.
+type uwsPage struct {
+	*uws.Page
+	Path []crumb
+}
+
+// UWS writes a page of UWS: a job, a list of jobs, or an error.
+func (Pages) UWS(p *uws.Page) []byte {
+	u := uwsPage{Page: p, Path: steps(p.May, string(p.Base)+"/")}
+	if queue := p.Base.Ref("state", p.Queue); p.May == nil || p.May("GET", queue[len(p.Base):]) {
+		u.Path = append(u.Path, crumb{"step", state.XHTML.Ask(queue), p.Name})
+	} else {
+		u.Path = append(u.Path, crumb{"step", p.Base.Ref(OwnDir, p.Queue), p.Name})
+	}
+	u.Path = append(append(u.Path, crumb{"step", p.List + "?format=html", "UWS jobs"}), besides(p.Base, p.May)...)
+	switch f := p.Body.(type) {
+	case *uws.JobPage:
+		return appendPage(nil, "uws-job", u)
+	case *web.Failure:
+		words := remedyOf(f.Status)
+		if f.Status == http.StatusForbidden && f.Queue != "" { // the caller was admitted
+			words = ofUWS
+		}
+		return appendPage(nil, "fail", failed(p.Base, f, words))
+	}
+	return appendPage(nil, "uws-list", u)
+}
+
+type rdmPage struct {
+	head
+	Text   template.HTML
+	Manual string // URL of its topic
+}
+
+// RDM writes a page of RDM; text is HTML.
+func RDM(v Site, title, text string) []byte {
+	return v.write("rdm", &rdmPage{v.head(title, crumb{Class: "step", Text: "RDM"}), template.HTML(text), v.Base.Ref(ManualDir, "catalogs")})
 }

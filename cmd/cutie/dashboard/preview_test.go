@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/dashboard"
-	"cutie/cmd/cutie/history"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -93,11 +92,11 @@ func TestPagesTellTheLifeOfAJob(t *testing.T) {
 }
 
 // points are an hour with some figures.
-func points(m history.Measure, figures ...float32) []history.Point {
-	all := make([]history.Point, history.Points)
+func points(m dashboard.Measure, figures ...float32) []dashboard.Point {
+	all := make([]dashboard.Point, dashboard.Points)
 	for i := range all {
-		all[i] = history.Unknown()
-		if at := i - (history.Points - len(figures)); at >= 0 {
+		all[i] = dashboard.Unknown()
+		if at := i - (dashboard.Points - len(figures)); at >= 0 {
 			all[i][m] = figures[at]
 		}
 	}
@@ -118,7 +117,7 @@ func TestChartsSayWhatTheyDraw(t *testing.T) {
 	q := statetest.FullQueue()
 	failed := statetest.FullJob()
 	failed.Consumer = "<w>"
-	a := &dashboard.QueueAside{Points: points(history.Pending, 0, 2, 1500, 7, nan, nan), Failed: []queuefs.Job{failed}, Newest: []queuefs.Job{failed}}
+	a := &dashboard.QueueAside{Points: points(dashboard.Pending, 0, 2, 1500, 7, nan, nan), Failed: []queuefs.Job{failed}, Newest: []queuefs.Job{failed}}
 	q.Jobs = state.Jobs{Limit: 100}
 	d := state.OfQueue(statetest.Base, &q)
 	page := dashboard.Pages{Asides: asides{queue: a}}.State(nil, &d, rest.View{Now: statetest.Day})
@@ -144,18 +143,18 @@ func TestChartsSayWhatTheyDraw(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
-		m      history.Measure
+		m      dashboard.Measure
 		figure float32
 		most   string    // the greatest figure
 		levels [2]string // labels of the grid lines, from the top down
 	}{
-		{history.Pending, 1, "1", [2]string{"2", "1"}}, {history.Pending, 7, "7", [2]string{"8", "4"}}, {history.Pending, 1500, "1,500", [2]string{"2,000", "1,000"}}, {history.Pending, 0, "0", [2]string{"2", "1"}},
-		{history.In, 0.25, "0.25", [2]string{"0.3", "0.15"}}, {history.Failed, 144000, "8,640,000", [2]string{"10,000,000", "5,000,000"}},
-		{history.Oldest, 0.4, "400 ms", [2]string{"400 ms", "200 ms"}}, {history.Oldest, 31, "31 s", [2]string{"60 s", "30 s"}}, {history.Oldest, 3000, "50 min", [2]string{"60 min", "30 min"}},
-		{history.Queued, 50000, "13.9 h", [2]string{"24 h", "12 h"}}, {history.Queued, 144000, "40 h", [2]string{"2 days", "24 h"}}, {history.Queued, 864000, "10 days", [2]string{"10 days", "5 days"}},
-		{history.FreeDisk, 144000, "144 kB", [2]string{"200 kB", "100 kB"}}, {history.Memory, 2.5e9, "2.5 GB", [2]string{"3 GB", "1.5 GB"}},
+		{dashboard.Pending, 1, "1", [2]string{"2", "1"}}, {dashboard.Pending, 7, "7", [2]string{"8", "4"}}, {dashboard.Pending, 1500, "1,500", [2]string{"2,000", "1,000"}}, {dashboard.Pending, 0, "0", [2]string{"2", "1"}},
+		{dashboard.In, 0.25, "0.25", [2]string{"0.3", "0.15"}}, {dashboard.Failed, 144000, "8,640,000", [2]string{"10,000,000", "5,000,000"}},
+		{dashboard.Oldest, 0.4, "400 ms", [2]string{"400 ms", "200 ms"}}, {dashboard.Oldest, 31, "31 s", [2]string{"60 s", "30 s"}}, {dashboard.Oldest, 3000, "50 min", [2]string{"60 min", "30 min"}},
+		{dashboard.Queued, 50000, "13.9 h", [2]string{"24 h", "12 h"}}, {dashboard.Queued, 144000, "40 h", [2]string{"2 days", "24 h"}}, {dashboard.Queued, 864000, "10 days", [2]string{"10 days", "5 days"}},
+		{dashboard.FreeDisk, 144000, "144 kB", [2]string{"200 kB", "100 kB"}}, {dashboard.Memory, 2.5e9, "2.5 GB", [2]string{"3 GB", "1.5 GB"}},
 	} {
-		page := string(dashboard.History(dashboard.Site{Base: statetest.Base}, "q", "q", history.Month, points(c.m, c.figure), points(c.m, 3, c.figure), statetest.Day))
+		page := string(dashboard.Charts(dashboard.Site{Base: statetest.Base}, "q", "q", dashboard.Month, points(c.m, c.figure), points(c.m, 3, c.figure), statetest.Day))
 		most := ">at most " + c.most + " (04-20 16:00)<"
 		if c.figure == 0 {
 			most = ">at most 0<"
@@ -171,7 +170,7 @@ func TestChartsSayWhatTheyDraw(t *testing.T) {
 			t.Errorf("%v of %v: the table has not one row, or no dot is at the greatest figure: %s", c.m, c.figure, page)
 		}
 	}
-	if page := string(dashboard.History(dashboard.Site{Base: statetest.Base}, "q", "q", history.Hour, nil, nil, statetest.Day)); strings.Contains(page, "<svg") || !strings.Contains(page, "busiest") {
+	if page := string(dashboard.Charts(dashboard.Site{Base: statetest.Base}, "q", "q", dashboard.Hour, nil, nil, statetest.Day)); strings.Contains(page, "<svg") || !strings.Contains(page, "busiest") {
 		t.Errorf("without figures: %s", page)
 	}
 }
@@ -190,8 +189,8 @@ func TestChartsHaveGaps(t *testing.T) {
 		for _, f := range c.steps {
 			figures = append(figures, f, f, f)
 		}
-		all := points(history.Oldest, figures...)
-		page := string(dashboard.History(dashboard.Site{Base: statetest.Base}, "", "", history.Hour, all, all, statetest.Day))
+		all := points(dashboard.Oldest, figures...)
+		page := string(dashboard.Charts(dashboard.Site{Base: statetest.Base}, "", "", dashboard.Hour, all, all, statetest.Day))
 		if got := strings.Count(page, `class="line0 stroke"`); got != c.lines {
 			t.Errorf("%v: got %d lines, want %d", c.steps, got, c.lines)
 		}

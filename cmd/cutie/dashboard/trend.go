@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"time"
-
-	"cutie/cmd/cutie/history"
 )
 
 // TrendTime is over how long a [Trend] is taken.
@@ -19,11 +17,11 @@ type Trend struct {
 }
 
 // TrendOf returns the trend of a queue, of the service for "".
-func TrendOf(h *history.History, queue string, now time.Time) Trend {
+func TrendOf(h *History, queue string, now time.Time) Trend {
 	if h == nil {
 		return Trend{}
 	}
-	by, in, _ := h.Change(queue, history.Pending, TrendTime, now)
+	by, in, _ := h.Change(queue, Pending, TrendTime, now)
 	return Trend{By: float64(by), In: in}
 }
 

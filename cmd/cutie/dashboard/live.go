@@ -1,10 +1,4 @@
-// Package live sends parts of pages to many watchers as server-sent events (WHATWG
-// HTML, 9.2). The parts of a page are rendered once for all its watchers, and only
-// while there are some; a watcher gets the parts that have changed since it last got
-// them. A slow watcher misses states in between, and holds up nobody.
-//
-// The data of an event is the id of an element, a line end, and the element.
-package live
+package dashboard
 
 import (
 	"bytes"
@@ -22,7 +16,11 @@ type Part struct {
 	Text []byte
 }
 
-// A Hub is all watched pages. Its fields are set before use. It is safe for concurrent
+// A Hub sends parts of pages to many watchers as server-sent events (WHATWG HTML, 9.2). The
+// parts of a page are rendered once for all its watchers, and only while there are some; a
+// watcher gets the parts that have changed since it last got them. A slow watcher misses
+// states in between, and holds up nobody. The data of an event is the id of an element, a
+// line end, and the element. The fields are set before use. It is safe for concurrent
 // use.
 type Hub struct {
 	Every    time.Duration // from one look at a page to the next

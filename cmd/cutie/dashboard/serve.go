@@ -1,21 +1,10 @@
-// Package board serves the pages of operators beside the states of the protocol: the
-// service as a whole, charts, workers, searches, previews of changes, documents of
-// ResourceSync to read, and the parts of live pages. It also samples the figures behind the
-// charts.
-//
-// Readers see queues of theirs alone: routes ask for the right to read the queue, and
-// pages over several queues leave out queues without it. A request looks at a bounded
-// number of jobs, and says how far it has looked.
-package board
+package dashboard
 
 import (
 	"net/http"
 	"time"
 
 	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/dashboard"
-	"cutie/cmd/cutie/history"
-	"cutie/cmd/cutie/live"
 	"cutie/cmd/cutie/topics"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
@@ -25,8 +14,8 @@ import (
 // A Board serves the pages of a service. Its fields are set before use.
 type Board struct {
 	Service *queuefs.Service
-	History *history.History // nil: there are no charts
-	Hub     *live.Hub        // nil: pages stay as they are
+	History *History
+	Hub     *Hub // nil: pages stay as they are
 	// Published answers requests for documents of ResourceSync, whoever asks.
 	Published http.Handler
 	// Differences returns some files of a mirror, found by its last audit since the start, that
@@ -35,7 +24,7 @@ type Board struct {
 	// Batches returns the batches of a queue on their way, and failed ones; nil: nobody knows.
 	Batches func(queue string) []state.Batch
 	// Trouble returns the faults of the whole service, in words for everyone.
-	Trouble func() []dashboard.Trouble
+	Trouble func() []Trouble
 
 	all totals
 }
@@ -48,7 +37,7 @@ func (b *Board) Routes() []web.Route {
 	some, here, all := web.Anywhere(web.Read), web.Here(web.Read), web.Everywhere(web.Read)
 	rows := []web.Route{
 		get("/", web.Need{Right: web.Read, Of: web.Body}, web.AtOnce, b.index),
-		get("/"+dashboard.OwnDir+"/{queue}", web.Need{Right: web.Read, Of: web.Use}, web.AtOnce, b.own),
+		get("/"+OwnDir+"/{queue}", web.Need{Right: web.Read, Of: web.Use}, web.AtOnce, b.own),
 		get("/history", all, web.AtOnce, b.history),
 		get("/history/{queue}", here, web.AtOnce, b.history),
 		get("/workers", some, web.AtOnce, b.workers),
@@ -60,9 +49,9 @@ func (b *Board) Routes() []web.Route {
 		get("/failures/{queue}", here, web.AtOnce, b.failures),
 		get("/bulk/{queue}", here, web.AtOnce, b.bulk),
 		{Method: http.MethodPost, Path: "/bulk/{queue}", Need: here, Serve: b.bulk}, // for more names than a URL bears
-		get("/"+dashboard.ManualDir, web.Need{}, web.AtOnce, b.manual),
-		get("/"+dashboard.ManualDir+"/{topic}", web.Need{}, web.AtOnce, b.manual),
-		get("/"+dashboard.ScriptDir+"/{file}", web.Need{}, web.AtOnce, script),
+		get("/"+ManualDir, web.Need{}, web.AtOnce, b.manual),
+		get("/"+ManualDir+"/{topic}", web.Need{}, web.AtOnce, b.manual),
+		get("/"+ScriptDir+"/{file}", web.Need{}, web.AtOnce, script),
 	}
 	if b.Published != nil {
 		rows = append(rows, get("/read", some, web.AtOnce, b.read), get("/read/{part}", some, web.AtOnce, b.read),
@@ -77,13 +66,13 @@ func (b *Board) Routes() []web.Route {
 
 // script answers with the script of live pages.
 func script(w http.ResponseWriter, r *http.Request) error {
-	if r.PathValue("file") != dashboard.ScriptName {
+	if r.PathValue("file") != ScriptName {
 		return web.NotHere
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/javascript; charset=utf-8")
 	h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	w.Write(dashboard.Script)
+	w.Write(Script)
 	return nil
 }
 
@@ -91,10 +80,10 @@ func script(w http.ResponseWriter, r *http.Request) error {
 func (b *Board) manual(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("topic")
 	if name == "" {
-		return answer(w, dashboard.Manual(b.site(r, "")))
+		return answer(w, Manual(b.site(r, "")))
 	}
 	if t, ok := topics.Find(name); ok {
-		return answer(w, dashboard.Topic(b.site(r, ""), &t))
+		return answer(w, Topic(b.site(r, ""), &t))
 	}
 	text, ok := topics.Worker(name)
 	if !ok {
@@ -108,8 +97,8 @@ func (b *Board) manual(w http.ResponseWriter, r *http.Request) error {
 }
 
 // site returns the part of a page from its request. livePath is the path of its parts.
-func (b *Board) site(r *http.Request, livePath string) dashboard.Site {
-	v := dashboard.Site{Base: b.base(r), May: web.MayOf(r.Context())}
+func (b *Board) site(r *http.Request, livePath string) Site {
+	v := Site{Base: b.base(r), May: web.MayOf(r.Context())}
 	if b.Hub != nil {
 		v.Live = livePath
 	}
@@ -127,18 +116,15 @@ func (b *Board) queue(r *http.Request) (*queuefs.Queue, error) {
 func answer(w http.ResponseWriter, page []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", dashboard.Policy)
+	h.Set("Content-Security-Policy", Policy)
 	h.Set("Cache-Control", "no-cache")
 	w.Write(page)
 	return nil
 }
 
 // points returns the points of the last hour, nil without any.
-func (b *Board) points(queue string, now time.Time) []history.Point {
-	if b.History == nil {
-		return nil
-	}
-	points, _ := b.History.Of(queue, history.Hour, now)
+func (b *Board) points(queue string, now time.Time) []Point {
+	points, _ := b.History.Of(queue, Hour, now)
 	return points
 }
 
@@ -154,16 +140,13 @@ func (b *Board) history(w http.ResponseWriter, r *http.Request) error {
 			name = id
 		}
 	}
-	span, ok := history.ParseSpan(r.URL.Query().Get("span"))
+	span, ok := ParseSpan(r.URL.Query().Get("span"))
 	if !ok {
 		return web.Errorf(http.StatusBadRequest, "parameter span is neither hour nor day nor month")
 	}
 	now := time.Now()
-	var points []history.Point
-	if b.History != nil {
-		points, _ = b.History.Of(id, span, now)
-	}
-	return answer(w, dashboard.History(b.site(r, ""), id, name, span, points, b.points(id, now), now))
+	points, _ := b.History.Of(id, span, now)
+	return answer(w, Charts(b.site(r, ""), id, name, span, points, b.points(id, now), now))
 }
 
 // mayReadAll reports whether the caller may see figures of all queues together.

@@ -1,4 +1,4 @@
-package live_test
+package dashboard_test
 
 import (
 	"bufio"
@@ -13,15 +13,15 @@ import (
 	"testing"
 	"time"
 
-	"cutie/cmd/cutie/live"
+	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs/web"
 )
 
 // serve serves pages by a hub; the path is the key, and render gets it.
-func serve(t *testing.T, h *live.Hub, render func(key string) []live.Part) *httptest.Server {
+func serve(t *testing.T, h *dashboard.Hub, render func(key string) []dashboard.Part) *httptest.Server {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := h.Serve(w, r, r.URL.Path, func() []live.Part { return render(r.URL.Path) }); err != nil {
+		if err := h.Serve(w, r, r.URL.Path, func() []dashboard.Part { return render(r.URL.Path) }); err != nil {
 			web.Plain(w, r, err)
 		}
 	}))
@@ -65,12 +65,12 @@ func watch(t *testing.T, ctx context.Context, url string) func() string {
 // one ends it.
 func TestAPageIsRenderedOnceForAll(t *testing.T) {
 	var figure, rendered atomic.Int64
-	h := &live.Hub{Every: time.Millisecond, Lifetime: time.Minute, Idle: time.Minute, Watchers: 100}
-	srv := serve(t, h, func(key string) []live.Part {
+	h := &dashboard.Hub{Every: time.Millisecond, Lifetime: time.Minute, Idle: time.Minute, Watchers: 100}
+	srv := serve(t, h, func(key string) []dashboard.Part {
 		if key == "/p" {
 			rendered.Add(1)
 		}
-		return []live.Part{{ID: "same", Text: []byte("<p>" + key + "</p>")}, {ID: "n", Text: fmt.Appendf(nil, "<p>\n%d\n</p>\n", figure.Load())}}
+		return []dashboard.Part{{ID: "same", Text: []byte("<p>" + key + "</p>")}, {ID: "n", Text: fmt.Appendf(nil, "<p>\n%d\n</p>\n", figure.Load())}}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -105,17 +105,17 @@ func TestAPageIsRenderedOnceForAll(t *testing.T) {
 // A panic of one page is told, and the others go on. Too many watchers are refused.
 func TestAHubHasBounds(t *testing.T) {
 	panicked := make(chan any, 1)
-	h := &live.Hub{Every: time.Millisecond, Lifetime: time.Minute, Idle: time.Minute, Watchers: 2, Panicked: func(p any) {
+	h := &dashboard.Hub{Every: time.Millisecond, Lifetime: time.Minute, Idle: time.Minute, Watchers: 2, Panicked: func(p any) {
 		select {
 		case panicked <- p:
 		default:
 		}
 	}}
-	srv := serve(t, h, func(key string) []live.Part {
+	srv := serve(t, h, func(key string) []dashboard.Part {
 		if key == "/bad" {
 			panic("of this page")
 		}
-		return []live.Part{{ID: "a", Text: []byte("<p/>")}}
+		return []dashboard.Part{{ID: "a", Text: []byte("<p/>")}}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -139,8 +139,8 @@ func TestAHubHasBounds(t *testing.T) {
 
 // A stream ends after its lifetime, and its page with it.
 func TestStreamsEnd(t *testing.T) {
-	h := &live.Hub{Every: time.Millisecond, Lifetime: time.Millisecond, Idle: time.Minute, Watchers: 1}
-	srv := serve(t, h, func(string) []live.Part { return []live.Part{{ID: "a", Text: []byte("<p/>")}} })
+	h := &dashboard.Hub{Every: time.Millisecond, Lifetime: time.Millisecond, Idle: time.Minute, Watchers: 1}
+	srv := serve(t, h, func(string) []dashboard.Part { return []dashboard.Part{{ID: "a", Text: []byte("<p/>")}} })
 	for range 3 { // each has the one place of the former
 		next := watch(t, t.Context(), srv.URL+"/p")
 		for next() != "end" {

@@ -1,9 +1,8 @@
-package board
+package dashboard
 
 import (
 	"bytes"
 	"context"
-	"errors"
 	"os"
 	"strconv"
 	"sync"
@@ -11,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"cutie/cmd/cutie/history"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
@@ -19,16 +17,16 @@ import (
 // SampleEvery is how often [Sampler.Sample] is to be called.
 const SampleEvery = 10 * time.Second
 
-// publishedEvery is how many samples are taken from one look at the lag of all
-// published sets to the next: with 100,000 queues it takes a tenth of a second.
-const publishedEvery = 6
+// Once in so many samples the history is saved, and the lag of all published sets is looked
+// at: with 100,000 queues that takes a tenth of a second.
+const minute = int(time.Minute / SampleEvery)
 
 // A Sampler adds the figures of a service to its history. Its hooks are safe for
 // concurrent use.
 type Sampler struct {
 	svc  *queuefs.Service
 	pub  *publisher.Publisher // nil: nothing is published
-	hist *history.History     // nil: nothing is noted
+	hist *History
 
 	flows map[*queuefs.Queue]queuefs.Flow // as of the last sample
 	last  time.Time
@@ -51,7 +49,7 @@ func (t *times) add(u *times) {
 }
 
 // NewSampler returns a sampler of svc.
-func NewSampler(svc *queuefs.Service, pub *publisher.Publisher, hist *history.History) *Sampler {
+func NewSampler(svc *queuefs.Service, pub *publisher.Publisher, hist *History) *Sampler {
 	return &Sampler{svc: svc, pub: pub, hist: hist, flows: map[*queuefs.Queue]queuefs.Flow{}, times: map[string]*times{}}
 }
 
@@ -70,9 +68,6 @@ func (s *Sampler) Concluded(j *queuefs.Job) {
 }
 
 func (s *Sampler) note(queue string, t times) {
-	if s.hist == nil {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.times[queue] == nil {
@@ -90,7 +85,7 @@ type figures struct {
 	times                  times
 }
 
-// Sample adds the figures of now.
+// Sample adds the figures of now. Once a minute it saves the history.
 func (s *Sampler) Sample(context.Context) error {
 	now := time.Now()
 	s.mu.Lock()
@@ -102,7 +97,6 @@ func (s *Sampler) Sample(context.Context) error {
 	first := s.last.IsZero()
 	s.last = now
 	var all figures
-	var err error
 	queues := s.svc.Queues()
 	for _, q := range queues {
 		state := q.State()
@@ -121,31 +115,35 @@ func (s *Sampler) Sample(context.Context) error {
 			f.flow = queuefs.Flow{}
 		}
 		active := f.flow != (queuefs.Flow{}) || f.times.taken > 0 || f.times.concluded > 0
-		err = errors.Join(err, s.hist.Add(state.Info.ID, active, now, f.point(now, elapsed, first)))
+		s.hist.Add(state.Info.ID, active, now, f.point(now, elapsed, first))
 		all.join(&f)
 	}
 	if len(s.flows) > len(queues) {
-		err = errors.Join(err, s.forget(queues))
+		s.forget(queues)
 	}
 	p := all.point(now, elapsed, first)
-	p[history.FreeDisk], p[history.Memory] = freeDisk(s.svc.Dir()), memory()
-	return errors.Join(err, s.hist.Add("", true, now, p))
+	p[FreeDisk], p[Memory] = freeDisk(s.svc.Dir()), memory()
+	s.hist.Add("", true, now, p)
+	if s.turn%minute != 0 {
+		return nil
+	}
+	return s.hist.Save()
 }
 
 // forget drops the flows of removed queues.
-func (s *Sampler) forget(queues []*queuefs.Queue) error {
+func (s *Sampler) forget(queues []*queuefs.Queue) {
 	flows := make(map[*queuefs.Queue]queuefs.Flow, len(queues))
 	there := make(map[string]bool, len(queues))
 	for _, q := range queues {
 		flows[q], there[q.ID()] = s.flows[q], true
 	}
 	s.flows = flows
-	return s.hist.Keep(func(queue string) bool { return there[queue] })
+	s.hist.Keep(func(queue string) bool { return there[queue] })
 }
 
 // look asks from time to time how far the published lists are behind.
 func (s *Sampler) look() {
-	if s.turn++; s.pub == nil || s.turn%publishedEvery != 1 {
+	if s.turn++; s.pub == nil || s.turn%minute != 1 {
 		return
 	}
 	s.lag = map[string]time.Duration{}
@@ -167,31 +165,31 @@ func (f *figures) join(g *figures) {
 }
 
 // point returns the figures as a point. At the first sample there are no rates.
-func (f *figures) point(now time.Time, elapsed time.Duration, first bool) history.Point {
-	p := history.Unknown()
-	p[history.Pending], p[history.InWork] = float32(f.pending), float32(f.leased)
+func (f *figures) point(now time.Time, elapsed time.Duration, first bool) Point {
+	p := Unknown()
+	p[Pending], p[InWork] = float32(f.pending), float32(f.leased)
 	if !first && elapsed > 0 {
 		rate := func(n uint64) float32 { return float32(float64(n) / elapsed.Seconds()) }
-		p[history.In], p[history.Out], p[history.Failed] = rate(f.flow.In), rate(f.flow.Out), rate(f.flow.Failed)
+		p[In], p[Out], p[Failed] = rate(f.flow.In), rate(f.flow.Out), rate(f.flow.Failed)
 	}
-	p[history.Oldest] = 0
+	p[Oldest] = 0
 	if !f.oldest.IsZero() {
-		p[history.Oldest] = float32(max(now.Sub(f.oldest), 0).Seconds())
+		p[Oldest] = float32(max(now.Sub(f.oldest), 0).Seconds())
 	}
 	if n := f.times.taken; n > 0 {
-		p[history.Queued] = float32(f.times.queued.Seconds() / float64(n))
+		p[Queued] = float32(f.times.queued.Seconds() / float64(n))
 	}
 	if n := f.times.concluded; n > 0 {
-		p[history.Worked] = float32(f.times.worked.Seconds() / float64(n))
+		p[Worked] = float32(f.times.worked.Seconds() / float64(n))
 	}
-	p[history.Unpublished], p[history.MirrorLag] = float32(f.unpublished), float32(f.mirrorLag)
+	p[Unpublished], p[MirrorLag] = float32(f.unpublished), float32(f.mirrorLag)
 	return p
 }
 
 func freeDisk(dir string) float32 {
 	var fs unix.Statfs_t
 	if unix.Statfs(dir, &fs) != nil {
-		return history.Unknown()[history.FreeDisk]
+		return Unknown()[FreeDisk]
 	}
 	return float32(fs.Bavail) * float32(fs.Bsize)
 }
@@ -201,7 +199,7 @@ func memory() float32 {
 	text, err := os.ReadFile("/proc/self/statm")
 	fields := bytes.Fields(text)
 	if err != nil || len(fields) < 2 {
-		return history.Unknown()[history.Memory]
+		return Unknown()[Memory]
 	}
 	pages, _ := strconv.ParseFloat(string(fields[1]), 32)
 	return float32(pages) * float32(os.Getpagesize())
