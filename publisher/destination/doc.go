@@ -18,6 +18,9 @@
 // that a later one replaces. Many of them come by packages of the Change Dump, where these
 // have fewer octets than the answers to single requests.
 //
+// Each change is applied once, also where many have the same second or day. Where a list gets
+// a change with an older time than others that were applied before, whole lists are compared.
+//
 // A file of 1 MiB or more, and a package with a digest, go on where they were cut off. A run
 // that is cut off within changes keeps the cursor up to where all files are there.
 //

@@ -188,7 +188,7 @@ func (c *Copy) unpackOne(ctx context.Context, s *setState, t *task, p *pack.Pack
 	}
 	want := factsOf(e)
 	if !t.absent {
-		if m, _, err := c.dir.Compare(file, &want, c.o.Deep); err != nil || m == local.Same {
+		if m, _, err := c.dir.Compare(file, &want, c.o.Deep || coarse(e)); err != nil || m == local.Same {
 			return c.make(ctx, s, t)
 		}
 	}

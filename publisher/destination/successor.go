@@ -55,9 +55,7 @@ func (s *state) moveTo(base string) {
 			set.History.Bases = append(set.History.Bases, base)
 		}
 		set.Cursor.Open, set.Packages = source.Cursor{}.Open, nil
-		for i, loc := range set.Cursor.Seen {
-			set.Cursor.Seen[i] = move(loc)
-		}
+		set.Cursor.Forget()
 		for i := range set.Transit {
 			set.Transit[i].Entry.Loc = move(set.Transit[i].Entry.Loc)
 		}

@@ -243,6 +243,14 @@ func (c *Copy) syncSet(ctx context.Context, set *source.Set) (r SetReport, err e
 	default:
 		err = c.catchUp(ctx, set, s)
 	}
+	var late *source.LateError
+	if errors.As(err, &late) {
+		c.o.Tell(fmt.Sprintf("set %s: %v; whole lists are compared", set.Name, late))
+		if r.By, err = c.compareLists(ctx, set, s, late.Time); err == nil {
+			r.Baseline = r.By != ByBest
+			err = c.catchUp(ctx, set, s)
+		}
+	}
 	gap := errors.Is(err, source.ErrGap)
 	wrong := err == nil && len(s.Transit) > 0 && c.o.Settle >= 0 && !c.o.DryRun
 	if (gap || wrong) && r.By == ByDump {
@@ -272,6 +280,25 @@ func (c *Copy) syncSet(ctx context.Context, set *source.Set) (r SetReport, err e
 		c.o.Tell(fmt.Sprintf("%s: %s, and no change explains it", t.Entry.Loc, t.Why))
 	}
 	return r, nil
+}
+
+// compareLists makes the baseline of a set again, for changes that were listed late, the first
+// one at a time from which on all changes are applied again. Without a Resource List these
+// changes are all there is.
+func (c *Copy) compareLists(ctx context.Context, set *source.Set, s *setState, from time.Time) (By, error) {
+	listed := set.Documents[sitemap.ResourceList] != ""
+	c.mu.Lock()
+	if listed {
+		s.anew()
+		s.Began = from // it is older than the cursor
+	} else {
+		s.Cursor = source.Cursor{Time: from}
+	}
+	c.mu.Unlock()
+	if !listed {
+		return ByBest, nil
+	}
+	return c.baselineBy(ctx, set, s, ByList)
 }
 
 // patience is how often the changes are read again for resources in transit.

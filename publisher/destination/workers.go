@@ -96,6 +96,12 @@ func (c *Copy) make(ctx context.Context, s *setState, t *task) error {
 	return c.made(ctx, s, t, c.fetch(ctx, l))
 }
 
+// coarse reports whether another version of a resource may have the same time: that of a change
+// which its Source does not count, or a day.
+func coarse(e *sitemap.Entry) bool {
+	return e.Change != "" && e.Seq == 0 || e.LastMod.Equal(e.LastMod.Truncate(24*time.Hour))
+}
+
 // A lack is a file to be made of a resource that is asked for.
 type lack struct {
 	t    *task
@@ -128,7 +134,7 @@ func (c *Copy) lacking(t *task) (*lack, error) {
 	l := &lack{t: t, file: file, want: factsOf(e)}
 	m, mod := local.Missing, time.Time{}
 	if !t.absent {
-		if m, mod, err = c.dir.Compare(file, &l.want, c.o.Deep); err != nil {
+		if m, mod, err = c.dir.Compare(file, &l.want, c.o.Deep || coarse(e)); err != nil {
 			return nil, c.refused(e, err)
 		}
 	}

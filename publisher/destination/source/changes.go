@@ -15,75 +15,14 @@ import (
 // begin anew.
 var ErrGap = errors.New("the Source no longer lists all changes since then")
 
-// A Cursor is a point in the changes of a set. The zero Cursor is before all of them.
-type Cursor struct {
-	Time time.Time `json:"time"`           // all changes before it are known
-	Seq  uint64    `json:"seq,omitempty"`  // number of the last event known, where a Source counts them
-	Seen []string  `json:"seen,omitempty"` // resources with a known change at Time itself
-	Open tail      `json:"open,omitzero"`  // the list with the newest changes
-}
-
-// after reports whether a change comes after the cursor.
-func (c *Cursor) after(e *sitemap.Entry) bool {
-	if e.Seq > 0 && c.Seq > 0 {
-		return e.Seq > c.Seq
-	}
-	switch t := e.Changed(); {
-	case t.IsZero(), t.After(c.Time):
-		return true
-	case t.Before(c.Time):
-		return false
-	}
-	return !slices.Contains(c.Seen, e.Loc)
-}
-
-// maxSeen bounds the resources of one instant; with more of them some changes are applied
-// twice, which does no harm.
-const maxSeen = 1000
-
-// pass moves the cursor behind a change.
-func (c *Cursor) pass(e *sitemap.Entry) {
-	if e.Seq > 0 {
-		c.Seq = e.Seq
-	}
-	switch t := e.Changed(); {
-	case t.After(c.Time):
-		c.Time, c.Seen = t, []string{e.Loc}
-	case t.Equal(c.Time) && !t.IsZero() && len(c.Seen) < maxSeen:
-		c.Seen = append(c.Seen, e.Loc)
-	}
-}
-
-// A Batch is changes of one Change List after a cursor, oldest first, and the cursor after
-// them.
-type Batch struct {
-	Entries []sitemap.Entry
-	Next    Cursor
-	Newest  uint64 // number of the last event in the list, where a Source counts them
-}
-
-// Part returns the cursor after the first n changes, from the one before the batch. In a
-// list not in the order of time it may be the one before.
-func (b *Batch) Part(since Cursor, n int) Cursor {
-	next := since.clone()
-	for i := range b.Entries[:n] {
-		next.pass(&b.Entries[i])
-	}
-	for i := range b.Entries[n:] {
-		if !next.after(&b.Entries[n+i]) {
-			return since
-		}
-	}
-	return next
-}
-
 // Changes gives the changes after a cursor to visit, list by list. If the Source does not
 // list all of them the error is [ErrGap]. With wait the Source may answer as soon as there
 // is a change; without one visit is not called.
 func (set *Set) Changes(ctx context.Context, since Cursor, wait time.Duration, visit func(Batch) error) error {
 	reached, before := since.Time, time.Time{}
+	r := newReading(since)
 	for {
-		err := set.changes(ctx, &since, &reached, wait, visit)
+		err := set.changes(ctx, r, &since, &reached, wait, visit)
 		if !errors.Is(err, errClosed) {
 			return err
 		}
@@ -102,7 +41,7 @@ var errClosed = errors.New("the open Change List was closed meanwhile")
 
 // changes is Changes, unless a list is closed meanwhile. It moves since behind the closed
 // lists it has read, and reached to the time up to which they have all changes.
-func (set *Set) changes(ctx context.Context, since *Cursor, reached *time.Time, wait time.Duration, visit func(Batch) error) error {
+func (set *Set) changes(ctx context.Context, r *reading, since *Cursor, reached *time.Time, wait time.Duration, visit func(Batch) error) error {
 	if since.Open.URI != "" {
 		next := since.clone()
 		d, part, err := set.source.openTail(ctx, since.Open.URI, &next.Open, wait)
@@ -112,7 +51,7 @@ func (set *Set) changes(ctx context.Context, since *Cursor, reached *time.Time, 
 		case err == nil && d == nil:
 			return nil
 		case err == nil && (part || !d.Head.From.After(since.Time) && !d.Head.From.IsZero() && d.Head.Until.IsZero()):
-			return read(d, since, next, visit)
+			return r.read(d, since, next, part, visit)
 		}
 		since.Open = tail{} // another list took its place
 	}
@@ -129,7 +68,8 @@ func (set *Set) changes(ctx context.Context, since *Cursor, reached *time.Time, 
 	}
 	if d.Root == sitemap.URLSet {
 		if !d.Head.From.After(since.Time) {
-			return set.readOpen(ctx, uri, since, *reached, visit)
+			r.open = 1
+			return set.readOpen(ctx, r, uri, since, *reached, visit)
 		}
 		index := d.Link(sitemap.RelIndex)
 		if index == "" {
@@ -139,22 +79,22 @@ func (set *Set) changes(ctx context.Context, since *Cursor, reached *time.Time, 
 			return err
 		}
 	}
-	parts, err := set.parts(ctx, d, since)
+	parts, err := set.parts(ctx, r, d, since)
 	if err != nil {
 		return err
 	}
+	r.open = 0
+	for i := range parts {
+		if growing(&parts[i]) {
+			r.open++
+		}
+	}
 	for _, p := range parts {
-		if err := set.readPart(ctx, &p, since, reached, 1, visit); err != nil {
+		if err := set.readPart(ctx, r, &p, since, reached, 1, visit); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (c *Cursor) clone() Cursor {
-	next := *c
-	next.Seen = slices.Clone(c.Seen)
-	return next
 }
 
 func when(t time.Time) string {
@@ -165,7 +105,7 @@ func when(t time.Time) string {
 }
 
 // parts returns the lists of an index with changes after a cursor, oldest first.
-func (set *Set) parts(ctx context.Context, d *Document, since *Cursor) ([]sitemap.Entry, error) {
+func (set *Set) parts(ctx context.Context, r *reading, d *Document, since *Cursor) ([]sitemap.Entry, error) {
 	var all []sitemap.Entry
 	for {
 		e, err := d.Read()
@@ -194,13 +134,7 @@ func (set *Set) parts(ctx context.Context, d *Document, since *Cursor) ([]sitema
 		}
 		all = append(older, all...)
 	}
-	return slices.DeleteFunc(all, func(e sitemap.Entry) bool {
-		end := e.Until
-		if end.IsZero() && e.From.IsZero() {
-			end = e.LastMod // version 0.9
-		}
-		return !end.IsZero() && end.Before(since.Time)
-	}), nil
+	return slices.DeleteFunc(all, func(e sitemap.Entry) bool { return !r.wants(&e, since) }), nil
 }
 
 // Reach returns the time after which the open Change List and up to so many closed ones
@@ -277,9 +211,9 @@ func (set *Set) archived(ctx context.Context, before time.Time, since *Cursor) (
 }
 
 // readPart reads a list named by an index, in so many others.
-func (set *Set) readPart(ctx context.Context, p *sitemap.Entry, since *Cursor, reached *time.Time, depth int, visit func(Batch) error) error {
-	if p.Until.IsZero() && !p.From.IsZero() {
-		return set.readOpen(ctx, p.Loc, since, *reached, visit)
+func (set *Set) readPart(ctx context.Context, r *reading, p *sitemap.Entry, since *Cursor, reached *time.Time, depth int, visit func(Batch) error) error {
+	if growing(p) {
+		return set.readOpen(ctx, r, p.Loc, since, *reached, visit)
 	}
 	d, err := set.source.Document(ctx, p.Loc)
 	if err != nil {
@@ -292,20 +226,26 @@ func (set *Set) readPart(ctx context.Context, p *sitemap.Entry, since *Cursor, r
 		if depth == maxNesting {
 			return fmt.Errorf("%s: an index in more than %d others", d.URI, maxNesting)
 		}
+		r.open = 2 // the next reading begins with the indexes, too
 		for {
 			e, err := d.Read()
 			if err == io.EOF {
 				return nil
 			}
 			if err == nil {
-				err = set.readPart(ctx, &e, since, reached, depth+1, visit)
+				err = set.readPart(ctx, r, &e, since, reached, depth+1, visit)
 			}
 			if err != nil {
 				return err
 			}
 		}
 	}
-	err = read(d, since, since.clone(), func(b Batch) error {
+	next := since.clone()
+	if next.Seq == 0 {
+		next.know(keyOfList(p))
+		r.known[keyOfList(p)] = true
+	}
+	err = r.read(d, since, next, false, func(b Batch) error {
 		*since = b.Next.clone()
 		return visit(b)
 	})
@@ -323,7 +263,10 @@ func (set *Set) readPart(ctx context.Context, p *sitemap.Entry, since *Cursor, r
 	return err
 }
 
-func (set *Set) readOpen(ctx context.Context, uri string, since *Cursor, reached time.Time, visit func(Batch) error) error {
+// growing reports whether a list named by an index is one that may get more changes.
+func growing(p *sitemap.Entry) bool { return p.Until.IsZero() && !p.From.IsZero() }
+
+func (set *Set) readOpen(ctx context.Context, r *reading, uri string, since *Cursor, reached time.Time, visit func(Batch) error) error {
 	next := since.clone()
 	d, _, err := set.source.openTail(ctx, uri, &next.Open, 0)
 	if err != nil || d == nil {
@@ -338,17 +281,23 @@ func (set *Set) readOpen(ctx context.Context, uri string, since *Cursor, reached
 	if d.Head.From.After(reached) {
 		return errClosed
 	}
-	if !d.Head.Until.IsZero() {
-		next.Open = tail{} // it never changes again
+	if !d.Head.Until.IsZero() || r.open > 1 {
+		next.Open = tail{} // it never changes again, or is not the only one that does
 	}
-	return read(d, since, next, visit)
+	return r.read(d, since, next, false, func(b Batch) error {
+		if r.open > 1 {
+			*since = b.Next.clone()
+		}
+		return visit(b)
+	})
 }
 
 // maxBatch is how many changes are given at a time.
 const maxBatch = 2000
 
-// read gives the entries of a list after a cursor to visit.
-func read(d *Document, since *Cursor, next Cursor, visit func(Batch) error) error {
+// read gives the entries of a list after a cursor to visit; part says that these are the new
+// ones of the list.
+func (r *reading) read(d *Document, since *Cursor, next Cursor, part bool, visit func(Batch) error) error {
 	var entries []sitemap.Entry
 	for {
 		e, err := d.Read()
@@ -372,25 +321,28 @@ func read(d *Document, since *Cursor, next Cursor, visit func(Batch) error) erro
 	if n := len(entries); n > 0 {
 		newest = entries[n-1].Seq
 	}
-	entries = slices.DeleteFunc(entries, func(e sitemap.Entry) bool { return !since.after(&e) })
+	entries, keys, err := r.unknown(d.URI, entries, since, part)
+	if err != nil {
+		return err
+	}
 	// In parts, so that an end in between costs little. Until the last one the list
 	// is read again from where it was.
 	last := next.Open
 	for next.Open = since.Open; len(entries) > maxBatch; {
 		n := wholeEvents(entries, maxBatch)
 		for i := range entries[:n] {
-			next.pass(&entries[i])
+			next.pass(&entries[i], keys[i])
 		}
-		if err := visit(Batch{Entries: entries[:n], Next: next.clone(), Newest: newest}); err != nil {
+		if err := visit(Batch{Entries: entries[:n], Next: next.clone(), Newest: newest, keys: keys[:n]}); err != nil {
 			return err
 		}
-		entries = entries[n:]
+		entries, keys = entries[n:], keys[n:]
 	}
 	for i := range entries {
-		next.pass(&entries[i])
+		next.pass(&entries[i], keys[i])
 	}
 	next.Open = last
-	return visit(Batch{Entries: entries, Next: next, Newest: newest})
+	return visit(Batch{Entries: entries, Next: next, Newest: newest, keys: keys})
 }
 
 // wholeEvents returns how many of the first n changes to give, n at most unless one event has
