@@ -71,6 +71,11 @@ func checkHome(c *call.Call, o check.Options) error {
 	if len(c.Args) > 0 {
 		dir = c.Args[0]
 	}
+	if o.Repair || o.Rebuild {
+		if err := reach.AsOwner(dir); err != nil {
+			return err
+		}
+	}
 	r, err := check.Home(dir, o)
 	if err != nil {
 		return reach.HomeHint(dir, err)

@@ -7,6 +7,7 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/foreign"
 )
 
@@ -26,6 +27,9 @@ is. Without queues.txt its directories with queue-info.txt are the queues.`,
 		Example: `cutie import /srv/old --home new > names`,
 	}
 	return c.Verb(cmd, call.Home|call.Output, func(context.Context) error {
+		if err := reach.AsOwner(c.Home); err != nil {
+			return err
+		}
 		rows, err := foreign.Import(c.Args[0], c.Home)
 		if err != nil {
 			return fault.Hint(err, "nothing was imported; remove "+c.Home+" if it was made, and try again")

@@ -130,6 +130,9 @@ func republish(ctx context.Context, c *call.Call) error {
 	if c.URL != "" {
 		return fault.Usagef("--rebuild is for a home, not for a daemon")
 	}
+	if err := reach.AsOwner(c.Home); err != nil {
+		return err
+	}
 	svc, err := queuefs.Open(c.Home, queuefs.Options{Report: func(p queuefs.Problem) { c.Warnf("%s", p) }})
 	if err != nil {
 		return reach.HomeHint(c.Home, err)

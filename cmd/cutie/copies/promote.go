@@ -20,6 +20,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/output"
+	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/publisher/destination"
 	"cutie/publisher/store"
@@ -113,6 +114,9 @@ type promotedQueue struct {
 }
 
 func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
+	if err := reach.AsOwner(dir); err != nil {
+		return err
+	}
 	base, sets, err := destination.Standings(dir)
 	if err != nil {
 		return hinted(err)

@@ -17,6 +17,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/output"
+	"cutie/cmd/cutie/reach"
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/local"
 	"cutie/queuefs/durable"
@@ -84,6 +85,9 @@ type restored struct {
 }
 
 func (o *promotion) restore(ctx context.Context, dir, to string) (*restored, error) {
+	if err := reach.AsOwner(to); err != nil {
+		return nil, err
+	}
 	was, err := readBackup(dir)
 	if err != nil {
 		return nil, err

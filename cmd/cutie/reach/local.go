@@ -57,6 +57,9 @@ const filesTime = 10 * time.Second
 // OpenService opens the home itself. Without a base URI of its own, references lead
 // to where its daemon would listen.
 func (f *Finder) OpenService() (*queuefs.Service, error) {
+	if err := AsOwner(f.Home); err != nil {
+		return nil, err
+	}
 	svc, err := queuefs.Open(f.Home, queuefs.Options{Report: func(p queuefs.Problem) { f.Warn("%s", p) }})
 	if err == nil && svc.Info().BaseURI == "" {
 		svc.SetBaseURI("http://" + DefaultListen + "/")

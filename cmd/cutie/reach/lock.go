@@ -16,6 +16,9 @@ const serveLockWait = 5 * time.Second
 // waits a few seconds, and not at all for a daemon: one that answers has the home, whatever
 // the lock says, as on file systems without locks.
 func OpenUnlocked(ctx context.Context, home string, open func() (*queuefs.Service, error)) (*queuefs.Service, error) {
+	if err := AsOwner(home); err != nil {
+		return nil, err
+	}
 	for start := time.Now(); ; {
 		if pid, ok := answers(ctx, home); ok {
 			return nil, &queuefs.LockedError{Dir: home, PID: pid}

@@ -46,6 +46,9 @@ cutie create adds them.`,
 				return err
 			}
 		}
+		if err := reach.AsOwner(dir); err != nil {
+			return err
+		}
 		err := queuefs.Init(dir, named(info, dir))
 		if errors.Is(err, fs.ErrExist) {
 			return fault.Hint(err, "cutie serve --home "+dir+" serves it")

@@ -33,6 +33,9 @@ type moveOptions struct {
 
 // push moves a home from a directory into a store.
 func push(ctx context.Context, c *call.Call, o *moveOptions) error {
+	if err := reach.AsOwner(o.dir); err != nil {
+		return err
+	}
 	return o.move(ctx, c, "pushed", func(ctx context.Context, s objects.Store) error {
 		svc, err := queuefs.Open(o.dir, queuefs.Options{Report: warn(c), PushTo: &stored.Options{Objects: s, Name: o.place()}})
 		if errors.Is(err, queuefs.ErrArrived) {
@@ -48,6 +51,9 @@ func push(ctx context.Context, c *call.Call, o *moveOptions) error {
 
 // pull moves a home from a store into a directory.
 func pull(ctx context.Context, c *call.Call, o *moveOptions) error {
+	if err := reach.AsOwner(o.dir); err != nil {
+		return err
+	}
 	fresh, err := queuefs.Unmade(o.dir)
 	if err != nil {
 		return err
