@@ -19,7 +19,8 @@ const DefaultMaxElement = 1 << 20
 // the first entry, loc in every entry, one rs:md at most. A Reader tolerates
 // some habits of real documents: attributes in the rs namespace, times without
 // a zone, digests that are not hexadecimal, empty attributes (as if not given),
-// and unknown elements and attributes (skipped). An ordinary Sitemap has no
+// and unknown elements and attributes (skipped). Documents are in UTF-8, US-ASCII or
+// UTF-16. An ordinary Sitemap has no
 // rs:md and is refused, unless Plain is set.
 //
 // Entries of a <urlset> that stand in lines of their own, in the form of [AppendEntry], are
@@ -52,7 +53,9 @@ type Reader struct {
 // NewReader returns a Reader of r, with a buffer.
 func NewReader(r io.Reader) *Reader {
 	in := &meter{Reader: bufio.NewReaderSize(r, 16<<10)}
-	return &Reader{in: in, dec: xml.NewDecoder(in)}
+	dec := xml.NewDecoder(in)
+	dec.CharsetReader = charset
+	return &Reader{in: in, dec: dec}
 }
 
 // ReadHead returns root and head of the document. It may be called at any
@@ -105,6 +108,7 @@ func (r *Reader) refine(e *Entry) {
 
 func (r *Reader) readHead() error {
 	r.in.left = orDefault(r.MaxElement, DefaultMaxElement)
+	r.in.Reader = utf8Of(r.in.Reader)
 	for {
 		tok, err := r.token()
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"cutie/queuefs/outbound"
+	"cutie/wellknown"
 )
 
 // Limits.
@@ -76,6 +77,9 @@ func New(o Options) *Client {
 	o.Tries = cmp.Or(o.Tries, DefaultTries)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Pause = cmp.Or(o.Pause, DefaultPause)
+	if o.Origin != "" {
+		o.Origin = OriginOf(o.Origin)
+	}
 	to := newRoute(&o)
 	if o.Transport == nil {
 		o.Transport = newTransport(&o)
@@ -85,7 +89,7 @@ func New(o Options) *Client {
 		if len(via) > maxRedirects {
 			return ErrRedirects
 		}
-		if req.URL.Scheme+"://"+req.URL.Host != c.o.Origin {
+		if !c.named(req.URL) {
 			for name := range c.o.Header {
 				req.Header.Del(name)
 			}
@@ -352,14 +356,22 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// OriginOf returns scheme and host of a URI.
+// OriginOf returns scheme and host of a URI, in their normal form.
 func OriginOf(uri string) string {
+	if normal, err := wellknown.Normal(uri); err == nil {
+		uri = normal
+	}
 	scheme, rest, ok := strings.Cut(uri, "://")
 	if !ok {
 		return ""
 	}
 	host, _, _ := strings.Cut(rest, "/")
 	return scheme + "://" + host
+}
+
+// named reports whether a URL is at the origin of the Source.
+func (c *Client) named(u *url.URL) bool {
+	return u.Scheme+"://"+u.Host == c.o.Origin || OriginOf(u.String()) == c.o.Origin
 }
 
 // HTTP returns an HTTP client for single requests with the settings of the Client. A GET
@@ -428,7 +440,7 @@ func (e ending) Close() error {
 
 // dress adds credentials and the name of the program.
 func (c *Client) dress(req *http.Request) {
-	if req.URL.Scheme+"://"+req.URL.Host == c.o.Origin {
+	if c.named(req.URL) {
 		for name, values := range c.o.Header {
 			req.Header[name] = values
 		}

@@ -5,11 +5,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/net/idna"
+	"cutie/wellknown"
 )
 
 // newTransport returns a transport that connects to the Source that the operator named, to
@@ -54,14 +53,14 @@ func newTransport(o *Options) *http.Transport {
 // addressesOf returns what a transport connects to for a URL, as host:port. A host with a
 // default port is named with both of them: many sites redirect from http to https.
 func addressesOf(rawURL string) []string {
+	if normal, err := wellknown.Normal(rawURL); err == nil {
+		rawURL = normal
+	}
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Host == "" {
 		return []string{""}
 	}
-	host := strings.ToLower(u.Hostname())
-	if ascii, err := idna.Lookup.ToASCII(host); err == nil {
-		host = ascii
-	}
+	host := u.Hostname()
 	switch port := u.Port(); {
 	case port == "443", port == "" && u.Scheme == "https":
 		return []string{net.JoinHostPort(host, "443"), net.JoinHostPort(host, "80")}

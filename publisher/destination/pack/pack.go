@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"cutie/sitemap"
+	"cutie/wellknown"
 )
 
 // Limits of a package.
@@ -72,9 +73,12 @@ func Open(r io.ReaderAt, size int64, want sitemap.Capability) (*Package, error) 
 	return p, nil
 }
 
-// Read returns the next entry of the manifest, and [io.EOF] after the last.
+// Read returns the next entry of the manifest, with its URI in the normal form, and [io.EOF] after the last.
 func (p *Package) Read() (sitemap.Entry, error) {
 	e, err := p.manifest.Read()
+	if err == nil {
+		e.Loc, err = wellknown.Normal(e.Loc)
+	}
 	if err != nil && err != io.EOF {
 		err = fmt.Errorf("%w: %w", ErrManifest, err)
 	}

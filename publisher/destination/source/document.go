@@ -9,10 +9,12 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"cutie/publisher/destination/fetch"
 	"cutie/sitemap"
+	"cutie/wellknown"
 )
 
 // maxDocument is a limit of a document, somewhat above the one of the standard.
@@ -82,17 +84,16 @@ func (d *Document) Link(rel string) string {
 	return s
 }
 
-// resolve returns an absolute reference as it is written, so that it stays the name of
-// the resource; others are resolved.
+// resolve returns an absolute reference in its normal form: one name for one resource.
 func resolve(base *url.URL, ref string) (string, error) {
-	u, err := url.Parse(ref)
-	if err != nil {
-		return "", err
+	if !strings.HasPrefix(ref, "http://") && !strings.HasPrefix(ref, "https://") {
+		u, err := base.Parse(ref)
+		if err != nil {
+			return "", err
+		}
+		ref = u.String()
 	}
-	if u.IsAbs() {
-		return ref, nil
-	}
-	return base.ResolveReference(u).String(), nil
+	return wellknown.Normal(ref)
 }
 
 // Document gets a document. It is read whole before any of its entries: a broken connection

@@ -90,3 +90,11 @@ func TestAllListsAreRead(t *testing.T) {
 		}
 	}
 }
+
+// Equal URIs are one resource.
+func TestLocationsAreNormal(t *testing.T) {
+	got, _, err := resources(t, map[string]string{"/sitemap.xml": list("", "%7ea", "x/../~a", "ü", "b")})
+	if want := "~a ~a %C3%BC b"; got != want || err != nil {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}

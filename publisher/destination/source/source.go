@@ -47,6 +47,16 @@ func Find(ctx context.Context, client *fetch.Client, uri string) (*Source, error
 		return nil, err
 	}
 	s := &Source{client: client, By: found.By, Description: found.Description, Sets: found.CapabilityLists, Left: found.Refused}
+	if s.Description, err = normal(s.Description); err != nil {
+		return nil, err
+	}
+	for _, lists := range [][]string{s.Sets, found.Lists} {
+		for i := range lists {
+			if lists[i], err = normal(lists[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
 	if len(s.Sets) > maxSets {
 		return nil, fmt.Errorf("%s: more than %d sets", uri, maxSets)
 	}
@@ -59,6 +69,13 @@ func Find(ctx context.Context, client *fetch.Client, uri string) (*Source, error
 	}
 	s.Base = baseOf(s.Description, slices.Concat(s.Sets, s.Lists))
 	return s, nil
+}
+
+func normal(uri string) (string, error) {
+	if uri == "" {
+		return "", nil
+	}
+	return wellknown.Normal(uri)
 }
 
 // baseOf returns the part common to the URIs of a Source: a Source of ours is below
@@ -141,7 +158,8 @@ func (s *Source) Choose(names []string) ([]string, error) {
 	}
 	var chosen []string
 	for _, n := range names {
-		i := slices.IndexFunc(s.Sets, func(list string) bool { return list == n || s.Name(list) == n })
+		uri, _ := wellknown.Normal(n)
+		i := slices.IndexFunc(s.Sets, func(list string) bool { return list == uri || s.Name(list) == n })
 		if i < 0 {
 			return nil, fmt.Errorf("set %s: the Source has none of this name, but %s", n, some(s))
 		}
