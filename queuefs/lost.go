@@ -94,7 +94,7 @@ func (s *Service) dirLost(id string) bool {
 		return errors.Is(err, fs.ErrNotExist)
 	}
 	empty := true
-	err := dir.Names(func(name string) { empty = empty && name == "lost+found" })
+	err := dir.Names(func(name string) { empty = empty && name == home.LostFound })
 	return empty && err == nil
 }
 

@@ -27,6 +27,8 @@ const (
 	IndexDir     = "index"        // in log
 	PublishedDir = "resourcesync" // published documents, with a directory for each queue
 
+	LostFound = "lost+found" // at the root of a volume; the file system has made it
+
 	tagName     = "cutie"
 	specVersion = "0.3"
 	queuesOld   = "queue" // as one heading of the specification has it

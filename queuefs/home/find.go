@@ -72,7 +72,7 @@ func unlisted(queues *durable.Dir, ids []string, every bool) (names []string, er
 	}
 	var others []string
 	err = queues.Names(func(name string) {
-		if !known[name] {
+		if !known[name] && name != LostFound {
 			others = append(others, name)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,8 +74,8 @@ func Untagged(dir string) bool {
 	return true
 }
 
-// Unmade reports whether a directory is not there, is empty, or has only the
-// remains of a broken-off Init.
+// Unmade reports whether a directory is not there, is empty as the root of a new volume
+// is, too, or has only the remains of a broken-off Init.
 func Unmade(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,10 +89,11 @@ func Unmade(dir string) (bool, error) {
 		switch name := e.Name(); {
 		case name == LogDir, name == QueuesDir:
 			within, err := os.ReadDir(filepath.Join(dir, name))
-			if err != nil || len(within) > 0 {
+			if err != nil || slices.ContainsFunc(within, func(e fs.DirEntry) bool { return e.Name() != LostFound }) {
 				return false, err
 			}
 			made[name] = true
+		case name == LostFound && e.IsDir():
 		case name == InfoName, strings.HasPrefix(name, durable.TempPrefix):
 			made[InfoName] = true
 		default:

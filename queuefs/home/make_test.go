@@ -41,6 +41,15 @@ func TestUnmade(t *testing.T) {
 		}
 	}
 	unmade(true, "nothing")
+	for _, name := range []string{"lost+found", "log/lost+found"} {
+		must(t, os.MkdirAll(filepath.Join(dir, name), 0o700))
+		unmade(true, "the root of a volume: "+name)
+	}
+	must(t, os.RemoveAll(dir))
+	must(t, os.Mkdir(dir, 0o700))
+	must(t, os.WriteFile(filepath.Join(dir, "lost+found"), nil, 0o666))
+	unmade(false, "a file with the name of a directory of the system")
+	must(t, os.RemoveAll(dir))
 	for _, name := range []string{"", "log", "queues"} {
 		must(t, os.MkdirAll(filepath.Join(dir, name), 0o777))
 		unmade(true, "directory "+name)

@@ -138,7 +138,7 @@ func unused(dir *durable.Dir) error {
 			continue
 		}
 		if err == nil {
-			err = d.Names(func(string) { used = true })
+			err = d.Names(func(name string) { used = used || name != home.LostFound })
 			d.Close()
 		}
 		if err != nil {

@@ -21,6 +21,7 @@ import (
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/local"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/state"
 )
 
@@ -139,9 +140,11 @@ func restoring(to string) (*durable.Dir, error) {
 	other := ""
 	begun := false
 	err = into.Names(func(name string) {
-		if name == restoringDir {
+		switch name {
+		case restoringDir:
 			begun = true
-		} else {
+		case home.LostFound:
+		default:
 			other = name
 		}
 	})

@@ -369,7 +369,11 @@ func (d *Dir) visit(file string, e fs.DirEntry, do func(file string, length int6
 		return nil
 	}
 	if e.IsDir() {
-		return d.walk(file, do)
+		err := d.walk(file, do)
+		if file == "lost+found" && errors.Is(err, fs.ErrPermission) {
+			return nil // the file system has made it, at the root of a volume
+		}
+		return err
 	}
 	info, err := e.Info()
 	if errors.Is(err, fs.ErrNotExist) {
