@@ -76,6 +76,9 @@ func (s *Service) load() error {
 		}
 		return errStale // the journal knows more than directories that nobody synced
 	}
+	if err := s.reportMissing(); err != nil {
+		return err
+	}
 	lost, err := s.replay(c, indexed)
 	if err != nil {
 		return err
@@ -120,6 +123,28 @@ func (s *Service) load() error {
 	s.shared.Inline = min(content.Inline, s.shared.MaxAppend/4)
 	s.space.Keep()
 	return s.takeInKnown(&known, lost)
+}
+
+// reportMissing reports that the index is missing although the home was used. A copy that
+// becomes a home has none.
+func (s *Service) reportMissing() error {
+	if !s.index.Missing() || s.opts.Rebuild || s.opts.Making || s.stored != nil {
+		return nil
+	}
+	used := 0
+	for _, q := range s.Queues() {
+		published, err := home.Published(s.dirs.home, q.ID())
+		if err != nil {
+			return err
+		}
+		if n := q.ledger.Numbers(); published || n.Job > 0 || n.Seq > 0 {
+			used++
+		}
+	}
+	if used > 0 {
+		s.report(home.LogDir+"/"+home.IndexDir+"/"+indexfile.CheckpointName, fmt.Sprintf("missing, and with it the index of %d queues; made again from the directories, and numbers go on above all that is published. If the home was not closed, its last changes are lost", used))
+	}
+	return nil
 }
 
 // tidy removes what a crash has left unfinished.

@@ -175,7 +175,8 @@ func (s *Service) openDirs() (err error) {
 	if err != nil {
 		return err
 	}
-	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest, Rebuild: s.opts.Rebuild, Own: s.opts.OwnIndex}
+	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest, Rebuild: s.opts.Rebuild, Own: s.opts.OwnIndex,
+		Published: func(id string) (Seq, error) { n, err := home.LastPublished(d.home, id); return Seq(n), err }}
 	s.each.trees = tree.Options{Path: home.QueuesDir, Temp: d.temp, Cache: durable.NewCache(s.opts.Dirs), MaxJobFile: content.MaxJobFile, Report: s.report, Reads: s.opts.Reads}
 	s.each.properties = properties.Home{Files: home.QueueFiles(s.opts.Reads), Now: func() time.Time { return job.Instant(s.now()) }, Report: s.report}
 	s.each.inDoubt = s.index.InDoubt

@@ -49,7 +49,8 @@ func rebuild(dir string, o Options, mended func(home.Problem)) error {
 		return err
 	}
 	store := &snapshot.Store{Dir: ix, Highest: func() (n index.Numbers) { return n },
-		Report: func(path, text string) { mended(home.Problem{Path: path, Text: text}) }}
+		Report:    func(path, text string) { mended(home.Problem{Path: path, Text: text}) },
+		Published: func(id string) (job.Seq, error) { n, err := home.LastPublished(d, id); return job.Seq(n), err }}
 	if err := store.Open(indexfile.Checkpoint{}); err != nil { // the opening tells of damage
 		return err
 	}

@@ -96,32 +96,3 @@ func SweepFormer(temp *durable.Dir, stop func() error) error {
 	}
 	return err
 }
-
-// Published reports whether there are published documents of a queue.
-func Published(home *durable.Dir, id string) (bool, error) {
-	d, err := home.Sub(PublishedDir)
-	if err == nil {
-		_, err = d.Stat(id)
-		d.Close()
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// RemovePublished removes the published documents of a queue.
-func RemovePublished(home *durable.Dir, id string) error {
-	d, err := home.Sub(PublishedDir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.RemoveTree(id); err != nil {
-		return err
-	}
-	return d.Sync()
-}

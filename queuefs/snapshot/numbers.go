@@ -16,7 +16,8 @@ import (
 )
 
 // Numbers returns the last numbers a queue of the name can have given out before, as far
-// as the index knows.
+// as the index knows. Where it has no sound file of the queue, they are at least those that
+// published documents name.
 func (s *Store) Numbers(id string) (last index.Numbers, err error) {
 	x, _, ok, err := s.entry(id)
 	switch {
@@ -31,6 +32,13 @@ func (s *Store) Numbers(id string) (last index.Numbers, err error) {
 	s.mu.Lock()
 	last = last.Max(s.floor)
 	s.mu.Unlock()
+	if s.File(id).err != nil {
+		of, err := s.published(id)
+		if err != nil {
+			return last, err
+		}
+		last = last.Max(of)
+	}
 	if s.HasDir(id) {
 		dir, err := s.existing(id)
 		if err != nil {
@@ -45,6 +53,16 @@ func (s *Store) Numbers(id string) (last index.Numbers, err error) {
 	}
 	old, err := s.oldNumbers(id)
 	return last.Max(old), err
+}
+
+// published returns the last numbers that published documents name. Each job number was
+// given out by an event of its own, so there are no more of them.
+func (s *Store) published(id string) (last index.Numbers, err error) {
+	if s.Published == nil || id == floorName {
+		return last, nil
+	}
+	seq, err := s.Published(id)
+	return index.Numbers{Job: min(job.ID(seq), job.MaxID), Seq: seq}, err
 }
 
 // numbersIn returns the highest numbers in the files of an index. Without a queue file
@@ -136,10 +154,11 @@ func (s *Store) keep(id string, last index.Numbers) error {
 
 // Forget removes the index of a queue, except for its last numbers.
 func (s *Store) Forget(id string) error {
-	if !s.Has(id) {
+	known := s.Has(id)
+	last, err := s.Numbers(id)
+	if err == nil && !known && last == (index.Numbers{}) {
 		return nil
 	}
-	last, err := s.Numbers(id)
 	if err == nil {
 		err = s.keep(id, last)
 	}

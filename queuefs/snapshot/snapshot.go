@@ -41,10 +41,13 @@ type Store struct {
 	Report  func(path, text string) // called with damage found
 	Rebuild bool                    // make all pages again from the directories; former ones say only what these do not
 	Highest func() index.Numbers    // last numbers of all open queues, for damaged files
-	Own     bool                    // small queues have files of their own, as in homes of former versions; for tests
+	// Published returns the last event that published documents of a queue name; nil: none do.
+	Published func(id string) (job.Seq, error)
+	Own       bool // small queues have files of their own, as in homes of former versions; for tests
 
 	doubt   atomic.Bool
 	closed  bool            // by the checkpoint that was read
+	missing bool            // there was no checkpoint
 	renewed map[string]bool // queues without former pages, when rebuilding
 	small   *catalog.File
 
@@ -142,6 +145,7 @@ func (s *Store) Checkpoint() (c indexfile.Checkpoint, ok bool, err error) {
 	if err == nil {
 		r, err = anvl.ParseRecord(data)
 	} else if errors.Is(err, fs.ErrNotExist) {
+		s.missing = true
 		return c, false, nil
 	} else if !errors.Is(err, durable.ErrDamaged) {
 		return c, false, err
@@ -154,6 +158,10 @@ func (s *Store) Checkpoint() (c indexfile.Checkpoint, ok bool, err error) {
 	s.closed = err == nil && c.Clean
 	return c, err == nil, err
 }
+
+// Missing reports whether there was no checkpoint at all: the home is new, a copy, or has
+// lost its index.
+func (s *Store) Missing() bool { return s.missing }
 
 // Closed reports whether the home was closed in order before it was opened.
 func (s *Store) Closed() bool { return s.closed }
