@@ -443,6 +443,23 @@ func (s *Service) Lookout() error {
 	return err
 }
 
+// Owns returns nil if this process owned the home at some time during the call: what it knew
+// was the present state. For a home in a store it looks there. The error is [ErrFenced] if
+// another process owns the home, and [ErrStandby] at a standby.
+func (s *Service) Owns(ctx context.Context) error {
+	if s.stored == nil {
+		return nil
+	}
+	err := s.stored.Log.Owns(ctx)
+	if errors.Is(err, ErrFenced) {
+		s.shared.Gate.Fail(err)
+	}
+	return storageError(err)
+}
+
+// Owns is as [Service.Owns].
+func (q *Queue) Owns(ctx context.Context) error { return q.svc.Owns(ctx) }
+
 // beginAgain is for a journal taken away by other hands: its numbers begin
 // anew, and new records must not be taken for those of former queues.
 func (s *Service) beginAgain() error {

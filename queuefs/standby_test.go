@@ -1,6 +1,7 @@
 package queuefs_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -515,4 +516,62 @@ func TestAStandbyFollowsLargeProperties(t *testing.T) {
 	if err != nil || err2 != nil || string(text) != string(want) {
 		t.Errorf("%v, %v, %d octets, want %d", err, err2, len(text), len(want))
 	}
+}
+
+// An owner knows by a look at the store whether what it knows is the present state. Many who
+// ask at once share a look.
+func TestAnOwnerProvesThatItIsOne(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	var gets atomic.Int64
+	var away atomic.Bool
+	m.Fault = func(r objectstest.Request) objectstest.Fault {
+		if r.Op == "Get" && strings.HasPrefix(r.Name, "journal/") {
+			gets.Add(1)
+		}
+		if away.Load() {
+			return objectstest.Before
+		}
+		return objectstest.None
+	}
+	a := mustStored(t, fastDir(t)+"/a", m)
+	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "q"})
+	must(t, a.Owns(ctx))
+	var wg sync.WaitGroup
+	before := gets.Load()
+	for range 1000 {
+		wg.Go(func() {
+			if err := a.Owns(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := gets.Load() - before; n >= 1000 {
+		t.Errorf("%d looks for 1000 callers", n)
+	}
+	away.Store(true)
+	short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+	defer cancel()
+	if err := a.Owns(short); err == nil {
+		t.Error("a proof without the store")
+	}
+	away.Store(false)
+	b := standBy(t, "b", m)
+	if err := b.Owns(ctx); !errors.Is(err, queuefs.ErrStandby) {
+		t.Errorf("a standby: got %v", err)
+	}
+	must(t, b.TakeOver(ctx, false))
+	must(t, b.Owns(ctx))
+	if _, err := q.Delete(ctx, 7); !errors.Is(err, queuefs.ErrNoJob) {
+		t.Errorf("what the former owner knows: got %v", err)
+	}
+	if err := a.Owns(ctx); !errors.Is(err, queuefs.ErrFenced) {
+		t.Errorf("the former owner: got %v", err)
+	}
+	a.Close()
+	if err := a.Owns(ctx); err == nil {
+		t.Error("a closed home proves itself")
+	}
+	closeHome(t, b)
 }

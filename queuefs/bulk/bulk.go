@@ -142,6 +142,11 @@ func (s *Selection) Apply(ctx context.Context, q *queuefs.Queue, o Operation, no
 	case stopped != nil:
 		w.done.More, w.done.After = true, last
 	}
+	if !w.Dry && len(w.done.Changed) == 0 { // nothing has proved yet that the jobs were in these states
+		if err := q.Owns(ctx); err != nil {
+			return state.Changes{}, err
+		}
+	}
 	return w.done, nil
 }
 

@@ -70,8 +70,12 @@ func passes(r *http.Request) int {
 
 // changes reports whether the request may change the home.
 func changes(r *http.Request, m *web.Match) bool {
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	return m.Route != nil && !(reads && m.Safe()) && !strings.HasPrefix(m.Path(), OwnerPath)
+	return m.Route != nil && changesHome(r, m.Route) && !strings.HasPrefix(m.Path(), OwnerPath)
+}
+
+// changesHome reports whether a request to a route may change the home.
+func changesHome(r *http.Request, t *web.Route) bool {
+	return r.Method != http.MethodGet && r.Method != http.MethodHead || t.Changes()
 }
 
 // enter lets a change in, if this daemon makes it; leave must follow. Else it answers. While

@@ -23,6 +23,7 @@ type Log struct {
 	wg     sync.WaitGroup // goroutines that commit
 
 	trouble atomic.Pointer[Trouble] // nil: the last write succeeded
+	proving sync.Mutex              // one look for proofs at a time
 
 	mu      sync.Mutex
 	lsn     journal.LSN // of the next record; while the log follows, of the next to be applied
@@ -33,6 +34,7 @@ type Log struct {
 	tip     header // of the last durable batch
 	begins  beginning
 	done    done
+	proof   *proof // not begun yet; nil: nobody waits for one
 }
 
 // A done is the batches committed.
@@ -339,14 +341,21 @@ func (l *Log) Lookout() error {
 	case busy:
 		return nil
 	}
-	h, err := l.chain.header(context.Background(), next)
+	return l.look(context.Background(), next)
+}
+
+// look looks in the store for a batch of another process from a number on. Without one this
+// process was the owner when look was called.
+func (l *Log) look(ctx context.Context, next uint64) error {
+	h, err := l.chain.header(ctx, next)
+	for ; err == nil && h.owner == l.me.owner; h, err = l.chain.header(ctx, next) {
+		next++ // written meanwhile
+	}
 	switch {
 	case errors.Is(err, objects.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
-	case h.owner == l.me.owner:
-		return nil // written meanwhile
 	}
 	err = l.taken(next)
 	l.mu.Lock()
@@ -355,6 +364,54 @@ func (l *Log) Lookout() error {
 		l.err = err
 	}
 	return err
+}
+
+// A proof is a look at the store for all who wait for one.
+type proof struct {
+	done chan struct{}
+	err  error
+}
+
+// Owns returns nil if this process owned the journal at some time during the call, by a look
+// at the store. Calls at the same time share a look that begins after them.
+func (l *Log) Owns(ctx context.Context) error {
+	l.mu.Lock()
+	if l.err != nil {
+		defer l.mu.Unlock()
+		return l.err
+	}
+	p := l.proof
+	if p == nil {
+		p = &proof{done: make(chan struct{})}
+		l.proof = p
+		l.wg.Go(func() { l.prove(p) })
+	}
+	l.mu.Unlock()
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// proofTime is how long a look for a proof is repeated.
+const proofTime = 5 * time.Second
+
+// prove makes a proof, after the one before.
+func (l *Log) prove(p *proof) {
+	l.proving.Lock()
+	defer l.proving.Unlock()
+	l.mu.Lock()
+	next, err := l.tip.number+1, l.err
+	l.proof = nil // later calls need a later look
+	l.mu.Unlock()
+	if p.err = err; err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), min(l.chain.patience, proofTime))
+		p.err = l.look(ctx, next)
+		cancel()
+	}
+	close(p.done)
 }
 
 // Stats is [journal.Journal.Stats].
