@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -15,10 +14,10 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
+	"cutie/publisher"
 	"cutie/publisher/websub"
 	"cutie/queuefs"
 	"cutie/queuefs/check"
-	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/state"
 	"cutie/queuefs/uws"
@@ -30,9 +29,9 @@ func checkVerb(c *call.Call) *cobra.Command {
 		Aliases: []string{"fsck"},
 		Short:   "compare the files of a home with its journal and index",
 		Long: `
-Reads every job file with its elements of UWS, payload and result, and the files of
-callbacks and subscriptions, verifies the digests, and prints a line for each problem and a
-sum, or with -t json one object. The exit code is 1 if problems remain, and a hint names
+Reads every job file with its elements of UWS, payload and result, everything published,
+and the files of callbacks and subscriptions, verifies the digests, and prints a line for
+each problem and a sum, or with -t json one object. The exit code is 1 if problems remain, and a hint names
 the command that mends them. No daemon may run on the home. A check alone changes nothing,
 so the home may be on a file system mounted for reading.
 
@@ -80,10 +79,7 @@ func checkHome(c *call.Call, o check.Options) error {
 	if err != nil {
 		return reach.HomeHint(dir, err)
 	}
-	r.Problems = append(r.Problems, callback.Check(dir)...)
-	if path, err := websub.Check(dir); err != nil {
-		r.Problems = append(r.Problems, queuefs.Problem{Path: path, Text: durable.Bare(err).Error(), Unread: !errors.Is(err, durable.ErrDamaged)})
-	}
+	r.Problems = slices.Concat(r.Problems, publisher.Check(dir), callback.Check(dir), websub.Check(dir))
 	if c.Form != "" {
 		err := c.Facts(false, state.OfFacts(state.CheckClass, dir, int64(r.Queues), int64(r.Jobs), r.Octets, texts(r.Mended), texts(r.Problems)))
 		if err != nil {
@@ -117,7 +113,12 @@ func texts(problems []queuefs.Problem) []string {
 
 // followers reports whether a problem is of a file that the daemon sets aside.
 func followers(p queuefs.Problem) bool {
-	return !p.Unread && (strings.HasPrefix(p.Path, callback.Dir+"/") || strings.HasPrefix(p.Path, websub.Dir+"/"))
+	return !p.Unread && (strings.HasPrefix(p.Path, callback.Dir+"/") || strings.HasPrefix(p.Path, websub.Dir+"/") || published(p))
+}
+
+// published reports whether a problem is of a published file.
+func published(p queuefs.Problem) bool {
+	return p.Path == publisher.Dir || strings.HasPrefix(p.Path, publisher.Dir+"/")
 }
 
 // remaining is the error for a home with problems.
@@ -137,6 +138,8 @@ func remaining(dir string, r *check.Report) error {
 	switch {
 	case !ok && some(func(p queuefs.Problem) bool { return strings.HasPrefix(p.Path, home.CallbacksDir+"/") && !p.Unread }):
 		return fault.Hint(err, "cutie set QUEUE --home "+dir+" --callback URL sets the callback of a queue again")
+	case !ok && some(func(p queuefs.Problem) bool { return published(p) && !p.Unread }):
+		return fault.Hint(err, "cutie serve --home "+dir+" makes published files again, or sets them aside and begins new lists: cutie publish --status says what was lost")
 	case !ok && some(followers):
 		return fault.Hint(err, "cutie serve --home "+dir+" sets these files aside and goes on: changes are sent again, subscribers have to subscribe again")
 	case !ok && some(func(p queuefs.Problem) bool { return p.Unread }):

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"cutie/sitemap"
@@ -27,9 +28,15 @@ func (f *follower) packages(wanted bool) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	packages, err := read("changedump.xml")
+	offered, err := read("capabilitylist.xml")
 	if err != nil {
 		return 0, err
+	}
+	var packages []sitemap.Entry
+	if offersChangeDump(offered) {
+		if packages, err = read("changedump.xml"); err != nil {
+			return 0, err
+		}
 	}
 	closed := map[string]sitemap.Entry{}
 	for _, l := range lists {
@@ -82,4 +89,10 @@ func agrees(octets []byte, want []sitemap.Entry) error {
 		}
 	}
 	return nil
+}
+
+// offersChangeDump reports whether a Capability List names a Change Dump: there is none
+// without a package.
+func offersChangeDump(capabilities []sitemap.Entry) bool {
+	return slices.ContainsFunc(capabilities, func(e sitemap.Entry) bool { return e.Capability == sitemap.ChangeDump })
 }

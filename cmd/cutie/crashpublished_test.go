@@ -184,9 +184,15 @@ func (s *told) read() error {
 	if err != nil {
 		return err
 	}
-	packages, _, err := s.entries("changedump.xml", false)
+	offered, _, err := s.entries("capabilitylist.xml", false)
 	if err != nil {
 		return err
+	}
+	var packages []sitemap.Entry
+	if offersChangeDump(offered) {
+		if packages, _, err = s.entries("changedump.xml", false); err != nil {
+			return err
+		}
 	}
 	var closed []sitemap.Entry
 	for _, l := range index {

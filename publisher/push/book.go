@@ -69,6 +69,28 @@ func OpenBook[R Record](file durable.Sealed, report func(error)) (*Book[R], erro
 	return b, nil
 }
 
+// CheckBook reads the files of a book that nobody has open, and calls bad with each one that
+// is not as it was written. It changes nothing.
+func CheckBook[R Record](file durable.Sealed, bad func(name string, err error)) {
+	b := &Book[R]{file: file, records: map[string]R{}, lines: map[string]uint64{}}
+	contents, err := file.Read()
+	if err == nil {
+		err = b.decode(contents)
+	}
+	if err != nil {
+		bad(file.Name, err)
+		return
+	}
+	b.tail = newTail(file, contents)
+	whole, _, err := b.tail.read(file.Max, b.change)
+	if err == nil && !whole {
+		err = b.tail.damage()
+	}
+	if err != nil {
+		bad(b.tail.name, err)
+	}
+}
+
 func (b *Book[R]) decode(contents []byte) error {
 	n := 0
 	for line := range bytes.Lines(contents) {
@@ -89,28 +111,34 @@ func (b *Book[R]) decode(contents []byte) error {
 
 // readTail takes up the changes since the sealed file.
 func (b *Book[R]) readTail(report func(error)) error {
-	whole, err := b.tail.read(b.file.Max, func(text []byte) error {
-		kind, rest, _ := bytes.Cut(text, []byte(" "))
-		if string(kind) == "+" {
-			return b.decode(rest)
-		}
-		var key string
-		if err := json.Unmarshal(rest, &key); err != nil {
-			return err
-		}
-		delete(b.records, key)
-		delete(b.lines, key)
-		return nil
-	})
+	whole, former, err := b.tail.read(b.file.Max, b.change)
+	if former {
+		return b.tail.remove()
+	}
 	if err != nil || whole {
 		return err
 	}
 	b.tail.bad = true
 	to, err := b.file.Dir.SetAside(b.file.Dir, b.tail.name, b.tail.name)
 	if err == nil {
-		report(fmt.Errorf("%s: %w: changes after line %d are lost; moved to %s", b.tail.name, durable.ErrDamaged, b.tail.line+1, to))
+		report(fmt.Errorf("%w; moved to %s", b.tail.damage(), to))
 	}
 	return err
+}
+
+// change takes up a line of a tail.
+func (b *Book[R]) change(text []byte) error {
+	kind, rest, _ := bytes.Cut(text, []byte(" "))
+	if string(kind) == "+" {
+		return b.decode(rest)
+	}
+	var key string
+	if err := json.Unmarshal(rest, &key); err != nil {
+		return err
+	}
+	delete(b.records, key)
+	delete(b.lines, key)
+	return nil
 }
 
 var seed = maphash.MakeSeed()

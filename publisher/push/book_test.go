@@ -67,6 +67,18 @@ func (a *archive) set(changes map[string]int) error {
 	return a.book.Save()
 }
 
+// check returns the files that a check names.
+func (a *archive) check() (bad []string) {
+	a.t.Helper()
+	dir, err := durable.LookIn(a.dir)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer dir.Close()
+	push.CheckBook[*subscriber](durable.Sealed{Dir: dir, Name: "book", Kind: "book", Max: 1 << 24}, func(name string, _ error) { bad = append(bad, name) })
+	return bad
+}
+
 func (a *archive) has() map[string]int {
 	all := map[string]int{}
 	a.book.View(func() {
@@ -229,13 +241,16 @@ func TestBookSaysWhatIsDamaged(t *testing.T) {
 		"cut within a line": {strings.Join(lines[:3], "") + lines[3][:20], 2, 0},
 		"a bit":             {strings.Replace(string(good), `"Value":1000`, `"Value":1001`, 1), 0, 1},
 		"swapped":           {lines[0] + lines[2] + lines[1] + strings.Join(lines[3:], ""), 0, 1},
-		"of another":        {strings.Replace(string(good), "of ", "of 0", 1), 0, 0},
+		"its first line":    {strings.Replace(string(good), "of ", "of 0", 1), 0, 1},
 	} {
 		a.told = nil
 		for file, text := range map[string]string{"book.tail": tt.text, "book": string(sealed)} {
 			if err := os.WriteFile(filepath.Join(a.dir, file), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if got := a.check(); len(got) != tt.told || tt.told > 0 && got[0] != "book.tail" {
+			t.Errorf("%s: a check names %q", name, got)
 		}
 		a.open()
 		changed := 0
@@ -254,5 +269,29 @@ func TestBookSaysWhatIsDamaged(t *testing.T) {
 		a.open()
 		a.want(name+", saved again", want)
 		os.RemoveAll(filepath.Join(a.dir, "corrupt"))
+	}
+
+	// A crash right after the sealed file was replaced leaves the tail of the former one.
+	a.dir = t.TempDir()
+	a.open()
+	if err := a.set(map[string]int{"only": 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(a.dir, "book.tail"), good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.told = nil
+	if got := a.check(); len(got) > 0 {
+		t.Errorf("a tail of another file: a check names %q", got)
+	}
+	a.open()
+	if a.want("a tail of another file", map[string]int{"only": 1}); len(a.told) > 0 {
+		t.Errorf("a tail of another file: told of %v", a.told)
+	}
+	for _, file := range []string{"book.tail", "book"} { // the first one is gone by now
+		os.Remove(filepath.Join(a.dir, file))
+	}
+	if got := a.check(); len(got) != 1 || got[0] != "book" {
+		t.Errorf("without its file: a check names %q", got)
 	}
 }

@@ -58,21 +58,22 @@ func (t *tail) seal(dst []byte, n int, text []byte) []byte {
 }
 
 // read gives each line to take, without its checksum. whole is false if there was
-// damage, and not only a torn end.
-func (t *tail) read(max int, take func(text []byte) error) (whole bool, err error) {
+// damage, and not only a torn end; former is whether the tail is of another sealed file.
+func (t *tail) read(max int, take func(text []byte) error) (whole, former bool, err error) {
 	file, err := t.dir.ReadFile(t.name, nil, max)
 	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
+		return true, false, nil
 	}
 	if errors.Is(err, durable.ErrTooLong) {
-		return false, nil
+		return false, false, nil
 	}
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	rest, ok := bytes.CutPrefix(file, []byte(t.first()))
 	if !ok {
-		return true, t.remove()
+		former = isFormer(file)
+		return former, former, nil
 	}
 	t.size = len(file)
 	for len(rest) > 0 {
@@ -80,15 +81,34 @@ func (t *tail) read(max int, take func(text []byte) error) (whole bool, err erro
 		_, text, _ := bytes.Cut(line, []byte(" "))
 		if !ended || !bytes.Equal(append(line[:len(line):len(line)], '\n'), t.seal(nil, t.line+1, text)) {
 			t.bad = true // nothing is to be added after it
-			return !bytes.Contains(after, []byte("\n")), nil
+			return !bytes.Contains(after, []byte("\n")), false, nil
 		}
 		if err := take(text); err != nil {
-			return false, nil
+			return false, false, nil
 		}
 		t.line++
 		rest = after
 	}
-	return true, nil
+	return true, false, nil
+}
+
+// isFormer reports whether a file is the tail of some sealed file, by its first two lines: a
+// damaged first line is not that of another tail.
+func isFormer(file []byte) bool {
+	first, rest, _ := bytes.Cut(file, []byte("\n"))
+	of, ok := bytes.CutPrefix(first, []byte("of "))
+	line, _, ended := bytes.Cut(rest, []byte("\n"))
+	if !ended {
+		return true // torn in its first line: the Save had not returned
+	}
+	_, text, _ := bytes.Cut(line, []byte(" "))
+	t := tail{of: string(of)}
+	return ok && bytes.Equal(append(line[:len(line):len(line)], '\n'), t.seal(nil, 1, text))
+}
+
+// damage says up to where the tail was read.
+func (t *tail) damage() error {
+	return fmt.Errorf("%s: %w: changes after line %d are lost", t.name, durable.ErrDamaged, t.line+1)
 }
 
 // add appends lines, on stable storage when it returns. After an error the file is not

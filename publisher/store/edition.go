@@ -142,8 +142,8 @@ func (v *Inventory) dumpKind(seq queuefs.Seq) string {
 	return dumpTitle + " " + v.path + "/" + names.DumpFile(seq)
 }
 
-// readDump reads the file of an edition. All its packages must be there.
-func (v *Inventory) readDump(d *durable.Dir, seq queuefs.Seq) (*Edition, error) {
+// openDump reads the file of an edition.
+func (v *Inventory) openDump(d *durable.Dir, seq queuefs.Seq) (*Edition, error) {
 	data, err := sealed(d, names.DumpFile(seq), v.dumpKind(seq)).Read()
 	if errors.Is(err, durable.ErrDamaged) { // or of a former version, bound to no name
 		data, err = sealed(d, names.DumpFile(seq), dumpTitle).Read()
@@ -157,6 +157,15 @@ func (v *Inventory) readDump(d *durable.Dir, seq queuefs.Seq) (*Edition, error) 
 	}
 	if err != nil {
 		return nil, Damage{err}
+	}
+	return one, nil
+}
+
+// readDump reads the file of an edition. All its packages must be there.
+func (v *Inventory) readDump(d *durable.Dir, seq queuefs.Seq) (*Edition, error) {
+	one, err := v.openDump(d, seq)
+	if err != nil {
+		return nil, err
 	}
 	for i := range one.Packages {
 		p := &one.Packages[i]

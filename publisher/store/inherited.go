@@ -152,7 +152,11 @@ func (s *Store) ReadInherited(queue string) (*InheritedReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &InheritedReader{file: f, in: bufio.NewReaderSize(f, 64<<10)}, nil
+	return newInheritedReader(f), nil
+}
+
+func newInheritedReader(f *os.File) *InheritedReader {
+	return &InheritedReader{file: f, in: bufio.NewReaderSize(f, 64<<10)}
 }
 
 // An InheritedReader reads inherited entries. Those of a member come after its check.

@@ -5,23 +5,34 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"cutie/publisher/push"
+	"cutie/queuefs"
 	"cutie/queuefs/durable"
 )
 
 // Dir is the directory of the hub in a home.
 const Dir = "websub"
 
-// Check reads the subscriptions in a home, and changes nothing. The error wraps
-// [durable.ErrDamaged] if they do not verify: NewHub sets the file aside then, and
-// subscribers have to subscribe again. path is that of the file, below the home.
-func Check(home string) (path string, err error) {
+// Check returns the damage of the subscriptions in a home, and changes nothing. NewHub sets
+// damaged files aside, and subscribers have to subscribe again.
+func Check(home string) (problems []queuefs.Problem) {
+	bad := func(name string, err error) {
+		text := durable.Bare(err).Error()
+		gone := errors.Is(err, fs.ErrNotExist)
+		if gone {
+			text = "is missing: all subscriptions are lost"
+		}
+		problems = append(problems, queuefs.Problem{Path: filepath.Join(Dir, name), Text: text, Unread: !gone && !errors.Is(err, durable.ErrDamaged)})
+	}
 	dir, err := durable.LookIn(filepath.Join(home, Dir))
-	if err == nil {
-		defer dir.Close()
-		_, err = sealedIn(dir, subscriptionsName).Read()
-	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+		return nil // there was no hub
 	}
-	return filepath.Join(Dir, subscriptionsName), err
+	if err != nil {
+		bad("", err)
+		return problems
+	}
+	defer dir.Close()
+	push.CheckBook[*subscription](sealedIn(dir, subscriptionsName), bad)
+	return problems
 }
