@@ -20,7 +20,8 @@ Copies HOME, a home of Cutie 0.3, to the directory of --home, which must not exi
 Jobs get identifiers of the form that this program uses, in the order of their old
 ones; status, dates, sidecars and payloads stay. Prints a line for each job, with
 tabs: queue, old identifier, new identifier. The old one also stays in the job file,
-as the element formerIdentifier. Nothing in HOME is changed.
+as the element formerIdentifier. Nothing in HOME is changed. Links are not followed,
+and what is not a regular file is refused.
 
 A home with identifiers of the right form needs no import: cutie serve opens it as it
 is. Without queues.txt its directories with queue-info.txt are the queues.`,

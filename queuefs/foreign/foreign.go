@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
@@ -46,70 +48,133 @@ func Check(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, home.LogDir, home.IndexDir)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	queues, err := queuesOf(dir)
+	src, err := openSource(dir)
 	if err != nil {
 		return err
 	}
-	for _, q := range queues {
-		for _, st := range statuses {
-			names, err := namesIn(filepath.Join(q.dir, st.String()))
-			if err != nil {
-				return err
-			}
-			for _, name := range names {
-				if _, err := job.ParseID(name); err == nil {
-					continue
-				}
-				// Any other file is dealt with as damage.
-				if _, err := read(filepath.Join(q.dir, st.String(), name), name, 1, st); err == nil {
-					return &Error{Home: dir, Path: filepath.Join(home.QueuesDir, q.id, st.String(), name)}
-				}
-			}
+	defer src.close()
+	for _, id := range src.ids {
+		q, err := src.base.Sub(id)
+		if err != nil {
+			continue // the opening tells of it
+		}
+		path, err := another(q)
+		if err = errors.Join(err, q.Close()); err != nil {
+			return err
+		}
+		if path != "" {
+			return &Error{Home: dir, Path: filepath.Join(home.QueuesDir, id, path)}
 		}
 	}
 	return nil
 }
 
-type queue struct{ id, dir string }
-
-// queuesOf returns the queues of a home: the lines of queues.txt, or else the
-// directories with queue-info.txt.
-func queuesOf(dir string) (queues []queue, err error) {
-	base := filepath.Join(dir, home.QueuesDir)
-	if _, err := os.Stat(base); errors.Is(err, fs.ErrNotExist) {
-		base = filepath.Join(dir, "queue") // as Cutie 0.3, 6.4 prints it, too
-	}
-	text, err := os.ReadFile(filepath.Join(dir, home.ListName))
-	var ids []string
-	switch {
-	case err == nil:
-		ids, _ = home.List(text).Legible() // the opening tells of other lines
-	case errors.Is(err, fs.ErrNotExist):
-		if ids, err = home.Directories(base); err != nil {
-			return nil, err
+// another returns the path of a job in a queue whose identifier has another form, "" if there
+// is none. Any other file is dealt with as damage.
+func another(q *durable.Dir) (path string, err error) {
+	for _, st := range statuses {
+		err := within(q, st.String(), func(d *durable.Dir, names []string) error {
+			for _, name := range names {
+				if _, err := job.ParseID(name); err == nil {
+					continue
+				}
+				if _, err := read(d, name, 1, st); err == nil {
+					path = filepath.Join(st.String(), name)
+					return nil
+				}
+			}
+			return nil
+		})
+		if path != "" || err != nil {
+			return path, err
 		}
-	default:
-		return nil, err
 	}
-	for _, id := range ids {
-		queues = append(queues, queue{id, filepath.Join(base, id)})
-	}
-	return queues, nil
+	return "", nil
 }
 
-// namesIn returns the names of files in a directory in their order; a missing directory
-// has none.
-func namesIn(dir string) (names []string, err error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// A source is a home that another program wrote. Nothing outside it is read, and nothing but
+// regular files: links are not followed.
+type source struct {
+	home, base *durable.Dir // base has the queues
+	ids        []string     // the lines of queues.txt, or else the directories with queue-info.txt
+}
+
+func openSource(dir string) (*source, error) {
+	src := &source{}
+	if err := src.open(dir); err != nil {
+		return nil, errors.Join(explain(err), src.close())
 	}
-	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), durable.TempPrefix) && !e.IsDir() {
-			names = append(names, e.Name())
+	return src, nil
+}
+
+func (s *source) open(dir string) (err error) {
+	if s.home, err = durable.OpenDir(dir, nil); err != nil {
+		return err
+	}
+	s.base, err = s.home.Sub(home.QueuesDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		s.base, err = s.home.Sub("queue") // as Cutie 0.3, 6.4 prints it, too
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // no queues
+	}
+	if err != nil {
+		return err
+	}
+	list, err := home.ReadList(s.home)
+	if errors.Is(err, fs.ErrNotExist) {
+		s.ids, err = home.Directories(s.base)
+		return err
+	}
+	s.ids, _ = list.Legible() // the opening tells of other lines
+	return err
+}
+
+func (s *source) close() error {
+	var err error
+	for _, d := range []*durable.Dir{s.home, s.base} {
+		if d != nil {
+			err = errors.Join(err, d.Close())
 		}
 	}
-	return names, err
+	return err
+}
+
+// within calls do with a directory in d and the names in it, in their order; a missing
+// directory has none.
+func within(d *durable.Dir, name string, do func(d *durable.Dir, names []string) error) error {
+	sub, err := d.Sub(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return explain(err)
+	}
+	var names []string
+	err = sub.Names(func(name string) {
+		if !strings.HasPrefix(name, durable.TempPrefix) {
+			names = append(names, name)
+		}
+	})
+	if err == nil {
+		slices.Sort(names)
+		err = do(sub, names)
+	}
+	return errors.Join(err, sub.Close())
+}
+
+// explain names the cure for an error about a link, a pipe, a device or the like.
+func explain(err error) error {
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		return fmt.Errorf("%w: links are not followed; put what is meant in its place", err)
+	}
+	return err
+}
+
+// open opens a regular file.
+func open(d *durable.Dir, name string) (*os.File, error) {
+	f, err := d.Open(name)
+	return f, explain(err)
 }
 
 // A Row is a job of an import.
@@ -119,33 +184,34 @@ type Row struct{ Queue, Old, New string }
 // nothing in from, and refuses a directory to that exists. After an error to is
 // incomplete, and no home.
 func Import(from, to string) (table []Row, err error) {
-	d, err := durable.OpenDir(from, nil)
+	src, err := openSource(from)
 	if err != nil {
 		return nil, err
 	}
-	err = home.CheckTag(d, func(home.Problem) {})
-	if err = errors.Join(err, d.Close()); err != nil {
-		return nil, err
-	}
-	queues, err := queuesOf(from)
-	if err != nil {
+	defer func() { err = errors.Join(err, src.close()) }()
+	if err := home.CheckTag(src.home, func(home.Problem) {}); err != nil {
 		return nil, err
 	}
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return nil, err
 	}
 	var list home.List
-	for _, q := range queues {
-		rows, err := importQueue(q, filepath.Join(to, home.QueuesDir, q.id))
+	for _, id := range src.ids {
+		q, err := src.base.Sub(id)
 		if err != nil {
+			return nil, explain(err)
+		}
+		rows, err := importQueue(q, id, filepath.Join(to, home.QueuesDir, id))
+		if err = errors.Join(err, q.Close()); err != nil {
 			return nil, err
 		}
-		table, list = append(table, rows...), list.Add(q.id)
+		table, list = append(table, rows...), list.Add(id)
 	}
-	if err := copyFile(filepath.Join(from, home.InfoName), filepath.Join(to, home.InfoName)); err != nil {
+	if err := copyFile(src.home, home.InfoName, filepath.Join(to, home.InfoName)); err != nil {
 		return nil, err
 	}
-	if d, err = durable.OpenDir(to, nil); err != nil {
+	d, err := durable.OpenDir(to, nil)
+	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
@@ -160,63 +226,104 @@ func Import(from, to string) (table []Row, err error) {
 	return table, d.Replace(tag.FileName(), []byte(tag.Content()))
 }
 
+// payloadDir is the directory of payloads in a queue.
+const payloadDir = "payload"
+
 // importQueue copies a queue. All its job files are read before the first is written.
-func importQueue(q queue, to string) (table []Row, err error) {
+func importQueue(q *durable.Dir, id, to string) (table []Row, err error) {
 	where := map[string]job.Status{}
 	var names []string
 	for _, st := range statuses {
-		found, err := namesIn(filepath.Join(q.dir, st.String()))
+		err := within(q, st.String(), func(d *durable.Dir, found []string) error {
+			for _, name := range found {
+				if other, twice := where[name]; twice {
+					return fmt.Errorf("%s: job %q is both %v and %v; remove one of its files", q.Path(), name, other, st)
+				}
+				if info, err := d.Stat(name); err != nil {
+					return err
+				} else if info.Mode&unix.S_IFMT != unix.S_IFDIR {
+					where[name] = st
+					names = append(names, name)
+				}
+			}
+			return nil
+		})
 		if err != nil {
 			return nil, err
-		}
-		for _, name := range found {
-			if other, twice := where[name]; twice {
-				return nil, fmt.Errorf("%s: job %q is both %v and %v; remove one of its files", q.dir, name, other, st)
-			}
-			where[name] = st
-		}
-		names = append(names, found...)
-	}
-	payloads, err := namesIn(filepath.Join(q.dir, "payload"))
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range payloads {
-		if where[name] == 0 {
-			return nil, fmt.Errorf("%s: payload %q has no job file; remove it, or bring its job file back", q.dir, name)
 		}
 	}
 	slices.Sort(names) // the order of the queue (Cutie 0.3, 6.5)
 	jobs := make([]job.Job, len(names))
-	for i, name := range names {
-		if jobs[i], err = read(filepath.Join(q.dir, where[name].String(), name), name, job.ID(i+1), where[name]); err != nil {
+	for _, st := range statuses {
+		err := within(q, st.String(), func(d *durable.Dir, _ []string) (err error) {
+			for i, name := range names {
+				if where[name] == st && err == nil {
+					jobs[i], err = read(d, name, job.ID(i+1), st)
+				}
+			}
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
-	for _, sub := range []string{"payload", "pending", "consumed", "deleted"} {
+	for _, sub := range []string{payloadDir, "pending", "consumed", "deleted"} {
 		if err := os.MkdirAll(filepath.Join(to, sub), 0o700); err != nil {
 			return nil, err
 		}
 	}
+	copied := make([]bool, len(names))
+	err = within(q, payloadDir, func(d *durable.Dir, payloads []string) error {
+		for _, name := range payloads {
+			i, known := slices.BinarySearch(names, name)
+			info, err := d.Stat(name)
+			switch {
+			case err != nil:
+				return err
+			case info.Mode&unix.S_IFMT == unix.S_IFDIR:
+				continue
+			case !known:
+				return fmt.Errorf("%s: payload %q has no job file; remove it, or bring its job file back", q.Path(), name)
+			}
+			if err := copyFile(d, name, filepath.Join(to, payloadDir, jobs[i].ID.String())); err != nil {
+				return err
+			}
+			copied[i] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
 	for i, name := range names {
 		j := &jobs[i]
-		id := j.ID.String()
-		if err := copyFile(filepath.Join(q.dir, "payload", name), filepath.Join(to, "payload", id)); err != nil {
+		if !copied[i] {
+			return nil, fmt.Errorf("%s: job %q has no payload; bring it back, or remove the job file", q.Path(), name)
+		}
+		if err := os.WriteFile(filepath.Join(to, j.Status.String(), j.ID.String()), j.AppendText(nil), 0o600); err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(filepath.Join(to, j.Status.String(), id), j.AppendText(nil), 0o600); err != nil {
-			return nil, err
-		}
-		table = append(table, Row{q.id, name, id})
+		table = append(table, Row{id, name, j.ID.String()})
 	}
-	return table, copyFile(filepath.Join(q.dir, home.QueueInfoName), filepath.Join(to, home.QueueInfoName))
+	return table, copyFile(q, home.QueueInfoName, filepath.Join(to, home.QueueInfoName))
 }
 
+// maxJobFile is the most bytes of a job file.
+const maxJobFile = 3*job.MaxSidecar + 256<<10
+
 // read reads a job file under its new number. The directory decides on the status.
-func read(path, name string, id job.ID, st job.Status) (job.Job, error) {
-	text, err := os.ReadFile(path)
+func read(d *durable.Dir, name string, id job.ID, st job.Status) (job.Job, error) {
+	path := d.Path() + "/" + name
+	f, err := open(d, name)
 	if err != nil {
 		return job.Job{}, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxJobFile+1))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return job.Job{}, err
+	}
+	if len(text) > maxJobFile {
+		return job.Job{}, fmt.Errorf("%s: a job file has %d bytes at most", path, maxJobFile)
 	}
 	rec, err := anvl.ParseRecord(text)
 	if err != nil {
@@ -235,9 +342,9 @@ func read(path, name string, id job.ID, st job.Status) (job.Job, error) {
 	return j, nil
 }
 
-// copyFile copies a file as a whole, unsynced.
-func copyFile(from, to string) (err error) {
-	in, err := os.Open(from)
+// copyFile copies a regular file as a whole, unsynced.
+func copyFile(from *durable.Dir, name, to string) (err error) {
+	in, err := open(from, name)
 	if err != nil {
 		return err
 	}

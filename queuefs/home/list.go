@@ -2,11 +2,7 @@ package home
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"cutie/queuefs/durable"
@@ -23,23 +19,9 @@ type List []byte
 // ReadList reads the list of a home.
 func ReadList(d *durable.Dir) (List, error) { return d.ReadFile(ListName, nil, maxList) }
 
-// Directories returns the names of directories in dir with a queue-info.txt, in their
-// order: the queues of a home without a list.
-func Directories(dir string) (ids []string, err error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	for _, e := range entries {
-		if id, err := job.CleanQueueID(e.Name()); err != nil || id != e.Name() {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(dir, e.Name(), QueueInfoName)); err == nil {
-			ids = append(ids, e.Name())
-		}
-	}
-	return ids, err
-}
+// Directories returns the names of directories with a queue-info.txt, in their order: the
+// queues of a home without a list.
+func Directories(queues *durable.Dir) (ids []string, err error) { return unlisted(queues, nil, true) }
 
 // Write replaces the list of a home.
 func (l List) Write(d *durable.Dir) error { return d.Replace(ListName, l) }

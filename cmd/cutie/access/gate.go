@@ -6,6 +6,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -40,10 +41,13 @@ type Gate struct {
 	o        Options
 	nameless *Caller       // everyone without a name
 	key      [32]byte      // of the hashes of verified passwords
-	slots    chan struct{} // as many passwords are compared at once
-	queue    atomic.Int64  // comparisons in progress and waiting
+	hashes   *fairQueue    // of passwords to be compared
+	kept     chan struct{} // a place of those who were right before
 	wrong    *logins       // tries of passwords
 	book     atomic.Pointer[book]
+
+	met sync.Mutex
+	own map[login]bool // were right before
 
 	reading sync.Mutex
 	stamp   Stamp
@@ -73,7 +77,7 @@ const (
 	rememberFor  = 5 * time.Minute
 	maxRemember  = 10_000 // passwords, and failed clients and names
 	hashesAtOnce = 2
-	hashesQueued = 100
+	hashesQueued = 1000
 )
 
 // New returns a Gate. It fails if the users file cannot be read.
@@ -81,7 +85,8 @@ func New(o Options) (*Gate, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	g := &Gate{o: o, nameless: &Caller{rights: o.Anonymous, limits: o.Limits}, slots: make(chan struct{}, hashesAtOnce), wrong: newLogins()}
+	g := &Gate{o: o, nameless: &Caller{rights: o.Anonymous, limits: o.Limits}, hashes: newFairQueue(hashesAtOnce, hashesQueued), kept: make(chan struct{}, 1),
+		wrong: newLogins(), own: map[login]bool{}}
 	rand.Read(g.key[:])
 	return g, g.Reload()
 }
@@ -349,27 +354,26 @@ func (g *Gate) verify(ctx context.Context, header http.Header, b *book, name, pa
 		return false, &web.Error{Status: http.StatusTooManyRequests,
 			Message: fmt.Sprintf("too many wrong passwords from this address, try again in %d s", seconds)}
 	}
-	defer g.queue.Add(-1)
-	if g.queue.Add(1) > hashesQueued {
+	leave, err := g.turn(ctx, by)
+	if errors.Is(err, errCrowded) {
 		g.wrong.giveBack(by)
 		header.Set("Retry-After", "10")
 		return false, &web.Error{Status: http.StatusServiceUnavailable, Message: "too many people log in at once"}
 	}
-	select {
-	case g.slots <- struct{}{}:
-	case <-ctx.Done():
-		return false, ctx.Err()
+	if err != nil {
+		return false, err
 	}
-	defer func() { <-g.slots }()
+	defer leave()
 	hash := b.dummy
 	if u := b.users[name]; u != nil && u.Password != "" {
 		hash = []byte(u.Password)
 	}
-	err := bcrypt.CompareHashAndPassword(hash, []byte(password))
+	err = bcrypt.CompareHashAndPassword(hash, []byte(password))
 	if u := b.users[name]; err != nil || u == nil || u.Password == "" {
 		return false, nil
 	}
 	g.wrong.giveBack(by)
+	g.remember(by)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.verified) >= maxRemember {
@@ -377,4 +381,40 @@ func (g *Gate) verify(ctx context.Context, header http.Header, b *book, name, pa
 	}
 	b.verified[sum] = now.Add(rememberFor)
 	return true, nil
+}
+
+// turn waits until a password may be compared. A user who was right at this address before
+// has a place that no stranger takes, however many addresses guess at once.
+func (g *Gate) turn(ctx context.Context, by login) (leave func(), err error) {
+	g.met.Lock()
+	own := g.own[by]
+	g.met.Unlock()
+	if !own {
+		if err := g.hashes.wait(ctx, by.client); err != nil {
+			return nil, err
+		}
+		return g.hashes.leave, nil
+	}
+	if g.hashes.try() {
+		return g.hashes.leave, nil
+	}
+	select {
+	case g.kept <- struct{}{}:
+		return func() { <-g.kept }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// remember notes that a user was right at an address.
+func (g *Gate) remember(by login) {
+	g.met.Lock()
+	defer g.met.Unlock()
+	for known := range g.own {
+		if len(g.own) < maxRemember {
+			break
+		}
+		delete(g.own, known)
+	}
+	g.own[by] = true
 }

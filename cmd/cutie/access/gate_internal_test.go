@@ -1,51 +1,93 @@
 package access
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
 
 	"cutie/queuefs/web"
 )
 
-func TestLoginsThatWaitAreLimited(t *testing.T) {
+// crowded is a gate with the user ann, whose password is x, and as many guesses from other
+// addresses as may wait, with no end of them.
+func crowded(t *testing.T) (ask func(password, from string) (status int, retry string)) {
 	file := filepath.Join(t.TempDir(), "users.txt")
-	if err := os.WriteFile(file, []byte("user ann read -\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	g, err := New(Options{Users: file})
+	hash, err := bcrypt.GenerateFromPassword([]byte("x"), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func() (status int, retry string) {
+	if err := os.WriteFile(file, []byte("user ann read "+string(hash)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	g, err := New(Options{Users: file, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask = func(password, from string) (status int, retry string) {
+		t.Helper()
 		r := httptest.NewRequest("GET", "/state", nil)
-		r.SetBasicAuth("ann", "x")
+		r.SetBasicAuth("ann", password)
 		header := http.Header{}
-		_, err := g.Admit(header, r, web.Anywhere(web.Read), "", netip.MustParseAddr("192.0.2.1"))
+		_, err := g.Admit(header, r, web.Anywhere(web.Read), "", netip.MustParseAddr(from))
+		if err == nil {
+			return http.StatusOK, ""
+		}
 		var e *web.Error
 		if !errors.As(err, &e) {
 			t.Fatal(err)
 		}
 		return e.Status, header.Get("Retry-After")
 	}
-	g.queue.Store(hashesQueued)
-	for range 2 * loginBurst { // none of them counts as wrong
-		if got, retry := ask(); got != http.StatusServiceUnavailable || retry == "" {
-			t.Errorf("got %d, Retry-After %q, want 503", got, retry)
+	ask("x", "192.0.2.1")
+	now = now.Add(2 * rememberFor) // the password is to be compared again
+	ctx, cancel := context.WithCancel(t.Context())
+	for range hashesAtOnce {
+		if err := g.hashes.wait(ctx, netip.Addr{}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	g.queue.Store(0)
-	if got, _ := ask(); got != http.StatusUnauthorized {
-		t.Errorf("got %d, want 401", got)
+	var wg sync.WaitGroup
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	for i := range hashesQueued {
+		wg.Go(func() { g.hashes.wait(ctx, addressNo(i)) })
 	}
-	if got := g.queue.Load(); got != 0 {
-		t.Errorf("%d are still in the queue", got)
-	}
+	synctest.Wait()
+	return ask
+}
+
+func TestLoginsThatWaitAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ask := crowded(t)
+		for range 2 * loginBurst { // none of them counts as wrong
+			if got, retry := ask("x", "192.0.2.2"); got != http.StatusServiceUnavailable || retry == "" {
+				t.Errorf("got %d, Retry-After %q, want 503", got, retry)
+			}
+		}
+	})
+}
+
+// Whoever was right at an address gets in there again, whatever others do.
+func TestGuessesOfManyAddressesKeepNoKnownUserOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ask := crowded(t)
+		for password, want := range map[string]int{"x": http.StatusOK, "wrong": http.StatusUnauthorized} {
+			if got, _ := ask(password, "192.0.2.1"); got != want {
+				t.Errorf("password %s: got %d, want %d", password, got, want)
+			}
+		}
+	})
 }
 
 func TestEditLeavesTheFileToItsOwner(t *testing.T) {
