@@ -65,7 +65,7 @@ func (x *exchange) fail(err error) {
 		x.w.Header().Set("Content-Type", pageType)
 		x.out.write(x.page("RDM", helpText()))
 	} else {
-		head := Header{Type: x.typ.reply(), Catalog: x.answered(), Error: e.Error()}
+		head := Header{Type: x.typ.reply(), Catalog: x.answered(), Error: e.Error(), Mended: x.mendedText()}
 		b := head.append(nil)
 		if errors.Is(err, errNoType) {
 			b = appendStatus(b, x.base.Ref("help"), nil, page("RDM", helpText()))

@@ -2,11 +2,9 @@ package rdm
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 
 	"cutie/publisher/soif"
-	"cutie/queuefs/state"
 )
 
 // Template types of the objects of a message.
@@ -19,7 +17,6 @@ const (
 	schemaObject         = "SCHEMA"
 	taxonomyObject       = "TAXONOMY"
 	classificationObject = "CLASSIFICATION"
-	sunObject            = "REQUEST" // of the Sun Portal Search
 )
 
 // Names of the attributes of a header and a query.
@@ -30,6 +27,7 @@ const (
 	nameCatalog   = "Catalog-Service-ID"
 	nameInterpret = "RDM-Response-Interpret"
 	nameError     = "RDM-Error-Message"
+	nameMended    = "RDM-Mended" // an addition
 
 	nameScope          = "Scope"
 	nameViewAttributes = "View-Attributes"
@@ -87,12 +85,12 @@ func ParseType(s string) (Type, error) {
 	return 0, fmt.Errorf("RDM-Type %.60q is none of %s", s, strings.Join(typeNames[1:], ", "))
 }
 
-// isRequest reports whether messages of the type are requests.
-func (t Type) isRequest() bool { return t > 0 && t%2 == 1 }
+// IsRequest reports whether messages of the type are requests.
+func (t Type) IsRequest() bool { return t > 0 && t%2 == 1 }
 
 // reply is the type of the answer.
 func (t Type) reply() Type {
-	if t.isRequest() {
+	if t.IsRequest() {
 		return t + 1
 	}
 	return StatusResponse
@@ -109,6 +107,7 @@ type Header struct {
 	Catalog   string // Catalog-Service-ID
 	Interpret string // RDM-Response-Interpret
 	Error     string // RDM-Error-Message; "" if there was none
+	Mended    string // what the server mended in the message it answers; "" if nothing
 }
 
 // append appends the header as an object.
@@ -116,7 +115,7 @@ func (h *Header) append(dst []byte) []byte {
 	dst = soif.AppendHead(dst, headerObject, "")
 	for _, a := range [...]soif.Attribute{{Name: nameVersion, Value: version}, {Name: nameType, Value: h.Type.String()},
 		{Name: nameLanguage, Value: h.Language}, {Name: nameCatalog, Value: h.Catalog},
-		{Name: nameInterpret, Value: h.Interpret}, {Name: nameError, Value: h.Error}} {
+		{Name: nameInterpret, Value: h.Interpret}, {Name: nameError, Value: h.Error}, {Name: nameMended, Value: h.Mended}} {
 		if a.Value != "" {
 			dst = soif.AppendAttribute(dst, a.Name, a.Value)
 		}
@@ -142,43 +141,6 @@ func parseHeader(o *soif.Object) (h Header, err error) {
 	}
 	h.Type, err = ParseType(strings.TrimSpace(typ))
 	h.Language, h.Catalog = strings.TrimSpace(o.Value(nameLanguage)), strings.TrimSpace(o.Value(nameCatalog))
-	h.Interpret, h.Error = o.Value(nameInterpret), o.Value(nameError)
+	h.Interpret, h.Error, h.Mended = o.Value(nameInterpret), o.Value(nameError), o.Value(nameMended)
 	return h, err
-}
-
-// catalogID is the Catalog-Service-ID of a queue.
-func catalogID(base state.Base, queue string) string {
-	u, err := url.Parse(string(base))
-	if err != nil {
-		u = &url.URL{}
-	}
-	return catalogIDOf(u.Scheme, u.Host, queue)
-}
-
-// catalogIDOf is x-catalog://host:port/name, or x-catalogs where the server is
-// reached by https.
-func catalogIDOf(scheme, host, name string) string {
-	catalog, port := "x-catalog", ":80"
-	if scheme == "https" {
-		catalog, port = "x-catalogs", ":443"
-	}
-	if (&url.URL{Host: host}).Port() == "" {
-		host = strings.TrimSuffix(host, ":") + port
-	}
-	return state.Base(catalog + "://" + host).Ref(name)
-}
-
-// catalogName returns the queue of a Catalog-Service-ID. Host and port do not
-// count: there may be proxies between client and server.
-func catalogName(csid string) (string, error) {
-	scheme, rest, ok := strings.Cut(csid, "://")
-	_, name, named := strings.Cut(rest, "/")
-	if !ok || !named || name == "" || !strings.EqualFold(scheme, "x-catalog") && !strings.EqualFold(scheme, "x-catalogs") {
-		return "", fmt.Errorf("%s %.80q is not x-catalog://host:port/name", nameCatalog, csid)
-	}
-	plain, err := url.PathUnescape(name)
-	if err != nil {
-		return "", fmt.Errorf("%s %.80q: %v", nameCatalog, csid, err)
-	}
-	return plain, nil
 }

@@ -122,8 +122,13 @@ func (x *exchange) expires(d time.Duration) {
 	x.w.Header().Set("Expires", httpDate(x.h.o.Now().Add(d)))
 }
 
-// httpDate is a date as RDM has it (RFC 9110, 5.6.7).
-func httpDate(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
+// httpDate is a date as RDM has it (RFC 9110, 5.6.7), "" for the zero time.
+func httpDate(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(http.TimeFormat)
+}
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 

@@ -16,23 +16,30 @@
 //	status-request
 //
 // each by POST of a message of type application/x-rdm, or by GET with the keys
-// type, ql, csid, scope, view-attributes, view-order and view-hits. The short
-// names schema-request, server-request and taxonomy-request are known as well.
+// type, ql, csid, scope, view-attributes, view-order and view-hits, or the first
+// three by the names of the header. The short names schema-request, server-request and taxonomy-request are known as well.
 //
-// A client submits jobs with a message of the type rd-response, and deletes
-// jobs with the type rd-response-deleted. Each object stands for itself, and
-// the answer, a status-response, has a result for each:
+// A client submits descriptions with a message of the type rd-response, and deletes them
+// with the type rd-response-deleted. Each object stands for itself, and the answer, a
+// status-response, has a result for each:
 //
-//   - An object with the URL of a pending job changes its file name, by Title, and its
-//     Sidecar; this needs the right to delete. The URL of a consumed or deleted job
-//     requeues it, if the attribute Status is pending.
-//   - Any other is a new job. Its payload is the attribute Payload, or else the object
+//   - An object is a new job. Its payload is the attribute Payload, or else the object
 //     itself as application/x-soif. Title is the file name, Sidecar the sidecar; the
 //     payload must have the digests of Digest-Type and Digest-Value.
+//   - An object with the URL of a description in the catalog replaces it: it is a new
+//     job, and the former one is deleted if it is pending, and no longer in the catalog.
+//     The same object again changes nothing.
+//   - An object with the URL of a pending job changes its file name, by Title, and its
+//     Sidecar. The URL of a consumed or deleted job requeues it, if the attribute Status
+//     is pending.
 //
-// A leading SCHEMA object is checked, and the REQUEST object of the Sun Portal
-// Search is taken in place of a header, with submit-operation insert, update,
-// delete or retrieve. Behind a header it is refused, with all after it.
+// Changing and deleting need the right to delete, or a user whose job it is. A leading
+// SCHEMA object is checked.
+//
+// A description that was submitted is sent with its URL and its attributes, followed by
+// those of its job that it lacks; other jobs are sent with the URL of their state. A
+// catalog forgets descriptions with their jobs: a culled one is deleted by the URL of its
+// job.
 //
 // An answer is of the instant at its beginning: jobs that change later are left
 // to the next answer. Its Last-Modified is this instant, or the last event
@@ -41,7 +48,9 @@
 //
 // Errors are messages too, with RDM-Error-Message and a status of HTTP. Where
 // the text of RDM contradicts itself, names are compared without case and both
-// spellings taken; dates are read in the three forms of HTTP.
+// spellings taken; dates are read in the three forms of HTTP. Messages are read as they
+// are printed, with wrong sizes and blanks for TABs; RDM-Mended in the header of the
+// answer says what was mended. A Catalog-Service-ID of another server is refused.
 //
 // The server description has the limits of [Options] as Max-Message-Size,
 // Max-Object-Size, Max-Objects and Max-Ordered. A schema has all attributes in its
@@ -54,6 +63,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"cutie/publisher/soif"
@@ -107,6 +117,9 @@ type Handler struct {
 	svc    *queuefs.Service
 	o      Options
 	router *web.Router
+
+	mu       sync.Mutex        // guards catalogs
+	catalogs map[string]*names // by the identifiers of the queues
 }
 
 // New returns a Handler before svc, for requests with the path [Path].
@@ -122,7 +135,7 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	h := &Handler{svc: svc, o: o}
+	h := &Handler{svc: svc, o: o, catalogs: map[string]*names{}}
 	h.router = web.NewRouter(web.Plain, h.Routes()...)
 	return h
 }
@@ -165,17 +178,13 @@ func (x *exchange) serve() error {
 			return err
 		}
 	case http.MethodPost:
-		in, err := x.readMessage()
-		if err != nil {
+		if err := x.readMessage(); err != nil {
 			return err
 		}
-		switch {
-		case x.submission != 0:
-			return x.submit(in)
-		case x.sun != nil:
-			return x.retrieveNamed(in)
+		if !x.typ.IsRequest() {
+			return x.submit()
 		}
-		if err := x.readRest(in); err != nil {
+		if err := x.readRest(); err != nil {
 			return err
 		}
 	}

@@ -407,8 +407,10 @@ func TestGet(t *testing.T) {
 	}{
 		{"?type=rd-request", 200, "1 2", "rd-response", ""},
 		{"?TYPE=RD-Request&ql=Gatherer&scope=ALL&other=1", 200, "1 2", "rd-response", ""},
-		{"?type=rd-request&csid=X-Catalogs://other:1/ingest", 200, "1 2", "rd-response", ""},
-		{"?type=rd-request&csid=x-catalog://h:1/access", 200, "", "rd-response", "0 results"},
+		{"?type=rd-request&csid=X-Catalogs://Cutie.cdlib.org/ingest", 200, "1 2", "rd-response", ""},
+		{"?type=rd-request&csid=x-catalog://example.com:80/access", 200, "", "rd-response", "0 results"}, // as the client calls it
+		{"?rdm-type=rd-request&rdm-query-language=gatherer&catalog-service-id=x-catalog://cutie.cdlib.org:80/ingest", 200, "1 2", "rd-response", ""},
+		{"?type=rd-request&view-attributes=url,Identifier", 200, "1 2", "rd-response", ""},
 		{"?type=rd-request&view-hits=1", 200, "1", "rd-response", ""},
 		{"?type=rd-request&view-hits=2..", 200, "2", "rd-response", ""},
 		{"?type=rd-request&view-hits=2..9&view-order=-Identifier", 200, "1", "rd-response", ""},
@@ -439,7 +441,8 @@ func TestGet(t *testing.T) {
 		{"?type=rd-request&view-hits=5..4", 400, "", "rd-response", `View-Hits "5..4" is none of 10, 11..20, 11..`},
 		{"?type=rd-request&view-order=-", 400, "", "rd-response", `View-Order "-" names no attribute`},
 		{"?type=rd-request&csid=ingest", 400, "", "rd-response", `Catalog-Service-ID "ingest" is not x-catalog://host:port/name`},
-		{"?type=rd-request&csid=x-catalog://h:1/..", 404, "", "rd-response", "catalog not found: .."},
+		{"?type=rd-request&csid=x-catalog://cutie.cdlib.org/..", 404, "", "rd-response", "catalog not found: .."},
+		{"?type=rd-request&csid=x-catalog://cutie.cdlib.org/ingest&catalog-service-id=x-catalog://cutie.cdlib.org/access", 400, "", "status-response", "keys csid and Catalog-Service-ID differ"},
 		{"?type=schema-request&ql=gatherer", 400, "", "schema-description-response", "unsupported query language: gatherer"},
 		{"?type=schema-request&scope=all", 400, "", "schema-description-response", `scope "all" is not defined ATTRIBUTE`},
 		{"?type=taxonomy-request&scope=children", 400, "", "taxonomy-description-response", `scope "children" names no classification`},
@@ -477,14 +480,14 @@ func TestPostRefuses(t *testing.T) {
 	}{
 		{"", 400, "message is empty"},
 		{"x", 400, `line 1, octet 0: an object begins with @, there is "x"`},
-		{"@RDMHEADER { -\nRDM-Version{3}:\t1.0\nRDM-Type{9}:\trd-request\n}\n", 400, `line 3, octet 58: attribute "t": { and a size are wanted behind the name, there is "\n}\n"`},
+		{"@RDMHEADER { -\nRDM-Version{3}\t1.0\n}\n", 400, `line 2, octet 29: attribute "RDM-Version": : is wanted behind the size, there is "\t1.0\n}\n"`},
 		{message(soif.Object{Type: "DOCUMENT"}), 400, `message begins with "DOCUMENT", not with RDMHEADER`},
 		{message(header("2.0", "status-request")), 400, `RDM-Version "2.0" is not 1.0`},
 		{message(header("1.1", "status-response")), 400, "a message of type status-response is of no use here; rd-response and rd-response-deleted are taken"},
 		{message(header("1.0", "status-request"), header("1.0", "status-request")), 400, `"RDMHEADER" follows the header, not RDMQUERY`},
 		{message(header("1.0", "status-request"), soif.Object{Type: "RDMQUERY"}, soif.Object{Type: "RDMQUERY"}), 400, `"RDMQUERY" follows the query, where the message ends`},
 		{message(header("1.0", "status-request"), soif.Object{Type: "X", Attributes: []soif.Attribute{{Name: "A", Value: strings.Repeat("x", 200)}}}), 413,
-			`line 6, octet 81: attribute "A" of 200 octets: object too large: more than 250 octets, there is "xxxxxxxxxxxxxxxxxxxxxxxx"`},
+			`line 6, octet 80: attribute "A" of 200 octets: object too large: more than 250 octets, there is "\txxxxxxxxxxxxxxxxxxxxxxx"`},
 		{message(header("1.0", "status-request")) + strings.Repeat(" ", 300), 413, "message has more than the 300 octets that are taken"},
 	} {
 		if a := s.post(tt.message); a.StatusCode != tt.status || a.failure() != tt.fail {
@@ -526,8 +529,84 @@ func TestDefaultCatalog(t *testing.T) {
 				t.Errorf("%q: got %d %q, %s", name, a.StatusCode, got, a.failure())
 			}
 		}
-		if a := s.get("?type=rd-request&csid=x-catalog://h/ingest"); a.StatusCode != 200 {
+		if a := s.get("?type=rd-request&csid=x-catalog://cutie.cdlib.org/ingest"); a.StatusCode != 200 {
 			t.Errorf("%q: got %d %s", name, a.StatusCode, a.failure())
 		}
+	}
+}
+
+// A catalog that is not here is refused by its name, whatever is asked of it.
+func TestForeignCatalogsAreRefused(t *testing.T) {
+	s := newSite(t, rdm.Options{})
+	s.fill()
+	for _, typ := range []string{"rd-request", "rd-request-deleted", "schema-request", "server-request", "taxonomy-request", "status-request"} {
+		for csid, want := range map[string]string{
+			"x-catalog://cutie.cdlib.org:80/nosuch":        "catalog not found: nosuch",
+			"x-catalog://www.netscape.com:80/techpubs":     "x-catalog://www.netscape.com:80/techpubs is of another server",
+			"x-catalog://cutie.cdlib.org:8080/ingest":      "x-catalog://cutie.cdlib.org:8080/ingest is of another server",
+			"http://cutie.cdlib.org/ingest":                "is not x-catalog://host:port/name",
+			"x-catalog://cutie.cdlib.org:80/":              "is not x-catalog://host:port/name",
+			"x-catalog://cutie.cdlib.org:80/ingest/access": "catalog not found: ingest/access",
+		} {
+			full, _ := rdm.ParseType(typ)
+			for name, a := range map[string]answer{"csid": s.get("?type=" + typ + "&csid=" + csid),
+				"catalog-service-id": s.get("?type=" + typ + "&catalog-service-id=" + csid), "body": s.post(headed(full.String(), csid))} {
+				if a.StatusCode != 404 && a.StatusCode != 400 || !strings.Contains(a.failure(), want) || a.urls() != "" {
+					t.Errorf("%s, %s %s: got %d %q, want %q", typ, name, csid, a.StatusCode, a.failure(), want)
+				}
+			}
+		}
+	}
+	if a := s.post(headed("rd-response", "x-catalog://other/ingest", object("DOCUMENT", "http://a/"))); a.StatusCode != 404 || s.q.State().Seq != 5 {
+		t.Errorf("submission: got %d %q", a.StatusCode, a.failure())
+	}
+}
+
+// headed is a submission to a catalog.
+func headed(typ, csid string, objects ...soif.Object) string {
+	head := soif.Object{Type: "RDMHEADER"}
+	for _, a := range [][2]string{{"RDM-Version", "1.0"}, {"RDM-Type", typ}, {"Catalog-Service-ID", csid}} {
+		head.Add(a[0], a[1])
+	}
+	text := head.Append(nil)
+	for i := range objects {
+		text = objects[i].Append(text)
+	}
+	return string(text)
+}
+
+// The examples of the specification work as they are printed, with wrong sizes, {x},
+// blanks for TABs and all of an object in a line.
+func TestPrintedExamples(t *testing.T) {
+	s := newSite(t, rdm.Options{})
+	s.fill()
+	const own = "x-catalog://cutie.cdlib.org:80/techpubs"
+	if _, err := s.svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "techpubs", CullingSize: -1, CullingAge: -1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ message, kind, catalog string }{
+		{"@RDMHEADER { - RDM-Version{3}: 1.0 RDM-Type{14}: status-request }", "status-response", ""},
+		{"@RDMHEADER { -\nRDM-Version{3}: 1.0\nRDM-Type{9}: rd-request\nRDM-Query-Language{8}: gatherer\nCatalog-Service-ID{39}: x-catalog://www.netscape.com:80/techpubs\n}\n", "rd-response", own},
+		{"@RDMHEADER { - RDM-Version{3}: 1.0 RDM-Type{9}: rd-request RDM-Query-Language{8}: gatherer } @RDMQUERY { - Scope{34}: since Sun, 06 Nov 1994 08:49:37 GMT }", "rd-response", ""},
+		{"@RDMHEADER { - RDM-Version{3}: 1.0 RDM-Type{9}: rd-request RDM-Query-Language{8}: gatherer } @RDMQUERY { - Scope{x}: all View-Attributes{x}: URL,Title,Last-Modified }", "rd-response", ""},
+		{"@RDMHEADER { - RDM-Version{3}: 1.0 RDM-Type{9}: rd-request } @RDMQUERY { - View-Attributes{x}: URL,Title,Author,Last-Modified,Score View-Hits{x}: 10 View-Order{x}: -Score,+Title }", "rd-response", ""},
+		{"@RDMHEADER { - RDM-Version{x}: 1.0 RDM-Type{x}: schema-description-request RDM-Query-Language{x}: schema-basic } @RDMQUERY { - Scope{x}: defined Default-View-Attribute View-Attributes{x}: soif-attribute,default-view-attribute }", "schema-description-response", ""},
+		{"@RDMHEADER { - RDM-Version{x}: 1.0 RDM-Type{x}: taxonomy-description-request RDM-Query-Language{x}: taxonomy-basic } @RDMQUERY { - Scope{x}: anklebiter ROOT }", "taxonomy-description-response", ""},
+		{"@RDMHEADER { - RDM-Version{3}: 1.0 RDM-Type{11}: rd-response } @DOCUMENT { https://www.netscape.com:80/ Title{20}: Welcome to Netscape! Last-Modified{29}: Thu, 16 May 1996 11:45:39 GMT }", "status-response", ""},
+	} {
+		r := httptest.NewRequest("POST", rdm.Path, strings.NewReader(tt.message))
+		r.Host = "www.netscape.com:80"
+		a := s.do(r)
+		if a.StatusCode != 200 || a.objects[0].Value("RDM-Type") != tt.kind || tt.catalog != "" && a.objects[0].Value("Catalog-Service-ID") != tt.catalog {
+			t.Errorf("%s: got %d %q", tt.message, a.StatusCode, a.failure())
+		}
+		if said := a.objects[0].Value("RDM-Mended"); !strings.Contains(said, `attribute "RDM-Version": `) {
+			t.Errorf("%s: got %q, want what was mended", tt.message, said)
+		}
+	}
+	a := s.get("?type=rd-request&view-attributes=title,last-modified&view-order=Last-Modified,-Identifier&view-hits=3..")
+	want := object("DOCUMENT", "https://www.netscape.com:80/", "Title", "Welcome to Netscape!", "Last-Modified", "Thu, 16 May 1996 11:45:39 GMT")
+	if len(a.objects) != 2 || !reflect.DeepEqual(a.objects[1], want) {
+		t.Errorf("got %+v, want %+v", a.objects, want)
 	}
 }

@@ -1,7 +1,9 @@
 package rdm
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -31,13 +33,12 @@ type exchange struct {
 	// memory is for what is kept of the message and of the answer.
 	memory *buffers.Account
 
-	typ        Type
-	csid       string // as it was sent
-	scope      string // "" if there is none
-	view       view
-	submission Type           // type of the submission: RDResponse or RDResponseDeleted
-	sun        *soif.Object   // the object in place of a header
-	catalog    *queuefs.Queue // once it was found
+	typ     Type
+	csid    string // as it was sent
+	scope   string // "" if there is none
+	view    view
+	catalog *queuefs.Queue // once it was found
+	in      *soif.Reader   // of a message that was posted
 }
 
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
@@ -64,18 +65,33 @@ func (x *exchange) readQuery() error {
 		}
 		keys[low] = values[0]
 	}
-	name, ok := keys["type"]
-	if !ok {
+	// The names of the attributes of a header will do as well.
+	one := func(short, long string) (string, error) {
+		value, ok := keys[short]
+		if other, too := keys[strings.ToLower(long)]; ok && too && other != value {
+			return "", badRequest("keys %s and %s differ", short, long)
+		} else if too {
+			value = other
+		}
+		return strings.TrimSpace(value), nil
+	}
+	name, err1 := one("type", nameType)
+	csid, err2 := one("csid", nameCatalog)
+	language, err3 := one("ql", nameLanguage)
+	if err := cmp.Or(err1, err2, err3); err != nil {
+		return err
+	}
+	x.csid = csid
+	if name == "" {
 		return errNoType
 	}
-	if x.typ, err = ParseType(strings.TrimSpace(name)); err != nil {
+	if x.typ, err = ParseType(name); err != nil {
 		return badRequest("%v", err)
 	}
-	if !x.typ.isRequest() {
+	if !x.typ.IsRequest() {
 		return badRequest("type %v is not asked for, but posted", x.typ)
 	}
-	x.csid = strings.TrimSpace(keys["csid"])
-	return x.ask(keys["ql"], keys["scope"], keys["view-attributes"], keys["view-order"], keys["view-hits"])
+	return x.ask(language, keys["scope"], keys["view-attributes"], keys["view-order"], keys["view-hits"])
 }
 
 // ask takes a query from a URL or from a message.
@@ -90,52 +106,46 @@ func (x *exchange) ask(language, scope, attributes, order, hits string) (err err
 }
 
 // readMessage reads the header of a message in the body (Using the POST method).
-func (x *exchange) readMessage() (*soif.Reader, error) {
+func (x *exchange) readMessage() error {
 	switch media, _, err := mime.ParseMediaType(x.r.Header.Get("Content-Type")); {
 	case x.r.Header.Get("Content-Type") == "":
 	case err == nil && (media == MediaType || media == "application/rdm" || media == "text/plain"):
 	default:
-		return nil, &web.Error{Status: http.StatusUnsupportedMediaType, Message: "a message is of the type " + MediaType}
+		return &web.Error{Status: http.StatusUnsupportedMediaType, Message: "a message is of the type " + MediaType}
 	}
-	in, err := x.openMessage()
-	if err != nil {
-		return nil, err
+	if err := x.openMessage(); err != nil {
+		return err
 	}
 	// What it asks for, and the right to it, are known after this.
-	in.Limit = min(x.h.o.MaxObject, maxHead)
-	o, err := in.Read()
-	in.Limit = x.h.o.MaxObject
+	o, err := x.readShort()
 	if err == io.EOF {
-		return nil, badRequest("message is empty")
+		return badRequest("message is empty")
 	}
 	if err != nil {
-		return nil, err
-	}
-	if o.Is(sunObject) {
-		x.sun = &o
-		return in, x.readSun()
+		return err
 	}
 	head, err := parseHeader(&o)
 	x.typ, x.csid = head.Type, head.Catalog
 	if err != nil {
-		return nil, badRequest("%v", err)
+		return badRequest("%v", err)
 	}
-	switch {
-	case x.typ == RDResponse || x.typ == RDResponseDeleted:
-		x.submission = x.typ
-	case !x.typ.isRequest():
-		return nil, badRequest("a message of type %v is of no use here; %v and %v are taken", x.typ, RDResponse, RDResponseDeleted)
+	if !x.typ.IsRequest() && x.typ != RDResponse && x.typ != RDResponseDeleted {
+		return badRequest("a message of type %v is of no use here; %v and %v are taken", x.typ, RDResponse, RDResponseDeleted)
 	}
-	if err := x.ask(head.Language, "", "", "", ""); err != nil {
-		return nil, err
-	}
-	return in, nil
+	return x.ask(head.Language, "", "", "", "")
+}
+
+// readShort reads an object that is no description.
+func (x *exchange) readShort() (soif.Object, error) {
+	x.in.Limit = min(x.h.o.MaxObject, maxHead)
+	o, err := x.in.Read()
+	x.in.Limit = x.h.o.MaxObject
+	return o, err
 }
 
 // readRest reads the part of a request after its header.
-func (x *exchange) readRest(in *soif.Reader) error {
-	in.Limit = min(x.h.o.MaxObject, maxHead)
-	o, err := in.Read()
+func (x *exchange) readRest() error {
+	o, err := x.readShort()
 	if err == io.EOF {
 		return nil
 	}
@@ -148,7 +158,7 @@ func (x *exchange) readRest(in *soif.Reader) error {
 	if err := x.ask("", o.Value(nameScope), o.Value(nameViewAttributes), o.Value(nameViewOrder), o.Value(nameViewHits)); err != nil {
 		return err
 	}
-	if o, err = in.Read(); err == nil {
+	if o, err = x.in.Read(); err == nil {
 		return badRequest("%.40q follows the query, where the message ends", o.Type)
 	}
 	if err == io.EOF {
@@ -157,19 +167,32 @@ func (x *exchange) readRest(in *soif.Reader) error {
 	return err
 }
 
-func (x *exchange) openMessage() (*soif.Reader, error) {
+// mendedText says what was mended in the message, "" if nothing was.
+func (x *exchange) mendedText() string {
+	if x.in == nil {
+		return ""
+	}
+	said, all := x.in.Mended()
+	text := strings.Join(said, "; ")
+	if all > len(said) {
+		text += fmt.Sprintf("; and %d more", all-len(said))
+	}
+	return text
+}
+
+func (x *exchange) openMessage() error {
 	// A message of HTTP/1.0 ends with its connection unless it says where: its end
 	// could not be told from a broken one.
 	if !x.r.ProtoAtLeast(1, 1) && x.r.Header.Get("Content-Length") == "" {
-		return nil, web.Errorf(http.StatusLengthRequired, "a message over HTTP/1.0 needs a Content-Length")
+		return web.Errorf(http.StatusLengthRequired, "a message over HTTP/1.0 needs a Content-Length")
 	}
 	limit := x.h.o.MaxBody
 	if x.r.ContentLength > limit {
-		return nil, tooLarge(limit)
+		return tooLarge(limit)
 	}
 	b, err := web.NewBodyReader(x.w, x.r, limit, x.h.o.BodyIdle)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var in io.Reader = b
 	switch coding := strings.ToLower(strings.TrimSpace(x.r.Header.Get("Content-Encoding"))); coding {
@@ -177,16 +200,16 @@ func (x *exchange) openMessage() (*soif.Reader, error) {
 	case "gzip", "x-gzip":
 		z, err := gzip.NewReader(b)
 		if err != nil {
-			return nil, notGzip(err)
+			return notGzip(err)
 		}
 		in = &unpacked{z, limit, limit}
 	default:
 		x.w.Header().Set("Accept-Encoding", "gzip, x-gzip")
-		return nil, web.Errorf(http.StatusUnsupportedMediaType, "unsupported content coding, gzip is taken")
+		return web.Errorf(http.StatusUnsupportedMediaType, "unsupported content coding, gzip is taken")
 	}
-	r := soif.NewReader(in)
-	r.Clean, r.Limit, r.Memory = true, x.h.o.MaxObject, x.memory.Grow
-	return r, nil
+	x.in = soif.NewReader(in)
+	x.in.Clean, x.in.Limit, x.in.Memory = true, x.h.o.MaxObject, x.memory.Grow
+	return nil
 }
 
 func tooLarge(limit int64) error {

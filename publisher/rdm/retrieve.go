@@ -1,76 +1,17 @@
 package rdm
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"iter"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/web"
 )
-
-// find finds the catalog of the message, for a caller with the right (Catalog
-// Service IDs). The default is the one in cutie-info.txt, or the first queue.
-func (x *exchange) find(right web.Right) error {
-	name := x.h.svc.Info().DefaultCatalog
-	if x.csid == "" && name == "" {
-		queues := x.h.svc.Queues()
-		if len(queues) == 0 {
-			return notFound("there is none")
-		}
-		x.catalog = queues[0]
-		if err := x.allow(right, x.catalog.ID()); err != nil {
-			return err
-		}
-		return x.catalog.Shut()
-	}
-	if x.csid != "" {
-		var err error
-		if name, err = catalogName(x.csid); err != nil {
-			return badRequest("%v", err)
-		}
-	}
-	q, err := x.h.svc.Ask(name)
-	if err != nil {
-		// The names of queues are for those with the right to see all.
-		if err := x.allow(right, ""); err != nil {
-			return err
-		}
-		if errors.Is(err, queuefs.ErrNoQueue) || errors.Is(err, queuefs.ErrBadName) {
-			return notFound(name)
-		}
-		return err
-	}
-	x.catalog = q
-	return x.allow(right, q.ID())
-}
-
-func notFound(name string) error {
-	return fmt.Errorf("%w", web.Errorf(404, "catalog not found: %.200s", name))
-}
-
-// may is allow for parts of an answer that can be left out.
-func (x *exchange) may(right web.Right, queue string) bool {
-	return x.h.o.Allow == nil || x.h.o.Allow(http.Header{}, x.r, right, queue) == nil
-}
-
-func (x *exchange) allow(right web.Right, queue string) error {
-	if x.h.o.Allow == nil {
-		return nil
-	}
-	return x.h.o.Allow(x.w.Header(), x.r, right, queue)
-}
-
-// answered is the Catalog-Service-ID of the answer: the catalog's, or the one
-// in the request.
-func (x *exchange) answered() string {
-	if x.catalog != nil {
-		return catalogID(x.base, x.catalog.ID())
-	}
-	return x.csid
-}
 
 // retrieve answers rd-request and rd-request-deleted.
 func (x *exchange) retrieve() error {
@@ -78,44 +19,46 @@ func (x *exchange) retrieve() error {
 	if err != nil {
 		return err
 	}
-	if err := x.find(web.Read); err != nil {
+	if err := x.open(web.Read); err != nil {
 		return err
 	}
-	q := x.catalog
-	st := q.State()
+	st := x.catalog.State()
 	x.w.Header().Set("Last-Modified", httpDate(st.LastEvent))
-	f := &finder{q: q, since: since, until: st.LastEvent, deleted: x.typ == RDRequestDeleted}
-	var only []string
-	if f.deleted {
-		only = ofDeleted
+	n, err := x.h.names(x.r.Context(), x.catalog)
+	if err != nil {
+		return err
 	}
-	places, index := x.view.selection(only)
-
-	found, n := f.all(), st.Pending+st.Consumed
+	f := &finder{q: x.catalog, names: n, since: since, until: st.LastEvent, deleted: x.typ == RDRequestDeleted}
+	if f.deleted && x.view.attributes == nil {
+		x.view.attributes = ofDeleted
+	}
+	found, hits := f.all(), int64(0)
 	switch order := x.view.order; {
-	case len(order) > 0 && !f.natural(order):
+	case len(order) > 0 && (f.deleted || !strings.EqualFold(order[0].name, "Identifier")):
 		list, err := x.sorted(f)
 		if err != nil {
 			return err
 		}
-		found, n = f.unranked(list), int64(len(list))
-	case f.deleted || !since.IsZero():
-		n = f.count(x.view.last)
-		fallthrough
-	default:
+		found, hits = slices.Values(list), int64(len(list))
+	default: // the order of the queue, or its reverse
 		f.backwards = len(order) > 0 && order[0].descending
+		for range found {
+			if hits++; hits == x.view.last {
+				break
+			}
+		}
 	}
-	f.whole = !index && !f.deleted
-	n = x.view.hits(n)
-	head := Header{Type: x.typ.reply(), Catalog: x.answered(), Interpret: number(n) + " " + documentObject + " objects"}
-	if n == 0 {
+	hits = x.view.hits(hits)
+	head := Header{Type: x.typ.reply(), Catalog: x.answered(), Interpret: number(hits) + " " + documentObject + " objects"}
+	if hits == 0 {
 		head.Interpret, head.Error = "", "0 results"
 	}
-	buf := head.append(nil)
-	if err := x.out.write(buf); err != nil || n == 0 {
-		return err
+	if err := x.answer(&head, nil); err != nil || hits == 0 {
+		return cmp.Or(err, f.err)
 	}
+	var buf []byte
 	hit := int64(0)
+	held := x.memory.Held()
 	for s := range found {
 		if hit++; x.view.past(hit) {
 			break
@@ -123,14 +66,16 @@ func (x *exchange) retrieve() error {
 		if !x.view.wants(hit) {
 			continue
 		}
-		if f.whole {
-			if ok, err := f.read(&s); err != nil {
-				return err
-			} else if !ok {
-				continue
-			}
+		x.memory.Return(held) // of the last one
+		o, ok, err := x.describe(&s)
+		if err != nil {
+			return err
 		}
-		buf = x.appendDescription(buf[:0], &s, places)
+		if !ok {
+			continue
+		}
+		x.view.keep(&o)
+		buf = o.Append(buf[:0])
 		if err := x.out.write(buf); err != nil {
 			return err
 		}
@@ -144,7 +89,7 @@ func (x *exchange) retrieve() error {
 // A finder goes through a queue as it was at an instant.
 type finder struct {
 	q         *queuefs.Queue
-	whole     bool      // with the fields outside of the index
+	names     *names
 	since     time.Time // nothing changed before
 	until     time.Time // nothing changed after: this is left to the next answer
 	deleted   bool
@@ -167,15 +112,12 @@ func (f *finder) all() iter.Seq[resource] {
 				continue
 			}
 			entries, _, _ = f.q.Page(n, entries[:0])
+			if f.backwards {
+				slices.Reverse(entries)
+			}
 			for j := range entries {
 				e := &entries[j]
-				if f.backwards {
-					e = &entries[len(entries)-1-j]
-				}
-				if (e.Status == queuefs.Deleted) != f.deleted || !f.within(e.File.Modified) {
-					continue
-				}
-				if !yield(ofEntry(f.q, e)) {
+				if f.within(e.File.Modified) && f.wanted(e) && !yield(resource{id: e.Job, status: e.Status, changed: e.File.Modified}) {
 					return
 				}
 			}
@@ -184,6 +126,17 @@ func (f *finder) all() iter.Seq[resource] {
 			f.culled(yield)
 		}
 	}
+}
+
+// wanted reports whether a job is in the catalog, or was, if that is what is wanted.
+func (f *finder) wanted(e *queuefs.Entry) bool {
+	switch f.names.of(e.Job) {
+	case replaced:
+		return false
+	case deleted:
+		return f.deleted
+	}
+	return (e.Status == queuefs.Deleted) == f.deleted
 }
 
 func (f *finder) within(t time.Time) bool { return !t.Before(f.since) && !t.After(f.until) }
@@ -200,7 +153,7 @@ func (f *finder) culled(yield func(resource) bool) {
 			return
 		}
 		for i := range stones {
-			if t := &stones[i]; f.within(t.Culled) && !yield(ofTombstone(f.q, t)) {
+			if t := &stones[i]; f.within(t.Culled) && !yield(resource{id: t.Job, status: queuefs.Deleted, changed: t.Culled, culled: true}) {
 				return
 			}
 		}
@@ -211,32 +164,114 @@ func (f *finder) culled(yield func(resource) bool) {
 	}
 }
 
-// count counts the hits, up to enough unless enough is 0.
-func (f *finder) count(enough int64) (n int64) {
-	for range f.all() {
-		if n++; n == enough {
-			break
-		}
-	}
-	return n
+// A ranked resource has a place in an order.
+type ranked struct {
+	resource
+	keys []rank
 }
 
-// read completes the facts of a job. It returns false if the job has changed
-// since.
-func (f *finder) read(s *resource) (bool, error) {
-	if s.whole {
-		return true, nil
+// rankedBytes are those of a ranked resource with one key, in a list that grows.
+const rankedBytes = 256
+
+// A rank is a value for comparison: number for dates and integers, else the
+// text in lower case. Missing values come first.
+type rank struct {
+	number int64
+	text   string
+}
+
+// sorted returns the first hits of a finder in the order of the view.
+func (x *exchange) sorted(f *finder) ([]resource, error) {
+	most := x.h.o.MaxOrdered
+	partly := x.view.last > 0 && x.view.last <= int64(most)
+	if partly {
+		most = int(x.view.last)
 	}
-	j, err := f.q.Job(s.job.ID)
-	if errors.Is(err, queuefs.ErrNoJob) {
-		return false, nil
+	var list []ranked
+	first := func() { // the order of the queue decides between equals
+		slices.SortStableFunc(list, x.view.compare)
+		clear(list[min(most, len(list)):])
+		list = list[:min(most, len(list))]
 	}
-	if err != nil {
-		return false, err
+	held := x.memory.Held()
+	for s := range f.all() {
+		x.memory.Return(held) // of the last description
+		o, ok, err := x.describe(&s)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			continue
+		}
+		r := ranked{resource: s}
+		size := rankedBytes
+		for _, k := range x.view.order {
+			key := rankOf(k.name, strings.Join(o.Values(k.name), "\n"))
+			r.keys, size = append(r.keys, key), size+len(key.text)
+		}
+		x.memory.Return(held)
+		if err := x.memory.Take(size); err != nil {
+			return nil, err
+		}
+		held = x.memory.Held()
+		list = append(list, r)
+		switch {
+		case len(list) > most && !partly:
+			return nil, badRequest("more than %d descriptions are not put in order; %s asks for the first of them", most, nameViewHits)
+		case len(list) >= 2*most:
+			first()
+		}
+		if err := x.r.Context().Err(); err != nil {
+			return nil, err
+		}
 	}
-	if status, changed := f.q.Status(j.ID); status != s.job.Status || !changed.Equal(s.changed) {
-		return false, nil
+	first()
+	all := make([]resource, len(list))
+	for i := range list {
+		all[i] = list[i].resource
 	}
-	s.job, s.whole = j, true
-	return true, nil
+	return all, f.err
+}
+
+func rankOf(name, value string) (k rank) {
+	typ := ""
+	if i := fieldNamed(name); i >= 0 {
+		typ = fields[i].typ
+	}
+	switch typ {
+	case "date":
+		if t, err := http.ParseTime(value); err == nil {
+			k.number = t.Unix()
+		}
+	case "int":
+		k.number, _ = strconv.ParseInt(value, 10, 64)
+	default:
+		k.text = strings.ToLower(value)
+	}
+	return k
+}
+
+// compare puts ranked resources in the order of the view.
+func (v *view) compare(a, b ranked) int {
+	for i, k := range v.order {
+		c := cmp.Or(cmp.Compare(a.keys[i].number, b.keys[i].number), strings.Compare(a.keys[i].text, b.keys[i].text))
+		if k.descending {
+			c = -c
+		}
+		if c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// fieldNamed returns the place of a field, -1 if there is none of the name.
+func fieldNamed(name string) int {
+	return slices.IndexFunc(fields[:], func(f field) bool { return strings.EqualFold(f.name, name) })
+}
+
+// answer sends the header of an answer, and the first part of its body.
+func (x *exchange) answer(head *Header, body []byte) error {
+	head.Mended = x.mendedText()
+	return x.out.write(append(head.append(nil), body...))
 }

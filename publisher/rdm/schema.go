@@ -25,7 +25,7 @@ func (x *exchange) describeSchema() error {
 	if len(x.view.order) > 0 {
 		return badRequest("the entries of a schema have numbers, and stay in their order")
 	}
-	if err := x.find(web.Read); err != nil {
+	if err := x.open(web.Read); err != nil {
 		return err
 	}
 	x.expires(holds)
@@ -40,7 +40,7 @@ func (x *exchange) describeSchema() error {
 	if len(shown) == 0 {
 		head.Error = "0 results"
 	}
-	b := soif.AppendHead(head.append(nil), schemaObject, x.base.Ref("rdm", "incoming")+"?type="+SchemaRequest.String()+"&csid="+url.QueryEscape(x.answered()))
+	b := soif.AppendHead(nil, schemaObject, x.base.Ref("rdm", "incoming")+"?type="+SchemaRequest.String()+"&csid="+url.QueryEscape(x.answered()))
 	b = soif.AppendAttribute(b, "Schema-Definition-Language-Version", "1.0")
 	b = soif.AppendAttribute(b, "Schema-Name", documentObject)
 	b = soif.AppendAttribute(b, "Last-Modified", httpDate(serviceDate(&info)))
@@ -53,7 +53,7 @@ func (x *exchange) describeSchema() error {
 			}
 		}
 	}
-	return x.out.write(soif.AppendEnd(b))
+	return x.answer(&head, soif.AppendEnd(b))
 }
 
 // serviceDate is the time of the last change to the facts of the service.

@@ -1,7 +1,6 @@
 package rdm
 
 import (
-	"errors"
 	"strconv"
 	"strings"
 
@@ -15,14 +14,14 @@ const samples = 3
 
 // describeServer answers server-description-request (Server Descriptions).
 func (x *exchange) describeServer() error {
-	if err := x.find(web.Read); err != nil {
+	if err := x.open(web.Read); err != nil {
 		return err
 	}
 	q, service := x.catalog, x.h.svc.Info()
 	info := q.Info()
 	x.expires(holds)
 	head := Header{Type: ServerResponse}
-	b := soif.AppendHead(head.append(nil), serverObject, catalogID(x.base, q.ID()))
+	b := soif.AppendHead(nil, serverObject, catalogID(x.base, q.ID()))
 	if info.Description != "" {
 		b = soif.AppendAttribute(b, "Description", info.Description)
 	}
@@ -30,24 +29,25 @@ func (x *exchange) describeServer() error {
 	b = soif.AppendAttribute(b, "Supported-RDM-Query-Language",
 		strings.Join([]string{languages[RDRequest], languages[SchemaRequest], languages[TaxonomyRequest]}, ","))
 	var catalogs []string
-	for _, q := range x.readable() {
-		catalogs = append(catalogs, catalogID(x.base, q.ID()))
+	for _, q := range x.h.svc.Queues() {
+		if x.may(web.Read, q.ID()) {
+			catalogs = append(catalogs, catalogID(x.base, q.ID()))
+		}
 	}
 	b = soif.AppendAttribute(b, "Supported-Catalog-Service-ID", strings.Join(catalogs, ","))
 	b = appendMaintainer(b, &service)
-	places, _ := (&view{attributes: []string{"Title", "Status"}}).selection(nil)
-	n := 0
+	short, n := &view{attributes: []string{"Title", "Status"}}, 0
 	for _, id := range q.IDs(queuefs.ListOptions{Status: queuefs.Pending, Limit: samples}) {
-		j, err := q.Job(id)
-		if errors.Is(err, queuefs.ErrNoJob) {
-			continue
-		}
+		status, changed := q.Status(id)
+		o, ok, err := x.describe(&resource{id: id, status: status, changed: changed})
 		if err != nil {
 			return err
 		}
-		n++
-		sample := x.appendDescription(nil, &resource{job: j}, places)
-		b = soif.AppendAttribute(b, "Sample-RD-"+strconv.Itoa(n), string(sample))
+		if ok {
+			short.keep(&o)
+			n++
+			b = soif.AppendAttribute(b, "Sample-RD-"+strconv.Itoa(n), string(o.Append(nil)))
+		}
 	}
 	_, file := q.InfoFile()
 	b = soif.AppendAttribute(b, "SD-Last-Modified", httpDate(file.Modified))
@@ -59,19 +59,9 @@ func (x *exchange) describeServer() error {
 		{"Max-Objects", int64(x.h.o.MaxObjects)}, {"Max-Ordered", int64(x.h.o.MaxOrdered)}} {
 		b = soif.AppendAttribute(b, limit.name, number(limit.most))
 	}
-	return x.out.write(soif.AppendEnd(b))
+	return x.answer(&head, soif.AppendEnd(b))
 }
 
 // supported are the types of messages taken here.
 var supported = strings.Join([]string{RDRequest.String(), RDRequestDeleted.String(), RDResponse.String(), RDResponseDeleted.String(),
 	SchemaRequest.String(), ServerRequest.String(), TaxonomyRequest.String(), StatusRequest.String()}, ",")
-
-// readable returns the queues with the right to read for the caller.
-func (x *exchange) readable() (list []*queuefs.Queue) {
-	for _, q := range x.h.svc.Queues() {
-		if x.may(web.Read, q.ID()) {
-			list = append(list, q)
-		}
-	}
-	return list
-}

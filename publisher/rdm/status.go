@@ -10,10 +10,14 @@ import (
 
 // describeStatus answers status-request, to a browser with the bare page.
 func (x *exchange) describeStatus() error {
+	queues, err := x.readable()
+	if err != nil {
+		return err
+	}
 	info := x.h.svc.Info()
 	var b strings.Builder
 	b.WriteString("<UL>\n")
-	for _, q := range x.readable() {
+	for _, q := range queues {
 		st := q.State()
 		fmt.Fprintf(&b, "<LI><A HREF=\"%s\">%s</A>: %d pending, %d consumed, %d deleted", html.EscapeString(x.base.Ref("state", q.ID())),
 			html.EscapeString(q.ID()), st.Pending, st.Consumed, st.Deleted)
@@ -36,7 +40,10 @@ func (x *exchange) describeStatus() error {
 		return x.out.write(x.page(title, b.String()))
 	}
 	head := Header{Type: StatusResponse}
-	return x.out.write(appendStatus(head.append(nil), x.base.Ref("state"), nil, page(title, b.String())))
+	if x.catalog != nil {
+		head.Catalog = x.answered()
+	}
+	return x.answer(&head, appendStatus(nil, x.base.Ref("state"), nil, page(title, b.String())))
 }
 
 // appendStatus appends a status message: facts for programs, and a page.

@@ -2,17 +2,22 @@ package rdm
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"html"
 	"io"
 	"mime"
 	"net/http"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"cutie/publisher/soif"
 	"cutie/queuefs"
+	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -27,12 +32,8 @@ type result struct {
 
 // submit takes the objects of a submission, each for itself. One is done, and on
 // stable storage, before the next is read.
-func (x *exchange) submit(in *soif.Reader) error {
-	right := web.Submit
-	if x.submission == RDResponseDeleted {
-		right = web.Delete
-	}
-	if err := x.find(right); err != nil {
+func (x *exchange) submit() error {
+	if err := x.openToSubmit(); err != nil {
 		return err
 	}
 	var results []result
@@ -40,7 +41,7 @@ func (x *exchange) submit(in *soif.Reader) error {
 	held := x.memory.Held()
 	for first := true; ; first = false {
 		x.memory.Return(held) // of the last object
-		o, err := in.Read()
+		o, err := x.in.Read()
 		if err == io.EOF {
 			break
 		}
@@ -65,11 +66,41 @@ func (x *exchange) submit(in *soif.Reader) error {
 	return x.answerSubmission(results, ended)
 }
 
+// openToSubmit finds the catalog. To delete, a user needs the right to delete, or that to
+// submit, for what is his own.
+func (x *exchange) openToSubmit() error {
+	if x.typ == RDResponse {
+		return x.open(web.Submit)
+	}
+	err := x.open(web.Delete)
+	if err == nil || x.catalog == nil || x.user() == "" || !x.may(web.Submit, x.catalog.ID()) {
+		return err
+	}
+	x.w.Header().Del("WWW-Authenticate")
+	return nil
+}
+
+// user returns the user who asks, "" for one without a name.
+func (x *exchange) user() string {
+	if x.h.o.User == nil {
+		return ""
+	}
+	return x.h.o.User(x.r.Context())
+}
+
+// mayChange refuses a caller who has no right to delete, and whose job it is not.
+func (x *exchange) mayChange(j *queuefs.Job) error {
+	if user := x.user(); user != "" && user == j.Owner {
+		return nil
+	}
+	return x.allow(web.Delete, x.catalog.ID())
+}
+
 // CheckPart refuses an object to submit that begins a message of its own: the
 // objects after it are meant for that message, perhaps to be deleted. The error
 // is an [*web.Error].
 func CheckPart(o *soif.Object) error {
-	if o.Is(sunObject) || o.Is(headerObject) {
+	if o.Is(headerObject) {
 		return badRequest("@%s begins a message of its own and is no description; it and the objects after it were not taken", strings.ToUpper(o.Type))
 	}
 	return nil
@@ -77,24 +108,45 @@ func CheckPart(o *soif.Object) error {
 
 // take carries out one object of a submission.
 func (x *exchange) take(o *soif.Object) (r result) {
-	id, own, err := x.own(o.URL)
-	switch {
-	case err != nil:
-	case strings.HasPrefix(strings.ToUpper(o.Type), "RDM") || o.Is(schemaObject):
-		err = badRequest("%.40q is not the description of a resource", o.Type)
-	case x.submission == RDResponseDeleted && !own:
-		err = badRequest("URL %.80q is not that of a job here", o.URL)
-	case x.submission == RDResponseDeleted:
-		r, err = x.delete(id)
-	case own:
-		r, err = x.change(id, o)
-	default:
-		r, err = x.insert(o)
-	}
+	r, err := x.carryOut(o)
 	if err != nil {
 		r = result{err: err}
 	}
 	return r
+}
+
+func (x *exchange) carryOut(o *soif.Object) (result, error) {
+	if strings.HasPrefix(strings.ToUpper(o.Type), "RDM") || o.Is(schemaObject) {
+		return result{}, badRequest("%.40q is not the description of a resource", o.Type)
+	}
+	id, own, err := x.own(o.URL)
+	if err != nil {
+		return result{}, err
+	}
+	var was queuefs.Job // of the same URL
+	switch {
+	case own:
+		was, err = x.catalog.Job(id)
+	case o.URL != "":
+		was, err = x.find(o.URL)
+	}
+	if err != nil {
+		return result{}, err
+	}
+	gone := x.typ == RDResponseDeleted
+	switch {
+	case gone && own:
+		return x.delete(&was)
+	case gone && was.ID == 0:
+		return result{}, web.Errorf(http.StatusNotFound, "URL %.80q is not that of a description here", o.URL)
+	case gone:
+		return x.retire(&was, retiredDeleted)
+	case own:
+		return x.change(&was, o)
+	case was.ID != 0:
+		return x.replace(&was, o)
+	}
+	return x.insert(o)
 }
 
 // own returns the job of the catalog for a URL, and false for any other URL.
@@ -113,24 +165,70 @@ func (x *exchange) own(url string) (queuefs.JobID, bool, error) {
 	return id, true, nil
 }
 
-func (x *exchange) delete(id queuefs.JobID) (result, error) {
-	was, _ := x.catalog.Status(id)
-	if _, err := x.catalog.Delete(x.r.Context(), id); err != nil {
+func (x *exchange) delete(j *queuefs.Job) (result, error) {
+	if err := x.mayChange(j); err != nil {
 		return result{}, err
 	}
-	if was == queuefs.Deleted {
-		return result{done: "unchanged", job: id}, nil
+	if _, err := x.catalog.Delete(x.r.Context(), j.ID); err != nil {
+		return result{}, err
 	}
-	return result{done: "deleted", job: id}, nil
+	if j.Status == queuefs.Deleted {
+		return result{done: "unchanged", job: j.ID}, nil
+	}
+	return result{done: "deleted", job: j.ID}, nil
+}
+
+// retire takes a description out of the catalog: it deletes a pending job, and marks a
+// consumed one.
+func (x *exchange) retire(j *queuefs.Job, why string) (result, error) {
+	if err := x.mayChange(j); err != nil {
+		return result{}, err
+	}
+	ctx := context.WithoutCancel(x.r.Context())
+	_, err := x.catalog.Delete(ctx, j.ID)
+	if errors.Is(err, queuefs.ErrNotPending) {
+		_, err = x.catalog.Amend(ctx, j.ID, func(j *queuefs.Job) error {
+			j.Extra = slices.Clone(j.Extra)
+			j.Extra.Set(elemRetired, why)
+			return nil
+		})
+	}
+	if errors.Is(err, queuefs.ErrNoJob) {
+		err = nil
+	}
+	return result{done: "deleted", job: j.ID}, err
+}
+
+// replace submits a description in the place of the one with the same URL.
+func (x *exchange) replace(was *queuefs.Job, o *soif.Object) (result, error) {
+	if err := x.mayChange(was); err != nil {
+		return result{}, err
+	}
+	s, err := x.prepare(o)
+	if err != nil {
+		return result{}, err
+	}
+	sum := sha256.New()
+	if _, err := io.Copy(sum, s.payload()); err != nil {
+		return result{}, err
+	}
+	same := was.Digest(digest.SHA256) == digest.NewValue(digest.SHA256, sum.Sum(nil))
+	if same && was.MediaType == s.MediaType && was.Sidecar == s.Sidecar && was.Filename == path.Base("/"+s.Filename) {
+		return result{done: "unchanged", job: was.ID}, nil
+	}
+	r, err := x.store(s)
+	if err != nil {
+		return result{}, err
+	}
+	r.done = "updated"
+	_, err = x.retire(was, retiredReplaced)
+	return r, err
 }
 
 // change carries out the description of a job: it requeues a consumed or
 // deleted job, or describes a pending one anew.
-func (x *exchange) change(id queuefs.JobID, o *soif.Object) (result, error) {
-	j, err := x.catalog.Job(id)
-	if err != nil {
-		return result{}, err
-	}
+func (x *exchange) change(j *queuefs.Job, o *soif.Object) (result, error) {
+	id := j.ID
 	wanted, ok := o.Lookup("Status")
 	back := ok && !strings.EqualFold(wanted, j.Status.String())
 	if back && !strings.EqualFold(wanted, queuefs.Pending.String()) {
@@ -152,7 +250,7 @@ func (x *exchange) change(id queuefs.JobID, o *soif.Object) (result, error) {
 	}
 	switch {
 	case d != queuefs.Description{}:
-		if err := x.allow(web.Delete, x.catalog.ID()); err != nil {
+		if err := x.mayChange(j); err != nil {
 			return result{}, err
 		}
 		k, err := x.catalog.Describe(x.r.Context(), id, d)
@@ -166,42 +264,63 @@ func (x *exchange) change(id queuefs.JobID, o *soif.Object) (result, error) {
 	if err := x.allow(web.Consume, x.catalog.ID()); err != nil {
 		return result{}, err
 	}
-	_, err = x.catalog.RequeueIdle(x.r.Context(), id)
+	_, err := x.catalog.RequeueIdle(x.r.Context(), id)
 	return result{done: "requeued", job: id}, err
 }
 
 // soifType is the media type of a job with an object as payload.
 const soifType = "application/x-soif"
 
+// A submitted job is one to be stored.
+type submitted struct {
+	queuefs.Meta
+	payload func() io.Reader
+}
+
 // insert submits a job.
 func (x *exchange) insert(o *soif.Object) (result, error) {
-	m := queuefs.Meta{Filename: o.Value("Title"), Sidecar: o.Value("Sidecar"), Submitter: x.r.UserAgent(), MediaType: soifType}
-	if x.h.o.User != nil {
-		m.Owner = x.h.o.User(x.r.Context())
-	}
-	payload := o.Reader()
-	if value, given := o.Lookup("Payload"); given {
-		payload = strings.NewReader(value)
-		m.MediaType = o.Value("Content-Type")
-		if _, _, err := mime.ParseMediaType(m.MediaType); m.MediaType != "" && err != nil {
-			return result{}, badRequest("Content-Type %.80q is not a media type", m.MediaType)
-		}
-		var err error
-		if m.Expect, err = digests(o); err != nil {
-			return result{}, err
-		}
-	}
-	sub := x.catalog.Begin()
-	sub.Memory(x.memory)
-	defer sub.Discard()
-	d, err := sub.Add(m)
+	s, err := x.prepare(o)
 	if err != nil {
 		return result{}, err
 	}
-	if _, err := d.ReadFrom(payload); err != nil {
+	return x.store(s)
+}
+
+// prepare makes a job of a description.
+func (x *exchange) prepare(o *soif.Object) (s submitted, err error) {
+	s.Meta = queuefs.Meta{Filename: o.Value("Title"), Sidecar: o.Value("Sidecar"), Submitter: x.r.UserAgent(), MediaType: soifType, Owner: x.user()}
+	s.payload = o.Reader
+	if o.URL != "" {
+		if !utf8.ValidString(o.URL) {
+			return s, badRequest("URL %.80q is not UTF-8", o.URL)
+		}
+		s.Extra = anvl.Record{{Name: elemURL, Value: o.URL}}
+	}
+	value, given := o.Lookup("Payload")
+	if !given {
+		return s, nil
+	}
+	s.payload = func() io.Reader { return strings.NewReader(value) }
+	s.MediaType = o.Value("Content-Type")
+	if _, _, err := mime.ParseMediaType(s.MediaType); s.MediaType != "" && err != nil {
+		return s, badRequest("Content-Type %.80q is not a media type", s.MediaType)
+	}
+	s.Expect, err = digests(o)
+	return s, err
+}
+
+func (x *exchange) store(s submitted) (result, error) {
+	sub := x.catalog.Begin()
+	sub.Memory(x.memory)
+	defer sub.Discard()
+	d, err := sub.Add(s.Meta)
+	if err != nil {
 		return result{}, err
 	}
-	sub.Admit(x.h.o.Quota.Admission(x.r.Context(), x.catalog, m.Owner))
+	if _, err := d.ReadFrom(s.payload()); err != nil {
+		return result{}, err
+	}
+	sub.Admit(x.h.o.Quota.Admission(x.r.Context(), x.catalog, s.Owner))
 	jobs, err := sub.Commit(x.r.Context())
 	if err != nil {
 		return result{}, err
@@ -270,7 +389,7 @@ func (x *exchange) answerSubmission(results []result, ended error) error {
 	if rejected > 0 {
 		title += ", " + strconv.Itoa(rejected) + " rejected"
 	}
-	return x.out.write(appendStatus(head.append(nil), x.base.Ref("state", x.catalog.ID()), facts, page(title, b.String())))
+	return x.answer(&head, appendStatus(nil, x.base.Ref("state", x.catalog.ID()), facts, page(title, b.String())))
 }
 
 func count(n int, what string) string {

@@ -64,7 +64,7 @@ func TestSubmissionObjectByObject(t *testing.T) {
 		{"another catalog", submission("rd-response", doc("http://cutie.cdlib.org/state/access/j000000000001")), 400,
 			"Accepted=0 Rejected=1 Error-1=job j000000000001 is of another catalog", "job j000000000001 is of another catalog", "pending pending pending"},
 		{"delete", submission("RD-Response-Deleted", doc(ownURL+"1"), doc("http://a/"), doc(ownURL+"1")), 200,
-			`Accepted=2 Rejected=1 RD-URL-1=1 Error-2=URL "http://a/" is not that of a job here RD-URL-3=1`, "", "deleted pending pending"},
+			`Accepted=2 Rejected=1 RD-URL-1=1 Error-2=URL "http://a/" is not that of a description here RD-URL-3=1`, "", "deleted pending pending"},
 		{"a deleted job stays what it is", submission("rd-response", doc(ownURL+"1", "Title", "other", "Status", "pending"), doc(ownURL+"1", "Title", "a.bin")), 200,
 			"Accepted=1 Rejected=1 Error-1=Title of a job that is deleted stays as it is: job not in a state for that RD-URL-2=1", "", "deleted pending pending"},
 		{"wrong digest", submission("rd-response", doc("", "Payload", "x", "Digest-Type", "MD5", "Digest-Value", strings.Repeat("0", 32))), 400,
@@ -76,18 +76,12 @@ func TestSubmissionObjectByObject(t *testing.T) {
 			`Accepted=0 Rejected=1 Error-1="RDMQUERY" is not the description of a resource`, `"RDMQUERY" is not the description of a resource`, "deleted pending pending"},
 		{"too many", submission("rd-response", doc(ownURL+"2"), doc(ownURL+"2"), doc(ownURL+"2"), doc(ownURL+"2")), 413,
 			"Accepted=3 Rejected=0 RD-URL-1=2 RD-URL-2=2 RD-URL-3=2", "more than 3 objects, what follows was not read", "deleted pending pending"},
-		{"a mistake ends it", submission("rd-response", doc("", "Payload", "x")) + "@DOCUMENT { -\nTitle{x}:\ty\n}\n", 400,
-			"Accepted=1 Rejected=0 RD-URL-1=4", `line 9, octet 113: attribute "Title": the size is not a number, there is "x}:\ty\n}\n"`, "deleted pending pending pending"},
-		{"Sun's deletion behind a header", submission("rd-response", doc(ownURL+"2"), object("REQUEST", "", "submit-operation", "delete"), doc("http://a/"), doc(ownURL+"2")), 400,
-			"Accepted=1 Rejected=0 RD-URL-1=2", "@REQUEST begins a message of its own and is no description; it and the objects after it were not taken", "deleted pending pending pending"},
+		{"a mistake ends it", submission("rd-response", doc("", "Payload", "x")) + "@DOCUMENT { -\nTitle{1}\ty\n}\n", 400,
+			"Accepted=1 Rejected=0 RD-URL-1=4", `line 9, octet 115: attribute "Title": : is wanted behind the size, there is "\ty\n}\n"`, "deleted pending pending pending"},
 		{"a deletion behind a header", submission("rd-response") + submission("rd-response-deleted", doc("http://a/")), 400,
 			"Accepted=0 Rejected=0", "@RDMHEADER begins a message of its own and is no description; it and the objects after it were not taken", "deleted pending pending pending"},
 		{"schema", submission("rd-response", object("SCHEMA", "", "Schema-Definition-Language-Version", "1.0", "SOIF-Attribute-1", "Title"), doc(ownURL+"2")), 200,
 			"Accepted=1 Rejected=0 RD-URL-1=2", "", "deleted pending pending pending"},
-		{"Sun insert", "@REQUEST { -\nsubmit-csid{23}:\tx-catalog://h:80/ingest\nsubmit-operation{6}:\tinsert\n}\n@DOCUMENT { http://a/\n}\n", 200,
-			"Accepted=1 Rejected=0 RD-URL-1=5", "", "deleted pending pending pending pending"},
-		{"Sun delete", "@REQUEST { -\nsubmit-database{6}:\tingest\nsubmit-operation{6}:\tdelete\n}\n@DOCUMENT { " + ownURL + "5\n}\n", 200,
-			"Accepted=1 Rejected=0 RD-URL-1=5", "", "deleted pending pending pending deleted"},
 	} {
 		a := s.post(tt.message)
 		var facts []string
@@ -105,11 +99,7 @@ func TestSubmissionObjectByObject(t *testing.T) {
 			t.Errorf("%s: got %d %s, %q, %v", tt.name, a.StatusCode, got, a.failure(), statuses)
 		}
 	}
-	a := s.post("@REQUEST { -\nsubmit-operation{8}:\tretrieve\nsubmit-view{5}:\tTitle\n}\n@DOCUMENT { " + ownURL + "2\n}\n@DOCUMENT { " + ownURL + "8\n}\n")
-	if a.StatusCode != 200 || a.urls() != "2" || len(a.objects[1].Attributes) != 1 || a.objects[1].Value("title") != "b.bin" {
-		t.Errorf("retrieve: got %d %+v", a.StatusCode, a.objects)
-	}
-	for _, bad := range []string{"@REQUEST { -\nsubmit-operation{4}:\tfail\n}\n",
+	for _, bad := range []string{
 		submission("rd-response", object("SCHEMA", "", "Schema-Definition-Language-Version", "2.0", "SOIF-Attribute-1", "A")),
 		submission("rd-response", object("SCHEMA", "", "SOIF-Attribute-1", "A", "SOIF-Attribute-2", "a")),
 		submission("rd-response", object("SCHEMA", "", "SOIF-Attribute-1", "A", "Data-Type-2", "int"))} {
@@ -204,12 +194,12 @@ func TestRights(t *testing.T) {
 	}
 	// Of what somebody may not read nothing is said, not even that it is not there.
 	has = "read:access"
-	for _, query := range []string{"?type=status-request", "?type=taxonomy-request", "?type=server-request&csid=x-catalog://h/access"} {
+	for _, query := range []string{"?type=status-request", "?type=taxonomy-request", "?type=server-request&csid=x-catalog://cutie.cdlib.org/access"} {
 		if a := s.get(query); a.StatusCode != 200 || strings.Contains(a.body, "ingest") || !strings.Contains(a.body, "access") {
 			t.Errorf("%s: got %d %s", query, a.StatusCode, a.body)
 		}
 	}
-	if a := s.get("?type=rd-request&csid=x-catalog://h/nosuch"); a.StatusCode != 401 {
+	if a := s.get("?type=rd-request&csid=x-catalog://cutie.cdlib.org/nosuch"); a.StatusCode != 401 {
 		t.Errorf("got %d %q", a.StatusCode, a.failure())
 	}
 }
@@ -282,5 +272,107 @@ func TestOrderHasALimit(t *testing.T) {
 	}
 	if got := fmt.Sprint(titles); got != "[file 20 file 19 file 18]" || a.objects[0].Value("RDM-Response-Interpret") != "3 DOCUMENT objects" {
 		t.Errorf("got %s, %+v", got, a.objects[0])
+	}
+}
+
+// A description that was submitted is updated and deleted by its URL, and sent with what
+// was submitted.
+func TestDescriptionsHaveTheirURLs(t *testing.T) {
+	s := newSite(t, rdm.Options{})
+	doc := func(url string, pairs ...string) soif.Object { return object("DOCUMENT", url, pairs...) }
+	const a, b = "http://archive.example/1", "http://archive.example/2"
+	send := func(typ string, objects ...soif.Object) string {
+		t.Helper()
+		got := s.post(submission(typ, objects...))
+		text := got.failure()
+		if len(got.objects) == 2 {
+			for _, f := range got.objects[1].Attributes {
+				if strings.HasPrefix(f.Name, "RD-URL") || strings.HasPrefix(f.Name, "Error") {
+					text += " " + strings.TrimPrefix(f.Value, ownURL)
+				}
+			}
+			page := got.objects[1].Value("Status-Message")
+			for _, word := range []string{"submitted", "updated", "unchanged", "deleted"} {
+				text += strings.Repeat(" "+word, strings.Count(page, "<LI>"+word))
+			}
+		}
+		return strings.TrimSpace(text)
+	}
+	has := func(query string, want ...soif.Object) {
+		t.Helper()
+		got := s.get("?" + query).objects[1:]
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: got %v, want %v", query, got, want)
+		}
+	}
+	want := func(got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	want(send("rd-response", doc(a, "Title", "A", "Author-1", "Ann", "Author-2", "Bob"), doc(b, "Title", "B", "Payload", "text")), "1 2 submitted submitted")
+	has("type=rd-request&view-attributes=URL,Title,Author,Size,Nothing", doc(a, "Title", "A", "Author-1", "Ann", "Author-2", "Bob", "Size", "85"), doc(b, "Title", "B", "Size", "4"))
+	has("type=rd-request&view-attributes=title&view-order=Author", doc(b, "Title", "B"), doc(a, "Title", "A"))
+	// Again, and changed, while the job is pending: a worker gets the last one alone.
+	want(send("rd-response", doc(a, "Title", "A", "Author-1", "Ann", "Author-2", "Bob"), doc(b, "Title", "B", "Payload", "text")), "1 2 unchanged unchanged")
+	want(send("rd-response", doc(a, "Title", "A2"), doc(b, "Title", "B2", "Payload", "text")), "3 4 updated updated")
+	has("type=rd-request&view-attributes=Title", doc(a, "Title", "A2"), doc(b, "Title", "B2"))
+	has("type=rd-request-deleted&view-attributes=Status")
+	// A consumer has it: the description is replaced, and deleted, all the same.
+	if j, err := s.q.Next(ctx, "worker"); err != nil || j.ID != 3 {
+		t.Fatal(j.ID, err)
+	}
+	want(send("rd-response", doc(a, "Title", "A3")), "5 updated")
+	has("type=rd-request&view-attributes=Title,Status", doc(b, "Title", "B2", "Status", "pending"), doc(a, "Title", "A3", "Status", "pending"))
+	if j, err := s.q.Next(ctx, "worker"); err != nil || j.ID != 4 {
+		t.Fatal(j.ID, err)
+	}
+	want(send("rd-response-deleted", doc(b), doc("http://archive.example/3")), `4 URL "http://archive.example/3" is not that of a description here deleted`)
+	has("type=rd-request&view-attributes=Title", doc(a, "Title", "A3"))
+	gone := s.get("?type=rd-request-deleted&view-attributes=Status").objects[1:]
+	if len(gone) != 2 || gone[0].URL != b || gone[1].URL != b {
+		t.Errorf("got %+v deleted, want both jobs of %s", gone, b)
+	}
+	// It is the same after a start.
+	s.h = rdm.New(s.svc, rdm.Options{Now: s.clock.now})
+	has("type=rd-request&view-attributes=Title", doc(a, "Title", "A3"))
+	want(send("rd-response-deleted", doc(a)), "5 deleted")
+	has("type=rd-request&view-attributes=Title")
+	want(send("rd-response", doc(b, "Title", "B")), "6 submitted")
+	has("type=rd-request&view-attributes=Title", doc(b, "Title", "B"))
+	want(send("rd-response-deleted", doc("http://archive.example/3")), `URL "http://archive.example/3" is not that of a description here URL "http://archive.example/3" is not that of a description here`)
+}
+
+// Who made a description may change and delete it with the right to submit alone; others
+// need the right to delete.
+func TestWhoMayChangeADescription(t *testing.T) {
+	user, mayDelete := "", false
+	s := newSite(t, rdm.Options{Allow: func(_ http.Header, _ *http.Request, right web.Right, _ string) error {
+		if right == web.Submit || right == web.Delete && mayDelete {
+			return nil
+		}
+		return &web.Error{Status: 403, Message: "no " + right.String()}
+	}, User: func(context.Context) string { return user }})
+	for _, tt := range []struct {
+		user      string
+		mayDelete bool
+		message   string
+		status    int
+	}{
+		{"ann", false, submission("rd-response", object("DOCUMENT", "http://a/")), 200},
+		{"bob", false, submission("rd-response", object("DOCUMENT", "http://a/", "Title", "x")), 403},
+		{"bob", false, submission("rd-response-deleted", object("DOCUMENT", "http://a/")), 403},
+		{"", false, submission("rd-response-deleted", object("DOCUMENT", "http://a/")), 403},
+		{"ann", false, submission("rd-response", object("DOCUMENT", "http://a/", "Title", "x")), 200},
+		{"ann", false, submission("rd-response-deleted", object("DOCUMENT", "http://a/")), 200},
+		{"ann", false, submission("rd-response", object("DOCUMENT", "http://a/")), 200},
+		{"bob", true, submission("rd-response-deleted", object("DOCUMENT", "http://a/")), 200},
+		{"ann", false, submission("rd-response-deleted", object("DOCUMENT", "http://a/")), 404},
+	} {
+		user, mayDelete = tt.user, tt.mayDelete
+		if a := s.post(tt.message); a.StatusCode != tt.status {
+			t.Errorf("%s, %v: %q: got %d %q, want %d", tt.user, tt.mayDelete, tt.message, a.StatusCode, a.failure(), tt.status)
+		}
 	}
 }

@@ -21,13 +21,11 @@ func (x *exchange) describeTaxonomy() error {
 	if len(x.view.order) > 0 {
 		return badRequest("a taxonomy is in the order of its tree")
 	}
-	// A catalog says nothing about the tree, but is to be there.
-	if x.csid != "" {
-		if err := x.find(web.Read); err != nil {
-			return err
-		}
+	queues, err := x.readable()
+	if err != nil {
+		return err
 	}
-	nodes := x.nodes(depth, id)
+	nodes := x.nodes(queues, depth, id)
 	if nodes == nil {
 		return fmt.Errorf("%w", web.Errorf(404, "classification not found: %.200s", id))
 	}
@@ -41,7 +39,7 @@ func (x *exchange) describeTaxonomy() error {
 	}
 	info := x.h.svc.Info()
 	head := Header{Type: TaxonomyResponse, Interpret: fmt.Sprintf("1 %s objects, %d %s objects", taxonomyObject, len(shown), classificationObject)}
-	b := soif.AppendHead(head.append(nil), taxonomyObject, "")
+	b := soif.AppendHead(nil, taxonomyObject, "")
 	b = soif.AppendAttribute(b, "Id", taxonomyID(&info))
 	if info.Description != "" {
 		b = soif.AppendAttribute(b, "Description", info.Description)
@@ -50,7 +48,7 @@ func (x *exchange) describeTaxonomy() error {
 	for i := range shown {
 		b = shown[i].Append(b)
 	}
-	return x.out.write(b)
+	return x.answer(&head, b)
 }
 
 func taxonomyID(info *queuefs.ServiceInfo) string {
@@ -65,7 +63,7 @@ const root = "ROOT"
 
 // nodes returns a classification, unless it is the root, and all below it; nil
 // for an unknown identifier.
-func (x *exchange) nodes(depth int, id string) []soif.Object {
+func (x *exchange) nodes(queues []*queuefs.Queue, depth int, id string) []soif.Object {
 	info := x.h.svc.Info()
 	taxonomy := taxonomyID(&info)
 	node := func(id, parent, about string) soif.Object {
@@ -84,7 +82,7 @@ func (x *exchange) nodes(depth int, id string) []soif.Object {
 		list = []soif.Object{}
 		depth--
 	}
-	for _, q := range x.readable() {
+	for _, q := range queues {
 		here := all || id == q.ID()
 		if here && depth >= 0 {
 			list = append(list, node(q.ID(), root, q.Info().Description))

@@ -12,7 +12,7 @@ import (
 // A view is the part of a result to send, and its order (RDM View
 // Specification). The zero view is everything.
 type view struct {
-	attributes []string // nil: all; never the URL, which is always sent
+	attributes []string // nil: all; the URL is always sent
 	order      []sortKey
 	first      int64 // hit, from 1 on; 0 is 1
 	last       int64 // 0: no end
@@ -33,14 +33,9 @@ func parseView(attributes, order, hits string) (v view, err error) {
 		return v, badRequest("view has more than %d octets", maxViewText)
 	}
 	if strings.TrimSpace(attributes) != "" {
-		v.attributes = []string{}
-		for _, name := range names(attributes) {
-			if !strings.EqualFold(name, "URL") {
-				v.attributes = append(v.attributes, name)
-			}
-		}
+		v.attributes = listed(attributes)
 	}
-	for _, name := range names(order) {
+	for _, name := range listed(order) {
 		// A plus sign in a URL arrives as a blank.
 		k := sortKey{name: strings.TrimSpace(strings.TrimPrefix(name, "+"))}
 		if rest, ok := strings.CutPrefix(name, "-"); ok {
@@ -57,8 +52,8 @@ func parseView(attributes, order, hits string) (v view, err error) {
 	return v, v.parseHits(strings.TrimSpace(hits))
 }
 
-// names splits a list; empty parts do not count.
-func names(list string) (all []string) {
+// listed splits a list; empty parts do not count.
+func listed(list string) (all []string) {
 	for part := range strings.SplitSeq(list, ",") {
 		if part = strings.TrimSpace(part); part != "" {
 			all = append(all, part)

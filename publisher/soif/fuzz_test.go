@@ -2,7 +2,6 @@ package soif_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"reflect"
 	"strings"
@@ -18,7 +17,6 @@ var seeds = []string{
 	"@X { -\nA{1000000000000000000}:\t1\n}",
 	"@X { -\nA{x}: one\ntwo\nB:{3}\t1\n}",
 	"\ufefftext @X { -\nA{9}:\tone\ntwo } @Y {http://a B{ 1 }: 2\n}\n}\n",
-	"@DELETE { http://a }\n@UPDATE {\n@X { -\n}\n}\n",
 }
 
 // What is read is written so that it reads the same, and written again is the
@@ -32,37 +30,6 @@ func FuzzRead(f *testing.F) {
 		r.Limit = 1 << 20
 		objects, _ := readAll(r)
 		stable(t, objects)
-		g := soif.NewGatherReader(soif.NewReader(bytes.NewReader(b)))
-		for n := 0; ; n++ {
-			if _, err := g.Read(); err != nil {
-				break
-			}
-			if n > len(b) {
-				t.Fatal("more entries than octets")
-			}
-		}
-	})
-}
-
-func FuzzRepair(f *testing.F) {
-	for _, s := range seeds {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		fixed, err := soif.Repair(b)
-		objects := fixed.Objects
-		stable(t, objects)
-		if err != nil {
-			return
-		}
-		var text []byte
-		for i := range objects {
-			text = objects[i].Append(text)
-		}
-		again, err := soif.Repair(text)
-		if err != nil || !reflect.DeepEqual(again, soif.Repaired{Objects: objects}) {
-			t.Fatalf("%q mended again: %v, %+v, want %+v", text, err, again, objects)
-		}
 	})
 }
 
@@ -78,6 +45,9 @@ func stable(t *testing.T, objects []soif.Object) {
 	r := soif.NewReader(bytes.NewReader(out.Bytes()))
 	r.Clean, r.Limit = true, 16<<20
 	again, err := readAll(r)
+	if _, mends := r.Mended(); mends > 0 {
+		t.Fatalf("%q: mended", out.Bytes())
+	}
 	if err != io.EOF || !reflect.DeepEqual(again, objects) {
 		t.Fatalf("%q: got %+v, %v, want %+v", out.Bytes(), again, err, objects)
 	}
@@ -118,23 +88,6 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-func BenchmarkReadJSON(b *testing.B) {
-	o := sample()
-	one, _ := json.Marshal(o)
-	text := bytes.Repeat(one, 1000)
-	b.SetBytes(int64(len(o.Append(nil)) * 1000))
-	b.ReportAllocs()
-	for b.Loop() {
-		d := json.NewDecoder(bytes.NewReader(text))
-		for range 1000 {
-			var o soif.Object
-			if err := d.Decode(&o); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-}
-
 func BenchmarkWrite(b *testing.B) {
 	o := sample()
 	w := soif.NewWriter(io.Discard)
@@ -142,15 +95,5 @@ func BenchmarkWrite(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		w.Write(o)
-	}
-}
-
-func BenchmarkWriteJSON(b *testing.B) {
-	o := sample()
-	w := json.NewEncoder(io.Discard)
-	b.SetBytes(int64(len(o.Append(nil))))
-	b.ReportAllocs()
-	for b.Loop() {
-		w.Encode(o)
 	}
 }

@@ -18,6 +18,8 @@ const (
 	bufferSize  = 64 << 10
 	shownOctets = 24
 	maxNames    = 1000 // names of attributes to remember
+	maxMended   = 32 << 10
+	maxMends    = 20
 )
 
 // Skipped is the text of an input outside of objects, as far as it was read.
@@ -44,7 +46,11 @@ func (s Skipped) String() string {
 // byteOrderMark begins files of some editors.
 var byteOrderMark = []byte("\ufeff")
 
-// A Reader reads objects one after the other.
+// A Reader reads objects one after the other. It mends what people and printers do to
+// SOIF, and says so, see [Reader.Mended]: sizes that do not fit, as in {x}, and blanks in
+// place of the TAB. A size fits if blanks and the next attribute, or the end of the
+// object, follow the value. With any other size the value ends before the first blank that
+// is followed by these. Values of more than 32 KiB are taken by their size.
 type Reader struct {
 	// Limit is the most memory of an object, in octets: its values and names,
 	// and 64 for each attribute. 0 is DefaultLimit.
@@ -68,6 +74,8 @@ type Reader struct {
 	names  map[string]string
 
 	skipped   Skipped
+	mended    []string
+	mends     int
 	attribute string // being read, for errors
 	size      int64
 }
@@ -94,6 +102,10 @@ func (r *Reader) Offset() int64 { return r.offset + int64(r.pos) }
 
 // Skipped returns what was skipped up to now.
 func (r *Reader) Skipped() Skipped { return r.skipped }
+
+// Mended returns what was mended up to now, in words: the first 20 mistakes, and how many
+// there were in all.
+func (r *Reader) Mended() (first []string, all int) { return r.mended, r.mends }
 
 func (r *Reader) read() (o Object, err error) {
 	if err := r.seek(); err != nil {
@@ -246,41 +258,188 @@ func (r *Reader) attributes(used int) (list []Attribute, err error) {
 		if r.size = size; used > limit || size > int64(limit-used) {
 			return nil, r.fail(fmt.Errorf("%w: more than %d octets", ErrTooLarge, limit))
 		}
-		used += int(size)
 		if err := r.take(len(name) + overhead); err != nil {
 			return nil, err
 		}
-		value, err := r.value(int(size))
+		value, err := r.sizedValue(size)
 		if err != nil {
 			return nil, err
+		}
+		if used += len(value); used > limit {
+			return nil, r.fail(fmt.Errorf("%w: more than %d octets", ErrTooLarge, limit))
 		}
 		list = append(list, Attribute{name, value})
 	}
 }
 
-// readSize reads "{", the size, "}:" and a TAB.
+// readSize reads "{", the size, "}:" and a TAB, or a blank in its place. A size that is no
+// number is -1.
 func (r *Reader) readSize() (int64, error) {
 	if err := r.want('{', "{ and a size are wanted behind the name"); err != nil {
 		return 0, err
 	}
-	text, err := r.token(func(c byte) bool { return c >= '0' && c <= '9' })
+	text, err := r.token(func(c byte) bool {
+		return c >= '0' && c <= '9' || c == 'x' || c == 'X' || c == 'n' || c == 'N' || c == '?'
+	})
 	if err != nil {
 		return 0, err
-	}
-	if text == "" {
-		return 0, r.wrong("the size is not a number")
 	}
 	if err := r.want('}', "the size is not a number that } ends"); err != nil {
 		return 0, err
 	}
-	size, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, r.fail(fmt.Errorf("%w: size %.20s", ErrTooLarge, text))
+	size := int64(-1)
+	if text != "" && strings.Trim(text, "0123456789") == "" {
+		if size, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return 0, r.fail(fmt.Errorf("%w: size %.20s", ErrTooLarge, text))
+		}
 	}
-	if err := r.want(':', ": is wanted behind the size"); err != nil {
-		return 0, err
+	return size, r.want(':', ": is wanted behind the size")
+}
+
+// sizedValue reads the TAB and a value whose size was read.
+func (r *Reader) sizedValue(size int64) (string, error) {
+	if err := r.ensure(1); err != nil {
+		return "", err
 	}
-	return size, r.want('\t', "a TAB is wanted behind the colon")
+	tab := r.buf[r.pos] == '\t'
+	if !tab && !blank(r.buf[r.pos]) && r.buf[r.pos] != '}' {
+		return "", r.wrong("a TAB is wanted behind the colon")
+	}
+	if size > maxMended {
+		r.pos++
+		return r.value(int(size))
+	}
+	// The value begins behind one blank, or behind several that were to be a TAB.
+	for n := 0; size >= 0 && n < 2; n++ {
+		begin := 1
+		if n == 1 {
+			begin = blanks(r.buf[r.pos:r.end])
+		}
+		fits, err := r.fits(begin + int(size))
+		if err != nil {
+			return "", err
+		}
+		if fits {
+			if !tab && size > 0 {
+				r.mend("a blank in place of the TAB")
+			}
+			r.pos += begin
+			return r.value(int(size))
+		}
+	}
+	if err := r.ensure(bufferSize / 2); err != nil {
+		return "", err
+	}
+	begin := blanks(r.buf[r.pos:r.end])
+	n := valueEnd(r.buf[r.pos+begin : r.end])
+	switch {
+	case n < 0 && r.failed == io.EOF:
+		r.pos = r.end
+		return "", r.fail(io.ErrUnexpectedEOF)
+	case n < 0:
+		return "", r.wrong("the size does not fit, and the end of the value is not found")
+	}
+	was := "no number"
+	if size >= 0 {
+		was = strconv.FormatInt(size, 10)
+	}
+	r.mend(fmt.Sprintf("size is %s, now %d", was, n))
+	r.size = int64(n)
+	r.pos += begin
+	return r.value(n)
+}
+
+// fits reports whether what follows n octets can follow a value: the end of the object, or
+// the name and brace of an attribute, blanks before them or not.
+func (r *Reader) fits(n int) (bool, error) {
+	for {
+		if r.pos+n <= r.end {
+			rest := r.buf[r.pos+n : r.end]
+			i := blanks(rest)
+			if i < len(rest) && rest[i] == '}' {
+				return true, nil
+			}
+			end := i
+			for end < len(rest) && nameOctet(rest[end]) {
+				end++
+			}
+			if end < len(rest) || end-i > maxToken {
+				return end > i && rest[min(end, len(rest)-1)] == '{', nil
+			}
+		}
+		if r.end-r.pos == len(r.buf) {
+			return true, nil // many blanks, or a long name: what follows decides
+		}
+		if err := r.fill(); err == io.EOF {
+			return false, nil
+		} else if err != nil {
+			return false, err
+		}
+	}
+}
+
+// mend notes a mistake at the attribute being read.
+func (r *Reader) mend(what string) {
+	if r.mends++; len(r.mended) < maxMends {
+		line := r.line + bytes.Count(r.buf[:r.pos], []byte("\n"))
+		r.mended = append(r.mended, fmt.Sprintf("line %d: attribute %.60q: %s", line, r.attribute, what))
+	}
+}
+
+// ensure reads until n octets are there, or the input ends.
+func (r *Reader) ensure(n int) error {
+	for r.end-r.pos < n {
+		if err := r.fill(); err == io.EOF {
+			break
+		} else if err != nil {
+			return err
+		}
+	}
+	if r.pos == r.end {
+		return r.fail(io.ErrUnexpectedEOF)
+	}
+	return nil
+}
+
+// blanks counts the blanks that begin p.
+func blanks(p []byte) (n int) {
+	for n < len(p) && blank(p[n]) {
+		n++
+	}
+	return n
+}
+
+// valueEnd returns where a value without a fitting size ends, -1 if that is not found.
+func valueEnd(p []byte) int {
+	for i := 0; i < len(p); i++ {
+		n := blanks(p[i:])
+		if n == 0 && i > 0 {
+			continue
+		}
+		if rest := p[i+n:]; closes(rest) || opens(rest) {
+			return i
+		}
+		i += max(n-1, 0)
+	}
+	return -1
+}
+
+// closes reports whether p begins with the end of an object.
+func closes(p []byte) bool {
+	return len(p) > 0 && p[0] == '}' && (len(p) == 1 || blank(p[1]) || p[1] == '@')
+}
+
+// opens reports whether p begins with an attribute: a name, a size in braces, a colon.
+func opens(p []byte) bool {
+	i := 0
+	for i < len(p) && nameOctet(p[i]) {
+		i++
+	}
+	if i == 0 || i == len(p) || p[i] != '{' {
+		return false
+	}
+	end := bytes.IndexByte(p[i:min(len(p), i+16)], '}')
+	return end > 0 && i+end+1 < len(p) && p[i+end+1] == ':' && bytes.Trim(p[i+1:i+end], "0123456789xXnN? ") == nil
 }
 
 // value reads n octets. It takes no more than twice the memory of the input that is

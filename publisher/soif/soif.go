@@ -11,16 +11,13 @@
 // value may hold line ends, braces and whole objects.
 //
 // The package writes one attribute a line as above; line-oriented readers
-// understand this as well. It reads all of the grammar, and names of any
-// visible characters but braces, since names in use break the grammar. There is
-// no guessing: an error is a [*ParseError] with its place. [Repair] is for text
-// written by hand, with wrong numbers.
+// understand this as well. It reads all of the grammar, names of any visible
+// characters but braces, since names in use break the grammar, and text as it is
+// printed, with wrong numbers; [Reader.Mended] says what was mended. An error is
+// a [*ParseError] with its place.
 //
 // A name with a hyphen and a number at its end is one of several values of the
 // name before it; see [Object.Values].
-//
-// [GatherReader] reads the answer of a Harvest Gatherer: objects in a frame of
-// actions.
 package soif
 
 import (

@@ -103,56 +103,6 @@ func TestPublishedFiles(t *testing.T) {
 		if same := bytes.Equal(out.Bytes(), text); same != canonical {
 			t.Errorf("%s: written as\n%s", name, out.Bytes())
 		}
-		repaired, err := soif.Repair(text)
-		if err != nil || repaired.Mends != nil || !reflect.DeepEqual(repaired.Objects, want) {
-			t.Errorf("%s: repaired to %+v, %v", name, repaired, err)
-		}
-	}
-}
-
-func TestGatherStream(t *testing.T) {
-	text := shared(t, "soif/good/harvest-gather-stream.txt")
-	g := soif.NewGatherReader(soif.NewReader(iotest.OneByteReader(bytes.NewReader(text))))
-	e, err := g.Read()
-	if err != nil || e.Action != soif.Update || e.Object.URL != "ftp://ecrc.de/pub/ECRC_tech_reports/reports/ECRC-93-10.ps.Z" ||
-		len(e.Object.Attributes) != 14 || e.Object.Value("embed<1>-type") != "PostScript" {
-		t.Errorf("got %+v, %v", e, err)
-	}
-	if e, err := g.Read(); err != io.EOF {
-		t.Errorf("got %+v, %v behind the last", e, err)
-	}
-	if _, err := readAll(soif.NewReader(bytes.NewReader(text))); err == io.EOF {
-		t.Error("a frame is read as an object")
-	}
-}
-
-func TestGatherFrames(t *testing.T) {
-	for _, tt := range []struct {
-		in   string
-		want []soif.Gathered
-		err  string // "" for the end of the input
-	}{
-		{"", nil, ""},
-		{"@DELETE { http://a http://b\nhttp://c }@Refresh{http://d }\n@UPDATE {\n@X { http://e\n}\n@X { -\n}}\n@UPDATED { http://f\n}\n", []soif.Gathered{
-			{soif.Delete, soif.Object{URL: "http://a"}}, {soif.Delete, soif.Object{URL: "http://b"}}, {soif.Delete, soif.Object{URL: "http://c"}},
-			{soif.Refresh, soif.Object{URL: "http://d"}}, {soif.Update, soif.Object{Type: "X", URL: "http://e"}}, {soif.Update, soif.Object{Type: "X"}},
-			{soif.Update, soif.Object{Type: "UPDATED", URL: "http://f"}}}, ""},
-		{"@DELETE { http://a", []soif.Gathered{}, "line 1, octet 10: unexpected EOF, there is \"http://a\""},
-		{"@UPDATE {\nx", nil, "line 2, octet 10: an object begins with @, there is \"x\""},
-		{"@UPDATE {\n@UPDATE {\n", nil, "line 3, octet 20: unexpected EOF"},
-	} {
-		g := soif.NewGatherReader(soif.NewReader(strings.NewReader(tt.in)))
-		var got []soif.Gathered
-		e, err := g.Read()
-		for ; err == nil; e, err = g.Read() {
-			got = append(got, e)
-		}
-		if len(got)+len(tt.want) > 0 && !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%q: got %+v, want %+v", tt.in, got, tt.want)
-		}
-		if tt.err == "" && err != io.EOF || tt.err != "" && err.Error() != tt.err {
-			t.Errorf("%q: got error %v, want %q", tt.in, err, tt.err)
-		}
 	}
 }
 
@@ -164,18 +114,16 @@ func TestReaderRefuses(t *testing.T) {
 		{"@X { }\n", `line 1, octet 5: a URL or - is wanted, there is "}\n"`},
 		{"@X { @Y { -", `line 1, octet 5: a URL or - is wanted, there is "@Y { -"`},
 		{"@X { -\nA{1}:\t1\n", `line 3, octet 15: attribute "A" of 1 octets: unexpected EOF`},
-		{"@X { -\nA{x}:\t1\n}", `line 2, octet 9: attribute "A": the size is not a number, there is "x}:\t1\n}"`},
-		{"@X { -\nA{}:\t1\n}", `line 2, octet 9: attribute "A": the size is not a number, there is "}:\t1\n}"`},
-		{"@X { -\nA{-1}:\t1\n}", `line 2, octet 9: attribute "A": the size is not a number, there is "-1}:\t1\n}"`},
+		{"@X { -\nA{-1}:\t1\n}", `line 2, octet 9: attribute "A": the size is not a number that } ends, there is "-1}:\t1\n}"`},
+		{"@X { -\nA{9}:\t1\n", `line 3, octet 15: attribute "A" of 9 octets: unexpected EOF`},
+		{"@X { -\nA{x}:\tone", `line 2, octet 16: attribute "A": unexpected EOF`},
+		{"@X { -\nA{1}:1\n}", `line 2, octet 12: attribute "A" of 1 octets: a TAB is wanted behind the colon, there is "1\n}"`},
 		{"@X { -\nA{1 }:\t1\n}", `line 2, octet 10: attribute "A": the size is not a number that } ends, there is " }:\t1\n}"`},
 		{"@X { -\nA:{1}\t1\n}", `line 2, octet 12: attribute "A:": : is wanted behind the size, there is "\t1\n}"`},
-		{"@X { -\nA{1}: 1\n}", `line 2, octet 12: attribute "A": a TAB is wanted behind the colon, there is " 1\n}"`},
-		{"@X { -\nA{9}:\t1\n}", `line 3, octet 16: attribute "A" of 9 octets: unexpected EOF`},
-		{"@X { -\nA{1}:\t12\n}", `line 2, octet 15: attribute "2": { and a size are wanted behind the name, there is "\n}"`},
-		{"@X { -\nA{101}:\t1\n}", `line 2, octet 15: attribute "A" of 101 octets: object too large: more than 166 octets, there is "1\n}"`},
-		{"@X { -\nA{1000000000000000000}:\t1\n}", `line 2, octet 31: attribute "A" of 1000000000000000000 octets: object too large: more than 166 octets, there is "1\n}"`},
+		{"@X { -\nA{101}:\t1\n}", `line 2, octet 14: attribute "A" of 101 octets: object too large: more than 166 octets, there is "\t1\n}"`},
+		{"@X { -\nA{1000000000000000000}:\t1\n}", `line 2, octet 30: attribute "A" of 1000000000000000000 octets: object too large: more than 166 octets, there is "\t1\n}"`},
 		{"@X { -\nA{99999999999999999999}:\t1\n}", `line 2, octet 30: attribute "A": object too large: size 99999999999999999999, there is ":\t1\n}"`},
-		{"@X { -\nA{0}:\tB{0}:\tC{0}:\t\n}", `line 2, octet 25: attribute "C" of 0 octets: object too large: more than 166 octets, there is "\n}"`},
+		{"@X { -\nA{0}:\tB{0}:\tC{0}:\t\n}", `line 2, octet 24: attribute "C" of 0 octets: object too large: more than 166 octets, there is "\t\n}"`},
 		{"@X { -\n" + strings.Repeat("n", 9000), `line 2, octet 7: object too large: a word of more than 8192 octets, there is "nnnnnnnnnnnnnnnnnnnnnnnn"`},
 	} {
 		r := soif.NewReader(strings.NewReader(tt.in))
@@ -191,6 +139,65 @@ func TestReaderRefuses(t *testing.T) {
 		if _, again := r.Read(); again != err {
 			t.Errorf("%.60q: got %v after %v", tt.in, again, err)
 		}
+	}
+}
+
+// What people write, and what the specifications print, is mended and named.
+func TestReaderMends(t *testing.T) {
+	one := func(pairs ...string) soif.Object {
+		o := soif.Object{Type: "X"}
+		for i := 0; i < len(pairs); i += 2 {
+			o.Add(pairs[i], pairs[i+1])
+		}
+		return o
+	}
+	long := strings.Repeat("line\n", 5000) + "end"
+	for _, tt := range []struct {
+		in   string
+		want soif.Object
+		said string
+	}{
+		{"@X { -\nA{1}:\t1\n}\n", one("A", "1"), ""},
+		{"@X { -\nA{x}:\tone\n}\n", one("A", "one"), `line 2: attribute "A": size is no number, now 3`},
+		{"@X { -\nA{}: one\ntwo \nB{x}:\t\n}\n", one("A", "one\ntwo", "B", ""), `line 2: attribute "A": size is no number, now 7; line 4: attribute "B": size is no number, now 0`},
+		{"@X { -\nA{2}:\tthree\nB{5}:\tone\n}\n", one("A", "three", "B", "one"), `line 2: attribute "A": size is 2, now 5; line 3: attribute "B": size is 5, now 3`},
+		{"@X { -\nA{99}:\tone\n}\n", one("A", "one"), `line 2: attribute "A": size is 99, now 3`},
+		{"@X { - A{3}: one B{3}:   two }", one("A", "one", "B", "two"), `line 1: attribute "A": a blank in place of the TAB; line 1: attribute "B": a blank in place of the TAB`},
+		{"@X { -\nA{12}:\t} and } more\n}\n", one("A", "} and } more"), ""},
+		{"@X { -\nA{0}:\n}\n", one("A", ""), ""},
+		{"@X { -\nA{x}:\t" + long + "\nB{1}:\tb\n}", one("A", long, "B", "b"), `line 2: attribute "A": size is no number, now 25003`},
+		// A value that has an object in it is taken by its size.
+		{"@X { -\nA{12}:\t@Y { -\nB{1}:\n}\n", one("A", "@Y { -\nB{1}:"), ""},
+	} {
+		for _, in := range []io.Reader{strings.NewReader(tt.in), iotest.OneByteReader(strings.NewReader(tt.in))} {
+			r := soif.NewReader(in)
+			r.Clean = true
+			got, err := r.Read()
+			said, n := r.Mended()
+			if err != nil || !reflect.DeepEqual(got, tt.want) || strings.Join(said, "; ") != tt.said || n != len(said) {
+				t.Errorf("%.60q: got %.200q, %v, %q, want %.200q, %q", tt.in, got, err, said, tt.want, tt.said)
+			}
+			if _, err := r.Read(); err != io.EOF {
+				t.Errorf("%.60q: got %v behind the object", tt.in, err)
+			}
+		}
+	}
+	r := soif.NewReader(strings.NewReader("@X { -\n" + strings.Repeat("A{x}:\t1\n", 50) + "}\n"))
+	if _, err := r.Read(); err != nil {
+		t.Fatal(err)
+	}
+	if said, n := r.Mended(); len(said) != 20 || n != 50 {
+		t.Errorf("got %d of %d mends", len(said), n)
+	}
+}
+
+// An object comes without waiting for what follows it.
+func TestObjectComesAtItsEnd(t *testing.T) {
+	in, out := io.Pipe()
+	defer out.Close()
+	go io.WriteString(out, "@X { -\nA{1}:\t1\n}")
+	if o, err := soif.NewReader(in).Read(); err != nil || o.Value("A") != "1" {
+		t.Errorf("got %+v, %v", o, err)
 	}
 }
 

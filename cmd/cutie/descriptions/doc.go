@@ -1,3 +1,3 @@
 // Package descriptions has the commands about resource descriptions in SOIF: exchanging
-// them with servers of RDM, and checking, printing and mending files of them.
+// them with servers of RDM, and checking and printing files of them.
 package descriptions

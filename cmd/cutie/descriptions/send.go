@@ -33,15 +33,17 @@ func (r *rdmCall) send(ctx context.Context, client *rdm.Client) error {
 		return s.bad
 	}
 	var rejected error // the answers are printed all the same
-	err := printObjects(r.Call, r.form, nil, func(p *objectPrinter) error {
+	err := printObjects(r.Call, r.form, func(print func(*soif.Object) error) error {
 		// A message without an object finds out whether the server takes it.
 		for sent := false; s.more || !sent; sent = true {
 			reply, err := s.message(ctx, client, typ, client.CatalogID(r.catalog))
 			if err != nil {
 				return restError(err)
 			}
-			_, err = r.printReply(p, reply)
-			if err = errors.Join(err, reply.Close()); err != nil {
+			if reply.Mended != "" {
+				r.Warnf("the server mended: %s", reply.Mended)
+			}
+			if err = errors.Join(printReply(reply, print), reply.Close()); err != nil {
 				return err
 			}
 			if rejected = s.count(reply); reply.Status >= http.StatusBadRequest {
@@ -65,16 +67,12 @@ func (r *rdmCall) send(ctx context.Context, client *rdm.Client) error {
 
 // objects goes through the objects in the files, up to a mistake.
 func (r *rdmCall) objects() iter.Seq2[soif.Object, error] {
-	files := r.Args[2:]
-	if len(files) == 0 {
-		files = []string{"-"}
-	}
 	return func(yield func(soif.Object, error) bool) {
-		err := eachFile(r.Call, files, func(name string, in io.Reader) error {
+		err := eachFile(r.Call, r.Args[2:], func(name string, in io.Reader) error {
 			text := soif.NewReader(in)
-			_, err := readObjects(text, func(o *soif.Object) error {
+			_, err := readObjects(r.Call, name, text, func(o *soif.Object) error {
 				if err := rdm.CheckPart(o); err != nil {
-					return partHint(err)
+					return fault.Hint(err, "cutie rdm send writes the message itself, with --delete one that deletes")
 				}
 				if !yield(*o, nil) {
 					return errStopped
@@ -93,14 +91,6 @@ func (r *rdmCall) objects() iter.Seq2[soif.Object, error] {
 }
 
 var errStopped = errors.New("no more is wanted")
-
-// partHint adds the way out to an error of [rdm.CheckPart].
-func partHint(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fault.Hint(err, "cutie rdm send writes the message itself, with --delete one that deletes")
-}
 
 // A sending is a sequence of messages.
 type sending struct {

@@ -1,7 +1,6 @@
 package descriptions
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -16,62 +15,54 @@ import (
 	"cutie/publisher/soif"
 )
 
-// SOIF checks, prints or mends descriptions.
+// SOIF checks or prints descriptions.
 func SOIF(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "soif check|cat|fix [FILE…|-]",
-		Short: "check, print or mend resource descriptions in SOIF",
+		Use:   "soif check|cat [FILE…|-]",
+		Short: "check or print resource descriptions in SOIF",
 		Long: `
 check reads files, or standard input, and prints how many objects (RFC 2655) each
 has and what was skipped between them, or where it is not SOIF. cat prints the
 objects in the form of -t. Input without an object is an error, except an empty one.
 
-fix mends SOIF written by hand, prints it in the right form, and reports each
-change on standard error: wrong or open sizes, as in {x}, blanks in place of the
-TAB after the colon, a missing URL or "}". A size that fits counts; with any
-other, the value ends before the next line that begins with an attribute, with "}"
-or with an object. fix fails rather than lose an object or an attribute.
+Text as people write it and as it is printed is read as it is meant, and each change
+is named on standard error: sizes that do not fit, as in {x}, and blanks in place of
+the TAB after the colon. A size that fits counts; with any other, the value ends before
+the next attribute, or the end of the object. cat prints the right form.
 
 json replaces octets that are no UTF-8.`,
-		Example: `printf '@DOCUMENT { http://example.org/\nTitle{x}: Hello\n}\n' | cutie soif fix -o fixed.soif
+		Example: `printf '@DOCUMENT { http://example.org/\nTitle{x}: Hello\n}\n' | cutie soif cat -o fixed.soif
 cutie soif check fixed.soif
 cutie soif cat fixed.soif -t json`,
 	}
 	form := cmd.Flags().StringP("form", "t", soifForm, "print objects as `"+objectForms+"`")
 	return c.Verb(cmd, call.Output|call.Verbose, func(context.Context) error {
 		word, files := c.Args[0], c.Args[1:]
-		if len(files) == 0 {
-			files = []string{"-"}
-		}
-		if *form != soifForm && word == "check" || c.Out.Name != "" && word == "check" {
-			return fault.Usagef("check prints no objects")
-		}
-		var each func(*objectPrinter) error
 		switch word {
 		case "check":
+			if *form != soifForm || c.Out.Name != "" {
+				return fault.Usagef("check prints no objects")
+			}
 			return c.Out.Text(func(w io.Writer) error {
-				return eachFile(c, files, func(name string, in io.Reader) error { return checkSoif(w, name, in) })
+				return eachFile(c, files, func(name string, in io.Reader) error { return checkSoif(c, w, name, in) })
 			})
 		case "cat":
-			each = func(p *objectPrinter) error {
-				return eachFile(c, files, func(_ string, in io.Reader) error { return eachObject(in, p.print) })
-			}
-		case "fix":
-			each = func(p *objectPrinter) error {
-				return eachFile(c, files, func(name string, in io.Reader) error { return fixSoif(c, p, name, in) })
-			}
-		default:
-			return fault.Hint(fault.Usagef("%.40q is none of check, cat, fix", word), "cutie help soif")
+			return printObjects(c, *form, func(print func(*soif.Object) error) error {
+				return eachFile(c, files, func(name string, in io.Reader) error {
+					_, err := readObjects(c, name, soif.NewReader(in), print)
+					return err
+				})
+			})
 		}
-		return printObjects(c, *form, nil, each)
+		return fault.Hint(fault.Usagef("%.40q is neither check nor cat", word), "cutie help soif")
 	})
 }
 
-// maxFix is the most octets for fix; people write less.
-const maxFix = 16 << 20
-
-// eachFile calls do with each file; "-" is standard input.
+// eachFile calls do with each file; "-", or no file, is standard input.
 func eachFile(c *call.Call, names []string, do func(name string, in io.Reader) error) error {
+	if len(names) == 0 {
+		names = []string{"-"}
+	}
 	for _, name := range names {
 		if name == "-" {
 			if err := do("standard input", c.Stdin); err != nil {
@@ -93,9 +84,9 @@ func eachFile(c *call.Call, names []string, do func(name string, in io.Reader) e
 }
 
 // checkSoif prints what is in a file, up to a mistake.
-func checkSoif(w io.Writer, name string, in io.Reader) error {
+func checkSoif(c *call.Call, w io.Writer, name string, in io.Reader) error {
 	r := soif.NewReader(in)
-	n, err := readObjects(r, func(*soif.Object) error { return nil })
+	n, err := readObjects(c, name, r, func(*soif.Object) error { return nil })
 	line := fmt.Sprintf("%s: %d objects", name, n)
 	if n == 1 {
 		line = name + ": 1 object"
@@ -110,70 +101,30 @@ func checkSoif(w io.Writer, name string, in io.Reader) error {
 	return cmp.Or(err, bad)
 }
 
-// fixHint adds the way out to an error in the format.
-func fixHint(err error) error {
-	if at := (*soif.ParseError)(nil); errors.As(err, &at) {
-		return fault.Hint(err, "cutie soif fix mends sizes")
-	}
-	return err
-}
-
-// eachObject calls do with each object of a file.
-func eachObject(in io.Reader, do func(*soif.Object) error) error {
-	_, err := readObjects(soif.NewReader(in), do)
-	return err
-}
-
-// readObjects calls do with each object, and counts them.
-func readObjects(r *soif.Reader, do func(*soif.Object) error) (n int, err error) {
+// readObjects calls do with each object, and counts them. It says what was mended. Octets
+// without an object are no SOIF.
+func readObjects(c *call.Call, name string, r *soif.Reader, do func(*soif.Object) error) (n int, err error) {
 	for ; ; n++ {
-		o, err := r.Read()
-		if err == io.EOF {
-			return n, hasObject(n, r.Offset())
+		var o soif.Object
+		if o, err = r.Read(); err != nil {
+			break
 		}
-		if err != nil {
-			return n, fixHint(err)
-		}
-		if err := do(&o); err != nil {
-			return n, err
+		if err = do(&o); err != nil {
+			break
 		}
 	}
-}
-
-var errNoObject = fault.Hint(errors.New("no object is in it"), "an object begins with @TYPE { URL, in UTF-8 or ASCII")
-
-// hasObject refuses octets without an object: they are no SOIF.
-func hasObject(objects int, octets int64) error {
-	if objects == 0 && octets > 0 {
-		return errNoObject
+	said, all := r.Mended()
+	for _, text := range said {
+		c.Warnf("%s: %s", name, text)
 	}
-	return nil
-}
-
-func fixSoif(c *call.Call, p *objectPrinter, name string, in io.Reader) error {
-	var text bytes.Buffer
-	if n, err := io.Copy(&text, io.LimitReader(in, maxFix+1)); err != nil {
-		return err
-	} else if n > maxFix {
-		return fmt.Errorf("more than %d octets are not written by hand", maxFix)
+	if all > len(said) {
+		c.Warnf("%s: %d more mistakes of this kind", name, all-len(said))
 	}
-	fixed, err := soif.Repair(text.Bytes())
-	if err == nil {
-		err = hasObject(len(fixed.Objects), int64(text.Len()))
+	if err != io.EOF {
+		return n, err
 	}
-	if err != nil {
-		return err
+	if n == 0 && r.Offset() > 0 {
+		return n, fault.Hint(errors.New("no object is in it"), "an object begins with @TYPE { URL, in UTF-8 or ASCII")
 	}
-	for _, m := range fixed.Mends {
-		c.Warnf("%s: %v", name, m)
-	}
-	if skipped := fixed.Skipped.String(); skipped != "" {
-		c.Warnf("%s: left out: %s", name, skipped)
-	}
-	for i := range fixed.Objects {
-		if err := p.print(&fixed.Objects[i]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return n, nil
 }
