@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -37,6 +38,9 @@ func (a answer) decoded(t testing.TB, c *state.Class) state.Document {
 		t.Fatalf("%s %s: %v\n%s", a.Request.Method, a.Request.URL, err, a.body)
 	}
 	d, err := statetest.Read(form, c, []byte(a.body))
+	if errors.Is(err, statetest.ErrNoReader) {
+		t.Skip(err)
+	}
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", a.Request.Method, a.Request.URL, err, a.body)
 	}

@@ -3,6 +3,7 @@ package rest_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -231,6 +232,9 @@ func (a answer) exception(t testing.TB) string {
 		t.Fatalf("%s %s: %v\n%s", a.Request.Method, a.Request.URL, err, a.body)
 	}
 	d, err := statetest.Read(form, state.ExceptionClass, []byte(a.body))
+	if errors.Is(err, statetest.ErrNoReader) {
+		t.Skip(err)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

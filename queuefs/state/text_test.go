@@ -32,7 +32,7 @@ func TestTextComesBackExactlyFromAllForms(t *testing.T) {
 				state.OfHelp(state.Help{Summary: text, Text: text, Methods: items}),
 			}
 			for _, d := range documents {
-				for _, f := range forms {
+				for _, f := range statetest.Readable(forms) {
 					got, err := statetest.Read(f, d.Class, f.Append(nil, &d))
 					if err != nil {
 						t.Errorf("%q %d in %s: %v", text, i, f, err)
@@ -50,7 +50,7 @@ func TestReferencesNeedNotBeURLs(t *testing.T) {
 		s := service()
 		s.SupportURI = ref
 		d := state.OfService(&s)
-		for _, f := range forms {
+		for _, f := range statetest.Readable(forms) {
 			got, err := statetest.Read(f, d.Class, f.Append(nil, &d))
 			if err != nil || got.Service().SupportURI != ref {
 				t.Errorf("%q in %s: got %q, %v", ref, f, got.Service().SupportURI, err)
@@ -71,7 +71,7 @@ func TestTextThatXMLCannotCarryIsTheSameInAllForms(t *testing.T) {
 		j := plainJob()
 		j.Filename = text
 		d := state.OfJob(base, &j)
-		for _, f := range forms {
+		for _, f := range statetest.Readable(forms) {
 			got, err := statetest.Read(f, state.JobClass, f.Append(nil, &d))
 			if err != nil {
 				t.Fatal(err)

@@ -3,8 +3,9 @@
 package statetest
 
 import (
+	"errors"
 	"fmt"
-	"io"
+	"slices"
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/state"
@@ -41,7 +42,27 @@ type value struct {
 	set   bool
 	text  string
 	items []string
-	loose []string // of Turtle, by the inner name
+}
+
+func (v *value) add(text string) error {
+	if v.set {
+		return errors.New("repeated")
+	}
+	v.set, v.text = true, text
+	return nil
+}
+
+func (v *value) list(items []string) error {
+	if v.set {
+		return errors.New("repeated")
+	}
+	v.set, v.items = true, items
+	return nil
+}
+
+// term returns the place of the term of the given name, -1 if there is none.
+func term(c *state.Class, name string) int {
+	return slices.IndexFunc(c.Terms, func(t state.Term) bool { return t.Name == name })
 }
 
 // anvl returns the values as a record; a list is its items.
@@ -56,11 +77,4 @@ func (v values) anvl(c *state.Class) (text []byte) {
 		}
 	}
 	return text
-}
-
-func unexpected(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }

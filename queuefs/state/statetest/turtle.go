@@ -1,292 +1,133 @@
 package statetest
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"net/url"
+	"os/exec"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"cutie/queuefs/state"
 )
 
-// A node is a subject or an object of RDF. Datatype and language of a literal
-// do not count here; the class has the type.
-type node struct {
-	kind kind
-	text string
-}
+// ErrNoReader is the error for Turtle where rapper, of the Raptor RDF library, is not
+// installed.
+var ErrNoReader = errors.New("rapper, which reads Turtle, is not installed")
 
-type kind uint8
-
-const (
-	iri kind = 1 + iota
-	literal
-	blank
-)
-
-type triple struct {
-	subject   node
-	predicate string
-	object    node
-}
-
-// maxNesting bounds brackets within brackets; our documents have none.
-// maxTriples bounds memory: the state of a queue with 1,000 jobs listed and
-// 10,000 submitted has a tenth.
-const (
-	maxNesting = 64
-	maxTriples = 1 << 18
-)
-
-// A turtle parses RDF 1.1 Turtle.
-type turtle struct {
-	s        string // the rest of the document
-	line     int
-	base     *url.URL
-	prefixes map[string]string
-	triples  []triple
-	blanks   int
-	depth    int
-}
-
-func parseTurtle(data []byte) ([]triple, error) {
-	if !utf8.Valid(data) {
-		return nil, errors.New("text is not UTF-8")
-	}
-	p := &turtle{s: strings.TrimPrefix(string(data), "\ufeff"), line: 1, prefixes: make(map[string]string)}
-	for p.space(); p.s != ""; p.space() {
-		if err := p.statement(); err != nil {
-			return nil, fmt.Errorf("line %d: %w", p.line, err)
+// Readable returns the forms that can be read here.
+func Readable(forms []state.Form) (some []state.Form) {
+	_, err := exec.LookPath("rapper")
+	for _, f := range forms {
+		if f != state.Turtle || err == nil {
+			some = append(some, f)
 		}
 	}
-	return p.triples, nil
+	return some
 }
 
-// space skips white space and comments.
-func (p *turtle) space() {
-	for p.s != "" {
-		switch p.s[0] {
-		case ' ', '\t', '\r', '\n':
-			p.skip(1)
-		case '#':
-			if i := strings.IndexAny(p.s, "\r\n"); i >= 0 {
-				p.skip(i)
-			} else {
-				p.skip(len(p.s))
+const rdf = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+
+// A line is one of N-Triples, as rapper writes them: subject, predicate, and the object as
+// a node or as a literal.
+var line = regexp.MustCompile(`^(\S+) <([^>]*)> (?:(<[^>]*>|_:\S+)|("(?:[^"\\]|\\.)*")\S*) \.$`)
+
+// A graph has the objects of each subject and predicate, in order.
+type graph map[string]map[string][]string
+
+func parseTurtle(data []byte) (graph, error) {
+	program, err := exec.LookPath("rapper")
+	if err != nil {
+		return nil, ErrNoReader
+	}
+	var stderr bytes.Buffer
+	cmd := exec.Command(program, "-q", "-i", "turtle", "-o", "ntriples", "-", "http://base.example.org/")
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(data), &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, stderr.Bytes())
+	}
+	g := graph{}
+	for text := range strings.Lines(string(out)) {
+		m := line.FindStringSubmatch(strings.TrimSuffix(text, "\n"))
+		if m == nil {
+			return nil, fmt.Errorf("line %.200q", text)
+		}
+		object := m[3]
+		if m[4] != "" {
+			if object, err = strconv.Unquote(m[4]); err != nil {
+				return nil, fmt.Errorf("literal %.200q", m[4])
 			}
-		default:
-			return
-		}
-	}
-}
-
-func (p *turtle) skip(n int) string {
-	t := p.s[:n]
-	p.line += strings.Count(t, "\n")
-	p.s = p.s[n:]
-	return t
-}
-
-// take skips white space and then the token if it comes next.
-func (p *turtle) take(token string) bool {
-	p.space()
-	if !strings.HasPrefix(p.s, token) {
-		return false
-	}
-	p.skip(len(token))
-	return true
-}
-
-func (p *turtle) expect(token string) error {
-	if !p.take(token) {
-		return p.unexpected("want " + strconv.Quote(token))
-	}
-	return nil
-}
-
-func (p *turtle) unexpected(want string) error {
-	if p.s == "" {
-		return errors.New("unexpected end, " + want)
-	}
-	return fmt.Errorf("unexpected %.20q, %s", p.s, want)
-}
-
-func (p *turtle) statement() error {
-	at := p.take("@")
-	word := p.s[:prefixLength(p.s, isLetter)]
-	switch {
-	case at && word == "prefix", !at && strings.EqualFold(word, "prefix") && isBlankAt(p.s, len(word)):
-		p.skip(len(word))
-		p.space()
-		i := strings.IndexByte(p.s, ':')
-		if i < 0 || prefixLength(p.s, isNameByte) != i {
-			return p.unexpected("want a prefix")
-		}
-		name := p.skip(i)
-		p.skip(1)
-		p.space()
-		ref, err := p.iriRef()
-		if err != nil {
-			return err
-		}
-		p.prefixes[name] = ref
-	case at && word == "base", !at && strings.EqualFold(word, "base") && isBlankAt(p.s, len(word)):
-		p.skip(len(word))
-		p.space()
-		ref, err := p.iriRef()
-		if err != nil {
-			return err
-		}
-		if p.base, err = url.Parse(ref); err != nil {
-			return errors.New("base is no URL")
-		}
-	case at:
-		return p.unexpected("want @prefix or @base")
-	default:
-		anonymous := strings.HasPrefix(p.s, "[")
-		subject, err := p.node(false)
-		if err != nil {
-			return err
-		}
-		// [ ] with something in it has said enough.
-		if p.space(); !anonymous || !strings.HasPrefix(p.s, ".") {
-			if err := p.predicates(subject); err != nil {
-				return err
+		} else if strings.HasPrefix(object, "<") {
+			if object, err = strconv.Unquote(`"` + strings.Trim(object, "<>") + `"`); err != nil {
+				return nil, fmt.Errorf("reference %.200q", m[3])
 			}
 		}
-		return p.expect(".")
-	}
-	if at {
-		return p.expect(".")
-	}
-	return nil
-}
-
-var errTriples = fmt.Errorf("more than %d statements", maxTriples)
-
-func (p *turtle) say(subject node, predicate string, object node) error {
-	if len(p.triples) == maxTriples {
-		return errTriples
-	}
-	p.triples = append(p.triples, triple{subject, predicate, object})
-	return nil
-}
-
-func (p *turtle) predicates(subject node) error {
-	for {
-		p.space()
-		predicate := node{iri, rdfType}
-		if strings.HasPrefix(p.s, "a") && isBlankAt(p.s, 1) {
-			p.skip(1)
-		} else {
-			var err error
-			if predicate, err = p.node(false); err != nil {
-				return err
-			}
-			if predicate.kind != iri {
-				return errors.New("predicate is no IRI")
-			}
+		if g[m[1]] == nil {
+			g[m[1]] = map[string][]string{}
 		}
-		for {
-			object, err := p.node(true)
+		g[m[1]][m[2]] = append(g[m[1]][m[2]], object)
+	}
+	return g, nil
+}
+
+// decodeTurtle reads the statements about the one subject that has the class, or
+// properties in its namespace. A list without a collection has its items under their own
+// name, as Merritt wrote them.
+func decodeTurtle(c *state.Class, data []byte) (values, error) {
+	g, err := parseTurtle(data)
+	if err != nil {
+		return nil, err
+	}
+	var v values
+	for _, statements := range g {
+		mine := make(values, len(c.Terms))
+		some := slices.Contains(statements[rdf+"type"], c.Namespace+"/"+c.Root)
+		for i := range c.Terms {
+			t := &c.Terms[i]
+			of := statements[c.Namespace+"/"+t.Name]
+			items := statements[c.Namespace+"/"+t.Item]
+			switch {
+			case t.Item != "" && of == nil && items != nil:
+				some, err = true, mine[i].list(items)
+			case of == nil:
+			case len(of) != 1:
+				err = fmt.Errorf("%d values", len(of))
+			case t.Item == "":
+				some, err = true, mine[i].add(of[0])
+			default:
+				some = true
+				if items, err = g.collection(of[0]); err == nil {
+					err = mine[i].list(items)
+				}
+			}
 			if err != nil {
-				return err
-			}
-			if err := p.say(subject, predicate.text, object); err != nil {
-				return err
-			}
-			if !p.take(",") {
-				break
+				return nil, fmt.Errorf("%s: %w", t.Name, err)
 			}
 		}
-		more := false
-		for p.take(";") {
-			more = true
+		if some && v != nil {
+			return nil, errors.New("more than one subject")
 		}
-		p.space()
-		if !more || p.s == "" || p.s[0] == '.' || p.s[0] == ']' {
-			return nil
+		if some {
+			v = mine
 		}
 	}
+	if v == nil {
+		return nil, fmt.Errorf("no %s:%s", c.Prefix, c.Root)
+	}
+	return v, nil
 }
 
-// node parses a subject, or an object, possibly a literal.
-func (p *turtle) node(object bool) (node, error) {
-	p.space()
-	if p.s == "" {
-		return node{}, p.unexpected("want a node")
-	}
-	switch c := p.s[0]; {
-	case c == '<':
-		ref, err := p.iriRef()
-		return node{iri, ref}, err
-	case c == '[' || c == '(':
-		if p.depth++; p.depth > maxNesting {
-			return node{}, errors.New("brackets are nested too deeply")
+// collection returns the items of an RDF collection.
+func (g graph) collection(at string) (items []string, err error) {
+	for at != rdf+"nil" {
+		first, rest := g[at][rdf+"first"], g[at][rdf+"rest"]
+		if len(first) != 1 || len(rest) != 1 || len(items) > len(g) {
+			return nil, errors.New("value is no collection")
 		}
-		defer func() { p.depth-- }()
-		if c == '[' {
-			return p.anonymous()
-		}
-		return p.collection()
-	case strings.HasPrefix(p.s, "_:"):
-		n := 2 + prefixLength(p.s[2:], isNameByte)
-		for n > 2 && p.s[n-1] == '.' {
-			n--
-		}
-		if n == 2 {
-			return node{}, p.unexpected("want a label")
-		}
-		return node{blank, p.skip(n)}, nil
-	case object && (c == '"' || c == '\''):
-		return p.quoted()
-	case object && (c >= '0' && c <= '9' || strings.IndexByte("+-.", c) >= 0):
-		return p.number()
+		items, at = append(items, first[0]), rest[0]
 	}
-	word := p.s[:prefixLength(p.s, isLetter)]
-	if object && (word == "true" || word == "false") && (len(p.s) == len(word) || p.s[len(word)] != ':') {
-		return node{literal, p.skip(len(word))}, nil
-	}
-	ref, err := p.prefixedName()
-	return node{iri, ref}, err
-}
-
-func (p *turtle) fresh() node {
-	p.blanks++
-	return node{blank, "[" + strconv.Itoa(p.blanks)} // no label begins so
-}
-
-func (p *turtle) anonymous() (node, error) {
-	p.skip(1)
-	n := p.fresh()
-	if p.take("]") {
-		return n, nil
-	}
-	if err := p.predicates(n); err != nil {
-		return n, err
-	}
-	return n, p.expect("]")
-}
-
-func (p *turtle) collection() (node, error) {
-	p.skip(1)
-	var items []node
-	for !p.take(")") {
-		item, err := p.node(true)
-		if err != nil {
-			return node{}, err
-		}
-		if items = append(items, item); len(items) > maxTriples {
-			return node{}, errTriples
-		}
-	}
-	list := node{iri, rdfNil}
-	for i := len(items) - 1; i >= 0; i-- {
-		n := p.fresh()
-		if err := errors.Join(p.say(n, rdfFirst, items[i]), p.say(n, rdfRest, list)); err != nil {
-			return node{}, err
-		}
-		list = n
-	}
-	return list, nil
+	return items, nil
 }

@@ -1,7 +1,6 @@
 package statetest
 
 import (
-	"bytes"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -11,126 +10,164 @@ import (
 	"cutie/queuefs/state"
 )
 
-// decodeXML reads the properties of c. Elements of other names or namespaces
-// may stand among them, but none of ours twice.
+// An element is any element of XML with what is in it.
+type element struct {
+	XMLName  xml.Name
+	Attrs    []xml.Attr `xml:",any,attr"`
+	Elements []element  `xml:",any"`
+	Text     string     `xml:",chardata"`
+	Inner    string     `xml:",innerxml"`
+}
+
+// parse reads a whole document.
+func parse(data []byte) (root element, err error) {
+	d := xml.NewDecoder(strings.NewReader(string(data)))
+	d.Entity = xml.HTMLEntity
+	if err := d.Decode(&root); err != nil {
+		return root, err
+	}
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return root, nil
+		}
+		if text, ok := token.(xml.CharData); err != nil || !ok || strings.TrimSpace(string(text)) != "" {
+			return root, fmt.Errorf("more follows the document: %v", err)
+		}
+	}
+}
+
+// text is all text in an element.
+func (e *element) text() (string, error) {
+	var text strings.Builder
+	d := xml.NewDecoder(strings.NewReader("<x>" + e.Inner + "</x>"))
+	d.Entity = xml.HTMLEntity
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return text.String(), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if c, ok := token.(xml.CharData); ok {
+			text.Write(c)
+		}
+	}
+}
+
+// decodeXML reads the properties of c; elements of other names are left out.
 func decodeXML(c *state.Class, data []byte) (values, error) {
-	d := newXMLDecoder(data)
-	root, err := nextElement(d, "")
-	if err == nil && (root == nil || root.Name != xmlName(c, c.Root)) {
-		err = fmt.Errorf("no %s:%s in the namespace %s", c.Prefix, c.Root, c.Namespace)
+	root, err := parse(data)
+	if err == nil && root.XMLName != (xml.Name{Space: c.Namespace, Local: c.Root}) {
+		err = errors.New("another root element")
 	}
 	if err != nil {
 		return nil, err
 	}
 	v := make(values, len(c.Terms))
-	for {
-		e, err := nextElement(d, c.Root)
+	for _, e := range root.Elements {
+		i := term(c, e.XMLName.Local)
+		if i < 0 || e.XMLName.Space != c.Namespace {
+			continue
+		}
+		if c.Terms[i].Item == "" {
+			if len(e.Elements) > 0 {
+				return nil, fmt.Errorf("%s has elements", e.XMLName.Local)
+			}
+			err = v[i].add(e.Text)
+		} else {
+			var items []string
+			for _, item := range e.Elements {
+				if item.XMLName != (xml.Name{Space: c.Namespace, Local: c.Terms[i].Item}) || len(item.Elements) > 0 {
+					return nil, fmt.Errorf("%s has an item %s", e.XMLName.Local, item.XMLName.Local)
+				}
+				items = append(items, item.Text)
+			}
+			err = v[i].list(items)
+		}
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", e.XMLName.Local, err)
 		}
-		if e == nil {
-			break
-		}
-		i := term(c, e.Name.Local)
-		if e.Name.Space != c.Namespace || i < 0 {
-			err = d.Skip()
-		} else if err = v[i].decodeXML(d, c, &c.Terms[i]); err != nil {
-			err = fmt.Errorf("%s:%s: %w", c.Prefix, e.Name.Local, err)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if e, err := nextElement(d, ""); err != nil || e != nil {
-		return nil, errors.Join(errors.New("text behind the state"), err)
 	}
 	return v, nil
 }
 
-// newXMLDecoder returns a Decoder after the byte order mark, if there is one.
-func newXMLDecoder(data []byte) *xml.Decoder {
-	return xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\ufeff"))))
-}
-
-func xmlName(c *state.Class, local string) xml.Name {
-	return xml.Name{Space: c.Namespace, Local: local}
-}
-
-// term returns the place of the term of the given name, -1 if there is none.
-func term(c *state.Class, name string) int {
-	for i := range c.Terms {
-		if c.Terms[i].Name == name {
-			return i
-		}
+// decodePage reads the first table with the class in its summary, or without a summary, as
+// Merritt's. The first cell of a row is the name, the second the value; a list has its items
+// in one row, as an ul, or in rows with the name of the items.
+func decodePage(c *state.Class, data []byte) (values, error) {
+	root, err := parse(data)
+	if err != nil {
+		return nil, err
 	}
-	return -1
-}
-
-func (v *value) decodeXML(d *xml.Decoder, c *state.Class, t *state.Term) (err error) {
-	if v.set {
-		return errors.New("repeated")
-	}
-	v.set = true
-	if t.Item == "" {
-		v.text, err = xmlText(d)
-		return err
-	}
-	for {
-		e, err := nextElement(d, t.Name)
-		if e == nil || err != nil {
-			return err
-		}
-		if e.Name != xmlName(c, t.Item) {
-			return fmt.Errorf("unexpected %.60q, want %s:%s", e.Name.Local, c.Prefix, t.Item)
-		}
-		item, err := xmlText(d)
-		if err != nil {
-			return err
-		}
-		v.items = append(v.items, item)
-	}
-}
-
-// nextElement returns the next element within the one named parent, nil at its
-// end. A parent of "" is the document.
-func nextElement(d *xml.Decoder, parent string) (*xml.StartElement, error) {
-	for {
-		token, err := d.Token()
-		if err == io.EOF && parent == "" {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, unexpected(err)
-		}
-		switch x := token.(type) {
-		case xml.StartElement:
-			return &x, nil
-		case xml.EndElement:
-			return nil, nil
-		case xml.CharData:
-			if strings.Trim(string(x), " \t\r\n") != "" {
-				return nil, fmt.Errorf("text %.40q stands between elements", x)
+	tables := root.find("table", nil)
+	for _, table := range tables {
+		summary := c.Prefix + ":" + c.Root
+		for _, a := range table.Attrs {
+			if a.Name.Local == "summary" && a.Value != summary {
+				summary = ""
 			}
 		}
+		if summary == "" {
+			continue
+		}
+		v := make(values, len(c.Terms))
+		for _, row := range table.find("tr", nil) {
+			if len(row.Elements) != 2 {
+				continue
+			}
+			name, err := row.Elements[0].text()
+			if err == nil {
+				err = v.addRow(c, name, &row.Elements[1])
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%.40s: %w", name, err)
+			}
+		}
+		return v, nil
 	}
+	return nil, fmt.Errorf("no table of %s:%s", c.Prefix, c.Root)
 }
 
-// xmlText returns the text up to the end of the present element; other elements
-// are an error.
-func xmlText(d *xml.Decoder) (string, error) {
-	var text []byte
-	for {
-		token, err := d.Token()
-		if err != nil {
-			return "", unexpected(err)
-		}
-		switch x := token.(type) {
-		case xml.CharData:
-			text = append(text, x...)
-		case xml.EndElement:
-			return string(text), nil
-		case xml.StartElement:
-			return "", fmt.Errorf("element %.40q stands in a value", x.Name.Local)
+// find appends the outermost elements of a name.
+func (e *element) find(name string, all []element) []element {
+	for _, in := range e.Elements {
+		if in.XMLName.Local == name {
+			all = append(all, in)
+		} else {
+			all = in.find(name, all)
 		}
 	}
+	return all
+}
+
+func (v values) addRow(c *state.Class, name string, cell *element) error {
+	text, err := cell.text()
+	if err != nil {
+		return err
+	}
+	lists := cell.find("ul", nil)
+	for i := range c.Terms {
+		switch t := &c.Terms[i]; {
+		case t.Item == name && name != "" && len(lists) == 0:
+			v[i].set, v[i].items = true, append(v[i].items, text)
+		case t.Name != name:
+		case t.Item == "" && len(lists) == 0:
+			return v[i].add(text)
+		case t.Item == "" || len(lists) == 0 && text != "":
+			return errors.New("a list, or none")
+		default:
+			var items []string
+			for _, item := range cell.find("li", nil) {
+				text, err := item.text()
+				if err != nil {
+					return err
+				}
+				items = append(items, text)
+			}
+			return v[i].list(items)
+		}
+	}
+	return nil
 }
