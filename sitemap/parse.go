@@ -10,21 +10,24 @@ import (
 )
 
 // eachAttr calls set with every attribute of start that is not empty and in no
-// namespace or the element's own.
-func eachAttr(start *xml.StartElement, set func(name, value string) error) error {
+// namespace or the element's own. fault returns whether the error of one ends this.
+func eachAttr(start *xml.StartElement, set func(name, value string) error, fault func(error) error) error {
 	for _, a := range start.Attr {
 		if a.Value == "" || a.Name.Space != "" && a.Name.Space != start.Name.Space {
 			continue
 		}
 		if err := set(a.Name.Local, a.Value); err != nil {
-			return fmt.Errorf("rs:%s %s: %w", start.Name.Local, a.Name.Local, err)
+			if err := fault(fmt.Errorf("rs:%s %s: %w", start.Name.Local, a.Name.Local, err)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
 // parse takes the root rs:md.
-func (h *oldHead) parse(start *xml.StartElement) error {
+func (h *oldHead) parse(start *xml.StartElement, fault func(error) error) error {
+	var bounds error // of a Change List: without them changes may be missing in silence
 	err := eachAttr(start, func(name, value string) (err error) {
 		switch name {
 		case "capability":
@@ -35,12 +38,19 @@ func (h *oldHead) parse(start *xml.StartElement) error {
 			h.Completed, err = parseTimeAttr(value)
 		case "from":
 			h.From, err = parseTimeAttr(value)
+			bounds = errors.Join(bounds, err)
 		case "until":
 			h.Until, err = parseTimeAttr(value)
+			bounds = errors.Join(bounds, err)
 		case "modified":
 			h.modified, err = parseTimeAttr(value)
 		}
 		return err
+	}, func(err error) error {
+		if bounds != nil {
+			return err
+		}
+		return fault(err)
 	})
 	if err == nil && h.Capability == "" {
 		err = errors.New("root rs:md without capability")
@@ -49,7 +59,7 @@ func (h *oldHead) parse(start *xml.StartElement) error {
 }
 
 // parse takes the rs:md of an entry.
-func (e *Entry) parse(start *xml.StartElement) error {
+func (e *Entry) parse(start *xml.StartElement, fault func(error) error) error {
 	for _, a := range start.Attr {
 		if a.Name.Space != EventNamespace || a.Value == "" || a.Name.Local != "event" && a.Name.Local != "seq" {
 			continue
@@ -58,7 +68,7 @@ func (e *Entry) parse(start *xml.StartElement) error {
 			return err
 		}
 	}
-	return eachAttr(start, e.set)
+	return eachAttr(start, e.set, fault)
 }
 
 // set takes an attribute of rs:md.
@@ -71,8 +81,9 @@ func (e *Entry) set(name, value string) (err error) {
 	case "capability":
 		e.Capability = Capability(value).normal()
 	case "change":
-		e.Change = Change(value)
-		err = checkChange(e.Change)
+		if err = checkChange(Change(value)); err == nil {
+			e.Change = Change(value)
+		}
 	case "datetime":
 		e.DateTime, err = parseTimeAttr(value)
 	case "at":
@@ -98,8 +109,8 @@ func (e *Entry) set(name, value string) (err error) {
 }
 
 // parse takes an rs:ln.
-func (l *Link) parse(start *xml.StartElement) error {
-	err := eachAttr(start, l.set)
+func (l *Link) parse(start *xml.StartElement, fault func(error) error) error {
+	err := eachAttr(start, l.set, fault)
 	if err == nil && (l.Rel == "" || l.Href == "") {
 		err = errors.New("rs:ln without rel or href")
 	}
@@ -114,16 +125,19 @@ func (l *Link) set(name, value string) (err error) {
 	case "href":
 		l.Href = value
 	case "pri":
-		l.Pri, err = strconv.Atoi(value)
-		if err != nil || l.Pri < 1 || l.Pri > maxPri {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > maxPri {
 			return fmt.Errorf("%q is not 1 to %d", value, maxPri)
 		}
+		l.Pri = n
 	case "modified":
 		l.Modified, err = parseTimeAttr(value)
 	case "hash":
 		l.Hashes = parseHashes(value)
 	case "length":
-		l.Length, err = parseLength(value)
+		if l.Length, err = parseLength(value); err != nil {
+			l.Length = 0
+		}
 	case "type":
 		l.Type = value
 	case "encoding":

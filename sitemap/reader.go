@@ -36,6 +36,11 @@ type Reader struct {
 	// without a time.
 	Plain bool
 
+	// Fault gets the error of each optional part that cannot be read, which then counts as
+	// absent: all but root, capability, from and until of the head, and loc. nil: such an
+	// error is one of the document.
+	Fault func(error)
+
 	in       *meter
 	dec      *xml.Decoder
 	root     Root
@@ -151,11 +156,9 @@ func (r *Reader) readHead() error {
 				return r.wrong("second root rs:md")
 			}
 			h.namespace = start.Name.Space
-			err = h.parse(start)
+			err = h.parse(start, r.optional)
 		case isRS(start.Name, "ln"):
-			var l Link
-			err = l.parse(start)
-			h.Links = append(h.Links, l)
+			h.Links, err = r.link(h.Links, start)
 		case start.Name.Space == Namespace:
 			return r.wrong("<%s> in <%s>", start.Name.Local, r.root)
 		}
@@ -194,7 +197,9 @@ func (r *Reader) next() (Entry, error) {
 			}
 			return r.entry()
 		case isRS(start.Name, "md"), isRS(start.Name, "ln"):
-			return Entry{}, r.wrong("root rs:%s after the first entry", start.Name.Local)
+			if err := r.optional(fmt.Errorf("root rs:%s after the first entry", start.Name.Local)); err != nil {
+				return Entry{}, r.parseError(err)
+			}
 		case start.Name.Space == Namespace:
 			return Entry{}, r.wrong("<%s> in <%s>", start.Name.Local, r.root)
 		}
@@ -229,19 +234,19 @@ func (r *Reader) entry() (Entry, error) {
 			err = r.entryElement(&e, start.Name.Local)
 		case isRS(start.Name, "md"):
 			if described {
-				return e, r.wrong("second rs:md in an entry")
+				err = r.optional(errors.New("second rs:md in an entry"))
+			} else {
+				err = e.parse(start, r.optional)
+			}
+			if err != nil {
+				return e, r.parseError(err)
 			}
 			described = true
-			if err := e.parse(start); err != nil {
-				return e, r.parseError(err)
-			}
 			err = r.skip()
 		case isRS(start.Name, "ln"):
-			var l Link
-			if err := l.parse(start); err != nil {
+			if e.Links, err = r.link(e.Links, start); err != nil {
 				return e, r.parseError(err)
 			}
-			e.Links = append(e.Links, l)
 			err = r.skip()
 		default:
 			err = r.skip()
@@ -270,6 +275,9 @@ func (r *Reader) entryElement(e *Entry, name string) error {
 		e.Loc = s
 	case "lastmod":
 		if e.LastMod, err = parseTimeAttr(s); err != nil {
+			err = r.optional(err)
+		}
+		if err != nil {
 			return r.parseError(err)
 		}
 	case "changefreq":
@@ -277,6 +285,24 @@ func (r *Reader) entryElement(e *Entry, name string) error {
 	case "priority":
 		e.Priority = s
 	}
+	return nil
+}
+
+// link adds a link to others.
+func (r *Reader) link(all []Link, start *xml.StartElement) ([]Link, error) {
+	var l Link
+	if err := l.parse(start, r.optional); err != nil {
+		return all, r.optional(err)
+	}
+	return append(all, l), nil
+}
+
+// optional returns the error of an optional part, nil if it counts as absent.
+func (r *Reader) optional(err error) error {
+	if r.Fault == nil {
+		return err
+	}
+	r.Fault(r.parseError(err))
 	return nil
 }
 

@@ -338,3 +338,35 @@ func TestPlainSitemaps(t *testing.T) {
 		}
 	}
 }
+
+// With Fault a part that is not needed counts as absent where it cannot be read, and all else
+// of the entry is read.
+func TestOptionalPartsCountAsAbsent(t *testing.T) {
+	const loc = "<loc>http://s.org/c</loc>"
+	for text, want := range map[string]sitemap.Entry{
+		`<lastmod>2026-11-02T00:00:00+0000</lastmod><rs:md length="2"/>`:                      {Length: 2},
+		`<lastmod>31 Feb</lastmod><rs:md length="2"/>`:                                        {Length: 2},
+		`<rs:md length="1,234" type="text/plain"/>`:                                           {Length: -1, Type: "text/plain"},
+		`<rs:md length="-1"/>`:                                                                {Length: -1},
+		`<rs:md length="2.0"/>`:                                                               {Length: -1},
+		`<rs:md change="moved" length="2"/>`:                                                  {Length: 2},
+		`<rs:md datetime="yesterday" change="deleted"/>`:                                      {Length: -1, Change: sitemap.Deleted},
+		`<rs:md length="2"/><rs:md type="text/plain"/>`:                                       {Length: 2},
+		`<rs:ln rel="describedby"/><rs:md length="2"/>`:                                       {Length: 2},
+		`<rs:ln rel="duplicate" href="http://x.org/" pri="0" length="x"/><rs:md length="2"/>`: {Length: 2, Links: []sitemap.Link{{Rel: "duplicate", Href: "http://x.org/"}}},
+	} {
+		doc := `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:rs="http://www.openarchives.org/rs/terms/"><rs:md capability="changelist" from="2026-01-01T00:00:00Z"/><url>` + loc + text + `</url><url><loc>http://s.org/d</loc></url></urlset>`
+		r, faults := sitemap.NewReader(strings.NewReader(doc)), 0
+		r.Fault = func(error) { faults++ }
+		want.Loc = "http://s.org/c"
+		if got, err := r.Read(); err != nil || !reflect.DeepEqual(got, want) || faults == 0 {
+			t.Errorf("%s: got %+v, %v, %d faults, want %+v", text, got, err, faults, want)
+		}
+		if got, err := r.Read(); err != nil || got.Loc != "http://s.org/d" {
+			t.Errorf("%s: then got %+v, %v", text, got, err)
+		}
+		if _, err := sitemap.NewReader(strings.NewReader(doc)).Read(); err == nil {
+			t.Errorf("%s: no error without Fault", text)
+		}
+	}
+}

@@ -47,15 +47,18 @@ type AuditReport struct {
 	InTransit   int64        `json:"inTransit"`
 	Unexplained int64        `json:"unexplained,omitempty"` // of these: asked for in vain, and no change says why
 	Unverified  int64        `json:"unverified"`
+	Skipped     int64        `json:"skipped,omitempty"`     // times that a set, a list or an entry could not be read
 	Quick       bool         `json:"quick,omitempty"`       // no digest was asked of a file of the right length and time
 	Differences []Difference `json:"differences,omitempty"` // the first ones
 	Octets      int64        `json:"octets"`                // received
 	Seconds     float64      `json:"seconds"`
 }
 
-// Clean reports whether the copy is true: nothing is missing, different or extra, and changes
-// explain all that is in transit.
-func (r *AuditReport) Clean() bool { return r.Missing+r.Different+r.Extra+r.Unexplained == 0 }
+// Clean reports whether the copy is true: nothing is missing, different or extra, changes
+// explain all that is in transit, and all of the Source could be read.
+func (r *AuditReport) Clean() bool {
+	return r.Missing+r.Different+r.Extra+r.Unexplained+r.Skipped == 0
+}
 
 // maxDifferences is how many differences a report names.
 const maxDifferences = 10_000
@@ -67,12 +70,19 @@ const maxDifferences = 10_000
 func (c *Copy) Audit(ctx context.Context) (*AuditReport, error) {
 	began := time.Now()
 	a := &audit{c: c, r: &AuditReport{Source: c.source.Base, Quick: c.o.Quick}, listed: map[uint64]int{}}
+	skipped := c.counts.Skipped.Load()
+	c.newSkips()
+	bad := 0
 	for i, set := range c.sets {
 		a.n = i
 		if err := a.set(ctx, set); err != nil {
-			return nil, fmt.Errorf("set %s: %w", set.Name, err)
+			if bad++; bad == len(c.sets) || ctx.Err() != nil {
+				return nil, fmt.Errorf("set %s: %w", set.Name, err)
+			}
+			c.skipSet(set, err)
 		}
 	}
+	a.r.Skipped = c.counts.Skipped.Load() - skipped
 	if c.whole() {
 		if err := a.extras(ctx); err != nil {
 			return nil, err
@@ -326,7 +336,11 @@ func (a *audit) extras(ctx context.Context) error {
 	for _, file := range extra {
 		plain := plainPath(file)
 		if _, ok := a.listed[maphash.String(seed, plain)]; !ok {
-			a.add(Difference{URI: a.c.dir.URI(plain), File: file, What: IsExtra})
+			d := Difference{URI: a.c.dir.URI(plain), File: file, What: IsExtra}
+			if a.r.Skipped > 0 {
+				d.What, d.Why = IsUnsure, "no list that could be read names it"
+			}
+			a.add(d)
 		}
 	}
 	return nil

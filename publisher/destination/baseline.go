@@ -16,7 +16,9 @@ func (c *Copy) baseline(ctx context.Context, set *source.Set, s *setState) (By, 
 	by := c.o.By
 	if by == ByBest {
 		by = ByList
-		if set.Documents[sitemap.ResourceDump] != "" {
+		if set.Documents[sitemap.ResourceList] == "" && set.Documents[sitemap.ResourceDump] != "" {
+			by = ByDump
+		} else if set.Documents[sitemap.ResourceDump] != "" {
 			empty, err := c.dir.Empty()
 			if err != nil {
 				return by, err
@@ -41,6 +43,7 @@ func (c *Copy) baseline(ctx context.Context, set *source.Set, s *setState) (By, 
 func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by By) (By, error) {
 	var at time.Time
 	var err error
+	skipped := c.counts.Skipped.Load()
 	if len(s.Packages) == 0 {
 		c.mu.Lock()
 		s.Transit, s.Held = nil, nil // the lists name them again
@@ -76,6 +79,7 @@ func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by 
 	}
 	s.Cursor = source.Cursor{Time: at}
 	s.Baseline, s.Packages, s.Began = true, nil, time.Time{}
+	s.Partial = c.counts.Skipped.Load() > skipped
 	c.mu.Unlock()
 	if err := c.beginHistory(ctx, set, s); err != nil {
 		return by, err

@@ -93,12 +93,14 @@ type Copy struct {
 	state  state
 	listed map[uint64]struct{} // hashes of paths in lists of this run; nil if not wanted
 	fresh  bool                // there was no file when listed began
-	pushed chan struct{}       // closed by the next Wake; nil: nobody calls it
+	skips  skips
+	pushed chan struct{} // closed by the next Wake; nil: nobody calls it
 }
 
 // Counts are the work of a run so far. They may be read at any time.
 type Counts struct {
 	Same, Fetched, Deleted, Refused, Failed atomic.Int64
+	Skipped                                 atomic.Int64 // times that something of the Source was passed over
 	Stored                                  atomic.Int64 // octets of the files made
 	Held                                    atomic.Int64 // octets of the files that were there
 	Total                                   atomic.Int64 // octets of all files of a baseline: an estimate; 0: not known
@@ -133,7 +135,8 @@ type setState struct {
 	Baseline bool          `json:"baseline"`
 	Began    time.Time     `json:"began,omitzero"` // of lists that a baseline not yet whole was made of; the first ones
 	Cursor   source.Cursor `json:"cursor"`
-	Synced   time.Time     `json:"synced,omitzero"` // when it last equalled the Source
+	Synced   time.Time     `json:"synced,omitzero"`   // when it last equalled the Source
+	Partial  bool          `json:"partial,omitempty"` // something of the lists of the baseline was passed over: they are read again
 	Packages []string      `json:"packages,omitempty"`
 	Transit  []transit     `json:"transit,omitempty"`
 	Held     []held        `json:"held,omitempty"`
@@ -187,7 +190,7 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 	o.Settle = cmp.Or(o.Settle, 100*time.Millisecond)
 	o.HTTP.Origin = fetch.OriginOf(o.URL)
 	c.o, c.client = o, fetch.New(o.HTTP)
-	if c.source, err = source.Find(ctx, c.client, o.URL); err != nil {
+	if err := c.find(ctx); err != nil {
 		return nil, err
 	}
 	for _, err := range c.source.Left {
@@ -274,17 +277,25 @@ func (c *Copy) choose(ctx context.Context) error {
 		lists = withoutParts(c.source, lists)
 	}
 	var sets []*source.Set
+	var closed []error
 	for _, list := range lists {
 		set, err := c.source.Open(ctx, list)
-		if err != nil {
+		if err == nil {
+			sets = append(sets, set)
+			continue
+		}
+		if ctx.Err() != nil {
 			return err
 		}
-		sets = append(sets, set)
+		closed = append(closed, fmt.Errorf("set %s: %w", c.source.Name(list), err))
+	}
+	if len(sets) == 0 && len(closed) > 0 {
+		return errors.Join(closed[:min(len(closed), maxNamed)]...)
 	}
 	if len(sets) == 0 {
 		return fmt.Errorf("%s: the Source has no sets", c.o.URL)
 	}
-	c.sets = sets
+	c.sets, c.skips.closed = sets, closed
 	return nil
 }
 
@@ -382,6 +393,9 @@ func (c *Copy) stateText() (json.RawMessage, error) {
 // whole reports whether the sets of this run are all sets of the copy: only then files
 // without an entry in a list belong to nobody.
 func (c *Copy) whole() bool {
+	if len(c.skips.closed) > 0 {
+		return false
+	}
 	for name, s := range c.state.Sets {
 		if s.Baseline && !slices.ContainsFunc(c.sets, func(set *source.Set) bool { return set.Name == name && set.URI == s.URI }) {
 			return false

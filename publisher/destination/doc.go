@@ -21,6 +21,9 @@
 // Each change is applied once, also where many have the same second or day. Where a list gets
 // a change with an older time than others that were applied before, whole lists are compared.
 //
+// What cannot be read of a Source is named and passed over, be it an entry, a list or a set, and
+// all else is copied. Then no file goes for being in no list, and the next run reads it again.
+//
 // A file of 1 MiB or more, and a package with a digest, go on where they were cut off. A run
 // that is cut off within changes keeps the cursor up to where all files are there.
 //

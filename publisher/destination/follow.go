@@ -20,25 +20,36 @@ const (
 	checkpoint   = 5 * time.Second // between two writings of the state
 	maxSilence   = time.Minute     // between two tries after errors
 	lookForSets  = 10 * time.Second
+	lookAgain    = time.Minute // for what was passed over
 )
 
 // Follow brings the copy up to the Source and keeps it there until ctx ends: it waits for
 // changes by requests with a late answer (Prefer: wait), or looks
-// every so often where the Source answers at once. Errors are told, and tried again; after
-// a gap in the changes it begins anew.
+// every so often where the Source answers at once. Once it was brought up, errors of the Source
+// are told, and tried again; after a gap in the changes it begins anew. What was passed over is
+// looked for again.
 func (c *Copy) Follow(ctx context.Context, every time.Duration, synced func(*Report)) error {
+	pause, followed := time.Duration(0), false
 	for {
-		err := c.followSets(ctx, every, synced)
-		switch {
-		case errors.Is(err, errSets):
-			if err := c.choose(ctx); err != nil {
-				return err
+		err := c.followSets(ctx, every, func(r *Report) {
+			pause, followed = 0, true
+			synced(r)
+		})
+		if errors.Is(err, errSets) || errors.Is(err, errAgain) {
+			if err = c.choose(ctx); err == nil {
+				continue
 			}
-		case errors.Is(err, source.ErrGap):
-			c.o.Tell(err.Error())
-		default:
+		}
+		if ctx.Err() != nil || fatal(err) || !followed {
 			return err
 		}
+		c.o.Tell(err.Error())
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		pause = min(max(2*pause, time.Second), maxSilence)
 	}
 }
 
@@ -57,9 +68,15 @@ func (c *Copy) followSets(ctx context.Context, every time.Duration, synced func(
 	defer cancel(nil)
 	var wg sync.WaitGroup
 	for _, set := range c.sets {
-		wg.Go(func() { c.followSet(ctx, cancel, set, c.of(set), every) })
+		if s := c.of(set); s.Baseline { // else it was passed over
+			wg.Go(func() { c.followSet(ctx, cancel, set, s, every) })
+		}
 	}
 	wg.Go(func() { c.watchSets(ctx, cancel) })
+	if r.Skipped > 0 {
+		again := time.AfterFunc(max(every, lookAgain), func() { cancel(errAgain) })
+		defer again.Stop()
+	}
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()
 	t := time.NewTicker(checkpoint)
@@ -76,7 +93,10 @@ func (c *Copy) followSets(ctx context.Context, every time.Duration, synced func(
 	}
 }
 
-var errSets = errors.New("the Source has other sets")
+var (
+	errSets  = errors.New("the Source has other sets")
+	errAgain = errors.New("it is time to look again for what was skipped")
+)
 
 // watchSets ends following when the Source gets or loses a set, unless sets were chosen.
 func (c *Copy) watchSets(ctx context.Context, end context.CancelCauseFunc) {
@@ -93,6 +113,7 @@ func (c *Copy) watchSets(ctx context.Context, end context.CancelCauseFunc) {
 		}
 		now, err := source.Find(ctx, c.client, c.o.URL)
 		if err == nil && now.Base == c.source.Base && !slices.Equal(now.Sets, c.source.Sets) {
+			now.Skip = c.skip
 			c.source = now
 			end(errSets)
 			return

@@ -23,7 +23,8 @@ type Report struct {
 	Deleted  int64       `json:"deleted"`
 	Refused  int64       `json:"refused"`
 	Failed   int64       `json:"failed"`
-	Extra    int64       `json:"extra"` // files without an entry in a list
+	Extra    int64       `json:"extra"`             // files without an entry in a list
+	Skipped  int64       `json:"skipped,omitempty"` // times that a set, a list or an entry could not be read
 	Requests int64       `json:"requests"`
 	Octets   int64       `json:"octets"` // received
 	Seconds  float64     `json:"seconds"`
@@ -38,29 +39,33 @@ type SetReport struct {
 	Until    time.Time `json:"until,omitzero"`  // all changes before it are there
 	Event    uint64    `json:"event,omitempty"` // the last event, where the Source counts them
 	Transit  int       `json:"transit"`         // resources without their file
+	Error    string    `json:"error,omitempty"` // why it was passed over
 }
 
 // InSync reports whether the copy equals the Source.
-func (r *Report) InSync() bool { return r.Failed == 0 && r.Refused == 0 }
+func (r *Report) InSync() bool { return r.Failed == 0 && r.Refused == 0 && r.Skipped == 0 }
 
 // Sync brings the copy up to the Source: a baseline for each set without one, else its
 // changes. An error ends the run, but the work done stays done.
 func (c *Copy) Sync(ctx context.Context) (*Report, error) {
 	began := time.Now()
 	r := &Report{Source: c.source.Base, DryRun: c.o.DryRun}
-	sets, err := c.syncSets(ctx)
+	skipped := c.counts.Skipped.Load()
+	c.newSkips()
+	sets, err := c.syncSets(ctx, false)
 	if errors.Is(err, source.ErrGap) {
 		c.o.Tell(fmt.Sprintf("%v; the copy begins anew, with the files it has", err))
 		c.state.Gap = true
 		made := c.counts.restart(c.o.DryRun)
-		sets, err = c.syncSets(ctx)
+		sets, err = c.syncSets(ctx, true)
 		c.counts.Same.Add(-min(made, c.counts.Same.Load()))
 	}
 	r.Sets = append([]SetReport{}, sets...)
+	r.Skipped = c.counts.Skipped.Load() - skipped
 	if err == nil && c.listed != nil && c.whole() {
-		r.Extra, err = c.extras()
+		r.Extra, err = c.extras(r.Skipped > 0)
 	}
-	if err == nil && (c.listed != nil || !c.whole()) {
+	if err == nil && r.Skipped == 0 && (c.listed != nil || !c.whole()) {
 		c.state.Gap = false
 	}
 	if e := c.end(err == nil); err == nil || e != nil {
@@ -70,18 +75,25 @@ func (c *Copy) Sync(ctx context.Context) (*Report, error) {
 	return r, err
 }
 
-// syncSets brings all sets up to the Source.
-func (c *Copy) syncSets(ctx context.Context) (all []SetReport, err error) {
+// syncSets brings all sets up to the Source. A set that cannot be is passed over, unless it is
+// the only one, or has a gap in its changes for the first time.
+func (c *Copy) syncSets(ctx context.Context, again bool) (all []SetReport, err error) {
 	if err := c.begin(); err != nil {
 		return nil, err
 	}
 	if err := c.dropSets(ctx); err != nil {
 		return nil, err
 	}
+	bad := 0
 	for _, set := range c.sets {
 		r, err := c.syncSet(ctx, set)
 		if err != nil {
-			return all, fmt.Errorf("set %s: %w", set.Name, err)
+			bad++
+			if bad == len(c.sets) || ctx.Err() != nil || fatal(err) || errors.Is(err, source.ErrGap) && !again {
+				return all, fmt.Errorf("set %s: %w", set.Name, err)
+			}
+			c.skipSet(set, err)
+			r.Name, r.Error = set.Name, err.Error()
 		}
 		all = append(all, r)
 	}
@@ -99,12 +111,12 @@ func (r *Report) fill(c *Copy, began time.Time) {
 // compared by their digests.
 func (c *Copy) begin() error {
 	c.listed, c.fresh = nil, false
-	if c.o.Again || c.state.Gap {
-		for _, set := range c.sets {
-			c.of(set).anew()
+	for _, set := range c.sets {
+		if s := c.of(set); c.o.Again || c.state.Gap || s.Partial {
+			s.anew()
 		}
-		c.o.Again = false
 	}
+	c.o.Again = false
 	if c.state.Gap && c.whole() {
 		for _, set := range c.sets {
 			c.of(set).Began = time.Time{} // no change has to tell deletions: files in no list go
@@ -180,13 +192,14 @@ func (c *Copy) list(file string) (first bool) {
 }
 
 // extras counts files without an entry in a list, and removes them if it is to. After a
-// gap they may be resources whose deletion no list tells any more.
-func (c *Copy) extras() (n int64, err error) {
+// gap they may be resources whose deletion no list tells any more. All stay if something was
+// skipped, which may stand for them.
+func (c *Copy) extras(skipped bool) (n int64, err error) {
 	if c.fresh {
 		return 0, nil
 	}
 	var gone []string
-	remove := c.o.Delete == DeleteAll || c.o.Delete == DeleteTold && c.state.Gap
+	remove := !skipped && (c.o.Delete == DeleteAll || c.o.Delete == DeleteTold && c.state.Gap)
 	err = c.dir.Walk(func(file string, _ int64, _ time.Time) error {
 		if _, ok := c.listed[maphash.String(seed, plainPath(file))]; !ok {
 			if n++; remove {

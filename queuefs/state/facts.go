@@ -149,14 +149,14 @@ var (
 		Prefix: "syn", Root: "syncReport", Namespace: namespace + "copy",
 		Terms: []Term{{Name: "source", Type: Reference}, {Name: "sets", Type: Object, Item: "set"}, {Name: "fetched", Type: Integer},
 			{Name: "same", Type: Integer}, {Name: "deleted", Type: Integer}, {Name: "refused", Type: Integer}, {Name: "failed", Type: Integer},
-			{Name: "extra", Type: Integer}, {Name: "requests", Type: Integer}, {Name: "octets", Type: Integer}, {Name: "dryRun", Type: Boolean}},
+			{Name: "extra", Type: Integer}, {Name: "skipped", Type: Integer}, {Name: "requests", Type: Integer}, {Name: "octets", Type: Integer}, {Name: "dryRun", Type: Boolean}},
 	}
 	// AuditClass is a comparison of a copy with its Source.
 	AuditClass = &Class{
 		Prefix: "aud", Root: "auditReport", Namespace: namespace + "copy",
 		Terms: []Term{{Name: "source", Type: Reference}, {Name: "resources", Type: Integer}, {Name: "same", Type: Integer},
 			{Name: "missing", Type: Integer}, {Name: "different", Type: Integer}, {Name: "extra", Type: Integer}, {Name: "inTransit", Type: Integer},
-			{Name: "unexplained", Type: Integer}, {Name: "unverified", Type: Integer}, {Name: "alike", Type: Integer}, {Name: "quick", Type: Boolean},
+			{Name: "unexplained", Type: Integer}, {Name: "unverified", Type: Integer}, {Name: "alike", Type: Integer}, {Name: "skipped", Type: Integer}, {Name: "quick", Type: Boolean},
 			{Name: "differences", Type: Object, Item: "difference"}, {Name: "octets", Type: Integer}},
 	}
 	// TakeoverClass is the report on mirrors made live queues.

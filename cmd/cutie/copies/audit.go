@@ -76,8 +76,14 @@ cutie audit --source http://127.0.0.1:8080 --dumps`,
 				c.Warnf("the copy is behind: %d resources have changes that it did not follow yet; cutie sync %s follows them", r.InTransit-r.Unexplained, o.Dir)
 			}
 			if !r.Clean() {
-				return fault.Hint(fmt.Errorf("%w: %d missing, %d different, %d extra, %d asked for in vain", fault.ErrDiffers, r.Missing, r.Different, r.Extra, r.Unexplained),
-					"cutie sync --again --checksum --delete all "+o.Dir)
+				err := fmt.Errorf("%w: %d missing, %d different, %d extra, %d asked for in vain", fault.ErrDiffers, r.Missing, r.Different, r.Extra, r.Unexplained)
+				if r.Skipped > 0 {
+					err = fmt.Errorf("%w; %d sets, lists or entries of the Source could not be read", err, r.Skipped)
+				}
+				if r.Missing+r.Different+r.Extra+r.Unexplained == 0 {
+					return fault.Hint(err, "all else is the same; cutie audit --source URL tells more of what could not be read")
+				}
+				return fault.Hint(err, "cutie sync --again --checksum --delete all "+o.Dir)
 			}
 			return nil
 		})

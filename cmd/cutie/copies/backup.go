@@ -227,6 +227,9 @@ func (o *backup) catchUp(ctx context.Context, copied *destination.Copy, r *backe
 	if err != nil {
 		return err
 	}
+	if report.Skipped > 0 {
+		return fmt.Errorf("%w: %d documents or entries could not be read", fault.ErrDiffers, report.Skipped)
+	}
 	if report.Refused > 0 {
 		return fmt.Errorf("%w: %d files were refused", fault.ErrDiffers, report.Refused)
 	}

@@ -65,7 +65,12 @@ alone: the new directory has the mode 0700.
 tells of changes (WebSub), if it reaches that address, and --every is for those that
 got lost. New sets are copied, too.
 
-It ends with 0 when the copy equals the Source, and with 8 if resources are missing.`,
+An entry, a list or a set that cannot be read is named and skipped, and all else is copied.
+No file is then removed for being in no list, and the next run, or --follow after a
+minute, reads it again. A time, length or link that cannot be read counts as not given.
+
+It ends with 0 when the copy equals the Source, and with 8 if resources are missing, or
+something was skipped.`,
 		Example: `cutie sync http://127.0.0.1:8080 mirror
 cutie sync mirror
 cutie sync http://127.0.0.1:8080 mirror --follow`,
@@ -226,7 +231,11 @@ func synced(ctx context.Context, c *call.Call, copied *destination.Copy) error {
 		err = errors.Join(err, printSync(c, r))
 	}
 	if err == nil && !r.InSync() {
-		return fmt.Errorf("%w: %d resources failed, %d were refused", fault.ErrDiffers, r.Failed, r.Refused)
+		err = fmt.Errorf("%w: %d resources failed, %d were refused", fault.ErrDiffers, r.Failed, r.Refused)
+		if r.Skipped > 0 {
+			err = fmt.Errorf("%w, %d sets, lists or entries could not be read", err, r.Skipped)
+		}
+		return err
 	}
 	return err
 }
@@ -305,6 +314,10 @@ func printSync(c *call.Call, r *destination.Report) error {
 		verb = "would fetch"
 	}
 	for _, s := range r.Sets {
+		if s.Error != "" {
+			fmt.Fprintf(c.Out.Stdout, "%s: skipped: %s\n", s.Name, s.Error)
+			continue
+		}
 		how := "changes"
 		if s.Baseline {
 			how = "baseline by " + string(s.By)

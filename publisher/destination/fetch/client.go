@@ -217,6 +217,12 @@ type passing struct{ error }
 
 func (p passing) Unwrap() error { return p.error }
 
+// Passes reports whether an error is one of the way to a server, and may pass.
+func Passes(err error) bool {
+	var p passing
+	return errors.As(err, &p)
+}
+
 // pause returns how long to wait before a request is made again, if it is.
 func (c *Client) pause(err error, try int) (time.Duration, bool) {
 	var s *StatusError

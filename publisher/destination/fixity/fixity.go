@@ -1,5 +1,6 @@
 // Package fixity compares octets with the length and the digests that a Source gives
-// (Z39.99-2017, 7: md5, sha-1 and sha-256). Digests of other types are passed over.
+// (Z39.99-2017, 7: md5, sha-1 and sha-256). Digests of other types, and what is no digest of
+// its type in hexadecimal digits, are passed over.
 package fixity
 
 import (
@@ -33,8 +34,13 @@ type Sums struct {
 func New(length int64, want []sitemap.Hash) *Sums {
 	s := &Sums{length: length}
 	for _, h := range want {
-		if kind := kinds[h.Alg]; kind != nil {
-			s.want, s.got = append(s.want, h), append(s.got, kind())
+		kind := kinds[h.Alg]
+		if kind == nil {
+			continue
+		}
+		sum := kind()
+		if value, err := hex.DecodeString(h.Value); err == nil && len(value) == sum.Size() {
+			s.want, s.got = append(s.want, h), append(s.got, sum)
 		}
 	}
 	return s

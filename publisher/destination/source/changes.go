@@ -22,7 +22,11 @@ func (set *Set) Changes(ctx context.Context, since Cursor, wait time.Duration, v
 	reached, before := since.Time, time.Time{}
 	r := newReading(since)
 	for {
-		err := set.changes(ctx, r, &since, &reached, wait, visit)
+		err := set.changes(ctx, r, &since, &reached, wait, func(b Batch) error {
+			err := visit(b)
+			r.refused = err != nil
+			return err
+		})
 		if !errors.Is(err, errClosed) {
 			return err
 		}
@@ -50,7 +54,7 @@ func (set *Set) changes(ctx context.Context, r *reading, since *Cursor, reached 
 			return err
 		case err == nil && d == nil:
 			return nil
-		case err == nil && (part || !d.Head.From.After(since.Time) && !d.Head.From.IsZero() && d.Head.Until.IsZero()):
+		case err == nil && d.Root == sitemap.URLSet && (part || !d.Head.From.After(since.Time) && !d.Head.From.IsZero() && d.Head.Until.IsZero()):
 			return r.read(d, since, next, part, visit)
 		}
 		since.Open = tail{} // another list took its place
@@ -89,10 +93,18 @@ func (set *Set) changes(ctx context.Context, r *reading, since *Cursor, reached 
 			r.open++
 		}
 	}
+	bad := 0
 	for _, p := range parts {
-		if err := set.readPart(ctx, r, &p, since, reached, 1, visit); err != nil {
+		err := set.readPart(ctx, r, &p, since, reached, 1, visit)
+		if err == nil {
+			continue
+		}
+		whole := errors.Is(err, ErrGap) || errors.Is(err, errClosed) || r.refused
+		// Where events are counted, those of a list that is passed over would be lost.
+		if bad++; whole || since.Seq > 0 || bad == len(parts) || !set.source.skips(ctx, err) {
 			return err
 		}
+		r.open = 2 // the next reading begins with the index, and asks again
 	}
 	return nil
 }
@@ -240,12 +252,8 @@ func (set *Set) readPart(ctx context.Context, r *reading, p *sitemap.Entry, sinc
 			}
 		}
 	}
-	next := since.clone()
-	if next.Seq == 0 {
-		next.know(keyOfList(p))
-		r.known[keyOfList(p)] = true
-	}
-	err = r.read(d, since, next, false, func(b Batch) error {
+	r.list = keyOfList(p)
+	err = r.read(d, since, since.clone(), false, func(b Batch) error {
 		*since = b.Next.clone()
 		return visit(b)
 	})
@@ -325,9 +333,17 @@ func (r *reading) read(d *Document, since *Cursor, next Cursor, part bool, visit
 	if err != nil {
 		return err
 	}
+	last, list := next.Open, r.list
+	r.list = key{}
+	switch {
+	case d.skipped > 0:
+		last, r.open = tail{}, 2 // it is read again until all of it can be
+	case list != key{} && since.Seq == 0:
+		next.know(list)
+		r.known[list] = true
+	}
 	// In parts, so that an end in between costs little. Until the last one the list
 	// is read again from where it was.
-	last := next.Open
 	for next.Open = since.Open; len(entries) > maxBatch; {
 		n := wholeEvents(entries, maxBatch)
 		for i := range entries[:n] {

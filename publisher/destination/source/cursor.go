@@ -167,6 +167,9 @@ type reading struct {
 	from  Cursor       // where it began
 	known map[key]bool // then, and what was read since
 	open  int          // lists of an index that may still grow
+	list  key          // of the closed one that is read
+
+	refused bool // a visit returned an error
 }
 
 func newReading(from Cursor) *reading { return &reading{from: from, known: from.set()} }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -33,26 +32,13 @@ type Document struct {
 	text   []byte
 	coded  bool // text is not what a range of the document counts in
 	reader *sitemap.Reader
-}
 
-// Read returns the next entry, with absolute references; at the end the error is [io.EOF].
-func (d *Document) Read() (sitemap.Entry, error) {
-	if d.reader == nil {
-		return sitemap.Entry{}, io.EOF
-	}
-	e, err := d.reader.Read()
-	if err == io.EOF {
-		d.Dialect = d.reader.Dialect()
-		d.reader, d.text = nil, nil // the next document may be read while this one is known
-		return e, err
-	}
-	if err != nil {
-		return e, fmt.Errorf("%s: %w", d.URI, err)
-	}
-	if e.Loc, err = resolve(d.base, e.Loc); err != nil {
-		return e, fmt.Errorf("%s: %w", d.URI, err)
-	}
-	return e, nil
+	skip    func(Skip) // nil: what cannot be read is an error
+	read    int        // entries
+	passed  int        // of these, those before what text has now
+	lines   int        // that text no longer has
+	skipped int        // entries
+	faults  int        // of optional parts
 }
 
 // lengths returns the sum of all lengths in the text. To read it as XML for an estimate
@@ -99,7 +85,7 @@ func resolve(base *url.URL, ref string) (string, error) {
 // Document gets a document. It is read whole before any of its entries: a broken connection
 // costs another request only.
 func (s *Source) Document(ctx context.Context, uri string) (*Document, error) {
-	d := &Document{}
+	d := &Document{skip: s.Skip}
 	err := s.client.Get(ctx, fetch.Request{URI: uri}, func(a *fetch.Answer) error { return s.take(d, a) })
 	if err != nil {
 		return nil, err
@@ -133,6 +119,9 @@ func (s *Source) take(d *Document, a *fetch.Answer) error {
 func (d *Document) parse() error {
 	d.reader = sitemap.NewReader(bytes.NewReader(d.text))
 	d.reader.Plain = true
+	if d.skip != nil {
+		d.reader.Fault = d.fault
+	}
 	var err error
 	if d.Root, d.Head, err = d.reader.ReadHead(); err != nil {
 		return fmt.Errorf("%s: %w", d.URI, err)
@@ -173,7 +162,7 @@ func (s *Source) openTail(ctx context.Context, uri string, at *tail, wait time.D
 			r.Header.Set("If-Range", at.Tag)
 		}
 	}
-	d = &Document{}
+	d = &Document{skip: s.Skip}
 	status := 0
 	err = s.client.Get(ctx, r, func(a *fetch.Answer) error {
 		status = a.Status

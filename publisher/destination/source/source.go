@@ -35,6 +35,10 @@ type Source struct {
 	// lists of the set, and how many there are. The octets are an estimate. nil: nobody asks.
 	Listed func(octets int64, n, of int)
 
+	// Skip gets what cannot be read and is passed over. nil: it is an error, and ends the
+	// reading. It may be called from several goroutines.
+	Skip func(Skip)
+
 	client *fetch.Client
 	size   atomic.Int64 // octets of the last document
 }
@@ -194,6 +198,9 @@ func (s *Source) walk(ctx context.Context, lists []string, kind sitemap.Capabili
 				return
 			}
 		}
+		if w.bad != nil && w.n == 0 {
+			w.yield(nil, w.bad)
+		}
 	}
 }
 
@@ -205,6 +212,7 @@ type walker struct {
 	n, of  int             // documents so far, and to come as far as known
 	seen   map[string]bool // their URIs
 	dated  bool            // at was set
+	bad    error           // of the last one that was passed over
 	yield  func(*Document, error) bool
 }
 
@@ -221,6 +229,13 @@ func (w *walker) walk(ctx context.Context, uri string, whole time.Time, depth in
 	if err == nil {
 		err = d.kind(w.kind)
 	}
+	if err == nil && d.Root != sitemap.URLSet && depth == maxNesting {
+		err = fmt.Errorf("%s: an index in more than %d others", d.URI, maxNesting)
+	}
+	if err != nil && w.of > 1 && w.source.skips(ctx, err) {
+		w.bad = err
+		return true
+	}
 	if err != nil {
 		return w.fail(err)
 	}
@@ -234,9 +249,6 @@ func (w *walker) walk(ctx context.Context, uri string, whole time.Time, depth in
 		w.n++
 		w.source.listed(d, w.kind, w.n, w.of)
 		return w.yield(d, nil)
-	}
-	if depth == maxNesting {
-		return w.fail(fmt.Errorf("%s: an index in more than %d others", d.URI, maxNesting))
 	}
 	w.of += bytes.Count(d.text, []byte("<sitemap>")) - 1
 	for {
