@@ -150,7 +150,6 @@ func (s *Service) takeIn(id string) error {
 	root, err := s.dirs.queues.Sub(id)
 	if errors.Is(err, fs.ErrNotExist) {
 		info := home.NewQueue(id, job.Instant(s.now()))
-		info.VerifyOnWrite = true
 		q, err := s.makeQueue(id, info.Text(), 0, s.shared.Journal.Stats().Next)
 		if err != nil {
 			return err

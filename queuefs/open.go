@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
 	"time"
 
 	"cutie/queuefs/content"
@@ -27,12 +30,43 @@ import (
 func Open(dir string, o Options) (*Service, error) {
 	s, err := open(dir, o, false)
 	for range attempts {
-		if !errors.Is(err, errStale) && !errors.Is(err, bucket.ErrPassed) {
+		stale := errors.Is(err, errStale) || errors.Is(err, bucket.ErrPassed)
+		if !stale && !errors.Is(err, errAside) {
 			break
 		}
-		s, err = open(dir, o, true)
+		s, err = open(dir, o, stale)
 	}
 	return s, err
+}
+
+// errAside: files of the index that cannot be read were set aside.
+var errAside = errors.New("files of the index that cannot be read were set aside")
+
+// withoutUnreadable returns errAside if files of the index cannot be read, which are set
+// aside then, and else the error err of an opening.
+func (s *Service) withoutUnreadable(err error) error {
+	of, is := errors.AsType[*fs.PathError](err)
+	switch {
+	case !is || content.Exhausted(err):
+		return err
+	case s.opts.Look && strings.Contains(of.Path, "/"+home.LogDir+"/"+home.IndexDir+"/"):
+		return fmt.Errorf("%w; the file is derived: a start of the daemon, or cutie check --repair, sets it aside and makes it again", err)
+	case s.opts.Look:
+		return err
+	}
+	log, e := s.dirs.home.Sub(home.LogDir)
+	if e != nil {
+		return err
+	}
+	defer log.Close()
+	n, e := snapshot.SetAsideUnreadable(log, s.report)
+	switch {
+	case e != nil:
+		return errors.Join(err, e)
+	case n > 0:
+		return fmt.Errorf("%w: %w", errAside, err)
+	}
+	return err
 }
 
 // attempts is how often a standby is opened whose owner has meanwhile made two images and
@@ -100,11 +134,11 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 		return nil, err
 	}
 	info, err := s.readInfo()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = s.load()
 	}
-	if err := s.load(); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, s.withoutUnreadable(err)
 	}
 	if o.Look {
 		s.shared.Gate.Fail(errLook)

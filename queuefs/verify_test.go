@@ -217,40 +217,49 @@ func TestPayloadLostBeforeItGotItsName(t *testing.T) {
 	}
 }
 
-// Without verifyOnWrite the digest of a submitter is recorded and not compared; no
-// document proves anything by it (Cutie 0.3, 3.2).
-func TestDigestAsGiven(t *testing.T) {
-	wrong := []digest.Value{digest.Sum(digest.MD5, []byte("other")), digest.Sum(digest.SHA256, []byte("other"))}
-	for _, size := range []int{5, 200 << 10} {
-		payload := strings.Repeat("x", size)
-		dir := fastDir(t)
-		s, q := openWith(t, dir, queuefs.Options{}, func(i *queuefs.QueueInfo) { i.VerifyOnWrite = false })
-		j := submit(t, q, queuefs.Meta{Expect: wrong}, payload)
-		submit(t, q, queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.SHA256, []byte(payload))}}, payload)
-		inspect := func() {
-			t.Helper()
-			j, err := q.Job(j.ID)
+// The digests of a submitter are compared with the payload as it comes in, whether or not
+// the queue reads it again.
+func TestDigestsOfSubmittersAreCompared(t *testing.T) {
+	for _, verify := range []bool{false, true} {
+		s, q := openWith(t, fastDir(t), queuefs.Options{}, func(i *queuefs.QueueInfo) { i.VerifyOnWrite = verify })
+		for _, typ := range []digest.Type{digest.MD5, digest.SHA256} {
+			sub := q.Begin()
+			d, err := sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(typ, []byte("other"))}})
 			must(t, err)
-			want := append([]digest.Value{digest.Sum(digest.SHA256, []byte(payload))}, wrong...)
-			if !slices.Equal(j.Digests, want) || j.MD5() != [16]byte{} || j.Extra.Value("digestsAsGiven") != "MD5" {
-				t.Errorf("got %v, %v, want %v", j.Digests, j.Extra, want)
+			_, err = d.Write([]byte("x"))
+			must(t, err)
+			if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrDigest) {
+				t.Errorf("verify %v: %v: got %v", verify, typ, err)
 			}
-			if j, err = q.Job(2); err != nil || len(j.Digests) != 1 || j.Extra != nil {
-				t.Errorf("got %+v, %v", j, err)
-			}
+			sub.Discard()
 		}
-		inspect()
-		must(t, s.Maintain(ctx))
-		inspect()
-		closeHome(t, s)
-		s, q = openHome(t, dir, queuefs.Options{})
-		inspect()
-		closeHome(t, s)
-		r, err := check.Home(dir, check.Options{Segment: segmentSize})
-		if err != nil || len(r.Problems)+len(r.Mended) > 0 {
-			t.Errorf("check: %v, %+v", err, r)
+		if n := q.State().Pending; n != 0 {
+			t.Errorf("verify %v: %d jobs", verify, n)
 		}
+		closeHome(t, s)
 	}
+}
+
+// A reading that fails says nothing of what was written: a submission to a queue that
+// verifies on write succeeds when the batch can be read again.
+func TestAFailedReadBackIsTriedAgain(t *testing.T) {
+	fails := 0
+	fault := func(step string, do func() error) error {
+		if step == "journal read back" && fails > 0 {
+			fails--
+			return syscall.EIO
+		}
+		return do()
+	}
+	s, q := openWith(t, fastDir(t), queuefs.Options{Fault: fault}, func(i *queuefs.QueueInfo) { i.VerifyOnWrite = true })
+	for range 3 {
+		fails = 1
+		submit(t, q, queuefs.Meta{}, "x")
+	}
+	if fails != 0 || s.Err() != nil {
+		t.Errorf("%d failures left, %v", fails, s.Err())
+	}
+	closeHome(t, s)
 }
 
 // With verifyOnWrite a payload is read again before the answer.

@@ -97,28 +97,8 @@ func (j *Job) Digest(t digest.Type) digest.Value {
 	return digest.Value{Type: t}
 }
 
-// DigestsAsGiven is the element of a job file with the types of digests that nobody has
-// compared with the payload.
-const DigestsAsGiven = "digestsAsGiven"
-
-// MarkGiven adds the element for digests taken from a submitter without comparison. A
-// SHA-256 among them has one of ours before it.
-func MarkGiven(extra anvl.Record, given []digest.Value) anvl.Record {
-	var set digest.Set
-	for _, v := range given {
-		set |= digest.SetOf(v.Type)
-	}
-	if set &^= digest.SetOf(digest.SHA256); set == 0 {
-		return extra
-	}
-	return With(extra, DigestsAsGiven, set.String())
-}
-
 // MD5 returns the MD5 of the payload, zero if it is not known.
 func (j *Job) MD5() (sum [16]byte) {
-	if given, err := digest.ParseSet(j.Extra.Value(DigestsAsGiven)); err != nil || given&digest.SetOf(digest.MD5) != 0 {
-		return sum
-	}
 	if v := j.Digest(digest.MD5); v.Hex != "" {
 		hex.Decode(sum[:], []byte(v.Hex)) // it was parsed
 	}

@@ -178,9 +178,9 @@ var (
 			"another. With seen-PROPERTY beside a property it changes from that value alone, and\n" +
 			"not at all if both are the same. Errors: 400, 404, 409 another queue has the name,\n" +
 			"or the property is not as seen, 412 If-Match names another state.\n" +
-			"With verifyOnWrite a payload is read again and compared with its digests before\n" +
-			"the answer to its submission; without it a submitter's digest is recorded and not\n" +
-			"compared, and digestsAsGiven names its type. With verifyOnRead payloads are\n" +
+			"A submitter's digest is always compared with the payload as it comes in. With\n" +
+			"verifyOnWrite a payload is also read again, from the disk where the system can,\n" +
+			"before the answer to its submission. With verifyOnRead payloads are\n" +
 			"compared before they are handed out or peeked at.",
 	}}
 	aboutRemoveQueue = &web.Help{Name: "removeQueue", Help: state.Help{

@@ -128,10 +128,10 @@ func TestItemsOfQueues(t *testing.T) {
 				t.Errorf("last modified %v, before %v", m, before.Modified)
 			}
 		}},
-		{7, "a new queue verifies what is written and says when it was made", func(t *testing.T) {
+		{7, "a new queue verifies when asked, and says when it was made", func(t *testing.T) {
 			s := newSite(t, rest.Options{})
 			d := s.do("PUT", "/state/new?t=xml", "").want(t, 201).decoded(t, state.QueueClass)
-			want(t, "verifies", says(d, "verifyOnRead", "verifyOnWrite"), []string{"false", "true"})
+			want(t, "verifies", says(d, "verifyOnRead", "verifyOnWrite"), []string{"false", "false"})
 			if d.Property("created") == nil {
 				t.Error("no date of creation")
 			}

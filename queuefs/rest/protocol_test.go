@@ -186,7 +186,7 @@ func TestCreateQueueTakesPropertiesInEveryForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, want := q.Info(), queuefs.QueueInfo{ID: name, Identifier: name, CullingSize: -1, CullingAge: -1, VerifyOnWrite: true}
+		got, want := q.Info(), queuefs.QueueInfo{ID: name, Identifier: name, CullingSize: -1, CullingAge: -1}
 		if tt.want != "" {
 			want.Name, want.Description, want.CullingSize, want.VerifyOnRead = name+" name", "D", 5, false
 		}

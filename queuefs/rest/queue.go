@@ -19,7 +19,7 @@ import (
 
 // putQueue sets properties of the queue in the path, and makes it if there is
 // none; with If-None-Match: * it does nothing but make it, and with If-Match it
-// never makes it. New queues verify on write unless told otherwise.
+// never makes it.
 func (h *Handler) putQueue(w http.ResponseWriter, r *request) error {
 	form, err := r.form()
 	if err != nil {
@@ -87,7 +87,7 @@ func (h *Handler) makeQueue(w http.ResponseWriter, r *request, form state.Form, 
 	if err := settings.CheckText("identifier", name); err != nil {
 		return err
 	}
-	info := queuefs.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1, VerifyOnWrite: true}
+	info := queuefs.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1}
 	for _, p := range properties {
 		if p.Name == "identifier" {
 			if id, err := queuefs.CleanQueueID(p.Value); err != nil {

@@ -103,9 +103,6 @@ func (d *Upload) Reader() (io.Reader, error) {
 // submitter.
 func (d *Upload) kinds() []digest.Type {
 	kinds := d.sub.digests.Types()
-	if !d.sub.verify {
-		return kinds
-	}
 	for _, e := range d.meta.Expect {
 		if e.Type != digest.SHA256 && !slices.Contains(kinds, e.Type) {
 			kinds = append(kinds, e.Type)
@@ -114,20 +111,10 @@ func (d *Upload) kinds() []digest.Type {
 	return kinds
 }
 
-// digests returns the digests of the payload, the SHA-256 first. If the queue verifies
-// on write, the error is ErrDigest if the submitter gave another one; if not, that one
-// is added as it was given.
+// digests returns the digests of the payload, the SHA-256 first. The error is ErrDigest if
+// the submitter gave another one.
 func (d *Upload) digests() ([]digest.Value, error) {
-	if d.sub.verify {
-		all, err := d.up.Digests(d.kinds(), d.meta.Expect)
-		return all, ledger.StorageError(err)
-	}
-	all, err := d.up.Digests(d.kinds(), nil)
-	for _, e := range d.meta.Expect {
-		if !slices.Contains(all, e) {
-			all = append(all, e)
-		}
-	}
+	all, err := d.up.Digests(d.kinds(), d.meta.Expect)
 	return all, ledger.StorageError(err)
 }
 
@@ -142,7 +129,6 @@ func (d *Upload) describe(j *job.Job) error {
 		return err
 	}
 	m, to := &d.meta, d.sub.to
-	m.Extra = job.MarkGiven(m.Extra, digests[1+len(d.kinds()):])
 	if !m.NotBefore.IsZero() && m.NotBefore.UnixMicro() <= to.Shared.Micro() {
 		m.NotBefore = time.Time{} // its time has come
 	}
@@ -156,12 +142,13 @@ func (d *Upload) describe(j *job.Job) error {
 	return nil
 }
 
-// readBack compares the payload with its temporary file.
+// readBack compares the payload with its temporary file, which is synced, on the disk.
 func (d *Upload) readBack() error {
 	r, err := d.up.Reader()
 	if err != nil {
 		return ledger.StorageError(err)
 	}
+	d.up.Uncache()
 	h := sha256.New()
 	if _, err := io.Copy(h, r); err != nil {
 		return ledger.StorageError(err)

@@ -324,6 +324,14 @@ func (u *Upload) Reader() (io.Reader, error) {
 	return io.NewSectionReader(f, 0, u.size), nil
 }
 
+// Uncache has the next reading of the file, which was synced, be one of the disk, if the
+// system can.
+func (u *Upload) Uncache() {
+	if f, err := u.file.File(); err == nil {
+		durable.Uncache(f, 0, u.size)
+	}
+}
+
 // Park gives back the descriptor of the file until it is read or synced.
 func (u *Upload) Park() error { return u.file.Park() }
 

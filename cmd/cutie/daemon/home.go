@@ -42,7 +42,7 @@ func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, jobs bo
 	}
 	if fresh && jobs && len(svc.Queues()) == 0 {
 		_, err := svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "jobs", Name: "jobs",
-			CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
+			CullingSize: -1, CullingAge: -1})
 		if err != nil {
 			return nil, errors.Join(err, svc.Close())
 		}

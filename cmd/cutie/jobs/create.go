@@ -26,7 +26,7 @@ properties of a queue.
 Prints nothing; with -t it prints the state of the queue.`,
 		Example: `cutie create ingest --name 'primary ingest' --size 1000 --age 720`,
 	}
-	info := queuefs.QueueInfo{VerifyOnWrite: true}
+	info := queuefs.QueueInfo{}
 	flags := cmd.Flags()
 	flags.StringVar(&info.Name, "name", "", "`name` for people (default the identifier)")
 	flags.StringVar(&info.Description, "description", "", "`text` about the queue")

@@ -45,8 +45,23 @@ var errReadBack = errors.New("other bytes came back than were written")
 
 var readBlocks = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-// readBack compares the batch on storage with the one in memory.
-func (b *batch) readBack() error {
+// readTries is how often a batch is read back if that fails: a failed reading says nothing
+// of what was written.
+const readTries = 3
+
+// readBack compares the batch on storage, which is synced, with the one in memory.
+func (b *batch) readBack(step func(string, func() error) error) (err error) {
+	for range readTries {
+		err = step("journal read back", b.compare)
+		if err == nil || errors.Is(err, errReadBack) {
+			break
+		}
+	}
+	return err
+}
+
+func (b *batch) compare() error {
+	durable.Uncache(b.seg.f, b.start, b.start+int64(b.size))
 	block := readBlocks.Get().(*[64 << 10]byte)
 	defer readBlocks.Put(block)
 	for at := 0; at < b.size; at += len(block) {

@@ -239,7 +239,7 @@ func (l *Log) write(b *batch) error {
 		l.syncs.add(time.Since(began))
 	}
 	if err == nil && b.verify {
-		err = b.readBack()
+		err = b.readBack(l.files.dir.Step)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", journal.ErrFailed, err)
