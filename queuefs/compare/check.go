@@ -196,15 +196,17 @@ func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) 
 		c.sense(path, &j, r)
 	}
 	return c.Commit(func(b *ledger.Batch) error {
-		k := j
+		k, kind := j, job.Update
 		seq, us := b.Next()
 		k.Enter(e.Status)
 		if k.Seq == 0 { // restored
-			c.hold(&k, job.Instant(us))
+			kind = c.hold(&k, job.Instant(us))
 		}
 		k.Seq, k.Size = seq, e.Size
 		b.Index().SetFiled(e.id, index.FiledUnknown)
-		b.Job(&k, job.Update, e.Status, us).Payload.Submitted = e.Submitted
+		r := b.Job(&k, kind, e.Status, us)
+		r.Payload.Submitted = e.Submitted
+		r.SetResults(j.Results, k.Results)
 		return nil
 	})
 }
@@ -249,12 +251,18 @@ func (c *Comparer) checkIndex(e known, j *job.Job, repair bool, r *Report) error
 	})
 }
 
-// hold puts a restored job on hold, if it is pending: its consumers would miss what the
-// index does not know.
-func (c *Comparer) hold(j *job.Job, t time.Time) {
+// hold puts a job without its job file on hold, and returns the kind of the event. A job in
+// work is pending then: its lease is lost, too, and nobody knows how many attempts it had.
+func (c *Comparer) hold(j *job.Job, t time.Time) job.Kind {
+	kind := job.Update
+	if j.Status == job.Consumed && !j.Lease.Ends.IsZero() {
+		kind = job.Requeue
+		j.GoBack(t)
+	}
 	if j.Status == job.Pending && j.Held.IsZero() {
 		j.Hold(t, "job file lost or damaged; the index knows less of the job", time.Time{})
 	}
+	return kind
 }
 
 // sense reports a job file with further elements that make no sense. Nobody here can

@@ -141,7 +141,8 @@ func (c *Comparer) takeLoss(id job.ID, st job.Status) error {
 		k := j
 		seq, us := b.Next()
 		if to != 0 {
-			c.hold(&k, job.Instant(us))
+			kind = c.hold(&k, job.Instant(us))
+			to = k.Status
 		} else {
 			k.Results = nil
 		}
