@@ -44,6 +44,9 @@ type Discovery struct {
 	// given, or else all that robots.txt names, or else /sitemap.xml.
 	Lists []string
 
+	// At is where the first document of these was found, after redirects.
+	At string
+
 	// Refused are errors of documents that robots.txt names and that are no lists.
 	Refused []error
 }
@@ -205,6 +208,11 @@ func (f *finder) follow(ctx context.Context, u *url.URL, depth int) error {
 	}
 	defer resp.Body.Close()
 	base := resp.Request.URL
+	defer func() {
+		if f.found.At == "" && f.found.found() {
+			f.found.At = base.String()
+		}
+	}()
 	text, err := sitemap.Unpack(resp.Body, sitemap.MaxOctets)
 	if err != nil {
 		return fmt.Errorf("%s: %w", u, err)

@@ -181,6 +181,10 @@ func TestDiscover(t *testing.T) {
 				t.Fatal(err)
 			}
 			got.Description = strings.TrimPrefix(got.Description, srv.URL)
+			if !strings.HasPrefix(got.At, srv.URL+"/") {
+				t.Errorf("found at %q", got.At)
+			}
+			got.At = ""
 			for _, lists := range [][]string{got.CapabilityLists, got.Lists} {
 				for i, c := range lists {
 					lists[i] = strings.TrimPrefix(c, srv.URL)

@@ -123,6 +123,7 @@ type state struct {
 	Version int                  `json:"version"`
 	URL     string               `json:"url"`
 	Base    string               `json:"base"`
+	Site    string               `json:"site,omitempty"`   // origin of its documents
 	Boot    string               `json:"boot,omitempty"`   // of the system, while a run writes files
 	Chosen  []string             `json:"chosen,omitempty"` // sets named by a run; none: all
 	Gap     bool                 `json:"gap,omitempty"`    // changes are lost, and deletions with them, until all lists were compared
@@ -196,6 +197,7 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 	for _, err := range c.source.Left {
 		o.Tell(fmt.Sprintf("not copied: %v", err))
 	}
+	relocated := c.relocate(&old)
 	moved := old.Base != "" && old.Base != c.source.Base
 	for i, name := range c.o.Sets {
 		if rest, ok := strings.CutPrefix(name, old.Base); moved && ok {
@@ -205,7 +207,18 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 	if err := c.choose(ctx); err != nil {
 		return nil, err
 	}
-	if moved {
+	switch {
+	case relocated:
+		if moved, err = c.followed(ctx); err != nil {
+			return nil, err
+		}
+		if !moved { // documents alone
+			c.source.Base = old.Base
+			if err := c.choose(ctx); err != nil {
+				return nil, err
+			}
+		}
+	case moved:
 		if err := c.succeed(ctx, &old); err != nil {
 			return nil, fmt.Errorf("%s: %w", o.Dir, err)
 		}
@@ -222,9 +235,13 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 	if err := c.dir.ReadState(stateFile, &c.state); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.Join(err, c.Close())
 	}
-	c.state.Chosen = o.Sets
-	if moved {
+	c.state.Chosen, c.state.Site = o.Sets, c.source.Site
+	if relocated && moved {
+		o.Tell(fmt.Sprintf("the Source has moved from %s to %s, and is followed there; its files keep their places", old.Base, c.source.Base))
+	} else if moved {
 		o.Tell(fmt.Sprintf("%s is the successor of %s, and is followed from where that one ended", c.source.Base, old.Base))
+	}
+	if moved {
 		c.state.moveTo(c.source.Base)
 		c.state.URL = o.URL
 	}

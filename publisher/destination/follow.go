@@ -112,8 +112,8 @@ func (c *Copy) watchSets(ctx context.Context, end context.CancelCauseFunc) {
 			return
 		}
 		now, err := source.Find(ctx, c.client, c.o.URL)
-		if err == nil && now.Base == c.source.Base && !slices.Equal(now.Sets, c.source.Sets) {
-			now.Skip = c.skip
+		if err == nil && now.Site == c.source.Site && !slices.Equal(now.Sets, c.source.Sets) {
+			now.Base, now.Skip = c.source.Base, c.skip
 			c.source = now
 			end(errSets)
 			return

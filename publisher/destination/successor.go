@@ -3,8 +3,10 @@ package destination
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
@@ -34,6 +36,51 @@ func (c *Copy) succeed(ctx context.Context, old *state) error {
 		return fmt.Errorf("%w: %s", ErrOther, base)
 	}
 	return nil
+}
+
+// A Source may move to another host or scheme: the URL that the operator gave leads to
+// documents there, by redirects or because they name it, with the same paths.
+
+// relocate gives the Source its base URI at such a place, and reports whether it has one. As
+// long as the documents stay where they were, so does the base URI.
+func (c *Copy) relocate(old *state) bool {
+	from := fetch.OriginOf(old.Base)
+	pathOf := func(uri string) string { return strings.TrimPrefix(uri, fetch.OriginOf(uri)) }
+	switch {
+	case c.o.URL != old.URL || old.Site == "" || pathOf(c.source.Base) != pathOf(old.Base):
+		return false
+	case c.source.Site == old.Site:
+		c.source.Base = old.Base
+		return false
+	case old.Site != from:
+		return false // its documents were never where its resources are
+	}
+	base := c.source.Site + pathOf(old.Base)
+	for _, set := range old.Sets {
+		path, below := strings.CutPrefix(set.URI, old.Base)
+		if set.URI == "" && len(c.source.Lists) > 0 || below && slices.Contains(c.source.Sets, base+path) {
+			c.source.Base = base
+			return true
+		}
+	}
+	return false
+}
+
+// followed reports whether the resources moved with the documents.
+func (c *Copy) followed(ctx context.Context) (bool, error) {
+	for _, set := range c.sets {
+		if set.Documents[sitemap.ResourceList] == "" {
+			continue
+		}
+		e, err := set.First(ctx)
+		if err != nil {
+			return false, err
+		}
+		if e != nil {
+			return strings.HasPrefix(e.Loc, c.source.Base), nil
+		}
+	}
+	return true, nil
 }
 
 // moveTo gives all URIs below the base URI another one.

@@ -26,6 +26,7 @@ const (
 type Source struct {
 	By          wellknown.Method // how
 	Base        string           // resources are below it, as a rule; with a slash at its end
+	Site        string           // origin of its sets, or of its documents after redirects
 	Description string           // URI of the Source Description; "" if there is none
 	Sets        []string         // URIs of Capability Lists
 	Lists       []string         // of a Source without these: its Resource Lists, such as plain Sitemaps
@@ -72,6 +73,7 @@ func Find(ctx context.Context, client *fetch.Client, uri string) (*Source, error
 		}
 	}
 	s.Base = baseOf(s.Description, slices.Concat(s.Sets, s.Lists))
+	s.Site = fetch.OriginOf(append(s.Sets, found.At)[0])
 	return s, nil
 }
 
