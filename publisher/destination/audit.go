@@ -141,7 +141,11 @@ func (a *audit) changes(ctx context.Context, set *source.Set, at time.Time) (map
 	if set.Documents[sitemap.ChangeList] == "" {
 		return last, nil
 	}
-	err := set.Changes(ctx, source.Cursor{Time: at}, 0, func(b source.Batch) error {
+	at, err := listTime(ctx, set, at)
+	if err != nil {
+		return nil, err
+	}
+	err = set.Changes(ctx, source.Cursor{Time: at}, 0, func(b source.Batch) error {
 		for _, e := range b.Entries {
 			e.Links = nil
 			last[e.Loc] = e

@@ -70,6 +70,9 @@ func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by 
 	default:
 		err = fmt.Errorf("baseline by %q: list, or dump", by)
 	}
+	if err == nil {
+		at, err = listTime(ctx, set, at)
+	}
 	if err != nil {
 		return by, err
 	}
@@ -85,6 +88,18 @@ func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by 
 		return by, err
 	}
 	return by, c.save()
+}
+
+// allLists is more Change Lists than a set has.
+const allLists = 1 << 20
+
+// listTime returns the time at which a list of resources is true, or where it gives none, that
+// of the first change listed: to apply changes from before a list again does no harm.
+func listTime(ctx context.Context, set *source.Set, at time.Time) (time.Time, error) {
+	if !at.IsZero() || set.Documents[sitemap.ChangeList] == "" {
+		return at, nil
+	}
+	return set.Reach(ctx, allLists)
 }
 
 // estimate adds the octets of the lists of a set to the total, as they become known.

@@ -20,7 +20,8 @@ const (
 	checkpoint   = 5 * time.Second // between two writings of the state
 	maxSilence   = time.Minute     // between two tries after errors
 	lookForSets  = 10 * time.Second
-	lookAgain    = time.Minute // for what was passed over
+	lookAgain    = time.Minute // for what was passed over, at first
+	mostAgain    = time.Hour
 )
 
 // Follow brings the copy up to the Source and keeps it there until ctx ends: it waits for
@@ -29,11 +30,15 @@ const (
 // are told, and tried again; after a gap in the changes it begins anew. What was passed over is
 // looked for again.
 func (c *Copy) Follow(ctx context.Context, every time.Duration, synced func(*Report)) error {
-	pause, followed := time.Duration(0), false
+	pause, again, followed := time.Duration(0), time.Duration(0), false
 	for {
-		err := c.followSets(ctx, every, func(r *Report) {
+		err := c.followSets(ctx, every, func(r *Report) time.Duration {
 			pause, followed = 0, true
 			synced(r)
+			if again = min(max(2*again, every, lookAgain), mostAgain); r.Skipped == 0 {
+				again = 0
+			}
+			return again
 		})
 		if errors.Is(err, errSets) || errors.Is(err, errAgain) {
 			if err = c.choose(ctx); err == nil {
@@ -53,12 +58,14 @@ func (c *Copy) Follow(ctx context.Context, every time.Duration, synced func(*Rep
 	}
 }
 
-func (c *Copy) followSets(ctx context.Context, every time.Duration, synced func(*Report)) error {
+// followSets brings the copy up to the Source, and follows its sets. synced returns after which
+// time to look again for what was passed over; 0: there is nothing.
+func (c *Copy) followSets(ctx context.Context, every time.Duration, synced func(*Report) time.Duration) error {
 	r, err := c.Sync(ctx)
 	if err != nil {
 		return err
 	}
-	synced(r)
+	again := synced(r)
 	c.listed = nil
 	if err := c.begin(); err != nil {
 		return err
@@ -73,9 +80,9 @@ func (c *Copy) followSets(ctx context.Context, every time.Duration, synced func(
 		}
 	}
 	wg.Go(func() { c.watchSets(ctx, cancel) })
-	if r.Skipped > 0 {
-		again := time.AfterFunc(max(every, lookAgain), func() { cancel(errAgain) })
-		defer again.Stop()
+	if again > 0 {
+		t := time.AfterFunc(again, func() { cancel(errAgain) })
+		defer t.Stop()
 	}
 	done := make(chan struct{})
 	go func() { wg.Wait(); close(done) }()

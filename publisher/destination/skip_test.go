@@ -305,3 +305,61 @@ func TestFollowingWithASetThatCannotBeRead(t *testing.T) {
 		c.Close()
 	}
 }
+
+// A Resource List without a time, or with one that cannot be read, is followed by all changes
+// listed.
+func TestAListWithoutATime(t *testing.T) {
+	for _, at := range []string{"", ` at="yesterday"`} {
+		f := sourcetest.New(t)
+		f.From = f.Tick()
+		f.Put("/a", "a")
+		f.Put("/b", "b")
+		list := func() {
+			f.Fault("/set/resourcelist.xml", nil)
+			replaced(t, f, "/set/resourcelist.xml", func(text string) string {
+				before, rest, _ := strings.Cut(text, ` at="`)
+				_, after, _ := strings.Cut(rest, `"`)
+				return before + at + after
+			})
+		}
+		list()
+		p := newPlace(t, f)
+		if r := p.mustSync(nil); !r.InSync() || r.Fetched != 2 {
+			t.Errorf("at %q: got %+v, said %q", at, r, p.said)
+		}
+		f.Put("/a", "a2")
+		f.Remove("/b")
+		if r := p.mustSync(nil); !r.InSync() || r.Sets[0].Baseline {
+			t.Errorf("at %q: got %+v, said %q", at, r, p.said)
+		}
+		p.want()
+		list()
+		p.want()
+	}
+}
+
+// A Source may list its changes from a time after that of its Resource List: all that is listed
+// is copied, and the gap is named by each run.
+func TestAGapBehindTheList(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	old, at := []sitemap.Entry{f.Entry("/a")}, f.Tick()
+	f.Fault("/set/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: at}, old)
+		return true
+	})
+	f.From = f.Tick()
+	f.Put("/b", "b")
+	p := newPlace(t, f)
+	for range 2 {
+		p.said = nil
+		if r := p.mustSync(nil); r.Skipped != 1 || r.InSync() || !maps.Equal(p.files(), f.Resources) || !strings.Contains(fmt.Sprint(p.said), "skipped: set set: the Source no longer lists all changes") {
+			t.Errorf("got %+v, %v, said %q", r, p.files(), p.said)
+		}
+	}
+	f.Fault("/set/resourcelist.xml", nil)
+	if r := p.mustSync(nil); !r.InSync() {
+		t.Errorf("when it is right: got %+v, said %q", r, p.said)
+	}
+	p.want()
+}

@@ -275,6 +275,9 @@ func (c *Copy) syncSet(ctx context.Context, set *source.Set) (r SetReport, err e
 			err = c.catchUp(ctx, set, s)
 		}
 	}
+	if errors.Is(err, source.ErrGap) && c.state.Gap && r.Baseline {
+		err = c.overGap(ctx, set, s, err)
+	}
 	if errors.Is(err, source.ErrGap) {
 		s.Baseline, s.Began = false, time.Time{} // no change leads from there to now
 	}
@@ -293,6 +296,21 @@ func (c *Copy) syncSet(ctx context.Context, set *source.Set) (r SetReport, err e
 		c.o.Tell(fmt.Sprintf("%s: %s, and no change explains it", t.Entry.Loc, t.Why))
 	}
 	return r, nil
+}
+
+// overGap goes on behind a gap that there is right after the baseline: the Source lists the
+// changes from a time after that of its list. What changed between is not known, and the next
+// run begins anew.
+func (c *Copy) overGap(ctx context.Context, set *source.Set, s *setState, gap error) error {
+	from, err := set.Reach(ctx, allLists)
+	if err != nil {
+		return errors.Join(gap, err)
+	}
+	c.skipSet(set, gap)
+	c.mu.Lock()
+	s.Cursor, s.Partial = source.Cursor{Time: from}, true
+	c.mu.Unlock()
+	return c.catchUp(ctx, set, s)
 }
 
 // compareLists makes the baseline of a set again, for changes that were listed late, the first

@@ -66,8 +66,8 @@ tells of changes (WebSub), if it reaches that address, and --every is for those 
 got lost. New sets are copied, too.
 
 An entry, a list or a set that cannot be read is named and skipped, and all else is copied.
-No file is then removed for being in no list, and the next run, or --follow after a
-minute, reads it again. A time, length or link that cannot be read counts as not given.
+No file is then removed for being in no list, and the next run reads it again; --follow
+does after a minute, then after two, up to an hour. A time, length or link that cannot be read counts as not given.
 
 It ends with 0 when the copy equals the Source, and with 8 if resources are missing, or
 something was skipped.`,

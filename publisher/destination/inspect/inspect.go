@@ -65,6 +65,13 @@ func Inspect(ctx context.Context, client *fetch.Client, uri string, o Options) (
 		return nil, err
 	}
 	i := &inspector{ctx: ctx, o: o, client: client, source: s, r: &Report{Source: s.Base, Found: string(s.By)}}
+	told := map[string]bool{} // some lists are read twice
+	s.Skip = func(k source.Skip) {
+		if text := strings.TrimPrefix(k.Err.Error(), k.URI+": "); !told[k.URI+" "+text] && len(told) < maxFindings {
+			told[k.URI+" "+text] = true
+			i.fault(k.URI, "%s", text)
+		}
+	}
 	lists, err := s.Choose(o.Sets)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,9 @@ package inspect_test
 import (
 	"archive/zip"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -144,5 +146,25 @@ func TestSeamsOfChangeLists(t *testing.T) {
 				t.Errorf("got %+v, want %q", r.Findings, c.want)
 			}
 		})
+	}
+}
+
+// What cannot be read is named with its line, once, and all else is inspected.
+func TestFaultsOfEntriesEndNothing(t *testing.T) {
+	f := filled(t)
+	var text string
+	list := httptest.NewRecorder()
+	f.ServeHTTP(list, httptest.NewRequest(http.MethodGet, "/set/resourcelist.xml", nil))
+	text = strings.Replace(list.Body.String(), "<url><loc>"+f.URL+"/a</loc>", "<url><loc/></url><url><loc>"+f.URL+"/a</loc><lastmod>now</lastmod>", 1)
+	f.Fault("/set/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool { io.WriteString(w, text); return true })
+	r := report(t, f)
+	want := []string{"entry at line 5: entry without loc", `line 5: not a W3C Datetime: "now"`}
+	if r.Resources != 2 || r.Asked != 2 || len(r.Findings) != len(want) {
+		t.Fatalf("got %+v", r)
+	}
+	for i, g := range r.Findings {
+		if g.URI != f.URL+"/set/resourcelist.xml" || g.Text != want[i] {
+			t.Errorf("got %+v, want %q", g, want[i])
+		}
 	}
 }

@@ -190,12 +190,15 @@ func (r *reading) unknown(uri string, entries []sitemap.Entry, since *Cursor, pa
 			continue
 		}
 		first := keyOf(e, 0)
-		all[i] = keyOf(e, alike[first])
-		for part && r.known[all[i]] {
-			alike[first]++
-			all[i] = keyOf(e, alike[first])
+		n := alike[first]
+		if all[i] = first; n > 0 {
+			all[i] = keyOf(e, n)
 		}
-		if alike[first]++; r.known[all[i]] {
+		for part && r.known[all[i]] {
+			n++
+			all[i] = keyOf(e, n)
+		}
+		if alike[first] = n + 1; r.known[all[i]] {
 			last[e.Loc] = i
 		}
 	}

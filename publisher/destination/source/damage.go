@@ -14,8 +14,9 @@ import (
 
 // A Skip is something of a Source that could not be read, and was passed over.
 type Skip struct {
-	Err      error // what, where, and why
-	Optional bool  // a part that is not needed: it counts as absent, and all else of its entry is there
+	URI      string // of its document; "" for a whole one
+	Err      error  // what, where, and why
+	Optional bool   // a part that is not needed: it counts as absent, and all else of its entry is there
 }
 
 // skips reports whether a document that could not be had is passed over. What may pass is an
@@ -121,7 +122,7 @@ func (d *Document) Read() (sitemap.Entry, error) {
 			err = fmt.Errorf("%s: entry at line %d: %w", d.URI, line, p.Err)
 		}
 		d.skipped++
-		d.skip(Skip{Err: err})
+		d.skip(Skip{URI: d.URI, Err: err})
 	}
 	return sitemap.Entry{}, io.EOF
 }
@@ -130,6 +131,6 @@ func (d *Document) Read() (sitemap.Entry, error) {
 func (d *Document) fault(err error) {
 	var p *sitemap.ParseError
 	if d.faults++; d.faults == 1 && errors.As(err, &p) {
-		d.skip(Skip{Err: fmt.Errorf("%s: line %d: %w", d.URI, p.Line+d.lines, p.Err), Optional: true})
+		d.skip(Skip{URI: d.URI, Err: fmt.Errorf("%s: line %d: %w", d.URI, p.Line+d.lines, p.Err), Optional: true})
 	}
 }
