@@ -36,13 +36,13 @@ func (b *slowBody) Read(p []byte) (int, error) {
 }
 
 // The home goes to and fro under load: small and large bodies, some as slow as the test
-// wants, through the owner and through a standby that passes changes on, and consumers
+// wants, through the owner and through a standby, and consumers
 // waiting for jobs. The owner works on until it has the slow ones, and each request is
 // answered as if nothing had happened.
 func TestAHandOverWaitsForSlowRequests(t *testing.T) {
 	t.Parallel()
 	const clients, slow, pollers = 64, 24, 8
-	c := newCluster(t, 2, "--standby-changes", "proxy")
+	c := newCluster(t, 2)
 	transport := &http.Transport{MaxIdleConnsPerHost: clients, ExpectContinueTimeout: startLimit}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: startLimit}

@@ -14,7 +14,7 @@
 //	config                                     options from a file and the environment
 //	fault                                      exit codes, hints, errors in words
 //	daemon                                     opens a home, serves it, and runs its loops
-//	listen inwork                              its port and socket; changes in progress
+//	listen                                     its port and socket
 //	access callback mirror traces              its users, callbacks, mirrors and spans
 //	dashboard                                  its pages: written, served, kept up to date, charts
 //	topics                                     the manual

@@ -17,7 +17,6 @@ func TestConsumersThatLeftAStandbyGetNoJob(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1)
 	c.homes, c.nodes = append(c.homes, filepath.Join(t.TempDir(), "1")), append(c.nodes, nil)
-	c.options = append(c.options, "--standby-changes", "proxy")
 	c.start(1)
 	standby, err := url.Parse(c.nodes[1].node)
 	if err != nil {

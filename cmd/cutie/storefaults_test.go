@@ -61,8 +61,7 @@ type fleet struct {
 
 const fleetSize = 3
 
-// newFleet starts the daemons. Every second one passes changes on, the others send clients
-// to the owner.
+// newFleet starts the daemons.
 func newFleet(t *testing.T, random *rand.Rand) *fleet {
 	t.Helper()
 	f := &fleet{random: random}
@@ -101,8 +100,7 @@ func newFleet(t *testing.T, random *rand.Rand) *fleet {
 		listen := fmt.Sprintf("127.%d.%d.%d:8080", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 		c.homes[i] = filepath.Join(dir, fmt.Sprint("home", i))
 		f.doors, f.ways = append(f.doors, newGate(t, listen)), append(f.ways, newGate(t, address))
-		c.own = append(c.own, []string{"--listen", listen, "--node-url", "http://" + f.doors[i].address(), "--store-endpoint", "http://" + f.ways[i].address(),
-			"--standby-changes", []string{"redirect", "proxy"}[i%2]})
+		c.own = append(c.own, []string{"--listen", listen, "--node-url", "http://" + f.doors[i].address(), "--store-endpoint", "http://" + f.ways[i].address()})
 		c.direct = append(c.direct, "http://"+listen+"/")
 		at = append(at, through(func() string { return listen }))
 		c.start(i)

@@ -75,7 +75,11 @@ func take(ctx context.Context, q *queuefs.Queue, t queuefs.Take, wait time.Durat
 	}
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	web.Waiting(ctx)
 	taken, err := q.TakeWait(waiting, t)
+	if errors.Is(err, queuefs.ErrStandby) {
+		err = queuefs.ErrEmpty // the home has just gone to another daemon, where the consumer waits next
+	}
 	if err != nil && ctx.Err() != nil {
 		if gone := web.Still(ctx); gone != nil {
 			return nil, gone

@@ -35,3 +35,18 @@ func While(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 	return context.WithCancel(ctx)
 }
+
+type waitingKey struct{}
+
+// WithWaiting returns a context whose [Waiting] calls begun.
+func WithWaiting(ctx context.Context, begun func()) context.Context {
+	return context.WithValue(ctx, waitingKey{}, begun)
+}
+
+// Waiting is called by a handler that begins to wait for something to happen: the request is
+// no change in progress from then on.
+func Waiting(ctx context.Context) {
+	if begun, ok := ctx.Value(waitingKey{}).(func()); ok {
+		begun()
+	}
+}

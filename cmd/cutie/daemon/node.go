@@ -11,7 +11,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"cutie/cmd/cutie/inwork"
 	"cutie/queuefs"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/bucket"
@@ -23,7 +22,7 @@ import (
 // NodeOptions are the settings of a daemon among others with the same home in a store.
 type NodeOptions struct {
 	URL           string        // where clients and other daemons reach this one
-	Changes       Changes       // the way of changes at a standby
+	Changes       Changes       // what a standby does with changes
 	TakeoverAfter time.Duration // silence of the owner before a standby takes over; 0: it never does
 	Store         *objects.Counter
 }
@@ -32,18 +31,18 @@ type NodeOptions struct {
 // standby follows the owner and takes over. Changes wait while the owner is replaced.
 type node struct {
 	NodeOptions
-	svc    *queuefs.Service
-	log    zerolog.Logger
-	lost   chan<- error // told when this daemon cannot go on
-	step   sync.Mutex   // one step of following, or one change of the owner, at a time
-	vigil  *bucket.Vigil
-	pulse  *bucket.Pulse
-	turned watch.Signal   // the owner may be another one
-	silent atomic.Bool    // the owner gives no signs of life
-	inWork inwork.Changes // changes in progress
-	grace  func() time.Duration
-	taken  atomic.Int64 // how often
-	proxy  http.Handler // passes changes on; nil: clients are sent to the owner
+	svc       *queuefs.Service
+	log       zerolog.Logger
+	lost      chan<- error // told when this daemon cannot go on
+	step      sync.Mutex   // one step of following, or one change of the owner, at a time
+	vigil     *bucket.Vigil
+	pulse     *bucket.Pulse
+	turned    watch.Signal // the owner may be another one
+	silent    atomic.Bool  // the owner gives no signs of life
+	changing  inWork       // changes in progress
+	grace     func() time.Duration
+	taken     atomic.Int64      // how often
+	transport http.RoundTripper // to the owner
 }
 
 const (
@@ -61,10 +60,7 @@ func newNode(svc *queuefs.Service, o NodeOptions, log zerolog.Logger, grace func
 	if !stored {
 		return nil
 	}
-	n := &node{NodeOptions: o, svc: svc, log: log, grace: grace, lost: lost, vigil: svc.Vigil(), pulse: svc.Pulse()}
-	if o.Changes == PassOn {
-		n.proxy = n.newProxy()
-	}
+	n := &node{NodeOptions: o, svc: svc, log: log, grace: grace, lost: lost, vigil: svc.Vigil(), pulse: svc.Pulse(), transport: newTransport()}
 	if st.Standby {
 		log.Info().Str("owner", st.Owner.Name).Str("url", st.Owner.URL).Msg("standby")
 	}
@@ -195,7 +191,7 @@ func (n *node) handOver(ctx context.Context) error {
 		return fmt.Errorf("%w: this daemon does not own the home", queuefs.ErrConflict)
 	}
 	defer n.turned.Raise()
-	defer n.inWork.GoOn()
+	defer n.changing.enter(owning)
 	if err := n.finish(ctx); err != nil {
 		return err
 	}
@@ -235,17 +231,17 @@ func (n *node) handOver(ctx context.Context) error {
 func (n *node) finish(ctx context.Context) error {
 	begun := time.Now()
 	for _, step := range []struct {
-		phase inwork.Phase
+		phase phase
 		most  time.Duration
-	}{{inwork.Finishing, n.grace()}, {inwork.Handing, holdTime / 2}} {
-		n.inWork.Enter(step.phase)
+	}{{finishing, n.grace()}, {handing, holdTime / 2}} {
+		n.changing.enter(step.phase)
 		n.turned.Raise()
-		if err := n.inWork.Wait(ctx, step.phase, step.most); err != nil {
+		if err := n.changing.wait(ctx, step.phase, step.most); err != nil {
 			return err
 		}
 	}
-	if left := n.inWork.Count(); left > 0 {
-		n.log.Warn().Int64("changes", left).Dur("ms", time.Since(begun)).Msg("changes are still in progress, and go to the next owner")
+	if left := n.changing.count(); left > 0 {
+		n.log.Warn().Int64("changes", left).Dur("ms", time.Since(begun)).Msg("changes are still in progress, and will be refused")
 	}
 	return nil
 }
@@ -253,31 +249,14 @@ func (n *node) finish(ctx context.Context) error {
 // errNoOwner is the answer to a change without an owner.
 var errNoOwner = &web.Error{Status: http.StatusServiceUnavailable, Message: "the owner of the home is silent or changing, send the request again in a moment"}
 
-// owner returns the daemon to make a change: "" for this one. It waits while another
-// one is about to come.
-func (n *node) owner(ctx context.Context) (url string, err error) {
-	if n.inWork.Phase() != inwork.Handing && !n.standby() {
+// owner returns the URL of the owner, "" if there will be one soon.
+func (n *node) owner() (url string, err error) {
+	st, _ := n.svc.Standing()
+	switch {
+	case !st.Standby || st.Owner.Left:
 		return "", nil
+	case st.Owner.URL == "" || n.silent.Load():
+		return "", errNoOwner
 	}
-	ctx, cancel := context.WithTimeout(ctx, holdTime)
-	defer cancel()
-	for {
-		turned := n.turned.Next()
-		st, _ := n.svc.Standing()
-		switch {
-		case n.inWork.Phase() == inwork.Handing:
-		case !st.Standby:
-			return "", nil
-		case st.Owner.Left:
-		case st.Owner.URL == "" || n.silent.Load():
-			return "", errNoOwner
-		default:
-			return st.Owner.URL, nil
-		}
-		select {
-		case <-turned:
-		case <-ctx.Done():
-			return "", errNoOwner
-		}
-	}
+	return st.Owner.URL, nil
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"cutie/cmd/cutie/inwork"
 	"cutie/queuefs"
 	"cutie/queuefs/objects"
 	"cutie/queuefs/web"
@@ -40,8 +39,8 @@ func (n *node) ownership() Ownership {
 	o := Ownership{Role: "owner", Owner: st.Owner.Name, URL: st.Owner.URL, Left: st.Owner.Left, Batch: st.Batch, Node: n.URL}
 	if st.Standby {
 		o.Role, o.As, o.Quiet = "standby", st.As.UTC(), n.silent.Load()
-	} else if n.inWork.Phase() != inwork.Owning {
-		o.Finishing = n.inWork.Count()
+	} else if n.changing.phase() != owning {
+		o.Finishing = n.changing.count()
 	}
 	return o
 }

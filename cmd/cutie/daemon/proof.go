@@ -35,8 +35,15 @@ func proveRefusals(svc *queuefs.Service, rows []web.Route) []web.Route {
 		}
 		rows[i].Serve = func(w http.ResponseWriter, r *http.Request) error {
 			err := row.Serve(w, r)
-			if errors.Is(err, queuefs.ErrFenced) { // the change was not made
+			switch { // the change was not made
+			case errors.Is(err, queuefs.ErrFenced):
 				return unproven(w)
+			case errors.Is(err, queuefs.ErrStandby):
+				w.Header().Set("Retry-After", "1")
+				return err
+			case errors.Is(err, queuefs.ErrAway):
+				w.Header().Set("Retry-After", "5")
+				return err
 			}
 			reads := !changesHome(r, &row)
 			if err == nil || !ofState(err) || reads && (svc.Standby() || !strings.Contains(row.Path, "{queue}")) {

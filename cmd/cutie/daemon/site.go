@@ -106,7 +106,7 @@ func (s *site) serve(a *answer, r *http.Request) {
 		}
 	}
 	if s.node != nil {
-		r = r.WithContext(ctx) // the context of the server ends too late after keep
+		r = r.WithContext(ctx)
 	}
 	leave, ok := s.node.enter(a, r, &m, home != nil)
 	defer leave()
@@ -141,6 +141,9 @@ func (s *site) serve(a *answer, r *http.Request) {
 		var cancel context.CancelFunc
 		ctx, cancel = web.While(ctx)
 		defer cancel()
+		if s.node != nil {
+			ctx = web.WithWaiting(ctx, leave) // a daemon that gives the home up does not wait for it
+		}
 		defer context.AfterFunc(s.leaving, cancel)()
 		if early {
 			ctx, cancel = context.WithTimeout(ctx, earlyWait)

@@ -38,7 +38,7 @@ func (o *storeOptions) bind(fs *pflag.FlagSet, node *daemon.NodeOptions) {
 	fs.Var(&o.every, "store-image", "journal from one image of the home in the store to the next, at least (default 64M)")
 	fs.BoolVar(&o.takeOver, "takeover", false, "take the home in the store from the daemon that owns it")
 	fs.StringVar(&node.URL, "node-url", "", "`URL` at which the clients and the other daemons of the store reach this one (default the address listened on)")
-	fs.Var(&node.Changes, "standby-changes", "`way` of requests to change something at a standby: redirect to the owner, proxy, or refuse")
+	fs.Var(&node.Changes, "standby-changes", "what a standby does with requests to change something: proxy passes them on to the owner, refuse answers 503")
 	fs.DurationVar(&node.TakeoverAfter, "takeover-after", 10*time.Second, "silence of the owner before a standby takes over, 1s or more; 0: a standby never does by itself")
 }
 
