@@ -174,20 +174,37 @@ func TestKeyLastsAsLongAsItsJob(t *testing.T) {
 	}
 }
 
-// TestKeyIsOfOneUser hides the job of another user.
-func TestKeyIsOfOneUser(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
-	submit(t, q, queuefs.Meta{Key: "k", Owner: "ann"}, "x")
-	for owner, want := range map[string]error{"ann": nil, "bob": queuefs.ErrKeyUsed, "": queuefs.ErrKeyUsed} {
-		sub := q.Begin()
-		d, err := sub.Add(queuefs.Meta{Key: "k", Owner: owner})
-		must(t, err)
-		io.WriteString(d, "x")
-		if _, err := sub.Commit(ctx); !errors.Is(err, want) {
-			t.Errorf("%q: got %v", owner, err)
+// Each user has keys of his own: those of others neither stand in his way nor show their jobs.
+func TestEachUserHasKeysOfHisOwn(t *testing.T) {
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{})
+	check := func(again bool) {
+		t.Helper()
+		for n, owner := range []string{"ann", "bob", ""} {
+			for _, payload := range []string{owner, "another"} {
+				sub := q.Begin()
+				d, err := sub.Add(queuefs.Meta{Key: "k", Owner: owner})
+				must(t, err)
+				io.WriteString(d, payload)
+				jobs, err := sub.Commit(ctx)
+				if payload == "another" {
+					if own := queuefs.JobID(n + 1).String(); !errors.Is(err, queuefs.ErrKeyUsed) || !strings.Contains(err.Error(), own) {
+						t.Errorf("%q: got %v, want %s named", owner, err, own)
+					}
+				} else if err != nil || jobs[0].ID != queuefs.JobID(n+1) || sub.Again() != again {
+					t.Errorf("%q: got %v, again %t, %v", owner, jobs, sub.Again(), err)
+				}
+				sub.Discard()
+			}
 		}
 	}
+	check(false)
+	check(true)
+	closeHome(t, s)
+	must(t, os.RemoveAll(dir+"/log"))
+	s, q = openHome(t, dir, queuefs.Options{})
+	defer func() { closeHome(t, s) }()
+	check(true)
 }
 
 // TestWrongPayloadOfAKeyIsRefusedByItsDigest is about a body cut short on its second way.

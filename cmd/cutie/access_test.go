@@ -346,3 +346,21 @@ func TestPagesOfOthersCannotReachADaemonOfThisMachine(t *testing.T) {
 		}
 	}
 }
+
+// An image is started with its defaults by people who have not read on, and its port is open.
+func TestImageLetsNobodyInWithoutAName(t *testing.T) {
+	text, err := os.ReadFile("packaging/Containerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	users, command := false, ""
+	for line := range strings.Lines(string(text)) {
+		users = users || strings.HasPrefix(line, "ENV ") && strings.Contains(line, "CUTIE_USERS=/")
+		if strings.HasPrefix(line, "CMD ") || strings.HasPrefix(line, "ENTRYPOINT ") {
+			command += line
+		}
+	}
+	if !users || strings.Contains(command, "anonymous") || !strings.Contains(command, "serve") {
+		t.Errorf("got users %t, %s, want a daemon with users", users, command)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // A token that goes ends every wait begun with it, and no job is handed out for it.
@@ -75,6 +76,30 @@ func TestRevocationEndsWaits(t *testing.T) {
 	begin("UWS", "GET", uws+"?WAIT=50", "", 401)
 	begin("a batch", "POST", d.url+"content/jobs?type=batch-manifest", "#%checkm_0.7\n"+slow.URL+"/f | sha256 | "+strings.Repeat("0", 64)+" | 1 | | f\n#%eof\n", 401,
 		"Content-Type", "text/checkm")
+	// An upload whose body begins when it is let in, and ends when its token has gone.
+	upload, body := io.Pipe()
+	slowly := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
+	all.Go(func() {
+		req, err := http.NewRequest("POST", d.url+"content/jobs", upload)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		req.Header.Set("Authorization", ann)
+		req.Header.Set("Expect", "100-continue")
+		resp, err := slowly.Do(req)
+		if err != nil {
+			t.Errorf("upload: %v", err)
+			return
+		}
+		resp.Body.Close()
+		if resp.StatusCode != 401 {
+			t.Errorf("upload: got %s, want 401", resp.Status)
+		}
+	})
+	if _, err := io.WriteString(body, "the first of it"); err != nil {
+		t.Fatal(err)
+	}
 	waiting := func() bool {
 		_, text := send(t, http.DefaultClient, "GET", d.url+"metrics", "", "Authorization", bob)
 		return strings.Contains(text, "cutie_requests_waiting 4")
@@ -84,6 +109,7 @@ func TestRevocationEndsWaits(t *testing.T) {
 	if _, err := cutie(t, "token", "rm", "gone", "--users", users); err != nil {
 		t.Fatal(err)
 	}
+	body.Close()
 	// It is not known to the daemon yet, perhaps, and the consumer waits.
 	if resp, text := send(t, http.DefaultClient, "POST", d.url+"content/jobs", "x", "Authorization", bob); resp.StatusCode != 201 {
 		t.Errorf("submission: got %s, %s", resp.Status, text)

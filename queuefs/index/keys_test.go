@@ -12,12 +12,12 @@ import (
 )
 
 func keyed(id job.ID, seq job.Seq, st job.Status, key string) *index.Change {
-	return &index.Change{Kind: job.Update, Job: id, Seq: seq, Time: int64(seq), Standing: index.Standing{Status: st}, Key: job.SumOfKey(key)}
+	return &index.Change{Kind: job.Update, Job: id, Seq: seq, Time: int64(seq), Standing: index.Standing{Status: st}, Key: job.SumOfKey("", key)}
 }
 
 func wantJob(t *testing.T, x *index.Index, key string, want job.ID) {
 	t.Helper()
-	if id, ok := x.JobOf(job.SumOfKey(key)); id != want || ok != (want != 0) {
+	if id, ok := x.JobOf(job.SumOfKey("", key)); id != want || ok != (want != 0) {
 		t.Errorf("key %s: got %v, %v, want %v", key, id, ok, want)
 	}
 }

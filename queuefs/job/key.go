@@ -30,14 +30,18 @@ func CheckKey(key string) error {
 // key.
 func PartKey(key string, n int) string { return key + "#" + strconv.Itoa(n) }
 
-// A KeySum stands for the key of a submission in the index: the first octets of its
-// SHA-256. 0 is no key. Two keys may have one sum; the job file has the key.
+// A KeySum stands for the key of a submission and its user in the index: the first octets of
+// their SHA-256. 0 is no key. Two keys may have one sum; the job file has user and key.
 type KeySum uint64
 
-// SumOfKey returns the sum of a key, 0 for "".
-func SumOfKey(key string) KeySum {
+// SumOfKey returns the sum of a key, 0 for "". Each user has keys of his own; those without a
+// name, "", have them in common.
+func SumOfKey(user, key string) KeySum {
 	if key == "" {
 		return 0
+	}
+	if user != "" {
+		key = user + "\x00" + key
 	}
 	sum := sha256.Sum256([]byte(key))
 	return KeySum(max(binary.LittleEndian.Uint64(sum[:]), 1))

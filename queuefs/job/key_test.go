@@ -24,7 +24,7 @@ func TestKeysAreVisibleASCII(t *testing.T) {
 			t.Errorf("metadata with %q: got %v", key, err)
 		}
 	}
-	if a, b := job.SumOfKey("a"), job.SumOfKey("b"); a == b || a == 0 || job.SumOfKey("") != 0 {
+	if a, b := job.SumOfKey("", "a"), job.SumOfKey("", "b"); a == b || a == 0 || job.SumOfKey("", "") != 0 {
 		t.Errorf("sums %x and %x", a, b)
 	}
 }

@@ -47,12 +47,12 @@ func (t *Takes) Follow(before, after *job.Job) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if before.ConsumerKey != after.ConsumerKey && before.ConsumerKey != "" {
-		t.drop(job.SumOfKey(before.ConsumerKey), before)
+		t.drop(job.SumOfKey("", before.ConsumerKey), before)
 	}
 	if after.ConsumerKey == "" {
 		return
 	}
-	k := job.SumOfKey(after.ConsumerKey)
+	k := job.SumOfKey("", after.ConsumerKey)
 	if i := slices.IndexFunc(t.jobs[k], func(o take) bool { return o.id == after.ID }); i >= 0 {
 		t.jobs[k][i].seq = max(t.jobs[k][i].seq, after.Seq)
 	} else {
@@ -74,7 +74,7 @@ func (t *Takes) Jobs(key string) []job.ID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var ids []job.ID
-	for _, o := range t.jobs[job.SumOfKey(key)] {
+	for _, o := range t.jobs[job.SumOfKey("", key)] {
 		ids = append(ids, o.id)
 	}
 	slices.Sort(ids)

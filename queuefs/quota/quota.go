@@ -119,12 +119,16 @@ func (k *Keeper) Admit(q *queuefs.Queue, owner string, l, usual queuefs.Limits, 
 }
 
 // Admission refuses jobs of a user beyond the limits in the context of a request, and
-// those of the queue. Without either there are none.
+// those of the queue. Without either there are none. It also refuses those of a user who has
+// lost the right since the request began: a long upload may outlive a token.
 func (k *Keeper) Admission(ctx context.Context, q *queuefs.Queue, owner string) queuefs.Admission {
 	info := q.Info()
 	limits := LimitsOf(ctx, &info)
 	limits.Pending = 0 // of UWS alone
 	return func(jobs, bytes int64) (done func(), err error) {
+		if err := web.Still(ctx); err != nil {
+			return nil, err
+		}
 		return k.Admit(q, owner, limits, queuefs.Limits{}, Use{Active: jobs, Upload: bytes})
 	}
 }

@@ -319,7 +319,7 @@ func (r *Record) Mark(j *job.Job) {
 	r.To, r.Outcome, r.LeaseEnds, r.Destroy, r.HoldEnds = m.Status, m.Outcome, 0, 0, 0
 	r.Keyed = m.Keyed
 	if r.Key = 0; m.Status != 0 {
-		r.Key = job.SumOfKey(j.Key)
+		r.Key = job.SumOfKey(j.Owner, j.Key)
 	}
 	r.Flags &^= Held | Leased | Results | Retained
 	if m.Held {

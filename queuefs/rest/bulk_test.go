@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -422,4 +423,39 @@ func TestBulkRefusesABodyThatDoesNotSayWhatItIs(t *testing.T) {
 	s.wantCounts(3, 0, 0)
 	s.do("POST", "/delete/jobs?status=pending&limit=1", "", "Content-Type", "").want(t, 200)
 	s.wantCounts(2, 0, 1)
+}
+
+// Who may change jobs and not read them learns of them what he did, and no more.
+func TestChangesShowNoMoreThanTheCallerMayRead(t *testing.T) {
+	reads, shown := false, false
+	s := newSite(t, rest.Options{Reads: func(*http.Request, string) bool { return reads }})
+	s.submit("a payload", queuefs.Meta{Submitter: "secret agent", Sidecar: "secret: sidecar", Filename: "secret.txt"})
+	s.submit("a payload", queuefs.Meta{Submitter: "secret agent", Sidecar: "secret: sidecar", Filename: "secret.txt"})
+	if _, err := s.svc.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Description = "secret"; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	change := func(method, path string, status int, want string, header ...string) {
+		t.Helper()
+		for _, form := range []string{"application/json", "application/xml", "text/x-anvl", "text/html"} {
+			a := s.do(method, path, "", append(header, "Accept", form)...)
+			if a.StatusCode != status {
+				t.Fatalf("%s %s: got %d %s", method, path, a.StatusCode, a.body)
+			}
+			if strings.Contains(a.body, "secret") != shown || !strings.Contains(a.body, want) {
+				t.Errorf("%s %s as %s: got %s", method, path, form, a.body)
+			}
+		}
+	}
+	for _, reads = range []bool{false, true} {
+		shown = reads
+		change("POST", "/hold/jobs/j000000000001", 200, "pending")
+		change("POST", "/hold/jobs?job=j000000000001&dry=true", 200, "jobs")
+		change("POST", "/hold/jobs?job=j000000000001", 200, "j000000000001")
+		change("POST", "/release/jobs/j000000000001", 200, "j000000000001")
+		change("DELETE", "/content/jobs/j000000000001", 202, "deleted")
+		change("POST", "/requeue/jobs?job=j000000000001", 200, "j000000000001")
+	}
+	reads, shown = false, true // the lease shows that he works on it
+	a := s.do("POST", "/consume/jobs?lease=60", "").want(t, 200)
+	change("POST", "/lease/jobs/j000000000001?seconds=60", 200, "j000000000001", "Cutie-Lease", a.Header.Get("Cutie-Lease"))
 }

@@ -219,10 +219,11 @@ var (
 			"same key and payload are answered 200 with Idempotency-Replayed: true and the\n" +
 			"present state of the job, and nothing is stored. Job N of a request with several\n" +
 			"has the key KEY#N; a part of a form may have the header instead, each its own.\n" +
+			"Each user has keys of his own, and those without a name have them in common.\n" +
 			"While another request with the key is being stored, this one waits for it.\n" +
 			"Errors: 400 no body or digest verification failed, 404, 408 body too slow, 409 queue refuses\n" +
 			"submissions, or the key is busy for more than 30 seconds, 413 too large, 415 form or type\n" +
-			"not known, 422 the key is of another payload, user or number of jobs, 507 out of space.",
+			"not known, 422 the key is of another payload or number of jobs, 507 out of space.",
 	}}
 	aboutGetBatchState = &web.Help{Name: "getBatchState", Help: state.Help{
 		Method: "Get-batch-state", Summary: "How far a batch manifest is",

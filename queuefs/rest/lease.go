@@ -61,6 +61,7 @@ func (r *request) token() string {
 	} else if header != "" && header != token {
 		r.wrong(badRequest("header %s and parameter lease differ", field.Lease))
 	}
+	r.works = true
 	if token == "" {
 		r.wrong(badRequest("no lease is shown: its token comes in the header %s or as the parameter lease", field.Lease))
 	}
@@ -168,6 +169,9 @@ func (h *Handler) putResult(w http.ResponseWriter, r *request) error {
 	}
 	defer draft.Discard()
 	if err := copyPayload(draft, b); err != nil {
+		return err
+	}
+	if err := web.Still(r.Context()); err != nil {
 		return err
 	}
 	if _, err := draft.Commit(r.Context()); err != nil {

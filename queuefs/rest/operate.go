@@ -74,8 +74,13 @@ func (h *Handler) abort(w http.ResponseWriter, r *request) error {
 	}, "message")
 }
 
-// change changes the job in the path, and answers with its new state. fields
-// are its known parameters.
+// reads reports whether the caller may read the jobs of a queue.
+func (h *Handler) reads(r *request, q *queuefs.Queue) bool {
+	return h.o.Reads == nil || h.o.Reads(r.Request, q.ID())
+}
+
+// change changes the job in the path, and answers with its new state, as far as the caller
+// may know it. fields are its known parameters.
 func (h *Handler) change(w http.ResponseWriter, r *request, status int, do func(*queuefs.Queue, queuefs.JobID) (queuefs.Job, error), fields ...string) error {
 	q, id, err := h.job(r)
 	if err != nil {
@@ -95,7 +100,10 @@ func (h *Handler) change(w http.ResponseWriter, r *request, status int, do func(
 	if err != nil {
 		return err
 	}
-	d := state.OfJob(h.base(r.Request), &j)
+	d := state.OutlineOfJob(h.base(r.Request), &j)
+	if own := j.Owner != "" && j.Owner == UserOf(r.Context()); own || r.works || h.reads(r, q) {
+		d = state.OfJob(h.base(r.Request), &j)
+	}
 	if j.ID != id { // it is another one
 		status = http.StatusCreated
 		w.Header()["Location"] = []string{d.Subject}
@@ -139,7 +147,10 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 				w.Header()["Link"] = []string{link}
 			}
 		}
-		d := state.OfQueue(h.base(r.Request), &state.Queue{QueueState: q.State(), Changes: changes})
+		d := state.OutlineOfQueue(h.base(r.Request), q.ID(), &changes)
+		if h.reads(r, q) {
+			d = state.OfQueue(h.base(r.Request), &state.Queue{QueueState: q.State(), Changes: changes})
+		}
 		w.Header()["Cache-Control"] = noStore
 		if r.fromPage(form) && !sel.Dry {
 			v := View{Now: time.Now(), May: web.MayOf(r.Context()), Changed: name}

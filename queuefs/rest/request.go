@@ -21,6 +21,7 @@ type request struct {
 	*http.Request
 	query url.Values
 	lease string // token for the page of the answer
+	works bool   // the caller shows the token of a lease
 	place string // in the page of the state answered with; "" for its top
 	bad   error  // the first parameter in error, see wrong
 }

@@ -78,6 +78,9 @@ type Options struct {
 	Batch    batch.Limits     // of batch manifests
 	Fetch    *outbound.Client // fetches the files in manifests; nil: from public addresses only
 	Pages    Pages            // write the form XHTML; nil: plain tables
+	// Reads reports whether the caller of a request may read the jobs of a queue. Who may only
+	// change them is shown identifiers and statuses. nil: everyone reads.
+	Reads func(r *http.Request, queue string) bool
 	// Taken is called with jobs handed out, Concluded with jobs given an
 	// outcome by their consumer, unless they are nil.
 	Taken, Concluded func(*queuefs.Job)

@@ -276,13 +276,7 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 		return err
 	}
 	sub.Discard()
-	admit := h.o.Quota.Admission(r.Context(), q, UserOf(r.Context()))
-	b.Admit = func(jobs, bytes int64) (func(), error) {
-		if err := web.Still(r.Context()); err != nil {
-			return nil, err
-		}
-		return admit(jobs, bytes)
-	}
+	b.Admit = h.o.Quota.Admission(r.Context(), q, UserOf(r.Context()))
 	if !prefersAsync(r.Header) {
 		ctx, cancel := web.While(r.Context())
 		defer cancel()

@@ -106,6 +106,18 @@ func OfJob(base Base, j *queuefs.Job) Document {
 	return d
 }
 
+// OutlineOfJob returns the state of a job for a caller who may change it, and not read it: its
+// identifier and status.
+func OutlineOfJob(base Base, j *queuefs.Job) Document {
+	b := newBuilder(JobClass)
+	b.composed("identifier", j.ID.Append(b.buf))
+	b.composed("queueState", base.Append(b.buf, "state", j.Queue))
+	b.text("status", j.Status.String())
+	d := b.document()
+	d.Subject, d.Base = base.JobRef("state", j.Queue, j.ID), base
+	return d
+}
+
 // sidecarOf reports whether the job has a sidecar of text; octets is the base64 of any
 // other one.
 func sidecarOf(j *queuefs.Job) (text bool, octets string) {

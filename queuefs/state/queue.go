@@ -185,6 +185,18 @@ func OfQueue(base Base, q *Queue) Document {
 	return d
 }
 
+// OutlineOfQueue returns the state of a queue, by its cleaned identifier, for a caller who may
+// change its jobs, and not read them: what was changed.
+func OutlineOfQueue(base Base, id string, c *Changes) Document {
+	b := newBuilder(QueueClass)
+	b.text("identifier", id)
+	b.composed("cutieState", base.Append(b.buf, "state"))
+	b.changes(base, id, c)
+	d := b.document()
+	d.Subject, d.Base = base.Ref("state", id), base
+	return d
+}
+
 // behaviour adds the settings for the work on jobs, and the numbers of waiting
 // jobs.
 func (b *builder) behaviour(q *Queue) {

@@ -21,9 +21,9 @@ import (
 // [job.Meta], and job n, from 1 on, of several ones has KEY#n. Jobs may have keys of their
 // own instead.
 //
-// A job of the same key, owner and payload that is in the queue is returned by Commit in
-// the place of a new one. If the payload differs, or the owner, or the number of jobs of
-// the submission, the error is [ErrKeyUsed] and names the job. Two submissions with a key
+// Each owner has keys of his own. A job of the same key, owner and payload that is in the
+// queue is returned by Commit in the place of a new one. If the payload differs, or the number
+// of jobs of the submission, the error is [ErrKeyUsed] and names the job. Two submissions with a key
 // come one after the other; a long wait for the first one ends in [keys.ErrBusy].
 func (s *Submission) Key(key string) { s.key = key }
 
@@ -76,7 +76,7 @@ func (s *Submission) giveKeys() (sums []job.KeySum, err error) {
 		}
 		// Claimed beside those of the jobs, so that submissions of other numbers of
 		// jobs wait, too.
-		sums = append(sums, job.SumOfKey(s.key))
+		sums = append(sums, job.SumOfKey(s.owner(), s.key))
 	}
 	for i, d := range s.uploads {
 		m := &d.meta
@@ -93,7 +93,7 @@ func (s *Submission) giveKeys() (sums []job.KeySum, err error) {
 			}
 		}
 		if m.Key != "" && m.Key != s.key {
-			sums = append(sums, job.SumOfKey(m.Key))
+			sums = append(sums, job.SumOfKey(m.Owner, m.Key))
 		}
 	}
 	slices.Sort(sums)
@@ -112,7 +112,7 @@ func (s *Submission) known() ([]job.Job, error) {
 		if d.meta.Key == "" {
 			continue
 		}
-		j, err := s.to.submitted(d.meta.Key)
+		j, err := s.to.submitted(d.meta.Owner, d.meta.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -142,17 +142,25 @@ func (s *Submission) whole(jobs []job.Job, n int) error {
 		}
 	}
 	for _, key := range others {
-		if j, err := s.to.submitted(key); err != nil || j.ID != 0 {
+		if j, err := s.to.submitted(s.owner(), key); err != nil || j.ID != 0 {
 			return cmp.Or(err, usedKey(&j, s.key, why))
 		}
 	}
 	return nil
 }
 
-// submitted returns the job submitted with a key, zero if there is none.
-func (in *Intake) submitted(key string) (job.Job, error) {
+// owner is the user of the submission: all its jobs have one.
+func (s *Submission) owner() string {
+	if len(s.uploads) == 0 {
+		return ""
+	}
+	return s.uploads[0].meta.Owner
+}
+
+// submitted returns the job a user submitted with a key, zero if there is none.
+func (in *Intake) submitted(owner, key string) (job.Job, error) {
 	var id job.ID
-	in.Reader.Ledger.Look(func(x *index.Index) { id, _ = x.JobOf(job.SumOfKey(key)) })
+	in.Reader.Ledger.Look(func(x *index.Index) { id, _ = x.JobOf(job.SumOfKey(owner, key)) })
 	if id == 0 {
 		return job.Job{}, nil
 	}
@@ -162,8 +170,8 @@ func (in *Intake) submitted(key string) (job.Job, error) {
 		return job.Job{}, nil
 	case err != nil:
 		return job.Job{}, err
-	case j.Key != key:
-		return job.Job{}, usedKey(&j, key, "has another key of the same sum")
+	case j.Key != key || j.Owner != owner: // the job may be somebody else's
+		return job.Job{}, fmt.Errorf("%w: key %q cannot be told from another one by its sum, take another key", ErrKeyUsed, key)
 	}
 	return j, nil
 }
@@ -174,10 +182,7 @@ func (d *Upload) matches(j *job.Job) error {
 		return err
 	}
 	sum := d.up.SHA256()
-	switch {
-	case j.Owner != d.meta.Owner:
-		return usedKey(j, d.meta.Key, "is of another user")
-	case j.Size != d.Size() || j.Digest(digest.SHA256) != digest.NewValue(digest.SHA256, sum[:]):
+	if j.Size != d.Size() || j.Digest(digest.SHA256) != digest.NewValue(digest.SHA256, sum[:]) {
 		return usedKey(j, d.meta.Key, "has another payload")
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 // the key before, until their leases end, or for [keys.Remembered]
 // without a lease.
 func (q *Desk) takeOnce(ctx context.Context, t Take, take func(context.Context, Take) ([]Taken, error)) ([]Taken, error) {
-	release, err := q.Claims.Claim(ctx, []job.KeySum{job.SumOfKey(job.ConsumerKey(t.User, t.Key))}, q.Shared.Gate.Sleep)
+	release, err := q.Claims.Claim(ctx, []job.KeySum{job.SumOfKey("", job.ConsumerKey(t.User, t.Key))}, q.Shared.Gate.Sleep)
 	if err != nil {
 		return nil, err
 	}

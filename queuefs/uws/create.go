@@ -140,6 +140,9 @@ func (f *filled) submit(ctx context.Context, m queuefs.Meta, params []pair) (que
 
 // commit ends a submission of one job.
 func commit(ctx context.Context, sub *queuefs.Submission) (queuefs.Job, error) {
+	if err := web.Still(ctx); err != nil { // a long upload may outlive a token
+		return queuefs.Job{}, err
+	}
 	jobs, err := sub.Commit(ctx)
 	if err != nil {
 		return queuefs.Job{}, err

@@ -64,8 +64,8 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	counts := quota.New(d.svc)
 	var rows []web.Route
 	protocol := rest.New(d.svc, rest.Options{
-		Description: description(&rows),
-		Taken:       both(figures.taken, sampler.Taken), Concluded: both(figures.concluded, sampler.Concluded), Trace: tracer.Headers,
+		Description: description(&rows), Reads: mayRead,
+		Taken: both(figures.taken, sampler.Taken), Concluded: both(figures.concluded, sampler.Concluded), Trace: tracer.Headers,
 		Pages: dashboard.Pages{Asides: pages}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, Quota: counts, Streams: events.Limits{Streams: max(1, d.Limits.Conns/2)},
 	})
 	jobs, err := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, Security: d.security, Quota: counts, MaxBody: d.Limits.Body, Log: d.failed})
@@ -215,6 +215,11 @@ func (d *daemon) listenLocal(ctx context.Context) (*listen.Socket, net.Listener,
 		return nil, nil, errors.Join(fmt.Errorf("socket of the home: %w", err), socket.Close())
 	}
 	return socket, local, nil
+}
+
+// mayRead reports whether the caller of a request may read the jobs of a queue.
+func mayRead(r *http.Request, queue string) bool {
+	return access.CallerOf(r.Context()).May(web.Read, queue)
 }
 
 // callerOf describes the caller to UWS.
