@@ -93,7 +93,7 @@ func (s *Service) load() error {
 		}
 	}
 	if s.opts.Look {
-		return nil
+		return s.looked(c, indexed, lost, &known, was)
 	}
 	if err := s.sweepTemps(); err != nil {
 		return err

@@ -52,17 +52,18 @@ type Options struct {
 // A Service is an open Cutie home (Cutie 0.3, 3.1). One process at a time has
 // a home open. Its methods are safe for concurrent use.
 type Service struct {
-	opts     Options
-	dirs     dirs
-	lock     *home.Held
-	index    *snapshot.Store
-	shared   *ledger.Shared
-	space    *space.Space
-	stored   *stored.Home // nil: the home is in its directory
-	push     *stored.Push // nil: it stays where it is
-	reports  *home.Reports
-	verified durable.Verified // results with their digest
-	each     struct {         // the same for all queues
+	opts      Options
+	dirs      dirs
+	unsettled bool // see Unsettled
+	lock      *home.Held
+	index     *snapshot.Store
+	shared    *ledger.Shared
+	space     *space.Space
+	stored    *stored.Home // nil: the home is in its directory
+	push      *stored.Push // nil: it stays where it is
+	reports   *home.Reports
+	verified  durable.Verified // results with their digest
+	each      struct {         // the same for all queues
 		trees      tree.Options
 		properties properties.Home
 		inDoubt    func() bool

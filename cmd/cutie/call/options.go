@@ -19,6 +19,8 @@ const (
 	Verbose                    // --verbose
 	Debug                      // --debug
 
+	Reads // of no option: the verb changes nothing, and opens a home for reading
+
 	Target = Home | URL | Verbose | Debug
 )
 

@@ -29,6 +29,7 @@ func (c *Call) Verb(cmd *cobra.Command, takes Option, do func(context.Context) e
 		if err := c.checkOptions(takes); err != nil {
 			return fault.Hint(err, "cutie help "+cmd.Name())
 		}
+		c.Reads = takes&Reads != 0
 		return do(cmd.Context())
 	}
 	return cmd

@@ -38,6 +38,7 @@ type Local struct {
 type LocalOptions struct {
 	Log       func(error) // told of errors that answers do not show
 	AccessLog AccessLog
+	Look      bool // the home is open for reading: requests are not in the access log
 }
 
 // localAccessFile is the access log of commands in log/ of a home.
@@ -59,6 +60,11 @@ func NewLocal(svc *queuefs.Service, o LocalOptions) (*Local, error) {
 	}
 	l := &Local{svc: svc, jobs: jobs, protocol: rest.New(svc, rest.Options{MaxBody: localBody, Pages: dashboard.Pages{}, Log: failed})}
 	l.site = &site{log: zerolog.Nop(), leaving: context.Background(), pace: defaultPace, refuse: l.protocol.Error, record: func(*access.Entry) {}}
+	if o.Look {
+		l.Handler = l.site
+		l.route()
+		return l, nil
+	}
 	if l.log, l.Unlogged = access.OpenLog(filepath.Join(svc.Dir(), "log", localAccessFile), o.AccessLog.Max, o.AccessLog.Keep); l.Unlogged == nil {
 		l.site.record = l.recorder()
 	}

@@ -114,7 +114,7 @@ cutie peek jobs j000000000001 -o copy`,
 	}
 	var o delivery
 	cmd.Flags().StringVar(&o.sidecar, "sidecar", "", "write the sidecar to `file`")
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Reads|call.Form|call.Output, func(ctx context.Context) error {
 		job := ""
 		if len(c.Args) > 1 {
 			job = c.Args[1]

@@ -54,7 +54,7 @@ cutie ls jobs --detail --status consumed -t json`,
 	fs.IntVar(&page.Limit, "limit", state.DefaultJobs, "up to this `number` of jobs")
 	quiet := fs.BoolP("quiet", "q", false, "print identifiers only")
 	detail := fs.Bool("detail", false, "print the states of the jobs")
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) (err error) {
+	return c.Verb(cmd, call.Target|call.Reads|call.Form|call.Output, func(ctx context.Context) (err error) {
 		list := *quiet || !*detail && c.Form == "" && c.Word() != "getqueuestate"
 		switch {
 		case *quiet && c.Form != "":

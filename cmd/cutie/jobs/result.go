@@ -81,7 +81,7 @@ func Result(c *call.Call) *cobra.Command {
 cutie result jobs j000000000004 -t json
 cutie result jobs j000000000004 log.txt -o log.txt`,
 	}
-	return c.Verb(cmd, call.Target|call.Output|call.Form, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Reads|call.Output|call.Form, func(ctx context.Context) error {
 		job := c.Args[1]
 		if len(c.Args) == 3 {
 			if c.Form != "" {

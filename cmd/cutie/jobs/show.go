@@ -23,7 +23,7 @@ has a line. - reads the identifiers from standard input.`,
 		Example: `cutie show jobs j000000000001
 cutie ls jobs -q | cutie show jobs - -t json`,
 	}
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Reads|call.Form|call.Output, func(ctx context.Context) error {
 		return eachJob(ctx, c, manner{}, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			if err := mayExist(ctx, t, queue, job); err != nil {
 				return queuefs.Job{}, err

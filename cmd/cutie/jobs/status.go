@@ -34,7 +34,7 @@ cutie status -q
 cutie getServiceState -t json`,
 	}
 	quiet := cmd.Flags().BoolP("quiet", "q", false, "print the identifiers of the queues only")
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, call.Target|call.Reads|call.Form|call.Output, func(ctx context.Context) error {
 		list := *quiet || c.Form == "" && c.Word() != "getservicestate"
 		return serviceState(ctx, c, list, *quiet)
 	})

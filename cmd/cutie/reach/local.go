@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
@@ -23,6 +25,12 @@ type openHome struct {
 // openHome opens the home, which answers as its daemon would. Leases that have
 // ended go back first.
 func (f *Finder) openHome(ctx context.Context) (*Target, error) {
+	if f.Reads {
+		t, err := f.lookAtHome(ctx)
+		if t != nil || err != nil {
+			return t, err
+		}
+	}
 	svc, err := f.OpenService()
 	if err != nil {
 		return nil, err
@@ -30,7 +38,37 @@ func (f *Finder) openHome(ctx context.Context) (*Target, error) {
 	if err := svc.Expire(ctx); err != nil {
 		f.Warn("%v", err) // a full disk can be read
 	}
-	home, err := daemon.NewLocal(svc, daemon.LocalOptions{AccessLog: daemon.AccessLog{Max: DefaultLogMax, Keep: DefaultLogKeep},
+	return f.serveHome(svc, false)
+}
+
+// lookAtHome opens the home for reading. The target is nil if it is to be opened for
+// changes, since these are to be taken in first: after a crash, moves by hand, or the end
+// of a lease. Who may not write there sees it without them.
+func (f *Finder) lookAtHome(ctx context.Context) (*Target, error) {
+	var problems []queuefs.Problem
+	svc, err := queuefs.Open(f.Home, queuefs.Options{Look: true, Report: func(p queuefs.Problem) { problems = append(problems, p) }})
+	if errors.As(err, new(*queuefs.LockedError)) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, nil // the opening for changes mends it, or has an error with its cure
+	}
+	if svc.Unsettled() {
+		if unix.Access(f.Home, unix.W_OK) == nil {
+			return nil, svc.Close()
+		}
+		f.Warn("%s cannot be written to: changes since it was closed are not shown", f.Home)
+	}
+	for _, p := range problems {
+		f.Warn("%s", p)
+	}
+	withBase(svc)
+	return f.serveHome(svc, true)
+}
+
+// serveHome makes a target of an open home.
+func (f *Finder) serveHome(svc *queuefs.Service, look bool) (*Target, error) {
+	home, err := daemon.NewLocal(svc, daemon.LocalOptions{AccessLog: daemon.AccessLog{Max: DefaultLogMax, Keep: DefaultLogKeep}, Look: look,
 		Log: func(err error) {
 			if !errors.Is(err, io.ErrClosedPipe) { // the reader stopped, and says why
 				f.Warn("%v", err)
@@ -61,10 +99,16 @@ func (f *Finder) OpenService() (*queuefs.Service, error) {
 		return nil, err
 	}
 	svc, err := queuefs.Open(f.Home, queuefs.Options{Report: func(p queuefs.Problem) { f.Warn("%s", p) }})
-	if err == nil && svc.Info().BaseURI == "" {
-		svc.SetBaseURI("http://" + DefaultListen + "/")
+	if err == nil {
+		withBase(svc)
 	}
 	return svc, err
+}
+
+func withBase(svc *queuefs.Service) {
+	if svc.Info().BaseURI == "" {
+		svc.SetBaseURI("http://" + DefaultListen + "/")
+	}
 }
 
 // DefaultListen is the address of a daemon without other options.

@@ -29,6 +29,7 @@ import (
 type Finder struct {
 	Home  string                        // directory; never empty
 	URL   string                        // base URI of a daemon; "" for the home
+	Reads bool                          // the command changes nothing: a home is opened for reading
 	Debug int                           // 1 shows requests, 2 their headers too
 	Warn  func(format string, a ...any) // prints a line on standard error
 	Say   func(format string, a ...any) // is Warn with -v, and nothing without
