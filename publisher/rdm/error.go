@@ -60,7 +60,7 @@ func (x *exchange) fail(err error) {
 	} else {
 		web.GiveUp(x.w, x.r, x.h.o.BodyIdle)
 	}
-	x.out.reset(e.Status)
+	x.out.held, x.out.status = x.out.held[:0], e.Status
 	if errors.Is(err, errNoType) && x.wantsPage() {
 		x.w.Header().Set("Content-Type", pageType)
 		x.out.write(x.page("RDM", helpText()))

@@ -26,7 +26,7 @@ type copy struct {
 func (c *copy) follow(t *testing.T, client *rdm.Client) {
 	t.Helper()
 	for _, typ := range []rdm.Type{rdm.RDRequestDeleted, rdm.RDRequest} {
-		r, err := client.Ask(ctx, rdm.Request{Type: typ, Catalog: client.CatalogID("ingest"), Scope: c.scope[typ]}, nil)
+		r, err := client.Ask(ctx, rdm.Request{Type: typ, Catalog: client.CatalogID("ingest"), Scope: c.scope[typ]})
 		if err != nil {
 			t.Fatal(err)
 		}

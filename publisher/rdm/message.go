@@ -112,10 +112,15 @@ type Header struct {
 
 // append appends the header as an object.
 func (h *Header) append(dst []byte) []byte {
-	dst = soif.AppendHead(dst, headerObject, "")
-	for _, a := range [...]soif.Attribute{{Name: nameVersion, Value: version}, {Name: nameType, Value: h.Type.String()},
+	return appendObject(dst, headerObject, []soif.Attribute{{Name: nameVersion, Value: version}, {Name: nameType, Value: h.Type.String()},
 		{Name: nameLanguage, Value: h.Language}, {Name: nameCatalog, Value: h.Catalog},
-		{Name: nameInterpret, Value: h.Interpret}, {Name: nameError, Value: h.Error}, {Name: nameMended, Value: h.Mended}} {
+		{Name: nameInterpret, Value: h.Interpret}, {Name: nameError, Value: h.Error}, {Name: nameMended, Value: h.Mended}})
+}
+
+// appendObject appends an object without a URL, and without empty attributes.
+func appendObject(dst []byte, typ string, attributes []soif.Attribute) []byte {
+	dst = soif.AppendHead(dst, typ, "")
+	for _, a := range attributes {
 		if a.Value != "" {
 			dst = soif.AppendAttribute(dst, a.Name, a.Value)
 		}

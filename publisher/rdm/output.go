@@ -4,12 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
-
-	"cutie/queuefs/buffers"
 	"cutie/queuefs/state"
 )
 
@@ -21,100 +17,50 @@ type output struct {
 	status  int
 	held    []byte
 	started bool
-	coding  string // "" if it is sent as it is
-	zip     *gzip.Writer
-	memory  *buffers.Account
 }
 
-const (
-	heldOctets = 64 << 10
-	zipMemory  = 1 << 20 // bytes that a gzip.Writer takes, about
-)
-
-func newOutput(w http.ResponseWriter, r *http.Request, memory *buffers.Account) *output {
-	return &output{w: w, head: r.Method == http.MethodHead, status: http.StatusOK, coding: accepted(r.Header.Values("Accept-Encoding")), memory: memory}
-}
-
-// accepted returns the content coding to send, under the name in the request.
-func accepted(header []string) string {
-	for part := range strings.SplitSeq(strings.Join(header, ","), ",") {
-		name, params, _ := strings.Cut(part, ";")
-		name = strings.ToLower(strings.TrimSpace(name))
-		if name != "gzip" && name != "x-gzip" {
-			continue
-		}
-		if state.ParseAccept("content/coding;"+params).Quality("content/coding") > 0 {
-			return name
-		}
-	}
-	return ""
-}
+const heldOctets = 64 << 10
 
 // errTaken ends a complete answer.
 var errTaken = errors.New("answer is complete")
 
-// write adds to the body. Without memory to compress it goes out as it is.
+// write adds to the body.
 func (o *output) write(p []byte) error {
-	if o.coding != "" && o.zip == nil && o.memory.Take(zipMemory) != nil {
-		o.coding = ""
+	if !o.started && len(o.held)+len(p) <= heldOctets {
+		o.held = append(o.held, p...)
+		return nil
 	}
-	if o.coding == "" {
-		_, err := o.Write(p)
-		return err
-	}
-	if o.zip == nil {
-		o.zip, _ = gzip.NewWriterLevel(o, gzip.BestSpeed)
-	}
-	_, err := o.zip.Write(p)
-	return err
-}
-
-// Write takes octets to be sent unchanged.
-func (o *output) Write(p []byte) (int, error) {
 	if !o.started {
-		if len(o.held)+len(p) <= heldOctets {
-			o.held = append(o.held, p...)
-			return len(p), nil
-		}
-		o.start()
+		o.started = true
+		o.w.WriteHeader(o.status)
 		if o.head {
-			return 0, errTaken
+			return errTaken
 		}
 		if _, err := o.w.Write(o.held); err != nil {
-			return 0, err
+			return err
 		}
 		o.held = nil
 	}
-	return o.w.Write(p)
-}
-
-func (o *output) start() {
-	o.started = true
-	if o.coding != "" {
-		o.w.Header().Set("Content-Encoding", o.coding)
-	}
-	o.w.WriteHeader(o.status)
+	_, err := o.w.Write(p)
+	return err
 }
 
 // finish sends the rest.
 func (o *output) finish() error {
-	if o.zip != nil {
-		if err := o.zip.Close(); err != nil {
-			return err
-		}
-	}
 	if o.started {
 		return nil
 	}
+	o.started = true
 	o.w.Header().Set("Content-Length", strconv.Itoa(len(o.held)))
-	o.start()
+	o.w.WriteHeader(o.status)
 	_, err := o.w.Write(o.held)
 	return err
 }
 
-// reset begins anew; nothing was sent yet.
-func (o *output) reset(status int) {
-	o.held, o.zip, o.coding, o.status = o.held[:0], nil, "", status
+// answer sends the header of an answer, and the first part of its body.
+func (x *exchange) answer(head *Header, body []byte) error {
+	head.Mended = x.mendedText()
+	return x.out.write(append(head.append(nil), body...))
 }
 
 // expires says how long an answer holds.

@@ -34,7 +34,7 @@
 //     is pending.
 //
 // Changing and deleting need the right to delete, or a user whose job it is. A leading
-// SCHEMA object is checked.
+// SCHEMA object is passed over: all attributes are taken.
 //
 // A description that was submitted is sent with its URL and its attributes, followed by
 // those of its job that it lacks; other jobs are sent with the URL of their state. A

@@ -43,9 +43,9 @@ type exchange struct {
 
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{h: h, w: w, r: r, base: state.NewBase(h.svc.Info().BaseURI), memory: buffers.Of(r.Context())}
-	x.out = newOutput(w, r, x.memory)
+	x.out = &output{w: w, head: r.Method == http.MethodHead, status: http.StatusOK}
 	w.Header().Set("Content-Type", MediaType)
-	w.Header().Set("Vary", "Accept, Accept-Encoding")
+	w.Header().Set("Vary", "Accept")
 	x.expires(0)
 	return x
 }

@@ -269,9 +269,3 @@ func (v *view) compare(a, b ranked) int {
 func fieldNamed(name string) int {
 	return slices.IndexFunc(fields[:], func(f field) bool { return strings.EqualFold(f.name, name) })
 }
-
-// answer sends the header of an answer, and the first part of its body.
-func (x *exchange) answer(head *Header, body []byte) error {
-	head.Mended = x.mendedText()
-	return x.out.write(append(head.append(nil), body...))
-}

@@ -1,8 +1,6 @@
 package rdm
 
 import (
-	"errors"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -110,32 +108,4 @@ func entryOf(n int) []soif.Attribute {
 	return append(e, soif.Attribute{Name: "Table-Name", Value: "job"},
 		soif.Attribute{Name: "Column-Name", Value: strings.ReplaceAll(strings.ToLower(f.name), "-", "_")},
 		soif.Attribute{Name: "In-Root-Table", Value: "1"})
-}
-
-// checkSchema checks the schema of a submission: its version, and the names of
-// its entries, each with one of its own.
-func checkSchema(o *soif.Object) error {
-	if v := o.Value("Schema-Definition-Language-Version"); v != "" && v != "1" && !strings.HasPrefix(v, "1.") {
-		return fmt.Errorf("Schema-Definition-Language-Version %.20q is not 1.0", v)
-	}
-	named := map[int]bool{}
-	seen := map[string]bool{}
-	for _, a := range o.Attributes {
-		if base, n := soif.Base(a.Name); strings.EqualFold(base, "SOIF-Attribute") {
-			low := strings.ToLower(a.Value)
-			if low == "" || seen[low] || named[n] {
-				return fmt.Errorf("schema: %s %.60q is empty, or was there before", a.Name, a.Value)
-			}
-			named[n], seen[low] = true, true
-		}
-	}
-	for _, a := range o.Attributes {
-		if base, n := soif.Base(a.Name); n > 0 && !named[n] {
-			return fmt.Errorf("schema: %s has no SOIF-Attribute-%d (%s)", a.Name, n, base)
-		}
-	}
-	if len(named) == 0 {
-		return errors.New("schema: there is no SOIF-Attribute in it")
-	}
-	return nil
 }

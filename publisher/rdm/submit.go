@@ -52,10 +52,7 @@ func (x *exchange) submit() error {
 			err = CheckPart(&o)
 		}
 		if err == nil && first && o.Is(schemaObject) {
-			if err := checkSchema(&o); err != nil {
-				return badRequest("%v", err)
-			}
-			continue
+			continue // all attributes are taken
 		}
 		if err != nil {
 			ended = err

@@ -1,6 +1,7 @@
 package soif
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -13,14 +14,72 @@ import (
 const DefaultLimit = 16 << 20
 
 const (
-	maxToken    = 8 << 10 // octets of a type, a URL or a name
-	overhead    = 64      // of an attribute, besides its octets
-	bufferSize  = 64 << 10
-	shownOctets = 24
-	maxNames    = 1000 // names of attributes to remember
-	maxMended   = 32 << 10
-	maxMends    = 20
+	maxToken   = 8 << 10 // octets of a type, a URL or a name
+	overhead   = 64      // of an attribute, besides its octets
+	bufferSize = 64 << 10
+	maxMended  = 32 << 10 // octets of a value whose size may be mended
+	maxMends   = 20       // to be named
 )
+
+// A Reader reads objects one after the other. It mends what people and printers do to
+// SOIF, and says so, see [Reader.Mended]: sizes that do not fit, as in {x}, and blanks in
+// place of the TAB. A size fits if the value is followed by the next attribute or the end
+// of the object, blanks before them or not. With any other size the value ends before the
+// first blank that is followed by these. Values of more than 32 KiB are taken by their
+// size.
+type Reader struct {
+	// Limit is the most memory of an object, in octets: its values and names,
+	// and 64 for each attribute. 0 is DefaultLimit.
+	Limit int
+	// Clean refuses anything between objects except blanks. Without it,
+	// byte order marks and other lines are skipped, as Harvest does; see
+	// [Reader.Skipped].
+	Clean bool
+	// Memory, if not nil, is asked before an object takes n more bytes of memory; its
+	// error ends the reading.
+	Memory func(n int) error
+
+	in     *bufio.Reader
+	offset int64 // octets used
+	line   int   // from 1
+	err    error // the last result of Read
+
+	skipped Skipped
+	mended  []string
+	mends   int
+
+	attribute string // being read, for errors
+	size      int64
+}
+
+// NewReader returns a Reader of r.
+func NewReader(r io.Reader) *Reader {
+	return &Reader{in: bufio.NewReaderSize(r, bufferSize), line: 1, size: -1}
+}
+
+// Read returns the next object, or io.EOF after the last. A [*ParseError] ends
+// the reading.
+func (r *Reader) Read() (Object, error) {
+	if r.err != nil {
+		return Object{}, r.err
+	}
+	o, err := r.read()
+	if err != nil {
+		r.err = err
+		return Object{}, err
+	}
+	return o, nil
+}
+
+// Offset returns how many octets were used: up to the end of the last object.
+func (r *Reader) Offset() int64 { return r.offset }
+
+// Mended returns what was mended up to now, in words: the first 20 mistakes, and how many
+// there were in all.
+func (r *Reader) Mended() (first []string, all int) { return r.mended, r.mends }
+
+// Skipped returns what was skipped up to now.
+func (r *Reader) Skipped() Skipped { return r.skipped }
 
 // Skipped is the text of an input outside of objects, as far as it was read.
 type Skipped struct {
@@ -43,70 +102,6 @@ func (s Skipped) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// byteOrderMark begins files of some editors.
-var byteOrderMark = []byte("\ufeff")
-
-// A Reader reads objects one after the other. It mends what people and printers do to
-// SOIF, and says so, see [Reader.Mended]: sizes that do not fit, as in {x}, and blanks in
-// place of the TAB. A size fits if blanks and the next attribute, or the end of the
-// object, follow the value. With any other size the value ends before the first blank that
-// is followed by these. Values of more than 32 KiB are taken by their size.
-type Reader struct {
-	// Limit is the most memory of an object, in octets: its values and names,
-	// and 64 for each attribute. 0 is DefaultLimit.
-	Limit int
-	// Clean refuses anything between objects except blanks. Without it,
-	// byte order marks and other lines are skipped, as Harvest does; see
-	// [Reader.Skipped].
-	Clean bool
-	// Memory, if not nil, is asked before an object takes n more bytes of memory; its
-	// error ends the reading. With n below zero some are given back.
-	Memory func(n int) error
-
-	in     io.Reader
-	buf    []byte
-	pos    int // buf[pos:end] is read, and not used yet
-	end    int
-	offset int64 // of buf[0]
-	line   int   // of buf[0]
-	failed error // of in
-	err    error // the last result of Read
-	names  map[string]string
-
-	skipped   Skipped
-	mended    []string
-	mends     int
-	attribute string // being read, for errors
-	size      int64
-}
-
-// NewReader returns a Reader of r.
-func NewReader(r io.Reader) *Reader { return &Reader{in: r, line: 1, size: -1} }
-
-// Read returns the next object, or io.EOF after the last. A [*ParseError] ends
-// the reading.
-func (r *Reader) Read() (Object, error) {
-	if r.err != nil {
-		return Object{}, r.err
-	}
-	o, err := r.read()
-	if err != nil {
-		r.err = err
-		return Object{}, err
-	}
-	return o, nil
-}
-
-// Offset returns how many octets were used: up to the end of the last object.
-func (r *Reader) Offset() int64 { return r.offset + int64(r.pos) }
-
-// Skipped returns what was skipped up to now.
-func (r *Reader) Skipped() Skipped { return r.skipped }
-
-// Mended returns what was mended up to now, in words: the first 20 mistakes, and how many
-// there were in all.
-func (r *Reader) Mended() (first []string, all int) { return r.mended, r.mends }
-
 func (r *Reader) read() (o Object, err error) {
 	if err := r.seek(); err != nil {
 		return o, err
@@ -118,112 +113,71 @@ func (r *Reader) read() (o Object, err error) {
 	return o, err
 }
 
+// byteOrderMark begins files of some editors, and parts of files put together of others.
+const byteOrderMark = "\ufeff"
+
 // seek goes to the "@" of the next object.
 func (r *Reader) seek() error {
 	r.attribute, r.size = "", -1
 	for {
-		if err := r.skip(); err != nil {
+		w, err := r.skip()
+		if err != nil {
 			return err
 		}
 		switch {
-		case r.buf[r.pos] == '@':
+		case w[0] == '@':
 			return nil
 		case r.Clean:
 			return r.wrong("an object begins with @")
 		}
-		if marked, err := r.skipMark(); err != nil {
-			return err
-		} else if marked {
+		if mark, _ := r.in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+			r.use(len(mark))
+			r.skipped.Mark = true
 			continue
 		}
 		if r.skipped.Lines++; r.skipped.Lines == 1 {
-			r.skipped.First = r.line + bytes.Count(r.buf[:r.pos], []byte("\n"))
+			r.skipped.First = r.line
 		}
-		if err := r.skipLine(); err != nil {
-			return err
-		}
-	}
-}
-
-// skipMark passes over a byte order mark. There may be several: some files are
-// others, put together.
-func (r *Reader) skipMark() (bool, error) {
-	for r.end-r.pos < len(byteOrderMark) && bytes.HasPrefix(byteOrderMark, r.buf[r.pos:r.end]) {
-		if err := r.fill(); err == io.EOF {
-			return false, nil
-		} else if err != nil {
-			return false, err
-		}
-	}
-	if !bytes.HasPrefix(r.buf[r.pos:r.end], byteOrderMark) {
-		return false, nil
-	}
-	r.pos += len(byteOrderMark)
-	r.skipped.Mark = true
-	return true, nil
-}
-
-// skip passes over blanks. At the end of the input it returns io.EOF.
-func (r *Reader) skip() error {
-	for {
-		for r.pos < r.end {
-			if !blank(r.buf[r.pos]) {
-				return nil
+		for ended := false; !ended; {
+			if w, err = r.window(1); err != nil {
+				return err
 			}
-			r.pos++
-		}
-		if err := r.fill(); err != nil {
-			return err
-		}
-	}
-}
-
-func (r *Reader) skipLine() error {
-	for {
-		if i := bytes.IndexByte(r.buf[r.pos:r.end], '\n'); i >= 0 {
-			r.pos += i + 1
-			return nil
-		}
-		r.pos = r.end
-		if err := r.fill(); err != nil {
-			return err
+			n := bytes.IndexByte(w, '\n')
+			if ended = n >= 0; !ended {
+				n = len(w) - 1
+			}
+			r.use(n + 1)
 		}
 	}
 }
 
 // head reads the beginning of an object: @TYPE { URL
 func (r *Reader) head() (typ, url string, err error) {
-	r.pos++
+	r.use(1)
 	if typ, err = r.token(nameOctet); err != nil {
 		return "", "", err
 	}
 	if typ == "" || typ[0] == '@' {
 		return "", "", r.wrong("a template type is wanted behind @")
 	}
-	if err := r.more(r.skip()); err != nil {
-		return "", "", err
+	w, err := r.skip()
+	if err != nil {
+		return "", "", r.more(err)
 	}
-	if r.buf[r.pos] != '{' {
+	if w[0] != '{' {
 		return "", "", r.wrong("{ is wanted behind the template type")
 	}
-	r.pos++
-	if err := r.more(r.skip()); err != nil {
-		return "", "", err
+	r.use(1)
+	if w, err = r.skip(); err != nil {
+		return "", "", r.more(err)
 	}
-	if c := r.buf[r.pos]; c == '@' {
+	if w[0] == '@' || w[0] == '}' || !visible(w[0]) {
 		return "", "", r.wrong("a URL or - is wanted")
 	}
-	if url, err = r.token(visible); err != nil {
-		return "", "", err
-	}
-	switch url {
-	case "", "}":
-		r.pos -= len(url)
-		return "", "", r.wrong("a URL or - is wanted")
-	case "-":
+	if url, err = r.token(visible); url == "-" {
 		url = ""
 	}
-	return typ, url, nil
+	return typ, url, err
 }
 
 // attributes reads up to the "}" at the end of the object, of which used octets
@@ -234,11 +188,12 @@ func (r *Reader) attributes(used int) (list []Attribute, err error) {
 		limit = DefaultLimit
 	}
 	for {
-		if err := r.more(r.skip()); err != nil {
-			return nil, err
+		w, err := r.skip()
+		if err != nil {
+			return nil, r.more(err)
 		}
-		if r.buf[r.pos] == '}' {
-			r.pos++
+		if w[0] == '}' {
+			r.use(1)
 			return list, nil
 		}
 		r.attribute, r.size = "", -1
@@ -250,18 +205,16 @@ func (r *Reader) attributes(used int) (list []Attribute, err error) {
 			return nil, r.wrong("the name of an attribute or } is wanted")
 		}
 		r.attribute = name
-		size, err := r.readSize()
-		if err != nil {
+		if r.size, err = r.readSize(); err != nil {
 			return nil, err
 		}
-		used += len(name) + overhead
-		if r.size = size; used > limit || size > int64(limit-used) {
+		if used += len(name) + overhead; used > limit || r.size > int64(limit-used) {
 			return nil, r.fail(fmt.Errorf("%w: more than %d octets", ErrTooLarge, limit))
 		}
 		if err := r.take(len(name) + overhead); err != nil {
 			return nil, err
 		}
-		value, err := r.sizedValue(size)
+		value, err := r.value()
 		if err != nil {
 			return nil, err
 		}
@@ -272,141 +225,120 @@ func (r *Reader) attributes(used int) (list []Attribute, err error) {
 	}
 }
 
-// readSize reads "{", the size, "}:" and a TAB, or a blank in its place. A size that is no
-// number is -1.
-func (r *Reader) readSize() (int64, error) {
+// sizeOctet tells whether c may be part of a size, or of what people write in its place.
+func sizeOctet(c byte) bool { return c >= '0' && c <= '9' || strings.IndexByte("xXnN?", c) >= 0 }
+
+// readSize reads "{", the size, "}" and ":". A size that is no number is -1.
+func (r *Reader) readSize() (size int64, err error) {
 	if err := r.want('{', "{ and a size are wanted behind the name"); err != nil {
 		return 0, err
 	}
-	text, err := r.token(func(c byte) bool {
-		return c >= '0' && c <= '9' || c == 'x' || c == 'X' || c == 'n' || c == 'N' || c == '?'
-	})
+	text, err := r.token(sizeOctet)
 	if err != nil {
 		return 0, err
 	}
 	if err := r.want('}', "the size is not a number that } ends"); err != nil {
 		return 0, err
 	}
-	size := int64(-1)
-	if text != "" && strings.Trim(text, "0123456789") == "" {
-		if size, err = strconv.ParseInt(text, 10, 64); err != nil {
-			return 0, r.fail(fmt.Errorf("%w: size %.20s", ErrTooLarge, text))
-		}
+	size, err = strconv.ParseInt(text, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, r.fail(fmt.Errorf("%w: size %.20s", ErrTooLarge, text))
+	case err != nil:
+		size = -1
 	}
 	return size, r.want(':', ": is wanted behind the size")
 }
 
-// sizedValue reads the TAB and a value whose size was read.
-func (r *Reader) sizedValue(size int64) (string, error) {
-	if err := r.ensure(1); err != nil {
-		return "", err
+// value reads the TAB and the value of an attribute.
+func (r *Reader) value() (string, error) {
+	w, err := r.window(1)
+	if err != nil {
+		return "", r.more(err)
 	}
-	tab := r.buf[r.pos] == '\t'
-	if !tab && !blank(r.buf[r.pos]) && r.buf[r.pos] != '}' {
+	tab := w[0] == '\t'
+	if !blank(w[0]) && w[0] != '}' {
 		return "", r.wrong("a TAB is wanted behind the colon")
 	}
-	if size > maxMended {
-		r.pos++
-		return r.value(int(size))
+	if r.size > maxMended {
+		r.use(1)
+		return r.octets(int(r.size))
 	}
 	// The value begins behind one blank, or behind several that were to be a TAB.
-	for n := 0; size >= 0 && n < 2; n++ {
+	for n := 0; r.size >= 0 && n < 2; n++ {
 		begin := 1
 		if n == 1 {
-			begin = blanks(r.buf[r.pos:r.end])
+			w, _ = r.window(1)
+			begin = blanks(w)
 		}
-		fits, err := r.fits(begin + int(size))
+		fits, err := r.fits(begin + int(r.size))
 		if err != nil {
 			return "", err
 		}
 		if fits {
-			if !tab && size > 0 {
+			if !tab && r.size > 0 {
 				r.mend("a blank in place of the TAB")
 			}
-			r.pos += begin
-			return r.value(int(size))
+			r.use(begin)
+			return r.octets(int(r.size))
 		}
 	}
-	if err := r.ensure(bufferSize / 2); err != nil {
+	w, err = r.window(bufferSize / 2)
+	if err != nil && err != io.EOF {
 		return "", err
 	}
-	begin := blanks(r.buf[r.pos:r.end])
-	n := valueEnd(r.buf[r.pos+begin : r.end])
+	begin := blanks(w)
+	n := valueEnd(w[begin:])
 	switch {
-	case n < 0 && r.failed == io.EOF:
-		r.pos = r.end
-		return "", r.fail(io.ErrUnexpectedEOF)
+	case n < 0 && err == io.EOF:
+		r.use(len(w))
+		return "", r.more(err)
 	case n < 0:
 		return "", r.wrong("the size does not fit, and the end of the value is not found")
 	}
 	was := "no number"
-	if size >= 0 {
-		was = strconv.FormatInt(size, 10)
+	if r.size >= 0 {
+		was = strconv.FormatInt(r.size, 10)
 	}
 	r.mend(fmt.Sprintf("size is %s, now %d", was, n))
 	r.size = int64(n)
-	r.pos += begin
-	return r.value(n)
-}
-
-// fits reports whether what follows n octets can follow a value: the end of the object, or
-// the name and brace of an attribute, blanks before them or not.
-func (r *Reader) fits(n int) (bool, error) {
-	for {
-		if r.pos+n <= r.end {
-			rest := r.buf[r.pos+n : r.end]
-			i := blanks(rest)
-			if i < len(rest) && rest[i] == '}' {
-				return true, nil
-			}
-			end := i
-			for end < len(rest) && nameOctet(rest[end]) {
-				end++
-			}
-			if end < len(rest) || end-i > maxToken {
-				return end > i && rest[min(end, len(rest)-1)] == '{', nil
-			}
-		}
-		if r.end-r.pos == len(r.buf) {
-			return true, nil // many blanks, or a long name: what follows decides
-		}
-		if err := r.fill(); err == io.EOF {
-			return false, nil
-		} else if err != nil {
-			return false, err
-		}
-	}
+	r.use(begin)
+	return r.octets(n)
 }
 
 // mend notes a mistake at the attribute being read.
 func (r *Reader) mend(what string) {
 	if r.mends++; len(r.mended) < maxMends {
-		line := r.line + bytes.Count(r.buf[:r.pos], []byte("\n"))
-		r.mended = append(r.mended, fmt.Sprintf("line %d: attribute %.60q: %s", line, r.attribute, what))
+		r.mended = append(r.mended, fmt.Sprintf("line %d: attribute %.60q: %s", r.line, r.attribute, what))
 	}
 }
 
-// ensure reads until n octets are there, or the input ends.
-func (r *Reader) ensure(n int) error {
-	for r.end-r.pos < n {
-		if err := r.fill(); err == io.EOF {
-			break
-		} else if err != nil {
-			return err
+// fits reports whether what follows n octets can follow a value: the end of the object, or
+// the name and brace of an attribute, blanks before them or not. It reads no further than
+// it has to.
+func (r *Reader) fits(n int) (bool, error) {
+	for more := n + 1; ; {
+		w, err := r.window(more)
+		if err != nil && err != io.EOF {
+			return false, err
+		}
+		if n < len(w) {
+			rest := w[n+blanks(w[n:]):]
+			end := 0
+			for end < len(rest) && nameOctet(rest[end]) {
+				end++
+			}
+			if end < len(rest) {
+				return rest[end] == '}' && end == 0 || rest[end] == '{' && end > 0, nil
+			}
+		}
+		if err == io.EOF {
+			return false, nil
+		}
+		if more = len(w) + 1; more > bufferSize {
+			return true, nil // many blanks, or a long name: what follows decides
 		}
 	}
-	if r.pos == r.end {
-		return r.fail(io.ErrUnexpectedEOF)
-	}
-	return nil
-}
-
-// blanks counts the blanks that begin p.
-func blanks(p []byte) (n int) {
-	for n < len(p) && blank(p[n]) {
-		n++
-	}
-	return n
 }
 
 // valueEnd returns where a value without a fitting size ends, -1 if that is not found.
@@ -431,63 +363,33 @@ func closes(p []byte) bool {
 
 // opens reports whether p begins with an attribute: a name, a size in braces, a colon.
 func opens(p []byte) bool {
-	i := 0
-	for i < len(p) && nameOctet(p[i]) {
-		i++
-	}
-	if i == 0 || i == len(p) || p[i] != '{' {
-		return false
-	}
-	end := bytes.IndexByte(p[i:min(len(p), i+16)], '}')
-	return end > 0 && i+end+1 < len(p) && p[i+end+1] == ':' && bytes.Trim(p[i+1:i+end], "0123456789xXnN? ") == nil
+	name, rest, ok := bytes.Cut(p[:min(len(p), maxToken)], []byte("{"))
+	size, rest, closed := bytes.Cut(rest[:min(len(rest), 16)], []byte("}"))
+	return ok && closed && len(name) > 0 && bytes.IndexFunc(name, func(c rune) bool { return c == '}' || c <= ' ' || c == 0x7f }) < 0 &&
+		bytes.Trim(size, "0123456789xXnN?") == nil && len(rest) > 0 && rest[0] == ':'
 }
 
-// value reads n octets. It takes no more than twice the memory of the input that is
-// there.
-func (r *Reader) value(n int) (string, error) {
-	if n <= r.end-r.pos {
-		if err := r.take(n); err != nil {
+// octets reads n octets. It takes no more than twice the memory of the input that is there.
+func (r *Reader) octets(n int) (string, error) {
+	var b strings.Builder
+	for b.Len() < n {
+		w, err := r.window(1)
+		if err != nil {
+			return "", r.more(err)
+		}
+		part := w[:min(len(w), n-b.Len())]
+		if err := r.take(2 * len(part)); err != nil {
 			return "", err
 		}
-		r.pos += n
-		return string(r.buf[r.pos-n : r.pos]), nil
+		b.Write(part)
+		r.use(len(part))
 	}
-	value, err := r.grown(nil, min(n, bufferSize))
-	for err == nil {
-		part := r.buf[r.pos:min(r.end, r.pos+n-value.Len())]
-		if value.Len()+len(part) > value.Cap() {
-			if value, err = r.grown(value, min(n, 2*value.Cap())); err != nil {
-				break
-			}
-		}
-		value.Write(part)
-		r.pos += len(part)
-		if value.Len() == n {
-			return value.String(), nil
-		}
-		err = r.more(r.fill())
-	}
-	return "", err
-}
-
-// grown moves a value to a builder with a capacity of n bytes, which is never
-// exceeded: the builder becomes the string.
-func (r *Reader) grown(old *strings.Builder, n int) (*strings.Builder, error) {
-	if err := r.take(n); err != nil {
-		return nil, err
-	}
-	b := new(strings.Builder)
-	b.Grow(n)
-	if old == nil {
-		return b, nil
-	}
-	b.WriteString(old.String())
-	return b, r.take(-old.Cap())
+	return b.String(), r.take(-n)
 }
 
 // take asks for n more bytes of memory.
 func (r *Reader) take(n int) error {
-	if r.Memory == nil {
+	if r.Memory == nil || n == 0 {
 		return nil
 	}
 	return r.Memory(n)
@@ -495,80 +397,76 @@ func (r *Reader) take(n int) error {
 
 // want uses one octet; it must be c.
 func (r *Reader) want(c byte, otherwise string) error {
-	if r.pos == r.end {
-		if err := r.more(r.fill()); err != nil {
-			return err
-		}
+	w, err := r.window(1)
+	if err != nil {
+		return r.more(err)
 	}
-	if r.buf[r.pos] != c {
+	if w[0] != c {
 		return r.wrong(otherwise)
 	}
-	r.pos++
+	r.use(1)
 	return nil
 }
 
 // token uses the octets of the kind.
 func (r *Reader) token(kind func(byte) bool) (string, error) {
 	for n := 0; ; {
-		for r.pos+n < r.end {
-			if !kind(r.buf[r.pos+n]) {
-				return r.word(n), nil
-			}
-			if n++; n > maxToken {
-				return "", r.fail(fmt.Errorf("%w: a word of more than %d octets", ErrTooLarge, maxToken))
-			}
+		w, err := r.window(n + 1)
+		if err != nil {
+			return "", r.more(err)
 		}
-		if err := r.more(r.fill()); err != nil {
-			return "", err
+		for n < len(w) && kind(w[n]) {
+			n++
 		}
-	}
-}
-
-// word uses n octets. Words come again and again.
-func (r *Reader) word(n int) string {
-	b := r.buf[r.pos : r.pos+n]
-	r.pos += n
-	if s, ok := r.names[string(b)]; ok {
-		return s
-	}
-	s := string(b)
-	if n > 0 && n <= 64 && len(r.names) < maxNames {
-		if r.names == nil {
-			r.names = map[string]string{}
-		}
-		r.names[s] = s
-	}
-	return s
-}
-
-// fill reads more of the input after the unused part, less than half the
-// buffer. At its end it returns io.EOF.
-func (r *Reader) fill() error {
-	if r.failed != nil {
-		return r.failed
-	}
-	if r.buf == nil {
-		r.buf = make([]byte, bufferSize)
-	}
-	if r.pos > 0 {
-		r.line += bytes.Count(r.buf[:r.pos], []byte("\n"))
-		r.offset += int64(r.pos)
-		r.end = copy(r.buf, r.buf[r.pos:r.end])
-		r.pos = 0
-	}
-	for range 100 {
-		n, err := r.in.Read(r.buf[r.end:])
-		r.end += n
-		r.failed = err
 		switch {
-		case n > 0:
-			return nil
-		case err != nil:
-			return err
+		case n > maxToken:
+			return "", r.fail(fmt.Errorf("%w: a word of more than %d octets", ErrTooLarge, maxToken))
+		case n < len(w):
+			s := string(w[:n])
+			r.use(n)
+			return s, nil
 		}
 	}
-	r.failed = io.ErrNoProgress
-	return r.failed
+}
+
+// skip passes over blanks, and returns what is there behind them. At the end of the input
+// it returns io.EOF.
+func (r *Reader) skip() ([]byte, error) {
+	for {
+		w, err := r.window(1)
+		if err != nil {
+			return nil, err
+		}
+		n := blanks(w)
+		r.use(n)
+		if n < len(w) {
+			return w[n:], nil
+		}
+	}
+}
+
+// blanks counts the blanks that begin p.
+func blanks(p []byte) (n int) {
+	for n < len(p) && blank(p[n]) {
+		n++
+	}
+	return n
+}
+
+// window returns what is there of the input, unused: at least n octets, or those up to an
+// error, such as io.EOF.
+func (r *Reader) window(n int) ([]byte, error) {
+	_, err := r.in.Peek(n)
+	w, _ := r.in.Peek(r.in.Buffered())
+	return w, err
+}
+
+// use passes over n octets that are there.
+func (r *Reader) use(n int) {
+	w, _ := r.in.Peek(n)
+	r.line += bytes.Count(w, []byte("\n"))
+	r.offset += int64(n)
+	r.in.Discard(n)
 }
 
 // more turns the end of the input into the error of an object cut short.
@@ -583,6 +481,6 @@ func (r *Reader) wrong(what string) error { return r.fail(errors.New(what)) }
 
 // fail says where err was found.
 func (r *Reader) fail(err error) error {
-	return &ParseError{Line: r.line + bytes.Count(r.buf[:r.pos], []byte("\n")), Offset: r.Offset(), Attribute: r.attribute,
-		Size: r.size, Follows: string(r.buf[r.pos:min(r.end, r.pos+shownOctets)]), Err: err}
+	follows, _ := r.in.Peek(min(24, r.in.Buffered()))
+	return &ParseError{Line: r.line, Offset: r.offset, Attribute: r.attribute, Size: r.size, Follows: string(follows), Err: err}
 }

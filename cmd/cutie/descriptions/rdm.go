@@ -14,7 +14,6 @@ import (
 
 	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
@@ -138,9 +137,7 @@ func (r *rdmCall) get(ctx context.Context, client *rdm.Client) error {
 	if err != nil {
 		return err
 	}
-	show := output.NewProgress(r.Stderr, "receiving", -1, 0)
-	defer show.Clear()
-	reply, err := client.Ask(ctx, q, show)
+	reply, err := client.Ask(ctx, q)
 	if err != nil {
 		return restError(err)
 	}
