@@ -30,8 +30,11 @@ func (c *Copy) baseline(ctx context.Context, set *source.Set, s *setState) (By, 
 	}
 	by, err := c.baselineBy(ctx, set, s, by)
 	// A package is gone once another one has taken its place, and at another daemon of the
-	// same Source behind one name.
-	if by == ByDump && (errors.Is(err, errNoPackages) || fetch.IsGone(err)) && c.o.By == ByBest {
+	// same Source behind one name. One that is there may be broken.
+	if by == ByDump && c.o.By == ByBest && err != nil && ctx.Err() == nil && !fatal(err) && !fetch.Passes(err) && set.Documents[sitemap.ResourceList] != "" {
+		if !errors.Is(err, errNoPackages) && !fetch.IsGone(err) {
+			c.o.Tell(fmt.Sprintf("set %s: the Resource List is used, for a package cannot be: %v", set.Name, err))
+		}
 		c.mu.Lock()
 		s.Packages = nil
 		c.mu.Unlock()
@@ -43,6 +46,7 @@ func (c *Copy) baseline(ctx context.Context, set *source.Set, s *setState) (By, 
 func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by By) (By, error) {
 	var at time.Time
 	var err error
+	c.pass++
 	skipped := c.counts.Skipped.Load()
 	if len(s.Packages) == 0 {
 		c.mu.Lock()

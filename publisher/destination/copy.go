@@ -91,8 +91,9 @@ type Copy struct {
 
 	mu     sync.Mutex
 	state  state
-	listed map[uint64]struct{} // hashes of paths in lists of this run; nil if not wanted
-	fresh  bool                // there was no file when listed began
+	listed map[uint64]uint64 // by hashes of paths in lists of this run, what the last one says; nil if not wanted
+	pass   uint64            // of listing all resources of a set
+	fresh  bool              // there was no file when listed began
 	skips  skips
 	pushed chan struct{} // closed by the next Wake; nil: nobody calls it
 }
@@ -194,8 +195,8 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 	if err := c.find(ctx); err != nil {
 		return nil, err
 	}
-	for _, err := range c.source.Left {
-		o.Tell(fmt.Sprintf("not copied: %v", err))
+	for _, list := range c.source.Left {
+		o.Tell(fmt.Sprintf("%s belongs to no set of the Source, and is not copied; its own URL copies it", list))
 	}
 	relocated := c.relocate(&old)
 	moved := old.Base != "" && old.Base != c.source.Base

@@ -128,7 +128,7 @@ func (c *Copy) begin() error {
 		}
 	}
 	if !slices.ContainsFunc(c.sets, func(s *source.Set) bool { return c.of(s).Baseline && s.Documents[sitemap.ChangeList] != "" }) {
-		c.listed = map[uint64]struct{}{}
+		c.listed = map[uint64]uint64{}
 	}
 	if c.listed != nil {
 		var err error
@@ -180,15 +180,27 @@ var seed = maphash.MakeSeed()
 
 // list notes that a list of this run has a file, and reports whether it is the first one.
 func (c *Copy) list(file string) (first bool) {
+	first, _ = c.listAs(file, 0)
+	return first
+}
+
+// listAs is list for an entry that says something; twice: an entry of this pass said the same.
+func (c *Copy) listAs(file string, as uint64) (first, twice bool) {
 	if c.listed == nil {
-		return false
+		return false, false
 	}
 	h := maphash.String(seed, file)
-	if _, was := c.listed[h]; was {
-		return false
-	}
-	c.listed[h] = struct{}{}
-	return true
+	was, known := c.listed[h]
+	c.listed[h] = as
+	return !known, known && as != 0 && was == as
+}
+
+// saying returns what an entry says in a pass, in short.
+func (c *Copy) saying(e *sitemap.Entry) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	fmt.Fprint(&h, c.pass, e.Length, e.LastMod.UnixMicro(), e.Hashes)
+	return h.Sum64() | 1
 }
 
 // extras counts files without an entry in a list, and removes them if it is to. After a

@@ -58,7 +58,10 @@ func (w *workers) addListed(e *sitemap.Entry) bool {
 	t := task{entry: *e}
 	if file, err := w.c.dir.Path(e.Loc); err == nil {
 		t.file = file
-		first := w.c.list(file)
+		first, twice := w.c.listAs(file, w.c.saying(e))
+		if twice {
+			return true
+		}
 		t.absent, t.again = first && w.c.fresh, !first && w.c.listed != nil
 	}
 	return w.addTask(t)

@@ -30,7 +30,7 @@ type Source struct {
 	Description string           // URI of the Source Description; "" if there is none
 	Sets        []string         // URIs of Capability Lists
 	Lists       []string         // of a Source without these: its Resource Lists, such as plain Sitemaps
-	Left        []error          // what robots.txt names beside, and is not read
+	Left        []string         // Resource Lists that robots.txt names, and that belong to no set
 
 	// Listed gets, with each list of resources, the octets of these, its number among all
 	// lists of the set, and how many there are. The octets are an estimate. nil: nobody asks.
@@ -42,6 +42,8 @@ type Source struct {
 
 	client *fetch.Client
 	size   atomic.Int64 // octets of the last document
+
+	refused []error // of documents that robots.txt names
 }
 
 // Find finds the Source of a URL: of a site, a resource, a page, or a document of the
@@ -51,7 +53,7 @@ func Find(ctx context.Context, client *fetch.Client, uri string) (*Source, error
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{client: client, By: found.By, Description: found.Description, Sets: found.CapabilityLists, Left: found.Refused}
+	s := &Source{client: client, By: found.By, Description: found.Description, Sets: found.CapabilityLists, refused: found.Refused}
 	if s.Description, err = normal(s.Description); err != nil {
 		return nil, err
 	}
@@ -68,9 +70,7 @@ func Find(ctx context.Context, client *fetch.Client, uri string) (*Source, error
 	if len(s.Sets) == 0 && s.Description == "" {
 		s.Lists = found.Lists
 	} else {
-		for _, list := range found.Lists {
-			s.Left = append(s.Left, fmt.Errorf("%s belongs to no set of the Source; its own URL copies it", list))
-		}
+		s.Left = found.Lists
 	}
 	s.Base = baseOf(s.Description, slices.Concat(s.Sets, s.Lists))
 	s.Site = fetch.OriginOf(append(s.Sets, found.At)[0])
@@ -286,6 +286,11 @@ func (set *Set) Resources(ctx context.Context, visit func(e *sitemap.Entry, at t
 	uri := set.Documents[sitemap.ResourceList]
 	if uri == "" {
 		return at, fmt.Errorf("set %s has no Resource List", set.Name)
+	}
+	if set.URI == "" && set.source.Skip != nil {
+		for _, err := range set.source.refused {
+			set.source.Skip(Skip{Err: err})
+		}
 	}
 	for d, err := range set.source.walk(ctx, append([]string{uri}, set.more...), sitemap.ResourceList, &at) {
 		if err != nil {
