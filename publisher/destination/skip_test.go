@@ -139,6 +139,32 @@ func TestAChangeThatCannotBeRead(t *testing.T) {
 	p.want()
 }
 
+// A deletion may be followed by a change that cannot be read, and is the return of the resource:
+// it is removed only if the Source has it no more.
+func TestADeletionBesideAChangeThatCannotBeRead(t *testing.T) {
+	f := sourcetest.New(t)
+	f.Put("/a", "a")
+	f.Put("/b", "b")
+	p := newPlace(t, f)
+	p.mustSync(nil)
+	f.Remove("/a")
+	f.Remove("/b")
+	f.Put("/a", "again")
+	replaced(t, f, "/set/changelist.xml", func(text string) string {
+		i := strings.LastIndex(text, "<loc>"+f.URL+"/a</loc>")
+		return text[:i] + strings.Replace(text[i:], "<loc>"+f.URL+"/a</loc>", "", 1)
+	})
+	if r := p.mustSync(nil); r.Skipped != 1 || r.Deleted != 1 || !strings.Contains(fmt.Sprint(p.said), "/a is not removed") {
+		t.Errorf("got %+v, said %q", r, p.said)
+	}
+	if got := p.files(); !maps.Equal(got, map[string]string{"/a": "a"}) {
+		t.Errorf("got %v", got)
+	}
+	f.Fault("/set/changelist.xml", nil)
+	p.mustSync(nil)
+	p.want()
+}
+
 // Of an index one list may be missing, empty, or no list: the others are copied, and followed.
 func TestAListThatCannotBeRead(t *testing.T) {
 	for name, do := range map[string]func(w http.ResponseWriter, r *http.Request) bool{

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
@@ -396,7 +397,17 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, 
 			continue
 		}
 		if e.Change == sitemap.Deleted {
-			deletions = append(deletions, i)
+			gone, err := !b.Partial || c.o.DryRun, error(nil)
+			if !gone {
+				gone, err = c.gone(w.ctx, e.Loc)
+			}
+			if err != nil {
+				w.cancel(err)
+				break
+			}
+			if made[i] = !gone; gone {
+				deletions = append(deletions, i)
+			}
 			continue
 		}
 		t := task{entry: *e, made: &made[i]}
@@ -421,6 +432,20 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, 
 	}
 	c.remember(s, b.Entries, min(s.Cursor.Seq, b.Next.Seq))
 	return err
+}
+
+// gone reports whether the Source says that it has a resource no more. Its deletion stands in a
+// list of which an entry was skipped, and this may be its return.
+func (c *Copy) gone(ctx context.Context, uri string) (bool, error) {
+	err := c.client.Get(ctx, fetch.Request{URI: uri}, func(*fetch.Answer) error { return nil })
+	if fetch.IsGone(err) {
+		return true, nil
+	}
+	if ctx.Err() != nil || fetch.Passes(err) {
+		return false, err
+	}
+	c.o.Tell(fmt.Sprintf("%s is not removed: its Source still answers, and a change that could not be read may be its return", uri))
+	return false, nil
 }
 
 // explained takes those resources out of transit, from number before on, that a batch

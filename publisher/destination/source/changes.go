@@ -349,7 +349,7 @@ func (r *reading) read(d *Document, since *Cursor, next Cursor, part bool, visit
 		for i := range entries[:n] {
 			next.pass(&entries[i], keys[i])
 		}
-		if err := visit(Batch{Entries: entries[:n], Next: next.clone(), Newest: newest, keys: keys[:n]}); err != nil {
+		if err := visit(Batch{Entries: entries[:n], Next: next.clone(), Newest: newest, Partial: d.skipped > 0, keys: keys[:n]}); err != nil {
 			return err
 		}
 		entries, keys = entries[n:], keys[n:]
@@ -358,7 +358,7 @@ func (r *reading) read(d *Document, since *Cursor, next Cursor, part bool, visit
 		next.pass(&entries[i], keys[i])
 	}
 	next.Open = last
-	return visit(Batch{Entries: entries, Next: next, Newest: newest, keys: keys})
+	return visit(Batch{Entries: entries, Next: next, Newest: newest, Partial: d.skipped > 0, keys: keys})
 }
 
 // wholeEvents returns how many of the first n changes to give, n at most unless one event has

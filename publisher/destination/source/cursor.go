@@ -139,6 +139,7 @@ type Batch struct {
 	Entries []sitemap.Entry
 	Next    Cursor
 	Newest  uint64 // number of the last event in the list, where a Source counts them
+	Partial bool   // entries of the list were passed over: they may be later changes of these resources
 
 	keys []key
 }
