@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"cutie/queuefs/content"
 	"cutie/queuefs/filing"
 	"cutie/queuefs/index"
 	"cutie/queuefs/ledger"
@@ -78,12 +79,22 @@ func (q *Queue) Sound(id JobID) error {
 	return q.content.Verify(id)
 }
 
-// List returns jobs in FIFO order. It reads a job file for each.
+// Listed is Job for a list: a job whose file cannot be read now has the facts in the index,
+// and its element note says why it is unreadable.
+func (q *Queue) Listed(id JobID) (Job, error) {
+	j, err := q.Job(id)
+	if unread, ok := errors.AsType[*content.UnreadError](err); ok {
+		return q.content.Unread(id, unread.Err)
+	}
+	return j, err
+}
+
+// List returns jobs in FIFO order. It reads a job file for each, as Listed does.
 func (q *Queue) List(o ListOptions) ([]Job, error) {
 	ids := q.IDs(o)
 	jobs := make([]Job, 0, len(ids))
 	for _, id := range ids {
-		j, err := q.Job(id)
+		j, err := q.Listed(id)
 		if errors.Is(err, ErrNoJob) {
 			continue
 		}

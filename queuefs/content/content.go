@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
@@ -207,6 +208,19 @@ func (r *Reader) Restored(id job.ID, v *ledger.View) (j job.Job, err error) {
 		j.Results, err = r.foundResults(id)
 	}
 	return j, err
+}
+
+// Unread returns a job as far as the index knows it, for lists, after its job file could
+// not be read for the reason why.
+func (r *Reader) Unread(id job.ID, why error) (job.Job, error) {
+	v, ok := r.Ledger.View(id)
+	if !ok {
+		return job.Job{}, fmt.Errorf("%v: %w", id, ledger.ErrNoJob)
+	}
+	j := v.Restored(id)
+	j.Extra = anvl.Record{{Name: "note", Value: job.UnreadNote + durable.Bare(why).Error()}}
+	r.complete(&j, &v)
+	return j, nil
 }
 
 // ErrUnread: a file of a job cannot be read now. The file may be whole.

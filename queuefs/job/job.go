@@ -3,6 +3,7 @@ package job
 import (
 	"encoding/hex"
 	"slices"
+	"strings"
 	"time"
 
 	"cutie/queuefs/anvl"
@@ -117,6 +118,15 @@ func (j *Job) Result(name string) (Result, bool) {
 // LostNote is the element note of a job whose job file was lost: the job has the
 // facts in the index.
 const LostNote = "job file lost, restored from the index"
+
+// UnreadNote begins the element note of a listed job whose job file cannot be read now: the
+// job has the facts in the index.
+const UnreadNote = "unreadable: "
+
+// Unread reports whether the job has an [UnreadNote].
+func (j *Job) Unread() bool {
+	return j.Seq == 0 && strings.HasPrefix(j.Extra.Value("note"), UnreadNote)
+}
 
 // Lost reports whether the job file was lost, and nothing has happened to the
 // job since then.

@@ -14,7 +14,8 @@ import (
 
 // jobStates is Get-queue-state with detail: the states of a page of jobs
 // instead of references to them, in the order of the queue. They are sent as
-// they are read, so a long page takes no more memory than a short one. If there
+// they are read, so a long page takes no more memory than a short one. A job whose file
+// cannot be read is listed with the facts in the index and a note. If there
 // are more jobs, a Link of the relation next leads to them.
 //
 // A submitter is in the job file alone. With ?submitter= the limit is how many
@@ -52,13 +53,13 @@ func (h *Handler) jobStates(w http.ResponseWriter, r *request, q *queuefs.Queue,
 		if err = r.Context().Err(); err != nil {
 			break
 		}
-		j, e := q.Job(id)
+		j, e := q.Listed(id)
 		switch {
 		case errors.Is(e, queuefs.ErrNoJob): // culled meanwhile
 			continue
 		case e != nil:
 			err = e
-		case still(&j, &page) && (submitter == "" || j.Submitter == submitter):
+		case still(&j, &page) && (submitter == "" || j.Submitter == submitter || j.Unread()):
 			d := state.OfJob(base, &j)
 			err = s.add(&d)
 		}

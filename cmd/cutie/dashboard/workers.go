@@ -83,7 +83,7 @@ func (b *Board) Queue(queue string) *QueueAside {
 // jobsOf reads jobs; lost and unreadable ones are left out.
 func jobsOf(q *queuefs.Queue, ids []queuefs.JobID) (jobs []queuefs.Job) {
 	for _, id := range ids {
-		if j, err := q.Job(id); err == nil {
+		if j, err := q.Listed(id); err == nil {
 			jobs = append(jobs, j)
 		}
 	}
