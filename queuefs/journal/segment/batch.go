@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"unsafe"
@@ -44,6 +45,19 @@ func (b *batch) add(bufs *buffers, r journal.Contents) {
 var errReadBack = errors.New("other bytes came back than were written")
 
 var readBlocks = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+// linked returns an error if a file has no name any more: what was written to it is gone
+// once it is closed, whatever the sync said.
+func linked(f *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return &os.PathError{Op: "stat", Path: f.Name(), Err: err}
+	}
+	if st.Nlink == 0 {
+		return fmt.Errorf("%s was removed by other programs, and perhaps all of the home", f.Name())
+	}
+	return nil
+}
 
 // readTries is how often a batch is read back if that fails: a failed reading says nothing
 // of what was written.

@@ -238,6 +238,9 @@ func (l *Log) write(b *batch) error {
 		err = l.files.dir.Step("journal sync", func() error { return fdatasync(b.seg.f) })
 		l.syncs.add(time.Since(began))
 	}
+	if err == nil {
+		err = linked(b.seg.f)
+	}
 	if err == nil && b.verify {
 		err = b.readBack(l.files.dir.Step)
 	}
