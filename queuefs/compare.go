@@ -78,7 +78,7 @@ func (s *Service) fileNow() error {
 func (q *Queue) checkSettings(r *compare.Report, repair bool) error {
 	q.svc.properties.Lock()
 	defer q.svc.properties.Unlock()
-	found, mended, err := q.properties.Check(repair)
+	found, mended, err := q.properties.Check(repair, q.svc.index.Closed())
 	if found != nil {
 		r.Tell(mended, *found)
 	}
