@@ -137,7 +137,7 @@ func TestEachEventBecomesItsEntries(t *testing.T) {
 				var links []sitemap.Link
 				switch {
 				case e.Loc == payload && c.to != none && (set == "pending" || e.Change == sitemap.Created):
-					links = []sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: fmt.Sprintf("%s/queues/jobs/%s/j000000000001", base, c.to)}}
+					links = []sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: base + "/state/jobs/j000000000001"}}
 					if set == "pending" && e.Change == sitemap.Created {
 						links = append(links, sitemap.Link{Rel: sitemap.RelCollection, Href: base + "/state/jobs"})
 					}

@@ -31,20 +31,21 @@ func TestAChangeDumpWithoutPackagesIsNotOffered(t *testing.T) {
 	}
 }
 
-// A manifest is read years later: the job file of a pending job has moved by then.
-func TestManifestsNameWhatStays(t *testing.T) {
+// A closed list and a manifest are read years later: the job file of a pending job has moved
+// by then.
+func TestEntriesAreDescribedByWhatStays(t *testing.T) {
 	s := newSource(t, publisher.Options{}, "jobs")
 	activity(s, s.queue("jobs"), 0)
 	must(t, s.pub.Publish(context.Background()))
 	for _, set := range []string{"pending", "replica"} {
 		n := 0
 		for url, d := range everything(s, set) {
-			if !strings.HasSuffix(url, "-manifest.xml") {
+			if strings.HasSuffix(url, ".zip") {
 				continue
 			}
 			for _, e := range d.entries {
 				link := e.Link(sitemap.RelDescribedBy)
-				if !strings.Contains(e.Loc, "/payload/") || e.Change == sitemap.Deleted && link == "" {
+				if !strings.Contains(e.Loc, "/queues/jobs/payload/") || e.Change == sitemap.Deleted && link == "" {
 					continue
 				}
 				n++

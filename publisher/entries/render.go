@@ -51,7 +51,7 @@ func (r *Renderer) Listed(dst []byte, s names.Set, e *queuefs.Entry) ([]byte, in
 // Payload returns the entry of the payload of a job. It is valid until the next
 // call.
 func (r *Renderer) Payload(s names.Set, e *queuefs.Entry) *sitemap.Entry {
-	return r.build(e.Job, r.payload(s, e.Status, &e.Payload))
+	return r.build(e.Job, r.payload(s, &e.Payload))
 }
 
 // JobFile returns the entry of a job file, valid until the next call.
@@ -63,7 +63,7 @@ func (r *Renderer) JobFile(e *queuefs.Entry) *sitemap.Entry {
 // has the date of a result.
 func (r *Renderer) Result(e *queuefs.Entry, res *queuefs.Result) *sitemap.Entry {
 	facts := resultFacts(res, time.Time{})
-	return r.build(e.Job, r.result(e.Status, res.Name, &facts))
+	return r.build(e.Job, r.result(res.Name, &facts))
 }
 
 func resultFacts(res *queuefs.Result, at time.Time) queuefs.Facts {
@@ -127,7 +127,7 @@ func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, 
 		for i := range ev.Results.Came {
 			res := &ev.Results.Came[i]
 			facts := resultFacts(res, ev.Time)
-			add(sitemap.Created, r.result(to, res.Name, &facts))
+			add(sitemap.Created, r.result(res.Name, &facts))
 		}
 		for _, name := range ev.Results.Went {
 			add(sitemap.Deleted, resource{dir: r.Refs.Results, name: name})
@@ -143,12 +143,16 @@ func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, 
 		}
 	case s == names.Pending && to == queuefs.Pending && ev.Payload.SHA256 == [32]byte{}: // gone, and not known any more
 	case s == names.Pending && to == queuefs.Pending:
-		add(sitemap.Created, r.payload(s, to, &ev.Payload))
+		add(sitemap.Created, r.payload(s, &ev.Payload))
 	case s == names.Pending && from == queuefs.Pending:
-		add(sitemap.Deleted, r.payload(s, to, nil))
+		of := r.payload(s, nil)
+		if to == 0 {
+			of.linked = "" // the job has no state any more
+		}
+		add(sitemap.Deleted, of)
 	case s == names.Replica && from != to:
 		if from == 0 {
-			add(sitemap.Created, r.payload(s, to, &ev.Payload))
+			add(sitemap.Created, r.payload(s, &ev.Payload))
 		} else {
 			add(sitemap.Deleted, resource{dir: r.Refs.Jobs[from]})
 		}
@@ -166,7 +170,7 @@ type resource struct {
 	dir    string
 	name   string         // of a result; "" of other files
 	facts  *queuefs.Facts // nil for a file that is gone
-	rel    string         // relation of the job's file in the directory linked
+	rel    string         // relation of what is of the job in the directory linked
 	linked string         // "" without a link
 	state  string         // directory of the states of jobs; "" without a link
 	of     string         // collection of the resource; "" without a link
@@ -183,19 +187,19 @@ func (of *resource) file(ev *queuefs.Event) names.File {
 	return f
 }
 
-// payload returns the payload of a job, described by its job file. In Pending it
-// names its queue; in Replica the path does.
-func (r *Renderer) payload(s names.Set, st queuefs.Status, facts *queuefs.Facts) resource {
+// payload returns the payload of a job. It is described by the state of the job: the job
+// file moves with each change. In Pending it names its queue; in Replica the path does.
+func (r *Renderer) payload(s names.Set, facts *queuefs.Facts) resource {
 	of := ""
 	if s == names.Pending && facts != nil {
 		of = r.Refs.State
 	}
-	return resource{dir: r.Refs.Payloads, facts: facts, rel: sitemap.RelDescribedBy, linked: r.Refs.Jobs[st], of: of}
+	return resource{dir: r.Refs.Payloads, facts: facts, rel: sitemap.RelDescribedBy, linked: r.Refs.States, of: of}
 }
 
-// result returns a result, described by the job file.
-func (r *Renderer) result(st queuefs.Status, name string, facts *queuefs.Facts) resource {
-	return resource{dir: r.Refs.Results, name: name, facts: facts, rel: sitemap.RelDescribedBy, linked: r.Refs.Jobs[st]}
+// result returns a result, described as a payload is.
+func (r *Renderer) result(name string, facts *queuefs.Facts) resource {
+	return resource{dir: r.Refs.Results, name: name, facts: facts, rel: sitemap.RelDescribedBy, linked: r.Refs.States}
 }
 
 // jobFile returns the job file; it describes the payload.

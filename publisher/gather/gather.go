@@ -71,7 +71,6 @@ var errChanged = errors.New("file is not what it was")
 // is taken from Grown, from the queue, or from the journal. If none has it, a job file or
 // queue-info.txt replaced since is left out, and so are the files of a culled job.
 func (p *Package) Change(e *sitemap.Entry) error {
-	p.lasting(e)
 	if e.Change == sitemap.Deleted {
 		return p.Add(e)
 	}
@@ -186,7 +185,6 @@ func (p *Package) Job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 		p.pass = p.q.Pass()
 	}
 	payload := p.render.Payload(p.set, e)
-	p.lasting(payload)
 	if err := p.AddFile(payload, packed(e.Job, &e.Payload)); err != nil || p.set == names.Pending {
 		return err
 	}
@@ -212,7 +210,6 @@ func (p *Package) Job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 	}
 	for i := range e.Results {
 		entry := p.render.Result(e, &e.Results[i])
-		p.lasting(entry)
 		err := p.listed(entry, e.Job, &e.Results[i])
 		if errors.Is(err, errReplaced) {
 			if touched() {
@@ -241,18 +238,6 @@ func (p *Package) SizeOf(jobs []queuefs.Entry) (octets int64, files int) {
 		}
 	}
 	return octets, files
-}
-
-// lasting makes the entry of a payload in a manifest one that holds later, too: the
-// job is described by its state, since its job file moves with each change.
-func (p *Package) lasting(e *sitemap.Entry) {
-	for i := range e.Links {
-		if l := &e.Links[i]; l.Rel == sitemap.RelDescribedBy {
-			if of, ok := p.render.Refs.File(l.Href); ok && of.Job != 0 {
-				l.Href = p.render.Refs.States + of.Job.String()
-			}
-		}
-	}
 }
 
 // file returns the file of an entry, as it stands in a package.

@@ -238,7 +238,7 @@ func (o *Complete) settings(t Terms, withResults bool) []byte {
 }
 
 // Form is raised when documents of the same events get other bytes.
-const Form = 3
+const Form = 4
 
 // maxBase bounds the base URI.
 const maxBase = 1024

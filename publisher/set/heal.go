@@ -281,7 +281,7 @@ func (h *healing) fromPackages(sp store.Span, w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		err = entries.CopyUnpacked(w, manifest, h.Kind)
+		err = entries.CopyUnpacked(w, manifest)
 		manifest.Close()
 		if err != nil {
 			return err
