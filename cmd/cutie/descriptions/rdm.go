@@ -40,7 +40,7 @@ answers in this order.
 send submits the objects in files of SOIF. Each becomes a job, replaces the
 description with its URL, or puts a job back; with --delete it deletes the
 descriptions with their URLs. send prints the result for each, and fails if one was
-rejected. A message has at most %[1]d objects or 64 MiB; after a message refused as
+rejected. A message has at most %[1]d objects or 16 MiB; after a message refused as
 a whole, no more are sent.
 
 A daemon takes messages of %[1]d objects, of %[2]d MiB each, and 1 GiB in all (or
