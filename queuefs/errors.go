@@ -54,7 +54,6 @@ var (
 	ErrClosed        = ledger.ErrClosed
 	ErrFenced        = journal.ErrFenced
 	ErrStored        = stored.ErrStored
-	ErrFormer        = stored.ErrFormer
 	ErrUnstored      = stored.ErrUnstored
 	ErrThere         = stored.ErrThere
 	ErrArrived       = stored.ErrArrived

@@ -421,29 +421,6 @@ func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
 	}
 }
 
-// Payloads under names of a former time are told before the home is claimed.
-func TestAStoreOfAFormerProgramIsRefused(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"files/QWERTYUIOPASDFGHJKLZXCVBNM-12", "files/2WERTYUIOPASDFGHJKLZXCVBNM-1"} {
-		m := new(objectstest.Memory)
-		closeHome(t, mustStored(t, fastDir(t)+"/first", m))
-		m.Set("files/"+strings.Repeat("5a", 32)+"-3-ABC", []byte("x"))
-		m.Set("files/"+strings.Repeat("ab", 32)+"-3-ABC", []byte("x"))
-		m.Set(name, []byte("payload"))
-		before := len(m.Objects())
-		_, err := openStored(fastDir(t)+"/home", m, queuefs.Options{})
-		if !errors.Is(err, queuefs.ErrFormer) || !strings.Contains(err.Error(), name) {
-			t.Errorf("got %v", err)
-		}
-		if n := len(m.Objects()); n != before {
-			t.Errorf("%d objects are there, %d before", n, before)
-		}
-		m.Delete(ctx, name)
-		s := mustStored(t, fastDir(t)+"/other", m)
-		closeHome(t, s)
-	}
-}
-
 // Many small batches make an image due, as many bytes do.
 func TestManyBatchesMakeAnImage(t *testing.T) {
 	t.Parallel()

@@ -69,27 +69,6 @@ func parseObject(name string) (sum [sha256.Size]byte, claim uint64, ok bool) {
 	return sum, claim, true
 }
 
-// refuseFormer returns [ErrFormer] if the store has payloads with names of a former time, with
-// letters foreign to digests.
-func refuseFormer(ctx context.Context, s objects.Store, patience time.Duration) error {
-	for _, after := range []string{"", prefix + "9g"} {
-		var names []string
-		err := objects.Again(ctx, patience, func(ctx context.Context) (_ bool, err error) {
-			names, err = s.List(ctx, prefix, after, 1)
-			return objects.Refused(err), err
-		})
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			if _, _, ok := parseObject(name); !ok {
-				return fmt.Errorf("%s: %w", name, ErrFormer)
-			}
-		}
-	}
-	return nil
-}
-
 // pause comes before the second attempt at a request; it doubles.
 const pause = 50 * time.Millisecond
 

@@ -60,9 +60,6 @@ var (
 	// ErrUnstored: the directory is a home of its own.
 	ErrUnstored = errors.New("the home is in this directory, not in an object store")
 
-	// ErrFormer: payloads in the store have names of 2026-11-24, by which they are not found.
-	ErrFormer = errors.New("the home was put into the store by a program of 2026-11-24, whose payloads and results this one does not find")
-
 	// ErrOther: store and directory are of two homes.
 	ErrOther = errors.New("the object store has another home than this directory")
 )
@@ -133,9 +130,6 @@ func (h *Home) open(ctx context.Context, dir *durable.Dir, anew bool) error {
 	begins := true
 	take := func(from bucket.Owner) error {
 		begins = false
-		if err := refuseFormer(ctx, o.Objects, h.patience); err != nil {
-			return err
-		}
 		if from.Gone {
 			return m.moved(from, o.TakeOver)
 		}

@@ -110,8 +110,6 @@ func storeHint(err error) error {
 		return fault.Hint(err, "serve it from there, or move it with cutie store push; if that directory is lost, --takeover takes the home as it was when it left the store")
 	case errors.Is(err, queuefs.ErrHere):
 		return fault.Hint(err, "cutie serve without --store serves it")
-	case errors.Is(err, queuefs.ErrFormer):
-		return fault.Hint(err, "serve it with that program, copy it with cutie sync, and serve the copy here after cutie promote")
 	case errors.Is(err, queuefs.ErrThere):
 		return fault.Hint(err, "take another prefix, for example s3://BUCKET/PREFIX2")
 	case errors.As(err, &owned):
