@@ -10,6 +10,7 @@ import (
 
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
+	"cutie/queuefs"
 	"cutie/queuefs/buffers"
 	"cutie/queuefs/web"
 )
@@ -103,5 +104,27 @@ func TestOrderTakesMemory(t *testing.T) {
 	}
 	if got := fmt.Sprint(ask(&purse{100}), ask(&purse{1 << 20})); got != "503 200" {
 		t.Errorf("got status %s, want 503 and 200", got)
+	}
+}
+
+// What is held back of an answer counts, and without memory the answer goes out as it comes.
+func TestAnswerIsHeldBackWithinTheBudget(t *testing.T) {
+	s := newSite(t, rdm.Options{})
+	for range 4 {
+		s.submit(queuefs.Meta{Sidecar: "a: " + strings.Repeat("long ", 1000)}, "x")
+	}
+	ask := func(p *purse) answer {
+		r := httptest.NewRequest("GET", rdm.Path+"?type=rd-request&scope=all", nil)
+		a := new(buffers.Account)
+		a.Open(p, netip.Addr{})
+		defer a.Close()
+		return s.do(r.WithContext(buffers.With(r.Context(), a)))
+	}
+	whole, streamed := ask(&purse{1 << 20}), ask(&purse{60 << 10})
+	if whole.Header.Get("Content-Length") == "" || streamed.Header.Get("Content-Length") != "" {
+		t.Errorf("got lengths %q and %q, want one and none", whole.Header.Get("Content-Length"), streamed.Header.Get("Content-Length"))
+	}
+	if whole.StatusCode != 200 || streamed.StatusCode != 200 || whole.body != streamed.body || len(whole.body) < 4<<10 {
+		t.Errorf("got %d octets with memory and %d without", len(whole.body), len(streamed.body))
 	}
 }

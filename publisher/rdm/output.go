@@ -6,27 +6,38 @@ import (
 	"strconv"
 	"time"
 
+	"cutie/queuefs/buffers"
 	"cutie/queuefs/state"
 )
 
 // An output is the body of an answer. It is held back up to 64 KiB, so short
-// answers have a Content-Length, and errors a status.
+// answers have a Content-Length, and errors a status; without memory, up to 4 KiB.
 type output struct {
 	w       http.ResponseWriter
 	head    bool // of the answer nothing but the header is wanted
 	status  int
 	held    []byte
+	room    int // bytes that may be held back; 0: that is to be asked
+	memory  *buffers.Account
 	started bool
 }
 
-const heldOctets = 64 << 10
+const (
+	heldOctets  = 64 << 10
+	leastOctets = 4 << 10
+)
 
 // errTaken ends a complete answer.
 var errTaken = errors.New("answer is complete")
 
 // write adds to the body.
 func (o *output) write(p []byte) error {
-	if !o.started && len(o.held)+len(p) <= heldOctets {
+	if o.room == 0 { // what is taken later is given back with a description
+		if o.room = heldOctets; o.memory.Take(heldOctets) != nil {
+			o.room = leastOctets
+		}
+	}
+	if !o.started && len(o.held)+len(p) <= o.room {
 		o.held = append(o.held, p...)
 		return nil
 	}

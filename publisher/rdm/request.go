@@ -43,7 +43,7 @@ type exchange struct {
 
 func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{h: h, w: w, r: r, base: state.NewBase(h.svc.Info().BaseURI), memory: buffers.Of(r.Context())}
-	x.out = &output{w: w, head: r.Method == http.MethodHead, status: http.StatusOK}
+	x.out = &output{w: w, head: r.Method == http.MethodHead, status: http.StatusOK, memory: x.memory}
 	w.Header().Set("Content-Type", MediaType)
 	w.Header().Set("Vary", "Accept")
 	x.expires(0)
