@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 )
 
@@ -19,24 +20,24 @@ func Unpack(r io.Reader, max int64) (io.Reader, error) {
 		return nil, err
 	}
 	if string(magic) != "\x1f\x8b" {
-		return &limited{b, max}, nil
+		return &limited{b, max, max}, nil
 	}
 	z, err := gzip.NewReader(b)
 	if err != nil {
 		return nil, err
 	}
-	return &limited{z, max}, nil
+	return &limited{z, max, max}, nil
 }
 
 type limited struct {
-	in   io.Reader
-	left int64
+	in        io.Reader
+	left, max int64
 }
 
 func (l *limited) Read(p []byte) (int, error) {
 	n, err := l.in.Read(p)
 	if l.left -= int64(n); l.left < 0 {
-		return 0, ErrTooLong
+		return 0, fmt.Errorf("%w: more than %d octets", ErrTooLong, l.max)
 	}
 	return n, err
 }

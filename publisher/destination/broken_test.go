@@ -62,3 +62,28 @@ func TestAResourceListedTwiceIsFetchedOnce(t *testing.T) {
 		t.Errorf("got %+v, asked %d times", r, f.Asked["/a"])
 	}
 }
+
+// A resource whose length no list says has a limit, in a package and alone; the rest is copied,
+// and a run with a higher limit completes the copy.
+func TestResourcesWithoutALengthHaveALimit(t *testing.T) {
+	for _, by := range []destination.By{destination.ByList, destination.ByDump} {
+		f := sourcetest.New(t)
+		f.Dumped = true
+		f.Edit = func(_ string, e *sitemap.Entry) {
+			if e.Capability == "" {
+				e.Length = -1
+			}
+		}
+		f.Put("/a", "a")
+		f.Put("/bomb", strings.Repeat("0", 1<<20))
+		f.Lock(func() { f.Changes, f.From = nil, f.Now })
+		p := newPlace(t, f)
+		limit := func(o *destination.Options) { o.By, o.MaxResource = by, 1<<20-1 }
+		r := p.mustSync(limit)
+		if said := strings.Join(p.said, "\n"); r.Fetched != 1 || r.Failed != 1 || !strings.Contains(said, "/bomb: the resource is too large: more than 1048575 octets") {
+			t.Errorf("%s: got %+v and %q", by, r, said)
+		}
+		p.mustSync(nil)
+		p.want()
+	}
+}

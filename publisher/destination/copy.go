@@ -63,6 +63,12 @@ type Options struct {
 	// patterns ends it.
 	History bool
 
+	// MaxResource is how many octets a resource may have whose length no list says; 0:
+	// DefaultMaxResource. MaxFiles is how many files a package may have; 0:
+	// [pack.DefaultMaxFiles].
+	MaxResource int64
+	MaxFiles    int
+
 	// Settle is the first pause before the changes are read again for resources in
 	// transit; the next ones are twice as long each. 0: 100 ms; below 0: Sync reads
 	// the changes once, and leaves the rest to Explain.
@@ -73,10 +79,15 @@ type Options struct {
 	Tell func(text string)
 }
 
+// DefaultMaxResource is the limit of a resource without a length in a list.
+const DefaultMaxResource = 4 << 30
+
 // Errors of a copy.
 var (
 	ErrNoCopy = errors.New("no copy of a Source is there")
 	ErrOther  = errors.New("the directory has a copy of another Source")
+
+	ErrTooLarge = errors.New("the resource is too large") // see [Options]
 )
 
 // A Copy is an open directory with the copy of a Source.
@@ -190,6 +201,7 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 		o.Sets = old.Chosen
 	}
 	o.Settle = cmp.Or(o.Settle, 100*time.Millisecond)
+	o.MaxResource = cmp.Or(o.MaxResource, DefaultMaxResource)
 	o.HTTP.Origin = fetch.OriginOf(o.URL)
 	c.o, c.client = o, fetch.New(o.HTTP)
 	if err := c.find(ctx); err != nil {

@@ -90,7 +90,7 @@ func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry, kind s
 	if err != nil {
 		return disk{err}
 	}
-	z, err := pack.Open(f, n, kind)
+	z, err := pack.Open(f, n, kind, c.o.MaxFiles)
 	if err != nil {
 		return err
 	}
@@ -194,12 +194,11 @@ func (c *Copy) unpackOne(ctx context.Context, s *setState, t *task, p *pack.Pack
 	}
 	limit := e.Length
 	if limit < 0 {
-		free, err := c.dir.Free()
-		if err != nil {
-			return disk{err}
+		if limit = c.o.MaxResource; z.UncompressedSize64 > uint64(limit) {
+			return c.made(ctx, s, t, c.tooLarge())
 		}
-		if limit = int64(z.UncompressedSize64); limit < 0 || limit > free {
-			return disk{fmt.Errorf("%s of a package takes %d octets, where %d are free", z.Name, z.UncompressedSize64, free)}
+		if free, err := c.dir.Free(); err != nil || int64(z.UncompressedSize64) > free {
+			return disk{errors.Join(fmt.Errorf("%s of a package takes %d octets, where %d are free", z.Name, z.UncompressedSize64, free), err)}
 		}
 	}
 	in, err := z.Open()

@@ -278,8 +278,15 @@ func (c *Copy) store(in io.Reader, file string, want local.Facts, mod time.Time)
 	defer f.Discard()
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	if _, err := io.CopyBuffer(struct{ io.Writer }{writer{f}}, struct{ io.Reader }{in}, *buf); err != nil {
+	if want.Length < 0 {
+		in = io.LimitReader(in, c.o.MaxResource+1)
+	}
+	n, err := io.CopyBuffer(struct{ io.Writer }{writer{f}}, struct{ io.Reader }{in}, *buf)
+	if err != nil {
 		return err
+	}
+	if want.Length < 0 && n > c.o.MaxResource {
+		return c.tooLarge()
 	}
 	if err := f.Commit(mod); err != nil {
 		if errors.Is(err, fixity.ErrDiffers) {
@@ -290,6 +297,10 @@ func (c *Copy) store(in io.Reader, file string, want local.Facts, mod time.Time)
 	c.counts.Fetched.Add(1)
 	c.counts.Stored.Add(f.Length())
 	return nil
+}
+
+func (c *Copy) tooLarge() error {
+	return fmt.Errorf("%w: more than %d octets, and no list says its length", ErrTooLarge, c.o.MaxResource)
 }
 
 // disk is an error of our own storage: it ends the run.

@@ -61,7 +61,7 @@ cutie audit --source http://127.0.0.1:8080 --dumps`,
 			return auditedMirror(ctx, c)
 		}
 		if *only {
-			return inspected(ctx, c, &o, inspect.Options{Sets: o.Sets, Sample: *sample, Dumps: *dumps})
+			return inspected(ctx, c, &o, inspect.Options{Sets: o.Sets, Sample: *sample, Dumps: *dumps, MaxFiles: o.MaxFiles})
 		}
 		o.Look = true
 		return o.with(ctx, c, func(ctx context.Context, copied *destination.Copy) error {

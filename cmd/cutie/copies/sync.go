@@ -27,6 +27,7 @@ import (
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/local"
+	"cutie/publisher/destination/pack"
 	"cutie/publisher/destination/source"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/state"
@@ -59,6 +60,11 @@ A Source may name any host in its documents and redirects. Beside its own host o
 addresses are asked, so that no Source has answers of a private network copied;
 --allow-fetch names exceptions. What is copied with --token or --user is for its owner
 alone: the new directory has the mode 0700.
+
+Documents have up to 50 MB and 50,000 entries, as the standard has it, and a list up to
+50,000 documents. --max-resource limits a resource whose length no list says, and
+--max-package-files the files of a package; where a package cannot be used, the Resource
+List is.
 
 --follow goes on until it is interrupted. It waits for changes where the Source can
 (Prefer: wait), else it looks every so often. With --listen the hub of the Source
@@ -118,6 +124,7 @@ type options struct {
 	connections int
 	requests    float64
 	octets      call.Octets
+	maxResource call.Octets
 	tries       int
 	timeout     time.Duration
 }
@@ -130,6 +137,9 @@ func (o *options) bind(fs *pflag.FlagSet) {
 	fs.IntVar(&o.connections, "connections", fetch.DefaultConnections, "use at most this `number` of connections at a time")
 	fs.Float64Var(&o.requests, "rate", 0, "at most this `number` of requests a second")
 	fs.Var(&o.octets, "bandwidth", "at most this many `octets` a second")
+	o.maxResource = destination.DefaultMaxResource
+	fs.Var(&o.maxResource, "max-resource", "refuse more than this many `octets` of a resource whose length no list says")
+	fs.IntVar(&o.MaxFiles, "max-package-files", pack.DefaultMaxFiles, "refuse a package with more than this `number` of files")
 	fs.IntVar(&o.tries, "tries", fetch.DefaultTries, "ask this `number` of times where an error may pass")
 	fs.DurationVar(&o.timeout, "timeout", fetch.DefaultTimeout, "give up on a server that is silent for this `time`")
 }
@@ -171,6 +181,10 @@ func (o *options) check(c *call.Call) error {
 		}
 		o.URL = base
 	}
+	if o.MaxFiles < 1 || o.MaxFiles > 1<<30 || o.maxResource == 0 {
+		return fault.Usagef("--max-package-files and --max-resource are 1 or more")
+	}
+	o.MaxResource = int64(o.maxResource)
 	if o.connections < 1 || o.connections > 256 || o.tries < 1 || o.requests < 0 || o.timeout < time.Second {
 		return fault.Usagef("--connections is 1 to 256, --tries 1 or more, --rate not negative, --timeout 1s or more")
 	}

@@ -108,7 +108,7 @@ func (i *inspector) pack(p *sitemap.Entry, manifest sitemap.Capability, visit fu
 		i.fault(p.Loc, "%v", err)
 		return
 	}
-	z, err := pack.Open(f, n, manifest)
+	z, err := pack.Open(f, n, manifest, i.o.MaxFiles)
 	if err != nil {
 		i.fault(p.Loc, "%v", err)
 		return

@@ -28,6 +28,8 @@ type Options struct {
 	Sets   []string // names or URIs of Capability Lists; none: all
 	Sample int      // resources of a set to ask for; -1: all
 	Dumps  bool     // read the packages of the dumps
+
+	MaxFiles int // of a package; 0: [pack.DefaultMaxFiles]
 }
 
 // A Finding is a fault of a Source.

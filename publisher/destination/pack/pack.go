@@ -7,6 +7,7 @@ package pack
 
 import (
 	"archive/zip"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,16 +17,41 @@ import (
 	"cutie/wellknown"
 )
 
-// Limits of a package.
 const (
+	// DefaultMaxFiles is how many files a package may have; the standard lists up to 50,000.
+	DefaultMaxFiles = 250_000
+
 	maxManifest = 256 << 20 // octets
-	maxFiles    = 1 << 20
+	perFile     = 80        // octets of the directory for each file that a package may have
 )
 
 const manifestName = "manifest.xml"
 
 // ErrManifest says that a package has no manifest of the right kind.
 var ErrManifest = errors.New("manifest.xml")
+
+// ErrFiles says that a package has more files than it may have.
+var ErrFiles = errors.New("files of a package")
+
+// metered limits what is read of a package until it is open.
+type metered struct {
+	in     io.ReaderAt
+	left   int64
+	over   bool
+	opened bool
+}
+
+// ReadAt is [io.ReaderAt].
+func (m *metered) ReadAt(p []byte, off int64) (int, error) {
+	if m.opened {
+		return m.in.ReadAt(p, off)
+	}
+	if m.left -= int64(len(p)); m.left < 0 {
+		m.over = true
+		return 0, ErrFiles
+	}
+	return m.in.ReadAt(p, off)
+}
 
 // A Package is an open one. Its file stays with the caller.
 type Package struct {
@@ -36,15 +62,20 @@ type Package struct {
 	in       io.ReadCloser
 }
 
-// Open reads the directory of a package of size octets and the head of its manifest.
-func Open(r io.ReaderAt, size int64, want sitemap.Capability) (*Package, error) {
-	z, err := zip.NewReader(r, size)
+// Open reads the directory of a package of size octets and the head of its manifest. Both may
+// have so many files and entries; 0: DefaultMaxFiles.
+func Open(r io.ReaderAt, size int64, want sitemap.Capability, maxFiles int) (*Package, error) {
+	maxFiles = cmp.Or(maxFiles, DefaultMaxFiles)
+	// All of the directory is in memory before its files can be counted.
+	m := &metered{in: r, left: max(1<<20, int64(maxFiles)*perFile)}
+	z, err := zip.NewReader(m, size)
+	if m.over || err == nil && len(z.File) > maxFiles {
+		return nil, fmt.Errorf("%w: more than %d", ErrFiles, maxFiles)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if len(z.File) > maxFiles {
-		return nil, fmt.Errorf("more than %d files", maxFiles)
-	}
+	m.opened = true
 	p := &Package{files: make(map[string]*zip.File, len(z.File))}
 	for _, f := range z.File {
 		if p.files[f.Name] != nil {
@@ -53,11 +84,11 @@ func Open(r io.ReaderAt, size int64, want sitemap.Capability) (*Package, error) 
 		}
 		p.files[f.Name] = f
 	}
-	m := p.files[manifestName]
-	if m == nil {
+	file := p.files[manifestName]
+	if file == nil {
 		return nil, fmt.Errorf("no %w in the package", ErrManifest)
 	}
-	if p.in, err = m.Open(); err != nil {
+	if p.in, err = file.Open(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrManifest, err)
 	}
 	p.manifest = sitemap.NewReader(io.LimitReader(p.in, maxManifest))
