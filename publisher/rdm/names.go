@@ -25,9 +25,10 @@ const (
 type names struct {
 	q *queuefs.Queue
 
-	mu    sync.Mutex // guards the rest
-	begun bool
+	mu    sync.Mutex  // guards the rest
 	seq   queuefs.Seq // last event that was looked at
+	pages int         // of the index, looked at; then events are
+	begun bool        // all pages were
 	jobs  map[queuefs.JobID]named
 	live  map[uint64]queuefs.JobID // by the sums of the URLs; the last job of each
 }
@@ -73,8 +74,8 @@ func (n *names) follow(ctx context.Context) error {
 			}
 		}
 		events, err := n.q.Events(n.seq, 0)
-		if errors.Is(err, queuefs.ErrGone) {
-			n.begun = false
+		if errors.Is(err, queuefs.ErrGone) { // too many since then
+			n.begun, n.jobs = false, nil
 			continue
 		}
 		if err != nil || len(events) == 0 {
@@ -83,45 +84,44 @@ func (n *names) follow(ctx context.Context) error {
 		for i := range events {
 			e := &events[i]
 			if _, known := n.jobs[e.Job]; known || e.Kind == queuefs.Submit {
-				if err := n.look(e.Job); err != nil {
-					return err
-				}
+				n.look(e.Job)
 			}
 			n.seq = e.Seq
 		}
 	}
 }
 
-// begin looks at all jobs.
+// begin looks at all jobs. If ctx ends, the next call goes on there.
 func (n *names) begin(ctx context.Context) error {
-	n.seq = n.q.Seq()
-	n.jobs, n.live = map[queuefs.JobID]named{}, map[uint64]queuefs.JobID{}
+	if n.jobs == nil {
+		n.seq, n.pages = n.q.Seq(), 0
+		n.jobs, n.live = map[queuefs.JobID]named{}, map[uint64]queuefs.JobID{}
+	}
 	var entries []queuefs.Entry
-	for page := range n.q.Pages() {
-		entries, _, _ = n.q.Page(page, entries[:0])
+	for ; n.pages < n.q.Pages(); n.pages++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		entries, _, _ = n.q.Page(n.pages, entries[:0])
 		for i := range entries {
-			if err := errors.Join(ctx.Err(), n.look(entries[i].Job)); err != nil {
-				return err
-			}
+			n.look(entries[i].Job)
 		}
 	}
 	n.begun = true
 	return nil
 }
 
-// look takes the URL of a job and its standing.
-func (n *names) look(id queuefs.JobID) error {
+// look takes the URL of a job and its standing. A job that cannot be read has no URL: who
+// asks for its description gets the error.
+func (n *names) look(id queuefs.JobID) {
 	j, err := n.q.Job(id)
-	if err != nil && !errors.Is(err, queuefs.ErrNoJob) {
-		return err
-	}
 	url := j.Extra.Value(elemURL)
 	if err != nil || url == "" {
 		if was, known := n.jobs[id]; known && n.live[was.url] == id {
 			delete(n.live, was.url)
 		}
 		delete(n.jobs, id)
-		return nil
+		return
 	}
 	now := named{sumOf(url), current}
 	switch {
@@ -137,7 +137,6 @@ func (n *names) look(id queuefs.JobID) error {
 	case now.is != current && at == id:
 		delete(n.live, now.url)
 	}
-	return nil
 }
 
 // of returns the standing of a job.

@@ -348,3 +348,19 @@ func TestWhoMayChangeADescription(t *testing.T) {
 		}
 	}
 }
+
+// A request that is given up while the catalog is read for the first time loses nothing.
+func TestCatalogIsReadOn(t *testing.T) {
+	s := newSite(t, rdm.Options{})
+	if a := s.post(submission("rd-response", object("DOCUMENT", "http://a/", "Title", "one"))); a.StatusCode != 200 {
+		t.Fatal(a.failure())
+	}
+	s.h = rdm.New(s.svc, rdm.Options{Now: s.clock.now})
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	s.do(httptest.NewRequest("GET", rdm.Path+"?type=rd-request", nil).WithContext(gone))
+	a := s.post(submission("rd-response", object("DOCUMENT", "http://a/", "Title", "two")))
+	if a = s.get("?type=rd-request&view-attributes=Title"); len(a.objects) != 2 || a.objects[1].Value("Title") != "two" {
+		t.Errorf("got %+v, want the description once", a.objects)
+	}
+}
