@@ -242,7 +242,9 @@ var (
 			"Report-outcome and Put-result, Cutie-Lease-Expires when it is over, and\n" +
 			"Cutie-Attempt how often the job was handed out; then without a report the job\n" +
 			"goes back. With the bare payload the sidecar is percent-encoded in Cutie-Sidecar;\n" +
-			"beyond 4 KiB a Link of the relation .../rel/sidecar leads to it. With the header\n" +
+			"beyond 4 KiB a Link of the relation .../rel/sidecar leads to it. Repr-Digest has the\n" +
+			"SHA-256 of the payload at its submission, beside the bare payload and in each part\n" +
+			"of multipart/mixed: compare it. With the header\n" +
 			"Idempotency-Key the request may be sent again: it gets\n" +
 			"the same jobs and tokens, with Idempotency-Replayed: true, until their leases end\n" +
 			"or their outcomes are reported; jobs without a lease for five minutes. A key is of\n" +

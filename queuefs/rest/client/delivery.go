@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/digest"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
@@ -33,7 +34,9 @@ type Delivery struct {
 	Attempt    int           // how often the job was handed out with it; 0 if it has no lease
 	Trace      [2]string     // traceparent and tracestate (W3C Trace Context); "": none
 	Base       state.Base    // of the references of the service
-	Body       io.ReadCloser // the payload; to be closed. It ends in an error if less than Size comes
+	Body       io.ReadCloser // the payload; to be closed. It ends in an error if less than Size comes, or other octets than its digest says
+
+	digests []digest.Value // of the payload
 }
 
 // Next takes the job at the head of a queue (Cutie 5.6). If none is pending it
@@ -93,8 +96,7 @@ func (c *Client) Take(ctx context.Context, queue string, t queuefs.Take, wait ti
 				yield(nil, fmt.Errorf("jobs of %s: %w", queue, err))
 				return
 			}
-			body := &exactBody{ReadCloser: p, left: d.Size}
-			d.Body = body
+			d.receive(p)
 			if !yield(d, nil) {
 				return
 			}
@@ -178,7 +180,7 @@ func (c *Client) delivery(ctx context.Context, resp *http.Response) (*Delivery, 
 		}
 		d.Sidecar, d.HasSidecar = j.Sidecar, true
 	}
-	d.Body = &exactBody{ReadCloser: resp.Body, left: d.Size}
+	d.receive(resp.Body)
 	return d, nil
 }
 
@@ -199,6 +201,9 @@ func newDelivery(header textproto.MIMEHeader) (*Delivery, error) {
 		return nil, fmt.Errorf("sidecar of %s: %w", d.Job, err)
 	}
 	d.HasSidecar = header[field.Sidecar] != nil
+	if d.digests, err = field.Digests(header); err != nil {
+		return nil, fmt.Errorf("%s: %w", d.Job, err)
+	}
 	d.Trace = [2]string{header.Get(field.TraceParent), header.Get(field.TraceState)}
 	if d.Lease = header.Get(field.Lease); d.Lease != "" {
 		if d.Expires, err = time.Parse(time.RFC3339Nano, header.Get(field.LeaseExpires)); err != nil {
@@ -227,17 +232,32 @@ func (d *Delivery) Document() (state.Document, error) {
 	return state.OfTaken(d.Base, &j, d.Lease), err
 }
 
-// An exactBody ends in an error if it is shorter than announced.
+// receive makes Body of the octets of an answer.
+func (d *Delivery) receive(body io.ReadCloser) {
+	sums := digest.NewReader(body, d.digests)
+	d.Body = &exactBody{Reader: sums, Closer: body, verify: sums.Verify, left: d.Size}
+}
+
+// An exactBody ends in an error if it is shorter than announced, or has other digests.
 type exactBody struct {
-	io.ReadCloser
-	left int64
+	io.Reader
+	io.Closer
+	verify func() error
+	left   int64 // below 0: the length is not known
 }
 
 func (b *exactBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
+	n, err := b.Reader.Read(p)
+	whole := n > 0 && b.left == int64(n)
 	b.left -= int64(n)
 	if err == io.EOF && b.left > 0 {
-		err = io.ErrUnexpectedEOF
+		return n, io.ErrUnexpectedEOF
+	}
+	// Who knows the length may not read on to the end.
+	if whole && err == nil || err == io.EOF {
+		if wrong := b.verify(); wrong != nil {
+			return n, fmt.Errorf("payload is damaged: %w", wrong)
+		}
 	}
 	return n, err
 }

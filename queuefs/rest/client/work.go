@@ -3,7 +3,9 @@ package client
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
@@ -137,7 +139,11 @@ func (c *Client) Result(ctx context.Context, queue, job, name string) (*Delivery
 		return nil, err
 	}
 	d := &Delivery{Queue: queue, Job: job, Filename: name, MediaType: resp.Header.Get("Content-Type"), Size: resp.ContentLength}
-	d.Body = &exactBody{ReadCloser: resp.Body, left: d.Size}
+	if d.digests, err = field.Digests(textproto.MIMEHeader(resp.Header)); err != nil {
+		resp.Body.Close()
+		return nil, fmt.Errorf("result %s of %s: %w", name, job, err)
+	}
+	d.receive(resp.Body)
 	return d, nil
 }
 

@@ -77,6 +77,11 @@ func parseMember(s string) (digest.Value, error) {
 	return digest.Value{}, nil
 }
 
+// SHA256 returns a digest as the value of Repr-Digest.
+func SHA256(sum [32]byte) string {
+	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
+}
+
 // SetDigests puts digests into headers. A digest without a name there is
 // returned.
 func SetDigests(header textproto.MIMEHeader, digests []digest.Value) (rest digest.Value, err error) {

@@ -1,4 +1,5 @@
 // Uncompresses gzip files: node worker.js [BASE QUEUE]
+const { createHash } = require("node:crypto");
 const { gunzipSync } = require("node:zlib");
 const [base, queue] = process.argv.length > 3 ? process.argv.slice(2) : ["http://127.0.0.1:8080/", "jobs"];
 
@@ -14,7 +15,9 @@ async function next() {
   if (!head.has("Cutie-Lease")) return; // no job came
   const job = head.get("Content-Location").split("/").pop(), lease = { "Cutie-Lease": head.get("Cutie-Lease") };
   let text, outcome = { outcome: "completed" };
-  try { text = gunzipSync(payload); } catch (why) { outcome = { outcome: "error", type: "fatal", message: why.message }; }
+  if (head.get("Repr-Digest") !== `sha-256=:${createHash("sha256").update(payload).digest("base64")}:`)
+    outcome = { outcome: "error", type: "transient", message: "damaged" };
+  else try { text = gunzipSync(payload); } catch (why) { outcome = { outcome: "error", type: "fatal", message: why.message }; }
   if (text) await ask("PUT", `result/${queue}/${job}/text`, lease, text);
   await ask("POST", `outcome/${queue}/${job}?${new URLSearchParams(outcome)}`, lease);
 }

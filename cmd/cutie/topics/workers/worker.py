@@ -1,5 +1,5 @@
 """Uncompresses gzip files: python3 worker.py [BASE QUEUE]"""
-import gzip, http.client, sys, time, urllib.parse, urllib.request
+import base64, gzip, hashlib, http.client, sys, time, urllib.parse, urllib.request
 
 base, queue = sys.argv[1:] or ("http://127.0.0.1:8080/", "jobs")
 
@@ -14,6 +14,10 @@ while True:
         if "Cutie-Lease" not in head:
             continue  # no job came
         job, lease = head["Content-Location"].rsplit("/", 1)[1], head["Cutie-Lease"]
+        sum = base64.b64encode(hashlib.sha256(payload).digest()).decode()
+        if head["Repr-Digest"] != f"sha-256=:{sum}:":
+            ask("POST", f"outcome/{queue}/{job}?outcome=error&type=transient&message=damaged", Cutie_Lease=lease)
+            continue
         try:
             text, outcome = gzip.decompress(payload), "outcome=completed"
         except Exception as why:

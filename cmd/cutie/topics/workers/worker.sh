@@ -9,8 +9,10 @@ while :; do
     [ "$code" != 204 ] || continue                       # no job came
     [ "$code" = 200 ] || { echo "answer $code" >&2; sleep 1; continue; }
     job=$(field Content-Location) job=${job##*/} lease="Cutie-Lease: $(field Cutie-Lease)"
-    outcome='outcome=error&type=fatal'
-    if gzip -dc <"$dir/payload" >"$dir/text" 2>"$dir/why"; then
+    outcome='outcome=error&type=fatal' sum=$(openssl dgst -sha256 -binary <"$dir/payload" | base64)
+    if [ "$(field Repr-Digest)" != "sha-256=:$sum:" ]; then
+        echo damaged >"$dir/why"; outcome='outcome=error&type=transient'
+    elif gzip -dc <"$dir/payload" >"$dir/text" 2>"$dir/why"; then
         curl -sf -o "$dir/state" -T "$dir/text" -H "$lease" "${base}result/$queue/$job/text" || continue
         outcome=outcome=completed
     fi
