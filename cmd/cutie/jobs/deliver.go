@@ -100,7 +100,7 @@ func deliver(ctx context.Context, c *call.Call, to delivery, take taker) (err er
 		}
 		return err
 	}
-	if d.HasSidecar && to.sidecar == "" {
+	if d.HasSidecar && to.sidecar == "" && to.form == 0 { // a description has it
 		if name := o.Sidecar(); name != "" {
 			c.Warnf("%s: %s has a sidecar of %d bytes, written to %s", queue, d.Job, len(d.Sidecar), name)
 		} else {
