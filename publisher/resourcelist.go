@@ -26,9 +26,13 @@ type listing struct {
 }
 
 // resourceList returns resourcelist.xml: the list itself or, if it is too large
-// for a document, the index of its pages. The plain one is sitemap.xml.
+// for a document, the index of its pages. The plain one is sitemap.xml; nil without
+// resources, since sitemaps.org wants an entry.
 func (s documents) resourceList(plain bool) *answer.Resource {
 	st := s.Queue.State()
+	if plain && s.Kind == names.Pending && st.Pending == 0 {
+		return nil
+	}
 	if !s.Fits(s.Kind.Size(int(st.Pending), int(st.Pending+st.Consumed+st.Deleted))) {
 		return s.resourceIndex(plain)
 	}

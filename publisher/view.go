@@ -43,11 +43,13 @@ func (p *Publisher) ResourceLists(queue string) (uris []string) {
 	return uris
 }
 
-// Sitemaps returns the URIs of the Sitemaps of both sets of a queue, which have no
-// terms of ResourceSync; queue is its cleaned identifier.
-func (p *Publisher) Sitemaps(queue string) (uris []string) {
+// Sitemaps returns the URIs of the Sitemaps of the sets of a queue, which have no terms of
+// ResourceSync. A set without resources has none: sitemaps.org wants an entry.
+func (p *Publisher) Sitemaps(q Queue) (uris []string) {
 	for s := range names.Set(names.Sets) {
-		uris = append(uris, p.src.Base.Queue(queue).Doc(s, names.Sitemap.Of()))
+		if s != names.Pending || q.State().Pending > 0 {
+			uris = append(uris, p.src.Base.Queue(q.ID()).Doc(s, names.Sitemap.Of()))
+		}
 	}
 	return uris
 }

@@ -84,7 +84,7 @@ func (d *daemon) listForRobots(w http.ResponseWriter, r *http.Request) error {
 	for _, q := range d.svc.Queues() {
 		if caller.May(web.Read, q.ID()) {
 			lists = append(lists, d.pub.ResourceLists(q.ID())...)
-			plain = append(plain, d.pub.Sitemaps(q.ID())...)
+			plain = append(plain, d.pub.Sitemaps(q)...)
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
