@@ -23,11 +23,11 @@ func Get(c *call.Call) *cobra.Command {
 		Long: `
 The payload goes to standard output, or to the file of -o, which appears whole or
 not at all. A sidecar goes to the file of --sidecar, or to FILE.sidecar beside the
-output file; without a sidecar there is no such file. Without --sidecar,
-standard error says that the job has a sidecar, and where it is, unless a description
-of the job has it. The job is consumed
-then; cutie requeue puts it back. If nothing is pending the exit code is 4. With
--v the identifier of the job is printed on standard error.
+output file; without a sidecar there is no such file. Without --sidecar, standard
+error says that the job has a sidecar, and where it is, unless a description of the
+job has it. The job is consumed then; cutie requeue puts it back. If nothing is
+pending the exit code is 4. With -v the identifier of the job is printed on standard
+error.
 
 With -t multipart the output is the job as the network carries it: a MIME message
 with the payload and the sidecar as parts.
