@@ -31,7 +31,6 @@ type Submission struct {
 
 	digests digest.Set // wanted by the queue
 	verify  bool       // the queue verifies on write
-	taken   bool       // see Accepted
 }
 
 // An Admission may refuse new jobs: bytes are those of their payloads. done is called
@@ -54,7 +53,7 @@ func (s *Submission) Group() { s.group = true }
 // of the submission name each other as in [Intake.RequeueEnd]. If the old job
 // was started or deleted meanwhile, Commit changes nothing and returns
 // [job.ErrConflict] or [job.ErrNotPending].
-func (s *Submission) Replace(id job.ID) { s.former, s.taken = id, true }
+func (s *Submission) Replace(id job.ID) { s.former = id }
 
 // NotBefore puts the jobs added so far on hold until t; they are released at once if
 // t is past.
@@ -68,9 +67,6 @@ func (s *Submission) NotBefore(t time.Time) error {
 	}
 	return nil
 }
-
-// Accepted says: the jobs were accepted before, so a closed queue takes them.
-func (s *Submission) Accepted() { s.taken = true }
 
 // Add starts the next job, and ends the payload of the one before. The error
 // names the fault in m.
@@ -141,7 +137,7 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]job.Job, e
 	if err := s.secure(ctx, uploads); err != nil {
 		return nil, err
 	}
-	if s.to.Reader.Ledger.Settings().Rules().Closed && !s.taken {
+	if s.to.Reader.Ledger.Settings().Rules().Closed && s.former == 0 {
 		return nil, fmt.Errorf("%s: %w", s.to.id(), ErrRefusing)
 	}
 	if err := s.to.Admit(ctx, len(jobs), int64(total)); err != nil {

@@ -8,10 +8,6 @@ func (h *Handler) Waiting() int { return int(h.waiting.Load()) }
 // MaxWait returns how long anybody may wait.
 func (h *Handler) MaxWait() time.Duration { return h.o.MaxWait }
 
-// NewID returns an identifier that says nothing of a number, as those of former
-// versions.
-func NewID() string { return newID(1<<40 - 1) }
-
 // Lists returns how many queues the Handler keeps something of.
 func (h *Handler) Lists() int {
 	h.mu.Lock()

@@ -64,12 +64,11 @@ const maxUploads = 32
 
 // A filled form has the parameters of query and body, and the files.
 type filled struct {
-	q        *queuefs.Queue
-	accepted bool // by a former version: a closed queue takes it
-	params   []pair
-	size     int // bytes of params
-	uploads  []upload
-	memory   *buffers.Account // nil: without a limit
+	q       *queuefs.Queue
+	params  []pair
+	size    int // bytes of params
+	uploads []upload
+	memory  *buffers.Account // nil: without a limit
 }
 
 // An upload is a file of a job. It is the payload of a submission, on disk if
@@ -208,9 +207,6 @@ func (f *filled) parts(ctx context.Context, parts *web.Parts, files, fromPage bo
 func (f *filled) begin() *queuefs.Submission {
 	sub := f.q.Begin()
 	sub.Memory(f.memory)
-	if f.accepted {
-		sub.Accepted()
-	}
 	return sub
 }
 

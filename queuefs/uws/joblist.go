@@ -16,8 +16,7 @@ import (
 type jobList struct {
 	q      *queuefs.Queue
 	limits map[queuefs.JobID]limit // of Tick alone
-	old    formerIDs
-	locks  *[256]sync.Mutex // of all queues, by job; held while a client changes it
+	locks  *[256]sync.Mutex        // of all queues, by job; held while a client changes it
 
 	mu    sync.Mutex
 	last  *job      // found last by latest
@@ -96,10 +95,10 @@ func (l *jobList) first(id string) queuefs.JobID {
 	if err == nil && cut.Extra.Value(elemID) == id {
 		return n
 	}
-	if old := l.old.number(id); old != 0 || err != nil || !nameless(&cut) {
-		return old
+	if err == nil && nameless(&cut) {
+		return n
 	}
-	return n
+	return 0
 }
 
 // idOf returns the identifier of a job of the queue: its number, unless the job
@@ -107,7 +106,7 @@ func (l *jobList) first(id string) queuefs.JobID {
 func (l *jobList) idOf(cut *queuefs.Job) string {
 	if id := cut.Extra.Value(elemID); isMade(id) {
 		n := numberOf(id)
-		if st, _ := l.q.Status(n); st != 0 && n <= cut.ID || l.old.number(id) != 0 {
+		if st, _ := l.q.Status(n); st != 0 && n <= cut.ID {
 			return id
 		}
 	}
@@ -142,28 +141,18 @@ func (h *Handler) list(q *queuefs.Queue) (*jobList, error) {
 		return nil, err
 	}
 	l := &jobList{q: q, locks: &h.locks}
-	if h.moves {
-		var err error
-		if l.old, err = h.former(q); err != nil {
-			return nil, err
-		}
-	}
 	h.lists[q.ID()] = l
 	return l, nil
 }
 
-// forget drops the lists of removed queues. It returns, once, the errors of
-// records of former versions.
-func (h *Handler) forget() error {
+// forget drops the lists of removed queues.
+func (h *Handler) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if n := len(h.svc.Queues()); n != h.ticks.count {
 		h.ticks.count = n
 		maps.DeleteFunc(h.lists, func(_ string, l *jobList) bool { return h.gone(l.q) != nil })
 	}
-	err := errors.Join(h.strange...)
-	h.strange = nil
-	return err
 }
 
 // gone returns [queuefs.ErrNoQueue] for a removed queue.

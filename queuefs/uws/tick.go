@@ -18,7 +18,8 @@ import (
 func (h *Handler) Tick(ctx context.Context) error {
 	h.ticks.Lock()
 	defer h.ticks.Unlock()
-	errs := h.forget()
+	h.forget()
+	var errs error
 	queues := h.awake()
 	h.ticks.again = nil
 	for _, q := range queues {
@@ -54,7 +55,7 @@ func (h *Handler) awake() []*queuefs.Queue {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, q := range changed {
-		if h.lists[q.ID()] != nil || h.moves || speaks(q) {
+		if h.lists[q.ID()] != nil || speaks(q) {
 			all[q] = true
 		}
 	}

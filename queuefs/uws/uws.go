@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,18 +59,15 @@ type Handler struct {
 	close   context.CancelFunc
 	waiting atomic.Int64 // clients waiting for a job
 
-	moves bool            // the home has records of former versions
 	locks [256]sync.Mutex // see jobList
 	ticks ticks
 
-	mu      sync.Mutex
-	lists   map[string]*jobList // of queues that clients have asked about, or with work for Tick
-	strange []error             // of records of former versions; Tick returns them once
+	mu    sync.Mutex
+	lists map[string]*jobList // of queues that clients have asked about, or with work for Tick
 }
 
-// New returns a Handler for a service, before the service is used. It moves the
-// jobs of former versions into their queues.
-func New(svc *queuefs.Service, o Options) (*Handler, error) {
+// New returns a Handler for a service.
+func New(svc *queuefs.Service, o Options) *Handler {
 	o.MaxBody = cmp.Or(o.MaxBody, 16<<30)
 	o.MaxWait = cmp.Or(o.MaxWait, 55*time.Second)
 	o.MaxListed = cmp.Or(o.MaxListed, 10_000)
@@ -94,13 +88,7 @@ func New(svc *queuefs.Service, o Options) (*Handler, error) {
 	h := &Handler{svc: svc, o: o, lists: map[string]*jobList{}}
 	h.closing, h.close = context.WithCancel(context.Background())
 	h.router = web.NewRouter(h.fail, h.Routes()...)
-	_, err := os.Lstat(filepath.Join(svc.Dir(), rootDir))
-	if h.moves = !errors.Is(err, fs.ErrNotExist); h.moves {
-		for _, q := range svc.Queues() {
-			_, _ = h.list(q) // a request or Tick tries again, and returns the error
-		}
-	}
-	return h, nil
+	return h
 }
 
 // Close ends all waits.

@@ -87,8 +87,7 @@ func newID(n queuefs.JobID) string {
 	return "u" + base32Lower.EncodeToString(b[:])
 }
 
-// numberOf returns the number in an identifier made here, and any number for an
-// identifier of a former version.
+// numberOf returns the number in an identifier made here.
 func numberOf(id string) (n queuefs.JobID) {
 	b, _ := base32Lower.DecodeString(id[1:])
 	for _, octet := range b[:idNumber] {

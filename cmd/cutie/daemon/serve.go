@@ -68,10 +68,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 		Taken: both(figures.taken, sampler.Taken), Concluded: both(figures.concluded, sampler.Concluded), Trace: tracer.Headers,
 		Pages: dashboard.Pages{Asides: pages}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, Quota: counts, Streams: events.Limits{Streams: max(1, d.Limits.Conns/2)},
 	})
-	jobs, err := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, Security: d.security, Quota: counts, MaxBody: d.Limits.Body, Log: d.failed})
-	if err != nil {
-		return err
-	}
+	jobs := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, Security: d.security, Quota: counts, MaxBody: d.Limits.Body, Log: d.failed})
 	socket, local, err := d.listenLocal(ctx)
 	if err != nil {
 		return errors.Join(err, jobs.Close())
