@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"maps"
 	"sync"
 
 	"cutie/queuefs"
@@ -57,6 +58,10 @@ func (h *Handler) names(ctx context.Context, q *queuefs.Queue) (*names, error) {
 	h.mu.Lock()
 	n := h.catalogs[q.ID()]
 	if n == nil || n.q != q {
+		maps.DeleteFunc(h.catalogs, func(id string, n *names) bool { // of queues that were removed
+			now, err := h.svc.Queue(id)
+			return err == nil && now != n.q || errors.Is(err, queuefs.ErrNoQueue)
+		})
 		n = &names{q: q}
 		h.catalogs[q.ID()] = n
 	}

@@ -364,3 +364,36 @@ func TestCatalogIsReadOn(t *testing.T) {
 		t.Errorf("got %+v, want the description once", a.objects)
 	}
 }
+
+// A queue made anew under a name has none of the descriptions of the former one.
+func TestNewQueueHasNoFormerDescriptions(t *testing.T) {
+	s := newSite(t, rdm.Options{})
+	const csid = "x-catalog://cutie.cdlib.org:80/access"
+	one := headed("rd-response", csid, object("DOCUMENT", "http://a/"))
+	if a := s.post(one); a.StatusCode != 200 {
+		t.Fatal(a.failure())
+	}
+	if a := s.post(headed("rd-response-deleted", csid, object("DOCUMENT", "http://a/"))); a.StatusCode != 200 {
+		t.Fatal(a.failure())
+	}
+	if _, err := s.svc.SetQueue(ctx, "access", func(i *queuefs.QueueInfo) error { i.CullingSize = 0; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range s.svc.Cull(ctx, queuefs.CullOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.svc.RemoveQueue(ctx, "access"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "access", CullingSize: -1, CullingAge: -1}); err != nil {
+		t.Fatal(err)
+	}
+	if a := s.post(headed("rd-response-deleted", csid, object("DOCUMENT", "http://a/"))); a.StatusCode != 404 {
+		t.Errorf("got %d %q, want 404", a.StatusCode, a.failure())
+	}
+	if a := s.post(one); a.StatusCode != 200 || a.objects[1].Value("RD-URL-1") != "http://cutie.cdlib.org/state/access/j000000000001" {
+		t.Errorf("got %d %+v", a.StatusCode, a.objects)
+	}
+}
