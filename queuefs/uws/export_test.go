@@ -7,10 +7,3 @@ func (h *Handler) Waiting() int { return int(h.waiting.Load()) }
 
 // MaxWait returns how long anybody may wait.
 func (h *Handler) MaxWait() time.Duration { return h.o.MaxWait }
-
-// Lists returns how many queues the Handler keeps something of.
-func (h *Handler) Lists() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.lists)
-}

@@ -1,6 +1,9 @@
 package uws
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,23 +27,98 @@ const (
 	elemArchived  = "uws-archived"
 )
 
+// A view is one queue as clients of UWS see it.
+type view struct {
+	q   *queuefs.Queue
+	set settings
+}
+
+func viewOf(q *queuefs.Queue) view {
+	info := q.Info()
+	return view{q, settingsOf(&info)}
+}
+
 // A job is a job of the queue as clients of UWS see it.
 type job struct {
-	id   string
-	list *jobList
-	q    *queuefs.Queue
-	set  settings
-	cut  queuefs.Job
-	bad  error // of [Check]: the phase is UNKNOWN
+	view
+	id  string
+	cut queuefs.Job
+	bad error // of [Check]: the phase is UNKNOWN
 
 	once sync.Once
 	base state.Base // of doc
 	doc  *document  // see [Handler.document]
 }
 
-// jobAs returns a job of the queue under an identifier.
-func (l *jobList) jobAs(set settings, id string, cut *queuefs.Job) *job {
-	return &job{id: id, list: l, q: l.q, set: set, cut: *cut, bad: Check(cut)}
+// as returns a job of the queue under an identifier.
+func (v view) as(id string, cut *queuefs.Job) *job {
+	return &job{view: v, id: id, cut: *cut, bad: Check(cut)}
+}
+
+var errNoJob = errors.New("job not found")
+
+// find returns a job. The error of a destroyed one is errNoJob. A job with
+// parameters that were changed is the last one of several jobs of the queue; its
+// identifier has the number of the first.
+func (v view) find(id string) (*job, error) {
+	n, err := queuefs.ParseJobID(id)
+	if err != nil {
+		if !isMade(id) {
+			return nil, errNoJob
+		}
+		n = numberOf(id)
+	}
+	for {
+		cut, err := v.q.Job(n)
+		if errors.Is(err, queuefs.ErrNoJob) {
+			return nil, errNoJob
+		}
+		if err != nil {
+			return nil, err
+		}
+		if nameless(&cut) { // it has no identifier to compare
+			return v.as(id, &cut), nil
+		}
+		if v.idOf(&cut) != id {
+			return nil, errNoJob
+		}
+		if next := replacedBy(&cut); isMade(id) && next > cut.ID {
+			n = next
+			continue
+		}
+		j := v.as(id, &cut)
+		if j.destroyed() {
+			return nil, errNoJob
+		}
+		return j, nil
+	}
+}
+
+// idOf returns the identifier of a job of the queue: its number, unless the job
+// was made here.
+func (v view) idOf(cut *queuefs.Job) string {
+	if id := cut.Extra.Value(elemID); isMade(id) {
+		n := numberOf(id)
+		if st, _ := v.q.Status(n); st != 0 && n <= cut.ID {
+			return id
+		}
+	}
+	return cut.ID.String()
+}
+
+// listed returns a job of the queue, nil if it was destroyed or replaced.
+func (v view) listed(cut *queuefs.Job) *job {
+	j := v.as(v.idOf(cut), cut)
+	if j.destroyed() || isMade(j.id) && replacedBy(cut) != 0 {
+		return nil
+	}
+	return j
+}
+
+// replacedBy returns the job in the place of another one, 0 for none.
+func replacedBy(cut *queuefs.Job) queuefs.JobID {
+	n, _ := queuefs.ParseJobID(cut.Extra.Value("requeuedAs"))
+	return n
 }
 
 func (j *job) phase() phase {
@@ -213,4 +291,69 @@ func with(r anvl.Record, name, value string) (changed anvl.Record) {
 		changed.Add(name, value)
 	}
 	return changed
+}
+
+// quote returns when a job ends at the latest (UWS 1.1, 2.1.6): after the time that the
+// queue expects jobs to take, or else after the longest that this job may run, from its
+// start or from now. It is zero, unknown, without either and in a paused queue.
+func (h *Handler) quote(j *job) time.Time {
+	now := h.now()
+	takes := cmp.Or(j.set.takes, time.Duration(j.duration())*time.Second)
+	if takes == 0 {
+		return time.Time{}
+	}
+	switch j.phase() {
+	case executing:
+		start, _ := j.ran()
+		if t := start.Add(takes); t.After(now) {
+			return stamp(t)
+		}
+		return stamp(now)
+	case pending, queued:
+		if j.q.Info().Paused.IsZero() {
+			return stamp(now.Add(takes))
+		}
+	}
+	return time.Time{}
+}
+
+// Check returns why the elements of UWS in a job file make no sense, nil if they
+// do. The phase of a job with a damaged or lost job file is UNKNOWN: its
+// elements cannot be believed, and clients ask again until an operator has
+// mended it. Nobody gets its parameters and results here meanwhile, since its
+// owner is not known for sure.
+func Check(cut *queuefs.Job) error {
+	if cut.Lost() {
+		return errors.New("the job file is lost, and the elements of UWS with it")
+	}
+	for _, e := range cut.Extra {
+		var err error
+		switch e.Name {
+		case elemID:
+			if nameless(cut) {
+				err = errors.New("no identifier of a job")
+			}
+		case elemCreated, elemDestroyed, elemArchived:
+			_, err = parseTime(e.Value)
+		case elemDuration:
+			if n, e := strconv.ParseInt(e.Value, 10, 32); e != nil || n < 0 {
+				err = errors.New("no number of seconds")
+			}
+		case elemPart:
+			if p, ok := parsePart(e.Value); !ok || p.at+p.head+p.size > cut.Size {
+				err = errors.New("no part of the payload")
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %.60q: %w", e.Name, e.Value, err)
+		}
+	}
+	return nil
+}
+
+// nameless reports whether a damaged job file has lost the identifier of a job.
+func nameless(cut *queuefs.Job) bool {
+	id := cut.Extra.Value(elemID)
+	_, err := queuefs.ParseJobID(id)
+	return cut.Lost() || id != "" && err != nil && !isMade(id)
 }

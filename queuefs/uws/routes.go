@@ -63,13 +63,8 @@ func (h *Handler) serve(w http.ResponseWriter, raw *http.Request, do func(http.R
 	if err != nil {
 		return h.unknown(w, raw)
 	}
-	list, err := h.list(q)
-	if err != nil {
-		return err
-	}
-	r := &request{Request: raw, base: h.base(raw), id: q.ID(), q: q, list: list, pages: h.o.Pages != nil, caller: h.o.Caller(raw, q.ID())}
+	r := &request{Request: raw, view: viewOf(q), base: h.base(raw), id: q.ID(), pages: h.o.Pages != nil, caller: h.o.Caller(raw, q.ID())}
 	info := q.Info()
-	r.set = settingsOf(&info)
 	r.limits = quota.LimitsOf(raw.Context(), &info)
 	if r.query, err = parseForm(raw.URL.RawQuery); err != nil {
 		return bad("query: %v", err)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"hash/maphash"
 	"net/http"
 	"strings"
 	"sync"
@@ -59,11 +60,11 @@ type Handler struct {
 	close   context.CancelFunc
 	waiting atomic.Int64 // clients waiting for a job
 
-	locks [256]sync.Mutex // see jobList
-	ticks ticks
+	changing [256]sync.Mutex // see lock
+	seen     [16]sighting    // see latest
 
-	mu    sync.Mutex
-	lists map[string]*jobList // of queues that clients have asked about, or with work for Tick
+	ticking sync.Mutex
+	limits  map[*queuefs.Queue]map[queuefs.JobID]limit // of jobs in work, since the last Tick
 }
 
 // New returns a Handler for a service.
@@ -85,7 +86,7 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	if o.Security == nil {
 		o.Security = func(string) Security { return Security{Anonymous: true} }
 	}
-	h := &Handler{svc: svc, o: o, lists: map[string]*jobList{}}
+	h := &Handler{svc: svc, o: o}
 	h.closing, h.close = context.WithCancel(context.Background())
 	h.router = web.NewRouter(h.fail, h.Routes()...)
 	return h
@@ -102,15 +103,24 @@ func (h *Handler) now() time.Time { return stamp(h.o.Now()) }
 // A request is an HTTP request with the things its path names.
 type request struct {
 	*http.Request
-	base   state.Base // begins references
-	id     string     // of the queue
-	q      *queuefs.Queue
-	list   *jobList
-	set    settings
+	view
+	base   state.Base     // begins references
+	id     string         // of the queue
 	limits queuefs.Limits // of the caller, where set; else usual
 	caller Caller
 	query  []pair // in the order they came
 	pages  bool   // the client may get HTML
+}
+
+var hashSeed = maphash.MakeSeed()
+
+func hashOf(q *queuefs.Queue, id string) uint64 { return maphash.String(hashSeed, q.ID()+"/"+id) }
+
+// lock keeps other clients from changing the job. Nobody takes a second one.
+func (h *Handler) lock(q *queuefs.Queue, id string) (unlock func()) {
+	m := &h.changing[hashOf(q, id)%uint64(len(h.changing))]
+	m.Lock()
+	return m.Unlock
 }
 
 // ref returns the URL of something of the queue.
@@ -121,7 +131,7 @@ func (r *request) ref(segments ...string) string {
 // found returns the job in the path, if the caller may see it, and may change
 // it where change is set.
 func (h *Handler) found(r *request, change bool) (*job, error) {
-	j, err := r.list.find(r.set, r.PathValue("job"))
+	j, err := r.find(r.PathValue("job"))
 	if errors.Is(err, errNoJob) {
 		return nil, notFound("job not found")
 	}

@@ -3,6 +3,9 @@ package uws
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
+	"sync"
 	"time"
 
 	"cutie/queuefs"
@@ -10,8 +13,8 @@ import (
 )
 
 // await returns the job after a change of its phase, or after the seconds; -1
-// is the longest wait of the Handler. It answers at once in a phase without a
-// way out for the client (UWS 1.1, 2.2.1.1).
+// is the longest wait of the Handler. It answers at once in a phase that nobody
+// is expected to end (UWS 1.1, 2.2.1.1).
 func (h *Handler) await(r *request, j *job, seconds int) (*job, error) {
 	most := h.o.MaxWait
 	if seconds >= 0 && seconds <= int(most/time.Second) {
@@ -45,7 +48,7 @@ func (h *Handler) stayAnyway(r *request, j *job, most time.Duration, stay func(p
 	for {
 		number := j.cut.ID
 		_, changed := r.q.Status(number) // before reading the job, so no event is missed
-		now, err := r.list.latest(r.set, j.id, changed)
+		now, err := h.latest(r.view, j.id, changed)
 		if errors.Is(err, errNoJob) {
 			return nil, notFound("job not found")
 		}
@@ -68,4 +71,86 @@ func (h *Handler) stayAnyway(r *request, j *job, most time.Duration, stay func(p
 			return nil, err
 		}
 	}
+}
+
+// A sighting is a job that was read for a caller who waits. The others who wait
+// for the same job get it too.
+type sighting struct {
+	mu      sync.Mutex
+	job     *job
+	changed time.Time // last event of the job
+	at      time.Time
+}
+
+// latest is find of a job with its last event at the given time.
+func (h *Handler) latest(v view, id string, changed time.Time) (*job, error) {
+	s := &h.seen[hashOf(v.q, id)%uint64(len(h.seen))]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.job != nil && s.job.view == v && s.job.id == id && s.changed.Equal(changed) && time.Since(s.at) < time.Second {
+		return s.job, nil
+	}
+	j, err := v.find(id)
+	if err == nil {
+		s.job, s.changed, s.at = j, changed, time.Now()
+	}
+	return j, err
+}
+
+// gone returns [queuefs.ErrNoQueue] for a removed queue. A queue made again under
+// the name is another queue.
+func (h *Handler) gone(q *queuefs.Queue) error {
+	now, err := h.svc.Queue(q.ID())
+	if err == nil && now != q {
+		err = fmt.Errorf("%s: %w", q.ID(), queuefs.ErrNoQueue)
+	}
+	return err
+}
+
+// mainResult is the name clients use without reading the list.
+const mainResult = "result"
+
+// sync makes and starts a job, and leads to the wait for its end (UWS 1.1, 5). A
+// GET without parameters is from somebody who looks.
+func (h *Handler) sync(w http.ResponseWriter, r *request) error {
+	id, err := h.made(w, r, true)
+	if err != nil {
+		return err
+	}
+	return see(w, r.ref("sync", id))
+}
+
+// syncWait leads to the main result of an ended job, and to itself after the
+// longest wait.
+func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
+	j, err := h.found(r, false)
+	if err != nil {
+		return err
+	}
+	unended := func(p phase) bool { return p.active() || p == held }
+	if j, err = h.stayWith(r, j, h.o.MaxWait, unended); err != nil {
+		return err
+	}
+	if unended(j.phase()) {
+		return see(w, r.ref("sync", j.id))
+	}
+	if p := j.phase(); p != completed {
+		if j.hasDetail() {
+			return see(w, r.ref("async", j.id, "error"))
+		}
+		_, detail, _ := j.failure()
+		return &web.Error{Status: http.StatusUnprocessableEntity, Message: string(p) + ": " + detail}
+	}
+	results := j.results()
+	if len(results) == 0 {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	name := results[0].Name
+	for _, res := range results {
+		if res.Name == mainResult {
+			name = mainResult
+		}
+	}
+	return see(w, r.ref("async", j.id, "results", name))
 }
