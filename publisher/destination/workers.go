@@ -16,6 +16,8 @@ import (
 	"cutie/sitemap"
 )
 
+const perWorker = 16 // tasks that are read ahead
+
 // workers make the files of resources, several at a time.
 type workers struct {
 	c      *Copy
@@ -24,7 +26,6 @@ type workers struct {
 	set    *setState
 	pack   *pack.Package // has the files; nil: resources are asked for
 	todo   chan task
-	n      int // workers
 	wg     sync.WaitGroup
 }
 
@@ -43,7 +44,7 @@ func (c *Copy) newWorkers(ctx context.Context, s *setState, p *pack.Package) *wo
 	if n == 0 {
 		n = fetch.DefaultConnections
 	}
-	w := &workers{c: c, ctx: ctx, cancel: cancel, set: s, pack: p, n: n, todo: make(chan task, n*fetch.MaxAhead)}
+	w := &workers{c: c, ctx: ctx, cancel: cancel, set: s, pack: p, todo: make(chan task, n*perWorker)}
 	for range n {
 		w.wg.Go(w.run)
 	}
@@ -85,6 +86,27 @@ func (w *workers) wait() error {
 	return err
 }
 
+// run makes files until there are no more tasks. An error ends the work of all.
+func (w *workers) run() {
+	for t := range w.todo {
+		if w.ctx.Err() != nil {
+			continue
+		}
+		var err error
+		if w.pack != nil {
+			err = w.c.unpackOne(w.ctx, w.set, &t, w.pack)
+		} else {
+			err = w.c.make(w.ctx, w.set, &t)
+		}
+		switch {
+		case err != nil:
+			w.cancel(err)
+		case t.made != nil && w.ctx.Err() == nil:
+			*t.made = true
+		}
+	}
+}
+
 func factsOf(e *sitemap.Entry) local.Facts {
 	return local.Facts{Length: e.Length, LastMod: e.LastMod, Hashes: e.Hashes}
 }
@@ -97,6 +119,21 @@ func (c *Copy) make(ctx context.Context, s *setState, t *task) error {
 		return err
 	}
 	return c.made(ctx, s, t, c.fetch(ctx, l))
+}
+
+// made notes a resource that was not to be had; err says why. An error of our own storage
+// ends the run.
+func (c *Copy) made(ctx context.Context, s *setState, t *task, err error) error {
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return nil
+	case fatal(err):
+		return err
+	}
+	c.mu.Lock()
+	s.Transit = append(s.Transit, transit{Entry: t.entry, Why: err.Error()})
+	c.mu.Unlock()
+	return nil
 }
 
 // coarse reports whether another version of a resource may have the same time: that of a change
@@ -116,7 +153,7 @@ type lack struct {
 	other bool // with one: take the octets that were not taken before
 }
 
-// lacking does the part of make before the request. Without a lack there is none.
+// lacking returns what make has to ask for; nil if there is nothing to ask for.
 func (c *Copy) lacking(t *task) (*lack, error) {
 	e := &t.entry
 	if !c.wanted(e.Loc) {
@@ -160,20 +197,6 @@ func (c *Copy) lacking(t *task) (*lack, error) {
 		l.mod = mod
 	}
 	return l, nil
-}
-
-// made does the part of make after the request; err is its error.
-func (c *Copy) made(ctx context.Context, s *setState, t *task, err error) error {
-	switch {
-	case err == nil || ctx.Err() != nil:
-		return nil
-	case fatal(err):
-		return err
-	}
-	c.mu.Lock()
-	s.Transit = append(s.Transit, transit{Entry: t.entry, Why: err.Error()})
-	c.mu.Unlock()
-	return nil
 }
 
 func (c *Copy) remove(file string) error {
@@ -239,7 +262,7 @@ func (l *lack) proves() bool {
 // request returns the request for a resource.
 func (l *lack) request() fetch.Request {
 	e := &l.t.entry
-	r := fetch.Request{URI: e.Loc, Plain: e.Encoding == "", Length: l.want.Length}
+	r := fetch.Request{URI: e.Loc, Plain: e.Encoding == ""}
 	if e.Encoding != "" {
 		r.Header = http.Header{"Accept-Encoding": {e.Encoding}}
 	}

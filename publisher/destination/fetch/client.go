@@ -39,7 +39,6 @@ const (
 var (
 	ErrSlow      = errors.New("the server sends nothing, or hardly anything")
 	ErrRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
-	ErrTooLong   = errors.New("answer is too long")
 )
 
 // Options are the settings of a [Client]. The zero Options are good.
@@ -61,7 +60,6 @@ type Options struct {
 type Client struct {
 	o        Options
 	http     *http.Client
-	route    *route
 	requests *rate.Limiter // nil: no limit
 	octets   *rate.Limiter
 	slots    chan struct{}
@@ -80,11 +78,10 @@ func New(o Options) *Client {
 	if o.Origin != "" {
 		o.Origin = OriginOf(o.Origin)
 	}
-	to := newRoute(&o)
 	if o.Transport == nil {
 		o.Transport = newTransport(&o)
 	}
-	c := &Client{o: o, route: to, slots: make(chan struct{}, o.Connections), waits: make(chan struct{}, maxWaits), sleep: sleep}
+	c := &Client{o: o, slots: make(chan struct{}, o.Connections), waits: make(chan struct{}, maxWaits), sleep: sleep}
 	c.http = &http.Client{Transport: o.Transport, CheckRedirect: func(req *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
 			return ErrRedirects
@@ -160,7 +157,6 @@ type Request struct {
 	Header http.Header
 	Accept []int // statuses beside 200
 	Plain  bool  // without content codings
-	Length int64 // octets of the resource as far as known, for a [Pipeline]
 
 	// Wait lets the server answer so much later, when there is something new (RFC 7240,
 	// Prefer: wait). Of many such requests at a time some are made without.
@@ -175,13 +171,8 @@ func (c *Client) Get(ctx context.Context, r Request, take func(*Answer) error) e
 		return err
 	}
 	defer end()
-	return c.tries(ctx, &r, take, c.once(ctx, &r, take))
-}
-
-// tries makes a request again as long as its error may pass; err is the one of the first
-// try.
-func (c *Client) tries(ctx context.Context, r *Request, take func(*Answer) error, err error) error {
 	for try := 1; ; try++ {
+		err := c.once(ctx, &r, take)
 		pause, again := c.pause(err, try)
 		if !again || ctx.Err() != nil {
 			return err
@@ -189,7 +180,6 @@ func (c *Client) tries(ctx context.Context, r *Request, take func(*Answer) error
 		if e := c.sleep(ctx, pause); e != nil {
 			return err
 		}
-		err = c.once(ctx, r, take)
 	}
 }
 
@@ -290,7 +280,6 @@ func (c *Client) once(ctx context.Context, r *Request, take func(*Answer) error)
 		io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection is of further use
 		return &StatusError{URI: r.URI, Status: resp.StatusCode, after: retryAfter(resp.Header)}
 	}
-	c.route.served.Add(1)
 	body.in = resp.Body
 	body.timer.Reset(body.timeout)
 	err = take(&Answer{Status: resp.StatusCode, Header: resp.Header, URL: resp.Request.URL, Body: body})

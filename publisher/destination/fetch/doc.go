@@ -4,6 +4,4 @@
 // A request is tried again after a broken connection and after the statuses 408, 429, 500,
 // 502, 503 and 504, at the time in Retry-After or after a growing pause. A server gets
 // credentials only if it is the one of the Source.
-//
-// Small resources take less time by a [Pipeline].
 package fetch
