@@ -20,11 +20,9 @@ import (
 // packages of lower layers only.
 var layers = [][]string{
 	{"cmd/cutie", "cmd/bench"},
-	{"cmd/cutie/serve"},
 	{"cmd/cutie/jobs", "cmd/cutie/accounts", "cmd/cutie/descriptions", "cmd/cutie/copies", "cmd/cutie/doctor"},
 	{"cmd/cutie/call"},
 	{"cmd/cutie/output", "cmd/cutie/reach", "cmd/cutie/work"},
-	{"cmd/cutie/config"},
 	{"cmd/cutie/daemon", "cmd/cutie/fault"},
 	{"cmd/cutie/listen", "cmd/cutie/dashboard"},
 	{"cmd/cutie/access", "cmd/cutie/callback", "cmd/cutie/mirror", "cmd/cutie/traces", "publisher/notify"},

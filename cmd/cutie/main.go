@@ -3,15 +3,14 @@
 //
 // Each verb works against a daemon by its URL, against the daemon of a home by
 // its socket, and against a home itself when no daemon runs on it. root.go lists
-// the verbs. They are here, one file each, or in packages:
+// the verbs. They are here, one file each, with the settings of the daemon, or in packages:
 //
-//	serve jobs copies accounts descriptions    verbs, by what they are about
+//	jobs copies accounts descriptions          verbs, by what they are about
 //	doctor                                     faults of a home and of its machine
 //	call                                       all that a verb stands on
 //	reach                                      finds the daemon, or opens the home
 //	work                                       the worker, without a command line
 //	output                                     files, tables and screens for results
-//	config                                     options from a file and the environment
 //	fault                                      exit codes, hints, errors in words
 //	daemon                                     opens a home, serves it, and runs its loops
 //	listen                                     its port and socket

@@ -16,7 +16,6 @@ import (
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
-	"cutie/cmd/cutie/serve"
 	"cutie/publisher"
 	"cutie/queuefs"
 )
@@ -138,7 +137,7 @@ func republish(ctx context.Context, c *call.Call) error {
 		return reach.HomeHint(c.Home, err)
 	}
 	start, aside := time.Now(), ""
-	return serve.Followed(svc, func() (publisher.Options, error) {
+	return withFollowers(svc, func() (publisher.Options, error) {
 		o, err := c.Publishing(svc)
 		if err != nil {
 			c.Warnf("%v; version 1.1 is published", err) // rebuilding is for unreadable settings

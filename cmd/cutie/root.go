@@ -9,7 +9,6 @@ import (
 	"cutie/cmd/cutie/descriptions"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/jobs"
-	"cutie/cmd/cutie/serve"
 	"cutie/queuefs"
 )
 
@@ -28,7 +27,7 @@ var groups = []struct {
 	{"copies", verbs{copies.Sync, copies.Audit, copies.Promote, copies.Takeover, copies.Handover,
 		copies.Backup, copies.Restore}},
 	{"access", verbs{accounts.User, accounts.Token}},
-	{"maintenance", verbs{serve.Init, serve.Serve, serve.Config, serve.Doctor, serve.Store, checkVerb, importVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},
+	{"maintenance", verbs{initVerb, serveVerb, configVerb, doctorVerb, storeVerb, checkVerb, importVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},
 }
 
 // newRoot returns the tree of commands. Options common to all verbs may stand before

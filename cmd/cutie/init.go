@@ -1,4 +1,4 @@
-package serve
+package main
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"cutie/queuefs"
 )
 
-// Init makes a home.
-func Init(c *call.Call) *cobra.Command {
+// initVerb makes a home.
+func initVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "make an empty home",

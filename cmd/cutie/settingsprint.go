@@ -1,4 +1,4 @@
-package config
+package main
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const width = 78
+const commentWidth = 78
 
 // WriteDefault writes a file with all settings, each in a comment with its default. A note
 // follows the meaning of some.
@@ -19,7 +19,7 @@ func (f *Filler) WriteDefault(w io.Writer, some []string, note string) error {
 		if slices.Contains(some, o.Name) {
 			usage += ". " + note
 		}
-		for _, line := range fold(usage, width-2) {
+		for _, line := range fold(usage, commentWidth-2) {
 			if _, err := fmt.Fprintf(w, "# %s\n", line); err != nil {
 				return err
 			}

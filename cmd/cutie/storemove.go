@@ -1,4 +1,4 @@
-package serve
+package main
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func push(ctx context.Context, c *call.Call, o *moveOptions) error {
 		if err != nil {
 			return storeHint(reach.HomeHint(o.dir, err))
 		}
-		return followed(c, svc, func() error { return svc.Push(ctx) })
+		return whilePublishing(c, svc, func() error { return svc.Push(ctx) })
 	})
 }
 
@@ -79,7 +79,7 @@ func pull(ctx context.Context, c *call.Call, o *moveOptions) error {
 		if err != nil {
 			return pullHint(reach.HomeHint(o.dir, err))
 		}
-		return followed(c, svc, func() error {
+		return whilePublishing(c, svc, func() error {
 			defer alive(ctx, c, svc)()
 			return svc.MoveHere(ctx, o.place())
 		})
@@ -118,7 +118,7 @@ func (o *moveOptions) move(ctx context.Context, c *call.Call, what string, do fu
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	began := time.Now()
-	s := &counted{Store: o.store, bar: output.NewProgress(c.Stderr, what, -1, time.Second)}
+	s := &countedStore{Store: o.store, bar: output.NewProgress(c.Stderr, what, -1, time.Second)}
 	err := do(ctx, s)
 	s.bar.Clear()
 	if err == nil {
@@ -131,17 +131,17 @@ func warn(c *call.Call) func(queuefs.Problem) {
 	return func(p queuefs.Problem) { c.Warnf("%s", p) }
 }
 
-// followed does something with a home whose published documents are up to date, and closes
+// whilePublishing does something with a home whose published documents are up to date, and closes
 // it.
-func followed(c *call.Call, svc *queuefs.Service, do func() error) error {
+func whilePublishing(c *call.Call, svc *queuefs.Service, do func() error) error {
 	options := func() (publisher.Options, error) { return c.Publishing(svc) }
-	return Followed(svc, options, func(*publisher.Publisher) error { return do() })
+	return withFollowers(svc, options, func(*publisher.Publisher) error { return do() })
 }
 
-// Followed does something with a home and its publisher, which follows it, and closes both.
+// withFollowers does something with a home and its publisher, which follows it, and closes both.
 // A home without a base URI has that of a daemon with no settings. options runs before the
 // publisher is there.
-func Followed(svc *queuefs.Service, options func() (publisher.Options, error), do func(*publisher.Publisher) error) (err error) {
+func withFollowers(svc *queuefs.Service, options func() (publisher.Options, error), do func(*publisher.Publisher) error) (err error) {
 	var pub *publisher.Publisher
 	defer func() {
 		err = errors.Join(err, svc.Close())
@@ -180,8 +180,8 @@ func alive(ctx context.Context, c *call.Call, svc *queuefs.Service) (stop func()
 	}
 }
 
-// A counted store counts the octets of a move.
-type counted struct {
+// A countedStore store counts the octets of a move.
+type countedStore struct {
 	objects.Store
 
 	mu     sync.Mutex
@@ -189,7 +189,7 @@ type counted struct {
 	octets int64
 }
 
-func (s *counted) add(n int64) {
+func (s *countedStore) add(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.octets += n
@@ -197,7 +197,7 @@ func (s *counted) add(n int64) {
 }
 
 // Put is [objects.Store.Put].
-func (s *counted) Put(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+func (s *countedStore) Put(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
 	err := s.Store.Put(ctx, name, body, size)
 	if err == nil {
 		s.add(size)
@@ -206,16 +206,16 @@ func (s *counted) Put(ctx context.Context, name string, body io.ReadSeeker, size
 }
 
 // Get is [objects.Store.Get].
-func (s *counted) Get(ctx context.Context, name string, most int64) (io.ReadCloser, error) {
+func (s *countedStore) Get(ctx context.Context, name string, most int64) (io.ReadCloser, error) {
 	return s.count(s.Store.Get(ctx, name, most))
 }
 
 // Part is [objects.Store.Part].
-func (s *counted) Part(ctx context.Context, name string, from, size int64) (io.ReadCloser, error) {
+func (s *countedStore) Part(ctx context.Context, name string, from, size int64) (io.ReadCloser, error) {
 	return s.count(s.Store.Part(ctx, name, from, size))
 }
 
-func (s *counted) count(body io.ReadCloser, err error) (io.ReadCloser, error) {
+func (s *countedStore) count(body io.ReadCloser, err error) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func (s *counted) count(body io.ReadCloser, err error) (io.ReadCloser, error) {
 
 type countedBody struct {
 	io.ReadCloser
-	store *counted
+	store *countedStore
 }
 
 func (b *countedBody) Read(p []byte) (int, error) {

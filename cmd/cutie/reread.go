@@ -1,4 +1,4 @@
-package serve
+package main
 
 import (
 	"os"
@@ -8,7 +8,6 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/config"
 	"cutie/cmd/cutie/daemon"
 )
 
@@ -24,7 +23,7 @@ func listed(options []string) string {
 
 // reread returns a function to read the settings again: the command line stays, and file
 // and environment are read as at the start. f has filled own with the settings in force.
-func reread(own *pflag.FlagSet, f *config.Filler, file, home string) func() (*daemon.Changed, error) {
+func reread(own *pflag.FlagSet, f *Filler, file, home string) func() (*daemon.Changed, error) {
 	started := map[string]string{}
 	own.VisitAll(func(o *pflag.Flag) { started[o.Name] = o.Value.String() })
 	typed := f.Origins
@@ -39,7 +38,7 @@ func reread(own *pflag.FlagSet, f *config.Filler, file, home string) func() (*da
 				fs.String(was.Name, was.DefValue, was.Usage)
 				now = fs.Lookup(was.Name)
 			}
-			if typed[was.Name] != config.Typed || failed != nil {
+			if typed[was.Name] != Typed || failed != nil {
 				return
 			}
 			if list, many := now.Value.(pflag.SliceValue); many {
@@ -51,7 +50,7 @@ func reread(own *pflag.FlagSet, f *config.Filler, file, home string) func() (*da
 		if failed != nil {
 			return nil, failed
 		}
-		again := &config.Filler{Options: fs, Not: unset, Getenv: os.Getenv, Typed: func(name string) bool { return typed[name] == config.Typed }}
+		again := &Filler{Options: fs, Not: unset, Getenv: os.Getenv, Typed: func(name string) bool { return typed[name] == Typed }}
 		if err := again.Fill(file); err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package serve
+package main
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/call"
-	"cutie/cmd/cutie/config"
 	"cutie/cmd/cutie/fault"
 )
 
@@ -18,14 +17,14 @@ import (
 var unset = []string{"config", "yes", "accept-loss", "takeover", "help", "version"}
 
 // filler gives the options of a call the values of environment and file.
-func filler(c *call.Call) *config.Filler {
+func filler(c *call.Call) *Filler {
 	before, own := c.Cmd.Root().Flags(), c.Cmd.Flags()
-	return &config.Filler{Options: own, Not: unset, Getenv: os.Getenv,
+	return &Filler{Options: own, Not: unset, Getenv: os.Getenv,
 		Typed: func(name string) bool { return own.Changed(name) || before.Changed(name) }}
 }
 
-// Config shows and checks the settings of the daemon.
-func Config(c *call.Call) *cobra.Command {
+// configVerb shows and checks the settings of the daemon.
+func configVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config default | show | check",
 		Short: "print or check the settings of the daemon",
@@ -81,7 +80,7 @@ cutie serve --config cutie.toml`,
 }
 
 // strays names variables without effect. One much like that of a setting is an error.
-func strays(c *call.Call, f *config.Filler) error {
+func strays(c *call.Call, f *Filler) error {
 	var failed error
 	for _, s := range f.Strays(os.Environ()) {
 		if s.Near == "" {

@@ -1,4 +1,4 @@
-package serve
+package main
 
 import (
 	"context"
@@ -22,8 +22,8 @@ import (
 	"cutie/queuefs"
 )
 
-// Serve serves a home.
-func Serve(c *call.Call) *cobra.Command {
+// serveVerb serves a home.
+func serveVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "serve",
 		Aliases: []string{"daemon"},

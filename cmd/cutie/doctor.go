@@ -1,4 +1,4 @@
-package serve
+package main
 
 import (
 	"cmp"
@@ -18,8 +18,8 @@ import (
 	"cutie/queuefs/state"
 )
 
-// Doctor names faults of a home and of the machine around it.
-func Doctor(c *call.Call) *cobra.Command {
+// doctorVerb names faults of a home and of the machine around it.
+func doctorVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "look for faults of a home, its machine and its daemon, and name their cures",

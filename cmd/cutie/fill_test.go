@@ -1,4 +1,4 @@
-package config_test
+package main
 
 import (
 	"os"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/config"
 	"cutie/cmd/cutie/fault"
 )
 
@@ -35,7 +34,7 @@ func TestErrorsNameFileLineAndCure(t *testing.T) {
 		fs.String("listen", "", "")
 		fs.Int("max-conns", 0, "")
 		fs.Bool("yes", false, "")
-		f := config.Filler{Options: &fs, Not: []string{"yes"}, Typed: func(string) bool { return false },
+		f := Filler{Options: &fs, Not: []string{"yes"}, Typed: func(string) bool { return false },
 			Getenv: func(name string) string { return map[string]string{"CUTIE_MAX_CONNS": c.variable}[name] }}
 		err := f.Fill(name)
 		if err == nil {
@@ -54,10 +53,10 @@ func TestVariablesThatSetNothing(t *testing.T) {
 	fs.Int("max-conns", 0, "")
 	fs.Int("max-waits", 0, "")
 	fs.Bool("yes", false, "")
-	f := config.Filler{Options: &fs, Not: []string{"yes"}}
+	f := Filler{Options: &fs, Not: []string{"yes"}}
 	got := f.Strays([]string{"CUTIE_YES=1", "PATH=/bin", "CUTIE_MAX_CONNS=1", "CUTIE_MAX_=1", "CUTIE_MAX_WAIT=1", "CUTIE_CONS=", "CUTIE_MAXCONNS=a=b", "cutie_max_waits=1",
 		"CUTIE_URL=u", "CUTIE_JOB=j", "CUTIE_=1", "CUTIE_OTHER"})
-	want := []config.Stray{{"CUTIE_", ""}, {"CUTIE_MAXCONNS", "CUTIE_MAX_CONNS"}, {"CUTIE_MAX_", "CUTIE_MAX_CONNS or CUTIE_MAX_WAITS"},
+	want := []Stray{{"CUTIE_", ""}, {"CUTIE_MAXCONNS", "CUTIE_MAX_CONNS"}, {"CUTIE_MAX_", "CUTIE_MAX_CONNS or CUTIE_MAX_WAITS"},
 		{"CUTIE_MAX_WAIT", "CUTIE_MAX_WAITS"}, {"CUTIE_YES", ""}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -1,13 +1,4 @@
-// Package config gives options values from outside the command line: from the
-// environment, else from a file in TOML. Its names are those of the options, so that
-// each setting is described once.
-//
-//	listen = "127.0.0.1:8080"
-//	trusted-proxy = ["10.0.0.0/8"]
-//	max-conns = 2000
-//
-// The variable of an option is its name in capitals with _ for -, after CUTIE_.
-package config
+package main
 
 import (
 	"fmt"
@@ -33,7 +24,15 @@ const (
 	Default     Origin = "default"
 )
 
-// A Filler gives options values.
+// A Filler gives options values from outside the command line: from the
+// environment, else from a file in TOML. Its names are those of the options, so that
+// each setting is described once.
+//
+//	listen = "127.0.0.1:8080"
+//	trusted-proxy = ["10.0.0.0/8"]
+//	max-conns = 2000
+//
+// The variable of an option is its name in capitals with _ for -, after CUTIE_.
 type Filler struct {
 	Options *pflag.FlagSet
 	Not     []string                 // options with neither variable nor line in the file

@@ -1,4 +1,4 @@
-package serve
+package main
 
 import (
 	"errors"
@@ -17,7 +17,6 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/accounts"
 	"cutie/cmd/cutie/call"
-	"cutie/cmd/cutie/config"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/listen"
@@ -52,7 +51,7 @@ type serveOptions struct {
 
 // bind adds the options to fs.
 func (o *serveOptions) bind(fs *pflag.FlagSet) {
-	fs.StringVar(&o.config, "config", os.Getenv(config.Variable("config")), "`file` of settings in TOML (environment CUTIE_CONFIG)")
+	fs.StringVar(&o.config, "config", os.Getenv(Variable("config")), "`file` of settings in TOML (environment CUTIE_CONFIG)")
 	fs.Lookup("config").DefValue = ""
 	fs.StringVarP(&o.listen, "listen", "l", reach.DefaultListen, "`address` to listen on; port 0 takes a free one")
 	fs.StringVar(&o.Listen.BaseURI, "base-uri", "", "`URI` at which clients reach this daemon")

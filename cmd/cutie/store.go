@@ -1,4 +1,4 @@
-package serve
+package main
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"cutie/queuefs/stored"
 )
 
-// Store looks at homes in object stores, and moves homes there and back.
-func Store(c *call.Call) *cobra.Command {
+// storeVerb looks at homes in object stores, and moves homes there and back.
+func storeVerb(c *call.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "store status URL | check URL | push DIR URL | pull URL DIR",
 		Short: "look at a home in an object store, verify it, or move a home there and back",

@@ -1,3 +1,0 @@
-// Package serve has the commands that make a home and serve it. Here the options of the
-// daemon are typed, checked and explained; package daemon gets their values.
-package serve
