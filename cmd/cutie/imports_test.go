@@ -20,7 +20,7 @@ import (
 // packages of lower layers only.
 var layers = [][]string{
 	{"cmd/cutie", "cmd/bench"},
-	{"cmd/cutie/jobs", "cmd/cutie/accounts", "cmd/cutie/descriptions", "cmd/cutie/copies", "cmd/cutie/doctor"},
+	{"cmd/cutie/accounts", "cmd/cutie/doctor"},
 	{"cmd/cutie/call"},
 	{"cmd/cutie/output", "cmd/cutie/reach", "cmd/cutie/work"},
 	{"cmd/cutie/daemon", "cmd/cutie/fault"},

@@ -5,7 +5,7 @@
 // its socket, and against a home itself when no daemon runs on it. root.go lists
 // the verbs. They are here, one file each, with the settings of the daemon, or in packages:
 //
-//	jobs copies accounts descriptions          verbs, by what they are about
+//	accounts                                   verbs about the users of a daemon
 //	doctor                                     faults of a home and of its machine
 //	call                                       all that a verb stands on
 //	reach                                      finds the daemon, or opens the home

@@ -5,10 +5,7 @@ import (
 
 	"cutie/cmd/cutie/accounts"
 	"cutie/cmd/cutie/call"
-	"cutie/cmd/cutie/copies"
-	"cutie/cmd/cutie/descriptions"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/jobs"
 	"cutie/queuefs"
 )
 
@@ -19,15 +16,15 @@ var groups = []struct {
 	title string
 	verbs verbs
 }{
-	{"queues", verbs{jobs.Status, jobs.List, jobs.CreateQueue, jobs.SetQueue, jobs.RemoveQueue}},
-	{"jobs", verbs{jobs.Put, jobs.Batch, jobs.Get, jobs.Peek, jobs.Show, jobs.Remove, jobs.Requeue, jobs.Hold,
-		jobs.Release, jobs.Abort, jobs.Result}},
-	{"workers", verbs{workVerb, jobs.Extend, jobs.Report, jobs.Attach, uwsVerb}},
-	{"publishing", verbs{publishVerb, exportVerb, watchVerb, descriptions.RDM, descriptions.SOIF}},
-	{"copies", verbs{copies.Sync, copies.Audit, copies.Promote, copies.Takeover, copies.Handover,
-		copies.Backup, copies.Restore}},
+	{"queues", verbs{statusVerb, lsVerb, createQueueVerb, setQueueVerb, removeQueueVerb}},
+	{"jobs", verbs{putVerb, batchVerb, getVerb, peekVerb, showVerb, removeVerb, requeueVerb, holdVerb,
+		releaseVerb, abortVerb, resultVerb}},
+	{"workers", verbs{workVerb, extendVerb, reportVerb, attachVerb, uwsVerb}},
+	{"publishing", verbs{publishVerb, exportVerb, watchVerb, rdmVerb, soifVerb}},
+	{"copies", verbs{syncVerb, auditVerb, promoteVerb, takeoverVerb, handoverVerb,
+		backupVerb, restoreVerb}},
 	{"access", verbs{accounts.User, accounts.Token}},
-	{"maintenance", verbs{initVerb, serveVerb, configVerb, doctorVerb, storeVerb, checkVerb, importVerb, jobs.Cull, completionVerb, versionVerb, helpVerb}},
+	{"maintenance", verbs{initVerb, serveVerb, configVerb, doctorVerb, storeVerb, checkVerb, importVerb, cullVerb, completionVerb, versionVerb, helpVerb}},
 }
 
 // newRoot returns the tree of commands. Options common to all verbs may stand before

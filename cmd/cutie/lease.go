@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/reach"
+	"cutie/cmd/cutie/work"
+	"cutie/queuefs"
+)
+
+// extendVerb keeps the lease of a job for longer.
+func extendVerb(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "extend QUEUE JOB",
+		Aliases: []string{"extendLease", "touch"},
+		Short:   "keep the lease of a job for longer",
+		Long: `
+The lease ends --for from now, or after the time that leases of the queue last. A
+lease that has ended, or whose job has another consumer by now, cannot be extended
+(exit code 5). Prints the state of the job.`,
+		Example: `cutie extend jobs j000000000001 --lease @job.lease --for 10m`,
+	}
+	fs := cmd.Flags()
+	lease := bindLease(fs)
+	length := fs.Duration("for", 0, "this `time` from now, such as 10m")
+	quiet := fs.BoolP("quiet", "q", false, "print nothing")
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+		if *length < 0 || fs.Changed("for") && *length == 0 {
+			return fault.Usagef("--for %v is no time", *length)
+		}
+		token, err := readLease(*lease)
+		if err != nil {
+			return err
+		}
+		return eachJob(ctx, c, manner{"extended", *quiet}, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+			return t.Extend(ctx, queue, job, token, *length)
+		})
+	})
+}
+
+// reportVerb reports the outcome of a job.
+func reportVerb(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "report QUEUE JOB",
+		Aliases: []string{"reportOutcome", "done", "fail"},
+		Short:   "report the outcome of a job and end its lease",
+		Long: `
+A job is completed, or has ended in an error, or is released: given back for other
+consumers, whatever its attempts. Called as done or fail it needs no --outcome. A
+report after the end of the lease changes nothing (exit code 5). Prints the state
+of the job.
+
+After a --transient error the job is pending again for another attempt, on hold
+for --retry-in or as the queue says; see cutie help set.`,
+		Example: `cutie done jobs j000000000001 --lease @job.lease
+cutie fail jobs j000000000003 --lease @other.lease --message 'no such page'
+cutie fail jobs j000000000004 --lease @last.lease --transient --retry-in 5m`,
+	}
+	var r queuefs.Conclusion
+	fs := cmd.Flags()
+	lease := bindLease(fs)
+	outcome := fs.String("outcome", "", "`completed|error|released`")
+	fs.StringVarP(&r.Message, "message", "m", "", "`text` about it")
+	fs.BoolVar(&r.Transient, "transient", false, "another attempt may succeed; only of an error")
+	retry := fs.Duration("retry-in", 0, "`time` until another attempt, such as 5m; only with --transient")
+	quiet := fs.BoolP("quiet", "q", false, "print nothing")
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+		what := strings.ToLower(*outcome)
+		if implied := map[string]string{"done": "completed", "fail": "error"}[c.Word()]; implied != "" {
+			if what != "" && what != implied {
+				return fault.Usagef("%s says that the outcome is %s, and --outcome %.40q", c.Word(), implied, what)
+			}
+			what = implied
+		}
+		if r.Transient && what != "error" {
+			return fault.Usagef("--transient is of the outcome error only")
+		}
+		if fs.Changed("retry-in") {
+			switch {
+			case !r.Transient:
+				return fault.Usagef("--retry-in is of a --transient error only")
+			case *retry < 0 || *retry > queuefs.MaxLease:
+				return fault.Usagef("--retry-in %v is not from 0s to %v", *retry, queuefs.MaxLease)
+			}
+			r.RetryIn = retry
+		}
+		token, err := readLease(*lease)
+		if err != nil {
+			return err
+		}
+		do := func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+			return t.Conclude(ctx, queue, job, token, r)
+		}
+		switch what {
+		case "completed":
+			r.Outcome = queuefs.Completed
+		case "error":
+			r.Outcome = queuefs.Failed
+		case "released":
+			do = func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+				return t.Return(ctx, queue, job, token, r.Message)
+			}
+		case "":
+			return fault.Usagef("no --outcome is given: completed, error or released")
+		default:
+			return fault.Usagef("--outcome %.40q is none of completed, error, released", *outcome)
+		}
+		return eachJob(ctx, c, manner{"reported", *quiet}, do)
+	})
+}
+
+// bindLease adds the option for the token of a lease.
+func bindLease(fs *pflag.FlagSet) *string {
+	lease := fs.String("lease", os.Getenv(work.LeaseVariable), "`token` of the lease, or @FILE to read it from (environment "+work.LeaseVariable+")")
+	fs.Lookup("lease").DefValue = ""
+	return lease
+}
+
+// maxToken is the most octets in the file of a token.
+const maxToken = 1 << 10
+
+// readLease returns the token in an option, or in the file it names.
+func readLease(s string) (string, error) {
+	if name, ok := strings.CutPrefix(s, "@"); ok {
+		text, err := readText(name, maxToken, "the token of a lease")
+		if err != nil {
+			return "", err
+		}
+		s = strings.TrimSpace(text)
+	}
+	if s == "" {
+		return "", fault.Hint(fault.Usagef("no --lease is given"), "cutie get --lease=10m -o FILE leaves its token in FILE.lease")
+	}
+	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", fault.Usagef("--lease is no token")
+	}
+	return s, nil
+}

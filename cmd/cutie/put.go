@@ -1,0 +1,301 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/output"
+	"cutie/cmd/cutie/reach"
+	"cutie/queuefs"
+	"cutie/queuefs/digest"
+	"cutie/queuefs/rest/client"
+	"cutie/queuefs/state"
+)
+
+// putVerb adds files as jobs (Cutie 0.3, 5.5).
+func putVerb(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "put QUEUE FILE…|-",
+		Aliases: []string{"submitJob", "submit", "add"},
+		Short:   "add files as jobs",
+		Long: `
+Each FILE becomes a job, in the order given; - is standard input, which may pause
+for 30 s over the network, and for a day into a home on this machine. The
+identifier of each job is printed on a line once the job is on stable storage.
+Directories want -r. Their files are taken in the order of their paths; other
+than regular files are skipped with a warning.
+
+Many files travel in batches of up to 500 files or 8 MiB. A batch is stored
+whole or not at all. When one fails, the batches before it are stored, and their
+identifiers have been printed.
+
+With -T batch-manifest, FILE is a Checkm manifest. The service fetches the files
+in it and makes each a job, all of them or none. With --async the command prints
+the identifier of the batch and ends, and the daemon goes on; cutie batch shows
+its progress.
+
+With --key the same command may be given again after an answer was lost: a file
+that was stored stays one job, and its identifier is printed again. The one FILE has
+the key, of several ones number n has KEY#n. A key belongs to one payload as long as
+its job is known; another payload is refused.
+
+Jobs with --not-before are on hold until that time, and keep their place.
+
+With -t the answer is the state of the job instead of its identifier, or of the
+queue if there are several jobs.`,
+		Example: `cutie put jobs report.pdf
+cutie put jobs report.pdf --digest md5:d41d8cd98f00b204e9800998ecf8427e --sidecar 'profile=x'
+tar c inbox | cutie put jobs - --filename inbox.tar --media-type application/x-tar
+cutie put jobs report.pdf --not-before 2030-01-31T02:00
+cutie put jobs -r inbox -q
+cutie put jobs report.pdf --key report-4711`,
+	}
+	var o putOptions
+	fs := cmd.Flags()
+	fs.BoolVarP(&o.recurse, "recursive", "r", false, "submit every file below a directory")
+	fs.BoolVarP(&o.quiet, "quiet", "q", false, "print no identifiers")
+	fs.StringVar(&o.sidecar, "sidecar", "", "`text` that goes with the job, or @FILE to read it from, of up to 64 KiB")
+	fs.StringVar(&o.digest, "digest", "", "refuse a payload without this `type:hex`, such as md5:…")
+	fs.StringVar(&o.filename, "filename", "", "record this `name` instead of the file's")
+	fs.StringVar(&o.key, "key", "", "store the files once, however often this `name` is sent")
+	fs.StringVar(&o.mediaType, "media-type", "", "record this `type` instead of a guess from the name")
+	fs.StringVar(&o.notBefore, "not-before", "", "on hold until this `time`, such as 2026-11-25T02:00, or for 90m or 7d")
+	mode := fs.StringP("request-form", "T", "job", "kind of FILE: `job|batch-manifest`")
+	fs.BoolVar(&o.async, "async", false, "do not wait for a batch manifest")
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+		if c.Form == "" && c.Out.Name != "" {
+			return fault.Usagef("--output wants --response-form")
+		}
+		if err := checkKey(fs, o.key); err != nil {
+			return err
+		}
+		switch strings.ToLower(*mode) {
+		case "batch-manifest", "batch":
+			return putManifest(ctx, c, o)
+		case "job":
+			o.hasSidecar = fs.Changed("sidecar")
+		default:
+			return fault.Usagef("request form %.40q is neither job nor batch-manifest", *mode)
+		}
+		if o.async {
+			return fault.Usagef("--async is for -T batch-manifest")
+		}
+		return put(ctx, c, o)
+	})
+}
+
+// checkKey refuses a malformed --key. An empty one may be a variable without a value.
+func checkKey(fs *pflag.FlagSet, key string) error {
+	if !fs.Changed("key") {
+		return nil
+	}
+	if err := queuefs.CheckKey(key); err != nil {
+		return fault.Usagef("--key: %v", err)
+	}
+	return nil
+}
+
+type putOptions struct {
+	recurse, quiet, async bool
+	sidecar, digest       string
+	hasSidecar            bool
+	filename, mediaType   string
+	key                   string
+	notBefore             string
+}
+
+func put(ctx context.Context, c *call.Call, o putOptions) error {
+	meta, err := o.meta()
+	if err != nil {
+		return err
+	}
+	list, err := payloads(ctx, c, c.Args[1:], o.recurse)
+	if err != nil {
+		return err
+	}
+	if len(list) != 1 && (o.hasSidecar || meta.Filename != "" || len(meta.Expect) > 0) {
+		return fault.Usagef("--sidecar, --digest and --filename are for one file, these are %d", len(list))
+	}
+	form, err := c.ResponseForm()
+	if err != nil {
+		return err
+	}
+	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+		s := newSubmission(c, t, queue, meta, list)
+		defer s.show.Clear()
+		for rest := list; len(rest) > 0; {
+			var batch []payload
+			batch, rest = nextBatch(rest)
+			ids, err := s.send(ctx, batch)
+			if err != nil {
+				return s.stopped(err)
+			}
+			s.done += len(ids)
+			s.last = ids[len(ids)-1]
+			if !o.quiet && c.Form == "" {
+				if err := s.print(ids...); err != nil {
+					return err
+				}
+			}
+		}
+		if c.Form == "" || s.done == 0 {
+			return nil
+		}
+		return s.answer(ctx, form)
+	})
+}
+
+// meta returns the properties of the job from the options.
+func (o *putOptions) meta() (queuefs.Meta, error) {
+	m := queuefs.Meta{Key: o.key, Filename: o.filename, MediaType: o.mediaType, Sidecar: o.sidecar, EmptySidecar: o.hasSidecar && o.sidecar == ""}
+	if name, ok := strings.CutPrefix(o.sidecar, "@"); ok {
+		text, err := readText(name, queuefs.MaxSidecar, "a sidecar")
+		if err != nil {
+			return m, err
+		}
+		m.Sidecar, m.EmptySidecar = text, text == ""
+	}
+	if o.digest != "" {
+		v, err := digest.ParsePair(o.digest)
+		if err != nil {
+			return m, fault.Usagef("--digest: %v", err)
+		}
+		m.Expect = []digest.Value{v}
+	}
+	var err error
+	if m.NotBefore, err = parseWhen("not-before", o.notBefore, time.Now()); err != nil {
+		return m, err
+	}
+	if o.mediaType != "" {
+		if _, _, err := mime.ParseMediaType(o.mediaType); err != nil {
+			return m, fault.Usagef("--media-type %.60q: %v", o.mediaType, err)
+		}
+	}
+	return m, nil
+}
+
+// readText reads a file of up to most octets.
+func readText(name string, most int64, what string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	switch {
+	case err != nil:
+		return "", err
+	case int64(len(text)) > most:
+		return "", fault.Usagef("%s: %s has at most %d octets", name, what, most)
+	}
+	return string(text), nil
+}
+
+// total is the sum of the sizes; -1 if one is unknown.
+func total(list []payload) int64 {
+	var n int64
+	for _, p := range list {
+		if p.size < 0 {
+			return -1
+		}
+		n += p.size
+	}
+	return n
+}
+
+// A submission sends a list of files, batch by batch.
+type submission struct {
+	*call.Call
+	target *reach.Target
+	queue  string
+	meta   queuefs.Meta
+	show   *output.Progress
+	all    int // files
+	done   int
+	last   string
+}
+
+func newSubmission(c *call.Call, t *reach.Target, queue string, meta queuefs.Meta, list []payload) *submission {
+	return &submission{Call: c, target: t, queue: queue, meta: meta, all: len(list), show: output.NewProgress(c.Stderr, "submitting", total(list), time.Second)}
+}
+
+func (s *submission) send(ctx context.Context, batch []payload) ([]string, error) {
+	uploads := make([]client.Upload, len(batch))
+	for i, p := range batch {
+		uploads[i] = s.upload(p)
+		if s.meta.Key != "" && s.all > 1 {
+			uploads[i].Key = queuefs.PartKey(s.meta.Key, s.done+i+1)
+		}
+	}
+	return s.target.Submit(ctx, s.queue, uploads...)
+}
+
+func (s *submission) upload(p payload) client.Upload {
+	u := client.Upload{Size: p.size, Meta: s.meta}
+	if p.path == "-" {
+		begun := false
+		u.Open = func() (io.ReadCloser, error) {
+			if begun {
+				return nil, errors.New("standard input cannot be sent again")
+			}
+			begun = true
+			return s.show.Count(io.NopCloser(s.Stdin)), nil
+		}
+		return u
+	}
+	if u.Filename == "" && p.size >= 0 { // not the name of a pipe
+		u.Filename = filepath.Base(p.path)
+	}
+	if u.MediaType == "" {
+		u.MediaType = client.MediaType(p.path)
+	}
+	u.Open = func() (io.ReadCloser, error) {
+		f, err := p.open()
+		if err != nil {
+			return nil, err
+		}
+		return s.show.Count(f), nil
+	}
+	return u
+}
+
+// stopped adds to err how many of all files were submitted before.
+func (s *submission) stopped(err error) error {
+	s.show.Clear()
+	if s.done > 0 {
+		err = fault.Hint(err, fmt.Sprintf("the first %d of %d files were submitted, up to %s; the others were not", s.done, s.all, s.last))
+	}
+	return err
+}
+
+func (s *submission) print(ids ...string) error {
+	s.show.Clear()
+	_, err := s.Out.Stdout.WriteString(strings.Join(ids, "\n") + "\n")
+	return err
+}
+
+// answer prints the state of the only job, or of the queue after several
+// (Cutie 0.3, 5.5).
+func (s *submission) answer(ctx context.Context, form state.Form) error {
+	job := ""
+	if s.done == 1 {
+		job = s.last
+	}
+	text, err := s.target.State(ctx, form, s.queue, job)
+	if err != nil {
+		return err
+	}
+	return s.Out.Emit(text)
+}

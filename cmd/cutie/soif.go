@@ -1,0 +1,179 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/publisher/soif"
+)
+
+// soifVerb checks or prints descriptions.
+func soifVerb(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "soif check|cat [FILE…|-]",
+		Short: "check or print resource descriptions in SOIF",
+		Long: `
+check reads files, or standard input, and prints how many objects (RFC 2655) each
+has and what was skipped between them, or where it is not SOIF. cat prints the
+objects in the form of -t. Input without an object is an error, except an empty one.
+
+Text as people write it and as it is printed is read as it is meant, and each change
+is named on standard error: sizes that do not fit, as in {x}, and blanks in place of
+the TAB after the colon. A size that fits counts; with any other, the value ends before
+the next attribute, or the end of the object. cat prints the right form.
+
+json replaces octets that are no UTF-8.`,
+		Example: `printf '@DOCUMENT { http://example.org/\nTitle{x}: Hello\n}\n' | cutie soif cat -o fixed.soif
+cutie soif check fixed.soif
+cutie soif cat fixed.soif -t json`,
+	}
+	form := cmd.Flags().StringP("form", "t", soifForm, "print objects as `"+objectForms+"`")
+	return c.Verb(cmd, call.Output|call.Verbose, func(context.Context) error {
+		word, files := c.Args[0], c.Args[1:]
+		switch word {
+		case "check":
+			if *form != soifForm || c.Out.Name != "" {
+				return fault.Usagef("check prints no objects")
+			}
+			return c.Out.Text(func(w io.Writer) error {
+				return eachFile(c, files, func(name string, in io.Reader) error { return checkSoif(c, w, name, in) })
+			})
+		case "cat":
+			return printObjects(c, *form, func(print func(*soif.Object) error) error {
+				return eachFile(c, files, func(name string, in io.Reader) error {
+					_, err := readObjects(c, name, soif.NewReader(in), print)
+					return err
+				})
+			})
+		}
+		return fault.Hint(fault.Usagef("%.40q is neither check nor cat", word), "cutie help soif")
+	})
+}
+
+// eachFile calls do with each file; "-", or no file, is standard input.
+func eachFile(c *call.Call, names []string, do func(name string, in io.Reader) error) error {
+	if len(names) == 0 {
+		names = []string{"-"}
+	}
+	for _, name := range names {
+		if name == "-" {
+			if err := do("standard input", c.Stdin); err != nil {
+				return fault.About("standard input", err)
+			}
+			continue
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		err = do(name, f)
+		f.Close()
+		if err != nil {
+			return fault.About(name, err)
+		}
+	}
+	return nil
+}
+
+// checkSoif prints what is in a file, up to a mistake.
+func checkSoif(c *call.Call, w io.Writer, name string, in io.Reader) error {
+	r := soif.NewReader(in)
+	n, err := readObjects(c, name, r, func(*soif.Object) error { return nil })
+	line := fmt.Sprintf("%s: %d objects", name, n)
+	if n == 1 {
+		line = name + ": 1 object"
+	}
+	if skipped := r.Skipped().String(); skipped != "" {
+		line += ", skipped: " + skipped
+	}
+	if at := (*soif.ParseError)(nil); errors.As(err, &at) {
+		line += ", then a mistake"
+	}
+	_, bad := fmt.Fprintln(w, line)
+	return cmp.Or(err, bad)
+}
+
+// readObjects calls do with each object, and counts them. It says what was mended. Octets
+// without an object are no SOIF.
+func readObjects(c *call.Call, name string, r *soif.Reader, do func(*soif.Object) error) (n int, err error) {
+	for ; ; n++ {
+		var o soif.Object
+		if o, err = r.Read(); err != nil {
+			break
+		}
+		if err = do(&o); err != nil {
+			break
+		}
+	}
+	said, all := r.Mended()
+	for _, text := range said {
+		c.Warnf("%s: %s", name, text)
+	}
+	if all > len(said) {
+		c.Warnf("%s: %d more mistakes of this kind", name, all-len(said))
+	}
+	if err != io.EOF {
+		return n, err
+	}
+	if n == 0 && r.Offset() > 0 {
+		return n, fault.Hint(errors.New("no object is in it"), "an object begins with @TYPE { URL, in UTF-8 or ASCII")
+	}
+	return n, nil
+}
+
+// Forms of printed objects.
+const (
+	soifForm = "soif"
+	jsonForm = "json" // an object a line
+)
+
+const objectForms = soifForm + "|" + jsonForm
+
+// printObjects gives each a function that prints an object to the output file or to
+// standard output.
+func printObjects(c *call.Call, form string, each func(print func(*soif.Object) error) error) error {
+	var print func(w io.Writer, o *soif.Object) error
+	switch strings.ToLower(form) {
+	case soifForm:
+		print = func(w io.Writer, o *soif.Object) error { return soif.NewWriter(w).Write(*o) }
+	case jsonForm:
+		print = objectLine
+	default:
+		return fault.Usagef("form %.40q is neither soif nor json", form)
+	}
+	return c.Out.Text(func(w io.Writer) error {
+		return each(func(o *soif.Object) error { return print(w, o) })
+	})
+}
+
+// objectLine prints a line. A repeated name has a list of values.
+func objectLine(w io.Writer, o *soif.Object) error {
+	attributes := map[string]any{}
+	for _, a := range o.Attributes {
+		switch had := attributes[a.Name].(type) {
+		case nil:
+			attributes[a.Name] = a.Value
+		case string:
+			attributes[a.Name] = []string{had, a.Value}
+		case []string:
+			attributes[a.Name] = append(had, a.Value)
+		}
+	}
+	lines := json.NewEncoder(w)
+	lines.SetEscapeHTML(false)
+	return lines.Encode(struct {
+		Type       string         `json:"type"`
+		URL        string         `json:"url,omitempty"`
+		Attributes map[string]any `json:"attributes"`
+	}{o.Type, o.URL, attributes})
+}

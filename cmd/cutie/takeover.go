@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cutie/cmd/cutie/call"
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/mirror"
+	"cutie/cmd/cutie/output"
+	"cutie/cmd/cutie/reach"
+	"cutie/queuefs/replay"
+)
+
+// takeoverVerb makes live queues of mirrors.
+func takeoverVerb(c *call.Call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "takeover [QUEUE…]",
+		Short: "make live queues of mirrors, or the owner of a standby",
+		Long: `
+Without a queue it is for the standby of a home in a store: it becomes the owner. A
+former owner that can be reached, and accepts the credentials given here, gives the home
+up first, and then no request is lost: see cutie help stores.
+
+With queues it is for the day on which the original is lost: mirrors of cutie serve
+--mirror take submissions and hand out jobs from now on. Jobs keep identifiers, order,
+states, sidecars, holds, leases and results; a worker goes on with the token of its lease.
+Numbers of jobs and events go on, and so do the Change Lists: who has followed the original
+follows the mirror from its last event.
+
+It refuses while an original still answers, since a queue with two homes hands out each
+job twice; --force takes over anyway. It says what a mirror cannot know: what the
+original did after the last event that was seen.
+
+Jobs that were handed out in a queue with reports, are not in work and have no outcome
+are listed. --requeue-unfinished puts them back into their queues.
+
+A queue taken over before is left as it is.`,
+		Example: `cutie takeover --url http://standby:8080
+cutie takeover jobs
+cutie takeover --all --url http://127.0.0.1:8080`,
+	}
+	fs := cmd.Flags()
+	all := fs.Bool("all", false, "take over all mirrors")
+	force := fs.Bool("force", false, "take over although an original answers")
+	requeue := fs.Bool("requeue-unfinished", false, "put back jobs that were handed out and have no outcome")
+	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+		if *all && len(c.Args) > 0 {
+			return fault.Usagef("name the queues to take over, or give --all")
+		}
+		if !*all && len(c.Args) == 0 {
+			if *force || *requeue {
+				return fault.Usagef("--force and --requeue-unfinished are of mirrors: name the queues, or give --all")
+			}
+			return changeOwner(ctx, c, http.MethodPost)
+		}
+		if _, err := wantsJSON(c); err != nil {
+			return err
+		}
+		query := url.Values{}
+		if *force {
+			query.Set("force", "")
+		}
+		if *requeue {
+			query.Set("requeue-unfinished", "")
+		}
+		paths := []string{mirror.TakeoverPath}
+		if !*all {
+			paths = nil
+			for _, name := range c.Args {
+				paths = append(paths, mirror.TakeoverPath+"/"+url.PathEscape(name))
+			}
+		}
+		return takeover(ctx, c, paths, query)
+	})
+}
+
+// maxTaken is the most octets of a report.
+const maxTaken = 64 << 20
+
+func takeover(ctx context.Context, c *call.Call, paths []string, query url.Values) (err error) {
+	s, err := c.Source(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	all := mirror.Taken{Queues: []mirror.TakenQueue{}}
+	for _, path := range paths {
+		var report mirror.Taken
+		if err := post(ctx, s, path, query, &report); err != nil {
+			if fault.ExitCode(err) == fault.ExitConflict {
+				err = fault.Hint(err, "--force takes over although the original answers")
+			}
+			return err
+		}
+		all.Typed, all.Queues = report.Typed, append(all.Queues, report.Queues...)
+	}
+	if c.Form != "" {
+		body, err := json.MarshalIndent(all, "", "  ")
+		if err != nil {
+			return err
+		}
+		return c.Out.Emit(append(body, '\n'))
+	}
+	return printTaken(c, &all)
+}
+
+func post(ctx context.Context, s *reach.Target, path string, query url.Values, report any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Base+path[1:]+"?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "application/json")
+	resp, err := s.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxTaken))
+	if err == nil {
+		err = json.Unmarshal(body, report)
+	}
+	return err
+}
+
+func printTaken(c *call.Call, all *mirror.Taken) error {
+	w := output.Screen(c.Out.Stdout)
+	for _, q := range all.Queues {
+		if q.Before {
+			fmt.Fprintf(w, "%s: live before: %d pending, %d consumed\n", q.Queue, q.Pending, q.Consumed)
+			continue
+		}
+		fmt.Fprintf(w, "%s: live: %d pending, %d consumed; the last event seen of %s is %d", q.Queue, q.Pending, q.Consumed, q.Source, q.LastEvent)
+		if !q.LastTime.IsZero() {
+			fmt.Fprintf(w, " of %s", q.LastTime.Format(time.RFC3339Nano))
+		}
+		if !q.LastContact.IsZero() {
+			fmt.Fprintf(w, "; it last answered at %s", q.LastContact.Format(time.RFC3339Nano))
+		}
+		fmt.Fprintln(w)
+		if q.Unseen > 0 {
+			fmt.Fprintf(w, "%s: %d later events are known, and their files were never here\n", q.Queue, q.Unseen)
+		}
+		if q.Settings {
+			fmt.Fprintf(w, "%s: former settings: the original had later ones, which were never here\n", q.Queue)
+		}
+		for _, id := range q.UnseenJobs {
+			fmt.Fprintf(w, "not seen: %s/%s\n", q.Queue, id)
+		}
+		for _, id := range q.Bare {
+			fmt.Fprintf(w, "on hold: %s/%s: %s; cutie release hands it out\n", q.Queue, id, replay.NoJobFile)
+		}
+		for _, id := range q.Former {
+			fmt.Fprintf(w, "former job file: %s/%s: the one of its last event was never here\n", q.Queue, id)
+		}
+		for _, name := range q.NoResult {
+			fmt.Fprintf(w, "no result: %s/%s: it was never here\n", q.Queue, name)
+		}
+		for _, id := range q.Unfinished {
+			fmt.Fprintf(w, "unfinished: %s/%s\n", q.Queue, id)
+		}
+		if q.Requeued > 0 {
+			fmt.Fprintf(w, "%s: %d unfinished jobs are pending again\n", q.Queue, q.Requeued)
+		}
+	}
+	if len(all.Queues) == 0 {
+		fmt.Fprintln(w, "no queue is a mirror")
+	}
+	return nil
+}
