@@ -38,9 +38,9 @@ func (p *Publisher) Routes() []web.Route {
 	}
 	nothing := func(*http.Request, *uses) (*answer.Resource, error) { return nil, nil }
 	return []web.Route{
+		get("/{queue}/{set}/{document}", web.Here(web.Read), p.find),
 		get("", web.Anywhere(web.Read), func(*http.Request, *uses) (*answer.Resource, error) { return p.description(), nil }),
 		get("/{part}", web.Anywhere(web.Read), p.findPart),
-		get("/{queue}/{set}/{document}", web.Here(web.Read), p.find),
 		get("/{queue}/{rest:.*}", web.Here(web.Read), nothing),
 		get("/{rest:.*}", web.Otherwise, nothing),
 	}

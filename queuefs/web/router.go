@@ -6,112 +6,79 @@ import (
 	"net/http"
 	"net/url"
 	"path"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/gorilla/mux"
 )
 
 // A Router finds the route of a request. It is safe for concurrent use.
+//
+// The rows of each first segment of a path are a subrouter of gorilla/mux, whose expressions
+// are compiled when the first such path comes: a command needs few of them.
 type Router struct {
-	branches map[string]*branch // by the first segment of a path
-	others   *branch            // of other first segments
-	fail     func(http.ResponseWriter, *http.Request, error)
-
-	// Clients repeat paths such as /content/jobs. Paths with no name but that of
-	// a queue are matched once.
-	known  sync.Map // canonical path to *place
-	places atomic.Int32
-}
-
-const maxPlaces = 4096
-
-// A place is the result of matching a path.
-type place struct {
-	found *resource // nil: no row has the path
-	vars  map[string]string
-}
-
-// A resource is the rows of one path.
-type resource struct {
-	rows  []*Route
-	allow string
-}
-
-// ServeHTTP is never called: a resource is a handler to be found by mux.
-func (*resource) ServeHTTP(http.ResponseWriter, *http.Request) {}
-
-// A branch matches paths with one first segment. It is made for the first of them, because
-// mux compiles an expression for each row.
-type branch struct {
-	rows []*Route
-	once sync.Once
 	mux  *mux.Router
+	fail func(http.ResponseWriter, *http.Request, error)
 }
 
-// NewRouter returns a router over rows. The first matching path counts. fail
-// answers errors of rows without a Fail of their own, and requests without a
-// route.
+// NewRouter returns a router over rows. The first row with the path and the method counts.
+// fail answers errors of rows without a Fail of their own, and requests without a route.
 func NewRouter(fail func(http.ResponseWriter, *http.Request, error), rows ...Route) *Router {
-	rt := &Router{branches: map[string]*branch{}, others: &branch{}, fail: fail}
-	for i := range rows {
-		if first := firstSegment(rows[i].Path); !strings.Contains(first, "{") {
-			rt.branches[first] = &branch{}
+	rt := &Router{mux: mux.NewRouter(), fail: fail}
+	below := map[string][]*Route{}
+	for _, row := range rows {
+		if row.Fail == nil {
+			row.Fail = fail
 		}
-	}
-	for i := range rows {
-		row := &rows[i]
-		if b := rt.branches[firstSegment(row.Path)]; b != nil {
-			b.rows = append(b.rows, row)
+		first, _, _ := strings.Cut(strings.TrimPrefix(row.Path, "/"), "/")
+		if strings.Contains(first, "{") {
+			add(rt.mux, &row)
 			continue
 		}
-		for _, b := range rt.branches {
-			b.rows = append(b.rows, row)
+		if below[first] == nil {
+			var sub *mux.Router
+			var compile sync.Once
+			prefix := "/" + first
+			sub = rt.mux.MatcherFunc(func(r *http.Request, _ *mux.RouteMatch) bool {
+				rest, ok := strings.CutPrefix(r.URL.Path, prefix)
+				if ok = ok && (rest == "" || rest[0] == '/'); ok {
+					compile.Do(func() {
+						for _, row := range below[first] {
+							add(sub, row)
+						}
+					})
+				}
+				return ok
+			}).Subrouter()
 		}
-		rt.others.rows = append(rt.others.rows, row)
+		below[first] = append(below[first], &row)
 	}
 	return rt
 }
 
-func firstSegment(path string) string {
-	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return first
+func add(to *mux.Router, row *Route) {
+	methods := []string{row.Method}
+	if row.Method == http.MethodGet {
+		methods = append(methods, http.MethodHead)
+	}
+	to.Methods(methods...).Path(row.Path).Handler(row)
 }
 
-// branch returns the branch of a canonical path.
-func (rt *Router) branch(path string) *branch {
-	b := rt.branches[firstSegment(path)]
-	if b == nil {
-		b = rt.others
+// find returns the row of a canonical path, and the names in it; nil if there is none.
+func (rt *Router) find(method, path string) (*Route, map[string]string) {
+	asked := struct {
+		http.Request
+		url.URL
+	}{http.Request{Method: method}, url.URL{Path: path}}
+	asked.Request.URL = &asked.URL
+	var match mux.RouteMatch
+	if !rt.mux.Match(&asked.Request, &match) {
+		return nil, nil
 	}
-	b.once.Do(b.make)
-	return b
-}
-
-func (b *branch) make() {
-	b.mux = mux.NewRouter()
-	of := map[string]*resource{}
-	for _, row := range b.rows {
-		at := of[row.Path]
-		if at == nil {
-			at = &resource{}
-			of[row.Path] = at
-			b.mux.Handle(row.Path, at)
-		}
-		at.rows = append(at.rows, row)
+	for name, value := range match.Vars {
+		match.Vars[name], _ = url.PathUnescape(value) // canonical has escaped it
 	}
-	for _, at := range of {
-		var names []string
-		for _, row := range at.rows {
-			if names = append(names, row.Method); row.Method == http.MethodGet && !row.Changes() {
-				names = append(names, http.MethodHead)
-			}
-		}
-		slices.Sort(names)
-		at.allow = strings.Join(names, ", ")
-	}
+	return match.Handler.(*Route), match.Vars
 }
 
 // A Match is the result of routing a request.
@@ -119,8 +86,9 @@ type Match struct {
 	Route *Route            // nil: there is none
 	Vars  map[string]string // in the path; not to be changed
 	need  Need
-	found *resource // nil: no row has the path
-	rt    *Router
+	known bool     // there are rows of the path
+	allow []string // methods of these rows, if there is no route for that of the request
+	fail  func(http.ResponseWriter, *http.Request, error)
 }
 
 // Match finds the route of a request. A path is taken apart first and unescaped
@@ -128,46 +96,31 @@ type Match struct {
 // hostile names reach the parsers, which refuse them.
 func (rt *Router) Match(r *http.Request) Match { return rt.Find(r.Method, r.URL) }
 
+// methods are those of all rows, and HEAD, in the order of the field Allow.
+var methods = []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut}
+
 // Find is Match for a method and a URL.
 func (rt *Router) Find(method string, u *url.URL) Match {
-	at := rt.place(canonical(u))
-	m := Match{rt: rt, need: Otherwise, found: at.found, Vars: at.vars}
-	if at.found == nil {
-		return m
+	path := canonical(u)
+	m := Match{need: Otherwise, fail: rt.fail}
+	row, vars := rt.find(method, path)
+	if row != nil {
+		m.known, m.Vars, m.need, m.fail = true, vars, row.Need, row.Fail
+		if method != http.MethodHead || !row.Changes() {
+			m.Route = row
+			return m
+		}
 	}
-	head := method == http.MethodHead
-	if head {
-		method = http.MethodGet
-	}
-	for _, row := range m.found.rows {
-		if row.Method == method {
-			if m.need = row.Need; !head || !row.Changes() {
-				m.Route = row
-			}
-			break
+	for _, other := range methods {
+		row, vars := rt.find(other, path)
+		if row == nil {
+			continue
+		}
+		if m.known, m.Vars, m.fail = true, vars, row.Fail; row.Serve != nil && (other != http.MethodHead || !row.Changes()) {
+			m.allow = append(m.allow, other)
 		}
 	}
 	return m
-}
-
-// place matches a canonical path.
-func (rt *Router) place(path string) *place {
-	if at, ok := rt.known.Load(path); ok {
-		return at.(*place)
-	}
-	var match mux.RouteMatch
-	at := &place{}
-	if rt.branch(path).mux.Match(&http.Request{URL: &url.URL{Path: path}}, &match) {
-		at.found, at.vars = match.Handler.(*resource), match.Vars
-		for name, value := range at.vars {
-			at.vars[name], _ = url.PathUnescape(value) // canonical has escaped it
-		}
-	}
-	if at.found != nil && (len(at.vars) == 0 || len(at.vars) == 1 && at.vars["queue"] != "") && rt.places.Load() < maxPlaces {
-		rt.places.Add(1)
-		rt.known.Store(path, at)
-	}
-	return at
 }
 
 // canonical returns the path with each segment escaped in one way, for mux.
@@ -204,13 +157,7 @@ func (m *Match) Queue() string { return m.Vars["queue"] }
 
 // Fail answers the request with an error, in the words of the room that has the
 // path.
-func (m *Match) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	if m.found != nil && m.found.rows[0].Fail != nil {
-		m.found.rows[0].Fail(w, r, err)
-		return
-	}
-	m.rt.fail(w, r, err)
-}
+func (m *Match) Fail(w http.ResponseWriter, r *http.Request, err error) { m.fail(w, r, err) }
 
 // Serve answers the request, with an error if there is no route.
 func (m *Match) Serve(w http.ResponseWriter, r *http.Request) {
@@ -218,23 +165,34 @@ func (m *Match) Serve(w http.ResponseWriter, r *http.Request) {
 		r.SetPathValue(name, value)
 	}
 	switch {
-	case m.Route != nil && m.Route.Serve != nil:
-		if err := m.Route.Serve(w, r); err != nil {
-			if r.Context().Err() != nil || errors.Is(err, context.Canceled) {
-				if gone := Still(r.Context()); gone != nil {
-					err = gone
-				}
-			}
-			m.Fail(w, r, err)
-		}
-	case m.found != nil && m.found.rows[0].Serve != nil:
-		w.Header().Set("Allow", m.found.allow)
-		m.Fail(w, r, Errorf(http.StatusMethodNotAllowed, "method %s is not among %s", r.Method, m.found.allow))
-	case m.found == nil && !Clean(r.URL):
+	case m.Route != nil:
+		m.Route.ServeHTTP(w, r)
+	case len(m.allow) > 0:
+		allow := strings.Join(m.allow, ", ")
+		w.Header().Set("Allow", allow)
+		m.Fail(w, r, Errorf(http.StatusMethodNotAllowed, "method %s is not among %s", r.Method, allow))
+	case !m.known && !Clean(r.URL):
 		m.Fail(w, r, Errorf(http.StatusBadRequest, "path %.80q is not clean", r.URL.EscapedPath()))
 	default:
 		m.Fail(w, r, NotHere)
 	}
+}
+
+// ServeHTTP answers a request that was matched with the route.
+func (t *Route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	err := error(NotHere)
+	if t.Serve != nil {
+		err = t.Serve(w, r)
+	}
+	if err == nil {
+		return
+	}
+	if r.Context().Err() != nil || errors.Is(err, context.Canceled) {
+		if gone := Still(r.Context()); gone != nil {
+			err = gone
+		}
+	}
+	t.Fail(w, r, err)
 }
 
 // NotHere is the error of a path without a route.
