@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"time"
 
-	"cutie/queuefs/culling"
 	"cutie/queuefs/home"
 )
 
@@ -18,13 +16,6 @@ type CullOptions struct {
 	Keep  *Thresholds // instead of those of the queue, which must be named; nil: its own
 	Dry   bool        // yield the jobs, and leave them
 }
-
-// What culling speaks of; see package culling.
-type (
-	Thresholds = culling.Thresholds
-	Culled     = culling.Culled
-	Kept       = culling.Kept
-)
 
 func (o *CullOptions) check() error {
 	switch k := o.Keep; {
@@ -62,7 +53,7 @@ func (s *Service) Cull(ctx context.Context, o CullOptions) iter.Seq2[Culled, err
 			return
 		}
 		for _, q := range queues {
-			more, err := q.culler().Cull(ctx, o.Keep, o.Dry, func(c Culled) bool { return yield(c, nil) })
+			more, err := q.cull(ctx, o.Keep, o.Dry, func(c Culled) bool { return yield(c, nil) })
 			if errors.Is(err, ErrNoQueue) && o.Queue == "" {
 				continue // removed meanwhile
 			}
@@ -91,15 +82,6 @@ func (s *Service) toCull(o CullOptions) ([]*Queue, error) {
 	return []*Queue{q}, err
 }
 
-// culler returns the one who culls the queue.
-func (q *Queue) culler() *culling.Culler {
-	return &culling.Culler{
-		Keep:   Thresholds{Size: q.info().CullingSize, Age: q.info().CullingAge},
-		Ledger: q.ledger, Retention: &q.retention, Turn: &q.culling, Now: q.svc.now,
-		CatchUp: func(ctx context.Context, n int) error { return q.svc.catchUp(ctx, q, n) }, Commit: q.commit,
-	}
-}
-
 // Kept returns, for each queue, the number of due jobs left by [Service.Cull] with
 // the same options. Call it after Cull has ended. It looks at all due jobs, and
 // reads the files of jobs with a retention.
@@ -109,7 +91,7 @@ func (s *Service) Kept(ctx context.Context, o CullOptions) (all []Kept, err erro
 		return nil, err
 	}
 	for _, q := range queues {
-		k, err := q.culler().Kept(ctx, o.Keep)
+		k, err := q.kept(ctx, o.Keep)
 		if err != nil {
 			return all, fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
@@ -118,11 +100,4 @@ func (s *Service) Kept(ctx context.Context, o CullOptions) (all []Kept, err erro
 		}
 	}
 	return all, nil
-}
-
-// Due returns up to max jobs whose Destruction has come by now, in no order. It
-// costs what is due. After a start the first calls also read job files, one or two
-// thousand each, and name no job before.
-func (q *Queue) Due(ctx context.Context, now time.Time, max int) ([]JobID, error) {
-	return q.retention.Due(ctx, now, max)
 }

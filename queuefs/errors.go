@@ -9,14 +9,12 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/bucket"
-	"cutie/queuefs/keys"
+
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/objects"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/stored"
-	"cutie/queuefs/submission"
-	"cutie/queuefs/transition"
 )
 
 // Errors for callers to branch on. Every error of this package with one of these
@@ -25,21 +23,21 @@ var (
 	ErrNoQueue       = ledger.ErrNoQueue
 	ErrQueueExists   = errors.New("queue exists already")
 	ErrNotEmpty      = ledger.ErrNotEmpty
-	ErrRefusing      = submission.ErrRefusing
+	ErrRefusing      = errors.New("queue refuses submissions")
 	ErrNotLost       = errors.New("the directory of the queue is not lost")
 	ErrNoJob         = ledger.ErrNoJob
 	ErrEmpty         = ledger.ErrEmpty
 	ErrNotPending    = job.ErrNotPending
 	ErrConflict      = job.ErrConflict
-	ErrLease         = transition.ErrLease
+	ErrLease         = errors.New("lease is gone")
 	ErrNoResult      = content.ErrNoResult
 	ErrResultDamaged = content.ErrResultDamaged
-	ErrResultExists  = transition.ErrResultExists
+	ErrResultExists  = errors.New("result exists already")
 	ErrBadName       = job.ErrBadName
 	ErrDigest        = digest.ErrMismatch
 	ErrSidecar       = job.ErrSidecar
-	ErrKeyUsed       = submission.ErrKeyUsed
-	ErrKeyBusy       = keys.ErrBusy
+	ErrKeyUsed       = errors.New("key was used before")
+	ErrKeyBusy       = errors.New("another request with this key is on its way")
 	ErrTooBig        = job.ErrTooBig
 	ErrGone          = ledger.ErrGone
 	ErrNoSpace       = ledger.ErrNoSpace

@@ -43,3 +43,6 @@ func (q *Queue) TellPhase(text string) error {
 		return nil
 	})
 }
+
+// KeyRemembered is how long a job consumed without a lease is given again for its key.
+const KeyRemembered = keyRemembered

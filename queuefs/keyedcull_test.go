@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/keys"
 )
 
 // Culling leaves jobs to the repeated request of a consumer with a key, until the time for
@@ -40,7 +39,7 @@ func TestAJobConsumedWithAKeyIsNotCulledWhileItMayBeAskedFor(t *testing.T) {
 	s, q = openHome(t, dir, o)
 	none()
 	take("1 2 again")
-	now.Add((keys.Remembered + time.Second).Microseconds())
+	now.Add((queuefs.KeyRemembered + time.Second).Microseconds())
 	if got := cullQueue(t, s, "jobs"); len(got) != 2 {
 		t.Errorf("culled %v", got)
 	}

@@ -23,7 +23,7 @@ func (s *Service) looked(c indexfile.Checkpoint, indexed, lost bool, known *foun
 		if l := was[q]; l.scanned || l.changed || l.fresh {
 			s.unsettled = true
 		}
-		if err := q.desk.FindLeases(); err != nil {
+		if err := q.findLeases(); err != nil {
 			return fmt.Errorf("queue %s: leases: %w", q.ID(), err)
 		}
 		now := s.now()

@@ -8,7 +8,6 @@ import (
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/journal"
-	"cutie/queuefs/ledger"
 	"cutie/queuefs/space"
 )
 
@@ -149,105 +148,4 @@ func (s *Service) relieve() bool {
 	}
 	defer s.upkeep.Unlock()
 	return s.checkpointLocked(allFiles) == nil || s.space.GiveUp()
-}
-
-// admit holds a submission back while the files are too far behind. When
-// they cannot be written for lack of space it is refused.
-func (s *Service) admit(ctx context.Context, q *Queue, n int, bytes int64) error {
-	if err := s.catchUp(ctx, q, n); err != nil {
-		return err
-	}
-	return s.makeFit(n, bytes)
-}
-
-// catchUp writes as many files as n jobs cause if the files are behind,
-// and waits while they are too far behind.
-func (s *Service) catchUp(ctx context.Context, q *Queue, n int) error {
-	if s.space.Full() {
-		return ErrNoSpace
-	}
-	s.assist(q, n)
-	for s.space.TooFar() {
-		if !s.space.InTime() {
-			return ErrClosed
-		}
-		if s.space.Full() {
-			return ErrNoSpace
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := s.checkpointIfTooFar(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkpointIfTooFar checkpoints if the files are still too far behind when the turn
-// comes.
-func (s *Service) checkpointIfTooFar() error {
-	if err := s.begin(); err != nil {
-		return err
-	}
-	defer s.end()
-	s.upkeep.Lock()
-	defer s.upkeep.Unlock()
-	if !s.space.TooFar() {
-		return nil
-	}
-	return s.checkpointLocked(allFiles)
-}
-
-// assist writes the files of n jobs if many are behind, so that a
-// sustained load settles at what the file system carries.
-func (s *Service) assist(q *Queue, n int) {
-	if !s.space.Overdue() || s.begin() != nil {
-		return
-	}
-	defer s.end()
-	for n > 0 {
-		done, err := q.filer.Some(n)
-		if err != nil {
-			s.space.Tried(err)
-			return
-		}
-		if n -= done; done == 0 {
-			return
-		}
-	}
-}
-
-// commit is [ledger.Ledger.Commit] for a queue that is no mirror.
-func (q *Queue) commit(build func(b *ledger.Batch) error) error {
-	return q.record(func(b *ledger.Batch) error {
-		if err := q.original.Refuse(); err != nil {
-			return err
-		}
-		return build(b)
-	})
-}
-
-// record is [ledger.Ledger.Commit]. Without storage for the records it makes some by a
-// checkpoint.
-func (q *Queue) record(build func(b *ledger.Batch) error) error {
-	if err := q.svc.begin(); err != nil {
-		return err
-	}
-	defer q.svc.end()
-	for {
-		err := q.ledger.Commit(build)
-		var reserve *ledger.ReserveError
-		if !errors.As(err, &reserve) {
-			return err
-		}
-		full := errors.Is(err, ErrNoSpace)
-		if full && q.svc.relieve() {
-			continue
-		}
-		if full {
-			q.svc.space.NoGrowth() // Maintain makes some
-		}
-		return reserve.Err
-	}
 }

@@ -219,7 +219,7 @@ func (q *Queue) Replay(ctx context.Context, events []ReplayEvent, settings []byt
 	for i := range events {
 		bytes += int64(1024 + len(events[i].Data) + len(events[i].Text))
 	}
-	if err := q.svc.admit(ctx, q, len(events), bytes); err != nil {
+	if err := q.admit(ctx, len(events), bytes); err != nil {
 		return err
 	}
 	return q.original.Replay(func() error {
@@ -269,7 +269,7 @@ func (q *Queue) Takeover(ctx context.Context, known JobID, event Seq) (Mirror, e
 		return Mirror{}, storageError(err)
 	}
 	if was {
-		if err := q.desk.FindLeases(); err != nil {
+		if err := q.findLeases(); err != nil {
 			q.svc.report(home.QueueInfoPath(q.ID()), err.Error()+"; leases and keys from before the takeover are known again after a restart")
 		}
 		q.ledger.Touch()

@@ -1,7 +1,6 @@
 package queuefs
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,8 +17,7 @@ import (
 	"cutie/queuefs/packs"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
-	"cutie/queuefs/submission"
-	"cutie/queuefs/transition"
+
 	"cutie/queuefs/tree"
 )
 
@@ -39,14 +37,8 @@ func (s *Service) newQueue(id string) (*Queue, error) {
 	if s.stored != nil {
 		q.content.Far = &far.Files{Ledger: l, Tree: t, Store: s.stored, Report: s.report}
 	}
-	q.retention.Reader = q.content
 	q.original.Ledger, q.original.Files = l, &s.properties.mirrors
 	q.original.Load(s.known.mirrors[id])
-	q.intake = submission.Intake{Reader: q.content, Shared: s.shared, Original: &q.original, Temp: s.dirs.temp, Spool: s.spool, Keep: s.stored.Keep, Commit: q.commit,
-		Admit: func(ctx context.Context, n int, bytes int64) error { return s.admit(ctx, q, n, bytes) }}
-	q.desk = transition.Desk{Ledger: l, Tree: t, Content: q.content, Shared: s.shared, Original: &q.original, Claims: &q.intake.Claims, Reports: s.reports,
-		Temp: s.dirs.temp, Spool: s.spool, Keep: s.stored.Keep, Fit: s.makeFit, Commit: q.commit,
-		CatchUp: func(ctx context.Context, n int) error { return s.catchUp(ctx, q, n) }, Assist: func(n int) { s.assist(q, n) }}
 	q.properties = properties.Queue{Home: &s.each.properties, File: s.each.properties.Files(t.Root(), id), Ledger: l, Commit: q.commit}
 	return q, nil
 }
@@ -176,7 +168,7 @@ func (q *Queue) finish(was loaded, stopped, lost bool) error {
 			return err
 		}
 	}
-	if err := q.desk.FindLeases(); err != nil {
+	if err := q.findLeases(); err != nil {
 		return fmt.Errorf("leases: %w", err)
 	}
 	if err := q.properties.Announce(); err != nil && !errors.Is(err, ErrNoSpace) {

@@ -3,7 +3,6 @@ package queuefs
 import (
 	"cutie/queuefs/index"
 	"cutie/queuefs/replay"
-	"cutie/queuefs/submission"
 )
 
 // close lets go of the queue.
@@ -47,17 +46,3 @@ func (q *Queue) InfoFile() ([]byte, Facts) {
 
 // look is [ledger.Ledger.Look].
 func (q *Queue) look(do func(x *index.Index)) { q.ledger.Look(do) }
-
-// Jobs on their way into a queue; see package submission.
-type (
-	Submission = submission.Submission
-	Upload     = submission.Upload
-	Assembly   = submission.Assembly
-	Admission  = submission.Admission
-)
-
-// Begin is as [submission.Intake.Begin].
-func (q *Queue) Begin() *Submission { return q.intake.Begin() }
-
-// Assemble is as [submission.Intake.Assemble].
-func (q *Queue) Assemble(n int) *Assembly { return q.intake.Assemble(n) }

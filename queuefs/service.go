@@ -17,13 +17,12 @@ import (
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/replay"
-	"cutie/queuefs/retention"
+
 	"cutie/queuefs/roster"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/space"
 	"cutie/queuefs/stored"
-	"cutie/queuefs/submission"
-	"cutie/queuefs/transition"
+
 	"cutie/queuefs/tree"
 )
 
@@ -90,11 +89,13 @@ type Queue struct {
 	properties properties.Queue // by Service.properties
 	asked      atomic.Bool      // since Reload looked at the properties
 	from       journal.LSN      // for the opening: the index has the records before it
-	retention  retention.Retention
-	culling    sync.Mutex // see culling.Culler
-	intake     submission.Intake
-	desk       transition.Desk
 	original   replay.Original
+
+	// Locks, from the outside in.
+	culling      sync.Mutex // held while jobs are chosen for culling and go
+	destructions destructions
+	keyed        keyClaims // of requests with keys
+	takes        keyTakes  // jobs that a repeated request gets again
 }
 
 // dirs are the open directories of a home.

@@ -261,8 +261,8 @@ func (s *Service) TakeOver(ctx context.Context, atOnce bool) error {
 		}
 	}
 	for _, q := range s.Queues() {
-		q.retention.Restart()
-		if err := q.desk.FindLeases(); err != nil {
+		q.forgetDestructions()
+		if err := q.findLeases(); err != nil {
 			s.shared.Gate.Fail(err) // another process has to take over
 			return fmt.Errorf("queue %s: leases: %w", q.ID(), err)
 		}

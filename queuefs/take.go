@@ -1,4 +1,4 @@
-package transition
+package queuefs
 
 import (
 	"cmp"
@@ -25,7 +25,7 @@ type Take struct {
 	Lease time.Duration // at most MaxLease; 0 means the one of the queue if it wants reports, else none
 	Key   string        // of the request: while Again is true the same jobs are given for it; "" for none
 	User  string        // of the request: a key is of one user
-	Keep  bool          // they are not culled before [Desk.Given] is called
+	Keep  bool          // they are not culled before [Queue.Given] is called
 	Still func() error  // why the consumer may not have them any more, after a wait; nil: always may
 }
 
@@ -48,12 +48,12 @@ func (t *Taken) AtHand() []byte { return t.payload }
 // sync (Cutie 0.3, 5.6): fewer than Max if their sidecars are large, and no jobs
 // on hold. Each comes with a lease if one was asked for or the queue wants
 // reports: until it ends the consumer calls Extend, Conclude or Return with the
-// token, else see [Desk.Expire]. A job with a missing or truncated payload is
+// token, else see [Service.Expire]. A job with a missing or truncated payload is
 // reported and put on hold instead, on a queue with verification also one with a
 // damaged payload. One that cannot be read now is passed over for a while; if there
 // are no others the error is [content.ErrUnread]. If there is no job, or the queue is paused, the
 // error is [ledger.ErrEmpty]. Two concurrent calls get the jobs, and their events, in any order.
-func (q *Desk) Take(ctx context.Context, t Take) ([]Taken, error) {
+func (q *Queue) Take(ctx context.Context, t Take) ([]Taken, error) {
 	if err := q.checkTake(&t); err != nil {
 		return nil, err
 	}
@@ -63,13 +63,13 @@ func (q *Desk) Take(ctx context.Context, t Take) ([]Taken, error) {
 	return q.take(ctx, t)
 }
 
-func (q *Desk) take(ctx context.Context, t Take) ([]Taken, error) {
+func (q *Queue) take(ctx context.Context, t Take) ([]Taken, error) {
 	unread := 0
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		ids := q.Ledger.ClaimFirst(t.Max)
+		ids := q.ledger.ClaimFirst(t.Max)
 		if len(ids) == 0 {
 			return nil, q.none()
 		}
@@ -86,8 +86,11 @@ func (q *Desk) take(ctx context.Context, t Take) ([]Taken, error) {
 
 // TakeWait is Take with a wait for a job until ctx ends; then it returns
 // [ledger.ErrEmpty]. Waiters are served in the order of their calls; after the end of its
-// ctx a waiter takes no job.
-func (q *Desk) TakeWait(ctx context.Context, t Take) ([]Taken, error) {
+// ctx a waiter takes no job. At a standby it waits for nothing.
+func (q *Queue) TakeWait(ctx context.Context, t Take) ([]Taken, error) {
+	if q.svc.Standby() {
+		return nil, ErrStandby
+	}
 	if err := q.checkTake(&t); err != nil {
 		return nil, err
 	}
@@ -97,10 +100,10 @@ func (q *Desk) TakeWait(ctx context.Context, t Take) ([]Taken, error) {
 	return q.takeWait(ctx, t)
 }
 
-func (q *Desk) takeWait(ctx context.Context, t Take) ([]Taken, error) {
+func (q *Queue) takeWait(ctx context.Context, t Take) ([]Taken, error) {
 	unread := 0
 	for {
-		ids, err := q.Ledger.Await(ctx, t.Max)
+		ids, err := q.ledger.Await(ctx, t.Max)
 		if err == ledger.ErrEmpty {
 			return nil, q.none()
 		}
@@ -109,7 +112,7 @@ func (q *Desk) takeWait(ctx context.Context, t Take) ([]Taken, error) {
 		}
 		if t.Still != nil {
 			if err := t.Still(); err != nil {
-				q.Ledger.Release(ids...)
+				q.ledger.Release(ids...)
 				return nil, err
 			}
 		}
@@ -130,24 +133,24 @@ func (q *Desk) takeWait(ctx context.Context, t Take) ([]Taken, error) {
 const maxUnread = 16
 
 // none is the error of a take without an available job.
-func (q *Desk) none() error {
-	if q.Ledger.Resting() > 0 && q.rules().Paused.IsZero() {
-		return fmt.Errorf("%s: the pending jobs: %w", q.Ledger.ID(), content.ErrUnread)
+func (q *Queue) none() error {
+	if q.ledger.Resting() > 0 && q.info().Paused.IsZero() {
+		return fmt.Errorf("%s: the pending jobs: %w", q.ledger.ID(), content.ErrUnread)
 	}
 	return ledger.ErrEmpty
 }
 
 // Rest lets consumers pass over a pending job for a while, after its payload could
 // not be read for the reason why.
-func (q *Desk) Rest(ctx context.Context, id job.ID, why error) error {
-	_, err := q.Ledger.Claim(ctx, id, 0)
+func (q *Queue) Rest(ctx context.Context, id job.ID, why error) error {
+	_, err := q.ledger.Claim(ctx, id, 0)
 	if err == nil {
 		q.rest(id, why)
 	}
 	return err
 }
 
-func (q *Desk) checkTake(t *Take) error {
+func (q *Queue) checkTake(t *Take) error {
 	if t.Max == 0 {
 		t.Max = 1
 	}
@@ -161,18 +164,18 @@ func (q *Desk) checkTake(t *Take) error {
 			return err
 		}
 	}
-	return cmp.Or(q.Shared.Gate.Usable(), q.Original.Refuse())
+	return cmp.Or(q.svc.shared.Gate.Usable(), q.original.Refuse())
 }
 
 // handOut makes claimed jobs Consumed. It returns none if all of them had to
 // be put on hold, and [content.ErrUnread] if it found only jobs that cannot be read now.
-func (q *Desk) handOut(ctx context.Context, ids []job.ID, t Take) ([]Taken, error) {
+func (q *Queue) handOut(ctx context.Context, ids []job.ID, t Take) ([]Taken, error) {
 	q.readAhead(ids[len(ids)-1])
 	ids, err := q.sound(ctx, ids)
 	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	jobs, payloads, err := q.Content.Fetch(ids, true)
+	jobs, payloads, err := q.content.Fetch(ids, true)
 	if err != nil {
 		q.putOff(ids, err)
 		return nil, err
@@ -180,14 +183,14 @@ func (q *Desk) handOut(ctx context.Context, ids []job.ID, t Take) ([]Taken, erro
 	if lost := content.Lost(jobs); len(lost) > 0 {
 		return q.passOver(ids, lost)
 	}
-	if q.Reports.Any() {
+	if q.svc.reports.Any() {
 		for _, id := range ids {
-			q.Reports.Mended(q.Tree.Path(tree.Payloads, id.String()))
-			q.Reports.Mended(q.Tree.Path(job.Pending.String(), id.String()))
+			q.svc.reports.Mended(q.tree.Path(tree.Payloads, id.String()))
+			q.svc.reports.Mended(q.tree.Path(job.Pending.String(), id.String()))
 		}
 	}
-	q.Ledger.Give(t.unread(ids, payloads))
-	lease := q.rules().LeaseFor(t.Lease)
+	q.ledger.Give(t.unread(ids, payloads))
+	lease := q.info().LeaseFor(t.Lease)
 	tokens := t.leaseTokens(ids, lease)
 	jobs, err = q.enact(jobs, func(j *job.Job, at time.Time) (job.Kind, error) {
 		j.Enter(job.Consumed)
@@ -197,7 +200,7 @@ func (q *Desk) handOut(ctx context.Context, ids []job.ID, t Take) ([]Taken, erro
 		if lease > 0 {
 			token, ok := tokens[j.ID]
 			if !ok {
-				text := job.TokenFor(t.User, t.Key, q.Ledger.ID(), j.ID, j.Requeues)
+				text := job.TokenFor(t.User, t.Key, q.ledger.ID(), j.ID, j.Requeues)
 				token = leaseToken{text, job.LeaseKey(text)}
 				tokens[j.ID] = token
 			}
@@ -205,11 +208,11 @@ func (q *Desk) handOut(ctx context.Context, ids []job.ID, t Take) ([]Taken, erro
 		}
 		return job.Consume, nil
 	})
-	q.Ledger.Given(t.unread(ids[len(jobs):], payloads[len(jobs):]))
+	q.ledger.Given(t.unread(ids[len(jobs):], payloads[len(jobs):]))
 	if err != nil {
 		return nil, err
 	}
-	q.Assist(len(jobs))
+	q.assist(len(jobs))
 	taken := make([]Taken, len(jobs))
 	for i := range jobs {
 		taken[i] = Taken{Job: jobs[i], Token: tokens[jobs[i].ID].text, payload: payloads[i], kept: t.Keep && payloads[i] == nil}
@@ -239,14 +242,14 @@ func (t Take) leaseTokens(ids []job.ID, lease time.Duration) map[job.ID]leaseTok
 
 // readAhead loads the packs of the page of a job to be taken, and of the next ones. A job
 // in the journal needs none: it is read from there, and so are those after it.
-func (q *Desk) readAhead(taken job.ID) {
+func (q *Queue) readAhead(taken job.ID) {
 	page := int(taken / index.PageJobs)
-	if v, _ := q.Ledger.View(taken); v.Journaled.File != 0 || !q.Content.Packs.Wants(page) || q.Shared.Gate.Enter() != nil {
+	if v, _ := q.ledger.View(taken); v.Journaled.File != 0 || !q.content.Packs.Wants(page) || q.svc.shared.Gate.Enter() != nil {
 		return
 	}
 	go func() {
-		defer q.Shared.Gate.Leave()
-		q.Content.Packs.Load(page, q.Shared.Gate.Usable)
+		defer q.svc.shared.Gate.Leave()
+		q.content.Packs.Load(page, q.svc.shared.Gate.Usable)
 	}()
 }
 
@@ -255,10 +258,10 @@ func (q *Desk) readAhead(taken job.ID) {
 // queue goes on after it. With VerifyOnRead a job with a wrong digest is put on hold
 // too. A job that cannot be read now rests, and is returned in time; if there are no
 // others the error is its.
-func (q *Desk) sound(ctx context.Context, ids []job.ID) ([]job.ID, error) {
-	look := q.Content.Find
-	if q.rules().VerifyOnRead {
-		look = q.Content.Verify
+func (q *Queue) sound(ctx context.Context, ids []job.ID) ([]job.ID, error) {
+	look := q.content.Find
+	if q.info().VerifyOnRead {
+		look = q.content.Verify
 	}
 	var failed map[job.ID]error
 	for _, id := range ids {
@@ -269,7 +272,7 @@ func (q *Desk) sound(ctx context.Context, ids []job.ID) ([]job.ID, error) {
 			}
 		}
 		if ctx.Err() != nil || content.Exhausted(err) {
-			q.Ledger.Release(ids...)
+			q.ledger.Release(ids...)
 			return nil, err
 		}
 		if failed == nil {
@@ -303,39 +306,39 @@ func (q *Desk) sound(ctx context.Context, ids []job.ID) ([]job.ID, error) {
 		j.Hold(t, content.Reason(j.ID, failed[j.ID]), time.Time{})
 		return job.Hold, nil
 	}); err != nil {
-		q.Ledger.Release(good...)
+		q.ledger.Release(good...)
 		return nil, err
 	}
 	for _, id := range bad {
-		q.report(q.Tree.Path(tree.Payloads, id.String()), content.Reason(id, failed[id])+"; the job is on hold")
+		q.svc.report(q.tree.Path(tree.Payloads, id.String()), content.Reason(id, failed[id])+"; the job is on hold")
 	}
 	return good, nil
 }
 
 // passOver puts those of the claimed jobs on hold that lost their job files. The
 // others are claimed again by the caller.
-func (q *Desk) passOver(ids, lost []job.ID) ([]Taken, error) {
-	q.Ledger.Release(slices.DeleteFunc(slices.Clone(ids), func(id job.ID) bool { return slices.Contains(lost, id) })...)
+func (q *Queue) passOver(ids, lost []job.ID) ([]Taken, error) {
+	q.ledger.Release(slices.DeleteFunc(slices.Clone(ids), func(id job.ID) bool { return slices.Contains(lost, id) })...)
 	_, err := q.change(lost, func(j *job.Job, t time.Time) (job.Kind, error) {
 		j.Hold(t, lostFile, time.Time{})
 		return job.Hold, nil
 	})
 	for _, id := range lost {
-		q.report(q.Tree.Path(job.Pending.String(), id.String()), lostFile+"; the job is on hold")
+		q.svc.report(q.tree.Path(job.Pending.String(), id.String()), lostFile+"; the job is on hold")
 	}
 	return nil, err
 }
 
 // Given ends the protection of jobs taken with Keep, after they were read or given
 // up. Call it once for each call of Take.
-func (q *Desk) Given(taken []Taken) {
+func (q *Queue) Given(taken []Taken) {
 	var ids []job.ID
 	for i := range taken {
 		if taken[i].kept {
 			ids = append(ids, taken[i].ID)
 		}
 	}
-	q.Ledger.Given(ids)
+	q.ledger.Given(ids)
 }
 
 // unread returns the jobs whose payloads their consumer has still to read.

@@ -1,4 +1,4 @@
-package submission_test
+package queuefs_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package transition
+package queuefs
 
 import (
 	"context"
@@ -24,7 +24,7 @@ const maxResultType = 255
 // A ResultUpload is a result on its way: written, then committed or discarded.
 // It is for one goroutine.
 type ResultUpload struct {
-	q      *Desk
+	q      *Queue
 	id     job.ID
 	token  string
 	result job.Result
@@ -39,7 +39,7 @@ var errResultOver = errors.New("result is over")
 // NewResult begins a result of a job under the caller's lease, or for some time after its
 // abort. It must have the digests in expect. Errors are ErrLease, ErrResultExists,
 // ErrBadName or ErrTooBig; call Commit or Discard in the end.
-func (q *Desk) NewResult(ctx context.Context, id job.ID, token, name, mediaType string, expect []digest.Value) (*ResultUpload, error) {
+func (q *Queue) NewResult(ctx context.Context, id job.ID, token, name, mediaType string, expect []digest.Value) (*ResultUpload, error) {
 	if err := q.changeable(ctx); err != nil {
 		return nil, err
 	}
@@ -55,10 +55,10 @@ func (q *Desk) NewResult(ctx context.Context, id job.ID, token, name, mediaType 
 			return nil, fmt.Errorf("%w: digest of result %s is of no known kind", job.ErrBadName, name)
 		}
 	}
-	if err := q.Shared.Gate.Usable(); err != nil {
+	if err := q.svc.shared.Gate.Usable(); err != nil {
 		return nil, err
 	}
-	j, err := q.Content.Job(id)
+	j, err := q.content.Job(id)
 	if err != nil {
 		return nil, err
 	}
@@ -66,15 +66,15 @@ func (q *Desk) NewResult(ctx context.Context, id job.ID, token, name, mediaType 
 	if err := d.allowed(&j); err != nil {
 		return nil, err
 	}
-	most := min(content.SmallResult, q.Shared.Inline)
-	d.up = upload.New(&upload.Budget{Inline: most, Free: most, Spool: q.Spool})
+	most := min(content.SmallResult, q.svc.shared.Inline)
+	d.up = upload.New(&upload.Budget{Inline: most, Free: most, Spool: q.svc.spool})
 	d.up.Hash(d.kinds)
 	return d, nil
 }
 
 // allowed tells whether the job may have the result.
 func (d *ResultUpload) allowed(j *job.Job) error {
-	if !j.MayAdd(d.token, d.q.Shared.Now()) {
+	if !j.MayAdd(d.token, d.q.svc.shared.Now()) {
 		return fmt.Errorf("%v: %w", j.ID, ErrLease)
 	}
 	if _, ok := j.Result(d.result.Name); ok {
@@ -136,17 +136,17 @@ func (d *ResultUpload) commit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := q.Fit(1, d.result.Size); err != nil {
+	if err := q.svc.makeFit(1, d.result.Size); err != nil {
 		return err
 	}
-	if _, err := q.Ledger.Claim(ctx, d.id, 0); err != nil {
+	if _, err := q.ledger.Claim(ctx, d.id, 0); err != nil {
 		return err
 	}
-	from, err := q.Content.Job(d.id)
+	from, err := q.content.Job(d.id)
 	if err == nil {
 		// With the record the result is there; its file gets its name like
 		// other files behind the journal.
-		err = q.Commit(func(b *ledger.Batch) error {
+		err = q.commit(func(b *ledger.Batch) error {
 			j := from
 			if err := d.allowed(&j); err != nil {
 				return err
@@ -161,10 +161,10 @@ func (d *ResultUpload) commit(ctx context.Context) error {
 		})
 	}
 	if err != nil {
-		q.Ledger.Release(d.id)
+		q.ledger.Release(d.id)
 		return err
 	}
-	q.Assist(1)
+	q.assist(1)
 	return nil
 }
 
@@ -175,16 +175,16 @@ func (d *ResultUpload) place(ctx context.Context) (small []byte, err error) {
 	q := d.q
 	if d.temp = d.up.Temp(); d.temp == "" {
 		small = append([]byte{}, d.up.Data()...)
-		d.temp, err = q.Temp.Stage(d.result.Name, small)
+		d.temp, err = q.svc.dirs.temp.Stage(d.result.Name, small)
 		return small, err
 	}
 	if err := d.up.Sync(); err != nil {
 		return nil, err
 	}
-	if err := q.Temp.Sync(); err != nil {
+	if err := q.svc.dirs.temp.Sync(); err != nil {
 		return nil, err
 	}
-	d.temp, err = q.Keep(ctx, d.temp, d.result.SHA256)
+	d.temp, err = q.svc.stored.Keep(ctx, d.temp, d.result.SHA256)
 	d.up.Named(d.temp)
 	return nil, err
 }
@@ -201,9 +201,7 @@ func (d *ResultUpload) discard(remove bool) {
 		d.temp = d.up.Temp()
 	}
 	d.up.Close()
-	// After a failed commit the journal may speak of the file all the same;
-	// opening the home settles it.
-	if remove && d.temp != "" && d.q.Shared.Gate.Err() == nil {
-		d.q.Temp.Remove(d.temp)
+	if remove {
+		d.q.svc.dropTemp(d.temp)
 	}
 }

@@ -1,4 +1,4 @@
-package submission
+package queuefs
 
 import (
 	"context"
@@ -22,8 +22,8 @@ type Assembly struct {
 }
 
 // Assemble starts a batch of n jobs. Call Commit or Discard in the end.
-func (in *Intake) Assemble(n int) *Assembly {
-	s := &Assembly{sub: in.Begin(), uploads: make([]*Upload, n)}
+func (q *Queue) Assemble(n int) *Assembly {
+	s := &Assembly{sub: q.Begin(), uploads: make([]*Upload, n)}
 	s.sub.Group()
 	return s
 }
@@ -45,7 +45,7 @@ func (s *Assembly) Put(i int, part *Submission) error {
 		return err
 	}
 	said := s.sub.said + 1024 + len(d.meta.Sidecar)
-	if said > s.sub.to.Shared.MaxAppend {
+	if said > s.sub.to.svc.shared.MaxAppend {
 		return fmt.Errorf("%w: batch of %d jobs", job.ErrTooBig, len(s.uploads))
 	}
 	if err := d.up.Move(&s.sub.budget); err != nil {

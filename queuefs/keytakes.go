@@ -1,4 +1,4 @@
-package keys
+package queuefs
 
 import (
 	"slices"
@@ -9,16 +9,16 @@ import (
 	"cutie/queuefs/job"
 )
 
-// Remembered is how long a job consumed without a lease is given again for its key.
-const Remembered = 5 * time.Minute
+// keyRemembered is how long a job consumed without a lease is given again for its key.
+const keyRemembered = 5 * time.Minute
 
-// MostTakes is how many keys of consumers a queue remembers. Beyond it the key with the
+// mostKeys is how many keys of consumers a queue remembers. Beyond it the key with the
 // earliest end is forgotten; about 150 bytes each.
-const MostTakes = 1 << 20
+const mostKeys = 1 << 20
 
-// Takes are the jobs consumed by requests with keys. They are safe for concurrent use.
+// keyTakes are the jobs consumed by requests with keys. They are safe for concurrent use.
 // The zero value is ready for use.
-type Takes struct {
+type keyTakes struct {
 	mu   sync.Mutex
 	jobs map[job.KeySum][]take
 	ends index.Deadlines // of the keys, by their sums
@@ -30,17 +30,17 @@ type take struct {
 	seq job.Seq
 }
 
-// Ends returns until when a consumed job is given again for its key: the end of its
-// lease, or [Remembered] after its consumption.
-func Ends(j *job.Job) time.Time {
+// keyEnds returns until when a consumed job is given again for its key: the end of its
+// lease, or [keyRemembered] after its consumption.
+func keyEnds(j *job.Job) time.Time {
 	if !j.Lease.Ends.IsZero() {
 		return j.Lease.Ends
 	}
-	return j.Consumed.Add(Remembered)
+	return j.Consumed.Add(keyRemembered)
 }
 
-// Follow takes a change of a job in. Two changes of a job may come in any order.
-func (t *Takes) Follow(before, after *job.Job) {
+// follow takes a change of a job in. Two changes of a job may come in any order.
+func (t *keyTakes) follow(before, after *job.Job) {
 	if before.ConsumerKey == "" && after.ConsumerKey == "" {
 		return
 	}
@@ -62,15 +62,15 @@ func (t *Takes) Follow(before, after *job.Job) {
 		}
 		t.jobs[k] = append(t.jobs[k], take{after.ID, after.Seq})
 	}
-	ends := Ends(after).UnixMicro()
+	ends := keyEnds(after).UnixMicro()
 	if was, ok := t.ends.At(job.ID(k)); !ok || was < ends {
 		t.ends.Set(job.ID(k), ends)
 	}
 }
 
-// Jobs returns the jobs consumed with a key, as [job.Job] has it, in their order. Some may
+// with returns the jobs consumed with a key, as [job.Job] has it, in their order. Some may
 // have changed since.
-func (t *Takes) Jobs(key string) []job.ID {
+func (t *keyTakes) with(key string) []job.ID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var ids []job.ID
@@ -82,7 +82,7 @@ func (t *Takes) Jobs(key string) []job.ID {
 }
 
 // drop takes a job out, unless it was consumed again since.
-func (t *Takes) drop(k job.KeySum, before *job.Job) {
+func (t *keyTakes) drop(k job.KeySum, before *job.Job) {
 	jobs := slices.DeleteFunc(t.jobs[k], func(o take) bool { return o.id == before.ID && o.seq <= before.Seq })
 	if len(jobs) > 0 {
 		t.jobs[k] = jobs
@@ -93,13 +93,13 @@ func (t *Takes) drop(k job.KeySum, before *job.Job) {
 }
 
 // forget forgets keys with an end up to now, and one more if there are too many.
-func (t *Takes) forget(now int64) {
+func (t *keyTakes) forget(now int64) {
 	var over []job.ID
 	t.ends.Due(now, func(k job.ID) bool {
 		over = append(over, k)
 		return true
 	})
-	if len(over) == 0 && len(t.jobs) >= MostTakes {
+	if len(over) == 0 && len(t.jobs) >= mostKeys {
 		t.ends.Due(1<<62, func(k job.ID) bool { // the first visited ends first
 			over = append(over, k)
 			return false

@@ -1,6 +1,7 @@
-package submission
+package queuefs
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -129,11 +130,11 @@ func (d *Upload) describe(j *job.Job) error {
 		return err
 	}
 	m, to := &d.meta, d.sub.to
-	if !m.NotBefore.IsZero() && m.NotBefore.UnixMicro() <= to.Shared.Micro() {
+	if !m.NotBefore.IsZero() && m.NotBefore.UnixMicro() <= to.svc.shared.Micro() {
 		m.NotBefore = time.Time{} // its time has come
 	}
 	*j = m.Job()
-	j.Queue, j.Size, j.Digests = to.id(), d.up.Size(), digests
+	j.Queue, j.Size, j.Digests = to.ID(), d.up.Size(), digests
 	d.rec = record.Record{Kind: job.Submit, To: job.Pending, Verify: d.sub.verify, Flags: record.Inline, Temp: d.up.Temp(),
 		Payload: record.Payload{Size: j.Size, MediaType: m.MediaType, SHA256: d.up.SHA256(), MD5: j.MD5()}}
 	if d.rec.Temp != "" {
@@ -160,3 +161,19 @@ func (d *Upload) readBack() error {
 }
 
 var errReadBack = errors.New("the payload was not stored as it came")
+
+// keep puts the temporary file of an upload where the home is, before a record names it.
+func (d *Upload) keep(ctx context.Context) error {
+	name, err := d.sub.to.svc.stored.Keep(ctx, d.up.Temp(), d.up.SHA256())
+	d.up.Named(name)
+	d.rec.Temp = name
+	return err
+}
+
+// dropTemp removes a temporary file. After a failed commit the journal may speak of it
+// all the same; opening the home settles it.
+func (s *Service) dropTemp(temp string) {
+	if temp != "" && s.shared.Gate.Err() == nil {
+		s.dirs.temp.Remove(temp)
+	}
+}

@@ -1,4 +1,4 @@
-package keys_test
+package queuefs
 
 import (
 	"context"
@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"cutie/queuefs/job"
-	"cutie/queuefs/keys"
 )
 
-var errStopped = errors.New("stopped")
+var errGateClosed = errors.New("stopped")
 
-// sleep is as that of a gate that closes with stopped.
-func sleep(stopped <-chan struct{}) func(context.Context, <-chan struct{}) error {
+// gateSleep is as that of a gate that closes with stopped.
+func gateSleep(stopped <-chan struct{}) func(context.Context, <-chan struct{}) error {
 	return func(ctx context.Context, wake <-chan struct{}) error {
 		select {
 		case <-wake:
@@ -25,7 +24,7 @@ func sleep(stopped <-chan struct{}) func(context.Context, <-chan struct{}) error
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-stopped:
-			return errStopped
+			return errGateClosed
 		}
 	}
 }
@@ -34,7 +33,7 @@ func sleep(stopped <-chan struct{}) func(context.Context, <-chan struct{}) error
 // two of them with one key at the same time.
 func TestOneRequestAtATimeHasAKey(t *testing.T) {
 	var (
-		c    keys.Claims
+		c    keyClaims
 		all  sync.WaitGroup
 		busy [4]atomic.Int32
 		done atomic.Int32
@@ -42,7 +41,7 @@ func TestOneRequestAtATimeHasAKey(t *testing.T) {
 	for n := range 200 {
 		all.Go(func() {
 			sums := []job.KeySum{job.KeySum(1 + n%4), job.KeySum(1 + (n+1+n%3)%4)}
-			release, err := c.Claim(t.Context(), sums, sleep(nil))
+			release, err := c.claim(t.Context(), sums, gateSleep(nil))
 			if err != nil {
 				t.Error(err)
 				return
@@ -67,39 +66,39 @@ func TestOneRequestAtATimeHasAKey(t *testing.T) {
 
 func TestAWaitForAKeyEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var c keys.Claims
-		first, err := c.Claim(t.Context(), []job.KeySum{1, 2}, sleep(nil))
+		var c keyClaims
+		first, err := c.claim(t.Context(), []job.KeySum{1, 2}, gateSleep(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		_, err = c.Claim(t.Context(), []job.KeySum{2, 3}, sleep(nil))
-		if waited := time.Since(start); !errors.Is(err, keys.ErrBusy) || waited != keys.Wait {
+		_, err = c.claim(t.Context(), []job.KeySum{2, 3}, gateSleep(nil))
+		if waited := time.Since(start); !errors.Is(err, ErrKeyBusy) || waited != keyWait {
 			t.Errorf("got %v after %v", err, waited)
 		}
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err = c.Claim(short, []job.KeySum{1}, sleep(nil)); !errors.Is(err, keys.ErrBusy) {
+		if _, err = c.claim(short, []job.KeySum{1}, gateSleep(nil)); !errors.Is(err, ErrKeyBusy) {
 			t.Errorf("at the end of its time: got %v", err)
 		}
 		gone, leave := context.WithCancel(t.Context())
 		leave()
-		if _, err = c.Claim(gone, []job.KeySum{1}, sleep(nil)); !errors.Is(err, context.Canceled) {
+		if _, err = c.claim(gone, []job.KeySum{1}, gateSleep(nil)); !errors.Is(err, context.Canceled) {
 			t.Errorf("of a client that has gone: got %v", err)
 		}
 		stopped := make(chan struct{})
 		close(stopped)
-		if _, err = c.Claim(t.Context(), []job.KeySum{1}, sleep(stopped)); err != errStopped {
+		if _, err = c.claim(t.Context(), []job.KeySum{1}, gateSleep(stopped)); err != errGateClosed {
 			t.Errorf("of a stopped service: got %v", err)
 		}
 		// 3 was never claimed.
-		third, err := c.Claim(t.Context(), []job.KeySum{3}, sleep(nil))
+		third, err := c.claim(t.Context(), []job.KeySum{3}, gateSleep(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
 		third()
 		first()
-		again, err := c.Claim(t.Context(), []job.KeySum{1, 2, 3}, sleep(nil))
+		again, err := c.claim(t.Context(), []job.KeySum{1, 2, 3}, gateSleep(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,9 +108,9 @@ func TestAWaitForAKeyEnds(t *testing.T) {
 
 func at(s int) time.Time { return time.UnixMicro(1e15).UTC().Add(time.Duration(s) * time.Second) }
 
-func wantJobs(t *testing.T, x *keys.Takes, key, want string) {
+func wantJobs(t *testing.T, x *keyTakes, key, want string) {
 	t.Helper()
-	if got := fmt.Sprint(x.Jobs(key)); got != want {
+	if got := fmt.Sprint(x.with(key)); got != want {
 		t.Errorf("key %s: got %s, want %s", key, got, want)
 	}
 }
@@ -119,26 +118,26 @@ func wantJobs(t *testing.T, x *keys.Takes, key, want string) {
 // Changes come in after their commit, so a requeue may come in after the take that
 // followed it.
 func TestALateChangeForgetsNoLaterTake(t *testing.T) {
-	var x keys.Takes
+	var x keyTakes
 	pending := func(seq job.Seq) *job.Job { return &job.Job{ID: 1, Seq: seq, Status: job.Pending} }
 	taken := func(seq job.Seq) *job.Job {
 		return &job.Job{ID: 1, Seq: seq, Status: job.Consumed, ConsumerKey: "a", Consumed: at(int(seq)), Lease: job.Lease{Ends: at(100)}}
 	}
-	x.Follow(pending(1), taken(2))
-	x.Follow(pending(3), taken(4))
-	x.Follow(taken(2), pending(3))
+	x.follow(pending(1), taken(2))
+	x.follow(pending(3), taken(4))
+	x.follow(taken(2), pending(3))
 	wantJobs(t, &x, "a", "[j000000000001]")
-	x.Follow(taken(4), taken(5)) // the lease is extended
-	x.Follow(taken(5), pending(6))
+	x.follow(taken(4), taken(5)) // the lease is extended
+	x.follow(taken(5), pending(6))
 	wantJobs(t, &x, "a", "[]")
 }
 
 func TestTakesAreRememberedForATime(t *testing.T) {
-	var x keys.Takes
+	var x keyTakes
 	none := func(id job.ID) *job.Job { return &job.Job{ID: id} }
 	take := func(id job.ID, key string, s int, lease time.Time) *job.Job {
 		j := &job.Job{ID: id, Status: job.Consumed, ConsumerKey: key, Consumed: at(s), Lease: job.Lease{Ends: lease}}
-		x.Follow(none(id), j)
+		x.follow(none(id), j)
 		return j
 	}
 	take(2, "a", 0, time.Time{})
@@ -152,7 +151,7 @@ func TestTakesAreRememberedForATime(t *testing.T) {
 
 	longer := *b
 	longer.Lease.Ends = at(500)
-	x.Follow(b, &longer)
+	x.follow(b, &longer)
 	take(6, "d", 200, at(201))
 	wantJobs(t, &x, "b", "[j000000000003]")
 	wantJobs(t, &x, "c", "[]") // its lease is over
@@ -162,7 +161,7 @@ func TestTakesAreRememberedForATime(t *testing.T) {
 
 	done := longer
 	done.ConsumerKey = ""
-	x.Follow(&longer, &done)
+	x.follow(&longer, &done)
 	wantJobs(t, &x, "b", "[]")
 
 	// The key is free again, and has none of the jobs of before.

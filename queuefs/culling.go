@@ -1,22 +1,17 @@
-// Package culling removes the processed jobs of a queue by its thresholds (Cutie 0.3, 3.2
-// and 6.5), the longest unchanged first.
-package culling
+package queuefs
 
 import (
 	"context"
 	"errors"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
-	"cutie/queuefs/keys"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
-	"cutie/queuefs/retention"
 )
 
 // Thresholds limit the processed jobs of a queue, as CullingSize and CullingAge of its
@@ -38,7 +33,7 @@ type Culled struct {
 // A Kept is how many jobs of a queue are due for culling and stay all the same.
 type Kept struct {
 	Queue  string // cleaned identifier
-	Spared int    // retained, see [retention.Retention]
+	Spared int    // by their Destruction, or because the job in their place is there
 }
 
 // cullBatch is how many jobs are culled with one sync, and cullChunk how many
@@ -48,24 +43,13 @@ const (
 	cullChunk = 32 << 10
 )
 
-// A Culler culls one queue.
-type Culler struct {
-	Keep      Thresholds // of the queue
-	Ledger    *ledger.Ledger
-	Retention *retention.Retention
-	Turn      *sync.Mutex                            // of the queue: held while jobs are chosen and go
-	Now       func() int64                           // µs
-	CatchUp   func(ctx context.Context, n int) error // waits while the files are too far behind
-	Commit    func(build func(b *ledger.Batch) error) error
-}
-
-// Cull culls by keep, or else by the thresholds of the queue, and calls yield with the
+// cull culls by keep, or else by the thresholds of the queue, and calls yield with the
 // culled jobs. It returns false if yield did. With dry it leaves the jobs.
-func (q *Culler) Cull(ctx context.Context, keep *Thresholds, dry bool, yield func(Culled) bool) (more bool, err error) {
+func (q *Queue) cull(ctx context.Context, keep *Thresholds, dry bool, yield func(Culled) bool) (more bool, err error) {
 	if !dry {
 		q.vacate()
 	}
-	before, most := q.due(keep)
+	before, most := q.excess(keep)
 	var last index.Candidate
 	for most > 0 {
 		if err := ctx.Err(); err != nil {
@@ -88,7 +72,7 @@ func (q *Culler) Cull(ctx context.Context, keep *Thresholds, dry bool, yield fun
 }
 
 // cullThese culls jobs. It returns false if yield did, or there is an error.
-func (q *Culler) cullThese(ctx context.Context, some []index.Candidate, keep *Thresholds, dry bool, yield func(Culled) bool) (more bool, err error) {
+func (q *Queue) cullThese(ctx context.Context, some []index.Candidate, keep *Thresholds, dry bool, yield func(Culled) bool) (more bool, err error) {
 	for len(some) > 0 {
 		if err := ctx.Err(); err != nil {
 			return false, err
@@ -99,7 +83,7 @@ func (q *Culler) cullThese(ctx context.Context, some []index.Candidate, keep *Th
 			culled = q.unchanged(some[:n])
 		} else {
 			// Without free space for files there will be some when jobs are gone.
-			if err := q.CatchUp(ctx, q.filed(some[:n])); err != nil && !errors.Is(err, ledger.ErrNoSpace) {
+			if err := q.catchUp(ctx, q.filed(some[:n])); err != nil && !errors.Is(err, ledger.ErrNoSpace) {
 				return false, err
 			}
 			if culled, n, err = q.cullSome(some[:n], keep); err != nil {
@@ -120,43 +104,44 @@ func (q *Culler) cullThese(ctx context.Context, some []index.Candidate, keep *Th
 }
 
 // stays records a due job that stays.
-func (q *Culler) stays(changed int64) {
-	q.Ledger.Note(func(x *index.Index) { x.Stays(changed) })
+func (q *Queue) stays(changed int64) {
+	q.ledger.Note(func(x *index.Index) { x.Stays(changed) })
 }
 
 // thresholds returns keep, or else those of the queue.
-func (q *Culler) thresholds(keep *Thresholds) Thresholds {
+func (q *Queue) thresholds(keep *Thresholds) Thresholds {
 	if keep != nil {
 		return *keep
 	}
-	return q.Keep
+	info := q.info()
+	return Thresholds{Size: info.CullingSize, Age: info.CullingAge}
 }
 
-// due returns how many jobs may be culled, and the latest time (µs) of their
+// excess returns how many jobs may be culled, and the latest time (µs) of their
 // last events. If there is none it looks at no job.
-func (q *Culler) due(keep *Thresholds) (before int64, most int) {
-	now, t := q.Now(), q.thresholds(keep)
-	q.Ledger.Look(func(x *index.Index) { before, most = x.DueAfter(t.Size, t.Age, now) })
+func (q *Queue) excess(keep *Thresholds) (before int64, most int) {
+	now, t := q.svc.now(), q.thresholds(keep)
+	q.ledger.Look(func(x *index.Index) { before, most = x.DueAfter(t.Size, t.Age, now) })
 	return before, most
 }
 
 // oldest returns the n jobs after last that are unchanged longest, none of them
 // changed after before.
-func (q *Culler) oldest(last index.Candidate, before int64, n int, dry bool) []index.Candidate {
-	search := index.NewSearch(last, before, q.Now(), n)
+func (q *Queue) oldest(last index.Candidate, before int64, n int, dry bool) []index.Candidate {
+	search := index.NewSearch(last, before, q.svc.now(), n)
 	for i, more := 0, true; more; i++ {
-		q.Ledger.Note(func(x *index.Index) { more = x.Look(search, i, q.wanted(x)) })
+		q.ledger.Note(func(x *index.Index) { more = x.Look(search, i, q.wanted(x)) })
 	}
 	found, rest := search.Found()
 	if rest != 0 && !dry {
-		q.Ledger.Note(func(x *index.Index) { x.SetUnchanged(rest) })
+		q.ledger.Note(func(x *index.Index) { x.SetUnchanged(rest) })
 	}
 	return found
 }
 
 // unchanged returns the facts of the jobs, without changed ones.
-func (q *Culler) unchanged(some []index.Candidate) (culled []Culled) {
-	q.Ledger.Look(func(x *index.Index) {
+func (q *Queue) unchanged(some []index.Candidate) (culled []Culled) {
+	q.ledger.Look(func(x *index.Index) {
 		for _, c := range some {
 			if j, ok := q.cullable(x, c); ok {
 				culled = append(culled, j)
@@ -168,14 +153,14 @@ func (q *Culler) unchanged(some []index.Candidate) (culled []Culled) {
 
 // wanted reports whether a job is on its way to a consumer, or may be asked for again by a
 // request with a key. After culling the repeated request would take another job.
-func (q *Culler) wanted(x *index.Index) func(job.ID) bool {
-	since := q.Now() - keys.Remembered.Microseconds()
-	return func(id job.ID) bool { return q.Ledger.Giving(id) || x.KeyedSince(id, since) }
+func (q *Queue) wanted(x *index.Index) func(job.ID) bool {
+	since := q.svc.now() - keyRemembered.Microseconds()
+	return func(id job.ID) bool { return q.ledger.Giving(id) || x.KeyedSince(id, since) }
 }
 
 // filed returns how many of the jobs have files to be removed.
-func (q *Culler) filed(some []index.Candidate) (n int) {
-	q.Ledger.Look(func(x *index.Index) {
+func (q *Queue) filed(some []index.Candidate) (n int) {
+	q.ledger.Look(func(x *index.Index) {
 		for _, c := range some {
 			if j, _ := x.Job(c.Job); j.Filed != 0 || j.PayloadFiled {
 				n++
@@ -187,17 +172,17 @@ func (q *Culler) filed(some []index.Candidate) (n int) {
 
 // cullable returns the facts of a job; false if it has changed since it was
 // chosen, or is in use.
-func (q *Culler) cullable(x *index.Index, c index.Candidate) (Culled, bool) {
+func (q *Queue) cullable(x *index.Index, c index.Candidate) (Culled, bool) {
 	if !x.Cullable(c) || q.wanted(x)(c.Job) {
 		return Culled{}, false
 	}
 	j, _ := x.Job(c.Job)
-	return Culled{Queue: q.Ledger.ID(), Job: c.Job, Status: j.Status, At: time.UnixMicro(c.Changed).UTC(), Size: j.Size}, true
+	return Culled{Queue: q.ledger.ID(), Job: c.Job, Status: j.Status, At: time.UnixMicro(c.Changed).UTC(), Size: j.Size}, true
 }
 
 // cullSome culls the first n of the jobs, all unless they are too much for one
 // record of the journal.
-func (q *Culler) cullSome(some []index.Candidate, keep *Thresholds) (culled []Culled, n int, err error) {
+func (q *Queue) cullSome(some []index.Candidate, keep *Thresholds) (culled []Culled, n int, err error) {
 	for n = len(some); ; n /= 2 {
 		culled, err = q.cullAll(some[:n], keep)
 		if n < 2 || !errors.Is(err, journal.ErrTooLarge) {
@@ -209,12 +194,12 @@ func (q *Culler) cullSome(some []index.Candidate, keep *Thresholds) (culled []Cu
 
 // cullAll culls the jobs with one sync: no more than are too many now, since others may
 // have culled the queue, or put jobs back, after these were found.
-func (q *Culler) cullAll(some []index.Candidate, keep *Thresholds) (culled []Culled, err error) {
-	q.Turn.Lock()
-	defer q.Turn.Unlock()
+func (q *Queue) cullAll(some []index.Candidate, keep *Thresholds) (culled []Culled, err error) {
+	q.culling.Lock()
+	defer q.culling.Unlock()
 	ids := make([]job.ID, 0, len(some))
 	t := q.thresholds(keep)
-	q.Ledger.Note(func(x *index.Index) {
+	q.ledger.Note(func(x *index.Index) {
 		most := len(some)
 		if t.Age <= 0 { // an age takes all that are older, also below the size
 			most = int(min(int64(most), x.Counts.Processed()-t.Size))
@@ -231,11 +216,11 @@ func (q *Culler) cullAll(some []index.Candidate, keep *Thresholds) (culled []Cul
 	})
 	results, left := q.resultsOf(ids)
 	if len(left) > 0 {
-		q.Ledger.Release(left...)
+		q.ledger.Release(left...)
 		ids = slices.DeleteFunc(ids, func(id job.ID) bool { return slices.Contains(left, id) })
 		culled = slices.DeleteFunc(culled, func(c Culled) bool { return slices.Contains(left, c.Job) })
 	}
-	err = q.Commit(func(b *ledger.Batch) error {
+	err = q.commit(func(b *ledger.Batch) error {
 		for _, id := range ids {
 			r := cullRecord(b, id)
 			r.SetResults(results[id], nil)
@@ -244,7 +229,7 @@ func (q *Culler) cullAll(some []index.Candidate, keep *Thresholds) (culled []Cul
 		return nil
 	})
 	if err != nil {
-		q.Ledger.Release(ids...)
+		q.ledger.Release(ids...)
 		return nil, err
 	}
 	return culled, nil
@@ -252,9 +237,9 @@ func (q *Culler) cullAll(some []index.Candidate, keep *Thresholds) (culled []Cul
 
 // resultsOf returns the results of claimed jobs: their event names them. Jobs that
 // cannot be read now are left for later.
-func (q *Culler) resultsOf(ids []job.ID) (results map[job.ID][]job.Result, left []job.ID) {
+func (q *Queue) resultsOf(ids []job.ID) (results map[job.ID][]job.Result, left []job.ID) {
 	var some []job.ID
-	q.Ledger.Look(func(x *index.Index) {
+	q.ledger.Look(func(x *index.Index) {
 		for _, id := range ids {
 			if j, _ := x.Job(id); j.Results {
 				some = append(some, id)
@@ -263,7 +248,7 @@ func (q *Culler) resultsOf(ids []job.ID) (results map[job.ID][]job.Result, left 
 	})
 	results = make(map[job.ID][]job.Result, len(some))
 	for _, id := range some {
-		j, err := q.Retention.Reader.Job(id)
+		j, err := q.content.Job(id)
 		if err != nil {
 			left = append(left, id)
 		}
@@ -285,13 +270,13 @@ func cullRecord(b *ledger.Batch, id job.ID) *record.Record {
 
 // vacate gives back the memory of full pages without jobs, when the files of
 // the jobs are gone too.
-func (q *Culler) vacate() { q.Ledger.Note(func(x *index.Index) { x.Vacate() }) }
+func (q *Queue) vacate() { q.ledger.Note(func(x *index.Index) { x.Vacate() }) }
 
 // unretained returns the jobs to be culled. Job files of retained ones alone are
 // read.
-func (q *Culler) unretained(ctx context.Context, some []index.Candidate) []index.Candidate {
+func (q *Queue) unretained(ctx context.Context, some []index.Candidate) []index.Candidate {
 	marked := make(map[job.ID]bool)
-	q.Ledger.Look(func(x *index.Index) {
+	q.ledger.Look(func(x *index.Index) {
 		if x.Counts.Retained == 0 {
 			return
 		}
@@ -309,7 +294,7 @@ func (q *Culler) unretained(ctx context.Context, some []index.Candidate) []index
 		if ctx.Err() != nil {
 			return nil
 		}
-		if marked[c.Job] && q.Retention.Retained(c.Job) {
+		if marked[c.Job] && q.retained(c.Job) {
 			stays = min(stays, c.Changed)
 		} else {
 			may = append(may, c)
@@ -319,16 +304,16 @@ func (q *Culler) unretained(ctx context.Context, some []index.Candidate) []index
 	return may
 }
 
-// Kept returns how many due jobs Cull leaves. It looks at all of them, and reads the files
+// kept returns how many due jobs cull leaves. It looks at all of them, and reads the files
 // of jobs with a retention.
-func (q *Culler) Kept(ctx context.Context, keep *Thresholds) (k Kept, err error) {
-	k.Queue = q.Ledger.ID()
-	before, most := q.due(keep)
+func (q *Queue) kept(ctx context.Context, keep *Thresholds) (k Kept, err error) {
+	k.Queue = q.ledger.ID()
+	before, most := q.excess(keep)
 	if most == 0 {
 		return k, nil
 	}
 	goes := 0
-	for n := range q.pages() {
+	for n := range q.Pages() {
 		if err := ctx.Err(); err != nil {
 			return k, err
 		}
@@ -336,7 +321,7 @@ func (q *Culler) Kept(ctx context.Context, keep *Thresholds) (k Kept, err error)
 			if err := ctx.Err(); err != nil {
 				return k, err
 			}
-			if q.Retention.Retained(id) {
+			if q.retained(id) {
 				k.Spared++
 			} else {
 				goes++
@@ -352,20 +337,15 @@ func (q *Culler) Kept(ctx context.Context, keep *Thresholds) (k Kept, err error)
 }
 
 // extra returns how many processed jobs there are more than are to be kept.
-func (q *Culler) extra(keep *Thresholds) int {
+func (q *Queue) extra(keep *Thresholds) int {
 	size := q.thresholds(keep).Size
 	var n int64
-	q.Ledger.Look(func(x *index.Index) { n = x.Counts.Processed() })
+	q.ledger.Look(func(x *index.Index) { n = x.Counts.Processed() })
 	return int(n - size)
 }
 
 // duePage returns the jobs of a page without a change after before.
-func (q *Culler) duePage(n int, before int64) (old []job.ID) {
-	q.Ledger.Look(func(x *index.Index) { old = x.Due(n, before, q.wanted(x)) })
+func (q *Queue) duePage(n int, before int64) (old []job.ID) {
+	q.ledger.Look(func(x *index.Index) { old = x.Due(n, before, q.wanted(x)) })
 	return old
-}
-
-func (q *Culler) pages() (n int) {
-	q.Ledger.Look(func(x *index.Index) { n = x.Pages() })
-	return n
 }

@@ -1,4 +1,4 @@
-package transition
+package queuefs
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
-	"cutie/queuefs/keys"
 )
 
 func checkLease(d time.Duration) error {
@@ -22,15 +21,15 @@ func checkLease(d time.Duration) error {
 }
 
 // leaseEnd is the end of a lease of d from now, in the precision of job files.
-func (q *Desk) leaseEnd(d time.Duration) time.Time {
-	return job.Instant(q.Shared.Micro()).Add(d.Round(time.Microsecond))
+func (q *Queue) leaseEnd(d time.Duration) time.Time {
+	return job.Instant(q.svc.shared.Micro()).Add(d.Round(time.Microsecond))
 }
 
 // Extend makes the lease of a job end after d from now, at most MaxLease; 0
 // means the lease of the queue, or DefaultLease. A consumer calls it as a
 // heartbeat. The error is [ErrLease] if token is not, or no longer, that of the
 // lease.
-func (q *Desk) Extend(ctx context.Context, id job.ID, token string, d time.Duration) (job.Job, error) {
+func (q *Queue) Extend(ctx context.Context, id job.ID, token string, d time.Duration) (job.Job, error) {
 	if err := checkLease(d); err != nil {
 		return job.Job{}, err
 	}
@@ -39,7 +38,7 @@ func (q *Desk) Extend(ctx context.Context, id job.ID, token string, d time.Durat
 			return 0, err
 		}
 		// Also of a queue that wants no reports: this consumer has a lease.
-		j.Lease.Ends = q.leaseEnd(cmp.Or(d, q.rules().Lease, home.DefaultLease))
+		j.Lease.Ends = q.leaseEnd(cmp.Or(d, q.info().Lease, home.DefaultLease))
 		return job.Extend, nil
 	})
 }
@@ -49,7 +48,7 @@ func (q *Desk) Extend(ctx context.Context, id job.ID, token string, d time.Durat
 // instead, with the message, and on hold for RetryIn or as long as the queue says.
 // The error is [ErrLease] if token is not, or no longer, the lease's: late and
 // second reports change nothing.
-func (q *Desk) Conclude(ctx context.Context, id job.ID, token string, r job.Conclusion) (job.Job, error) {
+func (q *Queue) Conclude(ctx context.Context, id job.ID, token string, r job.Conclusion) (job.Job, error) {
 	if r.Outcome != job.Completed && r.Outcome != job.Failed {
 		return job.Job{}, fmt.Errorf("%w: a consumer reports %v or %v, not %v", job.ErrBadName, job.Completed, job.Failed, r.Outcome)
 	}
@@ -71,7 +70,7 @@ func (q *Desk) Conclude(ctx context.Context, id job.ID, token string, r job.Conc
 			j.Conclude(t, r)
 			return job.Conclude, nil
 		}
-		wait := q.rules().RetryFailed(j.Attempts)
+		wait := q.info().RetryFailed(j.Attempts)
 		if r.RetryIn != nil {
 			wait = *r.RetryIn
 		}
@@ -83,7 +82,7 @@ func (q *Desk) Conclude(ctx context.Context, id job.ID, token string, r job.Conc
 // Return gives a job back without an outcome: it is pending again at once,
 // however often it was handed out, and keeps the message until it is taken. The
 // error is [ErrLease] as for Conclude.
-func (q *Desk) Return(ctx context.Context, id job.ID, token, message string) (job.Job, error) {
+func (q *Queue) Return(ctx context.Context, id job.ID, token, message string) (job.Job, error) {
 	message, err := job.CleanText(message)
 	if err != nil {
 		return job.Job{}, fmt.Errorf("message: %w", err)
@@ -102,7 +101,7 @@ func (q *Desk) Return(ctx context.Context, id job.ID, token, message string) (jo
 // consumed one is revoked; the outcome of both is Aborted. Of any other job
 // the error is [job.ErrConflict]. The consumer may still hand in results for
 // [job.LateResults].
-func (q *Desk) Abort(ctx context.Context, id job.ID, why string) (job.Job, error) {
+func (q *Queue) Abort(ctx context.Context, id job.ID, why string) (job.Job, error) {
 	why, err := job.CleanText(why)
 	if err != nil {
 		return job.Job{}, fmt.Errorf("message: %w", err)
@@ -121,9 +120,9 @@ func (q *Desk) Abort(ctx context.Context, id job.ID, why string) (job.Job, error
 	})
 }
 
-// AbortAttempt is [Desk.Abort] of a job in work since the given instant. If
+// AbortAttempt is [Queue.Abort] of a job in work since the given instant. If
 // the work has ended meanwhile, or began anew, the error is [job.ErrConflict].
-func (q *Desk) AbortAttempt(ctx context.Context, id job.ID, since time.Time, why string) (job.Job, error) {
+func (q *Queue) AbortAttempt(ctx context.Context, id job.ID, since time.Time, why string) (job.Job, error) {
 	why, err := job.CleanText(why)
 	if err != nil {
 		return job.Job{}, fmt.Errorf("message: %w", err)
@@ -138,17 +137,48 @@ func (q *Desk) AbortAttempt(ctx context.Context, id job.ID, since time.Time, why
 }
 
 // leased returns [ErrLease] unless the token is the one of the job's lease.
-func (q *Desk) leased(j *job.Job, token string) error {
-	if j.Status != job.Consumed || !j.Lease.Opens(token, q.Shared.Now()) {
+func (q *Queue) leased(j *job.Job, token string) error {
+	if j.Status != job.Consumed || !j.Lease.Opens(token, q.svc.shared.Now()) {
 		return fmt.Errorf("%v: %w", j.ID, ErrLease)
 	}
 	return nil
 }
 
-// Expire ends up to MaxTake leases and as many holds that are over at an instant in µs, and
+// Expire ends the leases and the holds up to now. After a lease, jobs of a queue
+// with AckTimeout are completed; others are put back or fail, as after a transient
+// failure, see [Queue.Conclude]. After a hold, jobs are released; after a rest,
+// see [Queue.Rest], they are available again. Call it a few
+// times a second: its cost is the number of ended leases and holds.
+func (s *Service) Expire(ctx context.Context) error {
+	if s.Standby() {
+		return nil // its owner does it
+	}
+	if s.shared.Resting.Load() > 0 {
+		for _, q := range s.Queues() {
+			q.ledger.EndRests(s.now())
+		}
+	}
+	for _, q := range s.Timed() {
+		for {
+			if err := errors.Join(ctx.Err(), s.usable()); err != nil {
+				return err
+			}
+			n, err := q.expire(s.now())
+			if err != nil {
+				return fmt.Errorf("queue %s: leases and holds: %w", q.ID(), err)
+			}
+			if n == 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// expire ends up to MaxTake leases and as many holds that are over at an instant in µs, and
 // returns how many. Jobs of a queue with AckTimeout are completed; others are put back or
 // fail, as after a transient failure.
-func (q *Desk) Expire(now int64) (int, error) {
+func (q *Queue) expire(now int64) (int, error) {
 	leases, err := q.end(now, func(x *index.Index) *index.Deadlines { return &x.Leases }, q.lapse)
 	if err != nil {
 		return leases, err
@@ -167,14 +197,14 @@ const unreadAgain = 10 * time.Second
 // end makes an event of each of up to MaxTake jobs whose deadline has passed, and
 // returns how many. A job with another operation on its way is left for the next
 // call.
-func (q *Desk) end(now int64, of func(*index.Index) *index.Deadlines, do edit) (int, error) {
+func (q *Queue) end(now int64, of func(*index.Index) *index.Deadlines, do edit) (int, error) {
 	due := false
-	q.Ledger.Look(func(x *index.Index) { due = of(x).Passed(now) })
+	q.ledger.Look(func(x *index.Index) { due = of(x).Passed(now) })
 	if !due {
 		return 0, nil
 	}
 	var ids []job.ID
-	q.Ledger.Note(func(x *index.Index) {
+	q.ledger.Note(func(x *index.Index) {
 		of(x).Due(now, func(id job.ID) bool {
 			if x.Claim(id) {
 				ids = append(ids, id)
@@ -187,17 +217,17 @@ func (q *Desk) end(now int64, of func(*index.Index) *index.Deadlines, do edit) (
 	}
 	jobs, err := q.change(ids, do)
 	if u, ok := errors.AsType[*content.UnreadError](err); ok { // the others do not wait for it
-		q.Ledger.Note(func(x *index.Index) { of(x).Set(u.Job, now+unreadAgain.Microseconds()) })
+		q.ledger.Note(func(x *index.Index) { of(x).Set(u.Job, now+unreadAgain.Microseconds()) })
 	}
 	if err == nil {
-		q.Assist(len(jobs))
+		q.assist(len(jobs))
 	}
 	return len(jobs), err
 }
 
 // lapse ends an attempt without a report.
-func (q *Desk) lapse(j *job.Job, t time.Time) (job.Kind, error) {
-	if q.rules().Acknowledge == job.AckTimeout {
+func (q *Queue) lapse(j *job.Job, t time.Time) (job.Kind, error) {
+	if q.info().Acknowledge == job.AckTimeout {
 		j.Conclude(t, job.Conclusion{Outcome: job.Completed, Message: "no report"})
 		return job.Conclude, nil
 	}
@@ -205,13 +235,13 @@ func (q *Desk) lapse(j *job.Job, t time.Time) (job.Kind, error) {
 		j.Conclude(t, job.Conclusion{Outcome: job.Failed, Message: "lease expired, no attempts left", Transient: true})
 		return job.Conclude, nil
 	}
-	j.Retry(t, q.retryAt(q.rules().RetryLapsed(j.Attempts)), "")
+	j.Retry(t, q.retryAt(q.info().RetryLapsed(j.Attempts)), "")
 	return job.Requeue, nil
 }
 
 // retryAt is the time of another attempt after a wait; zero for at once. It is by the
 // clock: times of events are ahead of a clock set back.
-func (q *Desk) retryAt(wait time.Duration) time.Time {
+func (q *Queue) retryAt(wait time.Duration) time.Time {
 	if wait == 0 {
 		return time.Time{}
 	}
@@ -219,51 +249,51 @@ func (q *Desk) retryAt(wait time.Duration) time.Time {
 }
 
 // lastAttempt reports whether the job has no attempt after this one.
-func (q *Desk) lastAttempt(j *job.Job) bool {
-	most := q.rules().MaxAttempts
+func (q *Queue) lastAttempt(j *job.Job) bool {
+	most := q.info().MaxAttempts
 	return most > 0 && j.Attempts >= most
 }
 
-// FindLeases loads the leases marked in the index, and the keys of consumers, from their
+// findLeases loads the leases marked in the index, and the keys of consumers, from their
 // job files.
-func (q *Desk) FindLeases() error {
+func (q *Queue) findLeases() error {
 	var ids []job.ID
-	q.Ledger.Look(func(x *index.Index) { ids = x.Leased() })
+	q.ledger.Look(func(x *index.Index) { ids = x.Leased() })
 	for _, id := range ids {
 		var version job.Seq
-		q.Ledger.Look(func(x *index.Index) { version = x.Version(id) })
-		j, err := q.Content.Job(id)
+		q.ledger.Look(func(x *index.Index) { version = x.Version(id) })
+		j, err := q.content.Job(id)
 		if errors.Is(err, content.ErrUnread) { // some end is better than a home that stays shut
-			q.report(q.Tree.Path(job.Consumed.String(), id.String()), err.Error()+"; its lease ends in "+home.DefaultLease.String())
+			q.svc.report(q.tree.Path(job.Consumed.String(), id.String()), err.Error()+"; its lease ends in "+home.DefaultLease.String())
 			j.Lease.Ends = q.leaseEnd(home.DefaultLease)
 		} else if err != nil {
 			return err
 		}
 		// A lease with a lost or edited job file is over at once.
 		ends := max(j.Lease.Ends.UnixMicro(), 1)
-		q.Ledger.Note(func(x *index.Index) {
+		q.ledger.Note(func(x *index.Index) {
 			if x.Version(id) == version { // else its consumer was quicker
 				x.Leases.Set(id, ends)
 			}
 		})
-		q.takes.Follow(&job.Job{}, &j)
+		q.takes.follow(&job.Job{}, &j)
 	}
 	return q.findKeys()
 }
 
 // findKeys loads the keys of consumers in force without a lease.
-func (q *Desk) findKeys() error {
+func (q *Queue) findKeys() error {
 	var ids []job.ID
-	q.Ledger.Look(func(x *index.Index) { ids = x.Keyed(q.Shared.Micro() - keys.Remembered.Microseconds()) })
+	q.ledger.Look(func(x *index.Index) { ids = x.Keyed(q.svc.shared.Micro() - keyRemembered.Microseconds()) })
 	for _, id := range ids {
-		j, err := q.Content.Job(id)
+		j, err := q.content.Job(id)
 		if errors.Is(err, content.ErrUnread) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		q.takes.Follow(&job.Job{}, &j)
+		q.takes.follow(&job.Job{}, &j)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package transition
+package queuefs
 
 import (
 	"context"
@@ -20,37 +20,37 @@ type edit func(j *job.Job, t time.Time) (job.Kind, error)
 
 // alter makes one event of one job in st, or in any status if st is 0; for
 // another the error is refusal.
-func (q *Desk) alter(ctx context.Context, id job.ID, st job.Status, refusal error, do edit) (job.Job, error) {
+func (q *Queue) alter(ctx context.Context, id job.ID, st job.Status, refusal error, do edit) (job.Job, error) {
 	if err := q.changeable(ctx); err != nil {
 		return job.Job{}, err
 	}
 	// Asked before the job is claimed: while a pending one is, others would pass
 	// it for nothing.
-	if is, _ := q.Ledger.Status(id); is != 0 && st != 0 && is != st {
+	if is, _ := q.ledger.Status(id); is != 0 && st != 0 && is != st {
 		return job.Job{}, job.Misplaced(id, is, refusal)
 	}
-	if _, err := q.Ledger.Claim(ctx, id, 0); err != nil {
+	if _, err := q.ledger.Claim(ctx, id, 0); err != nil {
 		return job.Job{}, err
 	}
 	jobs, err := q.change([]job.ID{id}, do)
 	if err != nil {
 		return job.Job{}, err
 	}
-	q.Assist(1)
+	q.assist(1)
 	return jobs[0], nil
 }
 
 // change makes an event of each of the claimed jobs. An error of one leaves them all.
 // Jobs with files too large for one batch of the journal are given back, the last ones
 // first.
-func (q *Desk) change(ids []job.ID, do edit) ([]job.Job, error) {
-	jobs, _, err := q.Content.Fetch(ids, false)
+func (q *Queue) change(ids []job.ID, do edit) ([]job.Job, error) {
+	jobs, _, err := q.content.Fetch(ids, false)
 	if err != nil {
 		q.putOff(ids, err)
 		return nil, err
 	}
 	if do, err = q.saving(jobs, do); err != nil {
-		q.Ledger.Release(ids...)
+		q.ledger.Release(ids...)
 		return nil, err
 	}
 	return q.enact(jobs, do)
@@ -59,12 +59,12 @@ func (q *Desk) change(ids []job.ID, do edit) ([]job.Job, error) {
 // saving returns the edit for jobs of which some have lost their job files: it puts
 // these on hold when they are pending afterwards. A damaged file is moved to corrupt/
 // before another takes its place.
-func (q *Desk) saving(jobs []job.Job, do edit) (edit, error) {
+func (q *Queue) saving(jobs []job.Job, do edit) (edit, error) {
 	lost := map[job.ID]bool{}
 	for i := range jobs {
 		if j := &jobs[i]; j.Lost() {
 			lost[j.ID] = true
-			if err := q.Tree.SetAside(j.Status, j.ID.String(), lostFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := q.tree.SetAside(j.Status, j.ID.String(), lostFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, ledger.StorageError(err)
 			}
 		}
@@ -87,31 +87,31 @@ const lostFile = "job file lost or damaged; the index knows less of the job"
 
 // putOff gives claimed jobs back; consumers pass for a while over the one that could
 // not be read.
-func (q *Desk) putOff(ids []job.ID, err error) {
+func (q *Queue) putOff(ids []job.ID, err error) {
 	if u, ok := errors.AsType[*content.UnreadError](err); ok && slices.Contains(ids, u.Job) {
 		q.rest(u.Job, err)
 		ids = slices.DeleteFunc(slices.Clone(ids), func(id job.ID) bool { return id == u.Job })
 	}
-	q.Ledger.Release(ids...)
+	q.ledger.Release(ids...)
 }
 
 // rest lets consumers pass over a claimed job for a while.
-func (q *Desk) rest(id job.ID, err error) {
-	q.report(q.Tree.Path(job.Pending.String(), id.String()), err.Error()+"; consumers pass over the job until it can be read")
-	q.Ledger.Rest(id)
+func (q *Queue) rest(id job.ID, err error) {
+	q.svc.report(q.tree.Path(job.Pending.String(), id.String()), err.Error()+"; consumers pass over the job until it can be read")
+	q.ledger.Rest(id)
 }
 
 // enact is change for jobs already read. It returns all of them in their order,
 // or, if they are too many for one batch, the first ones and gives the others
 // back.
-func (q *Desk) enact(from []job.Job, do edit) ([]job.Job, error) {
+func (q *Queue) enact(from []job.Job, do edit) ([]job.Job, error) {
 	jobs := slices.Clone(from)
 	ids := make([]job.ID, len(jobs))
 	for i := range jobs {
 		ids[i] = jobs[i].ID
 	}
 	var still []job.ID // as they were
-	err := q.Commit(func(b *ledger.Batch) error {
+	err := q.commit(func(b *ledger.Batch) error {
 		still = nil
 		for i := range jobs {
 			jobs[i] = from[i]
@@ -133,16 +133,16 @@ func (q *Desk) enact(from []job.Job, do edit) ([]job.Job, error) {
 		return nil
 	})
 	if half := len(ids) / 2; half > 0 && errors.Is(err, journal.ErrTooLarge) {
-		q.Ledger.Release(ids[half:]...)
+		q.ledger.Release(ids[half:]...)
 		return q.enact(from[:half], do)
 	}
 	if err != nil {
-		q.Ledger.Release(ids...)
+		q.ledger.Release(ids...)
 		return nil, err
 	}
-	q.Ledger.Release(still...)
+	q.ledger.Release(still...)
 	for i := range jobs {
-		q.takes.Follow(&from[i], &jobs[i])
+		q.takes.follow(&from[i], &jobs[i])
 	}
 	return jobs, nil
 }

@@ -1,10 +1,4 @@
-// Package retention says how long culling leaves a job alone.
-//
-// Culling leaves a job alone until its Destruction, and as long as the job in its
-// place is there, after a requeue at the end or a submission in its place. The job file
-// says both. A mark in the index names these job files, so other jobs cost
-// nothing.
-package retention
+package queuefs
 
 import (
 	"context"
@@ -12,28 +6,28 @@ import (
 	"sync"
 	"time"
 
-	"cutie/queuefs/content"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 )
 
-// A Retention has the Destruction of the jobs of a queue in memory. After a start Due
-// reads the job files, some at a call. Its methods are safe for concurrent use.
-type Retention struct {
-	Reader *content.Reader
-
+// The destructions say which jobs culling leaves alone for how long: a job until its
+// Destruction, and as long as the job in its place is there, after a requeue at the end
+// or a submission in its place. The job file says both. A mark in the index names these
+// job files, so other jobs cost nothing. The index has the Destruction of each marked job
+// in memory; after a start [Queue.Due] reads the job files, some at a call.
+type destructions struct {
 	mu    sync.Mutex // before the lock of the ledger
 	read  job.ID     // jobs up to this one were looked at since the start
 	known bool       // all of them were
 }
 
-// Restart forgets the job files that were read: jobs have changed since without a word of
-// their Destruction.
-func (r *Retention) Restart() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.read, r.known = 0, false
+// forgetDestructions forgets which job files were read: jobs have changed since, and their
+// Destruction was not noted.
+func (q *Queue) forgetDestructions() {
+	q.destructions.mu.Lock()
+	defer q.destructions.mu.Unlock()
+	q.destructions.read, q.destructions.known = 0, false
 }
 
 // dueReads is how many job files one call of Due reads after a start: a few tens
@@ -46,11 +40,11 @@ const (
 // Due returns up to max jobs whose Destruction has come by now, in no order. It
 // costs what is due. After a start the first calls also read job files, one or two
 // thousand each, and name no job before.
-func (r *Retention) Due(ctx context.Context, now time.Time, max int) (ids []job.ID, err error) {
-	if err := r.load(ctx); err != nil {
+func (q *Queue) Due(ctx context.Context, now time.Time, max int) (ids []job.ID, err error) {
+	if err := q.loadDestructions(ctx); err != nil {
 		return nil, err
 	}
-	r.Reader.Ledger.Look(func(x *index.Index) {
+	q.ledger.Look(func(x *index.Index) {
 		x.Destructions.Due(now.UnixMicro(), func(id job.ID) bool {
 			ids = append(ids, id)
 			return len(ids) < max
@@ -59,37 +53,37 @@ func (r *Retention) Due(ctx context.Context, now time.Time, max int) (ids []job.
 	return ids, nil
 }
 
-// load reads the next job files, until all are known.
-func (r *Retention) load(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.known {
+// loadDestructions reads the next job files, until all are known.
+func (q *Queue) loadDestructions(ctx context.Context) error {
+	q.destructions.mu.Lock()
+	defer q.destructions.mu.Unlock()
+	if q.destructions.known {
 		return nil
 	}
-	ids, to, all := r.unread(r.read)
+	ids, to, all := q.unreadDestructions(q.destructions.read)
 	for _, id := range ids {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		j, err := r.Reader.Job(id)
+		j, err := q.content.Job(id)
 		if err != nil && !errors.Is(err, ledger.ErrNoJob) {
 			return err
 		}
-		r.Reader.Ledger.Note(func(x *index.Index) {
+		q.ledger.Note(func(x *index.Index) {
 			if _, known := x.Destructions.At(id); !known && retains(x, id) && err == nil {
-				x.Destructions.Set(id, Micros(j.Destruction))
+				x.Destructions.Set(id, micros(j.Destruction))
 			}
 		})
 	}
-	r.read, r.known = to, all
+	q.destructions.read, q.destructions.known = to, all
 	return nil
 }
 
-// unread returns the next jobs to read after one, the last job of the index looked
+// unreadDestructions returns the next jobs to read after one, the last job of the index looked
 // at, and whether it was the last of all.
-func (r *Retention) unread(after job.ID) (ids []job.ID, to job.ID, all bool) {
+func (q *Queue) unreadDestructions(after job.ID) (ids []job.ID, to job.ID, all bool) {
 	to, all = after, true
-	r.Reader.Ledger.Look(func(x *index.Index) {
+	q.ledger.Look(func(x *index.Index) {
 		first := int((to + 1) / index.PageJobs)
 		for n := first; n < x.Pages(); n++ {
 			if n == first+duePages || len(ids) >= dueReads {
@@ -113,36 +107,36 @@ func retains(x *index.Index, id job.ID) bool {
 	return j.Retained
 }
 
-// Retained reports whether culling leaves the job alone. An unreadable job is
+// retained reports whether culling leaves the job alone. An unreadable job is
 // left alone.
-func (r *Retention) Retained(id job.ID) bool {
-	now := r.Reader.Ledger.Now()
+func (q *Queue) retained(id job.ID) bool {
+	now := q.svc.now()
 	var may bool
 	var ends int64
-	r.Reader.Ledger.Look(func(x *index.Index) {
+	q.ledger.Look(func(x *index.Index) {
 		may = retains(x, id)
 		ends, _ = x.Destructions.At(id)
 	})
 	if !may || ends > now {
 		return may
 	}
-	j, err := r.Reader.Job(id)
+	j, err := q.content.Job(id)
 	if err != nil {
 		return !errors.Is(err, ledger.ErrNoJob)
 	}
-	if Micros(j.Destruction) > now {
+	if micros(j.Destruction) > now {
 		return true
 	}
 	again, err := job.ParseID(j.Extra.Value(job.RequeuedAs))
 	if err != nil {
 		return false
 	}
-	st, _ := r.Reader.Ledger.Status(again)
+	st, _ := q.ledger.Status(again)
 	return st != 0
 }
 
-// Micros returns an instant in microseconds, 0 for the zero time.
-func Micros(t time.Time) int64 {
+// micros returns an instant in microseconds, 0 for the zero time.
+func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}

@@ -1,4 +1,4 @@
-package submission
+package queuefs
 
 import (
 	"cmp"
@@ -17,28 +17,28 @@ import (
 // it is and names the new one; both are on stable storage, or neither is. For a
 // job that is pending, in work, or already put at the end the error is
 // [job.ErrConflict]. The old job is culled after the new one.
-func (in *Intake) RequeueEnd(ctx context.Context, id job.ID) (job.Job, error) {
-	if err := cmp.Or(ctx.Err(), in.Original.Refuse()); err != nil {
+func (q *Queue) RequeueEnd(ctx context.Context, id job.ID) (job.Job, error) {
+	if err := cmp.Or(ctx.Err(), q.original.Refuse()); err != nil {
 		return job.Job{}, err
 	}
-	if err := in.Admit(ctx, 1, int64(in.Shared.Inline)); err != nil {
+	if err := q.admit(ctx, 1, int64(q.svc.shared.Inline)); err != nil {
 		return job.Job{}, err
 	}
-	if st, _ := in.Reader.Ledger.Status(id); st == job.Pending {
+	if st, _ := q.ledger.Status(id); st == job.Pending {
 		return job.Job{}, fmt.Errorf("%w: %v is %v", job.ErrConflict, id, st)
 	}
-	if _, err := in.Reader.Ledger.Claim(ctx, id, 0); err != nil {
+	if _, err := q.ledger.Claim(ctx, id, 0); err != nil {
 		return job.Job{}, err
 	}
-	j, err := in.requeueEnd(id)
+	j, err := q.requeueEnd(id)
 	if err != nil {
-		in.Reader.Ledger.Release(id)
+		q.ledger.Release(id)
 	}
 	return j, err
 }
 
-func (in *Intake) requeueEnd(id job.ID) (job.Job, error) {
-	old, err := in.Reader.Job(id)
+func (q *Queue) requeueEnd(id job.ID) (job.Job, error) {
+	old, err := q.content.Job(id)
 	if err != nil {
 		return job.Job{}, err
 	}
@@ -52,7 +52,7 @@ func (in *Intake) requeueEnd(id job.ID) (job.Job, error) {
 	}
 	sub := &record.Record{Kind: job.Submit, Payload: record.Payload{Size: old.Size}}
 	sub.SetType(old.MediaType)
-	if sub.Payload.Data, sub.Temp, err = in.payloadAgain(id); err != nil {
+	if sub.Payload.Data, sub.Temp, err = q.payloadAgain(id); err != nil {
 		return job.Job{}, err
 	}
 	sub.Flags = record.Inline
@@ -61,8 +61,8 @@ func (in *Intake) requeueEnd(id job.ID) (job.Job, error) {
 	}
 	inline := sub.Payload.Data
 	var again job.Job
-	err = in.Commit(func(b *ledger.Batch) error {
-		number, err := in.mint(b)
+	err = q.commit(func(b *ledger.Batch) error {
+		number, err := q.mint(b)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (in *Intake) requeueEnd(id job.ID) (job.Job, error) {
 		return nil
 	})
 	if err != nil {
-		in.drop(sub.Temp)
+		q.svc.dropTemp(sub.Temp)
 		return job.Job{}, err
 	}
 	return again, nil
@@ -92,29 +92,29 @@ func (in *Intake) requeueEnd(id job.ID) (job.Job, error) {
 // payloadAgain returns the payload of a job for another one: its octets if they
 // may travel in the journal, else the name of a temporary file on stable
 // storage: a second name of the payload's file, if there is a file.
-func (in *Intake) payloadAgain(id job.ID) (data []byte, temp string, err error) {
-	p, err := in.Reader.Payload(id)
+func (q *Queue) payloadAgain(id job.ID) (data []byte, temp string, err error) {
+	p, err := q.content.Payload(id)
 	if err != nil {
 		return nil, "", err
 	}
 	defer p.Close()
-	if p.Size() <= int64(in.Shared.Inline) {
+	if p.Size() <= int64(q.svc.shared.Inline) {
 		data, err = io.ReadAll(p)
 		return data, "", err
 	}
-	v, _ := in.Reader.Ledger.View(id)
-	temp, linked, err := in.Reader.Tree.LinkPayload(id, v.Temp)
+	v, _ := q.ledger.View(id)
+	temp, linked, err := q.tree.LinkPayload(id, v.Temp)
 	if err == nil && !linked {
-		temp, err = in.copyPayload(p)
+		temp, err = q.copyPayload(p)
 	}
 	if err != nil {
 		return nil, "", ledger.StorageError(err)
 	}
-	if err = in.Temp.Sync(); err == nil {
-		temp, err = in.Keep(context.Background(), temp, v.SHA256)
+	if err = q.svc.dirs.temp.Sync(); err == nil {
+		temp, err = q.svc.stored.Keep(context.Background(), temp, v.SHA256)
 	}
 	if err != nil {
-		in.Temp.Remove(temp)
+		q.svc.dirs.temp.Remove(temp)
 		return nil, "", ledger.StorageError(err)
 	}
 	return nil, temp, nil
@@ -122,15 +122,15 @@ func (in *Intake) payloadAgain(id job.ID) (data []byte, temp string, err error) 
 
 // copyPayload copies a payload to a temporary file, from the journal or on a
 // file system without links.
-func (in *Intake) copyPayload(p io.Reader) (temp string, err error) {
-	f, err := in.Spool()
+func (q *Queue) copyPayload(p io.Reader) (temp string, err error) {
+	f, err := q.svc.spool()
 	if err != nil {
 		return "", err
 	}
 	defer func() {
 		err = errors.Join(err, f.Close())
 		if err != nil {
-			in.Temp.Remove(f.Name())
+			q.svc.dirs.temp.Remove(f.Name())
 		}
 	}()
 	if _, err := io.Copy(f, struct{ io.Reader }{p}); err != nil {

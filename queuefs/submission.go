@@ -1,4 +1,4 @@
-package submission
+package queuefs
 
 import (
 	"cmp"
@@ -14,10 +14,25 @@ import (
 	"cutie/queuefs/upload"
 )
 
+var errOver = errors.New("submission is over")
+
+// Begin starts a submission. Call Commit or Discard in the end.
+//
+// The payload of each job is an [Upload], hashed on its way. Commit asks for the limits of
+// the user, puts large payloads on stable storage, asks for space, and then appends the
+// records of all jobs to the journal at once. A [Submission] is written one job after the
+// other, an [Assembly] in any order and side by side. A request with a key may come again:
+// jobs that are in the queue by their keys are returned in the place of new ones.
+func (q *Queue) Begin() *Submission {
+	rules := q.info()
+	return &Submission{to: q, digests: rules.Digests, verify: rules.VerifyOnWrite,
+		budget: upload.Budget{Inline: q.svc.shared.Inline, Free: q.svc.shared.MaxAppend / 2, Spool: q.svc.spool}}
+}
+
 // A Submission is a group of jobs on its way into a queue: committed as a
 // whole, or discarded. It is for one goroutine.
 type Submission struct {
-	to      *Intake
+	to      *Queue
 	uploads []*Upload
 	first   Upload // most have one job
 	budget  upload.Budget
@@ -50,7 +65,7 @@ func (s *Submission) Group() { s.group = true }
 
 // Replace makes the submission take the place of a job on hold for
 // [job.NotStarted]. One commit makes the old job Deleted, and it and the first job
-// of the submission name each other as in [Intake.RequeueEnd]. If the old job
+// of the submission name each other as in [Queue.RequeueEnd]. If the old job
 // was started or deleted meanwhile, Commit changes nothing and returns
 // [job.ErrConflict] or [job.ErrNotPending].
 func (s *Submission) Replace(id job.ID) { s.former = id }
@@ -74,10 +89,10 @@ func (s *Submission) Add(m job.Meta) (*Upload, error) {
 	if s.done {
 		return nil, errOver
 	}
-	if err := cmp.Or(m.Check(), s.to.Original.Refuse()); err != nil {
+	if err := cmp.Or(m.Check(), s.to.original.Refuse()); err != nil {
 		return nil, err
 	}
-	if s.said += 1024 + len(m.Sidecar); s.said > s.to.Shared.MaxAppend {
+	if s.said += 1024 + len(m.Sidecar); s.said > s.to.svc.shared.MaxAppend {
 		return nil, fmt.Errorf("%w: submission of more than %d jobs", job.ErrTooBig, len(s.uploads))
 	}
 	if n := len(s.uploads); n > 0 {
@@ -124,7 +139,7 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]job.Job, e
 		total += len(d.up.Data()) + 1024 + len(d.meta.Sidecar)
 		bytes += d.Size()
 	}
-	if total > s.to.Shared.MaxAppend {
+	if total > s.to.svc.shared.MaxAppend {
 		return nil, fmt.Errorf("%w: submission of %d jobs", job.ErrTooBig, len(jobs))
 	}
 	if s.admit != nil {
@@ -137,10 +152,10 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]job.Job, e
 	if err := s.secure(ctx, uploads); err != nil {
 		return nil, err
 	}
-	if s.to.Reader.Ledger.Settings().Rules().Closed && s.former == 0 {
-		return nil, fmt.Errorf("%s: %w", s.to.id(), ErrRefusing)
+	if s.to.ledger.Settings().Rules().Closed && s.former == 0 {
+		return nil, fmt.Errorf("%s: %w", s.to.ID(), ErrRefusing)
 	}
-	if err := s.to.Admit(ctx, len(jobs), int64(total)); err != nil {
+	if err := s.to.admit(ctx, len(jobs), int64(total)); err != nil {
 		return nil, err
 	}
 	var former *job.Job
@@ -151,10 +166,10 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]job.Job, e
 		}
 		former = &j
 	}
-	err := s.to.Commit(func(b *ledger.Batch) error { return s.build(b, uploads, jobs, former) })
+	err := s.to.commit(func(b *ledger.Batch) error { return s.build(b, uploads, jobs, former) })
 	if err != nil {
 		if s.former != 0 {
-			s.to.Reader.Ledger.Release(s.former)
+			s.to.ledger.Release(s.former)
 		}
 		return nil, err
 	}
@@ -202,12 +217,12 @@ func (s *Submission) build(b *ledger.Batch, uploads []*Upload, jobs []job.Job, f
 }
 
 // claimNotStarted takes a job waiting for its submitter, and reads it.
-func (in *Intake) claimNotStarted(ctx context.Context, id job.ID) (job.Job, error) {
-	st, err := in.Reader.Ledger.Claim(ctx, id, 0)
+func (q *Queue) claimNotStarted(ctx context.Context, id job.ID) (job.Job, error) {
+	st, err := q.ledger.Claim(ctx, id, 0)
 	if err != nil {
 		return job.Job{}, err
 	}
-	j, err := in.Reader.Job(id)
+	j, err := q.content.Job(id)
 	switch {
 	case err == nil && st != job.Pending:
 		err = job.Misplaced(id, st, job.ErrNotPending)
@@ -215,7 +230,7 @@ func (in *Intake) claimNotStarted(ctx context.Context, id job.ID) (job.Job, erro
 		err = fmt.Errorf("%v: %w: its submitter has started it", id, job.ErrConflict)
 	}
 	if err != nil {
-		in.Reader.Ledger.Release(id)
+		q.ledger.Release(id)
 	}
 	return j, err
 }
@@ -232,9 +247,9 @@ func (s *Submission) secure(ctx context.Context, uploads []*Upload) error {
 	if len(files) == 0 {
 		return nil
 	}
-	put, sync := (*upload.Upload).Sync, s.to.Temp.Sync
+	put, sync := (*upload.Upload).Sync, s.to.svc.dirs.temp.Sync
 	if len(files) > 8 {
-		put, sync = (*upload.Upload).Park, s.to.Temp.SyncFS // one sync for all
+		put, sync = (*upload.Upload).Park, s.to.svc.dirs.temp.SyncFS // one sync for all
 	}
 	for _, d := range files {
 		if err := put(&d.up); err != nil {
@@ -245,7 +260,7 @@ func (s *Submission) secure(ctx context.Context, uploads []*Upload) error {
 		return ledger.StorageError(err)
 	}
 	for _, d := range files {
-		if err := s.to.keep(ctx, d); err != nil {
+		if err := d.keep(ctx); err != nil {
 			return ledger.StorageError(err)
 		}
 	}
@@ -272,7 +287,7 @@ func (s *Submission) discard(remove bool) {
 		temp := d.up.Temp()
 		d.up.Close()
 		if remove || d.known {
-			s.to.drop(temp)
+			s.to.svc.dropTemp(temp)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package submission
+package queuefs
 
 import (
 	"cmp"
@@ -24,7 +24,7 @@ import (
 // Each owner has keys of his own. A job of the same key, owner and payload that is in the
 // queue is returned by Commit in the place of a new one. If the payload differs, or the number
 // of jobs of the submission, the error is [ErrKeyUsed] and names the job. Two submissions with a key
-// come one after the other; a long wait for the first one ends in [keys.ErrBusy].
+// come one after the other; a long wait for the first one ends in [queuefs.ErrBusy].
 func (s *Submission) Key(key string) { s.key = key }
 
 // Again reports, after Commit, whether all of its jobs were in the queue before.
@@ -38,7 +38,7 @@ func (s *Submission) commit(ctx context.Context) ([]job.Job, error) {
 	if len(sums) == 0 {
 		return s.store(ctx, s.uploads)
 	}
-	release, err := s.to.Claims.Claim(ctx, sums, s.to.Shared.Gate.Sleep)
+	release, err := s.to.keyed.claim(ctx, sums, s.to.svc.shared.Gate.Sleep)
 	if err != nil {
 		return nil, err
 	}
@@ -158,13 +158,13 @@ func (s *Submission) owner() string {
 }
 
 // submitted returns the job a user submitted with a key, zero if there is none.
-func (in *Intake) submitted(owner, key string) (job.Job, error) {
+func (q *Queue) submitted(owner, key string) (job.Job, error) {
 	var id job.ID
-	in.Reader.Ledger.Look(func(x *index.Index) { id, _ = x.JobOf(job.SumOfKey(owner, key)) })
+	q.ledger.Look(func(x *index.Index) { id, _ = x.JobOf(job.SumOfKey(owner, key)) })
 	if id == 0 {
 		return job.Job{}, nil
 	}
-	j, err := in.Reader.Job(id)
+	j, err := q.content.Job(id)
 	switch {
 	case errors.Is(err, ledger.ErrNoJob): // culled meanwhile
 		return job.Job{}, nil
