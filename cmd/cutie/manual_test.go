@@ -81,6 +81,7 @@ var wants = map[string]string{
 	"check":   "cutie init archive\n",
 	"backup":  "echo >users.txt\n",
 	"restore": "cutie backup srv/backup\n",
+	"rmqueue": "cutie createQueue gone; rm -r cutie_home/queues/gone\n",
 	"token":   "cutie user add ada --users users --no-password\n",
 }
 

@@ -234,7 +234,7 @@ A queue whose directory is lost is not served, and never made again in its place
 the directory back it is served after the next start. --lost removes it for good, with
 all that is known of its jobs and its published documents.`,
 		Example: `cutie rmqueue empty
-cutie rmqueue --lost jobs`,
+cutie rmqueue --lost gone`,
 	}
 	mirrored := cmd.Flags().Bool("mirror", false, "remove a mirror, with its jobs")
 	lost := cmd.Flags().Bool("lost", false, "remove a queue whose directory is lost")

@@ -124,6 +124,10 @@ func NewHub(o Options) (*Hub, error) {
 	if err := h.meet(); err != nil { // external hubs miss nothing from now on
 		h.report(err)
 	}
+	// A hub without subscriptions has its file, too, so that a lost one is noticed.
+	if err := h.sender.Save(); err != nil {
+		h.report(fmt.Errorf("hub: %w", err))
+	}
 	return h, nil
 }
 

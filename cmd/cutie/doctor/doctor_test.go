@@ -106,7 +106,7 @@ func TestBrokenHomes(t *testing.T) {
 		}, nil, doctor.Fault, "home", "Cutie version 0.4", "install the version"},
 		"clock set back": {func(*testing.T, string) {}, func(p *doctor.Patient) { p.Now = p.Now.Add(-400 * 24 * time.Hour) },
 			doctor.Fault, "clock", "the last event of jobs is of 20", "set the clock right"},
-		"no queue": {func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Join(dir, "queues/jobs"))) }, nil, doctor.Fault, "home", "jobs", "cutie check --rebuild --accept-loss"},
+		"no queue": {func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Join(dir, "queues/jobs"))) }, nil, doctor.Fault, "home", "queues/jobs: directory lost", "put the directory back, or cutie rmqueue --lost jobs"},
 		"wrong tag": {func(t *testing.T, dir string) {
 			must(t, os.Rename(filepath.Join(dir, "0=cutie_0.3"), filepath.Join(dir, "0=cutie_0.4")))
 		}, nil, doctor.Fault, "home", "wrong tag", "cutie check --rebuild"},
