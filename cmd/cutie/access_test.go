@@ -130,7 +130,7 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 		{"POST", "", "a message that nobody reads", 401},
 		{"POST", "Bearer wrong", "", 401},
 		{"DELETE", bearer, "", 405},
-		{"POST", bearer, "@RDMHEADER { -\nRDM-Version{3}:\t1.0\nRDM-Type{19}:\trd-response-deleted\n}\n", 403},
+		{"POST", bearer, "@RDMHEADER { -\nRDM-Version{3}:\t1.0\nRDM-Type{19}:\trd-response-deleted\n}\n@DOCUMENT { http://a.example/\n}\n", 404},
 	} {
 		resp, text := send(t, http.DefaultClient, tt.method, d.url+"rdm/incoming", tt.message, "Authorization", tt.who)
 		if resp.StatusCode != tt.status || resp.Header.Get("Content-Type") != "application/x-rdm" || !strings.HasPrefix(text, "@RDMHEADER { -\n") ||

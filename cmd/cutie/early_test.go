@@ -23,7 +23,7 @@ func TestJobsAreHandedOutBeforePublishedDocumentsHaveCome(t *testing.T) {
 	var m *objectstest.Memory
 	m = &objectstest.Memory{Fault: func(r objectstest.Request) objectstest.Fault {
 		// Published documents are at the end of the only object of the image.
-		if fresh.Load() && strings.Contains(r.Name, "image/") && r.To == int64(len(m.Objects()[r.Name])) {
+		if fresh.Load() && r.Op == "Get" && r.To > 0 && strings.Contains(r.Name, "image/") && r.To == int64(len(m.Objects()[r.Name])) {
 			waited.Store(true)
 			<-come
 		}
@@ -94,7 +94,7 @@ func TestJobsAreHandedOutBeforePublishedDocumentsHaveCome(t *testing.T) {
 	}
 	t.Cleanup(d.kill)
 	all := lookedAt(t, d)
-	if list := all[published+"pending/changelist.xml"]; !strings.Contains(list, "pending/j000000000001") || !strings.Contains(list, `change="deleted"`) {
+	if list := all[published+"pending/changelist.xml"]; !strings.Contains(list, "payload/j000000000001") || !strings.Contains(list, `change="deleted"`) {
 		t.Errorf("the job taken meanwhile is not in the Change List: %s", list)
 	}
 	if err := d.stop(syscall.SIGTERM); err != nil {
