@@ -20,6 +20,7 @@ import (
 	"cutie/publisher"
 	"cutie/publisher/options"
 	"cutie/queuefs"
+	"cutie/wellknown"
 )
 
 // serveVerb serves a home.
@@ -234,7 +235,7 @@ func welcome(w *os.File, svc *queuefs.Service, base, node string) error {
 		line("role", role)
 	}
 	line("state", base+"state")
-	line("published", base+daemon.PublishedPath[1:])
+	line("published", base+wellknown.Path[1:])
 	if queues := svc.Queues(); len(queues) > 0 {
 		id := queues[0].ID()
 		line("submit", "curl -F file=@FILE '"+base+"content/"+id+"?t=anvl'")

@@ -2,10 +2,9 @@
 // publisher, push, one router with the routes of all rooms, the listeners, and
 // the loops. It takes everything down in the opposite order.
 //
-// A request passes a [site]: the router finds its route, access checks the right
-// that stands in the route, the limits of waiting and of slow clients apply, and
-// the handler answers. Then it is a line of the access log and a figure in
-// /metrics. A home opened by a command passes the same site, see [Local].
+// A request passes the chain of handlers of a [site], see site.go: each does one thing, from
+// the line in the access log to the right for the route, and the last one is the handler of
+// the route. A home opened by a command passes the same site, see [Local].
 //
 // All timers and all limits of connections of the program stand here.
 package daemon

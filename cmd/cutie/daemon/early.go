@@ -102,12 +102,12 @@ func (d *daemon) newEarlySite(leaving context.Context, protocol *rest.Handler) *
 	}
 	rows = append(rows, web.Route{Method: http.MethodGet, Path: "/livez", Serve: func(w http.ResponseWriter, _ *http.Request) error { return probe(w, nil) }},
 		web.Route{Method: http.MethodGet, Path: "/readyz", Serve: func(w http.ResponseWriter, _ *http.Request) error { return probe(w, d.svc.Err()) }})
-	s.router = web.NewRouter(func(w http.ResponseWriter, r *http.Request, err error) {
+	s.open(web.NewRouter(func(w http.ResponseWriter, r *http.Request, err error) {
 		if e, _ := web.ErrorOf(err); e.Status == http.StatusNotFound {
 			err = tooEarly(w, r) // there may be a route later
 		}
 		s.refuse(w, r, err)
-	}, answerErrors(proveRefusals(d.svc, rows), protocol.Refuser())...)
+	}, answerErrors(proveRefusals(d.svc, rows), protocol.Refuser())...))
 	return s
 }
 

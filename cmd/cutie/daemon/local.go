@@ -87,7 +87,7 @@ func (l *Local) route(rooms ...room) {
 	for _, r := range append([]room{l.protocol, l.jobs, mirror.New(l.svc, mirror.Options{})}, rooms...) {
 		rows = append(rows, r.Routes()...)
 	}
-	l.site.router = web.NewRouter(l.site.refuse, answerErrors(rows, l.protocol.Refuser())...)
+	l.site.open(web.NewRouter(l.site.refuse, answerErrors(rows, l.protocol.Refuser())...))
 }
 
 // Publish adds the routes of a publisher, before the first request.

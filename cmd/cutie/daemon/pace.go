@@ -49,6 +49,8 @@ type answer struct {
 	client netip.Addr // zero for the socket of the home
 	user   string     // "" for one without a name
 	named  bool       // the user is one of the users file
+	caller *access.Caller
+	let    bool // the caller has the right for the route
 	match  web.Match
 	start  time.Time
 	status int   // 0 while nothing was answered

@@ -3,11 +3,14 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/pprof"
 
+	"cutie/cmd/cutie/access"
+	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/web"
 )
@@ -82,7 +85,7 @@ func (d *daemon) ready(leaving context.Context) error {
 // and tokens, and taking one costs every other request.
 func atHome(serve http.HandlerFunc) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if homeOf(r) == nil {
+		if access.CallerOf(r.Context()) != theOwner {
 			return web.NotHere
 		}
 		serve(w, r)
@@ -104,5 +107,43 @@ func probe(w http.ResponseWriter, err error) error {
 		return web.Errorf(http.StatusServiceUnavailable, "not ready: %v", err)
 	}
 	io.WriteString(w, "ok\n")
+	return nil
+}
+
+var (
+	errLeaving     = errors.New("stopping")
+	errUnwritten   = errors.New("files of jobs cannot be written, see the log")
+	errStorage     = errors.New("storage failed, see the log")
+	errStoreDenies = errors.New("the store of the home denies access, see the log; the daemon goes on by itself with valid credentials")
+	errStoreAway   = errors.New("the store of the home takes no changes, see the log; the daemon goes on by itself when it does")
+	errPublishing  = errors.New("publishing has stopped and goes on by itself, see the log; jobs are served")
+)
+
+// A disk is the storage of a service.
+type disk interface {
+	Err() error
+	Full() bool
+	HasSpace(bytes int64) bool
+}
+
+// ready returns why the daemon should be given no requests, in words for
+// everyone.
+func ready(leaving context.Context, storage disk, source interface{ Failure() error }, unwritten bool) error {
+	switch {
+	case leaving.Err() != nil:
+		return errLeaving
+	case errors.Is(storage.Err(), queuefs.ErrDenied) && errors.Is(storage.Err(), queuefs.ErrAway):
+		return errStoreDenies
+	case errors.Is(storage.Err(), queuefs.ErrAway):
+		return errStoreAway
+	case storage.Err() != nil:
+		return errStorage
+	case storage.Full() || !storage.HasSpace(0):
+		return queuefs.ErrNoSpace
+	case unwritten:
+		return errUnwritten
+	case source.Failure() != nil:
+		return errPublishing
+	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ import (
 type site struct {
 	log     zerolog.Logger
 	router  *web.Router
+	handle  handler         // the first of the chain, see open
 	cors    *wellknown.CORS // nil: pages of others read nothing
 	meter   *meter          // of every request; nil: nobody counts
 	leaving context.Context // ends when the daemon begins to stop
@@ -44,121 +46,280 @@ type site struct {
 	record  func(*access.Entry)
 }
 
-// PublishedPath is where everything published is found (ResourceSync, 6.3.2).
-const PublishedPath = wellknown.Path
+// A handler answers a request, or does one thing for it and hands it to the next.
+type handler func(a *answer, r *http.Request)
 
-// ServeHTTP answers one request, whatever becomes of the handler.
-func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	a := s.pace.begin(w, r)
-	if a.stream {
-		at, _ := netip.ParseAddrPort(r.RemoteAddr)
-		if !s.streams.Take(at.Addr()) {
-			a.client, a.status = at.Addr().Unmap(), http.StatusServiceUnavailable
-			s.note(a, r)
-			panic(http.ErrAbortHandler) // an answer would be one more that nobody takes
-		}
-		defer s.streams.Leave(at.Addr())
+// open begins to serve the routes of a router. Each request passes these handlers, from the
+// first to the last.
+func (s *site) open(router *web.Router) {
+	s.router, s.handle = router, s.serve
+	for _, step := range slices.Backward([]func(*answer, *http.Request, handler){
+		s.noted, s.placed, s.recovered, s.belowBase, s.crossOrigin, s.routed, s.addressed, s.guarded, s.rightlyNamed,
+		s.admitted, s.accounted, s.described, s.owned, s.waiting,
+	}) {
+		next := s.handle
+		s.handle = func(a *answer, r *http.Request) { step(a, r, next) }
 	}
-	defer s.finish(a, r)
-	// A proxy may pass the path of the base URI on, or take it away.
-	if prefix := s.names.prefix(); prefix != "" && strings.HasPrefix(r.URL.Path, prefix+"/") && (r.URL.RawPath == "" || strings.HasPrefix(r.URL.RawPath, prefix+"/")) {
-		http.StripPrefix(prefix, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { s.serve(a, r) })).ServeHTTP(a, r)
-		return
-	}
-	s.serve(a, r)
 }
 
-// serve lets a request in, and lets it wait if it may.
-func (s *site) serve(a *answer, r *http.Request) {
+// ServeHTTP answers one request. Its deadlines are those of the [answer].
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handle(s.pace.begin(w, r), r) }
+
+// noted logs and counts the answer, whatever becomes of it.
+func (s *site) noted(a *answer, r *http.Request, next handler) {
+	defer func() {
+		host := a.conn.hosts.of(a.client)
+		if s.meter != nil {
+			s.meter.request(r.Method, a.match.Path(), a.status, a.octets, time.Since(a.start))
+		}
+		a.entry = access.Entry{Host: host, User: a.user, Time: a.start, Method: r.Method, Target: r.RequestURI,
+			Proto: r.Proto, Status: a.status, Octets: a.octets, Referer: r.Referer(), Agent: r.UserAgent()}
+		s.record(&a.entry)
+		if e := s.log.Debug(); e.Enabled() {
+			e.Str("method", r.Method).Str("path", r.URL.Path).Int("status", a.status).Int64("octets", a.octets).
+				Dur("ms", time.Since(a.start)).Str("client", host).Str("user", a.user).Msg("request")
+		}
+	}()
+	next(a, r)
+}
+
+// placed limits the requests over HTTP/2 of one client.
+func (s *site) placed(a *answer, r *http.Request, next handler) {
+	if !a.stream {
+		next(a, r)
+		return
+	}
+	at, _ := netip.ParseAddrPort(r.RemoteAddr)
+	if !s.streams.Take(at.Addr()) {
+		a.client, a.status = at.Addr().Unmap(), http.StatusServiceUnavailable
+		panic(http.ErrAbortHandler) // an answer would be one more that nobody takes
+	}
+	defer s.streams.Leave(at.Addr())
+	next(a, r)
+}
+
+// recovered answers for a panicking handler, and sends what is left of the answer.
+func (s *site) recovered(a *answer, r *http.Request, next handler) {
+	defer func() {
+		p := recover()
+		a.asked.End()
+		if p != nil && p != http.ErrAbortHandler {
+			s.log.Error().Str("method", r.Method).Str("path", r.URL.Path).Interface("panic", p).
+				Str("stack", string(debug.Stack())).Msg("handler panicked")
+			if p = nil; a.status != 0 && a.head == 0 {
+				p = http.ErrAbortHandler // cut the answer, lest it pass for whole
+			} else {
+				a.status, a.head = 0, 0
+				s.refuse(a, r, &web.Error{Status: http.StatusInternalServerError})
+			}
+		}
+		if p == nil {
+			if a.end(); a.cut {
+				p = http.ErrAbortHandler
+			}
+		}
+		if a.status == 0 {
+			a.giveUp()
+		}
+		a.memory.Close()
+		if p != nil {
+			panic(p)
+		}
+	}()
+	next(a, r)
+}
+
+// belowBase takes the path of the base URI off: a proxy may pass it on, or not.
+func (s *site) belowBase(a *answer, r *http.Request, next handler) {
+	prefix := s.names.prefix()
+	if prefix == "" || !strings.HasPrefix(r.URL.Path, prefix+"/") || r.URL.RawPath != "" && !strings.HasPrefix(r.URL.RawPath, prefix+"/") {
+		next(a, r)
+		return
+	}
+	http.StripPrefix(prefix, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { next(a, r) })).ServeHTTP(a, r)
+}
+
+// crossOrigin lets pages of other sites read, and answers their questions whether they may.
+func (s *site) crossOrigin(a *answer, r *http.Request, next handler) {
 	if s.cors != nil && s.cors.Allow(a.Header(), r) {
 		a.WriteHeader(http.StatusNoContent)
 		return
 	}
-	m := s.router.Match(r)
-	a.match = m
-	home := homeOf(r)
-	ctx := a.context(r)
-	if home == nil {
-		ctx = s.names.answered(ctx, r)
+	next(a, r)
+}
+
+// routed finds the route.
+func (s *site) routed(a *answer, r *http.Request, next handler) {
+	a.match = s.router.Match(r)
+	next(a, r)
+}
+
+// addressed finds out who has sent the request, by the connection and its proxies.
+func (s *site) addressed(a *answer, r *http.Request, next handler) {
+	if a.conn.home {
+		a.user = a.conn.login
+	} else {
+		a.client = s.proxies.Client(r)
 	}
-	caller, err := s.admit(a, r, &m, home)
-	if caller != nil && caller.Name != "" {
-		a.user, a.named = caller.Name, true
-	}
-	if e, ok := errors.AsType[*elsewhere](err); ok {
-		a.Header().Set("Location", e.url)
-		http.Error(a, e.Error(), http.StatusPermanentRedirect)
-		return
-	}
-	// People without a name may log in by any link of a page that has no forms.
-	if home == nil && answersPage(r) && (a.named || !s.gate.Users() || err == nil && m.Need().Right != 0) {
-		ctx = web.WithMay(ctx, s.mayOf(caller))
-	}
-	if err != nil {
-		m.Fail(a, r.WithContext(ctx), err)
-		return
-	}
-	if s.memory != nil {
-		a.memory.Open(s.memory, a.client)
-		if err := a.takeStream(r); err != nil {
-			m.Fail(a, r.WithContext(ctx), err)
+	next(a, r)
+}
+
+// guarded keeps pages of other sites from what they may not do.
+func (s *site) guarded(a *answer, r *http.Request, next handler) {
+	if !a.conn.home {
+		asked := r
+		if !a.match.Safe() && r.Method != http.MethodPost {
+			// A page of another site must not have it done, whatever the method says.
+			asked = new(http.Request)
+			*asked = *r
+			asked.Method = http.MethodPost
+		}
+		if err := s.browser.Check(asked); err != nil {
+			s.fail(a, r, err)
 			return
 		}
 	}
-	if s.node != nil {
-		r = r.WithContext(ctx)
+	next(a, r)
+}
+
+// rightlyNamed sends changes under another name than that of the base URI there.
+func (s *site) rightlyNamed(a *answer, r *http.Request, next handler) {
+	if !a.conn.home {
+		err := s.names.check(r, &a.match)
+		if e, ok := errors.AsType[*elsewhere](err); ok {
+			a.Header().Set("Location", e.url)
+			http.Error(a, e.Error(), http.StatusPermanentRedirect)
+			return
+		}
+		if err != nil {
+			s.fail(a, r, err)
+			return
+		}
 	}
-	leave, ok := s.node.enter(a, r, &m, home != nil)
-	defer leave()
-	if !ok {
+	next(a, r)
+}
+
+// admitted finds out who the caller is, and checks the right for the route.
+func (s *site) admitted(a *answer, r *http.Request, next handler) {
+	var err error
+	if a.conn.home {
+		a.caller = theOwner
+	} else {
+		a.caller, err = s.gate.Admit(a.Header(), r, a.match.Need(), a.match.Queue(), a.client)
+	}
+	if a.caller != nil && a.caller.Name != "" {
+		a.user, a.named = a.caller.Name, true
+	}
+	if err != nil {
+		s.fail(a, r, err)
 		return
 	}
-	ctx = access.WithCaller(ctx, caller)
-	if l := caller.Limits(); l != (queuefs.Limits{}) {
+	a.let = true
+	next(a, r)
+}
+
+// accounted counts what the request keeps in memory.
+func (s *site) accounted(a *answer, r *http.Request, next handler) {
+	if s.memory != nil {
+		a.memory.Open(s.memory, a.client)
+		if err := a.takeStream(r); err != nil {
+			s.fail(a, r, err)
+			return
+		}
+	}
+	next(a, r)
+}
+
+// described puts all that is known of the caller into the context.
+func (s *site) described(a *answer, r *http.Request, next handler) {
+	ctx := access.WithCaller(s.context(a, r), a.caller)
+	if l := a.caller.Limits(); l != (queuefs.Limits{}) {
 		ctx = quota.WithLimits(ctx, l)
 	}
 	if a.named {
-		ctx = rest.WithUser(ctx, caller.Name)
-		if by := s.gate.Standing(caller, a.Header(), m.Need(), m.Queue()); by != nil {
+		ctx = rest.WithUser(ctx, a.caller.Name)
+		if by := s.gate.Standing(a.caller, a.Header(), a.match.Need(), a.match.Queue()); by != nil {
 			ctx = web.WithStanding(ctx, by)
 		}
 	}
 	if len(s.proxies) > 0 && a.client.IsValid() {
 		ctx = rest.WithAddress(ctx, a.client.String())
 	}
-	if m.Route != nil && m.Route.MayWait(r) {
-		early := false
-		if a.client.IsValid() {
-			if early = !s.crowd.Enter(a.client); !early {
-				defer s.crowd.Leave(a.client)
-			} else if m.Route.Waits != web.OrEarlier {
-				a.Header().Set("Retry-After", "5")
-				m.Fail(a, r.WithContext(ctx), &web.Error{Status: http.StatusServiceUnavailable,
-					Message: fmt.Sprintf("requests of this address that wait are limited to %d", s.crowd.Max())})
-				return
-			}
-		}
-		var cancel context.CancelFunc
-		ctx, cancel = web.While(ctx)
-		defer cancel()
-		if s.node != nil {
-			ctx = web.WithWaiting(ctx, leave) // a daemon that gives the home up does not wait for it
-		}
-		defer context.AfterFunc(s.leaving, cancel)()
-		if early {
-			ctx, cancel = context.WithTimeout(ctx, earlyWait)
-			defer cancel()
-		}
-	}
 	if s.memory != nil {
 		ctx = buffers.With(ctx, &a.memory)
 	}
-	r = r.WithContext(ctx)
+	next(a, r.WithContext(ctx))
+}
+
+// owned passes changes on to the owner of a home in a store, if that is another daemon.
+func (s *site) owned(a *answer, r *http.Request, next handler) {
+	leave, ok := s.node.enter(a, r, &a.match, a.conn.home)
+	defer leave()
+	if !ok {
+		return
+	}
+	if s.node != nil && a.match.Route != nil && a.match.Route.MayWait(r) {
+		// A daemon that gives the home up does not wait for those who wait.
+		r = r.WithContext(web.WithWaiting(r.Context(), leave))
+	}
+	next(a, r)
+}
+
+// waiting lets a request wait, if there are not too many of the client, until the daemon
+// stops or the caller loses the right.
+func (s *site) waiting(a *answer, r *http.Request, next handler) {
+	if a.match.Route == nil || !a.match.Route.MayWait(r) {
+		next(a, r)
+		return
+	}
+	early := false
+	if a.client.IsValid() {
+		if early = !s.crowd.Enter(a.client); !early {
+			defer s.crowd.Leave(a.client)
+		} else if a.match.Route.Waits != web.OrEarlier {
+			a.Header().Set("Retry-After", "5")
+			a.match.Fail(a, r, &web.Error{Status: http.StatusServiceUnavailable,
+				Message: fmt.Sprintf("requests of this address that wait are limited to %d", s.crowd.Max())})
+			return
+		}
+	}
+	ctx, cancel := web.While(r.Context())
+	defer cancel()
+	defer context.AfterFunc(s.leaving, cancel)()
+	if early {
+		ctx, cancel = context.WithTimeout(ctx, earlyWait)
+		defer cancel()
+	}
+	next(a, r.WithContext(ctx))
+}
+
+// serve answers by the route.
+func (s *site) serve(a *answer, r *http.Request) {
 	a.receive(r)
-	if m.Safe() && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+	if a.match.Safe() && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		a.reads = r
 	}
-	m.Serve(a, r)
+	a.match.Serve(a, r)
+}
+
+// fail answers a request that no handler has described yet with an error.
+func (s *site) fail(a *answer, r *http.Request, err error) {
+	a.match.Fail(a, r.WithContext(s.context(a, r)), err)
+}
+
+// context returns the context of a request, with the beginning of references in the answer
+// and with the links that its page may have.
+func (s *site) context(a *answer, r *http.Request) context.Context {
+	ctx := a.context(r)
+	if a.conn.home {
+		return ctx
+	}
+	ctx = s.names.answered(ctx, r)
+	// People without a name may log in by any link of a page that has no forms.
+	if answersPage(r) && (a.named || !s.gate.Users() || a.let && a.match.Need().Right != 0) {
+		ctx = web.WithMay(ctx, s.mayOf(a.caller))
+	}
+	return ctx
 }
 
 // earlyWait is how long a request still waits if its client has too many waiting:
@@ -167,39 +328,6 @@ const earlyWait = time.Second
 
 // theOwner is the caller through the socket of the home.
 var theOwner = access.Local()
-
-// homeOf returns the connection of a request through the socket of the home, nil
-// for other requests.
-func homeOf(r *http.Request) *connection {
-	if c, ok := r.Context().Value(connectionKey{}).(*connection); ok && c.home {
-		return c
-	}
-	return nil
-}
-
-// admit finds the caller and checks the right. home is the connection through the
-// socket of the home.
-func (s *site) admit(a *answer, r *http.Request, m *web.Match, home *connection) (*access.Caller, error) {
-	if home != nil {
-		a.user = home.login
-		return theOwner, nil
-	}
-	a.client = s.proxies.Client(r)
-	asked := r
-	if !m.Safe() && r.Method != http.MethodPost {
-		// A page of another site must not have it done, whatever the method says.
-		asked = new(http.Request)
-		*asked = *r
-		asked.Method = http.MethodPost
-	}
-	if err := s.browser.Check(asked); err != nil {
-		return nil, err
-	}
-	if err := s.names.check(r, m); err != nil {
-		return nil, err
-	}
-	return s.gate.Admit(a.Header(), r, m.Need(), m.Queue(), a.client)
-}
 
 // answersPage reports whether the answer to a request may be a page, or parts of one.
 func answersPage(r *http.Request) bool {
@@ -221,94 +349,4 @@ func (s *site) mayOf(caller *access.Caller) func(method, path string) bool {
 		m := s.router.Find(method, u)
 		return m.Route != nil && s.gate.Allows(caller, m.Need(), m.Queue())
 	}
-}
-
-// finish answers for a panicking handler, and logs the request.
-func (s *site) finish(a *answer, r *http.Request) {
-	p := recover()
-	a.asked.End()
-	if p != nil && p != http.ErrAbortHandler {
-		s.log.Error().Str("method", r.Method).Str("path", r.URL.Path).Interface("panic", p).
-			Str("stack", string(debug.Stack())).Msg("handler panicked")
-		if p = nil; a.status != 0 && a.head == 0 {
-			p = http.ErrAbortHandler // cut the answer, lest it pass for whole
-		} else {
-			a.status, a.head = 0, 0
-			s.refuse(a, r, &web.Error{Status: http.StatusInternalServerError})
-		}
-	}
-	if p == nil {
-		if a.end(); a.cut {
-			p = http.ErrAbortHandler
-		}
-	}
-	if a.status == 0 {
-		a.giveUp()
-	}
-	a.memory.Close()
-	s.note(a, r)
-	if p != nil {
-		panic(p)
-	}
-}
-
-// note logs and counts an answer.
-func (s *site) note(a *answer, r *http.Request) {
-	host := a.conn.hosts.of(a.client)
-	if s.meter != nil {
-		s.meter.request(r.Method, a.match.Path(), a.status, a.octets, time.Since(a.start))
-	}
-	a.entry = access.Entry{Host: host, User: a.user, Time: a.start, Method: r.Method, Target: r.RequestURI,
-		Proto: r.Proto, Status: a.status, Octets: a.octets, Referer: first(r.Header["Referer"]), Agent: first(r.Header["User-Agent"])}
-	s.record(&a.entry)
-	if e := s.log.Debug(); e.Enabled() {
-		e.Str("method", r.Method).Str("path", r.URL.Path).Int("status", a.status).Int64("octets", a.octets).
-			Dur("ms", time.Since(a.start)).Str("client", host).Str("user", a.user).Msg("request")
-	}
-}
-
-// first returns the first value of a header field.
-func first(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return values[0]
-}
-
-var (
-	errLeaving     = errors.New("stopping")
-	errUnwritten   = errors.New("files of jobs cannot be written, see the log")
-	errStorage     = errors.New("storage failed, see the log")
-	errStoreDenies = errors.New("the store of the home denies access, see the log; the daemon goes on by itself with valid credentials")
-	errStoreAway   = errors.New("the store of the home takes no changes, see the log; the daemon goes on by itself when it does")
-	errPublishing  = errors.New("publishing has stopped and goes on by itself, see the log; jobs are served")
-)
-
-// A disk is the storage of a service.
-type disk interface {
-	Err() error
-	Full() bool
-	HasSpace(bytes int64) bool
-}
-
-// ready returns why the daemon should be given no requests, in words for
-// everyone.
-func ready(leaving context.Context, storage disk, source interface{ Failure() error }, unwritten bool) error {
-	switch {
-	case leaving.Err() != nil:
-		return errLeaving
-	case errors.Is(storage.Err(), queuefs.ErrDenied) && errors.Is(storage.Err(), queuefs.ErrAway):
-		return errStoreDenies
-	case errors.Is(storage.Err(), queuefs.ErrAway):
-		return errStoreAway
-	case storage.Err() != nil:
-		return errStorage
-	case storage.Full() || !storage.HasSpace(0):
-		return queuefs.ErrNoSpace
-	case unwritten:
-		return errUnwritten
-	case source.Failure() != nil:
-		return errPublishing
-	}
-	return nil
 }

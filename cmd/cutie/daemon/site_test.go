@@ -48,7 +48,7 @@ func startSite(t *testing.T, s *site, h http.HandlerFunc) *httptest.Server {
 			return nil
 		}
 	}
-	s.router = web.NewRouter(web.Plain, rows...)
+	s.open(web.NewRouter(web.Plain, rows...))
 	if s.leaving == nil {
 		s.leaving = context.Background()
 	}
