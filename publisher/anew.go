@@ -1,14 +1,10 @@
 package publisher
 
 import (
-	"errors"
-	"slices"
-
 	"cutie/publisher/names"
 	"cutie/publisher/options"
 	"cutie/publisher/set"
 	"cutie/publisher/store"
-	"cutie/queuefs"
 )
 
 // The rule for another base URI or version, in both directions and whatever lists
@@ -35,36 +31,6 @@ func (p *Publisher) begin() error {
 		}
 	}
 	return p.src.Store.Anew(lines)
-}
-
-// beginResults begins the history of a home anew if a former version published it and its
-// queues have results, since no event says that these came. The settings say so after
-// that; until then an opening does it again.
-func (p *Publisher) beginResults() error {
-	if !options.LacksResults(p.svc.dir) || !p.svc.hasResults() {
-		return nil
-	}
-	st, err := p.src.OpenFormer(p.svc.dir)
-	if err != nil {
-		return err
-	}
-	p.src.Reportf("", "results of jobs belong to the published sets from now on; all lists begin anew, once")
-	p.src.Store = st
-	return errors.Join(p.begin(), st.Close())
-}
-
-// hasResults reports whether any job has results.
-func (e *engine) hasResults() bool {
-	var jobs []queuefs.Entry
-	for _, q := range e.queues() {
-		for n := range q.Pages() {
-			jobs, _, _ = q.Page(n, jobs[:0])
-			if slices.ContainsFunc(jobs, func(e queuefs.Entry) bool { return e.HasResults }) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // hasEvents reports whether there is anything to publish.

@@ -47,9 +47,6 @@ func open(svc engine, o Options) (_ *Publisher, err error) {
 	if changed && !o.Anew && svc.hasEvents() {
 		return nil, &options.ChangeError{Change: change}
 	}
-	if err := p.beginResults(); err != nil {
-		return nil, err
-	}
 	if p.src.Store, err = opts.OpenStore(svc.dir); err != nil {
 		return nil, err
 	}

@@ -1,12 +1,9 @@
 package publisher_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -143,47 +140,6 @@ func TestAJobOfManyResults(t *testing.T) {
 	if len(m.files) != 3 {
 		t.Errorf("got %d files", len(m.files))
 	}
-}
-
-// TestAFormerVersionPublishedNoResults opens a home of a version that left results out.
-// With results its history begins anew, once; without it goes on.
-func TestAFormerVersionPublishedNoResults(t *testing.T) {
-	for _, with := range []bool{true, false} {
-		s := newSource(t, publisher.Options{}, "jobs")
-		q := s.queue("jobs")
-		s.submit(q, "one")
-		s.work(q, map[bool]map[string]string{true: {"log": "text"}}[with])
-		s.close()
-		forget(t, s.dir)
-		for range 2 {
-			s.open()
-			q = s.queue("jobs")
-			m := newMirror(s, "jobs", "replica")
-			if goesOn := m.capability(sitemap.ChangeList).head.From.Before(q.State().LastEvent); goesOn == with {
-				t.Errorf("results %v: the history goes on: %v", with, goesOn)
-			}
-			m.baseline()
-			m.incremental(nil)
-			m.compare(q)
-			s.close()
-		}
-		s.open()
-	}
-}
-
-// forget takes the line of results out of the settings of what is published.
-func forget(t *testing.T, dir string) {
-	t.Helper()
-	name := filepath.Join(dir, settingsFile)
-	text, err := os.ReadFile(name)
-	must(t, err)
-	var lines [][]byte
-	for line := range bytes.Lines(text) {
-		if !bytes.HasPrefix(line, []byte("results: ")) && !bytes.HasPrefix(line, []byte("seal")) {
-			lines = append(lines, line)
-		}
-	}
-	must(t, os.WriteFile(name, bytes.Join(lines, nil), 0o600))
 }
 
 // TestResultsMakeAListAnIndex gives few jobs more results than a list has space for. HEAD

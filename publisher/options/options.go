@@ -88,8 +88,6 @@ type Options struct {
 	Now    func() time.Time      // nil: time.Now
 	Report func(queuefs.Problem) // called by any goroutine with damage and failures; may be nil
 	Fault  durable.Fault         // for tests
-
-	withResults bool // the history has the results of jobs
 }
 
 // Retention is for how long documents are current, and for how long they are kept.
@@ -216,24 +214,16 @@ func (o *Complete) Reportf(path, text string, args ...any) {
 	}
 }
 
-// OpenStore opens the files of a home, and writes the settings into them. These say that
-// the history has the results of jobs.
-func (o *Complete) OpenStore(home string) (*store.Store, error) { return o.open(home, true) }
-
-// OpenFormer is OpenStore by settings of a former version, of a history without results.
-func (o *Complete) OpenFormer(home string) (*store.Store, error) { return o.open(home, false) }
-
-func (o *Complete) open(home string, withResults bool) (*store.Store, error) {
-	return store.Open(home, store.Options{Stamp: o.Stamp(), Settings: o.settings(o.Terms(), withResults), Fault: o.Fault, Report: o.Reportf,
+// OpenStore opens the files of a home, and writes the settings into them.
+func (o *Complete) OpenStore(home string) (*store.Store, error) {
+	return store.Open(home, store.Options{Stamp: o.Stamp(), Settings: o.Settings(o.Terms()), Fault: o.Fault, Report: o.Reportf,
 		Check: func(text []byte) error { _, err := parseSettings(text); return err }})
 }
 
 // Settings prints the settings with other terms for the file in the home.
-func (o *Complete) Settings(t Terms) []byte { return o.settings(t, true) }
-
-func (o *Complete) settings(t Terms, withResults bool) []byte {
+func (o *Complete) Settings(t Terms) []byte {
 	settings := o.With(t)
-	settings.BaseURI, settings.withResults = string(o.Base), withResults
+	settings.BaseURI = string(o.Base)
 	return appendSettings(nil, &settings)
 }
 

@@ -22,15 +22,7 @@ func Published(home string) (Options, error) {
 	if err != nil {
 		return Options{}, fmt.Errorf("publisher: %w", err)
 	}
-	o.withResults = false
 	return o, nil
-}
-
-// LacksResults reports whether a home was last published by a former version, which left
-// the results of jobs out. Without legible settings nothing says so.
-func LacksResults(home string) bool {
-	o, err := readPublished(home)
-	return err == nil && o.BaseURI != "" && !o.withResults
 }
 
 func readPublished(home string) (o Options, err error) {
@@ -38,7 +30,6 @@ func readPublished(home string) (o Options, err error) {
 		o, err = parseSettings(text)
 		return err
 	}, func(stamp string) (err error) {
-		o.withResults = true // nothing says otherwise
 		var version string
 		var older bool
 		if o.BaseURI, version, older = strings.Cut(stamp, " "); older {
@@ -70,7 +61,6 @@ var settings = []struct {
 	{"dumps", func(o *Options) any { return &o.Dumps }},
 	{"mirror", func(o *Options) any { return &o.Mirrors }},
 	{"via", func(o *Options) any { return &o.Via }},
-	{"results", func(o *Options) any { return &o.withResults }},
 }
 
 func appendSettings(dst []byte, o *Options) []byte {
@@ -83,8 +73,6 @@ func appendSettings(dst []byte, o *Options) []byte {
 			values = []string{v.String()}
 		case *string:
 			values = []string{*v}
-		case *bool:
-			values = []string{map[bool]string{true: "published"}[*v]}
 		case *int:
 			values = []string{strconv.Itoa(*v)}
 		case *int64:
@@ -110,8 +98,6 @@ func setOption(field any, value string) (err error) {
 		*v, err = sitemap.ParseDialect(value)
 	case *string:
 		*v = value
-	case *bool:
-		*v = value == "published"
 	case *int:
 		*v, err = strconv.Atoi(value)
 	case *int64:
