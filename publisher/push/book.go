@@ -283,14 +283,3 @@ func (b *Book[R]) write(c *changes) error {
 	b.tail, b.sealed = now, len(c.contents)
 	return nil
 }
-
-// Unseal returns the lines of a state file from before there were seals: those
-// between a title and a last line with their number.
-func Unseal(file []byte, title string) ([]byte, error) {
-	lines, ok := bytes.CutPrefix(file, []byte(title))
-	end := bytes.LastIndexByte(bytes.TrimSuffix(lines, []byte("\n")), '\n') + 1
-	if !ok || string(lines[end:]) != fmt.Sprintf("end %d\n", bytes.Count(lines[:end], []byte("\n"))) {
-		return nil, errors.New("cut off, or of another kind")
-	}
-	return lines[:end], nil
-}

@@ -291,26 +291,3 @@ func TestADamagedFileIsSetAside(t *testing.T) {
 		t.Error("what was unfinished is still there")
 	}
 }
-
-func TestFilesWithoutASealAreRead(t *testing.T) {
-	const line = `{"topic":"http://source.test/topic.xml","callback":"http://127.0.0.1:9/cb","secret":"s","position":"1",` +
-		`"expires":"2026-01-03T03:04:05Z","failing":"2026-01-02T03:00:00Z","failures":2,"next":"2026-01-02T03:05:00Z"}` + "\n"
-	h := newHouse(t, websub.Options{Source: newJournal(topic)}, nil)
-	name := filepath.Join(h.path, "subscriptions")
-	for old, want := range map[string]string{
-		"cutie subscriptions 1\nend 0\n":                "",
-		"cutie subscriptions 1\n" + line + "end 1\n":    topic + " verified=true signed=true external=false failures=2 expires in 24h0m0s\n",
-		"cutie subscriptions 1\n" + line + "end 2\n":    "",
-		"cutie subscriptions 1\n" + line:                "",
-		"cutie subscribed 1\n" + line + "end 1\n":       "",
-		"cutie subscriptions 1\n" + line + "end 1\nx\n": "",
-	} {
-		h.close()
-		must(t, os.WriteFile(name, []byte(old), 0o600))
-		h.open(nil)
-		h.wantStates(want)
-		if got, damaged := h.reported(), want == "" && len(old) > 40; (got != "") != damaged {
-			t.Errorf("%q: got reports %q", old, got)
-		}
-	}
-}

@@ -141,7 +141,7 @@ func stateFile(dir *durable.Dir, name string) (durable.Sealed, error) {
 const subscriptionsName = "subscriptions"
 
 func sealedIn(dir *durable.Dir, name string) durable.Sealed {
-	return durable.Sealed{Dir: dir, Name: name, Kind: name, Max: 256 << 20, Old: func(file []byte) ([]byte, error) { return push.Unseal(file, "cutie "+name+" 1\n") }}
+	return durable.Sealed{Dir: dir, Name: name, Kind: name, Max: 256 << 20}
 }
 
 // A refusedError is the refusal of the Doer to make a request.

@@ -48,8 +48,7 @@ type secrecy struct {
 	changes changes
 }
 
-// conceal lets the engine take the URLs out of property files of former versions, and
-// of those written by hand.
+// conceal lets the engine take the URLs out of property files that were written by hand.
 func (s *secrecy) conceal(ctx context.Context, svc *queuefs.Service) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 func cursorIn(dir *durable.Dir) durable.Sealed {
-	return durable.Sealed{Dir: dir, Name: cursorName, Kind: "cursor of callbacks", Max: maxFile, Old: oldCursor}
+	return durable.Sealed{Dir: dir, Name: cursorName, Kind: "cursor of callbacks", Max: maxFile}
 }
 
 // Check returns the damage of the files of callbacks in a home, and changes nothing. New

@@ -1,8 +1,6 @@
 package callback
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"cutie/publisher/push"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 )
@@ -29,15 +26,7 @@ type outbox struct {
 func (s *Sender) outbox(queue string) durable.Sealed { return outboxIn(s.dir, queue) }
 
 func outboxIn(dir *durable.Dir, queue string) durable.Sealed {
-	return durable.Sealed{Dir: dir, Name: queue + outboxExt, Kind: "outbox of queue " + queue, Max: maxFile, Old: func(file []byte) ([]byte, error) {
-		head, lines, _ := bytes.Cut(file, []byte("\n"))
-		head, ok := bytes.CutPrefix(head, []byte("cutie outbox 1 "))
-		lines, err := push.Unseal(lines, "")
-		if !ok || err != nil {
-			return nil, errors.New("not an outbox, or cut off")
-		}
-		return bytes.Join([][]byte{head, lines}, []byte("\n")), nil
-	}}
+	return durable.Sealed{Dir: dir, Name: queue + outboxExt, Kind: "outbox of queue " + queue, Max: maxFile}
 }
 
 func (o *outbox) contents() []byte {
@@ -87,9 +76,6 @@ func parseOutbox(text string) (o outbox, err error) {
 	}
 	last := queuefs.Seq(0)
 	for line := range strings.Lines(rest) {
-		if w := strings.Split(line, " "); len(w) > 3 && w[2] == queuefs.Phase.String() {
-			continue // former versions told of phases, too
-		}
 		c, err := parseChange(strings.TrimSuffix(line, "\n"))
 		if err == nil && (c.seq > o.read || c.seq <= last) {
 			err = errors.New("out of order")
@@ -127,44 +113,6 @@ func parseEvent(seq, at string) (queuefs.Seq, time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, at)
 	return queuefs.Seq(n), t, err
-}
-
-// oldCursor returns the feeds of a cursor without a seal:
-//
-//	cutie callbacks 1
-//	QUEUE DONE TIME SITE|- FAILING|- FAILURES sending|stopped
-//	end N
-func oldCursor(file []byte) (contents []byte, err error) {
-	lines, err := push.Unseal(file, "cutie callbacks 1\n")
-	if err != nil {
-		return nil, err
-	}
-	for line := range bytes.Lines(lines) {
-		w := strings.Split(strings.TrimSuffix(string(line), "\n"), " ")
-		if len(w) != 7 || w[6] != "sending" && w[6] != "stopped" {
-			return nil, fmt.Errorf("line %.200q: not seven words", line)
-		}
-		f := feed{Queue: w[0], Target: push.Target{Position: w[1] + " " + w[2], Stopped: w[6] == "stopped"}}
-		if f.Site = w[3]; w[3] == "-" {
-			f.Site = ""
-		}
-		_, _, err := parseEvent(w[1], w[2])
-		if w[4] != "-" && err == nil {
-			f.Failing, err = time.Parse(time.RFC3339Nano, w[4])
-		}
-		if err == nil {
-			f.Failures, err = strconv.Atoi(w[5])
-		}
-		if err != nil {
-			return nil, fmt.Errorf("line %.200q: %w", line, err)
-		}
-		record, err := json.Marshal(&f)
-		if err != nil {
-			return nil, err
-		}
-		contents = append(append(contents, record...), '\n')
-	}
-	return contents, nil
 }
 
 // maxDead is the largest Q.dead, in bytes; a larger one becomes Q.dead.old.
