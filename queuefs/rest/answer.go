@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"time"
 
 	"cutie/queuefs/octets"
 	"cutie/queuefs/state"
@@ -21,11 +20,11 @@ func putBuffer(buf *[]byte) {
 	}
 }
 
-// answer writes d in the given form.
+// answer writes d in the given form. A page has no ages, since it may have an entity tag.
 func (h *Handler) answer(w http.ResponseWriter, status int, form state.Form, d *state.Document) {
 	h.write(w, status, form, func(dst []byte) []byte {
 		if isPage(form) {
-			return h.o.Pages.State(dst, d, View{Now: time.Now()})
+			return h.o.Pages.State(dst, d, View{})
 		}
 		return form.Append(dst, d)
 	})

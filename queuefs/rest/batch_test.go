@@ -29,7 +29,7 @@ type sourceServer struct {
 	handle     http.HandlerFunc // for what is no file; may be nil
 }
 
-func newSource(t *testing.T, files map[string]string) *sourceServer {
+func newSource(t testing.TB, files map[string]string) *sourceServer {
 	t.Helper()
 	s := &sourceServer{}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,11 +52,11 @@ func newSource(t *testing.T, files map[string]string) *sourceServer {
 }
 
 // client reaches the source and nothing else that is private.
-func (s *sourceServer) client(t *testing.T) *outbound.Client {
+func (s *sourceServer) client(t testing.TB) *outbound.Client {
 	return s.clientWith(t, outbound.Options{})
 }
 
-func (s *sourceServer) clientWith(t *testing.T, o outbound.Options) *outbound.Client {
+func (s *sourceServer) clientWith(t testing.TB, o outbound.Options) *outbound.Client {
 	t.Helper()
 	o.Allow = []string{strings.TrimPrefix(s.url, "http://")}
 	c, err := outbound.New(o)

@@ -104,27 +104,6 @@ func jobLinks(url string, id queuefs.JobID) []string {
 	return links
 }
 
-func TestStateOfAJobLinksToItsForms(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	id := s.submit("x", queuefs.Meta{}).ID
-	ref := "/state/jobs/" + id.String()
-	want := append(jobLinks(s.url, id), "<"+s.url+ref+`>; rel="canonical"`)
-	for _, query := range []string{"", "?t=json", "?t=xhtml"} {
-		a := s.do("GET", ref+query, "").want(t, 200)
-		if got := a.Header["Link"]; !slices.Equal(got, want) {
-			t.Errorf("%s: Link: got %q, want %q", query, got, want)
-		}
-	}
-	for _, link := range want[2 : len(want)-1] {
-		uri, _, _ := strings.Cut(link[1:], ">")
-		_, media, _ := strings.Cut(link, `type="`)
-		s.do("GET", strings.TrimPrefix(uri, s.url), "").want(t, 200).header(t, "Content-Type", strings.TrimSuffix(media, `"`))
-	}
-	if a := s.do("GET", "/state/jobs/j000000000999", "").want(t, 404); len(a.Header["Link"]) > 0 {
-		t.Errorf("of no job: %q", a.Header["Link"])
-	}
-}
-
 func TestJobFileIsWhereTheStatusSays(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	id := s.submit("hello\n", queuefs.Meta{Sidecar: "a\nb"}).ID

@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -97,4 +98,13 @@ func FuzzHeaders(f *testing.F) {
 			t.Errorf("sidecar: got %q, want %q", parts[1].body, j.Sidecar)
 		}
 	})
+}
+
+// nested returns a multipart/mixed body of files.
+func nested(files ...string) string {
+	var b strings.Builder
+	for _, f := range files {
+		fmt.Fprintf(&b, "--inner\r\nContent-Disposition: file; filename=\"n%s\"\r\n\r\n%s\r\n", f, f)
+	}
+	return b.String() + "--inner--\r\n"
 }

@@ -2,7 +2,6 @@ package rest_test
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -12,47 +11,6 @@ import (
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
 )
-
-// TestJobsSubmittedOnHold says in each form of a submission when its jobs may be
-// taken.
-func TestJobsSubmittedOnHold(t *testing.T) {
-	s, d := newDialled(t)
-	at := d.now().Add(time.Hour)
-	text := queuefs.FormatTime(at)
-	part := func(header, content string) string { return "--x\r\n" + header + "\r\n\r\n" + content + "\r\n" }
-	file := `Content-Disposition: form-data; name="file"; filename="a"`
-	field := part(`Content-Disposition: form-data; name="not-before"`, text)
-	form := []string{"Content-Type", "multipart/form-data; boundary=x"}
-	for _, c := range []struct {
-		name, query, body string
-		header            []string
-		jobs, held        int
-	}{
-		{"query", "?not-before=" + text, "x", nil, 1, 1},
-		{"query, with an offset", "?notBefore=" + url.QueryEscape(at.In(time.FixedZone("", 7200)).Format(time.RFC3339)), "x", nil, 1, 1},
-		{"header", "", "x", []string{"Cutie-Not-Before", text}, 1, 1},
-		{"form", "", field + part(file, "x") + "--x--", form, 1, 1},
-		{"form, field last", "", part(file, "x") + field + "--x--", form, 1, 1},
-		{"form with files", "", part(file, "x") + field + part(file, "y") + "--x--", form, 2, 2},
-		{"header of a part", "", part(file+"\r\nCutie-Not-Before: "+text, "x") + part(file, "y") + "--x--", form, 2, 1},
-		{"past", "?not-before=" + queuefs.FormatTime(d.now()), "x", nil, 1, 0},
-	} {
-		before := s.q.State()
-		s.do("POST", "/content/jobs"+c.query, c.body, c.header...).want(t, 201)
-		after := s.q.State()
-		want(t, c.name, [2]int64{after.Pending - before.Pending, after.Held - before.Held}, [2]int64{int64(c.jobs), int64(c.held)})
-	}
-	jobs, err := s.q.List(queuefs.ListOptions{Held: true, Limit: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, j := range jobs {
-		want(t, j.ID.String(), [2]string{queuefs.FormatTime(j.HeldUntil), j.HeldFor}, [2]string{text, ""})
-	}
-	d.turn(time.Hour)
-	expire(t, s)
-	want(t, "held in the end", s.q.State().Held, int64(0))
-}
 
 // TestClientHoldsUntil uses the client for every hold with an end.
 func TestClientHoldsUntil(t *testing.T) {

@@ -150,33 +150,3 @@ func TestManifestsThatAreRefused(t *testing.T) {
 		t.Errorf("%d files were fetched", n)
 	}
 }
-
-func TestManifestIsAJobIfTheTypeSaysSo(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	s.postForm(newForm().file("m", "http://a/b\n", "Content-Type: text/checkm").field("type", "job").end()).want(t, 201)
-	s.do("POST", "/content/jobs?type=job", "http://a/b\n", "Content-Type", "text/checkm").want(t, 201)
-	for _, media := range []string{"text/checkm", "text/x-checkm; charset=utf-8"} { // a manifest by itself
-		if got := s.do("POST", "/content/jobs", "http://[/\n", "Content-Type", media).want(t, 400).exception(t); !strings.Contains(got, "line 1: ") {
-			t.Errorf("%s: got %q", media, got)
-		}
-	}
-	s.wantCounts(2, 0, 0)
-}
-
-func TestSeveralFilesAreABatch(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	s.do("POST", "/content/jobs", "x").want(t, 201)
-	s.postForm(newForm().file("a", "1").file("b", "2").end()).want(t, 201)
-	s.postForm(newForm().file("a", "1").end()).want(t, 201)
-	jobs, err := s.q.List(queuefs.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, j := range jobs {
-		got = append(got, j.Batch)
-	}
-	if want := `["" "b000000000002-2" "b000000000002-2" ""]`; fmt.Sprintf("%q", got) != want {
-		t.Errorf("got %q, want %s", got, want)
-	}
-}

@@ -1,13 +1,13 @@
 package rest_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
-	"cutie/queuefs/state/statetest"
 )
 
 // Every method answers in each of the five forms, asked for by ?t= or by
@@ -126,56 +126,6 @@ func (s *site) consumed(t *testing.T) (consumed, leased, token string) {
 	return a.String(), b.String(), taken[0].Token
 }
 
-// A form sent from a page is answered with the page of what it has led to, and
-// to a program with the state itself.
-func TestFormsOfPagesLeadToPages(t *testing.T) {
-	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-	const urlencoded = "application/x-www-form-urlencoded"
-	tests := []struct {
-		path, body, media string
-		want              string // where to; "" for no redirection
-		status            int    // for a program
-	}{
-		{"/state", "identifier=new&name=New+queue&description=", urlencoded, "/state/new", 201},
-		{"/content/jobs", newForm().file("f", "x").field("sidecar", "").end(), "multipart/form-data; boundary=b0undary", "/state/jobs/j000000000003", 201},
-		{"/state/jobs", "S=pause", urlencoded, "/state/jobs", 200},
-		{"/state/jobs", "S=restart", urlencoded, "/state/jobs", 200},
-		{"/hold/jobs/j000000000001", "", urlencoded, "/state/jobs/j000000000001", 200},
-		{"/release/jobs/j000000000001", "", urlencoded, "/state/jobs/j000000000001", 200},
-		{"/consume/jobs", "", urlencoded, "/state/jobs/j000000000001", 200},
-		{"/requeue/jobs/j000000000001", "", urlencoded, "/state/jobs/j000000000001", 200},
-		{"/delete/jobs/j000000000001", "", urlencoded, "/state/jobs/j000000000001", 202},
-	}
-	for _, person := range []bool{true, false} {
-		s := newSite(t, rest.Options{})
-		for range 2 {
-			s.submit("x", queuefs.Meta{})
-		}
-		for _, tt := range tests {
-			accept, status := browser, 303
-			if !person {
-				accept = state.XHTML.MediaType()
-			}
-			if !person || tt.want == "" {
-				status = tt.status
-			}
-			a := s.do("POST", tt.path+"?t=xhtml", tt.body, "Content-Type", tt.media, "Accept", accept).want(t, status)
-			if status != 303 {
-				continue
-			}
-			a.header(t, "Location", s.url+tt.want+"?t=xhtml")
-			next := s.do("GET", tt.want+"?t=xhtml", "", "Accept", browser).want(t, 200)
-			next.header(t, "Content-Type", state.XHTML.MediaType())
-		}
-		// What is wrong is told at once, on a page.
-		a := s.do("POST", "/state?t=xhtml", "identifier=cutie", "Content-Type", urlencoded, "Accept", browser).want(t, 400)
-		a.header(t, "Content-Type", state.XHTML.MediaType())
-		if got := a.exception(t); !strings.Contains(got, "reserved") {
-			t.Errorf("got %q", got)
-		}
-	}
-}
-
 // Every form on a page goes to a method that knows its fields.
 func TestFormsOfPagesAreServed(t *testing.T) {
 	s := newSite(t, rest.Options{})
@@ -195,33 +145,6 @@ func TestFormsOfPagesAreServed(t *testing.T) {
 	}
 	if seen != 7 {
 		t.Errorf("got %d forms, want 7", seen)
-	}
-}
-
-// The answer to a change is the state alone for a program that asks for no form, and a
-// page for one that does. A page of a state has everything, for crawlers.
-func TestProgramsWithoutAWishGetTheStateAlone(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	for _, tt := range []struct {
-		method, path, accept string
-		whole                bool
-	}{
-		{"POST", "/content/jobs", "", false}, {"POST", "/content/jobs", "*/*", false},
-		{"POST", "/content/jobs?t=xhtml", "", true}, {"POST", "/content/jobs", "application/xhtml+xml", true}, {"GET", "/state/jobs/j000000000001", "", true},
-	} {
-		body, header := "", []string{"Accept", tt.accept}
-		if tt.method == "POST" {
-			body, header = "x", append(header, "Content-Type", "text/plain")
-		}
-		a := s.do(tt.method, tt.path, body, header...)
-		a.header(t, "Content-Type", state.XHTML.MediaType())
-		d, err := statetest.Read(state.XHTML, state.JobClass, []byte(a.body))
-		if err != nil || !strings.HasPrefix(d.Text("identifier"), "j00000000000") {
-			t.Errorf("%s %s: got %+v, %v", tt.method, tt.path, d, err)
-		}
-		if whole := strings.Contains(a.body, "<style"); whole != tt.whole {
-			t.Errorf("%s %s, %q: the page is whole: %v", tt.method, tt.path, tt.accept, whole)
-		}
 	}
 }
 
@@ -252,5 +175,19 @@ func TestSchemasAreServed(t *testing.T) {
 			}
 			s.do("GET", "/schema/"+name+"."+ext, "", "If-None-Match", a.Header.Get("Etag")).want(t, 304)
 		}
+	}
+}
+
+// What every form can say of a property is in all of them.
+func TestPropertiesAreInEveryForm(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	const said = "a\u0085\u009b31m\u202eb\u2028c <&\"'\\ \U0001F600"
+	body, err := json.Marshal(map[string]string{"description": said})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.do("POST", "/state/jobs", string(body), "Content-Type", "application/json").want(t, 200)
+	for _, form := range []state.Form{state.ANVL, state.JSON, state.Turtle, state.XHTML, state.XML, state.SOIF} {
+		want(t, form.String(), s.do("GET", "/state/jobs?t="+form.String(), "").want(t, 200).queue(t).Info.Description, said)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"cutie/queuefs"
 	"cutie/queuefs/rest"
 )
 
@@ -39,49 +38,6 @@ func TestHostileNames(t *testing.T) {
 	if errs := s.logged.all(); len(errs) > 0 {
 		t.Errorf("logged: %v", errs)
 	}
-}
-
-func TestQueueNamesMayBePercentEncoded(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	a := s.do("PUT", "/state/uc3%3Acutie%2F01", "name=Queue%2001&cullingSizeThreshold=7", "Content-Type", "application/x-www-form-urlencoded").want(t, 201)
-	a.header(t, "Location", s.url+"/state/uc3+cutie=01")
-	for i, name := range []string{"uc3%3Acutie%2F01", "uc3:cutie%2f01", "uc3+cutie=01", "uc3%2Bcutie%3D01", "Queue%2001"} {
-		a := s.do("POST", "/content/"+name, "x").want(t, 201)
-		a.header(t, "Location", s.url+"/state/uc3+cutie=01/"+queuefs.JobID(i+1).String())
-		s.do("GET", "/state/"+name, "").want(t, 200)
-	}
-}
-
-// Two identifiers can be cleaned to one directory. The second is refused, and never
-// means the first queue.
-func TestIdentifiersOfOneDirectoryAreTwo(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	s.do("PUT", "/state/a%2Fb?description=mine", "").want(t, 201)
-	s.do("POST", "/content/a%2Fb", "mine").want(t, 201)
-	q, err := s.svc.Queue("a/b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	was := q.Seq()
-	for _, r := range [][2]string{{"PUT", "/state/a%2Fb%2F"}, {"PUT", "/state/c"}} { // others
-		s.do(r[0], r[1], "").want(t, 201)
-	}
-	s.do("PUT", "/state/x%2By", "").want(t, 201) // the identifier x+y
-	got := s.do("PUT", "/state/x:y?description=other", "", "Accept", "text/x-anvl").want(t, 409).exception(t)
-	if !strings.Contains(got, `"x+y"`) {
-		t.Errorf("got %q", got)
-	}
-	s.do("POST", "/state?identifier=x:y", "").want(t, 409)
-	s.do("PUT", "/state/x:y", "", "If-None-Match", "*").want(t, 409)
-	s.do("PUT", "/state/x%2By?identifier=x:y", "").want(t, 400)
-	for _, r := range [][2]string{{"GET", "/state/x:y"}, {"POST", "/state/x:y?description=other"}, {"DELETE", "/state/x:y"}, {"POST", "/content/x:y"},
-		{"POST", "/consume/x:y"}, {"GET", "/content/x:y"}, {"GET", "/queues/x:y/queue-info.txt"}, {"POST", "/cull/x:y"}} {
-		s.do(r[0], r[1], "").want(t, 404)
-	}
-	// The cleaned identifier is the queue's own, in its references.
-	s.do("GET", "/state/a=b", "").want(t, 200)
-	s.do("PUT", "/state/a=b?identifier=a=b", "").want(t, 200)
-	want(t, "events", q.Seq(), was)
 }
 
 // A path whose slashes are encoded, before or behind a base, names nothing; it
@@ -121,7 +77,7 @@ func TestEncodedSlashesLeadNowhere(t *testing.T) {
 // References are built from the baseURI, whatever the client says.
 func TestReferencesComeFromTheBaseURI(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	s.svc.SetBaseURI("https://queue.example.org/a/b/")
+	s.svc.SetBaseURI("https://queue.example.org/a/b") // one slash is added
 	req := s.request("POST", "/content/jobs", strings.NewReader("x"))
 	req.Host = "evil.example.com"
 	a := s.send(req).want(t, 201)

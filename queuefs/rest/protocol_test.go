@@ -67,38 +67,6 @@ func TestQueueStateListsJobsByPage(t *testing.T) {
 	}
 }
 
-func TestStateIsNotSentAgainUnlessItChanged(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	id := s.submit("x", queuefs.Meta{}).ID.String()
-	paths := []string{"/state", "/state/jobs", "/state/jobs?limit=0", "/state/jobs?limit=0&t=anvl", "/state/jobs?status=pending", "/state/jobs?after=" + id,
-		"/state/jobs/" + id, "/state/jobs/" + id + "?t=anvl"}
-	tags := map[string]string{}
-	for _, path := range paths {
-		a := s.do("GET", path, "").want(t, 200)
-		tag := a.Header.Get("Etag")
-		for other, used := range tags {
-			if tag == used || tag == "" {
-				t.Errorf("%s: same tag %s as %s", path, tag, other)
-			}
-		}
-		tags[path] = tag
-		not := s.do("GET", path, "", "If-None-Match", `"x", W/`+tag).want(t, 304)
-		not.header(t, "Etag", tag)
-		if not.body != "" {
-			t.Errorf("%s: got %q", path, not.body)
-		}
-		s.do("GET", path, "", "If-None-Match", `"x"`, "If-None-Match", `"y", `+tag).want(t, 304)
-		s.do("HEAD", path, "", "If-None-Match", tag).want(t, 304)
-		s.do("HEAD", path, "").want(t, 200).header(t, "Content-Length", a.Header.Get("Content-Length"))
-		s.do("GET", path, "", "If-None-Match", `"x"`).want(t, 200)
-	}
-	s.do("POST", "/consume/jobs", "").want(t, 200)
-	s.do("PUT", "/state/another", "").want(t, 201)
-	for _, path := range paths {
-		s.do("GET", path, "", "If-None-Match", tags[path]).want(t, 200)
-	}
-}
-
 func TestDeleteAndRequeueAreIdempotent(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	id := s.submit("x", queuefs.Meta{}).ID.String()
@@ -122,79 +90,6 @@ func TestDeleteAndRequeueAreIdempotent(t *testing.T) {
 	}
 	if got := s.only(); got.Requeues != 1 {
 		t.Errorf("requeued %d times", got.Requeues)
-	}
-}
-
-func TestCreateQueueTakesPropertiesInEveryForm(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	multi := newForm().field("name", "N").field("description", "D").field("cullingSizeThreshold", "5").field("verifyOnRead", "false").end()
-	const (
-		form = "application/x-www-form-urlencoded"
-		anvl = "text/x-anvl"
-		json = "application/json"
-	)
-	tests := []struct {
-		media, body string
-		status      int
-		want        string
-	}{
-		{"", "", 201, ""},
-		{form, "name=N&description=D&cullingSizeThreshold=5&verifyOnRead=false", 201, "N"},
-		{"multipart/form-data; boundary=b0undary", multi, 201, "N"},
-		{"text/anvl; charset=utf-8", "name: N\ndescription: D\ncullingSizeThreshold: 5\nverifyOnRead: false\n", 201, "N"},
-		{json, `{"name":"N","description":"D","cullingSizeThreshold":5,"verifyOnRead":false,"cullingAgeThreshold":null}`, 201, "N"},
-		{json, `{"@context":{"@vocab":"x"},"@type":"queueState","@id":"y","name":"N","description":"D","cullingSizeThreshold":"5","verifyOnRead":false}`, 201, "N"},
-		{json, `{"que:queueState":{"que:name":"N"}}`, 400, "no value for a property"},
-		{json, `{"que:name":"N"}`, 400, "no property"},
-		{"", "name=N", 400, "Content-Type"},
-		{"text/plain", "name=N", 415, "unsupported request form"},
-		{"application/xml", "<x/>", 415, "unsupported request form"},
-		{form, "name=N&name=M", 400, "repeated"},
-		{form, "colour=red", 400, "no property"},
-		{form, "name=%zz", 400, "form"},
-		{form, "cullingSizeThreshold=-2", 400, "number from 0"},
-		{form, "verifyOnRead=yes", 400, "neither true nor false"},
-		{form, "identifier=other", 400, "not that of the path"},
-		{form, "identifier=cutie", 400, "bad name"},
-		{anvl, "no colon\n", 400, "no colon"},
-		{json, `[]`, 400, "JSON"},
-		{json, `{"name":["N"]}`, 400, "no value"},
-		{json, `{"name":"` + strings.Repeat("x", 70<<10) + `"}`, 413, "octets"},
-		{"multipart/form-data; boundary=b0undary", multi[:40], 400, "ends before"},
-		{"multipart/form-data", multi, 400, "boundary"},
-	}
-	for i, tt := range tests {
-		name := fmt.Sprint("q", i)
-		tt.body = strings.ReplaceAll(tt.body, `"N"`, `"`+name+` name"`) // names are unique
-		tt.body = strings.NewReplacer("name=N", "name="+name+" name", "name: N", "name: "+name+" name", "\r\n\r\nN\r\n", "\r\n\r\n"+name+" name\r\n").Replace(tt.body)
-		var header []string
-		if tt.media != "" {
-			header = []string{"Content-Type", tt.media}
-		}
-		a := s.do("PUT", "/state/"+name, tt.body, header...)
-		if a.StatusCode != tt.status {
-			t.Errorf("%s %.60q: got %s\n%s", tt.media, tt.body, a.Status, a.body)
-			continue
-		}
-		q, err := s.svc.Queue(name)
-		if tt.status != 201 {
-			if got := a.exception(t); !strings.Contains(got, tt.want) || err == nil {
-				t.Errorf("%s %.60q: got %q, %v, want %q", tt.media, tt.body, got, err, tt.want)
-			}
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, want := q.Info(), queuefs.QueueInfo{ID: name, Identifier: name, CullingSize: -1, CullingAge: -1}
-		if tt.want != "" {
-			want.Name, want.Description, want.CullingSize, want.VerifyOnRead = name+" name", "D", 5, false
-		}
-		want.Created = got.Created
-		if got != want {
-			t.Errorf("%s: got %+v, want %+v", tt.media, got, want)
-		}
-		a.header(t, "Location", s.url+"/state/"+name)
 	}
 }
 

@@ -109,37 +109,6 @@ func jobsIn(t testing.TB, body string, pending bool) (listed, counted int) {
 	return strings.Count(body, "/state/jobs/j0"), int(n)
 }
 
-// A read that selects refuses parameters as changes do: a misspelt selection would be
-// answered with all jobs.
-func TestParametersAreIgnoredByReadsAlone(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	id := s.submit("x", queuefs.Meta{}).ID.String()
-	for _, query := range []string{"nonsense=1", "state=pending", "older=7d", "job=" + id, "detail&nonsense=1", "Status=pending"} {
-		if got := s.do("GET", "/state/jobs?"+query, "").want(t, 400).exception(t); !strings.Contains(got, "not known here") {
-			t.Errorf("%s: got %q", query, got)
-		}
-	}
-	for _, path := range []string{"/help", "/state", "/state/jobs/" + id, "/content/jobs", "/content/jobs/" + id,
-		"/queues/jobs/queue-info.txt", "/queues/jobs/pending/" + id, "/queues/jobs/payload/" + id} {
-		s.do("GET", path+"?nonsense=1", "").want(t, 200)
-	}
-	for path, method := range map[string]string{"/state/new": "PUT", "/content/jobs": "POST", "/content/jobs/" + id: "DELETE",
-		"/consume/jobs": "POST", "/requeue/jobs/" + id: "POST"} {
-		a := s.do(method, path+"?nonsense=1", "").want(t, 400)
-		if !strings.Contains(a.exception(t), "not known here") {
-			t.Errorf("%s %s: %s", method, path, a.body)
-		}
-	}
-	s.wantCounts(1, 0, 0)
-}
-
-func TestErrorsHaveNoEntityTag(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	for _, path := range []string{"/state/jobs/j000000000009", "/state/none"} {
-		s.do("GET", path, "").want(t, 404).header(t, "Etag", "")
-	}
-}
-
 func TestLastModifiedOfAJobFileWaitsUntilItsSecondIsOver(t *testing.T) {
 	age := time.Hour // of what happens
 	dir := t.TempDir()

@@ -33,11 +33,3 @@ func TestPeekVerifiesOnRead(t *testing.T) {
 	}
 	s.wantCounts(1, 0, 0) // peeking changes nothing
 }
-
-func TestWrongDigestsAreRefused(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	for _, verify := range []string{"true", "false"} {
-		s.do("POST", "/state/jobs?verifyOnWrite="+verify, "").want(t, 200)
-		s.do("POST", "/content/jobs?digest-type=MD5&digest-value=00000000000000000000000000000000", "x").want(t, 400)
-	}
-}

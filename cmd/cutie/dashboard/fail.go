@@ -99,7 +99,7 @@ func failed(base state.Base, f *web.Failure, r remedy) *failPage {
 	var steps []crumb
 	queue := base.Ref("state", f.Queue)
 	if f.Queue != "" && f.Status != http.StatusForbidden && may(queue[len(base):]) {
-		steps = append(steps, crumb{"step", state.XHTML.Ask(queue), f.Queue})
+		steps = append(steps, crumb{"step", state.XHTML.Ask(queue), clean(f.Queue)})
 	}
 	p.head = newHead(r.title, base, f.May, steps...)
 	if reads := f.Method == http.MethodGet || f.Method == http.MethodHead; !reads && (f.Status < 500 || f.Status == http.StatusInsufficientStorage) {
@@ -111,9 +111,9 @@ func failed(base state.Base, f *web.Failure, r remedy) *failPage {
 	}
 	if len(steps) > 0 {
 		if job := base.Ref("state", f.Queue, f.Job); f.Job != "" && f.Status != http.StatusNotFound {
-			p.Ways = append(p.Ways, wayOut{"The job as it is now:", link{state.XHTML.Ask(job), f.Job}})
+			p.Ways = append(p.Ways, wayOut{"The job as it is now:", link{state.XHTML.Ask(job), clean(f.Job)}})
 		}
-		p.Ways = append(p.Ways, wayOut{"The queue as it is now:", link{state.XHTML.Ask(queue), f.Queue}})
+		p.Ways = append(p.Ways, wayOut{"The queue as it is now:", link{state.XHTML.Ask(queue), clean(f.Queue)}})
 	} else if may("/") {
 		p.Ways = append(p.Ways, wayOut{"Begin anew:", link{string(base) + "/", "queues open to you"}})
 	}
