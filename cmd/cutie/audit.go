@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
 	"cutie/publisher/destination"
@@ -20,11 +19,11 @@ import (
 )
 
 // auditVerb compares a copy with its Source.
-func auditVerb(c *call.Call) *cobra.Command {
+func auditVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit [URL] DIR | audit --source URL | audit --mirror QUEUE",
 		Short: "prove that a copy equals its Source, or that a Source keeps the standard",
-		Args:  call.Between(1, 2),
+		Args:  between(1, 2),
 		Long: `
 Compares the files of a copy made by cutie sync with what the Source has now: its Resource
 Lists, and the changes since. It prints a line for each difference: a resource is missing,
@@ -56,7 +55,7 @@ cutie audit --source http://127.0.0.1:8080 --dumps`,
 	sample := fs.Int("sample", 100, "with --source: ask for this `number` of resources of each set; -1: for all")
 	mirrored := fs.Bool("mirror", false, "have a daemon audit a queue that it mirrors")
 	dumps := fs.Bool("dumps", false, "with --source: read all packages of the dumps")
-	return c.Verb(cmd, call.Target|call.Form|call.Verbose, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optForm|optVerbose, func(ctx context.Context) error {
 		if *mirrored {
 			return auditedMirror(ctx, c)
 		}
@@ -90,7 +89,7 @@ cutie audit --source http://127.0.0.1:8080 --dumps`,
 	})
 }
 
-func printAudit(c *call.Call, r *destination.AuditReport) error {
+func printAudit(c *call, r *destination.AuditReport) error {
 	if asJSON, err := wantsJSON(c); err != nil {
 		return err
 	} else if asJSON {
@@ -116,7 +115,7 @@ func printAudit(c *call.Call, r *destination.AuditReport) error {
 }
 
 // inspected reads a Source alone.
-func inspected(ctx context.Context, c *call.Call, o *syncOptions, how inspect.Options) error {
+func inspected(ctx context.Context, c *call, o *syncOptions, how inspect.Options) error {
 	if len(c.Args) != 1 {
 		return fault.Usagef("--source takes a URL alone")
 	}
@@ -141,7 +140,7 @@ func inspected(ctx context.Context, c *call.Call, o *syncOptions, how inspect.Op
 	return nil
 }
 
-func printFindings(c *call.Call, r *inspect.Report) error {
+func printFindings(c *call, r *inspect.Report) error {
 	if asJSON, err := wantsJSON(c); err != nil {
 		return err
 	} else if asJSON {
@@ -163,7 +162,7 @@ func printFindings(c *call.Call, r *inspect.Report) error {
 }
 
 // auditedMirror has a daemon audit a mirror.
-func auditedMirror(ctx context.Context, c *call.Call) (err error) {
+func auditedMirror(ctx context.Context, c *call) (err error) {
 	if len(c.Args) != 1 {
 		return fault.Usagef("--mirror takes a queue alone")
 	}

@@ -19,9 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/fetch"
@@ -39,11 +37,11 @@ const (
 )
 
 // backupVerb keeps a backup of a home.
-func backupVerb(c *call.Call) *cobra.Command {
+func backupVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup DIR",
 		Short: "keep a backup of a home in a directory",
-		Args:  call.Between(1, 1),
+		Args:  between(1, 1),
 		Long: `
 Copies the queues of the home to DIR, while its daemon runs or without one, and all other
 files of the home: properties, users, subscribers, secrets. The first backup copies all,
@@ -71,7 +69,7 @@ cutie restore /srv/backup --home new`,
 	fs.BoolVar(&o.Quick, "quick", false, "audit by length and time alone, without reading all files")
 	fs.Var(&o.octets, "bandwidth", "at most this many `octets` a second")
 	fs.StringArrayVar(&o.also, "also", nil, "copy this `FILE` or directory outside of the home, too")
-	return c.Verb(cmd, call.Target|call.Form|call.Verbose, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optForm|optVerbose, func(ctx context.Context) error {
 		if _, err := wantsJSON(c); err != nil {
 			return err
 		}
@@ -90,7 +88,7 @@ cutie restore /srv/backup --home new`,
 
 type backup struct {
 	destination.Options
-	octets call.Octets
+	octets octets
 	also   []string
 }
 
@@ -115,7 +113,7 @@ type backedQueue struct {
 	Until     time.Time `json:"until,omitzero"`
 }
 
-func (o *backup) run(ctx context.Context, c *call.Call, dir string) (r *backedUp, err error) {
+func (o *backup) run(ctx context.Context, c *call, dir string) (r *backedUp, err error) {
 	r = &backedUp{Typed: state.BackupClass.Typed(), Home: c.Home, Began: time.Now().UTC().Truncate(time.Microsecond)}
 	t, err := c.Source(ctx)
 	if err != nil {
@@ -186,7 +184,7 @@ func (o *backup) commit(into *durable.Dir, r *backedUp) error {
 
 // open opens the copy of the queues. A home served at another URL than before has the same
 // files under other names.
-func (o *backup) open(ctx context.Context, c *call.Call, t *reach.Target, dir string) (*destination.Copy, error) {
+func (o *backup) open(ctx context.Context, c *call, t *reach.Target, dir string) (*destination.Copy, error) {
 	o.URL, o.Dir, o.Delete, o.History = t.Base, filepath.Join(dir, backupCopy), destination.DeleteAll, true
 	o.Again = o.Deep
 	o.Settle = -1 // Explain is for the rest
@@ -266,11 +264,11 @@ func jobOf(uri string) string {
 	return path.Base(uri)
 }
 
-func printBackup(c *call.Call, r *backedUp) error {
+func printBackup(c *call, r *backedUp) error {
 	if asJSON, _ := wantsJSON(c); asJSON {
 		return printJSON(c, r)
 	}
-	w := output.Screen(c.Out.Stdout)
+	w := onScreen(c.Out.Stdout)
 	for _, q := range r.Queues {
 		fmt.Fprintf(w, "%s: up to event %d\n", q.Queue, q.LastEvent)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
@@ -26,7 +25,7 @@ Options select jobs instead of names: those for which all options hold. Other
 jobs are passed over. -n prints the jobs and changes nothing.`
 
 // removeVerb deletes pending jobs (Cutie 0.3, 5.8).
-func removeVerb(c *call.Call) *cobra.Command {
+func removeVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rm QUEUE [JOB…|-]",
 		Aliases: []string{"deleteJob", "delete", "deleteItem"},
@@ -43,7 +42,7 @@ cutie rm jobs --older 30d -n`,
 }
 
 // requeueVerb makes consumed or deleted jobs pending again.
-func requeueVerb(c *call.Call) *cobra.Command {
+func requeueVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "requeue QUEUE [JOB…|-]",
 		Aliases: []string{"requeueJob"},
@@ -86,7 +85,7 @@ cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 }
 
 // holdVerb keeps pending jobs from being taken.
-func holdVerb(c *call.Call) *cobra.Command {
+func holdVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "hold QUEUE [JOB…|-]",
 		Aliases: []string{"holdJob"},
@@ -113,7 +112,7 @@ cutie hold jobs --submitter 'curl/7.88.1' --until 90m -n`,
 }
 
 // releaseVerb lets jobs on hold be taken again.
-func releaseVerb(c *call.Call) *cobra.Command {
+func releaseVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "release QUEUE [JOB…|-]",
 		Aliases: []string{"releaseJob"},
@@ -128,7 +127,7 @@ cutie release jobs --held`,
 }
 
 // abortVerb takes jobs out of work.
-func abortVerb(c *call.Call) *cobra.Command {
+func abortVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "abort QUEUE JOB…|-",
 		Aliases: []string{"abortJob"},
@@ -143,7 +142,7 @@ be aborted (exit code 5). The answers are those of cutie rm.`,
 	fs := cmd.Flags()
 	fs.BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
 	why := fs.String("reason", "", "`text` with the reason")
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		return eachJob(ctx, c, how, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			return t.Abort(ctx, queue, job, *why)
 		})
@@ -152,11 +151,11 @@ be aborted (exit code 5). The answers are those of cutie rm.`,
 
 // changeJobs completes a verb that changes many jobs. It calls operation once
 // the options are read.
-func changeJobs(c *call.Call, cmd *cobra.Command, done string, operation func() (bulk.Operation, change, error)) *cobra.Command {
+func changeJobs(c *call, cmd *cobra.Command, done string, operation func() (bulk.Operation, change, error)) *cobra.Command {
 	how := manner{done: done}
 	cmd.Flags().BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
 	selector := bindSelector(cmd.Flags())
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		op, do, err := operation()
 		if err != nil {
 			return err

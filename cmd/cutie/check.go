@@ -9,10 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/callback"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/publisher/websub"
@@ -23,7 +21,7 @@ import (
 	"cutie/queuefs/uws"
 )
 
-func checkVerb(c *call.Call) *cobra.Command {
+func checkVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "check [HOME]",
 		Aliases: []string{"fsck"},
@@ -57,7 +55,7 @@ cutie check --repair archive`,
 	cmd.Flags().BoolVar(&o.Repair, "repair", false, "mend problems")
 	cmd.Flags().BoolVar(&o.Rebuild, "rebuild", false, "make the index anew from the files, and add files that the home needs")
 	cmd.Flags().BoolVar(&o.AcceptLoss, "accept-loss", false, "go on without a lost journal")
-	return c.Verb(cmd, call.Home|call.Form, func(context.Context) error {
+	return c.Verb(cmd, optHome|optForm, func(context.Context) error {
 		if o.AcceptLoss && !o.Repair && !o.Rebuild {
 			return fault.Usagef("--accept-loss is for --repair or --rebuild")
 		}
@@ -65,7 +63,7 @@ cutie check --repair archive`,
 	})
 }
 
-func checkHome(c *call.Call, o check.Options) error {
+func checkHome(c *call, o check.Options) error {
 	dir := c.Home
 	if len(c.Args) > 0 {
 		dir = c.Args[0]
@@ -96,7 +94,7 @@ func checkHome(c *call.Call, o check.Options) error {
 	}
 	fmt.Fprintf(&b, "%d queues, %d jobs, %d octets of payload, %d mended, %d problems\n",
 		r.Queues, r.Jobs, r.Octets, len(r.Mended), len(r.Problems))
-	if _, err := io.WriteString(output.Screen(c.Out.Stdout), b.String()); err != nil {
+	if _, err := io.WriteString(onScreen(c.Out.Stdout), b.String()); err != nil {
 		return err
 	}
 	return remaining(dir, &r)

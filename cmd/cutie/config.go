@@ -8,7 +8,6 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 )
 
@@ -17,18 +16,18 @@ import (
 var unset = []string{"config", "yes", "accept-loss", "takeover", "help", "version"}
 
 // filler gives the options of a call the values of environment and file.
-func filler(c *call.Call) *Filler {
+func filler(c *call) *Filler {
 	before, own := c.Cmd.Root().Flags(), c.Cmd.Flags()
 	return &Filler{Options: own, Not: unset, Getenv: os.Getenv,
 		Typed: func(name string) bool { return own.Changed(name) || before.Changed(name) }}
 }
 
 // configVerb shows and checks the settings of the daemon.
-func configVerb(c *call.Call) *cobra.Command {
+func configVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config default | show | check",
 		Short: "print or check the settings of the daemon",
-		Args:  call.Between(1, 1),
+		Args:  between(1, 1),
 		Long: `
 default prints a file with every setting, its meaning and its default, each in a
 comment: take the signs # away before those to change. It says of each whether a running
@@ -48,7 +47,7 @@ cutie serve --config cutie.toml`,
 	}
 	var o serveOptions
 	o.bind(cmd.Flags())
-	return c.Verb(cmd, call.Home, func(context.Context) error {
+	return c.Verb(cmd, optHome, func(context.Context) error {
 		f := filler(c)
 		switch word := c.Args[0]; word {
 		case "default":
@@ -80,7 +79,7 @@ cutie serve --config cutie.toml`,
 }
 
 // strays names variables without effect. One much like that of a setting is an error.
-func strays(c *call.Call, f *Filler) error {
+func strays(c *call, f *Filler) error {
 	var failed error
 	for _, s := range f.Strays(os.Environ()) {
 		if s.Near == "" {

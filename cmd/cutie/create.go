@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
@@ -13,7 +12,7 @@ import (
 )
 
 // createQueueVerb adds a queue.
-func createQueueVerb(c *call.Call) *cobra.Command {
+func createQueueVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "create ID",
 		Aliases: []string{"createQueue"},
@@ -32,7 +31,7 @@ Prints nothing; with -t it prints the state of the queue.`,
 	flags.StringVar(&info.Description, "description", "", "`text` about the queue")
 	flags.Int64Var(&info.CullingSize, "size", -1, "`number` of processed jobs to keep; -1 for all")
 	flags.Int64Var(&info.CullingAge, "age", -1, "`hours` to keep processed jobs at least; -1 for unset")
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) (err error) {
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) (err error) {
 		if info.CullingSize < -1 || info.CullingAge < -1 {
 			return fault.Usagef("--size and --age are 0 or more, or -1")
 		}

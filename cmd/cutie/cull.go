@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
@@ -14,7 +13,7 @@ import (
 )
 
 // cullVerb removes processed jobs by thresholds.
-func cullVerb(c *call.Call) *cobra.Command {
+func cullVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cull [QUEUE]",
 		Short: "remove processed jobs by the thresholds of their queues",
@@ -45,7 +44,7 @@ cutie cull jobs --size 1000`,
 	fs.Int64Var(&keep.Size, "size", 0, "`number` of processed jobs to keep, this once")
 	fs.Int64Var(&keep.Age, "age", 0, "`hours` to keep processed jobs at least, this once; 0 for none")
 	quiet := fs.BoolP("quiet", "q", false, "print nothing")
-	return c.Verb(cmd, call.Target|call.Output|call.Form, func(ctx context.Context) (err error) {
+	return c.Verb(cmd, optTarget|optOutput|optForm, func(ctx context.Context) (err error) {
 		if *quiet && c.Form != "" {
 			return fault.Usagef("--quiet prints nothing, and --response-form the jobs")
 		}
@@ -66,7 +65,7 @@ cutie cull jobs --size 1000`,
 	})
 }
 
-func cull(ctx context.Context, c *call.Call, t *reach.Target, o queuefs.CullOptions, quiet bool) (err error) {
+func cull(ctx context.Context, c *call, t *reach.Target, o queuefs.CullOptions, quiet bool) (err error) {
 	var facts []state.Document
 	l := c.Out.Table("QUEUE", "JOB", "STATUS", "SIZE", "LAST EVENT")
 	defer l.Discard()

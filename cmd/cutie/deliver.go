@@ -7,9 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/rest/client"
@@ -39,7 +37,7 @@ func (o *delivery) alone() error {
 }
 
 // described returns the form of the description of a job, 0 if it has none.
-func (o *delivery) described(c *call.Call, whole bool) (state.Form, error) {
+func (o *delivery) described(c *call, whole bool) (state.Form, error) {
 	switch {
 	case o.meta == "" && (c.Form == "" || whole):
 		return 0, nil
@@ -65,7 +63,7 @@ type taker func(t *reach.Target, queue string, left time.Duration) (*client.Deli
 
 // deliver writes a job to the files of the options. It makes the files first, so that
 // no job is taken and then lost for want of a file.
-func deliver(ctx context.Context, c *call.Call, to delivery, take taker) (err error) {
+func deliver(ctx context.Context, c *call, to delivery, take taker) (err error) {
 	queue, err := c.QueueArg()
 	if err != nil {
 		return err
@@ -89,9 +87,9 @@ func deliver(ctx context.Context, c *call.Call, to delivery, take taker) (err er
 	}
 	meta, err := to.describe(d)
 	err = errors.Join(err, o.Store(d, to.consumes, meta), d.Body.Close())
-	onScreen := to.form != 0 && to.meta == ""
-	if err == nil && onScreen {
-		_, err = output.Screen(c.Out.Stdout).Write(meta)
+	shown := to.form != 0 && to.meta == ""
+	if err == nil && shown {
+		_, err = onScreen(c.Out.Stdout).Write(meta)
 	}
 	if err != nil {
 		err = fault.AboutJob(queue, d.Job, err)
@@ -107,7 +105,7 @@ func deliver(ctx context.Context, c *call.Call, to delivery, take taker) (err er
 			c.Warnf("%s: %s has a sidecar of %d bytes; cutie peek %s %s --sidecar FILE writes it", queue, d.Job, len(d.Sidecar), queue, d.Job)
 		}
 	}
-	if lease != "" && !onScreen && !o.HasLease() {
+	if lease != "" && !shown && !o.HasLease() {
 		c.Warnf("%s: %s%s", queue, d.Job, lease)
 	} else {
 		c.Sayf("%s: %s", queue, d.Job)

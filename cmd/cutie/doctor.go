@@ -11,19 +11,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/doctor"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 	"cutie/queuefs/state"
 )
 
 // doctorVerb names faults of a home and of the machine around it.
-func doctorVerb(c *call.Call) *cobra.Command {
+func doctorVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "look for faults of a home, its machine and its daemon, and name their cures",
-		Args:  call.Between(0, 0),
+		Args:  between(0, 0),
 		Long: `
 Looks at the settings, the home, its disk, the clock, the limits of the process, the
 certificate, where references lead, and at what a running daemon says of itself: its
@@ -37,7 +35,7 @@ options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
 	}
 	var o serveOptions
 	o.bind(cmd.Flags())
-	return c.Verb(cmd, call.Home|call.Form, func(ctx context.Context) error {
+	return c.Verb(cmd, optHome|optForm, func(ctx context.Context) error {
 		var findings []doctor.Finding
 		o.Log = zerolog.Nop()
 		err := filler(c).Fill(o.config)
@@ -62,23 +60,23 @@ options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
 }
 
 // diagnose prints the findings. Faults are an error.
-func diagnose(c *call.Call, findings []doctor.Finding) error {
+func diagnose(c *call, findings []doctor.Finding) error {
 	count := map[doctor.Level]int{}
 	var facts []state.Document
 	var b strings.Builder
 	for _, f := range findings {
 		count[f.Level]++
 		facts = append(facts, state.OfFacts(state.FindingClass, string(f.Level), f.About, f.Text, f.Cure))
-		fmt.Fprintf(&b, "%-8s %-12s %s\n", f.Level, f.About, output.OneLine(f.Text))
+		fmt.Fprintf(&b, "%-8s %-12s %s\n", f.Level, f.About, oneLine(f.Text))
 		if f.Cure != "" {
-			fmt.Fprintf(&b, "%-8s %-12s cure: %s\n", "", "", output.OneLine(f.Cure))
+			fmt.Fprintf(&b, "%-8s %-12s cure: %s\n", "", "", oneLine(f.Cure))
 		}
 	}
 	var err error
 	if c.Form != "" {
 		err = c.Facts(true, facts...)
 	} else {
-		_, err = output.Screen(c.Out.Stdout).Write([]byte(b.String()))
+		_, err = onScreen(c.Out.Stdout).Write([]byte(b.String()))
 	}
 	if err == nil && count[doctor.Fault] > 0 {
 		err = fmt.Errorf("faults: %d, warnings: %d", count[doctor.Fault], count[doctor.Warning])

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
@@ -25,7 +24,7 @@ type manner struct {
 }
 
 // eachJob changes, or asks for, each job named after the queue.
-func eachJob(ctx context.Context, c *call.Call, how manner, do change) error {
+func eachJob(ctx context.Context, c *call, how manner, do change) error {
 	form, err := c.ResponseForm()
 	if err != nil {
 		return err
@@ -96,7 +95,7 @@ func eachJob(ctx context.Context, c *call.Call, how manner, do change) error {
 }
 
 // sum reports how many of all jobs are done. err is the first failure.
-func sum(c *call.Call, queue string, all, done int, how manner, err error) error {
+func sum(c *call, queue string, all, done int, how manner, err error) error {
 	what := cmp.Or(how.done, "found")
 	switch {
 	case all <= 1:
@@ -133,7 +132,7 @@ const maxIDs = 1_000_000
 
 // jobArgs reads job identifiers from arguments, or from standard input for the
 // only argument "-".
-func jobArgs(c *call.Call, args []string) ([]string, error) {
+func jobArgs(c *call, args []string) ([]string, error) {
 	if len(args) == 1 && args[0] == "-" {
 		words := bufio.NewScanner(c.Stdin)
 		words.Split(bufio.ScanWords)

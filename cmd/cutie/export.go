@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/destination/documents"
@@ -18,7 +17,7 @@ import (
 	"cutie/queuefs/state"
 )
 
-func exportVerb(c *call.Call) *cobra.Command {
+func exportVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export DIR",
 		Short: "keep a copy of everything published in a directory",
@@ -56,7 +55,7 @@ cutie export /srv/mirror --base-uri https://mirror.example.org/ --resources --ro
 	fs.StringVar(&o.to, "to", "", "`URL` of a bucket that gets the same files, s3://BUCKET/PREFIX")
 	fs.StringVar(&o.endpoint, "endpoint", "", "`URL` of the service that has the bucket (default that of AWS_ENDPOINT_URL, else Amazon S3)")
 	fs.BoolVar(&o.robots, "robots", false, "write robots.txt")
-	return c.Verb(cmd, call.Target|call.Form, func(ctx context.Context) error { return export(ctx, c, o) })
+	return c.Verb(cmd, optTarget|optForm, func(ctx context.Context) error { return export(ctx, c, o) })
 }
 
 type exportOptions struct {
@@ -65,7 +64,7 @@ type exportOptions struct {
 	baseURI, to, endpoint     string
 }
 
-func export(ctx context.Context, c *call.Call, o exportOptions) (err error) {
+func export(ctx context.Context, c *call, o exportOptions) (err error) {
 	if o.every < 100*time.Millisecond {
 		return fault.Usagef("--every is 100ms or more")
 	}
@@ -108,7 +107,7 @@ func export(ctx context.Context, c *call.Call, o exportOptions) (err error) {
 
 // follow exports until it is interrupted. A failure, such as a restart of the
 // daemon, is reported once and tried again.
-func follow(ctx context.Context, c *call.Call, e *documents.Mirror, every time.Duration) error {
+func follow(ctx context.Context, c *call, e *documents.Mirror, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	said := ""
@@ -140,7 +139,7 @@ func follow(ctx context.Context, c *call.Call, e *documents.Mirror, every time.D
 	}
 }
 
-func printExported(c *call.Call, x documents.Result) error {
+func printExported(c *call, x documents.Result) error {
 	if c.Form != "" {
 		return c.Facts(false, state.OfFacts(state.ExportClass, int64(x.Documents), int64(x.Resources), int64(x.Removed), x.Octets, int64(x.Moved)))
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 )
 
@@ -21,7 +20,7 @@ type payload struct {
 // payloads lists the files in args, in their order; - alone is standard
 // input. Files may be symbolic links and pipes. With recurse the regular files
 // below a directory follow in the order of their paths.
-func payloads(ctx context.Context, c *call.Call, args []string, recurse bool) ([]payload, error) {
+func payloads(ctx context.Context, c *call, args []string, recurse bool) ([]payload, error) {
 	if len(args) == 1 && args[0] == "-" {
 		return []payload{{path: "-", size: -1}}, nil
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
@@ -15,7 +14,7 @@ import (
 )
 
 // getVerb takes the job at the head of a queue (Cutie 0.3, 5.6).
-func getVerb(c *call.Call) *cobra.Command {
+func getVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "get QUEUE",
 		Aliases: []string{"getNextJob", "next", "take"},
@@ -65,9 +64,9 @@ cutie get jobs --lease=10m -o job -t json`,
 	flags.Lookup("wait").NoOptDefVal = endless
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		queue, _ := wait.split(args)
-		return call.Between(1, 1)(cmd, queue)
+		return between(1, 1)(cmd, queue)
 	}
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) (err error) {
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) (err error) {
 		queue, seconds := wait.split(c.Args)
 		c.Args = queue
 		if o.limit, err = parseWait(seconds); err != nil {
@@ -102,7 +101,7 @@ cutie get jobs --lease=10m -o job -t json`,
 }
 
 // peekVerb reads a job and leaves it in the queue (Cutie 0.3, 5.7).
-func peekVerb(c *call.Call) *cobra.Command {
+func peekVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "peek QUEUE [JOB]",
 		Aliases: []string{"peekAtJob", "peekJob"},
@@ -115,7 +114,7 @@ cutie peek jobs j000000000001 -o copy`,
 	}
 	var o delivery
 	cmd.Flags().StringVar(&o.sidecar, "sidecar", "", "write the sidecar to `file`")
-	return c.Verb(cmd, call.Target|call.Reads|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optReads|optForm|optOutput, func(ctx context.Context) error {
 		job := ""
 		if len(c.Args) > 1 {
 			job = c.Args[1]
@@ -168,7 +167,7 @@ func parseSeconds(s string) (time.Duration, error) {
 const betweenTakes = time.Second
 
 // await takes a job, and tries again until limit is over.
-func await(ctx context.Context, c *call.Call, queue string, limit time.Duration, take taker) (*reach.Target, *client.Delivery, error) {
+func await(ctx context.Context, c *call, queue string, limit time.Duration, take taker) (*reach.Target, *client.Delivery, error) {
 	for start := time.Now(); ; {
 		t, err := c.Find(ctx)
 		if err != nil {

@@ -9,15 +9,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 )
 
 // handoverVerb gives a home in a store to a standby.
-func handoverVerb(c *call.Call) *cobra.Command {
+func handoverVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "handover",
 		Short: "give a home in a store to a standby",
@@ -29,7 +27,7 @@ a tenth of a second, and are sent on to the new owner. Slow uploads are waited f
 owner goes on after a few seconds, and the exit code is 5. See cutie help stores.`,
 		Example: "cutie handover --url http://owner:8080",
 	}
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		return changeOwner(ctx, c, http.MethodDelete)
 	})
 }
@@ -38,7 +36,7 @@ owner goes on after a few seconds, and the exit code is 5. See cutie help stores
 const maxOwnership = 64 << 10
 
 // changeOwner asks a daemon to take its home, or to give it up.
-func changeOwner(ctx context.Context, c *call.Call, method string) error {
+func changeOwner(ctx context.Context, c *call, method string) error {
 	asJSON, err := wantsJSON(c)
 	if err != nil {
 		return err
@@ -68,7 +66,7 @@ func changeOwner(ctx context.Context, c *call.Call, method string) error {
 		if err := json.Unmarshal(body, &o); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(output.Screen(c.Out.Stdout), "%s; the owner is %s, %s\n", o.Role, o.Owner, o.URL)
+		_, err = fmt.Fprintf(onScreen(c.Out.Stdout), "%s; the owner is %s, %s\n", o.Role, o.Owner, o.URL)
 		return err
 	})
 }

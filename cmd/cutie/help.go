@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/topics"
 	"cutie/queuefs/state"
@@ -36,7 +35,7 @@ Exit codes:
 	return b.String() + "\ncutie help COMMAND explains a command and its options, cutie help TOPIC a topic."
 }
 
-func helpVerb(c *call.Call) *cobra.Command {
+func helpVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "help [COMMAND|TOPIC]",
 		Short: "explain a command or a topic, or list them all",
@@ -49,7 +48,7 @@ cutie help --man put -o put.1`,
 	}
 	man := cmd.Flags().Bool("man", false, "print the manual page (roff)")
 	quiet := cmd.Flags().BoolP("quiet", "q", false, "list the names of the commands only")
-	c.Verb(cmd, call.Form|call.Output, func(context.Context) error {
+	c.Verb(cmd, optForm|optOutput, func(context.Context) error {
 		about := cmd.Root()
 		about.Long = overview()
 		if len(c.Args) > 0 {
@@ -89,7 +88,7 @@ func completeNames(cmd *cobra.Command, args []string, typed string) (all []strin
 			}
 		}
 	}
-	return call.StartingWith(all, typed), cobra.ShellCompDirectiveNoFileComp
+	return startingWith(all, typed), cobra.ShellCompDirectiveNoFileComp
 }
 
 func names(root *cobra.Command) (all []string) {
@@ -103,7 +102,7 @@ func names(root *cobra.Command) (all []string) {
 
 // explain prints the help text of a command, in a response form if one was
 // given (Cutie 0.3, 5.1).
-func explain(c *call.Call, cmd *cobra.Command) error {
+func explain(c *call, cmd *cobra.Command) error {
 	if c.Form == "" {
 		return c.Out.Emit([]byte(helpText(cmd)))
 	}

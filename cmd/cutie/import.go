@@ -5,13 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/foreign"
 )
 
-func importVerb(c *call.Call) *cobra.Command {
+func importVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import HOME",
 		Short: "copy a home that another program wrote",
@@ -27,7 +26,7 @@ A home with identifiers of the right form needs no import: cutie serve opens it 
 is. Without queues.txt its directories with queue-info.txt are the queues.`,
 		Example: `cutie import /srv/old --home new > names`,
 	}
-	return c.Verb(cmd, call.Home|call.Output, func(context.Context) error {
+	return c.Verb(cmd, optHome|optOutput, func(context.Context) error {
 		if err := reach.AsOwner(c.Home); err != nil {
 			return err
 		}

@@ -20,9 +20,8 @@ import (
 // packages of lower layers only.
 var layers = [][]string{
 	{"cmd/cutie", "cmd/bench"},
-	{"cmd/cutie/accounts", "cmd/cutie/doctor"},
-	{"cmd/cutie/call"},
-	{"cmd/cutie/output", "cmd/cutie/reach", "cmd/cutie/work"},
+	{"cmd/cutie/doctor", "cmd/cutie/work"},
+	{"cmd/cutie/reach"},
 	{"cmd/cutie/daemon", "cmd/cutie/fault"},
 	{"cmd/cutie/listen", "cmd/cutie/dashboard"},
 	{"cmd/cutie/access", "cmd/cutie/callback", "cmd/cutie/mirror", "cmd/cutie/traces", "publisher/notify"},

@@ -12,14 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 )
 
 // initVerb makes a home.
-func initVerb(c *call.Call) *cobra.Command {
+func initVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [DIR]",
 		Short: "make an empty home",
@@ -35,7 +34,7 @@ cutie create adds them.`,
 	flags.StringVar(&info.Description, "description", "", "`text` about the service")
 	flags.StringVar(&info.BaseURI, "base-uri", "", "`URI` at which clients will reach it")
 	flags.StringVar(&info.SupportURI, "support-uri", "", "`URI` for questions, such as mailto:someone@example.org")
-	return c.Verb(cmd, call.Home, func(context.Context) error {
+	return c.Verb(cmd, optHome, func(context.Context) error {
 		dir := c.Home
 		if len(c.Args) > 0 {
 			dir = c.Args[0]

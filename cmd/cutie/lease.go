@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/cmd/cutie/work"
@@ -16,7 +15,7 @@ import (
 )
 
 // extendVerb keeps the lease of a job for longer.
-func extendVerb(c *call.Call) *cobra.Command {
+func extendVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "extend QUEUE JOB",
 		Aliases: []string{"extendLease", "touch"},
@@ -31,7 +30,7 @@ lease that has ended, or whose job has another consumer by now, cannot be extend
 	lease := bindLease(fs)
 	length := fs.Duration("for", 0, "this `time` from now, such as 10m")
 	quiet := fs.BoolP("quiet", "q", false, "print nothing")
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		if *length < 0 || fs.Changed("for") && *length == 0 {
 			return fault.Usagef("--for %v is no time", *length)
 		}
@@ -46,7 +45,7 @@ lease that has ended, or whose job has another consumer by now, cannot be extend
 }
 
 // reportVerb reports the outcome of a job.
-func reportVerb(c *call.Call) *cobra.Command {
+func reportVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "report QUEUE JOB",
 		Aliases: []string{"reportOutcome", "done", "fail"},
@@ -71,7 +70,7 @@ cutie fail jobs j000000000004 --lease @last.lease --transient --retry-in 5m`,
 	fs.BoolVar(&r.Transient, "transient", false, "another attempt may succeed; only of an error")
 	retry := fs.Duration("retry-in", 0, "`time` until another attempt, such as 5m; only with --transient")
 	quiet := fs.BoolP("quiet", "q", false, "print nothing")
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		what := strings.ToLower(*outcome)
 		if implied := map[string]string{"done": "completed", "fail": "error"}[c.Word()]; implied != "" {
 			if what != "" && what != implied {

@@ -9,7 +9,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 )
 
 // newLog returns the daemon's log on standard error. Format is console, json,
@@ -24,8 +23,8 @@ func newLog(w *os.File, level, format string) (zerolog.Logger, error) {
 	zerolog.DurationFieldUnit = time.Millisecond
 	var out io.Writer = w
 	switch {
-	case format == "console", format == "" && output.Terminal(w):
-		out = zerolog.ConsoleWriter{Out: w, NoColor: !output.Terminal(w), TimeFormat: "15:04:05.000"}
+	case format == "console", format == "" && isTerminal(w):
+		out = zerolog.ConsoleWriter{Out: w, NoColor: !isTerminal(w), TimeFormat: "15:04:05.000"}
 	case format != "json" && format != "":
 		return zerolog.Nop(), fault.Usagef("log format %.40q is neither json nor console", format)
 	}

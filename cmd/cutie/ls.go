@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
@@ -19,7 +18,7 @@ import (
 )
 
 // lsVerb lists jobs, or shows a queue (Cutie 0.3, 5.3).
-func lsVerb(c *call.Call) *cobra.Command {
+func lsVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ls [QUEUE]",
 		Aliases: []string{"getQueueState", "list"},
@@ -54,7 +53,7 @@ cutie ls jobs --detail --status consumed -t json`,
 	fs.IntVar(&page.Limit, "limit", state.DefaultJobs, "up to this `number` of jobs")
 	quiet := fs.BoolP("quiet", "q", false, "print identifiers only")
 	detail := fs.Bool("detail", false, "print the states of the jobs")
-	return c.Verb(cmd, call.Target|call.Reads|call.Form|call.Output, func(ctx context.Context) (err error) {
+	return c.Verb(cmd, optTarget|optReads|optForm|optOutput, func(ctx context.Context) (err error) {
 		list := *quiet || !*detail && c.Form == "" && c.Word() != "getqueuestate"
 		switch {
 		case *quiet && c.Form != "":
@@ -127,7 +126,7 @@ func parseStates(status, outcome string) (s queuefs.Status, o queuefs.Outcome, e
 
 // listJobs prints a line for each job as it comes; long lists need no more memory
 // than short ones.
-func listJobs(ctx context.Context, c *call.Call, t *reach.Target, queue string, page bulk.Filter, quiet bool) error {
+func listJobs(ctx context.Context, c *call, t *reach.Target, queue string, page bulk.Filter, quiet bool) error {
 	left := page.Limit
 	switch {
 	case left < 0:
@@ -208,7 +207,7 @@ func note(j *queuefs.Job) string {
 }
 
 // jobStates prints the states of a page of jobs as they come.
-func jobStates(ctx context.Context, c *call.Call, t *reach.Target, form state.Form, queue string, page bulk.Filter) (err error) {
+func jobStates(ctx context.Context, c *call, t *reach.Target, form state.Form, queue string, page bulk.Filter) (err error) {
 	in, next, err := t.JobStates(ctx, form, queue, page)
 	if err != nil {
 		return err

@@ -3,14 +3,12 @@
 //
 // Each verb works against a daemon by its URL, against the daemon of a home by
 // its socket, and against a home itself when no daemon runs on it. root.go lists
-// the verbs. They are here, one file each, with the settings of the daemon, or in packages:
+// the verbs, call.go has what they share, output.go where their results go. Below them
+// are packages:
 //
-//	accounts                                   verbs about the users of a daemon
 //	doctor                                     faults of a home and of its machine
-//	call                                       all that a verb stands on
 //	reach                                      finds the daemon, or opens the home
 //	work                                       the worker, without a command line
-//	output                                     files, tables and screens for results
 //	fault                                      exit codes, hints, errors in words
 //	daemon                                     opens a home, serves it, and runs its loops
 //	listen                                     its port and socket
@@ -31,9 +29,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 	"cutie/queuefs/state"
 )
 
@@ -43,16 +39,16 @@ func main() {
 
 // run does the work of one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os.File) int {
-	c := call.New(stdin, stdout, stderr)
+	c := newCall(stdin, stdout, stderr)
 	var failed error
 	root := newRoot(c, &failed)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		call.CompleteOptions(root)
+		completeAllOptions(root)
 	}
 	root.SetArgs(spelled(root, args))
 	cmd, err := root.ExecuteContextC(ctx)
 	err = cmp.Or(failed, err)
-	name := call.Name(cmd)
+	name := calledAs(cmd)
 	if cmd == root {
 		name = ""
 		if err != nil && fault.ExitCode(err) == fault.ExitError { // an option before the verb
@@ -66,9 +62,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os
 	if form, bad := state.ParseForm(c.Form); bad == nil && form == state.JSON {
 		text, hint := fault.Words(err)
 		d := state.OfFacts(state.ErrorClass, name, int64(fault.ExitCode(err)), text, hint)
-		output.Screen(stderr).Write(form.Append(nil, &d))
+		onScreen(stderr).Write(form.Append(nil, &d))
 		return fault.ExitCode(err)
 	}
-	fault.Report(output.Screen(stderr), name, err)
+	fault.Report(onScreen(stderr), name, err)
 	return fault.ExitCode(err)
 }

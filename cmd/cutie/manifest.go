@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/state"
@@ -15,7 +14,7 @@ import (
 )
 
 // putManifest submits the files of a batch manifest (Cutie 0.3, 5.5).
-func putManifest(ctx context.Context, c *call.Call, o putOptions) error {
+func putManifest(ctx context.Context, c *call, o putOptions) error {
 	switch {
 	case len(c.Args) != 2:
 		return fault.Usagef("a batch manifest is one file, these are %d", len(c.Args)-1)
@@ -70,7 +69,7 @@ func putManifest(ctx context.Context, c *call.Call, o putOptions) error {
 }
 
 // batchVerb shows the progress of a batch manifest.
-func batchVerb(c *call.Call) *cobra.Command {
+func batchVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "batch QUEUE BATCH",
 		Aliases: []string{"getBatchState"},
@@ -80,7 +79,7 @@ BATCH is the identifier that cutie put --async printed. A daemon keeps the state
 for an hour after the end of the batch.`,
 		Example: `cutie batch jobs b000000000001 -t json`,
 	}
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		form, err := c.ResponseForm()
 		if err != nil {
 			return err
@@ -89,7 +88,7 @@ for an hour after the end of the batch.`,
 	})
 }
 
-func printBatch(ctx context.Context, c *call.Call, t *reach.Target, queue, id string, form state.Form) error {
+func printBatch(ctx context.Context, c *call, t *reach.Target, queue, id string, form state.Form) error {
 	switch id {
 	case "", ".", "..":
 		return fmt.Errorf("%w: batch %q", errNoBatch, id)

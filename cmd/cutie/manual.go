@@ -12,12 +12,11 @@ import (
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/call"
 	"cutie/queuefs"
 )
 
 // manual prints the manual page of a command.
-func manual(c *call.Call, cmd *cobra.Command) error {
+func manual(c *call, cmd *cobra.Command) error {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value, usage := pflag.UnquoteUsage(f)
 		if !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {

@@ -16,10 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
-	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/publisher/destination"
@@ -34,11 +32,11 @@ import (
 )
 
 // promoteVerb makes a home of a copy.
-func promoteVerb(c *call.Call) *cobra.Command {
+func promoteVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "promote DIR",
 		Short: "make the copy of a daemon's queues a live home",
-		Args:  call.Between(1, 1),
+		Args:  between(1, 1),
 		Long: `
 For the day on which the original is lost: DIR, a copy of its replica sets by cutie
 sync, becomes a home. Jobs keep identifiers, order, states, sidecars, holds and leases,
@@ -66,7 +64,7 @@ cutie serve --home mirror`,
 	fs := cmd.Flags()
 	fs.BoolVar(&o.force, "force", false, "promote although the original answers, or the copy was never whole, or has other files than published")
 	fs.BoolVar(&o.requeue, "requeue-unfinished", false, "put back jobs that were handed out and have no outcome")
-	return c.Verb(cmd, call.Form|call.Verbose, func(ctx context.Context) error { return o.run(ctx, c, c.Args[0]) })
+	return c.Verb(cmd, optForm|optVerbose, func(ctx context.Context) error { return o.run(ctx, c, c.Args[0]) })
 }
 
 type promotion struct {
@@ -113,7 +111,7 @@ type promotedQueue struct {
 	Consumed  int64 `json:"consumed"`
 }
 
-func (o *promotion) run(ctx context.Context, c *call.Call, dir string) error {
+func (o *promotion) run(ctx context.Context, c *call, dir string) error {
 	if err := reach.AsOwner(dir); err != nil {
 		return err
 	}
@@ -379,13 +377,13 @@ func (o *promotion) unfinished(ctx context.Context, q *queuefs.Queue, r *promote
 	}
 }
 
-func printPromoted(c *call.Call, r *promoted) error {
+func printPromoted(c *call, r *promoted) error {
 	if asJSON, err := wantsJSON(c); err != nil {
 		return err
 	} else if asJSON {
 		return printJSON(c, r)
 	}
-	w := output.Screen(c.Out.Stdout)
+	w := onScreen(c.Out.Stdout)
 	for _, q := range r.Queues {
 		fmt.Fprintf(w, "%s: %d pending, %d consumed; the last event seen is %d", q.Queue, q.Pending, q.Consumed, q.LastEvent)
 		if !q.Until.IsZero() {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
@@ -20,7 +19,7 @@ import (
 	"cutie/queuefs"
 )
 
-func publishVerb(c *call.Call) *cobra.Command {
+func publishVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "publish",
 		Short: "publish now, show the progress, or publish anew",
@@ -48,7 +47,7 @@ cutie publish --rebuild --home /srv/cutie`,
 	now := fs.Bool("now", false, "publish at once")
 	status := fs.Bool("status", false, "print the progress")
 	rebuild := fs.Bool("rebuild", false, "make everything anew")
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		n := 0
 		for _, f := range []bool{*now, *status, *rebuild} {
 			if f {
@@ -73,7 +72,7 @@ cutie publish --rebuild --home /srv/cutie`,
 const maxStatus = 64 << 20
 
 // publish sends a request to the source, and prints the status in the answer.
-func publish(ctx context.Context, c *call.Call, method, path string) (err error) {
+func publish(ctx context.Context, c *call, method, path string) (err error) {
 	s, err := c.Source(ctx)
 	if err != nil {
 		return err
@@ -106,7 +105,7 @@ func publish(ctx context.Context, c *call.Call, method, path string) (err error)
 	return printPublished(c, p)
 }
 
-func printPublished(c *call.Call, p daemon.Published) error {
+func printPublished(c *call, p daemon.Published) error {
 	l := c.Out.Table("QUEUE", "SET", "EVENT", "CURSOR", "LAG", "SECONDS", "OPEN", "LISTS", "PACKAGES", "DUMPS", "SIZE", "ERROR")
 	for _, s := range p.Sets {
 		err := l.Row(s.Queue, s.Set, s.Event, s.Cursor, s.LagEvents, strconv.FormatFloat(s.Lag, 'f', -1, 64),
@@ -125,7 +124,7 @@ func printPublished(c *call.Call, p daemon.Published) error {
 }
 
 // republish makes all published documents of a home anew.
-func republish(ctx context.Context, c *call.Call) error {
+func republish(ctx context.Context, c *call) error {
 	if c.URL != "" {
 		return fault.Usagef("--rebuild is for a home, not for a daemon")
 	}

@@ -14,9 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
@@ -25,7 +23,7 @@ import (
 )
 
 // putVerb adds files as jobs (Cutie 0.3, 5.5).
-func putVerb(c *call.Call) *cobra.Command {
+func putVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "put QUEUE FILE…|-",
 		Aliases: []string{"submitJob", "submit", "add"},
@@ -74,7 +72,7 @@ cutie put jobs report.pdf --key report-4711`,
 	fs.StringVar(&o.notBefore, "not-before", "", "on hold until this `time`, such as 2026-11-25T02:00, or for 90m or 7d")
 	mode := fs.StringP("request-form", "T", "job", "kind of FILE: `job|batch-manifest`")
 	fs.BoolVar(&o.async, "async", false, "do not wait for a batch manifest")
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		if c.Form == "" && c.Out.Name != "" {
 			return fault.Usagef("--output wants --response-form")
 		}
@@ -116,7 +114,7 @@ type putOptions struct {
 	notBefore             string
 }
 
-func put(ctx context.Context, c *call.Call, o putOptions) error {
+func put(ctx context.Context, c *call, o putOptions) error {
 	meta, err := o.meta()
 	if err != nil {
 		return err
@@ -217,18 +215,18 @@ func total(list []payload) int64 {
 
 // A submission sends a list of files, batch by batch.
 type submission struct {
-	*call.Call
+	*call
 	target *reach.Target
 	queue  string
 	meta   queuefs.Meta
-	show   *output.Progress
+	show   *progress
 	all    int // files
 	done   int
 	last   string
 }
 
-func newSubmission(c *call.Call, t *reach.Target, queue string, meta queuefs.Meta, list []payload) *submission {
-	return &submission{Call: c, target: t, queue: queue, meta: meta, all: len(list), show: output.NewProgress(c.Stderr, "submitting", total(list), time.Second)}
+func newSubmission(c *call, t *reach.Target, queue string, meta queuefs.Meta, list []payload) *submission {
+	return &submission{call: c, target: t, queue: queue, meta: meta, all: len(list), show: newProgress(c.Stderr, "submitting", total(list), time.Second)}
 }
 
 func (s *submission) send(ctx context.Context, batch []payload) ([]string, error) {

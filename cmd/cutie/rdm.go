@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/rdm"
@@ -21,11 +20,11 @@ import (
 )
 
 // rdmVerb exchanges descriptions with a server.
-func rdmVerb(c *call.Call) *cobra.Command {
+func rdmVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rdm get URL | send URL [FILE…|-]",
 		Short: "exchange resource descriptions with a server",
-		Args:  call.Between(2, -1),
+		Args:  between(2, -1),
 		Long: fmt.Sprintf(`
 The server speaks RDM (W3C NOTE-rdm-960724). Each queue of the daemon is a catalog
 with descriptions of its jobs. URL is the server; without a path /rdm/incoming is
@@ -51,7 +50,7 @@ as Max-Objects, Max-Object-Size, Max-Message-Size and Max-Ordered.`, rdm.Default
 cutie rdm get http://127.0.0.1:8080/ --order=-Size --hits 10
 cutie rdm send http://127.0.0.1:8080/ --catalog jobs new.soif`,
 	}
-	r := &rdmCall{Call: c, flags: cmd.Flags()}
+	r := &rdmCall{call: c, flags: cmd.Flags()}
 	fs := r.flags
 	fs.StringVarP(&r.form, "form", "t", soifForm, "print objects as `"+objectForms+"`")
 	fs.StringVar(&r.catalog, "catalog", "", "`name` or Catalog-Service-ID of the catalog (default that of the server)")
@@ -62,12 +61,12 @@ cutie rdm send http://127.0.0.1:8080/ --catalog jobs new.soif`,
 	fs.StringVar(&r.order, "order", "", "`list` of attributes to sort by, with a minus sign the greatest first")
 	fs.StringVar(&r.hits, "hits", "", "`range` of the wanted results, such as 10 or 11..20")
 	fs.BoolVar(&r.remove, "delete", false, "delete the descriptions that are sent")
-	return c.Verb(cmd, call.Target|call.Output, r.run)
+	return c.Verb(cmd, optTarget|optOutput, r.run)
 }
 
 // An rdmCall is one use of the verb.
 type rdmCall struct {
-	*call.Call
+	*call
 	form, catalog, typ, scope, since, attributes, order, hits string
 	remove                                                    bool
 	flags                                                     *pflag.FlagSet
@@ -145,7 +144,7 @@ func (r *rdmCall) get(ctx context.Context, client *rdm.Client) error {
 	if reply.Error != "" && !strings.HasPrefix(reply.Error, "0 ") { // from a server without a status for it
 		return errors.New(reply.Error)
 	}
-	if err := printObjects(r.Call, r.form, func(print func(*soif.Object) error) error { return printReply(reply, print) }); err != nil {
+	if err := printObjects(r.call, r.form, func(print func(*soif.Object) error) error { return printReply(reply, print) }); err != nil {
 		return err
 	}
 	if reply.Error != "" {

@@ -32,12 +32,12 @@ type sending struct {
 
 // send submits the objects in files, many in a message. Those before a mistake are sent.
 func (r *rdmCall) send(ctx context.Context, client *rdm.Client) error {
-	return printObjects(r.Call, r.form, func(print func(*soif.Object) error) error {
+	return printObjects(r.call, r.form, func(print func(*soif.Object) error) error {
 		s := &sending{rdmCall: r, client: client, print: print}
 		var refused error // by the server: no more is sent
-		mistake := eachFile(r.Call, r.Args[2:], func(name string, in io.Reader) error {
+		mistake := eachFile(r.call, r.Args[2:], func(name string, in io.Reader) error {
 			text := soif.NewReader(in)
-			_, err := readObjects(r.Call, name, text, func(o *soif.Object) error {
+			_, err := readObjects(r.call, name, text, func(o *soif.Object) error {
 				if s.objects == rdm.DefaultObjects || s.message.Len() >= sentAtOnce {
 					if refused = s.flush(ctx); refused != nil {
 						return refused

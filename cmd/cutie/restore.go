@@ -13,10 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
-	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/local"
@@ -33,11 +31,11 @@ const (
 )
 
 // restoreVerb makes a home of a backup.
-func restoreVerb(c *call.Call) *cobra.Command {
+func restoreVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore DIR",
 		Short: "make a home of a backup",
-		Args:  call.Between(1, 1),
+		Args:  between(1, 1),
 		Long: `
 Makes the home of --home or CUTIE_HOME, which must be empty, of a backup by cutie backup.
 DIR stays as it is. Jobs keep identifiers, order, states, sidecars, holds, leases, results
@@ -60,7 +58,7 @@ cutie serve --home new`,
 	flags := cmd.Flags()
 	flags.BoolVar(&o.force, "force", false, "restore a backup with files missing")
 	flags.BoolVar(&o.requeue, "requeue-unfinished", false, "put back jobs that were handed out and have no outcome")
-	return c.Verb(cmd, call.Home|call.Form|call.Verbose, func(ctx context.Context) error {
+	return c.Verb(cmd, optHome|optForm|optVerbose, func(ctx context.Context) error {
 		if _, err := wantsJSON(c); err != nil {
 			return err
 		}
@@ -252,7 +250,7 @@ func filesBelow(dir string) (all []string, err error) {
 	return all, err
 }
 
-func printRestored(c *call.Call, r *restored) error {
+func printRestored(c *call, r *restored) error {
 	if asJSON, _ := wantsJSON(c); asJSON {
 		return printJSON(c, r)
 	}
@@ -260,7 +258,7 @@ func printRestored(c *call.Call, r *restored) error {
 		return err
 	}
 	for _, name := range r.Also {
-		fmt.Fprintf(output.Screen(c.Out.Stdout), "not in the home: %s\n", name)
+		fmt.Fprintf(onScreen(c.Out.Stdout), "not in the home: %s\n", name)
 	}
 	return nil
 }

@@ -8,16 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
 
 // attachVerb adds a file to the results of a job.
-func attachVerb(c *call.Call) *cobra.Command {
+func attachVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "attach QUEUE JOB FILE|-",
 		Aliases: []string{"putResult"},
@@ -34,10 +32,10 @@ refused (exit code 5).`,
 	fs.StringVar(&o.filename, "name", "", "the result's `name`: letters, digits and . _ -")
 	fs.StringVar(&o.mediaType, "media-type", "", "record this `type` instead of a guess from the name")
 	fs.StringVar(&o.digest, "digest", "", "refuse a result without this `type:hex`, such as md5:…")
-	return c.Verb(cmd, call.Target, func(ctx context.Context) error { return attach(ctx, c, *lease, o) })
+	return c.Verb(cmd, optTarget, func(ctx context.Context) error { return attach(ctx, c, *lease, o) })
 }
 
-func attach(ctx context.Context, c *call.Call, lease string, o putOptions) error {
+func attach(ctx context.Context, c *call, lease string, o putOptions) error {
 	job, file := c.Args[1], c.Args[2]
 	token, err := readLease(lease)
 	if err != nil {
@@ -72,7 +70,7 @@ func attach(ctx context.Context, c *call.Call, lease string, o putOptions) error
 }
 
 // resultVerb reads a result of a job, or lists their names.
-func resultVerb(c *call.Call) *cobra.Command {
+func resultVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "result QUEUE JOB [NAME]",
 		Aliases: []string{"getResult", "results"},
@@ -81,7 +79,7 @@ func resultVerb(c *call.Call) *cobra.Command {
 cutie result jobs j000000000004 -t json
 cutie result jobs j000000000004 log.txt -o log.txt`,
 	}
-	return c.Verb(cmd, call.Target|call.Reads|call.Output|call.Form, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optReads|optOutput|optForm, func(ctx context.Context) error {
 		job := c.Args[1]
 		if len(c.Args) == 3 {
 			if c.Form != "" {
@@ -105,7 +103,7 @@ cutie result jobs j000000000004 log.txt -o log.txt`,
 	})
 }
 
-func listResults(ctx context.Context, c *call.Call, t *reach.Target, queue, job string) error {
+func listResults(ctx context.Context, c *call, t *reach.Target, queue, job string) error {
 	j, err := t.Job(ctx, queue, job)
 	if err != nil {
 		return err
@@ -124,11 +122,11 @@ func listResults(ctx context.Context, c *call.Call, t *reach.Target, queue, job 
 	return c.Out.Lines(names)
 }
 
-func result(ctx context.Context, c *call.Call, t *reach.Target, queue, job, name string) error {
+func result(ctx context.Context, c *call, t *reach.Target, queue, job, name string) error {
 	d, err := t.Result(ctx, queue, job, name)
 	if err != nil {
 		return err
 	}
-	err = c.Out.Exact(func(w io.Writer) error { return output.CopyBody(w, d) })
+	err = c.Out.Exact(func(w io.Writer) error { return copyBody(w, d) })
 	return errors.Join(err, d.Body.Close())
 }

@@ -3,13 +3,11 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/accounts"
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 )
 
-type verbs []func(*call.Call) *cobra.Command
+type verbs []func(*call) *cobra.Command
 
 // groups are all verbs, in the order of the help text.
 var groups = []struct {
@@ -23,14 +21,14 @@ var groups = []struct {
 	{"publishing", verbs{publishVerb, exportVerb, watchVerb, rdmVerb, soifVerb}},
 	{"copies", verbs{syncVerb, auditVerb, promoteVerb, takeoverVerb, handoverVerb,
 		backupVerb, restoreVerb}},
-	{"access", verbs{accounts.User, accounts.Token}},
+	{"access", verbs{userVerb, tokenVerb}},
 	{"maintenance", verbs{initVerb, serveVerb, configVerb, doctorVerb, storeVerb, checkVerb, importVerb, cullVerb, completionVerb, versionVerb, helpVerb}},
 }
 
 // newRoot returns the tree of commands. Options common to all verbs may stand before
 // the verb or after it; both are bound to c. An error of a help text goes to failed;
 // cobra has no way to return one.
-func newRoot(c *call.Call, failed *error) *cobra.Command {
+func newRoot(c *call, failed *error) *cobra.Command {
 	cobra.EnableCaseInsensitive = true
 	cobra.EnableCommandSorting = false
 	root := &cobra.Command{
@@ -50,7 +48,7 @@ func newRoot(c *call.Call, failed *error) *cobra.Command {
 		}
 		return unknown(root, args[0])
 	}
-	c.Bind(root, ^call.Option(0))
+	c.Bind(root, ^optionSet(0))
 	root.DisableFlagsInUseLine, root.DisableAutoGenTag = true, true
 	root.Flags().SetInterspersed(false)
 	root.SetOut(c.Out.Stdout)

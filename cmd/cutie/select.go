@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/bulk"
@@ -43,7 +42,7 @@ func bindSelector(fs *pflag.FlagSet) *selector {
 }
 
 // selected reports whether options select jobs. It refuses names beside them.
-func (o *selector) selected(c *call.Call) (bool, error) {
+func (o *selector) selected(c *call) (bool, error) {
 	which := ""
 	for _, name := range selecting {
 		if o.flags.Changed(name) {
@@ -90,7 +89,7 @@ func parseAge(s string) (time.Duration, error) {
 
 // changeSelected changes the selected jobs and prints their identifiers. One request
 // ends after some time or some jobs, and the next one goes on after them.
-func changeSelected(ctx context.Context, c *call.Call, t *reach.Target, queue string, how manner, o *selector, op bulk.Operation) error {
+func changeSelected(ctx context.Context, c *call, t *reach.Target, queue string, how manner, o *selector, op bulk.Operation) error {
 	n, s := 0, o.s
 	for {
 		s.Limit = 0

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/listen"
@@ -24,7 +23,7 @@ import (
 )
 
 // serveVerb serves a home.
-func serveVerb(c *call.Call) *cobra.Command {
+func serveVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "serve",
 		Aliases: []string{"daemon"},
@@ -94,10 +93,10 @@ cutie serve --users users --tls-cert cert.pem --tls-key key.pem --listen :8443`,
 	}
 	var o serveOptions
 	o.bind(cmd.Flags())
-	return c.Verb(cmd, call.Home, func(ctx context.Context) error { return serve(ctx, c, &o) })
+	return c.Verb(cmd, optHome, func(ctx context.Context) error { return serve(ctx, c, &o) })
 }
 
-func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
+func serve(ctx context.Context, c *call, o *serveOptions) error {
 	f := filler(c)
 	if err := f.Fill(o.config); err != nil {
 		return err
@@ -140,7 +139,7 @@ func serve(ctx context.Context, c *call.Call, o *serveOptions) error {
 }
 
 // serve opens the home and serves it, again and again if it has to be opened anew.
-func (o *serveOptions) serve(ctx context.Context, c *call.Call) error {
+func (o *serveOptions) serve(ctx context.Context, c *call) error {
 	var printed bool
 	for {
 		o.Opening.Answer(o.Listen.On)
@@ -175,7 +174,7 @@ func (o *serveOptions) serve(ctx context.Context, c *call.Call) error {
 }
 
 // open opens the home, and finds the settings in it.
-func open(ctx context.Context, c *call.Call, o *serveOptions) (*queuefs.Service, error) {
+func open(ctx context.Context, c *call, o *serveOptions) (*queuefs.Service, error) {
 	svc, err := reach.OpenUnlocked(ctx, c.Home, func() (*queuefs.Service, error) {
 		return daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), len(o.mirrors) == 0,
 			queuefs.Options{AcceptLoss: o.acceptLoss, Dirs: o.Limits.Dirs, Stored: o.store.Options}, o.Log)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/reach"
@@ -23,7 +22,7 @@ import (
 )
 
 // setQueueVerb changes the properties of a queue.
-func setQueueVerb(c *call.Call) *cobra.Command {
+func setQueueVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "set QUEUE",
 		Aliases: []string{"setQueue", "setQueueBehavior"},
@@ -83,7 +82,7 @@ cutie set jobs --max-attempts 5 --retry-delay 30s --retry-max 2h`,
 		}
 		fs.String(uwsOption(p.Name), "", value+p.Help)
 	}
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		var settings client.Settings
 		switch strings.ToLower(*behavior) {
 		case "":
@@ -196,7 +195,7 @@ var properties = []property{
 
 // answerQueue changes a queue, and prints its state in the response form if
 // one was given.
-func answerQueue(ctx context.Context, c *call.Call, change func(t *reach.Target, queue string) (state.Queue, error)) error {
+func answerQueue(ctx context.Context, c *call, change func(t *reach.Target, queue string) (state.Queue, error)) error {
 	form, err := c.ResponseForm()
 	if err != nil {
 		return err
@@ -218,7 +217,7 @@ func answerQueue(ctx context.Context, c *call.Call, change func(t *reach.Target,
 }
 
 // removeQueueVerb removes a queue without jobs.
-func removeQueueVerb(c *call.Call) *cobra.Command {
+func removeQueueVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rmqueue QUEUE",
 		Aliases: []string{"removeQueue"},
@@ -239,7 +238,7 @@ cutie rmqueue --lost gone`,
 	mirrored := cmd.Flags().Bool("mirror", false, "remove a mirror, with its jobs")
 	lost := cmd.Flags().Bool("lost", false, "remove a queue whose directory is lost")
 	cmd.MarkFlagsMutuallyExclusive("mirror", "lost")
-	return c.Verb(cmd, call.Target, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget, func(ctx context.Context) error {
 		return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
 			if *mirrored {
 				return dropMirror(ctx, t, queue)

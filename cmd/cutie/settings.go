@@ -15,8 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/accounts"
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/listen"
@@ -36,7 +34,7 @@ type serveOptions struct {
 	listen, anonymous   string
 	limits              string // of clients without a name
 	implied             bool   // everybody on this machine may do all, and nobody else anything
-	buffers             call.Octets
+	buffers             octets
 	keepSize            share
 	tlsCert, tlsKey     string
 	proxies, fetch      []string
@@ -55,14 +53,14 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.Lookup("config").DefValue = ""
 	fs.StringVarP(&o.listen, "listen", "l", reach.DefaultListen, "`address` to listen on; port 0 takes a free one")
 	fs.StringVar(&o.Listen.BaseURI, "base-uri", "", "`URI` at which clients reach this daemon")
-	o.users = accounts.BindUsers(fs)
+	o.users = bindUsers(fs)
 	fs.StringVar(&o.anonymous, "anonymous", "", "`rights` of clients without a name: read, submit, all, none, or a list (default none with --users, else all on loopback)")
 	fs.StringVar(&o.limits, "anonymous-limits", "", "`list` of limits of all clients without a name together in each queue, such as pending=100,active=1000; see cutie help limits")
 	fs.StringVar(&o.tlsCert, "tls-cert", "", "`file` of the certificate chain, for TLS")
 	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` of its key")
 	fs.StringSliceVar(&o.proxies, "trusted-proxy", nil, "`network` of proxies to believe, such as 10.0.0.0/8; may be repeated")
 	o.Limits.Body = 16 << 30
-	fs.Var((*call.Octets)(&o.Limits.Body), "max-body", "largest submission, such as 64M or 16G")
+	fs.Var((*octets)(&o.Limits.Body), "max-body", "largest submission, such as 64M or 16G")
 	o.buffers = 128 << 20
 	fs.Var(&o.buffers, "max-buffers", "memory for what is kept of all requests at once, and of answers that clients have not taken yet, such as 64M; one address gets as much as it leaves to others; a request beyond it is answered with 503; 0: any size")
 	fs.IntVar(&o.Limits.Conns, "max-conns", 10_000, "`number` of connections at once, and of requests over HTTP/2; one address gets as many as it leaves to others, so half of them if it is alone; a trusted proxy gets all")
@@ -79,7 +77,7 @@ func (o *serveOptions) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Push.Change, "change-capability", string(sitemap.ChangeNotification), "`name` of Change Notifications in Capability Lists")
 	fs.StringVar(&o.Push.Framework, "framework-capability", string(sitemap.FrameworkNotification), "`name` of Framework Notifications")
 	o.AccessLog.Max = reach.DefaultLogMax
-	fs.Var((*call.Octets)(&o.AccessLog.Max), "log-max", "size of an access log; 0 lets it grow")
+	fs.Var((*octets)(&o.AccessLog.Max), "log-max", "size of an access log; 0 lets it grow")
 	fs.IntVar(&o.AccessLog.Keep, "log-keep", reach.DefaultLogKeep, "`number` of old access logs to keep")
 	fs.StringSliceVar(&o.mirrors, "mirror", nil, "`URL` of a daemon whose queues this one keeps as live mirrors; may be repeated")
 	fs.StringVar(&o.mirrorToken, "mirror-token", "", "bearer `token` for these, or @FILE with it, read again when it is refused")
@@ -99,8 +97,8 @@ func (o *serveOptions) bindSource(fs *pflag.FlagSet) {
 	fs.BoolVar(&s.Anew, "yes", false, "go on with another version or base URI than before: every mirror begins anew")
 	fs.DurationVar(&s.Period, "period", time.Hour, "`time` after which a Change List with entries is closed at the latest, however few; sooner in a young queue, after a minute or more; 0: never")
 	fs.IntVar(&s.MaxEntries, "list-entries", 0, "`number` of entries of a document, 2 to 50000; a page of a Resource List takes 1,024 jobs at least (default 50000)")
-	fs.Var((*call.Octets)(&s.MaxBytes), "list-size", "size of a document before compression, 64K to 50000000; a page of 1,024 jobs may be larger (default 50000000)")
-	fs.Var((*call.Octets)(&s.MaxPackage), "package-size", "size of the files in a package of a dump, before the next begins; files of the 1,024 jobs of a page, or of an event, stay together (default 4G)")
+	fs.Var((*octets)(&s.MaxBytes), "list-size", "size of a document before compression, 64K to 50000000; a page of 1,024 jobs may be larger (default 50000000)")
+	fs.Var((*octets)(&s.MaxPackage), "package-size", "size of the files in a package of a dump, before the next begins; files of the 1,024 jobs of a page, or of an event, stay together (default 4G)")
 	fs.DurationVar(&s.DumpPeriod, "dump-period", 7*24*time.Hour, "`time` after which a Resource Dump is made again, sooner if it is far behind; 0: only by cutie publish --now")
 	fs.DurationVar(&s.Current, "current", 0, "`time` for which a closed Change List stands in the index; then only the archive names it, unless it has changes since the Resource Dump; 0: as long as it is kept")
 	fs.DurationVar(&s.Keep, "keep", 0, "`time` for which closed Change Lists and former dumps stay; 0: for ever")
@@ -280,7 +278,7 @@ func (o *serveOptions) checkTraces() error {
 // checkMirrors reads the options about mirrors.
 func (o *serveOptions) checkMirrors() error {
 	header := func() (http.Header, error) {
-		token, err := call.Secret(o.mirrorToken)
+		token, err := secretOf(o.mirrorToken)
 		if err != nil {
 			return nil, fmt.Errorf("--mirror-token: %w", err)
 		}

@@ -9,13 +9,11 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"cutie/cmd/cutie/call"
 )
 
 // A share is an option with a size, or a percentage of the disk.
 type share struct {
-	octets  call.Octets
+	octets  octets
 	percent int // 0: octets says it
 }
 

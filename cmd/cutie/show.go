@@ -5,14 +5,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 )
 
 // showVerb shows jobs (Cutie 0.3, 5.4).
-func showVerb(c *call.Call) *cobra.Command {
+func showVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "show QUEUE JOB…|-",
 		Aliases: []string{"getJobState", "stat"},
@@ -23,7 +22,7 @@ has a line. - reads the identifiers from standard input.`,
 		Example: `cutie show jobs j000000000001
 cutie ls jobs -q | cutie show jobs - -t json`,
 	}
-	return c.Verb(cmd, call.Target|call.Reads|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optReads|optForm|optOutput, func(ctx context.Context) error {
 		return eachJob(ctx, c, manner{}, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
 			if err := mayExist(ctx, t, queue, job); err != nil {
 				return queuefs.Job{}, err

@@ -12,13 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/publisher/soif"
 )
 
 // soifVerb checks or prints descriptions.
-func soifVerb(c *call.Call) *cobra.Command {
+func soifVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "soif check|cat [FILE…|-]",
 		Short: "check or print resource descriptions in SOIF",
@@ -38,7 +37,7 @@ cutie soif check fixed.soif
 cutie soif cat fixed.soif -t json`,
 	}
 	form := cmd.Flags().StringP("form", "t", soifForm, "print objects as `"+objectForms+"`")
-	return c.Verb(cmd, call.Output|call.Verbose, func(context.Context) error {
+	return c.Verb(cmd, optOutput|optVerbose, func(context.Context) error {
 		word, files := c.Args[0], c.Args[1:]
 		switch word {
 		case "check":
@@ -61,7 +60,7 @@ cutie soif cat fixed.soif -t json`,
 }
 
 // eachFile calls do with each file; "-", or no file, is standard input.
-func eachFile(c *call.Call, names []string, do func(name string, in io.Reader) error) error {
+func eachFile(c *call, names []string, do func(name string, in io.Reader) error) error {
 	if len(names) == 0 {
 		names = []string{"-"}
 	}
@@ -86,7 +85,7 @@ func eachFile(c *call.Call, names []string, do func(name string, in io.Reader) e
 }
 
 // checkSoif prints what is in a file, up to a mistake.
-func checkSoif(c *call.Call, w io.Writer, name string, in io.Reader) error {
+func checkSoif(c *call, w io.Writer, name string, in io.Reader) error {
 	r := soif.NewReader(in)
 	n, err := readObjects(c, name, r, func(*soif.Object) error { return nil })
 	line := fmt.Sprintf("%s: %d objects", name, n)
@@ -105,7 +104,7 @@ func checkSoif(c *call.Call, w io.Writer, name string, in io.Reader) error {
 
 // readObjects calls do with each object, and counts them. It says what was mended. Octets
 // without an object are no SOIF.
-func readObjects(c *call.Call, name string, r *soif.Reader, do func(*soif.Object) error) (n int, err error) {
+func readObjects(c *call, name string, r *soif.Reader, do func(*soif.Object) error) (n int, err error) {
 	for ; ; n++ {
 		var o soif.Object
 		if o, err = r.Read(); err != nil {
@@ -141,7 +140,7 @@ const objectForms = soifForm + "|" + jsonForm
 
 // printObjects gives each a function that prints an object to the output file or to
 // standard output.
-func printObjects(c *call.Call, form string, each func(print func(*soif.Object) error) error) error {
+func printObjects(c *call, form string, each func(print func(*soif.Object) error) error) error {
 	var print func(w io.Writer, o *soif.Object) error
 	switch strings.ToLower(form) {
 	case soifForm:

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
@@ -16,7 +15,7 @@ import (
 )
 
 // statusVerb shows the queues of a service (Cutie 0.3, 5.2).
-func statusVerb(c *call.Call) *cobra.Command {
+func statusVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "status",
 		Aliases: []string{"getServiceState"},
@@ -34,13 +33,13 @@ cutie status -q
 cutie getServiceState -t json`,
 	}
 	quiet := cmd.Flags().BoolP("quiet", "q", false, "print the identifiers of the queues only")
-	return c.Verb(cmd, call.Target|call.Reads|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optReads|optForm|optOutput, func(ctx context.Context) error {
 		list := *quiet || c.Form == "" && c.Word() != "getservicestate"
 		return serviceState(ctx, c, list, *quiet)
 	})
 }
 
-func serviceState(ctx context.Context, c *call.Call, list, quiet bool) error {
+func serviceState(ctx context.Context, c *call, list, quiet bool) error {
 	form, err := c.ResponseForm()
 	if err != nil {
 		return err
@@ -58,7 +57,7 @@ func serviceState(ctx context.Context, c *call.Call, list, quiet bool) error {
 }
 
 // listQueues prints a line for each queue.
-func listQueues(ctx context.Context, c *call.Call, t *reach.Target, quiet bool) error {
+func listQueues(ctx context.Context, c *call, t *reach.Target, quiet bool) error {
 	s, err := t.Service(ctx)
 	if err != nil {
 		return err
@@ -94,7 +93,7 @@ func listQueues(ctx context.Context, c *call.Call, t *reach.Target, quiet bool) 
 }
 
 // summarize prints an object for each queue.
-func summarize(ctx context.Context, c *call.Call, t *reach.Target) error {
+func summarize(ctx context.Context, c *call, t *reach.Target) error {
 	s, err := t.Service(ctx)
 	if err != nil {
 		return err

@@ -9,9 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 	"cutie/queuefs/objects"
 	"cutie/queuefs/objects/s3"
 	"cutie/queuefs/state"
@@ -19,11 +17,11 @@ import (
 )
 
 // storeVerb looks at homes in object stores, and moves homes there and back.
-func storeVerb(c *call.Call) *cobra.Command {
+func storeVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "store status URL | check URL | push DIR URL | pull URL DIR",
 		Short: "look at a home in an object store, verify it, or move a home there and back",
-		Args:  call.Between(2, 3),
+		Args:  between(2, 3),
 		Long: `
 status prints who owns the home, where its journal and its images are, and what they
 take. check reads every batch of the journal, both images, and all payloads and results,
@@ -52,7 +50,7 @@ cutie store pull s3://bucket/prefix archive`,
 	var o moveOptions
 	endpoint := cmd.Flags().String("store-endpoint", "", "`URL` of the service that has the bucket (default that of AWS_ENDPOINT_URL, else Amazon S3)")
 	cmd.Flags().BoolVar(&o.takeOver, "takeover", false, "pull the home from an owner or a directory that is lost")
-	return c.Verb(cmd, call.Form|call.Verbose, func(ctx context.Context) error {
+	return c.Verb(cmd, optForm|optVerbose, func(ctx context.Context) error {
 		word, args := c.Args[0], c.Args[1:]
 		n := map[string]int{"status": 1, "check": 1, "push": 2, "pull": 2}[word]
 		switch {
@@ -107,7 +105,7 @@ func noHome(url string, err error) error {
 	return fault.Hint(fmt.Errorf("%s has no home: %w", url, err), "cutie serve --store begins one, cutie store push moves one there")
 }
 
-func storeStatus(c *call.Call, url string, st *stored.Status) error {
+func storeStatus(c *call, url string, st *stored.Status) error {
 	j := &st.Journal
 	owner := j.Owner.Name
 	switch {
@@ -138,23 +136,23 @@ func storeStatus(c *call.Call, url string, st *stored.Status) error {
 	if c.Form != "" {
 		return c.Facts(false, state.OfFacts(state.StoreClass, facts...))
 	}
-	_, err := output.Screen(c.Out.Stdout).Write([]byte(b.String()))
+	_, err := onScreen(c.Out.Stdout).Write([]byte(b.String()))
 	return err
 }
 
-func storeReport(c *call.Call, url string, r *stored.Report) error {
+func storeReport(c *call, url string, r *stored.Report) error {
 	var faults []string
 	var b strings.Builder
 	for _, f := range r.Faults {
 		faults = append(faults, f.String())
-		fmt.Fprintf(&b, "%s\n", output.OneLine(f.String()))
+		fmt.Fprintf(&b, "%s\n", oneLine(f.String()))
 	}
 	fmt.Fprintf(&b, "%d batches, %d pieces of images, %d payloads and results of their own, %s, %d faults\n", r.Batches, r.Pieces, r.Files, c.Out.Format().Size(r.Octets), len(faults))
 	var err error
 	if c.Form != "" {
 		err = c.Facts(false, state.OfFacts(state.StoreCheckClass, url, int64(r.Batches), int64(r.Pieces), int64(r.Files), r.Octets, faults))
 	} else {
-		_, err = output.Screen(c.Out.Stdout).Write([]byte(b.String()))
+		_, err = onScreen(c.Out.Stdout).Write([]byte(b.String()))
 	}
 	if err == nil && len(faults) > 0 {
 		err = fmt.Errorf("%s: %w: %d", url, stored.ErrFaults, len(faults))

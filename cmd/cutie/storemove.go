@@ -15,8 +15,6 @@ import (
 	"time"
 	"unicode"
 
-	"cutie/cmd/cutie/call"
-	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/queuefs"
@@ -32,7 +30,7 @@ type moveOptions struct {
 }
 
 // push moves a home from a directory into a store.
-func push(ctx context.Context, c *call.Call, o *moveOptions) error {
+func push(ctx context.Context, c *call, o *moveOptions) error {
 	if err := reach.AsOwner(o.dir); err != nil {
 		return err
 	}
@@ -50,7 +48,7 @@ func push(ctx context.Context, c *call.Call, o *moveOptions) error {
 }
 
 // pull moves a home from a store into a directory.
-func pull(ctx context.Context, c *call.Call, o *moveOptions) error {
+func pull(ctx context.Context, c *call, o *moveOptions) error {
 	if err := reach.AsOwner(o.dir); err != nil {
 		return err
 	}
@@ -114,11 +112,11 @@ func (o *moveOptions) place() string {
 }
 
 // move shows the octets to and from the store while a home moves.
-func (o *moveOptions) move(ctx context.Context, c *call.Call, what string, do func(ctx context.Context, s objects.Store) error) error {
+func (o *moveOptions) move(ctx context.Context, c *call, what string, do func(ctx context.Context, s objects.Store) error) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	began := time.Now()
-	s := &countedStore{Store: o.store, bar: output.NewProgress(c.Stderr, what, -1, time.Second)}
+	s := &countedStore{Store: o.store, bar: newProgress(c.Stderr, what, -1, time.Second)}
 	err := do(ctx, s)
 	s.bar.Clear()
 	if err == nil {
@@ -127,13 +125,13 @@ func (o *moveOptions) move(ctx context.Context, c *call.Call, what string, do fu
 	return err
 }
 
-func warn(c *call.Call) func(queuefs.Problem) {
+func warn(c *call) func(queuefs.Problem) {
 	return func(p queuefs.Problem) { c.Warnf("%s", p) }
 }
 
 // whilePublishing does something with a home whose published documents are up to date, and closes
 // it.
-func whilePublishing(c *call.Call, svc *queuefs.Service, do func() error) error {
+func whilePublishing(c *call, svc *queuefs.Service, do func() error) error {
 	options := func() (publisher.Options, error) { return c.Publishing(svc) }
 	return withFollowers(svc, options, func(*publisher.Publisher) error { return do() })
 }
@@ -168,7 +166,7 @@ func withFollowers(svc *queuefs.Service, options func() (publisher.Options, erro
 const beatEvery = 2500 * time.Millisecond
 
 // alive gives signs of life until stop is called.
-func alive(ctx context.Context, c *call.Call, svc *queuefs.Service) (stop func()) {
+func alive(ctx context.Context, c *call, svc *queuefs.Service) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -185,7 +183,7 @@ type countedStore struct {
 	objects.Store
 
 	mu     sync.Mutex
-	bar    *output.Progress
+	bar    *progress
 	octets int64
 }
 

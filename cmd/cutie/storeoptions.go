@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
@@ -26,7 +25,7 @@ type storeOptions struct {
 	*stored.Options // nil: in none
 	url, endpoint   string
 	takeOver        bool
-	every           call.Octets
+	every           octets
 }
 
 // minTakeover is the shortest silence of an owner for a takeover.

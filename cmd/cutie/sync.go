@@ -20,9 +20,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/fetch"
@@ -35,11 +33,11 @@ import (
 )
 
 // syncVerb copies a Source.
-func syncVerb(c *call.Call) *cobra.Command {
+func syncVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sync [URL] DIR",
 		Short: "copy a ResourceSync Source to a directory, and keep the copy true",
-		Args:  call.Between(1, 2),
+		Args:  between(1, 2),
 		Long: `
 The URL is a site, a page, or a document of any Source in the world: of a daemon, of
 a program of others, or a plain Sitemap. The first run copies all resources, by the
@@ -96,7 +94,7 @@ cutie sync http://127.0.0.1:8080 mirror --follow`,
 	var l listener
 	fs.StringVar(&l.addr, "listen", "", "with --follow: hear of changes on this `ADDRESS`, as in 192.0.2.1:8090")
 	fs.StringVar(&l.callback, "callback", "", "`URL` of --listen as the hub sees it")
-	return c.Verb(cmd, call.Form|call.Verbose, func(ctx context.Context) error {
+	return c.Verb(cmd, optForm|optVerbose, func(ctx context.Context) error {
 		o.By, o.Delete, o.History = destination.By(*by), destination.Deletions(*del), true
 		if *follow && o.DryRun {
 			return fault.Usagef("--follow needs something to do, --dry-run does nothing")
@@ -123,8 +121,8 @@ type syncOptions struct {
 	allow       []string
 	connections int
 	requests    float64
-	octets      call.Octets
-	maxResource call.Octets
+	octets      octets
+	maxResource octets
 	tries       int
 	timeout     time.Duration
 }
@@ -149,7 +147,7 @@ func (o *syncOptions) bind(fs *pflag.FlagSet) {
 const memory = 200 << 20
 
 // with opens the copy for do.
-func (o *syncOptions) with(ctx context.Context, c *call.Call, do func(context.Context, *destination.Copy) error) (err error) {
+func (o *syncOptions) with(ctx context.Context, c *call, do func(context.Context, *destination.Copy) error) (err error) {
 	if err := o.check(c); err != nil {
 		return err
 	}
@@ -169,7 +167,7 @@ func (o *syncOptions) with(ctx context.Context, c *call.Call, do func(context.Co
 	return hinted(do(ctx, copied))
 }
 
-func (o *syncOptions) check(c *call.Call) error {
+func (o *syncOptions) check(c *call) error {
 	o.Dir = c.Args[len(c.Args)-1]
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memory)
@@ -196,7 +194,7 @@ func (o *syncOptions) check(c *call.Call) error {
 		Tries: o.tries, Timeout: o.timeout, Header: http.Header{}}
 	switch {
 	case o.user != "":
-		user, err := call.Secret(o.user)
+		user, err := secretOf(o.user)
 		if err != nil {
 			return err
 		}
@@ -205,7 +203,7 @@ func (o *syncOptions) check(c *call.Call) error {
 		}
 		o.HTTP.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user)))
 	case o.token != "":
-		token, err := call.Secret(o.token)
+		token, err := secretOf(o.token)
 		if err != nil {
 			return err
 		}
@@ -237,7 +235,7 @@ func hinted(err error) error {
 	return err
 }
 
-func synced(ctx context.Context, c *call.Call, copied *destination.Copy) error {
+func synced(ctx context.Context, c *call, copied *destination.Copy) error {
 	stop := showProgress(c, copied)
 	r, err := copied.Sync(ctx)
 	stop()
@@ -254,7 +252,7 @@ func synced(ctx context.Context, c *call.Call, copied *destination.Copy) error {
 	return err
 }
 
-func followed(ctx context.Context, c *call.Call, o *syncOptions, copied *destination.Copy, l *listener, every time.Duration) (err error) {
+func followed(ctx context.Context, c *call, o *syncOptions, copied *destination.Copy, l *listener, every time.Duration) (err error) {
 	if l.addr != "" {
 		end, err := l.listen(ctx, c, o, copied)
 		if err != nil {
@@ -283,11 +281,11 @@ func followed(ctx context.Context, c *call.Call, o *syncOptions, copied *destina
 
 // showProgress shows a bar on a terminal until the end of the baseline: the total is an
 // estimate until all lists were read.
-func showProgress(c *call.Call, copied *destination.Copy) (stop func()) {
-	if !output.Terminal(c.Stderr) {
+func showProgress(c *call, copied *destination.Copy) (stop func()) {
+	if !isTerminal(c.Stderr) {
 		return func() {}
 	}
-	p := output.NewProgress(c.Stderr, "copying", -1, time.Second)
+	p := newProgress(c.Stderr, "copying", -1, time.Second)
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -314,7 +312,7 @@ func showProgress(c *call.Call, copied *destination.Copy) (stop func()) {
 }
 
 // printSync prints the result of a run: JSON, or lines.
-func printSync(c *call.Call, r *destination.Report) error {
+func printSync(c *call, r *destination.Report) error {
 	if asJSON, err := wantsJSON(c); err != nil {
 		return err
 	} else if asJSON {
@@ -350,14 +348,14 @@ func printSync(c *call.Call, r *destination.Report) error {
 	return nil
 }
 
-func wantsJSON(c *call.Call) (bool, error) {
+func wantsJSON(c *call) (bool, error) {
 	if c.Form != "" && !strings.EqualFold(c.Form, "json") {
 		return false, fault.Hint(fault.Usagef("reports have no response form %.40q", c.Form), "-t json, or no -t")
 	}
 	return c.Form != "", nil
 }
 
-func printJSON(c *call.Call, v any) error {
+func printJSON(c *call, v any) error {
 	e := json.NewEncoder(c.Out.Stdout)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)

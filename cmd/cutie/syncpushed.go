@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"cutie/cmd/cutie/call"
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/websub"
@@ -28,7 +27,7 @@ const topicTick = time.Minute
 
 // listen subscribes to the sets of a copy. Where a hub is missing, or refuses, the
 // copy waits for changes as it does without.
-func (l *listener) listen(ctx context.Context, c *call.Call, o *syncOptions, copied *destination.Copy) (stop func() error, err error) {
+func (l *listener) listen(ctx context.Context, c *call, o *syncOptions, copied *destination.Copy) (stop func() error, err error) {
 	in, err := net.Listen("tcp", l.addr)
 	if err != nil {
 		return nil, err
@@ -85,7 +84,7 @@ func (l *listener) listen(ctx context.Context, c *call.Call, o *syncOptions, cop
 }
 
 // subscribed subscribes to all topics, and reports whether it could.
-func subscribed(ctx context.Context, c *call.Call, s *websub.Subscriber, topics []string) bool {
+func subscribed(ctx context.Context, c *call, s *websub.Subscriber, topics []string) bool {
 	for _, topic := range topics {
 		if _, err := s.Subscribe(ctx, topic); err != nil {
 			c.Warnf("%v; changes are waited for", err)

@@ -12,16 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
-	"cutie/cmd/cutie/output"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/replay"
 )
 
 // takeoverVerb makes live queues of mirrors.
-func takeoverVerb(c *call.Call) *cobra.Command {
+func takeoverVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "takeover [QUEUE…]",
 		Short: "make live queues of mirrors, or the owner of a standby",
@@ -52,7 +50,7 @@ cutie takeover --all --url http://127.0.0.1:8080`,
 	all := fs.Bool("all", false, "take over all mirrors")
 	force := fs.Bool("force", false, "take over although an original answers")
 	requeue := fs.Bool("requeue-unfinished", false, "put back jobs that were handed out and have no outcome")
-	return c.Verb(cmd, call.Target|call.Form|call.Output, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		if *all && len(c.Args) > 0 {
 			return fault.Usagef("name the queues to take over, or give --all")
 		}
@@ -86,7 +84,7 @@ cutie takeover --all --url http://127.0.0.1:8080`,
 // maxTaken is the most octets of a report.
 const maxTaken = 64 << 20
 
-func takeover(ctx context.Context, c *call.Call, paths []string, query url.Values) (err error) {
+func takeover(ctx context.Context, c *call, paths []string, query url.Values) (err error) {
 	s, err := c.Source(ctx)
 	if err != nil {
 		return err
@@ -131,8 +129,8 @@ func post(ctx context.Context, s *reach.Target, path string, query url.Values, r
 	return err
 }
 
-func printTaken(c *call.Call, all *mirror.Taken) error {
-	w := output.Screen(c.Out.Stdout)
+func printTaken(c *call, all *mirror.Taken) error {
+	w := onScreen(c.Out.Stdout)
 	for _, q := range all.Queues {
 		if q.Before {
 			fmt.Fprintf(w, "%s: live before: %d pending, %d consumed\n", q.Queue, q.Pending, q.Consumed)

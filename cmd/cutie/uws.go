@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
@@ -21,7 +20,7 @@ import (
 	"cutie/queuefs/uws/client"
 )
 
-func uwsVerb(c *call.Call) *cobra.Command {
+func uwsVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uws METHOD URL [NAME|NAME=VALUE…]",
 		Short: "use a Universal Worker Service, this one or another",
@@ -48,7 +47,7 @@ cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
 	fs := cmd.Flags()
 	last := fs.Int("last", 100, "`number` of jobs that list shows")
 	uploads := fs.StringArray("upload", nil, "`NAME=FILE` that create sends as a parameter; may be repeated")
-	return c.Verb(cmd, call.Verbose|call.Debug|call.Output|call.Form, func(ctx context.Context) error {
+	return c.Verb(cmd, optVerbose|optDebug|optOutput|optForm, func(ctx context.Context) error {
 		base, err := url.Parse(c.Args[1])
 		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
 			return fault.Usagef("%.80q is not the URL of a job or a job list", c.Args[1])
@@ -68,7 +67,7 @@ cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
 
 // A uwsCall is one use of the verb.
 type uwsCall struct {
-	*call.Call
+	*call
 	url    string // of a job list or a job
 	client *client.Client
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
@@ -20,10 +19,10 @@ import (
 //go:embed licenses.txt
 var licenses string
 
-func versionVerb(c *call.Call) *cobra.Command {
+func versionVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{Use: "version", Short: "print the version", Example: "cutie version\ncutie version -t json\ncutie version --licenses"}
 	all := cmd.Flags().Bool("licenses", false, "print the libraries in the program, with their licences")
-	return c.Verb(cmd, call.Form, func(context.Context) error {
+	return c.Verb(cmd, optForm, func(context.Context) error {
 		if *all {
 			if c.Form != "" {
 				return fault.Usagef("--licenses and --response-form exclude each other")

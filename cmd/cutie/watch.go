@@ -11,18 +11,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 	"cutie/queuefs/rest/client"
 )
 
-func watchVerb(c *call.Call) *cobra.Command {
+func watchVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "watch [QUEUE…]",
 		Aliases: []string{"follow", "events"},
 		Short:   "follow the events of jobs",
-		Args:    call.Between(0, maxWatched),
+		Args:    between(0, maxWatched),
 		Long: `
 Prints a line for each event of the queues, or of all queues, from now on and
 until it is interrupted: in columns on a terminal, as tab-separated fields
@@ -38,13 +36,13 @@ Only a daemon has events to follow.`,
 		Example: `cutie watch jobs --from 1 --count 2
 cutie watch jobs --from 1 --count 1 --kind submit -t json`,
 	}
-	w := &watcher{Call: c}
+	w := &watcher{call: c}
 	fs := cmd.Flags()
 	fs.Int64Var(&w.events.From, "from", 0, "begin with the event of this `number` of the named queues, 1 for the first")
 	fs.StringVar(&w.events.Kind, "kind", "", "only events of these kinds, a `list` such as submit,requeue")
 	fs.StringVar(&w.events.Status, "status", "", "only events that lead to these statuses, a `list` such as pending")
 	fs.IntVarP(&w.count, "count", "n", 0, "end after this `number` of events")
-	return c.Verb(cmd, call.Target|call.Form, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget|optForm, func(ctx context.Context) error {
 		switch {
 		case c.Form != "" && !strings.EqualFold(c.Form, "json"):
 			return fault.Hint(fault.Usagef("events have no response form %.40q", c.Form), "-t json, or no -t")
@@ -63,7 +61,7 @@ const maxWatched = 100
 
 // A watcher prints the events of one or more streams.
 type watcher struct {
-	*call.Call
+	*call
 	events client.Events
 	count  int // 0: no end
 	json   bool
@@ -127,7 +125,7 @@ func (w *watcher) print(e client.Event) error {
 	if w.count > 0 && w.seen == w.count {
 		return errSeen
 	}
-	_, err := output.Screen(w.Out.Stdout).Write(w.line(&e))
+	_, err := onScreen(w.Out.Stdout).Write(w.line(&e))
 	if err != nil || e.Kind == client.Reset {
 		return err
 	}

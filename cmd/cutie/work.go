@@ -9,13 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/work"
 	"cutie/queuefs"
 )
 
-func workVerb(c *call.Call) *cobra.Command {
+func workVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "work QUEUE -- COMMAND [ARGUMENT…]",
 		Aliases: []string{"worker"},
@@ -60,7 +59,7 @@ attempt such a payload makes the job fail for good.`,
 	fs.StringVar(&w.ResultType, "result-type", queuefs.DefaultMediaType, "media `type` of standard output as a result")
 	fs.BoolVar(&w.Drain, "drain", false, "end when no job can be taken; jobs on hold, also those that wait for another attempt, stay")
 	quiet := fs.BoolP("quiet", "q", false, "print nothing but the error that ends the worker")
-	return c.Verb(cmd, call.Target, func(ctx context.Context) error {
+	return c.Verb(cmd, optTarget, func(ctx context.Context) error {
 		switch {
 		case w.Jobs < 1 || w.Jobs > 1000:
 			return fault.Usagef("-j %d is not a number from 1 to 1000", w.Jobs)
@@ -79,7 +78,7 @@ attempt such a payload makes the job fail for good.`,
 }
 
 // runWorker runs a worker until it is interrupted.
-func runWorker(ctx context.Context, c *call.Call, w *work.Worker) (err error) {
+func runWorker(ctx context.Context, c *call, w *work.Worker) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second one kills

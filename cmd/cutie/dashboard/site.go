@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -50,11 +49,7 @@ func octets(n int64) string {
 	if n < 1000 {
 		return ""
 	}
-	f, unit := float64(n), 0
-	for ; f >= 999.5; unit++ {
-		f /= 1000
-	}
-	return strconv.FormatFloat(f, 'g', 3, 64) + " " + "kMGTPE"[unit-1:unit] + "B"
+	return state.FormatSize(n)
 }
 
 // grouped puts a comma before every three digits.

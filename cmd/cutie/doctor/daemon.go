@@ -15,6 +15,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/state"
 )
 
 // A figure is a metric of the daemon with a bound.
@@ -98,7 +99,7 @@ func (e *examination) full() {
 	free := ""
 	var fs unix.Statfs_t
 	if unix.Statfs(e.Home, &fs) == nil {
-		free = octets(int64(fs.Bavail)*fs.Bsize) + " free: "
+		free = state.FormatSize(int64(fs.Bavail)*fs.Bsize) + " free: "
 	}
 	e.fault("disk", makeSpace+"; the daemon goes on by itself", "%ssubmissions and results are refused with 507 now, the rest goes on", free)
 }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/cmd/cutie/listen"
-	"cutie/cmd/cutie/output"
+	"cutie/queuefs/state"
 )
 
 // Free space: with less, submissions are refused soon; with less, think of it.
@@ -51,9 +51,9 @@ func (e *examination) disk() {
 	case fs.Flags&unix.ST_RDONLY != 0:
 		e.fault("disk", "mount it for writing; if the kernel did this, look at its log first", "the file system of %s is mounted for reading", e.Home)
 	case free < leastFree:
-		e.fault("disk", makeSpace, "%s free: submissions are refused with 507 soon", octets(free))
+		e.fault("disk", makeSpace, "%s free: submissions are refused with 507 soon", state.FormatSize(free))
 	case free < fewFree || free < int64(fs.Blocks)*fs.Bsize/50:
-		e.warn("disk", makeSpace, "%s free", octets(free))
+		e.warn("disk", makeSpace, "%s free", state.FormatSize(free))
 	}
 	if fs.Files > 0 && fs.Ffree < max(fs.Files/100, 10_000) {
 		e.warn("disk", "delete small files, or use a file system with more inodes; each job has two files", "%d inodes free", fs.Ffree)
@@ -71,7 +71,7 @@ func (e *examination) disk() {
 		e.warn("disk", "use a faster disk; many clients at once share a sync, one alone waits for each", "a sync takes %v", took.Round(time.Millisecond))
 	}
 	if len(e.findings) == before {
-		e.ok("disk", "%s free, a sync takes %v", octets(free), took.Round(10*time.Microsecond))
+		e.ok("disk", "%s free, a sync takes %v", state.FormatSize(free), took.Round(10*time.Microsecond))
 	}
 }
 
@@ -130,7 +130,7 @@ func (e *examination) limits() {
 	}
 	if memory, group := e.memory(); memory > 0 && memory < e.Memory+256<<20 {
 		e.warn("limits", "raise it, or lower --max-buffers", "the memory of %s is limited to %s, of which requests may take %s",
-			group, octets(memory), octets(e.Memory))
+			group, state.FormatSize(memory), state.FormatSize(e.Memory))
 	}
 	if len(e.findings) == before {
 		e.ok("limits", "%s open files", words(files))
@@ -186,6 +186,3 @@ func (e *examination) memory() (least int64, group string) {
 	}
 	return least, group
 }
-
-// octets prints a size for people.
-func octets(n int64) string { return output.Format{People: true}.Size(n) }

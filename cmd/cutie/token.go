@@ -1,4 +1,4 @@
-package accounts
+package main
 
 import (
 	"context"
@@ -10,18 +10,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs/state"
 )
 
-// Token manages the tokens of programs.
-func Token(c *call.Call) *cobra.Command {
+// tokenVerb manages the tokens of programs.
+func tokenVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "token add USER | rm NAME | ls",
 		Aliases: []string{"tokens"},
 		Short:   "manage the tokens of programs",
-		Args:    call.Between(1, 2),
+		Args:    between(1, 2),
 		Long: `
 add makes a token for a user and prints it once; the users file holds only its
 hash. It has the rights of the user, or those of --rights among them. rm removes a
@@ -33,11 +32,11 @@ tokens to daemons on other machines over https only.`,
 		Example: `cutie token add ada --users users --rights read --expires 30d`,
 	}
 	fs := cmd.Flags()
-	file := BindUsers(fs)
+	file := bindUsers(fs)
 	label := fs.String("name", "", "`name` of the token (default USER-1, USER-2 …)")
 	rights := fs.String("rights", "", "`list` of rights, see cutie help user (default those of the user)")
 	expires := fs.String("expires", "90d", "`time` it lasts, such as 12h or 30d; a date such as 2030-01-31; or never")
-	return c.Verb(cmd, call.Form, func(context.Context) error {
+	return c.Verb(cmd, optForm, func(context.Context) error {
 		if err := usersFile(*file); err != nil {
 			return err
 		}
@@ -132,7 +131,7 @@ func factsOf(t *access.Token, secret string) state.Document {
 	return state.OfFacts(state.TokenClass, t.Name, t.User, rights, t.Expires, secret)
 }
 
-func listTokens(c *call.Call, file string) error {
+func listTokens(c *call, file string) error {
 	all, _, err := access.Load(file)
 	if err != nil {
 		return err

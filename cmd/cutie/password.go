@@ -1,4 +1,4 @@
-package accounts
+package main
 
 import (
 	"context"
@@ -13,14 +13,12 @@ import (
 	"golang.org/x/term"
 
 	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/output"
 )
 
 // password asks twice for a new password on a terminal. If piped is set it reads
 // one line of standard input instead.
-func password(ctx context.Context, c *call.Call, piped bool) (string, error) {
+func password(ctx context.Context, c *call, piped bool) (string, error) {
 	if piped {
 		text, err := io.ReadAll(io.LimitReader(c.Stdin, access.MaxPassword+3))
 		if err != nil {
@@ -33,7 +31,7 @@ func password(ctx context.Context, c *call.Call, piped bool) (string, error) {
 		return password, nil
 	}
 	in, ok := c.Stdin.(*os.File)
-	if !ok || !output.Terminal(in) {
+	if !ok || !isTerminal(in) {
 		return "", fault.Hint(fault.Usagef("there is no terminal to ask for a password"),
 			"--password-stdin reads it from standard input, --no-password makes a user with tokens only")
 	}

@@ -1,4 +1,4 @@
-package output_test
+package main
 
 import (
 	"errors"
@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"cutie/cmd/cutie/output"
 )
 
 // files returns the names and contents in a directory.
@@ -32,7 +30,7 @@ func files(t *testing.T, dir string) map[string]string {
 
 func TestFileAppearsWholeOrNotAtAll(t *testing.T) {
 	dir := t.TempDir()
-	s := output.Sink{Name: filepath.Join(dir, "out")}
+	s := sink{Name: filepath.Join(dir, "out")}
 	bad := errors.New("bad")
 	err := s.Text(func(w io.Writer) error {
 		io.WriteString(w, "half")
@@ -57,7 +55,7 @@ func TestFileBehindALinkIsWrittenInPlace(t *testing.T) {
 	if err := errors.Join(os.WriteFile(other, []byte("longer than before"), 0o666), os.Symlink(other, link)); err != nil {
 		t.Fatal(err)
 	}
-	s := output.Sink{Name: link}
+	s := sink{Name: link}
 	if err := s.Emit([]byte("new")); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +66,7 @@ func TestFileBehindALinkIsWrittenInPlace(t *testing.T) {
 
 func TestTableInAFile(t *testing.T) {
 	dir := t.TempDir()
-	s := output.Sink{Name: filepath.Join(dir, "out")}
+	s := sink{Name: filepath.Join(dir, "out")}
 	unfinished := s.Table("NUMBER", "TEXT")
 	table := s.Table("NUMBER", "TEXT")
 	var want strings.Builder

@@ -1,4 +1,4 @@
-package accounts
+package main
 
 import (
 	"cmp"
@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/call"
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
@@ -21,13 +20,13 @@ import (
 // usersVariable is the environment variable for the users file.
 const usersVariable = "CUTIE_USERS"
 
-// User manages users and their rights.
-func User(c *call.Call) *cobra.Command {
+// userVerb manages users and their rights.
+func userVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "user add NAME | set NAME | rm NAME | ls",
 		Aliases: []string{"users"},
 		Short:   "manage the users of a daemon and their rights",
-		Args:    call.Between(1, 2),
+		Args:    between(1, 2),
 		Long: `
 add makes a user, and the users file if there is none. set changes the rights or
 limits, or else the password. rm removes a user with all tokens. ls lists the users,
@@ -51,12 +50,12 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 		Example: `cutie user add ada --users users --rights read,submit:ingest --no-password`,
 	}
 	fs := cmd.Flags()
-	file := BindUsers(fs)
+	file := bindUsers(fs)
 	rights := fs.String("rights", "", "`list` of rights (default of add: read)")
 	limits := fs.String("limits", "", "`list` of limits in each queue, such as pending=100,active=1000; see cutie help limits")
 	piped := fs.Bool("password-stdin", false, "read the password from standard input")
 	noPass := fs.Bool("no-password", false, "let the user have tokens only")
-	return c.Verb(cmd, call.Form, func(ctx context.Context) error {
+	return c.Verb(cmd, optForm, func(ctx context.Context) error {
 		if err := usersFile(*file); err != nil {
 			return err
 		}
@@ -128,8 +127,8 @@ to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
 	})
 }
 
-// BindUsers adds the option for the users file, and returns its name.
-func BindUsers(fs *pflag.FlagSet) *string {
+// bindUsers adds the option for the users file, and returns its name.
+func bindUsers(fs *pflag.FlagSet) *string {
 	file := fs.String("users", os.Getenv(usersVariable), "users `file` (environment "+usersVariable+")")
 	fs.Lookup("users").DefValue = ""
 	return file
@@ -153,7 +152,7 @@ func canChange(file, name string, add bool) error {
 	return nil
 }
 
-func listUsers(c *call.Call, file string) error {
+func listUsers(c *call, file string) error {
 	all, _, err := access.Load(file)
 	if err != nil {
 		return err
@@ -197,7 +196,7 @@ func usersFile(name string) error {
 
 // subverb returns the first argument, one of words, and the second, a name, for
 // all words but ls.
-func subverb(c *call.Call, words ...string) (word, name string, err error) {
+func subverb(c *call, words ...string) (word, name string, err error) {
 	word = strings.ToLower(c.Args[0])
 	known := false
 	for _, w := range words {

@@ -1,4 +1,4 @@
-package output
+package main
 
 import (
 	"errors"
@@ -12,23 +12,23 @@ import (
 )
 
 // A Job holds the files for the parts of a job; nil is a part without one.
-type Job struct {
+type jobFiles struct {
 	stdout                        io.Writer
-	payload, sidecar, lease, meta *File
+	payload, sidecar, lease, meta *outFile
 }
 
 // Job makes the files of a job: that of the sink, and those named, if they are, for
 // its sidecar, for the token of its lease, and for its description.
-func (s *Sink) Job(sidecar, lease, meta string) (j *Job, err error) {
-	j = &Job{stdout: s.Stdout}
+func (s *sink) Job(sidecar, lease, meta string) (j *jobFiles, err error) {
+	j = &jobFiles{stdout: s.Stdout}
 	for _, part := range []struct {
 		name string
-		file **File
+		file **outFile
 	}{{s.Name, &j.payload}, {sidecar, &j.sidecar}, {lease, &j.lease}, {meta, &j.meta}} {
 		if part.name == "" {
 			continue
 		}
-		if *part.file, err = Create(part.name); err != nil {
+		if *part.file, err = createFile(part.name); err != nil {
 			j.Discard()
 			return nil, err
 		}
@@ -42,10 +42,10 @@ func (s *Sink) Job(sidecar, lease, meta string) (j *Job, err error) {
 
 // free checks the names that files get after the job was taken: they may be too long,
 // or directories.
-func (j *Job) free() error {
+func (j *jobFiles) free() error {
 	for _, part := range []struct {
 		name string
-		file *File
+		file *outFile
 	}{{j.beside(""), nil}, {j.beside("sidecar"), j.sidecar}, {j.beside("lease"), j.lease}} {
 		if part.name == "" || part.file != nil {
 			continue
@@ -61,8 +61,8 @@ func (j *Job) free() error {
 }
 
 // Discard removes the files before Store, and does nothing after it.
-func (j *Job) Discard() {
-	for _, f := range []*File{j.payload, j.sidecar, j.lease, j.meta} {
+func (j *jobFiles) Discard() {
+	for _, f := range []*outFile{j.payload, j.sidecar, j.lease, j.meta} {
 		if f != nil {
 			f.Discard()
 		}
@@ -71,20 +71,20 @@ func (j *Job) Discard() {
 
 // Sidecar returns the name of the file beside the output file that a sidecar goes to
 // unless another is named; it is "" if the output is no regular file.
-func (j *Job) Sidecar() string { return j.beside("sidecar") }
+func (j *jobFiles) Sidecar() string { return j.beside("sidecar") }
 
 // HasLease reports whether the token of a lease goes to a file.
-func (j *Job) HasLease() bool { return j.lease != nil || j.meta != nil || j.beside("lease") != "" }
+func (j *jobFiles) HasLease() bool { return j.lease != nil || j.meta != nil || j.beside("lease") != "" }
 
 // Store writes a job; a payload without a file goes to standard output. The payload
 // gets its name last: a reader waiting for it finds all parts. Only a taken job may
 // have a lease and the description meta.
-func (j *Job) Store(d *client.Delivery, taken bool, meta []byte) error {
+func (j *jobFiles) Store(d *client.Delivery, taken bool, meta []byte) error {
 	w := j.stdout
 	if j.payload != nil {
 		w = j.payload
 	}
-	if err := CopyBody(w, d); err != nil {
+	if err := copyBody(w, d); err != nil {
 		return err
 	}
 	if err := j.aside(j.sidecar, "sidecar", d.Sidecar, d.HasSidecar, 0o666); err != nil {
@@ -110,8 +110,8 @@ func (j *Job) Store(d *client.Delivery, taken bool, meta []byte) error {
 	return j.payload.Commit()
 }
 
-// CopyBody writes a payload or a result, and fails if it does not come whole.
-func CopyBody(w io.Writer, d *client.Delivery) error {
+// copyBody writes a payload or a result, and fails if it does not come whole.
+func copyBody(w io.Writer, d *client.Delivery) error {
 	n, err := io.Copy(w, d.Body)
 	if err == nil && d.Size >= 0 && n != d.Size {
 		err = fmt.Errorf("payload ended after %d of %d octets", n, d.Size)
@@ -121,7 +121,7 @@ func CopyBody(w io.Writer, d *client.Delivery) error {
 
 // beside returns the name of the file of a kind beside the output file, that of the
 // output file for the kind ""; it is "" if the output is no regular file.
-func (j *Job) beside(kind string) string {
+func (j *jobFiles) beside(kind string) string {
 	if j.payload == nil || j.payload.temp == "" {
 		return ""
 	}
@@ -133,7 +133,7 @@ func (j *Job) beside(kind string) string {
 
 // aside writes a text to its file, or else beside the output file. Without a text the
 // file of an earlier job there is removed.
-func (j *Job) aside(file *File, kind, text string, is bool, mode fs.FileMode) (err error) {
+func (j *jobFiles) aside(file *outFile, kind, text string, is bool, mode fs.FileMode) (err error) {
 	if file == nil {
 		name := j.beside(kind)
 		switch {
@@ -145,7 +145,7 @@ func (j *Job) aside(file *File, kind, text string, is bool, mode fs.FileMode) (e
 			}
 			return nil
 		}
-		if file, err = Create(name); err != nil {
+		if file, err = createFile(name); err != nil {
 			return err
 		}
 		defer file.Discard()

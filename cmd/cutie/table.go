@@ -1,25 +1,30 @@
-package output
+package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
+
+	"cutie/queuefs"
+	"cutie/queuefs/state"
 )
 
-// A Table prints rows. On a terminal they are aligned below a heading, no wider than
+// A table prints rows. On a terminal they are aligned below a heading, no wider than
 // the terminal. Elsewhere a row is a line of fields separated by tabs. Rows are
 // written in blocks, so that a long list needs no more memory than a short one; only
 // a block is aligned.
-type Table struct {
-	Format
+type table struct {
+	rowFormat
 	w    io.Writer // nil: to the sink
-	sink *Sink
+	sink *sink
 	rows [][]string
-	out  *File // the file of the sink once a block was written to it
+	out  *outFile // the file of the sink once a block was written to it
 }
 
 // blockRows is the number of rows of a block.
@@ -27,13 +32,13 @@ const blockRows = 1000
 
 // Table begins a table. A file is made with the first block. Without a heading rows
 // are lines of exact fields everywhere.
-func (s *Sink) Table(heading ...string) *Table { return s.TableTo(nil, heading...) }
+func (s *sink) Table(heading ...string) *table { return s.TableTo(nil, heading...) }
 
-// TableTo begins a table in w, a writer of [Sink.Text].
-func (s *Sink) TableTo(w io.Writer, heading ...string) *Table {
-	t := &Table{w: w, sink: s}
+// TableTo begins a table in w, a writer of [sink.Text].
+func (s *sink) TableTo(w io.Writer, heading ...string) *table {
+	t := &table{w: w, sink: s}
 	if len(heading) > 0 {
-		t.Format = s.Format()
+		t.rowFormat = s.Format()
 	}
 	if t.People {
 		t.rows = [][]string{heading}
@@ -41,8 +46,8 @@ func (s *Sink) TableTo(w io.Writer, heading ...string) *Table {
 	return t
 }
 
-// Row adds a row; see [Format.Fields].
-func (t *Table) Row(values ...any) error {
+// Row adds a row; see [rowFormat.Fields].
+func (t *table) Row(values ...any) error {
 	t.rows = append(t.rows, t.Fields(values...))
 	if len(t.rows) < blockRows {
 		return nil
@@ -51,13 +56,13 @@ func (t *Table) Row(values ...any) error {
 }
 
 // flush writes the rows so far.
-func (t *Table) flush() (err error) {
+func (t *table) flush() (err error) {
 	w := t.w
 	if w == nil && t.sink.Name == "" {
 		w = t.sink.Stdout
 	} else if w == nil {
 		if t.out == nil {
-			if t.out, err = Create(t.sink.Name); err != nil {
+			if t.out, err = createFile(t.sink.Name); err != nil {
 				return err
 			}
 		}
@@ -77,7 +82,7 @@ func (t *Table) flush() (err error) {
 }
 
 // End writes the last rows.
-func (t *Table) End() error {
+func (t *table) End() error {
 	if err := t.flush(); err != nil || t.out == nil {
 		return err
 	}
@@ -87,7 +92,7 @@ func (t *Table) End() error {
 }
 
 // Discard removes a file before End, and does nothing after it.
-func (t *Table) Discard() {
+func (t *table) Discard() {
 	if t.out != nil {
 		t.out.Discard()
 	}
@@ -128,4 +133,52 @@ func align(b *bytes.Buffer, rows [][]string, width int) {
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
+}
+
+// A Format is how fields are written: short for people, exact for programs.
+type rowFormat struct{ People bool }
+
+// Format is that of a sink: for people if it is a terminal.
+func (s *sink) Format() rowFormat { return rowFormat{s.Name == "" && isTerminal(s.Stdout)} }
+
+// Fields returns values as [fmt.Sprint] prints them. Control characters are escaped for
+// people and replaced for programs.
+func (f rowFormat) Fields(values ...any) (fields []string) {
+	clean := oneLine
+	if f.People {
+		clean = printable
+	}
+	for _, v := range values {
+		fields = append(fields, clean(fmt.Sprint(v)))
+	}
+	return fields
+}
+
+// oneLine replaces control characters, line ends too.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// Date is local and to the second for people, else exact and UTC.
+func (f rowFormat) Date(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return "-"
+	case f.People:
+		return t.Local().Format("2006-01-02 15:04:05")
+	}
+	return queuefs.FormatTime(t)
+}
+
+// Size has three digits and a unit for people, else every octet.
+func (f rowFormat) Size(n int64) string {
+	if !f.People || n < 1000 {
+		return fmt.Sprint(n)
+	}
+	return state.FormatSize(n)
 }

@@ -1,4 +1,4 @@
-package output
+package main
 
 import (
 	"io"
@@ -8,8 +8,8 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// A Progress shows a bar on a terminal.
-type Progress struct {
+// A progress shows a bar on a terminal.
+type progress struct {
 	w     *os.File // nil unless a terminal
 	what  string
 	total int64 // octets; -1 if unknown
@@ -18,11 +18,11 @@ type Progress struct {
 	bar   *progressbar.ProgressBar
 }
 
-// NewProgress shows what is done with total octets, -1 if their number is unknown,
+// newProgress shows what is done with total octets, -1 if their number is unknown,
 // once it has taken that long.
-func NewProgress(w *os.File, what string, total int64, after time.Duration) *Progress {
-	p := &Progress{what: what, total: total, from: time.Now().Add(after)}
-	if Terminal(w) {
+func newProgress(w *os.File, what string, total int64, after time.Duration) *progress {
+	p := &progress{what: what, total: total, from: time.Now().Add(after)}
+	if isTerminal(w) {
 		p.w = w
 	}
 	if after == 0 {
@@ -31,7 +31,7 @@ func NewProgress(w *os.File, what string, total int64, after time.Duration) *Pro
 	return p
 }
 
-func (p *Progress) show() {
+func (p *progress) show() {
 	if p.w != nil && p.bar == nil {
 		p.bar = progressbar.NewOptions64(p.total, progressbar.OptionSetWriter(p.w), progressbar.OptionShowBytes(true),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish(),
@@ -40,7 +40,7 @@ func (p *Progress) show() {
 }
 
 // Total changes the number of octets, when it becomes known.
-func (p *Progress) Total(total int64) {
+func (p *progress) Total(total int64) {
 	if total == p.total {
 		return
 	}
@@ -58,10 +58,10 @@ func (p *Progress) Total(total int64) {
 }
 
 // Write counts octets.
-func (p *Progress) Write(b []byte) (int, error) { return len(b), p.Add(int64(len(b))) }
+func (p *progress) Write(b []byte) (int, error) { return len(b), p.Add(int64(len(b))) }
 
 // Add counts n octets.
-func (p *Progress) Add(n int64) error {
+func (p *progress) Add(n int64) error {
 	p.done += n
 	if !time.Now().Before(p.from) {
 		p.show()
@@ -73,14 +73,14 @@ func (p *Progress) Add(n int64) error {
 }
 
 // Clear removes the bar, before a line is printed or for good.
-func (p *Progress) Clear() {
+func (p *progress) Clear() {
 	if p.bar != nil {
 		p.bar.Clear()
 	}
 }
 
 // Count shows the octets read from r.
-func (p *Progress) Count(r io.ReadCloser) io.ReadCloser {
+func (p *progress) Count(r io.ReadCloser) io.ReadCloser {
 	if p.w == nil {
 		return r
 	}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/reach"
+	"cutie/queuefs"
+	"cutie/queuefs/state"
+)
+
+// A call is one call of the program, with all that a verb stands on: its command, the
+// options that verbs share (Cutie 0.3, 4), its target, and ways to answer.
+//
+// A verb is a function from a call to a command. It adds options of its own and gets the
+// rest by [call.Verb]:
+//
+//	func versionVerb(c *call) *cobra.Command {
+//		cmd := &cobra.Command{Use: "version", Short: "print the version"}
+//		return c.Verb(cmd, optForm, func(ctx context.Context) error { … })
+//	}
+type call struct {
+	reach.Finder
+	Out     sink   // where the result goes
+	Form    string // response form as typed; "" for the default of the verb
+	Verbose bool
+	Cmd     *cobra.Command // the verb
+	Args    []string       // as many as its usage line says
+	Stdin   io.Reader
+	Stderr  *os.File
+
+	help, version bool // are flags; cobra acts on them
+}
+
+// newCall returns a call with the defaults of the environment: CUTIE_HOME and CUTIE_URL.
+func newCall(stdin io.Reader, stdout, stderr *os.File) *call {
+	c := &call{Out: sink{Stdout: stdout}, Stdin: stdin, Stderr: stderr}
+	c.Finder = reach.Finder{Home: cmp.Or(os.Getenv("CUTIE_HOME"), defaultHome), URL: os.Getenv("CUTIE_URL"),
+		Warn: c.Warnf, Say: c.Sayf, Trace: onScreen(stderr)}
+	return c
+}
+
+// At finds the target, calls do with it, and closes it.
+func (c *call) At(ctx context.Context, do func(t *reach.Target) error) (err error) {
+	t, err := c.Find(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	return do(t)
+}
+
+// AtQueue is [call.At] for the queue of the first argument. Its errors name the queue.
+func (c *call) AtQueue(ctx context.Context, do func(t *reach.Target, queue string) error) error {
+	queue, err := c.QueueArg()
+	if err != nil {
+		return err
+	}
+	return c.At(ctx, func(t *reach.Target) error { return fault.About(queue, do(t, queue)) })
+}
+
+// QueueArg is the queue of the first argument. Names impossible in a URL are not
+// found.
+func (c *call) QueueArg() (string, error) {
+	switch q := c.Args[0]; q {
+	case "", ".", "..":
+		return q, fault.About(q, queuefs.ErrNoQueue)
+	default:
+		return q, nil
+	}
+}
+
+// Word is the name or alias of this call of the verb, in lower case.
+func (c *call) Word() string { return strings.ToLower(c.Cmd.CalledAs()) }
+
+// Name is the name or alias as it was typed, for people who read an error.
+func calledAs(cmd *cobra.Command) string { return cmp.Or(cmd.CalledAs(), cmd.Name()) }
+
+// Warnf prints a line on standard error and goes on.
+func (c *call) Warnf(format string, a ...any) {
+	fmt.Fprintf(onScreen(c.Stderr), "cutie: %s: %s\n", calledAs(c.Cmd), fmt.Sprintf(format, a...))
+}
+
+// Sayf is Warnf with -v only.
+func (c *call) Sayf(format string, a ...any) {
+	if c.Verbose {
+		c.Warnf(format, a...)
+	}
+}
+
+// Facts prints what a command has found, in the form of -t: JSON or ANVL. A list is an
+// array, or records separated by empty lines.
+func (c *call) Facts(list bool, facts ...state.Document) error {
+	form, err := c.factsForm()
+	if err != nil {
+		return err
+	}
+	var b []byte
+	if list && form == state.JSON {
+		b = append(b, '[')
+	}
+	for i := range facts {
+		switch {
+		case form == state.JSON && list && i > 0:
+			b = append(b, ",\n"...)
+		case form == state.JSON && list:
+			b = append(b, '\n')
+		case i > 0:
+			b = append(b, '\n')
+		}
+		b = form.Append(b, &facts[i])
+		if list && form == state.JSON {
+			b = b[:len(b)-1] // its line end
+		}
+	}
+	if list && form == state.JSON {
+		b = append(b, "\n]\n"...)
+	}
+	return c.Out.Emit(b)
+}
+
+func (c *call) factsForm() (state.Form, error) {
+	form, err := c.ResponseForm()
+	if err == nil && form != state.JSON && form != state.ANVL {
+		err = fault.Hint(fault.Usagef("this has no response form %.40q", c.Form), "-t json or anvl")
+	}
+	return form, err
+}
+
+// ResponseForm is the form of -t (Cutie 0.3, 4), ANVL without -t.
+func (c *call) ResponseForm() (state.Form, error) {
+	if c.Form == "" {
+		return state.ANVL, nil
+	}
+	f, err := state.ParseForm(c.Form)
+	if err != nil {
+		return 0, fault.Hint(fault.Usagef("response form %.40q is not known", c.Form), "-t anvl, json, turtle, xhtml, xml or soif")
+	}
+	return f, nil
+}
+
+// Verb completes a command with the common options in takes, its checks, its
+// completions and its action. The usage line checks its arguments, unless the
+// command has another check.
+func (c *call) Verb(cmd *cobra.Command, takes optionSet, do func(context.Context) error) *cobra.Command {
+	c.Bind(cmd, takes)
+	cmd.DisableFlagsInUseLine, cmd.DisableAutoGenTag = true, true
+	cmd.Long = strings.TrimSpace(cmd.Long)
+	if len(cmd.Aliases) > 0 {
+		cmd.Long = strings.TrimSpace(cmd.Long + "\n\nAlso: " + strings.Join(cmd.Aliases, ", "))
+	}
+	if cmd.Args == nil {
+		cmd.Args = byUsage
+	}
+	cmd.ValidArgsFunction = c.completeArgument
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c.Cmd, c.Args = cmd, args
+		if err := c.checkOptions(takes); err != nil {
+			return fault.Hint(err, "cutie help "+cmd.Name())
+		}
+		c.Reads = takes&optReads != 0
+		return do(cmd.Context())
+	}
+	return cmd
+}
+
+// operands are the arguments in the usage line of a verb.
+func operands(cmd *cobra.Command) []string {
+	return slices.DeleteFunc(strings.Fields(cmd.Use)[1:], func(s string) bool { return s == "--" })
+}
+
+// byUsage checks the number of arguments against the usage line: those in
+// brackets may be missing, and … stands for more.
+func byUsage(cmd *cobra.Command, args []string) error {
+	least, most := 0, 0
+	for _, word := range operands(cmd) {
+		if !strings.HasPrefix(word, "[") {
+			least++
+		}
+		most++
+	}
+	if strings.Contains(cmd.Use, "…") {
+		most = -1
+	}
+	return between(least, most)(cmd, args)
+}
+
+// between checks for least to most arguments; most is -1 for any number.
+func between(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) (err error) {
+		switch {
+		case len(args) < least:
+			err = fault.Usagef("too few arguments, usage: %s", cmd.UseLine())
+		case most >= 0 && len(args) > most:
+			err = fault.Usagef("too many arguments: %.60q", args[most])
+		default:
+			return nil
+		}
+		return fault.Hint(err, "cutie help "+cmd.Name())
+	}
+}
