@@ -1,7 +1,6 @@
 package uws
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"strconv"
@@ -66,12 +65,3 @@ func see(w http.ResponseWriter, where string) error {
 	text(w, http.StatusSeeOther, where+"\n")
 	return nil
 }
-
-// A document is XML, written in pieces.
-type document struct{ buf bytes.Buffer }
-
-const (
-	nsUWS   = "http://www.ivoa.net/xml/UWS/v1.0"
-	nsXlink = "http://www.w3.org/1999/xlink"
-	nsXSI   = "http://www.w3.org/2001/XMLSchema-instance"
-)

@@ -1,12 +1,21 @@
 package uws
 
 import (
+	"bytes"
 	"encoding/xml"
-	"net/http"
 	"strconv"
 	"time"
 
 	"cutie/queuefs"
+)
+
+// A document is XML, written in pieces.
+type document struct{ buf bytes.Buffer }
+
+const (
+	nsUWS   = "http://www.ivoa.net/xml/UWS/v1.0"
+	nsXlink = "http://www.w3.org/1999/xlink"
+	nsXSI   = "http://www.w3.org/2001/XMLSchema-instance"
 )
 
 // open begins the document element. Only jobs and job have a version, and it
@@ -19,29 +28,43 @@ func (d *document) open(name string, versioned bool) {
 	d.buf.WriteString(">\n")
 }
 
+// tag begins a tag with attributes, each a name and a value.
+func (d *document) tag(name string, attributes ...string) {
+	d.buf.WriteString("<" + name)
+	for i := 0; i < len(attributes); i += 2 {
+		d.buf.WriteString(" " + attributes[i] + `="`)
+		d.escape(attributes[i+1])
+		d.buf.WriteByte('"')
+	}
+}
+
+func (d *document) begin(name string, attributes ...string) {
+	d.tag("uws:"+name, attributes...)
+	d.buf.WriteByte('>')
+}
+
 func (d *document) end(name string) { d.buf.WriteString("</uws:" + name + ">\n") }
 
 func (d *document) escape(s string) { xml.EscapeText(&d.buf, []byte(s)) }
 
-func (d *document) attr(name, value string) {
-	d.buf.WriteString(" " + name + `="`)
+func (d *document) element(name, value string, attributes ...string) {
+	d.tag("uws:"+name, attributes...)
+	if value == "" {
+		d.buf.WriteString("/>\n")
+		return
+	}
+	d.buf.WriteByte('>')
 	d.escape(value)
-	d.buf.WriteByte('"')
-}
-
-func (d *document) element(name, value string) {
-	d.buf.WriteString("<uws:" + name + ">")
-	d.escape(value)
-	d.buf.WriteString("</uws:" + name + ">\n")
+	d.end(name)
 }
 
 // nillable writes an element, nil for an empty value.
 func (d *document) nillable(name, value string) {
 	if value == "" {
-		d.buf.WriteString("<uws:" + name + ` xsi:nil="true"/>` + "\n")
-		return
+		d.element(name, "", "xsi:nil", "true")
+	} else {
+		d.element(name, value)
 	}
-	d.element(name, value)
 }
 
 func timeOrNone(t time.Time) string {
@@ -80,75 +103,55 @@ func (h *Handler) jobDocument(r *request, j *job) *document {
 	d.nillable("endTime", timeOrNone(end))
 	d.element("executionDuration", strconv.FormatInt(j.duration(), 10))
 	d.nillable("destruction", timeOrNone(j.destruction()))
-	d.parameters(r, j)
-	d.results(r, j)
+	for _, part := range []string{"parameters", "results"} {
+		d.begin(part)
+		d.members(part, r, j)
+		d.end(part)
+	}
 	if summary, detail, transient := j.failure(); summary != "" {
-		d.buf.WriteString("<uws:errorSummary")
 		kind := "fatal"
 		if transient {
 			kind = "transient"
 		}
-		d.attr("type", kind)
-		d.attr("hasDetail", strconv.FormatBool(detail != summary || j.hasDetail()))
-		d.buf.WriteString(">")
+		d.begin("errorSummary", "type", kind, "hasDetail", strconv.FormatBool(detail != summary || j.hasDetail()))
 		d.element("message", summary)
 		d.end("errorSummary")
 	}
+	info := []string{"queue", j.q.ID(), "job", j.cut.ID.String(), "attempts", strconv.Itoa(j.cut.Attempts)}
+	switch p := j.phase(); {
+	case p == completed:
+		info = append(info, "reported", strconv.FormatBool(j.reported()))
+	case p == held && j.cut.HeldFor != "":
+		info = append(info, "heldFor", j.cut.HeldFor)
+	}
 	// Without a namespace, since validators warn of others. The name is not "job":
 	// some clients take every element "job" for one of UWS.
-	d.buf.WriteString("<uws:jobInfo><entry")
-	d.attr("queue", j.q.ID())
-	d.attr("job", j.cut.ID.String())
-	d.attr("attempts", strconv.Itoa(j.cut.Attempts))
-	if j.phase() == completed {
-		d.attr("reported", strconv.FormatBool(j.reported()))
-	}
-	if j.phase() == held && j.cut.HeldFor != "" {
-		d.attr("heldFor", j.cut.HeldFor)
-	}
-	d.buf.WriteString("/></uws:jobInfo>\n")
+	d.begin("jobInfo")
+	d.tag("entry", info...)
+	d.buf.WriteString("/>")
+	d.end("jobInfo")
 	d.end("job")
 	return d
 }
 
-func (d *document) parameters(r *request, j *job) {
-	d.buf.WriteString("<uws:parameters>\n")
-	d.eachParameter(r, j)
-	d.end("parameters")
-}
-
-func (d *document) eachParameter(r *request, j *job) {
-	for _, p := range j.parameters() {
-		value := p.value
-		d.buf.WriteString("<uws:parameter")
-		d.attr("id", p.name)
-		if p.ref {
-			d.attr("byReference", "true")
-			value = r.ref("async", j.id, "parameters", p.name)
+// members writes the parameters or the results of a job.
+func (d *document) members(part string, r *request, j *job) {
+	if part == "parameters" {
+		for _, p := range j.parameters() {
+			if p.ref {
+				d.element("parameter", r.ref("async", j.id, part, p.name), "id", p.name, "byReference", "true")
+			} else {
+				d.element("parameter", p.value, "id", p.name)
+			}
 		}
-		d.buf.WriteString(">")
-		d.escape(value)
-		d.end("parameter")
+		return
 	}
-}
-
-func (d *document) results(r *request, j *job) {
-	d.buf.WriteString("<uws:results>\n")
-	d.eachResult(r, j)
-	d.end("results")
-}
-
-func (d *document) eachResult(r *request, j *job) {
 	for _, res := range j.results() {
-		d.buf.WriteString("<uws:result")
-		d.attr("id", res.Name)
-		d.attr("xlink:type", "simple")
-		d.attr("xlink:href", r.ref("async", j.id, "results", res.Name))
+		about := []string{"id", res.Name, "xlink:type", "simple", "xlink:href", r.ref("async", j.id, part, res.Name)}
 		if !j.set.old {
-			d.attr("size", strconv.FormatInt(res.Size, 10))
-			d.attr("mime-type", typeOf(res))
+			about = append(about, "size", strconv.FormatInt(res.Size, 10), "mime-type", typeOf(res))
 		}
-		d.buf.WriteString("/>\n")
+		d.element("result", "", about...)
 	}
 }
 
@@ -157,30 +160,4 @@ func typeOf(r queuefs.Result) string {
 		return queuefs.DefaultMediaType
 	}
 	return r.MediaType
-}
-
-func (h *Handler) results(w http.ResponseWriter, r *request) error {
-	j, err := h.found(r, false)
-	if err != nil {
-		return err
-	}
-	d := &document{}
-	d.open("results", false)
-	d.eachResult(r, j)
-	d.end("results")
-	sendXML(w, d)
-	return nil
-}
-
-func (h *Handler) parameters(w http.ResponseWriter, r *request) error {
-	j, err := h.found(r, false)
-	if err != nil {
-		return err
-	}
-	d := &document{}
-	d.open("parameters", false)
-	d.eachParameter(r, j)
-	d.end("parameters")
-	sendXML(w, d)
-	return nil
 }

@@ -13,14 +13,14 @@ import (
 	"cutie/queuefs/octets"
 )
 
-// atom serves one word of a job (UWS 1.1, 2.2.1).
-func (h *Handler) atom(w http.ResponseWriter, r *request) error {
+// part serves a part of a job: one word, or a list (UWS 1.1, 2.2.1).
+func (h *Handler) part(w http.ResponseWriter, r *request) error {
 	j, err := h.found(r, false)
 	if err != nil {
 		return err
 	}
 	s := ""
-	switch r.PathValue("part") {
+	switch part := r.PathValue("part"); part {
 	case "phase":
 		s = string(j.phase())
 	case "executionduration":
@@ -42,6 +42,13 @@ func (h *Handler) atom(w http.ResponseWriter, r *request) error {
 				s = strconv.FormatInt(max(0, int64(t.Sub(h.now()).Seconds())), 10)
 			}
 		}
+	default:
+		d := &document{}
+		d.open(part, false)
+		d.members(part, r, j)
+		d.end(part)
+		sendXML(w, d)
+		return nil
 	}
 	text(w, http.StatusOK, s)
 	return nil
@@ -70,7 +77,7 @@ func (h *Handler) job(w http.ResponseWriter, r *request) error {
 			}
 		}
 	}
-	if page := r.page(); page {
+	if r.page() {
 		return h.jobPage(w, r, j)
 	}
 	sendXML(w, h.document(r, j))

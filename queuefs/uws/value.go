@@ -47,11 +47,12 @@ const (
 	failed    phase = "ERROR"
 	aborted   phase = "ABORTED"
 	held      phase = "HELD"
+	suspended phase = "SUSPENDED" // never used
 	archived  phase = "ARCHIVED"
 	unknown   phase = "UNKNOWN"
 )
 
-var phases = []phase{pending, queued, executing, completed, failed, aborted, held, archived, "SUSPENDED", unknown}
+var phases = []phase{pending, queued, executing, completed, failed, aborted, held, archived, suspended, unknown}
 
 func parsePhase(s string) (phase, error) {
 	for _, p := range phases {

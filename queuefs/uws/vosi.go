@@ -3,82 +3,59 @@ package uws
 import (
 	"encoding/xml"
 	"net/http"
+	"text/template"
 
 	"cutie/queuefs"
 )
 
-// securityMethods are those of users: passwords and bearer tokens. Requests without
-// a name are an interface of their own, without a method.
-var securityMethods = []string{"ivo://ivoa.net/sso#BasicAA", "ivo://ivoa.net/sso#token"}
+// vosiForms are the two descriptions of a queue as a service (IVOA Support
+// Interfaces 1.1, 2 and 4). Requests without a name are an interface of their own,
+// without a method.
+var vosiForms = template.Must(template.New("").Parse(`
+{{- define "availability"}}<vosi:availability xmlns:vosi="http://www.ivoa.net/xml/VOSIAvailability/v1.0">
+<vosi:available>{{.Up}}</vosi:available>
+{{with .Note}}<vosi:note>{{.}}</vosi:note>
+{{end}}</vosi:availability>
+{{end}}
+
+{{- define "interface"}}<interface xsi:type="vs:ParamHTTP" role="std"><accessURL use="{{end}}
+
+{{- define "capabilities"}}<vosi:capabilities xmlns:vosi="http://www.ivoa.net/xml/VOSICapabilities/v1.0"
+ xmlns:vs="http://www.ivoa.net/xml/VODataService/v1.1" xmlns:xsi="` + nsXSI + `">
+<capability standardID="ivo://ivoa.net/std/VOSI#capabilities">{{template "interface"}}full">{{html .At}}capabilities</accessURL></interface></capability>
+<capability standardID="ivo://ivoa.net/std/VOSI#availability">{{template "interface"}}full">{{html .At}}availability</accessURL></interface></capability>
+<capability standardID="ivo://ivoa.net/std/UWS{{if not .Old}}#rest-1.1{{end}}">
+{{- if .Open}}{{template "interface"}}base">{{html .At}}async</accessURL></interface>{{end}}
+{{- if .Users}}{{template "interface"}}base">{{html .At}}async</accessURL>
+ <securityMethod standardID="ivo://ivoa.net/sso#BasicAA"/><securityMethod standardID="ivo://ivoa.net/sso#token"/></interface>{{end}}</capability>
+</vosi:capabilities>
+{{end}}`))
 
 // vosi answers with the capabilities of a queue as a service, or whether it is
-// available (IVOA Support Interfaces 1.1, 2 and 4), to everybody.
+// available, to everybody.
 func (h *Handler) vosi(w http.ResponseWriter, r *request) error {
+	security := h.o.Security(r.id)
+	about := struct {
+		Up, Note, At     string
+		Old, Open, Users bool
+	}{"true", "", r.ref(""), r.set.old, security.Anonymous || !security.Users, security.Users}
+	var info queuefs.QueueInfo
+	if r.q != nil {
+		info = r.q.Info()
+	}
+	switch {
+	case h.svc.Err() != nil:
+		about.Up, about.Note = "false", "storage failed"
+	case info.Closed:
+		about.Up, about.Note = "false", "the queue takes no jobs at present"
+	case !info.Paused.IsZero():
+		about.Note = "jobs are taken, and none is started at present"
+	}
 	d := &document{}
 	d.buf.WriteString(xml.Header)
-	if r.PathValue("part") == "availability" {
-		up, note := "true", ""
-		var info queuefs.QueueInfo
-		if r.q != nil {
-			info = r.q.Info()
-		}
-		switch {
-		case h.svc.Err() != nil:
-			up, note = "false", "storage failed"
-		case info.Closed:
-			up, note = "false", "the queue takes no jobs at present"
-		case !info.Paused.IsZero():
-			note = "jobs are taken, and none is started at present"
-		}
-		d.buf.WriteString(`<vosi:availability xmlns:vosi="http://www.ivoa.net/xml/VOSIAvailability/v1.0">` + "\n<vosi:available>" + up + "</vosi:available>\n")
-		if note != "" {
-			d.buf.WriteString("<vosi:note>" + note + "</vosi:note>\n")
-		}
-		d.buf.WriteString("</vosi:availability>\n")
-		sendXML(w, d)
-		return nil
+	if err := vosiForms.ExecuteTemplate(&d.buf, r.PathValue("part"), about); err != nil {
+		return err
 	}
-	d.buf.WriteString(`<vosi:capabilities xmlns:vosi="http://www.ivoa.net/xml/VOSICapabilities/v1.0" xmlns:vs="http://www.ivoa.net/xml/VODataService/v1.1" xmlns:xsi="` + nsXSI + `">` + "\n")
-	standard := "ivo://ivoa.net/std/UWS#rest-1.1"
-	if r.set.old {
-		standard = "ivo://ivoa.net/std/UWS"
-	}
-	open := [][]string{nil}
-	var ways [][]string
-	security := h.o.Security(r.id)
-	if security.Anonymous || !security.Users {
-		ways = append(ways, nil)
-	}
-	if security.Users {
-		ways = append(ways, securityMethods)
-	}
-	for _, c := range []struct {
-		standard, where, use string
-		ways                 [][]string
-	}{
-		{"ivo://ivoa.net/std/VOSI#capabilities", "capabilities", "full", open},
-		{"ivo://ivoa.net/std/VOSI#availability", "availability", "full", open},
-		{standard, "async", "base", ways},
-	} {
-		d.buf.WriteString("<capability")
-		d.attr("standardID", c.standard)
-		d.buf.WriteString(">")
-		for _, methods := range c.ways {
-			d.buf.WriteString(`<interface xsi:type="vs:ParamHTTP" role="std"><accessURL`)
-			d.attr("use", c.use)
-			d.buf.WriteString(">")
-			d.escape(r.ref(c.where))
-			d.buf.WriteString("</accessURL>")
-			for _, m := range methods {
-				d.buf.WriteString("<securityMethod")
-				d.attr("standardID", m)
-				d.buf.WriteString("/>")
-			}
-			d.buf.WriteString("</interface>")
-		}
-		d.buf.WriteString("</capability>\n")
-	}
-	d.buf.WriteString("</vosi:capabilities>\n")
 	sendXML(w, d)
 	return nil
 }
