@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"cutie/queuefs/follow"
 	"cutie/queuefs/imaging"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
@@ -200,13 +199,13 @@ func (s *Service) fileUpTo(at journal.LSN, queues []*Queue, r reach) (to journal
 	for _, q := range queues {
 		q.ledger.Show(at)
 		if r != noFiles {
-			q.filer.DropPacks(false)
+			q.dropPacks(false)
 			q.content.Packs.Unload() // nobody may be taking jobs any more
 			if !s.space.Full() {
-				q.filer.Pack(inTime)
+				q.writePacks(inTime)
 			}
 		}
-		filed, err := q.filer.UpTo(at, inTime)
+		filed, err := q.fileUpTo(at, inTime)
 		if err != nil {
 			s.space.Tried(err)
 			return 0, fmt.Errorf("queue %s: files: %w", q.ID(), err)
@@ -303,7 +302,7 @@ func (s *Service) makeSpace() error {
 		}
 	}
 	for _, q := range s.Queues() {
-		if err := q.filer.Remove(s.space.InTime); err != nil {
+		if err := q.removeCulled(s.space.InTime); err != nil {
 			return fmt.Errorf("queue %s: files: %w", q.ID(), err)
 		}
 	}
@@ -312,7 +311,7 @@ func (s *Service) makeSpace() error {
 
 func (s *Service) shed() error {
 	for _, q := range s.Queues() {
-		q.filer.DropPacks(true)
+		q.dropPacks(true)
 	}
 	return s.shared.Journal.Trim()
 }
@@ -340,6 +339,6 @@ func (s *Service) Follow(all ...Follower) {
 	defer s.upkeep.Unlock()
 	s.upkeep.follower = nil
 	if all = slices.DeleteFunc(slices.Clone(all), func(f Follower) bool { return f == nil }); len(all) > 0 {
-		s.upkeep.follower = follow.All(all)
+		s.upkeep.follower = followers(all)
 	}
 }

@@ -116,7 +116,7 @@ func (q *Queue) assist(n int) {
 	}
 	defer s.end()
 	for n > 0 {
-		done, err := q.filer.Some(n)
+		done, err := q.fileSome(n)
 		if err != nil {
 			s.space.Tried(err)
 			return

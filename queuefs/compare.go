@@ -65,7 +65,7 @@ func (s *Service) fileNow() error {
 	err := s.makeSpace()
 	for _, q := range s.Queues() {
 		if err == nil {
-			_, err = q.filer.UpTo(at, s.space.InTime)
+			_, err = q.fileUpTo(at, s.space.InTime)
 		}
 	}
 	if errors.Is(storageError(err), ErrNoSpace) {

@@ -2,8 +2,6 @@ package queuefs
 
 import (
 	"testing"
-
-	"cutie/queuefs/filing"
 )
 
 // Of the jobs that are behind, Many writes those that nobody else does: under
@@ -21,10 +19,10 @@ func TestFilesThatOthersWriteAreNotWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	submitMany(t, q, 3*filing.AtOnce)
-	if err := q.filer.Many(func() bool {
-		submitMany(t, q, filing.AtOnce)
-		if n, err := q.filer.Some(filing.AtOnce); n != filing.AtOnce || err != nil {
+	submitMany(t, q, 3*filesAtOnce)
+	if err := q.fileMany(func() bool {
+		submitMany(t, q, filesAtOnce)
+		if n, err := q.fileSome(filesAtOnce); n != filesAtOnce || err != nil {
 			t.Errorf("others wrote the files of %d jobs: %v", n, err)
 		}
 		return true
@@ -32,8 +30,8 @@ func TestFilesThatOthersWriteAreNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Others, this, and others again.
-	if got := backlogOf(q); got != 2*filing.AtOnce {
-		t.Errorf("%d jobs are behind, want %d: those that came meanwhile", got, 2*filing.AtOnce)
+	if got := backlogOf(q); got != 2*filesAtOnce {
+		t.Errorf("%d jobs are behind, want %d: those that came meanwhile", got, 2*filesAtOnce)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

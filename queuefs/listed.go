@@ -12,7 +12,7 @@ import (
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/properties"
-	"cutie/queuefs/roster"
+
 	"cutie/queuefs/snapshot"
 
 	"golang.org/x/sys/unix"
@@ -49,7 +49,7 @@ func (s *Service) openAll(k *found, load func(*Queue, *snapshot.File) (loaded, e
 		}
 		return nil
 	}
-	rest := roster.SideBySide(len(ids), func(i int) bool { return s.index.Small(ids[i]) }, open)
+	rest := sideBySide(len(ids), func(i int) bool { return s.index.Small(ids[i]) }, open)
 	var first error
 	for i := range ids {
 		if _, later := slices.BinarySearch(rest, i); !later {

@@ -8,7 +8,6 @@ import (
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/journal"
-	"cutie/queuefs/space"
 )
 
 // Maintain does the upkeep that is due: it brings files up to the journal and
@@ -54,7 +53,7 @@ func (s *Service) maintain(ctx context.Context) (err error) {
 	case due || image:
 		return s.checkpoint(allFiles)
 	case calm || s.space.Full():
-		return s.fileAll(ctx, func() bool { return s.shared.Journal.Stats().Written <= written+space.CalmRate/4 })
+		return s.fileAll(ctx, func() bool { return s.shared.Journal.Stats().Written <= written+calmRate/4 })
 	}
 	return nil
 }
@@ -63,7 +62,7 @@ func (s *Service) maintain(ctx context.Context) (err error) {
 // this directory has less of the journal to read then.
 const soonFiled = 5_000
 
-// due is [space.Space.Due]. An image needs a checkpoint, too.
+// due is [diskSpace.Due]. An image needs a checkpoint, too.
 func (s *Service) due() (due, image, calm bool, written int64) {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
@@ -82,9 +81,9 @@ func (s *Service) fileAll(ctx context.Context, inTime func() bool) error {
 	}
 	for _, q := range s.of(s.shared.Unfiled()) {
 		if !s.space.Full() {
-			q.filer.Pack(inTime)
+			q.writePacks(inTime)
 		}
-		if err := q.filer.Many(func() bool { return ctx.Err() == nil && inTime() }); err != nil {
+		if err := q.fileMany(func() bool { return ctx.Err() == nil && inTime() }); err != nil {
 			s.space.Tried(err)
 			return storageError(err)
 		}

@@ -18,7 +18,7 @@ import (
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
-	"cutie/queuefs/space"
+
 	"cutie/queuefs/stored"
 	"cutie/queuefs/tree"
 )
@@ -129,7 +129,7 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 			s.report("store: images", lost.Error()+"; the next image stands in for them")
 		}
 	}
-	s.space = &space.Space{Home: s.dirs.home, Shared: s.shared, Limit: o.Behind}
+	s.space = &diskSpace{Home: s.dirs.home, Shared: s.shared, Limit: o.Behind}
 	if err := s.openDirs(); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/far"
-	"cutie/queuefs/filing"
+
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
@@ -31,8 +31,7 @@ func (s *Service) newQueue(id string) (*Queue, error) {
 	p := packs.New(func() (*durable.Dir, error) { return s.index.Queue(id) })
 	q := &Queue{svc: s, ledger: l, tree: t,
 		content:    &content.Reader{Ledger: l, Tree: t, Packs: p, Verified: &s.verified, Report: s.each.trees.Report},
-		filer:      &filing.Filer{Ledger: l, Tree: t, Packs: p, InDoubt: s.each.inDoubt},
-		tombstones: filing.NewTombstones(l, s.index),
+		tombstones: newTombstones(l, s.index),
 	}
 	if s.stored != nil {
 		q.content.Far = &far.Files{Ledger: l, Tree: t, Store: s.stored, Report: s.report}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"cutie/queuefs/content"
-	"cutie/queuefs/filing"
+
 	"cutie/queuefs/index"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/tree"
@@ -138,9 +138,6 @@ func (q *Queue) Wait(ctx context.Context, after Seq) error { return q.ledger.Wai
 func (q *Queue) WaitJob(ctx context.Context, id JobID, after time.Time) error {
 	return q.ledger.WaitJob(ctx, id, after)
 }
-
-// A Tombstone is a note of a culled job.
-type Tombstone = filing.Tombstone
 
 // Tombstones returns the jobs culled after since, in the order of their events, at
 // most limit of them: 0 means 1000, and 10,000 is the most. They are kept for

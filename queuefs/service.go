@@ -10,7 +10,7 @@ import (
 
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
-	"cutie/queuefs/filing"
+
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/journal"
@@ -18,9 +18,8 @@ import (
 	"cutie/queuefs/properties"
 	"cutie/queuefs/replay"
 
-	"cutie/queuefs/roster"
 	"cutie/queuefs/snapshot"
-	"cutie/queuefs/space"
+
 	"cutie/queuefs/stored"
 
 	"cutie/queuefs/tree"
@@ -57,7 +56,7 @@ type Service struct {
 	lock      *home.Held
 	index     *snapshot.Store
 	shared    *ledger.Shared
-	space     *space.Space
+	space     *diskSpace
 	stored    *stored.Home // nil: the home is in its directory
 	push      *stored.Push // nil: it stays where it is
 	reports   *home.Reports
@@ -72,7 +71,7 @@ type Service struct {
 	upkeep     upkeep
 	creating   durable.Together[*Queue]
 	properties propertyFiles
-	queues     roster.Roster[*Queue]
+	queues     openQueues[*Queue]
 	known      known
 }
 
@@ -84,8 +83,7 @@ type Queue struct {
 	ledger     *ledger.Ledger // what is known of the jobs
 	tree       *tree.Tree     // their directory
 	content    *content.Reader
-	filer      *filing.Filer
-	tombstones *filing.Tombstones
+	tombstones *tombstones
 	properties properties.Queue // by Service.properties
 	asked      atomic.Bool      // since Reload looked at the properties
 	from       journal.LSN      // for the opening: the index has the records before it

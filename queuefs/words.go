@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"cutie/queuefs/digest"
-	"cutie/queuefs/follow"
+
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
@@ -167,9 +167,3 @@ const Unlimited = job.Unlimited
 
 // ParseLimits reads limits such as "pending=100,active=1000".
 func ParseLimits(text string) (Limits, error) { return job.ParseLimits(text) }
-
-// Followers of the events of all queues, see [Service.Follow].
-type (
-	Follower  = follow.Follower
-	Forgetter = follow.Forgetter
-)

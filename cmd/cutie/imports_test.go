@@ -33,13 +33,13 @@ var layers = [][]string{
 	{"queuefs", "queuefs/state", "wellknown", "publisher/dump", "publisher/compose", "publisher/push", "publisher/destination/fixity"},
 	{"queuefs/far", "queuefs/imaging"},
 	{"queuefs/compare", "queuefs/properties", "queuefs/replay"},
-	{"queuefs/content", "queuefs/filing", "queuefs/snapshot", "queuefs/space", "queuefs/foreign", "queuefs/stored"},
+	{"queuefs/content", "queuefs/snapshot", "queuefs/foreign", "queuefs/stored"},
 	{"queuefs/ledger", "queuefs/packs"},
 	{"queuefs/tree", "queuefs/image", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},
 	{"queuefs/journal/segment", "queuefs/journal/bucket", "queuefs/journal/journaltest", "queuefs/index", "queuefs/objects/s3", "queuefs/objects/objectstest"},
-	{"queuefs/journal", "queuefs/watch", "queuefs/follow"},
+	{"queuefs/journal", "queuefs/watch"},
 	{"queuefs/job", "queuefs/catalog"},
-	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "queuefs/buffers", "queuefs/roster", "queuefs/objects", "publisher/soif", "publisher/scrub"},
+	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "queuefs/buffers", "queuefs/objects", "publisher/soif", "publisher/scrub"},
 }
 
 // allowed are imports within a layer: state describes the types of queuefs.

@@ -1,21 +1,23 @@
-// Package roster has the queues of a home by identifier and by name, and in their order. A
-// queue that is being made has its names already, and is not found yet.
-package roster
+package queuefs
 
 import (
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
-// A Queue is what stands in a [Roster].
-type Queue interface {
+// A namedQueue is a queue in [openQueues]; tests have simple ones.
+type namedQueue interface {
 	comparable
 	ID() string       // cleaned identifier
 	Names() [2]string // the identifier as it was given, and the name; either may be ""
 }
 
-// A Roster has open queues. The zero value is ready, and safe for concurrent use.
-type Roster[Q Queue] struct {
+// openQueues has the queues of a home by identifier and by name, and in their order. A
+// queue that is being made has its names already, and is not found yet. The zero value is
+// ready, and safe for concurrent use.
+type openQueues[Q namedQueue] struct {
 	mu     sync.RWMutex
 	all    []Q // grows at its end; otherwise it is replaced, for others read it
 	byID   map[string]Q
@@ -26,7 +28,7 @@ type Roster[Q Queue] struct {
 }
 
 // First lets the next Turn begin with a queue.
-func (r *Roster[Q]) First(q Q) {
+func (r *openQueues[Q]) First(q Q) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.first = append(r.first, q)
@@ -34,7 +36,7 @@ func (r *Roster[Q]) First(q Q) {
 
 // Turn returns the queues of First and the next n ones in turn, or all if there are no
 // more than n.
-func (r *Roster[Q]) Turn(n int) (some []Q) {
+func (r *openQueues[Q]) Turn(n int) (some []Q) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, q := range r.first {
@@ -54,21 +56,21 @@ func (r *Roster[Q]) Turn(n int) (some []Q) {
 }
 
 // All returns the open queues in their order. The result is not to be changed.
-func (r *Roster[Q]) All() []Q {
+func (r *openQueues[Q]) All() []Q {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.Clip(r.all)
 }
 
 // ByID returns the open queue with a cleaned identifier, or the zero Q.
-func (r *Roster[Q]) ByID(id string) Q {
+func (r *openQueues[Q]) ByID(id string) Q {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.byID[id]
 }
 
-// ByName returns the first open queue with one of its [Queue.Names], or the zero Q.
-func (r *Roster[Q]) ByName(name string) (q Q) {
+// ByName returns the first open queue with one of its [namedQueue.Names], or the zero Q.
+func (r *openQueues[Q]) ByName(name string) (q Q) {
 	named := r.called(name)
 	if named != q && r.ByID(named.ID()) == named {
 		return named
@@ -77,7 +79,7 @@ func (r *Roster[Q]) ByName(name string) (q Q) {
 }
 
 // Taken reports whether a queue other than q has the name, or is being made with it.
-func (r *Roster[Q]) Taken(name string, q Q) bool {
+func (r *openQueues[Q]) Taken(name string, q Q) bool {
 	if name == "" {
 		return false
 	}
@@ -93,7 +95,7 @@ func (r *Roster[Q]) Taken(name string, q Q) bool {
 }
 
 // called returns the first queue with a name, open or being made.
-func (r *Roster[Q]) called(name string) Q {
+func (r *openQueues[Q]) called(name string) Q {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byName == nil {
@@ -109,7 +111,7 @@ func (r *Roster[Q]) called(name string) Q {
 }
 
 // enter makes a queue known by its names; the first one of a name stays. mu is held.
-func (r *Roster[Q]) enter(q Q) {
+func (r *openQueues[Q]) enter(q Q) {
 	if r.byName == nil {
 		return
 	}
@@ -121,14 +123,14 @@ func (r *Roster[Q]) enter(q Q) {
 }
 
 // Renamed says that the names of a queue have changed.
-func (r *Roster[Q]) Renamed() {
+func (r *openQueues[Q]) Renamed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byName = nil
 }
 
 // Expect keeps the names of a queue for it while it is being made, until Add or GiveUp.
-func (r *Roster[Q]) Expect(q Q) {
+func (r *openQueues[Q]) Expect(q Q) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.coming == nil {
@@ -139,7 +141,7 @@ func (r *Roster[Q]) Expect(q Q) {
 }
 
 // GiveUp takes Expect back.
-func (r *Roster[Q]) GiveUp(q Q) {
+func (r *openQueues[Q]) GiveUp(q Q) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.coming, q.ID())
@@ -147,14 +149,14 @@ func (r *Roster[Q]) GiveUp(q Q) {
 }
 
 // Coming returns the queue being made with a cleaned identifier, or the zero Q.
-func (r *Roster[Q]) Coming(id string) Q {
+func (r *openQueues[Q]) Coming(id string) Q {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.coming[id]
 }
 
 // Add opens a queue, the last in the order.
-func (r *Roster[Q]) Add(q Q) {
+func (r *openQueues[Q]) Add(q Q) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byID == nil {
@@ -167,7 +169,7 @@ func (r *Roster[Q]) Add(q Q) {
 }
 
 // Drop takes an open queue out.
-func (r *Roster[Q]) Drop(q Q) {
+func (r *openQueues[Q]) Drop(q Q) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.byID, q.ID())
@@ -176,7 +178,7 @@ func (r *Roster[Q]) Drop(q Q) {
 }
 
 // Order puts the queues in the order of identifiers; others come last.
-func (r *Roster[Q]) Order(ids []string) {
+func (r *openQueues[Q]) Order(ids []string) {
 	at := make(map[string]int, len(ids))
 	for i, id := range ids {
 		at[id] = i
@@ -192,4 +194,32 @@ func (r *Roster[Q]) Order(ids []string) {
 	r.all = slices.Clone(r.all)
 	r.byName = nil
 	slices.SortStableFunc(r.all, func(a, b Q) int { return number(a) - number(b) })
+}
+
+// eachWorker is how many queues make a further processor worth it.
+const eachWorker = 200
+
+// sideBySide calls do for those of 0 to n-1 that stand apart, on all processors, if there
+// are many. It returns the others in their order.
+func sideBySide(n int, apart func(i int) bool, do func(i int)) (rest []int) {
+	done := make([]bool, n)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), n/eachWorker) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if apart(i) {
+					do(i)
+					done[i] = true
+				}
+			}
+		})
+	}
+	workers.Wait()
+	for i := range n {
+		if !done[i] {
+			rest = append(rest, i)
+		}
+	}
+	return rest
 }

@@ -1,4 +1,4 @@
-package filing
+package queuefs
 
 import (
 	"errors"
@@ -11,36 +11,31 @@ import (
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/snapshot"
 )
 
 // Tombstones are the notes of culled jobs of a queue: the newest in the index, the
 // others in a file. Its methods are safe for concurrent use.
-type Tombstones struct {
+type tombstones struct {
 	ledger *ledger.Ledger
-	index  Index
+	index  *snapshot.Store
 
 	mu   sync.Mutex // before the lock of the ledger
 	file indexfile.Tombstones
 }
 
-// An Index has the directories of queues.
-type Index interface {
-	Queue(id string) (*durable.Dir, error) // closed after each use
-	HasDir(id string) bool                 // without it there are no tombstones in a file
+// newTombstones returns the tombstones of a queue; call Load first.
+func newTombstones(l *ledger.Ledger, x *snapshot.Store) *tombstones {
+	return &tombstones{ledger: l, index: x, file: indexfile.Tombstones{Queue: l.ID()}}
 }
 
-// NewTombstones returns the tombstones of a queue; call Load first.
-func NewTombstones(l *ledger.Ledger, x Index) *Tombstones {
-	return &Tombstones{ledger: l, index: x, file: indexfile.Tombstones{Queue: l.ID()}}
-}
+func (t *tombstones) there() bool { return t.index.HasDir(t.ledger.ID()) }
 
-func (t *Tombstones) there() bool { return t.index.HasDir(t.ledger.ID()) }
-
-func (t *Tombstones) open() (*durable.Dir, error) { return t.index.Queue(t.ledger.ID()) }
+func (t *tombstones) open() (*durable.Dir, error) { return t.index.Queue(t.ledger.ID()) }
 
 // Load finds the end of the file in dir. The error is [indexfile.ErrTombstones] for a
 // damaged file; then nothing is known of jobs culled before.
-func (t *Tombstones) Load(dir *durable.Dir) error {
+func (t *tombstones) Load(dir *durable.Dir) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	last, err := t.file.Load(dir)
@@ -52,7 +47,7 @@ func (t *Tombstones) Load(dir *durable.Dir) error {
 
 // Verify reads the whole file, and reports whether it is damaged. To repair it keeps
 // the tombstones that make sense.
-func (t *Tombstones) Verify(repair bool) (damaged bool, err error) {
+func (t *tombstones) Verify(repair bool) (damaged bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.there() {
@@ -71,7 +66,7 @@ func (t *Tombstones) Verify(repair bool) (damaged bool, err error) {
 }
 
 // Since returns up to limit tombstones after an instant, in the order of their events.
-func (t *Tombstones) Since(since time.Time, limit int) ([]index.Tombstone, error) {
+func (t *tombstones) Since(since time.Time, limit int) ([]index.Tombstone, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	filed, err := t.filed(since, limit)
@@ -100,7 +95,7 @@ type Tombstone struct {
 const maxDated = 10_000
 
 // Dated is Since, for at most 10,000 tombstones; a limit of 0 means 1000.
-func (t *Tombstones) Dated(since time.Time, limit int) (stones []Tombstone, err error) {
+func (t *tombstones) Dated(since time.Time, limit int) (stones []Tombstone, err error) {
 	if limit <= 0 {
 		limit = 1000
 	}
@@ -112,7 +107,7 @@ func (t *Tombstones) Dated(since time.Time, limit int) (stones []Tombstone, err 
 }
 
 // filed is Since for those in the file.
-func (t *Tombstones) filed(since time.Time, limit int) ([]index.Tombstone, error) {
+func (t *tombstones) filed(since time.Time, limit int) ([]index.Tombstone, error) {
 	if !t.there() {
 		return nil, nil
 	}
@@ -127,7 +122,7 @@ func (t *Tombstones) filed(since time.Time, limit int) ([]index.Tombstone, error
 // Write moves the tombstones in the index to the file, without those from before an
 // instant. It is called at checkpoints, before the journal is released. An
 // [*indexfile.SyncError] is final.
-func (t *Tombstones) Write(before time.Time) error {
+func (t *tombstones) Write(before time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var fresh []index.Tombstone

@@ -1,21 +1,19 @@
-package roster_test
+package queuefs
 
 import (
 	"slices"
 	"sync/atomic"
 	"testing"
-
-	"cutie/queuefs/roster"
 )
 
-type queue struct{ id, identifier, name string }
+type testQueue struct{ id, identifier, name string }
 
-func (q *queue) ID() string       { return q.id }
-func (q *queue) Names() [2]string { return [2]string{q.identifier, q.name} }
+func (q *testQueue) ID() string       { return q.id }
+func (q *testQueue) Names() [2]string { return [2]string{q.identifier, q.name} }
 
 func TestQueuesAreFoundByAllTheirNames(t *testing.T) {
-	var r roster.Roster[*queue]
-	a, b, c := &queue{"a", "ark:/1", "first"}, &queue{"b", "b", "second"}, &queue{"c", "c", "first"}
+	var r openQueues[*testQueue]
+	a, b, c := &testQueue{"a", "ark:/1", "first"}, &testQueue{"b", "b", "second"}, &testQueue{"c", "c", "first"}
 	r.Expect(a)
 	if r.ByID("a") != nil || r.ByName("first") != nil || r.Coming("a") != a {
 		t.Error("a queue being made is found")
@@ -38,28 +36,28 @@ func TestQueuesAreFoundByAllTheirNames(t *testing.T) {
 		t.Error("the former name counts")
 	}
 	r.Order([]string{"c", "b"})
-	if got := r.All(); !slices.Equal(got, []*queue{c, b, a}) || r.ByName("first") != c {
+	if got := r.All(); !slices.Equal(got, []*testQueue{c, b, a}) || r.ByName("first") != c {
 		t.Errorf("got the order %v", got)
 	}
 	before := r.All()
 	r.Drop(c)
-	if got := r.All(); !slices.Equal(got, []*queue{b, a}) || len(before) != 3 || before[0] != c {
+	if got := r.All(); !slices.Equal(got, []*testQueue{b, a}) || len(before) != 3 || before[0] != c {
 		t.Errorf("got %v, and before %v", got, before)
 	}
 	if r.ByID("c") != nil || r.ByName("first") != a {
-		t.Error("a dropped queue is found")
+		t.Error("a dropped testQueue is found")
 	}
-	d := &queue{"d", "d", "fourth"}
+	d := &testQueue{"d", "d", "fourth"}
 	r.Expect(d)
 	r.GiveUp(d)
 	if r.Taken("fourth", nil) || r.Coming("d") != nil {
-		t.Error("a queue given up keeps its name")
+		t.Error("a testQueue given up keeps its name")
 	}
 }
 
 func TestQueuesComeInTurn(t *testing.T) {
-	var r roster.Roster[*queue]
-	all := []*queue{{id: "a"}, {id: "b"}, {id: "c"}, {id: "d"}}
+	var r openQueues[*testQueue]
+	all := []*testQueue{{id: "a"}, {id: "b"}, {id: "c"}, {id: "d"}}
 	for _, q := range all {
 		r.Add(q)
 	}
@@ -69,7 +67,7 @@ func TestQueuesComeInTurn(t *testing.T) {
 	r.First(all[3])
 	r.First(all[2])
 	r.Drop(all[2])
-	seen := map[*queue]int{}
+	seen := map[*testQueue]int{}
 	got := r.Turn(2)
 	if len(got) != 3 || got[0] != all[3] {
 		t.Errorf("got %v, want d and two others", got)
@@ -85,7 +83,7 @@ func TestQueuesComeInTurn(t *testing.T) {
 func TestSideBySideDoesEachOnce(t *testing.T) {
 	for _, n := range []int{0, 1, 1000} {
 		times := make([]atomic.Int32, n)
-		rest := roster.SideBySide(n, func(i int) bool { return i%3 > 0 }, func(i int) {
+		rest := sideBySide(n, func(i int) bool { return i%3 > 0 }, func(i int) {
 			times[i].Add(1)
 			if i%3 == 0 {
 				t.Errorf("%d does not stand apart", i)

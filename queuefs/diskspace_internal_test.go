@@ -1,4 +1,4 @@
-package space_test
+package queuefs
 
 import (
 	"testing"
@@ -7,7 +7,6 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
-	"cutie/queuefs/space"
 )
 
 // still is a journal without records.
@@ -15,7 +14,7 @@ type still struct{ journal.Journal }
 
 func (still) Stats() journal.Stats { return journal.Stats{} }
 
-func open(t *testing.T) *space.Space {
+func newSpace(t *testing.T) *diskSpace {
 	t.Helper()
 	dir, err := durable.OpenDir(t.TempDir(), nil)
 	if err != nil {
@@ -23,12 +22,12 @@ func open(t *testing.T) *space.Space {
 	}
 	t.Cleanup(func() { dir.Close() })
 	shared := &ledger.Shared{Gate: ledger.NewGate(), Now: time.Now, Journal: still{}}
-	return &space.Space{Home: dir, Shared: shared, Limit: 1 << 30}
+	return &diskSpace{Home: dir, Shared: shared, Limit: 1 << 30}
 }
 
 // A journal that reached its bound with few files to write waits for a checkpoint alone.
 func TestFewFilesAreLeftToACheckpoint(t *testing.T) {
-	s := open(t)
+	s := newSpace(t)
 	s.Replayed(2 << 30)
 	s.Shared.Behind.Add(4096)
 	if !s.Lagging() || s.Overdue() {
@@ -47,7 +46,7 @@ func TestFewFilesAreLeftToACheckpoint(t *testing.T) {
 // With few files to write a checkpoint is due before the journal reaches its bound, and
 // with many it is not.
 func TestALightCheckpointIsDueSooner(t *testing.T) {
-	s := open(t)
+	s := newSpace(t)
 	now := time.Now()
 	s.Replayed(256<<20 - 1)
 	if due, _, _ := s.Due(now, now); due {
@@ -81,11 +80,11 @@ func (b *busy) Stats() journal.Stats {
 
 // Files that a crash left to be written make the service write, and hold nobody back.
 func TestFilesFoundBehindHoldNobodyBack(t *testing.T) {
-	s := open(t)
+	s := newSpace(t)
 	if s.Lagging() || s.TooFar() {
 		t.Error("nothing is behind")
 	}
-	s.Shared.Behind.Add(3 * space.MaxJobs)
+	s.Shared.Behind.Add(3 * maxBehindJobs)
 	if !s.Lagging() || !s.TooFar() {
 		t.Error("so many must hold submissions back")
 	}
@@ -93,11 +92,11 @@ func TestFilesFoundBehindHoldNobodyBack(t *testing.T) {
 	if !s.Lagging() || s.TooFar() {
 		t.Error("those found at the opening hold back")
 	}
-	s.Shared.Behind.Add(2 * space.MaxJobs)
+	s.Shared.Behind.Add(2 * maxBehindJobs)
 	if !s.TooFar() {
 		t.Error("new ones do not hold back")
 	}
-	s.Shared.Behind.Add(-3 * space.MaxJobs)
+	s.Shared.Behind.Add(-3 * maxBehindJobs)
 	s.Checkpointed(0)
 	if !s.TooFar() {
 		t.Error("after a checkpoint, those found still count for nothing")
@@ -105,7 +104,7 @@ func TestFilesFoundBehindHoldNobodyBack(t *testing.T) {
 }
 
 func TestTheBoundInBytesCountsTheReplayedJournal(t *testing.T) {
-	s := open(t)
+	s := newSpace(t)
 	s.Limit = 1000
 	s.Replayed(999)
 	if s.Behind() != 999 || s.Lagging() {

@@ -1,12 +1,12 @@
-// Package follow has the duties of a follower of the engine. A follower derives something
-// from the events of all queues: the publisher derives documents, callbacks derive
-// messages. The engine calls its followers in turn around each checkpoint, and when a
-// queue goes. It keeps a record until all of them have it on stable storage.
-package follow
+package queuefs
 
-// A Follower derives something from the events of all queues. Flush brings it
-// up to the last event, as files that need not be synced; Synced is called when
-// they are on stable storage, and then the journal up to there may be released.
+// A Follower derives something from the events of all queues: the publisher derives
+// documents, callbacks derive messages. The engine calls its followers in turn around each
+// checkpoint, and when a queue goes. It keeps a record until all of them have it on stable
+// storage.
+//
+// Flush brings it up to the last event, as files that need not be synced; Synced is called
+// when they are on stable storage, and then the journal up to there may be released.
 type Follower interface {
 	Flush() error
 	Synced() error
@@ -20,11 +20,11 @@ type Forgetter interface {
 	Forget(queue string) error
 }
 
-// All are several followers as one, called in turn.
-type All []Follower
+// followers are several followers as one, called in turn.
+type followers []Follower
 
 // Flush calls each in turn, up to the first error; so does Synced.
-func (fs All) Flush() error {
+func (fs followers) Flush() error {
 	for _, f := range fs {
 		if err := f.Flush(); err != nil {
 			return err
@@ -34,7 +34,7 @@ func (fs All) Flush() error {
 }
 
 // Synced is as Flush.
-func (fs All) Synced() error {
+func (fs followers) Synced() error {
 	for _, f := range fs {
 		if err := f.Synced(); err != nil {
 			return err
@@ -44,7 +44,7 @@ func (fs All) Synced() error {
 }
 
 // Forget calls the [Forgetter]s.
-func (fs All) Forget(queue string) error {
+func (fs followers) Forget(queue string) error {
 	for _, f := range fs {
 		if f, ok := f.(Forgetter); ok {
 			if err := f.Forget(queue); err != nil {
