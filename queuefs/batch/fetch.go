@@ -204,15 +204,14 @@ func (f *fetch) open(ctx context.Context, s *source, most int64) (*http.Response
 	if s.length >= 0 {
 		most = min(most, s.length)
 	}
-	var body io.Reader
-	if err == nil {
-		body, err = outbound.Body(resp, most)
+	if err == nil && resp.ContentLength > most {
+		err = fmt.Errorf("body is too big: it has %d octets, more than %d", resp.ContentLength, most)
 	}
 	if err != nil {
 		resp.Body.Close()
 		return nil, nil, err
 	}
-	return resp, body, nil
+	return resp, http.MaxBytesReader(nil, resp.Body, most), nil
 }
 
 func wrongLength(got, want int64) error { return fmt.Errorf("length is %d instead of %d", got, want) }
@@ -241,13 +240,16 @@ func (c *counter) Read(p []byte) (int, error) {
 // machine, such as the address of a name server.
 func reason(err error) string {
 	var (
-		op *net.OpError
-		at *url.Error
+		op   *net.OpError
+		at   *url.Error
+		long *http.MaxBytesError
 	)
 	if text := outbound.Public(err); text != "" {
 		return text
 	}
 	switch {
+	case errors.As(err, &long):
+		return fmt.Sprintf("body is too big: it has more than %d octets", long.Limit)
 	case errors.As(err, &op) && op.Op == "dial":
 		return "host could not be connected to"
 	case errors.As(err, &op):

@@ -10,8 +10,8 @@
 //   - At most five redirects, each checked as the first URL is, and none from
 //     https to http.
 //   - No proxy from the environment, no cookies, no content coding.
-//   - Every wait has a limit, and so have the headers of an answer. [Body] limits
-//     its body.
+//   - Every wait has a limit, and so have the headers of an answer. The limit of its body
+//     is for the caller to set: [net/http.MaxBytesReader].
 package outbound
 
 import (
@@ -23,6 +23,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -45,14 +46,9 @@ type Options struct {
 	// each with a colon and a port if it is for one port only. An IPv6 address
 	// or range stands in brackets before a port: [fd00::/8]:8080.
 	Allow []string
-	// Connect is the longest time until the head of an answer is there:
-	// resolving, connecting, sending the request, waiting. 0: 30 s.
-	Connect time.Duration
-	// Idle is how long a body may make no progress; 0: 30 s.
-	Idle time.Duration
-	// Timeout limits the whole request, redirects and body included; 0: the
-	// limits above are the only ones.
-	Timeout time.Duration
+	// Wait is how long a connection may take, and how long nothing may come or go on it
+	// while a request is made; 0: 30 s.
+	Wait time.Duration
 	// Resolver looks names up; nil: the system's.
 	Resolver *net.Resolver
 	// TLS is for https; nil: the defaults, with the authorities of the system.
@@ -67,9 +63,6 @@ type Client struct {
 	http      http.Client
 	transport *http.Transport
 	addresses *Addresses
-	connect   time.Duration
-	idle      time.Duration
-	dialer    net.Dialer
 }
 
 // New returns a Client. The error names the malformed pattern.
@@ -78,25 +71,68 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{
-		addresses: addresses,
-		connect:   cmp.Or(o.Connect, 30*time.Second),
-		idle:      cmp.Or(o.Idle, 30*time.Second),
-	}
-	c.dialer = net.Dialer{Timeout: c.connect, Resolver: o.Resolver}
-	c.transport = &http.Transport{
-		DialContext:            c.dial,
+	wait := cmp.Or(o.Wait, 30*time.Second)
+	dialer := net.Dialer{Timeout: wait, Resolver: o.Resolver}
+	c := &Client{addresses: addresses, transport: &http.Transport{
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := addresses.Dial(ctx, dialer, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			return &idleConn{conn, wait}, nil
+		},
 		TLSClientConfig:        o.TLS.Clone(),
-		TLSHandshakeTimeout:    c.connect,
+		TLSHandshakeTimeout:    wait,
+		ResponseHeaderTimeout:  2 * wait, // of headers that come by and by
 		DisableCompression:     true,
 		MaxIdleConns:           64,
 		MaxIdleConnsPerHost:    4,
-		IdleConnTimeout:        30 * time.Second,
+		IdleConnTimeout:        wait,
 		MaxResponseHeaderBytes: maxHeader,
 		ForceAttemptHTTP2:      true,
-	}
-	c.http = http.Client{Transport: roundTripper{c}, CheckRedirect: checkRedirect, Timeout: o.Timeout}
+	}}
+	c.http = http.Client{Transport: checked{c.transport}, CheckRedirect: checkRedirect}
 	return c, nil
+}
+
+// checked makes single requests. It checks the URL again, since a caller may have replaced the
+// check of redirects in the client of package net/http.
+type checked struct{ *http.Transport }
+
+func (t checked) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := Check(req.URL); err != nil {
+		if req.Body != nil {
+			req.Body.Close()
+		}
+		return nil, err
+	}
+	return t.Transport.RoundTrip(req)
+}
+
+// An idleConn fails with [ErrIdle] when nothing comes for too long after the last read began,
+// or the last write.
+type idleConn struct {
+	net.Conn
+	wait time.Duration
+}
+
+func (c *idleConn) Read(p []byte) (int, error) {
+	c.SetReadDeadline(time.Now().Add(c.wait))
+	n, err := c.Conn.Read(p)
+	return n, c.reason(err)
+}
+
+func (c *idleConn) Write(p []byte) (int, error) {
+	c.SetDeadline(time.Now().Add(c.wait)) // the connection is read all the time, between requests too
+	n, err := c.Conn.Write(p)
+	return n, c.reason(err)
+}
+
+func (c *idleConn) reason(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("%w for %v", ErrIdle, c.wait)
+	}
+	return err
 }
 
 // Allow replaces the patterns of [Options]; open connections stay. After an error, for a
@@ -172,9 +208,4 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 		return &RefusedError{Host: req.URL.Host, Why: "redirect from https to http"}
 	}
 	return Check(req.URL)
-}
-
-// dial connects to an allowed address; addr is as in the URL.
-func (c *Client) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	return c.addresses.Dial(ctx, c.dialer, network, addr)
 }

@@ -119,7 +119,7 @@ func TestFetchThatMakesNoProgress(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}
-	s := newSite(t, rest.Options{Fetch: src.clientWith(t, outbound.Options{Idle: 50 * time.Millisecond})})
+	s := newSite(t, rest.Options{Fetch: src.clientWith(t, outbound.Options{Wait: 50 * time.Millisecond})})
 	want := "line 1: " + src.url + "/slow: no progress for 50ms"
 	if got := s.postBatch(src.url+"/slow\n").want(t, 400).exception(t); got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -14,7 +14,7 @@ import (
 // Whatever a form is like, it is stored as its answer says or not at all.
 func FuzzForm(f *testing.F) {
 	s := newService(f)
-	nowhere, err := outbound.New(outbound.Options{Connect: 1}) // a manifest may name anything
+	nowhere, err := outbound.New(outbound.Options{Wait: 1}) // a manifest may name anything
 	if err != nil {
 		f.Fatal(err)
 	}
