@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/anvl"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/web"
 )
@@ -22,14 +23,9 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	c, params, err := takeControl(f.params, true)
+	c, params, err := takeControl(f.params, r.PathValue("part"), true)
 	if err != nil {
 		return err
-	}
-	if part := r.PathValue("part"); part != "" {
-		if err := c.only(part, params); err != nil {
-			return err
-		}
 	}
 	if c == (control{}) && len(params) == 0 {
 		return bad("nothing is asked for: PHASE, DESTRUCTION, EXECUTIONDURATION, ACTION or a parameter")
@@ -70,7 +66,10 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 		}
 	}
 	if c.destruction != nil || c.duration != nil || c.runID != nil {
-		if err := j.amend(r.Context(), func(cut *queuefs.Job) error { h.limit(r, j, cut, c); return nil }); err != nil {
+		if err := j.amend(r.Context(), func(cut *queuefs.Job) error {
+			c.apply(j.set.within(r.limits), &cut.Extra, &cut.Destruction, j.created(), h.now())
+			return nil
+		}); err != nil {
 			return err
 		}
 	}
@@ -84,34 +83,6 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	return see(w, r.ref("async", j.id))
-}
-
-// limit puts run identifier, duration and destruction into the job file.
-func (h *Handler) limit(r *request, j *job, cut *queuefs.Job, c control) {
-	granted := j.set.within(r.limits)
-	if c.runID != nil {
-		cut.Extra = with(cut.Extra, elemRunID, *c.runID)
-	}
-	if c.duration != nil {
-		cut.Extra = with(cut.Extra, elemDuration, strconv.FormatInt(granted.clampDuration(*c.duration), 10))
-	}
-	if c.destruction != nil {
-		cut.Destruction = granted.clampDestruction(*c.destruction, j.created(), h.now())
-	}
-}
-
-// only refuses controls and parameters of other parts of the job.
-func (c *control) only(part string, params []pair) error {
-	fine := map[string]bool{
-		"phase":             c.runID == nil && c.destruction == nil && c.duration == nil && !c.delete && len(params) == 0,
-		"executionduration": c.runID == nil && c.destruction == nil && !c.run && !c.abort && !c.delete && len(params) == 0,
-		"destruction":       c.runID == nil && c.duration == nil && !c.run && !c.abort && !c.delete && len(params) == 0,
-		"parameters":        *c == control{runID: c.runID},
-	}
-	if !fine[part] {
-		return bad("only %s can be set here", part)
-	}
-	return nil
 }
 
 // mayRun returns why a job cannot be started, nil if it can. A queued job was
@@ -247,21 +218,21 @@ type control struct {
 	destruction        *time.Time
 }
 
-// takeControl takes the control parameters out of params. ACTION is one only
-// for a job in the list.
-func takeControl(params []pair, exists bool) (c control, rest []pair, err error) {
+// takeControl takes the control parameters out of params, which were sent to a part
+// of the job, or "" for the whole of it. ACTION is one only for a job that exists.
+func takeControl(params []pair, part string, exists bool) (c control, rest []pair, err error) {
 	for _, p := range params {
-		value := strings.TrimSpace(p.value)
-		switch name := strings.ToUpper(p.name); {
+		name, value := strings.ToUpper(p.name), strings.TrimSpace(p.value)
+		here := part == "" || strings.ToUpper(part) == name || part == "parameters" && (name == "RUNID" || !isControl(name))
+		switch {
+		case !here:
+			return c, nil, bad("only %s can be set here", part)
+		case name == "PHASE" && strings.EqualFold(value, "RUN"):
+			c.run = true
+		case name == "PHASE" && strings.EqualFold(value, "ABORT"):
+			c.abort = true
 		case name == "PHASE":
-			switch strings.ToUpper(value) {
-			case "RUN":
-				c.run = true
-			case "ABORT":
-				c.abort = true
-			default:
-				return c, nil, bad("PHASE is %.40q, neither RUN nor ABORT", value)
-			}
+			return c, nil, bad("PHASE is %.40q, neither RUN nor ABORT", value)
 		case name == "ACTION" && exists:
 			if !strings.EqualFold(value, "DELETE") {
 				return c, nil, bad("ACTION is %.40q, not DELETE", value)
@@ -295,6 +266,20 @@ func takeControl(params []pair, exists bool) (c control, rest []pair, err error)
 		return c, nil, bad("PHASE is both RUN and ABORT")
 	}
 	return c, rest, nil
+}
+
+// apply puts run identifier, duration and destruction into a job file, as far as they
+// are granted.
+func (c *control) apply(granted settings, extra *anvl.Record, destruction *time.Time, created, now time.Time) {
+	if c.runID != nil {
+		*extra = with(*extra, elemRunID, *c.runID)
+	}
+	if c.duration != nil {
+		*extra = with(*extra, elemDuration, strconv.FormatInt(granted.clampDuration(*c.duration), 10))
+	}
+	if c.destruction != nil {
+		*destruction = granted.clampDestruction(*c.destruction, created, now)
+	}
 }
 
 // isControl reports whether name is a control parameter.

@@ -47,7 +47,7 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 			return "", err
 		}
 	}
-	c, params, err := takeControl(f.params, false)
+	c, params, err := takeControl(f.params, "", false)
 	if e, ok := errors.AsType[*web.Error](err); ok {
 		return "", forbidden("%s", e.Message)
 	}
@@ -65,19 +65,10 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 	if granted.life > 0 {
 		m.Destruction = now.Add(granted.life)
 	}
-	if c.destruction != nil {
-		m.Destruction = granted.clampDestruction(*c.destruction, now, now)
+	if granted.duration != r.set.duration { // the limit of the user stays with the job
+		m.Extra.Add(elemDuration, strconv.FormatInt(granted.duration, 10))
 	}
-	duration := granted.duration
-	if c.duration != nil {
-		duration = granted.clampDuration(*c.duration)
-	}
-	if c.duration != nil || duration != r.set.duration {
-		m.Extra.Add(elemDuration, strconv.FormatInt(duration, 10))
-	}
-	if c.runID != nil && *c.runID != "" {
-		m.Extra.Add(elemRunID, *c.runID)
-	}
+	c.apply(granted, &m.Extra, &m.Destruction, now, now)
 	if !r.set.opaque || len(f.uploads) > 0 {
 		m.Sidecar = formatPairs(params)
 	}

@@ -169,8 +169,8 @@ func TestRoutesNeedWhatTheyDo(t *testing.T) {
 	}
 }
 
-var names = strings.NewReplacer("{queue}", "the-queue", "{part:capabilities|availability}", "capabilities", "{part:phase|executionduration|destruction}", "phase",
-	"{part:quote|owner|error}", "quote", "{part:parameters}", "parameters", "{topic:change-notification.xml|framework-notification.xml}", "change-notification.xml",
+var names = strings.NewReplacer("{queue}", "the-queue", "{part:capabilities|availability}", "capabilities", "{part:phase|executionduration|destruction|parameters}", "phase",
+	"{part:quote|owner|error|results}", "quote", "{topic:change-notification.xml|framework-notification.xml}", "change-notification.xml",
 	"{rest:.*}", "a/b/c/d", "{", "", "}", "")
 
 // A slash at the end makes no path one that needs less.
