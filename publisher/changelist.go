@@ -107,8 +107,8 @@ func (s documents) closedList(first queuefs.Seq) *answer.Resource {
 	return r.AsFinal()
 }
 
-// listDoc returns the name of a closed list. The digest of the entries is not in it: that
-// of a list closed by a former version is known only later.
+// listDoc returns the name of a closed list. The digest of the entries is not in it: they
+// follow from the events and the form.
 func (s documents) listDoc(sp *store.Span) names.Doc {
 	return names.ClosedList.Of(uint64(sp.First)).As(answer.Salt(s.Stamp(), options.Form,
 		sp.Last, micro(sp.From), micro(sp.Until), sp.Length, store.Unknown))

@@ -3,6 +3,7 @@ package publisher_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -223,9 +224,11 @@ func TestDefaultLimits(t *testing.T) {
 	dir := filepath.Join(s.dir, "resourcesync", "jobs", "pending")
 	at := func(i int) string { return fmt.Sprintf("2026-01-01T00:00:00.%06dZ", i+100_000) }
 	var lines strings.Builder
-	lines.WriteString("cutie lists 1 " + base + "\n")
+	lines.WriteString("cutie lists 2 " + base + "\n")
 	for i := 1; i <= n; i++ {
-		fmt.Fprintf(&lines, "%d %d %s %s 1 100 -\n", i, i, at(i-1), at(i))
+		line := fmt.Sprintf("%d %d %s %s 1 100 %064x", i, i, at(i-1), at(i), i)
+		seal := sha256.Sum256([]byte("lists jobs/pending " + base + "\n" + line))
+		fmt.Fprintf(&lines, "%s %x\n", line, seal[:16])
 	}
 	must(t, os.WriteFile(filepath.Join(dir, "lists"), []byte(lines.String()), 0o600))
 	var err error

@@ -38,8 +38,8 @@ func (s *source) onDisk(queue, set string) (octets int64) {
 	return octets
 }
 
-// unfold gives the closed lists of the queue jobs the files that a former version has: one
-// of entries, and one in gzip without a table. The Source is closed.
+// unfold makes the files of the closed lists of the queue jobs what they were before they were
+// folded. The Source is closed.
 func (s *source) unfold() {
 	s.Helper()
 	for _, set := range []string{"pending", "replica"} {
@@ -52,8 +52,8 @@ func (s *source) unfold() {
 			z.Multistream(false)
 			text, err := io.ReadAll(z)
 			must(s, err)
-			must(s, os.WriteFile(name, octets[:len(octets)-in.Len()], 0o600))
 			must(s, os.WriteFile(strings.TrimSuffix(name, ".gz")+".entries", text, 0o600))
+			must(s, os.Remove(name))
 		}
 	}
 }
@@ -182,9 +182,9 @@ func TestFoldedListsAreTheDocumentsTheyWere(t *testing.T) {
 	}
 }
 
-// Homes of a former version, and ones whose lists were being folded at a crash, are folded
-// by Ticks. Damage of one of two files costs nothing.
-func TestListsOfAFormerVersionAreFolded(t *testing.T) {
+// Lists that were being folded at a crash are folded by Ticks. Damage of one of two files
+// costs nothing.
+func TestListsWithBothFilesAreFolded(t *testing.T) {
 	t.Parallel()
 	template := homeWithLists(t)
 	template.close()
@@ -194,15 +194,12 @@ func TestListsOfAFormerVersionAreFolded(t *testing.T) {
 		pattern string
 		damage  func(name string)
 		told    bool
-		table   bool // files in gzip are of this version
 	}{
 		{name: "both files"},
-		{name: "both files, with tables", table: true},
 		{name: "entries alone", pattern: "changelist-*.gz", damage: func(name string) { must(t, os.Remove(name)) }},
-		{name: "another gzip", pattern: "changelist-*.gz", damage: flip},
-		{name: "damaged gzip", pattern: "changelist-*.gz", damage: flip, table: true, told: true},
+		{name: "damaged gzip", pattern: "changelist-*.gz", damage: flip, told: true},
 		{name: "damaged entries", pattern: "changelist-*.entries", damage: flip, told: true},
-		{name: "cut entries", pattern: "changelist-*.entries", damage: func(name string) { edit(t, name, func(b []byte) []byte { return b[:len(b)/2] }) }, table: true, told: true},
+		{name: "cut entries", pattern: "changelist-*.entries", damage: func(name string) { edit(t, name, func(b []byte) []byte { return b[:len(b)/2] }) }, told: true},
 	} {
 		s := template.copied(t)
 		want := s.documentsNow()
@@ -217,10 +214,8 @@ func TestListsOfAFormerVersionAreFolded(t *testing.T) {
 		s.close()
 		open := openLists(s)
 		s.unfold()
-		if c.table {
-			for name, octets := range files {
-				must(t, os.WriteFile(name, []byte(octets), 0o600))
-			}
+		for name, octets := range files {
+			must(t, os.WriteFile(name, []byte(octets), 0o600))
 		}
 		if c.damage != nil {
 			for _, set := range []string{"pending", "replica"} {

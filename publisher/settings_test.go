@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,18 +65,18 @@ func TestPublishedOfHomesInAnyState(t *testing.T) {
 		must(t, os.WriteFile(name, []byte(bad), 0o666))
 		check(bad+" and a cursor", base, sitemap.V10, false)
 	}
-	must(t, os.WriteFile(name, []byte("baseuri: "+base+"\nresourcesyncversion: 1.1\nlater: x\n"), 0o666))
+	must(t, os.WriteFile(name, []byte(withSeal("settings", "baseuri: "+base+"\nresourcesyncversion: 1.1\nlater: x\n")), 0o666))
 	check("of a later version", base, sitemap.V11, false)
 	must(t, os.Remove(name))
 	check("the cursor alone", base, sitemap.V10, false)
-	for _, bad := range []string{"other", "cutie cursor 1 \n", "cutie cursor 1 " + base + " 3\n"} {
+	for _, bad := range []string{"other", withSeal("cursor", "cutie cursor 1 \n"), withSeal("cursor", "cutie cursor 1 "+base+" 3\n")} {
 		write("cutie-cursor", bad)
 		check(bad, "", 0, true)
 		write("cutie-source.txt", badSettings[0])
 		check(bad+" and bad settings", "", 0, true)
 		must(t, os.Remove(name))
 	}
-	write("cutie-cursor", "cutie cursor 1 "+base+"\n")
+	write("cutie-cursor", withSeal("cursor", "cutie cursor 1 "+base+"\n"))
 	check("cursor of version 1.1", base, sitemap.V11, false)
 	must(t, os.Remove(filepath.Join(s.dir, "resourcesync", "cutie-cursor")))
 	check("neither", "", sitemap.V11, false)
@@ -88,8 +89,27 @@ func TestPublishedOfHomesInAnyState(t *testing.T) {
 	}
 }
 
-// badSettings are files that say nothing, or not all that is needed.
-var badSettings = []string{"", "baseURI: x\n", "resourceSyncVersion: 1.1\n", "baseURI: " + base + "\n", "baseURI: " + base + "\nresourceSync",
+// withSeal returns a state file with a text.
+func withSeal(kind, text string) string {
+	file, err := durable.Sealed{Kind: kind, Max: 1 << 20}.File([]byte(text))
+	if err != nil {
+		panic(err)
+	}
+	return string(file)
+}
+
+// badSettings are files that say nothing, or not all that is needed; the last one lacks its
+// seal.
+var badSettings = slices.Collect(func(yield func(string) bool) {
+	for _, text := range badTexts {
+		if !yield(withSeal("settings", text)) {
+			return
+		}
+	}
+	yield("baseURI: " + base + "\nresourceSyncVersion: 1.0\n")
+})
+
+var badTexts = []string{"", "baseURI: x\n", "resourceSyncVersion: 1.1\n", "baseURI: " + base + "\n", "baseURI: " + base + "\nresourceSync",
 	"baseURI: " + base + "\nresourceSyncVersion: 2\n", "baseURI: " + base + "\nresourceSyncVersion: 2013-01\n",
 	"baseURI: " + base + "\nresourceSyncVersion: 1.0\nkeep: long\n", "baseURI: " + base + "\nresourceSyncVersion: 1.0\nmaxEntries: 1\n",
 	"no line\n", "\x00\x00\x00\x00", strings.Repeat("later: x\n", 10_000)}

@@ -144,8 +144,8 @@ func (f *FileWriter) End() error {
 	return err
 }
 
-// Expand writes the text of a file of a [FileWriter], of this version or a former one. The
-// text has length bytes; what follows it is not read.
+// Expand writes the text of a file of a [FileWriter], without its table. The text has length
+// bytes; what follows it is not read.
 func Expand(w io.Writer, file *os.File, length int64) error {
 	st, err := file.Stat()
 	if err != nil {

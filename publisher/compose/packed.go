@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -18,8 +17,7 @@ import (
 // The file of a [FileWriter] has two members of gzip (RFC 1952, 2.2): the text, and after
 // it an empty one with a table in its extra field, so that reading may begin in the middle.
 // Tools for gzip print the text. The table has the bytes of each run of blocks, in the text
-// and in the file, and at its end the size of the second member. A file of a former
-// version lacks that member.
+// and in the file, and at its end the size of the second member.
 const (
 	tableHead = "\x1f\x8b\x08\x04\x00\x00\x00\x00\x04\xff" // with an extra field
 	tableID   = "ct"                                       // of the subfield (RFC 1952, 2.3.1.1)
@@ -68,8 +66,8 @@ type flateReader interface {
 	flate.Resetter
 }
 
-// OpenPacked reads the table of a file, and takes the file over. The error is
-// [fs.ErrNotExist] for a file of another form.
+// OpenPacked reads the table of a file, and takes the file over. The error is a
+// [PackedError] for a file of another form.
 func OpenPacked(file *os.File) (*Packed, error) {
 	st, err := file.Stat()
 	if err != nil {
@@ -78,7 +76,7 @@ func OpenPacked(file *os.File) (*Packed, error) {
 	p := &Packed{Size: st.Size(), file: file, now: -1}
 	var end [4 + len(tableEnd)]byte
 	if p.Size < int64(len(gzipHead)+gzipEnd+tableFixed) {
-		return nil, errForm
+		return nil, p.formless()
 	}
 	if _, err := file.ReadAt(end[:], p.Size-int64(len(end))); err != nil {
 		return nil, err
@@ -86,7 +84,7 @@ func OpenPacked(file *os.File) (*Packed, error) {
 	size := int64(binary.LittleEndian.Uint32(end[:]))
 	first := p.Size - size // of the second member
 	if string(end[4:]) != tableEnd || size < int64(tableFixed) || size > 1<<17 || first < int64(len(gzipHead)+gzipEnd) {
-		return nil, errForm
+		return nil, p.formless()
 	}
 	tail := make([]byte, int64(gzipEnd)+size)
 	if _, err := file.ReadAt(tail, first-int64(gzipEnd)); err != nil {
@@ -96,14 +94,16 @@ func OpenPacked(file *os.File) (*Packed, error) {
 	lengths := tail[gzipEnd+tableFixed-4-len(tableEnd) : len(tail)-len(end)]
 	again, err := appendTable(nil, lengths)
 	if !ok || err != nil || !bytes.Equal(again, tail[gzipEnd:]) {
-		return nil, errForm
+		return nil, p.formless()
 	}
 	p.Check = check
 	return p, p.parse(lengths, first-int64(gzipEnd))
 }
 
-// errForm: the file is none of a FileWriter of now.
-var errForm = fmt.Errorf("a file of another form: %w", fs.ErrNotExist)
+// formless is the error about a file that no FileWriter has written.
+func (p *Packed) formless() error {
+	return &PackedError{p.Name(), errors.New("its table is not as it is written")}
+}
 
 // parse reads the lengths of the table; the last run ends at end.
 func (p *Packed) parse(lengths []byte, end int64) error {
@@ -112,14 +112,14 @@ func (p *Packed) parse(lengths []byte, end int64) error {
 		t, n := binary.Uvarint(lengths)
 		r, m := binary.Uvarint(lengths[max(n, 0):])
 		if n <= 0 || m <= 0 || t == 0 || t > blockSize+maxLine || r == 0 || r > 2*(blockSize+maxLine) {
-			return errForm
+			return p.formless()
 		}
 		p.texts, p.runs = append(p.texts, text), append(p.runs, at)
 		text, at, lengths = text+int64(t), at+int64(r), lengths[n+m:]
 	}
 	p.texts, p.runs, p.Len = append(p.texts, text), append(p.runs, at), text
 	if at != end || p.Check.Len != uint32(text) {
-		return errForm
+		return p.formless()
 	}
 	return nil
 }

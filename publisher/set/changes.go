@@ -37,16 +37,9 @@ func (t *Task) pack(pause func() bool) error {
 	return t.packChanges(pause)
 }
 
-// packChanges makes the package of the list, or of what packages of a former version lack
-// of it, from the growing package and the files of jobs.
+// packChanges makes the package of the list from the growing package and the files of jobs.
 func (t *Task) packChanges(pause func() bool) error {
 	sp := store.Span{First: t.list.First, From: t.list.From, Last: t.list.Last, Until: t.list.Until}
-	t.mu.Lock()
-	last := t.files.Packages.Last()
-	t.mu.Unlock()
-	if last.Last >= sp.First {
-		sp.First, sp.From = last.Last+1, last.Until
-	}
 	grown := names.OpenPackageFile(t.list.First)
 	pkg, err := t.gather(sp, grown, pause)
 	if err != nil {

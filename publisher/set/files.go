@@ -148,7 +148,7 @@ func (e *brokenFile) HTTPStatus() int { return http.StatusServiceUnavailable }
 func (s *Set) survey(d *durable.Dir) error { return s.files.Survey(d, s.note) }
 
 // Packed opens the file of a closed list in gzip, verified. The error is [fs.ErrNotExist] if
-// there is none, or one of a former version.
+// there is none.
 func (s *Set) Packed(sp store.Span) (*compose.Packed, error) {
 	p := sp.Gzip()
 	file, err := s.verified(p)

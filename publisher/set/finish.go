@@ -52,9 +52,7 @@ func (t *Task) finish(g *grown, pause func() bool) (err error) {
 	if err := dir.Sync(); err != nil {
 		return err
 	}
-	if sum, ok := sp.Sum(); ok {
-		t.Store.Verified.Trust(out, sum)
-	}
+	t.Store.Verified.Trust(out, sp.Sum())
 	return t.name(dir, sp)
 }
 

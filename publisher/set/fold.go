@@ -19,15 +19,15 @@ import (
 // both files at most, and the next start folds the list again. All readers of a list unpack
 // as much as they read.
 
-// toFold returns the oldest closed list that is not folded, and false if there is none. One
-// of unknown digest waits for Scrub. mu is held.
+// toFold returns the oldest closed list that is not folded, and false if there is none. mu
+// is held.
 func (s *Set) toFold() (store.Span, bool) {
 	if !s.made.unfolded {
 		return store.Span{}, false
 	}
 	for i := range s.files.Lists.All {
 		sp := &s.files.Lists.All[i]
-		if _, known := sp.Sum(); known && sp.Packed == 0 {
+		if sp.Packed == 0 && !sp.Lost() {
 			return *sp, true
 		}
 	}
@@ -74,9 +74,6 @@ func (t *Task) fold(pause func() bool) error {
 
 // foldInto lets the file in gzip stand for the list, and removes the entries.
 func (t *Task) foldInto(dir *durable.Dir, size int64) error {
-	if _, known := t.list.Sum(); !known {
-		return nil
-	}
 	t.mu.Lock()
 	if t.outlived() {
 		t.mu.Unlock()
@@ -130,7 +127,7 @@ func (t *Task) compress(dir *durable.Dir, pause func() bool) (size int64, err er
 		return 0, err
 	}
 	sum := [sha256.Size]byte(h.Sum(nil))
-	if want, known := t.list.Sum(); known && sum != want {
+	if sum != t.list.Sum() {
 		return 0, t.otherText(pause)
 	}
 	name := names.GzipFile(t.list.First)
@@ -156,10 +153,10 @@ func (t *Task) otherText(pause func() bool) error {
 	}
 	defer file.Close()
 	got, more, err := store.SlowSum(file, t.list.Length, func(int64) bool { return pause() })
-	switch want, _ := t.list.Sum(); {
+	switch {
 	case err == nil && !more:
 		return dump.ErrStopped
-	case err == nil && got == want:
+	case err == nil && got == t.list.Sum():
 		return fmt.Errorf("%s was read otherwise than it is", name)
 	case err == nil:
 		err = store.Damaged("%s has not its SHA-256 digest", name)

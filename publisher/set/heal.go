@@ -144,11 +144,6 @@ func (h *healing) healSecond(sp store.Span, name string, cause error) error {
 // healList makes the entries of a closed list again. They are folded by a task.
 func (h *healing) healList(sp store.Span, cause error) error {
 	name := sp.List().Name
-	if _, known := sp.Sum(); !known { // the compressed form has a check of its own
-		if sum, err := store.GzipSum(h.d, sp); err == nil {
-			sp.SHA256 = hex.EncodeToString(sum[:])
-		}
-	}
 	for _, source := range []struct {
 		name string
 		copy func(store.Span, io.Writer) error
@@ -189,9 +184,8 @@ func (h *healing) healList(sp store.Span, cause error) error {
 }
 
 // remake writes entries to a file and puts it in place if it has the octets of the list, for
-// the damaged file with the name. A list of unknown digest is not made again.
+// the damaged file with the name.
 func (h *healing) remake(name string, sp store.Span, copy func(store.Span, io.Writer) error) (done bool, err error) {
-	want, known := sp.Sum()
 	out, err := h.Store.Temp()
 	if err != nil {
 		return false, err
@@ -209,10 +203,7 @@ func (h *healing) remake(name string, sp store.Span, copy func(store.Span, io.Wr
 	if err != nil {
 		return false, err
 	}
-	if !known {
-		return false, nil
-	}
-	if err := h.Store.Verified.Check(out.File, sp.Length, want); err != nil {
+	if err := h.Store.Verified.Check(out.File, sp.Length, sp.Sum()); err != nil {
 		if store.Unusable(err) {
 			err = nil // another list
 		}
@@ -224,7 +215,7 @@ func (h *healing) remake(name string, sp store.Span, copy func(store.Span, io.Wr
 	if err := out.Commit(h.d, names.EntriesFile(sp.First)); err != nil {
 		return false, err
 	}
-	h.Store.Verified.Trust(out.File, want)
+	h.Store.Verified.Trust(out.File, sp.Sum())
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.files.Lists.SetPacked(sp.First, 0)

@@ -262,9 +262,7 @@ func (s *Set) syncEntries(d *durable.Dir) (store.Span, error) {
 		return sp, s.final(errors.Join(queuefs.ErrFailed, err))
 	}
 	sp.SHA256 = s.text.Word()
-	if sum, ok := sp.Sum(); ok {
-		s.Store.Verified.Trust(file, sum)
-	}
+	s.Store.Verified.Trust(file, sp.Sum())
 	if s.files.Lists.HasFile() {
 		return sp, nil
 	}

@@ -6,7 +6,6 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/publisher/store"
-	"cutie/queuefs"
 )
 
 // Scrub reads the files of the set, and reports whether to go on.
@@ -26,9 +25,8 @@ func (s *Set) Scrub(yield func(int64) bool) bool {
 	if err != nil {
 		s.Reportf(s.Path, "not verified: %v", err)
 	}
-	sums := make(map[queuefs.Seq][sha256.Size]byte)
 	for _, p := range pieces {
-		more, err := s.scrubPiece(p, sums, yield)
+		more, err := s.scrubPiece(p, yield)
 		if err != nil {
 			s.report(p.Name, "not verified: %v", err)
 		}
@@ -47,7 +45,6 @@ func (s *Set) Scrub(yield func(int64) bool) bool {
 			return false
 		}
 	}
-	s.know(sums)
 	return s.scrubOpen(yield)
 }
 
@@ -70,14 +67,11 @@ func (s *Set) scrubLines() error {
 		if whole {
 			continue
 		}
-		former := of.Old()
 		if err := s.final(of.Renew(s.Store, d)); err != nil {
 			return err
 		}
-		if !former {
-			s.report(name, "was damaged; written again")
-			s.healed.Add(1)
-		}
+		s.report(name, "was damaged; written again")
+		s.healed.Add(1)
 	}
 	for _, one := range s.files.Dumps {
 		whole, err := s.files.Renew(d, one)
@@ -92,9 +86,8 @@ func (s *Set) scrubLines() error {
 	return nil
 }
 
-// scrubPiece reads a file of a closed list or a package. The digest of a list closed by a
-// former version goes into sums.
-func (s *Set) scrubPiece(p store.Piece, sums map[queuefs.Seq][sha256.Size]byte, yield func(int64) bool) (more bool, err error) {
+// scrubPiece reads a file of a closed list or a package.
+func (s *Set) scrubPiece(p store.Piece, yield func(int64) bool) (more bool, err error) {
 	file, err := s.openFile(p.Name)
 	var got [sha256.Size]byte
 	if more = true; err == nil {
@@ -109,8 +102,6 @@ func (s *Set) scrubPiece(p store.Piece, sums map[queuefs.Seq][sha256.Size]byte, 
 	}
 	switch {
 	case err == nil && !more:
-	case err == nil && !p.Known:
-		sums[p.First] = got
 	case err == nil && got == p.Sum && p.Text > 0:
 		s.Store.TrustPacked(file, got)
 	case err == nil && got == p.Sum:
@@ -127,31 +118,6 @@ func (s *Set) scrubPiece(p store.Piece, sums map[queuefs.Seq][sha256.Size]byte, 
 		err = nil
 	}
 	return more, err
-}
-
-// know adds digests of lists closed by a former version. A compressed form that is whole
-// has a check of its own, and is believed before the list.
-func (s *Set) know(sums map[queuefs.Seq][sha256.Size]byte) {
-	if len(sums) == 0 {
-		return
-	}
-	d, err := s.dir()
-	if err != nil {
-		return
-	}
-	defer d.Close()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for first := range sums {
-		sp, _ := s.files.Lists.Find(first)
-		if sum, err := store.GzipSum(d, sp); err == nil {
-			sums[first] = sum
-		}
-	}
-	if err := s.final(s.files.Lists.Know(s.Store, d, sums)); err != nil {
-		s.report("lists", "%v", err)
-	}
-	s.made.unfolded = true
 }
 
 // scrubOpen reads the open list.

@@ -49,15 +49,14 @@ type Line struct {
 	Queue   string
 	Set     names.Set
 	Open    OpenList
-	SHA256  string      // of the entries of Open; Unknown in files of former versions
+	SHA256  string      // of the entries of Open; Unknown without entries
 	List    queuefs.Seq // of the last closed list
 	Package queuefs.Seq // of the last package
 	Dump    queuefs.Seq // of the last Resource Dump
 	Files   Files
 }
 
-// Files are the figures of a set, so that its state is known before it is opened; zero in
-// files of former versions.
+// Files are the figures of a set, so that its state is known before it is opened.
 type Files struct {
 	Lists, Packages, Dumps, Lost int
 	Octets                       int64
@@ -74,18 +73,16 @@ func (l *Line) append(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// parse reads a line after its first two words. Files of former versions have the
-// open list alone, or no package growing with it.
+// parse reads a line after its first two words. The last three are absent if no package
+// grows with the open list.
 func (l *Line) parse(w words) (err error) {
 	if l.Open, err = parseOpenList(&w); err != nil {
 		return err
 	}
-	l.SHA256 = Unknown
-	if w.left != "" {
-		l.SHA256, l.List, l.Package, l.Dump = strings.Clone(w.word()), w.seq(), w.seq(), w.seq()
-	}
-	if f := &l.Files; w.left != "" {
-		*f = Files{Lists: int(w.int()), Packages: int(w.int()), Dumps: int(w.int()), Lost: int(w.int()), Octets: w.int()}
+	l.SHA256, l.List, l.Package, l.Dump = strings.Clone(w.word()), w.seq(), w.seq(), w.seq()
+	l.Files = Files{Lists: int(w.int()), Packages: int(w.int()), Dumps: int(w.int()), Lost: int(w.int()), Octets: w.int()}
+	if _, known := parseSum(l.SHA256); w.err == nil && !known && (l.Open.Entries > 0 || l.SHA256 != Unknown) {
+		return errors.New("entries without their digest")
 	}
 	p := &l.Open.Pack
 	switch {

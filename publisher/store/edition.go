@@ -145,9 +145,6 @@ func (v *Inventory) dumpKind(seq queuefs.Seq) string {
 // openDump reads the file of an edition.
 func (v *Inventory) openDump(d *durable.Dir, seq queuefs.Seq) (*Edition, error) {
 	data, err := sealed(d, names.DumpFile(seq), v.dumpKind(seq)).Read()
-	if errors.Is(err, durable.ErrDamaged) { // or of a former version, bound to no name
-		data, err = sealed(d, names.DumpFile(seq), dumpTitle).Read()
-	}
 	if err != nil {
 		return nil, err
 	}

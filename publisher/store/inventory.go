@@ -193,7 +193,6 @@ type Piece struct {
 	First  queuefs.Seq // of a list
 	Length int64
 	Sum    [sha256.Size]byte
-	Known  bool  // the digest is
 	Text   int64 // of a list in gzip: bytes of its text, which the digest is of; else 0
 }
 
@@ -202,26 +201,23 @@ func (sp *Span) List() Piece {
 	if sp.Packed > 0 {
 		return sp.Gzip()
 	}
-	sum, known := sp.Sum()
-	return Piece{names.EntriesFile(sp.First), sp.First, sp.Length, sum, known, 0}
+	return Piece{names.EntriesFile(sp.First), sp.First, sp.Length, sp.Sum(), 0}
 }
 
 // Gzip returns the file with the entries of a closed list in gzip.
 func (sp *Span) Gzip() Piece {
-	sum, known := sp.Sum()
-	return Piece{names.GzipFile(sp.First), sp.First, sp.Packed, sum, known, sp.Length}
+	return Piece{names.GzipFile(sp.First), sp.First, sp.Packed, sp.Sum(), sp.Length}
 }
 
 // Package returns the file of a package of changes.
 func (sp *Span) Package() Piece {
-	sum, known := sp.Sum()
-	return Piece{Name: names.PackageFile(sp.First), Length: sp.Length, Sum: sum, Known: known}
+	return Piece{Name: names.PackageFile(sp.First), Length: sp.Length, Sum: sp.Sum()}
 }
 
 // Piece returns the file of the package.
 func (p *Portion) Piece() Piece {
 	sum, _ := parseSum(p.SHA256)
-	return Piece{Name: p.File(), Length: p.Length, Sum: sum, Known: true}
+	return Piece{Name: p.File(), Length: p.Length, Sum: sum}
 }
 
 // Pieces yields the files of closed lists and all packages.

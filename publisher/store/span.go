@@ -26,7 +26,7 @@ type Span struct {
 	From, Until time.Time
 	Entries     int
 	Length      int64  // bytes of the entries, or of the package
-	SHA256      string // of the entries or the package, in hexadecimal; Unknown or Gone
+	SHA256      string // of the entries or the package, in hexadecimal; or Gone
 
 	// Packed is how many bytes the file in gzip of a closed list has, once there is no
 	// other file of its entries; 0 before. It is not in the line: the names of files tell.
@@ -43,15 +43,18 @@ func (sp *Span) Octets() int64 {
 
 // Words in the place of a digest.
 const (
-	Unknown = "-"    // the list was closed by a former version
+	Unknown = "-"    // the open list has no entries yet
 	Gone    = "lost" // the file was damaged and could not be made again; Length is 0
 )
 
 // Lost reports whether the file of the span is gone for good.
 func (sp Span) Lost() bool { return sp.SHA256 == Gone }
 
-// Sum returns the digest, and whether it is known.
-func (sp *Span) Sum() (sum [sha256.Size]byte, ok bool) { return parseSum(sp.SHA256) }
+// Sum returns the digest of a span that is not lost.
+func (sp *Span) Sum() [sha256.Size]byte {
+	sum, _ := parseSum(sp.SHA256)
+	return sum
+}
 
 // Doc returns the name of the package, or of its manifest or dump.
 func (sp *Span) Doc(k names.Kind) names.Doc { return k.Of(uint64(sp.First)).As(sp.SHA256) }
@@ -67,7 +70,6 @@ type Spans struct {
 	stamp  string
 	length int64            // valid bytes of the file
 	left   durable.Identity // of the file after the last change here; zero to write it anew
-	old    bool             // the lines in the file have no seals
 }
 
 func newSpans(file, path, stamp string) Spans {
@@ -131,9 +133,6 @@ func (s *Spans) Lost() (n int) {
 	}
 	return n
 }
-
-// Old reports whether the file is of a former version, without seals.
-func (s *Spans) Old() bool { return s.old }
 
 // HasFile reports whether there is a file with lines.
 func (s *Spans) HasFile() bool { return s.length > 0 }
@@ -202,14 +201,14 @@ func (s *Spans) Add(st *Store, d *durable.Dir, sp Span) error {
 	return err
 }
 
-// addAnew is Add for a file not as it was left: damaged, of a former version, or with
-// the rest of an earlier attempt.
+// addAnew is Add for a file not as it was left: damaged, or with the rest of an earlier
+// attempt.
 func (s *Spans) addAnew(st *Store, d *durable.Dir, sp Span) error {
 	now, err := d.ReadFile(s.file, nil, maxFile)
 	if err != nil {
 		return err
 	}
-	if !s.old && !bytes.HasPrefix(now, s.text(s.All)) {
+	if !bytes.HasPrefix(now, s.text(s.All)) {
 		st.Report(s.path+"/"+s.file, "was damaged; written again")
 	}
 	return s.write(st, d, append(slices.Clip(s.All), sp))
@@ -245,17 +244,6 @@ func (s *Spans) SetPacked(first queuefs.Seq, octets int64) {
 	}
 }
 
-// Know adds the digests of lists closed by a former version, by first event.
-func (s *Spans) Know(st *Store, d *durable.Dir, sums map[queuefs.Seq][sha256.Size]byte) error {
-	all := slices.Clone(s.All)
-	for i := range all {
-		if sum, ok := sums[all[i].First]; ok && all[i].SHA256 == Unknown {
-			all[i].SHA256 = hex.EncodeToString(sum[:])
-		}
-	}
-	return s.write(st, d, all)
-}
-
 // Renew writes the file anew, if there is one. Errors are those of Shorten.
 func (s *Spans) Renew(st *Store, d *durable.Dir) error {
 	if s.length == 0 {
@@ -285,7 +273,7 @@ func (s *Spans) write(st *Store, d *durable.Dir, all []Span) error {
 		}
 		return err
 	}
-	s.All, s.length, s.old = all, int64(len(text)), false
+	s.All, s.length = all, int64(len(text))
 	s.left, err = out.Identity()
 	return err
 }
@@ -327,9 +315,6 @@ func (s *Spans) read(d *durable.Dir) (bad int, err error) {
 	if len(data) == 0 {
 		return 0, nil
 	}
-	if rest, ok := bytes.CutPrefix(data, []byte(header(s.file, s.stamp))); ok {
-		return 0, s.readOld(string(rest), int64(len(data)))
-	}
 	rest, ok := bytes.CutPrefix(data, []byte(linesHeader(s.file, s.stamp)))
 	if !ok {
 		bad++
@@ -354,23 +339,6 @@ func (s *Spans) read(d *durable.Dir) (bad int, err error) {
 		s.left = id
 	}
 	return bad, nil
-}
-
-// readOld reads the lines of a former version, without seals. The next change writes
-// the file in the form of now.
-func (s *Spans) readOld(lines string, length int64) error {
-	for line := range strings.Lines(lines) {
-		sp, err := parseSpan(strings.TrimSuffix(line, "\n"))
-		if err == nil && sp.First <= s.Last().Last {
-			err = errors.New("not in order")
-		}
-		if err != nil {
-			return Damaged("%s: line %.200q: %w", s.file, line, err)
-		}
-		s.All = append(s.All, sp)
-	}
-	s.length, s.old = length, true
-	return nil
 }
 
 // parseLine reads a line with its seal.
@@ -399,7 +367,7 @@ func parseSpan(line string) (Span, error) {
 	if err := w.end(); err != nil {
 		return Span{}, err
 	}
-	if sp.First == 0 || sp.Last < sp.First || sp.Entries < 0 || sp.Length < 0 {
+	if _, known := parseSum(sp.SHA256); !known && !sp.Lost() || sp.First == 0 || sp.Last < sp.First || sp.Entries < 0 || sp.Length < 0 {
 		return Span{}, errors.New("out of range")
 	}
 	return sp, nil

@@ -276,9 +276,9 @@ func SetAside(d *durable.Dir, name string) (string, error) {
 // maxFile bounds the bytes of a file of lines.
 const maxFile = 256 << 20
 
-// sealed returns a small state file. Files of former versions have no seal.
+// sealed returns a small state file.
 func sealed(d *durable.Dir, name, kind string) durable.Sealed {
-	return durable.Sealed{Dir: d, Name: name, Kind: kind, Max: maxFile, Old: func(file []byte) ([]byte, error) { return file, nil }}
+	return durable.Sealed{Dir: d, Name: name, Kind: kind, Max: maxFile}
 }
 
 // Damage is an error about files with other contents than were written.

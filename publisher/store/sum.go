@@ -3,7 +3,6 @@ package store
 import (
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -54,8 +53,7 @@ func uncache(file *os.File) {
 	}
 }
 
-// GzipSum returns the digest of the text in the file of a list in gzip, also one of a
-// former version.
+// GzipSum returns the digest of the text in the file of a list in gzip.
 func GzipSum(d *durable.Dir, sp Span) (sum [sha256.Size]byte, err error) {
 	file, err := d.Open(names.GzipFile(sp.First))
 	if err != nil {
@@ -114,13 +112,11 @@ func SlowPackedSum(file *os.File, length int64, yield func(int64) bool) (sum [sh
 // openPacked opens a file in gzip whose text has length bytes; the file stays the caller's.
 func openPacked(file *os.File, length int64) (*compose.Packed, error) {
 	p, err := compose.OpenPacked(file)
-	if err == nil && p.Len != length {
-		err = fmt.Errorf("its text has %d", p.Len)
-	} else if err != nil && !Absent(err) {
-		return nil, err
-	}
 	if err != nil {
-		return nil, Damaged("%s is not the gzip of a list of %d octets: %w", file.Name(), length, err)
+		return nil, asDamage(err)
+	}
+	if p.Len != length {
+		return nil, Damaged("%s is not the gzip of a list of %d octets: its text has %d", file.Name(), length, p.Len)
 	}
 	return p, nil
 }
@@ -135,16 +131,12 @@ func (s *Store) TrustPacked(file *os.File, sum [sha256.Size]byte) {
 	s.Verified.Trust(file, packedKey(sum))
 }
 
-// Verify verifies a file of a set. Of a list closed by a former version the length alone
-// is known until the background reader comes to it; in gzip it has a check of its own.
+// Verify verifies a file of a set.
 func (s *Store) Verify(file *os.File, p Piece) error {
-	switch {
-	case p.Text > 0:
+	if p.Text > 0 {
 		return s.Verified.Once(file, packedKey(p.Sum), func() error { return verifyPacked(file, p) })
-	case p.Known:
-		return s.Verified.Check(file, p.Length, p.Sum)
 	}
-	return HasLength(file, p.Length)
+	return s.Verified.Check(file, p.Length, p.Sum)
 }
 
 func verifyPacked(file *os.File, p Piece) error {
@@ -154,7 +146,7 @@ func verifyPacked(file *os.File, p Piece) error {
 	}
 	defer in.Free()
 	got, _, err := PackedSum(in, func(int64) bool { return true })
-	if err == nil && p.Known && got != p.Sum {
+	if err == nil && got != p.Sum {
 		err = Damaged("%s has not the text of the list", file.Name())
 	}
 	return err
