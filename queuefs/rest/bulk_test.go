@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
-	"cutie/queuefs/state"
 )
 
 // newMixed returns a site with jobs in every state, an hour apart:
@@ -50,97 +48,6 @@ func newMixed(t *testing.T) (*site, *dial) {
 	d.turn(time.Hour)
 	s.do("POST", "/hold/jobs/j000000000006", "").want(t, 200)
 	return s, d
-}
-
-func TestSelectionsChooseJobs(t *testing.T) {
-	s, _ := newMixed(t)
-	ids := func(numbers ...queuefs.JobID) []queuefs.JobID { return numbers }
-	for _, tt := range []struct {
-		path, body string
-		want       []queuefs.JobID
-	}{
-		{"requeue/jobs?status=consumed", "", ids(1, 2, 3)}, // nobody else works on them
-		{"requeue/jobs?status=deleted", "", ids(5)},
-		{"requeue/jobs?status=pending", "", nil},
-		{"requeue/jobs?outcome=error", "", ids(3)},
-		{"requeue/jobs?outcome=completed&status=consumed", "", ids(2)},
-		{"requeue/jobs?outcome=completed&status=deleted", "", nil},
-		{"requeue/jobs?older=3", "", ids(1, 2)},
-		{"requeue/jobs?older=4h1s", "", ids(1)},
-		{"requeue/jobs?older=1d", "", nil},
-		{"requeue/jobs?older=1h", "", ids(1, 2, 3, 5)},
-		{"requeue/jobs?end&older=1h&status=consumed", "", ids(1, 2, 3)},
-		{"hold/jobs?status=pending", "", ids(7, 8, 9)},
-		{"hold/jobs?submitter=other", "", ids(7)},
-		{"hold/jobs?submitter=oth", "", nil},
-		{"hold/jobs?batch=b000000000008-2", "", ids(8, 9)},
-		{"hold/jobs?batch=b000000000008-2&job=j000000000009&job=j000000000007", "", ids(9)},
-		{"delete/jobs?status=pending", "", ids(6, 7, 8, 9)},
-		{"delete/jobs?status=pending&limit=2", "", ids(6, 7)},
-		{"delete/jobs?status=pending&after=j000000000007", "", ids(8, 9)},
-		{"hold/jobs?batch=b000000000008-2&after=j000000000008", "", ids(9)},
-		{"hold/jobs?job=j000000000007&job=j000000000008&after=j000000000007", "", ids(8)},
-		{"delete/jobs?held", "", ids(6)},
-		{"release/jobs?held=true", "", ids(6)},
-		{"release/jobs?status=pending", "", ids(6)},
-		{"release/jobs?job=j000000000007&job=j000000000006", "", ids(6)},
-		{"requeue/jobs?outcome=error", "j000000000003\r\nj000000000002\n\n j000000000003 \n", ids(3)},
-	} {
-		header := []string{"Accept", "application/json"}
-		if tt.body != "" {
-			header = append(header, "Content-Type", "text/plain; charset=utf-8")
-		}
-		sep := "&"
-		if !strings.Contains(tt.path, "?") {
-			sep = "?"
-		}
-		got := s.do("POST", "/"+tt.path+sep+"dry", tt.body, header...).want(t, 200).queue(t).Changes
-		more := strings.Contains(tt.path, "limit")
-		if !slices.Equal(got.Chosen, tt.want) || got.Changed != nil || got.More != more || more && got.After != tt.want[len(tt.want)-1] {
-			t.Errorf("%s: got %+v, want %v", tt.path, got, tt.want)
-		}
-	}
-	s.do("POST", "/hold/jobs", "\n\n", "Content-Type", "text/plain").want(t, 400)
-	if got := s.do("POST", "/hold/jobs", "j000000000007\n8\n", "Content-Type", "text/plain").want(t, 400).exception(t); !strings.Contains(got, "line 2") {
-		t.Errorf("got %q", got)
-	}
-	s.do("POST", "/hold/jobs", strings.Repeat("j000000000007\n", bulk.Max+1), "Content-Type", "text/plain").want(t, 413)
-	s.wantCounts(4, 4, 1)
-}
-
-func TestBulkChangesWhatItSaysAndNamesTheRest(t *testing.T) {
-	s, _ := newMixed(t)
-	post := func(path, body string) (changed []queuefs.JobID, refused []string, more bool) {
-		t.Helper()
-		var header []string
-		if body != "" {
-			header = []string{"Content-Type", "application/x-www-form-urlencoded"}
-		}
-		c := s.do("POST", path+"&t=xml", body, header...).want(t, 200).queue(t).Changes
-		return c.Changed, c.Refused, c.More
-	}
-	changed, refused, more := post("/hold/jobs?status=pending&limit=2", "reason=storage+7+is+down")
-	want(t, "hold", []any{changed, refused, more}, []any{[]queuefs.JobID{7, 8}, []string(nil), true})
-	changed, _, more = post("/hold/jobs?status=pending&limit=2", "")
-	want(t, "hold the rest", []any{changed, more}, []any{[]queuefs.JobID{9}, false})
-	want(t, "reason", s.do("GET", "/state/jobs/j000000000008?t=json", "").job(t).HeldFor, "storage 7 is down")
-	changed, refused, _ = post("/release/jobs?job=j000000000001&job=j000000000008&job=j000000000099", "")
-	want(t, "release", []any{changed, refused}, []any{[]queuefs.JobID{8},
-		[]string{"j000000000001: job not pending: it is consumed; requeue puts it back", "j000000000099: job not found"}})
-	changed, _, _ = post("/requeue/jobs?outcome=error&end", "")
-	want(t, "requeue at the end", changed, []queuefs.JobID{10})
-	changed, _, _ = post("/requeue/jobs?outcome=error&end", "")
-	want(t, "once only", changed, []queuefs.JobID(nil))
-	changed, refused, _ = post("/requeue/jobs?job=j000000000004", "")
-	want(t, "in work", changed, []queuefs.JobID(nil))
-	if len(refused) != 1 || !strings.HasPrefix(refused[0], "j000000000004: job not in a state for that: a consumer works on j000000000004 until ") {
-		t.Errorf("in work: refused %q", refused)
-	}
-	changed, _, _ = post("/requeue/jobs?job=j000000000004&force", "")
-	want(t, "in work, and forced", changed, []queuefs.JobID{4})
-	changed, _, _ = post("/delete/jobs?held", "")
-	want(t, "delete", changed, []queuefs.JobID{6, 7, 9})
-	s.wantCounts(3, 3, 4)
 }
 
 // A client that leaves, and a time that is over, stop the work between two
@@ -241,36 +148,6 @@ func TestBulkGoesOnBehindWhatItHasSeen(t *testing.T) {
 	s.do("POST", "/delete/jobs?batch=b000000000013-2", "").want(t, 404)
 }
 
-// Names that came in a body, and a request that is too long for a header, have
-// no Link: who follows it would mean all that the rest of the request fits.
-func TestBulkLinksOnlyToWhatIsWholeInTheLink(t *testing.T) {
-	s := newService(t).serve(rest.Options{BulkTime: 1})
-	for range 4 {
-		s.submit("x", queuefs.Meta{Submitter: "ann"})
-	}
-	const named = "job=j000000000001&job=j000000000002"
-	for _, tt := range []struct {
-		path, media, body string
-		link              bool
-	}{
-		{"/delete/jobs?status=pending&dry", "", "", true},
-		{"/delete/jobs?status=pending&dry&" + named, "", "", true},
-		{"/delete/jobs?dry", "application/x-www-form-urlencoded", "status=pending", true},
-		{"/delete/jobs?dry", "application/x-www-form-urlencoded", "status=pending&" + named, false},
-		{"/delete/jobs?dry&job=j000000000003", "application/x-www-form-urlencoded", named, false},
-		{"/delete/jobs?dry&status=pending", "text/plain", "j000000000001\nj000000000002\n", false},
-		{"/delete/jobs?dry&job=j000000000003", "text/plain", "j000000000001\nj000000000002\n", false},
-		{"/delete/jobs?dry&status=pending" + strings.Repeat("&job=j000000000001&job=j000000000002", 150), "", "", false},
-	} {
-		a := s.do("POST", tt.path, tt.body, "Content-Type", tt.media, "Accept", "application/json").want(t, 200)
-		c := a.queue(t).Changes
-		if link := a.Header.Get("Link"); !c.More || c.After != 1 || (link != "") != tt.link {
-			t.Errorf("%.80s with %q: got %.200q, %+v", tt.path, tt.body, link, c)
-		}
-	}
-	s.wantCounts(4, 0, 0)
-}
-
 // Whoever deletes many jobs and whoever takes them at the same time are both
 // told the truth: every job is with one of them.
 func TestBulkAndConsumersShareTheJobs(t *testing.T) {
@@ -342,39 +219,6 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-func TestListsAreOfWhatWasAskedFor(t *testing.T) {
-	s, _ := newMixed(t)
-	for query, want := range map[string][]queuefs.JobID{
-		"status=consumed":                       {1, 2, 3, 4},
-		"outcome=error":                         {3},
-		"outcome=completed":                     {2},
-		"held":                                  {6},
-		"held&status=consumed":                  {},
-		"batch=b000000000008-2":                 {8, 9},
-		"batch=b000000000008-2&limit=1":         {8, 9},
-		"status=consumed&limit=1":               {1, 2, 3, 4},
-		"status=pending&held=false":             {6, 7, 8, 9},
-		"batch=b000000000008-2&status=consumed": {},
-	} {
-		var got []queuefs.JobID
-		path := "/state/jobs?" + query
-		for pages := 0; path != "" && pages < 9; pages++ {
-			d := s.do("GET", path, "", "Accept", "text/turtle").want(t, 200)
-			q := d.queue(t)
-			got = append(got, q.Jobs.IDs...)
-			v, _ := url.ParseQuery(query)
-			if held := v.Has("held") && v.Get("held") == ""; q.Jobs.Held != held || q.Jobs.Batch != v.Get("batch") || q.Jobs.Outcome != 0 && q.Jobs.Outcome.String() != v.Get("outcome") {
-				t.Errorf("%s: says it lists %+v", query, q.Jobs)
-			}
-			doc := d.decoded(t, state.QueueClass)
-			path = strings.TrimPrefix(says(doc, "jobsNext")[0], s.url)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: got %v, want %v", query, got, want)
-		}
-	}
-}
-
 func TestClientChangesManyJobs(t *testing.T) {
 	s, _ := newMixed(t)
 	c := client.New(s.url, nil)
@@ -407,22 +251,6 @@ func TestClientChangesManyJobs(t *testing.T) {
 	if page, err = c.Queue(ctx, "jobs", bulk.Filter{Outcome: queuefs.Failed}); err != nil || !slices.Equal(page.Jobs.IDs, []queuefs.JobID{3}) {
 		t.Errorf("got %+v, %v", page.Jobs, err)
 	}
-}
-
-// Who sends names and does not say so is not taken to mean all jobs that the
-// query fits: HTTP clients send text without a media type.
-func TestBulkRefusesABodyThatDoesNotSayWhatItIs(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	for range 3 {
-		s.submit("x", queuefs.Meta{})
-	}
-	for _, media := range []string{"", "text", "application/octet-stream"} {
-		s.do("POST", "/delete/jobs?status=pending", "j000000000001\n", "Content-Type", media).want(t, 415)
-		s.do("POST", "/cull/jobs", "dry", "Content-Type", media).want(t, 415)
-	}
-	s.wantCounts(3, 0, 0)
-	s.do("POST", "/delete/jobs?status=pending&limit=1", "", "Content-Type", "").want(t, 200)
-	s.wantCounts(2, 0, 1)
 }
 
 // Who may change jobs and not read them learns of them what he did, and no more.

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -143,66 +142,6 @@ func TestStatesOfJobsInEveryForm(t *testing.T) {
 	if err != nil || resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/x-anvl" || resp.Header.Get("Link") == "" {
 		t.Errorf("HEAD: got %v, %v", resp, err)
 	}
-}
-
-// Pages lead from one to the next, by the Link alone, to what was asked for.
-func TestPagesOfStatesOfJobs(t *testing.T) {
-	s, _ := newMixed(t)
-	for query, wants := range map[string]string{
-		"":                          "1 2 3 4 5 6 7 8 9",
-		"limit=2":                   "1 2 3 4 5 6 7 8 9",
-		"limit=1&status=pending":    "6 7 8 9",
-		"outcome=error":             "3",
-		"held":                      "6",
-		"batch=b000000000008-2":     "8 9",
-		"submitter=other&limit=2":   "7",
-		"after=j000000000006":       "7 8 9",
-		"status=deleted&t=txt":      "5",
-		"limit=0":                   "",
-		"limit=3&status=consumed":   "1 2 3 4",
-		"submitter=other&status=2":  "400",
-		"limit=1001":                "400",
-		"batch=b000000000001-1":     "404",
-		"batch=nonsense":            "400",
-		"detail=maybe":              "400",
-		"submitter=a&submitter=b":   "400",
-		"t=unknown":                 "415",
-		"after=j000000000009&t=txt": "",
-	} {
-		var got []string
-		for path := "/state/jobs?detail&" + query; path != "" && len(got) < 20; {
-			a := s.read(path, "text/x-anvl")
-			if a.StatusCode != 200 {
-				got = append(got, fmt.Sprint(a.StatusCode))
-				break
-			}
-			for _, text := range split(t, state.ANVL, a.body) {
-				if text == "" {
-					continue
-				}
-				d, err := state.ANVL.Decode(state.JobClass, []byte(text))
-				if err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, strings.TrimLeft(says(d, "identifier")[0], "j0"))
-			}
-			path = ""
-			if link := a.Header.Get("Link"); link != "" {
-				ref, ok := strings.CutSuffix(strings.TrimPrefix(link, "<"), `>; rel="next"`)
-				if u, err := url.Parse(ref); !ok || err != nil || !u.Query().Has("detail") {
-					t.Fatalf("got %q", link)
-				}
-				path = strings.TrimPrefix(ref, s.url)
-			}
-		}
-		if strings.Join(got, " ") != wants {
-			t.Errorf("%s: got %v, want %s", query, got, wants)
-		}
-	}
-	if got := s.do("GET", "/state/jobs?submitter=other", "").want(t, 400).exception(t); !strings.Contains(got, "with detail") {
-		t.Errorf("got %q", got)
-	}
-	s.do("GET", "/state/none?detail", "").want(t, 404)
 }
 
 func TestClientGivesJobs(t *testing.T) {

@@ -81,38 +81,3 @@ func (c *counting) Read(p []byte) (int, error) {
 	c.n += int64(n)
 	return n, err
 }
-
-// t decides over Accept how a job is wrapped; what it does not know is refused
-// before a job is taken.
-func TestJobsAreWrappedAsTSays(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	s.submit("x", queuefs.Meta{MediaType: "text/plain", Sidecar: "y"})
-	for _, tt := range []struct{ query, accept, want string }{
-		{"?t=multipart", "application/octet-stream", "multipart/form-data"},
-		{"?t=Multipart/Form-Data", "text/plain", "multipart/form-data"},
-		{"?t=multipart/mixed", "", "multipart/mixed"},
-		{"?t=application/octet-stream", "multipart/mixed", "text/plain"},
-		{"?t=json", "", "multipart/form-data"}, // of errors
-		{"?t=json", "multipart/mixed", "multipart/mixed"},
-		{"?t=", "text/plain", "text/plain"},
-	} {
-		for _, r := range [][2]string{{"GET", "/content/jobs"}, {"GET", "/content/jobs/j000000000001"}, {"POST", "/consume/jobs"}} {
-			a := s.do(r[0], r[1]+tt.query, "", "Accept", tt.accept).want(t, 200)
-			if media, _, err := mime.ParseMediaType(a.Header.Get("Content-Type")); err != nil || media != tt.want {
-				t.Errorf("%s %s, %s: got %s", r, tt.query, tt.accept, a.Header.Get("Content-Type"))
-			}
-		}
-		s.do("POST", "/requeue/jobs/j000000000001", "").want(t, 200)
-	}
-	for _, bad := range []string{"?t=zip", "?t=multipart&t=json"} {
-		for _, r := range [][2]string{{"GET", "/content/jobs"}, {"POST", "/consume/jobs"}} {
-			if a := s.do(r[0], r[1]+bad, ""); a.StatusCode != 415 && a.StatusCode != 400 {
-				t.Errorf("%s%s: got %s", r, bad, a.Status)
-			}
-		}
-	}
-	s.wantCounts(1, 0, 0)
-	if got := s.do("POST", "/consume/none?t=json", "").want(t, 404).Header.Get("Content-Type"); got != "application/json" {
-		t.Errorf("got %s", got)
-	}
-}

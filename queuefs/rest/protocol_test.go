@@ -67,32 +67,6 @@ func TestQueueStateListsJobsByPage(t *testing.T) {
 	}
 }
 
-func TestDeleteAndRequeueAreIdempotent(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	id := s.submit("x", queuefs.Meta{}).ID.String()
-	states := func(a answer, want queuefs.Status) {
-		t.Helper()
-		d, err := state.ANVL.Decode(state.JobClass, []byte(a.body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if j, err := d.Job(); err != nil || j.Status != want {
-			t.Errorf("got %+v, %v, want %s", j, err, want)
-		}
-	}
-	for range 2 {
-		states(s.do("DELETE", "/content/jobs/"+id, "", "Accept", "text/anvl").want(t, 202), queuefs.Deleted)
-		s.wantCounts(0, 0, 1)
-	}
-	for range 2 {
-		states(s.do("POST", "/requeue/jobs/"+id+"?t=anvl", "").want(t, 200), queuefs.Pending)
-		s.wantCounts(1, 0, 0)
-	}
-	if got := s.only(); got.Requeues != 1 {
-		t.Errorf("requeued %d times", got.Requeues)
-	}
-}
-
 func TestHelp(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	all := s.do("GET", "/help", "", "Accept", "text/plain").want(t, 200)

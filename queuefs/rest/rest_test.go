@@ -375,21 +375,6 @@ func (s *site) postForm(body string, header ...string) answer {
 	return s.do("POST", "/content/jobs", body, append(header, "Content-Type", "multipart/form-data; boundary=b0undary")...)
 }
 
-// An item is a place where the specification (Cutie 0.3) contradicts itself or
-// says too little, with the resolution that holds here; those that nobody sees
-// from outside have their tests where they are done.
-type item struct {
-	number int
-	holds  string
-	test   func(t *testing.T)
-}
-
-func runItems(t *testing.T, items []item) {
-	for _, i := range items {
-		t.Run(fmt.Sprintf("%d %s", i.number, i.holds), i.test)
-	}
-}
-
 // decoded returns the state in the answer.
 func (a answer) decoded(t testing.TB, c *state.Class) state.Document {
 	t.Helper()
@@ -444,5 +429,12 @@ func want(t testing.TB, what string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s: got %#v, want %#v", what, got, want)
+	}
+}
+
+func expire(t *testing.T, s *site) {
+	t.Helper()
+	if err := s.svc.Expire(ctx); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
+	"net/textproto"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,8 +17,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"cutie/queuefs"
-	"cutie/queuefs/batch"
-	"cutie/queuefs/outbound"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 )
@@ -35,6 +34,9 @@ import (
 //	forms path text… ! text…  gets a state in every form: it has the first texts, not the others
 //	parts type text…  are the parts of a multipart answer
 //	part n name value   is a header of a part, counted from 0
+//	chooses numbers change option…  the change of many jobs, called dry, is of these
+//	lists numbers query  the pages of the list of jobs have these
+//	lease n             sets $LEASE to that of a part
 //	counts p c d      are the jobs that are pending, consumed and deleted
 //	site limit=n…     begins again with a new site and the given options
 //	files             begins again with a site that may fetch the files in src, from $SRC
@@ -63,7 +65,8 @@ func TestScripts(t *testing.T) {
 	}
 	for name, do := range map[string]func(*script, *testscript.TestScript, bool, []string){
 		"says": (*script).says, "has": (*script).has, "body": (*script).body, "forms": (*script).forms, "header": (*script).header,
-		"parts": (*script).parts, "part": (*script).part, "counts": (*script).counts, "site": (*script).begin,
+		"parts": (*script).parts, "part": (*script).part, "lease": (*script).lease, "chooses": (*script).chooses, "lists": (*script).lists,
+		"counts": (*script).counts, "site": (*script).begin,
 		"files": (*script).files, "turn": (*script).turn, "checkpoint": (*script).checkpoint, "write": (*script).write, "logged": (*script).wasLogged,
 	} {
 		commands[name] = func(ts *testscript.TestScript, neg bool, args []string) { do(play(ts), ts, neg, unescapeAll(args)) }
@@ -295,13 +298,63 @@ func (s *script) parts(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func (s *script) part(ts *testscript.TestScript, _ bool, args []string) {
-	media, _, _ := strings.Cut(s.last.Header.Get("Content-Type"), ";")
-	n, err := strconv.Atoi(args[0])
-	if all := s.last.parts(s.t, media); err != nil || n >= len(all) {
-		ts.Fatalf("no part %s of %d", args[0], len(all))
-	} else if got := all[n].header.Values(args[1]); !slices.Equal(got, args[2:]) {
-		ts.Fatalf("part %d: %s: got %q, want %q", n, args[1], got, args[2:])
+	if got := s.partHeader(ts, args[0])[args[1]]; !slices.Equal(got, args[2:]) {
+		ts.Fatalf("part %s: %s: got %q, want %q", args[0], args[1], got, args[2:])
 	}
+}
+
+// numbers returns those of the jobs in the lines that begin so.
+func (s *script) numbers(begin string) string {
+	var all []string
+	for line := range strings.Lines(s.last.body) {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), begin); ok {
+			all = append(all, strings.TrimLeft(id[strings.LastIndexByte(id, '/')+1:], "j0"))
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func (s *script) chooses(ts *testscript.TestScript, _ bool, args []string) {
+	s.request(ts, "POST", append([]string{"/" + args[1] + "&dry&t=anvl"}, append(args[2:], "=>", "200")...))
+	if got := s.numbers("chosenJobState: "); got != args[0] {
+		ts.Fatalf("got %q, want %q", got, args[0])
+	}
+	if strings.Contains(s.last.body, "moreJobs: true") != strings.Contains(args[1], "limit=") {
+		ts.Fatalf("more changes:\n%s", s.last.body)
+	}
+}
+
+func (s *script) lists(ts *testscript.TestScript, _ bool, args []string) {
+	var got []string
+	for path := "/state/jobs?" + strings.Join(args[1:], "&"); path != "" && len(got) < 20; {
+		s.request(ts, "GET", []string{path, "Accept:text/x-anvl", "=>", "200"})
+		begin := "jobState: "
+		if path = ts.Getenv("NEXT"); strings.Contains(args[len(args)-1], "detail") {
+			begin = "identifier: j"
+		} else if _, next, more := strings.Cut(s.last.body, "\njobsNext: http://q.test"); more {
+			path, _, _ = strings.Cut(next, "\n")
+		}
+		if jobs := s.numbers(begin); jobs != "" {
+			got = append(got, jobs)
+		}
+	}
+	if all := strings.Join(got, " "); all != args[0] {
+		ts.Fatalf("got %q, want %q", all, args[0])
+	}
+}
+
+func (s *script) lease(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv("LEASE", s.partHeader(ts, args[0]).Get("Cutie-Lease"))
+}
+
+func (s *script) partHeader(ts *testscript.TestScript, number string) textproto.MIMEHeader {
+	media, _, _ := strings.Cut(s.last.Header.Get("Content-Type"), ";")
+	n, err := strconv.Atoi(number)
+	all := s.last.parts(s.t, media)
+	if err != nil || n >= len(all) {
+		ts.Fatalf("no part %s of %d", number, len(all))
+	}
+	return all[n].header
 }
 
 func (s *script) counts(ts *testscript.TestScript, _ bool, args []string) {
@@ -312,38 +365,50 @@ func (s *script) counts(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func (s *script) begin(ts *testscript.TestScript, _ bool, args []string) {
-	var o rest.Options
+	s.renew(s.options(ts, args))
+}
+
+func (s *script) files(ts *testscript.TestScript, _ bool, args []string) {
+	src := newSource(s.t, nil)
+	src.handle = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/x-source")
+		http.ServeFile(w, r, filepath.Join(s.dir, "src", filepath.Clean("/"+r.URL.Path)))
+	}
+	ts.Setenv("SRC", src.url)
+	o := s.options(ts, args)
+	o.Fetch = src.client(s.t)
+	s.renew(o)
+}
+
+func (s *script) options(ts *testscript.TestScript, args []string) (o rest.Options) {
 	for _, a := range args {
 		name, text, _ := strings.Cut(a, "=")
-		n, err := strconv.ParseInt(text, 10, 64)
+		n, err := strconv.Atoi(text)
 		ts.Check(err)
 		switch name {
 		case "MaxBody":
-			o.MaxBody = n
+			o.MaxBody = int64(n)
 		case "MaxSidecar":
-			o.MaxSidecar = int(n)
+			o.MaxSidecar = n
 		case "MaxParts":
-			o.MaxParts = int(n)
+			o.MaxParts = n
 		case "MaxWait":
 			o.MaxWait = time.Duration(n) * time.Second
+		case "BulkTime": // nanoseconds
+			o.BulkTime = time.Duration(n)
+		case "Lines":
+			o.Batch.Lines = n
+		case "Octets":
+			o.Batch.Octets = int64(n)
+		case "Includes":
+			o.Batch.Includes = n
+		case "Depth":
+			o.Batch.Depth = n
 		default:
 			ts.Fatalf("unknown option %s", a)
 		}
 	}
-	s.renew(o)
-}
-
-// files has names of files in src, and limits of a batch.
-func (s *script) files(ts *testscript.TestScript, _ bool, args []string) {
-	src := newSource(s.t, nil)
-	src.handle = func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFile(w, r, filepath.Join(s.dir, "src", filepath.Clean("/"+r.URL.Path)))
-	}
-	ts.Setenv("SRC", src.url)
-	client, err := outbound.New(outbound.Options{Allow: []string{strings.TrimPrefix(src.url, "http://")}})
-	ts.Check(err)
-	ts.Defer(client.Close)
-	s.renew(rest.Options{Fetch: client, Batch: batch.Limits{}})
+	return o
 }
 
 func (s *script) turn(ts *testscript.TestScript, _ bool, args []string) {
@@ -367,6 +432,7 @@ func (s *script) wasLogged(ts *testscript.TestScript, _ bool, args []string) {
 
 func (s *script) checkpoint(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(s.site.svc.Checkpoint(ctx))
+	s.site.wantNoTemps()
 }
 
 func (s *script) write(ts *testscript.TestScript, _ bool, args []string) {
