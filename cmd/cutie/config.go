@@ -3,90 +3,171 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
+	"strings"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/fault"
 )
 
-// unset are options of one call of serve, and no settings of a file: a person decides
-// each time.
-var unset = []string{"config", "yes", "accept-loss", "takeover", "help", "version"}
-
-// filler gives the options of a call the values of environment and file.
-func filler(c *call) *Filler {
-	before, own := c.Cmd.Root().Flags(), c.Cmd.Flags()
-	return &Filler{Options: own, Not: unset, Getenv: os.Getenv,
-		Typed: func(name string) bool { return own.Changed(name) || before.Changed(name) }}
-}
-
-// configVerb shows and checks the settings of the daemon.
 func configVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config default | show | check",
 		Short: "print or check the settings of the daemon",
 		Args:  between(1, 1),
 		Long: `
-default prints a file with every setting, its meaning and its default, each in a
-comment: take the signs # away before those to change. It says of each whether a running
-daemon takes it by a reload; the others need a restart. show prints the settings in
-force with where they are from: an option, the environment, the file, or the default.
-check looks for mistakes, in files and addresses too, and starts nothing. It names the
-variables CUTIE_… in the environment that set nothing; one much like that of a setting
-is a mistake, and the daemon logs it at its start.
+Write a file with every setting, what it means, its cost and its default:
+    cutie config default >cutie.toml
 
-The file is in TOML, a line for each option of cutie serve: listen = "127.0.0.1:80".
-The environment variable of an option is its name in capitals after CUTIE_, with _ for
+Each setting is in a comment: take the sign # away before those to change. The file is in
+TOML, and has a line for each option of cutie serve: listen = "127.0.0.1:80".
+
+Look for mistakes before a start, in files and addresses too:
+    cutie config check --config cutie.toml
+
+It also names the variables CUTIE_… in the environment that set nothing. One much like
+that of a setting is a mistake, and the daemon logs it at its start.
+
+See the settings in force, and whether each is from an option, the environment, the file or
+the default:
+    cutie config show --config cutie.toml
+
+The environment variable of a setting is its name in capitals after CUTIE_, with _ for
 -: CUTIE_MAX_CONNS=2000. Lists have commas there. An option of the command line is
 taken before the environment, and the environment before the file.`,
 		Example: `cutie config default > cutie.toml
 cutie config check --config cutie.toml
 cutie serve --config cutie.toml`,
 	}
-	var o serveOptions
-	o.bind(cmd.Flags())
+	s := newSettings(cmd.Flags(), &c.Home)
 	return c.Verb(cmd, optHome, func(context.Context) error {
-		f := filler(c)
-		switch word := c.Args[0]; word {
+		word := c.Args[0]
+		switch word {
 		case "default":
-			return f.WriteDefault(c.Out.Stdout, live, "Taken by a reload (SIGHUP).")
+			return s.writeDefault(c.Out.Stdout)
 		case "show", "check":
-			if err := f.Fill(o.config); err != nil {
+			if err := s.fill(typed(c), os.Getenv); err != nil {
 				return err
 			}
 			if word == "show" {
-				return f.Write(c.Out.Stdout)
+				return s.write(c.Out.Stdout)
 			}
 		default:
 			return fault.Usagef("%.40q is not default, show or check", word)
 		}
-		if err := strays(c, f); err != nil {
+		for _, v := range s.strays(os.Environ()) {
+			if v.near != "" {
+				return fault.Hint(fault.Usagef("the variable %s sets nothing: there is no such setting", v.variable), "did you mean "+v.near+"?")
+			}
+			c.Warnf("the variable %s sets nothing: there is no such setting", v.variable)
+		}
+		s.Log = zerolog.Nop()
+		if err := s.check(); err != nil {
 			return err
 		}
-		if _, err := newLog(c.Stderr, o.logLevel, o.logFormat); err != nil {
-			return err
-		}
-		o.Log = zerolog.Nop()
-		if err := o.check(); err != nil {
-			return err
-		}
-		defer o.Fetch.Close()
 		_, err := fmt.Fprintln(c.Out.Stdout, "ok")
 		return err
 	})
 }
 
-// strays names variables without effect. One much like that of a setting is an error.
-func strays(c *call, f *Filler) error {
-	var failed error
-	for _, s := range f.Strays(os.Environ()) {
-		if s.Near == "" {
-			c.Warnf("the variable %s sets nothing: there is no such setting", s.Variable)
-		} else if failed == nil {
-			failed = fault.Hint(fault.Usagef("the variable %s sets nothing: there is no such setting", s.Variable), "did you mean "+s.Near+"?")
+// typed returns whether an option stands on the command line of a call, before the verb or
+// after it.
+func typed(c *call) func(option string) bool {
+	before, own := c.Cmd.Root().Flags(), c.Cmd.Flags()
+	return func(name string) bool { return own.Changed(name) || before.Changed(name) }
+}
+
+// writeDefault writes a file with all settings, each in a comment with its default.
+func (s *settings) writeDefault(w io.Writer) error {
+	return s.each(func(e *setting, o *pflag.Flag) error {
+		_, usage := pflag.UnquoteUsage(o)
+		usage += ". " + e.why
+		if e.use&live != 0 {
+			usage += " Taken by a reload (SIGHUP)."
+		}
+		_, err := fmt.Fprintf(w, "# %s\n#%s\n\n", strings.Join(fold(usage, 76), "\n# "), tomlLine(o, o.DefValue))
+		return err
+	})
+}
+
+// write writes all settings with their values, and where they are from.
+func (s *settings) write(w io.Writer) error {
+	return s.each(func(e *setting, o *pflag.Flag) error {
+		_, err := fmt.Fprintf(w, "%s # %s\n", tomlLine(o, o.Value.String()), s.origins[e.name])
+		return err
+	})
+}
+
+// each does something with each setting that may stand in a file.
+func (s *settings) each(do func(*setting, *pflag.Flag) error) error {
+	for i := range s.all {
+		if e := &s.all[i]; e.use&once == 0 {
+			if err := do(e, s.options.Lookup(e.name)); err != nil {
+				return err
+			}
 		}
 	}
-	return failed
+	return nil
+}
+
+// tomlLine is a setting in TOML.
+func tomlLine(o *pflag.Flag, value string) string {
+	if many, ok := o.Value.(pflag.SliceValue); ok {
+		var texts []string
+		for _, text := range many.GetSlice() {
+			texts = append(texts, quoteTOML(text))
+		}
+		value = "[" + strings.Join(texts, ", ") + "]"
+	} else if kind := o.Value.Type(); kind != "bool" && kind != "int" {
+		value = quoteTOML(value)
+	}
+	return o.Name + " = " + value
+}
+
+// quoteTOML returns a basic string of TOML.
+func quoteTOML(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteString(`\` + string(r))
+		case r < ' ' || r == 0x7f:
+			b.WriteString(`\u` + fmt.Sprintf("%04x", r))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+// fold divides a text into lines of up to n bytes where words end.
+func fold(text string, n int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && len(line)+1+len(word) > n {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// liveNames lists the settings that a running daemon takes, in lines of help.
+func (s *settings) liveNames() string {
+	var names []string
+	for _, e := range s.all {
+		if e.use&live != 0 {
+			names = append(names, e.name)
+		}
+	}
+	return strings.Join(fold("These take effect at once: "+strings.Join(names, ", ")+".", 88), "\n")
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -33,28 +34,29 @@ The settings are those of cutie serve: give it the same --config file, environme
 options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
 		Example: "cutie doctor\ncutie doctor -t json",
 	}
-	var o serveOptions
-	o.bind(cmd.Flags())
+	s := newSettings(cmd.Flags(), &c.Home)
 	return c.Verb(cmd, optHome|optForm, func(ctx context.Context) error {
 		var findings []doctor.Finding
-		o.Log = zerolog.Nop()
-		err := filler(c).Fill(o.config)
-		asked := o.Limits.Conns
+		s.Log = zerolog.Nop()
+		err := s.fill(typed(c), os.Getenv)
+		asked := s.Limits.Conns
 		if err == nil {
-			err = o.check()
+			err = s.check()
 		}
 		if err != nil {
 			text, hint := fault.Words(err) // settings left out have their defaults
 			findings = append(findings, doctor.Finding{Level: doctor.Fault, About: "settings", Text: text, Cure: cmp.Or(hint, "mend it: cutie config default says what each setting takes")})
-		} else {
-			o.Fetch.Close()
 		}
-		if _, wide, err := access.Load(o.Access.Users); err == nil && wide {
-			findings = append(findings, doctor.Finding{Level: doctor.Warning, About: "settings", Text: "other users of this machine may read or write " + o.Access.Users, Cure: "chmod 600 " + o.Access.Users})
+		users := s.Access.Users
+		if _, wide, err := access.Load(users); err == nil && wide {
+			findings = append(findings, doctor.Finding{Level: doctor.Warning, About: "settings", Text: "other users of this machine may read or write " + users, Cure: "chmod 600 " + users})
 		}
-		readable := []string{o.config, o.Access.Users, o.tlsCert, o.tlsKey}
-		p := doctor.Patient{Home: c.Home, BaseURI: o.Listen.BaseURI, Certificate: o.tlsCert, Key: o.tlsKey, Conns: asked,
-			Memory: int64(o.buffers), Audit: o.Mirror.Audit, Mirrors: o.mirrors, Readable: readable, Finder: &c.Finder, Now: time.Now()}
+		var mirrors []string
+		for _, m := range s.Mirror.Sources {
+			mirrors = append(mirrors, m.URL)
+		}
+		p := doctor.Patient{Home: c.Home, BaseURI: s.Listen.BaseURI, Certificate: s.tlsCert, Key: s.tlsKey, Conns: asked,
+			Memory: s.Limits.Buffers, Audit: s.Mirror.Audit, Mirrors: mirrors, Readable: []string{s.config, users, s.tlsCert, s.tlsKey}, Finder: &c.Finder, Now: time.Now()}
 		return diagnose(c, append(findings, p.Examine(ctx)...))
 	})
 }

@@ -1,134 +1,97 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
-	"maps"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 )
 
-// An Origin says where the value of an option is from.
-type Origin string
+// An origin says where the value of a setting is from.
+type origin string
 
 // The origins, each before the next.
 const (
-	Typed       Origin = "option"
-	Environment Origin = "environment"
-	File        Origin = "file"
-	Default     Origin = "default"
+	fromOption      origin = "option"
+	fromEnvironment origin = "environment"
+	fromFile        origin = "file"
+	fromDefault     origin = "default"
 )
 
-// A Filler gives options values from outside the command line: from the
-// environment, else from a file in TOML. Its names are those of the options, so that
-// each setting is described once.
-//
-//	listen = "127.0.0.1:8080"
-//	trusted-proxy = ["10.0.0.0/8"]
-//	max-conns = 2000
-//
-// The variable of an option is its name in capitals with _ for -, after CUTIE_.
-type Filler struct {
-	Options *pflag.FlagSet
-	Not     []string                 // options with neither variable nor line in the file
-	Typed   func(name string) bool   // whether it stands on the command line
-	Getenv  func(name string) string // as [os.Getenv]
-	Origins map[string]Origin        // filled by Fill
+// variable returns the environment variable of an option.
+func variable(option string) string {
+	return "CUTIE_" + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
 }
 
-// Prefix begins the names of variables.
-const Prefix = "CUTIE_"
-
-// Variable returns the environment variable of an option.
-func Variable(option string) string {
-	return Prefix + strings.ToUpper(strings.ReplaceAll(option, "-", "_"))
-}
-
-// elsewhere are variables of other commands, and of commands run by a worker.
-var elsewhere = []string{"CUTIE_ATTEMPT", "CUTIE_CONFIG", "CUTIE_FILENAME", "CUTIE_HOME", "CUTIE_JOB", "CUTIE_LEASE", "CUTIE_MEDIA_TYPE",
-	"CUTIE_PAYLOAD", "CUTIE_QUEUE", "CUTIE_RESULTS", "CUTIE_SIDECAR", "CUTIE_TOKEN", "CUTIE_UPLOADS", "CUTIE_URL", "CUTIE_USERS"}
-
-// A Stray is a variable with the name of no setting, though it begins like one.
-type Stray struct {
-	Variable string
-	Near     string // the variables that may be meant, joined by "or"; "" without one
-}
-
-// Strays returns the strays of an environment, with their values as in [os.Environ].
-func (f *Filler) Strays(environ []string) (strays []Stray) {
-	names := slices.Clone(elsewhere)
-	f.Options.VisitAll(func(o *pflag.Flag) {
-		if f.has(o.Name) {
-			names = append(names, Variable(o.Name))
-		}
-	})
-	for _, v := range environ {
-		name, value, _ := strings.Cut(v, "=")
-		if strings.HasPrefix(name, Prefix) && value != "" && !slices.Contains(names, name) {
-			strays = append(strays, Stray{name, near(name, names)})
+// fill gives each setting its value: that of the option, for which typed reports whether it
+// stands on the command line, else of the environment, else of the file in TOML, else the
+// default. An error names the variable or the line.
+func (s *settings) fill(typed func(option string) bool, getenv func(string) string) (err error) {
+	s.config = cmp.Or(s.config, getenv(variable("config")))
+	if s.file, err = readSettings(s.config); err != nil {
+		return err
+	}
+	for _, key := range s.file.names() {
+		if s.named(key) == nil {
+			return fault.Hint(fault.Usagef("%s: there is no setting %.40q", s.file.place(key), key), s.near(key))
 		}
 	}
-	slices.SortFunc(strays, func(a, b Stray) int { return strings.Compare(a.Variable, b.Variable) })
-	return strays
-}
-
-// near returns the variables that may be meant by a name: all begin alike.
-func near(name string, names []string) string {
-	rest := make([]string, len(names))
-	for i, n := range names {
-		rest[i] = strings.TrimPrefix(n, Prefix)
-	}
-	found := fault.Near(strings.TrimPrefix(name, Prefix), rest)
-	if found == "" {
-		return ""
-	}
-	return Prefix + strings.ReplaceAll(found, " or ", " or "+Prefix)
-}
-
-// Fill sets the options that were not typed. Without a file, name is "". An error names
-// the variable or the line.
-func (f *Filler) Fill(name string) error {
-	var file settings
-	if name != "" {
-		var err error
-		if file, err = read(name); err != nil {
-			return err
+	s.origins, s.texts = map[string]origin{}, map[string]string{}
+	for _, e := range s.all {
+		if e.use&once != 0 {
+			continue
+		}
+		o := s.options.Lookup(e.name)
+		value, inFile := s.file.values[e.name]
+		from := fromDefault
+		switch variable := getenv(variable(e.name)); {
+		case typed(e.name):
+			from = fromOption
+		case variable != "":
+			from, err = fromEnvironment, s.options.Set(e.name, variable)
+		case inFile:
+			from, err = fromFile, s.setTOML(o, value)
+		}
+		s.origins[e.name], s.texts[e.name] = from, o.Value.String()
+		if err != nil {
+			return fault.Usagef("%s%s", s.place(e.name), fault.InOption(err))
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(file.values)) {
-		if !f.has(key) {
-			return fault.Hint(fault.Usagef("%s: there is no setting %.40q", file.place(key), key), f.near(key))
-		}
-	}
-	f.Origins = map[string]Origin{}
-	var failed error
-	f.Options.VisitAll(func(o *pflag.Flag) {
-		if failed != nil || slices.Contains(f.Not, o.Name) {
-			return
-		}
-		f.Origins[o.Name], failed = f.fill(o, &file)
-	})
-	return failed
+	return nil
 }
 
-// has reports whether a file may set an option.
-func (f *Filler) has(name string) bool {
-	return f.Options.Lookup(name) != nil && !slices.Contains(f.Not, name)
+// place names where the value of a setting stands unless it is an option.
+func (s *settings) place(name string) string {
+	switch s.origins[name] {
+	case fromEnvironment:
+		return variable(name) + ": "
+	case fromFile:
+		return s.file.place(name) + ": "
+	}
+	return ""
 }
 
 // near is the hint for an unknown setting.
-func (f *Filler) near(name string) string {
+func (s *settings) near(name string) string {
 	var names []string
-	f.Options.VisitAll(func(o *pflag.Flag) {
-		if f.has(o.Name) {
-			names = append(names, o.Name)
+	for _, e := range s.all {
+		if e.use&once == 0 {
+			names = append(names, e.name)
 		}
-	})
+	}
 	hint := "cutie config default lists them"
 	if near := fault.Near(name, names); near != "" {
 		hint = "did you mean " + near + "? " + hint
@@ -136,33 +99,18 @@ func (f *Filler) near(name string) string {
 	return hint
 }
 
-// fill sets one option.
-func (f *Filler) fill(o *pflag.Flag, file *settings) (Origin, error) {
-	if f.Typed(o.Name) {
-		return Typed, nil
-	}
-	if text := f.Getenv(Variable(o.Name)); text != "" {
-		if err := f.Options.Set(o.Name, text); err != nil {
-			return "", fault.Usagef("%s: %s", Variable(o.Name), fault.InOption(err))
+// setTOML gives an option a value of TOML.
+func (s *settings) setTOML(o *pflag.Flag, value any) error {
+	many, isList := o.Value.(pflag.SliceValue)
+	replace := func(texts ...string) error {
+		if err := many.Replace(texts); err != nil {
+			return fmt.Errorf("--%s: %w", o.Name, err)
 		}
-		return Environment, nil
+		return nil
 	}
-	value, there := file.values[o.Name]
-	if !there {
-		return Default, nil
-	}
-	if err := f.set(o, value); err != nil {
-		return "", fault.Usagef("%s: %s", file.place(o.Name), fault.InOption(err))
-	}
-	return File, nil
-}
-
-// set gives an option a value of TOML.
-func (f *Filler) set(o *pflag.Flag, value any) error {
-	list, many := o.Value.(pflag.SliceValue)
 	switch v := value.(type) {
 	case []any:
-		if !many {
+		if !isList {
 			return fmt.Errorf("%s takes one value, not a list", o.Name)
 		}
 		texts := make([]string, len(v))
@@ -173,17 +121,144 @@ func (f *Filler) set(o *pflag.Flag, value any) error {
 			}
 			texts[i] = text
 		}
-		o.Changed = true
-		return list.Replace(texts)
+		return replace(texts...)
 	case map[string]any:
 		return fmt.Errorf("%s is one value, not a table", o.Name)
 	case time.Time, toml.LocalDate, toml.LocalDateTime, toml.LocalTime, float64:
 		return fmt.Errorf("%s: %v is neither a string, a whole number, true nor false", o.Name, v)
 	case string:
-		if many {
-			o.Changed = true
-			return list.Replace([]string{v})
+		if isList {
+			return replace(v)
 		}
 	}
-	return f.Options.Set(o.Name, fmt.Sprint(value))
+	return s.options.Set(o.Name, fmt.Sprint(value))
+}
+
+// reread reads the settings again: options stay, and file and environment are read as at
+// the start. later are the names of settings that have changed and need a restart.
+func (s *settings) reread() (now *daemon.Options, later []string, err error) {
+	home, fs := *s.home, pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	fs.StringVar(&home, "home", home, "")
+	next := newSettings(fs, &home)
+	next.config, next.Log = s.config, zerolog.Nop()
+	typed := func(name string) bool { return s.origins[name] == fromOption }
+	for _, e := range s.all {
+		if typed(e.name) {
+			if err := fs.Set(e.name, s.texts[e.name]); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	if err := next.fill(typed, os.Getenv); err != nil {
+		return nil, nil, err
+	}
+	for _, e := range s.all {
+		if e.use&(live|once) == 0 && next.texts[e.name] != s.texts[e.name] {
+			later = append(later, e.name)
+		}
+	}
+	return &next.Options, later, next.check()
+}
+
+// A stray is a variable with the name of no setting, though it begins like one.
+type stray struct {
+	variable string
+	near     string // the variables that may be meant, joined by "or"; "" without one
+}
+
+// elsewhere are variables of other commands, and of commands run by a worker.
+var elsewhere = []string{"ATTEMPT", "CONFIG", "FILENAME", "HOME", "JOB", "LEASE", "MEDIA_TYPE", "PAYLOAD", "QUEUE", "RESULTS",
+	"SIDECAR", "TOKEN", "UPLOADS", "URL", "USERS"}
+
+// strays returns the strays of an environment, as of [os.Environ].
+func (s *settings) strays(environ []string) (strays []stray) {
+	prefix := variable("")
+	names := slices.Clone(elsewhere)
+	for _, e := range s.all {
+		if e.use&once == 0 {
+			names = append(names, strings.TrimPrefix(variable(e.name), prefix))
+		}
+	}
+	for _, v := range environ {
+		whole, value, _ := strings.Cut(v, "=")
+		name, ours := strings.CutPrefix(whole, prefix)
+		if !ours || value == "" || slices.Contains(names, name) {
+			continue
+		}
+		near := fault.Near(name, names)
+		if near != "" {
+			near = prefix + strings.ReplaceAll(near, " or ", " or "+prefix)
+		}
+		strays = append(strays, stray{whole, near})
+	}
+	slices.SortFunc(strays, func(a, b stray) int { return strings.Compare(a.variable, b.variable) })
+	return strays
+}
+
+// maxSettings is the size of the largest file of settings, in bytes.
+const maxSettings = 1 << 20
+
+// A tomlFile is what stands in a file of settings. Without a file it is empty.
+type tomlFile struct {
+	name   string
+	values map[string]any
+	lines  map[string]int // of each name, the first is 1
+}
+
+// readSettings reads a file; name may be "".
+func readSettings(name string) (f tomlFile, err error) {
+	if name == "" {
+		return f, nil
+	}
+	f.name = name
+	file, err := os.Open(name)
+	if err != nil {
+		return f, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxSettings+1))
+	if err != nil {
+		return f, err
+	}
+	if len(text) > maxSettings {
+		return f, fault.Usagef("%s has more than %d bytes", name, maxSettings)
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // of editors on other systems
+	err = toml.Unmarshal(text, &f.values)
+	var syntax *toml.DecodeError
+	if errors.As(err, &syntax) {
+		line, column := syntax.Position()
+		return f, fault.Usagef("%s:%d:%d: %v", name, line, column, strings.TrimPrefix(syntax.Error(), "toml: "))
+	}
+	f.lines = map[string]int{}
+	var p unstable.Parser
+	p.Reset(text)
+	for p.NextExpression() {
+		key := p.Expression().Key()
+		if !key.Next() {
+			continue
+		}
+		n := key.Node()
+		if name := string(n.Data); f.lines[name] == 0 {
+			f.lines[name] = p.Shape(n.Raw).Start.Line
+		}
+	}
+	return f, err
+}
+
+// names are those in the file, in the order of its lines.
+func (f *tomlFile) names() (names []string) {
+	for name := range f.values {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return f.lines[a] - f.lines[b] })
+	return names
+}
+
+// place says where a setting stands, as FILE:LINE.
+func (f *tomlFile) place(name string) string {
+	if line := f.lines[name]; line > 0 {
+		return fmt.Sprintf("%s:%d", f.name, line)
+	}
+	return f.name
 }

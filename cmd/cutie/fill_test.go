@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,12 @@ import (
 
 	"cutie/cmd/cutie/fault"
 )
+
+func freshSettings() *settings {
+	home, fs := "home", pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	fs.StringVar(&home, "home", home, "")
+	return newSettings(fs, &home)
+}
 
 func TestErrorsNameFileLineAndCure(t *testing.T) {
 	t.Parallel()
@@ -30,13 +38,9 @@ func TestErrorsNameFileLineAndCure(t *testing.T) {
 		if err := os.WriteFile(name, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var fs pflag.FlagSet
-		fs.String("listen", "", "")
-		fs.Int("max-conns", 0, "")
-		fs.Bool("yes", false, "")
-		f := Filler{Options: &fs, Not: []string{"yes"}, Typed: func(string) bool { return false },
-			Getenv: func(name string) string { return map[string]string{"CUTIE_MAX_CONNS": c.variable}[name] }}
-		err := f.Fill(name)
+		s := freshSettings()
+		s.config = name
+		err := s.fill(func(string) bool { return false }, func(name string) string { return map[string]string{"CUTIE_MAX_CONNS": c.variable}[name] })
 		if err == nil {
 			t.Errorf("%q: no error", c.text)
 			continue
@@ -49,16 +53,39 @@ func TestErrorsNameFileLineAndCure(t *testing.T) {
 
 func TestVariablesThatSetNothing(t *testing.T) {
 	t.Parallel()
-	var fs pflag.FlagSet
-	fs.Int("max-conns", 0, "")
-	fs.Int("max-waits", 0, "")
-	fs.Bool("yes", false, "")
-	f := Filler{Options: &fs, Not: []string{"yes"}}
-	got := f.Strays([]string{"CUTIE_YES=1", "PATH=/bin", "CUTIE_MAX_CONNS=1", "CUTIE_MAX_=1", "CUTIE_MAX_WAIT=1", "CUTIE_CONS=", "CUTIE_MAXCONNS=a=b", "cutie_max_waits=1",
+	got := freshSettings().strays([]string{"CUTIE_YES=1", "PATH=/bin", "CUTIE_MAX_CONNS=1", "CUTIE_TLS_=1", "CUTIE_MAX_WAIT=1", "CUTIE_CONS=", "CUTIE_MAXCONNS=a=b", "cutie_max_waits=1",
 		"CUTIE_URL=u", "CUTIE_JOB=j", "CUTIE_=1", "CUTIE_OTHER"})
-	want := []Stray{{"CUTIE_", ""}, {"CUTIE_MAXCONNS", "CUTIE_MAX_CONNS"}, {"CUTIE_MAX_", "CUTIE_MAX_CONNS or CUTIE_MAX_WAITS"},
-		{"CUTIE_MAX_WAIT", "CUTIE_MAX_WAITS"}, {"CUTIE_YES", ""}}
+	want := []stray{{"CUTIE_", ""}, {"CUTIE_MAXCONNS", "CUTIE_MAX_CONNS"}, {"CUTIE_MAX_WAIT", "CUTIE_MAX_WAITS"},
+		{"CUTIE_TLS_", "CUTIE_TLS_CERT or CUTIE_TLS_KEY"}, {"CUTIE_YES", ""}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// What config default prints is what holds without a file.
+func TestTheFileOfDefaultsHasTheDefaults(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	if err := freshSettings().writeDefault(&text); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "cutie.toml")
+	if err := os.WriteFile(file, []byte(regexp.MustCompile(`(?m)^#([a-z])`).ReplaceAllString(text.String(), "$1")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	filled, unset := freshSettings(), freshSettings()
+	filled.config = file
+	none := func(string) bool { return false }
+	nothing := func(string) string { return "" }
+	if err := errors.Join(filled.fill(none, nothing), unset.fill(none, nothing)); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range filled.all {
+		if e.use&once == 0 && (filled.origins[e.name] != fromFile || filled.texts[e.name] != unset.texts[e.name]) {
+			t.Errorf("%s: got %q of %s, want %q of the file", e.name, filled.texts[e.name], filled.origins[e.name], unset.texts[e.name])
+		}
+		if e.use&once == 0 && e.why == "" {
+			t.Errorf("%s does not say why one would change it", e.name)
+		}
 	}
 }

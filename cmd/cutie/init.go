@@ -48,7 +48,7 @@ cutie create adds them.`,
 		if err := reach.AsOwner(dir); err != nil {
 			return err
 		}
-		err := queuefs.Init(dir, named(info, dir))
+		err := queuefs.Init(dir, namedService(info, dir))
 		if errors.Is(err, fs.ErrExist) {
 			return fault.Hint(err, "cutie serve --home "+dir+" serves it")
 		}
@@ -59,8 +59,8 @@ cutie create adds them.`,
 	})
 }
 
-// named fills in a missing name and identifier of a service.
-func named(info queuefs.ServiceInfo, dir string) queuefs.ServiceInfo {
+// namedService fills in a missing name and identifier of a service.
+func namedService(info queuefs.ServiceInfo, dir string) queuefs.ServiceInfo {
 	if info.Name == "" {
 		info.Name = "cutie"
 		if abs, err := filepath.Abs(dir); err == nil {

@@ -29,7 +29,7 @@ func manual(c *call, cmd *cobra.Command) error {
 	if err := doc.GenMan(cmd, head, &page); err != nil {
 		return err
 	}
-	text := strings.Replace(page.String(), head.Date.Format("Jan 2006"), setting("vcs.time", 10), 1)
+	text := strings.Replace(page.String(), head.Date.Format("Jan 2006"), buildSetting("vcs.time", 10), 1)
 	text = strings.NewReplacer("[=]\n", "\n", "=\n", "\n").Replace(text)
 	text = pageOption.ReplaceAllString(text, ".TP\n$1$2\n")
 	return c.Out.Emit([]byte(nonASCII.ReplaceAllStringFunc(text, func(s string) string {

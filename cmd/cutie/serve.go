@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/daemon"
@@ -19,6 +21,7 @@ import (
 	"cutie/publisher"
 	"cutie/publisher/options"
 	"cutie/queuefs"
+	"cutie/queuefs/objects"
 	"cutie/wellknown"
 )
 
@@ -28,170 +31,175 @@ func serveVerb(c *call) *cobra.Command {
 		Use:     "serve",
 		Aliases: []string{"daemon"},
 		Short:   "serve a home over HTTP and publish it",
-		Long: `
-A home that does not exist is created, with one queue named jobs. The daemon
-prints its addresses and serves until it is interrupted. Then it ends the requests
-in progress and writes every file of the home, which takes a while after a burst;
-it logs how many jobs are left. A second interrupt ends it at once, and loses
-nothing acknowledged.
-
-It waits a few seconds for another command that has the home open. While it runs, the
-other commands find it through its socket in the home.
-
-References in published documents begin with the base URI: that of the option, or of
-cutie-info.txt, or the address listened on. If nobody has set it, answers lead to the
-name that the request was sent to. If it is set, answers lead to it, and a request to
-another name that would change something is sent there by 308, or refused with 421 if
-a proxy is there, before anything is made.
-
-With another base URI or version of ResourceSync than before, the published history
-begins anew after the last event, and so does every mirror: the daemon says so and
-ends, unless --yes is given, or the former base URI was on this machine alone.
-
-Users who can open the socket in the home may do everything. Over the network,
---users names the file of cutie user and cutie token; the daemon reads it again
-when it changes. --anonymous gives rights to clients without a name: a list such
-as read,submit:ingest (see cutie help user), all or none, within the limits of
---anonymous-limits (see cutie help limits). Without both options
-everybody on this machine may do everything; the daemon then listens on loopback
-only. On loopback it answers to localhost, to addresses and to the host of the base
-URI only, unless a proxy of --trusted-proxy asks. Passwords and tokens need TLS
-on the network: --tls-cert and --tls-key, PEM files that are read again when they
-change, or a proxy. Requests by pages of other sites that would change something
-are refused.
-
-The daemon believes X-Forwarded-For of the proxies in --trusted-proxy. Another proxy
-has to pass on Host.
-
-Users with the right to read a queue may subscribe to its changes by WebSub, at
-the hub /hub of the daemon; the Capability Lists name the topics. Callbacks to
-addresses that are not public are refused unless --allow-fetch names them. Each
---hub is told of changes too, and fetches them, or gets them with --hub-payload:
-cutie serve --hub https://hub.example.org/
-
-With --mirror the daemon keeps the queues of other daemons as live mirrors, and a home
-that does not exist is created without a queue: see cutie help mirrors.
-
-With --store the home is in an object store, and the directory is a cache: see cutie
-help stores.
-
-Each option but --yes, --accept-loss and --takeover may stand in the file of --config,
-and in the environment: see cutie help config. The command line comes first, then the
-environment, then the file.
-
-Every request becomes a line of log/web-access.txt in the home, in the Combined
-Log Format. A file of --log-max becomes web-access.txt.1, and so on.
-
-After SIGHUP the access log is opened again by its name, and the settings in file and
-environment are read again. These take effect at once:
-` + listed(live) + `
-The log names others that have changed and need a restart. With a mistake in them those of
-before stay in force. Users, certificates and the properties of queues are read again by
-themselves.`,
 		Example: `cutie serve --home archive --listen 127.0.0.1:0
 cutie serve --users users --tls-cert cert.pem --tls-key key.pem --listen :8443`,
 	}
-	var o serveOptions
-	o.bind(cmd.Flags())
-	return c.Verb(cmd, optHome, func(ctx context.Context) error { return serve(ctx, c, &o) })
+	s := newSettings(cmd.Flags(), &c.Home)
+	cmd.Long = `
+Serve a home on this machine, at http://127.0.0.1:8080/:
+    cutie serve --home archive
+
+A home that does not exist is made, with a queue named jobs. The daemon prints its
+addresses. Other commands on this machine find it through its socket in the home; users
+who can open the socket may do everything. Over the network everybody on this machine may
+do everything too, until --users or --anonymous is given.
+
+Give people and programs rights, with TLS:
+    cutie user add ada --users users --rights read,submit
+    cutie serve --users users --tls-cert cert.pem --tls-key key.pem --listen :8443
+
+The users file and the certificate are read again when they change. --anonymous gives
+rights to clients without a name: cutie help access.
+
+Serve behind a proxy:
+    cutie serve --base-uri https://queue.example.org/ --trusted-proxy 10.0.0.5
+
+Published documents and answers lead to the base URI. The proxy has to pass on Host and
+X-Forwarded-For. A request to another name that would change something is sent to the
+base URI by 308, or refused with 421. Without a base URI answers lead to the name that the
+request was sent to; on loopback the daemon then answers to localhost and addresses only.
+
+With another base URI, or another version of ResourceSync, every mirror has to begin anew.
+The daemon then ends with an error unless --yes is given or the former base URI was on
+this machine alone.
+
+Keep a copy of the queues of another daemon, or keep the home in an object store:
+    cutie serve --home copy --mirror https://queue.example.org/
+    cutie serve --home cache --store s3://bucket/prefix
+
+See cutie help mirrors, stores and standbys.
+
+Keep the settings in a file:
+    cutie config default >cutie.toml
+    cutie serve --config cutie.toml
+
+There are more settings than the options below. cutie config default lists them all, each
+with its cost; each is an option, too. Options come before the environment, and the
+environment before the file: cutie help config.
+
+Change settings without a restart: edit the file, then
+    kill -HUP PID
+
+` + s.liveNames() + `
+
+The log names other changed settings, which need a restart. If there is a mistake, all
+settings stay as they were. SIGHUP also opens the access log again: log/web-access.txt in
+the home, in the Combined Log Format.
+
+Stop with Ctrl-C or SIGTERM. The daemon ends the requests in progress and writes the files
+of the home, which takes a while after a burst. A second signal ends it at once. Nothing
+acknowledged is lost either way.`
+	return c.Verb(cmd, optHome, func(ctx context.Context) error { return serve(ctx, c, s) })
 }
 
-func serve(ctx context.Context, c *call, o *serveOptions) error {
-	f := filler(c)
-	if err := f.Fill(o.config); err != nil {
+func serve(ctx context.Context, c *call, s *settings) error {
+	if err := s.fill(typed(c), os.Getenv); err != nil {
 		return err
 	}
-	o.Reread = reread(c.Cmd.Flags(), f, o.config, c.Home)
-	log, err := newLog(c.Stderr, o.logLevel, o.logFormat)
-	if err != nil {
-		return err
-	}
-	for _, s := range f.Strays(os.Environ()) {
-		if s.Near != "" { // else it may be of another program
-			log.Warn().Str("variable", s.Variable).Str("near", s.Near).Msg("the variable sets nothing: there is no such setting")
+	s.Log, s.Hangup, s.Reread = newLog(c.Stderr, s.LogLevel, s.logFormat), daemon.Withstand(), s.reread
+	for _, v := range s.strays(os.Environ()) {
+		if v.near != "" { // else it may be of another program
+			s.Log.Warn().Str("variable", v.variable).Str("near", v.near).Msg("the variable sets nothing: there is no such setting")
 		}
 	}
-	o.Log, o.Hangup = log, daemon.Withstand()
-	if err := o.check(); err != nil {
-		return err
-	}
-	defer o.Fetch.Close()
-	if o.Source.KeepOctets, err = o.keepSize.on(c.Home); err != nil {
+	if err := s.check(); err != nil {
 		return err
 	}
 	// A home is not made for a daemon that cannot serve it. One that is there may
 	// be in use, which is the better reason.
-	if fresh, err := queuefs.Unmade(c.Home); err == nil && fresh || o.store.Options != nil {
-		if o.Listen.On, err = listen.TakePort(o.Listen.Addr); err != nil {
+	var err error
+	if fresh, err := queuefs.Unmade(c.Home); err == nil && fresh || s.store != nil {
+		if s.Listen.On, err = listen.TakePort(s.Listen.Addr); err != nil {
 			return portHint(err)
 		}
-		defer o.Listen.On.Close()
+		defer s.Listen.On.Close()
 	}
-	if err := o.nameNode(); err != nil {
-		return err
+	if s.store != nil {
+		if s.Node.URL == "" {
+			if s.Node.URL, err = s.Listen.URL(s.Listen.On.Addr()); err != nil {
+				return err
+			}
+		}
+		s.Opening = &daemon.Opening{Log: s.Log, Certificate: s.Listen.Certificate, Node: &s.Node}
+		s.store.URL, s.store.Owned = s.Node.URL, s.Opening.Own
+		defer s.Opening.End()
 	}
-	if o.store.Options != nil {
-		o.Opening = &daemon.Opening{Log: log, Certificate: o.Listen.Certificate, Node: &o.Node}
-		o.store.Owned = o.Opening.Own
-		defer o.Opening.End()
-	}
-	return o.serve(ctx, c)
+	return s.serve(ctx, c)
 }
 
+// newLog returns the daemon's log on standard error. Format is console, json, or empty for
+// console on a terminal and json elsewhere.
+func newLog(w *os.File, level zerolog.Level, format string) zerolog.Logger {
+	zerolog.SetGlobalLevel(level) // it may change while the daemon runs
+	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
+	zerolog.DurationFieldUnit = time.Millisecond
+	var out io.Writer = w
+	if format == "console" || format == "" && isTerminal(w) {
+		out = zerolog.ConsoleWriter{Out: w, NoColor: !isTerminal(w), TimeFormat: "15:04:05.000"}
+	}
+	return zerolog.New(out).With().Timestamp().Logger()
+}
+
+// againPause is the pause of a daemon that has served before it asks its store again.
+const againPause = 2 * time.Second
+
 // serve opens the home and serves it, again and again if it has to be opened anew.
-func (o *serveOptions) serve(ctx context.Context, c *call) error {
+func (s *settings) serve(ctx context.Context, c *call) error {
 	var printed bool
 	for {
-		o.Opening.Answer(o.Listen.On)
-		svc, err := open(ctx, c, o)
+		s.Opening.Answer(s.Listen.On)
+		svc, err := s.open(ctx)
 		if err == nil {
-			o.Ready = func(base string) error {
+			s.Ready = func(base string) error {
 				if printed {
 					return nil
 				}
 				printed = true
-				return welcome(c.Out.Stdout, svc, base, o.Node.URL)
+				return welcome(c.Out.Stdout, svc, base, s.Node.URL)
 			}
-			err = daemon.Run(ctx, svc, o.Options)
+			err = daemon.Run(ctx, svc, s.Options)
 		}
-		o.Opening.End()
-		err = errors.Join(err, o.Opening.Stop())
+		s.Opening.End()
+		err = errors.Join(err, s.Opening.Stop())
 		switch {
-		case goesOn(err):
-		case printed && waits(err): // a start is refused, a daemon that has served goes on
-			time.Sleep(againPause)
+		case errors.Is(err, queuefs.ErrFenced), errors.Is(err, queuefs.ErrBehind), errors.Is(err, queuefs.ErrBack):
+			// Another daemon owns the home, or has released batches not read in time, or the
+			// store answers again.
+		case printed && (errors.Is(err, objects.ErrAway) || objects.Refused(err)):
+			time.Sleep(againPause) // at its start a daemon gives up
 		default:
 			return storeHint(anewHint(portHint(err)))
 		}
 		// Acknowledged changes are in the store.
-		o.Log.Warn().Err(err).Msg("the home is opened again")
-		o.store.TakeOver = false
-		o.Listen.On.Close() // unless the daemon did
-		if o.Listen.On, err = listen.TakePort(o.Listen.On.Addr().(*net.TCPAddr)); err != nil {
+		s.Log.Warn().Err(err).Msg("the home is opened again")
+		s.store.TakeOver = false
+		s.Listen.On.Close() // unless the daemon did
+		if s.Listen.On, err = listen.TakePort(s.Listen.On.Addr().(*net.TCPAddr)); err != nil {
 			return portHint(err)
 		}
 	}
 }
 
-// open opens the home, and finds the settings in it.
-func open(ctx context.Context, c *call, o *serveOptions) (*queuefs.Service, error) {
-	svc, err := reach.OpenUnlocked(ctx, c.Home, func() (*queuefs.Service, error) {
-		return daemon.OpenHome(ctx, c.Home, named(queuefs.ServiceInfo{}, c.Home), len(o.mirrors) == 0,
-			queuefs.Options{AcceptLoss: o.acceptLoss, Dirs: o.Limits.Dirs, Stored: o.store.Options}, o.Log)
+// open opens the home, and takes the settings in it.
+func (s *settings) open(ctx context.Context) (*queuefs.Service, error) {
+	home := *s.home
+	svc, err := reach.OpenUnlocked(ctx, home, func() (*queuefs.Service, error) {
+		return daemon.OpenHome(ctx, home, namedService(queuefs.ServiceInfo{}, home), len(s.Mirror.Sources) == 0,
+			queuefs.Options{AcceptLoss: s.acceptLoss, Dirs: s.Limits.Dirs, Stored: s.store}, s.Log)
 	})
 	if err != nil {
-		return nil, storeHint(reach.HomeHint(c.Home, err))
+		return nil, storeHint(reach.HomeHint(home, err))
 	}
-	if o.dialect == "" {
+	if s.dialect == nil {
 		before, err := options.Published(svc.Dir())
 		if err != nil {
 			return nil, fault.Hint(errors.Join(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err), svc.Close()),
 				"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one every mirror begins anew")
 		}
-		o.Source.Dialect = before.Dialect
+		s.Source.Dialect = before.Dialect
 	}
-	if o.Listen.BaseURI == "" && svc.Info().BaseURI != "" {
-		if o.Listen.BaseURI, err = reach.CleanBase(svc.Info().BaseURI); err != nil {
+	if s.Listen.BaseURI == "" && svc.Info().BaseURI != "" {
+		if s.Listen.BaseURI, err = reach.CleanBase(svc.Info().BaseURI); err != nil {
 			return nil, errors.Join(err, svc.Close())
 		}
 	}

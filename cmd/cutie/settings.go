@@ -3,303 +3,324 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"net"
-	"net/http"
-	"net/url"
-	"os"
-	"strings"
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/listen"
-	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/scrub"
 	"cutie/queuefs"
-	"cutie/queuefs/outbound"
+	"cutie/queuefs/stored"
 	"cutie/sitemap"
 	"cutie/wellknown"
 )
 
-// serveOptions are the settings of the daemon, and options as typed.
-type serveOptions struct {
+// A setting is something that the operator of a daemon decides. Its entry in
+// [settings.table] is all that there is to say of it.
+type setting struct {
+	name  string // of the option, and in the file; CUTIE_NAME in the environment
+	short string // of the option
+	value any    // points to where the value goes
+	def   string // default; "": the zero value
+	use   use
+	help  string       // what it is, with the name of its value in `quotes`
+	why   string       // why one would change it, and what that costs
+	check func() error // of the value, when all settings have theirs; nil: any will do
+}
+
+// use says where a setting may stand, and who needs it.
+type use uint8
+
+const (
+	everyday use = 1 << iota // cutie serve --help shows it
+	live                     // a running daemon takes it by a reload
+	once                     // a person decides each time: only as an option
+)
+
+// settings are those of a daemon. [newSettings] makes options of them, fill gives them
+// their values, and check finds mistakes before a home is opened or made.
+type settings struct {
 	daemon.Options
-	users               *string
-	listen, anonymous   string
-	limits              string // of clients without a name
-	implied             bool   // everybody on this machine may do all, and nobody else anything
-	buffers             octets
-	keepSize            share
-	tlsCert, tlsKey     string
-	proxies, fetch      []string
-	dialect, cors       string
-	logLevel, logFormat string
-	acceptLoss          bool
-	config              string
-	mirrors             []string
-	mirrorToken         string
-	store               storeOptions
+	home                    *string // the common option
+	config                  string  // file
+	listen, tlsCert, tlsKey string
+	logFormat               string
+	keepSize                share
+	dialect                 *sitemap.Dialect // nil: that of the last run
+	mirrorToken             string
+	acceptLoss              bool
+
+	storeURL, storeEndpoint string
+	storeImage              octets
+	takeOver                bool
+	store                   *stored.Options // nil: the home is in its directory
+
+	all     []setting
+	options *pflag.FlagSet
+	file    tomlFile
+	origins map[string]origin
+	texts   map[string]string // of the values before check
 }
 
-// bind adds the options to fs.
-func (o *serveOptions) bind(fs *pflag.FlagSet) {
-	fs.StringVar(&o.config, "config", os.Getenv(Variable("config")), "`file` of settings in TOML (environment CUTIE_CONFIG)")
-	fs.Lookup("config").DefValue = ""
-	fs.StringVarP(&o.listen, "listen", "l", reach.DefaultListen, "`address` to listen on; port 0 takes a free one")
-	fs.StringVar(&o.Listen.BaseURI, "base-uri", "", "`URI` at which clients reach this daemon")
-	o.users = bindUsers(fs)
-	fs.StringVar(&o.anonymous, "anonymous", "", "`rights` of clients without a name: read, submit, all, none, or a list (default none with --users, else all on loopback)")
-	fs.StringVar(&o.limits, "anonymous-limits", "", "`list` of limits of all clients without a name together in each queue, such as pending=100,active=1000; see cutie help limits")
-	fs.StringVar(&o.tlsCert, "tls-cert", "", "`file` of the certificate chain, for TLS")
-	fs.StringVar(&o.tlsKey, "tls-key", "", "`file` of its key")
-	fs.StringSliceVar(&o.proxies, "trusted-proxy", nil, "`network` of proxies to believe, such as 10.0.0.0/8; may be repeated")
-	o.Limits.Body = 16 << 30
-	fs.Var((*octets)(&o.Limits.Body), "max-body", "largest submission, such as 64M or 16G")
-	o.buffers = 128 << 20
-	fs.Var(&o.buffers, "max-buffers", "memory for what is kept of all requests at once, and of answers that clients have not taken yet, such as 64M; one address gets as much as it leaves to others; a request beyond it is answered with 503; 0: any size")
-	fs.IntVar(&o.Limits.Conns, "max-conns", 10_000, "`number` of connections at once, and of requests over HTTP/2; one address gets as many as it leaves to others, so half of them if it is alone; a trusted proxy gets all")
-	fs.IntVar(&o.Limits.Waits, "max-waits", 1000, "`number` of requests of one address that may wait at once")
-	fs.IntVar(&o.Limits.Dirs, "max-dirs", 512, "`number` of directories of queues kept open, those used last")
-	o.bindSource(fs)
-	o.store.bind(fs, &o.Node)
-	fs.StringSliceVar(&o.fetch, "allow-fetch", nil, "`pattern` of hosts that manifests, callbacks, hubs and mirrored Sources may name although they are not public: host, *.host, address or network, each with :port or not; may be repeated")
-	fs.BoolVar(&o.Robots, "robots", false, "answer /robots.txt with the Resource Lists that the asker may read, and plain Sitemaps for search engines")
-	fs.StringVar(&o.cors, "cors", "", "`origin` whose pages may read, such as https://example.org, or *")
-	fs.BoolVar(&o.Push.NoHub, "no-hub", false, "take no subscribers; present ones wait for another hub of ours")
-	fs.StringSliceVar(&o.Push.Hubs, "hub", nil, "`URL` of a WebSub hub to tell of changes too; may be repeated")
-	fs.BoolVar(&o.Push.Payload, "hub-payload", false, "send the hubs of --hub the notifications instead of telling them to fetch")
-	fs.StringVar(&o.Push.Change, "change-capability", string(sitemap.ChangeNotification), "`name` of Change Notifications in Capability Lists")
-	fs.StringVar(&o.Push.Framework, "framework-capability", string(sitemap.FrameworkNotification), "`name` of Framework Notifications")
-	o.AccessLog.Max = reach.DefaultLogMax
-	fs.Var((*octets)(&o.AccessLog.Max), "log-max", "size of an access log; 0 lets it grow")
-	fs.IntVar(&o.AccessLog.Keep, "log-keep", reach.DefaultLogKeep, "`number` of old access logs to keep")
-	fs.StringSliceVar(&o.mirrors, "mirror", nil, "`URL` of a daemon whose queues this one keeps as live mirrors; may be repeated")
-	fs.StringVar(&o.mirrorToken, "mirror-token", "", "bearer `token` for these, or @FILE with it, read again when it is refused")
-	fs.DurationVar(&o.Mirror.Audit, "mirror-audit", 24*time.Hour, "`time` between two audits of a mirror; 0: none")
-	fs.StringVar(&o.Traces.URL, "traces", "", "`URL` of a collector of OpenTelemetry that gets spans of jobs, by OTLP over HTTP, such as http://127.0.0.1:4318")
-	fs.Float64Var(&o.Traces.Ratio, "trace-ratio", 1, "`share` of the jobs with spans, 0 to 1, where the submitter has not decided by traceparent")
-	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn, error or disabled")
-	fs.StringVar(&o.logFormat, "log-format", "", "json or console (default console on a terminal, else json)")
-	fs.BoolVar(&o.acceptLoss, "accept-loss", false, "open a home that was not closed and lost its journal, without the changes that were in it alone")
-	fs.DurationVar(&o.Limits.Grace, "grace", 10*time.Second, "`time` for requests in progress to end when stopping, or giving a home in a store up")
+// newSettings adds the options of a daemon to fs. home is the common option.
+func newSettings(fs *pflag.FlagSet, home *string) *settings {
+	s := &settings{options: fs, home: home}
+	s.all = s.table()
+	for i := range s.all {
+		s.all[i].bind(fs)
+	}
+	return s
 }
 
-// bindSource adds the options about published documents.
-func (o *serveOptions) bindSource(fs *pflag.FlagSet) {
-	s := &o.Source
-	fs.StringVar(&o.dialect, "dialect", "", "`version` of ResourceSync of all documents: 1.1, 1.0 or 0.9 (default the last one, at first 1.1)")
-	fs.BoolVar(&s.Anew, "yes", false, "go on with another version or base URI than before: every mirror begins anew")
-	fs.DurationVar(&s.Period, "period", time.Hour, "`time` after which a Change List with entries is closed at the latest, however few; sooner in a young queue, after a minute or more; 0: never")
-	fs.IntVar(&s.MaxEntries, "list-entries", 0, "`number` of entries of a document, 2 to 50000; a page of a Resource List takes 1,024 jobs at least (default 50000)")
-	fs.Var((*octets)(&s.MaxBytes), "list-size", "size of a document before compression, 64K to 50000000; a page of 1,024 jobs may be larger (default 50000000)")
-	fs.Var((*octets)(&s.MaxPackage), "package-size", "size of the files in a package of a dump, before the next begins; files of the 1,024 jobs of a page, or of an event, stay together (default 4G)")
-	fs.DurationVar(&s.DumpPeriod, "dump-period", 7*24*time.Hour, "`time` after which a Resource Dump is made again, sooner if it is far behind; 0: only by cutie publish --now")
-	fs.DurationVar(&s.Current, "current", 0, "`time` for which a closed Change List stands in the index; then only the archive names it, unless it has changes since the Resource Dump; 0: as long as it is kept")
-	fs.DurationVar(&s.Keep, "keep", 0, "`time` for which closed Change Lists and former dumps stay; 0: for ever")
-	o.keepSize = share{percent: 5}
-	fs.Var(&o.keepSize, "keep-size", "size of these on disk for one set, such as 100G, or a share of the disk, such as 5%, before the oldest go; 0: any size")
-	fs.StringVar(&s.Dumps, "dumps", "pending,replica", "`sets` of resources with dumps, of queues that do not say it themselves: pending, replica, pending,replica or none")
-	s.Pace = scrub.Pace{Period: 7 * 24 * time.Hour}
-	fs.Var((*pace)(&s.Pace), "scrub", "`pace` at which published files are read again and verified: a period such as 7d or 36h, or a rate in bytes a second such as 10MB; 0: only when they are opened")
-	fs.StringSliceVar(&s.Mirrors, "duplicate", nil, "base `URI` of a copy, published with every resource; up to four times")
-	fs.StringVar(&s.Via, "via", "", "base `URI` of the origin of every resource, for a home that is a copy")
+// table lists the settings in the order of the help text.
+func (s *settings) table() []setting {
+	l, source := &s.Limits, &s.Source
+	return []setting{
+		{name: "config", value: &s.config, use: everyday | once,
+			help: "`file` of settings in TOML (environment CUTIE_CONFIG)"},
+		{name: "home",
+			why: "A daemon has one home, on a local disk. More daemons on a machine need a home and a port each."},
+		{name: "listen", short: "l", value: &s.listen, def: reach.DefaultListen, use: everyday, check: s.checkListen,
+			help: "`address` to listen on; port 0 takes a free one",
+			why:  "With :8080 other machines reach the daemon too; it then wants --users or --anonymous."},
+		{name: "base-uri", value: &s.Listen.BaseURI, use: everyday, check: s.checkBaseURI,
+			help: "`URI` at which clients reach this daemon (default that in cutie-info.txt, else the address listened on)",
+			why:  "Set it if clients use a name or a proxy. Published documents begin with it: with another one later, every mirror begins anew."},
+		{name: "users", value: &s.Access.Users, use: everyday, check: s.checkUsers,
+			help: "users `file` (environment CUTIE_USERS)",
+			why:  "It gives people and programs names, rights and limits; clients without a name then have no rights. The daemon reads it again when it changes."},
+		{name: "anonymous", value: optional(&s.Access.Anonymous, access.ParseRights), use: everyday,
+			help: "`rights` of clients without a name: read, submit, all, none, or a list (default none with --users, else all on loopback)",
+			why:  "For an archive that everybody may read. Whatever is given here is given to all who reach the port."},
+		{name: "anonymous-limits", value: optional(&s.Access.Limits, queuefs.ParseLimits),
+			help: "`list` of limits of all clients without a name together in each queue, such as pending=100,active=1000; see cutie help limits",
+			why:  "It keeps strangers from filling a queue or the disk. One busy client then keeps the others out."},
+		{name: "tls-cert", value: &s.tlsCert, use: everyday, check: s.checkCertificate,
+			help: "`file` of the certificate chain, for TLS",
+			why:  "Passwords and tokens need TLS on a network, here or at a proxy. A new certificate is read by itself."},
+		{name: "tls-key", value: &s.tlsKey, use: everyday,
+			help: "`file` of its key",
+			why:  "It belongs to --tls-cert, and only the user of the daemon should be able to read it."},
+		{name: "trusted-proxy", value: list((*[]netip.Prefix)(&s.Listen.Proxies), access.ParseProxy), use: everyday,
+			help: "`network` of proxies to believe, such as 10.0.0.0/8; may be repeated",
+			why:  "Behind a proxy, limits and the access log then go by the client in X-Forwarded-For. An address listed here can claim to be any client."},
+		{name: "allow-fetch", value: list(&s.Allow, parseAllowed), use: everyday | live,
+			help: "`pattern` of hosts that manifests, callbacks, hubs and mirrored Sources may name although they are not public: host, *.host, address or network, each with :port or not; may be repeated",
+			why:  "Without it nobody can make the daemon send requests into your network. Every submitter can reach what is allowed here."},
+		{name: "max-body", value: (*octets)(&l.Body), def: "16G", use: everyday, check: func() error { return want(l.Body > 0, "1 or more") },
+			help: "`size` of the largest submission, such as 64M or 16G",
+			why:  "A lower one keeps a single client from filling the disk."},
+		{name: "max-buffers", value: (*octets)(&l.Buffers), def: "128M",
+			check: func() error { return want(l.Buffers == 0 || l.Buffers >= 1<<20, "0 or at least 1M") },
+			help:  "`size` of the memory for the buffers of all requests together; a request beyond it is answered with 503; 0: any size",
+			why:   "More lets more large requests run at once, and takes memory. One address gets as much as it leaves to others."},
+		{name: "max-conns", value: &l.Conns, def: "10000", check: s.checkConnections,
+			help: "`number` of connections at once, and of requests over HTTP/2",
+			why:  "A connection takes some 20 KB and a file (ulimit -n). One address gets as many as it leaves to others, so half of them if it is alone; a trusted proxy gets all."},
+		{name: "max-waits", value: &l.Waits, def: "1000", use: live, check: func() error { return want(l.Waits > 0, "1 or more") },
+			help: "`number` of requests of one address that may wait at once",
+			why:  "More for many workers or mirrors behind one address. Each takes a connection."},
+		{name: "max-dirs", value: &l.Dirs, def: "512", check: func() error { return want(l.Dirs > 0, "1 or more") },
+			help: "`number` of directories of queues kept open, those used last",
+			why:  "More makes work on thousands of queues at once faster. Each takes a file (ulimit -n)."},
+		{name: "grace", value: &l.Grace, def: "10s", use: live, check: func() error { return want(l.Grace >= 0, "0 or more") },
+			help: "`time` for requests in progress to end when stopping, or giving a home in a store up",
+			why:  "Longer for large uploads over slow lines. A stop then takes that long."},
+
+		{name: "dialect", value: optional(&s.dialect, parseDialect), check: s.checkDialect,
+			help: "`version` of ResourceSync of all documents: 1.1, 1.0 or 0.9 (default the last one, at first 1.1)",
+			why:  "For Destinations that read an old version only. With another one than before, every mirror begins anew."},
+		{name: "yes", value: &source.Anew, use: everyday | once,
+			help: "go on with another version or base URI than before: every mirror begins anew"},
+		{name: "period", value: &source.Period, def: "1h", use: live,
+			help: "`time` after which a Change List with entries is closed at the latest; sooner in a young queue; 0: never",
+			why:  "Shorter makes more and smaller lists; with 0 a list grows until it is full."},
+		{name: "list-entries", value: &source.MaxEntries,
+			help: "`number` of entries of a document, 2 to 50000 (default 50000)",
+			why:  "Fewer for Destinations with little memory; an index then names more documents. A page of a Resource List has 1024 jobs at least."},
+		{name: "list-size", value: (*octets)(&source.MaxBytes),
+			help: "`size` of a document before compression, 64K to 50000000 (default 50000000)",
+			why:  "Smaller for Destinations with little memory, as list-entries. A page of 1024 jobs may be larger."},
+		{name: "package-size", value: (*octets)(&source.MaxPackage),
+			help: "`size` of the files in a package of a dump, before the next begins (default 4G)",
+			why:  "Smaller packages are fetched again sooner after a broken connection, and there are more of them. The files of a page or of an event stay together."},
+		{name: "dump-period", value: &source.DumpPeriod, def: "168h", use: live,
+			help: "`time` after which a Resource Dump is made again, sooner if it is far behind; 0: only by cutie publish --now",
+			why:  "More often, and a new mirror has fewer changes to catch up with; each dump reads and writes the files of the queue once."},
+		{name: "dumps", value: parsed(&source.Dumps, parseDumps), def: "pending,replica", use: everyday,
+			help: "`sets` of resources with dumps, of queues that do not say it themselves: pending, replica, pending,replica or none",
+			why:  "Dumps let a mirror fetch many files in one request. They take as much disk as the payloads again."},
+		{name: "current", value: &source.Current, use: live,
+			help: "`time` for which a closed Change List stands in the index; then only the archive names it, unless it has changes since the Resource Dump; 0: as long as it is kept",
+			why:  "It keeps the index small where there are very many lists. A Destination that was away longer reads the archive."},
+		{name: "keep", value: &source.Keep, use: everyday | live,
+			help: "`time` for which closed Change Lists and former dumps stay; 0: for ever",
+			why:  "It frees the disk of old documents. A Destination that was away longer begins anew."},
+		{name: "keep-size", value: parsed(&s.keepSize, parseShare), def: "5%", use: everyday | live, check: s.checkKeepSize,
+			help: "`size` of these on disk for one set, such as 100G, or a share of the disk, such as 5%, before the oldest go; 0: any size",
+			why:  "It bounds what published history takes, as keep does by time. The first bound reached counts."},
+		{name: "scrub", value: parsed(&source.Pace, scrub.ParsePace), def: "7d", use: live,
+			help: "`pace` at which published files are read again and verified: a period such as 7d or 36h, or a rate in bytes a second such as 10MB; 0: only when they are opened",
+			why:  "Faster finds damage of the disk sooner, and reads more."},
+		{name: "duplicate", value: list(&source.Mirrors, asIs),
+			help: "base `URI` of a copy, published with every resource; up to four times",
+			why:  "Destinations may then fetch from the copy. It must have the same files under the same paths; entries already published stay as they are."},
+		{name: "via", value: &source.Via,
+			help: "base `URI` of the origin of every resource, for a home that is a copy",
+			why:  "It tells Destinations where the copied files are from. It is true only if all jobs are copied."},
+		{name: "robots", value: &s.Robots,
+			help: "answer /robots.txt with the Resource Lists that the asker may read, and plain Sitemaps for search engines",
+			why:  "For archives that search engines should find. They then fetch everything that is public."},
+		{name: "cors", value: optional(&s.CORS, wellknown.NewCORS),
+			help: "`origin` whose pages may read, such as https://example.org, or *",
+			why:  "For programs in a browser on another site. They then read what clients without a name may read."},
+
+		{name: "hub", value: list(&s.Push.Hubs, parseHub),
+			help: "`URL` of a WebSub hub to tell of changes too; may be repeated",
+			why:  "A public hub carries the load of many subscribers. Each change costs one request to it."},
+		{name: "hub-payload", value: &s.Push.Payload, check: s.checkPayload,
+			help: "send the hubs of --hub the notifications instead of telling them to fetch",
+			why:  "For a hub that cannot reach this daemon. The hub must accept notifications that are sent to it."},
+		{name: "no-hub", value: &s.Push.NoHub,
+			help: "take no subscribers; present ones wait for another hub of ours",
+			why:  "The daemon then sends no requests to URLs that subscribers have named. Destinations have to poll, or to use the hubs of --hub."},
+		{name: "change-capability", value: &s.Push.Change, def: string(sitemap.ChangeNotification),
+			help: "`name` of Change Notifications in Capability Lists",
+			why:  "Only for Destinations that expect another name than that of the specification."},
+		{name: "framework-capability", value: &s.Push.Framework, def: string(sitemap.FrameworkNotification),
+			help: "`name` of Framework Notifications",
+			why:  "As change-capability."},
+
+		{name: "mirror", value: list(&s.Mirror.Sources, s.parseMirror), use: everyday,
+			help: "`URL` of a daemon whose queues this one keeps as live mirrors; may be repeated",
+			why:  "For a second copy that is always up to date: see cutie help mirrors. It takes as much disk as the original."},
+		{name: "mirror-token", value: &s.mirrorToken, use: everyday, check: s.checkMirrors,
+			help: "bearer `token` for these, or @FILE with it, read again when it is refused",
+			why:  "For originals whose queues need the right to read. Others can see a token in the arguments of a process: a file is better."},
+		{name: "mirror-audit", value: &s.Mirror.Audit, def: "24h",
+			check: func() error { return want(s.Mirror.Audit == 0 || s.Mirror.Audit >= time.Minute, "0 or at least 1m") },
+			help:  "`time` between two audits of a mirror; 0: none",
+			why:   "More often finds differences sooner. An audit reads all files here, and all lists of the original."},
+
+		{name: "store", value: &s.storeURL, use: everyday, check: s.checkStore,
+			help: "`URL` of the object store that the home is in, s3://BUCKET/PREFIX; the directory is a cache then",
+			why:  "The home outlives the machine, and standbys can take it over: see cutie help stores. A submission waits for the store."},
+		{name: "store-endpoint", value: &s.storeEndpoint,
+			help: "`URL` of the service that has the bucket (default that of AWS_ENDPOINT_URL, else Amazon S3)",
+			why:  "For MinIO, Ceph and other services that speak S3."},
+		{name: "store-image", value: &s.storeImage,
+			help: "`size` of the journal from one image of the home in the store to the next, at least (default 64M)",
+			why:  "Smaller makes a start on another machine faster, and sends more to the store."},
+		{name: "takeover", value: &s.takeOver, use: everyday | once,
+			help: "take the home in the store from the daemon that owns it"},
+		{name: "node-url", value: &s.Node.URL,
+			help: "`URL` at which the clients and the other daemons of the store reach this one (default the address listened on)",
+			why:  "Set it if the address listened on is not the one that others use, as behind a name or on all addresses."},
+		{name: "standby-changes", value: parsed(&s.Node.Changes, daemon.ParseChanges), def: "proxy",
+			help: "what a standby does with requests to change something: `way` proxy passes them on to the owner, refuse answers 503",
+			why:  "Refuse if a load balancer sends changes to the owner alone. Passing on lets clients use any of the daemons, and costs a second request."},
+		{name: "takeover-after", value: &s.Node.TakeoverAfter, def: "10s",
+			check: func() error {
+				return want(s.Node.TakeoverAfter == 0 || s.Node.TakeoverAfter >= time.Second, "0 or at least 1s")
+			},
+			help: "`time` of silence of the owner before a standby takes over, 1s or more; 0: a standby never does by itself",
+			why:  "Shorter ends an outage sooner. An owner whose line is slow for that long loses the home and begins again as a standby."},
+
+		{name: "log-level", value: parsed(&s.LogLevel, parseLevel), def: "info", use: everyday | live,
+			help: "`level` of the log: debug, info, warn, error or disabled",
+			why:  "debug adds a line for every request; with warn only what needs a look is left."},
+		{name: "log-format", value: optional(&s.logFormat, parseLogFormat),
+			help: "`format` of the log: json or console (default console on a terminal, else json)",
+			why:  "Programs read json, people console."},
+		{name: "log-max", value: (*octets)(&s.AccessLog.Max), def: "100M", use: live,
+			help: "`size` of an access log; 0 lets it grow",
+			why:  "0 if logrotate does it. More keeps a longer past and takes disk."},
+		{name: "log-keep", value: &s.AccessLog.Keep, def: "9", use: live,
+			check: func() error { return want(s.AccessLog.Keep >= 0 && s.AccessLog.Keep <= 1000, "0 to 1000") },
+			help:  "`number` of old access logs to keep",
+			why:   "Each takes up to the size of log-max."},
+		{name: "traces", value: optional(&s.Traces.URL, parseCollector),
+			help: "`URL` of a collector of OpenTelemetry that gets spans of jobs, by OTLP over HTTP, such as http://127.0.0.1:4318",
+			why:  "It shows a job among the spans of your other services. Each job costs three spans or more."},
+		{name: "trace-ratio", value: &s.Traces.Ratio, def: "1", use: live,
+			check: func() error { return want(s.Traces.Ratio >= 0 && s.Traces.Ratio <= 1, "0 to 1") },
+			help:  "`share` of the jobs with spans, 0 to 1, where the submitter has not decided by traceparent",
+			why:   "Less where there are too many jobs for the collector."},
+		{name: "accept-loss", value: &s.acceptLoss, use: everyday | once,
+			help: "open a home that was not closed and lost its journal, without the changes that were in it alone"},
+	}
 }
 
-// check reads the typed options and finds their mistakes, before a home is
-// opened or made.
-func (o *serveOptions) check() error {
-	for _, check := range []func() error{o.checkAccess, o.checkLimits, o.checkListen, o.checkSource, o.checkMirrors, o.checkStore, o.checkTraces} {
-		if err := check(); err != nil {
-			return err
-		}
+// bind adds the option of a setting to fs. Those that few people need are hidden.
+func (e *setting) bind(fs *pflag.FlagSet) {
+	switch v := e.value.(type) {
+	case nil: // a common option
+		return
+	case *string:
+		fs.StringVarP(v, e.name, e.short, "", e.help)
+	case *bool:
+		fs.BoolVar(v, e.name, false, e.help)
+	case *int:
+		fs.IntVar(v, e.name, 0, e.help)
+	case *float64:
+		fs.Float64Var(v, e.name, 0, e.help)
+	case *time.Duration:
+		fs.DurationVar(v, e.name, 0, e.help)
+	case pflag.Value:
+		fs.Var(v, e.name, e.help)
 	}
-	return nil
+	f := fs.Lookup(e.name)
+	f.Hidden = e.use&everyday == 0
+	if e.def == "" {
+		return
+	}
+	if err := f.Value.Set(e.def); err != nil {
+		panic(fmt.Sprintf("default of --%s: %v", e.name, err))
+	}
+	f.DefValue = e.def
 }
 
-// checkAccess reads the options about rights.
-func (o *serveOptions) checkAccess() (err error) {
-	file := *o.users
-	o.implied = file == "" && o.anonymous == ""
-	o.Access.Users = file
-	o.Access.Report = func(users int, wide bool) {
-		o.Log.Info().Str("file", file).Int("users", users).Msg("users read")
-		if wide {
-			o.Log.Warn().Str("file", file).Msg("others can read or write the users file, chmod 600 takes that away")
-		}
-	}
-	if o.implied {
-		o.Access.Anonymous = access.Everything
-	} else if o.anonymous != "" {
-		if o.Access.Anonymous, err = access.ParseRights(o.anonymous); err != nil {
-			return fault.Usagef("--anonymous: %v", err)
-		}
-	}
-	if o.Access.Limits, err = queuefs.ParseLimits(o.limits); err != nil {
-		return fault.Usagef("--anonymous-limits: %v", err)
-	}
-	for _, text := range o.proxies {
-		p, err := access.ParseProxy(text)
-		if err != nil {
-			return fault.Usagef("--trusted-proxy: %v", err)
-		}
-		o.Listen.Proxies = append(o.Listen.Proxies, p)
-	}
-	if file == "" {
+// A mustBe is the error of a value out of range: what it must be.
+type mustBe string
+
+func (m mustBe) Error() string { return string(m) }
+
+func want(ok bool, what string) error {
+	if ok {
 		return nil
 	}
-	if _, _, err = access.Load(file); err != nil {
-		err = fmt.Errorf("users: %w", err)
-		hint := "mend the line, or bring the file back from a copy: cutie help access"
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			hint = "cutie user add NAME --users " + file + " makes it"
-		case errors.Is(err, fs.ErrPermission):
-			hint = "chown " + file + " to the user of the daemon"
-		case errors.Is(err, access.ErrNoFile):
-			hint = "name the file itself: cutie user add NAME --users FILE makes one"
-		case errors.Is(err, access.ErrEmpty):
-			hint = "bring the file back from a copy; or begin anew: echo '# no users' > " + file + ", and cutie user add NAME --users " + file
-		}
-		err = fault.Hint(err, hint)
-	}
-	return err
+	return mustBe(what)
 }
 
-// checkLimits lowers the number of connections to the files of this process.
-func (o *serveOptions) checkLimits() error {
-	o.Limits.Buffers = int(o.buffers)
-	switch l := o.Limits; {
-	case l.Buffers > 0 && l.Buffers < 1<<20:
-		return fault.Usagef("--max-buffers is 1M or more, or 0")
-	case l.Conns < 1 || l.Waits < 1 || l.Body < 1:
-		return fault.Usagef("--max-body, --max-conns and --max-waits are 1 or more")
-	case l.Dirs < 1:
-		return fault.Usagef("--max-dirs is 1 or more")
-	case o.AccessLog.Keep < 0 || o.AccessLog.Keep > 1000:
-		return fault.Usagef("--log-keep is 0 to 1000")
-	case l.Grace < 0:
-		return fault.Usagef("--grace %v is less than no time", l.Grace)
+// check finds mistakes in the values, before a home is opened or made.
+func (s *settings) check() error {
+	for _, e := range s.all {
+		if e.check == nil {
+			continue
+		}
+		err := e.check()
+		var must mustBe
+		if errors.As(err, &must) {
+			return fault.Usagef("%s--%s %s must be %s", s.place(e.name), e.name, s.options.Lookup(e.name).Value, must)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	var files unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
+	s.Mirror.Agent, s.Traces.Version, s.Traces.Log = reach.Agent(), queuefs.Version, s.Log
+	return nil
+}
+
+// named returns the entry of a setting that file and environment may have.
+func (s *settings) named(name string) *setting {
+	i := slices.IndexFunc(s.all, func(e setting) bool { return e.name == name && e.use&once == 0 })
+	if i < 0 {
 		return nil
 	}
-	if most := listen.Connections(o.Limits.Conns, files.Cur); most < o.Limits.Conns {
-		o.Log.Warn().Int("asked", o.Limits.Conns).Int("connections", most).Msg("fewer connections, for this process may open few files (ulimit -n)")
-		o.Limits.Conns = most
-	}
-	return nil
-}
-
-// checkListen resolves the address. Beyond loopback the operator must have set
-// rights. The daemon later binds this address, even if the name resolves to
-// another by then.
-func (o *serveOptions) checkListen() (err error) {
-	if (o.tlsCert == "") != (o.tlsKey == "") {
-		return fault.Usagef("--tls-cert and --tls-key belong together")
-	}
-	if o.tlsCert != "" {
-		if o.Listen.Certificate, err = listen.LoadCertificate(o.tlsCert, o.tlsKey); err != nil {
-			return err
-		}
-	}
-	if o.Listen.BaseURI != "" {
-		if o.Listen.BaseURI, err = reach.CleanBase(o.Listen.BaseURI); err != nil {
-			return err
-		}
-	}
-	addr, err := net.ResolveTCPAddr("tcp", o.listen)
-	if err == nil && o.listen == "" {
-		err = errors.New("it is empty")
-	}
-	if err != nil {
-		return fault.Hint(fault.Usagef("listen address %.60q: %v", o.listen, err), "it is a host and a port, such as 127.0.0.1:8080, or :8080 for all addresses of the machine")
-	}
-	o.Listen.Addr = addr
-	switch beyond := !addr.IP.IsLoopback(); {
-	case beyond && o.implied:
-		return fault.Hint(fmt.Errorf("%w: %s can be reached from other machines", fault.ErrRefused, o.listen),
-			"listen on 127.0.0.1, or give rights: --users FILE, or --anonymous read, submit or all")
-	case beyond && *o.users != "" && o.tlsCert == "" && o.proxies == nil:
-		o.Log.Warn().Msg("passwords and tokens are not safe on the way: use --tls-cert and --tls-key, or a proxy that has TLS")
-	}
-	return nil
-}
-
-// checkSource reads the options about publishing, hubs and fetching.
-func (o *serveOptions) checkSource() (err error) {
-	if o.dialect != "" {
-		if o.Source.Dialect, err = sitemap.ParseDialect(o.dialect); err != nil || o.Source.Dialect > sitemap.V09 {
-			return fault.Usagef("--dialect is 1.1, 1.0 or 0.9, not %.20q", o.dialect)
-		}
-	}
-	if _, err := queuefs.ParseDumps(o.Source.Dumps); err != nil {
-		return fault.Usagef("--dumps %.40q is neither pending, replica, pending,replica nor none", o.Source.Dumps)
-	}
-	for _, hub := range o.Push.Hubs {
-		if u, err := url.Parse(hub); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Fragment != "" {
-			return fault.Usagef("--hub %.80q is not an absolute http or https URL without user and fragment", hub)
-		}
-	}
-	if o.Push.Payload && len(o.Push.Hubs) == 0 {
-		return fault.Usagef("--hub-payload says how to tell the hubs of --hub, and there is none")
-	}
-	if o.cors != "" {
-		if o.CORS, err = wellknown.NewCORS(o.cors); err != nil {
-			return fault.Usagef("--cors: %v", err)
-		}
-	}
-	if o.Fetch, err = outbound.New(outbound.Options{Allow: o.fetch}); err != nil {
-		return fault.Usagef("--allow-fetch: %v", err)
-	}
-	return nil
-}
-
-// checkTraces reads the options about spans.
-func (o *serveOptions) checkTraces() error {
-	t := &o.Traces
-	t.Log, t.Version = o.Log, queuefs.Version
-	if u, err := url.Parse(t.URL); t.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "") {
-		return fault.Usagef("--traces %.80q is not an absolute http or https URL", t.URL)
-	}
-	t.URL = strings.TrimSuffix(t.URL, "/")
-	if !(t.Ratio >= 0 && t.Ratio <= 1) {
-		return fault.Usagef("--trace-ratio is 0 to 1, not %v", t.Ratio)
-	}
-	return nil
-}
-
-// checkMirrors reads the options about mirrors.
-func (o *serveOptions) checkMirrors() error {
-	header := func() (http.Header, error) {
-		token, err := secretOf(o.mirrorToken)
-		if err != nil {
-			return nil, fmt.Errorf("--mirror-token: %w", err)
-		}
-		h := http.Header{}
-		if token != "" {
-			h.Set("Authorization", "Bearer "+token)
-		}
-		return h, nil
-	}
-	if _, err := header(); err != nil {
-		return err
-	}
-	for _, uri := range o.mirrors {
-		if u, err := url.Parse(uri); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return fault.Hint(fault.Usagef("--mirror: %.200q is no URL of a daemon", uri), "--mirror http://host:8080/")
-		}
-		o.Mirror.Sources = append(o.Mirror.Sources, mirror.Source{URL: uri, Header: header})
-	}
-	if a := o.Mirror.Audit; a < 0 || a > 0 && a < time.Minute {
-		return fault.Usagef("--mirror-audit is 1m or more, or 0")
-	}
-	o.Mirror.Agent = reach.Agent()
-	return nil
+	return &s.all[i]
 }

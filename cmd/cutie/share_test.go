@@ -15,18 +15,18 @@ func TestShare(t *testing.T) {
 	}
 	all := int64(disk.Blocks) * disk.Bsize
 	for text, want := range map[string]int64{"0": 0, "64K": 64 << 10, "1%": all / 100, "50%": all / 100 * 50, "100%": all / 100 * 100} {
-		s := share{octets: 7, percent: 7}
-		if err := s.Set(text); err != nil {
+		s, err := parseShare(text)
+		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := s.on(filepath.Join(dir, "not", "made"))
-		if got != want || err != nil || s.String() != text {
-			t.Errorf("%s: got %s, %d, %v, want %d", text, &s, got, err, want)
+		if got != want || err != nil {
+			t.Errorf("%s: got %d, %v, want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "%", "0%", "101%", "-5%", "5.5%", "5 %", "5%%", "x"} {
-		if s := new(share); s.Set(text) == nil {
-			t.Errorf("%q: got %s, want an error", text, s)
+		if s, err := parseShare(text); err == nil {
+			t.Errorf("%q: got %v, want an error", text, s)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func pull(ctx context.Context, c *call, o *moveOptions) error {
 		if by := st.Journal.Owner; !by.Left && !by.Gone && !by.Coming && !o.takeOver {
 			return pullHint(&queuefs.OwnedError{By: by.Name})
 		}
-		if err := queuefs.Init(o.dir, named(queuefs.ServiceInfo{}, o.dir)); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := queuefs.Init(o.dir, namedService(queuefs.ServiceInfo{}, o.dir)); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

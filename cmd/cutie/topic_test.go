@@ -126,6 +126,13 @@ func TestTopicsUseOptionsThatExist(t *testing.T) {
 				if helps[verb], err = cutie(t, "help", verb); err != nil {
 					t.Errorf("%s: %v", page, err)
 				}
+				if verb == "serve" { // its help shows those that most people need
+					settings, err := cutie(t, "config", "default")
+					if err != nil {
+						t.Fatal(err)
+					}
+					helps[verb] += regexp.MustCompile(`(?m)^#([a-z-]+) =`).ReplaceAllString(settings, "--$1 ")
+				}
 			}
 			rest, _, _ = strings.Cut(rest, "  ") // a remark follows
 			rest, _, _ = strings.Cut(rest, " -- ")

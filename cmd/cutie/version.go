@@ -31,7 +31,7 @@ func versionVerb(c *call) *cobra.Command {
 			return err
 		}
 		if c.Form != "" {
-			return c.Facts(false, state.OfFacts(state.VersionClass, queuefs.Version, "Cutie 0.3", runtime.Version(), setting("vcs.revision", 12)))
+			return c.Facts(false, state.OfFacts(state.VersionClass, queuefs.Version, "Cutie 0.3", runtime.Version(), buildSetting("vcs.revision", 12)))
 		}
 		_, err := fmt.Fprintln(c.Out.Stdout, versionLine())
 		return err
@@ -41,16 +41,16 @@ func versionVerb(c *call) *cobra.Command {
 // versionLine names this implementation, the specification, and the commit if
 // the build recorded it.
 func versionLine() string {
-	commit := setting("vcs.revision", 12)
+	commit := buildSetting("vcs.revision", 12)
 	if commit != "" {
 		commit = ", commit " + commit
 	}
 	return fmt.Sprintf("cutie %s (Cutie 0.3, %s%s)", queuefs.Version, runtime.Version(), commit)
 }
 
-// setting returns the first n octets of a setting of the build, "" if the build
+// buildSetting returns the first n octets of a setting of the build, "" if the build
 // did not record it.
-func setting(key string, n int) string {
+func buildSetting(key string, n int) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""

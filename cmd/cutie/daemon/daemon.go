@@ -30,7 +30,6 @@ import (
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/traces"
 	"cutie/publisher"
-	"cutie/publisher/scrub"
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
 	"cutie/wellknown"
@@ -45,8 +44,8 @@ type Options struct {
 	Limits  Limits
 	Source  publisher.Options // Run sets BaseURI, and the functions
 	Push    PushOptions
-	Fetch   *outbound.Client // fetches for manifests, callbacks and hubs
-	Mirror  mirror.Options   // Run sets Tell
+	Allow   []string       // hosts to be reached although they are not public, see [outbound.Options]
+	Mirror  mirror.Options // Run sets Tell
 	Traces  traces.Options
 	Node    NodeOptions     // of a home in a store
 	Opening *Opening        // stands in for the daemon so far; or nil
@@ -54,8 +53,12 @@ type Options struct {
 	CORS    *wellknown.CORS // nil: pages of others read nothing
 
 	AccessLog AccessLog
-	Ready     func(base string) error  // called when clients are answered
-	Reread    func() (*Changed, error) // reads the settings again; nil: they stay
+	LogLevel  zerolog.Level
+	Ready     func(base string) error // called when clients are answered
+
+	// Reread reads the settings again; later are the names of those with new values that
+	// wait for a restart. nil: they stay.
+	Reread func() (now *Options, later []string, err error)
 }
 
 // Listen says where a daemon listens.
@@ -70,24 +73,11 @@ type Listen struct {
 // Limits are those of a daemon.
 type Limits struct {
 	Body    int64 // bytes
-	Buffers int   // bytes in memory for all requests; 0: any number
+	Buffers int64 // bytes in memory for all requests; 0: any number
 	Conns   int
 	Waits   int           // requests of one client
 	Dirs    int           // directories of queues kept open, the last used ones; 0: 512
 	Grace   time.Duration // for requests in progress when the daemon stops or gives its home up
-}
-
-// Changed are settings that a running daemon takes.
-type Changed struct {
-	LogLevel   zerolog.Level
-	Waits      int
-	Grace      time.Duration
-	Fetch      []string // patterns of hosts to fetch from, see [outbound.Client.Allow]
-	AccessLog  AccessLog
-	TraceRatio float64
-	Terms      publisher.Terms
-	Scrub      scrub.Pace
-	Later      []string // names of others with new values, for a restart
 }
 
 // AccessLog bounds the access log.
@@ -105,7 +95,8 @@ type daemon struct {
 	svc       *queuefs.Service
 	pub       *publisher.Publisher
 	send      *callback.Sender
-	push      *push // nil: nobody is told
+	fetch     *outbound.Client // for manifests, callbacks, hubs and mirrors
+	push      *push            // nil: nobody is told
 
 	gate    *access.Gate
 	browser *access.Browser
@@ -160,6 +151,10 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 
 	d := &daemon{Options: o, svc: svc, supervisor: manager}
 	d.grace.Store(int64(o.Limits.Grace))
+	if d.fetch, err = outbound.New(outbound.Options{Allow: o.Allow}); err != nil {
+		return err
+	}
+	defer d.fetch.Close()
 	d.Access.Queue = queueNamed(svc)
 	if d.gate, err = access.New(d.Access); err != nil {
 		return err
@@ -172,7 +167,7 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	d.browser.Proxies = o.Listen.Proxies
 	d.crowd = access.NewCrowd(o.Limits.Waits)
 	if o.Limits.Buffers > 0 {
-		d.memory = &access.Places{Max: o.Limits.Buffers}
+		d.memory = &access.Places{Max: int(o.Limits.Buffers)}
 	}
 	if d.names, err = newNaming(base, o.Listen.BaseURI != "", ln.Addr(), o.Listen.Proxies); err != nil {
 		return err
@@ -198,12 +193,12 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	if pub, err = publisher.New(svc, source); err != nil {
 		return err
 	}
-	if send, err = callback.New(svc, callback.Options{Doer: o.Fetch, Report: damage(log), Turned: turned(log), Idle: svc.Standby}); err != nil {
+	if send, err = callback.New(svc, callback.Options{Doer: d.fetch, Report: damage(log), Turned: turned(log), Idle: svc.Standby}); err != nil {
 		return err
 	}
 	svc.Follow(pub, send)
 	d.pub, d.send = pub, send
-	if d.push, err = openPush(svc, pub, d.gate, d.Access, o.Fetch, log, o.Push); err != nil {
+	if d.push, err = openPush(svc, pub, d.gate, d.Access, d.fetch, log, o.Push); err != nil {
 		return err
 	}
 	if d.push != nil {

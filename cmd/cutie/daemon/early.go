@@ -47,7 +47,7 @@ func (d *daemon) serveEarly(ctx context.Context, ln net.Listener) error {
 	ctx, unhook := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer unhook()
 	began := time.Now()
-	protocol := rest.New(d.svc, rest.Options{Pages: dashboard.Pages{}, Reads: mayRead, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.Fetch, Quota: quota.New(d.svc)})
+	protocol := rest.New(d.svc, rest.Options{Pages: dashboard.Pages{}, Reads: mayRead, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.fetch, Quota: quota.New(d.svc)})
 	defer protocol.Close()
 	s := d.newEarlySite(ctx, protocol)
 	door := door{ln}

@@ -150,24 +150,24 @@ func (d *daemon) take(tracer *traces.Tracer) {
 	if d.Reread == nil {
 		return
 	}
-	c, err := d.Reread()
+	o, later, err := d.Reread()
 	if err == nil {
-		err = d.pub.Take(c.Terms, c.Scrub)
+		err = d.pub.Take(o.Source.Terms(), o.Source.Pace)
 	}
 	if err == nil {
-		err = d.Fetch.Allow(c.Fetch)
+		err = d.fetch.Allow(o.Allow)
 	}
 	if err != nil {
 		d.Log.Error().Err(err).Msg("settings of before stay in force")
 		return
 	}
-	zerolog.SetGlobalLevel(c.LogLevel)
-	d.crowd.Limit(c.Waits)
-	d.grace.Store(int64(c.Grace))
-	d.record.Limit(c.AccessLog.Max, c.AccessLog.Keep)
-	tracer.Sample(c.TraceRatio)
-	if len(c.Later) > 0 {
-		d.Log.Warn().Strs("settings", c.Later).Msg("changed settings need a restart")
+	zerolog.SetGlobalLevel(o.LogLevel)
+	d.crowd.Limit(o.Limits.Waits)
+	d.grace.Store(int64(o.Limits.Grace))
+	d.record.Limit(o.AccessLog.Max, o.AccessLog.Keep)
+	tracer.Sample(o.Traces.Ratio)
+	if len(later) > 0 {
+		d.Log.Warn().Strs("settings", later).Msg("changed settings need a restart")
 	}
 	d.Log.Info().Msg("settings read again")
 }

@@ -8,7 +8,7 @@ import (
 // mirrorOptions are the settings of the mirrors, with the log.
 func (d *daemon) mirrorOptions() mirror.Options {
 	o := d.Mirror
-	o.Addresses = d.Fetch.Addresses()
+	o.Addresses = d.fetch.Addresses()
 	o.Tell = func(name, text string) { d.Log.Warn().Str("mirror", name).Msg(text) }
 	return o
 }

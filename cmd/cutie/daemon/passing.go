@@ -2,11 +2,13 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,19 +30,14 @@ var changesNames = []string{"proxy", "refuse"}
 
 func (c Changes) String() string { return changesNames[c] }
 
-// Set implements pflag.Value.
-func (c *Changes) Set(text string) error {
-	for i, name := range changesNames {
-		if name == text {
-			*c = Changes(i)
-			return nil
-		}
+// ParseChanges reads a word for what a standby does.
+func ParseChanges(text string) (Changes, error) {
+	i := slices.Index(changesNames, text)
+	if i < 0 {
+		return 0, fmt.Errorf("%.40q is neither %s", text, strings.Join(changesNames, " nor "))
 	}
-	return errors.New("is one of " + strings.Join(changesNames, ", "))
+	return Changes(i), nil
 }
-
-// Type implements pflag.Value.
-func (c *Changes) Type() string { return "way" }
 
 // passedField is how often standbys have passed a request on. It goes no further than
 // mostPasses: from a standby to an owner that is just giving the home up, and to the next

@@ -26,7 +26,7 @@ func InOption(err error) string {
 		why = "is not a time such as 30s, 10m or 24h"
 	case "bool":
 		why = "is neither true nor false"
-	case "octets":
+	case "octets", "text":
 		return name + ": " + value.Unwrap().Error()
 	}
 	return fmt.Sprintf("%s %.40q %s", name, value.GetValue(), why)
