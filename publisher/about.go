@@ -17,7 +17,7 @@ func (p *Publisher) about() *about.About {
 	terms := p.src.Terms()
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	return &about.About{
-		Version: p.src.Dialect.String(), Software: queuefs.Scheme,
+		Home: string(p.src.Base) + "/", Version: p.src.Dialect.String(), Software: queuefs.Scheme,
 		Hashes: []string{digest.SHA256.Token()}, Mirrors: p.src.MirrorURIs, Via: p.src.ViaURI,
 		Retention: about.Retention{Period: seconds(terms.Period), DumpPeriod: seconds(terms.DumpPeriod),
 			Current: seconds(terms.Current), Keep: seconds(terms.Keep), KeepOctets: terms.KeepOctets},
@@ -29,8 +29,8 @@ func (p *Publisher) about() *about.About {
 // them stand in the Source Description.
 const aboutQueues = 500
 
-// aboutSource returns the document about the Source with a name.
-func (p *Publisher) aboutSource(name string) *answer.Resource {
+// aboutSource describes the Source in a document with a name.
+func (p *Publisher) aboutSource(name string) *about.About {
 	queues := p.svc.queues()
 	n := len(queues)
 	a := p.about()
@@ -44,11 +44,11 @@ func (p *Publisher) aboutSource(name string) *answer.Resource {
 				Text: about.Title(s, q.State().Info), About: refs.Docs[s] + name})
 		}
 	}
-	return p.aboutDocument(a, name)
+	return a
 }
 
-// about returns the document about the set, as aboutSource does.
-func (s documents) about(name string) (*answer.Resource, error) {
+// about describes the set.
+func (s documents) about() (*about.About, error) {
 	st, err := s.Standing()
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s documents) about(name string) (*answer.Resource, error) {
 		a.Documents = append(a.Documents, about.Document{URI: e.Loc, Capability: string(e.Capability), Text: about.Text(e.Capability)})
 	}
 	a.Follow = about.FollowSet(s.Dialect, has.Dump != nil, has.Packages, len(has.Former.Lists) > 0, len(has.Former.Packages) > 0)
-	return s.p.aboutDocument(a, name), nil
+	return a, nil
 }
 
 // hasAbout reports whether the documents about the Source and the sets have one of
@@ -90,8 +90,11 @@ func (p *Publisher) hasAbout(name string) bool {
 	return name == about.DataName || name == about.PageName && p.src.Page.Print != nil
 }
 
-// aboutDocument returns the document with a name.
-func (p *Publisher) aboutDocument(a *about.About, name string) *answer.Resource {
+// aboutDocument returns the document with a name, after an edit that may be nil.
+func (p *Publisher) aboutDocument(a *about.About, name string, edit func(*about.About)) *answer.Resource {
+	if edit != nil {
+		edit(a)
+	}
 	a.Clean()
 	data := a.JSON()
 	tag := "ab-" + answer.Salt(name, string(data), p.src.Page.Policy)

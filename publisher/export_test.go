@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"cutie/publisher"
-	"cutie/publisher/destination/documents"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
@@ -37,11 +36,11 @@ func (h inside) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // newExport returns an Export of the source to a new directory.
-func (s *source) newExport() *documents.Mirror {
-	return &documents.Mirror{Client: &http.Client{Transport: inside{s}}, Source: "http://localhost", Dir: filepath.Join(s.newDir(), "tree")}
+func (s *source) newExport() *publisher.ExportDir {
+	return &publisher.ExportDir{Client: &http.Client{Transport: inside{s}}, Source: "http://localhost", Dir: filepath.Join(s.newDir(), "tree")}
 }
 
-func run(t testing.TB, e *documents.Mirror) documents.Result {
+func run(t testing.TB, e *publisher.ExportDir) publisher.ExportResult {
 	t.Helper()
 	x, err := e.Run(context.Background())
 	must(t, err)
@@ -145,7 +144,7 @@ func TestExportIsWhatIsServed(t *testing.T) {
 		t.Error("the tree differs from what is served")
 	}
 	checkTree(t, got, base, published1)
-	if x.Documents != len(got)-1 || x.Removed != 0 || x.Resources != 0 || x.Moved != 0 || x.Documents < 30 {
+	if x.Documents != len(got) || x.Removed != 0 || x.Resources != 0 || x.Moved != 0 || x.Documents < 30 {
 		t.Errorf("got %+v for %d files", x, len(got))
 	}
 }
@@ -155,7 +154,7 @@ func TestExportWritesOnlyWhatChanged(t *testing.T) {
 	q := s.queue("jobs")
 	e := s.newExport()
 	run(t, e)
-	if x := run(t, e); x != (documents.Result{}) {
+	if x := run(t, e); x != (publisher.ExportResult{}) {
 		t.Errorf("nothing changed: %+v", x)
 	}
 	times := func() map[string]time.Time {
@@ -222,8 +221,8 @@ func TestExportKeepsWhatOnlyArchivesName(t *testing.T) {
 	if !regexp.MustCompile(`/pending/changedump-000000000001-[0-9a-f]{8}\.zip `).MatchString(strings.Join(slices.Sorted(maps.Keys(want)), " ")) {
 		t.Error("no package that an archive names")
 	}
-	for _, again := range []*documents.Mirror{e, {Client: e.Client, Source: e.Source, Dir: e.Dir}} {
-		if x := run(t, again); x != (documents.Result{}) || !maps.Equal(tree(t, e.Dir), want) {
+	for _, again := range []*publisher.ExportDir{e, {Client: e.Client, Source: e.Source, Dir: e.Dir}} {
+		if x := run(t, again); x != (publisher.ExportResult{}) || !maps.Equal(tree(t, e.Dir), want) {
 			t.Errorf("nothing changed: %+v", x)
 		}
 	}
@@ -299,60 +298,33 @@ func TestExportedFilesFollow(t *testing.T) {
 	}
 }
 
-func TestPackagesAreLinkedFromTheHome(t *testing.T) {
-	s, _ := published(t)
-	e := s.newExport()
-	e.Home = s.dir
-	run(t, e)
-	linked := 0
-	for path := range tree(t, e.Dir) {
-		if !strings.HasSuffix(path, ".zip") {
-			continue
-		}
-		a, err := os.Stat(e.Dir + path)
-		must(t, err)
-		b, err := os.Stat(filepath.Join(s.dir, "resourcesync", aliasOf(strings.TrimPrefix(path, published1))))
-		must(t, err)
-		if !os.SameFile(a, b) {
-			t.Errorf("%s is a copy", path)
-		}
-		linked++
-	}
-	if linked < 4 {
-		t.Errorf("%d packages", linked)
-	}
-	if x := run(t, e); x != (documents.Result{}) {
-		t.Errorf("nothing changed: %+v", x)
-	}
-}
-
 func TestExportRefusals(t *testing.T) {
 	s, _ := published(t)
 	for _, tt := range []struct {
 		name, want string
-		make       func(dir string, e *documents.Mirror)
+		make       func(dir string, e *publisher.ExportDir)
 	}{
-		{"documents of others", "not by an export", func(dir string, e *documents.Mirror) {
+		{"documents of others", "not by an export", func(dir string, e *publisher.ExportDir) {
 			must(t, os.MkdirAll(dir+published1, 0o777))
 		}},
-		{"queues of others", "not by an export", func(dir string, e *documents.Mirror) {
+		{"queues of others", "not by an export", func(dir string, e *publisher.ExportDir) {
 			must(t, os.Mkdir(dir+"/queues", 0o777))
 		}},
-		{"robots.txt of others", "robots.txt is there", func(dir string, e *documents.Mirror) {
+		{"robots.txt of others", "robots.txt is there", func(dir string, e *publisher.ExportDir) {
 			e.Robots = true
 			must(t, os.WriteFile(dir+"/robots.txt", []byte("User-agent: *\n"), 0o666))
 		}},
-		{"damaged state", "remove it", func(dir string, e *documents.Mirror) {
-			must(t, os.WriteFile(dir+"/.cutie-export", []byte("cutie export 1 - - -\n\"x\" 1 - - /../../x\n"), 0o666))
+		{"damaged state", "remove it", func(dir string, e *publisher.ExportDir) {
+			must(t, os.WriteFile(dir+"/.cutie-export", []byte(`{"cutieExport":1}{"path":"../x","length":1}`), 0o666))
 		}},
-		{"state of another version", "remove it", func(dir string, e *documents.Mirror) {
-			must(t, os.WriteFile(dir+"/.cutie-export", []byte("cutie export 2 - - -\n"), 0o666))
+		{"state of another version", "remove it", func(dir string, e *publisher.ExportDir) {
+			must(t, os.WriteFile(dir+"/.cutie-export", []byte(`{"cutieExport":2}`), 0o666))
 		}},
-		{"base URI", "not an absolute", func(dir string, e *documents.Mirror) { e.BaseURI = "static.test" }},
-		{"nothing published", "404", func(dir string, e *documents.Mirror) {
+		{"base URI", "not an absolute", func(dir string, e *publisher.ExportDir) { e.BaseURI = "static.test" }},
+		{"nothing published", "404", func(dir string, e *publisher.ExportDir) {
 			e.Client = &http.Client{Transport: inside{http.NotFoundHandler()}}
 		}},
-		{"not a document", "", func(dir string, e *documents.Mirror) {
+		{"not a document", "", func(dir string, e *publisher.ExportDir) {
 			e.Client = &http.Client{Transport: inside{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "<html/>") })}}
 		}},
 	} {

@@ -2,14 +2,13 @@ package publisher_test
 
 import (
 	"archive/zip"
+	"cutie/publisher"
 	"fmt"
 	"html"
 	"io"
 	"maps"
 	"strings"
 	"testing"
-
-	"cutie/publisher/destination/documents"
 )
 
 func TestExportForAnotherSite(t *testing.T) {
@@ -61,7 +60,7 @@ func TestExportForAnotherSite(t *testing.T) {
 			if zips < 4 {
 				t.Errorf("%d packages", zips)
 			}
-			if x := run(t, e); x != (documents.Result{}) {
+			if x := run(t, e); x != (publisher.ExportResult{}) {
 				t.Errorf("nothing changed: %+v", x)
 			}
 			activity(s, s.queue("jobs"), 7)

@@ -1,8 +1,10 @@
 package publisher_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -11,7 +13,6 @@ import (
 	"testing"
 
 	"cutie/publisher"
-	"cutie/publisher/destination/documents"
 	"cutie/queuefs/durable"
 )
 
@@ -33,7 +34,7 @@ func TestEveryStepOfAnExportMayFail(t *testing.T) {
 	want.Resources = true
 	run(t, want)
 
-	attempt := func(fault durable.Fault) *documents.Mirror {
+	attempt := func(fault durable.Fault) *publisher.ExportDir {
 		e := s.newExport()
 		e.Resources, e.Fault = true, fault
 		must(t, os.CopyFS(e.Dir, os.DirFS(first.Dir)))
@@ -93,61 +94,104 @@ func TestAFirstExportThatWasKilledIsRunAgain(t *testing.T) {
 	}
 }
 
-// TestAListClosedMeanwhileIsNotMissed closes lists between the request for the
-// index and that for the open list.
+// TestAListClosedMeanwhileIsNotMissed closes lists and removes former ones after the open
+// list was composed, and before the index is.
 func TestAListClosedMeanwhileIsNotMissed(t *testing.T) {
 	t.Parallel()
-	s := newSource(t, publisher.Options{MaxEntries: 4}, "jobs")
+	s := newSource(t, publisher.Options{MaxEntries: 4, Retention: publisher.Retention{KeepOctets: 1000}}, "jobs")
 	q := s.queue("jobs")
 	s.submitN(q, 3)
-	e := s.newExport()
 	rounds := 3
-	busy := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/pending/changelist.xml") && rounds > 0 {
-			rounds--
-			s.submitN(q, 6)
+	export := func() (map[string]string, error) {
+		files, final := map[string]string{}, map[string]bool{}
+		err := s.pub.Export(context.Background(), publisher.Export{}, func(f publisher.Exported, write func(io.Writer) error) error {
+			var text bytes.Buffer
+			must(t, write(&text))
+			if final[f.Path] {
+				t.Errorf("%s never changes, and comes again", f.Path)
+			}
+			files["/"+f.Path], final[f.Path] = text.String(), f.Final
+			if strings.HasSuffix(f.Path, "/pending/changelist.xml") && rounds > 0 {
+				rounds--
+				s.submitN(q, 6)
+				s.settle()
+			}
+			return nil
+		})
+		return files, err
+	}
+	got, err := export()
+	must(t, err)
+	if rounds > 0 {
+		t.Errorf("%d rounds are left", rounds)
+	}
+	for _, index := range []string{"/pending/changelist-index.xml", "/pending/changelist.xml"} {
+		if path := published1 + "/jobs" + index; got[path] == "" || got[path] != string(s.body(base+path)) {
+			t.Errorf("%s is not as it is served", index)
 		}
-		s.ServeHTTP(w, r)
-	})
-	e.Client = &http.Client{Transport: inside{busy}}
+	}
+	checkNamed(t, got)
+	rounds = 1000
+	if _, err := export(); !errors.Is(err, publisher.ErrMoving) {
+		t.Errorf("got %v from a source that never rests", err)
+	}
+}
+
+// checkNamed checks that every document that a document names is there.
+func checkNamed(t testing.TB, files map[string]string) {
+	t.Helper()
+	for path, text := range files {
+		if !strings.HasSuffix(path, ".xml") {
+			continue
+		}
+		for _, e := range parse(t, []byte(text)).entries {
+			ref, ok := strings.CutPrefix(e.Loc, base+published1+"/")
+			if _, there := files[published1+"/"+ref]; ok && !there {
+				t.Errorf("%s names %s, which is not there", path, e.Loc)
+			}
+		}
+	}
+}
+
+// TestAnExportThatIsCutOffChangesNothing has a Source that stops answering at each step.
+func TestAnExportThatIsCutOffChangesNothing(t *testing.T) {
+	t.Parallel()
+	s, _ := published(t)
+	e := s.newExport()
 	run(t, e)
+	want := tree(t, e.Dir)
+	activity(s, s.queue("jobs"), 3)
+	whole := e.Client.Transport
+	for n := 0; ; n += 1 + n/3 {
+		cut := false
+		e.Client = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			resp, err := whole.RoundTrip(r)
+			if err == nil {
+				body, _ := io.ReadAll(resp.Body)
+				cut = n < len(body)
+				resp.Body = io.NopCloser(bytes.NewReader(body[:min(n, len(body))]))
+			}
+			return resp, err
+		})}
+		_, err := e.Run(context.Background())
+		if !cut {
+			must(t, err)
+			break
+		}
+		if err == nil || !maps.Equal(tree(t, e.Dir), want) {
+			t.Fatalf("after %d bytes: got %v, want an error and the tree as it was", n, err)
+		}
+	}
 	got := tree(t, e.Dir)
 	checkTree(t, got, base, published1)
 	if !maps.Equal(got, s.served(got)) {
 		t.Error("the tree differs from what is served")
 	}
-	rounds = 1000
-	if _, err := e.Run(context.Background()); !errors.Is(err, documents.ErrMoving) {
-		t.Errorf("got %v from a source that never rests", err)
-	}
-	after := tree(t, e.Dir)
-	if !maps.Equal(after, got) {
-		t.Error("the export that failed changed the tree")
-	}
 }
 
-// TestADocumentGoneMeanwhileIsNotAskedForAgain has a source that removes a former document
-// between the requests for its index and for itself. An export begins again with the index.
-func TestADocumentGoneMeanwhileIsNotAskedForAgain(t *testing.T) {
-	t.Parallel()
-	s := newSource(t, publisher.Options{MaxEntries: 4}, "jobs")
-	s.submitN(s.queue("jobs"), 6)
-	e := s.newExport()
-	rounds := 3
-	busy := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.URL.Path, "/replica/changelist-0") && rounds > 0 {
-			rounds--
-			http.Error(w, "gone", http.StatusGone)
-			return
-		}
-		s.ServeHTTP(w, r)
-	})
-	e.Client = &http.Client{Transport: inside{busy}}
-	run(t, e)
-	if got := tree(t, e.Dir); rounds > 0 || !maps.Equal(got, s.served(got)) {
-		t.Error("the tree differs from what is served")
-	}
-}
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestExportLeavesOutWhatMovedOn(t *testing.T) {
 	s := newSource(t, publisher.Options{}, "jobs")

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"cutie/publisher"
-	"cutie/publisher/destination/documents"
 	"cutie/queuefs/objects"
 	"cutie/testdata/long"
 )
@@ -114,7 +113,7 @@ func TestEveryRequestToABucketMayFail(t *testing.T) {
 		t.Errorf("got %v, want six media types", kinds)
 	}
 	calls := bucket.calls
-	if x := run(t, first); x != (documents.Result{}) || bucket.calls != calls {
+	if x := run(t, first); x != (publisher.ExportResult{}) || bucket.calls != calls {
 		t.Errorf("got %+v and %d requests, want none without changes", x, bucket.calls-calls)
 	}
 

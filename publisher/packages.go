@@ -141,9 +141,10 @@ func (s documents) packaged(doc names.Doc, p store.Piece, at time.Time) *answer.
 		return s.copied(fmt.Sprintf("m%d-%d-%.16s", doc.N, doc.Version, sum), at, func() (io.ReadCloser, error) { return s.OpenManifest(p) })
 	}
 	tag := fmt.Sprintf("z%d-%.16s", doc.N, sum)
-	return &answer.Resource{Type: answer.ZIP, Tag: tag, Modified: at, Final: true, Compose: func(compose.Coding) (*compose.Document, error) {
+	open := func() (compose.Content, error) { return s.OpenPiece(p) }
+	return &answer.Resource{Type: answer.ZIP, Tag: tag, Modified: at, Final: true, File: open, Compose: func(compose.Coding) (*compose.Document, error) {
 		d := &compose.Document{Tag: tag, Modified: at}
-		return d, addContent(d, func() (compose.Content, error) { return s.OpenPiece(p) }, p.Length)
+		return d, addContent(d, open, p.Length)
 	}}
 }
 

@@ -33,6 +33,7 @@ type Publisher struct {
 type Topics struct {
 	Tag     string                                          // differs with the Entries
 	Entries func(queue string, s names.Set) []sitemap.Entry // of a set
+	Newest  func(uri string) ([]byte, error)                // document at the URI of a topic
 }
 
 // removed returns when a queue that is not there was removed, and whether one of the

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"cutie/publisher/about"
 	"cutie/publisher/answer"
 	"cutie/publisher/names"
 	"cutie/queuefs"
@@ -38,11 +39,16 @@ func (p *Publisher) Routes() []web.Route {
 	}
 	nothing := func(*http.Request, *uses) (*answer.Resource, error) { return nil, nil }
 	return []web.Route{
-		get("/{queue}/{set}/{document}", web.Here(web.Read), p.find),
+		get("/{queue}/{set}/{document}", web.Here(web.Read), func(r *http.Request, open *uses) (*answer.Resource, error) {
+			return p.find(r.PathValue("queue"), r.PathValue("set"), r.PathValue("document"), open)
+		}),
 		get("", web.Anywhere(web.Read), func(*http.Request, *uses) (*answer.Resource, error) { return p.description(), nil }),
-		get("/{part}", web.Anywhere(web.Read), p.findPart),
+		get("/{part}", web.Anywhere(web.Read), func(r *http.Request, open *uses) (*answer.Resource, error) {
+			return p.findPart(r.PathValue("part"), open), nil
+		}),
 		get("/{queue}/{rest:.*}", web.Here(web.Read), nothing),
 		get("/{rest:.*}", web.Otherwise, nothing),
+		{Method: http.MethodPost, Path: wellknown.Path, Need: web.Everywhere(web.Admin), Serve: p.serveExport},
 	}
 }
 
@@ -58,8 +64,9 @@ func (p *Publisher) Refusal(r *http.Request, err error) error { return p.server.
 
 // uses are the queues a request has open until its answer is written.
 type uses struct {
-	p   *Publisher
-	all []*follower
+	p    *Publisher
+	all  []*follower
+	edit func(*about.About) // of texts about the Source and sets before they are printed; may be nil
 }
 
 func (u *uses) use(q Queue) (*follower, error) {
@@ -82,25 +89,23 @@ func (u *uses) release() {
 
 // findPart returns a part of the Source Description, or a text about the Source;
 // nil if there is none.
-func (p *Publisher) findPart(r *http.Request, _ *uses) (*answer.Resource, error) {
-	name := r.PathValue("part")
+func (p *Publisher) findPart(name string, open *uses) *answer.Resource {
 	if n, ok := names.ParsePart(name); ok {
-		return p.descriptionPart(n), nil
+		return p.descriptionPart(n)
 	}
 	if p.hasAbout(name) {
-		return p.aboutSource(name), nil
+		return p.aboutDocument(p.aboutSource(name), name, open.edit)
 	}
-	return nil, nil
+	return nil
 }
 
-// find returns a document of a set, nil if there is none.
-func (p *Publisher) find(r *http.Request, open *uses) (*answer.Resource, error) {
-	name := r.PathValue("document")
-	kind, ok := names.ParseSet(r.PathValue("set"))
+// find returns a document of a set of the queue with an identifier, nil if there is none.
+func (p *Publisher) find(id, set, name string, open *uses) (*answer.Resource, error) {
+	kind, ok := names.ParseSet(set)
 	doc, isDoc := names.ParseDoc(name)
 	isAbout := p.hasAbout(name)
-	q, err := p.svc.queue(r.PathValue("queue"))
-	if !ok || !isDoc && !isAbout || err != nil || q.ID() != r.PathValue("queue") {
+	q, err := p.svc.queue(id)
+	if !ok || !isDoc && !isAbout || err != nil || q.ID() != id {
 		return nil, nil
 	}
 	f, err := open.use(q)
@@ -110,7 +115,10 @@ func (p *Publisher) find(r *http.Request, open *uses) (*answer.Resource, error) 
 	docs := documents{f.sets[kind], p}
 	var res *answer.Resource
 	if isAbout {
-		res, err = docs.about(name)
+		var a *about.About
+		if a, err = docs.about(); err == nil {
+			res = p.aboutDocument(a, name, open.edit)
+		}
 	} else {
 		res, err = docs.find(doc)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
-	"cutie/publisher/destination/documents"
+	"cutie/publisher"
 	"cutie/queuefs/objects/s3"
 	"cutie/queuefs/state"
 )
@@ -25,7 +25,8 @@ func exportVerb(c *call) *cobra.Command {
 Any web server or bucket can serve the directory. Its paths are those of the
 references; the Source Description is in .well-known/resourcesync as index.xml and
 index.html. An export writes only the changes since the last one: each document
-whole, after everything that it names. It removes old files last.
+whole, after everything that it names. It removes old files last. A daemon does this
+for administrators only.
 
 References stay as they are, unless --base-uri says where the directory is served;
 that copy names no hub, because hubs know only the topics of the daemon. With
@@ -73,7 +74,7 @@ func export(ctx context.Context, c *call, o exportOptions) (err error) {
 			return err
 		}
 	}
-	var web documents.Web
+	var web publisher.Web
 	if o.to != "" {
 		bucket, err := s3.Open(o.to, o.endpoint)
 		if err != nil {
@@ -93,8 +94,8 @@ func export(ctx context.Context, c *call, o exportOptions) (err error) {
 	if o.follow && s.Local() {
 		return fault.Hint(fmt.Errorf("%s: no daemon runs on it, and none could while it is followed", c.Home), "cutie serve --home "+c.Home)
 	}
-	e := &documents.Mirror{Client: s.HTTP, Source: s.Base, Dir: c.Args[0], BaseURI: o.baseURI,
-		Resources: o.resources, Robots: o.robots, Home: s.Home, Web: web, To: o.to}
+	e := &publisher.ExportDir{Client: s.HTTP, Source: s.Base, Dir: c.Args[0], BaseURI: o.baseURI,
+		Resources: o.resources, Robots: o.robots, Web: web, To: o.to}
 	done, err := e.Run(ctx)
 	if err != nil {
 		return fmt.Errorf("export to %s: %w", e.Dir, err)
@@ -107,7 +108,7 @@ func export(ctx context.Context, c *call, o exportOptions) (err error) {
 
 // follow exports until it is interrupted. A failure, such as a restart of the
 // daemon, is reported once and tried again.
-func follow(ctx context.Context, c *call, e *documents.Mirror, every time.Duration) error {
+func follow(ctx context.Context, c *call, e *publisher.ExportDir, every time.Duration) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	said := ""
@@ -126,7 +127,7 @@ func follow(ctx context.Context, c *call, e *documents.Mirror, every time.Durati
 			return nil
 		case err == nil:
 			said = ""
-			if done != (documents.Result{}) {
+			if done != (publisher.ExportResult{}) {
 				err = printExported(c, done)
 			}
 			if err != nil {
@@ -139,7 +140,7 @@ func follow(ctx context.Context, c *call, e *documents.Mirror, every time.Durati
 	}
 }
 
-func printExported(c *call, x documents.Result) error {
+func printExported(c *call, x publisher.ExportResult) error {
 	if c.Form != "" {
 		return c.Facts(false, state.OfFacts(state.ExportClass, int64(x.Documents), int64(x.Resources), int64(x.Removed), x.Octets, int64(x.Moved)))
 	}

@@ -41,6 +41,7 @@ func (p *Page) Links(dir string) []sitemap.Link {
 type About struct {
 	state.Typed
 
+	Home        string `json:"-"`     // page about all queues
 	About       string `json:"about"` // Source Description or Capability List
 	Title       string `json:"title"`
 	Description string `json:"description"`

@@ -47,6 +47,7 @@ type Resource struct {
 	Events   Events    // change it; nil if all queues do
 	Born     string    // differs for queues of one name
 	Compose  func(compose.Coding) (*compose.Document, error)
+	File     compose.Opener // opens a package; nil of other documents
 
 	// Grown returns how many bytes, from the first on, an earlier state with a tag
 	// has in common with this one; below 0 if that is unknown. It is nil unless the
@@ -146,7 +147,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, find func() (*Res
 	if res.Type != ZIP {
 		c = compose.Accepted(r.Header.Values("Accept-Encoding"))
 	}
-	same := func(res *Resource) bool { return unchanged(r, s.entityTag(res, res.Tag, c), s.stable(res.Modified)) }
+	same := func(res *Resource) bool { return unchanged(r, s.entityTag(res, res.Tag, c), s.Stable(res.Modified)) }
 	met := same(res)
 	h := w.Header()
 	if wait := preferredWait(r.Header); wait > 0 && !res.Final {
@@ -196,7 +197,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, find func() (*Res
 	if c != compose.Identity {
 		w = &encoded{w, c}
 	}
-	return octets.Serve(w, r, s.stable(doc.Modified), doc)
+	return octets.Serve(w, r, s.Stable(doc.Modified), doc)
 }
 
 // entityTag returns the entity tag of a representation.
@@ -207,8 +208,8 @@ func (s *Server) entityTag(r *Resource, tag string, c compose.Coding) string {
 	return `"` + s.Salt + r.Born + "-" + tag + c.Suffix() + `"`
 }
 
-// stable returns t if no later state can have the same second, else zero.
-func (s *Server) stable(t time.Time) time.Time {
+// Stable returns t if no later state can have the same second, else zero.
+func (s *Server) Stable(t time.Time) time.Time {
 	if s.Now().Sub(t) < 2*time.Second {
 		return time.Time{}
 	}

@@ -107,7 +107,7 @@ func New(p *publisher.Publisher, o Options) (*Notifier, error) {
 	}
 	n := &Notifier{Options: o, pub: p, known: map[string]seen{}}
 	n.router = web.NewRouter(web.Plain, n.Routes()...)
-	p.Announce(publisher.Topics{Tag: answer.Salt(o.Hubs, o.Change, o.Framework), Entries: n.Entries})
+	p.Announce(publisher.Topics{Tag: answer.Salt(o.Hubs, o.Change, o.Framework), Entries: n.Entries, Newest: n.newestAt})
 	return n, nil
 }
 
@@ -295,6 +295,15 @@ func (n *Notifier) serve(w http.ResponseWriter, r *http.Request) error {
 	sum := sha256.Sum256(body)
 	h.Set("ETag", fmt.Sprintf(`"n-%x"`, sum[:12]))
 	return n.pub.Refusal(r, octets.Serve(w, r, time.Time{}, bytes.NewReader(body)))
+}
+
+// newestAt is newest of the topic at a URI.
+func (n *Notifier) newestAt(uri string) ([]byte, error) {
+	t, err := n.topic(uri)
+	if err != nil {
+		return nil, err
+	}
+	return n.newest(t)
 }
 
 // newest returns the body of a GET of a topic. It stays the same until something

@@ -21,7 +21,6 @@ var About = about.Page{
 type aboutPage struct {
 	*about.About
 	Facts      []fact
-	Home       string // reference
 	Page, Data string
 }
 
@@ -32,8 +31,7 @@ type fact struct {
 }
 
 func newAboutPage(a *about.About) *aboutPage {
-	home, _, _ := strings.Cut(a.About, "/.well-known/resourcesync")
-	p := &aboutPage{About: a, Home: home + "/", Page: about.PageName, Data: about.DataName}
+	p := &aboutPage{About: a, Page: about.PageName, Data: about.DataName}
 	p.add("ResourceSync version", a.Version)
 	if a.OfSet == nil {
 		p.refer("Source Description", a.About)
