@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -128,22 +129,13 @@ func tomlLine(o *pflag.Flag, value string) string {
 	return o.Name + " = " + value
 }
 
-// quoteTOML returns a basic string of TOML.
+// quoteTOML returns a basic string of TOML, whose escapes are those of JSON.
 func quoteTOML(s string) string {
 	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteString(`\` + string(r))
-		case r < ' ' || r == 0x7f:
-			b.WriteString(`\u` + fmt.Sprintf("%04x", r))
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // it cannot fail
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // fold divides a text into lines of up to n bytes where words end.

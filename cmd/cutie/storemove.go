@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
-	"unicode"
 
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
@@ -78,7 +75,9 @@ func pull(ctx context.Context, c *call, o *moveOptions) error {
 			return pullHint(reach.HomeHint(o.dir, err))
 		}
 		return whilePublishing(c, svc, func() error {
-			defer alive(ctx, c, svc)()
+			defer meanwhile(ctx, func(ctx context.Context) {
+				svc.Pulse().Keep(ctx, beatEvery, func(err error) { c.Warnf("sign of life: %v", err) })
+			})()
 			return svc.MoveHere(ctx, o.place())
 		})
 	})
@@ -102,27 +101,50 @@ func (o *moveOptions) place() string {
 	if err != nil {
 		host = "an unnamed machine"
 	}
-	clean := func(r rune) rune {
-		if unicode.IsControl(r) {
-			return '?'
-		}
-		return r
-	}
-	return strings.Map(clean, fmt.Sprintf("the directory %s on %s", dir, host))
+	return oneLine(fmt.Sprintf("the directory %s on %s", dir, host))
 }
 
-// move shows the octets to and from the store while a home moves.
+// move shows the bytes to and from the store while a home moves.
 func (o *moveOptions) move(ctx context.Context, c *call, what string, do func(ctx context.Context, s objects.Store) error) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	began := time.Now()
-	s := &countedStore{Store: o.store, bar: newProgress(c.Stderr, what, -1, time.Second)}
-	err := do(ctx, s)
-	s.bar.Clear()
+	began, store, bar := time.Now(), objects.Count(o.store), newProgress(c.Stderr, what, -1, time.Second)
+	moved := func() int64 {
+		written, read := store.Bytes()
+		return written + read
+	}
+	ended := meanwhile(ctx, func(ctx context.Context) {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for shown := int64(0); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				now := moved()
+				_ = bar.Add(now - shown)
+				shown = now
+			}
+		}
+	})
+	err := do(ctx, store)
+	ended()
+	bar.Clear()
 	if err == nil {
-		c.Sayf("%s %s in %v", what, c.Out.Format().Size(s.octets), time.Since(began).Round(time.Millisecond))
+		c.Sayf("%s %s in %v", what, c.Out.Format().Size(moved()), time.Since(began).Round(time.Millisecond))
 	}
 	return err
+}
+
+// meanwhile does something until stop is called, which waits for its end.
+func meanwhile(ctx context.Context, do func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { do(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
 }
 
 func warn(c *call) func(queuefs.Problem) {
@@ -164,69 +186,3 @@ func withFollowers(svc *queuefs.Service, options func() (publisher.Options, erro
 // beatEvery is the pause between signs of life of a pull: a daemon takes over from a silent
 // owner.
 const beatEvery = 2500 * time.Millisecond
-
-// alive gives signs of life until stop is called.
-func alive(ctx context.Context, c *call, svc *queuefs.Service) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		svc.Pulse().Keep(ctx, beatEvery, func(err error) { c.Warnf("sign of life: %v", err) })
-	})
-	return func() {
-		cancel()
-		wg.Wait()
-	}
-}
-
-// A countedStore store counts the octets of a move.
-type countedStore struct {
-	objects.Store
-
-	mu     sync.Mutex
-	bar    *progress
-	octets int64
-}
-
-func (s *countedStore) add(n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.octets += n
-	_ = s.bar.Add(n)
-}
-
-// Put is [objects.Store.Put].
-func (s *countedStore) Put(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
-	err := s.Store.Put(ctx, name, body, size)
-	if err == nil {
-		s.add(size)
-	}
-	return err
-}
-
-// Get is [objects.Store.Get].
-func (s *countedStore) Get(ctx context.Context, name string, most int64) (io.ReadCloser, error) {
-	return s.count(s.Store.Get(ctx, name, most))
-}
-
-// Part is [objects.Store.Part].
-func (s *countedStore) Part(ctx context.Context, name string, from, size int64) (io.ReadCloser, error) {
-	return s.count(s.Store.Part(ctx, name, from, size))
-}
-
-func (s *countedStore) count(body io.ReadCloser, err error) (io.ReadCloser, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &countedBody{body, s}, nil
-}
-
-type countedBody struct {
-	io.ReadCloser
-	store *countedStore
-}
-
-func (b *countedBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.store.add(int64(n))
-	return n, err
-}
