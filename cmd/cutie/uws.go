@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -14,10 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
-	"cutie/queuefs"
 	"cutie/queuefs/state"
-	"cutie/queuefs/uws/client"
 )
 
 func uwsVerb(c *call) *cobra.Command {
@@ -59,9 +54,9 @@ cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
 		if len(*uploads) > 0 && method != "create" {
 			return fault.Usagef("--upload is of create only")
 		}
-		u := uwsCall{c, strings.TrimSuffix(base.String(), "/"), nil}
-		u.client = &client.Client{HTTP: c.Client(u.url), UserAgent: reach.Agent()}
-		return refused(u.do(ctx, method, c.Args[2:], *last, *uploads))
+		where := strings.TrimSuffix(base.String(), "/")
+		u := uwsCall{c, where, uwsClient{c.Client(where)}}
+		return u.do(ctx, method, c.Args[2:], *last, *uploads)
 	})
 }
 
@@ -69,7 +64,7 @@ cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
 type uwsCall struct {
 	*call
 	url    string // of a job list or a job
-	client *client.Client
+	client uwsClient
 }
 
 func (u *uwsCall) do(ctx context.Context, method string, args []string, last int, uploads []string) error {
@@ -78,7 +73,7 @@ func (u *uwsCall) do(ctx context.Context, method string, args []string, last int
 	}
 	switch method {
 	case "list":
-		jobs, err := u.client.List(ctx, u.url, last)
+		jobs, err := u.client.list(ctx, u.url, last)
 		if err != nil {
 			return err
 		}
@@ -100,24 +95,24 @@ func (u *uwsCall) do(ctx context.Context, method string, args []string, last int
 		if u.Form != "" {
 			return u.facts(ctx)
 		}
-		text, err := u.client.Document(ctx, u.url)
+		text, _, err := u.client.document(ctx, u.url)
 		if err != nil {
 			return err
 		}
 		return u.Out.Emit(text)
 	case "run", "abort":
-		if err := u.client.SetPhase(ctx, u.url, strings.ToUpper(method)); err != nil {
+		if err := u.client.post(ctx, u.url+"/phase", "PHASE", strings.ToUpper(method)); err != nil {
 			return err
 		}
-		j, err := u.client.Job(ctx, u.url)
+		j, err := u.client.job(ctx, u.url)
 		if err != nil {
 			return err
 		}
 		return u.phase(j.Phase)
 	case "delete":
-		return u.client.Delete(ctx, u.url)
+		return u.client.post(ctx, u.url, "ACTION", "DELETE")
 	case "wait":
-		phase, err := u.client.Wait(ctx, u.url)
+		phase, err := u.client.wait(ctx, u.url)
 		if err == nil {
 			err = u.phase(phase)
 		}
@@ -133,15 +128,11 @@ func (u *uwsCall) do(ctx context.Context, method string, args []string, last int
 
 // facts prints what is known of the job.
 func (u *uwsCall) facts(ctx context.Context) error {
-	j, err := u.client.Job(ctx, u.url)
+	j, err := u.client.job(ctx, u.url)
 	if err != nil {
 		return err
 	}
-	var names []string
-	for _, r := range j.Results {
-		names = append(names, r.ID)
-	}
-	return u.Facts(false, state.OfFacts(state.UWSClass, u.url, j.ID, j.Phase, timeOf(j.Created), j.RunID, names))
+	return u.Facts(false, state.OfFacts(state.UWSClass, u.url, j.ID, j.Phase, timeOf(j.Created), j.RunID, j.resultNames()))
 }
 
 // phase prints the phase of the job.
@@ -167,7 +158,7 @@ func (u *uwsCall) create(ctx context.Context, args, uploads []string) error {
 		}
 		form.Add(name, value)
 	}
-	var files []client.Part
+	var files []uwsFile
 	for _, a := range uploads {
 		name, path, ok := strings.Cut(a, "=")
 		if !ok || name == "" || path == "" {
@@ -178,9 +169,9 @@ func (u *uwsCall) create(ctx context.Context, args, uploads []string) error {
 			return err
 		}
 		defer f.Close()
-		files = append(files, client.Part{Name: name, File: f})
+		files = append(files, uwsFile{name, f})
 	}
-	job, err := u.client.Create(ctx, u.url, form, files...)
+	job, err := u.client.create(ctx, u.url, form, files)
 	if err != nil {
 		return err
 	}
@@ -195,17 +186,13 @@ func (u *uwsCall) result(ctx context.Context, args []string) error {
 		return u.facts(ctx)
 	}
 	if len(args) == 0 {
-		j, err := u.client.Job(ctx, u.url)
+		j, err := u.client.job(ctx, u.url)
 		if err != nil {
 			return err
 		}
-		var names []string
-		for _, r := range j.Results {
-			names = append(names, r.ID)
-		}
-		return u.Out.Lines(names)
+		return u.Out.Lines(j.resultNames())
 	}
-	body, err := u.client.Result(ctx, u.url, args[0])
+	body, err := u.client.result(ctx, u.url, args[0])
 	if err != nil {
 		return err
 	}
@@ -214,17 +201,4 @@ func (u *uwsCall) result(ctx context.Context, args []string) error {
 		_, err := io.Copy(w, body)
 		return err
 	})
-}
-
-// refused gives the answers of services the exit codes of a daemon.
-func refused(err error) error {
-	if e := (*client.Error)(nil); errors.As(err, &e) {
-		switch e.Status {
-		case http.StatusUnauthorized, http.StatusForbidden:
-			return fmt.Errorf("%s: %w: %s", e.URL, fault.ErrRefused, e.Message)
-		case http.StatusNotFound:
-			return fmt.Errorf("%s: %w", e.URL, queuefs.ErrNoJob)
-		}
-	}
-	return err
 }

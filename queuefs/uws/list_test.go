@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"cutie/queuefs/uws"
-	"cutie/queuefs/uws/client"
 	"cutie/wellknown"
 )
 
@@ -77,10 +76,6 @@ func TestLongListsComeInParts(t *testing.T) {
 		if !reflect.DeepEqual(got, jobs) || parts != 3 {
 			t.Errorf("%s: got %v in %d parts, want %v", query, got, parts, jobs)
 		}
-	}
-	refs, err := (&client.Client{HTTP: http.DefaultClient}).List(t.Context(), w.srv.URL+"/uws/q/async", 9)
-	if err != nil || len(refs) != 9 || refs[8].ID != jobs[8] {
-		t.Errorf("client: got %v, %v", refs, err)
 	}
 	w.want(400, "GET", "async?BEFORE=x", "")
 }
