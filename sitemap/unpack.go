@@ -2,10 +2,11 @@ package sitemap
 
 import (
 	"bufio"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 // ErrTooLong says that a document has more octets than it may have.

@@ -128,6 +128,7 @@ func TestImportTableComplains(t *testing.T) {
 		{"unknown", map[string][]string{"util": nil}, "util is not in the import table"},
 		{"banned", map[string][]string{"queuefs": {"net/http"}}, "queuefs reaches net/http"},
 		{"banned behind", map[string][]string{"queuefs": {"queuefs/anvl"}, "queuefs/anvl": {"net/http"}}, "queuefs reaches net/http"},
+		{"slow", map[string][]string{"sitemap": {"compress/gzip"}}, "sitemap imports compress/gzip: github.com/klauspost/compress/gzip is faster"},
 		{"mirror", map[string][]string{"publisher/destination": {"queuefs"}}, "publisher/destination reaches queuefs"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -157,6 +158,9 @@ func complaints(imports map[string][]string) (list []string) {
 		for _, dep := range imports[pkg] {
 			if l := layerOf(dep); l >= 0 && l <= layerOf(pkg) && !allowed[[2]string{pkg, dep}] {
 				list = append(list, fmt.Sprintf("%s imports %s, which is not below it", pkg, dep))
+			}
+			if strings.HasPrefix(dep, "compress/") {
+				list = append(list, fmt.Sprintf("%s imports %s: github.com/klauspost/%s is faster", pkg, dep, dep))
 			}
 		}
 		reached := map[string]bool{}

@@ -2,7 +2,6 @@ package destination
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"

@@ -3,7 +3,6 @@ package store
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
