@@ -25,7 +25,6 @@ import (
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/local"
-	"cutie/publisher/destination/pack"
 	"cutie/publisher/destination/source"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/state"
@@ -137,7 +136,7 @@ func (o *syncOptions) bind(fs *pflag.FlagSet) {
 	fs.Var(&o.octets, "bandwidth", "at most this many `octets` a second")
 	o.maxResource = destination.DefaultMaxResource
 	fs.Var(&o.maxResource, "max-resource", "refuse more than this many `octets` of a resource whose length no list says")
-	fs.IntVar(&o.MaxFiles, "max-package-files", pack.DefaultMaxFiles, "refuse a package with more than this `number` of files")
+	fs.IntVar(&o.MaxFiles, "max-package-files", source.MaxPackageFiles, "refuse a package with more than this `number` of files")
 	fs.IntVar(&o.tries, "tries", fetch.DefaultTries, "ask this `number` of times where an error may pass")
 	fs.DurationVar(&o.timeout, "timeout", fetch.DefaultTimeout, "give up on a server that is silent for this `time`")
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"cutie/publisher/destination/fixity"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
@@ -241,7 +240,7 @@ func (a *audit) compare(e *sitemap.Entry) *Difference {
 		return &Difference{URI: e.Loc, File: file, What: IsMissing}
 	case m == local.Different:
 		return &Difference{URI: e.Loc, File: file, What: IsDifferent, Why: "length or digest"}
-	case m == local.Unsure, !a.c.o.Quick && !fixity.New(want.Length, want.Hashes).Proves():
+	case m == local.Unsure, !a.c.o.Quick && !local.NewSums(want.Length, want.Hashes).Proves():
 		return &Difference{URI: e.Loc, File: file, What: IsUnsure, Why: "the Source gives no digest"}
 	}
 	a.mu.Lock()

@@ -65,7 +65,7 @@ type Options struct {
 
 	// MaxResource is how many octets a resource may have whose length no list says; 0:
 	// DefaultMaxResource. MaxFiles is how many files a package may have; 0:
-	// [pack.DefaultMaxFiles].
+	// [source.MaxPackageFiles].
 	MaxResource int64
 	MaxFiles    int
 

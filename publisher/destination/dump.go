@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"cutie/publisher/destination/fetch"
-	"cutie/publisher/destination/fixity"
 	"cutie/publisher/destination/local"
-	"cutie/publisher/destination/pack"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
@@ -90,7 +88,7 @@ func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry, kind s
 	if err != nil {
 		return disk{err}
 	}
-	z, err := pack.Open(f, n, kind, c.o.MaxFiles)
+	z, err := source.OpenPackage(f, n, kind, c.o.MaxFiles)
 	if err != nil {
 		return err
 	}
@@ -152,7 +150,7 @@ func (c *Copy) downloadTemp(ctx context.Context, p *sitemap.Entry) (f *os.File, 
 		if err := f.Truncate(0); err != nil {
 			return disk{err}
 		}
-		sums := fixity.New(p.Length, p.Hashes)
+		sums := local.NewSums(p.Length, p.Hashes)
 		if _, err := io.CopyBuffer(io.MultiWriter(sums, diskWriter{f}), struct{ io.Reader }{a.Body}, make([]byte, 256<<10)); err != nil {
 			return err
 		}
@@ -176,7 +174,7 @@ func (w diskWriter) Write(p []byte) (int, error) {
 
 // unpackOne makes the file of a resource from a package. If the package has it not, or
 // another, the resource is asked for.
-func (c *Copy) unpackOne(ctx context.Context, s *setState, t *task, p *pack.Package) error {
+func (c *Copy) unpackOne(ctx context.Context, s *setState, t *task, p *source.Package) error {
 	e := &t.entry
 	z := p.File(e)
 	if z == nil || !c.wanted(e.Loc) || c.o.DryRun {

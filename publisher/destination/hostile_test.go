@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/fixity"
+	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/sourcetest"
 	"cutie/sitemap"
 )
@@ -500,7 +500,7 @@ func TestPackagesThatDiffer(t *testing.T) {
 			return true
 		})
 		p := newPlace(t, f)
-		if _, err := p.sync(func(o *destination.Options) { o.By = destination.ByDump }); !errors.Is(err, fixity.ErrDiffers) {
+		if _, err := p.sync(func(o *destination.Options) { o.By = destination.ByDump }); !errors.Is(err, local.ErrDiffers) {
 			t.Errorf("%s: got %v", alg, err)
 		}
 		if got := p.files(); len(got) > 0 {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"cutie/publisher/destination/fetch"
-	"cutie/publisher/destination/fixity"
 	"cutie/publisher/destination/local"
 )
 
@@ -44,9 +43,9 @@ func (c *Copy) resume(ctx context.Context, uri string, f *local.File) (mod time.
 		}
 		switch begins := fmt.Sprintf("bytes %d-", f.Length()); {
 		case a.Status == http.StatusRequestedRangeNotSatisfiable:
-			return errors.Join(fixity.ErrDiffers, disked(f.Restart("")))
+			return errors.Join(local.ErrDiffers, disked(f.Restart("")))
 		case a.Status == http.StatusPartialContent && !strings.HasPrefix(a.Header.Get("Content-Range"), begins):
-			return errors.Join(fmt.Errorf("%w: range %q", fixity.ErrDiffers, a.Header.Get("Content-Range")), disked(f.Restart("")))
+			return errors.Join(fmt.Errorf("%w: range %q", local.ErrDiffers, a.Header.Get("Content-Range")), disked(f.Restart("")))
 		case a.Status == http.StatusOK:
 			if err := f.Restart(validator(a.Header)); err != nil {
 				return disk{err}
@@ -65,13 +64,13 @@ func (c *Copy) resume(ctx context.Context, uri string, f *local.File) (mod time.
 func (c *Copy) complete(ctx context.Context, uri string, f *local.File) (mod time.Time, err error) {
 	resumed := f.Length() > 0
 	mod, err = c.resume(ctx, uri, f)
-	if errors.Is(err, fixity.ErrDiffers) && resumed && !fatal(err) {
+	if errors.Is(err, local.ErrDiffers) && resumed && !fatal(err) {
 		if err := f.Restart(""); err != nil {
 			return mod, disk{err}
 		}
 		mod, err = c.resume(ctx, uri, f)
 	}
-	if errors.Is(err, fixity.ErrDiffers) {
+	if errors.Is(err, local.ErrDiffers) {
 		f.Discard()
 	}
 	return mod, err

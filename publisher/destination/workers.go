@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"cutie/publisher/destination/fetch"
-	"cutie/publisher/destination/fixity"
 	"cutie/publisher/destination/local"
-	"cutie/publisher/destination/pack"
+	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
 
@@ -24,7 +23,7 @@ type workers struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	set    *setState
-	pack   *pack.Package // has the files; nil: resources are asked for
+	pack   *source.Package // has the files; nil: resources are asked for
 	todo   chan task
 	wg     sync.WaitGroup
 }
@@ -38,7 +37,7 @@ type task struct {
 	again  bool   // a list of this run had the resource before, so it was counted
 }
 
-func (c *Copy) newWorkers(ctx context.Context, s *setState, p *pack.Package) *workers {
+func (c *Copy) newWorkers(ctx context.Context, s *setState, p *source.Package) *workers {
 	ctx, cancel := context.WithCancelCause(ctx)
 	n := c.o.HTTP.Connections
 	if n == 0 {
@@ -245,7 +244,7 @@ func (c *Copy) fetch(ctx context.Context, l *lack) error {
 		return c.client.Get(ctx, l.request(), func(a *fetch.Answer) error { return c.take(l, a) })
 	}
 	err := get()
-	if l.coded && (errors.Is(err, fixity.ErrDiffers) || errors.Is(err, fetch.ErrCoding)) && !fatal(err) && l.proves() {
+	if l.coded && (errors.Is(err, local.ErrDiffers) || errors.Is(err, fetch.ErrCoding)) && !fatal(err) && l.proves() {
 		l.other = true
 		if e := get(); e == nil || fatal(e) {
 			return e
@@ -256,7 +255,7 @@ func (c *Copy) fetch(ctx context.Context, l *lack) error {
 
 // proves reports whether the facts tell right octets from wrong ones.
 func (l *lack) proves() bool {
-	return l.want.Length >= 0 || fixity.New(-1, l.want.Hashes).Proves()
+	return l.want.Length >= 0 || local.NewSums(-1, l.want.Hashes).Proves()
 }
 
 // request returns the request for a resource.
@@ -312,7 +311,7 @@ func (c *Copy) store(in io.Reader, file string, want local.Facts, mod time.Time)
 		return c.tooLarge()
 	}
 	if err := f.Commit(mod); err != nil {
-		if errors.Is(err, fixity.ErrDiffers) {
+		if errors.Is(err, local.ErrDiffers) {
 			return err
 		}
 		return disk{err}
@@ -336,7 +335,7 @@ type writer struct{ f *local.File }
 
 func (w writer) Write(p []byte) (int, error) {
 	n, err := w.f.Write(p)
-	if err != nil && !errors.Is(err, fixity.ErrDiffers) {
+	if err != nil && !errors.Is(err, local.ErrDiffers) {
 		err = disk{err}
 	}
 	return n, err

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"cutie/publisher/destination/fetch"
-	"cutie/publisher/destination/fixity"
-	"cutie/publisher/destination/pack"
+	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
@@ -98,7 +97,7 @@ func (i *inspector) pack(p *sitemap.Entry, manifest sitemap.Capability, visit fu
 		if err := f.Truncate(0); err != nil {
 			return err
 		}
-		return fixity.Compare(io.TeeReader(a.Body, f), p.Length, p.Hashes)
+		return local.Compare(io.TeeReader(a.Body, f), p.Length, p.Hashes)
 	})
 	i.r.Packages++
 	if err == nil {
@@ -108,7 +107,7 @@ func (i *inspector) pack(p *sitemap.Entry, manifest sitemap.Capability, visit fu
 		i.fault(p.Loc, "%v", err)
 		return
 	}
-	z, err := pack.Open(f, n, manifest, i.o.MaxFiles)
+	z, err := source.OpenPackage(f, n, manifest, i.o.MaxFiles)
 	if err != nil {
 		i.fault(p.Loc, "%v", err)
 		return
@@ -118,7 +117,7 @@ func (i *inspector) pack(p *sitemap.Entry, manifest sitemap.Capability, visit fu
 }
 
 // files compares the files of a package with its manifest.
-func (i *inspector) files(p *sitemap.Entry, z *pack.Package, visit func(*sitemap.Entry)) {
+func (i *inspector) files(p *sitemap.Entry, z *source.Package, visit func(*sitemap.Entry)) {
 	for _, name := range z.Twice {
 		i.fault(p.Loc, "two files %s", name)
 	}
@@ -166,5 +165,5 @@ func compareFile(f *zip.File, e *sitemap.Entry) error {
 		return err
 	}
 	defer in.Close()
-	return fixity.Compare(io.LimitReader(in, int64(f.UncompressedSize64)+1), e.Length, e.Hashes)
+	return local.Compare(io.LimitReader(in, int64(f.UncompressedSize64)+1), e.Length, e.Hashes)
 }

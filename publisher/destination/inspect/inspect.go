@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"cutie/publisher/destination/fetch"
-	"cutie/publisher/destination/fixity"
+	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
@@ -29,7 +29,7 @@ type Options struct {
 	Sample int      // resources of a set to ask for; -1: all
 	Dumps  bool     // read the packages of the dumps
 
-	MaxFiles int // of a package; 0: [pack.DefaultMaxFiles]
+	MaxFiles int // of a package; 0: [source.MaxPackageFiles]
 }
 
 // A Finding is a fault of a Source.
@@ -441,6 +441,6 @@ func (i *inspector) sample(set *source.Set, at time.Time, picked []sitemap.Entry
 // ask gets a resource and compares it with its entry.
 func (i *inspector) ask(e *sitemap.Entry) error {
 	return i.client.Get(i.ctx, fetch.Request{URI: e.Loc, Plain: e.Encoding == ""}, func(a *fetch.Answer) error {
-		return fixity.Compare(a.Body, e.Length, e.Hashes)
+		return local.Compare(a.Body, e.Length, e.Hashes)
 	})
 }

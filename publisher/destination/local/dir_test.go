@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"cutie/publisher/destination/fixity"
 	"cutie/publisher/destination/local"
 	"cutie/sitemap"
 )
@@ -60,7 +59,7 @@ func TestOnlyTheTruthGetsAName(t *testing.T) {
 	d := open(t, dir)
 	want := factsOf("hello")
 	for _, text := range []string{"", "hell", "hello!", "jello", strings.Repeat("hello", 1000)} {
-		if err := put(d, "a/b", text, want); !errors.Is(err, fixity.ErrDiffers) {
+		if err := put(d, "a/b", text, want); !errors.Is(err, local.ErrDiffers) {
 			t.Errorf("%.10q: got %v", text, err)
 		}
 		if all := files(t, d); len(all) > 0 {
@@ -162,7 +161,7 @@ func TestCopiesWithAndWithoutNames(t *testing.T) {
 				t.Errorf("named %s: %s: got %v, %v", named, c.file, m, err)
 			}
 		}
-		if err := put(d, "x", "hell", want); !errors.Is(err, fixity.ErrDiffers) {
+		if err := put(d, "x", "hell", want); !errors.Is(err, local.ErrDiffers) {
 			t.Errorf("named %s: got %v", named, err)
 		}
 		if got, want := files(t, d), []string{"a/b", "a/b^/c", "a^"}; !slices.Equal(got, want) {

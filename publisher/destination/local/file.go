@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"cutie/publisher/destination/fixity"
 	"cutie/sitemap"
 )
 
@@ -50,7 +49,7 @@ func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Ti
 			m = Same
 			return nil
 		}
-		sums := fixity.New(want.Length, want.Hashes)
+		sums := NewSums(want.Length, want.Hashes)
 		if !sums.Proves() {
 			if m = Unsure; want.Length >= 0 && !want.LastMod.IsZero() && sameTime(mod, want.LastMod) {
 				m = Same
@@ -60,7 +59,7 @@ func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Ti
 		if err = f.read(name, size, sums); err == nil {
 			err = sums.Check()
 		}
-		if m = Same; errors.Is(err, fixity.ErrDiffers) {
+		if m = Same; errors.Is(err, ErrDiffers) {
 			m, err = Different, nil
 		}
 		return err
@@ -128,14 +127,14 @@ type File struct {
 	name string   // in Own, "" without one
 	out  *os.File // of a file with a name; nil: none, or the copy has ended
 	fd   int      // of a file without a name, an os.File would take more calls; -1: none
-	sums *fixity.Sums
+	sums *Sums
 	tag  string // of a part: validator of its octets
 }
 
 // Receive begins a copy to the path of a resource. Write refuses more octets than want
 // says; Commit, other content.
 func (d *Dir) Receive(file string, want Facts) (*File, error) {
-	f := &File{dir: d, path: file, want: want, sums: fixity.New(want.Length, want.Hashes), fd: -1}
+	f := &File{dir: d, path: file, want: want, sums: NewSums(want.Length, want.Hashes), fd: -1}
 	if d.unnamed {
 		fd, err := unix.Openat(d.own.at(), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o666)
 		if err == nil {
@@ -181,7 +180,7 @@ func writeAll(fd int, p []byte) (done int, err error) {
 func (f *File) Length() int64 { return f.sums.Length() }
 
 // Commit verifies the copy and gives it its path and its time; mod is the time if the
-// facts have none. After an error nothing has changed. [fixity.ErrDiffers] says that the content
+// facts have none. After an error nothing has changed. [ErrDiffers] says that the content
 // is not the one described.
 func (f *File) Commit(mod time.Time) error {
 	defer f.Discard()

@@ -8,15 +8,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-
-	"cutie/publisher/destination/fixity"
 )
 
 // Resume opens the part of a copy left by Keep, or begins one. A part belongs to the
 // contents that want describes; without a digest there nothing proves the result, and
 // the error is [ErrNoProof]. uri names the resource, path is empty for a package.
 func (d *Dir) Resume(uri, path string, want Facts) (*File, error) {
-	f := &File{dir: d, path: path, want: want, name: partName(uri, &want), fd: -1, sums: fixity.New(want.Length, want.Hashes)}
+	f := &File{dir: d, path: path, want: want, name: partName(uri, &want), fd: -1, sums: NewSums(want.Length, want.Hashes)}
 	if !f.sums.Proves() {
 		return nil, ErrNoProof
 	}
@@ -32,7 +30,7 @@ func (d *Dir) Resume(uri, path string, want Facts) (*File, error) {
 	switch {
 	case err == nil:
 		return f, nil
-	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fixity.ErrDiffers):
+	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDiffers):
 		err = f.Restart("")
 	}
 	if err != nil {
@@ -72,7 +70,7 @@ func (f *File) Restart(tag string) error {
 	if _, err := f.out.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	f.sums, f.tag = fixity.New(f.want.Length, f.want.Hashes), tag
+	f.sums, f.tag = NewSums(f.want.Length, f.want.Hashes), tag
 	if tag == "" {
 		return nil
 	}

@@ -1,7 +1,4 @@
-// Package fixity compares octets with the length and the digests that a Source gives
-// (Z39.99-2017, 7: md5, sha-1 and sha-256). Digests of other types, and what is no digest of
-// its type in hexadecimal digits, are passed over.
-package fixity
+package local
 
 import (
 	"crypto/md5"
@@ -22,7 +19,9 @@ var ErrDiffers = errors.New("differs")
 // kinds are the digests we can compute.
 var kinds = map[string]func() hash.Hash{"sha-256": sha256.New, "sha-1": sha1.New, "md5": md5.New}
 
-// Sums are digests of the octets written to them. They count the octets, too.
+// Sums compare the octets written to them with the length and the digests that a Source
+// gives (Z39.99-2017, 7: md5, sha-1 and sha-256). Digests of other types, and what is no
+// digest of its type in hexadecimal digits, are passed over.
 type Sums struct {
 	length int64 // wanted; -1 for any
 	want   []sitemap.Hash
@@ -30,8 +29,8 @@ type Sums struct {
 	n      int64
 }
 
-// New returns Sums for content of a length, -1 if it is not known, with digests.
-func New(length int64, want []sitemap.Hash) *Sums {
+// NewSums returns Sums for content of a length, -1 if it is not known, with digests.
+func NewSums(length int64, want []sitemap.Hash) *Sums {
 	s := &Sums{length: length}
 	for _, h := range want {
 		kind := kinds[h.Alg]
@@ -79,7 +78,7 @@ func (s *Sums) Check() error {
 
 // Compare reads content to its end, or beyond its length, and compares it.
 func Compare(in io.Reader, length int64, want []sitemap.Hash) error {
-	s := New(length, want)
+	s := NewSums(length, want)
 	if _, err := io.Copy(s, in); err != nil {
 		return err
 	}

@@ -1,9 +1,4 @@
-// Package pack reads packages of dumps (Z39.99-2017, 11.2 and 13.2): a ZIP with
-// manifest.xml and the files it names.
-//
-// Names in a package are looked up and never used as paths. Of two files of one name the
-// first counts.
-package pack
+package source
 
 import (
 	"archive/zip"
@@ -18,8 +13,8 @@ import (
 )
 
 const (
-	// DefaultMaxFiles is how many files a package may have; the standard lists up to 50,000.
-	DefaultMaxFiles = 250_000
+	// MaxPackageFiles is how many files a package may have; the standard lists up to 50,000.
+	MaxPackageFiles = 250_000
 
 	maxManifest = 256 << 20 // octets
 	perFile     = 80        // octets of the directory for each file that a package may have
@@ -53,7 +48,11 @@ func (m *metered) ReadAt(p []byte, off int64) (int, error) {
 	return m.in.ReadAt(p, off)
 }
 
-// A Package is an open one. Its file stays with the caller.
+// A Package of a dump is open (Z39.99-2017, 11.2 and 13.2): a ZIP with manifest.xml and the
+// files it names. Its file stays with the caller.
+//
+// Names in a package are looked up and never used as paths. Of two files of one name the
+// first counts.
 type Package struct {
 	Twice []string // names of more than one file
 
@@ -62,10 +61,10 @@ type Package struct {
 	in       io.ReadCloser
 }
 
-// Open reads the directory of a package of size octets and the head of its manifest. Both may
-// have so many files and entries; 0: DefaultMaxFiles.
-func Open(r io.ReaderAt, size int64, want sitemap.Capability, maxFiles int) (*Package, error) {
-	maxFiles = cmp.Or(maxFiles, DefaultMaxFiles)
+// OpenPackage reads the directory of a package of size octets and the head of its manifest. Both may
+// have so many files and entries; 0: MaxPackageFiles.
+func OpenPackage(r io.ReaderAt, size int64, want sitemap.Capability, maxFiles int) (*Package, error) {
+	maxFiles = cmp.Or(maxFiles, MaxPackageFiles)
 	// All of the directory is in memory before its files can be counted.
 	m := &metered{in: r, left: max(1<<20, int64(maxFiles)*perFile)}
 	z, err := zip.NewReader(m, size)

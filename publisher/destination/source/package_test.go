@@ -1,4 +1,4 @@
-package pack_test
+package source_test
 
 import (
 	"archive/zip"
@@ -8,7 +8,7 @@ import (
 	"io"
 	"testing"
 
-	"cutie/publisher/destination/pack"
+	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
 
@@ -58,9 +58,9 @@ func TestPackagesHaveALimitOfFiles(t *testing.T) {
 		{0, 9, 10, true}, {0, 10, 10, false}, {0, 60_000, 10_000, false}, {0, 60_000, 0, true}, {10, 0, 10, true}, {11, 0, 10, true},
 	} {
 		in := &counter{Reader: zipped(t, tt.entries, tt.files)}
-		p, err := pack.Open(in, in.Size(), sitemap.ResourceDumpManifest, tt.most)
+		p, err := source.OpenPackage(in, in.Size(), sitemap.ResourceDumpManifest, tt.most)
 		if !tt.open {
-			if !errors.Is(err, pack.ErrFiles) {
+			if !errors.Is(err, source.ErrFiles) {
 				t.Errorf("%+v: got %v", tt, err)
 			}
 			if in.n > 2<<20 {
