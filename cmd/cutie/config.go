@@ -84,39 +84,32 @@ func typed(c *call) func(option string) bool {
 
 // writeDefault writes a file with all settings, each in a comment with its default.
 func (s *settings) writeDefault(w io.Writer) error {
-	return s.each(func(e *setting, o *pflag.Flag) error {
+	var b strings.Builder
+	for _, e := range s.all {
+		o := s.option(e)
 		_, usage := pflag.UnquoteUsage(o)
 		usage += ". " + e.why
 		if e.use&live != 0 {
 			usage += " Taken by a reload (SIGHUP)."
 		}
-		_, err := fmt.Fprintf(w, "# %s\n#%s\n\n", strings.Join(fold(usage, 76), "\n# "), tomlLine(o, o.DefValue))
-		return err
-	})
+		fmt.Fprintf(&b, "# %s\n#%s\n\n", strings.Join(fold(usage, 76), "\n# "), e.toml(o, o.DefValue))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // write writes all settings with their values, and where they are from.
 func (s *settings) write(w io.Writer) error {
-	return s.each(func(e *setting, o *pflag.Flag) error {
-		_, err := fmt.Fprintf(w, "%s # %s\n", tomlLine(o, o.Value.String()), s.origins[e.name])
-		return err
-	})
-}
-
-// each does something with each setting that may stand in a file.
-func (s *settings) each(do func(*setting, *pflag.Flag) error) error {
-	for i := range s.all {
-		if e := &s.all[i]; e.use&once == 0 {
-			if err := do(e, s.options.Lookup(e.name)); err != nil {
-				return err
-			}
-		}
+	var b strings.Builder
+	for _, e := range s.all {
+		fmt.Fprintf(&b, "%s # %s\n", e.toml(s.option(e), e.text), e.from)
 	}
-	return nil
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
-// tomlLine is a setting in TOML.
-func tomlLine(o *pflag.Flag, value string) string {
+// toml is a line of the file with a value of the setting, whose option is o.
+func (e *setting) toml(o *pflag.Flag, value string) string {
 	if many, ok := o.Value.(pflag.SliceValue); ok {
 		var texts []string
 		for _, text := range many.GetSlice() {
@@ -126,7 +119,7 @@ func tomlLine(o *pflag.Flag, value string) string {
 	} else if kind := o.Value.Type(); kind != "bool" && kind != "int" {
 		value = quoteTOML(value)
 	}
-	return o.Name + " = " + value
+	return e.name + " = " + value
 }
 
 // quoteTOML returns a basic string of TOML, whose escapes are those of JSON.

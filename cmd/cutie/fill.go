@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
@@ -44,94 +43,75 @@ func (s *settings) fill(typed func(option string) bool, getenv func(string) stri
 	if s.file, err = readSettings(s.config); err != nil {
 		return err
 	}
-	for _, key := range s.file.names() {
-		if s.named(key) == nil {
-			return fault.Hint(fault.Usagef("%s: there is no setting %.40q", s.file.place(key), key), s.near(key))
-		}
-	}
-	s.origins, s.texts = map[string]origin{}, map[string]string{}
+	var names []string
 	for _, e := range s.all {
-		if e.use&once != 0 {
+		names = append(names, e.name)
+	}
+	for _, key := range s.file.names() {
+		if slices.Contains(names, key) {
 			continue
 		}
-		o := s.options.Lookup(e.name)
+		hint := "cutie config default lists them"
+		if near := fault.Near(key, names); near != "" {
+			hint = "did you mean " + near + "? " + hint
+		}
+		return fault.Hint(fault.Usagef("%s: there is no setting %.40q", s.file.place(key), key), hint)
+	}
+	for _, e := range s.all {
 		value, inFile := s.file.values[e.name]
-		from := fromDefault
+		e.from = fromDefault
 		switch variable := getenv(variable(e.name)); {
 		case typed(e.name):
-			from = fromOption
+			e.from = fromOption
 		case variable != "":
-			from, err = fromEnvironment, s.options.Set(e.name, variable)
+			e.from, err = fromEnvironment, s.options.Set(e.name, variable)
 		case inFile:
-			from, err = fromFile, s.setTOML(o, value)
+			e.from, err = fromFile, s.setTOML(e, value)
 		}
-		s.origins[e.name], s.texts[e.name] = from, o.Value.String()
-		if err != nil {
-			return fault.Usagef("%s%s", s.place(e.name), fault.InOption(err))
+		if e.text = s.option(e).Value.String(); err != nil {
+			return fault.Usagef("%s%s", s.place(e), fault.InOption(err))
 		}
 	}
 	return nil
 }
 
 // place names where the value of a setting stands unless it is an option.
-func (s *settings) place(name string) string {
-	switch s.origins[name] {
+func (s *settings) place(e *setting) string {
+	switch e.from {
 	case fromEnvironment:
-		return variable(name) + ": "
+		return variable(e.name) + ": "
 	case fromFile:
-		return s.file.place(name) + ": "
+		return s.file.place(e.name) + ": "
 	}
 	return ""
 }
 
-// near is the hint for an unknown setting.
-func (s *settings) near(name string) string {
-	var names []string
-	for _, e := range s.all {
-		if e.use&once == 0 {
-			names = append(names, e.name)
+// setTOML gives a setting a value of TOML.
+func (s *settings) setTOML(e *setting, value any) error {
+	list, isList := s.option(e).Value.(pflag.SliceValue)
+	values, many := value.([]any)
+	switch {
+	case many && !isList:
+		return fmt.Errorf("%s takes one value, not a list", e.name)
+	case !many:
+		values = []any{value}
+	}
+	texts := make([]string, len(values))
+	for i, v := range values {
+		switch v.(type) {
+		case string, int64, bool:
+			texts[i] = fmt.Sprint(v)
+		default:
+			return fmt.Errorf("%s: %v is neither a string, a whole number, true nor false", e.name, v)
 		}
 	}
-	hint := "cutie config default lists them"
-	if near := fault.Near(name, names); near != "" {
-		hint = "did you mean " + near + "? " + hint
+	if !isList {
+		return s.options.Set(e.name, texts[0])
 	}
-	return hint
-}
-
-// setTOML gives an option a value of TOML.
-func (s *settings) setTOML(o *pflag.Flag, value any) error {
-	many, isList := o.Value.(pflag.SliceValue)
-	replace := func(texts ...string) error {
-		if err := many.Replace(texts); err != nil {
-			return fmt.Errorf("--%s: %w", o.Name, err)
-		}
-		return nil
+	if err := list.Replace(texts); err != nil {
+		return fmt.Errorf("--%s: %w", e.name, err)
 	}
-	switch v := value.(type) {
-	case []any:
-		if !isList {
-			return fmt.Errorf("%s takes one value, not a list", o.Name)
-		}
-		texts := make([]string, len(v))
-		for i, e := range v {
-			text, ok := e.(string)
-			if !ok {
-				return fmt.Errorf("%s: %v is not a string", o.Name, e)
-			}
-			texts[i] = text
-		}
-		return replace(texts...)
-	case map[string]any:
-		return fmt.Errorf("%s is one value, not a table", o.Name)
-	case time.Time, toml.LocalDate, toml.LocalDateTime, toml.LocalTime, float64:
-		return fmt.Errorf("%s: %v is neither a string, a whole number, true nor false", o.Name, v)
-	case string:
-		if isList {
-			return replace(v)
-		}
-	}
-	return s.options.Set(o.Name, fmt.Sprint(value))
+	return nil
 }
 
 // reread reads the settings again: options stay, and file and environment are read as at
@@ -141,19 +121,21 @@ func (s *settings) reread() (now *daemon.Options, later []string, err error) {
 	fs.StringVar(&home, "home", home, "")
 	next := newSettings(fs, &home)
 	next.config, next.Log = s.config, zerolog.Nop()
-	typed := func(name string) bool { return s.origins[name] == fromOption }
+	typed := map[string]bool{}
 	for _, e := range s.all {
-		if typed(e.name) {
-			if err := fs.Set(e.name, s.texts[e.name]); err != nil {
-				return nil, nil, err
-			}
+		if e.from == fromOption {
+			typed[e.name] = true
+			err = errors.Join(err, fs.Set(e.name, e.text))
 		}
 	}
-	if err := next.fill(typed, os.Getenv); err != nil {
+	if err != nil {
 		return nil, nil, err
 	}
-	for _, e := range s.all {
-		if e.use&(live|once) == 0 && next.texts[e.name] != s.texts[e.name] {
+	if err := next.fill(func(option string) bool { return typed[option] }, os.Getenv); err != nil {
+		return nil, nil, err
+	}
+	for i, e := range s.all {
+		if e.use&live == 0 && next.all[i].text != e.text {
 			later = append(later, e.name)
 		}
 	}
@@ -175,9 +157,7 @@ func (s *settings) strays(environ []string) (strays []stray) {
 	prefix := variable("")
 	names := slices.Clone(elsewhere)
 	for _, e := range s.all {
-		if e.use&once == 0 {
-			names = append(names, strings.TrimPrefix(variable(e.name), prefix))
-		}
+		names = append(names, strings.TrimPrefix(variable(e.name), prefix))
 	}
 	for _, v := range environ {
 		whole, value, _ := strings.Cut(v, "=")

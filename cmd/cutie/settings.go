@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -31,6 +30,9 @@ type setting struct {
 	help  string       // what it is, with the name of its value in `quotes`
 	why   string       // why one would change it, and what that costs
 	check func() error // of the value, when all settings have theirs; nil: any will do
+
+	from origin // set by fill
+	text string // of the value, as fill found it
 }
 
 // use says where a setting may stand, and who needs it.
@@ -60,27 +62,27 @@ type settings struct {
 	takeOver                bool
 	store                   *stored.Options // nil: the home is in its directory
 
-	all     []setting
+	all     []*setting // but those that are only options
 	options *pflag.FlagSet
 	file    tomlFile
-	origins map[string]origin
-	texts   map[string]string // of the values before check
 }
 
 // newSettings adds the options of a daemon to fs. home is the common option.
 func newSettings(fs *pflag.FlagSet, home *string) *settings {
 	s := &settings{options: fs, home: home}
-	s.all = s.table()
-	for i := range s.all {
-		s.all[i].bind(fs)
+	for _, e := range s.table() {
+		e.bind(fs)
+		if e.use&once == 0 {
+			s.all = append(s.all, e)
+		}
 	}
 	return s
 }
 
 // table lists the settings in the order of the help text.
-func (s *settings) table() []setting {
+func (s *settings) table() []*setting {
 	l, source := &s.Limits, &s.Source
-	return []setting{
+	return []*setting{
 		{name: "config", value: &s.config, use: everyday | once,
 			help: "`file` of settings in TOML (environment CUTIE_CONFIG)"},
 		{name: "home",
@@ -286,6 +288,9 @@ func (e *setting) bind(fs *pflag.FlagSet) {
 	f.DefValue = e.def
 }
 
+// option returns the option of a setting, which has its value.
+func (s *settings) option(e *setting) *pflag.Flag { return s.options.Lookup(e.name) }
+
 // A mustBe is the error of a value out of range: what it must be.
 type mustBe string
 
@@ -307,7 +312,7 @@ func (s *settings) check() error {
 		err := e.check()
 		var must mustBe
 		if errors.As(err, &must) {
-			return fault.Usagef("%s--%s %s must be %s", s.place(e.name), e.name, s.options.Lookup(e.name).Value, must)
+			return fault.Usagef("%s--%s %s must be %s", s.place(e), e.name, s.option(e).Value, must)
 		}
 		if err != nil {
 			return err
@@ -315,13 +320,4 @@ func (s *settings) check() error {
 	}
 	s.Mirror.Agent, s.Traces.Version, s.Traces.Log = reach.Agent(), queuefs.Version, s.Log
 	return nil
-}
-
-// named returns the entry of a setting that file and environment may have.
-func (s *settings) named(name string) *setting {
-	i := slices.IndexFunc(s.all, func(e setting) bool { return e.name == name && e.use&once == 0 })
-	if i < 0 {
-		return nil
-	}
-	return &s.all[i]
 }

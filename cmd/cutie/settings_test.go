@@ -81,11 +81,11 @@ func TestTheFileOfDefaultsHasTheDefaults(t *testing.T) {
 	if err := errors.Join(filled.fill(none, nothing), unset.fill(none, nothing)); err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range filled.all {
-		if e.use&once == 0 && (filled.origins[e.name] != fromFile || filled.texts[e.name] != unset.texts[e.name]) {
-			t.Errorf("%s: got %q of %s, want %q of the file", e.name, filled.texts[e.name], filled.origins[e.name], unset.texts[e.name])
+	for i, e := range filled.all {
+		if want := unset.all[i].text; e.from != fromFile || e.text != want {
+			t.Errorf("%s: got %q of %s, want %q of the file", e.name, e.text, e.from, want)
 		}
-		if e.use&once == 0 && e.why == "" {
+		if e.why == "" {
 			t.Errorf("%s does not say why one would change it", e.name)
 		}
 	}
