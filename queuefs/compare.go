@@ -39,7 +39,7 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 			o.Repair, o.Restore = false, false // only its original changes it
 		}
 		if m := q.Mirror(); m != nil && m.Bad != "" {
-			r.Tell(false, Problem{Path: home.MirrorsDir + "/" + q.ID(), Text: m.Bad + "; the queue stays a mirror until cutie takeover"})
+			r.Tell(false, Problem{Path: home.MirrorsDir + "/" + q.ID(), Text: m.Bad + "; the queue stays a mirror until cutie failover mirror takes it over"})
 		}
 		if _, err := q.Callback(); err != nil {
 			path := home.CallbacksDir + "/" + q.ID()

@@ -82,8 +82,14 @@ func (c *call) QueueArg() (string, error) {
 // Word is the name or alias of this call of the verb, in lower case.
 func (c *call) Word() string { return strings.ToLower(c.Cmd.CalledAs()) }
 
-// Name is the name or alias as it was typed, for people who read an error.
-func calledAs(cmd *cobra.Command) string { return cmp.Or(cmd.CalledAs(), cmd.Name()) }
+// calledAs is the name or alias as it was typed, for people who read an error.
+func calledAs(cmd *cobra.Command) string {
+	name := cmp.Or(cmd.CalledAs(), cmd.Name())
+	if cmd.HasParent() && cmd.Parent().HasParent() {
+		return pathOf(cmd.Parent()) + " " + name
+	}
+	return name
+}
 
 // Warnf prints a line on standard error and goes on.
 func (c *call) Warnf(format string, a ...any) {
@@ -153,7 +159,7 @@ func (c *call) ResponseForm() (state.Form, error) {
 // command has another check.
 func (c *call) Verb(cmd *cobra.Command, takes optionSet, do func(context.Context) error) *cobra.Command {
 	c.Bind(cmd, takes)
-	cmd.DisableFlagsInUseLine, cmd.DisableAutoGenTag = true, true
+	cmd.DisableFlagsInUseLine, cmd.DisableAutoGenTag, cmd.Version = true, true, queuefs.Version
 	cmd.Long = strings.TrimSpace(cmd.Long)
 	if len(cmd.Aliases) > 0 {
 		cmd.Long = strings.TrimSpace(cmd.Long + "\n\nAlso: " + strings.Join(cmd.Aliases, ", "))
@@ -165,12 +171,37 @@ func (c *call) Verb(cmd *cobra.Command, takes optionSet, do func(context.Context
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c.Cmd, c.Args = cmd, args
 		if err := c.checkOptions(takes); err != nil {
-			return fault.Hint(err, "cutie help "+cmd.Name())
+			return fault.Hint(err, "cutie help "+pathOf(cmd))
 		}
 		c.Reads = takes&optReads != 0
 		return do(cmd.Context())
 	}
 	return cmd
+}
+
+// Group completes a verb that has verbs of its own. What they share may also be said before
+// their names, like the options of the program.
+func (c *call) Group(cmd *cobra.Command, takes optionSet, verbs ...*cobra.Command) *cobra.Command {
+	c.Verb(cmd, takes, func(context.Context) error {
+		var names []string
+		for _, v := range cmd.Commands() {
+			names = append(names, v.Name())
+		}
+		words := strings.Join(names, ", ")
+		if len(c.Args) > 0 {
+			return fault.Hint(fault.Usagef("%.40q is none of %s", c.Args[0], words), "cutie help "+pathOf(cmd))
+		}
+		return fault.Hint(fault.Usagef("one of %s must follow", words), "cutie help "+pathOf(cmd))
+	})
+	cmd.Args, cmd.ValidArgsFunction = cobra.ArbitraryArgs, nil
+	cmd.Flags().SetInterspersed(false)
+	cmd.AddCommand(verbs...)
+	return cmd
+}
+
+// pathOf is the name of a verb, with those of the verbs that it is of.
+func pathOf(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
 
 // operands are the arguments in the usage line of a verb.
@@ -205,6 +236,6 @@ func between(least, most int) cobra.PositionalArgs {
 		default:
 			return nil
 		}
-		return fault.Hint(err, "cutie help "+cmd.Name())
+		return fault.Hint(err, "cutie help "+pathOf(cmd))
 	}
 }

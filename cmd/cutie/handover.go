@@ -24,8 +24,7 @@ The owner of a home in a store finishes the changes in progress and gives the ho
 standby takes it, and the former owner is a standby then. Requests wait meanwhile, about
 a tenth of a second, and are sent on to the new owner. Slow uploads are waited for, up to
 --grace of cutie serve. If no standby takes the home, the
-owner goes on after a few seconds, and the exit code is 5. See cutie help stores.`,
-		Example: "cutie handover --url http://owner:8080",
+owner goes on after a few seconds, and the exit code is 5. See cutie help standbys.`,
 	}
 	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		return changeOwner(ctx, c, http.MethodDelete)

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -12,9 +14,30 @@ import (
 	"cutie/queuefs/state"
 )
 
-// overview is the description of the program. To make it takes a thirtieth of a start, so
+// overview is the first screen of help: what a person needs on the first day, and the names
+// of all other commands.
+func overview(root *cobra.Command) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "cutie: %s\n\nusage: %s\n\n%s:\n", root.Short, root.UseLine(), firstDay)
+	names := map[string]string{}
+	for _, v := range root.Commands() {
+		if names[v.GroupID] += " " + v.Name(); v.GroupID == firstDay {
+			fmt.Fprintf(&b, "  %-10s  %s\n", v.Name(), v.Short)
+		}
+	}
+	b.WriteString("\nmore commands:\n")
+	for _, g := range root.Groups()[1:] {
+		fmt.Fprintf(&b, "  %-10s %s\n", g.Title, names[g.ID])
+	}
+	return b.String() + `
+cutie help tour is a first queue. cutie help COMMAND explains a command.
+cutie help all lists all commands, options, exit codes and topics.
+`
+}
+
+// manualOf is the description of the program. To make it takes a thirtieth of a start, so
 // only help does.
-func overview() string {
+func manualOf() string {
 	var b strings.Builder
 	b.WriteString(`Where the queue is: --url names a daemon, --home a directory. Without either it
 is CUTIE_URL, then CUTIE_HOME, then ./cutie_home. A daemon on that directory is
@@ -37,12 +60,15 @@ Exit codes:
 
 func helpVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "help [COMMAND|TOPIC]",
+		Use:   "help [COMMAND…|TOPIC]",
 		Short: "explain a command or a topic, or list them all",
 		Long: `
 Prints text. With -t it prints a help document (Cutie 0.3, 5.1), and with --man
-the manual page, for "man -l -". With -q it lists only the names of the commands.`,
+the manual page, for "man -l -". With -q it lists only the names of the commands.
+Without a name it prints what one needs on the first day; all prints everything.`,
 		Example: `cutie help get
+cutie help user token
+cutie help all
 cutie help -t json put
 cutie help --man put -o put.1`,
 	}
@@ -50,16 +76,17 @@ cutie help --man put -o put.1`,
 	quiet := cmd.Flags().BoolP("quiet", "q", false, "list the names of the commands only")
 	c.Verb(cmd, optForm|optOutput, func(context.Context) error {
 		about := cmd.Root()
-		about.Long = overview()
-		if len(c.Args) > 0 {
+		about.Long = manualOf()
+		all := len(c.Args) == 1 && strings.EqualFold(c.Args[0], "all")
+		if len(c.Args) > 0 && !all {
 			if t, ok := topics.Find(c.Args[0]); ok && !*man && !*quiet && c.Form == "" {
 				return c.Out.Emit([]byte("cutie " + t.Name + ": " + t.Summary + "\n\n" + t.Text))
 			}
 			if text, ok := topics.Worker(c.Args[0]); ok && !*man && !*quiet && c.Form == "" {
 				return c.Out.Emit(text)
 			}
-			if about = find(cmd.Root(), c.Args[0]); about == nil {
-				return unknown(cmd.Root(), c.Args[0])
+			if about = find(cmd.Root(), c.Args...); about == nil {
+				return unknown(cmd.Root(), strings.Join(c.Args, " "))
 			}
 		}
 		switch {
@@ -69,6 +96,8 @@ cutie help --man put -o put.1`,
 			return c.Out.Lines(names(cmd.Root()))
 		case *man:
 			return manual(c, about)
+		case all && c.Form == "":
+			return c.Out.Emit([]byte(helpText(about)))
 		}
 		return explain(c, about)
 	})
@@ -78,24 +107,38 @@ cutie help --man put -o put.1`,
 
 // completeNames completes the names of topics and commands.
 func completeNames(cmd *cobra.Command, args []string, typed string) (all []string, _ cobra.ShellCompDirective) {
-	if len(args) == 0 {
+	of := cmd.Root()
+	if len(args) > 0 {
+		of = find(of, args...)
+	} else {
 		for _, t := range topics.All() {
 			all = append(all, cobra.CompletionWithDesc(t.Name, t.Summary))
 		}
-		for _, v := range cmd.Root().Commands() {
-			for _, word := range append([]string{v.Name()}, v.Aliases...) {
-				all = append(all, cobra.CompletionWithDesc(word, v.Short))
-			}
+	}
+	for _, v := range commandsOf(of) {
+		for _, word := range append([]string{v.Name()}, v.Aliases...) {
+			all = append(all, cobra.CompletionWithDesc(word, v.Short))
 		}
 	}
 	return startingWith(all, typed), cobra.ShellCompDirectiveNoFileComp
 }
 
-func names(root *cobra.Command) (all []string) {
-	for _, cmd := range root.Commands() {
-		if cmd.GroupID != "" {
-			all = append(all, cmd.Name())
+// commandsOf are the commands of the program, or of a verb, that lists show.
+func commandsOf(cmd *cobra.Command) (all []*cobra.Command) {
+	if cmd == nil {
+		return nil
+	}
+	for _, v := range cmd.Commands() {
+		if !v.Hidden {
+			all = append(all, v)
 		}
+	}
+	return all
+}
+
+func names(root *cobra.Command) (all []string) {
+	for _, cmd := range commandsOf(root) {
+		all = append(all, cmd.Name())
 	}
 	return all
 }
@@ -103,7 +146,10 @@ func names(root *cobra.Command) (all []string) {
 // explain prints the help text of a command, in a response form if one was
 // given (Cutie 0.3, 5.1).
 func explain(c *call, cmd *cobra.Command) error {
-	if c.Form == "" {
+	switch {
+	case c.Form == "" && !cmd.HasParent():
+		return c.Out.Emit([]byte(overview(cmd)))
+	case c.Form == "":
 		return c.Out.Emit([]byte(helpText(cmd)))
 	}
 	form, err := c.ResponseForm()
@@ -114,10 +160,8 @@ func explain(c *call, cmd *cobra.Command) error {
 	if cmd.HasParent() {
 		h.Method = method(cmd)
 	} else {
-		for _, verb := range cmd.Commands() {
-			if verb.GroupID != "" {
-				h.Methods = append(h.Methods, method(verb))
-			}
+		for _, verb := range commandsOf(cmd) {
+			h.Methods = append(h.Methods, method(verb))
 		}
 	}
 	d := state.OfHelp(h)
@@ -146,17 +190,23 @@ func usage(cmd *cobra.Command) string {
 func helpText(cmd *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\nusage: %s\n", cmd.CommandPath(), cmd.Short, usage(cmd))
-	for _, g := range cmd.Groups() {
-		fmt.Fprintf(&b, "\n%s:\n", g.Title)
-		for _, v := range cmd.Commands() {
-			if v.GroupID == g.ID {
-				fmt.Fprintf(&b, "  %-10s  %s", v.Name(), v.Short)
-				if len(v.Aliases) > 0 {
-					fmt.Fprintf(&b, " (%s)", strings.Join(v.Aliases, ", "))
-				}
-				b.WriteByte('\n')
-			}
+	name := func(v *cobra.Command) string {
+		if cmd.HasParent() {
+			return strings.TrimSuffix(v.Use, " COMMAND")
 		}
+		return v.Name()
+	}
+	width := 10
+	for _, v := range commandsOf(cmd) {
+		width = max(width, utf8.RuneCountInString(name(v)))
+	}
+	group := "commands"
+	for _, v := range commandsOf(cmd) {
+		if v.GroupID != group {
+			group = v.GroupID
+			fmt.Fprintf(&b, "\n%s:\n", cmp.Or(group, "commands"))
+		}
+		fmt.Fprintf(&b, "  %-*s  %s\n", width, name(v), v.Short)
 	}
 	if cmd.Long != "" {
 		fmt.Fprintf(&b, "\n%s\n", cmd.Long)

@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		completeAllOptions(root)
 	}
-	root.SetArgs(spelled(root, args))
+	root.SetArgs(spelled(args))
 	cmd, err := root.ExecuteContextC(ctx)
 	err = cmp.Or(failed, err)
 	name := calledAs(cmd)

@@ -36,7 +36,6 @@ func promoteVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "promote DIR",
 		Short: "make the copy of a daemon's queues a live home",
-		Args:  between(1, 1),
 		Long: `
 For the day on which the original is lost: DIR, a copy of its replica sets by cutie
 sync, becomes a home. Jobs keep identifiers, order, states, sidecars, holds and leases,
@@ -57,8 +56,6 @@ Deletions that waited for these files are made. A pending job whose job file or 
 in transit, so that the copy has a former one or none, is put on hold and listed. Results and
 settings in transit are listed: jobs are without such a result, and queue-info.txt is the
 former one, with a note. All of this is no error.`,
-		Example: `cutie promote mirror
-cutie serve --home mirror`,
 	}
 	o := promotion{refuses: true}
 	fs := cmd.Flags()

@@ -446,7 +446,7 @@ func TestAPromotionThatWasKilledGoesOn(t *testing.T) {
 		if making {
 			made++
 			for _, args := range [][]string{{"status", "--home"}, {"check", "--rebuild"}} {
-				if out, err := p.try(append(args, copied)...); err == nil || !strings.Contains(out, "cutie promote "+copied+" goes on") {
+				if out, err := p.try(append(args, copied)...); err == nil || !strings.Contains(out, "cutie failover copy "+copied+" goes on") {
 					t.Errorf("%v of a home cut off while it was made: %v: %s", args, err, out)
 				}
 			}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
@@ -19,88 +18,94 @@ import (
 	"cutie/queuefs/web"
 )
 
-// rdmVerb exchanges descriptions with a server.
+// rdmVerb exchanges descriptions with a server, and reads their files.
 func rdmVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "rdm get URL | send URL [FILE…|-]",
-		Short: "exchange resource descriptions with a server",
-		Args:  between(2, -1),
-		Long: fmt.Sprintf(`
+		Use:   "rdm COMMAND",
+		Short: "exchange resource descriptions with a server, check and print them",
+		Long: `
 The server speaks RDM (W3C NOTE-rdm-960724). Each queue of the daemon is a catalog
-with descriptions of its jobs. URL is the server; without a path /rdm/incoming is
-added.
-
-get prints the descriptions in a catalog: all of them, or those that have changed
-since a date. With --type it prints something else: rd-request-deleted is what is no
-longer in the catalog, and server, schema, taxonomy and status are what the server
-says of itself. To follow a catalog, ask for what was deleted first, and apply the
-answers in this order.
-
-send submits the objects in files of SOIF. Each becomes a job, replaces the
-description with its URL, or puts a job back; with --delete it deletes the
-descriptions with their URLs. send prints the result for each, and fails if one was
-rejected. A message has at most %[1]d objects or 16 MiB; after a message refused as
-a whole, no more are sent.
-
-A daemon takes messages of %[1]d objects, of %[2]d MiB each, and 1 GiB in all (or
-serve --max-body, if that is less), and sorts %[3]d descriptions; for the first of
-more there is --hits. The limits of a server are in its description (--type server),
-as Max-Objects, Max-Object-Size, Max-Message-Size and Max-Ordered.`, rdm.DefaultObjects, soif.DefaultLimit>>20, rdm.DefaultOrdered),
+with descriptions of its jobs. The files are in SOIF (RFC 2655).`,
 		Example: `cutie rdm get http://127.0.0.1:8080/ --since 2026-01-31T10:00:00Z -t json
 cutie rdm get http://127.0.0.1:8080/ --order=-Size --hits 10
-cutie rdm send http://127.0.0.1:8080/ --catalog jobs new.soif`,
+cutie rdm send http://127.0.0.1:8080/ --catalog jobs new.soif
+cutie rdm cat new.soif -t json`,
 	}
-	r := &rdmCall{call: c, flags: cmd.Flags()}
-	fs := r.flags
-	fs.StringVarP(&r.form, "form", "t", soifForm, "print objects as `"+objectForms+"`")
-	fs.StringVar(&r.catalog, "catalog", "", "`name` or Catalog-Service-ID of the catalog (default that of the server)")
+	return c.Group(cmd, optTarget|optOutput, rdmGetVerb(c), rdmSendVerb(c), soifCheckVerb(c), soifCatVerb(c))
+}
+
+// soifVerb is the former name of the part of rdm that reads files.
+func soifVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{Use: "soif COMMAND", Short: "check and print resource descriptions"}
+	return c.Group(cmd, optOutput|optVerbose, soifCheckVerb(c), soifCatVerb(c))
+}
+
+func rdmGetVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get URL",
+		Short: "print the descriptions in a catalog, or what a server says of itself",
+		Long: `
+Prints all descriptions, or those that have changed since a date. With --type it prints
+something else: rd-request-deleted is what is no longer in the catalog, and server,
+schema, taxonomy and status are what the server says of itself. To follow a catalog, ask
+for what was deleted first, and apply the answers in this order.
+
+URL is the server; without a path /rdm/incoming is added. The limits of a server are in
+its description (--type server), as Max-Objects, Max-Object-Size, Max-Message-Size and
+Max-Ordered. ` + fmt.Sprintf("A daemon sorts %d descriptions; for the first of more there is --hits.", rdm.DefaultOrdered),
+	}
+	r := newRDMCall(c, cmd)
+	fs := cmd.Flags()
 	fs.StringVar(&r.typ, "type", "rd-request", "`type` of the request: rd-request, rd-request-deleted, server, schema, taxonomy or status")
 	fs.StringVar(&r.scope, "scope", "", "scope of the query, a `text` such as all or children ROOT")
 	fs.StringVar(&r.since, "since", "", "only changes since a `date`, RFC 3339 or of HTTP")
 	fs.StringVar(&r.attributes, "attributes", "", "`list` of the wanted attributes")
 	fs.StringVar(&r.order, "order", "", "`list` of attributes to sort by, with a minus sign the greatest first")
 	fs.StringVar(&r.hits, "hits", "", "`range` of the wanted results, such as 10 or 11..20")
-	fs.BoolVar(&r.remove, "delete", false, "delete the descriptions that are sent")
-	return c.Verb(cmd, optTarget|optOutput, r.run)
+	return c.Verb(cmd, optTarget|optOutput, func(ctx context.Context) error { return r.with(ctx, r.get) })
 }
 
-// An rdmCall is one use of the verb.
+func rdmSendVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "send URL [FILE…|-]",
+		Short: "submit the descriptions in files of SOIF to a catalog",
+		Long: fmt.Sprintf(`
+Each object becomes a job, replaces the description with its URL, or puts a job back;
+with --delete it deletes the descriptions with their URLs. The result for each is
+printed, and it is an error if one was rejected. URL is the server; without a path
+/rdm/incoming is added.
+
+A message has at most %[1]d objects or 16 MiB; after a message refused as a whole, no
+more are sent. A daemon takes messages of %[1]d objects, of %[2]d MiB each, and 1 GiB in
+all (or serve --max-body, if that is less).`, rdm.DefaultObjects, soif.DefaultLimit>>20),
+	}
+	r := newRDMCall(c, cmd)
+	cmd.Flags().BoolVar(&r.remove, "delete", false, "delete the descriptions that are sent")
+	return c.Verb(cmd, optTarget|optOutput, func(ctx context.Context) error { return r.with(ctx, r.send) })
+}
+
+// An rdmCall is one exchange with a server.
 type rdmCall struct {
 	*call
 	form, catalog, typ, scope, since, attributes, order, hits string
 	remove                                                    bool
-	flags                                                     *pflag.FlagSet
 }
 
-func (r *rdmCall) run(ctx context.Context) error {
-	takes := "form catalog type scope since attributes order hits"
-	do := r.get
-	switch word := strings.ToLower(r.Args[0]); {
-	case word == "send":
-		takes, do = "form catalog delete", r.send
-	case word != "get":
-		return fault.Hint(fault.Usagef("%.40q is neither get nor send", r.Args[0]), "cutie help rdm")
-	case len(r.Args) > 2:
-		return fault.Usagef("too many arguments: %.60q", r.Args[2])
-	}
-	var foreign string
-	r.flags.Visit(func(f *pflag.Flag) {
-		if !strings.Contains(" "+takes+" output verbose debug ", " "+f.Name+" ") {
-			foreign = f.Name
-		}
-	})
-	if foreign != "" {
-		return fault.Usagef("%s takes no --%s", r.Args[0], foreign)
-	}
-	url, err := rdm.ServerURL(r.Args[1])
+func newRDMCall(c *call, cmd *cobra.Command) *rdmCall {
+	r := &rdmCall{call: c}
+	cmd.Flags().StringVarP(&r.form, "form", "t", soifForm, "print objects as `"+objectForms+"`")
+	cmd.Flags().StringVar(&r.catalog, "catalog", "", "`name` or Catalog-Service-ID of the catalog (default that of the server)")
+	return r
+}
+
+// with calls do with a client of the server in the first argument.
+func (r *rdmCall) with(ctx context.Context, do func(context.Context, *rdm.Client) error) error {
+	url, err := rdm.ServerURL(r.Args[0])
 	if err != nil {
 		return fault.Hint(fault.Usagef("%v", err), "one looks like http://127.0.0.1:8080/")
 	}
 	client := &rdm.Client{URL: url, UserAgent: reach.Agent(), HTTP: r.Remote(url).HTTP}
-	if err := do(ctx, client); err != nil {
-		return fault.About(r.Args[1], err)
-	}
-	return nil
+	return fault.About(r.Args[0], do(ctx, client))
 }
 
 // query reads the options of get.

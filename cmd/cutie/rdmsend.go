@@ -35,7 +35,7 @@ func (r *rdmCall) send(ctx context.Context, client *rdm.Client) error {
 	return printObjects(r.call, r.form, func(print func(*soif.Object) error) error {
 		s := &sending{rdmCall: r, client: client, print: print}
 		var refused error // by the server: no more is sent
-		mistake := eachFile(r.call, r.Args[2:], func(name string, in io.Reader) error {
+		mistake := eachFile(r.call, r.Args[1:], func(name string, in io.Reader) error {
 			text := soif.NewReader(in)
 			_, err := readObjects(r.call, name, text, func(o *soif.Object) error {
 				if s.objects == rdm.DefaultObjects || s.message.Len() >= sentAtOnce {

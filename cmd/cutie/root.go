@@ -9,21 +9,26 @@ import (
 
 type verbs []func(*call) *cobra.Command
 
-// groups are all verbs, in the order of the help text.
+// firstDay is the title of the group of verbs that the overview explains.
+const firstDay = "first day"
+
+// groups are the verbs by use, in the order of the help text.
 var groups = []struct {
 	title string
 	verbs verbs
 }{
-	{"queues", verbs{statusVerb, lsVerb, createQueueVerb, setQueueVerb, removeQueueVerb}},
-	{"jobs", verbs{putVerb, batchVerb, getVerb, peekVerb, showVerb, removeVerb, requeueVerb, holdVerb,
-		releaseVerb, abortVerb, resultVerb}},
-	{"workers", verbs{workVerb, extendVerb, reportVerb, attachVerb, uwsVerb}},
-	{"publishing", verbs{publishVerb, exportVerb, watchVerb, rdmVerb, soifVerb}},
-	{"copies", verbs{syncVerb, auditVerb, promoteVerb, takeoverVerb, handoverVerb,
-		backupVerb, restoreVerb}},
-	{"access", verbs{userVerb, tokenVerb}},
-	{"maintenance", verbs{initVerb, serveVerb, configVerb, doctorVerb, storeVerb, checkVerb, importVerb, cullVerb, completionVerb, versionVerb, helpVerb}},
+	{firstDay, verbs{initVerb, serveVerb, createQueueVerb, putVerb, lsVerb, getVerb, reportVerb, workVerb}},
+	{"queues", verbs{statusVerb, setQueueVerb, cullVerb, removeQueueVerb}},
+	{"jobs", verbs{showVerb, peekVerb, resultVerb, batchVerb, holdVerb, releaseVerb, requeueVerb, abortVerb, removeVerb}},
+	{"workers", verbs{extendVerb, attachVerb, uwsVerb}},
+	{"publishing", verbs{watchVerb, publishVerb, exportVerb, rdmVerb}},
+	{"copies", verbs{syncVerb, auditVerb, backupVerb, restoreVerb, failoverVerb}},
+	{"operation", verbs{userVerb, configVerb, doctorVerb, checkVerb, storeVerb, importVerb, completionVerb, versionVerb, helpVerb}},
 }
+
+// former are names of before for what is a part of another verb now. They work, and
+// no list shows them.
+var former = verbs{tokenVerb, soifVerb, promoteVerb, takeoverVerb, handoverVerb}
 
 // newRoot returns the tree of commands. Options common to all verbs may stand before
 // the verb or after it; both are bound to c. An error of a help text goes to failed;
@@ -57,19 +62,24 @@ func newRoot(c *call, failed *error) *cobra.Command {
 	root.SetVersionTemplate("{{versionLine}}\n")
 	root.SetFlagErrorFunc(misuse)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		root.Long = overview()
+		root.Long = manualOf()
 		*failed = explain(c, cmd)
 	})
 	for _, g := range groups {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
 		for _, verb := range g.verbs {
 			cmd := verb(c)
-			cmd.GroupID, cmd.Version = g.title, queuefs.Version
+			cmd.GroupID = g.title
 			if cmd.Name() == "help" {
 				root.SetHelpCommand(cmd)
 			}
 			root.AddCommand(cmd)
 		}
+	}
+	for _, verb := range former {
+		cmd := verb(c)
+		cmd.Hidden = true
+		root.AddCommand(cmd)
 	}
 	return root
 }
@@ -78,15 +88,15 @@ func newRoot(c *call, failed *error) *cobra.Command {
 func misuse(cmd *cobra.Command, err error) error {
 	hint := "cutie help lists commands and options"
 	if cmd.HasParent() {
-		hint = "cutie help " + cmd.Name()
+		hint = "cutie help " + pathOf(cmd)
 	}
 	return fault.Hint(fault.Usagef("%s", fault.InOption(err)), hint)
 }
 
-// find returns the verb with this name or alias.
-func find(root *cobra.Command, word string) *cobra.Command {
-	cmd, _, err := root.Find([]string{word})
-	if err != nil || cmd == root {
+// find returns the verb with these names or aliases.
+func find(root *cobra.Command, words ...string) *cobra.Command {
+	cmd, rest, err := root.Find(words)
+	if err != nil || cmd == root || len(rest) > 0 {
 		return nil
 	}
 	return cmd

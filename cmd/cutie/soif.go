@@ -16,46 +16,48 @@ import (
 	"cutie/publisher/soif"
 )
 
-// soifVerb checks or prints descriptions.
-func soifVerb(c *call) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "soif check|cat [FILE…|-]",
-		Short: "check or print resource descriptions in SOIF",
-		Long: `
-check reads files, or standard input, and prints how many objects (RFC 2655) each
-has and what was skipped between them, or where it is not SOIF. cat prints the
-objects in the form of -t. Input without an object is an error, except an empty one.
-
+// inSOIF says what is read of files of SOIF.
+const inSOIF = `
 Text as people write it and as it is printed is read as it is meant, and each change
 is named on standard error: sizes that do not fit, as in {x}, and blanks in place of
 the TAB after the colon. A size that fits counts; with any other, the value ends before
-the next attribute, or the end of the object. cat prints the right form.
+the next attribute, or the end of the object.`
 
-json replaces octets that are no UTF-8.`,
-		Example: `printf '@DOCUMENT { http://example.org/\nTitle{x}: Hello\n}\n' | cutie soif cat -o fixed.soif
-cutie soif check fixed.soif
-cutie soif cat fixed.soif -t json`,
+func soifCheckVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [FILE…|-]",
+		Short: "check descriptions in files of SOIF",
+		Long: `
+Reads files, or standard input, and prints how many objects (RFC 2655) each has and what
+was skipped between them, or where it is not SOIF. Input without an object is an error,
+except an empty one.
+` + inSOIF,
+	}
+	return c.Verb(cmd, optVerbose, func(context.Context) error {
+		return c.Out.Text(func(w io.Writer) error {
+			return eachFile(c, c.Args, func(name string, in io.Reader) error { return checkSoif(c, w, name, in) })
+		})
+	})
+}
+
+func soifCatVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cat [FILE…|-]",
+		Short: "print descriptions in files of SOIF, in the right form or as JSON",
+		Long: `
+Reads files, or standard input, and prints the objects (RFC 2655) in the form of -t. JSON
+replaces octets that are no UTF-8. Input without an object is an error, except an empty
+one.
+` + inSOIF,
 	}
 	form := cmd.Flags().StringP("form", "t", soifForm, "print objects as `"+objectForms+"`")
 	return c.Verb(cmd, optOutput|optVerbose, func(context.Context) error {
-		word, files := c.Args[0], c.Args[1:]
-		switch word {
-		case "check":
-			if *form != soifForm || c.Out.Name != "" {
-				return fault.Usagef("check prints no objects")
-			}
-			return c.Out.Text(func(w io.Writer) error {
-				return eachFile(c, files, func(name string, in io.Reader) error { return checkSoif(c, w, name, in) })
+		return printObjects(c, *form, func(print func(*soif.Object) error) error {
+			return eachFile(c, c.Args, func(name string, in io.Reader) error {
+				_, err := readObjects(c, name, soif.NewReader(in), print)
+				return err
 			})
-		case "cat":
-			return printObjects(c, *form, func(print func(*soif.Object) error) error {
-				return eachFile(c, files, func(name string, in io.Reader) error {
-					_, err := readObjects(c, name, soif.NewReader(in), print)
-					return err
-				})
-			})
-		}
-		return fault.Hint(fault.Usagef("%.40q is neither check nor cat", word), "cutie help soif")
+		})
 	})
 }
 

@@ -18,21 +18,69 @@ import (
 	"cutie/queuefs/replay"
 )
 
-// takeoverVerb makes live queues of mirrors.
-func takeoverVerb(c *call) *cobra.Command {
+// failoverVerb puts one home in the place of another.
+func failoverVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "takeover [QUEUE…]",
-		Short: "make live queues of mirrors, or the owner of a standby",
+		Use:   "failover COMMAND",
+		Short: "let a copy, a mirror or a standby take over",
 		Long: `
-Without a queue it is for the standby of a home in a store: it becomes the owner. A
-former owner that can be reached, and accepts the credentials given here, gives the home
-up first, and then no request is lost: see cutie help stores.
+For the day on which the daemon that hands out jobs is lost, or has to stop. What takes
+its place is a copy (cutie help backups), a mirror (cutie help mirrors), or a standby of a
+home in a store (cutie help standbys).`,
+		Example: `cutie failover copy mirror
+cutie failover mirror jobs --url http://127.0.0.1:8080
+cutie failover standby --url http://standby:8080
+cutie failover handover --url http://owner:8080`,
+	}
+	parts := []*cobra.Command{promoteVerb(c), mirrorVerb(c), standbyVerb(c), handoverVerb(c)}
+	parts[0].Use = "copy DIR"
+	return c.Group(cmd, optTarget|optForm|optOutput, parts...)
+}
 
-With queues it is for the day on which the original is lost: mirrors of cutie serve
---mirror take submissions and hand out jobs from now on. Jobs keep identifiers, order,
-states, sidecars, holds, leases and results; a worker goes on with the token of its lease.
-Numbers of jobs and events go on, and so do the Change Lists: who has followed the original
-follows the mirror from its last event.
+// takeoverVerb is the former name of two parts of failover: with queues it is for mirrors,
+// without one for a standby.
+func takeoverVerb(c *call) *cobra.Command {
+	cmd, standby := mirrorVerb(c), standbyVerb(c)
+	mirrors := cmd.RunE
+	cmd.Use, cmd.Long = "takeover [QUEUE…]", "Without a queue a standby becomes the owner.\n\n"+cmd.Long
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 && !cmd.Flags().Changed("all") {
+			if cmd.Flags().Changed("force") || cmd.Flags().Changed("requeue-unfinished") {
+				return fault.Usagef("--force and --requeue-unfinished are of mirrors: name the queues, or give --all")
+			}
+			return standby.RunE(cmd, args)
+		}
+		return mirrors(cmd, args)
+	}
+	return cmd
+}
+
+// standbyVerb makes the owner of a standby.
+func standbyVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "standby",
+		Short: "make a standby the owner of its home in a store",
+		Long: `
+The daemon at --url becomes the owner. A former owner that can be reached, and accepts the
+credentials given here, gives the home up first, and then no request is lost: see cutie
+help standbys.`,
+	}
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
+		return changeOwner(ctx, c, http.MethodPost)
+	})
+}
+
+// mirrorVerb makes live queues of mirrors.
+func mirrorVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mirror [QUEUE…]",
+		Short: "make live queues of mirrors",
+		Long: `
+For the day on which the original is lost: mirrors of cutie serve --mirror take submissions
+and hand out jobs from now on. Jobs keep identifiers, order, states, sidecars, holds, leases
+and results; a worker goes on with the token of its lease. Numbers of jobs and events go on,
+and so do the Change Lists: who has followed the original follows the mirror from its last
+event.
 
 It refuses while an original still answers, since a queue with two homes hands out each
 job twice; --force takes over anyway. It says what a mirror cannot know: what the
@@ -42,23 +90,14 @@ Jobs that were handed out in a queue with reports, are not in work and have no o
 are listed. --requeue-unfinished puts them back into their queues.
 
 A queue taken over before is left as it is.`,
-		Example: `cutie takeover --url http://standby:8080
-cutie takeover jobs
-cutie takeover --all --url http://127.0.0.1:8080`,
 	}
 	fs := cmd.Flags()
 	all := fs.Bool("all", false, "take over all mirrors")
 	force := fs.Bool("force", false, "take over although an original answers")
 	requeue := fs.Bool("requeue-unfinished", false, "put back jobs that were handed out and have no outcome")
 	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
-		if *all && len(c.Args) > 0 {
+		if *all == (len(c.Args) > 0) {
 			return fault.Usagef("name the queues to take over, or give --all")
-		}
-		if !*all && len(c.Args) == 0 {
-			if *force || *requeue {
-				return fault.Usagef("--force and --requeue-unfinished are of mirrors: name the queues, or give --all")
-			}
-			return changeOwner(ctx, c, http.MethodPost)
 		}
 		if _, err := wantsJSON(c); err != nil {
 			return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -14,45 +15,70 @@ import (
 	"cutie/queuefs/state"
 )
 
-// tokenVerb manages the tokens of programs.
+// tokenVerb is the former name of cutie user token.
 func tokenVerb(c *call) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "token add USER | rm NAME | ls",
-		Aliases: []string{"tokens"},
-		Short:   "manage the tokens of programs",
-		Args:    between(1, 2),
-		Long: `
-add makes a token for a user and prints it once; the users file holds only its
-hash. It has the rights of the user, or those of --rights among them. rm removes a
-token by its name, ls lists the tokens. -t json prints objects.
+	file := os.Getenv(usersVariable)
+	cmd := tokens(c, &file)
+	cmd.Aliases = []string{"tokens"}
+	return cmd
+}
 
-A program sends it as Authorization: Bearer TOKEN; curl does with
+// tokens manages the tokens of programs.
+func tokens(c *call, file *string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token COMMAND",
+		Short: "manage the tokens of programs",
+		Long: `
+A program sends a token as Authorization: Bearer TOKEN; curl does with
 --oauth2-bearer TOKEN, cutie with the environment variable CUTIE_TOKEN. Send
 tokens to daemons on other machines over https only.`,
-		Example: `cutie token add ada --users users --rights read --expires 30d`,
+		Example: `cutie user token add ada --users users --rights read --expires 30d`,
 	}
-	fs := cmd.Flags()
-	file := bindUsers(fs)
-	label := fs.String("name", "", "`name` of the token (default USER-1, USER-2 …)")
-	rights := fs.String("rights", "", "`list` of rights, see cutie help user (default those of the user)")
-	expires := fs.String("expires", "90d", "`time` it lasts, such as 12h or 30d; a date such as 2030-01-31; or never")
+	bindUsers(cmd.Flags(), file)
+	return c.Group(cmd, optForm, tokenAddVerb(c, file), tokenRemoveVerb(c, file), tokenListVerb(c, file))
+}
+
+func tokenRemoveVerb(c *call, file *string) *cobra.Command {
+	cmd := &cobra.Command{Use: "rm NAME", Short: "remove a token by its name"}
+	bindUsers(cmd.Flags(), file)
+	return c.Verb(cmd, 0, func(context.Context) error {
+		if err := usersFile(*file); err != nil {
+			return err
+		}
+		name := c.Args[0]
+		return fault.About(name, access.Edit(*file, func(all *access.Users) error { return all.RemoveToken(name) }))
+	})
+}
+
+func tokenListVerb(c *call, file *string) *cobra.Command {
+	cmd := &cobra.Command{Use: "ls", Short: "list the tokens, with -t json as an array"}
+	bindUsers(cmd.Flags(), file)
 	return c.Verb(cmd, optForm, func(context.Context) error {
 		if err := usersFile(*file); err != nil {
 			return err
 		}
-		word, name, err := subverb(c, "add", "rm", "ls")
-		if err != nil {
+		return listTokens(c, *file)
+	})
+}
+
+func tokenAddVerb(c *call, file *string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "add USER",
+		Short: "make a token for a user and print it",
+		Long: `
+Prints the token once; the users file holds only its hash. It has the rights of the user,
+or those of --rights among them. With -t json an object is printed.`,
+	}
+	fs := cmd.Flags()
+	bindUsers(fs, file)
+	label := fs.String("name", "", "`name` of the token (default USER-1, USER-2 …)")
+	rights := fs.String("rights", "", "`list` of rights, see cutie help user (default those of the user)")
+	expires := fs.String("expires", "90d", "`time` it lasts, such as 12h or 30d; a date such as 2030-01-31; or never")
+	return c.Verb(cmd, optForm, func(context.Context) (err error) {
+		if err := usersFile(*file); err != nil {
 			return err
 		}
-		if word == "rm" && c.Form != "" {
-			return fault.Usagef("rm prints nothing in a response form")
-		}
-		switch word {
-		case "ls":
-			return listTokens(c, *file)
-		case "rm":
-			return fault.About(name, access.Edit(*file, func(all *access.Users) error { return all.RemoveToken(name) }))
-		}
+		name := c.Args[0]
 		t := access.Token{Name: *label, User: name, Narrow: *rights != ""}
 		if t.Narrow {
 			if t.Rights, err = access.ParseRights(*rights); err != nil {

@@ -20,18 +20,15 @@ import (
 // usersVariable is the environment variable for the users file.
 const usersVariable = "CUTIE_USERS"
 
-// userVerb manages users and their rights.
+// userVerb manages users, their rights, and the tokens of their programs.
 func userVerb(c *call) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "user add NAME | set NAME | rm NAME | ls",
+		Use:     "user COMMAND",
 		Aliases: []string{"users"},
-		Short:   "manage the users of a daemon and their rights",
-		Args:    between(1, 2),
+		Short:   "manage the users of a daemon, their rights and their tokens",
 		Long: `
-add makes a user, and the users file if there is none. set changes the rights or
-limits, or else the password. rm removes a user with all tokens. ls lists the users,
-with -t json as an array. A daemon started with --users FILE notices changes within
-a second.
+Users and tokens are in a file, which --users or CUTIE_USERS names. A daemon started with
+--users FILE notices changes within a second.
 
 Rights are a list such as read,submit:ingest. A right is for all queues, or for
 the queue after a colon:
@@ -45,93 +42,155 @@ the queue after a colon:
 Limits are a list such as pending=100,active=1000 for each queue: cutie help
 limits.
 
-The command asks for the password. The file holds bcrypt hashes of passwords of up
-to 72 octets, and has mode 0600. Programs use tokens: cutie help token.`,
-		Example: `cutie user add ada --users users --rights read,submit:ingest --no-password`,
+Programs use tokens, which have rights of their user: cutie help user token. The file
+holds bcrypt hashes of passwords of up to 72 octets, hashes of tokens, and has mode 0600.`,
+		Example: `cutie user add ada --users users --rights read,submit:ingest --no-password
+cutie user token add ada --users users --rights read --expires 30d
+cutie user ls --users users`,
 	}
+	file := os.Getenv(usersVariable)
+	bindUsers(cmd.Flags(), &file)
+	return c.Group(cmd, optForm, userAddVerb(c, &file), userSetVerb(c, &file), userRemoveVerb(c, &file), userListVerb(c, &file), tokens(c, &file))
+}
+
+// An edited user is what the options of add and set say.
+type editedUser struct {
+	call           *call
+	file           *string
+	rights, limits string
+	piped, noPass  bool
+	limited        func() bool // whether --limits was given
+	user           access.User
+}
+
+func (e *editedUser) bind(c *call, cmd *cobra.Command, file *string) {
 	fs := cmd.Flags()
-	file := bindUsers(fs)
-	rights := fs.String("rights", "", "`list` of rights (default of add: read)")
-	limits := fs.String("limits", "", "`list` of limits in each queue, such as pending=100,active=1000; see cutie help limits")
-	piped := fs.Bool("password-stdin", false, "read the password from standard input")
-	noPass := fs.Bool("no-password", false, "let the user have tokens only")
-	return c.Verb(cmd, optForm, func(ctx context.Context) error {
-		if err := usersFile(*file); err != nil {
+	e.call, e.file = c, file
+	bindUsers(fs, file)
+	fs.StringVar(&e.rights, "rights", "", "`list` of rights (default of add: read)")
+	fs.StringVar(&e.limits, "limits", "", "`list` of limits in each queue, such as pending=100,active=1000; see cutie help limits")
+	fs.BoolVar(&e.piped, "password-stdin", false, "read the password from standard input")
+	fs.BoolVar(&e.noPass, "no-password", false, "let the user have tokens only")
+	e.limited = func() bool { return fs.Changed("limits") }
+}
+
+// read checks the arguments and options, and asks for a password if one is wanted.
+func (e *editedUser) read(ctx context.Context, add, asks bool) (err error) {
+	name := e.call.Args[0]
+	if err := usersFile(*e.file); err != nil {
+		return err
+	}
+	if e.piped && e.noPass {
+		return fault.Usagef("--password-stdin and --no-password exclude each other")
+	}
+	e.user = access.User{Name: name}
+	if e.rights != "" {
+		if e.user.Rights, err = access.ParseRights(e.rights); err != nil {
+			return fault.Usagef("--rights: %v", err)
+		}
+	}
+	if e.user.Limits, err = queuefs.ParseLimits(e.limits); err != nil {
+		return fault.Usagef("--limits: %v", err)
+	}
+	if err := access.CheckName(name); err != nil {
+		return fault.Usagef("%v", err)
+	}
+	if err := canChange(*e.file, name, add); err != nil {
+		return fault.About(name, err)
+	}
+	if !asks || e.noPass {
+		return nil
+	}
+	password, err := password(ctx, e.call, e.piped)
+	if err == nil {
+		e.user.Password, err = access.HashPassword(password)
+	}
+	return fault.About(name, err)
+}
+
+// edit changes the file. Its error names the user.
+func (e *editedUser) edit(change func(all *access.Users) error) error {
+	return fault.About(e.user.Name, access.Edit(*e.file, change))
+}
+
+func userAddVerb(c *call, file *string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "make a user, and the users file if there is none",
+		Long:  `The command asks for the password.`,
+	}
+	var e editedUser
+	e.bind(c, cmd, file)
+	return c.Verb(cmd, 0, func(ctx context.Context) error {
+		if err := e.read(ctx, true, true); err != nil {
 			return err
 		}
-		word, name, err := subverb(c, "add", "set", "rm", "ls")
-		if err != nil {
-			return err
+		if e.rights == "" {
+			e.user.Rights = access.Rights{{Right: web.Read}}
 		}
-		if (word == "rm" || word == "ls") && (*rights != "" || fs.Changed("limits") || *piped || *noPass) {
-			return fault.Usagef("%s takes no rights, no limits and no password", word)
-		}
-		if word != "ls" && c.Form != "" {
-			return fault.Usagef("%s prints nothing in a response form", word)
-		}
-		if *piped && *noPass {
-			return fault.Usagef("--password-stdin and --no-password exclude each other")
-		}
-		u := access.User{Name: name}
-		if *rights != "" {
-			if u.Rights, err = access.ParseRights(*rights); err != nil {
-				return fault.Usagef("--rights: %v", err)
-			}
-		}
-		if u.Limits, err = queuefs.ParseLimits(*limits); err != nil {
-			return fault.Usagef("--limits: %v", err)
-		}
-		switch word {
-		case "ls":
-			return listUsers(c, *file)
-		case "rm":
-			return fault.About(name, access.Edit(*file, func(all *access.Users) error { return all.Remove(name) }))
-		}
-		if err := access.CheckName(name); err != nil {
-			return fault.Usagef("%v", err)
-		}
-		if err := canChange(*file, name, word == "add"); err != nil {
-			return fault.About(name, err)
-		}
-		if asks := word == "add" || *rights == "" && !fs.Changed("limits") || *piped; asks && !*noPass {
-			password, err := password(ctx, c, *piped)
-			if err == nil {
-				u.Password, err = access.HashPassword(password)
-			}
-			if err != nil {
-				return fault.About(name, err)
-			}
-		}
-		return fault.About(name, access.Edit(*file, func(all *access.Users) error {
-			if word == "add" {
-				if *rights == "" {
-					u.Rights = access.Rights{{Right: web.Read}}
-				}
-				return all.Add(u)
-			}
-			old, ok := all.User(name)
-			if !ok {
-				return access.ErrMissing
-			}
-			if *rights == "" {
-				u.Rights = old.Rights
-			}
-			if !fs.Changed("limits") {
-				u.Limits = old.Limits
-			}
-			if u.Password == "" && !*noPass {
-				u.Password = old.Password
-			}
-			return all.Set(u)
-		}))
+		return e.edit(func(all *access.Users) error { return all.Add(e.user) })
 	})
 }
 
-// bindUsers adds the option for the users file, and returns its name.
-func bindUsers(fs *pflag.FlagSet) *string {
-	file := fs.String("users", os.Getenv(usersVariable), "users `file` (environment "+usersVariable+")")
+func userSetVerb(c *call, file *string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "change the rights or limits of a user, or else the password",
+		Long:  `Without rights and limits the command asks for the new password.`,
+	}
+	var e editedUser
+	e.bind(c, cmd, file)
+	return c.Verb(cmd, 0, func(ctx context.Context) error {
+		if err := e.read(ctx, false, e.rights == "" && !e.limited() || e.piped); err != nil {
+			return err
+		}
+		return e.edit(func(all *access.Users) error {
+			u := e.user
+			old, ok := all.User(u.Name)
+			if !ok {
+				return access.ErrMissing
+			}
+			if e.rights == "" {
+				u.Rights = old.Rights
+			}
+			if !e.limited() {
+				u.Limits = old.Limits
+			}
+			if u.Password == "" && !e.noPass {
+				u.Password = old.Password
+			}
+			return all.Set(u)
+		})
+	})
+}
+
+func userRemoveVerb(c *call, file *string) *cobra.Command {
+	cmd := &cobra.Command{Use: "rm NAME", Short: "remove a user with all tokens"}
+	bindUsers(cmd.Flags(), file)
+	return c.Verb(cmd, 0, func(context.Context) error {
+		if err := usersFile(*file); err != nil {
+			return err
+		}
+		name := c.Args[0]
+		return fault.About(name, access.Edit(*file, func(all *access.Users) error { return all.Remove(name) }))
+	})
+}
+
+func userListVerb(c *call, file *string) *cobra.Command {
+	cmd := &cobra.Command{Use: "ls", Short: "list the users, with -t json as an array"}
+	bindUsers(cmd.Flags(), file)
+	return c.Verb(cmd, optForm, func(context.Context) error {
+		if err := usersFile(*file); err != nil {
+			return err
+		}
+		return listUsers(c, *file)
+	})
+}
+
+// bindUsers adds the option for the users file. The current value is the default.
+func bindUsers(fs *pflag.FlagSet, file *string) {
+	fs.StringVar(file, "users", *file, "users `file` (environment "+usersVariable+")")
 	fs.Lookup("users").DefValue = ""
-	return file
 }
 
 // canChange reports an error before a password is asked for.
@@ -192,25 +251,4 @@ func usersFile(name string) error {
 		return fault.Hint(fault.Usagef("no users file is named"), "--users FILE or "+usersVariable+" names it; serve takes the same")
 	}
 	return nil
-}
-
-// subverb returns the first argument, one of words, and the second, a name, for
-// all words but ls.
-func subverb(c *call, words ...string) (word, name string, err error) {
-	word = strings.ToLower(c.Args[0])
-	known := false
-	for _, w := range words {
-		known = known || w == word
-	}
-	switch {
-	case !known:
-		return "", "", fault.Hint(fault.Usagef("%.40q is none of %s", c.Args[0], strings.Join(words, ", ")), "cutie help "+c.Cmd.Name())
-	case word == "ls" && len(c.Args) > 1:
-		return "", "", fault.Usagef("too many arguments: %.60q", c.Args[1])
-	case word != "ls" && len(c.Args) < 2:
-		return "", "", fault.Hint(fault.Usagef("%s wants a name", word), "cutie help "+c.Cmd.Name())
-	case word != "ls":
-		name = c.Args[1]
-	}
-	return word, name, nil
 }

@@ -192,7 +192,7 @@ func (n *node) trouble() (said []string) {
 		said = append(said, "The last image of the home in the store was not made: see the log of the daemon.")
 	case !st.Standby:
 	case st.Owner.Left && n.TakeoverAfter == 0:
-		said = append(said, "The home has no owner, so nothing can be changed: cutie takeover makes a standby the owner.")
+		said = append(said, "The home has no owner, so nothing can be changed: cutie failover standby makes a standby the owner.")
 	case n.silent.Load():
 		said = append(said, "The owner of the home is silent, so nothing can be changed until another daemon takes over.")
 	}

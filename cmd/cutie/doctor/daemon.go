@@ -43,7 +43,7 @@ var figures = []figure{
 	{"cutie_store_failing", "", 0, Fault, "store", "the store takes no changes, and nothing is accepted", "see the log for why: look at the store, the way there, and the credentials; the daemon goes on by itself"},
 	{"cutie_image_failing", "", 0, Warning, "store", "the last image of the home was not made", "see the log; it is tried again by itself, and until then a new machine reads the more of the journal"},
 	{"cutie_image_lag_records", "", oldImage, Warning, "store", "the last image of the home is old: a new machine reads millions of records before it serves", "see the log for why no image is made; a lower --store-image makes more of them"},
-	{"cutie_mirror_failing", "queue", 0, Fault, "mirrors", "does not follow its original", "cutie ls QUEUE says why; if the original is lost: cutie takeover QUEUE"},
+	{"cutie_mirror_failing", "queue", 0, Fault, "mirrors", "does not follow its original", "cutie ls QUEUE says why; if the original is lost: cutie failover mirror QUEUE"},
 	{"cutie_mirror_audit_faults", "queue", 0, Fault, "mirrors", "differs from its original", "cutie audit --mirror QUEUE names the files; cutie rmqueue --mirror QUEUE lets it begin anew"},
 }
 

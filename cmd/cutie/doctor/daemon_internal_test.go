@@ -42,7 +42,7 @@ cutie_mirror_audit_timestamp_seconds{queue="m"} 1000
 		{Fault, "daemon", "a sync has failed, and nothing is accepted", "look at the disk and its log, then start the daemon again"},
 		{Warning, "publishing", "b: its lists are minutes behind its events", "see the log; a load beyond what the disk carries does this"},
 		{Warning, "publishing", "1, 2, 3, 4, 5, …: closed lists or packages could not be made again", "mirrors that are far behind take a new Resource Dump; look at the disk and its log"},
-		{Fault, "mirrors", "m: does not follow its original", "cutie ls m says why; if the original is lost: cutie takeover m"},
+		{Fault, "mirrors", "m: does not follow its original", "cutie ls m says why; if the original is lost: cutie failover mirror m"},
 		{Warning, "mirrors", "1 not compared with their originals for longer than --mirror-audit, m first", "cutie audit --mirror m compares it now"},
 	}
 	for i, f := range e.findings {

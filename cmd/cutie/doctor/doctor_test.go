@@ -173,7 +173,7 @@ func TestBrokenHomes(t *testing.T) {
 		"legible key": {nil, func(p *doctor.Patient) { p.Certificate, p.Key = certificate(p.Home, 500, 0o644) },
 			doctor.Warning, "certificate", "others can read", "chmod 600"},
 		"no original": {nil, func(p *doctor.Patient) { p.Mirrors = []string{"http://127.0.0.1:9/"} },
-			doctor.Fault, "mirrors", "the original http://127.0.0.1:9/ does not answer", "cutie takeover"},
+			doctor.Fault, "mirrors", "the original http://127.0.0.1:9/ does not answer", "cutie failover mirror"},
 		"few files": {nil, func(p *doctor.Patient) { p.Conns = 1 << 40 }, doctor.Warning, "limits", "open files", "LimitNOFILE"},
 		"old clock": {nil, func(p *doctor.Patient) { p.Now = time.Unix(1, 0) }, doctor.Fault, "clock", "1970", "time service"},
 	} {

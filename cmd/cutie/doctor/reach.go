@@ -31,7 +31,7 @@ func (e *examination) sources(ctx context.Context) {
 		if mirror.Answers(ctx, strings.TrimSuffix(uri, "/")) {
 			continue
 		}
-		e.fault("mirrors", "start it, or look at the network and at --mirror; if it is lost: cutie takeover QUEUE, and take it out of --mirror", "the original %s does not answer", uri)
+		e.fault("mirrors", "start it, or look at the network and at --mirror; if it is lost: cutie failover mirror QUEUE, and take it out of --mirror", "the original %s does not answer", uri)
 	}
 }
 

@@ -42,7 +42,7 @@ func (e *examination) shared(ctx context.Context) {
 	}
 	before := len(e.findings)
 	e.node(ctx, &own)
-	take := "cutie takeover --url " + own.Node + " makes this standby the owner"
+	take := "cutie failover standby --url " + own.Node + " makes this standby the owner"
 	behind := e.Now.Sub(own.As)
 	switch {
 	case own.Role == "owner":

@@ -41,7 +41,7 @@ func TestDaemonsOfAStore(t *testing.T) {
 		"owner":                {role{Role: "owner", Batch: 7}, "", OK, "owns the home, at batch 7", ""},
 		"standby":              {role{Role: "standby", Owner: "a", URL: owner, As: now.Add(-time.Second)}, "", OK, "1s behind the owner a", ""},
 		"guarded owner":        {role{Role: "standby", Owner: "a", URL: guarded, As: now}, "", OK, "behind the owner a", ""},
-		"no owner":             {role{Role: "standby", Owner: "a", Left: true}, "", Fault, "the home has no owner", "cutie takeover --url http://127."},
+		"no owner":             {role{Role: "standby", Owner: "a", Left: true}, "", Fault, "the home has no owner", "cutie failover standby --url http://127."},
 		"silent owner":         {role{Role: "standby", Owner: "a", URL: nobody.URL, Quiet: true, As: now}, "", Fault, "a, gives no signs of life", "--takeover-after"},
 		"owner not reached":    {role{Role: "standby", Owner: "a", URL: nobody.URL, As: now}, "", Fault, "a, is not reached at " + nobody.URL, "its --node-url"},
 		"owner without URL":    {role{Role: "standby", Owner: "a", As: now}, "", Fault, "does not say where it answers", "--node-url"},

@@ -133,7 +133,7 @@ func HomeHint(dir string, err error) error {
 	case errors.As(err, &locked):
 		return fault.Hint(err, "stop that process, or use another home with --home DIR")
 	case errors.Is(err, queuefs.ErrMaking):
-		return fault.Hint(err, "cutie promote "+dir+" goes on")
+		return fault.Hint(err, "cutie failover copy "+dir+" goes on")
 	case errors.Is(err, queuefs.ErrStored):
 		return fault.Hint(err, "cutie serve --home "+dir+" --store s3://BUCKET/PREFIX serves it; the other commands reach that daemon")
 	case errors.Is(err, queuefs.ErrJournalLost):
