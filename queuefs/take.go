@@ -255,19 +255,16 @@ func (q *Queue) readAhead(taken job.ID) {
 
 // sound returns the claimed jobs fit to be handed out. A job with a missing or
 // truncated payload is put on hold, so that it is not consumed by nobody, and the
-// queue goes on after it. With VerifyOnRead a job with a wrong digest is put on hold
-// too. A job that cannot be read now rests, and is returned in time; if there are no
+// queue goes on after it. So is a job with a wrong digest, which is compared for short payloads
+// in files, and for all with VerifyOnRead. A job that cannot be read now rests, and is returned in time; if there are no
 // others the error is its.
 func (q *Queue) sound(ctx context.Context, ids []job.ID) ([]job.ID, error) {
-	look := q.content.Find
-	if q.info().VerifyOnRead {
-		look = q.content.Verify
-	}
+	all := q.info().VerifyOnRead
 	var failed map[job.ID]error
 	for _, id := range ids {
 		err := ctx.Err()
 		if err == nil {
-			if err = look(id); err == nil {
+			if err = q.content.Sound(id, all); err == nil {
 				continue
 			}
 		}

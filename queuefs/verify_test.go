@@ -37,14 +37,16 @@ func spoil(t testing.TB, dir string, id queuefs.JobID, how string) {
 }
 
 // TestDamagedPayloadIsPutOnHold serves a queue whose head is damaged in every
-// way: what is behind it is handed out, and each damage is told once.
+// way: what is behind it is handed out, and each damage is told once. Payloads of a
+// mebibyte are compared with their digest if the queue wants it.
 func TestDamagedPayloadIsPutOnHold(t *testing.T) {
-	for _, size := range []int{100, 200 << 10} {
+	for _, size := range []int{100, 200 << 10, 1 << 20} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			dir := fastDir(t)
 			var told []string
 			o := queuefs.Options{Now: clock(), Report: func(p queuefs.Problem) { told = append(told, p.String()) }}
-			s, q := openWith(t, dir, o, func(i *queuefs.QueueInfo) { i.VerifyOnRead = true })
+			large := size >= 1<<20
+			s, q := openWith(t, dir, o, func(i *queuefs.QueueInfo) { i.VerifyOnRead = large })
 			for range 7 {
 				submit(t, q, queuefs.Meta{}, strings.Repeat("x", size))
 			}
@@ -82,13 +84,13 @@ func TestDamagedPayloadIsPutOnHold(t *testing.T) {
 			if len(told) != 4 {
 				t.Errorf("told %q", told)
 			}
-			// What nobody verifies is handed out as it is.
+			// A large one that nobody verifies is handed out as it is.
 			_, err = s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.VerifyOnRead = false; return nil })
 			must(t, err)
 			if _, err := q.Release(ctx, 1); err != nil {
 				t.Error(err)
 			}
-			if j, err := q.Next(ctx, "w"); err != nil || j.ID != 1 {
+			if j, err := q.Next(ctx, "w"); large && (err != nil || j.ID != 1) || !large && !errors.Is(err, queuefs.ErrEmpty) {
 				t.Errorf("got %v, %v", j.ID, err)
 			}
 			counted(t, q)

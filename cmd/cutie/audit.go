@@ -50,12 +50,15 @@ cutie audit --source http://127.0.0.1:8080 --dumps`,
 	var o syncOptions
 	o.bind(cmd.Flags())
 	fs := cmd.Flags()
+	digests := fs.Bool("checksum", true, "compare digests; =false is --quick")
+	_ = fs.MarkHidden("checksum") // scripts have it: it is the default
 	fs.BoolVar(&o.Quick, "quick", false, "compare length and time alone: it does not prove that contents are the same")
 	only := fs.Bool("source", false, "read a Source alone")
 	sample := fs.Int("sample", 100, "with --source: ask for this `number` of resources of each set; -1: for all")
 	mirrored := fs.Bool("mirror", false, "have a daemon audit a queue that it mirrors")
 	dumps := fs.Bool("dumps", false, "with --source: read all packages of the dumps")
 	return c.Verb(cmd, optTarget|optForm|optVerbose, func(ctx context.Context) error {
+		o.Quick = o.Quick || !*digests
 		if *mirrored {
 			return auditedMirror(ctx, c)
 		}

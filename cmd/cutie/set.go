@@ -63,7 +63,7 @@ cutie set jobs --max-attempts 5 --retry-delay 30s --retry-max 2h`,
 	fs.String("description", "", "`text` about the queue")
 	fs.Int64("size", -1, "`number` of processed jobs to keep; -1 for all")
 	fs.Int64("age", -1, "`hours` to keep processed jobs at least; -1 for unset")
-	fs.Bool("verify-on-read", false, "verify the digests of a job when it is handed out; =false ends that")
+	fs.Bool("verify-on-read", false, "verify the digests of large jobs, too, when they are handed out; =false ends that")
 	fs.Bool("verify-on-write", false, "read each payload again before its submission is answered; =false ends that")
 	fs.String("acknowledge", "", "what a lease that ends without a report means: `none|required|timeout`")
 	fs.Duration("lease", 0, "default `time` of a lease, such as 10m; 0 for unset")
