@@ -145,9 +145,6 @@ func New(svc *queuefs.Service, o Options) *Handler {
 // ServeHTTP answers a request by the routes of the Handler alone.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.router.ServeHTTP(w, r) }
 
-// Refuser returns the Refuser of the Handler, for routes beside its own.
-func (h *Handler) Refuser() web.Refuser { return h.refuser }
-
 // Error answers a request with an exception state in the form of the request.
 // Hidden parts of err go to the log.
 func (h *Handler) Error(w http.ResponseWriter, r *http.Request, err error) {

@@ -107,7 +107,7 @@ func (d *daemon) newEarlySite(leaving context.Context, protocol *rest.Handler) *
 			err = tooEarly(w, r) // there may be a route later
 		}
 		s.refuse(w, r, err)
-	}, answerErrors(proveRefusals(d.svc, rows), protocol.Refuser())...))
+	}, proveRefusals(d.svc, rows)...))
 	return s
 }
 

@@ -87,11 +87,11 @@ func (l *Local) route(rooms ...room) {
 	for _, r := range append([]room{l.protocol, l.jobs, mirror.New(l.svc, mirror.Options{})}, rooms...) {
 		rows = append(rows, r.Routes()...)
 	}
-	l.site.open(web.NewRouter(l.site.refuse, answerErrors(rows, l.protocol.Refuser())...))
+	l.site.open(web.NewRouter(l.site.refuse, rows...))
 }
 
 // Publish adds the routes of a publisher, before the first request.
-func (l *Local) Publish(pub *publisher.Publisher) { l.route(pub, &publishing{pub, l.site.refuse}) }
+func (l *Local) Publish(pub *publisher.Publisher) { l.route(pub, &publishing{pub}) }
 
 // Close ends the requests on their way, but leaves the service open.
 func (l *Local) Close() error {

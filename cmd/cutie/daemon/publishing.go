@@ -20,10 +20,7 @@ const PublishingPath = "/publish"
 
 // A publishing answers POST /publish, which makes at once what is to be
 // published, and GET /publish/status. Both answer with the status.
-type publishing struct {
-	pub    *publisher.Publisher
-	refuse func(http.ResponseWriter, *http.Request, error)
-}
+type publishing struct{ pub *publisher.Publisher }
 
 // A Published is the status of publishing, as it is sent.
 type Published struct {
@@ -55,14 +52,14 @@ type PublishedSet struct {
 func (p *publishing) Routes() []web.Route {
 	status := func(w http.ResponseWriter, _ *http.Request) error { return web.AnswerJSON(w, PublishingStatus(p.pub)) }
 	return []web.Route{
-		{Method: http.MethodPost, Path: PublishingPath, Need: web.Everywhere(web.Admin), Fail: p.refuse,
+		{Method: http.MethodPost, Path: PublishingPath, Need: web.Everywhere(web.Admin),
 			Serve: func(w http.ResponseWriter, r *http.Request) error {
 				if err := p.pub.Publish(r.Context()); err != nil {
 					return unpublished(r.Context(), err)
 				}
 				return status(w, r)
 			}},
-		{Method: http.MethodGet, Path: PublishingPath + "/status", Need: web.Everywhere(web.Admin), Fail: p.refuse, Serve: status},
+		{Method: http.MethodGet, Path: PublishingPath + "/status", Need: web.Everywhere(web.Admin), Serve: status},
 	}
 }
 

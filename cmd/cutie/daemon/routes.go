@@ -18,16 +18,6 @@ import (
 // A room offers rows of the route table.
 type room interface{ Routes() []web.Route }
 
-// answerErrors gives rows without an answer of their own to errors that of f.
-func answerErrors(rows []web.Route, f web.Refuser) []web.Route {
-	for i := range rows {
-		if rows[i].Fail == nil {
-			rows[i].Fail = f.Refuse
-		}
-	}
-	return rows
-}
-
 // routes is the URL space of the daemon: the rows of all rooms, and those of its
 // own.
 func (d *daemon) routes(s *site, rooms ...room) []web.Route {
@@ -35,7 +25,7 @@ func (d *daemon) routes(s *site, rooms ...room) []web.Route {
 	for _, room := range rooms {
 		all = append(all, room.Routes()...)
 	}
-	all = append(all, (&publishing{d.pub, s.refuse}).Routes()...)
+	all = append(all, (&publishing{d.pub}).Routes()...)
 	get := func(path string, need web.Need, serve func(http.ResponseWriter, *http.Request) error) {
 		all = append(all, web.Route{Method: http.MethodGet, Path: path, Need: need, Serve: serve})
 	}

@@ -172,7 +172,7 @@ func (d *daemon) newSite(leaving context.Context, figures *meter, rows *[]web.Ro
 	s.meter = figures
 	rooms := slices.Concat([]room{protocol}, others, d.push.rooms(d.pub))
 	*rows = d.routes(s, rooms...)
-	s.open(web.NewRouter(s.refuse, answerErrors(proveRefusals(d.svc, *rows), protocol.Refuser())...))
+	s.open(web.NewRouter(s.refuse, proveRefusals(d.svc, *rows)...))
 	return s
 }
 
