@@ -139,7 +139,10 @@ func (s *settings) reread() (now *daemon.Options, later []string, err error) {
 			later = append(later, e.name)
 		}
 	}
-	return &next.Options, later, next.check()
+	if err = next.check(); err == nil {
+		next.Source.KeepOctets, err = next.keepSize.on(home)
+	}
+	return &next.Options, later, err
 }
 
 // A stray is a variable with the name of no setting, though it begins like one.
@@ -154,8 +157,7 @@ var elsewhere = []string{"ATTEMPT", "CONFIG", "FILENAME", "HOME", "JOB", "LEASE"
 
 // strays returns the strays of an environment, as of [os.Environ].
 func (s *settings) strays(environ []string) (strays []stray) {
-	prefix := variable("")
-	names := slices.Clone(elsewhere)
+	prefix, names := variable(""), slices.Clone(elsewhere)
 	for _, e := range s.all {
 		names = append(names, strings.TrimPrefix(variable(e.name), prefix))
 	}

@@ -40,9 +40,10 @@ Serve a home on this machine, at http://127.0.0.1:8080/:
     cutie serve --home archive
 
 A home that does not exist is made, with a queue named jobs. The daemon prints its
-addresses. Other commands on this machine find it through its socket in the home; users
-who can open the socket may do everything. Over the network everybody on this machine may
-do everything too, until --users or --anonymous is given.
+addresses. If another command has the home open, it waits a few seconds. Other commands on
+this machine find the daemon through its socket in the home; users who can open the socket
+may do everything. At the port everybody on this machine may do everything too, until
+--users or --anonymous is given.
 
 Give people and programs rights, with TLS:
     cutie user add ada --users users --rights read,submit
@@ -67,7 +68,11 @@ Keep a copy of the queues of another daemon, or keep the home in an object store
     cutie serve --home copy --mirror https://queue.example.org/
     cutie serve --home cache --store s3://bucket/prefix
 
+With --mirror a new home has no queue of its own. With --store the directory is a cache.
 See cutie help mirrors, stores and standbys.
+
+Users with the right to read may subscribe to changes at /hub, by WebSub. The daemon sends
+notifications to public addresses and to those of --allow-fetch: cutie help push.
 
 Keep the settings in a file:
     cutie config default >cutie.toml
@@ -190,20 +195,31 @@ func (s *settings) open(ctx context.Context) (*queuefs.Service, error) {
 	if err != nil {
 		return nil, storeHint(reach.HomeHint(home, err))
 	}
-	if s.dialect == nil {
+	if err := s.adopt(svc); err != nil {
+		return nil, errors.Join(err, svc.Close())
+	}
+	return svc, nil
+}
+
+// adopt completes the settings with what the home says.
+func (s *settings) adopt(svc *queuefs.Service) (err error) {
+	if s.dialect != nil {
+		s.Source.Dialect = *s.dialect
+	} else {
 		before, err := options.Published(svc.Dir())
 		if err != nil {
-			return nil, fault.Hint(errors.Join(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err), svc.Close()),
+			return fault.Hint(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err),
 				"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one every mirror begins anew")
 		}
 		s.Source.Dialect = before.Dialect
 	}
 	if s.Listen.BaseURI == "" && svc.Info().BaseURI != "" {
 		if s.Listen.BaseURI, err = reach.CleanBase(svc.Info().BaseURI); err != nil {
-			return nil, errors.Join(err, svc.Close())
+			return err
 		}
 	}
-	return svc, nil
+	s.Source.KeepOctets, err = s.keepSize.on(svc.Dir())
+	return err
 }
 
 // portHint adds a hint to the error for a port of others.

@@ -105,28 +105,11 @@ func (s *settings) checkConnections() error {
 	return nil
 }
 
-func (s *settings) checkDialect() error {
-	if s.dialect != nil {
-		s.Source.Dialect = *s.dialect
-	}
-	return nil
-}
-
-func (s *settings) checkKeepSize() (err error) {
-	s.Source.KeepOctets, err = s.keepSize.on(*s.home)
-	return err
-}
-
 func (s *settings) checkPayload() error {
 	if s.Push.Payload && len(s.Push.Hubs) == 0 {
 		return fault.Usagef("--hub-payload says how to tell the hubs of --hub, and there is none")
 	}
 	return nil
-}
-
-func (s *settings) checkMirrors() error {
-	_, err := s.mirrorHeader()
-	return err
 }
 
 // checkStore opens the store. Nothing is sent to it yet.

@@ -103,7 +103,7 @@ func TestShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := s.on(filepath.Join(dir, "not", "made"))
+		got, err := s.on(dir)
 		if got != want || err != nil {
 			t.Errorf("%s: got %d, %v, want %d", text, got, err, want)
 		}

@@ -4,10 +4,8 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/url"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,26 +123,16 @@ func parseShare(text string) (s share, err error) {
 	return s, s.bytes.Set(text)
 }
 
-// on returns the bytes on the disk of a directory, or where it would be made.
-func (s *share) on(dir string) (int64, error) {
+// on returns the bytes on the disk of a directory.
+func (s share) on(dir string) (int64, error) {
 	if s.percent == 0 {
 		return int64(s.bytes), nil
 	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return 0, err
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return 0, fmt.Errorf("size of the disk of %s: %w", dir, err)
 	}
-	for {
-		var disk unix.Statfs_t
-		err := unix.Statfs(dir, &disk)
-		if err == nil {
-			return int64(disk.Blocks) * disk.Bsize / 100 * int64(s.percent), nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
-			return 0, fmt.Errorf("size of the disk of %s: %w", dir, err)
-		}
-		dir = filepath.Dir(dir)
-	}
+	return int64(disk.Blocks) * disk.Bsize / 100 * int64(s.percent), nil
 }
 
 func parseAllowed(pattern string) (string, error) {
