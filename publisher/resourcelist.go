@@ -7,7 +7,7 @@ import (
 	"cutie/publisher/answer"
 	"cutie/publisher/compose"
 	"cutie/publisher/names"
-	"cutie/publisher/snapshot"
+	"cutie/publisher/set"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
@@ -19,7 +19,7 @@ import (
 // from lo up to hi. The first one also has queue-info.txt.
 type listing struct {
 	documents
-	snapshot.Pages
+	set.Pages
 	page     bool           // it is one of several, named by an index
 	plain    bool           // without terms of ResourceSync
 	archives []sitemap.Link // to the archive, if there is one; pages have none
@@ -65,7 +65,7 @@ func (s documents) resourceIndex(plain bool) *answer.Resource {
 	r.Compose = func(c compose.Coding) (*compose.Document, error) {
 		d := &compose.Document{}
 		var body []byte
-		for try := 0; try < snapshot.Tries && d.Tag == ""; try++ {
+		for try := 0; try < set.Tries && d.Tag == ""; try++ {
 			at := s.LastChange()
 			body = s.index(plain, sitemap.Head{Capability: sitemap.ResourceList, At: at, Links: links})
 			if s.LastChange().Equal(at) {
@@ -154,7 +154,7 @@ func (l listing) resource() *answer.Resource {
 }
 
 // document composes a snapshot.
-func (l *listing) document(s snapshot.Snapshot, c compose.Coding) *compose.Document {
+func (l *listing) document(s set.Snapshot, c compose.Coding) *compose.Document {
 	links := l.Up()
 	if l.page {
 		links = l.Up(sitemap.Link{Rel: sitemap.RelIndex, Href: l.URI(names.ResourceList)})

@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"cutie/publisher/dump"
-	"cutie/publisher/gather"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -15,8 +14,8 @@ import (
 )
 
 // newPackage returns an empty package for files of the queue.
-func (s *Set) newPackage() (*gather.Package, error) {
-	return gather.New(s.Store.Root(), s.Queue, s.Kind, s.Renderer())
+func (s *Set) newPackage() (*gathering, error) {
+	return newGathering(s.Store.Root(), s.Queue, s.Kind, s.Renderer())
 }
 
 // pack makes the package of the list: its growing one is completed. Without that, or
@@ -58,7 +57,7 @@ func (t *Task) packChanges(pause func() bool) error {
 
 // gather returns a package with the changes of the list in sp. Files that the package in
 // the file grown has are taken from it.
-func (t *Task) gather(sp store.Span, grown string, pause func() bool) (_ *gather.Package, err error) {
+func (t *Task) gather(sp store.Span, grown string, pause func() bool) (_ *gathering, err error) {
 	pkg, err := t.newPackage()
 	if err != nil {
 		return nil, err
@@ -111,7 +110,7 @@ func (t *Task) changes(do func(seq queuefs.Seq, e *sitemap.Entry) error) error {
 
 // ship makes a package, puts it in place, and writes its line; from then on
 // changedump.xml names it.
-func (t *Task) ship(p *gather.Package, sp store.Span, pause func() bool) (err error) {
+func (t *Task) ship(p *gathering, sp store.Span, pause func() bool) (err error) {
 	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: t.Up()}
 	if there, ok := t.adopt(sp); ok {
 		sp = there // a line was lost; files may have changed since
@@ -145,7 +144,7 @@ func (t *Task) name(dir *durable.Dir, sp store.Span) error {
 
 // write writes a package and puts it in place under its name, unless accept is not nil
 // and returns an error.
-func (t *Task) write(p *gather.Package, head sitemap.Head, name string, pause func() bool, accept func(int64, [sha256.Size]byte) error) (length int64, sum string, err error) {
+func (t *Task) write(p *gathering, head sitemap.Head, name string, pause func() bool, accept func(int64, [sha256.Size]byte) error) (length int64, sum string, err error) {
 	if err := t.needSpace(p.Size()); err != nil {
 		return 0, "", err
 	}

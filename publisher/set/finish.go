@@ -11,7 +11,6 @@ import (
 
 	"cutie/publisher/dump"
 	"cutie/publisher/entries"
-	"cutie/publisher/gather"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/sitemap"
@@ -173,9 +172,9 @@ func (c *completion) late(line []byte) (ok bool, err error) {
 	if err != nil {
 		return false, store.Damage{Err: err}
 	}
-	f, in, err := gather.Late(c.Queue, c.Refs, &e)
+	f, in, err := lateFile(c.Queue, c.Refs, &e)
 	if in == nil {
-		if gather.Replaced(c.Queue, c.Refs, &e) {
+		if replaced(c.Queue, c.Refs, &e) {
 			return false, nil
 		}
 		return false, store.Damage{Err: cmp.Or(err, errLacks)}

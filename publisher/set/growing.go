@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"cutie/publisher/dump"
-	"cutie/publisher/gather"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -206,19 +205,19 @@ func (w *appender) payloadText(c *Change, f *fileOf) []byte {
 	if err != nil {
 		return nil
 	}
-	return gather.Text(in, f.facts.Length)
+	return readText(in, f.facts.Length)
 }
 
 // resultText returns a result from its file; nil for a late one.
 func (w *appender) resultText(f *fileOf) []byte {
-	if f.facts.Length > gather.MaxCopied {
+	if f.facts.Length > maxCopied {
 		return nil
 	}
 	_, in, err := w.Queue.Result(f.Job, f.Result)
 	if err != nil {
 		return nil
 	}
-	return gather.Text(in, f.facts.Length)
+	return readText(in, f.facts.Length)
 }
 
 // writePacked appends the gathered files to the growing package, or gives it up.

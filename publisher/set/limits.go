@@ -3,7 +3,6 @@ package set
 import (
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
-	"cutie/publisher/snapshot"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
@@ -47,8 +46,8 @@ func (s *Set) PerDocument() int {
 func (s *Set) perIndex() int { return min(s.MaxEntries, s.PerDocument()) }
 
 // Between returns the engine pages from lo up to hi.
-func (s *Set) Between(lo, hi int, plain bool) snapshot.Pages {
-	p := snapshot.Pages{Queue: s.Queue, Set: s.Kind, Lo: lo, Hi: hi, Render: s.Renderer, Cache: s.Cache, Key: s.Path}
+func (s *Set) Between(lo, hi int, plain bool) Pages {
+	p := Pages{Queue: s.Queue, Set: s.Kind, Lo: lo, Hi: hi, Render: s.Renderer, Cache: s.Cache, Key: s.Path}
 	if plain {
 		p.Render, p.Key = s.plainRenderer, s.Path+" plain"
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"cutie/publisher/entries"
-	"cutie/publisher/gather"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -17,7 +16,6 @@ import (
 // events only. Seq, State, Pages, PageVersion, Page, Status and
 // InfoFile read memory.
 type Queue interface {
-	gather.Queue
 	ID() string
 	Seq() queuefs.Seq
 	Wait(ctx context.Context, after queuefs.Seq) error
@@ -25,8 +23,15 @@ type Queue interface {
 	Events(after queuefs.Seq, max int) ([]queuefs.Event, error)
 	Journaled(after queuefs.Seq, max, size int) ([]queuefs.Journaled, error)
 	Pages() int
+	PageVersion(p int) (version queuefs.Seq, at time.Time, pending, total int)
 	Page(p int, dst []queuefs.Entry) (entries []queuefs.Entry, version queuefs.Seq, at time.Time)
-	AddResults(entries []queuefs.Entry)
+	AddResults(entries []queuefs.Entry) // those of now, or of the entries
+	Status(id queuefs.JobID) (queuefs.Status, time.Time)
+	InfoFile() ([]byte, queuefs.Facts)
+	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
+	Payload(id queuefs.JobID) (*queuefs.Payload, error)
+	Pass() queuefs.Pass
+	Result(id queuefs.JobID, name string) (queuefs.Result, *queuefs.Payload, error)
 }
 
 // A Subject is a queue as it is published. It never changes.

@@ -11,7 +11,6 @@ import (
 
 	"cutie/publisher/compose"
 	"cutie/publisher/dump"
-	"cutie/publisher/gather"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 )
@@ -218,7 +217,7 @@ func (t *Task) outcome() (passed, err error) {
 	case t.err == nil:
 	case errors.As(t.err, &broken):
 		return nil, dump.ErrStopped // it is healed first
-	case errors.As(t.err, &e) && gather.Culled(t.Queue, t.Refs, e.Loc), isDump && errors.Is(t.err, dump.ErrStopped):
+	case errors.As(t.err, &e) && culled(t.Queue, t.Refs, e.Loc), isDump && errors.Is(t.err, dump.ErrStopped):
 		return nil, dump.ErrStopped
 	case errors.As(t.err, &e) && !scarce(t.err):
 		passed = fmt.Errorf("no package for events %d to %d: %w", t.list.First, t.list.Last, t.err)

@@ -1,7 +1,4 @@
-// Package snapshot shows the engine pages of a queue as entries of a Resource List,
-// all as they were at one instant (Z39.99-2017, 10). It keeps the compressed
-// entries of a page until the page changes.
-package snapshot
+package set
 
 import (
 	"sync"
@@ -13,15 +10,8 @@ import (
 	"cutie/queuefs"
 )
 
-// A Queue has the engine pages. All methods but AddResults read memory.
-type Queue interface {
-	Pages() int
-	PageVersion(p int) (version queuefs.Seq, at time.Time, pending, total int)
-	Page(p int, dst []queuefs.Entry) (entries []queuefs.Entry, version queuefs.Seq, at time.Time)
-	AddResults(entries []queuefs.Entry) // those of now, or of the entries
-}
-
-// Pages are the engine pages from Lo up to Hi.
+// Pages are the engine pages of a queue from Lo up to Hi, shown as entries of a Resource List
+// (Z39.99-2017, 10). The compressed entries of a page are kept until the page changes.
 type Pages struct {
 	Queue  Queue
 	Set    names.Set

@@ -1,6 +1,21 @@
-// Package gather puts files of one queue into packages of a Dump: the files of changes,
-// as a Change List has them, and the files of jobs, as an engine page has them. It
-// checks each file against the length and digest of its entry.
+package set
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+
+	"cutie/publisher/dump"
+	"cutie/publisher/entries"
+	"cutie/publisher/names"
+	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/sitemap"
+)
+
+// Files of one queue are put into packages of a Dump: the files of changes,
+// as a Change List has them, and the files of jobs, as an engine page has them. Each
+// file is compared with the length and digest of its entry.
 //
 //	entries of a list ──▶ Change ──┐
 //	queue-info.txt ─────▶ Info ────┼──▶ dump.Package
@@ -12,54 +27,27 @@
 //
 // Small texts are copied at once, since job files move with each change. Payloads stay,
 // and are opened when the package is written. Results are between both, see
-// Package.result.
-package gather
+// gathering.result.
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"time"
-
-	"cutie/publisher/dump"
-	"cutie/publisher/entries"
-	"cutie/publisher/names"
-	"cutie/queuefs"
-	"cutie/queuefs/durable"
-	"cutie/sitemap"
-)
-
-// A Queue has the files. PageVersion, Status and InfoFile read memory.
-type Queue interface {
-	PageVersion(p int) (version queuefs.Seq, at time.Time, pending, total int)
-	Status(id queuefs.JobID) (queuefs.Status, time.Time)
-	InfoFile() ([]byte, queuefs.Facts)
-	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
-	Payload(id queuefs.JobID) (*queuefs.Payload, error)
-	Pass() queuefs.Pass
-	Result(id queuefs.JobID, name string) (queuefs.Result, *queuefs.Payload, error)
-	Journaled(after queuefs.Seq, max, size int) ([]queuefs.Journaled, error)
-}
-
-// A Package is a package with files of a queue. It is for one goroutine.
-type Package struct {
+// A gathering puts files of a queue into a package. It is for one goroutine.
+type gathering struct {
 	*dump.Package
 	q       Queue
 	set     names.Set
 	render  entries.Renderer
-	results []result     // large ones
-	pass    queuefs.Pass // of Job; nil: the files are of changes, in no order of jobs
+	results []largeResult // large ones
+	pass    queuefs.Pass  // of Job; nil: the files are of changes, in no order of jobs
 
 	Grown *dump.Growing // has files of the changes already; may be nil
 }
 
-// New returns an empty package for a set, with temporary files in dir.
-func New(dir *durable.Dir, q Queue, set names.Set, render entries.Renderer) (*Package, error) {
+// newGathering returns an empty package for a set, with temporary files in dir.
+func newGathering(dir *durable.Dir, q Queue, set names.Set, render entries.Renderer) (*gathering, error) {
 	of, err := dump.New(dir)
 	if err != nil {
 		return nil, err
 	}
-	p := &Package{Package: of, q: q, set: set, render: render}
+	p := &gathering{Package: of, q: q, set: set, render: render}
 	p.Dialect, p.Loc, p.Open = render.Dialect, p.loc, p.open
 	return p, nil
 }
@@ -70,7 +58,7 @@ var errChanged = errors.New("file is not what it was")
 // Change adds an entry of a Change List, with its file unless it is a deletion. The file
 // is taken from Grown, from the queue, or from the journal. If none has it, a job file or
 // queue-info.txt replaced since is left out, and so are the files of a culled job.
-func (p *Package) Change(e *sitemap.Entry) error {
+func (p *gathering) Change(e *sitemap.Entry) error {
 	if e.Change == sitemap.Deleted {
 		return p.Add(e)
 	}
@@ -103,12 +91,12 @@ func (p *Package) Change(e *sitemap.Entry) error {
 	return p.AddFile(e, f)
 }
 
-// Replaced reports whether a package leaves out the entry of a Change List: a later event
+// replaced reports whether a package leaves out the entry of a Change List: a later event
 // says that its file is another one by now, or gone.
-func Replaced(q Queue, refs *names.Queue, e *sitemap.Entry) bool {
-	of, f, err := fileOf(refs, e)
+func replaced(q Queue, refs *names.Queue, e *sitemap.Entry) bool {
+	of, f, err := fileOfEntry(refs, e)
 	if err == nil {
-		p := &Package{q: q, render: entries.Renderer{Refs: refs}}
+		p := &gathering{q: q, render: entries.Renderer{Refs: refs}}
 		_, err = p.find(e, of, f)
 	}
 	return errors.Is(err, errReplaced)
@@ -116,8 +104,8 @@ func Replaced(q Queue, refs *names.Queue, e *sitemap.Entry) bool {
 
 // find returns the small file of an entry, nil for one to be opened later. The error is
 // errReplaced if a later event says that it is another one by now, or gone.
-func (p *Package) find(e *sitemap.Entry, of names.File, f dump.File) (text []byte, err error) {
-	if Culled(p.q, p.render.Refs, e.Loc) {
+func (p *gathering) find(e *sitemap.Entry, of names.File, f dump.File) (text []byte, err error) {
+	if culled(p.q, p.render.Refs, e.Loc) {
 		return nil, errReplaced
 	}
 	if of.Payload {
@@ -145,7 +133,7 @@ func (p *Package) find(e *sitemap.Entry, of names.File, f dump.File) (text []byt
 
 // journaled returns the file of an entry from the record of its event, if the journal has
 // it still; else nil.
-func (p *Package) journaled(e *sitemap.Entry, of names.File) []byte {
+func (p *gathering) journaled(e *sitemap.Entry, of names.File) []byte {
 	if e.Seq == 0 || of.Result != "" {
 		return nil
 	}
@@ -159,8 +147,8 @@ func (p *Package) journaled(e *sitemap.Entry, of names.File) []byte {
 	return events[0].Text
 }
 
-// Culled reports whether the job of a file is gone.
-func Culled(q Queue, refs *names.Queue, loc string) bool {
+// culled reports whether the job of a file is gone.
+func culled(q Queue, refs *names.Queue, loc string) bool {
 	f, ok := refs.File(loc)
 	if !ok || f.Job == 0 {
 		return false
@@ -170,14 +158,14 @@ func Culled(q Queue, refs *names.Queue, loc string) bool {
 }
 
 // Info adds queue-info.txt.
-func (p *Package) Info(text []byte, facts *queuefs.Facts) error {
-	return p.AddText(p.render.Info(facts), packed(0, facts), text)
+func (p *gathering) Info(text []byte, facts *queuefs.Facts) error {
+	return p.AddText(p.render.Info(facts), fileFor(0, facts), text)
 }
 
 // Job adds the files of a job as its page had it at a version. A missing job file is
 // left out if an event has touched the page since: the changes after the package lead
 // to the state of now.
-func (p *Package) Job(page int, version queuefs.Seq, e *queuefs.Entry) error {
+func (p *gathering) Job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 	if p.set == names.Pending && e.Status != queuefs.Pending {
 		return nil
 	}
@@ -185,7 +173,7 @@ func (p *Package) Job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 		p.pass = p.q.Pass()
 	}
 	payload := p.render.Payload(p.set, e)
-	if err := p.AddFile(payload, packed(e.Job, &e.Payload)); err != nil || p.set == names.Pending {
+	if err := p.AddFile(payload, fileFor(e.Job, &e.Payload)); err != nil || p.set == names.Pending {
 		return err
 	}
 	touched := func() bool {
@@ -199,7 +187,7 @@ func (p *Package) Job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 	}
 	switch {
 	case err == nil:
-		err = p.AddText(entry, packed(e.Job, &e.File), text)
+		err = p.AddText(entry, fileFor(e.Job, &e.File), text)
 	case touched():
 		err = nil // its results stay, and no later change may name them
 	default:
@@ -225,7 +213,7 @@ func (p *Package) Job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 }
 
 // SizeOf returns the bytes of the files that Job adds for jobs, and their number.
-func (p *Package) SizeOf(jobs []queuefs.Entry) (octets int64, files int) {
+func (p *gathering) SizeOf(jobs []queuefs.Entry) (octets int64, files int) {
 	for i := range jobs {
 		switch e := &jobs[i]; {
 		case p.set == names.Replica:
@@ -241,11 +229,11 @@ func (p *Package) SizeOf(jobs []queuefs.Entry) (octets int64, files int) {
 }
 
 // file returns the file of an entry, as it stands in a package.
-func (p *Package) file(e *sitemap.Entry) (of names.File, f dump.File, err error) {
-	return fileOf(p.render.Refs, e)
+func (p *gathering) file(e *sitemap.Entry) (of names.File, f dump.File, err error) {
+	return fileOfEntry(p.render.Refs, e)
 }
 
-func fileOf(refs *names.Queue, e *sitemap.Entry) (of names.File, f dump.File, err error) {
+func fileOfEntry(refs *names.Queue, e *sitemap.Entry) (of names.File, f dump.File, err error) {
 	of, ok := refs.File(e.Loc)
 	if !ok {
 		return of, f, errors.New("not a file of the queue")
@@ -262,7 +250,7 @@ func fileOf(refs *names.Queue, e *sitemap.Entry) (of names.File, f dump.File, er
 	return of, f, err
 }
 
-// packed returns a file of a job as it stands in a package.
-func packed(id queuefs.JobID, facts *queuefs.Facts) dump.File {
+// fileFor returns a file of a job as it stands in a package.
+func fileFor(id queuefs.JobID, facts *queuefs.Facts) dump.File {
 	return dump.File{ID: uint64(id), Length: facts.Length, SHA256: facts.SHA256, Type: facts.Type}
 }

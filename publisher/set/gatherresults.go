@@ -1,4 +1,4 @@
-package gather
+package set
 
 import (
 	"errors"
@@ -18,22 +18,22 @@ import (
 // errReplaced is the error for a file that is gone, or another one by now.
 var errReplaced = errors.New("a later event has replaced it")
 
-// MaxCopied is up to where a result is copied at once, in bytes.
-const MaxCopied = 1 << 20
+// maxCopied is up to where a result is copied at once, in bytes.
+const maxCopied = 1 << 20
 
-// A result is a large result in a package. Its number there is its index after the
+// A largeResult is a result in a package. Its number there is its index after the
 // numbers of all jobs.
-type result struct {
+type largeResult struct {
 	job  queuefs.JobID
 	name string
 }
 
-// firstResult is the number of the first large result in a package.
-const firstResult = uint64(job.MaxID) + 1
+// firstLarge is the number of the first large result in a package.
+const firstLarge = uint64(job.MaxID) + 1
 
 // result returns a small result of a job, nil for a large one. The error is errReplaced
 // if the job has it no longer.
-func (p *Package) result(e *sitemap.Entry, id queuefs.JobID, want *queuefs.Result) ([]byte, error) {
+func (p *gathering) result(e *sitemap.Entry, id queuefs.JobID, want *queuefs.Result) ([]byte, error) {
 	is, in, err := p.q.Result(id, want.Name)
 	if errors.Is(err, queuefs.ErrNoResult) || errors.Is(err, queuefs.ErrNoJob) || err == nil && (is.SHA256 != want.SHA256 || is.Size != want.Size) {
 		err = errors.Join(errReplaced, err)
@@ -43,7 +43,7 @@ func (p *Package) result(e *sitemap.Entry, id queuefs.JobID, want *queuefs.Resul
 	if in != nil {
 		defer in.Close()
 	}
-	if err != nil || want.Size > MaxCopied {
+	if err != nil || want.Size > maxCopied {
 		return nil, err
 	}
 	text := make([]byte, want.Size)
@@ -55,7 +55,7 @@ func (p *Package) result(e *sitemap.Entry, id queuefs.JobID, want *queuefs.Resul
 
 // listed adds the entry of a result with its file. The error is errReplaced if the job has
 // it no longer.
-func (p *Package) listed(e *sitemap.Entry, id queuefs.JobID, want *queuefs.Result) error {
+func (p *gathering) listed(e *sitemap.Entry, id queuefs.JobID, want *queuefs.Result) error {
 	text, err := p.result(e, id, want)
 	if err != nil {
 		return err
@@ -68,14 +68,14 @@ func (p *Package) listed(e *sitemap.Entry, id queuefs.JobID, want *queuefs.Resul
 }
 
 // large adds the entry of a large result.
-func (p *Package) large(e *sitemap.Entry, f dump.File, id queuefs.JobID, name string) error {
-	f.ID = firstResult + uint64(len(p.results))
-	p.results = append(p.results, result{id, name})
+func (p *gathering) large(e *sitemap.Entry, f dump.File, id queuefs.JobID, name string) error {
+	f.ID = firstLarge + uint64(len(p.results))
+	p.results = append(p.results, largeResult{id, name})
 	return p.AddFile(e, f)
 }
 
-// Text reads a file of a queue and closes it; nil if it cannot be read whole.
-func Text(in *queuefs.Payload, length int64) []byte {
+// readText reads a file of a queue and closes it; nil if it cannot be read whole.
+func readText(in *queuefs.Payload, length int64) []byte {
 	defer in.Close()
 	text := make([]byte, length)
 	if _, err := io.ReadFull(in, text); err != nil || in.Size() != length {
@@ -85,11 +85,11 @@ func Text(in *queuefs.Payload, length int64) []byte {
 }
 
 // open opens a payload or a large result.
-func (p *Package) open(id uint64) (io.ReadCloser, int64, error) {
+func (p *gathering) open(id uint64) (io.ReadCloser, int64, error) {
 	var in *queuefs.Payload
 	var err error
-	if id >= firstResult {
-		r := p.results[id-firstResult]
+	if id >= firstLarge {
+		r := p.results[id-firstLarge]
 		_, in, err = p.q.Result(r.job, r.name)
 	} else if p.pass != nil {
 		in, err = p.pass.Payload(queuefs.JobID(id))
@@ -103,24 +103,24 @@ func (p *Package) open(id uint64) (io.ReadCloser, int64, error) {
 }
 
 // loc returns the reference of a payload or a large result.
-func (p *Package) loc(id uint64) string {
+func (p *gathering) loc(id uint64) string {
 	refs := p.render.Refs
-	if id >= firstResult {
-		r := p.results[id-firstResult]
+	if id >= firstLarge {
+		r := p.results[id-firstLarge]
 		return refs.Results + r.job.String() + "/" + r.name
 	}
 	return refs.Payloads + queuefs.JobID(id).String()
 }
 
-// Late opens the payload or the result of an entry, if it is one that a package gets at
+// lateFile opens the payload or the result of an entry, if it is one that a package gets at
 // its end; nil if it is another file, or cannot be opened.
-func Late(q Queue, refs *names.Queue, e *sitemap.Entry) (f dump.File, in *queuefs.Payload, err error) {
-	of, f, err := fileOf(refs, e)
+func lateFile(q Queue, refs *names.Queue, e *sitemap.Entry) (f dump.File, in *queuefs.Payload, err error) {
+	of, f, err := fileOfEntry(refs, e)
 	switch {
 	case err != nil:
 	case of.Payload && f.Length > dump.Late:
 		in, err = q.Payload(of.Job)
-	case of.Result != "" && f.Length > MaxCopied:
+	case of.Result != "" && f.Length > maxCopied:
 		_, in, err = q.Result(of.Job, of.Result)
 	}
 	return f, in, err

@@ -1,4 +1,4 @@
-package gather_test
+package set
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"cutie/publisher/entries"
-	"cutie/publisher/gather"
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
@@ -57,7 +56,7 @@ func TestResultsOfAJobThatChangesMeanwhile(t *testing.T) {
 		dir, err := durable.OpenDir(t.TempDir(), nil)
 		must(t, err)
 		refs := names.Site("http://source.test").Queue("jobs")
-		p, err := gather.New(dir, q, names.Replica, entries.Renderer{Refs: refs})
+		p, err := newGathering(dir, q, names.Replica, entries.Renderer{Refs: refs})
 		must(t, err)
 		must(t, p.Job(0, version, &jobs[0]))
 		if p.Entries != want {
