@@ -96,13 +96,16 @@ func TestPagesOfferWhatThePhaseAllows(t *testing.T) {
 func TestHTMLIsForThoseThatAskForNothingElse(t *testing.T) {
 	w := newWorld(t, "")
 	for accept, want := range map[string]string{
-		"text/html":             "text/html; charset=utf-8",
-		"Text/HTML; q=0.8":      "text/html; charset=utf-8",
-		browser:                 "text/html; charset=utf-8",
-		"text/html, */*; q=.2":  "application/xml", // Java
-		"*/*":                   "application/xml",
-		"application/xml":       "application/xml",
-		"text/html, text/plain": "application/xml",
+		"text/html":            "text/html; charset=utf-8",
+		"Text/HTML; q=0.8":     "text/html; charset=utf-8",
+		browser:                "text/html; charset=utf-8",
+		"text/html, */*; q=.2": "application/xml", // Java
+		"*/*":                  "application/xml",
+		"application/xml":      "application/xml",
+		"":                     "application/xml",
+		"application/json":     "application/xml",
+		"text/html, image/gif, image/jpeg, */*; q=0.2": "application/xml",
+		"text/html, text/plain":                        "application/xml",
 	} {
 		r, err := http.NewRequest("GET", w.srv.URL+"/uws/q/async", nil)
 		if err != nil {

@@ -22,56 +22,6 @@ func (w *world) limits(text string) {
 	}
 }
 
-func TestUsersKeepWithinTheLimitsOfAQueue(t *testing.T) {
-	w := newWorld(t, "")
-	w.limits("pending=2,active=2")
-	w.as = uws.Caller{Name: "ann"}
-	first := w.create("a=1")
-	w.create("a=2")
-	if _, text := w.want(403, "POST", "async", "a=3"); !strings.Contains(text, "ann has 2 jobs that are made and not started, and may have 2") {
-		t.Errorf("got %q, want the reason", text)
-	}
-	w.as = uws.Caller{Name: "bob"}
-	w.create("a=4") // has limits of its own
-	w.as = uws.Caller{}
-	w.create("a=5")
-	w.create("a=6")
-	if _, text := w.want(403, "POST", "async", "a=7"); !strings.Contains(text, "everybody without a name has 2 jobs") {
-		t.Errorf("got %q, want the reason", text)
-	}
-
-	w.as = uws.Caller{Name: "ann"}
-	if text := w.get("async?format=html"); !strings.Contains(text, "<li>2 of 2 jobs PENDING</li>") || !strings.Contains(text, "<li>0 of 2 jobs QUEUED or EXECUTING</li>") {
-		t.Errorf("got page %s, want the limits", text)
-	}
-
-	// A started job is no PENDING one, and a restart forgets nothing.
-	w.as = uws.Caller{Name: "ann"}
-	w.want(303, "POST", first+"/phase", "PHASE=RUN")
-	w.create("a=8")
-	w.want(403, "POST", "async", "a=9")
-	w.close()
-	w.open(nil)
-	w.want(403, "POST", "async", "a=10")
-	running := w.create("a=11&PHASE=RUN")
-	_, text := w.want(403, "POST", "async", "a=12&PHASE=RUN")
-	if !strings.Contains(text, "ann has 2 jobs that wait or are in work") {
-		t.Errorf("got %q, want the reason", text)
-	}
-	for _, job := range ids(w.get("async?PHASE=PENDING")) {
-		w.want(403, "POST", "async/"+job+"/phase", "PHASE=RUN")
-	}
-
-	// The end of a job is the end of its claim, in work it still has one.
-	taken := w.take()
-	w.want(403, "POST", "async", "a=13&PHASE=RUN")
-	w.finish(taken, queuefs.Conclusion{Outcome: queuefs.Completed})
-	w.create("a=14&PHASE=RUN")
-	w.want(403, "POST", "async", "a=15&PHASE=RUN")
-	w.want(303, "DELETE", running, "")
-	w.create("a=16&PHASE=RUN")
-}
-
 func TestUsersKeepWithinTheBytesOfAQueue(t *testing.T) {
 	w := newWorld(t, "")
 	w.limits("upload=1000")

@@ -292,7 +292,7 @@ func ids(list string) (all []string) {
 func idOf(job string) string { return job[strings.LastIndex(job, "/")+1:] }
 
 // valid checks documents against a schema of the published test material.
-func valid(t *testing.T, version string, texts ...string) {
+func valid(t testing.TB, version string, texts ...string) {
 	t.Helper()
 	shared := os.Getenv("CUTIE_SHARED")
 	if shared == "" {
@@ -300,10 +300,12 @@ func valid(t *testing.T, version string, texts ...string) {
 	}
 	schema := filepath.Join(shared, "xsd", "UWS-v"+version+".xsd")
 	if _, err := os.Stat(schema); err != nil {
-		t.Skip("the schemas are not in ../shared/xsd, nor below $CUTIE_SHARED")
+		t.Log("documents are not validated: the schemas are not in ../shared/xsd, nor below $CUTIE_SHARED")
+		return
 	}
 	if _, err := exec.LookPath("xmllint"); err != nil {
-		t.Skip("xmllint is not installed")
+		t.Log("documents are not validated: xmllint is not installed")
+		return
 	}
 	for _, text := range texts {
 		cmd := exec.Command("xmllint", "--nonet", "--noout", "--schema", schema, "-")
