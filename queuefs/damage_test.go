@@ -111,7 +111,7 @@ func (p *patient) batches(t *testing.T) (found []batch) {
 			t.Fatal(err)
 		}
 		for at := int64(blockSize); at+blockSize <= int64(len(data)); {
-			if string(data[at:at+4]) != "CQB2" {
+			if string(data[at:at+4]) != "CQB1" {
 				break
 			}
 			size := int64(binary.LittleEndian.Uint32(data[at+8:]))

@@ -112,7 +112,7 @@ func (s *Service) load() error {
 	}
 	// After a crash before this, the next start takes in the rest of the
 	// changes by hand.
-	if c.Clean || c.Stopped || c.Former || !indexed {
+	if c.Clean || c.Stopped || !indexed {
 		if err := s.index.MarkOpen(c); err != nil {
 			return err
 		}
@@ -184,10 +184,10 @@ func (s *Service) openJournal(c indexfile.Checkpoint, found func(journal.LSN) er
 	path := home.LogDir + "/" + home.JournalDir
 	if s.stored == nil {
 		var end journal.LSN
-		if c.Clean && !c.Former && !s.opts.ReadAll && !s.opts.Look {
+		if c.Clean && !s.opts.ReadAll && !s.opts.Look {
 			end = c.Past
 		}
-		log, err = segment.Open(s.dirs.journal, segment.Options{Found: found, Look: s.opts.Look, From: c.From(), Batch: c.Batch, End: end, Size: s.opts.Segment, Spare: s.space.ForSegment,
+		log, err = segment.Open(s.dirs.journal, segment.Options{Found: found, Look: s.opts.Look, From: c.From(), End: end, Size: s.opts.Segment, Spare: s.space.ForSegment,
 			Report: func(name, text string) { s.report(path+"/"+name, text) }})
 		return log, 0, err
 	}

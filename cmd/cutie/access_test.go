@@ -287,12 +287,12 @@ func TestProxyIsBelievedOnlyIfListed(t *testing.T) {
 func TestAccessLogOfADaemonRotates(t *testing.T) {
 	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
-	d := serveHome(t, home, "--log-max", "1K", "--log-keep", "1")
+	d := serveHome(t, home, "--log-max", "1M", "--log-keep", "1")
 	name := filepath.Join(home, "log/web-access.txt")
 	until(t, "a log that has grown", func() bool {
-		send(t, http.DefaultClient, "GET", d.url+"livez", "", "User-Agent", "grow \"")
-		_, err := os.Stat(name + ".1")
-		return err == nil
+		send(t, http.DefaultClient, "GET", d.url+"livez?"+strings.Repeat("x", 2000), "", "User-Agent", strings.Repeat("\"", 2000), "Referer", strings.Repeat("\"", 2000))
+		old, err := filepath.Glob(filepath.Join(home, "log/web-access-*.txt"))
+		return err == nil && len(old) == 1
 	})
 	if err := os.Rename(name, name+".moved"); err != nil {
 		t.Fatal(err)

@@ -2,9 +2,7 @@ package index_test
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -288,31 +286,6 @@ func somePage() (*index.Index, []byte) {
 	return x, data
 }
 
-// oldPage returns a page with MD5s as it stood on disk at first.
-func oldPage(data []byte) []byte {
-	slots, md5s := data[32:][:index.PageJobs*96], data[32+index.PageJobs*96:]
-	old := append([]byte("CUTIEPG1"), data[8:32]...)
-	for i := range index.PageJobs {
-		s := slots[i*96:][:96]
-		old = slices.Concat(old, s[:64], md5s[i*16:][:16], s[64:], []byte("MD5 of job files"))
-	}
-	binary.LittleEndian.PutUint32(old[8:], crc32.Checksum(old[16:], crc32.MakeTable(crc32.Castagnoli)))
-	return old
-}
-
-func TestPagesOfTheEarlierLayoutAreRead(t *testing.T) {
-	x, data := somePage()
-	y := index.New("jobs")
-	y.SetMediaTypes(x.MediaTypes())
-	if err := y.LoadPage(oldPage(data), 0); err != nil {
-		t.Fatal(err)
-	}
-	got, changed := y.AppendPage(nil, 0)
-	if !changed || !y.Changed || !bytes.Equal(got, data) {
-		t.Errorf("changed %v, %v; same %v", changed, y.Changed, bytes.Equal(got, data))
-	}
-}
-
 func TestPagesThatDoNotVerifyAreRefused(t *testing.T) {
 	x, data := somePage()
 	load := func(queue string, data []byte, n int) error {
@@ -459,7 +432,6 @@ func TestDeadlinesThatHaveCome(t *testing.T) {
 func FuzzPage(f *testing.F) {
 	_, data := somePage()
 	f.Add(data)
-	f.Add(oldPage(data))
 	f.Add(data[:32])
 	x := index.New("jobs")
 	x.Apply(&index.Change{Job: 1, Seq: 1, HoldEnds: 9, Standing: index.Standing{Status: job.Pending, Held: true}})

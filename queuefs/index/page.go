@@ -314,11 +314,7 @@ func PageVersion(data []byte, queue string, n int) (job.Seq, error) {
 // pageSum is the checksum of a page on disk.
 func pageSum(data []byte, queue string, n int) uint32 {
 	name := crc32.Checksum([]byte(queue+"/"+PageName(n)), castagnoli)
-	covered := data[16:]
-	if binary.LittleEndian.Uint32(data[12:]) != 0 {
-		covered = data[12:]
-	}
-	return crc32.Update(name, castagnoli, covered)
+	return crc32.Update(name, castagnoli, data[12:])
 }
 
 // parsePage reads a page on disk. ends are the ends of its holds, nil without one.
@@ -327,37 +323,29 @@ func parsePage(data []byte, queue string, n int) (p *page, ends []byte, err erro
 		return nil, nil, ErrPage
 	}
 	sum := pageSum(data, queue, n)
-	magic, size := string(data[:8]), len(data)-pageHeader
+	magic := string(data[:8])
 	slots, md5s, keys, known := partSizes(data)
-	old := magic == oldPageMagic && (size == 0 || size == PageJobs*oldSlotSize)
-	if old {
-		sum = crc32.Checksum(data[16:], castagnoli)
-	} else if magic != pageMagic || !known {
+	if magic != pageMagic || !known {
 		return nil, nil, ErrPage
 	}
 	if binary.LittleEndian.Uint32(data[8:]) != sum {
 		return nil, nil, ErrPage
 	}
-	p = &page{version: job.Seq(binary.LittleEndian.Uint64(data[16:])), at: int64(binary.LittleEndian.Uint64(data[24:])), changed: old}
-	switch data = data[pageHeader:]; {
-	case size == 0:
+	p = &page{version: job.Seq(binary.LittleEndian.Uint64(data[16:])), at: int64(binary.LittleEndian.Uint64(data[24:]))}
+	if data = data[pageHeader:]; len(data) == 0 {
 		return p, nil, nil
-	case old:
-		p.extend(PageJobs - 1)
-		p.takeOld(data)
-	default:
-		body := data[:slots*slotSize]
-		data = data[len(body):]
-		ends = data[md5s+keys:]
-		n := sizeFor(used(body)) // a page of before has all slots
-		p.slots = newSlots(n)
-		copy(p.slots, body)
-		if md5s > 0 {
-			p.md5s = bytes.Clone(data[:n*md5Size])
-		}
-		if keys > 0 {
-			p.keys = bytes.Clone(data[md5s : md5s+n*keySize])
-		}
+	}
+	body := data[:slots*slotSize]
+	data = data[len(body):]
+	ends = data[md5s+keys:]
+	size := sizeFor(used(body))
+	p.slots = newSlots(size)
+	copy(p.slots, body)
+	if md5s > 0 {
+		p.md5s = bytes.Clone(data[:size*md5Size])
+	}
+	if keys > 0 {
+		p.keys = bytes.Clone(data[md5s : md5s+size*keySize])
 	}
 	for i := range p.size() {
 		s := p.slot(i)
@@ -375,20 +363,3 @@ func parsePage(data []byte, queue string, n int) (p *page, ends []byte, err erro
 
 // used returns how many slots there are up to the last one with a job, now or before.
 func used(slots []byte) int { return (len(bytes.TrimRight(slots, "\x00")) + slotSize - 1) / slotSize }
-
-// The pages of version 0.1 up to November 2026 had slots of 128 octets, with an
-// MD5 behind either SHA-256, and a checksum without their name.
-const (
-	oldPageMagic = "CUTIEPG1"
-	oldSlotSize  = 128
-)
-
-// takeOld reads slots of the earlier layout.
-func (p *page) takeOld(data []byte) {
-	for i := range PageJobs {
-		s, o := p.slot(i), data[i*oldSlotSize:(i+1)*oldSlotSize]
-		copy(s, o[:64])
-		copy(s[64:96], o[80:112])
-		p.setMD5(i, [16]byte(o[64:80]))
-	}
-}

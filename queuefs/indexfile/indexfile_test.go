@@ -2,8 +2,6 @@ package indexfile_test
 
 import (
 	"errors"
-	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -37,7 +35,7 @@ func openDir(t *testing.T) *durable.Dir {
 	return dir
 }
 
-// TestQueueKeepsItsForm compares the file of a queue with files of former versions.
+// TestQueueKeepsItsForm compares the file of a queue with golden ones.
 func TestQueueKeepsItsForm(t *testing.T) {
 	full := indexfile.Queue{Last: index.Numbers{Job: 5, Seq: 9, Time: 1e15}, Submitted: 11, Consumed: 12, Created: 13, Types: []string{"", "text/plain"},
 		Pages: 3, At: 21, Dirs: [4]int64{1, 2, 3, 4}, Since: 22, Before: 23, Settings: []byte("a: b\n\n# c\n"), Bare: true, Empty: true}
@@ -84,11 +82,8 @@ func TestCheckpointKeepsItsForm(t *testing.T) {
 	}
 	for in, want := range map[string]indexfile.Checkpoint{
 		string(text): want,
-		"lsn: 7\nkeep: 0\nclean: false\nbegun: true\n":                                    {Past: 7},
-		"lsn: 7\nkeep: 0\nclean: false\n":                                                 {Past: 7, Silent: true},
-		"position: 70\nbatch: 4\nkeepPosition: 50\nkeepBatch: 3\nclean: false\n":          {Past: 70, Keep: 50, Former: true, Silent: true, Batch: 3},
-		"position: 70\nbatch: 4\nkeepPosition: 0\nkeepBatch: 0\nclean: true\n":            {Past: 70, Clean: true, Former: true, Silent: true, Batch: 4},
-		"position: 70\nbatch: 4\nkeepPosition: 90\nkeepBatch: 6\nclean: false\nmore: x\n": {Past: 70, Keep: 90, Former: true, Silent: true, Batch: 4},
+		"lsn: 7\nkeep: 0\nclean: false\nformat: 1\nmore: x\n":                 {Past: 7},
+		"lsn: 7\nkeep: 5\nclean: false\nstopped: true\nsmall: 9\nformat: 1\n": {Past: 7, Keep: 5, Stopped: true, Small: 9},
 	} {
 		r, err := anvl.ParseRecord([]byte(in))
 		if err != nil {
@@ -98,8 +93,17 @@ func TestCheckpointKeepsItsForm(t *testing.T) {
 			t.Errorf("%q: got %+v, %v, want %+v", in, got, err, want)
 		}
 	}
-	if _, err := indexfile.ParseCheckpoint(anvl.Record{{Name: "lsn", Value: "many"}}); err == nil {
+	if _, err := indexfile.ParseCheckpoint(anvl.Record{{Name: "lsn", Value: "many"}, {Name: "format", Value: "1"}}); err == nil {
 		t.Error("a bad number is read")
+	}
+	for _, in := range []string{"lsn: 7\nkeep: 0\nclean: false\n", "lsn: 7\nkeep: 0\nclean: false\nformat: 2\n"} {
+		r, err := anvl.ParseRecord([]byte(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := indexfile.ParseCheckpoint(r); !errors.Is(err, indexfile.ErrFormat) {
+			t.Errorf("%q: got %v", in, err)
+		}
 	}
 	for c, want := range map[indexfile.Checkpoint]uint64{{Past: 7, Keep: 5}: 5, {Past: 7}: 7, {Past: 7, Keep: 9}: 7} {
 		if got := c.From(); uint64(got) != want {
@@ -108,27 +112,11 @@ func TestCheckpointKeepsItsForm(t *testing.T) {
 	}
 }
 
-func sealed(text string) []byte {
-	return fmt.Appendf([]byte(text), "crc: %08x\n", crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
-}
-
-func TestNumbersOfFormerQueues(t *testing.T) {
-	file := sealed("jobs: 12 34\nold: 5\n*: 3 40\n")
-	for id, want := range map[string]index.Numbers{"jobs": {Job: 12, Seq: 40}, "old": {Job: 5, Seq: 40}, "new": {Job: 3, Seq: 40}} {
-		if got, err := indexfile.ParseFormer(file, id); err != nil || got != want {
-			t.Errorf("%s: got %+v, %v, want %+v", id, got, err, want)
-		}
-	}
-	for _, bad := range [][]byte{[]byte("jobs: 1 2\n"), file[1:], sealed("jobs: x\n"), sealed("jobs: 1 9999999999999999999\n"), sealed("jobs: 1000000000000 1\n")} {
-		if got, err := indexfile.ParseFormer(bad, "jobs"); err == nil {
-			t.Errorf("%s: got %+v", bad, got)
-		}
-	}
+func TestNumbersOfADamagedQueueFile(t *testing.T) {
 	for text, want := range map[string]index.Numbers{
-		"job: 7\nsequence: 9\ntype:\ncrc: 99999999\n":    {Job: 7, Seq: 9},
-		"job: 999999999999\nsequence: 9\n":               {Seq: 9},
-		"jobs: 12 34\nold: 50\nseal: 60\n*: damaged\x00": {Job: 50, Seq: 34},
-		"no colon\njob: 8":                               {Job: 8},
+		"job: 7\nsequence: 9\ntype:\ncrc: 99999999\n": {Job: 7, Seq: 9},
+		"job: 999999999999\nsequence: 9\n":            {Seq: 9},
+		"no colon\njob: 8":                            {Job: 8},
 	} {
 		if got := indexfile.Salvage([]byte(text)); got != want {
 			t.Errorf("%q: got %+v, want %+v", text, got, want)

@@ -1,8 +1,6 @@
 package indexfile
 
 import (
-	"bytes"
-	"fmt"
 	"hash/crc32"
 	"strconv"
 
@@ -28,14 +26,4 @@ func ParsePageName(name string) (int, bool) {
 	}
 	n, err := strconv.Atoi(name[1:])
 	return n, err == nil && n >= 0 && index.PageName(n) == name
-}
-
-// Unseal reads a state file from before [durable.Sealed], with a line "crc: "
-// at its end, and returns the text above this line.
-func Unseal(data []byte) ([]byte, error) {
-	i := max(0, bytes.LastIndex(data, []byte("crc: ")))
-	if fmt.Sprintf("crc: %08x\n", crc32.Checksum(data[:i], castagnoli)) != string(data[i:]) {
-		return nil, index.ErrPage
-	}
-	return data[:i], nil
 }

@@ -1,9 +1,11 @@
 package indexfile
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
@@ -123,7 +125,7 @@ func ParseQueue(data []byte) (x Queue, err error) {
 			x.Created = v
 		case "pages":
 			x.Pages = int(v)
-		case "lsn", "position": // a position in a journal of before is an LSN
+		case "lsn":
 			x.At = journal.LSN(v)
 		case "since":
 			x.Since = journal.LSN(v)
@@ -152,7 +154,7 @@ func ParseQueue(data []byte) (x Queue, err error) {
 
 // QueueIn is the file of a [Queue] in the directory of its index.
 func QueueIn(dir *durable.Dir, queue string) durable.Sealed {
-	return durable.Sealed{Dir: dir, Name: QueueName, Kind: "index of queue " + queue, Max: 64 << 20, Old: Unseal}
+	return durable.Sealed{Dir: dir, Name: QueueName, Kind: "index of queue " + queue, Max: 64 << 20}
 }
 
 // ReadQueue reads the file of a [Queue]. The error wraps
@@ -167,4 +169,25 @@ func ReadQueue(dir *durable.Dir, queue string) (x Queue, err error) {
 		return x, fmt.Errorf("%w: %w", durable.ErrDamaged, err)
 	}
 	return x, nil
+}
+
+// Salvage returns the highest numbers in the lines of a damaged file: any line can be
+// wrong or missing. A number that leaves few after it is not believed.
+func Salvage(data []byte) (last index.Numbers) {
+	believe := func(n index.Numbers) {
+		if n.Job <= job.MaxID/2 && n.Seq <= job.MaxID/2 {
+			last = last.Max(n)
+		}
+	}
+	for line := range bytes.Lines(data) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), ": ")
+		n, err := strconv.ParseUint(value, 10, 64)
+		switch {
+		case err == nil && name == "job":
+			believe(index.Numbers{Job: job.ID(n)})
+		case err == nil && name == "sequence":
+			believe(index.Numbers{Seq: job.Seq(n)})
+		}
+	}
+	return last
 }

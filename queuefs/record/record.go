@@ -50,7 +50,6 @@ type Record struct {
 	Keyed     bool       // the job was consumed by a request with a key
 	Result    []byte     // contents of a small result, of a whole record; nil: they are in the store or in the file
 	Verify    bool       // read the record back before it counts; not in the record itself
-	wide      bool       // read in the earlier layout
 }
 
 // A Payload has the facts of the payload of a job, or of queue-info.txt.
@@ -92,7 +91,6 @@ const (
 	Results              // the job has results
 	Result               // the last one is in a temporary file
 	Retained             // the job file says how long the job is retained
-	slim     = 1 << 7    // the layout is not the earlier one
 )
 
 // follows is the bit beside from.
@@ -108,10 +106,10 @@ const (
 // passedLength is the length of the field with the length of a passed file.
 const passedLength = 4
 
-// Lengths of the fixed part in either layout.
+// Lengths of the fixed part, without and with the sums after it.
 const (
 	minFixed  = 4 + 24 + 16 + 64 + 12
-	MaxFixed  = minFixed + 32
+	MaxFixed  = minFixed + keyLength + 16
 	keyLength = 8
 	MaxHead   = MaxFixed + job.MaxQueueID + job.MaxLabel + passedLength + maxTemp // and the names, at most
 )
@@ -122,12 +120,6 @@ const maxTemp = 512
 
 // head returns the length of what comes before the name of the queue.
 func (r *Record) head() int {
-	switch {
-	case r.wide:
-		return MaxFixed
-	case r.Payload.MD5 == [16]byte{} && r.Key == 0:
-		return minFixed
-	}
 	n := minFixed
 	if r.Key != 0 {
 		n += keyLength
@@ -154,7 +146,7 @@ func (r *Record) Append(dst []byte) []byte {
 	if r.Result != nil {
 		from |= follows
 	}
-	dst = append(dst, byte(r.Kind), from, byte(r.To), r.Flags|slim)
+	dst = append(dst, byte(r.Kind), from, byte(r.To), r.Flags)
 	dst = le.AppendUint64(dst, uint64(r.Seq))
 	dst = le.AppendUint64(dst, uint64(r.Time))
 	dst = le.AppendUint64(dst, uint64(r.Job))
@@ -199,11 +191,6 @@ func (r *Record) Parse(src []byte) error {
 		return ErrForm
 	}
 	fixed := minFixed
-	if r.wide = src[3]&slim == 0; r.wide {
-		if fixed = MaxFixed; len(src) < fixed {
-			return ErrForm
-		}
-	}
 	end := src[fixed-12 : fixed] // of the fixed part
 	nq, nm, nx, nt := int(le.Uint16(end)), int(le.Uint16(end[2:])), int(le.Uint32(end[4:])), int(le.Uint16(end[8:]))
 	sums, gone := int(end[11]&^marked), end[11]&passed != 0
@@ -215,7 +202,7 @@ func (r *Record) Parse(src []byte) error {
 	if len(src) < names {
 		return ErrForm
 	}
-	r.Kind, r.From, r.To, r.Flags = job.Kind(src[0]), job.Status(src[1]&^follows), job.Status(src[2]), src[3]&^slim
+	r.Kind, r.From, r.To, r.Flags = job.Kind(src[0]), job.Status(src[1]&^follows), job.Status(src[2]), src[3]
 	r.Outcome, r.Key, r.Keyed = job.Outcome(end[10]), 0, end[11]&keyed != 0
 	if r.From > job.Deleted || r.To > job.Deleted || r.Outcome > job.Aborted {
 		return fmt.Errorf("%w: status", ErrForm)
@@ -226,18 +213,13 @@ func (r *Record) Parse(src []byte) error {
 	r.Payload.Size = int64(le.Uint64(src[28:]))
 	r.Payload.Submitted = int64(le.Uint64(src[36:]))
 	copy(r.Payload.SHA256[:], src[44:])
-	if r.wide {
-		copy(r.Payload.MD5[:], src[76:])
-		copy(r.File.SHA256[:], src[92:])
-	} else {
-		r.Payload.MD5 = [16]byte{}
-		if sums&keyLength != 0 {
-			r.Key = job.KeySum(le.Uint64(src[fixed:]))
-			fixed += keyLength
-		}
-		copy(r.Payload.MD5[:], src[fixed:n])
-		copy(r.File.SHA256[:], src[76:])
+	copy(r.File.SHA256[:], src[76:])
+	r.Payload.MD5 = [16]byte{}
+	if sums&keyLength != 0 {
+		r.Key = job.KeySum(le.Uint64(src[fixed:]))
+		fixed += keyLength
 	}
+	copy(r.Payload.MD5[:], src[fixed:n])
 	if r.head() != n {
 		return ErrForm
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"os"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -63,34 +62,6 @@ func TestRecordReadsAsWritten(t *testing.T) {
 	}
 }
 
-// widen returns the record in the earlier layout.
-func widen(r *Record) []byte {
-	b := encoded(r)
-	zeros := make([]byte, 16)
-	wide := slices.Concat(b[:76], r.Payload.MD5[:], b[76:108], zeros, b[108:minFixed], b[r.head():])
-	wide[3] &^= slim
-	wide[MaxFixed-1] = 0
-	return wide
-}
-
-func TestRecordOfTheEarlierLayoutReads(t *testing.T) {
-	want := someRecord()
-	b := widen(want)
-	want.wide = true
-	var got Record
-	if err := got.Parse(b); err != nil || !reflect.DeepEqual(&got, want) {
-		t.Errorf("got %+v, %v\nwant %+v", got, err, *want)
-	}
-	if string(b[got.PayloadAt():]) != string(want.Payload.Data) {
-		t.Error("the payload is not where it is said to be")
-	}
-	for n := range b {
-		if err := got.Parse(b[:n]); err == nil && (n < MaxFixed || got.Payload.Data != nil) {
-			t.Errorf("cut to %d octets: got %+v", n, got)
-		}
-	}
-}
-
 // FuzzRecord reads whatever it gets, without falling, and writes what it could
 // read as it was.
 func FuzzRecord(f *testing.F) {
@@ -102,7 +73,6 @@ func FuzzRecord(f *testing.F) {
 	b = encoded(r)
 	f.Add(b)
 	f.Add(make([]byte, minFixed))
-	f.Add(widen(someRecord()))
 	r = someRecord()
 	r.Key, r.Keyed = 7, true
 	f.Add(encoded(r))
@@ -115,7 +85,6 @@ func FuzzRecord(f *testing.F) {
 		if r.File.Text == nil || r.File.Size != len(r.File.Text) || r.Payload.Data == nil && r.Flags&Inline != 0 {
 			return // src did not reach that far
 		}
-		r.wide = false // it is written in the other layout
 		again := encoded(&r)
 		var s Record
 		if err := s.Parse(again); err != nil {
@@ -127,7 +96,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// TestRecordKeepsItsForm compares records with ones of former versions, octet by octet.
+// TestRecordKeepsItsForm compares records with golden ones, octet by octet.
 func TestRecordKeepsItsForm(t *testing.T) {
 	data, err := os.ReadFile("testdata/records")
 	if err != nil {
@@ -139,7 +108,7 @@ func TestRecordKeepsItsForm(t *testing.T) {
 	large.Payload.MD5, large.Flags, large.Temp, large.Payload.Data = [16]byte{}, InTemp|Held, "cutie-tmp-3", nil
 	phase := &Record{Kind: job.Phase, Seq: 8, Time: 1e15, Queue: "jobs", File: File{Text: []byte("u1 PENDING")}}
 	lines := strings.Fields(string(data))
-	for i, b := range [][]byte{encoded(full), encoded(large), encoded(phase), widen(someRecord())} {
+	for i, b := range [][]byte{encoded(full), encoded(large), encoded(phase)} {
 		if got := hex.EncodeToString(b); got != lines[i] {
 			t.Errorf("record %d: got %s\nwant %s", i, got, lines[i])
 		}

@@ -51,8 +51,7 @@ func (s *Store) Numbers(id string) (last index.Numbers, err error) {
 		}
 		last = last.Max(of)
 	}
-	old, err := s.oldNumbers(id)
-	return last.Max(old), err
+	return last, nil
 }
 
 // published returns the last numbers that published documents name. Each job number was
@@ -106,23 +105,6 @@ func (s *Store) salvage(dir *durable.Dir, path string, why error) (last index.Nu
 	}
 	last = indexfile.Salvage(data).Max(s.Highest())
 	s.Report(path, fmt.Sprintf("%v; numbers of jobs and events go on above %d and %d, the highest that can be read", why, last.Job, last.Seq))
-	return last, nil
-}
-
-// oldNumbers returns the last numbers of a queue by the file log/index/former of older
-// homes; nobody writes it any more.
-func (s *Store) oldNumbers(id string) (last index.Numbers, err error) {
-	const name = "former"
-	data, err := s.Dir.ReadFile(name, nil, 16<<20)
-	if errors.Is(err, fs.ErrNotExist) {
-		return last, nil
-	}
-	if err == nil {
-		last, err = indexfile.ParseFormer(data, id)
-	}
-	if err != nil {
-		return s.salvage(s.Dir, home.LogDir+"/"+home.IndexDir+"/"+name, err)
-	}
 	return last, nil
 }
 

@@ -53,7 +53,7 @@ func newBenchDaemon(tb testing.TB) *benchDaemon {
 	svc.Follow(b.pub)
 	d := &daemon{Options: Options{Log: zerolog.Nop()}, svc: svc, pub: b.pub, browser: &access.Browser{}, crowd: access.NewCrowd(10)}
 	d.Limits.Conns = 100
-	d.record, err = access.OpenLog(filepath.Join(dir, "access.txt"), 0, 0)
+	d.record, err = access.OpenLog(filepath.Join(dir, "access.txt"), 0, 1)
 	must(err)
 	tb.Cleanup(func() { d.record.Close() })
 	d.gate, err = access.New(access.Options{Anonymous: access.Everything})

@@ -1,12 +1,16 @@
 package segment_test
 
 import (
+	"errors"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"cutie/queuefs/durable"
+	"cutie/queuefs/journal/segment"
 	"cutie/testdata/long"
 )
 
@@ -112,7 +116,7 @@ func TestPayloadThatLooksLikeABatch(t *testing.T) {
 	j.close()
 	files := images(t, path)
 	at := off - head
-	if got := files[name][at+4096 : at+4100]; got != "CQB2" {
+	if got := files[name][at+4096 : at+4100]; got != "CQB1" {
 		t.Fatalf("got %q at the block", got)
 	}
 	b := []byte(files[name])
@@ -269,4 +273,33 @@ func FuzzReplay(f *testing.F) {
 		c[name] = string(b)
 		mustReplayPart(t, c, written)
 	})
+}
+
+// A journal of another version is refused, and left as it is; one copy of the number alone
+// is damage.
+func TestAJournalOfAnotherVersionIsRefused(t *testing.T) {
+	files, written, _ := sample(t, func(int) int { return 100 }, 3)
+	const name = "0000000000000001.log"
+	head := []byte(files[name])
+	head[8] = 7
+	files[name] = string(head)
+	j := open(t, place(t, maps.Clone(files)), 0, nil)
+	if !slices.Equal(j.found, written) || len(j.reports) == 0 {
+		t.Errorf("one copy: found %d records of %d, reported %q", len(j.found), len(written), j.reports)
+	}
+	j.close()
+	head[2048+8] = 7
+	files[name] = string(head)
+	path := place(t, files)
+	d, err := durable.OpenDir(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, err := segment.Open(d, segment.Options{}); !errors.Is(err, segment.ErrVersion) || !strings.Contains(err.Error(), "format 7") {
+		t.Errorf("got %v", err)
+	}
+	if left, err := os.ReadFile(path + "/" + name); err != nil || string(left) != files[name] {
+		t.Errorf("the segment was changed, or %v", err)
+	}
 }

@@ -302,10 +302,6 @@ type Options struct {
 	// damage to them is not reported. 0: the oldest record there is.
 	From journal.LSN
 
-	// Batch is the number of the batch at From in a journal of version 1, 0 if it
-	// is not known.
-	Batch uint64
-
 	// End is where the journal ended when it was closed in order: what lies behind is
 	// not looked at, unless a batch was begun there. 0: all is read.
 	End journal.LSN

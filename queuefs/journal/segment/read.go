@@ -102,7 +102,7 @@ func (l *Log) Read(from journal.LSN) iter.Seq2[journal.Record, error] {
 
 // view returns the segment with the table it had at some instant.
 func (s *segment) view(table []extent) *segment {
-	return &segment{number: s.number, former: s.former, first: s.first, records: table}
+	return &segment{number: s.number, first: s.first, records: table}
 }
 
 // readMemory is of calls of Read: each needs a large one for a moment.

@@ -1,10 +1,8 @@
 package segment
 
 import (
-	"encoding/binary"
 	"errors"
 	"io/fs"
-	"math"
 
 	"cutie/queuefs/journal"
 )
@@ -34,13 +32,8 @@ func (r *scan) run() error {
 	if err != nil {
 		return err
 	}
-	if r.next = uint64(r.From); len(l.live) > 0 && l.live[0].former {
-		r.next = r.Batch
-	}
-	for i, s := range l.live {
-		if i > 0 && !s.former && l.live[i-1].former {
-			r.next = uint64(max(r.From, position(s.number, 0)))
-		}
+	r.next = uint64(r.From)
+	for _, s := range l.live {
 		if err := r.segment(s); err != nil {
 			return err
 		}
@@ -129,9 +122,6 @@ func (r *scan) mend(s *segment, damaged error) error {
 func (r *scan) segment(s *segment) error {
 	l := r.log
 	s.first = journal.LSN(r.next)
-	if s.former {
-		s.first = position(s.number, 0)
-	}
 	var damaged *segment
 	seen, skipped := false, false
 	l.end = blockSize
@@ -146,8 +136,8 @@ func (r *scan) segment(s *segment) error {
 		if r.over = r.ends(s, b, off, err); r.over && err != nil {
 			break
 		}
-		earlier := err == nil && r.earlier(s, b, off)
-		if err == nil && b.count() == 0 && !s.former {
+		earlier := err == nil && r.earlier(b)
+		if err == nil && b.count() == 0 {
 			s.proved = true
 			r.reach = max(r.reach, journal.LSN(b.number))
 			if r.next == 0 { // the records before it are gone, and no number comes again
@@ -159,7 +149,7 @@ func (r *scan) segment(s *segment) error {
 			}
 			continue
 		}
-		if err == nil && (earlier || s.after(b) > r.next) {
+		if err == nil && (earlier || b.after() > r.next) {
 			err = s.table(b, off)
 		} else {
 			err = errDamaged // or of no use
@@ -178,12 +168,10 @@ func (r *scan) segment(s *segment) error {
 			} else if gap || skipped && seen {
 				damaged = s
 			}
-			r.next, seen = s.after(b), true
+			r.next, seen = b.after(), true
 		}
 		s.proved = true
-		if r.reach = max(r.reach, journal.LSN(s.after(b))); s.former {
-			r.reach = math.MaxUint64
-		}
+		r.reach = max(r.reach, journal.LSN(b.after()))
 		skipped = false
 		off += padded(len(b.data))
 		l.end = off
@@ -211,20 +199,17 @@ func (r *scan) segment(s *segment) error {
 // after one that does.
 func (r *scan) ends(s *segment, b stored, off int64, err error) bool {
 	switch {
-	case r.End == 0 || s.former:
+	case r.End == 0:
 		return false
 	case err == nil:
-		return s.after(b) == uint64(r.End)
+		return b.after() == uint64(r.End)
 	}
 	return r.over && !s.tornAt(off, uint64(r.End))
 }
 
 // earlier reports whether all of a batch is before the record From.
-func (r *scan) earlier(s *segment, b stored, off int64) bool {
-	if s.former {
-		return position(s.number, off) < r.From
-	}
-	return journal.LSN(s.after(b)) <= r.From
+func (r *scan) earlier(b stored) bool {
+	return journal.LSN(b.after()) <= r.From
 }
 
 // look ends a scan that changes nothing.
@@ -253,13 +238,13 @@ func (r *scan) cutTail() error {
 }
 
 // goOn sets where the log goes on: in the last segment, or in a new one if the last
-// is of version 1, may have batches after its end, or lacks records before From.
+// may have batches after its end, or lacks records before From.
 func (r *scan) goOn(highest uint64) error {
 	l := r.log
 	l.lsn = max(journal.LSN(r.next), r.From, 1)
 	if k := len(l.live) - 1; k >= 0 {
 		s := l.live[k]
-		if !s.former && !r.mark && !s.aside && l.files.whole(s.size) && s.number == highest && (len(s.records) == 0 || s.lsn(len(s.records)) == l.lsn) {
+		if !r.mark && !s.aside && l.files.whole(s.size) && s.number == highest && (len(s.records) == 0 || s.lsn(len(s.records)) == l.lsn) {
 			if len(s.records) == 0 {
 				s.first = l.lsn
 			}
@@ -269,9 +254,6 @@ func (r *scan) goOn(highest uint64) error {
 			}
 			l.end += blockSize
 			return r.begin(s, l.end-blockSize)
-		}
-		if s.former {
-			l.lsn = max(r.From, position(highest+1, 0))
 		}
 	}
 	var s *segment
@@ -324,6 +306,3 @@ func (r *scan) report(name, text string) {
 		r.Report(name, text)
 	}
 }
-
-// count returns how many records a batch says it has.
-func (b stored) count() uint32 { return binary.LittleEndian.Uint32(b.data[12:]) }

@@ -24,8 +24,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -54,10 +54,9 @@ type segment struct {
 	direct  *os.File // the same file around the page cache, or nil
 	size    int64
 	aside   bool        // the file has a second name and must not be used again
-	former  bool        // of version 1: see former.go
 	proved  bool        // has a durable batch: a journal that begins here is no lost one
 	first   journal.LSN // of the first record, or of the next one if there is none
-	records []extent    // by number from first on; by offset if former
+	records []extent    // by number from first on
 }
 
 // An extent is the place of a record in its segment. The zero extent is a lost
@@ -69,8 +68,8 @@ func (x extent) end() int64 { return int64(x.off) + int64(x.size) }
 const (
 	blockSize   = 4096
 	segMagic    = "CUTIEJNL"
-	segVersion  = 2
-	batchMagic  = 0x32425143 // "CQB2"
+	segVersion  = 1
+	batchMagic  = 0x31425143 // "CQB1"
 	batchHeader = 24
 	recHeader   = 4
 )
@@ -104,11 +103,11 @@ func parseSegmentName(name string) (uint64, bool) {
 // headerCopy is the offset of the second copy of a header.
 const headerCopy = blockSize / 2
 
-func segmentHeader(version uint32, number, salt uint64) []byte {
+func segmentHeader(number, salt uint64) []byte {
 	b := make([]byte, blockSize)
 	for _, h := range [][]byte{b, b[headerCopy:]} {
 		copy(h, segMagic)
-		binary.LittleEndian.PutUint32(h[8:], version)
+		binary.LittleEndian.PutUint32(h[8:], segVersion)
 		binary.LittleEndian.PutUint64(h[16:], number)
 		binary.LittleEndian.PutUint64(h[24:], salt)
 		binary.LittleEndian.PutUint32(h[12:], seeded(number, salt, nil))
@@ -144,7 +143,7 @@ func createSegment(d *durable.Dir, number uint64, size int64, spare string) (*se
 				return err
 			}
 		}
-		if _, err := f.WriteAt(segmentHeader(segVersion, number, salt), 0); err != nil {
+		if _, err := f.WriteAt(segmentHeader(number, salt), 0); err != nil {
 			return err
 		}
 		return f.Sync()
@@ -191,10 +190,13 @@ func openSegment(d *durable.Dir, number uint64, look bool) (*segment, error) {
 	_, err = f.ReadAt(head, 0)
 	for _, h := range [][]byte{head, head[headerCopy:]} {
 		s.salt = binary.LittleEndian.Uint64(h[24:])
-		s.former = binary.LittleEndian.Uint32(h[8:]) == formerVersion
 		if string(h[:32]) == string(s.header()[:32]) {
 			break
 		}
+	}
+	if v := otherVersion(head, number); err == nil && v != 0 {
+		s.close()
+		return nil, fmt.Errorf("%s: %w: it has format %d, and this program reads format %d; use the program that wrote it", name, ErrVersion, v, segVersion)
 	}
 	if err != nil || string(head) != string(s.header()) {
 		return s, fmt.Errorf("%s: %w: segment header", name, errDamaged)
@@ -203,10 +205,22 @@ func openSegment(d *durable.Dir, number uint64, look bool) (*segment, error) {
 }
 
 func (s *segment) header() []byte {
-	if s.former {
-		return segmentHeader(formerVersion, s.number, s.salt)
+	return segmentHeader(s.number, s.salt)
+}
+
+// otherVersion returns the version of a header that is whole, but not of this program; 0 for
+// any other one. The checksum leaves the version out, so both copies must have the same.
+func otherVersion(head []byte, number uint64) (version uint32) {
+	le := binary.LittleEndian
+	for _, h := range [][]byte{head, head[headerCopy:]} {
+		v := le.Uint32(h[8:])
+		if string(h[:8]) != segMagic || le.Uint64(h[16:]) != number || le.Uint32(h[12:]) != seeded(number, le.Uint64(h[24:]), nil) ||
+			v == segVersion || version != 0 && v != version {
+			return 0
+		}
+		version = v
 	}
-	return segmentHeader(segVersion, s.number, s.salt)
+	return version
 }
 
 func (s *segment) close() error {
@@ -218,25 +232,22 @@ func (s *segment) close() error {
 
 // lsn returns the number of record i of the table.
 func (s *segment) lsn(i int) journal.LSN {
-	if s.former {
-		return formerLSN(s.number, s.records[i])
-	}
 	return s.first + journal.LSN(i)
 }
 
 // search returns the first record of the table with the number at or a later one.
 func (s *segment) search(at journal.LSN) int {
-	if !s.former {
-		return int(min(max(at, s.first)-s.first, journal.LSN(len(s.records))))
-	}
-	return sort.Search(len(s.records), func(i int) bool { return s.lsn(i) >= at })
+	return int(min(max(at, s.first)-s.first, journal.LSN(len(s.records))))
 }
+
+// ErrVersion is the error for a journal that another version of the program wrote.
+var ErrVersion = errors.New("the journal is of another version")
 
 var errDamaged = errors.New("damaged")
 
 // A batch as it stands in a segment.
 type stored struct {
-	number uint64 // LSN of the first record; of a former segment, number of the batch
+	number uint64 // LSN of the first record
 	data   []byte
 }
 
@@ -253,7 +264,7 @@ func (s *segment) batchAt(r io.ReaderAt, off int64, buf []byte) (b stored, err e
 	}
 	le := binary.LittleEndian
 	length := int64(le.Uint32(head[8:]))
-	if le.Uint32(head[0:]) != s.magic() || length < batchHeader || off+length > s.size {
+	if le.Uint32(head[0:]) != batchMagic || length < batchHeader || off+length > s.size {
 		return b, errDamaged
 	}
 	if int64(cap(buf)) < length {
@@ -270,13 +281,6 @@ func (s *segment) batchAt(r io.ReaderAt, off int64, buf []byte) (b stored, err e
 	return b, nil
 }
 
-func (s *segment) magic() uint32 {
-	if s.former {
-		return formerMagic
-	}
-	return batchMagic
-}
-
 // tornAt reports whether a batch with records, of this number, was begun at an offset.
 // Batches of a former use of the file have lower numbers; but one without records has the
 // number of the record to come.
@@ -286,14 +290,11 @@ func (s *segment) tornAt(off int64, number uint64) bool {
 		return false
 	}
 	le := binary.LittleEndian
-	return le.Uint32(head[0:]) == s.magic() && le.Uint64(head[16:]) == number && le.Uint32(head[12:]) > 0
+	return le.Uint32(head[0:]) == batchMagic && le.Uint64(head[16:]) == number && le.Uint32(head[12:]) > 0
 }
 
 // table adds the records of a batch at an offset to the table of the segment.
 func (s *segment) table(b stored, off int64) error {
-	if s.former {
-		return s.formerTable(b, off)
-	}
 	first := journal.LSN(b.number)
 	if len(s.records) == 0 {
 		s.first = first
@@ -320,9 +321,16 @@ func (s *segment) table(b stored, off int64) error {
 }
 
 // after returns the number of the batch after b.
-func (s *segment) after(b stored) uint64 {
-	if s.former {
-		return b.number + 1
+func (b stored) after() uint64 { return b.number + uint64(b.count()) }
+
+// count returns how many records a batch says it has.
+func (b stored) count() uint32 { return binary.LittleEndian.Uint32(b.data[12:]) }
+
+// firstOf returns the LSN a segment begins with, as far as it says so itself.
+func (s *segment) firstOf() journal.LSN {
+	b, err := s.batchAt(s.f, blockSize, nil)
+	if err != nil {
+		return math.MaxUint64
 	}
-	return b.number + uint64(b.count())
+	return journal.LSN(b.number)
 }

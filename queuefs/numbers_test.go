@@ -1,8 +1,6 @@
 package queuefs_test
 
 import (
-	"fmt"
-	"hash/crc32"
 	"os"
 	"strings"
 	"testing"
@@ -94,10 +92,6 @@ func TestDamagedNumbersOfARemovedQueueAreReported(t *testing.T) {
 		{"nothing to read", "queues/jobs/queue", "\x00\x00\x00", 8, 1}, // above those of the queue that is there
 		{"numbers that nothing could follow", "queues/jobs/queue", "job: 999999999999\n", 8, 1},
 		{"empty", "queues/jobs/queue", "", 8, 1},
-		{"a wrong digit in the old list", "former", "jobs: 99 1000\nmore: 20 30\ncrc: 12345678\n", 100, 100},
-		{"the old list before events were counted", "former", "jobs: 99\ncrc: 00000000\n", 100, 100},
-		{"nothing to read in the old list", "former", "\x00\x00\x00", 8, 8},
-		{"numbers in the old list that nothing could follow", "former", "jobs: 999999999999 5\nmore: 5 x\n", 8, 8},
 	} {
 		for _, open := range []bool{false, true} {
 			dir := fastDir(t)
@@ -134,33 +128,9 @@ func TestDamagedNumbersOfARemovedQueueAreReported(t *testing.T) {
 				t.Errorf("%s: reported %q", c.name, problems)
 			}
 			closeHome(t, s)
-			if c.file != "former" {
-				openBareAgain(t, dir)
-			}
+			openBareAgain(t, dir)
 		}
 	}
-}
-
-// A home of before has the numbers of removed queues in one list.
-func TestTheOldListOfFormerQueuesIsRead(t *testing.T) {
-	dir := fastDir(t)
-	s, _ := openHome(t, dir, queuefs.Options{})
-	if err := s.RemoveQueue(ctx, "jobs"); err != nil {
-		t.Fatal(err)
-	}
-	text := "jobs: 99 1000\nmore: 20 30\n*: 7 8\n"
-	write(t, dir+"/log/index/former", fmt.Sprintf("%scrc: %08x\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli))))
-	for name, want := range map[string]queuefs.Seq{"jobs": 1001, "more": 31, "stranger": 9} {
-		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if j := submit(t, q, queuefs.Meta{}, "x"); j.Seq != want {
-			t.Errorf("queue %s begins with event %d, want %d", name, j.Seq, want)
-		}
-	}
-	closeHome(t, s)
-	openBareAgain(t, dir)
 }
 
 // openBareAgain tests that a home opens with nothing to report.
