@@ -53,8 +53,8 @@ import (
 // In all arguments \r, \n, \t, \0 and \\ stand for themselves, and <x*5> for xxxxx (any text). An
 // answer is in the file "answer"; it sets $LEASE, $ETAG and $NEXT, the path of the next page. $J1 to $J12 are jobs.
 //
-// A request that is refused (4xx) is sent again in every form of state. The answers must
-// be the same, and the queue as it was. No error may be logged but those that "logged text"
+// A request that is refused (4xx) is sent again in another form of state, the next one in
+// turn, or in all of them with FORMS=all. The answers must be the same, and the queue as it was. No error may be logged but those that "logged text"
 // expects, each with the text.
 func TestScripts(t *testing.T) {
 	commands := map[string]func(*testscript.TestScript, bool, []string){}
@@ -100,6 +100,8 @@ type script struct {
 	site  *site
 	clock *dial
 	last  answer
+
+	refused int // requests
 }
 
 func play(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
@@ -204,18 +206,26 @@ func (s *script) request(ts *testscript.TestScript, method string, args []string
 		}
 	}
 	if refused && method != http.MethodHead && !slices.Contains(header, "Accept") {
-		s.refusedInEveryForm(ts, method, path, whole, told, header)
+		forms := errorForms
+		if ts.Getenv("FORMS") != "all" {
+			at := s.refused % len(forms)
+			forms = forms[at : at+1]
+		}
+		s.refused++
+		s.refusedInForms(ts, forms, method, path, whole, told, header)
 		if got := s.site.q.Seq(); got != before {
 			ts.Fatalf("the queue has event %d, before the request %d", got, before)
 		}
 	}
 }
 
-// refusedInEveryForm sends a request that was refused again, in every form. A form in the
+var errorForms = []state.Form{state.JSON, state.ANVL, state.Turtle, state.XHTML, state.XML, state.SOIF, state.HTML}
+
+// refusedInForms sends a request that was refused again, in other forms. A form in the
 // query counts more, and an unknown one there is the fault itself.
-func (s *script) refusedInEveryForm(ts *testscript.TestScript, method, path, body, told string, header []string) {
+func (s *script) refusedInForms(ts *testscript.TestScript, forms []state.Form, method, path, body, told string, header []string) {
 	inQuery := regexp.MustCompile(`[?&](t|responseForm)=`).MatchString(path)
-	for _, form := range []state.Form{state.JSON, state.ANVL, state.Turtle, state.XHTML, state.XML, state.SOIF, state.HTML} {
+	for _, form := range forms {
 		a := s.site.do(method, path, body, append(slices.Clone(header), "Accept", form.MediaType())...)
 		if got := a.exception(s.t); a.StatusCode != s.last.StatusCode || got != told || !inQuery && a.Header.Get("Content-Type") != form.MediaType() {
 			ts.Fatalf("as %v: got %s %s %q, want %s %q", form, a.Status, a.Header.Get("Content-Type"), got, s.last.Status, told)
