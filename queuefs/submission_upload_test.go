@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -22,15 +21,10 @@ type shy struct{ io.Reader }
 
 func (s shy) Read(p []byte) (int, error) { return s.Reader.Read(p[:min(len(p), 10_007)]) }
 
-// queue returns the queue of a home with segments of so many bytes, in memory where the
-// system has directories there.
+// queue returns the queue of a home with segments of so many bytes.
 func queue(t *testing.T, segment int64) *queuefs.Queue {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "submission-test-")
-	if err != nil {
-		dir = t.TempDir()
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := t.TempDir()
 	if err := queuefs.Init(filepath.Join(dir, "home"), queuefs.ServiceInfo{Name: "test"}); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -16,15 +15,6 @@ import (
 // The benchmarks tell what the handler costs over the engine alone: compare
 // "handler" with "engine". Net/http is left out, and so is the disk if there is
 // a file system in memory.
-
-func benchService(b *testing.B) *site {
-	b.Helper()
-	if dir, err := os.MkdirTemp("/dev/shm", "rest"); err == nil {
-		b.Setenv("TMPDIR", dir)
-		b.Cleanup(func() { os.RemoveAll(dir) })
-	}
-	return newService(b)
-}
 
 // A nullWriter is a connection that nobody listens to.
 type nullWriter struct {
@@ -70,14 +60,14 @@ func (c *call) do(b *testing.B, h http.Handler, want int) {
 func BenchmarkSubmit(b *testing.B) {
 	payload := bytes.Repeat([]byte("x"), 1024)
 	b.Run("engine", func(b *testing.B) {
-		s := benchService(b)
+		s := newService(b)
 		b.ReportAllocs()
 		for b.Loop() {
 			s.submit(string(payload), queuefs.Meta{Submitter: "bench/1"})
 		}
 	})
 	b.Run("handler", func(b *testing.B) {
-		s := benchService(b)
+		s := newService(b)
 		h := rest.New(s.svc, rest.Options{})
 		c := newCall(b, "POST", "/content/jobs", payload, "Accept", "text/x-anvl")
 		b.ReportAllocs()
@@ -86,7 +76,7 @@ func BenchmarkSubmit(b *testing.B) {
 		}
 	})
 	b.Run("form of 100", func(b *testing.B) {
-		s := benchService(b)
+		s := newService(b)
 		h := rest.New(s.svc, rest.Options{})
 		f := newForm()
 		for range 100 {
@@ -124,7 +114,7 @@ func BenchmarkConsume(b *testing.B) {
 		b.StartTimer()
 	}
 	b.Run("engine", func(b *testing.B) {
-		s := benchService(b)
+		s := newService(b)
 		b.ReportAllocs()
 		for i := range b.N {
 			refill(b, s, i)
@@ -144,7 +134,7 @@ func BenchmarkConsume(b *testing.B) {
 	})
 	for name, accept := range map[string]string{"handler bare": "application/octet-stream", "handler form": "*/*"} {
 		b.Run(name, func(b *testing.B) {
-			s := benchService(b)
+			s := newService(b)
 			h := rest.New(s.svc, rest.Options{})
 			c := newCall(b, "POST", "/consume/jobs", nil, "Accept", accept)
 			b.ReportAllocs()
@@ -155,7 +145,7 @@ func BenchmarkConsume(b *testing.B) {
 		})
 	}
 	b.Run("handler 100 at once", func(b *testing.B) {
-		s := benchService(b)
+		s := newService(b)
 		h := rest.New(s.svc, rest.Options{})
 		c := newCall(b, "POST", "/consume/jobs?max=100", nil)
 		b.ReportAllocs()
@@ -167,7 +157,7 @@ func BenchmarkConsume(b *testing.B) {
 }
 
 func BenchmarkNotModified(b *testing.B) {
-	s := benchService(b)
+	s := newService(b)
 	h := rest.New(s.svc, rest.Options{})
 	for range queuefs.PageJobs {
 		s.submit("x", queuefs.Meta{})

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/textproto"
-	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -111,7 +110,7 @@ const manyJobs = 32 << 20
 
 func newServiceWith(t testing.TB, o queuefs.Options) *site {
 	t.Helper()
-	dir := homeDir(t)
+	dir := t.TempDir()
 	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", Identifier: "uc3:test"}); err != nil {
 		t.Fatal(err)
 	}
@@ -132,21 +131,6 @@ func newServiceWith(t testing.TB, o queuefs.Options) *site {
 		t.Fatal(err)
 	}
 	return &site{t: t, svc: svc, q: q}
-}
-
-// homeDir returns a directory for a home: where nothing waits for a disk if
-// time is not what is measured.
-func homeDir(t testing.TB) string {
-	t.Helper()
-	if _, timed := t.(*testing.B); timed {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp("/dev/shm", "rest-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
 }
 
 // upload is for the client.

@@ -123,7 +123,7 @@ func (w *world) agree(when string, jobs ledger) {
 
 // newBroken makes a world whose steps go through fault from now on.
 func newBroken(t *testing.T, fault func(step string, do func() error) error) *world {
-	w := newWorldIn(t, fastDir(t), "")
+	w := newWorldIn(t, t.TempDir(), "")
 	w.close()
 	var begun atomic.Bool
 	w.fault, w.quiet = func(step string, do func() error) error {
@@ -208,7 +208,7 @@ func TestEveryStepOfAPhaseFails(t *testing.T) {
 func (w *world) copy() string {
 	w.t.Helper()
 	for tries := 0; ; tries++ {
-		to := filepath.Join(fastDir(w.t.(*testing.T)), "home")
+		to := filepath.Join(w.t.TempDir(), "home")
 		err := os.CopyFS(to, os.DirFS(w.dir))
 		if err == nil {
 			return to

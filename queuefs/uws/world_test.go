@@ -46,18 +46,7 @@ type world struct {
 // newWorld makes one whose queue has these further settings.
 func newWorld(t testing.TB, settings string) *world {
 	t.Helper()
-	return newWorldIn(t, fastDir(t), settings)
-}
-
-// fastDir is a temporary directory in memory where the system has one.
-func fastDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "uws-test-")
-	if err != nil {
-		return t.TempDir()
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
+	return newWorldIn(t, t.TempDir(), settings)
 }
 
 // newWorldIn makes one below a directory.

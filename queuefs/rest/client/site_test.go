@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -35,11 +34,7 @@ type site struct {
 // newSite makes a site. now nil is the clock of the machine, maxBody 0 the default.
 func newSite(t testing.TB, now func() time.Time, maxBody int64) *site {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "client-test-")
-	if err != nil {
-		dir = t.TempDir()
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := t.TempDir()
 	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", Identifier: "uc3:test"}); err != nil {
 		t.Fatal(err)
 	}
