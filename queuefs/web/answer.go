@@ -64,6 +64,23 @@ func (f *Refuser) Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.Write(body) // nobody is left to be told of an error
 }
 
+// A Failure is a refused request, for its page.
+type Failure struct {
+	Status       int
+	Detail       string // the thing and its error; "" if that is not for the reader
+	Method, Path string
+	Queue, Job   string // in the path; "" for none, or before the request was admitted
+	After        string // seconds until another try can succeed; "" if nobody knows
+	// May is that of [MayOf].
+	May func(method, path string) bool
+}
+
+// FailureOf describes a request answered with e; header is that of the answer.
+func FailureOf(header http.Header, r *http.Request, e *Error) *Failure {
+	return &Failure{Status: e.Status, Detail: e.Message, Method: r.Method, Path: r.URL.Path, Queue: r.PathValue("queue"), Job: r.PathValue("job"),
+		After: header.Get("Retry-After"), May: MayOf(r.Context())}
+}
+
 // formOf returns the form to answer with an error in, and whether the client
 // has asked for one.
 func formOf(r *http.Request) (form state.Form, asked bool) {

@@ -1,6 +1,11 @@
 package web
 
-import "context"
+import (
+	"context"
+	"net/http"
+
+	"cutie/queuefs/state"
+)
 
 // A Standing is the right of a caller for a request that takes time: users and tokens
 // may go meanwhile.
@@ -49,4 +54,37 @@ func Waiting(ctx context.Context) {
 	if begun, ok := ctx.Value(waitingKey{}).(func()); ok {
 		begun()
 	}
+}
+
+type baseKey struct{}
+
+// WithBase makes references in the answer to a request begin with base instead
+// of the base URI of the service: clients reach the same name again, with their
+// credentials.
+func WithBase(ctx context.Context, base state.Base) context.Context {
+	return context.WithValue(ctx, baseKey{}, base)
+}
+
+// BaseOf returns the beginning of references in the answer to a request: that
+// of [WithBase], or else the base URI of the service.
+func BaseOf(r *http.Request, baseURI string) state.Base {
+	if base, ok := r.Context().Value(baseKey{}).(state.Base); ok {
+		return base
+	}
+	return state.NewBase(baseURI)
+}
+
+type mayKey struct{}
+
+// WithMay adds the rights of the sender to the context of a request: whether a
+// request with a method to a path below the base would be admitted. Pages have
+// forms and links for these requests only; without it, for all.
+func WithMay(ctx context.Context, may func(method, path string) bool) context.Context {
+	return context.WithValue(ctx, mayKey{}, may)
+}
+
+// MayOf returns the rights of WithMay; nil without them.
+func MayOf(ctx context.Context) func(method, path string) bool {
+	may, _ := ctx.Value(mayKey{}).(func(method, path string) bool)
+	return may
 }
