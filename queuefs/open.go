@@ -11,7 +11,7 @@ import (
 
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
-	"cutie/queuefs/foreign"
+
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal/bucket"
@@ -104,7 +104,7 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 	if err := home.CheckTag(s.dirs.home, s.reports.Add); err != nil {
 		return nil, err
 	}
-	if err := foreign.Check(dir); err != nil {
+	if err := home.CheckForeign(dir); err != nil {
 		return nil, err
 	}
 	if s.lock, err = lock(dir); err != nil {

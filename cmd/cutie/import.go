@@ -7,7 +7,7 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
-	"cutie/queuefs/foreign"
+	"cutie/queuefs/home"
 )
 
 func importVerb(c *call) *cobra.Command {
@@ -30,7 +30,7 @@ is. Without queues.txt its directories with queue-info.txt are the queues.`,
 		if err := reach.AsOwner(c.Home); err != nil {
 			return err
 		}
-		rows, err := foreign.Import(c.Args[0], c.Home)
+		rows, err := home.Import(c.Args[0], c.Home)
 		if err != nil {
 			return fault.Hint(err, "nothing was imported; remove "+c.Home+" if it was made, and try again")
 		}

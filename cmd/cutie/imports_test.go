@@ -28,18 +28,18 @@ var layers = [][]string{
 	{"queuefs/rest", "queuefs/rest/client", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest", "cmd/cutie/topics"},
 	{"publisher/destination/inspect", "publisher/set"},
 	{"publisher/destination/source", "publisher/options", "queuefs/rest/field", "queuefs/rest/openapi"},
-	{"queuefs/batch", "queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/files", "queuefs/quota", "queuefs/settings", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store", "publisher/websub"},
+	{"queuefs/batch", "queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/quota", "queuefs/settings", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store", "publisher/websub"},
 	{"publisher/destination/fetch", "publisher/destination/local", "publisher/destination/sourcetest", "queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/dump", "publisher/compose", "publisher/push"},
 	{"queuefs/far", "queuefs/imaging"},
 	{"queuefs/compare", "queuefs/properties", "queuefs/replay"},
-	{"queuefs/content", "queuefs/snapshot", "queuefs/foreign", "queuefs/stored"},
+	{"queuefs/content", "queuefs/snapshot", "queuefs/stored"},
 	{"queuefs/ledger", "queuefs/packs"},
 	{"queuefs/tree", "queuefs/image", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},
 	{"queuefs/journal/segment", "queuefs/journal/bucket", "queuefs/journal/journaltest", "queuefs/index", "queuefs/objects/s3", "queuefs/objects/objectstest"},
 	{"queuefs/journal", "queuefs/watch"},
 	{"queuefs/job", "queuefs/catalog"},
-	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/octets", "queuefs/buffers", "queuefs/objects", "publisher/soif", "publisher/scrub"},
+	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/buffers", "queuefs/objects", "publisher/soif", "publisher/scrub"},
 }
 
 // allowed are imports within a layer: state describes the types of queuefs.

@@ -23,7 +23,7 @@ import (
 
 	"cutie/publisher/compose"
 	"cutie/queuefs"
-	"cutie/queuefs/octets"
+
 	"cutie/queuefs/web"
 	"cutie/wellknown"
 )
@@ -120,9 +120,9 @@ func (s *Server) Refusal(r *http.Request, err error) error {
 	}
 	var own *web.Error
 	switch {
-	case errors.As(err, &own), errors.Is(err, octets.ErrRange):
+	case errors.As(err, &own), errors.Is(err, web.ErrRange):
 		return err
-	case errors.Is(err, octets.ErrPrecondition):
+	case errors.Is(err, web.ErrPrecondition):
 		return fmt.Errorf("not this document: %w", err)
 	}
 	s.Report(strings.TrimPrefix(r.URL.Path, wellknown.Path+"/"), "not served: %v", err)
@@ -197,7 +197,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, find func() (*Res
 	if c != compose.Identity {
 		w = &encoded{w, c}
 	}
-	return octets.Serve(w, r, s.Stable(doc.Modified), doc)
+	return web.Serve(w, r, s.Stable(doc.Modified), doc)
 }
 
 // entityTag returns the entity tag of a representation.

@@ -22,7 +22,7 @@ import (
 	"cutie/publisher/names"
 	"cutie/publisher/websub"
 	"cutie/queuefs"
-	"cutie/queuefs/octets"
+
 	"cutie/queuefs/web"
 	"cutie/sitemap"
 	"cutie/wellknown"
@@ -294,7 +294,7 @@ func (n *Notifier) serve(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Cache-Control", answer.CacheOpen)
 	sum := sha256.Sum256(body)
 	h.Set("ETag", fmt.Sprintf(`"n-%x"`, sum[:12]))
-	return n.pub.Refusal(r, octets.Serve(w, r, time.Time{}, bytes.NewReader(body)))
+	return n.pub.Refusal(r, web.Serve(w, r, time.Time{}, bytes.NewReader(body)))
 }
 
 // newestAt is newest of the topic at a URI.

@@ -9,7 +9,7 @@ import (
 
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
-	"cutie/queuefs/foreign"
+
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
@@ -19,7 +19,7 @@ import (
 
 // rebuild makes the missing parts of a home around its queue directories.
 func rebuild(dir string, o Options, mended func(home.Problem)) error {
-	if err := foreign.Check(dir); err != nil {
+	if err := home.CheckForeign(dir); err != nil {
 		return err
 	}
 	d, err := durable.OpenDir(dir, nil)

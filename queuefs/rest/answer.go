@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"sync"
 
-	"cutie/queuefs/octets"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // texts are buffers for answers; large ones are not kept.
@@ -86,7 +86,7 @@ func (h *Handler) answerTagged(w http.ResponseWriter, r *request, form state.For
 		}
 		return err
 	}
-	if octets.Matches(r.Header["If-None-Match"], tag) {
+	if web.Matches(r.Header["If-None-Match"], tag) {
 		header["Etag"] = []string{tag}
 		w.WriteHeader(http.StatusNotModified)
 		return nil

@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	"cutie/queuefs"
-	"cutie/queuefs/files"
+
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/web"
 )
@@ -36,13 +36,13 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 	header["X-Content-Type-Options"] = noSniff
 	kind, asked, _ := r.wrapped()
 	if !asked {
-		kind = wrap(r.Header.Get("Accept"), files.MediaType(j.Type()))
+		kind = wrap(r.Header.Get("Accept"), MediaType(j.Type()))
 	}
 	if kind == bare {
-		values[2] = files.MediaType(j.Type())
+		values[2] = MediaType(j.Type())
 		values[3] = string(field.AppendDisposition(make([]byte, 0, 64), "attachment", "", j.Filename))
 		header["Content-Type"], header["Content-Disposition"] = values[2:3:3], values[3:]
-		header["Content-Security-Policy"] = files.Sandbox
+		header["Content-Security-Policy"] = Sandbox
 		if link := field.SetSidecar(header, j); link {
 			header["Link"] = append(header["Link"], "<"+base.JobRef("content", j.Queue, j.ID)+`?part=sidecar>; rel="`+Relation+`sidecar"`)
 		}
@@ -181,7 +181,7 @@ func digestOf(q *queuefs.Queue, id queuefs.JobID) string {
 // behind it.
 func (m *message) payload(t *queuefs.Taken, sum string) {
 	j := &t.Job
-	m.buf = append(append(m.buf, "\r\nContent-Type: "...), files.MediaType(j.Type())...)
+	m.buf = append(append(m.buf, "\r\nContent-Type: "...), MediaType(j.Type())...)
 	m.buf = strconv.AppendInt(append(m.buf, "\r\nContent-Length: "...), j.Size, 10)
 	if sum != "" {
 		m.buf = append(append(m.buf, "\r\nRepr-Digest: "...), sum...)

@@ -11,8 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/files"
-	"cutie/queuefs/octets"
+
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -80,9 +79,9 @@ func (h *Handler) schema(w http.ResponseWriter, r *request) error {
 		return web.Errorf(http.StatusNotFound, "no such schema; there are service, queue, job, batch and exception, each .xsd and .json, and %s, each .json",
 			strings.Join(slices.Sorted(maps.Keys(state.Facts)), ", "))
 	}
-	header["Etag"] = []string{files.Tag(sha256.Sum256(data))}
+	header["Etag"] = []string{Tag(sha256.Sum256(data))}
 	header["Cache-Control"] = noCache
 	header["X-Content-Type-Options"] = noSniff
 	delete(header, "Vary")
-	return octets.Serve(w, r.Request, time.Time{}, bytes.NewReader(data))
+	return web.Serve(w, r.Request, time.Time{}, bytes.NewReader(data))
 }

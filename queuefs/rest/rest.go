@@ -53,7 +53,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/batch"
 	"cutie/queuefs/events"
-	"cutie/queuefs/files"
+
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest/openapi"
@@ -103,7 +103,7 @@ type Handler struct {
 
 	batches *batch.Runner
 	streams *events.Server
-	files   files.Server
+	files   fileServer
 
 	description func() ([]byte, error) // OpenAPI, made once
 }
@@ -129,7 +129,7 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	h := &Handler{svc: svc, o: o}
 	h.batches = batch.New(batch.Options{Limits: o.Batch, MaxBody: o.MaxBody, MaxSidecar: o.MaxSidecar, Fetch: o.Fetch})
 	h.streams = events.New(svc, h.base, o.Streams, h.log)
-	h.files = files.Server{Base: h.base, Log: h.log}
+	h.files = fileServer{Base: h.base, Log: h.log}
 	h.refuser = web.Refuser{Base: h.base, Log: o.Log, BodyIdle: o.BodyIdle,
 		Page: func(dst []byte, d *state.Document, why *web.Failure) []byte {
 			return o.Pages.State(dst, d, View{May: why.May, Failure: why})

@@ -7,7 +7,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
-	"cutie/queuefs/files"
+
 	"cutie/queuefs/state"
 )
 
@@ -168,7 +168,7 @@ func (h *Handler) jobState(w http.ResponseWriter, r *request) error {
 		return notFound(queuefs.ErrNoJob, queuefs.ErrNoJob, id.String())
 	}
 	base := h.base(r.Request)
-	w.Header()["Link"] = append(files.JobLinks(base, q.ID(), id), "<"+base.JobRef("state", q.ID(), id)+`>; rel="canonical"`)
+	w.Header()["Link"] = append(JobLinks(base, q.ID(), id), "<"+base.JobRef("state", q.ID(), id)+`>; rel="canonical"`)
 	hash := newTagHash()
 	hash.add(form.String(), string(base), id.String())
 	// Times of events are unique within a queue.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/octets"
+
 	"cutie/queuefs/web"
 )
 
@@ -50,11 +50,11 @@ func (h *Handler) precondition(r *request, q *queuefs.Queue) error {
 	s := q.State()
 	v := h.versionOf(r, &s)
 	switch {
-	case match != nil && !octets.AnyTag(match, v.names):
+	case match != nil && !web.AnyTag(match, v.names):
 		return web.Errorf(http.StatusPreconditionFailed, "queue %s is not in the state that If-Match names", q.ID())
-	case octets.AnyTag(none, func(string) bool { return false }): // "*", to make queues
+	case web.AnyTag(none, func(string) bool { return false }): // "*", to make queues
 		return web.Errorf(http.StatusPreconditionFailed, "%s: %v", q.ID(), queuefs.ErrQueueExists)
-	case octets.AnyTag(none, func(tag string) bool { return v.names(strings.TrimPrefix(tag, "W/")) }):
+	case web.AnyTag(none, func(tag string) bool { return v.names(strings.TrimPrefix(tag, "W/")) }):
 		return web.Errorf(http.StatusPreconditionFailed, "queue %s is in the state that If-None-Match names", q.ID())
 	}
 	return nil

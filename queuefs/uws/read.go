@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/octets"
+	"cutie/queuefs/web"
 )
 
 // part serves a part of a job: one word, or a list (UWS 1.1, 2.2.1).
@@ -156,5 +156,5 @@ func serveFile(w http.ResponseWriter, r *http.Request, mediaType string, in io.R
 	header.Set("Content-Type", mediaType)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-	return octets.Serve(w, r, time.Time{}, in)
+	return web.Serve(w, r, time.Time{}, in)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/octets"
+
 	"cutie/queuefs/state"
 )
 
@@ -72,8 +72,8 @@ var statuses = []struct {
 	{queuefs.ErrBadName, http.StatusBadRequest},
 	{queuefs.ErrDigest, http.StatusBadRequest},
 	{queuefs.ErrSidecar, http.StatusBadRequest},
-	{octets.ErrPrecondition, http.StatusPreconditionFailed},
-	{octets.ErrRange, http.StatusRequestedRangeNotSatisfiable},
+	{ErrPrecondition, http.StatusPreconditionFailed},
+	{ErrRange, http.StatusRequestedRangeNotSatisfiable},
 	{queuefs.ErrKeyUsed, http.StatusUnprocessableEntity},
 	{queuefs.ErrKeyBusy, http.StatusConflict},
 	{queuefs.ErrTooBig, http.StatusRequestEntityTooLarge},

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"cutie/queuefs"
-	"cutie/queuefs/octets"
+
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -108,8 +108,8 @@ func TestErrorsHaveOneStatus(t *testing.T) {
 		{fmt.Errorf("q: %w", queuefs.ErrNoQueue), 404, false},
 		{fmt.Errorf("q: %w", queuefs.ErrConflict), 409, false},
 		{queuefs.ErrLease, 410, false},
-		{octets.ErrPrecondition, 412, false},
-		{octets.ErrRange, 416, false},
+		{web.ErrPrecondition, 412, false},
+		{web.ErrRange, 416, false},
 		{state.ErrForm, 415, false},
 		{fmt.Errorf("/secret: %w", queuefs.ErrNoSpace), 507, true},
 		{fmt.Errorf("/secret: %w", syscall.ENOSPC), 507, true},

@@ -12,7 +12,7 @@ import (
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
-	"cutie/queuefs/foreign"
+
 	"cutie/queuefs/home"
 )
 
@@ -123,7 +123,7 @@ const (
 // HomeHint adds a hint to an error of opening a home.
 func HomeHint(dir string, err error) error {
 	var locked *queuefs.LockedError
-	var other *foreign.Error
+	var other *home.ForeignError
 	var version *home.VersionError
 	switch {
 	case errors.As(err, &other):

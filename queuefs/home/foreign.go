@@ -1,10 +1,4 @@
-// Package foreign takes in homes of Cutie 0.3 written by other programs.
-//
-// Cutie 0.3, 6.5 leaves the form of job identifiers open. Here a job has a number, and
-// its identifier is j and twelve digits; so a home with others is not opened, and
-// nothing in it is changed. [Import] copies it, with a new identifier for each job in
-// the same order. The old one stays in the job file, as the element formerIdentifier.
-package foreign
+package home
 
 import (
 	"errors"
@@ -20,32 +14,38 @@ import (
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
-	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/namaste"
 )
+
+// Homes of Cutie 0.3 that other programs wrote.
+//
+// Cutie 0.3, 6.5 leaves the form of job identifiers open. Here a job has a number, and
+// its identifier is j and twelve digits; so a home with others is not opened, and
+// nothing in it is changed. [Import] copies it, with a new identifier for each job in
+// the same order. The old one stays in the job file, as the element formerIdentifier.
 
 // FormerIdentifier is the element of a job file with the identifier in the imported
 // home.
 const FormerIdentifier = "formerIdentifier"
 
-// An Error is a home with job identifiers of another form.
-type Error struct {
+// A ForeignError is a home with job identifiers of another form.
+type ForeignError struct {
 	Home string
 	Path string // of such a job, below the home
 }
 
-func (e *Error) Error() string {
+func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%s: %s is a job of another program, whose identifiers have another form", e.Home, e.Path)
 }
 
 // statuses are the directories of job files.
 var statuses = []job.Status{job.Pending, job.Consumed, job.Deleted}
 
-// Check looks for job identifiers of another form in a home never opened by this
-// program. The error is an [*Error]. It changes nothing.
-func Check(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, home.LogDir, home.IndexDir)); !errors.Is(err, fs.ErrNotExist) {
+// CheckForeign looks for job identifiers of another form in a home never opened by this
+// program. The error is an [*ForeignError]. It changes nothing.
+func CheckForeign(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, LogDir, IndexDir)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	src, err := openSource(dir)
@@ -63,7 +63,7 @@ func Check(dir string) error {
 			return err
 		}
 		if path != "" {
-			return &Error{Home: dir, Path: filepath.Join(home.QueuesDir, id, path)}
+			return &ForeignError{Home: dir, Path: filepath.Join(QueuesDir, id, path)}
 		}
 	}
 	return nil
@@ -111,7 +111,7 @@ func (s *source) open(dir string) (err error) {
 	if s.home, err = durable.OpenDir(dir, nil); err != nil {
 		return err
 	}
-	s.base, err = s.home.Sub(home.QueuesDir)
+	s.base, err = s.home.Sub(QueuesDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		s.base, err = s.home.Sub("queue") // as Cutie 0.3, 6.4 prints it, too
 	}
@@ -121,9 +121,9 @@ func (s *source) open(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	list, err := home.ReadList(s.home)
+	list, err := ReadList(s.home)
 	if errors.Is(err, fs.ErrNotExist) {
-		s.ids, err = home.Directories(s.base)
+		s.ids, err = Directories(s.base)
 		return err
 	}
 	s.ids, _ = list.Legible() // the opening tells of other lines
@@ -189,25 +189,25 @@ func Import(from, to string) (table []Row, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, src.close()) }()
-	if err := home.CheckTag(src.home, func(home.Problem) {}); err != nil {
+	if err := CheckTag(src.home, func(Problem) {}); err != nil {
 		return nil, err
 	}
 	if err := os.Mkdir(to, 0o700); err != nil {
 		return nil, err
 	}
-	var list home.List
+	var list List
 	for _, id := range src.ids {
 		q, err := src.base.Sub(id)
 		if err != nil {
 			return nil, explain(err)
 		}
-		rows, err := importQueue(q, id, filepath.Join(to, home.QueuesDir, id))
+		rows, err := importQueue(q, id, filepath.Join(to, QueuesDir, id))
 		if err = errors.Join(err, q.Close()); err != nil {
 			return nil, err
 		}
 		table, list = append(table, rows...), list.Add(id)
 	}
-	if err := copyFile(src.home, home.InfoName, filepath.Join(to, home.InfoName)); err != nil {
+	if err := copyFile(src.home, InfoName, filepath.Join(to, InfoName)); err != nil {
 		return nil, err
 	}
 	d, err := durable.OpenDir(to, nil)
@@ -222,7 +222,7 @@ func Import(from, to string) (table []Row, err error) {
 		return nil, err
 	}
 	// With the tag the directory becomes a home.
-	tag := namaste.Tag{Number: namaste.Type, Value: home.TagValue}
+	tag := namaste.Tag{Number: namaste.Type, Value: TagValue}
 	return table, d.Replace(tag.FileName(), []byte(tag.Content()))
 }
 
@@ -305,7 +305,7 @@ func importQueue(q *durable.Dir, id, to string) (table []Row, err error) {
 		}
 		table = append(table, Row{id, name, j.ID.String()})
 	}
-	return table, copyFile(q, home.QueueInfoName, filepath.Join(to, home.QueueInfoName))
+	return table, copyFile(q, QueueInfoName, filepath.Join(to, QueueInfoName))
 }
 
 // maxJobFile is the most bytes of a job file.

@@ -1,4 +1,4 @@
-package octets_test
+package web_test
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"cutie/queuefs/octets"
+	"cutie/queuefs/web"
 )
 
 var modified = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -27,8 +27,8 @@ func serve(t testing.TB, header ...string) (*httptest.ResponseRecorder, error) {
 	w.Code = 0
 	w.Header().Set("Content-Type", "text/plain")
 	w.Header().Set("Etag", `"t"`)
-	err := octets.Serve(w, r, modified, strings.NewReader("0123456789"))
-	if errors.Is(err, octets.ErrRange) { // which the caller answers
+	err := web.Serve(w, r, modified, strings.NewReader("0123456789"))
+	if errors.Is(err, web.ErrRange) { // which the caller answers
 		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 		err = nil
 	}
@@ -113,7 +113,7 @@ func TestPreconditions(t *testing.T) {
 		{"If-Modified-Since", after, 304},
 	} {
 		w, err := serve(t, tt.name, tt.value, "Range", "items=0-1")
-		if failed := tt.status == 412; failed != errors.Is(err, octets.ErrPrecondition) || failed && (w.Code != 0 || w.Body.Len() > 0) || !failed && w.Code != tt.status {
+		if failed := tt.status == 412; failed != errors.Is(err, web.ErrPrecondition) || failed && (w.Code != 0 || w.Body.Len() > 0) || !failed && w.Code != tt.status {
 			t.Errorf("%s: %s: got %d, %v, want %d", tt.name, tt.value, w.Code, err, tt.status)
 		}
 	}
@@ -141,7 +141,7 @@ func TestPreconditionsInSeveralLines(t *testing.T) {
 				header = append(header, tt.name, line)
 			}
 			w, err := serve(t, header...)
-			if failed := tt.status == 412; failed != errors.Is(err, octets.ErrPrecondition) || !failed && w.Code != tt.status {
+			if failed := tt.status == 412; failed != errors.Is(err, web.ErrPrecondition) || !failed && w.Code != tt.status {
 				t.Errorf("%s: %q, %q: got %d, %v, want %d", tt.name, tt.lines, also, w.Code, err, tt.status)
 			}
 		}
@@ -184,7 +184,7 @@ func TestRangeIsForGet(t *testing.T) {
 	w := httptest.NewRecorder()
 	r := httptest.NewRequest("HEAD", "/", nil)
 	r.Header.Set("Range", "bytes=2-4")
-	if err := octets.Serve(w, r, time.Time{}, strings.NewReader("0123456789")); err != nil {
+	if err := web.Serve(w, r, time.Time{}, strings.NewReader("0123456789")); err != nil {
 		t.Fatal(err)
 	}
 	if w.Code != 200 || w.Header().Get("Content-Length") != "10" || w.Header().Get("Content-Range") != "" {

@@ -1,7 +1,4 @@
-// Package files serves the files of a home as plain resources: payloads, job
-// files, results and queue-info.txt, as exact octets with strong entity tags,
-// digests, dates and ranges.
-package files
+package rest
 
 import (
 	"bytes"
@@ -13,7 +10,6 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/octets"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -21,19 +17,20 @@ import (
 // Sandbox keeps a browser from running files of strangers.
 var Sandbox = []string{"sandbox; default-src 'none'"}
 
-// A Server serves files. It is safe for concurrent use.
-type Server struct {
+// A fileServer serves the files of a home as plain resources: payloads, job files, results
+// and queue-info.txt, as exact bytes with strong entity tags, digests, dates and ranges. It is safe for concurrent use.
+type fileServer struct {
 	Base func(*http.Request) state.Base // begins references
 	Log  func(*http.Request, error)     // called with errors too late for an answer
 }
 
 // JobFile serves the job file of a job with a status; without such a job the
 // error is [queuefs.ErrNoJob].
-func (s *Server) JobFile(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, id queuefs.JobID, status queuefs.Status) error {
+func (s *fileServer) JobFile(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, id queuefs.JobID, status queuefs.Status) error {
 	links := JobLinks(s.Base(r), q.ID(), id)
 	// The file is not read again for a client with a current copy.
 	if tags := r.Header["If-None-Match"]; tags != nil && r.Header["If-Match"] == nil {
-		if e, ok := q.Entry(id); ok && e.Status == status && octets.Matches(tags, Tag(e.File.SHA256)) {
+		if e, ok := q.Entry(id); ok && e.Status == status && web.Matches(tags, Tag(e.File.SHA256)) {
 			s.headers(w, r, q, "replica", e.File.SHA256)
 			w.Header()["Link"] = append(w.Header()["Link"], links...)
 			w.Header()["Cache-Control"] = noCache
@@ -70,26 +67,24 @@ func JobLinks(base state.Base, queue string, id queuefs.JobID) []string {
 }
 
 // Info serves queue-info.txt.
-func (s *Server) Info(w http.ResponseWriter, r *http.Request, q *queuefs.Queue) error {
+func (s *fileServer) Info(w http.ResponseWriter, r *http.Request, q *queuefs.Queue) error {
 	data, _ := q.InfoFile()
 	return s.text(w, r, q, data, sha256.Sum256(data), time.Time{}) // other hands give it any date
 }
 
 // text serves a file with the given digest. A zero modified gives no date;
 // links come after the link to the Capability List.
-func (s *Server) text(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, data []byte, sum [sha256.Size]byte, modified time.Time, links ...string) error {
+func (s *fileServer) text(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, data []byte, sum [sha256.Size]byte, modified time.Time, links ...string) error {
 	s.headers(w, r, q, "replica", sum)
 	w.Header()["Link"] = append(w.Header()["Link"], links...)
 	w.Header()["Cache-Control"] = noCache
 	w.Header()["Content-Type"] = []string{"text/x-anvl"}
-	return octets.Serve(w, r, modified, bytes.NewReader(data))
+	return web.Serve(w, r, modified, bytes.NewReader(data))
 }
-
-var noCache = []string{"no-cache"}
 
 // Payload serves a payload; it is there until the job is culled, then the error
 // is [queuefs.ErrNoJob].
-func (s *Server) Payload(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, id queuefs.JobID) error {
+func (s *fileServer) Payload(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, id queuefs.JobID) error {
 	e, ok := q.Entry(id)
 	if !ok {
 		return queuefs.ErrNoJob
@@ -114,7 +109,7 @@ func (s *Server) Payload(w http.ResponseWriter, r *http.Request, q *queuefs.Queu
 		"<"+base.Ref("state", q.ID())+`>; rel="collection"`)
 	header["Cache-Control"] = immutable
 	header["Content-Type"] = []string{MediaType(e.Payload.Type)}
-	err := octets.Serve(&payloadWriter{w, in}, r, e.Payload.Modified, in)
+	err := web.Serve(&payloadWriter{w, in}, r, e.Payload.Modified, in)
 	if in.err != nil {
 		s.Log(r, in.err) // the answer has begun, and ends before its length
 	}
@@ -123,7 +118,7 @@ func (s *Server) Payload(w http.ResponseWriter, r *http.Request, q *queuefs.Queu
 
 var immutable = []string{"max-age=31536000, immutable"}
 
-func (s *Server) headers(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, set string, sum [32]byte) {
+func (s *fileServer) headers(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, set string, sum [32]byte) {
 	octetHeaders(w, sum)
 	w.Header()["Link"] = []string{"<" + s.Base(r).CapabilityList(q.ID(), set) + `>; rel="resourcesync"`}
 }
@@ -143,7 +138,7 @@ func Tag(sum [32]byte) string { return `"` + hex.EncodeToString(sum[:]) + `"` }
 
 // Result serves a result of a job. The error is [queuefs.ErrNoJob] or
 // [queuefs.ErrNoResult] if it is missing.
-func (s *Server) Result(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, id queuefs.JobID, name string) error {
+func (s *fileServer) Result(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, id queuefs.JobID, name string) error {
 	result, in, err := q.Result(id, name)
 	if err != nil {
 		return err
@@ -158,7 +153,7 @@ func (s *Server) Result(w http.ResponseWriter, r *http.Request, q *queuefs.Queue
 	}
 	header["Cache-Control"] = noCache // another attempt at the job may give another one
 	served := &lateReader{id: id, size: in.Size(), in: in}
-	err = octets.Serve(w, r, time.Time{}, served)
+	err = web.Serve(w, r, time.Time{}, served)
 	if served.err != nil {
 		s.Log(r, fmt.Errorf("result %s of %v: %w", name, id, served.err))
 	}

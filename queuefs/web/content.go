@@ -1,8 +1,4 @@
-// Package octets answers requests for octets at hand: with the whole, with
-// ranges (RFC 9110, 14), or with the news of an unchanged copy (13). It wraps
-// [http.ServeContent], whose reading of the header Range is too strict; which
-// reads one line of a list; and whose 412 has no body.
-package octets
+package web
 
 import (
 	"errors"
@@ -22,6 +18,8 @@ var (
 )
 
 // Serve is [http.ServeContent] for content with its type already in the header.
+// It answers with the whole, with ranges (RFC 9110, 14), or with 304 (13); the header Range
+// is read less strictly than there, all lines of a list are read, and 412 has a body.
 // A zero modified gives no date. If a precondition of the request does not
 // hold, nothing is written and the error is [ErrPrecondition].
 //
