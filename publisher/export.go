@@ -500,6 +500,9 @@ type exportLine struct {
 	Error string    `json:"error,omitempty"` // why there is no end
 }
 
+// exportPath is where an Export is asked for.
+const exportPath = "/publish/export"
+
 // maxExport bounds the body of an Export: some hundred thousand documents.
 const maxExport = 128 << 20
 

@@ -188,7 +188,7 @@ func (r *exportRun) receive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	resp, err := r.request(ctx, http.MethodPost, wellknown.Path, body)
+	resp, err := r.request(ctx, http.MethodPost, exportPath, body)
 	if err != nil {
 		return err
 	}

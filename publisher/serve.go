@@ -18,7 +18,7 @@ import (
 // Routes returns the routes of everything published, below
 // /.well-known/resourcesync, for GET and HEAD (Z39.99-2017, 6.3). If the base URI
 // has a path, the caller takes that off first. Requests are answered as package
-// answer says.
+// answer says. An [Export] is asked for at /publish/export.
 func (p *Publisher) Routes() []web.Route {
 	get := func(path string, need web.Need, find func(*http.Request, *uses) (*answer.Resource, error)) web.Route {
 		serve := func(w http.ResponseWriter, r *http.Request) error {
@@ -48,7 +48,7 @@ func (p *Publisher) Routes() []web.Route {
 		}),
 		get("/{queue}/{rest:.*}", web.Here(web.Read), nothing),
 		get("/{rest:.*}", web.Otherwise, nothing),
-		{Method: http.MethodPost, Path: wellknown.Path, Need: web.Everywhere(web.Admin), Serve: p.serveExport},
+		{Method: http.MethodPost, Path: exportPath, Need: web.Everywhere(web.Admin), Serve: p.serveExport},
 	}
 }
 

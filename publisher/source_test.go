@@ -234,7 +234,7 @@ func (s *source) settle() {
 
 // ServeHTTP serves documents and files as the program would.
 func (s *source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if strings.HasPrefix(r.URL.Path, "/.well-known/") {
+	if strings.HasPrefix(r.URL.Path, "/.well-known/") || r.URL.Path == "/publish/export" {
 		s.pub.ServeHTTP(w, r)
 		return
 	}
