@@ -17,7 +17,6 @@ import (
 
 	"cutie/publisher"
 	"cutie/publisher/names"
-	"cutie/publisher/notify"
 	"cutie/publisher/websub"
 	"cutie/queuefs/durable"
 	"cutie/sitemap"
@@ -25,9 +24,9 @@ import (
 
 const hubURI = "http://source.test/cutie/hub"
 
-func (s *source) notifier() *notify.Notifier {
+func (s *source) notifier() *publisher.Notifier {
 	s.Helper()
-	n, err := notify.New(s.pub, notify.Options{Hubs: []string{hubURI}, MaxOctets: 64 << 10})
+	n, err := publisher.NewNotifier(s.pub, publisher.NotifierOptions{Hubs: []string{hubURI}, MaxOctets: 64 << 10})
 	must(s, err)
 	return n
 }

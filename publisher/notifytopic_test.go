@@ -13,7 +13,6 @@ import (
 
 	"cutie/publisher"
 	"cutie/publisher/names"
-	"cutie/publisher/notify"
 	"cutie/publisher/websub"
 	"cutie/sitemap"
 )
@@ -160,10 +159,10 @@ func TestCapabilityListsChangeWithTheHubs(t *testing.T) {
 	s := newSource(t, publisher.Options{}, "q")
 	list := s.pub.CapabilityList("q", names.Replica)
 	tags := map[string]bool{}
-	for _, o := range []notify.Options{{}, {Hubs: []string{hubURI}}, {Hubs: []string{hubURI, "http://other.test/"}},
+	for _, o := range []publisher.NotifierOptions{{}, {Hubs: []string{hubURI}}, {Hubs: []string{hubURI, "http://other.test/"}},
 		{Hubs: []string{hubURI}, Change: "change-notification"}, {Hubs: []string{hubURI}, Framework: "x"}} {
 		if o.Hubs != nil {
-			_, err := notify.New(s.pub, o)
+			_, err := publisher.NewNotifier(s.pub, o)
 			must(t, err)
 		}
 		tags[s.get(list).Header.Get("ETag")] = true
@@ -171,9 +170,9 @@ func TestCapabilityListsChangeWithTheHubs(t *testing.T) {
 	if len(tags) != 5 {
 		t.Errorf("got entity tags %v, want 5", tags)
 	}
-	for _, o := range []notify.Options{{}, {Hubs: []string{"hub"}}, {Hubs: []string{hubURI}, Change: "A"}, {Hubs: []string{hubURI}, Change: `a"b`},
+	for _, o := range []publisher.NotifierOptions{{}, {Hubs: []string{"hub"}}, {Hubs: []string{hubURI}, Change: "A"}, {Hubs: []string{hubURI}, Change: `a"b`},
 		{Hubs: []string{hubURI}, Change: "framework-notification"}, {Hubs: []string{hubURI}, MaxOctets: 1}} {
-		if _, err := notify.New(s.pub, o); err == nil {
+		if _, err := publisher.NewNotifier(s.pub, o); err == nil {
 			t.Errorf("%+v was taken", o)
 		}
 	}

@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"cmd/cutie/reach"},
 	{"cmd/cutie/daemon", "cmd/cutie/fault"},
 	{"cmd/cutie/listen", "cmd/cutie/dashboard"},
-	{"cmd/cutie/access", "cmd/cutie/callback", "cmd/cutie/mirror", "cmd/cutie/traces", "publisher/notify"},
+	{"cmd/cutie/access", "cmd/cutie/callback", "cmd/cutie/mirror", "cmd/cutie/traces"},
 	{"queuefs/rest", "queuefs/rest/client", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest", "cmd/cutie/topics"},
 	{"publisher/destination/inspect", "publisher/set"},
 	{"publisher/destination/source", "publisher/options", "queuefs/rest/field", "queuefs/rest/openapi"},

@@ -9,7 +9,6 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/publisher"
-	"cutie/publisher/notify"
 	"cutie/publisher/websub"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
@@ -40,7 +39,7 @@ type PushOptions struct {
 // A push sends news of published documents to the subscribers of the daemon's own
 // hub and to other hubs.
 type push struct {
-	*notify.Notifier
+	*publisher.Notifier
 	svc  *queuefs.Service
 	hub  *websub.Hub
 	own  string // URL of the daemon's hub; "" if there is none
@@ -61,7 +60,7 @@ func openPush(svc *queuefs.Service, pub *publisher.Publisher, gate *access.Gate,
 	if len(hubs) == 0 {
 		return nil, nil
 	}
-	if p.Notifier, err = notify.New(pub, notify.Options{Hubs: hubs,
+	if p.Notifier, err = publisher.NewNotifier(pub, publisher.NotifierOptions{Hubs: hubs,
 		Change: sitemap.Capability(o.Change), Framework: sitemap.Capability(o.Framework)}); err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 	"cutie/cmd/cutie/dashboard"
 	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/mirror"
-	"cutie/publisher/notify"
+	"cutie/publisher"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/uws"
 	"cutie/queuefs/web"
@@ -28,7 +28,7 @@ import (
 // table is the route table of a daemon with everything.
 func table() []web.Route {
 	d := &daemon{Options: Options{Robots: true}}
-	p := &push{own: "/hub", Notifier: &notify.Notifier{}}
+	p := &push{own: "/hub", Notifier: &publisher.Notifier{}}
 	return d.routes(&site{meter: newMeter()}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages(nil, nil), &dashboard.Board{Hub: &dashboard.Hub{}, Published: http.NotFoundHandler()},
 		mirror.New(nil, mirror.Options{}), &node{})...)
 }

@@ -1,4 +1,4 @@
-package notify
+package publisher
 
 import (
 	"crypto/sha256"

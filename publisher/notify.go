@@ -1,7 +1,4 @@
-// Package notify is the Source of notifications about a Publisher (ResourceSync
-// Change Notification and Framework Notification 1.0.1). A [websub.Hub]
-// distributes them.
-package notify
+package publisher
 
 import (
 	"bytes"
@@ -16,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"cutie/publisher"
 	"cutie/publisher/answer"
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
@@ -28,8 +24,9 @@ import (
 	"cutie/wellknown"
 )
 
-// A Notifier has the notifications of a Publisher. Its methods are safe for
-// concurrent use.
+// A Notifier is the Source of notifications about a Publisher (ResourceSync Change
+// Notification and Framework Notification 1.0.1). A [websub.Hub] distributes them. Its
+// methods are safe for concurrent use.
 //
 // Each set has two topics, named in its Capability List:
 //
@@ -37,7 +34,7 @@ import (
 //	…/Q/SET/framework-notification.xml   changes of documents
 //
 // A Change Notification has the entries of the Change Lists after the last
-// delivered one, as they stand there, up to Options.MaxOctets; from and until
+// delivered one, as they stand there, up to NotifierOptions.MaxOctets; from and until
 // enclose them. Its from is the until of the one before. If its from is later,
 // Change Lists are gone, and no notification has their changes: the Destination
 // goes on from the Change List, or begins with a Baseline. By cut:seq a
@@ -50,14 +47,14 @@ import (
 // Change List and the Resource List are true at any instant; Change
 // Notifications say that they change.
 type Notifier struct {
-	Options
-	pub    *publisher.Publisher
+	NotifierOptions
+	pub    *Publisher
 	router *web.Router
 
 	mu     sync.Mutex
-	source string            // version of the Source Description; "" if not known
-	readAt time.Time         // when it was read
-	queues []publisher.Queue // as of the last Topics
+	source string    // version of the Source Description; "" if not known
+	readAt time.Time // when it was read
+	queues []Queue   // as of the last Topics
 	topics []string
 	known  map[string]seen // by URL
 }
@@ -70,17 +67,17 @@ type seen struct {
 	second   int64       // and time
 }
 
-// Options are the settings of a [Notifier]. Zero values mean the defaults.
-type Options struct {
+// NotifierOptions are the settings of a [Notifier]. Zero values mean the defaults.
+type NotifierOptions struct {
 	Hubs      []string           // URLs to be named; one at least
 	Change    sitemap.Capability // of Change Notifications; "": sitemap.ChangeNotification
 	Framework sitemap.Capability // of Framework Notifications; "": sitemap.FrameworkNotification
 	MaxOctets int                // of the entries of a notification, 64 KiB to 16 MiB; 0: 1 MiB
 }
 
-// New returns the Notifier of a Publisher. Capability Lists name its topics from
+// NewNotifier returns the Notifier of a Publisher. Capability Lists name its topics from
 // then on.
-func New(p *publisher.Publisher, o Options) (*Notifier, error) {
+func NewNotifier(p *Publisher, o NotifierOptions) (*Notifier, error) {
 	if len(o.Hubs) == 0 {
 		return nil, errors.New("notifications: no hub")
 	}
@@ -105,9 +102,9 @@ func New(p *publisher.Publisher, o Options) (*Notifier, error) {
 	if o.MaxOctets < 64<<10 || o.MaxOctets > 16<<20 {
 		return nil, fmt.Errorf("notifications: %d octets are not between %d and %d", o.MaxOctets, 64<<10, 16<<20)
 	}
-	n := &Notifier{Options: o, pub: p, known: map[string]seen{}}
+	n := &Notifier{NotifierOptions: o, pub: p, known: map[string]seen{}}
 	n.router = web.NewRouter(web.Plain, n.Routes()...)
-	p.Announce(publisher.Topics{Tag: answer.Salt(o.Hubs, o.Change, o.Framework), Entries: n.Entries, Newest: n.newestAt})
+	p.Announce(Topics{Tag: answer.Salt(o.Hubs, o.Change, o.Framework), Entries: n.Entries, Newest: n.newestAt})
 	return n, nil
 }
 
@@ -119,7 +116,7 @@ const (
 
 // A topic is a set with one kind of notifications.
 type topic struct {
-	publisher.View
+	View
 	url       string
 	framework bool
 }
