@@ -31,7 +31,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case !errors.As(err, new(*web.Error)) && (e.Status == http.StatusBadRequest || e.Status == http.StatusConflict):
 		e.Status = http.StatusForbidden // the queue rejects it (UWS 1.1, 2.2.3)
 	}
-	web.GiveUp(w, r, h.o.BodyIdle)
+	web.GiveUp(w, r, bodyIdle)
 	header := w.Header()
 	header.Del("Location")
 	header.Set("Cache-Control", "no-store")

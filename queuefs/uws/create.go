@@ -1,7 +1,6 @@
 package uws
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -34,7 +33,7 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 	if r.q.Info().Closed {
 		return "", forbidden("the queue takes no jobs at present")
 	}
-	if n := r.q.State().Held; n >= int64(h.o.MaxPending) {
+	if n := r.q.State().Held; n >= maxPending {
 		return "", forbidden("%d jobs of this queue were made and not started; start or destroy some", n)
 	}
 	f, err := h.fill(w, r, true)
@@ -119,6 +118,9 @@ func (f *filled) submit(ctx context.Context, m queuefs.Meta, params []pair) (que
 	}
 	sub := f.begin()
 	defer sub.Discard()
+	if f.replaces != 0 {
+		sub.Replace(f.replaces)
+	}
 	d, err := sub.Add(m)
 	if err != nil {
 		return queuefs.Job{}, err
@@ -146,17 +148,7 @@ func commit(ctx context.Context, sub *queuefs.Submission) (queuefs.Job, error) {
 func (j *job) replace(ctx context.Context, params []pair) error {
 	m := queuefs.Meta{Submitter: j.cut.Submitter, Owner: j.cut.Owner, MediaType: mediaForm, Sidecar: formatPairs(params), Destruction: j.cut.Destruction,
 		Extra: with(j.cut.Extra, elemCreated, formatTime(j.created())), OnHold: true}
-	sub := j.q.Begin()
-	defer sub.Discard()
-	sub.Replace(j.cut.ID)
-	d, err := sub.Add(m)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(d, bytes.NewBufferString(formatForm(params))); err != nil {
-		return err
-	}
-	cut, err := commit(context.WithoutCancel(ctx), sub)
+	cut, err := (&filled{q: j.q, replaces: j.cut.ID}).submit(ctx, m, params)
 	if err == nil {
 		j.cut = cut
 	}

@@ -55,9 +55,7 @@
 //
 // # Settings
 //
-// queue-info.txt may have elements for UWS: cutie help services lists them, settings.go
-// has them with ranges and defaults. Changes apply at once; a file with a mistake changes
-// nothing.
+// The properties of the queue for UWS are [queuefs.UWSProperties]. Changes apply at once.
 //
 // # Choices
 //

@@ -1,9 +1,7 @@
 package uws
 
-import "time"
-
 // Waiting returns how many wait for a job.
 func (h *Handler) Waiting() int { return int(h.waiting.Load()) }
 
-// MaxWait returns how long anybody may wait.
-func (h *Handler) MaxWait() time.Duration { return h.o.MaxWait }
+// MaxWait is how long anybody may wait.
+const MaxWait = maxWait

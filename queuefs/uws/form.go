@@ -56,7 +56,7 @@ func formatForm(pairs []pair) string {
 }
 
 func (h *Handler) body(w http.ResponseWriter, r *request) (*web.BodyReader, error) {
-	return web.NewBodyReader(w, r.Request, h.o.MaxBody, h.o.BodyIdle)
+	return web.NewBodyReader(w, r.Request, h.o.MaxBody, bodyIdle)
 }
 
 // maxUploads is how many files may come with a job.
@@ -64,11 +64,12 @@ const maxUploads = 32
 
 // A filled form has the parameters of query and body, and the files.
 type filled struct {
-	q       *queuefs.Queue
-	params  []pair
-	size    int // bytes of params
-	uploads []upload
-	memory  *buffers.Account // nil: without a limit
+	q        *queuefs.Queue
+	params   []pair
+	size     int // bytes of params
+	uploads  []upload
+	memory   *buffers.Account // nil: without a limit
+	replaces queuefs.JobID    // of a PENDING job whose parameters change; 0: none
 }
 
 // An upload is a file of a job. It is the payload of a submission, on disk if

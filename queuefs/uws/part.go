@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"mime/multipart"
 	"net/textproto"
 	"strconv"
@@ -89,15 +88,14 @@ func (f *filled) join(m *queuefs.Meta) (io.Reader, error) {
 }
 
 // cut returns a part of a payload.
-func (p part) cut(payload *queuefs.Payload) (mediaType, filename string, content io.ReadSeeker, err error) {
+func (p part) cut(payload *queuefs.Payload) (mediaType string, content io.ReadSeeker, err error) {
 	in, ok := payload.ReadSeeker.(io.ReaderAt)
 	if !ok || p.at+p.head+p.size > payload.Size() {
-		return "", "", nil, errors.New("the payload does not have its parts")
+		return "", nil, errors.New("the payload does not have its parts")
 	}
 	h, err := textproto.NewReader(bufio.NewReader(io.NewSectionReader(in, p.at, p.head))).ReadMIMEHeader()
 	if err != nil {
-		return "", "", nil, fmt.Errorf("part %.40q of the payload: %w", p.name, err)
+		return "", nil, fmt.Errorf("part %.40q of the payload: %w", p.name, err)
 	}
-	_, attrs, _ := mime.ParseMediaType(h.Get("Content-Disposition"))
-	return h.Get("Content-Type"), attrs["filename"], io.NewSectionReader(in, p.at+p.head, p.size), nil
+	return h.Get("Content-Type"), io.NewSectionReader(in, p.at+p.head, p.size), nil
 }

@@ -137,7 +137,7 @@ func serveUpload(w http.ResponseWriter, r *request, j *job, name string) error {
 	defer in.Close()
 	for _, p := range partsOf(&j.cut) {
 		if p.name == name {
-			mediaType, _, content, err := p.cut(in)
+			mediaType, content, err := p.cut(in)
 			if err != nil {
 				return err
 			}

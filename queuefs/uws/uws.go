@@ -33,21 +33,24 @@ type Security struct {
 	Users     bool // there are users, with passwords and tokens
 }
 
+const (
+	maxWait    = 55 * time.Second // longest wait for a change
+	maxPending = 100_000          // jobs on hold in a queue; beyond it 403
+	bodyIdle   = 30 * time.Second // how long a body may make no progress; then 408
+)
+
 // Options are the limits of a [Handler]. Zero values mean the defaults.
 type Options struct {
 	// Caller returns the client of a request; nil: every client may do everything.
 	Caller func(r *http.Request, queue string) Caller
 	// Security says who may submit to a queue; nil: everybody.
-	Security   func(queue string) Security
-	MaxBody    int64         // octets of a request; 0: 16 GiB; beyond it 413
-	MaxWait    time.Duration // longest wait for a change; 0: 55 s
-	MaxListed  int           // jobs looked at for a list; 0: 10,000; more are in further parts
-	MaxPending int           // jobs on hold in a queue; 0: 100,000; beyond it 403
-	BodyIdle   time.Duration // how long a body may make no progress; 0: 30 s; then 408
-	Pages      Pages         // nil: no HTML
-	Quota      *quota.Keeper // counts the jobs of users; nil: its own
-	Now        func() time.Time
-	Log        func(r *http.Request, err error) // gets errors not shown to the client; nil: none does
+	Security  func(queue string) Security
+	MaxBody   int64         // octets of a request; 0: 16 GiB; beyond it 413
+	MaxListed int           // jobs looked at for a list; 0: 10,000; more are in further parts
+	Pages     Pages         // nil: no HTML
+	Quota     *quota.Keeper // counts the jobs of users; nil: its own
+	Now       func() time.Time
+	Log       func(r *http.Request, err error) // gets errors not shown to the client; nil: none does
 }
 
 // A Handler serves the queues of a service. It is safe for concurrent use.
@@ -70,10 +73,7 @@ type Handler struct {
 // New returns a Handler for a service.
 func New(svc *queuefs.Service, o Options) *Handler {
 	o.MaxBody = cmp.Or(o.MaxBody, 16<<30)
-	o.MaxWait = cmp.Or(o.MaxWait, 55*time.Second)
 	o.MaxListed = cmp.Or(o.MaxListed, 10_000)
-	o.MaxPending = cmp.Or(o.MaxPending, 100_000)
-	o.BodyIdle = cmp.Or(o.BodyIdle, 30*time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -16,7 +16,7 @@ import (
 // is the longest wait of the Handler. It answers at once in a phase that nobody
 // is expected to end (UWS 1.1, 2.2.1.1).
 func (h *Handler) await(r *request, j *job, seconds int) (*job, error) {
-	most := h.o.MaxWait
+	most := maxWait
 	if seconds >= 0 && seconds <= int(most/time.Second) {
 		most = time.Duration(seconds) * time.Second
 	}
@@ -128,7 +128,7 @@ func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	unended := func(p phase) bool { return p.active() || p == held }
-	if j, err = h.stayWith(r, j, h.o.MaxWait, unended); err != nil {
+	if j, err = h.stayWith(r, j, maxWait, unended); err != nil {
 		return err
 	}
 	if unended(j.phase()) {
