@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -151,4 +152,18 @@ func TestTheFirstMatchingPathCounts(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestManyRequestsAtOnceFindTheirRows(t *testing.T) {
+	rt := web.NewRouter(web.Plain, rows()...)
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			queue := fmt.Sprint("q", i)
+			if m := rt.Find("GET", &url.URL{Path: "/state/" + queue}); m.Path() != "/state/{queue}" || m.Queue() != queue {
+				t.Errorf("got %q of %q, want %q", m.Path(), m.Queue(), queue)
+			}
+		})
+	}
+	wg.Wait()
 }
