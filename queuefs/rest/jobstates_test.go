@@ -24,22 +24,6 @@ import (
 // nasty is a sidecar that each form has to escape.
 const nasty = "a\n\nb: <c> & \"d\" %41 @prefix\n</job:jobState>]"
 
-// read asks for something that may have any length.
-func (s *site) read(path, accept string) answer {
-	s.t.Helper()
-	req := s.request("GET", path, nil, "Accept", accept)
-	resp, err := http.DefaultTransport.RoundTrip(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return answer{resp, string(data)}
-}
-
 // split takes a sequence of states apart, into documents that each stand alone.
 func split(t *testing.T, form state.Form, body string) (states []string) {
 	t.Helper()
@@ -93,7 +77,7 @@ func TestStatesOfJobsInEveryForm(t *testing.T) {
 	s, _ := newMixed(t)
 	s.submit("10", queuefs.Meta{Filename: "<x>.txt", Sidecar: nasty, MediaType: "text/plain"})
 	for _, form := range statetest.Readable([]state.Form{state.ANVL, state.JSON, state.Turtle, state.XML, state.SOIF}) {
-		a := s.read("/state/jobs?detail&t="+form.String(), "").want(t, 200)
+		a := s.do("GET", "/state/jobs?detail&t="+form.String(), "").want(t, 200)
 		a.header(t, "Content-Type", form.MediaType())
 		a.header(t, "Cache-Control", "no-store")
 		a.header(t, "Link", "")
@@ -111,7 +95,7 @@ func TestStatesOfJobsInEveryForm(t *testing.T) {
 		}
 	}
 	for _, form := range []state.Form{state.XHTML, state.HTML} {
-		a := s.read("/state/jobs?detail", form.MediaType()).want(t, 200)
+		a := s.do("GET", "/state/jobs?detail", "", "Accept", form.MediaType()).want(t, 200)
 		a.header(t, "Content-Type", form.MediaType())
 		a.header(t, "Content-Security-Policy", state.PagePolicy)
 		d := xml.NewDecoder(strings.NewReader(a.body))
@@ -133,7 +117,7 @@ func TestStatesOfJobsInEveryForm(t *testing.T) {
 		}
 	}
 	for _, form := range []state.Form{state.ANVL, state.JSON, state.XML} {
-		a := s.read("/state/jobs?detail&status=pending&submitter=nobody", form.MediaType()).want(t, 200)
+		a := s.do("GET", "/state/jobs?detail&status=pending&submitter=nobody", "", "Accept", form.MediaType()).want(t, 200)
 		if body := a.body; form == state.ANVL && body != "" || form == state.JSON && body != "[\n]\n" || form == state.XML && strings.Count(body, "<") != 3 {
 			t.Errorf("%v: nothing is %q", form, body)
 		}

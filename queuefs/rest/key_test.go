@@ -17,7 +17,7 @@ import (
 	"cutie/queuefs/state"
 )
 
-const keyHeader, replayed = "Idempotency-Key", "Idempotency-Replayed"
+const keyHeader = "Idempotency-Key"
 
 func TestManifestWithAKeyIsSentAgainForLater(t *testing.T) {
 	src := newSource(t, map[string]string{"/a": "hello\n", "/b": "more"})

@@ -415,10 +415,3 @@ func want(t testing.TB, what string, got, want any) {
 		t.Errorf("%s: got %#v, want %#v", what, got, want)
 	}
 }
-
-func expire(t *testing.T, s *site) {
-	t.Helper()
-	if err := s.svc.Expire(ctx); err != nil {
-		t.Fatal(err)
-	}
-}

@@ -33,7 +33,7 @@ func TestWholeState(t *testing.T) {
 		}
 		total += more
 		for _, form := range []state.Form{state.ANVL, state.JSON, state.Turtle, state.XHTML, state.XML} {
-			a := s.read("/state/jobs?limit=all", form.MediaType())
+			a := s.do("GET", "/state/jobs?limit=all", "", "Accept", form.MediaType())
 			got := a.queue(t)
 			if len(got.Jobs.IDs) != total || got.Jobs.More || got.Info.Description != "j999999999999" {
 				t.Errorf("%v: got %d of %d jobs, %q", form, len(got.Jobs.IDs), total, got.Info.Description)
@@ -55,10 +55,10 @@ func TestWholeState(t *testing.T) {
 		}
 	}
 	s.do("POST", "/consume/jobs", "").want(t, 200)
-	if got := s.read("/state/jobs?limit=all&status=consumed", "application/json").queue(t); len(got.Jobs.IDs) != 1 {
+	if got := s.do("GET", "/state/jobs?limit=all&status=consumed", "", "Accept", "application/json").queue(t); len(got.Jobs.IDs) != 1 {
 		t.Errorf("got %v", got.Jobs.IDs)
 	}
-	if got := s.read("/state/jobs?limit=all&after=j000000014990", "application/json").queue(t); len(got.Jobs.IDs) != 10 {
+	if got := s.do("GET", "/state/jobs?limit=all&after=j000000014990", "", "Accept", "application/json").queue(t); len(got.Jobs.IDs) != 10 {
 		t.Errorf("got %v", got.Jobs.IDs)
 	}
 	s.do("GET", "/state/jobs?limit=all&t=soif", "").want(t, 400)
