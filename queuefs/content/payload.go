@@ -62,7 +62,7 @@ func (r *Reader) payloadOf(id job.ID, v *ledger.View) (*tree.Payload, error) {
 			if e != nil {
 				return nil, failure("payload", id, e)
 			}
-			return nil, fmt.Errorf("payload of %s has not the %d octets it should: %w", id, size, errDamaged)
+			return nil, fmt.Errorf("payload of %s has %d octets instead of %d", id, st.Size(), size)
 		}
 		return tree.PayloadIn(f, size), nil
 	}
@@ -81,8 +81,6 @@ func (r *Reader) payloadOf(id job.ID, v *ledger.View) (*tree.Payload, error) {
 	}
 	return tree.PayloadOf(data), nil
 }
-
-var errDamaged = errors.New("payload damaged")
 
 // Find looks, without reading, for the payload of a job in its original length. One in
 // the journal or a pack is not looked for.
@@ -153,9 +151,9 @@ var digests = sync.Pool{New: func() any { return &digester{Hash: sha256.New()} }
 // Sound is why a job is not to be handed out, nil if it is. A payload in a file that is
 // shorter than [VerifiedBelow], and with all every payload, is read and compared with the
 // digest in the index. Of the others the length is looked at; one in the journal was written
-// a moment ago.
+// a moment ago, and one in a pack is read from there.
 func (r *Reader) Sound(id job.ID, all bool) error {
-	if v, ok := r.Ledger.View(id); ok && (all || v.Size < VerifiedBelow && v.Journaled.Payload == 0) {
+	if v, ok := r.Ledger.View(id); ok && (all || v.Size < VerifiedBelow && v.Journaled.Payload == 0 && !r.Packs.Find(id).Matches(&v.Job)) {
 		return r.Verify(id)
 	}
 	return r.Find(id)
