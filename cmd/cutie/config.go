@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -88,11 +89,12 @@ func (s *settings) writeDefault(w io.Writer) error {
 	for _, e := range s.all {
 		o := s.option(e)
 		_, usage := pflag.UnquoteUsage(o)
-		usage += ". " + e.why
+		why := e.why
 		if e.use&live != 0 {
-			usage += " Taken by a reload (SIGHUP)."
+			why += " A reload (SIGHUP) takes it."
 		}
-		fmt.Fprintf(&b, "# %s\n#%s\n\n", strings.Join(fold(usage, 76), "\n# "), e.toml(o, o.DefValue))
+		lines := slices.Concat(fold(usage, 76), fold(why, 76))
+		fmt.Fprintf(&b, "# %s\n#%s\n\n", strings.Join(lines, "\n# "), e.toml(o, o.DefValue))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -3,8 +3,8 @@
 //
 // Each verb works against a daemon by its URL, against the daemon of a home by
 // its socket, and against a home itself when no daemon runs on it. root.go lists
-// the verbs, call.go has what they share, output.go where their results go. Below them
-// are packages:
+// the verbs, call.go has what they share, output.go where their results go, settings.go
+// the settings of the daemon. Below them are packages:
 //
 //	doctor                                     faults of a home and of its machine
 //	reach                                      finds the daemon, or opens the home
