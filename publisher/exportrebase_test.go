@@ -2,13 +2,16 @@ package publisher_test
 
 import (
 	"archive/zip"
+	"context"
 	"cutie/publisher"
+	"cutie/sitemap"
 	"fmt"
 	"html"
 	"io"
 	"maps"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestExportForAnotherSite(t *testing.T) {
@@ -96,4 +99,40 @@ func unzip(t testing.TB, octets string) map[string]string {
 		files[f.Name] = string(data)
 	}
 	return files
+}
+
+// The documents of earlier versions are read and written again for another base URI, too.
+func TestExportOfEarlierVersionsForAnotherSite(t *testing.T) {
+	t.Parallel()
+	for _, dialect := range []sitemap.Dialect{sitemap.V10, sitemap.V09} {
+		s := newSource(t, publisher.Options{Dialect: dialect, MaxEntries: 8, Retention: publisher.Retention{Current: time.Nanosecond},
+			Mirrors: []string{"https://mirror.test/m"}, Via: "https://origin.test/"}, "jobs")
+		for round := range 3 {
+			activity(s, s.queue("jobs"), round)
+			s.settle()
+			must(t, s.pub.Publish(context.Background()))
+		}
+		const site = "https://static.test/a&b"
+		e := s.newExport()
+		e.BaseURI, e.Resources = site, true
+		run(t, e)
+		files := tree(t, e.Dir)
+		compared := 0
+		for path, got := range files {
+			if !strings.HasSuffix(path, ".xml") || strings.Contains(path, "dump.xml") || strings.Contains(path, "/changedump-0") || strings.Contains(path, "/resourcedump-") {
+				continue
+			}
+			want := string(s.body(base + strings.TrimSuffix(path, "/index.xml")))
+			for _, below := range []string{published1, "/queues/"} {
+				want = strings.ReplaceAll(want, base+below, html.EscapeString(site)+below)
+			}
+			if got != want {
+				t.Errorf("%v: %s is\n%.600s\nwant\n%.600s", dialect, path, got, want)
+			}
+			compared++
+		}
+		if compared < 15 {
+			t.Errorf("%v: %d documents", dialect, compared)
+		}
+	}
 }
