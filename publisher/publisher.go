@@ -6,7 +6,6 @@ import (
 
 	"cutie/publisher/answer"
 	"cutie/publisher/names"
-	"cutie/publisher/scrub"
 	"cutie/publisher/set"
 	"cutie/publisher/store"
 	"cutie/queuefs/web"
@@ -25,7 +24,7 @@ type Publisher struct {
 	work     work
 	topics   atomic.Pointer[Topics] // stand in Capability Lists; may be nil
 	read     chan struct{}          // an open list is read; see KeepUp
-	scrubber *scrub.Reader
+	scrubber *rereader
 	followers
 }
 

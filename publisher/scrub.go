@@ -3,8 +3,6 @@ package publisher
 import (
 	"context"
 	"errors"
-
-	"cutie/publisher/scrub"
 )
 
 // Scrub reads published files again at the pace of the options, and notes damaged ones
@@ -20,7 +18,7 @@ func (p *Publisher) Scrub(ctx context.Context) error {
 
 // Care is what was found by reading published files, since the start.
 type Care struct {
-	scrub.Stats
+	ScrubStats
 	Healed int64 // files made again
 	Lost   int64 // files set aside for good
 }
@@ -31,7 +29,7 @@ func (p *Publisher) Care() Care {
 	return Care{p.scrubber.Stats(), again, lost}
 }
 
-func (p *Publisher) newScrubber() *scrub.Reader {
+func (p *Publisher) newScrubber() *rereader {
 	size := func() (n int64) {
 		for _, s := range p.sets() {
 			n += s.Octets() + perSet
@@ -45,7 +43,7 @@ func (p *Publisher) newScrubber() *scrub.Reader {
 		}
 		return n
 	}
-	return scrub.NewReader(p.src.Pace, size, p.scrubAll, p.src.Now)
+	return newRereader(p.src.Pace, size, p.scrubAll, p.src.Now)
 }
 
 // perSet is how many bytes the small files of a set count for, and opening it.

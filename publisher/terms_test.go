@@ -10,7 +10,6 @@ import (
 
 	"cutie/publisher"
 	"cutie/publisher/options"
-	"cutie/publisher/scrub"
 )
 
 // closedLists returns the files of closed Change Lists of a set.
@@ -58,14 +57,14 @@ func TestTermsAreTakenInOperation(t *testing.T) {
 	keep := publisher.Terms{Period: time.Hour, Retention: publisher.Retention{Keep: time.Hour, KeepOctets: 1 << 40}}
 	wrong := keep
 	wrong.Keep = -1
-	if err := s.pub.Take(wrong, scrub.Pace{}); err == nil {
+	if err := s.pub.Take(wrong, options.Pace{}); err == nil {
 		t.Error("a period below 0 is taken")
 	}
 	s.ticks(3)
 	if got := lists(); got[0] != before[0] || got[3] != before[3] {
 		t.Errorf("got %v lists after a refusal, want %v", got, before)
 	}
-	must(t, s.pub.Take(keep, scrub.Pace{}))
+	must(t, s.pub.Take(keep, options.Pace{}))
 	s.ticks(3)
 	for i, n := range lists() {
 		if n != 1 { // the last closed one stays

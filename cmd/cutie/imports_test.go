@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"queuefs/journal/segment", "queuefs/journal/bucket", "queuefs/journal/journaltest", "queuefs/index", "queuefs/objects/s3", "queuefs/objects/objectstest"},
 	{"queuefs/journal", "queuefs/watch"},
 	{"queuefs/job", "queuefs/catalog"},
-	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/buffers", "queuefs/objects", "publisher/soif", "publisher/scrub"},
+	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/buffers", "queuefs/objects", "publisher/soif"},
 }
 
 // allowed are imports within a layer: state describes the types of queuefs.

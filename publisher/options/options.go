@@ -11,7 +11,6 @@ import (
 	"cutie/publisher/about"
 	"cutie/publisher/answer"
 	"cutie/publisher/names"
-	"cutie/publisher/scrub"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
@@ -81,7 +80,7 @@ type Options struct {
 	// of the files there are then. nil: writing shows it.
 	HasSpace func(octets int64) bool
 
-	Pace scrub.Pace // of reading all files again; the zero Pace is never
+	Pace Pace // of reading all files again; the zero Pace is never
 
 	Page about.Page // prints pages for people
 

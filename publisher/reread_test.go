@@ -1,31 +1,11 @@
-package scrub_test
+package publisher
 
 import (
 	"testing"
 	"time"
 
-	"cutie/publisher/scrub"
+	"cutie/publisher/options"
 )
-
-func TestPaces(t *testing.T) {
-	for text, want := range map[string]scrub.Pace{
-		"0": {}, "7d": {Period: 168 * time.Hour}, "36h": {Period: 36 * time.Hour}, "1000": {Rate: 1000},
-		"10MB": {Rate: 10e6}, "10MB/s": {Rate: 10e6}, "500kB": {Rate: 500e3},
-	} {
-		got, err := scrub.ParsePace(text)
-		if err != nil || got != want {
-			t.Errorf("%s: got %+v, %v, want %+v", text, got, err, want)
-		}
-		if again, err := scrub.ParsePace(got.String()); err != nil || again != want {
-			t.Errorf("%s: printed as %s, which is %+v, %v", text, got, again, err)
-		}
-	}
-	for _, bad := range []string{"", "-1", "-1h", "x", "10XB", "0d", "1e9"} {
-		if got, err := scrub.ParsePace(bad); err == nil {
-			t.Errorf("%q is read as %+v", bad, got)
-		}
-	}
-}
 
 // A clock that is set by hand stands for the seconds.
 func TestTheReaderKeepsItsPaceAndRests(t *testing.T) {
@@ -41,7 +21,7 @@ func TestTheReaderKeepsItsPaceAndRests(t *testing.T) {
 		}
 	}
 	size := func() int64 { return parts * part }
-	r := scrub.NewReader(scrub.Pace{Rate: 10 * part}, size, pass, func() time.Time { return now })
+	r := newRereader(options.Pace{Rate: 10 * part}, size, pass, func() time.Time { return now })
 	defer r.Close()
 	never := func() bool { return false }
 	for range 6 {
@@ -66,7 +46,7 @@ func TestTheReaderKeepsItsPaceAndRests(t *testing.T) {
 	if passes != 2 {
 		t.Errorf("an hour later: %d passes began", passes)
 	}
-	idle := scrub.NewReader(scrub.Pace{}, size, func(func(int64) bool) { t.Error("read") }, func() time.Time { return now })
+	idle := newRereader(options.Pace{}, size, func(func(int64) bool) { t.Error("read") }, func() time.Time { return now })
 	idle.Step(never)
 }
 
@@ -77,7 +57,7 @@ func TestTheSizeIsAskedNowAndThen(t *testing.T) {
 		for yield(1 << 20) {
 		}
 	}
-	r := scrub.NewReader(scrub.Pace{Period: 1000 * time.Second}, func() int64 { asked++; return size }, pass, func() time.Time { return now })
+	r := newRereader(options.Pace{Period: 1000 * time.Second}, func() int64 { asked++; return size }, pass, func() time.Time { return now })
 	defer r.Close()
 	step := func(seconds int) (read int64) {
 		before := r.Stats().Bytes

@@ -1,23 +1,12 @@
-// Package scrub reads everything again, slowly: at so many bytes a second, or once in
-// a period. It knows nothing of files: a pass is a function, and it yields the bytes of
-// each part it has read.
-package scrub
+package publisher
 
 import (
-	"fmt"
 	"iter"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
-)
 
-// A Pace is how fast everything is read: Rate bytes a second, or once in each Period.
-// The zero Pace is never.
-type Pace struct {
-	Rate   int64
-	Period time.Duration
-}
+	"cutie/publisher/options"
+)
 
 // restPeriod is the least time from the begin of a pass to that of the next.
 const restPeriod = time.Hour
@@ -26,47 +15,11 @@ const restPeriod = time.Hour
 // read in seconds, and then the reader rests.
 const leastRate = 1 << 20
 
-// String prints the pace as [ParsePace] reads it.
-func (p Pace) String() string {
-	switch {
-	case p.Rate > 0:
-		return strconv.FormatInt(p.Rate, 10)
-	case p.Period > 0:
-		return p.Period.String()
-	}
-	return "0"
-}
-
-// ParsePace reads a duration like 168h or 7d, a rate in bytes a second like 1000000,
-// 500kB or 10MB, or 0 for never.
-func ParsePace(s string) (p Pace, err error) {
-	text := strings.TrimSuffix(s, "/s")
-	unit := int64(1)
-	for _, u := range []struct {
-		name  string
-		times int64
-	}{{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}} {
-		if n, ok := strings.CutSuffix(text, u.name); ok {
-			text, unit = n, u.times
-		}
-	}
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n <= 1<<50/unit {
-		return Pace{Rate: n * unit}, nil
-	}
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= 3650 {
-			return Pace{Period: time.Duration(n) * 24 * time.Hour}, nil
-		}
-	}
-	if d, err := time.ParseDuration(s); err == nil && d > 0 {
-		return Pace{Period: d}, nil
-	}
-	return Pace{}, fmt.Errorf("%.40q is no rate such as 10MB, and no period such as 7d", s)
-}
-
-// A Reader makes passes at a pace. It is safe for concurrent use.
-type Reader struct {
-	pace Pace
+// A rereader reads everything again, slowly: at so many bytes a second, or once in a period.
+// It knows nothing of files: a pass is a function, and it yields the bytes of each part it has
+// read. It is safe for concurrent use.
+type rereader struct {
+	pace options.Pace
 	size func() int64                 // bytes of a pass, about
 	pass func(yield func(int64) bool) // one pass
 	now  func() time.Time
@@ -78,24 +31,24 @@ type Reader struct {
 	sized time.Time // when size was asked last: it is a sum over all there is
 	fast  float64   // bytes a second, for that size
 	owed  float64   // bytes to read now; below 0 after more were read
-	stats Stats
+	stats ScrubStats
 }
 
-// Stats are figures since the Reader was made.
-type Stats struct {
+// ScrubStats are figures of reading all files again, since the start.
+type ScrubStats struct {
 	Bytes  int64
 	Passes int
 	Began  time.Time // of the last pass; zero before the first
 	Ended  time.Time // of the last complete pass; zero without one
 }
 
-// NewReader returns a Reader of passes.
-func NewReader(pace Pace, size func() int64, pass func(yield func(int64) bool), now func() time.Time) *Reader {
-	return &Reader{pace: pace, size: size, pass: pass, now: now}
+// newRereader returns a rereader of passes.
+func newRereader(pace options.Pace, size func() int64, pass func(yield func(int64) bool), now func() time.Time) *rereader {
+	return &rereader{pace: pace, size: size, pass: pass, now: now}
 }
 
 // SetPace makes passes at another pace from the next Step on.
-func (r *Reader) SetPace(pace Pace) {
+func (r *rereader) SetPace(pace options.Pace) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if pace != r.pace {
@@ -108,10 +61,10 @@ const maxStep = 2 * time.Second
 
 // Step reads what is due since the last Step, unless stopped returns true. Call it about
 // once a second.
-func (r *Reader) Step(stopped func() bool) {
+func (r *rereader) Step(stopped func() bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.pace == (Pace{}) {
+	if r.pace == (options.Pace{}) {
 		return
 	}
 	now := r.now()
@@ -145,7 +98,7 @@ func (r *Reader) Step(stopped func() bool) {
 // sizeEvery is how long a size holds.
 const sizeEvery = 5 * time.Minute
 
-func (r *Reader) rate(now time.Time) float64 {
+func (r *rereader) rate(now time.Time) float64 {
 	if r.pace.Rate > 0 {
 		return float64(r.pace.Rate)
 	}
@@ -156,20 +109,20 @@ func (r *Reader) rate(now time.Time) float64 {
 }
 
 // Stats returns the figures.
-func (r *Reader) Stats() Stats {
+func (r *rereader) Stats() ScrubStats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.stats
 }
 
 // Close ends the pass in progress.
-func (r *Reader) Close() {
+func (r *rereader) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.drop()
 }
 
-func (r *Reader) drop() {
+func (r *rereader) drop() {
 	if r.next != nil {
 		r.stop()
 		r.next, r.stop = nil, nil
