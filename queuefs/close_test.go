@@ -14,6 +14,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // TestCloseUnderLoad closes a home while everybody works on it: what was
@@ -189,7 +190,7 @@ func TestHomeOfAnotherProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Start(); err != nil {
+		if err := processes.Start(cmd); err != nil {
 			t.Fatal(err)
 		}
 		if line, err := bufio.NewReader(out).ReadString('\n'); line != "open\n" {

@@ -15,6 +15,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/check"
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // told is what the killed processes have said.
@@ -161,7 +162,7 @@ func TestKilledAtRandom(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd.Stderr = os.Stderr
-		if err := cmd.Start(); err != nil {
+		if err := processes.Start(cmd); err != nil {
 			t.Fatal(err)
 		}
 		d.read(out, func() {

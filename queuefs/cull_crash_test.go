@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/testdata/processes"
 )
 
 // cullClients is a process that submits, consumes and culls until it is
@@ -95,7 +96,7 @@ func TestCullingSurvivesKills(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Start(); err != nil {
+		if err := processes.Start(cmd); err != nil {
 			t.Fatal(err)
 		}
 		lines := 0

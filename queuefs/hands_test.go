@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/testdata/processes"
 )
 
 // A garden is a home that was stopped clean, with jobs 1 to 3 pending, 4
@@ -238,7 +239,7 @@ func (g *garden) opensInTime() {
 	cmd := child(g, "open", g.dir)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
+	if err := processes.Start(cmd); err != nil {
 		g.Fatal(err)
 	}
 	late := time.AfterFunc(10*time.Second, func() { cmd.Process.Kill() })

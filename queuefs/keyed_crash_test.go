@@ -14,6 +14,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // keyedClients is a process whose clients submit, and take, with keys until it is killed.
@@ -88,7 +89,7 @@ func TestKilledKeyedRequestsHappenOnce(t *testing.T) {
 		cmd.Stderr = os.Stderr
 		pipe, err := cmd.StdoutPipe()
 		must(t, err)
-		must(t, cmd.Start())
+		must(t, processes.Start(cmd))
 		most := 5 + rand.IntN(600)
 		for sc := bufio.NewScanner(pipe); sc.Scan(); most-- {
 			var what string

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/testdata/processes"
 )
 
 // makeMany is a child: clients make queues with a job each, and say so when it is
@@ -72,7 +73,7 @@ func TestQueuesAreThereAfterAKill(t *testing.T) {
 			cmd := child(t, "makers", dir)
 			out, err := cmd.StdoutPipe()
 			must(t, err)
-			must(t, cmd.Start())
+			must(t, processes.Start(cmd))
 			lines, most := 0, 20+round*100
 			for said := bufio.NewScanner(out); said.Scan(); {
 				switch verb, id, _ := strings.Cut(said.Text(), " "); verb {

@@ -19,6 +19,7 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/rest/client"
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // A crowd submits and takes jobs, and remembers what was acknowledged.
@@ -109,7 +110,7 @@ func (c *crowd) known() map[string]bool {
 func killed(t *testing.T, after time.Duration, args ...string) {
 	t.Helper()
 	cmd := exec.Command("cutie", args...)
-	if err := cmd.Start(); err != nil {
+	if err := processes.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	time.AfterFunc(after, func() { cmd.Process.Kill() })

@@ -18,6 +18,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 const (
@@ -193,7 +194,7 @@ func crash(t *testing.T, d *daemon, clients []*loader, load time.Duration, enoug
 func crashStart(t *testing.T, home string, args []string, after time.Duration) {
 	t.Helper()
 	cmd := exec.Command("cutie", append([]string{"serve", "--home", home}, args...)...)
-	if err := cmd.Start(); err != nil {
+	if err := processes.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	kill := time.AfterFunc(after, func() { cmd.Process.Kill() })

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cutie/testdata/processes"
 )
 
 // A daemon is a running "cutie serve" on a free port.
@@ -48,7 +50,7 @@ func start(dir, home string, args ...string) (*daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.cmd.Start(); err != nil {
+	if err := processes.Start(d.cmd); err != nil {
 		return nil, err
 	}
 	kill := time.AfterFunc(startLimit, func() { d.cmd.Process.Kill() })

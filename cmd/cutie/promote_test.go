@@ -23,6 +23,7 @@ import (
 
 	"cutie/queuefs/home"
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // A promotion has an original with the queue jobs in the directory home, copies beside it,
@@ -435,7 +436,7 @@ func TestAPromotionThatWasKilledGoesOn(t *testing.T) {
 	for i := range rounds {
 		copied := fresh()
 		promote := exec.Command("cutie", "promote", copied)
-		if err := promote.Start(); err != nil {
+		if err := processes.Start(promote); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(whole * time.Duration(i) / time.Duration(rounds))

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"cutie/testdata/processes"
 )
 
 func ask(t *testing.T, method, url string, header ...string) (*http.Response, string) {
@@ -139,7 +141,7 @@ func TestExportFollows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := follow.Start(); err != nil {
+	if err := processes.Start(follow); err != nil {
 		t.Fatal(err)
 	}
 	defer follow.Process.Kill()

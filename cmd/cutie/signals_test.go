@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cutie/testdata/processes"
 )
 
 // A daemon goes on when those who read its log and its output have left.
@@ -28,7 +30,7 @@ func TestADaemonOutlivesWhoReadsItsOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := processes.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	d := &daemon{cmd: cmd, read: make(chan struct{})}

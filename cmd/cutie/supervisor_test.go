@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cutie/testdata/processes"
 )
 
 // A daemon under a service manager says when it is ready, that it lives, that it reloads,
@@ -23,7 +25,7 @@ func TestAServiceManagerIsTold(t *testing.T) {
 	cmd := exec.Command("cutie", "serve", "--home", filepath.Join(dir, "home"), "--listen", "127.0.0.1:0", "--log-level", "warn")
 	cmd.Dir = dir
 	cmd.Env = append(cmd.Environ(), "NOTIFY_SOCKET="+filepath.Join(dir, "notify"), "WATCHDOG_USEC=3000000")
-	if err := cmd.Start(); err != nil {
+	if err := processes.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cutie/testdata/processes"
 )
 
 // With --listen the hub of a daemon tells of changes: the copy has them although it would
@@ -35,7 +37,7 @@ func TestSyncToldByAHub(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	if err := processes.Start(cmd); err != nil {
 		t.Fatal(err)
 	}
 	defer cmd.Process.Kill()

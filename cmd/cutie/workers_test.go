@@ -13,6 +13,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/rest/client"
+	"cutie/testdata/processes"
 )
 
 // Each example works on good and bad jobs, and survives the death of the daemon.
@@ -112,7 +113,7 @@ func tryStarted(t *testing.T, dir string, results bool, start func(url string) *
 	worker.Dir = dir
 	var said lockedBuffer
 	worker.Stderr = &said
-	if err := worker.Start(); err != nil {
+	if err := processes.Start(worker); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { worker.Process.Kill(); worker.Wait() })

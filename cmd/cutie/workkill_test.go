@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"cutie/testdata/processes"
 )
 
 // A worker that is killed takes its command along, and the children of the command:
@@ -30,7 +32,7 @@ func TestAKilledWorkerLeavesNoCommandBehind(t *testing.T) {
 	pids := filepath.Join(dir, "pids")
 	worker := exec.Command("cutie", "work", "jobs", "-u", d.url, "--", "sh", "-c", `sleep 1000 & a=$!; sh -c 'trap "" TERM HUP; sleep 1001' & echo $$ $a $! >"$0.new"; mv "$0.new" "$0"; wait`, pids)
 	worker.Dir = dir
-	if err := worker.Start(); err != nil {
+	if err := processes.Start(worker); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -78,7 +80,7 @@ func TestAWorkerEndsWhoseResultIsNotTaken(t *testing.T) {
 	said := &lockedBuffer{}
 	worker := exec.Command("cutie", "work", "jobs", "-u", full.URL+"/", "-v", "--", "echo", "done")
 	worker.Dir, worker.Stdout, worker.Stderr = t.TempDir(), said, said
-	if err := worker.Start(); err != nil {
+	if err := processes.Start(worker); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -1,6 +1,6 @@
 //go:build !race
 
-package main_test
+package browsertest
 
 import (
 	"fmt"

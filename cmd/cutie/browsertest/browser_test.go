@@ -1,6 +1,6 @@
 //go:build !race
 
-package main_test
+package browsertest
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -88,9 +87,6 @@ func (b *browser) hear(event any) {
 		}
 	}
 }
-
-// waitLimit is how long the browser may take for a step.
-const waitLimit = 30 * time.Second
 
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
@@ -251,20 +247,6 @@ func TestBrowserRunsNothingFromOutside(t *testing.T) {
 	}
 }
 
-func startForBrowser(t *testing.T) *daemon {
-	t.Helper()
-	if _, err := exec.LookPath("chromium"); err != nil {
-		t.Skip("chromium is not installed: pages are not tried in a browser")
-	}
-	dir := t.TempDir()
-	d, err := start(dir, filepath.Join(dir, "home"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.stop(syscall.SIGTERM) })
-	return d
-}
-
 // An open page follows the queue, says when the daemon is gone, and takes dropped files.
 func TestBrowserPagesFollowTheQueue(t *testing.T) {
 	t.Parallel()
@@ -314,7 +296,7 @@ func TestBrowserPagesFollowTheQueue(t *testing.T) {
 
 	b.open("state/jobs?t=xhtml")
 	b.until(`document.querySelector('.live')?.textContent === 'live'`)
-	if err := d.stop(syscall.SIGTERM); err != nil {
+	if err := d.stop(); err != nil {
 		t.Error(err)
 	}
 	b.until(`document.querySelector('.live')?.textContent.startsWith('not connected since')`)
