@@ -226,22 +226,3 @@ func TestCreateQueueOverUnlistedJobs(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
-
-// TestPacksOfFormerVersionsGo opens a home that has copies of jobs beside the
-// index, as former versions made them.
-func TestPacksOfFormerVersionsGo(t *testing.T) {
-	dir := fastDir(t)
-	s, q := openHome(t, dir, queuefs.Options{OwnIndex: true})
-	submit(t, q, queuefs.Meta{}, "x")
-	closeHome(t, s)
-	pack := filepath.Join(dir, "log/index/queues/jobs/k000000000")
-	write(t, pack, "CUTIEPK1")
-	s, q = openHome(t, dir, queuefs.Options{})
-	defer closeHome(t, s)
-	if _, err := os.Stat(pack); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it is still there: %v", err)
-	}
-	if got := payload(t, q, 1); got != "x" {
-		t.Errorf("got %q", got)
-	}
-}

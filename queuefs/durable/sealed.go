@@ -13,16 +13,12 @@ import (
 
 // A Sealed is a small state file, replaced whole. Its last line is a seal: the
 // SHA-256 of Kind and contents. A file does not verify if it was damaged, cut,
-// or swapped with a file of another kind. The zero value of Old is useful.
+// or swapped with a file of another kind.
 type Sealed struct {
 	Dir  *Dir
 	Name string // in Dir
 	Kind string // the owner of the contents, for example "index of queue jobs"
 	Max  int    // bytes of contents, at most
-
-	// Old returns the contents of a file written before there were seals. It
-	// is asked for a file without a seal; nil refuses all of them.
-	Old func(file []byte) ([]byte, error)
 }
 
 // ErrDamaged: a state file is there and does not verify.
@@ -55,17 +51,10 @@ func (s Sealed) Read() ([]byte, error) {
 	file = bytes.TrimRight(file, "\x00") // a crash can leave zeros after a Rewrite
 	contents := file[:max(0, len(file)-sealSize)]
 	tail := file[len(contents):]
-	switch {
-	case string(tail) == sealLine(s.Kind, contents):
-		return contents, nil
-	case !bytes.HasPrefix(tail, []byte(sealName)) && s.Old != nil:
-		contents, err := s.Old(file)
-		if err == nil {
-			return contents, nil
-		}
-		return nil, s.Dir.pathError("read", s.Name, fmt.Errorf("%w: %w", ErrDamaged, err))
+	if string(tail) != sealLine(s.Kind, contents) {
+		return nil, s.Dir.pathError("read", s.Name, ErrDamaged)
 	}
-	return nil, s.Dir.pathError("read", s.Name, ErrDamaged)
+	return contents, nil
 }
 
 // Write replaces the contents. They are on stable storage when Write returns;

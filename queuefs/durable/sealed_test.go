@@ -74,28 +74,6 @@ func TestSealedTellsEveryDamage(t *testing.T) {
 	}
 }
 
-func TestSealedReadsOldFiles(t *testing.T) {
-	s, path := sealedIn(t, nil)
-	s.Old = func(file []byte) ([]byte, error) {
-		if rest, ok := strings.CutSuffix(string(file), "end\n"); ok {
-			return []byte(rest), nil
-		}
-		return nil, errors.New("cut off")
-	}
-	if err := os.WriteFile(filepath.Join(path, "state"), []byte("a: 1\nend\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := s.Read(); err != nil || string(got) != "a: 1\n" {
-		t.Errorf("got %q, %v", got, err)
-	}
-	if err := os.WriteFile(filepath.Join(path, "state"), []byte("a: 1\nen"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := s.Read(); !errors.Is(err, durable.ErrDamaged) || !strings.Contains(err.Error(), "cut off") {
-		t.Errorf("got %q, %v", got, err)
-	}
-}
-
 func TestSetAsideKeepsEveryFile(t *testing.T) {
 	s, path := sealedIn(t, nil)
 	if _, err := s.SetAside(); !errors.Is(err, fs.ErrNotExist) {
@@ -181,8 +159,7 @@ func TestDamageIsToldInOneLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	old := func([]byte) ([]byte, error) { return nil, errors.New("of another kind") }
-	for _, s := range []durable.Sealed{{Dir: dir, Name: "a", Kind: "k", Max: 10}, {Dir: dir, Name: "a", Kind: "k", Max: 10, Old: old}, {Dir: dir, Name: "long", Kind: "k", Max: 10}} {
+	for _, s := range []durable.Sealed{{Dir: dir, Name: "a", Kind: "k", Max: 10}, {Dir: dir, Name: "long", Kind: "k", Max: 10}} {
 		if err := errors.Join(dir.Replace("a", []byte("garbage")), dir.Replace("long", make([]byte, 1000))); err != nil {
 			t.Fatal(err)
 		}

@@ -31,14 +31,13 @@ type Tombstones struct {
 	size int64 // bytes of the file without damage
 }
 
-// parse reads a tombstone of the queue. Those of before had no name.
+// parse reads a tombstone of the queue.
 func (t *Tombstones) parse(b []byte) (index.Tombstone, bool) {
 	s, ok := index.ParseTombstone(b)
 	if !ok {
 		return s, false
 	}
-	of := binary.LittleEndian.Uint32(b[index.TombstoneSize-4:])
-	return s, of == 0 || of == t.of()
+	return s, binary.LittleEndian.Uint32(b[index.TombstoneSize-4:]) == t.of()
 }
 
 // of is the sum of the name of the queue.

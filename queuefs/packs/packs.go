@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"cutie/queuefs/durable"
@@ -261,7 +260,7 @@ func (p *Packs) Drop(pages []int) {
 }
 
 // Scan finds the packs in the directory when a queue is opened, and removes those
-// of pages without pending jobs and of former versions, kN. Pages that were full
+// of pages without pending jobs. Pages that were full
 // before and have none go without: to make one would read all their files. look shows
 // the index.
 func (p *Packs) Scan(dir *durable.Dir, look func(func(x *index.Index))) error {
@@ -270,8 +269,6 @@ func (p *Packs) Scan(dir *durable.Dir, look func(func(x *index.Index))) error {
 	err := dir.Names(func(name string) {
 		if n, ok := parseFileName(name); ok {
 			made[n] = name
-		} else if _, former := parseFileName(strings.Replace(name, "k", "c", 1)); former {
-			strange = append(strange, name)
 		}
 	})
 	p.mu.Lock()
