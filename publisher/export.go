@@ -508,9 +508,17 @@ const maxExport = 128 << 20
 
 // serveExport answers an Export in JSON.
 func (p *Publisher) serveExport(w http.ResponseWriter, r *http.Request) error {
+	body, err := web.NewBodyReader(w, r, maxExport, web.BodyIdle)
+	if err != nil {
+		return err
+	}
+	text, err := body.All()
+	if err != nil {
+		return err
+	}
 	var e Export
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxExport)).Decode(&e); err != nil {
-		return web.Errorf(http.StatusBadRequest, "no export in JSON of at most %d bytes: %v", maxExport, err)
+	if err := json.Unmarshal(text, &e); err != nil {
+		return web.Errorf(http.StatusBadRequest, "no export in JSON: %v", err)
 	}
 	base, err := p.exportBase(e.BaseURI)
 	if err != nil {
