@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"queuefs/rest", "queuefs/rest/client", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest", "cmd/cutie/topics"},
 	{"publisher/destination/inspect", "publisher/set"},
 	{"publisher/destination/source", "publisher/options", "queuefs/rest/field", "queuefs/rest/openapi"},
-	{"queuefs/batch", "queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/quota", "queuefs/settings", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store", "publisher/websub"},
+	{"queuefs/batch", "queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/quota", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store", "publisher/websub"},
 	{"publisher/destination/fetch", "publisher/destination/local", "publisher/destination/sourcetest", "queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/dump", "publisher/compose", "publisher/push"},
 	{"queuefs/far", "queuefs/imaging"},

@@ -8,7 +8,6 @@ import (
 	"net/http"
 
 	"cutie/queuefs/anvl"
-	"cutie/queuefs/settings"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -90,7 +89,7 @@ func readProperties(ctx context.Context, contentType string, data []byte) (anvl.
 		}
 		return rec, nil
 	case state.JSON:
-		return settings.ReadJSON(data)
+		return propertiesOfJSON(data)
 	}
 	return nil, unsupportedBody(media)
 }

@@ -12,7 +12,6 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/bulk"
-	"cutie/queuefs/settings"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -84,7 +83,7 @@ func (h *Handler) makeQueue(w http.ResponseWriter, r *request, form state.Form, 
 	if err != nil {
 		return err
 	}
-	if err := settings.CheckText("identifier", name); err != nil {
+	if err := checkText("identifier", name); err != nil {
 		return err
 	}
 	info := queuefs.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1}
@@ -94,13 +93,13 @@ func (h *Handler) makeQueue(w http.ResponseWriter, r *request, form state.Form, 
 				return err
 			} else if id != want {
 				return badRequest("identifier %.80q is not that of the path, %.80q", p.Value, name)
-			} else if err := settings.CheckText(p.Name, p.Value); err != nil {
+			} else if err := checkText(p.Name, p.Value); err != nil {
 				return err
 			}
 			info.Identifier = p.Value
 			continue
 		}
-		if err := settings.Set(&info, p.Name, p.Value, h.now()); err != nil {
+		if err := setProperty(&info, p.Name, p.Value, h.now()); err != nil {
 			return err
 		}
 	}
@@ -126,7 +125,7 @@ func (h *Handler) changeQueue(w http.ResponseWriter, r *request, form state.Form
 		for _, p := range properties {
 			if text, ok := seen[p.Name]; ok {
 				before := was
-				if err := settings.Set(&before, p.Name, text, h.now()); err != nil {
+				if err := setProperty(&before, p.Name, text, h.now()); err != nil {
 					return err
 				}
 				if !reflect.DeepEqual(before, was) {
@@ -139,7 +138,7 @@ func (h *Handler) changeQueue(w http.ResponseWriter, r *request, form state.Form
 				}
 				continue
 			}
-			if err := settings.Set(info, p.Name, p.Value, h.now()); err != nil {
+			if err := setProperty(info, p.Name, p.Value, h.now()); err != nil {
 				return err
 			}
 		}
@@ -273,7 +272,7 @@ func (r *request) thresholds() *queuefs.Thresholds {
 		return nil
 	}
 	read := func(name string) int64 {
-		return parsed(r, name, func(s string) (int64, error) { return settings.Number(name, s) })
+		return parsed(r, name, func(s string) (int64, error) { return parseNumber(name, s) })
 	}
 	return &queuefs.Thresholds{Size: read(sizeThreshold), Age: read(ageThreshold)}
 }

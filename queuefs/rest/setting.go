@@ -1,12 +1,9 @@
-// Package settings are the properties of a queue given by name and value: [Set]
-// checks a value and gives it to the queue, [ReadJSON] reads the form JSON.
-package settings
+package rest
 
 import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -14,12 +11,11 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
-	"cutie/queuefs/web"
 )
 
-// Set gives a queue a property. An empty value unsets it.
-func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error) {
-	if err := CheckText(name, value); err != nil {
+// setProperty gives a queue a property. An empty value unsets it.
+func setProperty(info *queuefs.QueueInfo, name, value string, now time.Time) (err error) {
+	if err := checkText(name, value); err != nil {
 		return err
 	}
 	switch name {
@@ -52,7 +48,7 @@ func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error)
 		info.Lease, err = seconds(name, value)
 	case "maxAttempts":
 		var n int64
-		n, err = Number(name, value)
+		n, err = parseNumber(name, value)
 		info.MaxAttempts = int(min(max(n, 0), math.MaxInt))
 	case "limits":
 		info.Limits, err = queuefs.ParseLimits(value)
@@ -60,7 +56,7 @@ func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error)
 		info.RetryDelay, err = seconds(name, value)
 	case "retryFactor":
 		var n int64
-		n, err = Number(name, value)
+		n, err = parseNumber(name, value)
 		info.RetryFactor = int(min(max(n, 0), math.MaxInt))
 	case "retryMax":
 		info.RetryMax, err = seconds(name, value)
@@ -82,9 +78,9 @@ func Set(info *queuefs.QueueInfo, name, value string, now time.Time) (err error)
 	return err
 }
 
-// CheckText refuses control characters, line ends among them, and characters outside
+// checkText refuses control characters, line ends among them, and characters outside
 // of XML 1.0: a property is one line, and no form of a state says another text.
-func CheckText(name, value string) error {
+func checkText(name, value string) error {
 	for i, r := range value {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(value[i:], "\ufffd"):
@@ -103,11 +99,11 @@ func threshold(name, value string) (int64, error) {
 	if value == "-1" {
 		return -1, nil
 	}
-	return Number(name, value)
+	return parseNumber(name, value)
 }
 
-// Number reads a number; the empty text leaves it unset.
-func Number(name, value string) (int64, error) {
+// parseNumber reads a number; the empty text leaves it unset.
+func parseNumber(name, value string) (int64, error) {
 	if value == "" {
 		return -1, nil
 	}
@@ -120,7 +116,7 @@ func Number(name, value string) (int64, error) {
 
 // seconds reads a time of up to MaxLease; the empty text leaves it unset.
 func seconds(name, value string) (time.Duration, error) {
-	n, err := Number(name, value)
+	n, err := parseNumber(name, value)
 	if n > int64(queuefs.MaxLease/time.Second) {
 		err = badRequest("%s is more than %d seconds", name, queuefs.MaxLease/time.Second)
 	}
@@ -134,9 +130,9 @@ func boolean(name, value string) (bool, error) {
 	return value == "true", nil
 }
 
-// ReadJSON reads an object with the names and values of properties, or the state
+// propertiesOfJSON reads an object with the names and values of properties, or the state
 // of a queue.
-func ReadJSON(data []byte) (anvl.Record, error) {
+func propertiesOfJSON(data []byte) (anvl.Record, error) {
 	var object map[string]any
 	if err := json.Unmarshal(data, &object); err != nil {
 		return nil, badRequest("JSON: %v", err)
@@ -159,8 +155,4 @@ func ReadJSON(data []byte) (anvl.Record, error) {
 		}
 	}
 	return rec, nil
-}
-
-func badRequest(format string, args ...any) error {
-	return web.Errorf(http.StatusBadRequest, format, args...)
 }
