@@ -26,7 +26,7 @@ const aboutBase = "http://source.test/cutie/.well-known/resourcesync"
 // aboutSource is a Source with more queues than it names.
 func aboutSource() *about.About {
 	queues := 3
-	a := &about.About{About: aboutBase, Title: "What http://source.test/cutie/ publishes", Description: about.SourceText, Version: "1.0", Software: queuefs.Scheme,
+	a := &about.About{About: aboutBase, Home: "http://source.test/cutie/", Title: "What http://source.test/cutie/ publishes", Description: about.SourceText, Version: "1.0", Software: queuefs.Scheme,
 		Hashes: []string{"sha-256"}, Retention: about.Retention{Period: 86400, Keep: 5400, KeepOctets: 1 << 30}, Limits: about.Limits{Entries: 9, Octets: 1e6, Package: 1 << 32},
 		Follow: about.ChooseSet("/.well-known/resourcesync", "resourcesync"), Queues: &queues}
 	for _, q := range []queuefs.QueueInfo{{ID: "jobs", Name: `<b> & "jobs"`}, {ID: "a^20b"}} {
