@@ -37,21 +37,21 @@
 //
 // A [Publisher] has a follower for each queue with changes, requests or work; the other
 // queues are at rest, as lines of the cursor. The follower reads events once and
-// hands them to both sets: at each Tick, for a request, and from [Publisher.KeepUp] while
-// open lists are read. Package set is one set with its files: its open list, closed
+// hands them to both sets: at each Tick, around a checkpoint, for a request, and from
+// [Publisher.KeepUp] while open lists are read. Package set is one set with its files: its open list, closed
 // lists, packages and Resource Dumps. One task at a time makes packages, a slice of it in
 // each Tick. Documents are composed from a set when asked for.
 //
-// The packages below know nothing of a Publisher; INTERNALS.md lists them. Above stands
-// notify, with notifications for a hub; it sees a set through a [View].
+// The packages below know nothing of a Publisher; INTERNALS.md lists them. A [Notifier] makes
+// notifications for a hub; it sees a set through a [View].
 //
 // # Locks
 //
 // From the outside in; `Service.upkeep` of the engine comes first, the locks of its queues
 // last:
 //
-//	scrub.Reader     held by one Scrub
-//	work             held by one Tick
+//	rereader.mu      held by one Scrub
+//	work             held by one Tick, and by what must not meet one
 //	store.Cursor.mu
 //	followers.mu     which queues are open; held for no file
 //	follower.mu      held while events are read
@@ -59,7 +59,7 @@
 //	heir.mu          events that a queue inherits
 //	store.Store.mu   held to open resourcesync anew
 //
-// No lock of this list is taken with one of answer, compose or notify held.
+// No lock of this list is taken with one of answer, compose or a Notifier held.
 //
 // # Limits
 //

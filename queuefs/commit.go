@@ -58,9 +58,9 @@ func (q *Queue) mint(b *ledger.Batch) (job.ID, error) {
 	return number, nil
 }
 
-// admit holds a submission back while the files are too far behind. When
+// makeRoom holds a submission back while the files are too far behind. When
 // they cannot be written for lack of space it is refused.
-func (q *Queue) admit(ctx context.Context, n int, bytes int64) error {
+func (q *Queue) makeRoom(ctx context.Context, n int, bytes int64) error {
 	if err := q.catchUp(ctx, n); err != nil {
 		return err
 	}

@@ -219,7 +219,7 @@ func (q *Queue) Replay(ctx context.Context, events []ReplayEvent, settings []byt
 	for i := range events {
 		bytes += int64(1024 + len(events[i].Data) + len(events[i].Text))
 	}
-	if err := q.admit(ctx, len(events), bytes); err != nil {
+	if err := q.makeRoom(ctx, len(events), bytes); err != nil {
 		return err
 	}
 	return q.original.Replay(func() error {

@@ -21,7 +21,7 @@ func (q *Queue) RequeueEnd(ctx context.Context, id job.ID) (job.Job, error) {
 	if err := cmp.Or(ctx.Err(), q.original.Refuse()); err != nil {
 		return job.Job{}, err
 	}
-	if err := q.admit(ctx, 1, int64(q.svc.shared.Inline)); err != nil {
+	if err := q.makeRoom(ctx, 1, int64(q.svc.shared.Inline)); err != nil {
 		return job.Job{}, err
 	}
 	if st, _ := q.ledger.Status(id); st == job.Pending {

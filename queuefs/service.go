@@ -89,7 +89,8 @@ type Queue struct {
 	from       journal.LSN      // for the opening: the index has the records before it
 	original   replay.Original
 
-	// Locks, from the outside in.
+	// Locks, from the outside in. Those of the ledger come after them, then those of its
+	// recent jobs and of the log: none of these is held while a sync is waited for.
 	culling      sync.Mutex // held while jobs are chosen for culling and go
 	destructions destructions
 	keyed        keyClaims // of requests with keys

@@ -123,7 +123,7 @@ func (s *Submission) Commit(ctx context.Context) ([]job.Job, error) {
 	if len(s.uploads) == 0 {
 		return nil, errors.New("submission has no jobs")
 	}
-	jobs, err := s.commit(ctx)
+	jobs, err := s.storeOnce(ctx)
 	s.discard(err != nil)
 	return jobs, err
 }
@@ -155,7 +155,7 @@ func (s *Submission) store(ctx context.Context, uploads []*Upload) ([]job.Job, e
 	if s.to.ledger.Settings().Rules().Closed && s.former == 0 {
 		return nil, fmt.Errorf("%s: %w", s.to.ID(), ErrRefusing)
 	}
-	if err := s.to.admit(ctx, len(jobs), int64(total)); err != nil {
+	if err := s.to.makeRoom(ctx, len(jobs), int64(total)); err != nil {
 		return nil, err
 	}
 	var former *job.Job

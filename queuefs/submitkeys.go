@@ -30,7 +30,8 @@ func (s *Submission) Key(key string) { s.key = key }
 // Again reports, after Commit, whether all of its jobs were in the queue before.
 func (s *Submission) Again() bool { return s.again }
 
-func (s *Submission) commit(ctx context.Context) ([]job.Job, error) {
+// storeOnce is store, but for jobs whose keys are in the queue already: these are returned.
+func (s *Submission) storeOnce(ctx context.Context) ([]job.Job, error) {
 	sums, err := s.giveKeys()
 	if err != nil {
 		return nil, err
