@@ -208,6 +208,68 @@ func TestFilesInTransitDoNotRefuseAPromotion(t *testing.T) {
 	}
 }
 
+// TestASyncCutOffDoesNotRefuseAPromotion loses an original while a copy gets the files of
+// changes that it has not noted yet: it has job files of later events, and not all that they
+// name. The home has these jobs, without the results, and those without a payload on hold.
+func TestASyncCutOffDoesNotRefuseAPromotion(t *testing.T) {
+	t.Parallel()
+	p := newPromotion(t)
+	original := p.serve("home")
+	done := p.put("done")
+	p.run("sync", p.url, "backup")
+	p.run("get", "jobs", "--lease", "1h", "--lease-out", "lease", "-o", "taken", "-u", p.url)
+	p.run("putResult", "jobs", done, "taken", "--name", "one", "--lease", "@lease", "-u", p.url)
+	p.run("putResult", "jobs", done, "taken", "--name", "two", "--lease", "@lease", "-u", p.url)
+	p.run("report", "jobs", done, "--outcome", "completed", "--lease", "@lease", "-u", p.url)
+	lacking, whole := p.put("lacking"), p.put("whole")
+	p.run("publish", "--now", "-u", p.url)
+	if err := original.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+
+	// What a run leaves that was killed: files with their names, and the former notes.
+	copied := map[string]string{"consumed/" + done: "pending/" + done, "result/" + done + "/one": "", "pending/" + lacking: "",
+		"pending/" + whole: "", "payload/" + whole: ""}
+	for name, former := range copied {
+		text, err := os.ReadFile(filepath.Join(p.dir, "home/queues/jobs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(p.dir, "backup/queues/jobs", name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(to, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if former == "" {
+			continue
+		}
+		if err := os.Remove(filepath.Join(p.dir, "backup/queues/jobs", former)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := p.try("promote", "backup")
+	if err != nil {
+		t.Errorf("promote: %v", err)
+	}
+	for _, want := range []string{"no payload: jobs/" + lacking, "no result: jobs/" + done + "/two", "2 files were in transit", "jobs: 2 pending, 1 consumed", ", 0 problems\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("promote says %s, and not %q", out, want)
+		}
+	}
+	p.serve("backup")
+	if got := p.run("results", "jobs", done, "-u", p.url); !strings.Contains(got, "one") || strings.Contains(got, "two") {
+		t.Errorf("the results are %s", got)
+	}
+	if got := p.run("get", "jobs", "-u", p.url); got != "whole" {
+		t.Errorf("got %q", got)
+	}
+	if out := p.run("ls", "jobs", "-u", p.url); !strings.Contains(out, lacking+"\tpending\t") || strings.Count(out, "\theld\t") != 1 {
+		t.Errorf("got %s", out)
+	}
+}
+
 // work takes jobs with leases. attach puts a result of a name to each of them.
 func (p *promotion) work(ids []string) (attach func(name string)) {
 	p.t.Helper()

@@ -59,6 +59,9 @@ func (q *promotedQueue) place(dir string, now time.Time) (err error) {
 	if err := q.lackResults(at); err != nil {
 		return err
 	}
+	if err := q.lackOfLater(at, now); err != nil {
+		return err
+	}
 	payloads, err := os.ReadDir(filepath.Join(at, tree.Payloads))
 	if err != nil {
 		return err

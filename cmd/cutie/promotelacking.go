@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -37,27 +38,84 @@ func (q *promotedQueue) lackPayloads(dir string, now time.Time) error {
 		if err != nil || path.Base(of) != tree.Payloads {
 			continue
 		}
-		if _, err := os.Lstat(filepath.Join(dir, tree.Payloads, name)); !errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		j, st, err := formerJob(dir, id, 0)
-		if errors.Is(err, fs.ErrNotExist) { // its job file was removed since
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		q.noPayload = append(q.noPayload, id)
-		if st != job.Pending {
-			continue
-		}
-		j.Hold(now, replay.NoPayload, time.Time{})
-		q.placed = append(slices.DeleteFunc(q.placed, func(p placed) bool { return p.id == id }), placed{id, st, replay.NoPayload})
-		if err := replace(filepath.Join(dir, st.String()), name, j.AppendText(nil)); err != nil {
+		if err := q.lackPayload(dir, id, now); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// lackPayload is lackPayloads for one of them.
+func (q *promotedQueue) lackPayload(dir string, id job.ID, now time.Time) error {
+	if _, err := os.Lstat(filepath.Join(dir, tree.Payloads, id.String())); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	j, st, err := formerJob(dir, id, 0)
+	if errors.Is(err, fs.ErrNotExist) { // its job file was removed since
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	q.noPayload = append(q.noPayload, id)
+	if st != job.Pending {
+		return nil
+	}
+	j.Hold(now, replay.NoPayload, time.Time{})
+	q.placed = append(slices.DeleteFunc(q.placed, func(p placed) bool { return p.id == id }), placed{id, st, replay.NoPayload})
+	return replace(filepath.Join(dir, st.String()), id.String(), j.AppendText(nil))
+}
+
+// lackOfLater lists what the jobs of later events than LastEvent lack: a copy that was cut
+// off has job files of changes not noted yet, and perhaps not what belongs to them.
+func (q *promotedQueue) lackOfLater(dir string, now time.Time) error {
+	for st := job.Pending; st <= job.Deleted; st++ {
+		files, err := os.ReadDir(filepath.Join(dir, st.String()))
+		if err != nil {
+			return err
+		}
+		for _, e := range files {
+			id, err := job.ParseID(e.Name())
+			if err != nil || !e.Type().IsRegular() {
+				continue
+			}
+			j, at, err := formerJob(dir, id, st)
+			if err != nil || at != st || uint64(j.Seq) <= q.LastEvent {
+				continue // the check names a file that cannot be read
+			}
+			if !slices.Contains(q.noPayload, id) {
+				err = q.lackPayload(dir, id, now)
+			}
+			for _, r := range j.Results {
+				if err == nil && !slices.Contains(q.lacked, lacked{id, r.Name}) && !hasResult(dir, id, r) {
+					err = q.lackResult(dir, id, r.Name)
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lackedType is the media type of an empty file in the place of a result, until the event
+// that takes it from the job: a promotion that goes on knows it again.
+const lackedType = "application/x-cutie-lacked"
+
+// hasResult reports whether a result is in the copy as the job file has it.
+func hasResult(dir string, id job.ID, r job.Result) bool {
+	if r.MediaType == lackedType {
+		return false
+	}
+	f, err := os.Open(filepath.Join(dir, tree.Results, id.String(), r.Name))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return err == nil && [sha256.Size]byte(h.Sum(nil)) == r.SHA256
 }
 
 // lacksPayload reports whether a path below the home is that of a payload in transit.
@@ -93,7 +151,7 @@ func (q *promotedQueue) lackResult(dir string, id job.ID, name string) error {
 	if st == 0 {
 		return nil // of its payload alone, which has no results
 	}
-	empty := job.Result{Name: name, SHA256: sha256.Sum256(nil)}
+	empty := job.Result{Name: name, MediaType: lackedType, SHA256: sha256.Sum256(nil)}
 	j.Results = slices.Clone(j.Results)
 	i := slices.IndexFunc(j.Results, func(r job.Result) bool { return r.Name == name })
 	if i < 0 && len(j.Results) == job.MaxResults {
