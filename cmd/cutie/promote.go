@@ -51,11 +51,11 @@ changes before it stay published, as far as cutie sync has them: who has followe
 original goes on with the home. A promotion that was cut off leaves no home: run it again.
 
 Jobs that were handed out and have no outcome are listed. --requeue-unfinished puts them
-back into their queues. A copy whose last sync was cut off, or ended with files in transit, is promoted, too.
-Deletions that waited for these files are made. A pending job whose job file or payload was
-in transit, so that the copy has a former one or none, is put on hold and listed. Results and
-settings in transit are listed: jobs are without such a result, and queue-info.txt is the
-former one, with a note. All of this is no error.`,
+back into their queues. A copy whose last sync was cut off, or ended with files in transit,
+is promoted, too. Deletions that waited for these files are made. A pending job whose job
+file or payload was in transit, so that the copy has a former one or none, is put on hold
+and listed. Results and settings in transit are listed: jobs are without such a result, and
+queue-info.txt is the former one, with a note. All of this is no error.`,
 	}
 	o := promotion{refuses: true}
 	fs := cmd.Flags()

@@ -151,7 +151,7 @@ func mayRead(may func(method, path string) bool, d *state.Document) bool {
 }
 
 // Reads reports whether the reader may read the state of a page.
-func (v *View) Reads(d *state.Document) bool { return mayRead(v.May, d) }
+func (v *View) Reads(d *state.Document) bool { return !d.Outline && mayRead(v.May, d) }
 
 type (
 	userKey    struct{}

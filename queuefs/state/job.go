@@ -114,7 +114,7 @@ func OutlineOfJob(base Base, j *queuefs.Job) Document {
 	b.composed("queueState", base.Append(b.buf, "state", j.Queue))
 	b.text("status", j.Status.String())
 	d := b.document()
-	d.Subject, d.Base = base.JobRef("state", j.Queue, j.ID), base
+	d.Subject, d.Base, d.Outline = base.JobRef("state", j.Queue, j.ID), base, true
 	return d
 }
 

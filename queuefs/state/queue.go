@@ -193,7 +193,7 @@ func OutlineOfQueue(base Base, id string, c *Changes) Document {
 	b.composed("cutieState", base.Append(b.buf, "state"))
 	b.changes(base, id, c)
 	d := b.document()
-	d.Subject, d.Base = base.Ref("state", id), base
+	d.Subject, d.Base, d.Outline = base.Ref("state", id), base, true
 	return d
 }
 

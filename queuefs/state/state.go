@@ -91,6 +91,7 @@ type Document struct {
 	Subject    string // URL of the state, "" if it has none
 	Base       Base   // of the service, for the links of a page; "" if unknown
 	Properties []Property
+	Outline    bool // for a caller who may not read the state: a page has no more than this
 }
 
 // Property returns the property of the given name, or nil.

@@ -68,7 +68,8 @@ func build(t *testing.T, queues ...string) *house {
 	svc.Follow(pub)
 	h := &house{t: t, svc: svc, past: past, sampler: dashboard.NewSampler(svc, nil, past)}
 	b := &dashboard.Board{Service: svc, History: past, Published: pub, Hub: &dashboard.Hub{Every: time.Millisecond, Lifetime: 500 * time.Millisecond, Idle: time.Minute, Watchers: 9}}
-	protocol := rest.New(svc, rest.Options{Taken: h.sampler.Taken, Concluded: h.sampler.Concluded, Pages: dashboard.Pages{Asides: b}})
+	protocol := rest.New(svc, rest.Options{Taken: h.sampler.Taken, Concluded: h.sampler.Concluded, Pages: dashboard.Pages{Asides: b},
+		Reads: func(r *http.Request, queue string) bool { return access.CallerOf(r.Context()).May(web.Read, queue) }})
 	t.Cleanup(protocol.Close)
 	h.board, h.router = b, web.NewRouter(web.Plain, append(protocol.Routes(), b.Routes()...)...)
 	return h
@@ -592,6 +593,32 @@ func TestFormsLeadBackToPagesOfTheirSenders(t *testing.T) {
 		if page := h.ask("submit:jobs", "GET", "/own/jobs"+query, http.StatusOK, nil); !strings.Contains(page, want) || strings.Contains(page, "<b>") {
 			t.Errorf("%s: %q is not on %s", query, want, page)
 		}
+	}
+}
+
+// The answer to a change is the same for programs that ask for a page: without the right to
+// read, nothing of the job or of the queue beside it is in it.
+func TestPagesOfChangesKeepToTheRightsOfTheirSenders(t *testing.T) {
+	h := build(t, "jobs")
+	for range 2 {
+		h.ask("all", "POST", "/content/jobs?filename=secret-name&sidecar=secret-sidecar", http.StatusCreated, url.Values{"payload": {"secret-payload"}})
+	}
+	for _, rights := range []string{"delete:jobs", "delete:jobs,consume:jobs,submit:jobs"} {
+		for _, path := range []string{"/hold/jobs/j000000000001", "/release/jobs/j000000000001", "/hold/jobs?status=pending", "/release/jobs?status=pending&dry", "/release/jobs?status=pending"} {
+			for _, form := range []string{"xhtml", "html"} {
+				ref := path + "?t=" + form
+				if strings.Contains(path, "?") {
+					ref = path + "&t=" + form
+				}
+				page := h.ask(rights, "POST", ref, http.StatusOK, nil)
+				if !strings.Contains(page, "<html") || strings.Contains(page, "secret") {
+					t.Errorf("%s: %s: got %s", rights, ref, page)
+				}
+			}
+		}
+	}
+	if page := h.ask("all", "POST", "/hold/jobs/j000000000001?t=xhtml", http.StatusOK, nil); !strings.Contains(page, "secret-payload") {
+		t.Errorf("a reader got %s", page)
 	}
 }
 
