@@ -42,7 +42,6 @@ func TestANewQueueHasAChangeDumpAfterAMinute(t *testing.T) {
 		if restart {
 			s.pub.KeepOpen(0)
 			s.reopen()
-			q = s.queue("jobs")
 		}
 		now = now.Add(time.Second)
 		s.ticks(3)

@@ -376,16 +376,6 @@ func (a answer) decoded(t testing.TB, c *state.Class) state.Document {
 	return d
 }
 
-func (a answer) job(t testing.TB) queuefs.Job {
-	t.Helper()
-	d := a.decoded(t, state.JobClass)
-	j, err := d.Job()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return j
-}
-
 func (a answer) queue(t testing.TB) state.Queue {
 	t.Helper()
 	d := a.decoded(t, state.QueueClass)

@@ -73,14 +73,13 @@ func (d *Document) pass(err error) (line int) {
 		at += 1 + next
 	}
 	line = 1 + d.lines + bytes.Count(d.text[:at], []byte("\n"))
-	rest := []byte{}
-	if next := d.start(d.text[at+1:]); next >= 0 {
-		rest = d.text[at+1+next:]
-		d.lines += bytes.Count(d.text[head:at+1+next], []byte("\n"))
-	} else {
+	next := d.start(d.text[at+1:])
+	if next < 0 {
 		d.reader = nil
 		return line
 	}
+	rest := d.text[at+1+next:]
+	d.lines += bytes.Count(d.text[head:at+1+next], []byte("\n"))
 	d.text, d.passed = append(bytes.Clone(d.text[:head]), rest...), d.read
 	d.reader = sitemap.NewReader(bytes.NewReader(d.text))
 	d.reader.Plain, d.reader.Fault = true, d.fault
