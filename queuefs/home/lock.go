@@ -37,11 +37,19 @@ func (h *Held) Close() error {
 	if h == nil {
 		return nil
 	}
-	err := h.dir.Close()
+	err := release(h.dir)
 	if h.file != nil {
-		err = errors.Join(err, h.file.Close())
+		err = errors.Join(err, release(h.file))
 	}
 	return err
+}
+
+// release unlocks and closes a file. Closing alone is not enough: a child that is being
+// started has a copy of each descriptor until it runs its own program. A file system that
+// does not unlock did not lock.
+func release(f *os.File) error {
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
+	return f.Close()
 }
 
 // LockToLook keeps other processes from opening a home, except those that look at it as

@@ -3,6 +3,7 @@ package home_test
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -59,4 +60,32 @@ func TestLooksShareAHome(t *testing.T) {
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
 		t.Errorf("got files %v, %v", names, err)
 	}
+}
+
+// A child that is being started has a copy of each descriptor for a moment: a home that was
+// let go of is free all the same.
+func TestALockEndsWhileChildrenAreStarted(t *testing.T) {
+	dir := t.TempDir()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = exec.Command("/bin/true").Run() // absent or not, it forks
+			}
+		}
+	}()
+	for range 2000 {
+		held, err := home.Lock(dir)
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		must(t, held.Close())
+	}
+	close(stop)
+	<-stopped
 }
