@@ -42,7 +42,8 @@ func (b *slowBody) Read(p []byte) (int, error) {
 func TestAHandOverWaitsForSlowRequests(t *testing.T) {
 	t.Parallel()
 	const clients, slow, pollers = 64, 24, 8
-	c := newCluster(t, 2)
+	// On a busy machine an owner may be silent for a second: no standby may take it for dead.
+	c := newCluster(t, 2, "--takeover-after", "30s")
 	transport := &http.Transport{MaxIdleConnsPerHost: clients, ExpectContinueTimeout: startLimit}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: startLimit}
@@ -149,6 +150,11 @@ func TestAHandOverWaitsForSlowRequests(t *testing.T) {
 			o, err := c.ask(owner)
 			if err == nil && o.Finishing >= slow {
 				break
+			}
+			select {
+			case err := <-moved:
+				t.Fatalf("the hand-over is over before the slow requests: %v; %+v", err, o)
+			default:
 			}
 			if time.Now().After(end) {
 				t.Fatalf("the owner does not wait for %d slow requests: %+v, %v", slow, o, err)
