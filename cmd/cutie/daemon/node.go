@@ -104,23 +104,45 @@ func (n *node) owned(do func(context.Context) error) func(context.Context) error
 }
 
 // follow applies the batches of the owner. It takes over if the owner has left or is silent.
+// It lets go of step after each batch: a standby of a busy owner may never have all of them,
+// and whoever changes the owner must not wait for that.
 func (n *node) follow(ctx context.Context) error {
+	for more := true; more; {
+		var err error
+		if more, err = n.followOne(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// followOne is one step of follow, and reports whether there are more.
+func (n *node) followOne(ctx context.Context) (more bool, err error) {
 	if !n.step.TryLock() {
-		return nil // the owner is being changed
+		return false, nil // the owner is being changed
 	}
 	defer n.step.Unlock()
 	if !n.standby() {
-		return nil
+		return false, nil
 	}
 	before, _ := n.svc.Standing()
-	if err := n.advance(ctx); err != nil {
-		return n.unable(err)
+	if more, err = n.svc.Advance(ctx); err != nil {
+		return false, n.unable(err)
 	}
 	now, _ := n.svc.Standing()
 	if now.Owner != before.Owner {
 		n.log.Info().Str("owner", now.Owner.Name).Str("url", now.Owner.URL).Bool("left", now.Owner.Left).Msg("the home has another owner")
 		n.turned.Raise()
 	}
+	if more {
+		return true, ctx.Err()
+	}
+	return false, n.succeed(ctx, &now)
+}
+
+// succeed takes over if the owner, as this daemon has all its batches, has left or is silent;
+// step is held.
+func (n *node) succeed(ctx context.Context, now *queuefs.Standing) error {
 	if n.svc.Claimed() { // its own signs of life keep all daemons from trying again
 		return n.unable(n.takeOver(ctx, true))
 	}

@@ -98,10 +98,22 @@ func (n *node) askFor(r *http.Request) {
 	go func() { asked <- n.ask(ctx, &st.Owner, r.Header.Get("Authorization")) }()
 	tick := time.NewTicker(followEvery / 10)
 	defer tick.Stop()
+	var more bool
 	var err error
-	for err == nil && n.advance(ctx) == nil {
+	for err == nil {
+		if more, err = n.svc.Advance(ctx); err != nil {
+			break
+		}
 		if now, _ := n.svc.Standing(); now.Owner.Left {
 			return
+		}
+		if more {
+			select {
+			case err = <-asked:
+				asked = nil
+			default:
+			}
+			continue
 		}
 		select {
 		case err = <-asked:
