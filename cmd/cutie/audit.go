@@ -13,8 +13,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/fetch"
-	"cutie/publisher/destination/inspect"
+	"cutie/publisher/destination/source"
 	"cutie/queuefs/state"
 )
 
@@ -63,7 +62,7 @@ cutie audit --source http://127.0.0.1:8080 --dumps`,
 			return auditedMirror(ctx, c)
 		}
 		if *only {
-			return inspected(ctx, c, &o, inspect.Options{Sets: o.Sets, Sample: *sample, Dumps: *dumps, MaxFiles: o.MaxFiles})
+			return inspected(ctx, c, &o, destination.InspectOptions{Sets: o.Sets, Sample: *sample, Dumps: *dumps, MaxFiles: o.MaxFiles})
 		}
 		o.Look = true
 		return o.with(ctx, c, func(ctx context.Context, copied *destination.Copy) error {
@@ -118,7 +117,7 @@ func printAudit(c *call, r *destination.AuditReport) error {
 }
 
 // inspected reads a Source alone.
-func inspected(ctx context.Context, c *call, o *syncOptions, how inspect.Options) error {
+func inspected(ctx context.Context, c *call, o *syncOptions, how destination.InspectOptions) error {
 	if len(c.Args) != 1 {
 		return fault.Usagef("--source takes a URL alone")
 	}
@@ -129,8 +128,8 @@ func inspected(ctx context.Context, c *call, o *syncOptions, how inspect.Options
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	o.HTTP.Origin = fetch.OriginOf(url)
-	r, err := inspect.Inspect(ctx, fetch.New(o.HTTP), url, how)
+	o.HTTP.Origin = source.OriginOf(url)
+	r, err := destination.Inspect(ctx, source.NewClient(o.HTTP), url, how)
 	if err != nil {
 		return hinted(err)
 	}
@@ -143,13 +142,13 @@ func inspected(ctx context.Context, c *call, o *syncOptions, how inspect.Options
 	return nil
 }
 
-func printFindings(c *call, r *inspect.Report) error {
+func printFindings(c *call, r *destination.SourceReport) error {
 	if asJSON, err := wantsJSON(c); err != nil {
 		return err
 	} else if asJSON {
 		return printJSON(c, struct {
 			state.Typed
-			*inspect.Report
+			*destination.SourceReport
 		}{state.SourceClass.Typed(), r})
 	}
 	for _, f := range r.Findings {

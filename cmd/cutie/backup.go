@@ -22,8 +22,8 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/local"
+	"cutie/publisher/destination/source"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/state"
 	"cutie/queuefs/tree"
@@ -188,7 +188,7 @@ func (o *backup) open(ctx context.Context, c *call, t *reach.Target, dir string)
 	o.URL, o.Dir, o.Delete, o.History = t.Base, filepath.Join(dir, backupCopy), destination.DeleteAll, true
 	o.Again = o.Deep
 	o.Settle = -1 // Explain is for the rest
-	o.HTTP = fetch.Options{Transport: homeTransport{t.HTTP.Transport}, UserAgent: reach.Agent(), Octets: int64(o.octets)}
+	o.HTTP = source.Options{Transport: homeTransport{t.HTTP.Transport}, UserAgent: reach.Agent(), Octets: int64(o.octets)}
 	o.Tell = func(text string) { c.Warnf("%s", text) }
 	copied, err := destination.Open(ctx, o.Options)
 	if !errors.Is(err, destination.ErrOther) {

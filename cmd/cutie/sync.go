@@ -23,7 +23,6 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
 	"cutie/queuefs/outbound"
@@ -131,14 +130,14 @@ func (o *syncOptions) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&o.token, "token", "", "bearer `token` for the Source, or @FILE with it")
 	fs.StringVar(&o.user, "user", "", "`NAME:PASSWORD` for the Source, or @FILE with it")
 	fs.StringSliceVar(&o.allow, "allow-fetch", nil, "`pattern` of hosts that the Source may name although they are not public, beside its own: host, *.host, address or network, each with :port or not; may be repeated")
-	fs.IntVar(&o.connections, "connections", fetch.DefaultConnections, "use at most this `number` of connections at a time")
+	fs.IntVar(&o.connections, "connections", source.DefaultConnections, "use at most this `number` of connections at a time")
 	fs.Float64Var(&o.requests, "rate", 0, "at most this `number` of requests a second")
 	fs.Var(&o.octets, "bandwidth", "at most this many `octets` a second")
 	o.maxResource = destination.DefaultMaxResource
 	fs.Var(&o.maxResource, "max-resource", "refuse more than this many `octets` of a resource whose length no list says")
 	fs.IntVar(&o.MaxFiles, "max-package-files", source.MaxPackageFiles, "refuse a package with more than this `number` of files")
-	fs.IntVar(&o.tries, "tries", fetch.DefaultTries, "ask this `number` of times where an error may pass")
-	fs.DurationVar(&o.timeout, "timeout", fetch.DefaultTimeout, "give up on a server that is silent for this `time`")
+	fs.IntVar(&o.tries, "tries", source.DefaultTries, "ask this `number` of times where an error may pass")
+	fs.DurationVar(&o.timeout, "timeout", source.DefaultTimeout, "give up on a server that is silent for this `time`")
 }
 
 // memory is from where on memory is collected before it has doubled: a Source of millions of
@@ -189,7 +188,7 @@ func (o *syncOptions) check(c *call) error {
 	if err != nil {
 		return fault.Usagef("--allow-fetch: %v", err)
 	}
-	o.HTTP = fetch.Options{Addresses: allowed, UserAgent: reach.Agent(), Connections: o.connections, Requests: o.requests, Octets: int64(o.octets),
+	o.HTTP = source.Options{Addresses: allowed, UserAgent: reach.Agent(), Connections: o.connections, Requests: o.requests, Octets: int64(o.octets),
 		Tries: o.tries, Timeout: o.timeout, Header: http.Header{}}
 	switch {
 	case o.user != "":
@@ -212,13 +211,13 @@ func (o *syncOptions) check(c *call) error {
 }
 
 func hinted(err error) error {
-	var status *fetch.StatusError
+	var status *source.StatusError
 	switch {
 	case errors.Is(err, destination.ErrNoCopy):
 		return fault.Hint(err, "cutie sync URL DIR makes one")
 	case errors.Is(err, destination.ErrOther):
 		return fault.Hint(err, "take a directory for each Source")
-	case fetch.Refused(err) != nil:
+	case source.Refused(err) != nil:
 		return fault.Hint(err, "--allow-fetch PATTERN lets the Source name this host, if you trust it")
 	case errors.Is(err, local.ErrBusy):
 		return fault.Hint(err, "wait for the other cutie sync, or stop it")

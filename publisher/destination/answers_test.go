@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/sourcetest"
 )
 
 // A server that does one of many answers wrong leaves the copy true, and what was answered
@@ -16,27 +15,27 @@ func TestOneOfManyAnswersIsWrong(t *testing.T) {
 	const many, odd = 40, "/r35"
 	text := func(path string) string { return fmt.Sprintf("%-64s", path) }
 	for name, tt := range map[string]struct {
-		fault  func(f *sourcetest.Source, w http.ResponseWriter) bool
+		fault  func(f *testSource, w http.ResponseWriter) bool
 		asked  int // for odd
 		failed int64
 	}{
-		"other content": {asked: 2, failed: 1, fault: func(_ *sourcetest.Source, w http.ResponseWriter) bool {
+		"other content": {asked: 2, failed: 1, fault: func(_ *testSource, w http.ResponseWriter) bool {
 			io.WriteString(w, text("/other"))
 			return true
 		}},
-		"too long": {asked: 2, failed: 1, fault: func(_ *sourcetest.Source, w http.ResponseWriter) bool {
+		"too long": {asked: 2, failed: 1, fault: func(_ *testSource, w http.ResponseWriter) bool {
 			io.WriteString(w, text(odd)+"x")
 			return true
 		}},
-		"too short": {asked: 2, failed: 1, fault: func(_ *sourcetest.Source, w http.ResponseWriter) bool {
+		"too short": {asked: 2, failed: 1, fault: func(_ *testSource, w http.ResponseWriter) bool {
 			io.WriteString(w, text(odd)[1:])
 			return true
 		}},
-		"not found": {asked: 2, failed: 1, fault: func(_ *sourcetest.Source, w http.ResponseWriter) bool {
+		"not found": {asked: 2, failed: 1, fault: func(_ *testSource, w http.ResponseWriter) bool {
 			w.WriteHeader(http.StatusNotFound)
 			return true
 		}},
-		"cut body": {asked: 2, fault: func(f *sourcetest.Source, w http.ResponseWriter) bool {
+		"cut body": {asked: 2, fault: func(f *testSource, w http.ResponseWriter) bool {
 			if f.Asked[odd] > 1 {
 				return false
 			}
@@ -44,7 +43,7 @@ func TestOneOfManyAnswersIsWrong(t *testing.T) {
 			io.WriteString(w, "/")
 			panic(http.ErrAbortHandler)
 		}},
-		"busy": {asked: 2, fault: func(f *sourcetest.Source, w http.ResponseWriter) bool {
+		"busy": {asked: 2, fault: func(f *testSource, w http.ResponseWriter) bool {
 			if f.Asked[odd] > 1 {
 				return false
 			}
@@ -52,14 +51,14 @@ func TestOneOfManyAnswersIsWrong(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return true
 		}},
-		"elsewhere": {asked: 1, fault: func(f *sourcetest.Source, w http.ResponseWriter) bool {
+		"elsewhere": {asked: 1, fault: func(f *testSource, w http.ResponseWriter) bool {
 			w.Header().Set("Location", "/moved")
 			w.WriteHeader(http.StatusFound)
 			return true
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := sourcetest.New(t)
+			f := newSource(t)
 			for i := range many {
 				path := fmt.Sprint("/r", i)
 				f.Put(path, text(path))

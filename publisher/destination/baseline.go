@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
@@ -31,8 +30,8 @@ func (c *Copy) baseline(ctx context.Context, set *source.Set, s *setState) (By, 
 	by, err := c.baselineBy(ctx, set, s, by)
 	// A package is gone once another one has taken its place, and at another daemon of the
 	// same Source behind one name. One that is there may be broken.
-	if by == ByDump && c.o.By == ByBest && err != nil && ctx.Err() == nil && !fatal(err) && !fetch.Passes(err) && set.Documents[sitemap.ResourceList] != "" {
-		if !errors.Is(err, errNoPackages) && !fetch.IsGone(err) {
+	if by == ByDump && c.o.By == ByBest && err != nil && ctx.Err() == nil && !fatal(err) && !source.Passes(err) && set.Documents[sitemap.ResourceList] != "" {
+		if !errors.Is(err, errNoPackages) && !source.IsGone(err) {
 			c.o.Tell(fmt.Sprintf("set %s: the Resource List is used, for a package cannot be: %v", set.Name, err))
 		}
 		c.mu.Lock()

@@ -13,8 +13,7 @@ import (
 	"time"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/fetch"
-	"cutie/publisher/destination/sourcetest"
+	"cutie/publisher/destination/source"
 )
 
 // benchSync copies a Source, and audits the copy if audit is set.
@@ -58,7 +57,7 @@ func command(b *testing.B, dir, text string) time.Duration {
 // of the work: tar and sha256sum, curl with one connection, and sha256sum alone.
 func BenchmarkCopyBesideTools(b *testing.B) {
 	const n = 100_000
-	f := sourcetest.NewBulk(b, n, true)
+	f := newBulk(b, n, true)
 	for b.Loop() {
 		base := b.TempDir()
 		took := map[string]time.Duration{}
@@ -75,7 +74,7 @@ func BenchmarkCopyBesideTools(b *testing.B) {
 		took["sha256sum"] = command(b, base, "cd tar && find . -type f -print0 | xargs -0 sha256sum > ../sums")
 		var list strings.Builder
 		for i := range n {
-			fmt.Fprintf(&list, "url = %s%s\noutput = curl%[2]s\n", f.URL, sourcetest.Path(i))
+			fmt.Fprintf(&list, "url = %s%s\noutput = curl%[2]s\n", f.URL, bulkPath(i))
 		}
 		if err := os.WriteFile(filepath.Join(base, "urls"), []byte(list.String()), 0o600); err != nil {
 			b.Fatal(err)
@@ -97,7 +96,7 @@ func BenchmarkMillion(b *testing.B) {
 	if testing.Short() {
 		n = 50_000
 	}
-	f := sourcetest.NewBulk(b, n, false)
+	f := newBulk(b, n, false)
 	dir := filepath.Join(b.TempDir(), "copy")
 	for b.Loop() {
 		for _, do := range []string{"sync", "audit", "inspect"} {
@@ -135,9 +134,9 @@ func processMemory(b *testing.B, url, dir, do string) float64 {
 
 // From a change at the Source to the file in its place, at 100 changes a second.
 func BenchmarkFollowing(b *testing.B) {
-	f := sourcetest.NewBulk(b, 1000, false)
+	f := newBulk(b, 1000, false)
 	dir := filepath.Join(b.TempDir(), "copy")
-	c, err := destination.Open(b.Context(), destination.Options{URL: f.URL, Dir: dir, HTTP: fetch.Options{}})
+	c, err := destination.Open(b.Context(), destination.Options{URL: f.URL, Dir: dir, HTTP: source.Options{}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -154,7 +153,7 @@ func BenchmarkFollowing(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		<-t.C
 		r := i % 1000
-		name, want := filepath.Join(dir, sourcetest.Path(r)), string(sourcetest.Text(r, i/1000+1))
+		name, want := filepath.Join(dir, bulkPath(r)), string(bulkText(r, i/1000+1))
 		began := time.Now()
 		f.Change(r)
 		for {

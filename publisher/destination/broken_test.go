@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/sourcetest"
 	"cutie/sitemap"
 )
 
@@ -16,7 +15,7 @@ import (
 // is used, and a line says why. With packages alone it is an error.
 func TestABrokenPackageIsReplacedByTheList(t *testing.T) {
 	for name, body := range map[string]string{"no ZIP": "\x1f\x8b rest", "empty": "", "a page": "<html>login</html>", "no manifest": "x", "another manifest": "y"} {
-		f := sourcetest.New(t)
+		f := newSource(t)
 		f.Dumped = true
 		f.Put("/a", "a")
 		f.Put("/b", "b")
@@ -45,7 +44,7 @@ func TestABrokenPackageIsReplacedByTheList(t *testing.T) {
 // A resource that is listed several times in the same words is asked for once, also without
 // length and digest.
 func TestAResourceListedTwiceIsFetchedOnce(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	f.Put("/b", "b")
 	f.Lock(func() { f.Changes, f.From = nil, f.Now })
@@ -67,7 +66,7 @@ func TestAResourceListedTwiceIsFetchedOnce(t *testing.T) {
 // and a run with a higher limit completes the copy.
 func TestResourcesWithoutALengthHaveALimit(t *testing.T) {
 	for _, by := range []destination.By{destination.ByList, destination.ByDump} {
-		f := sourcetest.New(t)
+		f := newSource(t)
 		f.Dumped = true
 		f.Edit = func(_ string, e *sitemap.Entry) {
 			if e.Capability == "" {

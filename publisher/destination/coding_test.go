@@ -14,7 +14,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"cutie/publisher/destination/sourcetest"
 	"cutie/sitemap"
 )
 
@@ -81,7 +80,7 @@ func TestServersThatCompressUnasked(t *testing.T) {
 		"unknown, but right":       {"/a", page, "", "br", "", full, ""},
 		"unknown":                  {"/a", page, "", "br", "", nothing, "content coding: br"},
 	} {
-		f := sourcetest.New(t)
+		f := newSource(t)
 		f.Put(tt.path, tt.text)
 		f.Lock(func() { f.Changes, f.From = nil, f.Now })
 		f.Edit = func(_ string, e *sitemap.Entry) {

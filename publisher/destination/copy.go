@@ -17,7 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
@@ -57,7 +56,7 @@ type Options struct {
 	Quick   bool     // for Audit: compare length and time alone, and no digests
 	DryRun  bool     // count, and do nothing
 	Look    bool     // for Audit, also while another process follows the Source
-	HTTP    fetch.Options
+	HTTP    source.Options
 
 	// History keeps the changes of the queues of a daemon, for [OpenHistory]; a run with
 	// patterns ends it.
@@ -93,7 +92,7 @@ var (
 // A Copy is an open directory with the copy of a Source.
 type Copy struct {
 	o      Options
-	client *fetch.Client
+	client *source.Client
 	source *source.Source
 	dir    *local.Dir
 	sets   []*source.Set
@@ -202,8 +201,8 @@ func Open(ctx context.Context, o Options) (c *Copy, err error) {
 	}
 	o.Settle = cmp.Or(o.Settle, 100*time.Millisecond)
 	o.MaxResource = cmp.Or(o.MaxResource, DefaultMaxResource)
-	o.HTTP.Origin = fetch.OriginOf(o.URL)
-	c.o, c.client = o, fetch.New(o.HTTP)
+	o.HTTP.Origin = source.OriginOf(o.URL)
+	c.o, c.client = o, source.NewClient(o.HTTP)
 	if err := c.find(ctx); err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/source"
 )
 
 // dropSets forgets sets removed at the Source: its description does not name them, and
@@ -21,10 +21,10 @@ func (c *Copy) dropSets(ctx context.Context) error {
 			continue
 		}
 		_, err := c.source.Open(ctx, s.URI)
-		if !fetch.IsGone(err) {
+		if !source.IsGone(err) {
 			continue
 		}
-		if fetch.Status(err) != http.StatusGone {
+		if source.Status(err) != http.StatusGone {
 			c.o.Tell(fmt.Sprintf("set %s is not there any more; its files stay", name))
 			continue
 		}

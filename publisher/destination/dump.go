@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
@@ -143,7 +142,7 @@ func (c *Copy) downloadTemp(ctx context.Context, p *sitemap.Entry) (f *os.File, 
 	if f, err = c.dir.Temp(); err != nil {
 		return nil, nil, disk{err}
 	}
-	err = c.client.Get(ctx, fetch.Request{URI: p.Loc, Plain: true}, func(a *fetch.Answer) error {
+	err = c.client.Get(ctx, source.Request{URI: p.Loc, Plain: true}, func(a *source.Answer) error {
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return disk{err}
 		}

@@ -10,8 +10,7 @@ import (
 	"path/filepath"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/fetch"
-	"cutie/publisher/destination/inspect"
+	"cutie/publisher/destination/source"
 )
 
 // site is a Source with one resource: a Sitemap beside it is enough.
@@ -34,8 +33,8 @@ func site() *httptest.Server {
 }
 
 func Example() {
-	source := site()
-	defer source.Close()
+	site := site()
+	defer site.Close()
 	dir, err := os.MkdirTemp("", "copy-")
 	if err != nil {
 		log.Fatal(err)
@@ -43,7 +42,7 @@ func Example() {
 	defer os.RemoveAll(dir)
 
 	ctx := context.Background()
-	c, err := destination.Open(ctx, destination.Options{URL: source.URL, Dir: dir})
+	c, err := destination.Open(ctx, destination.Options{URL: site.URL, Dir: dir})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -60,8 +59,8 @@ func Example() {
 }
 
 func ExampleCopy_Audit() {
-	source := site()
-	defer source.Close()
+	site := site()
+	defer site.Close()
 	dir, err := os.MkdirTemp("", "copy-")
 	if err != nil {
 		log.Fatal(err)
@@ -69,7 +68,7 @@ func ExampleCopy_Audit() {
 	defer os.RemoveAll(dir)
 
 	ctx := context.Background()
-	c, err := destination.Open(ctx, destination.Options{URL: source.URL, Dir: dir, Deep: true})
+	c, err := destination.Open(ctx, destination.Options{URL: site.URL, Dir: dir, Deep: true})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -92,8 +91,8 @@ func ExampleCopy_Audit() {
 }
 
 func ExampleCopy_Follow() {
-	source := site()
-	defer source.Close()
+	site := site()
+	defer site.Close()
 	dir, err := os.MkdirTemp("", "copy-")
 	if err != nil {
 		log.Fatal(err)
@@ -101,7 +100,7 @@ func ExampleCopy_Follow() {
 	defer os.RemoveAll(dir)
 
 	ctx, cancel := context.WithCancel(context.Background())
-	c, err := destination.Open(ctx, destination.Options{URL: source.URL, Dir: dir})
+	c, err := destination.Open(ctx, destination.Options{URL: site.URL, Dir: dir})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -117,10 +116,10 @@ func ExampleCopy_Follow() {
 }
 
 func Example_inspect() {
-	source := site()
-	defer source.Close()
-	client := fetch.New(fetch.Options{Origin: source.URL})
-	r, err := inspect.Inspect(context.Background(), client, source.URL, inspect.Options{Sample: -1})
+	site := site()
+	defer site.Close()
+	client := source.NewClient(source.Options{Origin: site.URL})
+	r, err := destination.Inspect(context.Background(), client, site.URL, destination.InspectOptions{Sample: -1})
 	if err != nil {
 		log.Fatal(err)
 	}

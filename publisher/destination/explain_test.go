@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/sourcetest"
 	"cutie/sitemap"
 )
 
 // A resource that changes each time it is asked for is explained without the other changes
 // after the cursor; these follow with the next run.
 func TestExplainMakesChangesOfResourcesInTransitAlone(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	f.Put("/b", "b")
 	version := 0

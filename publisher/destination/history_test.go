@@ -9,13 +9,12 @@ import (
 	"testing"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/sourcetest"
 	"cutie/sitemap"
 )
 
 // newQueue returns a Source whose set is the one of a queue; number gives its changes numbers.
-func newQueue(t *testing.T) (f *sourcetest.Source, number func()) {
-	f = sourcetest.New(t)
+func newQueue(t *testing.T) (f *testSource, number func()) {
+	f = newSource(t)
 	const list = "/.well-known/resourcesync/jobs/replica/capabilitylist.xml"
 	f.Fault("/.well-known/resourcesync", func(w http.ResponseWriter, _ *http.Request) bool {
 		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description}, []sitemap.Entry{{Loc: f.URL + list, Capability: sitemap.CapabilityList, Length: -1}})

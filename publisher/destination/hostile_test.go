@@ -17,7 +17,6 @@ import (
 
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/local"
-	"cutie/publisher/destination/sourcetest"
 	"cutie/sitemap"
 )
 
@@ -25,7 +24,7 @@ import (
 func TestDeleteAllKeepsWhatChangesMade(t *testing.T) {
 	for _, by := range []destination.By{destination.ByList, destination.ByDump} {
 		t.Run(string(by), func(t *testing.T) {
-			f := sourcetest.New(t)
+			f := newSource(t)
 			f.Dumped = true
 			f.Put("/a", "a")
 			f.Put("/gone", "x")
@@ -52,7 +51,7 @@ func TestDeleteAllKeepsWhatChangesMade(t *testing.T) {
 
 // A resource deleted while a baseline was cut off goes with its deletion.
 func TestDeletionsDuringACutBaseline(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	f.Put("/b", "b")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -78,7 +77,7 @@ func TestDeletionsDuringACutBaseline(t *testing.T) {
 
 // A Source without Change Lists is listed again in every run, whatever failed before.
 func TestPlainListAfterAFailure(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	f.Put("/b", "b")
 	plain(f)
@@ -99,7 +98,7 @@ func TestPlainListAfterAFailure(t *testing.T) {
 }
 
 // plain leaves out the Change List of a Source.
-func plain(f *sourcetest.Source) {
+func plain(f *testSource) {
 	f.Fault("/set/capabilitylist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
 		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: []sitemap.Link{{Rel: "up", Href: f.URL + "/.well-known/resourcesync"}}},
 			[]sitemap.Entry{{Loc: f.URL + "/set/resourcelist.xml", Capability: sitemap.ResourceList, Length: -1}})
@@ -109,7 +108,7 @@ func plain(f *sourcetest.Source) {
 
 // A Source that refuses each range is not asked for ever.
 func TestRangesRefusedForEver(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	p := newPlace(t, f)
 	p.mustSync(nil)
@@ -129,7 +128,7 @@ func TestRangesRefusedForEver(t *testing.T) {
 
 // A copy of two sets without Change Lists has what is new of both.
 func TestPlainSetsAreAllListedAgain(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	f.Put("/b/b", "b")
 	part := func(name, prefix string) {
@@ -170,7 +169,7 @@ func TestPlainSetsAreAllListedAgain(t *testing.T) {
 
 // Sets without Change Lists are followed by their Resource Lists.
 func TestFollowPlainLists(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	plain(f)
 	p := newPlace(t, f)
@@ -192,7 +191,7 @@ func TestFollowPlainLists(t *testing.T) {
 // A Source that answers at once with another representation, and waits from then on, is
 // not left alone for a while.
 func TestFollowOtherRepresentation(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	p := newPlace(t, f)
 	c, err := p.open(nil)
@@ -225,7 +224,7 @@ func TestFollowOtherRepresentation(t *testing.T) {
 
 // Woken by a notification, a copy asks at once.
 func TestFollowWoken(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	p := newPlace(t, f)
 	c, err := p.open(nil)
@@ -259,7 +258,7 @@ func TestFollowWoken(t *testing.T) {
 
 // Made anew, a copy takes deletions since its last run.
 func TestDeletionsBeforeABaselineMadeAnew(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	f.Put("/b", "b")
 	p := newPlace(t, f)
@@ -272,7 +271,7 @@ func TestDeletionsBeforeABaselineMadeAnew(t *testing.T) {
 
 // The files of a queue go with it: promoted, they would be handed out again.
 func TestQueuesRemovedAtTheSource(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/queues/q/pending/j1", "a")
 	f.Put("/queues/old/pending/j1", "b")
 	f.Put("/queues/old2/pending/j1", "c")
@@ -306,7 +305,7 @@ func TestQueuesRemovedAtTheSource(t *testing.T) {
 
 // Resources in transit are not forgotten when a run is cut off while it asks for them.
 func TestTransitOutlivesACutRun(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	for i := range 100 {
 		f.Put(fmt.Sprintf("/r%d", i), "x")
 	}
@@ -341,7 +340,7 @@ func TestTransitOutlivesACutRun(t *testing.T) {
 
 // A Source whose events go back, as that of a promoted copy does, is no longer the one known.
 func TestEventsThatGoBack(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	p := newPlace(t, f)
 	p.mustSync(nil)
@@ -360,7 +359,7 @@ func TestEventsThatGoBack(t *testing.T) {
 
 // serveQueues gives a Source a set for each queue, as daemons have them, with one
 // resource; sets of queues no longer there answer with a status.
-func serveQueues(f *sourcetest.Source, queues *[]string, status *int) {
+func serveQueues(f *testSource, queues *[]string, status *int) {
 	for _, q := range *queues {
 		list := "/.well-known/resourcesync/" + q + "/replica/"
 		f.Fault(list+"capabilitylist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
@@ -395,7 +394,7 @@ func serveQueues(f *sourcetest.Source, queues *[]string, status *int) {
 // Later runs copy the sets chosen once. A run for some sets takes no file of others for
 // extra.
 func TestChosenSetsAreRemembered(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	queues, status := []string{"a", "b"}, http.StatusOK
 	for _, q := range queues {
 		f.Put("/queues/"+q+"/pending/j1", q)
@@ -426,7 +425,7 @@ func TestChosenSetsAreRemembered(t *testing.T) {
 
 // A dry run needs no directory, and leaves none.
 func TestDryRunWithoutDirectory(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	p := newPlace(t, f)
 	if r := p.mustSync(func(o *destination.Options) { o.DryRun = true }); r.Fetched != 1 {
@@ -439,7 +438,7 @@ func TestDryRunWithoutDirectory(t *testing.T) {
 
 // An audit changes nothing, not even the time of a file.
 func TestAuditChangesNoFile(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	p := newPlace(t, f)
 	p.mustSync(nil)
@@ -461,7 +460,7 @@ func TestAuditChangesNoFile(t *testing.T) {
 
 // A run that is cut off in a long list goes on after the part it has done.
 func TestLongListsAreTakenInParts(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/first", "1")
 	p := newPlace(t, f)
 	p.mustSync(nil)
@@ -491,7 +490,7 @@ func TestLongListsAreTakenInParts(t *testing.T) {
 // Packages with any digest are verified.
 func TestPackagesThatDiffer(t *testing.T) {
 	for alg, sum := range map[string]string{"md5": strings.Repeat("0", 32), "sha-1": strings.Repeat("0", 40), "sha-256": strings.Repeat("0", 64)} {
-		f := sourcetest.New(t)
+		f := newSource(t)
 		f.Dumped = true
 		f.Put("/a", "a")
 		f.Fault("/set/resourcedump.xml", func(w http.ResponseWriter, _ *http.Request) bool {
@@ -513,7 +512,7 @@ func TestPackagesThatDiffer(t *testing.T) {
 // The resources are copied by its list.
 func TestAPackageThatIsGone(t *testing.T) {
 	for _, status := range []int{http.StatusGone, http.StatusNotFound} {
-		f := sourcetest.New(t)
+		f := newSource(t)
 		f.Dumped = true
 		f.Put("/a", "a")
 		f.Put("/b", "b")
@@ -551,7 +550,7 @@ func TestPackagesThatLie(t *testing.T) {
 			put(z, "manifest.xml", strings.ReplaceAll(string(m), "/resources/000000", "/manifest.xml"))
 		},
 	} {
-		f := sourcetest.New(t)
+		f := newSource(t)
 		f.Dumped, f.Pack = true, pack
 		f.Put("/a", "a")
 		p := newPlace(t, f)
@@ -587,7 +586,7 @@ func TestDocumentsThatLie(t *testing.T) {
 		"entities": func(w io.Writer) error { io.WriteString(w, "<url><loc>&b;</loc></url></urlset>"); return io.EOF },
 		"cut":      func(w io.Writer) error { return io.EOF },
 	} {
-		f := sourcetest.New(t)
+		f := newSource(t)
 		f.Put("/a", "a")
 		f.Fault("/set/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
 			io.WriteString(w, head)

@@ -22,9 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/fetch"
-	"cutie/publisher/destination/inspect"
-	"cutie/publisher/destination/sourcetest"
+	"cutie/publisher/destination/source"
 	"cutie/testdata/long"
 	"cutie/testdata/tmpfs"
 )
@@ -51,7 +49,7 @@ func beDestination(ctx context.Context, dir string) error {
 	}
 	debug.SetMemoryLimit(200 << 20) // as cutie sync does
 	c, err := destination.Open(ctx, destination.Options{URL: os.Getenv("CUTIE_TEST_SOURCE"), Dir: dir,
-		HTTP: fetch.Options{Connections: 4, Tries: 2, Pause: time.Millisecond}, Settle: time.Millisecond})
+		HTTP: source.Options{Connections: 4, Tries: 2, Pause: time.Millisecond}, Settle: time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -63,7 +61,7 @@ func beDestination(ctx context.Context, dir string) error {
 		_, err = c.Audit(ctx)
 	case "inspect":
 		uri := os.Getenv("CUTIE_TEST_SOURCE")
-		_, err = inspect.Inspect(ctx, fetch.New(fetch.Options{Origin: uri}), uri, inspect.Options{Sample: 100})
+		_, err = destination.Inspect(ctx, source.NewClient(source.Options{Origin: uri}), uri, destination.InspectOptions{Sample: 100})
 	default:
 		_, err = c.Sync(ctx)
 	}
@@ -92,7 +90,7 @@ func (p *place) process(env ...string) *exec.Cmd {
 func TestKilledDestination(t *testing.T) {
 	const resources, connections = 300, 4
 	for _, follow := range []bool{false, true} {
-		f := sourcetest.New(t)
+		f := newSource(t)
 		for i := range resources {
 			f.Put(fmt.Sprint("/r", i), strings.Repeat(fmt.Sprint(i), 100))
 		}
@@ -151,7 +149,7 @@ func TestKilledDestination(t *testing.T) {
 
 // A Source that dies again and again costs the answers it was giving.
 func TestKilledSource(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	const resources = 200
 	for i := range resources {
 		f.Put(fmt.Sprint("/r", i), strings.Repeat("x", i))
@@ -172,14 +170,14 @@ func TestKilledSource(t *testing.T) {
 	}
 	whole.Store(true)
 	p.want()
-	if n := int(asked.Load()); n > resources+kills*(fetch.DefaultConnections+4)+20 {
+	if n := int(asked.Load()); n > resources+kills*(source.DefaultConnections+4)+20 {
 		t.Errorf("%d requests for %d resources and %d kills", n, resources, kills)
 	}
 }
 
 // A Source dying again and again during a follow costs as much.
 func TestKilledSourceIsFollowed(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	kills := long.N(5, 50)
 	var asked atomic.Int64
@@ -225,7 +223,7 @@ func TestKilledSourceIsFollowed(t *testing.T) {
 		t.Errorf("%d changes, %v, said %q", puts, err, p.said)
 	}
 	p.want()
-	if n := int(asked.Load()); n > puts+kills*fetch.DefaultConnections {
+	if n := int(asked.Load()); n > puts+kills*source.DefaultConnections {
 		t.Errorf("%d requests for %d resources and %d kills", n, puts, kills)
 	}
 }
@@ -250,7 +248,7 @@ func TestEachRequestFailsOnce(t *testing.T) {
 		"connection": func(http.ResponseWriter, *http.Request, string) { panic(http.ErrAbortHandler) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := sourcetest.New(t)
+			f := newSource(t)
 			for i := range 50 {
 				path := fmt.Sprint("/r", i)
 				f.Put(path, strings.Repeat("x", 10+i))
@@ -279,7 +277,7 @@ func TestEachRequestFailsOnce(t *testing.T) {
 // A package that ends early gives no file, and requests give them.
 func TestTruncatedPackages(t *testing.T) {
 	for _, part := range []int{0, 1, 2, 3} {
-		f := sourcetest.New(t)
+		f := newSource(t)
 		f.Dumped = true
 		for i := range 20 {
 			f.Put(fmt.Sprint("/r", i), fmt.Sprint(i))
@@ -303,7 +301,7 @@ func TestTruncatedPackages(t *testing.T) {
 
 // A manifest with a wrong digest costs one more look at the Resource List, and no resource.
 func TestWrongManifest(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Dumped = true
 	for i := range 10 {
 		f.Put(fmt.Sprint("/r", i), fmt.Sprint(i))
@@ -341,7 +339,7 @@ func TestWrongManifest(t *testing.T) {
 // On a full disk a run ends with an error and no half-written file; the next one goes
 // on from there.
 func TestFullDisk(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	for i := range 20 {
 		f.Put(fmt.Sprint("/r", i), strings.Repeat("x", 100))
 	}
@@ -365,7 +363,7 @@ func TestFullDisk(t *testing.T) {
 
 // A run that ends within a batch of changes asks for none of its resources again.
 func TestInterruptedBatch(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	p := newPlace(t, f)
 	p.mustSync(nil)

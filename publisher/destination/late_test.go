@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/sourcetest"
 	"cutie/sitemap"
 )
 
 // dated adds a change with a time to the Change List, and makes it.
-func dated(f *sourcetest.Source, path, text string, at time.Time) {
+func dated(f *testSource, path, text string, at time.Time) {
 	e := sitemap.Entry{Loc: f.URL + path, Change: sitemap.Deleted, DateTime: at, Length: -1}
 	if delete(f.Resources, path); text != "" {
 		f.Resources[path], f.Modified[path] = text, at
@@ -33,7 +32,7 @@ func TestChangesWithTheSameTime(t *testing.T) {
 	} {
 		for _, texts := range [][]string{{"one", "two"}, {"one", ""}, {"", "two"}, {"one", "two", "one"}, {"", "one", "", "one"}} {
 			t.Run(fmt.Sprintf("%s %q", name, texts), func(t *testing.T) {
-				f := sourcetest.New(t)
+				f := newSource(t)
 				f.Put("/a", "former")
 				f.Put("/b", "other")
 				p := newPlace(t, f)
@@ -56,7 +55,7 @@ func TestChangesWithTheSameTime(t *testing.T) {
 
 // A list may be older than changes of its own day or second.
 func TestChangesOfTheDayOfTheList(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "former")
 	f.Now = time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 	p := newPlace(t, f)
@@ -69,7 +68,7 @@ func TestChangesOfTheDayOfTheList(t *testing.T) {
 // Without a digest an entry may stand for a second change in the same second: the resource is
 // asked for once more when the list goes on.
 func TestChangesWithoutADigestAreAskedForAgain(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "former")
 	f.Put("/b", "b")
 	p := newPlace(t, f)
@@ -99,7 +98,7 @@ func TestChangesListedLate(t *testing.T) {
 		for _, text := range []string{"", "late"} {
 			for _, stale := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s %q %v", name, text, stale), func(t *testing.T) {
-					f := sourcetest.New(t)
+					f := newSource(t)
 					f.Put("/a", "a")
 					f.Put("/b", "b")
 					old, at := []sitemap.Entry{f.Entry("/a"), f.Entry("/b")}, f.Tick()
@@ -135,7 +134,7 @@ func TestChangesListedLate(t *testing.T) {
 // Lists that run from the newest change to the oldest one, in a dialect that has the other order,
 // lead to the last change all the same.
 func TestListsWithTheNewestChangeFirst(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	p := newPlace(t, f)
 	p.mustSync(nil)
@@ -153,7 +152,7 @@ func TestListsWithTheNewestChangeFirst(t *testing.T) {
 
 // Several lists of an index may grow, and a closed one may appear late.
 func TestListsBesideOthers(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	f.Put("/b", "b")
 	p := newPlace(t, f)
@@ -202,7 +201,7 @@ func TestListsBesideOthers(t *testing.T) {
 
 // A run that is cut off between changes of one time goes on with the rest of them.
 func TestACutBetweenChangesOfOneTime(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	p := newPlace(t, f)
 	p.mustSync(nil)

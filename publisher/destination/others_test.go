@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
 
@@ -37,7 +37,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 func syncAnswers(t *testing.T, list string, a answers) (*destination.Report, *destination.AuditReport) {
 	t.Helper()
 	c, err := destination.Open(t.Context(), destination.Options{URL: list, Dir: filepath.Join(t.TempDir(), "copy"), Settle: time.Millisecond,
-		HTTP: fetch.Options{Transport: a, Tries: 1}})
+		HTTP: source.Options{Transport: a, Tries: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/local"
+	"cutie/publisher/destination/source"
 )
 
 // leastPart is the length from which on a resource is completed where it was cut off.
@@ -23,7 +23,7 @@ func (c *Copy) resume(ctx context.Context, uri string, f *local.File) (mod time.
 		return mod, nil // nothing is missing
 	}
 	h := http.Header{}
-	r := fetch.Request{URI: uri, Plain: true, Header: h, Accept: []int{http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable}}
+	r := source.Request{URI: uri, Plain: true, Header: h, Accept: []int{http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable}}
 	ask := func() {
 		h.Del("Range")
 		h.Del("If-Range")
@@ -35,11 +35,11 @@ func (c *Copy) resume(ctx context.Context, uri string, f *local.File) (mod time.
 	ask()
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
-	err = c.client.Get(ctx, r, func(a *fetch.Answer) error {
+	err = c.client.Get(ctx, r, func(a *source.Answer) error {
 		defer ask() // the next try goes on from here
 		mod = a.Modified()
 		if a.Coded() && !a.IsArchive(uri) {
-			return fetch.ErrCoding // ranges are those of the coded body
+			return source.ErrCoding // ranges are those of the coded body
 		}
 		switch begins := fmt.Sprintf("bytes %d-", f.Length()); {
 		case a.Status == http.StatusRequestedRangeNotSatisfiable:

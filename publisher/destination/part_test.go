@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/sourcetest"
 	"cutie/sitemap"
 )
 
@@ -46,7 +45,7 @@ func (c *cutWriter) Write(p []byte) (int, error) {
 }
 
 // serveCut serves a resource with ranges; each connection ends after so many octets.
-func serveCut(f *sourcetest.Source, path string, octets func() int, tag func() string, sent *atomic.Int64) {
+func serveCut(f *testSource, path string, octets func() int, tag func() string, sent *atomic.Int64) {
 	f.Fault(path, func(w http.ResponseWriter, r *http.Request) bool {
 		if tag() != "" {
 			w.Header().Set("ETag", tag())
@@ -59,7 +58,7 @@ func serveCut(f *sourcetest.Source, path string, octets func() int, tag func() s
 // A large file goes on where it was cut off, within a run and in the next one; nothing
 // unfinished has its name.
 func TestLargeFilesAreResumed(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	text := randomText(4 << 20)
 	f.Put("/large", text)
 	var sent atomic.Int64
@@ -90,7 +89,7 @@ func TestPartsOfOtherVersions(t *testing.T) {
 		"no tag":   func(int32) string { return "" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := sourcetest.New(t)
+			f := newSource(t)
 			text := randomText(2 << 20)
 			f.Put("/large", text)
 			var n atomic.Int32
@@ -121,7 +120,7 @@ func TestPartsOfOtherVersions(t *testing.T) {
 
 // A package stays until all its files are made, and is completed if it was cut off.
 func TestPackagesAreResumed(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Dumped = true
 	for i := range 30 {
 		f.Put(fmt.Sprint("/r", i), randomText(64<<10))
@@ -156,7 +155,7 @@ func TestPackagesAreResumed(t *testing.T) {
 }
 
 // dumpWithDigest gives the package of a Source a digest.
-func dumpWithDigest(t *testing.T, f *sourcetest.Source) {
+func dumpWithDigest(t *testing.T, f *testSource) {
 	pack := f.Package()
 	sum := sha256.Sum256(pack)
 	f.Fault("/set/resourcedump.xml", func(w http.ResponseWriter, _ *http.Request) bool {

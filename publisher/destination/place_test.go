@@ -2,8 +2,7 @@ package destination_test
 
 import (
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/fetch"
-	"cutie/publisher/destination/sourcetest"
+	"cutie/publisher/destination/source"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,18 +14,18 @@ import (
 // A place is the directory of a copy of a fake.
 type place struct {
 	t    *testing.T
-	f    *sourcetest.Source
+	f    *testSource
 	dir  string
 	said []string
 	mu   sync.Mutex
 }
 
-func newPlace(t *testing.T, f *sourcetest.Source) *place {
+func newPlace(t *testing.T, f *testSource) *place {
 	return &place{t: t, f: f, dir: filepath.Join(t.TempDir(), "copy")}
 }
 
 func (p *place) open(change func(*destination.Options)) (*destination.Copy, error) {
-	o := destination.Options{URL: p.f.URL, Dir: p.dir, HTTP: fetch.Options{Timeout: 2 * time.Second, Tries: 3, Pause: time.Millisecond}, Settle: time.Millisecond, Tell: func(s string) {
+	o := destination.Options{URL: p.f.URL, Dir: p.dir, HTTP: source.Options{Timeout: 2 * time.Second, Tries: 3, Pause: time.Millisecond}, Settle: time.Millisecond, Tell: func(s string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.said = append(p.said, s)

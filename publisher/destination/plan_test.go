@@ -9,12 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"cutie/publisher/destination/sourcetest"
 	"cutie/sitemap"
 )
 
 // inLists makes an index of Change Lists, with so many changes each.
-func inLists(f *sourcetest.Source, size int) {
+func inLists(f *testSource, size int) {
 	f.Fault("/set/changelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
 		var all []sitemap.Entry
 		from := f.From
@@ -35,7 +34,7 @@ func inLists(f *sourcetest.Source, size int) {
 
 // Nothing is fetched that a later list replaces or deletes.
 func TestPlanOverSeveralLists(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	inLists(f, 3)
 	p := newPlace(t, f)
@@ -61,7 +60,7 @@ func TestPlanOverSeveralLists(t *testing.T) {
 
 // changeDump gives a Source a Change Dump with one package of all changes; each file is of
 // the text that its resource has now.
-func changeDump(f *sourcetest.Source) {
+func changeDump(f *testSource) {
 	list := func(c sitemap.Capability, name string) sitemap.Entry {
 		return sitemap.Entry{Loc: f.URL + "/set/" + name, Capability: c, Length: -1}
 	}
@@ -82,7 +81,7 @@ func changeDump(f *sourcetest.Source) {
 	})
 }
 
-func changesZip(f *sourcetest.Source) []byte {
+func changesZip(f *testSource) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	text := sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: f.From, Until: f.Now})
@@ -107,7 +106,7 @@ func changesZip(f *sourcetest.Source) []byte {
 // Many changes come by packages, where these are shorter; few, or a broken package, by
 // requests.
 func TestCatchingUpByChangeDump(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	changeDump(f)
 	f.Put("/a", "a")
 	p := newPlace(t, f)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/sourcetest"
 	"cutie/queuefs/outbound"
 	"cutie/sitemap"
 )
@@ -19,7 +18,7 @@ import (
 func TestPrivateAddressesAreNotCopied(t *testing.T) {
 	inner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "secret") }))
 	defer inner.Close()
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "one")
 	f.Put("/b", "secret")
 	f.Lock(func() { f.Changes, f.From = nil, f.Now })
@@ -55,7 +54,7 @@ func TestACopyMadeWithCredentialsIsPrivate(t *testing.T) {
 		{"existing, open", 0o755, credentials, 0o755, true},
 		{"existing, private", 0o700, credentials, 0o700, false},
 	} {
-		f := sourcetest.New(t)
+		f := newSource(t)
 		f.Put("/a", "one")
 		p := newPlace(t, f)
 		if tt.there != 0 {

@@ -13,12 +13,11 @@ import (
 	"time"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/sourcetest"
 	"cutie/sitemap"
 )
 
 // replaced answers with a document of a Source in which text is another one.
-func replaced(t *testing.T, f *sourcetest.Source, path string, edit func(text string) string) {
+func replaced(t *testing.T, f *testSource, path string, edit func(text string) string) {
 	resp, err := http.Get(f.URL + path)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +46,7 @@ func TestAnEntryThatCannotBeRead(t *testing.T) {
 		"behind a remark": "<!-- <url><loc>@/x</loc></url> --><url/>",
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := sourcetest.New(t)
+			f := newSource(t)
 			for _, r := range []string{"/a", "/b", "/c", "/d", "/e"} {
 				f.Put(r, r)
 			}
@@ -93,7 +92,7 @@ func TestAnEntryThatCannotBeRead(t *testing.T) {
 
 // Parts of an entry that are not needed count as absent where they cannot be read.
 func TestPartsThatCannotBeReadCountAsAbsent(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	for _, r := range []string{"/a", "/b", "/c"} {
 		f.Put(r, r)
 	}
@@ -114,7 +113,7 @@ func TestPartsThatCannotBeReadCountAsAbsent(t *testing.T) {
 
 // A change that cannot be read is named by each run, and the others are applied.
 func TestAChangeThatCannotBeRead(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	p := newPlace(t, f)
 	p.mustSync(nil)
@@ -142,7 +141,7 @@ func TestAChangeThatCannotBeRead(t *testing.T) {
 // A deletion may be followed by a change that cannot be read, and is the return of the resource:
 // it is removed only if the Source has it no more.
 func TestADeletionBesideAChangeThatCannotBeRead(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	f.Put("/b", "b")
 	p := newPlace(t, f)
@@ -179,7 +178,7 @@ func TestAListThatCannotBeRead(t *testing.T) {
 	} {
 		for _, change := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, change), func(t *testing.T) {
-				f := sourcetest.New(t)
+				f := newSource(t)
 				p := newPlace(t, f)
 				day := func(n int) time.Time { return time.Date(2026, 11, n, 0, 0, 0, 0, time.UTC) }
 				f.From = day(1)
@@ -233,8 +232,8 @@ func TestAListThatCannotBeRead(t *testing.T) {
 }
 
 // twoSets makes a Source of two sets, of which the second one has a file.
-func twoSets(t *testing.T) *sourcetest.Source {
-	f := sourcetest.New(t)
+func twoSets(t *testing.T) *testSource {
+	f := newSource(t)
 	f.Put("/a", "a")
 	f.Fault("/.well-known/resourcesync", func(w http.ResponseWriter, _ *http.Request) bool {
 		var all []sitemap.Entry
@@ -336,7 +335,7 @@ func TestFollowingWithASetThatCannotBeRead(t *testing.T) {
 // listed.
 func TestAListWithoutATime(t *testing.T) {
 	for _, at := range []string{"", ` at="yesterday"`} {
-		f := sourcetest.New(t)
+		f := newSource(t)
 		f.From = f.Tick()
 		f.Put("/a", "a")
 		f.Put("/b", "b")
@@ -367,7 +366,7 @@ func TestAListWithoutATime(t *testing.T) {
 // A Source may list its changes from a time after that of its Resource List: all that is listed
 // is copied, and the gap is named by each run.
 func TestAGapBehindTheList(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	old, at := []sitemap.Entry{f.Entry("/a")}, f.Tick()
 	f.Fault("/set/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {

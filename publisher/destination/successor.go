@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
@@ -44,8 +43,8 @@ func (c *Copy) succeed(ctx context.Context, old *state) error {
 // relocate gives the Source its base URI at such a place, and reports whether it has one. As
 // long as the documents stay where they were, so does the base URI.
 func (c *Copy) relocate(old *state) bool {
-	from := fetch.OriginOf(old.Base)
-	pathOf := func(uri string) string { return strings.TrimPrefix(uri, fetch.OriginOf(uri)) }
+	from := source.OriginOf(old.Base)
+	pathOf := func(uri string) string { return strings.TrimPrefix(uri, source.OriginOf(uri)) }
 	switch {
 	case c.o.URL != old.URL || old.Site == "" || pathOf(c.source.Base) != pathOf(old.Base):
 		return false

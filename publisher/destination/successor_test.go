@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/sourcetest"
 	"cutie/queuefs/outbound"
 	"cutie/sitemap"
 )
@@ -17,9 +16,9 @@ import (
 // A successor gets sets that its original never had. They are copied, too, and the others are
 // followed. Alone they prove nothing.
 func TestSuccessorsHaveSetsOfTheirOwn(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
-	next := sourcetest.New(t)
+	next := newSource(t)
 	next.Put("/a", "a")
 	next.Fault("/.well-known/resourcesync", func(w http.ResponseWriter, _ *http.Request) bool {
 		var all []sitemap.Entry
@@ -64,7 +63,7 @@ func TestASourceThatMovesKeepsItsFiles(t *testing.T) {
 	}
 	loopback := func(o *destination.Options) { o.HTTP.Addresses = allow }
 	for _, how := range []string{"redirects", "documents"} {
-		f, next := sourcetest.New(t), sourcetest.New(t)
+		f, next := newSource(t), newSource(t)
 		for _, name := range []string{"/a", "/b", "/gone"} {
 			f.Put(name, "text of "+name)
 		}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
@@ -437,11 +436,11 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, 
 // gone reports whether the Source says that it has a resource no more. Its deletion stands in a
 // list of which an entry was skipped, and this may be its return.
 func (c *Copy) gone(ctx context.Context, uri string) (bool, error) {
-	err := c.client.Get(ctx, fetch.Request{URI: uri}, func(*fetch.Answer) error { return nil })
-	if fetch.IsGone(err) {
+	err := c.client.Get(ctx, source.Request{URI: uri}, func(*source.Answer) error { return nil })
+	if source.IsGone(err) {
 		return true, nil
 	}
-	if ctx.Err() != nil || fetch.Passes(err) {
+	if ctx.Err() != nil || source.Passes(err) {
 		return false, err
 	}
 	c.o.Tell(fmt.Sprintf("%s is not removed: its Source still answers, and a change that could not be read may be its return", uri))

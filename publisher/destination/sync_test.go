@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/sourcetest"
 	"cutie/sitemap"
 )
 
@@ -30,7 +29,7 @@ func (p *place) want() {
 func TestBaselineAndChanges(t *testing.T) {
 	for _, by := range []destination.By{destination.ByList, destination.ByDump} {
 		t.Run(string(by), func(t *testing.T) {
-			f := sourcetest.New(t)
+			f := newSource(t)
 			f.Dumped = true
 			for i := range 30 {
 				f.Put(fmt.Sprintf("/d%d/r%d", i%3, i), strings.Repeat("x", i))
@@ -67,7 +66,7 @@ func TestBaselineAndChanges(t *testing.T) {
 
 // A run that was cut off costs no request for what it had fetched.
 func TestNothingIsFetchedTwice(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	for i := range 20 {
 		f.Put(fmt.Sprintf("/r%02d", i), strings.Repeat("x", i))
 	}
@@ -120,7 +119,7 @@ func TestSourcesThatLie(t *testing.T) {
 		"connection off": func(http.ResponseWriter, *http.Request) bool { panic(http.ErrAbortHandler) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := sourcetest.New(t)
+			f := newSource(t)
 			f.Put("/good", "good")
 			f.Put("/bad", "hello")
 			f.Fault("/bad", do)
@@ -149,7 +148,7 @@ func TestSourcesThatLie(t *testing.T) {
 // A resource that is gone, or another one, by the time it is asked for is explained by a
 // later change.
 func TestResourcesInTransit(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	f.Put("/b", "b")
 	f.Fault("/a", func(w http.ResponseWriter, r *http.Request) bool {
@@ -174,7 +173,7 @@ func TestResourcesInTransit(t *testing.T) {
 }
 
 func TestGapsBeginAnew(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	f.Put("/b", "b")
 	p := newPlace(t, f)
@@ -193,7 +192,7 @@ func TestGapsBeginAnew(t *testing.T) {
 // All sets may have a gap at once, as at the successor of a lost original. One run begins them
 // anew.
 func TestGapsInManySets(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	sets, gap := []string{"set", "two", "three"}, false
 	f.Fault("/.well-known/resourcesync", func(w http.ResponseWriter, _ *http.Request) bool {
@@ -244,23 +243,23 @@ func TestGapsInManySets(t *testing.T) {
 func TestEachResourceCountsOnce(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fetched, same int64
-		change        func(f *sourcetest.Source, o *destination.Options)
+		change        func(f *testSource, o *destination.Options)
 	}{
-		"a baseline made again":    {0, 4, func(_ *sourcetest.Source, o *destination.Options) { o.Again = true }},
-		"a part of one made again": {0, 2, func(_ *sourcetest.Source, o *destination.Options) { o.Again, o.Include = true, []string{"*c", "*d"} }},
-		"and changes since the last run": {2, 3, func(f *sourcetest.Source, o *destination.Options) {
+		"a baseline made again":    {0, 4, func(_ *testSource, o *destination.Options) { o.Again = true }},
+		"a part of one made again": {0, 2, func(_ *testSource, o *destination.Options) { o.Again, o.Include = true, []string{"*c", "*d"} }},
+		"and changes since the last run": {2, 3, func(f *testSource, o *destination.Options) {
 			o.Again = true
 			f.Put("/e", "e")
 			f.Put("/a", "other")
 		}},
-		"a gap": {2, 3, func(f *sourcetest.Source, _ *destination.Options) {
+		"a gap": {2, 3, func(f *testSource, _ *destination.Options) {
 			f.Put("/e", "e")
 			f.From = f.Tick()
 			f.Put("/a", "other")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := sourcetest.New(t)
+			f := newSource(t)
 			for _, r := range []string{"/a", "/b", "/c", "/d"} {
 				f.Put(r, r)
 			}
@@ -279,7 +278,7 @@ func TestEachResourceCountsOnce(t *testing.T) {
 
 // The octets to come are known as soon as the lists are.
 func TestTotalOfABaseline(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	for i := range 10 {
 		f.Put(fmt.Sprint("/r", i), strings.Repeat("x", 100))
 	}
@@ -307,7 +306,7 @@ func TestTotalOfABaseline(t *testing.T) {
 func TestDeletionsLostInAGap(t *testing.T) {
 	for del, left := range map[destination.Deletions]bool{destination.DeleteTold: false, destination.DeleteAll: false, destination.DeleteNever: true} {
 		for _, cut := range []bool{false, true} {
-			f := sourcetest.New(t)
+			f := newSource(t)
 			f.Put("/a", "a")
 			f.Put("/b", "b")
 			p := newPlace(t, f)
@@ -340,7 +339,7 @@ func TestDeletionsLostInAGap(t *testing.T) {
 
 // A flipped bit, a missing file and an extra one are named.
 func TestAuditNamesEachDifference(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	for _, r := range []string{"/a", "/b", "/c/d"} {
 		f.Put(r, r)
 	}
@@ -374,7 +373,7 @@ func TestAuditNamesEachDifference(t *testing.T) {
 }
 
 func TestDryRunDoesNothing(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	p := newPlace(t, f)
 	if err := os.Mkdir(p.dir, 0o700); err != nil {
@@ -394,7 +393,7 @@ func TestDryRunDoesNothing(t *testing.T) {
 // A resource moved at the Source, and moved on before it is asked for, stays in its former
 // place: should the Source be lost now, the copy has it once.
 func TestMovedResourcesStayUntilTheyAreThere(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/a", "a")
 	f.Put("/other", "other")
 	p := newPlace(t, f)
@@ -429,7 +428,7 @@ func TestMovedResourcesStayUntilTheyAreThere(t *testing.T) {
 // Length and time of a file prove nothing of its contents: they are compared by digests, and
 // a quick audit says that it did not.
 func TestAuditSaysSameOfVerifiedContentsAlone(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	f.Put("/flipped", "text")
 	f.Put("/whole", "text")
 	f.Put("/without", "text")
@@ -459,7 +458,7 @@ func TestAuditSaysSameOfVerifiedContentsAlone(t *testing.T) {
 // A Source has what its Resource List says, and all changes since: with these a copy is
 // compared, however old the list is.
 func TestAuditAppliesTheChangesSinceTheList(t *testing.T) {
-	f := sourcetest.New(t)
+	f := newSource(t)
 	for _, r := range []string{"/kept", "/changed", "/gone"} {
 		f.Put(r, r)
 	}

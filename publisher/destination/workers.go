@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
@@ -41,7 +40,7 @@ func (c *Copy) newWorkers(ctx context.Context, s *setState, p *source.Package) *
 	ctx, cancel := context.WithCancelCause(ctx)
 	n := c.o.HTTP.Connections
 	if n == 0 {
-		n = fetch.DefaultConnections
+		n = source.DefaultConnections
 	}
 	w := &workers{c: c, ctx: ctx, cancel: cancel, set: s, pack: p, todo: make(chan task, n*perWorker)}
 	for range n {
@@ -233,7 +232,7 @@ func (c *Copy) fetch(ctx context.Context, l *lack) error {
 		f, err := c.dir.Resume(e.Loc, l.file, l.want)
 		if err == nil {
 			err = c.fetchPart(ctx, e.Loc, f)
-			if !errors.Is(err, fetch.ErrCoding) {
+			if !errors.Is(err, source.ErrCoding) {
 				return err
 			}
 		} else if !errors.Is(err, local.ErrNoProof) {
@@ -241,10 +240,10 @@ func (c *Copy) fetch(ctx context.Context, l *lack) error {
 		}
 	}
 	get := func() error {
-		return c.client.Get(ctx, l.request(), func(a *fetch.Answer) error { return c.take(l, a) })
+		return c.client.Get(ctx, l.request(), func(a *source.Answer) error { return c.take(l, a) })
 	}
 	err := get()
-	if l.coded && (errors.Is(err, local.ErrDiffers) || errors.Is(err, fetch.ErrCoding)) && !fatal(err) && l.proves() {
+	if l.coded && (errors.Is(err, local.ErrDiffers) || errors.Is(err, source.ErrCoding)) && !fatal(err) && l.proves() {
 		l.other = true
 		if e := get(); e == nil || fatal(e) {
 			return e
@@ -259,9 +258,9 @@ func (l *lack) proves() bool {
 }
 
 // request returns the request for a resource.
-func (l *lack) request() fetch.Request {
+func (l *lack) request() source.Request {
 	e := &l.t.entry
-	r := fetch.Request{URI: e.Loc, Plain: e.Encoding == ""}
+	r := source.Request{URI: e.Loc, Plain: e.Encoding == ""}
 	if e.Encoding != "" {
 		r.Header = http.Header{"Accept-Encoding": {e.Encoding}}
 	}
@@ -273,7 +272,7 @@ func (l *lack) request() fetch.Request {
 }
 
 // take makes the file of an answer.
-func (c *Copy) take(l *lack, a *fetch.Answer) error {
+func (c *Copy) take(l *lack, a *source.Answer) error {
 	if a.Status == http.StatusNotModified {
 		if !l.t.again {
 			c.counts.Same.Add(1)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/source"
 	"cutie/publisher/entries"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
@@ -165,13 +165,13 @@ func (a *auditor) count(path string, there, exists bool) {
 
 // ask returns the digest of a file of the original.
 func (a *auditor) ask(ctx context.Context, path string) (sum [sha256.Size]byte, exists bool, err error) {
-	err = a.f.client.Get(ctx, fetch.Request{URI: a.f.base + path, Plain: true, Header: http.Header{}}, func(answer *fetch.Answer) error {
+	err = a.f.client.Get(ctx, source.Request{URI: a.f.base + path, Plain: true, Header: http.Header{}}, func(answer *source.Answer) error {
 		h := sha256.New()
 		_, err := io.Copy(h, answer.Body)
 		h.Sum(sum[:0])
 		return err
 	})
-	if fetch.IsGone(err) {
+	if source.IsGone(err) {
 		return sum, false, nil
 	}
 	return sum, err == nil, err

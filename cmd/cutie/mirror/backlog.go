@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/source"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
@@ -305,7 +305,7 @@ func (b *backlog) fetch(ctx context.Context, n int) error {
 	defer cancel(nil)
 	work := make(chan *life)
 	var wg sync.WaitGroup
-	for range fetch.DefaultConnections {
+	for range source.DefaultConnections {
 		wg.Go(func() {
 			for j := range work {
 				if err := b.complete(ctx, j); err != nil {
@@ -396,7 +396,7 @@ var errDiffers = errors.New("the file is not the one in the list")
 
 // miss keeps the reason why a file is missing, and returns all other errors.
 func (b *backlog) miss(err error) error {
-	if err == nil || !fetch.IsGone(err) && !errors.Is(err, errDiffers) {
+	if err == nil || !source.IsGone(err) && !errors.Is(err, errDiffers) {
 		return err
 	}
 	b.mu.Lock()
@@ -411,7 +411,7 @@ func (f *follower) small(ctx context.Context, uri string, facts *queuefs.Facts) 
 		return nil, fmt.Errorf("%s: a length of %d is not credible", uri, facts.Length)
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, facts.Length+bytes.MinRead))
-	err := f.client.Get(ctx, fetch.Request{URI: uri, Plain: true, Header: http.Header{}}, func(a *fetch.Answer) error {
+	err := f.client.Get(ctx, source.Request{URI: uri, Plain: true, Header: http.Header{}}, func(a *source.Answer) error {
 		buf.Reset()
 		_, err := buf.ReadFrom(io.LimitReader(a.Body, facts.Length+1))
 		return err
@@ -424,7 +424,7 @@ func (f *follower) small(ctx context.Context, uri string, facts *queuefs.Facts) 
 
 // large fetches a file into a temporary one, on stable storage.
 func (f *follower) large(ctx context.Context, uri string, facts *queuefs.Facts) (temp string, err error) {
-	err = f.client.Get(ctx, fetch.Request{URI: uri, Plain: true, Header: http.Header{}}, func(a *fetch.Answer) error {
+	err = f.client.Get(ctx, source.Request{URI: uri, Plain: true, Header: http.Header{}}, func(a *source.Answer) error {
 		temp, err = f.keeper.svc.StoreFile(io.LimitReader(a.Body, facts.Length+1), facts)
 		return err
 	})

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/source"
 	"cutie/queuefs"
 	"cutie/queuefs/outbound"
@@ -95,8 +94,8 @@ func (k *Keeper) tell(name, text string) {
 }
 
 // http returns the settings of requests to a Source.
-func (k *Keeper) http(s *Source) (fetch.Options, error) {
-	o := fetch.Options{Addresses: k.o.Addresses, UserAgent: k.o.Agent, Origin: fetch.OriginOf(s.URL)}
+func (k *Keeper) http(s *Source) (source.Options, error) {
+	o := source.Options{Addresses: k.o.Addresses, UserAgent: k.o.Agent, Origin: source.OriginOf(s.URL)}
 	if s.Header == nil {
 		return o, nil
 	}
@@ -107,17 +106,17 @@ func (k *Keeper) http(s *Source) (fetch.Options, error) {
 
 // client returns a client for a Source. Errors are tried again by its callers, with a new
 // one.
-func (k *Keeper) client(s *Source) (*fetch.Client, error) {
+func (k *Keeper) client(s *Source) (*source.Client, error) {
 	o, err := k.http(s)
 	if err != nil {
 		return nil, err
 	}
 	o.Tries = 2
-	return fetch.New(o), nil
+	return source.NewClient(o), nil
 }
 
 // search finds the queues of a Source. client is the one of before, if it found them.
-func (k *Keeper) search(ctx context.Context, s *Source, client *fetch.Client) (found *source.Source, now *fetch.Client, err error) {
+func (k *Keeper) search(ctx context.Context, s *Source, client *source.Client) (found *source.Source, now *source.Client, err error) {
 	if client == nil {
 		if client, err = k.client(s); err != nil {
 			return nil, nil, err
@@ -134,7 +133,7 @@ func (k *Keeper) search(ctx context.Context, s *Source, client *fetch.Client) (f
 func (k *Keeper) follow(ctx context.Context, s *Source) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	var client *fetch.Client
+	var client *source.Client
 	followed := map[string]bool{}
 	for pause := firstPause; ; {
 		found, now, err := k.search(ctx, s, client)
@@ -196,7 +195,7 @@ type follower struct {
 	of      *Source
 	id      string
 	list    string // Capability List
-	client  *fetch.Client
+	client  *source.Client
 	q       *queuefs.Queue
 	set     *source.Set
 	site    string      // base URI of the Source, with a slash at its end

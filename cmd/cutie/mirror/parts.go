@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/source"
 	"cutie/queuefs"
 	"cutie/queuefs/buffers"
 	"cutie/queuefs/web"
@@ -103,7 +103,7 @@ func (b *backlog) parts(ctx context.Context, n int) error {
 		}
 		after := b.events[i].Seq - 1
 		got, err := b.ask(ctx, i, after)
-		if status := fetch.Status(err); status >= 400 && status < 500 || status == http.StatusServiceUnavailable {
+		if status := source.Status(err); status >= 400 && status < 500 || status == http.StatusServiceUnavailable {
 			if status != http.StatusGone {
 				b.noParts = time.Now().Add(noPartsFor)
 			}
@@ -126,7 +126,7 @@ func (b *backlog) parts(ctx context.Context, n int) error {
 // returns the last event in the answer.
 func (b *backlog) ask(ctx context.Context, i int, after queuefs.Seq) (last queuefs.Seq, err error) {
 	uri := fmt.Sprintf("%s%s/%s?after=%d", b.f.site, PartsPath[1:], b.f.segment, after)
-	err = b.f.client.Get(ctx, fetch.Request{URI: uri, Plain: true, Header: http.Header{}}, func(a *fetch.Answer) error {
+	err = b.f.client.Get(ctx, source.Request{URI: uri, Plain: true, Header: http.Header{}}, func(a *source.Answer) error {
 		in := bufio.NewReaderSize(a.Body, 64<<10)
 		for {
 			var seq, text, payload int64

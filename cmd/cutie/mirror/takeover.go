@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/source"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -147,9 +147,9 @@ func (k *Keeper) refuseAlive(ctx context.Context, queues []*queuefs.Queue) error
 // Answers reports whether a Source still answers at a base URI. A proxy with
 // nobody behind it does not count.
 func Answers(ctx context.Context, base string) bool {
-	client := fetch.New(fetch.Options{Origin: fetch.OriginOf(base), Tries: 1, Timeout: 5 * time.Second})
-	err := client.Get(ctx, fetch.Request{URI: base + wellknown.Path}, func(*fetch.Answer) error { return nil })
-	var status *fetch.StatusError
+	client := source.NewClient(source.Options{Origin: source.OriginOf(base), Tries: 1, Timeout: 5 * time.Second})
+	err := client.Get(ctx, source.Request{URI: base + wellknown.Path}, func(*source.Answer) error { return nil })
+	var status *source.StatusError
 	return err == nil || errors.As(err, &status) && status.Status != http.StatusBadGateway && status.Status != http.StatusServiceUnavailable
 }
 

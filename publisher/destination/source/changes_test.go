@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/source"
 )
 
@@ -59,7 +58,7 @@ func TestAListClosedBetweenTwoRequests(t *testing.T) {
 	for n := range 2 {
 		answer(fmt.Sprintf("/closed%d.xml", n+1), func() string { return list(at(10*n), at(10*n+10), n+1) })
 	}
-	client := fetch.New(fetch.Options{Addresses: loopback, Tries: 1})
+	client := source.NewClient(source.Options{Addresses: loopback, Tries: 1})
 	found, err := source.Find(context.Background(), client, url+"set/capabilitylist.xml")
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +102,7 @@ func TestArchivesWithAGap(t *testing.T) {
 		answer(fmt.Sprintf("/%d", n), fmt.Sprintf(head, "urlset", "changelist", `from="`+at(n)+`"`+end)+
 			fmt.Sprintf(`<url><loc>%sr</loc><rs:md change="updated" datetime="%s" cut:event="submit" cut:seq="%d"/></url></urlset>`, url, at(n+5), n+5))
 	}
-	found, err := source.Find(t.Context(), fetch.New(fetch.Options{Addresses: loopback, Tries: 1}), url+"set/capabilitylist.xml")
+	found, err := source.Find(t.Context(), source.NewClient(source.Options{Addresses: loopback, Tries: 1}), url+"set/capabilitylist.xml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +139,7 @@ func TestNoBatchEndsWithinAnEvent(t *testing.T) {
 		}
 	}
 	answer("/open.xml", list.String()+"</urlset>")
-	found, err := source.Find(t.Context(), fetch.New(fetch.Options{Addresses: loopback, Tries: 1}), url+"set/capabilitylist.xml")
+	found, err := source.Find(t.Context(), source.NewClient(source.Options{Addresses: loopback, Tries: 1}), url+"set/capabilitylist.xml")
 	if err != nil {
 		t.Fatal(err)
 	}

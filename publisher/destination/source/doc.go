@@ -8,4 +8,9 @@
 //
 // Documents are limited to 50 MB and 50,000 entries each, as the standard has it, and a
 // list to 50,000 documents; an index may be in four others. References are resolved against the URI of their document.
+//
+// A [Client] makes its requests politely: over few connections, within a rate, and never
+// without an end. A request is tried again after a broken connection and after the statuses
+// 408, 429, 500, 502, 503 and 504, at the time in Retry-After or after a growing pause. A
+// server gets credentials only if it is the one of the Source.
 package source

@@ -3,6 +3,7 @@ package source
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -11,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cutie/publisher/destination/fetch"
 	"cutie/sitemap"
 	"cutie/wellknown"
 )
@@ -40,7 +40,7 @@ type Source struct {
 	// reading. It may be called from several goroutines.
 	Skip func(Skip)
 
-	client *fetch.Client
+	client *Client
 	size   atomic.Int64 // octets of the last document
 
 	refused []error // of documents that robots.txt names
@@ -48,7 +48,7 @@ type Source struct {
 
 // Find finds the Source of a URL: of a site, a resource, a page, or a document of the
 // Source.
-func Find(ctx context.Context, client *fetch.Client, uri string) (*Source, error) {
+func Find(ctx context.Context, client *Client, uri string) (*Source, error) {
 	found, err := wellknown.Discover(ctx, client.HTTP(), uri)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func Find(ctx context.Context, client *fetch.Client, uri string) (*Source, error
 		s.Left = found.Lists
 	}
 	s.Base = baseOf(s.Description, slices.Concat(s.Sets, s.Lists))
-	s.Site = fetch.OriginOf(append(s.Sets, found.At)[0])
+	s.Site = OriginOf(append(s.Sets, found.At)[0])
 	return s, nil
 }
 
@@ -96,7 +96,7 @@ func baseOf(description string, lists []string) string {
 	}
 	for _, u := range append([]string{description}, lists...) {
 		if u != "" {
-			return fetch.OriginOf(u) + "/"
+			return OriginOf(u) + "/"
 		}
 	}
 	return ""
@@ -346,4 +346,29 @@ func (set *Set) packages(ctx context.Context, kind sitemap.Capability) (all []si
 		}
 	}
 	return all, at, nil
+}
+
+// First returns the first resource of the set, nil if it has none.
+func (set *Set) First(ctx context.Context) (first *sitemap.Entry, err error) {
+	seen := errors.New("seen")
+	_, err = set.Resources(ctx, func(e *sitemap.Entry, _ time.Time) error {
+		first = e
+		return seen
+	})
+	if errors.Is(err, seen) {
+		err = nil
+	}
+	return first, err
+}
+
+// Succeeds reports whether the set is a successor of one of another Source: it publishes
+// the resources below the base URI of that one, with links to where they came from
+// (Z39.99-2017, 14.4). known is false where the set has no resources to tell.
+func (set *Set) Succeeds(ctx context.Context, base string) (yes, known bool, err error) {
+	e, err := set.First(ctx)
+	if err != nil || e == nil {
+		return false, false, err
+	}
+	path, below := strings.CutPrefix(e.Loc, set.source.Base)
+	return below && e.Link(sitemap.RelVia) == base+path, true, nil
 }

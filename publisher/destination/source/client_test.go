@@ -1,4 +1,4 @@
-package fetch_test
+package source_test
 
 import (
 	"context"
@@ -6,12 +6,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"cutie/publisher/destination/fetch"
+	"cutie/publisher/destination/source"
 )
 
 func serve(t *testing.T, do http.HandlerFunc) string {
@@ -20,9 +21,9 @@ func serve(t *testing.T, do http.HandlerFunc) string {
 	return s.URL
 }
 
-func text(ctx context.Context, c *fetch.Client, uri string) (string, error) {
+func text(ctx context.Context, c *source.Client, uri string) (string, error) {
 	var got string
-	err := c.Get(ctx, fetch.Request{URI: uri}, func(a *fetch.Answer) error {
+	err := c.Get(ctx, source.Request{URI: uri}, func(a *source.Answer) error {
 		b, err := io.ReadAll(a.Body)
 		got = string(b)
 		return err
@@ -40,7 +41,7 @@ func TestErrorsThatPass(t *testing.T) {
 			}
 			io.WriteString(w, "ok")
 		})
-		c := fetch.New(fetch.Options{Addresses: loopback, Pause: time.Millisecond})
+		c := source.NewClient(source.Options{Addresses: loopback, Pause: time.Millisecond})
 		if got, err := text(t.Context(), c, uri); got != "ok" || err != nil {
 			t.Errorf("%d: got %q, %v", status, got, err)
 		}
@@ -54,7 +55,7 @@ func TestErrorsThatPass(t *testing.T) {
 		w.Header().Set("Content-Length", "2")
 		io.WriteString(w, "ok"[:min(n.Add(1), 2)])
 	})
-	if got, err := text(t.Context(), fetch.New(fetch.Options{Addresses: loopback, Pause: time.Millisecond}), uri); got != "ok" || err != nil || n.Load() != 2 {
+	if got, err := text(t.Context(), source.NewClient(source.Options{Addresses: loopback, Pause: time.Millisecond}), uri); got != "ok" || err != nil || n.Load() != 2 {
 		t.Errorf("got %q, %v after %d requests", got, err, n.Load())
 	}
 }
@@ -63,14 +64,14 @@ func TestErrorsThatStay(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404, 410, 501} {
 		var n atomic.Int32
 		uri := serve(t, func(w http.ResponseWriter, _ *http.Request) { n.Add(1); w.WriteHeader(status) })
-		_, err := text(t.Context(), fetch.New(fetch.Options{Addresses: loopback, Pause: time.Millisecond}), uri)
-		var e *fetch.StatusError
-		if !errors.As(err, &e) || e.Status != status || n.Load() != 1 || fetch.IsGone(err) != (status == 404 || status == 410) {
+		_, err := text(t.Context(), source.NewClient(source.Options{Addresses: loopback, Pause: time.Millisecond}), uri)
+		var e *source.StatusError
+		if !errors.As(err, &e) || e.Status != status || n.Load() != 1 || source.IsGone(err) != (status == 404 || status == 410) {
 			t.Errorf("%d: got %v after %d requests", status, err, n.Load())
 		}
 	}
 	uri := serve(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) })
-	if _, err := text(t.Context(), fetch.New(fetch.Options{Addresses: loopback}), uri); !errors.Is(err, fetch.ErrRedirects) {
+	if _, err := text(t.Context(), source.NewClient(source.Options{Addresses: loopback}), uri); !errors.Is(err, source.ErrRedirects) {
 		t.Errorf("redirects: got %v", err)
 	}
 }
@@ -84,7 +85,7 @@ func TestRetryAfter(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	})
-	c := fetch.New(fetch.Options{Addresses: loopback, Pause: time.Hour})
+	c := source.NewClient(source.Options{Addresses: loopback, Pause: time.Hour})
 	if _, err := text(t.Context(), c, uri+"/soon"); err != nil || n.Load() != 2 {
 		t.Errorf("got %v after %d requests", err, n.Load())
 	}
@@ -105,8 +106,8 @@ func TestServersThatDrip(t *testing.T) {
 			}
 		},
 	} {
-		c := fetch.New(fetch.Options{Addresses: loopback, Timeout: 100 * time.Millisecond, Tries: 1})
-		if _, err := text(t.Context(), c, serve(t, do)); !errors.Is(err, fetch.ErrSlow) {
+		c := source.NewClient(source.Options{Addresses: loopback, Timeout: 100 * time.Millisecond, Tries: 1})
+		if _, err := text(t.Context(), c, serve(t, do)); !errors.Is(err, source.ErrSlow) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -129,7 +130,7 @@ func TestCredentials(t *testing.T) {
 			http.Redirect(w, r, other+"/redirected", http.StatusFound)
 		}
 	})
-	c := fetch.New(fetch.Options{Addresses: loopback, Origin: own, Header: http.Header{"Authorization": {"Bearer x"}}})
+	c := source.NewClient(source.Options{Addresses: loopback, Origin: own, Header: http.Header{"Authorization": {"Bearer x"}}})
 	for _, uri := range []string{own + "/a", own + "/away", other + "/b"} {
 		if _, err := text(t.Context(), c, uri); err != nil {
 			t.Fatal(err)
@@ -151,7 +152,7 @@ func TestFewConnections(t *testing.T) {
 		}
 		time.Sleep(2 * time.Millisecond)
 	})
-	c := fetch.New(fetch.Options{Addresses: loopback, Connections: 3})
+	c := source.NewClient(source.Options{Addresses: loopback, Connections: 3})
 	var wg sync.WaitGroup
 	for range 30 {
 		wg.Go(func() { text(t.Context(), c, uri) })
@@ -174,11 +175,11 @@ func TestWaitsKeepNobodyFromTheOthers(t *testing.T) {
 		}
 		plain.Add(1)
 	})
-	c := fetch.New(fetch.Options{Addresses: loopback, Connections: 1})
+	c := source.NewClient(source.Options{Addresses: loopback, Connections: 1})
 	var wg sync.WaitGroup
 	for range 40 {
 		wg.Go(func() {
-			if err := c.Get(t.Context(), fetch.Request{URI: uri, Wait: 55 * time.Second}, func(*fetch.Answer) error { return nil }); err != nil {
+			if err := c.Get(t.Context(), source.Request{URI: uri, Wait: 55 * time.Second}, func(*source.Answer) error { return nil }); err != nil {
 				t.Error(err)
 			}
 		})
@@ -193,5 +194,42 @@ func TestWaitsKeepNobodyFromTheOthers(t *testing.T) {
 	wg.Wait()
 	if waiting.Load() != 32 || plain.Load() != 9 {
 		t.Errorf("%d waited, %d did not", waiting.Load(), plain.Load())
+	}
+}
+
+// A Source that an operator named may be at a private address. What it names itself, in
+// documents and redirects, may not, unless the operator allows it; also by other spellings.
+func TestASourceNamesNoPrivateAddresses(t *testing.T) {
+	var asked atomic.Int32
+	inner := serve(t, func(w http.ResponseWriter, _ *http.Request) { asked.Add(1); w.Write([]byte("secret")) })
+	port := inner[strings.LastIndexByte(inner, ':'):]
+	own := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/away" {
+			http.Redirect(w, r, inner, http.StatusFound)
+		}
+	})
+	for _, proxy := range []string{"", "http://127.0.0.1:9"} {
+		t.Setenv("HTTP_PROXY", proxy) // not for loopback
+		c := source.NewClient(source.Options{Origin: own, Pause: time.Hour})
+		if _, err := text(t.Context(), c, own+"/a"); err != nil {
+			t.Fatal(err)
+		}
+		for _, uri := range []string{inner, own + "/away", "http://localhost" + port, "http://[::ffff:127.0.0.1]" + port} {
+			got, err := text(t.Context(), c, uri)
+			if source.Refused(err) == nil {
+				t.Errorf("%s: got %q, %v, want it refused", uri, got, err)
+			}
+			resp, err := c.HTTP().Get(uri)
+			if source.Refused(err) == nil {
+				t.Errorf("%s: got %v, %v, want it refused", uri, resp, err)
+			}
+		}
+	}
+	if n := asked.Load(); n > 0 {
+		t.Errorf("the private server was asked %d times", n)
+	}
+	c := source.NewClient(source.Options{Origin: own, Addresses: loopback})
+	if got, err := text(t.Context(), c, own+"/away"); got != "secret" {
+		t.Errorf("an allowed address: got %q, %v", got, err)
 	}
 }

@@ -1,20 +1,28 @@
-package fetch
+package source
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/time/rate"
 
 	"cutie/queuefs/outbound"
@@ -69,8 +77,8 @@ type Client struct {
 	sleep    func(ctx context.Context, d time.Duration) error
 }
 
-// New returns a Client.
-func New(o Options) *Client {
+// NewClient returns a Client.
+func NewClient(o Options) *Client {
 	o.Connections = cmp.Or(o.Connections, DefaultConnections)
 	o.Tries = cmp.Or(o.Tries, DefaultTries)
 	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
@@ -443,4 +451,179 @@ func (c *Client) dress(req *http.Request) {
 	if c.o.UserAgent != "" {
 		req.Header.Set("User-Agent", c.o.UserAgent)
 	}
+}
+
+// newTransport returns a transport that connects to the Source that the operator named, to
+// proxies of the environment, and else to allowed addresses only: a Source names hosts in its
+// documents and redirects, and its copy must not have answers from the private network of
+// this machine.
+func newTransport(o *Options) *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxConnsPerHost = o.Connections + maxWaits
+	t.MaxIdleConnsPerHost, t.MaxIdleConns = t.MaxConnsPerHost, 2*t.MaxConnsPerHost
+	t.ResponseHeaderTimeout = 0 // long polls; see watch
+	named := map[string]bool{}
+	for _, addr := range addressesOf(o.Origin) {
+		named[addr] = true
+	}
+	var proxies sync.Map // by address
+	t.Proxy = func(req *http.Request) (*url.URL, error) {
+		proxy, err := http.ProxyFromEnvironment(req)
+		if proxy == nil || err != nil {
+			return nil, err
+		}
+		for _, addr := range addressesOf(proxy.String()) {
+			proxies.Store(addr, true)
+		}
+		for _, addr := range addressesOf(req.URL.String())[:1] {
+			if !named[addr] {
+				err = o.Addresses.Literal(addr)
+			}
+		}
+		return proxy, err
+	}
+	dialer := net.Dialer{Timeout: 30 * time.Second}
+	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if _, proxy := proxies.Load(addr); proxy || named[addr] {
+			return dialer.DialContext(ctx, network, addr)
+		}
+		return o.Addresses.Dial(ctx, dialer, network, addr)
+	}
+	return t
+}
+
+// addressesOf returns what a transport connects to for a URL, as host:port. A host with a
+// default port is named with both of them: many sites redirect from http to https.
+func addressesOf(rawURL string) []string {
+	if normal, err := wellknown.Normal(rawURL); err == nil {
+		rawURL = normal
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Host == "" {
+		return []string{""}
+	}
+	host := u.Hostname()
+	switch port := u.Port(); {
+	case port == "443", port == "" && u.Scheme == "https":
+		return []string{net.JoinHostPort(host, "443"), net.JoinHostPort(host, "80")}
+	case port == "80", port == "" && u.Scheme == "http":
+		return []string{net.JoinHostPort(host, "80"), net.JoinHostPort(host, "443")}
+	case port == "": // of a proxy
+		return []string{net.JoinHostPort(host, "1080")}
+	default:
+		return []string{net.JoinHostPort(host, port)}
+	}
+}
+
+// ErrCoding says that an answer is in a content coding that cannot be decoded.
+var ErrCoding = errors.New("content coding")
+
+const maxCodings = 3 // of an answer
+
+// decoders are the content codings that can be decoded (RFC 9110, 8.4.1); nil: a known one
+// that cannot. Some servers use them although asked not to, name what is no coding, or name
+// one of a body that is in none: such a body is returned as it is.
+var decoders = map[string]func(*bufio.Reader) (io.ReadCloser, error){
+	"gzip":    ungzip,
+	"x-gzip":  ungzip,
+	"deflate": inflate,
+	"zstd":    unzstd,
+	"br":      nil, "compress": nil, "x-compress": nil, "dcb": nil, "dcz": nil,
+}
+
+func begins(b *bufio.Reader, magic string) bool {
+	head, _ := b.Peek(len(magic))
+	return string(head) == magic
+}
+
+func ungzip(b *bufio.Reader) (io.ReadCloser, error) {
+	if !begins(b, "\x1f\x8b") {
+		return io.NopCloser(b), nil
+	}
+	return gzip.NewReader(b)
+}
+
+func inflate(b *bufio.Reader) (io.ReadCloser, error) {
+	if h, err := b.Peek(2); err == nil && (h[0]&15 != 8 || (int(h[0])<<8|int(h[1]))%31 != 0) {
+		return flate.NewReader(b), nil // without the frame of zlib, as some servers have it
+	}
+	return zlib.NewReader(b)
+}
+
+func unzstd(b *bufio.Reader) (io.ReadCloser, error) {
+	if !begins(b, "\x28\xb5\x2f\xfd") {
+		return io.NopCloser(b), nil
+	}
+	z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
+	if err != nil {
+		return nil, err
+	}
+	return z.IOReadCloser(), nil
+}
+
+// codings returns the content codings of an answer that mean something, in their order.
+func (a *Answer) codings() (all []string) {
+	for _, field := range a.Header.Values("Content-Encoding") {
+		for name := range strings.SplitSeq(field, ",") {
+			if name = strings.ToLower(strings.TrimSpace(name)); name != "" {
+				if _, known := decoders[name]; known {
+					all = append(all, name)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Coded reports whether the body is in a content coding.
+func (a *Answer) Coded() bool { return len(a.codings()) > 0 }
+
+// IsArchive reports whether the resource of a URI is itself a compressed file, by its name or
+// type: many servers name its format as a content coding.
+func (a *Answer) IsArchive(uri string) bool {
+	switch t, _, _ := strings.Cut(a.Header.Get("Content-Type"), ";"); strings.ToLower(strings.TrimSpace(t)) {
+	case "application/gzip", "application/x-gzip", "application/zstd", "application/zlib":
+		return true
+	}
+	uri, _, _ = strings.Cut(uri, "?")
+	switch strings.ToLower(path.Ext(uri)) {
+	case ".gz", ".tgz", ".gzip", ".svgz", ".warc", ".zst", ".br", ".z", ".zz":
+		return true
+	}
+	return false
+}
+
+// Decode returns the body without its content codings. Errors of these wrap [ErrCoding].
+func (a *Answer) Decode() (io.ReadCloser, error) {
+	names := a.codings()
+	if len(names) > maxCodings {
+		return nil, fmt.Errorf("%w: %q are more than %d", ErrCoding, names, maxCodings)
+	}
+	in := io.NopCloser(a.Body)
+	for i := len(names) - 1; i >= 0; i-- {
+		decode := decoders[names[i]]
+		if decode == nil {
+			return nil, fmt.Errorf("%w: %s, not asked for, and not decoded here", ErrCoding, names[i])
+		}
+		next, err := decode(bufio.NewReader(in))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrCoding, names[i], err)
+		}
+		in = decoding{next, names[i]}
+	}
+	return in, nil
+}
+
+// decoding says of which coding an error is.
+type decoding struct {
+	io.ReadCloser
+	name string
+}
+
+func (d decoding) Read(p []byte) (int, error) {
+	n, err := d.ReadCloser.Read(p)
+	if err != nil && err != io.EOF && !errors.Is(err, ErrCoding) {
+		err = fmt.Errorf("%w: %s: %w", ErrCoding, d.name, err)
+	}
+	return n, err
 }

@@ -1,6 +1,4 @@
-// Package sourcetest is a ResourceSync Source for tests: resources, their changes, and
-// faults by the path of a request.
-package sourcetest
+package destination_test
 
 import (
 	"archive/zip"
@@ -19,9 +17,9 @@ import (
 	"cutie/sitemap"
 )
 
-// A Source is a Source of a test: resources, their changes, and faults by the path of a
+// A testSource is a Source of a test: resources, their changes, and faults by the path of a
 // request.
-type Source struct {
+type testSource struct {
 	*httptest.Server
 	t *testing.T
 
@@ -39,9 +37,9 @@ type Source struct {
 	Pack      func(z *zip.Writer, manifest []byte)
 }
 
-// New returns a Source without resources; it ends with the test.
-func New(t *testing.T) *Source {
-	f := &Source{t: t, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Resources: map[string]string{}, Modified: map[string]time.Time{},
+// newSource returns a Source without resources; it ends with the test.
+func newSource(t *testing.T) *testSource {
+	f := &testSource{t: t, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Resources: map[string]string{}, Modified: map[string]time.Time{},
 		Faults: map[string]func(http.ResponseWriter, *http.Request) bool{}, Asked: map[string]int{}}
 	f.From = f.Now
 	f.Server = httptest.NewServer(f)
@@ -50,10 +48,10 @@ func New(t *testing.T) *Source {
 }
 
 // Tick makes it a second later, and returns the time.
-func (f *Source) Tick() time.Time { f.Now = f.Now.Add(time.Second); return f.Now }
+func (f *testSource) Tick() time.Time { f.Now = f.Now.Add(time.Second); return f.Now }
 
 // Entry returns the entry of a resource in a Resource List.
-func (f *Source) Entry(path string) sitemap.Entry {
+func (f *testSource) Entry(path string) sitemap.Entry {
 	e := sitemap.Entry{Loc: f.URL + path, Length: -1}
 	if text, ok := f.Resources[path]; ok {
 		sum := sha256.Sum256([]byte(text))
@@ -64,7 +62,7 @@ func (f *Source) Entry(path string) sitemap.Entry {
 }
 
 // Put makes or changes a resource, a second later.
-func (f *Source) Put(path, text string) {
+func (f *testSource) Put(path, text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	change := sitemap.Updated
@@ -78,7 +76,7 @@ func (f *Source) Put(path, text string) {
 }
 
 // Remove removes a resource, a second later.
-func (f *Source) Remove(path string) {
+func (f *testSource) Remove(path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.Resources, path)
@@ -88,20 +86,20 @@ func (f *Source) Remove(path string) {
 }
 
 // fault answers requests for a path in its own way until do returns false.
-func (f *Source) Fault(path string, do func(w http.ResponseWriter, r *http.Request) bool) {
+func (f *testSource) Fault(path string, do func(w http.ResponseWriter, r *http.Request) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.Faults[path] = do
 }
 
 // Lock does something while no request is answered.
-func (f *Source) Lock(do func()) {
+func (f *testSource) Lock(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	do()
 }
 
-func (f *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *testSource) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.RequestURI()
 	f.mu.Lock()
 	watch := f.Watch
@@ -151,15 +149,15 @@ func (f *Source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // Up is the link to the Capability List.
-func (f *Source) Up() []sitemap.Link {
+func (f *testSource) Up() []sitemap.Link {
 	return []sitemap.Link{{Rel: "up", Href: f.URL + "/set/capabilitylist.xml"}}
 }
 
-func (f *Source) head(c sitemap.Capability) sitemap.Head {
+func (f *testSource) head(c sitemap.Capability) sitemap.Head {
 	return sitemap.Head{Capability: c, At: f.Now, Links: f.Up()}
 }
 
-func (f *Source) all() (all []sitemap.Entry) {
+func (f *testSource) all() (all []sitemap.Entry) {
 	for path := range f.Resources {
 		e := f.Entry(path)
 		if f.Edit != nil {
@@ -172,12 +170,12 @@ func (f *Source) all() (all []sitemap.Entry) {
 }
 
 // Document answers with a document.
-func (f *Source) Document(w http.ResponseWriter, root sitemap.Root, head sitemap.Head, entries []sitemap.Entry) {
+func (f *testSource) Document(w http.ResponseWriter, root sitemap.Root, head sitemap.Head, entries []sitemap.Entry) {
 	w.Header().Set("Content-Type", "application/xml")
 	w.Write(f.text(root, head, entries))
 }
 
-func (f *Source) text(root sitemap.Root, head sitemap.Head, entries []sitemap.Entry) []byte {
+func (f *testSource) text(root sitemap.Root, head sitemap.Head, entries []sitemap.Entry) []byte {
 	text := sitemap.AppendHead(nil, root, head)
 	for i := range entries {
 		text = sitemap.AppendEntry(text, root, &entries[i])
@@ -186,7 +184,7 @@ func (f *Source) text(root sitemap.Root, head sitemap.Head, entries []sitemap.En
 }
 
 // Package returns the package of the Resource Dump.
-func (f *Source) Package() []byte {
+func (f *testSource) Package() []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	all := f.all()

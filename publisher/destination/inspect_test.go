@@ -1,4 +1,4 @@
-package inspect_test
+package destination_test
 
 import (
 	"archive/zip"
@@ -10,23 +10,22 @@ import (
 	"testing"
 	"time"
 
-	"cutie/publisher/destination/fetch"
-	"cutie/publisher/destination/inspect"
-	"cutie/publisher/destination/sourcetest"
+	"cutie/publisher/destination"
+	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
 
-func report(t *testing.T, f *sourcetest.Source) *inspect.Report {
+func report(t *testing.T, f *testSource) *destination.SourceReport {
 	t.Helper()
-	r, err := inspect.Inspect(t.Context(), fetch.New(fetch.Options{Origin: f.URL, Tries: 1}), f.URL, inspect.Options{Sample: -1, Dumps: true})
+	r, err := destination.Inspect(t.Context(), source.NewClient(source.Options{Origin: f.URL, Tries: 1}), f.URL, destination.InspectOptions{Sample: -1, Dumps: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func filled(t *testing.T) *sourcetest.Source {
-	f := sourcetest.New(t)
+func filled(t *testing.T) *testSource {
+	f := newSource(t)
 	f.Dumped = true
 	for _, r := range []string{"/a", "/b", "/c/d"} {
 		f.Put(r, "text of "+r)
@@ -51,35 +50,35 @@ func TestEachFaultIsNamed(t *testing.T) {
 		fmt.Fprint(w, text)
 	}
 	for name, c := range map[string]struct {
-		damage func(f *sourcetest.Source)
+		damage func(f *testSource)
 		uri    string
 		text   string
 	}{
-		"flipped bit": {func(f *sourcetest.Source) {
+		"flipped bit": {func(f *testSource) {
 			f.Fault("/a", func(w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, "text of /b"); return true })
 		}, "/a", "sha-256 is "},
-		"missing file": {func(f *sourcetest.Source) {
+		"missing file": {func(f *testSource) {
 			f.Fault("/a", func(w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true })
 		}, "/a", "404"},
-		"short file": {func(f *sourcetest.Source) {
+		"short file": {func(f *testSource) {
 			f.Fault("/a", func(w http.ResponseWriter, r *http.Request) bool { fmt.Fprint(w, "text"); return true })
 		}, "/a", "octets"},
-		"dangling list": {func(f *sourcetest.Source) {
+		"dangling list": {func(f *testSource) {
 			f.Fault("/set/changelist.xml", func(w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true })
 		}, "/set/changelist.xml", "404"},
-		"order": {func(f *sourcetest.Source) { f.Changes[0], f.Changes[1] = f.Changes[1], f.Changes[0] }, "/set/changelist.xml", "comes after"},
-		"time":  {func(f *sourcetest.Source) { f.Changes[3].DateTime = f.From.Add(time.Millisecond) }, "/set/changelist.xml", "comes after"},
-		"no proof": {func(f *sourcetest.Source) {
+		"order": {func(f *testSource) { f.Changes[0], f.Changes[1] = f.Changes[1], f.Changes[0] }, "/set/changelist.xml", "comes after"},
+		"time":  {func(f *testSource) { f.Changes[3].DateTime = f.From.Add(time.Millisecond) }, "/set/changelist.xml", "comes after"},
+		"no proof": {func(f *testSource) {
 			f.Edit = func(_ string, e *sitemap.Entry) { e.Hashes, e.Length = nil, -1 }
 		}, "/set/resourcelist.xml", "neither length nor digest"},
-		"lie in a manifest": {func(f *sourcetest.Source) {
+		"lie in a manifest": {func(f *testSource) {
 			f.Pack = func(z *zip.Writer, manifest []byte) {
 				write(z, "manifest.xml", string(manifest))
 				write(z, "resources/000000", "text of /a")
 				write(z, "resources/000001", "text of /c/e")
 			}
 		}, "/set/dump.zip", "/c/d: differs: sha-256 is "},
-		"file without entry": {func(f *sourcetest.Source) {
+		"file without entry": {func(f *testSource) {
 			f.Pack = func(z *zip.Writer, manifest []byte) {
 				write(z, "manifest.xml", string(manifest))
 				write(z, "resources/000000", "text of /a")
@@ -87,16 +86,16 @@ func TestEachFaultIsNamed(t *testing.T) {
 				write(z, "more", "")
 			}
 		}, "/set/dump.zip", "not in the manifest"},
-		"entry without file": {func(f *sourcetest.Source) {
+		"entry without file": {func(f *testSource) {
 			f.Pack = func(z *zip.Writer, manifest []byte) {
 				write(z, "manifest.xml", string(manifest))
 				write(z, "resources/000000", "text of /a")
 			}
 		}, "/set/dump.zip", "not in the package"},
-		"no manifest": {func(f *sourcetest.Source) {
+		"no manifest": {func(f *testSource) {
 			f.Pack = func(z *zip.Writer, manifest []byte) { write(z, "x", "") }
 		}, "/set/dump.zip", "no manifest.xml"},
-		"no archive": {func(f *sourcetest.Source) {
+		"no archive": {func(f *testSource) {
 			f.Fault("/set/dump.zip", func(w http.ResponseWriter, r *http.Request) bool { fmt.Fprint(w, "PK"); return true })
 		}, "/set/dump.zip", "zip"},
 	} {
@@ -166,5 +165,33 @@ func TestFaultsOfEntriesEndNothing(t *testing.T) {
 		if g.URI != f.URL+"/set/resourcelist.xml" || g.Text != want[i] {
 			t.Errorf("got %+v, want %q", g, want[i])
 		}
+	}
+}
+
+// The resource of a requeued job comes back after the Resource Dump with its old time, and
+// is in no package.
+func TestWhatCameBackAfterADumpIsNoFinding(t *testing.T) {
+	f := filled(t) // without /b
+	was := f.Now
+	for _, path := range []string{"/set/resourcedump.xml", "/set/dump.zip"} {
+		resp, err := http.Get(f.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Fault(path, func(w http.ResponseWriter, _ *http.Request) bool { w.Write(old); return true })
+	}
+	f.Put("/b", "text of /b")
+	f.Lock(func() {
+		f.Modified["/b"] = was.Add(-2e9)
+		f.Changes[len(f.Changes)-1].LastMod = was.Add(-2e9)
+	})
+	f.Put("/e", "later")
+	if r := report(t, f); len(r.Findings) > 0 {
+		t.Errorf("got %+v", r.Findings)
 	}
 }

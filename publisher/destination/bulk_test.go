@@ -1,4 +1,4 @@
-package sourcetest
+package destination_test
 
 import (
 	"archive/zip"
@@ -19,9 +19,9 @@ import (
 	"cutie/sitemap"
 )
 
-// A Bulk is a Source of many resources of 1 KiB, for measurements. Its Change List
+// A bulk is a Source of many resources of 1 KiB, for measurements. Its Change List
 // waits for changes (RFC 7240) and answers with the part added to it.
-type Bulk struct {
+type bulk struct {
 	*httptest.Server
 	N  int
 	At time.Time // of the Resource List
@@ -35,9 +35,9 @@ type Bulk struct {
 	more    chan struct{}
 }
 
-// NewBulk returns a Source of n resources, with a Resource Dump if dumped is set.
-func NewBulk(tb testing.TB, n int, dumped bool) *Bulk {
-	f := &Bulk{N: n, At: time.Now().UTC().Truncate(time.Second), changed: map[int]int{}, more: make(chan struct{})}
+// newBulk returns a Source of n resources, with a Resource Dump if dumped is set.
+func newBulk(tb testing.TB, n int, dumped bool) *bulk {
+	f := &bulk{N: n, At: time.Now().UTC().Truncate(time.Second), changed: map[int]int{}, more: make(chan struct{})}
 	f.Server = httptest.NewServer(f)
 	tb.Cleanup(f.Close)
 	for first := 0; first < n; first += sitemap.MaxEntries {
@@ -55,7 +55,7 @@ func NewBulk(tb testing.TB, n int, dumped bool) *Bulk {
 }
 
 // zip returns a package of all resources.
-func (f *Bulk) zip(tb testing.TB) []byte {
+func (f *bulk) zip(tb testing.TB) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	add := func(name string, text []byte) {
@@ -70,12 +70,12 @@ func (f *Bulk) zip(tb testing.TB) []byte {
 	text := sitemap.AppendHead(nil, sitemap.URLSet, f.head(sitemap.ResourceDumpManifest))
 	for i := range f.N {
 		e := f.Entry(i, 0)
-		e.Path = Path(i)
+		e.Path = bulkPath(i)
 		text = sitemap.AppendEntry(text, sitemap.URLSet, &e)
 	}
 	add("manifest.xml", sitemap.AppendFoot(text, sitemap.URLSet))
 	for i := range f.N {
-		add(Path(i)[1:], Text(i, 0))
+		add(bulkPath(i)[1:], bulkText(i, 0))
 	}
 	if err := z.Close(); err != nil {
 		tb.Fatal(err)
@@ -83,7 +83,7 @@ func (f *Bulk) zip(tb testing.TB) []byte {
 	return b.Bytes()
 }
 
-func (f *Bulk) head(c sitemap.Capability) sitemap.Head {
+func (f *bulk) head(c sitemap.Capability) sitemap.Head {
 	h := sitemap.Head{Capability: c, Links: []sitemap.Link{{Rel: "up", Href: f.URL + "/set/capabilitylist.xml"}}}
 	if c == sitemap.ChangeList {
 		h.From = f.At
@@ -94,7 +94,7 @@ func (f *Bulk) head(c sitemap.Capability) sitemap.Head {
 }
 
 // Change updates a resource, and wakes who waits for changes.
-func (f *Bulk) Change(i int) {
+func (f *bulk) Change(i int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.changed[i]++
@@ -107,7 +107,7 @@ func (f *Bulk) Change(i int) {
 }
 
 // ServeHTTP is [http.Handler].
-func (f *Bulk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *bulk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	list := func(c sitemap.Capability, name string) sitemap.Entry {
 		return sitemap.Entry{Loc: f.URL + "/set/" + name, Capability: c, Length: -1}
 	}
@@ -145,13 +145,13 @@ func (f *Bulk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		f.mu.Lock()
-		text := Text(i, f.changed[i])
+		text := bulkText(i, f.changed[i])
 		f.mu.Unlock()
 		w.Write(text)
 	}
 }
 
-func (f *Bulk) document(w http.ResponseWriter, root sitemap.Root, head sitemap.Head, entries ...sitemap.Entry) {
+func (f *bulk) document(w http.ResponseWriter, root sitemap.Root, head sitemap.Head, entries ...sitemap.Entry) {
 	text := sitemap.AppendHead(nil, root, head)
 	for i := range entries {
 		text = sitemap.AppendEntry(text, root, &entries[i])
@@ -161,7 +161,7 @@ func (f *Bulk) document(w http.ResponseWriter, root sitemap.Root, head sitemap.H
 
 // changes answers with the Change List or what was added to it. Its entity tag is its
 // length without the foot.
-func (f *Bulk) changes(w http.ResponseWriter, r *http.Request) {
+func (f *bulk) changes(w http.ResponseWriter, r *http.Request) {
 	tag := func() string { return strconv.Quote(strconv.Itoa(len(f.tail))) }
 	f.mu.Lock()
 	if more := f.more; r.Header.Get("Prefer") != "" && r.Header.Get("If-None-Match") == tag() {
@@ -185,16 +185,16 @@ func (f *Bulk) changes(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 }
 
-// Path returns the path of a resource.
-func Path(i int) string { return fmt.Sprintf("/d%03d/r%06d", i/1000, i) }
+// bulkPath returns the path of a resource.
+func bulkPath(i int) string { return fmt.Sprintf("/d%03d/r%06d", i/1000, i) }
 
-// Text returns the 1 KiB of a version of a resource.
-func Text(i, version int) []byte {
+// bulkText returns the 1 KiB of a version of a resource.
+func bulkText(i, version int) []byte {
 	return bytes.Repeat(fmt.Appendf(nil, "%07d %07d", i, version)[:15:15], 69)[:1024]
 }
 
 // Entry returns the entry of a version of a resource.
-func (f *Bulk) Entry(i, version int) sitemap.Entry {
-	sum := sha256.Sum256(Text(i, version))
-	return sitemap.Entry{Loc: f.URL + Path(i), Length: 1024, LastMod: f.At, Hashes: []sitemap.Hash{{Alg: "sha-256", Value: hex.EncodeToString(sum[:])}}}
+func (f *bulk) Entry(i, version int) sitemap.Entry {
+	sum := sha256.Sum256(bulkText(i, version))
+	return sitemap.Entry{Loc: f.URL + bulkPath(i), Length: 1024, LastMod: f.At, Hashes: []sitemap.Hash{{Alg: "sha-256", Value: hex.EncodeToString(sum[:])}}}
 }

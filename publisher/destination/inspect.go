@@ -1,30 +1,24 @@
-// Package inspect checks what a ResourceSync Source publishes against the standard
-// (ANSI/NISO Z39.99-2017) and against itself: its documents and their order in time, the
-// closed Change Lists and their ends, the resources and their digests, the packages and
-// their manifests.
-//
-// The documents are read as they change. A resource that is not the one listed is told
-// only if no change since then explains it.
-package inspect
+package destination
 
 import (
+	"archive/zip"
 	"context"
 	"fmt"
 	"hash/maphash"
 	"io"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
-	"cutie/publisher/destination/fetch"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
 
-// Options say how much is read.
-type Options struct {
+// InspectOptions say how much is read.
+type InspectOptions struct {
 	Sets   []string // names or URIs of Capability Lists; none: all
 	Sample int      // resources of a set to ask for; -1: all
 	Dumps  bool     // read the packages of the dumps
@@ -39,8 +33,8 @@ type Finding struct {
 	Text    string `json:"text"`
 }
 
-// A Report is the result.
-type Report struct {
+// A SourceReport is the result.
+type SourceReport struct {
 	Source    string    `json:"source"`
 	Found     string    `json:"found,omitempty"` // how
 	Sets      int       `json:"sets"`
@@ -54,19 +48,23 @@ type Report struct {
 }
 
 // Clean reports whether nothing but warnings was found.
-func (r *Report) Clean() bool {
+func (r *SourceReport) Clean() bool {
 	return r.More == 0 && !slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.Warning })
 }
 
 const maxFindings = 1000
 
-// Inspect finds the Source of a URL and inspects it.
-func Inspect(ctx context.Context, client *fetch.Client, uri string, o Options) (*Report, error) {
+// Inspect finds the Source of a URL, and checks what it publishes against the standard (ANSI/NISO
+// Z39.99-2017) and against itself: its documents and their order in time, the closed Change Lists
+// and their ends, the resources and their digests, the packages and their manifests. The
+// documents are read as they change: a resource that is not the one listed is reported only if no
+// change since then explains it.
+func Inspect(ctx context.Context, client *source.Client, uri string, o InspectOptions) (*SourceReport, error) {
 	s, err := source.Find(ctx, client, uri)
 	if err != nil {
 		return nil, err
 	}
-	i := &inspector{ctx: ctx, o: o, client: client, source: s, r: &Report{Source: s.Base, Found: string(s.By)}}
+	i := &inspector{ctx: ctx, o: o, client: client, source: s, r: &SourceReport{Source: s.Base, Found: string(s.By)}}
 	told := map[string]bool{} // some lists are read twice
 	s.Skip = func(k source.Skip) {
 		if text := strings.TrimPrefix(k.Err.Error(), k.URI+": "); !told[k.URI+" "+text] && len(told) < maxFindings {
@@ -94,10 +92,10 @@ func Inspect(ctx context.Context, client *fetch.Client, uri string, o Options) (
 
 type inspector struct {
 	ctx    context.Context
-	o      Options
-	client *fetch.Client
+	o      InspectOptions
+	client *source.Client
 	source *source.Source
-	r      *Report
+	r      *SourceReport
 }
 
 func (i *inspector) fault(uri, format string, a ...any) {
@@ -215,7 +213,7 @@ func factOf(e *sitemap.Entry) (f fact) {
 	f.mod = e.LastMod.UnixMicro()
 	for _, h := range e.Hashes {
 		if n := slices.Index(algorithms[:], h.Alg); n >= 0 {
-			f.sums[n] = keyOf(h.Value)
+			f.sums[n] = hashOf(h.Value)
 		}
 	}
 	return f
@@ -224,13 +222,11 @@ func factOf(e *sitemap.Entry) (f fact) {
 // A keyset is a set of URIs.
 type keyset map[uint64]struct{}
 
-var seed = maphash.MakeSeed()
+func hashOf(uri string) uint64 { return maphash.String(seed, uri) }
 
-func keyOf(uri string) uint64 { return maphash.String(seed, uri) }
+func (k keyset) add(uri string) { k[hashOf(uri)] = struct{}{} }
 
-func (k keyset) add(uri string) { k[keyOf(uri)] = struct{}{} }
-
-func (k keyset) has(uri string) bool { _, ok := k[keyOf(uri)]; return ok }
+func (k keyset) has(uri string) bool { _, ok := k[hashOf(uri)]; return ok }
 
 // resourceList inspects the Resource List (Z39.99-2017, 10), and picks the sample.
 func (i *inspector) resourceList(set *source.Set, known resources) (at time.Time, picked []sitemap.Entry) {
@@ -246,7 +242,7 @@ func (i *inspector) resourceList(set *source.Set, known resources) (at time.Time
 		}
 		i.entries(d, func(e *sitemap.Entry) {
 			i.r.Resources++
-			key := keyOf(e.Loc)
+			key := hashOf(e.Loc)
 			if _, twice := known[key]; twice {
 				i.fault(d.URI, "%s is listed twice", e.Loc)
 				return
@@ -402,7 +398,7 @@ func (i *inspector) again(set *source.Set, kind sitemap.Capability, visit func(e
 		return
 	}
 	quiet := *i
-	quiet.r = &Report{}
+	quiet.r = &SourceReport{}
 	quiet.parts(set, set.Documents[kind], kind, func(d *source.Document) { quiet.entries(d, visit) })
 }
 
@@ -429,7 +425,7 @@ func (i *inspector) sample(set *source.Set, at time.Time, picked []sitemap.Entry
 	}
 	// Some may have changed since the lists were read.
 	quiet := *i
-	quiet.r = &Report{}
+	quiet.r = &SourceReport{}
 	later := quiet.changeLists(set, at)
 	for _, f := range wrong {
 		if !later.has(f.URI) {
@@ -440,7 +436,162 @@ func (i *inspector) sample(set *source.Set, at time.Time, picked []sitemap.Entry
 
 // ask gets a resource and compares it with its entry.
 func (i *inspector) ask(e *sitemap.Entry) error {
-	return i.client.Get(i.ctx, fetch.Request{URI: e.Loc, Plain: e.Encoding == ""}, func(a *fetch.Answer) error {
+	return i.client.Get(i.ctx, source.Request{URI: e.Loc, Plain: e.Encoding == ""}, func(a *source.Answer) error {
 		return local.Compare(a.Body, e.Length, e.Hashes)
 	})
+}
+
+// dump inspects the packages of both dumps (Z39.99-2017, 11 and 13), and compares the
+// manifests of the Resource Dump with the Resource List.
+func (i *inspector) dump(set *source.Set, known resources, changed keyset) {
+	listed := keyset{}
+	var at time.Time // of the Resource Dump
+	for _, kind := range []struct{ dump, manifest sitemap.Capability }{
+		{sitemap.ResourceDump, sitemap.ResourceDumpManifest}, {sitemap.ChangeDump, sitemap.ChangeDumpManifest}} {
+		uri := set.Documents[kind.dump]
+		if uri == "" {
+			continue
+		}
+		i.parts(set, uri, kind.dump, func(d *source.Document) {
+			if kind.dump == sitemap.ResourceDump {
+				at = d.Head.At
+			}
+			i.entries(d, func(e *sitemap.Entry) {
+				i.pack(e, kind.manifest, func(m *sitemap.Entry) {
+					if kind.dump == sitemap.ResourceDump {
+						listed.add(m.Loc)
+						i.against(e.Loc, m, known, changed)
+					}
+				})
+			})
+		})
+	}
+	if set.Documents[sitemap.ResourceDump] == "" || len(listed) == 0 {
+		return
+	}
+	if set.Documents[sitemap.ResourceList] == "" {
+		return
+	}
+	var missing []string
+	i.again(set, sitemap.ResourceList, func(e *sitemap.Entry) {
+		if !listed.has(e.Loc) && !changed.has(e.Loc) && !e.LastMod.IsZero() && e.LastMod.Before(at) {
+			missing = append(missing, e.Loc)
+		}
+	})
+	if len(missing) == 0 {
+		return
+	}
+	// A resource may go and come back after the dump, with its old time.
+	since := keyset{}
+	i.again(set, sitemap.ChangeList, func(e *sitemap.Entry) {
+		if !e.Changed().Before(at) {
+			since.add(e.Loc)
+		}
+	})
+	for _, loc := range missing {
+		if !since.has(loc) {
+			i.warn(loc, "it is in the Resource List, and in no package of the Resource Dump")
+		}
+	}
+}
+
+// against compares the entry of a manifest with the Resource List.
+func (i *inspector) against(pack string, m *sitemap.Entry, known resources, changed keyset) {
+	e, ok := known[hashOf(m.Loc)]
+	if !ok || changed.has(m.Loc) || m.LastMod.IsZero() || e.mod > m.LastMod.UnixMicro() {
+		return // of another time, or maybe so
+	}
+	for n, sum := range factOf(m).sums {
+		if sum != 0 && e.sums[n] != 0 && sum != e.sums[n] {
+			i.fault(pack, "the manifest gives another %s of %s than the Resource List", algorithms[n], m.Loc)
+		}
+	}
+}
+
+// pack reads a package: its own digest, its manifest, and each file in it.
+func (i *inspector) pack(p *sitemap.Entry, manifest sitemap.Capability, visit func(*sitemap.Entry)) {
+	f, err := os.CreateTemp("", "cutie-package-")
+	if err != nil {
+		i.fault(p.Loc, "%v", err)
+		return
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	var n int64
+	err = i.client.Get(i.ctx, source.Request{URI: p.Loc, Plain: true}, func(a *source.Answer) error {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		if err := f.Truncate(0); err != nil {
+			return err
+		}
+		return local.Compare(io.TeeReader(a.Body, f), p.Length, p.Hashes)
+	})
+	i.r.Packages++
+	if err == nil {
+		n, err = f.Seek(0, io.SeekEnd)
+	}
+	if err != nil {
+		i.fault(p.Loc, "%v", err)
+		return
+	}
+	z, err := source.OpenPackage(f, n, manifest, i.o.MaxFiles)
+	if err != nil {
+		i.fault(p.Loc, "%v", err)
+		return
+	}
+	defer z.Close()
+	i.files(p, z, visit)
+}
+
+// files compares the files of a package with its manifest.
+func (i *inspector) files(p *sitemap.Entry, z *source.Package, visit func(*sitemap.Entry)) {
+	for _, name := range z.Twice {
+		i.fault(p.Loc, "two files %s", name)
+	}
+	used := map[string]bool{}
+	for {
+		e, err := z.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			i.fault(p.Loc, "%v", err)
+			return
+		}
+		visit(&e)
+		if e.Change == sitemap.Deleted {
+			if e.Path != "" {
+				i.fault(p.Loc, "the manifest gives %s, which is deleted, a path", e.Loc)
+			}
+			continue
+		}
+		if !strings.HasPrefix(e.Path, "/") {
+			i.fault(p.Loc, "the path %q of %s does not begin with a slash", e.Path, e.Loc)
+			continue
+		}
+		f := z.File(&e)
+		if f == nil {
+			i.fault(p.Loc, "%s of %s is not in the package", e.Path, e.Loc)
+			continue
+		}
+		used[f.Name] = true
+		if err := compareFile(f, &e); err != nil {
+			i.fault(p.Loc, "%s of %s: %v", e.Path, e.Loc, err)
+		}
+	}
+	for _, name := range z.Names() {
+		if !used[name] {
+			i.warn(p.Loc, "%s is in the package, and not in the manifest", name)
+		}
+	}
+}
+
+func compareFile(f *zip.File, e *sitemap.Entry) error {
+	in, err := f.Open()
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return local.Compare(io.LimitReader(in, int64(f.UncompressedSize64)+1), e.Length, e.Hashes)
 }
