@@ -28,7 +28,7 @@ func Check(dir string) (problems []queuefs.Problem) {
 		if gone {
 			text = "is missing"
 		}
-		problems = append(problems, queuefs.Problem{Path: path, Text: text, Unread: !gone && (!store.Unusable(err) || errors.Is(err, fs.ErrPermission))})
+		problems = append(problems, durable.Damage(path, text, !gone && (!store.Unusable(err) || errors.Is(err, fs.ErrPermission))))
 	}
 	stamp := ""
 	if o, err := options.Published(dir); err == nil && o.BaseURI != "" { // else Check says what is wrong

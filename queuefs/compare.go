@@ -43,7 +43,7 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 		}
 		if _, err := q.Callback(); err != nil {
 			path := home.CallbacksDir + "/" + q.ID()
-			r.Tell(false, Problem{Path: path, Text: strings.TrimPrefix(err.Error(), path+": "), Unread: !errors.Is(err, durable.ErrDamaged)})
+			r.Tell(false, durable.Damage(path, strings.TrimPrefix(err.Error(), path+": "), !errors.Is(err, durable.ErrDamaged)))
 		}
 		damaged, err := q.tombstones.Verify(o.Repair)
 		if err != nil {

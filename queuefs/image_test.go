@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/image"
 	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/stored"
@@ -284,7 +285,7 @@ func checked(t *testing.T, m *objectstest.Memory, name string) bool {
 		t.Errorf("check: %v", err)
 		return false
 	}
-	return slices.ContainsFunc(r.Faults, func(f stored.Fault) bool { return strings.HasPrefix(name, f.Name) && f.Cure != "" })
+	return slices.ContainsFunc(r.Faults, func(f durable.Finding) bool { return strings.HasPrefix(name, f.Path) && f.Cure != "" })
 }
 
 // What is damaged in the store is named, and never served.

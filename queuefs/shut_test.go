@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/durable"
 )
 
 // TestUnreadPropertiesAreNotLost opens a home while the queue-info.txt of one queue cannot
@@ -217,7 +218,7 @@ func TestCheckTellsOfUnreadProperties(t *testing.T) {
 		disk.fail(syscall.EIO, 1)
 		o.Segment, o.Reads = segmentSize, disk.step
 		r, err := check.Home(dir, o)
-		if err != nil || len(r.Problems) != 1 || !r.Problems[0].Unread || !strings.HasPrefix(r.Problems[0].String(), "queues/jobs/queue-info.txt: ") {
+		if err != nil || len(r.Problems) != 1 || r.Problems[0].Level != durable.Unread || !strings.HasPrefix(r.Problems[0].String(), "queues/jobs/queue-info.txt: ") {
 			t.Errorf("%+v: got %+v, %v", o, r, err)
 		}
 		if cure, ok := check.Cure(&r, err); ok {

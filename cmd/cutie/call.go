@@ -15,6 +15,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/state"
 )
 
@@ -132,6 +133,33 @@ func (c *call) Facts(list bool, facts ...state.Document) error {
 		b = append(b, "\n]\n"...)
 	}
 	return c.Out.Emit(b)
+}
+
+// Findings prints the findings of a verb and a sum, each on a line, with the cure below. In
+// the form of -t they are a list, and sum is its last element, as facts.
+func (c *call) Findings(all []durable.Finding, sum string, facts *state.Document) error {
+	if c.Form != "" {
+		var list []state.Document
+		for _, f := range all {
+			list = append(list, state.OfFacts(state.FindingClass, f.Level.String(), f.Path, f.Text, f.Cure))
+		}
+		if facts != nil {
+			list = append(list, *facts)
+		}
+		return c.Facts(true, list...)
+	}
+	var b strings.Builder
+	for _, f := range all {
+		fmt.Fprintf(&b, "%s: %s\n", f.Level, oneLine(f.String()))
+		if f.Cure != "" {
+			fmt.Fprintf(&b, "    cure: %s\n", oneLine(f.Cure))
+		}
+	}
+	if sum != "" {
+		b.WriteString(sum + "\n")
+	}
+	_, err := io.WriteString(onScreen(c.Out.Stdout), b.String())
+	return err
 }
 
 func (c *call) factsForm() (state.Form, error) {

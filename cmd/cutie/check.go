@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -16,6 +15,7 @@ import (
 	"cutie/publisher/websub"
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/state"
 	"cutie/queuefs/uws"
@@ -29,7 +29,8 @@ func checkVerb(c *call) *cobra.Command {
 		Long: `
 Reads every job file with its elements of UWS, payload and result, everything published,
 and the files of callbacks and subscriptions, verifies the digests, and prints a line for
-each problem and a sum, or with -t json one object. The exit code is 1 if problems remain, and a hint names
+each finding and a sum, or with -t json a list of the findings, with the sum at its
+end. The exit code is 1 if problems remain, and a hint names
 the command that mends them. No daemon may run on the home. A check alone changes nothing,
 so the home may be on a file system mounted for reading.
 
@@ -78,40 +79,18 @@ func checkHome(c *call, o check.Options) error {
 		return reach.HomeHint(dir, err)
 	}
 	r.Problems = slices.Concat(r.Problems, publisher.Check(dir), callback.Check(dir), websub.Check(dir))
-	if c.Form != "" {
-		err := c.Facts(false, state.OfFacts(state.CheckClass, dir, int64(r.Queues), int64(r.Jobs), r.Octets, texts(r.Mended), texts(r.Problems)))
-		if err != nil {
-			return err
-		}
-		return remaining(dir, &r)
-	}
-	var b strings.Builder
-	for _, p := range r.Mended {
-		fmt.Fprintf(&b, "mended: %s\n", p)
-	}
-	for _, p := range r.Problems {
-		fmt.Fprintf(&b, "problem: %s\n", p)
-	}
-	fmt.Fprintf(&b, "%d queues, %d jobs, %d octets of payload, %d mended, %d problems\n",
+	sum := fmt.Sprintf("%d queues, %d jobs, %d octets of payload, %d mended, %d problems",
 		r.Queues, r.Jobs, r.Octets, len(r.Mended), len(r.Problems))
-	if _, err := io.WriteString(onScreen(c.Out.Stdout), b.String()); err != nil {
+	facts := state.OfFacts(state.CheckClass, dir, int64(r.Queues), int64(r.Jobs), r.Octets)
+	if err := c.Findings(slices.Concat(r.Mended, r.Problems), sum, &facts); err != nil {
 		return err
 	}
 	return remaining(dir, &r)
 }
 
-// texts are problems in words.
-func texts(problems []queuefs.Problem) []string {
-	all := make([]string, len(problems))
-	for i, p := range problems {
-		all[i] = fmt.Sprint(p)
-	}
-	return all
-}
-
 // followers reports whether a problem is of a file that the daemon sets aside.
 func followers(p queuefs.Problem) bool {
-	return !p.Unread && (strings.HasPrefix(p.Path, callback.Dir+"/") || strings.HasPrefix(p.Path, websub.Dir+"/") || published(p))
+	return p.Level != durable.Unread && (strings.HasPrefix(p.Path, callback.Dir+"/") || strings.HasPrefix(p.Path, websub.Dir+"/") || published(p))
 }
 
 // published reports whether a problem is of a published file.
@@ -134,13 +113,15 @@ func remaining(dir string, r *check.Report) error {
 	o, ok := check.Cure(&engine, nil)
 	some := func(of func(p queuefs.Problem) bool) bool { return slices.ContainsFunc(r.Problems, of) }
 	switch {
-	case !ok && some(func(p queuefs.Problem) bool { return strings.HasPrefix(p.Path, home.CallbacksDir+"/") && !p.Unread }):
+	case !ok && some(func(p queuefs.Problem) bool {
+		return strings.HasPrefix(p.Path, home.CallbacksDir+"/") && p.Level != durable.Unread
+	}):
 		return fault.Hint(err, "cutie set QUEUE --home "+dir+" --callback URL sets the callback of a queue again")
-	case !ok && some(func(p queuefs.Problem) bool { return published(p) && !p.Unread }):
+	case !ok && some(func(p queuefs.Problem) bool { return published(p) && p.Level != durable.Unread }):
 		return fault.Hint(err, "cutie serve --home "+dir+" makes published files again, or sets them aside and begins new lists: cutie publish --status says what was lost")
 	case !ok && some(followers):
 		return fault.Hint(err, "cutie serve --home "+dir+" sets these files aside and goes on: changes are sent again, subscribers have to subscribe again")
-	case !ok && some(func(p queuefs.Problem) bool { return p.Unread }):
+	case !ok && some(func(p queuefs.Problem) bool { return p.Level == durable.Unread }):
 		return fault.Hint(err, "files that cannot be read now may be whole: look at the disk and its log, then check again")
 	case !ok:
 		return fault.Hint(err, "bring the files back from a copy, or delete their jobs and cull them: cutie help delete, cutie help cull")

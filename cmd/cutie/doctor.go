@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -14,7 +13,7 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/doctor"
 	"cutie/cmd/cutie/fault"
-	"cutie/queuefs/state"
+	"cutie/queuefs/durable"
 )
 
 // doctorVerb names faults of a home and of the machine around it.
@@ -36,7 +35,7 @@ options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
 	}
 	s := newSettings(cmd.Flags(), &c.Home)
 	return c.Verb(cmd, optHome|optForm, func(ctx context.Context) error {
-		var findings []doctor.Finding
+		var findings []durable.Finding
 		s.Log = zerolog.Nop()
 		err := s.fill(typed(c), os.Getenv)
 		asked := s.Limits.Conns
@@ -45,11 +44,11 @@ options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
 		}
 		if err != nil {
 			text, hint := fault.Words(err) // settings left out have their defaults
-			findings = append(findings, doctor.Finding{Level: doctor.Fault, About: "settings", Text: text, Cure: cmp.Or(hint, "mend it: cutie config default says what each setting takes")})
+			findings = append(findings, durable.Finding{Path: "settings", Text: text, Cure: cmp.Or(hint, "mend it: cutie config default says what each setting takes")})
 		}
 		users := s.Access.Users
 		if _, wide, err := access.Load(users); err == nil && wide {
-			findings = append(findings, doctor.Finding{Level: doctor.Warning, About: "settings", Text: "other users of this machine may read or write " + users, Cure: "chmod 600 " + users})
+			findings = append(findings, durable.Finding{Level: durable.Warning, Path: "settings", Text: "other users of this machine may read or write " + users, Cure: "chmod 600 " + users})
 		}
 		var mirrors []string
 		for _, m := range s.Mirror.Sources {
@@ -57,31 +56,17 @@ options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
 		}
 		p := doctor.Patient{Home: c.Home, BaseURI: s.Listen.BaseURI, Certificate: s.tlsCert, Key: s.tlsKey, Conns: asked,
 			Memory: s.Limits.Buffers, Audit: s.Mirror.Audit, Mirrors: mirrors, Readable: []string{s.config, users, s.tlsCert, s.tlsKey}, Finder: &c.Finder, Now: time.Now()}
-		return diagnose(c, append(findings, p.Examine(ctx)...))
-	})
-}
-
-// diagnose prints the findings. Faults are an error.
-func diagnose(c *call, findings []doctor.Finding) error {
-	count := map[doctor.Level]int{}
-	var facts []state.Document
-	var b strings.Builder
-	for _, f := range findings {
-		count[f.Level]++
-		facts = append(facts, state.OfFacts(state.FindingClass, string(f.Level), f.About, f.Text, f.Cure))
-		fmt.Fprintf(&b, "%-8s %-12s %s\n", f.Level, f.About, oneLine(f.Text))
-		if f.Cure != "" {
-			fmt.Fprintf(&b, "%-8s %-12s cure: %s\n", "", "", oneLine(f.Cure))
+		findings = append(findings, p.Examine(ctx)...)
+		if err := c.Findings(findings, "", nil); err != nil {
+			return err
 		}
-	}
-	var err error
-	if c.Form != "" {
-		err = c.Facts(true, facts...)
-	} else {
-		_, err = onScreen(c.Out.Stdout).Write([]byte(b.String()))
-	}
-	if err == nil && count[doctor.Fault] > 0 {
-		err = fmt.Errorf("faults: %d, warnings: %d", count[doctor.Fault], count[doctor.Warning])
-	}
-	return err
+		count := map[durable.Level]int{}
+		for _, f := range findings {
+			count[f.Level]++
+		}
+		if count[durable.Faulty] > 0 {
+			return fmt.Errorf("faults: %d, warnings: %d", count[durable.Faulty], count[durable.Warning])
+		}
+		return nil
+	})
 }

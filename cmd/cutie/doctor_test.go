@@ -28,7 +28,7 @@ func TestDoctorOfADaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, err = cutie(t, "doctor", "--home", filepath.Join(dir, "home"), "--config", bad); err == nil ||
-		!strings.Contains(out, "fault    settings     "+bad+":1: --max-conns") || !strings.Contains(out, "served by process") {
+		!strings.Contains(out, "fault: settings: "+bad+":1: --max-conns") || !strings.Contains(out, "served by process") {
 		t.Errorf("got %v\n%s", err, out)
 	}
 	_, text := send(t, http.DefaultClient, "GET", d.url+"metrics", "")

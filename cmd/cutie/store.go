@@ -145,21 +145,12 @@ func storeStatus(c *call, url string, st *stored.Status) error {
 }
 
 func storeReport(c *call, url string, r *stored.Report) error {
-	var faults []string
-	var b strings.Builder
-	for _, f := range r.Faults {
-		faults = append(faults, f.String())
-		fmt.Fprintf(&b, "%s\n", oneLine(f.String()))
-	}
-	fmt.Fprintf(&b, "%d batches, %d pieces of images, %d payloads and results of their own, %s, %d faults\n", r.Batches, r.Pieces, r.Files, c.Out.Format().Size(r.Octets), len(faults))
-	var err error
-	if c.Form != "" {
-		err = c.Facts(false, state.OfFacts(state.StoreCheckClass, url, int64(r.Batches), int64(r.Pieces), int64(r.Files), r.Octets, faults))
-	} else {
-		_, err = onScreen(c.Out.Stdout).Write([]byte(b.String()))
-	}
-	if err == nil && len(faults) > 0 {
-		err = fmt.Errorf("%s: %w: %d", url, stored.ErrFaults, len(faults))
+	sum := fmt.Sprintf("%d batches, %d pieces of images, %d payloads and results of their own, %s, %d faults",
+		r.Batches, r.Pieces, r.Files, c.Out.Format().Size(r.Octets), len(r.Faults))
+	facts := state.OfFacts(state.StoreCheckClass, url, int64(r.Batches), int64(r.Pieces), int64(r.Files), r.Octets)
+	err := c.Findings(r.Faults, sum, &facts)
+	if err == nil && len(r.Faults) > 0 {
+		err = fmt.Errorf("%s: %w: %d", url, stored.ErrFaults, len(r.Faults))
 	}
 	return err
 }

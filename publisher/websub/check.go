@@ -22,7 +22,7 @@ func Check(home string) (problems []queuefs.Problem) {
 		if gone {
 			text = "is missing: all subscriptions are lost"
 		}
-		problems = append(problems, queuefs.Problem{Path: filepath.Join(Dir, name), Text: text, Unread: !gone && !errors.Is(err, durable.ErrDamaged)})
+		problems = append(problems, durable.Damage(filepath.Join(Dir, name), text, !gone && !errors.Is(err, durable.ErrDamaged)))
 	}
 	dir, err := durable.LookIn(filepath.Join(home, Dir))
 	if errors.Is(err, fs.ErrNotExist) {

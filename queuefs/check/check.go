@@ -65,6 +65,7 @@ func Home(dir string, o Options) (r Report, err error) {
 			r.Problems = append(r.Problems, p)
 			return
 		}
+		p.Level = durable.Mended
 		r.Mended = append(r.Mended, p)
 	}
 	if o.Rebuild {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 )
 
@@ -21,7 +22,7 @@ func Cure(r *Report, err error) (o Options, ok bool) {
 		switch {
 		case strings.HasPrefix(p.Path, home.CallbacksDir+"/"), strings.HasPrefix(p.Path, home.MirrorsDir+"/"):
 			continue // nobody else has it: it is to be set again
-		case p.Unread:
+		case p.Level == durable.Unread:
 			continue // it may be whole
 		case p.Path == home.ListName, strings.HasPrefix(p.Path, "0="): // the tag
 			o.Rebuild = true

@@ -14,6 +14,7 @@ import (
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/content"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
@@ -37,6 +38,7 @@ func (r *Report) Tell(mended bool, p home.Problem) {
 	same := func(o home.Problem) bool { return o.Path == p.Path }
 	r.Mended, r.Problems = slices.DeleteFunc(r.Mended, same), slices.DeleteFunc(r.Problems, same)
 	if mended {
+		p.Level = durable.Mended
 		r.Mended = append(r.Mended, p)
 	} else {
 		r.Problems = append(r.Problems, p)
@@ -49,11 +51,11 @@ func (r *Report) problem(path, text string) {
 
 // unread reports a file that cannot be read now, and may be whole.
 func (r *Report) unread(path string, err error) {
-	r.Problems = append(r.Problems, home.Problem{Path: path, Text: err.Error(), Unread: true})
+	r.Problems = append(r.Problems, durable.Damage(path, err.Error(), true))
 }
 
 func (r *Report) mended(path, text string) {
-	r.Mended = append(r.Mended, home.Problem{Path: path, Text: text})
+	r.Mended = append(r.Mended, home.Problem{Level: durable.Mended, Path: path, Text: text})
 }
 
 // Check compares the queue with its files, and adds to r. With Repair it mends
@@ -301,7 +303,7 @@ func (c *Comparer) checkPayload(e known, there, repair bool, r *Report) error {
 		}
 		why += done
 	}
-	r.Problems = append(r.Problems, home.Problem{Path: path, Text: why, Unread: content.Transient(err)})
+	r.Problems = append(r.Problems, durable.Damage(path, why, content.Transient(err)))
 	return nil
 }
 

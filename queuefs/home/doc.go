@@ -48,14 +48,7 @@ var ErrNoHome = errors.New("not a Cutie home")
 var ErrMaking = errors.New("the directory is not a whole home: it is being made one of a copy, and that was cut off")
 
 // A Problem is damage, found and set aside, never deleted.
-type Problem struct {
-	Path string // below the home
-	Text string // the damage and its repair
-
-	Unread bool // the file cannot be read now, and may be whole
-}
-
-func (p Problem) String() string { return p.Path + ": " + p.Text }
+type Problem = durable.Finding
 
 // QueueInfoPath returns the path of the property file of a queue.
 func QueueInfoPath(id string) string { return QueuesDir + "/" + id + "/" + QueueInfoName }

@@ -2,6 +2,8 @@ package properties
 
 import (
 	"crypto/sha256"
+
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 )
@@ -21,7 +23,8 @@ func (p *Queue) Check(repair, closed bool) (found *home.Problem, mended bool, er
 	case bad == "":
 		return nil, false, nil
 	case !repair || hold.Unread != nil:
-		return &home.Problem{Path: path, Text: bad, Unread: hold.Unread != nil}, false, nil
+		p := durable.Damage(path, bad, hold.Unread != nil)
+		return &p, false, nil
 	}
 	to, err := p.File.SetAside()
 	if err != nil {

@@ -86,11 +86,10 @@ var (
 			{Name: "expires", Type: Date}, // absent: never
 			{Name: "secret"}},             // printed once
 	}
-	// CheckClass is what cutie check has found.
+	// CheckClass counts what cutie check has read; its findings are a class of their own.
 	CheckClass = &Class{
 		Prefix: "chk", Root: "checkReport", Namespace: namespace + "check",
-		Terms: []Term{{Name: "home"}, {Name: "numQueues", Type: Integer}, {Name: "numJobs", Type: Integer}, {Name: "octets", Type: Integer},
-			{Name: "mended", Item: "mend", Always: true}, {Name: "problems", Item: "problem", Always: true}},
+		Terms: []Term{{Name: "home"}, {Name: "numQueues", Type: Integer}, {Name: "numJobs", Type: Integer}, {Name: "octets", Type: Integer}},
 	}
 	// StoreClass is a home in an object store.
 	StoreClass = &Class{
@@ -101,16 +100,16 @@ var (
 			{Name: "indexOctets", Type: Integer}, {Name: "publishedOctets", Type: Integer}, {Name: "jobFileOctets", Type: Integer},
 			{Name: "payloadOctets", Type: Integer}},
 	}
-	// StoreCheckClass is what cutie store check has found.
+	// StoreCheckClass counts what cutie store check has read.
 	StoreCheckClass = &Class{
 		Prefix: "sto", Root: "storeReport", Namespace: namespace + "store",
 		Terms: []Term{{Name: "url"}, {Name: "numBatches", Type: Integer}, {Name: "numPieces", Type: Integer}, {Name: "numFiles", Type: Integer},
-			{Name: "octets", Type: Integer}, {Name: "faults", Item: "fault", Always: true}},
+			{Name: "octets", Type: Integer}},
 	}
-	// FindingClass is what cutie doctor has found.
+	// FindingClass is what cutie check, doctor, store check or audit --source has found.
 	FindingClass = &Class{
 		Prefix: "fnd", Root: "finding", Namespace: namespace + "finding",
-		Terms: []Term{{Name: "level", Always: true}, {Name: "about", Always: true}, {Name: "text", Always: true}, {Name: "cure"}},
+		Terms: []Term{{Name: "level", Always: true}, {Name: "path", Always: true}, {Name: "text", Always: true}, {Name: "cure"}},
 	}
 	// UWSClass is a job of a Universal Worker Service, as far as it is known.
 	UWSClass = &Class{

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cutie/queuefs/digest"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/image"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
@@ -72,20 +73,11 @@ func Damaged(err error) bool {
 // ErrFaults is the error for a store with damage.
 var ErrFaults = errors.New("objects are missing or damaged")
 
-// A Fault is damage in a store.
-type Fault struct {
-	Name string // of the object
-	Text string
-	Cure string // from where it can be had
-}
-
-func (f Fault) String() string { return f.Name + " " + f.Text + "; " + f.Cure }
-
 // A Report has the counts and the faults of a check.
 type Report struct {
 	Batches, Pieces, Files int
 	Octets                 int64
-	Faults                 []Fault
+	Faults                 []durable.Finding // by object, with where its contents can be had
 }
 
 // Check reads the journal, both images, and all payloads and results named there.
@@ -121,7 +113,7 @@ type named struct {
 }
 
 func (c *check) fault(name, text, cure string) {
-	c.report.Faults = append(c.report.Faults, Fault{name, text, cure})
+	c.report.Faults = append(c.report.Faults, durable.Finding{Path: name, Text: text, Cure: cure})
 }
 
 // owner names the directory with copies, perhaps.
@@ -226,7 +218,7 @@ func (c *check) images(ctx context.Context) error {
 			damage := new(image.DamageError)
 			errors.As(err, &damage)
 			text := damage.Text + ", of " + what
-			if known[text] || slices.ContainsFunc(c.report.Faults, func(f Fault) bool { return f.Name == damage.Name && strings.HasPrefix(f.Text, text) }) {
+			if known[text] || slices.ContainsFunc(c.report.Faults, func(f durable.Finding) bool { return f.Path == damage.Name && strings.HasPrefix(f.Text, text) }) {
 				return
 			}
 			known[text] = true

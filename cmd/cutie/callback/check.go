@@ -24,7 +24,7 @@ func Check(home string) (problems []queuefs.Problem) {
 	}
 	note := func(name string, err error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			problems = append(problems, queuefs.Problem{Path: filepath.Join(Dir, name), Text: durable.Bare(err).Error(), Unread: !errors.Is(err, durable.ErrDamaged)})
+			problems = append(problems, durable.Damage(filepath.Join(Dir, name), durable.Bare(err).Error(), !errors.Is(err, durable.ErrDamaged)))
 		}
 	}
 	if err != nil {

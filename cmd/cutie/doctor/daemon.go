@@ -15,6 +15,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/state"
 )
 
@@ -22,7 +23,7 @@ import (
 type figure struct {
 	name, label string
 	above       float64
-	level       Level
+	level       durable.Level
 	about       string
 	text        string // goes on after the value of the label
 	cure        string
@@ -30,21 +31,21 @@ type figure struct {
 
 // figures are the metrics to look at; package daemon has them.
 var figures = []figure{
-	{"cutie_storage_failed", "", 0, Fault, "daemon", "a sync has failed, and nothing is accepted", "look at the disk and its log, then start the daemon again"},
-	{"cutie_publisher_failed", "", 0, Fault, "publishing", "nothing is published now", "see the log; it is tried again by itself"},
-	{"cutie_published_lag_seconds", "queue", 300, Warning, "publishing", "its lists are minutes behind its events", "see the log; a load beyond what the disk carries does this"},
-	{"cutie_published_failing", "queue", 0, Warning, "publishing", "its last package or dump was not made", "cutie publish --status says why"},
-	{"cutie_published_damaged", "queue", 0, Warning, "publishing", "published files are damaged and being made again", "look at the disk and its log"},
-	{"cutie_published_lost", "queue", 0, Warning, "publishing", "closed lists or packages could not be made again", "mirrors that are far behind take a new Resource Dump; look at the disk and its log"},
-	{"cutie_hub_failing", "", 0, Warning, "push", "subscribers are not reached", "GET /hub names them; each is tried again for its lease"},
-	{"cutie_callback_failures", "queue", 3, Warning, "push", "its callback is not reached", "cutie set QUEUE --callback URL names another, see the log"},
-	{"cutie_callback_stopped", "queue", 0, Warning, "push", "the receiver of its callback wants no more", "cutie set QUEUE --callback URL sets it again"},
-	{"cutie_queue_lost", "queue", 0, Fault, "home", "its directory is lost, and it is not served", "put the directory back in queues/ and start the daemon again; or cutie rmqueue --lost QUEUE"},
-	{"cutie_store_failing", "", 0, Fault, "store", "the store takes no changes, and nothing is accepted", "see the log for why: look at the store, the way there, and the credentials; the daemon goes on by itself"},
-	{"cutie_image_failing", "", 0, Warning, "store", "the last image of the home was not made", "see the log; it is tried again by itself, and until then a new machine reads the more of the journal"},
-	{"cutie_image_lag_records", "", oldImage, Warning, "store", "the last image of the home is old: a new machine reads millions of records before it serves", "see the log for why no image is made; a lower --store-image makes more of them"},
-	{"cutie_mirror_failing", "queue", 0, Fault, "mirrors", "does not follow its original", "cutie ls QUEUE says why; if the original is lost: cutie failover mirror QUEUE"},
-	{"cutie_mirror_audit_faults", "queue", 0, Fault, "mirrors", "differs from its original", "cutie audit --mirror QUEUE names the files; cutie rmqueue --mirror QUEUE lets it begin anew"},
+	{"cutie_storage_failed", "", 0, durable.Faulty, "daemon", "a sync has failed, and nothing is accepted", "look at the disk and its log, then start the daemon again"},
+	{"cutie_publisher_failed", "", 0, durable.Faulty, "publishing", "nothing is published now", "see the log; it is tried again by itself"},
+	{"cutie_published_lag_seconds", "queue", 300, durable.Warning, "publishing", "its lists are minutes behind its events", "see the log; a load beyond what the disk carries does this"},
+	{"cutie_published_failing", "queue", 0, durable.Warning, "publishing", "its last package or dump was not made", "cutie publish --status says why"},
+	{"cutie_published_damaged", "queue", 0, durable.Warning, "publishing", "published files are damaged and being made again", "look at the disk and its log"},
+	{"cutie_published_lost", "queue", 0, durable.Warning, "publishing", "closed lists or packages could not be made again", "mirrors that are far behind take a new Resource Dump; look at the disk and its log"},
+	{"cutie_hub_failing", "", 0, durable.Warning, "push", "subscribers are not reached", "GET /hub names them; each is tried again for its lease"},
+	{"cutie_callback_failures", "queue", 3, durable.Warning, "push", "its callback is not reached", "cutie set QUEUE --callback URL names another, see the log"},
+	{"cutie_callback_stopped", "queue", 0, durable.Warning, "push", "the receiver of its callback wants no more", "cutie set QUEUE --callback URL sets it again"},
+	{"cutie_queue_lost", "queue", 0, durable.Faulty, "home", "its directory is lost, and it is not served", "put the directory back in queues/ and start the daemon again; or cutie rmqueue --lost QUEUE"},
+	{"cutie_store_failing", "", 0, durable.Faulty, "store", "the store takes no changes, and nothing is accepted", "see the log for why: look at the store, the way there, and the credentials; the daemon goes on by itself"},
+	{"cutie_image_failing", "", 0, durable.Warning, "store", "the last image of the home was not made", "see the log; it is tried again by itself, and until then a new machine reads the more of the journal"},
+	{"cutie_image_lag_records", "", oldImage, durable.Warning, "store", "the last image of the home is old: a new machine reads millions of records before it serves", "see the log for why no image is made; a lower --store-image makes more of them"},
+	{"cutie_mirror_failing", "queue", 0, durable.Faulty, "mirrors", "does not follow its original", "cutie ls QUEUE says why; if the original is lost: cutie failover mirror QUEUE"},
+	{"cutie_mirror_audit_faults", "queue", 0, durable.Faulty, "mirrors", "differs from its original", "cutie audit --mirror QUEUE names the files; cutie rmqueue --mirror QUEUE lets it begin anew"},
 }
 
 // oldImage is four times the records after which an image is due.
@@ -95,7 +96,7 @@ func (e *examination) alive(ctx context.Context) {
 
 // full tells of a daemon without free space, once: in place of the disk nearly full.
 func (e *examination) full() {
-	e.findings = slices.DeleteFunc(e.findings, func(f Finding) bool { return f.About == "disk" && f.Cure == makeSpace })
+	e.findings = slices.DeleteFunc(e.findings, func(f durable.Finding) bool { return f.Path == "disk" && f.Cure == makeSpace })
 	free := ""
 	var fs unix.Statfs_t
 	if unix.Statfs(e.Home, &fs) == nil {

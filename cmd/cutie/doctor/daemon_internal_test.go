@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cutie/queuefs/durable"
 	"strings"
 	"testing"
 	"time"
@@ -38,12 +39,12 @@ cutie_mirror_audit_timestamp_seconds{queue="m"} 1000
 	e := &examination{Patient: Patient{Audit: time.Hour, Now: time.Unix(1000+7201, 0)}}
 	e.measured(families)
 	e.mirrored(families)
-	want := []Finding{
-		{Fault, "daemon", "a sync has failed, and nothing is accepted", "look at the disk and its log, then start the daemon again"},
-		{Warning, "publishing", "b: its lists are minutes behind its events", "see the log; a load beyond what the disk carries does this"},
-		{Warning, "publishing", "1, 2, 3, 4, 5, …: closed lists or packages could not be made again", "mirrors that are far behind take a new Resource Dump; look at the disk and its log"},
-		{Fault, "mirrors", "m: does not follow its original", "cutie ls m says why; if the original is lost: cutie failover mirror m"},
-		{Warning, "mirrors", "1 not compared with their originals for longer than --mirror-audit, m first", "cutie audit --mirror m compares it now"},
+	want := []durable.Finding{
+		{Level: durable.Faulty, Path: "daemon", Text: "a sync has failed, and nothing is accepted", Cure: "look at the disk and its log, then start the daemon again"},
+		{Level: durable.Warning, Path: "publishing", Text: "b: its lists are minutes behind its events", Cure: "see the log; a load beyond what the disk carries does this"},
+		{Level: durable.Warning, Path: "publishing", Text: "1, 2, 3, 4, 5, …: closed lists or packages could not be made again", Cure: "mirrors that are far behind take a new Resource Dump; look at the disk and its log"},
+		{Level: durable.Faulty, Path: "mirrors", Text: "m: does not follow its original", Cure: "cutie ls m says why; if the original is lost: cutie failover mirror m"},
+		{Level: durable.Warning, Path: "mirrors", Text: "1 not compared with their originals for longer than --mirror-audit, m first", Cure: "cutie audit --mirror m compares it now"},
 	}
 	for i, f := range e.findings {
 		if i >= len(want) || f != want[i] {

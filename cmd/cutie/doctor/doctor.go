@@ -10,24 +10,8 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/reach"
+	"cutie/queuefs/durable"
 )
-
-// A Level is how bad a finding is.
-type Level string
-
-const (
-	OK      Level = "ok"
-	Warning Level = "warning" // works, and may not for long, or not as expected
-	Fault   Level = "fault"
-)
-
-// A Finding is the result of one look.
-type Finding struct {
-	Level Level
-	About string // settings, home, disk, clock, limits, certificate, references, daemon, publishing, mirrors, store
-	Text  string
-	Cure  string // "" if all is well
-}
 
 // A Patient is a home, with the settings of its daemon.
 type Patient struct {
@@ -45,7 +29,7 @@ type Patient struct {
 }
 
 // Examine looks at everything, first at faults with others as a consequence.
-func (p Patient) Examine(ctx context.Context) []Finding {
+func (p Patient) Examine(ctx context.Context) []durable.Finding {
 	e := &examination{Patient: p}
 	if !e.home(ctx) {
 		return e.findings
@@ -64,24 +48,27 @@ func (p Patient) Examine(ctx context.Context) []Finding {
 	return e.findings
 }
 
-// An examination collects findings.
+// An examination collects findings. Their paths are settings, home, disk, clock, limits,
+// certificate, references, daemon, publishing, push, mirrors and store.
 type examination struct {
 	Patient
-	findings []Finding
+	findings []durable.Finding
 	daemon   *reach.Target // nil if none runs
 	pid      int           // of the daemon, or of this process
 }
 
-func (e *examination) add(l Level, about, cure, format string, a ...any) {
-	e.findings = append(e.findings, Finding{l, about, fmt.Sprintf(format, a...), cure})
+func (e *examination) add(l durable.Level, about, cure, format string, a ...any) {
+	e.findings = append(e.findings, durable.Finding{Level: l, Path: about, Text: fmt.Sprintf(format, a...), Cure: cure})
 }
 
-func (e *examination) ok(about, format string, a ...any) { e.add(OK, about, "", format, a...) }
+func (e *examination) ok(about, format string, a ...any) {
+	e.add(durable.Fine, about, "", format, a...)
+}
 
 func (e *examination) warn(about, cure, format string, a ...any) {
-	e.add(Warning, about, cure, format, a...)
+	e.add(durable.Warning, about, cure, format, a...)
 }
 
 func (e *examination) fault(about, cure, format string, a ...any) {
-	e.add(Fault, about, cure, format, a...)
+	e.add(durable.Faulty, about, cure, format, a...)
 }

@@ -19,6 +19,7 @@ import (
 	"cutie/cmd/cutie/doctor"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 )
 
@@ -42,7 +43,7 @@ func makeHome(t *testing.T) string {
 	return dir
 }
 
-func examine(dir string, change func(*doctor.Patient)) []doctor.Finding {
+func examine(dir string, change func(*doctor.Patient)) []durable.Finding {
 	p := doctor.Patient{Home: dir, Conns: 10, Finder: &reach.Finder{Home: dir, Warn: func(string, ...any) {}, Say: func(string, ...any) {}}, Now: time.Now()}
 	if change != nil {
 		change(&p)
@@ -55,10 +56,10 @@ func TestAHealthyHome(t *testing.T) {
 	dir := makeHome(t)
 	before := listing(t, dir)
 	for _, f := range examine(dir, nil) {
-		if f.Level == doctor.Fault {
+		if f.Level == durable.Faulty {
 			t.Errorf("%+v", f)
 		}
-		if (f.Level == doctor.OK) != (f.Cure == "") {
+		if (f.Level == durable.Fine) != (f.Cure == "") {
 			t.Errorf("%+v: a fault has a cure, and nothing else has one", f)
 		}
 	}
@@ -92,67 +93,67 @@ func TestBrokenHomes(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage     func(t *testing.T, dir string)
 		patient    func(*doctor.Patient)
-		level      doctor.Level
+		level      durable.Level
 		about      string
 		text, cure string
 	}{
-		"no home": {func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) }, nil, doctor.Fault, "home", "no such file", "cutie init"},
-		"a file":  {func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)); write(t, dir, "", "") }, nil, doctor.Fault, "home", "not a directory", "--home"},
-		"no tag":  {func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "0=cutie_0.3"))) }, nil, doctor.Fault, "home", "", "cutie check --rebuild"},
-		"open":    {func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o755)) }, nil, doctor.Warning, "home", "other users", "chmod 700"},
+		"no home": {func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) }, nil, durable.Faulty, "home", "no such file", "cutie init"},
+		"a file":  {func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)); write(t, dir, "", "") }, nil, durable.Faulty, "home", "not a directory", "--home"},
+		"no tag":  {func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, "0=cutie_0.3"))) }, nil, durable.Faulty, "home", "", "cutie check --rebuild"},
+		"open":    {func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o755)) }, nil, durable.Warning, "home", "other users", "chmod 700"},
 		"later version": {func(t *testing.T, dir string) {
 			must(t, os.Rename(filepath.Join(dir, "0=cutie_0.3"), filepath.Join(dir, "0=cutie_0.4")))
 			write(t, dir, "0=cutie_0.4", "Cutie 0.4\n")
-		}, nil, doctor.Fault, "home", "Cutie version 0.4", "install the version"},
+		}, nil, durable.Faulty, "home", "Cutie version 0.4", "install the version"},
 		"clock set back": {func(*testing.T, string) {}, func(p *doctor.Patient) { p.Now = p.Now.Add(-400 * 24 * time.Hour) },
-			doctor.Fault, "clock", "the last event of jobs is of 20", "set the clock right"},
-		"no queue": {func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Join(dir, "queues/jobs"))) }, nil, doctor.Fault, "home", "queues/jobs: directory lost", "put the directory back, or cutie rmqueue --lost jobs"},
+			durable.Faulty, "clock", "the last event of jobs is of 20", "set the clock right"},
+		"no queue": {func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Join(dir, "queues/jobs"))) }, nil, durable.Faulty, "home", "queues/jobs: directory lost", "put the directory back, or cutie rmqueue --lost jobs"},
 		"wrong tag": {func(t *testing.T, dir string) {
 			must(t, os.Rename(filepath.Join(dir, "0=cutie_0.3"), filepath.Join(dir, "0=cutie_0.4")))
-		}, nil, doctor.Fault, "home", "wrong tag", "cutie check --rebuild"},
+		}, nil, durable.Faulty, "home", "wrong tag", "cutie check --rebuild"},
 		"no rights": {func(t *testing.T, dir string) {
 			must(t, os.Chmod(filepath.Join(dir, "queues/jobs/queue-info.txt"), 0o400))
-		}, nil, doctor.Fault, "home", "may not read and write 1 files", "chmod -R u+rwX"},
+		}, nil, durable.Faulty, "home", "may not read and write 1 files", "chmod -R u+rwX"},
 		"lost payload": {func(t *testing.T, dir string) {
 			submit(t, dir)
 			must(t, os.Remove(filepath.Join(dir, "queues/jobs/payload/j000000000001")))
-		}, nil, doctor.Fault, "home", "1 jobs have no good payload, first jobs/j000000000001", "from a copy"},
+		}, nil, durable.Faulty, "home", "1 jobs have no good payload, first jobs/j000000000001", "from a copy"},
 		"short payload": {func(t *testing.T, dir string) {
 			submit(t, dir)
 			must(t, os.Truncate(filepath.Join(dir, "queues/jobs/payload/j000000000001"), 2))
-		}, nil, doctor.Fault, "home", "1 jobs have no good payload, first jobs/j000000000001", "from a copy"},
+		}, nil, durable.Faulty, "home", "1 jobs have no good payload, first jobs/j000000000001", "from a copy"},
 		"damaged job file": {func(t *testing.T, dir string) {
 			submit(t, dir)
 			must(t, os.WriteFile(filepath.Join(dir, "queues/jobs/pending/j000000000001"), []byte("nonsense"), 0o600))
-		}, nil, doctor.Fault, "home", "queues/jobs/pending/j000000000001: ", "cutie check --repair"},
+		}, nil, durable.Faulty, "home", "queues/jobs/pending/j000000000001: ", "cutie check --repair"},
 		"properties": {func(t *testing.T, dir string) { write(t, dir, "cutie-info.txt", "nonsense") }, nil,
-			doctor.Fault, "home", "cutie-info.txt", "cutie check --repair"},
-		"no socket": {func(t *testing.T, dir string) { write(t, dir, "cutie-socket", "") }, nil, doctor.Fault, "home", "cutie-socket is no socket", "move it away"},
+			durable.Faulty, "home", "cutie-info.txt", "cutie check --repair"},
+		"no socket": {func(t *testing.T, dir string) { write(t, dir, "cutie-socket", "") }, nil, durable.Faulty, "home", "cutie-socket is no socket", "move it away"},
 		"no list": {func(t *testing.T, dir string) {
 			must(t, os.Remove(filepath.Join(dir, "queues.txt")))
 			must(t, os.Mkdir(filepath.Join(dir, "queues.txt"), 0o700))
-		}, nil, doctor.Fault, "home", "queues.txt is no file", "cutie check --rebuild"},
+		}, nil, durable.Faulty, "home", "queues.txt is no file", "cutie check --rebuild"},
 		"a link": {func(t *testing.T, dir string) {
 			must(t, os.Rename(filepath.Join(dir, "queues/jobs/payload"), dir+".payload"))
 			must(t, os.Symlink(dir+".payload", filepath.Join(dir, "queues/jobs/payload")))
-		}, nil, doctor.Fault, "home", "queues/jobs/payload is no directory", "the directory itself"},
+		}, nil, durable.Faulty, "home", "queues/jobs/payload is no directory", "the directory itself"},
 		"foreign files": {func(t *testing.T, dir string) {
 			write(t, dir, "queues/jobs/pending/notes.txt", "")
 			write(t, dir, "queues/jobs/pending/more/j000000000001", "")
-		}, nil, doctor.Warning, "home", "2 entries of ", "cutie check --repair"},
+		}, nil, durable.Warning, "home", "2 entries of ", "cutie check --repair"},
 		"no pending jobs": {func(t *testing.T, dir string) {
 			for range 5 {
 				submit(t, dir)
 			}
 			must(t, os.RemoveAll(filepath.Join(dir, "queues/jobs/pending")))
-		}, nil, doctor.Fault, "home", "2 problems more", "cutie check "},
+		}, nil, durable.Faulty, "home", "2 problems more", "cutie check "},
 		"set aside": {func(t *testing.T, dir string) { write(t, dir, "queues/jobs/corrupt/j1", "?") }, nil,
-			doctor.Warning, "home", "1 files", "from a copy"},
+			durable.Warning, "home", "1 files", "from a copy"},
 		"in use": {func(t *testing.T, dir string) {
 			lock, err := home.Lock(dir)
 			must(t, err)
 			t.Cleanup(func() { lock.Close() })
-		}, nil, doctor.Fault, "home", "in use by process", "stop it"},
+		}, nil, durable.Faulty, "home", "in use by process", "stop it"},
 		"lost journal": {func(t *testing.T, dir string) {
 			svc, err := queuefs.Open(dir, queuefs.Options{})
 			must(t, err)
@@ -161,21 +162,21 @@ func TestBrokenHomes(t *testing.T) {
 			must(t, os.RemoveAll(dir))
 			must(t, os.Rename(dir+".killed", dir))
 			must(t, os.RemoveAll(filepath.Join(dir, "log/journal")))
-		}, nil, doctor.Fault, "home", "journal", "accept-loss"},
+		}, nil, durable.Faulty, "home", "journal", "accept-loss"},
 		"certificate that ended": {nil, func(p *doctor.Patient) { p.Certificate, p.Key = certificate(p.Home, -1, 0o600) },
-			doctor.Fault, "certificate", "ended on", "renew"},
+			durable.Faulty, "certificate", "ended on", "renew"},
 		"certificate that ends": {nil, func(p *doctor.Patient) { p.Certificate, p.Key = certificate(p.Home, 5, 0o600) },
-			doctor.Warning, "certificate", "ends on", "renew"},
+			durable.Warning, "certificate", "ends on", "renew"},
 		"certificate of another": {nil, func(p *doctor.Patient) {
 			p.Certificate, p.Key = certificate(p.Home, 500, 0o600)
 			p.BaseURI = "https://other.example.org/"
-		}, doctor.Fault, "certificate", "other.example.org", "--base-uri"},
+		}, durable.Faulty, "certificate", "other.example.org", "--base-uri"},
 		"legible key": {nil, func(p *doctor.Patient) { p.Certificate, p.Key = certificate(p.Home, 500, 0o644) },
-			doctor.Warning, "certificate", "others can read", "chmod 600"},
+			durable.Warning, "certificate", "others can read", "chmod 600"},
 		"no original": {nil, func(p *doctor.Patient) { p.Mirrors = []string{"http://127.0.0.1:9/"} },
-			doctor.Fault, "mirrors", "the original http://127.0.0.1:9/ does not answer", "cutie failover mirror"},
-		"few files": {nil, func(p *doctor.Patient) { p.Conns = 1 << 40 }, doctor.Warning, "limits", "open files", "LimitNOFILE"},
-		"old clock": {nil, func(p *doctor.Patient) { p.Now = time.Unix(1, 0) }, doctor.Fault, "clock", "1970", "time service"},
+			durable.Faulty, "mirrors", "the original http://127.0.0.1:9/ does not answer", "cutie failover mirror"},
+		"few files": {nil, func(p *doctor.Patient) { p.Conns = 1 << 40 }, durable.Warning, "limits", "open files", "LimitNOFILE"},
+		"old clock": {nil, func(p *doctor.Patient) { p.Now = time.Unix(1, 0) }, durable.Faulty, "clock", "1970", "time service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -185,7 +186,7 @@ func TestBrokenHomes(t *testing.T) {
 			}
 			found := examine(dir, c.patient)
 			for _, f := range found {
-				if f.Level == c.level && f.About == c.about && strings.Contains(f.Text, c.text) && strings.Contains(f.Cure, c.cure) {
+				if f.Level == c.level && f.Path == c.about && strings.Contains(f.Text, c.text) && strings.Contains(f.Cure, c.cure) {
 					return
 				}
 			}
@@ -232,7 +233,7 @@ func TestFilesOfAnotherUser(t *testing.T) {
 	must(t, os.WriteFile(users, nil, 0o600))
 	var got []string
 	for _, f := range examine(dir, func(p *doctor.Patient) { p.Readable = []string{users, ""} }) {
-		if f.Level == doctor.Fault {
+		if f.Level == durable.Faulty {
 			got = append(got, f.Text+": "+f.Cure)
 		}
 	}

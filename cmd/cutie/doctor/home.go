@@ -113,7 +113,7 @@ func (e *examination) closed() {
 
 // cureOf names the cure of a problem met while opening.
 func (e *examination) cureOf(p queuefs.Problem) string {
-	if p.Unread {
+	if p.Level == durable.Unread {
 		return "look at the rights to the file, then at the disk and its log; the file may be whole"
 	}
 	if p.Path == home.LogDir+"/"+home.JournalDir {

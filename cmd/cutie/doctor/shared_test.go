@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/reach"
+	"cutie/queuefs/durable"
 )
 
 // Each of these daemons with a home in a store has one fault, which is named with its cure.
@@ -35,20 +36,20 @@ func TestDaemonsOfAStore(t *testing.T) {
 	for name, c := range map[string]struct {
 		own        role
 		base       string
-		level      Level
+		level      durable.Level
 		text, cure string
 	}{
-		"owner":                {role{Role: "owner", Batch: 7}, "", OK, "owns the home, at batch 7", ""},
-		"standby":              {role{Role: "standby", Owner: "a", URL: owner, As: now.Add(-time.Second)}, "", OK, "1s behind the owner a", ""},
-		"guarded owner":        {role{Role: "standby", Owner: "a", URL: guarded, As: now}, "", OK, "behind the owner a", ""},
-		"no owner":             {role{Role: "standby", Owner: "a", Left: true}, "", Fault, "the home has no owner", "cutie failover standby --url http://127."},
-		"silent owner":         {role{Role: "standby", Owner: "a", URL: nobody.URL, Quiet: true, As: now}, "", Fault, "a, gives no signs of life", "--takeover-after"},
-		"owner not reached":    {role{Role: "standby", Owner: "a", URL: nobody.URL, As: now}, "", Fault, "a, is not reached at " + nobody.URL, "its --node-url"},
-		"owner without URL":    {role{Role: "standby", Owner: "a", As: now}, "", Fault, "does not say where it answers", "--node-url"},
-		"another at the URL":   {role{Role: "standby", Owner: "a", URL: serve(role{Role: "standby"}, http.StatusOK).URL, As: now}, "", Fault, "there is a standby", "its --node-url"},
-		"behind":               {role{Role: "standby", Owner: "a", URL: owner, As: now.Add(-time.Minute)}, "", Warning, "1m0s behind", "the way to the store"},
-		"node not reached":     {role{Role: "owner", Node: nobody.URL}, "", Fault, "this daemon is not reached at " + nobody.URL, "--node-url"},
-		"node on this machine": {role{Role: "owner"}, "https://queue.example.org/", Warning, "for this machine alone", "--node-url"},
+		"owner":                {role{Role: "owner", Batch: 7}, "", durable.Fine, "owns the home, at batch 7", ""},
+		"standby":              {role{Role: "standby", Owner: "a", URL: owner, As: now.Add(-time.Second)}, "", durable.Fine, "1s behind the owner a", ""},
+		"guarded owner":        {role{Role: "standby", Owner: "a", URL: guarded, As: now}, "", durable.Fine, "behind the owner a", ""},
+		"no owner":             {role{Role: "standby", Owner: "a", Left: true}, "", durable.Faulty, "the home has no owner", "cutie failover standby --url http://127."},
+		"silent owner":         {role{Role: "standby", Owner: "a", URL: nobody.URL, Quiet: true, As: now}, "", durable.Faulty, "a, gives no signs of life", "--takeover-after"},
+		"owner not reached":    {role{Role: "standby", Owner: "a", URL: nobody.URL, As: now}, "", durable.Faulty, "a, is not reached at " + nobody.URL, "its --node-url"},
+		"owner without URL":    {role{Role: "standby", Owner: "a", As: now}, "", durable.Faulty, "does not say where it answers", "--node-url"},
+		"another at the URL":   {role{Role: "standby", Owner: "a", URL: serve(role{Role: "standby"}, http.StatusOK).URL, As: now}, "", durable.Faulty, "there is a standby", "its --node-url"},
+		"behind":               {role{Role: "standby", Owner: "a", URL: owner, As: now.Add(-time.Minute)}, "", durable.Warning, "1m0s behind", "the way to the store"},
+		"node not reached":     {role{Role: "owner", Node: nobody.URL}, "", durable.Faulty, "this daemon is not reached at " + nobody.URL, "--node-url"},
+		"node on this machine": {role{Role: "owner"}, "https://queue.example.org/", durable.Warning, "for this machine alone", "--node-url"},
 	} {
 		srv := serve(c.own, http.StatusOK)
 		if c.base == "" {
@@ -56,7 +57,7 @@ func TestDaemonsOfAStore(t *testing.T) {
 		}
 		e := &examination{Patient: Patient{Now: now, BaseURI: c.base}, daemon: &reach.Target{HTTP: srv.Client(), Base: srv.URL + "/"}}
 		e.shared(t.Context())
-		if len(e.findings) != 1 || e.findings[0].Level != c.level || e.findings[0].About != "store" ||
+		if len(e.findings) != 1 || e.findings[0].Level != c.level || e.findings[0].Path != "store" ||
 			!strings.Contains(e.findings[0].Text, c.text) || !strings.Contains(e.findings[0].Cure, c.cure) || (c.cure == "") != (e.findings[0].Cure == "") {
 			t.Errorf("%s: got %+v, want %s %q, cure %q", name, e.findings, c.level, c.text, c.cure)
 		}
