@@ -6,11 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"cutie/queuefs/durable"
 	"cutie/queuefs/imaging"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
+	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/snapshot"
@@ -341,4 +346,276 @@ func (s *Service) Follow(all ...Follower) {
 	if all = slices.DeleteFunc(slices.Clone(all), func(f Follower) bool { return f == nil }); len(all) > 0 {
 		s.upkeep.follower = followers(all)
 	}
+}
+
+// Maintain does the upkeep that is due: it brings files up to the journal and
+// checkpoints. Call it a few times a second. Errors mean that something could
+// not be written; it is tried again at the next call. As long as there is no
+// free space the error is [ErrNoSpace] in the same words, whichever file it was. After
+// [ErrBehind] a standby must be opened again, and so must an owner that was one.
+func (s *Service) Maintain(ctx context.Context) error {
+	err := s.maintain(ctx)
+	if s.stored != nil && errors.Is(err, journal.ErrReleased) {
+		// The image of the owner, or of the one before, has these jobs. A directory without
+		// a checkpoint since a takeover is made again.
+		err = behind(err)
+		s.shared.Gate.Fail(err)
+		return err
+	}
+	var why syscall.Errno
+	if errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrFailed) && errors.As(err, &why) {
+		return fmt.Errorf("%w: files and index are behind the journal: %w", ErrNoSpace, why)
+	}
+	return err
+}
+
+func (s *Service) maintain(ctx context.Context) (err error) {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	due, image, calm, written := s.due()
+	defer func() {
+		if image && err != nil {
+			s.stored.Images.Later(s.opts.Now())
+		}
+	}()
+	if image && s.shared.Behind.Load() > soonFiled && s.space.InTime() && !s.space.Full() {
+		err := s.checkpoint(noFiles) // the files may take long
+		if !errors.Is(err, ErrNoSpace) {
+			return err
+		}
+	}
+	switch {
+	case !s.space.InTime():
+	case due || image:
+		return s.checkpoint(allFiles)
+	case calm || s.space.Full():
+		return s.fileAll(ctx, func() bool { return s.shared.Journal.Stats().Written <= written+calmRate/4 })
+	}
+	return nil
+}
+
+// soonFiled is for how many jobs an image waits until their files are written: a start of
+// this directory has less of the journal to read then.
+const soonFiled = 5_000
+
+// due is [diskSpace.Due]. An image needs a checkpoint, too.
+func (s *Service) due() (due, image, calm bool, written int64) {
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	due, calm, written = s.space.Due(s.opts.Now(), s.upkeep.last)
+	image = s.stored != nil && !s.Standby() && !s.Coming() && s.stored.Images.Due(s.shared.Journal.Stats(), s.opts.Now())
+	return due, image, calm, written
+}
+
+// fileAll brings the files of all jobs that are behind now up to the journal,
+// as long as there is time.
+func (s *Service) fileAll(ctx context.Context, inTime func() bool) error {
+	if s.space.Full() {
+		if err := s.makeSpace(); err != nil {
+			return storageError(err)
+		}
+	}
+	for _, q := range s.of(s.shared.Unfiled()) {
+		if !s.space.Full() {
+			q.writePacks(inTime)
+		}
+		if err := q.fileMany(func() bool { return ctx.Err() == nil && inTime() }); err != nil {
+			s.space.Tried(err)
+			return storageError(err)
+		}
+		if err := ctx.Err(); err != nil || !inTime() {
+			return err
+		}
+	}
+	s.space.Tried(nil)
+	return nil
+}
+
+// makeFit returns [ErrNoSpace] unless there is free space for the files of n jobs with
+// so many bytes. If few files are to be written it writes them first: then their true
+// size is known.
+func (s *Service) makeFit(n int, bytes int64) error {
+	if s.space.Fits(n, bytes) {
+		return nil
+	}
+	if s.space.Hopeless() {
+		return ErrNoSpace
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	if s.space.Fits(n, bytes) {
+		return nil
+	}
+	if err := s.shed(); err != nil {
+		return storageError(err)
+	}
+	if err := s.checkpointLocked(allFiles); err != nil && !errors.Is(err, ErrNoSpace) {
+		return err
+	}
+	if s.space.Fits(n, bytes) {
+		return nil
+	}
+	s.space.NoGrowth()
+	return ErrNoSpace
+}
+
+// spool makes a temporary file for a large payload, with the same check as it
+// grows.
+func (s *Service) spool() (*durable.Spool, error) {
+	f, err := s.dirs.temp.Spool()
+	if err != nil {
+		return nil, err
+	}
+	f.Reserve = func(bytes int64) error { return s.makeFit(0, bytes) }
+	return f, nil
+}
+
+// relieve makes space for the journal by a checkpoint, which releases old segments. It
+// reports whether to try again. It never waits for another checkpoint. The caller may hold
+// properties, as an image does: but a journal in a store never lacks space.
+func (s *Service) relieve() bool {
+	if s.space.Behind() <= 0 || !s.upkeep.TryLock() {
+		return false
+	}
+	defer s.upkeep.Unlock()
+	return s.checkpointLocked(allFiles) == nil || s.space.GiveUp()
+}
+
+// bringers is how many pages are brought at once.
+const bringers = 4
+
+// Bring brings the files of jobs into the directory that a home in a store has made again,
+// until all are there, ctx ends, or the store cannot be read. Jobs are served meanwhile. It
+// returns why the last image was not made, too. Without a store it does nothing.
+func (s *Service) Bring(ctx context.Context) error {
+	if s.stored == nil {
+		return nil
+	}
+	g, all := errgroup.WithContext(ctx)
+	g.SetLimit(bringers)
+	for queue, n := range s.stored.Absent.All() {
+		if all.Err() != nil || s.usable() != nil {
+			break
+		}
+		q := s.open(queue)
+		if q == nil {
+			s.stored.Absent.Brought(queue, n) // it was removed
+			continue
+		}
+		g.Go(func() error {
+			_, err := q.content.Far.Page(job.ID(n) * index.PageJobs)
+			return err
+		})
+	}
+	err := g.Wait()
+	if err == nil && ctx.Err() == nil {
+		err = s.sweepFormer(ctx)
+	}
+	return errors.Join(err, s.stored.Images.Err())
+}
+
+// sweepFormer removes the files that the directory had before it was made again, once a
+// checkpoint has put the new ones on stable storage.
+func (s *Service) sweepFormer(ctx context.Context) error {
+	if !s.stored.Former() || s.Coming() || s.usable() != nil {
+		return nil
+	}
+	if err := s.Checkpoint(ctx); err != nil {
+		return err
+	}
+	return s.stored.SweepFormer()
+}
+
+// Image makes an image of a home in a store now, and waits for it.
+func (s *Service) Image(ctx context.Context) error {
+	if s.stored == nil {
+		return errUnstored
+	}
+	if err := s.Published(); err != nil {
+		return err
+	}
+	return s.stored.Images.Now(ctx, func() error { return s.Checkpoint(ctx) })
+}
+
+// Push moves the home from the directory into the store of [Options.PushTo]: an image of
+// all there is, and a journal that goes on after it. Then the directory is a cache. Close
+// the service after it, whatever the error; a later Push goes on. Followers are set and up
+// to date, and nothing changes meanwhile.
+func (s *Service) Push(ctx context.Context) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	queues := s.Queues()
+	if lost := s.Lost(); len(lost) > 0 {
+		return &lost[0]
+	}
+	for _, q := range queues {
+		if q.Mirror().Live() {
+			return fmt.Errorf("queue %s is a mirror: the first copy of a mirror is in no journal", q.ID())
+		}
+		if err := q.Shut(); err != nil {
+			return err
+		}
+	}
+	if err := s.checkpointLocked(allFiles); err != nil {
+		return err
+	}
+	at := s.upkeep.past
+	if s.upkeep.keep != at {
+		return errors.New("a follower needs the journal before the image")
+	}
+	b := s.push.Begin(at, s.opts.Now())
+	defer b.Close()
+	s.properties.Lock()
+	err := imaging.Home(b, s.dirs.home, s.index, nil, imaged(queues))
+	s.properties.Unlock()
+	if err != nil {
+		return err
+	}
+	for _, q := range imaged(queues) {
+		if err := imaging.Jobs(ctx, b, q); err != nil {
+			return err
+		}
+		if err := imaging.Put(ctx, q, s.push.File); err != nil {
+			return err
+		}
+	}
+	if err := imaging.Published(ctx, b, s.dirs.home); err != nil {
+		return err
+	}
+	if next := s.shared.Journal.Stats().Next; next != at {
+		return fmt.Errorf("the home has changed while it was copied: the journal goes to %d, and the image to %d", next, at)
+	}
+	return s.push.Finish(ctx, b, at)
+}
+
+// MoveHere brings all of a home in a store into the directory, and has Close move it there.
+// where names the directory for people. A home of another owner is not moved. After an
+// error the home is in the store as before, and the directory is its cache.
+func (s *Service) MoveHere(ctx context.Context, where string) error {
+	if err := s.beginChange(); err != nil {
+		return err
+	}
+	defer s.end()
+	if s.stored == nil {
+		return errUnstored
+	}
+	if err := s.Bring(ctx); err != nil {
+		return err
+	}
+	for _, q := range imaged(s.Queues()) {
+		if err := imaging.Bring(ctx, q); err != nil {
+			return err
+		}
+	}
+	return s.stored.MoveHere(where)
 }

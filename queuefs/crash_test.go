@@ -2,13 +2,18 @@ package queuefs_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -272,4 +277,577 @@ func openAndClose(dir string) {
 		fmt.Println("VmHWM: 1") // a system that does not say
 	}
 	os.Stdout.Write(status)
+}
+
+// The child of the crash test runs clients on two queues and says on its
+// standard output what it is about to do and what was acknowledged, a line
+// each:
+//
+//	begin WORK ARGUMENTS…     done WORK ARGUMENTS…
+//
+// Queue "line" has many submitters and one consumer, so that the order is
+// plain; queue "jobs" has everything at once. Every job and every taking has a
+// name that never comes again.
+
+// namedPayload gives a payload from its name: its size differs, and it is known.
+func namedPayload(name string) string {
+	size := 20
+	switch name[len(name)-1] {
+	case '3':
+		size = 9 << 10 // above what travels in a small journal
+	case '7':
+		size = 3000
+	}
+	return strings.Repeat(name+";", size/(len(name)+1)+1)
+}
+
+type crashClient struct {
+	name string
+	n    int
+	say  func(format string, args ...any)
+	rng  *rand.Rand
+}
+
+func (c *crashClient) submit(q *queuefs.Queue, names ...string) error {
+	s := q.Begin()
+	defer s.Discard()
+	for _, n := range names {
+		c.say("begin submit %s %s", q.ID(), n)
+		d, err := s.Add(queuefs.Meta{Filename: n, Sidecar: "of " + n, Batch: names[0]})
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(d, namedPayload(n)); err != nil {
+			return err
+		}
+	}
+	jobs, err := s.Commit(ctx)
+	for _, j := range jobs {
+		c.say("done submit %s %s %v", q.ID(), j.Filename, j.ID)
+	}
+	return err
+}
+
+func (c *crashClient) take(q *queuefs.Queue, max int) error {
+	c.n++
+	by := fmt.Sprintf("%s-take-%d", c.name, c.n)
+	c.say("begin take %s %s %d", q.ID(), by, max)
+	wait, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	jobs, err := q.NextWait(wait, by, max)
+	for _, j := range jobs {
+		c.say("done take %s %s %v", q.ID(), by, j.ID)
+	}
+	if errors.Is(err, queuefs.ErrEmpty) {
+		return nil
+	}
+	return err
+}
+
+// mixed does one thing at random.
+func (c *crashClient) mixed(q *queuefs.Queue) error {
+	some := func(st queuefs.Status) queuefs.JobID {
+		ids := q.IDs(queuefs.ListOptions{Status: st, Limit: 50})
+		if len(ids) == 0 {
+			return 0
+		}
+		return ids[c.rng.IntN(len(ids))]
+	}
+	var err error
+	switch k := c.rng.IntN(12); {
+	case k >= 10:
+		return c.work(q)
+	case k < 4:
+		var names []string
+		for range 1 + c.rng.IntN(3) {
+			c.n++
+			names = append(names, fmt.Sprintf("%s-job-%d", c.name, c.n))
+		}
+		return c.submit(q, names...)
+	case k < 7:
+		return c.take(q, 1+c.rng.IntN(3))
+	case k < 8:
+		if id := some(queuefs.Pending); id != 0 {
+			c.say("begin delete %s %v", q.ID(), id)
+			if _, err = q.Delete(ctx, id); err == nil {
+				c.say("done delete %s %v", q.ID(), id)
+			}
+		}
+	default:
+		if id := some(queuefs.Consumed + queuefs.Status(k-8)); id != 0 {
+			c.say("begin requeue %s %v", q.ID(), id)
+			if _, err = q.Requeue(ctx, id); err == nil {
+				c.say("done requeue %s %v", q.ID(), id)
+			}
+		}
+	}
+	if errors.Is(err, queuefs.ErrNotPending) {
+		return nil
+	}
+	return err
+}
+
+// work takes a job with a lease, gives a result and tells the outcome, holds,
+// describes and releases another.
+func (c *crashClient) work(q *queuefs.Queue) error {
+	c.n++
+	by := fmt.Sprintf("%s-take-%d", c.name, c.n)
+	c.say("begin take %s %s 1", q.ID(), by)
+	taken, err := q.Take(ctx, queuefs.Take{By: by, Lease: time.Hour})
+	if errors.Is(err, queuefs.ErrEmpty) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	j := taken[0]
+	c.say("done take %s %s %v", q.ID(), by, j.ID)
+	if err = putResult(q, j.ID, j.Token, "out", by); err == nil {
+		c.say("done result %s %v %s", q.ID(), j.ID, by)
+		_, err = q.Conclude(ctx, j.ID, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: by})
+	}
+	if errors.Is(err, queuefs.ErrLease) {
+		return nil // another has requeued it meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	c.say("done conclude %s %v %s", q.ID(), j.ID, by)
+	ids := q.IDs(queuefs.ListOptions{Status: queuefs.Pending, Limit: 50})
+	if len(ids) == 0 {
+		return nil
+	}
+	id := ids[c.rng.IntN(len(ids))]
+	if held, e := q.Hold(ctx, id, by); e == nil {
+		c.say("begin describe %s %v %s", q.ID(), id, by)
+		if _, err = describe(q, id, "=", "of "+held.Filename+" by "+by); err == nil {
+			c.say("done describe %s %v %s", q.ID(), id, by)
+			_, err = q.Release(ctx, id)
+		}
+	} else {
+		err = e
+	}
+	if errors.Is(err, queuefs.ErrNotPending) {
+		return nil
+	}
+	return err
+}
+
+// crashClients is the child: it goes on until it is killed.
+func crashClients(dir string) {
+	var mu sync.Mutex
+	say := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, err := fmt.Fprintf(os.Stdout, format+"\n", args...); err != nil {
+			os.Exit(0) // nobody listens any more
+		}
+	}
+	must := func(err error) {
+		if err != nil {
+			say("error %v", err)
+			os.Exit(1)
+		}
+	}
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Behind: 256 << 10,
+		Report: func(p queuefs.Problem) { say("error %v", p) }})
+	must(err)
+	queues := map[string]*queuefs.Queue{}
+	for _, name := range []string{"line", "jobs"} {
+		if queues[name], err = s.Queue(name); err != nil {
+			must(err)
+		}
+	}
+	say("ready")
+	life := filepath.Base(os.Args[1]) + fmt.Sprint(os.Getpid())
+	for i := range 64 {
+		c := &crashClient{name: fmt.Sprintf("%s-%d", life, i), say: say, rng: rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(i)))}
+		go func() {
+			for {
+				switch {
+				case i == 0:
+					must(c.take(queues["line"], 1+c.rng.IntN(4)))
+				case i < 8:
+					c.n++
+					must(c.submit(queues["line"], fmt.Sprintf("%s-job-%d", c.name, c.n)))
+				default:
+					must(c.mixed(queues["jobs"]))
+				}
+			}
+		}()
+	}
+	for n := 0; ; n++ {
+		must(s.Maintain(ctx))
+		if n%40 == 39 {
+			must(s.Checkpoint(ctx))
+		}
+	}
+}
+
+// Of callers at the same time with one identifier or one name, one makes the queue.
+func TestOneOfManyCallersMakesAQueue(t *testing.T) {
+	dir := filepath.Join(fastDir(t), "home")
+	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
+	s := openBare(t, dir, queuefs.Options{Segment: segmentSize})
+	var made [10]atomic.Int64
+	var wg sync.WaitGroup
+	for c := range 80 {
+		wg.Go(func() {
+			n := c % len(made)
+			info := queuefs.QueueInfo{Identifier: fmt.Sprint("q", n)}
+			if n%2 == 0 { // of its own identifier, but with a name of others
+				info = queuefs.QueueInfo{Identifier: fmt.Sprint("q", n, "-", c), Name: fmt.Sprint("name ", n)}
+			}
+			switch _, err := s.CreateQueue(ctx, info); {
+			case err == nil:
+				made[n].Add(1)
+			case !errors.Is(err, queuefs.ErrQueueExists):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for n := range made {
+		if got := made[n].Load(); got != 1 {
+			t.Errorf("%d: made %d times", n, got)
+		}
+	}
+	if got := len(s.Queues()); got != len(made) {
+		t.Errorf("%d queues", got)
+	}
+	closeHome(t, s)
+}
+
+// keyedClients is a process whose clients submit, and take, with keys until it is killed.
+// Client C goes on with request N of the file C of the directory of the home, and says
+// "submit C N JOBS" or "take C N JOBS" for each answer.
+func keyedClients(dir string) {
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
+	if err != nil {
+		fmt.Println("error", err)
+		return
+	}
+	q, err := s.Queue("jobs")
+	if err != nil {
+		fmt.Println("error", err)
+		return
+	}
+	var out sync.Mutex
+	say := func(words ...any) {
+		out.Lock()
+		defer out.Unlock()
+		fmt.Println(words...)
+	}
+	errs := make(chan error)
+	for c := range keyedCrowd {
+		go func() {
+			text, _ := os.ReadFile(filepath.Join(filepath.Dir(dir), fmt.Sprint(c)))
+			n := 0
+			fmt.Sscan(string(text), &n)
+			for ; ; n++ {
+				key := fmt.Sprintf("%d-%d", c, n)
+				if n%3 == 2 {
+					wait, cancel := context.WithTimeout(ctx, time.Second)
+					taken, err := q.TakeWait(wait, queuefs.Take{Key: key, Max: 1 + c%3, Lease: time.Duration(c%2) * time.Hour})
+					if cancel(); err != nil {
+						errs <- err
+						return
+					}
+					say("take", c, n, strings.TrimSuffix(takenIDs(taken), " again"))
+					continue
+				}
+				payloads := []string{key, key, key, key}[:1+2*(c%2)]
+				if n%40 == 0 {
+					payloads[0] = strings.Repeat(key, 5000)
+				}
+				got, _, err := send(q, key, nil, payloads...)
+				if err != nil {
+					errs <- err
+					return
+				}
+				say("submit", c, n, got)
+			}
+		}()
+	}
+	fmt.Println("error", <-errs)
+}
+
+const keyedCrowd = 8
+
+// TestKilledKeyedRequestsHappenOnce kills a process again and again. Its clients send what
+// was not answered once more: each key has its jobs once, and no job has two takers.
+func TestKilledKeyedRequestsHappenOnce(t *testing.T) {
+	dir := filepath.Join(fastDir(t), "home")
+	s, _ := openHome(t, dir, queuefs.Options{})
+	closeHome(t, s)
+	next := [keyedCrowd]int{}
+	submitted, taken := map[string]string{}, map[string]string{} // by key
+	for range long.N(6, 60) {
+		for c, n := range next {
+			must(t, os.WriteFile(filepath.Join(filepath.Dir(dir), fmt.Sprint(c)), []byte(fmt.Sprint(n)), 0o600))
+		}
+		cmd := child(t, "keyed", dir)
+		cmd.Stderr = os.Stderr
+		pipe, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, processes.Start(cmd))
+		most := 5 + rand.IntN(600)
+		for sc := bufio.NewScanner(pipe); sc.Scan(); most-- {
+			var what string
+			var c, n int
+			if k, _ := fmt.Sscan(sc.Text(), &what, &c, &n); k < 3 {
+				t.Fatalf("the clients say %q", sc.Text())
+			}
+			if most == 0 {
+				cmd.Process.Kill() // what is in the pipe is read to its end
+			}
+			key, jobs := fmt.Sprintf("%d-%d", c, n), strings.Join(strings.Fields(sc.Text())[3:], " ")
+			if next[c] = n + 1; what == "take" {
+				taken[key] = jobs
+			} else {
+				submitted[key] = jobs
+			}
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	s, q := openHome(t, dir, queuefs.Options{})
+	defer closeHome(t, s)
+	list, err := q.List(queuefs.ListOptions{Limit: 1 << 20})
+	must(t, err)
+	found, consumers := map[string]string{}, map[string]int{}
+	for _, j := range list {
+		key, _, _ := strings.Cut(j.Key, "#")
+		found[key] = strings.TrimSpace(found[key] + " " + strings.TrimLeft(j.ID.String(), "j0"))
+		if j.Status == queuefs.Consumed {
+			consumers[j.ConsumerKey]++
+		}
+	}
+	unanswered := 0
+	for key, jobs := range found {
+		if want, answered := submitted[key]; !answered {
+			unanswered++
+		} else if jobs != want {
+			t.Errorf("key %s has the jobs %s, and was answered %s", key, jobs, want)
+		}
+		delete(submitted, key)
+	}
+	if len(submitted) > 0 || unanswered > keyedCrowd {
+		t.Errorf("keys without jobs: %v, with jobs and not answered: %d", submitted, unanswered)
+	}
+	takers := map[string]string{}
+	for key, jobs := range taken {
+		for id := range strings.FieldsSeq(jobs) {
+			if takers[id] != "" {
+				t.Errorf("job %s went to %s and %s", id, takers[id], key)
+			}
+			takers[id] = key
+		}
+	}
+	if over := len(consumers) - len(taken); over < 0 || over > keyedCrowd {
+		t.Errorf("%d keys have jobs in work, %d were answered", len(consumers), len(taken))
+	}
+	t.Logf("%d jobs of %d keys, %d takes, %d jobs taken", len(list), len(found), len(taken), len(takers))
+}
+
+// cullClients is a process that submits, consumes and culls until it is
+// killed. It says what was acknowledged: "there ID" and "culled ID".
+func cullClients(dir string) {
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: smallSegment})
+	if err == nil {
+		err = func() error {
+			q, err := s.Queue("jobs")
+			if err != nil {
+				return err
+			}
+			var out sync.Mutex
+			say := func(what string, id queuefs.JobID) {
+				out.Lock()
+				defer out.Unlock()
+				fmt.Println(what, id)
+			}
+			errs := make(chan error)
+			for range 3 {
+				go func() {
+					for {
+						sub := q.Begin()
+						d, err := sub.Add(queuefs.Meta{})
+						if err == nil {
+							d.Write([]byte("x"))
+						}
+						jobs, err := sub.Commit(ctx)
+						if err != nil {
+							errs <- err
+							return
+						}
+						say("there", jobs[0].ID)
+						if jobs[0].ID%5 == 0 {
+							continue // some stay
+						}
+						if _, err := q.Next(ctx, "w"); err != nil && !errors.Is(err, queuefs.ErrEmpty) {
+							errs <- err
+							return
+						}
+					}
+				}()
+			}
+			go func() {
+				for n := 0; ; n++ {
+					for c, err := range s.Cull(ctx, queuefs.CullOptions{}) {
+						if err != nil {
+							errs <- err
+							return
+						}
+						say("culled", c.Job)
+					}
+					if n%7 == 0 {
+						if err := s.Checkpoint(ctx); err != nil {
+							errs <- err
+							return
+						}
+					}
+				}
+			}()
+			return <-errs
+		}()
+	}
+	fmt.Println("error", err)
+	os.Exit(1)
+}
+
+// TestCullingSurvivesKills kills a process that culls, again and again: no job
+// is lost but those culled, what was culled stays so, and each has one
+// tombstone.
+func TestCullingSurvivesKills(t *testing.T) {
+	dir := fastDir(t)
+	s, _ := openHome(t, dir, queuefs.Options{})
+	cullQueue(t, s, "jobs")
+	closeHome(t, s)
+	there, gone := map[queuefs.JobID]bool{}, map[queuefs.JobID]bool{}
+	for round := range 6 {
+		cmd := child(t, "cull", dir)
+		cmd.Stderr = os.Stderr
+		pipe, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := processes.Start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		lines := 0
+		for sc := bufio.NewScanner(pipe); sc.Scan(); {
+			what, name, _ := strings.Cut(sc.Text(), " ")
+			id, err := queuefs.ParseJobID(name)
+			if err != nil {
+				t.Errorf("the clients say %q", sc.Text())
+				break
+			}
+			if there[id] = true; what == "culled" {
+				gone[id] = true
+			}
+			if lines++; lines == 40+97*round {
+				cmd.Process.Kill() // what is in the pipe is read to its end
+			}
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+	var problems []queuefs.Problem
+	s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, Report: notBrokenOff(&problems)})
+	buried := map[queuefs.JobID]bool{}
+	for _, stone := range stones(t, q, time.Time{}, 100) {
+		if buried[stone.Job] {
+			t.Errorf("%v has two tombstones", stone.Job)
+		}
+		buried[stone.Job] = true
+		if _, err := q.Job(stone.Job); !errors.Is(err, queuefs.ErrNoJob) {
+			t.Errorf("%v has a tombstone: got %v", stone.Job, err)
+		}
+	}
+	for id := range gone {
+		if !buried[id] {
+			t.Errorf("%v was culled, and has no tombstone", id)
+		}
+	}
+	for id := range there {
+		if st, _ := q.Status(id); st == 0 && !buried[id] {
+			t.Errorf("%v is lost", id)
+		}
+	}
+	if len(gone) < 50 || len(there) < 2*50 {
+		t.Errorf("only %d jobs, %d culled", len(there), len(gone))
+	}
+	closeHome(t, s)
+	r, err := check.Home(dir, check.Options{Segment: smallSegment})
+	if err != nil || len(r.Problems)+len(r.Mended)+len(problems) > 0 {
+		t.Errorf("check: %v, problems %v, mended %v, reported %v", err, r.Problems, r.Mended, problems)
+	}
+}
+
+// TestACrashBeforeTheFirstCheckpoint opens a home whose index has nothing of the
+// queue yet, although the jobs have files. The journal has all of them, so no
+// file is read: there may be a million. Where it does not, the files count.
+func TestACrashBeforeTheFirstCheckpoint(t *testing.T) {
+	dir := filepath.Join(fastDir(t), "home")
+	now := time.Now()
+	s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, Now: func() time.Time { return now }})
+	for range 3 {
+		submit(t, q, queuefs.Meta{Filename: "f"}, "payload")
+	}
+	_, err := q.Next(ctx, "w")
+	must(t, err)
+	must(t, s.Maintain(ctx)) // it is calm: files are written
+	want := observe(t, s)
+	crashed := copyHome(t, dir)
+	closeHome(t, s)
+	pending := filepath.Join(crashed, "queues/jobs/pending")
+	if names, err := os.ReadDir(pending); err != nil || len(names) != 2 {
+		t.Fatalf("%d files are pending: %v", len(names), err)
+	}
+	for name, c := range map[string]struct {
+		damage  func(dir string)
+		rebuild bool
+		report  string // what each problem has, if there is to be one
+	}{
+		"as it is": {func(string) {}, false, ""},
+		"a file nobody reads": {func(dir string) {
+			must(t, os.WriteFile(filepath.Join(dir, "queues/jobs/pending/j000000000002"), []byte("not a job file"), 0o666))
+		}, false, ""},
+		"no journal": {func(dir string) { must(t, os.RemoveAll(filepath.Join(dir, "log/journal"))) }, false, "brought by other hands"},
+		"rebuilt":    {func(dir string) { must(t, os.RemoveAll(filepath.Join(dir, "log/journal"))) }, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := copyHome(t, crashed)
+			c.damage(dir)
+			if c.rebuild {
+				r, err := check.Home(dir, check.Options{Rebuild: true, AcceptLoss: true, Segment: smallSegment})
+				if err != nil || len(r.Problems) > 0 || r.Jobs != 3 {
+					t.Fatalf("rebuild: %+v, %v", r, err)
+				}
+			}
+			told := 0
+			s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, AcceptLoss: c.report != "", Report: func(p queuefs.Problem) {
+				if p.Path == "log/journal" && c.report != "" {
+					return
+				}
+				if told++; c.report == "" || !strings.Contains(p.Text, c.report) {
+					t.Errorf("reported: %v", p)
+				}
+			}})
+			if d := want.difference(observe(t, s)); d != "" {
+				t.Error(d)
+			}
+			if c.report != "" && told != 3 {
+				t.Errorf("%d problems, want one for each job", told)
+			}
+			if j := submit(t, q, queuefs.Meta{}, "next"); j.ID != 4 {
+				t.Errorf("the next job is %v", j.ID)
+			}
+			closeHome(t, s)
+			r, err := check.Home(dir, check.Options{Segment: smallSegment})
+			if err != nil || len(r.Problems)+len(r.Mended) > 0 || r.Jobs != 4 {
+				t.Errorf("check: %+v, %v", r, err)
+			}
+		})
+	}
 }

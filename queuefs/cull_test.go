@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +15,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/anvl"
 	"cutie/queuefs/check"
 )
 
@@ -357,4 +361,800 @@ func TestCullsAtOnce(t *testing.T) {
 		}
 	}
 	closeHome(t, s)
+}
+
+// TestThresholdsOfACall culls a queue that has none of its own, and one whose
+// own would take more.
+func TestThresholdsOfACall(t *testing.T) {
+	for _, own := range []int64{-1, 0} {
+		clock := newClock()
+		s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock.now})
+		_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = own, own }))
+		must(t, err)
+		for range 6 {
+			submit(t, q, queuefs.Meta{}, "x")
+			_, err := q.Next(ctx, "w")
+			must(t, err)
+			clock.forward(time.Hour)
+		}
+		for _, tt := range []struct {
+			keep queuefs.Thresholds
+			want []queuefs.JobID
+		}{
+			{queuefs.Thresholds{Size: 6}, nil},
+			{queuefs.Thresholds{Size: 5}, []queuefs.JobID{1}},
+			{queuefs.Thresholds{Age: 4}, []queuefs.JobID{2}},
+			{queuefs.Thresholds{Size: 4, Age: 1}, nil},
+			{queuefs.Thresholds{Size: 3, Age: 3}, []queuefs.JobID{3}},
+			{queuefs.Thresholds{}, []queuefs.JobID{4, 5, 6}},
+		} {
+			for _, dry := range []bool{true, false} {
+				var got []queuefs.JobID
+				for _, c := range culled(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &tt.keep, Dry: dry}) {
+					got = append(got, c.Job)
+				}
+				if !slices.Equal(got, tt.want) {
+					t.Errorf("%+v of a queue that keeps %d, dry %v: got %v, want %v", tt.keep, own, dry, got, tt.want)
+				}
+			}
+		}
+		if i := q.Info(); i.CullingSize != own || i.CullingAge != own {
+			t.Errorf("the queue has %d, %d now", i.CullingSize, i.CullingAge)
+		}
+		for _, bad := range []queuefs.CullOptions{
+			{Keep: &queuefs.Thresholds{}}, // of all queues
+			{Queue: "jobs", Keep: &queuefs.Thresholds{Size: -1}},
+			{Queue: "jobs", Keep: &queuefs.Thresholds{Age: -1}},
+			{Queue: "jobs", Keep: &queuefs.Thresholds{Age: math.MaxInt64}},
+		} {
+			n := 0
+			for _, err := range s.Cull(ctx, bad) {
+				if n++; !errors.Is(err, queuefs.ErrBadName) {
+					t.Errorf("%+v: got %v", bad, err)
+				}
+			}
+			if n != 1 {
+				t.Errorf("%+v: gave %d times", bad, n)
+			}
+		}
+		closeHome(t, s)
+	}
+}
+
+// TestAFullDiskIsFreedWithoutThresholds fills a file system with processed jobs
+// of a queue that keeps all. Its thresholds cannot be changed then, but a call
+// may have some.
+func TestAFullDiskIsFreedWithoutThresholds(t *testing.T) {
+	dir := mount(t, "8m")
+	now := time.Now()
+	o := queuefs.Options{Segment: 4 * smallSegment, Behind: 300 << 10,
+		Now: func() time.Time { return now }} // so upkeep takes the day for a calm one
+	s, q := openHome(t, filepath.Join(dir, "home"), o)
+	for range 20 {
+		submit(t, q, queuefs.Meta{}, strings.Repeat("y", 60<<10))
+		_, err := q.Next(ctx, "w")
+		must(t, err)
+	}
+	must(t, s.Checkpoint(ctx))
+	fill(t, dir, 0)
+	tryForSpace(t, s, q, world{"jobs": jobs{byID: map[queuefs.JobID]fact{}}}, 10_000)
+	lower := func() error {
+		_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = 5 }))
+		return err
+	}
+	if err := lower(); !errors.Is(err, queuefs.ErrNoSpace) {
+		t.Errorf("set without room: got %v", err)
+	}
+	if got := culled(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{Size: 5}}); len(got) != 15 {
+		t.Errorf("%d culled, want 15", len(got))
+	}
+	must(t, s.Maintain(ctx))
+	must(t, lower())
+	submit(t, q, queuefs.Meta{}, "again")
+	closeHome(t, s)
+}
+
+// TestVacantPagesAreGivenBack culls whole pages of the index, whose memory and
+// files shrink, and goes on after every kind of stop.
+func TestVacantPagesAreGivenBack(t *testing.T) {
+	dir := fastDir(t)
+	o := queuefs.Options{Segment: 32 << 20}
+	s, q := openHome(t, dir, o)
+	sub := q.Begin()
+	for range 3*queuefs.PageJobs + 10 {
+		if _, err := sub.Add(queuefs.Meta{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := sub.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for n := 2 * queuefs.PageJobs; n > 0; {
+		jobs, err := q.NextN(ctx, "w", min(n, queuefs.MaxTake))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n -= len(jobs)
+	}
+	if got := cullQueue(t, s, "jobs"); len(got) != 2*queuefs.PageJobs {
+		t.Fatalf("culled %d", len(got))
+	}
+	version, at, _, _ := q.PageVersion(0)
+	if err := s.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	culled(t, s, queuefs.CullOptions{})
+	if err := s.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	pages := (*queuefs.Service).PagesInMemory
+	if n := pages(s); n != 2 {
+		t.Errorf("%d pages of the index are in memory", n)
+	}
+	sizes := func(dir string) (all []int64) {
+		for n := range 4 {
+			st, err := os.Stat(filepath.Join(dir, "log/index/queues/jobs", fmt.Sprintf("p%09d", n)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, st.Size())
+		}
+		return all
+	}
+	if got := sizes(dir); got[0] > 100 || got[1] > 100 || got[2] < 1000 || got[3] < 1000 {
+		t.Errorf("index pages have %v octets", got)
+	}
+	want := observe(t, s)
+	crashed := copyHome(t, dir)
+	closeHome(t, s)
+	for _, dir := range []string{crashed, dir} {
+		var problems []string
+		o.Report = func(p queuefs.Problem) { problems = append(problems, p.String()) }
+		s, q := openHome(t, dir, o)
+		if n := pages(s); n != 2 {
+			t.Errorf("opened: %d pages of the index are in memory", n)
+		}
+		if d := want.difference(observe(t, s)); d != "" {
+			t.Error(d)
+		}
+		if v, a, pending, total := q.PageVersion(0); v != version || !a.Equal(at) || pending != 0 || total != 0 {
+			t.Errorf("page 0: version %d at %v, %d pending of %d; want version %d at %v", v, a, pending, total, version, at)
+		}
+		if j := submit(t, q, queuefs.Meta{}, "x"); j.ID != 3*queuefs.PageJobs+11 {
+			t.Errorf("next job is %v", j.ID)
+		}
+		if _, err := q.Job(5); !errors.Is(err, queuefs.ErrNoJob) {
+			t.Errorf("got %v", err)
+		}
+		closeHome(t, s)
+		// Other hands may bring a job to a vacant page.
+		text, err := os.ReadFile(dir + "/queues/jobs/pending/j000000003082")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = []byte(strings.Replace(string(text), "identifier: j000000003082", "identifier: j000000000007", 1))
+		if err := errors.Join(os.WriteFile(dir+"/queues/jobs/pending/j000000000007", text, 0o666), os.WriteFile(dir+"/queues/jobs/payload/j000000000007", nil, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		s, q = openHome(t, dir, o)
+		if j, err := q.Next(ctx, "w"); err != nil || j.ID != 7 {
+			t.Errorf("brought: got %v, %v", j.ID, err)
+		}
+		if n := pages(s); n != 3 {
+			t.Errorf("brought: %d pages of the index are in memory", n)
+		}
+		if _, err := q.Job(8); !errors.Is(err, queuefs.ErrNoJob) {
+			t.Errorf("beside the one that was brought: got %v", err)
+		}
+		if v, _ := q.Status(queuefs.PageJobs + 7); v != 0 {
+			t.Errorf("in another vacant page: got %v", v)
+		}
+		closeHome(t, s)
+		if len(problems) != 1 {
+			t.Errorf("reported %q", problems)
+		}
+	}
+}
+
+// What a cull leaves that was broken off is due for the next one at once, and not
+// only when the oldest of what was too young is.
+func TestACullThatWasBrokenOffGoesOn(t *testing.T) {
+	const jobs = 3000
+	keep := queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{Age: 2}}
+	for _, how := range []string{"context", "caller", "retained"} {
+		t.Run(how, func(t *testing.T) {
+			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			asked, stop := 0, func() {} // of each job with a retention it is asked whether that has ended
+			var meta queuefs.Meta
+			if how == "retained" {
+				meta.Destruction = now.Add(time.Hour)
+			}
+			s, q := openHome(t, fastDir(t), queuefs.Options{Now: func() time.Time {
+				if asked++; asked == 1500 {
+					stop()
+				}
+				now = now.Add(time.Microsecond)
+				return now
+			}})
+			for range jobs / 500 {
+				sub := q.Begin()
+				for range 500 {
+					if _, err := sub.Add(meta); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := sub.Commit(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for n := jobs; n > 0; {
+				taken, err := q.NextN(ctx, "w", queuefs.MaxTake)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n -= len(taken)
+			}
+			now = now.Add(3 * time.Hour)
+
+			first, cancel := context.WithCancel(ctx)
+			defer cancel()
+			if asked = 0; how == "retained" {
+				stop = cancel
+			}
+			culled := 0
+			for _, err := range s.Cull(first, keep) {
+				if err != nil {
+					if !errors.Is(err, context.Canceled) {
+						t.Fatal(err)
+					}
+					break
+				}
+				if culled++; culled == 500 && how == "context" {
+					cancel()
+				}
+				if culled == 500 && how == "caller" {
+					break
+				}
+			}
+			if culled == jobs {
+				t.Fatal("it was not broken off")
+			}
+			// What was in the batch has gone, whether the caller was told or not.
+			left := q.State().Consumed
+			now = now.Add(time.Minute)
+			culled = 0
+			for _, err := range s.Cull(ctx, keep) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				culled++
+			}
+			if int64(culled) != left || left == 0 {
+				t.Errorf("%d jobs are culled, want the %d that were left", culled, left)
+			}
+			closeHome(t, s)
+		})
+	}
+}
+
+// Culling leaves jobs to the repeated request of a consumer with a key, until the time for
+// it or the work is over.
+func TestAJobConsumedWithAKeyIsNotCulledWhileItMayBeAskedFor(t *testing.T) {
+	var now atomic.Int64
+	now.Store(time.Now().UnixMicro())
+	o := queuefs.Options{Now: func() time.Time { return time.UnixMicro(now.Load()) }}
+	dir := fastDir(t)
+	s, q := openHome(t, dir, o)
+	for range 3 {
+		submit(t, q, queuefs.Meta{}, "x")
+	}
+	take := func(want string) {
+		t.Helper()
+		taken, err := q.Take(ctx, queuefs.Take{Key: "k", Max: 2})
+		if err != nil || takenIDs(taken) != want {
+			t.Fatalf("got %v, %v", taken, err)
+		}
+	}
+	none := func() {
+		t.Helper()
+		if got := cullQueue(t, s, "jobs"); len(got) > 0 {
+			t.Fatalf("culled %v", got)
+		}
+	}
+	take("1 2")
+	none()
+	take("1 2 again")
+	closeHome(t, s)
+	s, q = openHome(t, dir, o)
+	none()
+	take("1 2 again")
+	now.Add((queuefs.KeyRemembered + time.Second).Microseconds())
+	if got := cullQueue(t, s, "jobs"); len(got) != 2 {
+		t.Errorf("culled %v", got)
+	}
+	taken, err := q.Take(ctx, queuefs.Take{Key: "other", Lease: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	none()
+	if _, err := q.Conclude(ctx, taken[0].ID, taken[0].Token, queuefs.Conclusion{Outcome: queuefs.Completed}); err != nil {
+		t.Fatal(err)
+	}
+	if got := cullQueue(t, s, "jobs"); len(got) != 1 {
+		t.Errorf("after the work: culled %v", got)
+	}
+	closeHome(t, s)
+}
+
+// dueAll asks until the queue knows what it has, and returns what is due.
+func dueAll(t testing.TB, q *queuefs.Queue, now time.Time) (ids []queuefs.JobID) {
+	t.Helper()
+	for range 10 {
+		var err error
+		ids, err = q.Due(ctx, now, 1000)
+		must(t, err)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// destroyAt gives a job its destruction; the zero time takes it away.
+func destroyAt(t testing.TB, q *queuefs.Queue, id queuefs.JobID, at time.Time) {
+	t.Helper()
+	_, err := q.Amend(ctx, id, func(j *queuefs.Job) error {
+		j.Destruction = at
+		return nil
+	})
+	must(t, err)
+}
+
+// The destruction of jobs comes in its time, whichever way the home was opened.
+func TestDueJobsAreNamed(t *testing.T) {
+	now := newClock()
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{Now: now.now})
+	at := now.now().Add(time.Hour)
+	for id := queuefs.JobID(1); id <= 8; id++ {
+		m := queuefs.Meta{}
+		if id%2 == 0 {
+			m.Destruction = at.Add(time.Duration(id) * time.Minute)
+		}
+		submit(t, q, m, "x")
+	}
+	destroyAt(t, q, 1, at)
+	destroyAt(t, q, 8, time.Time{})
+	for range 3 {
+		_, err := q.Next(ctx, "w")
+		must(t, err)
+	}
+	inspect := func(when string) {
+		t.Helper()
+		for after, want := range map[time.Duration][]queuefs.JobID{-time.Second: nil, 0: {1}, 3 * time.Minute: {1, 2}, 24 * time.Hour: {1, 2, 4, 6}} {
+			if got := dueAll(t, q, at.Add(after)); !slices.Equal(got, want) {
+				t.Errorf("%s, %v: got %v, want %v", when, after, got, want)
+			}
+		}
+	}
+	inspect("at first")
+	killed := copyHome(t, dir)
+	closeHome(t, s)
+	s, q = openHome(t, dir, queuefs.Options{Now: now.now})
+	inspect("after a stop")
+	if id := submit(t, q, queuefs.Meta{Destruction: at.Add(48 * time.Hour)}, "x").ID; !slices.Contains(dueAll(t, q, at.Add(72*time.Hour)), id) {
+		t.Errorf("job %v that came after the start is not named", id)
+	}
+	closeHome(t, s)
+	s, q = openHome(t, killed, queuefs.Options{Now: now.now})
+	inspect("after a kill")
+	closeHome(t, s)
+	_, err := check.Home(killed, check.Options{Rebuild: true, Segment: segmentSize})
+	must(t, err)
+	s, q = openHome(t, killed, queuefs.Options{Now: now.now})
+	inspect("after a rebuild")
+	closeHome(t, s)
+}
+
+// Culling leaves a job until its destruction, and one that was put at the end
+// again as long as the job that was made of it.
+func TestCullingLeavesWhatIsRetained(t *testing.T) {
+	now := newClock()
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{Now: now.now})
+	_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = 0 }))
+	must(t, err)
+	next := func() {
+		t.Helper()
+		_, err := q.Next(ctx, "w")
+		must(t, err)
+	}
+	cull := func(when string, want ...queuefs.JobID) {
+		t.Helper()
+		for _, dry := range []bool{true, false} {
+			var got []queuefs.JobID
+			for _, c := range culled(t, s, queuefs.CullOptions{Dry: dry}) {
+				got = append(got, c.Job)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, dry %v: got %v, want %v", when, dry, got, want)
+			}
+		}
+	}
+	submit(t, q, queuefs.Meta{Destruction: now.now().Add(time.Hour)}, "x")
+	submit(t, q, queuefs.Meta{}, "x")
+	submit(t, q, queuefs.Meta{Destruction: now.now().Add(3 * time.Hour)}, "x")
+	for range 3 {
+		next()
+	}
+	_, err = q.RequeueEnd(ctx, 2)
+	must(t, err)
+	cull("at first")
+	closeHome(t, s)
+	s, q = openHome(t, dir, queuefs.Options{Now: now.now})
+	cull("before the job files were read")
+	now.forward(2 * time.Hour)
+	cull("after the destruction of the first", 1)
+	next()
+	destroyAt(t, q, 3, now.now().Add(9*time.Hour))
+	cull("after the second was done again", 4)
+	cull("after that was culled", 2)
+	now.forward(2 * time.Hour)
+	cull("with a later destruction")
+	destroyAt(t, q, 3, time.Time{})
+	cull("without a destruction", 3)
+	closeHome(t, s)
+}
+
+// A job that waits for its submitter is handed out when it is released.
+func TestASubmissionOnHold(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{})
+	defer closeHome(t, s)
+	meta := queuefs.Meta{OnHold: true, Name: func(id queuefs.JobID) anvl.Element { return anvl.Element{Name: "name", Value: id.String()} }}
+	submit(t, q, meta, "first")
+	if _, err := q.Next(ctx, "w"); err != queuefs.ErrEmpty {
+		t.Errorf("got %v, want that no job is there", err)
+	}
+	sub := q.Begin()
+	sub.Replace(1)
+	d, err := sub.Add(meta)
+	must(t, err)
+	d.Write([]byte("second"))
+	_, err = sub.Commit(ctx)
+	must(t, err)
+	sub = q.Begin()
+	defer sub.Discard()
+	sub.Replace(1)
+	_, err = sub.Add(meta)
+	must(t, err)
+	if _, err := sub.Commit(ctx); err == nil {
+		t.Error("a job that is gone was replaced")
+	}
+	if state := q.State(); state.Pending != 1 || state.Held != 1 || state.Deleted != 1 {
+		t.Errorf("got %d pending, %d held, %d deleted", state.Pending, state.Held, state.Deleted)
+	}
+	j, err := q.Release(ctx, 2)
+	must(t, err)
+	if j.Extra.Value("name") != "j000000000002" || j.Extra.Value("requeuedFrom") != "j000000000001" {
+		t.Errorf("got %v", j.Extra)
+	}
+	taken, err := q.Take(ctx, queuefs.Take{By: "w"})
+	must(t, err)
+	if got := payload(t, q, taken[0].ID); got != "second" {
+		t.Errorf("got payload %q", got)
+	}
+}
+
+// What culling leaves is counted: here jobs 1 to 8, consumed an hour from each other, of
+// which 1, 2 and 7 are spared.
+func TestWhatCullingLeavesIsCounted(t *testing.T) {
+	for _, tt := range []struct {
+		keep   queuefs.Thresholds
+		spared int
+		culled []queuefs.JobID
+	}{
+		{queuefs.Thresholds{Size: 8}, 0, nil},
+		{queuefs.Thresholds{Size: 6}, 0, []queuefs.JobID{3, 4}},
+		{queuefs.Thresholds{Size: 2}, 1, []queuefs.JobID{3, 4, 5, 6, 8}}, // six are too many
+		{queuefs.Thresholds{Size: 1}, 2, []queuefs.JobID{3, 4, 5, 6, 8}},
+		{queuefs.Thresholds{}, 3, []queuefs.JobID{3, 4, 5, 6, 8}},
+		{queuefs.Thresholds{Size: 6, Age: 4}, 0, []queuefs.JobID{3, 4}}, // then they are six
+		{queuefs.Thresholds{Size: 5, Age: 4}, 2, []queuefs.JobID{3, 4}},
+		{queuefs.Thresholds{Size: 5, Age: 2}, 0, []queuefs.JobID{3, 4, 5, 6}},
+		{queuefs.Thresholds{Age: 7}, 1, nil}, // 1 is older
+		{queuefs.Thresholds{Age: 100}, 0, nil},
+	} {
+		t.Run(fmt.Sprint(tt.keep), func(t *testing.T) {
+			clock := newClock()
+			s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock.now})
+			defer closeHome(t, s)
+			spared := []queuefs.JobID{1, 2, 7}
+			for id := queuefs.JobID(1); id <= 8; id++ {
+				m := queuefs.Meta{}
+				if slices.Contains(spared, id) {
+					m.Destruction = clock.now().Add(1000 * time.Hour)
+				}
+				submit(t, q, m, "x")
+				_, err := q.Next(ctx, "w")
+				must(t, err)
+				clock.forward(time.Hour)
+			}
+			submit(t, q, queuefs.Meta{}, "pending")
+			o := queuefs.CullOptions{Queue: "jobs", Keep: &tt.keep}
+			want := []queuefs.Kept{{Queue: "jobs", Spared: tt.spared}}
+			if tt.spared == 0 {
+				want = nil
+			}
+			for _, o.Dry = range []bool{true, false} {
+				var got []queuefs.JobID
+				for _, c := range culled(t, s, o) {
+					got = append(got, c.Job)
+				}
+				if !slices.Equal(got, tt.culled) {
+					t.Errorf("dry %v: culled %v, want %v", o.Dry, got, tt.culled)
+				}
+				// Thresholds of the queue have none of it.
+				for _, o := range []queuefs.CullOptions{o, {}} {
+					kept, err := s.Kept(ctx, o)
+					must(t, err)
+					if o.Keep == nil {
+						if len(kept) > 0 {
+							t.Errorf("by the thresholds of the queue: %+v are kept", kept)
+						}
+					} else if !slices.Equal(kept, want) {
+						t.Errorf("dry %v: got %+v, want %+v", o.Dry, kept, want)
+					}
+				}
+			}
+			if len(want) == 0 {
+				return
+			}
+			for _, id := range spared {
+				destroyAt(t, q, id, time.Time{})
+			}
+			culled(t, s, o)
+			if kept, err := s.Kept(ctx, o); err != nil || len(kept) > 0 {
+				t.Errorf("at last: %+v, %v", kept, err)
+			}
+		})
+	}
+}
+
+func TestKeptRefuses(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{})
+	defer closeHome(t, s)
+	if _, err := s.Kept(ctx, queuefs.CullOptions{Keep: &queuefs.Thresholds{}}); !errors.Is(err, queuefs.ErrBadName) {
+		t.Errorf("thresholds of all queues: got %v", err)
+	}
+	if _, err := s.Kept(ctx, queuefs.CullOptions{Queue: "none"}); !errors.Is(err, queuefs.ErrNoQueue) {
+		t.Errorf("no queue: got %v", err)
+	}
+	submit(t, q, queuefs.Meta{}, "x")
+	_, err := q.Next(ctx, "w")
+	must(t, err)
+	over, end := context.WithCancel(ctx)
+	end()
+	if _, err := s.Kept(over, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: got %v", err)
+	}
+}
+
+// TestWhatIsOnItsWayIsNotCulled takes jobs whose payloads are to be read, and culls
+// before they have been.
+func TestWhatIsOnItsWayIsNotCulled(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{})
+	large := strings.Repeat("payload ", 100<<10)
+	for _, payload := range []string{large, "small", large} {
+		submit(t, q, queuefs.Meta{}, payload)
+	}
+	cull := func(want ...queuefs.JobID) {
+		t.Helper()
+		o := queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}}
+		var ids []queuefs.JobID
+		for _, c := range culled(t, s, o) {
+			ids = append(ids, c.Job)
+		}
+		if !slices.Equal(ids, want) {
+			t.Errorf("culled %v, want %v", ids, want)
+		}
+		if kept, err := s.Kept(ctx, o); err != nil || len(kept) > 0 {
+			t.Errorf("got %v, %v", kept, err)
+		}
+	}
+	take := func(n int) []queuefs.Taken {
+		t.Helper()
+		taken, err := q.Take(ctx, queuefs.Take{By: "w", Max: n, Keep: true})
+		if err != nil || len(taken) != n {
+			t.Fatalf("took %d, %v", len(taken), err)
+		}
+		return taken
+	}
+	first := take(3)
+	cull(2) // which is at hand
+	if _, err := q.Requeue(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	second := take(1)
+	cull()
+	q.Given(first)
+	cull(3)
+	q.Given(second)
+	cull(1)
+
+	// Who does not ask for it keeps nothing.
+	submit(t, q, queuefs.Meta{}, large)
+	if _, err := q.Take(ctx, queuefs.Take{By: "w"}); err != nil {
+		t.Fatal(err)
+	}
+	cull(4)
+	closeHome(t, s)
+}
+
+// process submits n jobs and consumes them.
+func process(t testing.TB, q *queuefs.Queue, n int) {
+	t.Helper()
+	sub := q.Begin()
+	for range n {
+		if _, err := sub.Add(queuefs.Meta{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := sub.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for n > 0 {
+		jobs, err := q.NextN(ctx, "w", min(n, queuefs.MaxTake))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n -= len(jobs)
+	}
+}
+
+// stones reads all tombstones, a few at a time.
+func stones(t testing.TB, q *queuefs.Queue, since time.Time, limit int) (all []queuefs.Tombstone) {
+	t.Helper()
+	for {
+		some, err := q.Tombstones(since, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(some) == 0 {
+			return all
+		}
+		if len(some) > limit {
+			t.Fatalf("got %d, more than %d", len(some), limit)
+		}
+		all = append(all, some...)
+		since = some[len(some)-1].Culled
+	}
+}
+
+// TestTombstonesOutliveEveryStop culls in several rounds, and looks at the
+// tombstones after stops between the rounds.
+func TestTombstonesOutliveEveryStop(t *testing.T) {
+	clock := newClock()
+	dir := fastDir(t)
+	o := queuefs.Options{Now: clock.now}
+	s, q := openHome(t, dir, o)
+	var want []queuefs.Tombstone
+	check := func(when string, q *queuefs.Queue) {
+		t.Helper()
+		for _, limit := range []int{1, 3, 1000} {
+			if got := stones(t, q, time.Time{}, limit); !slices.Equal(got, want) {
+				t.Fatalf("%s: got %v\nwant %v", when, got, want)
+			}
+		}
+		if n := len(want); n > 2 {
+			if got := stones(t, q, want[n-3].Culled, 5); !slices.Equal(got, want[n-2:]) {
+				t.Fatalf("%s: since the last but two: got %v\nwant %v", when, got, want[n-2:])
+			}
+		}
+	}
+	round := func() {
+		t.Helper()
+		process(t, q, 3)
+		culled := cullQueue(t, s, "jobs")
+		seq := q.Seq() - queuefs.Seq(len(culled))
+		for i, id := range culled {
+			events, err := q.Events(seq+queuefs.Seq(i), 1)
+			if err != nil || len(events) != 1 || events[0].Job != id {
+				t.Fatalf("got %v, %v", events, err)
+			}
+			want = append(want, queuefs.Tombstone{Job: id, Culled: events[0].Time, Seq: events[0].Seq})
+		}
+	}
+	for n := range 4 {
+		round()
+		check("in memory", q)
+		if n%2 == 1 {
+			if err := s.Checkpoint(ctx); err != nil {
+				t.Fatal(err)
+			}
+			check("checkpoint", q)
+			round()
+		}
+		// The crash comes between the file and the checkpoint that goes with it.
+		crashed := copyHome(t, dir)
+		file := filepath.Join(crashed, "log/index/queues/jobs/culled")
+		for _, torn := range []string{"", "half a stone", string(make([]byte, 64))} {
+			if torn != "" {
+				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o666)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.WriteString(torn)
+				f.Close()
+			}
+			c, cq := openHome(t, copyHome(t, crashed), o)
+			check("crash", cq)
+			closeHome(t, c)
+		}
+		closeHome(t, s)
+		s, q = openHome(t, dir, o)
+		check("reopened", q)
+		clock.forward(time.Hour)
+	}
+	defer func() { closeHome(t, s) }()
+
+	clock.forward(90*24*time.Hour - 3*time.Hour - 30*time.Minute)
+	want = slices.DeleteFunc(want, func(s queuefs.Tombstone) bool { return !s.Culled.After(clock.now().Add(-90 * 24 * time.Hour)) })
+	if len(want) == 0 || len(want) >= 18 {
+		t.Fatalf("%d are young enough", len(want))
+	}
+	check("after 90 days", q)
+	clock.forward(24 * time.Hour)
+	want = nil
+	check("after 91 days", q)
+}
+
+// TestOldTombstonesGo has so many that the file is worth writing anew.
+func TestOldTombstonesGo(t *testing.T) {
+	clock := newClock()
+	dir := fastDir(t)
+	o := queuefs.Options{Now: clock.now, Segment: 32 << 20}
+	s, q := openHome(t, dir, o)
+	for _, hours := range []int64{-1, 876_001} {
+		if err := s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.TombstoneAge = hours; return nil }); err == nil {
+			t.Errorf("%d hours: got no error", hours)
+		}
+	}
+	must(t, s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.TombstoneAge = 3; return nil }))
+	const n = 5000
+	size := func(want int64) {
+		t.Helper()
+		st, err := os.Stat(filepath.Join(dir, "log/index/queues/jobs/culled"))
+		if err != nil || st.Size() != 32*want {
+			t.Errorf("the file: got %v, %v want %d octets", st, err, 32*want)
+		}
+	}
+	for round := range 2 {
+		process(t, q, n+1)
+		if got := cullQueue(t, s, "jobs"); len(got) != n+1 {
+			t.Fatalf("culled %d", len(got))
+		}
+		for _, settled := range []bool{false, true} {
+			for limit, want := range map[int]int{-1: 1000, 0: 1000, 7: 7, 10_000: min(10_000, (round+1)*(n+1)), 1 << 40: min(10_000, (round+1)*(n+1))} {
+				if got, err := q.Tombstones(time.Time{}, limit); err != nil || len(got) != want {
+					t.Errorf("limit %d, settled %v: got %d, %v want %d", limit, settled, len(got), err, want)
+				}
+			}
+			if err := s.Checkpoint(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		size(int64(round+1) * (n + 1))
+		clock.forward(2 * time.Hour)
+	}
+	process(t, q, 1)
+	cullQueue(t, s, "jobs")
+	closeHome(t, s)
+	size(n + 2)
+	s, q = openHome(t, dir, o)
+	defer closeHome(t, s)
+	got := stones(t, q, time.Time{}, 10_000)
+	if len(got) != n+2 || got[0].Job != n+2 || got[n+1].Job != 2*n+3 || got[n+1].Seq != 3*(2*n+3)+1 { // one is of the properties
+		t.Errorf("got %d, first %v, last %v", len(got), got[0], got[len(got)-1])
+	}
 }

@@ -7,14 +7,18 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
+	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
+	"cutie/queuefs/snapshot"
 )
 
 // CullOptions are the options of [Service.Cull].
@@ -443,4 +447,271 @@ func (q *Queue) extra(keep *Thresholds) int {
 func (q *Queue) duePage(n int, before int64) (old []job.ID) {
 	q.ledger.Look(func(x *index.Index) { old = x.Due(n, before, q.wanted(x)) })
 	return old
+}
+
+// The destructions say which jobs culling leaves alone for how long: a job until its
+// Destruction, and as long as the job in its place is there, after a requeue at the end
+// or a submission in its place. The job file says both. A mark in the index names these
+// job files, so other jobs cost nothing. The index has the Destruction of each marked job
+// in memory; after a start [Queue.Due] reads the job files, some at a call.
+type destructions struct {
+	mu    sync.Mutex // before the lock of the ledger
+	read  job.ID     // jobs up to this one were looked at since the start
+	known bool       // all of them were
+}
+
+// forgetDestructions forgets which job files were read: jobs have changed since, and their
+// Destruction was not noted.
+func (q *Queue) forgetDestructions() {
+	q.destructions.mu.Lock()
+	defer q.destructions.mu.Unlock()
+	q.destructions.read, q.destructions.known = 0, false
+}
+
+// dueReads is how many job files one call of Due reads after a start: a few tens
+// of milliseconds. duePages is how many pages of the index it scans for them.
+const (
+	dueReads = 1000
+	duePages = 64
+)
+
+// Due returns up to max jobs whose Destruction has come by now, in no order. It
+// costs what is due. After a start the first calls also read job files, one or two
+// thousand each, and name no job before.
+func (q *Queue) Due(ctx context.Context, now time.Time, max int) (ids []job.ID, err error) {
+	if err := q.loadDestructions(ctx); err != nil {
+		return nil, err
+	}
+	q.ledger.Look(func(x *index.Index) {
+		x.Destructions.Due(now.UnixMicro(), func(id job.ID) bool {
+			ids = append(ids, id)
+			return len(ids) < max
+		})
+	})
+	return ids, nil
+}
+
+// loadDestructions reads the next job files, until all are known.
+func (q *Queue) loadDestructions(ctx context.Context) error {
+	q.destructions.mu.Lock()
+	defer q.destructions.mu.Unlock()
+	if q.destructions.known {
+		return nil
+	}
+	ids, to, all := q.unreadDestructions(q.destructions.read)
+	for _, id := range ids {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		j, err := q.content.Job(id)
+		if err != nil && !errors.Is(err, ledger.ErrNoJob) {
+			return err
+		}
+		q.ledger.Note(func(x *index.Index) {
+			if _, known := x.Destructions.At(id); !known && retains(x, id) && err == nil {
+				x.Destructions.Set(id, micros(j.Destruction))
+			}
+		})
+	}
+	q.destructions.read, q.destructions.known = to, all
+	return nil
+}
+
+// unreadDestructions returns the next jobs to read after one, the last job of the index looked
+// at, and whether it was the last of all.
+func (q *Queue) unreadDestructions(after job.ID) (ids []job.ID, to job.ID, all bool) {
+	to, all = after, true
+	q.ledger.Look(func(x *index.Index) {
+		first := int((to + 1) / index.PageJobs)
+		for n := first; n < x.Pages(); n++ {
+			if n == first+duePages || len(ids) >= dueReads {
+				all = false
+				return
+			}
+			for _, id := range x.Retained(n) {
+				if _, known := x.Destructions.At(id); !known {
+					ids = append(ids, id)
+				}
+			}
+			to = job.ID((n+1)*index.PageJobs - 1)
+		}
+	})
+	return ids, to, all
+}
+
+// retains reports whether the job file says how long the job is retained.
+func retains(x *index.Index, id job.ID) bool {
+	j, _ := x.Job(id)
+	return j.Retained
+}
+
+// retained reports whether culling leaves the job alone. An unreadable job is
+// left alone.
+func (q *Queue) retained(id job.ID) bool {
+	now := q.svc.now()
+	var may bool
+	var ends int64
+	q.ledger.Look(func(x *index.Index) {
+		may = retains(x, id)
+		ends, _ = x.Destructions.At(id)
+	})
+	if !may || ends > now {
+		return may
+	}
+	j, err := q.content.Job(id)
+	if err != nil {
+		return !errors.Is(err, ledger.ErrNoJob)
+	}
+	if micros(j.Destruction) > now {
+		return true
+	}
+	again, err := job.ParseID(j.Extra.Value(job.RequeuedAs))
+	if err != nil {
+		return false
+	}
+	st, _ := q.ledger.Status(again)
+	return st != 0
+}
+
+// micros returns an instant in microseconds, 0 for the zero time.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// Tombstones are the notes of culled jobs of a queue: the newest in the index, the
+// others in a file. Its methods are safe for concurrent use.
+type tombstones struct {
+	ledger *ledger.Ledger
+	index  *snapshot.Store
+
+	mu   sync.Mutex // before the lock of the ledger
+	file indexfile.Tombstones
+}
+
+// newTombstones returns the tombstones of a queue; call Load first.
+func newTombstones(l *ledger.Ledger, x *snapshot.Store) *tombstones {
+	return &tombstones{ledger: l, index: x, file: indexfile.Tombstones{Queue: l.ID()}}
+}
+
+func (t *tombstones) there() bool { return t.index.HasDir(t.ledger.ID()) }
+
+func (t *tombstones) open() (*durable.Dir, error) { return t.index.Queue(t.ledger.ID()) }
+
+// Load finds the end of the file in dir. The error is [indexfile.ErrTombstones] for a
+// damaged file; then nothing is known of jobs culled before.
+func (t *tombstones) Load(dir *durable.Dir) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	last, err := t.file.Load(dir)
+	if err == nil || errors.Is(err, indexfile.ErrTombstones) {
+		t.ledger.Note(func(x *index.Index) { x.Tombstones.SetLast(last) })
+	}
+	return err
+}
+
+// Verify reads the whole file, and reports whether it is damaged. To repair it keeps
+// the tombstones that make sense.
+func (t *tombstones) Verify(repair bool) (damaged bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.there() {
+		return false, nil
+	}
+	dir, err := t.open()
+	if err != nil {
+		return false, err
+	}
+	defer dir.Close()
+	good, damaged, err := t.file.Verify(dir)
+	if err == nil && damaged && repair {
+		err = t.file.Mend(dir, good)
+	}
+	return damaged, err
+}
+
+// Since returns up to limit tombstones after an instant, in the order of their events.
+func (t *tombstones) Since(since time.Time, limit int) ([]index.Tombstone, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	filed, err := t.filed(since, limit)
+	if err != nil {
+		return nil, err
+	}
+	var fresh []index.Tombstone
+	t.ledger.Look(func(x *index.Index) { fresh = slices.Clone(x.Tombstones.Fresh()) })
+	var stones []index.Tombstone
+	for _, s := range slices.Concat(filed, fresh) {
+		if len(stones) < limit && s.Culled > since.UnixMicro() {
+			stones = append(stones, s)
+		}
+	}
+	return stones, nil
+}
+
+// A Tombstone is a note of a culled job.
+type Tombstone struct {
+	Job    job.ID
+	Culled time.Time
+	Seq    job.Seq // of the event
+}
+
+// maxDated is how many one call returns.
+const maxDated = 10_000
+
+// Dated is Since, for at most 10,000 tombstones; a limit of 0 means 1000.
+func (t *tombstones) Dated(since time.Time, limit int) (stones []Tombstone, err error) {
+	if limit <= 0 {
+		limit = 1000
+	}
+	found, err := t.Since(since, min(limit, maxDated))
+	for _, x := range found {
+		stones = append(stones, Tombstone{Job: x.Job, Culled: time.UnixMicro(x.Culled).UTC(), Seq: x.Seq})
+	}
+	return stones, err
+}
+
+// filed is Since for those in the file.
+func (t *tombstones) filed(since time.Time, limit int) ([]index.Tombstone, error) {
+	if !t.there() {
+		return nil, nil
+	}
+	dir, err := t.open()
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return t.file.Read(dir, since, limit)
+}
+
+// Write moves the tombstones in the index to the file, without those from before an
+// instant. It is called at checkpoints, before the journal is released. An
+// [*indexfile.SyncError] is final.
+func (t *tombstones) Write(before time.Time) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var fresh []index.Tombstone
+	t.ledger.Look(func(x *index.Index) { fresh = x.Tombstones.Fresh() })
+	if len(fresh) == 0 {
+		return nil
+	}
+	dir, err := t.open()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := t.file.Prune(dir, before); err != nil {
+		return err
+	}
+	for len(fresh) > 0 {
+		n := min(len(fresh), indexfile.TombstoneBatch)
+		if err := t.file.Append(dir, fresh[:n]); err != nil {
+			return err
+		}
+		fresh = fresh[n:]
+		t.ledger.Note(func(x *index.Index) { x.Tombstones.Filed(n) })
+	}
+	return nil
 }

@@ -3,12 +3,14 @@ package queuefs_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
@@ -407,6 +409,517 @@ func damageIndex(t *testing.T, own bool, names ...string) {
 					t.Fatal(err)
 				}
 				c.opensTo(p.without())
+			})
+		}
+	}
+}
+
+// crashedFresh is a home that was killed before its first checkpoint, whose
+// files all stand, with what it holds and its last event.
+func crashedFresh(t *testing.T, jobs int) (dir string, want world, seq queuefs.Seq) {
+	t.Helper()
+	home := filepath.Join(fastDir(t), "home")
+	now := time.Now()
+	s, q := openHome(t, home, queuefs.Options{Segment: smallSegment, Now: func() time.Time { return now }})
+	for n := range jobs {
+		submit(t, q, queuefs.Meta{Filename: fmt.Sprint("f", n)}, strings.Repeat("x", 3000))
+	}
+	must(t, s.Maintain(ctx)) // it is calm: files are written
+	want, seq = observe(t, s), q.Seq()
+	dir = copyHome(t, home)
+	closeHome(t, s)
+	return dir, want, seq
+}
+
+func segments(t *testing.T, dir string) []string {
+	names, err := filepath.Glob(dir + "/log/journal/*.log")
+	must(t, err)
+	slices.Sort(names)
+	return names
+}
+
+// TestAFreshQueueWithoutASegment takes a segment of the journal away. All job
+// files and payloads stand.
+func TestAFreshQueueWithoutASegment(t *testing.T) {
+	crashed, want, seq := crashedFresh(t, 60)
+	for _, which := range []string{"first", "middle", "last"} {
+		t.Run(which, func(t *testing.T) {
+			dir := copyHome(t, crashed)
+			all := segments(t, dir)
+			i := map[string]int{"first": 0, "middle": len(all) / 2, "last": len(all) - 2}[which]
+			must(t, os.Remove(all[i]))
+			if which == "last" {
+				must(t, os.Remove(all[i+1]))
+			}
+			var problems []string
+			s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
+			if d := want.difference(observe(t, s)); d != "" {
+				t.Errorf("jobs lost: %.600s", d)
+			}
+			if q.Seq() < seq {
+				t.Errorf("last event is %d, was %d: numbers are given again", q.Seq(), seq)
+			}
+			j := submit(t, q, queuefs.Meta{}, "next")
+			if j.ID != 61 {
+				t.Errorf("the next job is %v", j.ID)
+			}
+			if len(problems) == 0 {
+				t.Error("nobody is told")
+			}
+			closeHome(t, s)
+			r, err := check.Home(dir, check.Options{Segment: smallSegment})
+			if err != nil || len(r.Problems)+len(r.Mended) > 0 || r.Jobs != 61 {
+				t.Errorf("check: %d jobs, %d problems, %v", r.Jobs, len(r.Problems), err)
+			}
+		})
+	}
+}
+
+// interrupted stops the machine at each step of opening a copy of a home, and
+// tests that it opens to the world then all the same.
+func interrupted(t *testing.T, crashed string, want world) {
+	t.Helper()
+	for at := 1; ; at++ {
+		f := newFaults(at, errInjected)
+		f.stops = true
+		dir := copyHome(t, crashed)
+		s, err := queuefs.Open(dir, queuefs.Options{Segment: smallSegment, Fault: f.step, AcceptLoss: true})
+		if err == nil {
+			s.Close()
+		}
+		if !f.fired() {
+			return
+		}
+		s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, AcceptLoss: true})
+		if d := want.difference(observe(t, s)); d != "" {
+			j := submit(t, q, queuefs.Meta{}, "this is another job")
+			t.Fatalf("stopped at step %d, %s: %.300s\nand the next job is %v", at, f.name, d, j.ID)
+		}
+		s.Close()
+		os.RemoveAll(dir)
+	}
+}
+
+// The journal is damaged or gone, and the machine stops at each step of
+// the opening that takes the jobs out of the directories.
+func TestTakingInWhatTheJournalLostMayBeInterrupted(t *testing.T) {
+	crashed, want, _ := crashedFresh(t, 20)
+	for name, damage := range map[string]func(dir string){
+		"no journal": func(dir string) { must(t, os.RemoveAll(filepath.Join(dir, "log/journal"))) },
+		"no middle": func(dir string) {
+			all := segments(t, dir)
+			must(t, os.Remove(all[len(all)/2]))
+		},
+		"no tail, torn": func(dir string) {
+			all := segments(t, dir)
+			must(t, os.Truncate(all[0], 8<<12))
+			for _, n := range all[1:] {
+				must(t, os.Remove(n))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := copyHome(t, crashed)
+			damage(dir)
+			interrupted(t, dir, want)
+		})
+	}
+}
+
+// The numbers of events go on after a fresh queue has lost its journal.
+func TestEventNumbersGoOnWithoutTheJournal(t *testing.T) {
+	home := filepath.Join(fastDir(t), "home")
+	now := time.Now()
+	s, q := openHome(t, home, queuefs.Options{Segment: smallSegment, Now: func() time.Time { return now }})
+	for range 3 {
+		submit(t, q, queuefs.Meta{Filename: "f"}, "payload")
+	}
+	for range 3 {
+		j, err := q.Next(ctx, "w")
+		must(t, err)
+		_, err = q.Requeue(ctx, j.ID)
+		must(t, err)
+	}
+	must(t, s.Maintain(ctx))
+	seq := q.Seq()
+	crashed := copyHome(t, home)
+	closeHome(t, s)
+	must(t, os.RemoveAll(filepath.Join(crashed, "log/journal")))
+	if _, err := queuefs.Open(crashed, queuefs.Options{Segment: smallSegment}); !errors.Is(err, queuefs.ErrJournalLost) {
+		t.Errorf("got %v", err)
+	}
+	s, q = openHome(t, crashed, queuefs.Options{Segment: smallSegment, AcceptLoss: true})
+	defer s.Close()
+	if got := q.Seq(); got < seq {
+		t.Errorf("last event is %d, but %d was told before", got, seq)
+	}
+}
+
+// After a sync has failed the next process may see files in the cache that are not
+// on the disk.
+func TestFilesAreWrittenAgainAfterAFailedSync(t *testing.T) {
+	home := filepath.Join(fastDir(t), "home")
+	made, _ := openHome(t, home, queuefs.Options{Segment: smallSegment})
+	must(t, made.Checkpoint(ctx))
+	closeHome(t, made)
+	s, q := openHome(t, home, queuefs.Options{Segment: smallSegment, Fault: func(step string, do func() error) error {
+		if step == "syncfs" {
+			return errInjected // as EIO: what was written is in doubt, the page cache has it as clean
+		}
+		return do()
+	}})
+	submit(t, q, queuefs.Meta{}, "payload")
+	if err := s.Checkpoint(ctx); !errors.Is(err, queuefs.ErrFailed) {
+		t.Fatal(err)
+	}
+	s.Close()
+	puts := 0
+	s, _ = openHome(t, home, queuefs.Options{Segment: smallSegment, Fault: func(step string, do func() error) error {
+		if strings.HasPrefix(step, "put ") {
+			puts++
+		}
+		return do()
+	}})
+	must(t, s.Checkpoint(ctx))
+	closeHome(t, s)
+	if puts < 2 {
+		t.Errorf("%d files written after a failed sync, want both: what the cache shows need not be on the disk", puts)
+	}
+}
+
+// A queue was made and the machine stopped; an operator
+// puts jobs into its directories, and the machine stops again while the home is
+// opened that takes them in.
+func TestTakingInJobsOfAFreshQueueMayBeInterrupted(t *testing.T) {
+	source, want, _ := crashedFresh(t, 20)
+	home := filepath.Join(fastDir(t), "home")
+	s, _ := openHome(t, home, queuefs.Options{Segment: smallSegment})
+	empty := copyHome(t, home)
+	closeHome(t, s)
+	for _, d := range []string{"pending", "payload"} {
+		must(t, os.RemoveAll(filepath.Join(empty, "queues/jobs", d)))
+		must(t, os.CopyFS(filepath.Join(empty, "queues/jobs", d), os.DirFS(filepath.Join(source, "queues/jobs", d))))
+	}
+	interrupted(t, empty, want)
+}
+
+// Job files are of later events than the journal has. Whoever follows
+// asks for what came after the last event that it knows.
+func TestEventsBeyondTheJournalAreGone(t *testing.T) {
+	for name, scanned := range map[string]bool{"fresh": false, "scanned": true} {
+		t.Run(name, func(t *testing.T) {
+			dir, want, seq := crashedFresh(t, 60)
+			all := segments(t, dir)
+			for _, n := range all[2:] {
+				must(t, os.Remove(n))
+			}
+			if scanned {
+				loseIndex(t, dir, "jobs")
+			}
+			s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment})
+			if d := want.difference(observe(t, s)); d != "" {
+				t.Errorf("%.300s", d)
+			}
+			for after := range seq + 2 {
+				func() {
+					defer func() {
+						if p := recover(); p != nil {
+							t.Fatalf("events after %d: panic: %v", after, p)
+						}
+					}()
+					q.Events(after, 10)
+				}()
+			}
+			closeHome(t, s)
+		})
+	}
+}
+
+// A result is served only as the worker reported it, however its file was damaged,
+// and whether it was read before or not.
+func TestADamagedResultIsNotServed(t *testing.T) {
+	dir := fastDir(t)
+	var problems []string
+	s, q := openHome(t, dir, queuefs.Options{Now: clock(), Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
+	fillQueue(t, q, 1, 1)
+	token := takeOne(t, q, time.Hour).Token
+	content := strings.Repeat("what the worker found\n", 400)
+	for _, name := range []string{"one", "two"} {
+		must(t, putResult(q, 1, token, name, strings.Replace(content, "what", name, 1)))
+	}
+	must(t, s.Checkpoint(t.Context()))
+	file := filepath.Join(dir, "queues", "jobs", "result", "j000000000001", "one")
+	good, err := os.ReadFile(file)
+	must(t, err)
+	other, err := os.ReadFile(filepath.Join(filepath.Dir(file), "two"))
+	must(t, err)
+	flipped, zeroed := []byte(string(good)), []byte(string(good))
+	flipped[len(good)/2] ^= 4
+	clear(zeroed[4096:8192])
+	for name, bad := range map[string][]byte{"flip": flipped, "zeroed block": zeroed, "cut": good[:len(good)/2], "emptied": {}, "swapped": other, "tail doubled": append(good, good[len(good)-512:]...)} {
+		must(t, os.WriteFile(file, bad, 0o600))
+		problems = nil
+		if _, in, err := q.Result(1, "one"); !errors.Is(err, queuefs.ErrResultDamaged) {
+			t.Errorf("%s: got %v", name, err)
+			in.Close()
+		}
+		must(t, os.WriteFile(file, good, 0o600))
+		if got := result(t, q, 1, "one"); got != string(good) {
+			t.Errorf("%s: the good one is not served any more", name)
+		}
+	}
+	must(t, os.Remove(file))
+	if _, _, err := q.Result(1, "one"); !errors.Is(err, queuefs.ErrResultDamaged) {
+		t.Errorf("deleted: got %v", err)
+	}
+	if len(problems) == 0 || !strings.Contains(problems[0], "result/j000000000001/one") {
+		t.Errorf("problems: %q", problems)
+	}
+	if got := result(t, q, 1, "two"); got != string(other) {
+		t.Error("the other result is not served")
+	}
+}
+
+// A job in work whose job file is gone is put on hold when its lease ends, or at once where
+// the lease is lost with it: what its consumer has done is not known, nor its attempts.
+func TestAJobInWorkWithoutItsFileIsPutOnHold(t *testing.T) {
+	for _, how := range []string{"removed while served", "removed after a stop", "removed after a crash", "cut after a stop", "cut after a crash"} {
+		t.Run(how, func(t *testing.T) {
+			dir := filepath.Join(fastDir(t), "home")
+			now := time.Now()
+			o := queuefs.Options{Now: func() time.Time { return now }}
+			s, q := openWith(t, dir, o, func(i *queuefs.QueueInfo) { i.Acknowledge, i.Lease = queuefs.AckRequired, time.Minute })
+			submit(t, q, queuefs.Meta{}, "x")
+			j, err := q.Next(ctx, "w")
+			must(t, err)
+			must(t, s.Checkpoint(ctx))
+			file := func() string { return filepath.Join(dir, "queues/jobs/consumed", j.ID.String()) }
+			switch how {
+			case "removed while served":
+				must(t, os.Remove(file()))
+			case "removed after a stop", "cut after a stop":
+				closeHome(t, s)
+			default:
+				copied := copyHome(t, dir)
+				closeHome(t, s)
+				dir = copied
+			}
+			switch how {
+			case "removed after a stop", "removed after a crash":
+				must(t, os.Remove(file()))
+			case "cut after a stop", "cut after a crash":
+				must(t, os.Truncate(file(), 10))
+			}
+			if how != "removed while served" {
+				s, q = openHome(t, dir, o)
+			}
+			defer closeHome(t, s)
+			now = now.Add(2 * time.Minute)
+			must(t, s.Expire(ctx))
+			if j, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) {
+				t.Errorf("handed out again: %v, attempt %d, %v", j.ID, j.Attempts, err)
+			}
+			if j, err := q.Job(1); err != nil || j.Held.IsZero() || j.HeldFor != "job file lost or damaged; the index knows less of the job" {
+				t.Errorf("the job is %+v, %v", j, err)
+			}
+		})
+	}
+}
+
+// A payload that is lost stays lost. Repairing keeps what is in its place, and
+// keeps consumers from stumbling over the job.
+func TestRepairPutsJobsWithoutTheirPayloadOnHold(t *testing.T) {
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{})
+	for range 7 {
+		submit(t, q, queuefs.Meta{Filename: "f"}, "payload of a job")
+	}
+	if _, err := q.Next(ctx, "w"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Hold(ctx, 6, "for a reason"); err != nil {
+		t.Fatal(err)
+	}
+	closeHome(t, s)
+	for id, how := range map[queuefs.JobID]string{1: "one octet", 2: "one octet", 3: "cut", 4: "gone", 6: "gone"} {
+		spoil(t, dir, id, how)
+	}
+	// The file of a job that is damaged otherwise as well is mended with it.
+	edit := filepath.Join(dir, "queues/jobs/pending/j000000000002")
+	text, err := os.ReadFile(edit)
+	must(t, err)
+	must(t, os.WriteFile(edit, []byte(strings.Replace(string(text), "filename: f", "filename: g", 1)), 0o666))
+	inspect := func(repair bool, want ...string) {
+		t.Helper()
+		r, err := check.Home(dir, check.Options{Segment: segmentSize, Repair: repair})
+		must(t, err)
+		var got []string
+		for _, p := range r.Problems {
+			if rest, ok := strings.CutPrefix(p.String(), "queues/jobs/payload/j00000000000"); ok {
+				got = append(got, rest)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+	inspect(false, "1: payload has not its SHA-256 digest", "2: payload has not its SHA-256 digest",
+		"3: payload has 3 octets instead of 16", "4: payload missing", "6: payload missing")
+	inspect(true, "1: payload has not its SHA-256 digest; moved to corrupt/payload-j000000000001",
+		"2: payload has not its SHA-256 digest; moved to corrupt/payload-j000000000002; the job is on hold",
+		"3: payload has 3 octets instead of 16; moved to corrupt/payload-j000000000003; the job is on hold",
+		"4: payload missing; the job is on hold", "6: payload missing; the job is on hold")
+	s, q = openHome(t, dir, queuefs.Options{})
+	taken, err := q.NextN(ctx, "w", 9)
+	if err != nil || len(taken) != 2 || taken[0].ID != 5 || taken[1].ID != 7 {
+		t.Errorf("got %v, %v", taken, err)
+	}
+	for id, want := range map[queuefs.JobID]string{2: "payload has not its SHA-256 digest", 3: "payload has 3 octets instead of 16", 4: "payload missing", 6: "for a reason"} {
+		if j, err := q.Job(id); err != nil || j.Held.IsZero() || j.HeldFor != want || (id == 2) != (j.Filename == "g") {
+			t.Errorf("got %+v, %v", j, err)
+		}
+	}
+	closeHome(t, s)
+	// Whoever has the payload brings it.
+	must(t, os.WriteFile(filepath.Join(dir, "queues/jobs/payload/j000000000004"), []byte("payload of a job"), 0o666))
+	inspect(true, "1: payload missing", "2: payload missing; the job is on hold", "3: payload missing; the job is on hold", "6: payload missing; the job is on hold")
+	s, q = openHome(t, dir, queuefs.Options{})
+	if _, err := q.Release(ctx, 4); err != nil {
+		t.Error(err)
+	}
+	if j, err := q.Next(ctx, "w"); err != nil || j.ID != 4 {
+		t.Errorf("got %v, %v", j.ID, err)
+	}
+	closeHome(t, s)
+}
+
+// TestCheckOnAFullDisk compares what can be compared, with files that are
+// behind the journal and without.
+func TestCheckOnAFullDisk(t *testing.T) {
+	for _, behind := range []bool{false, true} {
+		dir := mount(t, "8m")
+		home := filepath.Join(dir, "home")
+		o := queuefs.Options{Segment: 4 * smallSegment}
+		s, q := openHome(t, home, o)
+		for range 5 {
+			submit(t, q, queuefs.Meta{}, strings.Repeat("x", 10_000))
+		}
+		must(t, s.Checkpoint(ctx))
+		if !behind {
+			closeHome(t, s)
+		}
+		if behind {
+			submit(t, q, queuefs.Meta{}, strings.Repeat("x", 10_000))
+		}
+		free := fill(t, dir, 0)
+		if behind {
+			if err := s.Close(); !errors.Is(err, queuefs.ErrNoSpace) {
+				t.Errorf("close: got %v", err)
+			}
+			free = fill(t, dir, 0) // also what a segment took that was being prepared
+		}
+		for range 2 {
+			r, err := check.Home(home, check.Options{Segment: o.Segment})
+			switch {
+			case err != nil:
+				t.Errorf("behind %v: %v", behind, err)
+			case !behind && (r.Jobs != 5 || r.Octets != 50_000 || len(r.Problems)+len(r.Mended) > 0):
+				t.Errorf("got %+v", r)
+			case behind && (r.Jobs != 6 || r.Octets != 60_000 || len(r.Problems)+len(r.Mended) > 0):
+				t.Errorf("got %+v", r)
+			}
+			if !behind {
+				continue
+			}
+			r, err = check.Home(home, check.Options{Segment: o.Segment, Repair: true})
+			if err == nil || !errors.Is(err, queuefs.ErrNoSpace) || r.Jobs != 6 || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, queuefs.ErrNoSpace.Error()) {
+				t.Errorf("to mend: got %+v, %v", r, err)
+			}
+		}
+		free()
+		r, err := check.Home(home, check.Options{Segment: o.Segment})
+		if want := len(r.Problems) + len(r.Mended); err != nil || want > 0 {
+			t.Errorf("with room: %+v, %v", r, err)
+		}
+		s, q = openHome(t, home, o)
+		if got := q.State().Pending; behind && got != 6 || !behind && got != 5 {
+			t.Errorf("%d jobs", got)
+		}
+		closeHome(t, s)
+	}
+}
+
+// A file of the index that cannot be read keeps no home shut: it is set aside, reported,
+// and made again. A directory in the place of a file stands for every error of a reading.
+func TestAnUnreadableFileOfTheIndexIsMadeAgain(t *testing.T) {
+	for _, stopped := range []bool{true, false} {
+		dir := filepath.Join(fastDir(t), "home")
+		s, q := openHome(t, dir, queuefs.Options{})
+		for range 1100 {
+			submit(t, q, queuefs.Meta{}, "x")
+		}
+		_, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "small", CullingSize: -1, CullingAge: -1})
+		must(t, err)
+		small, err := s.Queue("small")
+		must(t, err)
+		submit(t, small, queuefs.Meta{}, "y")
+		_, err = q.Next(ctx, "w")
+		must(t, err)
+		cullQueue(t, s, "jobs")
+		must(t, s.Checkpoint(ctx))
+		submit(t, q, queuefs.Meta{}, "z")
+		if stopped {
+			closeHome(t, s)
+		} else {
+			copied := copyHome(t, dir)
+			closeHome(t, s)
+			dir = copied
+		}
+		index := filepath.Join(dir, "log/index")
+		var files []string
+		must(t, filepath.WalkDir(index, func(path string, d os.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				files = append(files, strings.TrimPrefix(path, index+"/"))
+			}
+			return err
+		}))
+		if len(files) < 5 {
+			t.Fatalf("the index has the files %q", files)
+		}
+		for _, file := range files {
+			t.Run(file, func(t *testing.T) {
+				dir := copyHome(t, dir)
+				path := filepath.Join(dir, "log/index", file)
+				must(t, os.Remove(path))
+				must(t, os.MkdirAll(filepath.Join(path, "there"), 0o777))
+				var reports []string
+				s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p queuefs.Problem) { reports = append(reports, p.String()) }})
+				must(t, err)
+				pack := strings.HasPrefix(filepath.Base(file), "c0") // whose jobs are read from their files
+				if got := strings.Join(reports, "\n"); !pack && !strings.Contains(got, "log/index/"+file+": cannot be read: not a regular file; moved to log/corrupt/") {
+					t.Errorf("reports: %q", got)
+				}
+				for _, want := range []struct {
+					id   string
+					jobs int64
+					next queuefs.JobID
+				}{{"jobs", 1100, 1102}, {"small", 1, 2}} {
+					q, err := s.Queue(want.id)
+					must(t, err)
+					if n := q.State().Pending; n != want.jobs {
+						t.Errorf("%s has %d jobs", want.id, n)
+					}
+					if j, err := q.Next(ctx, "w"); err != nil || j.ID == 0 {
+						t.Errorf("%s: the job at the head: %v, %v", want.id, j.ID, err)
+					}
+					if j := submit(t, q, queuefs.Meta{}, "new"); j.ID < want.next {
+						t.Errorf("%s: the next job is %v", want.id, j.ID)
+					}
+				}
+				closeHome(t, s)
+				s, err = queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p queuefs.Problem) { t.Errorf("once more: %s", p) }})
+				must(t, err)
+				closeHome(t, s)
 			})
 		}
 	}

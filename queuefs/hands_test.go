@@ -1,17 +1,23 @@
 package queuefs_test
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/objects/objectstest"
+	"cutie/queuefs/stored"
+	"cutie/testdata/long"
 	"cutie/testdata/processes"
 )
 
@@ -348,5 +354,392 @@ func TestOpenInterrupted(t *testing.T) {
 			t.Errorf("stopped at step %d, %s: %d events, want 17", at, f.name, seq)
 		}
 		closeHome(t, s)
+	}
+}
+
+// A current follower has all there is.
+type current struct{}
+
+func (current) Flush() error  { return nil }
+func (current) Synced() error { return nil }
+
+// push moves a home from a directory into a store.
+func push(dir string, m *objectstest.Memory) (err error) {
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, PushTo: &stored.Options{Objects: m, Name: "the directory " + filepath.Base(dir), Patience: 20 * time.Millisecond}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	s.Follow(current{})
+	return s.Push(ctx)
+}
+
+// pull moves a home from a store into a directory.
+func pull(dir string, m *objectstest.Memory) (err error) {
+	s, err := openStored(dir, m, queuefs.Options{Stored: &stored.Options{Name: "pull", Patience: 20 * time.Millisecond}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	s.Follow(current{})
+	return s.MoveHere(ctx, "the directory "+filepath.Base(dir))
+}
+
+// local opens a home in its directory.
+func local(t testing.TB, dir string) *queuefs.Service {
+	t.Helper()
+	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil && !errors.Is(err, os.ErrExist) {
+		t.Fatal(err)
+	}
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
+	must(t, err)
+	return s
+}
+
+// refused tells where a home can be opened.
+func refused(t testing.TB, dir string, m *objectstest.Memory) (here, there error) {
+	t.Helper()
+	s, here := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
+	if here == nil {
+		closeHome(t, s)
+	}
+	s, there = openStored(fastDir(t)+"/other", m, queuefs.Options{Stored: &stored.Options{Name: "other", Patience: 20 * time.Millisecond}})
+	if there == nil {
+		closeHome(t, s)
+	}
+	return here, there
+}
+
+func copyStore(m *objectstest.Memory) *objectstest.Memory {
+	c := new(objectstest.Memory)
+	for name, data := range m.Objects() {
+		c.Set(name, data)
+	}
+	return c
+}
+
+// A home moves into a store, out of it into another directory, and back, and is the same all
+// the way; work goes on in each place.
+func TestAHomeMovesIntoAStoreAndBack(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	a, b := fastDir(t)+"/a", fastDir(t)+"/b"
+	s := local(t, a)
+	workStored(t, s, "one")
+	must(t, s.Checkpoint(ctx))
+	workStored(t, s, "two")
+	want := see(t, s)
+	if err := push(a, m); !errors.As(err, new(*queuefs.LockedError)) {
+		t.Errorf("a home in use: got %v", err)
+	}
+	closeHome(t, s)
+	must(t, push(a, m))
+	if here, there := refused(t, a, m); !errors.Is(here, queuefs.ErrStored) || there != nil {
+		t.Errorf("after the push: in the directory %v, in the store %v", here, there)
+	}
+	if err := push(a, m); !errors.Is(err, queuefs.ErrArrived) {
+		t.Errorf("a second push: got %v", err)
+	}
+	for _, dir := range []string{a, fastDir(t) + "/fresh"} { // its cache, and a new one
+		s = mustStored(t, dir, m)
+		want.check(t, see(t, s))
+		closeHome(t, s)
+	}
+	s = mustStored(t, a, m)
+	workStored(t, s, "three")
+	want = see(t, s)
+	if err := pull(b, m); !errors.As(err, new(*queuefs.OwnedError)) {
+		t.Errorf("a home in use: got %v", err)
+	}
+	closeHome(t, s)
+	must(t, pull(b, m))
+	if here, there := refused(t, b, m); here != nil || !errors.As(there, new(*queuefs.MovedError)) {
+		t.Errorf("after the pull: in the directory %v, in the store %v", here, there)
+	}
+	if err := pull(b, m); !errors.Is(err, queuefs.ErrUnstored) {
+		t.Errorf("a second pull: got %v", err)
+	}
+	c := copyDated(t, b) // the directory alone has all of it
+	for _, dir := range []string{c, b} {
+		s = local(t, dir)
+		want.check(t, see(t, s))
+		workStored(t, s, "four")
+		now := see(t, s)
+		closeHome(t, s)
+		s = local(t, dir)
+		now.check(t, see(t, s))
+		if dir == b {
+			want = now
+		}
+		closeHome(t, s)
+	}
+	if err := push(a, m); !errors.Is(err, queuefs.ErrArrived) {
+		t.Errorf("a push of the former cache: got %v", err)
+	}
+	must(t, push(b, m)) // back to the store it came from
+	s = mustStored(t, fastDir(t)+"/last", m)
+	want.check(t, see(t, s))
+	workStored(t, s, "five")
+	must(t, s.Image(ctx))
+	must(t, s.Image(ctx))
+	want = see(t, s)
+	closeHome(t, s)
+	s = mustStored(t, fastDir(t)+"/verylast", m)
+	want.check(t, see(t, s))
+	closeHome(t, s)
+	st, err := stored.Look(ctx, m)
+	must(t, err)
+	r, err := st.Check(ctx)
+	must(t, err)
+	if len(r.Faults) > 0 {
+		t.Errorf("faults in the store: %v", r.Faults)
+	}
+	if d := fastDir(t) + "/second"; !errors.Is(func() error { closeHome(t, local(t, d)); return push(d, m) }(), queuefs.ErrThere) {
+		t.Error("a store with a home takes another one")
+	}
+}
+
+// Each request to the store fails in turn, or the process ends there for good. At no time can
+// the home be opened in both places; another attempt moves it.
+func TestAMoveThatIsInterruptedGoesOn(t *testing.T) {
+	t.Parallel()
+	home := fastDir(t) + "/home"
+	s := local(t, home)
+	workStored(t, s, "one")
+	want := see(t, s)
+	closeHome(t, s)
+	pushed := new(objectstest.Memory)
+	cache := copyDated(t, home)
+	must(t, push(cache, pushed))
+	for _, out := range []bool{false, true} {
+		for _, how := range []objectstest.Fault{objectstest.Before, objectstest.After, objectstest.Late} {
+			for _, gone := range []bool{false, true} { // from there on, no request succeeds
+				step := int64(long.N(23, 1))
+				for at, done := int64(1), false; !done && !t.Failed(); at += step {
+					t.Run(fmt.Sprintf("Out=%v/%v/ForGood=%v/%d", out, how, gone, at), func(t *testing.T) {
+						var n atomic.Int64
+						m := copyStore(new(objectstest.Memory))
+						dir, move := copyDated(t, home), push
+						if out {
+							m, dir, move = copyStore(pushed), fastDir(t)+"/new", pull
+						}
+						m.Fault = func(objectstest.Request) objectstest.Fault {
+							switch i := n.Add(1); {
+							case i == at:
+								return how
+							case i > at && gone:
+								return objectstest.Before
+							}
+							return objectstest.None
+						}
+						first := move(dir, m)
+						done = n.Load() < at
+						m.Fault = nil
+						now := copyStore(m)
+						begun := slices.ContainsFunc(slices.Collect(maps.Keys(now.Objects())), func(n string) bool { return strings.HasPrefix(n, "journal/") })
+						here, there := refused(t, copyDated(t, dir), now)
+						if begun && here == nil && there == nil || first == nil && (out && here != nil || !out && there != nil) || !begun && here != nil {
+							t.Fatalf("after %v: in the directory %v, in the store %v", first, here, there)
+						}
+						switch err := move(dir, m); {
+						case err == nil, first == nil, out && errors.Is(err, queuefs.ErrHere), !out && errors.Is(err, queuefs.ErrArrived):
+						default:
+							t.Fatalf("after %v: the second attempt: %v", first, err)
+						}
+						var s *queuefs.Service
+						if out {
+							s = local(t, dir)
+						} else {
+							s = mustStored(t, fastDir(t)+"/new", m)
+						}
+						want.check(t, see(t, s))
+						closeHome(t, s)
+					})
+				}
+			}
+		}
+	}
+}
+
+func rebuild(t *testing.T, dir string) check.Report {
+	t.Helper()
+	r, err := check.Home(dir, check.Options{Rebuild: true, Segment: segmentSize})
+	if err != nil || len(r.Problems) > 0 {
+		t.Fatalf("rebuild: %v, %+v", err, r)
+	}
+	return r
+}
+
+func mustHave(t *testing.T, dir string, want world) {
+	t.Helper()
+	s, _ := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Errorf("reported %v", p) }})
+	if d := want.difference(observe(t, s)); d != "" {
+		t.Error(d)
+	}
+	closeHome(t, s)
+	v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segmentSize}, damaged: true}
+	v.checkFiles(want)
+}
+
+// TestRebuildAfterCrash rebuilds a home whose files are behind the journal.
+func TestRebuildAfterCrash(t *testing.T) {
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{})
+	for range 3 {
+		submit(t, q, queuefs.Meta{Filename: "f"}, "x")
+	}
+	if err := s.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	q.Next(ctx, "w")
+	submit(t, q, queuefs.Meta{}, strings.Repeat("large", 50_000))
+	submit(t, q, queuefs.Meta{}, "small")
+	q.Delete(ctx, 3)
+	want := observe(t, s)
+	crashed := copyHome(t, dir)
+	closeHome(t, s)
+	rebuild(t, crashed)
+	mustHave(t, crashed, want)
+}
+
+// TestRebuildAfterWorkByHand rebuilds a home that was stopped, in which jobs
+// were moved and taken away.
+func TestRebuildAfterWorkByHand(t *testing.T) {
+	g := newGarden(t)
+	if err := os.Rename(g.path("consumed/j000000000004"), g.path("pending/j000000000004")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pending/j000000000002", "payload/j000000000002", "deleted/j000000000005", "payload/j000000000005"} {
+		if err := os.Remove(g.path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rebuild(t, g.dir)
+	g.w = g.w.set("jobs", 4, func(f *fact) { f.status, f.consumer, f.requeues = queuefs.Pending, "", 1 })
+	delete(g.w["jobs"].byID, 2)
+	delete(g.w["jobs"].byID, 5)
+	mustHave(t, g.dir, g.w)
+}
+
+// TestRebuildForgetsPages rebuilds a home from which whole pages of jobs were
+// taken away, long after the journal let their events go.
+func TestRebuildForgetsPages(t *testing.T) {
+	for _, lose := range []string{"", "log/index/checkpoint", "log/index/queues/jobs/queue"} {
+		t.Run(filepath.Base(lose), func(t *testing.T) {
+			dir := fastDir(t)
+			s, q := openHome(t, dir, queuefs.Options{Segment: 4 << 20})
+			fillQueue(t, q, 2*queuefs.PageJobs+10, 1)
+			closeHome(t, s)
+			if err := os.RemoveAll(filepath.Join(dir, "log/journal")); err != nil {
+				t.Fatal(err)
+			}
+			for id := queuefs.JobID(10); id <= 2*queuefs.PageJobs+10; id++ {
+				for _, name := range []string{"pending", "payload"} {
+					if err := os.Remove(filepath.Join(dir, "queues/jobs", name, id.String())); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if lose != "" {
+				if err := os.Remove(filepath.Join(dir, lose)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			rebuild(t, dir)
+			s, q = openHome(t, dir, queuefs.Options{})
+			defer closeHome(t, s)
+			if st := q.State(); st.Pending != 9 {
+				t.Errorf("got %+v", st)
+			}
+			if lose != "log/index/queues/jobs/queue" {
+				// The numbers of the jobs that are gone do not come again.
+				if j := submit(t, q, queuefs.Meta{}, "x"); j.ID != 2*queuefs.PageJobs+11 {
+					t.Errorf("got %v", j.ID)
+				}
+			}
+		})
+	}
+}
+
+// TestCopyOfAQueueIsAQueue makes a home of nothing but the directories of a
+// queue, as a mirror has them.
+func TestCopyOfAQueueIsAQueue(t *testing.T) {
+	g := newGarden(t)
+	for _, drop := range [][]string{nil, {"queue-info.txt"}, {"queue-info.txt", "deleted"}} {
+		dir := filepath.Join(fastDir(t), "mirror")
+		if err := os.CopyFS(filepath.Join(dir, "queues/jobs"), os.DirFS(g.path())); err != nil {
+			t.Fatal(err)
+		}
+		want := g.w
+		for _, name := range drop {
+			if name == "deleted" {
+				want = want.clone()
+				delete(want["jobs"].byID, 5)
+				os.Remove(filepath.Join(dir, "queues/jobs/payload/j000000000005"))
+			}
+			os.RemoveAll(filepath.Join(dir, "queues/jobs", name))
+		}
+		rebuild(t, dir)
+		mustHave(t, dir, want)
+		s, q := openHome(t, dir, queuefs.Options{})
+		if j, err := q.Next(ctx, "w"); err != nil || j.ID != 1 {
+			t.Errorf("got %v, %v", j.ID, err)
+		}
+		if seq := q.Seq(); len(drop) < 2 && seq != 14 {
+			t.Errorf("got event %d, want 14", seq)
+		}
+		closeHome(t, s)
+	}
+}
+
+// TestRepair mends what can be mended and tells the rest.
+func TestRepair(t *testing.T) {
+	id := func(n int) string { return queuefs.JobID(n).String() }
+	edit := func(name string, change func(string) string) func(*garden) error {
+		return func(g *garden) error {
+			data, err := os.ReadFile(g.path(name))
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(g.path(name), []byte(change(string(data))), 0o666)
+		}
+	}
+	lost := func(f *fact) {
+		f.filename, f.sidecar, f.requeues, f.work = "", "", 0, `held "job file lost or damaged; the index knows less of the job"`
+	}
+	for _, c := range []struct {
+		name  string
+		do    func(*garden) error
+		mends bool
+		path  string
+		want  func(f *fact) // of job 1, once mended
+	}{
+		{"line added", edit("pending/"+id(1), func(s string) string { return s + "note: by hand\n" }), true, "pending/" + id(1), func(*fact) {}},
+		{"name changed", edit("pending/"+id(1), func(s string) string { return strings.Replace(s, "filename: f0", "filename: g", 1) }), true, "pending/" + id(1), func(f *fact) { f.filename = "g" }},
+		{"job file cut", edit("pending/"+id(1), func(s string) string { return s[:20] }), true, "pending/" + id(1), lost},
+		{"job file empty", edit("pending/"+id(1), func(s string) string { return "" }), true, "pending/" + id(1), lost},
+		{"payload changed", edit("payload/"+id(1), func(s string) string { return strings.ToUpper(s) }), false, "payload/" + id(1), nil},
+		{"payload cut", edit("payload/"+id(1), func(s string) string { return s[1:] }), false, "payload/" + id(1), nil},
+		{"payload gone", func(g *garden) error { return os.Remove(g.path("payload", id(1))) }, false, "payload/" + id(1), nil},
+		{"payload of no job", func(g *garden) error { return os.WriteFile(g.path("payload", id(50)), nil, 0o666) }, true, "payload/" + id(50), func(*fact) {}},
+		{"strange payload", func(g *garden) error { return os.WriteFile(g.path("payload", "what"), nil, 0o666) }, true, "payload/what", func(*fact) {}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := newGarden(t)
+			if err := c.do(g); err != nil {
+				t.Fatal(err)
+			}
+			r, err := check.Home(g.dir, check.Options{Segment: segmentSize})
+			if err != nil || len(r.Problems) != 1 || r.Problems[0].Path != "queues/jobs/"+c.path {
+				t.Errorf("check: got %+v, %v", r, err)
+			}
+			r, err = check.Home(g.dir, check.Options{Repair: true, Segment: segmentSize})
+			if err != nil || (len(r.Problems) == 0) != c.mends || c.mends && len(r.Mended) == 0 {
+				t.Errorf("repair: got %+v, %v", r, err)
+			}
+			if c.mends {
+				mustHave(t, g.dir, g.w.set("jobs", 1, c.want))
+			}
+		})
 	}
 }

@@ -1,20 +1,28 @@
 package queuefs_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // descriptors counts the open files of this process.
@@ -224,5 +232,899 @@ func TestCreateQueueOverUnlistedJobs(t *testing.T) {
 	closeHome(t, s)
 	if got, err := os.ReadFile(filepath.Join(dir, "queues/other/payload/j000000000001")); string(got) != "old payload" {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// TestLargestBatch submits ten thousand jobs at once, with one sync, and a
+// failing one that leaves nothing.
+func TestLargestBatch(t *testing.T) {
+	var syncs atomic.Int64
+	dir := fastDir(t)
+	o := queuefs.Options{Segment: 32 << 20, Fault: func(step string, do func() error) error {
+		if step == "journal sync" {
+			syncs.Add(1)
+		}
+		return do()
+	}}
+	s, q := openHome(t, dir, o)
+	for _, good := range []bool{false, true} {
+		sub := q.Begin()
+		for n := range 10_000 {
+			d, err := sub.Add(queuefs.Meta{Batch: "b", Filename: "f"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Write([]byte{byte(n)})
+		}
+		if !good {
+			sub.Discard()
+			continue
+		}
+		before := syncs.Load()
+		jobs, err := sub.Commit(ctx)
+		if err != nil || len(jobs) != 10_000 || syncs.Load() != before+1 {
+			t.Fatalf("got %d jobs, %v, %d syncs", len(jobs), err, syncs.Load()-before)
+		}
+		for i, j := range jobs {
+			if j.ID != queuefs.JobID(i+1) || j.Seq != queuefs.Seq(i+1) || i > 0 && !j.Submitted.After(jobs[i-1].Submitted) {
+				t.Fatalf("job %d: got %+v", i, j)
+			}
+		}
+	}
+	before := syncs.Load()
+	jobs, err := q.NextN(ctx, "w", 100_000)
+	if err != nil || len(jobs) != queuefs.MaxTake || jobs[0].ID != 1 || syncs.Load() != before+1 {
+		t.Errorf("took %d jobs, %v, %d syncs", len(jobs), err, syncs.Load()-before)
+	}
+	crashed := copyHome(t, dir)
+	closeHome(t, s)
+	o.Fault = nil
+	s, q = openHome(t, crashed, o)
+	defer closeHome(t, s)
+	if st := q.State(); st.Pending != 9000 || st.Consumed != 1000 || st.Seq != 11_000 {
+		t.Errorf("got %+v", st)
+	}
+	if got := payload(t, q, 10_000); got != "\x0f" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestOneOfManyCreatesAQueue(t *testing.T) {
+	s, _ := openHome(t, fastDir(t), queuefs.Options{})
+	defer closeHome(t, s)
+	var made, refused atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			switch _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new", Name: "n"}); {
+			case err == nil:
+				made.Add(1)
+			case errors.Is(err, queuefs.ErrQueueExists):
+				refused.Add(1)
+			default:
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if made.Load() != 1 || refused.Load() != 7 {
+		t.Errorf("%d made it, %d were refused", made.Load(), refused.Load())
+	}
+}
+
+func TestNamesOfNoQueue(t *testing.T) {
+	s, _ := openHome(t, fastDir(t), queuefs.Options{})
+	defer closeHome(t, s)
+	for name, want := range map[string]error{
+		"none": queuefs.ErrNoQueue, "jobs2": queuefs.ErrNoQueue, "Jobs": queuefs.ErrNoQueue, "jobs/x": queuefs.ErrNoQueue,
+		"": queuefs.ErrBadName, "..": queuefs.ErrBadName, ".": queuefs.ErrBadName, "jobs\x00": queuefs.ErrBadName,
+		"cutie-info.txt": queuefs.ErrBadName, "\xff": queuefs.ErrBadName, strings.Repeat("x", 10<<10): queuefs.ErrBadName,
+		"../queues/jobs": queuefs.ErrNoQueue, "/etc": queuefs.ErrNoQueue,
+	} {
+		if q, err := s.Queue(name); !errors.Is(err, want) || q != nil || len(err.Error()) > 400 {
+			t.Errorf("%.40q: got %v want %v", name, err, want)
+		}
+	}
+}
+
+// TestHomesOfOthers opens homes as other programs and people leave them.
+func TestHomesOfOthers(t *testing.T) {
+	for name, change := range map[string]func(dir string) error{
+		"version 0.2": func(dir string) error {
+			return errors.Join(os.Remove(dir+"/0=cutie_0.3"), os.WriteFile(dir+"/0=cutie_0.2", []byte("Cutie/0.2\n"), 0o666))
+		},
+		"directory queue": func(dir string) error { return os.Rename(dir+"/queues", dir+"/queue") },
+		"list by hand": func(dir string) error {
+			return os.WriteFile(dir+"/queues.txt", []byte("# mine\r\n\r\n  ark:/1/x  \r\nark+=1=x\njobs"), 0o666)
+		},
+		"no lock file": func(dir string) error { return os.Remove(dir + "/cutie-lock") },
+		"strange lock": func(dir string) error { return os.WriteFile(dir+"/cutie-lock", []byte("who?"), 0o666) },
+		"no temporary": func(dir string) error { return os.RemoveAll(dir + "/cutie-tmp") },
+		"bare queue info": func(dir string) error {
+			return os.WriteFile(dir+"/queues/jobs/queue-info.txt", []byte("identifier: jobs\nculling: often\n"), 0o666)
+		},
+		"empty directories gone": func(dir string) error { return os.Remove(dir + "/queues/jobs/deleted") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(fastDir(t), "home")
+			s, q := openHome(t, dir, queuefs.Options{})
+			if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "ark:/1/x"}); err != nil {
+				t.Fatal(err)
+			}
+			submit(t, q, queuefs.Meta{}, "x")
+			want := observe(t, s)
+			closeHome(t, s)
+			if err := change(dir); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if d := want.difference(observe(t, s)); d != "" {
+					t.Error(d)
+				}
+				closeHome(t, s)
+			}
+		})
+	}
+}
+
+// makeMany is a child: clients make queues with a job each, and say so when it is
+// acknowledged.
+func makeMany(dir string) {
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
+	if err != nil {
+		fmt.Println("error", err)
+		return
+	}
+	for c := range 8 {
+		go func() {
+			for n := 0; ; n++ {
+				id := fmt.Sprintf("q%d-%d-%d", c, n, os.Getpid())
+				q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: id, MaxAttempts: c})
+				if err != nil {
+					fmt.Println("error", err)
+					return
+				}
+				fmt.Println("made", id)
+				sub := q.Begin()
+				d, err := sub.Add(queuefs.Meta{Filename: "f"})
+				if err == nil {
+					_, err = io.WriteString(d, id)
+				}
+				if err == nil {
+					_, err = sub.Commit(ctx)
+				}
+				if err != nil {
+					fmt.Println("error", err)
+					return
+				}
+				fmt.Println("filled", id)
+			}
+		}()
+	}
+	for n := 0; ; n++ {
+		time.Sleep(20 * time.Millisecond)
+		if err := s.Maintain(ctx); err != nil {
+			fmt.Println("error", err)
+		}
+		if n%4 == 3 {
+			if err := s.Checkpoint(ctx); err != nil {
+				fmt.Println("error", err)
+			}
+		}
+	}
+}
+
+// TestQueuesAreThereAfterAKill kills the process while it makes queues: all acknowledged
+// ones are there, with their jobs, also after one more crash.
+func TestQueuesAreThereAfterAKill(t *testing.T) {
+	for round := range 4 {
+		dir := filepath.Join(fastDir(t), "home")
+		must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
+		sure := map[string]int{} // jobs of acknowledged queues
+		for range 3 {
+			cmd := child(t, "makers", dir)
+			out, err := cmd.StdoutPipe()
+			must(t, err)
+			must(t, processes.Start(cmd))
+			lines, most := 0, 20+round*100
+			for said := bufio.NewScanner(out); said.Scan(); {
+				switch verb, id, _ := strings.Cut(said.Text(), " "); verb {
+				case "made":
+					sure[id] = max(sure[id], 0)
+				case "filled":
+					sure[id] = 1
+				default:
+					t.Error(said.Text())
+				}
+				if lines++; lines == most {
+					cmd.Process.Kill() // what is in the pipe is read to its end
+				}
+			}
+			cmd.Wait()
+		}
+		for range 2 {
+			s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p queuefs.Problem) { t.Errorf("round %d: %v", round, p) }})
+			must(t, err)
+			for id, jobs := range sure {
+				q, err := s.Queue(id)
+				if err != nil {
+					t.Fatalf("round %d: %v", round, err)
+				}
+				st := q.State()
+				if int(st.Pending) < jobs || st.Seq != queuefs.Seq(st.Pending) || st.Damage != "" || !strings.HasPrefix(id, fmt.Sprintf("q%d-", st.Info.MaxAttempts)) ||
+					st.Pending > 0 && payload(t, q, 1) != id {
+					t.Fatalf("round %d: got %+v, want %d jobs", round, st, jobs)
+				}
+			}
+			dir = copyHome(t, dir)
+			closeHome(t, s)
+		}
+	}
+}
+
+// TestDescriptorsDoNotGrowWithQueues makes, uses and opens more queues than descriptors
+// are allowed.
+func TestDescriptorsDoNotGrowWithQueues(t *testing.T) {
+	dir := filepath.Join(fastDir(t), "home")
+	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
+	o := queuefs.Options{Segment: segmentSize, Dirs: 10}
+	s, err := queuefs.Open(dir, o)
+	must(t, err)
+	before := descriptors(t)
+	bounded := func() {
+		t.Helper()
+		if n := descriptors(t); n > before+10+5 {
+			t.Errorf("%d descriptors are open, after %d", n, before)
+		}
+	}
+	for n := range 100 {
+		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprint("q", n)})
+		must(t, err)
+		submit(t, q, queuefs.Meta{}, "x")
+	}
+	bounded()
+	must(t, s.Checkpoint(ctx))
+	bounded()
+	closeHome(t, s)
+	s, err = queuefs.Open(dir, o)
+	must(t, err)
+	bounded()
+	for _, q := range s.Queues() {
+		j, err := q.Next(ctx, "w")
+		if err != nil || j.ID != 1 {
+			t.Fatalf("got %v, %v", j.ID, err)
+		}
+	}
+	bounded()
+	closeHome(t, s)
+}
+
+// TestAQueueIsMadeWholeOrNot fails each step of the making of a queue, not done and done,
+// and opens the home again as it then is.
+func TestAQueueIsMadeWholeOrNot(t *testing.T) {
+	for at, fired := 1, true; fired; at++ {
+		for _, done := range []bool{false, true} {
+			fired = makeFailing(t, at, done)
+		}
+	}
+}
+
+// makeFailing reports whether there was such a step.
+func makeFailing(t *testing.T, at int, done bool) bool {
+	t.Helper()
+	dir := filepath.Join(fastDir(t), "home")
+	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
+	n, on, name := 0, false, ""
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Fault: func(step string, do func() error) error {
+		if n++; on && n == at {
+			name = step
+			if done {
+				if err := do(); err != nil {
+					return err
+				}
+			}
+			return syscall.EIO
+		}
+		return do()
+	}})
+	must(t, err)
+	n, on = 0, true
+	_, made := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"})
+	on = false
+	crashed := copyHome(t, dir)
+	if err := s.Close(); err != nil && made == nil {
+		t.Error(err)
+	}
+	for _, home := range []string{crashed, dir} {
+		s = openBare(t, home, queuefs.Options{Segment: segmentSize})
+		_, err = s.Queue("new")
+		if made == nil && err != nil {
+			t.Errorf("step %d, %s: %v", at, name, err)
+		}
+		if err != nil {
+			if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"}); err != nil {
+				t.Errorf("step %d, %s: made again: %v", at, name, err)
+			}
+		}
+		closeHome(t, s)
+	}
+	return name != ""
+}
+
+// Of many queues the properties are looked at in turn, and at once if somebody has asked
+// for the queue.
+func TestManyQueuesAreLookedAtInTurn(t *testing.T) {
+	dir := fastDir(t)
+	s, _ := openHome(t, dir, queuefs.Options{})
+	defer closeHome(t, s)
+	const many = 2100
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for n := next.Add(1); n <= many; n = next.Add(1) {
+				if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprintf("q%04d", n)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for range 2*many/200 + 2 {
+		reload(t, s)
+	}
+	describe := func(id string) {
+		name := filepath.Join(dir, "queues", id, "queue-info.txt")
+		text, err := os.ReadFile(name)
+		must(t, err)
+		write(t, name, string(text)+"description: by hand\n")
+	}
+	describe("q0700")
+	if _, err := s.Queue("q0700"); err != nil {
+		t.Fatal(err)
+	}
+	if got := reload(t, s); !slices.Equal(got, []string{"q0700"}) {
+		t.Errorf("asked for: got %v", got)
+	}
+	describe("q1900")
+	var found []string
+	for range many/200 + 2 {
+		found = append(found, reload(t, s)...)
+	}
+	if !slices.Equal(found, []string{"q1900"}) {
+		t.Errorf("in turn: got %v", found)
+	}
+}
+
+// Of many callers who make a queue of one name, or of one identifier, one succeeds.
+func TestANameIsGivenOnce(t *testing.T) {
+	s, _ := openHome(t, fastDir(t), queuefs.Options{})
+	defer closeHome(t, s)
+	for round := range 20 {
+		var made atomic.Int64
+		var wg sync.WaitGroup
+		for n := range 8 {
+			wg.Go(func() {
+				info := queuefs.QueueInfo{Identifier: fmt.Sprintf("r%d-%d", round, n%4), Name: fmt.Sprintf("name %d", round)}
+				if n%2 == 0 {
+					info = queuefs.QueueInfo{Identifier: fmt.Sprintf("r%d-%d", round, 1), Name: fmt.Sprintf("name %d", round)}
+				}
+				switch _, err := s.CreateQueue(ctx, info); {
+				case err == nil:
+					made.Add(1)
+				case !errors.Is(err, queuefs.ErrQueueExists):
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if n := made.Load(); n != 1 {
+			t.Errorf("round %d: %d were made, want 1", round, n)
+		}
+		if _, err := s.Queue(fmt.Sprintf("name %d", round)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A line of queues.txt that a crash has torn makes no queue.
+func TestATornLineMakesNoQueue(t *testing.T) {
+	for _, c := range []struct {
+		about, end string
+		want       []string
+	}{
+		{"torn", "jo", []string{"jobs", "jobs2"}},
+		{"torn, and a queue all the same", "jobs2", []string{"jobs", "jobs2"}},
+		{"by hand", "more\n", []string{"jobs", "jobs2", "more"}},
+	} {
+		dir := fastDir(t)
+		s, _ := openHome(t, dir, queuefs.Options{})
+		_, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs2"})
+		must(t, err)
+		closeHome(t, s)
+		text, err := os.ReadFile(filepath.Join(dir, "queues.txt"))
+		must(t, err)
+		write(t, filepath.Join(dir, "queues.txt"), string(text)+c.end)
+		s, _ = openHome(t, dir, queuefs.Options{})
+		if got := ids(s); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", c.about, got, c.want)
+		}
+		// The next one is made, and no other comes to be.
+		_, err = s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "last"})
+		must(t, err)
+		closeHome(t, s)
+		s, _ = openHome(t, dir, queuefs.Options{})
+		if got := ids(s); !slices.Equal(got, append(c.want, "last")) {
+			t.Errorf("%s: after another one: got %v", c.about, got)
+		}
+		closeHome(t, s)
+	}
+}
+
+// Queues are opened side by side, except for those with a damaged index: all stand in the
+// order of queues.txt, and numbers that were given out are not given out again.
+func TestManyQueuesAreOpenedInTheirOrder(t *testing.T) {
+	dir := filepath.Join(fastDir(t), "home")
+	s, _ := openHome(t, dir, queuefs.Options{})
+	const many = 450
+	for n := range many {
+		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprintf("q%04d", (n*7)%many), VerifyOnWrite: n%2 == 0})
+		must(t, err)
+		if n%10 == 0 {
+			submit(t, q, queuefs.Meta{}, "payload")
+		}
+	}
+	var want []string
+	seqs := map[string]queuefs.Seq{}
+	for _, q := range s.Queues() {
+		want = append(want, q.ID())
+		seqs[q.ID()] = q.Seq()
+	}
+	closeHome(t, s)
+	small := filepath.Join(dir, "log/index/small")
+	b, err := os.ReadFile(small)
+	must(t, err)
+	for _, id := range []string{"q0007", "q0070", "q0300"} { // its entries do not verify
+		for _, at := range regexp.MustCompile(`(?s)`+id+`....job:`).FindAllIndex(b, -1) {
+			b[at[1]] ^= 1
+		}
+	}
+	must(t, os.WriteFile(small, b, 0o600))
+	told := 0
+	s = openBare(t, dir, queuefs.Options{Report: func(queuefs.Problem) { told++ }})
+	defer closeHome(t, s)
+	var got []string
+	for _, q := range s.Queues() {
+		got = append(got, q.ID())
+		if q.Seq() < seqs[q.ID()] {
+			t.Errorf("%s: event %d, it was at %d", q.ID(), q.Seq(), seqs[q.ID()])
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got the order %v", got)
+	}
+	if told == 0 {
+		t.Error("no damage was told")
+	}
+}
+
+// Nothing is acknowledged in a home that was removed: the files that are open still take
+// what is written, and nobody finds it again.
+func TestAHomeRemovedWhileItIsOpenTakesNoMoreJobs(t *testing.T) {
+	dir := filepath.Join(fastDir(t), "home")
+	s, q := openHome(t, dir, queuefs.Options{})
+	submit(t, q, queuefs.Meta{}, "x")
+	must(t, os.RemoveAll(dir))
+	sub := q.Begin()
+	d, err := sub.Add(queuefs.Meta{})
+	must(t, err)
+	_, err = d.Write([]byte("y"))
+	must(t, err)
+	if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrFailed) {
+		t.Errorf("acknowledged, or refused with %v", err)
+	}
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "was removed by other programs") {
+		t.Errorf("the service says %v", err)
+	}
+	if err := s.Close(); err == nil {
+		t.Error("closed as if nothing had happened")
+	}
+}
+
+// openPoor is a child that opens copies of a home with ever more descriptors,
+// until one opens.
+func openPoor(dir string) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		fmt.Println("error", err)
+		return
+	}
+	for n := 0; ; n++ {
+		copied := filepath.Join(dir, strconv.Itoa(n))
+		if _, err := os.Stat(copied); err != nil {
+			fmt.Println("error: no more copies")
+			return
+		}
+		few := limit
+		few.Cur = uint64(5 + n)
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
+			fmt.Println("error", err)
+			return
+		}
+		s, err := queuefs.Open(copied, queuefs.Options{Segment: segmentSize})
+		if err == nil {
+			err = s.Checkpoint(ctx)
+			s.Close()
+		}
+		fmt.Println(n, err)
+		if err == nil {
+			return
+		}
+	}
+}
+
+// TestTooFewDescriptors opens a home, which has to be read from its
+// directories and in which jobs were moved by hand, with too few descriptors:
+// it does not open, and what could not be read is not taken for lost.
+func TestTooFewDescriptors(t *testing.T) {
+	g := newGarden(t)
+	if err := os.Rename(g.path("consumed/j000000000004"), g.path("pending/j000000000004")); err != nil {
+		t.Fatal(err)
+	}
+	g.w = g.w.set("jobs", 4, func(f *fact) { f.status, f.consumer, f.requeues = queuefs.Pending, "", 1 })
+	if err := os.Remove(filepath.Join(g.dir, "log/index/queues/jobs/p000000000")); err != nil {
+		t.Fatal(err)
+	}
+	copies := fastDir(t)
+	const most = 40
+	for n := range most {
+		if err := os.CopyFS(filepath.Join(copies, strconv.Itoa(n)), os.DirFS(g.dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := child(t, "poor", copies).CombinedOutput()
+	if err != nil || strings.Contains(string(out), "error") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	tried := strings.Count(string(out), "\n")
+	if tried < 5 {
+		t.Errorf("only %d limits were too low: %s", tried, out)
+	}
+	for n := range tried {
+		s, _ := openHome(t, filepath.Join(copies, strconv.Itoa(n)), queuefs.Options{})
+		if d := g.w.difference(observe(t, s)); d != "" {
+			t.Errorf("limit %d: %s", n, d)
+		}
+		closeHome(t, s)
+	}
+}
+
+// TestClockStepsBack sets the clock back while the home is open, over a stop,
+// and over a crash: job numbers and times of events still grow.
+func TestClockStepsBack(t *testing.T) {
+	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	o := queuefs.Options{Now: func() time.Time { return at }}
+	dir := fastDir(t)
+	f := newFollower(t)
+	s, q := openHome(t, dir, o)
+	f.follow(s)
+	work := func(last queuefs.JobID) queuefs.JobID {
+		t.Helper()
+		for range 3 {
+			j := submit(t, q, queuefs.Meta{}, "x")
+			if j.ID <= last {
+				t.Errorf("got %v after %v", j.ID, last)
+			}
+			last = j.ID
+		}
+		j, err := q.Next(ctx, "w")
+		if err != nil || !j.Consumed.After(j.Submitted) {
+			t.Errorf("got %+v, %v", j, err)
+		}
+		if j, err = q.Requeue(ctx, j.ID); err != nil || !j.Requeued.After(j.Submitted) {
+			t.Errorf("got %+v, %v", j, err)
+		}
+		f.check(q)
+		if st := q.State(); st.LastSubmission.After(st.LastEvent) || st.LastConsumption.Before(st.LastSubmission) {
+			t.Errorf("got %+v", st)
+		}
+		if err := s.Maintain(ctx); err != nil {
+			t.Error(err)
+		}
+		return last
+	}
+	last := work(0)
+	at = at.Add(-time.Hour)
+	last = work(last)
+	closeHome(t, s)
+
+	at = at.Add(-time.Hour)
+	s, q = openHome(t, dir, o)
+	f.follow(s)
+	last = work(last)
+	crashed := copyHome(t, dir)
+	closeHome(t, s)
+
+	at = at.Add(-24 * time.Hour)
+	s, q = openHome(t, crashed, o)
+	f.follow(s)
+	last = work(last)
+	closeHome(t, s)
+
+	// From the directories alone.
+	at = at.Add(-time.Hour)
+	r, err := check.Home(crashed, check.Options{Rebuild: true, Segment: segmentSize, Now: o.Now})
+	if err != nil || len(r.Problems) > 0 {
+		t.Fatalf("check: %v, %+v", err, r)
+	}
+	s, q = openHome(t, crashed, o)
+	defer closeHome(t, s)
+	f.follow(s)
+	work(last)
+
+	// A queue made when the clock was ahead does not wait for it.
+	at = at.Add(time.Hour)
+	late, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at = at.Add(-time.Hour)
+	if j := submit(t, late, queuefs.Meta{}, "x"); j.ID != 1 || !j.Submitted.After(late.Info().Created) {
+		t.Errorf("got %+v, queue of %v", j, late.Info().Created)
+	}
+}
+
+// TestCloseUnderLoad closes a home while everybody works on it: what was
+// acknowledged is there afterwards, the others are told that it closed.
+func TestCloseUnderLoad(t *testing.T) {
+	rounds := long.N(4, 12)
+	dir := fastDir(t)
+	o := queuefs.Options{Behind: 100 << 10}
+	want := map[queuefs.JobID]fact{}
+	for range rounds {
+		s, q := openHome(t, dir, o)
+		var mu sync.Mutex
+		var begun atomic.Int64
+		var wg sync.WaitGroup
+		ended := func(op string, err error) bool {
+			if err == nil || errors.Is(err, queuefs.ErrEmpty) || errors.Is(err, queuefs.ErrNotPending) {
+				return false
+			}
+			if !errors.Is(err, queuefs.ErrClosed) && !t.Failed() {
+				t.Errorf("%s: got %v", op, err)
+			}
+			return true
+		}
+		for i := range 16 {
+			wg.Go(func() {
+				for n := 0; ; n++ {
+					begun.Add(1)
+					var err error
+					switch i % 8 {
+					case 0, 1, 2:
+						sub := q.Begin()
+						d, e := sub.Add(queuefs.Meta{Filename: "f"})
+						if e == nil {
+							_, e = io.WriteString(d, strings.Repeat("p", n%3*70_000))
+						}
+						var jobs []queuefs.Job
+						if e == nil {
+							jobs, e = sub.Commit(ctx)
+						}
+						sub.Discard()
+						mu.Lock()
+						for _, j := range jobs {
+							if _, known := want[j.ID]; !known { // it may have moved on already
+								want[j.ID] = fact{status: queuefs.Pending, filename: "f", payload: strings.Repeat("p", n%3*70_000)}
+							}
+						}
+						mu.Unlock()
+						err = e
+					case 3, 4:
+						var jobs []queuefs.Job
+						jobs, err = q.NextN(ctx, "w", 2)
+						mu.Lock()
+						for _, j := range jobs {
+							want[j.ID] = fact{status: queuefs.Consumed, filename: "f", consumer: "w", payload: strings.Repeat("p", int(j.Size))}
+						}
+						mu.Unlock()
+					case 5:
+						err = s.Maintain(ctx)
+					case 6:
+						err = s.Checkpoint(ctx)
+					case 7:
+						err = q.Wait(ctx, q.Seq())
+					}
+					if ended([]string{"submit", "submit", "submit", "next", "next", "maintain", "checkpoint", "wait"}[i%8], err) {
+						return
+					}
+				}
+			})
+		}
+		for begun.Load() < 400 {
+			if _, err := q.Peek(); err != nil && !errors.Is(err, queuefs.ErrEmpty) {
+				t.Error(err)
+			}
+		}
+		closeHome(t, s)
+		wg.Wait()
+		if t.Failed() {
+			return
+		}
+	}
+	s, q := openHome(t, dir, queuefs.Options{})
+	w := world{"jobs": jobs{byID: want}}
+	if d := w.difference(observe(t, s)); d != "" {
+		t.Error(d)
+	}
+	if st := q.State(); int(st.Pending+st.Consumed) != len(want) {
+		t.Errorf("got %+v, want %d", st, len(want))
+	}
+	closeHome(t, s)
+	v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segmentSize}}
+	v.checkFiles(w)
+}
+
+// TestAfterClose asks a closed home for everything.
+func TestAfterClose(t *testing.T) {
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{})
+	submit(t, q, queuefs.Meta{}, "x") // a file from the first closing on
+	closeHome(t, s)
+	s, q = openHome(t, dir, queuefs.Options{})
+	submit(t, q, queuefs.Meta{}, "y")
+	sub := q.Begin()
+	d, err := sub.Add(queuefs.Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeHome(t, s)
+	for name, op := range map[string]func() error{
+		"commit":     func() error { d.Write([]byte("x")); _, err := sub.Commit(ctx); return err },
+		"next":       func() error { _, err := q.Next(ctx, "w"); return err },
+		"wait next":  func() error { _, err := q.NextWait(ctx, "w", 1); return err },
+		"delete":     func() error { _, err := q.Delete(ctx, 1); return err },
+		"requeue":    func() error { _, err := q.Requeue(ctx, 1); return err },
+		"create":     func() error { _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "x"}); return err },
+		"maintain":   func() error { return s.Maintain(ctx) },
+		"checkpoint": func() error { return s.Checkpoint(ctx) },
+		"wait":       func() error { return q.Wait(ctx, 1) },
+	} {
+		if err := op(); !errors.Is(err, queuefs.ErrClosed) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	// Reading finds nothing, and does not fall.
+	q.State()
+	q.Pages()
+	q.Page(0, nil)
+	q.PageVersion(0)
+	q.IDs(queuefs.ListOptions{})
+	q.InfoFile()
+	for _, id := range []queuefs.JobID{1, 2} {
+		if _, err := q.Job(id); !errors.Is(err, queuefs.ErrClosed) {
+			t.Errorf("a job of a closed home: got %v", err)
+		}
+		if _, err := q.Payload(id); !errors.Is(err, queuefs.ErrClosed) {
+			t.Errorf("a payload of a closed home: got %v", err)
+		}
+	}
+	if _, err := q.Peek(); err == nil {
+		t.Error("a head of a closed home")
+	}
+	if _, err := q.Events(0, 10); err == nil {
+		t.Error("events of a closed home")
+	}
+}
+
+// holdHome is a child that has a home open until its input ends.
+func holdHome(dir string) {
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
+	if err != nil {
+		fmt.Println("error", err)
+		os.Exit(1)
+	}
+	fmt.Println("open")
+	io.Copy(io.Discard, os.Stdin)
+	if err := s.Close(); err != nil {
+		os.Exit(1)
+	}
+}
+
+// TestHomeOfAnotherProcess meets a home that another process has open, that
+// then stops or is killed.
+func TestHomeOfAnotherProcess(t *testing.T) {
+	dir := fastDir(t)
+	s, _ := openHome(t, dir, queuefs.Options{})
+	closeHome(t, s)
+	for _, kill := range []bool{false, true} {
+		cmd := child(t, "hold", dir)
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := processes.Start(cmd); err != nil {
+			t.Fatal(err)
+		}
+		if line, err := bufio.NewReader(out).ReadString('\n'); line != "open\n" {
+			t.Fatalf("got %q, %v", line, err)
+		}
+		_, err = queuefs.Open(dir, queuefs.Options{})
+		var locked *queuefs.LockedError
+		if !errors.As(err, &locked) || locked.PID != cmd.Process.Pid || locked.Dir != dir {
+			t.Errorf("got %v, want process %d", err, cmd.Process.Pid)
+		}
+		if kill {
+			cmd.Process.Kill()
+		}
+		in.Close()
+		if err := cmd.Wait(); (err == nil) == kill {
+			t.Errorf("ended with %v", err)
+		}
+		s, _ = openHome(t, dir, queuefs.Options{})
+		closeHome(t, s)
+	}
+}
+
+// A change that waits for space when the service closes is finished: the checkpoint it
+// asked for makes some.
+func TestCloseWaitsForAChangeThatMakesSpace(t *testing.T) {
+	var full, held atomic.Bool
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	s, q := openHome(t, t.TempDir(), queuefs.Options{Segment: 4 << 20, Fault: func(step string, do func() error) error {
+		if full.Load() && (step == "prepare segment" || step == "allocate") {
+			return syscall.ENOSPC
+		}
+		if full.Load() && step == "syncfs" && held.CompareAndSwap(false, true) {
+			close(reached)
+			<-goOn
+		}
+		return do()
+	}})
+	full.Store(true)
+	done := make(chan error, 1)
+	go func() {
+		for {
+			sub := q.Begin()
+			d, err := sub.Add(queuefs.Meta{})
+			if err == nil {
+				_, err = d.Write(make([]byte, 100_000))
+			}
+			if err == nil {
+				_, err = sub.Commit(ctx)
+			}
+			if err != nil || held.Load() { // the one that asked for the checkpoint, or one after it
+				done <- err
+				return
+			}
+		}
+	}()
+	select {
+	case <-reached:
+	case err := <-done:
+		t.Fatalf("no checkpoint was asked for: %v", err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	for {
+		if _, err := q.NextN(ctx, "me", 1); errors.Is(err, queuefs.ErrClosed) {
+			break
+		}
+	}
+	full.Store(false)
+	close(goOn)
+	if err := <-done; err != nil {
+		t.Errorf("the change on its way got %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
 	}
 }

@@ -417,3 +417,465 @@ func TestExtendedByTheQueue(t *testing.T) {
 		}
 	}
 }
+
+// An attempt of a job fails for now.
+type attempt struct {
+	lapse   bool // its lease ends without a report
+	retryIn *time.Duration
+	wait    time.Duration // until the next attempt
+	last    bool
+}
+
+// TestAttemptsAreMade has each attempt of a job fail in its own way, until the last.
+func TestAttemptsAreMade(t *testing.T) {
+	in := func(d time.Duration) *time.Duration { return &d }
+	for _, c := range []struct {
+		name     string
+		set      func(*queuefs.QueueInfo)
+		attempts []attempt
+	}{
+		{"by default", func(*queuefs.QueueInfo) {},
+			[]attempt{{wait: 10 * time.Second}, {wait: 20 * time.Second}, {lapse: true}, {wait: 80 * time.Second}}},
+		{"by the queue", func(i *queuefs.QueueInfo) {
+			i.RetryDelay, i.RetryFactor, i.RetryMax, i.MaxAttempts = time.Second, 3, 5*time.Second, 5
+		}, []attempt{{wait: time.Second}, {lapse: true, wait: 3 * time.Second}, {wait: 5 * time.Second}, {wait: 5 * time.Second}, {last: true}}},
+		{"the last lapses", func(i *queuefs.QueueInfo) { i.MaxAttempts = 2 },
+			[]attempt{{wait: 10 * time.Second}, {lapse: true, last: true}}},
+		{"as the consumer says", func(i *queuefs.QueueInfo) { i.MaxAttempts = 3 },
+			[]attempt{{retryIn: in(0)}, {retryIn: in(time.Hour), wait: time.Hour}, {retryIn: in(time.Hour), last: true}}},
+		{"only one", func(i *queuefs.QueueInfo) { i.MaxAttempts = 1 }, []attempt{{last: true}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var d dial
+			dir := fastDir(t)
+			s, q := openWith(t, dir, queuefs.Options{Now: d.now}, c.set)
+			fillQueue(t, q, 1, 1)
+			for n, a := range c.attempts {
+				j := takeOne(t, q, time.Minute)
+				if j.Attempts != n+1 || j.Message != "" {
+					t.Errorf("attempt %d: got %+v", n+1, j)
+				}
+				message := fmt.Sprintf(`message "now %d"`, n+1)
+				if a.lapse {
+					d.turn(time.Minute)
+					must(t, s.Expire(ctx))
+					message = ""
+				} else {
+					_, err := q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: fmt.Sprint("now ", n+1), Transient: true, RetryIn: a.retryIn})
+					must(t, err)
+				}
+				want := []string{"pending " + message}
+				switch {
+				case a.last && a.lapse:
+					want = []string{"consumed error", "transient", `message "lease expired, no attempts left"`}
+				case a.last:
+					want = []string{"consumed error", "transient", message}
+				case a.wait > 0:
+					want = []string{`pending held "waits for another attempt"`, "until " + queuefs.FormatTime(d.now().Add(a.wait)), message}
+				}
+				if got, want := standing(t, q, 1), strings.TrimRight(strings.Join(want, "; "), "; "); got != want {
+					t.Errorf("after attempt %d: got %s want %s", n+1, got, want)
+				}
+				d.turn(a.wait)
+				must(t, s.Expire(ctx))
+			}
+			everywhere(t, s, dir)
+		})
+	}
+}
+
+// TestARequeueGivesAllAttempts puts a job back that has used its attempts up.
+func TestARequeueGivesAllAttempts(t *testing.T) {
+	var d dial
+	s, q := openWith(t, fastDir(t), queuefs.Options{Now: d.now}, func(i *queuefs.QueueInfo) { i.MaxAttempts = 2 })
+	defer closeHome(t, s)
+	fillQueue(t, q, 1, 1)
+	for series := range 2 {
+		for n := range 2 {
+			j := takeOne(t, q, time.Minute)
+			if j.Attempts != n+1 {
+				t.Errorf("series %d: attempt %d, want %d", series, j.Attempts, n+1)
+			}
+			_, err := q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Transient: true, RetryIn: new(time.Duration)})
+			must(t, err)
+		}
+		if got := standing(t, q, 1); got != "consumed error; transient" {
+			t.Errorf("got %s", got)
+		}
+		_, err := q.Requeue(ctx, 1)
+		must(t, err)
+	}
+}
+
+// TestFatalFailuresAreNotRetried reports a failure for good, with attempts left.
+func TestFatalFailuresAreNotRetried(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{})
+	defer closeHome(t, s)
+	fillQueue(t, q, 1, 1)
+	token := takeOne(t, q, time.Minute).Token
+	second := time.Second
+	for _, r := range []queuefs.Conclusion{
+		{Outcome: queuefs.Failed, RetryIn: &second},
+		{Outcome: queuefs.Failed, Transient: true, RetryIn: new(time.Duration(-1))},
+		{Outcome: queuefs.Failed, Transient: true, RetryIn: new(queuefs.MaxLease + 1)},
+		{Outcome: queuefs.Completed, RetryIn: &second},
+	} {
+		if _, err := q.Conclude(ctx, 1, token, r); !errors.Is(err, queuefs.ErrBadName) {
+			t.Errorf("%+v: got %v", r, err)
+		}
+	}
+	_, err := q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no"})
+	must(t, err)
+	if got := standing(t, q, 1); got != `consumed error; message "no"` {
+		t.Errorf("got %s", got)
+	}
+}
+
+// available returns the jobs to be taken now, in their order.
+func available(t testing.TB, q *queuefs.Queue) (ids []queuefs.JobID) {
+	t.Helper()
+	jobs, err := q.List(queuefs.ListOptions{Status: queuefs.Pending, Limit: 1000})
+	must(t, err)
+	for _, j := range jobs {
+		if j.Held.IsZero() {
+			ids = append(ids, j.ID)
+		}
+	}
+	return ids
+}
+
+func TestHoldsEndByThemselves(t *testing.T) {
+	var d dial
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{Now: d.now})
+	at := func(m int) time.Time { return d.now().Add(time.Duration(m) * time.Minute) }
+	fillQueue(t, q, 3, 1)
+	j, err := q.HoldUntil(ctx, 2, "why", at(10))
+	if err != nil || j.HeldFor != "why" || !j.HeldUntil.Equal(at(10)) || j.Held.IsZero() {
+		t.Errorf("got %+v, %v", j, err)
+	}
+	if j := submit(t, q, queuefs.Meta{NotBefore: at(5)}, "x"); !j.HeldUntil.Equal(at(5)) || j.Held.IsZero() || j.HeldFor != "" {
+		t.Errorf("got %+v", j)
+	}
+	if j := submit(t, q, queuefs.Meta{NotBefore: at(-1)}, "x"); !j.HeldUntil.IsZero() || !j.Held.IsZero() {
+		t.Errorf("not before a time in the past: got %+v", j)
+	}
+	if got := counted(t, q); got.Held != 2 {
+		t.Errorf("got %d jobs on hold", got.Held)
+	}
+	seq := q.Seq()
+	for _, past := range []time.Time{at(0), at(-1), time.Unix(1<<40, 0)} {
+		if _, err := q.HoldUntil(ctx, 1, "", past); !errors.Is(err, queuefs.ErrBadName) || q.Seq() != seq {
+			t.Errorf("until %v: got %v", past, err)
+		}
+	}
+	for _, step := range []struct {
+		turn      time.Duration
+		available []queuefs.JobID
+		events    int
+	}{
+		{0, []queuefs.JobID{1, 3, 5}, 0},
+		{5*time.Minute - time.Microsecond, []queuefs.JobID{1, 3, 5}, 0},
+		{time.Microsecond, []queuefs.JobID{1, 3, 4, 5}, 1},
+		{5 * time.Minute, []queuefs.JobID{1, 2, 3, 4, 5}, 1}, // in its old place
+		{time.Hour, []queuefs.JobID{1, 2, 3, 4, 5}, 0},
+	} {
+		d.turn(step.turn)
+		seq := q.Seq()
+		must(t, s.Expire(ctx))
+		if got := available(t, q); !slices.Equal(got, step.available) || int(q.Seq()-seq) != step.events {
+			t.Errorf("after %v more: got %v by %d events, want %v", step.turn, got, q.Seq()-seq, step.available)
+		}
+		events, err := q.Events(seq, 100)
+		must(t, err)
+		for _, e := range events {
+			if e.Kind != queuefs.Release {
+				t.Errorf("got %v", e.Kind)
+			}
+		}
+	}
+	everywhere(t, s, dir)
+}
+
+// TestTheEndOfAHoldChanges gives a job on hold another end, none, and one again.
+func TestTheEndOfAHoldChanges(t *testing.T) {
+	var d dial
+	s, q := openHome(t, fastDir(t), queuefs.Options{Now: d.now})
+	defer closeHome(t, s)
+	fillQueue(t, q, 1, 1)
+	hold := func(until time.Time) {
+		t.Helper()
+		_, err := q.HoldUntil(ctx, 1, "", until)
+		must(t, err)
+	}
+	held := func(want bool) {
+		t.Helper()
+		must(t, s.Expire(ctx))
+		if got := counted(t, q).Held == 1; got != want {
+			t.Errorf("on hold: %v", got)
+		}
+	}
+	start := d.now()
+	hold(start.Add(time.Minute))
+	seq := q.Seq()
+	hold(start.Add(time.Minute))
+	if q.Seq() != seq {
+		t.Error("the same end was an event")
+	}
+	hold(start.Add(2 * time.Minute))
+	d.turn(time.Minute)
+	held(true)
+	_, err := q.Hold(ctx, 1, "for good")
+	must(t, err)
+	d.turn(time.Hour)
+	held(true)
+	hold(d.now().Add(time.Second))
+	if j, err := q.Job(1); err != nil || j.HeldFor != "for good" || !j.Held.Before(start.Add(time.Second)) {
+		t.Errorf("got %+v, %v", j, err)
+	}
+	d.turn(time.Second)
+	held(false)
+	hold(d.now().Add(time.Second))
+	_, err = q.Release(ctx, 1)
+	must(t, err)
+	hold(d.now().Add(time.Second))
+	_, err = q.Delete(ctx, 1)
+	must(t, err)
+	d.turn(time.Second)
+	seq = q.Seq()
+	must(t, s.Expire(ctx))
+	if q.Seq() != seq {
+		t.Error("a hold that was over ended again")
+	}
+}
+
+// TestTheEndOfAHoldServesWhoWaits has a consumer wait for a job on hold.
+func TestTheEndOfAHoldServesWhoWaits(t *testing.T) {
+	var d dial
+	s, q := openHome(t, fastDir(t), queuefs.Options{Now: d.now})
+	defer closeHome(t, s)
+	submit(t, q, queuefs.Meta{NotBefore: d.now().Add(time.Minute)}, "x")
+	got := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		_, err := q.NextWait(ctx, "w", 1)
+		got <- err
+	}()
+	d.turn(time.Minute)
+	must(t, s.Expire(ctx))
+	must(t, <-got)
+}
+
+// TestHoldsOutliveTheProcess ends holds after the home was opened again, in each
+// way it can have been left.
+func TestHoldsOutliveTheProcess(t *testing.T) {
+	for _, left := range []string{"crash", "files", "checkpoint", "stop", "rebuild"} {
+		t.Run(left, func(t *testing.T) {
+			var d dial
+			dir := fastDir(t)
+			o := queuefs.Options{Now: d.now}
+			s, q := openHome(t, dir, o)
+			fillQueue(t, q, 5, 1)
+			for id := range queuefs.JobID(4) {
+				_, err := q.HoldUntil(ctx, id+1, "", d.now().Add(time.Duration(5-id)*time.Minute)) // 4 ends first
+				must(t, err)
+			}
+			_, err := q.HoldUntil(ctx, 3, "", d.now().Add(10*time.Minute))
+			must(t, err)
+			_, err = q.Hold(ctx, 2, "")
+			must(t, err)
+			switch left {
+			case "crash":
+				dir = copyHome(t, dir)
+			case "files":
+				d.turn(time.Second) // the burst is over
+				must(t, s.Maintain(ctx))
+				dir = copyHome(t, dir)
+			case "checkpoint":
+				must(t, s.Checkpoint(ctx))
+				dir = copyHome(t, dir)
+			}
+			closeHome(t, s)
+			if left == "rebuild" {
+				_, err := check.Home(dir, check.Options{Segment: segmentSize, Rebuild: true, Now: d.now})
+				must(t, err)
+			}
+			s, q = openHome(t, dir, o)
+			for _, step := range []struct {
+				by        time.Duration
+				available []queuefs.JobID
+			}{
+				{0, []queuefs.JobID{5}},
+				{2 * time.Minute, []queuefs.JobID{4, 5}},
+				{3 * time.Minute, []queuefs.JobID{1, 4, 5}},
+				{5 * time.Minute, []queuefs.JobID{1, 3, 4, 5}},
+				{time.Hour, []queuefs.JobID{1, 3, 4, 5}}, // 2 has no end
+			} {
+				d.turn(step.by)
+				must(t, s.Expire(ctx))
+				if got := available(t, q); !slices.Equal(got, step.available) {
+					t.Errorf("after %v more: got %v want %v", step.by, got, step.available)
+				}
+				counted(t, q)
+			}
+			everywhere(t, s, dir)
+		})
+	}
+}
+
+// TestHoldsFollowTheClock sets the clock back, then far ahead: a hold ends when the
+// clock shows its time.
+func TestHoldsFollowTheClock(t *testing.T) {
+	var d dial
+	s, q := openWith(t, fastDir(t), queuefs.Options{Now: d.now}, func(i *queuefs.QueueInfo) { i.RetryDelay = time.Second })
+	defer closeHome(t, s)
+	submit(t, q, queuefs.Meta{NotBefore: d.now().Add(time.Hour)}, "x")
+	d.turn(-24 * time.Hour)
+	if j := submit(t, q, queuefs.Meta{NotBefore: d.now().Add(time.Hour)}, "x"); j.HeldUntil.IsZero() {
+		t.Errorf("before the time of the last event: got %+v", j)
+	}
+	submit(t, q, queuefs.Meta{}, "x")
+	taken := takeOne(t, q, time.Minute)
+	j, err := q.Conclude(ctx, 3, taken.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Transient: true})
+	if err != nil || !j.HeldUntil.Equal(d.now().Add(time.Second)) {
+		t.Errorf("got %+v, %v", j, err)
+	}
+	for _, step := range []struct {
+		by        time.Duration
+		available []queuefs.JobID
+	}{{0, nil}, {time.Second, []queuefs.JobID{3}}, {time.Hour, []queuefs.JobID{2, 3}}, {365 * 24 * time.Hour, []queuefs.JobID{1, 2, 3}}} {
+		d.turn(step.by)
+		must(t, s.Expire(ctx))
+		if got := available(t, q); !slices.Equal(got, step.available) {
+			t.Errorf("after %v more: got %v want %v", step.by, got, step.available)
+		}
+	}
+}
+
+// TestManyHoldsEndAtOnce ends more holds than one batch of events has.
+func TestManyHoldsEndAtOnce(t *testing.T) {
+	var d dial
+	s, q := openHome(t, fastDir(t), queuefs.Options{Now: d.now})
+	defer closeHome(t, s)
+	const batches, each = 5, 500
+	const n = batches * each
+	for range batches {
+		sub := q.Begin()
+		for range each {
+			_, err := sub.Add(queuefs.Meta{})
+			must(t, err)
+		}
+		must(t, sub.NotBefore(d.now().Add(time.Minute)))
+		_, err := sub.Commit(ctx)
+		must(t, err)
+	}
+	if got := counted(t, q); got.Held != n {
+		t.Errorf("got %d on hold", got.Held)
+	}
+	d.turn(time.Minute)
+	must(t, s.Expire(ctx))
+	if got := counted(t, q); got.Held != 0 || q.Seq() != 2*n {
+		t.Errorf("got %d on hold after %d events", got.Held, q.Seq())
+	}
+}
+
+// tellPhase makes an event as former versions did.
+func tellPhase(t testing.TB, q *queuefs.Queue, subject, phase string) {
+	t.Helper()
+	must(t, q.TellPhase(strings.TrimSpace(subject+" "+phase)))
+}
+
+// phases returns the numbers of such events.
+func phases(t testing.TB, events []queuefs.Event) (all []queuefs.Seq) {
+	t.Helper()
+	for _, e := range events {
+		if e.Kind != queuefs.Phase {
+			continue
+		}
+		if want := (queuefs.Event{Seq: e.Seq, Time: e.Time, Kind: e.Kind}); e != want {
+			t.Errorf("got %+v, want nothing of a job or a file", e)
+		}
+		all = append(all, e.Seq)
+	}
+	return all
+}
+
+func TestPhasesAreEventsOfNoJob(t *testing.T) {
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{})
+	f := newFollower(t)
+	f.follow(s)
+	submit(t, q, queuefs.Meta{}, "x")
+	long := strings.Repeat("~", 128)
+	before := q.State()
+	tellPhase(t, q, "u1", "PENDING")
+	tellPhase(t, q, long, "ABORTED")
+	tellPhase(t, q, "u1", "")
+	want := []queuefs.Seq{2, 3, 4}
+	after := q.State()
+	if !after.LastEvent.After(before.LastEvent) || after.Seq != before.Seq+3 {
+		t.Errorf("got %+v after %+v", after, before)
+	}
+	after.Seq, after.LastEvent = before.Seq, before.LastEvent
+	if after != before {
+		t.Errorf("got %+v, want nothing but number and time of the last event to be another: %+v", after, before)
+	}
+	if _, now := q.InfoFile(); now.SHA256 == ([32]byte{}) || q.Pages() != 1 {
+		t.Errorf("got %+v, %d pages", now, q.Pages())
+	}
+	submit(t, q, queuefs.Meta{}, strings.Repeat("y", 70<<10)) // many are read at a time, this one is not
+	tellPhase(t, q, "u2", "PENDING")
+	want = append(want, 6)
+	if _, err := s.SetQueue(ctx, "jobs", set(func(*queuefs.QueueInfo) {})); err != nil { // as it was: no event
+		t.Fatal(err)
+	}
+	look := func(when string) {
+		t.Helper()
+		f.check(q)
+		if got := phases(t, f.seen["jobs"]); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v want %v", when, got, want)
+		}
+		all, err := q.Events(0, 0)
+		if err == nil && !slices.Equal(all, f.seen["jobs"]) {
+			t.Errorf("%s: read at once the %d events are others", when, len(all))
+		}
+		if got := q.State(); got.Seq != 6 || got.Pending != 2 {
+			t.Errorf("%s: got %+v", when, got)
+		}
+	}
+	look("told")
+	crashed := copyHome(t, dir)
+	closeHome(t, s)
+	s, q = openHome(t, dir, queuefs.Options{})
+	f.follow(s)
+	look("opened again")
+	closeHome(t, s)
+
+	s, q = openHome(t, crashed, queuefs.Options{Report: func(p queuefs.Problem) { t.Error(p) }})
+	f = newFollower(t)
+	f.follow(s)
+	look("after a crash")
+	twice := copyHome(t, crashed) // the journal is replayed once more
+	if err := s.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	tellPhase(t, q, "u2", "")
+	seq := q.Seq()
+	closeHome(t, s)
+	r, err := check.Home(crashed, check.Options{Rebuild: true, Segment: segmentSize})
+	if err != nil || len(r.Problems) > 0 || r.Jobs != 2 {
+		t.Errorf("rebuilt: got %+v, %v", r, err)
+	}
+	s, q = openHome(t, crashed, queuefs.Options{})
+	if got := q.Seq(); got != seq {
+		t.Errorf("rebuilt: got event %d, want %d", got, seq)
+	}
+	closeHome(t, s)
+	s, q = openHome(t, twice, queuefs.Options{})
+	defer closeHome(t, s)
+	f = newFollower(t)
+	f.follow(s)
+	look("after two crashes")
+}

@@ -6,19 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"cutie/queuefs/compare"
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
-
+	"cutie/queuefs/far"
 	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/packs"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
-
 	"cutie/queuefs/stored"
 	"cutie/queuefs/tree"
 )
@@ -265,4 +271,380 @@ func (s *Service) closeFiles() error {
 		}
 	}
 	return errors.Join(append(errs, s.lock.Close())...)
+}
+
+// Unsettled reports whether opening the home for changes would change it: it was not closed
+// in order, somebody has changed its files, or leases or holds have ended. It is for homes
+// opened with [Options.Look]; what they show is then from before these changes.
+func (s *Service) Unsettled() bool { return s.unsettled }
+
+// looked loads what else readers see of a home that nobody else changes, and finds out
+// whether it is unsettled.
+func (s *Service) looked(c indexfile.Checkpoint, indexed, lost bool, known *found, was map[*Queue]loaded) error {
+	s.unsettled = !c.Clean || !indexed || lost || known.Torn >= 0 || len(known.fresh)+len(known.Unlisted) > 0
+	for _, q := range s.Queues() {
+		if q.Mirror().Live() {
+			continue
+		}
+		if l := was[q]; l.scanned || l.changed || l.fresh {
+			s.unsettled = true
+		}
+		if err := q.findLeases(); err != nil {
+			return fmt.Errorf("queue %s: leases: %w", q.ID(), err)
+		}
+		now := s.now()
+		q.look(func(x *index.Index) { s.unsettled = s.unsettled || x.Leases.Passed(now) || x.Holds.Passed(now) })
+	}
+	return nil
+}
+
+// A damaged queues.txt keeps no queue from being served that it still names. The
+// directories of others are told; check adds them to the list.
+
+// found are the queues of a home when it is opened.
+type found struct {
+	home.Known
+	trust bool     // the home was closed in order
+	fresh []string // listed by other hands, without a directory yet
+}
+
+// openAll opens the queues and loads what the index knows of them. Those with one sound
+// entry in it depend on nothing else, and are opened side by side; numbers of a queue whose
+// index is damaged go on above those of all queues opened before it.
+func (s *Service) openAll(k *found, load func(*Queue, *snapshot.File) (loaded, error)) (map[*Queue]loaded, error) {
+	ids := slices.Concat(k.Listed, k.Unlisted)
+	queues, states, errs := make([]*Queue, len(ids)), make([]loaded, len(ids)), make([]error, len(ids))
+	open := func(i int) {
+		f := s.index.File(ids[i])
+		if queues[i], errs[i] = s.openKnown(ids[i], f, k); queues[i] != nil {
+			states[i], errs[i] = load(queues[i], f)
+		}
+	}
+	add := func(i int) error {
+		if queues[i] != nil {
+			s.queues.Add(queues[i])
+		}
+		if errs[i] != nil {
+			return fmt.Errorf("queue %s: %w", ids[i], errs[i])
+		}
+		return nil
+	}
+	rest := sideBySide(len(ids), func(i int) bool { return s.index.Small(ids[i]) }, open)
+	var first error
+	for i := range ids {
+		if _, later := slices.BinarySearch(rest, i); !later {
+			first = cmp.Or(first, add(i))
+		}
+	}
+	for _, i := range rest {
+		if first == nil {
+			open(i)
+			first = add(i)
+		}
+	}
+	if first != nil {
+		return nil, first
+	}
+	if 0 < len(rest) && len(rest) < len(ids) {
+		s.queues.Order(ids)
+	}
+	was := make(map[*Queue]loaded, len(ids))
+	for i, q := range queues {
+		was[q] = states[i]
+	}
+	return was, nil
+}
+
+// openKnown opens a queue when the home is opened; nil if it cannot be served.
+func (s *Service) openKnown(id string, f *snapshot.File, k *found) (*Queue, error) {
+	if lost, err := s.findLost(id, f); lost || err != nil {
+		return nil, err
+	}
+	q, err := s.openQueue(id, func(p *properties.Queue) (*home.Settings, error) { return p.Known(f, k.trust) })
+	if err == nil || content.Transient(err) || content.Exhausted(err) {
+		return q, err
+	}
+	switch {
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		s.report(home.QueuesDir+"/"+id, durable.Bare(err).Error()+"; the queue is not served")
+		return nil, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	k.fresh = append(k.fresh, id) // it has no entry, so nobody else does
+	return nil, nil
+}
+
+// weedOut reports queues with jobs that queues.txt does not list. Others without a line
+// never came to be, were removed, or were let go of.
+func (s *Service) weedOut(k *found) {
+	k.Unlisted = slices.DeleteFunc(k.Unlisted, func(id string) bool {
+		q := s.open(id)
+		if q != nil && q.ledger.Bare() != nil {
+			s.report(home.ListName, "queue "+id+" is not listed, and not served")
+			return false
+		}
+		if q != nil {
+			s.known.strays[id] = q.ledger.Numbers()
+			s.drop(q)
+		}
+		return true
+	})
+}
+
+// takeInKnown makes the queues listed by other hands. Those that are not listed are
+// brought up to the journal, which will be released, and are not served. After a loss
+// of journal its numbers go on from here.
+func (s *Service) takeInKnown(k *found, lost bool) error {
+	for _, id := range k.fresh {
+		if err := s.takeIn(id); err != nil {
+			if e := s.usable(); e != nil {
+				return e
+			}
+			s.report(home.QueuesDir+"/"+id, err.Error()+"; not served")
+		}
+	}
+	if len(k.Unlisted) == 0 && !lost {
+		return nil
+	}
+	if err := s.checkpoint(allFiles); err != nil {
+		return err
+	}
+	for _, id := range k.Unlisted {
+		if q := s.open(id); q != nil {
+			s.drop(q)
+		}
+	}
+	return nil
+}
+
+// takeIn serves a queue listed by other hands. The error is a [*LostError] if it was here
+// before and its directory is missing.
+func (s *Service) takeIn(id string) error {
+	if _, err := s.findLost(id, s.index.File(id)); err != nil {
+		return err
+	}
+	if err := s.lostError(id); err != nil {
+		return err
+	}
+	root, err := s.dirs.queues.Sub(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		info := home.NewQueue(id, job.Instant(s.now()))
+		q, err := s.makeQueue(id, info.Text(), 0, s.shared.Journal.Stats().Next)
+		if err != nil {
+			return err
+		}
+		if err = s.syncAll(); err == nil {
+			err = s.noteMade(q)
+		}
+		if err != nil {
+			q.close()
+			return err
+		}
+		s.add(q)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if s.stored != nil {
+		root.Close()
+		return fmt.Errorf("a directory by other hands: %w", ErrStored)
+	}
+	if _, err = root.Stat(home.QueueInfoName); errors.Is(err, fs.ErrNotExist) {
+		info := home.NewQueue(id, job.Instant(s.now()))
+		err = root.Replace(home.QueueInfoName, info.Text())
+	}
+	root.Close()
+	if err != nil {
+		return err
+	}
+	q, err := s.openBare(id)
+	if err != nil {
+		return err
+	}
+	s.add(q)
+	return nil
+}
+
+// newQueue opens the directories of a queue. Its settings must follow.
+func (s *Service) newQueue(id string) (*Queue, error) {
+	t, err := tree.Open(s.dirs.queues, id, &s.each.trees)
+	if err != nil {
+		return nil, err
+	}
+	l := ledger.New(id, s.shared)
+	p := packs.New(func() (*durable.Dir, error) { return s.index.Queue(id) })
+	q := &Queue{svc: s, ledger: l, tree: t,
+		content:    &content.Reader{Ledger: l, Tree: t, Packs: p, Verified: &s.verified, Report: s.each.trees.Report},
+		tombstones: newTombstones(l, s.index),
+	}
+	if s.stored != nil {
+		q.content.Far = &far.Files{Ledger: l, Tree: t, Store: s.stored, Report: s.report}
+	}
+	q.original.Ledger, q.original.Files = l, &s.properties.mirrors
+	q.original.Load(s.known.mirrors[id])
+	q.properties = properties.Queue{Home: &s.each.properties, File: s.each.properties.Files(t.Root(), id), Ledger: l, Commit: q.commit}
+	return q, nil
+}
+
+// openQueue opens a queue and gives it its properties.
+func (s *Service) openQueue(id string, read func(*properties.Queue) (*home.Settings, error)) (*Queue, error) {
+	q, err := s.newQueue(id)
+	if err != nil {
+		return nil, err
+	}
+	now, err := read(&q.properties)
+	if err != nil {
+		q.close()
+		return nil, err
+	}
+	q.properties.File.Take(now.Reading)
+	q.ledger.Use(now)
+	first := index.Numbers{Time: now.Created().UnixMicro()}
+	if m := q.Mirror(); m != nil && !m.Live() {
+		first.Job = m.Job
+	}
+	q.ledger.Note(func(x *index.Index) { x.Reach(first) })
+	return q, nil
+}
+
+// openBare opens a queue by its directories.
+func (s *Service) openBare(id string) (*Queue, error) {
+	q, err := s.openQueue(id, (*properties.Queue).Read)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", home.QueueInfoName, err)
+	}
+	// The directories have the jobs. The journal's records of the name were not
+	// served, or are of a removed queue, and do not come back.
+	if _, err = q.load(s.index.File(id), indexfile.Checkpoint{}, false); err == nil {
+		err = errors.Join(s.index.New(q.ledger, s.shared.Journal.Stats().Next), s.index.Sync())
+	}
+	if err == nil && !q.Mirror().Live() {
+		err = q.comparer().Reconcile(false)
+	}
+	if err != nil {
+		q.close()
+		return nil, err
+	}
+	return q, nil
+}
+
+// A loaded queue has what the index knew of it.
+type loaded struct {
+	scanned bool // the directories were read in the place of pages
+	changed bool // they have changed since the index was written
+	fresh   bool // there are no pages yet: the journal has all jobs
+}
+
+// load reads the index of the queue, or its directories.
+func (q *Queue) load(f *snapshot.File, c indexfile.Checkpoint, indexed bool) (was loaded, err error) {
+	ix := q.svc.index
+	if !q.svc.opts.Look && !c.Clean {
+		if err := q.tree.Root().Sweep(nil); err != nil {
+			return was, err
+		}
+	}
+	if ix.HasDir(q.ID()) {
+		dir, err := ix.Queue(q.ID())
+		if err != nil {
+			return was, err
+		}
+		defer dir.Close()
+		if !q.svc.opts.Look {
+			err = dir.Sweep(nil)
+		}
+		if err := errors.Join(err, q.loadTombstones(dir)); err != nil {
+			return was, err
+		}
+	}
+	if q.from = c.Past; f.At > 0 {
+		q.from = min(q.from, f.At) // later, if its directory was lost meanwhile
+	}
+	found, err := ix.Load(q.ledger, f, c, indexed)
+	if !q.original.Find(q.Mirror()) {
+		q.svc.report(home.MirrorsDir+"/"+q.ID(), "missing; the queue stays a mirror, until a takeover")
+	}
+	q.look(func(x *index.Index) {
+		if x.Tombstones.InFile() < found.Culled {
+			q.svc.report(snapshot.Path(q.ID(), indexfile.TombstonesName), "tombstones lost; which of these jobs were culled is forgotten")
+		}
+	})
+	switch {
+	case err != nil:
+		return was, err
+	case found.Fresh:
+		return loaded{fresh: true}, nil
+	case found.None:
+		return loaded{scanned: true}, q.comparer().Scan(nil, found.Former)
+	case len(found.Damaged) > 0:
+		was.scanned = true
+		if err := q.comparer().Scan(found.Damaged, nil); err != nil {
+			return was, err
+		}
+	}
+	if ix.HasDir(q.ID()) {
+		dir, err := ix.Queue(q.ID())
+		if err != nil {
+			return was, err
+		}
+		defer dir.Close()
+		if err := q.content.Packs.Scan(dir, q.look); err != nil {
+			return was, err
+		}
+	}
+	at, err := q.tree.Changed()
+	was.changed = at != found.Dirs
+	return was, err
+}
+
+// finish takes the work of other hands in, after the journal was replayed. stopped says
+// that the home was closed in order: the directories rule, except for jobs that were
+// replayed. lost says that the operator accepts the loss of journal.
+func (q *Queue) finish(was loaded, stopped, lost bool) error {
+	// The files of a fresh queue are compared after every crash: losses of the
+	// journal are nowhere else.
+	beyond := lost || !stopped && q.beyond()
+	if q.Mirror().Live() || q.svc.Standby() {
+		return nil // its events are those of the original alone, or of the owner
+	}
+	if q.svc.stored == nil && (was.scanned || was.changed && stopped || was.fresh || beyond) {
+		if err := q.comparer().Reconcile(was.fresh || beyond); err != nil {
+			return err
+		}
+	}
+	if err := q.findLeases(); err != nil {
+		return fmt.Errorf("leases: %w", err)
+	}
+	if err := q.properties.Announce(); err != nil && !errors.Is(err, ErrNoSpace) {
+		return err
+	}
+	return nil
+}
+
+// beyond reports whether there are payloads of later jobs than the journal has: it
+// lost its end, and new jobs would take their numbers.
+func (q *Queue) beyond() bool {
+	last := q.ledger.Numbers().Job
+	for id := last + 1; id < last+4; id++ {
+		if _, err := q.tree.StatPayload(id, ""); !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
+
+// comparer compares the directory with the index.
+func (q *Queue) comparer() *compare.Comparer {
+	return &compare.Comparer{Reader: q.content, Now: q.svc.opts.Now, Commit: q.commit}
+}
+
+// loadTombstones finds the file of tombstones in the directory of the index.
+func (q *Queue) loadTombstones(dir *durable.Dir) error {
+	err := q.tombstones.Load(dir)
+	if errors.Is(err, indexfile.ErrTombstones) {
+		q.svc.report(snapshot.Path(q.ID(), indexfile.TombstonesName), err.Error()+"; which jobs were culled before is forgotten")
+		err = nil
+	}
+	return err
 }

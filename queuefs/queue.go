@@ -1,7 +1,13 @@
 package queuefs
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"cutie/queuefs/content"
@@ -10,6 +16,7 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/replay"
+	"cutie/queuefs/tree"
 )
 
 // close lets go of the queue.
@@ -199,4 +206,358 @@ func (q *Queue) reopen() bool {
 	q.ledger.Wake()
 	q.svc.shared.Happened.Raise()
 	return true
+}
+
+// A Payload is the content of a job, to be closed after use. It stays readable even when
+// the job is culled meanwhile.
+type Payload = tree.Payload
+
+// Job returns a job of any status. The error is [ErrNoJob] if there is none. If
+// other hands have lost or damaged its file, the job has the facts in the
+// index.
+func (q *Queue) Job(id JobID) (Job, error) { return q.content.Job(id) }
+
+// JobFile returns the exact octets of the job file if the job stands in st,
+// else [ErrNoJob].
+func (q *Queue) JobFile(id JobID, st Status) ([]byte, Facts, error) {
+	return q.content.JobFile(id, st)
+}
+
+// Payload opens the payload of a job of any status.
+func (q *Queue) Payload(id JobID) (*Payload, error) { return q.content.Payload(id) }
+
+// A Pass reads jobs of a queue in their order, as Queue does; see [content.Pass].
+type Pass interface {
+	JobFile(id JobID, st Status) ([]byte, Facts, error)
+	Payload(id JobID) (*Payload, error)
+}
+
+// Pass returns a new one.
+func (q *Queue) Pass() Pass { return q.content.Pass() }
+
+// Result opens a result of a job, to be closed after use. The error is
+// [ErrNoResult] if the job has none of the name.
+func (q *Queue) Result(id JobID, name string) (Result, *Payload, error) {
+	return q.content.Result(id, name)
+}
+
+// maxPeeks is how often Peek looks for another head of the queue.
+const maxPeeks = 100
+
+// Peek returns the job at the head of the queue and leaves it there (Cutie 0.3,
+// 5.7). If all pending jobs are on hold, or there is none, the error is
+// [ErrEmpty].
+func (q *Queue) Peek() (Job, error) {
+	for range maxPeeks {
+		var id JobID
+		q.look(func(x *index.Index) { id = x.Head() })
+		if id == 0 {
+			break
+		}
+		j, err := q.Job(id)
+		if err == nil && j.Status == Pending {
+			return j, nil
+		}
+		if err != nil && !errors.Is(err, ErrNoJob) {
+			return Job{}, err
+		}
+	}
+	return Job{}, ErrEmpty
+}
+
+// Sound returns why a job is not to be handed out: its payload is lost, or does not have its
+// digest. Payloads of a mebibyte and more are compared if the queue verifies on read (Cutie
+// 0.3, 3.2).
+func (q *Queue) Sound(id JobID) error { return q.content.Sound(id, q.info().VerifyOnRead) }
+
+// Listed is Job for a list: a job whose file cannot be read now has the facts in the index,
+// and its element note says why it is unreadable.
+func (q *Queue) Listed(id JobID) (Job, error) {
+	j, err := q.Job(id)
+	if unread, ok := errors.AsType[*content.UnreadError](err); ok {
+		return q.content.Unread(id, unread.Err)
+	}
+	return j, err
+}
+
+// List returns jobs in FIFO order. It reads a job file for each, as Listed does.
+func (q *Queue) List(o ListOptions) ([]Job, error) {
+	ids := q.IDs(o)
+	jobs := make([]Job, 0, len(ids))
+	for _, id := range ids {
+		j, err := q.Listed(id)
+		if errors.Is(err, ErrNoJob) {
+			continue
+		}
+		if err != nil {
+			return jobs, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, nil
+}
+
+// Seq returns the number of the last event, 0 before the first.
+func (q *Queue) Seq() Seq { return q.ledger.Last() }
+
+// Events returns the events after the given one, oldest first, at most max of
+// them (1000 if max is 0). They are read from the journal. If it does not reach
+// back that far the error is [ErrGone].
+func (q *Queue) Events(after Seq, max int) ([]Event, error) {
+	if max <= 0 {
+		max = 1000
+	}
+	return q.ledger.Events(after, max)
+}
+
+// A Journaled event has its parts in the journal.
+type Journaled = ledger.Journaled
+
+// Journaled is as [Queue.Events], with the parts of events in the journal: up to size
+// bytes of them, but at least one event.
+func (q *Queue) Journaled(after Seq, max, size int) ([]Journaled, error) {
+	return q.ledger.Journaled(after, max, size)
+}
+
+// Wait returns nil once the queue has an event after the given one. If it is
+// removed meanwhile the error is [ErrNoQueue].
+func (q *Queue) Wait(ctx context.Context, after Seq) error { return q.ledger.Wait(ctx, after) }
+
+// WaitJob returns nil once the job has an event after the given time, the one
+// from [Queue.Status]. If the job is culled meanwhile the error is [ErrNoJob], if
+// the queue is removed [ErrNoQueue].
+func (q *Queue) WaitJob(ctx context.Context, id JobID, after time.Time) error {
+	return q.ledger.WaitJob(ctx, id, after)
+}
+
+// Tombstones returns the jobs culled after since, in the order of their events, at
+// most limit of them: 0 means 1000, and 10,000 is the most. They are kept for
+// [ServiceInfo].TombstoneAge. The time of the last one is the since of the next
+// call.
+func (q *Queue) Tombstones(since time.Time, limit int) ([]Tombstone, error) {
+	if kept := q.svc.tombstonesSince(); since.Before(kept) {
+		since = kept
+	}
+	found, err := q.tombstones.Dated(since, limit)
+	if err != nil {
+		return nil, fmt.Errorf("queue %s: tombstones: %w", q.ID(), err)
+	}
+	return found, nil
+}
+
+// A namedQueue is a queue in [openQueues]; tests have simple ones.
+type namedQueue interface {
+	comparable
+	ID() string       // cleaned identifier
+	Names() [2]string // the identifier as it was given, and the name; either may be ""
+}
+
+// openQueues has the queues of a home by identifier and by name, and in their order. A
+// queue that is being made has its names already, and is not found yet. The zero value is
+// ready, and safe for concurrent use.
+type openQueues[Q namedQueue] struct {
+	mu     sync.RWMutex
+	all    []Q // grows at its end; otherwise it is replaced, for others read it
+	byID   map[string]Q
+	byName map[string]Q // by names other than the cleaned identifier; nil: to be made
+	coming map[string]Q // being made, by cleaned identifier
+	first  []Q          // see First
+	turn   int          // in all, see Turn
+}
+
+// First lets the next Turn begin with a queue.
+func (r *openQueues[Q]) First(q Q) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.first = append(r.first, q)
+}
+
+// Turn returns the queues of First and the next n ones in turn, or all if there are no
+// more than n.
+func (r *openQueues[Q]) Turn(n int) (some []Q) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, q := range r.first {
+		if r.byID[q.ID()] == q { // still open
+			some = append(some, q)
+		}
+	}
+	r.first = nil
+	if len(r.all) <= n {
+		return slices.Clip(r.all)
+	}
+	for range n {
+		r.turn = (r.turn + 1) % len(r.all)
+		some = append(some, r.all[r.turn])
+	}
+	return some
+}
+
+// All returns the open queues in their order. The result is not to be changed.
+func (r *openQueues[Q]) All() []Q {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Clip(r.all)
+}
+
+// ByID returns the open queue with a cleaned identifier, or the zero Q.
+func (r *openQueues[Q]) ByID(id string) Q {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.byID[id]
+}
+
+// ByName returns the first open queue with one of its [namedQueue.Names], or the zero Q.
+func (r *openQueues[Q]) ByName(name string) (q Q) {
+	named := r.called(name)
+	if named != q && r.ByID(named.ID()) == named {
+		return named
+	}
+	return q // named is being made, or nobody is
+}
+
+// Taken reports whether a queue other than q has the name, or is being made with it.
+func (r *openQueues[Q]) Taken(name string, q Q) bool {
+	if name == "" {
+		return false
+	}
+	var none Q
+	has := func(o Q) bool { return o != none && o != q && o.Names()[1] == name }
+	if has(r.ByID(name)) || has(r.Coming(name)) || has(r.called(name)) {
+		return true
+	}
+	if q == none || r.called(name) != q {
+		return false // nobody is called so
+	}
+	return slices.ContainsFunc(r.All(), has) // another one after q
+}
+
+// called returns the first queue with a name, open or being made.
+func (r *openQueues[Q]) called(name string) Q {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byName == nil {
+		r.byName = map[string]Q{}
+		for _, q := range r.all {
+			r.enter(q)
+		}
+		for _, q := range r.coming {
+			r.enter(q)
+		}
+	}
+	return r.byName[name]
+}
+
+// enter makes a queue known by its names; the first one of a name stays. mu is held.
+func (r *openQueues[Q]) enter(q Q) {
+	if r.byName == nil {
+		return
+	}
+	for _, name := range q.Names() {
+		if _, taken := r.byName[name]; name != "" && name != q.ID() && !taken {
+			r.byName[name] = q
+		}
+	}
+}
+
+// Renamed says that the names of a queue have changed.
+func (r *openQueues[Q]) Renamed() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byName = nil
+}
+
+// Expect keeps the names of a queue for it while it is being made, until Add or GiveUp.
+func (r *openQueues[Q]) Expect(q Q) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.coming == nil {
+		r.coming = map[string]Q{}
+	}
+	r.coming[q.ID()] = q
+	r.enter(q)
+}
+
+// GiveUp takes Expect back.
+func (r *openQueues[Q]) GiveUp(q Q) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.coming, q.ID())
+	r.byName = nil
+}
+
+// Coming returns the queue being made with a cleaned identifier, or the zero Q.
+func (r *openQueues[Q]) Coming(id string) Q {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.coming[id]
+}
+
+// Add opens a queue, the last in the order.
+func (r *openQueues[Q]) Add(q Q) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byID == nil {
+		r.byID = map[string]Q{}
+	}
+	r.byID[q.ID()] = q
+	r.all = append(r.all, q)
+	delete(r.coming, q.ID())
+	r.enter(q)
+}
+
+// Drop takes an open queue out.
+func (r *openQueues[Q]) Drop(q Q) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byID, q.ID())
+	r.byName = nil
+	r.all = slices.DeleteFunc(slices.Clone(r.all), func(o Q) bool { return o == q })
+}
+
+// Order puts the queues in the order of identifiers; others come last.
+func (r *openQueues[Q]) Order(ids []string) {
+	at := make(map[string]int, len(ids))
+	for i, id := range ids {
+		at[id] = i
+	}
+	number := func(q Q) int {
+		if i, ok := at[q.ID()]; ok {
+			return i
+		}
+		return len(ids)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all = slices.Clone(r.all)
+	r.byName = nil
+	slices.SortStableFunc(r.all, func(a, b Q) int { return number(a) - number(b) })
+}
+
+// eachWorker is how many queues make a further processor worth it.
+const eachWorker = 200
+
+// sideBySide calls do for those of 0 to n-1 that stand apart, on all processors, if there
+// are many. It returns the others in their order.
+func sideBySide(n int, apart func(i int) bool, do func(i int)) (rest []int) {
+	done := make([]bool, n)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), n/eachWorker) {
+		workers.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				if apart(i) {
+					do(i)
+					done[i] = true
+				}
+			}
+		})
+	}
+	workers.Wait()
+	for i := range n {
+		if !done[i] {
+			rest = append(rest, i)
+		}
+	}
+	return rest
 }

@@ -1,19 +1,27 @@
 package queuefs_test
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/catalog"
 	"cutie/queuefs/check"
+	"cutie/queuefs/durable"
 	"cutie/testdata/long"
 )
 
@@ -323,4 +331,363 @@ func TestDraftThatIsOver(t *testing.T) {
 	if st := q.State(); st.Pending != 2 {
 		t.Errorf("got %+v", st)
 	}
+}
+
+// TestTakenJobsAreThoseOfTheQueue takes jobs whose files are behind the journal
+// or not, that lie beside others there or not, of all sizes, and compares them
+// with the same ones asked for by name.
+func TestTakenJobsAreThoseOfTheQueue(t *testing.T) {
+	s, q := openHome(t, t.TempDir(), queuefs.Options{})
+	defer closeHome(t, s)
+	other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[queuefs.JobID]string{}
+	add := func(size int) queuefs.JobID {
+		data := strings.Repeat("x", size)
+		if size > 8 {
+			data = fmt.Sprintf("%07d", len(want)) + data[7:]
+		}
+		j := submit(t, q, queuefs.Meta{Filename: fmt.Sprintf("f%d", len(want)), MediaType: "text/plain", Sidecar: strings.Repeat("s", len(want)%3*700)}, data)
+		want[j.ID] = data
+		return j.ID
+	}
+	sizes := []int{0, 1, 1 << 10, 0, 5 << 10, 60 << 10, 60 << 10, 60 << 10, 60 << 10, 60 << 10, 128 << 10, 128<<10 + 1, 200 << 10, 3}
+	for _, size := range sizes {
+		add(size)
+	}
+	if err := s.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i, size := range append(sizes, sizes...) {
+		id := add(size)
+		if i%3 == 1 {
+			submit(t, other, queuefs.Meta{}, strings.Repeat("o", 3<<10*(i%4)))
+		}
+		if i%5 == 2 { // its job file moves away from its payload
+			if _, err := q.Delete(ctx, id); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := q.Requeue(ctx, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	last := queuefs.JobID(0)
+	atHand, total := 0, len(want)
+	for _, max := range []int{1, 1, 3, 7, 1, 100} {
+		taken, err := q.Take(ctx, queuefs.Take{By: "w", Max: max})
+		if err != nil {
+			t.Fatal(err)
+		}
+		octets := 0
+		for i := range taken {
+			j := &taken[i]
+			data, ours := want[j.ID]
+			delete(want, j.ID)
+			if same, err := q.Job(j.ID); err != nil || !reflect.DeepEqual(same, j.Job) || j.ID <= last || !ours {
+				t.Errorf("got %+v after %v, want %+v, %v", j.Job, last, same, err)
+			}
+			last = j.ID
+			if j.AtHand() != nil {
+				atHand++
+				octets += len(data)
+			}
+			if j.AtHand() != nil && string(j.AtHand()) != data || payload(t, q, j.ID) != data {
+				t.Errorf("%v of %d octets: got another payload, at hand %d octets", j.ID, len(data), len(j.AtHand()))
+			}
+		}
+		if octets > 256<<10 {
+			t.Errorf("%d octets of payloads came along with %d jobs", octets, len(taken))
+		}
+	}
+	if len(want) != 0 || atHand < 12 {
+		t.Errorf("of %d jobs %d did not come, %d had their payload at hand", total, len(want), atHand)
+	}
+}
+
+// TestADamagedJournalDoesNotKeepNeighboursBack edits a job file in the journal,
+// between two others, while it is read from there.
+func TestADamagedJournalDoesNotKeepNeighboursBack(t *testing.T) {
+	dir := t.TempDir()
+	s, q := openHome(t, dir, queuefs.Options{})
+	for _, name := range []string{"first", "victim", "third"} {
+		submit(t, q, queuefs.Meta{Filename: name}, name)
+	}
+	logs, err := filepath.Glob(filepath.Join(dir, "log", "journal", "*.log"))
+	if err != nil || len(logs) == 0 {
+		t.Fatalf("journal: %v, %v", logs, err)
+	}
+	edited := 0
+	for _, log := range logs {
+		data, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := bytes.Index(data, []byte("filename: victim"))
+		if at < 0 {
+			continue
+		}
+		f, err := os.OpenFile(log, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte("filename: edited"), int64(at)); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		edited++
+	}
+	taken, err := q.Take(ctx, queuefs.Take{By: "w", Max: 10})
+	if err != nil || len(taken) != 3 || edited != 1 {
+		t.Fatalf("got %d jobs, %v; edited %d", len(taken), err, edited)
+	}
+	for i, want := range []string{"first", "edited", "third"} {
+		payload := []string{"first", "victim", "third"}[i]
+		if got := taken[i].Filename; got != want {
+			t.Errorf("job %d: got %s, want %s", i+1, got, want)
+		}
+		if at := taken[i].AtHand(); (at == nil) != (i == 1) || at != nil && string(at) != payload {
+			t.Errorf("job %d: %q is at hand", i+1, at)
+		}
+	}
+	closeHome(t, s)
+}
+
+// TestPayloadsAtHandKeepNoJobFiles takes jobs of which nearly everything is
+// their sidecars, and keeps the payloads.
+func TestPayloadsAtHandKeepNoJobFiles(t *testing.T) {
+	s, q := openHome(t, t.TempDir(), queuefs.Options{Segment: 64 << 20})
+	defer closeHome(t, s)
+	for range 500 {
+		submit(t, q, queuefs.Meta{Sidecar: strings.Repeat("s", 24<<10)}, "x")
+	}
+	taken, err := q.Take(ctx, queuefs.Take{By: "w", Max: 500})
+	if err != nil || len(taken) < 100 {
+		t.Fatalf("%d jobs, %v", len(taken), err)
+	}
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	payloads := make([][]byte, len(taken))
+	for i := range taken {
+		if payloads[i] = taken[i].AtHand(); payloads[i] == nil {
+			t.Fatalf("job %d: the payload is not at hand", i)
+		}
+	}
+	taken = nil
+	with := heap()
+	runtime.KeepAlive(payloads)
+	if kept := with - heap(); kept > 4<<20 {
+		t.Errorf("%d octets are kept for one of each job", kept)
+	}
+}
+
+// eventsOf returns all events of a queue after the given one.
+func eventsOf(t testing.TB, q *queuefs.Queue, after queuefs.Seq) []queuefs.Event {
+	t.Helper()
+	events, err := q.Events(after, 1<<30)
+	if err != nil || len(events) != int(q.Seq()-after) {
+		t.Fatalf("%s: got %d events after %d of %d, %v", q.ID(), len(events), after, q.Seq(), err)
+	}
+	return events
+}
+
+// sameEvents compares events in all they say.
+func sameEvents(t testing.TB, got, want []queuefs.Event) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("got %d events, want %d", len(got), len(want))
+	}
+	for i := range min(len(got), len(want)) {
+		if !reflect.DeepEqual(got[i], want[i]) {
+			t.Errorf("got  %+v\nwant %+v", got[i], want[i])
+		}
+	}
+}
+
+// allKinds has something of every kind happen in a queue.
+func allKinds(t *testing.T, s *queuefs.Service, q *queuefs.Queue) {
+	t.Helper()
+	submit(t, q, queuefs.Meta{MediaType: "text/plain", Sidecar: "x\ny"}, "one")
+	submit(t, q, queuefs.Meta{}, "")
+	submit(t, q, queuefs.Meta{MediaType: strings.Repeat("m", 1024)}, strings.Repeat("large", 50_000))
+	fillQueue(t, q, 4, 10)
+	text := "said"
+	_, err := q.Describe(ctx, 1, queuefs.Description{Sidecar: &text})
+	must(t, err)
+	_, err = q.Hold(ctx, 1, "wait")
+	must(t, err)
+	_, err = q.Release(ctx, 1)
+	must(t, err)
+	taken := takeOne(t, q, time.Hour)
+	_, err = q.Extend(ctx, 1, taken.Token, 2*time.Hour)
+	must(t, err)
+	must(t, putResult(q, 1, taken.Token, "first", "one"))
+	_, err = q.Conclude(ctx, 1, taken.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no luck"})
+	must(t, err)
+	_, err = q.RequeueEnd(ctx, 1)
+	must(t, err)
+	_, err = q.Requeue(ctx, 1)
+	must(t, err)
+	_, err = q.NextN(ctx, "w", 3)
+	must(t, err)
+	_, err = q.Delete(ctx, 4)
+	must(t, err)
+	tellPhase(t, q, "u1", "PENDING")
+	tellPhase(t, q, strings.Repeat("~", 128), strings.Repeat("P", 32))
+	tellPhase(t, q, "u1", "")
+	if got := cullQueue(t, s, q.ID()); len(got) != 4 { // an update of queue-info.txt first
+		t.Fatalf("culled %v", got)
+	}
+}
+
+// TestEventsAreTheSameWhenOpenedAgain has events of all kinds, and then of other
+// hands while the home is closed.
+func TestEventsAreTheSameWhenOpenedAgain(t *testing.T) {
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{})
+	allKinds(t, s, q)
+	want := eventsOf(t, q, 0)
+	seen := map[queuefs.Kind]bool{}
+	for _, e := range want {
+		seen[e.Kind] = true
+	}
+	for k := queuefs.Submit; k <= queuefs.Phase; k++ {
+		if !seen[k] {
+			t.Errorf("there was no %v", k)
+		}
+	}
+	closeHome(t, s)
+
+	job := "/j000000000005"
+	text, err := os.ReadFile(dir + "/queues/jobs/pending" + job)
+	must(t, err)
+	text = append(text, "mediaType: "+strings.Repeat("m", 70_000)+"\n"...) // no submitter could give it
+	must(t, os.WriteFile(dir+"/queues/jobs/deleted"+job, text, 0o666))
+	must(t, os.Remove(dir+"/queues/jobs/pending"+job))
+	last := q.Seq()
+	s, q = openHome(t, dir, queuefs.Options{})
+	defer closeHome(t, s)
+	if q.Seq() != last+1 {
+		t.Errorf("got %d events of other hands", q.Seq()-last)
+	}
+	sameEvents(t, eventsOf(t, q, 0)[:last], want)
+}
+
+// TestEventsCloseAndFarApart reads events whose records are neighbours in the
+// journal, or have large payloads between them.
+func TestEventsCloseAndFarApart(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{})
+	defer closeHome(t, s)
+	for large := range 1 << 6 {
+		after := q.Seq()
+		for i := range 6 {
+			size := 1 + large>>i&1*70_000
+			submit(t, q, queuefs.Meta{MediaType: fmt.Sprint("x/", i)}, strings.Repeat("x", size))
+		}
+		events := eventsOf(t, q, after)
+		for i, e := range events {
+			if e.Payload.Type != fmt.Sprint("x/", i) || e.Seq != after+queuefs.Seq(i+1) {
+				t.Errorf("%06b: got %+v", large, e)
+			}
+		}
+		some, err := q.Events(after+2, 3)
+		must(t, err)
+		sameEvents(t, some, events[2:5])
+	}
+}
+
+// TestAQueueMadeAgainHasNoFormerEvents removes a queue and makes one of its name.
+func TestAQueueMadeAgainHasNoFormerEvents(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{})
+	defer closeHome(t, s)
+	submit(t, q, queuefs.Meta{}, "x")
+	submit(t, q, queuefs.Meta{}, "y")
+	_, err := q.NextN(ctx, "w", 2)
+	must(t, err)
+	cullQueue(t, s, "jobs")
+	last := q.Seq()
+	must(t, s.RemoveQueue(ctx, "jobs"))
+	again, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
+	must(t, err)
+	submit(t, again, queuefs.Meta{}, "z")
+	if _, err := again.Events(last-1, 1); !errors.Is(err, queuefs.ErrGone) {
+		t.Errorf("events of the former queue: got %v", err)
+	}
+	got := eventsOf(t, again, last)
+	if len(got) != 1 || got[0].Seq != last+1 || got[0].Kind != queuefs.Submit {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestFollowersOfManyCommitters follows queues, closely and from far behind,
+// while many change them.
+func TestFollowersOfManyCommitters(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: 16 << 20})
+	defer closeHome(t, s)
+	other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})
+	must(t, err)
+	queues := []*queuefs.Queue{q, other}
+	const committers, each = 4, 60
+	done, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	follow := func(q *queuefs.Queue, atOnce int) (events []queuefs.Event) {
+		for len(events) < committers*each {
+			if err := q.Wait(done, queuefs.Seq(len(events))); err != nil {
+				t.Error(err)
+				break
+			}
+			some, err := q.Events(queuefs.Seq(len(events)), atOnce)
+			if err != nil {
+				t.Error(err)
+				break
+			}
+			events = append(events, some...)
+		}
+		return events
+	}
+	var all sync.WaitGroup
+	seen := make([][3][]queuefs.Event, len(queues))
+	for i, q := range queues {
+		for n := range seen[i] {
+			all.Go(func() { seen[i][n] = follow(q, 1+20*n) })
+		}
+		for n := range committers {
+			all.Go(func() {
+				for k := range each {
+					submit(t, q, queuefs.Meta{MediaType: fmt.Sprintf("x/%d-%d", n, k)}, "x")
+				}
+			})
+		}
+	}
+	all.Wait()
+	for i, q := range queues {
+		want := eventsOf(t, q, 0)
+		for _, got := range seen[i] {
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: a follower has seen other events than the journal has", q.ID())
+			}
+		}
+	}
+}
+
+// loseIndex takes a small queue out of the index.
+func loseIndex(t testing.TB, dir, queue string) {
+	t.Helper()
+	d, err := durable.OpenDir(dir+"/log/index", nil)
+	must(t, err)
+	defer d.Close()
+	f, _, err := catalog.Open(d, "small", "index of small queues", 0)
+	must(t, err)
+	defer f.Close()
+	if !f.Has(queue) {
+		t.Fatalf("queue %s is not in the index", queue)
+	}
+	must(t, f.Append(catalog.Entry{Name: queue}))
 }

@@ -1,6 +1,7 @@
 package queuefs_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -362,5 +363,456 @@ func TestLeftoversThatStayKeepNoHomeClosed(t *testing.T) {
 	openBareAgain(t, dir)
 	if exists(dir, "cutie-tmp/removed-old") {
 		t.Error("it stays")
+	}
+}
+
+// closed checks that no job comes to the queue.
+func closed(t *testing.T, q *queuefs.Queue) {
+	t.Helper()
+	sub := q.Begin()
+	defer sub.Discard()
+	if _, err := sub.Add(queuefs.Meta{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrNoQueue) {
+		t.Errorf("a job came when the queue was asked for at last: %v", err)
+	}
+}
+
+// Who removes a queue on a condition is asked while it is served, and again when
+// nothing can change it any more.
+func TestAQueueIsRemovedIfItIsAsItWasToBe(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{})
+	defer closeHome(t, s)
+	other := errors.New("it is another")
+	asked := 0
+	may := func(answers ...error) func(*queuefs.Queue) error {
+		asked = 0
+		return func(now *queuefs.Queue) error {
+			if asked++; now != q {
+				t.Errorf("asked for %v", now)
+			}
+			if asked == 2 {
+				closed(t, q)
+			}
+			return answers[asked-1]
+		}
+	}
+	for n, answers := range [][]error{{other}, {nil, other}} {
+		if err := s.RemoveQueueIf(ctx, "jobs", may(answers...)); !errors.Is(err, other) || asked != n+1 {
+			t.Errorf("got %v, asked %d times", err, asked)
+		}
+	}
+	j := submit(t, q, queuefs.Meta{}, "it goes on")
+	if err := s.RemoveQueueIf(ctx, "jobs", may()); !errors.Is(err, queuefs.ErrNotEmpty) || asked != 0 {
+		t.Errorf("got %v, asked %d times", err, asked)
+	}
+	if _, err := q.Delete(ctx, j.ID); err != nil {
+		t.Fatal(err)
+	}
+	cullQueue(t, s, "jobs")
+	if err := s.RemoveQueueIf(ctx, "jobs", may(nil, nil)); err != nil || asked != 2 || len(s.Queues()) > 0 {
+		t.Errorf("got %v, asked %d times", err, asked)
+	}
+}
+
+// A removal that fails, as files that are not the program's or a full disk make
+// it, is not seen by anybody who uses the queue meanwhile.
+func TestARemovalThatFailsIsNotSeen(t *testing.T) {
+	over, end := context.WithCancel(ctx)
+	end()
+	for name, want := range map[string]error{"strange file": queuefs.ErrNotEmpty, "full disk": queuefs.ErrNoSpace} {
+		t.Run(name, func(t *testing.T) {
+			var (
+				disk crowded
+				q    *queuefs.Queue
+				seen int
+			)
+			dir := fastDir(t)
+			s, made := openHome(t, dir, queuefs.Options{Fault: func(step string, do func() error) error {
+				if q != nil {
+					seen++
+					if err := q.Wait(over, q.Seq()); !errors.Is(err, context.Canceled) {
+						t.Errorf("at %s: got %v", step, err)
+					}
+				}
+				return disk.step(step, do)
+			}})
+			defer closeHome(t, s)
+			if name == "full disk" {
+				disk.full = true
+			} else {
+				write(t, dir+"/queues/jobs/notes", "mine")
+			}
+			q = made
+			err := s.RemoveQueue(ctx, "jobs")
+			q, disk.full = nil, false
+			if !errors.Is(err, want) || seen == 0 {
+				t.Errorf("got %v at %d steps, want %v", err, seen, want)
+			}
+			submit(t, made, queuefs.Meta{}, "it goes on")
+		})
+	}
+}
+
+// A job that comes while a removal is decided is no file for the operator to
+// move away.
+func TestAJobThatComesKeepsTheQueue(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{})
+	defer closeHome(t, s)
+	came := false
+	err := s.RemoveQueueIf(ctx, "jobs", func(*queuefs.Queue) error {
+		if !came {
+			came = true
+			submit(t, q, queuefs.Meta{}, "x")
+		}
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "1 jobs") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A reference to a job never comes to mean another one, also when its queue is
+// removed and made again, or taken out of the list and put back by other hands.
+func TestJobNumbersOutliveTheirQueue(t *testing.T) {
+	dir := fastDir(t)
+	var problems []string
+	o := queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }}
+	s, q := openHome(t, dir, o)
+	next := queuefs.JobID(1)
+	use := func(q *queuefs.Queue, n int) {
+		t.Helper()
+		for range n {
+			if j := submit(t, q, queuefs.Meta{}, "x"); j.ID != next {
+				t.Fatalf("got %v, want %v", j.ID, next)
+			}
+			if _, err := q.Next(ctx, "w"); err != nil {
+				t.Fatal(err)
+			}
+			next++
+		}
+		cullQueue(t, s, "jobs")
+	}
+	create := func() *queuefs.Queue {
+		t.Helper()
+		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	use(q, 3)
+	for range 3 {
+		if err := s.RemoveQueue(ctx, "jobs"); err != nil {
+			t.Fatal(err)
+		}
+		crashed := copyHome(t, dir)
+		closeHome(t, s)
+		dir = crashed
+		s = openBare(t, dir, o)
+		use(create(), 2)
+	}
+	// A life without jobs forgets nothing.
+	for range 2 {
+		if err := s.RemoveQueue(ctx, "jobs"); err != nil {
+			t.Fatal(err)
+		}
+		q = create()
+	}
+	use(q, 1)
+	write(t, dir+"/queues.txt", "")
+	reload(t, s)
+	write(t, dir+"/queues.txt", "jobs\n")
+	reload(t, s)
+	q, err := s.Queue("jobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	use(q, 1)
+	other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j := submit(t, other, queuefs.Meta{}, "x"); j.ID != 1 {
+		t.Errorf("another queue begins with %v", j.ID)
+	}
+	if len(problems) > 0 {
+		t.Errorf("reported %q", problems)
+	}
+	if err := s.RemoveQueue(ctx, "jobs"); err != nil {
+		t.Fatal(err)
+	}
+	closeHome(t, s)
+}
+
+// The last numbers of a removed queue are damaged: that is reported, and no
+// number that can be read anywhere is given out again.
+func TestDamagedNumbersOfARemovedQueueAreReported(t *testing.T) {
+	for _, c := range []struct {
+		name, file, text string
+		jobs, strangers  queuefs.JobID // of queues made again under these names
+	}{
+		{"a wrong digit", "queues/jobs/queue", "job: 99\nsequence: 1000\nseal: 12345678\n", 100, 1},
+		{"nothing to read", "queues/jobs/queue", "\x00\x00\x00", 8, 1}, // above those of the queue that is there
+		{"numbers that nothing could follow", "queues/jobs/queue", "job: 999999999999\n", 8, 1},
+		{"empty", "queues/jobs/queue", "", 8, 1},
+	} {
+		for _, open := range []bool{false, true} {
+			dir := fastDir(t)
+			var problems []string
+			o := queuefs.Options{OwnIndex: true, Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }}
+			s, _ := openHome(t, dir, o)
+			there, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "there"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 7 {
+				submit(t, there, queuefs.Meta{}, "x")
+			}
+			if err := s.RemoveQueue(ctx, "jobs"); err != nil {
+				t.Fatal(err)
+			}
+			if !open {
+				closeHome(t, s)
+			}
+			write(t, dir+"/log/index/"+c.file, c.text)
+			if !open {
+				s = openBare(t, dir, o)
+			}
+			for name, want := range map[string]queuefs.JobID{"jobs": c.jobs, "stranger": c.strangers} {
+				q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if j := submit(t, q, queuefs.Meta{}, "x"); j.ID < want || j.ID > want+1 {
+					t.Errorf("%s: queue %s begins with %v, want %v or the next", c.name, name, j.ID, want)
+				}
+			}
+			if len(problems) == 0 || !strings.Contains(problems[0], "log/index/"+c.file) {
+				t.Errorf("%s: reported %q", c.name, problems)
+			}
+			closeHome(t, s)
+			openBareAgain(t, dir)
+		}
+	}
+}
+
+// openBareAgain tests that a home opens with nothing to report.
+func openBareAgain(t testing.TB, dir string) {
+	t.Helper()
+	closeHome(t, openBare(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Errorf("reported %v", p) }}))
+}
+
+// Other hands take a queue away, its directory and its line, while nobody has
+// the home open: one made again under the name goes on with the numbers all the
+// same, whatever is left of the index.
+func TestNumbersOutliveAQueueTakenAwayByHand(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		crash bool // the last numbers are in the journal only
+		harm  string
+		above queuefs.JobID // the lowest number that the next job may have
+		exact bool
+		seq   queuefs.Seq
+	}{
+		{name: "stopped", above: 7, exact: true, seq: 13},
+		{name: "crashed", crash: true, above: 7, exact: true, seq: 13},
+		{name: "stopped, queue file damaged", harm: "queue", above: 7, seq: 13},
+		{name: "opened meanwhile", harm: "open", above: 7, exact: true, seq: 13},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := fastDir(t)
+			s, q := openHome(t, dir, queuefs.Options{})
+			for range 6 {
+				submit(t, q, queuefs.Meta{}, "x")
+				if _, err := q.Next(ctx, "w"); err != nil {
+					t.Fatal(err)
+				}
+				if q.Seq() == 6 {
+					if err := s.Checkpoint(ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			crashed := copyHome(t, dir)
+			closeHome(t, s)
+			if c.crash {
+				dir = crashed
+			}
+			if err := os.RemoveAll(dir + "/queues/jobs"); err != nil {
+				t.Fatal(err)
+			}
+			write(t, dir+"/queues.txt", "")
+			switch c.harm {
+			case "queue":
+				write(t, dir+"/log/index/small", "?")
+			case "open":
+				openBareAgain(t, dir)
+			}
+			s = openBare(t, dir, queuefs.Options{})
+			defer closeHome(t, s)
+			q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			j := submit(t, q, queuefs.Meta{}, "x")
+			if j.ID < c.above || c.exact && j.ID != c.above || j.Seq != c.seq {
+				t.Errorf("got %v at event %d, want %v at %d", j.ID, j.Seq, c.above, c.seq)
+			}
+		})
+	}
+}
+
+// openBare opens a home as it is.
+func openBare(t testing.TB, dir string, o queuefs.Options) *queuefs.Service {
+	t.Helper()
+	o.Segment = segmentSize
+	s, err := queuefs.Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A queue whose directory is missing, or empty as the place of a volume that is not mounted,
+// is not made anew in its place, and is served again with the directory back.
+func TestALostQueueIsNeverMadeAnew(t *testing.T) {
+	for _, stopped := range []bool{true, false} {
+		for _, empty := range []bool{true, false} {
+			t.Run(fmt.Sprintf("stopped %v empty %v", stopped, empty), func(t *testing.T) {
+				dir := filepath.Join(fastDir(t), "home")
+				s, q := openHome(t, dir, queuefs.Options{})
+				other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})
+				must(t, err)
+				submit(t, q, queuefs.Meta{}, "before the checkpoint")
+				must(t, s.Checkpoint(ctx))
+				submit(t, q, queuefs.Meta{}, "after the checkpoint")
+				submit(t, other, queuefs.Meta{}, "of another queue")
+				if stopped {
+					closeHome(t, s)
+				} else {
+					copied := copyHome(t, dir)
+					closeHome(t, s)
+					dir = copied
+				}
+				aside := filepath.Join(dir, "aside")
+				must(t, os.Rename(filepath.Join(dir, "queues/jobs"), aside))
+				if empty {
+					must(t, os.Mkdir(filepath.Join(dir, "queues/jobs"), 0o777))
+				}
+				for range 3 { // the journal is released meanwhile, as far as it may be
+					var reports []string
+					s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p queuefs.Problem) { reports = append(reports, p.String()) }})
+					must(t, err)
+					for range 3 {
+						reload(t, s)
+					}
+					if _, err := s.Ask("jobs"); !isLost(err) || !strings.Contains(err.Error(), "cutie rmqueue --lost jobs") {
+						t.Errorf("a request is refused with %v", err)
+					}
+					if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"}); !isLost(err) {
+						t.Errorf("made anew: %v", err)
+					}
+					if lost := s.Lost(); len(lost) != 1 || lost[0].Queue != "jobs" || lost[0].Back {
+						t.Errorf("lost queues: %v", lost)
+					}
+					if got := strings.Join(reports, "\n"); !strings.HasPrefix(got, "queues/jobs: directory lost") || strings.Contains(got, "\n") {
+						t.Errorf("reports: %s", got)
+					}
+					if exists(dir, "queues/jobs/pending") || exists(dir, "queues/jobs") != empty {
+						t.Error("a directory was made")
+					}
+					q, err := s.Queue("other")
+					must(t, err)
+					submit(t, q, queuefs.Meta{}, "meanwhile")
+					must(t, s.Checkpoint(ctx))
+					closeHome(t, s)
+				}
+				if empty {
+					must(t, os.Remove(filepath.Join(dir, "queues/jobs")))
+				}
+				s, err = queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
+				must(t, err)
+				must(t, os.Rename(aside, filepath.Join(dir, "queues/jobs")))
+				reload(t, s)
+				if lost := s.Lost(); len(lost) != 1 || !lost[0].Back {
+					t.Errorf("lost queues with the directory back: %v", lost)
+				}
+				if err := s.RemoveLost(ctx, "jobs"); !errors.Is(err, queuefs.ErrNotLost) {
+					t.Errorf("removed with the directory back: %v", err)
+				}
+				closeHome(t, s)
+				s, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Errorf("with the directory back: %s", p) }})
+				defer closeHome(t, s)
+				if len(s.Lost()) > 0 || payload(t, q, 1) != "before the checkpoint" || payload(t, q, 2) != "after the checkpoint" {
+					t.Errorf("lost %v, jobs %q and %q", s.Lost(), payload(t, q, 1), payload(t, q, 2))
+				}
+				if j := submit(t, q, queuefs.Meta{}, "new"); j.ID != 3 || q.Seq() != 3 {
+					t.Errorf("the next job is %v, event %d", j.ID, q.Seq())
+				}
+			})
+		}
+	}
+}
+
+// isLost reports whether an error is a [*queuefs.LostError].
+func isLost(err error) bool {
+	_, ok := errors.AsType[*queuefs.LostError](err)
+	return ok
+}
+
+func TestALostQueueIsRemovedForGood(t *testing.T) {
+	for _, way := range []string{"removed", "line taken out"} {
+		t.Run(way, func(t *testing.T) {
+			dir := filepath.Join(fastDir(t), "home")
+			s, q := openHome(t, dir, queuefs.Options{})
+			submit(t, q, queuefs.Meta{}, "x")
+			if err := s.RemoveLost(ctx, "jobs"); !errors.Is(err, queuefs.ErrNotLost) {
+				t.Errorf("a served queue: %v", err)
+			}
+			if err := s.RemoveLost(ctx, "none"); !errors.Is(err, queuefs.ErrNoQueue) {
+				t.Errorf("no queue: %v", err)
+			}
+			closeHome(t, s)
+			must(t, os.RemoveAll(filepath.Join(dir, "queues/jobs")))
+			s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
+			must(t, err)
+			defer closeHome(t, s)
+			if way == "removed" {
+				must(t, s.RemoveLost(ctx, "jobs"))
+			} else {
+				reload(t, s)
+				write(t, filepath.Join(dir, "queues.txt"), "# none\n")
+				reload(t, s)
+				reload(t, s)
+			}
+			if _, err := s.Queue("jobs"); !errors.Is(err, queuefs.ErrNoQueue) || len(s.Lost()) > 0 {
+				t.Errorf("after it: %v, lost %v", err, s.Lost())
+			}
+			if list, err := os.ReadFile(filepath.Join(dir, "queues.txt")); err != nil || strings.Contains(string(list), "jobs") {
+				t.Errorf("queues.txt is %q, %v", list, err)
+			}
+			q, err = s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"})
+			must(t, err)
+			if j := submit(t, q, queuefs.Meta{}, "y"); j.ID != 2 {
+				t.Errorf("a later queue of the name begins with %v", j.ID)
+			}
+		})
+	}
+}
+
+// Listing a queue that was removed makes another one, as listing a new one does.
+func TestAListedQueueThatWasRemovedIsMadeAtTheOpening(t *testing.T) {
+	dir := filepath.Join(fastDir(t), "home")
+	s, _ := openHome(t, dir, queuefs.Options{})
+	must(t, s.RemoveQueue(ctx, "jobs"))
+	closeHome(t, s)
+	write(t, filepath.Join(dir, "queues.txt"), "jobs\n")
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
+	must(t, err)
+	defer closeHome(t, s)
+	if _, err := s.Ask("jobs"); err != nil {
+		t.Error(err)
 	}
 }

@@ -1,6 +1,7 @@
 package queuefs_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -17,6 +18,9 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/check"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
+	"cutie/queuefs/objects/objectstest"
+	"cutie/queuefs/stored"
 )
 
 // leasedJob opens a home with one job, which it takes.
@@ -307,4 +311,174 @@ func TestResultsAfterAnAbort(t *testing.T) {
 	refused("requeued", token)
 	takeOne(t, q, time.Hour)
 	refused("with another consumer", token)
+}
+
+// resultChanges returns what the events of a queue say of results.
+func resultChanges(t *testing.T, q *queuefs.Queue, after queuefs.Seq) (said []string) {
+	t.Helper()
+	events, err := q.Events(after, 0)
+	must(t, err)
+	for _, e := range events {
+		if e.Results == nil {
+			continue
+		}
+		s := e.Kind.String()
+		for _, r := range e.Results.Came {
+			s += fmt.Sprintf(" +%s %d %s", r.Name, r.Size, r.MediaType)
+		}
+		for _, name := range e.Results.Went {
+			s += " -" + name
+		}
+		said = append(said, s)
+	}
+	return said
+}
+
+// TestEventsNameResults asks the events which results came and went, before and after the
+// home is opened again.
+func TestEventsNameResults(t *testing.T) {
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{Now: clock()})
+	fillQueue(t, q, 2, 1)
+	token := takeOne(t, q, time.Hour).Token
+	must(t, putResult(q, 1, token, "a", "text"))
+	must(t, putResult(q, 1, token, "b", ""))
+	_, err := q.Requeue(ctx, 1)
+	must(t, err)
+	token = takeOne(t, q, time.Hour).Token
+	must(t, putResult(q, 1, token, "a", "other"))
+	_, err = q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Completed})
+	must(t, err)
+	for _, err := range s.Cull(ctx, queuefs.CullOptions{Queue: q.ID(), Keep: &queuefs.Thresholds{}}) {
+		must(t, err)
+	}
+	want := "outcome +a 4 text/plain; outcome +b 0 text/plain; requeue -a -b; outcome +a 5 text/plain; cull -a"
+	if got := strings.Join(resultChanges(t, q, 0), "; "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	closeHome(t, s)
+	s, q = openHome(t, dir, queuefs.Options{})
+	at := q.Seq()
+	if got := strings.Join(resultChanges(t, q, 0), "; "); got != want {
+		t.Errorf("opened again: got  %s\nwant %s", got, want)
+	}
+	// A moved job file is a requeue.
+	token = takeOne(t, q, time.Hour).Token
+	must(t, putResult(q, 2, token, "c", "text"))
+	closeHome(t, s)
+	must(t, os.Rename(filepath.Join(dir, "queues/jobs/consumed/j000000000002"), filepath.Join(dir, "queues/jobs/pending/j000000000002")))
+	s, q = openHome(t, dir, queuefs.Options{})
+	if got, want := strings.Join(resultChanges(t, q, at), "; "), "outcome +c 4 text/plain; requeue -c"; got != want {
+		t.Errorf("moved by hand: got  %s\nwant %s", got, want)
+	}
+	everywhere(t, s, dir)
+}
+
+// TestEventsNameManyLongResults has a record longer than others, before its job file.
+func TestEventsNameManyLongResults(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock()})
+	defer s.Close()
+	fillQueue(t, q, 1, 1)
+	token := takeOne(t, q, time.Hour).Token
+	for n := range queuefs.MaxResults {
+		must(t, putResult(q, 1, token, fmt.Sprintf("%s%03d", strings.Repeat("n", job.MaxResultName-3), n), "x"))
+	}
+	_, err := q.Requeue(ctx, 1)
+	must(t, err)
+	said := resultChanges(t, q, 0)
+	if n := len(said); n != queuefs.MaxResults+1 || strings.Count(said[n-1], " -") != queuefs.MaxResults {
+		t.Errorf("got %d changes, the last is %.200s", n, said[n-1])
+	}
+	j, err := q.Job(1)
+	if err != nil || j.Status != queuefs.Pending || j.Requeues != 1 {
+		t.Errorf("got %+v, %v", j, err)
+	}
+}
+
+// resultsOf reads the results of a job.
+func resultsOf(t testing.TB, q *queuefs.Queue, id queuefs.JobID) map[string]string {
+	t.Helper()
+	j, err := q.Job(id)
+	must(t, err)
+	all := map[string]string{}
+	for _, r := range j.Results {
+		all[r.Name] = result(t, q, id, r.Name)
+	}
+	return all
+}
+
+// Small results travel in the journal and in images, large ones are objects of their own.
+// Whatever a node begins with, each job has its results, and those of an attempt before
+// are gone.
+func TestSmallResultsAreNoObjects(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	a := mustStored(t, fastDir(t)+"/a", m)
+	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
+	for range 4 {
+		submit(t, q, queuefs.Meta{}, "x")
+	}
+	taken, err := q.Take(ctx, queuefs.Take{User: "worker", Max: 4, Lease: 1 << 40})
+	must(t, err)
+	large := strings.Repeat("large", 10<<10)
+	want := map[queuefs.JobID]map[string]string{
+		1: {"log": "", "out": "of one"},
+		2: {"log": "before", "out": "after the image"},
+		3: {"log": "of the second attempt"},
+		4: {"large": large, "small": "beside a large one, after the image"},
+	}
+	see := func(where string, s *queuefs.Service) {
+		t.Helper()
+		q, err := s.Queue("jobs")
+		must(t, err)
+		for id, want := range want {
+			got := resultsOf(t, q, id)
+			for name := range want {
+				if got[name] != want[name] || len(got) != len(want) {
+					t.Errorf("%s: job %v has %.60q, want %.60q", where, id, got, want)
+				}
+			}
+		}
+	}
+	whole := func(where string) {
+		t.Helper()
+		st, err := stored.Look(context.Background(), m)
+		must(t, err)
+		r, err := st.Check(context.Background())
+		must(t, err)
+		if len(r.Faults) > 0 || r.Files != 1 {
+			t.Errorf("%s: %d files, %v", where, r.Files, r.Faults)
+		}
+	}
+	must(t, putResult(q, taken[0].ID, taken[0].Token, "log", ""))
+	must(t, putResult(q, taken[0].ID, taken[0].Token, "out", "of one"))
+	must(t, putResult(q, taken[1].ID, taken[1].Token, "log", "before"))
+	must(t, putResult(q, taken[2].ID, taken[2].Token, "log", "of the first attempt"))
+	must(t, putResult(q, taken[2].ID, taken[2].Token, "out", "of the first attempt"))
+	must(t, putResult(q, taken[3].ID, taken[3].Token, "large", large))
+	whole("in the journal")
+	must(t, a.Image(ctx))
+	must(t, a.Image(ctx)) // the journal of the results is gone
+	whole("in the image")
+	must(t, putResult(q, taken[1].ID, taken[1].Token, "out", "after the image"))
+	must(t, putResult(q, taken[3].ID, taken[3].Token, "small", want[4]["small"]))
+	_, err = q.Requeue(ctx, 3)
+	must(t, err)
+	again, err := q.Take(ctx, queuefs.Take{User: "worker", Max: 1, Lease: 1 << 40})
+	must(t, err)
+	must(t, putResult(q, again[0].ID, again[0].Token, "log", "of the second attempt"))
+	whole("in both")
+	see("the owner", a)
+	b := standBy(t, "b", m)
+	see("a standby", b)
+	must(t, b.Bring(ctx))
+	see("a standby with all pages", b)
+	must(t, b.TakeOver(ctx, false))
+	must(t, b.Image(ctx))
+	see("the next owner", b)
+	closeHome(t, b)
+	c := mustStored(t, fastDir(t)+"/c", m)
+	see("a fresh node", c)
+	whole("in the next image")
+	closeHome(t, c)
 }

@@ -1,3 +1,27 @@
+// Package queuefs is a Cutie home on a file system: queues of opaque jobs, in
+// directories, first in, first out (UC3 Cutie 0.3).
+//
+// It promises, in this order: an acknowledged job is never lost; an event once
+// seen stays true; cost grows with the change, not with the queue.
+//
+// Every event is one record in the journal (log/journal), and is done when the
+// record is on stable storage. The record holds the whole new job file and, up to
+// 128 KiB, the payload; a larger payload is synced in cutie-tmp before its record.
+// Applying the record to the index makes the change visible. The files of the
+// queue directory follow the journal; a reader through this package never sees the
+// lag. A checkpoint makes files and index durable and releases the journal before
+// it. The index (log/index) is derived: without it, or for a damaged page of it,
+// the directories are read.
+//
+// After a clean stop the directories rule: a job file moved by hand becomes an
+// event when the home is opened. After a crash the journal rules. Files that cannot
+// be understood are moved to corrupt/ and reported, never deleted.
+//
+// Submissions are refused with [ErrNoSpace] before the disk is full, so that
+// checkpoints, consuming and culling go on.
+//
+// INTERNALS.md beside this file has the life of a job, the table of what a crash
+// leaves, the order of locks, and where to change things.
 package queuefs
 
 import (
@@ -9,19 +33,19 @@ import (
 	"time"
 
 	"cutie/queuefs/content"
+	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
-
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
+	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/objects"
 	"cutie/queuefs/properties"
 	"cutie/queuefs/replay"
-
 	"cutie/queuefs/snapshot"
-
 	"cutie/queuefs/stored"
-
 	"cutie/queuefs/tree"
 )
 
@@ -311,4 +335,133 @@ func (s *Service) drop(q *Queue) {
 	q.ledger.End()
 	s.shared.Happened.Raise()
 	q.tree.Close()
+}
+
+// Errors for callers to branch on. Every error of this package with one of these
+// meanings wraps it.
+var (
+	ErrNoQueue       = ledger.ErrNoQueue
+	ErrQueueExists   = errors.New("queue exists already")
+	ErrNotEmpty      = ledger.ErrNotEmpty
+	ErrRefusing      = errors.New("queue refuses submissions")
+	ErrNotLost       = errors.New("the directory of the queue is not lost")
+	ErrNoJob         = ledger.ErrNoJob
+	ErrEmpty         = ledger.ErrEmpty
+	ErrNotPending    = job.ErrNotPending
+	ErrConflict      = job.ErrConflict
+	ErrLease         = errors.New("lease is gone")
+	ErrNoResult      = content.ErrNoResult
+	ErrResultDamaged = content.ErrResultDamaged
+	ErrResultExists  = errors.New("result exists already")
+	ErrBadName       = job.ErrBadName
+	ErrDigest        = digest.ErrMismatch
+	ErrSidecar       = job.ErrSidecar
+	ErrKeyUsed       = errors.New("key was used before")
+	ErrKeyBusy       = errors.New("another request with this key is on its way")
+	ErrTooBig        = job.ErrTooBig
+	ErrGone          = ledger.ErrGone
+	ErrNoSpace       = ledger.ErrNoSpace
+	ErrUnread        = content.ErrUnread
+	ErrFailed        = ledger.ErrFailed
+	ErrMirror        = replay.ErrMirror
+	ErrDiverged      = replay.ErrDiverged
+	ErrJournalLost   = errors.New(lostJournal)
+	ErrInfo          = properties.ErrInfo
+	ErrNoHome        = home.ErrNoHome
+	ErrMaking        = home.ErrMaking
+	ErrClosed        = ledger.ErrClosed
+	ErrFenced        = journal.ErrFenced
+	ErrStored        = stored.ErrStored
+	ErrUnstored      = stored.ErrUnstored
+	ErrThere         = stored.ErrThere
+	ErrArrived       = stored.ErrArrived
+	ErrHere          = stored.ErrHere
+	ErrAway          = objects.ErrAway
+	ErrBack          = bucket.ErrBack
+	ErrDenied        = objects.ErrDenied
+	ErrStandby       = journal.ErrFollowing
+	ErrAlive         = errors.New("the home has an owner that is alive")
+	ErrBehind        = errors.New("the standby has fallen behind the beginning of the journal")
+)
+
+// lostJournal is damage that nothing can make good.
+const lostJournal = "the home was not closed, and its journal is lost or ends before the last checkpoint, so acknowledged changes are missing"
+
+// errStale: the directory of a home in a store lacks changes of the journal. It is made
+// again.
+var errStale = errors.New("the directory is older than the journal")
+
+var errUnstored = errors.New("the home is in no object store")
+
+// errImage: an image has what its maker had.
+var errImage = errors.New("the index in the image was damaged when the image was made; the directory of its owner, or the image before, may have it whole")
+
+// errLook is the error of changes in a home opened with [Options.Look].
+var errLook = errors.New("home opened for reading")
+
+// A LockedError is the error for a home held by another process.
+type LockedError = home.LockedError
+
+// An OwnedError is the error for a home in a store that another process owns.
+type OwnedError = stored.OwnedError
+
+// A MovedError is the error for a home in a directory, asked for in a store.
+type MovedError = stored.MovedError
+
+// A Problem is damage, found and set aside, never deleted.
+type Problem = home.Problem
+
+// A Follower derives something from the events of all queues: the publisher derives
+// documents, callbacks derive messages. The engine calls its followers in turn around each
+// checkpoint, and when a queue goes. It keeps a record until all of them have it on stable
+// storage.
+//
+// Flush brings it up to the last event, as files that need not be synced; Synced is called
+// when they are on stable storage, and then the journal up to there may be released.
+type Follower interface {
+	Flush() error
+	Synced() error
+}
+
+// A Forgetter is a [Follower] with something for each queue. Forget is called
+// after a queue was removed, and before one of the same name is made:
+// everything known under the name is of another queue. It may be called again,
+// and never during Flush or Synced.
+type Forgetter interface {
+	Forget(queue string) error
+}
+
+// followers are several followers as one, called in turn.
+type followers []Follower
+
+// Flush calls each in turn, up to the first error; so does Synced.
+func (fs followers) Flush() error {
+	for _, f := range fs {
+		if err := f.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Synced is as Flush.
+func (fs followers) Synced() error {
+	for _, f := range fs {
+		if err := f.Synced(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forget calls the [Forgetter]s.
+func (fs followers) Forget(queue string) error {
+	for _, f := range fs {
+		if f, ok := f.(Forgetter); ok {
+			if err := f.Forget(queue); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -4,14 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 )
 
 // mount gives a file system of its own with so many octets, or skips the test.
@@ -265,4 +270,328 @@ func TestAFewFilesAreNotAFewOctets(t *testing.T) {
 	maintained(t, s)
 	submit(t, q, queuefs.Meta{}, "again")
 	closeHome(t, s)
+}
+
+// A crowded disk has no room for anything new while it is full.
+type crowded struct{ full bool }
+
+func (c *crowded) step(name string, do func() error) error {
+	verb, _, _ := strings.Cut(name, " ")
+	switch verb {
+	case "put", "rewrite", "stage", "temp", "mkdir", "prepare":
+		if c.full {
+			return syscall.ENOSPC
+		}
+	}
+	return do()
+}
+
+// filesOf lists the files of the queues that are of jobs, and the payloads that
+// never got a name.
+func filesOf(t testing.TB, dir string) string {
+	t.Helper()
+	var names []string
+	for name := range strings.Lines(tree(t, dir)) {
+		if name = strings.TrimSpace(name); !strings.HasSuffix(name, "queue-info.txt") {
+			names = append(names, name)
+		}
+	}
+	temps, err := filepath.Glob(dir + "/cutie-tmp/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range temps {
+		names = append(names, "payload without a name")
+	}
+	return strings.Join(names, "\n")
+}
+
+// On a full disk the files of culled jobs go although those of others cannot be
+// written, in the pace of a calm day as at a checkpoint.
+func TestCullingMakesRoomOnAFullDisk(t *testing.T) {
+	for name, passes := range map[string]time.Duration{"calm": time.Second, "checkpoint": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			var disk crowded
+			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+			o := queuefs.Options{Fault: disk.step, Now: func() time.Time { return now }}
+			dir := fastDir(t)
+			s, q := openHome(t, dir, o)
+			if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 })); err != nil {
+				t.Fatal(err)
+			}
+			maintain := func(want error) {
+				t.Helper()
+				now = now.Add(passes)
+				if err := s.Maintain(ctx); !errors.Is(err, want) {
+					t.Fatalf("maintain: got %v, want %v", err, want)
+				}
+			}
+			for range 3 {
+				submit(t, q, queuefs.Meta{}, "small")
+			}
+			maintain(nil)
+			large := submit(t, q, queuefs.Meta{}, strings.Repeat("large", 40_000))
+			for range 10 {
+				submit(t, q, queuefs.Meta{}, "these cannot be written")
+			}
+			disk.full = true
+			for range 2 {
+				if _, err := q.Next(ctx, "w"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			maintain(queuefs.ErrNoSpace)
+			for c, err := range s.Cull(ctx, queuefs.CullOptions{}) {
+				if err != nil || c.Job > 2 {
+					t.Fatalf("culled %v, %v", c, err)
+				}
+			}
+			maintain(queuefs.ErrNoSpace)
+			if got := filesOf(t, dir); strings.Contains(got, "j000000000001") || strings.Contains(got, "j000000000002") || !strings.Contains(got, "j000000000003") {
+				t.Errorf("got %s", got)
+			}
+			// What was never filed goes, too.
+			for range 2 {
+				if _, err := q.Next(ctx, "w"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, err := range s.Cull(ctx, queuefs.CullOptions{}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			maintain(queuefs.ErrNoSpace)
+			if got := filesOf(t, dir); got != "" {
+				t.Errorf("got %s", got)
+			}
+			if _, err := q.Job(large.ID); !errors.Is(err, queuefs.ErrNoJob) {
+				t.Errorf("got %v", err)
+			}
+			disk.full = false
+			maintain(nil)
+			if got := filesOf(t, dir); strings.Count(got, "jobs/payload/") != 10 || strings.Count(got, "jobs/pending/") != 10 {
+				t.Errorf("got %s", got)
+			}
+			closeHome(t, s)
+		})
+	}
+}
+
+// TestAFullDiskIsFreedByCulling fills a file system with processed jobs, and
+// has no other room than what they leave.
+func TestAFullDiskIsFreedByCulling(t *testing.T) {
+	dir := mount(t, "8m")
+	now := time.Now()
+	o := queuefs.Options{Segment: 4 * smallSegment, Behind: 300 << 10,
+		Now: func() time.Time { return now }} // so upkeep takes the day for a calm one
+	home := filepath.Join(dir, "home")
+	s, q := openHome(t, home, o)
+	if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 })); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		submit(t, q, queuefs.Meta{}, strings.Repeat("y", 60<<10))
+		if _, err := q.Next(ctx, "w"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, dir, 0)
+	w := tryForSpace(t, s, q, world{"jobs": jobs{byID: map[queuefs.JobID]fact{}}}, 10_000)
+	n := 0
+	for _, err := range s.Cull(ctx, queuefs.CullOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if err := s.Maintain(ctx); err != nil || n != 20 {
+		t.Errorf("%d culled, maintain: %v", n, err)
+	}
+	j := submit(t, q, queuefs.Meta{}, "again")
+	w = w.set("jobs", j.ID, func(f *fact) { *f = fact{status: queuefs.Pending, payload: "again"} })
+	if d := w.difference(observe(t, s)); d != "" {
+		t.Error(d)
+	}
+	closeHome(t, s)
+	if _, err := os.Stat(filepath.Join(dir, "ballast")); err != nil {
+		t.Error(err)
+	}
+	v := verifier{TB: t, dir: home, o: o}
+	v.checkFiles(w)
+}
+
+// A home without room for another event opens all the same; a change of the
+// properties is told when there is room.
+func TestChangedPropertiesAreToldWhenThereIsRoom(t *testing.T) {
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment})
+	f := newFollower(t)
+	f.follow(s)
+	_, first := q.InfoFile()
+	const fill = 14 // events, of one block each, beside those of the head and the beginning
+	for range fill {
+		submit(t, q, queuefs.Meta{}, "x")
+	}
+	closeHome(t, s)
+	edit(t, dir, properties(t, dir)+"maxAttempts: 3\n")
+	// The next segment, as if it had never been prepared.
+	if err := os.Remove(dir + "/log/journal/0000000000000002.log"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	full := true
+	s, q = openHome(t, dir, queuefs.Options{Segment: smallSegment, Fault: func(step string, do func() error) error {
+		if full && step == "prepare segment" {
+			return syscall.ENOSPC
+		}
+		return do()
+	}})
+	defer closeHome(t, s)
+	f.follow(s)
+	for range 2 {
+		if q.Info().MaxAttempts != 3 || q.Seq() != fill {
+			t.Errorf("without room: got %+v, event %d", q.Info(), q.Seq())
+		}
+		reload(t, s)
+	}
+	full = false
+	reload(t, s)
+	if n := tells(t, f, q, first); n != 1 || q.Seq() != fill+1 {
+		t.Errorf("with room: got %d events of properties, %d of all", n, q.Seq())
+	}
+}
+
+// A full disk keeps no home closed whose journal speaks of a queue that other
+// hands have taken away. The journal stays until its last numbers are kept.
+func TestNumbersOfAQueueTakenAwayAreKeptOnceThereIsRoom(t *testing.T) {
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{})
+	for range 3 {
+		submit(t, q, queuefs.Meta{}, "x")
+	}
+	crashed := copyHome(t, dir)
+	closeHome(t, s)
+	must(t, os.RemoveAll(crashed+"/queues/jobs"))
+	write(t, crashed+"/queues.txt", "")
+	full := true
+	o := queuefs.Options{Fault: func(step string, do func() error) error {
+		if full && step == "append to small" {
+			return syscall.ENOSPC
+		}
+		return do()
+	}}
+	create := func(s *queuefs.Service) (*queuefs.Queue, error) {
+		return s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"})
+	}
+	for range 2 { // the second finds the journal as the first did
+		s = openBare(t, crashed, o)
+		if err := s.Checkpoint(ctx); !errors.Is(err, queuefs.ErrNoSpace) {
+			t.Errorf("checkpoint: got %v", err)
+		}
+		if _, err := create(s); !errors.Is(err, queuefs.ErrNoSpace) {
+			t.Errorf("create: got %v", err)
+		}
+		if err := s.Close(); !errors.Is(err, queuefs.ErrNoSpace) {
+			t.Errorf("close: got %v", err)
+		}
+	}
+	s = openBare(t, crashed, o)
+	full = false
+	closeHome(t, s)
+	s = openBare(t, crashed, o)
+	defer closeHome(t, s)
+	q, err := create(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j := submit(t, q, queuefs.Meta{}, "x"); j.ID != 4 || j.Seq != 4 {
+		t.Errorf("got %v at event %d, want the fourth", j.ID, j.Seq)
+	}
+}
+
+// TestAFullDiskIsFreedByConsumingAndCulling fills a file system by jobs that come
+// faster than their files can be written, and has no other room than what those
+// leave that are done. Also where others have taken all the rest.
+func TestAFullDiskIsFreedByConsumingAndCulling(t *testing.T) {
+	for name, taken := range map[string]bool{"by jobs": false, "by others, too": true} {
+		t.Run(name, func(t *testing.T) {
+			dir := mount(t, "64m")
+			home := filepath.Join(dir, "home")
+			o := queuefs.Options{Segment: 4 << 20}
+			s, q := openHome(t, home, o)
+			f := newFollower(t)
+			f.follow(s)
+			var wg sync.WaitGroup
+			for range 8 {
+				wg.Go(func() {
+					for {
+						sub := q.Begin()
+						d, err := sub.Add(queuefs.Meta{})
+						if err == nil {
+							_, err = d.Write([]byte(strings.Repeat("x", 1000)))
+						}
+						if err == nil {
+							_, err = sub.Commit(ctx)
+						}
+						sub.Discard()
+						if err != nil {
+							if !errors.Is(err, queuefs.ErrNoSpace) || errors.Is(err, queuefs.ErrFailed) {
+								t.Errorf("full: got %v", err)
+							}
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			jobs := q.State().Pending
+			if jobs < 1000 {
+				t.Errorf("room for %d jobs", jobs)
+			}
+			if taken {
+				maintained(t, s)
+				fill(t, dir, 0)
+			}
+			refused, consumed := 0, int64(0)
+			free := func() {
+				t.Helper()
+				for _, err := range s.Cull(ctx, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}}) {
+					if err != nil && !errors.Is(err, queuefs.ErrNoSpace) {
+						t.Fatal(err)
+					}
+				}
+				if err := s.Maintain(ctx); err != nil && !errors.Is(err, queuefs.ErrNoSpace) {
+					t.Fatal(err)
+				}
+			}
+			for consumed < jobs && refused < 100 {
+				_, err := q.Next(ctx, "w")
+				switch {
+				case err == nil:
+					consumed++
+				case errors.Is(err, queuefs.ErrNoSpace):
+					refused++
+					free()
+				default:
+					t.Fatal(err)
+				}
+			}
+			if consumed < jobs || refused > 0 && !taken {
+				t.Errorf("%d of %d jobs consumed, %d times refused", consumed, jobs, refused)
+			}
+			free()
+			if n := q.State().Consumed; n > 0 {
+				t.Errorf("%d jobs are not culled", n)
+			}
+			submit(t, q, queuefs.Meta{}, "again")
+			closeHome(t, s)
+			r, err := check.Home(home, check.Options{Segment: o.Segment})
+			if err != nil || r.Jobs != 1 || len(r.Problems)+len(r.Mended) > 0 {
+				t.Errorf("got %+v, %v", r, err)
+			}
+		})
+	}
 }

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -179,4 +182,180 @@ func TestCullingAfterAFailureIsRefused(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	s.Close()
+}
+
+// TestWhatIsNotThereIsNotHandedOut serves a queue that verifies nothing: jobs
+// whose payloads are not there, or have another length, are put on hold, with
+// what they were, and those behind them are handed out.
+func TestWhatIsNotThereIsNotHandedOut(t *testing.T) {
+	for _, size := range []int{100, 200 << 10} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			dir := fastDir(t)
+			var told []string
+			o := queuefs.Options{Now: clock(), Report: func(p queuefs.Problem) { told = append(told, p.String()) }}
+			s, q := openHome(t, dir, o)
+			for range 6 {
+				submit(t, q, queuefs.Meta{}, strings.Repeat("x", size))
+			}
+			must(t, s.Maintain(ctx))
+			for i, how := range []string{"cut", "gone", "grown", "", "gone"} {
+				spoil(t, dir, queuefs.JobID(i+1), how)
+			}
+			for _, want := range []queuefs.JobID{4, 6} {
+				taken, err := q.Take(ctx, queuefs.Take{By: "w", Lease: queuefs.DefaultLease})
+				if err != nil || !slices.Equal(idsOfTaken(taken), []queuefs.JobID{want}) {
+					t.Fatalf("got %v, %v, want %v", idsOfTaken(taken), err, want)
+				}
+				if got := payload(t, q, want); len(got) != size {
+					t.Errorf("payload of %v has %d octets", want, len(got))
+				}
+			}
+			if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) {
+				t.Errorf("got %v", err)
+			}
+			if got := q.IDs(queuefs.ListOptions{Held: true}); !slices.Equal(got, []queuefs.JobID{1, 2, 3, 5}) {
+				t.Errorf("held: got %v", got)
+			}
+			j, err := q.Job(1)
+			if want := fmt.Sprintf("payload of j000000000001 has 3 octets instead of %d", size); err != nil ||
+				j.HeldFor != want || j.Attempts != 0 || j.Consumer != "" {
+				t.Errorf("got %+v, %v", j, err)
+			}
+			// Job files are published: they do not tell where the home is.
+			if j, err := q.Job(2); err != nil || j.HeldFor != "payload of j000000000002: no such file or directory" {
+				t.Errorf("got %+v, %v", j, err)
+			}
+			if len(told) != 4 || !strings.Contains(told[1], "payload/j000000000002") || !strings.HasSuffix(told[1], "; the job is on hold") {
+				t.Errorf("told %q", told)
+			}
+			// One that was mended is handed out.
+			must(t, os.WriteFile(filepath.Join(dir, "queues/jobs/payload", j.ID.String()), []byte(strings.Repeat("x", size)), 0o666))
+			_, err = q.Release(ctx, j.ID)
+			must(t, err)
+			if j, err := q.Next(ctx, "w"); err != nil || j.ID != 1 {
+				t.Errorf("got %v, %v", j.ID, err)
+			}
+			counted(t, q)
+			closeHome(t, s)
+		})
+	}
+}
+
+// The length of a payload is what the index says, whatever other hands wrote
+// into the job file.
+func TestLengthIsNotWhatOtherHandsWrote(t *testing.T) {
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{Now: clock()})
+	defer closeHome(t, s)
+	submit(t, q, queuefs.Meta{}, "payload")
+	must(t, s.Maintain(ctx))
+	path := filepath.Join(dir, "queues/jobs/pending/j000000000001")
+	text, err := os.ReadFile(path)
+	must(t, err)
+	must(t, os.WriteFile(path, []byte(strings.Replace(string(text), "size: 7", "size: 9", 1)), 0o666))
+	j, err := q.Next(ctx, "w")
+	if err != nil || j.Size != 7 {
+		t.Fatalf("got %d octets, %v", j.Size, err)
+	}
+	if got := payload(t, q, 1); got != "payload" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestFilesNobodyMissesAreNotWritten counts the changes of directories for jobs that pass
+// through before their files are due.
+func TestFilesNobodyMissesAreNotWritten(t *testing.T) {
+	var mu sync.Mutex
+	var steps []string
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{Fault: func(step string, do func() error) error {
+		mu.Lock()
+		steps = append(steps, step)
+		mu.Unlock()
+		return do()
+	}})
+	count := func(want string) (n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, step := range steps {
+			if step == want {
+				n++
+			}
+		}
+		return n
+	}
+	for range 3 {
+		submit(t, q, queuefs.Meta{}, "small")
+	}
+	if _, err := q.NextN(ctx, "w", 2); err != nil {
+		t.Fatal(err)
+	}
+	if got := culled(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{Size: 1}}); len(got) != 1 || got[0].Job != 1 {
+		t.Fatalf("culled %v", got)
+	}
+	if got := s.Behind(); got != 2 {
+		t.Errorf("%d jobs are behind after one of three was culled", got)
+	}
+	crashed := copyHome(t, dir)
+	if err := s.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// Of jobs 2 and 3 alone, and their last states.
+	for step, want := range map[string]int{"put payload": 2, "put pending": 1, "put consumed": 1, "put deleted": 0, "rewrite pending": 0,
+		"remove payload": 0, "remove pending": 0, "remove consumed": 0, "remove deleted": 0} {
+		if got := count(step); got != want {
+			t.Errorf("%s: %d times, want %d", step, got, want)
+		}
+	}
+	want := observe(t, s)
+	closeHome(t, s)
+	for _, dir := range []string{crashed, dir} {
+		s, q := openHome(t, dir, queuefs.Options{})
+		if d := want.difference(observe(t, s)); d != "" {
+			t.Error(d)
+		}
+		if err := s.Checkpoint(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if ids := q.IDs(queuefs.ListOptions{}); !slices.Equal(ids, []queuefs.JobID{2, 3}) {
+			t.Errorf("got %v", ids)
+		}
+		if got := tree(t, dir); strings.Contains(got, "j000000000001") {
+			t.Errorf("files: got\n%s", got)
+		}
+		closeHome(t, s)
+	}
+}
+
+// TestACulledJobWithFilesLosesThem culls a job whose files were written, and one whose
+// payload waits in a temporary file.
+func TestACulledJobWithFilesLosesThem(t *testing.T) {
+	dir := fastDir(t)
+	s, q := openHome(t, dir, queuefs.Options{})
+	submit(t, q, queuefs.Meta{}, "filed")
+	if err := s.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	submit(t, q, queuefs.Meta{}, strings.Repeat("large", 50_000))
+	if _, err := q.NextN(ctx, "w", 2); err != nil {
+		t.Fatal(err)
+	}
+	if got := cullQueue(t, s, "jobs"); len(got) != 2 {
+		t.Fatalf("culled %v", got)
+	}
+	if got := s.Behind(); got != 2 {
+		t.Errorf("%d jobs are behind, want both: they have files", got)
+	}
+	crashed := copyHome(t, dir)
+	closeHome(t, s)
+	s, _ = openHome(t, crashed, queuefs.Options{})
+	closeHome(t, s)
+	for _, dir := range []string{crashed, dir} {
+		if got := tree(t, dir); got != "jobs/queue-info.txt" {
+			t.Errorf("files: got\n%s", got)
+		}
+		if left, err := os.ReadDir(filepath.Join(dir, "cutie-tmp")); err != nil || len(left) > 0 {
+			t.Errorf("temporary files: %v, %v", left, err)
+		}
+	}
 }

@@ -14,11 +14,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 	"syscall"
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
@@ -287,4 +289,151 @@ func isOne(err error, of ...error) bool {
 		}
 	}
 	return false
+}
+
+// A LostError is an [ErrUnread] of a queue whose directory is missing or empty.
+type LostError struct {
+	Queue string // cleaned identifier
+	Back  bool   // the directory is there again, since the home was opened
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("queue %s is not served: %s", e.Queue, e.Text())
+}
+
+// Text says what happened and what to do.
+func (e *LostError) Text() string {
+	if e.Back {
+		return "its directory was lost and is there again: start the daemon again to serve it"
+	}
+	return fmt.Sprintf("its directory %s/%s is lost: put it back and start the daemon again, or remove the queue for good with cutie rmqueue --lost %s", home.QueuesDir, e.Queue, e.Queue)
+}
+func (e *LostError) Is(target error) bool { return target == ErrUnread }
+
+// A ShutError is an [ErrUnread] of a queue that is shut.
+type ShutError struct {
+	Queue string // cleaned identifier
+	Err   error  // of the reading
+}
+
+func (e *ShutError) Error() string {
+	return fmt.Sprintf("queue %s is shut: %s cannot be read now: %v; look at the disk, the queue opens by itself once the file can be read", e.Queue, home.QueueInfoName, e.Err)
+}
+func (e *ShutError) Unwrap() error        { return e.Err }
+func (e *ShutError) Is(target error) bool { return target == ErrUnread }
+
+// fetchLimit is how many bytes of payloads come along with their jobs.
+const fetchLimit = 256 << 10
+
+// Fetch is Job for each of ids, and with payloads their payloads, as far as they are
+// at hand: one that is empty is not nil.
+func (r *Reader) Fetch(ids []job.ID, payloads bool) ([]job.Job, [][]byte, error) {
+	jobs, data := make([]job.Job, len(ids)), make([][]byte, len(ids))
+	left := int64(0)
+	if payloads {
+		left = fetchLimit
+	}
+	for i, id := range ids {
+		var ok bool
+		if jobs[i], data[i], ok = r.journaled(id, left); ok {
+			left -= int64(len(data[i]))
+			continue
+		}
+		if jobs[i], data[i], ok = r.packed(id); ok {
+			continue
+		}
+		var err error
+		if jobs[i], err = r.Job(id); err != nil {
+			return nil, nil, err
+		}
+	}
+	return jobs, data, nil
+}
+
+// journaled reads a job with one read from the journal, and a payload of up to limit
+// bytes beside it. It returns false if that is not possible or does not verify.
+func (r *Reader) journaled(id job.ID, limit int64) (j job.Job, payload []byte, ok bool) {
+	v, ok := r.Ledger.View(id)
+	if !ok || v.Journaled.File == 0 {
+		return j, nil, false
+	}
+	beside := v.Journaled.Payload == v.Journaled.File && v.Size <= limit
+	text, payload, err := r.Ledger.Parts(&v, beside)
+	if err != nil || sha256.Sum256(text) != v.FileSHA256 {
+		return j, nil, false
+	}
+	if j, err = parse(text, id); err != nil {
+		return j, nil, false
+	}
+	r.complete(&j, &v)
+	if len(payload) < len(text) {
+		payload = bytes.Clone(payload) // the job file is not kept for its sake
+	}
+	return j, payload, true
+}
+
+// packed returns a pending job from its pack, with its payload.
+func (r *Reader) packed(id job.ID) (j job.Job, payload []byte, ok bool) {
+	c := r.Packs.Find(id)
+	if c == nil {
+		return j, nil, false
+	}
+	v, ok := r.Ledger.View(id)
+	if !ok || !c.Matches(&v.Job) {
+		return j, nil, false
+	}
+	j, err := parse(c.Text, id)
+	if err != nil {
+		return j, nil, false
+	}
+	r.complete(&j, &v)
+	return j, c.Payload, true
+}
+
+// A Pass reads the jobs of a queue in their order, for a package: small pending ones from
+// the packs of their pages, where there are some. Its methods are safe for concurrent use,
+// by goroutines less than a page apart.
+type Pass struct {
+	of *Reader
+
+	mu   sync.Mutex
+	last [2]packs.Page // the last ones read
+}
+
+// Pass returns a new one.
+func (r *Reader) Pass() *Pass { return &Pass{of: r} }
+
+// JobFile is [Reader.JobFile].
+func (p *Pass) JobFile(id job.ID, st job.Status) ([]byte, job.Facts, error) {
+	if v, ok := p.of.Ledger.View(id); ok && st == job.Pending && v.Status == st && v.Journaled.File == 0 {
+		if text := p.copyOf(id).File(v.FileSHA256); text != nil {
+			return text, ledger.FileFacts(&v.Job), nil
+		}
+	}
+	return p.of.JobFile(id, st)
+}
+
+// Payload is [Reader.Payload].
+func (p *Pass) Payload(id job.ID) (*tree.Payload, error) {
+	if v, ok := p.of.Ledger.View(id); ok && v.Status == job.Pending && v.Journaled.Payload == 0 {
+		if data := p.copyOf(id).Data(v.SHA256); data != nil {
+			return tree.PayloadOf(data), nil
+		}
+	}
+	return p.of.Payload(id)
+}
+
+// copyOf returns the copy of a job, nil without one.
+func (p *Pass) copyOf(id job.ID) *packs.Copy {
+	n := int(id / index.PageJobs)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.last {
+		if p.last[i].Jobs != nil && p.last[i].Number == n {
+			return p.last[i].Jobs[id]
+		}
+	}
+	_, _, pending, _ := p.of.Ledger.PageVersion(n)
+	p.last[0], p.last[1] = p.last[1], p.of.Packs.Page(n, pending)
+	return p.last[1].Jobs[id]
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -571,4 +572,179 @@ func Bare(err error) error {
 		return p.Err
 	}
 	return err
+}
+
+// AddSub is MakeSub without a sync: the entry is on stable storage after the next
+// SyncFS.
+func (d *Dir) AddSub(name string) (*Dir, error) {
+	if err := d.enter(name); err != nil {
+		return nil, err
+	}
+	defer d.release()
+	err := d.fault.run("mkdir in "+d.base(), func() error { return unix.Mkdirat(d.at(), name, d.dirMode()) })
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, d.pathError("mkdir", name, err)
+	}
+	return d.Sub(name)
+}
+
+// LinkTemp gives the file name a second, temporary name in the directory to,
+// on the same file system, and puts the contents on stable storage. The new
+// name is, after a sync of the directory to.
+func (d *Dir) LinkTemp(name string, to *Dir) (tmp string, err error) {
+	if err := d.hold(); err != nil {
+		return "", err
+	}
+	defer d.release()
+	if err := to.hold(); err != nil {
+		return "", err
+	}
+	defer to.release()
+	f, err := d.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if err := d.SyncFile(f); err != nil {
+		return "", err
+	}
+	tmp = tempName()
+	err = d.fault.run("link "+to.base(), func() error { return unix.Linkat(d.at(), name, to.at(), tmp, 0) })
+	if err != nil {
+		return "", d.pathError("link", name, err)
+	}
+	return tmp, nil
+}
+
+// Link gives the file name of d a second name there. If the name is taken the error
+// is [fs.ErrExist]. The new name is on stable storage after a sync of d.
+func (d *Dir) Link(name, second string) error {
+	if err := errors.Join(element(name), element(second)); err != nil {
+		return err
+	}
+	if err := d.hold(); err != nil {
+		return err
+	}
+	defer d.release()
+	return d.pathError("link", second, unix.Linkat(d.at(), name, d.at(), second, 0))
+}
+
+// RemoveTree removes the entry name of d, and everything in it if it is a
+// directory. Links are removed, not followed. It may be called again after an
+// error. Without the entry it does nothing. Nothing is synced.
+func (d *Dir) RemoveTree(name string) error {
+	return d.RemoveTreeUntil(name, func() error { return nil })
+}
+
+// RemoveTreeUntil is [Dir.RemoveTree] until stop returns an error, and then returns that. It
+// asks before each file.
+func (d *Dir) RemoveTreeUntil(name string, stop func() error) error {
+	if err := d.hold(); err != nil {
+		return err
+	}
+	defer d.release()
+	sub, err := d.Sub(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		return d.Remove(name)
+	case err != nil:
+		return err
+	}
+	err = sub.empty(stop)
+	sub.Close()
+	if err != nil {
+		return err
+	}
+	return d.pathError("remove", name, d.fault.run("rmdir "+d.base(), func() error {
+		return unix.Unlinkat(d.at(), name, unix.AT_REMOVEDIR)
+	}))
+}
+
+// empty removes everything in d, as long as stop returns nil.
+func (d *Dir) empty(stop func() error) error {
+	var names []string
+	if err := d.Names(func(name string) { names = append(names, name) }); err != nil {
+		return err
+	}
+	for _, name := range names {
+		err := stop()
+		if err == nil {
+			err = d.Remove(name)
+		}
+		if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
+			err = d.RemoveTreeUntil(name, stop)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Rewrite gives the existing file name new contents in place, unsynced. A
+// reader of the directory may see it half done, or with zeros after its end.
+func (d *Dir) Rewrite(name string, data []byte) error {
+	if err := d.enter(name); err != nil {
+		return err
+	}
+	defer d.release()
+	return d.pathError("write", name, d.fault.run("rewrite "+d.base(), func() error {
+		fd, err := openat(d.at(), name, unix.O_WRONLY|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			return err
+		}
+		err = rewrite(fd, data)
+		if e := unix.Close(fd); err == nil {
+			err = e
+		}
+		return err
+	}))
+}
+
+// block is the unit a file system reads to change a part of it, in bytes, or a
+// multiple.
+const block = 4096
+
+var (
+	zeros  [block]byte
+	blocks = sync.Pool{New: func() any { return new([]byte) }}
+)
+
+// rewrite writes data to a file and ends it there. After a long wait the file of a
+// job is not in the page cache: a write of less than a block would first read the
+// block from the disk, at ten times the cost of the rest. A whole block is not read;
+// to cut it to size costs a fourth of the rest, also if there is nothing to cut.
+// Hence the checks.
+func rewrite(fd int, data []byte) error {
+	var was unix.Stat_t
+	if err := unix.Fstat(fd, &was); err != nil {
+		return err
+	}
+	size := was.Size
+	whole := (len(data) + block - 1) / block * block
+	if size > 0 && whole > len(data) && !cached(fd, whole) {
+		buf := blocks.Get().(*[]byte)
+		defer blocks.Put(buf)
+		*buf = append(append((*buf)[:0], data...), zeros[:whole-len(data)]...)
+		if err := writeAll(fd, *buf); err != nil {
+			return err
+		}
+		size = max(size, int64(whole))
+	} else if err := writeAll(fd, data); err != nil {
+		return err
+	}
+	if size <= int64(len(data)) {
+		return nil
+	}
+	return unix.Ftruncate(fd, int64(len(data)))
+}
+
+// cached reports whether the last block of the first n bytes of a file is in the
+// page cache. If the system cannot tell, it is not.
+func cached(fd, n int) bool {
+	var stat unix.Cachestat_t
+	err := unix.Cachestat(uint(fd), &unix.CachestatRange{Off: uint64(n - block), Len: block}, &stat, 0)
+	return err == nil && stat.Cache > 0
 }

@@ -8,8 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"cutie/queuefs/durable"
 )
@@ -418,5 +421,350 @@ func TestClosedDir(t *testing.T) {
 	}
 	if names, _ := os.ReadDir(b.Path()); len(names) != 1 || read(t, b, "f") != "of b" {
 		t.Errorf("got %v", names)
+	}
+}
+
+// many returns n directories below one, in a cache of limit descriptors.
+func many(t *testing.T, n, limit int) (string, *durable.Cache, []*durable.Dir) {
+	t.Helper()
+	path := t.TempDir()
+	d, err := durable.OpenDir(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	c := durable.NewCache(limit)
+	var all []*durable.Dir
+	for i := range n {
+		q := c.Dir(d, fmt.Sprintf("q%d", i), true)
+		all = append(all, c.Dir(q, "in", true))
+	}
+	return path, c, all
+}
+
+func TestCacheBoundsDescriptors(t *testing.T) {
+	path, c, all := many(t, 20, 5)
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i, d := range all {
+				name := fmt.Sprint("f", w)
+				if err := d.Replace(name, []byte(d.Path())); err != nil {
+					t.Error(err)
+				}
+				got, err := d.ReadFile(name, nil, 1000)
+				if want := fmt.Sprintf("%s/q%d/in", path, i); err != nil || string(got) != want {
+					t.Errorf("got %q, %v, want %q", got, err, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if n := c.Open(); n == 0 || n > 5 {
+		t.Errorf("%d directories open, at most 5 should be", n)
+	}
+	for _, d := range all {
+		d.Close()
+	}
+	if _, err := all[0].Open("f0"); !errors.Is(err, fs.ErrClosed) {
+		t.Errorf("got %v, want %v", err, fs.ErrClosed)
+	}
+}
+
+func TestCacheMakesAndFollowsNothing(t *testing.T) {
+	path, c, all := many(t, 2, 1)
+	top, err := durable.OpenDir(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer top.Close()
+	q := c.Dir(top, "q0", false)
+	if at, err := q.Changed("in"); at != 0 || err != nil {
+		t.Errorf("got %d, %v of a directory not made yet", at, err)
+	}
+	if err := all[0].Put("f", nil); err != nil {
+		t.Fatal(err)
+	}
+	if at, err := q.Changed("in"); at == 0 || err != nil {
+		t.Errorf("got %d, %v", at, err)
+	}
+	if err := c.Dir(top, "none", false).Put("f", nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v, want %v", err, fs.ErrNotExist)
+	}
+	if err := os.Symlink(filepath.Join(path, "q0"), filepath.Join(path, "q1")); err != nil {
+		t.Fatal(err)
+	}
+	if err := all[1].Put("g", nil); err == nil {
+		t.Error("a link was followed")
+	}
+	if err := os.RemoveAll(filepath.Join(path, "q0")); err != nil {
+		t.Fatal(err)
+	}
+	c.Dir(top, "none", true).Put("f", nil) // closes q0/in
+	if err := all[0].Put("f", nil); err != nil {
+		t.Errorf("got %v of a directory made again", err)
+	}
+}
+
+func TestFreeIsWhatTheFileSystemHas(t *testing.T) {
+	path := t.TempDir()
+	d, err := durable.OpenDir(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		t.Fatal(err)
+	}
+	n, files, err := d.Free()
+	if err != nil || n <= 0 || n > int64(st.Blocks)*int64(st.Bsize) {
+		t.Errorf("got %d octets, %v, of %d", n, err, int64(st.Blocks)*int64(st.Bsize))
+	}
+	if files <= 0 || st.Files > 0 && files > int64(st.Files) {
+		t.Errorf("got %d files of %d", files, st.Files)
+	}
+}
+
+func TestAddSubMakesOrOpens(t *testing.T) {
+	path := t.TempDir()
+	d, err := durable.OpenDir(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for range 2 {
+		sub, err := d.AddSub("sub")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := sub.Path(), filepath.Join(path, "sub"); got != want {
+			t.Errorf("got %s want %s", got, want)
+		}
+		sub.Close()
+	}
+	if err := os.WriteFile(filepath.Join(path, "file"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", "..", "a/b", "file"} {
+		if _, err := d.AddSub(name); err == nil {
+			t.Errorf("%q was made", name)
+		}
+	}
+}
+
+func TestLinkTempIsTheSameFile(t *testing.T) {
+	path := t.TempDir()
+	d, err := durable.OpenDir(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	to, err := d.AddSub("to")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Close()
+	if err := d.Put("file", []byte("content")); err != nil {
+		t.Fatal(err)
+	}
+	tmp, err := d.LinkTemp("file", to)
+	if err != nil || !strings.HasPrefix(tmp, durable.TempPrefix) {
+		t.Fatalf("got %q, %v", tmp, err)
+	}
+	a, e1 := os.Stat(filepath.Join(path, "file"))
+	b, e2 := os.Stat(filepath.Join(path, "to", tmp))
+	if e1 != nil || e2 != nil || !os.SameFile(a, b) {
+		t.Errorf("not the same file: %v, %v", e1, e2)
+	}
+	if _, err := d.LinkTemp("none", to); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("link to nothing: got %v", err)
+	}
+	if err := os.Symlink("file", filepath.Join(path, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"link", "to", "../x"} {
+		if _, err := d.LinkTemp(name, to); err == nil {
+			t.Errorf("%q was linked", name)
+		}
+	}
+}
+
+func TestFilesAreForTheirOwner(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o022))
+	for name, tt := range map[string]struct {
+		open      func(string, durable.Fault) (*durable.Dir, error)
+		file, dir fs.FileMode
+	}{
+		"private": {durable.OpenDir, 0o600, 0o700},
+		"shared":  {durable.OpenShared, 0o644, 0o755},
+	} {
+		root := t.TempDir()
+		d, err := tt.open(root, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		sub, err := d.MakeSub("sub")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sub.Close()
+		for _, err := range []error{sub.Put("put", []byte("x")), sub.Replace("replace", []byte("x")), sub.Allocate("allocate", 4096)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := sub.Append("append")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		temp, _, err := sub.Temp()
+		if err != nil {
+			t.Fatal(err)
+		}
+		temp.Close()
+		filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || path == root {
+				return err
+			}
+			info, err := os.Stat(path)
+			want := tt.file
+			if e.IsDir() {
+				want = tt.dir
+			}
+			if err != nil || info.Mode().Perm() != want {
+				t.Errorf("%s: %s: got %v, %v, want %v", name, e.Name(), info.Mode(), err, want)
+			}
+			return nil
+		})
+	}
+}
+
+// TestRewriteOfWhatIsNotCached gives files new contents whose old ones have
+// left the page cache, as far as the system lets go of them.
+func TestRewriteOfWhatIsNotCached(t *testing.T) {
+	d := openDir(t, t.TempDir(), nil) // not in memory
+	for _, was := range []int{0, 1, 400, 4095, 4096, 4097, 9000} {
+		for _, is := range []int{0, 1, 400, 500, 4095, 4096, 4097, 8192, 9001} {
+			for _, cold := range []bool{false, true} {
+				if err := os.WriteFile(filepath.Join(d.Path(), "f"), []byte(strings.Repeat("o", was)), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				if cold {
+					leaveCache(t, filepath.Join(d.Path(), "f"))
+				}
+				want := strings.Repeat("n", is)
+				if err := d.Rewrite("f", []byte(want)); err != nil {
+					t.Fatal(err)
+				}
+				if got := read(t, d, "f"); got != want {
+					t.Errorf("%d octets instead of %d, cold %v: got %d: %.20q...", is, was, cold, len(got), got)
+				}
+			}
+		}
+	}
+}
+
+func leaveCache(t *testing.T, name string) {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRemoveTree(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		dir := t.TempDir()
+		left := 3 // steps that work before one fails
+		d, err := durable.OpenDir(dir, func(step string, do func() error) error {
+			if left--; fails && left == 0 {
+				return errors.New("injected")
+			}
+			return do()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		other := t.TempDir()
+		err = errors.Join(os.MkdirAll(dir+"/a/b/c", 0o777), os.WriteFile(dir+"/a/b/file", nil, 0o666), os.WriteFile(dir+"/a/file", nil, 0o666),
+			os.WriteFile(other+"/kept", nil, 0o666), os.Symlink(other, dir+"/a/b/link"), os.Symlink(other, dir+"/link"), os.WriteFile(dir+"/kept", nil, 0o666))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.RemoveTree("a"); (err != nil) != fails {
+			t.Errorf("got %v", err)
+		}
+		for _, name := range []string{"a", "link", "absent"} {
+			if err := d.RemoveTree(name); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for _, name := range []string{"", ".", "..", "../x", "a/b"} {
+			if err := d.RemoveTree(name); err == nil {
+				t.Errorf("%q is taken", name)
+			}
+		}
+		got, err := filepath.Glob(dir + "/*")
+		if err != nil || len(got) != 1 || got[0] != dir+"/kept" {
+			t.Errorf("left: %v, %v", got, err)
+		}
+		if _, err := os.Stat(other + "/kept"); err != nil {
+			t.Errorf("behind a link: %v", err)
+		}
+	}
+}
+
+func TestCallersShareTheNextStep(t *testing.T) {
+	var (
+		together durable.Together[int]
+		wg       sync.WaitGroup
+		entered  = make(chan bool)
+		goOn     = make(chan bool)
+		steps    [][]int
+	)
+	failed := errors.New("failed")
+	errs := make([]error, 9)
+	step := func(all []int) error {
+		steps = append(steps, all)
+		if len(steps) == 1 {
+			entered <- true
+			<-goOn
+			return nil
+		}
+		return failed
+	}
+	wg.Go(func() { errs[0] = together.Do(0, step) })
+	<-entered
+	for n := 1; n < 9; n++ {
+		wg.Go(func() { errs[n] = together.Do(n, step) })
+	}
+	close(goOn)
+	wg.Wait()
+	if errs[0] != nil || len(steps[0]) != 1 {
+		t.Errorf("the first step: %v of %v", errs[0], steps[0])
+	}
+	var others []int
+	for _, s := range steps[1:] {
+		others = append(others, s...)
+	}
+	slices.Sort(others)
+	if !slices.Equal(others, []int{1, 2, 3, 4, 5, 6, 7, 8}) {
+		t.Errorf("steps %v", steps)
+	}
+	for n, err := range errs[1:] {
+		if err != failed {
+			t.Errorf("caller %d got %v", n+1, err)
+		}
 	}
 }

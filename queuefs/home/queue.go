@@ -2,11 +2,14 @@ package home
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unique"
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
@@ -260,4 +263,276 @@ func ParseQueue(id string, data []byte) (QueueInfo, error) {
 		errs = append(errs, err)
 	}
 	return info, errors.Join(errs...)
+}
+
+// Settings are the properties of a queue by a reading of queue-info.txt. They are not
+// changed once in use.
+type Settings struct {
+	Reading[QueueInfo]          // without its value
+	SHA256             [32]byte // of the text
+	Made               bool     // nothing was known, the properties are made up
+	dated              bool     // the file has the time of creation
+
+	rules                unique.Handle[QueueInfo] // without the names: many queues have the same
+	id, identifier, name string
+	created              time.Time // also if the file has none
+}
+
+// MaxJournaled is up to where a queue-info.txt travels in the journal, in bytes.
+const MaxJournaled = 16 << 10
+
+// NewSettings returns the settings of a reading. A file without the time of creation
+// has the known one, or else the time it was written.
+func NewSettings(r Reading[QueueInfo], created time.Time) *Settings {
+	s := &Settings{Reading: r, SHA256: sha256.Sum256(r.Text)}
+	var info QueueInfo
+	if r.Value != nil {
+		info = *r.Value
+	}
+	s.id, s.identifier, s.name = info.ID, info.ID, info.ID // of most queues
+	if info.Identifier != s.id {
+		s.identifier = strings.Clone(info.Identifier)
+	}
+	if info.Name != s.id {
+		s.name = strings.Clone(info.Name)
+	}
+	s.Value, s.created, s.dated = nil, info.Created, !info.Created.IsZero()
+	if !s.Dated() {
+		s.created = r.Written
+		s.Date(created)
+	}
+	info.ID, info.Identifier, info.Name, info.Created = "", "", "", time.Time{}
+	s.rules = unique.Make(info)
+	return s
+}
+
+// Info returns the properties, with the time of creation.
+func (s *Settings) Info() QueueInfo {
+	info := s.Rules()
+	info.ID, info.Identifier, info.Name, info.Created = s.id, s.identifier, s.name, s.created
+	return info
+}
+
+// Rules is Info without the three names and the time of creation.
+func (s *Settings) Rules() QueueInfo { return s.rules.Value() }
+
+// Names are the identifier as it was given, and the name.
+func (s *Settings) Names() [2]string { return [2]string{s.identifier, s.name} }
+
+// Created returns when the queue was made.
+func (s *Settings) Created() time.Time { return s.created }
+
+// Facts are the published facts of the file.
+func (s *Settings) Facts() job.Facts {
+	return job.Facts{Length: int64(len(s.Text)), SHA256: s.SHA256, Type: job.FileType, Modified: s.Written}
+}
+
+// Dated reports whether the file has the time of creation.
+func (s *Settings) Dated() bool { return s.dated }
+
+// Date sets the known time of creation if the file has none: the time of the file is
+// later once it was edited.
+func (s *Settings) Date(known time.Time) {
+	if !s.Dated() && !known.IsZero() {
+		s.created = known
+	}
+}
+
+// maxLife is the longest life of a job of UWS, in hours: 114 years.
+const maxLife = 1_000_000
+
+// UWSProperties are the properties of a queue for clients of UWS.
+var UWSProperties = [...]UWSProperty{
+	{Name: "uwsVersion", Words: [2]string{"1.1", "1.0"}, Help: "version of UWS, 1.0 for clients of no other"},
+	{Name: "uwsJdl", Words: [2]string{"form", "payload"}, Help: "what a job has: parameters, or one opaque parameter"},
+	{Name: "uwsExecutionDuration", Most: 1<<31 - 1, Help: "seconds that a job may run; 0: any time"},
+	{Name: "uwsMaxExecutionDuration", Most: 1<<31 - 1, Help: "seconds that a client may ask for; 0: any time"},
+	{Name: "uwsDestruction", Most: maxLife, Help: "hours until a job is destroyed; 0: never; by default the culling age, or 720"},
+	{Name: "uwsMaxDestruction", Most: maxLife, Help: "hours until the destruction that a client may ask for; 0: see limits"},
+	{Name: "uwsArchive", Words: [2]string{"false", "true"}, Help: "whether a job is kept as ARCHIVED at its destruction, with its parameters"},
+	{Name: "uwsQuote", Most: 1<<31 - 1, Help: "seconds a job is expected to take, the quote of jobs; by default their execution duration"},
+}
+
+// A UWSProperty is one of two words, the first by default, or a number up to Most.
+type UWSProperty struct {
+	Name  string
+	Words [2]string
+	Most  int64 // 0: a word
+	Help  string
+}
+
+// UWS are the values of UWSProperties as they were given; "" is the default.
+type UWS [len(UWSProperties)]string
+
+// Set gives a property a value, "" for the default. ok is false if none has the name.
+func (u *UWS) Set(name, value string) (ok bool, err error) {
+	for i, p := range UWSProperties {
+		if p.Name != name {
+			continue
+		}
+		if err := p.check(value); err != nil {
+			return true, err
+		}
+		u[i] = value
+		return true, nil
+	}
+	return false, nil
+}
+
+func (p *UWSProperty) check(value string) error {
+	switch {
+	case value == "":
+	case p.Most == 0 && value != p.Words[0] && value != p.Words[1]:
+		return fmt.Errorf("%s is %.40q, neither %s nor %s", p.Name, value, p.Words[0], p.Words[1])
+	case p.Most > 0:
+		if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < 0 || n > p.Most {
+			return fmt.Errorf("%s is %.40q, not a number from 0 to %d", p.Name, value, p.Most)
+		}
+	}
+	return nil
+}
+
+// Is reports whether a property has its second word.
+func (u *UWS) Is(name string) bool {
+	for i, p := range UWSProperties {
+		if p.Name == name {
+			return u[i] == p.Words[1] && u[i] != ""
+		}
+	}
+	return false
+}
+
+// Number returns a property, or absent if it is not set.
+func (u *UWS) Number(name string, absent int64) int64 {
+	for i, p := range UWSProperties {
+		if p.Name != name {
+			continue
+		}
+		if n, err := strconv.ParseInt(u[i], 10, 64); err == nil {
+			return n
+		}
+	}
+	return absent
+}
+
+func (u *UWS) check() error {
+	for i := range UWSProperties {
+		if err := UWSProperties[i].check(u[i]); err != nil {
+			return err
+		}
+	}
+	if u.Is("uwsVersion") && u.Is("uwsArchive") {
+		return errors.New("uwsArchive is true, and version 1.0 has no phase for it")
+	}
+	return nil
+}
+
+// maxTombstoneAge is in hours.
+const maxTombstoneAge = 876_000
+
+// ServiceInfo are the properties of the service (Cutie 0.3, 3.1 and 6.2).
+type ServiceInfo struct {
+	Name, Identifier, Description string
+	Scheme                        string // "" means Scheme
+	BaseURI                       string // beginning of references; "" if not set
+	SupportURI                    string
+	DefaultCatalog                string    // queue for resource description messages without a catalog; "": the first
+	TombstoneAge                  int64     // hours for which culled jobs are remembered, to 876,000; 0: 90 days
+	Created                       time.Time // zero means now
+	Modified                      time.Time // of cutie-info.txt; ignored on writing
+}
+
+// Text returns a new property file.
+func (info ServiceInfo) Text() []byte {
+	var r anvl.Record
+	add := func(name, value string) {
+		if value != "" {
+			r.Add(name, value)
+		}
+	}
+	add("name", info.Name)
+	add("identifier", info.Identifier)
+	add("description", info.Description)
+	add("serviceScheme", info.Scheme)
+	add("baseURI", info.BaseURI)
+	add("supportURI", info.SupportURI)
+	add("defaultCatalog", info.DefaultCatalog)
+	add("tombstoneAge", info.tombstoneAge())
+	add("created", job.FormatTime(info.Created))
+	return anvl.AppendRecord(nil, r)
+}
+
+// ParseService reads cutie-info.txt (Cutie 0.3, 6.2). It does not check URIs and
+// lengths, so that a home with bad ones can be opened.
+func ParseService(data []byte) (ServiceInfo, error) {
+	r, err := anvl.ParseRecord(data)
+	if err != nil {
+		return ServiceInfo{}, err
+	}
+	if len(r) == 0 { // an emptied file must not pass for one with all defaults
+		return ServiceInfo{}, errors.New("no property")
+	}
+	info := ServiceInfo{Name: r.Value("name"), Identifier: r.Value("identifier"), Description: r.Value("description"),
+		Scheme: r.Value("serviceScheme"), BaseURI: r.Value("baseURI"), SupportURI: r.Value("supportURI"), DefaultCatalog: r.Value("defaultCatalog")}
+	if info.Scheme == "" {
+		info.Scheme = Scheme
+	}
+	if v := r.Value("tombstoneAge"); v != "" {
+		if info.TombstoneAge, err = strconv.ParseInt(v, 10, 64); err != nil || info.TombstoneAge < 1 || info.TombstoneAge > maxTombstoneAge {
+			return info, fmt.Errorf("tombstoneAge: %.40q is no number of hours from 1 to %d", v, maxTombstoneAge)
+		}
+	}
+	if v := r.Value("created"); v != "" {
+		if info.Created, err = job.ParseTime(v); err != nil {
+			return info, fmt.Errorf("created: %w", err)
+		}
+	}
+	return info, nil
+}
+
+// Differences names the elements of two property files that differ.
+func Differences(was, now []byte) string {
+	var names []string
+	old, _ := anvl.ParseRecord(was)
+	current, _ := anvl.ParseRecord(now)
+	for _, e := range append(slices.Clone(old), current...) {
+		if old.Value(e.Name) != current.Value(e.Name) && !slices.Contains(names, e.Name) {
+			names = append(names, e.Name)
+		}
+	}
+	if len(names) == 0 {
+		return "no property differs"
+	}
+	return strings.Join(names, ", ")
+}
+
+// Take takes the properties that may change while the home is open.
+func (info *ServiceInfo) Take(n *ServiceInfo) {
+	info.Name, info.Description, info.SupportURI, info.DefaultCatalog = n.Name, n.Description, n.SupportURI, n.DefaultCatalog
+	info.TombstoneAge = n.TombstoneAge
+}
+
+// Changeable are the properties that may be set later.
+func (info *ServiceInfo) Changeable() anvl.Record {
+	return anvl.Record{{Name: "name", Value: info.Name}, {Name: "description", Value: info.Description},
+		{Name: "baseURI", Value: info.BaseURI}, {Name: "supportURI", Value: info.SupportURI},
+		{Name: "defaultCatalog", Value: info.DefaultCatalog}, {Name: "tombstoneAge", Value: info.tombstoneAge()}}
+}
+
+func (info *ServiceInfo) tombstoneAge() string {
+	if info.TombstoneAge == 0 {
+		return ""
+	}
+	return strconv.FormatInt(info.TombstoneAge, 10)
+}
+
+// Check refuses values too large or out of range, and cleans texts.
+func (info *ServiceInfo) Check() error {
+	if info.TombstoneAge < 0 || info.TombstoneAge > maxTombstoneAge {
+		return fmt.Errorf("%w: tombstoneAge is 0 to %d hours", job.ErrBadName, maxTombstoneAge)
+	}
+	if err := checkURI("baseURI", info.BaseURI); err != nil {
+		return err
+	}
+	return cleanTexts("service", &info.Name, &info.Description, &info.SupportURI, &info.DefaultCatalog)
 }

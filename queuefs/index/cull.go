@@ -2,6 +2,9 @@ package index
 
 import (
 	"cmp"
+	"container/heap"
+	"encoding/binary"
+	"hash/crc32"
 	"math"
 	"slices"
 	"time"
@@ -166,4 +169,342 @@ func (x *Index) DueAfter(size, age, now int64) (before int64, most int) {
 		return 0, 0
 	}
 	return before, math.MaxInt
+}
+
+// A Tombstone is a note of a culled job.
+type Tombstone struct {
+	Job    job.ID
+	Culled int64 // µs
+	Seq    job.Seq
+}
+
+// TombstoneSize is the size of a tombstone on disk:
+//
+//	job u64 | culled µs i64 | seq u64 | crc u32 | 0 u32
+const TombstoneSize = 32
+
+// Append appends the tombstone in its form for the disk.
+func (t *Tombstone) Append(dst []byte) []byte {
+	le := binary.LittleEndian
+	n := len(dst)
+	dst = le.AppendUint64(dst, uint64(t.Job))
+	dst = le.AppendUint64(dst, uint64(t.Culled))
+	dst = le.AppendUint64(dst, uint64(t.Seq))
+	dst = le.AppendUint32(dst, crc32.Checksum(dst[n:], castagnoli))
+	return le.AppendUint32(dst, 0)
+}
+
+// ParseTombstone reads the output of Append; false if it is damaged.
+func ParseTombstone(b []byte) (Tombstone, bool) {
+	if len(b) < TombstoneSize {
+		return Tombstone{}, false
+	}
+	le := binary.LittleEndian
+	t := Tombstone{Job: job.ID(le.Uint64(b)), Culled: int64(le.Uint64(b[8:])), Seq: job.Seq(le.Uint64(b[16:]))}
+	return t, t.Job != 0 && le.Uint32(b[24:]) == crc32.Checksum(b[:24], castagnoli)
+}
+
+// Tombstones are those not yet in a file.
+type Tombstones struct {
+	fresh []Tombstone
+	last  job.Seq // of all, also in the file
+	filed job.Seq // of the last one in the file
+}
+
+// add takes a tombstone, except for one replayed again.
+func (s *Tombstones) add(t Tombstone) {
+	if t.Seq > s.last {
+		s.fresh, s.last = append(s.fresh, t), t.Seq
+	}
+}
+
+// Fresh returns the tombstones not yet in a file, in the order of their changes.
+func (s *Tombstones) Fresh() []Tombstone { return s.fresh }
+
+// Filed drops the first n of them: a file has them.
+func (s *Tombstones) Filed(n int) {
+	if n > 0 {
+		s.filed = s.fresh[n-1].Seq
+	}
+	if s.fresh = s.fresh[n:]; len(s.fresh) == 0 {
+		s.fresh = nil
+	}
+}
+
+// SetLast notes the last one of the file, before the first Apply.
+func (s *Tombstones) SetLast(seq job.Seq) { s.last, s.filed = seq, seq }
+
+// InFile returns the change of the last tombstone in the file.
+func (s *Tombstones) InFile() job.Seq { return s.filed }
+
+// Deadlines are instants of jobs in µs, at most one of a job.
+type Deadlines struct {
+	heap *deadlines // nil: there are none, as in most queues
+}
+
+// all returns the instants there are.
+func (d *Deadlines) all() []deadline {
+	if d.heap == nil {
+		return nil
+	}
+	return d.heap.heap
+}
+
+// Set gives a job its instant; 0 takes it away.
+func (d *Deadlines) Set(id job.ID, ends int64) {
+	if ends == 0 && d.heap == nil {
+		return
+	}
+	if d.heap == nil {
+		d.heap = &deadlines{at: map[job.ID]int{}}
+	}
+	l := d.heap
+	i, ok := l.at[id]
+	switch {
+	case ends == 0 && ok:
+		heap.Remove(l, i)
+	case ends == 0:
+	case ok:
+		l.heap[i].ends = ends
+		heap.Fix(l, i)
+	default:
+		heap.Push(l, deadline{ends, id})
+	}
+}
+
+// At returns the instant of a job, false if it has none.
+func (d *Deadlines) At(id job.ID) (ends int64, ok bool) {
+	if d.heap == nil {
+		return 0, false
+	}
+	i, ok := d.heap.at[id]
+	if ok {
+		ends = d.heap.heap[i].ends
+	}
+	return ends, ok
+}
+
+// Jobs returns all jobs with an instant, in no order.
+func (d *Deadlines) Jobs() []job.ID {
+	ids := make([]job.ID, 0, len(d.all()))
+	for _, e := range d.all() {
+		ids = append(ids, e.id)
+	}
+	return ids
+}
+
+// Passed reports whether an instant has come by now.
+func (d *Deadlines) Passed(now int64) bool {
+	return len(d.all()) > 0 && d.heap.heap[0].ends <= now
+}
+
+// Due calls visit with the jobs of instants up to now, until it returns false. It
+// looks at no more than twice as many jobs.
+func (d *Deadlines) Due(now int64, visit func(job.ID) bool) {
+	all, more := d.all(), true
+	var look func(i int)
+	look = func(i int) {
+		if !more || i >= len(all) || all[i].ends > now {
+			return
+		}
+		more = visit(all[i].id)
+		look(2*i + 1)
+		look(2*i + 2)
+	}
+	look(0)
+}
+
+// deadlines is a heap, the earliest on top.
+type deadlines struct {
+	heap []deadline
+	at   map[job.ID]int // index in heap
+}
+
+type deadline struct {
+	ends int64
+	id   job.ID
+}
+
+func (l *deadlines) Len() int           { return len(l.heap) }
+func (l *deadlines) Less(i, j int) bool { return l.heap[i].ends < l.heap[j].ends }
+
+func (l *deadlines) Swap(i, j int) {
+	h := l.heap
+	h[i], h[j] = h[j], h[i]
+	l.at[h[i].id], l.at[h[j].id] = i, j
+}
+
+// Push and Pop are for container/heap.
+func (l *deadlines) Push(x any) {
+	e := x.(deadline)
+	l.at[e.id] = len(l.heap)
+	l.heap = append(l.heap, e)
+}
+
+func (l *deadlines) Pop() any {
+	n := len(l.heap) - 1
+	e := l.heap[n]
+	l.heap = l.heap[:n]
+	delete(l.at, e.id)
+	return e
+}
+
+// Claim claims a job for one operation; false if it is claimed, or not there. The
+// claim ends with the change of the job, or with Unclaim.
+func (x *Index) Claim(id job.ID) bool {
+	s := x.slot(id)
+	if s == nil || s.status() == 0 || s.has(markClaimed) {
+		return false
+	}
+	if s.available() {
+		x.count(x.page(id), -1)
+	}
+	s.set(markClaimed)
+	return true
+}
+
+// Unclaim ends a claim without a change.
+func (x *Index) Unclaim(id job.ID) {
+	if s := x.slot(id); s != nil && s.has(markClaimed) {
+		s.clear(markClaimed)
+		x.regain(x.page(id), s, id)
+	}
+}
+
+// ClaimFirst claims up to most available jobs, lowest number first.
+func (x *Index) ClaimFirst(most int) []job.ID {
+	most = min(most, int(x.Counts.Available))
+	if most <= 0 {
+		return nil
+	}
+	ids := make([]job.ID, 0, most)
+	for len(ids) < most {
+		id := x.First()
+		if id == 0 {
+			break
+		}
+		x.Claim(id)
+		ids = append(ids, id)
+		x.head = id + 1
+	}
+	return ids
+}
+
+// First returns the available job with the lowest number, 0 without one.
+func (x *Index) First() job.ID {
+	for n := int(x.head / PageJobs); n < len(x.pages); n++ {
+		p := x.pages[n]
+		if p == nil || p.avail == 0 {
+			continue
+		}
+		for i := range p.size() {
+			if id := job.ID(n*PageJobs + i); id >= x.head && p.slot(i).available() {
+				return id
+			}
+		}
+	}
+	return 0
+}
+
+// Head returns the lowest pending job not on hold, claimed or not; 0 without one.
+func (x *Index) Head() job.ID {
+	for id, s := range x.all(0, job.Pending) {
+		if !s.has(markHeld) {
+			return id
+		}
+	}
+	return 0
+}
+
+// A Filter selects jobs.
+type Filter struct {
+	Status  job.Status  // 0 for all
+	Outcome job.Outcome // 0 for all
+	Held    bool        // only jobs on hold
+	After   job.ID      // only later jobs
+	Limit   int         // at most so many
+}
+
+// Unfinished returns up to most consumed jobs without a lease and an outcome.
+func (x *Index) Unfinished(most int) (ids []job.ID) {
+	for id, s := range x.all(1, job.Consumed) {
+		if len(ids) == most {
+			break
+		}
+		if s.outcome() == 0 && !s.has(markLeased) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// IDs returns jobs in the order of their numbers.
+func (x *Index) IDs(f Filter) []job.ID {
+	ids := make([]job.ID, 0, min(f.Limit, 64))
+	for id, s := range x.all(f.After+1, f.Status) {
+		if len(ids) == f.Limit {
+			break
+		}
+		if (f.Outcome == 0 || s.outcome() == f.Outcome) && (!f.Held || s.has(markHeld)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Leased returns the jobs on lease.
+func (x *Index) Leased() (ids []job.ID) {
+	if x.Counts.Leased == 0 {
+		return nil
+	}
+	for id, s := range x.all(0, job.Consumed) {
+		if s.has(markLeased) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// KeyedSince reports whether a request with a key consumed the job, and its last change came
+// at since (µs) or later.
+func (x *Index) KeyedSince(id job.ID, since int64) bool {
+	s := x.slot(id)
+	return s != nil && s[0]&slotKeyed != 0 && s.status() == job.Consumed && s.changed() >= since
+}
+
+// Keyed returns the jobs consumed by a request with a key that have not changed before a
+// time in µs. It visits the pages with changes since then.
+func (x *Index) Keyed(since int64) (ids []job.ID) {
+	for n, p := range x.pages {
+		if p == nil || p.at < since || p.count[job.Consumed] == 0 {
+			continue
+		}
+		for i := range p.size() {
+			if s := p.slot(i); s[0]&slotKeyed != 0 && s.status() == job.Consumed && s.changed() >= since {
+				ids = append(ids, job.ID(n*PageJobs+i))
+			}
+		}
+	}
+	return ids
+}
+
+// WithResults returns the jobs with results.
+func (x *Index) WithResults() (ids []job.ID) {
+	for id, s := range x.all(0, 0) {
+		if s[0]&slotResults != 0 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Retained returns the jobs of page n with a retention in their job files.
+func (x *Index) Retained(n int) (ids []job.ID) {
+	p := x.pageAt(n)
+	for i := 0; p != nil && i < p.size(); i++ {
+		if s := p.slot(i); s.status() != 0 && s[0]&slotRetained != 0 {
+			ids = append(ids, job.ID(n*PageJobs+i))
+		}
+	}
+	return ids
 }

@@ -1,10 +1,43 @@
+// Package index is the memory of a queue: in 96 bytes a job, 112 with MD5, with counts,
+// the head of the queue and the last numbers.
+//
+// A job is changed by [Index.Apply] alone. Normal running calls it for a record on
+// stable storage, a start calls it for the same record again. A [Change] has the
+// whole new state of its job, so that it can be applied twice, or over a later
+// state.
+//
+// Beside its jobs an Index has notes for its owner, never on disk: claims of
+// operations, and the progress of the files of a job.
+//
+// Jobs stand in pages of [PageJobs] numbers. A page is 96 kilobytes of memory outside
+// the garbage collector, less on the heap as long as only its first 2, 8, 32 or 128
+// numbers are used, and none without jobs. [Index.AppendPage] writes a page for
+// the disk, and [Index.LoadPage] reads it:
+//
+//	magic "CUTIEPG2" | crc u32 | parts u32 | version u64 | time µs i64 | slots | MD5s | keys | ends of holds, µs i64
+//
+// The checksum covers the name of the page, so that swapped pages do not verify.
+// Slots are left out without jobs, MD5s and keys unless one is known, ends of holds
+// unless there is one. The bits of parts say whether there are keys (1) and ends of
+// holds (2), and the upper half how many slots there are, 0 for all; the checksum covers
+// them unless they are 0. A slot:
+//
+//	0 status, outcome and marks   8 size of payload   32 SHA-256 of payload
+//	1 marks                      16 submitted, µs     64 SHA-256 of job file
+//	2 media type, by number      24 last change, µs
+//	4 length of job file
+//
+// An Index has no clock, no files and no lock: its owner has.
 package index
 
 import (
+	"encoding/binary"
 	"iter"
 	"slices"
 	"strings"
 
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 )
@@ -366,3 +399,199 @@ func (x *Index) SetMediaTypes(names []string) {
 		x.types.numbers[t] = uint16(i + 1)
 	}
 }
+
+// Numbers are the last ones of a queue. They never go back.
+type Numbers struct {
+	Job  job.ID
+	Seq  job.Seq
+	Time int64 // µs
+}
+
+// Max returns the higher ones.
+func (n Numbers) Max(m Numbers) Numbers {
+	return Numbers{max(n.Job, m.Job), max(n.Seq, m.Seq), max(n.Time, m.Time)}
+}
+
+// Last returns the numbers of applied changes.
+func (x *Index) Last() Numbers { return x.last }
+
+// Minted returns the last numbers given out.
+func (x *Index) Minted() Numbers { return x.minted }
+
+// Reach raises the numbers to at least these.
+func (x *Index) Reach(n Numbers) { x.last, x.minted = x.last.Max(n), x.minted.Max(n) }
+
+// Mint returns the number and the time of the next change, at the time now of the
+// clock. Times grow even when the clock steps back.
+func (x *Index) Mint(now int64) (job.Seq, int64) {
+	x.minted.Seq++
+	x.minted.Time = max(now, x.minted.Time+1)
+	return x.minted.Seq, x.minted.Time
+}
+
+// MintJob returns the number of the next job, false if all were given out.
+func (x *Index) MintJob() (job.ID, bool) {
+	if x.minted.Job >= job.MaxID {
+		return 0, false
+	}
+	x.minted.Job++
+	return x.minted.Job, true
+}
+
+// Unmint takes back the numbers minted after these, which were not used.
+func (x *Index) Unmint(to Numbers) { x.minted = to }
+
+// Skip skips the numbers up to these.
+func (x *Index) Skip(n Numbers) { x.minted = x.minted.Max(n) }
+
+// A Flow counts changes since the index was made or read, also those of a replay.
+// Pending jobs are more by In less Out between two instants.
+type Flow struct {
+	In     uint64 // became pending: submitted, requeued, or given back
+	Out    uint64 // were pending, and are not any more
+	Failed uint64 // got this outcome
+}
+
+// add counts a change of a job.
+func (f *Flow) add(before *Job, after *Standing) {
+	was, is := before.Status == job.Pending, after.Status == job.Pending
+	switch {
+	case is && !was:
+		f.In++
+	case was && !is:
+		f.Out++
+	}
+	if after.Outcome == job.Failed && before.Outcome != job.Failed {
+		f.Failed++
+	}
+}
+
+// Latest returns jobs of f before one, the last number first; with before 0 it begins
+// with the last job of all. It looks at no more jobs than most, and returns the lowest
+// one it has looked at, or 0 if no job is before that. The After of f is not used.
+func (x *Index) Latest(f Filter, before job.ID, most int) (ids []job.ID, reached job.ID) {
+	end := job.ID(len(x.pages)) * PageJobs
+	if before == 0 || before > end {
+		before = end
+	}
+	for id := before; id > 0; {
+		id--
+		n := int(id / PageJobs)
+		p := x.pages[n]
+		if p == nil || p.vacant() || f.Status != 0 && p.count[f.Status] == 0 {
+			id = job.ID(n) * PageJobs
+			continue
+		}
+		s := p.slot(int(id % PageJobs))
+		if s.status() == 0 {
+			continue
+		}
+		if most--; most < 0 {
+			return ids, id + 1
+		}
+		if (f.Status == 0 || s.status() == f.Status) && (f.Outcome == 0 || s.outcome() == f.Outcome) && (!f.Held || s.has(markHeld)) {
+			if ids = append(ids, id); len(ids) == f.Limit {
+				return ids, id
+			}
+		}
+	}
+	return ids, 0
+}
+
+// The sums of keys stand beside the slots of a page, so that an index is loaded, and a
+// culled job forgotten, without its job file. With the map a key takes 25 to 47 bytes; a
+// queue without keys has neither.
+
+// JobOf returns the job with the key of the sum; false if there is none. Another key may
+// have the same sum.
+func (x *Index) JobOf(k job.KeySum) (id job.ID, ok bool) {
+	id, ok = x.keys[k]
+	return id, ok
+}
+
+// Keys returns the number of jobs with keys.
+func (x *Index) Keys() int { return len(x.keys) }
+
+// key returns the sum of the key of a job.
+func (p *page) key(i int) job.KeySum {
+	if p.keys == nil || i >= p.size() {
+		return 0
+	}
+	return job.KeySum(binary.LittleEndian.Uint64(p.keys[i*8:]))
+}
+
+// setKey gives a job its key, or with 0 takes it away.
+func (x *Index) setKey(p *page, id job.ID, k job.KeySum) {
+	i := int(id % PageJobs)
+	was := p.key(i)
+	if was == k {
+		return
+	}
+	if was != 0 && x.keys[was] == id {
+		if delete(x.keys, was); len(x.keys) == 0 {
+			x.keys = nil
+		}
+	}
+	if p.keys == nil {
+		p.keys = make([]byte, p.size()*keySize)
+	}
+	binary.LittleEndian.PutUint64(p.keys[i*8:], uint64(k))
+	x.addKey(k, id)
+}
+
+// addKey takes a key into the map. Of two jobs with one key, made by other hands, the
+// first stays.
+func (x *Index) addKey(k job.KeySum, id job.ID) {
+	if _, taken := x.keys[k]; k == 0 || taken {
+		return
+	}
+	if x.keys == nil {
+		x.keys = map[job.KeySum]job.ID{}
+	}
+	x.keys[k] = id
+}
+
+// Restored returns the job as far as the index knows it, for a lost job file. Nobody can
+// prove the possession of its lease, so the lease is over.
+func (j *Job) Restored(id job.ID) job.Job {
+	r := job.Job{ID: id, Status: j.Status, MediaType: j.MediaType, Size: j.Size, Submitted: job.Instant(j.Submitted),
+		Digests: []digest.Value{digest.NewValue(digest.SHA256, j.SHA256[:])},
+		Extra:   anvl.Record{{Name: "note", Value: job.LostNote}}}
+	if j.MD5 != ([16]byte{}) {
+		r.Digests = append(r.Digests, digest.NewValue(digest.MD5, j.MD5[:]))
+	}
+	at := job.Instant(j.Changed)
+	switch j.Status {
+	case job.Pending:
+		if j.Held {
+			r.Held = at
+			if j.HoldEnds != 0 {
+				r.HeldUntil = job.Instant(j.HoldEnds)
+			}
+		}
+	case job.Consumed:
+		r.Consumed = at
+		if j.Leased {
+			r.Lease.Ends = at
+		}
+	case job.Deleted:
+		r.Deleted = at
+	}
+	if r.Outcome = j.Outcome; r.Outcome != 0 {
+		r.Finished = at
+	}
+	return r
+}
+
+// StandingOf returns the standing of a job by its job file.
+func StandingOf(j *job.Job) Standing {
+	return Standing{Status: j.Status, Outcome: j.Outcome, Held: j.Status == job.Pending && !j.Held.IsZero(),
+		Leased: j.Status == job.Consumed && !j.Lease.Ends.IsZero(), Results: len(j.Results) > 0,
+		Retained: !j.Destruction.IsZero() || j.Extra.Value(job.RequeuedAs) != "", Keyed: j.ConsumerKey != ""}
+}
+
+// SetFiled notes the directory of the job file, also for a job not known yet.
+func (x *Index) SetFiled(id job.ID, st job.Status) { x.grow(id).slot(int(id % PageJobs)).setFiled(st) }
+
+// SetPayloadFiled notes a payload file under its name.
+func (x *Index) SetPayloadFiled(id job.ID) { x.grow(id).slot(int(id % PageJobs)).set(markPayload) }

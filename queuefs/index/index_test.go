@@ -5,12 +5,19 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"runtime"
 	"slices"
+	"strconv"
 	"testing"
+	"time"
 
+	"cutie/queuefs/anvl"
+	"cutie/queuefs/digest"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
+	"cutie/testdata/long"
 )
 
 // A model is a naive index: a map.
@@ -458,4 +465,291 @@ func FuzzPage(f *testing.F) {
 			t.Error("a page changes by being read and written")
 		}
 	})
+}
+
+func TestRestoredJobsSayWhatTheIndexKnows(t *testing.T) {
+	at := time.UnixMicro(2e15).UTC()
+	known := index.Job{FileLength: 1, Size: 4, Submitted: 1e15, Changed: 2e15, MediaType: "text/plain", SHA256: [32]byte{1}, MD5: [16]byte{2}}
+	least := job.Job{ID: 7, Size: 4, MediaType: "text/plain", Submitted: time.UnixMicro(1e15).UTC(),
+		Digests: []digest.Value{digest.NewValue(digest.SHA256, known.SHA256[:]), digest.NewValue(digest.MD5, known.MD5[:])},
+		Extra:   anvl.Record{{Name: "note", Value: "job file lost, restored from the index"}}}
+	for _, c := range []struct {
+		is   index.Standing
+		want func(*job.Job)
+	}{
+		{index.Standing{Status: job.Pending}, func(*job.Job) {}},
+		{index.Standing{Status: job.Pending, Held: true}, func(j *job.Job) { j.Held = at }},
+		{index.Standing{Status: job.Consumed}, func(j *job.Job) { j.Consumed = at }},
+		{index.Standing{Status: job.Consumed, Leased: true}, func(j *job.Job) { j.Consumed, j.Lease.Ends = at, at }},
+		{index.Standing{Status: job.Consumed, Outcome: job.Failed}, func(j *job.Job) { j.Consumed, j.Outcome, j.Finished = at, job.Failed, at }},
+		{index.Standing{Status: job.Deleted}, func(j *job.Job) { j.Deleted = at }},
+	} {
+		k, want := known, least
+		k.Standing = c.is
+		want.Status = c.is.Status
+		c.want(&want)
+		got := k.Restored(7)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v: got %+v\nwant %+v", c.is, got, want)
+		}
+		if s := index.StandingOf(&got); s != c.is {
+			t.Errorf("stands at %+v, want %+v", s, c.is)
+		}
+	}
+}
+
+// TestFewJobsTakeLittleMemory adds jobs one by one, with MD5s and keys, and reads the
+// page as it stands on disk after each.
+func TestFewJobsTakeLittleMemory(t *testing.T) {
+	x := index.New("jobs")
+	for id := job.ID(1); id < 200; id++ {
+		c := index.Change{Job: id, Seq: job.Seq(id), Time: int64(id), Size: int64(id), Key: job.KeySum(id), Standing: index.Standing{Status: job.Pending}}
+		c.MD5[0] = byte(id)
+		x.Apply(&c)
+		if most := int64(96 * max(2, 4*id)); id <= 64 && x.Memory() > most {
+			t.Fatalf("%d jobs take %d bytes, more than %d", id, x.Memory(), most)
+		}
+		y := again(t, x)
+		x = y
+		for n := job.ID(1); n <= id; n++ {
+			j, ok := y.Job(n)
+			if of, known := y.JobOf(job.KeySum(n)); !ok || j.Size != int64(n) || j.MD5[0] != byte(n) || !known || of != n {
+				t.Fatalf("after %v: job %v is %+v with the key of %v", id, n, j, of)
+			}
+		}
+		if _, ok := y.Job(id + 1); ok || y.Counts.Available != int64(id) || y.Claim(id+1) || y.Keys() != int(id) {
+			t.Fatalf("after %v: another job is there, or %+v", id, y.Counts)
+		}
+	}
+}
+
+func TestProcessedJobsAreDueBySizeAndAge(t *testing.T) {
+	hour := time.Hour.Microseconds()
+	x := index.New("jobs")
+	for n := range 5 {
+		st := job.Consumed
+		if n == 4 {
+			st = job.Pending
+		}
+		c := index.Change{Kind: job.Consume, Job: job.ID(n + 1), Seq: job.Seq(n + 1), Time: int64(n+1) * hour, Standing: index.Standing{Status: st}}
+		x.Apply(&c)
+	}
+	for _, c := range []struct{ size, age, now, before, most int64 }{
+		{-1, 0, 100 * hour, 0, 0},
+		{-1, 1, 100 * hour, 0, 0},
+		{4, 0, 100 * hour, 0, 0},
+		{3, 0, 100 * hour, math.MaxInt64, 1},
+		{0, 0, 100 * hour, math.MaxInt64, 4},
+		{0, 10, 100 * hour, 90*hour - 1, math.MaxInt},
+		{4, 10, 100 * hour, 0, 0},
+	} {
+		before, most := x.DueAfter(c.size, c.age, c.now)
+		if before != c.before || most != int(c.most) {
+			t.Errorf("%+v: got %d, %d", c, before, most)
+		}
+	}
+	// Nobody is looked for where nobody can be: an event at this very instant is too young.
+	x.SetUnchanged(5 * hour)
+	for now, want := range map[int64]int{15 * hour: 0, 15*hour + 1: math.MaxInt} {
+		if _, most := x.DueAfter(0, 10, now); most != want {
+			t.Errorf("at %d: got %d, want %d", now, most, want)
+		}
+	}
+}
+
+// The flow explains the depth, and pages of Latest together are the list backwards,
+// whatever the bound of one page.
+func TestFlowAndLatestAgreeWithTheRest(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	x := index.New("jobs")
+	for i := range 3000 {
+		x.Apply(someChange(r, job.ID(r.IntN(5*index.PageJobs)), job.Seq(i+1)))
+	}
+	if got, want := int64(x.Flow.In)-int64(x.Flow.Out), x.Counts.Status[job.Pending]; got != want || x.Flow.Failed == 0 {
+		t.Errorf("flow %+v, pending %d", x.Flow, want)
+	}
+	for _, f := range []index.Filter{{}, {Status: job.Pending}, {Outcome: job.Failed}, {Held: true}, {Status: job.Consumed, Outcome: job.Failed}} {
+		f.Limit = 10_000
+		want := x.IDs(f)
+		slices.Reverse(want)
+		for _, page := range []struct{ limit, most int }{{10_000, 10_000}, {7, 10_000}, {10_000, 50}, {3, 5}} {
+			f.Limit = page.limit
+			var got []job.ID
+			for before := job.ID(0); ; {
+				ids, reached := x.Latest(f, before, page.most)
+				if len(ids) > page.limit || before != 0 && reached >= before {
+					t.Fatalf("%+v %+v: %d jobs, from %v to %v", f, page, len(ids), before, reached)
+				}
+				if got = append(got, ids...); reached == 0 {
+					break
+				}
+				before = reached
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%+v %+v: got %d jobs, want %d", f, page, len(got), len(want))
+			}
+		}
+	}
+}
+
+// TestPagesHaveTheEndsOfHolds restarts with ends of holds, beside known MD5s and keys or
+// not.
+func TestPagesHaveTheEndsOfHolds(t *testing.T) {
+	for parts := range 4 {
+		md5, keyed := parts&1 != 0, parts&2 != 0
+		x := index.New("jobs")
+		held := index.Standing{Status: job.Pending, Held: true}
+		put := func(id job.ID, st index.Standing, ends int64) {
+			c := index.Change{Job: id, Seq: job.Seq(id), Time: int64(id), Standing: st, HoldEnds: ends}
+			if md5 {
+				c.MD5[0] = 1
+			}
+			if keyed {
+				c.Key = job.KeySum(id)
+			}
+			x.Apply(&c)
+		}
+		put(1, held, 100)
+		put(2, held, 0)
+		put(3, index.Standing{Status: job.Pending}, 0)
+		put(1023, held, 50)
+		put(1500, held, 70) // on the next page
+		put(5000, held, 60)
+		put(5000, index.Standing{Status: job.Pending}, 0) // released
+		put(3000, held, 0)
+		pages := map[int]int{}
+		for n := range x.Pages() {
+			x.SetPageChanged(n)
+			data, _ := x.AppendPage(nil, n)
+			pages[n] = len(data)
+		}
+		if pages[0] != pages[1] || pages[0] != pages[2]+8*index.PageJobs || pages[2] != pages[4] {
+			t.Errorf("sizes of pages: got %v", pages)
+		}
+		y := again(t, x)
+		for id, want := range map[job.ID]int64{1: 100, 2: 0, 3: 0, 1023: 50, 1500: 70, 3000: 0, 5000: 0} {
+			j, ok := y.Job(id)
+			if ends, set := y.Holds.At(id); !ok || ends != want || set != (want != 0) || j.HoldEnds != want {
+				t.Errorf("%v: got %d, %v, %+v want %d", id, ends, set, j, want)
+			}
+			if of, known := y.JobOf(job.KeySum(id)); known != keyed || keyed && of != id || (j.MD5[0] == 1) != md5 {
+				t.Errorf("%v: got key of %v, MD5 %x, want key %v, MD5 %v", id, of, j.MD5, keyed, md5)
+			}
+		}
+		if !y.Holds.Passed(50) || y.Holds.Passed(49) {
+			t.Error("the first end is not 50")
+		}
+		if y.Counts.Held != 5 || y.Counts.Available != 2 {
+			t.Errorf("got %+v", y.Counts)
+		}
+	}
+}
+
+func keyed(id job.ID, seq job.Seq, st job.Status, key string) *index.Change {
+	return &index.Change{Kind: job.Update, Job: id, Seq: seq, Time: int64(seq), Standing: index.Standing{Status: st}, Key: job.SumOfKey("", key)}
+}
+
+func wantJob(t *testing.T, x *index.Index, key string, want job.ID) {
+	t.Helper()
+	if id, ok := x.JobOf(job.SumOfKey("", key)); id != want || ok != (want != 0) {
+		t.Errorf("key %s: got %v, %v, want %v", key, id, ok, want)
+	}
+}
+
+func TestKeysLastAsLongAsTheirJobs(t *testing.T) {
+	x := index.New("jobs")
+	wantJob(t, x, "a", 0)
+	x.Apply(keyed(1, 1, job.Pending, "a"))
+	x.Apply(keyed(2, 2, job.Pending, ""))
+	x.Apply(keyed(3000, 3, job.Pending, "b"))
+	x.Apply(keyed(1, 4, job.Consumed, "a"))
+	x.Apply(keyed(1, 4, job.Consumed, "a")) // replayed
+	wantJob(t, x, "a", 1)
+	wantJob(t, x, "b", 3000)
+
+	// A page with keys is read as it was written.
+	y := index.New("jobs")
+	for _, n := range []int{0, 2} {
+		data, ok := x.AppendPage(nil, n)
+		if !ok || len(data) > index.PageLimit {
+			t.Fatalf("page %d: %d octets, %v", n, len(data), ok)
+		}
+		if err := y.LoadPage(data, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range []*index.Index{x, y} {
+		x.Apply(&index.Change{Kind: job.Cull, Job: 1, Seq: 5, Time: 5})
+		wantJob(t, x, "a", 0)
+		wantJob(t, x, "b", 3000)
+		x.Apply(keyed(3001, 6, job.Pending, "a"))
+		wantJob(t, x, "a", 3001)
+		if x.Keys() != 2 {
+			t.Errorf("got %d keys", x.Keys())
+		}
+		x.Free()
+		wantJob(t, x, "b", 0)
+	}
+}
+
+// TestOfTwoJobsWithAKeyTheFirstHasIt is about copies of job files by other hands.
+func TestOfTwoJobsWithAKeyTheFirstHasIt(t *testing.T) {
+	x := index.New("jobs")
+	x.Apply(keyed(5, 1, job.Pending, "a"))
+	x.Apply(keyed(4, 2, job.Pending, "a"))
+	wantJob(t, x, "a", 5)
+	x.Apply(&index.Change{Kind: job.Cull, Job: 4, Seq: 3, Time: 3})
+	wantJob(t, x, "a", 5)
+}
+
+func TestPagesHaveKeysBesideMD5s(t *testing.T) {
+	x := index.New("jobs")
+	c := keyed(1, 1, job.Pending, "a")
+	c.MD5[3] = 4
+	x.Apply(c)
+	data, _ := x.AppendPage(nil, 0)
+	y := index.New("jobs")
+	if err := y.LoadPage(data, 0); err != nil {
+		t.Fatal(err)
+	}
+	wantJob(t, y, "a", 1)
+	if j, _ := y.Job(1); j.MD5 != c.MD5 {
+		t.Errorf("got MD5 %x", j.MD5)
+	}
+}
+
+func TestJobsOfConsumersWithKeysAreFound(t *testing.T) {
+	x := index.New("jobs")
+	for id, at := range map[job.ID]int64{1: 10, 2: 20, 3: 30, 5000: 5} {
+		x.Apply(&index.Change{Kind: job.Consume, Job: id, Seq: job.Seq(at), Time: at, Standing: index.Standing{Status: job.Consumed, Keyed: id != 3}})
+	}
+	if got := fmt.Sprint(x.Keyed(20)); got != "[j000000000002]" {
+		t.Errorf("got %s", got)
+	}
+	data, _ := x.AppendPage(nil, 0)
+	y := index.New("jobs")
+	if err := y.LoadPage(data, 0); err != nil || len(y.Keyed(0)) != 2 {
+		t.Errorf("got %v, %v", y.Keyed(0), err)
+	}
+}
+
+// TestAKeyTakesFewBytes measures the map on its way, emptiest after each doubling, with
+// the eight bytes of the page.
+func TestAKeyTakesFewBytes(t *testing.T) {
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	x, before := index.New("jobs"), heap()
+	for n, last := 1, long.N(250_000, 1_000_000); n <= last; n++ {
+		x.Apply(keyed(job.ID(n), job.Seq(n), job.Pending, strconv.Itoa(n)))
+		if n >= 100_000 && n%10_000 == 0 {
+			if each := float64(heap()-before) / float64(n); each >= 64 { // slots are outside of the heap
+				t.Errorf("%d keys take %.1f bytes each", n, each)
+			}
+		}
+	}
+	runtime.KeepAlive(x)
 }

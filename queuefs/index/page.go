@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
 )
 
 // A page is the part of an index for a fixed range of job numbers. Of most queues it
@@ -363,3 +365,221 @@ func parsePage(data []byte, queue string, n int) (p *page, ends []byte, err erro
 
 // used returns how many slots there are up to the last one with a job, now or before.
 func used(slots []byte) int { return (len(bytes.TrimRight(slots, "\x00")) + slotSize - 1) / slotSize }
+
+// A slot is the memory of one job. A known MD5 of the payload stands beside the
+// slots of the page; the rest is in the job file.
+type slot []byte
+
+const slotSize = 96
+
+// Byte 0 has the status in its low bits, then two marks, the outcome, and one more
+// mark.
+const (
+	statusMask   = 3
+	slotResults  = 4
+	slotRetained = 8
+	outcomeShift = 4
+	outcomeMask  = 3 << outcomeShift
+	slotKeyed    = 64
+	slotStands   = statusMask | slotResults | slotRetained | outcomeMask | slotKeyed // all bits in use
+)
+
+// Byte 1 has these marks; leases and holds are on disk too. The place of the job
+// file is a Status, 0 for none, or FiledUnknown.
+const (
+	markClaimed = 1 << iota // an operation on the job is on its way to the journal
+	markBehind              // the files are behind the journal
+	markPayload             // the payload file stands
+	filedShift  = iota      // three bits: where the job file stands
+	filedMask   = 7 << filedShift
+	markHeld    = 1 << 6 // pending, and passed over
+	markLeased  = 1 << 7 // consumed, and its consumer has a lease
+)
+
+func (s slot) status() job.Status   { return job.Status(s[0] & statusMask) }
+func (s slot) outcome() job.Outcome { return job.Outcome(s[0] & outcomeMask >> outcomeShift) }
+func (s slot) has(m byte) bool      { return s[1]&m != 0 }
+func (s slot) set(m byte)           { s[1] |= m }
+func (s slot) clear(m byte)         { s[1] &^= m }
+func (s slot) filed() job.Status    { return job.Status(s[1] & filedMask >> filedShift) }
+func (s slot) changed() int64       { return int64(binary.LittleEndian.Uint64(s[24:])) }
+func (s slot) submitted() int64     { return int64(binary.LittleEndian.Uint64(s[16:])) }
+func (s slot) mediaType() int       { return int(binary.LittleEndian.Uint16(s[2:])) }
+
+func (s slot) available() bool {
+	return s.status() == job.Pending && !s.has(markClaimed|markHeld)
+}
+
+func (s slot) processed() bool {
+	return s.status() == job.Consumed || s.status() == job.Deleted
+}
+
+func (s slot) setFiled(st job.Status) { s[1] = s[1]&^filedMask | byte(st)<<filedShift }
+
+// fill writes the data of a change, without its standing.
+func (s slot) fill(c *Change, mediaType uint16) {
+	le := binary.LittleEndian
+	le.PutUint16(s[2:], mediaType)
+	le.PutUint32(s[4:], uint32(c.FileLength))
+	le.PutUint64(s[8:], uint64(c.Size))
+	le.PutUint64(s[16:], uint64(c.Submitted))
+	le.PutUint64(s[24:], uint64(c.Time))
+	copy(s[32:64], c.SHA256[:])
+	copy(s[64:96], c.FileSHA256[:])
+}
+
+// stand writes the standing, and ends the claim on the job.
+func (s slot) stand(st *Standing) {
+	s[0] = byte(st.Status) | byte(st.Outcome)<<outcomeShift
+	s.clear(markClaimed | markHeld | markLeased)
+	if st.Results {
+		s[0] |= slotResults
+	}
+	if st.Retained {
+		s[0] |= slotRetained
+	}
+	if st.Keyed {
+		s[0] |= slotKeyed
+	}
+	if st.Held {
+		s.set(markHeld)
+	}
+	if st.Leased {
+		s.set(markLeased)
+	}
+}
+
+// job reads the slot.
+func (s slot) job() Job {
+	le := binary.LittleEndian
+	return Job{
+		Standing: Standing{Status: s.status(), Outcome: s.outcome(), Held: s.has(markHeld), Leased: s.has(markLeased),
+			Results: s[0]&slotResults != 0, Retained: s[0]&slotRetained != 0, Keyed: s[0]&slotKeyed != 0},
+		Claimed: s.has(markClaimed), Behind: s.has(markBehind), Filed: s.filed(), PayloadFiled: s.has(markPayload),
+		FileLength: int(le.Uint32(s[4:])), Size: int64(le.Uint64(s[8:])), Submitted: s.submitted(), Changed: s.changed(),
+		SHA256: [32]byte(s[32:64]), FileSHA256: [32]byte(s[64:96]),
+	}
+}
+
+// A Place has the records with the parts of a job; 0 is a part in its file.
+type Place struct{ File, Payload journal.LSN }
+
+// places has the place of each job behind the journal. These jobs are neighbours,
+// so that pages take a third of the memory of a map of jobs.
+type places map[int]*placePage
+
+type placePage struct {
+	used int
+	at   [placeJobs]Place // without File there is none
+}
+
+// placeJobs is how many job numbers a placePage covers. Many queues have one job behind
+// the journal.
+const placeJobs = 16
+
+func (p places) of(id job.ID) Place {
+	if page := p[int(id/placeJobs)]; page != nil {
+		return page.at[id%placeJobs]
+	}
+	return Place{}
+}
+
+// put sets the place of a job; to.File is not 0.
+func (p places) put(id job.ID, to Place) {
+	n := int(id / placeJobs)
+	page := p[n]
+	if page == nil {
+		page = new(placePage)
+		p[n] = page
+	}
+	if page.at[id%placeJobs].File == 0 {
+		page.used++
+	}
+	page.at[id%placeJobs] = to
+}
+
+func (p places) drop(id job.ID) {
+	n := int(id / placeJobs)
+	page := p[n]
+	if page == nil || page.at[id%placeJobs].File == 0 {
+		return
+	}
+	page.at[id%placeJobs] = Place{}
+	if page.used--; page.used == 0 {
+		delete(p, n)
+	}
+}
+
+// SetFilesWritten notes that the files of a job have the parts of a place. It
+// returns false if the journal is ahead of them again.
+func (x *Index) SetFilesWritten(id job.ID, was Place) bool {
+	if now := x.places.of(id); now != was {
+		now.Payload = 0
+		x.places.put(id, now)
+		return false
+	}
+	x.SetPassed(id)
+	return true
+}
+
+// SetPassed notes that no file of a job is behind the journal any more.
+func (x *Index) SetPassed(id job.ID) {
+	if x.places.drop(id); len(x.places) == 0 {
+		x.places = nil
+	}
+	x.grow(id).slot(int(id % PageJobs)).clear(markBehind)
+}
+
+// Behind reports whether the files of a job are behind the journal.
+func (x *Index) Behind(id job.ID) bool {
+	s := x.slot(id)
+	return s != nil && s.has(markBehind)
+}
+
+// BehindOf reports whether the files of some job lack a record before at.
+func (x *Index) BehindOf(at journal.LSN) bool {
+	for _, page := range x.places {
+		for _, p := range page.at {
+			if p.File != 0 && p.File < at || p.Payload != 0 && p.Payload < at {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// A History has the records of the last events.
+type History struct {
+	first   job.Seq // of records
+	records []journal.LSN
+}
+
+// Note notes the record of an event. After a gap it begins anew.
+func (h *History) Note(seq job.Seq, at journal.LSN) {
+	if len(h.records) == 0 || seq != h.first+job.Seq(len(h.records)) {
+		h.records, h.first = h.records[:0], seq
+	}
+	h.records = append(h.records, at)
+}
+
+// After returns the records of up to most events after one; false if the event
+// next to it is not known.
+func (h *History) After(seq job.Seq, most int) ([]journal.LSN, bool) {
+	if len(h.records) == 0 || seq+1 < h.first || seq+1 >= h.first+job.Seq(len(h.records)) {
+		return nil, false
+	}
+	from := h.records[seq+1-h.first:]
+	return slices.Clone(from[:min(len(from), most)]), true
+}
+
+// Forget drops the records before first.
+func (h *History) Forget(first journal.LSN) {
+	n := 0
+	for n < len(h.records) && h.records[n] < first {
+		n++
+	}
+	if n > 0 {
+		h.records = slices.Clone(h.records[n:])
+		h.first += job.Seq(n)
+	}
+}

@@ -1,8 +1,17 @@
 package job
 
 import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -145,4 +154,182 @@ func (j *Job) Again(id ID, seq Seq, t time.Time) Job {
 func (j *Job) GiveWay(to ID) {
 	j.Destruction = time.Time{}
 	j.Extra = With(j.Extra, RequeuedAs, to.String())
+}
+
+// A Lease is the time of a consumer for a job.
+type Lease struct {
+	Ends time.Time // zero: there is no lease; a key alone is of one that was aborted
+	Key  string    // SHA-256, in hexadecimal, of the token of the consumer
+}
+
+// NewToken returns the proof of a lease for its consumer: 128 random bits. The job
+// file, which is public, has only its digest.
+func NewToken() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// LeaseKey returns the part of a token kept in the job file.
+func LeaseKey(token string) string {
+	sum := sha256.Sum256([]byte(token))
+	return hex.EncodeToString(sum[:])
+}
+
+// Opens reports whether the token is the one of the lease, and the lease not over.
+func (l Lease) Opens(token string, now time.Time) bool {
+	return l.isKeyOf(token) && now.Before(l.Ends)
+}
+
+func (l Lease) isKeyOf(token string) bool {
+	return subtle.ConstantTimeCompare([]byte(LeaseKey(token)), []byte(l.Key)) == 1
+}
+
+// errorType is the written form of Job.Transient, by the words of UWS.
+func errorType(transient bool) string {
+	if transient {
+		return "transient"
+	}
+	return "fatal"
+}
+
+func parseErrorType(s string) (transient bool, err error) {
+	if s != "transient" && s != "fatal" {
+		err = fmt.Errorf("%.40q is neither transient nor fatal", s)
+	}
+	return s == "transient", err
+}
+
+// MaxResults is how many results a job may have, and MaxResultName bounds the octets of
+// the name of one.
+const (
+	MaxResults    = 100
+	MaxResultName = 64
+)
+
+// A Result is a file from the consumer of a job: result/JOB/NAME below the
+// directory of the queue.
+type Result struct {
+	Name      string // 1 to 64 of A-Z a-z 0-9 . _ -, and no dot first
+	MediaType string // "" if none was given
+	Size      int64  // octets
+	SHA256    [32]byte
+}
+
+// String returns the result as it stands in a job file: name, octets, SHA-256
+// and, unless it has none, the media type.
+func (r Result) String() string {
+	s := r.Name + " " + strconv.FormatInt(r.Size, 10) + " " + hex.EncodeToString(r.SHA256[:])
+	if r.MediaType != "" {
+		s += " " + r.MediaType
+	}
+	return s
+}
+
+// CheckResultName refuses malformed names of results, with [ErrBadName].
+func CheckResultName(name string) error {
+	ok := len(name) >= 1 && len(name) <= MaxResultName && name[0] != '.'
+	for i := 0; i < len(name) && ok; i++ {
+		c := name[i]
+		ok = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
+	}
+	if !ok {
+		return fmt.Errorf("%w: result %.80q: 1 to 64 letters, digits and . _ -, and no dot first", ErrBadName, name)
+	}
+	return nil
+}
+
+func parseResult(s string) (r Result, err error) {
+	f := strings.SplitN(s, " ", 4)
+	if len(f) < 3 {
+		return r, fmt.Errorf("%.80q is not name, size and digest of a result", s)
+	}
+	if len(f) == 4 {
+		r.MediaType = f[3]
+	}
+	r.Name = f[0]
+	if err := CheckResultName(r.Name); err != nil {
+		return r, err
+	}
+	if r.Size, err = strconv.ParseInt(f[1], 10, 64); err != nil || r.Size < 0 {
+		return r, fmt.Errorf("%.40q is not a size", f[1])
+	}
+	b, err := hex.DecodeString(f[2])
+	if err != nil || len(b) != len(r.SHA256) {
+		return r, fmt.Errorf("%.80q is not a SHA-256", f[2])
+	}
+	copy(r.SHA256[:], b)
+	return r, nil
+}
+
+// ErrorDetail returns the result in which the consumer of a failed or aborted job
+// says more than a message can: the first one named error, or error.vot and the like.
+func (j *Job) ErrorDetail() (Result, bool) {
+	if j.Outcome == Failed || j.Outcome == Aborted {
+		for _, r := range j.Results {
+			if IsErrorDetail(r.Name) {
+				return r, true
+			}
+		}
+	}
+	return Result{}, false
+}
+
+// IsErrorDetail reports whether a result of this name is the detail of an error.
+func IsErrorDetail(name string) bool { return name == "error" || strings.HasPrefix(name, "error.") }
+
+// MaxKey is the most characters of a key.
+const MaxKey = 255
+
+// CheckKey refuses a key with characters other than visible ASCII, and one without or
+// with more than MaxKey of them. The error is [ErrBadName].
+func CheckKey(key string) error {
+	bad := key == "" || len(key) > MaxKey
+	for i := 0; i < len(key) && !bad; i++ {
+		bad = key[i] <= ' ' || key[i] >= 0x7f
+	}
+	if bad {
+		return fmt.Errorf("%w: key %.40q is not 1 to %d visible ASCII characters", ErrBadName, key, MaxKey)
+	}
+	return nil
+}
+
+// PartKey returns the key of job n, from 1 on, of a submission of several jobs with one
+// key.
+func PartKey(key string, n int) string { return key + "#" + strconv.Itoa(n) }
+
+// A KeySum stands for the key of a submission and its user in the index: the first octets of
+// their SHA-256. 0 is no key. Two keys may have one sum; the job file has user and key.
+type KeySum uint64
+
+// SumOfKey returns the sum of a key, 0 for "". Each user has keys of his own; those without a
+// name, "", have them in common.
+func SumOfKey(user, key string) KeySum {
+	if key == "" {
+		return 0
+	}
+	if user != "" {
+		key = user + "\x00" + key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return KeySum(max(binary.LittleEndian.Uint64(sum[:]), 1))
+}
+
+// ConsumerKey returns the part of a consumer's key kept in the job file: the SHA-256 of
+// user and key, in hexadecimal.
+func ConsumerKey(user, key string) string {
+	if key == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(user + "\x00" + key))
+	return hex.EncodeToString(sum[:])
+}
+
+// TokenFor returns the proof of the lease of a job taken with a key, in its present
+// attempt: between two attempts a job is requeued. It is the same each
+// time, so that no file has to keep it, and as hard to guess as the key.
+func TokenFor(user, key, queue string, id ID, requeues int) string {
+	mac := hmac.New(sha256.New, []byte(user+"\x00"+key))
+	fmt.Fprintf(mac, "lease %s %v %d", queue, id, requeues)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16])
 }

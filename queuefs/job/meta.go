@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -149,4 +150,177 @@ func CleanText(s string) (string, error) {
 		return "", fmt.Errorf("%w: more than %d octets", ErrTooBig, MaxMessage)
 	}
 	return s, nil
+}
+
+// Unlimited is a limit set to none.
+const Unlimited = -1
+
+// Limits are those of a user in a queue. 0 is not set, [Unlimited] no limit. As
+// text they are a list such as
+//
+//	pending=100,active=1000,upload=1000000000,run=3600,life=720
+//
+// with 0 for no limit.
+type Limits struct {
+	Pending int64 // jobs made and not started (UWS 1.1, 2.1.3)
+	Active  int64 // jobs waiting for a consumer or in work
+	Upload  int64 // bytes of the payloads of all these jobs together
+	Run     int64 // seconds that a job may run
+	Life    int64 // hours from the creation of a job to its destruction
+}
+
+// maxLimit is the largest number in the text of Limits, so that products of
+// units fit.
+const maxLimit = 1 << 50
+
+// mostOf are the largest values; run fits the document of a job, and life a time
+// before the year 9999.
+var mostOf = map[string]int64{"pending": maxLimit, "active": maxLimit, "upload": maxLimit, "run": 1<<31 - 1, "life": 1_000_000}
+
+// names returns the limits by their names, in the order of the text.
+func (l *Limits) names() []struct {
+	name string
+	n    *int64
+} {
+	return []struct {
+		name string
+		n    *int64
+	}{{"pending", &l.Pending}, {"active", &l.Active}, {"upload", &l.Upload}, {"run", &l.Run}, {"life", &l.Life}}
+}
+
+// ParseLimits reads the text of [Limits.String], in any order; "" sets none.
+func ParseLimits(text string) (l Limits, err error) {
+	if text == "" {
+		return l, nil
+	}
+parts:
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		for _, one := range l.names() {
+			if one.name != name {
+				continue
+			}
+			n, err := strconv.ParseInt(value, 10, 64)
+			switch {
+			case err != nil || n < 0 || n > mostOf[name]:
+				return Limits{}, fmt.Errorf("%w: limit %.40q is not a number from 0 to %d", ErrBadName, part, mostOf[name])
+			case *one.n != 0:
+				return Limits{}, fmt.Errorf("%w: limit %s is repeated", ErrBadName, name)
+			case n == 0:
+				n = Unlimited
+			}
+			*one.n = n
+			continue parts
+		}
+		return Limits{}, fmt.Errorf("%w: limit %.40q is none of pending, active, upload, run, life, each with = and a number", ErrBadName, part)
+	}
+	return l, nil
+}
+
+// String returns the limits that are set.
+func (l Limits) String() string {
+	var b strings.Builder
+	for _, one := range l.names() {
+		if *one.n == 0 {
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(one.name + "=" + strconv.FormatInt(max(*one.n, 0), 10))
+	}
+	return b.String()
+}
+
+// Over returns l, completed by under where l sets nothing.
+func (l Limits) Over(under Limits) Limits {
+	to, from := l.names(), under.names()
+	for i := range to {
+		if *to[i].n == 0 {
+			*to[i].n = *from[i].n
+		}
+	}
+	return l
+}
+
+// MaxQueueID is the longest cleaned queue identifier, in octets; it leaves
+// space in a file name for the additions of mirrors.
+const MaxQueueID = 200
+
+// reserved prefixes of file and property names, compared without case (Cutie
+// 0.3, 6 and 6.2; the text prints "merrit").
+var reserved = []string{"cutie", "cut", "merrit", "mrt"}
+
+// CleanQueueID makes a directory name and URL segment of a queue identifier by
+// Pairtree cleaning: "/" becomes "=", ":" becomes "+", "." becomes ",", and
+// octets that are not visible ASCII or stand in file names for something else
+// become ^xx. A name that is clean already maps to itself. Names that are
+// empty, longer than 200 octets when cleaned, not UTF-8, or that begin with a
+// reserved prefix are refused with an error that wraps [ErrBadName].
+func CleanQueueID(name string) (string, error) {
+	bad := func(why string) (string, error) {
+		return "", fmt.Errorf("%w: queue identifier %.60q %s", ErrBadName, name, why)
+	}
+	switch {
+	case name == "":
+		return bad("is empty")
+	case len(name) > 3*MaxQueueID:
+		return bad("is too long")
+	case !utf8.ValidString(name):
+		return bad("is not UTF-8")
+	case strings.Trim(name, "./") == "":
+		return bad("names no queue")
+	}
+	low := strings.ToLower(name)
+	for _, p := range reserved {
+		if strings.HasPrefix(low, p) {
+			return bad("begins with the reserved prefix " + p)
+		}
+	}
+	clean := isClean(name)
+	if clean && len(name) <= MaxQueueID {
+		return name, nil
+	}
+	out := make([]byte, 0, len(name))
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		switch {
+		case c == 0 || c == '\n' || c == '\r':
+			return bad("has a control character")
+		case c == '/':
+			out = append(out, '=')
+		case c == ':':
+			out = append(out, '+')
+		case c == '.':
+			out = append(out, ',')
+		case !clean && strings.IndexByte(`"*+,<=>?\^|`, c) >= 0, c <= 0x20, c >= 0x7f, c == '%', c == '#', c == ';', c == '&', c == '\'':
+			out = fmt.Appendf(out, "^%02x", c)
+		default:
+			out = append(out, c)
+		}
+	}
+	if len(out) > MaxQueueID {
+		return bad("is too long")
+	}
+	return string(out), nil
+}
+
+// isClean reports whether s has only characters left or made by cleaning.
+func isClean(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c == '^':
+			if i+2 >= len(s) || !hexDigit(s[i+1]) || !hexDigit(s[i+2]) {
+				return false
+			}
+		case strings.IndexByte("\"*<>?\\|/:.%#;&'", c) >= 0, c <= 0x20, c >= 0x7f:
+			return false
+		}
+	}
+	return true
+}
+
+func hexDigit(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f'
 }

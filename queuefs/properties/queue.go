@@ -5,6 +5,11 @@ package properties
 import (
 	"cmp"
 	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
@@ -13,9 +18,6 @@ import (
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
 	"cutie/queuefs/snapshot"
-	"fmt"
-	"strings"
-	"time"
 )
 
 // A Queue has the properties of one queue. The caller serializes changes.
@@ -213,4 +215,105 @@ func (p *Queue) Replayed() error {
 		p.Ledger.Use(home.NewSettings(r, now.Created()))
 	}
 	return err
+}
+
+// A Service has the properties of the service: cutie-info.txt, and its copy in the index.
+type Service struct {
+	File   *home.File[home.ServiceInfo]
+	Index  *snapshot.Store
+	Report func(path, text string) // called with damage found
+
+	bad string // why the copy holds; "" if the file does
+}
+
+// ErrInfo is the error for a damaged cutie-info.txt without a copy.
+var ErrInfo = errors.New("properties of the service damaged")
+
+// Open reads the file when the home is opened. A damaged file does not keep it shut if
+// the index has a copy. With keep the copy is brought up to the file.
+func (s *Service) Open(keep bool) (home.Reading[home.ServiceInfo], error) {
+	r, err := s.File.Read()
+	if err != nil && content.Transient(err) {
+		return r, err
+	}
+	copied, e := s.Index.Service()
+	switch {
+	case e != nil:
+		return r, e
+	case err != nil && copied == nil:
+		return r, fmt.Errorf("%s: %w: %w", home.InfoName, ErrInfo, durable.Bare(err))
+	case err != nil:
+		s.bad = durable.Bare(err).Error() + "; the last known properties hold"
+		s.Report(home.InfoName, s.bad)
+		if r, err = s.File.Instead(r, copied, s.bad); err != nil {
+			return r, err
+		}
+	case copied != nil && string(copied) != string(r.Text):
+		s.Report(home.InfoName, "edited by other hands: "+home.Differences(copied, r.Text))
+	}
+	s.File.Take(r)
+	if keep && string(copied) != string(r.Text) {
+		err = s.Index.KeepService(r.Text)
+	}
+	return r, err
+}
+
+// Mend writes a damaged file again by its copy; nil if it was not damaged.
+func (s *Service) Mend() (*home.Problem, error) {
+	if s.bad == "" {
+		return nil, nil
+	}
+	to, err := s.File.SetAside()
+	if err != nil {
+		return nil, err
+	}
+	copied, err := s.Index.Service()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.File.Replace(copied); err != nil {
+		return nil, err
+	}
+	text := s.bad + "; written again"
+	if to != "" {
+		text = s.bad + "; moved to " + to + ", and written again"
+	}
+	return &home.Problem{Path: home.InfoName, Text: text}, nil
+}
+
+// Check tells of a damaged or edited queue-info.txt. Repairing sets a damaged one aside
+// and writes the properties in force. mended says that the problem is none any more;
+// found is nil without one. closed says that the home was closed in order: after a crash a
+// file without its event may be that of a change on its way, which the next opening takes in.
+func (p *Queue) Check(repair, closed bool) (found *home.Problem, mended bool, err error) {
+	hold, path := p.Ledger.Settings(), home.QueueInfoPath(p.Ledger.ID())
+	bad := hold.Bad
+	edited := false
+	p.Ledger.Look(func(x *index.Index) { edited = x.Info != [sha256.Size]byte{} && x.Info != hold.SHA256 })
+	switch {
+	case bad == "" && edited && closed:
+		return &home.Problem{Path: path, Text: "edited by other hands, and not taken in yet"}, false, nil
+	case bad == "":
+		return nil, false, nil
+	case !repair || hold.Unread != nil:
+		p := durable.Damage(path, bad, hold.Unread != nil)
+		return &p, false, nil
+	}
+	to, err := p.File.SetAside()
+	if err != nil {
+		return nil, false, err
+	}
+	if to == "" {
+		bad += "; written again"
+	} else {
+		bad += "; moved to " + to + ", and written again"
+	}
+	written, err := p.File.Replace(hold.Text)
+	if err != nil {
+		return nil, false, err
+	}
+	if err := p.Take(p.Of(written)); err != nil {
+		return nil, false, err
+	}
+	return &home.Problem{Path: path, Text: bad}, true, nil
 }

@@ -1,3 +1,6 @@
+// Package record has the form of events in the journal. A record holds the whole new
+// state of its job, so that each can be applied by itself, and again. What is written
+// reads as it was; records of the earlier layout are read too. The package is pure.
 package record
 
 import (
@@ -5,6 +8,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	"cutie/queuefs/index"
@@ -362,4 +367,160 @@ func (r *Record) Change(at journal.LSN, replayed bool) index.Change {
 func (r *Record) Sums(x *index.Index, id job.ID) {
 	j, _ := x.Known(id)
 	r.Payload.SHA256, r.Payload.MD5 = j.SHA256, j.MD5
+}
+
+// An Encoder holds records in the form of the journal until that has copied them.
+type Encoder struct {
+	heads   []byte
+	Records []journal.Contents
+}
+
+var encoders = sync.Pool{New: func() any { return new(Encoder) }}
+
+// NewEncoder returns an empty encoder. Call Free after use.
+func NewEncoder() *Encoder { return encoders.Get().(*Encoder) }
+
+// Add encodes a record and returns its size.
+func (e *Encoder) Add(r *Record) int {
+	from := len(e.heads)
+	e.heads = r.Append(e.heads)
+	body := r.Payload.Data
+	if r.Result != nil {
+		body = r.Result
+	}
+	c := journal.Contents{Head: e.heads[from:len(e.heads):len(e.heads)], Body: body, Verify: r.Verify}
+	e.Records = append(e.Records, c)
+	return c.Size()
+}
+
+// Free makes the encoder ready for another use.
+func (e *Encoder) Free() {
+	clear(e.Records)
+	e.heads, e.Records = e.heads[:0], e.Records[:0]
+	if cap(e.heads) <= 1<<20 {
+		encoders.Put(e)
+	}
+}
+
+// A HomeChange is a change of a home beside its jobs, in a journal that has the whole
+// home. Records of jobs never begin as it does.
+//
+//	0xff | kind | length of queue u16 | time µs i64 | queue | text
+type HomeChange struct {
+	Kind  HomeKind
+	Queue string // "" for one of the service
+	Time  int64  // µs; modification of the file with the text, or 0
+	Text  string
+}
+
+// A HomeKind is the kind of a [HomeChange].
+type HomeKind byte
+
+const (
+	QueueMade   HomeKind = 1 + iota // Text is queue-info.txt
+	QueueInfo                       // likewise; of a file too large for the record of its event
+	QueueGone                       // the queue is no more
+	CallbackURL                     // Text is the URL for callbacks
+	ServiceInfo                     // Text is cutie-info.txt
+	homeKinds
+)
+
+const (
+	homeMark = 0xff
+	homeHead = 12
+)
+
+// Bytes returns the record.
+func (c *HomeChange) Bytes() []byte {
+	b := append(make([]byte, 0, homeHead+len(c.Queue)+len(c.Text)), homeMark, byte(c.Kind))
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(c.Queue)))
+	b = binary.LittleEndian.AppendUint64(b, uint64(c.Time))
+	return append(append(b, c.Queue...), c.Text...)
+}
+
+// ParseHomeChange reads a record, and reports whether it is one of a home.
+func ParseHomeChange(src []byte) (c HomeChange, is bool, err error) {
+	if len(src) == 0 || src[0] != homeMark {
+		return c, false, nil
+	}
+	if len(src) < homeHead {
+		return c, true, ErrForm
+	}
+	c.Kind = HomeKind(src[1])
+	n := int(binary.LittleEndian.Uint16(src[2:]))
+	if c.Kind == 0 || c.Kind >= homeKinds || len(src) < homeHead+n {
+		return c, true, fmt.Errorf("%w: change of a home", ErrForm)
+	}
+	c.Time = int64(binary.LittleEndian.Uint64(src[4:]))
+	src = src[homeHead:]
+	c.Queue, c.Text = string(src[:n]), string(src[n:])
+	return c, true, nil
+}
+
+// A record without a temporary file may name the changed results of its job in the same
+// field: /+NAME for a new one, described in the job file, and /-NAME for a removed one.
+const (
+	cameMark = "/+"
+	wentMark = "/-"
+)
+
+// MaxResultNames bounds the names of all results of a job before and after an event.
+const MaxResultNames = 2 * job.MaxResults * (len(cameMark) + job.MaxResultName)
+
+// SetResults names the changes from the results before to the results after.
+func (r *Record) SetResults(before, after []job.Result) {
+	r.NameResults(job.Results(before, after))
+}
+
+// NameResults names changes of results.
+func (r *Record) NameResults(c *job.ResultChange) {
+	if c == nil || r.Flags&(InTemp|Result) != 0 {
+		return
+	}
+	var b strings.Builder
+	for _, res := range c.Came {
+		b.WriteString(cameMark + res.Name)
+	}
+	for _, name := range c.Went {
+		b.WriteString(wentMark + name)
+	}
+	r.Temp = b.String()
+}
+
+// resultChange returns the named changes of results. New ones need the job file: see Lacks.
+func (r *Record) resultChange() *job.ResultChange {
+	if r.Flags&InTemp != 0 || r.Temp == "" {
+		return nil
+	}
+	var c job.ResultChange
+	came := map[string]bool{}
+	if r.Flags&Result != 0 {
+		_, name, _ := strings.Cut(r.Temp, "/")
+		came[name] = true
+	} else {
+		for entry := range strings.SplitSeq(r.Temp[1:], "/") {
+			if name, ok := strings.CutPrefix(entry, wentMark[1:]); ok {
+				c.Went = append(c.Went, name)
+			} else {
+				came[strings.TrimPrefix(entry, cameMark[1:])] = true
+			}
+		}
+	}
+	if len(came) > 0 {
+		j, err := job.Parse(r.File.Text)
+		if err != nil {
+			return nil // no file of ours
+		}
+		for _, res := range j.Results {
+			if came[res.Name] {
+				c.Came = append(c.Came, res)
+			}
+		}
+	}
+	return &c
+}
+
+// Lacks reports whether the record was read without its job file, and Event needs it.
+func (r *Record) Lacks() bool {
+	return r.File.Text == nil && r.File.TextSize() > 0 && (r.Flags&Result != 0 || strings.Contains(r.Temp, cameMark))
 }

@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/hex"
+	"errors"
 	"os"
 	"reflect"
 	"strings"
@@ -148,5 +149,28 @@ func TestARecordHasASmallResult(t *testing.T) {
 		if err := got.Parse(encoded(want)); err != nil || got.Result != nil {
 			t.Errorf("without contents: got %+v, %v", got, err)
 		}
+	}
+}
+
+func TestHomeChangesReadBack(t *testing.T) {
+	for _, want := range []HomeChange{
+		{Kind: QueueMade, Queue: "jobs", Time: 1234567890, Text: "name: jobs\n"},
+		{Kind: QueueGone, Queue: "jobs"},
+		{Kind: CallbackURL, Queue: "jobs", Text: "https://example.org/secret"},
+		{Kind: ServiceInfo, Text: "name: home\n"},
+	} {
+		got, is, err := ParseHomeChange(want.Bytes())
+		if got != want || !is || err != nil {
+			t.Errorf("got %v, %v, %v, want %v", got, is, err, want)
+		}
+	}
+	for _, bad := range []string{"\xff", "\xff\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "\xff\x63\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00", "\xff\x01\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00jobs"} {
+		if _, is, err := ParseHomeChange([]byte(bad)); !is || !errors.Is(err, ErrForm) {
+			t.Errorf("%q: got %v, %v", bad, is, err)
+		}
+	}
+	r := Record{Kind: 1, Queue: "jobs"}
+	if _, is, _ := ParseHomeChange(r.Append(nil)); is {
+		t.Error("the record of a job is taken for one of a home")
 	}
 }

@@ -14,19 +14,22 @@
 package tree
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
-	"cutie/queuefs/durable"
-	"cutie/queuefs/job"
-
 	"golang.org/x/sys/unix"
+
+	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 )
 
 // Names in the directory of a queue, beside those of the statuses.
@@ -188,4 +191,431 @@ func foreign(d *durable.Dir, path string, ours ...string) error {
 		err = fmt.Errorf("%s%s is %w", path, found, ErrForeign)
 	}
 	return err
+}
+
+// A ResultBacklog is the difference between journal and files in the results of a job.
+// Its values are kept by callers while it goes on, so its slices are never changed in
+// place.
+type ResultBacklog struct {
+	wipes int      // how often all results went
+	place []Placed // new ones since
+	drop  []string // temporary files of removed results
+}
+
+// Add notes a new result.
+func (b *ResultBacklog) Add(p Placed) { b.place = append(slices.Clip(b.place), p) }
+
+// Wipe notes that all results go.
+func (b *ResultBacklog) Wipe() {
+	b.wipes++
+	b.drop = slices.Clip(b.drop)
+	for _, p := range b.place {
+		b.drop = append(b.drop, p.Temp)
+	}
+	b.place = nil
+}
+
+// Placed returns the new results.
+func (b ResultBacklog) Placed() []Placed { return b.place }
+
+// Waits reports whether the file of a result is about to be written, or all files of results
+// to be removed.
+func (b ResultBacklog) Waits(name string) bool {
+	return b.wipes > 0 || slices.ContainsFunc(b.place, func(p Placed) bool { return p.Name == name })
+}
+
+// Work returns the work to be done for [Tree.WriteResults].
+func (b ResultBacklog) Work() ResultWork {
+	return ResultWork{Wipe: b.wipes > 0, Place: b.place, Drop: b.drop}
+}
+
+// Done takes out the work of a former state of the backlog. It returns false if none is
+// left.
+func (b *ResultBacklog) Done(was ResultBacklog) bool {
+	if b.wipes == was.wipes {
+		b.place = b.place[len(was.place):]
+	}
+	b.wipes -= was.wipes
+	b.drop = b.drop[len(was.drop):]
+	return b.wipes > 0 || len(b.place) > 0 || len(b.drop) > 0
+}
+
+// Files is the wanted state of the files of a job.
+type Files struct {
+	ID            job.ID
+	Status        job.Status // 0: culled, without files
+	From          job.Status // of the job file in the directory; 0: none yet, or [index.FiledUnknown]
+	Text, Payload []byte     // of job file and payload; nil: stays as it is
+	Temp          string     // temporary file with a large payload; "": none
+	Size          int64      // of the payload
+	PayloadFiled  bool       // the payload has its name
+	Begun         bool       // writing began: From may no longer hold
+
+	name   string
+	strays []job.Status // with a file that should not be there
+}
+
+// Prepare has the system read what the changes of directories will ask of the
+// disk. If it is unknown where the job file is, it compares the files with f:
+// after a crash the files of most jobs are as they should be. Contents are
+// trusted only if believed.
+func (t *Tree) Prepare(f *Files, believed bool) {
+	f.name = f.ID.String()
+	if f.Status == 0 {
+		return
+	}
+	if f.Payload != nil {
+		_, _ = t.pays().Stat(f.name)
+	}
+	if f.From == index.FiledUnknown {
+		t.compare(f, believed)
+		return
+	}
+	if f.From != 0 {
+		_, _ = t.status(f.From).Stat(f.name)
+	}
+	if f.From != f.Status {
+		_, _ = t.status(f.Status).Stat(f.name)
+	}
+}
+
+// compare finds the files of f that are there already.
+func (t *Tree) compare(f *Files, believed bool) {
+	for st := job.Pending; st <= job.Deleted; st++ {
+		if st == f.Status {
+			if believed && holds(t.status(st), f.name, f.Text) {
+				f.Text = nil
+			}
+		} else if _, err := t.status(st).Stat(f.name); !errors.Is(err, fs.ErrNotExist) {
+			f.strays = append(f.strays, st)
+		}
+	}
+	if f.Payload != nil && believed && holds(t.pays(), f.name, f.Payload) {
+		f.Payload = nil
+	}
+}
+
+// holds reports whether a file has these contents.
+func holds(d *durable.Dir, name string, data []byte) bool {
+	st, err := d.Stat(name)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size != int64(len(data)) {
+		return false
+	}
+	got, err := d.ReadFile(name, make([]byte, 0, len(data)+1024), len(data))
+	return err == nil && bytes.Equal(got, data)
+}
+
+// WritePayloads writes the payloads of prepared files, up to the first error, and
+// returns the number of jobs done. The changes of directories take turns, those
+// of payloads beside the turns of job files: a processor is lost while it waits
+// for the lock of a directory.
+func (t *Tree) WritePayloads(files []*Files) (int, error) {
+	return inTurn(&t.payTurn, files, t.writePayload)
+}
+
+// WriteJobFiles writes the job files of jobs with payloads in place, up to the
+// first error, and returns the number of jobs done. A culled job loses all files.
+func (t *Tree) WriteJobFiles(files []*Files) (int, error) {
+	return inTurn(&t.jobTurn, files, t.writeJobFile)
+}
+
+func inTurn(turn *sync.Mutex, files []*Files, do func(*Files) error) (n int, err error) {
+	turn.Lock()
+	defer turn.Unlock()
+	for n < len(files) && err == nil {
+		files[n].Begun = true
+		if err = do(files[n]); err == nil {
+			n++
+		}
+	}
+	return n, err
+}
+
+// writePayload writes the payload, or gives a large one its name. A file that
+// could not be trusted is written anew.
+func (t *Tree) writePayload(f *Files) error {
+	switch {
+	case f.Status == 0 || f.PayloadFiled:
+		return nil
+	case f.Temp == "" && f.Payload == nil:
+		return nil
+	case f.Temp == "":
+		return t.pays().Renew(f.name, f.Payload)
+	}
+	err := t.opts.Temp.Rename(f.Temp, t.pays(), f.name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, e := t.opts.Temp.Stat(f.Temp); !errors.Is(e, fs.ErrNotExist) {
+		return err // payload/ itself is missing
+	}
+	// It got its name before a crash, or other hands took it away. Then the other
+	// files go on: a reader or a check of the payload will find it missing.
+	switch st, e := t.pays().Stat(f.name); {
+	case e != nil && !errors.Is(e, fs.ErrNotExist):
+		return e
+	case e != nil || st.Size != f.Size:
+		t.opts.Report(t.Path(Payloads, f.name), "payload lost before it got its name")
+	}
+	return nil
+}
+
+// writeJobFile makes the job file, or gives it new lines and moves it.
+func (t *Tree) writeJobFile(f *Files) error {
+	if f.Status == 0 {
+		return t.remove(f)
+	}
+	to := t.status(f.Status)
+	for _, st := range f.strays {
+		if err := t.status(st).Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	switch {
+	case f.Text == nil:
+		return nil
+	case f.From == 0 || f.From == index.FiledUnknown:
+		return to.Renew(f.name, f.Text)
+	}
+	// The new lines first, then the move. A crash between the two leaves
+	// pending/ID that says consumed; the journal still has the event.
+	old := t.status(f.From)
+	err := old.Rewrite(f.name, f.Text)
+	if err == nil && f.From != f.Status {
+		err = old.Rename(f.name, to, f.name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return to.Renew(f.name, f.Text) // other hands took it away
+	}
+	return err
+}
+
+// remove removes the files of a culled job, also a payload that never got its
+// name.
+func (t *Tree) remove(f *Files) error {
+	if f.Temp != "" {
+		if err := t.opts.Temp.Remove(f.Temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, st := range []job.Status{job.Pending, job.Consumed, job.Deleted, 0} {
+		if err := t.status(st).Remove(f.name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// ResultWork is what the results of a job lack to be as they should.
+type ResultWork struct {
+	Wipe  bool     // all that are there go, except those placed now
+	Place []Placed // new ones
+	Drop  []string // temporary files of removed results
+}
+
+// Placed is a temporary file and its name as a result.
+type Placed struct{ Temp, Name string }
+
+// WriteResults does the work on the results of a job.
+func (t *Tree) WriteResults(id job.ID, w ResultWork) error {
+	for _, temp := range w.Drop {
+		if err := t.opts.Temp.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	switch {
+	case len(w.Place) > 0:
+	case w.Wipe:
+		return t.removeResults(id)
+	default:
+		return nil
+	}
+	all, err := t.root.AddSub(Results)
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	dir, err := all.AddSub(id.String())
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for _, p := range w.Place {
+		err := t.opts.Temp.Rename(p.Temp, dir, p.Name)
+		if errors.Is(err, fs.ErrNotExist) {
+			// It got its name before a crash, or other hands took it away.
+			if _, err = dir.Stat(p.Name); errors.Is(err, fs.ErrNotExist) {
+				t.opts.Report(t.ResultPath(id, p.Name), "result lost")
+				continue
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !w.Wipe {
+		return nil
+	}
+	return removeBut(dir, func(name string) bool {
+		return slices.ContainsFunc(w.Place, func(p Placed) bool { return p.Name == name })
+	})
+}
+
+func removeBut(dir *durable.Dir, keep func(name string) bool) error {
+	var names []string
+	if err := dir.Names(func(name string) { names = append(names, name) }); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if keep(name) {
+			continue
+		}
+		if err := dir.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeResults removes all results of a job.
+func (t *Tree) removeResults(id job.ID) error {
+	all, err := t.root.Sub(Results)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	return all.RemoveTree(id.String())
+}
+
+// resultsOf opens the directory with the results of a job.
+func (t *Tree) resultsOf(id job.ID) (*durable.Dir, error) {
+	all, err := t.root.Sub(Results)
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	return all.Sub(id.String())
+}
+
+// ResultPath returns the path of a result below the home.
+func (t *Tree) ResultPath(id job.ID, name string) string {
+	return t.Path(Results, id.String()+"/"+name)
+}
+
+// HasResults reports whether the job may have a directory of results.
+func (t *Tree) HasResults(id job.ID) bool {
+	all, err := t.root.Sub(Results)
+	if err == nil {
+		defer all.Close()
+		_, err = all.Stat(id.String())
+	}
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// ResultDirs returns the jobs with results, and calls strange with the names of
+// other entries.
+func (t *Tree) ResultDirs(strange func(name string)) (map[job.ID]bool, error) {
+	all, err := t.root.Sub(Results)
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[job.ID]bool{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	return names(all, strange)
+}
+
+// ResultNames calls visit with the names of the results of a job. The error wraps
+// [fs.ErrNotExist] if there are none.
+func (t *Tree) ResultNames(id job.ID, visit func(name string)) error {
+	dir, err := t.resultsOf(id)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Names(visit)
+}
+
+// OpenResult opens a result. placed are results that may lack their names yet.
+func (t *Tree) OpenResult(id job.ID, name string, placed []Placed) (*os.File, error) {
+	for _, p := range placed {
+		if p.Name == name {
+			if f, err := t.opts.Temp.Open(p.Temp); !errors.Is(err, fs.ErrNotExist) {
+				return f, err
+			}
+		}
+	}
+	dir, err := t.resultsOf(id)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.Open(name)
+}
+
+// SumResult reads a result and returns its length and SHA-256 digest; placed as
+// for [Tree.OpenResult].
+func (t *Tree) SumResult(id job.ID, name string, placed []Placed) (n int64, sum [32]byte, err error) {
+	f, err := t.OpenResult(id, name, placed)
+	if err != nil {
+		return 0, sum, err
+	}
+	return sumOf(f)
+}
+
+// SetResultAside moves a result to corrupt/ and returns its name there, "" if it
+// is not there.
+func (t *Tree) SetResultAside(id job.ID, name string) (to string, err error) {
+	dir, err := t.resultsOf(id)
+	if err == nil {
+		to, err = t.root.SetAside(dir, name, Results+"-"+id.String()+"-"+name)
+		dir.Close()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return to, err
+}
+
+// Bring calls do while nobody works on the files of a job. In it the methods below put
+// files in their places that come from elsewhere.
+func (t *Tree) Bring(do func() error) error {
+	t.work.Lock()
+	defer t.work.Unlock()
+	return do()
+}
+
+// BringJobFile writes the job file of a job in a status.
+func (t *Tree) BringJobFile(id job.ID, st job.Status, text []byte) error {
+	return t.bring(id, st, text)
+}
+
+// BringPayload writes the payload of a job.
+func (t *Tree) BringPayload(id job.ID, data []byte) error { return t.bring(id, 0, data) }
+
+func (t *Tree) bring(id job.ID, st job.Status, data []byte) error {
+	d := t.status(st)
+	err := d.Put(id.String(), data)
+	if errors.Is(err, fs.ErrExist) { // of an attempt before, and perhaps torn
+		err = d.Renew(id.String(), data)
+	}
+	return err
+}
+
+// BringResult writes a result of a job.
+func (t *Tree) BringResult(id job.ID, name string, data []byte) error {
+	temp, err := t.opts.Temp.Stage(name, data)
+	if err != nil {
+		return err
+	}
+	return t.WriteResults(id, ResultWork{Place: []Placed{{Temp: temp, Name: name}}})
+}
+
+// BringTemp gives a temporary file the name of the payload of a job.
+func (t *Tree) BringTemp(id job.ID, temp string) error {
+	return t.opts.Temp.Rename(temp, t.pays(), id.String())
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -236,5 +237,31 @@ func TestForeignFilesAreNamed(t *testing.T) {
 	}
 	if err := tr.Foreign(); !errors.Is(err, tree.ErrForeign) || !strings.Contains(err.Error(), "pending/notes") {
 		t.Errorf("got %v, want the name of the file", err)
+	}
+}
+
+// TestBacklogOfResultsGoesOnMeanwhile has results come and go while earlier ones are
+// written.
+func TestBacklogOfResultsGoesOnMeanwhile(t *testing.T) {
+	one, two, three := tree.Placed{Temp: "t1", Name: "a"}, tree.Placed{Temp: "t2", Name: "b"}, tree.Placed{Temp: "t3", Name: "a"}
+	var b tree.ResultBacklog
+	b.Add(one)
+	was := b
+	b.Add(two)
+	if !b.Done(was) || b.Work().Wipe || !reflect.DeepEqual(b.Placed(), []tree.Placed{two}) || len(b.Work().Drop) > 0 {
+		t.Errorf("after the first: %+v", b.Work())
+	}
+	was = b
+	b.Wipe()
+	b.Add(three)
+	if !b.Done(was) {
+		t.Error("nothing left after a wipe")
+	}
+	if w := b.Work(); !w.Wipe || !reflect.DeepEqual(w.Place, []tree.Placed{three}) || !reflect.DeepEqual(w.Drop, []string{"t2"}) {
+		t.Errorf("after a wipe: %+v", w)
+	}
+	was = b
+	if b.Done(was) || len(b.Placed()) > 0 {
+		t.Errorf("in the end: %+v", b.Work())
 	}
 }

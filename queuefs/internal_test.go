@@ -1,0 +1,563 @@
+package queuefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cutie/queuefs/durable"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/ledger"
+)
+
+// still is a journal without records.
+type still struct{ journal.Journal }
+
+func (still) Stats() journal.Stats { return journal.Stats{} }
+
+func newSpace(t *testing.T) *diskSpace {
+	t.Helper()
+	dir, err := durable.OpenDir(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	shared := &ledger.Shared{Gate: ledger.NewGate(), Now: time.Now, Journal: still{}}
+	return &diskSpace{Home: dir, Shared: shared, Limit: 1 << 30}
+}
+
+// A journal that reached its bound with few files to write waits for a checkpoint alone.
+func TestFewFilesAreLeftToACheckpoint(t *testing.T) {
+	s := newSpace(t)
+	s.Replayed(2 << 30)
+	s.Shared.Behind.Add(4096)
+	if !s.Lagging() || s.Overdue() {
+		t.Errorf("lagging %v, overdue %v", s.Lagging(), s.Overdue())
+	}
+	s.Shared.Behind.Add(1)
+	if !s.Overdue() {
+		t.Error("so many are not few")
+	}
+	s.Checkpointed(0)
+	if s.Overdue() {
+		t.Error("overdue without lag")
+	}
+}
+
+// With few files to write a checkpoint is due before the journal reaches its bound, and
+// with many it is not.
+func TestALightCheckpointIsDueSooner(t *testing.T) {
+	s := newSpace(t)
+	now := time.Now()
+	s.Replayed(256<<20 - 1)
+	if due, _, _ := s.Due(now, now); due {
+		t.Error("due before")
+	}
+	s.Replayed(1)
+	if due, _, _ := s.Due(now, now); !due {
+		t.Error("not due")
+	}
+	s.Shared.Behind.Add(5001)
+	if due, _, _ := s.Due(now.Add(time.Second), now); !due {
+		t.Error("not due in calm")
+	}
+	s.Shared.Journal = &busy{}
+	s.Due(now, now)
+	if due, calm, _ := s.Due(now.Add(time.Second), now); due || calm {
+		t.Errorf("due %v, calm %v, with many files in a burst", due, calm)
+	}
+}
+
+// busy is a journal in a burst.
+type busy struct {
+	journal.Journal
+	written int64
+}
+
+func (b *busy) Stats() journal.Stats {
+	b.written += 4 << 20
+	return journal.Stats{Written: b.written}
+}
+
+// Files that a crash left to be written make the service write, and hold nobody back.
+func TestFilesFoundBehindHoldNobodyBack(t *testing.T) {
+	s := newSpace(t)
+	if s.Lagging() || s.TooFar() {
+		t.Error("nothing is behind")
+	}
+	s.Shared.Behind.Add(3 * maxBehindJobs)
+	if !s.Lagging() || !s.TooFar() {
+		t.Error("so many must hold submissions back")
+	}
+	s.Opened()
+	if !s.Lagging() || s.TooFar() {
+		t.Error("those found at the opening hold back")
+	}
+	s.Shared.Behind.Add(2 * maxBehindJobs)
+	if !s.TooFar() {
+		t.Error("new ones do not hold back")
+	}
+	s.Shared.Behind.Add(-3 * maxBehindJobs)
+	s.Checkpointed(0)
+	if !s.TooFar() {
+		t.Error("after a checkpoint, those found still count for nothing")
+	}
+}
+
+func TestTheBoundInBytesCountsTheReplayedJournal(t *testing.T) {
+	s := newSpace(t)
+	s.Limit = 1000
+	s.Replayed(999)
+	if s.Behind() != 999 || s.Lagging() {
+		t.Errorf("got %d bytes behind, lagging %v", s.Behind(), s.Lagging())
+	}
+	s.Replayed(1)
+	if !s.Lagging() || s.TooFar() {
+		t.Error("want the bound reached, and not twice")
+	}
+	s.Replayed(1000)
+	if !s.TooFar() {
+		t.Error("want twice the bound reached")
+	}
+	s.Checkpointed(0)
+	if s.Behind() != 0 || s.Lagging() {
+		t.Errorf("got %d bytes behind after a checkpoint", s.Behind())
+	}
+}
+
+// Of the jobs that are behind, Many writes those that nobody else does: under
+// a load in which every submission writes files, a checkpoint would else write as
+// many again, and last twice as long.
+func TestFilesThatOthersWriteAreNotWaitedFor(t *testing.T) {
+	s := crashed(t, 3)
+	if got := s.Behind(); got != 3 {
+		t.Errorf("a crash left %d jobs behind, want 3", got)
+	}
+	if err := s.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	q, err := s.Queue("q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	submitMany(t, q, 3*filesAtOnce)
+	if err := q.fileMany(func() bool {
+		submitMany(t, q, filesAtOnce)
+		if n, err := q.fileSome(filesAtOnce); n != filesAtOnce || err != nil {
+			t.Errorf("others wrote the files of %d jobs: %v", n, err)
+		}
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	// Others, this, and others again.
+	if got := backlogOf(q); got != 2*filesAtOnce {
+		t.Errorf("%d jobs are behind, want %d: those that came meanwhile", got, 2*filesAtOnce)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func backlogOf(q *Queue) int {
+	n, _ := q.ledger.Backlog()
+	return n
+}
+
+// crashed returns a service with a queue whose jobs a crash left without files.
+func crashed(t *testing.T, jobs int) *Service {
+	t.Helper()
+	dir := t.TempDir()
+	if err := Init(dir, ServiceInfo{Name: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := s.CreateQueue(t.Context(), QueueInfo{ID: "q", Name: "q", CullingSize: -1, CullingAge: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	submitMany(t, q, jobs)
+	if err := s.closeFiles(); err != nil { // as after a crash: no checkpoint
+		t.Fatal(err)
+	}
+	if s, err = Open(dir, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func submitMany(t *testing.T, q *Queue, jobs int) {
+	t.Helper()
+	sub := q.Begin()
+	for range jobs {
+		if _, err := sub.Add(Meta{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := sub.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFreeSpaceIsRememberedForAMomentFarFromTheLimit(t *testing.T) {
+	d, err := durable.OpenDir(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	free, files, err := d.Free()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const fresh = -time.Hour                 // however slow the machine is
+	more, moreFiles := 2*free+1<<30, 2*files // than there is
+	for _, c := range []struct {
+		about        string
+		bytes, files int64 // remembered
+		age          time.Duration
+		want         bool
+	}{
+		{"far from the limit", more + farBytes, moreFiles + farFiles, fresh, true},
+		{"a moment ago", more + farBytes, moreFiles + farFiles, moment, false},
+		{"near the limit", more + farBytes - 1, moreFiles + farFiles, fresh, false},
+		{"few files", more + farBytes, moreFiles + farFiles - 1, fresh, false},
+	} {
+		var h headroom
+		h.last.Store(&answer{c.bytes, c.files, time.Now().Add(-c.age)})
+		if got := h.has(d, more, moreFiles); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.about, got, c.want)
+		}
+		if now := h.last.Load(); (now.bytes != c.bytes) == c.want {
+			t.Errorf("%s: remembers %d bytes, had remembered %d", c.about, now.bytes, c.bytes)
+		}
+	}
+	if h := new(headroom); !h.has(d, 0, 0) || h.last.Load() == nil {
+		t.Error("the first answer is not remembered")
+	}
+}
+
+var errGateClosed = errors.New("stopped")
+
+// gateSleep is as that of a gate that closes with stopped.
+func gateSleep(stopped <-chan struct{}) func(context.Context, <-chan struct{}) error {
+	return func(ctx context.Context, wake <-chan struct{}) error {
+		select {
+		case <-wake:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-stopped:
+			return errGateClosed
+		}
+	}
+}
+
+// TestOneRequestAtATimeHasAKey has many requests with several keys in any order, and no
+// two of them with one key at the same time.
+func TestOneRequestAtATimeHasAKey(t *testing.T) {
+	var (
+		c    keyClaims
+		all  sync.WaitGroup
+		busy [4]atomic.Int32
+		done atomic.Int32
+	)
+	for n := range 200 {
+		all.Go(func() {
+			sums := []job.KeySum{job.KeySum(1 + n%4), job.KeySum(1 + (n+1+n%3)%4)}
+			release, err := c.claim(t.Context(), sums, gateSleep(nil))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, k := range sums {
+				if busy[k-1].Add(1) != 1 {
+					t.Errorf("key %d is claimed twice", k)
+				}
+			}
+			for _, k := range sums {
+				busy[k-1].Add(-1)
+			}
+			done.Add(1)
+			release()
+		})
+	}
+	all.Wait()
+	if done.Load() != 200 {
+		t.Errorf("%d requests came through", done.Load())
+	}
+}
+
+func TestAWaitForAKeyEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c keyClaims
+		first, err := c.claim(t.Context(), []job.KeySum{1, 2}, gateSleep(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		_, err = c.claim(t.Context(), []job.KeySum{2, 3}, gateSleep(nil))
+		if waited := time.Since(start); !errors.Is(err, ErrKeyBusy) || waited != keyWait {
+			t.Errorf("got %v after %v", err, waited)
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err = c.claim(short, []job.KeySum{1}, gateSleep(nil)); !errors.Is(err, ErrKeyBusy) {
+			t.Errorf("at the end of its time: got %v", err)
+		}
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		if _, err = c.claim(gone, []job.KeySum{1}, gateSleep(nil)); !errors.Is(err, context.Canceled) {
+			t.Errorf("of a client that has gone: got %v", err)
+		}
+		stopped := make(chan struct{})
+		close(stopped)
+		if _, err = c.claim(t.Context(), []job.KeySum{1}, gateSleep(stopped)); err != errGateClosed {
+			t.Errorf("of a stopped service: got %v", err)
+		}
+		// 3 was never claimed.
+		third, err := c.claim(t.Context(), []job.KeySum{3}, gateSleep(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		third()
+		first()
+		again, err := c.claim(t.Context(), []job.KeySum{1, 2, 3}, gateSleep(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again()
+	})
+}
+
+func at(s int) time.Time { return time.UnixMicro(1e15).UTC().Add(time.Duration(s) * time.Second) }
+
+func wantJobs(t *testing.T, x *keyTakes, key, want string) {
+	t.Helper()
+	if got := fmt.Sprint(x.with(key)); got != want {
+		t.Errorf("key %s: got %s, want %s", key, got, want)
+	}
+}
+
+// Changes come in after their commit, so a requeue may come in after the take that
+// followed it.
+func TestALateChangeForgetsNoLaterTake(t *testing.T) {
+	var x keyTakes
+	pending := func(seq job.Seq) *job.Job { return &job.Job{ID: 1, Seq: seq, Status: job.Pending} }
+	taken := func(seq job.Seq) *job.Job {
+		return &job.Job{ID: 1, Seq: seq, Status: job.Consumed, ConsumerKey: "a", Consumed: at(int(seq)), Lease: job.Lease{Ends: at(100)}}
+	}
+	x.follow(pending(1), taken(2))
+	x.follow(pending(3), taken(4))
+	x.follow(taken(2), pending(3))
+	wantJobs(t, &x, "a", "[j000000000001]")
+	x.follow(taken(4), taken(5)) // the lease is extended
+	x.follow(taken(5), pending(6))
+	wantJobs(t, &x, "a", "[]")
+}
+
+func TestTakesAreRememberedForATime(t *testing.T) {
+	var x keyTakes
+	none := func(id job.ID) *job.Job { return &job.Job{ID: id} }
+	take := func(id job.ID, key string, s int, lease time.Time) *job.Job {
+		j := &job.Job{ID: id, Status: job.Consumed, ConsumerKey: key, Consumed: at(s), Lease: job.Lease{Ends: lease}}
+		x.follow(none(id), j)
+		return j
+	}
+	take(2, "a", 0, time.Time{})
+	take(1, "a", 0, time.Time{})
+	b := take(3, "b", 0, at(100))
+	take(4, "c", 0, at(100))
+	take(5, "", 0, at(100))
+	wantJobs(t, &x, "a", "[j000000000001 j000000000002]")
+	wantJobs(t, &x, "b", "[j000000000003]")
+	wantJobs(t, &x, "", "[]")
+
+	longer := *b
+	longer.Lease.Ends = at(500)
+	x.follow(b, &longer)
+	take(6, "d", 200, at(201))
+	wantJobs(t, &x, "b", "[j000000000003]")
+	wantJobs(t, &x, "c", "[]") // its lease is over
+	wantJobs(t, &x, "a", "[j000000000001 j000000000002]")
+	take(7, "e", 300, at(301))
+	wantJobs(t, &x, "a", "[]") // after five minutes
+
+	done := longer
+	done.ConsumerKey = ""
+	x.follow(&longer, &done)
+	wantJobs(t, &x, "b", "[]")
+
+	// The key is free again, and has none of the jobs of before.
+	take(8, "a", 400, time.Time{})
+	wantJobs(t, &x, "a", "[j000000000008]")
+	take(9, "a", 900, time.Time{})
+	wantJobs(t, &x, "a", "[j000000000009]")
+}
+
+type testQueue struct{ id, identifier, name string }
+
+func (q *testQueue) ID() string       { return q.id }
+func (q *testQueue) Names() [2]string { return [2]string{q.identifier, q.name} }
+
+func TestQueuesAreFoundByAllTheirNames(t *testing.T) {
+	var r openQueues[*testQueue]
+	a, b, c := &testQueue{"a", "ark:/1", "first"}, &testQueue{"b", "b", "second"}, &testQueue{"c", "c", "first"}
+	r.Expect(a)
+	if r.ByID("a") != nil || r.ByName("first") != nil || r.Coming("a") != a {
+		t.Error("a queue being made is found")
+	}
+	if !r.Taken("first", nil) || r.Taken("second", nil) || r.Taken("", nil) || r.Taken("ark:/1", nil) {
+		t.Error("its name is not kept, or another one is")
+	}
+	r.Add(a)
+	r.Add(b)
+	r.Add(c)
+	if r.Coming("a") != nil || r.ByID("a") != a || r.ByName("ark:/1") != a || r.ByName("first") != a || r.ByName("second") != b || r.ByID("x") != nil {
+		t.Error("queues are not found by their names")
+	}
+	if !r.Taken("first", a) || r.Taken("second", b) || !r.Taken("second", a) {
+		t.Error("names taken by others")
+	}
+	b.name = "third"
+	r.Renamed()
+	if r.ByName("second") != nil || r.ByName("third") != b {
+		t.Error("the former name counts")
+	}
+	r.Order([]string{"c", "b"})
+	if got := r.All(); !slices.Equal(got, []*testQueue{c, b, a}) || r.ByName("first") != c {
+		t.Errorf("got the order %v", got)
+	}
+	before := r.All()
+	r.Drop(c)
+	if got := r.All(); !slices.Equal(got, []*testQueue{b, a}) || len(before) != 3 || before[0] != c {
+		t.Errorf("got %v, and before %v", got, before)
+	}
+	if r.ByID("c") != nil || r.ByName("first") != a {
+		t.Error("a dropped testQueue is found")
+	}
+	d := &testQueue{"d", "d", "fourth"}
+	r.Expect(d)
+	r.GiveUp(d)
+	if r.Taken("fourth", nil) || r.Coming("d") != nil {
+		t.Error("a testQueue given up keeps its name")
+	}
+}
+
+func TestQueuesComeInTurn(t *testing.T) {
+	var r openQueues[*testQueue]
+	all := []*testQueue{{id: "a"}, {id: "b"}, {id: "c"}, {id: "d"}}
+	for _, q := range all {
+		r.Add(q)
+	}
+	if got := r.Turn(4); !slices.Equal(got, all) {
+		t.Errorf("got %v, want all", got)
+	}
+	r.First(all[3])
+	r.First(all[2])
+	r.Drop(all[2])
+	seen := map[*testQueue]int{}
+	got := r.Turn(2)
+	if len(got) != 3 || got[0] != all[3] {
+		t.Errorf("got %v, want d and two others", got)
+	}
+	for _, q := range slices.Concat(got[1:], r.Turn(1)) {
+		seen[q]++
+	}
+	if len(seen) != 3 || seen[all[2]] != 0 {
+		t.Errorf("in turn: %v", seen)
+	}
+}
+
+func TestSideBySideDoesEachOnce(t *testing.T) {
+	for _, n := range []int{0, 1, 1000} {
+		times := make([]atomic.Int32, n)
+		rest := sideBySide(n, func(i int) bool { return i%3 > 0 }, func(i int) {
+			times[i].Add(1)
+			if i%3 == 0 {
+				t.Errorf("%d does not stand apart", i)
+			}
+		})
+		if !slices.IsSorted(rest) || n == 1000 && len(rest) != 334 {
+			t.Errorf("of %d the rest are %v", n, rest)
+		}
+		for _, i := range rest {
+			times[i].Add(1)
+		}
+		for i := range times {
+			if got := times[i].Load(); got != 1 {
+				t.Errorf("%d of %d: %d times", i, n, got)
+			}
+		}
+	}
+}
+
+// A queue that is brought while the disk is full cannot be taken in, which
+// is tried again at every Reload: what it counted of dirty jobs stays counted.
+func TestAQueueThatCannotBeTakenInCountsForNothing(t *testing.T) {
+	ctx := context.Background()
+	dir := filepath.Join(t.TempDir(), "home")
+	if err := Init(dir, ServiceInfo{Name: "t"}); err != nil {
+		t.Fatal(err)
+	}
+	var full atomic.Bool
+	now := time.Now()
+	s, err := Open(dir, Options{Segment: 1 << 20, Now: func() time.Time { return now }, Fault: func(step string, do func() error) error {
+		if full.Load() && step == "mkdir corrupt" {
+			return syscall.ENOSPC
+		}
+		return do()
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	q, err := s.CreateQueue(ctx, QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub := q.Begin()
+	d, err := sub.Add(Meta{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Write([]byte("x"))
+	if _, err := sub.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// A copy of it, one job moved and one file that makes no sense.
+	other := filepath.Join(dir, "queues/other")
+	if err := os.CopyFS(other, os.DirFS(filepath.Join(dir, "queues/jobs"))); err != nil {
+		t.Fatal(err)
+	}
+	info := filepath.Join(other, "queue-info.txt")
+	b, _ := os.ReadFile(info)
+	os.WriteFile(info, []byte(strings.ReplaceAll(string(b), "jobs", "other")), 0o666)
+	os.Rename(filepath.Join(other, "pending/j000000000001"), filepath.Join(other, "consumed/j000000000001"))
+	os.WriteFile(filepath.Join(other, "pending/j000000000002"), []byte("what is this"), 0o666)
+	os.WriteFile(filepath.Join(dir, "queues.txt"), []byte("jobs\nother\n"), 0o666)
+	full.Store(true)
+	for range 6 {
+		now = now.Add(time.Second)
+		_, _ = s.Reload(ctx) // it says that there is no room
+	}
+	if n := s.Behind(); n != 0 {
+		t.Errorf("%d jobs are dirty, want none: the queue is not served", n)
+	}
+}
