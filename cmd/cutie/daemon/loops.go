@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -170,4 +171,203 @@ func (d *daemon) take(tracer *traces.Tracer) {
 		d.Log.Warn().Strs("settings", later).Msg("changed settings need a restart")
 	}
 	d.Log.Info().Msg("settings read again")
+}
+
+// A lineLog passes the messages of net/http about connections on to the log.
+type lineLog struct{ log zerolog.Logger }
+
+func (l lineLog) Write(p []byte) (int, error) {
+	l.log.Warn().Str("text", strings.TrimSpace(string(p))).Msg("http server")
+	return len(p), nil
+}
+
+// A changeLog logs a failure on every tick only when it begins, once a minute
+// while it lasts, and when there was none for a while, with the number of failures.
+type changeLog struct {
+	log    zerolog.Logger
+	task   string
+	last   string    // what was told
+	told   time.Time // when
+	fault  time.Time // of the last failure
+	failed int
+}
+
+// settled is the time without a failure after which a task works again: on a nearly full disk
+// it fails and succeeds in turn.
+const settled = 10 * time.Second
+
+// note takes the outcome of one tick.
+func (c *changeLog) note(err error, now time.Time) {
+	if err == nil {
+		if c.failed > 0 && now.Sub(c.fault) < settled {
+			return
+		}
+		if c.failed > 0 {
+			c.log.Info().Str("task", c.task).Int("failures", c.failed).Msg("works again")
+		}
+		c.last, c.failed = "", 0
+		return
+	}
+	c.failed++
+	c.fault = now
+	if text := err.Error(); text != c.last || now.Sub(c.told) >= time.Minute {
+		c.log.Error().Err(err).Str("task", c.task).Int("failures", c.failed).Msg("failed")
+		c.last, c.told = text, now
+	}
+}
+
+// A fullness logs the beginning and the end of a full disk, once each. The end comes after
+// some time with free space.
+type fullness struct {
+	log   zerolog.Logger
+	since time.Time // full since then; zero: it is not
+	last  time.Time // it was full
+}
+
+// look notes whether the disk is full at a time.
+func (f *fullness) look(full bool, now time.Time) {
+	switch {
+	case full && f.since.IsZero():
+		f.since = now
+		f.log.Error().Str("cure", "make space, such as with cutie cull: cutie help operating").Msg("the disk is full: submissions and results are refused")
+	case !full && !f.since.IsZero() && now.Sub(f.last) >= settled:
+		f.log.Info().Dur("ms", f.last.Sub(f.since)).Msg("the disk has free space again")
+		f.since = time.Time{}
+	}
+	if full {
+		f.last = now
+	}
+}
+
+// A clock watches the clock of the machine. Events are dated by it, and later than
+// the event before: after a clock set ahead they are dated in the future until it
+// has caught up.
+type clock struct {
+	log    zerolog.Logger
+	latest time.Time     // the latest time seen, by the clock or in an event
+	begun  time.Time     // of the process, with its monotonic reading
+	offset time.Duration // of the clock from what has passed, at the last look
+	looked bool
+	behind bool // logged
+}
+
+// oddTime is the least difference worth a line in the log.
+const oddTime = time.Minute
+
+// newClock begins with the last events of all queues.
+func newClock(svc *queuefs.Service, log zerolog.Logger) *clock {
+	c := &clock{log: log, begun: time.Now()}
+	for _, q := range svc.Queues() {
+		if at := q.State().LastEvent; at.After(c.latest) {
+			c.latest = at
+		}
+	}
+	return c
+}
+
+// now looks now.
+func (c *clock) now() error {
+	c.look(time.Now(), time.Since(c.begun))
+	return nil
+}
+
+// look logs oddities of a time, when so much has passed since begun.
+func (c *clock) look(now time.Time, passed time.Duration) {
+	now = now.Round(0) // without its monotonic reading
+	offset := now.Sub(c.begun.Round(0)) - passed
+	if ahead := offset - c.offset; c.looked && ahead > oddTime {
+		c.log.Warn().Dur("ms", ahead).Time("now", now).Msg("the clock was set ahead; events are dated by it")
+	}
+	c.offset, c.looked = offset, true
+	switch lag := c.latest.Sub(now); {
+	case lag > oddTime && !c.behind:
+		c.behind = true
+		c.log.Warn().Dur("ms", lag).Time("now", now).Time("latest", c.latest).
+			Msg("the clock is behind; events are dated after the latest time until it has caught up")
+	case lag <= 0 && c.behind:
+		c.behind = false
+		c.log.Info().Time("now", now).Msg("the clock has caught up")
+	}
+	if now.After(c.latest) {
+		c.latest = now
+	}
+}
+
+// A culler removes the due processed jobs: of changed queues a few times a
+// second, so that a load that lasts keeps to the threshold of its queue, and of all
+// queues once a minute, for jobs that have become old.
+type culler struct {
+	svc  *queuefs.Service
+	seen uint64               // changes up to this count were seen
+	due  map[string]time.Time // changed queues, and when they may be looked at
+	all  time.Time            // when all queues were looked at
+	done func(jobs int, octets int64)
+
+	jobs   int // since the last call of done
+	octets int64
+}
+
+// A look at a queue is followed by a pause of cullPause times as long, without cullWorth
+// for each culled job: most jobs of the queue may be retained, and be looked at in vain.
+const (
+	cullPause = 8
+	cullWorth = time.Millisecond
+)
+
+func (d *daemon) culler() *culler {
+	return &culler{svc: d.svc, seen: 1, due: map[string]time.Time{}, all: time.Now(), done: func(jobs int, octets int64) {
+		d.Log.Info().Int("jobs", jobs).Int64("octets", octets).Msg("culled")
+	}}
+}
+
+// cull is called a few times a second.
+func (c *culler) cull(ctx context.Context) error {
+	now := time.Now()
+	if now.Sub(c.all) >= cullEvery {
+		c.all = now
+		_, err := c.some(ctx, queuefs.CullOptions{})
+		if c.jobs > 0 {
+			c.done(c.jobs, c.octets)
+		}
+		c.jobs, c.octets = 0, 0
+		return err
+	}
+	changed, seen := c.svc.Changed(c.seen)
+	c.seen = seen
+	for _, q := range changed {
+		if _, ok := c.due[q.ID()]; !ok && q.Info().CullingSize >= 0 {
+			c.due[q.ID()] = now
+		}
+	}
+	for id, at := range c.due {
+		if now.Before(at) {
+			continue
+		}
+		delete(c.due, id)
+		if q, err := c.svc.Queue(id); err != nil || q.Shut() != nil {
+			continue
+		}
+		n, err := c.some(ctx, queuefs.CullOptions{Queue: id})
+		if err != nil && !errors.Is(err, queuefs.ErrNoQueue) {
+			return err
+		}
+		took := time.Since(now)
+		now = now.Add(took)
+		if pause := cullPause*took - time.Duration(n)*cullWorth; pause > maintainEvery {
+			c.due[id] = now.Add(pause)
+		}
+	}
+	return nil
+}
+
+// some culls, and counts what was culled.
+func (c *culler) some(ctx context.Context, o queuefs.CullOptions) (n int, err error) {
+	for one, err := range c.svc.Cull(ctx, o) {
+		if err != nil {
+			return n, err
+		}
+		n++
+		c.jobs, c.octets = c.jobs+1, c.octets+one.Size
+	}
+	return n, nil
 }

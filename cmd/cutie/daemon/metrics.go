@@ -2,10 +2,13 @@ package daemon
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"runtime"
 	"runtime/metrics"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"cutie/cmd/cutie/callback"
+	"cutie/cmd/cutie/mirror"
 	"cutie/publisher"
 	"cutie/publisher/websub"
 	"cutie/queuefs"
@@ -309,5 +313,116 @@ func hubMetrics(hub *websub.Hub) reading {
 		}
 		to.gauge("cutie_hub_subscriptions", "Subscriptions at the hub, those of other hubs among them.").add(float64(all))
 		to.gauge("cutie_hub_failing", "Subscriptions whose last attempt has failed.").add(float64(failing))
+	}
+}
+
+// maxFigures is how many queues have samples of their own. With more of them a figure is
+// one sample of all queues together, with an empty label queue: a server asks for it
+// every few seconds, and is not to get, and keep, a million samples.
+const maxFigures = 1000
+
+// figures are families with samples for each queue.
+type figures struct {
+	samples
+	together bool
+	all      []*figure
+}
+
+// ofQueues returns figures of n queues. Its end must follow.
+func (s samples) ofQueues(n int) *figures { return &figures{samples: s, together: n > maxFigures} }
+
+// A figure is a family whose first label is the queue.
+type figure struct {
+	family
+	of   *figures
+	join func(a, b float64) float64 // of two queues
+	sums map[string]float64         // by the other labels
+}
+
+func sum(a, b float64) float64 { return a + b }
+
+// greatest and least are for figures not to be added.
+func greatest(a, b float64) float64 { return max(a, b) }
+func least(a, b float64) float64    { return min(a, b) }
+
+func (f *figures) add(of family, join func(a, b float64) float64) *figure {
+	one := &figure{of, f, join, map[string]float64{}}
+	f.all = append(f.all, one)
+	return one
+}
+
+func (f *figures) gauge(name, help string, join func(a, b float64) float64, labels ...string) *figure {
+	return f.add(f.samples.gauge(name, help, append([]string{"queue"}, labels...)...), join)
+}
+
+func (f *figures) counter(name, help string, labels ...string) *figure {
+	return f.add(f.samples.counter(name, help, append([]string{"queue"}, labels...)...), sum)
+}
+
+// add adds the value of a queue.
+func (f *figure) add(value float64, queue string, labels ...string) {
+	if !f.of.together {
+		f.family.add(value, append([]string{queue}, labels...)...)
+		return
+	}
+	key := strings.Join(labels, "\x00")
+	if before, some := f.sums[key]; some {
+		value = f.join(before, value)
+	}
+	f.sums[key] = value
+}
+
+// end gives the samples of all queues together.
+func (f *figures) end() {
+	for _, one := range f.all {
+		for _, key := range slices.Sorted(maps.Keys(one.sums)) {
+			labels := []string{""}
+			if key != "" {
+				labels = append(labels, strings.Split(key, "\x00")...)
+			}
+			one.family.add(one.sums[key], labels...)
+		}
+	}
+}
+
+// mirrorOptions are the settings of the mirrors, with the log.
+func (d *daemon) mirrorOptions() mirror.Options {
+	o := d.Mirror
+	o.Addresses = d.fetch.Addresses()
+	o.Tell = func(name, text string) { d.Log.Warn().Str("mirror", name).Msg(text) }
+	return o
+}
+
+// mirrorFamilies are the figures of mirrors.
+type mirrorFamilies struct{ behind, synced, contact, failing, audited, faults *figure }
+
+func mirrorFigures(of *figures) mirrorFamilies {
+	return mirrorFamilies{
+		behind:  of.gauge("cutie_mirror_lag_events", "Events of the original that a mirror knows of and does not have.", sum),
+		synced:  of.gauge("cutie_mirror_synced_timestamp_seconds", "When a mirror last had all events of its original; absent before.", least),
+		contact: of.gauge("cutie_mirror_contact_timestamp_seconds", "When the original of a mirror last answered; absent before.", least),
+		failing: of.gauge("cutie_mirror_failing", "1 if a mirror does not follow its original now.", sum),
+		audited: of.gauge("cutie_mirror_audit_timestamp_seconds", "When a mirror was last compared with its original; absent before.", least),
+		faults:  of.gauge("cutie_mirror_audit_faults", "Files that were not as at the original then.", sum),
+	}
+}
+
+// add adds the figures of a queue, if it is a mirror.
+func (m *mirrorFamilies) add(s *queuefs.QueueState) {
+	if !s.Mirror.Live() {
+		return
+	}
+	id, p, audit := s.Info.ID, &s.Progress, &s.Mirror.Audit
+	m.behind.add(float64(max(int64(p.Known)-int64(s.Seq), 0)), id)
+	m.failing.add(truth(p.Trouble != "" || s.Mirror.Bad != ""), id)
+	if !p.Synced.IsZero() {
+		m.synced.add(seconds(p.Synced), id)
+	}
+	if !p.Contact.IsZero() {
+		m.contact.add(seconds(p.Contact), id)
+	}
+	if !audit.Time.IsZero() {
+		m.audited.add(seconds(audit.Time), id)
+		m.faults.add(float64(audit.Faults), id)
 	}
 }

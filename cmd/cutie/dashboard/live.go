@@ -3,10 +3,17 @@ package dashboard
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/hex"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
+	"cutie/queuefs"
+	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
 
@@ -210,4 +217,42 @@ func (p *page) since(seen uint64, dst []byte) ([]byte, uint64, chan struct{}) {
 		}
 	}
 	return dst, p.version, p.changed
+}
+
+// Script is the script of live pages. Its name changes with its text.
+//
+//go:embed live.js
+var Script []byte
+
+var (
+	scriptSum = sha256.Sum256(Script)
+	// ScriptName is the last segment of the URL of the script.
+	ScriptName = "live." + hex.EncodeToString(scriptSum[:8]) + ".js"
+	scriptHash = "sha256-" + base64.StdEncoding.EncodeToString(scriptSum[:])
+)
+
+// ScriptDir is the first segment of the URL of the script.
+const ScriptDir = "dashboard"
+
+// Policy is the Content-Security-Policy of the pages with a script: this one alone,
+// streams from and images of their own origin. A browser that does not know hashes of
+// scripts at URLs shows the same pages at rest.
+var Policy = state.PagePolicy + "; script-src '" + scriptHash + "'; connect-src 'self'; img-src 'self'"
+
+// jobNews says on the page of a job how the job differs from it. The page itself stays: its
+// reader may be in a form.
+type jobNews struct{ Text, Ref string }
+
+// JobParts are the parts of the page of a job that change. The page was made after the event
+// seen; j is nil for a job gone since.
+func JobParts(base state.Base, j *queuefs.Job, seen queuefs.Seq) []Part {
+	n := jobNews{}
+	switch {
+	case j == nil:
+		n.Text = "The job is gone: a cull took it away, or its queue is removed."
+	case j.Seq > seen:
+		d := state.OfJob(base, j)
+		n = jobNews{"The job has changed since. Now it is " + strings.Join(badges(&d), ", ") + ".", state.XHTML.Ask(d.Subject)}
+	}
+	return []Part{newPart("news", "job news", n)}
 }

@@ -3,14 +3,21 @@ package dashboard
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"html/template"
 	"io"
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
 	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/topics"
+	"cutie/publisher/about"
+	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 	"cutie/sitemap"
 	"cutie/wellknown"
@@ -243,4 +250,230 @@ func (b *Board) mayRead(r *http.Request, tree, ref string) bool {
 	segment, _, more := strings.Cut(below, "/")
 	queue, err := url.PathUnescape(segment)
 	return err == nil && (!more || access.CallerOf(r.Context()).May(web.Read, queue))
+}
+
+// About prints the pages about a Source and its sets. They ask for nothing and run
+// nothing.
+var About = about.Page{
+	Print:  func(a *about.About) []byte { return appendPage(nil, "about", newAboutPage(a)) },
+	Policy: "default-src 'none'; style-src " + state.StyleHash + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+}
+
+// An aboutPage is a page of XHTML 1.0 Strict, well-formed as HTML too.
+type aboutPage struct {
+	*about.About
+	Facts      []fact
+	Page, Data string
+}
+
+// A fact is one row: a value, or references.
+type fact struct {
+	Name, Value string
+	Refs        []string
+}
+
+func newAboutPage(a *about.About) *aboutPage {
+	p := &aboutPage{About: a, Page: about.PageName, Data: about.DataName}
+	p.add("ResourceSync version", a.Version)
+	if a.OfSet == nil {
+		p.refer("Source Description", a.About)
+		p.add("queues", strconv.Itoa(*a.Queues))
+	} else {
+		p.addSet(a.About, a.OfSet)
+	}
+	p.add("digests", strings.Join(a.Hashes, ", "))
+	p.refer("mirrors", a.Mirrors...)
+	if a.Via != "" {
+		p.refer("originally from", a.Via)
+	}
+	after := func(name string, seconds int64, never string) {
+		if seconds == 0 {
+			p.add(name, never)
+		} else {
+			p.add(name, inWords(time.Duration(seconds)*time.Second))
+		}
+	}
+	after("a Change List is closed at the latest after", a.Retention.Period, "it is full")
+	after("a Resource Dump is made after", a.Retention.DumpPeriod, "somebody asks for it")
+	after("a closed list is in the index for", a.Retention.Current, "as long as it is kept")
+	after("what is no longer current is kept for", a.Retention.Keep, "ever")
+	if a.Retention.KeepOctets > 0 {
+		p.add("and up to", grouped(number(a.Retention.KeepOctets))+" octets a set")
+	}
+	p.add("limits of a document", grouped(strconv.Itoa(a.Limits.Entries))+" entries, "+grouped(number(a.Limits.Octets))+" octets")
+	p.add("limit of a package", grouped(number(a.Limits.Package))+" octets of files")
+	p.add("software", a.Software)
+	return p
+}
+
+// addSet adds the facts that only a set has.
+func (p *aboutPage) addSet(list string, s *about.OfSet) {
+	p.refer("Capability List", list)
+	p.refer("queue", s.Queue.State)
+	if s.Queue.Description != "" {
+		p.add("about the queue", s.Queue.Description)
+	}
+	p.refer("properties of the queue", s.Queue.Info)
+	p.add("jobs", fmt.Sprintf("%d pending, %d consumed, %d deleted", s.Queue.Pending, s.Queue.Consumed, s.Queue.Deleted))
+	p.add("resources", number(s.Resources))
+	p.add("created", instant(s.Queue.Created))
+	p.add("last event", instant(s.Queue.LastEvent))
+	p.add("events", strconv.FormatUint(s.Queue.Events, 10))
+	p.add("changes are listed since", instant(s.Changes.From))
+	p.add("the open list begins", instant(s.Changes.OpenFrom))
+	p.add("changes in the open list", strconv.Itoa(s.Changes.Open))
+	p.add("closed lists", strconv.Itoa(s.Changes.Closed))
+	p.add("packages of changes", strconv.Itoa(s.Changes.Packages))
+	if s.Dump != nil {
+		packages := " packages"
+		if s.Dump.Packages == 1 {
+			packages = " package"
+		}
+		p.add("Resource Dump", "of "+instant(s.Dump.At)+", "+strconv.Itoa(s.Dump.Packages)+packages)
+	}
+	p.add("octets published", grouped(number(s.Octets)))
+}
+
+func (p *aboutPage) add(name, value string) {
+	p.Facts = append(p.Facts, fact{Name: name, Value: value})
+}
+
+func (p *aboutPage) refer(name string, refs ...string) {
+	if len(refs) > 0 {
+		p.Facts = append(p.Facts, fact{Name: name, Refs: refs})
+	}
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+func instant(t time.Time) string { return t.Format(time.RFC3339Nano) }
+
+// inWords prints a duration of whole seconds without parts of 0.
+func inWords(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// ManualDir is the first segment of the URLs of the manual.
+const ManualDir = "manual"
+
+type manualPage struct {
+	head
+	First   []link // answers to the first questions of operators
+	Topics  []manualTopic
+	Methods string // URL of the methods of the protocol
+	Text    []block
+}
+
+type manualTopic struct {
+	link
+	Summary string
+}
+
+// A block is a part of a text: a heading, a paragraph, or lines to be left as they are.
+type block struct {
+	ID, Heading string
+	Paragraph   template.HTML
+	Lines       template.HTML
+}
+
+// Manual returns the page with the topics of the manual.
+func Manual(v Site) []byte {
+	p := &manualPage{head: v.head("Manual", crumb{Class: "step", Text: "Manual"}), Methods: v.page("help")}
+	for _, t := range topics.All() {
+		p.Topics = append(p.Topics, manualTopic{link{v.Base.Ref(ManualDir, t.Name), t.Name}, t.Summary})
+	}
+	for _, at := range [][2]string{{"What to do when", "operating#what-to-do-when"}, {"Is all well?", "operating#is-all-well"}, {"Is a mirror true?", "mirrors"}, {"Write a worker", "workers"}} {
+		p.First = append(p.First, link{v.Base.Ref(ManualDir) + "/" + at[1], at[0]})
+	}
+	return v.write("manual", p)
+}
+
+// Topic returns the page of a topic.
+func Topic(v Site, t *topics.Topic) []byte {
+	p := &manualPage{head: v.head(strings.ToUpper(t.Summary[:1])+t.Summary[1:], crumb{"step", v.Base.Ref(ManualDir), "Manual"}, crumb{Class: "step", Text: t.Name}),
+		Text: blocks(t.Text, v.Base)}
+	return v.write("topic", p)
+}
+
+// blocks cuts a text for terminals into parts at blank lines. Indented parts stay as they
+// are, and a short line without an end of a sentence is a heading.
+func blocks(text string, base state.Base) (all []block) {
+	for part := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
+		switch {
+		case strings.HasPrefix(part, " "):
+			lines := linked(dedented(part), base)
+			if n := len(all); n > 0 && all[n-1].Lines != "" {
+				all[n-1].Lines += "\n\n" + lines
+			} else {
+				all = append(all, block{Lines: lines})
+			}
+		case !strings.Contains(part, "\n") && len(part) < 60 && !strings.ContainsAny(part[len(part)-1:], ".:!)"):
+			all = append(all, block{ID: anchor(part), Heading: part})
+		default:
+			all = append(all, block{ID: anchor(opening(part)), Paragraph: linked(part, base)})
+		}
+	}
+	return all
+}
+
+// dedented takes the blanks that all lines of a part begin with away.
+func dedented(part string) string {
+	lines := strings.Split(strings.TrimRight(part, "\n"), "\n")
+	least := len(part)
+	for _, l := range lines {
+		least = min(least, len(l)-len(strings.TrimLeft(l, " ")))
+	}
+	for i := range lines {
+		lines[i] = lines[i][least:]
+	}
+	return strings.Join(lines, "\n")
+}
+
+// opening returns the short sentence that a paragraph begins with, up to a bracket in it; ""
+// without one. Links lead to a paragraph by it.
+func opening(part string) string {
+	first, _, more := strings.Cut(part, ". ")
+	if !more || strings.Contains(first, "\n") {
+		return ""
+	}
+	first, _, _ = strings.Cut(first, " (")
+	if len(first) > 30 {
+		return ""
+	}
+	return first
+}
+
+// anchor is the name of a heading or a paragraph in URLs.
+func anchor(heading string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(heading), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') }), "-")
+}
+
+// helpOf finds the topics and examples named in a text, over the end of a line too.
+var helpOf = regexp.MustCompile(`cutie help\s+([a-z]+)\b(\.[a-z]+)?`)
+
+// linked returns a text with links to the topics and examples named in it.
+func linked(text string, base state.Base) template.HTML {
+	var b strings.Builder
+	last := 0
+	for _, m := range helpOf.FindAllStringSubmatchIndex(text, -1) {
+		name := text[m[2]:m[1]]
+		if _, is := topics.Worker(name); !is {
+			name = text[m[2]:m[3]]
+			if _, is := topics.Find(name); !is {
+				continue
+			}
+		}
+		b.WriteString(template.HTMLEscapeString(text[last:m[0]]))
+		last = m[2] + len(name)
+		b.WriteString(`<a href="` + template.HTMLEscapeString(base.Ref(ManualDir, name)) + `">` + template.HTMLEscapeString(text[m[0]:last]) + `</a>`)
+	}
+	b.WriteString(template.HTMLEscapeString(text[last:]))
+	return template.HTML(b.String())
 }

@@ -1,13 +1,57 @@
 package daemon
 
 import (
+	"bytes"
+	"errors"
 	"math"
+	"net"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
 
 	"cutie/queuefs"
 )
+
+// A daemon with failed storage is silent, so that it is started again.
+func TestFailedStorageGivesNoSignOfLife(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: name, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	t.Setenv("NOTIFY_SOCKET", name)
+	s := &supervisor{log: zerolog.Nop(), watchdog: time.Minute, status: "serving http://h/"} // as ready leaves it
+	hear := func() string {
+		buf := make([]byte, 1000)
+		manager.SetReadDeadline(time.Now().Add(10 * time.Second))
+		n, err := manager.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(buf[:n])
+	}
+	expect := func(want string) {
+		t.Helper()
+		if got := hear(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	s.beat(nil, nil, "http://h/")
+	expect("WATCHDOG=1")
+	broken := errors.New("disk gone")
+	s.beat(broken, broken, "http://h/")
+	expect("STATUS=not ready: disk gone")
+	s.beat(broken, broken, "http://h/")
+	s.beat(nil, nil, "http://h/")
+	expect("STATUS=serving http://h/")
+	expect("WATCHDOG=1")
+}
 
 func TestLimitOfMemoryLeavesRoomForGarbage(t *testing.T) {
 	const mib = 1 << 20
@@ -101,4 +145,39 @@ func TestLimitOfMemoryWhileAHomeIsOpened(t *testing.T) {
 		t.Errorf("with 300 MiB in use: got %d octets, want half as many again at least", got)
 	}
 	runtime.KeepAlive(inUse)
+}
+
+// A stop that has many files to write says so, and one that has not is silent.
+func TestALongStopSaysWhatItDoes(t *testing.T) {
+	dir := t.TempDir()
+	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, jobs := range []int{0, 10_001} {
+		svc, err := queuefs.Open(dir, queuefs.Options{Segment: 20 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(svc.Queues()) == 0 {
+			if _, err := svc.CreateQueue(t.Context(), queuefs.QueueInfo{ID: "jobs", Name: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sub := svc.Queues()[0].Begin()
+		for range jobs {
+			if _, err := sub.Add(queuefs.Meta{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := sub.Commit(t.Context()); err != nil && jobs > 0 {
+			t.Fatal(err)
+		}
+		var said bytes.Buffer
+		if err := closeHome(svc, zerolog.New(&said)); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := strings.Contains(said.String(), `"jobs":10001,`), jobs > 0; got != want || !want && said.Len() > 0 {
+			t.Errorf("%d jobs: said %q", jobs, said.String())
+		}
+	}
 }

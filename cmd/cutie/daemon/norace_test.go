@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"cutie/testdata/openapi"
 )
 
 var update = flag.Bool("update", false, "write the figures of the test of allocations")
@@ -57,5 +59,16 @@ func TestOperationsAllocateNoMoreThanBefore(t *testing.T) {
 		if most, ok := before[name]; !ok || n > most+max(1, most/50) {
 			t.Errorf("%s: got %.0f allocations, %.0f before: if they are worth it, write the new figures with -update", name, n, most)
 		}
+	}
+}
+
+func TestTheDescriptionIsValid(t *testing.T) {
+	rows := table()
+	text, err := description(&rows)()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := openapi.Valid(text); err != nil {
+		t.Error(err)
 	}
 }
