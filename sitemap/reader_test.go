@@ -1,6 +1,8 @@
 package sitemap_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"os"
@@ -10,6 +12,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"golang.org/x/text/encoding/unicode"
 
 	"cutie/sitemap"
 )
@@ -367,6 +371,319 @@ func TestOptionalPartsCountAsAbsent(t *testing.T) {
 		}
 		if _, err := sitemap.NewReader(strings.NewReader(doc)).Read(); err == nil {
 			t.Errorf("%s: no error without Fault", text)
+		}
+	}
+}
+
+func TestEncodings(t *testing.T) {
+	const root = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">
+<url><loc>http://s.org/ü</loc></url>
+<url><loc>http://s.org/b</loc></url>
+</urlset>`
+	declared := func(name string) string { return `<?xml version="1.0" encoding="` + name + `"?>` + root }
+	utf16 := func(order unicode.Endianness, mark unicode.BOMPolicy, text string) string {
+		text, err := unicode.UTF16(order, mark).NewEncoder().String(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for name, text := range map[string]string{
+		"none":                  root,
+		"mark":                  "\ufeff" + declared("UTF-8"),
+		"lower case":            declared("utf-8"),
+		"US-ASCII":              declared("US-ASCII"),
+		"UTF-16":                utf16(unicode.BigEndian, unicode.UseBOM, declared("UTF-16")),
+		"UTF-16, little":        utf16(unicode.LittleEndian, unicode.UseBOM, declared("utf-16")),
+		"UTF-16, no mark":       utf16(unicode.LittleEndian, unicode.IgnoreBOM, declared("UTF-16LE")),
+		"UTF-16, no mark, big":  utf16(unicode.BigEndian, unicode.IgnoreBOM, declared("UTF-16")),
+		"UTF-16, not declared":  utf16(unicode.BigEndian, unicode.UseBOM, root),
+		"UTF-16, declared as 8": utf16(unicode.BigEndian, unicode.UseBOM, declared("UTF-8")),
+	} {
+		r := sitemap.NewReader(strings.NewReader(text))
+		r.Plain = true
+		a, err := r.Read()
+		if err != nil || a.Loc != "http://s.org/ü" {
+			t.Errorf("%s: got %q, %v", name, a.Loc, err)
+			continue
+		}
+		b, err := r.Read()
+		if _, end := r.Read(); err != nil || b.Loc != "http://s.org/b" || end != io.EOF {
+			t.Errorf("%s: got %q, %v, then %v", name, b.Loc, err, end)
+		}
+	}
+	r := sitemap.NewReader(strings.NewReader(declared("EBCDIC")))
+	if _, _, err := r.ReadHead(); err == nil || !strings.Contains(err.Error(), "encoding EBCDIC") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestUnpackedDocumentsHaveALimit(t *testing.T) {
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	io.WriteString(w, strings.Repeat("x", 1000))
+	w.Close()
+	for name, c := range map[string]struct {
+		in   string
+		max  int64
+		want error
+	}{
+		"plain": {strings.Repeat("x", 1000), 1000, nil}, "gzip": {z.String(), 1000, nil}, "empty": {"", 10, nil},
+		"long": {strings.Repeat("x", 1000), 999, sitemap.ErrTooLong}, "bomb": {z.String(), 999, sitemap.ErrTooLong},
+	} {
+		r, err := sitemap.Unpack(strings.NewReader(c.in), c.max)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(r); !errors.Is(err, c.want) || err == nil && len(got) != 1000 && name != "empty" {
+			t.Errorf("%s: got %d octets, %v", name, len(got), err)
+		}
+	}
+}
+
+// FuzzReader: no document makes the reader panic, and what it read either
+// prints and reads back as the same, or is refused by the writer.
+func FuzzReader(f *testing.F) {
+	files, err := filepath.Glob(filepath.Join("testdata", "*.xml"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Add([]byte(open + `<rs:ln rel="resourcesync" href="c"/><rs:md capability="resourcelist" from="2013"/><url><loc>a</loc></url></urlset>`))
+	f.Add([]byte(open13 + `<rs:md capability="resourcelist" modified="2013"/><rs:ln rel="top" href="c"/></urlset>`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		doc, err := read(sitemap.NewReader(bytes.NewReader(text)))
+		if err != nil {
+			return
+		}
+		printed, err := doc.write()
+		if err != nil {
+			return
+		}
+		if got := parse(t, printed); !reflect.DeepEqual(got, doc) {
+			t.Errorf("got\n%+v\nwant\n%+v", got, doc)
+		}
+	})
+}
+
+// FuzzRoundTrip: what the writer takes reads back as the same, and what it
+// refuses still leaves the append functions well-formed.
+func FuzzRoundTrip(f *testing.F) {
+	f.Add(true, "changelist", "http://example.com/", int64(1357203600000000), int64(0), "created", "md5", "ab", int64(5), "text/plain", "up", 1, uint64(1))
+	f.Add(false, "resourcelist", "a&<>\"\r\n\t'", int64(0), int64(1357203600000001), "", "", "é", int64(-1), "", "top", 0, uint64(0))
+	f.Fuzz(func(t *testing.T, list bool, capability, text string, from, to int64, change, alg, digest string, length int64, typ, rel string, pri int, seq uint64) {
+		instant := func(us int64) time.Time {
+			if us == 0 {
+				return time.Time{}
+			}
+			return time.UnixMicro(us).UTC()
+		}
+		hashes := []sitemap.Hash{{Alg: alg, Value: digest}}
+		link := sitemap.Link{
+			Rel: rel, Href: text, Pri: pri, Modified: instant(to), Hashes: hashes, Length: length, Type: typ, Path: text,
+		}
+		want := document{
+			Head: sitemap.Head{Capability: sitemap.Capability(capability), From: instant(from), Until: instant(to), Links: []sitemap.Link{link}},
+			Entries: []sitemap.Entry{{
+				Loc: text, LastMod: instant(from), Priority: typ, Capability: sitemap.Capability(typ),
+				Change: sitemap.Change(change), DateTime: instant(to), Hashes: hashes, Length: length, Type: typ, Encoding: text, Path: rel,
+				At: instant(from), Completed: instant(to), Event: text, Seq: seq, Links: []sitemap.Link{link, link},
+			}},
+		}
+		if !list {
+			want.Root = sitemap.SitemapIndex
+			want.Head.At, want.Head.Completed = want.Head.From, want.Head.Until
+			want.Head.From, want.Head.Until = time.Time{}, time.Time{}
+		}
+		printed, err := want.write()
+		if err != nil {
+			return
+		}
+		if got := parse(t, printed); !reflect.DeepEqual(got, want) {
+			t.Errorf("got\n%+v\nwant\n%+v", got, want)
+		}
+	})
+}
+
+// readLines reads entries that stand alone.
+func readLines(text []byte) (entries []sitemap.Entry, err error) {
+	l := sitemap.NewLines(bytes.NewReader(text))
+	for {
+		e, err := l.Read()
+		if err == io.EOF {
+			return entries, nil
+		}
+		if err != nil {
+			return entries, err
+		}
+		entries = append(entries, e)
+	}
+}
+
+// sameAsReader checks that Lines and a Reader take a line for the same.
+func sameAsReader(t *testing.T, line []byte) {
+	t.Helper()
+	text := sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: at("2026-01-01")})
+	text = sitemap.AppendFoot(append(text, line...), sitemap.URLSet)
+	doc, err := read(sitemap.NewReader(bytes.NewReader(text)))
+	got, lineErr := readLines(line)
+	if err != nil || len(doc.Entries) != 1 {
+		if lineErr == nil && len(got) > 0 {
+			t.Errorf("%q: taken for %+v; a Reader says %v, %d entries", line, got, err, len(doc.Entries))
+		}
+		return
+	}
+	if lineErr != nil || !reflect.DeepEqual(got, doc.Entries) {
+		t.Errorf("%q: %v, got\n%+v\nwant\n%+v", line, lineErr, got, doc.Entries)
+	}
+}
+
+func TestLinesAreReadAsAReaderReadsThem(t *testing.T) {
+	for name, doc := range samples() {
+		if doc.Root != sitemap.URLSet {
+			continue
+		}
+		var all []byte
+		for i := range doc.Entries {
+			line := sitemap.AppendEntry(nil, sitemap.URLSet, &doc.Entries[i])
+			all = append(all, line...)
+			sameAsReader(t, line)
+			sameInLines(t, line)
+			for _, change := range []struct{ old, new string }{
+				{`="`, `=" `}, {`" `, `"  `}, {`"`, `'`}, {`<rs:md`, `<rs:md x="y"`}, {`/>`, ` />`}, {`/>`, `></rs:md>`},
+				{`<loc>`, `<loc> `}, {`<loc>`, `<loc>&amp;`}, {`<loc>`, `<loc>]]>`}, {`md5:`, `MD5:`}, {`Z`, `+01:00`}, {`Z<`, `<`},
+				{`cut:seq="`, `cut:seq="0`}, {`length="`, `length="0`}, {`length="`, `length="-`}, {`</url>`, ``}, {`</url>`, `</url><url><loc>x</loc></url>`},
+				{`rel="`, `x="`}, {`href="`, `href="é`}, {`href="`, "href=\"\x01"}, {`href="`, "href=\"\xff"}, {`href="`, "href=\"\t"},
+				{`change="`, `change="x`}, {`<rs:md`, `<rs:md change="created"`}, {`<rs:md`, `<rs:md/><rs:md`}, {`<url>`, ` <url>`},
+			} {
+				changed := []byte(strings.Replace(string(line), change.old, change.new, 1))
+				sameAsReader(t, changed)
+				sameInLines(t, changed)
+			}
+		}
+		if got, err := readLines(all); err != nil || !reflect.DeepEqual(got, doc.Entries) {
+			t.Errorf("%s: %v, got\n%+v\nwant\n%+v", name, err, got, doc.Entries)
+		}
+	}
+}
+
+func TestLinesTellWhereTheyAreWrong(t *testing.T) {
+	const good = "<url><loc>http://x/</loc></url>\n"
+	for name, bad := range map[string]string{
+		"empty":    "\n",
+		"no entry": "<!-- nothing -->\n",
+		"two":      strings.TrimSpace(good) + good,
+		"cut off":  good[:20],
+		"long":     "<url><loc>http://x/" + strings.Repeat("x", 70_000) + "</loc></url>\n",
+		"no loc":   "<url></url>\n",
+	} {
+		got, err := readLines([]byte(good + good + bad))
+		var p *sitemap.ParseError
+		if !errors.As(err, &p) || p.Line != 3 || len(got) != 2 {
+			t.Errorf("%s: got %d entries and %v, want an error of line 3", name, len(got), err)
+		}
+	}
+}
+
+// sameInLines checks that a Reader takes a line after an entry for the same, wherever it stands.
+func sameInLines(t *testing.T, line []byte) {
+	t.Helper()
+	const good = "<url><loc>http://x/</loc></url>"
+	document := func(between string) []byte {
+		text := sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: at("2026-01-01")})
+		text = append(text, good+between...)
+		text = append(append(text, line...), good+between...)
+		return sitemap.AppendFoot(text, sitemap.URLSet)
+	}
+	got, err := read(sitemap.NewReader(bytes.NewReader(document("\n"))))
+	want, wantErr := read(sitemap.NewReader(bytes.NewReader(document("<!---->")))) // the XML decoder reads all of it
+	if (err == nil) != (wantErr == nil) || !reflect.DeepEqual(got, want) {
+		t.Errorf("%q: %v, got\n%+v\nwant, as in one line, %v\n%+v", line, err, got, wantErr, want)
+	}
+}
+
+func TestLinesWithOtherPrefixesAreReadAsXML(t *testing.T) {
+	const entry = `<url><loc>http://x/</loc><rs:md change="created" datetime="2026-01-01T00:00:00Z" cut:event="submit" cut:seq="7"/></url>` + "\n"
+	for name, c := range map[string]struct {
+		root   string
+		seq    uint64
+		change sitemap.Change
+	}{
+		"ours":     {`xmlns:rs="` + sitemap.RSNamespace + `" xmlns:cut="` + sitemap.EventNamespace + `"`, 7, sitemap.Created},
+		"no rs":    {`xmlns:rs="urn:x" xmlns:cut="` + sitemap.EventNamespace + `"`, 0, ""},
+		"no event": {`xmlns:rs="` + sitemap.RSNamespace + `" xmlns:cut="urn:x"`, 0, sitemap.Created},
+	} {
+		r := sitemap.NewReader(strings.NewReader(`<urlset xmlns="` + sitemap.Namespace + `" ` + c.root + ">\n" + entry + entry + "</urlset>\n" + entry))
+		r.Plain = true
+		for range 2 {
+			if e, err := r.Read(); err != nil || e.Seq != c.seq || e.Change != c.change {
+				t.Errorf("%s: got %+v, %v", name, e, err)
+			}
+		}
+		if e, err := r.Read(); err == nil || err == io.EOF {
+			t.Errorf("%s: got %+v, %v after the end", name, e, err)
+		}
+	}
+}
+
+func TestErrorsInLinesKeepTheirPlace(t *testing.T) {
+	const good = "<url><loc>http://x/</loc></url>\n"
+	head := string(sitemap.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList}))
+	r := sitemap.NewReader(strings.NewReader(head + good + good + good + "<url></url>\n"))
+	var err error
+	for err == nil {
+		_, err = r.Read()
+	}
+	var p *sitemap.ParseError
+	if !errors.As(err, &p) || p.Line != strings.Count(head, "\n")+4 {
+		t.Errorf("got %v, want an error of line %d", err, strings.Count(head, "\n")+4)
+	}
+	lost := errors.New("the connection was lost")
+	r = sitemap.NewReader(io.MultiReader(strings.NewReader(head+good+good+"<url><lo"), iotest.ErrReader(lost)))
+	for err = nil; err == nil; {
+		_, err = r.Read()
+	}
+	if !errors.Is(err, lost) {
+		t.Errorf("got %v, want %v", err, lost)
+	}
+	r = sitemap.NewReader(strings.NewReader(head + good + good + good + "</urlset>"))
+	r.MaxEntries = 2
+	for err = nil; err == nil; {
+		_, err = r.Read()
+	}
+	if !errors.As(err, &p) {
+		t.Errorf("got %v, want too many entries", err)
+	}
+}
+
+func FuzzLines(f *testing.F) {
+	for _, doc := range samples() {
+		for i := range doc.Entries {
+			f.Add(sitemap.AppendEntry(nil, sitemap.URLSet, &doc.Entries[i]))
+		}
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if bytes.Count(line, []byte("\n")) == 1 && bytes.HasSuffix(line, []byte("\n")) && len(line) < 60_000 {
+			sameAsReader(t, line)
+			sameInLines(t, line)
+		}
+	})
+}
+
+func BenchmarkLines(b *testing.B) {
+	e := fullEntry()
+	line := sitemap.AppendEntry(nil, sitemap.URLSet, &e)
+	text := bytes.Repeat(line, 1000)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if got, err := readLines(text); err != nil || len(got) != 1000 {
+			b.Fatal(err)
 		}
 	}
 }

@@ -2,13 +2,16 @@ package sitemap_test
 
 import (
 	"bytes"
+	"encoding/xml"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -316,4 +319,454 @@ func TestAppendAllocatesNothing(t *testing.T) {
 	}); got != 0 {
 		t.Errorf("%v allocations", got)
 	}
+}
+
+// document is all of a document.
+type document struct {
+	Root    sitemap.Root
+	Head    sitemap.Head
+	Entries []sitemap.Entry
+}
+
+func read(r *sitemap.Reader) (document, error) {
+	var d document
+	var err error
+	if d.Root, d.Head, err = r.ReadHead(); err != nil {
+		return d, err
+	}
+	for {
+		e, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return d, nil
+		}
+		if err != nil {
+			return d, err
+		}
+		d.Entries = append(d.Entries, e)
+	}
+}
+
+func parse(t testing.TB, text []byte) document {
+	t.Helper()
+	d, err := read(sitemap.NewReader(bytes.NewReader(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d document) write() ([]byte, error) {
+	var buf bytes.Buffer
+	w := sitemap.NewWriter(&buf)
+	if err := w.WriteHead(d.Root, d.Head); err != nil {
+		return nil, err
+	}
+	for _, e := range d.Entries {
+		if err := w.Write(e); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return buf.Bytes(), err
+}
+
+func at(s string) time.Time {
+	t, err := sitemap.ParseTime(s)
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+func changeListHead() sitemap.Head {
+	return sitemap.Head{
+		Capability: sitemap.ChangeList,
+		From:       at("2026-01-01T00:00:00Z"),
+		Links:      []sitemap.Link{{Rel: sitemap.RelUp, Href: "http://example.com/capabilitylist.xml"}},
+	}
+}
+
+// shared returns a folder of the published test material, and skips the test
+// where that is absent.
+func shared(t *testing.T, name string) string {
+	t.Helper()
+	dir := os.Getenv("CUTIE_SHARED")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "shared")
+	}
+	dir = filepath.Join(dir, filepath.FromSlash(name))
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("no published test material: %v (set CUTIE_SHARED)", err)
+	}
+	return dir
+}
+
+// writeAs prints the document in a dialect.
+func (d document) writeAs(v sitemap.Dialect) ([]byte, error) {
+	var buf bytes.Buffer
+	w := sitemap.NewWriter(&buf)
+	w.Dialect = v
+	if err := w.WriteHead(d.Root, d.Head); err != nil {
+		return nil, err
+	}
+	for _, e := range d.Entries {
+		if err := w.Write(e); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return buf.Bytes(), err
+}
+
+// TestPublishedExamplesPrintBackInTheirDialect reads the examples of each
+// version and prints them again: canonically, the same document comes out.
+func TestPublishedExamplesPrintBackInTheirDialect(t *testing.T) {
+	for _, d := range []sitemap.Dialect{sitemap.V11, sitemap.V10, sitemap.V09} {
+		vectors(t, "v"+d.String(), func(name string, text []byte) {
+			printed, err := parse(t, text).writeAs(d)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+			if got, want := canonical(t, printed), canonical(t, text); got != want {
+				t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+			}
+		})
+	}
+}
+
+// canonical returns an element a line: its attributes in order of their names,
+// times and digests in one form. Children stand in the order of their lines,
+// but entries stay in theirs.
+func canonical(t *testing.T, text []byte) string {
+	t.Helper()
+	d := xml.NewDecoder(bytes.NewReader(text))
+	var element func(start xml.StartElement) string
+	element = func(start xml.StartElement) string {
+		var attrs, children, entries []string
+		for _, a := range start.Attr {
+			if a.Name.Space != "xmlns" && a.Name.Local != "xmlns" {
+				attrs = append(attrs, fmt.Sprintf("%s=%q", a.Name.Local, canonicalValue(a.Name.Local, a.Value)))
+			}
+		}
+		slices.Sort(attrs)
+		var content strings.Builder
+		for {
+			tok, err := d.Token()
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch tok := tok.(type) {
+			case xml.CharData:
+				content.Write(tok)
+			case xml.StartElement:
+				if tok.Name.Local == "url" || tok.Name.Local == "sitemap" {
+					entries = append(entries, element(tok))
+				} else {
+					children = append(children, element(tok))
+				}
+			case xml.EndElement:
+				slices.Sort(children)
+				value := canonicalValue(start.Name.Local, strings.TrimSpace(content.String()))
+				head := strings.TrimSpace(fmt.Sprint(start.Name.Space, " ", start.Name.Local, " ", strings.Join(attrs, " "), " ", value))
+				return head + "\n" + strings.Join(append(children, entries...), "")
+			}
+		}
+	}
+	for {
+		tok, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			t.Fatal("no element")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if start, ok := tok.(xml.StartElement); ok {
+			return element(start)
+		}
+	}
+}
+
+func canonicalValue(name, value string) string {
+	switch name {
+	case "lastmod", "modified", "at", "completed", "from", "until", "datetime":
+		if when, err := sitemap.ParseTime(value); err == nil {
+			return string(sitemap.AppendTime(nil, when))
+		}
+	case "hash":
+		return strings.Join(strings.Fields(value), " ")
+	}
+	return value
+}
+
+// TestADialectReadsBackAsFarAsItGoes prints what 1.1 has in the older versions.
+func TestADialectReadsBackAsFarAsItGoes(t *testing.T) {
+	up := sitemap.Link{Rel: sitemap.RelUp, Href: "http://x/capabilitylist.xml"}
+	index := sitemap.Link{Rel: sitemap.RelIndex, Href: "http://x/index.xml"}
+	contents := sitemap.Link{Rel: sitemap.RelContents, Href: "http://x/1-manifest.xml"}
+	const begin, end = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+	for _, tt := range []struct {
+		name     string
+		in       document
+		v10, v09 document
+	}{
+		{
+			name: "changes",
+			in: document{
+				Head: sitemap.Head{Capability: sitemap.ChangeList, From: at(begin), Until: at(end), Links: []sitemap.Link{up, index}},
+				Entries: []sitemap.Entry{
+					{Loc: "http://x/a", LastMod: at("2025-01-01"), Change: sitemap.Created, DateTime: at(begin), Length: 3, Event: "submit", Seq: 1},
+					{Loc: "http://x/a", Change: sitemap.Deleted, DateTime: at(end), Length: -1},
+				},
+			},
+			v10: document{
+				Head: sitemap.Head{Capability: sitemap.ChangeList, From: at(begin), Until: at(end), Links: []sitemap.Link{up, index}},
+				Entries: []sitemap.Entry{
+					{Loc: "http://x/a", LastMod: at(begin), Change: sitemap.Created, Length: 3, Event: "submit", Seq: 1},
+					{Loc: "http://x/a", LastMod: at(end), Change: sitemap.Deleted, Length: -1},
+				},
+			},
+		},
+		{
+			name: "packages",
+			in: document{
+				Head: sitemap.Head{Capability: sitemap.ResourceDump, At: at(begin), Completed: at(end), Links: []sitemap.Link{up}},
+				Entries: []sitemap.Entry{
+					{Loc: "http://x/1.zip", At: at(begin), Completed: at(end), Length: 9, Links: []sitemap.Link{contents}},
+				},
+			},
+			v10: document{
+				Head: sitemap.Head{Capability: sitemap.ResourceDump, At: at(begin), Completed: at(end), Links: []sitemap.Link{up}},
+				Entries: []sitemap.Entry{
+					{Loc: "http://x/1.zip", At: at(begin), Completed: at(end), Length: 9, Links: []sitemap.Link{contents}},
+				},
+			},
+			v09: document{
+				Head:    sitemap.Head{Capability: sitemap.ResourceDump, At: at(begin), Links: []sitemap.Link{up}},
+				Entries: []sitemap.Entry{{Loc: "http://x/1.zip", LastMod: at(end), Length: 9}},
+			},
+		},
+		{
+			name: "description",
+			in: document{
+				Head:    sitemap.Head{Capability: sitemap.Description},
+				Entries: []sitemap.Entry{{Loc: "http://x/c", Capability: sitemap.CapabilityList, Length: -1}},
+			},
+			v10: document{
+				Head:    sitemap.Head{Capability: sitemap.Description},
+				Entries: []sitemap.Entry{{Loc: "http://x/c", Capability: sitemap.CapabilityList, Length: -1}},
+			},
+		},
+	} {
+		if tt.v09.Head.Capability == "" {
+			tt.v09 = tt.v10
+		}
+		for d, want := range map[sitemap.Dialect]document{sitemap.V11: tt.in, sitemap.V10: tt.v10, sitemap.V09: tt.v09} {
+			text, err := tt.in.writeAs(d)
+			if err != nil {
+				t.Errorf("%s in %v: %v", tt.name, d, err)
+				continue
+			}
+			r := sitemap.NewReader(bytes.NewReader(text))
+			got, err := read(r)
+			for i := range got.Entries {
+				if got.Entries[i].Links == nil && len(want.Entries[i].Links) == 0 {
+					want.Entries[i].Links = nil
+				}
+			}
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s in %v: %v, got\n%+v\nwant\n%+v", tt.name, d, err, got, want)
+			}
+			if d == sitemap.V09 && r.Dialect() != d {
+				t.Errorf("%s in %v is taken for %v", tt.name, d, r.Dialect())
+			}
+		}
+	}
+}
+
+func TestWriterRefusesWhatADialectHasNot(t *testing.T) {
+	open := document{Head: changeListHead()}
+	if _, err := open.writeAs(sitemap.V09); err == nil {
+		t.Error("0.9: a Change List without until is taken")
+	}
+	if _, err := open.writeAs(sitemap.Jan2013); err == nil {
+		t.Error("the form of January 2013 is written")
+	}
+	never := document{Head: changeListHead(), Entries: []sitemap.Entry{{Loc: "http://x/a", Change: sitemap.Created, Length: -1}}}
+	if _, err := never.writeAs(sitemap.V11); err != nil {
+		t.Errorf("1.1: %v", err)
+	}
+	if _, err := never.writeAs(sitemap.V10); err == nil {
+		t.Error("1.0: a change at no time is taken")
+	}
+}
+
+func TestParseDialectAcceptsWhatStringPrints(t *testing.T) {
+	for _, d := range []sitemap.Dialect{sitemap.V11, sitemap.V10, sitemap.V09, sitemap.Jan2013} {
+		if got, err := sitemap.ParseDialect(d.String()); got != d || err != nil {
+			t.Errorf("%v: got %v, %v", d, got, err)
+		}
+	}
+	for _, bad := range []string{"", "1", "1.10", " 1.1", "V11", "2.0"} {
+		if d, err := sitemap.ParseDialect(bad); err == nil {
+			t.Errorf("%q is taken as %v", bad, d)
+		}
+	}
+}
+
+func TestParseTime(t *testing.T) {
+	utc := func(year int, month time.Month, day, hour, minute, second, us int) time.Time {
+		return time.Date(year, month, day, hour, minute, second, us*1000, time.UTC)
+	}
+	for _, tt := range []struct {
+		in   string
+		want time.Time
+	}{
+		{"2013", utc(2013, 1, 1, 0, 0, 0, 0)},
+		{"2013-02", utc(2013, 2, 1, 0, 0, 0, 0)},
+		{"2013-02-03", utc(2013, 2, 3, 0, 0, 0, 0)},
+		{"2013-02-03T04:05Z", utc(2013, 2, 3, 4, 5, 0, 0)},
+		{"2013-02-03T04:05", utc(2013, 2, 3, 4, 5, 0, 0)},
+		{"2013-02-03T04:05+02:00", utc(2013, 2, 3, 2, 5, 0, 0)},
+		{"2013-02-03T04:05:06Z", utc(2013, 2, 3, 4, 5, 6, 0)},
+		{"2013-02-03T04:05:06", utc(2013, 2, 3, 4, 5, 6, 0)},
+		{"2013-02-03T04:05:06+02:00", utc(2013, 2, 3, 2, 5, 6, 0)},
+		{"2013-02-03T04:05:06-05:30", utc(2013, 2, 3, 9, 35, 6, 0)},
+		{"2013-02-03T04:05:06.5Z", utc(2013, 2, 3, 4, 5, 6, 500_000)},
+		{"2013-02-03T04:05:06.123456789", utc(2013, 2, 3, 4, 5, 6, 123_456)},
+		{"2013-02-03T04:05:06.000120-01:00", utc(2013, 2, 3, 5, 5, 6, 120)},
+		{"2012-02-29T23:59:59.999999Z", utc(2012, 2, 29, 23, 59, 59, 999_999)},
+	} {
+		got, err := sitemap.ParseTime(tt.in)
+		if err != nil {
+			t.Errorf("%s: %v", tt.in, err)
+		} else if got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.in, got, tt.want)
+		}
+	}
+	for _, in := range []string{
+		"", "yesterday", "13-01-01", "2013-13-01", "2013-02-29", "2013-02-03T", "2013-02-03T04:05:60Z",
+		"2013-02-03 04:05:06Z", "2013-02-03T04:05:06+2", "9999-12-31T23:59:59-01:00", "0000-01-01T00:00:00+01:00",
+	} {
+		if got, err := sitemap.ParseTime(in); err == nil {
+			t.Errorf("%q: got %v, want an error", in, got)
+		}
+	}
+}
+
+func TestAppendTime(t *testing.T) {
+	for _, tt := range []struct {
+		in   time.Time
+		want string
+	}{
+		{time.Date(2013, 1, 3, 9, 0, 0, 0, time.UTC), "2013-01-03T09:00:00Z"},
+		{time.Date(2013, 1, 3, 9, 0, 0, 999, time.UTC), "2013-01-03T09:00:00Z"},
+		{time.Date(2013, 1, 3, 9, 0, 0, 120_999, time.UTC), "2013-01-03T09:00:00.000120Z"},
+		{time.Date(2013, 1, 3, 9, 0, 0, 500_000_000, time.UTC), "2013-01-03T09:00:00.500000Z"},
+		{time.Date(2013, 1, 3, 1, 0, 0, 0, time.FixedZone("", 2*60*60)), "2013-01-02T23:00:00Z"},
+		{time.Date(987, 12, 31, 23, 59, 59, 0, time.UTC), "0987-12-31T23:59:59Z"},
+	} {
+		if got := string(sitemap.AppendTime(nil, tt.in)); got != tt.want {
+			t.Errorf("%v: got %s, want %s", tt.in, got, tt.want)
+		}
+	}
+}
+
+// fullEntry is what a Source writes for each change.
+func fullEntry() sitemap.Entry {
+	return sitemap.Entry{
+		Loc:      "http://example.com/queues/ingest/payload/j000000012345",
+		LastMod:  time.Date(2026, 3, 4, 5, 6, 7, 123456000, time.UTC),
+		Change:   sitemap.Created,
+		DateTime: time.Date(2026, 3, 4, 5, 6, 7, 123457000, time.UTC),
+		Hashes: []sitemap.Hash{
+			{Alg: "md5", Value: "1584abdf8ebdc9802ac0c6a7402c03b6"},
+			{Alg: "sha-256", Value: "854f61290e2e197a11bc91063afce22e43f8ccc655237050ace766adc68dc784"},
+		},
+		Length: 8876,
+		Type:   "application/zip",
+		Event:  "submit",
+		Seq:    12345,
+	}
+}
+
+func BenchmarkAppendEntry(b *testing.B) {
+	e := fullEntry()
+	buf := sitemap.AppendEntry(nil, sitemap.URLSet, &e)
+	b.SetBytes(int64(len(buf)))
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = sitemap.AppendEntry(buf[:0], sitemap.URLSet, &e)
+	}
+}
+
+func BenchmarkWriter(b *testing.B) {
+	e := fullEntry()
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		w := sitemap.NewWriter(io.Discard)
+		if err := w.WriteHead(sitemap.URLSet, changeListHead()); err != nil {
+			b.Fatal(err)
+		}
+		for range 1000 {
+			if err := w.Write(e); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/entry")
+}
+
+// BenchmarkEncodingXML writes the same entry with the standard library.
+func BenchmarkEncodingXML(b *testing.B) {
+	type md struct {
+		Change   string `xml:"change,attr"`
+		DateTime string `xml:"datetime,attr"`
+		Hash     string `xml:"hash,attr"`
+		Length   int64  `xml:"length,attr"`
+		Type     string `xml:"type,attr"`
+		Event    string `xml:"cut:event,attr"`
+		Seq      uint64 `xml:"cut:seq,attr"`
+	}
+	type url struct {
+		Loc     string `xml:"loc"`
+		LastMod string `xml:"lastmod"`
+		MD      md     `xml:"rs:md"`
+	}
+	e := fullEntry()
+	enc := xml.NewEncoder(io.Discard)
+	b.ReportAllocs()
+	for b.Loop() {
+		err := enc.Encode(url{
+			Loc:     e.Loc,
+			LastMod: e.LastMod.Format(time.RFC3339Nano),
+			MD: md{
+				Change:   string(e.Change),
+				DateTime: e.DateTime.Format(time.RFC3339Nano),
+				Hash:     "md5:" + e.Hashes[0].Value + " sha-256:" + e.Hashes[1].Value,
+				Length:   e.Length,
+				Type:     e.Type,
+				Event:    e.Event,
+				Seq:      e.Seq,
+			},
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkReader(b *testing.B) {
+	const entries = 1000
+	e := fullEntry()
+	doc := sitemap.AppendHead(nil, sitemap.URLSet, changeListHead())
+	for range entries {
+		doc = sitemap.AppendEntry(doc, sitemap.URLSet, &e)
+	}
+	doc = sitemap.AppendFoot(doc, sitemap.URLSet)
+	b.SetBytes(int64(len(doc)))
+	for b.Loop() {
+		parse(b, doc)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/entries, "ns/entry")
 }

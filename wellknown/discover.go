@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
+
+	"golang.org/x/net/idna"
 
 	"cutie/sitemap"
 )
@@ -306,4 +310,220 @@ func locations(r *sitemap.Reader, base *url.URL) ([]*url.URL, error) {
 		}
 		locs = append(locs, loc)
 	}
+}
+
+const (
+	maxRequests  = 50
+	maxSitemaps  = 1000 // lines of robots.txt
+	maxRedirects = 5
+	maxPage      = 1 << 20 // octets
+)
+
+var (
+	errTooMany   = errors.New("too many documents")
+	errRedirects = fmt.Errorf("more than %d redirects", maxRedirects)
+	errForbidden = errors.New("403 Forbidden") // of static sites also where there is no file
+)
+
+// fetcher makes a limited number of requests.
+type fetcher struct {
+	client *http.Client
+	left   int
+	heard  bool // a server has answered
+	down   bool // none has, and a request failed
+}
+
+// bounded returns a client like c with a limit of redirects. A nil c is the
+// default client.
+func bounded(c *http.Client) *http.Client {
+	if c == nil {
+		c = http.DefaultClient
+	}
+	b := *c
+	b.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirects {
+			return errRedirects
+		}
+		if c.CheckRedirect != nil {
+			return c.CheckRedirect(req, via)
+		}
+		return nil
+	}
+	return &b
+}
+
+// get returns a response of status 200; the caller closes its body.
+func (f *fetcher) get(ctx context.Context, u *url.URL) (*http.Response, error) {
+	if f.left == 0 {
+		return nil, errTooMany
+	}
+	f.left--
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		if errors.Is(err, errRedirects) {
+			return nil, err
+		}
+		f.down = !f.heard
+		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, err)
+	}
+	f.heard = true
+	if resp.StatusCode == http.StatusOK {
+		return resp, nil
+	}
+	resp.Body.Close()
+	switch s := resp.StatusCode; {
+	case s == http.StatusForbidden:
+		return nil, fmt.Errorf("%s: %w", u, errForbidden)
+	case s == http.StatusUnauthorized, s == http.StatusProxyAuthRequired, s == http.StatusRequestTimeout,
+		s == http.StatusTooManyRequests, s == http.StatusBadGateway, s == http.StatusServiceUnavailable, s == http.StatusGatewayTimeout:
+		return nil, fmt.Errorf("%w: %s: %s", ErrNoAnswer, u, resp.Status)
+	}
+	return nil, fmt.Errorf("%s: %s", u, resp.Status)
+}
+
+// page is an answer with the beginning of its body.
+type page struct {
+	url    *url.URL // after redirects
+	header http.Header
+	text   string
+}
+
+func (f *fetcher) page(ctx context.Context, u *url.URL) (page, error) {
+	resp, err := f.get(ctx, u)
+	if err != nil {
+		return page{}, err
+	}
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxPage))
+	if err = errors.Join(err, resp.Body.Close()); err != nil {
+		return page{}, fmt.Errorf("%s: %w", u, err)
+	}
+	return page{url: resp.Request.URL, header: resp.Header, text: string(text)}, nil
+}
+
+func (p page) isHTML() bool { return isHTML(p.header) }
+
+func isHTML(h http.Header) bool {
+	t, _, _ := mime.ParseMediaType(h.Get("Content-Type"))
+	return t == "text/html" || t == "application/xhtml+xml"
+}
+
+// Normal returns an absolute http or https URI in its normal form (RFC 3986, 6.2.2 and
+// 6.2.3), so that equal URIs are equal strings: scheme and host in lower case, the host in
+// ASCII (RFC 5891), no default port, "/" for an empty path, no dot segments, and percent
+// signs for all but the characters of URIs. Other URIs are returned as they are.
+func Normal(uri string) (string, error) {
+	u, err := url.Parse(uri)
+	if err != nil {
+		return "", err
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return uri, nil
+	}
+	_, rest, _ := strings.Cut(uri, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	user, host := "", rest[:end]
+	if i := strings.LastIndexByte(host, '@'); i >= 0 {
+		user, host = host[:i+1], host[i+1:]
+	}
+	if host, err = normalHost(host, u); err != nil {
+		return "", err
+	}
+	path, rest := rest[end:], ""
+	if i := strings.IndexAny(path, "?#"); i >= 0 {
+		path, rest = path[:i], path[i:]
+	}
+	if path == "" {
+		path = "/"
+	}
+	return u.Scheme + "://" + user + host + withoutDots(normalPercent(path)) + normalPercent(rest), nil
+}
+
+func normalHost(host string, u *url.URL) (string, error) {
+	port := u.Port()
+	host = strings.ToLower(strings.TrimSuffix(strings.TrimSuffix(host, port), ":"))
+	if strings.ContainsFunc(host, func(c rune) bool { return c > '~' || c == '%' }) && host[0] != '[' {
+		ascii, err := idna.Lookup.ToASCII(strings.ToLower(u.Hostname()))
+		if err != nil {
+			return "", fmt.Errorf("host %.80q: %w", u.Hostname(), err)
+		}
+		host = ascii
+	}
+	if port == "" || port == "80" && u.Scheme == "http" || port == "443" && u.Scheme == "https" {
+		return host, nil
+	}
+	return host + ":" + port, nil
+}
+
+// normalPercent encodes what is no character of URIs, and nothing else.
+func normalPercent(s string) string {
+	if !strings.ContainsFunc(s, func(c rune) bool { return c > '~' || !ofURI(byte(c)) }) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c == '%' { // url.Parse has seen two digits in a path
+			if i+2 < len(s) && hex(s[i+1]) >= 0 && hex(s[i+2]) >= 0 {
+				c = byte(hex(s[i+1])<<4 | hex(s[i+2]))
+				i += 2
+			}
+			if unreserved(c) {
+				b.WriteByte(c)
+			} else {
+				fmt.Fprintf(&b, "%%%02X", c)
+			}
+			continue
+		}
+		if ofURI(c) {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+// ofURI reports whether a character of a URI stands for itself.
+func ofURI(c byte) bool { return unreserved(c) || strings.IndexByte("/?#[]!$&'()*+,;=:@", c) >= 0 }
+
+func unreserved(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
+}
+
+// hex returns the value of a digit, below 0 of another character.
+func hex(c byte) int {
+	if c >= 'A' && c <= 'F' {
+		c += 'a' - 'A'
+	}
+	return strings.IndexByte("0123456789abcdef", c)
+}
+
+// withoutDots removes the segments . and .. of an absolute path (RFC 3986, 5.2.4).
+func withoutDots(path string) string {
+	if !strings.Contains(path, "/.") {
+		return path
+	}
+	var out []string
+	segments := strings.Split(path[1:], "/")
+	for i, s := range segments {
+		last := i == len(segments)-1
+		switch {
+		case s == "..":
+			out = out[:max(0, len(out)-1)]
+		case s != ".":
+			out = append(out, s)
+			continue
+		}
+		if last {
+			out = append(out, "")
+		}
+	}
+	return "/" + strings.Join(out, "/")
 }
