@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -143,7 +147,7 @@ func (r *rdmCall) get(ctx context.Context, client *rdm.Client) error {
 	}
 	reply, err := client.Ask(ctx, q)
 	if err != nil {
-		return restError(err)
+		return err
 	}
 	defer reply.Close()
 	if reply.Error != "" && !strings.HasPrefix(reply.Error, "0 ") { // from a server without a status for it
@@ -173,10 +177,242 @@ func printReply(reply *rdm.Reply, print func(*soif.Object) error) error {
 	}
 }
 
-// restError turns the error of a server into one with an exit code.
-func restError(err error) error {
-	if e := (*web.Error)(nil); errors.As(err, &e) {
-		return &web.Error{Status: e.Status, Message: e.Message}
+// sentAtOnce is how many octets begin no other object in a message; see
+// [rdm.DefaultObjects] as well.
+const sentAtOnce = 16 << 20
+
+// A sending is a sequence of messages.
+type sending struct {
+	*rdmCall
+	client *rdm.Client
+	print  func(*soif.Object) error
+
+	message                  bytes.Buffer // to be sent
+	objects                  int          // in it
+	messages                 int          // sent
+	sent, accepted, rejected int          // objects
+}
+
+// send submits the objects in files, many in a message. Those before a mistake are sent.
+func (r *rdmCall) send(ctx context.Context, client *rdm.Client) error {
+	return printObjects(r.call, r.form, func(print func(*soif.Object) error) error {
+		s := &sending{rdmCall: r, client: client, print: print}
+		var refused error // by the server: no more is sent
+		mistake := eachFile(r.call, r.Args[1:], func(name string, in io.Reader) error {
+			return readObjects(r.call, name, in, func(o *soif.Object) error {
+				if s.objects == rdm.DefaultObjects || s.message.Len() >= sentAtOnce {
+					if refused = s.flush(ctx); refused != nil {
+						return refused
+					}
+				}
+				if err := rdm.CheckPart(o); err != nil {
+					return fault.Hint(err, "cutie rdm send writes the message itself, with --delete one that deletes")
+				}
+				s.objects++
+				return o.Write(&s.message)
+			})
+		})
+		if refused != nil {
+			return refused
+		}
+		// A message without an object finds out whether the server takes it.
+		if s.objects > 0 || s.messages == 0 && mistake == nil {
+			refused = s.flush(ctx)
+		}
+		if mistake != nil && s.sent > 0 {
+			r.Warnf("%d sent before the mistake, %d accepted", s.sent, s.accepted)
+		} else if s.sent > 0 {
+			r.Sayf("%d sent, %d accepted", s.sent, s.accepted)
+		}
+		if refused == nil && s.rejected > 0 {
+			refused = fmt.Errorf("%d accepted, %d rejected", s.accepted, s.rejected)
+		}
+		return errors.Join(refused, mistake)
+	})
+}
+
+// flush sends the message, prints the answer, and counts the results.
+func (s *sending) flush(ctx context.Context) error {
+	typ := rdm.RDResponse
+	if s.remove {
+		typ = rdm.RDResponseDeleted
+	}
+	s.sent, s.messages = s.sent+s.objects, s.messages+1
+	reply, err := s.client.Send(ctx, typ, s.client.CatalogID(s.catalog), &s.message)
+	if err != nil {
+		return err
+	}
+	s.message.Reset()
+	s.objects = 0
+	if reply.Mended != "" {
+		s.Warnf("the server mended: %s", reply.Mended)
+	}
+	if err := errors.Join(printReply(reply, s.print), reply.Close()); err != nil {
+		return err
+	}
+	if reply.Status >= http.StatusBadRequest || reply.Error != "" {
+		err := error(&web.Error{Status: max(reply.Status, http.StatusBadRequest), Message: reply.Error})
+		if s.accepted > 0 {
+			err = fmt.Errorf("%w; %d objects were accepted before", err, s.accepted)
+		}
+		return err
+	}
+	var accepted, rejected int
+	if _, err := fmt.Sscanf(reply.Interpret, "%d accepted, %d rejected", &accepted, &rejected); err != nil {
+		return fmt.Errorf("the server does not say how many objects it accepted, but %q", reply.Interpret)
+	}
+	s.accepted, s.rejected = s.accepted+accepted, s.rejected+rejected
+	return nil
+}
+
+// inSOIF says what is read of files of SOIF.
+const inSOIF = `
+Text as people write it and as it is printed is read as it is meant, and each change
+is named on standard error: sizes that do not fit, as in {x}, blanks in place of the TAB
+after the colon, and text outside of objects, which is skipped. A size that fits counts;
+with any other, the value ends before the next attribute, or the end of the object.`
+
+func soifCheckVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [FILE…|-]",
+		Short: "check descriptions in files of SOIF",
+		Long: `
+Reads files, or standard input, and prints how many objects (RFC 2655) each has, or where
+it is not SOIF. Input without an object is an error, except an empty one.
+` + inSOIF,
+	}
+	return c.Verb(cmd, optVerbose, func(context.Context) error {
+		return c.Out.Text(func(w io.Writer) error {
+			return eachFile(c, c.Args, func(name string, in io.Reader) error {
+				n := 0
+				err := readObjects(c, name, in, func(*soif.Object) error { n++; return nil })
+				line := fmt.Sprintf("%s: %d objects", name, n)
+				if n == 1 {
+					line = name + ": 1 object"
+				}
+				if _, bad := errors.AsType[*soif.ParseError](err); bad {
+					line += ", then a mistake"
+				}
+				_, failed := fmt.Fprintln(w, line)
+				return cmp.Or(err, failed)
+			})
+		})
+	})
+}
+
+func soifCatVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cat [FILE…|-]",
+		Short: "print descriptions in files of SOIF, in the right form or as JSON",
+		Long: `
+Reads files, or standard input, and prints the objects (RFC 2655) in the form of -t. JSON
+replaces octets that are no UTF-8. Input without an object is an error, except an empty
+one.
+` + inSOIF,
+	}
+	form := cmd.Flags().StringP("form", "t", soifForm, "print objects as `"+objectForms+"`")
+	return c.Verb(cmd, optOutput|optVerbose, func(context.Context) error {
+		return printObjects(c, *form, func(print func(*soif.Object) error) error {
+			return eachFile(c, c.Args, func(name string, in io.Reader) error { return readObjects(c, name, in, print) })
+		})
+	})
+}
+
+// eachFile calls do with each file; "-", or no file, is standard input.
+func eachFile(c *call, names []string, do func(name string, in io.Reader) error) error {
+	if len(names) == 0 {
+		names = []string{"-"}
+	}
+	for _, name := range names {
+		if name == "-" {
+			if err := do("standard input", c.Stdin); err != nil {
+				return fault.About("standard input", err)
+			}
+			continue
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		err = do(name, f)
+		f.Close()
+		if err != nil {
+			return fault.About(name, err)
+		}
+	}
+	return nil
+}
+
+// readObjects calls do with each object. It says what was mended. Text without an object
+// is no SOIF.
+func readObjects(c *call, name string, in io.Reader, do func(*soif.Object) error) error {
+	r, n := soif.NewReader(in), 0
+	o, err := r.Read()
+	for err == nil {
+		n++
+		if err = do(&o); err == nil {
+			o, err = r.Read()
+		}
+	}
+	mended, all := r.Mended()
+	if err == io.EOF && n == 0 && all > 0 {
+		return fault.Hint(errors.New("no object is in it"), "an object begins with @TYPE { URL, in UTF-8 or ASCII")
+	}
+	for _, text := range mended {
+		c.Warnf("%s: %s", name, text)
+	}
+	if all > len(mended) {
+		c.Warnf("%s: %d more mistakes of this kind", name, all-len(mended))
+	}
+	if err == io.EOF {
+		return nil
 	}
 	return err
+}
+
+// Forms of printed objects.
+const (
+	soifForm = "soif"
+	jsonForm = "json" // an object a line
+)
+
+const objectForms = soifForm + "|" + jsonForm
+
+// printObjects gives each a function that prints an object to the output file or to
+// standard output.
+func printObjects(c *call, form string, each func(print func(*soif.Object) error) error) error {
+	var print func(w io.Writer, o *soif.Object) error
+	switch strings.ToLower(form) {
+	case soifForm:
+		print = func(w io.Writer, o *soif.Object) error { return o.Write(w) }
+	case jsonForm:
+		print = objectLine
+	default:
+		return fault.Usagef("form %.40q is neither soif nor json", form)
+	}
+	return c.Out.Text(func(w io.Writer) error {
+		return each(func(o *soif.Object) error { return print(w, o) })
+	})
+}
+
+// objectLine prints a line. A repeated name has a list of values.
+func objectLine(w io.Writer, o *soif.Object) error {
+	attributes := map[string]any{}
+	for _, a := range o.Attributes {
+		switch had := attributes[a.Name].(type) {
+		case nil:
+			attributes[a.Name] = a.Value
+		case string:
+			attributes[a.Name] = []string{had, a.Value}
+		case []string:
+			attributes[a.Name] = append(had, a.Value)
+		}
+	}
+	lines := json.NewEncoder(w)
+	lines.SetEscapeHTML(false)
+	return lines.Encode(struct {
+		Type       string         `json:"type"`
+		URL        string         `json:"url,omitempty"`
+		Attributes map[string]any `json:"attributes"`
+	}{o.Type, o.URL, attributes})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -87,8 +88,8 @@ func (r *Reply) Close() error { return r.body.Close() }
 // error.
 func (c *Client) Ask(ctx context.Context, q Request) (*Reply, error) {
 	head := Header{Type: q.Type, Language: languages[q.Type], Catalog: q.Catalog}
-	message := appendObject(head.append(nil), queryObject, []soif.Attribute{{Name: nameScope, Value: q.Scope}, {Name: nameViewAttributes, Value: q.Attributes},
-		{Name: nameViewOrder, Value: q.Order}, {Name: nameViewHits, Value: q.Hits}})
+	message := appendObject(head.append(nil), queryObject, nameScope, q.Scope, nameViewAttributes, q.Attributes,
+		nameViewOrder, q.Order, nameViewHits, q.Hits)
 	r, err := c.send(ctx, int64(len(message)), bytes.NewReader(message))
 	if err == nil && r.Status >= 400 {
 		return nil, errors.Join(&web.Error{Status: r.Status, Message: r.Header.Error}, r.Close())
@@ -131,9 +132,8 @@ func (c *Client) send(ctx context.Context, size int64, body io.Reader) (*Reply, 
 }
 
 func (r *Reply) readHeader(contentType string) error {
-	media, _, _ := strings.Cut(contentType, ";")
-	if media = strings.TrimSpace(media); media != MediaType && media != "application/rdm" && media != "text/plain" {
-		return fmt.Errorf("answer is %.60q, not %s", media, MediaType)
+	if media, _, _ := mime.ParseMediaType(contentType); !isMedia(media) {
+		return fmt.Errorf("answer is %.60q, not %s", contentType, MediaType)
 	}
 	o, err := r.in.Read()
 	if err == io.EOF {

@@ -85,7 +85,7 @@ func TestPollingClientMissesNothing(t *testing.T) {
 				var err error
 				switch r.IntN(8) {
 				case 0, 1, 2:
-					_, err = s.put(fmt.Sprint(i))
+					s.submit(queuefs.Meta{}, fmt.Sprint(i))
 				case 3, 4:
 					_, err = s.q.Next(ctx, "c")
 				case 5:
@@ -125,23 +125,6 @@ func TestPollingClientMissesNothing(t *testing.T) {
 			}
 		}
 	}
-}
-
-func (s *site) put(payload string) (queuefs.JobID, error) {
-	sub := s.q.Begin()
-	defer sub.Discard()
-	d, err := sub.Add(queuefs.Meta{})
-	if err == nil {
-		_, err = io.WriteString(d, payload)
-	}
-	if err != nil {
-		return 0, err
-	}
-	jobs, err := sub.Commit(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return jobs[0].ID, nil
 }
 
 // Nothing is lost, and nothing repeats but what is of the same second.

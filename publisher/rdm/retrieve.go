@@ -2,6 +2,7 @@ package rdm
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"net/http"
 	"slices"
@@ -24,24 +25,22 @@ func (x *exchange) retrieve() error {
 	}
 	st := x.catalog.State()
 	x.w.Header().Set("Last-Modified", httpDate(st.LastEvent))
-	n, err := x.h.names(x.r.Context(), x.catalog)
+	n, err := x.h.names(x.catalog)
 	if err != nil {
 		return err
 	}
 	f := &finder{q: x.catalog, names: n, since: since, until: st.LastEvent, deleted: x.typ == RDRequestDeleted}
 	if f.deleted && x.view.attributes == nil {
-		x.view.attributes = ofDeleted
+		x.view.attributes = []string{"Status", changedField}
 	}
 	found, hits := f.all(), int64(0)
-	switch order := x.view.order; {
-	case len(order) > 0 && (f.deleted || !strings.EqualFold(order[0].name, "Identifier")):
+	if len(x.view.order) > 0 {
 		list, err := x.sorted(f)
 		if err != nil {
 			return err
 		}
 		found, hits = slices.Values(list), int64(len(list))
-	default: // the order of the queue, or its reverse
-		f.backwards = len(order) > 0 && order[0].descending
+	} else {
 		for range found {
 			if hits++; hits == x.view.last {
 				break
@@ -49,7 +48,7 @@ func (x *exchange) retrieve() error {
 		}
 	}
 	hits = x.view.hits(hits)
-	head := Header{Type: x.typ.reply(), Catalog: x.answered(), Interpret: number(hits) + " " + documentObject + " objects"}
+	head := Header{Catalog: x.answered(), Interpret: fmt.Sprintf("%d %s objects", hits, documentObject)}
 	if hits == 0 {
 		head.Interpret, head.Error = "", "0 results"
 	}
@@ -60,7 +59,7 @@ func (x *exchange) retrieve() error {
 	hit := int64(0)
 	held := x.memory.Held()
 	for s := range found {
-		if hit++; x.view.past(hit) {
+		if hit++; x.view.past(hit) || x.started && x.r.Method == http.MethodHead {
 			break
 		}
 		if !x.view.wants(hit) {
@@ -76,7 +75,7 @@ func (x *exchange) retrieve() error {
 		}
 		x.view.keep(&o)
 		buf = o.Append(buf[:0])
-		if err := x.out.write(buf); err != nil {
+		if _, err := x.out.Write(buf); err != nil {
 			return err
 		}
 		if err := x.r.Context().Err(); err != nil {
@@ -88,13 +87,12 @@ func (x *exchange) retrieve() error {
 
 // A finder goes through a queue as it was at an instant.
 type finder struct {
-	q         *queuefs.Queue
-	names     *names
-	since     time.Time // nothing changed before
-	until     time.Time // nothing changed after: this is left to the next answer
-	deleted   bool
-	backwards bool // the last job first
-	err       error
+	q       *queuefs.Queue
+	names   *names
+	since   time.Time // nothing changed before
+	until   time.Time // nothing changed after: this is left to the next answer
+	deleted bool
+	err     error
 }
 
 // all yields the jobs, in the order of the queue, then the culled jobs. It
@@ -102,22 +100,15 @@ type finder struct {
 func (f *finder) all() iter.Seq[resource] {
 	return func(yield func(resource) bool) {
 		var entries []queuefs.Entry
-		pages := f.q.Pages()
-		for i := range pages {
-			n := i
-			if f.backwards {
-				n = pages - 1 - i
-			}
+		for n := range f.q.Pages() {
 			if _, at, _, total := f.q.PageVersion(n); total == 0 || at.Before(f.since) {
 				continue
 			}
 			entries, _, _ = f.q.Page(n, entries[:0])
-			if f.backwards {
-				slices.Reverse(entries)
-			}
 			for j := range entries {
 				e := &entries[j]
-				if f.within(e.File.Modified) && f.wanted(e) && !yield(resource{id: e.Job, status: e.Status, changed: e.File.Modified}) {
+				if f.within(e.File.Modified) && f.names.wanted(e, f.deleted) &&
+					!yield(resource{id: e.Job, status: e.Status, changed: e.File.Modified}) {
 					return
 				}
 			}
@@ -126,17 +117,6 @@ func (f *finder) all() iter.Seq[resource] {
 			f.culled(yield)
 		}
 	}
-}
-
-// wanted reports whether a job is in the catalog, or was, if that is what is wanted.
-func (f *finder) wanted(e *queuefs.Entry) bool {
-	switch f.names.of(e.Job) {
-	case replaced:
-		return false
-	case deleted:
-		return f.deleted
-	}
-	return (e.Status == queuefs.Deleted) == f.deleted
 }
 
 func (f *finder) within(t time.Time) bool { return !t.Before(f.since) && !t.After(f.until) }
@@ -195,22 +175,20 @@ func (x *exchange) sorted(f *finder) ([]resource, error) {
 	}
 	held := x.memory.Held()
 	for s := range f.all() {
-		x.memory.Return(held) // of the last description
 		o, ok, err := x.describe(&s)
 		if err != nil {
 			return nil, err
 		}
-		if !ok {
-			continue
-		}
-		r := ranked{resource: s}
-		size := rankedBytes
+		r, size := ranked{resource: s}, rankedBytes
 		for _, k := range x.view.order {
 			key := rankOf(k.name, strings.Join(o.Values(k.name), "\n"))
 			r.keys, size = append(r.keys, key), size+len(key.text)
 		}
-		x.memory.Return(held)
-		if err := x.memory.Take(size); err != nil {
+		x.memory.Return(held) // of the description
+		if !ok {
+			continue
+		}
+		if err := cmp.Or(x.memory.Take(size), x.r.Context().Err()); err != nil {
 			return nil, err
 		}
 		held = x.memory.Held()
@@ -220,9 +198,6 @@ func (x *exchange) sorted(f *finder) ([]resource, error) {
 			return nil, badRequest("more than %d descriptions are not put in order; %s asks for the first of them", most, nameViewHits)
 		case len(list) >= 2*most:
 			first()
-		}
-		if err := x.r.Context().Err(); err != nil {
-			return nil, err
 		}
 	}
 	first()
@@ -235,7 +210,7 @@ func (x *exchange) sorted(f *finder) ([]resource, error) {
 
 func rankOf(name, value string) (k rank) {
 	typ := ""
-	if i := fieldNamed(name); i >= 0 {
+	if i := slices.IndexFunc(fields[:], func(f field) bool { return strings.EqualFold(f.name, name) }); i >= 0 {
 		typ = fields[i].typ
 	}
 	switch typ {
@@ -263,9 +238,4 @@ func (v *view) compare(a, b ranked) int {
 		}
 	}
 	return 0
-}
-
-// fieldNamed returns the place of a field, -1 if there is none of the name.
-func fieldNamed(name string) int {
-	return slices.IndexFunc(fields[:], func(f field) bool { return strings.EqualFold(f.name, name) })
 }

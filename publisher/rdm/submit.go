@@ -5,14 +5,17 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"html"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"cutie/publisher/soif"
@@ -23,44 +26,209 @@ import (
 	"cutie/queuefs/web"
 )
 
+// Elements of the job file of a description that was submitted with a URL.
+const (
+	elemURL     = "rdm-url"
+	elemRetired = "rdm-retired" // its value says why it is no longer in the catalog
+)
+
+// names are the submitted descriptions of a catalog, by their URLs: some 80 bytes each. It
+// reads the job files of the queue once, and then those that its events are about.
+type names struct {
+	q *queuefs.Queue
+
+	mu   sync.Mutex  // guards the rest
+	seq  queuefs.Seq // last event that was looked at
+	jobs map[queuefs.JobID]named
+	live map[uint64]queuefs.JobID // by the sums of the URLs: the last job in the catalog
+}
+
+// A named job has a URL, by its sum. It is gone if it is no longer in the catalog.
+type named struct {
+	url  uint64
+	gone bool
+}
+
+var seed = maphash.MakeSeed()
+
+func sumOf(url string) uint64 { return maphash.String(seed, url) }
+
+// names returns the names in a catalog, up to its last event.
+func (h *Handler) names(q *queuefs.Queue) (*names, error) {
+	h.mu.Lock()
+	n := h.catalogs[q.ID()]
+	if n == nil || n.q != q {
+		maps.DeleteFunc(h.catalogs, func(id string, _ *names) bool { // of queues that were removed
+			_, err := h.svc.Queue(id)
+			return errors.Is(err, queuefs.ErrNoQueue)
+		})
+		n = &names{q: q}
+		h.catalogs[q.ID()] = n
+	}
+	h.mu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for {
+		if n.jobs == nil {
+			n.begin()
+		}
+		events, err := n.q.Events(n.seq, 0)
+		if errors.Is(err, queuefs.ErrGone) { // too many since then
+			n.jobs = nil
+			continue
+		}
+		if err != nil || len(events) == 0 {
+			return n, err
+		}
+		for i := range events {
+			e := &events[i]
+			if _, known := n.jobs[e.Job]; known || e.Kind == queuefs.Submit {
+				n.look(e.Job)
+			}
+			n.seq = e.Seq
+		}
+	}
+}
+
+// begin looks at all jobs. It does so to the end even if the request is given up: the next
+// one needs it as well.
+func (n *names) begin() {
+	n.seq, n.jobs, n.live = n.q.Seq(), map[queuefs.JobID]named{}, map[uint64]queuefs.JobID{}
+	var entries []queuefs.Entry
+	for page := range n.q.Pages() {
+		entries, _, _ = n.q.Page(page, entries[:0])
+		for i := range entries {
+			n.look(entries[i].Job)
+		}
+	}
+}
+
+// look takes the URL of a job. A job that cannot be read has none: who asks for its
+// description gets the error.
+func (n *names) look(id queuefs.JobID) {
+	if was := n.jobs[id]; n.live[was.url] == id {
+		delete(n.live, was.url)
+	}
+	delete(n.jobs, id)
+	j, err := n.q.Job(id)
+	url := j.Extra.Value(elemURL)
+	if err != nil || url == "" {
+		return
+	}
+	now := named{sumOf(url), j.Status == queuefs.Deleted || j.Extra.Value(elemRetired) != ""}
+	n.jobs[id] = now
+	if !now.gone && n.live[now.url] < id {
+		n.live[now.url] = id
+	}
+}
+
+// wanted reports whether a job is in the catalog, or was, if what is deleted is wanted. One
+// that a later job has replaced is neither.
+func (n *names) wanted(e *queuefs.Entry, deleted bool) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	j, has := n.jobs[e.Job]
+	if has && n.live[j.url] != 0 && n.live[j.url] != e.Job {
+		return false
+	}
+	return (e.Status == queuefs.Deleted || j.gone) == deleted
+}
+
+// find returns the job of the description with a URL, zero if there is none.
+func (x *exchange) find(url string) (queuefs.Job, error) {
+	n, err := x.h.names(x.catalog)
+	if err != nil {
+		return queuefs.Job{}, err
+	}
+	n.mu.Lock()
+	id := n.live[sumOf(url)]
+	n.mu.Unlock()
+	if id == 0 {
+		return queuefs.Job{}, nil
+	}
+	j, err := x.catalog.Job(id)
+	if errors.Is(err, queuefs.ErrNoJob) || j.Extra.Value(elemURL) != url {
+		return queuefs.Job{}, nil
+	}
+	return j, err
+}
+
 // A result is the result of one object of a submission.
 type result struct {
-	done string // submitted, updated, requeued, deleted, unchanged; "" if it was rejected
+	done string // submitted, updated, requeued, deleted or unchanged
 	job  queuefs.JobID
-	err  error
 }
 
 // submit takes the objects of a submission, each for itself. One is done, and on
-// stable storage, before the next is read.
+// stable storage, before the next is read. The status of HTTP is the one of an error that
+// ended the submission early, or of the first error if nothing was accepted.
 func (x *exchange) submit() error {
 	if err := x.openToSubmit(); err != nil {
 		return err
 	}
-	var results []result
-	var ended error // why no more was read
+	var facts []string // for programs, names and values
+	var list strings.Builder
+	var first, ended *web.Error
+	accepted, rejected := 0, 0
 	held := x.memory.Held()
-	for first := true; ; first = false {
+	for begun := false; ; begun = true {
 		x.memory.Return(held) // of the last object
 		o, err := x.in.Read()
 		if err == io.EOF {
 			break
 		}
-		if err == nil && len(results) == x.h.o.MaxObjects {
-			err = web.Errorf(http.StatusRequestEntityTooLarge, "more than %d objects, what follows was not read", len(results))
+		n := accepted + rejected
+		if err == nil && n == x.h.o.MaxObjects {
+			err = web.Errorf(http.StatusRequestEntityTooLarge, "more than %d objects, what follows was not read", n)
 		}
 		if err == nil {
 			err = CheckPart(&o)
 		}
-		if err == nil && first && o.Is(schemaObject) {
-			continue // all attributes are taken
-		}
 		if err != nil {
-			ended = err
+			ended = x.errorOf(err)
 			break
 		}
-		results = append(results, x.take(&o))
+		if !begun && o.Is(schemaObject) {
+			continue // all attributes are taken
+		}
+		number := strconv.Itoa(n + 1)
+		r, err := x.take(&o)
+		if err != nil {
+			e := x.errorOf(err)
+			if n == 0 {
+				first = e
+			}
+			rejected++
+			facts = append(facts, "Error-"+number, e.Error())
+			list.WriteString("<LI>rejected: " + html.EscapeString(e.Error()) + "\n")
+			continue
+		}
+		accepted++
+		ref := x.base.JobRef("state", x.catalog.ID(), r.job)
+		facts = append(facts, "RD-URL-"+number, ref)
+		fmt.Fprintf(&list, "<LI>%s <A HREF=\"%s\">%v</A>\n", r.done, html.EscapeString(ref), r.job)
 	}
-	return x.answerSubmission(results, ended)
+	text := "<OL>\n" + list.String() + "</OL>\n"
+	if accepted > 0 {
+		first = nil
+	}
+	if ended != nil {
+		first = ended
+		text += "<P>" + html.EscapeString(ended.Error()) + "\n"
+	}
+	head := Header{Catalog: x.answered(), Interpret: fmt.Sprintf("%d accepted, %d rejected", accepted, rejected)}
+	if first != nil {
+		head.Error, x.status = first.Error(), first.Status
+	}
+	title := fmt.Sprintf("%d objects accepted", accepted)
+	if accepted == 1 {
+		title = "1 object accepted"
+	}
+	if rejected > 0 {
+		title += fmt.Sprintf(", %d rejected", rejected)
+	}
+	facts = append([]string{"Accepted", strconv.Itoa(accepted), "Rejected", strconv.Itoa(rejected)}, facts...)
+	return x.answer(&head, appendStatus(nil, x.base.Ref("state", x.catalog.ID()), page(title, text), facts...))
 }
 
 // openToSubmit finds the catalog. To delete, a user needs the right to delete, or that to
@@ -78,12 +246,7 @@ func (x *exchange) openToSubmit() error {
 }
 
 // user returns the user who asks, "" for one without a name.
-func (x *exchange) user() string {
-	if x.h.o.User == nil {
-		return ""
-	}
-	return x.h.o.User(x.r.Context())
-}
+func (x *exchange) user() string { return x.h.o.User(x.r.Context()) }
 
 // mayChange refuses a caller who has no right to delete, and whose job it is not.
 func (x *exchange) mayChange(j *queuefs.Job) error {
@@ -98,21 +261,14 @@ func (x *exchange) mayChange(j *queuefs.Job) error {
 // is an [*web.Error].
 func CheckPart(o *soif.Object) error {
 	if o.Is(headerObject) {
-		return badRequest("@%s begins a message of its own and is no description; it and the objects after it were not taken", strings.ToUpper(o.Type))
+		return badRequest("@%s begins a message of its own and is no description; it and the objects after it were not taken",
+			strings.ToUpper(o.Type))
 	}
 	return nil
 }
 
 // take carries out one object of a submission.
-func (x *exchange) take(o *soif.Object) (r result) {
-	r, err := x.carryOut(o)
-	if err != nil {
-		r = result{err: err}
-	}
-	return r
-}
-
-func (x *exchange) carryOut(o *soif.Object) (result, error) {
+func (x *exchange) take(o *soif.Object) (result, error) {
 	if strings.HasPrefix(strings.ToUpper(o.Type), "RDM") || o.Is(schemaObject) {
 		return result{}, badRequest("%.40q is not the description of a resource", o.Type)
 	}
@@ -130,20 +286,15 @@ func (x *exchange) carryOut(o *soif.Object) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	gone := x.typ == RDResponseDeleted
-	switch {
-	case gone && own:
-		return x.delete(&was)
+	switch gone := x.typ == RDResponseDeleted; {
 	case gone && was.ID == 0:
 		return result{}, web.Errorf(http.StatusNotFound, "URL %.80q is not that of a description here", o.URL)
 	case gone:
-		return x.retire(&was, retiredDeleted)
+		return x.retire(&was, own, "deleted")
 	case own:
 		return x.change(&was, o)
-	case was.ID != 0:
-		return x.replace(&was, o)
 	}
-	return x.insert(o)
+	return x.insert(&was, o)
 }
 
 // own returns the job of the catalog for a URL, and false for any other URL.
@@ -162,70 +313,34 @@ func (x *exchange) own(url string) (queuefs.JobID, bool, error) {
 	return id, true, nil
 }
 
-func (x *exchange) delete(j *queuefs.Job) (result, error) {
-	if err := x.mayChange(j); err != nil {
-		return result{}, err
-	}
-	if _, err := x.catalog.Delete(x.r.Context(), j.ID); err != nil {
-		return result{}, err
-	}
-	if j.Status == queuefs.Deleted {
-		return result{done: "unchanged", job: j.ID}, nil
-	}
-	return result{done: "deleted", job: j.ID}, nil
-}
-
 // retire takes a description out of the catalog: it deletes a pending job, and marks a
-// consumed one.
-func (x *exchange) retire(j *queuefs.Job, why string) (result, error) {
+// consumed one. A job that is named by its own URL is deleted, or the request fails.
+func (x *exchange) retire(j *queuefs.Job, own bool, why string) (result, error) {
 	if err := x.mayChange(j); err != nil {
 		return result{}, err
 	}
 	ctx := context.WithoutCancel(x.r.Context())
 	_, err := x.catalog.Delete(ctx, j.ID)
-	if errors.Is(err, queuefs.ErrNotPending) {
+	switch {
+	case own:
+	case errors.Is(err, queuefs.ErrNotPending):
 		_, err = x.catalog.Amend(ctx, j.ID, func(j *queuefs.Job) error {
 			j.Extra = slices.Clone(j.Extra)
 			j.Extra.Set(elemRetired, why)
 			return nil
 		})
-	}
-	if errors.Is(err, queuefs.ErrNoJob) {
+	case errors.Is(err, queuefs.ErrNoJob):
 		err = nil
 	}
-	return result{done: "deleted", job: j.ID}, err
-}
-
-// replace submits a description in the place of the one with the same URL.
-func (x *exchange) replace(was *queuefs.Job, o *soif.Object) (result, error) {
-	if err := x.mayChange(was); err != nil {
-		return result{}, err
+	if own && j.Status == queuefs.Deleted {
+		return result{"unchanged", j.ID}, err
 	}
-	s, err := x.prepare(o)
-	if err != nil {
-		return result{}, err
-	}
-	sum := sha256.New()
-	if _, err := io.Copy(sum, s.payload()); err != nil {
-		return result{}, err
-	}
-	same := was.Digest(digest.SHA256) == digest.NewValue(digest.SHA256, sum.Sum(nil))
-	if same && was.MediaType == s.MediaType && was.Sidecar == s.Sidecar && was.Filename == path.Base("/"+s.Filename) {
-		return result{done: "unchanged", job: was.ID}, nil
-	}
-	r, err := x.store(s)
-	if err != nil {
-		return result{}, err
-	}
-	r.done = "updated"
-	_, err = x.retire(was, retiredReplaced)
-	return r, err
+	return result{"deleted", j.ID}, err
 }
 
 // change carries out the description of a job: it requeues a consumed or
 // deleted job, or describes a pending one anew.
 func (x *exchange) change(j *queuefs.Job, o *soif.Object) (result, error) {
-	id := j.ID
 	wanted, ok := o.Lookup("Status")
 	back := ok && !strings.EqualFold(wanted, j.Status.String())
 	if back && !strings.EqualFold(wanted, queuefs.Pending.String()) {
@@ -250,79 +365,82 @@ func (x *exchange) change(j *queuefs.Job, o *soif.Object) (result, error) {
 		if err := x.mayChange(j); err != nil {
 			return result{}, err
 		}
-		k, err := x.catalog.Describe(x.r.Context(), id, d)
+		k, err := x.catalog.Describe(x.r.Context(), j.ID, d)
 		if err == nil && k.Seq == j.Seq { // a Title is its last segment
-			return result{done: "unchanged", job: id}, nil
+			return result{"unchanged", j.ID}, nil
 		}
-		return result{done: "updated", job: id}, err
+		return result{"updated", j.ID}, err
 	case !back:
-		return result{done: "unchanged", job: id}, nil
+		return result{"unchanged", j.ID}, nil
 	}
 	if err := x.allow(web.Consume, x.catalog.ID()); err != nil {
 		return result{}, err
 	}
-	_, err := x.catalog.RequeueIdle(x.r.Context(), id)
-	return result{done: "requeued", job: id}, err
+	_, err := x.catalog.RequeueIdle(x.r.Context(), j.ID)
+	return result{"requeued", j.ID}, err
 }
 
 // soifType is the media type of a job with an object as payload.
 const soifType = "application/x-soif"
 
-// A submitted job is one to be stored.
-type submitted struct {
-	queuefs.Meta
-	payload func() io.Reader
-}
-
-// insert submits a job.
-func (x *exchange) insert(o *soif.Object) (result, error) {
-	s, err := x.prepare(o)
-	if err != nil {
-		return result{}, err
+// insert submits a description, in the place of the job that had the same URL, if was is one.
+func (x *exchange) insert(was *queuefs.Job, o *soif.Object) (result, error) {
+	m := queuefs.Meta{Filename: o.Value("Title"), Sidecar: o.Value("Sidecar"), Submitter: x.r.UserAgent(), MediaType: soifType, Owner: x.user()}
+	if was.ID != 0 {
+		if err := x.mayChange(was); err != nil {
+			return result{}, err
+		}
 	}
-	return x.store(s)
-}
-
-// prepare makes a job of a description.
-func (x *exchange) prepare(o *soif.Object) (s submitted, err error) {
-	s.Meta = queuefs.Meta{Filename: o.Value("Title"), Sidecar: o.Value("Sidecar"), Submitter: x.r.UserAgent(), MediaType: soifType, Owner: x.user()}
-	s.payload = o.Reader
 	if o.URL != "" {
 		if !utf8.ValidString(o.URL) {
-			return s, badRequest("URL %.80q is not UTF-8", o.URL)
+			return result{}, badRequest("URL %.80q is not UTF-8", o.URL)
 		}
-		s.Extra = anvl.Record{{Name: elemURL, Value: o.URL}}
+		m.Extra = anvl.Record{{Name: elemURL, Value: o.URL}}
 	}
-	value, given := o.Lookup("Payload")
-	if !given {
-		return s, nil
+	payload := o.Write
+	if value, given := o.Lookup("Payload"); given {
+		payload = func(w io.Writer) error {
+			_, err := io.WriteString(w, value)
+			return err
+		}
+		m.MediaType = o.Value("Content-Type")
+		if _, _, err := mime.ParseMediaType(m.MediaType); m.MediaType != "" && err != nil {
+			return result{}, badRequest("Content-Type %.80q is not a media type", m.MediaType)
+		}
+		var err error
+		if m.Expect, err = digests(o); err != nil {
+			return result{}, err
+		}
 	}
-	s.payload = func() io.Reader { return strings.NewReader(value) }
-	s.MediaType = o.Value("Content-Type")
-	if _, _, err := mime.ParseMediaType(s.MediaType); s.MediaType != "" && err != nil {
-		return s, badRequest("Content-Type %.80q is not a media type", s.MediaType)
+	if was.ID != 0 && was.MediaType == m.MediaType && was.Sidecar == m.Sidecar && was.Filename == path.Base("/"+m.Filename) {
+		sum := sha256.New()
+		if err := payload(sum); err != nil {
+			return result{}, err
+		}
+		if was.Digest(digest.SHA256) == digest.NewValue(digest.SHA256, sum.Sum(nil)) {
+			return result{"unchanged", was.ID}, nil
+		}
 	}
-	s.Expect, err = digests(o)
-	return s, err
-}
-
-func (x *exchange) store(s submitted) (result, error) {
 	sub := x.catalog.Begin()
 	sub.Memory(x.memory)
 	defer sub.Discard()
-	d, err := sub.Add(s.Meta)
+	d, err := sub.Add(m)
 	if err != nil {
 		return result{}, err
 	}
-	if _, err := d.ReadFrom(s.payload()); err != nil {
+	if err := payload(d); err != nil {
 		return result{}, err
 	}
-	sub.Admit(x.h.o.Quota.Admission(x.r.Context(), x.catalog, s.Owner))
+	sub.Admit(x.h.o.Quota.Admission(x.r.Context(), x.catalog, m.Owner))
 	jobs, err := sub.Commit(x.r.Context())
 	if err != nil {
 		return result{}, err
 	}
-	return result{done: "submitted", job: jobs[0].ID}, nil
+	if was.ID == 0 {
+		return result{"submitted", jobs[0].ID}, nil
+	}
+	_, err = x.retire(was, false, "replaced")
+	return result{"updated", jobs[0].ID}, err
 }
 
 // digests reads pairs of Digest-Type and Digest-Value.
@@ -343,65 +461,4 @@ func digests(o *soif.Object) (list []digest.Value, err error) {
 		list = append(list, v)
 	}
 	return list, nil
-}
-
-// answerSubmission answers with the result of each object. The status of HTTP
-// is the one of an error that ended the submission early, or of the first error
-// if nothing was accepted.
-func (x *exchange) answerSubmission(results []result, ended error) error {
-	accepted, rejected := 0, 0
-	for i := range results {
-		if results[i].err == nil {
-			accepted++
-		} else {
-			rejected++
-		}
-	}
-	head := Header{Type: StatusResponse, Catalog: x.answered(), Interpret: fmt.Sprintf("%d accepted, %d rejected", accepted, rejected)}
-	facts := []soif.Attribute{{Name: "Accepted", Value: strconv.Itoa(accepted)}, {Name: "Rejected", Value: strconv.Itoa(rejected)}}
-	var b strings.Builder
-	b.WriteString("<OL>\n")
-	for i := range results {
-		r, n := &results[i], strconv.Itoa(i+1)
-		if r.err != nil {
-			e := x.answerError(r.err)
-			if accepted == 0 && ended == nil && i == 0 {
-				head.Error, x.out.status = e.Error(), e.Status
-			}
-			facts = append(facts, soif.Attribute{Name: "Error-" + n, Value: e.Error()})
-			b.WriteString("<LI>rejected: " + html.EscapeString(e.Error()) + "\n")
-			continue
-		}
-		ref := x.base.JobRef("state", x.catalog.ID(), r.job)
-		facts = append(facts, soif.Attribute{Name: "RD-URL-" + n, Value: ref})
-		fmt.Fprintf(&b, "<LI>%s <A HREF=\"%s\">%v</A>\n", r.done, html.EscapeString(ref), r.job)
-	}
-	b.WriteString("</OL>\n")
-	if ended != nil {
-		e := x.answerError(ended)
-		head.Error, x.out.status = e.Error(), e.Status
-		b.WriteString("<P>" + html.EscapeString(e.Error()) + "\n")
-	}
-	title := count(accepted, "accepted")
-	if rejected > 0 {
-		title += ", " + strconv.Itoa(rejected) + " rejected"
-	}
-	return x.answer(&head, appendStatus(nil, x.base.Ref("state", x.catalog.ID()), facts, page(title, b.String())))
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 object " + what
-	}
-	return strconv.Itoa(n) + " objects " + what
-}
-
-// answerError returns the part of an error for the caller; the rest goes to the
-// log.
-func (x *exchange) answerError(err error) *web.Error {
-	e, hidden := errorOf(err)
-	if hidden && !errors.Is(err, context.Canceled) {
-		x.h.log(x.r, err)
-	}
-	return e
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -15,21 +16,13 @@ import (
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
 	"cutie/queuefs"
+	"cutie/queuefs/buffers"
 	"cutie/queuefs/web"
 )
 
 const ownURL = "http://cutie.cdlib.org/state/ingest/j00000000000"
 
-func submission(typ string, objects ...soif.Object) string {
-	head := soif.Object{Type: "RDMHEADER"}
-	head.Add("RDM-Version", "1.0")
-	head.Add("RDM-Type", typ)
-	text := head.Append(nil)
-	for i := range objects {
-		text = objects[i].Append(text)
-	}
-	return string(text)
-}
+func submission(typ string, objects ...soif.Object) string { return headed(typ, "", objects...) }
 
 func object(typ, url string, pairs ...string) soif.Object {
 	o := soif.Object{Type: typ, URL: url}
@@ -77,7 +70,7 @@ func TestSubmissionObjectByObject(t *testing.T) {
 		{"too many", submission("rd-response", doc(ownURL+"2"), doc(ownURL+"2"), doc(ownURL+"2"), doc(ownURL+"2")), 413,
 			"Accepted=3 Rejected=0 RD-URL-1=2 RD-URL-2=2 RD-URL-3=2", "more than 3 objects, what follows was not read", "deleted pending pending"},
 		{"a mistake ends it", submission("rd-response", doc("", "Payload", "x")) + "@DOCUMENT { -\nTitle{1}\ty\n}\n", 400,
-			"Accepted=1 Rejected=0 RD-URL-1=4", `line 9, octet 115: attribute "Title": : is wanted behind the size, there is "\ty\n}\n"`, "deleted pending pending pending"},
+			"Accepted=1 Rejected=0 RD-URL-1=4", `line 9: attribute "Title": : is wanted behind the size, there is "\ty\n}\n"`, "deleted pending pending pending"},
 		{"a deletion behind a header", submission("rd-response") + submission("rd-response-deleted", doc("http://a/")), 400,
 			"Accepted=0 Rejected=0", "@RDMHEADER begins a message of its own and is no description; it and the objects after it were not taken", "deleted pending pending pending"},
 		{"schema", submission("rd-response", object("SCHEMA", "", "Schema-Definition-Language-Version", "1.0", "SOIF-Attribute-1", "Title"), doc(ownURL+"2")), 200,
@@ -198,7 +191,9 @@ func TestRights(t *testing.T) {
 
 func TestContentCodingsOfMessages(t *testing.T) {
 	s := newSite(t, rdm.Options{MaxBody: 4000})
-	s.many(500)
+	for range 100 {
+		s.submit(queuefs.Meta{Sidecar: strings.Repeat("a: b\n", 100)}, "x")
+	}
 	packed := func(text string) *bytes.Buffer {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
@@ -217,7 +212,7 @@ func TestContentCodingsOfMessages(t *testing.T) {
 		{"identity", strings.NewReader(submission("status-request")), 200, ""},
 		{"br", packed(""), 415, "unsupported content coding, gzip is taken"},
 		{"gzip", strings.NewReader("x"), 400, "message is not what its content coding says: unexpected EOF"},
-		{"gzip", packed(submission("status-request") + strings.Repeat(" ", 5000)), 413, "message has more than the 4000 octets that are taken"},
+		{"gzip", packed(submission("status-request") + strings.Repeat(" ", 5000)), 413, "message has more than 4000 bytes"},
 	} {
 		r := httptest.NewRequest("POST", rdm.Path, tt.body)
 		r.Header.Set("Content-Encoding", tt.coding)
@@ -226,14 +221,16 @@ func TestContentCodingsOfMessages(t *testing.T) {
 		}
 	}
 	plain := s.get("?type=rd-request")
-	if plain.Header.Get("Content-Length") != "" || plain.urls() == "" || len(plain.objects) != 501 || plain.objects[0].Value("RDM-Response-Interpret") != "500 DOCUMENT objects" {
+	if plain.Header.Get("Content-Length") != "" || plain.urls() == "" || len(plain.objects) != 101 || plain.objects[0].Value("RDM-Response-Interpret") != "100 DOCUMENT objects" {
 		t.Errorf("got %v, %d objects", plain.Header, len(plain.objects))
 	}
 }
 
 func TestOrderHasALimit(t *testing.T) {
 	s := newSite(t, rdm.Options{MaxOrdered: 20})
-	s.many(21)
+	for i := range 21 {
+		s.submit(queuefs.Meta{Filename: fmt.Sprintf("file %02d", i)}, "x")
+	}
 	if a := s.get("?type=rd-request&view-order=Size"); a.StatusCode != 400 || a.failure() != "more than 20 descriptions are not put in order; View-Hits asks for the first of them" {
 		t.Errorf("got %d %q", a.StatusCode, a.failure())
 	}
@@ -242,7 +239,7 @@ func TestOrderHasALimit(t *testing.T) {
 	for _, o := range a.objects[1:] {
 		titles = append(titles, o.Value("Title"))
 	}
-	if got := fmt.Sprint(titles); got != "[file 20 file 19 file 18]" || a.objects[0].Value("RDM-Response-Interpret") != "3 DOCUMENT objects" {
+	if got := fmt.Sprint(titles); got != "[file 19 file 18 file 17]" || a.objects[0].Value("RDM-Response-Interpret") != "3 DOCUMENT objects" {
 		t.Errorf("got %s, %+v", got, a.objects[0])
 	}
 }
@@ -395,5 +392,106 @@ func TestNewQueueHasNoFormerDescriptions(t *testing.T) {
 	}
 	if a := s.post(one); a.StatusCode != 200 || !strings.Contains(a.objects[1].Value("Status-Message"), "<LI>submitted ") {
 		t.Errorf("got %d %+v", a.StatusCode, a.objects)
+	}
+}
+
+// post sends a message with an account.
+func (s *site) postWith(budget buffers.Budget, objects ...soif.Object) answer {
+	s.t.Helper()
+	var text []byte
+	for i := range objects {
+		text = objects[i].Append(text)
+	}
+	r := httptest.NewRequest("POST", rdm.Path, strings.NewReader(string(text)))
+	r.Header.Set("Content-Type", rdm.MediaType)
+	a := new(buffers.Account)
+	a.Open(budget, netip.Addr{})
+	defer a.Close()
+	return s.do(r.WithContext(buffers.With(r.Context(), a)))
+}
+
+// A purse is a budget for one client.
+type purse struct{ left int }
+
+func (p *purse) TakeMany(_ netip.Addr, n int) bool {
+	if n > p.left {
+		return false
+	}
+	p.left -= n
+	return true
+}
+
+func (p *purse) LeaveMany(_ netip.Addr, n int) { p.left += n }
+
+// Before the right is asked, no more than a header is read.
+func TestHeaderOfAMessageIsShort(t *testing.T) {
+	asked := 0
+	s := newSite(t, rdm.Options{Allow: func(http.Header, *http.Request, web.Right, string) error {
+		asked++
+		return web.Errorf(http.StatusForbidden, "no right")
+	}})
+	p := &purse{1 << 30}
+	large := strings.Repeat("x", 70<<10)
+	head := object("RDMHEADER", "", "RDM-Version", "1.0", "RDM-Type", "rd-response", "X", large)
+	if a := s.postWith(p, head); a.StatusCode != http.StatusRequestEntityTooLarge || asked != 0 {
+		t.Errorf("header: got status %d, want 413", a.StatusCode)
+	}
+	head = object("RDMHEADER", "", "RDM-Version", "1.0", "RDM-Type", "rd-request")
+	if a := s.postWith(p, head, object("RDMQUERY", "", "X", large)); a.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("query: got status %d, want 413", a.StatusCode)
+	}
+	head = object("RDMHEADER", "", "RDM-Version", "1.0", "RDM-Type", "rd-response")
+	if a := s.postWith(&purse{100 << 10}, head, object("DOCUMENT", "", "X", strings.Repeat("x", 8<<20))); a.StatusCode != http.StatusForbidden || asked != 1 {
+		t.Errorf("object: got status %d, want 403 before it takes memory", a.StatusCode)
+	}
+}
+
+func TestObjectsTakeMemoryOneAfterTheOther(t *testing.T) {
+	s := newSite(t, rdm.Options{})
+	head := object("RDMHEADER", "", "RDM-Version", "1.0", "RDM-Type", "rd-response")
+	large := object("DOCUMENT", "", "Payload", strings.Repeat("x", 1<<20))
+	p := &purse{3 << 20}
+	if a := s.postWith(p, head, large, large, large, large); a.StatusCode != http.StatusOK {
+		t.Errorf("got status %d, %s", a.StatusCode, a.body)
+	}
+	if p.left != 3<<20 {
+		t.Errorf("%d bytes were given back", p.left)
+	}
+	if a := s.postWith(&purse{1 << 20}, head, large); a.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("got status %d, want 503", a.StatusCode)
+	}
+}
+
+// getWith asks with an account.
+func (s *site) getWith(p *purse, query string) answer {
+	r := httptest.NewRequest("GET", rdm.Path+query, nil)
+	a := new(buffers.Account)
+	a.Open(p, netip.Addr{})
+	defer a.Close()
+	return s.do(r.WithContext(buffers.With(r.Context(), a)))
+}
+
+func TestOrderTakesMemory(t *testing.T) {
+	s := newSite(t, rdm.Options{})
+	s.fill()
+	for left, want := range map[int]int{100: 503, 1 << 20: 200} {
+		if a := s.getWith(&purse{left}, "?type=rd-request&scope=all&view-order=-Size"); a.StatusCode != want {
+			t.Errorf("got status %d, want %d", a.StatusCode, want)
+		}
+	}
+}
+
+// What is held back of an answer counts, and without memory the answer goes out as it comes.
+func TestAnswerIsHeldBackWithinTheBudget(t *testing.T) {
+	s := newSite(t, rdm.Options{})
+	for range 4 {
+		s.submit(queuefs.Meta{Sidecar: "a: " + strings.Repeat("long ", 1000)}, "x")
+	}
+	whole, streamed := s.getWith(&purse{1 << 20}, "?type=rd-request"), s.getWith(&purse{30 << 10}, "?type=rd-request")
+	if whole.Header.Get("Content-Length") == "" || streamed.Header.Get("Content-Length") != "" {
+		t.Errorf("got lengths %q and %q, want one and none", whole.Header.Get("Content-Length"), streamed.Header.Get("Content-Length"))
+	}
+	if whole.StatusCode != 200 || streamed.StatusCode != 200 || whole.body != streamed.body || len(whole.body) < 4<<10 {
+		t.Errorf("got %d bytes with memory and %d without", len(whole.body), len(streamed.body))
 	}
 }

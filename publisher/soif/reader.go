@@ -3,329 +3,286 @@ package soif
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
-// DefaultLimit is the default limit of an object, in octets.
+// DefaultLimit is the default limit of an object, in bytes.
 const DefaultLimit = 16 << 20
 
 const (
-	maxToken   = 8 << 10 // octets of a type, a URL or a name
-	overhead   = 64      // of an attribute, besides its octets
+	maxWord    = 8 << 10 // bytes of a type, a URL or a name
+	overhead   = 64      // of an attribute, besides its bytes
 	bufferSize = 64 << 10
-	maxMended  = 32 << 10 // octets of a value whose size may be mended
+	maxMended  = 32 << 10 // bytes of a value whose size may be mended
 	maxMends   = 20       // to be named
 )
 
-// A Reader reads objects one after the other. It mends what people and printers do to
-// SOIF, and says so, see [Reader.Mended]: sizes that do not fit, as in {x}, and blanks in
-// place of the TAB. A size fits if the value is followed by the next attribute or the end
-// of the object, blanks before them or not. With any other size the value ends before the
-// first blank that is followed by these. Values of more than 32 KiB are taken by their
-// size.
+// ErrTooLarge is within the error for an object larger than its reader allows.
+var ErrTooLarge = errors.New("object too large")
+
+// A ParseError describes an error in SOIF, and its place.
+type ParseError struct {
+	Line      int    // from 1
+	Attribute string // with the wrong value, name or size; "" outside of attributes
+	Follows   string // the next bytes of the input, some of them
+	Err       error
+}
+
+func (e *ParseError) Error() string {
+	text := fmt.Sprintf("line %d: ", e.Line)
+	if e.Attribute != "" {
+		text += fmt.Sprintf("attribute %.60q: ", e.Attribute)
+	}
+	text += e.Err.Error()
+	if e.Follows != "" {
+		text += fmt.Sprintf(", there is %q", e.Follows)
+	}
+	return text
+}
+
+// Unwrap returns Err.
+func (e *ParseError) Unwrap() error { return e.Err }
+
+// A Reader reads objects one after the other. It mends what people and printers do to SOIF,
+// and notes each change:
+//
+//   - Sizes that do not fit, as in {x}. A size fits if the value is followed by the next
+//     attribute or the end of the object, blanks before them or not. With any other size
+//     the value ends before the first blank that is followed by these. Values of more
+//     than 32 KiB are taken by their size.
+//   - Blanks in place of the TAB.
+//   - Byte order marks, and lines of text outside of objects. They are skipped.
 type Reader struct {
-	// Limit is the most memory of an object, in octets: its values and names,
+	// Limit is the most memory of an object, in bytes: its values and names,
 	// and 64 for each attribute. 0 is DefaultLimit.
 	Limit int
-	// Clean refuses anything between objects except blanks. Without it,
-	// byte order marks and other lines are skipped, as Harvest does; see
-	// [Reader.Skipped].
-	Clean bool
 	// Memory, if not nil, is asked before an object takes n more bytes of memory; its
 	// error ends the reading.
 	Memory func(n int) error
 
-	in     *bufio.Reader
-	offset int64 // octets used
-	line   int   // from 1
-	err    error // the last result of Read
-
-	skipped Skipped
-	mended  []string
-	mends   int
-
-	attribute string // being read, for errors
-	size      int64
+	in        *bufio.Reader
+	line      int    // from 1
+	err       error  // of the last Read
+	used      int    // bytes of the object that is being read
+	attribute string // that is being read, for errors; "" outside of attributes
+	mended    []string
+	mends     int
 }
 
 // NewReader returns a Reader of r.
 func NewReader(r io.Reader) *Reader {
-	return &Reader{in: bufio.NewReaderSize(r, bufferSize), line: 1, size: -1}
+	return &Reader{in: bufio.NewReaderSize(r, bufferSize), line: 1}
 }
 
-// Read returns the next object, or io.EOF after the last. A [*ParseError] ends
-// the reading.
-func (r *Reader) Read() (Object, error) {
+// Read returns the next object, or io.EOF after the last. It reads no further than the end
+// of the object. A [*ParseError] ends the reading.
+func (r *Reader) Read() (o Object, err error) {
+	if r.err == nil {
+		r.used, r.attribute = 0, ""
+		o, r.err = r.object()
+	}
 	if r.err != nil {
 		return Object{}, r.err
 	}
-	o, err := r.read()
-	if err != nil {
-		r.err = err
-		return Object{}, err
-	}
 	return o, nil
 }
-
-// Offset returns how many octets were used: up to the end of the last object.
-func (r *Reader) Offset() int64 { return r.offset }
 
 // Mended returns what was mended up to now, in words: the first 20 mistakes, and how many
 // there were in all.
 func (r *Reader) Mended() (first []string, all int) { return r.mended, r.mends }
 
-// Skipped returns what was skipped up to now.
-func (r *Reader) Skipped() Skipped { return r.skipped }
-
-// Skipped is the text of an input outside of objects, as far as it was read.
-type Skipped struct {
-	Mark  bool // a byte order mark
-	Lines int  // with text outside of objects
-	First int  // of these lines, from 1
+func (r *Reader) mend(what string) {
+	if r.mends++; len(r.mended) == maxMends {
+		return
+	}
+	place := fmt.Sprintf("line %d: ", r.line)
+	if r.attribute != "" {
+		place += fmt.Sprintf("attribute %.60q: ", r.attribute)
+	}
+	r.mended = append(r.mended, place+what)
 }
 
-func (s Skipped) String() string {
-	var parts []string
-	if s.Mark {
-		parts = append(parts, "a byte order mark")
-	}
-	switch {
-	case s.Lines == 1:
-		parts = append(parts, fmt.Sprintf("line %d", s.First))
-	case s.Lines > 1:
-		parts = append(parts, fmt.Sprintf("%d lines from line %d on", s.Lines, s.First))
-	}
-	return strings.Join(parts, ", ")
-}
-
-func (r *Reader) read() (o Object, err error) {
+func (r *Reader) object() (o Object, err error) {
 	if err := r.seek(); err != nil {
 		return o, err
 	}
-	if o.Type, o.URL, err = r.head(); err != nil {
-		return o, err
+	o.Type, err = r.word(ofName)
+	if err == nil && (o.Type == "" || o.Type[0] == '@') {
+		err = r.wrong("a template type is wanted behind @")
 	}
-	o.Attributes, err = r.attributes(len(o.Type) + len(o.URL))
-	return o, err
+	if err == nil {
+		_, err = r.skip()
+	}
+	if err == nil {
+		err = r.want('{', "{ is wanted behind the template type")
+	}
+	if err != nil {
+		return o, r.cut(err)
+	}
+	first, err := r.skip()
+	if err == nil && (first == '@' || first == '}' || !visible(first)) {
+		err = r.wrong("a URL or - is wanted")
+	}
+	if err != nil {
+		return o, r.cut(err)
+	}
+	if o.URL, err = r.word(visible); o.URL == "-" {
+		o.URL = ""
+	}
+	r.used = len(o.Type) + len(o.URL)
+	for err == nil {
+		r.attribute = ""
+		if first, err = r.skip(); err != nil {
+			break
+		}
+		if first == '}' {
+			r.in.Discard(1)
+			return o, nil
+		}
+		var a Attribute
+		if a, err = r.readAttribute(); err == nil {
+			o.Attributes = append(o.Attributes, a)
+		}
+	}
+	return o, r.cut(err)
 }
 
-// byteOrderMark begins files of some editors, and parts of files put together of others.
-const byteOrderMark = "\ufeff"
-
-// seek goes to the "@" of the next object.
+// seek goes behind the "@" of the next object.
 func (r *Reader) seek() error {
-	r.attribute, r.size = "", -1
 	for {
-		w, err := r.skip()
+		c, err := r.skip()
 		if err != nil {
 			return err
 		}
-		switch {
-		case w[0] == '@':
+		if c == '@' {
+			r.in.Discard(1)
 			return nil
-		case r.Clean:
-			return r.wrong("an object begins with @")
 		}
-		if mark, _ := r.in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
-			r.use(len(mark))
-			r.skipped.Mark = true
+		const mark = "\ufeff" // begins files of some editors, and parts of files put together of others
+		if next, _ := r.in.Peek(len(mark)); string(next) == mark {
+			r.mend("a byte order mark is skipped")
+			r.in.Discard(len(mark))
 			continue
 		}
-		if r.skipped.Lines++; r.skipped.Lines == 1 {
-			r.skipped.First = r.line
-		}
-		for ended := false; !ended; {
-			if w, err = r.window(1); err != nil {
+		r.mend("text outside of objects is skipped")
+		for c != '\n' {
+			if c, err = r.in.ReadByte(); err != nil {
 				return err
 			}
-			n := bytes.IndexByte(w, '\n')
-			if ended = n >= 0; !ended {
-				n = len(w) - 1
-			}
-			r.use(n + 1)
 		}
+		r.line++
 	}
 }
 
-// head reads the beginning of an object: @TYPE { URL
-func (r *Reader) head() (typ, url string, err error) {
-	r.use(1)
-	if typ, err = r.token(nameOctet); err != nil {
-		return "", "", err
+func (r *Reader) readAttribute() (a Attribute, err error) {
+	if a.Name, err = r.word(ofName); err != nil {
+		return a, err
 	}
-	if typ == "" || typ[0] == '@' {
-		return "", "", r.wrong("a template type is wanted behind @")
+	if r.attribute = a.Name; a.Name == "" {
+		return a, r.wrong("the name of an attribute or } is wanted")
 	}
-	w, err := r.skip()
-	if err != nil {
-		return "", "", r.more(err)
+	if err := cmp.Or(r.count(len(a.Name)+overhead), r.grow(len(a.Name)+overhead)); err != nil {
+		return a, err
 	}
-	if w[0] != '{' {
-		return "", "", r.wrong("{ is wanted behind the template type")
-	}
-	r.use(1)
-	if w, err = r.skip(); err != nil {
-		return "", "", r.more(err)
-	}
-	if w[0] == '@' || w[0] == '}' || !visible(w[0]) {
-		return "", "", r.wrong("a URL or - is wanted")
-	}
-	if url, err = r.token(visible); url == "-" {
-		url = ""
-	}
-	return typ, url, err
-}
-
-// attributes reads up to the "}" at the end of the object, of which used octets
-// are in memory already.
-func (r *Reader) attributes(used int) (list []Attribute, err error) {
-	limit := r.Limit
-	if limit <= 0 {
-		limit = DefaultLimit
-	}
-	for {
-		w, err := r.skip()
-		if err != nil {
-			return nil, r.more(err)
-		}
-		if w[0] == '}' {
-			r.use(1)
-			return list, nil
-		}
-		r.attribute, r.size = "", -1
-		name, err := r.token(nameOctet)
-		if err != nil {
-			return nil, err
-		}
-		if name == "" {
-			return nil, r.wrong("the name of an attribute or } is wanted")
-		}
-		r.attribute = name
-		if r.size, err = r.readSize(); err != nil {
-			return nil, err
-		}
-		if used += len(name) + overhead; used > limit || r.size > int64(limit-used) {
-			return nil, r.fail(fmt.Errorf("%w: more than %d octets", ErrTooLarge, limit))
-		}
-		if err := r.take(len(name) + overhead); err != nil {
-			return nil, err
-		}
-		value, err := r.value()
-		if err != nil {
-			return nil, err
-		}
-		if used += len(value); used > limit {
-			return nil, r.fail(fmt.Errorf("%w: more than %d octets", ErrTooLarge, limit))
-		}
-		list = append(list, Attribute{name, value})
-	}
-}
-
-// sizeOctet tells whether c may be part of a size, or of what people write in its place.
-func sizeOctet(c byte) bool { return c >= '0' && c <= '9' || strings.IndexByte("xXnN?", c) >= 0 }
-
-// readSize reads "{", the size, "}" and ":". A size that is no number is -1.
-func (r *Reader) readSize() (size int64, err error) {
 	if err := r.want('{', "{ and a size are wanted behind the name"); err != nil {
-		return 0, err
+		return a, err
 	}
-	text, err := r.token(sizeOctet)
+	// Other characters stand where people had no number.
+	text, err := r.word(func(c byte) bool { return c >= '0' && c <= '9' || strings.IndexByte("xXnN?", c) >= 0 })
 	if err != nil {
-		return 0, err
+		return a, err
 	}
 	if err := r.want('}', "the size is not a number that } ends"); err != nil {
-		return 0, err
+		return a, err
 	}
-	size, err = strconv.ParseInt(text, 10, 64)
-	switch {
-	case errors.Is(err, strconv.ErrRange):
-		return 0, r.fail(fmt.Errorf("%w: size %.20s", ErrTooLarge, text))
-	case err != nil:
+	if err := r.want(':', ": is wanted behind the size"); err != nil {
+		return a, err
+	}
+	size, err := strconv.Atoi(text)
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		size = -1
 	}
-	return size, r.want(':', ": is wanted behind the size")
+	a.Value, err = r.value(size)
+	return a, err
 }
 
-// value reads the TAB and the value of an attribute.
-func (r *Reader) value() (string, error) {
-	w, err := r.window(1)
+// value reads the TAB and the value of an attribute. size is -1 if there is no number.
+func (r *Reader) value(size int) (string, error) {
+	tab, err := r.in.ReadByte()
 	if err != nil {
-		return "", r.more(err)
+		return "", err
 	}
-	tab := w[0] == '\t'
-	if !blank(w[0]) && w[0] != '}' {
+	if !blank(tab) {
+		r.in.UnreadByte()
 		return "", r.wrong("a TAB is wanted behind the colon")
 	}
-	if r.size > maxMended {
-		r.use(1)
-		return r.octets(int(r.size))
+	if size > maxMended {
+		return r.bytes(size)
 	}
-	// The value begins behind one blank, or behind several that were to be a TAB.
-	for n := 0; r.size >= 0 && n < 2; n++ {
-		begin := 1
-		if n == 1 {
-			w, _ = r.window(1)
-			begin = blanks(w)
-		}
-		fits, err := r.fits(begin + int(r.size))
+	begin := 0
+	for size >= 0 {
+		fits, err := r.fits(begin + size)
 		if err != nil {
 			return "", err
 		}
 		if fits {
-			if !tab && r.size > 0 {
+			if size > 0 && (tab != '\t' || begin > 0) {
 				r.mend("a blank in place of the TAB")
 			}
 			r.use(begin)
-			return r.octets(int(r.size))
+			return r.bytes(size)
+		}
+		if begin > 0 {
+			break
+		}
+		// Several blanks may stand for the TAB.
+		w, _ := r.window(1)
+		if begin = len(w) - len(bytes.TrimLeft(w, blanks)); begin == 0 {
+			break
 		}
 	}
-	w, err = r.window(bufferSize / 2)
+	w, err := r.window(maxMended)
 	if err != nil && err != io.EOF {
 		return "", err
 	}
-	begin := blanks(w)
-	n := valueEnd(w[begin:])
+	begin = len(w) - len(bytes.TrimLeft(w, blanks))
+	end := endOfValue.FindIndex(w[begin:])
 	switch {
-	case n < 0 && err == io.EOF:
+	case end == nil && err == io.EOF:
 		r.use(len(w))
-		return "", r.more(err)
-	case n < 0:
+		return "", err
+	case end == nil:
 		return "", r.wrong("the size does not fit, and the end of the value is not found")
 	}
 	was := "no number"
-	if r.size >= 0 {
-		was = strconv.FormatInt(r.size, 10)
+	if size >= 0 {
+		was = strconv.Itoa(size)
 	}
-	r.mend(fmt.Sprintf("size is %s, now %d", was, n))
-	r.size = int64(n)
+	r.mend(fmt.Sprintf("size is %s, now %d", was, end[0]))
 	r.use(begin)
-	return r.octets(n)
+	return r.bytes(end[0])
 }
 
-// mend notes a mistake at the attribute being read.
-func (r *Reader) mend(what string) {
-	if r.mends++; len(r.mended) < maxMends {
-		r.mended = append(r.mended, fmt.Sprintf("line %d: attribute %.60q: %s", r.line, r.attribute, what))
-	}
-}
+// endOfValue begins at the end of a value without a size that fits: behind it the object
+// ends, or there are a name, a size and a colon.
+var endOfValue = regexp.MustCompile(`(?:^|[ \t\r\n])[ \t\r\n]*(?:\}(?:[ \t\r\n@]|$)|[^\x00-\x20\x7f{}]+\{[0-9xXnN?]*\}:)`)
 
-// fits reports whether what follows n octets can follow a value: the end of the object, or
-// the name and brace of an attribute, blanks before them or not. It reads no further than
-// it has to.
+// fits reports whether what is behind n bytes can follow a value: the end of the object, or
+// the name and brace of an attribute, blanks before them or not. It waits for no more input
+// than it has to.
 func (r *Reader) fits(n int) (bool, error) {
-	for more := n + 1; ; {
+	for more := n + 1; more <= bufferSize; {
 		w, err := r.window(more)
-		if err != nil && err != io.EOF {
-			return false, err
-		}
 		if n < len(w) {
-			rest := w[n+blanks(w[n:]):]
+			rest := bytes.TrimLeft(w[n:], blanks)
 			end := 0
-			for end < len(rest) && nameOctet(rest[end]) {
+			for end < len(rest) && ofName(rest[end]) {
 				end++
 			}
 			if end < len(rest) {
@@ -335,125 +292,101 @@ func (r *Reader) fits(n int) (bool, error) {
 		if err == io.EOF {
 			return false, nil
 		}
-		if more = len(w) + 1; more > bufferSize {
-			return true, nil // many blanks, or a long name: what follows decides
-		}
-	}
-}
-
-// valueEnd returns where a value without a fitting size ends, -1 if that is not found.
-func valueEnd(p []byte) int {
-	for i := 0; i < len(p); i++ {
-		n := blanks(p[i:])
-		if n == 0 && i > 0 {
-			continue
-		}
-		if rest := p[i+n:]; closes(rest) || opens(rest) {
-			return i
-		}
-		i += max(n-1, 0)
-	}
-	return -1
-}
-
-// closes reports whether p begins with the end of an object.
-func closes(p []byte) bool {
-	return len(p) > 0 && p[0] == '}' && (len(p) == 1 || blank(p[1]) || p[1] == '@')
-}
-
-// opens reports whether p begins with an attribute: a name, a size in braces, a colon.
-func opens(p []byte) bool {
-	name, rest, ok := bytes.Cut(p[:min(len(p), maxToken)], []byte("{"))
-	size, rest, closed := bytes.Cut(rest[:min(len(rest), 16)], []byte("}"))
-	return ok && closed && len(name) > 0 && bytes.IndexFunc(name, func(c rune) bool { return c == '}' || c <= ' ' || c == 0x7f }) < 0 &&
-		bytes.Trim(size, "0123456789xXnN?") == nil && len(rest) > 0 && rest[0] == ':'
-}
-
-// octets reads n octets. It takes no more than twice the memory of the input that is there.
-func (r *Reader) octets(n int) (string, error) {
-	var b strings.Builder
-	for b.Len() < n {
-		w, err := r.window(1)
 		if err != nil {
-			return "", r.more(err)
+			return false, err
 		}
-		part := w[:min(len(w), n-b.Len())]
-		if err := r.take(2 * len(part)); err != nil {
-			return "", err
-		}
-		b.Write(part)
-		r.use(len(part))
+		more = len(w) + 1
 	}
-	return b.String(), r.take(-n)
+	return true, nil // many blanks, or a long name: what follows decides
 }
 
-// take asks for n more bytes of memory.
-func (r *Reader) take(n int) error {
+// count adds n bytes to the size of the object.
+func (r *Reader) count(n int) error {
+	limit := r.Limit
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	if n > limit-r.used {
+		return r.place(fmt.Errorf("%w: more than %d bytes", ErrTooLarge, limit))
+	}
+	r.used += n
+	return nil
+}
+
+// grow asks for n more bytes of memory, or gives some back.
+func (r *Reader) grow(n int) error {
 	if r.Memory == nil || n == 0 {
 		return nil
 	}
 	return r.Memory(n)
 }
 
-// want uses one octet; it must be c.
-func (r *Reader) want(c byte, otherwise string) error {
-	w, err := r.window(1)
-	if err != nil {
-		return r.more(err)
+// bytes reads a value of n bytes. It takes no more than twice the memory of the input that
+// is there.
+func (r *Reader) bytes(n int) (string, error) {
+	if err := r.count(n); err != nil {
+		return "", err
 	}
-	if w[0] != c {
-		return r.wrong(otherwise)
-	}
-	r.use(1)
-	return nil
-}
-
-// token uses the octets of the kind.
-func (r *Reader) token(kind func(byte) bool) (string, error) {
-	for n := 0; ; {
-		w, err := r.window(n + 1)
-		if err != nil {
-			return "", r.more(err)
-		}
-		for n < len(w) && kind(w[n]) {
-			n++
-		}
-		switch {
-		case n > maxToken:
-			return "", r.fail(fmt.Errorf("%w: a word of more than %d octets", ErrTooLarge, maxToken))
-		case n < len(w):
-			s := string(w[:n])
-			r.use(n)
-			return s, nil
-		}
-	}
-}
-
-// skip passes over blanks, and returns what is there behind them. At the end of the input
-// it returns io.EOF.
-func (r *Reader) skip() ([]byte, error) {
-	for {
+	var b strings.Builder
+	for b.Len() < n {
 		w, err := r.window(1)
+		if len(w) == 0 {
+			return "", err
+		}
+		part := w[:min(len(w), n-b.Len())]
+		if err := r.grow(2 * len(part)); err != nil {
+			return "", err
+		}
+		b.Write(part)
+		r.use(len(part))
+	}
+	return b.String(), r.grow(-n)
+}
+
+// want uses one byte; it must be c.
+func (r *Reader) want(c byte, otherwise string) error {
+	next, err := r.in.ReadByte()
+	if err == nil && next != c {
+		r.in.UnreadByte()
+		err = r.wrong(otherwise)
+	}
+	return err
+}
+
+// word uses the bytes of a kind.
+func (r *Reader) word(kind func(byte) bool) (string, error) {
+	var b []byte
+	for {
+		c, err := r.in.ReadByte()
+		switch {
+		case err != nil:
+			return "", err
+		case !kind(c):
+			return string(b), r.in.UnreadByte()
+		case len(b) == maxWord:
+			return "", r.place(fmt.Errorf("%w: a word of more than %d bytes", ErrTooLarge, maxWord))
+		}
+		b = append(b, c)
+	}
+}
+
+// skip passes over blanks and returns what is behind them, without using it.
+func (r *Reader) skip() (byte, error) {
+	for {
+		c, err := r.in.ReadByte()
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
-		n := blanks(w)
-		r.use(n)
-		if n < len(w) {
-			return w[n:], nil
+		if !blank(c) {
+			return c, r.in.UnreadByte()
+		}
+		if c == '\n' {
+			r.line++
 		}
 	}
 }
 
-// blanks counts the blanks that begin p.
-func blanks(p []byte) (n int) {
-	for n < len(p) && blank(p[n]) {
-		n++
-	}
-	return n
-}
-
-// window returns what is there of the input, unused: at least n octets, or those up to an
+// window returns the input that is there, unused: at least n bytes, or those up to an
 // error, such as io.EOF.
 func (r *Reader) window(n int) ([]byte, error) {
 	_, err := r.in.Peek(n)
@@ -461,26 +394,25 @@ func (r *Reader) window(n int) ([]byte, error) {
 	return w, err
 }
 
-// use passes over n octets that are there.
+// use passes over n bytes that are there.
 func (r *Reader) use(n int) {
 	w, _ := r.in.Peek(n)
 	r.line += bytes.Count(w, []byte("\n"))
-	r.offset += int64(n)
 	r.in.Discard(n)
 }
 
-// more turns the end of the input into the error of an object cut short.
-func (r *Reader) more(err error) error {
+// cut turns the end of the input into the error of an object cut short.
+func (r *Reader) cut(err error) error {
 	if err == io.EOF {
-		return r.fail(io.ErrUnexpectedEOF)
+		return r.place(io.ErrUnexpectedEOF)
 	}
 	return err
 }
 
-func (r *Reader) wrong(what string) error { return r.fail(errors.New(what)) }
+func (r *Reader) wrong(what string) error { return r.place(errors.New(what)) }
 
-// fail says where err was found.
-func (r *Reader) fail(err error) error {
+// place says where err was found.
+func (r *Reader) place(err error) error {
 	follows, _ := r.in.Peek(min(24, r.in.Buffered()))
-	return &ParseError{Line: r.line, Offset: r.offset, Attribute: r.attribute, Size: r.size, Follows: string(follows), Err: err}
+	return &ParseError{Line: r.line, Attribute: r.attribute, Follows: string(follows), Err: err}
 }

@@ -7,26 +7,27 @@
 //	}
 //
 // An object has a template type, a URL, or "-" in its place, and attributes.
-// The number in braces is the length of a value in octets of any kind; so a
+// The number in braces is the length of a value in bytes of any kind; so a
 // value may hold line ends, braces and whole objects.
 //
-// The package writes one attribute a line as above; line-oriented readers
-// understand this as well. It reads all of the grammar, names of any visible
-// characters but braces, since names in use break the grammar, and text as it is
-// printed, with wrong numbers; [Reader.Mended] says what was mended. An error is
-// a [*ParseError] with its place.
+// The package writes one attribute a line as above. It reads all of the grammar, names of
+// any visible characters but braces, since names in use break the grammar, and text as it
+// is printed, with wrong numbers; [Reader.Mended] says what was mended.
 //
 // A name with a hyphen and a number at its end is one of several values of the
 // name before it; see [Object.Values].
 package soif
 
 import (
+	"bufio"
+	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// An Attribute is a name and a value of any octets.
+// An Attribute is a name and a value of any bytes.
 type Attribute struct {
 	Name  string
 	Value string
@@ -88,23 +89,15 @@ func (o *Object) Add(name, value string) {
 	o.Attributes = append(o.Attributes, Attribute{name, value})
 }
 
-// maxNumber bounds the number of a value.
-const maxNumber = 999_999_999
-
-// Base splits a name like Author-2 into Author and 2. The number is 1 or more,
+// Base splits a name like Author-2 into Author and 2. The number has one to nine digits
 // without leading zeros; else n is 0.
 func Base(name string) (base string, n int) {
 	i := strings.LastIndexByte(name, '-')
-	if i < 1 || i+1 == len(name) || name[i+1] == '0' {
+	digits := name[i+1:]
+	if i < 1 || len(digits) > 9 || strings.Trim(digits, "0123456789") != "" || strings.HasPrefix(digits, "0") {
 		return name, 0
 	}
-	for _, c := range []byte(name[i+1:]) {
-		if c < '0' || c > '9' {
-			return name, 0
-		}
-	}
-	n, err := strconv.Atoi(name[i+1:])
-	if err != nil || n > maxNumber {
+	if n, _ = strconv.Atoi(digits); n == 0 {
 		return name, 0
 	}
 	return name[:i], n
@@ -114,8 +107,90 @@ func Base(name string) (base string, n int) {
 // character and no blank.
 func visible(c byte) bool { return c > ' ' && c != 0x7f }
 
-// nameOctet tells whether c may be part of a type or a name.
-func nameOctet(c byte) bool { return visible(c) && c != '{' && c != '}' }
+// ofName tells whether c may be part of a type or a name.
+func ofName(c byte) bool { return visible(c) && c != '{' && c != '}' }
 
-// blank reports whether c may stand between attributes.
-func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+// blanks may stand between attributes.
+const blanks = " \t\r\n"
+
+func blank(c byte) bool { return strings.IndexByte(blanks, c) >= 0 }
+
+// Check returns the reason why the object cannot be written: a type, a URL or a
+// name that would not read back the same.
+func (o *Object) Check() error {
+	switch {
+	case !all(o.Type, ofName, 1) || o.Type[0] == '@':
+		return fmt.Errorf("template type %.60q cannot be written", o.Type)
+	case !all(o.URL, visible, 0) || o.URL == "-" || o.URL != "" && (o.URL[0] == '@' || o.URL[0] == '}'):
+		return fmt.Errorf("URL %.80q cannot be written", o.URL)
+	}
+	for i := range o.Attributes {
+		if !all(o.Attributes[i].Name, ofName, 1) {
+			return fmt.Errorf("attribute name %.60q cannot be written", o.Attributes[i].Name)
+		}
+	}
+	return nil
+}
+
+// all tells whether s has at least so many bytes, all of the kind, and is no longer than a
+// Reader takes.
+func all(s string, kind func(byte) bool, least int) bool {
+	for i := range len(s) {
+		if !kind(s[i]) {
+			return false
+		}
+	}
+	return len(s) >= least && len(s) <= maxWord
+}
+
+// Write writes the object to w, without a copy of its values. An object that could not be
+// read again is refused, and nothing of it is written.
+func (o *Object) Write(w io.Writer) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	b := bufio.NewWriter(w)
+	b.Write(AppendHead(nil, o.Type, o.URL))
+	for i := range o.Attributes {
+		a := &o.Attributes[i]
+		b.Write(appendName(b.AvailableBuffer(), a.Name, len(a.Value)))
+		b.WriteString(a.Value)
+		b.WriteByte('\n')
+	}
+	b.Write(AppendEnd(nil))
+	return b.Flush()
+}
+
+// Append appends the object to dst as Write writes it. Check must accept it.
+func (o *Object) Append(dst []byte) []byte {
+	dst = AppendHead(dst, o.Type, o.URL)
+	for i := range o.Attributes {
+		dst = AppendAttribute(dst, o.Attributes[i].Name, o.Attributes[i].Value)
+	}
+	return AppendEnd(dst)
+}
+
+// AppendHead appends the first line of an object; the caller goes on with
+// [AppendAttribute] and [AppendEnd].
+func AppendHead(dst []byte, typ, url string) []byte {
+	dst = append(append(append(dst, '@'), typ...), " { "...)
+	if url == "" {
+		url = "-"
+	}
+	return append(append(dst, url...), '\n')
+}
+
+// AppendAttribute appends the line, or the lines, of an attribute.
+func AppendAttribute(dst []byte, name, value string) []byte {
+	return append(append(appendName(dst, name, len(value)), value...), '\n')
+}
+
+// appendName appends the part of an attribute before its value.
+func appendName(dst []byte, name string, size int) []byte {
+	dst = append(append(dst, name...), '{')
+	dst = strconv.AppendInt(dst, int64(size), 10)
+	return append(dst, "}:\t"...)
+}
+
+// AppendEnd appends the last line of an object.
+func AppendEnd(dst []byte) []byte { return append(dst, "}\n"...) }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -93,9 +94,8 @@ func TestPublishedFiles(t *testing.T) {
 			}
 		}
 		var out bytes.Buffer
-		w := soif.NewWriter(&out)
 		for _, o := range want {
-			if err := w.Write(o); err != nil {
+			if err := o.Write(&out); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -108,23 +108,22 @@ func TestPublishedFiles(t *testing.T) {
 
 func TestReaderRefuses(t *testing.T) {
 	for _, tt := range []struct{ in, err string }{
-		{"@", `line 1, octet 1: unexpected EOF`},
-		{"@ { -\n}", `line 1, octet 1: a template type is wanted behind @, there is " { -\n}"`},
-		{"@X\n-", `line 2, octet 3: { is wanted behind the template type, there is "-"`},
-		{"@X { }\n", `line 1, octet 5: a URL or - is wanted, there is "}\n"`},
-		{"@X { @Y { -", `line 1, octet 5: a URL or - is wanted, there is "@Y { -"`},
-		{"@X { -\nA{1}:\t1\n", `line 3, octet 15: attribute "A" of 1 octets: unexpected EOF`},
-		{"@X { -\nA{-1}:\t1\n}", `line 2, octet 9: attribute "A": the size is not a number that } ends, there is "-1}:\t1\n}"`},
-		{"@X { -\nA{9}:\t1\n", `line 3, octet 15: attribute "A" of 9 octets: unexpected EOF`},
-		{"@X { -\nA{x}:\tone", `line 2, octet 16: attribute "A": unexpected EOF`},
-		{"@X { -\nA{1}:1\n}", `line 2, octet 12: attribute "A" of 1 octets: a TAB is wanted behind the colon, there is "1\n}"`},
-		{"@X { -\nA{1 }:\t1\n}", `line 2, octet 10: attribute "A": the size is not a number that } ends, there is " }:\t1\n}"`},
-		{"@X { -\nA:{1}\t1\n}", `line 2, octet 12: attribute "A:": : is wanted behind the size, there is "\t1\n}"`},
-		{"@X { -\nA{101}:\t1\n}", `line 2, octet 14: attribute "A" of 101 octets: object too large: more than 166 octets, there is "\t1\n}"`},
-		{"@X { -\nA{1000000000000000000}:\t1\n}", `line 2, octet 30: attribute "A" of 1000000000000000000 octets: object too large: more than 166 octets, there is "\t1\n}"`},
-		{"@X { -\nA{99999999999999999999}:\t1\n}", `line 2, octet 30: attribute "A": object too large: size 99999999999999999999, there is ":\t1\n}"`},
-		{"@X { -\nA{0}:\tB{0}:\tC{0}:\t\n}", `line 2, octet 24: attribute "C" of 0 octets: object too large: more than 166 octets, there is "\t\n}"`},
-		{"@X { -\n" + strings.Repeat("n", 9000), `line 2, octet 7: object too large: a word of more than 8192 octets, there is "nnnnnnnnnnnnnnnnnnnnnnnn"`},
+		{"@", `line 1: unexpected EOF`},
+		{"@ { -\n}", `line 1: a template type is wanted behind @, there is " { -\n}"`},
+		{"@X\n-", `line 2: { is wanted behind the template type, there is "-"`},
+		{"@X { }\n", `line 1: a URL or - is wanted, there is "}\n"`},
+		{"@X { @Y { -", `line 1: a URL or - is wanted, there is "@Y { -"`},
+		{"@X { -\nA{1}:\t1\n", `line 3: attribute "A": unexpected EOF`},
+		{"@X { -\nA{-1}:\t1\n}", `line 2: attribute "A": the size is not a number that } ends, there is "-1}:\t1\n}"`},
+		{"@X { -\nA{9}:\t1\n", `line 3: attribute "A": unexpected EOF`},
+		{"@X { -\nA{x}:\tone", `line 2: attribute "A": unexpected EOF`},
+		{"@X { -\nA{1}:1\n}", `line 2: attribute "A": a TAB is wanted behind the colon, there is "1\n}"`},
+		{"@X { -\nA{1 }:\t1\n}", `line 2: attribute "A": the size is not a number that } ends, there is " }:\t1\n}"`},
+		{"@X { -\nA:{1}\t1\n}", `line 2: attribute "A:": : is wanted behind the size, there is "\t1\n}"`},
+		{"@X { -\nA{1000000000000000000}:\t1\n}", `line 2: attribute "A": object too large: more than 166 bytes, there is "1\n}"`},
+		{"@X { -\nA{99999999999999999999}:\t1\n}", `line 2: attribute "A": object too large: more than 166 bytes, there is "1\n}"`},
+		{"@X { -\nA{0}:\tB{0}:\tC{0}:\t\n}", `line 2: attribute "C": object too large: more than 166 bytes, there is "{0}:\t\n}"`},
+		{"@X { -\n" + strings.Repeat("n", 9000), `line 2: object too large: a word of more than 8192 bytes, there is "nnnnnnnnnnnnnnnnnnnnnnnn"`},
 	} {
 		r := soif.NewReader(strings.NewReader(tt.in))
 		r.Limit = 166
@@ -166,12 +165,14 @@ func TestReaderMends(t *testing.T) {
 		{"@X { -\nA{12}:\t} and } more\n}\n", one("A", "} and } more"), ""},
 		{"@X { -\nA{0}:\n}\n", one("A", ""), ""},
 		{"@X { -\nA{x}:\t" + long + "\nB{1}:\tb\n}", one("A", long, "B", "b"), `line 2: attribute "A": size is no number, now 25003`},
+		{"\ufeff@X { -\n}\n", one(), "line 1: a byte order mark is skipped"},
+		{"\xef\xbb@X { -\n}\n\n@X { -\n}\nend", one(), "line 1: text outside of objects is skipped; line 2: text outside of objects is skipped"},
+		{"From: x\n" + strings.Repeat("x", 100_000) + "\n\n@X { -\n}", one(), "line 1: text outside of objects is skipped; line 2: text outside of objects is skipped"},
 		// A value that has an object in it is taken by its size.
 		{"@X { -\nA{12}:\t@Y { -\nB{1}:\n}\n", one("A", "@Y { -\nB{1}:"), ""},
 	} {
 		for _, in := range []io.Reader{strings.NewReader(tt.in), iotest.OneByteReader(strings.NewReader(tt.in))} {
 			r := soif.NewReader(in)
-			r.Clean = true
 			got, err := r.Read()
 			said, n := r.Mended()
 			if err != nil || !reflect.DeepEqual(got, tt.want) || strings.Join(said, "; ") != tt.said || n != len(said) {
@@ -201,20 +202,6 @@ func TestObjectComesAtItsEnd(t *testing.T) {
 	}
 }
 
-func TestCleanReaderWantsNothingBetween(t *testing.T) {
-	in := "\r\n@X { -\n}\n\t\n@X { -\n}\ntrailing\n@X { -\n}\n"
-	got, err := readAll(soif.NewReader(strings.NewReader(in)))
-	if len(got) != 3 || err != io.EOF {
-		t.Errorf("got %d objects, %v", len(got), err)
-	}
-	r := soif.NewReader(strings.NewReader(in))
-	r.Clean = true
-	got, err = readAll(r)
-	if want := `line 7, octet 22: an object begins with @, there is "trailing\n@X { -\n}\n"`; len(got) != 2 || err.Error() != want {
-		t.Errorf("got %d objects, %v, want 2, %s", len(got), err, want)
-	}
-}
-
 func TestReaderPassesInputErrors(t *testing.T) {
 	broken := errors.New("broken")
 	for _, in := range []string{"", "@", "@X", "@X { -\nA{4", "@X { -\nA{4}:\t12"} {
@@ -232,24 +219,24 @@ func TestLargeValuesCross(t *testing.T) {
 	text := want.Append(nil)
 	r := soif.NewReader(iotest.HalfReader(bytes.NewReader(text)))
 	got, err := r.Read()
-	if err != nil || !reflect.DeepEqual(got, want) || r.Offset() != int64(len(text))-1 {
-		t.Errorf("got %d attributes, %v, up to %d of %d", len(got.Attributes), err, r.Offset(), len(text))
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %d attributes, %v", len(got.Attributes), err)
 	}
 }
 
 func TestWriterRefuses(t *testing.T) {
 	var out bytes.Buffer
-	w := soif.NewWriter(&out)
 	for _, o := range []soif.Object{
 		{}, {Type: "a b"}, {Type: "a{"}, {Type: "@a"}, {Type: strings.Repeat("x", 9000)},
 		{Type: "X", URL: "-"}, {Type: "X", URL: "a b"}, {Type: "X", URL: "}"}, {Type: "X", URL: "@Y"}, {Type: "X", URL: "a\n"},
 		{Type: "X", Attributes: []soif.Attribute{{"", "a"}}}, {Type: "X", Attributes: []soif.Attribute{{"a b", "a"}}}, {Type: "X", Attributes: []soif.Attribute{{"a}", "a"}}},
 	} {
-		if err := w.Write(o); err == nil || out.Len() > 0 {
+		if err := o.Write(&out); err == nil || out.Len() > 0 {
 			t.Errorf("%.60q: written as %.60q, %v", o, out.String(), err)
 		}
 	}
-	if err := w.Write(soif.Object{Type: "X"}); err != nil || out.String() != "@X { -\n}\n" {
+	o := soif.Object{Type: "X"}
+	if err := o.Write(&out); err != nil || out.String() != "@X { -\n}\n" {
 		t.Errorf("got %q, %v", out.String(), err)
 	}
 }
@@ -265,47 +252,6 @@ func TestValues(t *testing.T) {
 	}
 	if got, ok := o.Lookup("view"); ok || len(o.Values("view")) > 0 {
 		t.Errorf("got %q", got)
-	}
-}
-
-// Text outside of objects is skipped, and counted.
-func TestSkipped(t *testing.T) {
-	for in, want := range map[string]soif.Skipped{
-		"":                                   {},
-		"\ufeff":                             {Mark: true},
-		"\xef\xbb@X { -\n}":                  {Lines: 2, First: 1},
-		"@X { -\n}\n\ufeff@Y { -\n}\n":       {Mark: true},
-		"\ufeff@X { -\n}\n":                  {Mark: true},
-		"\n@X { -\n} more\n\n@Y { -\n}\nend": {Lines: 2, First: 3},
-		"\n" + strings.Repeat("x", 100_000):  {Lines: 1, First: 2},
-	} {
-		for _, in := range []io.Reader{strings.NewReader(in), iotest.OneByteReader(strings.NewReader(in))} {
-			r := soif.NewReader(in)
-			if _, err := readAll(r); err != io.EOF || r.Skipped() != want {
-				t.Errorf("%.40q: got %+v, %v, want %+v", in, r.Skipped(), err, want)
-			}
-		}
-	}
-	r := soif.NewReader(strings.NewReader("\ufeff@X { -\n}"))
-	r.Clean = true
-	if _, err := r.Read(); err == nil || err == io.EOF {
-		t.Errorf("a byte order mark is not clean: got %v", err)
-	}
-}
-
-func TestReaderOfAnObject(t *testing.T) {
-	for _, o := range []soif.Object{
-		{Type: "A"},
-		{Type: "A", URL: "http://example.org/", Attributes: []soif.Attribute{{"Title", "a\nb"}, {"Empty", ""}, {"Long", strings.Repeat("x", 100_000)}, {"Last", "}"}}},
-	} {
-		want := o.Append(nil)
-		got, err := io.ReadAll(o.Reader())
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("got %d octets, %v, want %d", len(got), err, len(want))
-		}
-		if err := iotest.TestReader(o.Reader(), want); err != nil {
-			t.Error(err)
-		}
 	}
 }
 
@@ -336,5 +282,89 @@ func TestReaderAsksForTheMemoryOfAnObject(t *testing.T) {
 	}
 	if _, err := r.Read(); !errors.Is(err, full) {
 		t.Errorf("got %v, want the error of Memory", err)
+	}
+}
+
+var seeds = []string{
+	"@X { -\nA{1}:\t1\r\nB{0}:\t\r\n}\r\n",
+	"junk\n@X{ http://a\nA{1}:\t1B{2}:\t22}@Y { -\n}",
+	"@X { -\nText{23}:\t} \n@FAKE { -\nA{1}:\tz\n}\n\n}\n",
+	"@X { -\nA{1000000000000000000}:\t1\n}",
+	"@X { -\nA{x}: one\ntwo\nB:{3}\t1\n}",
+	"\ufefftext @X { -\nA{9}:\tone\ntwo } @Y {http://a B{ 1 }: 2\n}\n}\n",
+}
+
+// What is read is written so that it reads the same, and written again is the
+// same octets.
+func FuzzRead(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := soif.NewReader(bytes.NewReader(b))
+		r.Limit = 1 << 20
+		objects, _ := readAll(r)
+		stable(t, objects)
+	})
+}
+
+func stable(t *testing.T, objects []soif.Object) {
+	t.Helper()
+	var out bytes.Buffer
+	for _, o := range objects {
+		if err := o.Write(&out); err != nil {
+			t.Fatalf("%+v was read and cannot be written: %v", o, err)
+		}
+	}
+	r := soif.NewReader(bytes.NewReader(out.Bytes()))
+	r.Limit = 16 << 20
+	again, err := readAll(r)
+	if _, mends := r.Mended(); mends > 0 {
+		t.Fatalf("%q: mended", out.Bytes())
+	}
+	if err != io.EOF || !reflect.DeepEqual(again, objects) {
+		t.Fatalf("%q: got %+v, %v, want %+v", out.Bytes(), again, err, objects)
+	}
+}
+
+// A size that is not there takes no memory.
+func TestDeclaredSizeTakesNoMemory(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := soif.NewReader(strings.NewReader("@X { -\nA{16000000}:\t1")).Read(); err == nil {
+		t.Error("it was read")
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 1<<20 {
+		t.Errorf("got %d bytes", got)
+	}
+}
+
+func sample() soif.Object {
+	o := soif.Object{Type: "DOCUMENT", URL: "http://cutie.example.org/state/ingest/j000000000042"}
+	for _, a := range []string{"Title", "Identifier", "Queue", "Status", "Classification", "Submitter", "Size", "Submitted", "Consumed", "Sidecar", "Digest-Type", "RD-Last-Modified"} {
+		o.Add(a, strings.Repeat("value \n", 9))
+	}
+	return o
+}
+
+func BenchmarkRead(b *testing.B) {
+	o := sample()
+	text := bytes.Repeat(o.Append(nil), 1000)
+	b.SetBytes(int64(len(text)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if list, err := readAll(soif.NewReader(bytes.NewReader(text))); err != io.EOF || len(list) != 1000 {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	o := sample()
+	b.SetBytes(int64(len(o.Append(nil))))
+	b.ReportAllocs()
+	for b.Loop() {
+		o.Write(io.Discard)
 	}
 }

@@ -17,7 +17,6 @@ import (
 // order of their numbers; items without a number come first.
 func decodeSOIF(c *state.Class, data []byte) (values, error) {
 	r := soif.NewReader(bytes.NewReader(data))
-	r.Clean = true
 	r.Limit = soif.DefaultLimit + 16*len(data) // the input is the limit
 	o, err := r.Read()
 	if err == io.EOF {
