@@ -9,13 +9,17 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"io"
+	"io/fs"
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -363,4 +367,229 @@ func TestImageLetsNobodyInWithoutAName(t *testing.T) {
 	if !users || strings.Contains(command, "anonymous") || !strings.Contains(command, "serve") {
 		t.Errorf("got users %t, %s, want a daemon with users", users, command)
 	}
+}
+
+// All of a home is for its owner alone, and a home that is not is warned of.
+func TestHomesAreForTheirOwner(t *testing.T) {
+	home := filepath.Join(t.TempDir(), "home")
+	d := serveHome(t, home, "--dump-period", "1h")
+	if resp, text := send(t, http.DefaultClient, "POST", d.url+"content/jobs", "x"); resp.StatusCode != 201 {
+		t.Fatalf("got %s, %s", resp.Status, text)
+	}
+	if _, err := cutie(t, "--home", home, "set", "jobs", "--description", "x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cutie(t, "--home", home, "publish", "--now"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(d.stderr.String(), "chmod") {
+		t.Errorf("got %s", d.stderr.String())
+	}
+	if _, err := cutie(t, "--home", home, "next", "jobs"); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	err := filepath.WalkDir(home, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := os.Lstat(path)
+		if err != nil {
+			return err
+		}
+		if n++; info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s has mode %v", strings.TrimPrefix(path, home), info.Mode())
+		}
+		return nil
+	})
+	if err != nil || n < 20 {
+		t.Errorf("%d files, %v", n, err)
+	}
+
+	if err := os.Chmod(home, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	d = serveHome(t, home)
+	if err := d.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(d.stderr.String(), "chmod 700") {
+		t.Errorf("got %s, want a warning", d.stderr.String())
+	}
+}
+
+// A token that goes ends every wait begun with it, and no job is handed out for it.
+func TestRevocationEndsWaits(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	users, home := filepath.Join(dir, "users.txt"), filepath.Join(dir, "home")
+	for _, args := range [][]string{{"ann", "--rights", "all"}, {"bob", "--rights", "all"}} {
+		if _, err := cutie(t, append([]string{"user", "add", "--no-password", "--users", users}, args...)...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bearer := func(args ...string) string {
+		token, err := cutie(t, append([]string{"token", "add", "--users", users}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return "Bearer " + strings.TrimSpace(token)
+	}
+	ann, bob := bearer("ann", "--name", "gone"), bearer("bob")
+	var fetched atomic.Bool
+	hang := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		fetched.Store(true)
+		<-hang
+	}))
+	defer slow.Close()
+	defer close(hang) // before it
+	d := serveHome(t, home, "--users", users, "--allow-fetch", "127.0.0.1")
+	resp, page := send(t, http.DefaultClient, "POST", d.url+"uws/jobs/async", "a=1", "Authorization", ann, "Content-Type", "application/x-www-form-urlencoded")
+	uws := resp.Request.URL.String()
+	if resp.StatusCode != 200 {
+		t.Fatalf("no job of UWS: %s, %s", resp.Status, page)
+	}
+
+	var all sync.WaitGroup
+	begin := func(name, method, path, body string, want int, header ...string) {
+		req, err := http.NewRequest(method, path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		req.Header.Set("Authorization", ann)
+		all.Go(func() {
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				return
+			}
+			defer resp.Body.Close()
+			text, _ := io.ReadAll(resp.Body)
+			if resp.StatusCode != want {
+				t.Errorf("%s: got %s, %s, want %d", name, resp.Status, text, want)
+			}
+		})
+	}
+	begin("consume", "POST", d.url+"consume/jobs?wait=60", "", 401)
+	begin("events", "GET", d.url+"events/jobs", "", 200)
+	list := d.url + ".well-known/resourcesync/jobs/pending/changelist.xml"
+	resp, _ = send(t, http.DefaultClient, "GET", list, "", "Authorization", ann)
+	begin("a document", "GET", list, "", 401, "Prefer", "wait=60", "If-None-Match", resp.Header.Get("Etag"))
+	begin("UWS", "GET", uws+"?WAIT=50", "", 401)
+	begin("a batch", "POST", d.url+"content/jobs?type=batch-manifest", "#%checkm_0.7\n"+slow.URL+"/f | sha256 | "+strings.Repeat("0", 64)+" | 1 | | f\n#%eof\n", 401,
+		"Content-Type", "text/checkm")
+	// An upload whose body begins when it is let in, and ends when its token has gone.
+	upload, body := io.Pipe()
+	slowly := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
+	all.Go(func() {
+		req, err := http.NewRequest("POST", d.url+"content/jobs", upload)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		req.Header.Set("Authorization", ann)
+		req.Header.Set("Expect", "100-continue")
+		resp, err := slowly.Do(req)
+		if err != nil {
+			t.Errorf("upload: %v", err)
+			return
+		}
+		resp.Body.Close()
+		if resp.StatusCode != 401 {
+			t.Errorf("upload: got %s, want 401", resp.Status)
+		}
+	})
+	if _, err := io.WriteString(body, "the first of it"); err != nil {
+		t.Fatal(err)
+	}
+	waiting := func() bool {
+		_, text := send(t, http.DefaultClient, "GET", d.url+"metrics", "", "Authorization", bob)
+		return strings.Contains(text, "cutie_requests_waiting 4")
+	}
+	until(t, "four requests wait", waiting)
+	until(t, "a file is fetched", func() bool { return fetched.Load() })
+	if _, err := cutie(t, "token", "rm", "gone", "--users", users); err != nil {
+		t.Fatal(err)
+	}
+	body.Close()
+	// It is not known to the daemon yet, perhaps, and the consumer waits.
+	if resp, text := send(t, http.DefaultClient, "POST", d.url+"content/jobs", "x", "Authorization", bob); resp.StatusCode != 201 {
+		t.Errorf("submission: got %s, %s", resp.Status, text)
+	}
+	all.Wait()
+	if _, state := send(t, http.DefaultClient, "GET", d.url+"state/jobs?t=anvl", "", "Authorization", bob); !strings.Contains(state, "numPendingJobs: 2") {
+		t.Errorf("got %s, want that nobody has got a job", state)
+	}
+}
+
+const ownerID = 12345
+
+// TestFilesOfRootBelongToTheOwnerOfTheHome runs commands of root on a home of another user,
+// and serves it. Else the daemon of that user could not open these files. Root still reads
+// what only root may read.
+func TestFilesOfRootBelongToTheOwnerOfTheHome(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	if _, _, errno := syscall.AllThreadsSyscall(syscall.SYS_GETPID, 0, 0, 0); errno != 0 {
+		t.Skip("a build with cgo cannot keep the capabilities of root, and not enter this directory")
+	}
+	dir := t.TempDir()
+	home, private := filepath.Join(dir, "home"), filepath.Join(dir, "private")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(home, ownerID, ownerID); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(private, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	owned := func(by string) {
+		t.Helper()
+		err := filepath.WalkDir(home, func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := e.Info()
+			if err != nil {
+				return err
+			}
+			if of := info.Sys().(*syscall.Stat_t); of.Uid != ownerID || of.Gid != ownerID {
+				t.Errorf("after %s %s belongs to %d:%d", by, path, of.Uid, of.Gid)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for _, command := range []string{"init", "create jobs", "put jobs " + private, "status", "ls jobs", "get jobs", "set jobs --description new",
+		"check", "check --repair", "check --rebuild", "publish --status", "publish --rebuild"} {
+		args := append(strings.Fields(command), "--home", home)
+		cmd := exec.Command("cutie", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", command, err, out)
+		}
+		owned(command)
+	}
+	d, err := start(dir, home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("cutie", "put", "jobs", private, "--home", home).CombinedOutput(); err != nil {
+		t.Errorf("put: %v: %s", err, out)
+	}
+	if err := d.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	owned("serve")
 }

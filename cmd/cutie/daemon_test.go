@@ -3,19 +3,26 @@ package main_test
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"cutie/testdata/long"
 	"cutie/testdata/processes"
 )
 
@@ -176,4 +183,408 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// A run of tests that is killed leaves no process behind.
+func TestProcessesEndWithTheRunThatStartedThem(t *testing.T) {
+	if os.Getenv("PROCESSES_RUN") != "" {
+		sleeper := exec.Command("sleep", "600")
+		if err := processes.Start(sleeper); err != nil {
+			t.Fatal(err)
+		}
+		os.Stdout.WriteString("sleeper " + strconv.Itoa(sleeper.Process.Pid) + "\n")
+		select {}
+	}
+	run := exec.Command(os.Args[0], "-test.run", "^TestProcessesEndWithTheRunThatStartedThem$")
+	run.Env = append(os.Environ(), "PROCESSES_RUN=1")
+	out, err := run.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := processes.Start(run); err != nil {
+		t.Fatal(err)
+	}
+	pid := 0
+	for lines := bufio.NewScanner(out); pid == 0 && lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "sleeper "); ok {
+			pid, _ = strconv.Atoi(text)
+		}
+	}
+	if pid == 0 {
+		t.Fatal("the run started no process")
+	}
+	if err := run.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	run.Wait()
+	// Whoever inherits the process may be slow to wait for it: a zombie has ended.
+	for end := time.Now().Add(30 * time.Second); !processEnded(pid); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			syscall.Kill(pid, syscall.SIGKILL)
+			t.Fatal("the process outlives the run")
+		}
+	}
+}
+
+func processEnded(pid int) bool {
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		return true
+	}
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	return err != nil || strings.Contains(string(stat), ") Z ")
+}
+
+// A daemon goes on when those who read its log and its output have left.
+func TestADaemonOutlivesWhoReadsItsOutput(t *testing.T) {
+	t.Parallel()
+	home := filepath.Join(t.TempDir(), "home")
+	cmd := exec.Command("cutie", "serve", "--home", home, "--listen", "127.0.0.1:0")
+	cmd.Dir = t.TempDir()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := processes.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	d := &daemon{cmd: cmd, read: make(chan struct{})}
+	close(d.read)
+	t.Cleanup(d.kill)
+	for lines := bufio.NewScanner(out); d.url == "" && lines.Scan(); {
+		if f := strings.Fields(lines.Text()); len(f) == 2 && f[0] == "open" {
+			d.url = f[1]
+		}
+	}
+	out.Close()
+	log.Close()
+	record := filepath.Join(home, "log/web-access.txt")
+	until(t, "an access log", func() bool { // it is written once in a second
+		send(t, http.DefaultClient, "GET", d.url+"livez", "")
+		_, err := os.Stat(record)
+		return err == nil
+	})
+	if err := os.Rename(record, record+".moved"); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a new access log, of which a line was logged", func() bool {
+		_, err := os.Stat(record)
+		return err == nil
+	})
+	send(t, http.DefaultClient, "GET", d.url+"livez", "")
+	if err := d.stop(syscall.SIGTERM); err != nil { // which logs more lines
+		t.Error(err)
+	}
+}
+
+// SIGHUP ends no daemon, neither one that begins nor one that stops.
+func TestSIGHUPEndsNoDaemon(t *testing.T) {
+	t.Parallel()
+	home := filepath.Join(t.TempDir(), "home")
+	done := make(chan struct{})
+	for range 3 {
+		d := serveHome(t, home)
+		process := d.cmd.Process
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for process.Signal(syscall.SIGHUP) == nil { // until it has ended
+			}
+		}()
+		err := d.stop(syscall.SIGTERM)
+		<-done
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A daemon that cannot serve leaves nothing behind, and one that is told to stop
+// says so before it waits for anybody.
+func TestADaemonSaysWhatItDoesBeforeItDoesIt(t *testing.T) {
+	t.Parallel()
+	d := serve(t, "--log-level", "info")
+	home := filepath.Join(t.TempDir(), "second")
+	_, err := cutie(t, "serve", "--home", home, "--listen", strings.Trim(strings.TrimPrefix(d.url, "http:"), "/"))
+	if err == nil || !strings.Contains(err.Error(), "port in use") || !strings.Contains(err.Error(), "hint: --listen 127.0.0.1:0 takes a free port") {
+		t.Errorf("got %v, want the port in use", err)
+	}
+	if _, err := os.Lstat(home); !os.IsNotExist(err) {
+		t.Errorf("a home was made all the same: %v", err)
+	}
+
+	// A submission in progress delays the stop.
+	body, more := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		r, err := http.NewRequest("POST", d.url+"content/jobs", body)
+		if err == nil {
+			r.Header.Set("Expect", "100-continue") // so that the body is read when the daemon wants it
+			var resp *http.Response
+			if resp, err = (&http.Transport{ExpectContinueTimeout: time.Minute}).RoundTrip(r); err == nil {
+				resp.Body.Close()
+			}
+		}
+		sent <- err
+	}()
+	io.WriteString(more, "x")
+	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "stopping in the log", func() bool { return strings.Contains(d.stderr.String(), `"message":"stopping"`) })
+	if strings.Contains(d.stderr.String(), "requests ended") {
+		t.Error("the daemon did not wait for the submission")
+	}
+	more.Close()
+	if err := errors.Join(<-sent, d.ended()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A daemon under a service manager says when it is ready, that it lives, that it reloads,
+// and that it stops.
+func TestAServiceManagerIsTold(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	cmd := exec.Command("cutie", "serve", "--home", filepath.Join(dir, "home"), "--listen", "127.0.0.1:0", "--log-level", "warn")
+	cmd.Dir = dir
+	cmd.Env = append(cmd.Environ(), "NOTIFY_SOCKET="+filepath.Join(dir, "notify"), "WATCHDOG_USEC=3000000")
+	if err := processes.Start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
+	hear := func(want string) {
+		t.Helper()
+		buf := make([]byte, 4096)
+		for {
+			manager.SetReadDeadline(time.Now().Add(startLimit))
+			n, err := manager.Read(buf)
+			if err != nil {
+				t.Fatalf("waiting for %s: %v", want, err)
+			}
+			if strings.HasPrefix(string(buf[:n]), want) {
+				return
+			}
+		}
+	}
+	hear("READY=1\nSTATUS=serving http://127.0.0.1:")
+	hear("WATCHDOG=1")
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	hear("RELOADING=1\nMONOTONIC_USEC=")
+	hear("READY=1")
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	hear("STOPPING=1\nSTATUS=stopping\nEXTEND_TIMEOUT_USEC=")
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSettingsAreReadAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "cutie.toml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("max-waits = 5\nmax-conns = 20\n")
+	d := serveHome(t, filepath.Join(dir, "home"), "--config", file, "--log-keep", "3")
+	// hangup sends SIGHUP, and returns what the daemon logs until the last word of it.
+	hangup := func(last string) string {
+		t.Helper()
+		before := len(d.stderr.String())
+		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(askEvery) {
+			if text := d.stderr.String()[before:]; strings.Contains(text, last) {
+				return text
+			}
+		}
+		t.Fatalf("got %s, want %q", d.stderr.String()[before:], last)
+		return ""
+	}
+	log := func() string {
+		t.Helper()
+		before := len(d.stderr.String())
+		resp, err := http.Get(d.url + "livez")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if got := hangup("access log reopened"); len(got) == 0 {
+			t.Fatal("nothing is logged")
+		}
+		return d.stderr.String()[before:]
+	}
+	const done, stay = "settings read again", "settings of before stay in force"
+	if got := hangup(done); strings.Contains(got, "need a restart") {
+		t.Errorf("got %s, want no changes", got)
+	}
+	if got := log(); strings.Contains(got, "/livez") {
+		t.Errorf("got %s, want no lines of requests", got)
+	}
+	write("max-waits = 5\nmax-conns = 30\nlog-level = \"debug\"\nlog-keep = 9\nkeep = \"5h\"\nrobots = true\n")
+	if got := hangup(done); !strings.Contains(got, `"settings":["max-conns","robots"]`) {
+		t.Errorf("got %s, want the settings that wait; that of the command line stays", got)
+	}
+	if got := log(); !strings.Contains(got, "/livez") {
+		t.Errorf("got %s, want a line for the request", got)
+	}
+	about := d.send(t, "GET", ".well-known/resourcesync/jobs/replica/about.json", "")
+	if !strings.Contains(about, `"keep": 18000,`) {
+		t.Errorf("got %s, want the time that documents are kept", about)
+	}
+	for _, wrong := range []string{"max-waits = 0", "keep-size = \"200%\"", "allow-fetch = [\"a b\"]", "log-level = \"loud\"", "what = 1", "x", "trace-ratio = \"7\""} {
+		write(wrong + "\n")
+		hangup(stay)
+	}
+	if got := log(); !strings.Contains(got, "/livez") {
+		t.Errorf("got %s, want the level of before", got)
+	}
+	write("max-conns = 20\nlog-level = \"info\"\n")
+	if got := hangup(done); strings.Contains(got, "need a restart") {
+		t.Errorf("got %s, want all as at the start", got)
+	}
+	if err := d.stop(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+}
+
+// memoryLimit is the most private memory of the daemon in these tests. It needs about
+// 200 MiB itself: garbage is collected in earnest only above that.
+const memoryLimit = 640 << 20
+
+// An attack is many requests that never end, each with a large part of itself sent.
+type attack struct {
+	head string                  // of each request
+	body func(w io.Writer) error // does not end the request
+}
+
+// A daemon under a limit of memory outlives requests that are to be kept in memory,
+// and answers others meanwhile.
+func TestMemoryForRequestsHasALimit(t *testing.T) {
+	const mib = 1 << 20
+	octets := strings.Repeat("x", 64<<10)
+	send := func(w io.Writer, n int) error {
+		for ; n > 0; n -= len(octets) {
+			if _, err := io.WriteString(w, octets[:min(n, len(octets))]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	rdm := "POST /rdm/incoming HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-rdm\r\nContent-Length: 20000000\r\n\r\n"
+	form := "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: 20000000\r\n\r\n"
+	for name, a := range map[string]attack{
+		"header of a message": {head: rdm, body: func(w io.Writer) error {
+			io.WriteString(w, "@RDMHEADER { -\nRDM-Version{15000000}:\t")
+			return send(w, 14*mib)
+		}},
+		"object of a submission": {head: rdm, body: func(w io.Writer) error {
+			io.WriteString(w, "@RDMHEADER { -\nRDM-Version{3}:\t1.0\nRDM-Type{11}:\trd-response\nCatalog-Service-ID{25}:\tx-catalog://h:80/attacked\n}\n"+
+				"@DOCUMENT { http://example.org/\nPayload{15000000}:\t")
+			return send(w, 14*mib)
+		}},
+		"header of a part": {head: fmt.Sprintf(form, "/content/attacked"), body: func(w io.Writer) error {
+			io.WriteString(w, "--b\r\nContent-Disposition: form-data; name=file\r\nX: ")
+			return send(w, 9*mib)
+		}},
+		"header of a part for UWS": {head: fmt.Sprintf(form, "/uws/attacked/async"), body: func(w io.Writer) error {
+			io.WriteString(w, "--b\r\nContent-Disposition: form-data; name=a\r\nX: ")
+			return send(w, 9*mib)
+		}},
+		"many small files": {head: fmt.Sprintf(form, "/content/attacked"), body: func(w io.Writer) error {
+			for range 60 {
+				io.WriteString(w, "--b\r\nContent-Disposition: form-data; name=file; filename=a\r\n\r\n")
+				if err := send(w, 64<<10); err != nil {
+					return err
+				}
+				io.WriteString(w, "\r\n")
+			}
+			return nil
+		}},
+	} {
+		if !long.On() && slices.Contains([]string{"object of a submission", "header of a part for UWS"}, name) {
+			continue // a short test has others with the same form of body
+		}
+		t.Run(name, func(t *testing.T) {
+			home := filepath.Join(t.TempDir(), "home")
+			d := serveHome(t, home, "--anonymous", "read,submit")
+			if _, err := cutie(t, "--home", home, "create", "attacked"); err != nil {
+				t.Fatal(err)
+			}
+			limit := unix.Rlimit{Cur: memoryLimit, Max: memoryLimit}
+			if err := unix.Prlimit(d.cmd.Process.Pid, unix.RLIMIT_DATA, &limit, nil); err != nil {
+				t.Fatal(err)
+			}
+			ctx, end := context.WithCancel(t.Context())
+			var all, sent sync.WaitGroup
+			for i := range 130 {
+				sent.Add(1)
+				all.Go(func() { besiege(ctx, t, d, i%13, a.head, a.body, sent.Done) })
+			}
+			sent.Wait()
+			if err := answered(d.url + "state/attacked"); err != nil {
+				t.Errorf("meanwhile: %v; %s", err, d.stderr.String())
+			}
+			end()
+			all.Wait()
+			if err := answered(d.url + "state/attacked"); err != nil {
+				t.Errorf("afterwards: %v; %s", err, d.stderr.String())
+			}
+		})
+	}
+}
+
+// besiege sends a request from a loopback address, and keeps it open until ctx ends.
+func besiege(ctx context.Context, t *testing.T, d *daemon, address int, head string, body func(io.Writer) error, sent func()) {
+	from := &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+address))}
+	c, err := (&net.Dialer{LocalAddr: from}).Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(d.url, "http://"), "/"))
+	if err != nil {
+		t.Error(err)
+		sent()
+		return
+	}
+	defer c.Close()
+	c.SetWriteDeadline(time.Now().Add(startLimit))
+	w := bufio.NewWriter(c)
+	w.WriteString(head)
+	_ = body(w) // the daemon may refuse the rest
+	_ = w.Flush()
+	sent()
+	<-ctx.Done()
+}
+
+// answered sends a request of a user who does no harm.
+func answered(url string) error {
+	resp, err := http.Get(url)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %s", resp.Status)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
 }

@@ -8,8 +8,11 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -169,5 +172,216 @@ func TestLogIsJSON(t *testing.T) {
 	want := []string{"info home created  0", "info serving  0", "debug request /state 200", "info requests ended  0", "info stopped  0"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// contents returns the files below a directory, with their times and contents.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		var text []byte
+		if info.Mode().IsRegular() {
+			text, err = os.ReadFile(path)
+		}
+		all[path] = info.ModTime().String() + "\n" + string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestReadingAClosedHomeChangesNothing reads a home that no daemon serves: no file and no
+// directory of it changes. Jobs moved by hand are taken in all the same.
+func TestReadingAClosedHomeChangesNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	home := filepath.Join(dir, "home")
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("cutie", append(args, "--home", home)...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v: %s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "text"), []byte("text\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run("init")
+	run("create", "jobs")
+	for range 3 {
+		run("put", "jobs", "text")
+	}
+	run("get", "jobs", "--lease", "1h", "--lease-out", "lease")
+	run("putResult", "jobs", "j000000000001", "text", "--lease", "@lease")
+	before := contents(t, home)
+	for verb, want := range map[string]string{
+		"status":                    "jobs\t2\t1\t0\t",
+		"status -t json":            `"name":"home"`,
+		"ls jobs":                   "j000000000001\tconsumed",
+		"show jobs j000000000001":   "status: consumed",
+		"peek jobs":                 "text\n",
+		"peek jobs j000000000001":   "text\n",
+		"result jobs j000000000001": "text",
+		"check":                     " 0 problems",
+	} {
+		if got := run(strings.Fields(verb)...); !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", verb, got, want)
+		}
+		after := contents(t, home)
+		for path, text := range before {
+			if after[path] != text {
+				t.Errorf("%s: changed %s", verb, path)
+			}
+		}
+		if len(after) != len(before) {
+			t.Errorf("%s: got %d files, want %d", verb, len(after), len(before))
+		}
+	}
+	if err := os.Rename(filepath.Join(home, "queues/jobs/pending/j000000000002"), filepath.Join(home, "queues/jobs/consumed/j000000000002")); err != nil {
+		t.Fatal(err)
+	}
+	if got := run("status"); !strings.Contains(got, "jobs\t1\t2\t0\t") {
+		t.Errorf("after a move by hand: %s", got)
+	}
+}
+
+// session is what one person types, one command after the other; every verb
+// that works on queues is in it, with what goes well and what does not. Jobs are culled
+// after the packages that need them are made, wherever that happens.
+const session = `
+cutie createQueue second --name Second --size 10 -t anvl
+cutie createQueue second
+cutie submitJob jobs a b c d e f
+cutie submitJob Second - <a
+cutie submitJob jobs a -t json
+cutie submitJob jobs a --digest md5:00000000000000000000000000000000
+cutie submitJob jobs bad.checkm -T batch-manifest
+cutie getBatchState jobs none
+cutie getNextJob jobs
+cutie getNextJob jobs --lease 1h -o job
+cutie getNextJob nosuch
+cutie peekAtJob jobs
+cutie peekAtJob jobs j000000000001 -o copy; cat copy
+cutie holdJob jobs j000000000003 --reason why
+cutie holdJob jobs j000000000001
+cutie holdJob jobs --older 1d
+cutie releaseJob jobs --held
+cutie extendLease jobs j000000000002 --lease @job.lease --for 2h
+cutie extendLease jobs j000000000002 --lease wrong
+cutie putResult jobs j000000000002 a --lease @job.lease
+cutie reportOutcome jobs j000000000002 --lease @job.lease --outcome error
+cutie reportOutcome jobs j000000000002 --lease @job.lease --outcome error
+cutie getResult jobs j000000000002
+cutie getResult jobs j000000000002 a
+cutie getResult jobs j000000000002 b
+cutie deleteJob jobs j000000000004 j000000000001 j000000000005
+cutie abortJob jobs j000000000003
+cutie requeueJob jobs --outcome error --end
+cutie requeueJob jobs --status deleted -n
+cutie requeueJob jobs j000000000001
+cutie getServiceState -t turtle
+cutie status
+cutie getQueueState jobs --status deleted -t xml
+cutie ls jobs
+cutie ls jobs -q --limit 2
+cutie ls nosuch
+cutie getJobState jobs j000000000001 j000000000002 j000000000099
+cutie setQueue jobs --size 100 --age 0 -S pause -t anvl
+cutie setQueue jobs --callback nowhere
+cutie getNextJob jobs
+cutie publish --now >published
+cutie cull jobs -n --size 0
+cutie cull jobs --size 0
+cutie cull
+cutie removeQueue jobs
+cutie getNextJob second; cutie publish --now >published; cutie cull second --size 0
+cutie removeQueue second
+cutie status -q
+`
+
+// What differs from run to run.
+var varies = []*regexp.Regexp{
+	regexp.MustCompile(`\d{4}-\d\d-\d\dT[0-9:.]+Z`),
+	regexp.MustCompile(`127\.0\.0\.1:\d+`),
+	regexp.MustCompile(`cutie:[A-Za-z0-9.-]+:[0-9a-f]{16}`),
+	regexp.MustCompile(`lease [A-Za-z0-9_-]{22}`),
+}
+
+func TestTargetsAnswerTheSame(t *testing.T) {
+	t.Parallel()
+	answers := map[string][]string{}
+	for _, way := range []string{"url", "socket", "directory"} {
+		dir := t.TempDir()
+		for _, name := range []string{"a", "b", "c", "d", "e", "f", "bad.checkm"} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		home := filepath.Join(dir, "home")
+		env := append(os.Environ(), "CUTIE_HOME="+home, "CUTIE_URL=")
+		if way == "directory" {
+			sh(t, dir, "cutie init home; cutie createQueue jobs -H home")
+		} else {
+			d := serveHome(t, home)
+			if way == "url" {
+				env = append(env, "CUTIE_HOME=", "CUTIE_URL="+d.url)
+			}
+		}
+		for line := range strings.Lines(strings.TrimSpace(session)) {
+			cmd := exec.Command("sh", "-c", line)
+			cmd.Dir, cmd.Env = dir, env
+			out, _ := cmd.CombinedOutput()
+			text := string(out)
+			for _, re := range varies {
+				text = re.ReplaceAllString(text, "…")
+			}
+			answers[way] = append(answers[way], fmt.Sprintf("%s%s[%d]", line, text, cmd.ProcessState.ExitCode()))
+		}
+	}
+	for way, all := range answers {
+		for i, got := range all {
+			if want := answers["directory"][i]; got != want {
+				t.Errorf("%s: got %s\n\nwant %s", way, got, want)
+			}
+		}
+	}
+}
+
+// Whoever culls is told of what stays, with the exit code of success: also of several
+// queues.
+func TestCullTellsWhatIsKept(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.URL.Path != "/cull" {
+			t.Errorf("asked %s %s", r.Method, r.URL)
+		}
+		w.Header().Set("Content-Type", "text/x-anvl")
+		io.WriteString(w, "name: x\nculledJob: jobs j000000000001 consumed 2026-01-02T03:04:05.000000Z 7\n"+
+			"keptJob: jobs 12 spared\nkeptJob: other 1 spared\n")
+	}))
+	defer srv.Close()
+	out, err := exec.Command("cutie", "cull", "--url", srv.URL).CombinedOutput()
+	want := `jobs	j000000000001	consumed	7	2026-01-02T03:04:05.000000Z
+cutie: cull: 1 job of 7 octets culled
+cutie: cull: jobs: 12 jobs kept until the destruction that UWS has promised
+cutie: cull: other: 1 job kept until the destruction that UWS has promised
+`
+	if got := string(out); err != nil || got != want {
+		t.Errorf("got %v\n%s\nwant\n%s", err, got, want)
+	}
+	if out, err := exec.Command("cutie", "cull", "-q", "--url", srv.URL).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("-q: got %v %s", err, out)
 	}
 }

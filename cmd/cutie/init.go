@@ -3,18 +3,23 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/state"
 )
 
 // initVerb makes a home.
@@ -74,4 +79,85 @@ func namedService(info queuefs.ServiceInfo, dir string) queuefs.ServiceInfo {
 		info.Identifier = fmt.Sprintf("cutie:%s:%s", host, hex.EncodeToString(b))
 	}
 	return info
+}
+
+func importVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "import HOME",
+		Short: "copy a home that another program wrote",
+		Long: `
+Copies HOME, a home of Cutie 0.3, to the directory of --home, which must not exist.
+Jobs get identifiers of the form that this program uses, in the order of their old
+ones; status, dates, sidecars and payloads stay. Prints a line for each job, with
+tabs: queue, old identifier, new identifier. The old one also stays in the job file,
+as the element formerIdentifier. Nothing in HOME is changed. Links are not followed,
+and what is not a regular file is refused.
+
+A home with identifiers of the right form needs no import: cutie serve opens it as it
+is. Without queues.txt its directories with queue-info.txt are the queues.`,
+		Example: `cutie import /srv/old --home new > names`,
+	}
+	return c.Verb(cmd, optHome|optOutput, func(context.Context) error {
+		if err := reach.AsOwner(c.Home); err != nil {
+			return err
+		}
+		rows, err := home.Import(c.Args[0], c.Home)
+		if err != nil {
+			return fault.Hint(err, "nothing was imported; remove "+c.Home+" if it was made, and try again")
+		}
+		lines := make([]string, len(rows))
+		for i, r := range rows {
+			lines[i] = r.Queue + "\t" + r.Old + "\t" + r.New
+		}
+		return c.Out.Lines(lines)
+	})
+}
+
+// licenses is written by make licenses.
+//
+//go:embed licenses.txt
+var licenses string
+
+func versionVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{Use: "version", Short: "print the version", Example: "cutie version\ncutie version -t json\ncutie version --licenses"}
+	all := cmd.Flags().Bool("licenses", false, "print the libraries in the program, with their licences")
+	return c.Verb(cmd, optForm, func(context.Context) error {
+		if *all {
+			if c.Form != "" {
+				return fault.Usagef("--licenses and --response-form exclude each other")
+			}
+			_, err := fmt.Fprint(c.Out.Stdout, licenses)
+			return err
+		}
+		if c.Form != "" {
+			return c.Facts(false, state.OfFacts(state.VersionClass, queuefs.Version, "Cutie 0.3", runtime.Version(), buildSetting("vcs.revision", 12)))
+		}
+		_, err := fmt.Fprintln(c.Out.Stdout, versionLine())
+		return err
+	})
+}
+
+// versionLine names this implementation, the specification, and the commit if
+// the build recorded it.
+func versionLine() string {
+	commit := buildSetting("vcs.revision", 12)
+	if commit != "" {
+		commit = ", commit " + commit
+	}
+	return fmt.Sprintf("cutie %s (Cutie 0.3, %s%s)", queuefs.Version, runtime.Version(), commit)
+}
+
+// buildSetting returns the first n octets of a setting of the build, "" if the build
+// did not record it.
+func buildSetting(key string, n int) string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	for _, s := range info.Settings {
+		if s.Key == key && len(s.Value) >= n {
+			return s.Value[:n]
+		}
+	}
+	return ""
 }

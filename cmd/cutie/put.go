@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"mime"
 	"os"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // putVerb adds files as jobs (Cutie 0.3, 5.5).
@@ -296,4 +298,204 @@ func (s *submission) answer(ctx context.Context, form state.Form) error {
 		return err
 	}
 	return s.Out.Emit(text)
+}
+
+// putManifest submits the files of a batch manifest (Cutie 0.3, 5.5).
+func putManifest(ctx context.Context, c *call, o putOptions) error {
+	switch {
+	case len(c.Args) != 2:
+		return fault.Usagef("a batch manifest is one file, these are %d", len(c.Args)-1)
+	case o.recurse || o.sidecar != "" || o.filename != "" || o.mediaType != "":
+		return fault.Usagef("--recursive, --sidecar, --filename and --media-type are for jobs, not for a batch manifest")
+	}
+	form, err := c.ResponseForm()
+	if err != nil {
+		return err
+	}
+	meta, err := o.meta()
+	if err != nil {
+		return err
+	}
+	list, err := payloads(ctx, c, c.Args[1:], false)
+	if err != nil {
+		return err
+	}
+	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+		s := newSubmission(c, t, queue, meta, list)
+		defer s.show.Clear()
+		u := s.upload(list[0])
+		u.Filename, u.MediaType = "", ""
+		if o.async && t.Local() {
+			return fault.Hint(errors.New("no daemon would go on with the batch"), "cutie serve --home "+c.Home+" starts one; without --async the command waits")
+		}
+		if o.async {
+			id, err := t.StartManifest(ctx, queue, u)
+			switch {
+			case err != nil:
+				return err
+			case c.Form != "":
+				return printBatch(ctx, c, t, queue, id, form)
+			case o.quiet:
+				return nil
+			}
+			return s.print(id)
+		}
+		ids, err := t.SubmitManifest(ctx, queue, u)
+		s.done = len(ids)
+		switch {
+		case err != nil || s.done == 0:
+			return err
+		case c.Form != "":
+			s.last = ids[len(ids)-1]
+			return s.answer(ctx, form)
+		case o.quiet:
+			return nil
+		}
+		return s.print(ids...)
+	})
+}
+
+// batchVerb shows the progress of a batch manifest.
+func batchVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "batch QUEUE BATCH",
+		Aliases: []string{"getBatchState"},
+		Short:   "show the progress of a batch manifest",
+		Long: `
+BATCH is the identifier that cutie put --async printed. A daemon keeps the state
+for an hour after the end of the batch.`,
+		Example: `cutie batch jobs b000000000001 -t json`,
+	}
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
+		form, err := c.ResponseForm()
+		if err != nil {
+			return err
+		}
+		return c.AtQueue(ctx, func(t *reach.Target, queue string) error { return printBatch(ctx, c, t, queue, c.Args[1], form) })
+	})
+}
+
+func printBatch(ctx context.Context, c *call, t *reach.Target, queue, id string, form state.Form) error {
+	switch id {
+	case "", ".", "..":
+		return fmt.Errorf("%w: batch %q", errNoBatch, id)
+	}
+	b, err := t.Batch(ctx, queue, id)
+	if err != nil {
+		return err
+	}
+	service, err := t.Service(ctx)
+	if err != nil {
+		return err
+	}
+	d := state.OfBatch(state.NewBase(service.BaseURI), &b)
+	return c.Out.Emit(form.Append(nil, &d))
+}
+
+// errNoBatch is the answer of a daemon, for names that a URL cannot carry.
+var errNoBatch = &web.Error{Status: 404, Message: "batch not found"}
+
+// A payload is a file to submit as a job.
+type payload struct {
+	path string // - is standard input
+	size int64  // octets; -1 for a pipe
+}
+
+// payloads lists the files in args, in their order; - alone is standard
+// input. Files may be symbolic links and pipes. With recurse the regular files
+// below a directory follow in the order of their paths.
+func payloads(ctx context.Context, c *call, args []string, recurse bool) ([]payload, error) {
+	if len(args) == 1 && args[0] == "-" {
+		return []payload{{path: "-", size: -1}}, nil
+	}
+	var list []payload
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if err != nil {
+			return nil, err
+		}
+		switch mode := info.Mode(); {
+		case mode.IsRegular():
+			list = append(list, payload{arg, info.Size()})
+		case mode.Type() == fs.ModeNamedPipe:
+			list = append(list, payload{arg, -1})
+		case !mode.IsDir():
+			return nil, fmt.Errorf("%s is neither a file nor a directory", arg)
+		case !recurse:
+			return nil, fault.Hint(fault.Usagef("%s is a directory", arg), "-r submits every file below it")
+		default:
+			below, err := walk(ctx, arg, c.Warnf)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, below...)
+		}
+	}
+	return list, nil
+}
+
+func walk(ctx context.Context, dir string, warn func(string, ...any)) ([]payload, error) {
+	var list []payload
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			warn("%s skipped: not a regular file", path)
+			return nil
+		}
+		list = append(list, payload{path, info.Size()})
+		return nil
+	})
+	return list, err
+}
+
+// open opens the payload. It refuses a file whose size has changed since it was
+// listed: somebody is still writing it.
+func (p payload) open() (*os.File, error) {
+	f, err := os.Open(p.path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && p.size >= 0 && info.Size() != p.size {
+		err = fmt.Errorf("%s changed while it was submitted", p.path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// A request to submit carries up to batchFiles jobs and batchOctets octets, or
+// one larger job or pipe alone. It is stored whole or not at all.
+const (
+	batchFiles  = 500
+	batchOctets = 8 << 20
+)
+
+// nextBatch cuts the first batch off list; there is at least one payload.
+func nextBatch(list []payload) (batch, rest []payload) {
+	octets := list[0].weight()
+	n := 1
+	for n < min(len(list), batchFiles) && octets+list[n].weight() <= batchOctets {
+		octets += list[n].weight()
+		n++
+	}
+	return list[:n], list[n:]
+}
+
+// weight is the size counted in a batch: a pipe fills one.
+func (p payload) weight() int64 {
+	if p.size < 0 {
+		return batchOctets
+	}
+	return p.size
 }

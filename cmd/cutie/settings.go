@@ -1,19 +1,35 @@
 package main
 
 import (
+	"encoding/csv"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
 	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/listen"
+	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/options"
 	"cutie/queuefs"
+	"cutie/queuefs/objects"
+	"cutie/queuefs/objects/s3"
+	"cutie/queuefs/outbound"
 	"cutie/queuefs/stored"
 	"cutie/sitemap"
 	"cutie/wellknown"
@@ -319,5 +335,321 @@ func (s *settings) check() error {
 		}
 	}
 	s.Mirror.Agent, s.Traces.Version, s.Traces.Log = reach.Agent(), queuefs.Version, s.Log
+	return nil
+}
+
+// A textValue is the value of an option that a function makes of what was typed.
+type textValue[T any] struct {
+	to    *T
+	typed string
+	parse func(string) (T, error)
+}
+
+// parsed is a value that must be given.
+func parsed[T any](to *T, parse func(string) (T, error)) *textValue[T] {
+	return &textValue[T]{to: to, parse: parse}
+}
+
+// optional is a value that is its zero value if the text is empty.
+func optional[T any](to *T, parse func(string) (T, error)) *textValue[T] {
+	return parsed(to, func(s string) (zero T, err error) {
+		if s == "" {
+			return zero, nil
+		}
+		return parse(s)
+	})
+}
+
+func (v *textValue[T]) Set(s string) error {
+	value, err := v.parse(s)
+	if err == nil {
+		*v.to, v.typed = value, s
+	}
+	return err
+}
+
+func (v *textValue[T]) String() string { return v.typed }
+func (v *textValue[T]) Type() string   { return "text" }
+
+// A listValue is an option that may be repeated, and has commas in the environment.
+type listValue[T any] struct {
+	to    *[]T
+	typed []string
+	parse func(string) (T, error)
+}
+
+func list[T any](to *[]T, parse func(string) (T, error)) *listValue[T] {
+	return &listValue[T]{to: to, parse: parse}
+}
+
+func (v *listValue[T]) Append(s string) error {
+	value, err := v.parse(s)
+	if err == nil {
+		*v.to, v.typed = append(*v.to, value), append(v.typed, s)
+	}
+	return err
+}
+
+func (v *listValue[T]) Replace(all []string) error {
+	*v.to, v.typed = nil, nil
+	for _, s := range all {
+		if err := v.Append(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *listValue[T]) Set(s string) error {
+	if s == "" {
+		return nil
+	}
+	all, err := csv.NewReader(strings.NewReader(s)).Read()
+	if err != nil {
+		return err
+	}
+	return v.Replace(slices.Concat(v.typed, all))
+}
+
+func (v *listValue[T]) GetSlice() []string { return v.typed }
+func (v *listValue[T]) Type() string       { return "text" }
+
+// String returns the texts as Set reads them.
+func (v *listValue[T]) String() string {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	w.Write(v.typed)
+	w.Flush()
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func asIs(s string) (string, error) { return s, nil }
+
+// A share is a size, or a percentage of the disk.
+type share struct {
+	bytes   octets
+	percent int // 0: bytes says it
+}
+
+func parseShare(text string) (s share, err error) {
+	if number, is := strings.CutSuffix(text, "%"); is {
+		s.percent, err = strconv.Atoi(number)
+		if err != nil || s.percent < 1 || s.percent > 100 {
+			err = fmt.Errorf("%.40q is no percentage from 1%% to 100%%", text)
+		}
+		return s, err
+	}
+	return s, s.bytes.Set(text)
+}
+
+// on returns the bytes on the disk of a directory.
+func (s share) on(dir string) (int64, error) {
+	if s.percent == 0 {
+		return int64(s.bytes), nil
+	}
+	var disk unix.Statfs_t
+	if err := unix.Statfs(dir, &disk); err != nil {
+		return 0, fmt.Errorf("size of the disk of %s: %w", dir, err)
+	}
+	return int64(disk.Blocks) * disk.Bsize / 100 * int64(s.percent), nil
+}
+
+func parseAllowed(pattern string) (string, error) {
+	_, err := outbound.NewAddresses([]string{pattern})
+	return pattern, err
+}
+
+func parseDialect(text string) (*sitemap.Dialect, error) {
+	d, err := sitemap.ParseDialect(text)
+	if err != nil || d > sitemap.V09 {
+		return nil, fmt.Errorf("%.20q is none of 1.1, 1.0 and 0.9", text)
+	}
+	return &d, nil
+}
+
+func parseDumps(text string) (string, error) {
+	if _, err := queuefs.ParseDumps(text); err != nil {
+		return "", fmt.Errorf("%.40q is neither pending, replica, pending,replica nor none", text)
+	}
+	return text, nil
+}
+
+func parseHub(text string) (string, error) {
+	if u, err := webURL(text); err != nil || u.User != nil || u.Fragment != "" {
+		return "", fmt.Errorf("%.80q is not an absolute http or https URL without user and fragment", text)
+	}
+	return text, nil
+}
+
+func parseCollector(text string) (string, error) {
+	if u, err := webURL(text); err != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("%.80q is not an absolute http or https URL", text)
+	}
+	return strings.TrimSuffix(text, "/"), nil
+}
+
+// parseMirror reads the URL of a daemon to be mirrored.
+func (s *settings) parseMirror(text string) (mirror.Source, error) {
+	if _, err := webURL(text); err != nil {
+		return mirror.Source{}, fmt.Errorf("%.200q is no URL of a daemon, such as http://host:8080/", text)
+	}
+	return mirror.Source{URL: text, Header: s.mirrorHeader}, nil
+}
+
+// mirrorHeader has the credentials for the originals of mirrors.
+func (s *settings) mirrorHeader() (http.Header, error) {
+	token, err := secretOf(s.mirrorToken)
+	if err != nil {
+		return nil, fmt.Errorf("--mirror-token: %w", err)
+	}
+	h := http.Header{}
+	if token != "" {
+		h.Set("Authorization", "Bearer "+token)
+	}
+	return h, nil
+}
+
+func webURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err == nil && (u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		err = errors.New("not an absolute http or https URL")
+	}
+	return u, err
+}
+
+func parseLevel(text string) (zerolog.Level, error) {
+	level, err := zerolog.ParseLevel(strings.ToLower(text))
+	if err != nil || text == "" {
+		return level, fmt.Errorf("%.40q is none of debug, info, warn, error, disabled", text)
+	}
+	return level, nil
+}
+
+func parseLogFormat(text string) (string, error) {
+	if text != "json" && text != "console" {
+		return "", fmt.Errorf("%.40q is neither json nor console", text)
+	}
+	return text, nil
+}
+
+// checkListen resolves the address. Beyond loopback the operator must have given rights.
+// The daemon later binds this address, even if the name resolves to another by then.
+func (s *settings) checkListen() error {
+	addr, err := net.ResolveTCPAddr("tcp", s.listen)
+	if err == nil && s.listen == "" {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return fault.Hint(fault.Usagef("listen address %.60q: %v", s.listen, err), "it is a host and a port, such as 127.0.0.1:8080, or :8080 for all addresses of the machine")
+	}
+	s.Listen.Addr = addr
+	beyond := !addr.IP.IsLoopback()
+	switch noRights := s.Access.Users == "" && s.Access.Anonymous == nil; {
+	case beyond && noRights:
+		return fault.Hint(fmt.Errorf("%w: %s can be reached from other machines", fault.ErrRefused, s.listen),
+			"listen on 127.0.0.1, or give rights: --users FILE, or --anonymous read, submit or all")
+	case noRights: // everybody on this machine may do all
+		s.Access.Anonymous = access.Everything
+	case beyond && s.Access.Users != "" && s.tlsCert == "" && s.Listen.Proxies == nil:
+		s.Log.Warn().Msg("passwords and tokens are not safe on the way: use --tls-cert and --tls-key, or a proxy that has TLS")
+	}
+	return nil
+}
+
+func (s *settings) checkBaseURI() (err error) {
+	if s.Listen.BaseURI != "" {
+		s.Listen.BaseURI, err = reach.CleanBase(s.Listen.BaseURI)
+	}
+	return err
+}
+
+func (s *settings) checkCertificate() (err error) {
+	if (s.tlsCert == "") != (s.tlsKey == "") {
+		return fault.Usagef("--tls-cert and --tls-key belong together")
+	}
+	if s.tlsCert != "" {
+		s.Listen.Certificate, err = listen.LoadCertificate(s.tlsCert, s.tlsKey)
+	}
+	return err
+}
+
+func (s *settings) checkUsers() error {
+	file := s.Access.Users
+	if file == "" {
+		return nil
+	}
+	s.Access.Report = func(users int, wide bool) {
+		s.Log.Info().Str("file", file).Int("users", users).Msg("users read")
+		if wide {
+			s.Log.Warn().Str("file", file).Msg("others can read or write the users file, chmod 600 takes that away")
+		}
+	}
+	_, _, err := access.Load(file)
+	if err == nil {
+		return nil
+	}
+	hint := "mend the line, or bring the file back from a copy: cutie help access"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		hint = "cutie user add NAME --users " + file + " makes it"
+	case errors.Is(err, fs.ErrPermission):
+		hint = "chown " + file + " to the user of the daemon"
+	case errors.Is(err, access.ErrNoFile):
+		hint = "name the file itself: cutie user add NAME --users FILE makes one"
+	case errors.Is(err, access.ErrEmpty):
+		hint = "bring the file back from a copy; or begin anew: echo '# no users' > " + file + ", and cutie user add NAME --users " + file
+	}
+	return fault.Hint(fmt.Errorf("users: %w", err), hint)
+}
+
+// checkConnections lowers the number of connections to the files of this process.
+func (s *settings) checkConnections() error {
+	asked := s.Limits.Conns
+	if asked < 1 {
+		return mustBe("1 or more")
+	}
+	var files unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
+		return nil
+	}
+	if most := listen.Connections(asked, files.Cur); most < asked {
+		s.Log.Warn().Int("asked", asked).Int("connections", most).Msg("fewer connections, for this process may open few files (ulimit -n)")
+		s.Limits.Conns = most
+	}
+	return nil
+}
+
+func (s *settings) checkPayload() error {
+	if s.Push.Payload && len(s.Push.Hubs) == 0 {
+		return fault.Usagef("--hub-payload says how to tell the hubs of --hub, and there is none")
+	}
+	return nil
+}
+
+// checkStore opens the store. Nothing is sent to it yet.
+func (s *settings) checkStore() error {
+	switch {
+	case s.storeURL == "" && (s.storeEndpoint != "" || s.takeOver || s.storeImage != 0 || s.Node.URL != ""):
+		return fault.Usagef("--store-endpoint, --store-image, --node-url and --takeover belong to --store")
+	case s.storeURL == "":
+		return nil
+	case len(s.Mirror.Sources) > 0:
+		return fault.Usagef("--mirror and --store do not go together: the first copy of a mirror is in no journal")
+	}
+	bucket, err := s3.Open(s.storeURL, s.storeEndpoint)
+	if err != nil {
+		return fault.Usagef("--store: %v", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "an unnamed machine"
+	}
+	if s.Node.URL != "" {
+		if s.Node.URL, err = reach.CleanBase(s.Node.URL); err != nil {
+			return fault.Usagef("--node-url: %v", err)
+		}
+	}
+	s.Node.Store = objects.Count(bucket)
+	s.store = &stored.Options{Objects: s.Node.Store, Name: fmt.Sprintf("process %d on %s", os.Getpid(), host), TakeOver: s.takeOver, Standby: true, Early: true, Every: int64(s.storeImage)}
 	return nil
 }

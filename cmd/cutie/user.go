@@ -4,11 +4,18 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"os"
+	"os/signal"
+	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/fault"
@@ -251,4 +258,228 @@ func usersFile(name string) error {
 		return fault.Hint(fault.Usagef("no users file is named"), "--users FILE or "+usersVariable+" names it; serve takes the same")
 	}
 	return nil
+}
+
+// tokenVerb is the former name of cutie user token.
+func tokenVerb(c *call) *cobra.Command {
+	file := os.Getenv(usersVariable)
+	cmd := tokens(c, &file)
+	cmd.Aliases = []string{"tokens"}
+	return cmd
+}
+
+// tokens manages the tokens of programs.
+func tokens(c *call, file *string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token COMMAND",
+		Short: "manage the tokens of programs",
+		Long: `
+A program sends a token as Authorization: Bearer TOKEN; curl does with
+--oauth2-bearer TOKEN, cutie with the environment variable CUTIE_TOKEN. Send
+tokens to daemons on other machines over https only.`,
+		Example: `cutie user token add ada --users users --rights read --expires 30d`,
+	}
+	bindUsers(cmd.Flags(), file)
+	return c.Group(cmd, optForm, tokenAddVerb(c, file), tokenRemoveVerb(c, file), tokenListVerb(c, file))
+}
+
+func tokenRemoveVerb(c *call, file *string) *cobra.Command {
+	cmd := &cobra.Command{Use: "rm NAME", Short: "remove a token by its name"}
+	bindUsers(cmd.Flags(), file)
+	return c.Verb(cmd, 0, func(context.Context) error {
+		if err := usersFile(*file); err != nil {
+			return err
+		}
+		name := c.Args[0]
+		return fault.About(name, access.Edit(*file, func(all *access.Users) error { return all.RemoveToken(name) }))
+	})
+}
+
+func tokenListVerb(c *call, file *string) *cobra.Command {
+	cmd := &cobra.Command{Use: "ls", Short: "list the tokens, with -t json as an array"}
+	bindUsers(cmd.Flags(), file)
+	return c.Verb(cmd, optForm, func(context.Context) error {
+		if err := usersFile(*file); err != nil {
+			return err
+		}
+		return listTokens(c, *file)
+	})
+}
+
+func tokenAddVerb(c *call, file *string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "add USER",
+		Short: "make a token for a user and print it",
+		Long: `
+Prints the token once; the users file holds only its hash. It has the rights of the user,
+or those of --rights among them. With -t json an object is printed.`,
+	}
+	fs := cmd.Flags()
+	bindUsers(fs, file)
+	label := fs.String("name", "", "`name` of the token (default USER-1, USER-2 …)")
+	rights := fs.String("rights", "", "`list` of rights, see cutie help user (default those of the user)")
+	expires := fs.String("expires", "90d", "`time` it lasts, such as 12h or 30d; a date such as 2030-01-31; or never")
+	return c.Verb(cmd, optForm, func(context.Context) (err error) {
+		if err := usersFile(*file); err != nil {
+			return err
+		}
+		name := c.Args[0]
+		t := access.Token{Name: *label, User: name, Narrow: *rights != ""}
+		if t.Narrow {
+			if t.Rights, err = access.ParseRights(*rights); err != nil {
+				return fault.Usagef("--rights: %v", err)
+			}
+		}
+		if t.Expires, err = parseExpires(*expires, time.Now()); err != nil {
+			return err
+		}
+		if *label != "" {
+			if err := access.CheckName(*label); err != nil {
+				return fault.Usagef("%v", err)
+			}
+		}
+		// Edit would make an empty file for a missing user.
+		if _, _, err := access.Load(*file); err != nil {
+			return err
+		}
+		secret, hash := access.NewToken()
+		t.Hash = hash
+		err = access.Edit(*file, func(all *access.Users) error {
+			for n := 1; *label == ""; n++ {
+				t.Name = name + "-" + strconv.Itoa(n)
+				if _, taken := all.Token(t.Name); !taken {
+					break
+				}
+			}
+			return all.AddToken(t)
+		})
+		if err != nil {
+			return err
+		}
+		if c.Form != "" {
+			return c.Facts(false, factsOf(&t, secret))
+		}
+		_, err = fmt.Fprintln(c.Out.Stdout, secret)
+		return err
+	})
+}
+
+// parseExpires reads the end of a token: a time from now, a date, or never (zero).
+func parseExpires(text string, now time.Time) (time.Time, error) {
+	bad := fault.Usagef("--expires %.40q is no time such as 12h or 30d, no date such as 2030-01-31, and not never", text)
+	if text == "never" {
+		return time.Time{}, nil
+	}
+	var at time.Time
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		at = day
+	} else if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.Atoi(days)
+		if err != nil || n < 0 || n > 100*366 {
+			return at, bad
+		}
+		at = now.Add(time.Duration(n) * 24 * time.Hour)
+	} else {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return at, bad
+		}
+		at = now.Add(d)
+	}
+	at = at.UTC().Truncate(time.Second)
+	if !at.After(now) {
+		return at, fault.Usagef("--expires %.40q is over already", text)
+	}
+	return at, nil
+}
+
+// factsOf says what a token is, and once its secret.
+func factsOf(t *access.Token, secret string) state.Document {
+	var rights []string
+	if t.Narrow {
+		rights = rightsOf(t.Rights)
+	}
+	return state.OfFacts(state.TokenClass, t.Name, t.User, rights, t.Expires, secret)
+}
+
+func listTokens(c *call, file string) error {
+	all, _, err := access.Load(file)
+	if err != nil {
+		return err
+	}
+	if c.Form != "" {
+		var facts []state.Document
+		for _, t := range all.Tokens() {
+			facts = append(facts, factsOf(&t, ""))
+		}
+		return c.Facts(true, facts...)
+	}
+	l := c.Out.Table("TOKEN", "USER", "RIGHTS", "EXPIRES")
+	for _, t := range all.Tokens() {
+		if err := l.Row(t.Name, t.User, t.RightsText(), t.ExpiresText()); err != nil {
+			return err
+		}
+	}
+	return l.End()
+}
+
+// password asks twice for a new password on a terminal. If piped is set it reads
+// one line of standard input instead.
+func password(ctx context.Context, c *call, piped bool) (string, error) {
+	if piped {
+		text, err := io.ReadAll(io.LimitReader(c.Stdin, access.MaxPassword+3))
+		if err != nil {
+			return "", err
+		}
+		password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+		if strings.ContainsAny(password, "\r\n") {
+			return "", fault.Usagef("standard input has more than one line")
+		}
+		return password, nil
+	}
+	in, ok := c.Stdin.(*os.File)
+	if !ok || !isTerminal(in) {
+		return "", fault.Hint(fault.Usagef("there is no terminal to ask for a password"),
+			"--password-stdin reads it from standard input, --no-password makes a user with tokens only")
+	}
+	first, err := ask(ctx, in, c.Stderr, "password: ")
+	if err != nil {
+		return "", err
+	}
+	again, err := ask(ctx, in, c.Stderr, "once more: ")
+	if err != nil {
+		return "", err
+	}
+	if first != again {
+		return "", errors.New("the passwords differ")
+	}
+	return first, nil
+}
+
+// ask reads a line from a terminal without showing it. An interrupt restores the
+// terminal.
+func ask(ctx context.Context, in, out *os.File, prompt string) (string, error) {
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	before, err := term.GetState(int(in.Fd()))
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprint(out, prompt)
+	defer fmt.Fprintln(out)
+	type line struct {
+		text []byte
+		err  error
+	}
+	read := make(chan line, 1)
+	go func() { // it ends with the line, or with the program
+		text, err := term.ReadPassword(int(in.Fd()))
+		read <- line{text, err}
+	}()
+	select {
+	case l := <-read:
+		return string(l.text), l.err
+	case <-ctx.Done():
+		return "", errors.Join(context.Canceled, term.Restore(int(in.Fd()), before))
+	}
 }

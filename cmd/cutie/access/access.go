@@ -34,11 +34,18 @@ package access
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
 
@@ -114,4 +121,182 @@ func StampOf(name string) (Stamp, error) {
 		s.inode, s.changed = int64(sys.Ino), sys.Ctim.Nano()
 	}
 	return s, nil
+}
+
+// A Browser guards against requests by pages of strangers: a browser sends its
+// credentials with them, and reaches addresses only this machine can reach.
+type Browser struct {
+	// Hosts, if not nil, are the names of the daemon. A stranger may point its own
+	// name here (DNS rebinding); such a request has another host. Addresses and
+	// localhost are always fine.
+	Hosts []string
+	// Proxies may send requests to any name: no browser reaches the daemon through them
+	// by a name of a stranger.
+	Proxies Proxies
+
+	cross http.CrossOriginProtection
+}
+
+// NewBrowser returns the guard of a daemon with this base URI. strict refuses other
+// names than its host.
+func NewBrowser(base string, strict bool) (*Browser, error) {
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, err
+	}
+	b := &Browser{}
+	if err := b.cross.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
+		return nil, err
+	}
+	if strict {
+		b.Hosts = []string{strings.ToLower(u.Hostname())}
+	}
+	return b, nil
+}
+
+// Check returns a [*web.Error] of status 403 or 421 for a request by a page of
+// strangers.
+func (b *Browser) Check(r *http.Request) error {
+	if b.Hosts != nil && !b.known(r.Host) && !b.Proxies.Passed(r) {
+		return &web.Error{Status: http.StatusMisdirectedRequest,
+			Message: fmt.Sprintf("host %.80q is not known here, see serve --base-uri", r.Host)}
+	}
+	if err := b.cross.Check(r); err != nil {
+		return &web.Error{Status: http.StatusForbidden, Message: "a page of another site may not do this"}
+	}
+	return nil
+}
+
+func (b *Browser) known(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return true
+	}
+	for _, h := range b.Hosts {
+		if h == host {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	noSniff    = []string{"nosniff"}
+	sameOrigin = []string{"same-origin"}
+	policy     = []string{state.PagePolicy} // nothing runs, and forms stay here
+)
+
+// Protect completes the headers of an answer before it begins. private keeps an
+// answer to an admitted request out of shared caches.
+func Protect(h http.Header, private bool) {
+	if _, ok := h["X-Content-Type-Options"]; !ok {
+		h["X-Content-Type-Options"] = noSniff
+	}
+	if v, ok := h["Content-Type"]; ok && len(v) > 0 && isPage(v[0]) {
+		// Forms of a page without a referrer would have no origin either.
+		h["Referrer-Policy"] = sameOrigin
+		if _, ok := h["Content-Security-Policy"]; !ok {
+			h["Content-Security-Policy"] = policy
+		}
+	}
+	if private {
+		h["Cache-Control"] = []string{madePrivate(h.Get("Cache-Control"))}
+	}
+}
+
+func isPage(t string) bool {
+	return strings.HasPrefix(t, "text/html") || strings.HasPrefix(t, "application/xhtml+xml")
+}
+
+// madePrivate turns a Cache-Control into one of a private answer.
+func madePrivate(v string) string {
+	switch {
+	case v == "":
+		return "private"
+	case strings.Contains(v, "no-store"), strings.Contains(v, "private"):
+		return v
+	case strings.Contains(v, "public"):
+		return strings.Replace(v, "public", "private", 1)
+	}
+	return "private, " + v
+}
+
+// Proxies are the addresses of trusted proxies.
+type Proxies []netip.Prefix
+
+// ParseProxy reads an address or a network in CIDR notation.
+func ParseProxy(text string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(text); err == nil && a.Zone() == "" {
+		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil {
+		return p, fmt.Errorf("%.60q is neither an address nor a network such as 10.0.0.0/8", text)
+	}
+	return p.Masked(), nil
+}
+
+func (p Proxies) trust(a netip.Addr) bool {
+	for _, n := range p {
+		if n.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// Passed reports whether a listed proxy made the connection of a request.
+func (p Proxies) Passed(r *http.Request) bool {
+	if len(p) == 0 {
+		return false
+	}
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && p.trust(at.Addr().Unmap())
+}
+
+// maxHops is the most proxies of a request.
+const maxHops = 20
+
+// Client returns the address of the client: that of the connection, or if a listed
+// proxy made it, the last address in X-Forwarded-For except listed proxies. A client
+// may have invented the addresses before it. The zero address is a connection
+// without one.
+func (p Proxies) Client(r *http.Request) netip.Addr {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	a := at.Addr().Unmap()
+	if len(p) == 0 || !p.trust(a) {
+		return a
+	}
+	lines := r.Header.Values("X-Forwarded-For")
+	rest := strings.Join(lines, ",")
+	for range maxHops {
+		i := strings.LastIndexByte(rest, ',')
+		next, err := parseHop(strings.TrimSpace(rest[i+1:]))
+		if err != nil {
+			return a // nothing before it can be believed
+		}
+		if a = next; !p.trust(a) || i < 0 {
+			return a
+		}
+		rest = rest[:i]
+	}
+	return a
+}
+
+// parseHop reads an address, with a port or without.
+func parseHop(s string) (netip.Addr, error) {
+	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
+		return a.Unmap().WithZone(""), nil
+	}
+	ap, err := netip.ParseAddrPort(s)
+	return ap.Addr().Unmap().WithZone(""), err
 }

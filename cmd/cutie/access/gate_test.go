@@ -1,6 +1,7 @@
 package access_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
 
@@ -265,5 +268,375 @@ func TestCallerIsWhoWasAdmitted(t *testing.T) {
 	}
 	if !access.Local().May(web.Admin, "") {
 		t.Error("the owner of the home may not do everything")
+	}
+}
+
+func TestWrongPasswordsAreLimitedAndRightOnesRemembered(t *testing.T) {
+	g := newGatehouse(t, "", user(t, "ann", "read", "nna"))
+	status := func(password, from string) int {
+		t.Helper()
+		got, header := g.ask("GET /state", as("ann", password), from)
+		if (header.Get("Retry-After") != "") != (got == 429) {
+			t.Errorf("got %d with Retry-After %q", got, header.Get("Retry-After"))
+		}
+		return got
+	}
+	want := func(got, want int) {
+		t.Helper()
+		if got != want {
+			t.Errorf("got %d, want %d", got, want)
+		}
+	}
+	for range 20 {
+		want(status("nna", client), 200)
+	}
+	for range 10 {
+		want(status("wrong", client), 401)
+	}
+	want(status("wrong", client), 429)
+	want(status("nna", client), 200) // known already
+	want(status("nna", "192.0.2.2"), 200)
+	want(status("wrong", "192.0.2.2"), 401)
+
+	g.now = g.now.Add(10 * time.Second)
+	want(status("wrong", client), 401)
+	want(status("wrong", client), 429)
+
+	// It is forgotten in time, and then compared again.
+	g.now = g.now.Add(5*time.Minute - 10*time.Second)
+	for range 10 {
+		want(status("wrong", client), 401)
+	}
+	want(status("nna", client), 429)
+	want(status("nna", "2001:db8::1"), 200)
+
+	// An IPv6 client has many addresses.
+	for i := range 10 {
+		want(status("wrong", fmt.Sprintf("2001:db8:1::%x", i)), 401)
+	}
+	want(status("wrong", "2001:db8:1::abcd"), 429)
+	want(status("wrong", "2001:db8:2::1"), 401)
+}
+
+func TestGuessesAboutOneNameKeepNobodyElseOut(t *testing.T) {
+	g := newGatehouse(t, "", user(t, "ann", "read", "nna")+user(t, "bob", "read", "bbo"))
+	want := func(name, password, from string, want int) {
+		t.Helper()
+		if got, _ := g.ask("GET /state", as(name, password), from); got != want {
+			t.Errorf("%s with %s from %s: got %d, want %d", name, password, from, got, want)
+		}
+	}
+	for range 10 {
+		want("ann", "wrong", client, 401)
+	}
+	for range 1000 { // those that are refused count for nobody
+		want("ann", "wrong", client, 429)
+	}
+	want("ann", "nna", client, 429)
+	want("bob", "bbo", client, 200)
+	want("ann", "nna", "192.0.2.2", 200)
+
+	// Names that nobody can have are one.
+	for i := range 10 {
+		want(fmt.Sprint("?", i), "x", client, 401)
+	}
+	want("?", "x", client, 429)
+}
+
+func TestGuessesAboutManyNamesAreLimited(t *testing.T) {
+	g := newGatehouse(t, "", user(t, "ann", "read", "nna"))
+	guess := func(name string) int {
+		t.Helper()
+		got, header := g.ask("GET /state", as(name, "wrong"), client)
+		if retry := header.Get("Retry-After"); (retry == "1") != (got == 429) {
+			t.Errorf("got %d with Retry-After %q", got, retry)
+		}
+		return got
+	}
+	for i := range 100 {
+		if got := guess(fmt.Sprint("n", i)); got != 401 {
+			t.Fatalf("guess %d: got %d, want 401", i, got)
+		}
+	}
+	for range 20 { // a name whose turn does not come has lost none of its tries
+		if got := guess("ann"); got != 429 {
+			t.Errorf("got %d, want 429", got)
+		}
+	}
+	for range 10 {
+		g.now = g.now.Add(time.Second)
+		if got := guess("ann"); got != 401 {
+			t.Errorf("a second later: got %d, want 401", got)
+		}
+	}
+	if got, _ := g.ask("GET /state", as("ann", "nna"), "192.0.2.2"); got != 200 {
+		t.Errorf("from elsewhere: got %d, want 200", got)
+	}
+}
+
+func TestPasswordInUseIsNoGuess(t *testing.T) {
+	g := newGatehouse(t, "", user(t, "ann", "read", "nna"))
+	for range 30 {
+		if got, _ := g.ask("GET /state", as("ann", "nna"), client); got != 200 {
+			t.Fatalf("got %d, want 200", got)
+		}
+		for range 30 {
+			g.ask("GET /state", as("ann", "wrong"), client)
+		}
+		g.now = g.now.Add(3 * time.Minute)
+	}
+	g.now = g.now.Add(3 * time.Minute) // it was not used for longer than it is remembered
+	for range 40 {
+		g.ask("GET /state", as("ann", "wrong"), client)
+	}
+	if got, _ := g.ask("GET /state", as("ann", "nna"), client); got != 429 {
+		t.Errorf("got %d, want 429", got)
+	}
+}
+
+// statusOf returns the status of a refusal, 200 without one.
+func statusOf(err error) int {
+	var refused *web.Error
+	if errors.As(err, &refused) {
+		return refused.Status
+	}
+	return 200
+}
+
+// A change of the users file reaches requests on their way, if it takes their right.
+func TestStandingEndsWithTheRight(t *testing.T) {
+	ann := func(rights, password string) string { return user(t, "ann", rights, password) }
+	same := ann("read,submit:ingest", "nna")
+	for name, tt := range map[string]struct {
+		need web.Need
+		then string
+		want int
+	}{
+		"another user comes": {web.Here(web.Submit), same + user(t, "bob", "read", "bob"), 200},
+		"another right goes": {web.Here(web.Read), "", 200},
+		"the right goes":     {web.Here(web.Submit), "", 403},
+		"the password":       {web.Here(web.Read), ann("read,submit:ingest", "other"), 401},
+		"the user":           {web.Here(web.Read), user(t, "bob", "read", "bob"), 401},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGatehouse(t, "", same)
+			r := httptest.NewRequest("GET", "/state", nil)
+			r.SetBasicAuth("ann", "nna")
+			c, err := g.admit(http.Header{}, r, client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			header := http.Header{}
+			s := g.Standing(c, header, tt.need, "ingest")
+			during, cancel := s.While(t.Context())
+			defer cancel()
+			if err := s.Still(); err != nil || during.Err() != nil {
+				t.Fatalf("before the change: %v, %v", err, during.Err())
+			}
+			if tt.then == "" { // the same password has another hash each time
+				tt.then = strings.Replace(same, "read,submit:ingest", "read", 1)
+			}
+			g.write(tt.then)
+			if got := statusOf(s.Still()); got != tt.want {
+				t.Errorf("got status %d, want %d", got, tt.want)
+			}
+			if tt.want == 200 {
+				g.write(tt.then + "# again\n")
+				must(t, g.Reload())
+				if during.Err() != nil {
+					t.Error("the context has ended")
+				}
+				g.write("# nobody\n")
+				must(t, g.Reload())
+				<-during.Done()
+				return
+			}
+			<-during.Done()
+			if got := statusOf(context.Cause(during)); got != tt.want {
+				t.Errorf("the context ended by %v", context.Cause(during))
+			}
+			if (header.Get("Www-Authenticate") != "") != (tt.want == 401) {
+				t.Errorf("got %v", header)
+			}
+		})
+	}
+}
+
+func TestStandingOfATokenEndsWithIt(t *testing.T) {
+	secret, hash := access.NewToken()
+	users := func(expires string) string {
+		u := &access.Users{}
+		must(t, u.Add(access.User{Name: "ann", Rights: access.Rights{{Right: web.Read}}}))
+		tok := access.Token{Name: "t", User: "ann", Hash: hash}
+		if expires != "" {
+			tok.Expires, _ = time.Parse(time.RFC3339, expires)
+		}
+		must(t, u.AddToken(tok))
+		return u.String()
+	}
+	g := newGatehouse(t, "", users("2099-01-01T00:00:00Z"))
+	r := httptest.NewRequest("GET", "/state", nil)
+	r.Header.Set("Authorization", "Bearer "+secret)
+	c, err := g.admit(http.Header{}, r, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := g.Standing(c, http.Header{}, web.Here(web.Read), "ingest")
+	during, cancel := s.While(t.Context())
+	defer cancel()
+	must(t, s.Still())
+	g.write("user ann read -\n")
+	if got := statusOf(s.Still()); got != 401 {
+		t.Errorf("without the token: got status %d, want 401", got)
+	}
+	<-during.Done()
+	g.now = g.now.AddDate(200, 0, 0)
+	g.write(users("2099-01-01T00:00:00Z"))
+	if got := statusOf(s.Still()); got != 401 {
+		t.Errorf("expired: got status %d, want 401", got)
+	}
+}
+
+func TestStandingOfOthersLasts(t *testing.T) {
+	g := newGatehouse(t, "read", "# no users\n")
+	c, err := g.admit(http.Header{}, httptest.NewRequest("GET", "/state", nil), client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*access.Caller{c, access.Local()} {
+		if s := g.Standing(c, http.Header{}, web.Here(web.Read), "ingest"); s != nil {
+			t.Errorf("got %+v, want none", s)
+		}
+	}
+}
+
+func TestPagesOfOthersMayNotChangeAnything(t *testing.T) {
+	lax, err := access.NewBrowser("http://queue.example:8080/base/", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strict, err := access.NewBrowser("http://queue.example:8080/base/", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		method, host string
+		header       map[string]string
+		lax, strict  int
+	}{
+		{"POST", "127.0.0.1:8080", nil, 0, 0},
+		{"POST", "localhost:8080", map[string]string{"Origin": "http://localhost:8080"}, 0, 0},
+		{"POST", "[::1]:8080", map[string]string{"Sec-Fetch-Site": "same-origin"}, 0, 0},
+		{"POST", "queue.example", map[string]string{"Origin": "http://queue.example:8080"}, 0, 0},
+		{"POST", "127.0.0.1:8080", map[string]string{"Origin": "http://evil.example"}, 403, 403},
+		{"DELETE", "127.0.0.1:8080", map[string]string{"Sec-Fetch-Site": "cross-site"}, 403, 403},
+		{"POST", "127.0.0.1:8080", map[string]string{"Origin": "null"}, 403, 403},
+		{"GET", "127.0.0.1:8080", map[string]string{"Sec-Fetch-Site": "cross-site"}, 0, 0},
+		{"GET", "evil.example", nil, 0, 421},
+		{"POST", "evil.example:8080", map[string]string{"Origin": "http://evil.example:8080"}, 0, 421},
+		{"GET", "QUEUE.example.", nil, 0, 0},
+		{"GET", "notlocalhost", nil, 0, 421},
+		{"GET", "127.0.0.1.evil.example", nil, 0, 421},
+	} {
+		r := httptest.NewRequest(tt.method, "/content/q", nil)
+		r.Host = tt.host
+		for name, value := range tt.header {
+			r.Header.Set(name, value)
+		}
+		for b, want := range map[*access.Browser]int{lax: tt.lax, strict: tt.strict} {
+			got := 0
+			var answer *web.Error
+			if errors.As(b.Check(r), &answer) {
+				got = answer.Status
+			}
+			if got != want {
+				t.Errorf("%s %s %v, strict %v: got %d, want %d", tt.method, tt.host, tt.header, b == strict, got, want)
+			}
+		}
+	}
+}
+
+func TestAnswersAreProtected(t *testing.T) {
+	const page = state.PagePolicy
+	for _, tt := range []struct {
+		name    string
+		private bool
+		header  http.Header
+		want    http.Header
+	}{
+		{"page", false, http.Header{"Content-Type": {"application/xhtml+xml; charset=utf-8"}},
+			http.Header{"Content-Type": {"application/xhtml+xml; charset=utf-8"}, "X-Content-Type-Options": {"nosniff"},
+				"Referrer-Policy": {"same-origin"}, "Content-Security-Policy": {page}}},
+		{"payload that is a page", false, http.Header{"Content-Type": {"text/html"}, "Content-Security-Policy": {"sandbox"}},
+			http.Header{"Content-Type": {"text/html"}, "X-Content-Type-Options": {"nosniff"},
+				"Referrer-Policy": {"same-origin"}, "Content-Security-Policy": {"sandbox"}}},
+		{"document", false, http.Header{"Content-Type": {"application/xml"}, "Cache-Control": {"public, max-age=60, immutable"}},
+			http.Header{"Content-Type": {"application/xml"}, "Cache-Control": {"public, max-age=60, immutable"}, "X-Content-Type-Options": {"nosniff"}}},
+		{"document for somebody", true, http.Header{"Cache-Control": {"public, max-age=60, immutable"}},
+			http.Header{"Cache-Control": {"private, max-age=60, immutable"}, "X-Content-Type-Options": {"nosniff"}}},
+		{"payload for somebody", true, http.Header{"Cache-Control": {"max-age=60"}},
+			http.Header{"Cache-Control": {"private, max-age=60"}, "X-Content-Type-Options": {"nosniff"}}},
+		{"state for somebody", true, http.Header{"Cache-Control": {"no-store"}},
+			http.Header{"Cache-Control": {"no-store"}, "X-Content-Type-Options": {"nosniff"}}},
+		{"nothing said for somebody", true, http.Header{}, http.Header{"X-Content-Type-Options": {"nosniff"}, "Cache-Control": {"private"}}},
+	} {
+		if access.Protect(tt.header, tt.private); !reflect.DeepEqual(tt.header, tt.want) {
+			t.Errorf("%s: got %v, want %v", tt.name, tt.header, tt.want)
+		}
+	}
+}
+
+func TestClientIsWhatTrustedProxiesSay(t *testing.T) {
+	var proxies access.Proxies
+	for _, text := range []string{"10.0.0.0/8", "::1", "192.0.2.7"} {
+		p, err := access.ParseProxy(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		proxies = append(proxies, p)
+	}
+	for _, text := range []string{"", "proxy.example", "10.0.0.0/33", "fe80::1%eth0"} {
+		if p, err := access.ParseProxy(text); err == nil {
+			t.Errorf("%q: got %v, want an error", text, p)
+		}
+	}
+	for _, tt := range []struct {
+		from string
+		said []string
+		want string
+	}{
+		{"203.0.113.5:99", []string{"198.51.100.1"}, "203.0.113.5"}, // no proxy of ours
+		{"10.1.2.3:99", nil, "10.1.2.3"},
+		{"10.1.2.3:99", []string{"198.51.100.1"}, "198.51.100.1"},
+		{"10.1.2.3:99", []string{"6.6.6.6, 198.51.100.1"}, "198.51.100.1"}, // the first is invented
+		{"10.1.2.3:99", []string{"6.6.6.6", "198.51.100.1, 192.0.2.7"}, "198.51.100.1"},
+		{"[::1]:99", []string{"2001:db8::1"}, "2001:db8::1"},
+		{"[::1]:99", []string{"[2001:db8::1]:443"}, "2001:db8::1"},
+		{"[::ffff:10.1.2.3]:99", []string{"198.51.100.1:1234"}, "198.51.100.1"},
+		{"10.1.2.3:99", []string{"198.51.100.1, unknown"}, "10.1.2.3"},
+		{"10.1.2.3:99", []string{"10.9.9.9"}, "10.9.9.9"},
+		{"@", nil, "invalid IP"},
+	} {
+		r := &http.Request{RemoteAddr: tt.from, Header: http.Header{"X-Forwarded-For": tt.said}}
+		if got := proxies.Client(r).String(); got != tt.want {
+			t.Errorf("%s %q: got %s, want %s", tt.from, tt.said, got, tt.want)
+		}
+	}
+}
+
+func TestCrowdOfOneClientIsLimited(t *testing.T) {
+	c := access.NewCrowd(2)
+	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for i, want := range []bool{true, true, false} {
+		if got := c.Enter(a); got != want {
+			t.Errorf("%d: got %v, want %v", i, got, want)
+		}
+	}
+	if !c.Enter(b) {
+		t.Error("another client may not wait")
+	}
+	c.Leave(a)
+	if !c.Enter(a) || c.Enter(a) {
+		t.Error("one that left makes not one place")
 	}
 }

@@ -4,7 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
+	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"gopkg.in/natefinch/lumberjack.v2"
 )
@@ -117,4 +121,156 @@ func (l *Log) Close() error {
 	}
 	l.closed = true
 	return errors.Join(l.write(), l.file.Close())
+}
+
+// An Entry is one line of an access log in the Combined Log Format:
+//
+//	HOST - USER [02/Jan/2006:15:04:05 +0000] "METHOD TARGET PROTO" STATUS OCTETS "REFERER" "AGENT"
+//
+// An empty field is a hyphen. Octets outside of ASCII, and octets that could end a
+// field or a line, become \" \\ or \xhh, so that a line is one line whatever a client
+// sends. Fields are cut at 2,048 octets. Values of parameters with names of secrets,
+// and passwords in URIs, become redacted. Times are UTC.
+type Entry struct {
+	Host    string // address of the client
+	User    string
+	Time    time.Time // when the request came
+	Method  string
+	Target  string // as it was sent
+	Proto   string
+	Status  int   // of HTTP
+	Octets  int64 // of the body of the answer
+	Referer string
+	Agent   string
+}
+
+// Append adds the line to dst.
+func (e *Entry) Append(dst []byte) []byte {
+	return e.append(dst, appendTime(make([]byte, 0, 32), e.Time))
+}
+
+func appendTime(dst []byte, t time.Time) []byte {
+	return t.UTC().AppendFormat(dst, "02/Jan/2006:15:04:05 -0700")
+}
+
+func (e *Entry) append(dst, stamp []byte) []byte {
+	dst = appendField(dst, e.Host, true)
+	dst = append(dst, " - "...)
+	dst = appendField(dst, e.User, true)
+	dst = append(dst, " ["...)
+	dst = append(dst, stamp...)
+	dst = append(dst, `] "`...)
+	dst = appendField(dst, e.Method, true)
+	dst = append(dst, ' ')
+	dst = appendField(dst, redact(e.Target), true)
+	dst = append(dst, ' ')
+	dst = appendField(dst, e.Proto, true)
+	dst = append(dst, `" `...)
+	dst = strconv.AppendInt(dst, int64(e.Status), 10)
+	dst = append(dst, ' ')
+	dst = strconv.AppendInt(dst, e.Octets, 10)
+	dst = append(dst, ` "`...)
+	dst = appendField(dst, redact(e.Referer), false)
+	dst = append(dst, `" "`...)
+	dst = appendField(dst, e.Agent, false)
+	return append(dst, '"', '\n')
+}
+
+const maxField = 2048
+
+// appendField adds a field so that readers find its end. A word has no blanks in it.
+func appendField(dst []byte, s string, word bool) []byte {
+	if s == "" {
+		return append(dst, '-')
+	}
+	cut := len(s) > maxField
+	if cut {
+		s = s[:maxField]
+	}
+	const hex = "0123456789abcdef"
+	from := 0
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c > ' ' && c < 0x7f && c != '"' && c != '\\' || c == ' ' && !word {
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		from = i + 1
+		if c == '"' || c == '\\' {
+			dst = append(dst, '\\', c)
+		} else {
+			dst = append(dst, '\\', 'x', hex[c>>4], hex[c&15])
+		}
+	}
+	dst = append(dst, s[from:]...)
+	if cut {
+		dst = append(dst, "..."...)
+	}
+	return dst
+}
+
+// redact takes secrets out of a URI.
+func redact(s string) string {
+	place, query, has := strings.Cut(s, "?")
+	clean := place
+	if i := strings.Index(place, "://"); i >= 0 {
+		host, path, _ := strings.Cut(place[i+3:], "/")
+		if at := strings.LastIndexByte(host, '@'); at >= 0 {
+			clean = place[:i+3] + "redacted@" + host[at+1:] + "/" + path
+		}
+	}
+	if has && hasSecret(query) {
+		return clean + "?" + redactQuery(query)
+	}
+	if clean == place {
+		return s
+	}
+	return clean + s[len(place):]
+}
+
+func hasSecret(query string) bool {
+	for p := range strings.FieldsFuncSeq(query, parts) {
+		if name, _, ok := strings.Cut(p, "="); ok && secret(name) {
+			return true
+		}
+	}
+	return false
+}
+
+func redactQuery(query string) string {
+	var list []string
+	for p := range strings.FieldsFuncSeq(query, parts) {
+		if name, _, ok := strings.Cut(p, "="); ok && secret(name) {
+			p = name + "=redacted"
+		}
+		list = append(list, p)
+	}
+	return strings.Join(list, "&")
+}
+
+func parts(c rune) bool { return c == '&' || c == ';' }
+
+// secret reports whether the name of a parameter means a secret.
+func secret(name string) bool {
+	if strings.IndexByte(name, '%') >= 0 {
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+	}
+	for _, word := range [...]string{"token", "secret", "passw", "signature", "authorization", "apikey", "api_key", "lease"} {
+		if containsFold(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// containsFold expects a word in lower case.
+func containsFold(s, word string) bool {
+	for i := 0; i+len(word) <= len(s); i++ {
+		if strings.EqualFold(s[i:i+len(word)], word) {
+			return true
+		}
+	}
+	return false
 }

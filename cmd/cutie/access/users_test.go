@@ -8,12 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
 	"cutie/cmd/cutie/access"
+	"cutie/queuefs/web"
 )
 
 const (
@@ -160,5 +162,134 @@ func TestPasswordsAndTokensAreStoredAsHashes(t *testing.T) {
 	}
 	if text := u.String(); strings.Contains(text, two) || strings.Contains(text, "secret") {
 		t.Errorf("got %s, want no secret in it", text)
+	}
+}
+
+// noFiles makes what may stand where a file should, and returns the names.
+func noFiles(t *testing.T) []string {
+	t.Helper()
+	dir := t.TempDir()
+	fifo, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
+	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.Symlink(fifo, link)); err != nil {
+		t.Fatal(err)
+	}
+	return []string{fifo, link, dir, os.DevNull}
+}
+
+func TestOnlyARegularFileIsRead(t *testing.T) {
+	for _, name := range noFiles(t) {
+		_, _, loaded := access.Load(name)
+		_, opened := access.New(access.Options{Users: name})
+		edited := access.Edit(name, func(*access.Users) error { return nil })
+		for _, err := range []error{loaded, opened, edited} {
+			if err == nil || !strings.Contains(err.Error(), name) && !strings.Contains(err.Error(), "fifo") {
+				t.Errorf("%s: got %v, want an error that names it", name, err)
+			}
+		}
+	}
+}
+
+func TestUsersStayWhenTheFileBecomesNone(t *testing.T) {
+	g := newGatehouse(t, "", user(t, "ann", "read", "nna"))
+	for _, name := range noFiles(t) {
+		if err := errors.Join(os.Remove(g.file), os.Symlink(name, g.file)); err != nil {
+			t.Fatal(err)
+		}
+		first, again := g.Reload(), g.Reload()
+		if first == nil || again == nil || first.Error() != again.Error() || !strings.Contains(first.Error(), "no regular file") ||
+			!strings.Contains(first.Error(), "those known before stay") {
+			t.Errorf("%s: got %v, then %v, want the same twice", name, first, again)
+		}
+		if got, _ := g.ask("GET /state", as("ann", "nna"), client); got != 200 {
+			t.Errorf("%s: got %d, want 200", name, got)
+		}
+	}
+	if got := len(g.read); got != 1 {
+		t.Errorf("reported %d times, want once", got)
+	}
+	if err := os.Remove(g.file); err != nil {
+		t.Fatal(err)
+	}
+	g.write(user(t, "bob", "read", "bob"))
+	must(t, g.Reload())
+	if got, _ := g.ask("GET /state", as("bob", "bob"), client); got != 200 {
+		t.Errorf("after the file is back: got %d, want 200", got)
+	}
+}
+
+func TestEmptyFileIsDamage(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "users")
+	for _, text := range []string{"", "\n", "\x00\x00\x00\x00"} {
+		must(t, os.WriteFile(name, []byte(text), 0o600))
+		if u, _, err := access.Load(name); err == nil {
+			t.Errorf("%q: got %v", text, u)
+		}
+	}
+	must(t, os.WriteFile(name, nil, 0o600))
+	if _, _, err := access.Load(name); !errors.Is(err, access.ErrEmpty) {
+		t.Errorf("got %v", err)
+	}
+	// An edit that was killed leaves such a file, and the next one fills it.
+	must(t, access.Edit(name, func(u *access.Users) error { return u.Add(access.User{Name: "ann"}) }))
+	must(t, access.Edit(name, func(u *access.Users) error { return u.Remove("ann") }))
+	if u, _, err := access.Load(name); err != nil || len(u.Users()) != 0 {
+		t.Errorf("without the last user: got %v, %v", u, err)
+	}
+}
+
+func TestRightsAreReadAndPrinted(t *testing.T) {
+	for text, want := range map[string]string{
+		"read":                        "read",
+		"none":                        "none",
+		"all":                         "admin",
+		"submit:b,read,submit:a,read": "read,submit:a,submit:b",
+		"consume:ark:/13030/x.y":      "consume:ark+=13030=x%2Cy",
+		"consume:ark+=13030=x%2Cy":    "consume:ark+=13030=x%2Cy",
+		"admin:q,delete:q":            "delete:q,admin:q",
+	} {
+		r, err := access.ParseRights(text)
+		if err != nil || r.String() != want {
+			t.Errorf("%s: got %s, %v, want %s", text, r, err, want)
+			continue
+		}
+		again, err := access.ParseRights(r.String())
+		if err != nil || again.String() != want {
+			t.Errorf("%s: read again: got %s, %v", want, again, err)
+		}
+	}
+	for _, text := range []string{"", "write", "Read", "read,", "read:", "read:..", "read:cutie", ":q", "read, submit", "none,read", "0"} {
+		if r, err := access.ParseRights(text); err == nil {
+			t.Errorf("%q: got %s, want an error", text, r)
+		}
+	}
+}
+
+func TestRightsAllow(t *testing.T) {
+	for _, tt := range []struct {
+		rights string
+		right  web.Right
+		queue  string
+		want   bool
+	}{
+		{"read", web.Read, "", true},
+		{"read", web.Read, "q", true},
+		{"read", web.Submit, "q", false},
+		{"read:q", web.Read, "q", true},
+		{"read:q", web.Read, "", false},
+		{"read:q", web.Read, "r", false},
+		{"admin:q", web.Consume, "q", true},
+		{"admin:q", web.Consume, "r", false},
+		{"admin:q", web.Admin, "", false},
+		{"admin", web.Delete, "r", true},
+		{"submit,consume,delete,read", web.Admin, "q", false},
+		{"none", web.Read, "q", false},
+	} {
+		r, err := access.ParseRights(tt.rights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Allow(tt.right, tt.queue); got != tt.want {
+			t.Errorf("%s, %v of %q: got %v, want %v", tt.rights, tt.right, tt.queue, got, tt.want)
+		}
 	}
 }

@@ -11,10 +11,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net/http"
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
+
+	"cutie/cmd/cutie/access"
 	"cutie/queuefs"
+	"cutie/queuefs/digest"
+	"cutie/queuefs/objects"
+	"cutie/queuefs/stored"
+	"cutie/queuefs/web"
 )
 
 // ErrRefused is the error of a user without the right.
@@ -119,4 +128,172 @@ func onOneLine(err error) string {
 		}
 	}
 	return strings.Join(said, "; ")
+}
+
+// Exit codes; [ExitTexts] explains them.
+const (
+	ExitDone = iota
+	ExitError
+	ExitUsage
+	ExitNotFound
+	ExitEmpty
+	ExitConflict
+	ExitRefused
+	ExitDigest
+	ExitDifferent
+)
+
+// ExitTexts explain the exit codes.
+var ExitTexts = [...]string{
+	ExitDone:      "done",
+	ExitError:     "error: input, output, or the service failed",
+	ExitUsage:     "usage: the request makes no sense",
+	ExitNotFound:  "queue, job or result not found",
+	ExitEmpty:     "queue empty: an answer, not a failure, so silent without -v",
+	ExitConflict:  "conflict: not in this state",
+	ExitRefused:   "refused: not allowed",
+	ExitDigest:    "digest verification failed",
+	ExitDifferent: "a copy differs from its Source, or a Source or a store is faulty",
+}
+
+// exitCodes are the exit codes of errors that no status gives.
+var exitCodes = []struct {
+	err  error
+	code int
+}{
+	{context.Canceled, ExitError},
+	{queuefs.ErrEmpty, ExitEmpty},
+	{queuefs.ErrLease, ExitConflict},
+	{queuefs.ErrQueueExists, ExitConflict},
+	{queuefs.ErrKeyUsed, ExitConflict},
+	{queuefs.ErrFenced, ExitConflict},
+	{queuefs.ErrStored, ExitConflict},
+	{queuefs.ErrUnstored, ExitConflict},
+	{queuefs.ErrThere, ExitConflict},
+	{queuefs.ErrArrived, ExitConflict},
+	{queuefs.ErrHere, ExitConflict},
+	{queuefs.ErrDigest, ExitDigest},
+	{digest.ErrMismatch, ExitDigest},
+	{fs.ErrExist, ExitConflict},
+	{access.ErrExists, ExitConflict},
+	{access.ErrMissing, ExitNotFound},
+	{ErrRefused, ExitRefused},
+	{ErrDiffers, ExitDifferent},
+	{ErrFaulty, ExitDifferent},
+	{stored.ErrFaults, ExitDifferent},
+	{objects.ErrNotExist, ExitNotFound},
+}
+
+// ExitCode returns the exit code for err.
+func ExitCode(err error) int {
+	var usage usageError
+	var locked *queuefs.LockedError
+	var owned *queuefs.OwnedError
+	var moved *queuefs.MovedError
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.As(err, &usage):
+		return ExitUsage
+	case errors.As(err, &locked), errors.As(err, &owned), errors.As(err, &moved):
+		return ExitConflict
+	}
+	for _, e := range exitCodes {
+		if errors.Is(err, e.err) {
+			return e.code
+		}
+	}
+	answer, _ := web.ErrorOf(err)
+	switch answer.Status {
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType:
+		return ExitUsage
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return ExitRefused
+	case http.StatusNotFound:
+		return ExitNotFound
+	case http.StatusConflict, http.StatusUnprocessableEntity: // another state, or a key that was used
+		return ExitConflict
+	}
+	return ExitError
+}
+
+// maxNear is the most names in a hint; more are no help.
+const maxNear = 3
+
+// Near returns the names that may be meant by word, joined by "or"; "" if there are
+// none, or too many to help.
+func Near(word string, names []string) string {
+	var near []string
+	for _, name := range names {
+		if isNear(word, name) {
+			near = append(near, name)
+		}
+	}
+	if len(near) > maxNear {
+		return ""
+	}
+	return strings.Join(near, " or ")
+}
+
+// maxWord is longer than the names of all verbs.
+const maxWord = 30
+
+// isNear reports whether a name may be meant by word: word begins it, or is a slip
+// of the fingers away from it, or two in a word of 8 letters.
+func isNear(word, name string) bool {
+	word, name = strings.ToLower(word), strings.ToLower(name)
+	if len(word) < 3 || len(word) > maxWord {
+		return len(word) == 2 && strings.HasPrefix(name, word)
+	}
+	return strings.HasPrefix(name, word) || slips(word, name) <= 1+len(word)/8
+}
+
+// slips is how many letters are missing, added, wrong or changed over with the next
+// one (the distance of optimal string alignment).
+func slips(a, b string) int {
+	d := make([][]int, len(a)+1)
+	for i := range d {
+		d[i] = make([]int, len(b)+1)
+		d[i][0] = i
+		for j := 1; j <= len(b); j++ {
+			if i == 0 {
+				d[i][j] = j
+				continue
+			}
+			wrong := d[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				wrong++
+			}
+			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, wrong)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+			}
+		}
+	}
+	return d[len(a)][len(b)]
+}
+
+// InOption is an error in an option, without the words of the library.
+func InOption(err error) string {
+	var value *pflag.InvalidValueError
+	if !errors.As(err, &value) {
+		return err.Error()
+	}
+	f := value.GetFlag()
+	name := "--" + f.Name
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", " + name
+	}
+	why := "is no " + f.Value.Type()
+	switch f.Value.Type() {
+	case "int", "int64", "uint", "uint16", "uint64":
+		why = "is not a whole number in range"
+	case "duration":
+		why = "is not a time such as 30s, 10m or 24h"
+	case "bool":
+		why = "is neither true nor false"
+	case "octets", "text":
+		return name + ": " + value.Unwrap().Error()
+	}
+	return fmt.Sprintf("%s %.40q %s", name, value.GetValue(), why)
 }

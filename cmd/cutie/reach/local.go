@@ -3,16 +3,20 @@ package reach
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/listen"
 	"cutie/queuefs"
-
 	"cutie/queuefs/home"
 )
 
@@ -163,4 +167,87 @@ func CheckCommand(dir string, repair, rebuild, acceptLoss bool) string {
 		command += " --accept-loss"
 	}
 	return command + " " + dir
+}
+
+// serveLockWait is how long a daemon waits for a home that another command has open.
+const serveLockWait = 5 * time.Second
+
+// OpenUnlocked calls open until the home is not locked by a command for a short time. It
+// waits a few seconds, and not at all for a daemon: one that answers has the home, whatever
+// the lock says, as on file systems without locks.
+func OpenUnlocked(ctx context.Context, home string, open func() (*queuefs.Service, error)) (*queuefs.Service, error) {
+	if err := AsOwner(home); err != nil {
+		return nil, err
+	}
+	for start := time.Now(); ; {
+		if pid, ok := answers(ctx, home); ok {
+			return nil, &queuefs.LockedError{Dir: home, PID: pid}
+		}
+		svc, err := open()
+		var locked *queuefs.LockedError
+		if !errors.As(err, &locked) || time.Since(start) > serveLockWait {
+			return svc, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// answers reports whether a daemon of the home takes connections, and its process; 0 if
+// that is not known.
+func answers(ctx context.Context, home string) (pid int, ok bool) {
+	socket, err := listen.OpenSocket(home)
+	if err != nil {
+		return 0, false
+	}
+	defer socket.Close()
+	conn, err := socket.Dial(ctx)
+	if err != nil {
+		return 0, false
+	}
+	defer conn.Close()
+	return listen.Peer(conn), true
+}
+
+// AsOwner makes files that root writes from now on belong to the owner of the directory:
+// else the daemon of that user could not open them. It does nothing for other users, nor
+// without the directory.
+//
+// The file system identity of all threads changes, and they keep the capabilities of root,
+// so that files of root alone can be read as before. Programs started get the identity of
+// root.
+func AsOwner(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || os.Geteuid() != 0 {
+		return nil // whoever opens it reports the error
+	}
+	of, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || of.Uid == 0 {
+		return nil
+	}
+	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&head, &caps[0]); err != nil {
+		return fmt.Errorf("capabilities: %w", err)
+	}
+	for i := range caps {
+		caps[i].Effective = caps[i].Permitted
+	}
+	for _, c := range [][3]uintptr{
+		{unix.SYS_SETFSGID, uintptr(of.Gid)},
+		{unix.SYS_SETFSUID, uintptr(of.Uid)}, // takes the capabilities for files away
+		{unix.SYS_CAPSET, uintptr(unsafe.Pointer(&head)), uintptr(unsafe.Pointer(&caps[0]))},
+	} {
+		_, _, errno := syscall.AllThreadsSyscall(c[0], c[1], c[2], 0)
+		if errno == syscall.ENOTSUP { // a build with cgo: without the capabilities of root
+			return errors.Join(syscall.Setegid(int(of.Gid)), syscall.Seteuid(int(of.Uid)))
+		}
+		if errno != 0 {
+			return fmt.Errorf("write as the owner of %s: %w", dir, errno)
+		}
+	}
+	return nil
 }

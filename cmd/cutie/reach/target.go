@@ -6,6 +6,7 @@
 package reach
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,11 +16,15 @@ import (
 	"net/http"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"cutie/cmd/cutie/dashboard"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/listen"
+	"cutie/publisher"
+	"cutie/publisher/options"
 	"cutie/queuefs"
 	"cutie/queuefs/job"
 	"cutie/queuefs/rest/client"
@@ -210,4 +215,83 @@ func (f *Finder) tell(format, target string) {
 		f.Say(format, target)
 	}
 	f.announced = true
+}
+
+// completionLimit is how long a daemon may take to send the names of its
+// queues.
+const completionLimit = 500 * time.Millisecond
+
+// QueueNames returns the names of the queues of a daemon that answers soon, for
+// completions. A home without a daemon is not opened; its list is read. Errors give no
+// names.
+func (f *Finder) QueueNames(ctx context.Context) []string {
+	ctx, cancel := context.WithTimeout(ctx, completionLimit)
+	defer cancel()
+	t, err := f.Daemon(ctx)
+	if err != nil {
+		return nil
+	}
+	if t == nil {
+		return listedQueues(f.Home)
+	}
+	defer t.Close()
+	s, _ := t.Service(ctx)
+	return s.Queues
+}
+
+// listedQueues reads queues.txt of a home (Cutie 0.3, 6.3).
+func listedQueues(home string) (names []string) {
+	list, err := os.Open(filepath.Join(home, "queues.txt"))
+	if err != nil {
+		return nil
+	}
+	defer list.Close()
+	text, err := io.ReadAll(io.LimitReader(list, 1<<20))
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(text)) {
+		if id, err := queuefs.CleanQueueID(strings.TrimSpace(line)); err == nil && !strings.HasPrefix(line, "#") {
+			names = append(names, id)
+		}
+	}
+	return names
+}
+
+// Source is [Finder.Find] for commands about published documents: an open home
+// answers for these too.
+func (f *Finder) Source(ctx context.Context) (*Target, error) {
+	t, err := f.Find(ctx)
+	if err != nil || t.open == nil {
+		return t, err
+	}
+	pub, err := f.publisher(t.open.svc)
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	t.open.svc.Follow(pub)
+	t.open.home.Publish(pub)
+	end := t.end
+	t.end = func() error { return errors.Join(end(), pub.Close()) }
+	return t, nil
+}
+
+// publisher opens the published documents of a home with their settings: with
+// another base URI or version all lists would begin anew, with another retention
+// some would go.
+func (f *Finder) publisher(svc *queuefs.Service) (*publisher.Publisher, error) {
+	o, err := f.Publishing(svc)
+	if err != nil {
+		return nil, fault.Hint(err, "cutie serve --dialect VERSION goes on in a version of ResourceSync, cutie publish --rebuild makes everything anew")
+	}
+	return publisher.New(svc, o)
+}
+
+// Publishing returns the settings with which a home was published.
+func (f *Finder) Publishing(svc *queuefs.Service) (publisher.Options, error) {
+	o, err := options.Published(svc.Dir())
+	o.BaseURI = cmp.Or(o.BaseURI, svc.Info().BaseURI)
+	o.Page = dashboard.About
+	o.Report = func(p queuefs.Problem) { f.Warn("%s", p) }
+	return o, err
 }
