@@ -240,7 +240,7 @@ func (a *audit) compare(e *sitemap.Entry) *Difference {
 		return &Difference{URI: e.Loc, File: file, What: IsMissing}
 	case m == local.Different:
 		return &Difference{URI: e.Loc, File: file, What: IsDifferent, Why: "length or digest"}
-	case m == local.Unsure, !a.c.o.Quick && !local.NewSums(want.Length, want.Hashes).Proves():
+	case m == local.Unsure, !a.c.o.Quick && !want.Prove():
 		return &Difference{URI: e.Loc, File: file, What: IsUnsure, Why: "the Source gives no digest"}
 	}
 	a.mu.Lock()
@@ -319,7 +319,7 @@ func (a *audit) add(d Difference) {
 // meanwhile are named by a change since then.
 func (a *audit) extras(ctx context.Context) error {
 	var extra []string
-	err := a.c.dir.Walk(func(file string, _ int64, _ time.Time) error {
+	err := a.c.dir.Walk(".", func(file string) error {
 		plain := plainPath(file)
 		if _, ok := a.listed[maphash.String(seed, plain)]; !ok {
 			extra = append(extra, file)

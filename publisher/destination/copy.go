@@ -96,16 +96,20 @@ type Copy struct {
 	source *source.Source
 	dir    *local.Dir
 	sets   []*source.Set
+	closed []error // of sets that could not be opened
 	counts Counts
 	empty  string // directory of a dry run, to be removed
 
 	mu     sync.Mutex
 	state  state
-	listed map[uint64]uint64 // by hashes of paths in lists of this run, what the last one says; nil if not wanted
-	pass   uint64            // of listing all resources of a set
-	fresh  bool              // there was no file when listed began
-	skips  skips
-	pushed chan struct{} // closed by the next Wake; nil: nobody calls it
+	named  map[string]bool // what was skipped in this run
+	pushed chan struct{}   // closed by the next Wake; nil: nobody calls it
+
+	// Of Sync, which works on one set at a time. A pass is over a list or a package.
+	listed          map[uint64]uint64 // by hash of its path, the last pass that had a resource; nil: nobody asks
+	pass, firstPass uint64            // of now, and of these lists
+	fresh           bool              // there was no file when the run began
+	allListed       bool              // this run reads the lists of all resources
 }
 
 // Counts are the work of a run so far. They may be read at any time.
@@ -115,18 +119,6 @@ type Counts struct {
 	Stored                                  atomic.Int64 // octets of the files made
 	Held                                    atomic.Int64 // octets of the files that were there
 	Total                                   atomic.Int64 // octets of all files of a baseline: an estimate; 0: not known
-}
-
-// restart takes back the counts of resources that are counted once more, and returns how
-// many were made: they will be the same then. A dry run made none.
-func (n *Counts) restart(dry bool) (made int64) {
-	n.Same.Store(0)
-	n.Refused.Store(0)
-	n.Failed.Store(0)
-	if dry {
-		n.Fetched.Store(0)
-	}
-	return n.Fetched.Load()
 }
 
 // A state is the contents of state.json.
@@ -279,7 +271,7 @@ func (c *Copy) private() error {
 // openDir opens the directory. A dry run without one takes an empty one of its own.
 func (c *Copy) openDir() (err error) {
 	if c.o.Look {
-		c.dir, err = local.Look(c.o.Dir, c.source.Base, false)
+		c.dir, err = local.Look(c.o.Dir, c.source.Base)
 		return err
 	}
 	c.dir, err = local.Open(c.o.Dir, c.source.Base, !c.o.DryRun)
@@ -324,7 +316,7 @@ func (c *Copy) choose(ctx context.Context) error {
 	if len(sets) == 0 {
 		return fmt.Errorf("%s: the Source has no sets", c.o.URL)
 	}
-	c.sets, c.skips.closed = sets, closed
+	c.sets, c.closed = sets, closed
 	return nil
 }
 
@@ -348,7 +340,7 @@ func readState(dir string, promoting bool) (s state, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return s, ErrNoCopy
 	}
-	d, err := local.Look(dir, "http://none/", false)
+	d, err := local.Look(dir, "http://none/")
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, ErrNoCopy
 	}
@@ -410,6 +402,15 @@ func (c *Copy) save() error {
 	return c.dir.WriteState(stateFile, text)
 }
 
+// note writes the state alone: it says no more of files than before.
+func (c *Copy) note() error {
+	text, err := c.stateText()
+	if err != nil {
+		return err
+	}
+	return c.dir.WriteState(stateFile, text)
+}
+
 // stateText returns the state of now, to be written without the lock. The files of
 // histories are then as it says.
 func (c *Copy) stateText() (json.RawMessage, error) {
@@ -422,7 +423,7 @@ func (c *Copy) stateText() (json.RawMessage, error) {
 // whole reports whether the sets of this run are all sets of the copy: only then files
 // without an entry in a list belong to nobody.
 func (c *Copy) whole() bool {
-	if len(c.skips.closed) > 0 {
+	if len(c.closed) > 0 {
 		return false
 	}
 	for name, s := range c.state.Sets {
@@ -432,6 +433,9 @@ func (c *Copy) whole() bool {
 	}
 	return true
 }
+
+// filtered reports whether patterns choose the resources.
+func (c *Copy) filtered() bool { return len(c.o.Include)+len(c.o.Exclude) > 0 }
 
 // wanted reports whether the patterns choose a URI.
 func (c *Copy) wanted(uri string) bool {
@@ -453,4 +457,108 @@ func matches(pattern, uri string) bool {
 func bootID() string {
 	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(text))
+}
+
+// What cannot be read of a Source, be it an entry, a list or a set, is named and passed over,
+// and all else is copied. As long as there is such a thing no file is removed for not being
+// listed, and the copy does not equal its Source. The next run reads it again.
+
+// maxNamed is how many things a run names that it passes over.
+const maxNamed = 100
+
+// find finds the Source.
+func (c *Copy) find(ctx context.Context) (err error) {
+	if c.source, err = source.Find(ctx, c.client, c.o.URL); err == nil {
+		c.source.Skip = c.skip
+	}
+	return err
+}
+
+// newSkips begins a run. Sets that could not be opened are passed over in it.
+func (c *Copy) newSkips() {
+	c.mu.Lock()
+	c.named = map[string]bool{}
+	c.mu.Unlock()
+	for _, err := range c.closed {
+		c.skip(source.Skip{Err: err})
+	}
+}
+
+// skip names something that is passed over, once a run.
+func (c *Copy) skip(s source.Skip) {
+	text := "skipped: " + s.Err.Error()
+	if s.Optional {
+		text = s.Err.Error() + ": it counts as absent"
+	} else {
+		c.counts.Skipped.Add(1)
+	}
+	c.mu.Lock()
+	n := len(c.named)
+	known := c.named[text] || n > maxNamed
+	if !known {
+		c.named[text] = true
+	}
+	c.mu.Unlock()
+	if !known && n == maxNamed {
+		text = "more was skipped, and is not named"
+	}
+	if !known {
+		c.o.Tell(text)
+	}
+}
+
+// skipSet passes over a set.
+func (c *Copy) skipSet(set *source.Set, err error) {
+	c.skip(source.Skip{Err: fmt.Errorf("set %s: %w", set.Name, err)})
+}
+
+// dropSets forgets sets removed at the Source: its description does not name them, and
+// their Capability List is gone for good (410). With a queue of a daemon its files go; its
+// last deletions may be in no list any more. A set only not found may be lost, and the
+// copy is all there is of it: its files stay.
+func (c *Copy) dropSets(ctx context.Context) error {
+	for name, s := range c.state.Sets {
+		if s.URI == "" || slices.Contains(c.source.Sets, s.URI) {
+			continue
+		}
+		_, err := c.source.Open(ctx, s.URI)
+		if !source.IsGone(err) {
+			continue
+		}
+		if source.Status(err) != http.StatusGone {
+			c.o.Tell(fmt.Sprintf("set %s is not there any more; its files stay", name))
+			continue
+		}
+		queue, whole := strings.CutSuffix(name, "/replica")
+		if whole && c.o.Delete != DeleteNever {
+			if err := c.dropQueue(queue); err != nil {
+				return err
+			}
+		}
+		if c.o.DryRun {
+			continue
+		}
+		c.o.Tell(fmt.Sprintf("set %s was removed at the Source", name))
+		c.mu.Lock()
+		delete(c.state.Sets, name)
+		c.mu.Unlock()
+	}
+	return nil
+}
+
+// dropQueue removes the files of a queue.
+func (c *Copy) dropQueue(queue string) error {
+	below, err := c.dir.Path(c.source.Base + "queues/" + queue + "/x")
+	if err != nil {
+		return nil // it has none
+	}
+	var gone []string
+	err = c.dir.Walk(path.Dir(below), func(file string) error {
+		gone = append(gone, file)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.removeAll(gone...)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io/fs"
-	"time"
 
 	"cutie/publisher/destination/local"
 	"cutie/sitemap"
@@ -53,7 +52,7 @@ func (h *History) Deviations(ctx context.Context, below string, of func(file str
 	if err != nil {
 		return err
 	}
-	return h.dir.WalkBelow(below, func(file string, _ int64, _ time.Time) error {
+	return h.dir.Walk(below, func(file string) error {
 		if err := ctx.Err(); err != nil || !of(file) {
 			return err
 		}
@@ -74,7 +73,7 @@ func (h *History) Deviations(ctx context.Context, below string, of func(file str
 
 // Promoting reports whether a promotion of the copy was begun. It may have changed files.
 func Promoting(dir string) (bool, error) {
-	d, err := local.Look(dir, "http://none/", false)
+	d, err := local.Look(dir, "http://none/")
 	if err != nil {
 		return false, err
 	}

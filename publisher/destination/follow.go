@@ -70,7 +70,6 @@ func (c *Copy) followSets(ctx context.Context, every time.Duration, synced func(
 	if err := c.begin(); err != nil {
 		return err
 	}
-	c.listed = nil
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
@@ -149,7 +148,7 @@ func (c *Copy) followSet(ctx context.Context, end context.CancelCauseFunc, set *
 		listed := set.Documents[sitemap.ChangeList] == ""
 		var err error
 		if listed {
-			err = c.again(ctx, set, s)
+			err = c.baselineBy(ctx, set, s, ByList)
 		} else {
 			var n int
 			n, err = c.follow(ctx, set, s, wait)

@@ -75,7 +75,7 @@ func (h *history) events() (first, last uint64) {
 
 // remembers reports whether this run keeps the changes of the sets: it has all of them.
 func (c *Copy) remembers() bool {
-	return c.o.History && !c.o.DryRun && len(c.o.Include)+len(c.o.Exclude) == 0
+	return c.o.History && !c.o.DryRun && !c.filtered()
 }
 
 // remember adds the changes up to an event to the history of a set. c.mu is held.
@@ -163,7 +163,7 @@ func (c *Copy) sweepHistories() error {
 		}
 	}
 	c.mu.Unlock()
-	return c.dir.SweepStates(historyFile+"*", func(name string) bool { return used[name] })
+	return c.dir.Sweep(historyFile, func(name string) bool { return used[name] })
 }
 
 // beginHistory begins the history of a set with its baseline, and takes in the changes
@@ -250,7 +250,7 @@ func OpenHistory(dir, set string) (*History, error) {
 	bases := slices.Clone(of.History.Bases)
 	slices.SortFunc(bases, func(a, b string) int { return len(b) - len(a) }) // one may begin another
 	h := &History{Base: s.Base, From: of.History.Parts[0].From, First: first, Last: last, bases: bases, parts: of.History.Parts}
-	h.dir, err = local.Look(dir, s.Base, false)
+	h.dir, err = local.Look(dir, s.Base)
 	return h, err
 }
 

@@ -127,7 +127,7 @@ func Promote(dir string, p Promotion) error {
 	}
 	err = d.WriteState(promotedFile, &p)
 	if err == nil && p.Done {
-		err = d.SweepStates(historyFile+"*", func(string) bool { return false })
+		err = d.Sweep(historyFile, nil)
 	}
 	return errors.Join(err, d.Close())
 }

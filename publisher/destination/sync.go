@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
+	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
@@ -49,40 +48,46 @@ func (r *Report) InSync() bool { return r.Failed == 0 && r.Refused == 0 && r.Ski
 // changes. An error ends the run, but the work done stays done.
 func (c *Copy) Sync(ctx context.Context) (*Report, error) {
 	began := time.Now()
-	r := &Report{Source: c.source.Base, DryRun: c.o.DryRun}
+	r := &Report{Source: c.source.Base, DryRun: c.o.DryRun, Sets: []SetReport{}}
 	skipped := c.counts.Skipped.Load()
 	c.newSkips()
-	sets, err := c.syncSets(ctx, false)
+	c.listed = map[uint64]uint64{}
+	var err error
+	if c.fresh, err = c.dir.Empty(); err == nil {
+		err = c.syncSets(ctx, r, false)
+	}
 	if errors.Is(err, source.ErrGap) {
 		c.o.Tell(fmt.Sprintf("%v; the copy begins anew, with the files it has", err))
 		c.state.Gap = true
-		made := c.counts.restart(c.o.DryRun)
-		sets, err = c.syncSets(ctx, true)
-		c.counts.Same.Add(-min(made, c.counts.Same.Load()))
+		err = c.syncSets(ctx, r, true)
 	}
-	r.Sets = append([]SetReport{}, sets...)
 	r.Skipped = c.counts.Skipped.Load() - skipped
-	if err == nil && c.listed != nil && c.whole() {
+	if err == nil && c.allListed && c.whole() {
 		r.Extra, err = c.extras(r.Skipped > 0)
 	}
-	if err == nil && r.Skipped == 0 && (c.listed != nil || !c.whole()) {
+	if err == nil && r.Skipped == 0 && (c.allListed || !c.whole()) {
 		c.state.Gap = false
 	}
 	if e := c.end(err == nil); err == nil || e != nil {
 		err = errors.Join(err, e)
 	}
-	r.fill(c, began)
+	n := &c.counts
+	r.Fetched, r.Same, r.Deleted, r.Refused, r.Failed = n.Fetched.Load(), n.Same.Load(), n.Deleted.Load(), n.Refused.Load(), n.Failed.Load()
+	r.Requests, r.Octets = c.client.Counts()
+	r.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
 	return r, err
 }
 
 // syncSets brings all sets up to the Source. A set that cannot be is passed over, unless it is
 // the only one, or has a gap in its changes for the first time.
-func (c *Copy) syncSets(ctx context.Context, again bool) (all []SetReport, err error) {
+func (c *Copy) syncSets(ctx context.Context, report *Report, again bool) error {
+	report.Sets = report.Sets[:0]
+	c.counts.Failed.Store(0)
 	if err := c.begin(); err != nil {
-		return nil, err
+		return err
 	}
 	if err := c.dropSets(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	bad := 0
 	for _, set := range c.sets {
@@ -90,50 +95,37 @@ func (c *Copy) syncSets(ctx context.Context, again bool) (all []SetReport, err e
 		if err != nil {
 			bad++
 			if bad == len(c.sets) || ctx.Err() != nil || fatal(err) || errors.Is(err, source.ErrGap) && !again {
-				return all, fmt.Errorf("set %s: %w", set.Name, err)
+				return fmt.Errorf("set %s: %w", set.Name, err)
 			}
 			c.skipSet(set, err)
 			r.Name, r.Error = set.Name, err.Error()
 		}
-		all = append(all, r)
+		report.Sets = append(report.Sets, r)
 	}
-	return all, nil
-}
-
-func (r *Report) fill(c *Copy, began time.Time) {
-	n := &c.counts
-	r.Fetched, r.Same, r.Deleted, r.Refused, r.Failed = n.Fetched.Load(), n.Same.Load(), n.Deleted.Load(), n.Refused.Load(), n.Failed.Load()
-	r.Requests, r.Octets = c.client.Counts()
-	r.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
+	return nil
 }
 
 // begin notes the begin of writing files. After a crash of the system files are
 // compared by their digests.
 func (c *Copy) begin() error {
-	c.listed, c.fresh = nil, false
 	for _, set := range c.sets {
 		if s := c.of(set); c.o.Again || c.state.Gap || s.Partial {
 			s.anew()
 		}
 	}
 	c.o.Again = false
-	if c.state.Gap && c.whole() {
-		for _, set := range c.sets {
-			c.of(set).Began = time.Time{} // no change has to tell deletions: files in no list go
-		}
-	}
+	c.newPass()
+	c.allListed, c.firstPass = true, c.pass
 	for _, set := range c.sets {
-		if s := c.of(set); s.History == nil && s.Baseline && s.Cursor.Seq > 0 && set.IsQueue() && c.remembers() {
+		s := c.of(set)
+		if c.state.Gap && c.whole() {
+			s.Began = time.Time{} // no change has to tell deletions: files in no list go
+		}
+		if s.History == nil && s.Baseline && s.Cursor.Seq > 0 && set.IsQueue() && c.remembers() {
 			s.History = newHistory(c.source.Base, s.Cursor.Time)
 		}
-	}
-	if !slices.ContainsFunc(c.sets, func(s *source.Set) bool { return c.of(s).Baseline && s.Documents[sitemap.ChangeList] != "" }) {
-		c.listed = map[uint64]uint64{}
-	}
-	if c.listed != nil {
-		var err error
-		if c.fresh, err = c.dir.Empty(); err != nil {
-			return err
+		if s.Baseline && set.Documents[sitemap.ChangeList] != "" {
+			c.allListed = false
 		}
 	}
 	if c.o.DryRun {
@@ -147,15 +139,11 @@ func (c *Copy) begin() error {
 			s.anew()
 		}
 	}
-	if err := c.dir.Sweep(); err != nil {
+	if err := c.dir.Sweep(local.Unfinished, nil); err != nil {
 		return err
 	}
 	c.state.Boot = boot
-	text, err := c.stateText()
-	if err != nil {
-		return err
-	}
-	return c.dir.WriteState(stateFile, text)
+	return c.note()
 }
 
 func (c *Copy) end(whole bool) error {
@@ -165,7 +153,7 @@ func (c *Copy) end(whole bool) error {
 	if whole {
 		c.state.Boot = ""
 		if c.counts.Failed.Load() == 0 {
-			if err := c.dir.SweepParts(); err != nil {
+			if err := c.dir.Sweep(local.Parts, nil); err != nil {
 				return err
 			}
 		}
@@ -178,62 +166,44 @@ func (c *Copy) end(whole bool) error {
 
 var seed = maphash.MakeSeed()
 
-// list notes that a list of this run has a file, and reports whether it is the first one.
-func (c *Copy) list(file string) (first bool) {
-	first, _ = c.listAs(file, 0)
-	return first
-}
-
-// listAs is list for an entry that says something; twice: an entry of this pass said the same.
-func (c *Copy) listAs(file string, as uint64) (first, twice bool) {
+// list notes the resource of a task, and whether this run had it before. twice: in this pass.
+func (c *Copy) list(t *task) (twice bool) {
 	if c.listed == nil {
-		return false, false
+		return false
 	}
-	h := maphash.String(seed, file)
-	was, known := c.listed[h]
-	c.listed[h] = as
-	return !known, known && as != 0 && was == as
+	key, err := c.dir.Path(t.entry.Loc)
+	if t.file = key; err != nil {
+		key = t.entry.Loc // it is refused, and counts once, too
+	}
+	h := maphash.String(seed, key)
+	pass, again := c.listed[h]
+	c.listed[h] = c.pass
+	t.again, t.absent = again, !again && c.fresh
+	return again && pass == c.pass
 }
 
-// saying returns what an entry says in a pass, in short.
-func (c *Copy) saying(e *sitemap.Entry) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	fmt.Fprint(&h, c.pass, e.Length, e.LastMod.UnixMicro(), e.Hashes)
-	return h.Sum64() | 1
+// newPass begins to list the resources of a list or a package.
+func (c *Copy) newPass() {
+	if c.listed != nil {
+		c.pass++
+	}
 }
 
 // extras counts files without an entry in a list, and removes them if it is to. After a
 // gap they may be resources whose deletion no list tells any more. All stay if something was
 // skipped, which may stand for them.
 func (c *Copy) extras(skipped bool) (n int64, err error) {
-	if c.fresh {
-		return 0, nil
-	}
-	var gone []string
-	remove := !skipped && (c.o.Delete == DeleteAll || c.o.Delete == DeleteTold && c.state.Gap)
-	err = c.dir.Walk(func(file string, _ int64, _ time.Time) error {
-		if _, ok := c.listed[maphash.String(seed, plainPath(file))]; !ok {
-			if n++; remove {
-				gone = append(gone, file)
-			}
+	var extra []string
+	err = c.dir.Walk(".", func(file string) error {
+		if c.listed[maphash.String(seed, plainPath(file))] < c.firstPass {
+			extra = append(extra, file)
 		}
 		return nil
 	})
-	if errors.Is(err, fs.ErrNotExist) && c.o.DryRun {
-		return 0, nil
+	if err != nil || skipped || c.o.Delete != DeleteAll && (c.o.Delete != DeleteTold || !c.state.Gap) {
+		return int64(len(extra)), err
 	}
-	for _, file := range gone {
-		if err != nil {
-			break
-		}
-		if !c.o.DryRun {
-			err = c.dir.Remove(file)
-		}
-		c.counts.Deleted.Add(1)
-		n--
-	}
-	return n, err
+	return 0, c.removeAll(extra...)
 }
 
 // plainPath returns the path of a file whose name was taken by a directory, or the other
@@ -261,31 +231,41 @@ func (c *Copy) syncSet(ctx context.Context, set *source.Set) (r SetReport, err e
 		}
 		r.Baseline = true
 	}
-	switch listed := set.Documents[sitemap.ChangeList] == ""; {
-	case r.Baseline && (listed || c.o.DryRun): // nothing was made, so no change follows
-	case listed:
-		err = c.again(ctx, set, s)
+	listThenChanges := func() error {
+		r.By = ByList
+		if err := c.baselineBy(ctx, set, s, ByList); err != nil {
+			return err
+		}
+		return c.catchUp(ctx, set, s)
+	}
+	switch plain := set.Documents[sitemap.ChangeList] == ""; {
+	case r.Baseline && (plain || c.o.DryRun): // nothing was made, so no change follows
+	case plain:
+		err = c.baselineBy(ctx, set, s, ByList)
 	default:
 		err = c.catchUp(ctx, set, s)
 	}
 	var late *source.LateError
 	if errors.As(err, &late) {
+		// Changes were listed late: all of them are applied again from the oldest one on, after
+		// whole lists were compared. Without a Resource List these changes are all there is.
 		c.o.Tell(fmt.Sprintf("set %s: %v; whole lists are compared", set.Name, late))
-		if r.By, err = c.compareLists(ctx, set, s, late.Time); err == nil {
-			r.Baseline = r.By != ByBest
+		if set.Documents[sitemap.ResourceList] == "" {
+			s.Cursor = source.Cursor{Time: late.Time}
 			err = c.catchUp(ctx, set, s)
+		} else {
+			s.anew()
+			s.Began, r.Baseline = late.Time, true
+			err = listThenChanges()
 		}
 	}
-	gap := errors.Is(err, source.ErrGap)
 	wrong := err == nil && len(s.Transit) > 0 && c.o.Settle >= 0 && !c.o.DryRun
-	if (gap || wrong) && r.By == ByDump {
+	if (wrong || errors.Is(err, source.ErrGap)) && r.By == ByDump {
 		// The packages are too old, or a manifest is wrong; the Resource List is true now.
 		if wrong {
 			s.anew()
 		}
-		if r.By, err = c.baselineBy(ctx, set, s, ByList); err == nil {
-			err = c.catchUp(ctx, set, s)
-		}
+		err = listThenChanges()
 	}
 	if errors.Is(err, source.ErrGap) && c.state.Gap && r.Baseline {
 		err = c.overGap(ctx, set, s, err)
@@ -301,11 +281,10 @@ func (c *Copy) syncSet(ctx context.Context, set *source.Set) (r SetReport, err e
 	}
 	r.Name, r.Until, r.Event, r.Transit = set.Name, s.Cursor.Time, s.Cursor.Seq, len(s.Transit)
 	c.counts.Failed.Add(int64(len(s.Transit)))
-	for _, t := range s.Transit {
-		if c.o.Settle < 0 {
-			break // Explain tells
+	if c.o.Settle >= 0 { // else Explain tells
+		for _, t := range s.Transit {
+			c.o.Tell(fmt.Sprintf("%s: %s, and no change explains it", t.Entry.Loc, t.Why))
 		}
-		c.o.Tell(fmt.Sprintf("%s: %s, and no change explains it", t.Entry.Loc, t.Why))
 	}
 	return r, nil
 }
@@ -319,29 +298,165 @@ func (c *Copy) overGap(ctx context.Context, set *source.Set, s *setState, gap er
 		return errors.Join(gap, err)
 	}
 	c.skipSet(set, gap)
-	c.mu.Lock()
 	s.Cursor, s.Partial = source.Cursor{Time: from}, true
-	c.mu.Unlock()
 	return c.catchUp(ctx, set, s)
 }
 
-// compareLists makes the baseline of a set again, for changes that were listed late, the first
-// one at a time from which on all changes are applied again. Without a Resource List these
-// changes are all there is.
-func (c *Copy) compareLists(ctx context.Context, set *source.Set, s *setState, from time.Time) (By, error) {
-	listed := set.Documents[sitemap.ResourceList] != ""
+// baseline copies all resources of a set (Z39.99-2017, 5.2).
+func (c *Copy) baseline(ctx context.Context, set *source.Set, s *setState) (By, error) {
+	by := c.o.By
+	listed, dumped := set.Documents[sitemap.ResourceList] != "", set.Documents[sitemap.ResourceDump] != ""
+	if by == ByBest {
+		empty := false
+		if listed && dumped && !c.filtered() {
+			var err error
+			if empty, err = c.dir.Empty(); err != nil {
+				return by, err
+			}
+		}
+		if by = ByList; dumped && (!listed || empty || len(s.Packages) > 0) {
+			by = ByDump
+		}
+	}
+	err := c.baselineBy(ctx, set, s, by)
+	// A package is gone once another one has taken its place, and at another daemon of the
+	// same Source behind one name. One that is there may be broken.
+	if by == ByDump && c.o.By == ByBest && err != nil && ctx.Err() == nil && !fatal(err) && !source.Passes(err) && listed {
+		if !errors.Is(err, errNoPackages) && !source.IsGone(err) {
+			c.o.Tell(fmt.Sprintf("set %s: the Resource List is used, for a package cannot be: %v", set.Name, err))
+		}
+		s.Packages = nil
+		by, err = ByList, c.baselineBy(ctx, set, s, ByList)
+	}
+	return by, err
+}
+
+func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by By) error {
+	var at time.Time
+	var err error
+	c.newPass()
+	skipped := c.counts.Skipped.Load()
+	if len(s.Packages) == 0 {
+		c.mu.Lock()
+		s.Transit, s.Held = nil, nil // the lists name them again
+		c.mu.Unlock()
+	}
+	switch by {
+	case ByDump:
+		at, err = c.byDump(ctx, set, s)
+	case ByList:
+		c.source.Listed = c.estimate()
+		w := c.newWorkers(ctx, s, nil)
+		at, err = set.Resources(w.ctx, func(e *sitemap.Entry, at time.Time) error {
+			if err := c.began(s, at); err != nil {
+				return err
+			}
+			if !w.addListed(e) {
+				return context.Cause(w.ctx)
+			}
+			return nil
+		})
+		if e := w.wait(); err == nil || e != nil {
+			err = e
+		}
+	default:
+		err = fmt.Errorf("baseline by %q: list, or dump", by)
+	}
+	if err == nil {
+		at, err = listTime(ctx, set, at)
+	}
+	if err != nil {
+		return err
+	}
 	c.mu.Lock()
-	if listed {
-		s.anew()
-		s.Began = from // it is older than the cursor
-	} else {
-		s.Cursor = source.Cursor{Time: from}
+	if !s.Began.IsZero() && s.Began.Before(at) {
+		at = s.Began
+	}
+	s.Cursor = source.Cursor{Time: at}
+	s.Baseline, s.Packages, s.Began = true, nil, time.Time{}
+	s.Partial = c.counts.Skipped.Load() > skipped
+	c.mu.Unlock()
+	if err := c.beginHistory(ctx, set, s); err != nil {
+		return err
+	}
+	return c.save()
+}
+
+var errNoPackages = errors.New("the Resource Dump names no packages")
+
+// byDump copies the resources of a set from the packages of its Resource Dump, and returns
+// the time of their truth.
+func (c *Copy) byDump(ctx context.Context, set *source.Set, s *setState) (at time.Time, err error) {
+	packages, at, err := set.Packages(ctx)
+	if err == nil && len(packages) == 0 {
+		err = errNoPackages
+	}
+	if err == nil {
+		err = c.began(s, at)
+	}
+	if err != nil {
+		return at, err
+	}
+	for i := range packages {
+		c.counts.Total.Add(max(packages[i].Length, 0))
+	}
+	for i := range packages {
+		p := &packages[i]
+		if s.unpacked(p) { // in a former run: what it lists is not known any more
+			c.allListed = false
+			c.counts.Held.Add(max(p.Length, 0))
+		} else if err := c.unpack(ctx, s, p, sitemap.ResourceDumpManifest, nil); err != nil {
+			return at, fmt.Errorf("%s: %w", p.Loc, err)
+		}
+	}
+	return at, nil
+}
+
+// allLists is more Change Lists than a set has.
+const allLists = 1 << 20
+
+// listTime returns the time at which a list of resources is true, or where it gives none, that
+// of the first change listed: to apply changes from before a list again does no harm.
+func listTime(ctx context.Context, set *source.Set, at time.Time) (time.Time, error) {
+	if !at.IsZero() || set.Documents[sitemap.ChangeList] == "" {
+		return at, nil
+	}
+	return set.Reach(ctx, allLists)
+}
+
+// estimate adds the octets of the lists of a set to the total, as they become known.
+func (c *Copy) estimate() func(octets int64, n, of int) {
+	before, sum := c.counts.Total.Load(), int64(0)
+	return func(octets int64, n, of int) {
+		sum += octets
+		c.counts.Total.Store(before + sum/int64(n)*int64(of))
+	}
+}
+
+// anew begins a set anew. The changes since the former cursor are applied after the
+// baseline: they tell deletions.
+func (s *setState) anew() {
+	began := s.Began
+	if s.Baseline {
+		began = s.Cursor.Time
+	}
+	*s = setState{URI: s.URI, Began: began, Synced: s.Synced}
+}
+
+// began notes the time of the first lists of a baseline, before it makes a file. If
+// the baseline is cut off and made of later lists, the changes between them are applied,
+// too: files made before may have been deleted since.
+func (c *Copy) began(s *setState, at time.Time) error {
+	c.mu.Lock()
+	known := c.o.DryRun || s.Baseline || at.IsZero() || !s.Began.IsZero()
+	if !known {
+		s.Began = at
 	}
 	c.mu.Unlock()
-	if !listed {
-		return ByBest, nil
+	if known {
+		return nil
 	}
-	return c.baselineBy(ctx, set, s, ByList)
+	return c.note()
 }
 
 // patience is how often the changes are read again for resources in transit.
@@ -364,191 +479,4 @@ func (c *Copy) catchUp(ctx context.Context, set *source.Set, s *setState) error 
 			return ctx.Err()
 		}
 	}
-}
-
-// again makes the baseline of a set without Change List once more.
-func (c *Copy) again(ctx context.Context, set *source.Set, s *setState) error {
-	_, err := c.baselineBy(ctx, set, s, ByList)
-	return err
-}
-
-// apply applies a batch of changes, the first of them with a number in the plan: of each
-// resource the last one.
-func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, first int) error {
-	changed := make(map[string]bool, len(b.Entries))
-	for i := range b.Entries {
-		changed[b.Entries[i].Loc] = true
-	}
-	c.mu.Lock()
-	s.Transit = slices.DeleteFunc(s.Transit, func(t transit) bool { return changed[t.Entry.Loc] })
-	for i := range s.Held {
-		h := &s.Held[i]
-		h.Entries = slices.DeleteFunc(h.Entries, func(e sitemap.Entry) bool { return changed[e.Loc] })
-	}
-	before := len(s.Transit)
-	c.mu.Unlock()
-	made := make([]bool, len(b.Entries))
-	var deletions []int
-	w := c.newWorkers(ctx, s, nil)
-	for i := range b.Entries {
-		e := &b.Entries[i]
-		if made[i] = !p.final(first+i, e.Loc); made[i] {
-			continue
-		}
-		if e.Change == sitemap.Deleted {
-			gone, err := !b.Partial || c.o.DryRun, error(nil)
-			if !gone {
-				gone, err = c.gone(w.ctx, e.Loc)
-			}
-			if err != nil {
-				w.cancel(err)
-				break
-			}
-			if made[i] = !gone; gone {
-				deletions = append(deletions, i)
-			}
-			continue
-		}
-		t := task{entry: *e, made: &made[i]}
-		if file, err := c.dir.Path(e.Loc); err == nil {
-			t.again = !c.list(file) && c.listed != nil
-		}
-		if !w.addTask(t) {
-			break
-		}
-	}
-	err := w.wait()
-	if err == nil {
-		c.explained(s, b.Entries, before)
-		err = c.deleteAll(ctx, s, b.Entries, deletions, before, made)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err == nil {
-		s.Cursor = b.Next
-	} else if n := slices.Index(made, false); n > 0 {
-		s.Cursor = b.Part(s.Cursor, n) // the files of these are there
-	}
-	c.remember(s, b.Entries, min(s.Cursor.Seq, b.Next.Seq))
-	return err
-}
-
-// gone reports whether the Source says that it has a resource no more. Its deletion stands in a
-// list of which an entry was skipped, and this may be its return.
-func (c *Copy) gone(ctx context.Context, uri string) (bool, error) {
-	err := c.client.Get(ctx, source.Request{URI: uri}, func(*source.Answer) error { return nil })
-	if source.IsGone(err) {
-		return true, nil
-	}
-	if ctx.Err() != nil || source.Passes(err) {
-		return false, err
-	}
-	c.o.Tell(fmt.Sprintf("%s is not removed: its Source still answers, and a change that could not be read may be its return", uri))
-	return false, nil
-}
-
-// explained takes those resources out of transit, from number before on, that a batch
-// deletes after it has made them: lists read a second time may say more than the plan knew.
-func (c *Copy) explained(s *setState, entries []sitemap.Entry, before int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(s.Transit) <= before {
-		return
-	}
-	deleted := map[string]bool{}
-	for i := range entries {
-		deleted[entries[i].Loc] = entries[i].Change == sitemap.Deleted
-	}
-	kept := slices.DeleteFunc(slices.Clone(s.Transit[before:]), func(t transit) bool { return deleted[t.Entry.Loc] })
-	s.Transit = append(s.Transit[:before], kept...)
-}
-
-// deleteAll makes the deletions of a batch, after all else in it, or holds them if
-// resources of the batch came into transit: those after before.
-func (c *Copy) deleteAll(ctx context.Context, s *setState, entries []sitemap.Entry, deletions []int, before int, made []bool) error {
-	c.mu.Lock()
-	var h held
-	for _, t := range s.Transit[before:] {
-		h.After = append(h.After, t.Entry.Loc)
-	}
-	c.mu.Unlock()
-	if len(h.After) == 0 || c.o.DryRun {
-		w := c.newWorkers(ctx, s, nil)
-		for _, i := range deletions {
-			if !w.addTask(task{entry: entries[i], made: &made[i]}) {
-				break
-			}
-		}
-		if err := w.wait(); err != nil {
-			return err
-		}
-		return c.letGo(ctx, s)
-	}
-	for _, i := range deletions {
-		h.Entries, made[i] = append(h.Entries, entries[i]), true
-	}
-	c.mu.Lock()
-	s.Held = append(s.Held, h)
-	c.mu.Unlock()
-	return c.letGo(ctx, s)
-}
-
-// letGo makes held deletions that wait for nothing any more.
-func (c *Copy) letGo(ctx context.Context, s *setState) error {
-	c.mu.Lock()
-	waiting := map[string]bool{}
-	for _, t := range s.Transit {
-		waiting[t.Entry.Loc] = true
-	}
-	var due []sitemap.Entry
-	var stay []held
-	for _, h := range s.Held {
-		if slices.ContainsFunc(h.After, func(uri string) bool { return waiting[uri] }) {
-			stay = append(stay, h)
-		} else {
-			due = append(due, h.Entries...)
-		}
-	}
-	c.mu.Unlock()
-	if len(due) > 0 {
-		w := c.newWorkers(ctx, s, nil)
-		for i := range due {
-			if !w.add(due[i]) {
-				break
-			}
-		}
-		if err := w.wait(); err != nil {
-			return err
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	s.Held = stay
-	return nil
-}
-
-// retry asks again for resources in transit. Until all were asked for they stay in the
-// state, which may be written at any time.
-func (c *Copy) retry(ctx context.Context, s *setState) error {
-	c.mu.Lock()
-	waiting := slices.Clip(s.Transit)
-	c.mu.Unlock()
-	w := c.newWorkers(ctx, s, nil)
-	for _, t := range waiting {
-		if !w.add(t.Entry) {
-			break
-		}
-	}
-	err := w.wait()
-	c.mu.Lock()
-	if err != nil {
-		s.Transit = waiting
-	} else {
-		s.Transit = s.Transit[len(waiting):]
-	}
-	c.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return c.letGo(ctx, s)
 }

@@ -24,36 +24,17 @@ var ErrBusy = errors.New("another process works on this directory")
 type Dir struct {
 	*Names
 	root *os.Root
-	own  *folder
+	own  *os.Root // of Own
+	at   *os.File // the same
 	lock *os.File
 
-	alone   bool // lock is held
-	unnamed bool // a file may be made without a name, if its file system can
+	alone   bool          // lock is held
+	unnamed bool          // a file may be made without a name, if its file system can
+	temp    atomic.Uint64 // number of the last unfinished file
 
-	byPath atomic.Bool // such a file gets its name by its path in /proc
-
-	mu      sync.Mutex
-	folders map[string]*folder // open directories, by their path
-	temp    uint64             // number of the last unfinished file
+	mu      sync.RWMutex        // held for reading while a folder is in use
+	folders map[string]*os.File // open directories, by their path
 }
-
-// A folder is an open directory.
-type folder struct {
-	root  *os.Root
-	file  *os.File // of the same directory
-	users int
-}
-
-func newFolder(root *os.Root) (*folder, error) {
-	file, err := root.Open(".")
-	if err != nil {
-		root.Close()
-		return nil, err
-	}
-	return &folder{root: root, file: file}, nil
-}
-
-func (f *folder) close() error { return errors.Join(f.file.Close(), f.root.Close()) }
 
 // maxFolders is how many directories stay open.
 const maxFolders = 256
@@ -65,8 +46,11 @@ func Open(dir, base string, create bool) (*Dir, error) {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return nil, err
 		}
+		if err := os.Mkdir(path.Join(dir, Own), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
 	}
-	d, err := Look(dir, base, create)
+	d, err := Look(dir, base)
 	if err == nil && !d.Alone() {
 		err = fmt.Errorf("%s: %w", dir, errors.Join(ErrBusy, d.Close()))
 	}
@@ -77,13 +61,13 @@ func Open(dir, base string, create bool) (*Dir, error) {
 }
 
 // Look is Open for reading, also while another process has the directory.
-func Look(dir, base string, create bool) (*Dir, error) {
+func Look(dir, base string) (*Dir, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{root: root, folders: map[string]*folder{}}
-	if err := d.begin(base, create); err != nil {
+	d := &Dir{root: root, folders: map[string]*os.File{}}
+	if err := d.begin(base); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -93,53 +77,41 @@ func Look(dir, base string, create bool) (*Dir, error) {
 // Alone reports whether no other process has the directory.
 func (d *Dir) Alone() bool { return d.alone }
 
-func (d *Dir) begin(base string, create bool) (err error) {
-	if create {
-		if err := d.root.Mkdir(Own, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	own, err := d.root.OpenRoot(Own)
-	if err != nil {
+func (d *Dir) begin(base string) (err error) {
+	if d.own, err = d.root.OpenRoot(Own); err != nil {
 		return err
 	}
-	if d.own, err = newFolder(own); err != nil {
+	if d.at, err = d.own.Open("."); err != nil {
 		return err
 	}
-	if d.lock, err = own.OpenFile("lock", os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+	if d.lock, err = d.own.OpenFile("lock", os.O_CREATE|os.O_RDWR, 0o600); err != nil {
 		return err
 	}
-	switch err := unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
-	case nil:
-		d.alone = true
-	case unix.EWOULDBLOCK:
-		d.alone = false
-	default:
+	err = unix.Flock(int(d.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if d.alone = err == nil; err != nil && err != unix.EWOULDBLOCK {
 		return fmt.Errorf("lock: %w", err)
 	}
 	_, err = os.Stat("/proc/self/fd") // gives such files their names
 	d.unnamed = err == nil
-	_, e := own.Lstat("LOCK")
+	_, e := d.own.Lstat("LOCK")
 	d.Names, err = NewNames(base, e == nil)
 	return err
 }
 
 // Close lets go of the directory. Unfinished files stay for the next process.
 func (d *Dir) Close() error {
-	var errs []error
 	d.mu.Lock()
-	for _, f := range d.folders {
-		errs = append(errs, f.close())
-	}
-	d.folders = nil
+	err := d.closeFolders()
 	d.mu.Unlock()
-	if d.lock != nil {
-		errs = append(errs, d.lock.Close())
+	for _, f := range []*os.File{d.lock, d.at} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
 	}
 	if d.own != nil {
-		errs = append(errs, d.own.close())
+		err = errors.Join(err, d.own.Close())
 	}
-	return errors.Join(append(errs, d.root.Close())...)
+	return errors.Join(err, d.root.Close())
 }
 
 // Sync puts all files on stable storage.
@@ -148,7 +120,7 @@ func (d *Dir) Sync() error { return unix.Syncfs(int(d.lock.Fd())) }
 // ReadState reads the file NAME of the state into v. Without it the error is
 // [fs.ErrNotExist].
 func (d *Dir) ReadState(name string, v any) error {
-	data, err := d.own.root.ReadFile(name)
+	data, err := d.own.ReadFile(name)
 	if err != nil {
 		return err
 	}
@@ -166,7 +138,7 @@ func (d *Dir) WriteState(name string, v any) error {
 		return err
 	}
 	unfinished := d.tempName()
-	f, err := d.own.root.OpenFile(unfinished, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	f, err := d.own.OpenFile(unfinished, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -174,78 +146,116 @@ func (d *Dir) WriteState(name string, v any) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	if err := d.own.root.Rename(unfinished, name); err != nil {
+	if err := d.own.Rename(unfinished, name); err != nil {
 		return err
 	}
-	return d.own.file.Sync()
+	return d.at.Sync()
 }
 
-// RemoveState removes a file of the state.
-func (d *Dir) RemoveState(name string) error {
-	if err := d.own.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// in gives do the open directory of a file, and the name of the file there. Without
-// create a missing directory is [fs.ErrNotExist].
-func (d *Dir) in(file string, create bool, do func(f *folder, name string) error) error {
-	dir, name := path.Split(file)
-	f, err := d.folder(strings.TrimSuffix(dir, "/"), create)
+// AppendState adds data to the file NAME of the state behind its first octets, so many of
+// them as the state says; later ones are those of a run that was cut off, and go. A
+// shorter file is [fs.ErrNotExist]. Sync puts it on stable storage.
+func (d *Dir) AppendState(name string, behind int64, data []byte) error {
+	f, err := d.own.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	err = do(f, name)
-	d.leave(f)
+	st, err := f.Stat()
+	if err == nil && st.Size() < behind {
+		err = fmt.Errorf("%s/%s: %d of %d octets: %w", Own, name, st.Size(), behind, fs.ErrNotExist)
+	}
+	if err == nil {
+		err = f.Truncate(behind)
+	}
+	if err == nil {
+		_, err = f.WriteAt(data, behind)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// OpenState opens the file NAME of the state.
+func (d *Dir) OpenState(name string) (*os.File, error) { return d.own.Open(name) }
+
+// Sweep removes the files of the state with names that begin with a prefix, except for
+// those to keep. nil: it keeps none.
+func (d *Dir) Sweep(prefix string, keep func(name string) bool) error {
+	names, err := fs.Glob(d.own.FS(), prefix+"*")
+	for _, name := range names {
+		if keep == nil || !keep(name) {
+			err = errors.Join(err, d.own.Remove(name))
+		}
+	}
 	return err
 }
 
-// folder returns the open directory of a path, with one more user.
-func (d *Dir) folder(dir string, create bool) (*folder, error) {
-	if f := d.use(dir, nil); f != nil {
-		return f, nil
+// Beginnings of the names of unfinished files: those of one process, and parts that a later
+// one goes on with.
+const (
+	Unfinished = "new-"
+	Parts      = "part-"
+)
+
+func (d *Dir) tempName() string { return fmt.Sprintf("%s%d", Unfinished, d.temp.Add(1)) }
+
+// Free returns how many bytes the file system still takes.
+func (d *Dir) Free() (int64, error) {
+	var s unix.Statfs_t
+	if err := unix.Fstatfs(int(d.lock.Fd()), &s); err != nil {
+		return 0, os.NewSyscallError("fstatfs", err)
 	}
-	root, err := d.open(dir, create)
-	if err != nil {
-		return nil, err
-	}
-	f, err := newFolder(root)
-	if err != nil {
-		return nil, err
-	}
-	used := d.use(dir, f)
-	if used != f { // somebody else was quicker
-		err = f.close()
-	}
-	return used, err
+	return int64(s.Bavail) * s.Bsize, nil
 }
 
-// use counts one more user of an open directory. It takes opened if there is none.
-func (d *Dir) use(dir string, opened *folder) *folder {
+// in gives do the open directory of a file, and the name of the file there. Without
+// create a missing directory is [fs.ErrNotExist]. do calls no method of d that uses in.
+func (d *Dir) in(file string, create bool, do func(dir *os.File, name string) error) error {
+	at, name := path.Split(file)
+	for at = strings.TrimSuffix(at, "/"); ; {
+		d.mu.RLock()
+		if dir := d.folders[at]; dir != nil {
+			defer d.mu.RUnlock()
+			return do(dir, name)
+		}
+		d.mu.RUnlock()
+		if err := d.openFolder(at, create); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *Dir) openFolder(name string, create bool) error {
+	at, err := d.enter(name, create)
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	dir, err := at.Open(".")
+	if err != nil {
+		return err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f := d.folders[dir]
-	if f == nil {
-		if f = opened; f == nil {
-			return nil
-		}
-		if len(d.folders) >= maxFolders {
-			for k, old := range d.folders {
-				if old.users == 0 {
-					old.close()
-					delete(d.folders, k)
-				}
-			}
-		}
-		d.folders[dir] = f
+	if d.folders[name] != nil { // another goroutine was quicker
+		return dir.Close()
 	}
-	f.users++
-	return f
+	if len(d.folders) >= maxFolders {
+		err = d.closeFolders()
+	}
+	d.folders[name] = dir
+	return err
 }
 
-// open opens a directory. A name taken by a file, now or before, is the other one.
-func (d *Dir) open(dir string, create bool) (*os.Root, error) {
+// closeFolders closes all open directories. d.mu is held.
+func (d *Dir) closeFolders() (err error) {
+	for name, dir := range d.folders {
+		err = errors.Join(err, dir.Close())
+		delete(d.folders, name)
+	}
+	return err
+}
+
+// enter opens a directory. A name taken by a file, now or before, is the other one.
+func (d *Dir) enter(dir string, create bool) (*os.Root, error) {
 	at, err := d.root.OpenRoot(".")
 	if err != nil || dir == "" {
 		return at, err
@@ -261,7 +271,6 @@ func (d *Dir) open(dir string, create bool) (*os.Root, error) {
 	return at, nil
 }
 
-// enter opens a directory in another one.
 func enter(at *os.Root, name string, create bool) (*os.Root, error) {
 	if info, err := at.Lstat(name + "^"); err == nil && info.IsDir() {
 		name += "^"
@@ -281,24 +290,18 @@ func enter(at *os.Root, name string, create bool) (*os.Root, error) {
 	return at.OpenRoot(name)
 }
 
-func (d *Dir) leave(f *folder) {
-	d.mu.Lock()
-	f.users--
-	d.mu.Unlock()
-}
-
-// at is the descriptor of the directory, for calls with a single name of ours: no path is
-// walked. An [os.Root] takes several times as many calls.
-func (f *folder) at() int { return int(f.file.Fd()) }
+// handle is the descriptor of an open directory or file, for calls with a single name of
+// ours: no path is walked. An [os.Root] takes several times as many calls.
+func handle(f *os.File) int { return int(f.Fd()) }
 
 // stat returns the name of a file in its directory, its length and its time. A name taken
 // by a directory is the other one.
-func (f *folder) stat(name string) (string, int64, time.Time, error) {
+func stat(dir *os.File, name string) (string, int64, time.Time, error) {
 	var s unix.Stat_t
-	err := unix.Fstatat(f.at(), name, &s, unix.AT_SYMLINK_NOFOLLOW)
+	err := unix.Fstatat(handle(dir), name, &s, unix.AT_SYMLINK_NOFOLLOW)
 	if err == nil && s.Mode&unix.S_IFMT == unix.S_IFDIR {
 		name += "^"
-		err = unix.Fstatat(f.at(), name, &s, unix.AT_SYMLINK_NOFOLLOW)
+		err = unix.Fstatat(handle(dir), name, &s, unix.AT_SYMLINK_NOFOLLOW)
 	}
 	switch {
 	case err != nil:
@@ -312,12 +315,12 @@ func (f *folder) stat(name string) (string, int64, time.Time, error) {
 // Remove removes the file of a resource; its directory stays. Without a file it does
 // nothing.
 func (d *Dir) Remove(file string) error {
-	err := d.in(file, false, func(f *folder, name string) error {
-		name, _, _, err := f.stat(name)
-		if err != nil {
-			return err
+	err := d.in(file, false, func(dir *os.File, name string) error {
+		name, _, _, err := stat(dir, name)
+		if err == nil {
+			err = os.NewSyscallError("unlinkat", unix.Unlinkat(handle(dir), name, 0))
 		}
-		return f.root.Remove(name)
+		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -325,22 +328,14 @@ func (d *Dir) Remove(file string) error {
 	return err
 }
 
-// Walk gives each file of a resource to do, in no order: its path, length and time. Of an
-// error the path says where. A directory is read in parts, however many files it has.
-func (d *Dir) Walk(do func(file string, length int64, mod time.Time) error) error {
-	return d.walk(".", do)
-}
-
-// WalkBelow is Walk for the files below one directory, none if it is not there.
-func (d *Dir) WalkBelow(dir string, do func(file string, length int64, mod time.Time) error) error {
-	if _, err := d.root.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+// Walk gives the path of each file of a resource in a directory, "." for all, and below it,
+// to do, in no order. Of an error the path says where. Without the directory there are none.
+// It is read in parts, however many files it has.
+func (d *Dir) Walk(dir string, do func(file string) error) error {
+	in, err := d.root.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return d.walk(dir, do)
-}
-
-func (d *Dir) walk(dir string, do func(file string, length int64, mod time.Time) error) error {
-	in, err := d.root.Open(dir)
 	if err != nil {
 		return err
 	}
@@ -348,7 +343,19 @@ func (d *Dir) walk(dir string, do func(file string, length int64, mod time.Time)
 	for {
 		some, err := in.ReadDir(partOfDir)
 		for _, e := range some {
-			if err := d.visit(path.Join(dir, e.Name()), e, do); err != nil {
+			file := path.Join(dir, e.Name())
+			err := error(nil)
+			switch {
+			case file == Own:
+			case e.IsDir():
+				// The file system has made this one, at the root of a volume.
+				if err = d.Walk(file, do); file == "lost+found" && errors.Is(err, fs.ErrPermission) {
+					err = nil
+				}
+			default:
+				err = do(file)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -364,73 +371,10 @@ func (d *Dir) walk(dir string, do func(file string, length int64, mod time.Time)
 // partOfDir is how many names of a directory are in memory.
 const partOfDir = 1024
 
-func (d *Dir) visit(file string, e fs.DirEntry, do func(file string, length int64, mod time.Time) error) error {
-	if file == Own {
-		return nil
-	}
-	if e.IsDir() {
-		err := d.walk(file, do)
-		if file == "lost+found" && errors.Is(err, fs.ErrPermission) {
-			return nil // the file system has made it, at the root of a volume
-		}
-		return err
-	}
-	info, err := e.Info()
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return do(file, info.Size(), info.ModTime())
-}
-
-// tempName returns the name of an unfinished file; see Sweep.
-func (d *Dir) tempName() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.temp++
-	return fmt.Sprintf("new-%d", d.temp)
-}
-
-// Temp returns an open file without a name, for a package. It is gone when it is closed.
-func (d *Dir) Temp() (*os.File, error) {
-	name := d.tempName()
-	f, err := d.own.root.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.own.root.Remove(name); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// Free returns how many bytes the file system still takes.
-func (d *Dir) Free() (int64, error) {
-	var s unix.Statfs_t
-	if err := unix.Fstatfs(int(d.lock.Fd()), &s); err != nil {
-		return 0, os.NewSyscallError("fstatfs", err)
-	}
-	return int64(s.Bavail) * s.Bsize, nil
-}
-
-// Sweep removes unfinished files of former processes.
-func (d *Dir) Sweep() error { return d.sweep("new-*") }
-
-func (d *Dir) sweep(pattern string) error {
-	names, err := fs.Glob(d.own.root.FS(), pattern)
-	for _, name := range names {
-		err = errors.Join(err, d.own.root.Remove(name))
-	}
-	return err
-}
-
 // Empty reports whether there is no file of a resource.
 func (d *Dir) Empty() (bool, error) {
 	found := errors.New("found")
-	err := d.Walk(func(string, int64, time.Time) error { return found })
+	err := d.Walk(".", func(string) error { return found })
 	if err == found {
 		return false, nil
 	}

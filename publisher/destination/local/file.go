@@ -1,7 +1,13 @@
 package local
 
 import (
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -21,6 +27,9 @@ type Facts struct {
 	Hashes  []sitemap.Hash // of types not known here, too
 }
 
+// Prove reports whether a digest among the facts proves contents.
+func (f *Facts) Prove() bool { return NewSums(f.Length, f.Hashes).Proves() }
+
 // Match is how a file compares with the facts of its resource.
 type Match int
 
@@ -32,34 +41,49 @@ const (
 	Same
 )
 
+// A StorageError is an error of the storage of the copy, and not of the Source.
+type StorageError struct{ Err error }
+
+func (e *StorageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error of the system.
+func (e *StorageError) Unwrap() error { return e.Err }
+
+// storage marks an error of the storage. [ErrDiffers] is one of the Source.
+func storage(err error) error {
+	if err == nil || errors.Is(err, ErrDiffers) {
+		return err
+	}
+	return &StorageError{err}
+}
+
 // Compare compares a file with facts: its length and time, and all digests if deep is set
 // or the times differ. mod is the time of the file. It changes nothing.
 func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Time, err error) {
-	err = d.in(file, false, func(f *folder, name string) error {
-		name, size, at, err := f.stat(name)
+	err = d.in(file, false, func(dir *os.File, name string) error {
+		name, size, at, err := stat(dir, name)
 		if err != nil {
 			return err
 		}
 		mod = at
-		if want.Length >= 0 && size != want.Length {
+		dated := want.Length >= 0 && !want.LastMod.IsZero() && sameTime(mod, want.LastMod)
+		switch {
+		case want.Length >= 0 && size != want.Length:
 			m = Different
 			return nil
-		}
-		if !deep && want.Length >= 0 && !want.LastMod.IsZero() && sameTime(mod, want.LastMod) {
+		case dated && !deep:
 			m = Same
 			return nil
 		}
-		sums := NewSums(want.Length, want.Hashes)
-		if !sums.Proves() {
-			if m = Unsure; want.Length >= 0 && !want.LastMod.IsZero() && sameTime(mod, want.LastMod) {
-				m = Same
+		m = Same
+		if sums := NewSums(want.Length, want.Hashes); sums.Proves() {
+			if err = read(dir, name, sums); err == nil {
+				err = sums.Check()
 			}
-			return nil
+		} else if !dated {
+			m = Unsure
 		}
-		if err = f.read(name, size, sums); err == nil {
-			err = sums.Check()
-		}
-		if m = Same; errors.Is(err, ErrDiffers) {
+		if errors.Is(err, ErrDiffers) {
 			m, err = Different, nil
 		}
 		return err
@@ -70,47 +94,51 @@ func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Ti
 	return m, mod, err
 }
 
-// read writes the contents of a file, which had so many octets just now, to w. An os.File
-// would take as many system calls again.
-func (f *folder) read(name string, size int64, w io.Writer) error {
-	fd, err := unix.Openat(f.at(), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+// read writes the contents of a file to w.
+func read(dir *os.File, name string, w io.Writer) error {
+	fd, err := unix.Openat(handle(dir), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: name, Err: err}
 	}
-	defer unix.Close(fd)
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	for got := int64(0); ; {
-		n, err := unix.Read(fd, *buf)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err != nil:
-			return &fs.PathError{Op: "read", Path: name, Err: err}
-		}
-		if _, err := w.Write((*buf)[:n]); err != nil {
-			return err
-		}
-		if got += int64(n); n == 0 || got == size && n < len(*buf) {
-			return nil
-		}
-	}
+	in := os.NewFile(uintptr(fd), name)
+	defer in.Close()
+	_, err = Copy(w, in)
+	return err
 }
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+
+// Copy is [io.Copy] with a buffer that is used again.
+func Copy(w io.Writer, in io.Reader) (int64, error) {
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	return io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{in}, *buf)
+}
 
 // Date gives a file the time of its resource, so that a later run knows it.
 func (d *Dir) Date(file string, mod, want time.Time) error {
 	if want.IsZero() || sameTime(mod, want) {
 		return nil
 	}
-	return d.in(file, false, func(f *folder, name string) error {
-		name, _, _, err := f.stat(name)
-		if err != nil {
-			return err
+	return storage(d.in(file, false, func(dir *os.File, name string) error {
+		name, _, _, err := stat(dir, name)
+		if err == nil {
+			err = date(dir, name, want)
 		}
-		return f.root.Chtimes(name, time.Time{}, want)
-	})
+		return err
+	}))
+}
+
+// date gives a file of a directory, or the one that is open if name is "", its time, to the
+// microsecond.
+func date(f *os.File, name string, mod time.Time) error {
+	t := unix.NsecToTimespec(mod.UnixMicro() * 1000)
+	err := unix.UtimesNanoAt(handle(f), name, []unix.Timespec{t, t}, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
+	if name == "" && (err == unix.EINVAL || err == unix.ENOENT) { // an old kernel
+		v := unix.NsecToTimeval(t.Nano())
+		err = unix.Futimes(handle(f), []unix.Timeval{v, v})
+	}
+	return os.NewSyscallError("utimensat", err)
 }
 
 // sameTime compares times of files and of Sources; these have whole seconds or
@@ -119,14 +147,14 @@ func sameTime(file, source time.Time) bool {
 	return file.Truncate(time.Microsecond).Equal(source) || source.Nanosecond() == 0 && file.Truncate(time.Second).Equal(source)
 }
 
-// A File is a copy on its way. It ends with Commit, Discard, or Keep.
+// A File is a copy on its way. It ends with Commit, Discard, or Keep. Errors of the storage
+// are a [StorageError].
 type File struct {
 	dir  *Dir
 	path string
 	want Facts
 	name string   // in Own, "" without one
-	out  *os.File // of a file with a name; nil: none, or the copy has ended
-	fd   int      // of a file without a name, an os.File would take more calls; -1: none
+	out  *os.File // nil: the copy has ended
 	sums *Sums
 	tag  string // of a part: validator of its octets
 }
@@ -134,50 +162,101 @@ type File struct {
 // Receive begins a copy to the path of a resource. Write refuses more octets than want
 // says; Commit, other content.
 func (d *Dir) Receive(file string, want Facts) (*File, error) {
-	f := &File{dir: d, path: file, want: want, sums: NewSums(want.Length, want.Hashes), fd: -1}
+	f := &File{dir: d, path: file, want: want, sums: NewSums(want.Length, want.Hashes)}
 	if d.unnamed {
-		fd, err := unix.Openat(d.own.at(), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o666)
+		fd, err := unix.Openat(handle(d.at), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o666)
 		if err == nil {
-			f.fd = fd
+			f.out = os.NewFile(uintptr(fd), file)
 			return f, nil
 		}
 		if err != unix.EOPNOTSUPP && err != unix.EISDIR {
-			return nil, os.NewSyscallError("openat", err)
+			return nil, storage(os.NewSyscallError("openat", err))
 		}
 	}
 	var err error
 	f.name = d.tempName()
-	f.out, err = d.own.root.OpenFile(f.name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o666)
-	if err != nil {
-		return nil, err
+	if f.out, err = d.own.OpenFile(f.name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o666); err != nil {
+		return nil, storage(err)
 	}
 	return f, nil
 }
 
-// Write adds octets.
-func (f *File) Write(p []byte) (int, error) {
-	if _, err := f.sums.Write(p); err != nil {
-		return 0, err
+// Part opens the part of a copy left by Keep, or begins one. A part belongs to the contents
+// that want describes; one without a digest is never kept, for nothing would prove the
+// result. uri names the resource, path is empty for a package.
+func (d *Dir) Part(uri, path string, want Facts) (*File, error) {
+	f := &File{dir: d, path: path, want: want, name: partName(uri, &want), sums: NewSums(want.Length, want.Hashes)}
+	if !f.sums.Proves() {
+		f.name = d.tempName()
 	}
-	if f.fd < 0 {
-		return f.out.Write(p)
+	var err error
+	if f.out, err = d.own.OpenFile(f.name, os.O_CREATE|os.O_RDWR, 0o666); err != nil {
+		return nil, storage(err)
 	}
-	return writeAll(f.fd, p)
+	tag, err := d.own.ReadFile(f.name + ".tag")
+	if err == nil {
+		f.tag = string(tag)
+		_, err = io.Copy(f.sums, f.out)
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDiffers) {
+		err = f.Restart("")
+	}
+	if err != nil {
+		f.out.Close()
+		return nil, storage(err)
+	}
+	return f, nil
 }
 
-func writeAll(fd int, p []byte) (done int, err error) {
-	for done < len(p) {
-		n, err := unix.Write(fd, p[done:])
-		if err != nil && err != unix.EINTR {
-			return done, os.NewSyscallError("write", err)
-		}
-		done += max(n, 0)
+// partName is one name for all runs, and another one for other contents.
+func partName(uri string, want *Facts) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%d\n", uri, want.Length)
+	for _, s := range want.Hashes {
+		fmt.Fprintf(h, "%s %s\n", s.Alg, s.Value)
 	}
-	return done, nil
+	return Parts + hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// Write adds octets.
+func (f *File) Write(p []byte) (int, error) {
+	n, err := f.sums.Write(p)
+	if err == nil {
+		n, err = f.out.Write(p)
+	}
+	return n, storage(err)
 }
 
 // Length returns the octets so far.
 func (f *File) Length() int64 { return f.sums.Length() }
+
+// Tag returns the validator of a part, "" without one.
+func (f *File) Tag() string { return f.tag }
+
+// Restart empties a part, to be filled with the octets of a validator. With "" they cannot
+// be completed later.
+func (f *File) Restart(tag string) error {
+	// A crash leaves no octets under another validator.
+	if err := f.dir.own.Remove(f.name + ".tag"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return storage(err)
+	}
+	err := f.out.Truncate(0)
+	if err == nil {
+		_, err = f.out.Seek(0, io.SeekStart)
+	}
+	if !f.sums.Proves() {
+		tag = ""
+	}
+	f.sums, f.tag = NewSums(f.want.Length, f.want.Hashes), tag
+	if err == nil && tag != "" {
+		err = f.dir.own.WriteFile(f.name+".tag", []byte(tag), 0o600)
+	}
+	return storage(err)
+}
+
+// Verify compares the octets with the facts, and returns the file of them. It is closed by
+// Discard.
+func (f *File) Verify() (*os.File, error) { return f.out, f.sums.Check() }
 
 // Commit verifies the copy and gives it its path and its time; mod is the time if the
 // facts have none. After an error nothing has changed. [ErrDiffers] says that the content
@@ -191,82 +270,68 @@ func (f *File) Commit(mod time.Time) error {
 		mod = f.want.LastMod
 	}
 	if !mod.IsZero() {
-		if err := f.date(mod); err != nil {
-			return os.NewSyscallError("utimensat", err)
+		if err := date(f.out, "", mod); err != nil {
+			return storage(err)
 		}
 	}
-	if out := f.out; out != nil {
-		f.out = nil
-		if err := out.Close(); err != nil {
-			return err
+	if f.name != "" {
+		err := f.out.Close()
+		if f.out = nil; err != nil {
+			return storage(err)
 		}
 	}
-	return f.dir.in(f.path, true, func(to *folder, name string) error {
-		if f.name == "" {
-			err := f.link(to, name)
-			if !errors.Is(err, fs.ErrExist) {
-				return err
-			}
-			temp := f.dir.tempName()
-			if err := f.link(f.dir.own, temp); err != nil {
-				return err
-			}
-			f.name = temp
-		}
-		name, _, _, err := to.stat(name)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	return storage(f.dir.in(f.path, true, f.place))
+}
+
+// place gives the copy its name in a directory.
+func (f *File) place(to *os.File, name string) error {
+	if f.name == "" {
+		err := f.link(to, name)
+		if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		if err := unix.Renameat(f.dir.own.at(), f.name, to.at(), name); err != nil {
-			return os.NewSyscallError("renameat", err)
+		temp := f.dir.tempName()
+		if err := f.link(f.dir.at, temp); err != nil {
+			return err
 		}
-		if f.tag != "" {
-			f.dir.own.root.Remove(f.name + ".tag") // SweepParts would do it, too
-		}
+		f.name = temp
+	}
+	name, _, _, err := stat(to, name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := unix.Renameat(handle(f.dir.at), f.name, handle(to), name); err != nil {
+		return os.NewSyscallError("renameat", err)
+	}
+	if f.tag != "" {
+		f.dir.own.Remove(f.name + ".tag") // a sweep of parts would do it, too
+	}
+	f.name = ""
+	return nil
+}
+
+// link gives an unnamed file a name that is free. By its descriptor alone it would take more
+// rights.
+func (f *File) link(to *os.File, name string) error {
+	unnamed := "/proc/self/fd/" + strconv.Itoa(handle(f.out))
+	return os.NewSyscallError("linkat", unix.Linkat(unix.AT_FDCWD, unnamed, handle(to), name, unix.AT_SYMLINK_FOLLOW))
+}
+
+// Keep ends a part, to be resumed later. After Commit or Discard it does nothing.
+func (f *File) Keep() {
+	if f.close(); f.Length() > 0 && f.sums.Proves() {
 		f.name = ""
-		return nil
-	})
-}
-
-// handle is the descriptor of the open file.
-func (f *File) handle() int {
-	if f.fd >= 0 {
-		return f.fd
 	}
-	return int(f.out.Fd())
-}
-
-// date gives the file its time, to the microsecond.
-func (f *File) date(mod time.Time) error {
-	t := unix.NsecToTimespec(mod.UnixMicro() * 1000)
-	err := unix.UtimesNanoAt(f.handle(), "", []unix.Timespec{t, t}, unix.AT_EMPTY_PATH)
-	if err == unix.EINVAL || err == unix.ENOENT { // an old kernel
-		v := unix.NsecToTimeval(t.Nano())
-		err = unix.Futimes(f.handle(), []unix.Timeval{v, v})
-	}
-	return err
-}
-
-// link gives an unnamed file a name that is free.
-func (f *File) link(to *folder, name string) error {
-	if !f.dir.byPath.Load() {
-		err := unix.Linkat(f.fd, "", to.at(), name, unix.AT_EMPTY_PATH)
-		if err != unix.ENOENT && err != unix.EINVAL && err != unix.EPERM {
-			return os.NewSyscallError("linkat", err)
-		}
-		f.dir.byPath.Store(true) // an old kernel wants more rights for it
-	}
-	unnamed := "/proc/self/fd/" + strconv.Itoa(f.fd)
-	return os.NewSyscallError("linkat", unix.Linkat(unix.AT_FDCWD, unnamed, to.at(), name, unix.AT_SYMLINK_FOLLOW))
+	f.Discard()
 }
 
 // Discard removes the copy. After Commit it does nothing.
 func (f *File) Discard() {
 	f.close()
 	if f.name != "" {
-		f.dir.own.root.Remove(f.name)
+		f.dir.own.Remove(f.name)
 		if f.tag != "" {
-			f.dir.own.root.Remove(f.name + ".tag")
+			f.dir.own.Remove(f.name + ".tag")
 		}
 		f.name = ""
 	}
@@ -277,8 +342,76 @@ func (f *File) close() {
 		f.out.Close()
 		f.out = nil
 	}
-	if f.fd >= 0 {
-		unix.Close(f.fd)
-		f.fd = -1
+}
+
+// ErrDiffers says that content is not the one described by its Source.
+var ErrDiffers = errors.New("differs")
+
+// kinds are the digests we can compute.
+var kinds = map[string]func() hash.Hash{"sha-256": sha256.New, "sha-1": sha1.New, "md5": md5.New}
+
+// Sums compare the octets written to them with the length and the digests that a Source
+// gives (Z39.99-2017, 7: md5, sha-1 and sha-256). Digests of other types, and what is no
+// digest of its type in hexadecimal digits, are passed over.
+type Sums struct {
+	length int64 // wanted; -1 for any
+	want   []sitemap.Hash
+	got    []hash.Hash
+	n      int64
+}
+
+// NewSums returns Sums for content of a length, -1 if it is not known, with digests.
+func NewSums(length int64, want []sitemap.Hash) *Sums {
+	s := &Sums{length: length}
+	for _, h := range want {
+		kind := kinds[h.Alg]
+		if kind == nil {
+			continue
+		}
+		sum := kind()
+		if value, err := hex.DecodeString(h.Value); err == nil && len(value) == sum.Size() {
+			s.want, s.got = append(s.want, h), append(s.got, sum)
+		}
 	}
+	return s
+}
+
+// Proves reports whether there is a digest to compare.
+func (s *Sums) Proves() bool { return len(s.want) > 0 }
+
+// Length returns the octets so far.
+func (s *Sums) Length() int64 { return s.n }
+
+// Write takes octets; more of them than the length are an error, [ErrDiffers].
+func (s *Sums) Write(p []byte) (int, error) {
+	if s.length >= 0 && s.n+int64(len(p)) > s.length {
+		return 0, fmt.Errorf("%w: more than %d octets", ErrDiffers, s.length)
+	}
+	for _, h := range s.got {
+		h.Write(p)
+	}
+	s.n += int64(len(p))
+	return len(p), nil
+}
+
+// Check compares the octets written with the description. The error wraps [ErrDiffers].
+func (s *Sums) Check() error {
+	if s.length >= 0 && s.n != s.length {
+		return fmt.Errorf("%w: %d octets instead of %d", ErrDiffers, s.n, s.length)
+	}
+	for i, h := range s.got {
+		if got := hex.EncodeToString(h.Sum(nil)); got != s.want[i].Value {
+			return fmt.Errorf("%w: %s is %s instead of %s", ErrDiffers, s.want[i].Alg, got, s.want[i].Value)
+		}
+	}
+	return nil
+}
+
+// Compare reads content to its end, or beyond its length, and compares it.
+func Compare(in io.Reader, length int64, want []sitemap.Hash) error {
+	s := NewSums(length, want)
+	if _, err := io.Copy(s, in); err != nil {
+		return err
+	}
+	return s.Check()
 }
