@@ -148,9 +148,6 @@ func Unmade(dir string) (bool, error) { return home.Unmade(dir) }
 // it is "" for no digests but SHA-256.
 func FormatDigests(s digest.Set) string { return home.FormatDigests(s) }
 
-// UWSProperties are the properties of a queue for clients of UWS.
-var UWSProperties = home.UWSProperties
-
 // NoDumps says that no set of resources has dumps.
 const NoDumps = home.NoDumps
 

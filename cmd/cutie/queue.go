@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/state"
 )
 
@@ -128,25 +130,24 @@ func createQueueVerb(c *call) *cobra.Command {
 		Short:   "add a queue",
 		Long: `
 ID is the identifier of the queue. It names the directory and stands in URLs;
-there "/", ":" and "." become "=", "+" and ",". cutie set changes the other
-properties of a queue.
+there "/", ":" and "." become "=", "+" and ",". cutie set --help explains the
+properties.
 
 Prints nothing; with -t it prints the state of the queue.`,
 		Example: `cutie create ingest --name 'primary ingest' --size 1000 --age 720`,
 	}
-	info := queuefs.QueueInfo{}
-	flags := cmd.Flags()
-	flags.StringVar(&info.Name, "name", "", "`name` for people (default the identifier)")
-	flags.StringVar(&info.Description, "description", "", "`text` about the queue")
-	flags.Int64Var(&info.CullingSize, "size", -1, "`number` of processed jobs to keep; -1 for all")
-	flags.Int64Var(&info.CullingAge, "age", -1, "`hours` to keep processed jobs at least; -1 for unset")
-	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) (err error) {
-		if info.CullingSize < -1 || info.CullingAge < -1 {
-			return fault.Usagef("--size and --age are 0 or more, or -1")
+	settingOptions(cmd.Flags())
+	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
+		settings, err := settingsOf(cmd.Flags())
+		if err != nil {
+			return err
 		}
-		info.Identifier = c.Args[0]
-		if info.Name == "" {
-			info.Name = info.Identifier
+		info := home.NewQueue("", time.Time{})
+		info.Identifier, info.Name = c.Args[0], c.Args[0]
+		for _, s := range settings {
+			if err := home.PropertyNamed(s.Name).Set(&info, s.Value); err != nil {
+				return inOptions(err)
+			}
 		}
 		if info.ID, err = queuefs.CleanQueueID(info.Identifier); err != nil {
 			return err

@@ -5,18 +5,18 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
@@ -59,29 +59,7 @@ cutie set jobs --max-attempts 5 --retry-delay 30s --retry-max 2h`,
 	behavior := fs.StringP("behavior", "S", "", "`pause|restart` the handing out of jobs")
 	closes := fs.Bool("close", false, "accept no more jobs")
 	opens := fs.Bool("open", false, "accept jobs again")
-	fs.String("name", "", "`name` for people")
-	fs.String("description", "", "`text` about the queue")
-	fs.Int64("size", -1, "`number` of processed jobs to keep; -1 for all")
-	fs.Int64("age", -1, "`hours` to keep processed jobs at least; -1 for unset")
-	fs.Bool("verify-on-read", false, "verify the digests of large jobs, too, when they are handed out; =false ends that")
-	fs.Bool("verify-on-write", false, "read each payload again before its submission is answered; =false ends that")
-	fs.String("acknowledge", "", "what a lease that ends without a report means: `none|required|timeout`")
-	fs.Duration("lease", 0, "default `time` of a lease, such as 10m; 0 for unset")
-	fs.Int64("max-attempts", 0, "`number` of times to hand a job out; 0 for no limit")
-	fs.String("limits", "", "`list` of limits of each user, such as pending=100,active=1000; see cutie help limits")
-	fs.Duration("retry-delay", 0, "`time` before the second attempt, such as 30s; 0 for 10s, and none after a lease")
-	fs.Int64("retry-factor", 0, "`number` by which the delay grows with each attempt; 0 for 2")
-	fs.Duration("retry-max", 0, "longest `time` before an attempt; 0 for 1h")
-	fs.String("callback", "", "`URI` to post changes of jobs to; empty for none")
-	fs.String("digests", "", "`types` of digests to compute of every payload beside SHA-256, such as \"SHA-256 MD5\"; empty for none")
-	fs.String("dumps", "", "`sets` published with dumps: pending, replica, pending,replica or none; empty for those of cutie serve --dumps")
-	for _, p := range queuefs.UWSProperties {
-		value := "`number` of "
-		if p.Most == 0 {
-			value = "`" + p.Words[0] + "|" + p.Words[1] + "`: "
-		}
-		fs.String(uwsOption(p.Name), "", value+p.Help)
-	}
+	settingOptions(fs)
 	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		var settings client.Settings
 		switch strings.ToLower(*behavior) {
@@ -97,22 +75,11 @@ cutie set jobs --max-attempts 5 --retry-delay 30s --retry-max 2h`,
 		if *closes || *opens {
 			settings.Add("closed", strconv.FormatBool(*closes))
 		}
-		for _, p := range allProperties() {
-			if !fs.Changed(p.option) {
-				continue
-			}
-			value := fs.Lookup(p.option).Value.String()
-			if d, err := fs.GetDuration(p.option); err == nil {
-				if d < 0 || d%time.Second != 0 {
-					return fault.Usagef("--%s %v is not whole seconds", p.option, d)
-				}
-				value = strconv.FormatInt(int64(d/time.Second), 10)
-			}
-			if value == p.unset {
-				value = ""
-			}
-			settings.Add(p.name, value)
+		given, err := settingsOf(fs)
+		if err != nil {
+			return err
 		}
+		settings = append(settings, given...)
 		if len(settings) == 0 {
 			return fault.Usagef("nothing to set")
 		}
@@ -126,14 +93,49 @@ cutie set jobs --max-attempts 5 --retry-delay 30s --retry-max 2h`,
 	})
 }
 
+// settingOptions adds the options for the properties of a queue.
+func settingOptions(fs *pflag.FlagSet) {
+	for i := range home.Properties {
+		switch p := &home.Properties[i]; {
+		case p.Option == "":
+		case p.Kind() == home.Truth:
+			fs.Bool(p.Option, false, p.Help+"; =false ends that")
+		case p.Kind() == home.Seconds:
+			fs.Duration(p.Option, 0, p.Help)
+		default:
+			fs.String(p.Option, "", p.Help)
+		}
+	}
+}
+
+// settingsOf returns the properties with an option that was given.
+func settingsOf(fs *pflag.FlagSet) (settings client.Settings, err error) {
+	for i := range home.Properties {
+		p := &home.Properties[i]
+		if p.Option == "" || !fs.Changed(p.Option) {
+			continue
+		}
+		value := fs.Lookup(p.Option).Value.String()
+		if d, err := fs.GetDuration(p.Option); err == nil {
+			if d < 0 || d%time.Second != 0 {
+				return nil, fault.Usagef("--%s %v is not whole seconds", p.Option, d)
+			}
+			value = strconv.FormatInt(int64(d/time.Second), 10)
+		}
+		settings.Add(p.Name, value)
+	}
+	return settings, nil
+}
+
 // inOptions says an error of a property in the name of its option.
 func inOptions(err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, p := range allProperties() {
-		if text, ok := strings.CutPrefix(err.Error(), p.name+" is "); ok {
-			return renamed{err, "--" + p.option + " is " + text}
+	for i := range home.Properties {
+		p := &home.Properties[i]
+		if text, ok := strings.CutPrefix(err.Error(), p.Name+" is "); ok && p.Option != "" {
+			return renamed{err, "--" + p.Option + " is " + text}
 		}
 	}
 	return err
@@ -147,51 +149,6 @@ type renamed struct {
 
 func (e renamed) Error() string { return e.text }
 func (e renamed) Unwrap() error { return e.error }
-
-// uwsOption is the option for a property of UWS: uws-max-destruction sets
-// uwsMaxDestruction.
-func uwsOption(name string) string {
-	var b strings.Builder
-	for _, r := range name {
-		if unicode.IsUpper(r) {
-			b.WriteByte('-')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
-}
-
-// A property has an option, and a value for unset.
-type property struct{ option, name, unset string }
-
-// allProperties are the options for all properties.
-func allProperties() []property {
-	all := slices.Clone(properties)
-	for _, p := range queuefs.UWSProperties {
-		all = append(all, property{uwsOption(p.Name), p.Name, ""})
-	}
-	return all
-}
-
-// properties are the options for properties but those for UWS.
-var properties = []property{
-	{"name", "name", ""},
-	{"description", "description", ""},
-	{"size", "cullingSizeThreshold", "-1"},
-	{"age", "cullingAgeThreshold", "-1"},
-	{"verify-on-read", "verifyOnRead", ""},
-	{"verify-on-write", "verifyOnWrite", ""},
-	{"acknowledge", "acknowledge", ""},
-	{"lease", "leaseDuration", "0"},
-	{"max-attempts", "maxAttempts", "0"},
-	{"limits", "limits", ""},
-	{"retry-delay", "retryDelay", "0"},
-	{"retry-factor", "retryFactor", "0"},
-	{"retry-max", "retryMax", "0"},
-	{"callback", "callback", ""},
-	{"digests", "digests", ""},
-	{"dumps", "dumps", ""},
-}
 
 // answerQueue changes a queue, and prints its state in the response form if
 // one was given.

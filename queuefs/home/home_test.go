@@ -407,7 +407,7 @@ func TestPropertiesThatMakeNoSense(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "identifier", "no colon": "", "name: x\n": "identifier",
 		"identifier: x\nlease: long\n":               "lease",
-		"identifier: x\ncullingAgeThreshold: -1\n":   "cullingAgeThreshold",
+		"identifier: x\ncullingAgeThreshold: -2\n":   "cullingAgeThreshold",
 		"identifier: x\nclosed: perhaps\n":           "closed",
 		"identifier: x\npaused: today\n":             "paused",
 		"identifier: x\nlimits: pending=all\n":       "pending=all",

@@ -24,9 +24,7 @@ const (
 	MaxRetry     = time.Hour                         // the longest wait of a queue without a setting
 	MaxHours     = int64(1<<63-1) / int64(time.Hour) // the largest age in hours to fit a duration
 
-	maxAttempts   = 1_000_000
 	defaultFactor = 2
-	maxFactor     = 100
 )
 
 // QueueInfo are the settings of a queue (Cutie 0.3, 3.2 and 6.4).
@@ -90,179 +88,6 @@ func (info QueueInfo) RetryLapsed(attempt int) time.Duration {
 		return 0
 	}
 	return info.RetryFailed(attempt)
-}
-
-// Check refuses values too large or out of range, and cleans texts.
-func (info *QueueInfo) Check() error {
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%w: "+format, append([]any{job.ErrBadName}, args...)...)
-	}
-	switch {
-	case info.CullingSize < -1 || info.CullingAge < -1:
-		return bad("negative culling threshold")
-	case info.CullingAge > MaxHours:
-		return bad("culling age of %d hours is more than %d", info.CullingAge, MaxHours)
-	case info.Acknowledge > job.AckTimeout:
-		return bad("%v", info.Acknowledge)
-	case info.Lease < 0 || info.Lease > MaxLease || info.Lease%time.Second != 0:
-		return bad("lease %v is not whole seconds from 0 to %d", info.Lease, MaxLease/time.Second)
-	case info.MaxAttempts < 0 || info.MaxAttempts > maxAttempts:
-		return bad("maximum of attempts %d is not from 0 to %d", info.MaxAttempts, maxAttempts)
-	case info.RetryDelay < 0 || info.RetryDelay > MaxLease || info.RetryDelay%time.Second != 0:
-		return bad("retry delay %v is not whole seconds from 0 to %d", info.RetryDelay, MaxLease/time.Second)
-	case info.RetryFactor < 0 || info.RetryFactor > maxFactor:
-		return bad("retry factor %d is not from 0 to %d", info.RetryFactor, maxFactor)
-	case info.RetryMax < 0 || info.RetryMax > MaxLease || info.RetryMax%time.Second != 0:
-		return bad("longest retry delay %v is not whole seconds from 0 to %d", info.RetryMax, MaxLease/time.Second)
-	}
-	info.Digests &^= digest.SetOf(digest.SHA256)
-	var err error
-	if info.Dumps, err = ParseDumps(info.Dumps); err != nil {
-		return err
-	}
-	if err := info.UWS.check(); err != nil {
-		return bad("%v", err)
-	}
-	info.Paused = info.Paused.Truncate(time.Microsecond).UTC()
-	if y := info.Paused.Year(); y < 0 || y > 9999 {
-		return bad("paused in the year %d", y)
-	}
-	if err := checkURI("callback", info.Callback); err != nil {
-		return err
-	}
-	return cleanTexts("queue", &info.Identifier, &info.Name, &info.Description)
-}
-
-// Text returns a new property file.
-func (info *QueueInfo) Text() []byte { return rewrite(new(anvl.Document), info.Elements()) }
-
-// Elements are all properties in the form and order of queue-info.txt; an empty
-// value is a property not set.
-func (info *QueueInfo) Elements() anvl.Record {
-	number := func(n, unset int64) string {
-		if n == unset {
-			return ""
-		}
-		return strconv.FormatInt(n, 10)
-	}
-	paused, closed, ack := "", "", ""
-	if !info.Paused.IsZero() {
-		paused = job.FormatTime(info.Paused)
-	}
-	if info.Closed {
-		closed = "true"
-	}
-	if info.Acknowledge != job.AckNone {
-		ack = info.Acknowledge.String()
-	}
-	list := anvl.Record{
-		{Name: "name", Value: info.Name},
-		{Name: "identifier", Value: info.Identifier},
-		{Name: "description", Value: info.Description},
-		{Name: "cullingSizeThreshold", Value: number(info.CullingSize, -1)},
-		{Name: "cullingAgeThreshold", Value: number(info.CullingAge, -1)},
-		{Name: "verifyOnRead", Value: strconv.FormatBool(info.VerifyOnRead)},
-		{Name: "verifyOnWrite", Value: strconv.FormatBool(info.VerifyOnWrite)},
-		{Name: "paused", Value: paused},
-		{Name: "closed", Value: closed},
-		{Name: "acknowledge", Value: ack},
-		{Name: "lease", Value: number(int64(info.Lease/time.Second), 0)},
-		{Name: "maxAttempts", Value: number(int64(info.MaxAttempts), 0)},
-		{Name: "limits", Value: info.Limits.String()},
-		{Name: "retryDelay", Value: number(int64(info.RetryDelay/time.Second), 0)},
-		{Name: "retryFactor", Value: number(int64(info.RetryFactor), 0)},
-		{Name: "retryMax", Value: number(int64(info.RetryMax/time.Second), 0)},
-		{Name: "callback", Value: info.Callback},
-		{Name: "digests", Value: FormatDigests(info.Digests)},
-		{Name: "dumps", Value: info.Dumps},
-	}
-	for i, p := range UWSProperties {
-		list.Add(p.Name, info.UWS[i])
-	}
-	list.Add("created", job.FormatTime(info.Created))
-	return list
-}
-
-// ParseQueue reads the property file of a queue (Cutie 0.3, 6.4); Created is zero
-// if the file does not say it.
-func ParseQueue(id string, data []byte) (QueueInfo, error) {
-	info := NewQueue(id, time.Time{})
-	r, err := anvl.ParseRecord(data)
-	if err != nil {
-		return info, err
-	}
-	// An emptied or truncated file must not pass for one with all defaults.
-	if info.Identifier = r.Value("identifier"); info.Identifier == "" {
-		return info, errors.New("no identifier")
-	}
-	info.Name, info.Description, info.Callback = r.Value("name"), r.Value("description"), r.Value("callback")
-	var errs []error
-	number := func(name string, to *int64) {
-		if v := r.Value(name); v != "" {
-			n, err := strconv.ParseInt(v, 10, 64)
-			if err != nil || n < 0 {
-				errs = append(errs, fmt.Errorf("%s: %.40q is not a number", name, v))
-				return
-			}
-			*to = n
-		}
-	}
-	var lease, attempts, delay, factor, longest int64
-	number("cullingSizeThreshold", &info.CullingSize)
-	number("cullingAgeThreshold", &info.CullingAge)
-	number("lease", &lease)
-	number("maxAttempts", &attempts)
-	number("retryDelay", &delay)
-	number("retryFactor", &factor)
-	number("retryMax", &longest)
-	seconds := func(n int64) time.Duration { return time.Duration(min(n, int64(MaxLease/time.Second)+1)) * time.Second }
-	info.Lease, info.RetryDelay, info.RetryMax = seconds(lease), seconds(delay), seconds(longest)
-	info.RetryFactor = int(min(factor, maxFactor+1))
-	info.MaxAttempts = int(min(attempts, maxAttempts+1))
-	truth := func(name string, to *bool) {
-		if v := r.Value(name); v != "" {
-			b, err := strconv.ParseBool(strings.ToLower(v))
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %.40q is neither true nor false", name, v))
-			}
-			*to = b
-		}
-	}
-	truth("verifyOnRead", &info.VerifyOnRead)
-	truth("verifyOnWrite", &info.VerifyOnWrite)
-	truth("closed", &info.Closed)
-	date := func(name string, to *time.Time) {
-		if v := r.Value(name); v != "" {
-			t, err := job.ParseTime(v)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", name, err))
-			}
-			*to = t
-		}
-	}
-	date("paused", &info.Paused)
-	date("created", &info.Created)
-	if v := r.Value("acknowledge"); v != "" {
-		if info.Acknowledge, err = job.ParseAcknowledge(v); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	if info.Limits, err = job.ParseLimits(r.Value("limits")); err != nil {
-		errs = append(errs, err)
-	}
-	if info.Digests, err = ParseDigests(r.Value("digests")); err != nil {
-		errs = append(errs, err)
-	}
-	if info.Dumps, err = ParseDumps(r.Value("dumps")); err != nil {
-		errs = append(errs, err)
-	}
-	for i, p := range UWSProperties {
-		info.UWS[i] = r.Value(p.Name)
-	}
-	if err := info.UWS.check(); err != nil {
-		errs = append(errs, err)
-	}
-	return info, errors.Join(errs...)
 }
 
 // Settings are the properties of a queue by a reading of queue-info.txt. They are not
@@ -338,93 +163,28 @@ func (s *Settings) Date(known time.Time) {
 	}
 }
 
-// maxLife is the longest life of a job of UWS, in hours: 114 years.
-const maxLife = 1_000_000
-
-// UWSProperties are the properties of a queue for clients of UWS.
-var UWSProperties = [...]UWSProperty{
-	{Name: "uwsVersion", Words: [2]string{"1.1", "1.0"}, Help: "version of UWS, 1.0 for clients of no other"},
-	{Name: "uwsJdl", Words: [2]string{"form", "payload"}, Help: "what a job has: parameters, or one opaque parameter"},
-	{Name: "uwsExecutionDuration", Most: 1<<31 - 1, Help: "seconds that a job may run; 0: any time"},
-	{Name: "uwsMaxExecutionDuration", Most: 1<<31 - 1, Help: "seconds that a client may ask for; 0: any time"},
-	{Name: "uwsDestruction", Most: maxLife, Help: "hours until a job is destroyed; 0: never; by default the culling age, or 720"},
-	{Name: "uwsMaxDestruction", Most: maxLife, Help: "hours until the destruction that a client may ask for; 0: see limits"},
-	{Name: "uwsArchive", Words: [2]string{"false", "true"}, Help: "whether a job is kept as ARCHIVED at its destruction, with its parameters"},
-	{Name: "uwsQuote", Most: 1<<31 - 1, Help: "seconds a job is expected to take, the quote of jobs; by default their execution duration"},
+// UWS are the properties of a queue for clients of UWS, as they were given; "" is the
+// default.
+type UWS struct {
+	Version              string // 1.1 or 1.0
+	JDL                  string // form or payload
+	ExecutionDuration    Count  // seconds
+	MaxExecutionDuration Count  // seconds
+	Destruction          Count  // hours
+	MaxDestruction       Count  // hours
+	Archive              string // false or true
+	Quote                Count  // seconds
 }
 
-// A UWSProperty is one of two words, the first by default, or a number up to Most.
-type UWSProperty struct {
-	Name  string
-	Words [2]string
-	Most  int64 // 0: a word
-	Help  string
-}
+// A Count is a number as it was given; "" is not set, which 0 is not.
+type Count string
 
-// UWS are the values of UWSProperties as they were given; "" is the default.
-type UWS [len(UWSProperties)]string
-
-// Set gives a property a value, "" for the default. ok is false if none has the name.
-func (u *UWS) Set(name, value string) (ok bool, err error) {
-	for i, p := range UWSProperties {
-		if p.Name != name {
-			continue
-		}
-		if err := p.check(value); err != nil {
-			return true, err
-		}
-		u[i] = value
-		return true, nil
-	}
-	return false, nil
-}
-
-func (p *UWSProperty) check(value string) error {
-	switch {
-	case value == "":
-	case p.Most == 0 && value != p.Words[0] && value != p.Words[1]:
-		return fmt.Errorf("%s is %.40q, neither %s nor %s", p.Name, value, p.Words[0], p.Words[1])
-	case p.Most > 0:
-		if n, err := strconv.ParseInt(value, 10, 64); err != nil || n < 0 || n > p.Most {
-			return fmt.Errorf("%s is %.40q, not a number from 0 to %d", p.Name, value, p.Most)
-		}
-	}
-	return nil
-}
-
-// Is reports whether a property has its second word.
-func (u *UWS) Is(name string) bool {
-	for i, p := range UWSProperties {
-		if p.Name == name {
-			return u[i] == p.Words[1] && u[i] != ""
-		}
-	}
-	return false
-}
-
-// Number returns a property, or absent if it is not set.
-func (u *UWS) Number(name string, absent int64) int64 {
-	for i, p := range UWSProperties {
-		if p.Name != name {
-			continue
-		}
-		if n, err := strconv.ParseInt(u[i], 10, 64); err == nil {
-			return n
-		}
+// Or returns the number, or absent if it is not set.
+func (c Count) Or(absent int64) int64 {
+	if n, err := strconv.ParseInt(string(c), 10, 64); err == nil {
+		return n
 	}
 	return absent
-}
-
-func (u *UWS) check() error {
-	for i := range UWSProperties {
-		if err := UWSProperties[i].check(u[i]); err != nil {
-			return err
-		}
-	}
-	if u.Is("uwsVersion") && u.Is("uwsArchive") {
-		return errors.New("uwsArchive is true, and version 1.0 has no phase for it")
-	}
-	return nil
 }
 
 // maxTombstoneAge is in hours.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -158,18 +159,8 @@ var (
 	aboutSetQueue = &web.Help{Name: "setQueue", Aliases: []string{"setQueueBehavior", "set-queue-behavior"}, Help: state.Help{
 		Method: "Set-queue", Summary: "Set properties of a queue, pause it or go on",
 		Request: "POST /state/Q[?S=pause|restart][&PROPERTY=VALUE...]",
-		Text: "Properties: name, description, cullingSizeThreshold (jobs), cullingAgeThreshold\n" +
-			"(hours; -1 unsets either), verifyOnRead, verifyOnWrite, closed (true or false: no\n" +
-			"submissions), acknowledge (none, required or timeout: what the silence of a\n" +
-			"consumer means), leaseDuration (seconds), maxAttempts, limits (of each user, such\n" +
-			"as pending=100,active=1000,upload=1000000000), retryDelay (seconds, by default\n" +
-			"10, or none after a lease that ended), retryFactor (by default 2), retryMax\n" +
-			"(seconds, by default 3600), callback (URL that is told of changes; readers\n" +
-			"see scheme and host), digests\n" +
-			"(computed of payloads beside SHA-256), dumps (sets of resources published with\n" +
-			"dumps: pending, replica, pending,replica or none), and uwsVersion, uwsJdl,\n" +
-			"uwsExecutionDuration, uwsMaxExecutionDuration, uwsDestruction, uwsMaxDestruction,\n" +
-			"uwsArchive and uwsQuote (cutie help services). They come in the query or in a body that\n" +
+		Text: propertyHelp() +
+			"Properties come in the query or in a body that\n" +
 			"is a form, ANVL or JSON; an empty one is unset. After a transient failure, or a\n" +
 			"lease that ended without a report, a job is put back for another attempt, on hold\n" +
 			"for retryDelay times retryFactor for each further attempt, at most retryMax. When\n" +
@@ -346,3 +337,36 @@ var (
 			"Errors: 404, 503 too many follow.",
 	}}
 )
+
+// propertyHelp explains the properties of a queue, each in a paragraph.
+func propertyHelp() string {
+	var b strings.Builder
+	for i := range home.Properties {
+		p := &home.Properties[i]
+		if p.Fixed {
+			continue
+		}
+		text := p.Name + ": "
+		switch p.Kind() {
+		case home.Seconds:
+			text += "seconds, "
+		case home.Truth:
+			text += "true or false, "
+		}
+		at := 0
+		for word := range strings.FieldsSeq(text + strings.ReplaceAll(p.Help, "`", "")) {
+			switch {
+			case at == 0:
+			case at+1+len(word) > 80:
+				b.WriteString("\n  ")
+				at = 1
+			default:
+				b.WriteByte(' ')
+			}
+			b.WriteString(word)
+			at += 1 + len(word)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}

@@ -11,71 +11,30 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/home"
 )
 
 // setProperty gives a queue a property. An empty value unsets it.
-func setProperty(info *queuefs.QueueInfo, name, value string, now time.Time) (err error) {
+func setProperty(info *queuefs.QueueInfo, name, value string, now time.Time) error {
 	if err := checkText(name, value); err != nil {
 		return err
 	}
-	switch name {
-	case "name":
-		info.Name = value
-	case "description":
-		info.Description = value
-	case "cullingSizeThreshold":
-		info.CullingSize, err = threshold(name, value)
-	case "cullingAgeThreshold":
-		info.CullingAge, err = threshold(name, value)
-	case "verifyOnRead":
-		info.VerifyOnRead, err = boolean(name, value)
-	case "verifyOnWrite":
-		info.VerifyOnWrite, err = boolean(name, value)
-	case "S":
+	if name == "S" {
 		switch {
 		case value == "restart":
 			info.Paused = time.Time{}
 		case value != "pause":
-			err = badRequest("S is %.40q, neither pause nor restart", value)
+			return badRequest("S is %.40q, neither pause nor restart", value)
 		case info.Paused.IsZero():
 			info.Paused = now
 		}
-	case "closed":
-		info.Closed, err = boolean(name, value)
-	case "acknowledge":
-		info.Acknowledge, err = queuefs.ParseAcknowledge(value)
-	case "leaseDuration":
-		info.Lease, err = seconds(name, value)
-	case "maxAttempts":
-		var n int64
-		n, err = parseNumber(name, value)
-		info.MaxAttempts = int(min(max(n, 0), math.MaxInt))
-	case "limits":
-		info.Limits, err = queuefs.ParseLimits(value)
-	case "retryDelay":
-		info.RetryDelay, err = seconds(name, value)
-	case "retryFactor":
-		var n int64
-		n, err = parseNumber(name, value)
-		info.RetryFactor = int(min(max(n, 0), math.MaxInt))
-	case "retryMax":
-		info.RetryMax, err = seconds(name, value)
-	case "callback":
-		info.Callback = value
-	case "digests":
-		info.Digests, err = queuefs.ParseDigests(value)
-	case "dumps":
-		info.Dumps, err = queuefs.ParseDumps(value)
-	default:
-		ok, wrong := info.UWS.Set(name, value)
-		switch {
-		case !ok:
-			err = badRequest("%.40q is not known here: it is no property to give a queue", name)
-		case wrong != nil:
-			err = badRequest("%v", wrong)
-		}
+		return nil
 	}
-	return err
+	p := home.PropertyNamed(name)
+	if p == nil || p.Fixed {
+		return badRequest("%.40q is not known here: it is no property to give a queue", name)
+	}
+	return p.Set(info, value)
 }
 
 // checkText refuses control characters, line ends among them, and characters outside
@@ -94,14 +53,6 @@ func checkText(name, value string) error {
 	return nil
 }
 
-// threshold is Number; -1 is unset too, as the state of a queue says it.
-func threshold(name, value string) (int64, error) {
-	if value == "-1" {
-		return -1, nil
-	}
-	return parseNumber(name, value)
-}
-
 // parseNumber reads a number; the empty text leaves it unset.
 func parseNumber(name, value string) (int64, error) {
 	if value == "" {
@@ -112,22 +63,6 @@ func parseNumber(name, value string) (int64, error) {
 		return 0, badRequest("%s is %.40q, not a number from 0 to %d", name, value, int64(math.MaxInt64))
 	}
 	return n, nil
-}
-
-// seconds reads a time of up to MaxLease; the empty text leaves it unset.
-func seconds(name, value string) (time.Duration, error) {
-	n, err := parseNumber(name, value)
-	if n > int64(queuefs.MaxLease/time.Second) {
-		err = badRequest("%s is more than %d seconds", name, queuefs.MaxLease/time.Second)
-	}
-	return time.Duration(max(n, 0)) * time.Second, err
-}
-
-func boolean(name, value string) (bool, error) {
-	if value != "true" && value != "false" {
-		return false, badRequest("%s is %.40q, neither true nor false", name, value)
-	}
-	return value == "true", nil
 }
 
 // propertiesOfJSON reads an object with the names and values of properties, or the state

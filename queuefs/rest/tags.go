@@ -4,10 +4,9 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"cutie/queuefs"
-
+	"cutie/queuefs/home"
 	"cutie/queuefs/web"
 )
 
@@ -17,15 +16,13 @@ import (
 type version string
 
 func (h *Handler) versionOf(r *request, s *queuefs.QueueState) version {
-	hash, info := newTagHash(), &s.Info
-	hash.add(string(h.base(r.Request)),
-		info.Identifier, info.Name, info.Description, info.Created.Format(time.RFC3339Nano),
-		strconv.FormatInt(info.CullingSize, 10), strconv.FormatInt(info.CullingAge, 10),
-		strconv.FormatBool(info.VerifyOnRead), strconv.FormatBool(info.VerifyOnWrite),
-		info.Paused.Format(time.RFC3339Nano), strconv.FormatBool(info.Closed), info.Acknowledge.String(),
-		info.Lease.String(), strconv.Itoa(info.MaxAttempts), info.Limits.String(),
-		info.RetryDelay.String(), strconv.Itoa(info.RetryFactor), info.RetryMax.String(), info.Callback, info.Digests.String(), info.Dumps, strings.Join(info.UWS[:], "|"),
-		strconv.FormatInt(s.Oldest.UnixMicro(), 10)) // a job being taken is no longer the oldest, before its event
+	hash := newTagHash()
+	hash.add(string(h.base(r.Request)), strconv.FormatInt(s.Oldest.UnixMicro(), 10)) // a job being taken is no longer the oldest, before its event
+	var text []byte
+	for i := range home.Properties {
+		text = home.Properties[i].Append(text[:0], &s.Info)
+		hash.add(string(text))
+	}
 	return version(strings.TrimSuffix(hash.tag(uint64(s.Seq)), `"`))
 }
 

@@ -10,25 +10,20 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 )
 
 // QueueClass is the class of the state of a queue (Cutie 3.2). The properties
 // from lastConsumption on are additions.
 var QueueClass = &Class{
 	Prefix: "que", Root: "queueState", Namespace: namespace + "queue",
-	Terms: slices.Concat([]Term{
-		{Name: "name"},
-		{Name: "identifier"},
-		{Name: "description"},
+	Terms: slices.Concat(termsOf(identity), []Term{
 		{Name: "cutieState", Type: Reference},
 		{Name: "numPendingJobs", Type: Integer},
 		{Name: "numCompletedJobs", Type: Integer}, // those that are consumed
 		{Name: "numDeletedJobs", Type: Integer},
 		{Name: "jobStates", Type: Reference, Item: "jobState", Always: true},
-		{Name: "cullingSizeThreshold", Type: Integer}, // processed jobs; -1: there is none
-		{Name: "cullingAgeThreshold", Type: Integer},  // hours; -1: there is none
-		{Name: "verifyOnRead", Type: Boolean},
-		{Name: "verifyOnWrite", Type: Boolean},
+	}, termsOf(keeping), []Term{
 		{Name: "created", Type: Date},
 		{Name: "lastSubmission", Type: Date},
 		{Name: "lastConsumption", Type: Date},
@@ -43,19 +38,7 @@ var QueueClass = &Class{
 		{Name: "submittedJobStates", Type: Reference, Item: "submittedJobState"},
 		{Name: "capabilityLists", Type: Reference, Item: "capabilityList"}, // ResourceSync
 		{Name: "status"}, // running or paused
-		{Name: "paused", Type: Date},
-		{Name: "closed", Type: Boolean},        // only of a queue without submissions
-		{Name: "acknowledge"},                  // none, required or timeout
-		{Name: "leaseDuration", Type: Integer}, // seconds, if it is set
-		{Name: "maxAttempts", Type: Integer},   // if there is a limit
-		{Name: "limits"},                       // of each user, if they are set
-		{Name: "retryDelay", Type: Integer},    // seconds, if it is set
-		{Name: "retryFactor", Type: Integer},   // if it is set
-		{Name: "retryMax", Type: Integer},      // seconds, if it is set
-		{Name: "callback", Type: Reference},    // URL to be told of changes
-		{Name: "digests"},                      // computed of payloads, if not SHA-256 alone
-		{Name: "dumps"},                        // sets of resources with dumps, if it is set
-	}, uwsTerms(), []Term{
+	}, termsOf(behaviour), []Term{
 		{Name: "damage"},                       // only if queue-info.txt makes no sense: why, and the properties in force
 		{Name: "numHeldJobs", Type: Integer},   // pending ones on hold
 		{Name: "numLeasedJobs", Type: Integer}, // consumed ones in work
@@ -85,16 +68,50 @@ var QueueClass = &Class{
 	}),
 }
 
-// uwsTerms are the properties for UWS, each if it is set.
-func uwsTerms() (terms []Term) {
-	for _, p := range queuefs.UWSProperties {
-		t := Term{Name: p.Name}
-		if p.Most > 0 {
-			t.Type = Integer
+// The properties of a queue in three parts: between them are facts.
+var (
+	identity  = properties("name", "cullingSizeThreshold")
+	keeping   = properties("cullingSizeThreshold", "paused")
+	behaviour = properties("paused", "created")
+)
+
+// properties are those from one on, before another one.
+func properties(from, before string) []home.Property {
+	at := func(name string) int {
+		return slices.IndexFunc(home.Properties, func(p home.Property) bool { return p.Name == name })
+	}
+	return home.Properties[at(from):at(before)]
+}
+
+func termsOf(part []home.Property) (terms []Term) {
+	types := [...]Type{home.Text: String, home.Number: Integer, home.Seconds: Integer, home.Truth: Boolean, home.Date: Date}
+	for i := range part {
+		p := &part[i]
+		t := Term{Name: p.Name, Type: types[p.Kind()]}
+		if p.URI {
+			t.Type = Reference
 		}
 		terms = append(terms, t)
 	}
 	return terms
+}
+
+// properties adds the properties of a queue that are set, or have a word for that.
+func (b *builder) properties(part []home.Property, info *queuefs.QueueInfo) {
+	for i := range part {
+		p := &part[i]
+		text := p.Append(b.buf, info)
+		if len(text) == len(b.buf) {
+			text = append(text, p.Unset...)
+		}
+		switch {
+		case len(text) == len(b.buf):
+		case p.Kind() == home.Text:
+			b.text(p.Name, string(text[len(b.buf):]))
+		default:
+			b.composed(p.Name, text)
+		}
+	}
 }
 
 // DefaultJobs and MaxJobs are how many jobs the state of a queue lists if it is
@@ -129,27 +146,16 @@ type Jobs struct {
 // OfQueue returns the state of a queue.
 func OfQueue(base Base, q *Queue) Document {
 	b := newBuilder(QueueClass)
-	info := &q.Info
-	identifier := info.Identifier
-	if identifier == "" {
-		identifier = info.ID
-	}
-	name := info.Name
-	if name == "" {
-		name = identifier
-	}
-	b.text("name", name)
-	b.text("identifier", identifier)
-	b.optional("description", info.Description)
+	info := q.Info
+	info.Identifier = cmp.Or(info.Identifier, info.ID)
+	info.Name = cmp.Or(info.Name, info.Identifier)
+	b.properties(identity, &info)
 	b.composed("cutieState", base.Append(b.buf, "state"))
 	b.integer("numPendingJobs", q.Pending)
 	b.integer("numCompletedJobs", q.Consumed)
 	b.integer("numDeletedJobs", q.Deleted)
 	b.list("jobStates", references(base, info.ID, q.Jobs.IDs))
-	b.integer("cullingSizeThreshold", info.CullingSize)
-	b.integer("cullingAgeThreshold", info.CullingAge)
-	b.boolean("verifyOnRead", info.VerifyOnRead)
-	b.boolean("verifyOnWrite", info.VerifyOnWrite)
+	b.properties(keeping, &info)
 	b.date("created", info.Created)
 	b.date("lastSubmission", q.LastSubmission)
 	b.date("lastConsumption", q.LastConsumption)
@@ -173,7 +179,17 @@ func OfQueue(base Base, q *Queue) Document {
 		base.CapabilityList(info.ID, "pending"),
 		base.CapabilityList(info.ID, "replica"),
 	})
-	b.behaviour(q)
+	status := "running"
+	if !info.Paused.IsZero() {
+		status = "paused"
+	}
+	b.text("status", status)
+	b.properties(behaviour, &info)
+	b.optional("damage", q.Damage)
+	b.integer("numHeldJobs", q.Held)
+	b.integer("numLeasedJobs", q.Leased)
+	b.integer("numFailedJobs", q.Failed)
+	b.mirror(q)
 	b.optional("jobsOutcome", outcomeName(q.Jobs.Outcome))
 	if q.Jobs.Held {
 		b.boolean("jobsHeld", true)
@@ -195,48 +211,6 @@ func OutlineOfQueue(base Base, id string, c *Changes) Document {
 	d := b.document()
 	d.Subject, d.Base, d.Outline = base.Ref("state", id), base, true
 	return d
-}
-
-// behaviour adds the settings for the work on jobs, and the numbers of waiting
-// jobs.
-func (b *builder) behaviour(q *Queue) {
-	info := &q.Info
-	status := "running"
-	if !info.Paused.IsZero() {
-		status = "paused"
-	}
-	b.text("status", status)
-	b.date("paused", info.Paused)
-	if info.Closed {
-		b.boolean("closed", true)
-	}
-	b.text("acknowledge", info.Acknowledge.String())
-	set := func(name string, n int64) {
-		if n > 0 {
-			b.integer(name, n)
-		}
-	}
-	set("leaseDuration", int64((info.Lease+time.Second-1)/time.Second))
-	set("maxAttempts", int64(info.MaxAttempts))
-	b.optional("limits", info.Limits.String())
-	set("retryDelay", int64(info.RetryDelay/time.Second))
-	set("retryFactor", int64(info.RetryFactor))
-	set("retryMax", int64(info.RetryMax/time.Second))
-	b.optional("callback", info.Callback)
-	b.optional("digests", queuefs.FormatDigests(info.Digests))
-	b.optional("dumps", info.Dumps)
-	for i, p := range queuefs.UWSProperties {
-		if n, err := strconv.ParseInt(info.UWS[i], 10, 64); p.Most > 0 && err == nil {
-			b.integer(p.Name, n)
-		} else {
-			b.optional(p.Name, info.UWS[i])
-		}
-	}
-	b.optional("damage", q.Damage)
-	b.integer("numHeldJobs", q.Held)
-	b.integer("numLeasedJobs", q.Leased)
-	b.integer("numFailedJobs", q.Failed)
-	b.mirror(q)
 }
 
 // mirror adds the facts of the original of a mirror.
@@ -316,58 +290,21 @@ func (q *Queue) next(base Base) string {
 	return ref
 }
 
-// maxSeconds is the limit of a [time.Duration].
-const maxSeconds = int64(math.MaxInt64 / time.Second)
-
 // Queue returns the queue in the state d, of class [QueueClass].
 func (d *Document) Queue() (Queue, error) {
-	var q Queue
-	seconds := func(name string) time.Duration {
-		return time.Duration(min(max(d.integer(name, 0), 0), maxSeconds)) * time.Second
-	}
-	q.Info = queuefs.QueueInfo{
-		Identifier:    d.Text("identifier"),
-		Name:          d.Text("name"),
-		Description:   d.Text("description"),
-		CullingSize:   d.integer("cullingSizeThreshold", -1),
-		CullingAge:    d.integer("cullingAgeThreshold", -1),
-		VerifyOnRead:  d.Text("verifyOnRead") == "true",
-		VerifyOnWrite: d.Text("verifyOnWrite") == "true",
-		Created:       d.date("created"),
-		Paused:        d.date("paused"),
-		Closed:        d.Text("closed") == "true",
-		Lease:         seconds("leaseDuration"),
-		MaxAttempts:   int(min(d.integer("maxAttempts", 0), math.MaxInt32)),
-		RetryDelay:    seconds("retryDelay"),
-		RetryFactor:   int(min(d.integer("retryFactor", 0), math.MaxInt32)),
-		RetryMax:      seconds("retryMax"),
-		Callback:      d.Text("callback"),
-	}
+	q := Queue{QueueState: queuefs.QueueState{Info: home.NewQueue("", time.Time{})}}
 	fail := func(err error) (Queue, error) {
 		return Queue{}, fmt.Errorf("state of queue %.60q: %w", q.Info.Identifier, err)
 	}
 	var err error
+	for i := range home.Properties {
+		p := &home.Properties[i]
+		if err = p.Set(&q.Info, d.Text(p.Name)); err != nil {
+			return fail(err)
+		}
+	}
 	if q.Info.ID, err = queuefs.CleanQueueID(q.Info.Identifier); err != nil {
 		return fail(err)
-	}
-	if q.Info.Limits, err = queuefs.ParseLimits(d.Text("limits")); err != nil {
-		return fail(err)
-	}
-	if q.Info.Digests, err = queuefs.ParseDigests(d.Text("digests")); err != nil {
-		return fail(err)
-	}
-	if q.Info.Dumps, err = queuefs.ParseDumps(d.Text("dumps")); err != nil {
-		return fail(err)
-	}
-	for _, p := range queuefs.UWSProperties {
-		if _, err := q.Info.UWS.Set(p.Name, d.Text(p.Name)); err != nil {
-			return fail(err)
-		}
-	}
-	if s := d.Text("acknowledge"); s != "" {
-		if q.Info.Acknowledge, err = queuefs.ParseAcknowledge(s); err != nil {
-			return fail(err)
-		}
 	}
 	q.Damage = d.Text("damage")
 	d.mirror(&q)

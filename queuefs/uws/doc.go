@@ -55,7 +55,7 @@
 //
 // # Settings
 //
-// The properties of the queue for UWS are [queuefs.UWSProperties]. Changes apply at once.
+// The properties of the queue for UWS are those of [queuefs.UWS]. Changes apply at once.
 //
 // # Choices
 //

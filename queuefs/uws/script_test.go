@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/uws"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -162,7 +163,7 @@ var scriptCommands = map[string]func(s *script, not bool, args []string){
 			case "limits":
 				i.Limits, err = queuefs.ParseLimits(value)
 			default:
-				_, err = i.UWS.Set(name, value)
+				err = home.PropertyNamed(name).Set(i, value)
 			}
 			return err
 		})

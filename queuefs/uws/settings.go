@@ -10,7 +10,7 @@ import (
 	"cutie/queuefs/web"
 )
 
-// settings are the properties of a queue for UWS, see [queuefs.UWSProperties], and its
+// settings are the properties of a queue for UWS, see [queuefs.UWS], and its
 // property limits: of each user, such as pending=100,active=1000,upload=1000000000,run=3600,
 // life=720: jobs PENDING, jobs QUEUED or EXECUTING, bytes of the payloads of both, seconds
 // and hours in the place of uwsMaxExecutionDuration and uwsMaxDestruction; 0: no limit. The
@@ -41,14 +41,14 @@ func settingsOf(info *queuefs.QueueInfo) settings {
 	}
 	u := &info.UWS
 	s := settings{
-		old:         u.Is("uwsVersion"),
-		opaque:      u.Is("uwsJdl"),
-		archive:     u.Is("uwsArchive"),
-		duration:    u.Number("uwsExecutionDuration", 0),
-		maxDuration: u.Number("uwsMaxExecutionDuration", 0),
-		life:        time.Duration(u.Number("uwsDestruction", usual)) * time.Hour,
-		maxLife:     time.Duration(u.Number("uwsMaxDestruction", 0)) * time.Hour,
-		takes:       time.Duration(u.Number("uwsQuote", 0)) * time.Second,
+		old:         u.Version == "1.0",
+		opaque:      u.JDL == "payload",
+		archive:     u.Archive == "true",
+		duration:    u.ExecutionDuration.Or(0),
+		maxDuration: u.MaxExecutionDuration.Or(0),
+		life:        time.Duration(u.Destruction.Or(usual)) * time.Hour,
+		maxLife:     time.Duration(u.MaxDestruction.Or(0)) * time.Hour,
+		takes:       time.Duration(u.Quote.Or(0)) * time.Second,
 	}
 	s.clamp()
 	return s

@@ -14,6 +14,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/home"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
@@ -224,12 +225,9 @@ func inSeconds(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
 }
 
-// A Settings is a list of properties of a queue to set, by the names of its
-// state, in order: name, description, cullingSizeThreshold (jobs),
-// cullingAgeThreshold (hours), verifyOnRead, verifyOnWrite, closed,
-// acknowledge, leaseDuration (seconds), maxAttempts, limits, retryDelay (seconds),
-// retryFactor, retryMax (seconds), callback, digests, dumps and the [queuefs.UWSProperties]; S is pause or
-// restart. An empty value unsets a property.
+// A Settings is a list of properties of a queue to set, in order, by the names of
+// [home.Properties], which are those of its state; S is pause or restart. An empty value
+// unsets a property.
 type Settings = anvl.Record
 
 // CreateQueue makes an empty queue of info.Identifier, or info.ID if it is
@@ -240,31 +238,11 @@ func (c *Client) CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state
 		info.Identifier = info.ID
 	}
 	var settings Settings
-	add := func(name, value string, ok bool) {
-		if ok {
-			settings.Add(name, value)
+	for i := range home.Properties {
+		p := &home.Properties[i]
+		if value := p.Append(nil, &info); len(value) > 0 && !p.Fixed {
+			settings.Add(p.Name, string(value))
 		}
-	}
-	add("name", info.Name, info.Name != "")
-	add("description", info.Description, info.Description != "")
-	add("cullingSizeThreshold", strconv.FormatInt(info.CullingSize, 10), info.CullingSize >= 0)
-	add("cullingAgeThreshold", strconv.FormatInt(info.CullingAge, 10), info.CullingAge >= 0)
-	add("verifyOnRead", strconv.FormatBool(info.VerifyOnRead), true)
-	add("verifyOnWrite", strconv.FormatBool(info.VerifyOnWrite), true)
-	add("S", "pause", !info.Paused.IsZero())
-	add("closed", "true", info.Closed)
-	add("acknowledge", info.Acknowledge.String(), info.Acknowledge != queuefs.AckNone)
-	add("leaseDuration", strconv.FormatInt(int64(info.Lease/time.Second), 10), info.Lease > 0)
-	add("maxAttempts", strconv.Itoa(info.MaxAttempts), info.MaxAttempts > 0)
-	add("limits", info.Limits.String(), info.Limits != queuefs.Limits{})
-	add("retryDelay", strconv.FormatInt(int64(info.RetryDelay/time.Second), 10), info.RetryDelay > 0)
-	add("retryFactor", strconv.Itoa(info.RetryFactor), info.RetryFactor > 0)
-	add("retryMax", strconv.FormatInt(int64(info.RetryMax/time.Second), 10), info.RetryMax > 0)
-	add("callback", info.Callback, info.Callback != "")
-	add("digests", queuefs.FormatDigests(info.Digests), info.Digests != 0)
-	add("dumps", info.Dumps, info.Dumps != "")
-	for i, p := range queuefs.UWSProperties {
-		add(p.Name, info.UWS[i], info.UWS[i] != "")
 	}
 	return c.sendSettings(ctx, http.MethodPut, info.Identifier, settings, "*")
 }

@@ -1,21 +1,40 @@
 package openapi
 
+import (
+	"strings"
+
+	"cutie/queuefs/home"
+)
+
 // Parameters and bodies of several operations.
 const (
-	form      = " t:anvl|json|turtle|xhtml|xml|soif"
-	selection = "job:texts status:pending|consumed|deleted outcome:completed|error|aborted held:flag batch:text submitter:text older:text after:text limit:text dry:flag" + form
-	digests   = "digest-type:text digest-value:text"
-	lease     = "Cutie-Lease:text"
-	key       = "Idempotency-Key:text"
-	webForm   = "application/x-www-form-urlencoded multipart/form-data"
-	settings  = webForm + " text/x-anvl text/anvl application/json"
-	property  = "S:pause|restart name:text description:text cullingSizeThreshold:text cullingAgeThreshold:text verifyOnRead:true|false verifyOnWrite:true|false " +
-		"closed:true|false acknowledge:none|required|timeout leaseDuration:text maxAttempts:text limits:text retryDelay:text retryFactor:text retryMax:text " +
-		"callback:text digests:text dumps:text uwsVersion:1.1|1.0 uwsJdl:form|payload uwsExecutionDuration:text uwsMaxExecutionDuration:text " +
-		"uwsDestruction:text uwsMaxDestruction:text uwsArchive:false|true uwsQuote:text" + form
+	form       = " t:anvl|json|turtle|xhtml|xml|soif"
+	selection  = "job:texts status:pending|consumed|deleted outcome:completed|error|aborted held:flag batch:text submitter:text older:text after:text limit:text dry:flag" + form
+	digests    = "digest-type:text digest-value:text"
+	lease      = "Cutie-Lease:text"
+	key        = "Idempotency-Key:text"
+	webForm    = "application/x-www-form-urlencoded multipart/form-data"
+	settings   = webForm + " text/x-anvl text/anvl application/json"
 	conditions = "If-Match:text If-None-Match:text"
 	moved      = "303:state" // for people who use a page
 )
+
+// property are the parameters that set properties of a queue.
+var property = func() string {
+	list := "S:pause|restart"
+	for i := range home.Properties {
+		switch p := &home.Properties[i]; {
+		case p.Fixed:
+		case p.Kind() == home.Truth:
+			list += " " + p.Name + ":true|false"
+		case p.Words != nil:
+			list += " " + p.Name + ":" + strings.Join(p.Words, "|")
+		default:
+			list += " " + p.Name + ":text"
+		}
+	}
+	return list + form
+}()
 
 // operations are those of the routes, by method and path.
 var operations = map[string]operation{
