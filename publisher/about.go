@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"cutie/publisher/about"
-	"cutie/publisher/answer"
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
@@ -91,19 +90,19 @@ func (p *Publisher) hasAbout(name string) bool {
 }
 
 // aboutDocument returns the document with a name, after an edit that may be nil.
-func (p *Publisher) aboutDocument(a *about.About, name string, edit func(*about.About)) *answer.Resource {
+func (p *Publisher) aboutDocument(a *about.About, name string, edit func(*about.About)) *resource {
 	if edit != nil {
 		edit(a)
 	}
 	a.Clean()
 	data := a.JSON()
-	tag := "ab-" + answer.Salt(name, string(data), p.src.Page.Policy)
+	tag := "ab-" + names.Salt(name, string(data), p.src.Page.Policy)
 	if name == about.DataName {
-		r := answer.Text(tag, func() []byte { return data })
-		r.Type = answer.JSON
+		r := textDocument(tag, func() []byte { return data })
+		r.Type = typeJSON
 		return r
 	}
-	r := answer.Text(tag, func() []byte { return p.src.Page.Print(a) })
-	r.Type, r.Policy = answer.HTML, p.src.Page.Policy
+	r := textDocument(tag, func() []byte { return p.src.Page.Print(a) })
+	r.Type, r.Policy = typeHTML, p.src.Page.Policy
 	return r
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"cutie/publisher/answer"
 	"cutie/publisher/names"
 	"cutie/publisher/set"
 	"cutie/publisher/store"
@@ -91,7 +90,7 @@ func (s documents) archiveEntries(of names.Kind) (entries []sitemap.Entry) {
 
 // archive returns an archive, or a part of one; nil if there is none. An archive
 // too large for one document is an index of its parts.
-func (s documents) archive(doc names.Doc) *answer.Resource {
+func (s documents) archive(doc names.Doc) *resource {
 	i := slices.IndexFunc(archives[:], func(a archive) bool { return doc.Kind == a.whole || doc.Kind == a.part })
 	if i < 0 {
 		return nil
@@ -118,5 +117,5 @@ func (s documents) archive(doc names.Doc) *answer.Resource {
 		head.From, head.Until = store.Later(first.At, first.From), last.Until
 	}
 	text := s.p.text(root, head, slices.Values(entries))
-	return answer.Text(fmt.Sprintf("a-%s", answer.Salt(string(text))), func() []byte { return text })
+	return textDocument(fmt.Sprintf("a-%s", names.Salt(string(text))), func() []byte { return text })
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 
-	"cutie/publisher/answer"
 	"cutie/publisher/names"
 	"cutie/publisher/set"
 	"cutie/sitemap"
@@ -12,7 +11,7 @@ import (
 
 // description returns the Source Description (Z39.99-2017, 8) with both sets of
 // each queue, or an index of its parts.
-func (p *Publisher) description() *answer.Resource {
+func (p *Publisher) description() *resource {
 	ids, tag := p.queueIDs()
 	head := sitemap.Head{Capability: sitemap.Description, Links: p.src.Page.Links(p.src.Base.Description() + "/")}
 	per := p.perPart(ids)
@@ -30,7 +29,7 @@ func (p *Publisher) description() *answer.Resource {
 
 // descriptionPart returns part n of the Source Description, nil if there is
 // none.
-func (p *Publisher) descriptionPart(n int) *answer.Resource {
+func (p *Publisher) descriptionPart(n int) *resource {
 	ids, tag := p.queueIDs()
 	per := p.perPart(ids)
 	if (n-1)*per >= len(ids) {
@@ -75,12 +74,12 @@ func (p *Publisher) queueIDs() ([]string, string) {
 	for i, q := range queues {
 		ids[i] = q.ID()
 	}
-	return ids, answer.Salt(ids)
+	return ids, names.Salt(ids)
 }
 
 // capabilities returns the Capability List (Z39.99-2017, 9). It names a Change
 // Dump, a Resource Dump and archives once there are any.
-func (s documents) capabilities() *answer.Resource {
+func (s documents) capabilities() *resource {
 	has := s.Holding()
 	tag := fmt.Sprintf("c-%t", has.Dump != nil)
 	if !has.Packages {
@@ -92,7 +91,7 @@ func (s documents) capabilities() *answer.Resource {
 	if t := s.p.topics.Load(); t != nil {
 		tag += "-" + t.Tag
 	}
-	return answer.Text(tag, func() []byte {
+	return textDocument(tag, func() []byte {
 		links := append([]sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: s.Refs.Info}}, s.Page.Links(s.Refs.Docs[s.Kind])...)
 		links = append(links, sitemap.Link{Rel: sitemap.RelUp, Href: s.Base.Description()})
 		return s.p.text(sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: links}, s.offered(&has))

@@ -4,7 +4,6 @@ import (
 	"iter"
 	"time"
 
-	"cutie/publisher/answer"
 	"cutie/publisher/names"
 	"cutie/publisher/set"
 	"cutie/sitemap"
@@ -29,8 +28,8 @@ func (p *Publisher) text(root sitemap.Root, head sitemap.Head, entries iter.Seq[
 }
 
 // list returns a document of entries, made when it is asked for.
-func (p *Publisher) list(tag string, root sitemap.Root, head sitemap.Head, entries iter.Seq[sitemap.Entry]) *answer.Resource {
-	return answer.Text(tag, func() []byte { return p.text(root, head, entries) })
+func (p *Publisher) list(tag string, root sitemap.Root, head sitemap.Head, entries iter.Seq[sitemap.Entry]) *resource {
+	return textDocument(tag, func() []byte { return p.text(root, head, entries) })
 }
 
 // each returns the entry of every item.

@@ -48,11 +48,8 @@ func (s documents) excerpt(after entries.Position, max int) (Excerpt, error) {
 		}
 		x := Excerpt{From: after.At, Upto: entries.Position{Seq: l.Last, At: l.Until}, More: l.Last < open.Last}
 		text, last, err := s.readList(l, func(r io.ReaderAt) ([]byte, entries.Position, error) {
-			var starts []int64
-			if p, ok := r.(*compose.Packed); ok {
-				starts = p.Starts()
-			}
-			return entries.After(r, l.Length, starts, after.Seq, max)
+			_, forwards := r.(*compose.Packed)
+			return entries.After(r, l.Length, forwards, after.Seq, max)
 		})
 		if err != nil {
 			return Excerpt{}, err

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"cutie/publisher/about"
-	"cutie/publisher/answer"
 	"cutie/publisher/compose"
 	"cutie/publisher/dump"
 	"cutie/publisher/names"
@@ -97,7 +96,7 @@ func (p *Publisher) Export(ctx context.Context, e Export, put func(f Exported, w
 			x.moved = append(x.moved, "/queues/")
 		}
 	}
-	x.salt = p.server.Salt + answer.Salt(x.target, x.moved)
+	x.salt = p.server.Salt + names.Salt(x.target, x.moved)
 	for _, f := range e.Has {
 		x.has[f.Path] = f
 	}
@@ -161,7 +160,7 @@ func (x *export) compose(ref string, again bool) (missing []string, err error) {
 	if had, ok := x.has[f.Path]; ok && had.Height == 0 && had.Tag == f.Tag && f.Tag != "" {
 		return nil, x.finish(ref, had, nil)
 	}
-	doc, err := res.Compose(compose.Identity)
+	doc, err := x.server.Document(ref, res, compose.Identity)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ref, err)
 	}
@@ -174,7 +173,7 @@ func (x *export) compose(ref string, again bool) (missing []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ref, err)
 	}
-	if f.Type == answer.XML {
+	if f.Type == typeXML {
 		var refs []string
 		if text, refs, err = x.render(text); err != nil {
 			return nil, fmt.Errorf("%s: %w", ref, err)
@@ -205,7 +204,7 @@ func (x *export) compose(ref string, again bool) (missing []string, err error) {
 }
 
 // resource returns the document at a path; nil if there is none.
-func (x *export) resource(ref string, open *uses) (*answer.Resource, error) {
+func (x *export) resource(ref string, open *uses) (*resource, error) {
 	if x.src.Closed() {
 		return nil, queuefs.ErrClosed
 	}
@@ -225,23 +224,23 @@ func (x *export) resource(ref string, open *uses) (*answer.Resource, error) {
 	res, err := x.find(id, parts[1], parts[2], open)
 	if t := x.topics.Load(); t != nil && res == nil && err == nil {
 		if body, err := t.Newest(x.Publisher.BaseURI() + ref); err == nil {
-			return answer.Text("n-"+answer.Salt(string(body)), func() []byte { return body }), nil
+			return textDocument("n-"+names.Salt(string(body)), func() []byte { return body }), nil
 		}
 	}
 	return res, err
 }
 
 // file describes a document before it is composed.
-func (x *export) file(ref string, res *answer.Resource) (f Exported, err error) {
+func (x *export) file(ref string, res *resource) (f Exported, err error) {
 	f = Exported{Tag: x.tag(res, res.Tag), Type: res.Type, Final: res.Final && res.Named}
 	if f.Type == "" {
-		f.Type = answer.XML
+		f.Type = typeXML
 	}
 	f.Path, err = url.PathUnescape(ref[1:])
 	return f, err
 }
 
-func (x *export) tag(res *answer.Resource, tag string) string {
+func (x *export) tag(res *resource, tag string) string {
 	if tag == "" {
 		return ""
 	}
@@ -289,7 +288,7 @@ func (x *export) robots() error {
 	}
 	slices.Sort(lists)
 	text := wellknown.Robots(lists)
-	f.Tag, f.Length = answer.Salt(text), int64(len(text))
+	f.Tag, f.Length = names.Salt(text), int64(len(text))
 	return x.finish("/robots.txt", f, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
@@ -391,7 +390,7 @@ func isLeaf(root sitemap.Root, c sitemap.Capability) bool {
 // digest of the one that was put.
 func (x *export) repackaged(e *sitemap.Entry) {
 	ref, ok := strings.CutPrefix(e.Loc, x.Publisher.BaseURI())
-	if !ok || e.Type != answer.ZIP {
+	if !ok || e.Type != typeZIP {
 		return
 	}
 	for i := range e.Hashes {
@@ -406,7 +405,7 @@ func (x *export) repackaged(e *sitemap.Entry) {
 
 // pack puts a package. For another target its manifest is rendered anew, and all other
 // files are copied as they are: the same package gives the same bytes.
-func (x *export) pack(ref string, f Exported, res *answer.Resource, doc *compose.Document) (err error) {
+func (x *export) pack(ref string, f Exported, res *resource, doc *compose.Document) (err error) {
 	f.SHA256 = x.named[ref]
 	if f.Length, err = doc.Seek(0, io.SeekEnd); err != nil {
 		return err

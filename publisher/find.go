@@ -1,14 +1,13 @@
 package publisher
 
 import (
-	"cutie/publisher/answer"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 )
 
 // find returns a document of the set, nil if there is none.
-func (s documents) find(doc names.Doc) (r *answer.Resource, err error) {
+func (s documents) find(doc names.Doc) (r *resource, err error) {
 	if doc.Sum != "" && s.digested(doc).Sum != doc.Sum {
 		return nil, nil // of another history
 	}
@@ -59,7 +58,7 @@ func (s documents) find(doc names.Doc) (r *answer.Resource, err error) {
 		r = s.archive(doc)
 	}
 	if r == nil && err == nil && s.Lost(doc) {
-		err = answer.Gone(doc.String(), "its file was damaged and could not be made again; "+s.again())
+		err = noLongerKept(doc.String(), "its file was damaged and could not be made again; "+s.again())
 	}
 	return r, err
 }

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"cutie/publisher/answer"
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
 	"cutie/publisher/websub"
@@ -104,7 +103,7 @@ func NewNotifier(p *Publisher, o NotifierOptions) (*Notifier, error) {
 	}
 	n := &Notifier{NotifierOptions: o, pub: p, known: map[string]seen{}}
 	n.router = web.NewRouter(web.Plain, n.Routes()...)
-	p.Announce(Topics{Tag: answer.Salt(o.Hubs, o.Change, o.Framework), Entries: n.Entries, Newest: n.newestAt})
+	p.Announce(Topics{Tag: names.Salt(o.Hubs, o.Change, o.Framework), Entries: n.Entries, Newest: n.newestAt})
 	return n, nil
 }
 
@@ -246,7 +245,7 @@ func (n *Notifier) changes(t topic, after string) (websub.Content, error) {
 		}
 	}
 	x, err := t.Excerpt(at, n.MaxOctets)
-	c := websub.Content{Type: answer.XML, Upto: x.Upto.String(), More: x.More}
+	c := websub.Content{Type: typeXML, Upto: x.Upto.String(), More: x.More}
 	if err == nil && len(x.Entries) > 0 {
 		c.Body = n.body(t, n.Change, x.From, x.Upto.At, x.Entries)
 	}
@@ -287,8 +286,8 @@ func (n *Notifier) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := w.Header()
 	h.Set("Link", websub.Links(t.url, n.Hubs...))
-	h.Set("Content-Type", answer.XML)
-	h.Set("Cache-Control", answer.CacheOpen)
+	h.Set("Content-Type", typeXML)
+	h.Set("Cache-Control", cacheOpen)
 	sum := sha256.Sum256(body)
 	h.Set("ETag", fmt.Sprintf(`"n-%x"`, sum[:12]))
 	return n.pub.Refusal(r, web.Serve(w, r, time.Time{}, bytes.NewReader(body)))

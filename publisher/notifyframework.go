@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"cutie/publisher/answer"
 	"cutie/publisher/names"
 	"cutie/publisher/websub"
 	"cutie/sitemap"
@@ -20,7 +19,7 @@ func (n *Notifier) documents(t topic, before string, now time.Time) (websub.Cont
 	if err != nil {
 		return websub.Content{}, err
 	}
-	c := websub.Content{Type: answer.XML, Upto: v.String()}
+	c := websub.Content{Type: typeXML, Upto: v.String()}
 	var entries []byte
 	old := strings.Split(before, ".")
 	for i, d := range v {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"cutie/publisher/answer"
 	"cutie/publisher/compose"
 	"cutie/publisher/names"
 	"cutie/publisher/options"
@@ -20,8 +19,8 @@ var (
 	_ queuefs.Forgetter = (*Publisher)(nil)
 )
 
-// cacheSize is how many bytes of compressed entries a Publisher keeps.
-const cacheSize = 48 << 20
+// formsSize is how many bytes of compressed documents a Publisher keeps.
+const formsSize = 48 << 20
 
 // New opens the Source of svc. Damage is reported, and publishing goes on; an
 // error means: resourcesync in the home cannot be used at all, or the options are
@@ -39,8 +38,8 @@ func open(svc engine, o Options) (_ *Publisher, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Publisher{svc: svc, read: make(chan struct{}, 1), src: &set.Source{Complete: opts, Cache: compose.NewCache(cacheSize)},
-		server: answer.Server{Salt: opts.Salt, Now: opts.Now, Report: opts.Reportf}}
+	p := &Publisher{svc: svc, read: make(chan struct{}, 1), src: &set.Source{Complete: opts},
+		server: server{Salt: opts.Salt, Now: opts.Now, Report: opts.Reportf, forms: compose.NewForms(formsSize)}}
 	p.scrubber = p.newScrubber()
 	p.router = web.NewRouter(web.Plain, p.Routes()...)
 	change, changed := options.Changed(svc.dir, o)

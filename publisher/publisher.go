@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cutie/publisher/answer"
 	"cutie/publisher/names"
 	"cutie/publisher/set"
 	"cutie/publisher/store"
@@ -19,7 +18,7 @@ type Publisher struct {
 	src      *set.Source
 	cursor   *store.Cursor
 	gone     *store.Removed
-	server   answer.Server
+	server   server
 	router   *web.Router
 	work     work
 	topics   atomic.Pointer[Topics] // stand in Capability Lists; may be nil

@@ -2,18 +2,15 @@ package publisher
 
 import (
 	"fmt"
+	"io"
 	"time"
 
-	"cutie/publisher/answer"
 	"cutie/publisher/compose"
 	"cutie/publisher/names"
 	"cutie/publisher/set"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
-
-// A Resource List consists of members, one for each engine page: the cost of a list
-// of any length grows with the changes since the last request.
 
 // A listing is the part of a Resource List in one document: the engine pages
 // from lo up to hi. The first one also has queue-info.txt.
@@ -28,7 +25,7 @@ type listing struct {
 // resourceList returns resourcelist.xml: the list itself or, if it is too large
 // for a document, the index of its pages. The plain one is sitemap.xml; nil without
 // resources, since sitemaps.org wants an entry.
-func (s documents) resourceList(plain bool) *answer.Resource {
+func (s documents) resourceList(plain bool) *resource {
 	st := s.Queue.State()
 	if plain && s.Kind == names.Pending && st.Pending == 0 {
 		return nil
@@ -42,41 +39,40 @@ func (s documents) resourceList(plain bool) *answer.Resource {
 	}
 	l.Grow = true
 	r := l.resource()
-	r.Compose = func(c compose.Coding) (*compose.Document, error) {
+	r.Render = func(w io.Writer) (compose.State, error) {
 		snap := l.Snapshot()
 		if !s.Fits(snap.Entries) { // it has grown meanwhile
-			return s.resourceIndex(plain).Compose(c)
+			return s.resourceIndex(plain).Render(w)
 		}
-		return l.document(snap, c), nil
+		return l.write(w, snap)
 	}
 	return r
 }
 
 // resourceIndex returns the index of the pages with entries. It is as of
 // one event, or has no entity tag.
-func (s documents) resourceIndex(plain bool) *answer.Resource {
+func (s documents) resourceIndex(plain bool) *resource {
 	links := s.Up(s.archiveLink(names.ResourceList)...)
 	tag := func(at time.Time) string { return fmt.Sprintf("ri%d-%d", len(links), at.UnixMicro()) }
 	at := s.LastChange()
-	r := &answer.Resource{Tag: tag(at)}
+	r := &resource{Tag: tag(at)}
 	if len(links) == 1 {
 		r.Modified = at // the link to the archive comes without an event
 	}
-	r.Compose = func(c compose.Coding) (*compose.Document, error) {
-		d := &compose.Document{}
+	r.Render = func(w io.Writer) (state compose.State, err error) {
 		var body []byte
-		for try := 0; try < set.Tries && d.Tag == ""; try++ {
+		for try := 0; try < set.Tries && state.Tag == ""; try++ {
 			at := s.LastChange()
 			body = s.index(plain, sitemap.Head{Capability: sitemap.ResourceList, At: at, Links: links})
 			if s.LastChange().Equal(at) {
-				d.Tag = tag(at)
+				state.Tag = tag(at)
 			}
 			if len(links) == 1 {
-				d.Modified = at
+				state.Modified = at
 			}
 		}
-		d.Whole(body, c)
-		return d, nil
+		_, err = w.Write(body)
+		return state, err
 	}
 	return r
 }
@@ -142,24 +138,24 @@ func (l *listing) tag(version queuefs.Seq, info *queuefs.Facts) string {
 }
 
 // resource returns the listing as a document.
-func (l listing) resource() *answer.Resource {
+func (l listing) resource() *resource {
 	info := l.Info(l.Lo)
 	version, at, _ := l.latest()
-	r := &answer.Resource{Tag: l.tag(version, info)}
+	r := &resource{Tag: l.tag(version, info)}
 	if info == nil && len(l.archives) == 0 {
 		r.Modified = at // queue-info.txt may get any time, the link comes without an event
 	}
-	r.Compose = func(c compose.Coding) (*compose.Document, error) { return l.document(l.Snapshot(), c), nil }
+	r.Render = func(w io.Writer) (compose.State, error) { return l.write(w, l.Snapshot()) }
 	return r
 }
 
-// document composes a snapshot.
-func (l *listing) document(s set.Snapshot, c compose.Coding) *compose.Document {
+// write writes a snapshot.
+func (l *listing) write(w io.Writer, s set.Snapshot) (state compose.State, err error) {
 	links := l.Up()
 	if l.page {
 		links = l.Up(sitemap.Link{Rel: sitemap.RelIndex, Href: l.URI(names.ResourceList)})
 	}
-	d, at := &compose.Document{}, l.OrCreated(s.At)
+	at := l.OrCreated(s.At)
 	top := l.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: at, Links: append(links, l.archives...)})
 	if l.plain {
 		top = sitemap.AppendPlainHead(nil, sitemap.URLSet)
@@ -169,15 +165,17 @@ func (l *listing) document(s set.Snapshot, c compose.Coding) *compose.Document {
 		r := l.Render()
 		top = r.AppendInfo(top, info)
 	} else if len(l.archives) == 0 {
-		d.Modified = at
+		state.Modified = at
 	}
 	if s.Steady {
-		d.Tag = l.tag(s.Version, info)
+		state.Tag = l.tag(s.Version, info)
 	}
-	b := d.Build(c)
-	b.Text(top)
-	b.Members(s.Members)
-	b.Text(sitemap.AppendFoot(nil, sitemap.URLSet))
-	b.End()
-	return d
+	if _, err := w.Write(top); err != nil {
+		return state, err
+	}
+	if _, err := s.WriteTo(w); err != nil {
+		return state, err
+	}
+	_, err = w.Write(sitemap.AppendFoot(nil, sitemap.URLSet))
+	return state, err
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"cutie/publisher/about"
-	"cutie/publisher/answer"
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/web"
@@ -20,30 +19,30 @@ import (
 // has a path, the caller takes that off first. Requests are answered as package
 // answer says. An [Export] is asked for at /publish/export.
 func (p *Publisher) Routes() []web.Route {
-	get := func(path string, need web.Need, find func(*http.Request, *uses) (*answer.Resource, error)) web.Route {
+	get := func(path string, need web.Need, find func(*http.Request, *uses) (*resource, error)) web.Route {
 		serve := func(w http.ResponseWriter, r *http.Request) error {
 			open := uses{p: p}
 			defer open.release()
-			return p.server.Serve(w, r, func() (*answer.Resource, error) {
+			return p.server.Serve(w, r, func() (*resource, error) {
 				if p.src.Closed() {
 					return nil, queuefs.ErrClosed
 				}
 				res, err := find(r, &open)
 				if err == nil && res == nil {
-					err = cmp.Or(p.goneFor(r, &open), answer.NotFound(r.URL.EscapedPath()))
+					err = cmp.Or(p.goneFor(r, &open), notFound(r.URL.EscapedPath()))
 				}
 				return res, err
 			})
 		}
 		return web.Route{Method: http.MethodGet, Path: wellknown.Path + path, Need: need, Waits: web.IfAsked, Serve: serve}
 	}
-	nothing := func(*http.Request, *uses) (*answer.Resource, error) { return nil, nil }
+	nothing := func(*http.Request, *uses) (*resource, error) { return nil, nil }
 	return []web.Route{
-		get("/{queue}/{set}/{document}", web.Here(web.Read), func(r *http.Request, open *uses) (*answer.Resource, error) {
+		get("/{queue}/{set}/{document}", web.Here(web.Read), func(r *http.Request, open *uses) (*resource, error) {
 			return p.find(r.PathValue("queue"), r.PathValue("set"), r.PathValue("document"), open)
 		}),
-		get("", web.Anywhere(web.Read), func(*http.Request, *uses) (*answer.Resource, error) { return p.description(), nil }),
-		get("/{part}", web.Anywhere(web.Read), func(r *http.Request, open *uses) (*answer.Resource, error) {
+		get("", web.Anywhere(web.Read), func(*http.Request, *uses) (*resource, error) { return p.description(), nil }),
+		get("/{part}", web.Anywhere(web.Read), func(r *http.Request, open *uses) (*resource, error) {
 			return p.findPart(r.PathValue("part"), open), nil
 		}),
 		get("/{queue}/{rest:.*}", web.Here(web.Read), nothing),
@@ -89,7 +88,7 @@ func (u *uses) release() {
 
 // findPart returns a part of the Source Description, or a text about the Source;
 // nil if there is none.
-func (p *Publisher) findPart(name string, open *uses) *answer.Resource {
+func (p *Publisher) findPart(name string, open *uses) *resource {
 	if n, ok := names.ParsePart(name); ok {
 		return p.descriptionPart(n)
 	}
@@ -100,7 +99,7 @@ func (p *Publisher) findPart(name string, open *uses) *answer.Resource {
 }
 
 // find returns a document of a set of the queue with an identifier, nil if there is none.
-func (p *Publisher) find(id, set, name string, open *uses) (*answer.Resource, error) {
+func (p *Publisher) find(id, set, name string, open *uses) (*resource, error) {
 	kind, ok := names.ParseSet(set)
 	doc, isDoc := names.ParseDoc(name)
 	isAbout := p.hasAbout(name)
@@ -113,7 +112,7 @@ func (p *Publisher) find(id, set, name string, open *uses) (*answer.Resource, er
 		return nil, err
 	}
 	docs := documents{f.sets[kind], p}
-	var res *answer.Resource
+	var res *resource
 	if isAbout {
 		var a *about.About
 		if a, err = docs.about(); err == nil {
@@ -140,7 +139,7 @@ func (p *Publisher) goneFor(r *http.Request, open *uses) error {
 	q, err := p.svc.queue(id)
 	if errors.Is(err, queuefs.ErrNoQueue) {
 		if at, ok := p.removed(id); ok {
-			return answer.Gone(r.URL.EscapedPath(), "the queue was removed at "+at.Format(time.RFC3339))
+			return noLongerKept(r.URL.EscapedPath(), "the queue was removed at "+at.Format(time.RFC3339))
 		}
 	}
 	if errors.Is(err, queuefs.ErrUnread) {
@@ -153,5 +152,5 @@ func (p *Publisher) goneFor(r *http.Request, open *uses) error {
 	if err != nil || q.ID() != id || !isDoc || !f.sets[kind].Gone(doc) {
 		return nil
 	}
-	return answer.Gone(r.URL.EscapedPath(), documents{f.sets[kind], p}.again())
+	return noLongerKept(r.URL.EscapedPath(), documents{f.sets[kind], p}.again())
 }

@@ -112,7 +112,7 @@ var layers = [][]string{
 	{"queuefs/rest", "queuefs/rest/client", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest", "cmd/cutie/topics"},
 	{"publisher/set"},
 	{"publisher/destination/source", "publisher/options", "queuefs/rest/field", "queuefs/rest/openapi"},
-	{"queuefs/batch", "queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/quota", "publisher/answer", "publisher/about", "publisher/entries", "publisher/store", "publisher/websub"},
+	{"queuefs/batch", "queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/quota", "publisher/about", "publisher/entries", "publisher/store", "publisher/websub"},
 	{"publisher/destination/local", "queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/dump", "publisher/compose", "publisher/push"},
 	{"queuefs/far", "queuefs/imaging"},

@@ -69,7 +69,6 @@ func FollowSet(d sitemap.Dialect, dumped, packed, archived, archivedPackages boo
 	if d != sitemap.V11 {
 		instant = "lastmod"
 	}
-	part := " To get only what was appended, send also Range: bytes=N- and If-Range with the same ETag, and no Accept-Encoding; N is the length of what you have, without its last line. Then 206 goes on in your list from N, and 200 is a whole list: yours, or the next one."
 	reach, older := "", ""
 	if dumped {
 		reach = ", as far back as the Resource Dump at least"
@@ -83,12 +82,9 @@ func FollowSet(d sitemap.Dialect, dumped, packed, archived, archivedPackages boo
 	if archivedPackages {
 		older += " The Change Dump Archive names older packages."
 	}
-	if d == sitemap.V09 {
-		part = "" // the head changes with each event
-	}
 	return []string{
 		begin + " Remember the time at of the document (from in version 0.9): all changes up to then are in it.",
-		"Then ask for the open Change List again and again and apply, in their order, the changes whose " + instant + " is later than the last you know. Send If-None-Match with the last ETag, and Prefer: wait=60 to be answered when there is something new: 304 is nothing new." + part,
+		"Then ask for the open Change List again and again and apply, in their order, the changes whose " + instant + " is later than the last you know. Send If-None-Match with the last ETag, and Prefer: wait=60 to be answered when there is something new: 304 is nothing new.",
 		"If the open list begins (from) later than that, a list was closed meanwhile: the Change List Index names the lists before it" + reach + ". Closed lists and packages never change." + older,
 		"If those begin too late as well, or the answer is 410, what you need is no longer kept: begin anew. The answer 410 says with what, and its time at.",
 		"Compare each file with the digest of its entry. One that is gone, or another, has a later change.",

@@ -4,9 +4,6 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
-	"sync"
-
-	"github.com/klauspost/compress/zstd"
 )
 
 // A Coding is a content coding (RFC 9110, 8.4.1).
@@ -24,28 +21,6 @@ func (c Coding) String() string { return [...]string{"identity", "gzip", "zstd"}
 // Suffix ends entity tags of the form. It must change if the same text gets
 // other bytes.
 func (c Coding) Suffix() string { return [...]string{"", "-gzip", "-zst"}[c] }
-
-// pack returns a text in the coding.
-func (c Coding) pack(text []byte) []byte {
-	switch c {
-	case Gzip:
-		return compress(text)
-	case Zstd:
-		return zstdEncoder().EncodeAll(text, nil)
-	}
-	return text
-}
-
-// zstdEncoder makes each frame by one goroutine, so that equal texts give equal
-// frames. Measured on entries of Resource Lists: the fastest level leaves as
-// much as gzip in half the time, and slower ones hardly less.
-var zstdEncoder = sync.OnceValue(func() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(256<<10))
-	if err != nil {
-		panic(err) // the options are constants
-	}
-	return e
-})
 
 // Accepted returns the coding a client likes best of those it names (RFC 9110,
 // 12.5.3). Of equals it is Gzip, because some clients read the first frame of

@@ -1,29 +1,21 @@
-// Package compose puts documents together from parts that are compressed once.
-//
-// A [Document] is a sequence of parts in one [Coding]. A [Builder] adds texts
-// and members to it; a [Member] is a run of text that stays as it is while
-// others change, compressed once for all its documents. A [Cache] keeps members.
-// Equal texts give equal bytes in every coding.
-//
-// In gzip a document is a single member (RFC 1952, 2.3), because many clients
-// read no further. Its blocks come from members with the same head; no block
-// refers to text before its member, each ends on a byte boundary, and the
-// check at the end follows from the checks of the parts. In Zstandard each
-// member is a frame of its own.
+// Package compose makes the representations of documents. A [Document] is a sequence of
+// parts: texts in memory and files. Its compressed forms are made of its text as a stream
+// and kept by [Forms] while the document stays as it is; a closed Change List is copied
+// from its file in gzip, see [Document.Around]. Equal texts give equal bytes in every
+// coding, and a form is a single member of gzip (RFC 1952, 2.3) or frame of Zstandard,
+// because many clients read no further.
 package compose
 
 import (
 	"bytes"
 	"errors"
 	"io"
-	"time"
 )
 
 // A Document is one representation. It implements [io.ReadSeeker], and opens a
 // part when reading gets there.
 type Document struct {
-	Tag      string    // entity tag of the state; "" if it has none
-	Modified time.Time // zero if unknown
+	State
 
 	parts []part
 	size  int64
@@ -54,8 +46,26 @@ func (d *Document) Text(b []byte) {
 	})
 }
 
-// Whole adds a text in a coding.
-func (d *Document) Whole(text []byte, c Coding) { d.Text(c.pack(text)) }
+// Pack compresses the document.
+func (d *Document) Pack(w Packer) error {
+	for _, p := range d.parts {
+		in, err := p.open(0)
+		if err != nil {
+			return err
+		}
+		n, err := io.Copy(w, in)
+		if err = errors.Join(err, in.Close()); err == nil && n != p.size {
+			err = io.ErrUnexpectedEOF
+		}
+		if err == nil {
+			err = w.Part()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // A Content is a file, or the text of a [Packed].
 type Content interface {

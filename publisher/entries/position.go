@@ -44,10 +44,10 @@ const MaxEntry = 32 << 10
 
 // After reads the entries after an event, at most max bytes of them, in the first
 // length bytes of a Change List. Then last is zero if these are all; otherwise it
-// is their last event: the next one may have more entries than are read. starts are offsets
-// of entries, in order, where reading takes less time than before them; nil for none.
-func After(r io.ReaderAt, length int64, starts []int64, after queuefs.Seq, max int) (text []byte, last Position, err error) {
-	from, err := search(r, length, starts, after)
+// is their last event: the next one may have more entries than are read. With forwards, reading
+// backwards takes as long as reading from the beginning.
+func After(r io.ReaderAt, length int64, forwards bool, after queuefs.Seq, max int) (text []byte, last Position, err error) {
+	from, err := search(r, length, forwards, after)
 	if err != nil {
 		return nil, last, err
 	}
@@ -82,41 +82,32 @@ func Last(r io.ReaderAt, length int64, max int) (text []byte, before Position, e
 }
 
 // search returns the offset of the first entry after an event.
-func search(r io.ReaderAt, length int64, starts []int64, after queuefs.Seq) (int64, error) {
+func search(r io.ReaderAt, length int64, forwards bool, after queuefs.Seq) (int64, error) {
 	// The entry begins between lo and hi.
 	lo, hi := int64(0), length
 	const window = 2 * MaxEntry // has the end of one entry and all of the next
 	buf := make([]byte, window)
-	for len(starts) > 0 {
-		i := len(starts) / 2
-		at, err := readAt(r, buf[:MaxEntry], starts[i], length)
-		switch {
-		case err != nil:
-			return 0, err
-		case at.Seq > after:
-			hi, starts = starts[i], starts[:i]
-		default:
-			lo, starts = starts[i], starts[i+1:]
-		}
-	}
-	for hi-lo > 2*window {
-		mid := lo + (hi-lo)/2
-		n := int(min(window, hi-mid))
-		if _, err := r.ReadAt(buf[:n], mid); err != nil {
-			return 0, err
-		}
-		i := bytes.IndexByte(buf[:n], '\n') + 1
-		if i == 0 || i == n {
-			return 0, errEntry
-		}
-		at, err := parse(buf[i:n])
+	for forwards && hi-lo > 2*window {
+		at, next, err := entryAfter(r, buf, lo+window, hi)
 		if err != nil {
 			return 0, err
 		}
 		if at.Seq > after {
-			hi = mid + int64(i)
+			hi = next
+			break
+		}
+		lo = next
+	}
+	for hi-lo > 2*window {
+		mid := lo + (hi-lo)/2
+		at, next, err := entryAfter(r, buf, mid, hi)
+		if err != nil {
+			return 0, err
+		}
+		if at.Seq > after {
+			hi = next
 		} else {
-			lo = mid + int64(i)
+			lo = next
 		}
 	}
 	rest := make([]byte, hi-lo)
@@ -133,19 +124,18 @@ func search(r io.ReaderAt, length int64, starts []int64, after queuefs.Seq) (int
 	return hi, nil
 }
 
-// readAt returns the event of the entry that begins at an offset. buf has space for it.
-func readAt(r io.ReaderAt, buf []byte, from, length int64) (Position, error) {
-	const usual = 2 << 10 // bytes of most entries at most
-	for _, n := range []int64{usual, int64(len(buf))} {
-		text := buf[:min(n, length-from)]
-		if _, err := r.ReadAt(text, from); err != nil && err != io.EOF {
-			return Position{}, err
-		}
-		if bytes.IndexByte(text, '\n') >= 0 {
-			return parse(text)
-		}
+// entryAfter returns the first entry that begins after an offset, and where it begins.
+func entryAfter(r io.ReaderAt, buf []byte, from, end int64) (at Position, begin int64, err error) {
+	n := int(min(int64(len(buf)), end-from))
+	if _, err := r.ReadAt(buf[:n], from); err != nil {
+		return at, 0, err
 	}
-	return Position{}, errEntry
+	i := bytes.IndexByte(buf[:n], '\n') + 1
+	if i == 0 || i == n {
+		return at, 0, errEntry
+	}
+	at, err = parse(buf[i:n])
+	return at, from + int64(i), err
 }
 
 // trim returns how many bytes of a text are entries of complete events, and the

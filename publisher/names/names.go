@@ -4,6 +4,8 @@
 package names
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -138,6 +140,13 @@ func ParsePart(s string) (int, bool) {
 	digits := strings.TrimSuffix(strings.TrimPrefix(s, partStem), ".xml")
 	n, err := strconv.Atoi(digits)
 	return n, err == nil && n > 0 && Part(n) == s
+}
+
+// Salt returns a short digest of values, for entity tags and names.
+func Salt(values ...any) string {
+	const format = 1 // raise it when the same state gets other bytes
+	sum := sha256.Sum256(fmt.Append(nil, append(values, format)...))
+	return fmt.Sprintf("%x", sum[:6])
 }
 
 // fixed returns n with leading zeros.

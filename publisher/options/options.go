@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"cutie/publisher/about"
-	"cutie/publisher/answer"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -165,7 +164,7 @@ func (o Options) Complete() (Complete, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	opts.Salt = answer.Salt(string(opts.Base), opts.MaxEntries, opts.MaxBytes, opts.Dialect, opts.MirrorURIs, opts.ViaURI, Form)
+	opts.Salt = names.Salt(string(opts.Base), opts.MaxEntries, opts.MaxBytes, opts.Dialect, opts.MirrorURIs, opts.ViaURI, Form)
 	return opts, err
 }
 

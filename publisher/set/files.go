@@ -169,6 +169,3 @@ func (s *Set) Packed(sp store.Span) (*compose.Packed, error) {
 
 // OpenGzip opens the file of a closed list in gzip, verified, to copy its octets.
 func (s *Set) OpenGzip(sp store.Span) (*os.File, error) { return s.verified(sp.Gzip()) }
-
-// Key returns the key of the beginning of a Change List.
-func (s *Set) Key(sp store.Span) compose.Key { return compose.Key{Of: s.Path, N: uint64(sp.First)} }

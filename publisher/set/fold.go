@@ -90,8 +90,7 @@ func (t *Task) foldInto(dir *durable.Dir, size int64) error {
 	return nil
 }
 
-// compress makes the file with the entries in gzip, and returns its size. Its members are
-// the ones of the open list.
+// compress makes the file with the entries in gzip, and returns its size.
 func (t *Task) compress(dir *durable.Dir, pause func() bool) (size int64, err error) {
 	file, err := t.content()
 	if err != nil {
@@ -103,32 +102,41 @@ func (t *Task) compress(dir *durable.Dir, pause func() bool) (size int64, err er
 		return 0, err
 	}
 	defer out.Discard()
-	w, err := compose.NewFileWriter(out)
+	w, err := compose.NewGzipWriter(out)
 	if err != nil {
 		return 0, err
 	}
-	h := sha256.New()
-	for k := t.Key(t.list); k.From < t.list.Length; {
-		m, _ := t.Cache.Get(k)
-		n, err := w.Add(m, k.From, t.list.Length, file, func(text []byte) { h.Write(text) })
+	in, h := io.NewSectionReader(file, 0, t.list.Length), sha256.New()
+	for at := int64(0); at < t.list.Length; {
+		n, err := io.CopyN(io.MultiWriter(w, h), in, min(64<<10, t.list.Length-at))
 		if err == io.EOF {
 			err = store.Damaged("%s is shorter than %d octets", file.Name(), t.list.Length)
 		}
 		if err != nil {
 			return 0, err
 		}
-		t.Cache.Drop(k) // the file will be served
-		k.From += n
-		if !pause() {
+		if at += n; !pause() {
 			return 0, dump.ErrStopped
 		}
 	}
-	if err := w.End(); err != nil {
+	if err := w.Close(); err != nil {
 		return 0, err
 	}
 	sum := [sha256.Size]byte(h.Sum(nil))
 	if sum != t.list.Sum() {
 		return 0, t.otherText(pause)
+	}
+	p, err := compose.OpenPacked(out.File)
+	if err != nil {
+		return 0, err
+	}
+	switch again, more, err := store.PackedSum(p, func(int64) bool { return pause() }); {
+	case err != nil:
+		return 0, err
+	case !more:
+		return 0, dump.ErrStopped
+	case again != sum:
+		return 0, fmt.Errorf("%s does not come out of its compressed form", file.Name())
 	}
 	name := names.GzipFile(t.list.First)
 	if err := out.Commit(dir, name); err != nil {

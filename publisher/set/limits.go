@@ -47,9 +47,9 @@ func (s *Set) perIndex() int { return min(s.MaxEntries, s.PerDocument()) }
 
 // Between returns the engine pages from lo up to hi.
 func (s *Set) Between(lo, hi int, plain bool) Pages {
-	p := Pages{Queue: s.Queue, Set: s.Kind, Lo: lo, Hi: hi, Render: s.Renderer, Cache: s.Cache, Key: s.Path}
+	p := Pages{Queue: s.Queue, Set: s.Kind, Lo: lo, Hi: hi, Render: s.Renderer}
 	if plain {
-		p.Render, p.Key = s.plainRenderer, s.Path+" plain"
+		p.Render = s.plainRenderer
 	}
 	return p
 }

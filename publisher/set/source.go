@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"cutie/publisher/compose"
 	"cutie/publisher/options"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -15,7 +14,6 @@ import (
 type Source struct {
 	options.Complete
 	Store *store.Store
-	Cache *compose.Cache
 
 	terms  atomic.Pointer[options.Terms] // nil: those of Complete
 	failed atomic.Pointer[error]         // why nothing is published now

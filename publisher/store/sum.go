@@ -105,7 +105,6 @@ func SlowPackedSum(file *os.File, length int64, yield func(int64) bool) (sum [sh
 	if err != nil {
 		return sum, true, err
 	}
-	defer p.Free()
 	return PackedSum(p, yield)
 }
 
@@ -144,7 +143,6 @@ func verifyPacked(file *os.File, p Piece) error {
 	if err != nil {
 		return err
 	}
-	defer in.Free()
 	got, _, err := PackedSum(in, func(int64) bool { return true })
 	if err == nil && got != p.Sum {
 		err = Damaged("%s has not the text of the list", file.Name())

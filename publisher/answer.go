@@ -1,17 +1,8 @@
-// Package answer answers requests for changing documents. All documents have
-// strong entity tags, and answer conditional requests and ranges (RFC 9110, 13
-// and 14), compressed by gzip or Zstandard if the client accepts it. A conditional
-// request can wait until the document changes (RFC 7240, 4.3: Prefer: wait=N), 60
-// seconds at most. A document that grows at its end answers an If-Range with the
-// tag of an earlier state, too, see Resource.Grown. Last-Modified is sent where it
-// differs for all states: after its second is over, and only if nothing but events
-// changes the document.
-package answer
+package publisher
 
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -30,91 +21,96 @@ import (
 
 // Media types of documents.
 const (
-	XML  = "application/xml"
-	ZIP  = "application/zip"
-	JSON = "application/json"
-	HTML = "text/html; charset=utf-8"
+	typeXML  = "application/xml"
+	typeZIP  = "application/zip"
+	typeJSON = "application/json"
+	typeHTML = "text/html; charset=utf-8"
 )
 
-// A Resource is a document with a known state; Compose makes its bytes.
-type Resource struct {
+// A resource is a document with a known state. Open opens its text, or Render writes it.
+type resource struct {
 	Type     string    // media type; "" for XML. A ZIP has no compressed form
 	Policy   string    // Content-Security-Policy of a page
 	Tag      string    // differs for each state of the resource
 	Modified time.Time // zero if unknown
 	Final    bool      // it never changes, except in another history
 	Named    bool      // its path stands for this state alone: caches keep it for good
-	Events   Events    // change it; nil if all queues do
+	Events   events    // change it; nil if all queues do
 	Born     string    // differs for queues of one name
-	Compose  func(compose.Coding) (*compose.Document, error)
-	File     compose.Opener // opens a package; nil of other documents
 
-	// Grown returns how many bytes, from the first on, an earlier state with a tag
-	// has in common with this one; below 0 if that is unknown. It is nil unless the
-	// resource grows at its end. Then a Range needs a validator: without one the
-	// client may have the beginning of another list.
-	Grown func(tag string) int64
+	// Open opens a text of files, or a short one.
+	Open func() (*compose.Document, error)
+
+	// Render is there instead of Open if the text is made anew each time. The state may be
+	// a later one.
+	Render func(w io.Writer) (compose.State, error)
+
+	// Gzip opens the form in gzip of files; nil: there is none yet. It may be nil.
+	Gzip func() (*compose.Document, error)
+
+	File compose.Opener // opens a package; nil of other documents
 }
 
-// Events belong to a queue. Methods are safe for concurrent use.
-type Events interface {
+// events belong to a queue. Methods are safe for concurrent use.
+type events interface {
 	Seq() queuefs.Seq
 	Wait(ctx context.Context, after queuefs.Seq) error
 }
 
-// Text returns a document of one text, made when it is asked for.
-func Text(tag string, text func() []byte) *Resource {
-	return &Resource{Tag: tag, Compose: func(c compose.Coding) (*compose.Document, error) {
-		d := &compose.Document{Tag: tag}
-		d.Whole(text(), c)
+// textDocument returns a document of one text, made when it is asked for.
+func textDocument(tag string, make func() []byte) *resource {
+	r := &resource{Tag: tag}
+	r.Open = func() (*compose.Document, error) {
+		d := r.document()
+		d.Text(make())
 		return d, nil
-	}}
+	}
+	return r
 }
 
-// AsFinal makes the document one that nobody waits for to change.
-func (r *Resource) AsFinal() *Resource {
+// document returns an empty document of the state.
+func (r *resource) document() *compose.Document {
+	return &compose.Document{State: compose.State{Tag: r.Tag, Modified: r.Modified}}
+}
+
+// asFinal makes the document one that nobody waits for to change.
+func (r *resource) asFinal() *resource {
 	r.Final = true
 	return r
 }
 
 // State differs for each state of the resource at one path.
-func (r *Resource) State() string { return r.Born + "-" + r.Tag }
+func (r *resource) State() string { return r.Born + "-" + r.Tag }
 
-// Salt returns a short digest of values, for entity tags.
-func Salt(values ...any) string {
-	const format = 1 // raise it when the same state gets other bytes
-	sum := sha256.Sum256(fmt.Append(nil, append(values, format)...))
-	return fmt.Sprintf("%x", sum[:6])
-}
-
-// A Server answers requests. It is safe for concurrent use.
-type Server struct {
+// A server answers requests. It is safe for concurrent use.
+type server struct {
 	Salt   string // beginning of entity tags
 	Now    func() time.Time
 	Report func(path, text string, args ...any) // called with errors hidden from the client
 
+	forms *compose.Forms
 	polls polls
 }
 
 // Values of Cache-Control.
 const (
-	CacheOpen   = "no-cache"
-	CacheClosed = "public, max-age=31536000, immutable"
+	cacheOpen   = "no-cache"
+	cacheClosed = "public, max-age=31536000, immutable"
 )
 
-// NotFound returns the answer if there is no document at a path.
-func NotFound(path string) error {
+// notFound returns the answer if there is no document at a path.
+func notFound(path string) error {
 	return web.Errorf(http.StatusNotFound, "not found: %.200s; %s leads to all there is", path, wellknown.Path)
 }
 
-// Gone is the answer if a document is no longer kept; the text says how to go on.
-func Gone(path, text string) error {
+// noLongerKept is the answer if a document is no longer kept; the text says how to go on.
+func noLongerKept(path, text string) error {
 	return web.Errorf(http.StatusGone, "gone: %.200s; %s", path, text)
 }
 
 // Refusal returns the answer to a request after an error, nil for nil. An error
 // that is not of the request is reported, and the client may try again.
-func (s *Server) Refusal(r *http.Request, err error) error {
+func (s *server) Refusal(r *http.Request, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -134,20 +130,20 @@ func (s *Server) Refusal(r *http.Request, err error) error {
 
 // Serve answers a request for the resource of find. After an error nothing is
 // written.
-func (s *Server) Serve(w http.ResponseWriter, r *http.Request, find func() (*Resource, error)) error {
+func (s *server) Serve(w http.ResponseWriter, r *http.Request, find func() (*resource, error)) error {
 	return s.Refusal(r, s.serve(w, r, find))
 }
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request, find func() (*Resource, error)) error {
+func (s *server) serve(w http.ResponseWriter, r *http.Request, find func() (*resource, error)) error {
 	res, err := find()
 	if err != nil {
 		return err
 	}
 	c := compose.Identity
-	if res.Type != ZIP {
+	if res.Type != typeZIP {
 		c = compose.Accepted(r.Header.Values("Accept-Encoding"))
 	}
-	same := func(res *Resource) bool { return unchanged(r, s.entityTag(res, res.Tag, c), s.Stable(res.Modified)) }
+	same := func(res *resource) bool { return unchanged(r, s.entityTag(res, res.Tag, c), s.Stable(res.Modified)) }
 	met := same(res)
 	h := w.Header()
 	if wait := preferredWait(r.Header); wait > 0 && !res.Final {
@@ -159,30 +155,30 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, find func() (*Res
 		}
 		h.Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
 	}
-	if res.Type != ZIP {
+	if res.Type != typeZIP {
 		h.Add("Vary", "Accept-Encoding")
 	}
 	if res.Policy != "" {
 		h.Set("Content-Security-Policy", res.Policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 	}
-	h.Set("Cache-Control", CacheOpen)
+	h.Set("Cache-Control", cacheOpen)
 	if res.Final && res.Named {
-		h.Set("Cache-Control", CacheClosed)
+		h.Set("Cache-Control", cacheClosed)
 	}
 	if met {
 		h.Set("ETag", s.entityTag(res, res.Tag, c))
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	doc, err := res.Compose(c)
+	doc, err := s.Document(r.URL.Path, res, c)
 	if err != nil {
 		h.Del("Cache-Control")
 		h.Del("Preference-Applied")
 		return err
 	}
 	defer doc.Close()
-	h.Set("Content-Type", cmp.Or(res.Type, XML))
+	h.Set("Content-Type", cmp.Or(res.Type, typeXML))
 	if tag := s.entityTag(res, doc.Tag, c); tag != "" {
 		h.Set("ETag", tag)
 	} else {
@@ -191,17 +187,47 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, find func() (*Res
 	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
 		r = whole(r)
 	}
-	if res.Grown != nil {
-		r = s.rest(r, res, s.entityTag(res, doc.Tag, c), c)
-	}
 	if c != compose.Identity {
 		w = &encoded{w, c}
 	}
 	return web.Serve(w, r, s.Stable(doc.Modified), doc)
 }
 
+// Document returns the resource at a path in a coding.
+func (s *server) Document(path string, res *resource, c compose.Coding) (*compose.Document, error) {
+	if c == compose.Identity && res.Open != nil {
+		return res.Open()
+	}
+	if c == compose.Gzip && res.Gzip != nil {
+		if doc, err := res.Gzip(); doc != nil || err != nil {
+			return doc, err
+		}
+	}
+	tag := res.Tag
+	if tag != "" {
+		tag = res.State()
+	}
+	doc, err := s.forms.Document(path, c, tag, func(w compose.Packer) (state compose.State, err error) {
+		if res.Render != nil {
+			state, err = res.Render(w)
+		} else if doc, e := res.Open(); e != nil {
+			return state, e
+		} else {
+			state, err = doc.State, errors.Join(doc.Pack(w), doc.Close())
+		}
+		if state.Tag != "" {
+			state.Tag = res.Born + "-" + state.Tag
+		}
+		return state, err
+	})
+	if err == nil {
+		doc.Tag = strings.TrimPrefix(doc.Tag, res.Born+"-")
+	}
+	return doc, err
+}
+
 // entityTag returns the entity tag of a representation.
-func (s *Server) entityTag(r *Resource, tag string, c compose.Coding) string {
+func (s *server) entityTag(r *resource, tag string, c compose.Coding) string {
 	if tag == "" {
 		return ""
 	}
@@ -209,7 +235,7 @@ func (s *Server) entityTag(r *Resource, tag string, c compose.Coding) string {
 }
 
 // Stable returns t if no later state can have the same second, else zero.
-func (s *Server) Stable(t time.Time) time.Time {
+func (s *server) Stable(t time.Time) time.Time {
 	if s.Now().Sub(t) < 2*time.Second {
 		return time.Time{}
 	}

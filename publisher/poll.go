@@ -1,4 +1,4 @@
-package answer
+package publisher
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 // The next event of the queue wakes a waiting request, to compare the document. A document
-// may also change without an event, like an index when a period is over: [Server.Check]
+// may also change without an event, like an index when a period is over: [server.Check]
 // compares it once for all its waiters. A waiter costs only memory while nothing happens.
 
 // maxWait bounds the time a request may wait.
@@ -28,7 +28,7 @@ const maxVain = 100
 // await returns the resource of a request once it differs from res, or as it is
 // when the time is over or the client gone. The error is that of a caller who has lost
 // the right meanwhile.
-func (s *Server) await(r *http.Request, res *Resource, find func() (*Resource, error), wait time.Duration, same func(*Resource) bool) (*Resource, error) {
+func (s *server) await(r *http.Request, res *resource, find func() (*resource, error), wait time.Duration, same func(*resource) bool) (*resource, error) {
 	now, err := s.awaitAnyway(r, res, find, wait, same)
 	if gone := web.Still(r.Context()); gone != nil {
 		return nil, gone
@@ -36,7 +36,7 @@ func (s *Server) await(r *http.Request, res *Resource, find func() (*Resource, e
 	return now, err
 }
 
-func (s *Server) awaitAnyway(r *http.Request, res *Resource, find func() (*Resource, error), wait time.Duration, same func(*Resource) bool) (*Resource, error) {
+func (s *server) awaitAnyway(r *http.Request, res *resource, find func() (*resource, error), wait time.Duration, same func(*resource) bool) (*resource, error) {
 	path := r.URL.EscapedPath()
 	patience, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
@@ -74,14 +74,14 @@ type polls struct {
 }
 
 type poll struct {
-	find  func() (*Resource, error)
+	find  func() (*resource, error)
 	state string // of the resource when it was compared last
 	wake  map[int]context.CancelFunc
 }
 
 // enter registers a waiter for the resource to leave a state. The waiter calls
 // leave at the end.
-func (p *polls) enter(path string, find func() (*Resource, error), state string, wake context.CancelFunc) (leave func()) {
+func (p *polls) enter(path string, find func() (*resource, error), state string, wake context.CancelFunc) (leave func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.all == nil {
@@ -106,7 +106,7 @@ func (p *polls) enter(path string, find func() (*Resource, error), state string,
 }
 
 // Check wakes the waiters of documents changed or gone.
-func (s *Server) Check() {
+func (s *server) Check() {
 	s.polls.mu.Lock()
 	all := maps.Clone(s.polls.all)
 	s.polls.mu.Unlock()
