@@ -13,7 +13,6 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
-	"cutie/cmd/cutie/work"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 )
@@ -121,7 +120,7 @@ cutie fail jobs j000000000004 --lease @last.lease --transient --retry-in 5m`,
 
 // bindLease adds the option for the token of a lease.
 func bindLease(fs *pflag.FlagSet) *string {
-	lease := fs.String("lease", os.Getenv(work.LeaseVariable), "`token` of the lease, or @FILE to read it from (environment "+work.LeaseVariable+")")
+	lease := fs.String("lease", os.Getenv(leaseVariable), "`token` of the lease, or @FILE to read it from (environment "+leaseVariable+")")
 	fs.Lookup("lease").DefValue = ""
 	return lease
 }

@@ -8,7 +8,6 @@
 //
 //	doctor                                     faults of a home and of its machine
 //	reach                                      finds the daemon, or opens the home
-//	work                                       the worker, without a command line
 //	fault                                      exit codes, hints, errors in words
 //	daemon                                     opens a home, serves it, and runs its loops
 //	listen                                     its port and socket

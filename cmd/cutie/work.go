@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/work"
 	"cutie/queuefs"
 )
 
@@ -51,7 +50,7 @@ does not come whole; the pause before the next job grows up to a minute. At the 
 attempt such a payload makes the job fail for good.`,
 		Example: `cutie work jobs --drain -- wc -l`,
 	}
-	w := work.Worker{Warn: c.Warnf, Say: c.Sayf, Summary: time.Minute}
+	w := worker{Warn: c.Warnf, Say: c.Sayf, Summary: time.Minute}
 	fs := cmd.Flags()
 	fs.IntVarP(&w.Jobs, "jobs", "j", 1, "work on this `number` of jobs at a time")
 	fs.DurationVar(&w.Lease, "lease", time.Minute, "`time` after which jobs go back if this program dies")
@@ -78,7 +77,7 @@ attempt such a payload makes the job fail for good.`,
 }
 
 // runWorker runs a worker until it is interrupted.
-func runWorker(ctx context.Context, c *call, w *work.Worker) (err error) {
+func runWorker(ctx context.Context, c *call, w *worker) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // the second one kills
@@ -86,7 +85,7 @@ func runWorker(ctx context.Context, c *call, w *work.Worker) (err error) {
 		return err
 	}
 	w.Args = c.Args[1:]
-	if w.Program, err = work.Program(w.Args[0]); err != nil {
+	if w.Program, err = findProgram(w.Args[0]); err != nil {
 		return fault.Usagef("%.200q cannot be run: %v", w.Args[0], err)
 	}
 	if c.Verbose {
