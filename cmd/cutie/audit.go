@@ -133,34 +133,17 @@ func inspected(ctx context.Context, c *call, o *syncOptions, how destination.Ins
 	if err != nil {
 		return hinted(err)
 	}
-	if err := printFindings(c, r); err != nil {
+	sum := fmt.Sprintf("%d sets, %d documents, %d resources, %d changes, %d resources and %d packages read, %d findings",
+		r.Sets, r.Documents, r.Resources, r.Changes, r.Asked, r.Packages, len(r.Findings)+r.More)
+	facts := state.OfFacts(state.SourceClass, r.Source, string(r.Found), int64(r.Sets), int64(r.Documents),
+		int64(r.Resources), int64(r.Changes), int64(r.Asked), int64(r.Packages), int64(r.More))
+	if err := c.Findings(r.Findings, sum, &facts); err != nil {
 		return err
 	}
 	if !r.Clean() {
 		return fmt.Errorf("%w: see the findings", fault.ErrFaulty)
 	}
 	return nil
-}
-
-func printFindings(c *call, r *destination.SourceReport) error {
-	if asJSON, err := wantsJSON(c); err != nil {
-		return err
-	} else if asJSON {
-		return printJSON(c, struct {
-			state.Typed
-			*destination.SourceReport
-		}{state.SourceClass.Typed(), r})
-	}
-	for _, f := range r.Findings {
-		kind := "fault"
-		if f.Warning {
-			kind = "warning"
-		}
-		fmt.Fprintf(c.Out.Stdout, "%s: %s: %s\n", kind, f.URI, f.Text)
-	}
-	_, err := fmt.Fprintf(c.Out.Stdout, "%d sets, %d documents, %d resources, %d changes, %d resources and %d packages read, %d findings\n",
-		r.Sets, r.Documents, r.Resources, r.Changes, r.Asked, r.Packages, len(r.Findings)+r.More)
-	return err
 }
 
 // auditedMirror has a daemon audit a mirror.

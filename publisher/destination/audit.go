@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,12 +69,12 @@ const maxDifferences = 10_000
 // in transit.
 func (c *Copy) Audit(ctx context.Context) (*AuditReport, error) {
 	began := time.Now()
-	a := &audit{c: c, r: &AuditReport{Source: c.source.Base, Quick: c.o.Quick}, listed: map[uint64]int{}}
+	a := &audit{c: c, r: &AuditReport{Source: c.source.Base, Quick: c.o.Quick},
+		seen: map[uint64]bool{}, differ: map[uint64]Difference{}, later: map[string]later{}}
 	skipped := c.counts.Skipped.Load()
 	c.newSkips()
 	bad := 0
-	for i, set := range c.sets {
-		a.n = i
+	for _, set := range c.sets {
 		if err := a.set(ctx, set); err != nil {
 			if bad++; bad == len(c.sets) || ctx.Err() != nil {
 				return nil, fmt.Errorf("set %s: %w", set.Name, err)
@@ -87,51 +88,53 @@ func (c *Copy) Audit(ctx context.Context) (*AuditReport, error) {
 			return nil, err
 		}
 	}
+	a.report()
 	_, a.r.Octets = c.client.Counts()
 	a.r.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
 	return a.r, nil
 }
 
+// An audit compares resources as their lists say first, and then those with a change since as
+// that says: the last comparison counts. Files are known by the hash of their path.
 type audit struct {
 	c *Copy
-
-	n int // number of the set
+	r *AuditReport
 
 	mu     sync.Mutex
-	r      *AuditReport
-	listed map[uint64]int // hashes of the paths in lists, and the last set with each of them
+	seen   map[uint64]bool       // files of resources; false: of one deleted, or changed after the cursor
+	differ map[uint64]Difference // of these
+	later  map[string]later      // by URI, changes after the cursor
 }
 
-// list notes that a list names a file.
-func (a *audit) list(file string) { a.listed[maphash.String(seed, file)] = a.n }
+// later is why a resource may be another one in the copy.
+type later struct {
+	why  string
+	vain bool // it was asked for, and no change explains why it is not there
+}
 
-// set compares the resources of a set: those of its Resource List, except the ones that
-// changed since then, and these as their last change says.
+// set compares the resources of a set.
 func (a *audit) set(ctx context.Context, set *source.Set) error {
 	s := a.c.of(set)
 	if !s.Baseline {
 		return fmt.Errorf("%w: no baseline was made", ErrNoCopy)
 	}
-	var at time.Time
-	found, err := a.compareAll(func(compare func(*sitemap.Entry)) (err error) {
-		at, err = set.Resources(ctx, func(e *sitemap.Entry, _ time.Time) error { compare(e); return nil })
-		return err
+	w := a.c.newWorkers(ctx, a.compare)
+	at, err := set.Resources(ctx, func(e *sitemap.Entry, _ time.Time) error {
+		w.give(&task{entry: *e})
+		return nil
 	})
-	if err != nil {
+	if err = errors.Join(err, w.wait()); err != nil {
 		return err
 	}
 	last, err := a.changes(ctx, set, at)
 	if err != nil {
 		return err
 	}
-	found = a.without(found, last)
-	more, _ := a.compareAll(func(compare func(*sitemap.Entry)) error {
-		for _, e := range last {
-			compare(&e)
-		}
-		return nil
-	})
-	return a.explain(ctx, set, s, append(found, more...))
+	w = a.c.newWorkers(ctx, a.compare)
+	for _, e := range last {
+		w.give(&task{entry: e})
+	}
+	return errors.Join(w.wait(), a.explain(ctx, set, s))
 }
 
 // changes returns the last change of each resource that changed since the Resource List.
@@ -158,108 +161,55 @@ func (a *audit) changes(ctx context.Context, set *source.Set, at time.Time) (map
 	return last, err
 }
 
-// without takes back the comparison of resources with their entries in the list that changes
-// replace, and returns the other differences.
-func (a *audit) without(found []Difference, last map[string]sitemap.Entry) []Difference {
-	differ := map[string]bool{}
-	found = slices.DeleteFunc(found, func(d Difference) bool {
-		_, ok := last[d.URI]
-		differ[d.URI] = ok
-		return ok
-	})
-	for uri := range last {
-		file, err := a.c.dir.Path(uri)
-		if n, ok := a.listed[maphash.String(seed, file)]; err != nil || !ok || n != a.n {
-			continue
-		}
-		a.r.Resources--
-		switch {
-		case differ[uri]:
-		case a.r.Quick:
-			a.r.Alike--
-		default:
-			a.r.Same--
-		}
-	}
-	return found
-}
-
-// compareAll compares the files of the entries that each gives to compare.
-func (a *audit) compareAll(each func(compare func(*sitemap.Entry)) error) (found []Difference, err error) {
-	todo := make(chan sitemap.Entry, 64)
-	var wg sync.WaitGroup
-	for range 4 {
-		wg.Go(func() {
-			for e := range todo {
-				if d := a.compare(&e); d != nil {
-					a.mu.Lock()
-					found = append(found, *d)
-					a.mu.Unlock()
-				}
-			}
-		})
-	}
-	err = each(func(e *sitemap.Entry) {
-		if a.c.wanted(e.Loc) {
-			todo <- *e
-		}
-	})
-	close(todo)
-	wg.Wait()
-	return found, err
-}
-
-// compare compares a file with its entry; nil if they are the same.
-func (a *audit) compare(e *sitemap.Entry) *Difference {
-	file, err := a.c.dir.Path(e.Loc)
-	if err != nil {
-		return &Difference{URI: e.Loc, What: IsMissing, Why: err.Error()}
-	}
-	want := factsOf(e)
-	gone := e.Change == sitemap.Deleted
-	if gone {
-		want = local.Facts{Length: -1}
-	}
-	m, _, err := a.c.dir.Compare(file, &want, !a.c.o.Quick)
-	a.mu.Lock()
-	a.list(file)
-	if !gone {
-		a.r.Resources++
-	}
-	a.mu.Unlock()
-	switch {
-	case gone && err == nil && m == local.Missing:
+// compare compares a file with its entry.
+func (a *audit) compare(_ context.Context, t *task) error {
+	e := &t.entry
+	if !a.c.wanted(e.Loc) {
 		return nil
-	case gone:
-		return &Difference{URI: e.Loc, File: file, What: IsExtra, Why: "deleted at the Source " + e.Changed().Format(time.RFC3339Nano)}
 	}
-	switch {
-	case err != nil:
-		return &Difference{URI: e.Loc, File: file, What: IsDifferent, Why: err.Error()}
-	case m == local.Missing:
-		return &Difference{URI: e.Loc, File: file, What: IsMissing}
-	case m == local.Different:
-		return &Difference{URI: e.Loc, File: file, What: IsDifferent, Why: "length or digest"}
-	case m == local.Unsure, !a.c.o.Quick && !want.Prove():
-		return &Difference{URI: e.Loc, File: file, What: IsUnsure, Why: "the Source gives no digest"}
+	d, gone := Difference{URI: e.Loc}, e.Change == sitemap.Deleted
+	key, err := a.c.dir.Path(e.Loc)
+	if d.File = key; err != nil {
+		key, d.What, d.Why = e.Loc, IsMissing, err.Error()
+	} else {
+		want := factsOf(e)
+		if gone {
+			want = local.Facts{Length: -1}
+		}
+		m, _, err := a.c.dir.Compare(d.File, &want, !a.c.o.Quick)
+		switch {
+		case gone && err == nil && m == local.Missing:
+		case gone:
+			d.What, d.Why = IsExtra, "deleted at the Source "+e.Changed().Format(time.RFC3339Nano)
+		case err != nil:
+			d.What, d.Why = IsDifferent, err.Error()
+		case m == local.Missing:
+			d.What = IsMissing
+		case m == local.Different:
+			d.What, d.Why = IsDifferent, "length or digest"
+		case m == local.Unsure, !a.c.o.Quick && !want.Prove():
+			d.What, d.Why = IsUnsure, "the Source gives no digest"
+		}
 	}
+	h := maphash.String(seed, key)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.c.o.Quick {
-		a.r.Alike++
-	} else {
-		a.r.Same++
+	a.seen[h] = !gone
+	if delete(a.differ, h); d.What != "" {
+		a.differ[h] = d
 	}
 	return nil
 }
 
-// explain looks for differences explained by changes after the cursor of the copy.
-func (a *audit) explain(ctx context.Context, set *source.Set, s *setState, found []Difference) error {
-	later := map[string]bool{} // by resource: it is deleted at the end
+// explain looks for changes after the cursor of the copy: they explain differences, and the
+// copy may have a file of their resources, or none.
+func (a *audit) explain(ctx context.Context, set *source.Set, s *setState) error {
+	why := later{why: "changed since " + s.Cursor.Time.Format(time.RFC3339Nano)}
+	changed := map[string]bool{}
 	if set.Documents[sitemap.ChangeList] != "" {
 		err := set.Changes(ctx, s.Cursor, 0, func(b source.Batch) error {
 			for _, e := range b.Entries {
-				later[e.Loc] = e.Change == sitemap.Deleted
+				a.later[e.Loc], changed[e.Loc] = why, true
 			}
 			return nil
 		})
@@ -267,62 +217,34 @@ func (a *audit) explain(ctx context.Context, set *source.Set, s *setState, found
 			return err
 		}
 	}
-	vain := map[string]string{} // why resources could not be had
 	for _, t := range s.Transit {
-		if _, explained := later[t.Entry.Loc]; !explained && a.c.dir.Alone() { // else the other process asks again
-			vain[t.Entry.Loc] = t.Why
+		if a.later[t.Entry.Loc] = why; !changed[t.Entry.Loc] && a.c.dir.Alone() { // else the other process asks again
+			a.later[t.Entry.Loc] = later{t.Why + ", and no change explains it", true}
 		}
-		later[t.Entry.Loc] = false
 	}
 	for _, h := range s.Held {
 		for i := range h.Entries {
-			later[h.Entries[i].Loc] = true
+			a.later[h.Entries[i].Loc] = why
 		}
 	}
-	for uri := range later {
+	for uri := range a.later {
 		if file, err := a.c.dir.Path(uri); err == nil {
-			a.list(file) // the copy may have it, or not
+			h := maphash.String(seed, file)
+			a.seen[h] = a.seen[h]
 		}
-	}
-	for _, d := range found {
-		if _, ok := later[d.URI]; ok && d.What != IsUnsure {
-			d.What, d.Why = InTransit, "changed since "+s.Cursor.Time.Format(time.RFC3339Nano)
-			if why, unexplained := vain[d.URI]; unexplained {
-				d.Why = why + ", and no change explains it"
-				a.r.Unexplained++
-			}
-		}
-		a.add(d)
 	}
 	return nil
-}
-
-func (a *audit) add(d Difference) {
-	switch d.What {
-	case IsMissing:
-		a.r.Missing++
-	case IsDifferent:
-		a.r.Different++
-	case IsExtra:
-		a.r.Extra++
-	case InTransit:
-		a.r.InTransit++
-	case IsUnsure:
-		a.r.Unverified++
-	}
-	if len(a.r.Differences) < maxDifferences {
-		a.r.Differences = append(a.r.Differences, d)
-	}
 }
 
 // extras finds files without an entry in a list. Those that another process has made
 // meanwhile are named by a change since then.
 func (a *audit) extras(ctx context.Context) error {
-	var extra []string
+	extra := map[uint64]Difference{}
 	err := a.c.dir.Walk(".", func(file string) error {
 		plain := plainPath(file)
-		if _, ok := a.listed[maphash.String(seed, plain)]; !ok {
-			extra = append(extra, file)
+		h := maphash.String(seed, plain)
+		if _, ok := a.seen[h]; !ok {
+			extra[h] = Difference{URI: a.c.dir.URI(plain), File: file, What: IsExtra}
 		}
 		return nil
 	})
@@ -331,20 +253,48 @@ func (a *audit) extras(ctx context.Context) error {
 	}
 	if len(extra) > 0 && !a.c.dir.Alone() {
 		for _, set := range a.c.sets {
-			if err := a.explain(ctx, set, a.c.of(set), nil); err != nil {
+			if err := a.explain(ctx, set, a.c.of(set)); err != nil {
 				return err
 			}
 		}
 	}
-	for _, file := range extra {
-		plain := plainPath(file)
-		if _, ok := a.listed[maphash.String(seed, plain)]; !ok {
-			d := Difference{URI: a.c.dir.URI(plain), File: file, What: IsExtra}
-			if a.r.Skipped > 0 {
-				d.What, d.Why = IsUnsure, "no list that could be read names it"
-			}
-			a.add(d)
+	for h, d := range extra {
+		if _, ok := a.seen[h]; ok {
+			continue
 		}
+		if a.r.Skipped > 0 {
+			d.What, d.Why = IsUnsure, "no list that could be read names it"
+		}
+		a.differ[h] = d
 	}
 	return nil
+}
+
+// report counts what was found.
+func (a *audit) report() {
+	n := map[What]int64{}
+	for h, d := range a.differ {
+		if l, ok := a.later[d.URI]; ok && d.What != IsUnsure {
+			if d.What, d.Why = InTransit, l.why; l.vain {
+				a.r.Unexplained++
+			}
+		}
+		if n[d.What]++; a.seen[h] {
+			n[""]--
+		}
+		a.r.Differences = append(a.r.Differences, d)
+	}
+	for _, is := range a.seen {
+		if is {
+			a.r.Resources++
+		}
+	}
+	if n[""] += a.r.Resources; a.r.Quick {
+		a.r.Alike = n[""]
+	} else {
+		a.r.Same = n[""]
+	}
+	a.r.Missing, a.r.Different, a.r.Extra, a.r.InTransit, a.r.Unverified = n[IsMissing], n[IsDifferent], n[IsExtra], n[InTransit], n[IsUnsure]
+	slices.SortFunc(a.r.Differences, func(a, b Difference) int { return strings.Compare(a.URI, b.URI) })
+	a.r.Differences = a.r.Differences[:min(len(a.r.Differences), maxDifferences)]
 }

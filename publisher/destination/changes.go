@@ -174,7 +174,7 @@ func (c *Copy) apply(ctx context.Context, s *setState, b source.Batch, p *plan, 
 	c.mu.Unlock()
 	made := make([]bool, len(b.Entries))
 	var deletions held
-	w := c.newWorkers(ctx, s, nil)
+	w := c.makers(ctx, s, nil)
 	for i := range b.Entries {
 		e := &b.Entries[i]
 		// The plan does not know changes of lists that are read a second time.
@@ -255,7 +255,7 @@ func (c *Copy) release(ctx context.Context, s *setState) error {
 	if len(due) == 0 {
 		return nil
 	}
-	w := c.newWorkers(ctx, s, nil)
+	w := c.makers(ctx, s, nil)
 	for _, h := range due {
 		for i := range h.Entries {
 			w.add(&h.Entries[i], nil)
@@ -276,7 +276,7 @@ func (c *Copy) retry(ctx context.Context, s *setState) error {
 	c.mu.Lock()
 	waiting := slices.Clip(s.Transit)
 	c.mu.Unlock()
-	w := c.newWorkers(ctx, s, nil)
+	w := c.makers(ctx, s, nil)
 	for i := range waiting {
 		w.add(&waiting[i].Entry, nil)
 	}

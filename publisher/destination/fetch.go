@@ -18,13 +18,12 @@ import (
 
 const perWorker = 16 // tasks that are read ahead
 
-// workers make the files of resources, several at a time.
+// workers do something with resources, several at a time.
 type workers struct {
 	c      *Copy
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	set    *setState
-	pack   *source.Package // has the files; nil: resources are asked for
+	do     func(context.Context, *task) error
 	todo   chan *task
 	wg     sync.WaitGroup
 }
@@ -43,13 +42,18 @@ type task struct {
 	other  bool      // with one: take the octets that were not taken before
 }
 
-func (c *Copy) newWorkers(ctx context.Context, s *setState, p *source.Package) *workers {
+// makers are workers that make files, from a package if it is not nil.
+func (c *Copy) makers(ctx context.Context, s *setState, p *source.Package) *workers {
+	return c.newWorkers(ctx, func(ctx context.Context, t *task) error { return c.make(ctx, s, t, p) })
+}
+
+func (c *Copy) newWorkers(ctx context.Context, do func(context.Context, *task) error) *workers {
 	ctx, cancel := context.WithCancelCause(ctx)
 	n := c.o.HTTP.Connections
 	if n == 0 {
 		n = source.DefaultConnections
 	}
-	w := &workers{c: c, ctx: ctx, cancel: cancel, set: s, pack: p, todo: make(chan *task, n*perWorker)}
+	w := &workers{c: c, ctx: ctx, cancel: cancel, do: do, todo: make(chan *task, n*perWorker)}
 	for range n {
 		w.wg.Go(w.run)
 	}
@@ -89,13 +93,13 @@ func (w *workers) wait() error {
 	return err
 }
 
-// run makes files until there are no more tasks. An error ends the work of all.
+// run works until there are no more tasks. An error ends the work of all.
 func (w *workers) run() {
 	for t := range w.todo {
 		if w.ctx.Err() != nil {
 			continue
 		}
-		switch err := w.c.make(w.ctx, w.set, t, w.pack); {
+		switch err := w.do(w.ctx, t); {
 		case err != nil:
 			w.cancel(err)
 		case t.made != nil && w.ctx.Err() == nil:
@@ -438,7 +442,7 @@ func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry, kind s
 	}
 	defer z.Close()
 	c.newPass()
-	w := c.newWorkers(ctx, s, z)
+	w := c.makers(ctx, s, z)
 	for {
 		e, err := z.Read()
 		if err == io.EOF {

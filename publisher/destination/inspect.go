@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -14,7 +15,9 @@ import (
 
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
+	"cutie/queuefs/durable"
 	"cutie/sitemap"
+	"cutie/wellknown"
 )
 
 // InspectOptions say how much is read.
@@ -26,30 +29,20 @@ type InspectOptions struct {
 	MaxFiles int // of a package; 0: [source.MaxPackageFiles]
 }
 
-// A Finding is a fault of a Source.
-type Finding struct {
-	URI     string `json:"uri"`
-	Warning bool   `json:"warning,omitempty"` // it makes work for Destinations, but breaks no rule
-	Text    string `json:"text"`
-}
-
 // A SourceReport is the result.
 type SourceReport struct {
-	Source    string    `json:"source"`
-	Found     string    `json:"found,omitempty"` // how
-	Sets      int       `json:"sets"`
-	Documents int       `json:"documents"`
-	Resources int       `json:"resources"` // listed
-	Changes   int       `json:"changes"`   // listed
-	Asked     int       `json:"asked"`     // resources that were read
-	Packages  int       `json:"packages"`  // that were read
-	Findings  []Finding `json:"findings,omitempty"`
-	More      int       `json:"more,omitempty"` // findings beyond maxFindings
+	Source             string
+	Found              wellknown.Method // how
+	Sets, Documents    int
+	Resources, Changes int               // listed
+	Asked, Packages    int               // resources and packages that were read
+	Findings           []durable.Finding // a fault breaks a rule, a warning makes work for Destinations
+	More               int               // beyond maxFindings
 }
 
 // Clean reports whether nothing but warnings was found.
 func (r *SourceReport) Clean() bool {
-	return r.More == 0 && !slices.ContainsFunc(r.Findings, func(f Finding) bool { return !f.Warning })
+	return r.More == 0 && !slices.ContainsFunc(r.Findings, func(f durable.Finding) bool { return f.Level != durable.Warning })
 }
 
 const maxFindings = 1000
@@ -64,7 +57,7 @@ func Inspect(ctx context.Context, client *source.Client, uri string, o InspectOp
 	if err != nil {
 		return nil, err
 	}
-	i := &inspector{ctx: ctx, o: o, client: client, source: s, r: &SourceReport{Source: s.Base, Found: string(s.By)}}
+	i := &inspector{ctx: ctx, o: o, client: client, source: s, r: &SourceReport{Source: s.Base, Found: s.By}}
 	told := map[string]bool{} // some lists are read twice
 	s.Skip = func(k source.Skip) {
 		if text := strings.TrimPrefix(k.Err.Error(), k.URI+": "); !told[k.URI+" "+text] && len(told) < maxFindings {
@@ -98,20 +91,16 @@ type inspector struct {
 	r      *SourceReport
 }
 
-func (i *inspector) fault(uri, format string, a ...any) {
-	i.add(Finding{URI: uri, Text: fmt.Sprintf(format, a...)})
-}
+func (i *inspector) fault(uri, format string, a ...any) { i.add(durable.Faulty, uri, format, a...) }
 
-func (i *inspector) warn(uri, format string, a ...any) {
-	i.add(Finding{URI: uri, Warning: true, Text: fmt.Sprintf(format, a...)})
-}
+func (i *inspector) warn(uri, format string, a ...any) { i.add(durable.Warning, uri, format, a...) }
 
-func (i *inspector) add(f Finding) {
-	if len(i.r.Findings) < maxFindings {
-		i.r.Findings = append(i.r.Findings, f)
-	} else {
+func (i *inspector) add(level durable.Level, uri, format string, a ...any) {
+	if len(i.r.Findings) == maxFindings {
 		i.r.More++
+		return
 	}
+	i.r.Findings = append(i.r.Findings, durable.Finding{Level: level, Path: uri, Text: fmt.Sprintf(format, a...)})
 }
 
 // document reads a document; nil if it cannot be had, and that was told.
@@ -197,11 +186,10 @@ func (i *inspector) set(list string) error {
 	return i.ctx.Err()
 }
 
-// resources are what is known of each resource of a list, by a hash of its URI: a set may
+// resources are what a Resource List says of each resource, by a hash of its URI: a set may
 // have millions of them.
 type resources map[uint64]fact
 
-// A fact is what a Resource List says of a resource.
 type fact struct {
 	sums [len(algorithms)]uint64 // hashes of its digests; 0: none
 	mod  int64                   // its last modification, in microseconds
@@ -219,14 +207,10 @@ func factOf(e *sitemap.Entry) (f fact) {
 	return f
 }
 
-// A keyset is a set of URIs.
-type keyset map[uint64]struct{}
+func hashOf(text string) uint64 { return maphash.String(seed, text) }
 
-func hashOf(uri string) uint64 { return maphash.String(seed, uri) }
-
-func (k keyset) add(uri string) { k[hashOf(uri)] = struct{}{} }
-
-func (k keyset) has(uri string) bool { _, ok := k[hashOf(uri)]; return ok }
+// uris are some resources, by a hash of their URI.
+type uris map[uint64]bool
 
 // resourceList inspects the Resource List (Z39.99-2017, 10), and picks the sample.
 func (i *inspector) resourceList(set *source.Set, known resources) (at time.Time, picked []sitemap.Entry) {
@@ -251,24 +235,18 @@ func (i *inspector) resourceList(set *source.Set, known resources) (at time.Time
 				plain++
 			}
 			known[key] = factOf(e)
-			picked = i.pick(picked, e, len(known))
+			// Each resource gets into the sample with the same chance.
+			if len(picked) < i.o.Sample {
+				picked = append(picked, *e)
+			} else if at := rand.IntN(len(known)); at < len(picked) {
+				picked[at] = *e
+			}
 		})
 	})
 	if plain > 0 {
 		i.warn(uri, "%d of %d resources have neither length nor digest: no copy can be proved", plain, len(known))
 	}
 	return at, picked
-}
-
-// pick takes the n-th resource into the sample, with the same chance as all others.
-func (i *inspector) pick(picked []sitemap.Entry, e *sitemap.Entry, n int) []sitemap.Entry {
-	if len(picked) < i.o.Sample {
-		return append(picked, *e)
-	}
-	if at := rand.IntN(n); at < len(picked) {
-		picked[at] = *e
-	}
-	return picked
 }
 
 // parts gives a list, or the lists of its index, to visit, and checks how they belong
@@ -336,9 +314,9 @@ func (i *inspector) head(set *source.Set, d *source.Document) {
 
 // changeLists inspects the Change Lists (Z39.99-2017, 12), and returns the resources with
 // changes since a time.
-func (i *inspector) changeLists(set *source.Set, since time.Time) keyset {
+func (i *inspector) changeLists(set *source.Set, since time.Time) uris {
 	uri := set.Documents[sitemap.ChangeList]
-	changed := keyset{}
+	changed := uris{}
 	if uri == "" {
 		return changed
 	}
@@ -371,7 +349,7 @@ func (i *inspector) changeLists(set *source.Set, since time.Time) keyset {
 			}
 			last, seq = t, max(seq, e.Seq)
 			if !t.Before(since) {
-				changed.add(e.Loc)
+				changed[hashOf(e.Loc)] = true
 			}
 		})
 	})
@@ -391,60 +369,58 @@ func (i *inspector) seam(before *sitemap.Head, d *source.Document) {
 	}
 }
 
-// again reads the documents of a kind once more, without counting and faults. To have its
-// entries in memory would take a kilobyte a resource.
+// quiet is i without its counts and findings.
+func (i *inspector) quiet() *inspector {
+	q := *i
+	q.r = &SourceReport{}
+	return &q
+}
+
+// again reads the documents of a kind once more. To have their entries in memory would take a
+// kilobyte a resource.
 func (i *inspector) again(set *source.Set, kind sitemap.Capability, visit func(e *sitemap.Entry)) {
-	if set.Documents[kind] == "" {
-		return
+	if q := i.quiet(); set.Documents[kind] != "" {
+		q.parts(set, set.Documents[kind], kind, func(d *source.Document) { q.entries(d, visit) })
 	}
-	quiet := *i
-	quiet.r = &SourceReport{}
-	quiet.parts(set, set.Documents[kind], kind, func(d *source.Document) { quiet.entries(d, visit) })
 }
 
 // sample asks for the resources picked, or all, and compares them with their entries.
-func (i *inspector) sample(set *source.Set, at time.Time, picked []sitemap.Entry, changed keyset) {
-	var wrong []Finding
-	check := func(e *sitemap.Entry) {
+func (i *inspector) sample(set *source.Set, at time.Time, picked []sitemap.Entry, changed uris) {
+	wrong := map[string]error{}
+	ask := func(e *sitemap.Entry) {
 		if i.ctx.Err() != nil {
 			return
 		}
 		i.r.Asked++
-		if err := i.ask(e); err != nil && !changed.has(e.Loc) {
-			wrong = append(wrong, Finding{URI: e.Loc, Text: strings.TrimPrefix(err.Error(), e.Loc+": ")})
+		err := i.client.Get(i.ctx, source.Request{URI: e.Loc, Plain: e.Encoding == ""}, func(a *source.Answer) error {
+			return local.Compare(a.Body, e.Length, e.Hashes)
+		})
+		if err != nil && !changed[hashOf(e.Loc)] {
+			wrong[e.Loc] = err
 		}
 	}
-	if i.o.Sample < 0 && set.Documents[sitemap.ResourceList] != "" {
-		i.again(set, sitemap.ResourceList, check)
+	if i.o.Sample < 0 {
+		i.again(set, sitemap.ResourceList, ask)
 	}
 	for n := range picked {
-		check(&picked[n])
+		ask(&picked[n])
 	}
 	if len(wrong) == 0 {
 		return
 	}
 	// Some may have changed since the lists were read.
-	quiet := *i
-	quiet.r = &SourceReport{}
-	later := quiet.changeLists(set, at)
-	for _, f := range wrong {
-		if !later.has(f.URI) {
-			i.add(f)
+	later := i.quiet().changeLists(set, at)
+	for _, uri := range slices.Sorted(maps.Keys(wrong)) {
+		if !later[hashOf(uri)] {
+			i.fault(uri, "%s", strings.TrimPrefix(wrong[uri].Error(), uri+": "))
 		}
 	}
 }
 
-// ask gets a resource and compares it with its entry.
-func (i *inspector) ask(e *sitemap.Entry) error {
-	return i.client.Get(i.ctx, source.Request{URI: e.Loc, Plain: e.Encoding == ""}, func(a *source.Answer) error {
-		return local.Compare(a.Body, e.Length, e.Hashes)
-	})
-}
-
 // dump inspects the packages of both dumps (Z39.99-2017, 11 and 13), and compares the
 // manifests of the Resource Dump with the Resource List.
-func (i *inspector) dump(set *source.Set, known resources, changed keyset) {
-	listed := keyset{}
+func (i *inspector) dump(set *source.Set, known resources, changed uris) {
+	listed := uris{}
 	var at time.Time // of the Resource Dump
 	for _, kind := range []struct{ dump, manifest sitemap.Capability }{
 		{sitemap.ResourceDump, sitemap.ResourceDumpManifest}, {sitemap.ChangeDump, sitemap.ChangeDumpManifest}} {
@@ -457,24 +433,24 @@ func (i *inspector) dump(set *source.Set, known resources, changed keyset) {
 				at = d.Head.At
 			}
 			i.entries(d, func(e *sitemap.Entry) {
-				i.pack(e, kind.manifest, func(m *sitemap.Entry) {
+				err := i.pack(e, kind.manifest, func(m *sitemap.Entry) {
 					if kind.dump == sitemap.ResourceDump {
-						listed.add(m.Loc)
+						listed[hashOf(m.Loc)] = true
 						i.against(e.Loc, m, known, changed)
 					}
 				})
+				if err != nil {
+					i.fault(e.Loc, "%v", err)
+				}
 			})
 		})
 	}
-	if set.Documents[sitemap.ResourceDump] == "" || len(listed) == 0 {
-		return
-	}
-	if set.Documents[sitemap.ResourceList] == "" {
+	if len(listed) == 0 {
 		return
 	}
 	var missing []string
 	i.again(set, sitemap.ResourceList, func(e *sitemap.Entry) {
-		if !listed.has(e.Loc) && !changed.has(e.Loc) && !e.LastMod.IsZero() && e.LastMod.Before(at) {
+		if !listed[hashOf(e.Loc)] && !changed[hashOf(e.Loc)] && !e.LastMod.IsZero() && e.LastMod.Before(at) {
 			missing = append(missing, e.Loc)
 		}
 	})
@@ -482,23 +458,23 @@ func (i *inspector) dump(set *source.Set, known resources, changed keyset) {
 		return
 	}
 	// A resource may go and come back after the dump, with its old time.
-	since := keyset{}
+	since := uris{}
 	i.again(set, sitemap.ChangeList, func(e *sitemap.Entry) {
 		if !e.Changed().Before(at) {
-			since.add(e.Loc)
+			since[hashOf(e.Loc)] = true
 		}
 	})
 	for _, loc := range missing {
-		if !since.has(loc) {
+		if !since[hashOf(loc)] {
 			i.warn(loc, "it is in the Resource List, and in no package of the Resource Dump")
 		}
 	}
 }
 
 // against compares the entry of a manifest with the Resource List.
-func (i *inspector) against(pack string, m *sitemap.Entry, known resources, changed keyset) {
+func (i *inspector) against(pack string, m *sitemap.Entry, known resources, changed uris) {
 	e, ok := known[hashOf(m.Loc)]
-	if !ok || changed.has(m.Loc) || m.LastMod.IsZero() || e.mod > m.LastMod.UnixMicro() {
+	if !ok || changed[hashOf(m.Loc)] || m.LastMod.IsZero() || e.mod > m.LastMod.UnixMicro() {
 		return // of another time, or maybe so
 	}
 	for n, sum := range factOf(m).sums {
@@ -509,43 +485,41 @@ func (i *inspector) against(pack string, m *sitemap.Entry, known resources, chan
 }
 
 // pack reads a package: its own digest, its manifest, and each file in it.
-func (i *inspector) pack(p *sitemap.Entry, manifest sitemap.Capability, visit func(*sitemap.Entry)) {
+func (i *inspector) pack(p *sitemap.Entry, manifest sitemap.Capability, visit func(*sitemap.Entry)) error {
 	f, err := os.CreateTemp("", "cutie-package-")
 	if err != nil {
-		i.fault(p.Loc, "%v", err)
-		return
+		return err
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
-	var n int64
-	err = i.client.Get(i.ctx, source.Request{URI: p.Loc, Plain: true}, func(a *source.Answer) error {
-		if _, err := f.Seek(0, io.SeekStart); err != nil {
-			return err
-		}
-		if err := f.Truncate(0); err != nil {
-			return err
-		}
-		return local.Compare(io.TeeReader(a.Body, f), p.Length, p.Hashes)
-	})
 	i.r.Packages++
-	if err == nil {
-		n, err = f.Seek(0, io.SeekEnd)
-	}
+	var n int64
+	err = i.client.Get(i.ctx, source.Request{URI: p.Loc, Plain: true}, func(a *source.Answer) (err error) {
+		sums := local.NewSums(p.Length, p.Hashes)
+		if _, err = f.Seek(0, io.SeekStart); err == nil {
+			err = f.Truncate(0)
+		}
+		if err == nil {
+			n, err = io.Copy(io.MultiWriter(f, sums), a.Body)
+		}
+		if err == nil {
+			err = sums.Check()
+		}
+		return err
+	})
 	if err != nil {
-		i.fault(p.Loc, "%v", err)
-		return
+		return err
 	}
 	z, err := source.OpenPackage(f, n, manifest, i.o.MaxFiles)
 	if err != nil {
-		i.fault(p.Loc, "%v", err)
-		return
+		return err
 	}
 	defer z.Close()
-	i.files(p, z, visit)
+	return i.files(p, z, visit)
 }
 
 // files compares the files of a package with its manifest.
-func (i *inspector) files(p *sitemap.Entry, z *source.Package, visit func(*sitemap.Entry)) {
+func (i *inspector) files(p *sitemap.Entry, z *source.Package, visit func(*sitemap.Entry)) error {
 	for _, name := range z.Twice {
 		i.fault(p.Loc, "two files %s", name)
 	}
@@ -556,8 +530,7 @@ func (i *inspector) files(p *sitemap.Entry, z *source.Package, visit func(*sitem
 			break
 		}
 		if err != nil {
-			i.fault(p.Loc, "%v", err)
-			return
+			return err
 		}
 		visit(&e)
 		if e.Change == sitemap.Deleted {
@@ -585,6 +558,7 @@ func (i *inspector) files(p *sitemap.Entry, z *source.Package, visit func(*sitem
 			i.warn(p.Loc, "%s is in the package, and not in the manifest", name)
 		}
 	}
+	return nil
 }
 
 func compareFile(f *zip.File, e *sitemap.Entry) error {

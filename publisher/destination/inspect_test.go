@@ -105,7 +105,7 @@ func TestEachFaultIsNamed(t *testing.T) {
 			r := report(t, f)
 			found := false
 			for _, g := range r.Findings {
-				found = found || g.URI == f.URL+c.uri && strings.Contains(g.Text, c.text)
+				found = found || g.Path == f.URL+c.uri && strings.Contains(g.Text, c.text)
 			}
 			if !found {
 				t.Errorf("no %q of %s in %+v", c.text, c.uri, r.Findings)
@@ -162,7 +162,7 @@ func TestFaultsOfEntriesEndNothing(t *testing.T) {
 		t.Fatalf("got %+v", r)
 	}
 	for i, g := range r.Findings {
-		if g.URI != f.URL+"/set/resourcelist.xml" || g.Text != want[i] {
+		if g.Path != f.URL+"/set/resourcelist.xml" || g.Text != want[i] {
 			t.Errorf("got %+v, want %q", g, want[i])
 		}
 	}

@@ -346,7 +346,7 @@ func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by 
 		at, err = c.byDump(ctx, set, s)
 	case ByList:
 		c.source.Listed = c.estimate()
-		w := c.newWorkers(ctx, s, nil)
+		w := c.makers(ctx, s, nil)
 		at, err = set.Resources(w.ctx, func(e *sitemap.Entry, at time.Time) error {
 			if err := c.began(s, at); err != nil {
 				return err

@@ -184,12 +184,12 @@ var (
 			{Name: "jobs", Type: Integer}, {Name: "octets", Type: Integer}, {Name: "problems", Item: "problem"},
 			{Name: "unfinished", Item: "job"}, {Name: "bare", Item: "job"}, {Name: "former", Item: "job"}, {Name: "requeued", Type: Integer}, {Name: "also", Item: "file"}},
 	}
-	// SourceClass is what cutie audit --source has found.
+	// SourceClass counts what cutie audit --source has read, and what it found beyond its list.
 	SourceClass = &Class{
 		Prefix: "src", Root: "sourceReport", Namespace: namespace + "copy",
 		Terms: []Term{{Name: "source", Type: Reference}, {Name: "found"}, {Name: "sets", Type: Integer}, {Name: "documents", Type: Integer},
 			{Name: "resources", Type: Integer}, {Name: "changes", Type: Integer}, {Name: "asked", Type: Integer}, {Name: "packages", Type: Integer},
-			{Name: "findings", Type: Object, Item: "finding"}, {Name: "more", Type: Integer}},
+			{Name: "more", Type: Integer}},
 	}
 	// SummaryClass is a queue in a list of queues.
 	SummaryClass = &Class{
