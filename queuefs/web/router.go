@@ -70,21 +70,32 @@ func add(to *mux.Router, row *Route) {
 	route.Path(row.Path).Handler(row)
 }
 
+// A question is what gorilla/mux is asked, and its answer. They are used again: each request
+// has one.
+type question struct {
+	request http.Request
+	url     url.URL
+	answer  mux.RouteMatch
+}
+
+var questions = sync.Pool{New: func() any { return new(question) }}
+
 // find returns the row of a canonical path, and the names in it; nil if there is none.
 func (rt *Router) find(method, path string) (*Route, map[string]string) {
-	asked := struct {
-		http.Request
-		url.URL
-	}{http.Request{Method: method}, url.URL{Path: path}}
-	asked.Request.URL = &asked.URL
-	var match mux.RouteMatch
-	if !rt.mux.Match(&asked.Request, &match) {
+	q := questions.Get().(*question)
+	defer questions.Put(q)
+	q.url, q.answer = url.URL{Path: path}, mux.RouteMatch{}
+	q.request = http.Request{Method: method, URL: &q.url}
+	if !rt.mux.Match(&q.request, &q.answer) {
 		return nil, nil
 	}
-	for name, value := range match.Vars {
-		match.Vars[name], _ = url.PathUnescape(value) // canonical has escaped it
+	vars := q.answer.Vars
+	for name, value := range vars {
+		if strings.Contains(value, "%") {
+			vars[name], _ = url.PathUnescape(value) // canonical has escaped it
+		}
 	}
-	return match.Handler.(*Route), match.Vars
+	return q.answer.Handler.(*Route), vars
 }
 
 // A Match is the result of routing a request.
