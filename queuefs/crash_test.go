@@ -65,9 +65,7 @@ func (d *told) check(t *testing.T, q *queuefs.Queue) {
 		names[n] = true
 	}
 	list, err := q.List(queuefs.ListOptions{Limit: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	byName := map[string]queuefs.Job{}
 	taken := map[string]int{}
 	described := map[string]bool{}
@@ -163,13 +161,9 @@ func TestKilledAtRandom(t *testing.T) {
 	for round := range rounds {
 		cmd := child(t, "clients", dir)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		cmd.Stderr = os.Stderr
-		if err := processes.Start(cmd); err != nil {
-			t.Fatal(err)
-		}
+		must(t, processes.Start(cmd))
 		d.read(out, func() {
 			time.AfterFunc(time.Duration(rand.Int64N(int64(300*time.Millisecond))), func() { cmd.Process.Kill() })
 		})
@@ -199,17 +193,13 @@ func checkAfterKill(t *testing.T, dir string, d *told) {
 	t.Helper()
 	var problems []queuefs.Problem
 	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: notBrokenOff(&problems)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, q := range s.Queues() {
 		d.check(t, q)
 		checkTail(t, q)
 	}
 	line, err := s.Queue("line")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// One consumer, nothing requeued: what is consumed is a head without holes.
 	st := line.State()
 	if ids := line.IDs(queuefs.ListOptions{Status: queuefs.Pending, Limit: 1}); len(ids) == 1 && int64(ids[0]) != st.Consumed+1 {
@@ -612,7 +602,6 @@ func TestKilledKeyedRequestsHappenOnce(t *testing.T) {
 		cmd.Wait()
 	}
 	s, q := openHome(t, dir, queuefs.Options{})
-	defer closeHome(t, s)
 	list, err := q.List(queuefs.ListOptions{Limit: 1 << 20})
 	must(t, err)
 	found, consumers := map[string]string{}, map[string]int{}
@@ -728,12 +717,8 @@ func TestCullingSurvivesKills(t *testing.T) {
 		cmd := child(t, "cull", dir)
 		cmd.Stderr = os.Stderr
 		pipe, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := processes.Start(cmd); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, processes.Start(cmd))
 		lines := 0
 		for sc := bufio.NewScanner(pipe); sc.Scan(); {
 			what, name, _ := strings.Cut(sc.Text(), " ")
@@ -794,8 +779,7 @@ func TestACrashBeforeTheFirstCheckpoint(t *testing.T) {
 	for range 3 {
 		submit(t, q, queuefs.Meta{Filename: "f"}, "payload")
 	}
-	_, err := q.Next(ctx, "w")
-	must(t, err)
+	must(t, errOf(q.Next(ctx, "w")))
 	must(t, s.Maintain(ctx)) // it is calm: files are written
 	want := observe(t, s)
 	crashed := copyHome(t, dir)

@@ -35,9 +35,7 @@ func (c *setClock) forward(d time.Duration) { c.us.Add(d.Microseconds()) }
 func culled(t testing.TB, s *queuefs.Service, o queuefs.CullOptions) (all []queuefs.Culled) {
 	t.Helper()
 	for c, err := range s.Cull(ctx, o) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all = append(all, c)
 	}
 	return all
@@ -155,21 +153,13 @@ func TestACulledJobIsGone(t *testing.T) {
 	s, q := openHome(t, dir, queuefs.Options{})
 	submit(t, q, queuefs.Meta{MediaType: "text/plain"}, "small")
 	submit(t, q, queuefs.Meta{}, strings.Repeat("large", 50_000))
-	if _, err := q.NextN(ctx, "w", 2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.NextN(ctx, "w", 2)))
 	open, err := q.Payload(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer open.Close()
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	before, err := q.Events(0, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := cullQueue(t, s, "jobs"); !slices.Equal(got, []queuefs.JobID{1, 2}) {
 		t.Fatalf("culled %v", got)
 	}
@@ -202,28 +192,20 @@ func TestACulledJobIsGone(t *testing.T) {
 			t.Errorf("got %+v", e)
 		}
 	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	if got := tree(t, dir); got != "jobs/queue-info.txt" {
 		t.Errorf("files: got\n%s", got)
 	}
-	closeHome(t, s)
 }
 
 func TestAJobWithALeaseIsNotCulled(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
 	for range 3 {
 		submit(t, q, queuefs.Meta{}, "x")
 	}
 	taken, err := q.Take(ctx, queuefs.Take{Max: 2, Lease: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := q.Next(ctx, "w"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errOf(q.Next(ctx, "w")))
 	if got := cullQueue(t, s, "jobs"); !slices.Equal(got, []queuefs.JobID{3}) {
 		t.Errorf("culled %v, want 3", got)
 	}
@@ -295,11 +277,8 @@ func TestCullingBesideOtherWork(t *testing.T) {
 
 func TestCullingStopsWhenAskedTo(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
 	submit(t, q, queuefs.Meta{}, "x")
-	if _, err := q.Next(ctx, "w"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Next(ctx, "w")))
 	if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = 0 })); err != nil {
 		t.Fatal(err)
 	}
@@ -342,9 +321,7 @@ func TestCullsAtOnce(t *testing.T) {
 				submit(t, q, queuefs.Meta{}, "four")
 			}
 		}
-		if _, err := q.NextN(ctx, "w", more+size); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(q.NextN(ctx, "w", more+size)))
 		var all sync.WaitGroup
 		for range callers {
 			all.Go(func() {
@@ -360,7 +337,6 @@ func TestCullsAtOnce(t *testing.T) {
 			t.Fatalf("round %d: %d processed jobs, want %d", round, n, size)
 		}
 	}
-	closeHome(t, s)
 }
 
 // TestThresholdsOfACall culls a queue that has none of its own, and one whose
@@ -373,8 +349,7 @@ func TestThresholdsOfACall(t *testing.T) {
 		must(t, err)
 		for range 6 {
 			submit(t, q, queuefs.Meta{}, "x")
-			_, err := q.Next(ctx, "w")
-			must(t, err)
+			must(t, errOf(q.Next(ctx, "w")))
 			clock.forward(time.Hour)
 		}
 		for _, tt := range []struct {
@@ -432,8 +407,7 @@ func TestAFullDiskIsFreedWithoutThresholds(t *testing.T) {
 	s, q := openHome(t, filepath.Join(dir, "home"), o)
 	for range 20 {
 		submit(t, q, queuefs.Meta{}, strings.Repeat("y", 60<<10))
-		_, err := q.Next(ctx, "w")
-		must(t, err)
+		must(t, errOf(q.Next(ctx, "w")))
 	}
 	must(t, s.Checkpoint(ctx))
 	fill(t, dir, 0)
@@ -451,7 +425,6 @@ func TestAFullDiskIsFreedWithoutThresholds(t *testing.T) {
 	must(t, s.Maintain(ctx))
 	must(t, lower())
 	submit(t, q, queuefs.Meta{}, "again")
-	closeHome(t, s)
 }
 
 // TestVacantPagesAreGivenBack culls whole pages of the index, whose memory and
@@ -466,27 +439,19 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := sub.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(sub.Commit(ctx)))
 	for n := 2 * queuefs.PageJobs; n > 0; {
 		jobs, err := q.NextN(ctx, "w", min(n, queuefs.MaxTake))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n -= len(jobs)
 	}
 	if got := cullQueue(t, s, "jobs"); len(got) != 2*queuefs.PageJobs {
 		t.Fatalf("culled %d", len(got))
 	}
 	version, at, _, _ := q.PageVersion(0)
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	culled(t, s, queuefs.CullOptions{})
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	pages := (*queuefs.Service).PagesInMemory
 	if n := pages(s); n != 2 {
 		t.Errorf("%d pages of the index are in memory", n)
@@ -494,9 +459,7 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 	sizes := func(dir string) (all []int64) {
 		for n := range 4 {
 			st, err := os.Stat(filepath.Join(dir, "log/index/queues/jobs", fmt.Sprintf("p%09d", n)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			all = append(all, st.Size())
 		}
 		return all
@@ -529,13 +492,9 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 		closeHome(t, s)
 		// Other hands may bring a job to a vacant page.
 		text, err := os.ReadFile(dir + "/queues/jobs/pending/j000000003082")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		text = []byte(strings.Replace(string(text), "identifier: j000000003082", "identifier: j000000000007", 1))
-		if err := errors.Join(os.WriteFile(dir+"/queues/jobs/pending/j000000000007", text, 0o666), os.WriteFile(dir+"/queues/jobs/payload/j000000000007", nil, 0o666)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.WriteFile(dir+"/queues/jobs/pending/j000000000007", text, 0o666), os.WriteFile(dir+"/queues/jobs/payload/j000000000007", nil, 0o666)))
 		s, q = openHome(t, dir, o)
 		if j, err := q.Next(ctx, "w"); err != nil || j.ID != 7 {
 			t.Errorf("brought: got %v, %v", j.ID, err)
@@ -579,19 +538,13 @@ func TestACullThatWasBrokenOffGoesOn(t *testing.T) {
 			for range jobs / 500 {
 				sub := q.Begin()
 				for range 500 {
-					if _, err := sub.Add(meta); err != nil {
-						t.Fatal(err)
-					}
+					must(t, errOf(sub.Add(meta)))
 				}
-				if _, err := sub.Commit(ctx); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errOf(sub.Commit(ctx)))
 			}
 			for n := jobs; n > 0; {
 				taken, err := q.NextN(ctx, "w", queuefs.MaxTake)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				n -= len(taken)
 			}
 			now = now.Add(3 * time.Hour)
@@ -624,9 +577,7 @@ func TestACullThatWasBrokenOffGoesOn(t *testing.T) {
 			now = now.Add(time.Minute)
 			culled = 0
 			for _, err := range s.Cull(ctx, keep) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				culled++
 			}
 			if int64(culled) != left || left == 0 {
@@ -673,9 +624,7 @@ func TestAJobConsumedWithAKeyIsNotCulledWhileItMayBeAskedFor(t *testing.T) {
 		t.Errorf("culled %v", got)
 	}
 	taken, err := q.Take(ctx, queuefs.Take{Key: "other", Lease: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	none()
 	if _, err := q.Conclude(ctx, taken[0].ID, taken[0].Token, queuefs.Conclusion{Outcome: queuefs.Completed}); err != nil {
 		t.Fatal(err)
@@ -683,7 +632,6 @@ func TestAJobConsumedWithAKeyIsNotCulledWhileItMayBeAskedFor(t *testing.T) {
 	if got := cullQueue(t, s, "jobs"); len(got) != 1 {
 		t.Errorf("after the work: culled %v", got)
 	}
-	closeHome(t, s)
 }
 
 // dueAll asks until the queue knows what it has, and returns what is due.
@@ -724,8 +672,7 @@ func TestDueJobsAreNamed(t *testing.T) {
 	destroyAt(t, q, 1, at)
 	destroyAt(t, q, 8, time.Time{})
 	for range 3 {
-		_, err := q.Next(ctx, "w")
-		must(t, err)
+		must(t, errOf(q.Next(ctx, "w")))
 	}
 	inspect := func(when string) {
 		t.Helper()
@@ -751,7 +698,6 @@ func TestDueJobsAreNamed(t *testing.T) {
 	must(t, err)
 	s, q = openHome(t, killed, queuefs.Options{Now: now.now})
 	inspect("after a rebuild")
-	closeHome(t, s)
 }
 
 // Culling leaves a job until its destruction, and one that was put at the end
@@ -764,8 +710,7 @@ func TestCullingLeavesWhatIsRetained(t *testing.T) {
 	must(t, err)
 	next := func() {
 		t.Helper()
-		_, err := q.Next(ctx, "w")
-		must(t, err)
+		must(t, errOf(q.Next(ctx, "w")))
 	}
 	cull := func(when string, want ...queuefs.JobID) {
 		t.Helper()
@@ -785,8 +730,7 @@ func TestCullingLeavesWhatIsRetained(t *testing.T) {
 	for range 3 {
 		next()
 	}
-	_, err = q.RequeueEnd(ctx, 2)
-	must(t, err)
+	must(t, errOf(q.RequeueEnd(ctx, 2)))
 	cull("at first")
 	closeHome(t, s)
 	s, q = openHome(t, dir, queuefs.Options{Now: now.now})
@@ -801,13 +745,11 @@ func TestCullingLeavesWhatIsRetained(t *testing.T) {
 	cull("with a later destruction")
 	destroyAt(t, q, 3, time.Time{})
 	cull("without a destruction", 3)
-	closeHome(t, s)
 }
 
 // A job that waits for its submitter is handed out when it is released.
 func TestASubmissionOnHold(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
+	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	meta := queuefs.Meta{OnHold: true, Name: func(id queuefs.JobID) anvl.Element { return anvl.Element{Name: "name", Value: id.String()} }}
 	submit(t, q, meta, "first")
 	if _, err := q.Next(ctx, "w"); err != queuefs.ErrEmpty {
@@ -818,13 +760,11 @@ func TestASubmissionOnHold(t *testing.T) {
 	d, err := sub.Add(meta)
 	must(t, err)
 	d.Write([]byte("second"))
-	_, err = sub.Commit(ctx)
-	must(t, err)
+	must(t, errOf(sub.Commit(ctx)))
 	sub = q.Begin()
 	defer sub.Discard()
 	sub.Replace(1)
-	_, err = sub.Add(meta)
-	must(t, err)
+	must(t, errOf(sub.Add(meta)))
 	if _, err := sub.Commit(ctx); err == nil {
 		t.Error("a job that is gone was replaced")
 	}
@@ -865,7 +805,6 @@ func TestWhatCullingLeavesIsCounted(t *testing.T) {
 		t.Run(fmt.Sprint(tt.keep), func(t *testing.T) {
 			clock := newClock()
 			s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock.now})
-			defer closeHome(t, s)
 			spared := []queuefs.JobID{1, 2, 7}
 			for id := queuefs.JobID(1); id <= 8; id++ {
 				m := queuefs.Meta{}
@@ -873,8 +812,7 @@ func TestWhatCullingLeavesIsCounted(t *testing.T) {
 					m.Destruction = clock.now().Add(1000 * time.Hour)
 				}
 				submit(t, q, m, "x")
-				_, err := q.Next(ctx, "w")
-				must(t, err)
+				must(t, errOf(q.Next(ctx, "w")))
 				clock.forward(time.Hour)
 			}
 			submit(t, q, queuefs.Meta{}, "pending")
@@ -920,7 +858,6 @@ func TestWhatCullingLeavesIsCounted(t *testing.T) {
 
 func TestKeptRefuses(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
 	if _, err := s.Kept(ctx, queuefs.CullOptions{Keep: &queuefs.Thresholds{}}); !errors.Is(err, queuefs.ErrBadName) {
 		t.Errorf("thresholds of all queues: got %v", err)
 	}
@@ -928,8 +865,7 @@ func TestKeptRefuses(t *testing.T) {
 		t.Errorf("no queue: got %v", err)
 	}
 	submit(t, q, queuefs.Meta{}, "x")
-	_, err := q.Next(ctx, "w")
-	must(t, err)
+	must(t, errOf(q.Next(ctx, "w")))
 	over, end := context.WithCancel(ctx)
 	end()
 	if _, err := s.Kept(over, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}}); !errors.Is(err, context.Canceled) {
@@ -969,9 +905,7 @@ func TestWhatIsOnItsWayIsNotCulled(t *testing.T) {
 	}
 	first := take(3)
 	cull(2) // which is at hand
-	if _, err := q.Requeue(ctx, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Requeue(ctx, 1)))
 	second := take(1)
 	cull()
 	q.Given(first)
@@ -985,7 +919,6 @@ func TestWhatIsOnItsWayIsNotCulled(t *testing.T) {
 		t.Fatal(err)
 	}
 	cull(4)
-	closeHome(t, s)
 }
 
 // process submits n jobs and consumes them.
@@ -997,14 +930,10 @@ func process(t testing.TB, q *queuefs.Queue, n int) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := sub.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(sub.Commit(ctx)))
 	for n > 0 {
 		jobs, err := q.NextN(ctx, "w", min(n, queuefs.MaxTake))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n -= len(jobs)
 	}
 }
@@ -1014,9 +943,7 @@ func stones(t testing.TB, q *queuefs.Queue, since time.Time, limit int) (all []q
 	t.Helper()
 	for {
 		some, err := q.Tombstones(since, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(some) == 0 {
 			return all
 		}
@@ -1066,9 +993,7 @@ func TestTombstonesOutliveEveryStop(t *testing.T) {
 		round()
 		check("in memory", q)
 		if n%2 == 1 {
-			if err := s.Checkpoint(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Checkpoint(ctx))
 			check("checkpoint", q)
 			round()
 		}
@@ -1077,13 +1002,9 @@ func TestTombstonesOutliveEveryStop(t *testing.T) {
 		file := filepath.Join(crashed, "log/index/queues/jobs/culled")
 		for _, torn := range []string{"", "half a stone", string(make([]byte, 64))} {
 			if torn != "" {
-				if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.MkdirAll(filepath.Dir(file), 0o700))
 				f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o666)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				f.WriteString(torn)
 				f.Close()
 			}
@@ -1140,9 +1061,7 @@ func TestOldTombstonesGo(t *testing.T) {
 					t.Errorf("limit %d, settled %v: got %d, %v want %d", limit, settled, len(got), err, want)
 				}
 			}
-			if err := s.Checkpoint(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Checkpoint(ctx))
 		}
 		size(int64(round+1) * (n + 1))
 		clock.forward(2 * time.Hour)
@@ -1152,7 +1071,6 @@ func TestOldTombstonesGo(t *testing.T) {
 	closeHome(t, s)
 	size(n + 2)
 	s, q = openHome(t, dir, o)
-	defer closeHome(t, s)
 	got := stones(t, q, time.Time{}, 10_000)
 	if len(got) != n+2 || got[0].Job != n+2 || got[n+1].Job != 2*n+3 || got[n+1].Seq != 3*(2*n+3)+1 { // one is of the properties
 		t.Errorf("got %d, first %v, last %v", len(got), got[0], got[len(got)-1])

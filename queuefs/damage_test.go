@@ -45,13 +45,9 @@ func newPatientWith(t *testing.T, own bool) *patient {
 	for n := range 4 {
 		p.base = p.base.with(note(some(100 * n)))
 	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	change := func(j queuefs.Job, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		p.changes = append(p.changes, note(j))
 	}
 	change(some(5000), nil)
@@ -103,15 +99,11 @@ const blockSize = 4096
 func (p *patient) batches(t *testing.T) (found []batch) {
 	t.Helper()
 	names, err := filepath.Glob(p.dir + "/log/journal/*.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	slices.Sort(names)
 	for _, name := range names {
 		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for at := int64(blockSize); at+blockSize <= int64(len(data)); {
 			if string(data[at:at+4]) != "CQB1" {
 				break
@@ -141,12 +133,8 @@ func (t *treatment) edit(name string, change func(b []byte) []byte) {
 	t.Helper()
 	name = filepath.Join(t.dir, name)
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, change(data), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(name, change(data), 0o666))
 }
 
 func flip(at int64) func([]byte) []byte {
@@ -160,9 +148,7 @@ func (t *treatment) opensTo(want world) {
 	report := func(p queuefs.Problem) { t.problems = append(t.problems, p.String()) }
 	o := queuefs.Options{Segment: smallSegment, Report: report}
 	s, err := queuefs.Open(t.dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if d := want.difference(observe(t, s)); d != "" {
 		t.Errorf("opened: %s", d)
 	}
@@ -313,9 +299,7 @@ func TestDamagedSegment(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%d/removed", n), func(t *testing.T) {
 			c := p.treat(t)
-			if err := os.Remove(filepath.Join(c.dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(filepath.Join(c.dir, name)))
 			c.opensTo(p.without(members...))
 			c.mustReport("log/journal/")
 		})
@@ -372,9 +356,7 @@ func damageIndex(t *testing.T, own bool, names ...string) {
 	stopped := *p
 	stopped.dir = copyHome(t, p.dir)
 	s, err := queuefs.Open(stopped.dir, queuefs.Options{Segment: smallSegment, OwnIndex: own})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	closeHome(t, s)
 	for _, from := range []struct {
 		name string
@@ -392,9 +374,7 @@ func damageIndex(t *testing.T, own bool, names ...string) {
 				})
 			}
 			st, err := os.Stat(filepath.Join(from.dir, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, at := range []int64{0, 8, 20, 32, 40, st.Size() / 2, st.Size() - 1} {
 				damage(fmt.Sprint("flip ", at), true, flip(at))
 			}
@@ -405,9 +385,7 @@ func damageIndex(t *testing.T, own bool, names ...string) {
 			damage("longer", from.name == "stopped" || !strings.HasSuffix(name, "small"), func(d []byte) []byte { return append(d, "more"...) })
 			t.Run(from.name+"/"+filepath.Base(name)+"/removed", func(t *testing.T) {
 				c := from.treat(t)
-				if err := os.Remove(filepath.Join(c.dir, name)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Remove(filepath.Join(c.dir, name)))
 				c.opensTo(p.without())
 			})
 		}
@@ -537,8 +515,7 @@ func TestEventNumbersGoOnWithoutTheJournal(t *testing.T) {
 	for range 3 {
 		j, err := q.Next(ctx, "w")
 		must(t, err)
-		_, err = q.Requeue(ctx, j.ID)
-		must(t, err)
+		must(t, errOf(q.Requeue(ctx, j.ID)))
 	}
 	must(t, s.Maintain(ctx))
 	seq := q.Seq()
@@ -734,12 +711,8 @@ func TestRepairPutsJobsWithoutTheirPayloadOnHold(t *testing.T) {
 	for range 7 {
 		submit(t, q, queuefs.Meta{Filename: "f"}, "payload of a job")
 	}
-	if _, err := q.Next(ctx, "w"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := q.Hold(ctx, 6, "for a reason"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Next(ctx, "w")))
+	must(t, errOf(q.Hold(ctx, 6, "for a reason")))
 	closeHome(t, s)
 	for id, how := range map[queuefs.JobID]string{1: "one octet", 2: "one octet", 3: "cut", 4: "gone", 6: "gone"} {
 		spoil(t, dir, id, how)
@@ -790,7 +763,6 @@ func TestRepairPutsJobsWithoutTheirPayloadOnHold(t *testing.T) {
 	if j, err := q.Next(ctx, "w"); err != nil || j.ID != 4 {
 		t.Errorf("got %v, %v", j.ID, err)
 	}
-	closeHome(t, s)
 }
 
 // TestCheckOnAFullDisk compares what can be compared, with files that are
@@ -863,8 +835,7 @@ func TestAnUnreadableFileOfTheIndexIsMadeAgain(t *testing.T) {
 		small, err := s.Queue("small")
 		must(t, err)
 		submit(t, small, queuefs.Meta{}, "y")
-		_, err = q.Next(ctx, "w")
-		must(t, err)
+		must(t, errOf(q.Next(ctx, "w")))
 		cullQueue(t, s, "jobs")
 		must(t, s.Checkpoint(ctx))
 		submit(t, q, queuefs.Meta{}, "z")

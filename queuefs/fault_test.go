@@ -520,19 +520,13 @@ func hasty(t *testing.T) (dir string, w world) {
 	for range 3 {
 		submit(t, q, queuefs.Meta{}, "early")
 	}
-	if _, err := q.Next(ctx, "w"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Next(ctx, "w")))
+	must(t, s.Checkpoint(ctx))
 	for range 3 {
 		submit(t, q, queuefs.Meta{}, "late")
 	}
 	for _, id := range []queuefs.JobID{2, 3} {
-		if _, err := q.Hold(ctx, id, "not yet"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(q.Hold(ctx, id, "not yet")))
 	}
 	if j, err := q.Next(ctx, "w"); err != nil || j.ID != 4 {
 		t.Fatalf("%v, %v", j.ID, err)
@@ -555,9 +549,7 @@ func TestMovesByHandAfterAStopInHaste(t *testing.T) {
 	dir, w := hasty(t)
 	path := func(name ...string) string { return filepath.Join(append([]string{dir, "queues", "jobs"}, name...)...) }
 	for _, move := range [][2]string{{"consumed/j000000000001", "pending/j000000000001"}, {"pending/j000000000002", "deleted/j000000000002"}} {
-		if err := os.Rename(path(move[0]), path(move[1])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(path(move[0]), path(move[1])))
 	}
 	w = w.set("jobs", 1, func(f *fact) { f.status, f.consumer, f.work = queuefs.Pending, "", "" })
 	var problems []string
@@ -579,15 +571,12 @@ func TestMovesByHandAfterAStopInHaste(t *testing.T) {
 		}
 		s, _ = openHome(t, dir, queuefs.Options{})
 	}
-	closeHome(t, s)
 }
 
 // A stop in haste needs its journal, as a crash does.
 func TestAStopInHasteWithoutItsJournal(t *testing.T) {
 	dir, _ := hasty(t)
-	if err := os.RemoveAll(filepath.Join(dir, "log", "journal")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(dir, "log", "journal")))
 	if s, err := queuefs.Open(dir, queuefs.Options{}); !errors.Is(err, queuefs.ErrJournalLost) {
 		t.Errorf("got %v, want %v", err, queuefs.ErrJournalLost)
 		if err == nil {
@@ -612,9 +601,7 @@ func TestStopsInHasteInARow(t *testing.T) {
 			t.Error(d)
 		}
 		j := submit(t, q, queuefs.Meta{}, "later")
-		if err := s.Maintain(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Maintain(ctx))
 		w = observe(t, s)
 		s.StopWithin(0)
 		closeHome(t, s)
@@ -696,8 +683,7 @@ func TestResultsGoThatWentDuringACheckpoint(t *testing.T) {
 		must(t, s.Checkpoint(ctx)) // the result has its name
 		submit(t, q, queuefs.Meta{}, "another")
 	}, func(q *queuefs.Queue) {
-		_, err := q.Requeue(ctx, id)
-		must(t, err)
+		must(t, errOf(q.Requeue(ctx, id)))
 	}, func(q *queuefs.Queue) {
 		if j, err := q.Job(id); err != nil || j.Status != queuefs.Pending || len(j.Results) > 0 {
 			t.Errorf("got %+v, %v", j, err)

@@ -42,13 +42,9 @@ func newGarden(t *testing.T) *garden {
 			t.Fatalf("got %v, %v", j.ID, err)
 		}
 	}
-	if _, err := q.Delete(ctx, 5); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Delete(ctx, 5)))
 	for _, id := range []queuefs.JobID{3, 1, 2} {
-		if _, err := q.Requeue(ctx, id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(q.Requeue(ctx, id)))
 	}
 	g.w = observe(t, s)
 	closeHome(t, s)
@@ -103,9 +99,7 @@ func TestMovedByHand(t *testing.T) {
 				id := of[from]
 				was, err := os.ReadFile(g.path(from.String(), id.String()))
 				must(t, err)
-				if err := os.Rename(g.path(from.String(), id.String()), g.path(to.String(), id.String())); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Rename(g.path(from.String(), id.String()), g.path(to.String(), id.String())))
 				g.w = g.w.set("jobs", id, func(f *fact) {
 					if f.status = to; to == queuefs.Pending {
 						f.requeues, f.consumer = f.requeues+1, ""
@@ -142,12 +136,8 @@ func TestGarbledByHand(t *testing.T) {
 	// A job file moved and spoilt: the job is as the index knows it.
 	g := newGarden(t)
 	id := queuefs.JobID(4).String()
-	if err := os.WriteFile(g.path("pending", id), []byte("no job file at all"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(g.path("consumed", id)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(g.path("pending", id), []byte("no job file at all"), 0o666))
+	must(t, os.Remove(g.path("consumed", id)))
 	s, q := g.open()
 	j, err := q.Job(4)
 	if err != nil || j.Status != queuefs.Pending || payload(t, q, 4) != "payload 3" {
@@ -165,17 +155,13 @@ func TestGarbledByHand(t *testing.T) {
 func TestJobFileInTwoDirectories(t *testing.T) {
 	g := newGarden(t)
 	text, err := os.ReadFile(g.path("consumed", queuefs.JobID(4).String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	old := strings.Replace(string(text), "\nsequence: 9", "\nsequence: 2", 1)
 	if old == string(text) {
 		t.Fatalf("got %s", text)
 	}
 	for _, dir := range []string{"pending", "deleted"} {
-		if err := os.WriteFile(g.path(dir, queuefs.JobID(4).String()), []byte(old), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(g.path(dir, queuefs.JobID(4).String()), []byte(old), 0o666))
 	}
 	s, _ := g.open()
 	if len(g.problems) != 2 {
@@ -225,9 +211,7 @@ func TestGarbageIsSetAside(t *testing.T) {
 	} {
 		t.Run(c.title, func(t *testing.T) {
 			g := newGarden(t)
-			if err := c.make(g.path("pending", c.name)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.make(g.path("pending", c.name)))
 			g.opensInTime()
 			s, _ := g.open()
 			g.rest(s)
@@ -284,9 +268,7 @@ func TestJobsBroughtByHand(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGarden(t)
 			for name, data := range map[string]string{"pending": text(c.id, c.more), "payload": "bring"} {
-				if err := os.WriteFile(g.path(name, c.id.String()), []byte(data), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(g.path(name, c.id.String()), []byte(data), 0o666))
 			}
 			g.opensInTime()
 			if c.want.status == 0 {
@@ -317,14 +299,10 @@ func TestJobsBroughtByHand(t *testing.T) {
 func TestOpenInterrupted(t *testing.T) {
 	g := newGarden(t)
 	for name, to := range map[string]string{"pending/j000000000001": "consumed", "consumed/j000000000004": "pending", "deleted/j000000000005": "pending"} {
-		if err := os.Rename(g.path(name), g.path(to, filepath.Base(name))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Rename(g.path(name), g.path(to, filepath.Base(name))))
 	}
 	for _, name := range []string{"pending/j000000000002", "payload/j000000000002"} {
-		if err := os.Remove(g.path(name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(g.path(name)))
 	}
 	want := g.w.clone()
 	delete(want["jobs"].byID, 2)
@@ -588,9 +566,7 @@ func TestRebuildAfterCrash(t *testing.T) {
 	for range 3 {
 		submit(t, q, queuefs.Meta{Filename: "f"}, "x")
 	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	q.Next(ctx, "w")
 	submit(t, q, queuefs.Meta{}, strings.Repeat("large", 50_000))
 	submit(t, q, queuefs.Meta{}, "small")
@@ -606,13 +582,9 @@ func TestRebuildAfterCrash(t *testing.T) {
 // were moved and taken away.
 func TestRebuildAfterWorkByHand(t *testing.T) {
 	g := newGarden(t)
-	if err := os.Rename(g.path("consumed/j000000000004"), g.path("pending/j000000000004")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(g.path("consumed/j000000000004"), g.path("pending/j000000000004")))
 	for _, name := range []string{"pending/j000000000002", "payload/j000000000002", "deleted/j000000000005", "payload/j000000000005"} {
-		if err := os.Remove(g.path(name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(g.path(name)))
 	}
 	rebuild(t, g.dir)
 	g.w = g.w.set("jobs", 4, func(f *fact) { f.status, f.consumer, f.requeues = queuefs.Pending, "", 1 })
@@ -630,24 +602,17 @@ func TestRebuildForgetsPages(t *testing.T) {
 			s, q := openHome(t, dir, queuefs.Options{Segment: 4 << 20})
 			fillQueue(t, q, 2*queuefs.PageJobs+10, 1)
 			closeHome(t, s)
-			if err := os.RemoveAll(filepath.Join(dir, "log/journal")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(filepath.Join(dir, "log/journal")))
 			for id := queuefs.JobID(10); id <= 2*queuefs.PageJobs+10; id++ {
 				for _, name := range []string{"pending", "payload"} {
-					if err := os.Remove(filepath.Join(dir, "queues/jobs", name, id.String())); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.Remove(filepath.Join(dir, "queues/jobs", name, id.String())))
 				}
 			}
 			if lose != "" {
-				if err := os.Remove(filepath.Join(dir, lose)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Remove(filepath.Join(dir, lose)))
 			}
 			rebuild(t, dir)
 			s, q = openHome(t, dir, queuefs.Options{})
-			defer closeHome(t, s)
 			if st := q.State(); st.Pending != 9 {
 				t.Errorf("got %+v", st)
 			}
@@ -667,9 +632,7 @@ func TestCopyOfAQueueIsAQueue(t *testing.T) {
 	g := newGarden(t)
 	for _, drop := range [][]string{nil, {"queue-info.txt"}, {"queue-info.txt", "deleted"}} {
 		dir := filepath.Join(fastDir(t), "mirror")
-		if err := os.CopyFS(filepath.Join(dir, "queues/jobs"), os.DirFS(g.path())); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.CopyFS(filepath.Join(dir, "queues/jobs"), os.DirFS(g.path())))
 		want := g.w
 		for _, name := range drop {
 			if name == "deleted" {
@@ -726,9 +689,7 @@ func TestRepair(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGarden(t)
-			if err := c.do(g); err != nil {
-				t.Fatal(err)
-			}
+			must(t, c.do(g))
 			r, err := check.Home(g.dir, check.Options{Segment: segmentSize})
 			if err != nil || len(r.Problems) != 1 || r.Problems[0].Path != "queues/jobs/"+c.path {
 				t.Errorf("check: got %+v, %v", r, err)

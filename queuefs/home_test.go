@@ -51,9 +51,7 @@ func TestThousandQueues(t *testing.T) {
 	want := []string{"jobs"}
 	for i := range n {
 		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprintf("ark:/%d", i), Name: fmt.Sprint("n", i)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		want = append(want, q.ID())
 		submit(t, q, queuefs.Meta{}, q.ID())
 	}
@@ -130,7 +128,6 @@ func TestOneProcessAtATime(t *testing.T) {
 		t.Errorf("close again: %v", err)
 	}
 	s, _ = openHome(t, dir, queuefs.Options{})
-	closeHome(t, s)
 }
 
 func TestWhatIsNoHome(t *testing.T) {
@@ -159,9 +156,7 @@ func TestWhatIsNoHome(t *testing.T) {
 		value := strings.Replace(strings.TrimPrefix(c.tag, "0="), "_", "/", 1)
 		value = strings.ToUpper(value[:1]) + value[1:]
 		for file, data := range map[string]string{c.tag: value + "\n", "queues.txt": c.queues} {
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(data), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, file), []byte(data), 0o666))
 		}
 		if s, err := queuefs.Open(dir, queuefs.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v want %q", name, err, c.want)
@@ -177,9 +172,7 @@ func TestCreateQueue(t *testing.T) {
 	s, _ := openHome(t, dir, queuefs.Options{})
 	info := queuefs.QueueInfo{Identifier: "ark:/12345/x y", Name: "Näme", Description: "two: lines%", CullingSize: 10, CullingAge: -1, VerifyOnRead: true}
 	q, err := s.CreateQueue(ctx, info)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := q.Info()
 	info.ID, info.Created = "ark+=12345=x^20y", got.Created
 	if got != info {
@@ -203,7 +196,6 @@ func TestCreateQueue(t *testing.T) {
 	}
 	closeHome(t, s)
 	s, _ = openHome(t, dir, queuefs.Options{})
-	defer closeHome(t, s)
 	if q, err = s.Queue("ark:/12345/x y"); err != nil || q.Info() != info || len(s.Queues()) != 2 {
 		t.Errorf("opened: got %+v, %v", q.Info(), err)
 	}
@@ -216,16 +208,10 @@ func TestCreateQueueOverUnlistedJobs(t *testing.T) {
 	s, q := openHome(t, dir, queuefs.Options{})
 	submit(t, q, queuefs.Meta{Filename: "old"}, "old payload")
 	closeHome(t, s)
-	if err := os.Rename(filepath.Join(dir, "queues/jobs"), filepath.Join(dir, "queues/other")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "queues.txt"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(filepath.Join(dir, "queues/jobs"), filepath.Join(dir, "queues/other")))
+	must(t, os.WriteFile(filepath.Join(dir, "queues.txt"), nil, 0o666))
 	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if q, err = s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"}); err == nil {
 		submit(t, q, queuefs.Meta{Filename: "new"}, "new payload")
 	}
@@ -251,9 +237,7 @@ func TestLargestBatch(t *testing.T) {
 		sub := q.Begin()
 		for n := range 10_000 {
 			d, err := sub.Add(queuefs.Meta{Batch: "b", Filename: "f"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			d.Write([]byte{byte(n)})
 		}
 		if !good {
@@ -280,7 +264,6 @@ func TestLargestBatch(t *testing.T) {
 	closeHome(t, s)
 	o.Fault = nil
 	s, q = openHome(t, crashed, o)
-	defer closeHome(t, s)
 	if st := q.State(); st.Pending != 9000 || st.Consumed != 1000 || st.Seq != 11_000 {
 		t.Errorf("got %+v", st)
 	}
@@ -291,7 +274,6 @@ func TestLargestBatch(t *testing.T) {
 
 func TestOneOfManyCreatesAQueue(t *testing.T) {
 	s, _ := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
 	var made, refused atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {
@@ -314,7 +296,6 @@ func TestOneOfManyCreatesAQueue(t *testing.T) {
 
 func TestNamesOfNoQueue(t *testing.T) {
 	s, _ := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
 	for name, want := range map[string]error{
 		"none": queuefs.ErrNoQueue, "jobs2": queuefs.ErrNoQueue, "Jobs": queuefs.ErrNoQueue, "jobs/x": queuefs.ErrNoQueue,
 		"": queuefs.ErrBadName, "..": queuefs.ErrBadName, ".": queuefs.ErrBadName, "jobs\x00": queuefs.ErrBadName,
@@ -354,14 +335,10 @@ func TestHomesOfOthers(t *testing.T) {
 			submit(t, q, queuefs.Meta{}, "x")
 			want := observe(t, s)
 			closeHome(t, s)
-			if err := change(dir); err != nil {
-				t.Fatal(err)
-			}
+			must(t, change(dir))
 			for range 2 {
 				s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if d := want.difference(observe(t, s)); d != "" {
 					t.Error(d)
 				}
@@ -560,7 +537,6 @@ func makeFailing(t *testing.T, at int, done bool) bool {
 func TestManyQueuesAreLookedAtInTurn(t *testing.T) {
 	dir := fastDir(t)
 	s, _ := openHome(t, dir, queuefs.Options{})
-	defer closeHome(t, s)
 	const many = 2100
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -584,9 +560,7 @@ func TestManyQueuesAreLookedAtInTurn(t *testing.T) {
 		write(t, name, string(text)+"description: by hand\n")
 	}
 	describe("q0700")
-	if _, err := s.Queue("q0700"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(s.Queue("q0700")))
 	if got := reload(t, s); !slices.Equal(got, []string{"q0700"}) {
 		t.Errorf("asked for: got %v", got)
 	}
@@ -603,7 +577,6 @@ func TestManyQueuesAreLookedAtInTurn(t *testing.T) {
 // Of many callers who make a queue of one name, or of one identifier, one succeeds.
 func TestANameIsGivenOnce(t *testing.T) {
 	s, _ := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
 	for round := range 20 {
 		var made atomic.Int64
 		var wg sync.WaitGroup
@@ -722,8 +695,7 @@ func TestAHomeRemovedWhileItIsOpenTakesNoMoreJobs(t *testing.T) {
 	sub := q.Begin()
 	d, err := sub.Add(queuefs.Meta{})
 	must(t, err)
-	_, err = d.Write([]byte("y"))
-	must(t, err)
+	must(t, errOf(d.Write([]byte("y"))))
 	if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrFailed) {
 		t.Errorf("acknowledged, or refused with %v", err)
 	}
@@ -772,19 +744,13 @@ func openPoor(dir string) {
 // it does not open, and what could not be read is not taken for lost.
 func TestTooFewDescriptors(t *testing.T) {
 	g := newGarden(t)
-	if err := os.Rename(g.path("consumed/j000000000004"), g.path("pending/j000000000004")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(g.path("consumed/j000000000004"), g.path("pending/j000000000004")))
 	g.w = g.w.set("jobs", 4, func(f *fact) { f.status, f.consumer, f.requeues = queuefs.Pending, "", 1 })
-	if err := os.Remove(filepath.Join(g.dir, "log/index/queues/jobs/p000000000")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(g.dir, "log/index/queues/jobs/p000000000")))
 	copies := fastDir(t)
 	const most = 40
 	for n := range most {
-		if err := os.CopyFS(filepath.Join(copies, strconv.Itoa(n)), os.DirFS(g.dir)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.CopyFS(filepath.Join(copies, strconv.Itoa(n)), os.DirFS(g.dir)))
 	}
 	out, err := child(t, "poor", copies).CombinedOutput()
 	if err != nil || strings.Contains(string(out), "error") {
@@ -862,16 +828,13 @@ func TestClockStepsBack(t *testing.T) {
 		t.Fatalf("check: %v, %+v", err, r)
 	}
 	s, q = openHome(t, crashed, o)
-	defer closeHome(t, s)
 	f.follow(s)
 	work(last)
 
 	// A queue made when the clock was ahead does not wait for it.
 	at = at.Add(time.Hour)
 	late, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at = at.Add(-time.Hour)
 	if j := submit(t, late, queuefs.Meta{}, "x"); j.ID != 1 || !j.Submitted.After(late.Info().Created) {
 		t.Errorf("got %+v, queue of %v", j, late.Info().Created)
@@ -979,9 +942,7 @@ func TestAfterClose(t *testing.T) {
 	submit(t, q, queuefs.Meta{}, "y")
 	sub := q.Begin()
 	d, err := sub.Add(queuefs.Meta{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	closeHome(t, s)
 	for name, op := range map[string]func() error{
 		"commit":     func() error { d.Write([]byte("x")); _, err := sub.Commit(ctx); return err },
@@ -1044,16 +1005,10 @@ func TestHomeOfAnotherProcess(t *testing.T) {
 	for _, kill := range []bool{false, true} {
 		cmd := child(t, "hold", dir)
 		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := processes.Start(cmd); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, processes.Start(cmd))
 		if line, err := bufio.NewReader(out).ReadString('\n'); line != "open\n" {
 			t.Fatalf("got %q, %v", line, err)
 		}

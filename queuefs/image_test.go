@@ -52,15 +52,13 @@ func madeAgainFromImages(t *testing.T, image func(s *queuefs.Service) error) {
 	must(t, err)
 	q, err := b.Queue("gonetwo")
 	must(t, err)
-	_, err = q.Delete(ctx, 2)
-	must(t, err)
+	must(t, errOf(q.Delete(ctx, 2)))
 	cullQueue(t, b, q.ID())
 	must(t, b.RemoveQueue(ctx, q.ID()))
 	createQueue(t, b, queuefs.QueueInfo{Identifier: q.ID(), Description: "the third"})
 	q, err = b.Queue("goneone")
 	must(t, err)
-	_, err = q.Delete(ctx, 2)
-	must(t, err)
+	must(t, errOf(q.Delete(ctx, 2)))
 	cullQueue(t, b, q.ID())
 	must(t, b.RemoveQueue(ctx, q.ID()))
 	want = see(t, b)
@@ -134,11 +132,9 @@ func TestAnImageOfABurstDoesNotWaitForFiles(t *testing.T) {
 			for i := range jobs {
 				d, err := sub.Add(queuefs.Meta{})
 				must(t, err)
-				_, err = fmt.Fprint(d, i)
-				must(t, err)
+				must(t, errOf(fmt.Fprint(d, i)))
 			}
-			_, err = sub.Commit(ctx)
-			must(t, err)
+			must(t, errOf(sub.Commit(ctx)))
 			noSpace.Store(full)
 			if err := s.Maintain(ctx); errors.Is(err, queuefs.ErrNoSpace) != full {
 				t.Errorf("got %v", err)
@@ -192,8 +188,7 @@ func TestImagesOfAHomeWhoseStoreFails(t *testing.T) {
 			rounds++
 			submit(t, q, queuefs.Meta{}, strings.Repeat(fmt.Sprint(rounds), 40<<10)[:20<<10+rounds*1000])
 			if rounds%3 == 0 {
-				_, err := q.Next(ctx, "somebody")
-				must(t, err)
+				must(t, errOf(q.Next(ctx, "somebody")))
 			}
 			image := s.Image
 			if rounds%2 == 0 {

@@ -126,12 +126,8 @@ func TestKeyLastsAsLongAsItsJob(t *testing.T) {
 		_, _, err := send(q, key, nil, key)
 		must(t, err)
 	}
-	if _, err := q.Delete(ctx, 3); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := q.Hold(ctx, 1, ""); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Delete(ctx, 3)))
+	must(t, errOf(q.Hold(ctx, 1, "")))
 	if _, err := q.NextN(ctx, "w", 1); err != nil { // 2
 		t.Fatal(err)
 	}
@@ -214,8 +210,7 @@ func TestEachUserHasKeysOfHisOwn(t *testing.T) {
 
 // TestWrongPayloadOfAKeyIsRefusedByItsDigest is about a body cut short on its second way.
 func TestWrongPayloadOfAKeyIsRefusedByItsDigest(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
+	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	submit(t, q, queuefs.Meta{Key: "k"}, "whole")
 	sub := q.Begin()
 	d, err := sub.Add(queuefs.Meta{Key: "k", Expect: []digest.Value{digest.Sum(digest.MD5, []byte("whole"))}})
@@ -228,8 +223,7 @@ func TestWrongPayloadOfAKeyIsRefusedByItsDigest(t *testing.T) {
 
 // TestManyTryOneKeyAtOnce has a crowd for each key: one job comes of it.
 func TestManyTryOneKeyAtOnce(t *testing.T) {
-	s, q := openHome(t, t.TempDir(), queuefs.Options{})
-	defer closeHome(t, s)
+	_, q := openHome(t, t.TempDir(), queuefs.Options{})
 	var stored [5]atomic.Int32
 	var all sync.WaitGroup
 	for n := range 100 {
@@ -359,14 +353,10 @@ func TestTakeIsTriedAgain(t *testing.T) {
 	}
 	wants(queuefs.Take{Key: "rest"}, "9")
 	wants(queuefs.Take{Key: "none"}, "") // and is not remembered
-	if _, err := q.Requeue(ctx, 9); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Requeue(ctx, 9)))
 	wants(queuefs.Take{Key: "none"}, "9")
 	wants(queuefs.Take{Key: "rest"}, "") // it went to another
-	if _, err := q.Requeue(ctx, 9); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Requeue(ctx, 9)))
 
 	// A failed job has all its attempts again, and no token of before.
 	again := queuefs.Take{Key: "again", Lease: time.Hour}
@@ -375,9 +365,7 @@ func TestTakeIsTriedAgain(t *testing.T) {
 		if _, err := q.Conclude(ctx, 9, before.Token, queuefs.Conclusion{Outcome: queuefs.Failed}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := q.Requeue(ctx, 9); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(q.Requeue(ctx, 9)))
 		now := wants(again, "9")[0]
 		if _, err := q.Conclude(ctx, 9, before.Token, queuefs.Conclusion{Outcome: queuefs.Completed}); !errors.Is(err, queuefs.ErrLease) || now.Attempts != 1 {
 			t.Errorf("after failure %d: attempt %d, a late report: %v", n+1, now.Attempts, err)
@@ -423,8 +411,7 @@ func expect(t *testing.T, back chan taking, want ...taking) {
 func TestWaitersAreServedInOrder(t *testing.T) {
 	dir := fastDir(t)
 	synctest.Test(t, func(t *testing.T) {
-		s, q := openHome(t, dir, queuefs.Options{})
-		defer closeHome(t, s)
+		_, q := openHome(t, dir, queuefs.Options{})
 		back := make(chan taking, 100)
 		for who := range 10 {
 			wait(ctx, q, who, 1, back)
@@ -443,9 +430,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 		expect(t, back, taking{who: 10, jobs: []queuefs.JobID{11, 12, 13}}, taking{who: 11, jobs: []queuefs.JobID{14, 15}})
 		// A job that comes back is a job.
 		wait(ctx, q, 12, 1, back)
-		if _, err := q.Requeue(ctx, 4); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(q.Requeue(ctx, 4)))
 		expect(t, back, taking{who: 12, jobs: []queuefs.JobID{4}})
 	})
 }
@@ -453,8 +438,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 func TestWaiterThatGivesUpTakesNothing(t *testing.T) {
 	dir := fastDir(t)
 	synctest.Test(t, func(t *testing.T) {
-		s, q := openHome(t, dir, queuefs.Options{})
-		defer closeHome(t, s)
+		_, q := openHome(t, dir, queuefs.Options{})
 		back := make(chan taking, 100)
 		short, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
@@ -495,8 +479,7 @@ func (e *ending) Err() error {
 func TestJobForOneWhoHungUp(t *testing.T) {
 	dir := fastDir(t)
 	synctest.Test(t, func(t *testing.T) {
-		s, q := openHome(t, dir, queuefs.Options{})
-		defer closeHome(t, s)
+		_, q := openHome(t, dir, queuefs.Options{})
 		back := make(chan taking, 3)
 		hung := &ending{Context: ctx}
 		wait(hung, q, 0, 1, back)
@@ -513,8 +496,7 @@ func TestJobForOneWhoHungUp(t *testing.T) {
 // TestWaiterCancelledInTheAct cancels waiters while jobs come, at every moment
 // that chance finds: each job is taken by one who says so, or still there.
 func TestWaiterCancelledInTheAct(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
+	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	const rounds = 300
 	var wg sync.WaitGroup
 	var mu sync.Mutex

@@ -138,8 +138,7 @@ func TestLeasesOutliveTheProcess(t *testing.T) {
 			if _, err := q.Extend(ctx, 4, token, time.Hour); !errors.Is(err, queuefs.ErrLease) {
 				t.Fatalf("extended with the token of another: %v", err)
 			}
-			_, err := q.Extend(ctx, 5, token, time.Hour)
-			must(t, err)
+			must(t, errOf(q.Extend(ctx, 5, token, time.Hour)))
 			switch left {
 			case "crash":
 				dir = copyHome(t, dir)
@@ -320,11 +319,9 @@ func TestWaitersPassOverHeldJobs(t *testing.T) {
 	dir := fastDir(t)
 	synctest.Test(t, func(t *testing.T) {
 		s, q := openHome(t, dir, queuefs.Options{})
-		defer closeHome(t, s)
 		fillQueue(t, q, 2, 1)
 		for id := queuefs.JobID(1); id <= 2; id++ {
-			_, err := q.Hold(ctx, id, "")
-			must(t, err)
+			must(t, errOf(q.Hold(ctx, id, "")))
 		}
 		if j, err := q.Peek(); !errors.Is(err, queuefs.ErrEmpty) {
 			t.Errorf("peek: got %v, %v", j.ID, err)
@@ -335,8 +332,7 @@ func TestWaitersPassOverHeldJobs(t *testing.T) {
 		expect(t, back)
 		submit(t, q, queuefs.Meta{}, "x")
 		expect(t, back, taking{who: 0, jobs: []queuefs.JobID{3}})
-		_, err := q.Release(ctx, 2)
-		must(t, err)
+		must(t, errOf(q.Release(ctx, 2)))
 		expect(t, back, taking{who: 1, jobs: []queuefs.JobID{2}})
 		pause := func(at time.Time) {
 			t.Helper()
@@ -345,8 +341,7 @@ func TestWaitersPassOverHeldJobs(t *testing.T) {
 		}
 		pause(time.Now())
 		wait(ctx, q, 2, 1, back)
-		_, err = q.Release(ctx, 1)
-		must(t, err)
+		must(t, errOf(q.Release(ctx, 1)))
 		submit(t, q, queuefs.Meta{}, "y")
 		expect(t, back)
 		if _, err := q.Next(ctx, "hasty"); !errors.Is(err, queuefs.ErrEmpty) {
@@ -361,8 +356,7 @@ func TestWaitersPassOverHeldJobs(t *testing.T) {
 }
 
 func TestBadLeasesAreRefused(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
+	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	fillQueue(t, q, 1, 1)
 	for _, d := range []time.Duration{-1, -time.Hour, queuefs.MaxLease + 1} {
 		if _, err := q.Take(ctx, queuefs.Take{Lease: d}); !errors.Is(err, queuefs.ErrBadName) {
@@ -405,9 +399,7 @@ func TestExtendedByTheQueue(t *testing.T) {
 			}
 			submit(t, q, queuefs.Meta{}, "four")
 			taken, err := q.Take(ctx, queuefs.Take{By: "w", Lease: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			clock.forward(30 * time.Second)
 			j, err := q.Extend(ctx, 1, taken[0].Token, 0)
 			if got := j.Lease.Ends.Sub(clock.now()); err != nil || got != want {
@@ -488,8 +480,7 @@ func TestAttemptsAreMade(t *testing.T) {
 // TestARequeueGivesAllAttempts puts a job back that has used its attempts up.
 func TestARequeueGivesAllAttempts(t *testing.T) {
 	var d dial
-	s, q := openWith(t, fastDir(t), queuefs.Options{Now: d.now}, func(i *queuefs.QueueInfo) { i.MaxAttempts = 2 })
-	defer closeHome(t, s)
+	_, q := openWith(t, fastDir(t), queuefs.Options{Now: d.now}, func(i *queuefs.QueueInfo) { i.MaxAttempts = 2 })
 	fillQueue(t, q, 1, 1)
 	for series := range 2 {
 		for n := range 2 {
@@ -503,15 +494,13 @@ func TestARequeueGivesAllAttempts(t *testing.T) {
 		if got := standing(t, q, 1); got != "consumed error; transient" {
 			t.Errorf("got %s", got)
 		}
-		_, err := q.Requeue(ctx, 1)
-		must(t, err)
+		must(t, errOf(q.Requeue(ctx, 1)))
 	}
 }
 
 // TestFatalFailuresAreNotRetried reports a failure for good, with attempts left.
 func TestFatalFailuresAreNotRetried(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
+	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	fillQueue(t, q, 1, 1)
 	token := takeOne(t, q, time.Minute).Token
 	second := time.Second
@@ -602,12 +591,10 @@ func TestHoldsEndByThemselves(t *testing.T) {
 func TestTheEndOfAHoldChanges(t *testing.T) {
 	var d dial
 	s, q := openHome(t, fastDir(t), queuefs.Options{Now: d.now})
-	defer closeHome(t, s)
 	fillQueue(t, q, 1, 1)
 	hold := func(until time.Time) {
 		t.Helper()
-		_, err := q.HoldUntil(ctx, 1, "", until)
-		must(t, err)
+		must(t, errOf(q.HoldUntil(ctx, 1, "", until)))
 	}
 	held := func(want bool) {
 		t.Helper()
@@ -626,8 +613,7 @@ func TestTheEndOfAHoldChanges(t *testing.T) {
 	hold(start.Add(2 * time.Minute))
 	d.turn(time.Minute)
 	held(true)
-	_, err := q.Hold(ctx, 1, "for good")
-	must(t, err)
+	must(t, errOf(q.Hold(ctx, 1, "for good")))
 	d.turn(time.Hour)
 	held(true)
 	hold(d.now().Add(time.Second))
@@ -637,11 +623,9 @@ func TestTheEndOfAHoldChanges(t *testing.T) {
 	d.turn(time.Second)
 	held(false)
 	hold(d.now().Add(time.Second))
-	_, err = q.Release(ctx, 1)
-	must(t, err)
+	must(t, errOf(q.Release(ctx, 1)))
 	hold(d.now().Add(time.Second))
-	_, err = q.Delete(ctx, 1)
-	must(t, err)
+	must(t, errOf(q.Delete(ctx, 1)))
 	d.turn(time.Second)
 	seq = q.Seq()
 	must(t, s.Expire(ctx))
@@ -654,7 +638,6 @@ func TestTheEndOfAHoldChanges(t *testing.T) {
 func TestTheEndOfAHoldServesWhoWaits(t *testing.T) {
 	var d dial
 	s, q := openHome(t, fastDir(t), queuefs.Options{Now: d.now})
-	defer closeHome(t, s)
 	submit(t, q, queuefs.Meta{NotBefore: d.now().Add(time.Minute)}, "x")
 	got := make(chan error, 1)
 	go func() {
@@ -730,7 +713,6 @@ func TestHoldsOutliveTheProcess(t *testing.T) {
 func TestHoldsFollowTheClock(t *testing.T) {
 	var d dial
 	s, q := openWith(t, fastDir(t), queuefs.Options{Now: d.now}, func(i *queuefs.QueueInfo) { i.RetryDelay = time.Second })
-	defer closeHome(t, s)
 	submit(t, q, queuefs.Meta{NotBefore: d.now().Add(time.Hour)}, "x")
 	d.turn(-24 * time.Hour)
 	if j := submit(t, q, queuefs.Meta{NotBefore: d.now().Add(time.Hour)}, "x"); j.HeldUntil.IsZero() {
@@ -758,7 +740,6 @@ func TestHoldsFollowTheClock(t *testing.T) {
 func TestManyHoldsEndAtOnce(t *testing.T) {
 	var d dial
 	s, q := openHome(t, fastDir(t), queuefs.Options{Now: d.now})
-	defer closeHome(t, s)
 	const batches, each = 5, 500
 	const n = batches * each
 	for range batches {
@@ -768,8 +749,7 @@ func TestManyHoldsEndAtOnce(t *testing.T) {
 			must(t, err)
 		}
 		must(t, sub.NotBefore(d.now().Add(time.Minute)))
-		_, err := sub.Commit(ctx)
-		must(t, err)
+		must(t, errOf(sub.Commit(ctx)))
 	}
 	if got := counted(t, q); got.Held != n {
 		t.Errorf("got %d on hold", got.Held)
@@ -858,9 +838,7 @@ func TestPhasesAreEventsOfNoJob(t *testing.T) {
 	f.follow(s)
 	look("after a crash")
 	twice := copyHome(t, crashed) // the journal is replayed once more
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	tellPhase(t, q, "u2", "")
 	seq := q.Seq()
 	closeHome(t, s)
@@ -874,7 +852,6 @@ func TestPhasesAreEventsOfNoJob(t *testing.T) {
 	}
 	closeHome(t, s)
 	s, q = openHome(t, twice, queuefs.Options{})
-	defer closeHome(t, s)
 	f = newFollower(t)
 	f.follow(s)
 	look("after two crashes")

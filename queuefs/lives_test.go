@@ -130,9 +130,7 @@ func (c *scenario) settle(t *testing.T, rng *rand.Rand) {
 	}
 	c.moved = false
 	s, err := queuefs.Open(c.dir, queuefs.Options{Segment: smallSegment, Now: c.o.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.f.follow(s)
 	got := observe(t, s)
 	is := -1
@@ -179,9 +177,7 @@ func TestEventsAreReadAcrossRestarts(t *testing.T) {
 	for range 3 {
 		submit(t, q, queuefs.Meta{}, "x")
 	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	submit(t, q, queuefs.Meta{}, "y")
 	want, err := q.Events(0, 10)
 	if err != nil || len(want) != 4 {
@@ -199,7 +195,6 @@ func TestEventsAreReadAcrossRestarts(t *testing.T) {
 	if got, err := q.Events(3, 10); err != nil || len(got) != 2 || got[0] != want[3] || got[1].Seq != 5 {
 		t.Errorf("got %v, %v, want the fourth event and a fifth", got, err)
 	}
-	closeHome(t, s)
 }
 
 // A crowd works on queues at once and counts what was acknowledged.
@@ -396,9 +391,7 @@ func TestCrowd(t *testing.T) {
 	c := &crowd{t: t, s: s, queues: []*queuefs.Queue{q}, jobs: map[*queuefs.Queue]int{}, held: map[string]int{}}
 	for _, name := range []string{"second", "third"} {
 		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c.queues = append(c.queues, q)
 	}
 	reading, stop := context.WithCancel(ctx)

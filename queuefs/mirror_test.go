@@ -284,8 +284,7 @@ func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 	info, _ := q.InfoFile()
 	must(t, os.WriteFile(filepath.Join(p.mdir, "queues/jobs/queue-info.txt"), []byte("identifier: jobs\nname: edited\n"), 0o600))
 	for range 3 {
-		_, err := ms.Reload(ctx)
-		must(t, err)
+		must(t, errOf(ms.Reload(ctx)))
 	}
 	if after := q.State(); !reflect.DeepEqual(before, after) {
 		t.Errorf("the mirror has changed:\n%+v\n%+v", before, after)
@@ -334,8 +333,7 @@ func TestNumbersGoOnAfterATakeover(t *testing.T) {
 	p := newPair(t, queuefs.Options{})
 	top := p.q.IDs(queuefs.ListOptions{})
 	must(t, p.adopt())
-	_, err := p.mq.Takeover(ctx, 77, 0)
-	must(t, err)
+	must(t, errOf(p.mq.Takeover(ctx, 77, 0)))
 	if j := submit(t, p.mq, queuefs.Meta{}, ""); j.ID != 78 {
 		t.Errorf("behind a job that is known by its number: got %v, the copy has up to %v", j.ID, top[len(top)-1])
 	}
@@ -440,8 +438,7 @@ func TestEveryStepOfAMirrorFails(t *testing.T) {
 			if p.mq.Mirror().Live() {
 				must(t, p.replay())
 				p.same(what)
-				_, err := p.mq.Takeover(ctx, 0, 0)
-				must(t, err)
+				must(t, errOf(p.mq.Takeover(ctx, 0, 0)))
 			} else {
 				p.same(what)
 			}
@@ -487,8 +484,7 @@ func TestWithoutItsFileAMirrorStaysOne(t *testing.T) {
 		if _, err := p.mq.Take(ctx, queuefs.Take{}); !errors.Is(err, queuefs.ErrMirror) {
 			t.Errorf("%s: take: %v", name, err)
 		}
-		_, err = p.mq.Takeover(ctx, 0, 0)
-		must(t, err)
+		must(t, errOf(p.mq.Takeover(ctx, 0, 0)))
 		submit(t, p.mq, queuefs.Meta{}, "live")
 		closeHome(t, p.ms)
 		p.open(queuefs.Options{})
@@ -530,8 +526,7 @@ func TestAMirrorBeginsAnew(t *testing.T) {
 	closeHome(t, p.ms)
 	p.open(queuefs.Options{})
 	p.same("opened again")
-	_, err := p.mq.Takeover(ctx, 0, 0)
-	must(t, err)
+	must(t, errOf(p.mq.Takeover(ctx, 0, 0)))
 	if err := p.ms.DropMirror(ctx, "jobs"); !errors.Is(err, queuefs.ErrConflict) {
 		t.Errorf("of a live queue: %v", err)
 	}

@@ -23,7 +23,8 @@ var ctx = context.Background()
 // segmentSize keeps journals of tests small.
 const segmentSize = 1 << 20
 
-// openHome opens a home in dir, which is made with one queue if it is empty.
+// openHome opens a home in dir, which is made with one queue if it is empty. It is closed at
+// the end of the test.
 func openHome(t testing.TB, dir string, o queuefs.Options) (*queuefs.Service, *queuefs.Queue) {
 	t.Helper()
 	if o.Segment == 0 {
@@ -33,16 +34,17 @@ func openHome(t testing.TB, dir string, o queuefs.Options) (*queuefs.Service, *q
 		t.Fatal(err)
 	}
 	s, err := queuefs.Open(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil && s.Err() == nil {
+			t.Error(err)
+		}
+	})
 	q, err := s.Queue("jobs")
 	if errors.Is(err, queuefs.ErrNoQueue) {
 		q, err = s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s, q
 }
 
@@ -51,38 +53,26 @@ func submit(t testing.TB, q *queuefs.Queue, m queuefs.Meta, payload string) queu
 	s := q.Begin()
 	defer s.Discard()
 	d, err := s.Add(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(d, payload); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, errOf(io.WriteString(d, payload)))
 	jobs, err := s.Commit(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return jobs[0]
 }
 
 func payload(t testing.TB, q *queuefs.Queue, id queuefs.JobID) string {
 	t.Helper()
 	p, err := q.Payload(id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer p.Close()
 	var b bytes.Buffer
-	if _, err := p.WriteTo(&b); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(p.WriteTo(&b)))
 	return b.String()
 }
 
 func closeHome(t testing.TB, s *queuefs.Service) {
 	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 }
 
 // tree lists the files of a queue directory.
@@ -96,9 +86,7 @@ func tree(t testing.TB, dir string) string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return strings.Join(names, "\n")
 }
 
@@ -126,9 +114,7 @@ func TestLifeOfJobs(t *testing.T) {
 		}
 	}
 	inspect()
-	if err := s.Maintain(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Maintain(ctx))
 	inspect()
 	j, err := q.Next(ctx, "worker/1")
 	if err != nil || j.ID != 1 || j.Status != queuefs.Consumed || j.Consumer != "worker/1" {
@@ -176,13 +162,11 @@ func TestLifeOfJobs(t *testing.T) {
 	if n := q.State(); n.Pending != 2 || n.Deleted != 1 || n.Seq != 6 {
 		t.Errorf("state: got %+v", n)
 	}
-	closeHome(t, s)
 }
 
 func TestWrongDigestStoresNothing(t *testing.T) {
 	dir := t.TempDir()
-	s, q := openHome(t, dir, queuefs.Options{})
-	defer closeHome(t, s)
+	_, q := openHome(t, dir, queuefs.Options{})
 	for _, kind := range digest.Types() {
 		for _, late := range []bool{false, true} {
 			sub := q.Begin()
@@ -194,9 +178,7 @@ func TestWrongDigestStoresNothing(t *testing.T) {
 			good, _ := sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(kind, []byte("good"))}})
 			io.WriteString(good, "good")
 			d, err := sub.Add(first)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			io.WriteString(d, "this")
 			d.SetMeta(m)
 			if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrDigest) {
@@ -228,9 +210,7 @@ func TestMovesByHandBecomeEvents(t *testing.T) {
 	var problems []string
 	s, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
 	ev, err := q.Events(6, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	kinds := ""
 	for _, e := range ev {
 		kinds += e.Kind.String() + " " + e.Job.String() + " "
@@ -261,16 +241,13 @@ func TestRebuildFromDirectories(t *testing.T) {
 	q.Delete(ctx, 3)
 	closeHome(t, s)
 	for _, n := range []string{"log", "queues.txt", "cutie-info.txt", "0=cutie_0.3", "cutie-tmp"} {
-		if err := os.RemoveAll(filepath.Join(dir, n)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(filepath.Join(dir, n)))
 	}
 	r, err := check.Home(dir, check.Options{Rebuild: true, Segment: segmentSize})
 	if err != nil || len(r.Problems) != 0 || r.Jobs != 5 {
 		t.Fatalf("got %+v, %v", r, err)
 	}
 	s, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Error(p) }})
-	defer closeHome(t, s)
 	if st := q.State(); st.Pending != 3 || st.Consumed != 1 || st.Deleted != 1 || st.Seq != 7 {
 		t.Errorf("got %+v", st)
 	}
@@ -307,9 +284,7 @@ func TestDescribeChangesAPendingJobAlone(t *testing.T) {
 	extra := anvl.Record{{Name: "colour", Value: "red"}}
 	was := submit(t, q, queuefs.Meta{Filename: "a", Sidecar: "old", MediaType: "text/plain", Owner: "ann", Extra: extra}, "payload")
 	j, err := describe(q, 1, "dir/b.txt", "=")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := was
 	want.Filename, want.Seq, want.Updated = "b.txt", 2, j.Updated
 	if fmt.Sprintf("%+v", j) != fmt.Sprintf("%+v", want) || !j.Updated.After(was.Submitted) || !j.Modified().Equal(j.Updated) {
@@ -326,9 +301,7 @@ func TestDescribeChangesAPendingJobAlone(t *testing.T) {
 			t.Errorf("%q: got %+v, %v", d, k, err)
 		}
 	}
-	if _, err := q.Hold(ctx, 1, "wait"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Hold(ctx, 1, "wait")))
 	if j, err := describe(q, 1, "", "new\nlines"); err != nil || j.Filename != "" || j.Sidecar != "new\nlines" || j.HeldFor != "wait" {
 		t.Errorf("held: got %+v, %v", j, err)
 	}
@@ -350,12 +323,8 @@ func TestDescribeChangesAPendingJobAlone(t *testing.T) {
 	if _, err := describe(q, 2, "x", "="); !errors.Is(err, queuefs.ErrNoJob) {
 		t.Errorf("no job: got %v", err)
 	}
-	if _, err := q.Release(ctx, 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := q.Next(ctx, "w"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Release(ctx, 1)))
+	must(t, errOf(q.Next(ctx, "w")))
 	if _, err := describe(q, 1, "x", "="); !errors.Is(err, queuefs.ErrNotPending) {
 		t.Errorf("consumed: got %v", err)
 	}
@@ -366,11 +335,8 @@ func TestDescribeChangesAPendingJobAlone(t *testing.T) {
 	f.check(q)
 	closeHome(t, s)
 	// The directory alone says the same, with its date.
-	if err := os.RemoveAll(dir + "/log"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(dir+"/log"))
 	s, q = openHome(t, dir, queuefs.Options{})
-	defer closeHome(t, s)
 	if k, err := q.Job(1); err != nil || fmt.Sprintf("%+v", k) != fmt.Sprintf("%+v", j) {
 		t.Errorf("from the directory: got %+v, %v\nwant %+v", k, err, j)
 	}
@@ -423,7 +389,6 @@ func TestDescribeRacesWithConsumers(t *testing.T) {
 	crashed := copyHome(t, dir)
 	closeHome(t, s)
 	s, _ = openHome(t, crashed, queuefs.Options{})
-	defer closeHome(t, s)
 	if d := want.difference(observe(t, s)); d != "" {
 		t.Error(d)
 	}
@@ -431,16 +396,13 @@ func TestDescribeRacesWithConsumers(t *testing.T) {
 
 // A large sidecar waits for room like a submission.
 func TestDescribeIsBoundByTheJournal(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: smallSegment})
-	defer closeHome(t, s)
+	_, q := openHome(t, fastDir(t), queuefs.Options{Segment: smallSegment})
 	submit(t, q, queuefs.Meta{Sidecar: "old"}, "x")
 	if _, err := describe(q, 1, "=", strings.Repeat("x", 2*smallSegment)); !errors.Is(err, queuefs.ErrTooBig) {
 		t.Errorf("got %v", err)
 	}
 	for i := range 20 {
-		if _, err := describe(q, 1, "=", strings.Repeat(fmt.Sprint(i), smallSegment/8)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(describe(q, 1, "=", strings.Repeat(fmt.Sprint(i), smallSegment/8))))
 	}
 	if j, err := q.Next(ctx, "w"); err != nil || j.Sidecar != strings.Repeat("19", smallSegment/8) {
 		t.Errorf("got %.20q, %v", j.Sidecar, err)
@@ -475,22 +437,18 @@ func TestSidecars(t *testing.T) {
 		}
 	}
 	inspect()
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	inspect()
 	closeHome(t, s)
 	if r, err := check.Home(dir, check.Options{Rebuild: true, Segment: size}); err != nil || len(r.Problems) > 0 {
 		t.Errorf("rebuild: %v, %+v", err, r)
 	}
 	s, q = openHome(t, dir, queuefs.Options{Segment: size})
-	defer closeHome(t, s)
 	inspect()
 }
 
 func TestWhatASubmitterMaySay(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
+	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	long := strings.Repeat("l", 1025)
 	for name, c := range map[string]struct {
 		m    queuefs.Meta
@@ -509,9 +467,7 @@ func TestWhatASubmitterMaySay(t *testing.T) {
 			t.Errorf("%s: got %v want %v", name, err, c.want)
 		}
 		d, err := sub.Add(queuefs.Meta{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := d.SetMeta(c.m); !errors.Is(err, c.want) {
 			t.Errorf("%s, later: got %v want %v", name, err, c.want)
 		}
@@ -533,8 +489,7 @@ func TestWhatASubmitterMaySay(t *testing.T) {
 // TestTooMuchForOneSubmission asks for more than one record group may have:
 // the error says so, and nothing is stored.
 func TestTooMuchForOneSubmission(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
+	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	for name, m := range map[string]struct {
 		meta queuefs.Meta
 		jobs int
@@ -570,8 +525,7 @@ func TestTooMuchForOneSubmission(t *testing.T) {
 // TestTakeManyLargeJobs takes jobs whose job files together are more than one
 // record group may have: it gets some of them, in order, and loses none.
 func TestTakeManyLargeJobs(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
+	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	const n = 20
 	for range n {
 		submit(t, q, queuefs.Meta{Sidecar: strings.Repeat("s", 100_000)}, "x")
@@ -582,9 +536,7 @@ func TestTakeManyLargeJobs(t *testing.T) {
 		if errors.Is(err, queuefs.ErrEmpty) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got = append(got, idsOf(jobs)...)
 	}
 	if len(got) != n || got[0] != 1 || got[n-1] != n {
@@ -595,9 +547,7 @@ func TestTakeManyLargeJobs(t *testing.T) {
 // TestEventsOfLongNames reads events whose records have the longest names.
 func TestEventsOfLongNames(t *testing.T) {
 	s, err := openQueue(t, strings.Repeat("q", 200))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer closeHome(t, s)
 	q := s.Queues()[1]
 	types := []string{strings.Repeat("m", 1024), strings.Repeat("a\xff", 512), strings.Repeat("\xff\xfe", 512), "text/plain"}
@@ -608,13 +558,9 @@ func TestEventsOfLongNames(t *testing.T) {
 		if errors.Is(err, queuefs.ErrTooBig) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		io.WriteString(d, strings.Repeat("x", i))
-		if _, err := sub.Commit(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(sub.Commit(ctx)))
 		n++
 	}
 	events, err := q.Events(0, 1000)

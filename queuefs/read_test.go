@@ -29,7 +29,6 @@ import (
 // always whole, and as it was at some time.
 func TestReadersWhileFilesMove(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock()})
-	defer closeHome(t, s)
 	rounds := long.N(200, 1500)
 	submit(t, q, queuefs.Meta{Filename: "f", Sidecar: strings.Repeat("s", 20_000)}, "x")
 	var done atomic.Bool
@@ -92,9 +91,7 @@ func TestOrderAcrossPages(t *testing.T) {
 	var took []queuefs.JobID
 	for range 2 {
 		jobs, err := q.NextN(ctx, "w", 1000)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		took = append(took, idsOf(jobs)...)
 	}
 	if len(took) != 2000 || took[0] != 1 || took[1999] != 2000 || !slices.IsSorted(took) {
@@ -102,16 +99,13 @@ func TestOrderAcrossPages(t *testing.T) {
 	}
 	// What comes back is first, whatever page it is on.
 	for _, id := range []queuefs.JobID{1500, queuefs.PageJobs, 3, queuefs.PageJobs - 1} {
-		if _, err := q.Requeue(ctx, id); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(q.Requeue(ctx, id)))
 		if j, err := q.Peek(); err != nil || j.ID > id {
 			t.Errorf("%v is back, the head is %v, %v", id, j.ID, err)
 		}
 	}
 	closeHome(t, s)
 	s, q = openHome(t, dir, queuefs.Options{Segment: 8 << 20})
-	defer closeHome(t, s)
 	for _, want := range []queuefs.JobID{3, queuefs.PageJobs - 1, queuefs.PageJobs, 1500, 2001} {
 		if j, err := q.Next(ctx, "w"); err != nil || j.ID != want {
 			t.Errorf("got %v, %v want %v", j.ID, err, want)
@@ -175,19 +169,15 @@ func TestPagesAgreeWithJobs(t *testing.T) {
 		}
 	}
 	inspect()
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	inspect()
 	closeHome(t, s)
 	s, q = openHome(t, dir, queuefs.Options{Segment: 4 << 20})
-	defer closeHome(t, s)
 	inspect()
 }
 
 func TestEventsBoundaries(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: smallSegment})
-	defer closeHome(t, s)
 	for range 30 {
 		submit(t, q, queuefs.Meta{}, strings.Repeat("x", 5000))
 	}
@@ -202,9 +192,7 @@ func TestEventsBoundaries(t *testing.T) {
 		}
 	}
 	newFollower(t).follow(s) // who wants no more than what comes
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	if _, err := q.Events(0, 1); !errors.Is(err, queuefs.ErrGone) {
 		t.Errorf("got %v", err)
 	}
@@ -236,11 +224,8 @@ func TestCheckLeavesEventsToTheFollower(t *testing.T) {
 		late.follow(again)
 		late.check(q)
 		closeHome(t, again)
-		if err := s.Checkpoint(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Checkpoint(ctx))
 	}
-	closeHome(t, s)
 }
 
 // TestFilesLostUnderAnOpenHome takes files away while a home is open: jobs are
@@ -252,13 +237,9 @@ func TestFilesLostUnderAnOpenHome(t *testing.T) {
 	for range 3 {
 		submit(t, q, queuefs.Meta{Filename: "f"}, "payload")
 	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	base := filepath.Join(dir, "queues/jobs")
-	if err := errors.Join(os.Remove(base+"/pending/j000000000001"), os.WriteFile(base+"/pending/j000000000002", []byte("spoilt"), 0o666), os.Remove(base+"/payload/j000000000003")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Remove(base+"/pending/j000000000001"), os.WriteFile(base+"/pending/j000000000002", []byte("spoilt"), 0o666), os.Remove(base+"/payload/j000000000003")))
 	for id := queuefs.JobID(1); id <= 2; id++ {
 		j, err := q.Job(id)
 		if err != nil || j.ID != id || j.Status != queuefs.Pending || j.Size != 7 || payload(t, q, id) != "payload" {
@@ -302,8 +283,7 @@ func TestFilesLostUnderAnOpenHome(t *testing.T) {
 
 // TestDraftThatIsOver writes to payloads that were committed or discarded.
 func TestDraftThatIsOver(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
+	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	for _, size := range []int{10, 200_000} {
 		for _, end := range []func(*queuefs.Submission){
 			func(sub *queuefs.Submission) { sub.Discard() },
@@ -311,9 +291,7 @@ func TestDraftThatIsOver(t *testing.T) {
 		} {
 			sub := q.Begin()
 			d, err := sub.Add(queuefs.Meta{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			io.WriteString(d, strings.Repeat("x", size))
 			end(sub)
 			if _, err := d.Write([]byte("more")); err == nil {
@@ -338,11 +316,8 @@ func TestDraftThatIsOver(t *testing.T) {
 // with the same ones asked for by name.
 func TestTakenJobsAreThoseOfTheQueue(t *testing.T) {
 	s, q := openHome(t, t.TempDir(), queuefs.Options{})
-	defer closeHome(t, s)
 	other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[queuefs.JobID]string{}
 	add := func(size int) queuefs.JobID {
 		data := strings.Repeat("x", size)
@@ -357,30 +332,22 @@ func TestTakenJobsAreThoseOfTheQueue(t *testing.T) {
 	for _, size := range sizes {
 		add(size)
 	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	for i, size := range append(sizes, sizes...) {
 		id := add(size)
 		if i%3 == 1 {
 			submit(t, other, queuefs.Meta{}, strings.Repeat("o", 3<<10*(i%4)))
 		}
 		if i%5 == 2 { // its job file moves away from its payload
-			if _, err := q.Delete(ctx, id); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := q.Requeue(ctx, id); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(q.Delete(ctx, id)))
+			must(t, errOf(q.Requeue(ctx, id)))
 		}
 	}
 	last := queuefs.JobID(0)
 	atHand, total := 0, len(want)
 	for _, max := range []int{1, 1, 3, 7, 1, 100} {
 		taken, err := q.Take(ctx, queuefs.Take{By: "w", Max: max})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		octets := 0
 		for i := range taken {
 			j := &taken[i]
@@ -411,7 +378,7 @@ func TestTakenJobsAreThoseOfTheQueue(t *testing.T) {
 // between two others, while it is read from there.
 func TestADamagedJournalDoesNotKeepNeighboursBack(t *testing.T) {
 	dir := t.TempDir()
-	s, q := openHome(t, dir, queuefs.Options{})
+	_, q := openHome(t, dir, queuefs.Options{})
 	for _, name := range []string{"first", "victim", "third"} {
 		submit(t, q, queuefs.Meta{Filename: name}, name)
 	}
@@ -422,20 +389,14 @@ func TestADamagedJournalDoesNotKeepNeighboursBack(t *testing.T) {
 	edited := 0
 	for _, log := range logs {
 		data, err := os.ReadFile(log)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		at := bytes.Index(data, []byte("filename: victim"))
 		if at < 0 {
 			continue
 		}
 		f, err := os.OpenFile(log, os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.WriteAt([]byte("filename: edited"), int64(at)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, errOf(f.WriteAt([]byte("filename: edited"), int64(at))))
 		f.Close()
 		edited++
 	}
@@ -452,14 +413,12 @@ func TestADamagedJournalDoesNotKeepNeighboursBack(t *testing.T) {
 			t.Errorf("job %d: %q is at hand", i+1, at)
 		}
 	}
-	closeHome(t, s)
 }
 
 // TestPayloadsAtHandKeepNoJobFiles takes jobs of which nearly everything is
 // their sidecars, and keeps the payloads.
 func TestPayloadsAtHandKeepNoJobFiles(t *testing.T) {
-	s, q := openHome(t, t.TempDir(), queuefs.Options{Segment: 64 << 20})
-	defer closeHome(t, s)
+	_, q := openHome(t, t.TempDir(), queuefs.Options{Segment: 64 << 20})
 	for range 500 {
 		submit(t, q, queuefs.Meta{Sidecar: strings.Repeat("s", 24<<10)}, "x")
 	}
@@ -521,24 +480,17 @@ func allKinds(t *testing.T, s *queuefs.Service, q *queuefs.Queue) {
 	text := "said"
 	_, err := q.Describe(ctx, 1, queuefs.Description{Sidecar: &text})
 	must(t, err)
-	_, err = q.Hold(ctx, 1, "wait")
-	must(t, err)
-	_, err = q.Release(ctx, 1)
-	must(t, err)
+	must(t, errOf(q.Hold(ctx, 1, "wait")))
+	must(t, errOf(q.Release(ctx, 1)))
 	taken := takeOne(t, q, time.Hour)
-	_, err = q.Extend(ctx, 1, taken.Token, 2*time.Hour)
-	must(t, err)
+	must(t, errOf(q.Extend(ctx, 1, taken.Token, 2*time.Hour)))
 	must(t, putResult(q, 1, taken.Token, "first", "one"))
 	_, err = q.Conclude(ctx, 1, taken.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no luck"})
 	must(t, err)
-	_, err = q.RequeueEnd(ctx, 1)
-	must(t, err)
-	_, err = q.Requeue(ctx, 1)
-	must(t, err)
-	_, err = q.NextN(ctx, "w", 3)
-	must(t, err)
-	_, err = q.Delete(ctx, 4)
-	must(t, err)
+	must(t, errOf(q.RequeueEnd(ctx, 1)))
+	must(t, errOf(q.Requeue(ctx, 1)))
+	must(t, errOf(q.NextN(ctx, "w", 3)))
+	must(t, errOf(q.Delete(ctx, 4)))
 	tellPhase(t, q, "u1", "PENDING")
 	tellPhase(t, q, strings.Repeat("~", 128), strings.Repeat("P", 32))
 	tellPhase(t, q, "u1", "")
@@ -573,7 +525,6 @@ func TestEventsAreTheSameWhenOpenedAgain(t *testing.T) {
 	must(t, os.Remove(dir+"/queues/jobs/pending"+job))
 	last := q.Seq()
 	s, q = openHome(t, dir, queuefs.Options{})
-	defer closeHome(t, s)
 	if q.Seq() != last+1 {
 		t.Errorf("got %d events of other hands", q.Seq()-last)
 	}
@@ -583,8 +534,7 @@ func TestEventsAreTheSameWhenOpenedAgain(t *testing.T) {
 // TestEventsCloseAndFarApart reads events whose records are neighbours in the
 // journal, or have large payloads between them.
 func TestEventsCloseAndFarApart(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
+	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	for large := range 1 << 6 {
 		after := q.Seq()
 		for i := range 6 {
@@ -606,11 +556,9 @@ func TestEventsCloseAndFarApart(t *testing.T) {
 // TestAQueueMadeAgainHasNoFormerEvents removes a queue and makes one of its name.
 func TestAQueueMadeAgainHasNoFormerEvents(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
 	submit(t, q, queuefs.Meta{}, "x")
 	submit(t, q, queuefs.Meta{}, "y")
-	_, err := q.NextN(ctx, "w", 2)
-	must(t, err)
+	must(t, errOf(q.NextN(ctx, "w", 2)))
 	cullQueue(t, s, "jobs")
 	last := q.Seq()
 	must(t, s.RemoveQueue(ctx, "jobs"))
@@ -630,7 +578,6 @@ func TestAQueueMadeAgainHasNoFormerEvents(t *testing.T) {
 // while many change them.
 func TestFollowersOfManyCommitters(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: 16 << 20})
-	defer closeHome(t, s)
 	other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})
 	must(t, err)
 	queues := []*queuefs.Queue{q, other}

@@ -21,9 +21,7 @@ func cullQueue(t testing.TB, s *queuefs.Service, name string) (culled []queuefs.
 		t.Fatal(err)
 	}
 	for c, err := range s.Cull(ctx, queuefs.CullOptions{Queue: name}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		culled = append(culled, c.Job)
 	}
 	return culled
@@ -57,9 +55,7 @@ func TestOnlyAQueueWithoutJobsIsRemoved(t *testing.T) {
 	}
 	submit(t, q, queuefs.Meta{}, "x")
 	refused("1 jobs")
-	if _, err := q.Next(ctx, "w"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Next(ctx, "w")))
 	refused("1 jobs")
 	cullQueue(t, s, "jobs")
 	if j := submit(t, q, queuefs.Meta{}, "y"); j.ID != 2 {
@@ -72,17 +68,11 @@ func TestOnlyAQueueWithoutJobsIsRemoved(t *testing.T) {
 	for _, name := range []string{"notes.txt", "corrupt/pending-j1", "payload/j000000000009"} {
 		file := filepath.Join(dir, "queues/jobs", name)
 		os.MkdirAll(filepath.Dir(file), 0o777)
-		if err := os.WriteFile(file, []byte("mine"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte("mine"), 0o666))
 		refused(name)
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(file))
 	}
-	if err := s.RemoveQueue(ctx, "jobs"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.RemoveQueue(ctx, "jobs"))
 	if err := s.RemoveQueue(ctx, "jobs"); !errors.Is(err, queuefs.ErrNoQueue) {
 		t.Errorf("removed again: got %v", err)
 	}
@@ -97,9 +87,7 @@ func TestOnlyAQueueWithoutJobsIsRemoved(t *testing.T) {
 	// Who holds the queue still is told.
 	sub := q.Begin()
 	d, err := sub.Add(queuefs.Meta{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d.Write([]byte("late"))
 	if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrNoQueue) {
 		t.Errorf("late submission: got %v", err)
@@ -121,13 +109,9 @@ func TestRemovalKeepsTheRestOfTheList(t *testing.T) {
 		}
 	}
 	closeHome(t, s)
-	if err := os.WriteFile(dir+"/queues.txt", []byte("# mine\r\n\r\njobs\n  ark:/1/x  \n# end\nlast"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(dir+"/queues.txt", []byte("# mine\r\n\r\njobs\n  ark:/1/x  \n# end\nlast"), 0o666))
 	s, _ = openHome(t, dir, queuefs.Options{})
-	if err := s.RemoveQueue(ctx, "ark:/1/x"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.RemoveQueue(ctx, "ark:/1/x"))
 	closeHome(t, s)
 	if got, _ := os.ReadFile(dir + "/queues.txt"); string(got) != "# mine\r\n\r\njobs\n# end\nlast" {
 		t.Errorf("got %q", got)
@@ -136,13 +120,10 @@ func TestRemovalKeepsTheRestOfTheList(t *testing.T) {
 
 func TestWaitersLearnThatTheQueueIsRemoved(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
 	errs := make(chan error)
 	go func() { _, err := q.NextWait(ctx, "w", 1); errs <- err }()
 	go func() { errs <- q.Wait(ctx, 0) }()
-	if err := s.RemoveQueue(ctx, "jobs"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.RemoveQueue(ctx, "jobs"))
 	for range 2 {
 		if err := <-errs; !errors.Is(err, queuefs.ErrNoQueue) || err.Error() != "jobs: queue not found" {
 			t.Errorf("got %v", err)
@@ -164,30 +145,20 @@ func TestAQueueMadeAgainHasNothingOfTheFormer(t *testing.T) {
 		for range 5 {
 			submit(t, q, queuefs.Meta{Sidecar: "old"}, "old")
 		}
-		if _, err := q.NextN(ctx, "w", 5); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(q.NextN(ctx, "w", 5)))
 		if got := cullQueue(t, s, "jobs"); len(got) != 5 {
 			t.Fatalf("culled %v", got)
 		}
-		if err := s.RemoveQueue(ctx, "jobs"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.RemoveQueue(ctx, "jobs"))
 		gone := copyHome(t, dir)
 		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", Name: "again", CullingSize: -1, CullingAge: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		empty := copyHome(t, dir)
 		submit(t, q, queuefs.Meta{Sidecar: "new"}, "new")
-		if _, err := q.Next(ctx, "v"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(q.Next(ctx, "v")))
 		submit(t, q, queuefs.Meta{}, strings.Repeat("large", 40_000))
 		full := copyHome(t, dir)
-		if err := s.Checkpoint(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Checkpoint(ctx))
 		settled := copyHome(t, dir)
 		want := observe(t, s)
 		closeHome(t, s)
@@ -201,9 +172,7 @@ func TestAQueueMadeAgainHasNothingOfTheFormer(t *testing.T) {
 			"crash": {full, want, 3}, "checkpoint": {settled, want, 3}, "closed": {dir, want, 3},
 		} {
 			s, err := queuefs.Open(at.dir, queuefs.Options{Segment: segmentSize, Report: o.Report})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if d := at.w.difference(observe(t, s)); d != "" {
 				t.Errorf("%s: %s", name, d)
 			}
@@ -253,9 +222,7 @@ func TestSubmissionsRaceWithRemoval(t *testing.T) {
 	for n := range 20 {
 		name := fmt.Sprint("q", n)
 		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		accepted := make(chan bool)
 		for range 4 {
 			go func() {
@@ -290,9 +257,7 @@ func TestSubmissionsRaceWithRemoval(t *testing.T) {
 	closeHome(t, s)
 	for _, d := range []string{crashed, dir} {
 		s, err := queuefs.Open(d, queuefs.Options{Segment: segmentSize})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if d := want.difference(observe(t, s)); d != "" {
 			t.Error(d)
 		}
@@ -313,19 +278,13 @@ func TestAJournalTakenAwayTakesNoJobOfALaterQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		closeHome(t, s)
-		if err := os.RemoveAll(dir + "/log/journal"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.RemoveAll(dir+"/log/journal"))
 		if also != "" {
-			if err := os.Remove(filepath.Join(dir, also)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Remove(filepath.Join(dir, also)))
 		}
 		s, _ = openHome(t, dir, queuefs.Options{})
 		late, err := s.Queue("late")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		submit(t, late, queuefs.Meta{}, "kept")
 		want := observe(t, s)
 		crashed := copyHome(t, dir)
@@ -383,7 +342,6 @@ func closed(t *testing.T, q *queuefs.Queue) {
 // nothing can change it any more.
 func TestAQueueIsRemovedIfItIsAsItWasToBe(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
 	other := errors.New("it is another")
 	asked := 0
 	may := func(answers ...error) func(*queuefs.Queue) error {
@@ -407,9 +365,7 @@ func TestAQueueIsRemovedIfItIsAsItWasToBe(t *testing.T) {
 	if err := s.RemoveQueueIf(ctx, "jobs", may()); !errors.Is(err, queuefs.ErrNotEmpty) || asked != 0 {
 		t.Errorf("got %v, asked %d times", err, asked)
 	}
-	if _, err := q.Delete(ctx, j.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Delete(ctx, j.ID)))
 	cullQueue(t, s, "jobs")
 	if err := s.RemoveQueueIf(ctx, "jobs", may(nil, nil)); err != nil || asked != 2 || len(s.Queues()) > 0 {
 		t.Errorf("got %v, asked %d times", err, asked)
@@ -459,7 +415,6 @@ func TestARemovalThatFailsIsNotSeen(t *testing.T) {
 // move away.
 func TestAJobThatComesKeepsTheQueue(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
 	came := false
 	err := s.RemoveQueueIf(ctx, "jobs", func(*queuefs.Queue) error {
 		if !came {
@@ -487,9 +442,7 @@ func TestJobNumbersOutliveTheirQueue(t *testing.T) {
 			if j := submit(t, q, queuefs.Meta{}, "x"); j.ID != next {
 				t.Fatalf("got %v, want %v", j.ID, next)
 			}
-			if _, err := q.Next(ctx, "w"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(q.Next(ctx, "w")))
 			next++
 		}
 		cullQueue(t, s, "jobs")
@@ -497,16 +450,12 @@ func TestJobNumbersOutliveTheirQueue(t *testing.T) {
 	create := func() *queuefs.Queue {
 		t.Helper()
 		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return q
 	}
 	use(q, 3)
 	for range 3 {
-		if err := s.RemoveQueue(ctx, "jobs"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.RemoveQueue(ctx, "jobs"))
 		crashed := copyHome(t, dir)
 		closeHome(t, s)
 		dir = crashed
@@ -515,9 +464,7 @@ func TestJobNumbersOutliveTheirQueue(t *testing.T) {
 	}
 	// A life without jobs forgets nothing.
 	for range 2 {
-		if err := s.RemoveQueue(ctx, "jobs"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.RemoveQueue(ctx, "jobs"))
 		q = create()
 	}
 	use(q, 1)
@@ -526,23 +473,17 @@ func TestJobNumbersOutliveTheirQueue(t *testing.T) {
 	write(t, dir+"/queues.txt", "jobs\n")
 	reload(t, s)
 	q, err := s.Queue("jobs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	use(q, 1)
 	other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if j := submit(t, other, queuefs.Meta{}, "x"); j.ID != 1 {
 		t.Errorf("another queue begins with %v", j.ID)
 	}
 	if len(problems) > 0 {
 		t.Errorf("reported %q", problems)
 	}
-	if err := s.RemoveQueue(ctx, "jobs"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.RemoveQueue(ctx, "jobs"))
 	closeHome(t, s)
 }
 
@@ -564,15 +505,11 @@ func TestDamagedNumbersOfARemovedQueueAreReported(t *testing.T) {
 			o := queuefs.Options{OwnIndex: true, Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }}
 			s, _ := openHome(t, dir, o)
 			there, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "there"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for range 7 {
 				submit(t, there, queuefs.Meta{}, "x")
 			}
-			if err := s.RemoveQueue(ctx, "jobs"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.RemoveQueue(ctx, "jobs"))
 			if !open {
 				closeHome(t, s)
 			}
@@ -582,9 +519,7 @@ func TestDamagedNumbersOfARemovedQueueAreReported(t *testing.T) {
 			}
 			for name, want := range map[string]queuefs.JobID{"jobs": c.jobs, "stranger": c.strangers} {
 				q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if j := submit(t, q, queuefs.Meta{}, "x"); j.ID < want || j.ID > want+1 {
 					t.Errorf("%s: queue %s begins with %v, want %v or the next", c.name, name, j.ID, want)
 				}
@@ -626,13 +561,9 @@ func TestNumbersOutliveAQueueTakenAwayByHand(t *testing.T) {
 			s, q := openHome(t, dir, queuefs.Options{})
 			for range 6 {
 				submit(t, q, queuefs.Meta{}, "x")
-				if _, err := q.Next(ctx, "w"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errOf(q.Next(ctx, "w")))
 				if q.Seq() == 6 {
-					if err := s.Checkpoint(ctx); err != nil {
-						t.Fatal(err)
-					}
+					must(t, s.Checkpoint(ctx))
 				}
 			}
 			crashed := copyHome(t, dir)
@@ -640,9 +571,7 @@ func TestNumbersOutliveAQueueTakenAwayByHand(t *testing.T) {
 			if c.crash {
 				dir = crashed
 			}
-			if err := os.RemoveAll(dir + "/queues/jobs"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(dir+"/queues/jobs"))
 			write(t, dir+"/queues.txt", "")
 			switch c.harm {
 			case "queue":
@@ -653,9 +582,7 @@ func TestNumbersOutliveAQueueTakenAwayByHand(t *testing.T) {
 			s = openBare(t, dir, queuefs.Options{})
 			defer closeHome(t, s)
 			q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			j := submit(t, q, queuefs.Meta{}, "x")
 			if j.ID < c.above || c.exact && j.ID != c.above || j.Seq != c.seq {
 				t.Errorf("got %v at event %d, want %v at %d", j.ID, j.Seq, c.above, c.seq)
@@ -669,9 +596,7 @@ func openBare(t testing.TB, dir string, o queuefs.Options) *queuefs.Service {
 	t.Helper()
 	o.Segment = segmentSize
 	s, err := queuefs.Open(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -744,7 +669,6 @@ func TestALostQueueIsNeverMadeAnew(t *testing.T) {
 				}
 				closeHome(t, s)
 				s, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Errorf("with the directory back: %s", p) }})
-				defer closeHome(t, s)
 				if len(s.Lost()) > 0 || payload(t, q, 1) != "before the checkpoint" || payload(t, q, 2) != "after the checkpoint" {
 					t.Errorf("lost %v, jobs %q and %q", s.Lost(), payload(t, q, 1), payload(t, q, 2))
 				}

@@ -75,7 +75,6 @@ func TestResultNamesFromOutside(t *testing.T) {
 	if d := want.difference(observe(t, s)); d != "" {
 		t.Error(d)
 	}
-	closeHome(t, s)
 }
 
 // TestBadResultsAreRefused commits what is wrong, and finds nothing of it.
@@ -95,8 +94,7 @@ func TestBadResultsAreRefused(t *testing.T) {
 		t.Helper()
 		d, err := q.NewResult(ctx, 1, token, name, "", expect)
 		must(t, err)
-		_, err = io.WriteString(d, "content")
-		must(t, err)
+		must(t, errOf(io.WriteString(d, "content")))
 		return d
 	}
 	for _, typ := range digest.Types() {
@@ -110,8 +108,7 @@ func TestBadResultsAreRefused(t *testing.T) {
 		}
 	}
 	d := write("twice")
-	_, err := d.Commit(ctx)
-	must(t, err)
+	must(t, errOf(d.Commit(ctx)))
 	if _, err := d.Commit(ctx); err == nil {
 		t.Error("committed twice")
 	}
@@ -121,14 +118,12 @@ func TestBadResultsAreRefused(t *testing.T) {
 	d.Discard()
 	write("dropped").Discard()
 	first, second := write("race"), write("race")
-	_, err = first.Commit(ctx)
-	must(t, err)
+	must(t, errOf(first.Commit(ctx)))
 	if _, err := second.Commit(ctx); !errors.Is(err, queuefs.ErrResultExists) {
 		t.Errorf("the later of two: got %v", err)
 	}
 	late := write("late")
-	_, err = q.Return(ctx, 1, token, "")
-	must(t, err)
+	must(t, errOf(q.Return(ctx, 1, token, "")))
 	if _, err := late.Commit(ctx); !errors.Is(err, queuefs.ErrLease) {
 		t.Errorf("after the job was returned: got %v", err)
 	}
@@ -181,8 +176,7 @@ func TestResultsOfEachAttempt(t *testing.T) {
 			must(t, putResult(q, 1, token, fmt.Sprint("own", n), fmt.Sprint("own ", n)))
 			step(4)
 			if n < 2 {
-				_, err := q.Requeue(ctx, 1)
-				must(t, err)
+				must(t, errOf(q.Requeue(ctx, 1)))
 				step(2)
 			}
 		}
@@ -261,7 +255,6 @@ func TestCheckTellsOfResults(t *testing.T) {
 	if got := result(t, q, 1, "whole"); got != "of whole" {
 		t.Errorf("got %s", got)
 	}
-	closeHome(t, s)
 }
 
 // TestResultsOutliveTheJobFile takes the job file away: what is written again
@@ -278,7 +271,6 @@ func TestResultsOutliveTheJobFile(t *testing.T) {
 		t.Errorf("got %s want %s", got, want)
 	}
 	counted(t, q)
-	closeHome(t, s)
 }
 
 // Results of an aborted job come late from its consumer alone, for some time, and
@@ -289,8 +281,7 @@ func TestResultsAfterAnAbort(t *testing.T) {
 	defer s.Close()
 	fillQueue(t, q, 1, 1)
 	token := takeOne(t, q, time.Hour).Token
-	_, err := q.Abort(ctx, 1, "enough")
-	must(t, err)
+	must(t, errOf(q.Abort(ctx, 1, "enough")))
 	must(t, putResult(q, 1, token, "log", "so far"))
 	if got := result(t, q, 1, "log"); got != "so far" {
 		t.Errorf("got %q", got)
@@ -306,8 +297,7 @@ func TestResultsAfterAnAbort(t *testing.T) {
 	now = now.Add(queuefs.LateResults + time.Second)
 	refused("too late", token)
 	now = now.Add(-time.Minute)
-	_, err = q.Requeue(ctx, 1)
-	must(t, err)
+	must(t, errOf(q.Requeue(ctx, 1)))
 	refused("requeued", token)
 	takeOne(t, q, time.Hour)
 	refused("with another consumer", token)
@@ -383,8 +373,7 @@ func TestEventsNameManyLongResults(t *testing.T) {
 	for n := range queuefs.MaxResults {
 		must(t, putResult(q, 1, token, fmt.Sprintf("%s%03d", strings.Repeat("n", job.MaxResultName-3), n), "x"))
 	}
-	_, err := q.Requeue(ctx, 1)
-	must(t, err)
+	must(t, errOf(q.Requeue(ctx, 1)))
 	said := resultChanges(t, q, 0)
 	if n := len(said); n != queuefs.MaxResults+1 || strings.Count(said[n-1], " -") != queuefs.MaxResults {
 		t.Errorf("got %d changes, the last is %.200s", n, said[n-1])
@@ -462,8 +451,7 @@ func TestSmallResultsAreNoObjects(t *testing.T) {
 	whole("in the image")
 	must(t, putResult(q, taken[1].ID, taken[1].Token, "out", "after the image"))
 	must(t, putResult(q, taken[3].ID, taken[3].Token, "small", want[4]["small"]))
-	_, err = q.Requeue(ctx, 3)
-	must(t, err)
+	must(t, errOf(q.Requeue(ctx, 3)))
 	again, err := q.Take(ctx, queuefs.Take{User: "worker", Max: 1, Lease: 1 << 40})
 	must(t, err)
 	must(t, putResult(q, again[0].ID, again[0].Token, "log", "of the second attempt"))

@@ -32,18 +32,14 @@ func set(change func(i *queuefs.QueueInfo)) func(*queuefs.QueueInfo) error {
 func properties(t testing.TB, dir string) string {
 	t.Helper()
 	text, err := os.ReadFile(dir + "/queues/jobs/queue-info.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
 // edit gives queue-info.txt other contents, by other hands.
 func edit(t testing.TB, dir, text string) {
 	t.Helper()
-	if err := os.WriteFile(dir+"/queues/jobs/queue-info.txt", []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(dir+"/queues/jobs/queue-info.txt", []byte(text), 0o666))
 }
 
 const byHand = `# ours since 2019
@@ -72,9 +68,7 @@ func TestSetQueueKeepsWhatElseIsInTheFile(t *testing.T) {
 		i.Paused, i.Closed, i.Acknowledge, i.Lease, i.MaxAttempts, i.Digests = at, true, queuefs.AckRequired, 90*time.Second, 3, digest.SetOf(digest.MD5)
 		i.Callback = "https://example.org/hook?x=1"
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := queuefs.QueueInfo{ID: "jobs", Identifier: "jobs", Name: "Jobs", CullingSize: 5, CullingAge: 720, VerifyOnRead: true,
 		Paused: at.Truncate(time.Microsecond), Closed: true, Acknowledge: queuefs.AckRequired, Lease: 90 * time.Second, MaxAttempts: 3, Digests: digest.SetOf(digest.MD5),
 		Callback: "https://example.org", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
@@ -127,7 +121,6 @@ name: not read
 	}
 	closeHome(t, s)
 	s, q = openHome(t, dir, queuefs.Options{})
-	defer closeHome(t, s)
 	if q.Info() != want {
 		t.Errorf("reopened: got %+v\nwant %+v", q.Info(), want)
 	}
@@ -136,7 +129,6 @@ name: not read
 func TestSetQueueRefusesWhatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	s, q := openHome(t, dir, queuefs.Options{})
-	defer closeHome(t, s)
 	if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", Name: "Other"}); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +229,6 @@ func TestEveryStepOfSettingFails(t *testing.T) {
 
 func TestClosedQueueRefusesSubmissions(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
 	first := submit(t, q, queuefs.Meta{}, "x")
 	for _, closed := range []bool{true, false} {
 		if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Closed = closed })); err != nil {
@@ -245,9 +236,7 @@ func TestClosedQueueRefusesSubmissions(t *testing.T) {
 		}
 		sub := q.Begin()
 		d, err := sub.Add(queuefs.Meta{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		d.Write([]byte("y"))
 		if _, err := sub.Commit(ctx); closed != errors.Is(err, queuefs.ErrRefusing) || closed != (err != nil) {
 			t.Errorf("closed %v: got %v", closed, err)
@@ -260,7 +249,6 @@ func TestClosedQueueRefusesSubmissions(t *testing.T) {
 
 func TestEndOfPauseServesWhoWaits(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
 	pause := func(at time.Time) {
 		t.Helper()
 		if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Paused = at })); err != nil {
@@ -292,9 +280,7 @@ func TestSetService(t *testing.T) {
 	s, _ := openHome(t, dir, queuefs.Options{})
 	closeHome(t, s)
 	file := dir + "/cutie-info.txt"
-	if err := os.WriteFile(file, []byte("# mine\nname: old\nphone: 1\nserviceScheme: Cutie/0.3/0.1\ncreated: 2026-01-02T03:04:05Z\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("# mine\nname: old\nphone: 1\nserviceScheme: Cutie/0.3/0.1\ncreated: 2026-01-02T03:04:05Z\n"), 0o666))
 	s, _ = openHome(t, dir, queuefs.Options{})
 	s.SetBaseURI("http://127.0.0.1:1/")
 	err := s.SetService(ctx, func(i *queuefs.ServiceInfo) error {
@@ -304,9 +290,7 @@ func TestSetService(t *testing.T) {
 		i.Name, i.Description, i.SupportURI, i.BaseURI = "new", "two\nlines", "mailto:ann@example.org", "https://example.org/q/"
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := "# mine\nname: new\nphone: 1\nserviceScheme: Cutie/0.3/0.1\ncreated: 2026-01-02T03:04:05Z\n" +
 		"description: two\uFFFDlines\nbaseURI: https://example.org/q/\nsupportURI: mailto:ann@example.org\n"
 	if got, _ := os.ReadFile(file); string(got) != want {
@@ -330,7 +314,6 @@ func TestSetService(t *testing.T) {
 	}
 	closeHome(t, s)
 	s, _ = openHome(t, dir, queuefs.Options{})
-	defer closeHome(t, s)
 	if i := s.Info(); i.Name != "new" || i.BaseURI != "https://example.org/q/" {
 		t.Errorf("reopened: got %+v", i)
 	}
@@ -341,9 +324,7 @@ func reload(t testing.TB, s *queuefs.Service) (changed []string) {
 	t.Helper()
 	for range 2 {
 		some, err := s.Reload(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		changed = append(changed, some...)
 	}
 	return changed
@@ -351,9 +332,7 @@ func reload(t testing.TB, s *queuefs.Service) (changed []string) {
 
 func write(t testing.TB, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(text), 0o666))
 }
 
 func ids(s *queuefs.Service) (ids []string) {
@@ -367,7 +346,6 @@ func TestReloadTakesInPropertiesThatOtherHandsChanged(t *testing.T) {
 	dir := fastDir(t)
 	var problems []string
 	s, q := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
-	defer closeHome(t, s)
 	if got := reload(t, s); got != nil {
 		t.Errorf("nothing changed: got %v", got)
 	}
@@ -398,9 +376,7 @@ func TestReloadTakesInPropertiesThatOtherHandsChanged(t *testing.T) {
 		}
 	}
 	problems = nil
-	if err := os.Remove(dir + "/queues/jobs/queue-info.txt"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(dir+"/queues/jobs/queue-info.txt"))
 	if got := reload(t, s); got != nil || q.Info() != want || len(problems) != 1 {
 		t.Errorf("removed: got %v, %+v, reported %q", got, q.Info(), problems)
 	}
@@ -417,20 +393,14 @@ func TestReloadTakesInQueues(t *testing.T) {
 	s, q := openHome(t, dir, o)
 	submit(t, q, queuefs.Meta{}, "one")
 	submit(t, q, queuefs.Meta{}, "two")
-	if _, err := q.Next(ctx, "w"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Next(ctx, "w")))
 	if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "empty"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	// Somebody brings a copy of a queue, lists one that has no directory, and
 	// takes two out.
-	if err := os.CopyFS(dir+"/queues/copy", os.DirFS(dir+"/queues/jobs")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(dir+"/queues/copy", os.DirFS(dir+"/queues/jobs")))
 	write(t, dir+"/queues/copy/queue-info.txt", "identifier: copy\n")
 	write(t, dir+"/queues.txt", "# mine\nnew\ncopy\n")
 	got := reload(t, s)
@@ -456,9 +426,7 @@ func TestReloadTakesInQueues(t *testing.T) {
 	}
 	// Both go on.
 	c, err := s.Queue("copy")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if j := submit(t, c, queuefs.Meta{}, "three"); j.ID != 3 {
 		t.Errorf("copy goes on with %v", j.ID)
 	}
@@ -466,9 +434,7 @@ func TestReloadTakesInQueues(t *testing.T) {
 		t.Errorf("jobs goes on with %v", j.ID)
 	}
 	n, err := s.Queue("new")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	submit(t, n, queuefs.Meta{}, "first")
 	write(t, dir+"/queues.txt", "jobs\ncopy\nnew\nempty\n")
 	if got := reload(t, s); !slices.Equal(got, []string{"empty"}) || !slices.Equal(ids(s), []string{"jobs", "copy", "new", "empty"}) {
@@ -498,7 +464,6 @@ func TestReloadKeepsTheQueuesOfABrokenList(t *testing.T) {
 	dir := fastDir(t)
 	var problems []string
 	s, _ := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
-	defer closeHome(t, s)
 	for i, change := range []func(){
 		func() { write(t, dir+"/queues.txt", "jobs\ncutie-x\n") },
 		func() { write(t, dir+"/queues.txt", strings.Repeat("x", 1<<17)) },
@@ -517,9 +482,7 @@ func TestReloadKeepsTheQueuesOfABrokenList(t *testing.T) {
 	}
 	// A queue that cannot be opened is tried again.
 	problems = nil
-	if err := os.MkdirAll(dir+"/queues/late", 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(dir+"/queues/late", 0o777))
 	write(t, dir+"/queues/late/queue-info.txt", "identifier: late\nlease: long\n")
 	write(t, dir+"/queues.txt", "jobs\nlate\n")
 	if got := reload(t, s); got != nil || len(problems) != 1 || !strings.Contains(problems[0], "lease") {
@@ -595,25 +558,17 @@ func TestEveryStepOfReloadFails(t *testing.T) {
 			s, q := openHome(t, dir, queuefs.Options{Fault: f.step})
 			submit(t, q, queuefs.Meta{}, "one")
 			submit(t, q, queuefs.Meta{}, "two")
-			if _, err := q.Next(ctx, "w"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(q.Next(ctx, "w")))
 			if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "empty"}); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Checkpoint(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Checkpoint(ctx))
 			want := observe(t, s)
 			delete(want, "empty")
 			want["copy"], want["new"] = want["jobs"], jobs{}
-			if err := os.CopyFS(dir+"/queues/copy", os.DirFS(dir+"/queues/jobs")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.CopyFS(dir+"/queues/copy", os.DirFS(dir+"/queues/jobs")))
 			// A move that is an event when the queue is taken in.
-			if err := os.Rename(dir+"/queues/copy/consumed/j000000000001", dir+"/queues/copy/pending/j000000000001"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Rename(dir+"/queues/copy/consumed/j000000000001", dir+"/queues/copy/pending/j000000000001"))
 			want = want.set("copy", 1, func(f *fact) { f.status, f.consumer, f.work, f.requeues = queuefs.Pending, "", "", 1 })
 			write(t, dir+"/queues/copy/queue-info.txt", "identifier: copy\n")
 			write(t, dir+"/queues.txt", "copy\nnew\njobs\n")
@@ -630,9 +585,7 @@ func TestEveryStepOfReloadFails(t *testing.T) {
 			fired := f.fired()
 			s.Close()
 			if !exists(crashed, "queues/new") { // not yet made when the machine stopped: made by whoever listed it
-				if err := os.MkdirAll(crashed+"/queues/new", 0o777); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.MkdirAll(crashed+"/queues/new", 0o777))
 			}
 			if !exists(crashed, "queues/new/queue-info.txt") {
 				write(t, crashed+"/queues/new/queue-info.txt", "identifier: new\n")
@@ -657,13 +610,10 @@ func TestReloadTakesInPropertiesOfTheService(t *testing.T) {
 	dir := fastDir(t)
 	var problems []string
 	s, _ := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
-	defer closeHome(t, s)
 	s.SetBaseURI("http://127.0.0.1:1/")
 	was, name := s.Info(), dir+"/cutie-info.txt"
 	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text := strings.Replace(string(data), "name: test\n", "name: new\n", 1)
 	write(t, name, text+"description: D\nsupportURI: mailto:ann@example.org\ndefaultCatalog: jobs\ntombstoneAge: 24\n")
 	if _, err := s.Reload(ctx); err != nil || s.Info() != was {
@@ -671,9 +621,7 @@ func TestReloadTakesInPropertiesOfTheService(t *testing.T) {
 	}
 	reload(t, s)
 	st, err := os.Stat(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := was
 	want.Name, want.Description, want.SupportURI, want.DefaultCatalog = "new", "D", "mailto:ann@example.org", "jobs"
 	want.TombstoneAge = 24
@@ -732,9 +680,7 @@ func spoilSettings(t *testing.T, each func(t *testing.T, dir, file string)) {
 			submit(t, q, queuefs.Meta{}, "x")
 			closeHome(t, s)
 			file := dir + "/queues/jobs/queue-info.txt"
-			if err := spoil(file); err != nil {
-				t.Fatal(err)
-			}
+			must(t, spoil(file))
 			each(t, dir, file)
 		})
 	}
@@ -844,13 +790,10 @@ func TestSettingAPropertyMendsABadFile(t *testing.T) {
 			dir := fastDir(t)
 			var problems []string
 			s, q := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
-			defer closeHome(t, s)
 			if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name, i.MaxAttempts = "Jöbs", 3 })); err != nil {
 				t.Fatal(err)
 			}
-			if err := spoil(dir + "/queues/jobs/queue-info.txt"); err != nil {
-				t.Fatal(err)
-			}
+			must(t, spoil(dir+"/queues/jobs/queue-info.txt"))
 			// Somebody may just be writing it.
 			if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) {})); err == nil {
 				t.Error("the file is written over")
@@ -912,7 +855,6 @@ func TestAnUndatedQueueKeepsItsTimeOfCreation(t *testing.T) {
 	if got := q.Info().Created; !got.Equal(made) {
 		t.Errorf("rebuilt: got %v, want %v", got, made)
 	}
-	closeHome(t, s)
 }
 
 // TestUnreadPropertiesAreNotLost opens a home while the queue-info.txt of one queue cannot
@@ -1012,8 +954,7 @@ func homeToShut(t *testing.T, how string) string {
 	submit(t, q, queuefs.Meta{}, "first")
 	submit(t, q, queuefs.Meta{}, "second")
 	submit(t, q, queuefs.Meta{}, "third")
-	_, err = q.Delete(ctx, 3)
-	must(t, err)
+	must(t, errOf(q.Delete(ctx, 3)))
 	must(t, s.Checkpoint(ctx))
 	_, err = s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.MaxAttempts = 3 }))
 	must(t, err)
@@ -1079,8 +1020,7 @@ func TestPropertiesChangedWhileTheyCannotBeRead(t *testing.T) {
 		last := q.Seq()
 		must(t, os.WriteFile(filepath.Join(dir, "queues/jobs/queue-info.txt"), []byte(text), 0o600))
 		disk.fail(syscall.EIO, 0)
-		_, err = s.Reload(ctx)
-		must(t, err)
+		must(t, errOf(s.Reload(ctx)))
 		st := q.State()
 		switch {
 		case st.Shut:
@@ -1098,7 +1038,6 @@ func TestPropertiesChangedWhileTheyCannotBeRead(t *testing.T) {
 func TestUnreadPropertiesOfAnOpenQueue(t *testing.T) {
 	disk := &badDisk{part: "properties"}
 	s, q := openHome(t, fastDir(t), queuefs.Options{Reads: disk.step})
-	defer closeHome(t, s)
 	disk.fail(syscall.EIO, always)
 	_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.MaxAttempts = 9 }))
 	if !errors.Is(err, queuefs.ErrUnread) || !errors.Is(err, syscall.EIO) || q.Shut() != nil {
@@ -1243,9 +1182,7 @@ func TestChangedPropertiesAreEvents(t *testing.T) {
 	}
 	again()
 	expect("opened again", 0)
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	name("B")
 	crashed := copyHome(t, dir)
 	expect("set after a checkpoint", 1)
@@ -1259,11 +1196,8 @@ func TestChangedPropertiesAreEvents(t *testing.T) {
 	expect("after a crash", 0)
 	closeHome(t, s)
 	// An index that does not know takes the file as it stands.
-	if err := os.RemoveAll(crashed + "/log"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(crashed+"/log"))
 	s, q = openHome(t, crashed, queuefs.Options{})
-	defer closeHome(t, s)
 	if st := q.State(); st.Seq != 4 { // of the last job file
 		t.Errorf("without index and journal: got %+v", st)
 	}
@@ -1281,9 +1215,7 @@ func TestEveryStepOfTellingFails(t *testing.T) {
 			follows.follow(s)
 			_, first := q.InfoFile()
 			submit(t, q, queuefs.Meta{}, "x")
-			if err := s.Checkpoint(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Checkpoint(ctx))
 			f.n, f.at, f.done, f.stops = 0, at, way.done, way.stops
 			_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name = "Jobs" }))
 			fired := f.fired()

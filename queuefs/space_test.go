@@ -37,14 +37,10 @@ func mount(t *testing.T, size string) string {
 // fill takes all room there is, but for so many octets, and that of the reserve.
 func fill(t *testing.T, dir string, leave int64) (free func()) {
 	t.Helper()
-	if err := os.RemoveAll(filepath.Join(dir, "home/cutie-reserve")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(dir, "home/cutie-reserve")))
 	name := filepath.Join(dir, "ballast")
 	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var n int64
 	for chunk := make([]byte, 64<<10); ; {
 		k, err := f.Write(chunk)
@@ -55,9 +51,7 @@ func fill(t *testing.T, dir string, leave int64) (free func()) {
 			}
 		}
 	}
-	if err := errors.Join(f.Truncate(max(n-leave, 0)), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(f.Truncate(max(n-leave, 0)), f.Close()))
 	return func() { os.Remove(name) }
 }
 
@@ -172,13 +166,9 @@ func fillPages(t *testing.T, q *queuefs.Queue, pages, size int) {
 			if err == nil {
 				_, err = d.Write(make([]byte, size))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
-		if _, err := sub.Commit(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(sub.Commit(ctx)))
 	}
 }
 
@@ -196,7 +186,6 @@ func maintained(t *testing.T, s *queuefs.Service) {
 func TestPacksMakeRoomForFiles(t *testing.T) {
 	top := mount(t, "200m")
 	s, q := openHome(t, filepath.Join(top, "home"), queuefs.Options{Segment: 1 << 26})
-	defer closeHome(t, s)
 	const pages = 3
 	fillPages(t, q, pages, 6000)
 	fill(t, top, pages*queuefs.PageJobs*(4096+8192)+2<<20)
@@ -212,7 +201,6 @@ func TestPacksMakeRoomForFiles(t *testing.T) {
 func TestPacksMakeRoomForJournal(t *testing.T) {
 	top := mount(t, "200m")
 	s, q := openHome(t, filepath.Join(top, "home"), queuefs.Options{Segment: 3 << 20})
-	defer closeHome(t, s)
 	large := submit(t, q, queuefs.Meta{Sidecar: strings.Repeat("s", queuefs.MaxSidecar)}, "")
 	fillPages(t, q, 2, 1000)
 	maintained(t, s)
@@ -262,14 +250,11 @@ func TestAFewFilesAreNotAFewOctets(t *testing.T) {
 		t.Errorf("%d files are left, %v", st.Ffree, err)
 	}
 	for range taken {
-		if _, err := q.Next(ctx, "w"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(q.Next(ctx, "w")))
 	}
 	culled(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}})
 	maintained(t, s)
 	submit(t, q, queuefs.Meta{}, "again")
-	closeHome(t, s)
 }
 
 // A crowded disk has no room for anything new while it is full.
@@ -297,9 +282,7 @@ func filesOf(t testing.TB, dir string) string {
 		}
 	}
 	temps, err := filepath.Glob(dir + "/cutie-tmp/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range temps {
 		names = append(names, "payload without a name")
 	}
@@ -336,9 +319,7 @@ func TestCullingMakesRoomOnAFullDisk(t *testing.T) {
 			}
 			disk.full = true
 			for range 2 {
-				if _, err := q.Next(ctx, "w"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errOf(q.Next(ctx, "w")))
 			}
 			maintain(queuefs.ErrNoSpace)
 			for c, err := range s.Cull(ctx, queuefs.CullOptions{}) {
@@ -352,14 +333,10 @@ func TestCullingMakesRoomOnAFullDisk(t *testing.T) {
 			}
 			// What was never filed goes, too.
 			for range 2 {
-				if _, err := q.Next(ctx, "w"); err != nil {
-					t.Fatal(err)
-				}
+				must(t, errOf(q.Next(ctx, "w")))
 			}
 			for _, err := range s.Cull(ctx, queuefs.CullOptions{}) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 			}
 			maintain(queuefs.ErrNoSpace)
 			if got := filesOf(t, dir); got != "" {
@@ -392,20 +369,14 @@ func TestAFullDiskIsFreedByCulling(t *testing.T) {
 	}
 	for range 20 {
 		submit(t, q, queuefs.Meta{}, strings.Repeat("y", 60<<10))
-		if _, err := q.Next(ctx, "w"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(q.Next(ctx, "w")))
 	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	fill(t, dir, 0)
 	w := tryForSpace(t, s, q, world{"jobs": jobs{byID: map[queuefs.JobID]fact{}}}, 10_000)
 	n := 0
 	for _, err := range s.Cull(ctx, queuefs.CullOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n++
 	}
 	if err := s.Maintain(ctx); err != nil || n != 20 {
@@ -504,9 +475,7 @@ func TestNumbersOfAQueueTakenAwayAreKeptOnceThereIsRoom(t *testing.T) {
 	s = openBare(t, crashed, o)
 	defer closeHome(t, s)
 	q, err := create(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if j := submit(t, q, queuefs.Meta{}, "x"); j.ID != 4 || j.Seq != 4 {
 		t.Errorf("got %v at event %d, want the fourth", j.ID, j.Seq)
 	}

@@ -22,9 +22,7 @@ import (
 func standBy(t testing.TB, name string, m *objectstest.Memory) *queuefs.Service {
 	t.Helper()
 	s, err := openStored(fastDir(t)+"/"+name, m, queuefs.Options{Stored: &stored.Options{Name: name, URL: "http://" + name + "/", Standby: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !s.Standby() {
 		t.Fatalf("%s is no standby", name)
 	}
@@ -36,9 +34,7 @@ func advance(t testing.TB, s *queuefs.Service) {
 	t.Helper()
 	for {
 		more, err := s.Advance(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !more {
 			return
 		}
@@ -185,8 +181,7 @@ func TestDeadlinesAreTakenOver(t *testing.T) {
 	}
 	_, err = q.Take(ctx, queuefs.Take{Max: 1, Lease: time.Minute, Key: "key", User: "u"})
 	must(t, err)
-	_, err = q.HoldUntil(ctx, 2, "", now.Add(time.Minute))
-	must(t, err)
+	must(t, errOf(q.HoldUntil(ctx, 2, "", now.Add(time.Minute))))
 	advance(t, b)
 	must(t, a.Leave())
 	must(t, b.TakeOver(ctx, false))

@@ -35,9 +35,7 @@ func openStored(dir string, m *objectstest.Memory, o queuefs.Options) (*queuefs.
 func mustStored(t testing.TB, dir string, m *objectstest.Memory) *queuefs.Service {
 	t.Helper()
 	s, err := openStored(dir, m, queuefs.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -45,21 +43,13 @@ func createQueue(t testing.TB, s *queuefs.Service, info queuefs.QueueInfo) *queu
 	t.Helper()
 	info.CullingSize, info.CullingAge = -1, -1
 	q, err := s.CreateQueue(ctx, info)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return q
 }
 
 // workStored does some of everything in a home.
 func workStored(t testing.TB, s *queuefs.Service, round string) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	big := strings.Repeat(round, 200<<10/len(round))
 	q := createQueue(t, s, queuefs.QueueInfo{Identifier: "q" + round, Name: "queue " + round, Callback: "https://example.org/secret/" + round, VerifyOnWrite: true})
 	for i := range 4 {
@@ -67,48 +57,40 @@ func workStored(t testing.TB, s *queuefs.Service, round string) {
 	}
 	submit(t, q, queuefs.Meta{}, big)
 	submit(t, q, queuefs.Meta{}, big+"to be deleted")
-	_, err := q.Delete(ctx, 6)
-	must(err)
-	_, err = q.Next(ctx, "somebody")
-	must(err)
-	_, err = q.Requeue(ctx, 1)
-	must(err)
+	must(t, errOf(q.Delete(ctx, 6)))
+	must(t, errOf(q.Next(ctx, "somebody")))
+	must(t, errOf(q.Requeue(ctx, 1)))
 	taken, err := q.Take(ctx, queuefs.Take{User: "worker", Max: 1, Lease: 1 << 40})
-	must(err)
+	must(t, err)
 	for name, contents := range map[string]string{"result": "the result of " + round, "large": big} {
 		d, err := q.NewResult(ctx, taken[0].ID, taken[0].Token, name, "text/plain", nil)
-		must(err)
-		_, err = d.Write([]byte(contents))
-		must(err)
-		_, err = d.Commit(ctx)
-		must(err)
+		must(t, err)
+		must(t, errOf(d.Write([]byte(contents))))
+		must(t, errOf(d.Commit(ctx)))
 	}
-	_, err = q.Delete(ctx, 5)
-	must(err)
-	_, err = q.RequeueEnd(ctx, 5)
-	must(err)
+	must(t, errOf(q.Delete(ctx, 5)))
+	must(t, errOf(q.RequeueEnd(ctx, 5)))
 	_, err = s.SetQueue(ctx, q.ID(), func(i *queuefs.QueueInfo) error {
 		i.Description = "set in " + round
 		return nil
 	})
-	must(err)
-	must(s.SetService(ctx, func(i *queuefs.ServiceInfo) error {
+	must(t, err)
+	must(t, s.SetService(ctx, func(i *queuefs.ServiceInfo) error {
 		i.Description = "set in " + round
 		return nil
 	}))
 	// A queue that goes, and one of the name that comes.
 	gone := createQueue(t, s, queuefs.QueueInfo{Identifier: "gone" + round})
 	submit(t, gone, queuefs.Meta{}, "x")
-	_, err = gone.Delete(ctx, 1)
-	must(err)
+	must(t, errOf(gone.Delete(ctx, 1)))
 	cullQueue(t, s, gone.ID())
-	must(s.RemoveQueue(ctx, gone.ID()))
+	must(t, s.RemoveQueue(ctx, gone.ID()))
 	again := createQueue(t, s, queuefs.QueueInfo{Identifier: gone.ID(), Description: "the second " + round})
 	if j := submit(t, again, queuefs.Meta{}, "y"); j.ID != 2 {
 		t.Errorf("the first job of the second queue is %v", j.ID)
 	}
 	never := createQueue(t, s, queuefs.QueueInfo{Identifier: "never" + round})
-	must(s.RemoveQueue(ctx, never.ID()))
+	must(t, s.RemoveQueue(ctx, never.ID()))
 }
 
 // seen is all that a home shows.

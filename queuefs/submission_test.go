@@ -32,18 +32,14 @@ func queue(t *testing.T, segment int64) *queuefs.Queue {
 		t.Fatal(err)
 	}
 	s, err := queuefs.Open(filepath.Join(dir, "home"), queuefs.Options{Segment: segment})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	q, err := s.CreateQueue(t.Context(), queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return q
 }
 
@@ -65,18 +61,14 @@ func TestReadFrom(t *testing.T) {
 				data := pattern[size%20:][:size]
 				sub := q.Begin()
 				d, err := sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.SHA1, []byte(data))}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				io.WriteString(d, data[:written])
 				n, err := d.ReadFrom(reader(strings.NewReader(data[written:])))
 				if err != nil || n != int64(size-written) || d.Size() != int64(size) {
 					t.Fatalf("%s: read %d, %v", what, n, err)
 				}
 				r, err := d.Reader()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if _, inMemory := r.(*bytes.Reader); inMemory != (size <= inline) {
 					t.Errorf("%s: in memory: %v", what, inMemory)
 				}
@@ -85,9 +77,7 @@ func TestReadFrom(t *testing.T) {
 					t.Fatalf("%s: %+v, %v", what, jobs, err)
 				}
 				p, err := q.Payload(jobs[0].ID)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if got, err := io.ReadAll(p); err != nil || string(got) != data {
 					t.Errorf("%s: payload has %d octets, %v", what, len(got), err)
 				}
@@ -103,9 +93,7 @@ func TestReadFromOneByOne(t *testing.T) {
 	data := strings.Repeat("x", 128<<10) + "yz"
 	sub := q.Begin()
 	d, err := sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.MD5, []byte(data))}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n, err := d.ReadFrom(iotest.OneByteReader(strings.NewReader(data))); n != int64(len(data)) || err != nil {
 		t.Fatalf("read %d, %v", n, err)
 	}
@@ -124,16 +112,10 @@ func TestReadFromMany(t *testing.T) {
 	for i := range 20 {
 		data := strings.Repeat(string(rune('a'+i)), 60_000+i)
 		d, err := sub.Add(queuefs.Meta{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := d.ReadFrom(strings.NewReader(data)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, errOf(d.ReadFrom(strings.NewReader(data))))
 		r, err := d.Reader()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, inMemory := r.(*bytes.Reader); !inMemory {
 			files++
 		}
@@ -143,14 +125,10 @@ func TestReadFromMany(t *testing.T) {
 		t.Errorf("%d of %d payloads are in files", files, len(want))
 	}
 	jobs, err := sub.Commit(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, j := range jobs {
 		p, err := q.Payload(j.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, err := io.ReadAll(p); err != nil || string(got) != want[i] {
 			t.Errorf("%v: payload has %d octets, %v", j.ID, len(got), err)
 		}
@@ -167,9 +145,7 @@ func TestReadFromBroken(t *testing.T) {
 		for _, broken := range []error{io.ErrUnexpectedEOF, errors.New("cut off")} {
 			sub := q.Begin()
 			d, err := sub.Add(queuefs.Meta{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			n, err := d.ReadFrom(io.MultiReader(strings.NewReader(strings.Repeat("x", size)), iotest.ErrReader(broken)))
 			if err != broken || n != int64(size) {
 				t.Errorf("%d octets: read %d, %v", size, n, err)
@@ -195,9 +171,7 @@ func TestReadFromKeepsWhatItMust(t *testing.T) {
 		sub := q.Begin()
 		for range jobs {
 			d, err := sub.Add(queuefs.Meta{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if _, err := d.ReadFrom(shy{strings.NewReader(strings.Repeat("x", size))}); err != nil {
 				t.Fatal(err)
 			}
@@ -247,9 +221,7 @@ func TestPayloadIsReadableAtEveryStep(t *testing.T) {
 		}
 		again.Close()
 	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	look = nil
 	if looked < 8 {
 		t.Errorf("looked %d times", looked)
@@ -268,9 +240,7 @@ func testPayloadForms(t *testing.T, dir string) {
 	for _, size := range []int{0, 1, 4095, 4096, 128<<10 - 1, 128 << 10, 128<<10 + 1, 256 << 10, 1<<20 + 17} {
 		sub := q.Begin()
 		d, err := sub.Add(queuefs.Meta{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		data := strings.Repeat("abcdefg", size/7+1)[:size]
 		for at := 0; at < size; at += 10_001 { // in pieces that fit nowhere
 			if n, err := io.WriteString(d, data[at:min(at+10_001, size)]); err != nil || n != min(10_001, size-at) {
@@ -290,9 +260,7 @@ func testPayloadForms(t *testing.T, dir string) {
 		t.Helper()
 		for i, data := range want {
 			p, err := q.Payload(queuefs.JobID(i + 1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var b bytes.Buffer
 			if n, err := p.WriteTo(&b); n != int64(len(data)) || err != nil || b.String() != data || p.Size() != n {
 				t.Errorf("%d octets: wrote %d, %v", len(data), n, err)
@@ -312,13 +280,10 @@ func testPayloadForms(t *testing.T, dir string) {
 		}
 	}
 	read()
-	if err := s.Maintain(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Maintain(ctx))
 	read()
 	closeHome(t, s)
 	s, q = openHome(t, dir, queuefs.Options{Segment: 2 << 20})
-	defer closeHome(t, s)
 	read()
 	if _, err := q.Payload(100); !errors.Is(err, queuefs.ErrNoJob) {
 		t.Errorf("got %v", err)
@@ -328,8 +293,7 @@ func testPayloadForms(t *testing.T, dir string) {
 // TestRightDigests gives each kind of digest before the payload, after it, and
 // in the place of another kind.
 func TestRightDigests(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
+	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	for _, size := range []int{10, 140_000} {
 		kinds := append([]digest.Type{0}, digest.Types()...)
 		if size > 10 {
@@ -345,9 +309,7 @@ func TestRightDigests(t *testing.T) {
 					m.Expect = []digest.Value{digest.Sum(first, []byte("other"))}
 				}
 				d, err := sub.Add(m)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				io.WriteString(d, data)
 				if err := d.SetMeta(queuefs.Meta{Expect: []digest.Value{right}}); err != nil {
 					t.Fatal(err)
@@ -416,7 +378,6 @@ func TestQueueAsksForDigests(t *testing.T) {
 		s, q = openHome(t, dir, queuefs.Options{})
 		check("opened again")
 	}
-	closeHome(t, s)
 }
 
 // put writes a payload and puts it into its place.
@@ -458,9 +419,7 @@ func TestStageTakesPayloadsInAnyOrder(t *testing.T) {
 	}
 	wg.Wait()
 	jobs, err := stage.Commit(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stage.Discard() // does nothing
 	check := func(q *queuefs.Queue) {
 		t.Helper()
@@ -488,7 +447,6 @@ func TestStageTakesPayloadsInAnyOrder(t *testing.T) {
 		t.Errorf("left over: %q", left)
 	}
 	s, q = openHome(t, dir, queuefs.Options{})
-	defer closeHome(t, s)
 	check(q)
 }
 
@@ -496,9 +454,7 @@ func TestStageRefuses(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
 	other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	large := strings.Repeat("x", 200<<10)
 	stage := q.Assemble(2)
 	wrong := queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.SHA1, nil)}}
@@ -536,27 +492,19 @@ func TestStageRefuses(t *testing.T) {
 	if left := leftovers(t, filepath.Join(dir, "cutie-tmp")); len(left) > 0 {
 		t.Errorf("left over: %q", left)
 	}
-	closeHome(t, s)
 }
 
 // A manifest is read back from the draft it came into, small or large.
 func TestDraftIsReadAndVerified(t *testing.T) {
-	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	defer closeHome(t, s)
+	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	for _, body := range []string{"", "hello\n", strings.Repeat("0123456789", 15_000)} {
 		sub := q.Begin()
 		d, err := sub.Add(queuefs.Meta{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(d, body); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, errOf(io.WriteString(d, body)))
 		for range 2 {
 			r, err := d.Reader()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if got, err := io.ReadAll(r); string(got) != body || err != nil {
 				t.Errorf("got %d octets, %v, want %d", len(got), err, len(body))
 			}

@@ -230,8 +230,7 @@ func TestWhatIsNotThereIsNotHandedOut(t *testing.T) {
 			}
 			// One that was mended is handed out.
 			must(t, os.WriteFile(filepath.Join(dir, "queues/jobs/payload", j.ID.String()), []byte(strings.Repeat("x", size)), 0o666))
-			_, err = q.Release(ctx, j.ID)
-			must(t, err)
+			must(t, errOf(q.Release(ctx, j.ID)))
 			if j, err := q.Next(ctx, "w"); err != nil || j.ID != 1 {
 				t.Errorf("got %v, %v", j.ID, err)
 			}
@@ -246,7 +245,6 @@ func TestWhatIsNotThereIsNotHandedOut(t *testing.T) {
 func TestLengthIsNotWhatOtherHandsWrote(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Now: clock()})
-	defer closeHome(t, s)
 	submit(t, q, queuefs.Meta{}, "payload")
 	must(t, s.Maintain(ctx))
 	path := filepath.Join(dir, "queues/jobs/pending/j000000000001")
@@ -287,9 +285,7 @@ func TestFilesNobodyMissesAreNotWritten(t *testing.T) {
 	for range 3 {
 		submit(t, q, queuefs.Meta{}, "small")
 	}
-	if _, err := q.NextN(ctx, "w", 2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.NextN(ctx, "w", 2)))
 	if got := culled(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{Size: 1}}); len(got) != 1 || got[0].Job != 1 {
 		t.Fatalf("culled %v", got)
 	}
@@ -297,9 +293,7 @@ func TestFilesNobodyMissesAreNotWritten(t *testing.T) {
 		t.Errorf("%d jobs are behind after one of three was culled", got)
 	}
 	crashed := copyHome(t, dir)
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	// Of jobs 2 and 3 alone, and their last states.
 	for step, want := range map[string]int{"put payload": 2, "put pending": 1, "put consumed": 1, "put deleted": 0, "rewrite pending": 0,
 		"remove payload": 0, "remove pending": 0, "remove consumed": 0, "remove deleted": 0} {
@@ -314,9 +308,7 @@ func TestFilesNobodyMissesAreNotWritten(t *testing.T) {
 		if d := want.difference(observe(t, s)); d != "" {
 			t.Error(d)
 		}
-		if err := s.Checkpoint(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Checkpoint(ctx))
 		if ids := q.IDs(queuefs.ListOptions{}); !slices.Equal(ids, []queuefs.JobID{2, 3}) {
 			t.Errorf("got %v", ids)
 		}
@@ -333,13 +325,9 @@ func TestACulledJobWithFilesLosesThem(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
 	submit(t, q, queuefs.Meta{}, "filed")
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	submit(t, q, queuefs.Meta{}, strings.Repeat("large", 50_000))
-	if _, err := q.NextN(ctx, "w", 2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.NextN(ctx, "w", 2)))
 	if got := cullQueue(t, s, "jobs"); len(got) != 2 {
 		t.Fatalf("culled %v", got)
 	}

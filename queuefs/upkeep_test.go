@@ -32,18 +32,14 @@ func TestCheckpointWritesWhatChanged(t *testing.T) {
 	checkpoint := func(want ...string) {
 		t.Helper()
 		steps = nil
-		if err := s.Checkpoint(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Checkpoint(ctx))
 		if !slices.Equal(steps, want) {
 			t.Errorf("got %q want %q", steps, want)
 		}
 	}
 	checkpoint("stage p000000000", "stage p000000001", "stage p000000002", "stage p000000003", "stage queue", "stage checkpoint")
 	checkpoint("stage checkpoint")
-	if _, err := q.Delete(ctx, queuefs.PageJobs+5); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Delete(ctx, queuefs.PageJobs+5)))
 	checkpoint("stage p000000001", "stage queue", "stage checkpoint")
 	submit(t, q, queuefs.Meta{}, "x")
 	checkpoint("stage p000000003", "stage queue", "stage checkpoint")
@@ -111,28 +107,22 @@ func TestMaintainWritesFiles(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Now: func() time.Time { return now }})
-	defer closeHome(t, s)
 	submit(t, q, queuefs.Meta{}, "x")
 	now = now.Add(time.Second)
-	if err := s.Maintain(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Maintain(ctx))
 	if got := tree(t, dir); !strings.Contains(got, "jobs/pending/j000000000001") || !strings.Contains(got, "jobs/payload/j000000000001") {
 		t.Errorf("got %s", got)
 	}
 	// Thirty seconds later the index has it too.
 	steps := len(leftovers(t, dir))
 	now = now.Add(31 * time.Second)
-	if err := s.Maintain(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Maintain(ctx))
 	crashed := copyHome(t, dir)
 	report := func(p queuefs.Problem) { t.Errorf("reported %v", p) }
-	again, r := openHome(t, crashed, queuefs.Options{Report: report})
+	_, r := openHome(t, crashed, queuefs.Options{Report: report})
 	if st := r.State(); st.Pending != 1 || st.Seq != 1 || steps != 0 {
 		t.Errorf("got %+v", st)
 	}
-	closeHome(t, again)
 }
 
 // TestFilesKeepUpWithABurst submits without any upkeep: the journal stays
@@ -141,7 +131,6 @@ func TestFilesKeepUpWithABurst(t *testing.T) {
 	const behind = 300 << 10
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, Behind: behind})
-	defer closeHome(t, s)
 	newFollower(t).follow(s)
 	var wg sync.WaitGroup
 	for range 8 {
@@ -154,9 +143,7 @@ func TestFilesKeepUpWithABurst(t *testing.T) {
 	wg.Wait()
 	var journal int64
 	names, err := filepath.Glob(dir + "/log/journal/*.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, name := range names {
 		if st, err := os.Stat(name); err == nil {
 			journal += st.Size()
@@ -175,7 +162,6 @@ func TestFilesWaitInABurst(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Behind: 1_500_000, Now: func() time.Time { return now }})
-	defer closeHome(t, s)
 	for i, tt := range []struct {
 		jobs  int
 		after time.Duration
@@ -206,7 +192,6 @@ func TestOneFileKeepsNoOtherFromBeingMade(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Now: func() time.Time { return now }})
-	defer closeHome(t, s)
 	strange := filepath.Join(dir, "queues/jobs/pending/j000000000001")
 	must(t, os.Mkdir(strange, 0o777))
 	for range 20 {
@@ -230,7 +215,6 @@ func TestLargeJobsAreFiledInOneCall(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Now: func() time.Time { return now }})
-	defer closeHome(t, s)
 	for range 120 {
 		submit(t, q, queuefs.Meta{}, strings.Repeat("x", 100<<10))
 	}
@@ -284,7 +268,6 @@ func TestCloseWaitsForUpkeep(t *testing.T) {
 		t.Error("close says that the files are exact")
 	}
 	s, q = openHome(t, dir, queuefs.Options{})
-	defer closeHome(t, s)
 	if st := q.State(); st.Pending < 3 {
 		t.Errorf("got %+v", st)
 	}
@@ -325,9 +308,7 @@ func TestPropertiesDoNotWaitForACheckpoint(t *testing.T) {
 	if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "former"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.RemoveQueue(ctx, "former"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.RemoveQueue(ctx, "former"))
 	f := &slow{begun: make(chan struct{}), end: make(chan struct{}), forgot: make(chan string, 9)}
 	s.Follow(f)
 	submit(t, q, queuefs.Meta{}, "x")
@@ -348,9 +329,7 @@ func TestPropertiesDoNotWaitForACheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, err := s.Queue("a name")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	submit(t, n, queuefs.Meta{}, "y")
 	again := make(chan error)
 	go func() {
@@ -365,12 +344,8 @@ func TestPropertiesDoNotWaitForACheckpoint(t *testing.T) {
 	case <-time.After(50 * time.Millisecond): // it has had time to go wrong
 	}
 	close(f.end)
-	if err := <-checkpointed; err != nil {
-		t.Fatal(err)
-	}
-	if err := <-again; err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-checkpointed)
+	must(t, <-again)
 	if id := <-f.forgot; id != "former" {
 		t.Errorf("%s forgotten", id)
 	}
@@ -401,19 +376,11 @@ func packed(t *testing.T) (dir string, s *queuefs.Service, q *queuefs.Queue) {
 	sub := q.Begin()
 	for i := 1; i <= 2*queuefs.PageJobs+100; i++ {
 		d, err := sub.Add(queuefs.Meta{Sidecar: fmt.Sprint("side ", i)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := d.Write([]byte(packedPayload(queuefs.JobID(i)))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, errOf(d.Write([]byte(packedPayload(queuefs.JobID(i))))))
 	}
-	if _, err := sub.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(sub.Commit(ctx)))
+	must(t, s.Checkpoint(ctx))
 	return dir, s, q
 }
 
@@ -429,9 +396,7 @@ func packedPayload(id queuefs.JobID) string {
 func packFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "log/index/queues/jobs/c*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return names
 }
 
@@ -440,9 +405,7 @@ func takeAll(t *testing.T, q *queuefs.Queue, first queuefs.JobID, n int) {
 	t.Helper()
 	for n > 0 {
 		jobs, err := q.Take(ctx, queuefs.Take{By: "me", Max: min(n, 300)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, j := range jobs {
 			if j.ID != first || j.Sidecar != fmt.Sprint("side ", int(j.ID)) || len(j.Extra) > 0 {
 				t.Fatalf("got %v, want job %v as it was submitted", j, first)
@@ -479,9 +442,7 @@ func TestJobsAreHandedOutFromPacks(t *testing.T) {
 					continue
 				}
 				for _, sub := range []string{"payload", "pending"} {
-					if err := os.Remove(filepath.Join(dir, "queues/jobs", sub, id.String())); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.Remove(filepath.Join(dir, "queues/jobs", sub, id.String())))
 				}
 			}
 			q.LoadPacks(0)
@@ -532,9 +493,7 @@ func TestPassReadsPacks(t *testing.T) {
 	for id := queuefs.JobID(1); id < 2*queuefs.PageJobs; id++ {
 		if small(id) {
 			for _, sub := range []string{"payload", "pending"} {
-				if err := os.Remove(filepath.Join(dir, "queues/jobs", sub, id.String())); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.Remove(filepath.Join(dir, "queues/jobs", sub, id.String())))
 			}
 		}
 	}
@@ -550,13 +509,9 @@ func TestPassLeavesPacksOfFewJobs(t *testing.T) {
 	defer func() { closeHome(t, s) }()
 	last := queuefs.JobID(queuefs.PageJobs - 5)
 	takeAll(t, q, 1, int(last)-1)
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	passOver(t, q, func(id queuefs.JobID) bool { return id >= last })
-	if err := os.Remove(filepath.Join(dir, "queues/jobs/pending", last.String())); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(dir, "queues/jobs/pending", last.String())))
 	if _, _, err := q.Pass().JobFile(last, queuefs.Pending); err == nil {
 		t.Error("the job file was read from a pack")
 	}
@@ -570,12 +525,8 @@ func TestPassTellsChangedJobs(t *testing.T) {
 	_, s, q := packed(t)
 	defer func() { closeHome(t, s) }()
 	takeAll(t, q, 1, 20)
-	if _, err := q.Requeue(ctx, 7); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Requeue(ctx, 7)))
+	must(t, s.Checkpoint(ctx))
 	passOver(t, q, func(id queuefs.JobID) bool { return id == 7 || id > 20 })
 	text, _, err := q.Pass().JobFile(7, queuefs.Pending)
 	if err != nil || !strings.Contains(string(text), "requeue") {
@@ -585,9 +536,7 @@ func TestPassTellsChangedJobs(t *testing.T) {
 		t.Errorf("got %v, want that no such job is pending", err)
 	}
 	in, err := q.Pass().Payload(8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	in.Close()
 }
 
@@ -615,9 +564,7 @@ func TestDamagedPackIsPassedOver(t *testing.T) {
 				if err == nil {
 					err = os.WriteFile(name, damage.do(data), 0o666)
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 			}
 			passOver(t, q, func(queuefs.JobID) bool { return true })
 			q.LoadPacks(0)
@@ -632,12 +579,8 @@ func TestPacksGoWithTheirJobs(t *testing.T) {
 	dir, s, q := packed(t)
 	defer func() { closeHome(t, s) }()
 	takeAll(t, q, 1, 2*queuefs.PageJobs-1)
-	if _, err := q.Requeue(ctx, 7); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Requeue(ctx, 7)))
+	must(t, s.Checkpoint(ctx))
 	if got := packFiles(t, dir); len(got) != 1 || filepath.Base(got[0]) != "c000000000" {
 		t.Errorf("got packs %v, want that of the first page", got)
 	}
@@ -645,9 +588,7 @@ func TestPacksGoWithTheirJobs(t *testing.T) {
 	if err != nil || j.ID != 7 || j.Requeues != 1 {
 		t.Errorf("got %v, %v, want job 7 requeued once", j, err)
 	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(ctx))
 	if got := packFiles(t, dir); len(got) != 0 {
 		t.Errorf("got packs %v, want none", got)
 	}

@@ -75,8 +75,7 @@ func TestDamagedPayloadIsPutOnHold(t *testing.T) {
 			}
 			// Released without being mended they are held again, and told no more.
 			for _, id := range []queuefs.JobID{1, 2, 3, 5} {
-				_, err := q.Release(ctx, id)
-				must(t, err)
+				must(t, errOf(q.Release(ctx, id)))
 			}
 			if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) {
 				t.Errorf("got %v", err)
@@ -111,16 +110,13 @@ func TestWaiterGetsTheSoundJob(t *testing.T) {
 	dir := fastDir(t)
 	synctest.Test(t, func(t *testing.T) {
 		s, q := openWith(t, dir, queuefs.Options{Now: clock()}, func(i *queuefs.QueueInfo) { i.VerifyOnRead = true })
-		defer closeHome(t, s)
 		j := submit(t, q, queuefs.Meta{}, "payload")
-		_, err := q.Hold(ctx, j.ID, "")
-		must(t, err)
+		must(t, errOf(q.Hold(ctx, j.ID, "")))
 		must(t, s.Maintain(ctx))
 		spoil(t, dir, j.ID, "one octet")
 		back := make(chan taking, 10)
 		wait(ctx, q, 0, 1, back)
-		_, err = q.Release(ctx, j.ID)
-		must(t, err)
+		must(t, errOf(q.Release(ctx, j.ID)))
 		expect(t, back)
 		submit(t, q, queuefs.Meta{}, "sound")
 		expect(t, back, taking{who: 0, jobs: []queuefs.JobID{2}})
@@ -168,8 +164,7 @@ func TestRequeueAtTheEnd(t *testing.T) {
 					t.Errorf("same file: %v", a == b)
 				}
 				// The old one, pending again, is no longer requeued as the new one.
-				_, err = q.Requeue(ctx, 1)
-				must(t, err)
+				must(t, errOf(q.Requeue(ctx, 1)))
 				if got := standing(t, q, 1); got != "pending" {
 					t.Errorf("got %s", got)
 				}
@@ -228,8 +223,7 @@ func TestDigestsOfSubmittersAreCompared(t *testing.T) {
 			sub := q.Begin()
 			d, err := sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(typ, []byte("other"))}})
 			must(t, err)
-			_, err = d.Write([]byte("x"))
-			must(t, err)
+			must(t, errOf(d.Write([]byte("x"))))
 			if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrDigest) {
 				t.Errorf("verify %v: %v: got %v", verify, typ, err)
 			}
@@ -261,7 +255,6 @@ func TestAFailedReadBackIsTriedAgain(t *testing.T) {
 	if fails != 0 || s.Err() != nil {
 		t.Errorf("%d failures left, %v", fails, s.Err())
 	}
-	closeHome(t, s)
 }
 
 // With verifyOnWrite a payload is read again before the answer.
@@ -302,8 +295,7 @@ func TestPayloadIsReadBack(t *testing.T) {
 			sub := q.Begin()
 			d, err := sub.Add(queuefs.Meta{})
 			must(t, err)
-			_, err = d.Write([]byte(payload))
-			must(t, err)
+			must(t, errOf(d.Write([]byte(payload))))
 			armed = true
 			_, err = sub.Commit(ctx)
 			armed = false

@@ -116,8 +116,7 @@ var stages = []struct {
 }{
 	{"pending", func(t testing.TB, q *queuefs.Queue) string { return "" }},
 	{"held", func(t testing.TB, q *queuefs.Queue) string {
-		_, err := q.Hold(ctx, 1, "broken")
-		must(t, err)
+		must(t, errOf(q.Hold(ctx, 1, "broken")))
 		return ""
 	}},
 	{"consumed", func(t testing.TB, q *queuefs.Queue) string { return takeOne(t, q, 0).Token }},
@@ -141,22 +140,13 @@ var stages = []struct {
 	}},
 	{"aborted", func(t testing.TB, q *queuefs.Queue) string {
 		token := takeOne(t, q, time.Hour).Token
-		_, err := q.Abort(ctx, 1, "enough")
-		must(t, err)
+		must(t, errOf(q.Abort(ctx, 1, "enough")))
 		return token
 	}},
 	{"deleted", func(t testing.TB, q *queuefs.Queue) string {
-		_, err := q.Delete(ctx, 1)
-		must(t, err)
+		must(t, errOf(q.Delete(ctx, 1)))
 		return ""
 	}},
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // works are the calls of the state table; token is that of the last lease.

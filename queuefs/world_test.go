@@ -243,9 +243,7 @@ func leftovers(t testing.TB, dir string) (names []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return names
 }
 
@@ -385,9 +383,7 @@ func copyHome(t testing.TB, dir string) string {
 		}
 		return writeSparse(target, buf.Bytes())
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return to
 }
 
@@ -435,9 +431,7 @@ func TestMain(m *testing.M) {
 func child(t testing.TB, name, dir string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.CommandContext(t.Context(), exe, dir)
 	cmd.Env = append(os.Environ(), childVar+"="+name, "GORACE=atexit_sleep_ms=0")
 	return cmd
@@ -760,3 +754,14 @@ func (f *faults) step(step string, do func() error) error {
 }
 
 var _ durable.Fault = (&faults{}).step
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// errOf returns the error of a call with a result.
+func errOf[T any](_ T, err error) error { return err }

@@ -31,9 +31,7 @@ func tempDir(t testing.TB) string {
 func openDir(t *testing.T, path string, fault durable.Fault) *durable.Dir {
 	t.Helper()
 	d, err := durable.OpenDir(path, fault)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -106,20 +104,14 @@ func TestSubdirectories(t *testing.T) {
 		}
 	}
 	s, err := d.Sub("s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	before, err := d.Changed("s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var want []string
 	for n := range 5000 {
 		want = append(want, fmt.Sprintf("f%04d", n))
-		if err := s.Put(want[n], nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Put(want[n], nil))
 	}
 	var got []string
 	if err := s.Names(func(name string) { got = append(got, name) }); err != nil {
@@ -138,9 +130,7 @@ func TestSubdirectories(t *testing.T) {
 	if read(t, d, "moved") != "" || s.Sync() != nil || s.SyncFS() != nil {
 		t.Error("moved, synced")
 	}
-	if err := d.Put("f", nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Put("f", nil))
 	if _, err := d.MakeSub("f"); !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("a file is no directory: got %v", err)
 	}
@@ -149,9 +139,7 @@ func TestSubdirectories(t *testing.T) {
 // TestOnlyElementsAreNames gives every method names that lead elsewhere.
 func TestOnlyElementsAreNames(t *testing.T) {
 	d := openDir(t, tempDir(t), nil)
-	if err := d.Put("good", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Put("good", []byte("x")))
 	for _, name := range []string{"", ".", "..", "/", "a/b", "../x", "/etc/passwd", "a\x00", "\x00", "good/", "./good"} {
 		for method, do := range map[string]func() error{
 			"Sub":         func() error { _, err := d.Sub(name); return err },
@@ -181,14 +169,10 @@ func TestOnlyElementsAreNames(t *testing.T) {
 // TestLinksAreNotFollowed has symbolic links stand where files should.
 func TestLinksAreNotFollowed(t *testing.T) {
 	outside := filepath.Join(tempDir(t), "outside")
-	if err := os.WriteFile(outside, []byte("secret"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(outside, []byte("secret"), 0o666))
 	d := openDir(t, tempDir(t), nil)
 	for name, to := range map[string]string{"file": outside, "dir": filepath.Dir(outside)} {
-		if err := os.Symlink(to, filepath.Join(d.Path(), name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(to, filepath.Join(d.Path(), name)))
 	}
 	for method, do := range map[string]func() error{
 		"Sub":      func() error { _, err := d.Sub("dir"); return err },
@@ -216,12 +200,8 @@ func TestLinksAreNotFollowed(t *testing.T) {
 
 func TestWhatIsNoRegularFile(t *testing.T) {
 	d := openDir(t, tempDir(t), nil)
-	if err := syscall.Mkfifo(filepath.Join(d.Path(), "pipe"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(d.Path(), "dir"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(filepath.Join(d.Path(), "pipe"), 0o666))
+	must(t, os.Mkdir(filepath.Join(d.Path(), "dir"), 0o777))
 	for _, name := range []string{"pipe", "dir"} {
 		if f, err := d.Open(name); err == nil {
 			f.Close()
@@ -240,9 +220,7 @@ func TestReadFileLimit(t *testing.T) {
 	d := openDir(t, tempDir(t), nil)
 	for _, size := range []int{0, 1, 511, 512, 513, 1024, 5000} {
 		name := fmt.Sprint(size)
-		if err := d.Put(name, []byte(strings.Repeat("x", size))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.Put(name, []byte(strings.Repeat("x", size))))
 		if got, err := d.ReadFile(name, []byte("head"), size); err != nil || len(got) != 4+size || string(got[:4]) != "head" {
 			t.Errorf("%d octets: got %d, %v", size, len(got), err)
 		}
@@ -272,9 +250,7 @@ func TestReplaceIsWholeAtEveryStep(t *testing.T) {
 				}
 				return do()
 			})
-			if err := os.WriteFile(filepath.Join(d.Path(), "f"), []byte("old"), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(d.Path(), "f"), []byte("old"), 0o666))
 			err := d.Replace("f", []byte("the new contents"))
 			if failed == "" {
 				if err != nil || at < 4 {
@@ -304,9 +280,7 @@ func TestSpool(t *testing.T) {
 			d := openDir(t, in.path, nil)
 			for _, size := range []int{0, 1, 4095, 4096, 4097, 256<<10 - 1, 256 << 10, 256<<10 + 1, 600_000, 1 << 20} {
 				s, err := d.Spool()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				data := strings.Repeat("0123456789abcdef\n", size/17+1)[:size]
 				for at := 0; at < size; at += 70_001 {
 					if n, err := s.Write([]byte(data[at:min(at+70_001, size)])); err != nil || n != min(70_001, size-at) {
@@ -351,9 +325,7 @@ func TestSpoolThatFindsNoRoom(t *testing.T) {
 		return do()
 	})
 	s, err := d.Spool()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	var n int
 	if n, err = s.Write(make([]byte, 1<<20)); !errors.Is(err, syscall.ENOSPC) || n > 256<<10 {
@@ -379,21 +351,13 @@ func TestSpoolThatFindsNoRoom(t *testing.T) {
 func TestClosedDir(t *testing.T) {
 	path := tempDir(t)
 	for _, name := range []string{"a", "b"} {
-		if err := os.Mkdir(filepath.Join(path, name), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(path, name), 0o777))
 	}
 	a, err := durable.OpenDir(filepath.Join(path, "a"), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, a.Close())
 	b := openDir(t, filepath.Join(path, "b"), nil)
-	if err := b.Put("f", []byte("of b")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.Put("f", []byte("of b")))
 	for method, do := range map[string]func() error{
 		"Sub":      func() error { _, err := a.Sub("x"); return err },
 		"MakeSub":  func() error { _, err := a.MakeSub("x"); return err },
@@ -429,9 +393,7 @@ func many(t *testing.T, n, limit int) (string, *durable.Cache, []*durable.Dir) {
 	t.Helper()
 	path := t.TempDir()
 	d, err := durable.OpenDir(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { d.Close() })
 	c := durable.NewCache(limit)
 	var all []*durable.Dir
@@ -474,32 +436,24 @@ func TestCacheBoundsDescriptors(t *testing.T) {
 func TestCacheMakesAndFollowsNothing(t *testing.T) {
 	path, c, all := many(t, 2, 1)
 	top, err := durable.OpenDir(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer top.Close()
 	q := c.Dir(top, "q0", false)
 	if at, err := q.Changed("in"); at != 0 || err != nil {
 		t.Errorf("got %d, %v of a directory not made yet", at, err)
 	}
-	if err := all[0].Put("f", nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, all[0].Put("f", nil))
 	if at, err := q.Changed("in"); at == 0 || err != nil {
 		t.Errorf("got %d, %v", at, err)
 	}
 	if err := c.Dir(top, "none", false).Put("f", nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, want %v", err, fs.ErrNotExist)
 	}
-	if err := os.Symlink(filepath.Join(path, "q0"), filepath.Join(path, "q1")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(filepath.Join(path, "q0"), filepath.Join(path, "q1")))
 	if err := all[1].Put("g", nil); err == nil {
 		t.Error("a link was followed")
 	}
-	if err := os.RemoveAll(filepath.Join(path, "q0")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(path, "q0")))
 	c.Dir(top, "none", true).Put("f", nil) // closes q0/in
 	if err := all[0].Put("f", nil); err != nil {
 		t.Errorf("got %v of a directory made again", err)
@@ -509,14 +463,10 @@ func TestCacheMakesAndFollowsNothing(t *testing.T) {
 func TestFreeIsWhatTheFileSystemHas(t *testing.T) {
 	path := t.TempDir()
 	d, err := durable.OpenDir(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	var st unix.Statfs_t
-	if err := unix.Statfs(path, &st); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Statfs(path, &st))
 	n, files, err := d.Free()
 	if err != nil || n <= 0 || n > int64(st.Blocks)*int64(st.Bsize) {
 		t.Errorf("got %d octets, %v, of %d", n, err, int64(st.Blocks)*int64(st.Bsize))
@@ -529,23 +479,17 @@ func TestFreeIsWhatTheFileSystemHas(t *testing.T) {
 func TestAddSubMakesOrOpens(t *testing.T) {
 	path := t.TempDir()
 	d, err := durable.OpenDir(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	for range 2 {
 		sub, err := d.AddSub("sub")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got, want := sub.Path(), filepath.Join(path, "sub"); got != want {
 			t.Errorf("got %s want %s", got, want)
 		}
 		sub.Close()
 	}
-	if err := os.WriteFile(filepath.Join(path, "file"), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(path, "file"), nil, 0o666))
 	for _, name := range []string{"", "..", "a/b", "file"} {
 		if _, err := d.AddSub(name); err == nil {
 			t.Errorf("%q was made", name)
@@ -556,18 +500,12 @@ func TestAddSubMakesOrOpens(t *testing.T) {
 func TestLinkTempIsTheSameFile(t *testing.T) {
 	path := t.TempDir()
 	d, err := durable.OpenDir(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	to, err := d.AddSub("to")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer to.Close()
-	if err := d.Put("file", []byte("content")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Put("file", []byte("content")))
 	tmp, err := d.LinkTemp("file", to)
 	if err != nil || !strings.HasPrefix(tmp, durable.TempPrefix) {
 		t.Fatalf("got %q, %v", tmp, err)
@@ -580,9 +518,7 @@ func TestLinkTempIsTheSameFile(t *testing.T) {
 	if _, err := d.LinkTemp("none", to); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("link to nothing: got %v", err)
 	}
-	if err := os.Symlink("file", filepath.Join(path, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink("file", filepath.Join(path, "link")))
 	for _, name := range []string{"link", "to", "../x"} {
 		if _, err := d.LinkTemp(name, to); err == nil {
 			t.Errorf("%q was linked", name)
@@ -601,29 +537,19 @@ func TestFilesAreForTheirOwner(t *testing.T) {
 	} {
 		root := t.TempDir()
 		d, err := tt.open(root, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer d.Close()
 		sub, err := d.MakeSub("sub")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer sub.Close()
 		for _, err := range []error{sub.Put("put", []byte("x")), sub.Replace("replace", []byte("x")), sub.Allocate("allocate", 4096)} {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		f, err := sub.Append("append")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.Close()
 		temp, _, err := sub.Temp()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		temp.Close()
 		filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 			if err != nil || path == root {
@@ -649,16 +575,12 @@ func TestRewriteOfWhatIsNotCached(t *testing.T) {
 	for _, was := range []int{0, 1, 400, 4095, 4096, 4097, 9000} {
 		for _, is := range []int{0, 1, 400, 500, 4095, 4096, 4097, 8192, 9001} {
 			for _, cold := range []bool{false, true} {
-				if err := os.WriteFile(filepath.Join(d.Path(), "f"), []byte(strings.Repeat("o", was)), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(filepath.Join(d.Path(), "f"), []byte(strings.Repeat("o", was)), 0o666))
 				if cold {
 					leaveCache(t, filepath.Join(d.Path(), "f"))
 				}
 				want := strings.Repeat("n", is)
-				if err := d.Rewrite("f", []byte(want)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, d.Rewrite("f", []byte(want)))
 				if got := read(t, d, "f"); got != want {
 					t.Errorf("%d octets instead of %d, cold %v: got %d: %.20q...", is, was, cold, len(got), got)
 				}
@@ -670,16 +592,10 @@ func TestRewriteOfWhatIsNotCached(t *testing.T) {
 func leaveCache(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
-	if err := f.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Sync())
+	must(t, unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED))
 }
 
 func TestRemoveTree(t *testing.T) {
@@ -692,16 +608,12 @@ func TestRemoveTree(t *testing.T) {
 			}
 			return do()
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer d.Close()
 		other := t.TempDir()
 		err = errors.Join(os.MkdirAll(dir+"/a/b/c", 0o777), os.WriteFile(dir+"/a/b/file", nil, 0o666), os.WriteFile(dir+"/a/file", nil, 0o666),
 			os.WriteFile(other+"/kept", nil, 0o666), os.Symlink(other, dir+"/a/b/link"), os.Symlink(other, dir+"/link"), os.WriteFile(dir+"/kept", nil, 0o666))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if err := d.RemoveTree("a"); (err != nil) != fails {
 			t.Errorf("got %v", err)
 		}
@@ -766,5 +678,13 @@ func TestCallersShareTheNextStep(t *testing.T) {
 		if err != failed {
 			t.Errorf("caller %d got %v", n+1, err)
 		}
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

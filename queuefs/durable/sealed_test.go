@@ -19,9 +19,7 @@ func sealedIn(t *testing.T, fault durable.Fault) (durable.Sealed, string) {
 	t.Helper()
 	path := t.TempDir()
 	d, err := durable.OpenDir(path, fault)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { d.Close() })
 	return durable.Sealed{Dir: d, Name: "state", Kind: "state of tests", Max: 100}, path
 }
@@ -32,9 +30,7 @@ func TestSealedReadsWhatItWrote(t *testing.T) {
 		t.Fatalf("without a file: %v", err)
 	}
 	for _, contents := range []string{"", "a: 1\n", "no end of line", "seal: x\n", strings.Repeat("\x00", 100)} {
-		if err := s.Write([]byte(contents)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Write([]byte(contents)))
 		if got, err := s.Read(); err != nil || string(got) != contents {
 			t.Errorf("got %q, %v; want %q", got, err, contents)
 		}
@@ -47,13 +43,9 @@ func TestSealedReadsWhatItWrote(t *testing.T) {
 // Each octet of a file is flipped and each prefix of it is tried.
 func TestSealedTellsEveryDamage(t *testing.T) {
 	s, path := sealedIn(t, nil)
-	if err := s.Write([]byte("job: 7\nsequence: 12\n")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Write([]byte("job: 7\nsequence: 12\n")))
 	whole, err := os.ReadFile(filepath.Join(path, "state"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	damaged := [][]byte{append(slices.Clone(whole), whole...), append(slices.Clone(whole), 1), make([]byte, 300)}
 	for i := range whole {
 		flipped := slices.Clone(whole)
@@ -61,16 +53,12 @@ func TestSealedTellsEveryDamage(t *testing.T) {
 		damaged = append(damaged, flipped, whole[:i])
 	}
 	for _, data := range damaged {
-		if err := os.WriteFile(filepath.Join(path, "state"), data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(path, "state"), data, 0o666))
 		if got, err := s.Read(); !errors.Is(err, durable.ErrDamaged) {
 			t.Errorf("%q reads as %q, %v", data, got, err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(path, "state"), whole, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(path, "state"), whole, 0o666))
 	s.Kind = "state of others"
 	if got, err := s.Read(); !errors.Is(err, durable.ErrDamaged) {
 		t.Errorf("a file of another kind reads as %q, %v", got, err)
@@ -84,9 +72,7 @@ func TestSetAsideKeepsEveryFile(t *testing.T) {
 	}
 	for i, want := range []string{"corrupt/state", "corrupt/state.1", "corrupt/state.2"} {
 		data := strings.Repeat("x", i)
-		if err := os.WriteFile(filepath.Join(path, "state"), []byte(data), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(path, "state"), []byte(data), 0o666))
 		got, err := s.SetAside()
 		if err != nil || got != want {
 			t.Fatalf("got %q, %v; want %q", got, err, want)
@@ -103,9 +89,7 @@ func TestSetAsideKeepsEveryFile(t *testing.T) {
 func TestSweepRemovesWhatIsUnfinished(t *testing.T) {
 	s, path := sealedIn(t, nil)
 	for _, name := range []string{"a", durable.TempPrefix + "1", durable.TempPrefix + "2"} {
-		if err := os.WriteFile(filepath.Join(path, name), nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(path, name), nil, 0o666))
 	}
 	if err := s.Dir.Sweep(func(name string) bool { return strings.HasSuffix(name, "2") }); err != nil {
 		t.Fatal(err)
@@ -138,9 +122,7 @@ func TestSealedHoldsOldOrNewAfterFaults(t *testing.T) {
 				}
 				return errors.New("injected")
 			})
-			if err := s.Write([]byte("old")); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Write([]byte("old")))
 			on = true
 			err := s.Write([]byte("new"))
 			on = false
@@ -158,14 +140,10 @@ func TestSealedHoldsOldOrNewAfterFaults(t *testing.T) {
 // An error of damage is one line, as each problem of a home is.
 func TestDamageIsToldInOneLine(t *testing.T) {
 	dir, err := durable.OpenDir(t.TempDir(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer dir.Close()
 	for _, s := range []durable.Sealed{{Dir: dir, Name: "a", Kind: "k", Max: 10}, {Dir: dir, Name: "long", Kind: "k", Max: 10}} {
-		if err := errors.Join(dir.Replace("a", []byte("garbage")), dir.Replace("long", make([]byte, 1000))); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(dir.Replace("a", []byte("garbage")), dir.Replace("long", make([]byte, 1000))))
 		if _, err := s.Read(); !errors.Is(err, durable.ErrDamaged) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got %q", err)
 		}
@@ -177,12 +155,6 @@ func TestAFileIsVerifiedAgainAfterEveryChange(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	text := []byte("some text")
 	sum := sha256.Sum256(text)
-	must := func(t *testing.T, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	check := func() error {
 		f, err := os.Open(name)
 		must(t, err)
@@ -219,13 +191,9 @@ func TestAFileIsVerifiedAgainAfterEveryChange(t *testing.T) {
 func TestCallersAtTheSameTimeShareOneVerification(t *testing.T) {
 	var v durable.Verified
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte("some text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte("some text"), 0o600))
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	var (
 		calls   atomic.Int64

@@ -18,7 +18,7 @@ import (
 	"cutie/queuefs/job"
 )
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -293,12 +293,8 @@ func TestTheSameDamageIsToldAgainAfterItWasMended(t *testing.T) {
 	r := home.NewReports(dir, func(home.Problem) { told++ })
 	p := home.Problem{Path: "queues.txt", Text: "line 2"}
 	write := func(text string) {
-		if err := os.WriteFile(filepath.Join(dir, "new"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, p.Path)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, "new"), []byte(text), 0o600))
+		must(t, os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, p.Path)))
 	}
 	want := func(n int, when string) {
 		t.Helper()
@@ -313,9 +309,7 @@ func TestTheSameDamageIsToldAgainAfterItWasMended(t *testing.T) {
 	write("good")
 	write("bad")
 	want(2, "damaged again")
-	if err := os.Remove(filepath.Join(dir, p.Path)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(dir, p.Path)))
 	p.Text = "missing"
 	want(3, "lost")
 	if !r.Any() {
@@ -330,25 +324,17 @@ func TestFormerDirectoriesGoLater(t *testing.T) {
 	t.Parallel()
 	at := t.TempDir()
 	dir, err := durable.OpenDir(at, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer dir.Close()
 	temp, err := dir.MakeSub(home.TempDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer temp.Close()
 	const files = 10
 	for range 2 {
 		for _, name := range []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"} {
-			if err := os.MkdirAll(filepath.Join(at, home.QueuesDir, "jobs", name), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.MkdirAll(filepath.Join(at, home.QueuesDir, "jobs", name), 0o700))
 		}
-		if err := home.MoveAway(dir, temp, home.QueuesDir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, home.MoveAway(dir, temp, home.QueuesDir))
 		if _, err := dir.Stat(home.QueuesDir); !errors.Is(err, os.ErrNotExist) {
 			t.Fatalf("it is there: %v", err)
 		}
@@ -656,9 +642,7 @@ func TestURLsOfCallbacksAreKeptApart(t *testing.T) {
 	root := t.TempDir()
 	open := func() *home.Callbacks {
 		dir, err := durable.OpenDir(root, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { dir.Close() })
 		return &home.Callbacks{Home: dir}
 	}
@@ -721,21 +705,15 @@ func TestURLsOfCallbacksAreKeptApart(t *testing.T) {
 	}
 	file("b", "http://h/2\n")
 	text, err := os.ReadFile(path("b"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	text[len("http://h/")] ^= 1
-	if err := os.WriteFile(path("b"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path("b"), text, 0o600))
 	if got, err := c.Of("b", "http://h"); !errors.Is(err, durable.ErrDamaged) {
 		t.Errorf("got %q, %v, want damage", got, err)
 	}
 	keep("b", "http://h/5", "http://h")
 	of("b", "http://h", "http://h/5")
-	if err := os.WriteFile(path(durable.TempPrefix+"1"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path(durable.TempPrefix+"1"), nil, 0o600))
 	if err := c.Sweep(); err != nil {
 		t.Error(err)
 	}

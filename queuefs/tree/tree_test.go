@@ -33,24 +33,16 @@ func openTree(t *testing.T, fault durable.Fault) (tr *tree.Tree, dir string, rep
 	t.Helper()
 	home := t.TempDir()
 	for _, name := range []string{"q", "q/payload", "q/pending", "q/consumed", "q/deleted", "temp"} {
-		if err := os.Mkdir(filepath.Join(home, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(filepath.Join(home, name), 0o700))
 	}
 	d, err := durable.OpenDir(home, fault)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	temp, err := durable.OpenDir(filepath.Join(home, "temp"), fault)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	reports = new([]string)
 	tr, err = tree.Open(d, "q", &tree.Options{Path: "queues", Temp: temp, Cache: durable.NewCache(2), MaxJobFile: 1 << 20,
 		Report: func(path, text string) { *reports = append(*reports, path+": "+text) }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { tr.Close(); temp.Close(); d.Close() })
 	return tr, home, reports
 }
@@ -77,9 +69,7 @@ func contents(t *testing.T, dir string) map[string]string {
 		got[path] = string(data)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return got
 }
 
@@ -104,13 +94,9 @@ func TestWorkIsDoneAgainAfterAnyStep(t *testing.T) {
 			for fail := 1; ; fail++ {
 				s := &steps{}
 				tr, home, reports := openTree(t, s.fault)
-				if err := write(tr, first); err != nil {
-					t.Fatal(err)
-				}
+				must(t, write(tr, first))
 				if tt.temp != "" {
-					if err := os.WriteFile(filepath.Join(home, "temp", tt.temp), nil, 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.WriteFile(filepath.Join(home, "temp", tt.temp), nil, 0o600))
 				}
 				f := tt.then
 				f.ID, f.PayloadFiled = id, true
@@ -139,27 +125,19 @@ func TestWorkIsDoneAgainAfterAnyStep(t *testing.T) {
 
 func TestALargePayloadGetsItsName(t *testing.T) {
 	tr, home, reports := openTree(t, nil)
-	if err := os.WriteFile(filepath.Join(home, "temp", "large"), []byte("data"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(home, "temp", "large"), []byte("data"), 0o600))
 	f := tree.Files{ID: 1, Status: job.Pending, Text: []byte("pending"), Temp: "large", Size: 4}
 	for range 2 { // the second time it has its name
 		if got, err := tr.ReadPayload(1, "large", nil, 10); string(got) != "data" || err != nil {
 			t.Errorf("got %q, %v, want the payload", got, err)
 		}
-		if err := write(tr, f); err != nil {
-			t.Fatal(err)
-		}
+		must(t, write(tr, f))
 	}
 	if len(*reports) != 0 {
 		t.Errorf("got reports %q, want none", *reports)
 	}
-	if err := os.Remove(filepath.Join(home, "q/payload", f.ID.String())); err != nil {
-		t.Fatal(err)
-	}
-	if err := write(tr, f); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(home, "q/payload", f.ID.String())))
+	must(t, write(tr, f))
 	if len(*reports) != 1 || !strings.HasPrefix((*reports)[0], "queues/q/payload/"+f.ID.String()+": payload lost") {
 		t.Errorf("got reports %q, want the lost payload", *reports)
 	}
@@ -169,14 +147,10 @@ func TestOfTwoJobFilesTheLaterStays(t *testing.T) {
 	tr, home, reports := openTree(t, nil)
 	id := job.ID(3)
 	for path, text := range map[string]string{"pending/" + id.String(): "2", "consumed/" + id.String(): "1", "deleted/notes": ""} {
-		if err := os.WriteFile(filepath.Join(home, "q", path), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(home, "q", path), []byte(text), 0o600))
 	}
 	got, err := tr.JobFiles(func(job.ID) bool { return true }, func(text []byte) job.Seq { return job.Seq(text[0] - '0') })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := map[job.ID]job.Status{id: job.Pending}; !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -191,9 +165,7 @@ func TestResultsArePlacedAndWiped(t *testing.T) {
 	id := job.ID(5)
 	put := func(temp string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(home, "temp", temp), []byte(temp), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(home, "temp", temp), []byte(temp), 0o600))
 	}
 	for _, tt := range []struct {
 		work tree.ResultWork
@@ -210,9 +182,7 @@ func TestResultsArePlacedAndWiped(t *testing.T) {
 			put(temp)
 		}
 		for range 2 { // done again, it changes nothing
-			if err := tr.WriteResults(id, tt.work); err != nil {
-				t.Fatal(err)
-			}
+			must(t, tr.WriteResults(id, tt.work))
 			want := map[string]string{}
 			for name, text := range tt.want {
 				want["q/result/"+id.String()+"/"+name] = text
@@ -232,9 +202,7 @@ func TestForeignFilesAreNamed(t *testing.T) {
 	if err := tr.Foreign(); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(filepath.Join(home, "q/pending/notes"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(home, "q/pending/notes"), nil, 0o600))
 	if err := tr.Foreign(); !errors.Is(err, tree.ErrForeign) || !strings.Contains(err.Error(), "pending/notes") {
 		t.Errorf("got %v, want the name of the file", err)
 	}
@@ -263,5 +231,13 @@ func TestBacklogOfResultsGoesOnMeanwhile(t *testing.T) {
 	was = b
 	if b.Done(was) || len(b.Placed()) > 0 {
 		t.Errorf("in the end: %+v", b.Work())
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

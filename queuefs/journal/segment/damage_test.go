@@ -28,9 +28,7 @@ func sample(t testing.TB, size func(n int) int, n int) (files map[string]string,
 	t.Helper()
 	path := tempDir(t)
 	j := &ledger{TB: t}
-	if err := j.open(path, 0, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.open(path, 0, nil))
 	for n := range n {
 		j.put(record(n, size(n)))
 		number, off := j.log.Place(n)
@@ -153,9 +151,7 @@ func TestSetAsideIsKept(t *testing.T) {
 	j = open(t, path, written[5].at, nil)
 	j.written = slices.Clone(written)
 	j.fillSegments(3)
-	if err := j.log.Release(j.next()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.log.Release(j.next()))
 	j.fillSegments(6)
 	if images(t, path)[name+".damaged"] != string(data) {
 		t.Error("what was set aside has changed")
@@ -295,9 +291,7 @@ func TestAJournalOfAnotherVersionIsRefused(t *testing.T) {
 	files[name] = string(head)
 	path := place(t, files)
 	d, err := durable.OpenDir(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	if _, err := segment.Open(d, segment.Options{}); !errors.Is(err, segment.ErrVersion) || !strings.Contains(err.Error(), "format 7") {
 		t.Errorf("got %v", err)

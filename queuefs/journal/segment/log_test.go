@@ -60,9 +60,7 @@ type entry struct {
 func open(t testing.TB, path string, from journal.LSN, fault durable.Fault) *ledger {
 	t.Helper()
 	j := &ledger{TB: t}
-	if err := j.open(path, from, fault); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.open(path, from, fault))
 	t.Cleanup(j.close)
 	return j
 }
@@ -166,17 +164,13 @@ func images(t testing.TB, path string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	names, err := os.ReadDir(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range names {
 		data, err := os.ReadFile(filepath.Join(path, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) && strings.HasPrefix(e.Name(), durable.TempPrefix) {
 			continue // has its name by now
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		files[e.Name()] = string(data)
 	}
 	return files
@@ -187,9 +181,7 @@ func place(t testing.TB, files map[string]string) string {
 	t.Helper()
 	path := tempDir(t)
 	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(path, name), []byte(data), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(path, name), []byte(data), 0o666))
 	}
 	return path
 }
@@ -277,9 +269,7 @@ func TestCallersShareASync(t *testing.T) {
 	var tickets []journal.Ticket
 	for n := range 64 {
 		ticket, err := j.log.Append(journal.Adds, []journal.Contents{{Head: []byte(record(2*n, 30))}, {Body: []byte(record(2*n+1, 30))}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tickets = append(tickets, ticket)
 	}
 	first := j.next() + 1 // the record that is held
@@ -365,9 +355,7 @@ func TestClosedLog(t *testing.T) {
 
 func TestSegmentSizes(t *testing.T) {
 	d, err := durable.OpenDir(tempDir(t), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	for _, size := range []int64{-1, 1, 4096, small - 4096, small + 1, segment.MaxSize + 4096} {
 		if _, err := segment.Open(d, segment.Options{Size: size}); err == nil {
@@ -488,9 +476,7 @@ func reopened(t *testing.T, files map[string]string, end journal.LSN) (found, al
 	path := place(t, files)
 	j := &ledger{TB: t}
 	j.options.End = end
-	if err := j.open(path, 0, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.open(path, 0, nil))
 	found, reports = j.found, j.reports
 	j.put("one more")
 	j.close()
@@ -552,9 +538,7 @@ func TestNothingIsReadBehindTheEnd(t *testing.T) {
 func TestLogIsAJournal(t *testing.T) {
 	journaltest.Run(t, func(t *testing.T) journaltest.Open {
 		d, err := durable.OpenDir(tempDir(t), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { d.Close() })
 		return func(from journal.LSN) (journal.Journal, error) {
 			return segment.Open(d, segment.Options{From: from, Size: small})
@@ -576,9 +560,7 @@ func TestReleasedSegmentsAreUsedAgain(t *testing.T) {
 	j := open(t, path, 0, nil)
 	j.fillSegments(6)
 	first := j.written[0].at
-	if err := j.log.Release(j.next()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.log.Release(j.next()))
 	if _, err := j.log.ReadAt(make([]byte, 1), first, 0); !errors.Is(err, journal.ErrReleased) {
 		t.Errorf("got %v", err)
 	}
@@ -605,9 +587,7 @@ func TestReleasedSegmentsAreUsedAgain(t *testing.T) {
 		}
 	}
 	// The segment that is written is never let go.
-	if err := j.log.Release(1 << 37); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.log.Release(1<<37))
 	j.put("goes on")
 	j.readBack(j.written[len(j.written)-1:])
 }
@@ -627,9 +607,7 @@ func TestNumbersGoOnWithoutRecords(t *testing.T) {
 	next := j.next()
 	j.close()
 	j = open(t, path, next, nil)
-	if err := j.log.Release(next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.log.Release(next))
 	for range 2 {
 		j.close()
 		j = open(t, path, 0, nil)
@@ -706,9 +684,7 @@ func TestRecycledRecordsNeverComeBack(t *testing.T) {
 	j := open(t, path, 0, nil)
 	j.fillSegments(5)
 	mark := j.next()
-	if err := j.log.Release(mark); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.log.Release(mark))
 	j.fillSegments(3)
 	var want []entry
 	for _, e := range j.written {
@@ -802,15 +778,11 @@ func TestStrangeFilesInTheJournal(t *testing.T) {
 	keep := []string{"notes.txt", "0000000000000001.log.damaged", "1.log", "000000000000000G.log", "00000000000000001.log"}
 	gone := []string{durable.TempPrefix + "1-1", durable.TempPrefix + "spare-short"}
 	for _, name := range slices.Concat(keep, gone) {
-		if err := os.WriteFile(filepath.Join(path, name), []byte("strange"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(path, name), []byte("strange"), 0o666))
 	}
 	for n := range 6 {
 		name := fmt.Sprintf("%sspare-%d", durable.TempPrefix, n)
-		if err := os.WriteFile(filepath.Join(path, name), make([]byte, small), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(path, name), make([]byte, small), 0o666))
 	}
 	again := open(t, path, 0, nil)
 	if !slices.Equal(again.found, j.written) || len(again.reports) > 0 {
@@ -855,20 +827,22 @@ func TestTheLastDurableBatchIsNotReleased(t *testing.T) {
 	done := make(chan error)
 	go func() { _, err := j.try(record(2, 9000), journal.Adds); done <- err }()
 	<-held // in the next segment
-	if err := j.log.Release(next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.log.Release(next))
 	if now := j.log.Stats(); j.log.Current() == first || now.First == now.Next {
 		t.Errorf("segment %v after %v, records from %d to %d", j.log.Current(), first, now.First, now.Next)
 	}
 	close(hold)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	if err := j.log.Release(j.log.Stats().Next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, <-done)
+	must(t, j.log.Release(j.log.Stats().Next))
 	if now := j.log.Stats(); now.First < next {
 		t.Errorf("records from %d, want from %d", now.First, next)
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

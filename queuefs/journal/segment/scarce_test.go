@@ -74,9 +74,7 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 		t.Helper()
 		j.close()
 		j.options = segment.Options{Size: 16 << 20, Spare: func(bytes int64, use journal.Use) bool { return bytes <= most.Load() }}
-		if err := j.open(path, 0, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, j.open(path, 0, nil))
 		if len(j.reports) > 0 {
 			t.Errorf("reported %q", j.reports)
 		}
@@ -89,9 +87,7 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 	fill := func() {
 		t.Helper()
 		for first := j.log.Current(); j.log.Current() == first; {
-			if err := j.add(record(len(j.written), 1<<20), journal.Adds); err != nil {
-				t.Fatal(err)
-			}
+			must(t, j.add(record(len(j.written), 1<<20), journal.Adds))
 		}
 	}
 	most.Store(5 << 20)
@@ -110,17 +106,13 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 	if err := j.log.Reserve(journal.Adds, 1, segment.MaxSize); err == nil {
 		t.Error("there is room for more than a segment holds")
 	}
-	if err := j.log.Reserve(journal.Adds, 1, 1<<20); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.log.Reserve(journal.Adds, 1, 1<<20))
 	if err := j.add(record(0, 6<<20), journal.Changes); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v", err)
 	}
 	most.Store(17 << 20)
 	for range 2 {
-		if err := j.add(record(0, 6<<20), journal.Adds); err != nil {
-			t.Fatal(err)
-		}
+		must(t, j.add(record(0, 6<<20), journal.Adds))
 	}
 	if n := j.log.Current(); n != small+1 {
 		t.Errorf("segment %d follows %d", n, small)
@@ -139,9 +131,7 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 	most.Store(2 << 20) // enough for what makes room
 	refused()
 	for n := range 40 {
-		if err := j.add(record(n, 100<<10), journal.Frees); err != nil {
-			t.Fatal(err)
-		}
+		must(t, j.add(record(n, 100<<10), journal.Frees))
 	}
 	reopen()
 	most.Store(0)
@@ -150,17 +140,13 @@ func TestSmallerSegmentsWhereRoomIsShort(t *testing.T) {
 		t.Errorf("short %v, wants %d bytes", j.log.Stats().Short, j.log.Stats().Wants)
 	}
 	// Old segments that are let go of are the next one.
-	if err := j.log.Release(j.next()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.log.Release(j.next()))
 	if j.log.Stats().Short || j.log.Stats().Wants != 0 {
 		t.Errorf("short %v, wants %d bytes", j.log.Stats().Short, j.log.Stats().Wants)
 	}
 	j.written = nil
 	for range 10 {
-		if err := j.add(record(0, 1<<20), journal.Adds); err != nil {
-			t.Fatal(err)
-		}
+		must(t, j.add(record(0, 1<<20), journal.Adds))
 	}
 }
 
@@ -172,9 +158,7 @@ func TestASmallerSegmentThatIsCutIsReported(t *testing.T) {
 	j.close()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	must(os.Truncate(filepath.Join(path, segments(t, path)[0]), small/4))
 	again := open(t, path, 0, nil)
@@ -204,12 +188,8 @@ func TestTrimKeepsTheSegmentThatComesNext(t *testing.T) {
 	for j.log.Stats().Left > small/4 {
 		j.put("a record")
 	}
-	if err := j.log.Reserve(journal.Adds, 1, j.log.Stats().MaxAppend); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.log.Release(j.next()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, j.log.Reserve(journal.Adds, 1, j.log.Stats().MaxAppend))
+	must(t, j.log.Release(j.next()))
 	if spares() != 4 {
 		t.Fatalf("%d spares", spares())
 	}
@@ -226,15 +206,11 @@ func TestTheFirstSegmentIsSmaller(t *testing.T) {
 	reopen := func(sizes ...int64) {
 		t.Helper()
 		j.close()
-		if err := j.open(path, 0, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, j.open(path, 0, nil))
 		var got []int64
 		for _, name := range segments(t, path) {
 			st, err := os.Stat(filepath.Join(path, name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			got = append(got, st.Size())
 		}
 		if !slices.Equal(got, sizes) || len(j.reports) > 0 || !slices.Equal(j.found, j.written) {
@@ -265,9 +241,7 @@ func TestManyRecordsAtTheEndOfASegment(t *testing.T) {
 			return do()
 		})
 		for j.log.Stats().Left > int64(left)<<12 {
-			if err := j.add(record(0, 100), journal.Frees); err != nil {
-				t.Fatal(err)
-			}
+			must(t, j.add(record(0, 100), journal.Frees))
 		}
 		for !j.log.Stats().Short { // another one is made in the background, in vain
 			time.Sleep(time.Millisecond)
