@@ -9,7 +9,6 @@ import (
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
-	"cutie/queuefs/properties"
 	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
 )
@@ -159,7 +158,7 @@ func (s *Service) makeQueue(id string, text []byte, modified int64, since journa
 			return nil, err
 		}
 	}
-	q, err := s.openQueue(id, (*properties.Queue).Read)
+	q, err := s.openQueue(id, (*Queue).readSettings)
 	if err != nil {
 		return nil, err
 	}

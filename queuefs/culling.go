@@ -587,13 +587,8 @@ type tombstones struct {
 	ledger *ledger.Ledger
 	index  *snapshot.Store
 
-	mu   sync.Mutex // before the lock of the ledger
+	mu   sync.Mutex // of file, before the lock of the ledger
 	file indexfile.Tombstones
-}
-
-// newTombstones returns the tombstones of a queue; call Load first.
-func newTombstones(l *ledger.Ledger, x *snapshot.Store) *tombstones {
-	return &tombstones{ledger: l, index: x, file: indexfile.Tombstones{Queue: l.ID()}}
 }
 
 func (t *tombstones) there() bool { return t.index.HasDir(t.ledger.ID()) }

@@ -17,7 +17,6 @@ import (
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/segment"
-	"cutie/queuefs/properties"
 	"cutie/queuefs/record"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/stored"
@@ -79,16 +78,18 @@ func (s *Service) load() error {
 	if err := s.reportMissing(); err != nil {
 		return err
 	}
+	s.doubt(known.fresh)
 	lost, err := s.replay(c, indexed)
 	if err != nil {
 		return err
 	}
+	known.fresh = s.settleDoubt(known.fresh)
 	s.weedOut(&known)
 	if err := s.retireStrays(); err != nil && !s.opts.Look && !errors.Is(storageError(err), ErrNoSpace) {
 		return err
 	}
 	for _, q := range s.Queues() {
-		if err := q.properties.Replayed(); err != nil {
+		if err := q.replayedSettings(); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
 	}
@@ -349,7 +350,7 @@ func (s *Service) makeOne(of *stored.Queue) error {
 	if err := s.index.Retire(map[string]index.Numbers{of.ID: of.Former}); err != nil {
 		return err
 	}
-	q, err := s.openQueue(of.ID, (*properties.Queue).Read)
+	q, err := s.openQueue(of.ID, (*Queue).readSettings)
 	if err != nil {
 		return err
 	}
@@ -537,19 +538,51 @@ func (s *Service) findLost(id string, f *snapshot.File) (bool, error) {
 	if s.stored != nil {
 		return false, errStale // the store has it
 	}
+	s.setLost(id, &lostQueue{from: f.At})
+	s.reportLost(id)
+	return true, nil
+}
+
+// doubt counts listed queues without a directory as lost until the journal was replayed, if
+// the index does not know them: it may have been lost, too. Then only records in the journal
+// tell such a queue from one that was never made.
+func (s *Service) doubt(fresh []string) {
+	for _, id := range fresh {
+		if !s.index.Has(id) {
+			s.setLost(id, &lostQueue{})
+		}
+	}
+}
+
+// settleDoubt ends doubt, and returns the queues to be made.
+func (s *Service) settleDoubt(fresh []string) []string {
+	return slices.DeleteFunc(fresh, func(id string) bool {
+		lost := s.known.lost[id]
+		if lost != nil && lost.keep == 0 {
+			delete(s.known.lost, id) // the home is not served yet
+		} else if lost != nil {
+			s.reportLost(id)
+		}
+		return lost != nil && lost.keep != 0
+	})
+}
+
+func (s *Service) setLost(id string, lost *lostQueue) {
 	s.known.mu.Lock()
+	defer s.known.mu.Unlock()
 	if s.known.lost == nil {
 		s.known.lost = map[string]*lostQueue{}
 	}
-	s.known.lost[id] = &lostQueue{from: f.At}
-	s.known.mu.Unlock()
+	s.known.lost[id] = lost
+}
+
+func (s *Service) reportLost(id string) {
 	s.report(home.QueuesDir+"/"+id, "directory lost; the queue is not served: put it back and start again, or remove the queue for good with cutie rmqueue --lost "+id)
-	return true, nil
 }
 
 // dirLost reports whether the directory of a queue is missing, or has nothing of a queue.
 func (s *Service) dirLost(id string) bool {
-	dir := s.each.trees.Cache.Dir(s.dirs.queues, id, false)
+	dir := s.trees.Cache.Dir(s.dirs.queues, id, false)
 	defer dir.Close()
 	if _, err := dir.Stat(home.QueueInfoName); !errors.Is(err, fs.ErrNotExist) {
 		return false

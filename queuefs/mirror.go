@@ -12,7 +12,6 @@ import (
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
-	"cutie/queuefs/properties"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/upload"
 )
@@ -90,7 +89,7 @@ func (s *Service) beginMirror(id string, m *Mirror) (*Queue, error) {
 		s.known.mirrors = map[string]*home.Mirror{}
 	}
 	s.known.mirrors[id] = m
-	q, err := s.openQueue(id, (*properties.Queue).Read)
+	q, err := s.openQueue(id, (*Queue).readSettings)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", home.QueueInfoName, err)
 	}
@@ -235,15 +234,15 @@ func (q *Queue) Replay(ctx context.Context, events []ReplayEvent, settings []byt
 func (q *Queue) replay(events []ReplayEvent, settings []byte) error {
 	var use *home.Settings
 	if settings != nil {
-		written, err := q.properties.File.Replace(settings)
+		written, err := q.infoFile.Replace(settings)
 		if err != nil {
 			return storageError(err)
 		}
-		use = q.properties.Of(written)
+		use = q.settingsOf(written)
 	}
 	err := q.record(func(b *ledger.Batch) error { return replay.Records(b, events, use, q.svc.opts.Now()) })
 	if err == nil && use != nil {
-		q.properties.File.Take(use.Reading)
+		q.infoFile.Take(use.Reading)
 		q.svc.queues.Renamed()
 	}
 	return err

@@ -23,7 +23,6 @@ import (
 	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/packs"
-	"cutie/queuefs/properties"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/stored"
 	"cutie/queuefs/tree"
@@ -185,9 +184,9 @@ func (s *Service) Published() error {
 
 // readInfo reads cutie-info.txt when the home is opened, and returns its text.
 func (s *Service) readInfo() ([]byte, error) {
-	s.properties.service = properties.Service{File: home.ServiceFile(s.dirs.home), Index: s.index, Report: s.report}
+	s.properties.service = home.ServiceFile(s.dirs.home)
 	s.properties.list = home.ListFile(s.dirs.home)
-	r, err := s.properties.service.Open(!s.opts.Look)
+	r, err := s.openInfo(!s.opts.Look)
 	if err != nil {
 		return nil, err
 	}
@@ -217,9 +216,8 @@ func (s *Service) openDirs() (err error) {
 	}
 	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest, Rebuild: s.opts.Rebuild, Own: s.opts.OwnIndex,
 		Published: func(id string) (Seq, error) { n, err := home.LastPublished(d.home, id); return Seq(n), err }}
-	s.each.trees = tree.Options{Path: home.QueuesDir, Temp: d.temp, Cache: durable.NewCache(s.opts.Dirs), MaxJobFile: content.MaxJobFile, Report: s.report, Reads: s.opts.Reads}
-	s.each.properties = properties.Home{Files: home.QueueFiles(s.opts.Reads), Now: func() time.Time { return job.Instant(s.now()) }, Report: s.report}
-	s.each.inDoubt = s.index.InDoubt
+	s.trees = tree.Options{Path: home.QueuesDir, Temp: d.temp, Cache: durable.NewCache(s.opts.Dirs), MaxJobFile: content.MaxJobFile, Report: s.report, Reads: s.opts.Reads}
+	s.infoFiles = home.QueueFiles(s.opts.Reads)
 	d.journal, err = log.MakeSub(home.JournalDir)
 	return err
 }
@@ -360,7 +358,7 @@ func (s *Service) openKnown(id string, f *snapshot.File, k *found) (*Queue, erro
 	if lost, err := s.findLost(id, f); lost || err != nil {
 		return nil, err
 	}
-	q, err := s.openQueue(id, func(p *properties.Queue) (*home.Settings, error) { return p.Known(f, k.trust) })
+	q, err := s.openQueue(id, func(q *Queue) (*home.Settings, error) { return q.knownSettings(f, k.trust) })
 	if err == nil || content.Transient(err) || content.Exhausted(err) {
 		return q, err
 	}
@@ -469,37 +467,36 @@ func (s *Service) takeIn(id string) error {
 
 // newQueue opens the directories of a queue. Its settings must follow.
 func (s *Service) newQueue(id string) (*Queue, error) {
-	t, err := tree.Open(s.dirs.queues, id, &s.each.trees)
+	t, err := tree.Open(s.dirs.queues, id, &s.trees)
 	if err != nil {
 		return nil, err
 	}
 	l := ledger.New(id, s.shared)
 	p := packs.New(func() (*durable.Dir, error) { return s.index.Queue(id) })
-	q := &Queue{svc: s, ledger: l, tree: t,
-		content:    &content.Reader{Ledger: l, Tree: t, Packs: p, Verified: &s.verified, Report: s.each.trees.Report},
-		tombstones: newTombstones(l, s.index),
+	q := &Queue{svc: s, ledger: l, tree: t, infoFile: s.infoFiles(t.Root(), id),
+		content:    &content.Reader{Ledger: l, Tree: t, Packs: p, Verified: &s.verified, Report: s.report},
+		tombstones: tombstones{ledger: l, index: s.index, file: indexfile.Tombstones{Queue: id}},
 	}
 	if s.stored != nil {
 		q.content.Far = &far.Files{Ledger: l, Tree: t, Store: s.stored, Report: s.report}
 	}
 	q.original.Ledger, q.original.Files = l, &s.properties.mirrors
 	q.original.Load(s.known.mirrors[id])
-	q.properties = properties.Queue{Home: &s.each.properties, File: s.each.properties.Files(t.Root(), id), Ledger: l, Commit: q.commit}
 	return q, nil
 }
 
 // openQueue opens a queue and gives it its properties.
-func (s *Service) openQueue(id string, read func(*properties.Queue) (*home.Settings, error)) (*Queue, error) {
+func (s *Service) openQueue(id string, read func(*Queue) (*home.Settings, error)) (*Queue, error) {
 	q, err := s.newQueue(id)
 	if err != nil {
 		return nil, err
 	}
-	now, err := read(&q.properties)
+	now, err := read(q)
 	if err != nil {
 		q.close()
 		return nil, err
 	}
-	q.properties.File.Take(now.Reading)
+	q.infoFile.Take(now.Reading)
 	q.ledger.Use(now)
 	first := index.Numbers{Time: now.Created().UnixMicro()}
 	if m := q.Mirror(); m != nil && !m.Live() {
@@ -511,7 +508,7 @@ func (s *Service) openQueue(id string, read func(*properties.Queue) (*home.Setti
 
 // openBare opens a queue by its directories.
 func (s *Service) openBare(id string) (*Queue, error) {
-	q, err := s.openQueue(id, (*properties.Queue).Read)
+	q, err := s.openQueue(id, (*Queue).readSettings)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", home.QueueInfoName, err)
 	}
@@ -558,8 +555,11 @@ func (q *Queue) load(f *snapshot.File, c indexfile.Checkpoint, indexed bool) (wa
 			return was, err
 		}
 	}
-	if q.from = c.Past; f.At > 0 {
+	switch q.from = c.Past; {
+	case f.At > 0:
 		q.from = min(q.from, f.At) // later, if its directory was lost meanwhile
+	case !ix.Has(q.ID()):
+		q.from = c.From() // its directory was lost while there was no index
 	}
 	found, err := ix.Load(q.ledger, f, c, indexed)
 	if !q.original.Find(q.Mirror()) {
@@ -616,7 +616,7 @@ func (q *Queue) finish(was loaded, stopped, lost bool) error {
 	if err := q.findLeases(); err != nil {
 		return fmt.Errorf("leases: %w", err)
 	}
-	if err := q.properties.Announce(); err != nil && !errors.Is(err, ErrNoSpace) {
+	if err := q.announceSettings(); err != nil && !errors.Is(err, ErrNoSpace) {
 		return err
 	}
 	return nil

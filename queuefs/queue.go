@@ -191,16 +191,16 @@ func (s *Service) Shut() int { return int(s.shared.Shut.Load()) }
 // reopen reads the properties of a queue that is shut, and reports whether it is open now.
 // The caller holds properties.
 func (q *Queue) reopen() bool {
-	n, err := q.properties.Known(q.svc.index.File(q.ID()), false)
+	n, err := q.knownSettings(q.svc.index.File(q.ID()), false)
 	if err != nil || n.Unread != nil {
 		return false // tried again at the next call
 	}
-	q.properties.File.Take(n.Reading)
+	q.infoFile.Take(n.Reading)
 	q.ledger.Use(n)
-	if err := q.properties.Replayed(); err != nil {
+	if err := q.replayedSettings(); err != nil {
 		q.svc.report(home.QueueInfoPath(q.ID()), err.Error())
 	}
-	_ = q.properties.Announce() // tried again at the next call
+	_ = q.announceSettings() // tried again at the next call
 	q.svc.queues.Renamed()
 	q.ledger.Touch()
 	q.ledger.Wake()

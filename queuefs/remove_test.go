@@ -740,3 +740,42 @@ func TestAListedQueueThatWasRemovedIsMadeAtTheOpening(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A job that only the journal has outlives the loss of the directory of its queue together
+// with the index, whether the queue was published or not.
+func TestALostQueueKeepsItsJournalWithoutAnIndex(t *testing.T) {
+	for _, published := range []bool{true, false} {
+		t.Run(fmt.Sprint("published ", published), func(t *testing.T) {
+			dir := fastDir(t)
+			s, q := openHome(t, dir, queuefs.Options{})
+			must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})))
+			submit(t, q, queuefs.Meta{}, "in the journal alone")
+			dir = copyHome(t, dir)
+			must(t, os.RemoveAll(filepath.Join(dir, "log/index")))
+			aside := filepath.Join(dir, "aside")
+			must(t, os.Rename(filepath.Join(dir, "queues/jobs"), aside))
+			if published {
+				must(t, os.MkdirAll(filepath.Join(dir, "resourcesync/jobs"), 0o777))
+			}
+			write(t, filepath.Join(dir, "queues.txt"), "jobs\nother\nnew\n")
+			for range 3 {
+				s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
+				must(t, err)
+				if lost := s.Lost(); len(lost) != 1 || lost[0].Queue != "jobs" {
+					t.Errorf("lost queues: %v", lost)
+				}
+				must(t, errOf(s.Queue("new"))) // it was never made
+				must(t, s.Checkpoint(ctx))
+				closeHome(t, s)
+			}
+			must(t, os.Rename(aside, filepath.Join(dir, "queues/jobs")))
+			s, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Errorf("with the directory back: %s", p) }})
+			if got := payload(t, q, 1); len(s.Lost()) > 0 || got != "in the journal alone" {
+				t.Errorf("lost %v, job %q", s.Lost(), got)
+			}
+			if j := submit(t, q, queuefs.Meta{}, "new"); j.ID != 2 || q.Seq() != 2 {
+				t.Errorf("the next job is %v, event %d", j.ID, q.Seq())
+			}
+		})
+	}
+}

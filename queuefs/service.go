@@ -42,7 +42,6 @@ import (
 	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/objects"
-	"cutie/queuefs/properties"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/stored"
@@ -74,6 +73,8 @@ type Options struct {
 // A Service is an open Cutie home (Cutie 0.3, 3.1). One process at a time has
 // a home open. Its methods are safe for concurrent use.
 type Service struct {
+	// Set while the home is opened, and not changed afterwards. What they point to has locks
+	// of its own.
 	opts      Options
 	dirs      dirs
 	unsettled bool // see Unsettled
@@ -84,14 +85,11 @@ type Service struct {
 	stored    *stored.Home // nil: the home is in its directory
 	push      *stored.Push // nil: it stays where it is
 	reports   *home.Reports
+	trees     tree.Options // of all queues
+	infoFiles func(d *durable.Dir, id string) home.File[home.QueueInfo]
 	verified  durable.Verified // results with their digest
-	each      struct {         // the same for all queues
-		trees      tree.Options
-		properties properties.Home
-		inDoubt    func() bool
-	}
 
-	// Locks, from the outside in.
+	// Each has its lock, from the outside in.
 	upkeep     upkeep
 	creating   durable.Together[*Queue]
 	properties propertyFiles
@@ -103,20 +101,23 @@ type Service struct {
 // safe for concurrent use. Changes are on stable storage when a method returns,
 // and before any method shows them.
 type Queue struct {
-	svc        *Service
-	ledger     *ledger.Ledger // what is known of the jobs
-	tree       *tree.Tree     // their directory
-	content    *content.Reader
-	tombstones *tombstones
-	properties properties.Queue // by Service.properties
-	asked      atomic.Bool      // since Reload looked at the properties
-	from       journal.LSN      // for the opening: the index has the records before it
-	original   replay.Original
+	// Set when the queue is opened, and not changed afterwards. What they point to has locks
+	// of its own.
+	svc     *Service
+	ledger  *ledger.Ledger // what is known of the jobs
+	tree    *tree.Tree     // their directory
+	content *content.Reader
+	from    journal.LSN // for the opening: the index has the records before it
 
-	// Locks, from the outside in. Those of the ledger come after them, then those of its
-	// recent jobs and of the log: none of these is held while a sync is waited for.
+	infoFile home.File[home.QueueInfo] // queue-info.txt, by Service.properties
+	asked    atomic.Bool               // since Reload looked at the properties
+
+	// Each has its lock, from the outside in. That of the ledger comes after them, then those
+	// of its recent jobs and of the log: none of these is held while a sync is waited for.
+	original     replay.Original
 	culling      sync.Mutex // held while jobs are chosen for culling and go
 	destructions destructions
+	tombstones   tombstones
 	keyed        keyClaims // of requests with keys
 	takes        keyTakes  // jobs that a repeated request gets again
 }
@@ -131,7 +132,8 @@ type dirs struct {
 // changes that must not happen then: a queue goes, or comes back under the name of a
 // former one.
 type upkeep struct {
-	sync.Mutex
+	sync.Mutex // of all fields
+
 	follower Follower    // or nil
 	keep     journal.LSN // the journal from here on is for an absent follower
 	past     journal.LSN // replay begins here
@@ -141,9 +143,11 @@ type upkeep struct {
 // propertyFiles are the files for operators to edit. Their lock is held while a queue is
 // made, removed or changed.
 type propertyFiles struct {
-	sync.Mutex
-	list    *home.File[[]string] // queues.txt
-	service properties.Service   // cutie-info.txt
+	sync.Mutex // of all fields
+
+	list    *home.File[[]string]         // queues.txt
+	service *home.File[home.ServiceInfo] // cutie-info.txt
+	bad     string                       // why the copy of it holds; "" if the file does
 
 	lines     home.Lines // of queues.txt, too
 	callbacks home.Callbacks
@@ -366,7 +370,7 @@ var (
 	ErrMirror        = replay.ErrMirror
 	ErrDiverged      = replay.ErrDiverged
 	ErrJournalLost   = errors.New(lostJournal)
-	ErrInfo          = properties.ErrInfo
+	ErrInfo          = errors.New("properties of the service damaged") // without a copy
 	ErrNoHome        = home.ErrNoHome
 	ErrMaking        = home.ErrMaking
 	ErrClosed        = ledger.ErrClosed

@@ -43,7 +43,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	if err != nil {
 		return QueueInfo{}, err
 	}
-	now, err := q.properties.Base()
+	now, err := q.baseSettings()
 	if content.Transient(err) {
 		return QueueInfo{}, fmt.Errorf("%s/%s: %w: %w", q.ID(), home.QueueInfoName, ErrUnread, durable.Bare(err))
 	}
@@ -75,11 +75,11 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 			return QueueInfo{}, storageError(err)
 		}
 	}
-	written, err := q.properties.File.Set(now.Reading, info.Elements())
+	written, err := q.infoFile.Set(now.Reading, info.Elements())
 	if err != nil {
 		return QueueInfo{}, storageError(err)
 	}
-	now = q.properties.Of(written)
+	now = q.settingsOf(written)
 	if err := q.takeProperties(now); err != nil {
 		return QueueInfo{}, err
 	}
@@ -98,7 +98,7 @@ func (q *Queue) takeProperties(n *home.Settings) error {
 			return storageError(err)
 		}
 	}
-	return q.properties.Take(n)
+	return q.putInForce(n)
 }
 
 // noteService puts cutie-info.txt into the journal of a home in a store.
@@ -122,7 +122,7 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 	defer s.end()
 	s.properties.Lock()
 	defer s.properties.Unlock()
-	file := s.properties.service.File
+	file := s.properties.service
 	r, err := file.Read()
 	if err != nil && r.Text == nil {
 		return storageError(err)
@@ -200,7 +200,7 @@ func (s *Service) Reload(ctx context.Context) (changed []string, err error) {
 		if q.reload() && !slices.Contains(changed, q.ID()) {
 			changed = append(changed, q.ID())
 		}
-		if q.properties.File.Moves() {
+		if q.infoFile.Moves() {
 			s.ask(q) // it must hold still
 		}
 	}
@@ -323,13 +323,13 @@ func (q *Queue) reload() bool {
 	if q.Mirror().Live() {
 		return false // its properties are those of the original
 	}
-	r, due, err := q.properties.File.Changed()
+	r, due, err := q.infoFile.Changed()
 	was := q.ledger.Settings()
 	if !due {
-		if !q.properties.Announced() {
+		if !q.announced() {
 			// When the home was opened there was no space for the event. If
 			// there is none now, it is tried again at the next call.
-			_ = q.properties.Announce()
+			_ = q.announceSettings()
 		}
 		return false
 	}
@@ -339,14 +339,14 @@ func (q *Queue) reload() bool {
 	if err != nil {
 		q.svc.report(home.QueueInfoPath(q.ID()), err.Error()+"; the properties stay as they were")
 		if !content.Transient(err) {
-			q.properties.File.Take(r)
+			q.infoFile.Take(r)
 			bad := *was
 			bad.Bad = durable.Bare(err).Error()
 			q.ledger.Use(&bad)
 		}
 		return false
 	}
-	if q.takeProperties(q.properties.Of(r)) != nil {
+	if q.takeProperties(q.settingsOf(r)) != nil {
 		return false // tried again at the next call
 	}
 	return string(r.Text) != string(was.Text)
@@ -355,7 +355,7 @@ func (q *Queue) reload() bool {
 // reloadInfo takes in changes of cutie-info.txt by other hands. Changes that
 // have to wait for the next opening are reported.
 func (s *Service) reloadInfo() {
-	r, due, err := s.properties.service.File.Changed()
+	r, due, err := s.properties.service.Changed()
 	info := r.Value
 	if due && err == nil {
 		err = info.Check()
@@ -363,7 +363,7 @@ func (s *Service) reloadInfo() {
 	if !due || content.Transient(err) {
 		return
 	}
-	s.properties.service.File.Take(r)
+	s.properties.service.Take(r)
 	if err != nil {
 		s.report(home.InfoName, err.Error()+"; the properties stay as they were")
 		return
@@ -389,7 +389,7 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 		}
 	}
 	if o.Repair {
-		mended, err := s.properties.service.Mend()
+		mended, err := s.mendInfo()
 		if err != nil {
 			return err
 		}
@@ -446,7 +446,7 @@ func (s *Service) fileNow() error {
 func (q *Queue) checkSettings(r *compare.Report, repair bool) error {
 	q.svc.properties.Lock()
 	defer q.svc.properties.Unlock()
-	found, mended, err := q.properties.Check(repair, q.svc.index.Closed())
+	found, mended, err := q.checkFile(repair, q.svc.index.Closed())
 	if found != nil {
 		r.Tell(mended, *found)
 	}

@@ -127,11 +127,11 @@ func (s *Service) followSettings(q *Queue, r *record.Record, at journal.LSN) err
 	if err := root.Date(home.QueueInfoName, job.Instant(r.Payload.Submitted)); err != nil { // it is published
 		return err
 	}
-	now, err := q.properties.Read()
+	now, err := q.readSettings()
 	if err != nil {
 		return err
 	}
-	q.properties.File.Take(now.Reading)
+	q.infoFile.Take(now.Reading)
 	q.ledger.Follow(r, at, now)
 	s.queues.Renamed()
 	return s.properties.callbacks.Settle(q.ID(), now.Rules().Callback)
@@ -164,7 +164,7 @@ func (s *Service) followHome(c *record.HomeChange, at journal.LSN) error {
 }
 
 func (s *Service) followService(text string) error {
-	file := s.properties.service.File
+	file := s.properties.service
 	r, err := file.Read()
 	if err != nil || string(r.Text) != text {
 		r, err = file.Replace([]byte(text))

@@ -120,7 +120,7 @@ func (q *Queue) prepareFiles(w *unfiled) error {
 			return err
 		}
 	}
-	q.tree.Prepare(&w.files, !q.svc.each.inDoubt())
+	q.tree.Prepare(&w.files, !q.svc.index.InDoubt())
 	return nil
 }
 

@@ -116,7 +116,7 @@ var layers = [][]string{
 	{"publisher/destination/local", "queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/dump", "publisher/compose", "publisher/push"},
 	{"queuefs/far", "queuefs/imaging"},
-	{"queuefs/compare", "queuefs/properties", "queuefs/replay"},
+	{"queuefs/compare", "queuefs/replay"},
 	{"queuefs/content", "queuefs/snapshot", "queuefs/stored"},
 	{"queuefs/ledger", "queuefs/packs"},
 	{"queuefs/tree", "queuefs/image", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},

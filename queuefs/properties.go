@@ -1,11 +1,8 @@
-// Package properties has queue-info.txt in force: reading it, the event of its change,
-// and the last known properties in the place of a damaged file.
-package properties
+package queuefs
 
 import (
 	"cmp"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -20,52 +17,37 @@ import (
 	"cutie/queuefs/snapshot"
 )
 
-// A Queue has the properties of one queue. The caller serializes changes.
-type Queue struct {
-	*Home
-	File   home.File[home.QueueInfo]
-	Ledger *ledger.Ledger
-	Commit func(build func(*ledger.Batch) error) error // as [ledger.Ledger.Commit]
-}
-
-// A Home has the things common to all queues.
-type Home struct {
-	Files  func(d *durable.Dir, id string) home.File[home.QueueInfo]
-	Now    func() time.Time
-	Report func(path, text string) // called with damage found
-}
-
-// Base returns the settings to begin a change with: those of the file, or, if it
+// baseSettings returns the settings to begin a change with: those of the file, or, if it
 // is damaged and was reported, those in force.
-func (p *Queue) Base() (*home.Settings, error) {
-	now, err := p.Read()
-	if hold := p.Ledger.Settings(); err != nil && !content.Transient(err) && hold.Bad != "" {
+func (q *Queue) baseSettings() (*home.Settings, error) {
+	now, err := q.readSettings()
+	if hold := q.ledger.Settings(); err != nil && !content.Transient(err) && hold.Bad != "" {
 		return hold, nil
 	}
 	return now, err
 }
 
-// Read reads queue-info.txt.
-func (p *Queue) Read() (*home.Settings, error) {
-	r, err := p.File.Read()
-	return p.Of(r), err
+// readSettings reads queue-info.txt.
+func (q *Queue) readSettings() (*home.Settings, error) {
+	r, err := q.infoFile.Read()
+	return q.settingsOf(r), err
 }
 
-// Of returns the settings of a reading. If it has no time of creation, the
+// settingsOf returns the settings of a reading. If it has no time of creation, the
 // known one stays.
-func (p *Queue) Of(r home.Reading[home.QueueInfo]) *home.Settings {
+func (q *Queue) settingsOf(r home.Reading[home.QueueInfo]) *home.Settings {
 	var created time.Time
-	if s := p.Ledger.Settings(); s != nil {
+	if s := q.ledger.Settings(); s != nil {
 		created = s.Created()
 	}
 	return home.NewSettings(r, created)
 }
 
-// Take puts the settings of a new reading of the file in force.
-func (p *Queue) Take(n *home.Settings) error {
-	err := p.Adopt(n)
+// putInForce puts the settings of a new reading of the file in force.
+func (q *Queue) putInForce(n *home.Settings) error {
+	err := q.adoptSettings(n)
 	if err == nil {
-		p.File.Take(n.Reading)
+		q.infoFile.Take(n.Reading)
 	}
 	return err
 }
@@ -76,12 +58,12 @@ func (p *Queue) Take(n *home.Settings) error {
 // last such event, so a change by other hands, or one before a crash, becomes
 // an event when it is seen.
 
-// Adopt puts the settings in force at the instant of their event. If there
+// adoptSettings puts the settings in force at the instant of their event. If there
 // cannot be an event now, nothing changes in memory; the file is read again at
 // the next Reload. The caller holds properties, or opens the home.
-func (p *Queue) Adopt(n *home.Settings) error {
+func (q *Queue) adoptSettings(n *home.Settings) error {
 	known := false
-	err := p.Commit(func(b *ledger.Batch) error {
+	err := q.commit(func(b *ledger.Batch) error {
 		if known = b.Index().Info == n.SHA256; known {
 			return nil
 		}
@@ -96,30 +78,30 @@ func (p *Queue) Adopt(n *home.Settings) error {
 		return nil
 	})
 	if err == nil && known {
-		p.Ledger.Use(n)
+		q.ledger.Use(n)
 	}
 	return err
 }
 
-// Announce makes an event of a queue-info.txt changed since the last event of
+// announceSettings makes an event of a queue-info.txt changed since the last event of
 // it. If neither index nor journal know of one, the file is taken as it stands. A file
 // that cannot be read has none.
-func (p *Queue) Announce() error {
-	s := p.Ledger.Settings()
+func (q *Queue) announceSettings() error {
+	s := q.ledger.Settings()
 	if s.Unread != nil {
 		return nil
 	}
-	p.Ledger.Note(func(x *index.Index) {
+	q.ledger.Note(func(x *index.Index) {
 		if x.Info == ([sha256.Size]byte{}) {
 			x.Info, x.Changed = s.SHA256, true
 		}
 	})
-	return p.Adopt(s)
+	return q.adoptSettings(s)
 }
 
-// Announced reports whether the file in force has had its event.
-func (p *Queue) Announced() (done bool) {
-	p.Ledger.Look(func(x *index.Index) { done = x.Info == p.Ledger.Settings().SHA256 })
+// announced reports whether the file in force has had its event.
+func (q *Queue) announced() (done bool) {
+	q.ledger.Look(func(x *index.Index) { done = x.Info == q.ledger.Settings().SHA256 })
 	return done
 }
 
@@ -128,21 +110,21 @@ func (p *Queue) Announced() (done bool) {
 // Without a copy the queue takes no jobs and hands out none until an operator sets
 // its properties.
 
-// Known is Read during the opening of a home, whose index has f of the queue; with trust a
+// knownSettings is readSettings during the opening of a home, whose index has f of the queue; with trust a
 // file that is as it was at the last checkpoint is not read. A damaged file is reported.
 // One that cannot be read now may be good, and is reported, too: the settings have Unread,
-// and the queue stays shut until Known can read the file.
-func (p *Queue) Known(f *snapshot.File, trust bool) (n *home.Settings, err error) {
+// and the queue stays shut until it can be read the file.
+func (q *Queue) knownSettings(f *snapshot.File, trust bool) (n *home.Settings, err error) {
 	var kept snapshot.Settings
 	if trust {
 		if kept, err = f.Settings(); err != nil {
 			return nil, err
 		}
 	}
-	r, err := p.File.ReadUnless(kept.Stamp, kept.Text)
-	n = p.Of(r)
+	r, err := q.infoFile.ReadUnless(kept.Stamp, kept.Text)
+	n = q.settingsOf(r)
 	if err == nil {
-		err = p.own(n.Names()[0], f)
+		err = q.ownFile(n.Names()[0], f)
 	}
 	if err == nil && n.Dated() {
 		return n, nil
@@ -158,7 +140,7 @@ func (p *Queue) Known(f *snapshot.File, trust bool) (n *home.Settings, err error
 		n.Date(kept.Created)
 		return n, nil
 	}
-	now := p.Now()
+	now := job.Instant(q.svc.now())
 	if r.Written.IsZero() {
 		r.Written = now
 	}
@@ -168,40 +150,40 @@ func (p *Queue) Known(f *snapshot.File, trust bool) (n *home.Settings, err error
 		instead = "cannot be read now: " + r.Unread.Error() + "; the queue is shut until it can"
 		lost = instead
 	}
-	r, e = p.File.Instead(r, kept.Text, instead)
+	r, e = q.infoFile.Instead(r, kept.Text, instead)
 	made := kept.Text == nil || e != nil
 	if made {
-		info := home.NewQueue(p.Ledger.ID(), cmp.Or(kept.Created, now))
+		info := home.NewQueue(q.ledger.ID(), cmp.Or(kept.Created, now))
 		info.Closed, info.Paused = true, now
-		if r, e = p.File.Instead(r, info.Text(), lost); e != nil {
+		if r, e = q.infoFile.Instead(r, info.Text(), lost); e != nil {
 			return n, e
 		}
 	}
 	n = home.NewSettings(r, kept.Created)
 	n.Made = made
-	p.Report(home.QueueInfoPath(p.Ledger.ID()), n.Bad)
+	q.svc.report(home.QueueInfoPath(q.ledger.ID()), n.Bad)
 	return n, nil
 }
 
-// own refuses the properties of another queue: the file has come here by mistake.
-func (p *Queue) own(identifier string, f *snapshot.File) error {
-	if id, err := job.CleanQueueID(identifier); err == nil && id == p.Ledger.ID() {
+// ownFile refuses the properties of another queue: the file has come here by mistake.
+func (q *Queue) ownFile(identifier string, f *snapshot.File) error {
+	if id, err := job.CleanQueueID(identifier); err == nil && id == q.ledger.ID() {
 		return nil
 	}
 	kept, err := f.Settings()
 	if err != nil || kept.Text == nil {
 		return err
 	}
-	if was, err := home.ParseQueue(p.Ledger.ID(), kept.Text); err != nil || was.Identifier == identifier {
+	if was, err := home.ParseQueue(q.ledger.ID(), kept.Text); err != nil || was.Identifier == identifier {
 		return nil
 	}
 	return fmt.Errorf("identifier %.80q: it is the file of another queue", identifier)
 }
 
-// Replayed uses the properties of the last event in the journal in the place of a
+// replayedSettings uses the properties of the last event in the journal in the place of a
 // damaged file: they are later than the copy in the index.
-func (p *Queue) Replayed() error {
-	now, text := p.Ledger.Settings(), p.Ledger.Replayed()
+func (q *Queue) replayedSettings() error {
+	now, text := q.ledger.Settings(), q.ledger.Replayed()
 	if now.Bad == "" || text == nil || string(text) == string(now.Text) {
 		return nil
 	}
@@ -210,96 +192,84 @@ func (p *Queue) Replayed() error {
 		why, _, _ := strings.Cut(now.Bad, "; ")
 		bad = why + "; the last known properties hold"
 	}
-	r, err := p.File.Instead(now.Reading, text, bad)
+	r, err := q.infoFile.Instead(now.Reading, text, bad)
 	if err == nil {
-		p.Ledger.Use(home.NewSettings(r, now.Created()))
+		q.ledger.Use(home.NewSettings(r, now.Created()))
 	}
 	return err
 }
 
-// A Service has the properties of the service: cutie-info.txt, and its copy in the index.
-type Service struct {
-	File   *home.File[home.ServiceInfo]
-	Index  *snapshot.Store
-	Report func(path, text string) // called with damage found
-
-	bad string // why the copy holds; "" if the file does
-}
-
-// ErrInfo is the error for a damaged cutie-info.txt without a copy.
-var ErrInfo = errors.New("properties of the service damaged")
-
-// Open reads the file when the home is opened. A damaged file does not keep it shut if
+// openInfo reads cutie-info.txt when the home is opened. A damaged file does not keep it shut if
 // the index has a copy. With keep the copy is brought up to the file.
-func (s *Service) Open(keep bool) (home.Reading[home.ServiceInfo], error) {
-	r, err := s.File.Read()
+func (s *Service) openInfo(keep bool) (home.Reading[home.ServiceInfo], error) {
+	r, err := s.properties.service.Read()
 	if err != nil && content.Transient(err) {
 		return r, err
 	}
-	copied, e := s.Index.Service()
+	copied, e := s.index.Service()
 	switch {
 	case e != nil:
 		return r, e
 	case err != nil && copied == nil:
 		return r, fmt.Errorf("%s: %w: %w", home.InfoName, ErrInfo, durable.Bare(err))
 	case err != nil:
-		s.bad = durable.Bare(err).Error() + "; the last known properties hold"
-		s.Report(home.InfoName, s.bad)
-		if r, err = s.File.Instead(r, copied, s.bad); err != nil {
+		s.properties.bad = durable.Bare(err).Error() + "; the last known properties hold"
+		s.report(home.InfoName, s.properties.bad)
+		if r, err = s.properties.service.Instead(r, copied, s.properties.bad); err != nil {
 			return r, err
 		}
 	case copied != nil && string(copied) != string(r.Text):
-		s.Report(home.InfoName, "edited by other hands: "+home.Differences(copied, r.Text))
+		s.report(home.InfoName, "edited by other hands: "+home.Differences(copied, r.Text))
 	}
-	s.File.Take(r)
+	s.properties.service.Take(r)
 	if keep && string(copied) != string(r.Text) {
-		err = s.Index.KeepService(r.Text)
+		err = s.index.KeepService(r.Text)
 	}
 	return r, err
 }
 
-// Mend writes a damaged file again by its copy; nil if it was not damaged.
-func (s *Service) Mend() (*home.Problem, error) {
-	if s.bad == "" {
+// mendInfo writes a damaged file again by its copy; nil if it was not damaged.
+func (s *Service) mendInfo() (*home.Problem, error) {
+	if s.properties.bad == "" {
 		return nil, nil
 	}
-	to, err := s.File.SetAside()
+	to, err := s.properties.service.SetAside()
 	if err != nil {
 		return nil, err
 	}
-	copied, err := s.Index.Service()
+	copied, err := s.index.Service()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.File.Replace(copied); err != nil {
+	if _, err := s.properties.service.Replace(copied); err != nil {
 		return nil, err
 	}
-	text := s.bad + "; written again"
+	text := s.properties.bad + "; written again"
 	if to != "" {
-		text = s.bad + "; moved to " + to + ", and written again"
+		text = s.properties.bad + "; moved to " + to + ", and written again"
 	}
 	return &home.Problem{Path: home.InfoName, Text: text}, nil
 }
 
-// Check tells of a damaged or edited queue-info.txt. Repairing sets a damaged one aside
+// checkFile tells of a damaged or edited queue-info.txt. Repairing sets a damaged one aside
 // and writes the properties in force. mended says that the problem is none any more;
 // found is nil without one. closed says that the home was closed in order: after a crash a
 // file without its event may be that of a change on its way, which the next opening takes in.
-func (p *Queue) Check(repair, closed bool) (found *home.Problem, mended bool, err error) {
-	hold, path := p.Ledger.Settings(), home.QueueInfoPath(p.Ledger.ID())
+func (q *Queue) checkFile(repair, closed bool) (found *home.Problem, mended bool, err error) {
+	hold, path := q.ledger.Settings(), home.QueueInfoPath(q.ledger.ID())
 	bad := hold.Bad
 	edited := false
-	p.Ledger.Look(func(x *index.Index) { edited = x.Info != [sha256.Size]byte{} && x.Info != hold.SHA256 })
+	q.ledger.Look(func(x *index.Index) { edited = x.Info != [sha256.Size]byte{} && x.Info != hold.SHA256 })
 	switch {
 	case bad == "" && edited && closed:
 		return &home.Problem{Path: path, Text: "edited by other hands, and not taken in yet"}, false, nil
 	case bad == "":
 		return nil, false, nil
 	case !repair || hold.Unread != nil:
-		p := durable.Damage(path, bad, hold.Unread != nil)
-		return &p, false, nil
+		d := durable.Damage(path, bad, hold.Unread != nil)
+		return &d, false, nil
 	}
-	to, err := p.File.SetAside()
+	to, err := q.infoFile.SetAside()
 	if err != nil {
 		return nil, false, err
 	}
@@ -308,11 +278,11 @@ func (p *Queue) Check(repair, closed bool) (found *home.Problem, mended bool, er
 	} else {
 		bad += "; moved to " + to + ", and written again"
 	}
-	written, err := p.File.Replace(hold.Text)
+	written, err := q.infoFile.Replace(hold.Text)
 	if err != nil {
 		return nil, false, err
 	}
-	if err := p.Take(p.Of(written)); err != nil {
+	if err := q.putInForce(q.settingsOf(written)); err != nil {
 		return nil, false, err
 	}
 	return &home.Problem{Path: path, Text: bad}, true, nil
