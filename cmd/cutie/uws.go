@@ -1,18 +1,28 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
+	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/fault"
+	"cutie/cmd/cutie/reach"
+	"cutie/queuefs"
 	"cutie/queuefs/state"
+	"cutie/wellknown"
 )
 
 func uwsVerb(c *call) *cobra.Command {
@@ -55,16 +65,38 @@ cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
 			return fault.Usagef("--upload is of create only")
 		}
 		where := strings.TrimSuffix(base.String(), "/")
-		u := uwsCall{c, where, uwsClient{c.Client(where)}}
+		u := uwsCall{c, c.Client(where), where}
 		return u.do(ctx, method, c.Args[2:], *last, *uploads)
 	})
 }
 
-// A uwsCall is one use of the verb.
+// A uwsCall is one use of the verb, of a Universal Worker Service of ours or of others
+// (IVOA UWS 1.1, REC 2016-10-24; services of 1.0 answer too, without waiting).
 type uwsCall struct {
 	*call
-	url    string // of a job list or a job
-	client uwsClient
+	http *http.Client
+	url  string // of a job list or a job, without a slash at its end
+}
+
+// A uwsJob is what a job says of itself. The Href of a result may be relative to the job.
+type uwsJob struct {
+	XMLName xml.Name `xml:"job"`
+	Version string   `xml:"version,attr"` // "" is 1.0
+	ID      string   `xml:"jobId"`
+	RunID   string   `xml:"runId"`
+	Phase   string   `xml:"phase"`
+	Created string   `xml:"creationTime"` // only since version 1.1
+	Results []struct {
+		ID   string `xml:"id,attr"`
+		Href string `xml:"http://www.w3.org/1999/xlink href,attr"`
+	} `xml:"results>result"`
+}
+
+func (j *uwsJob) resultNames() (names []string) {
+	for _, r := range j.Results {
+		names = append(names, r.ID)
+	}
+	return names
 }
 
 func (u *uwsCall) do(ctx context.Context, method string, args []string, last int, uploads []string) error {
@@ -73,62 +105,86 @@ func (u *uwsCall) do(ctx context.Context, method string, args []string, last int
 	}
 	switch method {
 	case "list":
-		jobs, err := u.client.list(ctx, u.url, last)
-		if err != nil {
-			return err
-		}
-		if u.Form != "" {
-			var facts []state.Document
-			for _, j := range jobs {
-				facts = append(facts, state.OfFacts(state.UWSClass, nil, j.ID, j.Phase, timeOf(j.Created), j.RunID))
-			}
-			return u.Facts(true, facts...)
-		}
-		var all []string
-		for _, j := range jobs {
-			all = append(all, strings.Join([]string{j.ID, j.Phase, j.Created, j.RunID}, "\t"))
-		}
-		return u.Out.Lines(all)
+		return u.list(ctx, last)
 	case "create":
 		return u.create(ctx, args, uploads)
 	case "show":
 		if u.Form != "" {
 			return u.facts(ctx)
 		}
-		text, _, err := u.client.document(ctx, u.url)
+		text, _, err := u.document(ctx, u.url)
 		if err != nil {
 			return err
 		}
 		return u.Out.Emit(text)
 	case "run", "abort":
-		if err := u.client.post(ctx, u.url+"/phase", "PHASE", strings.ToUpper(method)); err != nil {
+		if err := u.post(ctx, u.url+"/phase", "PHASE", strings.ToUpper(method)); err != nil {
 			return err
 		}
-		j, err := u.client.job(ctx, u.url)
+		j, err := u.job(ctx, "")
 		if err != nil {
 			return err
 		}
 		return u.phase(j.Phase)
 	case "delete":
-		return u.client.post(ctx, u.url, "ACTION", "DELETE")
+		return u.post(ctx, u.url, "ACTION", "DELETE")
 	case "wait":
-		phase, err := u.client.wait(ctx, u.url)
-		if err == nil {
-			err = u.phase(phase)
-		}
-		if err == nil && phase != "COMPLETED" {
-			err = fmt.Errorf("%s: the job is %s", u.url, phase)
-		}
-		return err
+		return u.wait(ctx)
 	case "result":
 		return u.result(ctx, args)
 	}
 	return fault.Usagef("%.40q is none of list, create, show, run, abort, delete, wait, result", method)
 }
 
+// list prints the newest jobs, up to last of them. It follows links to further parts of
+// the list. Services of 1.0 do not know LAST.
+func (u *uwsCall) list(ctx context.Context, last int) error {
+	type uwsRef struct {
+		ID      string `xml:"id,attr"`
+		Phase   string `xml:"phase"`
+		RunID   string `xml:"runId"`
+		Created string `xml:"creationTime"` // as the service writes it
+	}
+	var refs []uwsRef
+	for where := fmt.Sprintf("%s?LAST=%d", u.url, last); where != "" && len(refs) < last; {
+		var jobs struct {
+			XMLName xml.Name `xml:"jobs"`
+			Refs    []uwsRef `xml:"jobref"`
+		}
+		text, header, err := u.document(ctx, where)
+		if err == nil {
+			err = unmarshalUWS(text, &jobs)
+		}
+		if err != nil {
+			return err
+		}
+		refs = append(refs, jobs.Refs...)
+		next := wellknown.Links(header, "next")
+		if len(next) == 0 {
+			break
+		}
+		if where, err = resolve(where, next[0]); err != nil {
+			return err
+		}
+	}
+	refs = refs[:min(len(refs), last)]
+	if u.Form != "" {
+		var facts []state.Document
+		for _, j := range refs {
+			facts = append(facts, state.OfFacts(state.UWSClass, nil, j.ID, j.Phase, timeOf(j.Created), j.RunID))
+		}
+		return u.Facts(true, facts...)
+	}
+	var all []string
+	for _, j := range refs {
+		all = append(all, strings.Join([]string{j.ID, j.Phase, j.Created, j.RunID}, "\t"))
+	}
+	return u.Out.Lines(all)
+}
+
 // facts prints what is known of the job.
 func (u *uwsCall) facts(ctx context.Context) error {
-	j, err := u.client.job(ctx, u.url)
+	j, err := u.job(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -149,6 +205,34 @@ func timeOf(text string) time.Time {
 	return t
 }
 
+// wait waits for the end of the job and prints its phase. It asks once a second if the
+// service answers at once with the same phase.
+func (u *uwsCall) wait(ctx context.Context) error {
+	for query := ""; ; {
+		asked := time.Now()
+		j, err := u.job(ctx, query)
+		if err != nil {
+			return err
+		}
+		switch j.Phase {
+		case "COMPLETED":
+			return u.phase(j.Phase)
+		case "ERROR", "ABORTED", "ARCHIVED":
+			return cmp.Or(u.phase(j.Phase), fmt.Errorf("%s: the job is %s", u.url, j.Phase))
+		}
+		if query != "" && time.Since(asked) < time.Second {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+		if query = "?WAIT=30&PHASE=" + url.QueryEscape(j.Phase); j.Version == "" {
+			query = "?" // version 1.0 does not wait
+		}
+	}
+}
+
+// create makes a job with parameters and files, and prints its URL.
 func (u *uwsCall) create(ctx context.Context, args, uploads []string) error {
 	form := url.Values{}
 	for _, a := range args {
@@ -158,47 +242,190 @@ func (u *uwsCall) create(ctx context.Context, args, uploads []string) error {
 		}
 		form.Add(name, value)
 	}
-	var files []uwsFile
+	files := map[string]*os.File{}
 	for _, a := range uploads {
 		name, path, ok := strings.Cut(a, "=")
-		if !ok || name == "" || path == "" {
-			return fault.Usagef("--upload %.60q is not NAME=FILE", a)
+		if !ok || name == "" || path == "" || files[name] != nil {
+			return fault.Usagef("--upload %.60q is not NAME=FILE, or its NAME is repeated", a)
 		}
 		f, err := os.Open(path)
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		files = append(files, uwsFile{name, f})
+		files[name] = f
 	}
-	job, err := u.client.create(ctx, u.url, form, files)
+	body, mediaType := io.Reader(strings.NewReader(form.Encode())), mediaForm
+	if len(files) > 0 {
+		r, w := io.Pipe()
+		m := multipart.NewWriter(w)
+		written := make(chan struct{})
+		go func() {
+			w.CloseWithError(writeParts(m, form, files))
+			close(written)
+		}()
+		defer func() { // the files are no longer read then
+			r.Close()
+			<-written
+		}()
+		body, mediaType = r, m.FormDataContentType()
+	}
+	first := *u.http
+	first.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	resp, err := u.send(ctx, &first, http.MethodPost, u.url, body, mediaType)
 	if err != nil {
 		return err
 	}
-	if u.Form != "" {
-		return u.Facts(false, state.OfFacts(state.UWSClass, job))
+	defer resp.Body.Close()
+	at, err := resp.Location()
+	if err != nil || resp.StatusCode != http.StatusSeeOther {
+		return fmt.Errorf("%s: answered with %s and no job", u.url, resp.Status)
 	}
-	return u.Out.Emit([]byte(job + "\n"))
+	if u.Form != "" {
+		return u.Facts(false, state.OfFacts(state.UWSClass, at.String()))
+	}
+	return u.Out.Emit([]byte(at.String() + "\n"))
 }
 
+func writeParts(m *multipart.Writer, parameters url.Values, files map[string]*os.File) error {
+	for name, values := range parameters {
+		for _, v := range values {
+			if err := m.WriteField(name, v); err != nil {
+				return err
+			}
+		}
+	}
+	for name, f := range files {
+		p, err := m.CreateFormFile(name, filepath.Base(f.Name()))
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(p, f); err != nil {
+			return err
+		}
+	}
+	return m.Close()
+}
+
+// result prints the names of the results, or one of them.
 func (u *uwsCall) result(ctx context.Context, args []string) error {
 	if len(args) == 0 && u.Form != "" {
 		return u.facts(ctx)
 	}
-	if len(args) == 0 {
-		j, err := u.client.job(ctx, u.url)
-		if err != nil {
-			return err
-		}
-		return u.Out.Lines(j.resultNames())
-	}
-	body, err := u.client.result(ctx, u.url, args[0])
+	j, err := u.job(ctx, "")
 	if err != nil {
 		return err
 	}
-	defer body.Close()
+	if len(args) == 0 {
+		return u.Out.Lines(j.resultNames())
+	}
+	i := slices.Index(j.resultNames(), args[0])
+	if i < 0 {
+		return fmt.Errorf("%s: %w", args[0], queuefs.ErrNoResult)
+	}
+	where, err := resolve(u.url, j.Results[i].Href)
+	if err != nil {
+		return fmt.Errorf("result %s: %w", args[0], err)
+	}
+	resp, err := u.send(ctx, u.http, http.MethodGet, where, nil, "")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
 	return u.Out.Exact(func(w io.Writer) error {
-		_, err := io.Copy(w, body)
+		_, err := io.Copy(w, resp.Body)
 		return err
 	})
+}
+
+// resolve returns a reference in an answer as a URL.
+func resolve(where, ref string) (string, error) {
+	base, err := url.Parse(where)
+	if err != nil {
+		return "", err
+	}
+	u, err := base.Parse(ref)
+	if err != nil {
+		return "", err
+	}
+	return u.String(), nil
+}
+
+// job asks for the job.
+func (u *uwsCall) job(ctx context.Context, query string) (j uwsJob, err error) {
+	text, _, err := u.document(ctx, u.url+query)
+	if err == nil {
+		err = unmarshalUWS(text, &j)
+	}
+	if err == nil && j.Phase == "" {
+		err = errors.New("the job has no phase")
+	}
+	return j, err
+}
+
+const mediaForm = "application/x-www-form-urlencoded"
+
+// post sends a form with one field, and follows redirects.
+func (u *uwsCall) post(ctx context.Context, where, name, value string) error {
+	resp, err := u.send(ctx, u.http, http.MethodPost, where, strings.NewReader(url.Values{name: {value}}.Encode()), mediaForm)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+// maxDocument is the most bytes of a document.
+const maxDocument = 64 << 20
+
+// document returns the XML of a job or of another resource.
+func (u *uwsCall) document(ctx context.Context, where string) ([]byte, http.Header, error) {
+	resp, err := u.send(ctx, u.http, http.MethodGet, where, nil, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
+	if err == nil && len(text) > maxDocument {
+		err = fmt.Errorf("%s: more than %d bytes", where, maxDocument)
+	}
+	return text, resp.Header, err
+}
+
+func unmarshalUWS(text []byte, v any) error {
+	if err := xml.Unmarshal(text, v); err != nil {
+		return fmt.Errorf("not a document of UWS: %w", err)
+	}
+	return nil
+}
+
+// send sends a request. An answer from status 400 on is an error with the first line
+// of a plain text in it, and with the exit code that it has from a daemon.
+func (u *uwsCall) send(ctx context.Context, web *http.Client, method, where string, body io.Reader, mediaType string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, where, body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("User-Agent", reach.Agent())
+	r.Header.Set("Accept", "application/xml, text/xml, */*;q=0.5")
+	if mediaType != "" {
+		r.Header.Set("Content-Type", mediaType)
+	}
+	resp, err := web.Do(r)
+	if err != nil || resp.StatusCode < 400 {
+		return resp, err
+	}
+	defer resp.Body.Close()
+	why := ""
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		why, _, _ = strings.Cut(strings.TrimSpace(string(text)), "\n")
+	}
+	why = cmp.Or(why, strings.ToLower(http.StatusText(resp.StatusCode)))
+	switch resp.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, fmt.Errorf("%s: %w: %s", where, fault.ErrRefused, why)
+	case http.StatusNotFound:
+		return nil, fmt.Errorf("%s: %w", where, queuefs.ErrNoJob)
+	}
+	return nil, fmt.Errorf("%s: %s", where, why)
 }

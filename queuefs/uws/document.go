@@ -74,16 +74,6 @@ func timeOrNone(t time.Time) string {
 	return formatTime(t)
 }
 
-// document returns a job as XML. Callers that waited for the same change, and
-// use the same name of the service, get the same bytes.
-func (h *Handler) document(r *request, j *job) *document {
-	j.once.Do(func() { j.base, j.doc = r.base, h.jobDocument(r, j) })
-	if j.base != r.base {
-		return h.jobDocument(r, j)
-	}
-	return j.doc
-}
-
 // jobDocument writes a job in the order of the schema (UWS 1.1, appendix B).
 func (h *Handler) jobDocument(r *request, j *job) *document {
 	d := &document{}

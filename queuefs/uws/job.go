@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/quota"
-	"cutie/queuefs/state"
 )
 
 // Elements of the job file for UWS alone; see the package comment.
@@ -44,10 +42,6 @@ type job struct {
 	id  string
 	cut queuefs.Job
 	bad error // of [Check]: the phase is UNKNOWN
-
-	once sync.Once
-	base state.Base // of doc
-	doc  *document  // see [Handler.document]
 }
 
 // as returns a job of the queue under an identifier.

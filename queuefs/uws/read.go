@@ -80,7 +80,7 @@ func (h *Handler) job(w http.ResponseWriter, r *request) error {
 	if r.page() {
 		return h.jobPage(w, r, j)
 	}
-	sendXML(w, h.document(r, j))
+	sendXML(w, h.jobDocument(r, j))
 	return nil
 }
 

@@ -64,7 +64,6 @@ type Handler struct {
 	waiting atomic.Int64 // clients waiting for a job
 
 	changing [256]sync.Mutex // see lock
-	seen     [16]sighting    // see latest
 
 	ticking sync.Mutex
 	limits  map[*queuefs.Queue]map[queuefs.JobID]limit // of jobs in work, since the last Tick

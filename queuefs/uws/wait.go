@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"cutie/queuefs"
@@ -48,7 +47,7 @@ func (h *Handler) stayAnyway(r *request, j *job, most time.Duration, stay func(p
 	for {
 		number := j.cut.ID
 		_, changed := r.q.Status(number) // before reading the job, so no event is missed
-		now, err := h.latest(r.view, j.id, changed)
+		now, err := r.find(j.id)
 		if errors.Is(err, errNoJob) {
 			return nil, notFound("job not found")
 		}
@@ -71,30 +70,6 @@ func (h *Handler) stayAnyway(r *request, j *job, most time.Duration, stay func(p
 			return nil, err
 		}
 	}
-}
-
-// A sighting is a job that was read for a caller who waits. The others who wait
-// for the same job get it too.
-type sighting struct {
-	mu      sync.Mutex
-	job     *job
-	changed time.Time // last event of the job
-	at      time.Time
-}
-
-// latest is find of a job with its last event at the given time.
-func (h *Handler) latest(v view, id string, changed time.Time) (*job, error) {
-	s := &h.seen[hashOf(v.q, id)%uint64(len(h.seen))]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.job != nil && s.job.view == v && s.job.id == id && s.changed.Equal(changed) && time.Since(s.at) < time.Second {
-		return s.job, nil
-	}
-	j, err := v.find(id)
-	if err == nil {
-		s.job, s.changed, s.at = j, changed, time.Now()
-	}
-	return j, err
 }
 
 // gone returns [queuefs.ErrNoQueue] for a removed queue. A queue made again under
