@@ -144,36 +144,29 @@ func (r *request) sees(owner string) bool {
 	return c.Admin || owner != "" && owner == c.Name || owner == "" && c.Delete && !c.Own
 }
 
-// A ref is a job in a list.
-type ref struct {
-	id, runID, owner string
-	phase            phase
-	created          time.Time
-}
-
 // newest returns the jobs of a list; with LAST the newest first. Creation is never later
 // than submission, so the search for these ends at a job submitted before the creation
 // of all found ones. next is where another list goes on, 0 for nowhere.
-func (h *Handler) newest(r *request, f filter) (refs []ref, next queuefs.JobID, err error) {
+func (h *Handler) newest(r *request, f filter) (list []*job, next queuefs.JobID, err error) {
 	next, err = h.each(r, f, func(j *job) bool {
-		one, at := ref{j.id, j.runID(), j.owner(), j.phase(), j.created()}, len(refs)
+		at := len(list)
 		if f.last > 0 {
-			if at >= f.last && stamp(j.cut.Submitted).Before(refs[f.last-1].created) {
+			if at >= f.last && stamp(j.cut.Submitted).Before(list[f.last-1].created()) {
 				return false
 			}
-			at, _ = slices.BinarySearchFunc(refs, one, func(a, b ref) int { return b.created.Compare(a.created) })
+			at, _ = slices.BinarySearchFunc(list, j, func(a, b *job) int { return b.created().Compare(a.created()) })
 		}
-		refs = slices.Insert(refs, at, one)
+		list = slices.Insert(list, at, j)
 		if f.last > 0 {
-			refs = refs[:min(len(refs), f.last)]
+			list = list[:min(len(list), f.last)]
 		}
 		return true
 	})
-	return refs, next, err
+	return list, next, err
 }
 
-// refBytes is about what a job in a list takes in memory.
-const refBytes = 1 << 10
+// listedBytes is about what a job in a list takes in memory.
+const listedBytes = 2 << 10
 
 // jobs serves the job list. With LAST it is sorted; else it is in the order of the
 // queue, the last first. A list of a long queue ends after Options.MaxListed jobs that
@@ -188,7 +181,7 @@ func (h *Handler) jobs(w http.ResponseWriter, r *request) error {
 	if page && f.last == 0 {
 		f.last = 100
 	}
-	refs, next, err := h.newest(r, f)
+	list, next, err := h.newest(r, f)
 	if err != nil {
 		return err
 	}
@@ -203,22 +196,22 @@ func (h *Handler) jobs(w http.ResponseWriter, r *request) error {
 		w.Header().Set("Link", wellknown.Link(r.ref("async")+"?"+query.Encode(), "next"))
 	}
 	if page {
-		return h.listPage(w, r, f, refs)
+		return h.listPage(w, r, f, list)
 	}
-	if err := buffers.Of(r.Context()).Take(len(refs) * refBytes); err != nil {
+	if err := buffers.Of(r.Context()).Take(len(list) * listedBytes); err != nil {
 		return err
 	}
 	d := &document{}
 	d.open("jobs", !r.set.old)
-	for _, j := range refs {
+	for _, j := range list {
 		d.begin("jobref", "id", j.id, "xlink:type", "simple", "xlink:href", r.ref("async", j.id))
-		d.element("phase", string(j.phase))
+		d.element("phase", string(j.phase()))
 		if !r.set.old {
-			if j.runID != "" {
-				d.element("runId", j.runID)
+			if id := j.runID(); id != "" {
+				d.element("runId", id)
 			}
-			d.nillable("ownerId", j.owner)
-			d.element("creationTime", formatTime(j.created))
+			d.nillable("ownerId", j.owner())
+			d.element("creationTime", formatTime(j.created()))
 		}
 		d.end("jobref")
 	}

@@ -130,7 +130,7 @@ type ListPage struct {
 // A ListedJob is one line of a list.
 type ListedJob struct{ ID, URL, Phase, RunID, Owner, Created, Ago string }
 
-func (h *Handler) listPage(w http.ResponseWriter, r *request, f filter, refs []ref) error {
+func (h *Handler) listPage(w http.ResponseWriter, r *request, f filter, list []*job) error {
 	url := r.ref("async")
 	page := &ListPage{XML: url + "?format=xml", Create: url + "?" + linesField + "=parameters", Phases: phases[:8], Last: f.last, Mine: !r.q.Info().Closed && r.may(http.MethodPost, url)}
 	if len(f.phases) > 0 {
@@ -145,9 +145,9 @@ func (h *Handler) listPage(w http.ResponseWriter, r *request, f filter, refs []r
 			return err
 		}
 	}
-	for _, j := range refs {
-		page.Jobs = append(page.Jobs, ListedJob{j.id, r.ref("async", j.id) + "?format=html", string(j.phase), j.runID, j.owner,
-			j.created.UTC().Format(pageTimeForm), state.Ago(h.now(), j.created)})
+	for _, j := range list {
+		page.Jobs = append(page.Jobs, ListedJob{j.id, r.ref("async", j.id) + "?format=html", string(j.phase()), j.runID(), j.owner(),
+			j.created().UTC().Format(pageTimeForm), state.Ago(h.now(), j.created())})
 	}
 	h.sendPage(w, http.StatusOK, h.queuePage(r, "UWS jobs of "+cmp.Or(r.q.Info().Name, r.q.ID()), page))
 	return nil

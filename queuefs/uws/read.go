@@ -1,12 +1,17 @@
 package uws
 
 import (
+	"bytes"
+	"context"
 	"encoding/hex"
+	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"cutie/queuefs"
@@ -157,4 +162,326 @@ func serveFile(w http.ResponseWriter, r *http.Request, mediaType string, in io.R
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	return web.Serve(w, r, time.Time{}, in)
+}
+
+// A document is XML, written in pieces.
+type document struct{ buf bytes.Buffer }
+
+const (
+	nsUWS   = "http://www.ivoa.net/xml/UWS/v1.0"
+	nsXlink = "http://www.w3.org/1999/xlink"
+	nsXSI   = "http://www.w3.org/2001/XMLSchema-instance"
+)
+
+// open begins the document element. Only jobs and job have a version, and it
+// is one of 1.1.
+func (d *document) open(name string, versioned bool) {
+	d.buf.WriteString(xml.Header + "<uws:" + name + ` xmlns:uws="` + nsUWS + `" xmlns:xlink="` + nsXlink + `" xmlns:xsi="` + nsXSI + `"`)
+	if versioned {
+		d.buf.WriteString(` version="1.1"`)
+	}
+	d.buf.WriteString(">\n")
+}
+
+// tag begins a tag with attributes, each a name and a value.
+func (d *document) tag(name string, attributes ...string) {
+	d.buf.WriteString("<" + name)
+	for i := 0; i < len(attributes); i += 2 {
+		d.buf.WriteString(" " + attributes[i] + `="`)
+		d.escape(attributes[i+1])
+		d.buf.WriteByte('"')
+	}
+}
+
+func (d *document) begin(name string, attributes ...string) {
+	d.tag("uws:"+name, attributes...)
+	d.buf.WriteByte('>')
+}
+
+func (d *document) end(name string) { d.buf.WriteString("</uws:" + name + ">\n") }
+
+func (d *document) escape(s string) { xml.EscapeText(&d.buf, []byte(s)) }
+
+func (d *document) element(name, value string, attributes ...string) {
+	d.tag("uws:"+name, attributes...)
+	if value == "" {
+		d.buf.WriteString("/>\n")
+		return
+	}
+	d.buf.WriteByte('>')
+	d.escape(value)
+	d.end(name)
+}
+
+// nillable writes an element, nil for an empty value.
+func (d *document) nillable(name, value string) {
+	if value == "" {
+		d.element(name, "", "xsi:nil", "true")
+	} else {
+		d.element(name, value)
+	}
+}
+
+func timeOrNone(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return formatTime(t)
+}
+
+// jobDocument writes a job in the order of the schema (UWS 1.1, appendix B).
+func (h *Handler) jobDocument(r *request, j *job) *document {
+	d := &document{}
+	d.open("job", !j.set.old)
+	d.element("jobId", j.id)
+	if id := j.runID(); id != "" {
+		d.element("runId", id)
+	}
+	start, end := j.ran()
+	d.nillable("ownerId", j.owner())
+	d.element("phase", string(j.phase()))
+	d.nillable("quote", timeOrNone(h.quote(j)))
+	if !j.set.old {
+		d.element("creationTime", formatTime(j.created()))
+	}
+	d.nillable("startTime", timeOrNone(start))
+	d.nillable("endTime", timeOrNone(end))
+	d.element("executionDuration", strconv.FormatInt(j.duration(), 10))
+	d.nillable("destruction", timeOrNone(j.destruction()))
+	for _, part := range []string{"parameters", "results"} {
+		d.begin(part)
+		d.members(part, r, j)
+		d.end(part)
+	}
+	if summary, detail, transient := j.failure(); summary != "" {
+		kind := "fatal"
+		if transient {
+			kind = "transient"
+		}
+		d.begin("errorSummary", "type", kind, "hasDetail", strconv.FormatBool(detail != summary || j.hasDetail()))
+		d.element("message", summary)
+		d.end("errorSummary")
+	}
+	info := []string{"queue", j.q.ID(), "job", j.cut.ID.String(), "attempts", strconv.Itoa(j.cut.Attempts)}
+	switch p := j.phase(); {
+	case p == completed:
+		info = append(info, "reported", strconv.FormatBool(j.reported()))
+	case p == held && j.cut.HeldFor != "":
+		info = append(info, "heldFor", j.cut.HeldFor)
+	}
+	// Without a namespace, since validators warn of others. The name is not "job":
+	// some clients take every element "job" for one of UWS.
+	d.begin("jobInfo")
+	d.tag("entry", info...)
+	d.buf.WriteString("/>")
+	d.end("jobInfo")
+	d.end("job")
+	return d
+}
+
+// members writes the parameters or the results of a job.
+func (d *document) members(part string, r *request, j *job) {
+	if part == "parameters" {
+		for _, p := range j.parameters() {
+			if p.ref {
+				d.element("parameter", r.ref("async", j.id, part, p.name), "id", p.name, "byReference", "true")
+			} else {
+				d.element("parameter", p.value, "id", p.name)
+			}
+		}
+		return
+	}
+	for _, res := range j.results() {
+		about := []string{"id", res.Name, "xlink:type", "simple", "xlink:href", r.ref("async", j.id, part, res.Name)}
+		if !j.set.old {
+			about = append(about, "size", strconv.FormatInt(res.Size, 10), "mime-type", typeOf(res))
+		}
+		d.element("result", "", about...)
+	}
+}
+
+func typeOf(r queuefs.Result) string {
+	if r.MediaType == "" {
+		return queuefs.DefaultMediaType
+	}
+	return r.MediaType
+}
+
+// await returns the job after a change of its phase, or after the seconds; -1
+// is the longest wait of the Handler. It answers at once in a phase that nobody
+// is expected to end (UWS 1.1, 2.2.1.1).
+func (h *Handler) await(r *request, j *job, seconds int) (*job, error) {
+	most := maxWait
+	if seconds >= 0 && seconds <= int(most/time.Second) {
+		most = time.Duration(seconds) * time.Second
+	}
+	was := j.phase()
+	return h.stayWith(r, j, most, func(p phase) bool { return p == was && p.active() })
+}
+
+// stayWith returns the job once stay refuses its phase, at the end of the time,
+// of the request, or of the Handler. The error is that of a caller who has lost the right
+// meanwhile.
+func (h *Handler) stayWith(r *request, j *job, most time.Duration, stay func(phase) bool) (now *job, err error) {
+	if !stay(j.phase()) {
+		return j, nil
+	}
+	defer func() {
+		if gone := web.Still(r.Context()); gone != nil {
+			now, err = nil, gone
+		}
+	}()
+	ctx, cancel := context.WithTimeout(r.Context(), most)
+	defer cancel()
+	defer context.AfterFunc(h.closing, cancel)()
+	h.waiting.Add(1)
+	defer h.waiting.Add(-1)
+	for {
+		number := j.cut.ID
+		_, changed := r.q.Status(number) // before reading the job, so no event is missed
+		if j, err = r.find(j.id); errors.Is(err, errNoJob) {
+			return nil, notFound("job not found")
+		}
+		if err != nil || !stay(j.phase()) || ctx.Err() != nil {
+			return j, err
+		}
+		if j.cut.ID != number { // another job of the queue took its place
+			continue
+		}
+		err = r.q.WaitJob(ctx, number, changed)
+		switch {
+		case err == nil, ctx.Err() != nil, errors.Is(err, queuefs.ErrNoJob):
+		case errors.Is(err, queuefs.ErrNoQueue):
+			// A removal can still fail, and the queue stays.
+			return j, h.gone(r.q)
+		default:
+			return nil, err
+		}
+	}
+}
+
+// gone returns [queuefs.ErrNoQueue] for a removed queue. A queue made again under
+// the name is another queue.
+func (h *Handler) gone(q *queuefs.Queue) error {
+	now, err := h.svc.Queue(q.ID())
+	if err == nil && now != q {
+		err = fmt.Errorf("%s: %w", q.ID(), queuefs.ErrNoQueue)
+	}
+	return err
+}
+
+// mainResult is the name clients use without reading the list.
+const mainResult = "result"
+
+// sync makes and starts a job, and leads to the wait for its end (UWS 1.1, 5). A
+// GET without parameters is from somebody who looks.
+func (h *Handler) sync(w http.ResponseWriter, r *request) error {
+	id, err := h.made(w, r, true)
+	if err != nil {
+		return err
+	}
+	return see(w, r.ref("sync", id))
+}
+
+// syncWait leads to the main result of an ended job, and to itself after the
+// longest wait.
+func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
+	j, err := h.found(r, false)
+	if err != nil {
+		return err
+	}
+	unended := func(p phase) bool { return p.active() || p == held }
+	if j, err = h.stayWith(r, j, maxWait, unended); err != nil {
+		return err
+	}
+	if unended(j.phase()) {
+		return see(w, r.ref("sync", j.id))
+	}
+	if p := j.phase(); p != completed {
+		if j.hasDetail() {
+			return see(w, r.ref("async", j.id, "error"))
+		}
+		_, detail, _ := j.failure()
+		return &web.Error{Status: http.StatusUnprocessableEntity, Message: string(p) + ": " + detail}
+	}
+	results := j.results()
+	if len(results) == 0 {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	name := results[0].Name
+	for _, res := range results {
+		if res.Name == mainResult {
+			name = mainResult
+		}
+	}
+	return see(w, r.ref("async", j.id, "results", name))
+}
+
+// vosiForms are the two descriptions of a queue as a service (IVOA Support
+// Interfaces 1.1, 2 and 4). Requests without a name are an interface of their own,
+// without a method.
+var vosiForms = template.Must(template.New("").Parse(`
+{{- define "availability"}}<vosi:availability xmlns:vosi="http://www.ivoa.net/xml/VOSIAvailability/v1.0">
+<vosi:available>{{.Up}}</vosi:available>
+{{with .Note}}<vosi:note>{{.}}</vosi:note>
+{{end}}</vosi:availability>
+{{end}}
+
+{{- define "interface"}}<interface xsi:type="vs:ParamHTTP" role="std"><accessURL use="{{end}}
+
+{{- define "capabilities"}}<vosi:capabilities xmlns:vosi="http://www.ivoa.net/xml/VOSICapabilities/v1.0"
+ xmlns:vs="http://www.ivoa.net/xml/VODataService/v1.1" xmlns:xsi="` + nsXSI + `">
+<capability standardID="ivo://ivoa.net/std/VOSI#capabilities">{{template "interface"}}full">{{html .At}}capabilities</accessURL></interface></capability>
+<capability standardID="ivo://ivoa.net/std/VOSI#availability">{{template "interface"}}full">{{html .At}}availability</accessURL></interface></capability>
+<capability standardID="ivo://ivoa.net/std/UWS{{if not .Old}}#rest-1.1{{end}}">
+{{- if .Open}}{{template "interface"}}base">{{html .At}}async</accessURL></interface>{{end}}
+{{- if .Users}}{{template "interface"}}base">{{html .At}}async</accessURL>
+ <securityMethod standardID="ivo://ivoa.net/sso#BasicAA"/><securityMethod standardID="ivo://ivoa.net/sso#token"/></interface>{{end}}</capability>
+</vosi:capabilities>
+{{end}}`))
+
+// vosi answers with the capabilities of a queue as a service, or whether it is
+// available, to everybody.
+func (h *Handler) vosi(w http.ResponseWriter, r *request) error {
+	security := h.o.Security(r.id)
+	about := struct {
+		Up, Note, At     string
+		Old, Open, Users bool
+	}{"true", "", r.ref(""), r.set.old, security.Anonymous || !security.Users, security.Users}
+	var info queuefs.QueueInfo
+	if r.q != nil {
+		info = r.q.Info()
+	}
+	switch {
+	case h.svc.Err() != nil:
+		about.Up, about.Note = "false", "storage failed"
+	case info.Closed:
+		about.Up, about.Note = "false", "the queue takes no jobs at present"
+	case !info.Paused.IsZero():
+		about.Note = "jobs are taken, and none is started at present"
+	}
+	d := &document{}
+	d.buf.WriteString(xml.Header)
+	if err := vosiForms.ExecuteTemplate(&d.buf, r.PathValue("part"), about); err != nil {
+		return err
+	}
+	sendXML(w, d)
+	return nil
+}
+
+// unknown answers a request about a queue that does not exist. A stranger gets the
+// description of an ordinary queue: only this is open to strangers, and a 404 would say
+// which queues there are.
+func (h *Handler) unknown(w http.ResponseWriter, raw *http.Request) error {
+	id, err := queuefs.CleanQueueID(raw.PathValue("queue"))
+	if err != nil {
+		return notFound("queue not found")
+	}
+	r := &request{Request: raw, base: h.base(raw), id: id}
+	if r.caller = h.o.Caller(raw, id); !r.caller.Stranger {
+		return notFound("queue not found")
+	}
+	w.Header().Set("Cache-Control", "no-cache")
+	return h.vosi(w, r)
 }

@@ -1,3 +1,92 @@
+// Package uws serves a Cutie queue as a Universal Worker Service (IVOA UWS 1.1,
+// REC 2016-10-24; 1.0, REC 2010-10-10, if the queue says so). Clients of UWS
+// make, start, watch and abort jobs and read their results; consumers of the
+// queue do the work.
+//
+//	GET  POST        /uws/Q/async                      job list; make a job
+//	GET  POST DELETE /uws/Q/async/ID                   job; change it; destroy it
+//	GET  POST        …/phase …/executionduration …/destruction …/parameters
+//	GET              …/quote …/error …/owner …/results …/results/NAME
+//	GET  PUT         …/parameters/NAME
+//	GET  POST        /uws/Q/sync                       make and run; leads to /uws/Q/sync/ID
+//	GET              /uws/Q/sync/ID                    waits, and leads to the result
+//	GET              /uws/Q/capabilities /uws/Q/availability
+//
+// # Jobs
+//
+// UWS is a view: every job of the queue is in the list, and UWS keeps nothing
+// beside the queue. Identifiers of jobs made here contain the job number; other
+// jobs are named by their number. Elements of the job file hold the rest:
+//
+//	uws-id           identifier of a job made here
+//	uws-created      creation, if the job replaced another one
+//	uws-runid        run identifier
+//	uws-upload       name of the parameter in the payload
+//	uws-part         position, size and name of a file in a multipart payload
+//	uws-duration     seconds the job may run; absent: as the queue says
+//	destruction      instant of the destruction; culling spares the job until then
+//	uws-destroyed    instant of the destruction; the job is hidden since then
+//	uws-archived     the same for ARCHIVED, until an operator requeues the job
+//
+// Every change of a phase is one event of the queue, or two:
+//
+//	phase      the job in the queue                      entered by
+//	---------  ----------------------------------------  ---------------------------
+//	PENDING    on hold for [queuefs.NotStarted]          submit
+//	QUEUED     pending, or on hold until a time          release (RUN), submit, requeue
+//	HELD       on hold for another reason                hold, by an operator
+//	EXECUTING  consumed, with a lease                    consume
+//	COMPLETED  consumed; reported, or never to report    outcome, consume
+//	ERROR      consumed and reported so                  outcome
+//	ABORTED    deleted, or taken out of work             delete, outcome
+//	ARCHIVED   marked so                                 update
+//	(none)     marked as destroyed                       update
+//	UNKNOWN    its job file is damaged, see [Check]      other hands
+//
+// SUSPENDED is never used. A crash leaves a job before or after an
+// event. Destruction ends the work first, so a crash can leave the job ABORTED
+// instead; it is destroyed by the next Tick or request.
+//
+// RUN releases the job to its place in the queue, and so does the release of this
+// one job by an operator, or the end that an operator gave its hold; these two are not
+// limited. The release of a selection leaves PENDING jobs alone. A
+// payload never changes: new parameters submit another job in the place of the
+// old one, with the same identifier, unless files are the payload.
+//
+// # Settings
+//
+// The properties of the queue for UWS are those of [queuefs.UWS]. Changes apply at once.
+//
+// # Choices
+//
+//   - The JDL is a list of names and values. The sidecar has them as
+//     "name=value; name=value", with a backslash before ; = and backslash inside
+//     of one. The payload has them as a form, or it is the uploaded file, or up to
+//     32 files as multipart/form-data.
+//   - Names of control parameters (PHASE, RUNID, DESTRUCTION, EXECUTIONDURATION,
+//     ACTION) have no case, and come in body or query.
+//   - A path with a final slash is the same resource.
+//   - Capabilities and availability are for everybody (IVOA Support Interfaces 1.1,
+//     2). They tell whether there is a queue of the name.
+//   - A client with more waiting requests than the daemon allows gets the answer to
+//     WAIT after a second (UWS 1.1, 2.2.1.1), so that it does not ask all the time.
+//   - A rejected creation, or a request against the phase, is 403; a bad value is
+//     400, as is a name or value with characters that XML cannot carry. Limits are
+//     clamped. RUN of a queued job and ABORT of an ended one change nothing.
+//   - HTML is for clients with text/html alone in Accept, or beside
+//     application/xhtml+xml, or with ?format=html. No Accept is refused.
+//   - A request beyond the limits of a user is 403 with the reason. Limits of the user
+//     hold over those of the queue; see package quota.
+//   - A quote is the time that the queue expects jobs to take (uwsQuote), or else the
+//     execution duration of the job, from its start or from now. It is unknown without
+//     either, and in a paused queue: nil in a job, and -1 or, in 1.1, empty as a word.
+//   - For a list 10,000 jobs of the queue are looked at, from the last on. If there are
+//     more, a Link of the relation next leads to the rest of the list.
+//   - The result error of a failed job, or error.vot and the like, is its …/error, in
+//     the form that the worker chose; /sync leads there.
+//   - Owners matter here only: readers of a queue see all of its jobs, the PENDING
+//     ones too, in the queue and in the published documents, as with any held job.
+//   - References begin with the base of the request, see [web.BaseOf].
 package uws
 
 import (
@@ -6,6 +95,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -168,4 +258,122 @@ func (r *request) value(name string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// A row is a [web.Route] of UWS.
+type row struct {
+	method, path string // below /uws/QUEUE
+	need         web.Need
+	waits        web.Waits
+	do           func(http.ResponseWriter, *request) error
+}
+
+// Routes returns the routes of UWS (UWS 1.1, 2.2.1). One client makes, sets up,
+// starts, follows and destroys a job; the handler knows whose job it is. A path
+// with a slash at its end is the same resource: some clients write one.
+func (h *Handler) Routes() []web.Route {
+	submit, own := web.Here(web.Submit), web.Need{Right: web.Read, Of: web.Own}
+	var routes []web.Route
+	for _, t := range []row{
+		{"GET", "/{part:capabilities|availability}", web.Need{}, web.AtOnce, h.vosi},
+		{"GET", "/sync", submit, web.AtOnce, h.sync},
+		{"POST", "/sync", submit, web.AtOnce, h.sync},
+		{"GET", "/sync/{job}", own, web.Always, h.syncWait},
+		{"GET", "/async", own, web.AtOnce, h.jobs},
+		{"POST", "/async", submit, web.AtOnce, h.create},
+		{"GET", "/async/{job}", own, web.OrEarlier, h.job},
+		{"POST", "/async/{job}", submit, web.AtOnce, h.change},
+		{"DELETE", "/async/{job}", submit, web.AtOnce, h.destroyed},
+		{"GET", "/async/{job}/{part:phase|executionduration|destruction|parameters}", own, web.AtOnce, h.part},
+		{"GET", "/async/{job}/{part:quote|owner|error|results}", own, web.AtOnce, h.part},
+		{"POST", "/async/{job}/{part:phase|executionduration|destruction|parameters}", submit, web.AtOnce, h.change},
+		{"GET", "/async/{job}/results/{name}", own, web.AtOnce, h.result},
+		{"GET", "/async/{job}/parameters/{name}", own, web.AtOnce, h.parameter},
+		{"PUT", "/async/{job}/parameters/{name}", submit, web.AtOnce, h.putParameter},
+	} {
+		for _, end := range []string{"", "/"} {
+			routes = append(routes, web.Route{Method: t.method, Path: "/uws/{queue}" + t.path + end, Need: t.need, Waits: t.waits, Fail: h.fail,
+				Serve: func(w http.ResponseWriter, r *http.Request) error { return h.serve(w, r, t.do) }})
+		}
+	}
+	return append(routes, web.Route{Method: "GET", Path: "/uws/{rest:.*}", Need: web.Otherwise, Fail: h.fail})
+}
+
+// ServeHTTP answers requests by the routes of UWS alone.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.router.ServeHTTP(w, r) }
+
+// serve answers a request about a queue.
+func (h *Handler) serve(w http.ResponseWriter, raw *http.Request, do func(http.ResponseWriter, *request) error) error {
+	q, err := h.svc.Ask(raw.PathValue("queue"))
+	if errors.Is(err, queuefs.ErrUnread) {
+		return err
+	}
+	if err != nil {
+		return h.unknown(w, raw)
+	}
+	r := &request{Request: raw, view: viewOf(q), base: h.base(raw), id: q.ID(), pages: h.o.Pages != nil, caller: h.o.Caller(raw, q.ID())}
+	info := q.Info()
+	r.limits = quota.LimitsOf(raw.Context(), &info)
+	if r.query, err = parseForm(raw.URL.RawQuery); err != nil {
+		return bad("query: %v", err)
+	}
+	w.Header().Set("Cache-Control", "no-cache")
+	return do(w, r)
+}
+
+func bad(format string, a ...any) error {
+	return web.Errorf(http.StatusBadRequest, format, a...)
+}
+
+func forbidden(format string, a ...any) error {
+	return web.Errorf(http.StatusForbidden, format, a...)
+}
+
+func notFound(text string) error { return &web.Error{Status: http.StatusNotFound, Message: text} }
+
+// fail answers with an error, in plain text: clients show it to people.
+func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	e, hidden := web.ErrorOf(err)
+	switch {
+	case hidden:
+		if h.o.Log != nil && r.Context().Err() == nil {
+			h.o.Log(r, err)
+		}
+		e = &web.Error{Status: e.Status, Message: strings.ToLower(http.StatusText(e.Status))}
+	case !errors.As(err, new(*web.Error)) && (e.Status == http.StatusBadRequest || e.Status == http.StatusConflict):
+		e.Status = http.StatusForbidden // the queue rejects it (UWS 1.1, 2.2.3)
+	}
+	web.GiveUp(w, r, bodyIdle)
+	header := w.Header()
+	header.Del("Location")
+	header.Set("Cache-Control", "no-store")
+	if h.o.Pages != nil && browses(r) {
+		h.sendPage(w, e.Status, &Page{Base: h.base(r), Body: web.FailureOf(header, r, e)})
+		return
+	}
+	text(w, e.Status, e.Error()+"\n")
+}
+
+func text(w http.ResponseWriter, status int, s string) {
+	send(w, status, "text/plain; charset=utf-8", []byte(s))
+}
+
+func send(w http.ResponseWriter, status int, mediaType string, body []byte) {
+	header := w.Header()
+	header.Set("Content-Type", mediaType)
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	w.Write(body) // nobody is left to be told of an error
+}
+
+const mediaXML = "application/xml"
+
+func sendXML(w http.ResponseWriter, d *document) { send(w, http.StatusOK, mediaXML, d.buf.Bytes()) }
+
+// see sends the client to the outcome of its request.
+func see(w http.ResponseWriter, where string) error {
+	w.Header().Set("Location", where)
+	text(w, http.StatusSeeOther, where+"\n")
+	return nil
 }
