@@ -21,8 +21,8 @@ import (
 	"cutie/publisher/about"
 	"cutie/publisher/compose"
 	"cutie/publisher/dump"
+	"cutie/publisher/hub"
 	"cutie/publisher/names"
-	"cutie/publisher/websub"
 	"cutie/queuefs"
 	"cutie/queuefs/web"
 	"cutie/sitemap"
@@ -356,7 +356,7 @@ func (x *export) render(text []byte) (out []byte, refs []string, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if x.moved != nil && e.Link(websub.RelHub) != "" {
+		if x.moved != nil && e.Link(hub.RelHub) != "" {
 			continue
 		}
 		x.repackaged(&e)

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"cutie/publisher/entries"
+	"cutie/publisher/hub"
 	"cutie/publisher/names"
-	"cutie/publisher/websub"
 	"cutie/queuefs"
 
 	"cutie/queuefs/web"
@@ -24,7 +24,7 @@ import (
 )
 
 // A Notifier is the Source of notifications about a Publisher (ResourceSync Change
-// Notification and Framework Notification 1.0.1). A [websub.Hub] distributes them. Its
+// Notification and Framework Notification 1.0.1). A [hub.Hub] delivers them. Its
 // methods are safe for concurrent use.
 //
 // Each set has two topics, named in its Capability List:
@@ -80,9 +80,9 @@ func NewNotifier(p *Publisher, o NotifierOptions) (*Notifier, error) {
 	if len(o.Hubs) == 0 {
 		return nil, errors.New("notifications: no hub")
 	}
-	for _, hub := range o.Hubs {
-		if u, err := url.Parse(hub); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, fmt.Errorf("notifications: hub %.80q is not an absolute http or https URL", hub)
+	for _, text := range o.Hubs {
+		if u, err := url.Parse(text); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("notifications: hub %.80q is not an absolute http or https URL", text)
 		}
 	}
 	o.Change = cmp.Or(o.Change, sitemap.ChangeNotification)
@@ -120,9 +120,9 @@ type topic struct {
 	framework bool
 }
 
-// topic accepts only URLs of ours. The error may be a [websub.ErrNoTopic].
+// topic accepts only URLs of ours. The error may be a [hub.ErrNoTopic].
 func (n *Notifier) topic(ref string) (topic, error) {
-	none := fmt.Errorf("%.200q: %w", ref, websub.ErrNoTopic)
+	none := fmt.Errorf("%.200q: %w", ref, hub.ErrNoTopic)
 	path, ok := strings.CutPrefix(ref, n.pub.Site().Description()+"/")
 	w := strings.Split(path, "/")
 	if !ok || len(w) != 3 || w[2] != changeTopic && w[2] != frameworkTopic {
@@ -141,7 +141,7 @@ func (n *Notifier) topic(ref string) (topic, error) {
 }
 
 // Queue returns the identifier of the queue that a topic is of, to decide who
-// may subscribe. The error may be a [websub.ErrNoTopic].
+// may subscribe. The error may be a [hub.ErrNoTopic].
 func (n *Notifier) Queue(ref string) (id string, err error) {
 	t, err := n.topic(ref)
 	if err != nil {
@@ -150,7 +150,7 @@ func (n *Notifier) Queue(ref string) (id string, err error) {
 	return t.View.Queue().ID(), nil
 }
 
-// Topics implements [websub.Source]: it returns the URLs of all topics.
+// Topics implements [hub.Source]: it returns the URLs of all topics.
 func (n *Notifier) Topics() []string {
 	queues := n.pub.Queues()
 	n.mu.Lock()
@@ -180,17 +180,17 @@ func (n *Notifier) Entries(queue string, s names.Set) []sitemap.Entry {
 
 func (n *Notifier) hubLinks() []sitemap.Link {
 	var links []sitemap.Link
-	for _, hub := range n.Hubs {
-		links = append(links, sitemap.Link{Rel: websub.RelHub, Href: hub})
+	for _, url := range n.Hubs {
+		links = append(links, sitemap.Link{Rel: hub.RelHub, Href: url})
 	}
 	return links
 }
 
-// Content implements [websub.Source].
-func (n *Notifier) Content(ref, after string) (websub.Content, error) {
+// Content implements [hub.Source].
+func (n *Notifier) Content(ref, after string) (hub.Content, error) {
 	t, err := n.topic(ref)
 	if err != nil {
-		return websub.Content{}, err
+		return hub.Content{}, err
 	}
 	if t.framework {
 		return n.documents(t, after, n.pub.Now().UTC())
@@ -198,14 +198,14 @@ func (n *Notifier) Content(ref, after string) (websub.Content, error) {
 	return n.changes(t, after)
 }
 
-// Version implements [websub.Source]. A change without an event, by time or by
+// Version implements [hub.Source]. A change without an event, by time or by
 // Publish, shows in the next second.
 func (n *Notifier) Version() uint64 {
 	const prime = 1099511628211
 	return uint64(n.pub.Now().Unix())*prime + n.pub.Changes()
 }
 
-// Latest implements [websub.Source].
+// Latest implements [hub.Source].
 func (n *Notifier) Latest(ref string) (string, error) {
 	n.mu.Lock()
 	s, ok := n.known[ref]
@@ -236,16 +236,16 @@ func (n *Notifier) Latest(ref string) (string, error) {
 }
 
 // changes returns the Change Notification after a position.
-func (n *Notifier) changes(t topic, after string) (websub.Content, error) {
+func (n *Notifier) changes(t topic, after string) (hub.Content, error) {
 	var at entries.Position
 	if after != "" {
 		var err error
 		if at, err = entries.ParsePosition(after); err != nil {
-			return websub.Content{}, err
+			return hub.Content{}, err
 		}
 	}
 	x, err := t.Excerpt(at, n.MaxOctets)
-	c := websub.Content{Type: typeXML, Upto: x.Upto.String(), More: x.More}
+	c := hub.Content{Type: typeXML, Upto: x.Upto.String(), More: x.More, Gap: after != "" && x.From.After(at.At)}
 	if err == nil && len(x.Entries) > 0 {
 		c.Body = n.body(t, n.Change, x.From, x.Upto.At, x.Entries)
 	}
@@ -254,7 +254,7 @@ func (n *Notifier) changes(t topic, after string) (websub.Content, error) {
 
 // body returns a notification.
 func (n *Notifier) body(t topic, c sitemap.Capability, from, until time.Time, entries []byte) []byte {
-	links := append([]sitemap.Link{{Rel: sitemap.RelUp, Href: t.URI(names.CapabilityList)}, {Rel: websub.RelSelf, Href: t.url}}, n.hubLinks()...)
+	links := append([]sitemap.Link{{Rel: sitemap.RelUp, Href: t.URI(names.CapabilityList)}, {Rel: hub.RelSelf, Href: t.url}}, n.hubLinks()...)
 	dst := n.pub.Dialect().AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: c, From: from, Until: until, Links: links})
 	return sitemap.AppendFoot(append(dst, entries...), sitemap.URLSet)
 }
@@ -274,7 +274,7 @@ func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) { n.router.
 
 func (n *Notifier) serve(w http.ResponseWriter, r *http.Request) error {
 	t, err := n.topic(n.pub.Site().Description() + strings.TrimPrefix(r.URL.EscapedPath(), wellknown.Path)) // as it was subscribed to
-	if errors.Is(err, websub.ErrNoTopic) {
+	if errors.Is(err, hub.ErrNoTopic) {
 		return web.Errorf(http.StatusNotFound, "not found")
 	}
 	var body []byte
@@ -285,7 +285,7 @@ func (n *Notifier) serve(w http.ResponseWriter, r *http.Request) error {
 		return n.pub.Refusal(r, err)
 	}
 	h := w.Header()
-	h.Set("Link", websub.Links(t.url, n.Hubs...))
+	h.Set("Link", hub.Links(t.url, n.Hubs...))
 	h.Set("Content-Type", typeXML)
 	h.Set("Cache-Control", cacheOpen)
 	sum := sha256.Sum256(body)
@@ -313,4 +313,4 @@ func (n *Notifier) newest(t topic) ([]byte, error) {
 	return n.body(t, n.Change, x.From, x.Upto.At, x.Entries), err
 }
 
-var _ websub.Source = (*Notifier)(nil)
+var _ hub.Source = (*Notifier)(nil)

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"cutie/publisher"
+	"cutie/publisher/hub"
 	"cutie/publisher/names"
-	"cutie/publisher/websub"
-	"cutie/queuefs/durable"
+	"cutie/queuefs/outbound"
 	"cutie/sitemap"
 )
 
@@ -219,14 +219,14 @@ func TestKillsDelayNotificationsAndLoseNone(t *testing.T) {
 	s := newSource(t, publisher.Options{MaxEntries: 60}, "q")
 	l := newListener(t, func() bool { return r.IntN(4) == 0 })
 	dir := t.TempDir()
-	var hub *websub.Hub
-	var handle *durable.Dir
+	client, err := outbound.New(outbound.Options{Allow: []string{"127.0.0.1"}})
+	must(t, err)
+	defer client.Close()
+	var h *hub.Hub
 	open := func() {
 		t.Helper()
 		var err error
-		handle, err = durable.OpenDir(dir, nil)
-		must(t, err)
-		hub, err = websub.NewHub(websub.Options{URL: hubURI, Source: s.notifier(), Doer: http.DefaultClient, Dir: handle,
+		h, err = hub.New(hub.Options{URL: hubURI, Source: s.notifier(), Client: client, Home: dir,
 			Now: func() time.Time { at.Lock(); defer at.Unlock(); return at.Time }})
 		must(t, err)
 	}
@@ -235,15 +235,15 @@ func TestKillsDelayNotificationsAndLoseNone(t *testing.T) {
 		at.Lock()
 		at.Time = at.Add(time.Duration(r.IntN(1500)) * time.Millisecond)
 		at.Unlock()
-		must(t, hub.Tick(context.Background()))
-		hub.Wait()
+		must(t, h.Tick(context.Background()))
+		h.Wait()
 	}
 	open()
 	form := url.Values{"hub.mode": {"subscribe"}, "hub.callback": {l.URL}, "hub.topic": {s.topicOf("q", names.Replica, "change-notification")}}
 	req := httptest.NewRequest("POST", "/hub", strings.NewReader(form.Encode()))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	w := httptest.NewRecorder()
-	hub.ServeHTTP(w, req)
+	h.ServeHTTP(w, req)
 	if w.Code != http.StatusAccepted {
 		t.Fatal(w.Code, w.Body)
 	}
@@ -265,8 +265,7 @@ func TestKillsDelayNotificationsAndLoseNone(t *testing.T) {
 			kills++
 			copied := filepath.Join(t.TempDir(), "hub")
 			must(t, os.CopyFS(copied, os.DirFS(dir)))
-			must(t, hub.Close()) // writes where nobody looks any more
-			must(t, handle.Close())
+			must(t, h.Close()) // writes where nobody looks any more
 			dir = copied
 			s.crash()
 			open()
@@ -280,8 +279,7 @@ func TestKillsDelayNotificationsAndLoseNone(t *testing.T) {
 		tick()
 		at.Time = at.Add(time.Hour)
 	}
-	must(t, hub.Close())
-	must(t, handle.Close())
+	must(t, h.Close())
 
 	want := s.changesOf("q", "replica")
 	next, again, steps := 0, 0, 0

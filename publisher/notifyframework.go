@@ -7,19 +7,19 @@ import (
 	"strings"
 	"time"
 
+	"cutie/publisher/hub"
 	"cutie/publisher/names"
-	"cutie/publisher/websub"
 	"cutie/sitemap"
 )
 
 // documents returns the Framework Notification of the documents whose version
 // differs from before; now may be zero.
-func (n *Notifier) documents(t topic, before string, now time.Time) (websub.Content, error) {
+func (n *Notifier) documents(t topic, before string, now time.Time) (hub.Content, error) {
 	v, err := n.versions(t)
 	if err != nil {
-		return websub.Content{}, err
+		return hub.Content{}, err
 	}
-	c := websub.Content{Type: typeXML, Upto: v.String()}
+	c := hub.Content{Type: typeXML, Upto: v.String()}
 	var entries []byte
 	old := strings.Split(before, ".")
 	for i, d := range v {

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"cutie/publisher"
+	"cutie/publisher/hub"
 	"cutie/publisher/names"
-	"cutie/publisher/websub"
 	"cutie/sitemap"
 )
 
@@ -131,16 +131,12 @@ func TestTopicsAreServedWithTheirHub(t *testing.T) {
 		if _, err := n.Latest(topic); (err == nil) != ok {
 			t.Errorf("%s: got %v", ref, err)
 		}
-		if id, err := n.Queue(topic); ok && (id != "q" || err != nil) || !ok && !errors.Is(err, websub.ErrNoTopic) {
+		if id, err := n.Queue(topic); ok && (id != "q" || err != nil) || !ok && !errors.Is(err, hub.ErrNoTopic) {
 			t.Errorf("%s: got queue %q, %v", ref, id, err)
 		}
 	}
 	if resp := get("GET", s.pub.CapabilityList("q", names.Pending)); resp.StatusCode != 200 || !bytes.Contains(read(t, resp), []byte("capabilitylist")) {
 		t.Errorf("other documents: got %d", resp.StatusCode)
-	}
-	d, err := websub.Discover(context.Background(), doer{n}, base+"/.well-known/resourcesync/q/pending/change-notification.xml")
-	if err != nil || d.Topic != s.topicOf("q", names.Pending, "change-notification") || len(d.Hubs) != 1 || d.Hubs[0] != hubURI {
-		t.Errorf("discovered %+v, %v", d, err)
 	}
 	named := s.document(s.pub.CapabilityList("q", names.Pending)).entries
 	for i, e := range n.Entries("q", names.Pending) {
@@ -203,14 +199,4 @@ func TestNotificationsAreValid(t *testing.T) {
 		v.add(s.document(list.entries[1].Loc)) // an index, so that there is one
 	}
 	v.check()
-}
-
-// doer asks a handler below the base URI.
-type doer struct{ http.Handler }
-
-func (d doer) Do(r *http.Request) (*http.Response, error) {
-	w := httptest.NewRecorder()
-	r.URL.Path = strings.TrimPrefix(r.URL.Path, "/cutie")
-	d.ServeHTTP(w, r)
-	return w.Result(), nil
 }

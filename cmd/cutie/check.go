@@ -8,11 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/callback"
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
-	"cutie/publisher/websub"
+	"cutie/publisher/hub"
 	"cutie/queuefs"
 	"cutie/queuefs/check"
 	"cutie/queuefs/durable"
@@ -78,7 +77,7 @@ func checkHome(c *call, o check.Options) error {
 	if err != nil {
 		return reach.HomeHint(dir, err)
 	}
-	r.Problems = slices.Concat(r.Problems, publisher.Check(dir), callback.Check(dir), websub.Check(dir))
+	r.Problems = slices.Concat(r.Problems, publisher.Check(dir), hub.Check(dir))
 	sum := fmt.Sprintf("%d queues, %d jobs, %d octets of payload, %d mended, %d problems",
 		r.Queues, r.Jobs, r.Octets, len(r.Mended), len(r.Problems))
 	facts := state.OfFacts(state.CheckClass, dir, int64(r.Queues), int64(r.Jobs), r.Octets)
@@ -90,7 +89,7 @@ func checkHome(c *call, o check.Options) error {
 
 // followers reports whether a problem is of a file that the daemon sets aside.
 func followers(p queuefs.Problem) bool {
-	return p.Level != durable.Unread && (strings.HasPrefix(p.Path, callback.Dir+"/") || strings.HasPrefix(p.Path, websub.Dir+"/") || published(p))
+	return p.Level != durable.Unread && (strings.HasPrefix(p.Path, hub.Dir+"/") || published(p))
 }
 
 // published reports whether a problem is of a published file.

@@ -56,7 +56,7 @@ func (h *damagedHome) args() []string {
 }
 
 // kinds are patterns below the home.
-var homeKinds = []string{"callback-urls/*", "callbacks/cursor", "callbacks/*.outbox", "websub/subscriptions", "log/index/queues/*/culled", "log/index/queues/*/c0*",
+var homeKinds = []string{"callback-urls/*", "hub/subscriptions", "log/index/queues/*/culled", "log/index/queues/*/c0*",
 	"cutie-info.txt", "0=cutie_0.3", "cutie-reserve", "cutie-lock", "log/web-access.txt"}
 
 // newDamagedHome makes a home with two queues, whose receivers fail, so that changes wait.
@@ -103,7 +103,7 @@ func newDamagedHome(t *testing.T) *damagedHome {
 		}
 	}
 	waitFor(t, "subscriptions", func() bool {
-		text, err := os.ReadFile(filepath.Join(h.dir, "websub/subscriptions"))
+		text, err := os.ReadFile(filepath.Join(h.dir, "hub/subscriptions"))
 		return err == nil && bytes.Count(text, []byte("expires")) == 2
 	})
 	if err := d.stop(syscall.SIGTERM); err != nil {

@@ -11,7 +11,7 @@
 //	fault                                      exit codes, hints, errors in words
 //	daemon                                     opens a home, serves it, and runs its loops
 //	listen                                     its port and socket
-//	access callback mirror traces              its users, callbacks, mirrors and spans
+//	access mirror traces                       its users, mirrors and spans
 //	dashboard                                  its pages: written, served, kept up to date, charts
 //	topics                                     the manual
 //

@@ -5,15 +5,11 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
 	"cutie/publisher/destination"
-	"cutie/publisher/destination/local"
-	"cutie/publisher/websub"
-	"cutie/queuefs/durable"
+	"cutie/publisher/hub"
 )
 
 // A listener has the hubs of a Source tell of changes (WebSub).
@@ -36,20 +32,11 @@ func (l *listener) listen(ctx context.Context, c *call, o *syncOptions, copied *
 	if callback == "" {
 		callback = "http://" + in.Addr().String() + "/"
 	}
-	state := filepath.Join(o.Dir, local.Own, "websub")
-	if err := os.MkdirAll(state, 0o700); err != nil {
-		return nil, errors.Join(err, in.Close())
-	}
-	dir, err := durable.OpenDir(state, nil)
-	if err != nil {
-		return nil, errors.Join(err, in.Close())
-	}
-	topics := copied.Topics()
-	s, err := websub.NewSubscriber(websub.SubscriberOptions{Callback: callback, Doer: copied.HTTP(), Dir: dir,
-		Receive: func(context.Context, websub.Notification) error { return nil }, // the answer to it wakes
+	s, err := hub.NewSubscriber(hub.SubscriberOptions{Callback: callback, Client: copied.HTTP(),
+		Receive: func(string, []byte) error { return nil }, // the answer to it wakes
 		Report:  func(err error) { o.Tell(err.Error()) }})
 	if err != nil {
-		return nil, errors.Join(err, in.Close(), dir.Close())
+		return nil, errors.Join(err, in.Close())
 	}
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.ServeHTTP(w, r)
@@ -63,28 +50,25 @@ func (l *listener) listen(ctx context.Context, c *call, o *syncOptions, copied *
 		}
 	})
 	ctx, cancel := context.WithCancel(ctx)
-	if subscribed(ctx, c, s, topics) {
+	if subscribed(ctx, c, s, copied.Topics()) {
 		copied.Expect()
 	}
-	wg.Go(func() { tick(ctx, o, s) })
+	wg.Go(func() { tick(ctx, s) })
 	return func() error {
 		cancel()
 		end, done := context.WithTimeout(context.Background(), 5*time.Second)
 		defer done()
-		var errs []error
-		for _, topic := range topics {
-			errs = append(errs, s.Unsubscribe(end, topic))
-		}
-		if server.Shutdown(end) != nil { // requests in progress write into dir
-			errs = append(errs, server.Close())
+		err := s.Unsubscribe(end)
+		if server.Shutdown(end) != nil {
+			err = errors.Join(err, server.Close())
 		}
 		wg.Wait()
-		return errors.Join(append(errs, dir.Close())...)
+		return err
 	}, nil
 }
 
 // subscribed subscribes to all topics, and reports whether it could.
-func subscribed(ctx context.Context, c *call, s *websub.Subscriber, topics []string) bool {
+func subscribed(ctx context.Context, c *call, s *hub.Subscriber, topics []string) bool {
 	for _, topic := range topics {
 		if _, err := s.Subscribe(ctx, topic); err != nil {
 			c.Warnf("%v; changes are waited for", err)
@@ -94,15 +78,13 @@ func subscribed(ctx context.Context, c *call, s *websub.Subscriber, topics []str
 	return len(topics) > 0
 }
 
-func tick(ctx context.Context, o *syncOptions, s *websub.Subscriber) {
+func tick(ctx context.Context, s *hub.Subscriber) {
 	t := time.NewTicker(topicTick)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
-			if err := s.Tick(ctx); err != nil {
-				o.Tell(err.Error())
-			}
+			s.Tick(ctx)
 		case <-ctx.Done():
 			return
 		}

@@ -51,7 +51,7 @@ func newBenchDaemon(tb testing.TB) *benchDaemon {
 	must(err)
 	tb.Cleanup(func() { b.pub.Close() })
 	svc.Follow(b.pub)
-	d := &daemon{Options: Options{Log: zerolog.Nop()}, svc: svc, pub: b.pub, browser: &access.Browser{}, crowd: access.NewCrowd(10)}
+	d := &daemon{push: &push{}, Options: Options{Log: zerolog.Nop()}, svc: svc, pub: b.pub, browser: &access.Browser{}, crowd: access.NewCrowd(10)}
 	d.Limits.Conns = 100
 	d.record, err = access.OpenLog(filepath.Join(dir, "access.txt"), 0, 1)
 	must(err)

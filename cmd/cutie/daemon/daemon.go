@@ -24,7 +24,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/callback"
 	"cutie/cmd/cutie/dashboard"
 	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/mirror"
@@ -94,9 +93,8 @@ type daemon struct {
 	full      atomic.Int64 // when a request was logged last that found no room, ns
 	svc       *queuefs.Service
 	pub       *publisher.Publisher
-	send      *callback.Sender
 	fetch     *outbound.Client // for manifests, callbacks, hubs and mirrors
-	push      *push            // nil: nobody is told
+	push      *push
 
 	gate    *access.Gate
 	browser *access.Browser
@@ -117,17 +115,11 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	defer opened()
 	log, manager := o.Log, newSupervisor(o.Log)
 	defer manager.stopped()
-	// The followers go last: the last checkpoint brings them up to date.
-	var (
-		pub  *publisher.Publisher
-		send *callback.Sender
-	)
+	// The publisher goes last: the last checkpoint brings it up to date.
+	var pub *publisher.Publisher
 	defer func() {
 		manager.stopping()
 		err = errors.Join(err, closeHome(svc, log))
-		if send != nil {
-			err = errors.Join(err, send.Close())
-		}
 		if pub != nil {
 			err = errors.Join(err, pub.Close())
 		}
@@ -193,17 +185,12 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	if pub, err = publisher.New(svc, source); err != nil {
 		return err
 	}
-	if send, err = callback.New(svc, callback.Options{Doer: d.fetch, Report: damage(log), Turned: turned(log), Idle: svc.Standby}); err != nil {
-		return err
-	}
-	svc.Follow(pub, send)
-	d.pub, d.send = pub, send
+	svc.Follow(pub)
+	d.pub = pub
 	if d.push, err = openPush(svc, pub, d.gate, d.Access, d.fetch, log, o.Push); err != nil {
 		return err
 	}
-	if d.push != nil {
-		defer func() { err = errors.Join(err, d.push.Close()) }() // before what it reads from
-	}
+	defer func() { err = errors.Join(err, d.push.hub.Close()) }() // before what it reads from
 	opened()
 	return d.run(ctx, ln)
 }

@@ -273,13 +273,14 @@ func damage(log zerolog.Logger) func(queuefs.Problem) {
 	}
 }
 
-// turned logs when callbacks of a queue begin to fail, and when they work again.
-func turned(log zerolog.Logger) func(queue string, err error) {
-	return func(queue string, err error) {
+// turned logs when deliveries to a callback of a queue or to another hub begin to fail, and
+// when they succeed again.
+func turned(log zerolog.Logger) func(receiver string, err error) {
+	return func(receiver string, err error) {
 		if err != nil {
-			log.Error().Str("queue", queue).Err(err).Msg("callback failed")
+			log.Error().Str("receiver", receiver).Err(err).Msg("not delivered, it is tried again")
 			return
 		}
-		log.Info().Str("queue", queue).Msg("callback works again")
+		log.Info().Str("receiver", receiver).Msg("delivered again")
 	}
 }

@@ -43,7 +43,7 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *listen.Limiter) []loop {
 		{"limits of jobs", maintainEvery, d.node.owned(jobs.Tick)},
 		{"publish", tickEvery, d.pub.Tick},
 		{"verify published files", tickEvery, d.pub.Scrub},
-		{"callbacks", maintainEvery, d.send.Tick},
+		{"push", maintainEvery, d.push.deliver},
 		{"cull", maintainEvery, d.node.owned(d.culler().cull)},
 		{"settings", lookEvery, d.reload},
 		{"memory", lookEvery, quick(newBudget().follow(d.svc))},
@@ -55,9 +55,6 @@ func (d *daemon) loops(jobs *uws.Handler, tcp *listen.Limiter) []loop {
 		})},
 		{"clock", lookEvery, quick(newClock(d.svc, d.Log).now)},
 		{"connections", lookEvery, quick(tcp.Told)},
-	}
-	if d.push != nil {
-		all = append(all, loop{"push", maintainEvery, d.node.owned(d.push.hub.Tick)})
 	}
 	if d.Listen.Certificate != nil {
 		all = append(all, loop{"certificate", lookEvery, quick(d.Listen.Certificate.Reload)})

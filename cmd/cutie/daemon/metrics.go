@@ -16,10 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"cutie/cmd/cutie/callback"
 	"cutie/cmd/cutie/mirror"
 	"cutie/publisher"
-	"cutie/publisher/websub"
+	"cutie/publisher/hub"
 	"cutie/queuefs"
 	"cutie/queuefs/journal"
 )
@@ -172,16 +171,13 @@ func seconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 }
 
 // collectors are the figures of the daemon.
 func (d *daemon) collectors() []prometheus.Collector {
-	of := []prometheus.Collector{storageMetrics(d.svc), publishingMetrics(d.pub), callbackMetrics(d.send), reading(func(to samples) {
+	of := []prometheus.Collector{storageMetrics(d.svc), publishingMetrics(d.pub), hubMetrics(d.push.hub), reading(func(to samples) {
 		to.gauge("cutie_requests_waiting", "Requests over the network that wait for a job or a change.").add(float64(d.crowd.Waiting()))
 	})}
 	if d.memory != nil {
 		of = append(of, reading(func(to samples) {
 			to.gauge("cutie_request_buffers_bytes", "Memory for what is kept of requests, see serve --max-buffers.").add(float64(d.memory.Taken()))
 		}))
-	}
-	if d.push != nil {
-		of = append(of, hubMetrics(d.push.hub))
 	}
 	if d.node != nil {
 		of = append(of, d.node.metrics())
@@ -279,40 +275,40 @@ func publishingMetrics(pub *publisher.Publisher) reading {
 	}
 }
 
-// callbackMetrics tells of the queues with a callback.
-func callbackMetrics(send *callback.Sender) reading {
+// hubMetrics tells of the callbacks, each by its queue, and of the subscribers of the hub all
+// together: their topics may be many.
+func hubMetrics(from *hub.Hub) reading {
 	return func(to samples) {
-		states := send.States()
-		of := to.ofQueues(len(states))
-		defer of.end()
-		waiting := of.gauge("cutie_callback_waiting", "Changes that the callback of a queue is still to be told.", sum)
+		states := from.States()
+		callbacks := slices.IndexFunc(states, func(s hub.State) bool { return s.Queue == "" })
+		if callbacks < 0 {
+			callbacks = len(states)
+		}
+		of := to.ofQueues(callbacks)
+		waiting := of.gauge("cutie_callback_waiting", "Events of a queue that its callback is still to be sent.", sum)
 		failures := of.gauge("cutie_callback_failures", "Attempts that have failed since the last success.", sum)
 		stopped := of.gauge("cutie_callback_stopped", "1 if the receiver wants no more.", sum)
-		delivered := of.counter("cutie_callback_delivered_total", "Changes told since the daemon began.")
-		aside := of.counter("cutie_callback_set_aside_total", "Changes given up since the daemon began.")
-		for _, s := range states {
+		delivered := of.counter("cutie_callback_delivered_total", "Changes sent since the daemon began.")
+		missed := of.counter("cutie_callback_missed_total", "Gaps, and jobs that could not be read, since the daemon began.")
+		for _, s := range states[:callbacks] {
 			waiting.add(float64(s.Waiting), s.Queue)
 			failures.add(float64(s.Failures), s.Queue)
 			stopped.add(truth(s.Stopped), s.Queue)
 			delivered.add(float64(s.Delivered), s.Queue)
-			aside.add(float64(s.SetAside), s.Queue)
+			missed.add(float64(s.Missed), s.Queue)
 		}
-	}
-}
-
-// hubMetrics tells of the subscribers of the hub, all together: their topics may
-// be many.
-func hubMetrics(hub *websub.Hub) reading {
-	return func(to samples) {
-		all, failing := 0, 0
-		for _, s := range hub.States() {
+		of.end()
+		all, failing, gaps := 0, 0, int64(0)
+		for _, s := range states[callbacks:] {
 			all++
+			gaps += s.Missed
 			if s.Failures > 0 {
 				failing++
 			}
 		}
 		to.gauge("cutie_hub_subscriptions", "Subscriptions at the hub, those of other hubs among them.").add(float64(all))
 		to.gauge("cutie_hub_failing", "Subscriptions whose last attempt has failed.").add(float64(failing))
+		to.gauge("cutie_hub_gaps", "Gaps in what the present subscriptions got since the daemon began.").add(float64(gaps))
 	}
 }
 

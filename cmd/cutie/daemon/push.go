@@ -1,18 +1,23 @@
 package daemon
 
 import (
+	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"cutie/cmd/cutie/access"
 	"cutie/publisher"
-	"cutie/publisher/websub"
+	"cutie/publisher/hub"
 	"cutie/queuefs"
-	"cutie/queuefs/durable"
 	"cutie/queuefs/outbound"
+	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 	"cutie/sitemap"
 )
@@ -20,8 +25,6 @@ import (
 const (
 	// hubPath is where subscribers ask for notifications (WebSub, 5.1).
 	hubPath = "/hub"
-	// hubDir is the hub's directory in the home.
-	hubDir = websub.Dir
 	// verdictTime is the time of a subscriber to learn about a refused callback. A
 	// Tick asks the callback long before it is over.
 	verdictTime = 3 * time.Second
@@ -36,61 +39,46 @@ type PushOptions struct {
 	Framework string   // name of Framework Notifications
 }
 
-// A push sends news of published documents to the subscribers of the daemon's own
-// hub and to other hubs.
+// A push tells the callbacks of queues, the subscribers of the daemon's own hub and
+// other hubs what changes.
 type push struct {
-	*publisher.Notifier
-	svc  *queuefs.Service
-	hub  *websub.Hub
-	own  string // URL of the daemon's hub; "" if there is none
-	gate *access.Gate
-	from *register // of who subscribed
-	home *durable.Dir
-	dir  *durable.Dir
+	*publisher.Notifier // nil: nobody is told of published documents
+	svc                 *queuefs.Service
+	hub                 *hub.Hub
+	own                 string // URL of the daemon's hub; "" if there is none
+	gate                *access.Gate
+	from                *register // of who subscribed
 }
 
-// openPush returns nil if there is nobody to be told.
 func openPush(svc *queuefs.Service, pub *publisher.Publisher, gate *access.Gate, who access.Options, fetch *outbound.Client, log zerolog.Logger, o PushOptions) (_ *push, err error) {
 	p := &push{svc: svc, gate: gate}
+	settings := hub.Options{Home: svc.Dir(), Service: svc, Client: fetch, Permit: p.permit, Still: p.still, Verdict: verdictTime,
+		Idle: svc.Standby, Turned: turned(log), Report: func(err error) { log.Error().Err(err).Msg("push") }}
 	hubs := o.Hubs
 	if !o.NoHub {
 		p.own = svc.Info().BaseURI + hubPath[1:]
 		hubs = append([]string{p.own}, hubs...)
 	}
-	if len(hubs) == 0 {
-		return nil, nil
+	if len(hubs) > 0 {
+		if p.Notifier, err = publisher.NewNotifier(pub, publisher.NotifierOptions{Hubs: hubs,
+			Change: sitemap.Capability(o.Change), Framework: sitemap.Capability(o.Framework)}); err != nil {
+			return nil, err
+		}
+		settings.Source, settings.URL = p.Notifier, p.own
 	}
-	if p.Notifier, err = publisher.NewNotifier(pub, publisher.NotifierOptions{Hubs: hubs,
-		Change: sitemap.Capability(o.Change), Framework: sitemap.Capability(o.Framework)}); err != nil {
-		return nil, err
+	for _, url := range o.Hubs {
+		settings.External = append(settings.External, hub.External{URL: url, Payload: o.Payload})
 	}
 	if p.from, err = openRegister(who); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.closeDirs())
-		}
-	}()
-	if p.home, err = durable.OpenDir(svc.Dir(), nil); err != nil {
-		return nil, err
-	}
-	if p.dir, err = p.home.MakeSub(hubDir); err != nil {
-		return nil, err
-	}
-	var external []websub.External
-	for _, hub := range o.Hubs {
-		external = append(external, websub.External{URL: hub, Payload: o.Payload})
-	}
-	p.hub, err = websub.NewHub(websub.Options{URL: p.own, Source: p.Notifier, Doer: newCaller(fetch), Dir: p.dir,
-		Permit: p.permit, Still: p.still, External: external, Verdict: verdictTime,
-		Report: func(err error) { log.Error().Err(err).Msg("push") }})
+	p.hub, err = hub.New(settings)
 	return p, err
 }
 
 // published answers requests for published documents, the topics of the hub among them.
 func (p *push) published(pub *publisher.Publisher) http.Handler {
-	if p == nil {
+	if p.Notifier == nil {
 		return pub
 	}
 	return p.Notifier
@@ -100,7 +88,7 @@ func (p *push) published(pub *publisher.Publisher) http.Handler {
 // any.
 func (p *push) rooms(pub *publisher.Publisher) []room {
 	switch {
-	case p == nil:
+	case p.Notifier == nil:
 		return []room{pub}
 	case p.own == "":
 		return []room{p.Notifier}
@@ -108,17 +96,12 @@ func (p *push) rooms(pub *publisher.Publisher) []room {
 	return []room{p.Notifier, &hubSite{p}}
 }
 
-// Close ends push after its last Tick. The publisher is closed after it.
-func (p *push) Close() error { return errors.Join(p.hub.Close(), p.closeDirs()) }
-
-func (p *push) closeDirs() error {
-	var errs []error
-	for _, d := range []*durable.Dir{p.dir, p.home} {
-		if d != nil {
-			errs = append(errs, d.Close())
-		}
+// deliver is a Tick of the hub. On a standby nothing is sent.
+func (p *push) deliver(ctx context.Context) error {
+	if err := p.hub.Tick(ctx); !errors.Is(err, queuefs.ErrStandby) { // else it has just left
+		return err
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // permit lets readers of the queue subscribe to a topic. Callers without the
@@ -127,7 +110,7 @@ func (p *push) permit(answer http.Header, r *http.Request, topic string) (by str
 	queue, err := p.Queue(topic)
 	caller := access.CallerOf(r.Context())
 	switch {
-	case errors.Is(err, websub.ErrNoTopic):
+	case errors.Is(err, hub.ErrNoTopic):
 		for _, q := range p.svc.Queues() {
 			if caller.May(web.Read, q.ID()) {
 				return p.from.who(r), nil // and hear from the hub that there is none
@@ -149,37 +132,146 @@ func (p *push) still(by, topic string) bool {
 	return err != nil || p.from.may(by, queue) // what is wrong with the topic is not a matter of rights
 }
 
-// A caller makes the requests of the hub, and follows no redirects.
-type caller struct{ http.Client }
+// A register knows subscribers by a word in their subscription, and whether they
+// may still read:
+//
+//	user NAME    by name and password
+//	token HASH   by a token, as the users file has it
+//	anonymous    without a name
+//
+// A removed token stays unknown, even if another one gets its name. Subscribers
+// through the socket of the home have no word, and may read.
+type register struct {
+	file      string // of users; "" if nobody has a name
+	anonymous access.Rights
 
-func newCaller(fetch *outbound.Client) *caller {
-	c := &caller{*fetch.HTTP()}
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return c
+	mu    sync.Mutex
+	stamp access.Stamp
+	users *access.Users
 }
 
-// Do implements [push.Doer]. Its errors tell the subscriber the reason, and the
-// way out.
-func (c *caller) Do(r *http.Request) (*http.Response, error) {
-	resp, err := c.Client.Do(r)
-	if text := outbound.Public(err); text != "" {
-		err = &refusedCall{err, text}
+// openRegister reads the users file.
+func openRegister(o access.Options) (*register, error) {
+	g := &register{file: o.Users, anonymous: o.Anonymous, users: new(access.Users)}
+	return g, g.reload()
+}
+
+// reload reads the users file if it has changed; g.mu is held but on opening.
+// After an error the known users stay.
+func (g *register) reload() error {
+	if g.file == "" {
+		return nil
 	}
-	return resp, err
-}
-
-type refusedCall struct {
-	error
-	text string
-}
-
-func (e *refusedCall) Unwrap() error { return e.error }
-
-// Public returns the text for strangers. It is the same whether the host has a private
-// address or none.
-func (e *refusedCall) Public() string {
-	if refused, ok := errors.AsType[*outbound.RefusedError](e.error); ok && !refused.Addr.IsValid() {
-		return e.text // about the URL alone
+	stamp, err := access.StampOf(g.file)
+	if err != nil || stamp == g.stamp {
+		return err
 	}
-	return e.text + "; who runs this hub can allow it with --allow-fetch"
+	users, _, err := access.Load(g.file)
+	if err != nil {
+		return err
+	}
+	g.users, g.stamp = users, stamp
+	return nil
+}
+
+// known returns the users as the file has them, or had them when it was last
+// read.
+func (g *register) known() *access.Users {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	_ = g.reload() // the gate reads the same file, and says what is wrong with it
+	return g.users
+}
+
+// who returns the word for the caller of an admitted request.
+func (g *register) who(r *http.Request) string {
+	caller := access.CallerOf(r.Context())
+	if caller.Name == "" {
+		if caller.May(web.Admin, "") && !g.anonymous.Allow(web.Admin, "") {
+			return ""
+		}
+		return "anonymous"
+	}
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return "user " + caller.Name
+	}
+	return fmt.Sprintf("token %x", sha256.Sum256([]byte(strings.TrimSpace(secret))))
+}
+
+// may reports whether a subscriber may read a queue now. The rights of everybody
+// count too.
+func (g *register) may(who, queue string) bool {
+	users := g.known()
+	kind, name, _ := strings.Cut(who, " ")
+	switch {
+	case g.anonymous.Allow(web.Read, queue):
+		return true
+	case kind == "token":
+		t, ok := users.TokenOf(name)
+		if !ok || !t.Expires.IsZero() && !time.Now().Before(t.Expires) || t.Narrow && !t.Rights.Allow(web.Read, queue) {
+			return false
+		}
+		name = t.User
+	case kind != "user":
+		return false
+	}
+	u, ok := users.User(name)
+	return ok && u.Rights.Allow(web.Read, queue)
+}
+
+// A hubSite answers at hubPath: subscribers ask with POST, and administrators see
+// the subscriptions with GET.
+type hubSite struct{ *push }
+
+func (s *hubSite) Routes() []web.Route {
+	return []web.Route{
+		{Method: http.MethodGet, Path: hubPath, Need: web.Everywhere(web.Admin), Serve: s.list},
+		{Method: http.MethodPost, Path: hubPath, Need: web.Need{Right: web.Read, Of: web.Body}, // the body names the topic
+			Serve: func(w http.ResponseWriter, r *http.Request) error { s.hub.ServeHTTP(w, r); return nil }},
+	}
+}
+
+// hubState is the answer to GET.
+type hubState struct {
+	state.Typed
+	Hub           string      `json:"hub"`
+	Subscriptions []hubMember `json:"subscriptions"`
+}
+
+// A hubMember is a subscription. Of its callback the host alone is shown: to
+// know the rest is to be allowed to use it.
+type hubMember struct {
+	Topic    string    `json:"topic"`
+	Host     string    `json:"host"`
+	External bool      `json:"external,omitempty"` // a hub of somebody else
+	Verified bool      `json:"verified"`
+	Signed   bool      `json:"signed"`
+	Expires  time.Time `json:"expires,omitzero"`
+	Position string    `json:"position,omitempty"` // delivered up to there
+	Latest   string    `json:"latest,omitempty"`   // there is to deliver
+	Failing  time.Time `json:"failingSince,omitzero"`
+	Failures int       `json:"failures"`
+	Missed   int64     `json:"missed,omitempty"` // gaps in what it got
+	Next     time.Time `json:"nextAttempt,omitzero"`
+	Error    string    `json:"error,omitempty"`
+}
+
+func (s *hubSite) list(w http.ResponseWriter, _ *http.Request) error {
+	all := hubState{Typed: state.HubClass.Typed(), Hub: s.own, Subscriptions: []hubMember{}}
+	for _, m := range s.hub.States() {
+		if m.Queue == "" {
+			all.Subscriptions = append(all.Subscriptions, memberOf(m))
+		}
+	}
+	return web.AnswerJSON(w, all)
+}
+
+func memberOf(m hub.State) hubMember {
+	h := hubMember{Topic: m.Topic, Host: m.Host, External: m.External, Verified: m.Verified, Signed: m.Signed,
+		Expires: m.Expires, Position: m.Position, Latest: m.Latest, Failing: m.Failing, Failures: m.Failures, Missed: m.Missed, Error: m.LastError}
+	if m.Failures > 0 {
+		h.Next = m.Next
+	}
+	return h
 }

@@ -106,7 +106,7 @@ func TestATopicThatIsNotThereIsAskedForBySomebody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Close()
+	defer p.hub.Close()
 	create := func(id string) {
 		t.Helper()
 		if _, err := svc.CreateQueue(t.Context(), queuefs.QueueInfo{ID: id, CullingSize: -1, CullingAge: -1}); err != nil {

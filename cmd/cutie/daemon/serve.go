@@ -119,7 +119,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	err = errors.Join(broken, d.stop(server))
 	endLoops()
 	wg.Wait()
-	d.send.Wait()
+	d.push.hub.Wait()
 	tracer.Close()
 	if err := past.Close(); err != nil { // a full disk is no reason to fail
 		d.Log.Error().Err(err).Msg("charts of the last minute are lost")

@@ -1,4 +1,4 @@
-package websub_test
+package hub_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"cutie/publisher/websub"
+	"cutie/publisher/hub"
 )
 
 // A disk is full, or it is not.
@@ -37,7 +37,7 @@ func TestNothingIsToldThatIsNotWrittenDown(t *testing.T) {
 	const later = "http://source.test/later.xml"
 	var d disk
 	j, r, asks := newJournal(topic), newReceiver(t), newReceiver(t)
-	h := newHouse(t, websub.Options{Source: j, External: []websub.External{{URL: r.URL, Payload: true}}}, d.fault)
+	h := newHouse(t, hub.Options{Source: j, External: []hub.External{{URL: r.URL, Payload: true}}}, d.fault)
 	h.tick()
 	d.full.Store(true)
 	j.add(later, "a", "b")
@@ -49,8 +49,7 @@ func TestNothingIsToldThatIsNotWrittenDown(t *testing.T) {
 	want(t, r.bodies(), nil)
 	want(t, asks.intents(), nil)
 
-	crashed := &house{TB: t, path: copyDir(t, h.path), opts: h.opts, clock: h.clock}
-	crashed.open(nil)
+	crashed := h.killed()
 	crashed.later(time.Minute)
 	crashed.later(time.Minute)
 	want(t, r.bodies(), []string{"a\nb"})
@@ -71,7 +70,7 @@ func TestAHubIsOpenedOnAFullDisk(t *testing.T) {
 	d.full.Store(true)
 	j, r := newJournal(topic), newReceiver(t)
 	j.add(topic, "before")
-	h := newHouse(t, websub.Options{Source: j, External: []websub.External{{URL: r.URL, Payload: true}}}, d.fault)
+	h := newHouse(t, hub.Options{Source: j, External: []hub.External{{URL: r.URL, Payload: true}}}, d.fault)
 	if got := h.reported(); !strings.Contains(got, "no space left on device") {
 		t.Errorf("got reports %q", got)
 	}
@@ -86,7 +85,7 @@ func TestAHubIsOpenedOnAFullDisk(t *testing.T) {
 // A Report may ask the hub how its subscriptions fare.
 func TestAReportHoldsUpNobody(t *testing.T) {
 	j, r := newJournal(topic), newReceiver(t)
-	h := newHouse(t, websub.Options{Source: j, GiveUp: time.Hour}, nil)
+	h := newHouse(t, hub.Options{Source: j, GiveUp: time.Hour}, nil)
 	h.subscribe(topic, r)
 	asked := 0
 	h.told = func() { asked = len(h.hub.States()) }

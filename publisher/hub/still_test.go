@@ -1,4 +1,4 @@
-package websub_test
+package hub_test
 
 import (
 	"net/http"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"cutie/publisher/websub"
+	"cutie/publisher/hub"
 )
 
 // A roll says who may have what; the requests say by whom they are.
@@ -46,7 +46,7 @@ func TestASubscriptionEndsWithTheRight(t *testing.T) {
 	const other = "http://source.test/other.xml"
 	j, roll := newJournal(topic, other), &roll{gone: map[string]bool{}}
 	ann, bob, old := newReceiver(t), newReceiver(t), newReceiver(t)
-	h := newHouse(t, websub.Options{Source: j}, nil)
+	h := newHouse(t, hub.Options{Source: j}, nil)
 	h.subscribe(topic, old) // as before there were words for who asked
 	h.close()
 	h.opts.Permit, h.opts.Still = roll.permit, roll.still
@@ -94,7 +94,7 @@ func TestASubscriptionEndsWithTheRight(t *testing.T) {
 // Somebody who may has asked anew for what another has lost.
 func TestARightThatIsThereAgainCounts(t *testing.T) {
 	j, roll, r := newJournal(topic), &roll{gone: map[string]bool{}}, newReceiver(t)
-	h := newHouse(t, websub.Options{Source: j, Permit: roll.permit, Still: roll.still}, nil)
+	h := newHouse(t, hub.Options{Source: j, Permit: roll.permit, Still: roll.still}, nil)
 	h.subscribeBy("ann", topic, r)
 	h.tick()
 	roll.takeAway("ann", topic)

@@ -1,4 +1,4 @@
-package websub_test
+package hub_test
 
 import (
 	"errors"
@@ -10,8 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"cutie/publisher/push"
-	"cutie/publisher/websub"
+	"cutie/publisher/hub"
 	"cutie/queuefs/buffers"
 )
 
@@ -28,7 +27,7 @@ func (full) TakeMany(netip.Addr, int) bool { return false }
 func (full) LeaveMany(netip.Addr, int)     {}
 
 func TestRequestIsRefusedWithoutMemoryForIt(t *testing.T) {
-	h := newHouse(t, websub.Options{Source: newJournal(topic)}, nil)
+	h := newHouse(t, hub.Options{Source: newJournal(topic)}, nil)
 	var memory buffers.Account
 	memory.Open(full{}, netip.Addr{})
 	form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic}, "hub.callback": {"http://a.test/"}, "hub.secret": {strings.Repeat("x", 9<<10)}}
@@ -44,7 +43,7 @@ func TestRequestIsRefusedWithoutMemoryForIt(t *testing.T) {
 
 func TestRequestsThatAreRefused(t *testing.T) {
 	j := newJournal(topic, "http://source.test/secret.xml")
-	h := newHouse(t, websub.Options{Source: j, Permit: func(answer http.Header, _ *http.Request, topic string) (string, error) {
+	h := newHouse(t, hub.Options{Source: j, Permit: func(answer http.Header, _ *http.Request, topic string) (string, error) {
 		switch {
 		case strings.Contains(topic, "secret"):
 			return "", errors.New("you may not read the queue")
@@ -105,7 +104,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 
 func TestLeasesHaveLimits(t *testing.T) {
 	r := newReceiver(t)
-	h := newHouse(t, websub.Options{Source: newJournal(topic)}, nil)
+	h := newHouse(t, hub.Options{Source: newJournal(topic)}, nil)
 	for asked, lease := range map[string]string{"1": "5m0s", "3600": "1h0m0s", "4294967295": "720h0m0s", "": "240h0m0s"} {
 		h.subscribe(topic, r, "lease_seconds", asked)
 		h.wantStates(topic + " verified=true signed=false external=false failures=0 expires in " + lease + "\n")
@@ -114,7 +113,7 @@ func TestLeasesHaveLimits(t *testing.T) {
 
 func TestNobodyIsSubscribedWhoDoesNotConfirm(t *testing.T) {
 	j, r := newJournal(topic), newReceiver(t)
-	h := newHouse(t, websub.Options{Source: j}, nil)
+	h := newHouse(t, hub.Options{Source: j}, nil)
 	for name, tt := range map[string]struct {
 		confirm func(url.Values) (int, string)
 		asked   int
@@ -140,7 +139,7 @@ func TestNobodyIsSubscribedWhoDoesNotConfirm(t *testing.T) {
 
 func TestWhatIsNotConfirmedChangesNothing(t *testing.T) {
 	j, r := newJournal(topic), newReceiver(t)
-	h := newHouse(t, websub.Options{Source: j}, nil)
+	h := newHouse(t, hub.Options{Source: j}, nil)
 	h.subscribe(topic, r, "secret", "one", "lease_seconds", "3600")
 	r.confirms(func(url.Values) (int, string) { return 404, "" })
 	h.subscribe(topic, r, "secret", "two", "lease_seconds", "7200")
@@ -151,7 +150,7 @@ func TestWhatIsNotConfirmedChangesNothing(t *testing.T) {
 	h.wantStates(topic + " verified=true signed=true external=false failures=0 expires in 1h0m0s\n")
 	j.add(topic, "news")
 	h.tick()
-	if len(r.got) != 1 || push.Verify(r.got[0].header.Get("X-Hub-Signature"), "one", []byte("news")) != nil {
+	if len(r.got) != 1 || hub.Verify(r.got[0].header.Get("X-Hub-Signature"), "one", []byte("news")) != nil {
 		t.Errorf("got %+v", r.got)
 	}
 	r.confirms(nil)
@@ -169,7 +168,7 @@ func TestWhatIsNotConfirmedChangesNothing(t *testing.T) {
 }
 
 func TestThereIsALimitToSubscriptions(t *testing.T) {
-	h := newHouse(t, websub.Options{Source: newJournal(topic, "http://source.test/2", "http://source.test/3"),
+	h := newHouse(t, hub.Options{Source: newJournal(topic, "http://source.test/2", "http://source.test/3"),
 		Most: 4, MostOfTopic: 2, MostOfHost: 3, MostRequests: 40}, nil)
 	r, other := newReceiver(t), newReceiver(t)
 	try := func(topic, callback string, status int, words string) {
@@ -194,7 +193,7 @@ func TestThereIsALimitToSubscriptions(t *testing.T) {
 
 func TestAddressesThatAreNotAllowedAreNotReached(t *testing.T) {
 	j, r := newJournal(topic), newReceiver(t)
-	h := newHouse(t, websub.Options{Source: j}, nil)
+	h := newHouse(t, hub.Options{Source: j}, nil)
 	port := r.URL[strings.LastIndexByte(r.URL, ':')+1:]
 	if status, _ := h.ask("subscribe", topic, "http://[::ffff:127.0.0.2]:"+port+"/"); status != 202 {
 		t.Errorf("got %d", status)
@@ -205,15 +204,15 @@ func TestAddressesThatAreNotAllowedAreNotReached(t *testing.T) {
 }
 
 func TestOptionsThatAreWrong(t *testing.T) {
-	h := newHouse(t, websub.Options{Source: newJournal()}, nil)
-	for what, change := range map[string]func(*websub.Options){
-		"no source": func(o *websub.Options) { o.Source = nil },
-		"URL":       func(o *websub.Options) { o.URL = "/hub" },
-		"external":  func(o *websub.Options) { o.External = []websub.External{{URL: "x"}} },
+	h := newHouse(t, hub.Options{Source: newJournal()}, nil)
+	for what, change := range map[string]func(*hub.Options){
+		"no source": func(o *hub.Options) { o.Source = nil },
+		"URL":       func(o *hub.Options) { o.URL = "/hub" },
+		"external":  func(o *hub.Options) { o.External = []hub.External{{URL: "x"}} },
 	} {
 		o := h.opts
 		change(&o)
-		if _, err := websub.NewHub(o); err == nil || !strings.Contains(err.Error(), what) {
+		if _, err := hub.New(o); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package websub_test
+package hub_test
 
 import (
 	"context"
@@ -14,15 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"cutie/publisher/push"
-	"cutie/publisher/websub"
+	"cutie/publisher/hub"
 )
 
 const topic = "http://source.test/topic.xml"
 
 func TestASubscriberIsAskedAndThenToldInOrder(t *testing.T) {
 	j, r := newJournal(topic), newReceiver(t)
-	h := newHouse(t, websub.Options{Source: j}, nil)
+	h := newHouse(t, hub.Options{Source: j}, nil)
 	j.add(topic, "before")
 	if status, text := h.ask("subscribe", topic, r.URL+"/cb?id=7", "secret", "s3cret", "lease_seconds", "600"); status != 202 || text != "" {
 		t.Fatalf("got %d %q", status, text)
@@ -47,7 +46,7 @@ func TestASubscriberIsAskedAndThenToldInOrder(t *testing.T) {
 			d.header.Get("Link") != `<`+hubURL+`>; rel="hub", <`+topic+`>; rel="self"` {
 			t.Errorf("delivery %d: got %+v", i, d)
 		}
-		if err := push.Verify(d.header.Get("X-Hub-Signature"), "s3cret", []byte(body)); err != nil || !strings.HasPrefix(d.header.Get("X-Hub-Signature"), "sha256=") {
+		if err := hub.Verify(d.header.Get("X-Hub-Signature"), "s3cret", []byte(body)); err != nil || !strings.HasPrefix(d.header.Get("X-Hub-Signature"), "sha256=") {
 			t.Errorf("delivery %d: signature %s: %v", i, d.header.Get("X-Hub-Signature"), err)
 		}
 	}
@@ -59,7 +58,7 @@ func TestASubscriberIsAskedAndThenToldInOrder(t *testing.T) {
 
 func TestWhatComesWithinASecondIsOneNotification(t *testing.T) {
 	j, r := newJournal(topic), newReceiver(t)
-	h := newHouse(t, websub.Options{Source: j}, nil)
+	h := newHouse(t, hub.Options{Source: j}, nil)
 	h.subscribe(topic, r)
 	for _, line := range []string{"1", "2", "3"} {
 		j.add(topic, line)
@@ -71,7 +70,7 @@ func TestWhatComesWithinASecondIsOneNotification(t *testing.T) {
 
 func TestAFailingSubscriberIsTriedAgainAndMissesNothing(t *testing.T) {
 	j, r, other := newJournal(topic), newReceiver(t), newReceiver(t)
-	h := newHouse(t, websub.Options{Source: j}, nil)
+	h := newHouse(t, hub.Options{Source: j}, nil)
 	h.subscribe(topic, r)
 	h.subscribe(topic, other)
 	status := 500
@@ -101,7 +100,7 @@ func TestAFailingSubscriberIsTriedAgainAndMissesNothing(t *testing.T) {
 
 func TestSubscriptionsEnd(t *testing.T) {
 	j, gone, dead, over, lost := newJournal(topic, "http://source.test/2"), newReceiver(t), newReceiver(t), newReceiver(t), newReceiver(t)
-	h := newHouse(t, websub.Options{Source: j}, nil)
+	h := newHouse(t, hub.Options{Source: j}, nil)
 	h.subscribe(topic, gone)
 	h.subscribe(topic, dead, "lease_seconds", "2592000")
 	h.subscribe(topic, over, "lease_seconds", "3600")
@@ -138,7 +137,7 @@ func TestSubscriptionsEnd(t *testing.T) {
 
 func TestThoseWhoHangHoldUpNobodyElse(t *testing.T) {
 	j, fine := newJournal(topic), newReceiver(t)
-	h := newHouse(t, websub.Options{Source: j, Parallel: 4, Timeout: time.Minute, Gather: time.Millisecond}, nil)
+	h := newHouse(t, hub.Options{Source: j, Parallel: 4, Timeout: time.Minute, Gather: time.Millisecond}, nil)
 	h.subscribe(topic, fine)
 	j.add(topic, "0")
 	h.tick()
@@ -197,7 +196,7 @@ func TestThoseWhoHangHoldUpNobodyElse(t *testing.T) {
 
 func TestAHostHasAFewRequestsInProgress(t *testing.T) {
 	j := newJournal(topic)
-	h := newHouse(t, websub.Options{Source: j, PerHost: 2}, nil)
+	h := newHouse(t, hub.Options{Source: j, PerHost: 2}, nil)
 	began, leave := make(chan struct{}, 100), make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
@@ -234,7 +233,7 @@ func TestAHostHasAFewRequestsInProgress(t *testing.T) {
 
 func TestASourceThatFailsIsReportedOnce(t *testing.T) {
 	j, r := newJournal(topic), newReceiver(t)
-	h := newHouse(t, websub.Options{Source: j}, nil)
+	h := newHouse(t, hub.Options{Source: j}, nil)
 	h.subscribe(topic, r)
 	j.add(topic, "1")
 	j.err = errors.New("disk is on fire")
@@ -254,13 +253,13 @@ func TestASourceThatFailsIsReportedOnce(t *testing.T) {
 
 func TestADamagedFileIsSetAside(t *testing.T) {
 	r := newReceiver(t)
-	h := newHouse(t, websub.Options{Source: newJournal(topic)}, nil)
+	h := newHouse(t, hub.Options{Source: newJournal(topic)}, nil)
 	h.subscribe(topic, r, "secret", "s3cret")
 	h.close()
-	name := filepath.Join(h.path, "subscriptions")
+	name := filepath.Join(h.path, "hub/subscriptions")
 	whole, err := os.ReadFile(name)
 	must(t, err)
-	if st, err := os.Stat(h.path); err != nil || st.Mode().Perm() != 0o700 {
+	if st, err := os.Stat(filepath.Dir(name)); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("got mode %v, %v, want 0700", st.Mode(), err)
 	}
 	for what, text := range map[string]string{
@@ -271,12 +270,15 @@ func TestADamagedFileIsSetAside(t *testing.T) {
 		"empty one": "",
 	} {
 		must(t, os.WriteFile(name, []byte(text), 0o600))
+		if found := hub.Check(h.path); len(found) != 1 || found[0].Path != "hub/subscriptions" {
+			t.Errorf("%s: got findings %v", what, found)
+		}
 		h.open(nil)
 		h.wantStates("")
 		if got := h.reported(); !strings.Contains(got, "moved to corrupt/subscriptions") {
 			t.Errorf("%s: got reports %q", what, got)
 		}
-		aside := filepath.Join(h.path, "corrupt", "subscriptions")
+		aside := filepath.Join(h.path, "hub/corrupt/subscriptions")
 		if bad, err := os.ReadFile(aside); err != nil || string(bad) != text {
 			t.Errorf("%s: set aside %q, %v", what, bad, err)
 		}
@@ -284,10 +286,60 @@ func TestADamagedFileIsSetAside(t *testing.T) {
 		h.close()
 	}
 	must(t, os.WriteFile(name, whole, 0o600))
-	must(t, os.WriteFile(filepath.Join(h.path, "cutie-tmp-x"), nil, 0o600))
+	must(t, os.WriteFile(filepath.Join(h.path, "hub/cutie-tmp-x"), nil, 0o600))
 	h.open(nil)
 	h.wantStates(topic + " verified=true signed=true external=false failures=0 expires in 240h0m0s\n")
-	if _, err := os.Stat(filepath.Join(h.path, "cutie-tmp-x")); err == nil {
+	if _, err := os.Stat(filepath.Join(h.path, "hub/cutie-tmp-x")); err == nil {
 		t.Error("what was unfinished is still there")
+	}
+}
+
+func TestManySubscribersCostOneReader(t *testing.T) {
+	j, r := newJournal(topic), newReceiver(t)
+	h := newHouse(t, hub.Options{Source: j, MostRequests: 100_000, PerHost: 64}, nil)
+	const many = 200
+	for i := range many {
+		if status, text := h.ask("subscribe", topic, fmt.Sprintf("%s/%d", r.URL, i)); status != 202 {
+			t.Fatal(status, text)
+		}
+	}
+	drain := func() {
+		for range many/32 + 2 { // new ones share half of 64 requests
+			h.tick()
+		}
+	}
+	drain()
+	j.reads = 0
+	j.add(topic, "1")
+	h.clock.advance(time.Minute)
+	drain()
+	if got := len(r.bodies()); got != many || j.reads != 1 {
+		t.Errorf("got %d deliveries and %d readings, want %d and 1", got, j.reads, many)
+	}
+}
+
+func TestAGapIsCountedAndReported(t *testing.T) {
+	j, r := newJournal(topic), newReceiver(t)
+	h := newHouse(t, hub.Options{Source: j}, nil)
+	h.subscribe(topic, r)
+	j.add(topic, "gap")
+	h.tick()
+	want(t, r.bodies(), []string{"gap"})
+	h.wantReport("its Change Lists are gone")
+	if st := h.hub.States(); len(st) != 1 || st[0].Missed != 1 {
+		t.Errorf("got %+v", st)
+	}
+}
+
+func TestSignatures(t *testing.T) {
+	for signature, good := range map[string]bool{
+		"sha1=8a3ae6cc0c3d1bbdf2cb2a8a3a4f2b3f6d7c1c3c": false,
+		"md5=00": false, "": false, "sha256": false,
+		"sha1=de7c9b85b8b78aa6bc8a7a36f70a90701c9db4d9":                           true,
+		"sha256=F7BC83F430538424B13298E6AA6FB143EF4D59A14946175997479DBC2D1A3CD8": true,
+	} {
+		if err := hub.Verify(signature, "key", []byte("The quick brown fox jumps over the lazy dog")); (err == nil) != good {
+			t.Errorf("%s: got %v", signature, err)
+		}
 	}
 }

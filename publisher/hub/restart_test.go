@@ -1,4 +1,4 @@
-package websub_test
+package hub_test
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"cutie/publisher/websub"
+	"cutie/publisher/hub"
 )
 
 // story is what the tests of steps tell. Every line of it is to reach the
@@ -69,7 +69,7 @@ func TestKillAtAnyStepLosesNothing(t *testing.T) {
 		return do()
 	}
 	var accepted int
-	h = newHouse(t, websub.Options{Source: j}, fault)
+	h = newHouse(t, hub.Options{Source: j}, fault)
 	h.story(j, r, func(err error) {
 		must(t, err)
 		if accepted == 0 {
@@ -124,7 +124,7 @@ func TestStepThatFailsIsMadeUpFor(t *testing.T) {
 				return errStep
 			}
 			j, r := newJournal(topic), newReceiver(t)
-			h := newHouse(t, websub.Options{Source: j}, fault)
+			h := newHouse(t, hub.Options{Source: j}, fault)
 			count = 0
 			failed := 0
 			h.story(j, r, func(err error) {
