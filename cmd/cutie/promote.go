@@ -92,6 +92,8 @@ type promotedQueue struct {
 	Synced    time.Time `json:"synced,omitzero"`
 	First     uint64    `json:"firstChange,omitempty"` // published changes of the original begin with this event
 	NoChanges string    `json:"noChanges,omitempty"`   // why none of them is published
+	dir       string    // of the queue in the copy
+	now       time.Time // of the promotion
 	list      string    // Capability List of the original
 	since     time.Time // the home publishes all changes after it
 	changing  []destination.Changing
@@ -194,7 +196,7 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 		if err := r.Queues[i].inherit(dir); err != nil {
 			return nil, err
 		}
-		if err := r.Queues[i].noteSettings(dir, p.Time); err != nil {
+		if err := r.Queues[i].noteSettings(); err != nil {
 			return nil, err
 		}
 	}
@@ -309,7 +311,7 @@ func (o *promotion) finish(ctx context.Context, dir string, now time.Time, r *pr
 		if err := q.Succeed(m); err != nil {
 			return err
 		}
-		if err := of.tell(ctx, q, r); err != nil {
+		if err := of.report(ctx, q, r); err != nil {
 			return err
 		}
 		if err := o.unfinished(ctx, q, r); err != nil {
@@ -319,9 +321,9 @@ func (o *promotion) finish(ctx context.Context, dir string, now time.Time, r *pr
 	return nil
 }
 
-// tell makes an event of each job that was placed, or lacks results. The lists of the
+// report makes an event of each job that was placed, or lacks results. The lists of the
 // original had other files, so that followers would wait for these in vain.
-func (q *promotedQueue) tell(ctx context.Context, of *queuefs.Queue, r *promoted) error {
+func (q *promotedQueue) report(ctx context.Context, of *queuefs.Queue, r *promoted) error {
 	for _, p := range q.placed {
 		_, err := of.Amend(ctx, p.id, q.drop)
 		switch name := q.Queue + "/" + p.id.String(); {
@@ -405,20 +407,19 @@ func printPromoted(c *call, r *promoted) error {
 			fmt.Fprintf(w, "%s: former settings: the original had later ones, which were not in the copy\n", q.Queue)
 		}
 	}
-	for _, id := range r.Unfinished {
-		fmt.Fprintf(w, "unfinished: %s\n", id)
-	}
-	for _, id := range r.Bare {
-		fmt.Fprintf(w, "on hold: %s: %s; cutie release hands it out\n", id, replay.NoJobFile)
-	}
-	for _, id := range r.Former {
-		fmt.Fprintf(w, "former job file: %s: the one of its last event was not in the copy\n", id)
-	}
-	for _, id := range r.NoPayload {
-		fmt.Fprintf(w, "no payload: %s: it was not in the copy; a pending job is on hold\n", id)
-	}
-	for _, name := range r.NoResult {
-		fmt.Fprintf(w, "no result: %s: it was not in the copy\n", name)
+	for _, l := range []struct {
+		line string
+		of   []string
+	}{
+		{"unfinished: %s", r.Unfinished},
+		{"on hold: %s: " + replay.NoJobFile + "; cutie release hands it out", r.Bare},
+		{"former job file: %s: the one of its last event was not in the copy", r.Former},
+		{"no payload: %s: it was not in the copy; a pending job is on hold", r.NoPayload},
+		{"no result: %s: it was not in the copy", r.NoResult},
+	} {
+		for _, name := range l.of {
+			fmt.Fprintf(w, l.line+"\n", name)
+		}
 	}
 	if n := len(r.Bare) + len(r.Former) + len(r.NoPayload) + len(r.NoResult); n > 0 {
 		fmt.Fprintf(w, "%d files were in transit when the copy ended, as listed\n", n)
