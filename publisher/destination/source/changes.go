@@ -50,7 +50,7 @@ func (set *Set) changes(ctx context.Context, r *reading, since *Cursor, reached 
 		next := since.clone()
 		d, part, err := set.source.openTail(ctx, since.Open.URI, &next.Open, wait)
 		switch {
-		case err != nil && !isGone(err):
+		case err != nil && !IsGone(err):
 			return err
 		case err == nil && d == nil:
 			return nil

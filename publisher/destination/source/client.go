@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -90,14 +91,9 @@ func NewClient(o Options) *Client {
 		o.Transport = newTransport(&o)
 	}
 	c := &Client{o: o, slots: make(chan struct{}, o.Connections), waits: make(chan struct{}, maxWaits), sleep: sleep}
-	c.http = &http.Client{Transport: o.Transport, CheckRedirect: func(req *http.Request, via []*http.Request) error {
+	c.http = &http.Client{Transport: c, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
 		if len(via) > maxRedirects {
 			return ErrRedirects
-		}
-		if !c.named(req.URL) {
-			for name := range c.o.Header {
-				req.Header.Del(name)
-			}
 		}
 		return nil
 	}}
@@ -245,42 +241,25 @@ func (c *Client) pause(err error, try int) (time.Duration, bool) {
 }
 
 func (c *Client) once(ctx context.Context, r *Request, take func(*Answer) error) error {
-	if c.requests != nil {
-		if err := c.requests.Wait(ctx); err != nil {
-			return err
-		}
-	}
-	watched, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	req, err := http.NewRequestWithContext(watched, http.MethodGet, r.URI, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URI, nil)
 	if err != nil {
 		return err
 	}
 	if req.URL.Scheme != "http" && req.URL.Scheme != "https" {
 		return fmt.Errorf("%.200s: not an http or https URI", r.URI)
 	}
-	for name, values := range r.Header {
-		req.Header[name] = values
-	}
-	c.dress(req)
+	maps.Copy(req.Header, r.Header)
 	if seconds := int(r.Wait / time.Second); seconds > 0 {
-		req.Header.Set("Prefer", "wait="+strconv.Itoa(seconds))
+		req.Header.Set("Prefer", wait+strconv.Itoa(seconds))
 	}
 	if r.Plain {
 		req.Header.Set("Accept-Encoding", "identity")
 	}
-	c.made.Add(1)
-	body := &body{client: c, ctx: watched, timeout: c.o.Timeout, cancel: cancel}
-	body.timer = time.AfterFunc(r.Wait+c.o.Timeout, body.look)
-	defer body.timer.Stop()
 	resp, err := c.http.Do(req)
+	if errors.Is(err, ErrRedirects) {
+		return err
+	}
 	if err != nil {
-		if cause := context.Cause(watched); ctx.Err() == nil && cause != nil {
-			err = fmt.Errorf("%s: %w", r.URI, cause)
-		}
-		if errors.Is(err, ErrRedirects) {
-			return err
-		}
 		return passing{err}
 	}
 	defer resp.Body.Close()
@@ -288,16 +267,48 @@ func (c *Client) once(ctx context.Context, r *Request, take func(*Answer) error)
 		io.CopyN(io.Discard, resp.Body, 4<<10) // so that the connection is of further use
 		return &StatusError{URI: r.URI, Status: resp.StatusCode, after: retryAfter(resp.Header)}
 	}
-	body.in = resp.Body
-	body.timer.Reset(body.timeout)
-	err = take(&Answer{Status: resp.StatusCode, Header: resp.Header, URL: resp.Request.URL, Body: body})
-	if err != nil && body.err != nil && body.err != io.EOF && ctx.Err() == nil {
-		if cause := context.Cause(watched); cause != nil {
-			err = cause
-		}
+	err = take(&Answer{Status: resp.StatusCode, Header: resp.Header, URL: resp.Request.URL, Body: resp.Body})
+	if b := resp.Body.(*body); err != nil && b.err != nil && b.err != io.EOF && ctx.Err() == nil {
 		return passing{fmt.Errorf("%s: %w", r.URI, err)}
 	}
 	return err
+}
+
+// wait begins the field Prefer of a request whose answer may come so many seconds later.
+const wait = "wait="
+
+// RoundTrip makes a request within the rate, with credentials if it is for the Source, and
+// watches its answer until the body is closed. It is [http.RoundTripper].
+func (c *Client) RoundTrip(req *http.Request) (*http.Response, error) {
+	if c.requests != nil {
+		if err := c.requests.Wait(req.Context()); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithCancelCause(req.Context())
+	req = req.Clone(ctx)
+	if c.named(req.URL) {
+		maps.Copy(req.Header, c.o.Header)
+	}
+	if c.o.UserAgent != "" {
+		req.Header.Set("User-Agent", c.o.UserAgent)
+	}
+	later := time.Duration(0)
+	if seconds, ok := strings.CutPrefix(req.Header.Get("Prefer"), wait); ok {
+		n, _ := strconv.Atoi(seconds)
+		later = time.Duration(n) * time.Second
+	}
+	c.made.Add(1)
+	b := &body{client: c, ctx: ctx, cancel: cancel}
+	b.timer = time.AfterFunc(later+c.o.Timeout, b.look)
+	resp, err := c.o.Transport.RoundTrip(req)
+	if err != nil {
+		b.timer.Stop()
+		return nil, b.cause(err)
+	}
+	b.timer.Reset(c.o.Timeout)
+	b.in, resp.Body = resp.Body, b
+	return resp, nil
 }
 
 func retryAfter(h http.Header) time.Duration {
@@ -313,16 +324,16 @@ func retryAfter(h http.Header) time.Duration {
 
 // body counts, limits the rate, and ends an answer without progress.
 type body struct {
-	client  *Client
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	timeout time.Duration
-	timer   *time.Timer
-	in      io.Reader
-	got     atomic.Int64 // since the last look
-	err     error
+	client *Client
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	in     io.ReadCloser
+	got    atomic.Int64 // since the last look
+	err    error
 }
 
+// Read is [io.Reader].
 func (b *body) Read(p []byte) (int, error) {
 	if l := b.client.octets; l != nil {
 		p = p[:min(len(p), l.Burst())]
@@ -330,14 +341,23 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.in.Read(p)
 	b.got.Add(int64(n))
 	b.client.read.Add(int64(n))
-	if b.err = err; err == nil && b.client.octets != nil {
+	if err == nil && b.client.octets != nil {
 		began := time.Now()
-		b.err = b.client.octets.WaitN(b.ctx, n)
+		err = b.client.octets.WaitN(b.ctx, n)
 		if time.Since(began) > time.Millisecond {
 			b.got.Add(leastOctets) // we waited, not the server
 		}
 	}
+	b.err = b.cause(err)
 	return n, b.err
+}
+
+// cause returns why the request was ended, or else the error.
+func (b *body) cause(err error) error {
+	if err != nil && err != io.EOF && errors.Is(context.Cause(b.ctx), ErrSlow) {
+		return ErrSlow
+	}
+	return err
 }
 
 func (b *body) look() {
@@ -345,7 +365,15 @@ func (b *body) look() {
 		b.cancel(ErrSlow)
 		return
 	}
-	b.timer.Reset(b.timeout)
+	b.timer.Reset(b.client.o.Timeout)
+}
+
+// Close ends the request.
+func (b *body) Close() error {
+	b.timer.Stop()
+	err := b.in.Close()
+	b.cancel(nil)
+	return err
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -389,15 +417,14 @@ type single struct{ c *Client }
 
 // RoundTrip is [http.RoundTripper].
 func (s single) RoundTrip(req *http.Request) (*http.Response, error) {
-	req = req.Clone(req.Context())
-	s.c.dress(req)
 	for try := 1; ; try++ {
-		resp, err := s.once(req)
-		failed := err
-		if err == nil && resp.StatusCode >= 400 {
+		resp, err := s.c.RoundTrip(req)
+		failed := error(passing{err})
+		switch {
+		case err == nil && resp.StatusCode >= 400:
 			failed = &StatusError{URI: req.URL.String(), Status: resp.StatusCode, after: retryAfter(resp.Header)}
-		} else if err != nil {
-			failed = passing{err}
+		case err == nil:
+			return resp, nil
 		}
 		pause, again := s.c.pause(failed, try)
 		if !again || req.Method != http.MethodGet || req.Context().Err() != nil {
@@ -409,47 +436,6 @@ func (s single) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err := s.c.sleep(req.Context(), pause); err != nil {
 			return nil, err
 		}
-	}
-}
-
-// once makes the request, with a time for the whole answer.
-func (s single) once(req *http.Request) (*http.Response, error) {
-	if s.c.requests != nil {
-		if err := s.c.requests.Wait(req.Context()); err != nil {
-			return nil, err
-		}
-	}
-	s.c.made.Add(1)
-	ctx, cancel := context.WithTimeout(req.Context(), 2*s.c.o.Timeout)
-	resp, err := s.c.o.Transport.RoundTrip(req.WithContext(ctx))
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	resp.Body = ending{resp.Body, cancel}
-	return resp, nil
-}
-
-// ending is a body; its end ends the request.
-type ending struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-}
-
-func (e ending) Close() error {
-	defer e.cancel()
-	return e.ReadCloser.Close()
-}
-
-// dress adds credentials and the name of the program.
-func (c *Client) dress(req *http.Request) {
-	if c.named(req.URL) {
-		for name, values := range c.o.Header {
-			req.Header[name] = values
-		}
-	}
-	if c.o.UserAgent != "" {
-		req.Header.Set("User-Agent", c.o.UserAgent)
 	}
 }
 

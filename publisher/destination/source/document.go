@@ -220,8 +220,6 @@ func (d *Document) kind(want ...sitemap.Capability) error {
 	return fmt.Errorf("%s: %w: %s instead of %s", d.URI, ErrKind, d.Head.Capability, want[0])
 }
 
-func isGone(err error) bool { return IsGone(err) }
-
 // A Skip is something of a Source that could not be read, and was passed over.
 type Skip struct {
 	URI      string // of its document; "" for a whole one
