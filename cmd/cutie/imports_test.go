@@ -111,7 +111,7 @@ var layers = [][]string{
 	{"cmd/cutie/access", "cmd/cutie/mirror", "cmd/cutie/traces"},
 	{"queuefs/rest", "queuefs/rest/client", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest", "cmd/cutie/topics"},
 	{"publisher/set"},
-	{"publisher/destination/source", "publisher/options", "queuefs/rest/field", "queuefs/rest/openapi"},
+	{"publisher/destination/source", "publisher/options", "queuefs/rest/field"},
 	{"queuefs/batch", "queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/quota", "publisher/about", "publisher/entries", "publisher/store", "publisher/hub"},
 	{"publisher/destination/local", "queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown", "publisher/dump", "publisher/compose"},

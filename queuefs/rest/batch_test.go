@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,9 +17,12 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/batch"
+	"cutie/queuefs/digest"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/rest"
+	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 	"cutie/testdata/long"
 )
 
@@ -312,4 +316,423 @@ func TestBatchOfManyLines(t *testing.T) {
 	}
 	s.postBatch(strings.Repeat(src.url+"/a\n", 10_001)).want(t, 413)
 	s.wantCounts(int64(most), 0, 0)
+}
+
+// One answer tells of all that could not be fetched, and nothing is submitted.
+func TestFetchesThatFail(t *testing.T) {
+	inner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("an address that is not allowed was asked") }))
+	defer inner.Close()
+	large := strings.Repeat("x", 300<<10)
+	src := newSource(t, map[string]string{"/ok": "hello\n", "/large": large})
+	src.handle = func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/redirect":
+			http.Redirect(w, r, inner.URL, http.StatusFound)
+		case "/loop":
+			http.Redirect(w, r, "/loop", http.StatusFound)
+		case "/coded":
+			w.Header().Set("Content-Encoding", "gzip")
+			io.WriteString(w, "x")
+		case "/chunks":
+			w.(http.Flusher).Flush()
+			io.WriteString(w, "hello\n")
+		case "/endless":
+			for r.Context().Err() == nil {
+				if _, err := io.WriteString(w, large); err != nil {
+					return
+				}
+			}
+		case "/cut":
+			w.Header().Set("Content-Length", "200000")
+			io.WriteString(w, large[:150000])
+			panic(http.ErrAbortHandler)
+		default:
+			http.NotFound(w, r)
+		}
+	}
+	s := newSite(t, rest.Options{MaxBody: 4 << 20, Fetch: src.client(t)})
+	lines := []struct{ url, more, want string }{
+		{"/ok", "md5 " + md5OfHello, ""},
+		{"/gone", "", "answer is 404 not found"},
+		{"/ok", "crc32 00000000", "digest verification failed: expected crc-32:00000000, got crc-32:363a3020"},
+		{"/large", "md5 " + md5OfHello, "digest verification failed"},
+		{"/ok", "- - 7", "length is 6 instead of 7"},
+		{"/chunks", "- - 7", "length is 6 instead of 7"},
+		{"/chunks", "- - 5", "body is too big: it has more than 5 octets"},
+		{"/redirect", "", "refused: the host is not known, or its address is not public and not allowed here"},
+		{"/loop", "", "more than 5 redirects"},
+		{"/coded", "", `content coding "gzip" is not supported`},
+		{"/cut", "", "unexpected EOF"},
+		{"/endless", "- - 400000", "body is too big: it has more than 400000 octets"},
+		{"http://127.0.0.1:1/", "", "refused: the host is not known, or its address is not public and not allowed here"},
+		{inner.URL + "/", "", "refused: the host is not known, or its address is not public and not allowed here"},
+		{"http://[::ffff:169.254.169.254]/", "", "refused: the host is not known, or its address is not public and not allowed here"},
+		{"http://localhost:1/", "", "refused: the host is not known, or its address is not public and not allowed here"},
+		{"http://cutie.invalid/", "", "refused: the host is not known, or its address is not public and not allowed here"},
+		{"/large", "", ""},
+	}
+	var (
+		manifest strings.Builder
+		want     []string
+	)
+	for i, l := range lines {
+		if l.url[0] == '/' {
+			l.url = src.url + l.url
+		}
+		fmt.Fprintf(&manifest, "%s %s\n", l.url, l.more)
+		if l.want != "" {
+			want = append(want, fmt.Sprintf("line %d: %s: %s", i+1, l.url, l.want))
+		}
+	}
+	got := strings.Split(s.postBatch(manifest.String()).want(t, 400).exception(t), "; ")
+	if len(got) != len(want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+	for i := range want {
+		if !strings.HasPrefix(got[i], want[i]) {
+			t.Errorf("got %q, want %q", got[i], want[i])
+		}
+	}
+	s.wantCounts(0, 0, 0)
+	s.wantNoTemps()
+	// The operator is told once what the submitter is not.
+	if errs := s.logged.all(); len(errs) != 1 || !strings.Contains(errs[0].Error(), "; the pattern ") {
+		t.Errorf("logged: got %v", errs)
+	}
+
+	// All files together are limited as well.
+	if got := s.postBatch(src.url+"/large\n"+src.url+"/endless\n").want(t, 413).exception(t); got != "files of the batch have more than 4194304 octets" &&
+		!strings.Contains(got, "body is too big") {
+		t.Errorf("got %q", got)
+	}
+	if got := s.postBatch(strings.Repeat(src.url+"/large\n", 15)).want(t, 413).exception(t); got != "files of the batch have more than 4194304 octets" {
+		t.Errorf("got %q", got)
+	}
+	s.wantCounts(0, 0, 0)
+	s.wantNoTemps()
+	s.postBatch(src.url+"/ok").want(t, 201)
+	s.wantCounts(1, 0, 0)
+}
+
+func TestFetchThatMakesNoProgress(t *testing.T) {
+	src := newSource(t, nil)
+	src.handle = func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, strings.Repeat("x", 150_000)) // beyond what is kept in memory
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	}
+	s := newSite(t, rest.Options{Fetch: src.clientWith(t, outbound.Options{Wait: 50 * time.Millisecond})})
+	want := "line 1: " + src.url + "/slow: no progress for 50ms"
+	if got := s.postBatch(src.url+"/slow\n").want(t, 400).exception(t); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	s.wantCounts(0, 0, 0)
+	s.wantNoTemps()
+}
+
+// Hosts take turns, and none is asked for more than some files at a time.
+func TestFetchesAreParallel(t *testing.T) {
+	var (
+		mu   sync.Mutex
+		now  = map[string]int{}
+		most = map[string]int{}
+		all  int
+		full = make(chan struct{})
+	)
+	src := newSource(t, nil)
+	src.handle = func(w http.ResponseWriter, r *http.Request) {
+		host, _, _ := strings.Cut(r.Host, ":")
+		mu.Lock()
+		now[host]++
+		most[host] = max(most[host], now[host])
+		now["all"]++
+		most["all"] = max(most["all"], now["all"])
+		if all++; all == 3 { // as many as there may be at a time
+			close(full)
+		}
+		mu.Unlock()
+		select {
+		case <-full:
+		case <-r.Context().Done():
+			t.Error("no three files were fetched at a time")
+		}
+		mu.Lock()
+		now[host]--
+		now["all"]--
+		mu.Unlock()
+		io.WriteString(w, r.URL.Path)
+	}
+	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Parallel: 3, PerHost: 2}})
+	var manifest strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&manifest, "%s/%d\n", src.url, i)
+	}
+	for i := range 20 {
+		fmt.Fprintf(&manifest, "%s/%d\n", src.other, 20+i)
+	}
+	s.postBatch(manifest.String()).want(t, 201)
+	if most["127.0.0.1"] > 2 || most["localhost"] > 2 || most["all"] != 3 {
+		t.Errorf("at a time: got %v", most)
+	}
+	for i := range 40 {
+		if got, want := s.payload(queuefs.JobID(i+1)), fmt.Sprintf("/%d", i); got != want {
+			t.Errorf("job %d: got %q, want %q", i+1, got, want)
+		}
+	}
+}
+
+// Manifests that hang take a quarter of the places from one caller, whether it
+// waits or not; others have theirs.
+func TestOneCallerDoesNotTakeAllPlacesForBatches(t *testing.T) {
+	src := newSource(t, map[string]string{"/a": "hello\n"})
+	hang := make(chan struct{})
+	src.handle = func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+	}
+	s := newService(t)
+	h := rest.New(s.svc, rest.Options{Fetch: src.client(t), Log: s.logged.add, Batch: batch.Limits{Running: 8}})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := rest.WithUser(r.Context(), r.Header.Get("X-User"))
+		if address := r.Header.Get("X-Address"); address != "" {
+			ctx = rest.WithAddress(ctx, address)
+		}
+		h.ServeHTTP(w, r.WithContext(ctx))
+	}))
+	t.Cleanup(srv.Close)
+	t.Cleanup(h.Close)
+	s.url = srv.URL
+	s.svc.SetBaseURI(srv.URL + "/")
+
+	const async, wait = "respond-async", "/wait\n"
+	var begun []string
+	for _, who := range [][]string{{"X-User", "ann"}, {"X-User", "bob"}, {"X-Address", "192.0.2.1"}} {
+		for range 2 {
+			begun = append(begun, s.postBatch(src.url+wait, "Prefer", async, who[0], who[1]).want(t, 202).Header.Get("Location"))
+		}
+		for _, prefer := range []string{async, ""} {
+			a := s.postBatch(src.url+wait, "Prefer", prefer, who[0], who[1]).want(t, 503)
+			a.header(t, "Retry-After", "10")
+			if got := a.exception(t); !strings.Contains(got, "2 batches") {
+				t.Errorf("got %q", got)
+			}
+		}
+	}
+	// A user is the same from any address, and an address without a user is one.
+	s.postBatch(src.url+wait, "Prefer", async, "X-User", "ann", "X-Address", "192.0.2.9").want(t, 503)
+	s.postBatch(src.url+"/a\n", "X-Address", "192.0.2.9").want(t, 201)
+	s.postBatch(src.url+"/a\n").want(t, 201)
+	close(hang)
+	for _, ref := range begun {
+		if b := s.ended(ref); b.Status != state.BatchDone {
+			t.Errorf("got %+v", b)
+		}
+	}
+	for s.postBatch(src.url+"/a\n", "X-User", "ann").StatusCode == 503 { // until both are over
+	}
+	s.wantCounts(int64(len(begun)+3), 0, 0)
+}
+
+func TestClientSubmitsManifests(t *testing.T) {
+	src := newSource(t, map[string]string{"/a": "hello\n"})
+	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t)})
+	c := client.New(s.url, nil)
+	manifest := src.url + "/a\n" + src.url + "/a md5 " + md5OfHello + " - - b\n"
+	said := queuefs.Meta{Filename: "m", Submitter: "me", Expect: []digest.Value{digest.Sum(digest.CRC32, []byte(manifest))}}
+	ids, err := c.SubmitManifest(ctx, "jobs", upload(manifest, said))
+	if err != nil || fmt.Sprint(ids) != "[j000000000001 j000000000002]" {
+		t.Fatalf("got %q, %v", ids, err)
+	}
+	if j, err := s.q.Job(2); err != nil || j.Submitter != "me" || j.Filename != "b" || j.Batch != "b000000000001-2" {
+		t.Errorf("got %+v, %v", j, err)
+	}
+	id, err := c.StartManifest(ctx, "jobs", upload(manifest, said))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := state.Batch{Status: state.BatchFetching}
+	for b.Status == state.BatchFetching {
+		if b, err = c.Batch(ctx, "jobs", id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b.ID != id || b.Status != state.BatchDone || fmt.Sprint(b.Submitted) != "[j000000000003 j000000000004]" {
+		t.Errorf("got %+v", b)
+	}
+	var e *web.Error
+	if ids, err := c.SubmitManifest(ctx, "jobs", upload("ftp://a/b\n", queuefs.Meta{})); !errors.As(err, &e) || e.Status != 400 || e.Message != `line 1: "ftp://a/b": refused: scheme is not http or https` {
+		t.Errorf("got %q, %v", ids, err)
+	}
+	if _, err := c.Batch(ctx, "jobs", "other"); !errors.As(err, &e) || e.Status != 404 {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.StartManifest(ctx, "jobs", upload(manifest, queuefs.Meta{Sidecar: "x"})); err == nil {
+		t.Error("a sidecar was accepted")
+	}
+	s.wantCounts(4, 0, 0)
+}
+
+// filenames are those of all jobs in the order of the queue.
+func (s *site) filenames() string {
+	s.t.Helper()
+	jobs, err := s.q.List(queuefs.ListOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var names []string
+	for _, j := range jobs {
+		names = append(names, j.Filename)
+	}
+	return strings.Join(names, " ")
+}
+
+// The lines of a manifest that is included stand in the place of the line that
+// names it, whichever way the batch is submitted; relative URLs begin where it
+// was found, which is where redirects led.
+func TestManifestsIncludeOthers(t *testing.T) {
+	inner := "#%checkm_0.7\nc.bin md5 " + md5OfHello + "\n../d?x=1#y - - 6 - named\n#%eof\n"
+	files := map[string]string{"/a": "hello\n", "/z": "hello\n", "/deep/c.bin": "hello\n", "/d": "hello\n", "/e": "hello\n",
+		"/m": "/e\n@/moved\n", "/deep/inner": inner, "/empty": "# nothing\n"}
+	src := newSource(t, files)
+	src.handle = func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/moved":
+			http.Redirect(w, r, "/deep/inner", http.StatusFound)
+		case "/d":
+			if r.URL.RawQuery != "x=1" {
+				t.Errorf("asked for %s", r.URL)
+			}
+			io.WriteString(w, "hello\n")
+		default:
+			http.NotFound(w, r)
+		}
+	}
+	outer := fmt.Sprintf("%[1]s/a\n@%[1]s/m sha-256 %[2]s %[3]d\n@%[1]s/empty\n%[1]s/z\n", src.url,
+		digest.Sum(digest.SHA256, []byte(files["/m"])).Hex, len(files["/m"]))
+	for name, submit := range map[string]func(s *site){
+		"waiting": func(s *site) {
+			q := s.postBatch(outer).want(t, 201).queue(t)
+			want(t, "submitted", q.Submitted, []queuefs.JobID{1, 2, 3, 4, 5})
+		},
+		"not waiting": func(s *site) {
+			b := s.ended(s.postBatch(outer, "Prefer", "respond-async").want(t, 202).Header.Get("Location"))
+			if b.Status != state.BatchDone || b.Lines != 5 || b.Fetched != 5 || len(b.Submitted) != 5 {
+				t.Errorf("got %+v", b)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t)})
+			submit(s)
+			if got := s.filenames(); got != "a e c.bin named z" {
+				t.Errorf("got %s", got)
+			}
+			s.wantNoTemps()
+		})
+	}
+}
+
+// Manifests that are redirected in a circle, and ones that are too long together, end.
+func TestIncludedManifestsEnd(t *testing.T) {
+	src := newSource(t, map[string]string{"/circle": "@round\n", "/long": "#" + strings.Repeat("x", 70_000), "/big": strings.Repeat("#\n", 1500)})
+	src.handle = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/circle", http.StatusFound) }
+	u := src.url
+	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Lines: 6, Octets: 100_000}})
+	for _, tt := range []struct {
+		manifest string
+		status   int
+		want     string
+	}{
+		{"@" + u + "/circle\n", 400, u + "/circle line 1: " + u + "/round: this manifest includes itself"},
+		{"@" + u + "/long\n", 413, u + "/long: manifests have more than 6 lines together, or one of more than 65536 octets"},
+		{"# " + strings.Repeat(strings.Repeat("x", 1000)+"\n#", 98) + "\n@" + u + "/big\n", 400, "line 100: " + u + "/big: body is too big: it has "},
+	} {
+		if got := s.postBatch(tt.manifest).want(t, tt.status).exception(t); !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%.80q: got %q, want %q", tt.manifest, got, tt.want)
+		}
+	}
+	s.wantNoTemps()
+}
+
+// The time of a batch counts while its manifests are read.
+func TestTimeForABatchEndsWhileManifestsAreRead(t *testing.T) {
+	src := newSource(t, nil)
+	src.handle = func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Wait: 20 * time.Millisecond}})
+	got := s.postBatch("@"+src.url+"/m\n").want(t, 400).exception(t)
+	if got != "the time for the batch was over before all manifests were read" {
+		t.Errorf("got %q", got)
+	}
+	s.wantCounts(0, 0, 0)
+}
+
+// A file of every kind that a line of a manifest may describe, in the order of
+// the lines; whichever way the manifest comes.
+func TestManifestIsSubmitted(t *testing.T) {
+	large := strings.Repeat("0123456789abcdef", 20<<10) // beyond what the journal takes
+	src := newSource(t, map[string]string{"/a": "hello\n", "/b%20c.bin": large, "/d": "", "/e": "hello\n"})
+	blank := fmt.Sprintf("#%%checkm_0.7\n%s/a md5 %s - - ../x/a%%20b.txt\n%s/b%%20c.bin?q=1 - - %d\n%s/d - - d.name\n%[1]s/a\n#%%eof\n",
+		src.url, md5OfHello, src.url, len(large), src.url)
+	bars := fmt.Sprintf("#%%fields | nfo:fileUrl | nfo:hashAlgorithm | nfo:hashValue | nfo:fileSize | nfo:fileLastModified | nfo:fileName | mrt:mimeType | mrt:creator | mrt:title\r\n"+
+		"%s/a | MD5 | %s | 6 | 2010-04-20 | ../x/a b.txt | image/jpeg | Seneca; T. | T\r\n%s/b%%20c.bin | SHA256 | %s\r\n%s/d | CRC-32 | 0 | 0 | | d.name\r\n%[1]s/a",
+		src.url, strings.ToUpper(md5OfHello), src.url, digest.Sum(digest.SHA256, []byte(large)).Hex, src.url)
+	for _, tt := range []struct {
+		name string
+		post func(s *site) answer
+	}{
+		{"bare", func(s *site) answer {
+			return s.do("POST", "/content/jobs?t=anvl&type=Batch-Manifest", blank, "User-Agent", "someone/1")
+		}},
+		{"bare with a digest", func(s *site) answer {
+			return s.do("POST", "/content/jobs?t=anvl&type=batch&digest-type=md5&digest-value="+digest.Sum(digest.MD5, []byte(bars)).Hex, bars, "User-Agent", "someone/1")
+		}},
+		{"form, type first", func(s *site) answer {
+			return s.postForm(newForm().field("type", "batch-manifest").file("m", bars).end(), "Accept", "text/x-anvl", "User-Agent", "someone/1")
+		}},
+		{"form, type last", func(s *site) answer {
+			return s.postForm(newForm().file("m", blank, "Content-Type: application/octet-stream").field("type", "batch").end(), "Accept", "text/x-anvl", "User-Agent", "someone/1")
+		}},
+		{"form, by media type", func(s *site) answer {
+			return s.postForm(newForm().file("m", bars, "Content-Type: text/x-checkm; charset=utf-8").end(), "Accept", "text/x-anvl", "User-Agent", "someone/1")
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newSite(t, rest.Options{Fetch: src.client(t)})
+			a := tt.post(s).want(t, 201)
+			a.header(t, "Location", s.url+"/state/jobs")
+			d, err := state.ANVL.Decode(state.QueueClass, []byte(a.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if q, err := d.Queue(); err != nil || fmt.Sprint(q.Submitted) != "[j000000000001 j000000000002 j000000000003 j000000000004]" || q.Pending != 4 {
+				t.Errorf("answer: got %+v, %v", q, err)
+			}
+			jobs, err := s.q.List(queuefs.ListOptions{})
+			if err != nil || len(jobs) != 4 {
+				t.Fatalf("got %d jobs, %v", len(jobs), err)
+			}
+			names, bodies := []string{"a b.txt", "b c.bin", "d.name", "a"}, []string{"hello\n", large, "", "hello\n"}
+			for i, j := range jobs {
+				sums := j.Digests
+				if len(sums) == 0 || sums[0] != digest.Sum(digest.SHA256, []byte(bodies[i])) {
+					t.Errorf("job %d: digests %v", i, sums)
+				}
+				want := queuefs.Job{ID: queuefs.JobID(i + 1), Queue: "jobs", Status: queuefs.Pending, Seq: queuefs.Seq(i + 1),
+					Filename: names[i], MediaType: "text/x-source", Submitter: "someone/1", Batch: "b000000000001-4",
+					Size: int64(len(bodies[i])), Digests: sums, Submitted: j.Submitted}
+				if i == 0 && strings.Contains(a.Request.URL.RawQuery+tt.name, "digest") || i == 0 && strings.Contains(tt.name, "first") || i == 0 && strings.Contains(tt.name, "media") {
+					want.MediaType, want.Sidecar = "image/jpeg", `mrt:creator=Seneca\; T.; mrt:title=T`
+				}
+				if fmt.Sprint(j) != fmt.Sprint(want) {
+					t.Errorf("job %d: got %+v, want %+v", i, j, want)
+				}
+				if got := s.payload(j.ID); got != bodies[i] {
+					t.Errorf("payload %d: got %d octets, want %d", i, len(got), len(bodies[i]))
+				}
+			}
+			s.wantNoTemps()
+		})
+	}
 }

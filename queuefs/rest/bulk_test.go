@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -13,8 +15,12 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/digest"
+	"cutie/queuefs/home"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
+	"cutie/queuefs/state"
+	"cutie/queuefs/state/statetest"
 )
 
 // newMixed returns a site with jobs in every state, an hour apart:
@@ -286,4 +292,263 @@ func TestChangesShowNoMoreThanTheCallerMayRead(t *testing.T) {
 	reads, shown = false, true // the lease shows that he works on it
 	a := s.do("POST", "/consume/jobs?lease=60", "").want(t, 200)
 	change("POST", "/lease/jobs/j000000000001?seconds=60", 200, "j000000000001", "Cutie-Lease", a.Header.Get("Cutie-Lease"))
+}
+
+// Culling says how many jobs it leaves that are due, and why, also where it
+// culls none, of a queue and of all.
+func TestCullSaysWhatItKeeps(t *testing.T) {
+	s, d := newDialled(t)
+	for n := range 4 {
+		m := queuefs.Meta{}
+		if n == 0 {
+			m.Destruction = time.Now().Add(100 * 365 * 24 * time.Hour)
+		}
+		s.submit("x", m)
+		if _, err := s.q.Next(ctx, "w"); err != nil {
+			t.Fatal(err)
+		}
+		d.turn(time.Hour)
+	}
+	kept := func(what, path string, want ...queuefs.Kept) {
+		t.Helper()
+		c := s.do("POST", path, "", "Accept", "application/json").want(t, 200).queue(t).Changes
+		if fmt.Sprint(c.Kept) != fmt.Sprint(want) || c.More {
+			t.Errorf("%s: got %+v, more %v, want %+v", what, c.Kept, c.More, want)
+		}
+	}
+	kept("its own thresholds", "/cull/jobs")
+	kept("dry", "/cull/jobs?cullingSizeThreshold=0&dry", queuefs.Kept{Queue: "jobs", Spared: 1})
+	s.wantCounts(0, 4, 0)
+	kept("three may go", "/cull/jobs?cullingSizeThreshold=0", queuefs.Kept{Queue: "jobs", Spared: 1})
+	s.wantCounts(0, 1, 0)
+	kept("none may go", "/cull/jobs?cullingSizeThreshold=0", queuefs.Kept{Queue: "jobs", Spared: 1})
+	kept("as many as are to stay", "/cull/jobs?cullingSizeThreshold=1")
+	if _, err := s.svc.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.CullingSize = 0; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []string{"anvl", "json", "xml", "turtle", "soif", "xhtml"} {
+		if a := s.do("POST", "/cull?t="+form, "").want(t, 200); !strings.Contains(a.body, "jobs 1 spared") {
+			t.Errorf("%s: it is not said that a job is kept:\n%s", form, a.body)
+		}
+	}
+	c := client.New(s.url, nil)
+	for _, queue := range []string{"", "jobs"} {
+		if got, err := c.Cull(ctx, queuefs.CullOptions{Queue: queue}); err != nil || fmt.Sprint(got.Kept) != "[{jobs 1}]" || len(got.Culled) > 0 {
+			t.Errorf("client, queue %q: got %+v, %v", queue, got, err)
+		}
+	}
+	if _, err := s.q.Amend(ctx, 1, func(j *queuefs.Job) error { j.Destruction = time.Time{}; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	kept("all may go", "/cull/jobs")
+	s.wantCounts(0, 0, 0)
+}
+
+func TestPausedQueueServesWhoWaitsWhenItGoesOn(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	s.do("POST", "/state/jobs?S=pause", "").want(t, 200)
+	s.submit("x", queuefs.Meta{})
+	s.do("POST", "/consume/jobs", "").want(t, 204)
+	got := make(chan answer)
+	go func() { got <- s.do("POST", "/consume/jobs?wait=60", "") }()
+	s.do("POST", "/state/jobs?S=restart", "").want(t, 200)
+	(<-got).want(t, 200)
+}
+
+func TestClientKeepsQueues(t *testing.T) {
+	s, d := newDialled(t)
+	c := client.New(s.url, nil)
+	all := queuefs.QueueInfo{ID: "new", Identifier: "new", Name: "N: x", Description: "two words", CullingSize: 1, CullingAge: 0, VerifyOnRead: true, Paused: d.now(),
+		Closed: true, Acknowledge: queuefs.AckRequired, Lease: 90 * time.Second, MaxAttempts: 7, RetryDelay: time.Second, RetryFactor: 1, RetryMax: time.Hour, Callback: "https://127.0.0.1/?a=b&c", Digests: digest.SetOf(digest.MD5, digest.CRC32), Dumps: queuefs.NoDumps}
+	made, err := c.CreateQueue(ctx, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all.Created, all.Callback = made.Info.Created, "https://127.0.0.1" // the rest is a secret
+	want(t, "made", made.Info, all)
+	if _, err := c.CreateQueue(ctx, all); !errors.Is(err, queuefs.ErrQueueExists) {
+		t.Errorf("got %v", err)
+	}
+	var settings client.Settings
+	settings.Add("S", "restart")
+	settings.Add("closed", "false")
+	settings.Add("description", "three %0A more")
+	set, err := c.SetQueue(ctx, "N: x", settings)
+	all.Paused, all.Closed, all.Description = time.Time{}, false, "three %0A more"
+	if err != nil {
+		t.Fatal(set, err)
+	}
+	want(t, "set", set.Info, all)
+	bad := client.Settings{{Name: "description", Value: "bell\a"}}
+	if _, err := c.SetQueue(ctx, "new", bad); err == nil || !strings.Contains(err.Error(), "U+0007") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.SetQueue(ctx, "none", settings); !errors.Is(err, queuefs.ErrNoQueue) {
+		t.Errorf("got %v", err)
+	}
+	settings.Add("identifier", "other")
+	if _, err := c.SetQueue(ctx, "new", settings); !errors.Is(err, queuefs.ErrBadName) || !strings.Contains(err.Error(), "move the jobs") {
+		t.Errorf("got %v", err)
+	}
+
+	s.submit("xyz", queuefs.Meta{})
+	if err := c.RemoveQueue(ctx, "jobs"); !errors.Is(err, queuefs.ErrNotEmpty) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Next(ctx, "jobs", 0); err != nil {
+		t.Fatal(err)
+	}
+	settings = client.Settings{}
+	settings.Add("cullingSizeThreshold", "0")
+	if _, err := c.SetQueue(ctx, "jobs", settings); err != nil {
+		t.Fatal(err)
+	}
+	gone := []queuefs.Culled{{Queue: "jobs", Job: 1, Status: queuefs.Consumed, At: s.only().Consumed, Size: 3}}
+	for _, tt := range []struct {
+		queue string
+		dry   bool
+		want  []queuefs.Culled
+	}{{"jobs", true, gone}, {"", true, gone}, {"new", false, nil}, {"", false, gone}, {"jobs", false, nil}} {
+		got, err := c.Cull(ctx, queuefs.CullOptions{Queue: tt.queue, Dry: tt.dry})
+		if err != nil || !slices.Equal(got.Culled, tt.want) || got.More {
+			t.Errorf("%+v: got %+v, %v", tt, got, err)
+		}
+	}
+	for _, name := range []string{"jobs", "new"} {
+		if err := c.RemoveQueue(ctx, name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := c.RemoveQueue(ctx, name); !errors.Is(err, queuefs.ErrNoQueue) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	want(t, "left", len(s.svc.Queues()), 0)
+}
+
+// What one call culls is told in one answer.
+func TestCullingTellsOfEveryJob(t *testing.T) {
+	s := newServiceWith(t, queuefs.Options{Segment: manyJobs}).serve(rest.Options{})
+	var uploads []client.Upload
+	for range 2500 {
+		uploads = append(uploads, upload("", queuefs.Meta{}))
+	}
+	c := client.New(s.url, nil)
+	if _, err := c.Submit(ctx, "jobs", uploads...); err != nil {
+		t.Fatal(err)
+	}
+	for left := 2500; left > 0; {
+		taken, err := s.q.Take(ctx, queuefs.Take{Max: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left -= len(taken)
+	}
+	s.do("POST", "/state/jobs?cullingSizeThreshold=100", "").want(t, 200)
+	got, err := c.Cull(ctx, queuefs.CullOptions{})
+	if err != nil || len(got.Culled) != 2400 || got.More {
+		t.Fatalf("got %d, %v, %v", len(got.Culled), got.More, err)
+	}
+	for i, j := range got.Culled {
+		if j.Job != queuefs.JobID(i+1) {
+			t.Fatalf("at %d: got %v", i, j.Job)
+		}
+	}
+	d := s.do("GET", "/state/jobs?t=json&limit=1", "").decoded(t, state.QueueClass)
+	want(t, "left", says(d, "numCompletedJobs", "culledJobs", "jobStates"), []string{"100", "", s.url + "/state/jobs/j000000002401"})
+}
+
+// sample returns a value of a property that is not its default.
+func sample(p *home.Property) string {
+	switch p.Name {
+	case "limits":
+		return "pending=3,life=0"
+	case "digests":
+		return "SHA-256 MD5"
+	case "dumps":
+		return "replica"
+	case "callback":
+		return "https://example.org"
+	case "uwsArchive":
+		return "false" // true excludes version 1.0
+	}
+	switch {
+	case p.Words != nil:
+		return p.Words[1]
+	case p.Kind() == home.Truth:
+		return "true"
+	case p.Kind() == home.Date:
+		return "2026-01-02T03:04:05.000006Z"
+	case p.Kind() != home.Text:
+		return "7"
+	}
+	return "a text"
+}
+
+// Each property can be given by each way there is, and says the same in each form of state.
+func TestEveryPropertyCanBeSetInEveryWay(t *testing.T) {
+	s := newSite(t, rest.Options{})
+	c := client.New(s.url, nil)
+	all := home.NewQueue("all", time.Time{})
+	var settings client.Settings
+	for i := range home.Properties {
+		p := &home.Properties[i]
+		if p.Fixed {
+			continue
+		}
+		value := sample(p)
+		settings.Add(p.Name, value)
+		if err := p.Set(&all, value); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(p.Append(nil, &all)); got != value {
+			t.Errorf("%s: got %q want %q", p.Name, got, value)
+		}
+	}
+	for v, i := reflect.ValueOf(all), 0; i < v.NumField(); i++ {
+		if f := v.Type().Field(i); f.Name != "Created" && v.Field(i).IsZero() {
+			t.Errorf("QueueInfo.%s has no property", f.Name)
+		}
+	}
+	query := url.Values{"t": {"anvl"}}
+	for _, p := range settings {
+		query.Set(p.Name, p.Value)
+	}
+	for id, set := range map[string]func(q string) error{
+		"client-set":    func(q string) error { _, err := c.SetQueue(ctx, q, settings); return err },
+		"client-create": func(q string) error { all.ID, all.Identifier = "", q; _, err := c.CreateQueue(ctx, all); return err },
+		"post":          func(q string) error { s.do("POST", "/state/"+q+"?"+query.Encode(), "").want(t, 200); return nil },
+		"put":           func(q string) error { s.do("PUT", "/state/"+q+"?"+query.Encode(), "").want(t, 201); return nil },
+	} {
+		query.Set("name", id)
+		settings.Set("name", id)
+		all.Name = id
+		if id == "client-set" || id == "post" {
+			if _, err := s.svc.CreateQueue(ctx, home.NewQueue(id, time.Time{})); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := set(id); err != nil {
+			t.Fatalf("%s: %v", id, err)
+		}
+		q, err := s.svc.Ask(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.ID, all.Identifier, all.Created = id, id, q.Info().Created
+		want(t, id, q.Info(), all)
+		got, err := home.ParseQueue(id, all.Text())
+		if want(t, "queue-info.txt", got, all); err != nil {
+			t.Error(err)
+		}
+		for _, form := range statetest.Readable([]state.Form{state.ANVL, state.JSON, state.Turtle, state.XHTML, state.XML, state.SOIF}) {
+			d, err := statetest.Read(form, state.QueueClass, []byte(s.do("GET", "/state/"+id+"?t="+form.String(), "").body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err := d.Queue()
+			if want(t, form.String(), read.Info, all); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }

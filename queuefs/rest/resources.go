@@ -5,11 +5,17 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/events"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -168,4 +174,193 @@ func MediaType(t string) string {
 		return t
 	}
 	return queuefs.DefaultMediaType
+}
+
+// A lateReader is a payload of known size; the first read opens it.
+type lateReader struct {
+	q    *queuefs.Queue
+	id   queuefs.JobID
+	size int64
+	at   int64
+	in   *queuefs.Payload
+	err  error
+}
+
+func (l *lateReader) open() error {
+	if l.in != nil || l.err != nil {
+		return l.err
+	}
+	l.in, l.err = l.q.Payload(l.id)
+	return l.err
+}
+
+func (l *lateReader) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += l.at
+	case io.SeekEnd:
+		offset += l.size
+	}
+	if offset < 0 {
+		return 0, errors.New("seek before the payload")
+	}
+	l.at = offset
+	return offset, nil
+}
+
+// position opens the payload and brings it to l.at.
+func (l *lateReader) position() error {
+	if err := l.open(); err != nil {
+		return err
+	}
+	_, l.err = l.in.Seek(l.at, io.SeekStart)
+	return l.err
+}
+
+func (l *lateReader) Read(p []byte) (int, error) {
+	if err := l.position(); err != nil {
+		return 0, err
+	}
+	n, err := l.in.Read(p)
+	l.at += int64(n)
+	if err != nil && err != io.EOF {
+		l.err = err
+	} else if err == io.EOF && l.at < l.size {
+		l.err = fmt.Errorf("payload of %s ends at octet %d of %d", l.id, l.at, l.size)
+	}
+	return n, err
+}
+
+func (l *lateReader) Close() {
+	if l.in != nil {
+		l.in.Close()
+	}
+}
+
+// A payloadWriter sends a whole payload from file to connection without
+// copying; net/http does so for files only.
+type payloadWriter struct {
+	http.ResponseWriter
+	in *lateReader
+}
+
+func (w *payloadWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *payloadWriter) ReadFrom(src io.Reader) (int64, error) {
+	if limited, ok := src.(*io.LimitedReader); ok && limited.R == w.in && w.in.at == 0 && limited.N == w.in.size {
+		if err := w.in.position(); err != nil {
+			return 0, err
+		}
+		n, err := w.in.in.SendTo(w.ResponseWriter)
+		limited.N -= n
+		return n, err
+	}
+	return io.Copy(struct{ io.Writer }{w.ResponseWriter}, src) // else it would call itself
+}
+
+// file serves a payload or a job file as a plain resource: its exact octets.
+func (h *Handler) file(w http.ResponseWriter, r *request) error {
+	q, id, err := h.job(r)
+	if err != nil {
+		return err
+	}
+	dir := r.PathValue("dir")
+	if dir == "payload" {
+		return notFound(h.files.Payload(w, r.Request, q, id), queuefs.ErrNoJob, id.String())
+	}
+	status, err := queuefs.ParseStatus(dir)
+	if err != nil {
+		return web.Errorf(http.StatusNotFound, "nothing here, see /help")
+	}
+	return notFound(h.files.JobFile(w, r.Request, q, id, status), queuefs.ErrNoJob, status.String()+"/"+id.String())
+}
+
+// infoFile serves queue-info.txt.
+func (h *Handler) infoFile(w http.ResponseWriter, r *request) error {
+	q, err := h.queue(r)
+	if err != nil {
+		return err
+	}
+	if r.PathValue("file") != "queue-info.txt" {
+		return web.Errorf(http.StatusNotFound, "nothing here, see /help")
+	}
+	return h.files.Info(w, r.Request, q)
+}
+
+// result serves a result as a plain resource: its exact octets.
+func (h *Handler) result(w http.ResponseWriter, r *request) error {
+	q, id, err := h.job(r)
+	if err != nil {
+		return err
+	}
+	name := r.PathValue("name")
+	err = h.files.Result(w, r.Request, q, id, name)
+	if errors.Is(err, queuefs.ErrNoJob) {
+		return notFound(err, queuefs.ErrNoJob, id.String())
+	}
+	return notFound(err, queuefs.ErrNoResult, name)
+}
+
+// schema serves the schema of a class of states, such as queue.xsd or
+// queue.json, or by its type, queueState.json.
+func (h *Handler) schema(w http.ResponseWriter, r *request) error {
+	name, ext, _ := strings.Cut(r.PathValue("file"), ".")
+	var data []byte
+	header := w.Header()
+	if c := state.ClassNamed(name); c != nil {
+		switch {
+		case ext == "xsd" && state.Facts[name] == nil: // facts have no XML
+			data = state.XMLSchema(c)
+			header["Content-Type"] = []string{"application/xml"}
+		case ext == "json":
+			data = state.JSONSchema(c)
+			header["Content-Type"] = []string{"application/schema+json"}
+		}
+	}
+	if data == nil {
+		return web.Errorf(http.StatusNotFound, "no such schema; there are service, queue, job, batch and exception, each .xsd and .json, and %s, each .json",
+			strings.Join(slices.Sorted(maps.Keys(state.Facts)), ", "))
+	}
+	header["Etag"] = []string{Tag(sha256.Sum256(data))}
+	header["Cache-Control"] = noCache
+	header["X-Content-Type-Options"] = noSniff
+	delete(header, "Vary")
+	return web.Serve(w, r.Request, time.Time{}, bytes.NewReader(data))
+}
+
+// events serves GET /events and GET /events/Q, with ?kind= and ?status=, each a
+// list with commas. The stream begins after the event in the header
+// Last-Event-ID or else in ?lastEventId=, with the event in ?from=, or now.
+func (h *Handler) events(w http.ResponseWriter, r *request) (err error) {
+	wish := events.Wish{Kinds: list(r, "kind", queuefs.ParseKind), Status: list(r, "status", queuefs.ParseStatus),
+		LastID: r.text("lastEventId")}
+	if from := r.text("from"); r.query.Has("from") {
+		wish.From = &from
+	}
+	if r.bad != nil {
+		return r.bad
+	}
+	if id := r.Header.Get("Last-Event-ID"); id != "" {
+		wish.LastID = id // newer: the client kept the URL from its first request
+	}
+	if r.PathValue("queue") != "" {
+		if wish.Queue, err = h.queue(r); err != nil {
+			return err
+		}
+	}
+	return h.streams.Serve(w, r.Request, wish)
+}
+
+// list returns the parts of a parameter, none if it is not given; see wrong.
+func list[T any](r *request, name string, parse func(string) (T, error)) (all []T) {
+	text := r.text(name)
+	if !r.query.Has(name) {
+		return nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		v, err := parse(part)
+		r.wrong(err)
+		all = append(all, v)
+	}
+	return all
 }

@@ -56,7 +56,6 @@ import (
 
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/quota"
-	"cutie/queuefs/rest/openapi"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -134,7 +133,7 @@ func New(svc *queuefs.Service, o Options) *Handler {
 		Page: func(dst []byte, d *state.Document, why *web.Failure) []byte {
 			return o.Pages.State(dst, d, View{May: why.May, Failure: why})
 		}}
-	h.description = sync.OnceValues(func() ([]byte, error) { return openapi.Document(h.Routes(), nil) })
+	h.description = sync.OnceValues(func() ([]byte, error) { return Describe(h.Routes(), nil) })
 	if o.Description != nil {
 		h.description = sync.OnceValues(o.Description)
 	}

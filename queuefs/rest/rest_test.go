@@ -25,6 +25,7 @@ import (
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 	"cutie/queuefs/state/statetest"
+	"cutie/testdata/tmpfs"
 )
 
 var ctx = context.Background()
@@ -404,4 +405,9 @@ func want(t testing.TB, what string, got, want any) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s: got %#v, want %#v", what, got, want)
 	}
+}
+
+func TestMain(m *testing.M) {
+	tmpfs.Use()
+	m.Run()
 }

@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"cutie/publisher/soif"
+	"cutie/queuefs/anvl"
 )
 
 // ErrForm is the error for an unknown response form; the answer is 415 (Cutie
@@ -212,4 +216,154 @@ func (f Form) Append(dst []byte, d *Document) []byte {
 		return appendSOIF(dst, d)
 	}
 	panic("state: " + f.String() + " is no form")
+}
+
+// appendANVL appends d as one ANVL record; a list is its items, and of paired lists
+// each item stands with the other.
+func appendANVL(dst []byte, d *Document) []byte {
+	for i := 0; i < len(d.Properties); i++ {
+		p := &d.Properties[i]
+		if p.Item == "" {
+			dst = anvl.AppendElement(dst, p.Name, p.Text)
+			continue
+		}
+		of := p.partner(d.Properties[i+1:])
+		for n, item := range p.Items {
+			dst = anvl.AppendElement(dst, p.Item, item)
+			if of != nil {
+				dst = anvl.AppendElement(dst, of.Item, of.Items[n])
+			}
+		}
+		if of != nil {
+			i++
+		}
+	}
+	return dst
+}
+
+// partner returns the next property if its items belong to those of p, or nil.
+func (p *Property) partner(next []Property) *Property {
+	if !p.Paired || len(next) == 0 || len(next[0].Items) != len(p.Items) {
+		return nil
+	}
+	return &next[0]
+}
+
+func decodeANVL(c *Class, data []byte) (values, error) {
+	record, err := anvl.ParseRecord(data)
+	if err != nil {
+		return nil, err
+	}
+	v := make(values, len(c.Terms))
+	for _, e := range record {
+		for i := range c.Terms {
+			t := &c.Terms[i]
+			if t.Item != "" && strings.EqualFold(t.Item, e.Name) {
+				v[i].set = true
+				v[i].items = append(v[i].items, e.Value)
+			} else if t.Item == "" && strings.EqualFold(t.Name, e.Name) {
+				if v[i].set {
+					return nil, fmt.Errorf("%s: repeated", e.Name)
+				}
+				v[i].set, v[i].text = true, e.Value
+			}
+		}
+	}
+	return v, nil
+}
+
+// appendSOIF appends d as one object of SOIF: its type is the root element, its
+// URL the URL of the state, and the items of a list are numbered from 1.
+func appendSOIF(dst []byte, d *Document) []byte {
+	url := d.Subject
+	if (&soif.Object{Type: d.Class.Root, URL: url}).Check() != nil {
+		url = ""
+	}
+	dst = soif.AppendHead(dst, d.Class.Root, url)
+	for i := range d.Properties {
+		p := &d.Properties[i]
+		if p.Item == "" {
+			dst = soif.AppendAttribute(dst, p.Name, p.Text)
+			continue
+		}
+		for n, item := range p.Items {
+			dst = append(append(dst, p.Item...), '-')
+			dst = soif.AppendAttribute(strconv.AppendInt(dst, int64(n)+1, 10), "", item)
+		}
+	}
+	return soif.AppendEnd(dst)
+}
+
+// appendXML appends d as an XML document, laid out as Merritt did.
+func appendXML(dst []byte, d *Document) []byte {
+	c := d.Class
+	dst = append(dst, `<?xml version="1.0" encoding="UTF-8"?>`+"\n<"...)
+	dst = append(appendPrefixed(dst, c.Prefix, c.Root), " xmlns:"...)
+	dst = append(append(dst, c.Prefix...), `="`...)
+	dst = append(append(dst, c.Namespace...), "\">\n"...)
+	for i := range d.Properties {
+		p := &d.Properties[i]
+		if p.Item == "" {
+			dst = appendElement(append(dst, "    "...), c.Prefix, p.Name, p.Text)
+			continue
+		}
+		dst = append(appendPrefixed(append(dst, "    <"...), c.Prefix, p.Name), ">\n"...)
+		for _, item := range p.Items {
+			dst = appendElement(append(dst, "        "...), c.Prefix, p.Item, item)
+		}
+		dst = append(appendPrefixed(append(dst, "    </"...), c.Prefix, p.Name), ">\n"...)
+	}
+	dst = appendPrefixed(append(dst, "</"...), c.Prefix, c.Root)
+	return append(dst, ">\n"...)
+}
+
+func appendPrefixed(dst []byte, prefix, name string) []byte {
+	dst = append(append(dst, prefix...), ':')
+	return append(dst, name...)
+}
+
+func appendElement(dst []byte, prefix, name, text string) []byte {
+	dst = append(appendPrefixed(append(dst, '<'), prefix, name), '>')
+	dst = appendEscaped(dst, text, true)
+	return append(appendPrefixed(append(dst, "</"...), prefix, name), ">\n"...)
+}
+
+// appendEscaped appends text for content or for an attribute in double quotes.
+// Line feeds and tabs become references if blanks is set: attributes need this,
+// and it keeps them when a document is laid out anew.
+func appendEscaped(dst []byte, s string, blanks bool) []byte {
+	start := 0 // of the part not yet appended
+	for i := 0; i < len(s); {
+		c := s[i]
+		ref, size := "", 1
+		switch {
+		case c >= utf8.RuneSelf:
+			var r rune
+			if r, size = utf8.DecodeRuneInString(s[i:]); !isChar(r) || r == utf8.RuneError && size == 1 {
+				ref = "\ufffd"
+			}
+		case c == '<':
+			ref = "&lt;"
+		case c == '>':
+			ref = "&gt;"
+		case c == '&':
+			ref = "&amp;"
+		case c == '"':
+			ref = "&quot;"
+		case c == '\r':
+			ref = "&#13;"
+		case c == '\n' && blanks:
+			ref = "&#10;"
+		case c == '\t' && blanks:
+			ref = "&#9;"
+		case !isChar(rune(c)):
+			ref = "\ufffd"
+		}
+		if ref != "" {
+			dst = append(append(dst, s[start:i]...), ref...)
+			start = i + size
+		}
+		i += size
+	}
+	return append(dst, s[start:]...)
 }

@@ -1,16 +1,19 @@
 package state
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"cutie/queuefs"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 )
 
 // QueueClass is the class of the state of a queue (Cutie 3.2). The properties
@@ -372,5 +375,215 @@ func (d *Document) mirror(q *Queue) {
 	if q.Mirror.Live() {
 		q.Progress = queuefs.MirrorProgress{Contact: d.date("mirrorContact"), Synced: d.date("mirrorSynced"), Trouble: d.Text("mirrorTrouble"),
 			Known: queuefs.Seq(d.integer("sequence", 0) + d.integer("mirrorBehind", 0))}
+	}
+}
+
+// Changes are the changes of a method to several jobs of a queue, in FIFO
+// order.
+type Changes struct {
+	Changed []queuefs.JobID
+	Chosen  []queuefs.JobID // to be changed by the same request without dry
+	Refused []string        // named jobs that were not changed, and why: "j000000000042: job not found"
+	Culled  []queuefs.Culled
+	Kept    []queuefs.Kept // due jobs left by culling
+	More    bool           // the same request may change more
+	After   queuefs.JobID  // only jobs after this one; 0 if unknown
+}
+
+func outcomeName(o queuefs.Outcome) string {
+	if o == 0 {
+		return ""
+	}
+	return o.String()
+}
+
+func (b *builder) changes(base Base, queue string, c *Changes) {
+	b.list("changedJobStates", references(base, queue, c.Changed))
+	b.list("chosenJobStates", references(base, queue, c.Chosen))
+	refused := make([]string, len(c.Refused))
+	for i, s := range c.Refused {
+		refused[i] = validText(s)
+	}
+	b.list("refusedJobs", refused)
+	b.culled(c)
+	if c.After != 0 {
+		b.text("moreAfter", c.After.String())
+	}
+}
+
+// culled adds the common properties of the states of service and queue.
+func (b *builder) culled(c *Changes) {
+	culled := make([]string, len(c.Culled))
+	for i := range c.Culled {
+		culled[i] = culledText(&c.Culled[i])
+	}
+	b.list("culledJobs", culled)
+	var kept []string
+	for i := range c.Kept {
+		kept = appendKept(kept, &c.Kept[i])
+	}
+	b.list("keptJobs", kept)
+	if c.More {
+		b.boolean("moreJobs", true)
+	}
+}
+
+// Changes returns the changes in the state d, of class [QueueClass] or
+// [ServiceClass].
+func (d *Document) Changes() (c Changes, err error) {
+	if c.Changed, err = ids(d.Items("changedJobStates")); err != nil {
+		return c, err
+	}
+	if c.Chosen, err = ids(d.Items("chosenJobStates")); err != nil {
+		return c, err
+	}
+	c.Refused, c.More = d.Items("refusedJobs"), d.Text("moreJobs") == "true"
+	if s := d.Text("moreAfter"); s != "" {
+		if c.After, err = queuefs.ParseJobID(s); err != nil {
+			return c, err
+		}
+	}
+	for _, s := range d.Items("culledJobs") {
+		j, err := parseCulled(s)
+		if err != nil {
+			return c, err
+		}
+		c.Culled = append(c.Culled, j)
+	}
+	for _, s := range d.Items("keptJobs") {
+		if c.Kept, err = addKept(c.Kept, s); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
+}
+
+// culledText describes a culled job, without a state any more: queue, job, its
+// last status, since when, and the octets of its payload.
+func culledText(c *queuefs.Culled) string {
+	return c.Queue + " " + c.Job.String() + " " + c.Status.String() + " " + c.At.UTC().Format(dateLayout) + " " + strconv.FormatInt(c.Size, 10)
+}
+
+func parseCulled(s string) (c queuefs.Culled, err error) {
+	f := strings.Split(s, " ")
+	if len(f) != 5 {
+		return c, fmt.Errorf("%w: %.80q is no culled job", queuefs.ErrBadName, s)
+	}
+	if c.Queue, err = queuefs.CleanQueueID(f[0]); err != nil {
+		return c, err
+	}
+	if c.Job, err = queuefs.ParseJobID(f[1]); err != nil {
+		return c, err
+	}
+	if c.Status, err = queuefs.ParseStatus(f[2]); err != nil {
+		return c, err
+	}
+	if c.At, err = time.Parse(dateLayout, f[3]); err != nil {
+		return c, err
+	}
+	if c.Size, err = strconv.ParseInt(f[4], 10, 64); err == nil && c.Size < 0 {
+		err = fmt.Errorf("%w: %s is no size", queuefs.ErrBadName, f[4])
+	}
+	return c, err
+}
+
+// keptSpared is why jobs are kept: they are promised for longer.
+const keptSpared = "spared"
+
+// appendKept appends the due jobs left by culling: queue, how many, and why.
+func appendKept(items []string, k *queuefs.Kept) []string {
+	if k.Spared > 0 {
+		items = append(items, k.Queue+" "+strconv.Itoa(k.Spared)+" "+keptSpared)
+	}
+	return items
+}
+
+// addKept reads an item of appendKept. Items of one queue stand together.
+func addKept(all []queuefs.Kept, s string) ([]queuefs.Kept, error) {
+	f := strings.Split(s, " ")
+	if len(f) != 3 {
+		return all, fmt.Errorf("%w: %.80q are no kept jobs", queuefs.ErrBadName, s)
+	}
+	queue, err := queuefs.CleanQueueID(f[0])
+	if err != nil {
+		return all, err
+	}
+	n, err := strconv.Atoi(f[1])
+	if err != nil || n <= 0 {
+		return all, fmt.Errorf("%w: %.40q is no number of kept jobs", queuefs.ErrBadName, f[1])
+	}
+	if len(all) == 0 || all[len(all)-1].Queue != queue {
+		all = append(all, queuefs.Kept{Queue: queue})
+	}
+	k := &all[len(all)-1]
+	switch {
+	case f[2] == keptSpared && k.Spared == 0:
+		k.Spared = n
+	default:
+		return all, fmt.Errorf("%w: %.40q is no reason to keep jobs, or there are two", queuefs.ErrBadName, f[2])
+	}
+	return all, nil
+}
+
+// A Listing is the state of a queue in parts, so that jobStates can name any number of
+// jobs in no more memory than a few. It is for all forms but SOIF, which numbers the
+// items of a list.
+type Listing struct {
+	Head   []byte // up to the identifier of the first job
+	Passes []Pass // over all jobs; two in Turtle, which names each job twice
+	None   []byte // the whole state if there are no jobs
+}
+
+// A Pass is the part of a listing that names all jobs once.
+type Pass struct {
+	step []byte // from an identifier up to the next one
+	tail []byte // from the last identifier on, up to the next pass
+	a, b []byte // the identifiers in step and tail
+}
+
+// ListingOf returns the state of a queue for [Pass.Append]; the jobs in q are not in
+// it.
+func (f Form) ListingOf(base Base, q *Queue) Listing {
+	q.Jobs.IDs = nil
+	d := OfQueue(base, q)
+	l := Listing{None: f.Append(nil, &d)}
+	var a, b []byte
+	// Two jobs stand for all, with numbers that the state has nowhere else.
+	for id := queuefs.JobID(job.MaxID); ; id -= 2 {
+		a, b = []byte((id - 1).String()), []byte(id.String())
+		if !bytes.Contains(l.None, a) && !bytes.Contains(l.None, b) {
+			q.Jobs.IDs = []queuefs.JobID{id - 1, id}
+			break
+		}
+	}
+	d = OfQueue(base, q)
+	text := f.Append(nil, &d)
+	first := bytes.Index(text, a)
+	l.Head, text = text[:first:first], text[first:]
+	for len(text) > 0 {
+		second := bytes.Index(text, b)
+		step, tail := text[:second], text[second:]
+		if text = nil; bytes.Contains(tail, a) {
+			next := bytes.Index(tail, a)
+			tail, text = tail[:next], tail[next:]
+		}
+		l.Passes = append(l.Passes, Pass{step, tail, a, b})
+	}
+	return l
+}
+
+// Append appends a job, and with the last one all up to the next pass.
+func (p *Pass) Append(dst []byte, id queuefs.JobID, last bool) []byte {
+	part, of := p.step, p.a
+	if last {
+		part, of = p.tail, p.b
+	}
+	for {
+		before, after, more := bytes.Cut(part, of)
+		dst = append(dst, before...)
+		if !more {
+			return dst
+		}
+		dst, part = id.Append(dst), after
 	}
 }

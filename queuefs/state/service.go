@@ -1,7 +1,10 @@
 package state
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/xml"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -156,4 +159,253 @@ func (d *Document) Service() Service {
 	s.Node = Node{Role: d.Text("role"), Owner: d.Text("homeOwner"), OwnerURI: d.Text("ownerURI"), UpToDate: d.date("upToDate")}
 	s.Node.Batch, _ = strconv.ParseUint(d.Text("journalBatch"), 10, 64)
 	return s
+}
+
+// BatchClass is the class of the state of a batch: a manifest with files for
+// the service to fetch and submit as jobs (Cutie 5.5). The specification names
+// no elements for it; these follow those of the other classes.
+var BatchClass = &Class{
+	Prefix: "bat", Root: "batchState", Namespace: namespace + "batch",
+	Terms: []Term{
+		{Name: "identifier"},
+		{Name: "queueState", Type: Reference},
+		{Name: "status"}, // fetching, done or failed
+		{Name: "created", Type: Date},
+		{Name: "finished", Type: Date},
+		{Name: "numLines", Type: Integer},   // of the manifest, with a file each
+		{Name: "numFetched", Type: Integer}, // of these, so far
+		{Name: "octets", Type: Integer},     // fetched so far
+		{Name: "batch"},                     // job:batch of the jobs
+		{Name: "detail"},
+		{Name: "errors", Item: "error"},
+		{Name: "submittedJobStates", Type: Reference, Item: "submittedJobState"},
+	},
+}
+
+// A BatchStatus says how far a batch is.
+type BatchStatus string
+
+const (
+	BatchFetching BatchStatus = "fetching"
+	BatchDone     BatchStatus = "done"   // all its jobs are submitted
+	BatchFailed   BatchStatus = "failed" // none is
+)
+
+// Batch is the state of a batch.
+type Batch struct {
+	ID       string // unique within its queue
+	Queue    string // cleaned identifier
+	Status   BatchStatus
+	Created  time.Time
+	Finished time.Time // zero as long as it is fetching
+	Lines    int64     // of the manifest, with a file each
+	Fetched  int64     // files, so far
+	Octets   int64     // fetched so far
+	Name     string    // Batch of its jobs; "" before they are submitted
+	Detail   string    // its subject, or its outcome; "" for nothing
+	Errors   []string  // such as "line 3: md5 without value"
+	// Submitted are its jobs, once it is done.
+	Submitted []queuefs.JobID
+}
+
+// OfBatch returns the state of a batch, at "<base>/batch/Q/ID".
+func OfBatch(base Base, s *Batch) Document {
+	b := newBuilder(BatchClass)
+	b.text("identifier", s.ID)
+	b.composed("queueState", base.Append(b.buf, "state", s.Queue))
+	b.text("status", string(s.Status))
+	b.date("created", s.Created)
+	b.date("finished", s.Finished)
+	b.integer("numLines", s.Lines)
+	b.integer("numFetched", s.Fetched)
+	b.integer("octets", s.Octets)
+	b.optional("batch", s.Name)
+	b.optional("detail", s.Detail)
+	errors := make([]string, len(s.Errors))
+	for i, e := range s.Errors {
+		errors[i] = validText(e)
+	}
+	b.list("errors", errors)
+	b.list("submittedJobStates", references(base, s.Queue, s.Submitted))
+	d := b.document()
+	d.Subject, d.Base = base.Ref("batch", s.Queue, s.ID), base
+	return d
+}
+
+// Batch returns the batch in the state d, of class [BatchClass].
+func (d *Document) Batch() (Batch, error) {
+	s := Batch{
+		ID:       d.Text("identifier"),
+		Status:   BatchStatus(d.Text("status")),
+		Created:  d.date("created"),
+		Finished: d.date("finished"),
+		Lines:    d.integer("numLines", 0),
+		Fetched:  d.integer("numFetched", 0),
+		Octets:   d.integer("octets", 0),
+		Name:     d.Text("batch"),
+		Detail:   d.Text("detail"),
+		Errors:   d.Items("errors"),
+	}
+	_, s.Queue, _ = CutLast(d.Text("queueState"))
+	switch s.Status {
+	case BatchFetching, BatchDone, BatchFailed:
+	default:
+		return Batch{}, fmt.Errorf("state of batch %.60q: status %.40q is none of fetching, done, failed", s.ID, s.Status)
+	}
+	var err error
+	if s.Submitted, err = ids(d.Items("submittedJobStates")); err != nil {
+		return Batch{}, fmt.Errorf("state of batch %.60q: %w", s.ID, err)
+	}
+	return s, nil
+}
+
+// ExceptionClass is the class of the state in answers to failed requests. The
+// names are those of Merritt's exceptions, without the details of the program.
+var ExceptionClass = &Class{
+	Prefix: "exc", Root: "exceptionState", Namespace: namespace + "exception",
+	Terms: []Term{
+		{Name: "status"}, // such as REQUESTED_ITEM_NOT_FOUND
+		{Name: "hTTPResponse", Type: Integer},
+		{Name: "description"}, // of the status
+		{Name: "detail"},      // of this case
+	},
+}
+
+// An Exception says why a request was not served.
+type Exception struct {
+	Status int    // of HTTP
+	Detail string // the thing and its error; "" if that is not for the caller
+}
+
+var statuses = map[int]struct{ name, description string }{
+	400: {"REQUEST_INVALID", "badly-formed request"},
+	401: {"USER_NOT_AUTHENTICATED", "unauthorized user agent"},
+	403: {"USER_NOT_AUTHORIZED", "user agent has no right to do this"},
+	404: {"REQUESTED_ITEM_NOT_FOUND", "request names something that does not exist"},
+	405: {"METHOD_NOT_ALLOWED", "method is not allowed here"},
+	408: {"REQUEST_TIMEOUT", "request came too slowly"},
+	409: {"REQUEST_ITEM_CONFLICT", "request does not fit the present state"},
+	410: {"REQUESTED_ITEM_GONE", "what the request is about is over"},
+	411: {"LENGTH_REQUIRED", "request needs a length"},
+	412: {"PRECONDITION_FAILED", "condition of the request is not met"},
+	413: {"REQUEST_TOO_LARGE", "request is larger than this service accepts"},
+	415: {"UNSUPPORTED_FORM", "request or response form is not supported"},
+	421: {"MISDIRECTED_REQUEST", "this service is not known by that name"},
+	429: {"TOO_MANY_REQUESTS", "too many requests"},
+	500: {"GENERAL_EXCEPTION", "service error"},
+	501: {"UNSUPPORTED_FUNCTION", "function is not supported"},
+	503: {"SERVICE_UNAVAILABLE", "service unavailable"},
+	507: {"INSUFFICIENT_STORAGE", "service is out of space"},
+}
+
+// OfException returns the state of an exception.
+func OfException(e Exception) Document {
+	s, ok := statuses[e.Status]
+	if !ok {
+		s = statuses[500]
+		if e.Status < 500 {
+			s = statuses[400]
+		}
+	}
+	b := newBuilder(ExceptionClass)
+	b.text("status", s.name)
+	b.integer("hTTPResponse", int64(e.Status))
+	b.text("description", s.description)
+	b.optional("detail", e.Detail)
+	return b.document()
+}
+
+// Exception returns the exception in the state d, of class [ExceptionClass].
+func (d *Document) Exception() Exception {
+	return Exception{Status: int(d.integer("hTTPResponse", 0)), Detail: d.Text("detail")}
+}
+
+// DetailOf returns the detail of an exception written in form f, "" if it has
+// none or is no exception.
+func DetailOf(f Form, data []byte) string {
+	switch f {
+	case ANVL, JSON:
+		d, err := f.Decode(ExceptionClass, data)
+		if err != nil {
+			return ""
+		}
+		return d.Exception().Detail
+	case XML:
+		return elementText(data, "detail")
+	case XHTML, HTML:
+		_, row, _ := bytes.Cut(data, []byte(`<th scope="row">detail</th>`))
+		return elementText(row, "td")
+	case Turtle:
+		_, object, _ := strings.Cut(string(data), ExceptionClass.Prefix+":detail ")
+		quoted, _ := strconv.QuotedPrefix(object)
+		text, _ := strconv.Unquote(quoted)
+		return text
+	case SOIF:
+		_, value, _ := strings.Cut(string(data), "\ndetail{")
+		length, value, _ := strings.Cut(value, "}:\t")
+		if n, err := strconv.Atoi(length); err == nil && n >= 0 && n <= len(value) {
+			return value[:n]
+		}
+	}
+	return ""
+}
+
+// elementText returns the text in the first element with a local name.
+func elementText(data []byte, local string) string {
+	var text []byte
+	depth := 0 // of elements, 0 before the first
+	for d := xml.NewDecoder(bytes.NewReader(data)); ; {
+		token, err := d.Token()
+		if err != nil {
+			return ""
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			if depth > 0 || token.Name.Local == local {
+				depth++
+			}
+		case xml.CharData:
+			if depth > 0 {
+				text = append(text, token...)
+			}
+		case xml.EndElement:
+			if depth == 1 {
+				return string(text)
+			}
+			depth = max(0, depth-1)
+		}
+	}
+}
+
+// HelpClass is the class of help about the service or one of its methods (Cutie
+// 5.1). The specification names no elements for it.
+var HelpClass = &Class{
+	Prefix: "hlp", Root: "helpState", Namespace: namespace + "help",
+	Terms: []Term{
+		{Name: "method"},
+		{Name: "summary"},
+		{Name: "request"},
+		{Name: "text"},
+		{Name: "methods", Item: "methodName"},
+	},
+}
+
+// Help is help about a method, or about the service if Method is "".
+type Help struct {
+	Method  string   // such as "Submit-job"
+	Summary string   // one line
+	Request string   // method and path of the HTTP request
+	Text    string   // the rest, in lines
+	Methods []string // names of the methods there is help about
+}
+
+// OfHelp returns help as a document.
+func OfHelp(h Help) Document {
+	b := newBuilder(HelpClass)
+	b.optional("method", h.Method)
+	b.text("summary", h.Summary)
+	b.optional("request", h.Request)
+	b.text("text", h.Text)
+	b.list("methods", h.Methods)
+	return b.document()
 }

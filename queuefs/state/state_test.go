@@ -1,15 +1,24 @@
 package state_test
 
 import (
+	"bytes"
+	"errors"
 	"flag"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"cutie/queuefs"
+	"cutie/queuefs/digest"
 	"cutie/queuefs/state"
 	"cutie/queuefs/state/statetest"
 )
@@ -252,5 +261,671 @@ func BenchmarkDecodeJob(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+func TestDetailOfAnExceptionIsReadFromEveryForm(t *testing.T) {
+	for _, detail := range []string{"", "no job", "a <b> & \"c\" 'd'\\ é\u2028\U0001F600", "two\nlines\tand a tab", "detail{3}:\tx"} {
+		d := state.OfException(state.Exception{Status: 404, Detail: detail})
+		for _, f := range forms {
+			if got := state.DetailOf(f, f.Append(nil, &d)); got != detail {
+				t.Errorf("%s: got %q, want %q", f, got, detail)
+			}
+		}
+	}
+}
+
+func FuzzDetailOf(f *testing.F) {
+	f.Add("no job")
+	f.Fuzz(func(t *testing.T, detail string) {
+		d := state.OfException(state.Exception{Status: 500, Detail: detail})
+		want := ""
+		if p := d.Property("detail"); p != nil {
+			want = p.Text
+		}
+		for _, form := range forms {
+			if got := state.DetailOf(form, form.Append(nil, &d)); got != want {
+				t.Errorf("%s: got %q, want %q", form, got, want)
+			}
+		}
+	})
+}
+
+// What a method changed is told in every form, of a queue and of the service.
+func TestChangesAreToldInEveryForm(t *testing.T) {
+	all := state.Changes{
+		Changed: []queuefs.JobID{1, 2},
+		Chosen:  []queuefs.JobID{3},
+		Refused: []string{"j000000000004: job not pending", "j000000000005: <&>"},
+		Culled: []queuefs.Culled{
+			{Queue: "uc3+q=1", Job: 6, Status: queuefs.Consumed, At: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Size: 7},
+			{Queue: "q", Job: 8, Status: queuefs.Deleted, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+		},
+		Kept:  []queuefs.Kept{{Queue: "uc3+q=1", Spared: 11}, {Queue: "q", Spared: 1}},
+		More:  true,
+		After: 9,
+	}
+	ofService := state.Changes{Culled: all.Culled, Kept: all.Kept, More: true}
+	jobs := state.Jobs{Outcome: queuefs.Failed, Held: true, Batch: "b000000000001-2", Limit: 5}
+	base := state.NewBase("http://example.org/")
+	for _, c := range []state.Changes{all, {}} {
+		queue := state.Queue{QueueState: queuefs.QueueState{Info: queuefs.QueueInfo{ID: "q"}}, Changes: c, Jobs: jobs}
+		for _, form := range statetest.Readable(forms) {
+			d := state.OfQueue(base, &queue)
+			read, err := statetest.Read(form, state.QueueClass, form.Append(nil, &d))
+			if err != nil {
+				t.Fatalf("%v: %v", form, err)
+			}
+			got, err := read.Queue()
+			if err != nil || !reflect.DeepEqual(got.Changes, c) || !reflect.DeepEqual(got.Jobs, jobs) {
+				t.Errorf("%v: got %+v of %+v, %v, want %+v of %+v", form, got.Changes, got.Jobs, err, c, jobs)
+			}
+			service := state.Service{Changes: state.Changes{Culled: c.Culled, Kept: c.Kept, More: c.More}}
+			d = state.OfService(&service)
+			read, err = statetest.Read(form, state.ServiceClass, form.Append(nil, &d))
+			if err != nil {
+				t.Fatalf("%v: %v", form, err)
+			}
+			if got, err := read.Changes(); err != nil || c.More && !reflect.DeepEqual(got, ofService) {
+				t.Errorf("%v: got %+v, %v", form, got, err)
+			}
+		}
+	}
+}
+
+func TestKeptJobsAreReadStrictly(t *testing.T) {
+	for _, text := range []string{"", "q 1", "q 0 spared", "q -1 spared", "q x spared", "q 1 wanted", "q 1 spared still", "cutie 1 spared", "q 1 spared\nkeptJob: q 2 spared"} {
+		d, err := state.ANVL.Decode(state.QueueClass, []byte("keptJob: "+text+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := d.Changes(); err == nil {
+			t.Errorf("%q: got %+v", text, c)
+		}
+	}
+}
+
+func TestCulledJobsAreReadStrictly(t *testing.T) {
+	for _, text := range []string{"", "q j000000000001 consumed 2026-01-02T03:04:05.000000Z", "q 1 consumed 2026-01-02T03:04:05.000000Z 1",
+		"q j000000000001 gone 2026-01-02T03:04:05.000000Z 1", "q j000000000001 consumed today 1", "cutie j000000000001 consumed 2026-01-02T03:04:05.000000Z 1",
+		"q j000000000001 consumed 2026-01-02T03:04:05.000000Z -1"} {
+		d, err := state.ANVL.Decode(state.ServiceClass, []byte("culledJob: "+text+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := d.Changes(); err == nil {
+			t.Errorf("%q: got %+v", text, c)
+		}
+	}
+}
+
+// hostile are texts that some form could lose or change.
+var hostile = []string{
+	"one\ntwo\r\nthree\rfour", "\n", " ", "\t", "\n\n leading and trailing \t\n", "100% %0A %25", "<a href='x'>&amp;\"</a>",
+	"]]>", "<![CDATA[x]]>", "\\", `\u0041 \n`, `"""`, `'''`, "\u0085\u2028\u00a0\u200b\ufeff", "naïve 🦊", "\x7f",
+	"000001", "1e5", "true", "(:unkn)", "-", "#", ": x", "http://example.org/?a=1&b=2", "//",
+}
+
+func TestTextComesBackExactlyFromAllForms(t *testing.T) {
+	for _, text := range hostile {
+		j := plainJob()
+		j.Filename, j.Sidecar, j.Submitter, j.Message, j.HeldFor = text, text, text, text, text
+		for i, items := range [][]string{nil, {text}, {text, text}, {"", text, ""}, hostile} {
+			documents := []state.Document{
+				state.OfJob(base, &j),
+				state.OfBatch(base, &state.Batch{ID: text, Queue: "q", Status: state.BatchFailed, Created: day, Errors: items}),
+				state.OfException(state.Exception{Status: 404, Detail: text}),
+				state.OfHelp(state.Help{Summary: text, Text: text, Methods: items}),
+			}
+			for _, d := range documents {
+				for _, f := range statetest.Readable(forms) {
+					got, err := statetest.Read(f, d.Class, f.Append(nil, &d))
+					if err != nil {
+						t.Errorf("%q %d in %s: %v", text, i, f, err)
+					} else if want := said(d); !reflect.DeepEqual(got, want) {
+						t.Errorf("%q %d in %s: got %+v, want %+v", text, i, f, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestReferencesNeedNotBeURLs(t *testing.T) {
+	for _, ref := range append([]string{"a b", "http://h/<x>", "mailto:a@example.org", "javascript:alert(1)", "urn:x:é", "x:"}, hostile...) {
+		s := service()
+		s.SupportURI = ref
+		d := state.OfService(&s)
+		for _, f := range statetest.Readable(forms) {
+			got, err := statetest.Read(f, d.Class, f.Append(nil, &d))
+			if err != nil || got.Service().SupportURI != ref {
+				t.Errorf("%q in %s: got %q, %v", ref, f, got.Service().SupportURI, err)
+			}
+		}
+	}
+}
+
+func TestTextThatXMLCannotCarryIsTheSameInAllForms(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\xffb":              "a\ufffdb",
+		"\x00":                "\ufffd",
+		"\x1b[0m\u0007":       "\ufffd[0m\ufffd",
+		"\ufffe|\uffff":       "\ufffd|\ufffd",
+		"\xed\xa0\x80":        "\ufffd\ufffd\ufffd",
+		"\ufffd \U0010ffff\n": "\ufffd \U0010ffff\n",
+	} {
+		j := plainJob()
+		j.Filename = text
+		d := state.OfJob(base, &j)
+		for _, f := range statetest.Readable(forms) {
+			got, err := statetest.Read(f, state.JobClass, f.Append(nil, &d))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name := got.Property("filename").Text; name != want {
+				t.Errorf("%q in %s: got %q, want %q", text, f, name, want)
+			}
+		}
+	}
+}
+
+func TestNoFormTellsTheKeyOfALease(t *testing.T) {
+	j := fullJob()
+	d := state.OfJob(base, &j)
+	for _, f := range forms {
+		if text := string(f.Append(nil, &d)); strings.Contains(text, j.Lease.Key) || !strings.Contains(text, "leaseExpires") {
+			t.Errorf("%s: got %s", f, text)
+		}
+	}
+}
+
+// The type and the value of a digest stand together in ANVL, and are read so.
+func TestDigestsStandTogether(t *testing.T) {
+	j := queuefs.Job{ID: 1, Queue: "q", Status: queuefs.Pending, Digests: []digest.Value{digest.Sum(digest.SHA256, nil), digest.Sum(digest.MD5, nil)}}
+	d := state.OfJob(base, &j)
+	text := string(state.ANVL.Append(nil, &d))
+	want := "\ndigestType: SHA-256\ndigestValue: " + j.Digests[0].Hex + "\ndigestType: MD5\ndigestValue: " + j.Digests[1].Hex + "\n"
+	if !strings.Contains(text, want) {
+		t.Errorf("got %s", text)
+	}
+	back, err := state.ANVL.Decode(state.JobClass, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := back.Job()
+	if err != nil || !slices.Equal(got.Digests, j.Digests) {
+		t.Errorf("got %v, %v", got.Digests, err)
+	}
+}
+
+// Properties of Cutie 0.3, 3 that MUST be there are there even when nothing is set.
+func TestMustPropertiesAreThere(t *testing.T) {
+	service := state.OfService(&state.Service{})
+	for _, name := range []string{"name", "identifier", "serviceVersion", "queueStates", "serviceScheme", "baseURI", "supportURI"} {
+		if service.Property(name) == nil {
+			t.Errorf("service: no %s", name)
+		}
+	}
+	dated := state.OfService(&state.Service{ServiceInfo: queuefs.ServiceInfo{Modified: time.Unix(1, 0)}})
+	if dated.Text("created") == "" || dated.Text("lastModified") == "" {
+		t.Errorf("got %+v", dated)
+	}
+	queue := state.OfQueue(base, &state.Queue{QueueState: queuefs.QueueState{Info: queuefs.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1}}})
+	for _, name := range []string{"name", "identifier", "cutieState", "numPendingJobs", "numCompletedJobs", "numDeletedJobs", "jobStates",
+		"cullingSizeThreshold", "cullingAgeThreshold", "verifyOnRead", "verifyOnWrite"} {
+		if queue.Property(name) == nil {
+			t.Errorf("queue: no %s", name)
+		}
+	}
+}
+
+func TestNegotiate(t *testing.T) {
+	const none = state.Form(0)
+	tests := []struct {
+		t, accept string
+		want      state.Form
+	}{
+		{"", "", state.Default},
+		{"", "*/*", state.Default},
+		{"anvl", "", state.ANVL},
+		{"TXT", "", state.ANVL},
+		{"text/anvl", "", state.ANVL},
+		{"json", "text/x-anvl", state.JSON}, // t wins
+		{"anvl", "image/png", state.ANVL},
+		{"turtle", "", state.Turtle},
+		{"ttl", "application/json", state.Turtle},
+		{"rdf", "", state.Turtle},
+		{"RDF/Turtle", "", state.Turtle},
+		{".ttl", "", state.Turtle},
+		{".txt", "", state.ANVL},
+		{".json", "", state.JSON},
+		{".html", "", state.XHTML},
+		{".xml", "", state.XML},
+		{"text/x-turtle", "", state.Turtle},
+		{"application/xhtml+xml", "", state.XHTML},
+		{"application/xhtml xml", "", state.XHTML}, // a plus sign in a URL
+		{".", "", none},
+		{"xhtml", "", state.XHTML},
+		{"html", "", state.XHTML},
+		{"xml", "", state.XML},
+		{"xhtml", "text/html, */*;q=0.1", state.HTML}, // a browser that knows no XHTML
+		{"xhtml", "text/html, application/xhtml+xml", state.XHTML},
+		{"xhtml", "application/json", state.XHTML},
+		{"soif", "", state.SOIF},
+		{"", "application/x-soif", state.SOIF},
+		{"bogus", "", none},
+		{"", "text/anvl", state.ANVL},
+		{"", "text/x-anvl", state.ANVL},
+		{"", "Text/X-ANVL; charset=utf-8", state.ANVL},
+		{"", "text/*", state.HTML},
+		{"", "application/json", state.JSON},
+		{"", "application/*", state.XHTML},
+		{"", "text/x-anvl;q=0.5, application/json;q=0.4", state.ANVL},
+		{"", "text/x-anvl;q=0.5, application/json; q=0.6", state.JSON},
+		{"", "text/x-anvl, application/json", state.JSON}, // our preference
+		{"", "*/*, application/xhtml+xml;q=0, text/html;q=0", state.JSON},
+		{"", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", state.XHTML},
+		{"", "text/html", state.HTML},
+		{"", "text/html;q=0.9, */*;q=0.8", state.HTML},
+		{"", "application/xml", state.XML},
+		{"", "text/xml, application/xml", state.XML},
+		{"", "text/x-turtle", state.Turtle},
+		{"", "application/json;q=0", none},
+		{"", "application/json;q=nonsense", none},
+		{"", "application/json;q=2", none},
+		{"", "text/turtle, image/*", state.Turtle},
+		{"", "image/*", none},
+		{"", "nonsense", state.Default}, // no media range at all
+	}
+	for _, tt := range tests {
+		got, err := state.Negotiate(tt.t, tt.accept)
+		if got != tt.want || errors.Is(err, state.ErrForm) != (tt.want == none) {
+			t.Errorf("t=%q, Accept %q: got %v, %v, want %v", tt.t, tt.accept, got, err, tt.want)
+		}
+	}
+}
+
+func TestFormNames(t *testing.T) {
+	for f, want := range map[state.Form][2]string{
+		state.ANVL:   {"anvl", "text/x-anvl"},
+		state.JSON:   {"json", "application/json"},
+		state.Turtle: {"turtle", "text/turtle"},
+		state.XHTML:  {"xhtml", "application/xhtml+xml"},
+		state.XML:    {"xml", "application/xml"},
+		state.SOIF:   {"soif", "application/x-soif"},
+		state.HTML:   {"text/html", "text/html; charset=utf-8"},
+	} {
+		if f.String() != want[0] || f.MediaType() != want[1] {
+			t.Errorf("got %s, %s, want %s", f, f.MediaType(), want)
+		}
+		if got, err := state.ParseForm(want[0]); got != f || err != nil {
+			t.Errorf("%s: got %v, %v", want[0], got, err)
+		}
+		if got, err := state.FormOf(want[1] + "; q=1"); got != f || err != nil {
+			t.Errorf("%s: got %v, %v", want[1], got, err)
+		}
+	}
+}
+
+func TestReferencesHaveOneSpelling(t *testing.T) {
+	b := state.NewBase("http://store:8080/store/")
+	tests := []struct{ queue, want string }{
+		{"ingest", "http://store:8080/store/state/ingest/j000000000042"},
+		{"ark+=13030=a,b", "http://store:8080/store/state/ark+=13030=a,b/j000000000042"},
+		{"a^20[b]", "http://store:8080/store/state/a%5E20%5Bb%5D/j000000000042"},
+	}
+	for _, tt := range tests {
+		got := b.JobRef("state", tt.queue, 42)
+		if got != tt.want {
+			t.Errorf("got %s, want %s", got, tt.want)
+		}
+		queue, id, err := state.ParseJobRef(got + "?t=json#x")
+		if queue != tt.queue || id != 42 || err != nil {
+			t.Errorf("%s: read back as %s, %d, %v", got, queue, id, err)
+		}
+	}
+	for _, ref := range []string{"", "j000000000042", "/j000000000042", "http://h/state/q", "http://h/q/j42", "q%zz/j000000000042"} {
+		if q, id, err := state.ParseJobRef(ref); !errors.Is(err, queuefs.ErrBadName) {
+			t.Errorf("%q: got %s, %d, %v", ref, q, id, err)
+		}
+	}
+}
+
+// merritt returns the directory of what UC3's own formatters wrote.
+func merritt(t *testing.T) string {
+	shared := os.Getenv("CUTIE_SHARED")
+	if shared == "" {
+		shared = "../../../shared"
+	}
+	dir := filepath.Join(shared, "vectors", "state", "merritt-formatters")
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("shared vectors not found; set CUTIE_SHARED")
+	}
+	return dir
+}
+
+// What Merritt's formatters wrote reads as what they were given, but for what
+// they lost themselves. Their JSON has another shape than ours.
+func TestDocumentsOfMerrittAreRead(t *testing.T) {
+	dir := merritt(t)
+	queue := []string{
+		"name: Queue01", "identifier: ingest", "description: UC3 primary <ingest> & queue",
+		"cutieState: http://cutie.cdlib.org/state", "numPendingJobs: 1", "numCompletedJobs: 0",
+		"jobState: http://cutie.cdlib.org/state/ingest/000001", "verifyOnRead: true",
+	}
+	job := []string{
+		"identifier: 000001", "queueState: http://cutie.cdlib.org/state/ingest", "submitter: curl/7.88.1", "size: 12",
+		"sidecar: name=value; note=two%0Alines", "submitted: 2010-04-20T16:00:00.000000Z", "status: pending",
+	}
+	number := slices.Clone(job)
+	number[0] = "identifier: 1" // a number to their RDF library
+	for _, tt := range []struct {
+		file string
+		form state.Form
+		c    *state.Class
+		want []string
+	}{
+		{"queue.xml", state.XML, state.QueueClass, queue},
+		{"queue.html", state.XHTML, state.QueueClass, queue},
+		{"queue.ttl", state.Turtle, state.QueueClass, queue},
+		{"queue.txt", state.ANVL, state.QueueClass, queue},
+		{"job.xml", state.XML, state.JobClass, job},
+		{"job.html", state.XHTML, state.JobClass, job},
+		{"job.ttl", state.Turtle, state.JobClass, number},
+	} {
+		data, err := os.ReadFile(filepath.Join(dir, tt.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := statetest.Read(tt.form, tt.c, data)
+		if errors.Is(err, statetest.ErrNoReader) {
+			t.Skip(err)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", tt.file, err)
+			continue
+		}
+		got := strings.Split(strings.TrimSpace(string(state.ANVL.Append(nil, &d))), "\n")
+		if !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.file, got, tt.want)
+		}
+	}
+}
+
+// The names that UC3's own formatters wrote are ours, apart from the element
+// "empty", which only shows what became of empty lists.
+func TestElementNamesAreThoseOfTheSpecification(t *testing.T) {
+	dir := merritt(t)
+	element := regexp.MustCompile(`<(\w+):(\w+)[ >]`)
+	for name, c := range map[string]*state.Class{"service": state.ServiceClass, "queue": state.QueueClass, "job": state.JobClass} {
+		data, err := os.ReadFile(filepath.Join(dir, name+".xml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(data), "xmlns:"+c.Prefix+"='"+c.Namespace+"'") {
+			t.Errorf("%s: namespace %s is not theirs", name, c.Namespace)
+		}
+		for i, m := range element.FindAllStringSubmatch(string(data), -1) {
+			known := m[2] == "empty" || slices.ContainsFunc(c.Terms, func(t state.Term) bool {
+				return t.Name == m[2] || t.Item == m[2]
+			})
+			if i == 0 {
+				known = m[2] == c.Root
+			}
+			if m[1] != c.Prefix || !known {
+				t.Errorf("%s: %s:%s is unknown", name, m[1], m[2])
+			}
+		}
+	}
+}
+
+func FuzzDecodeANVL(f *testing.F) { fuzzDecode(f, state.ANVL) }
+func FuzzDecodeJSON(f *testing.F) { fuzzDecode(f, state.JSON) }
+
+// fuzzDecode holds a form to this: what it reads, all forms write and read back
+// the same.
+func fuzzDecode(f *testing.F, form state.Form) {
+	for _, d := range documents() {
+		f.Add(form.Append(nil, &d))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, c := range classes {
+			d, err := statetest.Read(form, c, data)
+			if err != nil {
+				continue
+			}
+			switch c {
+			case state.JobClass:
+				d.Job()
+			case state.QueueClass:
+				d.Queue()
+			case state.BatchClass:
+				d.Batch()
+			case state.ServiceClass:
+				d.Service()
+			case state.ExceptionClass:
+				d.Exception()
+			}
+			for _, other := range forms {
+				if other == state.Turtle {
+					continue // read by another process, hence slow
+				}
+				text := other.Append(nil, &d)
+				again, err := statetest.Read(other, c, text)
+				if err != nil {
+					t.Fatalf("%s written as %s: %v\n%s", form, other, err, text)
+				}
+				if !reflect.DeepEqual(again, d) {
+					t.Fatalf("%s by way of %s: got %+v, want %+v", form, other, again, d)
+				}
+			}
+		}
+	})
+}
+
+// schemaName returns the name of the schema of a class, "" if it has none.
+func schemaName(c *state.Class) string {
+	for name, other := range state.Schemas {
+		if other == c {
+			return name
+		}
+	}
+	return ""
+}
+
+func TestSchemasMatchGoldenFiles(t *testing.T) {
+	schemas := maps.Clone(state.Schemas)
+	maps.Copy(schemas, state.Facts)
+	for name, c := range schemas {
+		texts := map[string][]byte{".json": state.JSONSchema(c)}
+		if state.Schemas[name] != nil {
+			texts[".xsd"] = state.XMLSchema(c)
+		}
+		for ext, got := range texts {
+			file := filepath.Join("testdata", "schema", name+ext)
+			if *update {
+				if err := os.WriteFile(file, got, 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != string(want) {
+				t.Errorf("%s: got\n%s\nwant\n%s", file, got, want)
+			}
+		}
+	}
+}
+
+func TestSchemaOfJSONHoldsForDocuments(t *testing.T) {
+	valid := func(c *state.Class, text string) error {
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(state.JSONSchema(c)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		compiler := jsonschema.NewCompiler()
+		compiler.AssertFormat()
+		if err := compiler.AddResource("schema.json", doc); err != nil {
+			t.Fatal(err)
+		}
+		schema, err := compiler.Compile("schema.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema.Validate(value)
+	}
+	n := 0
+	for name, d := range documents() {
+		if schemaName(d.Class) == "" {
+			continue
+		}
+		n++
+		if err := valid(d.Class, string(state.JSON.Append(nil, &d))); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if n < 2*len(state.Schemas)-1 {
+		t.Errorf("only %d documents have a schema", n)
+	}
+	queue := fullQueue()
+	d := state.OfQueue(base, &queue)
+	text := string(state.JSON.Append(nil, &d))
+	for _, tt := range []struct {
+		old, new string
+		ok       bool
+	}{
+		{`"numPendingJobs":3`, `"numPendingJobs":"3"`, false},
+		{`"numPendingJobs":3`, `"numPendingJobs":3.5`, false},
+		{`"numPendingJobs":3,`, ``, true},
+		{`"numPendingJobs":3`, `"future":[3]`, true},
+		{`"jobStates"`, `"jobs"`, false},
+		{`"jobStates":[`, `"jobStates":["x",7,`, false},
+		{`"jobStates":[`, `"jobStates":{"jobState":[]},"x":[`, false},
+		{`"verifyOnRead":true`, `"verifyOnRead":"true"`, false},
+		{`"created":"2010-04-20T16:00:00.000000Z"`, `"created":"yesterday"`, false},
+		{`"queueState"`, `"jobState"`, false},
+		{`mrt/cutie/queue/"`, `mrt/cutie/job/"`, false},
+	} {
+		changed := strings.Replace(text, tt.old, tt.new, 1)
+		if changed == text {
+			t.Fatalf("%s is not there", tt.old)
+		}
+		if err := valid(state.QueueClass, changed); (err == nil) != tt.ok {
+			t.Errorf("%s for %s: got %v", tt.new, tt.old, err)
+		}
+	}
+}
+
+func TestSchemaOfXMLHoldsForDocuments(t *testing.T) {
+	xmllint, err := exec.LookPath("xmllint")
+	if err != nil {
+		t.Skip("xmllint is not installed")
+	}
+	dir := t.TempDir()
+	write := func(name string, text []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	// One call a class: its good documents, and one call for each bad one.
+	validate := func(c *state.Class, files ...string) (string, bool) {
+		schema := write("schema.xsd", state.XMLSchema(c))
+		out, err := exec.Command(xmllint, append([]string{"--noout", "--nonet", "--schema", schema}, files...)...).CombinedOutput()
+		return string(out), err == nil
+	}
+	good := map[*state.Class][]string{}
+	for name, d := range documents() {
+		good[d.Class] = append(good[d.Class], write(name+".xml", state.XML.Append(nil, &d)))
+	}
+	for i, text := range hostile {
+		j := plainJob()
+		j.Sidecar, j.Filename = text, text
+		d := state.OfJob(base, &j)
+		good[d.Class] = append(good[d.Class], write("hostile"+queuefs.JobID(i+1).String()+".xml", state.XML.Append(nil, &d)))
+	}
+	for name, c := range state.Schemas {
+		if out, ok := validate(c, good[c]...); !ok {
+			t.Errorf("%s: %s", name, out)
+		}
+	}
+	// A list has its states without their declarations.
+	for class, ok := range map[*state.Class]bool{state.JobClass: true, state.QueueClass: false} {
+		list := "<job:jobStates xmlns:job=\"" + state.JobClass.Namespace + "\">\n"
+		for _, d := range documents() {
+			if d.Class == class {
+				_, element, _ := strings.Cut(string(state.XML.Append(nil, &d)), "?>")
+				list += element
+			}
+		}
+		file := write("list.xml", []byte(list+"</job:jobStates>\n"))
+		if out, valid := validate(state.JobClass, file); valid != ok {
+			t.Errorf("list of %s: %s", class.Root, out)
+		}
+	}
+	queue := fullQueue()
+	d := state.OfQueue(base, &queue)
+	text := string(state.XML.Append(nil, &d))
+	for i, tt := range []struct {
+		old, new string
+		ok       bool
+	}{
+		{"<que:numPendingJobs>3<", "<que:numPendingJobs>3.5<", false},
+		{"<que:numPendingJobs>3</que:numPendingJobs>", "", true},
+		{"que:jobStates>", "que:jobs>", false},
+		{"<que:verifyOnRead>true<", "<que:verifyOnRead>yes<", false},
+		{"<que:created>2010-04-20T16:00:00.000000Z<", "<que:created>yesterday<", false},
+		{"</que:queueState>", `<x:future xmlns:x="urn:x">1</x:future></que:queueState>`, true},
+		{"</que:queueState>", "<que:future>1</que:future></que:queueState>", false},
+	} {
+		changed := strings.ReplaceAll(text, tt.old, tt.new)
+		if changed == text {
+			t.Fatalf("%s is not there", tt.old)
+		}
+		file := write("changed.xml", []byte(changed))
+		if out, ok := validate(state.QueueClass, file); ok != tt.ok {
+			t.Errorf("%d, %s for %s: %s", i, tt.new, tt.old, out)
+		}
+	}
+}
+
+// RDF tools read the same number of statements from our Turtle as we do, and
+// none of them with a complaint.
+func TestTurtleIsReadByOthers(t *testing.T) {
+	rapper, err := exec.LookPath("rapper")
+	if err != nil {
+		t.Skip("rapper is not installed")
+	}
+	all := documents()
+	j := plainJob()
+	j.Sidecar, j.Filename = strings.Join(hostile, "|"), hostile[0]
+	all["hostile"] = state.OfJob(base, &j)
+	for name, d := range all {
+		cmd := exec.Command(rapper, "-q", "-i", "turtle", "-o", "ntriples", "-", "http://base.example.org/")
+		cmd.Stdin = bytes.NewReader(state.Turtle.Append(nil, &d))
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+			continue
+		}
+		got := strings.Split(strings.TrimSpace(string(out)), "\n")
+		want := 1      // that it is of its class
+		d.Subject = "" // which Read leaves out
+		for _, p := range d.Properties {
+			want += 1 + 2*len(p.Items)
+			if p.Always { // by the inner name, too
+				want += len(p.Items)
+			}
+		}
+		if len(got) != want {
+			t.Errorf("%s: got %d statements, want %d\n%s", name, len(got), want, out)
+		}
 	}
 }

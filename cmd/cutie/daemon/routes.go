@@ -18,7 +18,6 @@ import (
 	"cutie/queuefs/home"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest"
-	"cutie/queuefs/rest/openapi"
 	"cutie/queuefs/web"
 )
 
@@ -214,7 +213,7 @@ func ofState(err error) bool {
 // description returns a function for the OpenAPI document of all routes; they are set before
 // the first request.
 func description(routes *[]web.Route) func() ([]byte, error) {
-	return func() ([]byte, error) { return openapi.Document(*routes, operations) }
+	return func() ([]byte, error) { return rest.Describe(*routes, operations) }
 }
 
 const (
@@ -226,22 +225,22 @@ const (
 	changedUWS = "303 409 413 422 429 507"
 )
 
-func op(tag, summary, answers string) openapi.Operation {
-	return openapi.Operation{Tag: tag, Summary: summary, Answers: answers}
+func op(tag, summary, answers string) rest.Operation {
+	return rest.Operation{Tag: tag, Summary: summary, Answers: answers}
 }
 
-func query(o openapi.Operation, query string) openapi.Operation {
+func query(o rest.Operation, query string) rest.Operation {
 	o.Query = query
 	return o
 }
 
-func body(o openapi.Operation, media string) openapi.Operation {
+func body(o rest.Operation, media string) rest.Operation {
 	o.Body = media
 	return o
 }
 
 // operations describe the routes outside of the Cutie protocol.
-var operations = map[string]openapi.Operation{
+var operations = map[string]rest.Operation{
 	"GET /":                              query(op("pages", "The queues of the service", "200:page"), "after:text"),
 	"GET /history":                       query(op("pages", "Charts of the service", "200:page"), "span:hour|day|month"),
 	"GET /history/{queue}":               query(op("pages", "Charts of a queue", "200:page"), "span:hour|day|month"),

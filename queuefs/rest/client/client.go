@@ -39,16 +39,21 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
+	"sync"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // A Client calls the methods of a service. It is safe for concurrent use.
@@ -185,4 +190,216 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	}
 	e.Message = state.DetailOf(form, data)
 	return nil, e
+}
+
+// An Error is a refused request: its HTTP status, the message of the service, and the
+// time after which another try makes sense, if the service said one.
+type Error = web.Error
+
+// Temporary reports whether the same call may succeed later: the service could not be
+// reached, was busy, or has failed. It is false for a refusal, such as a missing right,
+// a queue that is not there, or a lease that is gone.
+func Temporary(err error) bool {
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests || e.After > 0
+	}
+	return err != nil && !errors.Is(err, queuefs.ErrNoQueue) && !errors.Is(err, queuefs.ErrBadName) && !errors.Is(err, context.Canceled)
+}
+
+// Retry calls do until its error is nil or not [Temporary], or until ctx ends. From the
+// second try on, the error done means success: an earlier try was heard, and only its
+// answer was lost. done may be nil.
+//
+// Submissions and takes need a key to be sent again, see [Upload] and [queuefs.Take].
+func Retry(ctx context.Context, do func() error, done error) error {
+	for try := 0; ; try++ {
+		err := do()
+		switch {
+		case err == nil, try > 0 && done != nil && errors.Is(err, done):
+			return nil
+		case ctx.Err() != nil:
+			return cmp.Or(context.Cause(ctx), err)
+		case !Temporary(err):
+			return err
+		}
+		sleep(ctx, pauseAfter(err))
+	}
+}
+
+const (
+	retryPause = time.Second // before another try, if the service says no other time
+	maxAfter   = time.Minute // of a Retry-After that is obeyed
+)
+
+// pauseAfter is the time before another try.
+func pauseAfter(err error) time.Duration {
+	if e := (*Error)(nil); errors.As(err, &e) && e.After > 0 {
+		return min(e.After, maxAfter)
+	}
+	return retryPause
+}
+
+// retryAfter reads the header Retry-After (RFC 9110, 10.2.3), 0 without one.
+func retryAfter(header http.Header) time.Duration {
+	text := header.Get("Retry-After")
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(n) * time.Second
+	}
+	if t, err := http.ParseTime(text); err == nil {
+		return max(time.Until(t), 0)
+	}
+	return 0
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// Work says on which jobs [Client.Work] works, and how.
+type Work struct {
+	Queue string
+	// Lease is the time after which others get the job if this process dies; 0: a
+	// minute. It is extended while the work goes on.
+	Lease time.Duration
+	// Failed gets the error of each job that was not completed; nil if nobody wants to
+	// know. A Delivery of nil means that no job could be taken; the loop tries again.
+	Failed func(*Delivery, error)
+}
+
+const (
+	workLease = time.Minute
+	workWait  = 30 * time.Second // of one request, for a job
+)
+
+// Transient makes of an error one that [Client.Work] reports as a failure for now:
+// another attempt may go better, and the queue makes it after its delay, until its
+// attempts are used up.
+func Transient(err error) error { return &transientError{err} }
+
+type transientError struct{ error }
+
+func (e *transientError) Unwrap() error { return e.error }
+
+// Work takes one job after another with a lease, calls do for each, and reports the
+// outcome: completed if the error of do is nil, failed with its message if not. With
+// [Transient] another attempt follows. It closes the Body.
+//
+// The context of do ends when the lease is lost; then another consumer may have the
+// job, and nothing is reported. It ends with ctx, too: if do returns an error then, the
+// job is given back. do may store results with [Client.PutResult].
+//
+// Work returns when ctx ends, with its error, or when the service refuses. For several
+// jobs at a time call it in several goroutines.
+func (c *Client) Work(ctx context.Context, w Work, do func(ctx context.Context, d *Delivery) error) error {
+	if w.Lease == 0 {
+		w.Lease = workLease
+	}
+	if w.Failed == nil {
+		w.Failed = func(*Delivery, error) {}
+	}
+	for ctx.Err() == nil {
+		d, err := c.NextFor(ctx, w.Queue, queuefs.Take{Lease: w.Lease}, workWait)
+		switch {
+		case err == nil:
+			if err := c.workOn(ctx, &w, d, do); err != nil {
+				w.Failed(d, err)
+			}
+		case ctx.Err() != nil, errors.Is(err, queuefs.ErrEmpty):
+		case !Temporary(err):
+			return err
+		default:
+			w.Failed(nil, err)
+			sleep(ctx, pauseAfter(err))
+		}
+	}
+	return ctx.Err()
+}
+
+// workOn works on one job and reports its outcome. The error is why it was not
+// completed.
+func (c *Client) workOn(ctx context.Context, w *Work, d *Delivery, do func(context.Context, *Delivery) error) error {
+	defer d.Body.Close()
+	// The lease is kept, and the outcome reported, after ctx has ended too.
+	live := context.WithoutCancel(ctx)
+	held, stop := c.KeepLease(live, d, w.Lease)
+	run, cancel := context.WithCancelCause(held)
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	failure := do(run, d)
+	// From here an extension could only be refused because of the report.
+	if err := stop(); err != nil {
+		return errors.Join(err, failure)
+	}
+	live, done := context.WithTimeout(live, w.Lease)
+	defer done()
+	report := func() error {
+		_, err := c.Conclude(live, d.Queue, d.Job, d.Lease, conclusion(failure))
+		return err
+	}
+	if failure != nil && ctx.Err() != nil {
+		report = func() error {
+			_, err := c.Return(live, d.Queue, d.Job, d.Lease, "the worker was ended")
+			return err
+		}
+	}
+	return errors.Join(failure, Retry(live, report, queuefs.ErrLease))
+}
+
+// conclusion is the report of what do has returned.
+func conclusion(failure error) queuefs.Conclusion {
+	if failure == nil {
+		return queuefs.Conclusion{Outcome: queuefs.Completed}
+	}
+	t := (*transientError)(nil)
+	text := failure.Error()
+	text = text[:min(len(text), job.MaxMessage/3)] // other octets than text take three
+	return queuefs.Conclusion{Outcome: queuefs.Failed, Message: text, Transient: errors.As(failure, &t)}
+}
+
+// maxBeat is the longest time between two extensions of a lease, so that an abort is
+// noticed within it.
+const maxBeat = 5 * time.Second
+
+// KeepLease extends the lease of a job, each time by lease, until stop is called. held
+// ends then, and before when ctx ends or the lease is lost: the job was aborted or given
+// to others, or the service was out of reach for too long. The cause of held is then an
+// [queuefs.ErrLease], and so is the error of stop; else stop returns nil.
+func (c *Client) KeepLease(ctx context.Context, d *Delivery, lease time.Duration) (held context.Context, stop func() error) {
+	held, end := context.WithCancelCause(ctx)
+	beating, still := context.WithCancel(held)
+	var beat sync.WaitGroup
+	beat.Go(func() { c.beat(beating, d, lease, end) })
+	return held, func() error {
+		still()
+		beat.Wait()
+		end(nil)
+		if err := context.Cause(held); errors.Is(err, queuefs.ErrLease) {
+			return err
+		}
+		return nil
+	}
+}
+
+func (c *Client) beat(ctx context.Context, d *Delivery, lease time.Duration, lost context.CancelCauseFunc) {
+	over := time.Now().Add(lease)
+	every := min(lease/3, maxBeat)
+	for sleep(ctx, every); ctx.Err() == nil; sleep(ctx, every) {
+		asked := time.Now()
+		to, cancel := context.WithDeadline(ctx, over)
+		_, err := c.Extend(to, d.Queue, d.Job, d.Lease, lease)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+		case err == nil:
+			over = asked.Add(lease)
+		case errors.Is(err, queuefs.ErrLease), !Temporary(err), !time.Now().Before(over):
+			lost(fmt.Errorf("%w: %w", queuefs.ErrLease, err))
+			return
+		}
+	}
 }

@@ -8,18 +8,410 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/batch"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
+	"cutie/testdata/tmpfs"
 )
+
+func TestClientWorks(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := newSite(t, func() time.Time { return now }, 0)
+	c := client.New(s.url, nil)
+	must := func(j queuefs.Job, err error) queuefs.Job {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	for range 4 {
+		s.submit("x", queuefs.Meta{})
+	}
+	want(t, "held", must(c.Hold(ctx, "jobs", "j000000000001", "a b&c")).HeldFor, "a b&c")
+	want(t, "released", must(c.Release(ctx, "jobs", "j000000000001")).Held.IsZero(), true)
+	var got []*client.Delivery
+	for d, err := range c.Take(ctx, "jobs", queuefs.Take{By: "worker/1", Max: 3, Lease: time.Minute}, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, d)
+	}
+	for i, del := range got {
+		want(t, "delivery", [4]any{del.Job, del.Attempt, del.Expires.Equal(now.Add(time.Minute)), len(del.Lease) > 20}, [4]any{queuefs.JobID(i + 1).String(), 1, true, true})
+	}
+	j := must(c.Extend(ctx, "jobs", got[0].Job, got[0].Lease, 2*time.Minute))
+	want(t, "extended", [2]any{j.Lease.Ends.Equal(now.Add(2 * time.Minute)), j.Consumer}, [2]any{true, "worker/1"})
+	if err := c.PutResult(ctx, "jobs", got[0].Job, got[0].Lease, upload("out", queuefs.Meta{Filename: "r.txt", MediaType: "text/plain",
+		Expect: []digest.Value{digest.Sum(digest.CRC32, []byte("out")), digest.Sum(digest.SHA256, []byte("out"))}})); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Result(ctx, "jobs", got[0].Job, "r.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r.Body)
+	if err != nil || string(text) != "out" || r.MediaType != "text/plain" || r.Size != 3 || r.Body.Close() != nil {
+		t.Errorf("got %q, %v, %+v", text, err, r)
+	}
+	s.post("/state/jobs?maxAttempts=1")
+	j = must(c.Conclude(ctx, "jobs", got[0].Job, got[0].Lease, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "m", Transient: true}))
+	s.post("/state/jobs?maxAttempts=")
+	want(t, "concluded", [3]any{j.Outcome, j.Message, j.Transient}, [3]any{queuefs.Failed, "m", true})
+	j = must(c.Return(ctx, "jobs", got[1].Job, got[1].Lease, "not mine"))
+	want(t, "returned", [2]any{j.Status, j.Message}, [2]any{queuefs.Pending, "not mine"})
+	want(t, "aborted", must(c.Abort(ctx, "jobs", got[2].Job, "")).Outcome, queuefs.Aborted)
+	want(t, "at the end", must(c.RequeueEnd(ctx, "jobs", got[0].Job)).ID, queuefs.JobID(5))
+
+	put := func(job, token, name string) error {
+		return c.PutResult(ctx, "jobs", job, token, upload("x", queuefs.Meta{Filename: name}))
+	}
+	get := func(name string) error { _, err := c.Result(ctx, "jobs", got[0].Job, name); return err }
+	one := func(_ queuefs.Job, err error) error { return err }
+	for what, e := range map[string][2]error{
+		"extend":      {one(c.Extend(ctx, "jobs", got[0].Job, got[0].Lease, 0)), queuefs.ErrLease},
+		"conclude":    {one(c.Conclude(ctx, "jobs", got[0].Job, got[0].Lease, queuefs.Conclusion{Outcome: queuefs.Completed})), queuefs.ErrLease},
+		"return":      {one(c.Return(ctx, "jobs", got[0].Job, "", "")), nil},
+		"put":         {put(got[0].Job, got[0].Lease, "a"), queuefs.ErrLease},
+		"get":         {get("other"), queuefs.ErrNoResult},
+		"abort":       {one(c.Abort(ctx, "jobs", got[0].Job, "")), queuefs.ErrConflict},
+		"requeue end": {one(c.RequeueEnd(ctx, "jobs", got[0].Job)), queuefs.ErrConflict},
+		"hold":        {one(c.Hold(ctx, "jobs", got[0].Job, "")), queuefs.ErrNotPending},
+		"release":     {one(c.Release(ctx, "jobs", "j000000000099")), queuefs.ErrNoJob},
+	} {
+		var re *web.Error
+		if !errors.As(e[0], &re) || e[1] != nil && !errors.Is(e[0], e[1]) {
+			t.Errorf("%s: got %v, want %v", what, e[0], e[1])
+		}
+	}
+	for d, err := range c.Take(ctx, "jobs", queuefs.Take{Lease: time.Minute}, 0) {
+		if err != nil || put(d.Job, d.Lease, "a") != nil || !errors.Is(put(d.Job, d.Lease, "a"), queuefs.ErrResultExists) ||
+			!errors.Is(put(d.Job, d.Lease, ".a"), queuefs.ErrBadName) {
+			t.Errorf("got %+v, %v", d, err)
+		}
+	}
+}
+
+// works runs a loop until stop is called, and returns its error then.
+func works(t *testing.T, c *client.Client, w client.Work, do func(context.Context, *client.Delivery) error) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(ctx)
+	end := make(chan error, 1)
+	go func() { end <- c.Work(ctx, w, do) }()
+	return sync.OnceValue(func() error {
+		cancel()
+		return <-end
+	})
+}
+
+func TestWorkReportsEachOutcome(t *testing.T) {
+	s := newSite(t, nil, 0)
+	c := client.New(s.url, nil)
+	s.post("/state/jobs?maxAttempts=1")
+	for _, payload := range []string{"good", "bad", "later", "last"} {
+		s.submit(payload, queuefs.Meta{Filename: payload})
+	}
+	long := strings.Repeat("\x01", 20_000)
+	failures := map[string][]string{}
+	var ended sync.WaitGroup // two failures, and the last job
+	ended.Add(3)
+	stop := works(t, c, client.Work{Queue: "jobs", Failed: func(d *client.Delivery, err error) {
+		failures[d.Filename] = append(failures[d.Filename], err.Error())
+		ended.Done()
+	}}, func(_ context.Context, d *client.Delivery) error {
+		switch d.Filename {
+		case "bad":
+			return errors.New(long)
+		case "later":
+			return client.Transient(fmt.Errorf("attempt %d", d.Attempt))
+		case "last":
+			ended.Done()
+		}
+		return nil
+	})
+	ended.Wait()
+	if err := stop(); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+	for _, text := range failures["bad"] {
+		if text != long {
+			t.Errorf("bad: got %.100q", strings.ReplaceAll(text, "\x01", ""))
+		}
+	}
+	want(t, "failures", failures, map[string][]string{"bad": {long}, "later": {"attempt 1"}})
+	for i, w := range []struct {
+		outcome   queuefs.Outcome
+		transient bool
+		attempts  int
+	}{{queuefs.Completed, false, 1}, {queuefs.Failed, false, 1}, {queuefs.Failed, true, 1}, {queuefs.Completed, false, 1}} {
+		j, err := s.q.Job(queuefs.JobID(i + 1))
+		if err != nil || j.Outcome != w.outcome || j.Transient != w.transient || j.Attempts != w.attempts {
+			t.Errorf("%s: got %v, transient %v, %d attempts, %v, want %+v", j.Filename, j.Outcome, j.Transient, j.Attempts, err, w)
+		}
+	}
+}
+
+// A job in work goes back when the loop is ended, unless it is done all the same.
+func TestWorkGivesBackAtItsEnd(t *testing.T) {
+	for _, done := range []bool{false, true} {
+		s := newSite(t, nil, 0)
+		s.submit("x", queuefs.Meta{})
+		began := make(chan struct{})
+		stop := works(t, client.New(s.url, nil), client.Work{Queue: "jobs"}, func(ctx context.Context, _ *client.Delivery) error {
+			close(began)
+			<-ctx.Done()
+			if done {
+				return nil
+			}
+			return ctx.Err()
+		})
+		<-began
+		stop()
+		j, err := s.q.Job(1)
+		if done {
+			want(t, "done", [3]any{j.Status, j.Outcome, err}, [3]any{queuefs.Consumed, queuefs.Completed, nil})
+		} else {
+			want(t, "given back", [3]any{j.Status, j.Message, err}, [3]any{queuefs.Pending, "the worker was ended", nil})
+		}
+	}
+}
+
+// Work ends when its lease is lost, and reports nothing.
+func TestWorkEndsWithItsLease(t *testing.T) {
+	s := newSite(t, nil, 0)
+	s.submit("x", queuefs.Meta{})
+	began, cause := make(chan struct{}), make(chan error, 1)
+	failed := make(chan error, 1)
+	stop := works(t, client.New(s.url, nil), client.Work{Queue: "jobs", Lease: time.Second, Failed: func(_ *client.Delivery, err error) { failed <- err }},
+		func(ctx context.Context, _ *client.Delivery) error {
+			close(began)
+			<-ctx.Done()
+			cause <- context.Cause(ctx)
+			return nil
+		})
+	<-began
+	s.post("/abort/jobs/j000000000001")
+	if err := <-cause; !errors.Is(err, queuefs.ErrLease) {
+		t.Errorf("the cause of the context is %v, want %v", err, queuefs.ErrLease)
+	}
+	if err := <-failed; !errors.Is(err, queuefs.ErrLease) {
+		t.Errorf("Failed got %v, want %v", err, queuefs.ErrLease)
+	}
+	stop()
+	if j, err := s.q.Job(1); err != nil || j.Outcome == queuefs.Completed {
+		t.Errorf("got %v, %v", j.Outcome, err)
+	}
+}
+
+// A service that refuses ends the loop; one that is out of reach does not, and a report
+// is sent until it is heard.
+func TestWorkGoesOnAfterFaults(t *testing.T) {
+	s := newSite(t, nil, 0)
+	target, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lost atomic.Int32 // answers of reports; the service has them
+	through := httputil.NewSingleHostReverseProxy(target)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/outcome/") && lost.Add(1) == 1 {
+			through.ServeHTTP(httptest.NewRecorder(), r)
+			w.Header().Set("Retry-After", "0")
+			http.Error(w, "gone away", http.StatusBadGateway)
+			return
+		}
+		through.ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	c := client.New(proxy.URL, nil)
+	if err := c.Work(ctx, client.Work{Queue: "none"}, nil); !errors.Is(err, queuefs.ErrNoQueue) {
+		t.Errorf("got %v, want %v", err, queuefs.ErrNoQueue)
+	}
+	s.submit("x", queuefs.Meta{})
+	began := make(chan struct{})
+	stop := works(t, c, client.Work{Queue: "jobs", Failed: func(_ *client.Delivery, err error) { t.Error(err) }},
+		func(context.Context, *client.Delivery) error { close(began); return nil })
+	<-began
+	stop()
+	j, err := s.q.Job(1)
+	want(t, "job", [3]any{j.Outcome, err, lost.Load()}, [3]any{queuefs.Completed, nil, int32(2)})
+}
+
+func TestTemporary(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false},
+		{errors.New("connection refused"), true},
+		{fmt.Errorf("take: %w", context.Canceled), false},
+		{queuefs.ErrNoQueue, false},
+		{&client.Error{Status: 404}, false},
+		{&client.Error{Status: 409}, false},
+		{&client.Error{Status: 409, After: time.Second}, true},
+		{fmt.Errorf("take: %w", &client.Error{Status: 429}), true},
+		{&client.Error{Status: 503}, true},
+		{&client.Error{Status: 507}, true},
+	} {
+		if got := client.Temporary(tt.err); got != tt.want {
+			t.Errorf("%v: got %v, want %v", tt.err, got, tt.want)
+		}
+	}
+}
+
+func TestErrorsSayWhenToTryAgain(t *testing.T) {
+	for text, most := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "soon": 0, "-1": 0,
+		time.Now().Add(time.Hour).UTC().Format(http.TimeFormat): time.Hour, "Sun, 06 Nov 1994 08:49:37 GMT": 0} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", text)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}))
+		_, err := client.New(srv.URL, nil).Job(ctx, "jobs", "j000000000001")
+		srv.Close()
+		var e *client.Error
+		if !errors.As(err, &e) || e.After > most || e.After < most/2 {
+			t.Errorf("Retry-After %q: got %v, %+v, want %v", text, err, e, most)
+		}
+	}
+}
+
+// service starts a service for the examples once, with a queue for each, and returns
+// its base URI.
+var service = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "client-example-")
+	if err == nil {
+		err = queuefs.Init(dir, queuefs.ServiceInfo{Name: "examples", Identifier: "uc3:examples"})
+	}
+	if err != nil {
+		panic(err)
+	}
+	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 4 << 20})
+	if err != nil {
+		panic(err)
+	}
+	for _, id := range []string{"letters", "reports", "orders", "pages", "words", "scans", "sums", "news", "films"} {
+		if _, err := svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: id, CullingSize: -1, CullingAge: -1}); err != nil {
+			panic(err)
+		}
+	}
+	srv := httptest.NewServer(rest.New(svc, rest.Options{}))
+	svc.SetBaseURI(srv.URL + "/")
+	endService = func() error {
+		srv.Close()
+		defer os.RemoveAll(dir)
+		return svc.Close()
+	}
+	return srv.URL + "/"
+})
+
+var endService = func() error { return nil }
+
+func TestMain(m *testing.M) {
+	tmpfs.Use()
+	code := m.Run()
+	if err := endService(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+var ctx = context.Background()
+
+func upload(payload string, m queuefs.Meta) client.Upload {
+	return client.Upload{Size: int64(len(payload)), Meta: m, Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(payload)), nil
+	}}
+}
+
+// A site is a service with the queue "jobs" behind a server.
+type site struct {
+	t   testing.TB
+	q   *queuefs.Queue
+	url string
+}
+
+// newSite makes a site. now nil is the clock of the machine, maxBody 0 the default.
+func newSite(t testing.TB, now func() time.Time, maxBody int64) *site {
+	t.Helper()
+	dir := t.TempDir()
+	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", Identifier: "uc3:test"}); err != nil {
+		t.Fatal(err)
+	}
+	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 4 << 20, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := svc.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	q, err := svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := httptest.NewServer(rest.New(svc, rest.Options{MaxBody: maxBody, Batch: batch.Limits{Now: now}}))
+	t.Cleanup(srv.Close)
+	svc.SetBaseURI(srv.URL + "/")
+	return &site{t: t, q: q, url: srv.URL}
+}
+
+// submit submits a job without the client.
+func (s *site) submit(payload string, m queuefs.Meta) {
+	s.t.Helper()
+	sub := s.q.Begin()
+	defer sub.Discard()
+	d, err := sub.Add(m)
+	if err == nil {
+		_, err = io.WriteString(d, payload)
+	}
+	if err == nil {
+		_, err = sub.Commit(ctx)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// post sends a request without the client.
+func (s *site) post(path string) {
+	s.t.Helper()
+	resp, err := http.Post(s.url+path, "", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp.Body.Close()
+	want(s.t, path, resp.StatusCode, 200)
+}
+
+func (s *site) wantCounts(pending, consumed, deleted int64) {
+	s.t.Helper()
+	q := s.q.State()
+	want(s.t, "jobs", [3]int64{q.Pending, q.Consumed, q.Deleted}, [3]int64{pending, consumed, deleted})
+}
+
+func want(t testing.TB, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
 
 func TestClientSubmitsEverythingThereIsToSay(t *testing.T) {
 	s := newSite(t, nil, 0)

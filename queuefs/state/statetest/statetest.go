@@ -3,10 +3,18 @@
 package statetest
 
 import (
+	"bytes"
+	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
+	"cutie/publisher/soif"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/state"
 )
@@ -77,4 +85,337 @@ func (v values) anvl(c *state.Class) (text []byte) {
 		}
 	}
 	return text
+}
+
+// decodeSOIF reads the one object there is. The items of a list are put in the
+// order of their numbers; items without a number come first.
+func decodeSOIF(c *state.Class, data []byte) (values, error) {
+	r := soif.NewReader(bytes.NewReader(data))
+	r.Limit = soif.DefaultLimit + 16*len(data) // the input is the limit
+	o, err := r.Read()
+	if err == io.EOF {
+		return nil, fmt.Errorf("no %s", c.Root)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !o.Is(c.Root) {
+		return nil, fmt.Errorf("unexpected %.60q, want %s", o.Type, c.Root)
+	}
+	if _, err := r.Read(); err != io.EOF {
+		return nil, errors.New("text behind the state")
+	}
+	v := make(values, len(c.Terms))
+	items := make([][]numbered, len(c.Terms))
+	for _, a := range o.Attributes {
+		base, n := soif.Base(a.Name)
+		for i := range c.Terms {
+			t := &c.Terms[i]
+			if t.Item != "" && strings.EqualFold(t.Item, base) {
+				items[i] = append(items[i], numbered{n, a.Value})
+			} else if t.Item == "" && strings.EqualFold(t.Name, a.Name) {
+				if v[i].set {
+					return nil, fmt.Errorf("%s: repeated", a.Name)
+				}
+				v[i].set, v[i].text = true, a.Value
+			}
+		}
+	}
+	for i, list := range items {
+		slices.SortStableFunc(list, func(a, b numbered) int { return a.n - b.n })
+		for j, item := range list {
+			if j > 0 && item.n > 0 && item.n == list[j-1].n {
+				return nil, fmt.Errorf("%s-%d: repeated", c.Terms[i].Item, item.n)
+			}
+			v[i].set, v[i].items = true, append(v[i].items, item.text)
+		}
+	}
+	return v, nil
+}
+
+// numbered is an item of a list with its number, 0 if it has none.
+type numbered struct {
+	n    int
+	text string
+}
+
+// An element is any element of XML with what is in it.
+type element struct {
+	XMLName  xml.Name
+	Attrs    []xml.Attr `xml:",any,attr"`
+	Elements []element  `xml:",any"`
+	Text     string     `xml:",chardata"`
+	Inner    string     `xml:",innerxml"`
+}
+
+// parse reads a whole document.
+func parse(data []byte) (root element, err error) {
+	d := xml.NewDecoder(strings.NewReader(string(data)))
+	d.Entity = xml.HTMLEntity
+	if err := d.Decode(&root); err != nil {
+		return root, err
+	}
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return root, nil
+		}
+		if text, ok := token.(xml.CharData); err != nil || !ok || strings.TrimSpace(string(text)) != "" {
+			return root, fmt.Errorf("more follows the document: %v", err)
+		}
+	}
+}
+
+// text is all text in an element.
+func (e *element) text() (string, error) {
+	var text strings.Builder
+	d := xml.NewDecoder(strings.NewReader("<x>" + e.Inner + "</x>"))
+	d.Entity = xml.HTMLEntity
+	for {
+		token, err := d.Token()
+		if err == io.EOF {
+			return text.String(), nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if c, ok := token.(xml.CharData); ok {
+			text.Write(c)
+		}
+	}
+}
+
+// decodeXML reads the properties of c; elements of other names are left out.
+func decodeXML(c *state.Class, data []byte) (values, error) {
+	root, err := parse(data)
+	if err == nil && root.XMLName != (xml.Name{Space: c.Namespace, Local: c.Root}) {
+		err = errors.New("another root element")
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := make(values, len(c.Terms))
+	for _, e := range root.Elements {
+		i := term(c, e.XMLName.Local)
+		if i < 0 || e.XMLName.Space != c.Namespace {
+			continue
+		}
+		if c.Terms[i].Item == "" {
+			if len(e.Elements) > 0 {
+				return nil, fmt.Errorf("%s has elements", e.XMLName.Local)
+			}
+			err = v[i].add(e.Text)
+		} else {
+			var items []string
+			for _, item := range e.Elements {
+				if item.XMLName != (xml.Name{Space: c.Namespace, Local: c.Terms[i].Item}) || len(item.Elements) > 0 {
+					return nil, fmt.Errorf("%s has an item %s", e.XMLName.Local, item.XMLName.Local)
+				}
+				items = append(items, item.Text)
+			}
+			err = v[i].list(items)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.XMLName.Local, err)
+		}
+	}
+	return v, nil
+}
+
+// decodePage reads the first table with the class in its summary, or without a summary, as
+// Merritt's. The first cell of a row is the name, the second the value; a list has its items
+// in one row, as an ul, or in rows with the name of the items.
+func decodePage(c *state.Class, data []byte) (values, error) {
+	root, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	tables := root.find("table", nil)
+	for _, table := range tables {
+		summary := c.Prefix + ":" + c.Root
+		for _, a := range table.Attrs {
+			if a.Name.Local == "summary" && a.Value != summary {
+				summary = ""
+			}
+		}
+		if summary == "" {
+			continue
+		}
+		v := make(values, len(c.Terms))
+		for _, row := range table.find("tr", nil) {
+			if len(row.Elements) != 2 {
+				continue
+			}
+			name, err := row.Elements[0].text()
+			if err == nil {
+				err = v.addRow(c, name, &row.Elements[1])
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%.40s: %w", name, err)
+			}
+		}
+		return v, nil
+	}
+	return nil, fmt.Errorf("no table of %s:%s", c.Prefix, c.Root)
+}
+
+// find appends the outermost elements of a name.
+func (e *element) find(name string, all []element) []element {
+	for _, in := range e.Elements {
+		if in.XMLName.Local == name {
+			all = append(all, in)
+		} else {
+			all = in.find(name, all)
+		}
+	}
+	return all
+}
+
+func (v values) addRow(c *state.Class, name string, cell *element) error {
+	text, err := cell.text()
+	if err != nil {
+		return err
+	}
+	lists := cell.find("ul", nil)
+	for i := range c.Terms {
+		switch t := &c.Terms[i]; {
+		case t.Item == name && name != "" && len(lists) == 0:
+			v[i].set, v[i].items = true, append(v[i].items, text)
+		case t.Name != name:
+		case t.Item == "" && len(lists) == 0:
+			return v[i].add(text)
+		case t.Item == "" || len(lists) == 0 && text != "":
+			return errors.New("a list, or none")
+		default:
+			var items []string
+			for _, item := range cell.find("li", nil) {
+				text, err := item.text()
+				if err != nil {
+					return err
+				}
+				items = append(items, text)
+			}
+			return v[i].list(items)
+		}
+	}
+	return nil
+}
+
+// ErrNoReader is the error for Turtle where rapper, of the Raptor RDF library, is not
+// installed.
+var ErrNoReader = errors.New("rapper, which reads Turtle, is not installed")
+
+// Readable returns the forms that can be read here.
+func Readable(forms []state.Form) (some []state.Form) {
+	_, err := exec.LookPath("rapper")
+	for _, f := range forms {
+		if f != state.Turtle || err == nil {
+			some = append(some, f)
+		}
+	}
+	return some
+}
+
+const rdf = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+
+// A line is one of N-Triples, as rapper writes them: subject, predicate, and the object as
+// a node or as a literal.
+var line = regexp.MustCompile(`^(\S+) <([^>]*)> (?:(<[^>]*>|_:\S+)|("(?:[^"\\]|\\.)*")\S*) \.$`)
+
+// A graph has the objects of each subject and predicate, in order.
+type graph map[string]map[string][]string
+
+func parseTurtle(data []byte) (graph, error) {
+	program, err := exec.LookPath("rapper")
+	if err != nil {
+		return nil, ErrNoReader
+	}
+	var stderr bytes.Buffer
+	cmd := exec.Command(program, "-q", "-i", "turtle", "-o", "ntriples", "-", "http://base.example.org/")
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(data), &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, stderr.Bytes())
+	}
+	g := graph{}
+	for text := range strings.Lines(string(out)) {
+		m := line.FindStringSubmatch(strings.TrimSuffix(text, "\n"))
+		if m == nil {
+			return nil, fmt.Errorf("line %.200q", text)
+		}
+		object := m[3]
+		if m[4] != "" {
+			if object, err = strconv.Unquote(m[4]); err != nil {
+				return nil, fmt.Errorf("literal %.200q", m[4])
+			}
+		} else if strings.HasPrefix(object, "<") {
+			if object, err = strconv.Unquote(`"` + strings.Trim(object, "<>") + `"`); err != nil {
+				return nil, fmt.Errorf("reference %.200q", m[3])
+			}
+		}
+		if g[m[1]] == nil {
+			g[m[1]] = map[string][]string{}
+		}
+		g[m[1]][m[2]] = append(g[m[1]][m[2]], object)
+	}
+	return g, nil
+}
+
+// decodeTurtle reads the statements about the one subject that has the class, or
+// properties in its namespace. A list without a collection has its items under their own
+// name, as Merritt wrote them.
+func decodeTurtle(c *state.Class, data []byte) (values, error) {
+	g, err := parseTurtle(data)
+	if err != nil {
+		return nil, err
+	}
+	var v values
+	for _, statements := range g {
+		mine := make(values, len(c.Terms))
+		some := slices.Contains(statements[rdf+"type"], c.Namespace+"/"+c.Root)
+		for i := range c.Terms {
+			t := &c.Terms[i]
+			of := statements[c.Namespace+"/"+t.Name]
+			items := statements[c.Namespace+"/"+t.Item]
+			switch {
+			case t.Item != "" && of == nil && items != nil:
+				some, err = true, mine[i].list(items)
+			case of == nil:
+			case len(of) != 1:
+				err = fmt.Errorf("%d values", len(of))
+			case t.Item == "":
+				some, err = true, mine[i].add(of[0])
+			default:
+				some = true
+				if items, err = g.collection(of[0]); err == nil {
+					err = mine[i].list(items)
+				}
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", t.Name, err)
+			}
+		}
+		if some && v != nil {
+			return nil, errors.New("more than one subject")
+		}
+		if some {
+			v = mine
+		}
+	}
+	if v == nil {
+		return nil, fmt.Errorf("no %s:%s", c.Prefix, c.Root)
+	}
+	return v, nil
+}
+
+// collection returns the items of an RDF collection.
+func (g graph) collection(at string) (items []string, err error) {
+	for at != rdf+"nil" {
+		first, rest := g[at][rdf+"first"], g[at][rdf+"rest"]
+		if len(first) != 1 || len(rest) != 1 || len(items) > len(g) {
+			return nil, errors.New("value is no collection")
+		}
+		items, at = append(items, first[0]), rest[0]
+	}
+	return items, nil
 }
