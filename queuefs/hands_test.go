@@ -492,7 +492,7 @@ func TestAMoveThatIsInterruptedGoesOn(t *testing.T) {
 	for _, out := range []bool{false, true} {
 		for _, how := range []objectstest.Fault{objectstest.Before, objectstest.After, objectstest.Late} {
 			for _, gone := range []bool{false, true} { // from there on, no request succeeds
-				step := int64(long.N(23, 1))
+				step := int64(long.N(61, 1))
 				for at, done := int64(1), false; !done && !t.Failed(); at += step {
 					t.Run(fmt.Sprintf("Out=%v/%v/ForGood=%v/%d", out, how, gone, at), func(t *testing.T) {
 						var n atomic.Int64

@@ -107,14 +107,6 @@ func TestAnImageOfABurstDoesNotWaitForFiles(t *testing.T) {
 		must(t, err)
 		return len(entries)
 	}
-	images := func(m *objectstest.Memory) (n int) {
-		for name := range m.Objects() {
-			if strings.HasPrefix(name, "snapshot/") {
-				n++
-			}
-		}
-		return n
-	}
 	for _, full := range []bool{false, true} {
 		t.Run(fmt.Sprint("full=", full), func(t *testing.T) {
 			t.Parallel()
@@ -147,9 +139,7 @@ func TestAnImageOfABurstDoesNotWaitForFiles(t *testing.T) {
 				t.Errorf("%d jobs have files, want %d", n, want)
 			}
 			noSpace.Store(false)
-			must(t, s.Maintain(ctx))
-			for end := time.Now().Add(time.Minute); images(m) == 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
-			}
+			must(t, s.ImageAhead(ctx)) // waits for one that is on its way
 			b := mustStored(t, fastDir(t)+"/b", m)
 			q, err = b.Queue("q")
 			must(t, err)

@@ -476,7 +476,7 @@ func TestAStandbyIsPassedWhileItIsOpened(t *testing.T) {
 		return requests
 	}
 	all := open(1 << 39) // never
-	for at := int64(1); at <= all; at += max(1, all/int64(long.N(12, int(all)))) {
+	for at := int64(1); at <= all; at += max(1, all/int64(long.N(5, int(all)))) {
 		open(at)
 		if t.Failed() {
 			t.Fatalf("at request %d of %d", at, all)

@@ -377,7 +377,7 @@ func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
 			if len(whole) != 2 {
 				t.Fatalf("acknowledged %v", whole)
 			}
-			every := max(1, steps/long.N(20, steps))
+			every := max(1, steps/long.N(8, steps))
 			for stop := 0; stop < steps; stop += every {
 				t.Run(fmt.Sprint(stop), func(t *testing.T) {
 					m, dir, acknowledged, _ := run(t, stop, inStore)
@@ -706,7 +706,7 @@ func TestAMakingAgainStopsAtEveryStep(t *testing.T) {
 	if !stored.Damaged(err) {
 		t.Fatalf("got %v, want damage", err)
 	}
-	for stop := 0; stop < steps; stop += max(1, steps/long.N(30, steps)) {
+	for stop := 0; stop < steps; stop += max(1, steps/long.N(8, steps)) {
 		dir := copyDated(t, original)
 		if _, err := stopAfter(m, dir, stop); err == nil {
 			t.Fatal("opened")
@@ -745,7 +745,7 @@ func TestFormerFilesThatNobodyPassedAreTakenBack(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(dir, "queues", "qone", "pending"), 0o777))
 	steps, err := stopAfter(copyStore(m), copyDated(t, dir), 1<<30)
 	must(t, err)
-	for stop := 0; stop < steps; stop += max(1, steps/long.N(30, steps)) {
+	for stop := 0; stop < steps; stop += max(1, steps/long.N(8, steps)) {
 		dir := copyDated(t, dir)
 		store := copyStore(m)
 		if _, err := stopAfter(store, dir, stop); err == nil {
