@@ -25,16 +25,6 @@ import (
 	"time"
 )
 
-// until asks again and again for what comes about by itself.
-func until(t *testing.T, what string, ask func() bool) {
-	t.Helper()
-	for start := time.Now(); !ask(); <-time.After(askEvery) {
-		if time.Since(start) > startLimit {
-			t.Fatalf("not after %v: %s", startLimit, what)
-		}
-	}
-}
-
 // send makes a request and returns the answer with its body.
 func send(t *testing.T, c *http.Client, method, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
@@ -111,7 +101,7 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	narrowly := "Bearer " + strings.TrimSpace(narrow)
-	until(t, "new token known", func() bool { return status("GET", "", "Authorization", narrowly) == http.StatusOK })
+	eventually(t, "new token known", func() bool { return status("GET", "", "Authorization", narrowly) == http.StatusOK })
 	for who, want := range map[string]bool{bearer: true, narrowly: false} {
 		if _, page := send(t, http.DefaultClient, "GET", d.url, "", "Authorization", who); strings.Contains(page, "state/jobs") != want {
 			t.Errorf("got %s, want the queue in it: %v", page, want)
@@ -162,7 +152,7 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 	if err := os.WriteFile(users, []byte("user ann"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "broken file logged", func() bool { return strings.Contains(d.stderr.String(), "line 1: neither user") })
+	eventually(t, "broken file logged", func() bool { return strings.Contains(d.stderr.String(), "line 1: neither user") })
 	if got := status("GET", "state", "Authorization", bearer); got != http.StatusOK {
 		t.Errorf("with a broken file: got %d, want 200", got)
 	}
@@ -172,7 +162,7 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 	if _, err := cutie(t, "user", "rm", "ann", "--users", users); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "ann refused", func() bool { return status("GET", "state", "Authorization", bearer) == http.StatusUnauthorized })
+	eventually(t, "ann refused", func() bool { return status("GET", "state", "Authorization", bearer) == http.StatusUnauthorized })
 
 	if err := d.stop(syscall.SIGTERM); err != nil {
 		t.Error(err)
@@ -255,7 +245,7 @@ func TestDaemonSpeaksTLS(t *testing.T) {
 	}
 
 	second := pki(t, dir, "second")
-	until(t, "new certificate", func() bool {
+	eventually(t, "new certificate", func() bool {
 		c := trusting(second, nil)
 		defer c.CloseIdleConnections()
 		resp, err := c.Get(d.url + "livez")
@@ -293,7 +283,7 @@ func TestAccessLogOfADaemonRotates(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
 	d := serveHome(t, home, "--log-max", "1M", "--log-keep", "1")
 	name := filepath.Join(home, "log/web-access.txt")
-	until(t, "a log that has grown", func() bool {
+	eventually(t, "a log that has grown", func() bool {
 		send(t, http.DefaultClient, "GET", d.url+"livez?"+strings.Repeat("x", 2000), "", "User-Agent", strings.Repeat("\"", 2000), "Referer", strings.Repeat("\"", 2000))
 		old, err := filepath.Glob(filepath.Join(home, "log/web-access-*.txt"))
 		return err == nil && len(old) == 1
@@ -304,7 +294,7 @@ func TestAccessLogOfADaemonRotates(t *testing.T) {
 	if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "a new log", func() bool {
+	eventually(t, "a new log", func() bool {
 		_, err := os.Stat(name)
 		return err == nil
 	})
@@ -513,8 +503,8 @@ func TestRevocationEndsWaits(t *testing.T) {
 		_, text := send(t, http.DefaultClient, "GET", d.url+"metrics", "", "Authorization", bob)
 		return strings.Contains(text, "cutie_requests_waiting 4")
 	}
-	until(t, "four requests wait", waiting)
-	until(t, "a file is fetched", func() bool { return fetched.Load() })
+	eventually(t, "four requests wait", waiting)
+	eventually(t, "a file is fetched", func() bool { return fetched.Load() })
 	if _, err := cutie(t, "token", "rm", "gone", "--users", users); err != nil {
 		t.Fatal(err)
 	}

@@ -128,23 +128,11 @@ func serveHome(t *testing.T, home string, args ...string) *daemon {
 // send sends a request to the daemon, and expects a success.
 func (d *daemon) send(t *testing.T, method, path, body string, header ...string) string {
 	t.Helper()
-	r, err := http.NewRequest(method, d.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
+	a, text := send(t, http.DefaultClient, method, d.url+path, body, header...)
+	if a.StatusCode >= 300 {
+		t.Fatalf("%s %s: %s %s", method, path, a.Status, text)
 	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	a, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Body.Close()
-	text, err := io.ReadAll(a.Body)
-	if err != nil || a.StatusCode >= 300 {
-		t.Fatalf("%s %s: %s %v %s", method, path, a.Status, err, text)
-	}
-	return string(text)
+	return text
 }
 
 // environ is the environment without variables for tests and settings.
@@ -262,7 +250,7 @@ func TestADaemonOutlivesWhoReadsItsOutput(t *testing.T) {
 	out.Close()
 	log.Close()
 	record := filepath.Join(home, "log/web-access.txt")
-	until(t, "an access log", func() bool { // it is written once in a second
+	eventually(t, "an access log", func() bool { // it is written once in a second
 		send(t, http.DefaultClient, "GET", d.url+"livez", "")
 		_, err := os.Stat(record)
 		return err == nil
@@ -273,7 +261,7 @@ func TestADaemonOutlivesWhoReadsItsOutput(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "a new access log, of which a line was logged", func() bool {
+	eventually(t, "a new access log, of which a line was logged", func() bool {
 		_, err := os.Stat(record)
 		return err == nil
 	})
@@ -336,7 +324,7 @@ func TestADaemonSaysWhatItDoesBeforeItDoesIt(t *testing.T) {
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "stopping in the log", func() bool { return strings.Contains(d.stderr.String(), `"message":"stopping"`) })
+	eventually(t, "stopping in the log", func() bool { return strings.Contains(d.stderr.String(), `"message":"stopping"`) })
 	if strings.Contains(d.stderr.String(), "requests ended") {
 		t.Error("the daemon did not wait for the submission")
 	}

@@ -30,7 +30,7 @@ var (
 // returns the samples by their names with labels.
 func scrape(t *testing.T, url string) map[string]float64 {
 	t.Helper()
-	resp, body := ask(t, "GET", url+"metrics")
+	resp, body := send(t, http.DefaultClient, "GET", url+"metrics", "")
 	if got := resp.Header.Get("Content-Type"); resp.StatusCode != 200 || !strings.HasPrefix(got, "text/plain; version=0.0.4; charset=utf-8") {
 		t.Fatalf("got %s, %s", resp.Status, got)
 	}
@@ -89,13 +89,13 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	receiver, called := newHeldReceiver(t)
 	d := serve(t, "--allow-fetch", loopback)
 	for range 3 {
-		ask(t, "POST", d.url+"content/jobs?filename=empty")
+		send(t, http.DefaultClient, "POST", d.url+"content/jobs?filename=empty", "")
 	}
-	ask(t, "POST", d.url+"consume/jobs")
-	ask(t, "POST", d.url+"consume/jobs?lease=60")
-	ask(t, "POST", d.url+"state/jobs?S=pause&callback="+url.QueryEscape(receiver))
-	ask(t, "POST", d.url+"hold/jobs/j000000000003")
-	ask(t, "PROPFIND", d.url+"state")
+	send(t, http.DefaultClient, "POST", d.url+"consume/jobs", "")
+	send(t, http.DefaultClient, "POST", d.url+"consume/jobs?lease=60", "")
+	d.send(t, "POST", "state/jobs?S=pause&callback="+url.QueryEscape(receiver), "")
+	send(t, http.DefaultClient, "POST", d.url+"hold/jobs/j000000000003", "")
+	send(t, http.DefaultClient, "PROPFIND", d.url+"state", "")
 	<-called
 	got := scrape(t, d.url)
 	if n := got[`cutie_callback_waiting{queue="jobs"}`]; n < 1 {
@@ -149,10 +149,10 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	if again := scrape(t, d.url); again[gets] != got[gets]+1 {
 		t.Errorf("%v requests, then %v", got[gets], again[gets])
 	}
-	if resp, _ := ask(t, "POST", d.url+"metrics"); resp.StatusCode != 405 || resp.Header.Get("Allow") != "GET, HEAD" {
+	if resp, _ := send(t, http.DefaultClient, "POST", d.url+"metrics", ""); resp.StatusCode != 405 || resp.Header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("got %s", resp.Status)
 	}
-	if resp, body := ask(t, "GET", d.url+"favicon.ico"); resp.StatusCode != 204 || body != "" {
+	if resp, body := send(t, http.DefaultClient, "GET", d.url+"favicon.ico", ""); resp.StatusCode != 204 || body != "" {
 		t.Errorf("got %s", resp.Status)
 	}
 }
@@ -161,7 +161,7 @@ func TestMetricsWantTheRightToReadAll(t *testing.T) {
 	t.Parallel()
 	for anonymous, want := range map[string]int{"read": 200, "read:jobs": 403, "submit": 403} {
 		d := serve(t, "--anonymous", anonymous)
-		if resp, body := ask(t, "GET", d.url+"metrics"); resp.StatusCode != want {
+		if resp, body := send(t, http.DefaultClient, "GET", d.url+"metrics", ""); resp.StatusCode != want {
 			t.Errorf("%s: got %s\n%s", anonymous, resp.Status, body)
 		}
 	}
@@ -278,7 +278,7 @@ func TestDoctorOfADaemon(t *testing.T) {
 	}
 	send(t, http.DefaultClient, "POST", d.url+"hold/jobs/j000000000002", "")
 	payload := filepath.Join(dir, "home", "queues", "jobs", "payload", "j000000000001")
-	waitFor(t, "the payload has its file", func() bool { return os.Remove(payload) == nil })
+	eventually(t, "the payload has its file", func() bool { return os.Remove(payload) == nil })
 	send(t, http.DefaultClient, "POST", d.url+"consume/jobs", "")
 	if out, err = cutie(t, "doctor", "--home", filepath.Join(dir, "home")); err == nil ||
 		!strings.Contains(out, "jobs: 1 jobs are on hold without a good payload, first j000000000001: payload of j000000000001: no such file") ||

@@ -26,36 +26,15 @@ import (
 	"cutie/testdata/processes"
 )
 
-func ask(t *testing.T, method, url string, header ...string) (*http.Response, string) {
-	t.Helper()
-	req, err := http.NewRequest(method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var body bytes.Buffer
-	if _, err := body.ReadFrom(resp.Body); err != nil {
-		t.Fatal(err)
-	}
-	return resp, body.String()
-}
-
 func TestRobotsAndPagesOfOthersByChoice(t *testing.T) {
 	t.Parallel()
 	const published = ".well-known/resourcesync"
 	home := filepath.Join(t.TempDir(), "home")
 	d := serveHome(t, home)
-	if resp, _ := ask(t, "GET", d.url+"robots.txt"); resp.StatusCode != 404 {
+	if resp, _ := send(t, http.DefaultClient, "GET", d.url+"robots.txt", ""); resp.StatusCode != 404 {
 		t.Errorf("robots.txt without --robots: %s", resp.Status)
 	}
-	if resp, _ := ask(t, "GET", d.url+published, "Origin", "https://a.test"); resp.Header.Get("Access-Control-Allow-Origin") != "" {
+	if resp, _ := send(t, http.DefaultClient, "GET", d.url+published, "", "Origin", "https://a.test"); resp.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("without --cors: %v", resp.Header)
 	}
 	if err := d.stop(syscall.SIGTERM); err != nil {
@@ -63,13 +42,13 @@ func TestRobotsAndPagesOfOthersByChoice(t *testing.T) {
 	}
 
 	d = serveHome(t, home, "--robots", "--cors", "https://a.test")
-	resp, body := ask(t, "GET", d.url+"robots.txt")
+	resp, body := send(t, http.DefaultClient, "GET", d.url+"robots.txt", "")
 	want := "User-agent: *\nDisallow:\n\n"
 	for _, name := range []string{"resourcelist.xml", "sitemap.xml"} {
 		for _, set := range []string{"pending", "replica"} {
 			url := d.url + published + "/jobs/" + set + "/" + name
 			if name == "sitemap.xml" && set == "pending" { // it has no job, and the schema wants an entry
-				if resp, _ := ask(t, "GET", url); resp.StatusCode != 404 {
+				if resp, _ := send(t, http.DefaultClient, "GET", url, ""); resp.StatusCode != 404 {
 					t.Errorf("%s without an entry: %s", url, resp.Status)
 				}
 				continue
@@ -80,15 +59,15 @@ func TestRobotsAndPagesOfOthersByChoice(t *testing.T) {
 	if resp.StatusCode != 200 || body != want || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
 		t.Errorf("robots.txt: %s, %q, %q", resp.Status, resp.Header.Get("Content-Type"), body)
 	}
-	resp, _ = ask(t, "GET", d.url+published, "Origin", "https://a.test")
+	resp, _ = send(t, http.DefaultClient, "GET", d.url+published, "", "Origin", "https://a.test")
 	if resp.Header.Get("Access-Control-Allow-Origin") != "https://a.test" || !strings.Contains(resp.Header.Get("Access-Control-Expose-Headers"), "ETag") {
 		t.Errorf("to an origin that may read: %v", resp.Header)
 	}
-	resp, body = ask(t, "OPTIONS", d.url+"content/jobs", "Origin", "https://a.test", "Access-Control-Request-Method", "POST")
+	resp, body = send(t, http.DefaultClient, "OPTIONS", d.url+"content/jobs", "", "Origin", "https://a.test", "Access-Control-Request-Method", "POST")
 	if resp.StatusCode != 204 || body != "" || resp.Header.Get("Access-Control-Allow-Methods") != "GET, HEAD" {
 		t.Errorf("preflight: %s %v", resp.Status, resp.Header)
 	}
-	if resp, _ = ask(t, "POST", d.url+"content/jobs", "Origin", "https://a.test"); resp.StatusCode != 403 || resp.Header.Get("Access-Control-Allow-Origin") != "" {
+	if resp, _ = send(t, http.DefaultClient, "POST", d.url+"content/jobs", "", "Origin", "https://a.test"); resp.StatusCode != 403 || resp.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("submission by a page that may read: %s %v", resp.Status, resp.Header)
 	}
 	if err := d.stop(syscall.SIGTERM); err != nil {
@@ -97,7 +76,7 @@ func TestRobotsAndPagesOfOthersByChoice(t *testing.T) {
 
 	// Who may read nothing is told of nothing.
 	d = serveHome(t, home, "--robots", "--anonymous", "none")
-	if resp, body := ask(t, "GET", d.url+"robots.txt"); resp.StatusCode != 200 || body != "User-agent: *\nDisallow:\n\n" {
+	if resp, body := send(t, http.DefaultClient, "GET", d.url+"robots.txt", ""); resp.StatusCode != 200 || body != "User-agent: *\nDisallow:\n\n" {
 		t.Errorf("robots.txt for strangers: %s, %q", resp.Status, body)
 	}
 	if err := d.stop(syscall.SIGTERM); err != nil {
@@ -120,7 +99,7 @@ func TestPublishingIsAskedByMethod(t *testing.T) {
 		{"GET", "publish/", 404, ""},
 		{"GET", "publish/x", 404, ""},
 	} {
-		resp, body := ask(t, tt.method, d.url+tt.path)
+		resp, body := send(t, http.DefaultClient, tt.method, d.url+tt.path, "")
 		if resp.StatusCode != tt.status || resp.Header.Get("Allow") != tt.allow {
 			t.Errorf("%s %s: %s, Allow %q", tt.method, tt.path, resp.Status, resp.Header.Get("Allow"))
 		}
@@ -166,7 +145,7 @@ func TestExportFollows(t *testing.T) {
 	next()
 	payload := filepath.Join(tree, "queues", "jobs", "payload")
 	for _, id := range []string{"j000000000001", "j000000000002"} {
-		if resp, body := ask(t, "POST", d.url+"content/jobs", "Content-Type", "application/octet-stream"); resp.StatusCode/100 != 2 {
+		if resp, body := send(t, http.DefaultClient, "POST", d.url+"content/jobs", "", "Content-Type", "application/octet-stream"); resp.StatusCode/100 != 2 {
 			t.Fatalf("%s: %s", resp.Status, body)
 		}
 		for {
@@ -221,24 +200,8 @@ func newRecipe(t *testing.T, base, queue string) *recipe {
 // get asks for a document; header is pairs of names and values.
 func (r *recipe) get(name string, header ...string) (*http.Response, []byte) {
 	r.Helper()
-	req, err := http.NewRequest(http.MethodGet, r.set+name, nil)
-	if err != nil {
-		r.Fatal(err)
-	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	req.Header.Set("Accept-Encoding", "identity")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		r.Fatal(err)
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		r.Fatal(err)
-	}
-	return resp, text
+	resp, text := send(r.T, http.DefaultClient, "GET", r.set+name, "", append(header, "Accept-Encoding", "identity")...)
+	return resp, []byte(text)
 }
 
 // begin gets the Resource List. The payloads are of no interest.

@@ -141,10 +141,10 @@ func TestChangesArePushedUntilTheSubscriberEndsIt(t *testing.T) {
 	if status, text := s.ask(c.hub, "unsubscribe", c.topic); status != http.StatusAccepted {
 		t.Fatalf("unsubscribe: got %d %s", status, text)
 	}
-	until(t, "one subscription left", func() bool { return len(members(t, d.url)) == 1 })
+	eventually(t, "one subscription left", func() bool { return len(members(t, d.url)) == 1 })
 	work(t, d.url, "jobs", 5)
 	other.has(c.changes(t))
-	until(t, "the subscriber as far as the queue", func() bool {
+	eventually(t, "the subscriber as far as the queue", func() bool {
 		m := members(t, d.url)[0]
 		return m.Position == m.Latest && strings.HasPrefix(m.Position, "24-") // events
 	})
@@ -680,8 +680,8 @@ func TestURLOfACallbackIsASecret(t *testing.T) {
 		if resp, text := send(t, http.DefaultClient, "POST", d.url+"content/jobs", "x"); resp.StatusCode != 201 {
 			t.Fatalf("got %s, %s", resp.Status, text)
 		}
-		until(t, how+": told", func() bool { return told.Load() > before })
-		until(t, how+": hidden", func() bool { return !strings.Contains(readFile(t, info), "kept-apart") })
+		eventually(t, how+": told", func() bool { return told.Load() > before })
+		eventually(t, how+": hidden", func() bool { return !strings.Contains(readFile(t, info), "kept-apart") })
 		for _, path := range []string{"state/jobs", "state/jobs?t=anvl", "queues/jobs/queue-info.txt", "metrics", "uws/jobs/capabilities",
 			".well-known/resourcesync/jobs/replica/resourcelist.xml"} {
 			_, text := send(t, http.DefaultClient, "GET", d.url+path, "")
@@ -706,7 +706,7 @@ func TestURLOfACallbackIsASecret(t *testing.T) {
 	if err := os.WriteFile(info, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "read and concealed", func() bool { return !strings.Contains(readFile(t, info), "kept-apart2") })
+	eventually(t, "read and concealed", func() bool { return !strings.Contains(readFile(t, info), "kept-apart2") })
 	check("by hand")
 	if st, err := os.Stat(filepath.Join(home, "callback-urls", "jobs")); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v", st, err)

@@ -262,7 +262,7 @@ func TestAStoreIsLookedAt(t *testing.T) {
 	d := serve(t, append(options, "--store-image", "1000")...)
 	numbered := func(n string) bool { return m.Objects()["home/snapshot/0000000000000000000"+n] != nil }
 	d.send(t, "POST", "content/jobs", strings.Repeat("large ", 50<<10))
-	until(t, "a second image", func() bool {
+	eventually(t, "a second image", func() bool {
 		d.send(t, "POST", "content/jobs", "small")
 		return numbered("2")
 	})

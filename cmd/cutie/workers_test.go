@@ -202,7 +202,7 @@ func TestAKilledWorkerLeavesNoCommandBehind(t *testing.T) {
 		worker.Wait()
 	})
 	var running []int
-	until(t, "the command", func() bool {
+	eventually(t, "the command", func() bool {
 		text, err := os.ReadFile(pids)
 		for _, word := range strings.Fields(string(text)) {
 			pid, err := strconv.Atoi(word)
@@ -215,7 +215,7 @@ func TestAKilledWorkerLeavesNoCommandBehind(t *testing.T) {
 	})
 	worker.Process.Kill()
 	for _, pid := range running {
-		until(t, "the end of "+strconv.Itoa(pid), func() bool { return gone(pid) })
+		eventually(t, "the end of "+strconv.Itoa(pid), func() bool { return gone(pid) })
 	}
 }
 
@@ -249,7 +249,7 @@ func TestAWorkerEndsWhoseResultIsNotTaken(t *testing.T) {
 		worker.Process.Kill()
 		worker.Wait()
 	})
-	until(t, "a refused result", func() bool { return strings.Contains(said.String(), "sends it again") })
+	eventually(t, "a refused result", func() bool { return strings.Contains(said.String(), "sends it again") })
 	worker.Process.Signal(syscall.SIGTERM)
 	if err := worker.Wait(); err != nil || !strings.Contains(said.String(), job+": given back, for no result was taken") {
 		t.Errorf("got %v, output %q", err, said.String())
