@@ -65,13 +65,16 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 }
 
-// BenchmarkMovesWithPackages follows jobs of 1 KiB: each is submitted, consumed and culled.
-// Lists are folded, and packages completed. Processor times are given for a job: three
-// events, with eight entries in both sets.
+// BenchmarkMovesWithPackages follows jobs that are submitted, consumed and culled. Lists are
+// compressed, and packages made. Processor times are given for a job: three events, with
+// eight entries in both sets.
 func BenchmarkMovesWithPackages(b *testing.B) {
-	const each = 500
-	for _, mediaType := range []string{"application/octet-stream", "application/json"} {
-		b.Run(mediaType, func(b *testing.B) {
+	for _, kind := range []struct {
+		mediaType  string
+		size, each int
+	}{{"application/octet-stream", 1 << 10, 500}, {"application/json", 1 << 10, 500}, {"application/octet-stream", 64 << 10, 64}} {
+		mediaType, each := kind.mediaType, kind.each
+		b.Run(fmt.Sprintf("%s %d KiB", mediaType, kind.size>>10), func(b *testing.B) {
 			s := newSource(b, publisher.Options{MaxEntries: 10_000}, "jobs")
 			q := s.queue("jobs")
 			words := rand.New(rand.NewPCG(1, 2))
@@ -96,10 +99,10 @@ func BenchmarkMovesWithPackages(b *testing.B) {
 					d, err := sub.Add(queuefs.Meta{MediaType: mediaType})
 					must(b, err)
 					var text []byte
-					for len(text) < 1024 {
+					for len(text) < kind.size {
 						text = fmt.Appendf(text, "word%d ", words.IntN(5000))
 					}
-					_, err = d.Write(text[:1024])
+					_, err = d.Write(text[:kind.size])
 					must(b, err)
 				}
 				_, err := sub.Commit(context.Background())

@@ -226,7 +226,7 @@ func TestDefaultLimits(t *testing.T) {
 	var lines strings.Builder
 	lines.WriteString("cutie lists 2 " + base + "\n")
 	for i := 1; i <= n; i++ {
-		line := fmt.Sprintf("%d %d %s %s 1 100 %064x", i, i, at(i-1), at(i), i)
+		line := fmt.Sprintf("%d %d %s %s 1 100 %064x 0", i, i, at(i-1), at(i), i)
 		seal := sha256.Sum256([]byte("lists jobs/pending " + base + "\n" + line))
 		fmt.Fprintf(&lines, "%s %x\n", line, seal[:16])
 	}

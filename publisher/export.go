@@ -439,7 +439,7 @@ func (x *export) repack(w io.Writer, in *io.SectionReader) error {
 	if err != nil {
 		return err
 	}
-	zw := dump.NewWriter(w)
+	zw := dump.NewZip(w)
 	for _, file := range zr.File {
 		if file.Name == dump.ManifestName {
 			err = x.addManifest(zw, file)

@@ -75,9 +75,7 @@ func (f *follower) catchUp() error {
 	if err := f.Failure(); err != nil {
 		return err
 	}
-	m := set.NewMemory()
-	defer m.Free()
-	var changes []set.Change
+	var events []queuefs.Event
 	var err error
 	tries := 0 // in which a damaged list began again and no event was read
 	for at, before := f.read(), f.read(); at < to; at, before = f.read(), at {
@@ -87,18 +85,18 @@ func (f *follower) catchUp() error {
 		if tries > maxTries {
 			return fmt.Errorf("lists after event %d do not stay as they are written", at)
 		}
-		changes, err = f.changes(changes[:0], at)
+		events, err = f.events(at)
 		if errors.Is(err, queuefs.ErrGone) {
 			return f.skip()
 		}
 		if err != nil {
 			return err
 		}
-		if len(changes) == 0 || changes[0].Seq != at+1 {
+		if len(events) == 0 || events[0].Seq != at+1 {
 			return fmt.Errorf("events after %d of %d are missing", at, to)
 		}
 		for _, s := range f.sets {
-			if err := s.Append(changes, m); err != nil {
+			if err := s.Append(events); err != nil {
 				return err
 			}
 		}
@@ -106,17 +104,12 @@ func (f *follower) catchUp() error {
 	return nil
 }
 
-// changes appends the events after one to dst, some at a time: inherited ones, or those in
-// the journal.
-func (f *follower) changes(dst []set.Change, after queuefs.Seq) ([]set.Change, error) {
+// events returns events after one, some at a time: inherited ones, or those in the journal.
+func (f *follower) events(after queuefs.Seq) ([]queuefs.Event, error) {
 	if f.heir.has(after) {
 		return f.heir.events(after, set.EventBatch)
 	}
-	events, err := f.Queue.Journaled(after, set.EventBatch, set.PartBytes)
-	for i := range events {
-		dst = append(dst, set.Change{Journaled: &events[i]})
-	}
-	return dst, err
+	return f.Queue.Events(after, set.EventBatch)
 }
 
 // skip leaves a gap where events are gone: the open lists are closed where they

@@ -10,7 +10,6 @@ import (
 
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
-	"cutie/publisher/set"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/job"
@@ -79,7 +78,7 @@ func (h *heir) has(after queuefs.Seq) bool { return h != nil && after+1 >= h.Fir
 
 // events returns up to max events after one. Numbers in no list are those of phases. If the
 // events are lost the error is [queuefs.ErrGone].
-func (h *heir) events(after queuefs.Seq, max int) (all []set.Change, err error) {
+func (h *heir) events(after queuefs.Seq, max int) (all []queuefs.Event, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all, err = h.read(after, max)
@@ -134,7 +133,7 @@ func (h *heir) step() error {
 	return nil
 }
 
-func (h *heir) read(after queuefs.Seq, max int) (all []set.Change, err error) {
+func (h *heir) read(after queuefs.Seq, max int) (all []queuefs.Event, err error) {
 	if err := h.seek(after); err != nil {
 		return nil, err
 	}
@@ -144,16 +143,12 @@ func (h *heir) read(after queuefs.Seq, max int) (all []set.Change, err error) {
 			return all, err
 		}
 		for seq := h.at + 1; seq < ev.Seq; seq++ {
-			all = append(all, changeOf(queuefs.Event{Seq: seq, Time: ev.Time, Kind: job.Phase}))
+			all = append(all, queuefs.Event{Seq: seq, Time: ev.Time, Kind: job.Phase})
 		}
-		all = append(all, changeOf(ev))
+		all = append(all, ev)
 		h.at = ev.Seq
 	}
 	return all, nil
-}
-
-func changeOf(ev queuefs.Event) set.Change {
-	return set.Change{Journaled: &queuefs.Journaled{Event: ev}}
 }
 
 // event reads the entries of the next event.

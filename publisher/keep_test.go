@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -81,8 +80,13 @@ func TestPackagesHaveAllFilesOfTheirLists(t *testing.T) {
 			}
 			s.settle()
 			paths, entries := packed(s, "replica")
-			if d := newMirror(s, "jobs", "replica").lists(); entries == 0 || entries != closedEntries(s, d) {
-				t.Errorf("packages have %d entries, closed lists %d", entries, closedEntries(s, d))
+			left := 0
+			for _, st := range s.pub.State() {
+				left += st.Left
+			}
+			// The record of the first event does not have queue-info.txt, which changed since.
+			if d := newMirror(s, "jobs", "replica").lists(); left != 1 || entries+left != closedEntries(s, d) {
+				t.Errorf("packages have %d entries and lack %d, closed lists have %d", entries, left, closedEntries(s, d))
 			}
 			for _, id := range jobs {
 				for _, dir := range []string{"payload", "pending", "consumed"} {
@@ -233,11 +237,6 @@ func TestPackagesGiveWayFirst(t *testing.T) {
 		if paths, _ := packed(s, "replica"); len(paths) > 0 {
 			t.Errorf("packages have %d files", len(paths))
 		}
-		open, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "jobs", "*", "*.open"))
-		must(t, err)
-		if grow := len(open) > 0; grow != late {
-			t.Errorf("late %v: growing packages: %q", late, open)
-		}
 		for _, st := range s.pub.State() {
 			if !errors.Is(st.Err, syscall.ENOSPC) {
 				t.Errorf("late %v: %v: %v", late, st.Set, st.Err)
@@ -254,18 +253,8 @@ func TestPackagesGiveWayFirst(t *testing.T) {
 		m.dumps()
 		m.incremental(nil)
 		m.compare(q)
-		if more := otherProblems(s); len(more) > 0 || late != (len(s.problems) == 0) {
+		if len(s.problems) > 0 {
 			t.Errorf("late %v: problems: %q", late, s.problems)
 		}
 	}
-}
-
-// otherProblems are the problems but for packages that could not grow.
-func otherProblems(s *source) (more []string) {
-	for _, p := range s.problems {
-		if !strings.Contains(p, "made later, from the files of then") {
-			more = append(more, p)
-		}
-	}
-	return more
 }

@@ -17,6 +17,7 @@ import (
 var (
 	_ queuefs.Follower  = (*Publisher)(nil)
 	_ queuefs.Forgetter = (*Publisher)(nil)
+	_ queuefs.Holder    = (*Publisher)(nil)
 )
 
 // formsSize is how many bytes of compressed documents a Publisher keeps.
@@ -118,6 +119,32 @@ func (p *Publisher) Synced() error {
 		return fmt.Errorf("publisher: %w", err)
 	}
 	return nil
+}
+
+// Holds returns the first event of a queue whose record is wanted for a package, 0 for none;
+// see [queuefs.Holder].
+func (p *Publisher) Holds(queue string) (first queuefs.Seq) {
+	p.mu.Lock()
+	f := p.open[queue]
+	r, rests := p.rest[queue]
+	p.mu.Unlock()
+	note := func(seq queuefs.Seq) {
+		if seq > 0 && (first == 0 || seq < first) {
+			first = seq
+		}
+	}
+	if f != nil {
+		for _, s := range f.sets {
+			note(s.Holds())
+		}
+	} else if q, err := p.svc.queue(queue); rests && err == nil {
+		for i, open := range r.lines.Open() {
+			if open.Entries > 0 && p.src.Dumped(q, names.Set(i)) {
+				note(open.First)
+			}
+		}
+	}
+	return first
 }
 
 // Forget lets go of a removed queue. The engine removes its documents.

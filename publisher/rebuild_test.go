@@ -81,6 +81,7 @@ func TestRebuiltListsAreThoseOfBefore(t *testing.T) {
 // TestRebuiltListsBeginWhereTheJournalDoes loses what a checkpoint let go of.
 func TestRebuiltListsBeginWhereTheJournalDoes(t *testing.T) {
 	s := newSource(t, publisher.Options{MaxEntries: 9}, "jobs")
+	s.forgetful()
 	q := s.queue("jobs")
 	for range 60 {
 		s.submit(q, strings.Repeat("beyond one segment ", 5000))

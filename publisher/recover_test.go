@@ -127,8 +127,7 @@ func TestEventsThatAreGoneLeaveAGap(t *testing.T) {
 	m.compare(q)
 }
 
-// TestPackagesAreTheSameMadeAgain compares packages that grew with their lists with ones
-// made of the lists, the journal, and the files of jobs.
+// TestPackagesAreTheSameMadeAgain makes packages again from the log and the files of jobs.
 func TestPackagesAreTheSameMadeAgain(t *testing.T) {
 	for _, o := range []publisher.Options{
 		{MaxEntries: 12},
@@ -400,6 +399,7 @@ func TestDamagedListsAreMadeAgain(t *testing.T) {
 // release makes the engine let go of the events so far.
 func (s *source) release(queue string) {
 	s.Helper()
+	s.forgetful()
 	before := s.queue(queue).Seq()
 	for range 60 {
 		for range 10 {
@@ -411,6 +411,15 @@ func (s *source) release(queue string) {
 		}
 	}
 	s.Fatal("the journal has all events still")
+}
+
+// forgetful opens the home as one that keeps no events for packages.
+func (s *source) forgetful() {
+	s.Helper()
+	if s.keepLog == 0 {
+		s.keepLog = -1
+		s.reopen()
+	}
 }
 
 // openFiles returns the files of entries of lists that are not closed.

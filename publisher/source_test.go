@@ -35,6 +35,7 @@ type source struct {
 	svc      *queuefs.Service
 	pub      *publisher.Publisher
 	problems []string
+	keepLog  int64
 	dirs     []string // to be removed
 }
 
@@ -76,7 +77,7 @@ func (s *source) newDir() string {
 
 func (s *source) open() {
 	s.Helper()
-	svc, err := queuefs.Open(s.dir, queuefs.Options{Now: s.now, Segment: 2 << 20})
+	svc, err := queuefs.Open(s.dir, queuefs.Options{Now: s.now, Segment: 2 << 20, KeepLog: s.keepLog})
 	must(s, err)
 	s.svc = svc
 	s.openPublisher()
@@ -144,7 +145,7 @@ func (s *source) killed(newDir func() string) (dir string) {
 // fork returns a source that goes on with a copy of the home, after change.
 func (s *source) fork(change func(*source)) *source {
 	s.Helper()
-	c := &source{TB: s.TB, opts: s.opts, now: s.now}
+	c := &source{TB: s.TB, opts: s.opts, now: s.now, keepLog: s.keepLog}
 	c.dir = s.killed(c.newDir)
 	s.Cleanup(func() {
 		c.close()

@@ -35,9 +35,6 @@ func (p *Publisher) tick(ctx context.Context) error {
 	if !p.work.more { // else the open ones have enough of it
 		errs = append(errs, p.wakeReady())
 	}
-	for _, s := range p.sets() {
-		s.WriteBack()
-	}
 	start := p.Now()
 	behind, err := p.closeOld()
 	var waits []*set.Wait

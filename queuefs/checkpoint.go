@@ -260,6 +260,7 @@ func (s *Service) settle(c *indexfile.Checkpoint, staged []*snapshot.Staged, hel
 		if err := follower.Synced(); err != nil {
 			return fmt.Errorf("follower: %w", err)
 		}
+		c.Keep = min(c.Past, s.heldFor(follower))
 	}
 	if follower == nil && s.upkeep.keep != 0 && held <= maxKeep {
 		c.Keep = min(max(s.upkeep.keep, s.shared.Journal.Stats().First), c.Past) // the owner of a standby has released its journal
@@ -279,6 +280,37 @@ func (s *Service) settle(c *indexfile.Checkpoint, staged []*snapshot.Staged, hel
 	}
 	s.upkeep.keep, s.upkeep.past = c.Keep, c.Past
 	return nil
+}
+
+// keepLog is how many bytes of journal are kept for followers by default. A start reads them
+// all.
+const keepLog = 256 << 20
+
+// heldFor returns the first record that a follower wants again. The oldest ones are not kept
+// for it once the journal has grown too large. Nothing is kept on a full disk, nor in a store,
+// where reading takes requests.
+func (s *Service) heldFor(follower Follower) journal.LSN {
+	log := s.shared.Journal.Stats()
+	h, ok := follower.(Holder)
+	if !ok || s.stored != nil || s.space.Full() || s.opts.KeepLog < 0 {
+		return log.Next
+	}
+	first := log.Next
+	for _, q := range s.Queues() {
+		seq := h.Holds(q.ID())
+		if seq == 0 {
+			continue
+		}
+		q.look(func(x *index.Index) {
+			if at, ok := x.History.From(seq); ok {
+				first = min(first, at)
+			}
+		})
+	}
+	if log.Held > cmp.Or(s.opts.KeepLog, keepLog) {
+		first = max(first, log.First+(log.Next-log.First)/4)
+	}
+	return first
 }
 
 // fileTombstones moves the tombstones in memory to their file. A failed sync is final.

@@ -54,6 +54,7 @@ type Options struct {
 	Report     func(Problem)    // called with damage found; nil: nobody is
 	Segment    int64            // bytes of a journal segment, at most and by default 64 MiB
 	Behind     int64            // bytes the files may be behind the journal; 0 means 1.5 GiB
+	KeepLog    int64            // bytes of journal kept for followers that want earlier events; 0 means 256 MiB, less none
 	Dirs       int              // directories of queues kept open, those used last; 0 means 512
 	Look       bool             // change nothing, as for a check; of all methods those to read work
 	AcceptLoss bool             // open a home that was not closed and lacks its journal; else [ErrJournalLost]
@@ -427,6 +428,13 @@ type Follower interface {
 	Synced() error
 }
 
+// A Holder is a [Follower] that wants events again that it has on stable storage, to read their
+// records. Holds returns the first event of a queue that it wants, 0 for none. The journal
+// has these events as long as it takes no more than Options.KeepLog.
+type Holder interface {
+	Holds(queue string) Seq
+}
+
 // A Forgetter is a [Follower] with something for each queue. Forget is called
 // after a queue was removed, and before one of the same name is made:
 // everything known under the name is of another queue. It may be called again,
@@ -446,6 +454,18 @@ func (fs followers) Flush() error {
 		}
 	}
 	return nil
+}
+
+// Holds implements [Holder].
+func (fs followers) Holds(queue string) (first Seq) {
+	for _, f := range fs {
+		if h, ok := f.(Holder); ok {
+			if seq := h.Holds(queue); seq > 0 && (first == 0 || seq < first) {
+				first = seq
+			}
+		}
+	}
+	return first
 }
 
 // Synced is as Flush.

@@ -50,10 +50,8 @@ func (r *record) appendName(dst []byte) []byte {
 	if r.file == 0 {
 		return append(dst, ManifestName...)
 	}
-	return AppendName(dst, r.file)
+	return appendName(dst, r.file)
 }
-
-func (r *record) name() string { return string(r.appendName(nil)) }
 
 // appendLocal appends the header before the file.
 func (r *record) appendLocal(dst []byte) []byte {
@@ -135,42 +133,28 @@ func appendEnd(dst []byte, n int, from, to int64) []byte {
 	return le.AppendUint16(dst, 0)
 }
 
-// A Content is the content of a file as it stands in a package.
-type Content struct {
+// A content is the content of a file as it stands in a package.
+type content struct {
 	data   []byte // compressed if the method says so
 	length int
 	crc    uint32
 	method uint16
 }
 
-// Keep makes the content independent of its Compressor. It keeps the raw octets, if it
-// has these.
-func (c *Content) Keep() {
-	if c.method == deflated {
-		c.data = bytes.Clone(c.data)
-	}
-}
-
-// Append appends a file with its header; number counts the files of the package from 1.
-func (c *Content) Append(dst []byte, number int) []byte {
-	r := c.record(number)
-	return append(r.appendLocal(dst), c.data...)
-}
-
-func (c *Content) record(number int) record {
+func (c *content) record(number int) record {
 	return record{file: number, packed: int64(len(c.data)), length: int64(c.length), crc: c.crc, method: c.method}
 }
 
-// A Compressor makes contents, one after the other.
-type Compressor struct {
+// A compressor makes contents, one after the other.
+type compressor struct {
 	w   *flate.Writer
 	buf bytes.Buffer
 }
 
-// Content returns the content of a file. It is compressed if the type and the length say
+// content returns the content of a file. It is compressed if the type and the length say
 // so, and if it gets shorter by that. It is valid until the next call, and as long as raw.
-func (c *Compressor) Content(raw []byte, mediaType string) (Content, error) {
-	out := Content{data: raw, length: len(raw), crc: crc32.ChecksumIEEE(raw)}
+func (c *compressor) content(raw []byte, mediaType string) (content, error) {
+	out := content{data: raw, length: len(raw), crc: crc32.ChecksumIEEE(raw)}
 	if stored(int64(len(raw)), mediaType) {
 		return out, nil
 	}
@@ -185,7 +169,7 @@ func (c *Compressor) Content(raw []byte, mediaType string) (Content, error) {
 	return out, nil
 }
 
-func (c *Compressor) begin() (err error) {
+func (c *compressor) begin() (err error) {
 	c.buf.Reset()
 	if c.w != nil {
 		c.w.Reset(&c.buf)
@@ -210,7 +194,7 @@ func (a *archive) write(p []byte) error {
 }
 
 // add adds a file.
-func (a *archive) add(c *Content, number int) error {
+func (a *archive) add(c *content, number int) error {
 	r := c.record(number)
 	r.at = a.size
 	a.dir = append(a.dir, r)
@@ -257,7 +241,7 @@ func (a *archive) stream(number int, f *File, in io.Reader, pause func() bool) e
 }
 
 // end adds the manifest and the directory, with the manifest first in it.
-func (a *archive) end(m *Manifest) error {
+func (a *archive) end(m *manifest) error {
 	c, err := m.content()
 	if err != nil {
 		return err

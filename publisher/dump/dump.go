@@ -1,15 +1,7 @@
-// Package dump makes the packages of ResourceSync Dumps (Z39.99-2017, 11 and
-// 13): ZIP files with manifest.xml first and the files in the order of the
-// manifest.
-//
-// A package is a function of its list of files: the same [Package] and head
-// always give the same bytes. All times in it are the first day of ZIP. Each
-// file is checked against its length and SHA-256 on the way.
-//
-// A package lists tens of thousands of files. What takes time is opening,
-// checking and compressing each; small files are prepared in memory in
-// batches by several goroutines. Manifest lines, and small texts that may be
-// gone a moment later, wait in files without a name.
+// Package dump writes the packages of ResourceSync Dumps (Z39.99-2017, 11 and 13): ZIP files
+// with the files in the order of the manifest. manifest.xml is written last, when all entries
+// are known, and comes first in the directory. All times in a package are the first day of
+// ZIP. Each file is compared with its length and SHA-256 before it counts.
 package dump
 
 import (
@@ -17,7 +9,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"os"
@@ -31,6 +22,9 @@ import (
 // ErrStopped says that a pause function asked to stop.
 var ErrStopped = errors.New("stopped")
 
+// ErrDamaged: a file has another length or digest than its entry says.
+var ErrDamaged = errors.New("not what it was")
+
 // A FileError says why the file of a reference cannot be in a package. Every
 // other error is about writing the package.
 type FileError struct {
@@ -41,26 +35,8 @@ type FileError struct {
 func (e *FileError) Error() string { return e.Loc + ": " + e.Err.Error() }
 func (e *FileError) Unwrap() error { return e.Err }
 
-// A Package gathers entries and files. It is for one goroutine.
-type Package struct {
-	Dialect sitemap.Dialect
-	Open    func(id uint64) (r io.ReadCloser, length int64, err error) // opens a file; called by several goroutines
-	Loc     func(id uint64) string                                     // reference of a file, for errors
-
-	Entries int   // lines of the manifest
-	Octets  int64 // bytes of all files
-
-	lines  *scratch // of the manifest
-	line   []byte   // memory for one
-	texts  *scratch
-	number int // of the last file
-	early  []member
-	late   []member
-}
-
 // A File is what a package holds for an entry.
 type File struct {
-	ID     uint64
 	Length int64
 	SHA256 [sha256.Size]byte
 	Type   string // media type; decides whether the file is compressed
@@ -71,111 +47,150 @@ func (f *File) Is(text []byte) bool {
 	return int64(len(text)) == f.Length && sha256.Sum256(text) == f.SHA256
 }
 
-type member struct {
-	number    int
-	id        uint64
-	length    int64
-	sha256    [sha256.Size]byte
-	mediaType string
-	text      int64 // where it begins in texts; -1 if it is opened by id
+// A Writer writes one package. It is for one goroutine. After an error the package is no more.
+type Writer struct {
+	Entries int   // lines of the manifest
+	Octets  int64 // bytes of all files
+
+	dialect sitemap.Dialect
+	pause   func() bool
+	path    []byte // memory for one
+	out     *meter
+	buf     *bufio.Writer
+	archive archive
+	tool    compressor
+	text    []byte // memory for a file
+	number  int    // of the last file
+
+	lines *os.File // of the manifest, without a name: its head comes last
+	manif *bufio.Writer
+	line  []byte
 }
 
-// Late is the most bytes of a file that a package gets as it grows. Longer ones come
-// after all others, unless they are texts.
-const Late = 128 << 10
-
-// New returns an empty package, with temporary files in dir.
-func New(dir *durable.Dir) (*Package, error) {
-	lines, err := newScratch(dir)
+// NewWriter begins a package in out, with a temporary file in dir. It calls pause often; after
+// that has returned false the error is [ErrStopped].
+func NewWriter(out io.Writer, dir *durable.Dir, d sitemap.Dialect, pause func() bool) (*Writer, error) {
+	lines, name, err := dir.Temp()
 	if err != nil {
 		return nil, err
 	}
-	texts, err := newScratch(dir)
-	if err != nil {
-		lines.file.Close()
-		return nil, err
+	if err := dir.Remove(name); err != nil {
+		return nil, errors.Join(err, lines.Close())
 	}
-	return &Package{lines: lines, texts: texts}, nil
+	w := &Writer{dialect: d, pause: pause, out: &meter{w: out, sum: sha256.New()}, lines: lines, manif: bufio.NewWriterSize(lines, 64<<10)}
+	w.buf = bufio.NewWriterSize(w.out, 256<<10)
+	w.archive.w = w.buf
+	return w, nil
 }
 
-// Close removes the temporary files.
-func (p *Package) Close() {
-	p.lines.file.Close()
-	p.texts.file.Close()
+// Close removes the temporary file.
+func (w *Writer) Close() { w.lines.Close() }
+
+// An Entry is a line of the manifest.
+type Entry interface {
+	Loc() string
+	Append(dst, path []byte) []byte // appends the line, with the path of a file in the package
 }
 
 // Add adds an entry without a file, such as a deletion.
-func (p *Package) Add(e *sitemap.Entry) error {
-	p.Entries++
-	p.line = p.Dialect.AppendEntry(p.line[:0], sitemap.URLSet, e)
-	_, err := p.lines.Write(p.line)
-	return err
-}
+func (w *Writer) Add(e Entry) error { return w.add(e, nil) }
 
-// AddFile adds an entry with a file; e gets its path in the package.
-func (p *Package) AddFile(e *sitemap.Entry, f File) error { return p.add(e, f, -1) }
-
-// AddText adds an entry with a file whose contents are text.
-func (p *Package) AddText(e *sitemap.Entry, f File, text []byte) error {
-	at := p.texts.size
-	if _, err := p.texts.Write(text); err != nil {
+func (w *Writer) add(e Entry, path []byte) error {
+	w.Entries++
+	w.line = e.Append(w.line[:0], path)
+	if _, err := w.manif.Write(w.line); err != nil {
 		return err
 	}
-	return p.add(e, f, at)
-}
-
-func (p *Package) add(e *sitemap.Entry, f File, text int64) error {
-	p.number++
-	m := member{p.number, f.ID, f.Length, f.SHA256, f.Type, text}
-	if text < 0 && f.Length > Late {
-		p.late = append(p.late, m)
-	} else {
-		p.early = append(p.early, m)
+	if w.Entries%64 == 0 && !w.pause() {
+		return ErrStopped
 	}
-	p.Octets += f.Length
-	e.Path = "/" + memberName(m.number)
-	return p.Add(e)
+	return nil
 }
 
-// Skip leaves out a file: its number stays free, so that the others keep theirs.
-func (p *Package) Skip() { p.number++ }
-
-// Number returns the number of the next file.
-func (p *Package) Number() int { return p.number + 1 }
-
-const memberDir = "resources/"
-
-// memberName returns the name of a file in the package, by its number from 1.
-func memberName(number int) string { return string(AppendName(nil, number)) }
-
-// AppendName appends the name of a file in the package.
-func AppendName(dst []byte, number int) []byte {
-	dst = append(dst, memberDir...)
-	for least := 100_000; least > max(number, 1); least /= 10 { // it has six digits at least
-		dst = append(dst, '0')
+// AddText adds an entry with a file of these contents, which were compared with f.
+func (w *Writer) AddText(e Entry, f *File, text []byte) error {
+	c, err := w.tool.content(text, f.Type)
+	if err != nil {
+		return err
 	}
-	return strconv.AppendInt(dst, int64(number), 10)
+	path := w.begin(f)
+	if err := w.archive.add(&c, w.number); err != nil {
+		return err
+	}
+	return w.add(e, path)
 }
 
-// memberOverhead is about how many bytes a file adds to a package beside its
-// own: its header and its line in the directory.
-const memberOverhead = 256
-
-// Size returns about how many bytes the package will have at most, and how
-// many its temporary files have.
-func (p *Package) Size() (needed, temporary int64) {
-	return p.Octets + p.lines.size + int64(len(p.early)+len(p.late))*memberOverhead, p.lines.size + p.texts.size
+// AddFile adds an entry with a file read from in. If it is not what f says the error is a
+// [FileError] with [ErrDamaged].
+func (w *Writer) AddFile(e Entry, f *File, in io.Reader) error {
+	if f.Length > storeLimit {
+		path := w.begin(f)
+		if err := w.archive.stream(w.number, f, &fileReader{in, e.Loc()}, w.pause); err != nil {
+			if err == ErrDamaged {
+				err = &FileError{e.Loc(), err}
+			}
+			return err
+		}
+		return w.add(e, path)
+	}
+	if int64(cap(w.text)) < f.Length {
+		w.text = make([]byte, f.Length)
+	}
+	text := w.text[:f.Length]
+	switch _, err := io.ReadFull(in, text); {
+	case err == io.EOF, err == io.ErrUnexpectedEOF, err == nil && !f.Is(text):
+		return &FileError{e.Loc(), ErrDamaged}
+	case err != nil:
+		return &FileError{e.Loc(), err}
+	}
+	return w.AddText(e, f, text)
 }
 
-// Write writes the package with the head of its manifest, and returns its
-// length and its SHA-256 in hexadecimal. It calls pause often; after pause has
-// returned false the error is [ErrStopped].
-func (p *Package) Write(w io.Writer, head sitemap.Head, pause func() bool) (length int64, sum string, err error) {
-	m := &meter{w: w, sum: sha256.New()}
-	if err := p.write(m, head, pause); err != nil {
+// begin returns the path of the next file.
+func (w *Writer) begin(f *File) []byte {
+	w.number++
+	w.Octets += f.Length
+	w.path = appendName(append(w.path[:0], '/'), w.number)
+	return w.path
+}
+
+// A fileReader separates errors of a file from errors of the package.
+type fileReader struct {
+	io.Reader
+	loc string
+}
+
+func (r *fileReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if err != nil && err != io.EOF {
+		err = &FileError{r.loc, err}
+	}
+	return n, err
+}
+
+// End completes the package with the head of its manifest, and returns its length and its
+// SHA-256 in hexadecimal.
+func (w *Writer) End(head sitemap.Head) (length int64, sum string, err error) {
+	if err := w.manif.Flush(); err != nil {
 		return 0, "", err
 	}
-	return m.n, hex.EncodeToString(m.sum.Sum(nil)), nil
+	if _, err := w.lines.Seek(0, io.SeekStart); err != nil {
+		return 0, "", err
+	}
+	m, err := newManifest(w.dialect.AppendHead(nil, sitemap.URLSet, head))
+	if err != nil {
+		return 0, "", err
+	}
+	if _, err := (&copier{pause: w.pause}).copy(m, w.lines); err != nil {
+		return 0, "", err
+	}
+	if err := w.archive.end(m); err != nil {
+		return 0, "", err
+	}
+	if err := w.buf.Flush(); err != nil {
+		return 0, "", err
+	}
+	return w.out.n, hex.EncodeToString(w.out.sum.Sum(nil)), nil
 }
 
 // A meter measures what goes through it.
@@ -192,41 +207,15 @@ func (m *meter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// open opens a file. It may be called by several goroutines after the last Add.
-func (p *Package) open(m *member) (io.ReadCloser, error) {
-	if m.text >= 0 {
-		r, err := p.texts.section(m.text, m.length)
-		return io.NopCloser(r), err
-	}
-	r, length, err := p.Open(m.id)
-	if err != nil {
-		return nil, p.fileError(m, err)
-	}
-	if length != m.length {
-		r.Close()
-		return nil, p.fileError(m, fmt.Errorf("%d octets, not %d", length, m.length))
-	}
-	return &fileReader{r, p, m}, nil
-}
+const memberDir = "resources/"
 
-func (p *Package) fileError(m *member, err error) error { return &FileError{p.Loc(m.id), err} }
-
-// ErrDamaged: a file has another length or digest than its entry says.
-var ErrDamaged = errors.New("not what it was")
-
-// A fileReader separates errors of a file from errors of the package.
-type fileReader struct {
-	io.ReadCloser
-	p *Package
-	m *member
-}
-
-func (r *fileReader) Read(b []byte) (int, error) {
-	n, err := r.ReadCloser.Read(b)
-	if err != nil && err != io.EOF {
-		err = r.p.fileError(r.m, err)
+// appendName appends the name of a file in the package, by its number from 1.
+func appendName(dst []byte, number int) []byte {
+	dst = append(dst, memberDir...)
+	for least := 100_000; least > max(number, 1); least /= 10 { // it has six digits at least
+		dst = append(dst, '0')
 	}
-	return n, err
+	return strconv.AppendInt(dst, int64(number), 10)
 }
 
 // storeLimit bounds files stored as they are. A larger one is written before
@@ -235,9 +224,8 @@ func (r *fileReader) Read(b []byte) (int, error) {
 const storeLimit = 1 << 20
 
 // packLimit is the least length of a file to compress. Most job files are shorter: to
-// compress them takes a fifth of the time of following an event, and saves a thirtieth of
-// the bytes.
-const packLimit = 1 << 10
+// compress them takes long, and saves a thirtieth of the bytes.
+const packLimit = 4 << 10
 
 // stored reports whether a file stands in a package as it is.
 func stored(length int64, mediaType string) bool {
@@ -259,35 +247,27 @@ func compressible(mediaType string) bool {
 	return false
 }
 
-// A scratch is a file without a name, written once and read anywhere.
-type scratch struct {
-	file *os.File
-	w    *bufio.Writer
-	size int64
+// A copier copies with pauses, in memory of its own.
+type copier struct {
+	pause func() bool
+	buf   [64 << 10]byte
 }
 
-func newScratch(dir *durable.Dir) (*scratch, error) {
-	f, name, err := dir.Temp()
-	if err != nil {
-		return nil, err
+func (c *copier) copy(w io.Writer, r io.Reader) (total int64, err error) {
+	for n := 0; ; n++ {
+		if n%16 == 15 && !c.pause() {
+			return total, ErrStopped
+		}
+		k, err := r.Read(c.buf[:])
+		total += int64(k)
+		if _, err := w.Write(c.buf[:k]); err != nil {
+			return total, err
+		}
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
 	}
-	if err := dir.Remove(name); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return &scratch{file: f, w: bufio.NewWriterSize(f, 64<<10)}, nil
-}
-
-func (s *scratch) Write(p []byte) (int, error) {
-	n, err := s.w.Write(p)
-	s.size += int64(n)
-	return n, err
-}
-
-// section returns a reader of n bytes from off on. Nothing is written after.
-func (s *scratch) section(off, n int64) (io.Reader, error) {
-	if err := s.w.Flush(); err != nil {
-		return nil, err
-	}
-	return io.NewSectionReader(s.file, off, n), nil
 }

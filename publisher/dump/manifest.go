@@ -10,45 +10,46 @@ import (
 	"os"
 	"sync"
 
+	"github.com/klauspost/compress/flate"
+
 	"cutie/sitemap"
 )
 
-// A Manifest is that of a package, compressed as its lines come.
-type Manifest struct {
-	c      *Compressor
+// A manifest is that of a package, compressed as its lines come.
+type manifest struct {
+	c      *compressor
 	crc    uint32
 	length int
 }
 
 // manifestTools are for manifests: one takes more than half a MiB.
-var manifestTools = sync.Pool{New: func() any { return new(Compressor) }}
+var manifestTools = sync.Pool{New: func() any { return new(compressor) }}
 
-// NewManifest begins a manifest.
-func NewManifest(d sitemap.Dialect, head sitemap.Head) (*Manifest, error) {
-	m := &Manifest{c: manifestTools.Get().(*Compressor)}
+func newManifest(head []byte) (*manifest, error) {
+	m := &manifest{c: manifestTools.Get().(*compressor)}
 	if err := m.c.begin(); err != nil {
 		return nil, err
 	}
-	m.Write(d.AppendHead(nil, sitemap.URLSet, head))
+	m.Write(head)
 	return m, nil
 }
 
 // Write adds lines. It never fails: memory takes everything.
-func (m *Manifest) Write(lines []byte) (int, error) {
+func (m *manifest) Write(lines []byte) (int, error) {
 	m.crc = crc32.Update(m.crc, crc32.IEEETable, lines)
 	m.length += len(lines)
 	return m.c.w.Write(lines)
 }
 
 // content ends the manifest.
-func (m *Manifest) content() (Content, error) {
+func (m *manifest) content() (content, error) {
 	m.Write(sitemap.AppendFoot(nil, sitemap.URLSet))
 	err := m.c.w.Close()
-	return Content{data: m.c.buf.Bytes(), length: m.length, crc: m.crc, method: deflated}, err
+	return content{data: m.c.buf.Bytes(), length: m.length, crc: m.crc, method: deflated}, err
 }
 
 // free gives the memory of a manifest back once it is written.
-func (m *Manifest) free() {
+func (m *manifest) free() {
 	manifestTools.Put(m.c)
 	m.c = nil
 }
@@ -60,7 +61,7 @@ func OpenManifest(pkg *os.File) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, errors.Join(err, pkg.Close())
 	}
-	return &manifest{r, pkg}, nil
+	return &unpacked{r, pkg}, nil
 }
 
 func openManifest(pkg *os.File) (io.ReadCloser, error) {
@@ -78,12 +79,12 @@ func openManifest(pkg *os.File) (io.ReadCloser, error) {
 	return z.File[0].Open()
 }
 
-type manifest struct {
+type unpacked struct {
 	io.ReadCloser
 	pkg io.Closer
 }
 
-func (m *manifest) Close() error { return errors.Join(m.ReadCloser.Close(), m.pkg.Close()) }
+func (m *unpacked) Close() error { return errors.Join(m.ReadCloser.Close(), m.pkg.Close()) }
 
 // maxLine bounds a line of a manifest.
 const maxLine = 32 << 10
@@ -120,4 +121,28 @@ func (l *listing) Read(p []byte) (int, error) {
 	n := copy(p, l.text)
 	l.text = l.text[n:]
 	return n, nil
+}
+
+// NewZip returns a writer of ZIP to w, for packages of others.
+func NewZip(w io.Writer) *zip.Writer {
+	zw := zip.NewWriter(w)
+	var fw *flate.Writer // used for one file after the other
+	zw.RegisterCompressor(zip.Deflate, func(w io.Writer) (_ io.WriteCloser, err error) {
+		if fw == nil {
+			fw, err = flate.NewWriter(w, flate.BestSpeed)
+		} else {
+			fw.Reset(w)
+		}
+		return fw, err
+	})
+	return zw
+}
+
+// Header returns the header of a file, with the time all files have.
+func Header(name string, method uint16) *zip.FileHeader {
+	h := &zip.FileHeader{Name: name, Method: method}
+	// 1980-01-01 is the first day of ZIP.
+	//lint:ignore SA1019 CreateRaw writes this field, and it alone makes no extra field
+	h.ModifiedDate = 1<<5 | 1
+	return h
 }

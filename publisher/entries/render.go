@@ -21,9 +21,7 @@ type Renderer struct {
 	Mirrors []string // base URIs of copies, the best first
 	Via     string   // base URI of the origin; "" without one
 
-	// File is called with the file of each entry in a Change List, and its media type
-	// there, before the next entry; nil: it is not.
-	File func(of names.File, facts *queuefs.Facts, mediaType string)
+	Files int64 // bytes of the files that entries in Change Lists stand for, so far
 
 	text   []byte // all text of an entry: one allocation
 	entry  sitemap.Entry
@@ -100,9 +98,7 @@ func (r *Renderer) Begun(dst []byte, first *queuefs.Event, f *queuefs.Facts) []b
 func (r *Renderer) infoChanged(dst []byte, c sitemap.Change, ev *queuefs.Event, f *queuefs.Facts) []byte {
 	e := r.Info(f)
 	e.Change, e.DateTime, e.Event, e.Seq = c, ev.Time, ev.Kind.String(), uint64(ev.Seq)
-	if r.File != nil {
-		r.File(names.File{}, f, e.Type)
-	}
+	r.Files += f.Length
 	return r.append(dst, e)
 }
 
@@ -115,8 +111,8 @@ func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, 
 		e := r.build(ev.Job, of)
 		if of.facts == nil {
 			e.LastMod = ev.Time
-		} else if r.File != nil {
-			r.File(of.file(ev), of.facts, e.Type)
+		} else {
+			r.Files += of.facts.Length
 		}
 		e.Change, e.DateTime, e.Event, e.Seq = c, ev.Time, ev.Kind.String(), uint64(ev.Seq)
 		dst = r.append(dst, e)
@@ -174,17 +170,6 @@ type resource struct {
 	linked string         // "" without a link
 	state  string         // directory of the states of jobs; "" without a link
 	of     string         // collection of the resource; "" without a link
-}
-
-// file returns the resource as a file of the queue after an event.
-func (of *resource) file(ev *queuefs.Event) names.File {
-	f := names.File{Job: ev.Job, Result: of.name}
-	if of.rel == sitemap.RelDescribes {
-		f.Status = ev.To
-	} else {
-		f.Payload = of.name == ""
-	}
-	return f
 }
 
 // payload returns the payload of a job. It is described by the state of the job: the job

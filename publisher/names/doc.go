@@ -178,19 +178,6 @@ func GzipFile(first queuefs.Seq) string { return listStem + fixed(uint64(first),
 // PackageFile returns the name of a package of changes.
 func PackageFile(first queuefs.Seq) string { return ChangePackage.Of(uint64(first)).String() }
 
-// OpenPackageFile returns the name of the package that grows with the Change List from
-// an event on.
-func OpenPackageFile(first queuefs.Seq) string {
-	return ChangePackage.Of(uint64(first)).String() + openSuffix
-}
-
-// ParseOpenPackage reads the output of OpenPackageFile, and nothing else.
-func ParseOpenPackage(name string) (first queuefs.Seq, ok bool) {
-	stem, ok := strings.CutSuffix(name, openSuffix)
-	d, isDoc := ParseDoc(stem)
-	return queuefs.Seq(d.N), ok && isDoc && d.Kind == ChangePackage && d.Sum == ""
-}
-
 const (
 	openSuffix = ".open"
 	listStem   = "changelist-"

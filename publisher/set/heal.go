@@ -3,8 +3,6 @@ package set
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -14,12 +12,10 @@ import (
 
 	"cutie/publisher/compose"
 	"cutie/publisher/dump"
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
-	"cutie/sitemap"
 )
 
 // Heal makes damaged files again, with the octets they had: a closed list from its
@@ -150,7 +146,6 @@ func (h *healing) healList(sp store.Span, cause error) error {
 	}{
 		{"its compressed form", h.fromGzip},
 		{"the journal", h.fromJournal},
-		{"the packages of its changes", h.fromPackages},
 	} {
 		done, err := h.remake(name, sp, source.copy)
 		if err != nil {
@@ -258,47 +253,12 @@ func (h *healing) fromJournal(sp store.Span, w io.Writer) error {
 	return nil
 }
 
-// fromPackages takes the entries from the manifests of the packages. They are all there
-// if no file was left out.
-func (h *healing) fromPackages(sp store.Span, w io.Writer) error {
-	h.mu.Lock()
-	all := slices.Clone(h.files.Packages.All[h.files.Packages.Before(sp.First):])
-	h.mu.Unlock()
-	for _, p := range all {
-		if p.First > sp.Last || p.Lost() {
-			break
-		}
-		manifest, err := h.OpenManifest(p.Package())
-		if err != nil {
-			return err
-		}
-		err = entries.CopyUnpacked(w, manifest)
-		manifest.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// healPackage makes a package of changes again from its list.
+// healPackage gives up a package of changes.
 func (h *healing) healPackage(sp store.Span, cause error) error {
 	name := names.PackageFile(sp.First)
-	err := h.repack(sp)
-	var other *otherPackage
-	var file *dump.FileError
-	switch {
-	case err == nil:
-		h.report(name, "%v; made again", cause)
-		h.healed.Add(1)
-		return nil
-	case errors.As(err, &other), errors.As(err, &file) && !scarce(err), store.Unusable(err):
-	default:
+	aside, err := h.setAside(h.d, name)
+	if err != nil {
 		return err
-	}
-	aside, e := h.setAside(h.d, name)
-	if e != nil {
-		return e
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -307,44 +267,8 @@ func (h *healing) healPackage(sp store.Span, cause error) error {
 	}
 	h.want()
 	h.given.Add(1)
-	h.report(name, "%v; moved to %s, it cannot be made again (%v) and the Change Dump begins after it", cause, aside, err)
+	h.report(name, "%v; moved to %s, the Change Dump begins after it", cause, aside)
 	return nil
-}
-
-// An otherPackage was made with other octets: files of then are gone.
-type otherPackage struct{ name string }
-
-func (e *otherPackage) Error() string { return "files of " + e.name + " have changed since" }
-
-// repack makes a package of changes with the octets of its line, from the files of jobs
-// and what is whole in the damaged one.
-func (h *healing) repack(sp store.Span) error {
-	h.mu.Lock()
-	i := h.files.Lists.Before(sp.First)
-	var list store.Span
-	if i < len(h.files.Lists.All) {
-		list = h.files.Lists.All[i]
-	}
-	h.mu.Unlock()
-	if list.First > sp.First || list.Last < sp.Last || list.Lost() {
-		return store.Damaged("no list has its changes")
-	}
-	h.list = list
-	name := names.PackageFile(sp.First)
-	pkg, err := h.gather(sp, name, h.pause)
-	if err != nil {
-		return err
-	}
-	defer pkg.Close()
-	head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: h.Up()}
-	_, _, err = h.write(pkg, head, name, h.pause, func(length int64, sum [sha256.Size]byte) error {
-		if length != sp.Length || hex.EncodeToString(sum[:]) != sp.SHA256 {
-			return &otherPackage{name}
-		}
-		_, err := h.setAside(h.d, name)
-		return err
-	})
-	return err
 }
 
 // dropDumps sets aside the Resource Dumps with a damaged package; another one is made.

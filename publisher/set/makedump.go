@@ -1,8 +1,6 @@
 package set
 
 import (
-	"encoding/hex"
-
 	"cutie/publisher/dump"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
@@ -141,27 +139,26 @@ func (t *Task) untouched(last *store.Edition, page, end int) (store.Portion, boo
 	return store.Portion{}, false
 }
 
-// infoSum returns the digest of queue-info.txt, "-" without it.
-func infoSum(facts *queuefs.Facts) string {
-	if facts == nil {
-		return "-"
-	}
-	return hex.EncodeToString(facts.SHA256[:])
-}
-
 // packPages makes a package of engine pages, from page up to end or to where the
 // files become too many bytes. Without entries there is no package.
 func (t *Task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (store.Portion, error) {
 	out := store.Portion{Page: page + 1, End: end, Dump: seq, Info: "-"}
-	pkg, err := t.newPackage()
-	if err != nil {
-		return out, err
-	}
-	defer pkg.Close()
+	var sp store.Span
+	err := t.write(&sp, out.File(), pause, func(pkg *packer) (sitemap.Head, error) {
+		err := t.addPages(pkg, &out, page, end)
+		return sitemap.Head{Capability: sitemap.ResourceDumpManifest, At: out.At, Completed: out.Completed, Links: t.Up()}, err
+	})
+	out.Entries, out.Length, out.SHA256 = sp.Entries, sp.Length, sp.SHA256
+	return out, err
+}
+
+// addPages adds the files of engine pages to a package.
+func (t *Task) addPages(pkg *packer, out *store.Portion, page, end int) error {
 	if t.Kind == names.Replica && page == 0 {
 		text, facts := t.Queue.InfoFile()
-		if out.Info, err = infoSum(&facts), pkg.Info(text, &facts); err != nil {
-			return out, err
+		out.Info = infoSum(&facts)
+		if err := pkg.info(text, &facts); err != nil {
+			return err
 		}
 	}
 	before := t.OrCreated(t.Queue.State().LastEvent)
@@ -174,7 +171,7 @@ func (t *Task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (sto
 		if t.Kind == names.Replica {
 			t.Queue.AddResults(jobs)
 		}
-		if octets, files := pkg.SizeOf(jobs); i > page && (pkg.Octets+octets > t.MaxPackage || pkg.Entries+files > t.MaxEntries) {
+		if octets, files := pkg.sizeOf(jobs); i > page && (pkg.Octets+octets > t.MaxPackage || pkg.Entries+files > t.MaxEntries) {
 			out.End = i
 			break
 		}
@@ -183,11 +180,8 @@ func (t *Task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (sto
 			out.Version, out.At = version, at
 		}
 		for j := range jobs {
-			if err := pkg.Job(i, version, &jobs[j]); err != nil {
-				return out, err
-			}
-			if j%64 == 0 && !pause() {
-				return out, dump.ErrStopped
+			if err := pkg.job(i, version, &jobs[j]); err != nil {
+				return err
 			}
 		}
 	}
@@ -196,12 +190,7 @@ func (t *Task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (sto
 		// ones.
 		out.At, out.Completed = before, t.OrCreated(t.Queue.State().LastEvent)
 	}
-	if out.Entries = pkg.Entries; out.Entries == 0 {
-		return out, nil
-	}
-	head := sitemap.Head{Capability: sitemap.ResourceDumpManifest, At: out.At, Completed: out.Completed, Links: t.Up()}
-	out.Length, out.SHA256, err = t.write(pkg, head, out.File(), pause, nil)
-	return out, err
+	return nil
 }
 
 // steady reports whether no event has touched the pages since they were read:

@@ -1,9 +1,12 @@
 package set
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"slices"
+	"strings"
+	"sync"
 
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
@@ -12,61 +15,77 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// EventBatch is how many events are read at a time, with up to PartBytes of parts.
+// EventBatch is how many events are read at a time. A package reads them with up to PartBytes
+// of parts.
 const (
 	EventBatch = 512
 	PartBytes  = 1 << 20
 )
 
-// Append adds the entries of events to the open list, and their files to its package. The
-// entries count when they are in the file.
-func (s *Set) Append(changes []Change, m *Memory) error {
+// Append adds the entries of events to the open list. They count when they are in the file.
+func (s *Set) Append(events []queuefs.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	m.buf, m.packed = m.buf[:0], m.packed[:0]
-	w := &appender{Set: s, Memory: m, at: s.at}
-	w.choose()
-	err := w.add(changes)
+	buf := buffers.Get().(*[]byte)
+	defer buffers.Put(buf)
+	w := &appender{Set: s, buf: (*buf)[:0], at: s.at}
+	err := w.add(events)
 	w.end()
-	s.render.File = nil
 	return s.mend(err)
 }
 
-// fits reports whether the open list takes n more entries of an event: it has
-// space, and so has its package. A list without entries takes any event.
-func (s *Set) fits(l *store.OpenList, n, size int, octets int64) bool {
+// mostGathered is the number of gathered bytes to be written at once. Smaller writes cost
+// the file system more, and greater ones memory.
+const mostGathered = 256 << 10
+
+var buffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, mostGathered*5/4)
+	return &b
+}}
+
+// logged is how many bytes of files a list with leastLogged entries has at most: the journal
+// still has them when its package is made.
+const (
+	logged      = 64 << 20
+	leastLogged = 1000
+)
+
+// fits reports whether the open list takes n more entries of an event with so many bytes of
+// files. A list without entries takes any event.
+func (s *Set) fits(l *store.OpenList, n, size int, files int64) bool {
 	return l.Entries == 0 ||
-		l.Entries+n <= s.MaxEntries && l.Length+int64(size) <= s.limit() && l.Pack.Octets+octets <= s.MaxPackage
+		l.Entries+n <= s.MaxEntries && l.Length+int64(size) <= s.limit() && l.Files+files <= s.MaxPackage &&
+			(l.Entries < leastLogged || l.Files+files <= logged)
 }
 
-// An appender gathers entries for the open list, and files for its package. s.mu is held.
+// An appender gathers entries for the open list. s.mu is held.
 type appender struct {
 	*Set
-	*Memory
-	at         store.OpenList // the open list when buf is written
-	file, pack *os.File
+	buf  []byte         // entries not yet in the file
+	at   store.OpenList // the open list when buf is written
+	file *os.File
 }
 
-func (w *appender) add(changes []Change) error {
+func (w *appender) add(events []queuefs.Event) error {
 	first := w.Queue.State().Before + 1
-	for i := range changes {
-		ev := &changes[i].Event
+	for i := range events {
+		ev := &events[i]
 		if ev.Seq <= w.at.Read {
 			continue
 		}
 		start := len(w.buf)
-		w.came = w.came[:0]
+		w.render.Files = 0
 		var n int
 		w.buf, n = w.entries(&w.render, w.buf, ev, ev.Seq == first)
 		size := len(w.buf) - start
-		if n > 0 && !w.fits(&w.at, n, size, w.octets()) {
+		if n > 0 && !w.fits(&w.at, n, size, w.render.Files) {
 			if err := w.turn(start); err != nil {
 				return err
 			}
 		}
 		w.at.Add(ev, n, size)
-		w.grow(&changes[i])
-		if max(len(w.buf), len(w.packed)) >= mostGathered {
+		w.at.Files += w.render.Files
+		if len(w.buf) >= mostGathered {
 			if err := w.write(); err != nil {
 				return err
 			}
@@ -105,9 +124,8 @@ func (w *appender) turn(start int) error {
 	return nil
 }
 
-// write appends the gathered entries to the file of the open list; then they count, and the
-// gathered files to its package. It first cuts off the rest of a failed write, or of writes
-// after the last checkpoint before a crash.
+// write appends the gathered entries to the file of the open list; then they count. It first
+// cuts off the rest of a failed write, or of writes after the last checkpoint before a crash.
 func (w *appender) write() error {
 	if len(w.buf) > 0 {
 		if w.file == nil {
@@ -124,7 +142,6 @@ func (w *appender) write() error {
 			return err
 		}
 	}
-	w.writePacked()
 	w.Set.at, w.buf = w.at, w.buf[:0]
 	return nil
 }
@@ -164,11 +181,9 @@ func (s *Set) prepare(d *durable.Dir, file *os.File) error {
 }
 
 func (w *appender) end() {
-	for _, f := range []**os.File{&w.file, &w.pack} {
-		if *f != nil {
-			(*f).Close()
-			*f = nil
-		}
+	if w.file != nil {
+		w.file.Close()
+		w.file = nil
 	}
 }
 
@@ -215,10 +230,6 @@ func (s *Set) close() error {
 		return err
 	}
 	defer d.Close()
-	g, grows, err := s.syncPackage(d)
-	if err != nil {
-		return err
-	}
 	sp, err := s.syncEntries(d)
 	if err != nil {
 		return err
@@ -226,17 +237,13 @@ func (s *Set) close() error {
 	if err := s.final(s.files.Lists.Add(s.Store, d, sp)); err != nil {
 		return err
 	}
-	if grows {
-		s.pack.keep(sp.First, g)
-	}
 	s.begin(store.NewOpenList(s.at.Read, s.at.Until))
 	return nil
 }
 
 // begin makes at the open list; it has no entries yet. s.mu is held.
 func (s *Set) begin(at store.OpenList) {
-	s.pack.dropTail()
-	s.at, s.text, s.pack.file, s.sent = at, store.Growing{}, store.Growing{}, sent{}
+	s.at, s.text = at, store.Growing{}
 }
 
 // final notes a failed sync: the files of the set are written again before anything
@@ -269,4 +276,30 @@ func (s *Set) syncEntries(d *durable.Dir) (store.Span, error) {
 	// Before the first line sync the directories above too: an attempt to make
 	// them may have failed half way.
 	return sp, s.final(s.Store.SyncDirs(s.Queue.ID()))
+}
+
+// hasDumps reports whether the set has packages and Resource Dumps.
+func (s *Set) hasDumps() bool { return s.Dumped(s.Queue, s.Kind) }
+
+// Dumped reports whether a set of a queue has packages and Resource Dumps: the queue says it,
+// or the Source.
+func (s *Source) Dumped(q Queue, kind names.Set) bool {
+	sets := cmp.Or(q.State().Info.Dumps, s.Dumps)
+	return sets == "" || slices.Contains(strings.Fields(sets), kind.String())
+}
+
+// Holds returns the first event whose record the set wants for a package, 0 for none.
+func (s *Set) Holds() queuefs.Seq {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.hasDumps() {
+		return 0
+	}
+	if lists := s.unpacked(); len(lists) > 0 {
+		return lists[0].First
+	}
+	if s.at.Entries == 0 {
+		return 0
+	}
+	return s.at.First
 }

@@ -48,25 +48,12 @@ func (s *Set) renewAll() error {
 	return s.Store.SyncQueue(s.Queue.ID())
 }
 
-// renewOpen copies the open list and the package growing with it to new files. Packages of
-// closed lists are made of the files there are, those in their growing ones first.
+// renewOpen copies the open list to a new file.
 func (s *Set) renewOpen(d *durable.Dir) error {
-	s.pack.closed = nil
 	if s.at.Entries == 0 {
 		return nil
 	}
-	if err := s.copyGrowing(d, names.EntriesFile(s.at.First), &s.text, s.at.Length); err != nil {
-		return lostList(err)
-	}
-	if s.at.Pack.Length <= 0 {
-		return nil
-	}
-	err := s.copyGrowing(d, names.OpenPackageFile(s.at.First), &s.pack.file, s.at.Pack.Length)
-	if err != nil && store.Unusable(err) {
-		s.giveUp(err)
-		err = nil
-	}
-	return err
+	return lostList(s.copyGrowing(d, names.EntriesFile(s.at.First), &s.text, s.at.Length))
 }
 
 // copyGrowing copies a growing file to a new one, verified and synced, in its place.

@@ -1,7 +1,6 @@
 package set
 
 import (
-	"cmp"
 	"time"
 
 	"cutie/publisher/names"
@@ -24,13 +23,14 @@ type State struct {
 	Octets   int64         // bytes of lists, packages and dumps
 	Damaged  int           // files to be made again by the next Tick
 	Lost     int           // closed lists and packages that could not be made again
+	Left     int           // files that packages of changes lack: they were gone when these were made
 	Err      error         // why the last package or dump was not made; nil if it was
 }
 
 // Resting returns the state of a set of a queue at rest.
 func Resting(l *store.Line) State {
 	return State{Queue: l.Queue, Set: l.Set, Event: l.Open.Read, Read: l.Open.Read, Open: l.Open.Entries,
-		Lists: l.Files.Lists, Packages: l.Files.Packages, Dumps: l.Files.Dumps, Octets: l.Files.Octets + l.Open.Length + max(l.Open.Pack.Length, 0), Lost: l.Files.Lost}
+		Lists: l.Files.Lists, Packages: l.Files.Packages, Dumps: l.Files.Dumps, Octets: l.Files.Octets + l.Open.Length, Lost: l.Files.Lost}
 }
 
 // State returns the state of the set; now is that of its queue.
@@ -39,8 +39,11 @@ func (s *Set) State(now *queuefs.QueueState) State {
 	defer s.mu.Unlock()
 	st := State{Queue: s.Queue.ID(), Set: s.Kind, Event: now.Seq, Read: min(s.at.Read, now.Seq),
 		Open: s.at.Entries, Lists: len(s.files.Lists.All), Waiting: len(s.unpacked()), Packages: len(s.files.Packages.All), Dumps: len(s.files.Dumps),
-		Octets: s.files.Octets() + s.at.Length + s.growing(), Err: cmp.Or(s.made.failure(), s.made.grown),
+		Octets: s.files.Octets() + s.at.Length, Err: s.made.failure(),
 		Damaged: len(s.damaged), Lost: s.files.Lists.Lost() + s.files.Packages.Lost()}
+	for i := range s.files.Packages.All {
+		st.Left += s.files.Packages.All[i].Left
+	}
 	if st.Read < st.Event {
 		st.Lag = max(0, now.LastEvent.Sub(s.at.Until))
 	}

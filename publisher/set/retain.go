@@ -3,11 +3,8 @@ package set
 import (
 	"errors"
 	"io/fs"
-	"maps"
 	"slices"
 	"time"
-
-	"cutie/queuefs"
 )
 
 // Retain removes documents beyond Keep and KeepOctets.
@@ -50,7 +47,6 @@ func (s *Set) removeOld() error {
 		if w := &s.made.lists; last > s.made.packed {
 			s.made.packed, s.made.skipped, w.octets, w.again = last, last, min(w.octets, 1), time.Time{}
 		}
-		maps.DeleteFunc(s.pack.closed, func(first queuefs.Seq, _ grown) bool { return first <= last })
 	}
 	if err := s.final(s.files.Packages.Shorten(s.Store, d, packages)); err != nil {
 		return err
@@ -75,7 +71,7 @@ const mostWaiting = 8
 func (s *Set) expired() (dumps, lists int) {
 	now, terms := s.Now(), s.Terms()
 	old := func(t time.Time) bool { return terms.Keep > 0 && now.Sub(t) > terms.Keep }
-	octets := s.files.Octets() + s.growing()
+	octets := s.files.Octets()
 	over := func() bool { return terms.KeepOctets > 0 && octets > terms.KeepOctets }
 
 	for ; len(s.files.Dumps)-dumps > 1; dumps++ {
@@ -96,7 +92,7 @@ func (s *Set) expired() (dumps, lists int) {
 		if last != nil && sp.Last > last.Seq || !old(sp.Until) && !over() {
 			break
 		}
-		octets -= sp.Octets() + s.pack.closed[sp.First].length
+		octets -= sp.Octets()
 		for _, p := range s.files.Packages.All[s.files.Packages.Before(sp.First):s.files.Packages.Before(sp.Last+1)] {
 			octets -= p.Length
 		}

@@ -30,8 +30,6 @@ type Set struct {
 	files   store.Inventory
 	at      store.OpenList // the entries stand in its file up to at.Length
 	text    store.Growing  // this file
-	pack    packing
-	sent    sent
 	made    progress
 	render  entries.Renderer
 	damaged map[string]error // files found damaged, until the next Tick makes them again
@@ -53,7 +51,6 @@ func (s *Set) reset(at store.OpenList) {
 	s.begin(at)
 	s.files, s.damaged = store.NewInventory(s.Path, s.Stamp()), nil
 	s.made = progress{packed: at.Read, life: s.made.life + 1}
-	s.pack.closed = nil
 }
 
 // URI returns the reference of a document of the set; see [names.Kind.Of].
@@ -131,12 +128,12 @@ func (s *Set) restore(was *store.Line) error {
 		}
 	}
 	if was == nil {
-		return s.reopenPackage(d)
+		return nil
 	}
 	s.miss(was)
 	at := &was.Open
 	if at.First < s.at.First || at.From.Before(s.at.From) {
-		return s.reopenPackage(d) // the list has been closed since
+		return nil // the list has been closed since
 	}
 	if at.Read > s.Queue.Seq() {
 		return s.restart(store.Damaged("cursor is at event %d, the queue at %d", at.Read, s.Queue.Seq()))
@@ -150,7 +147,7 @@ func (s *Set) restore(was *store.Line) error {
 		}
 	}
 	s.at, s.text = *at, store.GrowingFrom(was.SHA256)
-	return s.reopenPackage(d)
+	return nil
 }
 
 // miss reports the lines and dumps the cursor knows of that are gone.

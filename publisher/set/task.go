@@ -42,7 +42,6 @@ type progress struct {
 	unswept  bool        // there may be files to remove
 	unfolded bool        // closed lists may have their entries in another file than the one in gzip
 	life     int         // how often the set began anew
-	grown    error       // why no package grows with the open list; nil once one does again
 	began    beginning
 }
 

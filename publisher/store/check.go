@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"cutie/publisher/dump"
 	"cutie/publisher/names"
 	"cutie/queuefs/durable"
 )
@@ -261,8 +260,7 @@ func checkGzip(d *durable.Dir, sp Span) error {
 	return err
 }
 
-// open reads the open list and the growing packages. A list was closed since if the cursor
-// speaks of it as the open one, and its package may have grown.
+// open reads the open list. It was closed since if lists say so.
 func (c *checker) open(d *durable.Dir, v *Inventory, line *Line, note func(string, error)) {
 	at, open := &line.Open, line.Open.Entries > 0 && line.Open.First > v.Lists.Last().Last
 	if open {
@@ -275,16 +273,7 @@ func (c *checker) open(d *durable.Dir, v *Inventory, line *Line, note func(strin
 			}
 		}
 		note(name, err)
-		if at.Pack.Length > 0 {
-			note(names.OpenPackageFile(at.First), checkGrowing(d, names.OpenPackageFile(at.First), at.Pack.Length))
-		}
 	}
-	err := d.Names(func(name string) {
-		if first, ok := names.ParseOpenPackage(name); ok && !(open && first == at.First) {
-			note(name, checkGrowing(d, name, 0))
-		}
-	})
-	note("", err)
 }
 
 func checkEntries(d *durable.Dir, name string, length int64, want [sha256.Size]byte, known bool) error {
@@ -298,31 +287,4 @@ func checkEntries(d *durable.Dir, name string, length int64, want [sha256.Size]b
 		err = Damaged("has not its SHA-256 digest")
 	}
 	return err
-}
-
-// checkGrowing reads the files in the first length bytes of a growing package. Of a closed
-// list the length is known nowhere: then length is 0, and the files up to where a crash may
-// have torn the package are read.
-func checkGrowing(d *durable.Dir, name string, length int64) error {
-	file, err := d.Open(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	size := length
-	if length == 0 {
-		st, err := file.Stat()
-		if err != nil {
-			return err
-		}
-		size = st.Size()
-	}
-	g, err := dump.OpenGrowing(file, size)
-	if err != nil && length > 0 {
-		return Damage{err}
-	}
-	if err := g.Check(); err != nil {
-		return Damage{err}
-	}
-	return nil
 }

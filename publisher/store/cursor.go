@@ -67,14 +67,10 @@ func (l *Line) append(dst []byte) []byte {
 	dst = append(append(l.Open.append(dst), ' '), cmp.Or(l.SHA256, Unknown)...)
 	f := &l.Files
 	dst = fmt.Appendf(dst, " %d %d %d %d %d %d %d %d", l.List, l.Package, l.Dump, f.Lists, f.Packages, f.Dumps, f.Lost, f.Octets)
-	if p := &l.Open.Pack; p.Files > 0 || p.Length >= 0 && l.Open.Entries > 0 {
-		dst = fmt.Appendf(dst, " %d %d %d", p.Files, p.Octets, p.Length)
-	}
 	return append(dst, '\n')
 }
 
-// parse reads a line after its first two words. The last three are absent if no package
-// grows with the open list.
+// parse reads a line after its first two words.
 func (l *Line) parse(w words) (err error) {
 	if l.Open, err = parseOpenList(&w); err != nil {
 		return err
@@ -83,16 +79,6 @@ func (l *Line) parse(w words) (err error) {
 	l.Files = Files{Lists: int(w.int()), Packages: int(w.int()), Dumps: int(w.int()), Lost: int(w.int()), Octets: w.int()}
 	if _, known := parseSum(l.SHA256); w.err == nil && !known && (l.Open.Entries > 0 || l.SHA256 != Unknown) {
 		return errors.New("entries without their digest")
-	}
-	p := &l.Open.Pack
-	switch {
-	case w.left != "":
-		*p = Package{Files: int(w.int()), Octets: w.int(), Length: w.int()}
-		if w.err == nil && (p.Files < 0 || p.Octets < 0 || p.Length < NoPackage || l.Open.Entries == 0) {
-			return errors.New("package out of range")
-		}
-	case l.Open.Entries > 0:
-		p.Length = NoPackage
 	}
 	return w.end()
 }

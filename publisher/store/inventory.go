@@ -341,9 +341,6 @@ func (v *Inventory) former(name string) bool {
 		sp, _ := v.Lists.Find(first)
 		return past(&v.Lists, first) || sp.Packed > 0 && name == names.EntriesFile(first)
 	}
-	if first, ok := names.ParseOpenPackage(name); ok {
-		return past(&v.Lists, first) || v.Packages.Last().Last >= first
-	}
 	doc, ok := names.ParseDoc(name)
 	if !ok || !strings.HasSuffix(name, ".zip") {
 		return false

@@ -52,7 +52,7 @@ func (l Lines) Open() (of [names.Sets]OpenList) {
 func (l *Line) pack(dst []byte) []byte {
 	o, f := &l.Open, &l.Files
 	for _, n := range [...]uint64{uint64(o.First), uint64(o.Read), uint64(o.Entries), uint64(o.Length),
-		uint64(o.Pack.Files), uint64(o.Pack.Octets), uint64(o.Pack.Length - NoPackage)} {
+		uint64(o.Files)} {
 		dst = binary.AppendUvarint(dst, n)
 	}
 	before := int64(0) // times are near each other
@@ -82,7 +82,7 @@ func (l *Line) unpack(p *packed) {
 
 func (o *OpenList) unpack(p *packed) {
 	o.First, o.Read, o.Entries, o.Length = queuefs.Seq(p.number()), queuefs.Seq(p.number()), int(p.number()), int64(p.number())
-	o.Pack = Package{Files: int(p.number()), Octets: int64(p.number()), Length: int64(p.number()) + NoPackage}
+	o.Files = int64(p.number())
 	at := int64(0)
 	for _, t := range [...]*time.Time{&o.From, &o.Until, &o.Since, &o.Changed} {
 		n := p.number()

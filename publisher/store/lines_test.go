@@ -13,13 +13,13 @@ func TestLinesAreWhatWasPacked(t *testing.T) {
 	at := time.Date(2026, 2, 3, 4, 5, 6, 7000, time.UTC)
 	full := store.Line{
 		Open: store.OpenList{First: 3, Read: 1 << 40, From: at, Until: at.Add(time.Hour), Since: at.Add(time.Microsecond), Changed: at.Add(time.Minute), Entries: 300, Length: 1 << 33,
-			Pack: store.Package{Files: 299, Octets: 1 << 40, Length: 1 << 35}},
+			Files: 77},
 		SHA256: strings.Repeat("0af9", 16), List: 2, Package: 1, Dump: 127,
 		Files: store.Files{Lists: 128, Packages: 16384, Dumps: 2, Lost: 1, Octets: 1<<62 + 1},
 	}
 	fresh := store.Line{Open: store.NewOpenList(0, at), SHA256: store.Unknown}
 	without := full
-	without.Open.Pack = store.Package{Length: store.NoPackage}
+	without.Open.Files = 77
 	early := store.Line{Open: store.NewOpenList(5, time.Unix(-1, 0).UTC()), SHA256: store.Unknown}
 	for _, of := range [][names.Sets]store.Line{{full, full}, {full, fresh}, {fresh, full}, {without, full}, {fresh, early}, {{SHA256: store.Unknown}, fresh}} {
 		for i := range of {

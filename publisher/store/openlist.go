@@ -19,19 +19,8 @@ type OpenList struct {
 	Changed time.Time   // of the last event with an entry; zero without one
 	Entries int
 	Length  int64 // bytes of the entries
-	Pack    Package
+	Files   int64 // bytes of the files its package is to have
 }
-
-// A Package is the one that grows with an open list. The zero Package has no file yet.
-type Package struct {
-	Files  int   // entries with a file
-	Octets int64 // bytes of these files
-	Length int64 // bytes of the growing package; NoPackage if none grows
-}
-
-// NoPackage is the length of a package that does not grow with its list: it is made
-// later, if at all.
-const NoPackage = -1
 
 // NewOpenList returns the list that begins after the event seq.
 func NewOpenList(seq queuefs.Seq, at time.Time) OpenList {
@@ -69,17 +58,17 @@ func (l *OpenList) append(dst []byte) []byte {
 	dst = appendOptionalTime(dst, l.From)
 	dst = appendOptionalTime(dst, l.Since)
 	dst = appendOptionalTime(dst, l.Changed)
-	return fmt.Appendf(dst, "%d %d", l.Entries, l.Length)
+	return fmt.Appendf(dst, "%d %d %d", l.Entries, l.Length, l.Files)
 }
 
 func parseOpenList(w *words) (OpenList, error) {
 	l := OpenList{Read: w.seq(), Until: w.time(), First: w.seq(), From: w.time(),
-		Since: w.optionalTime(), Changed: w.optionalTime(), Entries: int(w.int()), Length: w.int()}
+		Since: w.optionalTime(), Changed: w.optionalTime(), Entries: int(w.int()), Length: w.int(), Files: w.int()}
 	if w.err != nil {
 		return l, w.err
 	}
 	empty := l.Entries == 0
-	if l.First == 0 || l.First > l.Read+1 || l.Entries < 0 || l.Length < 0 ||
+	if l.First == 0 || l.First > l.Read+1 || l.Entries < 0 || l.Length < 0 || l.Files < 0 ||
 		empty != (l.Length == 0) || empty != l.Since.IsZero() || empty != l.Changed.IsZero() {
 		return l, errors.New("out of range")
 	}

@@ -27,6 +27,7 @@ type Span struct {
 	Entries     int
 	Length      int64  // bytes of the entries, or of the package
 	SHA256      string // of the entries or the package, in hexadecimal; or Gone
+	Left        int    // files that the package lacks: they were gone when it was made
 
 	// Packed is how many bytes the file in gzip of a closed list has, once there is no
 	// other file of its entries; 0 before. It is not in the line: the names of files tell.
@@ -358,12 +359,13 @@ func (sp *Span) append(dst []byte) []byte {
 	dst = sitemap.AppendTime(append(dst, ' '), sp.Until)
 	dst = strconv.AppendInt(append(dst, ' '), int64(sp.Entries), 10)
 	dst = strconv.AppendInt(append(dst, ' '), sp.Length, 10)
-	return append(append(dst, ' '), sp.SHA256...)
+	dst = append(append(dst, ' '), sp.SHA256...)
+	return strconv.AppendInt(append(dst, ' '), int64(sp.Left), 10)
 }
 
 func parseSpan(line string) (Span, error) {
 	w := words{left: line}
-	sp := Span{First: w.seq(), Last: w.seq(), From: w.time(), Until: w.time(), Entries: int(w.int()), Length: w.int(), SHA256: w.word()}
+	sp := Span{First: w.seq(), Last: w.seq(), From: w.time(), Until: w.time(), Entries: int(w.int()), Length: w.int(), SHA256: w.word(), Left: int(w.int())}
 	if err := w.end(); err != nil {
 		return Span{}, err
 	}

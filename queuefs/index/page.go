@@ -572,6 +572,14 @@ func (h *History) After(seq job.Seq, most int) ([]journal.LSN, bool) {
 	return slices.Clone(from[:min(len(from), most)]), true
 }
 
+// From returns the record of an event, or of the first one after it that is known.
+func (h *History) From(seq job.Seq) (at journal.LSN, ok bool) {
+	if seq >= h.first+job.Seq(len(h.records)) {
+		return 0, false
+	}
+	return h.records[max(seq, h.first)-h.first], true
+}
+
 // Forget drops the records before first.
 func (h *History) Forget(first journal.LSN) {
 	n := 0
