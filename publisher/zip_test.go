@@ -31,12 +31,12 @@ func TestPayloadsThatDoNotShrinkAreStored(t *testing.T) {
 		must(t, err)
 		want[text] = method
 	}
-	for _, size := range []int{0, 1023, 1024, 5000, 1 << 20, 1<<20 + 1, 3 << 20} {
+	for _, size := range []int{0, 4095, 4096, 5000, 1 << 20, 1<<20 + 1, 3 << 20} {
 		random := make([]byte, size)
 		noise.Read(random)
 		words := strings.Repeat("word ", size/5+1)[:size]
 		deflated, stored := zip.Deflate, zip.Store
-		if size < 1024 {
+		if size < 4096 {
 			deflated = zip.Store
 		}
 		if size > 1<<20 { // a reader of ZIP wants to know the length before
@@ -46,8 +46,8 @@ func TestPayloadsThatDoNotShrinkAreStored(t *testing.T) {
 		add(string(random), "text/plain", stored)
 		add(string(random[:size/2])+words[size/2:], "application/octet-stream", stored)
 	}
-	for range 200 { // several batches
-		add(strings.Repeat("a small one ", 90)+string(rune('a'+len(want)%26))+strings.Repeat("x", len(want)), "text/plain", zip.Deflate)
+	for range 200 {
+		add(strings.Repeat("a small one ", 350)+string(rune('a'+len(want)%26))+strings.Repeat("x", len(want)), "text/plain", zip.Deflate)
 	}
 	must(t, s.pub.Publish(context.Background()))
 	m := newMirror(s, "jobs", "pending")
