@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -202,75 +198,6 @@ func TestEveryStepOfAPhaseFails(t *testing.T) {
 			})
 		}
 	}
-}
-
-// copy returns a copy of the home as it stands: what a kill would leave.
-func (w *world) copy() string {
-	w.t.Helper()
-	for tries := 0; ; tries++ {
-		to := filepath.Join(w.t.TempDir(), "home")
-		err := os.CopyFS(to, os.DirFS(w.dir))
-		if err == nil {
-			return to
-		}
-		// What the journal prepares got its name, or was removed, meanwhile.
-		if !errors.Is(err, fs.ErrNotExist) || tries == 10 {
-			w.t.Fatal(err)
-		}
-	}
-}
-
-// What a client was told holds after a kill before any step.
-func TestKillAtAnyStepOfAPhase(t *testing.T) {
-	type kill struct {
-		at, dir string
-		jobs    ledger
-	}
-	var (
-		kills []kill
-		mu    sync.Mutex
-		known ledger // nil: what comes is of no interest
-		w     *world
-	)
-	w = newBroken(t, func(step string, do func() error) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if known != nil {
-			kills = append(kills, kill{step, w.copy(), maps.Clone(known)})
-		}
-		return do()
-	})
-	jobs := ledger{}
-	do := w.lead(jobs)
-	life(func(job, phase, method, part, body string) string {
-		mu.Lock()
-		known = maps.Clone(jobs)
-		if job != "" {
-			known[job] = until(jobs[job], phase)
-		}
-		mu.Unlock()
-		return do(job, phase, method, part, body)
-	}, func() { w.tick(); w.svc.Checkpoint(t.Context()) })
-	mu.Lock()
-	known = nil
-	mu.Unlock()
-	w.agree("without a kill", jobs)
-	w.close()
-	home := w.dir
-	for _, k := range kills {
-		w.dir, w.fault = k.dir, nil
-		w.open(nil)
-		w.tick()
-		w.agree("killed before "+k.at, k.jobs)
-		w.srv.Close()
-		w.h.Close()
-		w.svc.Close()
-	}
-	if len(kills) < 20 {
-		t.Errorf("only %d steps", len(kills))
-	}
-	w.dir = home
-	w.open(nil) // for the end of the test
 }
 
 // To destroy a job makes free space, so it needs none.

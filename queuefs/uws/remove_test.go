@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"cutie/queuefs"
@@ -32,49 +33,6 @@ func (w *world) makeQueue() {
 	var err error
 	if w.q, err = w.svc.CreateQueue(context.Background(), queuefs.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1}); err != nil {
 		w.t.Fatal(err)
-	}
-}
-
-func TestQueueWithPendingJobsIsNotRemoved(t *testing.T) {
-	w := newWorld(t, "")
-	jobs := []string{w.create("a=1"), w.create("a=1")}
-	may := func(when string) {
-		t.Helper()
-		w.cull()
-		if err := w.svc.RemoveQueue(t.Context(), "q"); !errors.Is(err, queuefs.ErrNotEmpty) {
-			t.Errorf("%s: got %v, want that it has jobs", when, err)
-		}
-	}
-	may("with two")
-	w.close()
-	w.open(nil)
-	may("after a restart")
-	w.want(303, "DELETE", "async/"+idOf(jobs[1]), "")
-	may("after one was destroyed")
-	w.want(303, "POST", "async/"+idOf(jobs[0])+"/phase", "PHASE=ABORT")
-	may("after one was aborted, and its client may look at it")
-	w.want(303, "DELETE", "async/"+idOf(jobs[0]), "")
-	w.cull()
-	if err := w.svc.RemoveQueue(t.Context(), "q"); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestRemovedQueueLeavesNothing(t *testing.T) {
-	w := newWorld(t, "")
-	old := idOf(w.create("a=1"))
-	w.removeQueue()
-	w.want(404, "GET", "async/"+old, "")
-	w.makeQueue()
-	w.want(404, "GET", "async/"+old, "")
-	job := w.create("a=2")
-	w.tick()
-	w.phase(job, "PENDING")
-	if got := ids(w.get("async")); len(got) != 1 || got[0] != idOf(job) {
-		t.Errorf("got %v, want the job of the new queue", got)
-	}
-	if _, err := os.Stat(filepath.Join(w.dir, "uws")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v of uws, and UWS keeps nothing of its own", err)
 	}
 }
 
@@ -214,4 +172,109 @@ func TestWaitForAJobOfAQueueThatGoesEnds(t *testing.T) {
 	if status := <-got; status != 200 {
 		t.Error("a wait in the new queue was not ended by the change")
 	}
+}
+
+// Clients make, upload, follow and abort jobs of a queue that somebody removes
+// whenever he may, and makes again. No job is lost that is PENDING.
+func TestQueueGoesAndComesUnderItsClients(t *testing.T) {
+	w := newWorld(t, "")
+	ctx := context.Background()
+	working, end := context.WithCancel(ctx)
+	var clients sync.WaitGroup
+	var lives atomic.Int64
+	turn, done := make(chan bool, 2), make(chan bool, 2) // a life each
+	for _, upload := range []bool{false, true} {
+		clients.Go(func() {
+			body, header := "a=1", []string{}
+			if upload {
+				var mediaType string
+				body, mediaType = parts(t, map[string]string{"file": strings.Repeat("x", 5000)}, "a", "1")
+				header = []string{"Content-Type", mediaType}
+			}
+			for range turn {
+				if w.comeAndGo(body, header) {
+					lives.Add(1)
+				}
+				done <- true
+			}
+		})
+	}
+	ticking := make(chan bool)
+	go func() {
+		defer close(ticking)
+		for working.Err() == nil {
+			if err := w.h.Tick(ctx); err != nil {
+				t.Error(err)
+			}
+			runtime.Gosched()
+		}
+	}()
+	refused, removed, seen := 0, 0, int64(0)
+	for n := 0; removed < 10 && !t.Failed(); n++ {
+		turn <- true
+		if n%3 > 0 { // else one client at a time, so that there may be no job
+			turn <- true
+			<-done
+		}
+		w.cull()
+		err := w.svc.RemoveQueue(ctx, "q") // while a client is at it
+		<-done
+		if errors.Is(err, queuefs.ErrNotEmpty) && lives.Load() >= seen+3 {
+			refused++
+			w.cull()
+			err = w.svc.RemoveQueue(ctx, "q")
+		}
+		if errors.Is(err, queuefs.ErrNotEmpty) {
+			continue
+		}
+		if err == nil {
+			_, err = w.svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1})
+			removed, seen = removed+1, lives.Load()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	close(turn)
+	end()
+	clients.Wait()
+	<-ticking
+	w.cull()
+	if err := w.svc.RemoveQueue(ctx, "q"); err != nil {
+		t.Error(err)
+	}
+	if got := w.spooled(); len(got) != 0 {
+		t.Errorf("got %v left", got)
+	}
+	t.Logf("%d removals refused", refused)
+}
+
+// comeAndGo is the life of a job that is not started; false if there was no
+// queue for it.
+func (w *world) comeAndGo(body string, header []string) bool {
+	send := func(method, where, body string, fine ...int) {
+		status, _, text := w.do(method, where, body)
+		for _, s := range fine {
+			if s == status {
+				return
+			}
+		}
+		w.t.Errorf("%s %s %s: got %d %s, want %v", method, where, body, status, text, fine)
+	}
+	status, job, text := w.do("POST", "async", body, header...)
+	if status == 404 {
+		return false
+	}
+	if status != 303 {
+		w.t.Errorf("made: got %d %s", status, text)
+		return false
+	}
+	send("GET", job, "", 200)
+	send("GET", "async", "", 200)
+	var followed sync.WaitGroup
+	followed.Go(func() { send("GET", job+"?WAIT=-1", "", 200, 404) })
+	send("POST", job+"/phase", "PHASE=ABORT", 303)
+	followed.Wait()
+	send("DELETE", job, "", 303, 404)
+	return true
 }

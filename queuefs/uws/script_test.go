@@ -1,10 +1,17 @@
 package uws_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"mime"
+	"mime/multipart"
 	"net/url"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -181,11 +188,83 @@ var scriptCommands = map[string]func(s *script, not bool, args []string){
 		s.ts.Check(err)
 		s.ts.Setenv("JOB", "async/"+jobs[0].ID.String())
 	},
-	// take [SIDECAR]
+	// take [SIDECAR] prints file name and size
 	"take": func(s *script, _ bool, args []string) {
 		if s.taken = s.world.take(); len(args) > 0 && s.taken.Sidecar != args[0] {
 			s.ts.Fatalf("got sidecar %q", s.taken.Sidecar)
 		}
+		fmt.Fprintln(s.ts.Stdout(), s.taken.Filename, s.taken.Size)
+	},
+	// files prints the files in the payload of the job taken last
+	"files": func(s *script, _ bool, _ []string) {
+		payload, err := s.q.Payload(s.taken.ID)
+		s.ts.Check(err)
+		defer payload.Close()
+		_, attrs, err := mime.ParseMediaType(s.taken.Type())
+		s.ts.Check(err)
+		form, err := multipart.NewReader(payload, attrs["boundary"]).ReadForm(1 << 20)
+		s.ts.Check(err)
+		for _, name := range slices.Sorted(maps.Keys(form.File)) {
+			fmt.Fprintln(s.ts.Stdout(), name, form.File[name][0].Filename, form.File[name][0].Size)
+		}
+	},
+	// upload STATUS WHERE [NAME=VALUE | NAME@FILE]… sets AT to the Location
+	"upload": func(s *script, _ bool, args []string) {
+		status, err := strconv.Atoi(args[0])
+		s.ts.Check(err)
+		var b bytes.Buffer
+		m := multipart.NewWriter(&b)
+		for _, a := range args[2:] {
+			if name, file, ok := strings.Cut(a, "@"); ok {
+				p, _ := m.CreateFormFile(name, file)
+				io.WriteString(p, s.ts.ReadFile(file))
+			} else {
+				name, value, _ := strings.Cut(a, "=")
+				m.WriteField(name, lines(value))
+			}
+		}
+		m.Close()
+		at, text := s.want(status, "POST", args[1], b.String(), "Content-Type", m.FormDataContentType())
+		s.ts.Setenv("AT", s.below(at))
+		io.WriteString(s.ts.Stdout(), text)
+	},
+	// repeat FILE N TEXT makes a file
+	"repeat": func(s *script, _ bool, args []string) {
+		n, err := strconv.Atoi(args[1])
+		s.ts.Check(err)
+		text, err := strconv.Unquote(`"` + args[2] + `"`)
+		s.ts.Check(err)
+		s.ts.Check(os.WriteFile(s.ts.MkAbs(args[0]), []byte(strings.Repeat(text, n)), 0o666))
+	},
+	// long NAME N sets NAME to a long text
+	"long": func(s *script, _ bool, args []string) {
+		n, err := strconv.Atoi(args[1])
+		s.ts.Check(err)
+		s.ts.Setenv(args[0], strings.Repeat("a", n))
+	},
+	// damage N NAME VALUE changes an element of the job file of a pending job, before
+	// the next start; without NAME the file becomes VALUE
+	"damage": func(s *script, _ bool, args []string) {
+		s.damage(s.number(args[:1]), func(text string) string {
+			if args[1] == "" {
+				return args[2]
+			}
+			return regexp.MustCompile(`(?m)^`+args[1]+`:.*\n`).ReplaceAllString(text, "") + args[1] + ": " + args[2] + "\n"
+		})
+		s.ts.Setenv("URL", s.srv.URL)
+	},
+	// removequeue removes the queue after all that may be culled is
+	"removequeue": func(s *script, not bool, _ []string) {
+		s.world.cull()
+		err := s.svc.RemoveQueue(context.Background(), "q")
+		if not != errors.Is(err, queuefs.ErrNotEmpty) || !not && err != nil {
+			s.ts.Fatalf("got %v", err)
+		}
+	},
+	"makequeue": func(s *script, _ bool, _ []string) { s.makeQueue() },
+	// security [anonymous] [users]
+	"security": func(s *script, _ bool, args []string) {
+		s.security = uws.Security{Anonymous: slices.Contains(args, "anonymous"), Users: slices.Contains(args, "users")}
 	},
 	// next takes a job for good, if there is one
 	"next": func(s *script, not bool, _ []string) {

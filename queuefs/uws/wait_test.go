@@ -1,13 +1,17 @@
 package uws_test
 
 import (
+	"context"
+	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/uws"
 )
 
 func TestWaitEndsWhenThePhaseChanges(t *testing.T) {
@@ -81,9 +85,39 @@ func TestSynchronousFaceLeadsToTheResult(t *testing.T) {
 	if at, want := <-got, w.srv.URL+"/uws/q/async/"+idOf(wait)+"/results/result"; at != want {
 		t.Errorf("got %s, want %s", at, want)
 	}
-	wait, _ = w.want(303, "GET", "sync?a=1", "")
-	w.finish(w.take(), queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no"})
-	if _, text := w.want(422, "GET", wait, ""); !strings.Contains(text, "no") {
-		t.Errorf("got %q, want why", text)
+}
+
+func TestWaitNeitherEndsAtOnceNorTooLate(t *testing.T) {
+	w := newWorld(t, "")
+	if got := time.Duration(uws.MaxWait); got < 10*time.Second || got > time.Minute {
+		t.Errorf("a wait takes up to %v, and clients read for a minute", got)
+	}
+	job := w.create("a=1")
+	for _, query := range []string{"WAIT=-1", "wait=30", "WAIT=1000000", "WAIT=9223372036854775807", "WAIT=50&PHASE=pending"} {
+		ctx, leave := context.WithCancel(context.Background())
+		r, _ := http.NewRequestWithContext(ctx, "GET", job+"?"+query, nil)
+		answered := make(chan bool)
+		go func() {
+			resp, err := w.web.Do(r)
+			if err == nil {
+				resp.Body.Close()
+			}
+			answered <- err == nil
+		}()
+		for w.h.Waiting() == 0 {
+			select {
+			case <-answered:
+				t.Fatalf("%s: answered at once", query)
+			default:
+				runtime.Gosched()
+			}
+		}
+		leave()
+		if <-answered {
+			t.Errorf("%s: answered, and nothing has changed", query)
+		}
+		for w.h.Waiting() > 0 {
+			runtime.Gosched()
+		}
 	}
 }

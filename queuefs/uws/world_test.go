@@ -1,14 +1,18 @@
 package uws_test
 
 import (
+	"bytes"
 	"context"
 	"io"
+	"maps"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +22,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/uws"
+	"cutie/testdata/tmpfs"
 )
 
 // A world is a service with one queue, served to clients.
@@ -303,4 +308,42 @@ func valid(t testing.TB, version string, texts ...string) {
 			t.Errorf("%v: %s\n%s", err, out, text)
 		}
 	}
+}
+
+// parts is a body of several files and fields, and its type.
+func parts(t testing.TB, files map[string]string, fields ...string) (body, mediaType string) {
+	t.Helper()
+	var b bytes.Buffer
+	m := multipart.NewWriter(&b)
+	for i := 0; i < len(fields); i += 2 {
+		m.WriteField(fields[i], fields[i+1])
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		p, err := m.CreateFormFile(name, name+`"x.bin`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(p, files[name])
+	}
+	m.Close()
+	return b.String(), m.FormDataContentType()
+}
+
+// damage gives the job file of a pending job another text between two openings of the home.
+func (w *world) damage(id queuefs.JobID, edit func(text string) string) {
+	w.t.Helper()
+	w.close()
+	name := filepath.Join(w.dir, "queues", "q", "pending", id.String())
+	text, err := os.ReadFile(name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	write(w.t, name, edit(string(text)))
+	w.quiet = true
+	w.open(nil)
+}
+
+func TestMain(m *testing.M) {
+	tmpfs.Use()
+	m.Run()
 }
