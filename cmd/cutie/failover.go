@@ -26,7 +26,7 @@ func failoverVerb(c *call) *cobra.Command {
 		Short: "let a copy, a mirror or a standby take over",
 		Long: `
 For the day on which the daemon that hands out jobs is lost, or has to stop. What takes
-its place is a copy (cutie help backups), a mirror (cutie help mirrors), or a standby of a
+its place is a copy (cutie help copies), a mirror (cutie help mirrors), or a standby of a
 home in a store (cutie help standbys).`,
 		Example: `cutie failover copy mirror
 cutie failover mirror jobs --url http://127.0.0.1:8080
