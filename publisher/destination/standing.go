@@ -1,17 +1,13 @@
 package destination
 
 import (
-	"encoding/json"
+	"cutie/publisher/destination/local"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"cutie/publisher/destination/local"
 )
 
 // A Standing is how far the copy of a set is.
@@ -48,59 +44,39 @@ func Standings(dir string) (base string, all []Standing, err error) {
 	}
 	defer d.Close()
 	for name, set := range s.Sets {
-		all = append(all, Standing{Name: name, URI: set.URI, Baseline: set.Baseline, Until: set.Cursor.Time, Event: set.Cursor.Seq,
-			Reached: set.reached(), Synced: set.Synced, Transit: set.without(dir, d), Changing: set.changing(d), Held: set.heldBack(d)})
+		all = append(all, set.standing(name, d))
 	}
 	slices.SortFunc(all, func(a, b Standing) int { return strings.Compare(a.Name, b.Name) })
 	return s.Base, all, nil
 }
 
-// reached returns the last event before those of resources in transit.
-func (s *setState) reached() uint64 {
-	last := s.Cursor.Seq
-	for _, t := range s.Transit {
-		last = min(last, max(t.Entry.Seq, 1)-1)
-	}
-	return last
-}
-
-// changing returns the resources in transit.
-func (s *setState) changing(d *local.Dir) (all []Changing) {
-	for i := range s.Transit {
-		e := &s.Transit[i].Entry
-		if file, err := d.Path(e.Loc); err == nil {
-			all = append(all, Changing{file, e.Changed()})
-		}
-	}
-	return all
-}
-
-// heldBack returns the files whose deletion was seen and waits.
-func (s *setState) heldBack(d *local.Dir) (files []string) {
+func (s *setState) standing(name string, d *local.Dir) Standing {
+	at := Standing{Name: name, URI: s.URI, Baseline: s.Baseline, Until: s.Cursor.Time, Event: s.Cursor.Seq, Reached: s.Cursor.Seq, Synced: s.Synced}
+	moved := map[string]bool{} // another file stands for a resource that was moved at the Source
 	for _, h := range s.Held {
 		for i := range h.Entries {
 			if file, err := d.Path(h.Entries[i].Loc); err == nil {
-				files = append(files, file)
+				at.Held = append(at.Held, file)
 			}
 		}
+		for _, uri := range h.After {
+			moved[uri] = moved[uri] || len(h.Entries) > 0
+		}
 	}
-	return files
-}
-
-// without counts the resources in transit without a file. Another file stands for one that
-// was moved at the Source.
-func (s *setState) without(dir string, d *local.Dir) (n int) {
-	for _, t := range s.Transit {
-		file, err := d.Path(t.Entry.Loc)
+	for i := range s.Transit {
+		e := &s.Transit[i].Entry
+		at.Reached = min(at.Reached, max(e.Seq, 1)-1)
+		m := local.Missing
+		file, err := d.Path(e.Loc)
 		if err == nil {
-			_, err = os.Lstat(filepath.Join(dir, filepath.FromSlash(file)))
+			at.Changing = append(at.Changing, Changing{file, e.Changed()})
+			m, _, err = d.Compare(file, &local.Facts{Length: -1}, false)
 		}
-		moved := slices.ContainsFunc(s.Held, func(h held) bool { return len(h.Entries) > 0 && slices.Contains(h.After, t.Entry.Loc) })
-		if err != nil && !moved {
-			n++
+		if (err != nil || m == local.Missing) && !moved[e.Loc] {
+			at.Transit++
 		}
 	}
-	return n
+	return at
 }
 
 // ErrPromoted is the error of a copy promoted to a home.
@@ -152,7 +128,7 @@ func Settle(dir string) (missing []string, err error) {
 				if err == nil {
 					err = d.Remove(file)
 				}
-				if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				if err != nil {
 					return nil, err
 				}
 			}
@@ -162,12 +138,22 @@ func Settle(dir string) (missing []string, err error) {
 			missing = append(missing, t.Entry.Loc)
 		}
 	}
-	text, err := json.Marshal(&s)
-	if err == nil {
-		err = d.Sync()
-	}
-	if err == nil {
-		err = d.WriteState(stateFile, json.RawMessage(text))
+	if err = d.Sync(); err == nil {
+		err = d.WriteState(stateFile, &s)
 	}
 	return missing, err
+}
+
+// Promoting reports whether a promotion of the copy was begun. It may have changed files.
+func Promoting(dir string) (bool, error) {
+	d, err := local.Look(dir, "http://none/")
+	if err != nil {
+		return false, err
+	}
+	var p Promotion
+	err = d.ReadState(promotedFile, &p)
+	if begun := err == nil; begun || !errors.Is(err, fs.ErrNotExist) {
+		return begun, errors.Join(err, d.Close())
+	}
+	return false, d.Close()
 }
