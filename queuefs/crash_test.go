@@ -153,9 +153,7 @@ func TestKilledAtRandom(t *testing.T) {
 	}
 	dir := t.TempDir()
 	s, _ := openHome(t, dir, queuefs.Options{})
-	if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "line", CullingSize: -1, CullingAge: -1}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "line", CullingSize: -1, CullingAge: -1})))
 	closeHome(t, s)
 	d := &told{begun: map[string][]string{}, done: map[string][]string{}}
 	for round := range rounds {
@@ -209,10 +207,7 @@ func checkAfterKill(t *testing.T, dir string, d *told) {
 	if len(problems) > 0 {
 		t.Errorf("reported %v", problems)
 	}
-	r, err := check.Home(dir, check.Options{Segment: segmentSize})
-	if err != nil || len(r.Problems)+len(r.Mended) > 0 {
-		t.Errorf("check: %v, problems %v, mended %v", err, r.Problems, r.Mended)
-	}
+	checkHome(t, dir, check.Options{Segment: segmentSize})
 	if left := leftovers(t, dir); len(left) > 0 {
 		t.Errorf("left over: %q", left)
 	}
@@ -745,9 +740,7 @@ func TestCullingSurvivesKills(t *testing.T) {
 			t.Errorf("%v has two tombstones", stone.Job)
 		}
 		buried[stone.Job] = true
-		if _, err := q.Job(stone.Job); !errors.Is(err, queuefs.ErrNoJob) {
-			t.Errorf("%v has a tombstone: got %v", stone.Job, err)
-		}
+		wantErr(t, errOf(q.Job(stone.Job)), queuefs.ErrNoJob, "%v has a tombstone", stone.Job)
 	}
 	for id := range gone {
 		if !buried[id] {
@@ -818,9 +811,7 @@ func TestACrashBeforeTheFirstCheckpoint(t *testing.T) {
 					t.Errorf("reported: %v", p)
 				}
 			}})
-			if d := want.difference(observe(t, s)); d != "" {
-				t.Error(d)
-			}
+			want.expect(t, s)
 			if c.report != "" && told != 3 {
 				t.Errorf("%d problems, want one for each job", told)
 			}

@@ -101,9 +101,7 @@ func TestThresholdsOfCulling(t *testing.T) {
 				all = append(all, queuefs.Culled{Queue: "jobs", Job: id, Status: j.Status, At: at, Size: 4})
 			}
 			clock.forward(tt.later)
-			if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = tt.size, tt.age })); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = tt.size, tt.age }))))
 			var want []queuefs.Culled
 			for _, id := range tt.want {
 				want = append(want, all[slices.IndexFunc(all, func(c queuefs.Culled) bool { return c.Job == id })])
@@ -122,9 +120,7 @@ func TestThresholdsOfCulling(t *testing.T) {
 			for _, id := range tt.want {
 				delete(after["jobs"].byID, id)
 			}
-			if d := after.difference(observe(t, s)); d != "" {
-				t.Error(d)
-			}
+			after.expect(t, s)
 			if got := culled(t, s, queuefs.CullOptions{Queue: "jobs"}); len(got) > 0 {
 				t.Errorf("again: got %v", got)
 			}
@@ -209,9 +205,7 @@ func TestAJobWithALeaseIsNotCulled(t *testing.T) {
 	if got := cullQueue(t, s, "jobs"); !slices.Equal(got, []queuefs.JobID{3}) {
 		t.Errorf("culled %v, want 3", got)
 	}
-	if _, err := q.Conclude(ctx, 2, taken[1].Token, queuefs.Conclusion{Outcome: queuefs.Completed}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Conclude(ctx, 2, taken[1].Token, queuefs.Conclusion{Outcome: queuefs.Completed})))
 	if got := cullQueue(t, s, "jobs"); !slices.Equal(got, []queuefs.JobID{2}) {
 		t.Errorf("culled %v, want 2", got)
 	}
@@ -268,9 +262,7 @@ func TestCullingBesideOtherWork(t *testing.T) {
 	closeHome(t, s)
 	for _, dir := range []string{crashed, dir} {
 		s, _ := openHome(t, dir, queuefs.Options{})
-		if d := want.difference(observe(t, s)); d != "" {
-			t.Error(d)
-		}
+		want.expect(t, s)
 		closeHome(t, s)
 	}
 }
@@ -279,9 +271,7 @@ func TestCullingStopsWhenAskedTo(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
 	submit(t, q, queuefs.Meta{}, "x")
 	must(t, errOf(q.Next(ctx, "w")))
-	if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = 0 })); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = 0 }))))
 	ended, end := context.WithCancel(ctx)
 	end()
 	for _, tt := range []struct {
@@ -309,9 +299,7 @@ func TestCullingStopsWhenAskedTo(t *testing.T) {
 func TestCullsAtOnce(t *testing.T) {
 	const size, more, callers = 20, 40, 4
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = size })); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = size }))))
 	for round := range 20 {
 		for range more {
 			submit(t, q, queuefs.Meta{}, "four")
@@ -326,9 +314,7 @@ func TestCullsAtOnce(t *testing.T) {
 		for range callers {
 			all.Go(func() {
 				for _, err := range s.Cull(ctx, queuefs.CullOptions{}) {
-					if err != nil {
-						t.Error(err)
-					}
+					should(t, err)
 				}
 			})
 		}
@@ -416,9 +402,7 @@ func TestAFullDiskIsFreedWithoutThresholds(t *testing.T) {
 		_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = 5 }))
 		return err
 	}
-	if err := lower(); !errors.Is(err, queuefs.ErrNoSpace) {
-		t.Errorf("set without room: got %v", err)
-	}
+	wantErr(t, lower(), queuefs.ErrNoSpace, "set without room")
 	if got := culled(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{Size: 5}}); len(got) != 15 {
 		t.Errorf("%d culled, want 15", len(got))
 	}
@@ -435,9 +419,7 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 	s, q := openHome(t, dir, o)
 	sub := q.Begin()
 	for range 3*queuefs.PageJobs + 10 {
-		if _, err := sub.Add(queuefs.Meta{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(sub.Add(queuefs.Meta{})))
 	}
 	must(t, errOf(sub.Commit(ctx)))
 	for n := 2 * queuefs.PageJobs; n > 0; {
@@ -477,18 +459,14 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 		if n := pages(s); n != 2 {
 			t.Errorf("opened: %d pages of the index are in memory", n)
 		}
-		if d := want.difference(observe(t, s)); d != "" {
-			t.Error(d)
-		}
+		want.expect(t, s)
 		if v, a, pending, total := q.PageVersion(0); v != version || !a.Equal(at) || pending != 0 || total != 0 {
 			t.Errorf("page 0: version %d at %v, %d pending of %d; want version %d at %v", v, a, pending, total, version, at)
 		}
 		if j := submit(t, q, queuefs.Meta{}, "x"); j.ID != 3*queuefs.PageJobs+11 {
 			t.Errorf("next job is %v", j.ID)
 		}
-		if _, err := q.Job(5); !errors.Is(err, queuefs.ErrNoJob) {
-			t.Errorf("got %v", err)
-		}
+		wantErr(t, errOf(q.Job(5)), queuefs.ErrNoJob, "")
 		closeHome(t, s)
 		// Other hands may bring a job to a vacant page.
 		text, err := os.ReadFile(dir + "/queues/jobs/pending/j000000003082")
@@ -502,9 +480,7 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 		if n := pages(s); n != 3 {
 			t.Errorf("brought: %d pages of the index are in memory", n)
 		}
-		if _, err := q.Job(8); !errors.Is(err, queuefs.ErrNoJob) {
-			t.Errorf("beside the one that was brought: got %v", err)
-		}
+		wantErr(t, errOf(q.Job(8)), queuefs.ErrNoJob, "beside the one that was brought")
 		if v, _ := q.Status(queuefs.PageJobs + 7); v != 0 {
 			t.Errorf("in another vacant page: got %v", v)
 		}
@@ -626,9 +602,7 @@ func TestAJobConsumedWithAKeyIsNotCulledWhileItMayBeAskedFor(t *testing.T) {
 	taken, err := q.Take(ctx, queuefs.Take{Key: "other", Lease: time.Hour})
 	must(t, err)
 	none()
-	if _, err := q.Conclude(ctx, taken[0].ID, taken[0].Token, queuefs.Conclusion{Outcome: queuefs.Completed}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Conclude(ctx, taken[0].ID, taken[0].Token, queuefs.Conclusion{Outcome: queuefs.Completed})))
 	if got := cullQueue(t, s, "jobs"); len(got) != 1 {
 		t.Errorf("after the work: culled %v", got)
 	}
@@ -858,19 +832,13 @@ func TestWhatCullingLeavesIsCounted(t *testing.T) {
 
 func TestKeptRefuses(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	if _, err := s.Kept(ctx, queuefs.CullOptions{Keep: &queuefs.Thresholds{}}); !errors.Is(err, queuefs.ErrBadName) {
-		t.Errorf("thresholds of all queues: got %v", err)
-	}
-	if _, err := s.Kept(ctx, queuefs.CullOptions{Queue: "none"}); !errors.Is(err, queuefs.ErrNoQueue) {
-		t.Errorf("no queue: got %v", err)
-	}
+	wantErr(t, errOf(s.Kept(ctx, queuefs.CullOptions{Keep: &queuefs.Thresholds{}})), queuefs.ErrBadName, "thresholds of all queues")
+	wantErr(t, errOf(s.Kept(ctx, queuefs.CullOptions{Queue: "none"})), queuefs.ErrNoQueue, "no queue")
 	submit(t, q, queuefs.Meta{}, "x")
 	must(t, errOf(q.Next(ctx, "w")))
 	over, end := context.WithCancel(ctx)
 	end()
-	if _, err := s.Kept(over, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}}); !errors.Is(err, context.Canceled) {
-		t.Errorf("given up: got %v", err)
-	}
+	wantErr(t, errOf(s.Kept(over, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}})), context.Canceled, "given up")
 }
 
 // TestWhatIsOnItsWayIsNotCulled takes jobs whose payloads are to be read, and culls
@@ -915,9 +883,7 @@ func TestWhatIsOnItsWayIsNotCulled(t *testing.T) {
 
 	// Who does not ask for it keeps nothing.
 	submit(t, q, queuefs.Meta{}, large)
-	if _, err := q.Take(ctx, queuefs.Take{By: "w"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(q.Take(ctx, queuefs.Take{By: "w"})))
 	cull(4)
 }
 
@@ -926,9 +892,7 @@ func process(t testing.TB, q *queuefs.Queue, n int) {
 	t.Helper()
 	sub := q.Begin()
 	for range n {
-		if _, err := sub.Add(queuefs.Meta{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(sub.Add(queuefs.Meta{})))
 	}
 	must(t, errOf(sub.Commit(ctx)))
 	for n > 0 {

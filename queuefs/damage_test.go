@@ -170,10 +170,7 @@ func (t *treatment) opensTo(want world) {
 			t.Errorf("opened again: %s", d)
 		}
 		closeHome(t, s)
-		r, err := check.Home(dir, check.Options{Segment: smallSegment})
-		if err != nil || len(r.Problems)+len(r.Mended) > 0 {
-			t.Errorf("check: %v, %+v", err, r)
-		}
+		checkHome(t, dir, check.Options{Segment: smallSegment})
 		if dir == t.dir && len(t.problems) > before {
 			t.Errorf("reported again after a clean stop: %q", t.problems[before:])
 		}
@@ -522,9 +519,7 @@ func TestEventNumbersGoOnWithoutTheJournal(t *testing.T) {
 	crashed := copyHome(t, home)
 	closeHome(t, s)
 	must(t, os.RemoveAll(filepath.Join(crashed, "log/journal")))
-	if _, err := queuefs.Open(crashed, queuefs.Options{Segment: smallSegment}); !errors.Is(err, queuefs.ErrJournalLost) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, errOf(queuefs.Open(crashed, queuefs.Options{Segment: smallSegment})), queuefs.ErrJournalLost, "")
 	s, q = openHome(t, crashed, queuefs.Options{Segment: smallSegment, AcceptLoss: true})
 	defer s.Close()
 	if got := q.Seq(); got < seq {
@@ -757,9 +752,7 @@ func TestRepairPutsJobsWithoutTheirPayloadOnHold(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "queues/jobs/payload/j000000000004"), []byte("payload of a job"), 0o666))
 	inspect(true, "1: payload missing", "2: payload missing; the job is on hold", "3: payload missing; the job is on hold", "6: payload missing; the job is on hold")
 	s, q = openHome(t, dir, queuefs.Options{})
-	if _, err := q.Release(ctx, 4); err != nil {
-		t.Error(err)
-	}
+	should(t, errOf(q.Release(ctx, 4)))
 	if j, err := q.Next(ctx, "w"); err != nil || j.ID != 4 {
 		t.Errorf("got %v, %v", j.ID, err)
 	}
@@ -785,9 +778,7 @@ func TestCheckOnAFullDisk(t *testing.T) {
 		}
 		free := fill(t, dir, 0)
 		if behind {
-			if err := s.Close(); !errors.Is(err, queuefs.ErrNoSpace) {
-				t.Errorf("close: got %v", err)
-			}
+			wantErr(t, s.Close(), queuefs.ErrNoSpace, "close")
 			free = fill(t, dir, 0) // also what a segment took that was being prepared
 		}
 		for range 2 {

@@ -33,9 +33,7 @@ const smallSegment = 64 << 10
 func newScenario(t testing.TB, f *faults) *scenario {
 	t.Helper()
 	dir := filepath.Join(fastDir(t), "home")
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
 	// Behind makes some operations write the files of others.
 	c := &scenario{t: t, dir: dir, fault: f, f: newFollower(t), o: queuefs.Options{Segment: smallSegment, Behind: 150 << 10, Fault: f.step}}
 	now := clock()
@@ -562,9 +560,7 @@ func TestMovesByHandAfterAStopInHaste(t *testing.T) {
 		t.Errorf("reported %q", problems)
 	}
 	for range 3 {
-		if d := w.difference(observe(t, s)); d != "" {
-			t.Error(d)
-		}
+		w.expect(t, s)
 		closeHome(t, s)
 		if got, want := tree(t, dir), w.files(); got != want {
 			t.Errorf("files: got\n%s\nwant\n%s", got, want)
@@ -597,9 +593,7 @@ func TestStopsInHasteInARow(t *testing.T) {
 		}
 		closeHome(t, s)
 		s, q := openHome(t, dir, queuefs.Options{})
-		if d := w.difference(observe(t, s)); d != "" {
-			t.Error(d)
-		}
+		w.expect(t, s)
 		j := submit(t, q, queuefs.Meta{}, "later")
 		must(t, s.Maintain(ctx))
 		w = observe(t, s)
@@ -658,10 +652,7 @@ func atEachStep(t *testing.T, prepare func(s *queuefs.Service, q *queuefs.Queue)
 			again, p := openHome(t, copied, queuefs.Options{Segment: roomySegment})
 			inspect(p)
 			closeHome(t, again)
-			r, err := check.Home(copied, check.Options{Segment: roomySegment})
-			if err != nil || len(r.Problems) > 0 {
-				t.Errorf("check: %v, %v", err, r.Problems)
-			}
+			checkHome(t, copied, check.Options{Segment: roomySegment})
 		})
 		if at > 1000 {
 			t.Fatal("a checkpoint has no end")

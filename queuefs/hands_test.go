@@ -415,9 +415,7 @@ func TestAHomeMovesIntoAStoreAndBack(t *testing.T) {
 	if here, there := refused(t, a, m); !errors.Is(here, queuefs.ErrStored) || there != nil {
 		t.Errorf("after the push: in the directory %v, in the store %v", here, there)
 	}
-	if err := push(a, m); !errors.Is(err, queuefs.ErrArrived) {
-		t.Errorf("a second push: got %v", err)
-	}
+	wantErr(t, push(a, m), queuefs.ErrArrived, "a second push")
 	for _, dir := range []string{a, fastDir(t) + "/fresh"} { // its cache, and a new one
 		s = mustStored(t, dir, m)
 		want.check(t, see(t, s))
@@ -434,9 +432,7 @@ func TestAHomeMovesIntoAStoreAndBack(t *testing.T) {
 	if here, there := refused(t, b, m); here != nil || !errors.As(there, new(*queuefs.MovedError)) {
 		t.Errorf("after the pull: in the directory %v, in the store %v", here, there)
 	}
-	if err := pull(b, m); !errors.Is(err, queuefs.ErrUnstored) {
-		t.Errorf("a second pull: got %v", err)
-	}
+	wantErr(t, pull(b, m), queuefs.ErrUnstored, "a second pull")
 	c := copyDated(t, b) // the directory alone has all of it
 	for _, dir := range []string{c, b} {
 		s = local(t, dir)
@@ -451,9 +447,7 @@ func TestAHomeMovesIntoAStoreAndBack(t *testing.T) {
 		}
 		closeHome(t, s)
 	}
-	if err := push(a, m); !errors.Is(err, queuefs.ErrArrived) {
-		t.Errorf("a push of the former cache: got %v", err)
-	}
+	wantErr(t, push(a, m), queuefs.ErrArrived, "a push of the former cache")
 	must(t, push(b, m)) // back to the store it came from
 	s = mustStored(t, fastDir(t)+"/last", m)
 	want.check(t, see(t, s))
@@ -551,9 +545,7 @@ func rebuild(t *testing.T, dir string) check.Report {
 func mustHave(t *testing.T, dir string, want world) {
 	t.Helper()
 	s, _ := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Errorf("reported %v", p) }})
-	if d := want.difference(observe(t, s)); d != "" {
-		t.Error(d)
-	}
+	want.expect(t, s)
 	closeHome(t, s)
 	v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segmentSize}, damaged: true}
 	v.checkFiles(want)

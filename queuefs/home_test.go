@@ -132,26 +132,18 @@ func TestOneProcessAtATime(t *testing.T) {
 
 func TestWhatIsNoHome(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := queuefs.Open(filepath.Join(dir, "missing"), queuefs.Options{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("missing: got %v", err)
-	}
+	wantErr(t, errOf(queuefs.Open(filepath.Join(dir, "missing"), queuefs.Options{})), fs.ErrNotExist, "missing")
 	if _, err := queuefs.Open(dir, queuefs.Options{}); !errors.Is(err, queuefs.ErrNoHome) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("empty: got %v", err)
 	}
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{}); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("made twice: got %v", err)
-	}
+	must(t, queuefs.Init(dir, queuefs.ServiceInfo{}))
+	wantErr(t, queuefs.Init(dir, queuefs.ServiceInfo{}), fs.ErrExist, "made twice")
 	for name, c := range map[string]struct{ tag, queues, want string }{
 		"later version": {"0=cutie_0.4", "", "0.4"},
 		"other program": {"0=pairtree_0.1", "", "no tag"},
 	} {
 		dir := t.TempDir()
-		if err := queuefs.Init(dir, queuefs.ServiceInfo{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, queuefs.Init(dir, queuefs.ServiceInfo{}))
 		os.Remove(filepath.Join(dir, "0=cutie_0.3"))
 		value := strings.Replace(strings.TrimPrefix(c.tag, "0="), "_", "/", 1)
 		value = strings.ToUpper(value[:1]) + value[1:]
@@ -329,9 +321,7 @@ func TestHomesOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(fastDir(t), "home")
 			s, q := openHome(t, dir, queuefs.Options{})
-			if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "ark:/1/x"}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "ark:/1/x"})))
 			submit(t, q, queuefs.Meta{}, "x")
 			want := observe(t, s)
 			closeHome(t, s)
@@ -339,9 +329,7 @@ func TestHomesOfOthers(t *testing.T) {
 			for range 2 {
 				s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
 				must(t, err)
-				if d := want.difference(observe(t, s)); d != "" {
-					t.Error(d)
-				}
+				want.expect(t, s)
 				closeHome(t, s)
 			}
 		})
@@ -543,9 +531,7 @@ func TestManyQueuesAreLookedAtInTurn(t *testing.T) {
 	for range 16 {
 		wg.Go(func() {
 			for n := next.Add(1); n <= many; n = next.Add(1) {
-				if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprintf("q%04d", n)}); err != nil {
-					t.Error(err)
-				}
+				should(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprintf("q%04d", n)})))
 			}
 		})
 	}
@@ -598,9 +584,7 @@ func TestANameIsGivenOnce(t *testing.T) {
 		if n := made.Load(); n != 1 {
 			t.Errorf("round %d: %d were made, want 1", round, n)
 		}
-		if _, err := s.Queue(fmt.Sprintf("name %d", round)); err != nil {
-			t.Error(err)
-		}
+		should(t, errOf(s.Queue(fmt.Sprintf("name %d", round))))
 	}
 }
 
@@ -696,9 +680,7 @@ func TestAHomeRemovedWhileItIsOpenTakesNoMoreJobs(t *testing.T) {
 	d, err := sub.Add(queuefs.Meta{})
 	must(t, err)
 	must(t, errOf(d.Write([]byte("y"))))
-	if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrFailed) {
-		t.Errorf("acknowledged, or refused with %v", err)
-	}
+	wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrFailed, "acknowledged, or refused with")
 	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "was removed by other programs") {
 		t.Errorf("the service says %v", err)
 	}
@@ -798,9 +780,7 @@ func TestClockStepsBack(t *testing.T) {
 		if st := q.State(); st.LastSubmission.After(st.LastEvent) || st.LastConsumption.Before(st.LastSubmission) {
 			t.Errorf("got %+v", st)
 		}
-		if err := s.Maintain(ctx); err != nil {
-			t.Error(err)
-		}
+		should(t, s.Maintain(ctx))
 		return last
 	}
 	last := work(0)
@@ -921,9 +901,7 @@ func TestCloseUnderLoad(t *testing.T) {
 	}
 	s, q := openHome(t, dir, queuefs.Options{})
 	w := world{"jobs": jobs{byID: want}}
-	if d := w.difference(observe(t, s)); d != "" {
-		t.Error(d)
-	}
+	w.expect(t, s)
 	if st := q.State(); int(st.Pending+st.Consumed) != len(want) {
 		t.Errorf("got %+v, want %d", st, len(want))
 	}
@@ -955,9 +933,7 @@ func TestAfterClose(t *testing.T) {
 		"checkpoint": func() error { return s.Checkpoint(ctx) },
 		"wait":       func() error { return q.Wait(ctx, 1) },
 	} {
-		if err := op(); !errors.Is(err, queuefs.ErrClosed) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		wantErr(t, op(), queuefs.ErrClosed, "%s", name)
 	}
 	// Reading finds nothing, and does not fall.
 	q.State()
@@ -967,12 +943,8 @@ func TestAfterClose(t *testing.T) {
 	q.IDs(queuefs.ListOptions{})
 	q.InfoFile()
 	for _, id := range []queuefs.JobID{1, 2} {
-		if _, err := q.Job(id); !errors.Is(err, queuefs.ErrClosed) {
-			t.Errorf("a job of a closed home: got %v", err)
-		}
-		if _, err := q.Payload(id); !errors.Is(err, queuefs.ErrClosed) {
-			t.Errorf("a payload of a closed home: got %v", err)
-		}
+		wantErr(t, errOf(q.Job(id)), queuefs.ErrClosed, "a job of a closed home")
+		wantErr(t, errOf(q.Payload(id)), queuefs.ErrClosed, "a payload of a closed home")
 	}
 	if _, err := q.Peek(); err == nil {
 		t.Error("a head of a closed home")
@@ -1079,7 +1051,5 @@ func TestCloseWaitsForAChangeThatMakesSpace(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Errorf("the change on its way got %v", err)
 	}
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
+	should(t, <-closed)
 }

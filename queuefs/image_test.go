@@ -424,9 +424,7 @@ func TestAnOwnerSleepsWhileItDeletes(t *testing.T) {
 		}
 		want := see(t, b)
 		close(awake)
-		if err := <-done; !errors.Is(err, queuefs.ErrFenced) {
-			t.Errorf("%s: the former owner: got %v", prefix, err)
-		}
+		wantErr(t, <-done, queuefs.ErrFenced, "%s: the former owner", prefix)
 		_ = a.Close()
 		closeHome(t, b)
 		c := mustStored(t, fastDir(t)+"/c", m)
@@ -551,9 +549,7 @@ func TestAnImageThatFailsIsTriedAfterAPause(t *testing.T) {
 	submit(t, q, queuefs.Meta{}, "payload")
 	full.Store(true)
 	for _, want := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
-		if err := s.Maintain(ctx); !errors.Is(err, queuefs.ErrNoSpace) {
-			t.Errorf("got %v", err)
-		}
+		wantErr(t, s.Maintain(ctx), queuefs.ErrNoSpace, "")
 		paused("full disk", want*time.Second)
 	}
 	full.Store(false)

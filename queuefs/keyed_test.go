@@ -216,9 +216,7 @@ func TestWrongPayloadOfAKeyIsRefusedByItsDigest(t *testing.T) {
 	d, err := sub.Add(queuefs.Meta{Key: "k", Expect: []digest.Value{digest.Sum(digest.MD5, []byte("whole"))}})
 	must(t, err)
 	io.WriteString(d, "who")
-	if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrDigest) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrDigest, "")
 }
 
 // TestManyTryOneKeyAtOnce has a crowd for each key: one job comes of it.
@@ -313,15 +311,9 @@ func TestTakeIsTriedAgain(t *testing.T) {
 	bobs := wants(other, "5 6")
 
 	// The token works, the lease may grow, and the work ends.
-	if _, err := q.Extend(ctx, 3, first[0].Token, 2*time.Hour); err != nil {
-		t.Error(err)
-	}
-	if _, err := q.Conclude(ctx, 4, first[1].Token, queuefs.Conclusion{Outcome: queuefs.Completed}); err != nil {
-		t.Error(err)
-	}
-	if _, err := q.Return(ctx, 6, bobs[1].Token, ""); err != nil {
-		t.Error(err)
-	}
+	should(t, errOf(q.Extend(ctx, 3, first[0].Token, 2*time.Hour)))
+	should(t, errOf(q.Conclude(ctx, 4, first[1].Token, queuefs.Conclusion{Outcome: queuefs.Completed})))
+	should(t, errOf(q.Return(ctx, 6, bobs[1].Token, "")))
 	same(wants(leased, "3 again"))
 	wants(other, "5 again")
 
@@ -362,9 +354,7 @@ func TestTakeIsTriedAgain(t *testing.T) {
 	again := queuefs.Take{Key: "again", Lease: time.Hour}
 	before := wants(again, "9")[0]
 	for n := range 2 {
-		if _, err := q.Conclude(ctx, 9, before.Token, queuefs.Conclusion{Outcome: queuefs.Failed}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(q.Conclude(ctx, 9, before.Token, queuefs.Conclusion{Outcome: queuefs.Failed})))
 		must(t, errOf(q.Requeue(ctx, 9)))
 		now := wants(again, "9")[0]
 		if _, err := q.Conclude(ctx, 9, before.Token, queuefs.Conclusion{Outcome: queuefs.Completed}); !errors.Is(err, queuefs.ErrLease) || now.Attempts != 1 {
@@ -372,9 +362,7 @@ func TestTakeIsTriedAgain(t *testing.T) {
 		}
 		before = now
 	}
-	if _, err := q.Take(ctx, queuefs.Take{Key: "no key"}); !errors.Is(err, queuefs.ErrBadName) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, errOf(q.Take(ctx, queuefs.Take{Key: "no key"})), queuefs.ErrBadName, "")
 }
 
 // A taking is what a waiter came back with.
@@ -416,9 +404,7 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 		for who := range 10 {
 			wait(ctx, q, who, 1, back)
 		}
-		if _, err := q.Next(ctx, "hasty"); !errors.Is(err, queuefs.ErrEmpty) {
-			t.Errorf("next: got %v", err)
-		}
+		wantErr(t, errOf(q.Next(ctx, "hasty")), queuefs.ErrEmpty, "next")
 		for who := range 10 {
 			j := submit(t, q, queuefs.Meta{}, "x")
 			expect(t, back, taking{who: who, jobs: []queuefs.JobID{j.ID}})
@@ -452,9 +438,7 @@ func TestWaiterThatGivesUpTakesNothing(t *testing.T) {
 		// One who has given up already takes nothing that is there.
 		wait(short, q, 2, 1, back)
 		expect(t, back, taking{who: 2, err: queuefs.ErrEmpty})
-		if _, err := q.NextN(short, "w", 1); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
+		wantErr(t, errOf(q.NextN(short, "w", 1)), context.DeadlineExceeded, "")
 		if j, err := q.Peek(); err != nil || j.ID != 2 || q.State().Consumed != 1 {
 			t.Errorf("got %v, %v, %+v", j.ID, err, q.State())
 		}
@@ -600,12 +584,8 @@ func TestFailureLetsWaitersGo(t *testing.T) {
 			t.Errorf("submit: got %v", err)
 		}
 		expect(t, back, taking{who: 0, err: queuefs.ErrFailed})
-		if err := <-followed; !errors.Is(err, queuefs.ErrFailed) {
-			t.Errorf("wait: got %v", err)
-		}
-		if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrFailed) {
-			t.Errorf("next: got %v", err)
-		}
+		wantErr(t, <-followed, queuefs.ErrFailed, "wait")
+		wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrFailed, "next")
 		if s.Err() == nil {
 			t.Error("the service does not know")
 		}
@@ -633,23 +613,17 @@ func TestOperationsOnOneJobTakeTurns(t *testing.T) {
 		taken, deleted := make(chan error, 1), make(chan error, 1)
 		go func() { _, err := q.Next(ctx, "w"); taken <- err }()
 		synctest.Wait()
-		if _, err := q.Next(ctx, "v"); !errors.Is(err, queuefs.ErrEmpty) {
-			t.Errorf("the job is handed out: got %v", err)
-		}
+		wantErr(t, errOf(q.Next(ctx, "v")), queuefs.ErrEmpty, "the job is handed out")
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		if _, err := q.Requeue(short, 1); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("requeue: got %v", err)
-		}
+		wantErr(t, errOf(q.Requeue(short, 1)), context.DeadlineExceeded, "requeue")
 		go func() { _, err := q.Delete(ctx, 1); deleted <- err }()
 		synctest.Wait()
 		close(gate)
 		if err := <-taken; err != nil {
 			t.Errorf("next: got %v", err)
 		}
-		if err := <-deleted; !errors.Is(err, queuefs.ErrNotPending) {
-			t.Errorf("delete: got %v", err)
-		}
+		wantErr(t, <-deleted, queuefs.ErrNotPending, "delete")
 		if j, err := q.Requeue(ctx, 1); err != nil || j.Requeues != 1 {
 			t.Errorf("requeue: got %+v, %v", j, err)
 		}

@@ -79,9 +79,7 @@ func TestLeaseEnds(t *testing.T) {
 					t.Error("the lease ended early")
 				}
 				d.turn(time.Microsecond)
-				if _, err := q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Completed}); !errors.Is(err, queuefs.ErrLease) {
-					t.Errorf("late report: got %v", err)
-				}
+				wantErr(t, errOf(q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Completed})), queuefs.ErrLease, "late report")
 				must(t, s.Expire(ctx))
 				if got := standing(t, q, 1); got != want {
 					t.Errorf("got %s want %s", got, want)
@@ -344,9 +342,7 @@ func TestWaitersPassOverHeldJobs(t *testing.T) {
 		must(t, errOf(q.Release(ctx, 1)))
 		submit(t, q, queuefs.Meta{}, "y")
 		expect(t, back)
-		if _, err := q.Next(ctx, "hasty"); !errors.Is(err, queuefs.ErrEmpty) {
-			t.Errorf("next of a paused queue: got %v", err)
-		}
+		wantErr(t, errOf(q.Next(ctx, "hasty")), queuefs.ErrEmpty, "next of a paused queue")
 		pause(time.Time{})
 		expect(t, back, taking{who: 2, jobs: []queuefs.JobID{1}})
 		if j, err := q.Next(ctx, "w"); err != nil || j.ID != 4 {
@@ -359,28 +355,18 @@ func TestBadLeasesAreRefused(t *testing.T) {
 	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	fillQueue(t, q, 1, 1)
 	for _, d := range []time.Duration{-1, -time.Hour, queuefs.MaxLease + 1} {
-		if _, err := q.Take(ctx, queuefs.Take{Lease: d}); !errors.Is(err, queuefs.ErrBadName) {
-			t.Errorf("take for %v: got %v", d, err)
-		}
-		if _, err := q.Extend(ctx, 1, "", d); !errors.Is(err, queuefs.ErrBadName) {
-			t.Errorf("extend by %v: got %v", d, err)
-		}
+		wantErr(t, errOf(q.Take(ctx, queuefs.Take{Lease: d})), queuefs.ErrBadName, "take for %v", d)
+		wantErr(t, errOf(q.Extend(ctx, 1, "", d)), queuefs.ErrBadName, "extend by %v", d)
 	}
 	j := takeOne(t, q, queuefs.MaxLease)
 	for _, r := range []queuefs.Conclusion{{}, {Outcome: queuefs.Aborted}, {Outcome: queuefs.Completed, Transient: true}, {Outcome: 9}} {
-		if _, err := q.Conclude(ctx, 1, j.Token, r); !errors.Is(err, queuefs.ErrBadName) {
-			t.Errorf("%+v: got %v", r, err)
-		}
+		wantErr(t, errOf(q.Conclude(ctx, 1, j.Token, r)), queuefs.ErrBadName, "%+v", r)
 	}
 	for _, token := range []string{"", "x", j.Token + "=", j.Token[:21], j.Lease.Key, strings.ToUpper(j.Token)} {
-		if _, err := q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Completed}); !errors.Is(err, queuefs.ErrLease) {
-			t.Errorf("token %q: got %v", token, err)
-		}
+		wantErr(t, errOf(q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Completed})), queuefs.ErrLease, "token %q", token)
 	}
 	long := strings.Repeat("x", job.MaxMessage+1)
-	if _, err := q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: long}); !errors.Is(err, queuefs.ErrTooBig) {
-		t.Errorf("long message: got %v", err)
-	}
+	wantErr(t, errOf(q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: long})), queuefs.ErrTooBig, "long message")
 	got, err := q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "a\r\nb\x00\xff\t"})
 	if want := "a\nb\uFFFD\uFFFD\t"; err != nil || got.Message != want {
 		t.Errorf("got %q, %v want %q", got.Message, err, want)
@@ -394,9 +380,7 @@ func TestExtendedByTheQueue(t *testing.T) {
 		for set10m, want := range map[time.Duration]time.Duration{0: queuefs.DefaultLease, 10 * time.Minute: 10 * time.Minute} {
 			clock := newClock()
 			s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock.now})
-			if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Acknowledge, i.Lease = ack, set10m })); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Acknowledge, i.Lease = ack, set10m }))))
 			submit(t, q, queuefs.Meta{}, "four")
 			taken, err := q.Take(ctx, queuefs.Take{By: "w", Lease: time.Minute})
 			must(t, err)
@@ -510,9 +494,7 @@ func TestFatalFailuresAreNotRetried(t *testing.T) {
 		{Outcome: queuefs.Failed, Transient: true, RetryIn: new(queuefs.MaxLease + 1)},
 		{Outcome: queuefs.Completed, RetryIn: &second},
 	} {
-		if _, err := q.Conclude(ctx, 1, token, r); !errors.Is(err, queuefs.ErrBadName) {
-			t.Errorf("%+v: got %v", r, err)
-		}
+		wantErr(t, errOf(q.Conclude(ctx, 1, token, r)), queuefs.ErrBadName, "%+v", r)
 	}
 	_, err := q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no"})
 	must(t, err)

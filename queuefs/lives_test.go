@@ -163,9 +163,7 @@ func (c *scenario) moveByHand(t *testing.T, rng *rand.Rand) {
 	}
 	id := ids[rng.IntN(len(ids))]
 	base := filepath.Join(c.dir, "queues/jobs")
-	if err := os.Rename(filepath.Join(base, "consumed", id.String()), filepath.Join(base, "pending", id.String())); err != nil {
-		t.Error(err)
-	}
+	should(t, os.Rename(filepath.Join(base, "consumed", id.String()), filepath.Join(base, "pending", id.String())))
 	c.moved = true
 	c.known = c.known.set("jobs", id, func(f *fact) { f.status, f.consumer, f.requeues = queuefs.Pending, "", f.requeues+1 })
 }

@@ -273,13 +273,9 @@ func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 			return err
 		},
 	} {
-		if err := do(); !errors.Is(err, queuefs.ErrMirror) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		wantErr(t, do(), queuefs.ErrMirror, "%s", name)
 	}
-	if _, err := ms.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"}); !errors.Is(err, queuefs.ErrQueueExists) {
-		t.Errorf("create: got %v", err)
-	}
+	wantErr(t, errOf(ms.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"})), queuefs.ErrQueueExists, "create")
 	must(t, ms.Expire(ctx))
 	info, _ := q.InfoFile()
 	must(t, os.WriteFile(filepath.Join(p.mdir, "queues/jobs/queue-info.txt"), []byte("identifier: jobs\nname: edited\n"), 0o600))
@@ -481,9 +477,7 @@ func TestWithoutItsFileAMirrorStaysOne(t *testing.T) {
 		if m := p.mq.Mirror(); !m.Live() || m.Bad == "" {
 			t.Errorf("%s: got %+v", name, m)
 		}
-		if _, err := p.mq.Take(ctx, queuefs.Take{}); !errors.Is(err, queuefs.ErrMirror) {
-			t.Errorf("%s: take: %v", name, err)
-		}
+		wantErr(t, errOf(p.mq.Take(ctx, queuefs.Take{})), queuefs.ErrMirror, "%s: take", name)
 		must(t, errOf(p.mq.Takeover(ctx, 0, 0)))
 		submit(t, p.mq, queuefs.Meta{}, "live")
 		closeHome(t, p.ms)
@@ -510,9 +504,7 @@ func TestAMirrorBeginsAnew(t *testing.T) {
 	p.work(5, 30)
 	must(t, p.replay())
 	must(t, p.ms.DropMirror(ctx, "jobs"))
-	if _, err := p.ms.Queue("jobs"); !errors.Is(err, queuefs.ErrNoQueue) {
-		t.Errorf("after the removal: %v", err)
-	}
+	wantErr(t, errOf(p.ms.Queue("jobs")), queuefs.ErrNoQueue, "after the removal")
 	if _, begun := p.ms.Begun("jobs"); begun {
 		t.Error("it is begun again, without a copy")
 	}
@@ -527,7 +519,5 @@ func TestAMirrorBeginsAnew(t *testing.T) {
 	p.open(queuefs.Options{})
 	p.same("opened again")
 	must(t, errOf(p.mq.Takeover(ctx, 0, 0)))
-	if err := p.ms.DropMirror(ctx, "jobs"); !errors.Is(err, queuefs.ErrConflict) {
-		t.Errorf("of a live queue: %v", err)
-	}
+	wantErr(t, p.ms.DropMirror(ctx, "jobs"), queuefs.ErrConflict, "of a live queue")
 }

@@ -144,9 +144,7 @@ func TestLifeOfJobs(t *testing.T) {
 	if want := "submit submit submit consume delete requeue "; kinds != want {
 		t.Errorf("got %s want %s", kinds, want)
 	}
-	if _, err := q.Job(4); !errors.Is(err, queuefs.ErrNoJob) {
-		t.Errorf("job 4: got %v", err)
-	}
+	wantErr(t, errOf(q.Job(4)), queuefs.ErrNoJob, "job 4")
 	closeHome(t, s)
 	want := "jobs/deleted/j000000000003\njobs/payload/j000000000001\njobs/payload/j000000000002\njobs/payload/j000000000003\n" +
 		"jobs/pending/j000000000001\njobs/pending/j000000000002\njobs/queue-info.txt"
@@ -181,9 +179,7 @@ func TestWrongDigestStoresNothing(t *testing.T) {
 			must(t, err)
 			io.WriteString(d, "this")
 			d.SetMeta(m)
-			if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrDigest) {
-				t.Errorf("%v: got %v", kind, err)
-			}
+			wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrDigest, "%v", kind)
 			sub.Discard()
 		}
 	}
@@ -320,14 +316,10 @@ func TestDescribeChangesAPendingJobAlone(t *testing.T) {
 			t.Errorf("%.20q %.20q: got %v, want %v", tt.filename, tt.sidecar, err, tt.err)
 		}
 	}
-	if _, err := describe(q, 2, "x", "="); !errors.Is(err, queuefs.ErrNoJob) {
-		t.Errorf("no job: got %v", err)
-	}
+	wantErr(t, errOf(describe(q, 2, "x", "=")), queuefs.ErrNoJob, "no job")
 	must(t, errOf(q.Release(ctx, 1)))
 	must(t, errOf(q.Next(ctx, "w")))
-	if _, err := describe(q, 1, "x", "="); !errors.Is(err, queuefs.ErrNotPending) {
-		t.Errorf("consumed: got %v", err)
-	}
+	wantErr(t, errOf(describe(q, 1, "x", "=")), queuefs.ErrNotPending, "consumed")
 	j, err = q.Job(1)
 	if err != nil || j.Sidecar != "new\nlines" || j.Updated.IsZero() || j.Extra.Value("colour") != "red" || j.Owner != "ann" {
 		t.Errorf("got %+v, %v", j, err)
@@ -389,18 +381,14 @@ func TestDescribeRacesWithConsumers(t *testing.T) {
 	crashed := copyHome(t, dir)
 	closeHome(t, s)
 	s, _ = openHome(t, crashed, queuefs.Options{})
-	if d := want.difference(observe(t, s)); d != "" {
-		t.Error(d)
-	}
+	want.expect(t, s)
 }
 
 // A large sidecar waits for room like a submission.
 func TestDescribeIsBoundByTheJournal(t *testing.T) {
 	_, q := openHome(t, fastDir(t), queuefs.Options{Segment: smallSegment})
 	submit(t, q, queuefs.Meta{Sidecar: "old"}, "x")
-	if _, err := describe(q, 1, "=", strings.Repeat("x", 2*smallSegment)); !errors.Is(err, queuefs.ErrTooBig) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, errOf(describe(q, 1, "=", strings.Repeat("x", 2*smallSegment))), queuefs.ErrTooBig, "")
 	for i := range 20 {
 		must(t, errOf(describe(q, 1, "=", strings.Repeat(fmt.Sprint(i), smallSegment/8))))
 	}

@@ -45,18 +45,10 @@ func TestReadersWhileFilesMove(t *testing.T) {
 		})
 	}
 	for range rounds {
-		if _, err := q.Next(ctx, "w"); err != nil {
-			t.Error(err)
-		}
-		if err := s.Maintain(ctx); err != nil {
-			t.Error(err)
-		}
-		if _, err := q.Requeue(ctx, 1); err != nil {
-			t.Error(err)
-		}
-		if err := s.Maintain(ctx); err != nil {
-			t.Error(err)
-		}
+		should(t, errOf(q.Next(ctx, "w")))
+		should(t, s.Maintain(ctx))
+		should(t, errOf(q.Requeue(ctx, 1)))
+		should(t, s.Maintain(ctx))
 	}
 	done.Store(true)
 	readers.Wait()
@@ -193,9 +185,7 @@ func TestEventsBoundaries(t *testing.T) {
 	}
 	newFollower(t).follow(s) // who wants no more than what comes
 	must(t, s.Checkpoint(ctx))
-	if _, err := q.Events(0, 1); !errors.Is(err, queuefs.ErrGone) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, errOf(q.Events(0, 1)), queuefs.ErrGone, "")
 	if events, err := q.Events(30, 1); err != nil || len(events) != 0 {
 		t.Errorf("got %v, %v", events, err)
 	}
@@ -256,9 +246,7 @@ func TestFilesLostUnderAnOpenHome(t *testing.T) {
 		t.Errorf("next without a job file: got %v, and %+v", err, q.State())
 	}
 	for id := queuefs.JobID(1); id <= 2; id++ {
-		if _, err := q.Release(ctx, id); err != nil {
-			t.Error(err)
-		}
+		should(t, errOf(q.Release(ctx, id)))
 	}
 	for id := queuefs.JobID(1); id <= 2; id++ {
 		if j, err := q.Next(ctx, "w"); err != nil || j.ID != id {
@@ -271,9 +259,7 @@ func TestFilesLostUnderAnOpenHome(t *testing.T) {
 	if _, err := q.Requeue(ctx, 1); err != nil { // from and to the directory where it is not
 		t.Error(err)
 	}
-	if err := s.Maintain(ctx); err != nil {
-		t.Error(err)
-	}
+	should(t, s.Maintain(ctx))
 	closeHome(t, s)
 	r, err := check.Home(dir, check.Options{Segment: segmentSize})
 	if err != nil || len(r.Problems) != 1 || !strings.HasSuffix(r.Problems[0].Path, "payload/j000000000003") {
@@ -565,9 +551,7 @@ func TestAQueueMadeAgainHasNoFormerEvents(t *testing.T) {
 	again, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
 	must(t, err)
 	submit(t, again, queuefs.Meta{}, "z")
-	if _, err := again.Events(last-1, 1); !errors.Is(err, queuefs.ErrGone) {
-		t.Errorf("events of the former queue: got %v", err)
-	}
+	wantErr(t, errOf(again.Events(last-1, 1)), queuefs.ErrGone, "events of the former queue")
 	got := eventsOf(t, again, last)
 	if len(got) != 1 || got[0].Seq != last+1 || got[0].Kind != queuefs.Submit {
 		t.Errorf("got %+v", got)

@@ -17,9 +17,7 @@ import (
 // cullQueue makes a queue keep no processed job, and culls.
 func cullQueue(t testing.TB, s *queuefs.Service, name string) (culled []queuefs.JobID) {
 	t.Helper()
-	if _, err := s.SetQueue(ctx, name, set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 })); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(s.SetQueue(ctx, name, set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 }))))
 	for c, err := range s.Cull(ctx, queuefs.CullOptions{Queue: name}) {
 		must(t, err)
 		culled = append(culled, c.Job)
@@ -73,9 +71,7 @@ func TestOnlyAQueueWithoutJobsIsRemoved(t *testing.T) {
 		must(t, os.Remove(file))
 	}
 	must(t, s.RemoveQueue(ctx, "jobs"))
-	if err := s.RemoveQueue(ctx, "jobs"); !errors.Is(err, queuefs.ErrNoQueue) {
-		t.Errorf("removed again: got %v", err)
-	}
+	wantErr(t, s.RemoveQueue(ctx, "jobs"), queuefs.ErrNoQueue, "removed again")
 	for _, name := range []string{"queues/jobs", "log/index/queues/jobs/p000000000", "log/index/queues/jobs/culled", "cutie-tmp/removed-jobs"} {
 		if exists(dir, name) {
 			t.Errorf("%s is still there", name)
@@ -89,24 +85,16 @@ func TestOnlyAQueueWithoutJobsIsRemoved(t *testing.T) {
 	d, err := sub.Add(queuefs.Meta{})
 	must(t, err)
 	d.Write([]byte("late"))
-	if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrNoQueue) {
-		t.Errorf("late submission: got %v", err)
-	}
-	if _, err := q.Job(1); !errors.Is(err, queuefs.ErrNoJob) {
-		t.Errorf("job: got %v", err)
-	}
-	if _, err := q.NextWait(ctx, "w", 1); !errors.Is(err, queuefs.ErrNoQueue) {
-		t.Errorf("next: got %v", err)
-	}
+	wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrNoQueue, "late submission")
+	wantErr(t, errOf(q.Job(1)), queuefs.ErrNoJob, "job")
+	wantErr(t, errOf(q.NextWait(ctx, "w", 1)), queuefs.ErrNoQueue, "next")
 }
 
 func TestRemovalKeepsTheRestOfTheList(t *testing.T) {
 	dir := fastDir(t)
 	s, _ := openHome(t, dir, queuefs.Options{})
 	for _, name := range []string{"ark:/1/x", "last"} {
-		if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name})))
 	}
 	closeHome(t, s)
 	must(t, os.WriteFile(dir+"/queues.txt", []byte("# mine\r\n\r\njobs\n  ark:/1/x  \n# end\nlast"), 0o666))
@@ -201,10 +189,7 @@ func TestAQueueMadeAgainHasNothingOfTheFormer(t *testing.T) {
 				}
 			}
 			closeHome(t, s)
-			r, err := check.Home(at.dir, check.Options{Segment: segmentSize})
-			if err != nil || len(r.Problems)+len(r.Mended) > 0 {
-				t.Errorf("%s: check: %v, problems %v, mended %v", name, err, r.Problems, r.Mended)
-			}
+			checkHome(t, at.dir, check.Options{Segment: segmentSize})
 		}
 		if len(problems) > 0 {
 			t.Errorf("reported %q", problems)
@@ -258,9 +243,7 @@ func TestSubmissionsRaceWithRemoval(t *testing.T) {
 	for _, d := range []string{crashed, dir} {
 		s, err := queuefs.Open(d, queuefs.Options{Segment: segmentSize})
 		must(t, err)
-		if d := want.difference(observe(t, s)); d != "" {
-			t.Error(d)
-		}
+		want.expect(t, s)
 		closeHome(t, s)
 	}
 }
@@ -274,9 +257,7 @@ func TestAJournalTakenAwayTakesNoJobOfALaterQueue(t *testing.T) {
 		for range 50 {
 			submit(t, q, queuefs.Meta{}, strings.Repeat("x", 60_000))
 		}
-		if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"})))
 		closeHome(t, s)
 		must(t, os.RemoveAll(dir+"/log/journal"))
 		if also != "" {
@@ -330,12 +311,8 @@ func closed(t *testing.T, q *queuefs.Queue) {
 	t.Helper()
 	sub := q.Begin()
 	defer sub.Discard()
-	if _, err := sub.Add(queuefs.Meta{}); err != nil {
-		t.Error(err)
-	}
-	if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrNoQueue) {
-		t.Errorf("a job came when the queue was asked for at last: %v", err)
-	}
+	should(t, errOf(sub.Add(queuefs.Meta{})))
+	wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrNoQueue, "a job came when the queue was asked for at last")
 }
 
 // Who removes a queue on a condition is asked while it is served, and again when
@@ -388,9 +365,7 @@ func TestARemovalThatFailsIsNotSeen(t *testing.T) {
 			s, made := openHome(t, dir, queuefs.Options{Fault: func(step string, do func() error) error {
 				if q != nil {
 					seen++
-					if err := q.Wait(over, q.Seq()); !errors.Is(err, context.Canceled) {
-						t.Errorf("at %s: got %v", step, err)
-					}
+					wantErr(t, q.Wait(over, q.Seq()), context.Canceled, "at %s", step)
 				}
 				return disk.step(step, do)
 			}})
@@ -664,9 +639,7 @@ func TestALostQueueIsNeverMadeAnew(t *testing.T) {
 				if lost := s.Lost(); len(lost) != 1 || !lost[0].Back {
 					t.Errorf("lost queues with the directory back: %v", lost)
 				}
-				if err := s.RemoveLost(ctx, "jobs"); !errors.Is(err, queuefs.ErrNotLost) {
-					t.Errorf("removed with the directory back: %v", err)
-				}
+				wantErr(t, s.RemoveLost(ctx, "jobs"), queuefs.ErrNotLost, "removed with the directory back")
 				closeHome(t, s)
 				s, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Errorf("with the directory back: %s", p) }})
 				if len(s.Lost()) > 0 || payload(t, q, 1) != "before the checkpoint" || payload(t, q, 2) != "after the checkpoint" {
@@ -692,12 +665,8 @@ func TestALostQueueIsRemovedForGood(t *testing.T) {
 			dir := filepath.Join(fastDir(t), "home")
 			s, q := openHome(t, dir, queuefs.Options{})
 			submit(t, q, queuefs.Meta{}, "x")
-			if err := s.RemoveLost(ctx, "jobs"); !errors.Is(err, queuefs.ErrNotLost) {
-				t.Errorf("a served queue: %v", err)
-			}
-			if err := s.RemoveLost(ctx, "none"); !errors.Is(err, queuefs.ErrNoQueue) {
-				t.Errorf("no queue: %v", err)
-			}
+			wantErr(t, s.RemoveLost(ctx, "jobs"), queuefs.ErrNotLost, "a served queue")
+			wantErr(t, s.RemoveLost(ctx, "none"), queuefs.ErrNoQueue, "no queue")
 			closeHome(t, s)
 			must(t, os.RemoveAll(filepath.Join(dir, "queues/jobs")))
 			s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
@@ -736,9 +705,7 @@ func TestAListedQueueThatWasRemovedIsMadeAtTheOpening(t *testing.T) {
 	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
 	must(t, err)
 	defer closeHome(t, s)
-	if _, err := s.Ask("jobs"); err != nil {
-		t.Error(err)
-	}
+	should(t, errOf(s.Ask("jobs")))
 }
 
 // A job that only the journal has outlives the loss of the directory of its queue together

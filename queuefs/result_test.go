@@ -36,9 +36,7 @@ func TestResultNamesFromOutside(t *testing.T) {
 	dir, s, q, token := leasedJob(t)
 	for _, name := range []string{"", ".", "..", ".hidden", "a/b", "../../pending/j000000000001", "/etc/passwd", "a\x00b", "a b", "a\n",
 		"ä", "%2e%2e", `a\b`, strings.Repeat("x", 65)} {
-		if err := putResult(q, 1, token, name, "x"); !errors.Is(err, queuefs.ErrBadName) {
-			t.Errorf("put %q: got %v", name, err)
-		}
+		wantErr(t, putResult(q, 1, token, name, "x"), queuefs.ErrBadName, "put %q", name)
 		if _, _, err := q.Result(1, name); !errors.Is(err, queuefs.ErrBadName) {
 			t.Errorf("get %q: got %v", name, err)
 		}
@@ -72,24 +70,16 @@ func TestResultNamesFromOutside(t *testing.T) {
 	want := observe(t, s)
 	closeHome(t, s)
 	s, _ = openHome(t, dir, queuefs.Options{})
-	if d := want.difference(observe(t, s)); d != "" {
-		t.Error(d)
-	}
+	want.expect(t, s)
 }
 
 // TestBadResultsAreRefused commits what is wrong, and finds nothing of it.
 func TestBadResultsAreRefused(t *testing.T) {
 	dir, s, q, token := leasedJob(t)
 	must(t, putResult(q, 1, token, "there", "x"))
-	if err := putResult(q, 1, token, "there", "y"); !errors.Is(err, queuefs.ErrResultExists) {
-		t.Errorf("second of a name: got %v", err)
-	}
-	if _, err := q.NewResult(ctx, 1, token, "long", strings.Repeat("x", 256), nil); !errors.Is(err, queuefs.ErrTooBig) {
-		t.Errorf("long media type: got %v", err)
-	}
-	if _, err := q.NewResult(ctx, 1, token, "odd", "", []digest.Value{{}}); !errors.Is(err, queuefs.ErrBadName) {
-		t.Errorf("digest of no kind: got %v", err)
-	}
+	wantErr(t, putResult(q, 1, token, "there", "y"), queuefs.ErrResultExists, "second of a name")
+	wantErr(t, errOf(q.NewResult(ctx, 1, token, "long", strings.Repeat("x", 256), nil)), queuefs.ErrTooBig, "long media type")
+	wantErr(t, errOf(q.NewResult(ctx, 1, token, "odd", "", []digest.Value{{}})), queuefs.ErrBadName, "digest of no kind")
 	write := func(name string, expect ...digest.Value) *queuefs.ResultUpload {
 		t.Helper()
 		d, err := q.NewResult(ctx, 1, token, name, "", expect)
@@ -98,9 +88,7 @@ func TestBadResultsAreRefused(t *testing.T) {
 		return d
 	}
 	for _, typ := range digest.Types() {
-		if _, err := write("wrong", digest.Sum(typ, []byte("other"))).Commit(ctx); !errors.Is(err, queuefs.ErrDigest) {
-			t.Errorf("wrong %v: got %v", typ, err)
-		}
+		wantErr(t, errOf(write("wrong", digest.Sum(typ, []byte("other"))).Commit(ctx)), queuefs.ErrDigest, "wrong %v", typ)
 		name := "right" + strings.ReplaceAll(typ.Token(), "/", "-")
 		r, err := write(name, digest.Sum(typ, []byte("content"))).Commit(ctx)
 		if want := (queuefs.Result{Name: name, Size: 7, SHA256: sha256.Sum256([]byte("content"))}); err != nil || r != want {
@@ -119,14 +107,10 @@ func TestBadResultsAreRefused(t *testing.T) {
 	write("dropped").Discard()
 	first, second := write("race"), write("race")
 	must(t, errOf(first.Commit(ctx)))
-	if _, err := second.Commit(ctx); !errors.Is(err, queuefs.ErrResultExists) {
-		t.Errorf("the later of two: got %v", err)
-	}
+	wantErr(t, errOf(second.Commit(ctx)), queuefs.ErrResultExists, "the later of two")
 	late := write("late")
 	must(t, errOf(q.Return(ctx, 1, token, "")))
-	if _, err := late.Commit(ctx); !errors.Is(err, queuefs.ErrLease) {
-		t.Errorf("after the job was returned: got %v", err)
-	}
+	wantErr(t, errOf(late.Commit(ctx)), queuefs.ErrLease, "after the job was returned")
 	if got := standing(t, q, 1); got != "pending" {
 		t.Errorf("got %s", got)
 	}

@@ -109,9 +109,7 @@ name: not read
 		t.Errorf("published: got %q, %+v, %v", file, facts, err)
 	}
 	// Without a change the file is not touched; with one, the rest stays.
-	if _, err := s.SetQueue(ctx, "Jobs", set(func(*queuefs.QueueInfo) {})); err != nil {
-		t.Error(err)
-	}
+	should(t, errOf(s.SetQueue(ctx, "Jobs", set(func(*queuefs.QueueInfo) {}))))
 	if again, err := os.Stat(dir + "/queues/jobs/queue-info.txt"); err != nil || !os.SameFile(st, again) || !again.ModTime().Equal(st.ModTime()) {
 		t.Error("the file was written though nothing changed")
 	}
@@ -129,9 +127,7 @@ name: not read
 func TestSetQueueRefusesWhatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	s, q := openHome(t, dir, queuefs.Options{})
-	if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", Name: "Other"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", Name: "Other"})))
 	was, text := q.Info(), properties(t, dir)
 	for name, tt := range map[string]struct {
 		change func(i *queuefs.QueueInfo)
@@ -169,9 +165,7 @@ func TestSetQueueRefusesWhatCannotBe(t *testing.T) {
 	if _, err := s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Name = "x"; return mine }); !errors.Is(err, mine) || q.Info() != was {
 		t.Errorf("got %v, %+v", err, q.Info())
 	}
-	if _, err := s.SetQueue(ctx, "none", set(func(*queuefs.QueueInfo) {})); !errors.Is(err, queuefs.ErrNoQueue) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, errOf(s.SetQueue(ctx, "none", set(func(*queuefs.QueueInfo) {}))), queuefs.ErrNoQueue, "")
 	// A file that other hands broke is not written over.
 	edit(t, dir, "identifier: jobs\nlease: soon\n")
 	if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name = "x" })); err == nil || !strings.Contains(err.Error(), "queue-info.txt") {
@@ -231,9 +225,7 @@ func TestClosedQueueRefusesSubmissions(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
 	first := submit(t, q, queuefs.Meta{}, "x")
 	for _, closed := range []bool{true, false} {
-		if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Closed = closed })); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Closed = closed }))))
 		sub := q.Begin()
 		d, err := sub.Add(queuefs.Meta{})
 		must(t, err)
@@ -251,15 +243,11 @@ func TestEndOfPauseServesWhoWaits(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
 	pause := func(at time.Time) {
 		t.Helper()
-		if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Paused = at })); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Paused = at }))))
 	}
 	pause(time.Now())
 	want := submit(t, q, queuefs.Meta{}, "x")
-	if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) {
-		t.Errorf("paused: got %v", err)
-	}
+	wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrEmpty, "paused")
 	got := make(chan queuefs.JobID)
 	go func() {
 		jobs, err := q.NextWait(ctx, "w", 1)
@@ -305,9 +293,7 @@ func TestSetService(t *testing.T) {
 		"created":    func(i *queuefs.ServiceInfo) { i.Created = time.Now() },
 		"base URI":   func(i *queuefs.ServiceInfo) { i.BaseURI = "example.org" },
 	} {
-		if err := s.SetService(ctx, func(i *queuefs.ServiceInfo) error { edit(i); return nil }); !errors.Is(err, queuefs.ErrBadName) {
-			t.Errorf("%s: got %v", name, err)
-		}
+		wantErr(t, s.SetService(ctx, func(i *queuefs.ServiceInfo) error { edit(i); return nil }), queuefs.ErrBadName, "%s", name)
 	}
 	if got, _ := os.ReadFile(file); string(got) != want {
 		t.Errorf("file: got\n%s", got)
@@ -394,9 +380,7 @@ func TestReloadTakesInQueues(t *testing.T) {
 	submit(t, q, queuefs.Meta{}, "one")
 	submit(t, q, queuefs.Meta{}, "two")
 	must(t, errOf(q.Next(ctx, "w")))
-	if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "empty"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "empty"})))
 	must(t, s.Checkpoint(ctx))
 	// Somebody brings a copy of a queue, lists one that has no directory, and
 	// takes two out.
@@ -446,14 +430,9 @@ func TestReloadTakesInQueues(t *testing.T) {
 	problems = nil
 	for _, dir := range []string{crashed, dir} {
 		s, _ := openHome(t, dir, o)
-		if d := want.difference(observe(t, s)); d != "" {
-			t.Error(d)
-		}
+		want.expect(t, s)
 		closeHome(t, s)
-		r, err := check.Home(dir, check.Options{Segment: segmentSize})
-		if err != nil || len(r.Problems)+len(r.Mended) > 0 {
-			t.Errorf("check: %v, problems %v, mended %v", err, r.Problems, r.Mended)
-		}
+		checkHome(t, dir, check.Options{Segment: segmentSize})
 	}
 	if len(problems) > 0 {
 		t.Errorf("reported %q", problems)
@@ -529,9 +508,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		if !slices.Equal(got, []string{"jobs", "other"}) || q.Info().Closed != closed || len(s.Queues()) != strings.Count(list, "\n") {
 			t.Errorf("round %d: got %v, %+v, %v", n, got, q.Info(), ids(s))
 		}
-		if err := s.Maintain(ctx); err != nil {
-			t.Error(err)
-		}
+		should(t, s.Maintain(ctx))
 	}
 	stop()
 	wg.Wait()
@@ -540,9 +517,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	closeHome(t, s)
 	for _, dir := range []string{crashed, dir} {
 		s, _ := openHome(t, dir, queuefs.Options{})
-		if d := want.difference(observe(t, s)); d != "" {
-			t.Error(d)
-		}
+		want.expect(t, s)
 		closeHome(t, s)
 	}
 }
@@ -559,9 +534,7 @@ func TestEveryStepOfReloadFails(t *testing.T) {
 			submit(t, q, queuefs.Meta{}, "one")
 			submit(t, q, queuefs.Meta{}, "two")
 			must(t, errOf(q.Next(ctx, "w")))
-			if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "empty"}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "empty"})))
 			must(t, s.Checkpoint(ctx))
 			want := observe(t, s)
 			delete(want, "empty")
@@ -629,9 +602,7 @@ func TestReloadTakesInPropertiesOfTheService(t *testing.T) {
 	if got := s.Info(); got != want {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
-	if err := s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.Name = "set"; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.Name = "set"; return nil }))
 	reload(t, s)
 	if s.Info().Name != "set" || s.Info().DefaultCatalog != "jobs" || s.Info().TombstoneAge != 24 || len(problems) > 0 {
 		t.Errorf("got %+v, reported %q", s.Info(), problems)
@@ -671,12 +642,8 @@ func spoilSettings(t *testing.T, each func(t *testing.T, dir, file string)) {
 		t.Run(name, func(t *testing.T) {
 			dir := fastDir(t)
 			s, q := openHome(t, dir, queuefs.Options{})
-			if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name, i.MaxAttempts, i.CullingSize = "Jöbs", 3, 5 })); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"})))
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name, i.MaxAttempts, i.CullingSize = "Jöbs", 3, 5 }))))
 			submit(t, q, queuefs.Meta{}, "x")
 			closeHome(t, s)
 			file := dir + "/queues/jobs/queue-info.txt"
@@ -703,12 +670,8 @@ func TestAQueueGoesOnWithItsLastKnownProperties(t *testing.T) {
 				t.Errorf("reported %q", problems)
 			}
 			submit(t, q, queuefs.Meta{}, "y")
-			if _, err := q.Next(ctx, "w"); err != nil {
-				t.Error(err)
-			}
-			if err := s.Checkpoint(ctx); err != nil {
-				t.Error(err)
-			}
+			should(t, errOf(q.Next(ctx, "w")))
+			should(t, s.Checkpoint(ctx))
 			if other, err := s.Queue("other"); err != nil || other.State().Damage != "" {
 				t.Errorf("the other queue: %v", err)
 			}
@@ -758,9 +721,7 @@ func TestAQueueOfUnknownPropertiesIsClosedAndPaused(t *testing.T) {
 		if !errors.Is(err, queuefs.ErrRefusing) {
 			t.Errorf("submit: got %v", err)
 		}
-		if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) {
-			t.Errorf("next: got %v", err)
-		}
+		wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrEmpty, "next")
 		// Whoever puts the file in order is heard at once.
 		os.RemoveAll(file)
 		write(t, file, "identifier: jobs\nname: mended\n")
@@ -768,14 +729,9 @@ func TestAQueueOfUnknownPropertiesIsClosedAndPaused(t *testing.T) {
 		if st := q.State(); st.Damage != "" || st.Info.Name != "mended" || st.Info.Closed {
 			t.Errorf("got %+v", st)
 		}
-		if _, err := q.Next(ctx, "w"); err != nil {
-			t.Error(err)
-		}
+		should(t, errOf(q.Next(ctx, "w")))
 		closeHome(t, s)
-		r, err := check.Home(dir, check.Options{Segment: segmentSize})
-		if err != nil || len(r.Problems)+len(r.Mended) > 0 {
-			t.Errorf("check: got %+v, %v", r, err)
-		}
+		checkHome(t, dir, check.Options{Segment: segmentSize})
 	})
 }
 
@@ -790,9 +746,7 @@ func TestSettingAPropertyMendsABadFile(t *testing.T) {
 			dir := fastDir(t)
 			var problems []string
 			s, q := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
-			if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name, i.MaxAttempts = "Jöbs", 3 })); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name, i.MaxAttempts = "Jöbs", 3 }))))
 			must(t, spoil(dir+"/queues/jobs/queue-info.txt"))
 			// Somebody may just be writing it.
 			if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) {})); err == nil {
@@ -802,9 +756,7 @@ func TestSettingAPropertyMendsABadFile(t *testing.T) {
 			if st := q.State(); st.Damage == "" || st.Info.MaxAttempts != 3 || len(problems) != 1 {
 				t.Errorf("got %+v, reported %q", st, problems)
 			}
-			if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.MaxAttempts = 4 })); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.MaxAttempts = 4 }))))
 			if st := q.State(); st.Damage != "" || st.Info.Name != "Jöbs" || st.Info.MaxAttempts != 4 {
 				t.Errorf("got %+v", st)
 			}
@@ -848,9 +800,7 @@ func TestAnUndatedQueueKeepsItsTimeOfCreation(t *testing.T) {
 		closeHome(t, s)
 	}
 	must(t, os.Remove(file))
-	if _, err := check.Home(dir, check.Options{Segment: segmentSize, Rebuild: true}); err != nil {
-		t.Error(err)
-	}
+	should(t, errOf(check.Home(dir, check.Options{Segment: segmentSize, Rebuild: true})))
 	s, q = openHome(t, dir, queuefs.Options{})
 	if got := q.Info().Created; !got.Equal(made) {
 		t.Errorf("rebuilt: got %v, want %v", got, made)
@@ -894,9 +844,7 @@ func TestUnreadPropertiesAreNotLost(t *testing.T) {
 				other, err := s.Ask("other")
 				must(t, err)
 				submit(t, other, queuefs.Meta{}, "payload")
-				if _, err := other.Next(ctx, "c"); err != nil {
-					t.Error(err)
-				}
+				should(t, errOf(other.Next(ctx, "c")))
 
 				late = time.Hour // leases are over, and jobs old enough to be culled
 				must(t, s.Expire(ctx))
@@ -1003,9 +951,7 @@ func refusesAll(t *testing.T, s *queuefs.Service, errno syscall.Errno) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"}); !errors.Is(err, queuefs.ErrQueueExists) {
-		t.Errorf("create: got %v", err)
-	}
+	wantErr(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"})), queuefs.ErrQueueExists, "create")
 }
 
 // TestPropertiesChangedWhileTheyCannotBeRead are in force, with their event, once they
@@ -1149,9 +1095,7 @@ func TestChangedPropertiesAreEvents(t *testing.T) {
 	}
 	name := func(name string) {
 		t.Helper()
-		if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name = name })); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name = name }))))
 	}
 	expect("made", 0)
 	submit(t, q, queuefs.Meta{}, "x")

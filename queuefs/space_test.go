@@ -27,9 +27,7 @@ func mount(t *testing.T, size string) string {
 		t.Skipf("needs a small file system to fill, and may not mount one: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		should(t, unix.Unmount(dir, unix.MNT_DETACH))
 	})
 	return dir
 }
@@ -225,9 +223,7 @@ func TestPacksMakeRoomForJournal(t *testing.T) {
 		t.Fatal("there is no end to the room")
 	}
 	maintained(t, s)
-	if err := again(); err != nil {
-		t.Error(err)
-	}
+	should(t, again())
 }
 
 // TestAFewFilesAreNotAFewOctets fills a file system that has more room than it may
@@ -299,9 +295,7 @@ func TestCullingMakesRoomOnAFullDisk(t *testing.T) {
 			o := queuefs.Options{Fault: disk.step, Now: func() time.Time { return now }}
 			dir := fastDir(t)
 			s, q := openHome(t, dir, o)
-			if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 })); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 }))))
 			maintain := func(want error) {
 				t.Helper()
 				now = now.Add(passes)
@@ -342,9 +336,7 @@ func TestCullingMakesRoomOnAFullDisk(t *testing.T) {
 			if got := filesOf(t, dir); got != "" {
 				t.Errorf("got %s", got)
 			}
-			if _, err := q.Job(large.ID); !errors.Is(err, queuefs.ErrNoJob) {
-				t.Errorf("got %v", err)
-			}
+			wantErr(t, errOf(q.Job(large.ID)), queuefs.ErrNoJob, "")
 			disk.full = false
 			maintain(nil)
 			if got := filesOf(t, dir); strings.Count(got, "jobs/payload/") != 10 || strings.Count(got, "jobs/pending/") != 10 {
@@ -364,9 +356,7 @@ func TestAFullDiskIsFreedByCulling(t *testing.T) {
 		Now: func() time.Time { return now }} // so upkeep takes the day for a calm one
 	home := filepath.Join(dir, "home")
 	s, q := openHome(t, home, o)
-	if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 })); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 }))))
 	for range 20 {
 		submit(t, q, queuefs.Meta{}, strings.Repeat("y", 60<<10))
 		must(t, errOf(q.Next(ctx, "w")))
@@ -384,13 +374,9 @@ func TestAFullDiskIsFreedByCulling(t *testing.T) {
 	}
 	j := submit(t, q, queuefs.Meta{}, "again")
 	w = w.set("jobs", j.ID, func(f *fact) { *f = fact{status: queuefs.Pending, payload: "again"} })
-	if d := w.difference(observe(t, s)); d != "" {
-		t.Error(d)
-	}
+	w.expect(t, s)
 	closeHome(t, s)
-	if _, err := os.Stat(filepath.Join(dir, "ballast")); err != nil {
-		t.Error(err)
-	}
+	should(t, errOf(os.Stat(filepath.Join(dir, "ballast"))))
 	v := verifier{TB: t, dir: home, o: o}
 	v.checkFiles(w)
 }
@@ -459,15 +445,9 @@ func TestNumbersOfAQueueTakenAwayAreKeptOnceThereIsRoom(t *testing.T) {
 	}
 	for range 2 { // the second finds the journal as the first did
 		s = openBare(t, crashed, o)
-		if err := s.Checkpoint(ctx); !errors.Is(err, queuefs.ErrNoSpace) {
-			t.Errorf("checkpoint: got %v", err)
-		}
-		if _, err := create(s); !errors.Is(err, queuefs.ErrNoSpace) {
-			t.Errorf("create: got %v", err)
-		}
-		if err := s.Close(); !errors.Is(err, queuefs.ErrNoSpace) {
-			t.Errorf("close: got %v", err)
-		}
+		wantErr(t, s.Checkpoint(ctx), queuefs.ErrNoSpace, "checkpoint")
+		wantErr(t, errOf(create(s)), queuefs.ErrNoSpace, "create")
+		wantErr(t, s.Close(), queuefs.ErrNoSpace, "close")
 	}
 	s = openBare(t, crashed, o)
 	full = false

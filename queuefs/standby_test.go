@@ -83,9 +83,7 @@ func TestAStandbyHasTheStateOfItsOwner(t *testing.T) {
 		t.Errorf("got %+v, %v", st, ok)
 	}
 	want.check(t, see(t, b))
-	if _, err := a.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"}); !errors.Is(err, queuefs.ErrFenced) {
-		t.Errorf("the former owner: got %v", err)
-	}
+	wantErr(t, errOf(a.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"})), queuefs.ErrFenced, "the former owner")
 	if err := a.Close(); err == nil {
 		t.Error("a fenced service is closed without an error")
 	}
@@ -148,9 +146,7 @@ func TestAStandbyChangesNothing(t *testing.T) {
 		},
 		"service": func() error { return b.SetService(ctx, func(*queuefs.ServiceInfo) error { return nil }) },
 	} {
-		if err := do(); !errors.Is(err, queuefs.ErrStandby) {
-			t.Errorf("%s: got %v", what, err)
-		}
+		wantErr(t, do(), queuefs.ErrStandby, "%s", what)
 	}
 	must(t, b.Expire(ctx))
 	if changed, err := b.Reload(ctx); len(changed) > 0 || err != nil {
@@ -281,16 +277,12 @@ func TestConsumersWaitAtTheOwner(t *testing.T) {
 	a := mustStored(t, fastDir(t)+"/a", m)
 	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
 	must(t, a.Leave())
-	if _, err := q.TakeWait(ctx, queuefs.Take{}); !errors.Is(err, queuefs.ErrStandby) {
-		t.Errorf("after it has left: got %v", err)
-	}
+	wantErr(t, errOf(q.TakeWait(ctx, queuefs.Take{})), queuefs.ErrStandby, "after it has left")
 	must(t, a.TakeOver(ctx, false))
 	got := make(chan []queuefs.Taken)
 	go func() {
 		taken, err := q.TakeWait(ctx, queuefs.Take{})
-		if err != nil {
-			t.Error(err)
-		}
+		should(t, err)
 		got <- taken
 	}()
 	id := submit(t, q, queuefs.Meta{}, "x")
@@ -421,9 +413,7 @@ func TestAStandbyWithAFullDiskTakesOver(t *testing.T) {
 	for range 3 {
 		submit(t, q, queuefs.Meta{}, "payload")
 		advance(t, b)
-		if err := b.Checkpoint(ctx); !errors.Is(err, queuefs.ErrNoSpace) {
-			t.Errorf("got %v", err)
-		}
+		wantErr(t, b.Checkpoint(ctx), queuefs.ErrNoSpace, "")
 		must(t, a.Image(ctx))
 		advance(t, b)
 	}
@@ -503,9 +493,7 @@ func TestAStandbyFollowsLargeProperties(t *testing.T) {
 	}
 	advance(t, b)
 	see(t, a).check(t, see(t, b))
-	if _, err := b.Queue("another"); err != nil {
-		t.Error(err)
-	}
+	should(t, errOf(b.Queue("another")))
 	text, err = os.ReadFile(b.Dir() + "/queues/jobs/queue-info.txt")
 	want, err2 := os.ReadFile(path)
 	if err != nil || err2 != nil || string(text) != string(want) {
@@ -536,9 +524,7 @@ func TestAnOwnerProvesThatItIsOne(t *testing.T) {
 	before := gets.Load()
 	for range 1000 {
 		wg.Go(func() {
-			if err := a.Owns(ctx); err != nil {
-				t.Error(err)
-			}
+			should(t, a.Owns(ctx))
 		})
 	}
 	wg.Wait()
@@ -553,17 +539,11 @@ func TestAnOwnerProvesThatItIsOne(t *testing.T) {
 	}
 	away.Store(false)
 	b := standBy(t, "b", m)
-	if err := b.Owns(ctx); !errors.Is(err, queuefs.ErrStandby) {
-		t.Errorf("a standby: got %v", err)
-	}
+	wantErr(t, b.Owns(ctx), queuefs.ErrStandby, "a standby")
 	must(t, b.TakeOver(ctx, false))
 	must(t, b.Owns(ctx))
-	if _, err := q.Delete(ctx, 7); !errors.Is(err, queuefs.ErrNoJob) {
-		t.Errorf("what the former owner knows: got %v", err)
-	}
-	if err := a.Owns(ctx); !errors.Is(err, queuefs.ErrFenced) {
-		t.Errorf("the former owner: got %v", err)
-	}
+	wantErr(t, errOf(q.Delete(ctx, 7)), queuefs.ErrNoJob, "what the former owner knows")
+	wantErr(t, a.Owns(ctx), queuefs.ErrFenced, "the former owner")
 	a.Close()
 	if err := a.Owns(ctx); err == nil {
 		t.Error("a closed home proves itself")

@@ -121,9 +121,7 @@ func see(t testing.TB, s *queuefs.Service) seen {
 		all.infos[q.ID()] = info
 		_, all.files[q.ID()] = q.InfoFile()
 		url, err := q.Callback()
-		if err != nil {
-			t.Error(err)
-		}
+		should(t, err)
 		all.callback[q.ID()] = url
 	}
 	return all
@@ -239,9 +237,7 @@ func TestTheDirectoryOfTheLastOwnerIsGoneOnWith(t *testing.T) {
 	s, err = openStored(passed, m, queuefs.Options{Stored: &stored.Options{Name: "a at last"}})
 	must(t, err)
 	want.check(t, see(t, s))
-	if _, err := os.Stat(canary(passed)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the directory was not made again: %v", err)
-	}
+	wantErr(t, errOf(os.Stat(canary(passed))), fs.ErrNotExist, "the directory was not made again")
 	closeHome(t, s)
 }
 
@@ -254,22 +250,16 @@ func TestStoresAndDirectoriesAreNotMixed(t *testing.T) {
 	}
 	closeHome(t, s)
 	for _, look := range []bool{false, true} {
-		if _, err := queuefs.Open(dir, queuefs.Options{Look: look}); !errors.Is(err, queuefs.ErrStored) {
-			t.Errorf("without its store: got %v", err)
-		}
+		wantErr(t, errOf(queuefs.Open(dir, queuefs.Options{Look: look})), queuefs.ErrStored, "without its store")
 	}
 	closeHome(t, mustStored(t, fastDir(t)+"/b", other))
-	if _, err := openStored(dir, other, queuefs.Options{}); !errors.Is(err, stored.ErrOther) {
-		t.Errorf("with another store: got %v", err)
-	}
+	wantErr(t, errOf(openStored(dir, other, queuefs.Options{})), stored.ErrOther, "with another store")
 	closeHome(t, mustStored(t, dir, m))
 
 	own := fastDir(t) + "/own"
 	s, _ = openHome(t, own, queuefs.Options{})
 	closeHome(t, s)
-	if _, err := openStored(own, m, queuefs.Options{}); !errors.Is(err, queuefs.ErrUnstored) {
-		t.Errorf("a home of its own: got %v", err)
-	}
+	wantErr(t, errOf(openStored(own, m, queuefs.Options{})), queuefs.ErrUnstored, "a home of its own")
 	s, _ = openHome(t, own, queuefs.Options{})
 	closeHome(t, s)
 }
@@ -294,9 +284,7 @@ func TestAJournalThatLostItsEndIsRefused(t *testing.T) {
 			m.Set(name, nil)
 		}
 	}
-	if _, err := openStored(dir, m, queuefs.Options{}); !errors.Is(err, queuefs.ErrJournalLost) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, errOf(openStored(dir, m, queuefs.Options{})), queuefs.ErrJournalLost, "")
 }
 
 // The machine stops at each step of the work on files, and at each request to the store.
@@ -455,9 +443,7 @@ func TestAQueueGoneSinceTheImageOfANewMachine(t *testing.T) {
 	dir := fastDir(t) + "/b"
 	go func() {
 		b, err := openStored(dir, m, queuefs.Options{Stored: &stored.Options{Name: "b", TakeOver: true, Early: true}})
-		if err != nil {
-			t.Error(err)
-		}
+		should(t, err)
 		opened <- b
 	}()
 	select {

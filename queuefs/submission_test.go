@@ -28,15 +28,11 @@ func (s shy) Read(p []byte) (int, error) { return s.Reader.Read(p[:min(len(p), 1
 func queue(t *testing.T, segment int64) *queuefs.Queue {
 	t.Helper()
 	dir := t.TempDir()
-	if err := queuefs.Init(filepath.Join(dir, "home"), queuefs.ServiceInfo{Name: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, queuefs.Init(filepath.Join(dir, "home"), queuefs.ServiceInfo{Name: "test"}))
 	s, err := queuefs.Open(filepath.Join(dir, "home"), queuefs.Options{Segment: segment})
 	must(t, err)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		should(t, s.Close())
 	})
 	q, err := s.CreateQueue(t.Context(), queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
 	must(t, err)
@@ -97,9 +93,7 @@ func TestReadFromOneByOne(t *testing.T) {
 	if n, err := d.ReadFrom(iotest.OneByteReader(strings.NewReader(data))); n != int64(len(data)) || err != nil {
 		t.Fatalf("read %d, %v", n, err)
 	}
-	if _, err := sub.Commit(t.Context()); err != nil {
-		t.Error(err)
-	}
+	should(t, errOf(sub.Commit(t.Context())))
 }
 
 // TestReadFromMany fills what a submission may keep in memory: the rest goes to
@@ -172,9 +166,7 @@ func TestReadFromKeepsWhatItMust(t *testing.T) {
 		for range jobs {
 			d, err := sub.Add(queuefs.Meta{})
 			must(t, err)
-			if _, err := d.ReadFrom(shy{strings.NewReader(strings.Repeat("x", size))}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errOf(d.ReadFrom(shy{strings.NewReader(strings.Repeat("x", size))})))
 		}
 		if each := (liveHeap() - before) / jobs; each > 2048+2*int64(size) {
 			t.Errorf("a payload of %d octets takes %d", size, each)
@@ -268,15 +260,11 @@ func testPayloadForms(t *testing.T, dir string) {
 			if end, err := p.Seek(0, io.SeekEnd); end != int64(len(data)) || err != nil {
 				t.Errorf("%d octets: end at %d, %v", len(data), end, err)
 			}
-			if _, err := p.Seek(int64(len(data)/2), io.SeekStart); err != nil {
-				t.Error(err)
-			}
+			should(t, errOf(p.Seek(int64(len(data)/2), io.SeekStart)))
 			if rest, err := io.ReadAll(p); err != nil || string(rest) != data[len(data)/2:] {
 				t.Errorf("%d octets: the half has %d, %v", len(data), len(rest), err)
 			}
-			if err := p.Close(); err != nil {
-				t.Error(err)
-			}
+			should(t, p.Close())
 		}
 	}
 	read()
@@ -285,9 +273,7 @@ func testPayloadForms(t *testing.T, dir string) {
 	closeHome(t, s)
 	s, q = openHome(t, dir, queuefs.Options{Segment: 2 << 20})
 	read()
-	if _, err := q.Payload(100); !errors.Is(err, queuefs.ErrNoJob) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, errOf(q.Payload(100)), queuefs.ErrNoJob, "")
 }
 
 // TestRightDigests gives each kind of digest before the payload, after it, and
@@ -311,9 +297,7 @@ func TestRightDigests(t *testing.T) {
 				d, err := sub.Add(m)
 				must(t, err)
 				io.WriteString(d, data)
-				if err := d.SetMeta(queuefs.Meta{Expect: []digest.Value{right}}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, d.SetMeta(queuefs.Meta{Expect: []digest.Value{right}}))
 				jobs, err := sub.Commit(ctx)
 				if err != nil || !slices.Contains(jobs[0].Digests, right) {
 					t.Errorf("%v after %v, %d octets: %v", kind, first, size, err)
@@ -350,9 +334,7 @@ func TestQueueAsksForDigests(t *testing.T) {
 		{digest.SetOf(digest.MD5), nil, sum(digest.SHA256, digest.MD5)},
 		{digest.SetOf(digest.MD5, digest.SHA512, digest.SHA256), sum(digest.CRC32), sum(digest.SHA256, digest.MD5, digest.SHA512, digest.CRC32)},
 	} {
-		if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Digests = c.asked })); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Digests = c.asked }))))
 		made := submit(t, q, queuefs.Meta{Expect: c.given}, string(data))
 		id := made.ID
 		want := [16]byte{}
@@ -412,9 +394,7 @@ func TestStageTakesPayloadsInAnyOrder(t *testing.T) {
 			if place == 3 {
 				m.Batch = "own"
 			}
-			if err := put(q, stage, place, m, staged(place)); err != nil {
-				t.Error(err)
-			}
+			should(t, put(q, stage, place, m, staged(place)))
 		})
 	}
 	wg.Wait()
@@ -459,13 +439,9 @@ func TestStageRefuses(t *testing.T) {
 	stage := q.Assemble(2)
 	wrong := queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.SHA1, nil)}}
 	for _, body := range []string{"small", large} {
-		if err := put(q, stage, 0, wrong, body); !errors.Is(err, queuefs.ErrDigest) {
-			t.Errorf("wrong digest: got %v", err)
-		}
+		wantErr(t, put(q, stage, 0, wrong, body), queuefs.ErrDigest, "wrong digest")
 	}
-	if err := put(q, stage, 0, queuefs.Meta{}, large); err != nil {
-		t.Fatal(err)
-	}
+	must(t, put(q, stage, 0, queuefs.Meta{}, large))
 	if err := put(q, stage, 0, queuefs.Meta{}, large); err == nil {
 		t.Error("a place was taken twice")
 	}
@@ -511,9 +487,7 @@ func TestDraftIsReadAndVerified(t *testing.T) {
 		}
 		for _, typ := range []digest.Type{digest.CRC32, digest.MD5, digest.SHA256, digest.SHA512} { // named when the payload had come
 			for of, want := range map[string]error{body: nil, "other": queuefs.ErrDigest} {
-				if err := d.SetMeta(queuefs.Meta{Expect: []digest.Value{digest.Sum(typ, []byte(of))}}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, d.SetMeta(queuefs.Meta{Expect: []digest.Value{digest.Sum(typ, []byte(of))}}))
 				if err := d.Verify(); !errors.Is(err, want) {
 					t.Errorf("%s: got %v, want %v", typ, err, want)
 				}

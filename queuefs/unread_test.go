@@ -65,9 +65,7 @@ func TestUnreadJobFileIsNotLost(t *testing.T) {
 				"take":   func() error { _, err := q.Take(ctx, queuefs.Take{}); return err },
 			}
 			for name, call := range calls {
-				if err := call(); !errors.Is(err, queuefs.ErrUnread) {
-					t.Errorf("%s: got %v", name, err)
-				}
+				wantErr(t, call(), queuefs.ErrUnread, "%s", name)
 			}
 			must(t, s.Maintain(ctx))
 			if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
@@ -100,9 +98,7 @@ func TestUnreadJobsRest(t *testing.T) {
 				last := q.Seq()
 
 				disk.fail(syscall.EIO, always)
-				if _, err := q.Take(ctx, queuefs.Take{Max: 20}); !errors.Is(err, queuefs.ErrUnread) {
-					t.Errorf("got %v", err)
-				}
+				wantErr(t, errOf(q.Take(ctx, queuefs.Take{Max: 20})), queuefs.ErrUnread, "")
 				if s.Unread() == 0 || q.Seq() != last {
 					t.Errorf("%d jobs cannot be read, and there are events up to %d after %d", s.Unread(), q.Seq(), last)
 				}
@@ -118,9 +114,7 @@ func TestUnreadJobsRest(t *testing.T) {
 					t.Errorf("got %v, %v", j, err)
 				}
 				// Others may do with a job that rests what they like.
-				if _, err := q.Hold(ctx, 2, ""); err != nil {
-					t.Error(err)
-				}
+				should(t, errOf(q.Hold(ctx, 2, "")))
 				if n := s.Unread(); n != 2 {
 					t.Errorf("%d jobs cannot be read", n)
 				}
@@ -210,9 +204,7 @@ func TestWhatIsNotThereIsNotHandedOut(t *testing.T) {
 					t.Errorf("payload of %v has %d octets", want, len(got))
 				}
 			}
-			if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) {
-				t.Errorf("got %v", err)
-			}
+			wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrEmpty, "")
 			if got := q.IDs(queuefs.ListOptions{Held: true}); !slices.Equal(got, []queuefs.JobID{1, 2, 3, 5}) {
 				t.Errorf("held: got %v", got)
 			}
@@ -305,9 +297,7 @@ func TestFilesNobodyMissesAreNotWritten(t *testing.T) {
 	closeHome(t, s)
 	for _, dir := range []string{crashed, dir} {
 		s, q := openHome(t, dir, queuefs.Options{})
-		if d := want.difference(observe(t, s)); d != "" {
-			t.Error(d)
-		}
+		want.expect(t, s)
 		must(t, s.Checkpoint(ctx))
 		if ids := q.IDs(queuefs.ListOptions{}); !slices.Equal(ids, []queuefs.JobID{2, 3}) {
 			t.Errorf("got %v", ids)

@@ -69,9 +69,7 @@ func TestFailedCheckpointIsMadeGood(t *testing.T) {
 		}
 		if f.name == "syncfs" {
 			// What was written before is in doubt: only the journal tells.
-			if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrFailed) {
-				t.Errorf("after a failed sync: got %v", err)
-			}
+			wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrFailed, "after a failed sync")
 			s.Close() // says so again
 			v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segmentSize}}
 			s, q = openHome(t, dir, v.o)
@@ -242,9 +240,7 @@ func TestCloseWaitsForUpkeep(t *testing.T) {
 				failing = true
 				sub := q0(s).Begin()
 				sub.Add(queuefs.Meta{})
-				if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrFailed) {
-					t.Errorf("submit: got %v", err)
-				}
+				wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrFailed, "submit")
 				go func() { closed <- s.Close() }()
 				select {
 				case <-closed:
@@ -305,9 +301,7 @@ func TestPropertiesDoNotWaitForACheckpoint(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
 	defer func() { closeHome(t, s) }()
-	if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "former"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "former"})))
 	must(t, s.RemoveQueue(ctx, "former"))
 	f := &slow{begun: make(chan struct{}), end: make(chan struct{}), forgot: make(chan string, 9)}
 	s.Follow(f)
@@ -316,18 +310,10 @@ func TestPropertiesDoNotWaitForACheckpoint(t *testing.T) {
 	go func() { checkpointed <- s.Checkpoint(ctx) }()
 	<-f.begun
 
-	if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.SetQueue(ctx, "new", set(func(i *queuefs.QueueInfo) { i.Name = "a name" })); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Description = "changed" })); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.Name = "changed"; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"})))
+	must(t, errOf(s.SetQueue(ctx, "new", set(func(i *queuefs.QueueInfo) { i.Name = "a name" }))))
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Description = "changed" }))))
+	must(t, s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.Name = "changed"; return nil }))
 	n, err := s.Queue("a name")
 	must(t, err)
 	submit(t, n, queuefs.Meta{}, "y")
@@ -355,9 +341,7 @@ func TestPropertiesDoNotWaitForACheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"jobs", "new", "former"} {
-		if _, err := s.Queue(id); err != nil {
-			t.Error(err)
-		}
+		should(t, errOf(s.Queue(id)))
 	}
 	if n, err := s.Queue("new"); err != nil || n.Info().Name != "a name" || n.State().Pending != 1 {
 		t.Errorf("the queue made during a checkpoint has not kept what it had: %v", err)

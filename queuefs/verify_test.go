@@ -63,9 +63,7 @@ func TestDamagedPayloadIsPutOnHold(t *testing.T) {
 			if err != nil || !slices.Equal(idsOfTaken(taken), []queuefs.JobID{6, 7}) {
 				t.Errorf("got %v, %v", idsOfTaken(taken), err)
 			}
-			if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) {
-				t.Errorf("got %v", err)
-			}
+			wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrEmpty, "")
 			if got := q.IDs(queuefs.ListOptions{Held: true}); !slices.Equal(got, []queuefs.JobID{1, 2, 3, 5}) {
 				t.Errorf("held: got %v", got)
 			}
@@ -77,18 +75,14 @@ func TestDamagedPayloadIsPutOnHold(t *testing.T) {
 			for _, id := range []queuefs.JobID{1, 2, 3, 5} {
 				must(t, errOf(q.Release(ctx, id)))
 			}
-			if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) {
-				t.Errorf("got %v", err)
-			}
+			wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrEmpty, "")
 			if len(told) != 4 {
 				t.Errorf("told %q", told)
 			}
 			// A large one that nobody verifies is handed out as it is.
 			_, err = s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.VerifyOnRead = false; return nil })
 			must(t, err)
-			if _, err := q.Release(ctx, 1); err != nil {
-				t.Error(err)
-			}
+			should(t, errOf(q.Release(ctx, 1)))
 			if j, err := q.Next(ctx, "w"); large && (err != nil || j.ID != 1) || !large && !errors.Is(err, queuefs.ErrEmpty) {
 				t.Errorf("got %v, %v", j.ID, err)
 			}
@@ -153,9 +147,7 @@ func TestRequeueAtTheEnd(t *testing.T) {
 				if got, err := q.Job(3); err != nil || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", again) || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 					t.Errorf("got %+v, %v\nand %+v\nwant %+v", got, err, again, want)
 				}
-				if _, err := q.RequeueEnd(ctx, 1); !errors.Is(err, queuefs.ErrConflict) {
-					t.Errorf("twice: got %v", err)
-				}
+				wantErr(t, errOf(q.RequeueEnd(ctx, 1)), queuefs.ErrConflict, "twice")
 				if got, want := standing(t, q, 3), "pending requeuedFrom j000000000001"; got != want {
 					t.Errorf("got %s want %s", got, want)
 				}
@@ -224,9 +216,7 @@ func TestDigestsOfSubmittersAreCompared(t *testing.T) {
 			d, err := sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(typ, []byte("other"))}})
 			must(t, err)
 			must(t, errOf(d.Write([]byte("x"))))
-			if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrDigest) {
-				t.Errorf("verify %v: %v: got %v", verify, typ, err)
-			}
+			wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrDigest, "verify %v: %v", verify, typ)
 			sub.Discard()
 		}
 		if n := q.State().Pending; n != 0 {

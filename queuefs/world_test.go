@@ -330,10 +330,7 @@ func (v *verifier) checkFiles(w world) {
 	if left := slices.DeleteFunc(leftovers(t, v.dir), unlisted); len(left) > 0 {
 		t.Errorf("left over: %q", left)
 	}
-	r, err := check.Home(v.dir, check.Options{Segment: v.o.Segment, Now: v.o.Now})
-	if err != nil || len(r.Problems)+len(r.Mended) > 0 {
-		t.Errorf("check: %v, problems %v, mended %v", err, r.Problems, r.Mended)
-	}
+	checkHome(t, v.dir, check.Options{Segment: v.o.Segment, Now: v.o.Now})
 }
 
 // fastDir is a temporary directory in memory where the system has one: for
@@ -765,3 +762,37 @@ func must(t testing.TB, err error) {
 
 // errOf returns the error of a call with a result.
 func errOf[T any](_ T, err error) error { return err }
+
+// should reports an error.
+func should(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// wantErr reports an error that is not the one wanted; about says of what.
+func wantErr(t testing.TB, err, want error, about string, args ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got %v, want %v", fmt.Sprintf(about, args...), err, want)
+	}
+}
+
+// expect reports a service that shows another world.
+func (w world) expect(t testing.TB, s *queuefs.Service) {
+	t.Helper()
+	if d := w.difference(observe(t, s)); d != "" {
+		t.Error(d)
+	}
+}
+
+// checkHome reports a home in which check finds anything.
+func checkHome(t testing.TB, dir string, o check.Options) check.Report {
+	t.Helper()
+	r, err := check.Home(dir, o)
+	if err != nil || len(r.Problems)+len(r.Mended) > 0 {
+		t.Errorf("check: %v, problems %v, mended %v", err, r.Problems, r.Mended)
+	}
+	return r
+}
