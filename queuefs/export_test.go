@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"cutie/queuefs/index"
-	"cutie/queuefs/ledger"
-	"cutie/queuefs/record"
 )
 
 // PagesInMemory returns how many pages of all indexes take memory.
@@ -33,16 +31,6 @@ func (s *Service) ImageDue() bool {
 
 // LoadPacks loads the packs from a page on.
 func (q *Queue) LoadPacks(page int) { q.content.Packs.Load(page, q.svc.usable) }
-
-// TellPhase makes an event of the kind that only former versions made.
-func (q *Queue) TellPhase(text string) error {
-	return q.commit(func(b *ledger.Batch) error {
-		r := &record.Record{Kind: Phase, File: record.File{Text: []byte(text)}}
-		r.Seq, r.Time = b.Next()
-		b.Add(r)
-		return nil
-	})
-}
 
 // KeyRemembered is how long a job consumed without a lease is given again for its key.
 const KeyRemembered = keyRemembered

@@ -551,40 +551,6 @@ func mustHave(t *testing.T, dir string, want world) {
 	v.checkFiles(want)
 }
 
-// TestRebuildAfterCrash rebuilds a home whose files are behind the journal.
-func TestRebuildAfterCrash(t *testing.T) {
-	dir := fastDir(t)
-	s, q := openHome(t, dir, queuefs.Options{})
-	for range 3 {
-		submit(t, q, queuefs.Meta{Filename: "f"}, "x")
-	}
-	must(t, s.Checkpoint(ctx))
-	q.Next(ctx, "w")
-	submit(t, q, queuefs.Meta{}, strings.Repeat("large", 50_000))
-	submit(t, q, queuefs.Meta{}, "small")
-	q.Delete(ctx, 3)
-	want := observe(t, s)
-	crashed := copyHome(t, dir)
-	closeHome(t, s)
-	rebuild(t, crashed)
-	mustHave(t, crashed, want)
-}
-
-// TestRebuildAfterWorkByHand rebuilds a home that was stopped, in which jobs
-// were moved and taken away.
-func TestRebuildAfterWorkByHand(t *testing.T) {
-	g := newGarden(t)
-	must(t, os.Rename(g.path("consumed/j000000000004"), g.path("pending/j000000000004")))
-	for _, name := range []string{"pending/j000000000002", "payload/j000000000002", "deleted/j000000000005", "payload/j000000000005"} {
-		must(t, os.Remove(g.path(name)))
-	}
-	rebuild(t, g.dir)
-	g.w = g.w.set("jobs", 4, func(f *fact) { f.status, f.consumer, f.requeues = queuefs.Pending, "", 1 })
-	delete(g.w["jobs"].byID, 2)
-	delete(g.w["jobs"].byID, 5)
-	mustHave(t, g.dir, g.w)
-}
-
 // TestRebuildForgetsPages rebuilds a home from which whole pages of jobs were
 // taken away, long after the journal let their events go.
 func TestRebuildForgetsPages(t *testing.T) {

@@ -264,28 +264,6 @@ func TestLargestBatch(t *testing.T) {
 	}
 }
 
-func TestOneOfManyCreatesAQueue(t *testing.T) {
-	s, _ := openHome(t, fastDir(t), queuefs.Options{})
-	var made, refused atomic.Int64
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			switch _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new", Name: "n"}); {
-			case err == nil:
-				made.Add(1)
-			case errors.Is(err, queuefs.ErrQueueExists):
-				refused.Add(1)
-			default:
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if made.Load() != 1 || refused.Load() != 7 {
-		t.Errorf("%d made it, %d were refused", made.Load(), refused.Load())
-	}
-}
-
 func TestNamesOfNoQueue(t *testing.T) {
 	s, _ := openHome(t, fastDir(t), queuefs.Options{})
 	for name, want := range map[string]error{

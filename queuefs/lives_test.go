@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -166,33 +165,6 @@ func (c *scenario) moveByHand(t *testing.T, rng *rand.Rand) {
 	should(t, os.Rename(filepath.Join(base, "consumed", id.String()), filepath.Join(base, "pending", id.String())))
 	c.moved = true
 	c.known = c.known.set("jobs", id, func(f *fact) { f.status, f.consumer, f.requeues = queuefs.Pending, "", f.requeues+1 })
-}
-
-// What the journal still has of earlier events is there after a clean stop.
-func TestEventsAreReadAcrossRestarts(t *testing.T) {
-	dir := fastDir(t)
-	s, q := openHome(t, dir, queuefs.Options{})
-	for range 3 {
-		submit(t, q, queuefs.Meta{}, "x")
-	}
-	must(t, s.Checkpoint(ctx))
-	submit(t, q, queuefs.Meta{}, "y")
-	want, err := q.Events(0, 10)
-	if err != nil || len(want) != 4 {
-		t.Fatalf("got %v, %v, want four events", want, err)
-	}
-	for range 2 {
-		closeHome(t, s)
-		s, q = openHome(t, dir, queuefs.Options{})
-		got, err := q.Events(0, 10)
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("got %v, %v\nwant %v", got, err, want)
-		}
-	}
-	submit(t, q, queuefs.Meta{}, "z")
-	if got, err := q.Events(3, 10); err != nil || len(got) != 2 || got[0] != want[3] || got[1].Seq != 5 {
-		t.Errorf("got %v, %v, want the fourth event and a fifth", got, err)
-	}
 }
 
 // A crowd works on queues at once and counts what was acknowledged.

@@ -477,15 +477,12 @@ func allKinds(t *testing.T, s *queuefs.Service, q *queuefs.Queue) {
 	must(t, errOf(q.Requeue(ctx, 1)))
 	must(t, errOf(q.NextN(ctx, "w", 3)))
 	must(t, errOf(q.Delete(ctx, 4)))
-	tellPhase(t, q, "u1", "PENDING")
-	tellPhase(t, q, strings.Repeat("~", 128), strings.Repeat("P", 32))
-	tellPhase(t, q, "u1", "")
 	if got := cullQueue(t, s, q.ID()); len(got) != 4 { // an update of queue-info.txt first
 		t.Fatalf("culled %v", got)
 	}
 }
 
-// TestEventsAreTheSameWhenOpenedAgain has events of all kinds, and then of other
+// TestEventsAreTheSameWhenOpenedAgain has events of all kinds of a queue of its own, and then of other
 // hands while the home is closed.
 func TestEventsAreTheSameWhenOpenedAgain(t *testing.T) {
 	dir := fastDir(t)
@@ -496,7 +493,7 @@ func TestEventsAreTheSameWhenOpenedAgain(t *testing.T) {
 	for _, e := range want {
 		seen[e.Kind] = true
 	}
-	for k := queuefs.Submit; k <= queuefs.Phase; k++ {
+	for k := queuefs.Submit; k < queuefs.Phase; k++ {
 		if !seen[k] {
 			t.Errorf("there was no %v", k)
 		}

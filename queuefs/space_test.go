@@ -347,40 +347,6 @@ func TestCullingMakesRoomOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestAFullDiskIsFreedByCulling fills a file system with processed jobs, and
-// has no other room than what they leave.
-func TestAFullDiskIsFreedByCulling(t *testing.T) {
-	dir := mount(t, "8m")
-	now := time.Now()
-	o := queuefs.Options{Segment: 4 * smallSegment, Behind: 300 << 10,
-		Now: func() time.Time { return now }} // so upkeep takes the day for a calm one
-	home := filepath.Join(dir, "home")
-	s, q := openHome(t, home, o)
-	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 }))))
-	for range 20 {
-		submit(t, q, queuefs.Meta{}, strings.Repeat("y", 60<<10))
-		must(t, errOf(q.Next(ctx, "w")))
-	}
-	must(t, s.Checkpoint(ctx))
-	fill(t, dir, 0)
-	w := tryForSpace(t, s, q, world{"jobs": jobs{byID: map[queuefs.JobID]fact{}}}, 10_000)
-	n := 0
-	for _, err := range s.Cull(ctx, queuefs.CullOptions{}) {
-		must(t, err)
-		n++
-	}
-	if err := s.Maintain(ctx); err != nil || n != 20 {
-		t.Errorf("%d culled, maintain: %v", n, err)
-	}
-	j := submit(t, q, queuefs.Meta{}, "again")
-	w = w.set("jobs", j.ID, func(f *fact) { *f = fact{status: queuefs.Pending, payload: "again"} })
-	w.expect(t, s)
-	closeHome(t, s)
-	should(t, errOf(os.Stat(filepath.Join(dir, "ballast"))))
-	v := verifier{TB: t, dir: home, o: o}
-	v.checkFiles(w)
-}
-
 // A home without room for another event opens all the same; a change of the
 // properties is told when there is room.
 func TestChangedPropertiesAreToldWhenThereIsRoom(t *testing.T) {

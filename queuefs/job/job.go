@@ -239,8 +239,8 @@ const (
 	Release  // it is no longer
 	Extend   // the lease of a consumed job began or was extended
 	Conclude // the outcome of a consumed job is known, or its consumer gave a result
-	// The last one is in the journals of former versions. It is of no job and no
-	// file, and nothing follows from it.
+	// The last one keeps the number of an event that a mirror did not get from its
+	// original. It is of no job and no file, and nothing follows from it.
 	Phase
 )
 
