@@ -21,11 +21,8 @@ import (
 	"cutie/testdata/long"
 )
 
-// Longer files come into a package at its end, if they are there still.
-const (
-	latePayload = 128 << 10
-	lateResult  = 1 << 20
-)
+// lateResult is the size from which a result comes into a package at its end.
+const lateResult = 1 << 20
 
 // A throng is clients of all kinds of changes. Refusals are fine with them.
 type throng struct {
@@ -161,7 +158,7 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 	transport := &http.Transport{MaxIdleConnsPerHost: crashClients}
 	c := &throng{base: d.url, http: &http.Client{Transport: transport, Timeout: time.Minute}, random: rand.New(rand.NewPCG(seed, 1))}
 	get := getter(c.http, d.url)
-	fixed := map[string][sha256.Size]byte{} // closed lists and packages never change
+	fixed := map[string][sha256.Size]byte{} // closed lists never change
 	for round := range rounds {
 		var wg sync.WaitGroup
 		for range 12 {
@@ -182,13 +179,11 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 		run("--home", home, "cull", "jobs", "-q")
 		run("--home", home, "publish", "--now")
 		for _, set := range []string{"pending", "replica"} {
-			closed := rememberFixed(t, get, set, "changelist-index.xml", fixed)
-			if closed == 0 {
-				continue
+			f := follower{set: set, get: get}
+			if _, err := f.packages(true); err != nil {
+				t.Errorf("round %d: packages of %s: %v", round, set, err)
 			}
-			if packages := rememberFixed(t, get, set, "changedump.xml", fixed); packages != closed {
-				t.Errorf("round %d: %s: %d packages of %d closed lists", round, set, packages, closed)
-			}
+			rememberFixed(t, get, set, fixed)
 		}
 		run("sync", "--by", "list", d.url, filepath.Join(dir, "followed"))
 		run("audit", filepath.Join(dir, "followed"))
@@ -218,11 +213,10 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 	t.Logf("%d rounds, %d files, %d documents that never change", rounds, len(want), len(fixed))
 }
 
-// rememberFixed keeps the digests of the closed lists of an index, or of the packages of a
-// Change Dump, and returns how many there are.
-func rememberFixed(t *testing.T, get func(path string) ([]byte, error), set, index string, fixed map[string][sha256.Size]byte) (n int) {
+// rememberFixed keeps the digests of the closed lists of a set.
+func rememberFixed(t *testing.T, get func(path string) ([]byte, error), set string, fixed map[string][sha256.Size]byte) {
 	t.Helper()
-	text, err := get(published + set + "/" + index)
+	text, err := get(published + set + "/changelist-index.xml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,20 +226,14 @@ func rememberFixed(t *testing.T, get func(path string) ([]byte, error), set, ind
 	}
 	for _, e := range entries {
 		name := published + set + "/" + path.Base(e.Loc)
-		if e.Until.IsZero() {
+		if _, known := fixed[name]; known || e.Until.IsZero() {
 			continue
 		}
-		n++
-		if _, known := fixed[name]; known {
-			continue
-		}
-		text, err := get(name)
-		if err != nil {
+		if text, err = get(name); err != nil {
 			t.Fatal(err)
 		}
 		fixed[name] = sha256.Sum256(text)
 	}
-	return n
 }
 
 // readPackage returns the entries of a package, and its files by name.
