@@ -40,6 +40,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -178,12 +179,7 @@ func (b *Browser) known(host string) bool {
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return true
 	}
-	for _, h := range b.Hosts {
-		if h == host {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(b.Hosts, host)
 }
 
 var (
@@ -243,12 +239,7 @@ func ParseProxy(text string) (netip.Prefix, error) {
 }
 
 func (p Proxies) trust(a netip.Addr) bool {
-	for _, n := range p {
-		if n.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
 // Passed reports whether a listed proxy made the connection of a request.

@@ -257,12 +257,19 @@ func nobody(r *http.Request) bool {
 	return ok && name == "" && password == ""
 }
 
+// byToken finds the caller of a bearer token in a request; is is false if there is none. The
+// caller is nil if the token is not known, or has expired.
+func (g *Gate) byToken(b *book, r *http.Request) (caller *Caller, is bool) {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return nil, false
+	}
+	return b.callerOf(&proof{token: sha256.Sum256([]byte(strings.TrimSpace(secret)))}, "", g.o.Now()), true
+}
+
 // identify finds the caller of the credentials in a request.
 func (g *Gate) identify(header http.Header, b *book, r *http.Request, client netip.Addr) (*Caller, error) {
-	auth := r.Header.Get("Authorization")
-	scheme, secret, _ := strings.Cut(auth, " ")
-	if strings.EqualFold(scheme, "Bearer") {
-		caller := b.callerOf(&proof{token: sha256.Sum256([]byte(strings.TrimSpace(secret)))}, "", g.o.Now())
+	if caller, is := g.byToken(b, r); is {
 		if caller == nil {
 			return nil, challenge(header, `, error="invalid_token"`, "token is not known, or has expired")
 		}
@@ -285,9 +292,8 @@ func (g *Gate) identify(header http.Header, b *book, r *http.Request, client net
 // recognized returns the caller of the credentials in a request without comparing a
 // password; nil if that would be needed.
 func (g *Gate) recognized(b *book, r *http.Request) *Caller {
-	auth := r.Header.Get("Authorization")
-	if scheme, secret, _ := strings.Cut(auth, " "); strings.EqualFold(scheme, "Bearer") {
-		return b.callerOf(&proof{token: sha256.Sum256([]byte(strings.TrimSpace(secret)))}, "", g.o.Now())
+	if caller, is := g.byToken(b, r); is {
+		return caller
 	}
 	name, password, ok := r.BasicAuth()
 	if !ok || name == "" || !b.knows(g.sumOf(name, password), g.o.Now()) {

@@ -204,15 +204,15 @@ func TestAddressWithManyMakesRoom(t *testing.T) {
 		l.gone = nil
 		l.join(t.Context(), "e0", 5) // each has one
 		l.want("-e0")
-		if l.waits != 4 {
-			t.Errorf("got %d that wait, want 4", l.waits)
+		if len(l.waiting) != 4 {
+			t.Errorf("got %d that wait, want 4", len(l.waiting))
 		}
 		for range 5 {
 			l.leave()
 		}
 		synctest.Wait()
-		if l.free != 1 || l.waits != 0 || len(l.turns) != 0 || len(l.waiting) != 0 {
-			t.Errorf("got %d free, %d waiting of %v", l.free, l.waits, l.turns)
+		if l.free != 1 || len(l.waiting) != 0 {
+			t.Errorf("got %d free, %d waiting", l.free, len(l.waiting))
 		}
 	})
 }
@@ -227,8 +227,8 @@ func TestWhoGoesAwayLeavesTheQueue(t *testing.T) {
 		l.want("!a0")
 		l.leave()
 		l.want("b0")
-		if l.waits != 0 || len(l.turns) != 0 {
-			t.Errorf("got %d waiting of %v, want none", l.waits, l.turns)
+		if len(l.waiting) != 0 {
+			t.Errorf("got %d waiting, want none", len(l.waiting))
 		}
 	})
 }

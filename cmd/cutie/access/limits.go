@@ -194,14 +194,18 @@ type fairQueue struct {
 
 	mu      sync.Mutex
 	free    int // places to go on
-	waits   int
-	waiting map[netip.Addr][]chan bool // true: go on, false: there is no room
-	turns   []netip.Addr               // with waiting ones, the next first
+	round   int // of the last one that went on
+	waiting []*waiter
 }
 
-func newFairQueue(atOnce, most int) *fairQueue {
-	return &fairQueue{free: atOnce, most: most, waiting: map[netip.Addr][]chan bool{}}
+// A waiter is the first of its client in its round, and the only one.
+type waiter struct {
+	client netip.Addr
+	round  int
+	turn   chan bool // true: go on, false: there is no room
 }
+
+func newFairQueue(atOnce, most int) *fairQueue { return &fairQueue{free: atOnce, most: most} }
 
 // try takes a place if one is free; leave must follow then.
 func (q *fairQueue) try() bool {
@@ -216,25 +220,15 @@ func (q *fairQueue) try() bool {
 
 // wait waits for a place; leave must follow if there is no error.
 func (q *fairQueue) wait(ctx context.Context, client netip.Addr) error {
-	q.mu.Lock()
-	if q.free > 0 {
-		q.free--
-		q.mu.Unlock()
+	if q.try() {
 		return nil
 	}
-	if q.waits >= q.most && !q.makeRoom(client) {
-		q.mu.Unlock()
+	w := &waiter{client: client, turn: make(chan bool, 1)}
+	if !q.join(w) {
 		return errCrowded
 	}
-	turn := make(chan bool, 1)
-	if len(q.waiting[client]) == 0 {
-		q.turns = append(q.turns, client)
-	}
-	q.waiting[client] = append(q.waiting[client], turn)
-	q.waits++
-	q.mu.Unlock()
 	select {
-	case on := <-turn:
+	case on := <-w.turn:
 		if !on {
 			return errCrowded
 		}
@@ -242,57 +236,78 @@ func (q *fairQueue) wait(ctx context.Context, client netip.Addr) error {
 	case <-ctx.Done():
 	}
 	q.mu.Lock()
-	at := slices.Index(q.waiting[client], turn)
+	at := slices.Index(q.waiting, w)
 	if at >= 0 {
-		q.drop(client, at)
+		q.waiting = slices.Delete(q.waiting, at, at+1)
 	}
 	q.mu.Unlock()
-	if at < 0 && <-turn { // it was its turn just then
+	if at < 0 && <-w.turn { // it was its turn just then
 		q.leave()
 	}
 	return ctx.Err()
 }
 
-// leave gives a place to the next.
+// join adds w behind the others of its client, or reports that there is no room.
+func (q *fairQueue) join(w *waiter) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.free > 0 {
+		q.free--
+		w.turn <- true
+		return true
+	}
+	if len(q.waiting) >= q.most && !q.makeRoom(w.client) {
+		return false
+	}
+	w.round = q.round + 1
+	for _, o := range q.waiting {
+		if o.client == w.client {
+			w.round = max(w.round, o.round+1)
+		}
+	}
+	q.waiting = append(q.waiting, w)
+	return true
+}
+
+// leave gives a place to the next: the one that has waited longest of the earliest round.
 func (q *fairQueue) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.turns) == 0 {
+	if len(q.waiting) == 0 {
 		q.free++
 		return
 	}
-	client := q.turns[0]
-	q.turns = append(q.turns[1:], client)
-	q.drop(client, 0) <- true
+	next := 0
+	for i, w := range q.waiting {
+		if w.round < q.waiting[next].round {
+			next = i
+		}
+	}
+	w := q.waiting[next]
+	q.round = w.round
+	q.waiting = slices.Delete(q.waiting, next, next+1)
+	w.turn <- true
 }
 
 // makeRoom refuses the last of the address with the most, if it has more than the client
 // would have.
 func (q *fairQueue) makeRoom(client netip.Addr) bool {
-	var most netip.Addr
-	for of, turns := range q.waiting {
-		if len(turns) > len(q.waiting[most]) {
-			most = of
+	count, last := map[netip.Addr]int{}, map[netip.Addr]int{}
+	most := client
+	for i, w := range q.waiting {
+		count[w.client]++
+		last[w.client] = i
+		if count[w.client] > count[most] {
+			most = w.client
 		}
 	}
-	last := len(q.waiting[most]) - 1
-	if last <= len(q.waiting[client]) {
+	if count[most] <= count[client]+1 {
 		return false
 	}
-	q.drop(most, last) <- false
+	w := q.waiting[last[most]]
+	q.waiting = slices.Delete(q.waiting, last[most], last[most]+1)
+	w.turn <- false
 	return true
-}
-
-// drop takes one out.
-func (q *fairQueue) drop(client netip.Addr, at int) chan bool {
-	turn := q.waiting[client][at]
-	q.waiting[client] = slices.Delete(q.waiting[client], at, at+1)
-	q.waits--
-	if len(q.waiting[client]) == 0 {
-		delete(q.waiting, client)
-		q.turns = slices.DeleteFunc(q.turns, func(of netip.Addr) bool { return of == client })
-	}
-	return turn
 }
 
 // Places are divided among clients: each may have as many as are left over for the

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,9 +23,7 @@ type Log struct {
 	mu     sync.Mutex // of all below
 	file   *lumberjack.Logger
 	buf    []byte // entries that are not written yet
-	second int64  // of stamp
-	stamp  []byte
-	failed bool // the last write: only Flush tries again
+	failed bool   // the last write: only Flush tries again
 	lost   int
 	closed bool
 }
@@ -53,10 +53,7 @@ func (l *Log) Add(e *Entry) {
 		l.lost++
 		return
 	}
-	if s := e.Time.Unix(); s != l.second || l.stamp == nil {
-		l.second, l.stamp = s, appendTime(l.stamp[:0], e.Time)
-	}
-	l.buf = e.append(l.buf, l.stamp)
+	l.buf = e.Append(l.buf)
 	if !l.failed {
 		l.write()
 	}
@@ -146,19 +143,11 @@ type Entry struct {
 
 // Append adds the line to dst.
 func (e *Entry) Append(dst []byte) []byte {
-	return e.append(dst, appendTime(make([]byte, 0, 32), e.Time))
-}
-
-func appendTime(dst []byte, t time.Time) []byte {
-	return t.UTC().AppendFormat(dst, "02/Jan/2006:15:04:05 -0700")
-}
-
-func (e *Entry) append(dst, stamp []byte) []byte {
 	dst = appendField(dst, e.Host, true)
 	dst = append(dst, " - "...)
 	dst = appendField(dst, e.User, true)
 	dst = append(dst, " ["...)
-	dst = append(dst, stamp...)
+	dst = e.Time.UTC().AppendFormat(dst, "02/Jan/2006:15:04:05 -0700")
 	dst = append(dst, `] "`...)
 	dst = appendField(dst, e.Method, true)
 	dst = append(dst, ' ')
@@ -212,65 +201,33 @@ func appendField(dst []byte, s string, word bool) []byte {
 // redact takes secrets out of a URI.
 func redact(s string) string {
 	place, query, has := strings.Cut(s, "?")
-	clean := place
-	if i := strings.Index(place, "://"); i >= 0 {
-		host, path, _ := strings.Cut(place[i+3:], "/")
+	if before, rest, ok := strings.Cut(place, "://"); ok {
+		host, path, _ := strings.Cut(rest, "/")
 		if at := strings.LastIndexByte(host, '@'); at >= 0 {
-			clean = place[:i+3] + "redacted@" + host[at+1:] + "/" + path
+			place = before + "://redacted@" + host[at+1:] + "/" + path
 		}
 	}
-	if has && hasSecret(query) {
-		return clean + "?" + redactQuery(query)
+	if !has {
+		return place
 	}
-	if clean == place {
+	return place + "?" + assignment.ReplaceAllStringFunc(query, func(s string) string {
+		if name, _, _ := strings.Cut(s, "="); secret(name) {
+			return name + "=redacted"
+		}
 		return s
-	}
-	return clean + s[len(place):]
+	})
 }
 
-func hasSecret(query string) bool {
-	for p := range strings.FieldsFuncSeq(query, parts) {
-		if name, _, ok := strings.Cut(p, "="); ok && secret(name) {
-			return true
-		}
-	}
-	return false
-}
-
-func redactQuery(query string) string {
-	var list []string
-	for p := range strings.FieldsFuncSeq(query, parts) {
-		if name, _, ok := strings.Cut(p, "="); ok && secret(name) {
-			p = name + "=redacted"
-		}
-		list = append(list, p)
-	}
-	return strings.Join(list, "&")
-}
-
-func parts(c rune) bool { return c == '&' || c == ';' }
+// assignment is a parameter in a query.
+var assignment = regexp.MustCompile(`[^&;=]+=[^&;]*`)
 
 // secret reports whether the name of a parameter means a secret.
 func secret(name string) bool {
-	if strings.IndexByte(name, '%') >= 0 {
-		if plain, err := url.QueryUnescape(name); err == nil {
-			name = plain
-		}
+	if plain, err := url.QueryUnescape(name); err == nil {
+		name = plain
 	}
-	for _, word := range [...]string{"token", "secret", "passw", "signature", "authorization", "apikey", "api_key", "lease"} {
-		if containsFold(name, word) {
-			return true
-		}
-	}
-	return false
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(secrets, func(word string) bool { return strings.Contains(name, word) })
 }
 
-// containsFold expects a word in lower case.
-func containsFold(s, word string) bool {
-	for i := 0; i+len(word) <= len(s); i++ {
-		if strings.EqualFold(s[i:i+len(word)], word) {
-			return true
-		}
-	}
-	return false
-}
+var secrets = []string{"token", "secret", "passw", "signature", "authorization", "apikey", "api_key", "lease"}

@@ -38,7 +38,7 @@ func TestEntryIsACombinedLogLine(t *testing.T) {
 			e.Target = "/lease/q/j?x=1&Token=a&access%5Ftoken=b;lease-token=c&tokens"
 			e.Referer = "https://ann:secret@x/y?password=z"
 		},
-			`192.0.2.1 - ann [21/Nov/2026:00:02:03 +0000] "GET /lease/q/j?x=1&Token=redacted&access%5Ftoken=redacted&lease-token=redacted&tokens HTTP/1.1" 200 617 "https://redacted@x/y?password=redacted" "curl/8"`},
+			`192.0.2.1 - ann [21/Nov/2026:00:02:03 +0000] "GET /lease/q/j?x=1&Token=redacted&access%5Ftoken=redacted;lease-token=redacted&tokens HTTP/1.1" 200 617 "https://redacted@x/y?password=redacted" "curl/8"`},
 		{"long", func(e *access.Entry) { e.Agent = strings.Repeat("a", 5000) },
 			`192.0.2.1 - ann [21/Nov/2026:00:02:03 +0000] "GET /state/q?t=anvl HTTP/1.1" 200 617 "http://x/" "` + strings.Repeat("a", 2048) + `..."`},
 	} {

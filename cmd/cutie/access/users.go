@@ -234,34 +234,27 @@ func (t *Token) ExpiresText() string {
 	return t.Expires.UTC().Format(expiresForm)
 }
 
+// find returns the first value that ok accepts.
+func find[T any](all []T, ok func(T) bool) (value T, there bool) {
+	if i := slices.IndexFunc(all, ok); i >= 0 {
+		return all[i], true
+	}
+	return value, false
+}
+
 // User returns a user by name.
 func (u *Users) User(name string) (User, bool) {
-	for _, l := range u.lines {
-		if l.user != nil && l.user.Name == name {
-			return *l.user, true
-		}
-	}
-	return User{}, false
+	return find(u.Users(), func(user User) bool { return user.Name == name })
 }
 
 // Token returns a token by name.
 func (u *Users) Token(name string) (Token, bool) {
-	for _, l := range u.lines {
-		if l.token != nil && l.token.Name == name {
-			return *l.token, true
-		}
-	}
-	return Token{}, false
+	return find(u.Tokens(), func(t Token) bool { return t.Name == name })
 }
 
 // TokenOf returns a token by its hash, in the hexadecimal digits of the file.
 func (u *Users) TokenOf(hash string) (Token, bool) {
-	for _, l := range u.lines {
-		if l.token != nil && hex.EncodeToString(l.token.Hash[:]) == hash {
-			return *l.token, true
-		}
-	}
-	return Token{}, false
+	return find(u.Tokens(), func(t Token) bool { return hex.EncodeToString(t.Hash[:]) == hash })
 }
 
 // Users returns the users in the order of the file.
@@ -336,16 +329,10 @@ func (u *Users) RemoveToken(name string) error {
 }
 
 func (u *Users) remove(which func(line) bool) error {
-	kept := u.lines[:0:0]
-	for _, l := range u.lines {
-		if !which(l) {
-			kept = append(kept, l)
-		}
-	}
-	if len(kept) == len(u.lines) {
+	before := len(u.lines)
+	if u.lines = slices.DeleteFunc(u.lines, which); len(u.lines) == before {
 		return ErrMissing
 	}
-	u.lines = kept
 	return nil
 }
 
@@ -367,8 +354,7 @@ func Load(name string) (u *Users, wide bool, err error) {
 		return nil, false, err
 	}
 	defer f.Close()
-	u, wide, err = read(f)
-	if err == nil && strings.TrimSpace(u.String()) == "" {
+	if u, wide, err = read(f); err == nil && strings.TrimSpace(u.String()) == "" {
 		return nil, false, fmt.Errorf("%s: %w", name, ErrEmpty)
 	}
 	return u, wide, err
@@ -386,11 +372,11 @@ func ReadFile(name string, max int64) ([]byte, error) {
 	return text, err
 }
 
-// open does not wait for the other end of a pipe.
-func open(name string) (*os.File, error) { return os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
-
 // ErrNoFile says that a name is that of a directory, a pipe or the like.
 var ErrNoFile = errors.New("is no regular file")
+
+// open does not wait for the other end of a pipe.
+func open(name string) (*os.File, error) { return os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) }
 
 func readAll(f *os.File, max int64) ([]byte, fs.FileInfo, error) {
 	info, err := f.Stat()
@@ -401,13 +387,10 @@ func readAll(f *os.File, max int64) ([]byte, fs.FileInfo, error) {
 		return nil, nil, fmt.Errorf("%s %w", f.Name(), ErrNoFile)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, max+1))
-	if err != nil {
-		return nil, nil, err
+	if err == nil && int64(len(text)) > max {
+		err = fmt.Errorf("%s has more than %d octets", f.Name(), max)
 	}
-	if int64(len(text)) > max {
-		return nil, nil, fmt.Errorf("%s has more than %d octets", f.Name(), max)
-	}
-	return text, info, nil
+	return text, info, err
 }
 
 func read(f *os.File) (u *Users, wide bool, err error) {
