@@ -174,6 +174,21 @@ func TestAChangeDuringARequestIsDelivered(t *testing.T) {
 	r.want(t, "jobs 1 submit "+j1+" pending", "jobs 2 consume "+j1+" consumed")
 }
 
+func TestAFailureOfTheCallbackBeforeDoesNotCount(t *testing.T) {
+	h, r, other := newHome(t, hub.Options{}), newReceiver(t), newReceiver(t)
+	h.submit(h.queue("jobs", r.URL), "x")
+	r.answer(func(w http.ResponseWriter, _ *http.Request) {
+		h.setCallback("jobs", other.URL)
+		if err := h.hub.Tick(ctx); err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(http.StatusGone)
+	})
+	h.tick()
+	h.tick()
+	other.want(t, "jobs 1 submit "+j1+" pending")
+}
+
 func TestGoneStopsACallbackUntilThereIsAnother(t *testing.T) {
 	h, r, other := newHome(t, hub.Options{}), newReceiver(t), newReceiver(t)
 	q := h.queue("jobs", r.URL)
