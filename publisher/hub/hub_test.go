@@ -7,14 +7,20 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"cutie/publisher/hub"
+	"cutie/queuefs/buffers"
 )
 
 const topic = "http://source.test/topic.xml"
@@ -328,5 +334,535 @@ func TestAGapIsCountedAndReported(t *testing.T) {
 	h.wantReport("its Change Lists are gone")
 	if st := h.hub.States(); len(st) != 1 || st[0].Missed != 1 {
 		t.Errorf("got %+v", st)
+	}
+}
+
+// A disk is full, or it is not.
+type disk struct{ full atomic.Bool }
+
+func (d *disk) fault(_ string, do func() error) error {
+	if d.full.Load() {
+		return syscall.ENOSPC
+	}
+	return do()
+}
+
+// tickFull lets the hub do what is due although it can write nothing.
+func (h *house) tickFull() {
+	h.Helper()
+	h.clock.advance(time.Minute)
+	if err := h.hub.Tick(ctx); !errors.Is(err, syscall.ENOSPC) {
+		h.Errorf("got %v, want no space", err)
+	}
+	h.hub.Wait()
+}
+
+// As long as it cannot be written down that somebody is to be told of a topic,
+// nothing is told. A crash, or room, lets it begin where it was to.
+func TestNothingIsToldThatIsNotWrittenDown(t *testing.T) {
+	const later = "http://source.test/later.xml"
+	var d disk
+	j, r, asks := newJournal(topic), newReceiver(t), newReceiver(t)
+	h := newHouse(t, hub.Options{Source: j, External: []hub.External{{URL: r.URL, Payload: true}}}, d.fault)
+	h.tick()
+	d.full.Store(true)
+	j.add(later, "a", "b")
+	if status, _ := h.ask("subscribe", topic, asks.URL); status != 503 {
+		t.Errorf("got %d for what cannot be kept, want 503", status)
+	}
+	h.tickFull()
+	h.tickFull()
+	want(t, r.bodies(), nil)
+	want(t, asks.intents(), nil)
+
+	crashed := h.killed()
+	crashed.later(time.Minute)
+	crashed.later(time.Minute)
+	want(t, r.bodies(), []string{"a\nb"})
+	crashed.close()
+
+	j.add(later, "c", "d")
+	d.full.Store(false)
+	h.later(time.Minute)
+	h.later(time.Minute)
+	want(t, r.bodies(), []string{"a\nb\nc", "d"})
+	want(t, asks.intents(), []string{"subscribe"})
+}
+
+// A full disk keeps no hub from being opened: what is new from then on is told
+// when there is room.
+func TestAHubIsOpenedOnAFullDisk(t *testing.T) {
+	var d disk
+	d.full.Store(true)
+	j, r := newJournal(topic), newReceiver(t)
+	j.add(topic, "before")
+	h := newHouse(t, hub.Options{Source: j, External: []hub.External{{URL: r.URL, Payload: true}}}, d.fault)
+	if got := h.reported(); !strings.Contains(got, "no space left on device") {
+		t.Errorf("got reports %q", got)
+	}
+	j.add(topic, "1")
+	h.tickFull()
+	want(t, r.bodies(), nil)
+	d.full.Store(false)
+	h.later(time.Minute)
+	want(t, r.bodies(), []string{"1"})
+}
+
+// A Report may ask the hub how its subscriptions fare.
+func TestAReportHoldsUpNobody(t *testing.T) {
+	j, r := newJournal(topic), newReceiver(t)
+	h := newHouse(t, hub.Options{Source: j, GiveUp: time.Hour}, nil)
+	h.subscribe(topic, r)
+	asked := 0
+	h.told = func() { asked = len(h.hub.States()) }
+	r.answers(func(int) (int, string) { return 500, "" })
+	j.add(topic, "1")
+	h.tick()
+	h.later(2 * time.Hour)
+	if got := h.reported(); asked != 1 || !strings.Contains(got, "has failed for 1h0m0s and is dropped") {
+		t.Errorf("got reports %q of %d subscriptions", got, asked)
+	}
+}
+
+// story is what the tests of steps tell. Every line of it is to reach the
+// subscriber, and each step is told of when it is done.
+func (h *house) story(j *journal, r *receiver, step func(error)) {
+	tick := func() {
+		h.clock.advance(2 * time.Hour)
+		err := h.hub.Tick(ctx)
+		h.hub.Wait()
+		step(err)
+	}
+	for status := 0; status != 202; {
+		status, _ = h.ask("subscribe", topic, r.URL, "secret", "s", "lease_seconds", "2592000")
+	}
+	step(nil)
+	j.add(topic, "1")
+	tick()
+	j.add(topic, "2", "3", "4", "5")
+	r.answers(func(n int) (int, string) { return map[bool]int{true: 503, false: 204}[n == 2], "" })
+	tick()
+	j.add(topic, "6")
+	tick()
+	for status := 0; status != 202; {
+		status, _ = h.ask("subscribe", topic, r.URL, "secret", "t", "lease_seconds", "2592000")
+	}
+	j.add(topic, "7")
+	tick()
+	tick()
+	tick()
+}
+
+// lines returns the lines that were acknowledged, in their order.
+func (r *receiver) lines() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for i, d := range r.got {
+		if i+1 < len(r.got) && strings.HasPrefix(r.got[i+1].body, strings.SplitAfter(d.body, "\n")[0]) {
+			continue // it was refused, and came again
+		}
+		all = append(all, strings.Split(d.body, "\n")...)
+	}
+	return all
+}
+
+// A kill at any step neither loses a line nor changes the order; what comes
+// twice was delivered since the last save.
+func TestKillAtAnyStepLosesNothing(t *testing.T) {
+	type kill struct {
+		at, dir string
+	}
+	var kills []kill
+	j, r := newJournal(topic), newReceiver(t)
+	var h *house
+	fault := func(step string, do func() error) error {
+		if h != nil {
+			kills = append(kills, kill{step, copyDir(t, h.path)})
+		}
+		return do()
+	}
+	var accepted int
+	h = newHouse(t, hub.Options{Source: j}, fault)
+	h.story(j, r, func(err error) {
+		must(t, err)
+		if accepted == 0 {
+			accepted = len(kills)
+		}
+	})
+	if len(kills) < 12 || accepted == 0 {
+		t.Fatalf("only %d steps", len(kills))
+	}
+	for i, k := range kills {
+		if i < accepted {
+			continue // nothing was promised yet
+		}
+		where := fmt.Sprintf("kill %d before %s", i, k.at)
+		r.answers(nil)
+		e := &house{TB: t, path: k.dir, opts: h.opts, clock: h.clock}
+		e.open(nil)
+		for range 4 {
+			e.later(2 * time.Hour)
+		}
+		got := r.lines()
+		if len(got) == 0 {
+			// All was delivered and saved.
+			if i < len(kills)-6 {
+				t.Errorf("%s: nothing is left to be told", where)
+			}
+		} else if want := strings.Split("1 2 3 4 5 6 7", " "); strings.Join(got, " ") != strings.Join(want[len(want)-len(got):], " ") {
+			t.Errorf("%s: got %q, want the end of %q", where, got, want)
+		}
+		e.close()
+	}
+}
+
+func TestStepThatFailsIsMadeUpFor(t *testing.T) {
+	errStep := errors.New("step failed")
+	for _, happened := range []bool{false, true} {
+		for n := 1; ; n++ {
+			count, where := -1, fmt.Sprintf("step %d, happened: %v", n, happened)
+			fault := func(step string, do func() error) error {
+				if count >= 0 {
+					count++
+				}
+				if count != n {
+					return do()
+				}
+				if happened {
+					if err := do(); err != nil {
+						return err
+					}
+				}
+				where += " " + step
+				return errStep
+			}
+			j, r := newJournal(topic), newReceiver(t)
+			h := newHouse(t, hub.Options{Source: j}, fault)
+			count = 0
+			failed := 0
+			h.story(j, r, func(err error) {
+				if err != nil && !errors.Is(err, errStep) {
+					t.Fatalf("%s: %v", where, err)
+				} else if err != nil {
+					failed++
+				}
+			})
+			if failed > 1 {
+				t.Errorf("%s: %d calls failed", where, failed)
+			}
+			steps := count
+			count = -1
+			r.answers(nil)
+			h.close()
+			h.open(nil)
+			h.later(time.Hour)
+			want(t, r.bodies(), nil)
+			h.wantStates(topic + " verified=true signed=true external=false failures=0 expires in 715h0m0s\n")
+			h.close()
+			if n >= steps {
+				break
+			}
+		}
+	}
+}
+
+// A roll says who may have what; the requests say by whom they are.
+type roll struct {
+	mu    sync.Mutex
+	gone  map[string]bool // who and topic
+	asked []string
+}
+
+func (r *roll) permit(_ http.Header, req *http.Request, _ string) (by string, err error) {
+	_, by, _ = strings.Cut(req.Header.Get("Content-Type"), "; by=")
+	return by, nil
+}
+
+func (r *roll) still(by, topic string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = append(r.asked, by)
+	return !r.gone[by+" "+topic]
+}
+
+func (r *roll) takeAway(by, topic string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.gone[by+" "+topic] = true
+}
+
+func (h *house) subscribeBy(by, topic string, r *receiver) {
+	h.Helper()
+	if status, text := h.post("hub.mode=subscribe&hub.topic="+topic+"&hub.callback="+r.URL+"/", "application/x-www-form-urlencoded; by="+by); status != 202 {
+		h.Fatalf("got %d %s", status, text)
+	}
+}
+
+func TestASubscriptionEndsWithTheRight(t *testing.T) {
+	const other = "http://source.test/other.xml"
+	j, roll := newJournal(topic, other), &roll{gone: map[string]bool{}}
+	ann, bob, old := newReceiver(t), newReceiver(t), newReceiver(t)
+	h := newHouse(t, hub.Options{Source: j}, nil)
+	h.subscribe(topic, old) // as before there were words for who asked
+	h.close()
+	h.opts.Permit, h.opts.Still = roll.permit, roll.still
+	h.open(nil)
+	h.subscribeBy("ann", topic, ann)
+	h.subscribeBy("ann", other, ann)
+	h.subscribeBy("bob", topic, bob)
+	h.tick()
+	ann.intents()
+	j.add(topic, "1")
+	j.add(other, "x")
+	h.later(time.Minute)
+	if got := ann.bodies(); len(got) != 2 {
+		t.Errorf("got %q, want what both topics have", got)
+	}
+	want(t, bob.bodies(), []string{"1"})
+	want(t, old.bodies(), []string{"1"})
+
+	roll.takeAway("ann", topic)
+	h.close() // who asked is known in another life
+	h.open(nil)
+	j.add(topic, "2")
+	j.add(other, "y")
+	h.later(time.Minute)
+	want(t, ann.bodies(), []string{"y"})
+	want(t, ann.intents(), []string{"denied"})
+	want(t, bob.bodies(), []string{"2"})
+	want(t, old.bodies(), []string{"2"})
+	if got := h.reported(); strings.Count(got, "has lost the right to "+topic+" and is dropped") != 1 {
+		t.Errorf("got reports %q", got)
+	}
+	h.close()
+	h.open(nil)
+	j.add(topic, "3")
+	h.later(time.Minute)
+	want(t, ann.bodies(), nil)
+	want(t, ann.intents(), nil)
+	for _, by := range roll.asked {
+		if by == "" {
+			t.Error("asked about nobody")
+		}
+	}
+}
+
+// Somebody who may has asked anew for what another has lost.
+func TestARightThatIsThereAgainCounts(t *testing.T) {
+	j, roll, r := newJournal(topic), &roll{gone: map[string]bool{}}, newReceiver(t)
+	h := newHouse(t, hub.Options{Source: j, Permit: roll.permit, Still: roll.still}, nil)
+	h.subscribeBy("ann", topic, r)
+	h.tick()
+	roll.takeAway("ann", topic)
+	h.subscribeBy("bob", topic, r)
+	h.tick()
+	j.add(topic, "1")
+	h.later(time.Minute)
+	want(t, r.bodies(), []string{"1"})
+	want(t, r.intents(), []string{"subscribe", "subscribe"})
+}
+
+// unknown is an error with a status of its own.
+type unknown struct{}
+
+func (unknown) Error() string   { return "who are you" }
+func (unknown) HTTPStatus() int { return http.StatusUnauthorized }
+
+// full is a budget with nothing left.
+type full struct{}
+
+func (full) TakeMany(netip.Addr, int) bool { return false }
+func (full) LeaveMany(netip.Addr, int)     {}
+
+func TestRequestIsRefusedWithoutMemoryForIt(t *testing.T) {
+	h := newHouse(t, hub.Options{Source: newJournal(topic)}, nil)
+	var memory buffers.Account
+	memory.Open(full{}, netip.Addr{})
+	form := url.Values{"hub.mode": {"subscribe"}, "hub.topic": {topic}, "hub.callback": {"http://a.test/"}, "hub.secret": {strings.Repeat("x", 9<<10)}}
+	r := httptest.NewRequest("POST", "/hub", strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	h.hub.ServeHTTP(w, r.WithContext(buffers.With(r.Context(), &memory)))
+	if w.Code != 503 || !strings.Contains(w.Body.String(), "memory") || w.Header().Get("Retry-After") == "" {
+		t.Errorf("got %d %q %v, want 503", w.Code, w.Body, w.Header())
+	}
+	h.wantStates("")
+}
+
+func TestRequestsThatAreRefused(t *testing.T) {
+	j := newJournal(topic, "http://source.test/secret.xml")
+	h := newHouse(t, hub.Options{Source: j, Permit: func(answer http.Header, _ *http.Request, topic string) (string, error) {
+		switch {
+		case strings.Contains(topic, "secret"):
+			return "", errors.New("you may not read the queue")
+		case strings.Contains(topic, "private"):
+			answer.Set("WWW-Authenticate", "Basic")
+			return "", unknown{}
+		}
+		return "", nil
+	}}, nil)
+	const cb = "http://a.test/cb"
+	for _, tt := range []struct {
+		mode, topic, callback string
+		args                  []string
+		status                int
+		text                  string
+	}{
+		{"", topic, cb, nil, 400, "hub.mode is neither subscribe nor unsubscribe"},
+		{"publish", topic, cb, nil, 400, "this hub distributes topics of its own site alone"},
+		{"subscribe", "", cb, nil, 400, "hub.topic is not a URL"},
+		{"subscribe", "http://source.test/other", cb, nil, 404, "hub.topic is none of this hub; the link with rel=self names the topic"},
+		{"subscribe", "http://source.test/secret.xml", cb, nil, 403, "you may not read the queue"},
+		{"subscribe", "http://source.test/private.xml", cb, nil, 401, "who are you"},
+		{"subscribe", topic, "", nil, 400, "hub.callback: not an absolute http or https URL"},
+		{"subscribe", topic, "ftp://a.test/", nil, 400, "hub.callback: not an absolute http or https URL"},
+		{"subscribe", topic, "http://u:p@a.test/", nil, 400, "hub.callback: has a user or a password"},
+		{"subscribe", topic, cb + "#x", nil, 400, "hub.callback: has a fragment"},
+		{"subscribe", topic, cb + "?" + strings.Repeat("x", 2048), nil, 400, "hub.callback: longer than 2048 octets"},
+		{"subscribe", topic, cb + "?\xff", nil, 400, "hub.callback: not an absolute http or https URL"},
+		{"subscribe", topic, cb, []string{"secret", strings.Repeat("x", 200)}, 400, "hub.secret is longer than 199 octets, or not UTF-8"},
+		{"subscribe", topic, cb, []string{"lease_seconds", "0"}, 400, "hub.lease_seconds is not a number of seconds from 1 to 4294967295"},
+		{"subscribe", topic, cb, []string{"lease_seconds", "-5"}, 400, "hub.lease_seconds is not a number of seconds from 1 to 4294967295"},
+		{"unsubscribe", topic, cb, nil, 404, "there is no such subscription"},
+	} {
+		if status, text := h.ask(tt.mode, tt.topic, tt.callback, tt.args...); status != tt.status || text != tt.text {
+			t.Errorf("%s %s %.40s %v: got %d %q, want %d %q", tt.mode, tt.topic, tt.callback, tt.args, status, text, tt.status, tt.text)
+		}
+	}
+	for _, tt := range []struct {
+		body, contentType string
+		status            int
+	}{
+		{"{}", "application/json", 415},
+		{"hub.mode=subscribe&hub.mode=unsubscribe", "application/x-www-form-urlencoded", 400},
+		{"%zz", "application/x-www-form-urlencoded", 400},
+		{"x=" + strings.Repeat("x", 20_000), "application/x-www-form-urlencoded", 413},
+	} {
+		if status, _ := h.post(tt.body, tt.contentType); status != tt.status {
+			t.Errorf("%.50s: got %d, want %d", tt.body, status, tt.status)
+		}
+	}
+	w := httptest.NewRecorder()
+	h.hub.ServeHTTP(w, httptest.NewRequest("GET", "/hub", nil))
+	if w.Code != 405 || w.Header().Get("Allow") != "POST" {
+		t.Errorf("GET: got %d %v", w.Code, w.Header())
+	}
+	h.wantStates("")
+}
+
+func TestLeasesHaveLimits(t *testing.T) {
+	r := newReceiver(t)
+	h := newHouse(t, hub.Options{Source: newJournal(topic)}, nil)
+	for asked, lease := range map[string]string{"1": "5m0s", "3600": "1h0m0s", "4294967295": "720h0m0s", "": "240h0m0s"} {
+		h.subscribe(topic, r, "lease_seconds", asked)
+		h.wantStates(topic + " verified=true signed=false external=false failures=0 expires in " + lease + "\n")
+	}
+}
+
+func TestNobodyIsSubscribedWhoDoesNotConfirm(t *testing.T) {
+	j, r := newJournal(topic), newReceiver(t)
+	h := newHouse(t, hub.Options{Source: j}, nil)
+	for name, tt := range map[string]struct {
+		confirm func(url.Values) (int, string)
+		asked   int
+	}{
+		"404":              {func(url.Values) (int, string) { return 404, "" }, 1},
+		"other word":       {func(url.Values) (int, string) { return 200, "word" }, 1},
+		"word and another": {func(a url.Values) (int, string) { return 200, a.Get("hub.challenge") + "\n" }, 1},
+		"redirect":         {func(a url.Values) (int, string) { return 302, a.Get("hub.challenge") }, 1},
+		"error":            {func(a url.Values) (int, string) { return 503, a.Get("hub.challenge") }, 3},
+	} {
+		r.confirms(tt.confirm)
+		h.subscribe(topic, r)
+		j.add(topic, "news")
+		for range 10 {
+			h.later(time.Hour)
+		}
+		if got := len(r.intents()); got != tt.asked || h.states() != "" {
+			t.Errorf("%s: asked %d times, want %d; left %s", name, got, tt.asked, h.states())
+		}
+		want(t, r.bodies(), nil)
+	}
+}
+
+func TestWhatIsNotConfirmedChangesNothing(t *testing.T) {
+	j, r := newJournal(topic), newReceiver(t)
+	h := newHouse(t, hub.Options{Source: j}, nil)
+	h.subscribe(topic, r, "secret", "one", "lease_seconds", "3600")
+	r.confirms(func(url.Values) (int, string) { return 404, "" })
+	h.subscribe(topic, r, "secret", "two", "lease_seconds", "7200")
+	if status, _ := h.ask("unsubscribe", topic, r.URL+"/cb?id=7"); status != 202 {
+		t.Errorf("got %d", status)
+	}
+	h.tick()
+	h.wantStates(topic + " verified=true signed=true external=false failures=0 expires in 1h0m0s\n")
+	j.add(topic, "news")
+	h.tick()
+	if len(r.got) != 1 || hub.Verify(r.got[0].header.Get("X-Hub-Signature"), "one", []byte("news")) != nil {
+		t.Errorf("got %+v", r.got)
+	}
+	r.confirms(nil)
+	h.subscribe(topic, r, "secret", "two", "lease_seconds", "7200")
+	h.wantStates(topic + " verified=true signed=true external=false failures=0 expires in 2h0m0s\n")
+	if status, _ := h.ask("unsubscribe", topic, r.URL+"/cb?id=7"); status != 202 {
+		t.Errorf("got %d", status)
+	}
+	h.tick()
+	j.add(topic, "more")
+	h.later(time.Hour)
+	h.wantStates("")
+	want(t, r.intents(), []string{"subscribe", "subscribe", "unsubscribe", "subscribe", "unsubscribe"})
+	want(t, r.bodies(), []string{"news"})
+}
+
+func TestThereIsALimitToSubscriptions(t *testing.T) {
+	h := newHouse(t, hub.Options{Source: newJournal(topic, "http://source.test/2", "http://source.test/3"),
+		Most: 4, MostOfTopic: 2, MostOfHost: 3, MostRequests: 40}, nil)
+	r, other := newReceiver(t), newReceiver(t)
+	try := func(topic, callback string, status int, words string) {
+		t.Helper()
+		got, text := h.ask("subscribe", topic, callback)
+		if got != status || !strings.Contains(text, words) {
+			t.Errorf("got %d %q, want %d %q", got, text, status, words)
+		}
+	}
+	try(topic, r.URL+"/1", 202, "")
+	try(topic, r.URL+"/2", 202, "")
+	try("http://source.test/2", r.URL+"/3", 429, "2 requests for callbacks of this host wait")
+	h.tick()
+	try(topic, r.URL+"/3", 503, "the topic has 2 subscriptions")
+	try(topic, r.URL+"/1", 202, "") // it is there
+	try("http://source.test/2", r.URL+"/3", 202, "")
+	h.tick()
+	try("http://source.test/2", r.URL+"/4", 429, "3 subscriptions with callbacks of this host")
+	try("http://source.test/2", other.URL+"/4", 202, "")
+	try("http://source.test/3", other.URL+"/5", 503, "the hub has 4 subscriptions")
+}
+
+func TestAddressesThatAreNotAllowedAreNotReached(t *testing.T) {
+	j, r := newJournal(topic), newReceiver(t)
+	h := newHouse(t, hub.Options{Source: j}, nil)
+	port := r.URL[strings.LastIndexByte(r.URL, ':')+1:]
+	if status, _ := h.ask("subscribe", topic, "http://[::ffff:127.0.0.2]:"+port+"/"); status != 202 {
+		t.Errorf("got %d", status)
+	}
+	h.tick()
+	want(t, r.intents(), nil)
+	h.wantStates("") // it is not tried again
+}
+
+func TestOptionsThatAreWrong(t *testing.T) {
+	h := newHouse(t, hub.Options{Source: newJournal()}, nil)
+	for what, change := range map[string]func(*hub.Options){
+		"no source": func(o *hub.Options) { o.Source = nil },
+		"URL":       func(o *hub.Options) { o.URL = "/hub" },
+		"external":  func(o *hub.Options) { o.External = []hub.External{{URL: "x"}} },
+	} {
+		o := h.opts
+		change(&o)
+		if _, err := hub.New(o); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: got %v", what, err)
+		}
 	}
 }
