@@ -1,19 +1,28 @@
 package destination_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/source"
+	"cutie/sitemap"
 )
 
 // benchSync copies a Source, and audits the copy if audit is set.
@@ -39,64 +48,13 @@ func benchCopy(b *testing.B, o destination.Options, audit bool) (r *destination.
 	return r
 }
 
-// command runs a command of the system in a directory, and returns its time.
-func command(b *testing.B, dir, text string) time.Duration {
-	b.Helper()
-	began := time.Now()
-	cmd := exec.Command("sh", "-c", text)
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Skipf("%s: %v: %.200s", text, err, out)
-	}
-	return time.Since(began)
-}
-
-// Run with -bench . -benchtime 1x (Following: 500x), with TMPDIR in memory.
-//
-// 100,000 resources of 1 KiB over loopback, beside programs of the system that do a part
-// of the work: tar and sha256sum, curl with one connection, and sha256sum alone.
-func BenchmarkCopyBesideTools(b *testing.B) {
-	const n = 100_000
-	f := newBulk(b, n, true)
-	for b.Loop() {
-		base := b.TempDir()
-		took := map[string]time.Duration{}
-		for _, by := range []destination.By{destination.ByDump, destination.ByList} {
-			began := time.Now()
-			benchCopy(b, destination.Options{URL: f.URL, Dir: filepath.Join(base, string(by)), By: by}, false)
-			took[string(by)] = time.Since(began)
-		}
-		began := time.Now()
-		benchCopy(b, destination.Options{Dir: filepath.Join(base, "dump")}, true)
-		took["audit"] = time.Since(began)
-		command(b, base, "tar -cf all.tar --exclude=.cutie-sync -C list . && mkdir tar curl")
-		took["tar"] = command(b, base, "tar -xf all.tar -C tar")
-		took["sha256sum"] = command(b, base, "cd tar && find . -type f -print0 | xargs -0 sha256sum > ../sums")
-		var list strings.Builder
-		for i := range n {
-			fmt.Fprintf(&list, "url = %s%s\noutput = curl%[2]s\n", f.URL, bulkPath(i))
-		}
-		if err := os.WriteFile(filepath.Join(base, "urls"), []byte(list.String()), 0o600); err != nil {
-			b.Fatal(err)
-		}
-		took["curl"] = command(b, base, "curl -s --create-dirs -K urls")
-		ratio := func(a, c time.Duration) float64 { return a.Seconds() / c.Seconds() }
-		for name, d := range took {
-			b.ReportMetric(d.Seconds(), "s/"+name)
-		}
-		b.ReportMetric(ratio(took["dump"], took["tar"]+took["sha256sum"]), "dump/(tar+sha256sum)")
-		b.ReportMetric(ratio(took["curl"], took["list"]), "curl/list")
-		b.ReportMetric(ratio(took["audit"], took["sha256sum"]), "audit/sha256sum")
-	}
-}
-
 // A million resources: 100 changes cost what 100 changes cost, and memory is bounded.
 func BenchmarkMillion(b *testing.B) {
 	n := 1_000_000
 	if testing.Short() {
 		n = 50_000
 	}
-	f := newBulk(b, n, false)
+	f := newBulk(b, n)
 	dir := filepath.Join(b.TempDir(), "copy")
 	for b.Loop() {
 		for _, do := range []string{"sync", "audit", "inspect"} {
@@ -134,7 +92,7 @@ func processMemory(b *testing.B, url, dir, do string) float64 {
 
 // From a change at the Source to the file in its place, at 100 changes a second.
 func BenchmarkFollowing(b *testing.B) {
-	f := newBulk(b, 1000, false)
+	f := newBulk(b, 1000)
 	dir := filepath.Join(b.TempDir(), "copy")
 	c, err := destination.Open(b.Context(), destination.Options{URL: f.URL, Dir: dir, HTTP: source.Options{}})
 	if err != nil {
@@ -172,4 +130,143 @@ func BenchmarkFollowing(b *testing.B) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms/median")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms/p99")
+}
+
+// A bulk is a Source of many resources of 1 KiB, for measurements. Its Change List
+// waits for changes (RFC 7240) and answers with the part added to it.
+type bulk struct {
+	*httptest.Server
+	N  int
+	At time.Time // of the Resource List
+
+	lists []string // one a page of 50,000
+
+	mu      sync.Mutex
+	changed map[int]int // versions of resources
+	tail    []byte      // entries of the Change List
+	more    chan struct{}
+}
+
+// newBulk returns a Source of n resources.
+func newBulk(tb testing.TB, n int) *bulk {
+	f := &bulk{N: n, At: time.Now().UTC().Truncate(time.Second), changed: map[int]int{}, more: make(chan struct{})}
+	f.Server = httptest.NewServer(f)
+	tb.Cleanup(f.Close)
+	for first := 0; first < n; first += sitemap.MaxEntries {
+		text := sitemap.AppendHead(nil, sitemap.URLSet, f.head(sitemap.ResourceList))
+		for i := first; i < min(first+sitemap.MaxEntries, n); i++ {
+			e := f.Entry(i, 0)
+			text = sitemap.AppendEntry(text, sitemap.URLSet, &e)
+		}
+		f.lists = append(f.lists, string(sitemap.AppendFoot(text, sitemap.URLSet)))
+	}
+	return f
+}
+
+func (f *bulk) head(c sitemap.Capability) sitemap.Head {
+	h := sitemap.Head{Capability: c, Links: []sitemap.Link{{Rel: "up", Href: f.URL + "/set/capabilitylist.xml"}}}
+	if c == sitemap.ChangeList {
+		h.From = f.At
+	} else {
+		h.At = f.At
+	}
+	return h
+}
+
+// Change updates a resource, and wakes who waits for changes.
+func (f *bulk) Change(i int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.changed[i]++
+	e := f.Entry(i, f.changed[i])
+	e.LastMod = time.Now().UTC().Truncate(time.Microsecond)
+	e.Change, e.DateTime = sitemap.Updated, e.LastMod
+	f.tail = sitemap.AppendEntry(f.tail, sitemap.URLSet, &e)
+	close(f.more)
+	f.more = make(chan struct{})
+}
+
+// ServeHTTP is [http.Handler].
+func (f *bulk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	list := func(c sitemap.Capability, name string) sitemap.Entry {
+		return sitemap.Entry{Loc: f.URL + "/set/" + name, Capability: c, Length: -1}
+	}
+	switch path := r.URL.Path; path {
+	case "/.well-known/resourcesync":
+		f.document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description}, list(sitemap.CapabilityList, "capabilitylist.xml"))
+	case "/set/capabilitylist.xml":
+		all := []sitemap.Entry{list(sitemap.ResourceList, "resourcelist.xml"), list(sitemap.ChangeList, "changelist.xml")}
+		f.document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: []sitemap.Link{{Rel: "up", Href: f.URL + "/.well-known/resourcesync"}}}, all...)
+	case "/set/resourcelist.xml":
+		var all []sitemap.Entry
+		for i := range f.lists {
+			all = append(all, sitemap.Entry{Loc: f.URL + "/list/" + strconv.Itoa(i), At: f.At, Length: -1})
+		}
+		f.document(w, sitemap.SitemapIndex, f.head(sitemap.ResourceList), all...)
+	case "/set/changelist.xml":
+		f.changes(w, r)
+	default:
+		if n, ok := strings.CutPrefix(path, "/list/"); ok {
+			i, _ := strconv.Atoi(n)
+			io.WriteString(w, f.lists[i])
+			return
+		}
+		i, err := strconv.Atoi(path[strings.LastIndexByte(path, 'r')+1:])
+		if err != nil || i >= f.N {
+			http.NotFound(w, r)
+			return
+		}
+		f.mu.Lock()
+		text := bulkText(i, f.changed[i])
+		f.mu.Unlock()
+		w.Write(text)
+	}
+}
+
+func (f *bulk) document(w http.ResponseWriter, root sitemap.Root, head sitemap.Head, entries ...sitemap.Entry) {
+	text := sitemap.AppendHead(nil, root, head)
+	for i := range entries {
+		text = sitemap.AppendEntry(text, root, &entries[i])
+	}
+	w.Write(sitemap.AppendFoot(text, root))
+}
+
+// changes answers with the Change List or what was added to it. Its entity tag is its
+// length without the foot.
+func (f *bulk) changes(w http.ResponseWriter, r *http.Request) {
+	tag := func() string { return strconv.Quote(strconv.Itoa(len(f.tail))) }
+	f.mu.Lock()
+	if more := f.more; r.Header.Get("Prefer") != "" && r.Header.Get("If-None-Match") == tag() {
+		f.mu.Unlock()
+		ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
+		defer cancel()
+		select {
+		case <-more:
+		case <-ctx.Done():
+		}
+		f.mu.Lock()
+	}
+	text := sitemap.AppendHead(nil, sitemap.URLSet, f.head(sitemap.ChangeList))
+	text = sitemap.AppendFoot(append(text, f.tail...), sitemap.URLSet)
+	now := tag()
+	f.mu.Unlock()
+	w.Header().Set("ETag", now)
+	if r.Header.Get("If-Range") != "" {
+		r.Header.Set("If-Range", now) // it grows at its end only
+	}
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
+}
+
+// bulkPath returns the path of a resource.
+func bulkPath(i int) string { return fmt.Sprintf("/d%03d/r%06d", i/1000, i) }
+
+// bulkText returns the 1 KiB of a version of a resource.
+func bulkText(i, version int) []byte {
+	return bytes.Repeat(fmt.Appendf(nil, "%07d %07d", i, version)[:15:15], 69)[:1024]
+}
+
+// Entry returns the entry of a version of a resource.
+func (f *bulk) Entry(i, version int) sitemap.Entry {
+	sum := sha256.Sum256(bulkText(i, version))
+	return sitemap.Entry{Loc: f.URL + bulkPath(i), Length: 1024, LastMod: f.At, Hashes: []sitemap.Hash{{Alg: "sha-256", Value: hex.EncodeToString(sum[:])}}}
 }

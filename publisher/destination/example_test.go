@@ -58,63 +58,6 @@ func Example() {
 	// hello
 }
 
-func ExampleCopy_Audit() {
-	site := site()
-	defer site.Close()
-	dir, err := os.MkdirTemp("", "copy-")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-
-	ctx := context.Background()
-	c, err := destination.Open(ctx, destination.Options{URL: site.URL, Dir: dir, Deep: true})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := c.Sync(ctx); err != nil {
-		log.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "hello.txt"), []byte("jello\n"), 0o600); err != nil {
-		log.Fatal(err)
-	}
-	r, err := c.Audit(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, d := range r.Differences {
-		fmt.Printf("%s: %s (%s)\n", d.File, d.What, d.Why)
-	}
-	// Output:
-	// hello.txt: different (length or digest)
-}
-
-func ExampleCopy_Follow() {
-	site := site()
-	defer site.Close()
-	dir, err := os.MkdirTemp("", "copy-")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-
-	ctx, cancel := context.WithCancel(context.Background())
-	c, err := destination.Open(ctx, destination.Options{URL: site.URL, Dir: dir})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
-	err = c.Follow(ctx, 0, func(r *destination.Report) {
-		fmt.Printf("fetched %d, and waiting for more\n", r.Fetched)
-		cancel() // in a service: when it stops
-	})
-	fmt.Println(err)
-	// Output:
-	// fetched 1, and waiting for more
-	// context canceled
-}
-
 func Example_inspect() {
 	site := site()
 	defer site.Close()

@@ -2,7 +2,6 @@ package destination_test
 
 import (
 	"archive/zip"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -54,21 +53,11 @@ func TestDeletionsDuringACutBaseline(t *testing.T) {
 	f := newSource(t)
 	f.Put("/a", "a")
 	f.Put("/b", "b")
-	ctx, cancel := context.WithCancel(t.Context())
-	f.Fault("/b", func(http.ResponseWriter, *http.Request) bool { cancel(); return false })
 	p := newPlace(t, f)
-	c, err := p.open(func(o *destination.Options) { o.HTTP.Connections = 1 })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Sync(ctx); err == nil {
-		t.Fatal("the run was not cut off")
-	}
-	c.Close()
+	p.cut("/b", func(o *destination.Options) { o.HTTP.Connections = 1 })
 	if got := p.files(); got["/a"] != "a" {
 		t.Fatalf("got %v", got)
 	}
-	f.Fault("/b", nil)
 	f.Remove("/a")
 	f.Put("/c", "c")
 	p.mustSync(nil)
@@ -80,7 +69,7 @@ func TestPlainListAfterAFailure(t *testing.T) {
 	f := newSource(t)
 	f.Put("/a", "a")
 	f.Put("/b", "b")
-	plain(f)
+	f.capabilities("set", "set", sitemap.ResourceList)
 	f.Fault("/b", func(w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true })
 	p := newPlace(t, f)
 	if r := p.mustSync(nil); r.Failed != 1 {
@@ -95,15 +84,6 @@ func TestPlainListAfterAFailure(t *testing.T) {
 	f.Put("/d", "d")
 	p.mustSync(nil)
 	p.want()
-}
-
-// plain leaves out the Change List of a Source.
-func plain(f *testSource) {
-	f.Fault("/set/capabilitylist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: []sitemap.Link{{Rel: "up", Href: f.URL + "/.well-known/resourcesync"}}},
-			[]sitemap.Entry{{Loc: f.URL + "/set/resourcelist.xml", Capability: sitemap.ResourceList, Length: -1}})
-		return true
-	})
 }
 
 // A Source that refuses each range is not asked for ever.
@@ -131,31 +111,19 @@ func TestPlainSetsAreAllListedAgain(t *testing.T) {
 	f := newSource(t)
 	f.Put("/a", "a")
 	f.Put("/b/b", "b")
-	part := func(name, prefix string) {
-		f.Fault("/"+name+"/capabilitylist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: []sitemap.Link{{Rel: "up", Href: f.URL + "/.well-known/resourcesync"}}},
-				[]sitemap.Entry{{Loc: f.URL + "/" + name + "/resourcelist.xml", Capability: sitemap.ResourceList, Length: -1}})
-			return true
-		})
-		f.Fault("/"+name+"/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+	f.sets("one", "two")
+	for name, prefix := range map[string]string{"one": "/", "two": "/b/"} {
+		f.capabilities(name, name, sitemap.ResourceList)
+		f.serve("/"+name+"/resourcelist.xml", func() (sitemap.Root, sitemap.Head, []sitemap.Entry) {
 			var all []sitemap.Entry
 			for path := range f.Resources {
 				if strings.HasPrefix(path, "/b/") == (prefix == "/b/") {
 					all = append(all, f.Entry(path))
 				}
 			}
-			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: f.Now, Links: []sitemap.Link{{Rel: "up", Href: f.URL + "/" + name + "/capabilitylist.xml"}}}, all)
-			return true
+			return sitemap.URLSet, f.head(sitemap.ResourceList), all
 		})
 	}
-	part("one", "/")
-	part("two", "/b/")
-	f.Fault("/.well-known/resourcesync", func(w http.ResponseWriter, _ *http.Request) bool {
-		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description}, []sitemap.Entry{
-			{Loc: f.URL + "/one/capabilitylist.xml", Capability: sitemap.CapabilityList, Length: -1},
-			{Loc: f.URL + "/two/capabilitylist.xml", Capability: sitemap.CapabilityList, Length: -1}})
-		return true
-	})
 	p := newPlace(t, f)
 	all := func(o *destination.Options) { o.Delete = destination.DeleteAll }
 	p.mustSync(all)
@@ -171,21 +139,8 @@ func TestPlainSetsAreAllListedAgain(t *testing.T) {
 func TestFollowPlainLists(t *testing.T) {
 	f := newSource(t)
 	f.Put("/a", "a")
-	plain(f)
-	p := newPlace(t, f)
-	c, err := p.open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	f.Fault("/b", func(http.ResponseWriter, *http.Request) bool { cancel(); return false })
-	ended := make(chan error)
-	go func() { ended <- c.Follow(ctx, time.Millisecond, func(*destination.Report) { f.Put("/b", "b") }) }()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("/b was not asked for: %v, said %q", err, p.said)
-	}
+	f.capabilities("set", "set", sitemap.ResourceList)
+	newPlace(t, f).follow("/b", time.Millisecond, func(*destination.Copy) {}, func(*destination.Copy) { f.Put("/b", "b") })
 }
 
 // A Source that answers at once with another representation, and waits from then on, is
@@ -193,15 +148,6 @@ func TestFollowPlainLists(t *testing.T) {
 func TestFollowOtherRepresentation(t *testing.T) {
 	f := newSource(t)
 	f.Put("/a", "a")
-	p := newPlace(t, f)
-	c, err := p.open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	f.Fault("/b", func(http.ResponseWriter, *http.Request) bool { cancel(); return false })
 	f.Fault("/set/changelist.xml", func(w http.ResponseWriter, r *http.Request) bool {
 		tag := `"packed"`
 		if r.Header.Get("Accept-Encoding") == "identity" {
@@ -216,44 +162,30 @@ func TestFollowOtherRepresentation(t *testing.T) {
 		w.Header().Set("ETag", tag)
 		return false
 	})
-	err = c.Follow(ctx, time.Hour, func(*destination.Report) {})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("/b was not asked for: %v, said %q", err, p.said)
-	}
+	newPlace(t, f).follow("/b", time.Hour, func(*destination.Copy) {}, func(*destination.Copy) {})
 }
 
 // Woken by a notification, a copy asks at once.
 func TestFollowWoken(t *testing.T) {
 	f := newSource(t)
 	f.Put("/a", "a")
-	p := newPlace(t, f)
-	c, err := p.open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if got := c.Topics(); len(got) != 1 || got[0] != f.URL+"/set/changelist.xml" {
-		t.Errorf("topics %v", got)
-	}
-	c.Expect()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	f.Fault("/b", func(http.ResponseWriter, *http.Request) bool { cancel(); return false })
 	f.Fault("/set/changelist.xml", func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("Prefer") != "" {
 			t.Error("a request was held open")
 		}
 		return false
 	})
-	err = c.Follow(ctx, time.Hour, func(*destination.Report) {
+	newPlace(t, f).follow("/b", time.Hour, func(c *destination.Copy) {
+		if got := c.Topics(); len(got) != 1 || got[0] != f.URL+"/set/changelist.xml" {
+			t.Errorf("topics %v", got)
+		}
+		c.Expect()
+	}, func(c *destination.Copy) {
 		go func() {
 			f.Put("/b", "b")
 			c.Wake()
 		}()
 	})
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("/b was not asked for: %v, said %q", err, p.said)
-	}
 }
 
 // Made anew, a copy takes deletions since its last run.
@@ -322,17 +254,7 @@ func TestTransitOutlivesACutRun(t *testing.T) {
 	if r := p.mustSync(nil); r.Failed != 100 {
 		t.Fatalf("got %+v", r)
 	}
-	c, err := p.open(func(o *destination.Options) { o.HTTP.Connections = 1 })
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	f.Fault("/r7", func(w http.ResponseWriter, r *http.Request) bool { cancel(); http.NotFound(w, r); return true })
-	if _, err := c.Sync(ctx); err == nil {
-		t.Fatal("the run was not cut off")
-	}
-	c.Close()
-	f.Fault("/r7", nil)
+	p.cut("/r7", func(o *destination.Options) { o.HTTP.Connections = 1 })
 	down = false
 	p.mustSync(nil)
 	p.want()
@@ -361,33 +283,27 @@ func TestEventsThatGoBack(t *testing.T) {
 // resource; sets of queues no longer there answer with a status.
 func serveQueues(f *testSource, queues *[]string, status *int) {
 	for _, q := range *queues {
-		list := "/.well-known/resourcesync/" + q + "/replica/"
-		f.Fault(list+"capabilitylist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+		set := ".well-known/resourcesync/" + q + "/replica"
+		f.capabilities(set, set, sitemap.ResourceList, sitemap.ChangeList)
+		there := f.Faults["/"+set+"/capabilitylist.xml"]
+		f.Fault("/"+set+"/capabilitylist.xml", func(w http.ResponseWriter, r *http.Request) bool {
 			if !slices.Contains(*queues, q) {
 				w.WriteHeader(*status)
 				return true
 			}
-			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList, Links: []sitemap.Link{{Rel: "up", Href: f.URL + "/.well-known/resourcesync"}}},
-				[]sitemap.Entry{{Loc: f.URL + list + "resourcelist.xml", Capability: sitemap.ResourceList, Length: -1},
-					{Loc: f.URL + list + "changelist.xml", Capability: sitemap.ChangeList, Length: -1}})
-			return true
+			return there(w, r)
 		})
-		f.Fault(list+"resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: f.Now}, []sitemap.Entry{f.Entry("/queues/" + q + "/pending/j1")})
-			return true
+		f.serve("/"+set+"/resourcelist.xml", func() (sitemap.Root, sitemap.Head, []sitemap.Entry) {
+			return sitemap.URLSet, f.head(sitemap.ResourceList), []sitemap.Entry{f.Entry("/queues/" + q + "/pending/j1")}
 		})
-		f.Fault(list+"changelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: f.From}, nil)
-			return true
-		})
+		f.serveList("/"+set+"/changelist.xml", sitemap.Head{Capability: sitemap.ChangeList, From: f.From})
 	}
-	f.Fault("/.well-known/resourcesync", func(w http.ResponseWriter, _ *http.Request) bool {
+	f.serve("/.well-known/resourcesync", func() (sitemap.Root, sitemap.Head, []sitemap.Entry) {
 		var all []sitemap.Entry
 		for _, q := range *queues {
 			all = append(all, sitemap.Entry{Loc: f.URL + "/.well-known/resourcesync/" + q + "/replica/capabilitylist.xml", Capability: sitemap.CapabilityList, Length: -1})
 		}
-		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description}, all)
-		return true
+		return sitemap.URLSet, sitemap.Head{Capability: sitemap.Description}, all
 	})
 }
 
@@ -464,21 +380,10 @@ func TestLongListsAreTakenInParts(t *testing.T) {
 	f.Put("/first", "1")
 	p := newPlace(t, f)
 	p.mustSync(nil)
-	for i := range 2500 {
+	for i := range 2100 {
 		f.Put(fmt.Sprintf("/r%d", i), "x")
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	f.Fault("/r2400", func(http.ResponseWriter, *http.Request) bool { cancel(); return false })
-	c, err := p.open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Sync(ctx); err == nil {
-		t.Error("the run was not cut off")
-	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	p.cut("/r2050", nil)
 	_, all, err := destination.Standings(p.dir)
 	if err != nil || len(all) != 1 || !all[0].Until.After(f.From.Add(1000*time.Second)) {
 		t.Errorf("got %+v, %v", all, err)
@@ -487,48 +392,56 @@ func TestLongListsAreTakenInParts(t *testing.T) {
 	p.want()
 }
 
-// Packages with any digest are verified.
-func TestPackagesThatDiffer(t *testing.T) {
-	for alg, sum := range map[string]string{"md5": strings.Repeat("0", 32), "sha-1": strings.Repeat("0", 40), "sha-256": strings.Repeat("0", 64)} {
-		f := newSource(t)
-		f.Dumped = true
-		f.Put("/a", "a")
-		f.Fault("/set/resourcedump.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceDump, At: f.Now, Links: f.Up()},
-				[]sitemap.Entry{{Loc: f.URL + "/set/dump.zip", Length: -1, Hashes: []sitemap.Hash{{Alg: alg, Value: sum}}}})
-			return true
-		})
-		p := newPlace(t, f)
-		if _, err := p.sync(func(o *destination.Options) { o.By = destination.ByDump }); !errors.Is(err, local.ErrDiffers) {
-			t.Errorf("%s: got %v", alg, err)
-		}
-		if got := p.files(); len(got) > 0 {
-			t.Errorf("%s: got %v", alg, got)
+// A package that cannot be used is no reason to have no copy: the Resource List is used, and
+// unless it is gone a line says why. With packages alone it is an error, and no file is made.
+func TestPackagesThatCannotBeUsed(t *testing.T) {
+	const path = "/set/dump.zip"
+	type tests map[string]func(f *testSource)
+	all := tests{"no manifest": func(f *testSource) { f.Pack = func(z *zip.Writer, _ []byte) { put(z, "x", "y") } },
+		"another manifest": func(f *testSource) {
+			f.Pack = func(z *zip.Writer, m []byte) {
+				put(z, "manifest.xml", strings.Replace(string(m), "resourcedump-manifest", "resourcelist", 1))
+			}
+		}}
+	for _, text := range []string{"\x1f\x8b no ZIP", "", "<html>login</html>"} {
+		all[fmt.Sprintf("%q", text)] = func(f *testSource) { f.say(path, text) }
+	}
+	for _, status := range []int{http.StatusGone, http.StatusNotFound} {
+		all[fmt.Sprint(status)] = func(f *testSource) { f.status(path, status) }
+	}
+	for part := range 4 {
+		all[fmt.Sprintf("%d quarters", part)] = func(f *testSource) {
+			f.Fault(path, func(w http.ResponseWriter, _ *http.Request) bool {
+				text := f.Package()
+				w.Write(text[:len(text)*part/4])
+				return true
+			})
 		}
 	}
-}
-
-// A Source lost a package since it named it, or another daemon of it has none of the name.
-// The resources are copied by its list.
-func TestAPackageThatIsGone(t *testing.T) {
-	for _, status := range []int{http.StatusGone, http.StatusNotFound} {
+	for alg, n := range map[string]int{"md5": 32, "sha-1": 40, "sha-256": 64} {
+		all[alg] = func(f *testSource) {
+			e := sitemap.Entry{Loc: f.URL + path, Length: -1, Hashes: []sitemap.Hash{{Alg: alg, Value: strings.Repeat("0", n)}}}
+			f.serveList("/set/resourcedump.xml", f.head(sitemap.ResourceDump), e)
+		}
+	}
+	for name, prepare := range all {
 		f := newSource(t)
 		f.Dumped = true
-		f.Put("/a", "a")
-		f.Put("/b", "b")
-		f.Fault("/set/dump.zip", func(w http.ResponseWriter, _ *http.Request) bool {
-			w.WriteHeader(status)
-			return true
-		})
+		for i := range 20 {
+			f.Put(fmt.Sprint("/r", i), fmt.Sprint(i))
+		}
+		prepare(f)
 		p := newPlace(t, f)
-		if r := p.mustSync(func(o *destination.Options) { o.By = destination.ByBest }); r.Sets[0].By != destination.ByList {
-			t.Errorf("%d: got %+v", status, r)
+		_, err := p.sync(func(o *destination.Options) { o.By = destination.ByDump })
+		if got := p.files(); err == nil || len(got) > 0 || f.Faults["/set/resourcedump.xml"] != nil && !errors.Is(err, local.ErrDiffers) {
+			t.Errorf("%s: by packages alone: got %v, %v", name, got, err)
+		}
+		p = newPlace(t, f)
+		r, gone := p.mustSync(nil), name == "410" || name == "404"
+		if said := strings.Join(p.said, "\n"); r.Sets[0].By != destination.ByList || !r.InSync() || strings.Contains(said, "the Resource List is used") == gone {
+			t.Errorf("%s: got %+v and %q", name, r, said)
 		}
 		p.want()
-		p = newPlace(t, f)
-		if _, err := p.sync(func(o *destination.Options) { o.By = destination.ByDump }); err == nil {
-			t.Errorf("%d: by packages alone there is a copy", status)
-		}
 	}
 }
 
@@ -603,5 +516,51 @@ func TestDocumentsThatLie(t *testing.T) {
 		} else if err == nil || !strings.Contains(err.Error(), "/set/resourcelist.xml") {
 			t.Errorf("%s: got %v", name, err)
 		}
+	}
+}
+
+// A resource that is listed several times in the same words is asked for once, also without
+// length and digest.
+func TestAResourceListedTwiceIsFetchedOnce(t *testing.T) {
+	f := newSource(t)
+	f.Put("/a", "a")
+	f.Put("/b", "b")
+	f.Lock(func() { f.Changes, f.From = nil, f.Now })
+	f.Fault("/set/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+		var all []sitemap.Entry
+		for _, loc := range []string{"/a", "/b", "/a", "/./a", "/%61"} {
+			all = append(all, sitemap.Entry{Loc: f.URL + loc, Length: -1})
+		}
+		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: f.Now, Links: f.Up()}, all)
+		return true
+	})
+	p := newPlace(t, f)
+	if r := p.mustSync(nil); r.Fetched != 2 || f.Asked["/a"] != 1 {
+		t.Errorf("got %+v, asked %d times", r, f.Asked["/a"])
+	}
+}
+
+// A resource whose length no list says has a limit, in a package and alone; the rest is copied,
+// and a run with a higher limit completes the copy.
+func TestResourcesWithoutALengthHaveALimit(t *testing.T) {
+	for _, by := range []destination.By{destination.ByList, destination.ByDump} {
+		f := newSource(t)
+		f.Dumped = true
+		f.Edit = func(_ string, e *sitemap.Entry) {
+			if e.Capability == "" {
+				e.Length = -1
+			}
+		}
+		f.Put("/a", "a")
+		f.Put("/bomb", strings.Repeat("0", 1<<20))
+		f.Lock(func() { f.Changes, f.From = nil, f.Now })
+		p := newPlace(t, f)
+		limit := func(o *destination.Options) { o.By, o.MaxResource = by, 1<<20-1 }
+		r := p.mustSync(limit)
+		if said := strings.Join(p.said, "\n"); r.Fetched != 1 || r.Failed != 1 || !strings.Contains(said, "/bomb: the resource is too large: more than 1048575 octets") {
+			t.Errorf("%s: got %+v and %q", by, r, said)
+		}
+		p.mustSync(nil)
+		p.want()
 	}
 }

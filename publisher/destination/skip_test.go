@@ -202,16 +202,10 @@ func TestAListThatCannotBeRead(t *testing.T) {
 						of.From, of.Until = part.From, part.Until
 					}
 					all = append(all, part)
-					f.Fault(list, func(w http.ResponseWriter, _ *http.Request) bool {
-						f.Document(w, sitemap.URLSet, of, []sitemap.Entry{e})
-						return true
-					})
+					f.serveList(list, of, e)
 				}
 				good := f.Faults["/two"]
-				f.Fault(uri, func(w http.ResponseWriter, _ *http.Request) bool {
-					f.Document(w, sitemap.SitemapIndex, head, all)
-					return true
-				})
+				f.serve(uri, func() (sitemap.Root, sitemap.Head, []sitemap.Entry) { return sitemap.SitemapIndex, head, all })
 				f.Fault("/two", do)
 				for range 2 {
 					r := p.mustSync(func(o *destination.Options) { o.Delete = destination.DeleteAll })
@@ -235,23 +229,12 @@ func TestAListThatCannotBeRead(t *testing.T) {
 func twoSets(t *testing.T) *testSource {
 	f := newSource(t)
 	f.Put("/a", "a")
-	f.Fault("/.well-known/resourcesync", func(w http.ResponseWriter, _ *http.Request) bool {
-		var all []sitemap.Entry
-		for _, set := range []string{"set", "two"} {
-			all = append(all, sitemap.Entry{Loc: f.URL + "/" + set + "/capabilitylist.xml", Capability: sitemap.CapabilityList, Length: -1})
-		}
-		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description}, all)
-		return true
+	f.sets("set", "two")
+	f.capabilities("two", "two", sitemap.ResourceList)
+	f.serve("/two/resourcelist.xml", func() (sitemap.Root, sitemap.Head, []sitemap.Entry) {
+		return sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: f.Now}, []sitemap.Entry{{Loc: f.URL + "/two/b", Length: 1}}
 	})
-	f.Fault("/two/capabilitylist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList}, []sitemap.Entry{{Loc: f.URL + "/two/resourcelist.xml", Capability: sitemap.ResourceList, Length: -1}})
-		return true
-	})
-	f.Fault("/two/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: f.Now}, []sitemap.Entry{{Loc: f.URL + "/two/b", Length: 1}})
-		return true
-	})
-	f.Fault("/two/b", func(w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, "b"); return true })
+	f.say("/two/b", "b")
 	return f
 }
 
@@ -369,10 +352,7 @@ func TestAGapBehindTheList(t *testing.T) {
 	f := newSource(t)
 	f.Put("/a", "a")
 	old, at := []sitemap.Entry{f.Entry("/a")}, f.Tick()
-	f.Fault("/set/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: at}, old)
-		return true
-	})
+	f.serveList("/set/resourcelist.xml", sitemap.Head{Capability: sitemap.ResourceList, At: at}, old...)
 	f.From = f.Tick()
 	f.Put("/b", "b")
 	p := newPlace(t, f)

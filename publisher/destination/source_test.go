@@ -3,17 +3,24 @@ package destination_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"cutie/publisher/destination"
+	"cutie/publisher/destination/source"
 	"cutie/sitemap"
 )
 
@@ -90,6 +97,50 @@ func (f *testSource) Fault(path string, do func(w http.ResponseWriter, r *http.R
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.Faults[path] = do
+}
+
+// serve answers requests for a path with a list, or an index of lists.
+func (f *testSource) serve(path string, list func() (sitemap.Root, sitemap.Head, []sitemap.Entry)) {
+	f.Fault(path, func(w http.ResponseWriter, _ *http.Request) bool {
+		root, head, all := list()
+		f.Document(w, root, head, all)
+		return true
+	})
+}
+
+// serveList is serve for a list that stays as it is.
+func (f *testSource) serveList(path string, head sitemap.Head, all ...sitemap.Entry) {
+	f.serve(path, func() (sitemap.Root, sitemap.Head, []sitemap.Entry) { return sitemap.URLSet, head, all })
+}
+
+// sets makes a Source of sets with these names: /NAME/capabilitylist.xml.
+func (f *testSource) sets(names ...string) {
+	var all []sitemap.Entry
+	for _, name := range names {
+		all = append(all, sitemap.Entry{Loc: f.URL + "/" + name + "/capabilitylist.xml", Capability: sitemap.CapabilityList, Length: -1})
+	}
+	f.serveList("/.well-known/resourcesync", sitemap.Head{Capability: sitemap.Description}, all...)
+}
+
+// capabilities gives a set a Capability List that names /set/CAPABILITY.xml, or other places.
+func (f *testSource) capabilities(set, at string, documents ...sitemap.Capability) {
+	var all []sitemap.Entry
+	for _, c := range documents {
+		name := strings.ReplaceAll(string(c), "-", "")
+		all = append(all, sitemap.Entry{Loc: f.URL + "/" + at + "/" + name + ".xml", Capability: c, Length: -1})
+	}
+	up := []sitemap.Link{{Rel: "up", Href: f.URL + "/.well-known/resourcesync"}}
+	f.serveList("/"+set+"/capabilitylist.xml", sitemap.Head{Capability: sitemap.CapabilityList, Links: up}, all...)
+}
+
+// say answers requests for a path with a text.
+func (f *testSource) say(path, text string) {
+	f.Fault(path, func(w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, text); return true })
+}
+
+// status answers requests for a path with a status.
+func (f *testSource) status(path string, status int) {
+	f.Fault(path, func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(status); return true })
 }
 
 // Lock does something while no request is answered.
@@ -205,4 +256,117 @@ func (f *testSource) Package() []byte {
 	}
 	z.Close()
 	return b.Bytes()
+}
+
+// A place is the directory of a copy of a fake.
+type place struct {
+	t    *testing.T
+	f    *testSource
+	dir  string
+	said []string
+	mu   sync.Mutex
+}
+
+func newPlace(t *testing.T, f *testSource) *place {
+	return &place{t: t, f: f, dir: filepath.Join(t.TempDir(), "copy")}
+}
+
+func (p *place) open(change func(*destination.Options)) (*destination.Copy, error) {
+	o := destination.Options{URL: p.f.URL, Dir: p.dir, HTTP: source.Options{Timeout: 2 * time.Second, Tries: 3, Pause: time.Millisecond}, Settle: time.Millisecond, Tell: func(s string) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.said = append(p.said, s)
+	}}
+	if change != nil {
+		change(&o)
+	}
+	return destination.Open(p.t.Context(), o)
+}
+
+func (p *place) sync(change func(*destination.Options)) (*destination.Report, error) {
+	c, err := p.open(change)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.Sync(p.t.Context())
+}
+
+// cut runs Sync until a path is asked for.
+func (p *place) cut(path string, change func(*destination.Options)) {
+	p.t.Helper()
+	c, err := p.open(change)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(p.t.Context())
+	defer cancel()
+	was := p.f.Faults[path]
+	p.f.Fault(path, func(w http.ResponseWriter, r *http.Request) bool { cancel(); return was != nil && was(w, r) })
+	_, err = c.Sync(ctx)
+	if err = errors.Join(err, c.Close()); !errors.Is(err, context.Canceled) {
+		p.t.Errorf("the run was not cut off: %v", err)
+	}
+	p.f.Fault(path, was)
+}
+
+// follow follows the Source until a path is asked for.
+func (p *place) follow(path string, every time.Duration, prepare func(*destination.Copy), synced func(*destination.Copy)) {
+	p.t.Helper()
+	c, err := p.open(nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer c.Close()
+	prepare(c)
+	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	defer cancel()
+	p.f.Fault(path, func(http.ResponseWriter, *http.Request) bool { cancel(); return false })
+	if err := c.Follow(ctx, every, func(*destination.Report) { synced(c) }); !errors.Is(err, context.Canceled) {
+		p.t.Errorf("%s was not asked for: %v, said %q", path, err, p.said)
+	}
+}
+
+func (p *place) mustSync(change func(*destination.Options)) *destination.Report {
+	p.t.Helper()
+	r, err := p.sync(change)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return r
+}
+
+func (p *place) audit(quick bool) *destination.AuditReport {
+	p.t.Helper()
+	c, err := p.open(func(o *destination.Options) { o.Quick = quick })
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer c.Close()
+	r, err := c.Audit(p.t.Context())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return r
+}
+
+// files returns path and text of each file of the copy.
+func (p *place) files() map[string]string {
+	p.t.Helper()
+	all := map[string]string{}
+	err := fs.WalkDir(os.DirFS(p.dir), ".", func(name string, e fs.DirEntry, err error) error {
+		if name == ".cutie-sync" {
+			return fs.SkipDir
+		}
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(p.dir, name))
+		all["/"+name] = string(text)
+		return err
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return all
 }

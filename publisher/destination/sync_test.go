@@ -1,10 +1,12 @@
 package destination_test
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"cutie/publisher/destination"
+	"cutie/queuefs/outbound"
 	"cutie/sitemap"
 )
 
@@ -195,37 +198,22 @@ func TestGapsInManySets(t *testing.T) {
 	f := newSource(t)
 	f.Put("/a", "a")
 	sets, gap := []string{"set", "two", "three"}, false
-	f.Fault("/.well-known/resourcesync", func(w http.ResponseWriter, _ *http.Request) bool {
-		var all []sitemap.Entry
-		for _, set := range sets {
-			all = append(all, sitemap.Entry{Loc: f.URL + "/" + set + "/capabilitylist.xml", Capability: sitemap.CapabilityList, Length: -1})
-		}
-		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.Description}, all)
-		return true
-	})
+	f.sets(sets...)
 	for _, set := range sets[1:] {
+		f.capabilities(set, set, sitemap.ResourceList, sitemap.ChangeList)
 		at := "/" + set + "/"
-		f.Fault(at+"capabilitylist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.CapabilityList}, []sitemap.Entry{
-				{Loc: f.URL + at + "resourcelist.xml", Capability: sitemap.ResourceList, Length: -1},
-				{Loc: f.URL + at + "changelist.xml", Capability: sitemap.ChangeList, Length: -1}})
-			return true
-		})
-		f.Fault(at+"resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+		f.serve(at+"resourcelist.xml", func() (sitemap.Root, sitemap.Head, []sitemap.Entry) {
 			all := []sitemap.Entry{{Loc: f.URL + at + "kept", Length: 4}}
 			if !gap {
 				all = append(all, sitemap.Entry{Loc: f.URL + at + "gone", Length: 4})
 			}
-			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: f.Now}, all)
-			return true
+			return sitemap.URLSet, f.head(sitemap.ResourceList), all
 		})
-		f.Fault(at+"changelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-			f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: f.From}, nil)
-			return true
+		f.serve(at+"changelist.xml", func() (sitemap.Root, sitemap.Head, []sitemap.Entry) {
+			return sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: f.From}, nil
 		})
-		for _, name := range []string{"kept", "gone"} {
-			f.Fault(at+name, func(w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, "text"); return true })
-		}
+		f.say(at+"kept", "text")
+		f.say(at+"gone", "text")
 	}
 	p := newPlace(t, f)
 	p.mustSync(nil)
@@ -317,17 +305,7 @@ func TestDeletionsLostInAGap(t *testing.T) {
 			f.Put("/d", "d")
 			policy := func(o *destination.Options) { o.Delete = del }
 			if cut {
-				c, err := p.open(policy)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithCancel(t.Context())
-				f.Fault("/d", func(http.ResponseWriter, *http.Request) bool { cancel(); return false })
-				if _, err := c.Sync(ctx); err == nil {
-					t.Error("the run was not cut off")
-				}
-				c.Close()
-				f.Fault("/d", nil)
+				p.cut("/d", policy)
 			}
 			p.mustSync(policy)
 			if got := p.files(); (got["/a"] != "") != left || len(got) != 3+len(got["/a"]) || f.Asked["/b"] != 1 {
@@ -441,12 +419,9 @@ func TestAuditSaysSameOfVerifiedContentsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := f.Tick()
-	f.Fault("/set/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-		all := []sitemap.Entry{f.Entry("/flipped"), f.Entry("/whole"), f.Entry("/without")}
-		all[2].Hashes = nil
-		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: at}, all)
-		return true
-	})
+	all := []sitemap.Entry{f.Entry("/flipped"), f.Entry("/whole"), f.Entry("/without")}
+	all[2].Hashes = nil
+	f.serveList("/set/resourcelist.xml", sitemap.Head{Capability: sitemap.ResourceList, At: at}, all...)
 	if r := p.audit(false); r.Clean() || r.Quick || r.Same != 1 || r.Alike != 0 || r.Different != 1 || r.Unverified != 1 {
 		t.Errorf("got %+v", r)
 	}
@@ -464,10 +439,7 @@ func TestAuditAppliesTheChangesSinceTheList(t *testing.T) {
 	}
 	old := []sitemap.Entry{f.Entry("/kept"), f.Entry("/changed"), f.Entry("/gone")}
 	at := f.Tick()
-	f.Fault("/set/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: at}, old)
-		return true
-	})
+	f.serveList("/set/resourcelist.xml", sitemap.Head{Capability: sitemap.ResourceList, At: at}, old...)
 	p := newPlace(t, f)
 	p.mustSync(nil)
 	f.Put("/changed", "once more")
@@ -495,4 +467,154 @@ func TestAuditAppliesTheChangesSinceTheList(t *testing.T) {
 	}
 	p.mustSync(func(o *destination.Options) { o.Again, o.Deep, o.Delete = true, true, destination.DeleteAll })
 	p.want()
+}
+
+// A Source lists a resource at a private address that is not its own. It is not asked for;
+// the rest is copied, and a later run that allows the address completes the copy.
+func TestPrivateAddressesAreNotCopied(t *testing.T) {
+	inner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "secret") }))
+	defer inner.Close()
+	f := newSource(t)
+	f.Put("/a", "one")
+	f.Put("/b", "secret")
+	f.Lock(func() { f.Changes, f.From = nil, f.Now })
+	f.Edit = func(path string, e *sitemap.Entry) {
+		if e.Loc == f.URL+"/b" {
+			e.Loc = inner.URL + "/b"
+		}
+	}
+	p := newPlace(t, f)
+	r := p.mustSync(nil)
+	if said := strings.Join(p.said, "\n"); r.Fetched != 1 || r.Failed != 1 || !strings.Contains(said, "which is loopback; the pattern "+inner.Listener.Addr().String()+" would allow it") {
+		t.Errorf("got %+v and %q", r, p.said)
+	}
+	r = p.mustSync(func(o *destination.Options) { o.HTTP.Addresses, _ = outbound.NewAddresses([]string{"127.0.0.1"}) })
+	if r.Fetched != 1 || r.Failed != 0 {
+		t.Errorf("with the address allowed: got %+v and %q", r, p.said)
+	}
+}
+
+// A copy of what only credentials give is for its owner. A directory that was there keeps
+// its mode, and the operator hears of it.
+func TestACopyMadeWithCredentialsIsPrivate(t *testing.T) {
+	credentials := func(o *destination.Options) { o.HTTP.Header = http.Header{"Authorization": {"Bearer x"}} }
+	for _, tt := range []struct {
+		name  string
+		there os.FileMode // 0: no directory
+		with  func(*destination.Options)
+		want  os.FileMode
+		told  bool
+	}{
+		{"without", 0, nil, 0o755, false},
+		{"with", 0, credentials, 0o700, false},
+		{"existing, open", 0o755, credentials, 0o755, true},
+		{"existing, private", 0o700, credentials, 0o700, false},
+	} {
+		f := newSource(t)
+		f.Put("/a", "one")
+		p := newPlace(t, f)
+		if tt.there != 0 {
+			if err := os.Mkdir(p.dir, tt.there); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.mustSync(tt.with)
+		info, err := os.Stat(p.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != tt.want || len(p.said) > 0 != tt.told {
+			t.Errorf("%s: got mode %o and %q, want %o", tt.name, got, p.said, tt.want)
+		}
+	}
+}
+
+// A successor gets sets that its original never had. They are copied, too, and the others are
+// followed. Alone they prove nothing.
+func TestSuccessorsHaveSetsOfTheirOwn(t *testing.T) {
+	f := newSource(t)
+	f.Put("/a", "a")
+	next := newSource(t)
+	next.Put("/a", "a")
+	next.sets("set", "new")
+	next.capabilities("new", "new", sitemap.ResourceList)
+	next.serveList("/new/resourcelist.xml", sitemap.Head{Capability: sitemap.ResourceList, At: next.Now}, sitemap.Entry{Loc: next.URL + "/b", Length: 1})
+	next.say("/b", "b")
+	p := newPlace(t, f)
+	p.mustSync(nil)
+	follow := func(o *destination.Options) { o.URL = next.URL }
+	if _, err := p.sync(follow); !errors.Is(err, destination.ErrOther) {
+		t.Errorf("without links to the original: got %v", err)
+	}
+	next.Edit = func(path string, e *sitemap.Entry) {
+		e.Links = append(e.Links, sitemap.Link{Rel: sitemap.RelVia, Href: f.URL + path})
+	}
+	p.mustSync(follow)
+	if got := p.files(); !maps.Equal(got, map[string]string{"/a": "a", "/b": "b"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// A Source moves to another host: its former URL redirects, or its documents name the other
+// host. The copy follows it there, and has each file in its place; what was removed meanwhile
+// is extra.
+func TestASourceThatMovesKeepsItsFiles(t *testing.T) {
+	allow, err := outbound.NewAddresses([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loopback := func(o *destination.Options) { o.HTTP.Addresses = allow }
+	for _, how := range []string{"redirects", "documents"} {
+		f, next := newSource(t), newSource(t)
+		for _, name := range []string{"/a", "/b", "/gone"} {
+			f.Put(name, "text of "+name)
+		}
+		p := newPlace(t, f)
+		p.mustSync(loopback)
+		for _, name := range []string{"/a", "/b"} {
+			next.Put(name, "text of "+name)
+			next.Modified[name] = f.Modified[name]
+		}
+		next.Lock(func() { next.Changes, next.From, next.Now = nil, f.From, f.Now })
+		everywhere := []string{"/.well-known/resourcesync", "/set/capabilitylist.xml", "/set/resourcelist.xml", "/set/changelist.xml", "/a", "/b", "/gone"}
+		if how == "documents" {
+			everywhere = everywhere[:1]
+		}
+		for _, path := range everywhere {
+			f.Fault(path, func(w http.ResponseWriter, r *http.Request) bool {
+				if how == "documents" {
+					next.ServeHTTP(w, r)
+				} else {
+					http.Redirect(w, r, next.URL+path, http.StatusMovedPermanently)
+				}
+				return true
+			})
+		}
+		if how == "documents" {
+			f.Fault("/set/capabilitylist.xml", func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusNotFound); return true })
+		}
+		p.said = nil
+		r := p.mustSync(loopback)
+		if said := strings.Join(p.said, "\n"); r.Fetched != 0 || !strings.Contains(said, "has moved from "+f.URL+"/ to "+next.URL+"/") {
+			t.Errorf("%s: got %+v and %q", how, r, said)
+		}
+		p.said = nil
+		next.Put("/c", "new")
+		if r = p.mustSync(loopback); r.Fetched != 1 || r.Deleted != 0 || len(p.said) > 0 {
+			t.Errorf("%s, then: got %+v and %q", how, r, p.said)
+		}
+		c, err := p.open(loopback)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := c.Audit(t.Context())
+		c.Close()
+		if err != nil || a.Missing+a.Different != 0 || a.Extra != 1 {
+			t.Errorf("%s: audit got %+v, %v", how, a, err)
+		}
+		p.mustSync(func(o *destination.Options) { loopback(o); o.Again, o.Delete = true, destination.DeleteAll })
+		if got, want := p.files(), map[string]string{"/a": "text of /a", "/b": "text of /b", "/c": "new"}; !maps.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", how, got, want)
+		}
+	}
 }
