@@ -63,8 +63,7 @@ type Runner struct {
 	mu      sync.Mutex
 	running int
 	of      map[string]int // running, by caller
-	kept    []*Batch       // started, the oldest first
-	waited  []*Batch       // others on their way, with a waiting submitter
+	kept    []*Batch       // the oldest first; those with a waiting submitter, without an id, while they run
 }
 
 // New returns a Runner.
@@ -172,6 +171,7 @@ func (r *Runner) enter(caller string) error {
 func (r *Runner) leave(b *Batch) {
 	r.mu.Lock()
 	r.running--
+	r.kept = slices.DeleteFunc(r.kept, func(o *Batch) bool { return o == b && b.id == "" })
 	if r.of[b.caller]--; r.of[b.caller] == 0 {
 		delete(r.of, b.caller)
 	}
@@ -203,7 +203,7 @@ func (b *Batch) open(manifest *queuefs.Upload) error {
 // [Limits].Wait is over, nothing is submitted.
 func (b *Batch) Run(ctx context.Context) (jobs []queuefs.Job, again bool, err error) {
 	defer b.r.leave(b)
-	defer b.r.await(b)()
+	b.r.keep(b)
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(b.r.closing, cancel)()
@@ -218,17 +218,7 @@ func (b *Batch) Run(ctx context.Context) (jobs []queuefs.Job, again bool, err er
 func (b *Batch) Start() state.Batch {
 	r := b.r
 	b.id, b.created = rand.Text(), r.o.Now()
-	r.mu.Lock()
-	r.drop(b.created)
-	r.kept = append(r.kept, b)
-	for i := 0; len(r.kept) > r.o.Kept && i < len(r.kept); {
-		if r.kept[i].finished.IsZero() {
-			i++
-			continue
-		}
-		r.kept = slices.Delete(r.kept, i, i+1)
-	}
-	r.mu.Unlock()
+	r.keep(b)
 	go func() {
 		defer r.leave(b)
 		jobs, _, err := b.fetch(r.closing, r.o.Time)
@@ -237,16 +227,20 @@ func (b *Batch) Start() state.Batch {
 	return b.state()
 }
 
-// await lists a batch with a waiting submitter until done is called.
-func (r *Runner) await(b *Batch) (done func()) {
+// keep lists a batch, and drops the oldest that have ended if there are too many.
+func (r *Runner) keep(b *Batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waited = append(r.waited, b)
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.waited = slices.DeleteFunc(r.waited, func(o *Batch) bool { return o == b })
-	}
+	r.drop(b.created)
+	r.kept = append(r.kept, b)
+	over := len(r.kept) - r.o.Kept
+	r.kept = slices.DeleteFunc(r.kept, func(o *Batch) bool {
+		gone := over > 0 && !o.finished.IsZero()
+		if gone {
+			over--
+		}
+		return gone
+	})
 }
 
 // Unsubmitted returns the states of the batches of a queue on their way, and of kept ones
@@ -254,7 +248,7 @@ func (r *Runner) await(b *Batch) (done func()) {
 func (r *Runner) Unsubmitted(queue string) (all []state.Batch) {
 	r.mu.Lock()
 	r.drop(r.o.Now())
-	batches := slices.Concat(r.kept, r.waited)
+	batches := slices.Clone(r.kept)
 	r.mu.Unlock()
 	for _, b := range batches {
 		if b.queue != queue {

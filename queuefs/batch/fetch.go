@@ -24,7 +24,6 @@ import (
 type fetch struct {
 	*Batch
 	stage *queuefs.Assembly
-	turns turns
 
 	mu      sync.Mutex
 	wrong   complaints
@@ -58,19 +57,7 @@ func (b *Batch) fetch(ctx context.Context, most time.Duration) (jobs []queuefs.J
 	defer f.stage.Discard()
 	f.stage.Key(f.key)
 	f.stage.Admit(f.Admit)
-	f.turns.init(f.sources, f.r.o.PerHost)
-	defer context.AfterFunc(timed, f.turns.end)()
-	var wg sync.WaitGroup
-	for range min(f.r.o.Parallel, len(f.sources)) {
-		wg.Go(func() {
-			for turn := f.turns.next(nil); turn != nil; turn = f.turns.next(turn) {
-				if f.fail(turn.place, f.one(timed, turn.place)) {
-					stop()
-				}
-			}
-		})
-	}
-	wg.Wait()
+	f.all(timed, stop)
 	f.tell()
 	switch {
 	case ctx.Err() != nil:
@@ -88,6 +75,41 @@ func (b *Batch) fetch(ctx context.Context, most time.Duration) (jobs []queuefs.J
 	}
 	jobs, err = f.stage.Commit(ctx)
 	return jobs, f.stage.Again(), err
+}
+
+// all fetches the files: hosts take turns, and only a few files are fetched from one of them
+// at a time.
+func (f *fetch) all(ctx context.Context, stop context.CancelFunc) {
+	hosts := map[string][]int{}
+	for place := range f.sources {
+		name := strings.ToLower(f.sources[place].url.Hostname())
+		hosts[name] = append(hosts[name], place)
+	}
+	var wg sync.WaitGroup
+	turns := make(chan bool, f.r.o.Parallel)
+	for _, places := range hosts {
+		left := make(chan int, len(places))
+		for _, place := range places {
+			left <- place
+		}
+		close(left)
+		for range min(f.r.o.PerHost, len(places)) {
+			wg.Go(func() {
+				for place := range left {
+					select {
+					case turns <- true:
+					case <-ctx.Done():
+						return
+					}
+					if ctx.Err() == nil && f.fail(place, f.one(ctx, place)) {
+						stop()
+					}
+					<-turns
+				}
+			})
+		}
+	}
+	wg.Wait()
 }
 
 // late is the error of a batch out of time; err has the other errors.
