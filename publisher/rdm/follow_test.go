@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"cutie/publisher/rdm"
-	"cutie/publisher/soif"
 	"cutie/queuefs"
 )
 
@@ -124,59 +123,5 @@ func TestPollingClientMissesNothing(t *testing.T) {
 				t.Errorf("%s: got %q, want %q", url, c.jobs[url], st)
 			}
 		}
-	}
-}
-
-// Nothing is lost, and nothing repeats but what is of the same second.
-func TestSinceRepeatsTheSecond(t *testing.T) {
-	s := newSite(t, rdm.Options{})
-	s.fill()
-	a := s.get("?type=rd-request")
-	if got := a.Header.Get("Last-Modified"); got != "Tue, 20 Apr 2010 17:00:00 GMT" {
-		t.Errorf("got Last-Modified %q", got)
-	}
-	s.clock.set("17:00:00.5")
-	s.submit(queuefs.Meta{}, "x")
-	if a = s.get("?type=rd-request&scope=since+Tue,+20+Apr+2010+17:00:00+GMT"); a.urls() != "4" {
-		t.Errorf("got %q", a.urls())
-	}
-	s.clock.set("17:00:01")
-	s.submit(queuefs.Meta{}, "x")
-	if a = s.get("?type=rd-request&scope=since+Tue,+20+Apr+2010+17:00:00+GMT"); a.urls() != "4 5" {
-		t.Errorf("got %q", a.urls())
-	}
-	if a = s.get("?type=rd-request&scope=since+Tue,+20+Apr+2010+17:00:01+GMT"); a.urls() != "5" {
-		t.Errorf("got %q", a.urls())
-	}
-}
-
-// A job that was culled stays deleted for those who ask.
-func TestCulledIsDeleted(t *testing.T) {
-	s := newSite(t, rdm.Options{})
-	s.fill()
-	if _, err := s.svc.SetQueue(ctx, "ingest", func(info *queuefs.QueueInfo) error { info.CullingSize = 0; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	s.clock.set("18:00:00")
-	for _, err := range s.svc.Cull(ctx, queuefs.CullOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for query, want := range map[string]string{"": "1 3", "&scope=since+Tue,+20+Apr+2010+18:00:00+GMT": "1 3",
-		"&scope=since+Tue,+20+Apr+2010+18:00:01+GMT": "", "&view-order=-Identifier": "3 1", "&view-hits=2..": "3"} {
-		a := s.get("?type=rd-request-deleted" + query)
-		if a.urls() != want {
-			t.Errorf("%q: got %q, want %q", query, a.urls(), want)
-		}
-		for _, o := range a.objects[1:] {
-			if got := (soif.Object{Type: "DOCUMENT", URL: o.URL, Attributes: []soif.Attribute{{Name: "Status", Value: "deleted"},
-				{Name: "RD-Last-Modified", Value: "Tue, 20 Apr 2010 18:00:00 GMT"}}}); string(got.Append(nil)) != string(o.Append(nil)) {
-				t.Errorf("got %+v", o)
-			}
-		}
-	}
-	if a := s.get("?type=rd-request"); a.urls() != "2" {
-		t.Errorf("got %q", a.urls())
 	}
 }

@@ -247,10 +247,6 @@ func (x *exchange) finish() error {
 	if !x.started {
 		x.w.Header().Set("Content-Length", strconv.Itoa(x.out.Buffered()))
 	}
-	if x.out.Buffered() == 0 {
-		_, err := x.Write(nil)
-		return err
-	}
 	return x.out.Flush()
 }
 
@@ -302,24 +298,18 @@ func page(title, text string) string {
 
 // serve reads the message and answers it.
 func (x *exchange) serve() error {
-	if x.r.Method != http.MethodPost {
-		if err := x.readQuery(); err != nil {
-			return err
-		}
-	} else {
-		if err := x.readMessage(); err != nil {
-			return err
-		}
-		if !x.typ.IsRequest() {
-			return x.submit()
-		}
-		if err := x.readRest(); err != nil {
-			return err
-		}
+	read := x.readQuery
+	if x.r.Method == http.MethodPost {
+		read = x.readMessage
+	}
+	if err := read(); err != nil {
+		return err
 	}
 	switch x.typ {
 	case RDRequest, RDRequestDeleted:
 		return x.retrieve()
+	case RDResponse, RDResponseDeleted:
+		return x.submit()
 	case SchemaRequest:
 		return x.describeSchema()
 	case ServerRequest:
@@ -360,28 +350,21 @@ func (x *exchange) readQuery() error {
 	if !x.typ.IsRequest() {
 		return badRequest("type %v is not asked for, but posted", x.typ)
 	}
-	if err := x.speak(value(nameLanguage)); err != nil {
-		return err
-	}
-	return x.ask(value)
-}
-
-// speak refuses query languages that are not of the type of the request.
-func (x *exchange) speak(language string) error {
-	if want := languages[x.typ]; want != "" && language != "" && !strings.EqualFold(language, want) {
-		return badRequest("unsupported query language: %.60s", strings.ToValidUTF8(language, "\ufffd"))
-	}
-	return nil
+	return x.ask(value(nameLanguage), value)
 }
 
 // ask takes the values of a query.
-func (x *exchange) ask(value func(name string) string) (err error) {
+func (x *exchange) ask(language string, value func(name string) string) (err error) {
+	if want := languages[x.typ]; want != "" && language != "" && !strings.EqualFold(language, want) {
+		return badRequest("unsupported query language: %.60s", strings.ToValidUTF8(language, "\ufffd"))
+	}
 	x.scope = strings.TrimSpace(value(nameScope))
 	x.view, err = parseView(value(nameViewAttributes), value(nameViewOrder), value(nameViewHits))
 	return err
 }
 
-// readMessage reads the header of a message in the body (Using the POST method).
+// readMessage reads a request in the body (Using the POST method), or the header of a
+// submission.
 func (x *exchange) readMessage() error {
 	if media := x.r.Header.Get("Content-Type"); media != "" {
 		if media, _, err := mime.ParseMediaType(media); err != nil || !isMedia(media) {
@@ -391,8 +374,9 @@ func (x *exchange) readMessage() error {
 	if err := x.openMessage(); err != nil {
 		return err
 	}
-	// What it asks for, and the right to it, are known after this.
-	o, err := x.readShort()
+	// What it asks for, and the right to it, are known after its header.
+	x.in.Limit = maxHead
+	o, err := x.in.Read()
 	if err == io.EOF {
 		return badRequest("message is empty")
 	}
@@ -401,45 +385,28 @@ func (x *exchange) readMessage() error {
 	}
 	head, err := parseHeader(&o)
 	x.typ, x.csid = head.Type, head.Catalog
-	if err != nil {
+	switch {
+	case err != nil:
 		return badRequest("%v", err)
-	}
-	if !x.typ.IsRequest() && x.typ != RDResponse && x.typ != RDResponseDeleted {
+	case x.typ == RDResponse || x.typ == RDResponseDeleted:
+		x.in.Limit = 0
+		return nil
+	case !x.typ.IsRequest():
 		return badRequest("a message of type %v is of no use here; %v and %v are taken", x.typ, RDResponse, RDResponseDeleted)
 	}
-	return x.speak(head.Language)
-}
-
-// readShort reads an object that is no description.
-func (x *exchange) readShort() (soif.Object, error) {
-	x.in.Limit = maxHead
-	o, err := x.in.Read()
-	x.in.Limit = 0
-	return o, err
-}
-
-// readRest reads the part of a request after its header.
-func (x *exchange) readRest() error {
-	o, err := x.readShort()
-	if err == io.EOF {
-		return nil
+	query, err := x.in.Read()
+	if err == nil && !query.Is(queryObject) {
+		return badRequest("%.40q follows the header, not %s", query.Type, queryObject)
 	}
-	if err != nil {
+	if err == nil {
+		if o, err = x.in.Read(); err == nil {
+			return badRequest("%.40q follows the query, where the message ends", o.Type)
+		}
+	}
+	if err != io.EOF {
 		return err
 	}
-	if !o.Is(queryObject) {
-		return badRequest("%.40q follows the header, not %s", o.Type, queryObject)
-	}
-	if err := x.ask(o.Value); err != nil {
-		return err
-	}
-	if o, err = x.in.Read(); err == nil {
-		return badRequest("%.40q follows the query, where the message ends", o.Type)
-	}
-	if err == io.EOF {
-		err = nil
-	}
-	return err
+	return x.ask(head.Language, query.Value)
 }
 
 // mended says what was mended in the message, "" if nothing was.
@@ -550,13 +517,10 @@ func (x *exchange) catalogName(csid string) (string, error) {
 		strings.ToValidUTF8(csid, "\ufffd"), catalogID(x.base, "NAME"))
 }
 
-// sameHost compares hosts with their ports; one without a port has either of the usual
-// ones.
+// sameHost compares hosts with their ports; the usual ports may be left out.
 func sameHost(a, b string) bool {
-	ua, ub := url.URL{Host: a}, url.URL{Host: b}
-	usual := func(port string) bool { return port == "" || port == "80" || port == "443" }
-	return strings.EqualFold(ua.Hostname(), ub.Hostname()) && (ua.Port() == ub.Port() ||
-		(ua.Port() == "" || ub.Port() == "") && usual(ua.Port()) && usual(ub.Port()))
+	bare := func(host string) string { return strings.TrimSuffix(strings.TrimSuffix(host, ":80"), ":443") }
+	return strings.EqualFold(bare(a), bare(b))
 }
 
 // open finds the catalog of the message, for a caller with the right. The default is the
