@@ -769,9 +769,7 @@ func TestACrashBeforeTheFirstCheckpoint(t *testing.T) {
 	dir := filepath.Join(fastDir(t), "home")
 	now := time.Now()
 	s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, Now: func() time.Time { return now }})
-	for range 3 {
-		submit(t, q, queuefs.Meta{Filename: "f"}, "payload")
-	}
+	submitN(t, q, 3, queuefs.Meta{Filename: "f"}, "payload")
 	must(t, errOf(q.Next(ctx, "w")))
 	must(t, s.Maintain(ctx)) // it is calm: files are written
 	want := observe(t, s)

@@ -41,6 +41,15 @@ func culled(t testing.TB, s *queuefs.Service, o queuefs.CullOptions) (all []queu
 	return all
 }
 
+// culledIDs is culled for the identifiers alone.
+func culledIDs(t testing.TB, s *queuefs.Service, o queuefs.CullOptions) (ids []queuefs.JobID) {
+	t.Helper()
+	for _, c := range culled(t, s, o) {
+		ids = append(ids, c.Job)
+	}
+	return ids
+}
+
 // TestThresholdsOfCulling has jobs 1 to 8, processed an hour from each other in
 // the order 2 4 6 8 1 3, the even ones consumed, and 5 and 7 pending.
 func TestThresholdsOfCulling(t *testing.T) {
@@ -68,9 +77,7 @@ func TestThresholdsOfCulling(t *testing.T) {
 			clock := newClock()
 			dir := fastDir(t)
 			s, q := openHome(t, dir, queuefs.Options{Now: clock.now})
-			for range 8 {
-				submit(t, q, queuefs.Meta{}, "four")
-			}
+			submitN(t, q, 8, queuefs.Meta{}, "four")
 			var all []queuefs.Culled
 			for i, id := range []queuefs.JobID{2, 4, 6, 8, 1, 3} {
 				if i > 0 {
@@ -196,9 +203,7 @@ func TestACulledJobIsGone(t *testing.T) {
 
 func TestAJobWithALeaseIsNotCulled(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	for range 3 {
-		submit(t, q, queuefs.Meta{}, "x")
-	}
+	submitN(t, q, 3, queuefs.Meta{}, "x")
 	taken, err := q.Take(ctx, queuefs.Take{Max: 2, Lease: time.Hour})
 	must(t, err)
 	must(t, errOf(q.Next(ctx, "w")))
@@ -301,13 +306,9 @@ func TestCullsAtOnce(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
 	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = size }))))
 	for round := range 20 {
-		for range more {
-			submit(t, q, queuefs.Meta{}, "four")
-		}
+		submitN(t, q, more, queuefs.Meta{}, "four")
 		if round == 0 {
-			for range size {
-				submit(t, q, queuefs.Meta{}, "four")
-			}
+			submitN(t, q, size, queuefs.Meta{}, "four")
 		}
 		must(t, errOf(q.NextN(ctx, "w", more+size)))
 		var all sync.WaitGroup
@@ -350,10 +351,7 @@ func TestThresholdsOfACall(t *testing.T) {
 			{queuefs.Thresholds{}, []queuefs.JobID{4, 5, 6}},
 		} {
 			for _, dry := range []bool{true, false} {
-				var got []queuefs.JobID
-				for _, c := range culled(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &tt.keep, Dry: dry}) {
-					got = append(got, c.Job)
-				}
+				got := culledIDs(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &tt.keep, Dry: dry})
 				if !slices.Equal(got, tt.want) {
 					t.Errorf("%+v of a queue that keeps %d, dry %v: got %v, want %v", tt.keep, own, dry, got, tt.want)
 				}
@@ -572,9 +570,7 @@ func TestAJobConsumedWithAKeyIsNotCulledWhileItMayBeAskedFor(t *testing.T) {
 	o := queuefs.Options{Now: func() time.Time { return time.UnixMicro(now.Load()) }}
 	dir := fastDir(t)
 	s, q := openHome(t, dir, o)
-	for range 3 {
-		submit(t, q, queuefs.Meta{}, "x")
-	}
+	submitN(t, q, 3, queuefs.Meta{}, "x")
 	take := func(want string) {
 		t.Helper()
 		taken, err := q.Take(ctx, queuefs.Take{Key: "k", Max: 2})
@@ -645,9 +641,7 @@ func TestDueJobsAreNamed(t *testing.T) {
 	}
 	destroyAt(t, q, 1, at)
 	destroyAt(t, q, 8, time.Time{})
-	for range 3 {
-		must(t, errOf(q.Next(ctx, "w")))
-	}
+	nextN(t, q, 3)
 	inspect := func(when string) {
 		t.Helper()
 		for after, want := range map[time.Duration][]queuefs.JobID{-time.Second: nil, 0: {1}, 3 * time.Minute: {1, 2}, 24 * time.Hour: {1, 2, 4, 6}} {
@@ -689,10 +683,7 @@ func TestCullingLeavesWhatIsRetained(t *testing.T) {
 	cull := func(when string, want ...queuefs.JobID) {
 		t.Helper()
 		for _, dry := range []bool{true, false} {
-			var got []queuefs.JobID
-			for _, c := range culled(t, s, queuefs.CullOptions{Dry: dry}) {
-				got = append(got, c.Job)
-			}
+			got := culledIDs(t, s, queuefs.CullOptions{Dry: dry})
 			if !slices.Equal(got, want) {
 				t.Errorf("%s, dry %v: got %v, want %v", when, dry, got, want)
 			}
@@ -796,10 +787,7 @@ func TestWhatCullingLeavesIsCounted(t *testing.T) {
 				want = nil
 			}
 			for _, o.Dry = range []bool{true, false} {
-				var got []queuefs.JobID
-				for _, c := range culled(t, s, o) {
-					got = append(got, c.Job)
-				}
+				got := culledIDs(t, s, o)
 				if !slices.Equal(got, tt.culled) {
 					t.Errorf("dry %v: culled %v, want %v", o.Dry, got, tt.culled)
 				}
@@ -852,10 +840,7 @@ func TestWhatIsOnItsWayIsNotCulled(t *testing.T) {
 	cull := func(want ...queuefs.JobID) {
 		t.Helper()
 		o := queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}}
-		var ids []queuefs.JobID
-		for _, c := range culled(t, s, o) {
-			ids = append(ids, c.Job)
-		}
+		ids := culledIDs(t, s, o)
 		if !slices.Equal(ids, want) {
 			t.Errorf("culled %v, want %v", ids, want)
 		}

@@ -506,9 +506,7 @@ func TestEventNumbersGoOnWithoutTheJournal(t *testing.T) {
 	home := filepath.Join(fastDir(t), "home")
 	now := time.Now()
 	s, q := openHome(t, home, queuefs.Options{Segment: smallSegment, Now: func() time.Time { return now }})
-	for range 3 {
-		submit(t, q, queuefs.Meta{Filename: "f"}, "payload")
-	}
+	submitN(t, q, 3, queuefs.Meta{Filename: "f"}, "payload")
 	for range 3 {
 		j, err := q.Next(ctx, "w")
 		must(t, err)
@@ -703,9 +701,7 @@ func TestAJobInWorkWithoutItsFileIsPutOnHold(t *testing.T) {
 func TestRepairPutsJobsWithoutTheirPayloadOnHold(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
-	for range 7 {
-		submit(t, q, queuefs.Meta{Filename: "f"}, "payload of a job")
-	}
+	submitN(t, q, 7, queuefs.Meta{Filename: "f"}, "payload of a job")
 	must(t, errOf(q.Next(ctx, "w")))
 	must(t, errOf(q.Hold(ctx, 6, "for a reason")))
 	closeHome(t, s)
@@ -766,9 +762,7 @@ func TestCheckOnAFullDisk(t *testing.T) {
 		home := filepath.Join(dir, "home")
 		o := queuefs.Options{Segment: 4 * smallSegment}
 		s, q := openHome(t, home, o)
-		for range 5 {
-			submit(t, q, queuefs.Meta{}, strings.Repeat("x", 10_000))
-		}
+		submitN(t, q, 5, queuefs.Meta{}, strings.Repeat("x", 10_000))
 		must(t, s.Checkpoint(ctx))
 		if !behind {
 			closeHome(t, s)
@@ -818,9 +812,7 @@ func TestAnUnreadableFileOfTheIndexIsMadeAgain(t *testing.T) {
 	for _, stopped := range []bool{true, false} {
 		dir := filepath.Join(fastDir(t), "home")
 		s, q := openHome(t, dir, queuefs.Options{})
-		for range 1100 {
-			submit(t, q, queuefs.Meta{}, "x")
-		}
+		submitN(t, q, 1100, queuefs.Meta{}, "x")
 		_, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "small", CullingSize: -1, CullingAge: -1})
 		must(t, err)
 		small, err := s.Queue("small")

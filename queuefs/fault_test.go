@@ -515,14 +515,10 @@ func hasty(t *testing.T) (dir string, w world) {
 	t.Helper()
 	dir = filepath.Join(fastDir(t), "home")
 	s, q := openHome(t, dir, queuefs.Options{})
-	for range 3 {
-		submit(t, q, queuefs.Meta{}, "early")
-	}
+	submitN(t, q, 3, queuefs.Meta{}, "early")
 	must(t, errOf(q.Next(ctx, "w")))
 	must(t, s.Checkpoint(ctx))
-	for range 3 {
-		submit(t, q, queuefs.Meta{}, "late")
-	}
+	submitN(t, q, 3, queuefs.Meta{}, "late")
 	for _, id := range []queuefs.JobID{2, 3} {
 		must(t, errOf(q.Hold(ctx, id, "not yet")))
 	}

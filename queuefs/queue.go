@@ -345,28 +345,21 @@ func (q *Queue) Tombstones(since time.Time, limit int) ([]Tombstone, error) {
 	return found, nil
 }
 
-// A namedQueue is a queue in [openQueues]; tests have simple ones.
-type namedQueue interface {
-	comparable
-	ID() string       // cleaned identifier
-	Names() [2]string // the identifier as it was given, and the name; either may be ""
-}
-
 // openQueues has the queues of a home by identifier and by name, and in their order. A
 // queue that is being made has its names already, and is not found yet. The zero value is
 // ready, and safe for concurrent use.
-type openQueues[Q namedQueue] struct {
+type openQueues struct {
 	mu     sync.RWMutex
-	all    []Q // grows at its end; otherwise it is replaced, for others read it
-	byID   map[string]Q
-	byName map[string]Q // by names other than the cleaned identifier; nil: to be made
-	coming map[string]Q // being made, by cleaned identifier
-	first  []Q          // see First
-	turn   int          // in all, see Turn
+	all    []*Queue // grows at its end; otherwise it is replaced, for others read it
+	byID   map[string]*Queue
+	byName map[string]*Queue // by names other than the cleaned identifier; nil: to be made
+	coming map[string]*Queue // being made, by cleaned identifier
+	first  []*Queue          // see First
+	turn   int               // in all, see Turn
 }
 
 // First lets the next Turn begin with a queue.
-func (r *openQueues[Q]) First(q Q) {
+func (r *openQueues) First(q *Queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.first = append(r.first, q)
@@ -374,7 +367,7 @@ func (r *openQueues[Q]) First(q Q) {
 
 // Turn returns the queues of First and the next n ones in turn, or all if there are no
 // more than n.
-func (r *openQueues[Q]) Turn(n int) (some []Q) {
+func (r *openQueues) Turn(n int) (some []*Queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, q := range r.first {
@@ -394,50 +387,49 @@ func (r *openQueues[Q]) Turn(n int) (some []Q) {
 }
 
 // All returns the open queues in their order. The result is not to be changed.
-func (r *openQueues[Q]) All() []Q {
+func (r *openQueues) All() []*Queue {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return slices.Clip(r.all)
 }
 
-// ByID returns the open queue with a cleaned identifier, or the zero Q.
-func (r *openQueues[Q]) ByID(id string) Q {
+// ByID returns the open queue with a cleaned identifier, or nil.
+func (r *openQueues) ByID(id string) *Queue {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.byID[id]
 }
 
-// ByName returns the first open queue with one of its [namedQueue.Names], or the zero Q.
-func (r *openQueues[Q]) ByName(name string) (q Q) {
+// ByName returns the first open queue with one of its [Queue.Names], or nil.
+func (r *openQueues) ByName(name string) *Queue {
 	named := r.called(name)
-	if named != q && r.ByID(named.ID()) == named {
+	if named != nil && r.ByID(named.ID()) == named {
 		return named
 	}
-	return q // named is being made, or nobody is
+	return nil // it is being made, or nobody is called so
 }
 
 // Taken reports whether a queue other than q has the name, or is being made with it.
-func (r *openQueues[Q]) Taken(name string, q Q) bool {
+func (r *openQueues) Taken(name string, q *Queue) bool {
 	if name == "" {
 		return false
 	}
-	var none Q
-	has := func(o Q) bool { return o != none && o != q && o.Names()[1] == name }
+	has := func(o *Queue) bool { return o != nil && o != q && o.Names()[1] == name }
 	if has(r.ByID(name)) || has(r.Coming(name)) || has(r.called(name)) {
 		return true
 	}
-	if q == none || r.called(name) != q {
+	if q == nil || r.called(name) != q {
 		return false // nobody is called so
 	}
 	return slices.ContainsFunc(r.All(), has) // another one after q
 }
 
 // called returns the first queue with a name, open or being made.
-func (r *openQueues[Q]) called(name string) Q {
+func (r *openQueues) called(name string) *Queue {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byName == nil {
-		r.byName = map[string]Q{}
+		r.byName = map[string]*Queue{}
 		for _, q := range r.all {
 			r.enter(q)
 		}
@@ -449,7 +441,7 @@ func (r *openQueues[Q]) called(name string) Q {
 }
 
 // enter makes a queue known by its names; the first one of a name stays. mu is held.
-func (r *openQueues[Q]) enter(q Q) {
+func (r *openQueues) enter(q *Queue) {
 	if r.byName == nil {
 		return
 	}
@@ -461,44 +453,44 @@ func (r *openQueues[Q]) enter(q Q) {
 }
 
 // Renamed says that the names of a queue have changed.
-func (r *openQueues[Q]) Renamed() {
+func (r *openQueues) Renamed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.byName = nil
 }
 
 // Expect keeps the names of a queue for it while it is being made, until Add or GiveUp.
-func (r *openQueues[Q]) Expect(q Q) {
+func (r *openQueues) Expect(q *Queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.coming == nil {
-		r.coming = map[string]Q{}
+		r.coming = map[string]*Queue{}
 	}
 	r.coming[q.ID()] = q
 	r.enter(q)
 }
 
 // GiveUp takes Expect back.
-func (r *openQueues[Q]) GiveUp(q Q) {
+func (r *openQueues) GiveUp(q *Queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.coming, q.ID())
 	r.byName = nil
 }
 
-// Coming returns the queue being made with a cleaned identifier, or the zero Q.
-func (r *openQueues[Q]) Coming(id string) Q {
+// Coming returns the queue being made with a cleaned identifier, or nil.
+func (r *openQueues) Coming(id string) *Queue {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.coming[id]
 }
 
 // Add opens a queue, the last in the order.
-func (r *openQueues[Q]) Add(q Q) {
+func (r *openQueues) Add(q *Queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byID == nil {
-		r.byID = map[string]Q{}
+		r.byID = map[string]*Queue{}
 	}
 	r.byID[q.ID()] = q
 	r.all = append(r.all, q)
@@ -507,21 +499,21 @@ func (r *openQueues[Q]) Add(q Q) {
 }
 
 // Drop takes an open queue out.
-func (r *openQueues[Q]) Drop(q Q) {
+func (r *openQueues) Drop(q *Queue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.byID, q.ID())
 	r.byName = nil
-	r.all = slices.DeleteFunc(slices.Clone(r.all), func(o Q) bool { return o == q })
+	r.all = slices.DeleteFunc(slices.Clone(r.all), func(o *Queue) bool { return o == q })
 }
 
 // Order puts the queues in the order of identifiers; others come last.
-func (r *openQueues[Q]) Order(ids []string) {
+func (r *openQueues) Order(ids []string) {
 	at := make(map[string]int, len(ids))
 	for i, id := range ids {
 		at[id] = i
 	}
-	number := func(q Q) int {
+	number := func(q *Queue) int {
 		if i, ok := at[q.ID()]; ok {
 			return i
 		}
@@ -531,7 +523,7 @@ func (r *openQueues[Q]) Order(ids []string) {
 	defer r.mu.Unlock()
 	r.all = slices.Clone(r.all)
 	r.byName = nil
-	slices.SortStableFunc(r.all, func(a, b Q) int { return number(a) - number(b) })
+	slices.SortStableFunc(r.all, func(a, b *Queue) int { return number(a) - number(b) })
 }
 
 // eachWorker is how many queues make a further processor worth it.

@@ -60,6 +60,22 @@ func submit(t testing.TB, q *queuefs.Queue, m queuefs.Meta, payload string) queu
 	return jobs[0]
 }
 
+// submitN submits n jobs, each by itself.
+func submitN(t testing.TB, q *queuefs.Queue, n int, m queuefs.Meta, payload string) {
+	t.Helper()
+	for range n {
+		submit(t, q, m, payload)
+	}
+}
+
+// nextN consumes n jobs, each by itself.
+func nextN(t testing.TB, q *queuefs.Queue, n int) {
+	t.Helper()
+	for range n {
+		must(t, errOf(q.Next(ctx, "w")))
+	}
+}
+
 func payload(t testing.TB, q *queuefs.Queue, id queuefs.JobID) string {
 	t.Helper()
 	p, err := q.Payload(id)
@@ -191,9 +207,7 @@ func TestWrongDigestStoresNothing(t *testing.T) {
 func TestMovesByHandBecomeEvents(t *testing.T) {
 	dir := t.TempDir()
 	s, q := openHome(t, dir, queuefs.Options{})
-	for range 4 {
-		submit(t, q, queuefs.Meta{Filename: "f"}, "x")
-	}
+	submitN(t, q, 4, queuefs.Meta{Filename: "f"}, "x")
 	q.Next(ctx, "w")
 	q.Next(ctx, "w")
 	closeHome(t, s)
@@ -230,9 +244,7 @@ func TestMovesByHandBecomeEvents(t *testing.T) {
 func TestRebuildFromDirectories(t *testing.T) {
 	dir := t.TempDir()
 	s, q := openHome(t, dir, queuefs.Options{})
-	for range 5 {
-		submit(t, q, queuefs.Meta{Filename: "f", Sidecar: "s"}, "x")
-	}
+	submitN(t, q, 5, queuefs.Meta{Filename: "f", Sidecar: "s"}, "x")
 	q.Next(ctx, "w")
 	q.Delete(ctx, 3)
 	closeHome(t, s)
@@ -340,9 +352,7 @@ func TestDescribeRacesWithConsumers(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
 	const n = 200
-	for range n {
-		submit(t, q, queuefs.Meta{Sidecar: "old"}, "x")
-	}
+	submitN(t, q, n, queuefs.Meta{Sidecar: "old"}, "x")
 	taken := make(chan queuefs.Job, n)
 	go func() {
 		defer close(taken)
@@ -515,9 +525,7 @@ func TestTooMuchForOneSubmission(t *testing.T) {
 func TestTakeManyLargeJobs(t *testing.T) {
 	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	const n = 20
-	for range n {
-		submit(t, q, queuefs.Meta{Sidecar: strings.Repeat("s", 100_000)}, "x")
-	}
+	submitN(t, q, n, queuefs.Meta{Sidecar: strings.Repeat("s", 100_000)}, "x")
 	var got []queuefs.JobID
 	for range n {
 		jobs, err := q.NextN(ctx, "w", n)

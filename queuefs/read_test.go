@@ -170,9 +170,7 @@ func TestPagesAgreeWithJobs(t *testing.T) {
 
 func TestEventsBoundaries(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: smallSegment})
-	for range 30 {
-		submit(t, q, queuefs.Meta{}, strings.Repeat("x", 5000))
-	}
+	submitN(t, q, 30, queuefs.Meta{}, strings.Repeat("x", 5000))
 	for _, c := range []struct {
 		after queuefs.Seq
 		max   int
@@ -224,9 +222,7 @@ func TestFilesLostUnderAnOpenHome(t *testing.T) {
 	dir := fastDir(t)
 	var problems atomic.Int64
 	s, q := openHome(t, dir, queuefs.Options{Now: clock(), Report: func(queuefs.Problem) { problems.Add(1) }})
-	for range 3 {
-		submit(t, q, queuefs.Meta{Filename: "f"}, "payload")
-	}
+	submitN(t, q, 3, queuefs.Meta{Filename: "f"}, "payload")
 	must(t, s.Checkpoint(ctx))
 	base := filepath.Join(dir, "queues/jobs")
 	must(t, errors.Join(os.Remove(base+"/pending/j000000000001"), os.WriteFile(base+"/pending/j000000000002", []byte("spoilt"), 0o666), os.Remove(base+"/payload/j000000000003")))
@@ -405,9 +401,7 @@ func TestADamagedJournalDoesNotKeepNeighboursBack(t *testing.T) {
 // their sidecars, and keeps the payloads.
 func TestPayloadsAtHandKeepNoJobFiles(t *testing.T) {
 	_, q := openHome(t, t.TempDir(), queuefs.Options{Segment: 64 << 20})
-	for range 500 {
-		submit(t, q, queuefs.Meta{Sidecar: strings.Repeat("s", 24<<10)}, "x")
-	}
+	submitN(t, q, 500, queuefs.Meta{Sidecar: strings.Repeat("s", 24<<10)}, "x")
 	taken, err := q.Take(ctx, queuefs.Take{By: "w", Max: 500})
 	if err != nil || len(taken) < 100 {
 		t.Fatalf("%d jobs, %v", len(taken), err)

@@ -130,9 +130,7 @@ func TestAQueueMadeAgainHasNothingOfTheFormer(t *testing.T) {
 		if !keep {
 			newFollower(t).follow(s)
 		}
-		for range 5 {
-			submit(t, q, queuefs.Meta{Sidecar: "old"}, "old")
-		}
+		submitN(t, q, 5, queuefs.Meta{Sidecar: "old"}, "old")
 		must(t, errOf(q.NextN(ctx, "w", 5)))
 		if got := cullQueue(t, s, "jobs"); len(got) != 5 {
 			t.Fatalf("culled %v", got)
@@ -254,9 +252,7 @@ func TestAJournalTakenAwayTakesNoJobOfALaterQueue(t *testing.T) {
 	for _, also := range []string{"", "log/index/checkpoint"} {
 		dir := fastDir(t)
 		s, q := openHome(t, dir, queuefs.Options{})
-		for range 50 {
-			submit(t, q, queuefs.Meta{}, strings.Repeat("x", 60_000))
-		}
+		submitN(t, q, 50, queuefs.Meta{}, strings.Repeat("x", 60_000))
 		must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"})))
 		closeHome(t, s)
 		must(t, os.RemoveAll(dir+"/log/journal"))
@@ -481,9 +477,7 @@ func TestDamagedNumbersOfARemovedQueueAreReported(t *testing.T) {
 			s, _ := openHome(t, dir, o)
 			there, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "there"})
 			must(t, err)
-			for range 7 {
-				submit(t, there, queuefs.Meta{}, "x")
-			}
+			submitN(t, there, 7, queuefs.Meta{}, "x")
 			must(t, s.RemoveQueue(ctx, "jobs"))
 			if !open {
 				closeHome(t, s)

@@ -388,9 +388,7 @@ func TestSmallResultsAreNoObjects(t *testing.T) {
 	m := new(objectstest.Memory)
 	a := mustStored(t, fastDir(t)+"/a", m)
 	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
-	for range 4 {
-		submit(t, q, queuefs.Meta{}, "x")
-	}
+	submitN(t, q, 4, queuefs.Meta{}, "x")
 	taken, err := q.Take(ctx, queuefs.Take{User: "worker", Max: 4, Lease: 1 << 40})
 	must(t, err)
 	large := strings.Repeat("large", 10<<10)

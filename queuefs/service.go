@@ -94,7 +94,7 @@ type Service struct {
 	upkeep     upkeep
 	creating   durable.Together[*Queue]
 	properties propertyFiles
-	queues     openQueues[*Queue]
+	queues     openQueues
 	known      known
 }
 

@@ -245,9 +245,7 @@ func TestAFewFilesAreNotAFewOctets(t *testing.T) {
 	if err := unix.Statfs(dir, &st); err != nil || st.Ffree < 10 {
 		t.Errorf("%d files are left, %v", st.Ffree, err)
 	}
-	for range taken {
-		must(t, errOf(q.Next(ctx, "w")))
-	}
+	nextN(t, q, taken)
 	culled(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}})
 	maintained(t, s)
 	submit(t, q, queuefs.Meta{}, "again")
@@ -303,18 +301,12 @@ func TestCullingMakesRoomOnAFullDisk(t *testing.T) {
 					t.Fatalf("maintain: got %v, want %v", err, want)
 				}
 			}
-			for range 3 {
-				submit(t, q, queuefs.Meta{}, "small")
-			}
+			submitN(t, q, 3, queuefs.Meta{}, "small")
 			maintain(nil)
 			large := submit(t, q, queuefs.Meta{}, strings.Repeat("large", 40_000))
-			for range 10 {
-				submit(t, q, queuefs.Meta{}, "these cannot be written")
-			}
+			submitN(t, q, 10, queuefs.Meta{}, "these cannot be written")
 			disk.full = true
-			for range 2 {
-				must(t, errOf(q.Next(ctx, "w")))
-			}
+			nextN(t, q, 2)
 			maintain(queuefs.ErrNoSpace)
 			for c, err := range s.Cull(ctx, queuefs.CullOptions{}) {
 				if err != nil || c.Job > 2 {
@@ -326,9 +318,7 @@ func TestCullingMakesRoomOnAFullDisk(t *testing.T) {
 				t.Errorf("got %s", got)
 			}
 			// What was never filed goes, too.
-			for range 2 {
-				must(t, errOf(q.Next(ctx, "w")))
-			}
+			nextN(t, q, 2)
 			for _, err := range s.Cull(ctx, queuefs.CullOptions{}) {
 				must(t, err)
 			}
@@ -356,9 +346,7 @@ func TestChangedPropertiesAreToldWhenThereIsRoom(t *testing.T) {
 	f.follow(s)
 	_, first := q.InfoFile()
 	const fill = 14 // events, of one block each, beside those of the head and the beginning
-	for range fill {
-		submit(t, q, queuefs.Meta{}, "x")
-	}
+	submitN(t, q, fill, queuefs.Meta{}, "x")
 	closeHome(t, s)
 	edit(t, dir, properties(t, dir)+"maxAttempts: 3\n")
 	// The next segment, as if it had never been prepared.
@@ -392,9 +380,7 @@ func TestChangedPropertiesAreToldWhenThereIsRoom(t *testing.T) {
 func TestNumbersOfAQueueTakenAwayAreKeptOnceThereIsRoom(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
-	for range 3 {
-		submit(t, q, queuefs.Meta{}, "x")
-	}
+	submitN(t, q, 3, queuefs.Meta{}, "x")
 	crashed := copyHome(t, dir)
 	closeHome(t, s)
 	must(t, os.RemoveAll(crashed+"/queues/jobs"))

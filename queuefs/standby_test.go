@@ -172,9 +172,7 @@ func TestDeadlinesAreTakenOver(t *testing.T) {
 	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
 	b, err := openStored(fastDir(t)+"/b", m, queuefs.Options{Now: clock, Stored: &stored.Options{Name: "b", Standby: true}})
 	must(t, err)
-	for range 3 {
-		submit(t, q, queuefs.Meta{}, "x")
-	}
+	submitN(t, q, 3, queuefs.Meta{}, "x")
 	_, err = q.Take(ctx, queuefs.Take{Max: 1, Lease: time.Minute, Key: "key", User: "u"})
 	must(t, err)
 	must(t, errOf(q.HoldUntil(ctx, 2, "", now.Add(time.Minute))))

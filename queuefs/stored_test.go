@@ -406,15 +406,11 @@ func TestManyBatchesMakeAnImage(t *testing.T) {
 		}
 		return n
 	}
-	for range 4000 {
-		submit(t, q, queuefs.Meta{}, "")
-	}
+	submitN(t, q, 4000, queuefs.Meta{}, "")
 	if n := images(); n != 0 {
 		t.Errorf("%d images too early", n)
 	}
-	for range 200 {
-		submit(t, q, queuefs.Meta{}, "")
-	}
+	submitN(t, q, 200, queuefs.Meta{}, "")
 	for end := time.Now().Add(10 * time.Second); images() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("no image")

@@ -91,9 +91,7 @@ func TestUnreadJobsRest(t *testing.T) {
 				now := clock()
 				o := queuefs.Options{Reads: disk.step, Now: func() time.Time { return now().Add(late) }}
 				s, q := openWith(t, fastDir(t), o, func(i *queuefs.QueueInfo) { i.VerifyOnRead = verify })
-				for range 20 {
-					submit(t, q, queuefs.Meta{Sidecar: "s"}, "payload")
-				}
+				submitN(t, q, 20, queuefs.Meta{Sidecar: "s"}, "payload")
 				must(t, s.Maintain(ctx))
 				last := q.Seq()
 
@@ -188,9 +186,7 @@ func TestWhatIsNotThereIsNotHandedOut(t *testing.T) {
 			var told []string
 			o := queuefs.Options{Now: clock(), Report: func(p queuefs.Problem) { told = append(told, p.String()) }}
 			s, q := openHome(t, dir, o)
-			for range 6 {
-				submit(t, q, queuefs.Meta{}, strings.Repeat("x", size))
-			}
+			submitN(t, q, 6, queuefs.Meta{}, strings.Repeat("x", size))
 			must(t, s.Maintain(ctx))
 			for i, how := range []string{"cut", "gone", "grown", "", "gone"} {
 				spoil(t, dir, queuefs.JobID(i+1), how)
@@ -274,9 +270,7 @@ func TestFilesNobodyMissesAreNotWritten(t *testing.T) {
 		}
 		return n
 	}
-	for range 3 {
-		submit(t, q, queuefs.Meta{}, "small")
-	}
+	submitN(t, q, 3, queuefs.Meta{}, "small")
 	must(t, errOf(q.NextN(ctx, "w", 2)))
 	if got := culled(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{Size: 1}}); len(got) != 1 || got[0].Job != 1 {
 		t.Fatalf("culled %v", got)

@@ -133,9 +133,7 @@ func TestFilesKeepUpWithABurst(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			for range 60 {
-				submit(t, q, queuefs.Meta{}, strings.Repeat("x", 6000))
-			}
+			submitN(t, q, 60, queuefs.Meta{}, strings.Repeat("x", 6000))
 		})
 	}
 	wg.Wait()
@@ -173,9 +171,7 @@ func TestFilesWaitInABurst(t *testing.T) {
 		{20, 200 * time.Millisecond, 80},
 		{20, time.Hour, 120},
 	} {
-		for range tt.jobs {
-			submit(t, q, queuefs.Meta{}, strings.Repeat("x", 30_000))
-		}
+		submitN(t, q, tt.jobs, queuefs.Meta{}, strings.Repeat("x", 30_000))
 		now = now.Add(tt.after)
 		must(t, s.Maintain(ctx))
 		if got := strings.Count(tree(t, dir), "/pending/j"); got != tt.files {
@@ -192,9 +188,7 @@ func TestOneFileKeepsNoOtherFromBeingMade(t *testing.T) {
 	s, q := openHome(t, dir, queuefs.Options{Now: func() time.Time { return now }})
 	strange := filepath.Join(dir, "queues/jobs/pending/j000000000001")
 	must(t, os.Mkdir(strange, 0o777))
-	for range 20 {
-		submit(t, q, queuefs.Meta{}, "x")
-	}
+	submitN(t, q, 20, queuefs.Meta{}, "x")
 	for range 2 {
 		now = now.Add(time.Second) // calm
 		if err := s.Maintain(ctx); err == nil {
@@ -213,9 +207,7 @@ func TestLargeJobsAreFiledInOneCall(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Now: func() time.Time { return now }})
-	for range 120 {
-		submit(t, q, queuefs.Meta{}, strings.Repeat("x", 100<<10))
-	}
+	submitN(t, q, 120, queuefs.Meta{}, strings.Repeat("x", 100<<10))
 	now = now.Add(29 * time.Second) // calm
 	must(t, s.Maintain(ctx))
 	if n := strings.Count(tree(t, dir), "/pending/j"); n != 120 {
@@ -251,9 +243,7 @@ func TestCloseWaitsForUpkeep(t *testing.T) {
 		}
 		return do()
 	}})
-	for range 3 {
-		submit(t, q, queuefs.Meta{}, "x")
-	}
+	submitN(t, q, 3, queuefs.Meta{}, "x")
 	if err := s.Maintain(ctx); err != nil && !errors.Is(err, queuefs.ErrFailed) && !errors.Is(err, queuefs.ErrClosed) {
 		t.Errorf("maintain: %v", err)
 	}

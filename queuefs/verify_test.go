@@ -47,9 +47,7 @@ func TestDamagedPayloadIsPutOnHold(t *testing.T) {
 			o := queuefs.Options{Now: clock(), Report: func(p queuefs.Problem) { told = append(told, p.String()) }}
 			large := size >= 1<<20
 			s, q := openWith(t, dir, o, func(i *queuefs.QueueInfo) { i.VerifyOnRead = large })
-			for range 7 {
-				submit(t, q, queuefs.Meta{}, strings.Repeat("x", size))
-			}
+			submitN(t, q, 7, queuefs.Meta{}, strings.Repeat("x", size))
 			must(t, s.Maintain(ctx))
 			for i, how := range []string{"one octet", "cut", "gone"} {
 				spoil(t, dir, queuefs.JobID(i+1), how)
@@ -180,9 +178,7 @@ func TestPayloadLostBeforeItGotItsName(t *testing.T) {
 	var told []string
 	o := queuefs.Options{Now: clock(), Report: func(p queuefs.Problem) { told = append(told, p.String()) }}
 	s, q := openWith(t, dir, o, func(*queuefs.QueueInfo) {})
-	for range 2 {
-		submit(t, q, queuefs.Meta{}, strings.Repeat("x", 200<<10))
-	}
+	submitN(t, q, 2, queuefs.Meta{}, strings.Repeat("x", 200<<10))
 	waiting, err := filepath.Glob(filepath.Join(dir, "cutie-tmp", "cutie-tmp-*"))
 	if err != nil || len(waiting) != 2 {
 		t.Fatalf("%d payloads wait for their names, %v", len(waiting), err)
