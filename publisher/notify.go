@@ -245,7 +245,8 @@ func (n *Notifier) changes(t topic, after string) (hub.Content, error) {
 		}
 	}
 	x, err := t.Excerpt(at, n.MaxOctets)
-	c := hub.Content{Type: typeXML, Upto: x.Upto.String(), More: x.More, Gap: after != "" && x.From.After(at.At)}
+	c := hub.Content{Type: typeXML, Upto: x.Upto.String(), More: x.More}
+	c.Gap = at.At.Unix() > 0 && (x.From.After(at.At) || len(x.Entries) == 0 && x.Upto.At.After(at.At))
 	if err == nil && len(x.Entries) > 0 {
 		c.Body = n.body(t, n.Change, x.From, x.Upto.At, x.Entries)
 	}

@@ -317,8 +317,8 @@ func TestAGapInTheListsShowsInTheNotification(t *testing.T) {
 	s.submitN(s.queue("q"), 3)
 	c, err := s.notifier().Content(topic, "0-0")
 	must(t, err)
-	if got := lines(c.Body); len(got) != 3 || c.More {
-		t.Fatalf("got %d changes, more: %v", len(got), c.More)
+	if got := lines(c.Body); len(got) != 3 || c.More || c.Gap {
+		t.Fatalf("got %d changes, more: %v, gap: %v", len(got), c.More, c.Gap)
 	}
 	activity(s, s.queue("q"), 0)
 	s.release("q")
@@ -330,8 +330,8 @@ func TestAGapInTheListsShowsInTheNotification(t *testing.T) {
 	// Also when there is nothing to say yet.
 	c, err = s.notifier().Content(topic, c.Upto)
 	must(t, err)
-	if c.Body != nil {
-		t.Errorf("got %s", c.Body)
+	if c.Body != nil || !c.Gap {
+		t.Errorf("got %s, gap: %v", c.Body, c.Gap)
 	}
 	s.submitN(s.queue("q"), 1)
 	c, err = s.notifier().Content(topic, c.Upto)
