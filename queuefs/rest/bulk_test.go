@@ -460,6 +460,8 @@ func TestCullingTellsOfEveryJob(t *testing.T) {
 // sample returns a value of a property that is not its default.
 func sample(p *home.Property) string {
 	switch p.Name {
+	case "description": // what every form can say
+		return "a\u0085\u009b31m\u202eb\u2028c <&\"'\\ \U0001F600"
 	case "limits":
 		return "pending=3,life=0"
 	case "digests":

@@ -25,49 +25,6 @@ import (
 	"cutie/queuefs/web"
 )
 
-func TestWrongMethodNamesTheRightOnes(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	for path, want := range map[string]string{
-		"/help":                               "GET, HEAD",
-		"/help/submitJob":                     "GET, HEAD",
-		"/state":                              "GET, HEAD, POST",
-		"/state/jobs":                         "DELETE, GET, HEAD, POST, PUT",
-		"/state/jobs/j000000000001":           "GET, HEAD",
-		"/content/jobs":                       "GET, HEAD, POST",
-		"/content/jobs/j000000000001":         "DELETE, GET, HEAD",
-		"/consume/jobs":                       "POST",
-		"/requeue/jobs/j000000000001":         "POST",
-		"/requeue/jobs":                       "POST",
-		"/hold/jobs/j000000000001":            "POST",
-		"/hold/jobs":                          "POST",
-		"/release/jobs/j000000000001":         "POST",
-		"/release/jobs":                       "POST",
-		"/delete/jobs/j000000000001":          "POST",
-		"/delete/jobs":                        "POST",
-		"/abort/jobs/j000000000001":           "POST",
-		"/lease/jobs/j000000000001":           "POST",
-		"/outcome/jobs/j000000000001":         "POST",
-		"/result/jobs/j000000000001/a":        "GET, HEAD, PUT",
-		"/cull":                               "POST",
-		"/cull/jobs":                          "POST",
-		"/schema/queue.xsd":                   "GET, HEAD",
-		"/queues/jobs/queue-info.txt":         "GET, HEAD",
-		"/queues/jobs/payload/j000000000001":  "GET, HEAD",
-		"/queues/jobs/consumed/j000000000001": "GET, HEAD",
-	} {
-		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "BREW"} {
-			if strings.Contains(want, method) {
-				continue
-			}
-			a := s.do(method, path, "").want(t, 405)
-			a.header(t, "Allow", want)
-			if got := a.exception(t); !strings.Contains(got, method) {
-				t.Errorf("%s %s: got %q", method, path, got)
-			}
-		}
-	}
-}
-
 // A service that is closed or out of order is 503, and says nothing else.
 func TestClosedServiceIsUnavailable(t *testing.T) {
 	s := newService(t)
@@ -181,24 +138,6 @@ func TestEncodedSlashesLeadNowhere(t *testing.T) {
 			if a.StatusCode != tt.status && a.StatusCode != 405 || a.exception(t) == "" {
 				t.Errorf("%s %s: got %s, %v\n%s", method, tt.path, a.Status, a.Header, a.body)
 			}
-		}
-	}
-}
-
-// References are built from the baseURI, whatever the client says.
-func TestReferencesComeFromTheBaseURI(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	s.svc.SetBaseURI("https://queue.example.org/a/b") // one slash is added
-	req := s.request("POST", "/content/jobs", strings.NewReader("x"))
-	req.Host = "evil.example.com"
-	a := s.send(req).want(t, 201)
-	a.header(t, "Location", "https://queue.example.org/a/b/state/jobs/j000000000001")
-	for _, path := range []string{"/state", "/state/jobs", "/state/jobs/j000000000001", "/content/jobs", "/queues/jobs/payload/j000000000001"} {
-		req := s.request(http.MethodGet, path, nil)
-		req.Host = "evil.example.com"
-		a := s.send(req).want(t, 200)
-		if all := fmt.Sprint(a.Header) + a.body; strings.Contains(all, "evil") || !strings.Contains(all, "https://queue.example.org/a/b/") {
-			t.Errorf("%s: got %s", path, all)
 		}
 	}
 }
@@ -467,108 +406,6 @@ func TestSchemasAreServed(t *testing.T) {
 			s.do("GET", "/schema/"+name+"."+ext, "", "If-None-Match", a.Header.Get("Etag")).want(t, 304)
 		}
 	}
-}
-
-// What every form can say of a property is in all of them.
-func TestPropertiesAreInEveryForm(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	const said = "a\u0085\u009b31m\u202eb\u2028c <&\"'\\ \U0001F600"
-	body, err := json.Marshal(map[string]string{"description": said})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.do("POST", "/state/jobs", string(body), "Content-Type", "application/json").want(t, 200)
-	for _, form := range []state.Form{state.ANVL, state.JSON, state.Turtle, state.XHTML, state.XML, state.SOIF} {
-		want(t, form.String(), s.do("GET", "/state/jobs?t="+form.String(), "").want(t, 200).queue(t).Info.Description, said)
-	}
-}
-
-func TestQueueStateListsJobsByPage(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	for range 250 {
-		s.submit("", queuefs.Meta{})
-	}
-	s.do("POST", "/consume/jobs?max=7", "").want(t, 200)
-	// Following jobsNext shows every job once.
-	for _, query := range []string{"", "?limit=0", "?limit=1000", "?limit=50&status=pending", "?status=consumed", "?limit=3&status=consumed&after=j000000000002", "?status=deleted"} {
-		var got []string
-		next := s.url + "/state/jobs" + query
-		pages := 0
-		for next != "" {
-			a := s.do("GET", strings.TrimPrefix(next, s.url), "", "Accept", "text/x-anvl").want(t, 200)
-			d, err := state.ANVL.Decode(state.QueueClass, []byte(a.body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			q, err := d.Queue()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, id := range q.Jobs.IDs {
-				got = append(got, id.String())
-			}
-			if len(q.Jobs.IDs) > q.Jobs.Limit {
-				t.Errorf("%s: %d jobs, limit %d", next, len(q.Jobs.IDs), q.Jobs.Limit)
-			}
-			next = ""
-			if p := d.Property("jobsNext"); p != nil {
-				next = p.Text
-			}
-			if pages++; pages > 20 {
-				t.Fatalf("%s: no end", query)
-			}
-		}
-		o := queuefs.ListOptions{Limit: 1000}
-		switch {
-		case strings.Contains(query, "pending"):
-			o.Status = queuefs.Pending
-		case strings.Contains(query, "consumed"):
-			o.Status = queuefs.Consumed
-		case strings.Contains(query, "deleted"):
-			o.Status = queuefs.Deleted
-		}
-		if strings.Contains(query, "after") {
-			o.After = 2
-		}
-		var want []string
-		for _, id := range s.q.IDs(o) {
-			want = append(want, id.String())
-		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%q: got %v, want %v", query, got, want)
-		}
-	}
-}
-
-func TestHelp(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	all := s.do("GET", "/help", "", "Accept", "text/plain").want(t, 200)
-	all.header(t, "Content-Type", "text/plain; charset=utf-8")
-	for _, method := range []string{"Help", "Get-service-state", "Get-Queue-State", "get-job-state", "submit-job", "get-next-job", "peek-at-job", "delete-job",
-		"submitJob", "SUBMITJOB", "deleteItem", "peek", "requeueJob", "createQueue",
-		"setQueueBehavior", "removeQueue", "cull", "getBatchState", "hold-job", "releaseJob", "extendLease", "reportOutcome", "abortJob", "putResult", "getResult", "watch"} {
-		text := s.do("GET", "/help/"+method, "", "Accept", "text/plain").want(t, 200)
-		request := strings.Split(text.body, "\n")[2]
-		if !strings.Contains(all.body, request+"\n") || request == "" {
-			t.Errorf("%s: %q is not in the overview", method, request)
-		}
-		d, err := state.JSON.Decode(state.HelpClass, []byte(s.do("GET", "/help/"+method+"?t=json", "").want(t, 200).body))
-		if err != nil || d.Property("request").Text != request {
-			t.Errorf("%s: got %+v, %v", method, d, err)
-		}
-	}
-	d, err := state.ANVL.Decode(state.HelpClass, []byte(s.do("GET", "/help", "", "Accept", "text/anvl").want(t, 200).body))
-	if err != nil || len(d.Property("methods").Items) != 22 {
-		t.Errorf("got %+v, %v", d, err)
-	}
-	// ?h and ?V are instead of the method.
-	if got := s.do("POST", "/content/jobs?h", "x").want(t, 200); got.body != s.do("GET", "/help/submitJob", "").body || got.Header.Get("Content-Type") != state.XHTML.MediaType() {
-		t.Errorf("?h: got %q", got.body)
-	}
-	if got := s.do("GET", "/state?V", "").want(t, 200); got.body != queuefs.Scheme+"\n" {
-		t.Errorf("?V: got %q", got.body)
-	}
-	s.wantCounts(0, 0, 0)
 }
 
 // An apiDocument is the description of the service by OpenAPI.

@@ -332,16 +332,6 @@ func TestWholeState(t *testing.T) {
 	s.do("GET", "/state/jobs?limit=ALL", "").want(t, 400)
 }
 
-// The state after several submissions names the new jobs among the jobs, too.
-func TestSeveralAreNamed(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	s.submit("x", queuefs.Meta{})
-	q := s.postForm(newForm().file("a", "1").file("b", "2").end(), "Accept", "application/json").want(t, 201).queue(t)
-	want(t, "jobs", q.Jobs.IDs, []queuefs.JobID{2, 3})
-	want(t, "submitted", q.Submitted, q.Jobs.IDs)
-	want(t, "more", q.Jobs.More, false)
-}
-
 // TestTheServiceNamesItsQueuesInPages follows the pages of a home with more queues than
 // one has, by their links and with the client.
 func TestTheServiceNamesItsQueuesInPages(t *testing.T) {

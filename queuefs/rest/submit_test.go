@@ -3,8 +3,6 @@ package rest_test
 import (
 	"bufio"
 	"context"
-	"crypto/md5"
-	"crypto/sha512"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -22,7 +20,6 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/digest"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
@@ -30,71 +27,6 @@ import (
 )
 
 const md5OfHello = "b1946ac92492d2347c6235b4d2611184" // of "hello\n"
-
-// Every digest is accepted when right, and nothing is stored when it is wrong.
-func TestSubmitVerifiesDigests(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	b64 := base64.StdEncoding.EncodeToString
-	right, wrong := "hello\n", "jello\n"
-	good := func(t digest.Type) string { return digest.Sum(t, []byte(right)).Hex }
-	md := md5.Sum([]byte(right))
-	long := sha512.Sum512([]byte(right))
-	type way struct{ query, header, value string }
-	ways := []way{
-		{"", "Content-MD5", b64(md[:])},
-		{"", "Content-Digest", "md5=:" + b64(md[:]) + ":"},
-		{"", "Repr-Digest", "unknown=:AAAA:, sha-512=:" + b64(long[:]) + ":;q=1"},
-		{"?digestType=CDC-32&digestValue=" + strings.ToUpper(good(digest.CRC32)), "", ""},
-	}
-	for _, typ := range digest.Types() {
-		ways = append(ways, way{"?digest-type=" + typ.String() + "&digest-value=" + good(typ), "", ""})
-	}
-	n := int64(0)
-	for _, w := range ways {
-		path := "/content/jobs" + w.query
-		var header []string
-		if w.header != "" {
-			header = []string{w.header, w.value}
-		}
-		a := s.do("POST", path, wrong, header...).want(t, 400)
-		if got := a.exception(t); !strings.Contains(got, "digest verification failed") {
-			t.Errorf("%+v: got %q", w, got)
-		}
-		s.wantCounts(n, 0, 0)
-		s.do("POST", path, right, header...).want(t, 201)
-		n++
-		s.wantCounts(n, 0, 0)
-
-		// The same as parts of a form, the digest before or behind the file.
-		typ, value := "", ""
-		if w.query != "" {
-			_, rest, _ := strings.Cut(w.query, "=")
-			typ, rest, _ = strings.Cut(rest, "&")
-			_, value, _ = strings.Cut(rest, "=")
-		}
-		build := func(text string, first bool) string {
-			f := newForm()
-			if typ != "" && first {
-				f.field("digest-type", typ).field("digest-value", value)
-			}
-			if typ == "" {
-				f.file("x", text, w.header+": "+w.value)
-			} else {
-				f.file("x", text)
-			}
-			if typ != "" && !first {
-				f.field("digestValue", value).field("digestType", typ)
-			}
-			return f.end()
-		}
-		for _, first := range []bool{true, false} {
-			s.postForm(build(wrong, first)).want(t, 400)
-			s.postForm(build(right, first)).want(t, 201)
-			n++
-			s.wantCounts(n, 0, 0)
-		}
-	}
-}
 
 func TestSubmitTenThousandFiles(t *testing.T) {
 	s := newServiceWith(t, queuefs.Options{Segment: manyJobs}).serve(rest.Options{})
@@ -296,53 +228,6 @@ func TestSubmittersKeepWithinTheirLimits(t *testing.T) {
 	if errs := s.logged.all(); len(errs) > 0 {
 		t.Errorf("logged %v", errs)
 	}
-}
-
-// A request sent again after a lost answer makes no job, so no limit refuses it.
-func TestLimitsDoNotRefuseARequestSentAgain(t *testing.T) {
-	src := newSource(t, map[string]string{"/a": "1", "/b": "2"})
-	s := newService(t).serve(rest.Options{Fetch: src.client(t)})
-	setLimits(t, s, queuefs.Limits{Active: 1})
-	post := func(want int, key, payload string) {
-		t.Helper()
-		if a := s.do("POST", "/content/jobs?t=anvl", payload, "Idempotency-Key", key); a.StatusCode != want {
-			t.Errorf("%s: got %d %s, want %d", key, a.StatusCode, a.body, want)
-		}
-	}
-	post(201, "one", "x")
-	post(429, "two", "x")
-	post(200, "one", "x")
-	post(422, "one", "y")
-
-	setLimits(t, s, queuefs.Limits{Active: 3})
-	manifest := func(want int, key string) {
-		t.Helper()
-		a := s.do("POST", "/content/jobs?t=anvl&type=batch-manifest", checkm(src, "/a", "/b"), "Idempotency-Key", key)
-		if a.StatusCode != want {
-			t.Errorf("manifest %s: got %d %s, want %d", key, a.StatusCode, a.body, want)
-		}
-	}
-	manifest(201, "many")
-	manifest(429, "more")
-	manifest(200, "many")
-	s.wantCounts(3, 0, 0)
-	s.wantNoTemps()
-}
-
-func setLimits(t *testing.T, s *site, l queuefs.Limits) {
-	t.Helper()
-	if _, err := s.svc.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Limits = l; return nil }); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// checkm is a manifest of files.
-func checkm(src *sourceServer, files ...string) string {
-	text := "#%checkm_0.7\n"
-	for _, f := range files {
-		text += src.url + f + "\n"
-	}
-	return text + "#%eof\n"
 }
 
 // A sidecar is octets of any kind (Cutie 0.3, 5.5), kept and handed out as they came;
