@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 
 	"cutie/queuefs"
@@ -64,46 +65,70 @@ var JobClass = &Class{
 // queue, as the engine gives it.
 func OfJob(base Base, j *queuefs.Job) Document {
 	b := newBuilder(JobClass)
-	b.composed("identifier", j.ID.Append(b.buf))
-	b.composed("queueState", base.Append(b.buf, "state", j.Queue))
-	submitter := j.Submitter
-	if submitter == "" {
-		submitter = unknown
+	b.job(base, j)
+	d := b.document()
+	d.Subject, d.Base = base.JobRef("state", j.Queue, j.ID), base
+	return d
+}
+
+// Job returns the job in the state d, of class [JobClass]. Its Queue comes from
+// the reference to the queue, its Results have their names alone, and Extra and
+// Lease.Key are zero.
+func (d *Document) Job() (j queuefs.Job, err error) {
+	b := reader(d)
+	b.job("", &j)
+	if j.Status == 0 {
+		b.fail(errors.New("no status"))
 	}
-	b.text("submitter", submitter)
-	b.integer("size", j.Size)
-	text, octets := sidecarOf(j)
-	if text {
-		b.text("sidecar", j.Sidecar)
+	if b.err != nil {
+		return queuefs.Job{}, fmt.Errorf("state of job %.40q: %w", d.Text("identifier"), b.err)
 	}
-	b.date("submitted", j.Submitted)
-	b.date("consumed", j.Consumed)
-	b.date("deleted", j.Deleted)
-	b.text("status", j.Status.String())
-	b.optional("filename", j.Filename)
-	b.text("mediaType", j.Type())
-	b.composed("payload", base.AppendPayload(b.buf, j.Queue, j.ID))
-	b.digests(j.Digests)
-	b.optional("batch", j.Batch)
-	b.optional("consumer", j.Consumer)
-	b.date("requeued", j.Requeued)
-	if j.Requeues > 0 {
-		b.integer("numRequeues", int64(j.Requeues))
+	return j, nil
+}
+
+// job goes over the fields of a job.
+func (b *builder) job(base Base, j *queuefs.Job) {
+	b.identifier("identifier", &j.ID)
+	b.queue(base, &j.Queue)
+	b.str("submitter", &j.Submitter, unknown)
+	num(b, "size", &j.Size)
+	b.sidecar(j)
+	b.at("submitted", &j.Submitted)
+	b.at("consumed", &j.Consumed)
+	b.at("deleted", &j.Deleted)
+	word(b, "status", &j.Status, queuefs.ParseStatus)
+	b.str("filename", &j.Filename, "")
+	b.str("mediaType", &j.MediaType, queuefs.DefaultMediaType)
+	if b.from == nil {
+		b.composed("payload", base.AppendPayload(b.buf, j.Queue, j.ID))
 	}
-	b.date("updated", j.Updated)
-	b.integer("sequence", int64(j.Seq))
-	if len(j.Extra) > 0 {
+	b.digests(j)
+	b.str("batch", &j.Batch, "")
+	b.str("consumer", &j.Consumer, "")
+	b.at("requeued", &j.Requeued)
+	b.count("numRequeues", &j.Requeues)
+	b.at("updated", &j.Updated)
+	num(b, "sequence", &j.Seq)
+	if b.from == nil && len(j.Extra) > 0 {
 		elements := make([]string, len(j.Extra))
 		for i, e := range j.Extra {
 			elements[i] = validText(e.Name + ": " + e.Value)
 		}
 		b.list("elements", elements)
 	}
-	b.work(base, j)
-	b.optional("sidecarBase64", octets)
-	d := b.document()
-	d.Subject, d.Base = base.JobRef("state", j.Queue, j.ID), base
-	return d
+	b.str("owner", &j.Owner, "")
+	b.str("idempotencyKey", &j.Key, "")
+	b.count("numAttempts", &j.Attempts)
+	b.at("leaseExpires", &j.Lease.Ends)
+	b.at("held", &j.Held)
+	b.str("heldFor", &j.HeldFor, "")
+	b.at("heldUntil", &j.HeldUntil)
+	word(b, "outcome", &j.Outcome, queuefs.ParseOutcome)
+	b.at("finished", &j.Finished)
+	b.str("message", &j.Message, "")
+	b.errorType(j)
+	b.results(base, j)
+	b.octets(j)
 }
 
 // OutlineOfJob returns the state of a job for a caller who may change it, and not read it: its
@@ -118,133 +143,59 @@ func OutlineOfJob(base Base, j *queuefs.Job) Document {
 	return d
 }
 
-// sidecarOf reports whether the job has a sidecar of text; octets is the base64 of any
-// other one.
-func sidecarOf(j *queuefs.Job) (text bool, octets string) {
+// sidecar is the sidecar of a job if it is text.
+func (b *builder) sidecar(j *queuefs.Job) {
 	switch {
-	case !j.HasSidecar():
-	case job.CheckText(j.Sidecar) == nil:
-		text = true
-	default:
-		octets = base64.StdEncoding.EncodeToString([]byte(j.Sidecar))
+	case b.from != nil:
+		p := b.from.Property("sidecar")
+		j.Sidecar, j.EmptySidecar = b.from.Text("sidecar"), p != nil && p.Text == ""
+	case j.HasSidecar() && job.CheckText(j.Sidecar) == nil:
+		b.text("sidecar", j.Sidecar)
 	}
-	return text, octets
 }
 
-// work adds the results of consumers and operators.
-func (b *builder) work(base Base, j *queuefs.Job) {
-	b.optional("owner", j.Owner)
-	b.optional("idempotencyKey", j.Key)
-	if j.Attempts > 0 {
-		b.integer("numAttempts", int64(j.Attempts))
-	}
-	b.date("leaseExpires", j.Lease.Ends)
-	b.date("held", j.Held)
-	b.optional("heldFor", j.HeldFor)
-	b.date("heldUntil", j.HeldUntil)
-	if j.Outcome != 0 {
-		b.text("outcome", j.Outcome.String())
-	}
-	b.date("finished", j.Finished)
-	b.optional("message", j.Message)
-	if j.Outcome == queuefs.Failed {
-		errorType := "fatal"
-		if j.Transient {
-			errorType = "transient"
+// octets is the base64 of a sidecar that is not text.
+func (b *builder) octets(j *queuefs.Job) {
+	switch {
+	case b.from != nil:
+		octets, err := base64.StdEncoding.DecodeString(b.from.Text("sidecarBase64"))
+		if j.Sidecar += string(octets); err != nil {
+			b.fail(fmt.Errorf("sidecarBase64: %w", err))
 		}
-		b.text("errorType", errorType)
+	case j.HasSidecar() && job.CheckText(j.Sidecar) != nil:
+		b.text("sidecarBase64", base64.StdEncoding.EncodeToString([]byte(j.Sidecar)))
 	}
-	if len(j.Results) > 0 {
-		results := make([]string, len(j.Results))
-		for i, r := range j.Results {
-			results[i] = base.Ref("result", j.Queue, j.ID.String(), r.Name)
+}
+
+// errorType says of a failed job whether another attempt may go better.
+func (b *builder) errorType(j *queuefs.Job) {
+	switch {
+	case b.from != nil:
+		j.Transient = b.from.Text("errorType") == "transient"
+	case j.Outcome == queuefs.Failed && j.Transient:
+		b.text("errorType", "transient")
+	case j.Outcome == queuefs.Failed:
+		b.text("errorType", "fatal")
+	}
+}
+
+// digests leaves out types unknown to this version when it reads.
+func (b *builder) digests(j *queuefs.Job) {
+	if b.from == nil {
+		items := make([]string, 2*len(j.Digests))
+		types, values := items[:len(j.Digests)], items[len(j.Digests):]
+		for i, v := range j.Digests {
+			types[i], values[i] = v.Type.String(), v.Hex
 		}
-		b.list("results", results)
+		b.list("digestTypes", types)
+		b.list("digestValues", values)
+		return
 	}
-}
-
-func (b *builder) digests(digests []digest.Value) {
-	items := make([]string, 2*len(digests))
-	types, values := items[:len(digests)], items[len(digests):]
-	for i, v := range digests {
-		types[i], values[i] = v.Type.String(), v.Hex
-	}
-	b.list("digestTypes", types)
-	b.list("digestValues", values)
-}
-
-// Job returns the job in the state d, of class [JobClass]. Its Queue comes from
-// the reference to the queue, its Results have their names alone, and Extra and
-// Lease.Key are zero.
-func (d *Document) Job() (queuefs.Job, error) {
-	j := queuefs.Job{
-		Submitter: d.Text("submitter"),
-		Size:      d.integer("size", 0),
-		Sidecar:   d.Text("sidecar"),
-		Submitted: d.date("submitted"),
-		Consumed:  d.date("consumed"),
-		Deleted:   d.date("deleted"),
-		Filename:  d.Text("filename"),
-		MediaType: d.Text("mediaType"),
-		Batch:     d.Text("batch"),
-		Consumer:  d.Text("consumer"),
-		Requeued:  d.date("requeued"),
-		Requeues:  int(d.integer("numRequeues", 0)),
-		Updated:   d.date("updated"),
-		Seq:       queuefs.Seq(d.integer("sequence", 0)),
-		Owner:     d.Text("owner"),
-		Key:       d.Text("idempotencyKey"),
-		Attempts:  int(d.integer("numAttempts", 0)),
-		Lease:     queuefs.Lease{Ends: d.date("leaseExpires")},
-		Held:      d.date("held"),
-		HeldFor:   d.Text("heldFor"),
-		HeldUntil: d.date("heldUntil"),
-		Finished:  d.date("finished"),
-		Message:   d.Text("message"),
-		Transient: d.Text("errorType") == "transient",
-	}
-	if j.Submitter == unknown {
-		j.Submitter = ""
-	}
-	if j.MediaType == queuefs.DefaultMediaType {
-		j.MediaType = ""
-	}
-	if text := d.Property("sidecar"); text != nil {
-		j.EmptySidecar = text.Text == ""
-	}
-	octets, err := base64.StdEncoding.DecodeString(d.Text("sidecarBase64"))
-	if err != nil {
-		return queuefs.Job{}, fmt.Errorf("job state: sidecarBase64: %w", err)
-	}
-	j.Sidecar += string(octets)
-	if j.ID, err = queuefs.ParseJobID(d.Text("identifier")); err != nil {
-		return queuefs.Job{}, fmt.Errorf("job state: %w", err)
-	}
-	if j.Status, err = queuefs.ParseStatus(d.Text("status")); err != nil {
-		return queuefs.Job{}, fmt.Errorf("state of %s: %w", j.ID, err)
-	}
-	_, j.Queue, _ = CutLast(d.Text("queueState"))
-	if o := d.Text("outcome"); o != "" {
-		if j.Outcome, err = queuefs.ParseOutcome(o); err != nil {
-			return queuefs.Job{}, fmt.Errorf("state of %s: %w", j.ID, err)
-		}
-	}
-	if j.Digests, err = d.digests(); err == nil {
-		j.Results, err = d.results()
-	}
-	if err != nil {
-		return queuefs.Job{}, fmt.Errorf("state of %s: %w", j.ID, err)
-	}
-	return j, nil
-}
-
-// digests leaves out types unknown to this version.
-func (d *Document) digests() ([]digest.Value, error) {
-	types, values := d.Items("digestTypes"), d.Items("digestValues")
+	types, values := b.from.Items("digestTypes"), b.from.Items("digestValues")
 	if len(types) != len(values) {
-		return nil, fmt.Errorf("%d digest types for %d digest values", len(types), len(values))
+		b.fail(fmt.Errorf("%d digest types for %d digest values", len(types), len(values)))
+		return
 	}
-	var digests []digest.Value
 	for i := range types {
 		t, err := digest.Parse(types[i])
 		if err != nil {
@@ -252,23 +203,31 @@ func (d *Document) digests() ([]digest.Value, error) {
 		}
 		v, err := digest.ParseValue(t, values[i])
 		if err != nil {
-			return nil, err
+			b.fail(err)
 		}
-		digests = append(digests, v)
+		j.Digests = append(j.Digests, v)
 	}
-	return digests, nil
 }
 
-func (d *Document) results() ([]queuefs.Result, error) {
-	var results []queuefs.Result
-	for _, ref := range d.Items("results") {
+func (b *builder) results(base Base, j *queuefs.Job) {
+	if b.from == nil {
+		if len(j.Results) == 0 {
+			return
+		}
+		results := make([]string, len(j.Results))
+		for i, r := range j.Results {
+			results[i] = base.Ref("result", j.Queue, j.ID.String(), r.Name)
+		}
+		b.list("results", results)
+		return
+	}
+	for _, ref := range b.from.Items("results") {
 		_, name, _ := CutLast(ref)
 		if err := queuefs.CheckResultName(name); err != nil {
-			return nil, err
+			b.fail(err)
 		}
-		results = append(results, queuefs.Result{Name: name})
+		j.Results = append(j.Results, queuefs.Result{Name: name})
 	}
-	return results, nil
 }
 
 // TakenClass is the class of a job as its consumer gets it: its parts, its lease,
@@ -297,20 +256,15 @@ var TakenClass = &Class{
 // OfTaken returns the document of a job that was taken; token is "" without a lease.
 func OfTaken(base Base, j *queuefs.Job, token string) Document {
 	b := newBuilder(TakenClass)
-	b.composed("identifier", j.ID.Append(b.buf))
+	b.identifier("identifier", &j.ID)
 	b.text("queue", j.Queue)
 	b.composed("jobState", base.AppendJob(b.buf, "state", j.Queue, j.ID))
-	b.integer("size", j.Size)
-	text, octets := sidecarOf(j)
-	if text {
-		b.text("sidecar", j.Sidecar)
-	}
-	b.optional("filename", j.Filename)
+	num(b, "size", &j.Size)
+	b.sidecar(j)
+	b.str("filename", &j.Filename, "")
 	b.text("mediaType", j.Type())
 	b.composed("payload", base.AppendPayload(b.buf, j.Queue, j.ID))
-	if j.Attempts > 0 {
-		b.integer("numAttempts", int64(j.Attempts))
-	}
+	b.count("numAttempts", &j.Attempts)
 	if token != "" {
 		b.text("lease", token)
 		b.date("leaseExpires", j.Lease.Ends)
@@ -318,7 +272,7 @@ func OfTaken(base Base, j *queuefs.Job, token string) Document {
 		b.composed("reportOutcome", base.AppendJob(b.buf, "outcome", j.Queue, j.ID))
 		b.composed("putResult", base.AppendJob(b.buf, "result", j.Queue, j.ID))
 	}
-	b.optional("sidecarBase64", octets)
+	b.octets(j)
 	d := b.document()
 	d.Subject, d.Base = base.JobRef("state", j.Queue, j.ID), base
 	return d

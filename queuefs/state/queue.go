@@ -99,10 +99,16 @@ func termsOf(part []home.Property) (terms []Term) {
 	return terms
 }
 
-// properties adds the properties of a queue that are set, or have a word for that.
+// properties goes over properties of a queue: those that are set, or have a word for that.
 func (b *builder) properties(part []home.Property, info *queuefs.QueueInfo) {
 	for i := range part {
 		p := &part[i]
+		if b.from != nil {
+			if err := p.Set(info, b.from.Text(p.Name)); err != nil {
+				b.fail(err)
+			}
+			continue
+		}
 		text := p.Append(b.buf, info)
 		if len(text) == len(b.buf) {
 			text = append(text, p.Unset...)
@@ -152,56 +158,73 @@ func OfQueue(base Base, q *Queue) Document {
 	info := q.Info
 	info.Identifier = cmp.Or(info.Identifier, info.ID)
 	info.Name = cmp.Or(info.Name, info.Identifier)
-	b.properties(identity, &info)
-	b.composed("cutieState", base.Append(b.buf, "state"))
-	b.integer("numPendingJobs", q.Pending)
-	b.integer("numCompletedJobs", q.Consumed)
-	b.integer("numDeletedJobs", q.Deleted)
-	b.list("jobStates", references(base, info.ID, q.Jobs.IDs))
-	b.properties(keeping, &info)
-	b.date("created", info.Created)
-	b.date("lastSubmission", q.LastSubmission)
-	b.date("lastConsumption", q.LastConsumption)
-	b.date("oldestPending", q.Oldest)
-	b.date("lastEvent", q.LastEvent)
-	b.integer("sequence", int64(q.Seq))
-	if q.Jobs.Status != 0 {
-		b.text("jobsStatus", q.Jobs.Status.String())
-	}
-	if q.Jobs.After != 0 {
-		b.text("jobsAfter", q.Jobs.After.String())
-	}
-	if q.Jobs.Limit >= 0 {
-		b.integer("jobsLimit", int64(q.Jobs.Limit))
-	}
-	if q.Jobs.More {
-		b.text("jobsNext", q.next(base))
-	}
-	b.list("submittedJobStates", references(base, info.ID, q.Submitted))
-	b.list("capabilityLists", []string{
-		base.CapabilityList(info.ID, "pending"),
-		base.CapabilityList(info.ID, "replica"),
-	})
-	status := "running"
-	if !info.Paused.IsZero() {
-		status = "paused"
-	}
-	b.text("status", status)
-	b.properties(behaviour, &info)
-	b.optional("damage", q.Damage)
-	b.integer("numHeldJobs", q.Held)
-	b.integer("numLeasedJobs", q.Leased)
-	b.integer("numFailedJobs", q.Failed)
-	b.mirror(q)
-	b.optional("jobsOutcome", outcomeName(q.Jobs.Outcome))
-	if q.Jobs.Held {
-		b.boolean("jobsHeld", true)
-	}
-	b.optional("jobsBatch", q.Jobs.Batch)
-	b.changes(base, info.ID, &q.Changes)
+	b.ofQueue(base, q, &info)
 	d := b.document()
 	d.Subject, d.Base = base.Ref("state", info.ID), base
 	return d
+}
+
+// Queue returns the queue in the state d, of class [QueueClass].
+func (d *Document) Queue() (q Queue, err error) {
+	b := reader(d)
+	q.Info = home.NewQueue("", time.Time{})
+	b.ofQueue("", &q, &q.Info)
+	if q.Info.ID, err = queuefs.CleanQueueID(q.Info.Identifier); err != nil {
+		b.fail(err)
+	}
+	if b.err != nil {
+		return Queue{}, fmt.Errorf("state of queue %.60q: %w", q.Info.Identifier, b.err)
+	}
+	return q, nil
+}
+
+// ofQueue goes over the fields of a queue.
+func (b *builder) ofQueue(base Base, q *Queue, info *queuefs.QueueInfo) {
+	b.properties(identity, info)
+	b.ref("cutieState", base, "state")
+	num(b, "numPendingJobs", &q.Pending)
+	num(b, "numCompletedJobs", &q.Consumed)
+	num(b, "numDeletedJobs", &q.Deleted)
+	b.jobs("jobStates", base, info.ID, &q.Jobs.IDs)
+	b.properties(keeping, info)
+	b.at("created", &info.Created)
+	b.at("lastSubmission", &q.LastSubmission)
+	b.at("lastConsumption", &q.LastConsumption)
+	b.at("oldestPending", &q.Oldest)
+	b.at("lastEvent", &q.LastEvent)
+	num(b, "sequence", &q.Seq)
+	word(b, "jobsStatus", &q.Jobs.Status, queuefs.ParseStatus)
+	word(b, "jobsAfter", &q.Jobs.After, queuefs.ParseJobID)
+	if b.from != nil {
+		q.Jobs.Limit = int(min(b.from.integer("jobsLimit", 0), math.MaxInt32))
+		q.Jobs.More = b.from.Text("jobsNext") != ""
+	} else {
+		if q.Jobs.Limit >= 0 {
+			b.integer("jobsLimit", int64(q.Jobs.Limit))
+		}
+		if q.Jobs.More {
+			b.text("jobsNext", q.next(base))
+		}
+	}
+	b.jobs("submittedJobStates", base, info.ID, &q.Submitted)
+	if b.from == nil {
+		b.list("capabilityLists", []string{base.CapabilityList(info.ID, "pending"), base.CapabilityList(info.ID, "replica")})
+		status := "running"
+		if !info.Paused.IsZero() {
+			status = "paused"
+		}
+		b.text("status", status)
+	}
+	b.properties(behaviour, info)
+	b.str("damage", &q.Damage, "")
+	num(b, "numHeldJobs", &q.Held)
+	num(b, "numLeasedJobs", &q.Leased)
+	num(b, "numFailedJobs", &q.Failed)
+	b.mirror(q)
+	word(b, "jobsOutcome", &q.Jobs.Outcome, queuefs.ParseOutcome)
+	b.flag("jobsHeld", &q.Jobs.Held)
+	b.str("jobsBatch", &q.Jobs.Batch, "")
+	b.changes(base, info.ID, &q.Changes)
 }
 
 // OutlineOfQueue returns the state of a queue, by its cleaned identifier, for a caller who may
@@ -216,48 +239,33 @@ func OutlineOfQueue(base Base, id string, c *Changes) Document {
 	return d
 }
 
-// mirror adds the facts of the original of a mirror.
+// mirror goes over the facts of the original of a mirror.
 func (b *builder) mirror(q *Queue) {
-	m := q.Mirror
-	if m == nil {
+	switch {
+	case b.from == nil && q.Mirror == nil, b.from != nil && b.from.Text("mirrorOf") == "":
+		return
+	case b.from != nil:
+		q.Mirror = &queuefs.Mirror{Ended: b.from.date("takenOver")}
+	}
+	m, p := q.Mirror, &q.Progress
+	b.str("mirrorOf", &m.Source, "")
+	if !m.Live() {
+		b.at("takenOver", &m.Ended)
+		num(b, "takenOverAfter", &m.Last)
 		return
 	}
-	b.optional("mirrorOf", m.Source)
-	if m.Live() {
-		p := &q.Progress
-		b.date("mirrorContact", p.Contact)
-		b.date("mirrorSynced", p.Synced)
-		b.integer("mirrorBehind", max(int64(p.Known)-int64(q.Seq), 0))
-		b.optional("mirrorTrouble", cmp.Or(m.Bad, p.Trouble))
-		if !m.Audit.Time.IsZero() {
-			b.date("mirrorAudited", m.Audit.Time)
-			b.integer("mirrorFaults", m.Audit.Faults)
-		}
-		return
+	behind, trouble := max(int64(p.Known)-int64(q.Seq), 0), cmp.Or(m.Bad, p.Trouble)
+	b.at("mirrorContact", &p.Contact)
+	b.at("mirrorSynced", &p.Synced)
+	num(b, "mirrorBehind", &behind)
+	b.str("mirrorTrouble", &trouble, "")
+	if b.from != nil {
+		p.Known, p.Trouble = q.Seq+queuefs.Seq(behind), trouble
 	}
-	b.date("takenOver", m.Ended)
-	b.integer("takenOverAfter", int64(m.Last))
-}
-
-// references returns the job states as parts of one string.
-func references(base Base, queue string, ids []queuefs.JobID) []string {
-	if len(ids) == 0 {
-		return nil
+	if b.from != nil || !m.Audit.Time.IsZero() {
+		b.at("mirrorAudited", &m.Audit.Time)
+		num(b, "mirrorFaults", &m.Audit.Faults)
 	}
-	prefix := base.Append(nil, "state", queue)
-	text := make([]byte, 0, len(ids)*(len(prefix)+14))
-	for _, id := range ids {
-		text = id.Append(append(append(text, prefix...), '/'))
-	}
-	var (
-		refs = make([]string, len(ids))
-		all  = string(text)
-		n    = len(prefix) + 14
-	)
-	for i := range refs {
-		refs[i] = all[i*n : (i+1)*n]
-	}
-	return refs
 }
 
 // next returns the reference of the rest of the jobs.
@@ -293,91 +301,6 @@ func (q *Queue) next(base Base) string {
 	return ref
 }
 
-// Queue returns the queue in the state d, of class [QueueClass].
-func (d *Document) Queue() (Queue, error) {
-	q := Queue{QueueState: queuefs.QueueState{Info: home.NewQueue("", time.Time{})}}
-	fail := func(err error) (Queue, error) {
-		return Queue{}, fmt.Errorf("state of queue %.60q: %w", q.Info.Identifier, err)
-	}
-	var err error
-	for i := range home.Properties {
-		p := &home.Properties[i]
-		if err = p.Set(&q.Info, d.Text(p.Name)); err != nil {
-			return fail(err)
-		}
-	}
-	if q.Info.ID, err = queuefs.CleanQueueID(q.Info.Identifier); err != nil {
-		return fail(err)
-	}
-	q.Damage = d.Text("damage")
-	d.mirror(&q)
-	q.Pending = d.integer("numPendingJobs", 0)
-	q.Consumed = d.integer("numCompletedJobs", 0)
-	q.Deleted = d.integer("numDeletedJobs", 0)
-	q.Held = d.integer("numHeldJobs", 0)
-	q.Leased = d.integer("numLeasedJobs", 0)
-	q.Failed = d.integer("numFailedJobs", 0)
-	q.LastSubmission = d.date("lastSubmission")
-	q.LastConsumption = d.date("lastConsumption")
-	q.Oldest = d.date("oldestPending")
-	q.LastEvent = d.date("lastEvent")
-	q.Seq = queuefs.Seq(d.integer("sequence", 0))
-	if s := d.Text("jobsStatus"); s != "" {
-		if q.Jobs.Status, err = queuefs.ParseStatus(s); err != nil {
-			return fail(err)
-		}
-	}
-	if s := d.Text("jobsOutcome"); s != "" {
-		if q.Jobs.Outcome, err = queuefs.ParseOutcome(s); err != nil {
-			return fail(err)
-		}
-	}
-	q.Jobs.Held, q.Jobs.Batch = d.Text("jobsHeld") == "true", d.Text("jobsBatch")
-	if s := d.Text("jobsAfter"); s != "" {
-		if q.Jobs.After, err = queuefs.ParseJobID(s); err != nil {
-			return fail(err)
-		}
-	}
-	q.Jobs.Limit = int(min(d.integer("jobsLimit", 0), math.MaxInt32))
-	q.Jobs.More = d.Text("jobsNext") != ""
-	if q.Jobs.IDs, err = ids(d.Items("jobStates")); err != nil {
-		return fail(err)
-	}
-	if q.Submitted, err = ids(d.Items("submittedJobStates")); err != nil {
-		return fail(err)
-	}
-	if q.Changes, err = d.Changes(); err != nil {
-		return fail(err)
-	}
-	return q, nil
-}
-
-func ids(refs []string) ([]queuefs.JobID, error) {
-	var ids []queuefs.JobID
-	for _, ref := range refs {
-		_, id, err := ParseJobRef(ref)
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, nil
-}
-
-// mirror takes the facts of the original of a mirror.
-func (d *Document) mirror(q *Queue) {
-	of := d.Text("mirrorOf")
-	if of == "" {
-		return
-	}
-	q.Mirror = &queuefs.Mirror{Source: of, Ended: d.date("takenOver"), Last: queuefs.Seq(d.integer("takenOverAfter", 0)),
-		Audit: queuefs.MirrorAudit{Time: d.date("mirrorAudited"), Faults: d.integer("mirrorFaults", 0)}}
-	if q.Mirror.Live() {
-		q.Progress = queuefs.MirrorProgress{Contact: d.date("mirrorContact"), Synced: d.date("mirrorSynced"), Trouble: d.Text("mirrorTrouble"),
-			Known: queuefs.Seq(d.integer("sequence", 0) + d.integer("mirrorBehind", 0))}
-	}
-}
-
 // Changes are the changes of a method to several jobs of a queue, in FIFO
 // order.
 type Changes struct {
@@ -390,72 +313,51 @@ type Changes struct {
 	After   queuefs.JobID  // only jobs after this one; 0 if unknown
 }
 
-func outcomeName(o queuefs.Outcome) string {
-	if o == 0 {
-		return ""
-	}
-	return o.String()
-}
-
-func (b *builder) changes(base Base, queue string, c *Changes) {
-	b.list("changedJobStates", references(base, queue, c.Changed))
-	b.list("chosenJobStates", references(base, queue, c.Chosen))
-	refused := make([]string, len(c.Refused))
-	for i, s := range c.Refused {
-		refused[i] = validText(s)
-	}
-	b.list("refusedJobs", refused)
-	b.culled(c)
-	if c.After != 0 {
-		b.text("moreAfter", c.After.String())
-	}
-}
-
-// culled adds the common properties of the states of service and queue.
-func (b *builder) culled(c *Changes) {
-	culled := make([]string, len(c.Culled))
-	for i := range c.Culled {
-		culled[i] = culledText(&c.Culled[i])
-	}
-	b.list("culledJobs", culled)
-	var kept []string
-	for i := range c.Kept {
-		kept = appendKept(kept, &c.Kept[i])
-	}
-	b.list("keptJobs", kept)
-	if c.More {
-		b.boolean("moreJobs", true)
-	}
-}
-
 // Changes returns the changes in the state d, of class [QueueClass] or
 // [ServiceClass].
 func (d *Document) Changes() (c Changes, err error) {
-	if c.Changed, err = ids(d.Items("changedJobStates")); err != nil {
-		return c, err
-	}
-	if c.Chosen, err = ids(d.Items("chosenJobStates")); err != nil {
-		return c, err
-	}
-	c.Refused, c.More = d.Items("refusedJobs"), d.Text("moreJobs") == "true"
-	if s := d.Text("moreAfter"); s != "" {
-		if c.After, err = queuefs.ParseJobID(s); err != nil {
-			return c, err
+	b := reader(d)
+	b.changes("", "", &c)
+	return c, b.err
+}
+
+func (b *builder) changes(base Base, queue string, c *Changes) {
+	b.jobs("changedJobStates", base, queue, &c.Changed)
+	b.jobs("chosenJobStates", base, queue, &c.Chosen)
+	b.texts("refusedJobs", &c.Refused)
+	b.culled(c)
+	word(b, "moreAfter", &c.After, queuefs.ParseJobID)
+}
+
+// culled goes over the common fields of the changes of service and queue.
+func (b *builder) culled(c *Changes) {
+	if b.from == nil {
+		culled := make([]string, len(c.Culled))
+		for i := range c.Culled {
+			culled[i] = culledText(&c.Culled[i])
+		}
+		b.list("culledJobs", culled)
+		var kept []string
+		for i := range c.Kept {
+			kept = appendKept(kept, &c.Kept[i])
+		}
+		b.list("keptJobs", kept)
+	} else {
+		for _, s := range b.from.Items("culledJobs") {
+			j, err := parseCulled(s)
+			if err != nil {
+				b.fail(err)
+			}
+			c.Culled = append(c.Culled, j)
+		}
+		for _, s := range b.from.Items("keptJobs") {
+			var err error
+			if c.Kept, err = addKept(c.Kept, s); err != nil {
+				b.fail(err)
+			}
 		}
 	}
-	for _, s := range d.Items("culledJobs") {
-		j, err := parseCulled(s)
-		if err != nil {
-			return c, err
-		}
-		c.Culled = append(c.Culled, j)
-	}
-	for _, s := range d.Items("keptJobs") {
-		if c.Kept, err = addKept(c.Kept, s); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
+	b.flag("moreJobs", &c.More)
 }
 
 // culledText describes a culled job, without a state any more: queue, job, its

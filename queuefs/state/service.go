@@ -63,7 +63,7 @@ type Node struct {
 	Role     string // "owner" or "standby"; "": the home is in a directory
 	Owner    string // name of the owner
 	OwnerURI string // where it answers
-	Batch    uint64 // the last one of the journal that is known
+	Batch    int64  // the last one of the journal that is known
 	UpToDate time.Time
 }
 
@@ -73,57 +73,76 @@ func NodeOf(svc *queuefs.Service) (n Node) {
 	if !ok {
 		return n
 	}
-	n = Node{Role: "owner", Owner: st.Owner.Name, OwnerURI: st.Owner.URL, Batch: st.Batch, UpToDate: st.As}
+	n = Node{Role: "owner", Owner: st.Owner.Name, OwnerURI: st.Owner.URL, Batch: int64(st.Batch), UpToDate: st.As}
 	if st.Standby {
 		n.Role = "standby"
 	}
 	return n
 }
 
-// node adds what there is of a node.
-func (b *builder) node(n *Node) {
-	if n.Role == "" {
-		return
-	}
-	b.text("role", n.Role)
-	b.text("homeOwner", n.Owner)
-	b.optional("ownerURI", n.OwnerURI)
-	b.integer("journalBatch", int64(n.Batch))
-	b.date("upToDate", n.UpToDate)
-}
-
 // OfService returns the state of a service.
 func OfService(s *Service) Document {
 	base := cmp.Or(s.Base, NewBase(s.BaseURI))
 	b := newBuilder(ServiceClass)
-	b.text("name", s.Name)
-	b.text("identifier", s.Identifier)
-	b.text("serviceVersion", s.version())
-	refs := func(ids []string) (refs []string) {
-		for _, q := range ids {
-			refs = append(refs, base.Ref("state", q))
-		}
-		return refs
-	}
-	b.list("queueStates", refs(s.Queues))
-	created := s.Created
-	if created.IsZero() { // of a home that others made
-		created = s.Modified
-	}
-	b.date("created", created)
-	b.date("lastModified", s.Modified)
-	b.text("serviceScheme", s.Scheme)
-	b.text("baseURI", s.BaseURI)
-	b.text("supportURI", s.SupportURI)
-	b.optional("description", s.Description)
-	b.composed("sourceDescription", base.Append(b.buf, ".well-known", "resourcesync"))
-	b.list("shutQueues", refs(s.Shut))
-	b.list("lostQueues", refs(s.Lost))
-	b.node(&s.Node)
-	b.culled(&s.Changes)
+	b.service(base, s)
 	d := b.document()
 	d.Subject, d.Base = base.Ref("state"), base
 	return d
+}
+
+// Service returns the service in the state d, of class [ServiceClass]; its changes are those
+// of [Document.Changes].
+func (d *Document) Service() (s Service) {
+	reader(d).service("", &s)
+	return s
+}
+
+// service goes over the fields of a service.
+func (b *builder) service(base Base, s *Service) {
+	b.always("name", &s.Name)
+	b.always("identifier", &s.Identifier)
+	if b.from == nil {
+		b.text("serviceVersion", s.version())
+	}
+	b.queues("queueStates", base, &s.Queues)
+	if b.from == nil && s.Created.IsZero() { // of a home that others made
+		b.date("created", s.Modified)
+	} else {
+		b.at("created", &s.Created)
+	}
+	b.at("lastModified", &s.Modified)
+	b.always("serviceScheme", &s.Scheme)
+	b.always("baseURI", &s.BaseURI)
+	b.always("supportURI", &s.SupportURI)
+	b.str("description", &s.Description, "")
+	b.ref("sourceDescription", base, ".well-known", "resourcesync")
+	b.queues("shutQueues", base, &s.Shut)
+	b.queues("lostQueues", base, &s.Lost)
+	if n := &s.Node; b.from != nil || n.Role != "" {
+		b.always("role", &n.Role)
+		b.always("homeOwner", &n.Owner)
+		b.str("ownerURI", &n.OwnerURI, "")
+		num(b, "journalBatch", &n.Batch)
+		b.at("upToDate", &n.UpToDate)
+	}
+	b.culled(&s.Changes)
+}
+
+// queues are references to queues.
+func (b *builder) queues(name string, base Base, ids *[]string) {
+	var refs []string
+	if b.from == nil {
+		for _, q := range *ids {
+			refs = append(refs, base.Ref("state", q))
+		}
+		b.list(name, refs)
+		return
+	}
+	for _, ref := range b.from.Items(name) {
+		if _, q, ok := CutLast(ref); ok {
+			*ids = append(*ids, q)
+		}
+	}
 }
 
 // version returns the implementation version: the third part of the scheme, or that of
@@ -133,32 +152,6 @@ func (s *Service) version() string {
 		return parts[2]
 	}
 	return queuefs.Version
-}
-
-// Service returns the service in the state d, of class [ServiceClass].
-func (d *Document) Service() Service {
-	s := Service{ServiceInfo: queuefs.ServiceInfo{
-		Name:        d.Text("name"),
-		Identifier:  d.Text("identifier"),
-		Description: d.Text("description"),
-		Scheme:      d.Text("serviceScheme"),
-		BaseURI:     d.Text("baseURI"),
-		SupportURI:  d.Text("supportURI"),
-		Created:     d.date("created"),
-		Modified:    d.date("lastModified"),
-	}}
-	ids := func(name string) (ids []string) {
-		for _, ref := range d.Items(name) {
-			if _, q, ok := CutLast(ref); ok {
-				ids = append(ids, q)
-			}
-		}
-		return ids
-	}
-	s.Queues, s.Shut, s.Lost = ids("queueStates"), ids("shutQueues"), ids("lostQueues")
-	s.Node = Node{Role: d.Text("role"), Owner: d.Text("homeOwner"), OwnerURI: d.Text("ownerURI"), UpToDate: d.date("upToDate")}
-	s.Node.Batch, _ = strconv.ParseUint(d.Text("journalBatch"), 10, 64)
-	return s
 }
 
 // BatchClass is the class of the state of a batch: a manifest with files for
@@ -211,52 +204,41 @@ type Batch struct {
 // OfBatch returns the state of a batch, at "<base>/batch/Q/ID".
 func OfBatch(base Base, s *Batch) Document {
 	b := newBuilder(BatchClass)
-	b.text("identifier", s.ID)
-	b.composed("queueState", base.Append(b.buf, "state", s.Queue))
-	b.text("status", string(s.Status))
-	b.date("created", s.Created)
-	b.date("finished", s.Finished)
-	b.integer("numLines", s.Lines)
-	b.integer("numFetched", s.Fetched)
-	b.integer("octets", s.Octets)
-	b.optional("batch", s.Name)
-	b.optional("detail", s.Detail)
-	errors := make([]string, len(s.Errors))
-	for i, e := range s.Errors {
-		errors[i] = validText(e)
-	}
-	b.list("errors", errors)
-	b.list("submittedJobStates", references(base, s.Queue, s.Submitted))
+	b.batch(base, s)
 	d := b.document()
 	d.Subject, d.Base = base.Ref("batch", s.Queue, s.ID), base
 	return d
 }
 
 // Batch returns the batch in the state d, of class [BatchClass].
-func (d *Document) Batch() (Batch, error) {
-	s := Batch{
-		ID:       d.Text("identifier"),
-		Status:   BatchStatus(d.Text("status")),
-		Created:  d.date("created"),
-		Finished: d.date("finished"),
-		Lines:    d.integer("numLines", 0),
-		Fetched:  d.integer("numFetched", 0),
-		Octets:   d.integer("octets", 0),
-		Name:     d.Text("batch"),
-		Detail:   d.Text("detail"),
-		Errors:   d.Items("errors"),
-	}
-	_, s.Queue, _ = CutLast(d.Text("queueState"))
+func (d *Document) Batch() (s Batch, err error) {
+	b := reader(d)
+	b.batch("", &s)
 	switch s.Status {
 	case BatchFetching, BatchDone, BatchFailed:
 	default:
-		return Batch{}, fmt.Errorf("state of batch %.60q: status %.40q is none of fetching, done, failed", s.ID, s.Status)
+		b.fail(fmt.Errorf("status %.40q is none of fetching, done, failed", s.Status))
 	}
-	var err error
-	if s.Submitted, err = ids(d.Items("submittedJobStates")); err != nil {
-		return Batch{}, fmt.Errorf("state of batch %.60q: %w", s.ID, err)
+	if b.err != nil {
+		return Batch{}, fmt.Errorf("state of batch %.60q: %w", s.ID, b.err)
 	}
 	return s, nil
+}
+
+// batch goes over the fields of a batch.
+func (b *builder) batch(base Base, s *Batch) {
+	b.always("identifier", &s.ID)
+	b.queue(base, &s.Queue)
+	b.always("status", (*string)(&s.Status))
+	b.at("created", &s.Created)
+	b.at("finished", &s.Finished)
+	num(b, "numLines", &s.Lines)
+	num(b, "numFetched", &s.Fetched)
+	num(b, "octets", &s.Octets)
+	b.str("batch", &s.Name, "")
+	b.str("detail", &s.Detail, "")
+	b.texts("errors", &s.Errors)
+	b.jobs("submittedJobStates", base, s.Queue, &s.Submitted)
 }
 
 // ExceptionClass is the class of the state in answers to failed requests. The

@@ -116,6 +116,9 @@ type builder struct {
 	next int    // the first term still allowed
 	buf  []byte // composed values one behind the other
 	cuts []cut
+
+	from *Document // to read the fields from instead; see fields.go
+	err  error     // of such a field
 }
 
 // A cut is the part of builder.buf with the text of a property.
