@@ -287,12 +287,12 @@ func (s *Service) settle(c *indexfile.Checkpoint, staged []*snapshot.Staged, hel
 const keepLog = 256 << 20
 
 // heldFor returns the first record that a follower wants again. The oldest ones are not kept
-// for it once the journal has grown too large. Nothing is kept on a full disk, nor in a store,
-// where reading takes requests.
+// for it once the journal has grown too large. Nothing is kept on a full disk, nor for a home
+// that moves into a store: its journal stays behind.
 func (s *Service) heldFor(follower Follower) journal.LSN {
 	log := s.shared.Journal.Stats()
 	h, ok := follower.(Holder)
-	if !ok || s.stored != nil || s.space.Full() || s.opts.KeepLog < 0 {
+	if !ok || s.push != nil || s.space.Full() || s.opts.KeepLog < 0 {
 		return log.Next
 	}
 	first := log.Next
