@@ -33,7 +33,7 @@ func (set *Set) Changes(ctx context.Context, since Cursor, wait time.Duration, v
 		if reached.Equal(before) { // no list leads up to the open one
 			reached = longAfter
 		}
-		before, since.Open = reached, tail{}
+		before, since.Open = reached, version{}
 	}
 }
 
@@ -48,16 +48,16 @@ var errClosed = errors.New("the open Change List was closed meanwhile")
 func (set *Set) changes(ctx context.Context, r *reading, since *Cursor, reached *time.Time, wait time.Duration, visit func(Batch) error) error {
 	if since.Open.URI != "" {
 		next := since.clone()
-		d, part, err := set.source.openTail(ctx, since.Open.URI, &next.Open, wait)
+		d, err := set.source.openList(ctx, since.Open.URI, &next.Open, wait)
 		switch {
 		case err != nil && !IsGone(err):
 			return err
 		case err == nil && d == nil:
 			return nil
-		case err == nil && d.Root == sitemap.URLSet && (part || !d.Head.From.After(since.Time) && !d.Head.From.IsZero() && d.Head.Until.IsZero()):
-			return r.read(d, since, next, part, visit)
+		case err == nil && d.Root == sitemap.URLSet && !d.Head.From.After(since.Time) && !d.Head.From.IsZero() && d.Head.Until.IsZero():
+			return r.read(d, since, next, visit)
 		}
-		since.Open = tail{} // another list took its place
+		since.Open = version{} // another list took its place
 	}
 	uri := set.Documents[sitemap.ChangeList]
 	if uri == "" {
@@ -253,7 +253,7 @@ func (set *Set) readPart(ctx context.Context, r *reading, p *sitemap.Entry, sinc
 		}
 	}
 	r.list = keyOfList(p)
-	err = r.read(d, since, since.clone(), false, func(b Batch) error {
+	err = r.read(d, since, since.clone(), func(b Batch) error {
 		*since = b.Next.clone()
 		return visit(b)
 	})
@@ -276,7 +276,7 @@ func growing(p *sitemap.Entry) bool { return p.Until.IsZero() && !p.From.IsZero(
 
 func (set *Set) readOpen(ctx context.Context, r *reading, uri string, since *Cursor, reached time.Time, visit func(Batch) error) error {
 	next := since.clone()
-	d, _, err := set.source.openTail(ctx, uri, &next.Open, 0)
+	d, err := set.source.openList(ctx, uri, &next.Open, 0)
 	if err != nil || d == nil {
 		return err
 	}
@@ -290,9 +290,9 @@ func (set *Set) readOpen(ctx context.Context, r *reading, uri string, since *Cur
 		return errClosed
 	}
 	if !d.Head.Until.IsZero() || r.open > 1 {
-		next.Open = tail{} // it never changes again, or is not the only one that does
+		next.Open = version{} // it never changes again, or is not the only one that does
 	}
-	return r.read(d, since, next, false, func(b Batch) error {
+	return r.read(d, since, next, func(b Batch) error {
 		if r.open > 1 {
 			*since = b.Next.clone()
 		}
@@ -303,9 +303,8 @@ func (set *Set) readOpen(ctx context.Context, r *reading, uri string, since *Cur
 // maxBatch is how many changes are given at a time.
 const maxBatch = 2000
 
-// read gives the entries of a list after a cursor to visit; part says that these are the new
-// ones of the list.
-func (r *reading) read(d *Document, since *Cursor, next Cursor, part bool, visit func(Batch) error) error {
+// read gives the entries of a list after a cursor to visit.
+func (r *reading) read(d *Document, since *Cursor, next Cursor, visit func(Batch) error) error {
 	var entries []sitemap.Entry
 	for {
 		e, err := d.Read()
@@ -329,7 +328,7 @@ func (r *reading) read(d *Document, since *Cursor, next Cursor, part bool, visit
 	if n := len(entries); n > 0 {
 		newest = entries[n-1].Seq
 	}
-	entries, keys, err := r.unknown(d.URI, entries, since, part)
+	entries, keys, err := r.unknown(d.URI, entries, since)
 	if err != nil {
 		return err
 	}
@@ -337,7 +336,7 @@ func (r *reading) read(d *Document, since *Cursor, next Cursor, part bool, visit
 	r.list = key{}
 	switch {
 	case d.skipped > 0:
-		last, r.open = tail{}, 2 // it is read again until all of it can be
+		last, r.open = version{}, 2 // it is read again until all of it can be
 	case list != key{} && since.Seq == 0:
 		next.know(list)
 		r.known[list] = true

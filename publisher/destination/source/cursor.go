@@ -19,7 +19,7 @@ type Cursor struct {
 	Time  time.Time `json:"time"`           // of the newest change known
 	Seq   uint64    `json:"seq,omitempty"`  // number of the last event known, where a Source counts them
 	Known known     `json:"known,omitzero"` // the last changes, where it does not
-	Open  tail      `json:"open,omitzero"`  // the list with the newest changes
+	Open  version   `json:"open,omitzero"`  // the list with the newest changes
 }
 
 // known are changes and closed lists that were read.
@@ -178,7 +178,7 @@ func newReading(from Cursor) *reading { return &reading{from: from, known: from.
 // unknown returns the changes of a list, oldest first, that are not known, with their keys.
 // Events that a Source counts are known up to a cursor. part says that the list was read
 // before, up to these entries.
-func (r *reading) unknown(uri string, entries []sitemap.Entry, since *Cursor, part bool) (some []sitemap.Entry, keys []key, err error) {
+func (r *reading) unknown(uri string, entries []sitemap.Entry, since *Cursor) (some []sitemap.Entry, keys []key, err error) {
 	if newestFirst(entries) {
 		slices.Reverse(entries)
 	}
@@ -193,10 +193,6 @@ func (r *reading) unknown(uri string, entries []sitemap.Entry, since *Cursor, pa
 		first := keyOf(e, 0)
 		n := alike[first]
 		if all[i] = first; n > 0 {
-			all[i] = keyOf(e, n)
-		}
-		for part && r.known[all[i]] {
-			n++
 			all[i] = keyOf(e, n)
 		}
 		if alike[first] = n + 1; r.known[all[i]] {

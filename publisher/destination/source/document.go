@@ -31,7 +31,6 @@ type Document struct {
 
 	base   *url.URL
 	text   []byte
-	coded  bool // text is not what a range of the document counts in
 	reader *sitemap.Reader
 
 	skip    func(Skip) // nil: what cannot be read is an error
@@ -113,7 +112,7 @@ func (s *Source) take(d *Document, a *Answer) error {
 	text := b.Bytes()
 	s.size.Store(int64(len(text)))
 	d.URI, d.base, d.text, d.Octets = a.URL.String(), a.URL, text, int64(len(text))
-	d.Tag, d.coded = a.Header.Get("Etag"), a.Coded()
+	d.Tag = a.Header.Get("Etag")
 	return nil
 }
 
@@ -131,79 +130,32 @@ func (d *Document) parse() error {
 	return nil
 }
 
-// A tail is a growing document, and the end of the part that was read. The next request
-// asks for the rest only, if the server keeps one entity tag while the document grows.
-type tail struct {
-	URI  string `json:"uri"`
-	Tag  string `json:"tag,omitempty"`
-	Head string `json:"head,omitempty"` // text before the first entry
-	Read int64  `json:"read,omitempty"` // octets up to the end of the last entry
+// A version is a state of a growing document that was read.
+type version struct {
+	URI string `json:"uri"`
+	Tag string `json:"tag,omitempty"`
 }
 
-var (
-	startOfEntry = []byte("<url>")
-	endOfEntry   = []byte("</url>")
-)
-
-// openTail gets a list, or what was added to it since at. With wait the server may
-// answer as soon as there is more. Without any change the document is nil; part says
-// that it has the new entries only.
-func (s *Source) openTail(ctx context.Context, uri string, at *tail, wait time.Duration) (d *Document, part bool, err error) {
-	r := Request{URI: uri, Header: http.Header{}, Wait: wait}
-	known := at.URI == uri && at.Tag != ""
-	if known {
+// openList gets a list, unless it is at a version. With wait the server may answer as soon as it
+// is another one. Without any change the document is nil.
+func (s *Source) openList(ctx context.Context, uri string, at *version, wait time.Duration) (*Document, error) {
+	r := Request{URI: uri, Header: http.Header{}}
+	if at.URI == uri && at.Tag != "" {
 		r.Header.Set("If-None-Match", at.Tag)
-		r.Wait = wait
-		r.Accept = []int{http.StatusNotModified}
-		if at.Read > 0 {
-			// Ranges count octets of the plain document.
-			r.Plain = true
-			r.Accept = append(r.Accept, http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable)
-			r.Header.Set("Range", fmt.Sprintf("bytes=%d-", at.Read))
-			r.Header.Set("If-Range", at.Tag)
-		}
+		r.Wait, r.Accept = wait, []int{http.StatusNotModified}
 	}
-	d = &Document{skip: s.Skip}
-	status := 0
-	err = s.client.Get(ctx, r, func(a *Answer) error {
-		status = a.Status
-		switch {
-		case status == http.StatusPartialContent && a.Coded():
-			status = http.StatusRequestedRangeNotSatisfiable
-		case status == http.StatusOK, status == http.StatusPartialContent:
-			return s.take(d, a)
+	d := &Document{skip: s.Skip}
+	err := s.client.Get(ctx, r, func(a *Answer) error {
+		if a.Status == http.StatusNotModified {
+			return nil
 		}
-		return nil
+		return s.take(d, a)
 	})
-	switch {
-	case err != nil:
-		return nil, false, err
-	case status == http.StatusNotModified:
-		return nil, false, nil
-	case status == http.StatusRequestedRangeNotSatisfiable:
-		*at = tail{}
-		return s.openTail(ctx, uri, at, 0)
-	case status == http.StatusPartialContent:
-		added := d.text
-		d.text = append([]byte(at.Head), added...)
-		if err := d.parse(); err != nil {
-			return nil, false, err
-		}
-		if i := bytes.LastIndex(added, endOfEntry); i >= 0 {
-			at.Read += int64(i + len(endOfEntry))
-		}
-		at.Tag = d.Tag
-		return d, true, nil
+	if err != nil || d.base == nil {
+		return nil, err
 	}
-	if err := d.parse(); err != nil {
-		return nil, false, err
-	}
-	*at = tail{URI: uri, Tag: d.Tag}
-	if i := bytes.Index(d.text, startOfEntry); i >= 0 && i < 64<<10 && !d.coded {
-		at.Head = string(d.text[:i])
-		at.Read = int64(bytes.LastIndex(d.text, endOfEntry) + len(endOfEntry))
-	}
-	return d, false, nil
+	*at = version{URI: uri, Tag: d.Tag}
+	return d, d.parse()
 }
 
 // ErrKind says that a document is not of the kind that its name, or the document naming it,
