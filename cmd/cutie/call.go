@@ -138,6 +138,9 @@ func (c *call) Facts(list bool, facts ...state.Document) error {
 	return c.Out.Emit(b)
 }
 
+// noLines keeps a finding on its line, whatever the names of files are.
+var noLines = strings.NewReplacer("\n", `\n`, "\r", `\r`)
+
 // Findings prints the findings of a verb and a sum, each on a line, with the cure below. In
 // the form of -t they are a list, and sum is its last element, as facts.
 func (c *call) Findings(all []durable.Finding, sum string, facts *state.Document) error {
@@ -153,9 +156,9 @@ func (c *call) Findings(all []durable.Finding, sum string, facts *state.Document
 	}
 	var b strings.Builder
 	for _, f := range all {
-		fmt.Fprintf(&b, "%s: %s\n", f.Level, oneLine(f.String()))
+		fmt.Fprintf(&b, "%s: %s\n", f.Level, noLines.Replace(f.String()))
 		if f.Cure != "" {
-			fmt.Fprintf(&b, "    cure: %s\n", oneLine(f.Cure))
+			fmt.Fprintf(&b, "    cure: %s\n", noLines.Replace(f.Cure))
 		}
 	}
 	if sum != "" {

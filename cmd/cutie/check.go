@@ -75,7 +75,7 @@ func checkHome(c *call, o check.Options) error {
 	}
 	r, err := check.Home(dir, o)
 	if err != nil {
-		return reach.HomeHint(dir, err)
+		return fault.Explain(err, dir)
 	}
 	r.Problems = slices.Concat(r.Problems, publisher.Check(dir), hub.Check(dir))
 	sum := fmt.Sprintf("%d queues, %d jobs, %d octets of payload, %d mended, %d problems",

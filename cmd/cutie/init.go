@@ -58,7 +58,7 @@ cutie create adds them.`,
 			return fault.Hint(err, "cutie serve --home "+dir+" serves it")
 		}
 		if errors.Is(err, queuefs.ErrNoHome) {
-			return reach.HomeHint(dir, err)
+			return fault.Explain(err, dir)
 		}
 		return err
 	})

@@ -26,6 +26,6 @@ func TestMain(m *testing.M) {
 	os.Setenv("AWS_ACCESS_KEY_ID", objectstest.Key)
 	os.Setenv("AWS_SECRET_ACCESS_KEY", objectstest.Secret)
 	// Tests wait for processes and for storage more than they work.
-	flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
+	flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0)))
 	testscript.Main(m, map[string]func(){"cutie": main})
 }

@@ -133,7 +133,7 @@ func republish(ctx context.Context, c *call) error {
 	}
 	svc, err := queuefs.Open(c.Home, queuefs.Options{Report: func(p queuefs.Problem) { c.Warnf("%s", p) }})
 	if err != nil {
-		return reach.HomeHint(c.Home, err)
+		return fault.Explain(err, c.Home)
 	}
 	start, aside := time.Now(), ""
 	return withFollowers(svc, func() (publisher.Options, error) {

@@ -115,7 +115,7 @@ func serve(ctx context.Context, c *call, s *settings) error {
 	var err error
 	if fresh, err := queuefs.Unmade(c.Home); err == nil && fresh || s.store != nil {
 		if s.Listen.On, err = listen.TakePort(s.Listen.Addr); err != nil {
-			return portHint(err)
+			return fault.Explain(err, "")
 		}
 		defer s.Listen.On.Close()
 	}
@@ -173,14 +173,14 @@ func (s *settings) serve(ctx context.Context, c *call) error {
 		case printed && (errors.Is(err, objects.ErrAway) || objects.Refused(err)):
 			time.Sleep(againPause) // at its start a daemon gives up
 		default:
-			return storeHint(anewHint(portHint(err)))
+			return fault.Explain(anewHint(err), "")
 		}
 		// Acknowledged changes are in the store.
 		s.Log.Warn().Err(err).Msg("the home is opened again")
 		s.store.TakeOver = false
 		s.Listen.On.Close() // unless the daemon did
 		if s.Listen.On, err = listen.TakePort(s.Listen.On.Addr().(*net.TCPAddr)); err != nil {
-			return portHint(err)
+			return fault.Explain(err, "")
 		}
 	}
 }
@@ -193,7 +193,7 @@ func (s *settings) open(ctx context.Context) (*queuefs.Service, error) {
 			queuefs.Options{AcceptLoss: s.acceptLoss, Dirs: s.Limits.Dirs, Stored: s.store}, s.Log)
 	})
 	if err != nil {
-		return nil, storeHint(reach.HomeHint(home, err))
+		return nil, fault.Explain(err, home)
 	}
 	if err := s.adopt(svc); err != nil {
 		return nil, errors.Join(err, svc.Close())
@@ -219,14 +219,6 @@ func (s *settings) adopt(svc *queuefs.Service) (err error) {
 		}
 	}
 	s.Source.KeepOctets, err = s.keepSize.on(svc.Dir())
-	return err
-}
-
-// portHint adds a hint to the error for a port of others.
-func portHint(err error) error {
-	if errors.Is(err, listen.ErrPortInUse) {
-		return fault.Hint(err, "--listen 127.0.0.1:0 takes a free port")
-	}
 	return err
 }
 

@@ -2,12 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -103,16 +100,16 @@ cutie store pull s3://bucket/prefix archive`,
 		}
 		r, err := st.Check(ctx)
 		if err != nil {
-			return storeHint(err)
+			return fault.Explain(err, "")
 		}
 		return storeReport(c, url, r)
 	})
 }
 
-// noHome is storeHint for a store that may have no home.
+// noHome is fault.Explain for a store that may have no home.
 func noHome(url string, err error) error {
 	if !errors.Is(err, objects.ErrNotExist) {
-		return storeHint(err)
+		return fault.Explain(err, "")
 	}
 	return fault.Hint(fmt.Errorf("%s has no home: %w", url, err), "cutie serve --store begins one, cutie store push moves one there")
 }
@@ -163,52 +160,6 @@ func storeReport(c *call, url string, r *stored.Report) error {
 	return err
 }
 
-// storeHint adds a hint to an error of a home in a store.
-func storeHint(err error) error {
-	var owned *queuefs.OwnedError
-	var moved *queuefs.MovedError
-	switch {
-	case errors.As(err, &moved) && moved.Coming:
-		return fault.Hint(err, "cutie store push goes on, from that directory")
-	case errors.As(err, &moved):
-		return fault.Hint(err, "serve it from there, or move it with cutie store push; if that directory is lost, --takeover takes the home as it was when it left the store")
-	case errors.Is(err, queuefs.ErrHere):
-		return fault.Hint(err, "cutie serve without --store serves it")
-	case errors.Is(err, queuefs.ErrThere):
-		return fault.Hint(err, "take another prefix, for example s3://BUCKET/PREFIX2")
-	case errors.As(err, &owned):
-		return fault.Hint(err, "stop that daemon; if it is lost, --takeover takes the home from it, with all it has acknowledged")
-	case errors.Is(err, queuefs.ErrFenced):
-		return fault.Hint(err, "nothing was acknowledged after that; start this daemon again when the other one has stopped")
-	case errors.Is(err, queuefs.ErrUnstored):
-		return fault.Hint(err, "cutie store push DIR URL moves it into the store; an empty directory with another one is a cache")
-	case stored.Damaged(err):
-		return fault.Hint(err, "cutie store check names all that is damaged in the store; start a daemon on the directory of the last owner, which may have it")
-	case errors.Is(err, objects.ErrUnconditional):
-		return fault.Hint(err, "cutie needs a store with conditional writes, such as Amazon S3, MinIO, Ceph or R2 of today")
-	case errors.Is(err, objects.ErrDenied):
-		return fault.Hint(err, "the credentials of AWS_ACCESS_KEY_ID, of ~/.aws/credentials or of the machine need the rights to get, put, list and delete below the prefix")
-	case errors.Is(err, objects.ErrNoBucket):
-		return fault.Hint(err, "make the bucket first; --store and --store-endpoint name it and its service")
-	case errors.Is(err, objects.ErrClock):
-		return fault.Hint(err, "run a time service, such as chrony or systemd-timesyncd")
-	case errors.Is(err, objects.ErrRegion):
-		return fault.Hint(err, "AWS_REGION is the region of the bucket, us-east-1 without it")
-	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return fault.Hint(err, "--store-endpoint, or AWS_ENDPOINT_URL, has a name that is in the certificate; SSL_CERT_FILE names a file with the authorities to be trusted")
-	case unreached(err):
-		return fault.Hint(err, "--store-endpoint, or AWS_ENDPOINT_URL, is the URL of the service with the bucket, as this machine reaches it; without both it is that of Amazon S3")
-	}
-	return err
-}
-
-// unreached reports whether nobody answered as a store does.
-func unreached(err error) bool {
-	var op *net.OpError
-	return errors.Is(err, objects.ErrForeign) || errors.Is(err, http.ErrSchemeMismatch) ||
-		errors.As(err, &op) && op.Op == "dial"
-}
-
 // moveOptions are those of a push or a pull.
 type moveOptions struct {
 	dir      string
@@ -228,7 +179,7 @@ func push(ctx context.Context, c *call, o *moveOptions) error {
 			return nil
 		}
 		if err != nil {
-			return storeHint(reach.HomeHint(o.dir, err))
+			return fault.Explain(err, o.dir)
 		}
 		return whilePublishing(c, svc, func() error { return svc.Push(ctx) })
 	})
@@ -249,7 +200,7 @@ func pull(ctx context.Context, c *call, o *moveOptions) error {
 			return err
 		}
 		if by := st.Journal.Owner; !by.Left && !by.Gone && !by.Coming && !o.takeOver {
-			return pullHint(&queuefs.OwnedError{By: by.Name})
+			return fault.Explain(&queuefs.OwnedError{By: by.Name}, "")
 		}
 		if err := queuefs.Init(o.dir, namedService(queuefs.ServiceInfo{}, o.dir)); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
@@ -262,7 +213,10 @@ func pull(ctx context.Context, c *call, o *moveOptions) error {
 			return nil
 		}
 		if err != nil {
-			return pullHint(reach.HomeHint(o.dir, err))
+			if errors.Is(err, queuefs.ErrUnstored) { // push is no help here
+				return err
+			}
+			return fault.Explain(err, o.dir)
 		}
 		return whilePublishing(c, svc, func() error {
 			defer meanwhile(ctx, func(ctx context.Context) {
@@ -271,14 +225,6 @@ func pull(ctx context.Context, c *call, o *moveOptions) error {
 			return svc.MoveHere(ctx, o.place())
 		})
 	})
-}
-
-// pullHint is storeHint for a directory that should get the home.
-func pullHint(err error) error {
-	if errors.Is(err, queuefs.ErrUnstored) {
-		return err
-	}
-	return storeHint(err)
 }
 
 // place names the directory for people, on one line.

@@ -87,7 +87,7 @@ func (e *examination) closed() {
 		}
 	}})
 	if err != nil {
-		err = reach.HomeHint(e.Home, err)
+		err = fault.Explain(err, e.Home)
 		text, hint := fault.Words(err)
 		var locked *queuefs.LockedError
 		if errors.As(err, &locked) {
@@ -122,7 +122,7 @@ func (e *examination) cureOf(p queuefs.Problem) string {
 		return "look at the rights to the file, then at the disk and its log; the file may be whole"
 	}
 	if p.Path == home.LogDir+"/"+home.JournalDir {
-		return fault.HintOf(reach.HomeHint(e.Home, queuefs.ErrJournalLost))
+		return fault.HintOf(fault.Explain(queuefs.ErrJournalLost, e.Home))
 	}
 	if id, ok := strings.CutPrefix(p.Path, home.QueuesDir+"/"); ok && strings.HasPrefix(p.Text, "directory lost") {
 		return "put the directory back, or cutie rmqueue --lost " + id

@@ -8,10 +8,12 @@ package fault
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,8 +21,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/listen"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/home"
 	"cutie/queuefs/objects"
 	"cutie/queuefs/stored"
 	"cutie/queuefs/web"
@@ -156,51 +160,106 @@ var ExitTexts = [...]string{
 	ExitDifferent: "a copy differs from its Source, or a Source or a store is faulty",
 }
 
-// exitCodes are the exit codes of errors that no status gives.
-var exitCodes = []struct {
-	err  error
-	code int
-}{
-	{context.Canceled, ExitError},
-	{queuefs.ErrEmpty, ExitEmpty},
-	{queuefs.ErrLease, ExitConflict},
-	{queuefs.ErrQueueExists, ExitConflict},
-	{queuefs.ErrKeyUsed, ExitConflict},
-	{queuefs.ErrFenced, ExitConflict},
-	{queuefs.ErrStored, ExitConflict},
-	{queuefs.ErrUnstored, ExitConflict},
-	{queuefs.ErrThere, ExitConflict},
-	{queuefs.ErrArrived, ExitConflict},
-	{queuefs.ErrHere, ExitConflict},
-	{queuefs.ErrDigest, ExitDigest},
-	{digest.ErrMismatch, ExitDigest},
-	{fs.ErrExist, ExitConflict},
-	{access.ErrExists, ExitConflict},
-	{access.ErrMissing, ExitNotFound},
-	{ErrRefused, ExitRefused},
-	{ErrDiffers, ExitDifferent},
-	{ErrFaulty, ExitDifferent},
-	{stored.ErrFaults, ExitDifferent},
-	{objects.ErrNotExist, ExitNotFound},
+// A kind is a kind of errors.
+type kind struct {
+	is   func(error) bool
+	code int    // exit code; 0: by the status with which a daemon answers
+	hint string // HOME is the directory of the home; "" for none
+}
+
+func is(target error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, target) }
+}
+
+func as[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// kinds are all kinds of errors with an exit code or a hint of their own. The first that
+// fits has it.
+var kinds = []kind{
+	{is(context.Canceled), ExitError, ""},
+	{as[usageError], ExitUsage, ""},
+	{is(queuefs.ErrEmpty), ExitEmpty, ""},
+	{is(queuefs.ErrLease), ExitConflict, ""},
+	{is(queuefs.ErrQueueExists), ExitConflict, ""},
+	{is(queuefs.ErrKeyUsed), ExitConflict, ""},
+	{is(queuefs.ErrDigest), ExitDigest, ""},
+	{is(digest.ErrMismatch), ExitDigest, ""},
+	{is(access.ErrExists), ExitConflict, ""},
+	{is(access.ErrMissing), ExitNotFound, ""},
+	{is(ErrRefused), ExitRefused, ""},
+	{is(ErrDiffers), ExitDifferent, ""},
+	{is(ErrFaulty), ExitDifferent, ""},
+	{is(listen.ErrPortInUse), 0, "--listen 127.0.0.1:0 takes a free port"},
+
+	// A home in an object store.
+	{coming, ExitConflict, "cutie store push goes on, from that directory"},
+	{as[*queuefs.MovedError], ExitConflict, "serve it from there, or move it with cutie store push; if that directory is lost, --takeover takes the home as it was when it left the store"},
+	{is(queuefs.ErrHere), ExitConflict, "cutie serve without --store serves it"},
+	{is(queuefs.ErrThere), ExitConflict, "take another prefix, for example s3://BUCKET/PREFIX2"},
+	{is(queuefs.ErrArrived), ExitConflict, ""},
+	{as[*queuefs.OwnedError], ExitConflict, "stop that daemon; if it is lost, --takeover takes the home from it, with all it has acknowledged"},
+	{is(queuefs.ErrFenced), ExitConflict, "nothing was acknowledged after that; start this daemon again when the other one has stopped"},
+	{is(queuefs.ErrUnstored), ExitConflict, "cutie store push DIR URL moves it into the store; an empty directory with another one is a cache"},
+	{is(stored.ErrFaults), ExitDifferent, ""},
+	{stored.Damaged, 0, "cutie store check names all that is damaged in the store; start a daemon on the directory of the last owner, which may have it"},
+	{is(objects.ErrNotExist), ExitNotFound, ""},
+	{is(objects.ErrUnconditional), 0, "cutie needs a store with conditional writes, such as Amazon S3, MinIO, Ceph or R2 of today"},
+	{is(objects.ErrDenied), 0, "the credentials of AWS_ACCESS_KEY_ID, of ~/.aws/credentials or of the machine need the rights to get, put, list and delete below the prefix"},
+	{is(objects.ErrNoBucket), 0, "make the bucket first; --store and --store-endpoint name it and its service"},
+	{is(objects.ErrClock), 0, "run a time service, such as chrony or systemd-timesyncd"},
+	{is(objects.ErrRegion), 0, "AWS_REGION is the region of the bucket, us-east-1 without it"},
+	{as[*tls.CertificateVerificationError], 0, "--store-endpoint, or AWS_ENDPOINT_URL, has a name that is in the certificate; SSL_CERT_FILE names a file with the authorities to be trusted"},
+	{unreached, 0, "--store-endpoint, or AWS_ENDPOINT_URL, is the URL of the service with the bucket, as this machine reaches it; without both it is that of Amazon S3"},
+
+	// A home in a directory.
+	{as[*home.ForeignError], 0, "cutie import HOME --home NEW copies it, with a table of old and new identifiers"},
+	{as[*home.VersionError], 0, "install the version of cutie that made it, or a later one: cutie help operating"},
+	{as[*queuefs.LockedError], ExitConflict, "stop that process, or use another home with --home DIR"},
+	{is(queuefs.ErrMaking), 0, "cutie failover copy HOME goes on"},
+	{is(queuefs.ErrStored), ExitConflict, "cutie serve --home HOME --store s3://BUCKET/PREFIX serves it; the other commands reach that daemon"},
+	{is(queuefs.ErrJournalLost), 0, "bring log/journal back from a copy; without one, cutie check --repair --accept-loss HOME goes on with the files there are"},
+	{is(queuefs.ErrInfo), 0, "cutie check --rebuild HOME sets the file aside and makes one with defaults"},
+	{is(queuefs.ErrNoHome), 0, "cutie init HOME makes a home of this directory, cutie check --rebuild HOME one of copied queues"},
+	{is(fs.ErrExist), ExitConflict, ""},
+	{is(fs.ErrNotExist), 0, "cutie init HOME makes a home, cutie serve --home HOME makes and serves one"},
+}
+
+func coming(err error) bool {
+	moved, ok := errors.AsType[*queuefs.MovedError](err)
+	return ok && moved.Coming
+}
+
+// unreached reports whether nobody answered as a store does.
+func unreached(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return errors.Is(err, objects.ErrForeign) || errors.Is(err, http.ErrSchemeMismatch) || ok && op.Op == "dial"
+}
+
+// Explain adds the hint of its kind to an error of opening a home in the directory dir; "":
+// of reaching one in a store.
+func Explain(err error, dir string) error {
+	if dir != "" && errors.Is(err, queuefs.ErrNoHome) && home.Untagged(dir) {
+		return Hint(err, "cutie check --rebuild "+dir+" makes the tag again, and leaves the rest as it is")
+	}
+	for _, k := range kinds {
+		if k.hint != "" && (dir != "" || !strings.Contains(k.hint, "HOME")) && k.is(err) {
+			return Hint(err, strings.ReplaceAll(k.hint, "HOME", dir))
+		}
+	}
+	return err
 }
 
 // ExitCode returns the exit code for err.
 func ExitCode(err error) int {
-	var usage usageError
-	var locked *queuefs.LockedError
-	var owned *queuefs.OwnedError
-	var moved *queuefs.MovedError
-	switch {
-	case err == nil:
+	if err == nil {
 		return ExitDone
-	case errors.As(err, &usage):
-		return ExitUsage
-	case errors.As(err, &locked), errors.As(err, &owned), errors.As(err, &moved):
-		return ExitConflict
 	}
-	for _, e := range exitCodes {
-		if errors.Is(err, e.err) {
-			return e.code
+	for _, k := range kinds {
+		if k.code != 0 && k.is(err) {
+			return k.code
 		}
 	}
 	answer, _ := web.ErrorOf(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"syscall"
 	"time"
@@ -14,10 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/cmd/cutie/daemon"
-	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/listen"
 	"cutie/queuefs"
-	"cutie/queuefs/home"
 )
 
 // An openHome is a home opened in this process, for the length of one command.
@@ -123,36 +120,6 @@ const (
 	DefaultLogMax  = 100 << 20 // octets of one
 	DefaultLogKeep = 9         // old ones
 )
-
-// HomeHint adds a hint to an error of opening a home.
-func HomeHint(dir string, err error) error {
-	var locked *queuefs.LockedError
-	var other *home.ForeignError
-	var version *home.VersionError
-	switch {
-	case errors.As(err, &other):
-		return fault.Hint(err, "cutie import "+dir+" --home NEW copies it, with a table of old and new identifiers")
-	case errors.As(err, &version):
-		return fault.Hint(err, "install the version of cutie that made it, or a later one: cutie help operating")
-	case errors.As(err, &locked):
-		return fault.Hint(err, "stop that process, or use another home with --home DIR")
-	case errors.Is(err, queuefs.ErrMaking):
-		return fault.Hint(err, "cutie failover copy "+dir+" goes on")
-	case errors.Is(err, queuefs.ErrStored):
-		return fault.Hint(err, "cutie serve --home "+dir+" --store s3://BUCKET/PREFIX serves it; the other commands reach that daemon")
-	case errors.Is(err, queuefs.ErrJournalLost):
-		return fault.Hint(err, "bring log/journal back from a copy; without one, cutie check --repair --accept-loss "+dir+" goes on with the files there are")
-	case errors.Is(err, queuefs.ErrInfo):
-		return fault.Hint(err, "cutie check --rebuild "+dir+" sets the file aside and makes one with defaults")
-	case errors.Is(err, queuefs.ErrNoHome) && home.Untagged(dir):
-		return fault.Hint(err, "cutie check --rebuild "+dir+" makes the tag again, and leaves the rest as it is")
-	case errors.Is(err, queuefs.ErrNoHome):
-		return fault.Hint(err, "cutie init "+dir+" makes a home of this directory, cutie check --rebuild "+dir+" one of copied queues")
-	case errors.Is(err, fs.ErrNotExist):
-		return fault.Hint(err, "cutie init "+dir+" makes a home, cutie serve --home "+dir+" makes and serves one")
-	}
-	return err
-}
 
 // CheckCommand is the command that mends a home.
 func CheckCommand(dir string, repair, rebuild, acceptLoss bool) string {

@@ -132,7 +132,7 @@ func (f *Finder) Find(ctx context.Context) (*Target, error) {
 		}
 		var locked *queuefs.LockedError
 		if !errors.As(err, &locked) || time.Since(start) > maxLockWait {
-			return nil, f.orDaemon(HomeHint(f.Home, err))
+			return nil, f.orDaemon(fault.Explain(err, f.Home))
 		}
 		// Another command has the home open, or a daemon is starting.
 		select {
