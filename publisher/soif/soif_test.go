@@ -339,32 +339,3 @@ func TestDeclaredSizeTakesNoMemory(t *testing.T) {
 		t.Errorf("got %d bytes", got)
 	}
 }
-
-func sample() soif.Object {
-	o := soif.Object{Type: "DOCUMENT", URL: "http://cutie.example.org/state/ingest/j000000000042"}
-	for _, a := range []string{"Title", "Identifier", "Queue", "Status", "Classification", "Submitter", "Size", "Submitted", "Consumed", "Sidecar", "Digest-Type", "RD-Last-Modified"} {
-		o.Add(a, strings.Repeat("value \n", 9))
-	}
-	return o
-}
-
-func BenchmarkRead(b *testing.B) {
-	o := sample()
-	text := bytes.Repeat(o.Append(nil), 1000)
-	b.SetBytes(int64(len(text)))
-	b.ReportAllocs()
-	for b.Loop() {
-		if list, err := readAll(soif.NewReader(bytes.NewReader(text))); err != io.EOF || len(list) != 1000 {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkWrite(b *testing.B) {
-	o := sample()
-	b.SetBytes(int64(len(o.Append(nil))))
-	b.ReportAllocs()
-	for b.Loop() {
-		o.Write(io.Discard)
-	}
-}

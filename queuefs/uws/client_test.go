@@ -1,19 +1,27 @@
 package uws_test
 
 import (
+	"context"
 	"encoding/xml"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/check"
 	"cutie/queuefs/state"
 	"cutie/queuefs/uws"
 	"cutie/wellknown"
@@ -226,4 +234,248 @@ func TestTextWithBreaksAndAnyScriptIsKept(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	valid(t, "1.1", w.get(job))
+}
+
+func TestWaitEndsWhenThePhaseChanges(t *testing.T) {
+	w := newWorld(t, "")
+	job := w.create("a=1")
+	var taken queuefs.Taken
+	for _, step := range []struct {
+		from, to string
+		do       func()
+	}{
+		{"PENDING", "QUEUED", func() { w.want(303, "POST", job+"/phase", "PHASE=RUN") }},
+		{"QUEUED", "EXECUTING", func() { taken = w.take() }},
+		{"EXECUTING", "COMPLETED", func() { w.finish(taken, queuefs.Conclusion{Outcome: queuefs.Completed}, "result") }},
+	} {
+		got := make(chan string)
+		go func() {
+			_, _, text := w.do("GET", job+"?WAIT=-1&PHASE="+step.from, "")
+			got <- element(text, "phase")
+		}()
+		for w.h.Waiting() == 0 {
+			runtime.Gosched()
+		}
+		step.do()
+		if p := <-got; p != step.to {
+			t.Errorf("after %s: got %s, want %s", step.from, p, step.to)
+		}
+	}
+	// These do not wait: the phase is another one, or will not change.
+	w.get(job + "?WAIT=50")
+	w.get(job + "?WAIT=50&PHASE=EXECUTING")
+}
+
+// What is no phase wakes nobody, but is in the answer to a wait that is over.
+func TestWaitThatIsOverTellsWhatWasChangedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the wait is over when all is done
+		w := newWorld(t, "")
+		w.srv.Close() // time would stand still before a network
+		ask := func(method, where, form string) *httptest.ResponseRecorder {
+			r := httptest.NewRequest(method, strings.TrimPrefix(where, w.srv.URL), strings.NewReader(form))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			a := httptest.NewRecorder()
+			w.h.ServeHTTP(a, r)
+			return a
+		}
+		for _, form := range []string{"a=1", "a=1&PHASE=RUN"} {
+			job := ask("POST", "/uws/q/async", form).Header().Get("Location")
+			got := make(chan string)
+			go func() { got <- ask("GET", job+"?WAIT=50", "").Body.String() }()
+			synctest.Wait()
+			const then = "2026-01-31T16:00:00.000Z"
+			ask("POST", job, "DESTRUCTION="+then)
+			if text := <-got; element(text, "destruction") != then {
+				t.Errorf("%s: got %s, want the destruction %s", form, text, then)
+			}
+		}
+	})
+}
+
+func TestSynchronousFaceLeadsToTheResult(t *testing.T) {
+	w := newWorld(t, "")
+	wait, _ := w.want(303, "POST", "sync", "a=1")
+	got := make(chan string)
+	go func() {
+		_, at, _ := w.do("GET", wait, "")
+		got <- at
+	}()
+	for w.h.Waiting() == 0 {
+		runtime.Gosched()
+	}
+	w.finish(w.take(), queuefs.Conclusion{Outcome: queuefs.Completed}, "other", "result")
+	if at, want := <-got, w.srv.URL+"/uws/q/async/"+idOf(wait)+"/results/result"; at != want {
+		t.Errorf("got %s, want %s", at, want)
+	}
+}
+
+func TestWaitNeitherEndsAtOnceNorTooLate(t *testing.T) {
+	w := newWorld(t, "")
+	if got := time.Duration(uws.MaxWait); got < 10*time.Second || got > time.Minute {
+		t.Errorf("a wait takes up to %v, and clients read for a minute", got)
+	}
+	job := w.create("a=1")
+	for _, query := range []string{"WAIT=-1", "wait=30", "WAIT=1000000", "WAIT=9223372036854775807", "WAIT=50&PHASE=pending"} {
+		ctx, leave := context.WithCancel(context.Background())
+		r, _ := http.NewRequestWithContext(ctx, "GET", job+"?"+query, nil)
+		answered := make(chan bool)
+		go func() {
+			resp, err := w.web.Do(r)
+			if err == nil {
+				resp.Body.Close()
+			}
+			answered <- err == nil
+		}()
+		for w.h.Waiting() == 0 {
+			select {
+			case <-answered:
+				t.Fatalf("%s: answered at once", query)
+			default:
+				runtime.Gosched()
+			}
+		}
+		leave()
+		if <-answered {
+			t.Errorf("%s: answered, and nothing has changed", query)
+		}
+		for w.h.Waiting() > 0 {
+			runtime.Gosched()
+		}
+	}
+}
+
+func TestSettingsThatMakeNoSenseChangeNothing(t *testing.T) {
+	w := newWorld(t, "uwsExecutionDuration: 5\n")
+	job := w.create("a=1&PHASE=RUN")
+	w.take()
+	name := filepath.Join(w.dir, "queues", "q", "queue-info.txt")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, name, string(text)+"uwsVersion: 2.0\n")
+	for range 2 {
+		if _, err := w.svc.Reload(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.q.State().Damage; !strings.Contains(got, "uwsVersion") {
+		t.Errorf("got %q, want what is wrong", got)
+	}
+	w.tick()
+	w.phase(job, "EXECUTING")
+	w.sleep(6 * time.Second)
+	w.h.Tick(context.Background())
+	w.phase(job, "ABORTED")
+}
+
+// The secret part of the identifier protects a job whose other elements are damaged.
+func TestDamagedRecordIsNotFoundByItsNumberAlone(t *testing.T) {
+	w := newWorld(t, "")
+	id, wrong := idOf(w.create("a=1")), idOf(w.create("a=1"))
+	w.damage(1, func(text string) string { return text + "uws-duration: soon\n" })
+	w.phase("async/"+id, "UNKNOWN")
+	w.want(404, "GET", "async/"+id[:9]+wrong[9:], "")
+}
+
+func TestCheckFindsElementsWithoutSense(t *testing.T) {
+	w := newWorld(t, "")
+	w.create("a=1")
+	w.create("a=1")
+	w.damage(1, func(text string) string { return text + "uws-duration: soon\n" })
+	w.close()
+	inspect := func(repair bool) (found []string) {
+		r, err := check.Home(w.dir, check.Options{Repair: repair, Now: w.clock, Segment: 1 << 20, Job: uws.Check})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range r.Problems {
+			found = append(found, p.String())
+		}
+		return found
+	}
+	const want = "queues/q/pending/j000000000001: uws-duration: \"soon\": no number of seconds"
+	for _, repair := range []bool{true, false} { // repair takes the edited file as it is
+		if got := inspect(repair); len(got) != 1 || got[0] != want {
+			t.Errorf("repair %v: got %q, want %s", repair, got, want)
+		}
+	}
+	w.open(nil)
+}
+
+// spared reports whether culling leaves a job alone.
+func (w *world) spared(id queuefs.JobID) bool {
+	for c, err := range w.svc.Cull(w.t.Context(), queuefs.CullOptions{Queue: "q", Keep: &queuefs.Thresholds{}, Dry: true}) {
+		if err != nil {
+			w.t.Error(err)
+		}
+		if c.Job == id {
+			return false
+		}
+	}
+	return true
+}
+
+// Of a job whose file cannot be read just now nothing is known.
+func TestJobThatCannotBeReadIsSpared(t *testing.T) {
+	w := newWorld(t, "uwsDestruction: 2\n")
+	w.create("a=1&PHASE=RUN")
+	w.finish(w.take(), queuefs.Conclusion{Outcome: queuefs.Completed})
+	if err := w.svc.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := limit
+	none.Cur = 0
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	spared := w.spared(1)
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if !spared {
+		t.Error("it is not spared")
+	}
+	w.sleep(3 * time.Hour)
+	if w.spared(1) {
+		t.Error("it is spared for ever")
+	}
+}
+
+func TestNobodyWithoutANameFillsAQueue(t *testing.T) {
+	w := newWorld(t, "")
+	w.as = uws.Caller{}
+	made := 0
+	for ; made < 5000; made++ {
+		if status, _, _ := w.do("POST", "async", "DESTRUCTION=9999-12-31"); status != 303 {
+			break
+		}
+	}
+	if made != 1000 {
+		t.Errorf("made %d jobs, want 1000", made)
+	}
+	for _, job := range ids(w.get("async?LAST=1")) {
+		if got := w.get("async/" + job + "/destruction"); got != "2027-01-31T12:00:00.000Z" {
+			t.Errorf("got destruction %s, want a year", got)
+		}
+	}
+}
+
+// Fields without a file count as parts do, and so does a file that was not chosen.
+func TestPartsOfAFormAreCounted(t *testing.T) {
+	w := newWorld(t, "")
+	chosen := strings.Repeat("--b\r\nContent-Disposition: form-data; name=f; filename=\"\"\r\n\r\n\r\n", 2000)
+	code, _, text := w.do("POST", w.srv.URL+"/uws/q/async", chosen+"--b--\r\n", "Content-Type", "multipart/form-data; boundary=b")
+	if code != 413 {
+		t.Errorf("2000 parts: got %d, %s, want 413", code, text)
+	}
+	code, _, text = w.do("POST", w.srv.URL+"/uws/q/async", "--b\r\nContent-Disposition: form-data; name=a\r\nX: "+strings.Repeat("x", 100_000),
+		"Content-Type", "multipart/form-data; boundary=b")
+	if code != 413 {
+		t.Errorf("a long header: got %d, %s, want 413", code, text)
+	}
 }
