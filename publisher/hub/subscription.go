@@ -238,25 +238,25 @@ func Check(home string) []queuefs.Problem {
 	return nil
 }
 
-// A State is the public state of a subscription.
+// A State is the public state of a subscription. To know its whole URL is to be allowed to use it.
 type State struct {
-	Topic     string    // URL of a topic; "" of a callback
-	Queue     string    // of a callback; else ""
-	Host      string    // to deliver to; the rest of the URL is secret
-	External  bool      // a hub of somebody else
-	Verified  bool      // it gets content
-	Signed    bool      // with a secret
-	Stopped   bool      // the receiver of a callback answered 410
-	Position  string    // delivered up to there; "" before the first
-	Latest    string    // what there is of the topic, when the hub looked last
-	Waiting   int64     // events of a queue that the cursor has not passed
-	Delivered int64     // bodies since the hub was opened
-	Missed    int64     // gaps in what was delivered, and jobs that could not be read, likewise
-	Expires   time.Time // of a subscriber; zero: not verified
-	Failing   time.Time // start of the present failures; zero if the last attempt succeeded
-	Failures  int       // attempts since then
-	Next      time.Time // no attempt before
-	LastError string    // of the last failure
+	Topic     string    `json:"topic"`              // URL of a topic; "" of a callback
+	Queue     string    `json:"-"`                  // of a callback; else ""
+	Host      string    `json:"host"`               // to deliver to
+	External  bool      `json:"external,omitempty"` // a hub of somebody else
+	Verified  bool      `json:"verified"`           // it gets content
+	Signed    bool      `json:"signed"`             // with a secret
+	Expires   time.Time `json:"expires,omitzero"`   // of a subscriber; zero: not verified
+	Position  string    `json:"position,omitempty"` // delivered up to there
+	Latest    string    `json:"latest,omitempty"`   // what there is of the topic, when the hub looked last
+	Stopped   bool      `json:"-"`                  // the receiver of a callback answered 410
+	Waiting   int64     `json:"-"`                  // events of a queue that the cursor has not passed
+	Delivered int64     `json:"-"`                  // bodies since the hub was opened
+	Missed    int64     `json:"missed,omitempty"`   // gaps in what was delivered, and jobs that could not be read, likewise
+	Failing   time.Time `json:"failingSince,omitzero"`
+	Failures  int       `json:"failures"`             // since then
+	Next      time.Time `json:"nextAttempt,omitzero"` // zero without failures
+	LastError string    `json:"error,omitempty"`
 }
 
 // States returns the states of all subscriptions, callbacks first, in the order of their topics.
@@ -268,7 +268,10 @@ func (h *Hub) States() []State {
 	for _, s := range h.subs {
 		st := State{Topic: s.Topic, Host: s.host, External: s.Kind == otherHub, Verified: s.active(now), Signed: s.Secret != "",
 			Stopped: s.Stopped, Position: s.Position, Latest: s.latest, Delivered: s.delivered, Missed: s.missed, Expires: s.Expires,
-			Failing: s.Failing, Failures: s.Failures, Next: s.Next, LastError: s.lastError}
+			Failing: s.Failing, Failures: s.Failures, LastError: s.lastError}
+		if s.Failures > 0 {
+			st.Next = s.Next
+		}
 		if s.Kind == ofQueue {
 			if s.url == "" {
 				continue

@@ -236,42 +236,15 @@ func (s *hubSite) Routes() []web.Route {
 type hubState struct {
 	state.Typed
 	Hub           string      `json:"hub"`
-	Subscriptions []hubMember `json:"subscriptions"`
-}
-
-// A hubMember is a subscription. Of its callback the host alone is shown: to
-// know the rest is to be allowed to use it.
-type hubMember struct {
-	Topic    string    `json:"topic"`
-	Host     string    `json:"host"`
-	External bool      `json:"external,omitempty"` // a hub of somebody else
-	Verified bool      `json:"verified"`
-	Signed   bool      `json:"signed"`
-	Expires  time.Time `json:"expires,omitzero"`
-	Position string    `json:"position,omitempty"` // delivered up to there
-	Latest   string    `json:"latest,omitempty"`   // there is to deliver
-	Failing  time.Time `json:"failingSince,omitzero"`
-	Failures int       `json:"failures"`
-	Missed   int64     `json:"missed,omitempty"` // gaps in what it got
-	Next     time.Time `json:"nextAttempt,omitzero"`
-	Error    string    `json:"error,omitempty"`
+	Subscriptions []hub.State `json:"subscriptions"`
 }
 
 func (s *hubSite) list(w http.ResponseWriter, _ *http.Request) error {
-	all := hubState{Typed: state.HubClass.Typed(), Hub: s.own, Subscriptions: []hubMember{}}
+	all := hubState{Typed: state.HubClass.Typed(), Hub: s.own, Subscriptions: []hub.State{}}
 	for _, m := range s.hub.States() {
 		if m.Queue == "" {
-			all.Subscriptions = append(all.Subscriptions, memberOf(m))
+			all.Subscriptions = append(all.Subscriptions, m)
 		}
 	}
 	return web.AnswerJSON(w, all)
-}
-
-func memberOf(m hub.State) hubMember {
-	h := hubMember{Topic: m.Topic, Host: m.Host, External: m.External, Verified: m.Verified, Signed: m.Signed,
-		Expires: m.Expires, Position: m.Position, Latest: m.Latest, Failing: m.Failing, Failures: m.Failures, Missed: m.Missed, Error: m.LastError}
-	if m.Failures > 0 {
-		h.Next = m.Next
-	}
-	return h
 }
