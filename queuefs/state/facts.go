@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -52,153 +53,96 @@ var (
 		},
 	}
 	// ErrorClass is the failure of a command.
-	ErrorClass = &Class{
-		Prefix: "err", Root: "error", Namespace: namespace + "error",
-		Terms: []Term{{Name: "command"}, {Name: "exitCode", Type: Integer}, {Name: "detail"}, {Name: "hint"}},
-	}
-	VersionClass = &Class{
-		Prefix: "ver", Root: "version", Namespace: namespace + "version",
-		Terms: []Term{{Name: "version"}, {Name: "specification"}, {Name: "go"}, {Name: "commit"}},
-	}
+	ErrorClass   = class("err", "error", "error", "command exitCode:int detail hint")
+	VersionClass = class("ver", "version", "version", "version specification go commit")
 	// ResultClass is a result of a job.
-	ResultClass = &Class{
-		Prefix: "res", Root: "result", Namespace: namespace + "result",
-		Terms: []Term{{Name: "queue"}, {Name: "job"}, {Name: "name"}},
-	}
+	ResultClass = class("res", "result", "result", "queue job name")
 	// CulledClass is a job that culling has removed, or would remove.
-	CulledClass = &Class{
-		Prefix: "cul", Root: "culledJob", Namespace: namespace + "cull",
-		Terms: []Term{{Name: "queue"}, {Name: "job"}, {Name: "status"}, {Name: "size", Type: Integer}, {Name: "lastEvent", Type: Date}},
-	}
+	CulledClass = class("cul", "culledJob", "cull", "queue job status size:int lastEvent:date")
 	// KeptClass counts due jobs that culling has left.
-	KeptClass = &Class{
-		Prefix: "cul", Root: "keptJobs", Namespace: namespace + "cull",
-		Terms: []Term{{Name: "queue"}, {Name: "spared", Type: Integer}},
-	}
-	UserClass = &Class{
-		Prefix: "usr", Root: "user", Namespace: namespace + "user",
-		Terms: []Term{{Name: "name"}, {Name: "rights", Item: "right", Always: true}, {Name: "hasPassword", Type: Boolean},
-			{Name: "tokens", Item: "token", Always: true}, {Name: "limits"}},
-	}
-	TokenClass = &Class{
-		Prefix: "usr", Root: "token", Namespace: namespace + "user",
-		Terms: []Term{{Name: "name"}, {Name: "user"}, {Name: "rights", Item: "right"}, // absent: those of the user
-			{Name: "expires", Type: Date}, // absent: never
-			{Name: "secret"}},             // printed once
-	}
+	KeptClass = class("cul", "keptJobs", "cull", "queue spared:int")
+	UserClass = class("usr", "user", "user",
+		"name rights[right]! hasPassword:bool tokens[token]! limits")
+	// TokenClass is a token: without rights it has those of its user, without expires it has no
+	// end, and its secret is printed once.
+	TokenClass = class("usr", "token", "user", "name user rights[right] expires:date secret")
 	// CheckClass counts what cutie check has read; its findings are a class of their own.
-	CheckClass = &Class{
-		Prefix: "chk", Root: "checkReport", Namespace: namespace + "check",
-		Terms: []Term{{Name: "home"}, {Name: "numQueues", Type: Integer}, {Name: "numJobs", Type: Integer}, {Name: "octets", Type: Integer}},
-	}
-	// StoreClass is a home in an object store.
-	StoreClass = &Class{
-		Prefix: "sto", Root: "storeState", Namespace: namespace + "store",
-		Terms: []Term{{Name: "url"}, {Name: "owner"}, {Name: "firstBatch", Type: Integer}, {Name: "lastBatch", Type: Integer},
-			{Name: "firstRecord", Type: Integer}, {Name: "lastRecord", Type: Integer}, {Name: "image", Type: Integer}, // 0: there is none
-			{Name: "imageRecord", Type: Integer}, {Name: "imageMade", Type: Date}, {Name: "recordsSince", Type: Integer}, {Name: "numObjects", Type: Integer},
-			{Name: "indexOctets", Type: Integer}, {Name: "publishedOctets", Type: Integer}, {Name: "jobFileOctets", Type: Integer},
-			{Name: "payloadOctets", Type: Integer}},
-	}
+	CheckClass = class("chk", "checkReport", "check",
+		"home numQueues:int numJobs:int octets:int")
+	// StoreClass is a home in an object store; image is 0 if there is none.
+	StoreClass = class("sto", "storeState", "store",
+		"url owner firstBatch:int lastBatch:int firstRecord:int lastRecord:int image:int "+
+			"imageRecord:int imageMade:date recordsSince:int numObjects:int indexOctets:int publishedOctets:int "+
+			"jobFileOctets:int payloadOctets:int")
 	// StoreCheckClass counts what cutie store check has read.
-	StoreCheckClass = &Class{
-		Prefix: "sto", Root: "storeReport", Namespace: namespace + "store",
-		Terms: []Term{{Name: "url"}, {Name: "numBatches", Type: Integer}, {Name: "numPieces", Type: Integer}, {Name: "numFiles", Type: Integer},
-			{Name: "octets", Type: Integer}},
-	}
+	StoreCheckClass = class("sto", "storeReport", "store",
+		"url numBatches:int numPieces:int numFiles:int octets:int")
 	// FindingClass is what cutie check, doctor, store check or audit --source has found.
-	FindingClass = &Class{
-		Prefix: "fnd", Root: "finding", Namespace: namespace + "finding",
-		Terms: []Term{{Name: "level", Always: true}, {Name: "path", Always: true}, {Name: "text", Always: true}, {Name: "cure"}},
-	}
+	FindingClass = class("fnd", "finding", "finding", "level! path! text! cure")
 	// UWSClass is a job of a Universal Worker Service, as far as it is known.
-	UWSClass = &Class{
-		Prefix: "uwj", Root: "uwsJob", Namespace: namespace + "uws",
-		Terms: []Term{{Name: "url", Type: Reference}, {Name: "identifier"}, {Name: "phase"}, {Name: "created", Type: Date}, {Name: "runId"},
-			{Name: "results", Item: "result"}},
-	}
+	UWSClass = class("uwj", "uwsJob", "uws",
+		"url:ref identifier phase created:date runId results[result]")
 	// ExportClass counts what an export has written.
-	ExportClass = &Class{
-		Prefix: "exp", Root: "export", Namespace: namespace + "export",
-		Terms: []Term{{Name: "numDocuments", Type: Integer}, {Name: "numFiles", Type: Integer}, {Name: "numRemoved", Type: Integer},
-			{Name: "octets", Type: Integer}, {Name: "numMoved", Type: Integer}},
-	}
+	ExportClass = class("exp", "export", "export",
+		"numDocuments:int numFiles:int numRemoved:int octets:int numMoved:int")
 	// PublishingClass is the status of publishing.
-	PublishingClass = &Class{
-		Prefix: "pub", Root: "publishingState", Namespace: namespace + "publishing",
-		Terms: []Term{{Name: "baseURI", Type: Reference}, {Name: "error"}, {Name: "sets", Type: Object, Item: "set", Always: true}},
-	}
+	PublishingClass = class("pub", "publishingState", "publishing",
+		"baseURI:ref error sets:object[set]!")
 	// HubClass is the WebSub hub with its subscriptions.
-	HubClass = &Class{
-		Prefix: "hub", Root: "hubState", Namespace: namespace + "hub",
-		Terms: []Term{{Name: "hub", Type: Reference}, {Name: "subscriptions", Type: Object, Item: "subscription", Always: true}},
-	}
+	HubClass = class("hub", "hubState", "hub",
+		"hub:ref subscriptions:object[subscription]!")
 	// AboutClass describes the Source or one of its sets.
-	AboutClass = &Class{
-		Prefix: "abt", Root: "about", Namespace: namespace + "about",
-		Terms: []Term{{Name: "about", Type: Reference}, {Name: "title"}, {Name: "description"}, {Name: "resourceSyncVersion"}, {Name: "software"},
-			{Name: "set"}, {Name: "queue", Type: Object}, {Name: "resources", Type: Integer}, {Name: "changes", Type: Object},
-			{Name: "resourceDump", Type: Object}, {Name: "octetsPublished", Type: Integer}, {Name: "hashes", Item: "hash"},
-			{Name: "mirrors", Type: Reference, Item: "mirror"}, {Name: "via", Type: Reference}, {Name: "retention", Type: Object},
-			{Name: "limits", Type: Object}, {Name: "howToFollow", Item: "paragraph"}, {Name: "documents", Type: Object, Item: "document"},
-			{Name: "queues", Type: Integer}, {Name: "sets", Type: Object, Item: "set"}},
-	}
+	AboutClass = class("abt", "about", "about",
+		"about:ref title description resourceSyncVersion software set queue:object "+
+			"resources:int changes:object resourceDump:object octetsPublished:int hashes[hash] "+
+			"mirrors:ref[mirror] via:ref retention:object limits:object howToFollow[paragraph] "+
+			"documents:object[document] queues:int sets:object[set]")
 	// SyncClass is a run of cutie sync; it has its time in seconds, too.
-	SyncClass = &Class{
-		Prefix: "syn", Root: "syncReport", Namespace: namespace + "copy",
-		Terms: []Term{{Name: "source", Type: Reference}, {Name: "sets", Type: Object, Item: "set"}, {Name: "fetched", Type: Integer},
-			{Name: "same", Type: Integer}, {Name: "deleted", Type: Integer}, {Name: "refused", Type: Integer}, {Name: "failed", Type: Integer},
-			{Name: "extra", Type: Integer}, {Name: "skipped", Type: Integer}, {Name: "requests", Type: Integer}, {Name: "octets", Type: Integer}, {Name: "dryRun", Type: Boolean}},
-	}
+	SyncClass = class("syn", "syncReport", "copy",
+		"source:ref sets:object[set] fetched:int same:int deleted:int refused:int failed:int "+
+			"extra:int skipped:int requests:int octets:int dryRun:bool")
 	// AuditClass is a comparison of a copy with its Source.
-	AuditClass = &Class{
-		Prefix: "aud", Root: "auditReport", Namespace: namespace + "copy",
-		Terms: []Term{{Name: "source", Type: Reference}, {Name: "resources", Type: Integer}, {Name: "same", Type: Integer},
-			{Name: "missing", Type: Integer}, {Name: "different", Type: Integer}, {Name: "extra", Type: Integer}, {Name: "inTransit", Type: Integer},
-			{Name: "unexplained", Type: Integer}, {Name: "unverified", Type: Integer}, {Name: "alike", Type: Integer}, {Name: "skipped", Type: Integer}, {Name: "quick", Type: Boolean},
-			{Name: "differences", Type: Object, Item: "difference"}, {Name: "octets", Type: Integer}},
-	}
+	AuditClass = class("aud", "auditReport", "copy",
+		"source:ref resources:int same:int missing:int different:int extra:int inTransit:int "+
+			"unexplained:int unverified:int alike:int skipped:int quick:bool "+
+			"differences:object[difference] octets:int")
 	// TakeoverClass is the report on mirrors made live queues.
-	TakeoverClass = &Class{
-		Prefix: "tkv", Root: "takeover", Namespace: namespace + "copy",
-		Terms: []Term{{Name: "queues", Type: Object, Item: "queue", Always: true}},
-	}
+	TakeoverClass = class("tkv", "takeover", "copy", "queues:object[queue]!")
 	// AuditedClass is a comparison of a mirror with its original.
-	AuditedClass = &Class{
-		Prefix: "mau", Root: "mirrorAudit", Namespace: namespace + "copy",
-		Terms: []Term{{Name: "queue"}, {Name: "source", Type: Reference}, {Name: "began", Type: Date}, {Name: "files", Type: Integer},
-			{Name: "missing", Type: Integer}, {Name: "different", Type: Integer}, {Name: "extra", Type: Integer},
-			{Name: "differences", Item: "difference", Always: true}},
-	}
+	AuditedClass = class("mau", "mirrorAudit", "copy",
+		"queue source:ref began:date files:int missing:int different:int extra:int "+
+			"differences[difference]!")
 	// BackupClass is a backup of a home, and how far it reaches.
-	BackupClass = &Class{
-		Prefix: "bak", Root: "backup", Namespace: namespace + "copy",
-		Terms: []Term{{Name: "home"}, {Name: "source", Type: Reference}, {Name: "began", Type: Date}, {Name: "files"},
-			{Name: "queues", Type: Object, Item: "queue", Always: true}, {Name: "fetched", Type: Integer}, {Name: "deleted", Type: Integer},
-			{Name: "octets", Type: Integer}, {Name: "audit", Type: Object}},
-	}
+	BackupClass = class("bak", "backup", "copy",
+		"home source:ref began:date files queues:object[queue]! fetched:int deleted:int "+
+			"octets:int audit:object")
 	// RestoreClass is a home made of a backup.
-	RestoreClass = &Class{
-		Prefix: "rst", Root: "restored", Namespace: namespace + "copy",
-		Terms: []Term{{Name: "home"}, {Name: "source", Type: Reference}, {Name: "queues", Type: Object, Item: "queue", Always: true},
-			{Name: "jobs", Type: Integer}, {Name: "octets", Type: Integer}, {Name: "problems", Item: "problem"},
-			{Name: "unfinished", Item: "job"}, {Name: "bare", Item: "job"}, {Name: "former", Item: "job"}, {Name: "requeued", Type: Integer}, {Name: "also", Item: "file"}},
-	}
+	RestoreClass = class("rst", "restored", "copy",
+		"home source:ref queues:object[queue]! jobs:int octets:int problems[problem] "+
+			"unfinished[job] bare[job] former[job] requeued:int also[file]")
 	// SourceClass counts what cutie audit --source has read, and what it found beyond its list.
-	SourceClass = &Class{
-		Prefix: "src", Root: "sourceReport", Namespace: namespace + "copy",
-		Terms: []Term{{Name: "source", Type: Reference}, {Name: "found"}, {Name: "sets", Type: Integer}, {Name: "documents", Type: Integer},
-			{Name: "resources", Type: Integer}, {Name: "changes", Type: Integer}, {Name: "asked", Type: Integer}, {Name: "packages", Type: Integer},
-			{Name: "more", Type: Integer}},
-	}
+	SourceClass = class("src", "sourceReport", "copy",
+		"source:ref found sets:int documents:int resources:int changes:int asked:int "+
+			"packages:int more:int")
 	// SummaryClass is a queue in a list of queues.
-	SummaryClass = &Class{
-		Prefix: "que", Root: "queueSummary", Namespace: namespace + "queue",
-		Terms: []Term{{Name: "identifier"}, {Name: "numPendingJobs", Type: Integer}, {Name: "numCompletedJobs", Type: Integer},
-			{Name: "numDeletedJobs", Type: Integer}, {Name: "lastEvent", Type: Date}, {Name: "numHeldJobs", Type: Integer},
-			{Name: "numLeasedJobs", Type: Integer}, {Name: "numFailedJobs", Type: Integer}, {Name: "status"}, {Name: "closed", Type: Boolean}},
-	}
+	SummaryClass = class("que", "queueSummary", "queue",
+		"identifier numPendingJobs:int numCompletedJobs:int numDeletedJobs:int lastEvent:date "+
+			"numHeldJobs:int numLeasedJobs:int numFailedJobs:int status closed:bool")
 )
+
+// class returns a class of facts. Each of its terms is NAME:TYPE[ITEM]!, where all but the name
+// may be missing: a text has no type, only a list has an item, and ! is for Always.
+func class(prefix, root, room, terms string) *Class {
+	types := map[string]Type{"": String, "int": Integer, "bool": Boolean, "date": Date, "ref": Reference, "object": Object}
+	c := &Class{Prefix: prefix, Root: root, Namespace: namespace + room}
+	for word := range strings.FieldsSeq(terms) {
+		word, always := strings.CutSuffix(word, "!")
+		word, item, _ := strings.Cut(strings.TrimSuffix(word, "]"), "[")
+		name, kind, _ := strings.Cut(word, ":")
+		c.Terms = append(c.Terms, Term{Name: name, Type: types[kind], Item: item, Always: always})
+	}
+	return c
+}
 
 // Typed are the first members of a struct that is written as an object of a class.
 type Typed struct {
