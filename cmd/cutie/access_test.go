@@ -25,26 +25,32 @@ import (
 	"time"
 )
 
-// send makes a request and returns the answer with its body.
-func send(t *testing.T, c *http.Client, method, url, body string, header ...string) (*http.Response, string) {
-	t.Helper()
+// request makes a request and returns the answer with its body.
+func request(c *http.Client, method, url, body string, header ...string) (*http.Response, string, error) {
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		return nil, "", err
 	}
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
 	resp, err := c.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		return nil, "", err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
+	return resp, string(text), err
+}
+
+// send is request for an answer that must come.
+func send(t *testing.T, c *http.Client, method, url, body string, header ...string) (*http.Response, string) {
+	t.Helper()
+	resp, text, err := request(c, method, url, body, header...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return resp, string(text)
+	return resp, text
 }
 
 func readFile(t *testing.T, name string) string {

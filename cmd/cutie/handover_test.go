@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -209,9 +210,10 @@ func TestAHandOverWaitsForSlowRequests(t *testing.T) {
 	t.Logf("%d submitted, %d handed out", len(submitted), len(taken))
 }
 
-// An owner that slept while another daemon took the home refuses nothing by what it knew
-// before: neither a report of a job whose lease was extended at the new owner, nor a request
-// for a job submitted there.
+// An owner that slept while another daemon took the home acknowledges nothing of its own,
+// and then is a standby that says to whom it lost the home. It refuses nothing by what it
+// knew before: neither a report of a job whose lease was extended at the new owner, nor a
+// request for a job submitted there. What was acknowledged is there.
 func TestAWokenOwnerRefusesNothingByOldState(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
@@ -220,25 +222,14 @@ func TestAWokenOwnerRefusesNothingByOldState(t *testing.T) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	ask := func(i int, method, path, lease string) (*http.Response, string, error) {
 		path, form, _ := strings.Cut(path, " ")
-		req, err := http.NewRequest(method, c.nodes[i].node+path, strings.NewReader(form))
-		if err != nil {
-			return nil, "", err
-		}
+		header := []string{"Content-Type", "text/plain"}
 		if form != "" {
-			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		} else {
-			req.Header.Set("Content-Type", "text/plain")
+			header[1] = "application/x-www-form-urlencoded"
 		}
 		if lease != "" {
-			req.Header.Set("Cutie-Lease", lease)
+			header = append(header, "Cutie-Lease", lease)
 		}
-		resp, err := client.Do(req)
-		if err != nil {
-			return nil, "", err
-		}
-		defer resp.Body.Close()
-		text, err := io.ReadAll(resp.Body)
-		return resp, string(text), err
+		return request(client, method, c.nodes[i].node+path, form, header...)
 	}
 	must := func(i int, method, path, lease string) *http.Response {
 		t.Helper()
@@ -293,6 +284,8 @@ func TestAWokenOwnerRefusesNothingByOldState(t *testing.T) {
 		wg.Go(func() { try("GET", "state/"+job(jobs+1), "", func() {}) })
 		wg.Go(func() { try("POST", "hold/"+job(jobs+1), "", func() {}) })
 	}
+	submitted := jobs + 1
+	wg.Go(func() { try("POST", "content/jobs?filename=late", "", func() { submitted++ }) })
 	time.Sleep(20 * askEvery) // the requests are in the buffers of the system
 	if err := c.nodes[0].cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -305,6 +298,14 @@ func TestAWokenOwnerRefusesNothingByOldState(t *testing.T) {
 		if !reported[i] {
 			must(1, "POST", "outcome/"+job(i+1)+" outcome=completed", leases[i])
 		}
+	}
+	if said := c.nodes[0].stderr.String(); !strings.Contains(said, "another owner: process "+strconv.Itoa(c.nodes[1].cmd.Process.Pid)) {
+		t.Errorf("the former owner said %s", said)
+	}
+	c.same(1, documents...)
+	var state queueAnswer
+	if err := json.Unmarshal(c.get(1, "state/jobs?t=json&limit=1000"), &state); err != nil || len(state.Refs) != submitted {
+		t.Errorf("%d jobs of %d that were acknowledged, %v", len(state.Refs), submitted, err)
 	}
 	// The owner proves that it is one, and refuses.
 	if resp, text, err := ask(1, "GET", "state/jobs/j000000000099", ""); err != nil || resp.StatusCode != http.StatusNotFound {
@@ -326,33 +327,17 @@ func TestConsumersThatLeftAStandbyGetNoJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	ask := func(method, path, body string) (status int, text string) {
-		req, err := http.NewRequest(method, c.nodes[0].node+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := c.client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer resp.Body.Close()
-		all, err := io.ReadAll(resp.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.StatusCode, string(all)
+		resp, text := send(t, c.client, method, c.nodes[0].node+path, body)
+		return resp.StatusCode, text
 	}
 	// waiting returns once n requests wait at the owner.
 	waiting := func(n int) {
 		t.Helper()
 		line := fmt.Sprintf("\ncutie_requests_waiting %d\n", n)
-		for end := time.Now().Add(startLimit); ; time.Sleep(askEvery) {
-			if _, text := ask("GET", "metrics", ""); strings.Contains(text, line) {
-				return
-			}
-			if time.Now().After(end) {
-				t.Fatalf("not %d requests wait at the owner", n)
-			}
-		}
+		eventually(t, fmt.Sprintf("%d requests wait at the owner", n), func() bool {
+			_, text := ask("GET", "metrics", "")
+			return strings.Contains(text, line)
+		})
 	}
 	for _, request := range []string{
 		"POST /consume/jobs?wait=60 HTTP/1.1\r\nHost: %s\r\n\r\n",

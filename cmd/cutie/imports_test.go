@@ -354,6 +354,12 @@ func readsOfBodies(fset *token.FileSet, file *ast.File) (found []string) {
 		case *ast.FuncLit:
 			within(n.Type, nil, n.Body)
 			return false
+		case *ast.CallExpr: // a limit of what was unpacked
+			if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "MaxBytesReader" && len(n.Args) == 3 {
+				if of, ok := n.Args[1].(*ast.SelectorExpr); !ok || of.Sel.Name != "Body" {
+					return false
+				}
+			}
 		case *ast.BinaryExpr: // a comparison reads nothing
 			return n.Op != token.EQL && n.Op != token.NEQ
 		case *ast.SelectorExpr:

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -265,29 +264,14 @@ func TestWhatAStandbyDoesWithChanges(t *testing.T) {
 	}
 	stays := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for i, want := range []int{http.StatusCreated, http.StatusCreated, http.StatusServiceUnavailable} {
-		resp, err := stays.Post(c.nodes[i].node+"content/jobs", "text/plain", strings.NewReader("payload"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if resp.StatusCode != want || want == http.StatusServiceUnavailable && (resp.Header.Get("Retry-After") == "" || !strings.Contains(string(text), c.nodes[0].node)) {
+		resp, text := send(t, stays, "POST", c.nodes[i].node+"content/jobs", "payload", "Content-Type", "text/plain")
+		if resp.StatusCode != want || want == http.StatusServiceUnavailable && (resp.Header.Get("Retry-After") == "" || !strings.Contains(text, c.nodes[0].node)) {
 			t.Errorf("at daemon %d: got %s, %.300s", i, resp.Status, text)
 		}
 	}
 	// Another daemon may have passed it here, to the owner of before. It is not passed on for ever.
 	for passed, want := range map[string]int{"1": http.StatusCreated, "2": http.StatusServiceUnavailable, "x": http.StatusServiceUnavailable} {
-		req, err := http.NewRequest("POST", c.nodes[1].node+"content/jobs", strings.NewReader("payload"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "text/plain")
-		req.Header.Set("Cutie-Passed", passed)
-		resp, err := stays.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
+		resp, _ := send(t, stays, "POST", c.nodes[1].node+"content/jobs", "payload", "Content-Type", "text/plain", "Cutie-Passed", passed)
 		if resp.StatusCode != want {
 			t.Errorf("passed on %s times: got %s", passed, resp.Status)
 		}
@@ -354,56 +338,6 @@ func sleep(t *testing.T, p *os.Process) {
 			text, err := os.ReadFile(name)
 			return err == nil && !bytes.Contains(text, []byte(") T "))
 		})
-	}
-}
-
-// An owner that was asleep for too long loses its home: what it acknowledged is there,
-// what it tries after waking up fails, and then it is a standby.
-func TestAnOwnerThatSleptIsFenced(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 2)
-	stays := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	submit := func(i int) (int, error) {
-		resp, err := stays.Post(c.nodes[i].node+"content/jobs", "text/plain", strings.NewReader("payload"))
-		if err != nil {
-			return 0, err
-		}
-		defer resp.Body.Close()
-		return resp.StatusCode, nil
-	}
-	if status, err := submit(0); status != http.StatusCreated || err != nil {
-		t.Fatal(status, err)
-	}
-	sleep(t, c.nodes[0].cmd.Process)
-	late := make(chan int)
-	go func() {
-		status, err := submit(0) // in the buffers of the system, until it wakes up
-		if err != nil {
-			status = http.StatusServiceUnavailable
-		}
-		late <- status
-	}()
-	c.owner(1)
-	if status, err := submit(1); status != http.StatusCreated || err != nil {
-		t.Fatal(status, err)
-	}
-	if err := c.nodes[0].cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	status := <-late
-	if status == http.StatusCreated {
-		t.Error("a fenced owner acknowledges a job")
-	}
-	for o, err := c.ask(0); err != nil || o.Role != "standby"; o, err = c.ask(0) {
-		time.Sleep(askEvery)
-	}
-	if said := c.nodes[0].stderr.String(); !strings.Contains(said, "another owner: process "+strconv.Itoa(c.nodes[1].cmd.Process.Pid)) {
-		t.Errorf("the former owner said %s", said)
-	}
-	c.same(1, documents...)
-	var state queueAnswer
-	if err := json.Unmarshal(c.get(1, "state/jobs?t=json"), &state); err != nil || len(state.Refs) != 2 {
-		t.Errorf("got %+v, %v", state, err)
 	}
 }
 

@@ -182,25 +182,16 @@ func TestAnOwnerOutlivesItsCredentials(t *testing.T) {
 	defer d.kill()
 	submit := func() (status int, after string) {
 		t.Helper()
-		resp, err := http.Post(d.node+"content/jobs", "text/plain", strings.NewReader("payload"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp.Body.Close()
+		resp, _ := send(t, http.DefaultClient, "POST", d.node+"content/jobs", "payload", "Content-Type", "text/plain")
 		return resp.StatusCode, resp.Header.Get("Retry-After")
 	}
 	get := func(path string) (status int, text string) {
 		t.Helper()
-		resp, err := http.Get(d.node + path)
+		resp, text, err := request(http.DefaultClient, "GET", d.node+path, "")
 		if err != nil {
 			return 0, err.Error() // it opens the home again
 		}
-		defer resp.Body.Close()
-		body, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return 0, err.Error()
-		}
-		return resp.StatusCode, string(body)
+		return resp.StatusCode, text
 	}
 	if status, _ := submit(); status != http.StatusCreated {
 		t.Fatalf("before: %d", status)
@@ -471,14 +462,7 @@ func TestAStoreOfNoUseIsRefused(t *testing.T) {
 				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>as the store says it</Message></Error>", c.code)
 			}))
 			defer srv.Close()
-			d, err := start(t.TempDir(), filepath.Join(t.TempDir(), "home"), "--store", "s3://bucket/home", "--store-endpoint", srv.URL)
-			if err == nil {
-				d.kill()
-				t.Fatal("the daemon serves")
-			}
-			if !strings.Contains(err.Error(), c.what) || !strings.Contains(err.Error(), c.wayOut) {
-				t.Errorf("got %v, want %q and %q", err, c.what, c.wayOut)
-			}
+			refusesStore(t, srv.URL, c.what, c.wayOut)
 			for name := range m.Objects() {
 				if strings.HasPrefix(name, "home/journal/") {
 					t.Errorf("there is %s", name)
@@ -511,14 +495,7 @@ func TestAStoreNotReachedIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, err := start(t.TempDir(), filepath.Join(t.TempDir(), "home"), "--store", "s3://bucket/home", "--store-endpoint", c.endpoint)
-			if err == nil {
-				d.kill()
-				t.Fatal("the daemon serves")
-			}
-			if !strings.Contains(err.Error(), c.what) || !strings.Contains(err.Error(), c.wayOut) {
-				t.Errorf("got %v, want %q and %q", err, c.what, c.wayOut)
-			}
+			refusesStore(t, c.endpoint, c.what, c.wayOut)
 		})
 	}
 }
@@ -532,12 +509,20 @@ func TestADamagedStoreIsToldWithAWayOut(t *testing.T) {
 	defer srv.Close()
 	const damaged = "journal/00000000000000000001"
 	m.Set("home/"+damaged, []byte("no batch"))
-	d, err := start(t.TempDir(), filepath.Join(t.TempDir(), "home"), "--store", "s3://bucket/home", "--store-endpoint", srv.URL)
+	refusesStore(t, srv.URL, damaged+" ", "hint: cutie store check ")
+}
+
+// refusesStore starts a daemon with a store, which it must refuse in these words.
+func refusesStore(t *testing.T, endpoint string, words ...string) {
+	t.Helper()
+	d, err := start(t.TempDir(), filepath.Join(t.TempDir(), "home"), "--store", "s3://bucket/home", "--store-endpoint", endpoint)
 	if err == nil {
 		d.kill()
 		t.Fatal("the daemon serves")
 	}
-	if !strings.Contains(err.Error(), damaged+" ") || !strings.Contains(err.Error(), "hint: cutie store check ") {
-		t.Errorf("got %v", err)
+	for _, want := range words {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
 }
