@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -112,83 +113,55 @@ func (s *Selection) Check() error {
 // job after which to go on. over is not asked before the first job, so repeated
 // calls come to an end; it can be nil. An error is returned only if nothing was
 // done. Named jobs that could not be changed are Refused.
-func (s *Selection) Apply(ctx context.Context, q *queuefs.Queue, o Operation, now time.Time, over func() bool) (state.Changes, error) {
+func (s *Selection) Apply(ctx context.Context, q *queuefs.Queue, o Operation, now time.Time, over func() bool) (done state.Changes, err error) {
 	if err := s.Check(); err != nil {
-		return state.Changes{}, err
+		return done, err
 	}
-	w := work{Selection: s, q: q, o: o, now: now}
-	var (
-		stopped error
-		last    queuefs.JobID // already done
-	)
-	err := s.each(q, func(id queuefs.JobID) bool {
-		if stopped = ctx.Err(); stopped == nil && last != 0 && over != nil && over() {
-			stopped = errTime
+	candidates, err := s.candidates(q)
+	if err != nil {
+		return done, err
+	}
+	var last queuefs.JobID // already done
+	for id := range candidates {
+		err := ctx.Err()
+		ok := false
+		if err == nil {
+			ok, err = s.wants(q, o, now, id)
 		}
-		if stopped == nil {
-			stopped = w.one(ctx, id)
+		full := len(done.Changed)+len(done.Chosen) == cmp.Or(s.Limit, Max)
+		if last != 0 && (over != nil && over() || ok && full) {
+			done.More, done.After = true, last
+			break
 		}
-		if stopped != nil {
-			return false
+		switch {
+		case err != nil || !ok:
+		case s.Dry:
+			done.Chosen = append(done.Chosen, id)
+		default:
+			// A change once begun is finished, so that it is reported.
+			var j queuefs.Job
+			if j, err = o.do(context.WithoutCancel(ctx), q, id); err == nil {
+				done.Changed = append(done.Changed, j.ID)
+			}
+		}
+		if err != nil && !refuses(err) {
+			if last == 0 {
+				return state.Changes{}, err
+			}
+			done.More, done.After = true, last
+			break
+		}
+		if err != nil && len(s.Jobs) > 0 {
+			done.Refused = append(done.Refused, id.String()+": "+strings.TrimPrefix(err.Error(), id.String()+": "))
 		}
 		last = id
-		return true
-	})
-	switch {
-	case err != nil:
-		return state.Changes{}, err
-	case stopped != nil && last == 0:
-		return state.Changes{}, stopped
-	case stopped != nil:
-		w.done.More, w.done.After = true, last
 	}
-	if !w.Dry && len(w.done.Changed) == 0 { // nothing has proved yet that the jobs were in these states
+	if !s.Dry && len(done.Changed) == 0 { // nothing has proved yet that the jobs were in these states
 		if err := q.Owns(ctx); err != nil {
 			return state.Changes{}, err
 		}
 	}
-	return w.done, nil
-}
-
-// work is the work on a selection.
-type work struct {
-	*Selection
-	q    *queuefs.Queue
-	o    Operation
-	now  time.Time
-	done state.Changes
-}
-
-// errLimit stops the work when as much is done as was to be, errTime when it
-// has lasted long enough.
-var (
-	errLimit = errors.New("limit of jobs")
-	errTime  = errors.New("limit of time")
-)
-
-// one does the work with one job. An error stops all of it.
-func (w *work) one(ctx context.Context, id queuefs.JobID) error {
-	ok, err := w.wants(id)
-	switch limit := cmp.Or(w.Limit, Max); {
-	case err != nil || !ok:
-	case len(w.done.Changed)+len(w.done.Chosen) == limit:
-		return errLimit
-	case w.Dry:
-		w.done.Chosen = append(w.done.Chosen, id)
-	default:
-		// A change once begun is finished, so that it is reported.
-		var j queuefs.Job
-		if j, err = w.o.do(context.WithoutCancel(ctx), w.q, id); err == nil {
-			w.done.Changed = append(w.done.Changed, j.ID)
-		}
-	}
-	if !refuses(err) {
-		return err
-	}
-	if len(w.Jobs) > 0 {
-		w.done.Refused = append(w.done.Refused, id.String()+": "+strings.TrimPrefix(err.Error(), id.String()+": "))
-	}
-	return nil
+	return done, nil
 }
 
 // refuses reports whether the error is about one job.
@@ -201,65 +174,58 @@ func refuses(err error) bool {
 	return false
 }
 
-// each visits the candidates, in order, until visit returns false.
-func (s *Selection) each(q *queuefs.Queue, visit func(queuefs.JobID) bool) error {
+// candidates are the jobs that may be selected, in order.
+func (s *Selection) candidates(q *queuefs.Queue) (iter.Seq[queuefs.JobID], error) {
 	first, last := s.After+1, ^queuefs.JobID(0)
 	if s.Batch != "" {
 		begin, end, err := BatchRange(q, s.Batch)
-		var none *web.Error
-		if s.After != 0 && errors.As(err, &none) && none.Status == http.StatusNotFound {
-			return nil // the rest was culled
+		if none, ok := errors.AsType[*web.Error](err); ok && s.After != 0 && none.Status == http.StatusNotFound {
+			begin, end, err = 1, 0, nil // the rest was culled
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		first, last = max(first, begin), end
 	}
-	if len(s.Jobs) > 0 {
-		ids := slices.Clone(s.Jobs)
-		slices.Sort(ids)
-		for _, id := range slices.Compact(ids) {
-			if first <= id && id <= last && !visit(id) {
-				break
+	return func(yield func(queuefs.JobID) bool) {
+		ids := slices.Compact(slices.Sorted(slices.Values(s.Jobs)))
+		o := queuefs.ListOptions{Status: s.Status, Outcome: s.Outcome, Held: s.Held, After: first - 1, Limit: 1000}
+		for more := len(ids) == 0; ; o.After = ids[len(ids)-1] {
+			if more {
+				ids = q.IDs(o)
+			}
+			for _, id := range ids {
+				if id > last || id >= first && !yield(id) {
+					return
+				}
+			}
+			if !more || len(ids) < o.Limit {
+				return
 			}
 		}
-		return nil
-	}
-	o := queuefs.ListOptions{Status: s.Status, Outcome: s.Outcome, Held: s.Held, After: first - 1, Limit: 1000}
-	for {
-		ids := q.IDs(o)
-		for _, id := range ids {
-			if id > last || !visit(id) {
-				return nil
-			}
-		}
-		if len(ids) < o.Limit {
-			return nil
-		}
-		o.After = ids[len(ids)-1]
-	}
+	}, nil
 }
 
 // wants reports whether the job is selected. A named job need not fit the
 // operation: the attempt will tell.
-func (w *work) wants(id queuefs.JobID) (bool, error) {
-	named := len(w.Jobs) > 0
-	status, changed := w.q.Status(id)
+func (s *Selection) wants(q *queuefs.Queue, o Operation, now time.Time, id queuefs.JobID) (bool, error) {
+	named := len(s.Jobs) > 0
+	status, changed := q.Status(id)
 	switch {
 	case status == 0:
 		return false, queuefs.ErrNoJob
-	case w.Status != 0 && status != w.Status, w.Older > 0 && w.now.Sub(changed) < w.Older:
+	case s.Status != 0 && status != s.Status, s.Older > 0 && now.Sub(changed) < s.Older:
 		return false, nil
-	case !named && (status == queuefs.Pending) == (w.o.Method == "requeue"):
+	case !named && (status == queuefs.Pending) == (o.Method == "requeue"):
 		return false, nil
 	}
 	// The rest is in the job file.
-	j, err := w.q.Job(id)
+	j, err := q.Job(id)
 	if err != nil {
 		return false, err
 	}
-	return (w.Outcome == 0 || j.Outcome == w.Outcome) && (!w.Held || !j.Held.IsZero()) &&
-		(w.Submitter == "" || j.Submitter == w.Submitter) && (named && !w.Dry || w.o.fits(&j)), nil
+	return (s.Outcome == 0 || j.Outcome == s.Outcome) && (!s.Held || !j.Held.IsZero()) &&
+		(s.Submitter == "" || j.Submitter == s.Submitter) && (named && !s.Dry || o.fits(&j)), nil
 }
 
 // BatchRange returns the first and the last possible number of the jobs of a
