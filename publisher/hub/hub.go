@@ -196,7 +196,7 @@ func New(o Options) (_ *Hub, err error) {
 	}
 	// External hubs and callbacks miss nothing from now on. A hub without subscriptions has its
 	// file, too, so that a lost one is noticed.
-	h.report(errors.Join(h.meetHubs(), h.meetQueues(), h.save()))
+	h.report(errors.Join(h.meetHubs(), h.meetQueues(context.Background()), h.save()))
 	return h, nil
 }
 
@@ -228,20 +228,22 @@ func (o *Options) check() error {
 func (h *Hub) Tick(ctx context.Context) error {
 	h.tick.Lock()
 	defer h.tick.Unlock()
-	if h.Idle != nil && h.Idle() {
-		return h.trail()
+	if h.idle() {
+		return h.trail(ctx)
 	}
-	errs := []error{h.conceal(ctx)}
+	var errs []error
 	if err := h.secrets.load(h.Home); err != nil {
 		errs = append(errs, fmt.Errorf("hub: %w; the secrets known before stay in use", err))
 	}
-	errs = append(errs, h.meetHubs(), h.meetQueues())
+	errs = append(errs, h.meetHubs(), h.meetQueues(ctx))
 	h.expire()
 	h.lookAtTopics()
 	errs = append(errs, h.saveNow())
 	h.start(ctx)
 	return errors.Join(errs...)
 }
+
+func (h *Hub) idle() bool { return h.Idle != nil && h.Idle() }
 
 // expire drops subscribers after their end, and hubs that are named no longer.
 func (h *Hub) expire() {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -73,12 +74,11 @@ func (s *subscription) waiting() int64 {
 // queues finds the queues to look at: those that have changed since the last time, and those to
 // be tried again. All others cost nothing.
 type queues struct {
-	count     uint64 // see [queuefs.Service.Changed]
-	concealed uint64 // likewise, of conceal
-	number    int
-	retry     []*queuefs.Queue
-	seen      map[string]seen // those without a callback: one begins there
-	trailed   time.Time
+	count   uint64 // see [queuefs.Service.Changed]
+	number  int
+	retry   []*queuefs.Queue
+	seen    map[string]seen // those without a callback: one begins there
+	trailed time.Time
 }
 
 // seen is a queue, and its last event then.
@@ -88,7 +88,7 @@ type seen struct {
 }
 
 // meetQueues takes up callbacks that came, changed or went.
-func (h *Hub) meetQueues() error {
+func (h *Hub) meetQueues(ctx context.Context) error {
 	if h.Service == nil {
 		return nil
 	}
@@ -101,13 +101,17 @@ func (h *Hub) meetQueues() error {
 		if open, err := h.Service.Queue(q.ID()); err != nil || open != q {
 			continue
 		}
-		if err := h.meetQueue(q); err != nil {
+		if err := errors.Join(h.conceal(ctx, q), h.meetQueue(q)); err != nil {
 			h.queues.retry = append(h.queues.retry, q)
 			errs = append(errs, fmt.Errorf("callback of queue %s: %w", q.ID(), err))
 		}
 	}
 	if n := len(h.Service.Queues()); n != h.queues.number {
 		h.queues.number = n
+		maps.DeleteFunc(h.queues.seen, func(id string, s seen) bool {
+			open, err := h.Service.Queue(id)
+			return err != nil || open != s.q
+		})
 		h.mu.Lock()
 		var gone []*subscription
 		for _, s := range h.subs {
@@ -215,13 +219,13 @@ func oldest(q *queuefs.Queue) queuefs.Seq {
 const Trail = 30 * time.Second
 
 // trail is Tick of an idle hub.
-func (h *Hub) trail() error {
+func (h *Hub) trail(ctx context.Context) error {
 	now := h.Now()
 	if age := now.Sub(h.queues.trailed); age >= 0 && age < Trail {
 		return nil
 	}
 	h.queues.trailed = now
-	err := h.meetQueues()
+	err := h.meetQueues(ctx)
 	h.mu.Lock()
 	for _, s := range h.subs {
 		if s.q == nil {
@@ -232,32 +236,26 @@ func (h *Hub) trail() error {
 		if s.past == (event{}) {
 			s.past = last
 		}
-		h.move(s, s.past)
+		if s.past.seq > s.cursor.seq { // else it is of an earlier time
+			h.move(s, s.past)
+		}
 		s.past = last
 	}
 	h.mu.Unlock()
 	return errors.Join(err, h.save())
 }
 
-// conceal lets the engine take the URLs of callbacks out of property files that were written by
+// conceal lets the engine take the URL of a callback out of a property file that was written by
 // hand.
-func (h *Hub) conceal(ctx context.Context) error {
-	if h.Service == nil {
+func (h *Hub) conceal(ctx context.Context, q *queuefs.Queue) error {
+	if c := q.Info().Callback; c == home.PublicURL(c) || h.idle() {
 		return nil
 	}
-	some, now := h.Service.Changed(h.queues.concealed)
-	var errs []error
-	for _, q := range some {
-		if c := q.Info().Callback; c == home.PublicURL(c) {
-			continue
-		}
-		if _, err := h.Service.SetQueue(ctx, q.ID(), func(*queuefs.QueueInfo) error { return nil }); err != nil {
-			now = h.queues.concealed // another time
-			errs = append(errs, fmt.Errorf("callback of queue %s: it can be read in %s: %w", q.ID(), home.QueueInfoName, err))
-		}
+	_, err := h.Service.SetQueue(ctx, q.ID(), func(*queuefs.QueueInfo) error { return nil })
+	if err != nil {
+		err = fmt.Errorf("it can be read in %s: %w", home.QueueInfoName, err)
 	}
-	h.queues.concealed = now
-	return errors.Join(errs...)
+	return err
 }
 
 // nextOfQueue returns the next change that no later one of its job has replaced. If there are

@@ -598,6 +598,11 @@ func TestAnIdleHubTrailsItsOwner(t *testing.T) {
 	r.want(t, "jobs 6 submit j000000000006 pending")
 	step(1)
 	r.want(t, "jobs 7 submit j000000000007 pending")
+	idle = true // again
+	h.later(hub.Trail)
+	idle = false
+	h.tick()
+	r.want(t)
 }
 
 // damageURL damages the file with the URL of a callback.
