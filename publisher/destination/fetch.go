@@ -443,11 +443,7 @@ func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry, kind s
 	defer z.Close()
 	c.newPass()
 	w := c.makers(ctx, s, z)
-	for {
-		e, err := z.Read()
-		if err == io.EOF {
-			break
-		}
+	for e, err := range z.Entries() {
 		if err != nil {
 			w.cancel(err)
 			break

@@ -121,11 +121,7 @@ func (i *inspector) document(uri string, want sitemap.Capability) *source.Docume
 // entries gives the entries of a document to visit, and tells the first error.
 func (i *inspector) entries(d *source.Document, visit func(e *sitemap.Entry)) {
 	n := 0
-	for {
-		e, err := d.Read()
-		if err == io.EOF {
-			break
-		}
+	for e, err := range d.Entries() {
 		if err != nil {
 			i.fault(d.URI, "%v", err)
 			break
@@ -524,11 +520,7 @@ func (i *inspector) files(p *sitemap.Entry, z *source.Package, visit func(*sitem
 		i.fault(p.Loc, "two files %s", name)
 	}
 	used := map[string]bool{}
-	for {
-		e, err := z.Read()
-		if err == io.EOF {
-			break
-		}
+	for e, err := range z.Entries() {
 		if err != nil {
 			return err
 		}

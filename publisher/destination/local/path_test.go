@@ -74,3 +74,6 @@ func FuzzPath(f *testing.F) {
 		}
 	})
 }
+
+// NameAll makes d take every file system for one without unnamed files.
+func NameAll(d *Dir) { d.unnamed = false }

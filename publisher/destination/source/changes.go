@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -119,11 +118,7 @@ func when(t time.Time) string {
 // parts returns the lists of an index with changes after a cursor, oldest first.
 func (set *Set) parts(ctx context.Context, r *reading, d *Document, since *Cursor) ([]sitemap.Entry, error) {
 	var all []sitemap.Entry
-	for {
-		e, err := d.Read()
-		if err == io.EOF {
-			break
-		}
+	for e, err := range d.Entries() {
 		if err != nil {
 			return nil, err
 		}
@@ -166,11 +161,7 @@ func (set *Set) Reach(ctx context.Context, closed int) (from time.Time, err erro
 		return from, nil
 	}
 	var all []sitemap.Entry
-	for {
-		e, err := d.Read()
-		if err == io.EOF {
-			break
-		}
+	for e, err := range d.Entries() {
 		if err != nil {
 			return from, err
 		}
@@ -195,11 +186,7 @@ func (set *Set) archived(ctx context.Context, before time.Time, since *Cursor) (
 	if err != nil {
 		return nil, errors.Join(gap, err)
 	}
-	for {
-		e, err := d.Read()
-		if err == io.EOF {
-			break
-		}
+	for e, err := range d.Entries() {
 		if err != nil {
 			return nil, err
 		}
@@ -239,11 +226,7 @@ func (set *Set) readPart(ctx context.Context, r *reading, p *sitemap.Entry, sinc
 			return fmt.Errorf("%s: an index in more than %d others", d.URI, maxNesting)
 		}
 		r.open = 2 // the next reading begins with the indexes, too
-		for {
-			e, err := d.Read()
-			if err == io.EOF {
-				return nil
-			}
+		for e, err := range d.Entries() {
 			if err == nil {
 				err = set.readPart(ctx, r, &e, since, reached, depth+1, visit)
 			}
@@ -251,6 +234,7 @@ func (set *Set) readPart(ctx context.Context, r *reading, p *sitemap.Entry, sinc
 				return err
 			}
 		}
+		return nil
 	}
 	r.list = keyOfList(p)
 	err = r.read(d, since, since.clone(), func(b Batch) error {
@@ -306,11 +290,7 @@ const maxBatch = 2000
 // read gives the entries of a list after a cursor to visit.
 func (r *reading) read(d *Document, since *Cursor, next Cursor, visit func(Batch) error) error {
 	var entries []sitemap.Entry
-	for {
-		e, err := d.Read()
-		if err == io.EOF {
-			break
-		}
+	for e, err := range d.Entries() {
 		if err != nil {
 			return err
 		}

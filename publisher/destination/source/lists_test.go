@@ -241,16 +241,18 @@ func TestPackagesHaveALimitOfFiles(t *testing.T) {
 			t.Errorf("%+v: got %v", tt, err)
 			continue
 		}
-		read := 0
-		e, err := p.Read()
-		for ; err == nil; e, err = p.Read() {
+		read, whole := 0, true
+		for e, err := range p.Entries() {
+			if whole = err == nil; !whole {
+				break
+			}
 			if want := fmt.Sprintf("http://s.org/%d", read); e.Loc != want {
 				t.Errorf("got %q, want %q", e.Loc, want)
 			}
 			read++
 		}
-		if read != min(tt.entries, 10) || (err == io.EOF) != (tt.entries <= 10) {
-			t.Errorf("%+v: read %d, %v", tt, read, err)
+		if read != min(tt.entries, 10) || whole != (tt.entries <= 10) {
+			t.Errorf("%+v: read %d, whole %v", tt, read, whole)
 		}
 		p.Close()
 	}

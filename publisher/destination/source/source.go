@@ -1,9 +1,23 @@
+// Package source reads what a ResourceSync Source publishes (ANSI/NISO Z39.99-2017,
+// versions 1.1, 1.0, 0.9 and the form of January 2013): its sets, the resources of a set,
+// and the changes after a point in time.
+//
+// A Source is found by its well-known URI, a Capability List, any of its lists, a link in a
+// page or a header, or robots.txt (6.3). Plain Sitemaps, all that
+// robots.txt names, are a set with Resource Lists and nothing else.
+//
+// Documents are limited to 50 MB and 50,000 entries each, as the standard has it, and a
+// list to 50,000 documents; an index may be in four others. References are resolved against the URI of their document.
+//
+// A [Client] makes its requests politely: over few connections, within a rate, and never
+// without an end. A request is tried again after a broken connection and after the statuses
+// 408, 429, 500, 502, 503 and 504, at the time in Retry-After or after a growing pause. A
+// server gets credentials only if it is the one of the Source.
 package source
 
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -139,11 +153,7 @@ func (s *Source) Open(ctx context.Context, list string) (*Set, error) {
 		return nil, err
 	}
 	set := &Set{Name: s.Name(list), URI: list, Documents: map[sitemap.Capability]string{}, source: s}
-	for {
-		e, err := d.Read()
-		if err == io.EOF {
-			return set, nil
-		}
+	for e, err := range d.Entries() {
 		if err != nil {
 			return nil, err
 		}
@@ -151,6 +161,7 @@ func (s *Source) Open(ctx context.Context, list string) (*Set, error) {
 			set.Documents[e.Capability] = e.Loc
 		}
 	}
+	return set, nil
 }
 
 // Choose returns the Capability Lists of the sets with the given names, or URIs, all of
@@ -190,10 +201,10 @@ func some(s *Source) string {
 // Sitemaps of some sites have.
 const maxNesting = 4
 
-// walk yields the documents of lists: of each itself, or those of its index in their order.
+// walk yields the entries of lists: of each itself, or of those of its index in their order.
 // It sets at to the time of the whole, or else of its oldest part.
-func (s *Source) walk(ctx context.Context, lists []string, kind sitemap.Capability, at *time.Time) iter.Seq2[*Document, error] {
-	return func(yield func(*Document, error) bool) {
+func (s *Source) walk(ctx context.Context, lists []string, kind sitemap.Capability, at *time.Time) iter.Seq2[sitemap.Entry, error] {
+	return func(yield func(sitemap.Entry, error) bool) {
 		w := &walker{source: s, kind: kind, at: at, of: len(lists), seen: map[string]bool{}, yield: yield}
 		for _, uri := range lists {
 			if !w.walk(ctx, uri, time.Time{}, 0) {
@@ -201,7 +212,7 @@ func (s *Source) walk(ctx context.Context, lists []string, kind sitemap.Capabili
 			}
 		}
 		if w.bad != nil && w.n == 0 {
-			w.yield(nil, w.bad)
+			w.fail(w.bad)
 		}
 	}
 }
@@ -215,10 +226,10 @@ type walker struct {
 	seen   map[string]bool // their URIs
 	dated  bool            // at was set
 	bad    error           // of the last one that was passed over
-	yield  func(*Document, error) bool
+	yield  func(sitemap.Entry, error) bool
 }
 
-// walk yields a document, or those of an index; whole is the time of the index that names it.
+// walk yields the entries of a document, or of those of an index; whole is the time of the index that names it.
 // It returns whether to go on.
 func (w *walker) walk(ctx context.Context, uri string, whole time.Time, depth int) bool {
 	if w.seen[uri] {
@@ -247,29 +258,27 @@ func (w *walker) walk(ctx context.Context, uri string, whole time.Time, depth in
 	if (d.Root == sitemap.URLSet || !whole.IsZero()) && (!w.dated || whole.Before(*w.at)) {
 		*w.at, w.dated = whole, true
 	}
-	if d.Root == sitemap.URLSet {
+	plain := d.Root == sitemap.URLSet
+	if plain {
 		w.n++
 		w.source.listed(d, w.kind, w.n, w.of)
-		return w.yield(d, nil)
+	} else {
+		w.of += bytes.Count(d.text, []byte("<sitemap>")) - 1
 	}
-	w.of += bytes.Count(d.text, []byte("<sitemap>")) - 1
-	for {
-		e, err := d.Read()
-		if err == io.EOF {
-			return true
-		}
-		if err != nil {
+	for e, err := range d.Entries() {
+		switch {
+		case err != nil:
 			return w.fail(err)
-		}
-		if !w.walk(ctx, e.Loc, whole, depth+1) {
+		case plain && !w.yield(e, nil), !plain && !w.walk(ctx, e.Loc, whole, depth+1):
 			return false
 		}
 	}
+	return true
 }
 
 // fail yields an error, and ends the walk.
 func (w *walker) fail(err error) bool {
-	w.yield(nil, err)
+	w.yield(sitemap.Entry{}, err)
 	return false
 }
 
@@ -292,21 +301,12 @@ func (set *Set) Resources(ctx context.Context, visit func(e *sitemap.Entry, at t
 			set.source.Skip(Skip{Err: err})
 		}
 	}
-	for d, err := range set.source.walk(ctx, append([]string{uri}, set.more...), sitemap.ResourceList, &at) {
+	for e, err := range set.source.walk(ctx, append([]string{uri}, set.more...), sitemap.ResourceList, &at) {
+		if err == nil {
+			err = visit(&e, at)
+		}
 		if err != nil {
 			return at, err
-		}
-		for {
-			e, err := d.Read()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				return at, err
-			}
-			if err := visit(&e, at); err != nil {
-				return at, err
-			}
 		}
 	}
 	return at, nil
@@ -330,32 +330,22 @@ func (set *Set) packages(ctx context.Context, kind sitemap.Capability) (all []si
 	if uri == "" {
 		return nil, at, fmt.Errorf("set %s has no %s", set.Name, kind)
 	}
-	for d, err := range set.source.walk(ctx, []string{uri}, kind, &at) {
+	for e, err := range set.source.walk(ctx, []string{uri}, kind, &at) {
 		if err != nil {
 			return nil, at, err
 		}
-		for {
-			e, err := d.Read()
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				return nil, at, err
-			}
-			all = append(all, e)
-		}
+		all = append(all, e)
 	}
 	return all, at, nil
 }
 
 // First returns the first resource of the set, nil if it has none.
 func (set *Set) First(ctx context.Context) (first *sitemap.Entry, err error) {
-	seen := errors.New("seen")
 	_, err = set.Resources(ctx, func(e *sitemap.Entry, _ time.Time) error {
 		first = e
-		return seen
+		return io.EOF
 	})
-	if errors.Is(err, seen) {
+	if err == io.EOF {
 		err = nil
 	}
 	return first, err
