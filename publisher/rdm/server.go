@@ -441,7 +441,7 @@ func (x *exchange) openMessage() error {
 		if err != nil {
 			return notGzip(err)
 		}
-		x.in = soif.NewReader(unpacked{http.MaxBytesReader(x.w, z, limit)})
+		x.in = soif.NewReader(&unpacked{z, limit, limit})
 	default:
 		x.w.Header().Set("Accept-Encoding", "gzip, x-gzip")
 		return web.Errorf(http.StatusUnsupportedMediaType, "unsupported content coding, gzip is taken")
@@ -450,22 +450,24 @@ func (x *exchange) openMessage() error {
 	return nil
 }
 
-// unpacked is a compressed message.
-type unpacked struct{ io.Reader }
+// unpacked is a compressed message of at most limit bytes.
+type unpacked struct {
+	from        io.Reader
+	left, limit int64
+}
 
-func (u unpacked) Read(p []byte) (int, error) {
-	n, err := u.Reader.Read(p)
-	if err != nil && err != io.EOF {
+func (u *unpacked) Read(p []byte) (int, error) {
+	n, err := u.from.Read(p)
+	switch u.left -= int64(n); {
+	case u.left < 0:
+		return 0, web.Errorf(http.StatusRequestEntityTooLarge, "message has more than %d bytes", u.limit)
+	case err != nil && err != io.EOF:
 		err = notGzip(err)
 	}
 	return n, err
 }
 
-// notGzip keeps errors of the connection as they are.
 func notGzip(err error) error {
-	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return web.Errorf(http.StatusRequestEntityTooLarge, "message has more than %d bytes", large.Limit)
-	}
 	if _, ok := errors.AsType[*web.Error](err); ok {
 		return err
 	}
