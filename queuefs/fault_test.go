@@ -21,6 +21,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/check"
+	"cutie/queuefs/job"
 	"cutie/testdata/long"
 )
 
@@ -440,7 +441,7 @@ func (c *scenario) draft(id, next queuefs.JobID) {
 		return
 	}
 	q := c.queue("jobs")
-	held := fmt.Sprintf("held %q; name ", queuefs.NotStarted)
+	held := fmt.Sprintf("held %q; name ", job.NotStarted)
 	meta := queuefs.Meta{OnHold: true, Name: func(id queuefs.JobID) anvl.Element { return anvl.Element{Name: "name", Value: "of " + id.String()} }}
 	put := func(m queuefs.Meta, former queuefs.JobID, payload string) error {
 		sub := q.Begin()

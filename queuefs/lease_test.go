@@ -14,6 +14,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 )
 
@@ -48,7 +49,7 @@ func TestLeaseEnds(t *testing.T) {
 		{"done when consumed", queuefs.AckNone, time.Minute, 0, 0, 0, []string{"consumed"}},
 		{"asked for", queuefs.AckNone, time.Minute, 0, time.Hour, time.Hour, []string{"pending", "pending", "pending"}},
 		{"required", queuefs.AckRequired, time.Minute, 0, 0, time.Minute, []string{"pending", "pending"}},
-		{"required, by default", queuefs.AckRequired, 0, 0, 0, queuefs.DefaultLease, []string{"pending"}},
+		{"required, by default", queuefs.AckRequired, 0, 0, 0, home.DefaultLease, []string{"pending"}},
 		{"required, longer", queuefs.AckRequired, time.Minute, 0, time.Hour, time.Hour, []string{"pending"}},
 		{"no attempts left", queuefs.AckRequired, time.Minute, 2, 0, time.Minute,
 			[]string{"pending", `consumed error; transient; message "lease expired, no attempts left"`}},
@@ -354,11 +355,11 @@ func TestWaitersPassOverHeldJobs(t *testing.T) {
 func TestBadLeasesAreRefused(t *testing.T) {
 	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	fillQueue(t, q, 1, 1)
-	for _, d := range []time.Duration{-1, -time.Hour, queuefs.MaxLease + 1} {
+	for _, d := range []time.Duration{-1, -time.Hour, home.MaxLease + 1} {
 		wantErr(t, errOf(q.Take(ctx, queuefs.Take{Lease: d})), queuefs.ErrBadName, "take for %v", d)
 		wantErr(t, errOf(q.Extend(ctx, 1, "", d)), queuefs.ErrBadName, "extend by %v", d)
 	}
-	j := takeOne(t, q, queuefs.MaxLease)
+	j := takeOne(t, q, home.MaxLease)
 	for _, r := range []queuefs.Conclusion{{}, {Outcome: queuefs.Aborted}, {Outcome: queuefs.Completed, Transient: true}, {Outcome: 9}} {
 		wantErr(t, errOf(q.Conclude(ctx, 1, j.Token, r)), queuefs.ErrBadName, "%+v", r)
 	}
@@ -377,7 +378,7 @@ func TestBadLeasesAreRefused(t *testing.T) {
 // whether it wants reports or not.
 func TestExtendedByTheQueue(t *testing.T) {
 	for _, ack := range []queuefs.Acknowledge{queuefs.AckNone, queuefs.AckRequired, queuefs.AckTimeout} {
-		for set10m, want := range map[time.Duration]time.Duration{0: queuefs.DefaultLease, 10 * time.Minute: 10 * time.Minute} {
+		for set10m, want := range map[time.Duration]time.Duration{0: home.DefaultLease, 10 * time.Minute: 10 * time.Minute} {
 			clock := newClock()
 			s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock.now})
 			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Acknowledge, i.Lease = ack, set10m }))))
@@ -491,7 +492,7 @@ func TestFatalFailuresAreNotRetried(t *testing.T) {
 	for _, r := range []queuefs.Conclusion{
 		{Outcome: queuefs.Failed, RetryIn: &second},
 		{Outcome: queuefs.Failed, Transient: true, RetryIn: new(time.Duration(-1))},
-		{Outcome: queuefs.Failed, Transient: true, RetryIn: new(queuefs.MaxLease + 1)},
+		{Outcome: queuefs.Failed, Transient: true, RetryIn: new(home.MaxLease + 1)},
 		{Outcome: queuefs.Completed, RetryIn: &second},
 	} {
 		wantErr(t, errOf(q.Conclude(ctx, 1, token, r)), queuefs.ErrBadName, "%+v", r)

@@ -194,7 +194,7 @@ func (p *pair) same(what string) {
 		p.t.Errorf("%s: %s", what, d)
 	}
 	a, b := p.q.State(), p.mq.State()
-	b.Mirror, b.Progress, b.Since, b.Before = nil, queuefs.MirrorProgress{}, time.Time{}, a.Before
+	b.Mirror, b.Progress, b.Since, b.Before = nil, home.Progress{}, time.Time{}, a.Before
 	if b.Info.ID = a.Info.ID; !reflect.DeepEqual(a, b) {
 		p.t.Errorf("%s: states\n%+v\n%+v", what, a, b)
 	}

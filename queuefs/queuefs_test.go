@@ -16,6 +16,7 @@ import (
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/check"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
 )
 
 var ctx = context.Background()
@@ -321,7 +322,7 @@ func TestDescribeChangesAPendingJobAlone(t *testing.T) {
 		{"=", "\xff", queuefs.ErrSidecar},
 		{"=", "a\ufffe", queuefs.ErrSidecar},
 		{"=", "a\uffff", queuefs.ErrSidecar},
-		{"=", strings.Repeat("x", queuefs.MaxSidecar+1), queuefs.ErrTooBig},
+		{"=", strings.Repeat("x", job.MaxSidecar+1), queuefs.ErrTooBig},
 		{strings.Repeat("x", 1025), "=", queuefs.ErrTooBig},
 	} {
 		if _, err := describe(q, 1, tt.filename, tt.sidecar); !errors.Is(err, tt.err) {
@@ -414,10 +415,10 @@ func TestSidecars(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Segment: size})
 	sidecars := []string{
-		strings.Repeat("\n", queuefs.MaxSidecar),
-		strings.Repeat("%", queuefs.MaxSidecar),
-		strings.Repeat("ü", queuefs.MaxSidecar/2),
-		strings.Repeat("\x00\xff", queuefs.MaxSidecar/2), "\x7f", "a\uffff",
+		strings.Repeat("\n", job.MaxSidecar),
+		strings.Repeat("%", job.MaxSidecar),
+		strings.Repeat("ü", job.MaxSidecar/2),
+		strings.Repeat("\x00\xff", job.MaxSidecar/2), "\x7f", "a\uffff",
 		" leading and trailing \t",
 		"# no comment\nstatus: deleted\n\nidentifier: j000000000099\n",
 		"\ufeffmark\r\nline\rline\u0085\u2028",
@@ -452,7 +453,7 @@ func TestWhatASubmitterMaySay(t *testing.T) {
 		m    queuefs.Meta
 		want error
 	}{
-		"long sidecar":          {queuefs.Meta{Sidecar: strings.Repeat("s", queuefs.MaxSidecar+1)}, queuefs.ErrTooBig},
+		"long sidecar":          {queuefs.Meta{Sidecar: strings.Repeat("s", job.MaxSidecar+1)}, queuefs.ErrTooBig},
 		"long file name":        {queuefs.Meta{Filename: long}, queuefs.ErrTooBig},
 		"long media type":       {queuefs.Meta{MediaType: long}, queuefs.ErrTooBig},
 		"long submitter":        {queuefs.Meta{Submitter: long}, queuefs.ErrTooBig},

@@ -278,7 +278,7 @@ func TestResultsAfterAnAbort(t *testing.T) {
 	}
 	refused("another token", token[1:]+"x")
 	refused("no token", "")
-	now = now.Add(queuefs.LateResults + time.Second)
+	now = now.Add(job.LateResults + time.Second)
 	refused("too late", token)
 	now = now.Add(-time.Minute)
 	must(t, errOf(q.Requeue(ctx, 1)))

@@ -17,6 +17,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/job"
 )
 
 // mount gives a file system of its own with so many octets, or skips the test.
@@ -199,7 +200,7 @@ func TestPacksMakeRoomForFiles(t *testing.T) {
 func TestPacksMakeRoomForJournal(t *testing.T) {
 	top := mount(t, "200m")
 	s, q := openHome(t, filepath.Join(top, "home"), queuefs.Options{Segment: 3 << 20})
-	large := submit(t, q, queuefs.Meta{Sidecar: strings.Repeat("s", queuefs.MaxSidecar)}, "")
+	large := submit(t, q, queuefs.Meta{Sidecar: strings.Repeat("s", job.MaxSidecar)}, "")
 	fillPages(t, q, 2, 1000)
 	maintained(t, s)
 	fill(t, top, 5<<19) // too little for a segment, but for the packs

@@ -23,7 +23,7 @@ const MaxTake = 1000
 type Take struct {
 	By    string        // user agent of the consumer
 	Max   int           // jobs at most; 0 means 1, and no more than MaxTake are given
-	Lease time.Duration // at most MaxLease; 0 means the one of the queue if it wants reports, else none
+	Lease time.Duration // at most home.MaxLease; 0 means the one of the queue if it wants reports, else none
 	Key   string        // of the request: while Again is true the same jobs are given for it; "" for none
 	User  string        // of the request: a key is of one user
 	Keep  bool          // they are not culled before [Queue.Given] is called

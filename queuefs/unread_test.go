@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 )
 
 // A badDisk fails reads with an error while it has one.
@@ -192,7 +193,7 @@ func TestWhatIsNotThereIsNotHandedOut(t *testing.T) {
 				spoil(t, dir, queuefs.JobID(i+1), how)
 			}
 			for _, want := range []queuefs.JobID{4, 6} {
-				taken, err := q.Take(ctx, queuefs.Take{By: "w", Lease: queuefs.DefaultLease})
+				taken, err := q.Take(ctx, queuefs.Take{By: "w", Lease: home.DefaultLease})
 				if err != nil || !slices.Equal(idsOfTaken(taken), []queuefs.JobID{want}) {
 					t.Fatalf("got %v, %v, want %v", idsOfTaken(taken), err, want)
 				}

@@ -14,6 +14,8 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	queuejob "cutie/queuefs/job"
 	"cutie/queuefs/state"
 )
 
@@ -88,8 +90,8 @@ cutie fail jobs j000000000004 --lease @last.lease --transient --retry-in 5m`,
 			switch {
 			case !r.Transient:
 				return fault.Usagef("--retry-in is of a --transient error only")
-			case *retry < 0 || *retry > queuefs.MaxLease:
-				return fault.Usagef("--retry-in %v is not from 0s to %v", *retry, queuefs.MaxLease)
+			case *retry < 0 || *retry > home.MaxLease:
+				return fault.Usagef("--retry-in %v is not from 0s to %v", *retry, home.MaxLease)
 			}
 			r.RetryIn = retry
 		}
@@ -187,7 +189,7 @@ func attach(ctx context.Context, c *call, lease string, o putOptions) error {
 	if meta.Filename == "" {
 		meta.Filename = filepath.Base(file)
 	}
-	if err := queuefs.CheckResultName(meta.Filename); err != nil {
+	if err := queuejob.CheckResultName(meta.Filename); err != nil {
 		return fault.Hint(err, "--name gives it another name")
 	}
 	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
@@ -217,7 +219,7 @@ cutie result jobs j000000000004 log.txt -o log.txt`,
 			if c.Form != "" {
 				return fault.Usagef("a result is printed as it is, and has no response form")
 			}
-			if err := queuefs.CheckResultName(c.Args[2]); err != nil {
+			if err := queuejob.CheckResultName(c.Args[2]); err != nil {
 				return err
 			}
 		}

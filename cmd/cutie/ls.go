@@ -18,6 +18,7 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
@@ -124,7 +125,7 @@ func parseStates(status, outcome string) (s queuefs.Status, o queuefs.Outcome, e
 		s, err = queuefs.ParseStatus(strings.ToLower(status))
 	}
 	if err == nil && outcome != "" {
-		o, err = queuefs.ParseOutcome(strings.ToLower(outcome))
+		o, err = job.ParseOutcome(strings.ToLower(outcome))
 	}
 	return s, o, err
 }

@@ -19,6 +19,7 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -101,7 +102,7 @@ func checkKey(fs *pflag.FlagSet, key string) error {
 	if !fs.Changed("key") {
 		return nil
 	}
-	if err := queuefs.CheckKey(key); err != nil {
+	if err := job.CheckKey(key); err != nil {
 		return fault.Usagef("--key: %v", err)
 	}
 	return nil
@@ -161,7 +162,7 @@ func put(ctx context.Context, c *call, o putOptions) error {
 func (o *putOptions) meta() (queuefs.Meta, error) {
 	m := queuefs.Meta{Key: o.key, Filename: o.filename, MediaType: o.mediaType, Sidecar: o.sidecar, EmptySidecar: o.hasSidecar && o.sidecar == ""}
 	if name, ok := strings.CutPrefix(o.sidecar, "@"); ok {
-		text, err := readText(name, queuefs.MaxSidecar, "a sidecar")
+		text, err := readText(name, job.MaxSidecar, "a sidecar")
 		if err != nil {
 			return m, err
 		}
@@ -236,7 +237,7 @@ func (s *submission) send(ctx context.Context, batch []payload) ([]string, error
 	for i, p := range batch {
 		uploads[i] = s.upload(p)
 		if s.meta.Key != "" && s.all > 1 {
-			uploads[i].Key = queuefs.PartKey(s.meta.Key, s.done+i+1)
+			uploads[i].Key = job.PartKey(s.meta.Key, s.done+i+1)
 		}
 	}
 	return s.target.Submit(ctx, s.queue, uploads...)

@@ -21,6 +21,7 @@ import (
 	"cutie/publisher"
 	"cutie/publisher/options"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/objects"
 	"cutie/wellknown"
 )
@@ -113,7 +114,7 @@ func serve(ctx context.Context, c *call, s *settings) error {
 	// A home is not made for a daemon that cannot serve it. One that is there may
 	// be in use, which is the better reason.
 	var err error
-	if fresh, err := queuefs.Unmade(c.Home); err == nil && fresh || s.store != nil {
+	if fresh, err := home.Unmade(c.Home); err == nil && fresh || s.store != nil {
 		if s.Listen.On, err = listen.TakePort(s.Listen.Addr); err != nil {
 			return fault.Explain(err, "")
 		}

@@ -27,6 +27,8 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/options"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/objects"
 	"cutie/queuefs/objects/s3"
 	"cutie/queuefs/outbound"
@@ -115,7 +117,7 @@ func (s *settings) table() []*setting {
 		{name: "anonymous", value: optional(&s.Access.Anonymous, access.ParseRights), use: everyday,
 			help: "`rights` of clients without a name: read, submit, all, none, or a list (default none with --users, else all on loopback)",
 			why:  "Set it for an archive that everybody may read. Whatever is given here is given to all who reach the port."},
-		{name: "anonymous-limits", value: optional(&s.Access.Limits, queuefs.ParseLimits),
+		{name: "anonymous-limits", value: optional(&s.Access.Limits, job.ParseLimits),
 			help: "`list` of limits of all clients without a name together in each queue, such as pending=100,active=1000; see cutie help limits",
 			why:  "It keeps strangers from filling a queue or the disk. One busy client then keeps the others out."},
 		{name: "tls-cert", value: &s.tlsCert, use: everyday, check: s.checkCertificate,
@@ -468,7 +470,7 @@ func parseDialect(text string) (*sitemap.Dialect, error) {
 }
 
 func parseDumps(text string) (string, error) {
-	if _, err := queuefs.ParseDumps(text); err != nil {
+	if _, err := home.ParseDumps(text); err != nil {
 		return "", fmt.Errorf("%.40q is neither pending, replica, pending,replica nor none", text)
 	}
 	return text, nil

@@ -19,6 +19,7 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/objects"
 	"cutie/queuefs/objects/s3"
 	"cutie/queuefs/state"
@@ -190,7 +191,7 @@ func pull(ctx context.Context, c *call, o *moveOptions) error {
 	if err := reach.AsOwner(o.dir); err != nil {
 		return err
 	}
-	fresh, err := queuefs.Unmade(o.dir)
+	fresh, err := home.Unmade(o.dir)
 	if err != nil {
 		return err
 	}

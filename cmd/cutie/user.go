@@ -19,7 +19,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/fault"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -96,7 +96,7 @@ func (e *editedUser) read(ctx context.Context, add, asks bool) (err error) {
 			return fault.Usagef("--rights: %v", err)
 		}
 	}
-	if e.user.Limits, err = queuefs.ParseLimits(e.limits); err != nil {
+	if e.user.Limits, err = job.ParseLimits(e.limits); err != nil {
 		return fault.Usagef("--limits: %v", err)
 	}
 	if err := access.CheckName(name); err != nil {

@@ -317,7 +317,7 @@ func unpackUploads(dir, mediaType string) error {
 		if err != nil {
 			return os.RemoveAll(uploads)
 		}
-		if queuefs.CheckResultName(p.FormName()) != nil {
+		if job.CheckResultName(p.FormName()) != nil {
 			continue
 		}
 		unread, err := save(filepath.Join(uploads, p.FormName()), p)
@@ -551,7 +551,7 @@ func (w *worker) putResults(run, ctx context.Context, dir string, d *client.Deli
 	}
 	named := false
 	for _, e := range entries {
-		if err := queuefs.CheckResultName(e.Name()); err != nil {
+		if err := job.CheckResultName(e.Name()); err != nil {
 			return err
 		}
 		if !e.Type().IsRegular() {
@@ -592,7 +592,7 @@ func (w *worker) putDetail(run, ctx context.Context, dir string, d *client.Deliv
 // putLate stores what the command of an aborted job has left, results and standard
 // output, and says so. The service refuses it if the lease was lost in another way.
 func (w *worker) putLate(ctx context.Context, dir string, d *client.Delivery) string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), queuefs.LateResults)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), job.LateResults)
 	defer cancel()
 	names := results(dir)
 	var puts []func() error
@@ -623,7 +623,7 @@ func (w *worker) putLate(ctx context.Context, dir string, d *client.Delivery) st
 func results(dir string) (names []string) {
 	entries, _ := os.ReadDir(filepath.Join(dir, resultsDir))
 	for _, e := range entries {
-		if e.Type().IsRegular() && queuefs.CheckResultName(e.Name()) == nil {
+		if e.Type().IsRegular() && job.CheckResultName(e.Name()) == nil {
 			names = append(names, e.Name())
 		}
 	}

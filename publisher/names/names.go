@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/wellknown"
 )
 
@@ -117,7 +118,7 @@ func (n *Queue) File(loc string) (File, bool) {
 		return File{}, false
 	}
 	if isResult || dir == "result" {
-		return File{Job: id, Result: result}, dir == "result" && queuefs.CheckResultName(result) == nil
+		return File{Job: id, Result: result}, dir == "result" && job.CheckResultName(result) == nil
 	}
 	if dir == "payload" {
 		return File{Payload: true, Job: id}, true

@@ -13,6 +13,7 @@ import (
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/sitemap"
 )
 
@@ -51,7 +52,7 @@ type Options struct {
 	DumpPeriod time.Duration
 
 	// Dumps are the sets with Change Dumps and Resource Dumps, of queues that do not say it
-	// themselves; see [queuefs.ParseDumps]. "" is both.
+	// themselves; see [home.ParseDumps]. "" is both.
 	Dumps string
 
 	// Mirrors are the base URIs of copies of the home's resources, the best
@@ -150,7 +151,7 @@ func (o Options) Complete() (Complete, error) {
 	if least := min(o.Period, o.DumpPeriod, o.Current, o.Keep); least < 0 {
 		err = fmt.Errorf("period %v is below 0", least)
 	}
-	if sets, bad := queuefs.ParseDumps(o.Dumps); bad != nil {
+	if sets, bad := home.ParseDumps(o.Dumps); bad != nil {
 		err = bad
 	} else {
 		opts.Dumps = sets

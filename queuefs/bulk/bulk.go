@@ -87,7 +87,7 @@ func (o Operation) fits(j *queuefs.Job) bool {
 		// Holds without an end stay as they are.
 		return j.Status == queuefs.Pending && (j.Held.IsZero() || !j.HeldUntil.IsZero() && !j.HeldUntil.Equal(o.Until))
 	case "release":
-		return j.Status == queuefs.Pending && !j.Held.IsZero() && j.HeldFor != queuefs.NotStarted
+		return j.Status == queuefs.Pending && !j.Held.IsZero() && j.HeldFor != job.NotStarted
 	}
 	return j.Status == queuefs.Pending
 }

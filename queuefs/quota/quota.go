@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/web"
 )
 
@@ -289,7 +290,7 @@ func (t *tally) count(n int, version queuefs.Seq, held, leased map[queuefs.JobID
 			if err != nil {
 				return nil, fmt.Errorf("limits of users: %w", err)
 			}
-			of = whose{t.name(j.Owner), j.Extra.Value(Made) != "", j.HeldFor == queuefs.NotStarted}
+			of = whose{t.name(j.Owner), j.Extra.Value(Made) != "", j.HeldFor == job.NotStarted}
 		}
 		p.jobs[e.Job] = of
 		one := Use{Active: 1, Upload: e.Payload.Length}

@@ -10,6 +10,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/job"
 	"cutie/queuefs/quota"
 )
 
@@ -89,7 +90,7 @@ func TestJobsFromElsewhereCountForLimitsThatWereSet(t *testing.T) {
 	if got := refused(queuefs.Limits{Active: 7}, queuefs.Limits{Active: 3}, one); !strings.Contains(got, "ann has 7 jobs") {
 		t.Errorf("got %q, want all seven", got)
 	}
-	if got := refused(queuefs.Limits{Active: queuefs.Unlimited}, queuefs.Limits{Active: 3}, many); got != "" {
+	if got := refused(queuefs.Limits{Active: job.Unlimited}, queuefs.Limits{Active: 3}, many); got != "" {
 		t.Errorf("got %s", got)
 	}
 	if got := refused(queuefs.Limits{Upload: 35}, queuefs.Limits{}, quota.Use{Upload: 1}); !strings.Contains(got, "ann has 35 octets") {

@@ -359,7 +359,7 @@ func TestClientKeepsQueues(t *testing.T) {
 	s, d := newDialled(t)
 	c := client.New(s.url, nil)
 	all := queuefs.QueueInfo{ID: "new", Identifier: "new", Name: "N: x", Description: "two words", CullingSize: 1, CullingAge: 0, VerifyOnRead: true, Paused: d.now(),
-		Closed: true, Acknowledge: queuefs.AckRequired, Lease: 90 * time.Second, MaxAttempts: 7, RetryDelay: time.Second, RetryFactor: 1, RetryMax: time.Hour, Callback: "https://127.0.0.1/?a=b&c", Digests: digest.SetOf(digest.MD5, digest.CRC32), Dumps: queuefs.NoDumps}
+		Closed: true, Acknowledge: queuefs.AckRequired, Lease: 90 * time.Second, MaxAttempts: 7, RetryDelay: time.Second, RetryFactor: 1, RetryMax: time.Hour, Callback: "https://127.0.0.1/?a=b&c", Digests: digest.SetOf(digest.MD5, digest.CRC32), Dumps: home.NoDumps}
 	made, err := c.CreateQueue(ctx, all)
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/home"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -325,7 +326,7 @@ func (h *Handler) outcome(w http.ResponseWriter, r *request) error {
 		typed := r.query.Has("type")
 		c := queuefs.Conclusion{Message: message}
 		if r.query.Has("retryIn") {
-			d := r.seconds("retryIn", queuefs.MaxLease)
+			d := r.seconds("retryIn", home.MaxLease)
 			c.RetryIn = &d
 		}
 		switch {

@@ -16,6 +16,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/events"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -332,7 +333,7 @@ func (h *Handler) schema(w http.ResponseWriter, r *request) error {
 // list with commas. The stream begins after the event in the header
 // Last-Event-ID or else in ?lastEventId=, with the event in ?from=, or now.
 func (h *Handler) events(w http.ResponseWriter, r *request) (err error) {
-	wish := events.Wish{Kinds: list(r, "kind", queuefs.ParseKind), Status: list(r, "status", queuefs.ParseStatus),
+	wish := events.Wish{Kinds: list(r, "kind", job.ParseKind), Status: list(r, "status", queuefs.ParseStatus),
 		LastID: r.text("lastEventId")}
 	if from := r.text("from"); r.query.Has("from") {
 		wish.From = &from

@@ -13,6 +13,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 )
 
@@ -128,7 +129,7 @@ func (r *request) page() state.Jobs {
 func (r *request) selected(absent, least, most int) bulk.Filter {
 	return bulk.Filter{
 		Status:    parsed(r, "status", queuefs.ParseStatus),
-		Outcome:   parsed(r, "outcome", queuefs.ParseOutcome),
+		Outcome:   parsed(r, "outcome", job.ParseOutcome),
 		Held:      r.flag("held"),
 		Batch:     r.text("batch"),
 		Submitter: r.text("submitter"),

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
@@ -219,7 +220,7 @@ func TestSubmittersKeepWithinTheirLimits(t *testing.T) {
 	as("bob", queuefs.Limits{Active: 1})
 	post(201, "x", "")
 	post(429, "x", "bob has 1 jobs")
-	as("eve", queuefs.Limits{Active: queuefs.Unlimited})
+	as("eve", queuefs.Limits{Active: job.Unlimited})
 	for range 5 {
 		post(201, "x", "")
 	}

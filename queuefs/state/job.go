@@ -123,7 +123,7 @@ func (b *builder) job(base Base, j *queuefs.Job) {
 	b.at("held", &j.Held)
 	b.str("heldFor", &j.HeldFor, "")
 	b.at("heldUntil", &j.HeldUntil)
-	word(b, "outcome", &j.Outcome, queuefs.ParseOutcome)
+	word(b, "outcome", &j.Outcome, job.ParseOutcome)
 	b.at("finished", &j.Finished)
 	b.str("message", &j.Message, "")
 	b.errorType(j)
@@ -223,7 +223,7 @@ func (b *builder) results(base Base, j *queuefs.Job) {
 	}
 	for _, ref := range b.from.Items("results") {
 		_, name, _ := CutLast(ref)
-		if err := queuefs.CheckResultName(name); err != nil {
+		if err := job.CheckResultName(name); err != nil {
 			b.fail(err)
 		}
 		j.Results = append(j.Results, queuefs.Result{Name: name})

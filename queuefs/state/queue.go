@@ -221,7 +221,7 @@ func (b *builder) ofQueue(base Base, q *Queue, info *queuefs.QueueInfo) {
 	num(b, "numLeasedJobs", &q.Leased)
 	num(b, "numFailedJobs", &q.Failed)
 	b.mirror(q)
-	word(b, "jobsOutcome", &q.Jobs.Outcome, queuefs.ParseOutcome)
+	word(b, "jobsOutcome", &q.Jobs.Outcome, job.ParseOutcome)
 	b.flag("jobsHeld", &q.Jobs.Held)
 	b.str("jobsBatch", &q.Jobs.Batch, "")
 	b.changes(base, info.ID, &q.Changes)

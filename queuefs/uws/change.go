@@ -14,6 +14,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
+	queuejob "cutie/queuefs/job"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/web"
@@ -134,7 +135,7 @@ func (j *job) changed(params []pair) ([]pair, error) {
 	for _, p := range list {
 		size += len(p.name) + len(p.value)
 	}
-	if size > maxParams || len(list) > maxPairs || len(formatPairs(list)) > queuefs.MaxSidecar {
+	if size > maxParams || len(list) > maxPairs || len(formatPairs(list)) > queuejob.MaxSidecar {
 		return nil, web.Errorf(http.StatusRequestEntityTooLarge, "parameters are too many or too long")
 	}
 	return list, nil
@@ -348,10 +349,10 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 	if !r.set.opaque || len(f.uploads) > 0 {
 		m.Sidecar = formatPairs(params)
 	}
-	if len(m.Sidecar) > queuefs.MaxSidecar {
+	if len(m.Sidecar) > queuejob.MaxSidecar {
 		return "", errLong
 	}
-	if err := queuefs.CheckText(m.Sidecar); err != nil { // documents of UWS show parameters
+	if err := queuejob.CheckText(m.Sidecar); err != nil { // documents of UWS show parameters
 		return "", err
 	}
 	ask := quota.Use{Active: 1, Upload: f.bytes(params)}

@@ -14,6 +14,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
+	queuejob "cutie/queuefs/job"
 	"cutie/queuefs/quota"
 )
 
@@ -127,7 +128,7 @@ func (j *job) phase() phase {
 		return archived
 	case c.Status == queuefs.Deleted || c.Outcome == queuefs.Aborted:
 		return aborted
-	case c.Status == queuefs.Pending && c.HeldFor == queuefs.NotStarted:
+	case c.Status == queuefs.Pending && c.HeldFor == queuejob.NotStarted:
 		return pending
 	case c.Status == queuefs.Pending && (c.Held.IsZero() || !c.HeldUntil.IsZero()): // it will run by itself
 		return queued

@@ -20,6 +20,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/home"
+	queuejob "cutie/queuefs/job"
 	"cutie/queuefs/uws"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -168,7 +169,7 @@ var scriptCommands = map[string]func(s *script, not bool, args []string){
 			case "cullingSize":
 				i.CullingSize, err = strconv.ParseInt(value, 10, 64)
 			case "limits":
-				i.Limits, err = queuefs.ParseLimits(value)
+				i.Limits, err = queuejob.ParseLimits(value)
 			default:
 				err = home.PropertyNamed(name).Set(i, value)
 			}

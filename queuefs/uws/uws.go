@@ -32,7 +32,7 @@
 //
 //	phase      the job in the queue                      entered by
 //	---------  ----------------------------------------  ---------------------------
-//	PENDING    on hold for [queuefs.NotStarted]          submit
+//	PENDING    on hold for [job.NotStarted]          submit
 //	QUEUED     pending, or on hold until a time          release (RUN), submit, requeue
 //	HELD       on hold for another reason                hold, by an operator
 //	EXECUTING  consumed, with a lease                    consume

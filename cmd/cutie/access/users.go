@@ -21,6 +21,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/web"
 )
 
@@ -128,7 +129,7 @@ func parseUser(f []string) (*User, error) {
 	}
 	u := &User{Name: f[0], Rights: rights}
 	if len(f) == 4 {
-		if u.Limits, err = queuefs.ParseLimits(f[3]); err != nil {
+		if u.Limits, err = job.ParseLimits(f[3]); err != nil {
 			return nil, err
 		}
 	}

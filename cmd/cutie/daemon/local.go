@@ -22,6 +22,7 @@ import (
 	"cutie/cmd/cutie/mirror"
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/uws"
 	"cutie/queuefs/web"
@@ -190,7 +191,7 @@ func (a *inAnswer) Write(p []byte) (int, error) {
 // [queuefs.Open].
 func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, jobs bool, o queuefs.Options, log zerolog.Logger) (*queuefs.Service, error) {
 	defer tune()()
-	fresh, err := queuefs.Unmade(dir)
+	fresh, err := home.Unmade(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ import (
 	"cutie/cmd/cutie/topics"
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -667,14 +668,14 @@ func TestTheManualIsReachedByLinks(t *testing.T) {
 // The page of the mirrors says of each whether it is true, and names the differences.
 func TestMirrorsAreTrueOrNot(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
-	audit := func(faults int64) queuefs.MirrorAudit {
-		return queuefs.MirrorAudit{Time: now.Add(-time.Hour), Files: 1234, Faults: faults}
+	audit := func(faults int64) home.Audit {
+		return home.Audit{Time: now.Add(-time.Hour), Files: 1234, Faults: faults}
 	}
-	fresh := queuefs.MirrorProgress{Known: 12, Synced: now.Add(-time.Minute)}
+	fresh := home.Progress{Known: 12, Synced: now.Add(-time.Minute)}
 	page := string(dashboard.Mirrors(dashboard.Site{Base: "http://127.0.0.1:1/"}, []dashboard.Mirror{
 		{Queue: "true", Facts: queuefs.Mirror{Source: "http://<first>/", Audit: audit(0)}, Progress: fresh, Seq: 12},
 		{Queue: "late", Facts: queuefs.Mirror{}, Progress: fresh, Seq: 10},
-		{Queue: "alone", Progress: queuefs.MirrorProgress{Trouble: "no <route>"}},
+		{Queue: "alone", Progress: home.Progress{Trouble: "no <route>"}},
 		{Queue: "bad", Facts: queuefs.Mirror{Audit: audit(3)}, Progress: fresh, Seq: 12, Differences: []string{"payload/j000000000001"}},
 	}, now))
 	var rows []string

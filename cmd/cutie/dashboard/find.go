@@ -11,6 +11,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -206,7 +207,7 @@ func parse(values url.Values) (q query, err error) {
 		return s
 	}
 	q.Status = parsed(&err, text("status"), "status", queuefs.ParseStatus)
-	q.Outcome = parsed(&err, text("outcome"), "outcome", queuefs.ParseOutcome)
+	q.Outcome = parsed(&err, text("outcome"), "outcome", job.ParseOutcome)
 	q.since, q.until = parsed(&err, text("since"), "since", field.ParseTime), parsed(&err, text("until"), "until", field.ParseTime)
 	q.before = parsed(&err, text("before"), "before", queuefs.ParseJobID)
 	q.Held, q.Batch, q.Submitter = text("held") == "true", text("batch"), text("submitter")

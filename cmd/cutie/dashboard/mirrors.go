@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/state"
 )
 
@@ -13,7 +14,7 @@ import (
 type Mirror struct {
 	Queue       string
 	Facts       queuefs.Mirror
-	Progress    queuefs.MirrorProgress
+	Progress    home.Progress
 	Seq         queuefs.Seq // of its last event
 	Differences []string    // some of those found by the last audit since the start
 }

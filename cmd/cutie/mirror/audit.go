@@ -73,7 +73,7 @@ func (f *follower) audit(ctx context.Context) (*Audited, error) {
 	}
 	r := &a.report
 	r.Seconds = time.Since(began).Round(time.Millisecond).Seconds()
-	return r, f.q.Original().NoteAudit(queuefs.MirrorAudit{Time: began, Files: r.Files, Faults: r.faults()})
+	return r, f.q.Original().NoteAudit(home.Audit{Time: began, Files: r.Files, Faults: r.faults()})
 }
 
 // look compares a file in the list.

@@ -12,6 +12,7 @@ import (
 
 	"cutie/publisher/destination/source"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/outbound"
 )
 
@@ -63,7 +64,7 @@ func New(svc *queuefs.Service, o Options) *Keeper {
 func (k *Keeper) Run(ctx context.Context) {
 	for _, q := range k.svc.Queues() {
 		if m := q.Mirror(); m.Live() {
-			q.Original().SetProgress(queuefs.MirrorProgress{Trouble: "not found yet at a Source of --mirror"})
+			q.Original().SetProgress(home.Progress{Trouble: "not found yet at a Source of --mirror"})
 		}
 	}
 	var wg sync.WaitGroup
@@ -203,7 +204,7 @@ type follower struct {
 	base    string      // URI of the directory of the queue, with a slash at its end
 	gap     queuefs.Seq // last event after missing numbers
 	newest  queuefs.Seq // last event in a list of the original
-	state   queuefs.MirrorProgress
+	state   home.Progress
 	stop    context.CancelFunc // ends the requests of now; keeper.mu guards it, and taken
 	taken   bool               // a takeover is under way
 
@@ -266,7 +267,7 @@ func (f *follower) keepOn(ctx context.Context) error {
 		return errTaken
 	}
 	f.discard()
-	f.q, f.state = nil, queuefs.MirrorProgress{}
+	f.q, f.state = nil, home.Progress{}
 	return nil
 }
 
@@ -324,7 +325,7 @@ func (f *follower) trouble(err error) {
 		f.q.Original().SetProgress(f.state)
 	case f.q == nil && text != "":
 		if q, err := f.keeper.svc.Queue(f.id); err == nil && q.Mirror().Live() && q.Original().Progress().Contact.IsZero() {
-			q.Original().SetProgress(queuefs.MirrorProgress{Trouble: text})
+			q.Original().SetProgress(home.Progress{Trouble: text})
 		}
 	}
 }

@@ -356,7 +356,7 @@ func Key(header map[string][]string) (string, error) {
 		}
 		key = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(key)
 	}
-	if err := queuefs.CheckKey(key); err != nil {
+	if err := job.CheckKey(key); err != nil {
 		return "", bad("header %s: %v", KeyName, err)
 	}
 	return key, nil

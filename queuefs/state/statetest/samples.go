@@ -6,6 +6,8 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 )
 
@@ -49,7 +51,7 @@ func FullQueue() state.Queue {
 				VerifyOnRead: true, Created: Day,
 				Paused: Day.Add(2 * time.Hour), Closed: true, Acknowledge: queuefs.AckRequired,
 				Lease: 90 * time.Second, MaxAttempts: 5, RetryDelay: 30 * time.Second, RetryFactor: 3, RetryMax: 10 * time.Minute,
-				Limits: queuefs.Limits{Pending: 100, Active: queuefs.Unlimited, Run: 3600}, Callback: "https://example.org/called?a=1&b=2",
+				Limits: queuefs.Limits{Pending: 100, Active: job.Unlimited, Run: 3600}, Callback: "https://example.org/called?a=1&b=2",
 				Digests: digest.SetOf(digest.MD5, digest.SHA512), Dumps: "replica",
 			},
 			Held: 1, Leased: 2, Failed: 1,
@@ -80,8 +82,8 @@ func EmptyQueue() state.Queue {
 func MirrorQueue() state.Queue {
 	q := EmptyQueue()
 	q.Seq = 7
-	q.Mirror = &queuefs.Mirror{Source: "https://first.example.org/", Audit: queuefs.MirrorAudit{Time: Day.Add(time.Minute), Faults: 2}}
-	q.Progress = queuefs.MirrorProgress{Contact: Day.Add(2 * time.Hour), Synced: Day.Add(time.Hour), Known: 10, Trouble: "connection refused"}
+	q.Mirror = &queuefs.Mirror{Source: "https://first.example.org/", Audit: home.Audit{Time: Day.Add(time.Minute), Faults: 2}}
+	q.Progress = home.Progress{Contact: Day.Add(2 * time.Hour), Synced: Day.Add(time.Hour), Known: 10, Trouble: "connection refused"}
 	return q
 }
 
