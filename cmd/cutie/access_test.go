@@ -47,18 +47,14 @@ func request(c *http.Client, method, url, body string, header ...string) (*http.
 func send(t *testing.T, c *http.Client, method, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
 	resp, text, err := request(c, method, url, body, header...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp, text
 }
 
 func readFile(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -66,13 +62,8 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	users, home := filepath.Join(dir, "users.txt"), filepath.Join(dir, "home")
-	if _, err := cutie(t, "user", "add", "ann", "--rights", "read,submit:jobs", "--no-password", "--users", users); err != nil {
-		t.Fatal(err)
-	}
-	token, err := cutie(t, "token", "add", "ann", "--users", users)
-	if err != nil {
-		t.Fatal(err)
-	}
+	run(t, "user", "add", "ann", "--rights", "read,submit:jobs", "--no-password", "--users", users)
+	token := run(t, "token", "add", "ann", "--users", users)
 	bearer := "Bearer " + strings.TrimSpace(token)
 	d := serveHome(t, home, "--users", users)
 	status := func(method, path string, header ...string) int {
@@ -102,10 +93,7 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 	}
 
 	// Numbers of a queue are for those who may read it.
-	narrow, err := cutie(t, "token", "add", "ann", "--rights", "read:second", "--users", users)
-	if err != nil {
-		t.Fatal(err)
-	}
+	narrow := run(t, "token", "add", "ann", "--rights", "read:second", "--users", users)
 	narrowly := "Bearer " + strings.TrimSpace(narrow)
 	eventually(t, "new token known", func() bool { return status("GET", "", "Authorization", narrowly) == http.StatusOK })
 	for who, want := range map[string]bool{bearer: true, narrowly: false} {
@@ -155,24 +143,16 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 
 	// Who is taken out of the file is refused; a broken file changes nothing.
 	good := readFile(t, users)
-	if err := os.WriteFile(users, []byte("user ann"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(users, []byte("user ann"), 0o600))
 	eventually(t, "broken file logged", func() bool { return strings.Contains(d.stderr.String(), "line 1: neither user") })
 	if got := status("GET", "state", "Authorization", bearer); got != http.StatusOK {
 		t.Errorf("with a broken file: got %d, want 200", got)
 	}
-	if err := os.WriteFile(users, []byte(good), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := cutie(t, "user", "rm", "ann", "--users", users); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(users, []byte(good), 0o600))
+	run(t, "user", "rm", "ann", "--users", users)
 	eventually(t, "ann refused", func() bool { return status("GET", "state", "Authorization", bearer) == http.StatusUnauthorized })
 
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	d.end(t)
 	if got := readFile(t, filepath.Join(home, "queues/jobs/pending/j000000000001")); !strings.Contains(got, "\nowner: ann\n") {
 		t.Errorf("got %s, want a job of ann", got)
 	}
@@ -191,28 +171,18 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 func pki(t *testing.T, dir, name string) *x509.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for file, block := range map[string]*pem.Block{"cert.pem": {Type: "CERTIFICATE", Bytes: der}, "key.pem": {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, file), pem.EncodeToMemory(block), 0o600))
 	}
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return cert
 }
 
@@ -274,9 +244,7 @@ func TestProxyIsBelievedOnlyIfListed(t *testing.T) {
 		home := filepath.Join(t.TempDir(), "home")
 		d := serveHome(t, home, "--trusted-proxy", proxies, "--trusted-proxy", "192.0.2.1")
 		send(t, http.DefaultClient, "GET", d.url+"state", "", "X-Forwarded-For", "6.6.6.6, 198.51.100.7")
-		if err := d.stop(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		d.end(t)
 		want := map[string]string{"127.0.0.0/8": "198.51.100.7 - - [", "10.0.0.0/8": "127.0.0.1 - - ["}[proxies]
 		if got := readFile(t, filepath.Join(home, "log/web-access.txt")); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: got %s, want %s…", proxies, got, want)
@@ -294,20 +262,14 @@ func TestAccessLogOfADaemonRotates(t *testing.T) {
 		old, err := filepath.Glob(filepath.Join(home, "log/web-access-*.txt"))
 		return err == nil && len(old) == 1
 	})
-	if err := os.Rename(name, name+".moved"); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(name, name+".moved"))
+	must(t, d.cmd.Process.Signal(syscall.SIGHUP))
 	eventually(t, "a new log", func() bool {
 		_, err := os.Stat(name)
 		return err == nil
 	})
 	send(t, http.DefaultClient, "GET", d.url+"state?token=hidden", "")
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	d.end(t)
 	if got := readFile(t, name); !strings.Contains(got, `"GET /state?token=redacted HTTP/1.1" 200 `) || strings.Contains(got, "hidden") {
 		t.Errorf("got %s, want the last request without its secret", got)
 	}
@@ -318,9 +280,7 @@ func TestAccessLogOfADaemonRotates(t *testing.T) {
 
 func TestPagesOfOthersCannotReachADaemonOfThisMachine(t *testing.T) {
 	users := filepath.Join(t.TempDir(), "users.txt")
-	if _, err := cutie(t, "user", "add", "ann", "--no-password", "--users", users); err != nil {
-		t.Fatal(err)
-	}
+	run(t, "user", "add", "ann", "--no-password", "--users", users)
 	for _, tt := range []struct {
 		args []string
 		want int
@@ -332,14 +292,10 @@ func TestPagesOfOthersCannotReachADaemonOfThisMachine(t *testing.T) {
 	} {
 		d := serve(t, tt.args...)
 		req, err := http.NewRequest("POST", d.url+"content/jobs", strings.NewReader("x"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Host = "evil.example:8080" // its name leads here by now
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != tt.want {
 			t.Errorf("%v: got %s, want %d", tt.args, resp.Status, tt.want)
@@ -350,9 +306,7 @@ func TestPagesOfOthersCannotReachADaemonOfThisMachine(t *testing.T) {
 // An image is started with its defaults by people who have not read on, and its port is open.
 func TestImageLetsNobodyInWithoutAName(t *testing.T) {
 	text, err := os.ReadFile("packaging/Containerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	users, command := false, ""
 	for line := range strings.Lines(string(text)) {
 		users = users || strings.HasPrefix(line, "ENV ") && strings.Contains(line, "CUTIE_USERS=/")
@@ -372,21 +326,13 @@ func TestHomesAreForTheirOwner(t *testing.T) {
 	if resp, text := send(t, http.DefaultClient, "POST", d.url+"content/jobs", "x"); resp.StatusCode != 201 {
 		t.Fatalf("got %s, %s", resp.Status, text)
 	}
-	if _, err := cutie(t, "--home", home, "set", "jobs", "--description", "x"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := cutie(t, "--home", home, "publish", "--now"); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	run(t, "--home", home, "set", "jobs", "--description", "x")
+	run(t, "--home", home, "publish", "--now")
+	d.end(t)
 	if strings.Contains(d.stderr.String(), "chmod") {
 		t.Errorf("got %s", d.stderr.String())
 	}
-	if _, err := cutie(t, "--home", home, "next", "jobs"); err != nil {
-		t.Fatal(err)
-	}
+	run(t, "--home", home, "next", "jobs")
 	n := 0
 	err := filepath.WalkDir(home, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -405,13 +351,9 @@ func TestHomesAreForTheirOwner(t *testing.T) {
 		t.Errorf("%d files, %v", n, err)
 	}
 
-	if err := os.Chmod(home, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(home, 0o750))
 	d = serveHome(t, home)
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	d.end(t)
 	if !strings.Contains(d.stderr.String(), "chmod 700") {
 		t.Errorf("got %s, want a warning", d.stderr.String())
 	}
@@ -423,15 +365,10 @@ func TestRevocationEndsWaits(t *testing.T) {
 	dir := t.TempDir()
 	users, home := filepath.Join(dir, "users.txt"), filepath.Join(dir, "home")
 	for _, args := range [][]string{{"ann", "--rights", "all"}, {"bob", "--rights", "all"}} {
-		if _, err := cutie(t, append([]string{"user", "add", "--no-password", "--users", users}, args...)...); err != nil {
-			t.Fatal(err)
-		}
+		run(t, append([]string{"user", "add", "--no-password", "--users", users}, args...)...)
 	}
 	bearer := func(args ...string) string {
-		token, err := cutie(t, append([]string{"token", "add", "--users", users}, args...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		token := run(t, append([]string{"token", "add", "--users", users}, args...)...)
 		return "Bearer " + strings.TrimSpace(token)
 	}
 	ann, bob := bearer("ann", "--name", "gone"), bearer("bob")
@@ -453,9 +390,7 @@ func TestRevocationEndsWaits(t *testing.T) {
 	var all sync.WaitGroup
 	begin := func(name, method, path, body string, want int, header ...string) {
 		req, err := http.NewRequest(method, path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for i := 0; i < len(header); i += 2 {
 			req.Header.Set(header[i], header[i+1])
 		}
@@ -511,9 +446,7 @@ func TestRevocationEndsWaits(t *testing.T) {
 	}
 	eventually(t, "four requests wait", waiting)
 	eventually(t, "a file is fetched", func() bool { return fetched.Load() })
-	if _, err := cutie(t, "token", "rm", "gone", "--users", users); err != nil {
-		t.Fatal(err)
-	}
+	run(t, "token", "rm", "gone", "--users", users)
 	body.Close()
 	// It is not known to the daemon yet, perhaps, and the consumer waits.
 	if resp, text := send(t, http.DefaultClient, "POST", d.url+"content/jobs", "x", "Authorization", bob); resp.StatusCode != 201 {
@@ -539,15 +472,9 @@ func TestFilesOfRootBelongToTheOwnerOfTheHome(t *testing.T) {
 	}
 	dir := t.TempDir()
 	home, private := filepath.Join(dir, "home"), filepath.Join(dir, "private")
-	if err := os.Mkdir(home, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(home, ownerID, ownerID); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(private, []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(home, 0o700))
+	must(t, os.Chown(home, ownerID, ownerID))
+	must(t, os.WriteFile(private, []byte("text"), 0o600))
 	owned := func(by string) {
 		t.Helper()
 		err := filepath.WalkDir(home, func(path string, e fs.DirEntry, err error) error {
@@ -578,14 +505,10 @@ func TestFilesOfRootBelongToTheOwnerOfTheHome(t *testing.T) {
 		owned(command)
 	}
 	d, err := start(dir, home)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if out, err := exec.Command("cutie", "put", "jobs", private, "--home", home).CombinedOutput(); err != nil {
 		t.Errorf("put: %v: %s", err, out)
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	d.end(t)
 	owned("serve")
 }

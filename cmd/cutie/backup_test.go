@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -110,9 +109,7 @@ func (c *crowd) known() map[string]bool {
 func killed(t *testing.T, after time.Duration, args ...string) {
 	t.Helper()
 	cmd := exec.Command("cutie", args...)
-	if err := processes.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	must(t, processes.Start(cmd))
 	time.AfterFunc(after, func() { cmd.Process.Kill() })
 	cmd.Wait()
 }
@@ -124,14 +121,6 @@ func TestBackupsUnderLoadAreRestored(t *testing.T) {
 	dir := t.TempDir()
 	home, to := filepath.Join(dir, "home"), filepath.Join(dir, "backup")
 	d := serveHome(t, home, "--dump-period", "0")
-	run := func(args ...string) string {
-		t.Helper()
-		out, err := cutie(t, args...)
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return out
-	}
 	crowd := newCrowd(t, d.url, 64)
 	eventually(t, "jobs were taken", func() bool { return len(crowd.known()) > 200 })
 	for range long.N(3, 20) {
@@ -139,7 +128,7 @@ func TestBackupsUnderLoadAreRestored(t *testing.T) {
 	}
 	for range long.N(1, 2) {
 		known := crowd.known()
-		run("backup", to, "--home", home)
+		run(t, "backup", to, "--home", home)
 		restored := filepath.Join(t.TempDir(), "restored")
 		for range long.N(2, 20) {
 			killed(t, time.Duration(rand.Int64N(int64(400*time.Millisecond))), "restore", to, "--home", restored)
@@ -147,9 +136,9 @@ func TestBackupsUnderLoadAreRestored(t *testing.T) {
 		if _, err := cutie(t, "check", restored); err == nil {
 			t.Log("a restoration ended before it was killed")
 		} else {
-			run("restore", to, "--home", restored)
+			run(t, "restore", to, "--home", restored)
 		}
-		if out := run("check", restored); !strings.HasSuffix(out, ", 0 mended, 0 problems\n") {
+		if out := run(t, "check", restored); !strings.HasSuffix(out, ", 0 mended, 0 problems\n") {
 			t.Errorf("got %s", out)
 		}
 		has(t, restored, known)
@@ -157,23 +146,21 @@ func TestBackupsUnderLoadAreRestored(t *testing.T) {
 	crowd.stop()
 
 	// In calm, the published lists are the same.
-	run("backup", to, "--home", home)
+	run(t, "backup", to, "--home", home)
 	restored := filepath.Join(dir, "restored")
-	run("restore", to, "--home", restored)
+	run(t, "restore", to, "--home", restored)
 	second := serveHome(t, restored)
 	want, got := resources(t, d.url), resources(t, second.url)
 	if want != got {
 		t.Errorf("the Resource Lists have %d and %d octets, and differ", len(want), len(got))
 	}
-	if out := run("audit", "--source", second.url, "--sample", "-1"); !strings.Contains(out, ", 0 findings") {
+	if out := run(t, "audit", "--source", second.url, "--sample", "-1"); !strings.Contains(out, ", 0 findings") {
 		t.Errorf("got %s", out)
 	}
 	if a, b := queueAt(t, d.url), queueAt(t, second.url); a.Sequence != b.Sequence {
 		t.Errorf("the last events are %d and %d", a.Sequence, b.Sequence)
 	}
-	if err := second.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	second.end(t)
 }
 
 // TestFollowersOfAHomeFollowTheRestoredOne has copies that are where the backup is, behind
@@ -237,20 +224,14 @@ func TestFollowersOfAHomeFollowTheRestoredOne(t *testing.T) {
 func has(t *testing.T, home string, known map[string]bool) {
 	t.Helper()
 	svc, err := queuefs.Open(home, queuefs.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer svc.Close()
 	q, err := svc.Ask("jobs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lost, again := 0, 0
 	for name, taken := range known {
 		id, err := job.ParseID(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		j, err := q.Job(id)
 		if err != nil {
 			lost++
@@ -270,13 +251,9 @@ func resources(t *testing.T, url string) string {
 	var all strings.Builder
 	for names := []string{"resourcelist.xml"}; len(names) > 0; names = names[1:] {
 		text, err := getter(http.DefaultClient, url)(".well-known/resourcesync/jobs/replica/" + names[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_, entries, err := parseList(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, e := range entries {
 			if page := e.Loc[strings.LastIndexByte(e.Loc, '/')+1:]; strings.HasPrefix(page, "resourcelist") {
 				names = append(names, page)

@@ -118,9 +118,7 @@ func surviveKills(t *testing.T, home string, options func(round int) []string, e
 			t.Errorf("packages of %s: %v", f.set, err)
 		}
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Errorf("daemon ended badly: %v", err)
-	}
+	d.end(t)
 	torn += complained(t, d)
 	if options(rounds) == nil {
 		out, err := cutie(t, "check", home)
@@ -203,9 +201,7 @@ func crash(t *testing.T, d *daemon, clients []*loader, load time.Duration, enoug
 func crashStart(t *testing.T, home string, args []string, after time.Duration) {
 	t.Helper()
 	cmd := exec.Command("cutie", append([]string{"serve", "--home", home}, args...)...)
-	if err := processes.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	must(t, processes.Start(cmd))
 	kill := time.AfterFunc(after, func() { cmd.Process.Kill() })
 	defer kill.Stop()
 	if err := cmd.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {

@@ -148,13 +148,7 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 	args := append(listEntries(), "--listen", ownAddress(random),
 		"--package-size", "300K", "--period", "150ms", "--dump-period", "1s", "--keep-size", "0")
 	d := serveHome(t, home, args...)
-	run := func(args ...string) {
-		t.Helper()
-		if out, err := cutie(t, args...); err != nil {
-			t.Fatalf("%q: %v: %s", args, err, out)
-		}
-	}
-	run("--home", home, "set", "jobs", "--size", "150")
+	run(t, "--home", home, "set", "jobs", "--size", "150")
 	transport := &http.Transport{MaxIdleConnsPerHost: crashClients}
 	c := &throng{base: d.url, http: &http.Client{Transport: transport, Timeout: time.Minute}, random: rand.New(rand.NewPCG(seed, 1))}
 	get := getter(c.http, d.url)
@@ -175,9 +169,9 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 			crashStart(t, home, args, time.Duration(random.Int64N(int64(60*time.Millisecond))))
 		}
 		d = serveHome(t, home, args...)
-		run("--home", home, "publish", "--now")
-		run("--home", home, "cull", "jobs", "-q")
-		run("--home", home, "publish", "--now")
+		run(t, "--home", home, "publish", "--now")
+		run(t, "--home", home, "cull", "jobs", "-q")
+		run(t, "--home", home, "publish", "--now")
 		for _, set := range []string{"pending", "replica"} {
 			f := follower{set: set, get: get}
 			if _, err := f.packages(true); err != nil {
@@ -185,11 +179,9 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 			}
 			rememberFixed(t, get, set, fixed)
 		}
-		run("sync", "--by", "list", d.url, filepath.Join(dir, "followed"))
-		run("audit", filepath.Join(dir, "followed"))
-		if out, err := cutie(t, "audit", "--source", d.url, "--dumps", "--sample", "-1"); err != nil {
-			t.Fatalf("round %d: audit: %v: %s", round, err, out)
-		}
+		run(t, "sync", "--by", "list", d.url, filepath.Join(dir, "followed"))
+		run(t, "audit", filepath.Join(dir, "followed"))
+		run(t, "audit", "--source", d.url, "--dumps", "--sample", "-1")
 	}
 	for name, want := range fixed {
 		if text, err := get(name); err != nil || sha256.Sum256(text) != want {
@@ -197,11 +189,9 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 		}
 	}
 	for _, by := range []string{"list", "dump"} {
-		run("sync", "--by", by, d.url, filepath.Join(dir, by))
+		run(t, "sync", "--by", by, d.url, filepath.Join(dir, by))
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	d.end(t)
 	complained(t, d)
 	if out, err := cutie(t, "check", home); err != nil || !strings.HasSuffix(out, " 0 mended, 0 problems\n") {
 		t.Errorf("check: %v: %s", err, out)
@@ -217,13 +207,9 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 func rememberFixed(t *testing.T, get func(path string) ([]byte, error), set string, fixed map[string][sha256.Size]byte) {
 	t.Helper()
 	text, err := get(published + set + "/changelist-index.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, entries, err := parseList(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		name := published + set + "/" + path.Base(e.Loc)
 		if _, known := fixed[name]; known || e.Until.IsZero() {

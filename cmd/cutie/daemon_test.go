@@ -118,9 +118,7 @@ func serve(t *testing.T, args ...string) *daemon {
 func serveHome(t *testing.T, home string, args ...string) *daemon {
 	t.Helper()
 	d, err := start(t.TempDir(), home, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(d.kill)
 	return d
 }
@@ -133,6 +131,14 @@ func (d *daemon) send(t *testing.T, method, path, body string, header ...string)
 		t.Fatalf("%s %s: %s %s", method, path, a.Status, text)
 	}
 	return text
+}
+
+// end ends the daemon as a supervisor does.
+func (d *daemon) end(t *testing.T) {
+	t.Helper()
+	if err := d.stop(syscall.SIGTERM); err != nil {
+		t.Errorf("daemon ended badly: %v", err)
+	}
 }
 
 // environ is the environment without variables for tests and settings.
@@ -153,6 +159,23 @@ func cutie(t *testing.T, args ...string) (stdout string, err error) {
 		err = fmt.Errorf("%w: %s", err, e.String())
 	}
 	return string(out), err
+}
+
+// run is cutie for a command that must do what it is told.
+func run(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := cutie(t, args...)
+	if err != nil {
+		t.Fatalf("%q: %v: %s", args, err, out)
+	}
+	return out
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A lockedBuffer may be read while a process still writes.
@@ -177,21 +200,15 @@ func (b *lockedBuffer) String() string {
 func TestProcessesEndWithTheRunThatStartedThem(t *testing.T) {
 	if os.Getenv("PROCESSES_RUN") != "" {
 		sleeper := exec.Command("sleep", "600")
-		if err := processes.Start(sleeper); err != nil {
-			t.Fatal(err)
-		}
+		must(t, processes.Start(sleeper))
 		os.Stdout.WriteString("sleeper " + strconv.Itoa(sleeper.Process.Pid) + "\n")
 		select {}
 	}
 	run := exec.Command(os.Args[0], "-test.run", "^TestProcessesEndWithTheRunThatStartedThem$")
 	run.Env = append(os.Environ(), "PROCESSES_RUN=1")
 	out, err := run.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := processes.Start(run); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, processes.Start(run))
 	pid := 0
 	for lines := bufio.NewScanner(out); pid == 0 && lines.Scan(); {
 		if text, ok := strings.CutPrefix(lines.Text(), "sleeper "); ok {
@@ -201,9 +218,7 @@ func TestProcessesEndWithTheRunThatStartedThem(t *testing.T) {
 	if pid == 0 {
 		t.Fatal("the run started no process")
 	}
-	if err := run.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run.Process.Kill())
 	run.Wait()
 	// Whoever inherits the process may be slow to wait for it: a zombie has ended.
 	for end := time.Now().Add(30 * time.Second); !processEnded(pid); time.Sleep(time.Millisecond) {
@@ -229,16 +244,10 @@ func TestADaemonOutlivesWhoReadsItsOutput(t *testing.T) {
 	cmd := exec.Command("cutie", "serve", "--home", home, "--listen", "127.0.0.1:0")
 	cmd.Dir = t.TempDir()
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	log, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := processes.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, processes.Start(cmd))
 	d := &daemon{cmd: cmd, read: make(chan struct{})}
 	close(d.read)
 	t.Cleanup(d.kill)
@@ -255,12 +264,8 @@ func TestADaemonOutlivesWhoReadsItsOutput(t *testing.T) {
 		_, err := os.Stat(record)
 		return err == nil
 	})
-	if err := os.Rename(record, record+".moved"); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(record, record+".moved"))
+	must(t, cmd.Process.Signal(syscall.SIGHUP))
 	eventually(t, "a new access log, of which a line was logged", func() bool {
 		_, err := os.Stat(record)
 		return err == nil
@@ -286,9 +291,7 @@ func TestSIGHUPEndsNoDaemon(t *testing.T) {
 		}()
 		err := d.stop(syscall.SIGTERM)
 		<-done
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }
 
@@ -321,9 +324,7 @@ func TestADaemonSaysWhatItDoesBeforeItDoesIt(t *testing.T) {
 		sent <- err
 	}()
 	io.WriteString(more, "x")
-	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.cmd.Process.Signal(syscall.SIGTERM))
 	eventually(t, "stopping in the log", func() bool { return strings.Contains(d.stderr.String(), `"message":"stopping"`) })
 	if strings.Contains(d.stderr.String(), "requests ended") {
 		t.Error("the daemon did not wait for the submission")
@@ -340,16 +341,12 @@ func TestAServiceManagerIsTold(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer manager.Close()
 	cmd := exec.Command("cutie", "serve", "--home", filepath.Join(dir, "home"), "--listen", "127.0.0.1:0", "--log-level", "warn")
 	cmd.Dir = dir
 	cmd.Env = append(cmd.Environ(), "NOTIFY_SOCKET="+filepath.Join(dir, "notify"), "WATCHDOG_USEC=3000000")
-	if err := processes.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	must(t, processes.Start(cmd))
 	defer func() {
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -370,14 +367,10 @@ func TestAServiceManagerIsTold(t *testing.T) {
 	}
 	hear("READY=1\nSTATUS=serving http://127.0.0.1:")
 	hear("WATCHDOG=1")
-	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGHUP))
 	hear("RELOADING=1\nMONOTONIC_USEC=")
 	hear("READY=1")
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	hear("STOPPING=1\nSTATUS=stopping\nEXTEND_TIMEOUT_USEC=")
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
@@ -390,9 +383,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 	file := filepath.Join(dir, "cutie.toml")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o666))
 	}
 	write("max-waits = 5\nmax-conns = 20\n")
 	d := serveHome(t, filepath.Join(dir, "home"), "--config", file, "--log-keep", "3")
@@ -400,9 +391,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 	hangup := func(last string) string {
 		t.Helper()
 		before := len(d.stderr.String())
-		if err := d.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.cmd.Process.Signal(syscall.SIGHUP))
 		for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(askEvery) {
 			if text := d.stderr.String()[before:]; strings.Contains(text, last) {
 				return text
@@ -415,9 +404,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 		t.Helper()
 		before := len(d.stderr.String())
 		resp, err := http.Get(d.url + "livez")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp.Body.Close()
 		if got := hangup("access log reopened"); len(got) == 0 {
 			t.Fatal("nothing is logged")
@@ -453,9 +440,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 	if got := hangup(done); strings.Contains(got, "need a restart") {
 		t.Errorf("got %s, want all as at the start", got)
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	d.end(t)
 }
 
 // memoryLimit is the most private memory of the daemon in these tests. It needs about
@@ -518,13 +503,9 @@ func TestMemoryForRequestsHasALimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			home := filepath.Join(t.TempDir(), "home")
 			d := serveHome(t, home, "--anonymous", "read,submit")
-			if _, err := cutie(t, "--home", home, "create", "attacked"); err != nil {
-				t.Fatal(err)
-			}
+			run(t, "--home", home, "create", "attacked")
 			limit := unix.Rlimit{Cur: memoryLimit, Max: memoryLimit}
-			if err := unix.Prlimit(d.cmd.Process.Pid, unix.RLIMIT_DATA, &limit, nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, unix.Prlimit(d.cmd.Process.Pid, unix.RLIMIT_DATA, &limit, nil))
 			ctx, end := context.WithCancel(t.Context())
 			var all, sent sync.WaitGroup
 			for i := range 130 {

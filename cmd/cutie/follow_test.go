@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -137,9 +136,7 @@ func (c *copies) validate(t *testing.T, want ...string) {
 			}
 			seen[string(d.octets)] = true
 			name := filepath.Join(dir, fmt.Sprintf("%s-%d.xml", d.MD[0].Capability, i))
-			if err := os.WriteFile(name, d.octets, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(name, d.octets, 0o666))
 			kind := d.MD[0].Capability
 			if d.isIndex() {
 				kind += " index"
@@ -234,9 +231,7 @@ func TestCopyOfAReplicaIsAQueue(t *testing.T) {
 	// An address of its own, so that references hold over the restart.
 	listen := fmt.Sprintf("127.%d.%d.%d:8080", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
 	d := serveHome(t, home, "--listen", listen)
-	if _, err := cutie(t, "createQueue", "ark:/13030/a b", "--url", d.url); err != nil {
-		t.Fatal(err)
-	}
+	run(t, "createQueue", "ark:/13030/a b", "--url", d.url)
 	s := newFollowed(t, d.url, nil, "jobs", other)
 	c := newCopies(t, s)
 	c.begin(byLists)
@@ -248,18 +243,14 @@ func TestCopyOfAReplicaIsAQueue(t *testing.T) {
 		case 1:
 			c.begin(byBoth)
 		case 3:
-			if err := d.stop(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
+			d.end(t)
 			d = serveHome(t, home, "--listen", listen)
 			c.follow()
 		}
 	}
 	c.validate(t, "capabilitylist", "changelist", "changelist index", "description", "resourcelist")
 	want := statesOf(t, d.url, s)
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	d.end(t)
 	diffTrees(t, readTree(t, c.replica, "queues"), readTree(t, home, "queues"))
 
 	if out, err := cutie(t, "check", "--rebuild", c.replica); err != nil || !strings.HasSuffix(out, " 0 problems\n") {
@@ -276,9 +267,7 @@ func TestCopyOfAReplicaIsAQueue(t *testing.T) {
 			s.take(queue)
 		}
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	d.end(t)
 }
 
 // statesOf returns the states of all jobs, and the order of those in each
@@ -288,9 +277,7 @@ func statesOf(t *testing.T, base string, s *followed) map[string]string {
 	states := map[string]string{}
 	get := func(path string) string {
 		text, err := getter(http.DefaultClient, base)(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return strings.ReplaceAll(string(text), base, "/")
 	}
 	for queue, jobs := range s.jobs {
@@ -300,9 +287,7 @@ func statesOf(t *testing.T, base string, s *followed) map[string]string {
 		}
 		for _, status := range []string{"pending", "consumed", "deleted"} {
 			var a queueAnswer
-			if err := json.Unmarshal([]byte(get(at+"?t=json&limit=1000&status="+status)), &a); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal([]byte(get(at+"?t=json&limit=1000&status="+status)), &a))
 			for i, ref := range a.Refs {
 				a.Refs[i] = filepath.Base(ref)
 			}
@@ -342,14 +327,10 @@ func newFollowed(t testing.TB, base string, settle func(), queues ...string) *fo
 func inProcess(t *testing.T, o publisher.Options, queues ...string) *followed {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "home")
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
 	report := func(p queuefs.Problem) { t.Errorf("reported: %v", p) }
 	svc, err := queuefs.Open(dir, queuefs.Options{Report: report, Segment: 2 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, q := range queues {
 		if _, err := svc.CreateQueue(context.Background(), queuefs.QueueInfo{ID: q, CullingSize: -1, CullingAge: -1}); err != nil {
 			t.Fatal(err)
@@ -359,9 +340,7 @@ func inProcess(t *testing.T, o publisher.Options, queues ...string) *followed {
 	o.BaseURI, o.Report = "http://"+server.Listener.Addr().String()+"/", report
 	svc.SetBaseURI(o.BaseURI)
 	pub, err := publisher.New(svc, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	svc.Follow(pub)
 	mux := http.NewServeMux()
 	mux.Handle("/", rest.New(svc, rest.Options{}))
@@ -378,9 +357,7 @@ func inProcess(t *testing.T, o publisher.Options, queues ...string) *followed {
 	})
 	return newFollowed(t, o.BaseURI, func() {
 		for range 30 {
-			if err := pub.Tick(context.Background()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, pub.Tick(context.Background()))
 		}
 	}, queues...)
 }

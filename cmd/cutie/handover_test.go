@@ -191,9 +191,7 @@ func TestAHandOverWaitsForSlowRequests(t *testing.T) {
 		Consumed int `json:"numConsumedJobs"`
 		Sequence int
 	}
-	if err := json.Unmarshal(c.get(owner, "state/jobs?t=json&limit=0"), &state); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(c.get(owner, "state/jobs?t=json&limit=0"), &state))
 	for job, n := range taken {
 		if n > 1 || submitted[job] == 0 {
 			t.Errorf("%s: handed out %d times, acknowledged %d times", job, n, submitted[job])
@@ -323,9 +321,7 @@ func TestConsumersThatLeftAStandbyGetNoJob(t *testing.T) {
 	c.homes, c.nodes = append(c.homes, filepath.Join(t.TempDir(), "1")), append(c.nodes, nil)
 	c.start(1)
 	standby, err := url.Parse(c.nodes[1].node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ask := func(method, path, body string) (status int, text string) {
 		resp, text := send(t, c.client, method, c.nodes[0].node+path, body)
 		return resp.StatusCode, text

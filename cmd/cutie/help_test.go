@@ -17,9 +17,7 @@ func completing(t *testing.T) (home string) {
 	t.Helper()
 	home = filepath.Join(t.TempDir(), "home")
 	for _, args := range [][]string{{"init", home}, {"createQueue", "jobs", "-H", home}, {"createQueue", "uc3:cutie/01/queue/01", "-H", home}} {
-		if _, err := cutie(t, args...); err != nil {
-			t.Fatal(err)
-		}
+		run(t, args...)
 	}
 	return home
 }
@@ -28,9 +26,7 @@ func TestCompletionWords(t *testing.T) {
 	t.Parallel()
 	home := completing(t)
 	daemon := serveHome(t, filepath.Join(t.TempDir(), "other"))
-	if _, err := cutie(t, "createQueue", "served", "--url", daemon.url); err != nil {
-		t.Fatal(err)
-	}
+	run(t, "createQueue", "served", "--url", daemon.url)
 	for _, tt := range []struct {
 		line string
 		want string // words, in their order
@@ -143,9 +139,7 @@ complete -C $argv[1] | string replace -r '\t.*' ''; true`},
 				}
 				cmd := exec.Command(tt.shell, args...)
 				cmd.Dir = t.TempDir()
-				if err := os.WriteFile(filepath.Join(cmd.Dir, "a-file"), nil, 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(filepath.Join(cmd.Dir, "a-file"), nil, 0o666))
 				cmd.Env = append(os.Environ(), "CUTIE_URL=", "CUTIE_HOME="+home, "HOME="+cmd.Dir)
 				out, err := cmd.CombinedOutput()
 				if got := string(out); err != nil || got != want {
@@ -159,10 +153,7 @@ complete -C $argv[1] | string replace -r '\t.*' ''; true`},
 // commands are the names of all of them.
 func commands(t *testing.T) []string {
 	t.Helper()
-	out, err := cutie(t, "help", "-q")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := run(t, "help", "-q")
 	return strings.Fields(out)
 }
 
@@ -171,14 +162,9 @@ func TestManualPagesAreClean(t *testing.T) {
 	formatters := [][]string{{"mandoc", "-T", "lint", "-W", "warning"}, {"groff", "-man", "-Tutf8", "-ww", "-z"}}
 	found := false
 	for _, name := range append([]string{""}, commands(t)...) {
-		page, err := cutie(t, append([]string{"help", "--man"}, strings.Fields(name)...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := run(t, append([]string{"help", "--man"}, strings.Fields(name)...)...)
 		file := filepath.Join(t.TempDir(), "page.1")
-		if err := os.WriteFile(file, []byte(page), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(page), 0o666))
 		for _, f := range formatters {
 			if _, err := exec.LookPath(f[0]); err != nil {
 				continue
@@ -243,15 +229,10 @@ var elsewhere = []string{"batch", "uws", "rdm", "serve", "failover", "import", "
 func TestExamplesWork(t *testing.T) {
 	t.Parallel()
 	made := filepath.Join(t.TempDir(), "world")
-	if err := os.Mkdir(made, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(made, 0o777))
 	sh(t, made, world)
 	for _, name := range commands(t) {
-		help, err := cutie(t, "help", name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		help := run(t, "help", name)
 		_, examples, ok := strings.Cut(help, "\nexamples:\n")
 		if !ok {
 			t.Errorf("%s has no examples", name)
@@ -262,9 +243,7 @@ func TestExamplesWork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "world")
-			if err := copySparse(dir, made); err != nil {
-				t.Fatal(err)
-			}
+			must(t, copySparse(dir, made))
 			sh(t, dir, wants[name])
 			if slices.Contains(served, name) {
 				url := serveHome(t, filepath.Join(dir, "cutie_home")).url
@@ -308,9 +287,7 @@ func TestExitCodes(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
 	d := serveHome(t, home, "--anonymous", "read")
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("x"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("x"), 0o666))
 	mirror := filepath.Join(t.TempDir(), "mirror")
 	sh(t, t.TempDir(), "cutie sync "+d.url+" "+mirror+"; rm "+mirror+"/queues/jobs/queue-info.txt\n")
 	for want, args := range [][]string{
@@ -335,10 +312,7 @@ func TestExitCodes(t *testing.T) {
 // The index of the topics, for readers of the tree, is made of their first lines.
 func TestTopicsHaveAnIndex(t *testing.T) {
 	t.Parallel()
-	overview, err := cutie(t, "help", "all")
-	if err != nil {
-		t.Fatal(err)
-	}
+	overview := run(t, "help", "all")
 	_, list, _ := strings.Cut(overview, "Topics:\n")
 	want := "# Topics\n\nThese files are what `cutie help TOPIC` prints. Begin with the [tour](tour.txt).\n\n"
 	for _, m := range topicLine.FindAllStringSubmatch(list, -1) {
@@ -346,9 +320,7 @@ func TestTopicsHaveAnIndex(t *testing.T) {
 	}
 	const index = "topics/README.md"
 	if *update {
-		if err := os.WriteFile(index, []byte(want), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(index, []byte(want), 0o666))
 	}
 	if got, err := os.ReadFile(index); err != nil || string(got) != want {
 		t.Errorf("%s: %v; -update makes it anew: got\n%s\nwant\n%s", index, err, got, want)
@@ -360,10 +332,7 @@ var topicLine = regexp.MustCompile(`(?m)^    ([a-z]+) +([A-Za-z].*)$`)
 // Every help topic is listed, has a text that fits a terminal, and speaks of
 // commands that there are.
 func TestHelpTopicsCanBeRead(t *testing.T) {
-	overview, err := cutie(t, "help", "all")
-	if err != nil {
-		t.Fatal(err)
-	}
+	overview := run(t, "help", "all")
 	_, list, _ := strings.Cut(overview, "Topics:\n")
 	topics := topicLine.FindAllStringSubmatch(list, -1)
 	if len(topics) < 5 {
@@ -397,22 +366,16 @@ func TestTopicsNameFiguresThatExist(t *testing.T) {
 		}
 		for _, name := range files {
 			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			source.Write(text)
 		}
 	}
 	topics, err := filepath.Glob("topics/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := 0
 	for _, name := range topics {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, figure := range regexp.MustCompile(`\bcutie_[a-z]+_[a-z_]+[a-z]\b|\bcutie_jobs\b`).FindAllString(string(text), -1) {
 			found++
 			if !strings.Contains(source.String(), `"`+figure+`"`) {
@@ -429,9 +392,7 @@ func TestTopicsNameFiguresThatExist(t *testing.T) {
 func TestTopicsUseOptionsThatExist(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob("topics/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var (
 		command = regexp.MustCompile(`(?m)^ {4,}(?:\$ )?(?:CUTIE_\w+=\S+ )?cutie ([a-zA-Z]+)( .*)?$`)
 		option  = regexp.MustCompile(` (--[a-z][a-z-]*)`)
@@ -439,9 +400,7 @@ func TestTopicsUseOptionsThatExist(t *testing.T) {
 	)
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, m := range command.FindAllStringSubmatch(string(text), -1) {
 			verb, rest := m[1], m[2]
 			if part, ok := strings.CutPrefix(rest, " "); ok && slices.Contains([]string{"failover", "rdm", "user"}, verb) {
@@ -457,10 +416,7 @@ func TestTopicsUseOptionsThatExist(t *testing.T) {
 					t.Errorf("%s: %v", page, err)
 				}
 				if verb == "serve" { // its help shows those that most people need
-					settings, err := cutie(t, "config", "default")
-					if err != nil {
-						t.Fatal(err)
-					}
+					settings := run(t, "config", "default")
 					helps[verb] += regexp.MustCompile(`(?m)^#([a-z-]+) =`).ReplaceAllString(settings, "--$1 ")
 				}
 			}

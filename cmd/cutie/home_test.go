@@ -24,9 +24,7 @@ func TestSocketIsPrivate(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
 	serveHome(t, home)
 	info, err := os.Stat(filepath.Join(home, "cutie-socket"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, want := info.Mode(), fs.ModeSocket|0o600; got != want {
 		t.Errorf("got mode %v, want %v", got, want)
 	}
@@ -53,9 +51,7 @@ func TestProfilesAreForTheSocket(t *testing.T) {
 		{http.DefaultClient, d.url + "debug/pprof/profile?seconds=1", http.StatusNotFound},
 	} {
 		resp, err := of.client.Get(of.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode != of.want || len(body) == 0 {
@@ -67,9 +63,7 @@ func TestProfilesAreForTheSocket(t *testing.T) {
 func TestSocketOfALongPath(t *testing.T) {
 	t.Parallel()
 	home := filepath.Join(t.TempDir(), strings.Repeat("long/", 40), "home")
-	if err := os.MkdirAll(filepath.Dir(home), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(home), 0o777))
 	d := serveHome(t, home)
 	if _, err := cutie(t, "createQueue", "second", "--home", home); err != nil {
 		t.Error(err)
@@ -78,9 +72,7 @@ func TestSocketOfALongPath(t *testing.T) {
 	if out, err := cutie(t, "status", "--url", d.url); err != nil || !strings.Contains(out, "second\t0") {
 		t.Errorf("got %q, %v, want the second queue", out, err)
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Errorf("daemon ended badly: %v", err)
-	}
+	d.end(t)
 	if _, err := os.Lstat(filepath.Join(home, "cutie-socket")); !os.IsNotExist(err) {
 		t.Errorf("got %v, want no socket", err)
 	}
@@ -90,14 +82,10 @@ func TestCommandsOnOneHomeTakeTurns(t *testing.T) {
 	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
 	for _, args := range [][]string{{"init", home}, {"createQueue", "jobs", "--home", home}} {
-		if _, err := cutie(t, args...); err != nil {
-			t.Fatal(err)
-		}
+		run(t, args...)
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, []byte("x"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("x"), 0o666))
 	const n = 8
 	ids := make([]string, n)
 	var wg sync.WaitGroup
@@ -123,17 +111,13 @@ func TestProbes(t *testing.T) {
 	d := serve(t)
 	for _, path := range []string{"livez", "readyz"} {
 		resp, err := http.Get(d.url + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
 			t.Errorf("%s: got %s, want 200", path, resp.Status)
 		}
 		resp, err = http.Post(d.url+path, "text/plain", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != "GET, HEAD" {
 			t.Errorf("%s: got %s, Allow %q, want 405 and GET, HEAD", path, resp.Status, resp.Header.Get("Allow"))
@@ -145,13 +129,9 @@ func TestLogIsJSON(t *testing.T) {
 	t.Parallel()
 	d := serve(t, "--log-format", "json", "--log-level", "debug")
 	resp, err := http.Get(d.url + "state")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp.Body.Close()
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	d.end(t)
 	var got []string
 	for line := range strings.Lines(d.stderr.String()) {
 		var event struct {
@@ -192,9 +172,7 @@ func stamps(t *testing.T, dir string) map[string]string {
 		all[path] = fmt.Sprint(st.Ino, st.Mode, st.Size, st.Mtim.Nano(), st.Ctim.Nano())
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -214,9 +192,7 @@ func TestReadingAClosedHomeChangesNothing(t *testing.T) {
 		}
 		return string(out)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "text"), []byte("text\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "text"), []byte("text\n"), 0o600))
 	run("init")
 	run("create", "jobs")
 	for range 3 {
@@ -248,9 +224,7 @@ func TestReadingAClosedHomeChangesNothing(t *testing.T) {
 			t.Errorf("%s: got %d files, want %d", verb, len(after), len(before))
 		}
 	}
-	if err := os.Rename(filepath.Join(home, "queues/jobs/pending/j000000000002"), filepath.Join(home, "queues/jobs/consumed/j000000000002")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(filepath.Join(home, "queues/jobs/pending/j000000000002"), filepath.Join(home, "queues/jobs/consumed/j000000000002")))
 	if got := run("status"); !strings.Contains(got, "jobs\t1\t2\t0\t") {
 		t.Errorf("after a move by hand: %s", got)
 	}
@@ -326,9 +300,7 @@ func TestTargetsAnswerTheSame(t *testing.T) {
 	for n, way := range ways {
 		dir := t.TempDir()
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "bad.checkm"} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o666))
 		}
 		home := filepath.Join(dir, "home")
 		env := append(os.Environ(), "CUTIE_HOME="+home, "CUTIE_URL=")

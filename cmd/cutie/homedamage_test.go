@@ -78,17 +78,13 @@ func newDamagedHome(t *testing.T) *damagedHome {
 		}
 		d.send(t, "POST", "consume/"+q, "", "Content-Type", form)
 		d.send(t, "POST", "consume/"+q, "", "Content-Type", form)
-		if out, err := cutie(t, "cull", q, "--size", "1", "--age", "0", "--home", h.dir); err != nil {
-			t.Fatalf("cull: %v: %s", err, out)
-		}
+		run(t, "cull", q, "--size", "1", "--age", "0", "--home", h.dir)
 	}
 	eventually(t, "subscriptions", func() bool {
 		text, err := os.ReadFile(filepath.Join(h.dir, "hub/subscriptions"))
 		return err == nil && bytes.Count(text, []byte("expires")) == 2
 	})
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	d.end(t)
 	packs(t, h)
 	h.want = h.facts(t, h.dir)
 	return h
@@ -107,18 +103,14 @@ func packs(t *testing.T, h *damagedHome) {
 		body.WriteString("--x--\r\n")
 		d.send(t, "POST", "content/"+q, body.String(), "Content-Type", "multipart/form-data; boundary=x")
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	d.end(t)
 }
 
 // facts are the queues and jobs of a copy of the home, as a daemon serves them.
 func (h *damagedHome) facts(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "home")
-	if err := copySparse(to, dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, copySparse(to, dir))
 	d := serveHome(t, to, h.args()...)
 	defer d.stop(syscall.SIGTERM)
 	return factsOf(t, d)
@@ -166,9 +158,7 @@ func TestDamageToTheFilesBesideTheEngine(t *testing.T) {
 			t.Run(strings.ReplaceAll(kind, "/", "-")+"/"+damage.name, func(t *testing.T) {
 				t.Parallel()
 				dir := filepath.Join(t.TempDir(), "home")
-				if err := copySparse(dir, h.dir); err != nil {
-					t.Fatal(err)
-				}
+				must(t, copySparse(dir, h.dir))
 				file := func(n int) string { return filepath.Join(dir, strings.TrimPrefix(files[n], h.dir)) }
 				switch damage.name {
 				case "delete":
@@ -181,9 +171,7 @@ func TestDamageToTheFilesBesideTheEngine(t *testing.T) {
 						err = os.WriteFile(file(0), damage.do(b), 0o600)
 					}
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				h.examine(t, dir)
 			})
 		}
@@ -212,9 +200,7 @@ func (h *damagedHome) examine(t *testing.T, dir string) {
 		t.Error("check alone has changed files")
 	}
 	served := filepath.Join(t.TempDir(), "home")
-	if err := copySparse(served, dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, copySparse(served, dir))
 	d, err := start(t.TempDir(), served, h.args()...)
 	switch {
 	case err == nil:
@@ -261,14 +247,10 @@ func (h *damagedHome) follow(t *testing.T, dir, told string) {
 	switch words := strings.Fields(m[1]); words[0] {
 	case "set":
 		for _, q := range []string{"a", "b"} {
-			if _, err := cutie(t, "set", q, "--home", dir, "--callback", h.receiver+"/"+q); err != nil {
-				t.Fatal(err)
-			}
+			run(t, "set", q, "--home", dir, "--callback", h.receiver+"/"+q)
 		}
 	case "serve":
-		if err := serveHome(t, dir, h.args()...).stop(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must(t, serveHome(t, dir, h.args()...).stop(syscall.SIGTERM))
 	default:
 		if out, err := cutie(t, append(words, dir)...); err != nil {
 			t.Logf("%q: %v: %s", words, err, out) // another hint may follow
@@ -306,13 +288,9 @@ func TestADamagedPayloadIsNoticed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	home, payload := filepath.Join(dir, "home"), bytes.Repeat([]byte("payload\n"), 2<<20/8)
-	if err := os.WriteFile(filepath.Join(dir, "text"), payload, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "text"), payload, 0o600))
 	d, err := start(dir, home)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	run := func(args ...string) (string, error) {
 		cmd := exec.Command("cutie", append(args, "-u", d.url)...)
 		cmd.Dir = dir
@@ -333,9 +311,7 @@ func TestADamagedPayloadIsNoticed(t *testing.T) {
 	}
 	payload[1<<20] ^= 1
 	for _, file := range files[:4] {
-		if err := os.WriteFile(file, payload, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, payload, 0o600))
 	}
 	if d, err = start(dir, home); err != nil {
 		t.Fatal(err)
@@ -353,14 +329,10 @@ func TestADamagedPayloadIsNoticed(t *testing.T) {
 		}
 	}
 	resp, err := http.Get(d.url + "content/jobs/j000000000005?t=application/octet-stream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp.Body.Close()
 	other, err := http.Get(d.url + "queues/jobs/payload/j000000000005")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	other.Body.Close()
 	if got, want := resp.Header.Get("Repr-Digest"), other.Header.Get("Repr-Digest"); got != want || !strings.HasPrefix(got, "sha-256=:") {
 		t.Errorf("got Repr-Digest %q, want %q", got, want)

@@ -43,9 +43,7 @@ func main() {
 func TestModulePathCanBeChanged(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../.github/CONTRIBUTING.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	blocks := blocksOf(string(text), "Where the module lives")
 	if len(blocks) != 2 {
 		t.Fatalf("got %d blocks of commands, want 2: %q", len(blocks), blocks)
@@ -64,9 +62,7 @@ func TestModulePathCanBeChanged(t *testing.T) {
 		}
 		return string(out)
 	}
-	if err := errors.Join(os.Mkdir(there, 0o777), os.Mkdir(program, 0o777), os.WriteFile(filepath.Join(program, "main.go"), []byte(outside), 0o666)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.Mkdir(there, 0o777), os.Mkdir(program, 0o777), os.WriteFile(filepath.Join(program, "main.go"), []byte(outside), 0o666)))
 	in("../..", "cp -r go.mod go.sum Makefile cmd publisher queuefs sitemap testdata wellknown "+there)
 	in(there, blocks[0])
 	if left := in(there, `grep -rE '^(import )?[[:space:]]*([A-Za-z_.]+ )?"cutie/[a-z0-9/]*"$' --include='*.go' . || true`); left != "" {
@@ -141,9 +137,7 @@ var banned = map[string][]string{
 
 func TestImportsPointDown(t *testing.T) {
 	imports, err := moduleImports("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, complaint := range complaints(imports) {
 		t.Error(complaint)
 	}
@@ -159,9 +153,7 @@ func TestPagesNameFilesThatExist(t *testing.T) {
 	paths := regexp.MustCompile("`((?:queuefs|publisher|cmd)/[A-Za-z0-9_/.]+)`")
 	for _, page := range []string{"queuefs/INTERNALS.md", "publisher/INTERNALS.md", "README.md"} {
 		text, err := os.ReadFile("../../" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		found := paths.FindAllStringSubmatch(string(text), -1)
 		if len(found) == 0 {
 			t.Errorf("%s names no file", page)
@@ -179,9 +171,7 @@ func TestPagesNameEveryRoom(t *testing.T) {
 	words := regexp.MustCompile(`[a-z0-9/]+`)
 	named := func(page string) []string {
 		text, err := os.ReadFile("../../" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return words.FindAllString(string(text), -1)
 	}
 	engine, source, program := named("queuefs/INTERNALS.md"), named("publisher/INTERNALS.md"), named("cmd/cutie/main.go")
@@ -416,9 +406,7 @@ func TestBodiesAreReadInOneWay(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func TestOtherWaysToReadBodiesAreFound(t *testing.T) {
@@ -434,9 +422,7 @@ func TestOtherWaysToReadBodiesAreFound(t *testing.T) {
 	} {
 		fset := token.NewFileSet()
 		file, err := parser.ParseFile(fset, "a.go", "package a\n"+source, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := readsOfBodies(fset, file); len(got) != want {
 			t.Errorf("%s: got %q, want %d", source, got, want)
 		}
@@ -453,9 +439,7 @@ func TestLongTestsAreListed(t *testing.T) {
 	go outsideOfATest(done)
 	<-done
 	got, err := os.ReadFile(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pkg := strings.TrimSuffix(reflect.TypeFor[daemon]().PkgPath(), "_test")
 	want := pkg + " TestLongTestsAreListed\n" + pkg + " ?\n"
 	if string(got) != want {

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"cutie/cmd/cutie/doctor"
@@ -173,9 +172,7 @@ func TestRulesKnowTheMetrics(t *testing.T) {
 	name := regexp.MustCompile(`\bcutie_[a-z_]+`)
 	read := func(file string) string {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return string(text)
 	}
 	has := map[string]bool{}
@@ -233,9 +230,7 @@ cutie work jobs --drain --home home -- sh -c 'echo $TRACEPARENT >>`+dir+`/seen'
 	if line := string(seen); err != nil || !strings.HasPrefix(line, "00-"+trace+"-") || strings.Contains(line, "b7ad6b7169203331") {
 		t.Errorf("got %q, %v, want another span of the trace", seen, err)
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	d.end(t)
 	if octets.Load() == 0 {
 		t.Error("no spans came")
 	}
@@ -258,9 +253,7 @@ func TestDoctorOfADaemon(t *testing.T) {
 	}
 	// Wrong settings are a fault beside others.
 	bad := filepath.Join(dir, "bad.toml")
-	if err := os.WriteFile(bad, []byte("max-conns = 'many'\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(bad, []byte("max-conns = 'many'\n"), 0o600))
 	if out, err = cutie(t, "doctor", "--home", filepath.Join(dir, "home"), "--config", bad); err == nil ||
 		!strings.Contains(out, "fault: settings: "+bad+":1: --max-conns") || !strings.Contains(out, "served by process") {
 		t.Errorf("got %v\n%s", err, out)
@@ -288,9 +281,7 @@ func TestDoctorOfADaemon(t *testing.T) {
 
 	// Another service answers at the base URI, or nobody.
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ln.Close()
 	for base, want := range map[string]string{d.url: "another service", "http://" + ln.Addr().String() + "/": "refused"} {
 		home := filepath.Join(t.TempDir(), "home")

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -77,9 +76,7 @@ var ownFacts = regexp.MustCompile(`(?m)^<url><loc>HOST/queues/jobs/queue-info.tx
 func changesAfter(t *testing.T, url string, after queuefs.Seq) string {
 	t.Helper()
 	text, err := getter(http.DefaultClient, url)(".well-known/resourcesync/jobs/replica/changelist.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	list := strings.ReplaceAll(string(text), strings.TrimSuffix(url, "/"), "HOST")
 	list = ownFacts.ReplaceAllString(list, "")
 	var kept strings.Builder
@@ -185,9 +182,7 @@ cutie rm jobs j000000000003 $U`)
 	// One flipped bit is named.
 	damaged := filepath.Join(dir, "second/queues/jobs/payload/j000000000002")
 	for _, text := range []string{"ooe", "one"} {
-		if err := os.WriteFile(damaged, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(damaged, []byte(text), 0o600))
 		out, err := cutie(t, "audit", "--mirror", "jobs", "-u", second.url)
 		if text == "one" && err != nil || text != "one" && (err == nil || !strings.Contains(out, "different: payload/j000000000002\n")) {
 			t.Errorf("audit with %q: %v\n%s", text, err, out)
@@ -225,9 +220,7 @@ cutie audit copy | grep "missing 0, different 0, extra 0"`)
 		t.Errorf("after a kill: %+v", q)
 	}
 	for _, d := range []*daemon{second, third} {
-		if err := d.stop(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
+		d.end(t)
 	}
 	for _, home := range []string{"second", "third"} {
 		if out, err := cutie(t, "check", filepath.Join(dir, home)); err != nil {
@@ -298,9 +291,7 @@ func TestFilesInTransitAtATakeover(t *testing.T) {
 	if got := strings.TrimSpace(p.run("put", "jobs", "one", "-u", second.url)); got <= ids[4] {
 		t.Errorf("a new job has the number %s", got)
 	}
-	if err := second.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	second.end(t)
 	if out, err := cutie(t, "check", filepath.Join(p.dir, "second")); err != nil {
 		t.Errorf("check: %v %s", err, out)
 	}
@@ -318,9 +309,7 @@ cutie token add ann --name first --users users >token`)
 	put := func() {
 		t.Helper()
 		secret, err := os.ReadFile(token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		eventually(t, "the daemon knows the token", func() bool {
 			resp, _ := send(t, http.DefaultClient, "POST", first.url+"content/jobs", strings.Repeat("large ", 20000), "Authorization", "Bearer "+strings.TrimSpace(string(secret)))
 			return resp.StatusCode == http.StatusCreated
@@ -382,9 +371,7 @@ func TestAMirrorSurvivesKills(t *testing.T) {
 	// A kill between the copy and its removal leaves it.
 	second.kill()
 	left := filepath.Join(mhome, "mirror-copies", "jobs")
-	if err := os.MkdirAll(left, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(left, 0o700))
 	second = serveHome(t, mhome, margs...)
 	caughtUp(t, first.url, second.url)
 	if out, err := cutie(t, "audit", "--mirror", "jobs", "-u", second.url); err != nil {
@@ -394,9 +381,7 @@ func TestAMirrorSurvivesKills(t *testing.T) {
 		t.Errorf("the copy was left: %v", err)
 	}
 	for _, d := range []*daemon{second, first} {
-		if err := d.stop(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
+		d.end(t)
 	}
 	if out, err := cutie(t, "check", mhome); err != nil {
 		t.Errorf("check: %v %s", err, out)
@@ -421,9 +406,7 @@ func TestTakeoversUnderLoad(t *testing.T) {
 func takeOverUnderLoad(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	dir, err := os.MkdirTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer os.RemoveAll(dir) // there are many of them
 	first := serveHome(t, filepath.Join(dir, "first"))
 	second := serveHome(t, filepath.Join(dir, "second"), "--mirror", first.url)

@@ -37,9 +37,7 @@ func TestRobotsAndPagesOfOthersByChoice(t *testing.T) {
 	if resp, _ := send(t, http.DefaultClient, "GET", d.url+published, "", "Origin", "https://a.test"); resp.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("without --cors: %v", resp.Header)
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	d.end(t)
 
 	d = serveHome(t, home, "--robots", "--cors", "https://a.test")
 	resp, body := send(t, http.DefaultClient, "GET", d.url+"robots.txt", "")
@@ -70,18 +68,14 @@ func TestRobotsAndPagesOfOthersByChoice(t *testing.T) {
 	if resp, _ = send(t, http.DefaultClient, "POST", d.url+"content/jobs", "", "Origin", "https://a.test"); resp.StatusCode != 403 || resp.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("submission by a page that may read: %s %v", resp.Status, resp.Header)
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	d.end(t)
 
 	// Who may read nothing is told of nothing.
 	d = serveHome(t, home, "--robots", "--anonymous", "none")
 	if resp, body := send(t, http.DefaultClient, "GET", d.url+"robots.txt", ""); resp.StatusCode != 200 || body != "User-agent: *\nDisallow:\n\n" {
 		t.Errorf("robots.txt for strangers: %s, %q", resp.Status, body)
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	d.end(t)
 }
 
 func TestPublishingIsAskedByMethod(t *testing.T) {
@@ -114,9 +108,7 @@ func TestPublishingIsAskedByMethod(t *testing.T) {
 			t.Errorf("%s %s: %v, %s", tt.method, tt.path, err, body)
 		}
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	d.end(t)
 }
 
 // TestExportFollows reads a line for each export that had something to do.
@@ -128,12 +120,8 @@ func TestExportFollows(t *testing.T) {
 	follow := exec.Command("cutie", "export", tree, "--home", home, "--resources", "--follow", "--every", "100ms")
 	follow.Env = append(os.Environ(), "CUTIE_URL=")
 	out, err := follow.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := processes.Start(follow); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, processes.Start(follow))
 	defer follow.Process.Kill()
 	lines := bufio.NewReader(out)
 	next := func() {
@@ -155,15 +143,11 @@ func TestExportFollows(t *testing.T) {
 			}
 		}
 	}
-	if err := follow.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, follow.Process.Signal(syscall.SIGTERM))
 	if err := follow.Wait(); err != nil {
 		t.Errorf("interrupted it ends with %v", err)
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	d.end(t)
 }
 
 // A recipe follows the set pending of a queue step by step as howToFollow in
@@ -185,9 +169,7 @@ func newRecipe(t *testing.T, base, queue string) *recipe {
 		Follow []string `json:"howToFollow"`
 	}
 	_, text := r.get("about.json")
-	if err := json.Unmarshal(text, &about); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &about))
 	for _, word := range []string{"Resource List", "If-None-Match", "Prefer: wait=60", "304", "Change List Index"} {
 		if !strings.Contains(strings.Join(about.Follow, " "), word) {
 			t.Errorf("howToFollow says nothing of %s: %q", word, about.Follow)
@@ -345,9 +327,7 @@ func TestTheRecipeLosesNoChange(t *testing.T) {
 		}
 		for range take {
 			d, err := at.Next(context.Background(), "jobs", 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			d.Body.Close()
 		}
 	}
@@ -385,16 +365,12 @@ func TestTheRecipeLosesNoChange(t *testing.T) {
 	// Another queue of the name.
 	work(0, len(eager.jobs))
 	for _, command := range []string{"publish --now", "cull jobs --size 0 --age 0", "rmqueue jobs"} {
-		if _, err := cutie(t, append(strings.Fields(command), "--url", d.url)...); err != nil {
-			t.Fatal(err)
-		}
+		run(t, append(strings.Fields(command), "--url", d.url)...)
 	}
 	if eager.step() {
 		t.Error("a removed queue is published")
 	}
-	if _, err := cutie(t, "create", "jobs", "--url", d.url); err != nil {
-		t.Fatal(err)
-	}
+	run(t, "create", "jobs", "--url", d.url)
 	work(40, 3)
 	for _, r := range []*recipe{eager, lazy} {
 		r.step()
@@ -402,9 +378,7 @@ func TestTheRecipeLosesNoChange(t *testing.T) {
 		r.step()
 		r.compare()
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	d.end(t)
 }
 
 // Errors of documents and of ranges are in the form asked for, and plain text for
@@ -430,22 +404,16 @@ func TestErrorsOfDocumentsAreInTheFormAskedFor(t *testing.T) {
 		{"GET", top, "application/json", "", 200, "application/xml", "<?xml"},
 	} {
 		req, err := http.NewRequest(c.method, d.url+c.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Header.Set("Accept", c.accept)
 		if c.ranges != "" {
 			req.Header.Set("Range", c.ranges)
 		}
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		h := resp.Header
 		if resp.StatusCode != c.status || h.Get("Content-Type") != c.contentType || !strings.Contains(string(body), c.says) {
 			t.Errorf("%s %s, Accept %q: got %d, %s, %.200s", c.method, c.path, c.accept, resp.StatusCode, h.Get("Content-Type"), body)
@@ -483,9 +451,7 @@ cutie publish --now --home home
 cutie export copy --home home --to s3://bucket/www --endpoint S3 --base-uri WEB --resources
 cutie put jobs f4 f5 --home home
 cutie export copy --home home --to s3://bucket/www --endpoint S3 --base-uri WEB --resources`))
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	d.end(t)
 	sh(t, dir, script.Replace(`cutie sync WEB mirror --set jobs/replica
 cutie audit mirror`))
 	web.Close()

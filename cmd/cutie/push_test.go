@@ -36,18 +36,14 @@ func channelOf(t *testing.T, site, set string) channel {
 func advertised(t *testing.T, site, set, capability string) (c channel) {
 	t.Helper()
 	lists, err := sets(http.DefaultClient, site, func(*rsDocument) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, list := range lists {
 		if !strings.Contains(list, set) {
 			continue
 		}
 		_, text := send(t, http.DefaultClient, "GET", list, "")
 		doc, err := parseDocument([]byte(text), "capabilitylist", strings.TrimSuffix(site, "/")+"/.well-known/resourcesync")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, e := range doc.URLs {
 			if e.MD.Capability == capability {
 				c.topic, c.list = e.Loc, strings.Replace(list, "capabilitylist", "changelist", 1)
@@ -67,9 +63,7 @@ func (c channel) changes(t *testing.T) *rsDocument {
 	t.Helper()
 	_, text := send(t, http.DefaultClient, "GET", c.list, "")
 	doc, err := parseDocument([]byte(text), "changelist", strings.Replace(c.list, "changelist", "capabilitylist", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return doc
 }
 
@@ -151,9 +145,7 @@ func TestChangesArePushedUntilTheSubscriberEndsIt(t *testing.T) {
 	if got := s.known(); got != before {
 		t.Errorf("after unsubscribing: got %d more changes", got-before)
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Errorf("daemon ended badly: %v", err)
-	}
+	d.end(t)
 	if said := d.stderr.String(); said != "" {
 		t.Errorf("the daemon said: %s", said)
 	}
@@ -185,9 +177,7 @@ func TestAKillDelaysPushAndLosesNothing(t *testing.T) {
 		d = serveHome(t, home, args...)
 		s.has(c.changes(t))
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Errorf("daemon ended badly: %v", err)
-	}
+	d.end(t)
 	if out, err := cutie(t, "check", home); err != nil || !strings.HasSuffix(out, " 0 mended, 0 problems\n") {
 		t.Errorf("check: %v: %s", err, out)
 	}
@@ -219,9 +209,7 @@ func TestSubscribersThatHangOrFailHoldUpNobodyElse(t *testing.T) {
 	if failing != 8 {
 		t.Errorf("%d subscribers are known to fail, want 8", failing)
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Errorf("daemon ended badly: %v", err)
-	}
+	d.end(t)
 	close(leave)
 }
 
@@ -231,20 +219,13 @@ func TestWhoMaySubscribe(t *testing.T) {
 	users, home := filepath.Join(dir, "users.txt"), filepath.Join(dir, "home")
 	token := func(name, rights string) string {
 		t.Helper()
-		if _, err := cutie(t, "user", "add", name, "--rights", rights, "--no-password", "--users", users); err != nil {
-			t.Fatal(err)
-		}
-		text, err := cutie(t, "token", "add", name, "--users", users)
-		if err != nil {
-			t.Fatal(err)
-		}
+		run(t, "user", "add", name, "--rights", rights, "--no-password", "--users", users)
+		text := run(t, "token", "add", name, "--users", users)
 		return "Bearer " + strings.TrimSpace(text)
 	}
 	tokens := map[string]string{"": "", "ann": token("ann", "read:jobs"), "bob": token("bob", "read:second"), "eve": token("eve", "submit:jobs")}
 	for _, args := range [][]string{{"init", home}, {"createQueue", "jobs", "--home", home}, {"createQueue", "second", "--home", home}} {
-		if _, err := cutie(t, args...); err != nil {
-			t.Fatal(err)
-		}
+		run(t, args...)
 	}
 	d := serveHome(t, home, "--users", users, "--allow-fetch", loopback)
 	topic := d.url + ".well-known/resourcesync/jobs/pending/change-notification.xml"
@@ -362,10 +343,7 @@ func TestASubscriptionEndsWithTheRightToRead(t *testing.T) {
 	users, home := filepath.Join(dir, "users.txt"), filepath.Join(dir, "home")
 	run := func(args ...string) string {
 		t.Helper()
-		text, err := cutie(t, append(args, "--users", users)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := run(t, append(args, "--users", users)...)
 		return strings.TrimSpace(text)
 	}
 	var all []*subscriber
@@ -382,9 +360,7 @@ func TestASubscriptionEndsWithTheRightToRead(t *testing.T) {
 	topic := d.url + ".well-known/resourcesync/jobs/pending/change-notification.xml"
 	again := func(more ...string) {
 		t.Helper()
-		if err := d.stop(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		d.end(t)
 		d = serveHome(t, home, append(args, more...)...)
 	}
 	for i, name := range []string{"ann", "bob", "eve"} {
@@ -693,9 +669,7 @@ func TestURLOfACallbackIsASecret(t *testing.T) {
 			}
 		}
 	}
-	if _, err := cutie(t, "--home", home, "set", "jobs", "--callback", receiver.URL+"/kept-apart?key=1"); err != nil {
-		t.Fatal(err)
-	}
+	run(t, "--home", home, "set", "jobs", "--callback", receiver.URL+"/kept-apart?key=1")
 	check("set")
 	// What everybody sees can be given back.
 	if resp, text := send(t, http.DefaultClient, "POST", d.url+"state/jobs", "callback="+receiver.URL, "Content-Type", "application/x-www-form-urlencoded"); resp.StatusCode != 200 {
@@ -703,9 +677,7 @@ func TestURLOfACallbackIsASecret(t *testing.T) {
 	}
 	check("given back")
 	text := strings.Replace(readFile(t, info), "callback: "+receiver.URL, "callback: "+receiver.URL+"/kept-apart2", 1)
-	if err := os.WriteFile(info, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(info, []byte(text), 0o600))
 	eventually(t, "read and concealed", func() bool { return !strings.Contains(readFile(t, info), "kept-apart2") })
 	check("by hand")
 	if st, err := os.Stat(filepath.Join(home, "callback-urls", "jobs")); err != nil || st.Mode().Perm() != 0o600 {

@@ -282,14 +282,10 @@ func TestPagesShowWhatHappens(t *testing.T) {
 		}
 	}
 	pages, err := filepath.Glob("topics/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, page := range append(pages, "../../README.md") {
 		data, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if !strings.Contains(string(data), "\n    $ ") {
 			continue
 		}
@@ -298,9 +294,7 @@ func TestPagesShowWhatHappens(t *testing.T) {
 			r := &replay{T: t, dir: t.TempDir()}
 			now := r.page(string(data))
 			if *update && !t.Failed() && now != string(data) {
-				if err := os.WriteFile(page, []byte(now), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(page, []byte(now), 0o666))
 			}
 		})
 	}
@@ -500,9 +494,7 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 		}
 	}
 	file := filepath.Join(dir, "f")
-	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("x"), 0o600))
 	for _, args := range [][]string{
 		{"put", "jobs", file, file, "-q"}, {"work", "jobs", "-n", "1", "--", "wc"},
 		{"user", "add", "ann", "--no-password", "--rights", "read,submit:jobs", "--users", users},
@@ -516,10 +508,7 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 		}
 	}
 	uws := d.url + "uws/jobs/async"
-	job, err := cutie(t, "uws", "create", uws, "a=b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	job := run(t, "uws", "create", uws, "a=b")
 	job = strings.TrimSpace(job)
 	for _, args := range [][]string{
 		{"version"}, {"help", "put"},
@@ -554,9 +543,7 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	check("an error", stderr.String())
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	d.end(t)
 	d = serveHome(t, filepath.Join(dir, "other")) // for its schemas
 	out, err := cutie(t, "check", home, "-t", "json")
 	if err != nil {

@@ -310,9 +310,7 @@ func TestAStandbyTakesOverFromAKilledOwner(t *testing.T) {
 		c.same(owner, documents...)
 		complained(t, c.nodes[killed])
 		if random.IntN(2) == 0 {
-			if err := os.RemoveAll(c.homes[killed]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(c.homes[killed]))
 		}
 		c.start(killed)
 		c.same(owner, documents...)
@@ -326,9 +324,7 @@ func TestAStandbyTakesOverFromAKilledOwner(t *testing.T) {
 // sleep stops a process, and returns when all its threads have stopped.
 func sleep(t *testing.T, p *os.Process) {
 	t.Helper()
-	if err := p.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Signal(syscall.SIGSTOP))
 	for awake := true; awake; {
 		tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Pid))
 		if err != nil || len(tasks) == 0 {
@@ -414,13 +410,9 @@ func TestJobsAreHandedOutBeforePublishedDocumentsHaveCome(t *testing.T) {
 	options := append(storeOptions(t, m), "--store-image", "1000")
 	d := serve(t, options...)
 	for m.Objects()["home/snapshot/00000000000000000001"] == nil {
-		if out, err := cutie(t, "submit", "jobs", "/etc/hostname", "--url", d.url); err != nil {
-			t.Fatal(out, err)
-		}
+		run(t, "submit", "jobs", "/etc/hostname", "--url", d.url)
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	d.end(t)
 	address := strings.Trim(strings.TrimPrefix(d.url, "http:"), "/")
 	fresh.Store(true)
 	started := make(chan *daemon, 1)
@@ -433,9 +425,7 @@ func TestJobsAreHandedOutBeforePublishedDocumentsHaveCome(t *testing.T) {
 	}()
 	get := func(method, path string) (*http.Response, string) {
 		req, err := http.NewRequest(method, d.url+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return nil, ""
@@ -479,7 +469,5 @@ func TestJobsAreHandedOutBeforePublishedDocumentsHaveCome(t *testing.T) {
 	if list := all[published+"pending/changelist.xml"]; !strings.Contains(list, "payload/j000000000001") || !strings.Contains(list, `change="deleted"`) {
 		t.Errorf("the job taken meanwhile is not in the Change List: %s", list)
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	d.end(t)
 }

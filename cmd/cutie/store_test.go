@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -62,9 +61,7 @@ func surviveKillsStored(t *testing.T, options []string, enough func() bool) {
 	home := filepath.Join(t.TempDir(), "home")
 	surviveKills(t, home, func(round int) []string {
 		if round%2 == 1 {
-			if err := os.RemoveAll(home); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.RemoveAll(home))
 		}
 		return options
 	}, enough)
@@ -76,18 +73,14 @@ func TestADaemonThatLostItsHomeSaysToWhom(t *testing.T) {
 	t.Parallel()
 	options := storeOptions(t, new(objectstest.Memory))
 	a := serve(t, options...)
-	if out, err := cutie(t, "submit", "jobs", "/etc/hostname", "--url", a.url); err != nil {
-		t.Fatal(out, err)
-	}
+	run(t, "submit", "jobs", "/etc/hostname", "--url", a.url)
 	home := filepath.Join(t.TempDir(), "b")
 	b := serveHome(t, home, options...)
 	process := func(d *daemon) string { return "process " + strconv.Itoa(d.cmd.Process.Pid) }
 	if o, err := askOwner(b.node); err != nil || o.Role != "standby" || !strings.HasPrefix(o.Owner, process(a)) {
 		t.Errorf("without permission: got %+v, %v", o, err)
 	}
-	if err := b.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	b.end(t)
 	b = serveHome(t, home, append(options, "--takeover")...)
 	for o, err := askOwner(a.node); err != nil || o.Role != "standby"; o, err = askOwner(a.node) {
 		time.Sleep(askEvery)
@@ -100,19 +93,13 @@ func TestADaemonThatLostItsHomeSaysToWhom(t *testing.T) {
 			t.Errorf("got %s, %v", out, err)
 		}
 	}
-	if err := a.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
-	if err := b.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	a.end(t)
+	b.end(t)
 	c := serve(t, options...) // it was closed, so nobody is asked
 	if o, err := askOwner(c.node); err != nil || o.Role != "owner" {
 		t.Errorf("got %+v, %v", o, err)
 	}
-	if err := c.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	c.end(t)
 	if _, err := cutie(t, "submit", "jobs", "/etc/hostname", "--home", home); err == nil || !strings.Contains(err.Error(), "is its cache") {
 		t.Errorf("the cache without its store: got %v", err)
 	}
@@ -132,9 +119,7 @@ func TestAStoreMayBeAwayForAWhile(t *testing.T) {
 	}}
 	d := serve(t, storeOptions(t, m)...)
 	large := filepath.Join(t.TempDir(), "large")
-	if err := os.WriteFile(large, make([]byte, 300<<10), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(large, make([]byte, 300<<10), 0o666))
 	for _, file := range []string{"/etc/hostname", large} {
 		away.Store(true)
 		done := make(chan error)
@@ -150,9 +135,7 @@ func TestAStoreMayBeAwayForAWhile(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	d.end(t)
 }
 
 // The credentials of an owner expire at work. It says so, refuses changes, and goes on by
@@ -176,9 +159,7 @@ func TestAnOwnerOutlivesItsCredentials(t *testing.T) {
 	}))
 	defer srv.Close()
 	d, err := start(t.TempDir(), filepath.Join(t.TempDir(), "home"), "--store", "s3://bucket/home", "--store-endpoint", srv.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.kill()
 	submit := func() (status int, after string) {
 		t.Helper()
@@ -224,9 +205,7 @@ func TestAnOwnerOutlivesItsCredentials(t *testing.T) {
 	if _, text := get("state/jobs?t=json&limit=0"); !strings.Contains(text, `"numPendingJobs":2`) {
 		t.Errorf("got %s, want the two acknowledged", text)
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
+	d.end(t)
 }
 
 // cutie store tells how a home in a store is, and names what is damaged there.
@@ -257,9 +236,7 @@ func TestAStoreIsLookedAt(t *testing.T) {
 		d.send(t, "POST", "content/jobs", "small")
 		return numbered("2")
 	})
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	d.end(t)
 	out, code := look("status")
 	for _, want := range []string{"owner      process ", "which has closed it", "journal    batches ", "image      ", "job files "} {
 		if code != 0 || !strings.Contains(out, want) {
@@ -319,9 +296,7 @@ func lookedAt(t *testing.T, d *daemon) map[string]string {
 			continue
 		}
 		resp, err := http.Get(d.url + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil {
@@ -343,22 +318,12 @@ func TestAHomeIsMovedIntoAStoreAndBackByCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	large := filepath.Join(dir, "large")
-	if err := os.WriteFile(large, []byte(strings.Repeat("large ", 50<<10)), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(large, []byte(strings.Repeat("large ", 50<<10)), 0o666))
 	store := storeOptions(t, new(objectstest.Memory))
 	endpoint := store[len(store)-2:]
-	run := func(args ...string) string {
-		t.Helper()
-		out, err := cutie(t, args...)
-		if err != nil {
-			t.Fatal(args, err)
-		}
-		return out
-	}
 	move := func(args ...string) string {
 		t.Helper()
-		return run(append(append([]string{"store"}, args...), "--store-endpoint", store[3])...)
+		return run(t, append(append([]string{"store"}, args...), "--store-endpoint", store[3])...)
 	}
 	home, back := filepath.Join(dir, "home"), filepath.Join(dir, "back")
 	var want map[string]string
@@ -380,19 +345,17 @@ func TestAHomeIsMovedIntoAStoreAndBackByCommands(t *testing.T) {
 				t.Errorf("%s: %d documents, want %d", what, len(got), len(want))
 			}
 		}
-		run("submit", "jobs", "/etc/hostname", large, "--url", d.url)
-		run("work", "jobs", "--drain", "--url", d.url, "--", "sh", "-c", "echo the result of "+what)
+		run(t, "submit", "jobs", "/etc/hostname", large, "--url", d.url)
+		run(t, "work", "jobs", "--drain", "--url", d.url, "--", "sh", "-c", "echo the result of "+what)
 		if len(options) == 0 {
-			run("publish", "--now", "--url", d.url)
+			run(t, "publish", "--now", "--url", d.url)
 		}
-		run("submit", "jobs", "/etc/hostname", "--url", d.url)
+		run(t, "submit", "jobs", "/etc/hostname", "--url", d.url)
 		want = lookedAt(t, d)
 		if out, err := cutie(t, "store", "push", home, "s3://bucket/second", endpoint[0], endpoint[1]); err == nil {
 			t.Errorf("%s: a home in use was pushed: %s", what, out)
 		}
-		if err := d.stop(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		d.end(t)
 	}
 	round("in the directory", home)
 	if out := move("push", home, "s3://bucket/home"); !strings.Contains(out, "which has closed it") {

@@ -404,9 +404,7 @@ const slowness = 20 * time.Millisecond
 func newGate(t *testing.T, to string) *gate {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	g := &gate{listener: l, to: to, conns: map[net.Conn]bool{}}
 	g.turn.L = &g.mu
 	var wg sync.WaitGroup

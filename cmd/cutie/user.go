@@ -57,7 +57,8 @@ cutie user ls --users users`,
 	}
 	file := os.Getenv(usersVariable)
 	bindUsers(cmd.Flags(), &file)
-	return c.Group(cmd, optForm, userAddVerb(c, &file), userSetVerb(c, &file), userRemoveVerb(c, &file), userListVerb(c, &file), tokens(c, &file))
+	return c.Group(cmd, optForm, userAddVerb(c, &file), userSetVerb(c, &file),
+		removing(c, &file, "remove a user with all tokens", (*access.Users).Remove), listing(c, &file, "users", listUsers), tokens(c, &file))
 }
 
 // An edited user is what the options of add and set say.
@@ -171,26 +172,32 @@ func userSetVerb(c *call, file *string) *cobra.Command {
 	})
 }
 
-func userRemoveVerb(c *call, file *string) *cobra.Command {
-	cmd := &cobra.Command{Use: "rm NAME", Short: "remove a user with all tokens"}
+// removing is the verb that takes users or tokens out of the file.
+func removing(c *call, file *string, short string, remove func(all *access.Users, name string) error) *cobra.Command {
+	cmd := &cobra.Command{Use: "rm NAME", Short: short}
 	bindUsers(cmd.Flags(), file)
 	return c.Verb(cmd, 0, func(context.Context) error {
 		if err := usersFile(*file); err != nil {
 			return err
 		}
 		name := c.Args[0]
-		return fault.About(name, access.Edit(*file, func(all *access.Users) error { return all.Remove(name) }))
+		return fault.About(name, access.Edit(*file, func(all *access.Users) error { return remove(all, name) }))
 	})
 }
 
-func userListVerb(c *call, file *string) *cobra.Command {
-	cmd := &cobra.Command{Use: "ls", Short: "list the users, with -t json as an array"}
+// listing is the verb that lists users or tokens.
+func listing(c *call, file *string, what string, list func(c *call, all *access.Users) error) *cobra.Command {
+	cmd := &cobra.Command{Use: "ls", Short: "list the " + what + ", with -t json as an array"}
 	bindUsers(cmd.Flags(), file)
 	return c.Verb(cmd, optForm, func(context.Context) error {
 		if err := usersFile(*file); err != nil {
 			return err
 		}
-		return listUsers(c, *file)
+		all, _, err := access.Load(*file)
+		if err != nil {
+			return err
+		}
+		return list(c, all)
 	})
 }
 
@@ -218,11 +225,7 @@ func canChange(file, name string, add bool) error {
 	return nil
 }
 
-func listUsers(c *call, file string) error {
-	all, _, err := access.Load(file)
-	if err != nil {
-		return err
-	}
+func listUsers(c *call, all *access.Users) error {
 	tokens := map[string][]string{}
 	for _, t := range all.Tokens() {
 		tokens[t.User] = append(tokens[t.User], t.Name)
@@ -280,30 +283,8 @@ tokens to daemons on other machines over https only.`,
 		Example: `cutie user token add ada --users users --rights read --expires 30d`,
 	}
 	bindUsers(cmd.Flags(), file)
-	return c.Group(cmd, optForm, tokenAddVerb(c, file), tokenRemoveVerb(c, file), tokenListVerb(c, file))
-}
-
-func tokenRemoveVerb(c *call, file *string) *cobra.Command {
-	cmd := &cobra.Command{Use: "rm NAME", Short: "remove a token by its name"}
-	bindUsers(cmd.Flags(), file)
-	return c.Verb(cmd, 0, func(context.Context) error {
-		if err := usersFile(*file); err != nil {
-			return err
-		}
-		name := c.Args[0]
-		return fault.About(name, access.Edit(*file, func(all *access.Users) error { return all.RemoveToken(name) }))
-	})
-}
-
-func tokenListVerb(c *call, file *string) *cobra.Command {
-	cmd := &cobra.Command{Use: "ls", Short: "list the tokens, with -t json as an array"}
-	bindUsers(cmd.Flags(), file)
-	return c.Verb(cmd, optForm, func(context.Context) error {
-		if err := usersFile(*file); err != nil {
-			return err
-		}
-		return listTokens(c, *file)
-	})
+	return c.Group(cmd, optForm, tokenAddVerb(c, file),
+		removing(c, file, "remove a token by its name", (*access.Users).RemoveToken), listing(c, file, "tokens", listTokens))
 }
 
 func tokenAddVerb(c *call, file *string) *cobra.Command {
@@ -402,11 +383,7 @@ func factsOf(t *access.Token, secret string) state.Document {
 	return state.OfFacts(state.TokenClass, t.Name, t.User, rights, t.Expires, secret)
 }
 
-func listTokens(c *call, file string) error {
-	all, _, err := access.Load(file)
-	if err != nil {
-		return err
-	}
+func listTokens(c *call, all *access.Users) error {
 	if c.Form != "" {
 		var facts []state.Document
 		for _, t := range all.Tokens() {

@@ -37,13 +37,8 @@ func TestExamplesOfWorkersWork(t *testing.T) {
 				t.Skipf("skipped: %v", err)
 			}
 			dir := t.TempDir()
-			text, err := cutie(t, "help", file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			text := run(t, "help", file)
+			must(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			args := append(command[1:len(command):len(command)], file)
 			if file == "worker.go" {
 				build := exec.Command(program, args...)
@@ -60,10 +55,7 @@ func TestExamplesOfWorkersWork(t *testing.T) {
 
 // Each of the short workers in the topic does, too, with the URL of its text replaced.
 func TestShortWorkersWork(t *testing.T) {
-	text, err := cutie(t, "help", "workers")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := run(t, "help", "workers")
 	_, text, _ = strings.Cut(text, "\nIn sh\n")
 	parts := strings.Split("\nIn sh\n"+text, "\nIn ")[1:]
 	programs := map[string][]string{"sh": {"sh"}, "Python": {"python3"}, "Perl": {"perl"}, "JavaScript": {"node"}, "Go": {"go", "build", "-o"}}
@@ -90,17 +82,13 @@ func TestShortWorkersWork(t *testing.T) {
 			tryStarted(t, dir, false, func(url string) *exec.Cmd {
 				code := strings.Replace(strings.Join(lines, "\n")+"\n", "http://127.0.0.1:8080/", url, 1)
 				if language == "Go" {
-					if err := os.WriteFile(file+".go", []byte(code), 0o600); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.WriteFile(file+".go", []byte(code), 0o600))
 					if out, err := exec.Command(command[0], append(command[1:len(command):len(command)], file, file+".go")...).CombinedOutput(); err != nil {
 						t.Fatalf("%v: %s", err, out)
 					}
 					return exec.Command(file)
 				}
-				if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, []byte(code), 0o600))
 				return exec.Command(command[0], file)
 			})
 		})
@@ -119,17 +107,13 @@ func tryStarted(t *testing.T, dir string, results bool, start func(url string) *
 	worker.Dir = dir
 	var said lockedBuffer
 	worker.Stderr = &said
-	if err := processes.Start(worker); err != nil {
-		t.Fatal(err)
-	}
+	must(t, processes.Start(worker))
 	t.Cleanup(func() { worker.Process.Kill(); worker.Wait() })
 	c := client.New(d.url, nil)
 	put := func(payload string) string {
 		t.Helper()
 		ids, err := c.Submit(t.Context(), "jobs", client.Upload{Size: int64(len(payload)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(payload)), nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return ids[0]
 	}
 	ended := func(id string) (j queuefs.Job) {
@@ -153,9 +137,7 @@ func tryStarted(t *testing.T, dir string, results bool, start func(url string) *
 			return
 		}
 		r, err := c.Result(t.Context(), "jobs", id, "text")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer r.Body.Close()
 		if got, err := io.ReadAll(r.Body); string(got) != text {
 			t.Errorf("got %q, %v", got, err)
@@ -185,18 +167,12 @@ func TestAKilledWorkerLeavesNoCommandBehind(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := cutie(t, "put", "jobs", filepath.Join(dir, "f"), "-u", d.url, "-q"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o666))
+	run(t, "put", "jobs", filepath.Join(dir, "f"), "-u", d.url, "-q")
 	pids := filepath.Join(dir, "pids")
 	worker := exec.Command("cutie", "work", "jobs", "-u", d.url, "--", "sh", "-c", `sleep 1000 & a=$!; sh -c 'trap "" TERM HUP; sleep 1001' & echo $$ $a $! >"$0.new"; mv "$0.new" "$0"; wait`, pids)
 	worker.Dir = dir
-	if err := processes.Start(worker); err != nil {
-		t.Fatal(err)
-	}
+	must(t, processes.Start(worker))
 	t.Cleanup(func() {
 		worker.Process.Kill()
 		worker.Wait()
@@ -206,9 +182,7 @@ func TestAKilledWorkerLeavesNoCommandBehind(t *testing.T) {
 		text, err := os.ReadFile(pids)
 		for _, word := range strings.Fields(string(text)) {
 			pid, err := strconv.Atoi(word)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			running = append(running, pid)
 		}
 		return err == nil
@@ -225,9 +199,7 @@ func TestAWorkerEndsWhoseResultIsNotTaken(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	to, err := url.Parse(d.url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Host = r.In.Host }}
 	full := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
@@ -242,9 +214,7 @@ func TestAWorkerEndsWhoseResultIsNotTaken(t *testing.T) {
 	said := &lockedBuffer{}
 	worker := exec.Command("cutie", "work", "jobs", "-u", full.URL+"/", "-v", "--", "echo", "done")
 	worker.Dir, worker.Stdout, worker.Stderr = t.TempDir(), said, said
-	if err := processes.Start(worker); err != nil {
-		t.Fatal(err)
-	}
+	must(t, processes.Start(worker))
 	t.Cleanup(func() {
 		worker.Process.Kill()
 		worker.Wait()
