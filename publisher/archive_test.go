@@ -214,9 +214,9 @@ func TestAnArchiveOfManyIsAnIndex(t *testing.T) {
 	s.submitN(q, 400)
 	must(t, s.pub.Publish(context.Background()))
 	want := 0
-	lists, err := os.ReadFile(s.dir + "/resourcesync/jobs/pending/lists")
+	lists, err := os.ReadFile(s.dir + "/resourcesync/jobs/pending/inventory")
 	must(t, err)
-	want = strings.Count(string(lists), "\n") - 1
+	want = strings.Count(string(lists), "\nlist ")
 	now = now.Add(2 * time.Hour)
 	m := newMirror(s, "jobs", "pending")
 	for _, c := range []sitemap.Capability{sitemap.ChangeListArchive, sitemap.ChangeDumpArchive} {

@@ -57,7 +57,7 @@ func TestCheckNamesEveryFileThatIsNotAsItWasWritten(t *testing.T) {
 	for _, f := range files {
 		kinds[filepath.Ext(f)] = true
 	}
-	for _, ext := range []string{".entries", ".gz", ".zip", ".dump", ".txt", ""} {
+	for _, ext := range []string{".entries", ".gz", ".zip", ".txt", ""} {
 		if !kinds[ext] {
 			t.Fatalf("no file %q among %q", ext, files)
 		}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"cutie/publisher"
-	"cutie/sitemap"
 	"cutie/testdata/long"
 )
 
@@ -25,10 +24,8 @@ var publishedKinds = []struct {
 	{"closed list", "jobs/*/changelist-*.gz", false},
 	{"open list", "jobs/*/changelist-*.entries", true},
 	{"package of changes", "jobs/*/changedump-*.zip", false},
-	{"package of a dump", "jobs/*/resourcedump-*.zip", false},
-	{"dump", "jobs/*/resourcedump-*.dump", true},
-	{"lines of lists", "jobs/*/lists", false},
-	{"lines of packages", "jobs/*/packages", false},
+	{"package of a dump", "jobs/*/resourcedump-*.zip", true},
+	{"inventory", "jobs/*/inventory", false},
 	{"cursor", "cutie-cursor", false},
 	{"settings", "cutie-source.txt", false},
 }
@@ -145,7 +142,7 @@ func (s *source) neverWrong(want map[string]string) {
 			switch got := read(s, resp); {
 			case resp.StatusCode == http.StatusOK && !bytes.Equal(decoded(s, resp, got), []byte(octets)):
 				s.Errorf("%s is wrong with 200, in %s", url, coding)
-			case resp.StatusCode == http.StatusServiceUnavailable && !bytes.Contains(got, []byte("is damaged and is made again")):
+			case resp.StatusCode == http.StatusServiceUnavailable && !bytes.Contains(got, []byte("is damaged, and is not published any more")):
 				s.Errorf("%s: %s says %s", url, resp.Status, got)
 			}
 		}
@@ -177,9 +174,8 @@ func (s *source) lists(url, want string) {
 	}
 }
 
-// homeWithAll has files of all kinds. With released the journal has events of the open
-// list no more.
-func homeWithAll(t testing.TB, released bool) *source {
+// homeWithAll has files of all kinds, and is closed.
+func homeWithAll(t testing.TB) *source {
 	s := newSource(t, publisher.Options{MaxEntries: 24, MaxPackage: 3000}, "jobs")
 	q := s.queue("jobs")
 	for round := range 4 {
@@ -193,13 +189,43 @@ func homeWithAll(t testing.TB, released bool) *source {
 	s.settle()
 	s.submitN(q, 2)
 	must(t, s.pub.Flush())
-	if released {
-		s.queue("other")
-		s.releaseBy("jobs", "other")
-	}
 	must(t, s.svc.Checkpoint(context.Background()))
 	s.close()
 	return s
+}
+
+// TestDamagedPublishedFiles damages each kind of file in each way, while the publisher runs
+// and while it does not. Nothing wrong is served with 200, the damage is told, what is lost is
+// answered with where to begin anew, and a follower gets to the true state.
+func TestDamagedPublishedFiles(t *testing.T) {
+	template := homeWithAll(t)
+	for i, kind := range publishedKinds {
+		for j, damage := range fileDamages {
+			for _, running := range []bool{false, true} {
+				if damage.name == "swapped" && !strings.Contains(kind.pattern, "*") {
+					continue // there is one such file
+				}
+				if !long.On() && (i+j)%2 == map[bool]int{true: 1}[running] {
+					continue // a short test damages each file in each way once
+				}
+				name := map[bool]string{false: "stopped/", true: "running/"}[running] + kind.name + "/" + damage.name
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					s := template.copied(t)
+					want := s.documentsNow()
+					if !running {
+						s.close()
+					}
+					file, other := s.damagedFile(kind.pattern, kind.last)
+					damage.do(t, file, other)
+					if !running {
+						s.open()
+					}
+					s.afterDamage(want, file)
+				})
+			}
+		}
+	}
 }
 
 // releaseBy makes the engine let go of the events of a queue by those of another.
@@ -216,49 +242,6 @@ func (s *source) releaseBy(queue, by string) {
 		}
 	}
 	s.Fatal("the journal has all events still")
-}
-
-// TestDamagedPublishedFiles damages each kind of file in each way, while the publisher
-// runs and while it does not. In the end the file is healed, or refused and told of while
-// the rest is served. Nothing wrong is served with 200.
-func TestDamagedPublishedFiles(t *testing.T) {
-	for _, released := range []bool{false, true} {
-		template := homeWithAll(t, released)
-		for i, kind := range publishedKinds {
-			for j, damage := range fileDamages {
-				if damage.name == "swapped" && !strings.Contains(kind.pattern, "*") {
-					continue // there is one such file
-				}
-				for _, running := range []bool{false, true} {
-					ways := map[bool]int{true: 2}[released] + map[bool]int{true: 1}[running]
-					if damage.name == "swapped" && !strings.Contains(kind.pattern, "*") {
-						continue // there is one such file
-					}
-					if !long.On() && (i+j)%8 != ways {
-						continue // a short test damages each file in half of the ways
-					}
-					name := map[bool]string{false: "journal/", true: "no journal/"}[released] + map[bool]string{false: "stopped/", true: "running/"}[running] + kind.name + "/" + damage.name
-					t.Run(name, func(t *testing.T) {
-						t.Parallel()
-						s := template.copied(t)
-						want := s.documentsNow()
-						if !running {
-							s.close()
-						}
-						file, other := s.damagedFile(kind.pattern, kind.last)
-						damage.do(t, file, other)
-						if !running {
-							s.open()
-						}
-						heals := slices.Contains([]string{"lines of lists", "settings"}, kind.name) || !released && kind.name == "closed list" ||
-							running && slices.Contains([]string{"lines of packages", "dump", "cursor"}, kind.name) ||
-							!released && (kind.name == "open list" || kind.name == "cursor")
-						s.afterDamage(want, file, heals)
-					})
-				}
-			}
-		}
-	}
 }
 
 // copied returns a source of a copy of the home, which is closed.
@@ -285,16 +268,11 @@ func (s *source) copied(t testing.TB) *source {
 	return c
 }
 
-// afterDamage lets the publisher find the damage of a file and mend it. With heals all
-// documents of before must be served again, octet by octet.
-func (s *source) afterDamage(want map[string]string, file string, heals bool) {
+// afterDamage lets the publisher find the damage of a file.
+func (s *source) afterDamage(want map[string]string, file string) {
 	s.Helper()
 	s.neverWrong(want)
-	must(s, s.pub.Verify(context.Background()))
-	s.neverWrong(want)
-	for range 3 {
-		s.pub.Tick(context.Background())
-	}
+	s.pub.Verify()
 	s.settle()
 	s.neverWrong(want)
 	now := s.documentsNow()
@@ -305,9 +283,13 @@ func (s *source) afterDamage(want map[string]string, file string, heals bool) {
 		}
 	}
 	for url, octets := range want {
-		if now[url] != octets {
-			if same = false; heals {
-				s.Errorf("%s is not as it was", url)
+		if now[url] == octets {
+			continue
+		}
+		same = false
+		if _, named := now[url]; !named && final(url) {
+			if resp := s.get(url); resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusGone || resp.StatusCode == http.StatusGone && !strings.Contains(string(read(s, resp)), "begin anew") {
+				s.Errorf("%s: %s", url, resp.Status)
 			}
 		}
 	}
@@ -325,21 +307,23 @@ func (s *source) afterDamage(want map[string]string, file string, heals bool) {
 		activity(s, q, 1)
 		m.incremental(nil)
 		m.compare(q)
+		must(s, s.pub.Publish(context.Background()))
+		m = newMirror(s, "jobs", set)
+		m.dump()
+		m.incremental(nil)
+		m.compare(q)
 	}
 	s.settle()
 	s.problems = nil
 	s.reopen()
-	must(s, s.pub.Verify(context.Background()))
+	s.pub.Verify()
 	for url, octets := range s.documentsNow() {
 		if octets == "" {
 			s.Errorf("later: %s is named and not served", url)
 		}
 	}
 	if len(s.problems) > 0 {
-		s.Errorf("problems after it was mended: %q", s.problems)
-	}
-	for _, d := range newMirror(s, "jobs", "replica").capability(sitemap.ChangeList).entries {
-		s.document(d.Loc)
+		s.Errorf("problems later: %q", s.problems)
 	}
 }
 

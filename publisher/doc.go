@@ -21,18 +21,17 @@
 // changes since at leads to the true state (Z39.99-2017, 10.1).
 //
 // An event is in the published documents before the engine releases its record:
-// [Publisher.Flush] and [Publisher.Synced] stand around each checkpoint. Its files are in the
-// package that grows with its Change List, so nothing waits for packages.
+// [Publisher.Flush] and [Publisher.Synced] stand around each checkpoint. Nothing waits for
+// packages; [Publisher.Holds] keeps the records they are made of.
 //
-// A damaged file is never served. It is made again, or its line, the index and the state
-// say that it is gone; see INTERNALS.md.
+// A damaged file is never served. It is set aside, and the index and the state say that it is
+// gone; see INTERNALS.md.
 //
 // # Structure
 //
 //	engine ── events ──▶ follower ──▶ set.Set pending ──▶ documents ──▶ answer
 //	                              └─▶ set.Set replica        ▲
 //	Tick ──▶ work ── one set.Task ──▶ packages, dumps ───────┘
-//	Scrub ──▶ damaged files ──▶ Tick ──▶ heal
 //	checkpoint ──▶ Flush, Synced ──▶ cursor
 //
 // A [Publisher] has a follower for each queue with changes, requests or work; the other

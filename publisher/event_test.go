@@ -3,10 +3,6 @@ package publisher_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -217,29 +213,5 @@ func TestDefaultLimits(t *testing.T) {
 		if got := bytes.Count(s.body(lists[i].Loc), []byte("<loc>")); got != want {
 			t.Errorf("list %d has %d entries, want %d", i, got, want)
 		}
-	}
-
-	// With more lists than an index holds, it names the newest, and says so.
-	must(t, s.pub.Close())
-	dir := filepath.Join(s.dir, "resourcesync", "jobs", "pending")
-	at := func(i int) string { return fmt.Sprintf("2026-01-01T00:00:00.%06dZ", i+100_000) }
-	var lines strings.Builder
-	lines.WriteString("cutie lists 2 " + base + "\n")
-	for i := 1; i <= n; i++ {
-		line := fmt.Sprintf("%d %d %s %s 1 100 %064x 0", i, i, at(i-1), at(i), i)
-		seal := sha256.Sum256([]byte("lists jobs/pending " + base + "\n" + line))
-		fmt.Fprintf(&lines, "%s %x\n", line, seal[:16])
-	}
-	must(t, os.WriteFile(filepath.Join(dir, "lists"), []byte(lines.String()), 0o600))
-	var err error
-	s.pub, err = publisher.New(scripts{s.svc, q}, s.opts)
-	must(t, err)
-	index := s.body(s.doc(q.Queue, "pending", "changelist-index.xml"))
-	_, head, err := sitemap.NewReader(bytes.NewReader(index)).ReadHead()
-	must(t, err)
-	want := fmt.Sprintf("2026-01-01T00:00:00.%06dZ", 100_000+n-49_999)
-	entries := bytes.Count(index, []byte("<loc>"))
-	if got := head.From.Format("2006-01-02T15:04:05.000000Z"); entries != 50_000 || got != want {
-		t.Errorf("index has %d entries from %s, want 50000 from %s", entries, got, want)
 	}
 }

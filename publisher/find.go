@@ -57,9 +57,6 @@ func (s documents) find(doc names.Doc) (r *resource, err error) {
 	default:
 		r = s.archive(doc)
 	}
-	if r == nil && err == nil && s.Lost(doc) {
-		err = noLongerKept(doc.String(), "its file was damaged and could not be made again; "+s.again())
-	}
 	return r, err
 }
 

@@ -115,7 +115,7 @@ func (f *follower) events(after queuefs.Seq) ([]queuefs.Event, error) {
 // skip leaves a gap where events are gone: the open lists are closed where they
 // end, and new ones begin after the last event.
 func (f *follower) skip() error {
-	next, why := f.ListNow(), ""
+	next, why := f.Queue.Seq(), ""
 	if f.p.cursor.None() {
 		why = ", and there is no " + store.CursorFile + " to say where the list was"
 	}

@@ -5,10 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"io"
-	"net/http"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -102,54 +99,4 @@ func TestGzipFormOfAListThatGrows(t *testing.T) {
 	check(append(urls, closed...)) // before it has a file
 	s.settle()
 	check(append(urls, closed...))
-}
-
-// TestGzipFilesOfAnotherFormAreNotServed puts a file in place as an earlier
-// program made it, of several members, and such as are cut off.
-func TestGzipFilesOfAnotherFormAreNotServed(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 50}, "jobs")
-	s.submitN(s.queue("jobs"), 60)
-	must(t, s.pub.Flush())
-	url := s.doc(s.queue("jobs"), "pending", "changelist-000000000001.xml")
-	file := filepath.Join(s.dir, "resourcesync", "jobs", "pending", "changelist-000000000001")
-	entries, err := os.ReadFile(file + ".entries")
-	must(t, err)
-	var members bytes.Buffer
-	for _, text := range [][]byte{entries[:len(entries)/2], entries[len(entries)/2:]} {
-		z := gzip.NewWriter(&members)
-		z.Write(text)
-		must(t, z.Close())
-	}
-	must(t, os.WriteFile(file+".gz", members.Bytes(), 0o666))
-	s.checkGzip(url)
-
-	s.settle() // makes the file anew
-	ours, err := os.ReadFile(file + ".gz")
-	must(t, err)
-	z, err := gzip.NewReader(bytes.NewReader(ours))
-	must(t, err)
-	if got, err := io.ReadAll(z); err != nil || !bytes.Equal(got, entries) {
-		t.Errorf("the file holds %d octets, want %d; %v", len(got), len(entries), err)
-	}
-	for name, octets := range map[string][]byte{"several members": members.Bytes(), "cut off": ours[:len(ours)/2], "short": []byte("x"), "empty": nil} {
-		t.Run(name, func(t *testing.T) {
-			// The file alone has the entries: it is told, and made again from the journal.
-			must(t, os.WriteFile(file+".gz", octets, 0o666))
-			if resp := s.get(url); resp.StatusCode != http.StatusServiceUnavailable {
-				t.Errorf("got %s", resp.Status)
-			}
-			s.settle() // a Tick may have no time to fold it again
-			s.checkGzip(url)
-			if again, err := os.ReadFile(file + ".gz"); err != nil || !bytes.Equal(again, ours) {
-				t.Errorf("the file made again has %d octets, had %d; %v", len(again), len(ours), err)
-			}
-			if n := len(s.problems); n == 0 || !strings.Contains(s.problems[n-1], "made again from the journal") {
-				t.Errorf("problems: %q", s.problems)
-			}
-			s.problems = nil
-		})
-	}
-	if len(s.problems) > 0 {
-		t.Errorf("problems: %q", s.problems)
-	}
 }

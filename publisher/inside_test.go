@@ -1,14 +1,7 @@
 package publisher
 
-import "context"
-
-// Verify is a pass of Scrub at once, and heals damaged files.
-func (p *Publisher) Verify(ctx context.Context) error {
-	p.scrubAll(func(int64) bool { return true })
-	p.work.Lock()
-	defer p.work.Unlock()
-	return p.heal(ctx)
-}
+// Verify is a pass of Scrub at once.
+func (p *Publisher) Verify() { p.scrubAll(func(int64) bool { return true }) }
 
 // KeepOpen sets how many queues stay open without work.
 func (p *Publisher) KeepOpen(n int) { p.most = n }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"cutie/publisher"
@@ -50,7 +48,7 @@ func TestRebuiltListsAreThoseOfBefore(t *testing.T) {
 	if aside := s.rebuild(); aside != "resourcesync.1" {
 		t.Errorf("what was there is in %q", aside)
 	}
-	if _, err := os.Stat(filepath.Join(s.dir, "resourcesync.1", "jobs", "pending", "lists")); err != nil {
+	if _, err := os.Stat(filepath.Join(s.dir, "resourcesync.1", "jobs", "pending", "inventory")); err != nil {
 		t.Error(err)
 	}
 	s.settle()
@@ -78,44 +76,21 @@ func TestRebuiltListsAreThoseOfBefore(t *testing.T) {
 	}
 }
 
-// TestRebuiltListsBeginWhereTheJournalDoes loses what a checkpoint let go of.
-func TestRebuiltListsBeginWhereTheJournalDoes(t *testing.T) {
+// TestRebuiltListsBeginAnew loses events that a checkpoint let go of.
+func TestRebuiltListsBeginAnew(t *testing.T) {
 	s := newSource(t, publisher.Options{MaxEntries: 9}, "jobs")
-	s.forgetful()
-	q := s.queue("jobs")
-	for range 60 {
-		s.submit(q, strings.Repeat("beyond one segment ", 5000))
-	}
-	must(t, s.svc.Checkpoint(context.Background()))
-	var first uint64
-	for after := range q.Seq() + 1 {
-		if _, err := q.Events(after, 1); err == nil {
-			first = uint64(after) + 1
-			break
-		}
-	}
-	if first == 1 {
-		t.Fatal("the journal still has all events")
-	}
+	activity(s, s.queue("jobs"), 0)
+	s.release("jobs")
+	last := s.queue("jobs").State().LastEvent
 	s.rebuild()
-	activity(s, q, 1)
-	s.settle()
-	index := s.document(s.doc(q, "replica", "changelist-index.xml"))
-	var seqs []uint64
-	for _, e := range index.entries {
-		for _, c := range s.document(e.Loc).entries {
-			seqs = append(seqs, c.Seq)
-		}
-	}
-	if len(seqs) == 0 || seqs[0] != first || !slices.IsSorted(seqs) || seqs[len(seqs)-1] != uint64(q.Seq()) {
-		t.Errorf("the lists have events %d, want %d to %d", seqs, first, q.Seq())
-	}
 	m := newMirror(s, "jobs", "replica")
-	m.baseline()
-	m.compare(q)
-	if len(s.problems) > 0 {
-		t.Errorf("problems: %q", s.problems)
+	if from := m.capability(sitemap.ChangeList).head.From; !from.Equal(last) {
+		t.Errorf("the lists begin at %v, want %v", from, last)
 	}
+	m.baseline()
+	activity(s, s.queue("jobs"), 1)
+	m.incremental(nil)
+	m.compare(s.queue("jobs"))
 }
 
 func TestStateTellsHowFarPublishingIs(t *testing.T) {

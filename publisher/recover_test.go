@@ -127,61 +127,6 @@ func TestEventsThatAreGoneLeaveAGap(t *testing.T) {
 	m.compare(q)
 }
 
-// TestPackagesAreTheSameMadeAgain makes packages again from the log and the files of jobs.
-func TestPackagesAreTheSameMadeAgain(t *testing.T) {
-	for _, o := range []publisher.Options{
-		{MaxEntries: 12},
-		{MaxEntries: 12, MaxPackage: 1000, Mirrors: []string{"https://mirror.test/queues/a"}, Via: "https://first.test"},
-		{MaxEntries: 12, Dialect: sitemap.V10, BaseURI: "http://source.test/queues/x"},
-		{MaxEntries: 12, Dialect: sitemap.V09},
-	} {
-		s := newSource(t, o, "jobs")
-		q := s.queue("jobs")
-		for round := range 7 {
-			activity(s, q, round)
-			must(t, s.pub.Flush())
-		}
-		s.submit(q, strings.Repeat("late, and short in a package ", 10_000), strings.Repeat("late ", 300_000))
-		withResults(s, q, "small", strings.Repeat("large ", 250_000))
-		s.submitN(q, 12)
-		s.settle()
-		want := packageFiles(s)
-		if len(want) < 8 {
-			t.Fatalf("%d packages", len(want))
-		}
-		s.close()
-		for name := range want {
-			must(t, os.Remove(name))
-			os.Remove(filepath.Join(filepath.Dir(name), "packages"))
-		}
-		s.open()
-		s.settle()
-		got := packageFiles(s)
-		for name, w := range want {
-			if g := got[name]; g != w {
-				t.Errorf("%v: %s has %d other octets, was %d", o.Dialect, name, len(g), len(w))
-			}
-		}
-		if len(s.problems) != 2 || !strings.Contains(s.problems[0], "the packages of lists are made again") {
-			t.Errorf("problems: %q", s.problems)
-		}
-	}
-}
-
-// packageFiles are the packages of changes on disk, by path.
-func packageFiles(s *source) map[string]string {
-	s.Helper()
-	zips, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "jobs", "*", "changedump-*.zip"))
-	must(s, err)
-	files := map[string]string{}
-	for _, z := range zips {
-		data, err := os.ReadFile(z)
-		must(s, err)
-		files[z] = string(data)
-	}
-	return files
-}
-
 // withResults takes a job and gives it results.
 func withResults(s *source, q *queuefs.Queue, contents ...string) {
 	s.Helper()
@@ -329,73 +274,6 @@ func TestClosedListsNeverChange(t *testing.T) {
 	}
 }
 
-// The journal has all events still: every list is made again from it.
-func TestDamagedListsAreMadeAgain(t *testing.T) {
-	file := func(s *source, name string) string {
-		return filepath.Join(s.dir, "resourcesync", "jobs", "pending", name)
-	}
-	for _, c := range []struct {
-		name   string
-		damage func(s *source)
-		told   bool
-	}{
-		{"nothing", func(s *source) {}, false},
-		{"open list lost", func(s *source) {
-			for _, f := range openFiles(s) {
-				must(s, os.Remove(f))
-			}
-		}, true},
-		{"open list short", func(s *source) {
-			for _, f := range openFiles(s) {
-				must(s, os.Truncate(f, 100))
-			}
-		}, true},
-		{"open list has more", func(s *source) {
-			for _, f := range openFiles(s) {
-				appendTo(s, f, "<url><loc>never committed")
-			}
-		}, false},
-		{"lists torn", func(s *source) { appendTo(s, file(s, "lists"), "17 19 2026-") }, false},
-		{"lists senseless", func(s *source) { appendTo(s, file(s, "lists"), "nonsense\n") }, true},
-		{"packages senseless", func(s *source) { appendTo(s, file(s, "packages"), "1 1\n") }, true},
-		{"cursor senseless", func(s *source) {
-			must(s, os.WriteFile(filepath.Join(s.dir, "resourcesync", "cutie-cursor"), []byte("x\n"), 0o600))
-		}, true},
-		{"cursor torn", func(s *source) {
-			must(s, os.Truncate(filepath.Join(s.dir, "resourcesync", "cutie-cursor"), 90))
-		}, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := newSource(t, publisher.Options{MaxEntries: 7}, "jobs")
-			for round := range 3 {
-				activity(s, s.queue("jobs"), round)
-			}
-			s.settle()
-			s.close()
-			c.damage(s)
-			s.open()
-			q := s.queue("jobs")
-			m := newMirror(s, "jobs", "pending")
-			m.baseline()
-			m.compare(q)
-			activity(s, q, 1)
-			m.incremental(nil)
-			m.compare(q)
-			s.settle()
-			s.reopen()
-			m.incremental(nil)
-			m.compare(s.queue("jobs"))
-			index := m.capability(sitemap.ChangeList)
-			if index.head.From.After(s.queue("jobs").Info().Created) {
-				t.Errorf("index from %v, queue made %v", index.head.From, s.queue("jobs").Info().Created)
-			}
-			if reported := len(s.problems) > 0; reported != c.told {
-				t.Errorf("problems: %q", s.problems)
-			}
-		})
-	}
-}
-
 // release makes the engine let go of the events so far.
 func (s *source) release(queue string) {
 	s.Helper()
@@ -420,22 +298,6 @@ func (s *source) forgetful() {
 		s.keepLog = -1
 		s.reopen()
 	}
-}
-
-// openFiles returns the files of entries of lists that are not closed.
-func openFiles(s *source) []string {
-	s.Helper()
-	all, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "jobs", "pending", "*.entries"))
-	must(s, err)
-	slices.Sort(all)
-	return all[len(all)-1:]
-}
-
-func appendTo(s *source, name, text string) {
-	s.Helper()
-	data, err := os.ReadFile(name)
-	must(s, err)
-	must(s, os.WriteFile(name, append(data, text...), 0o600))
 }
 
 func TestAnotherBaseURIBeginsAnew(t *testing.T) {

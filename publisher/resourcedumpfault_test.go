@@ -3,8 +3,6 @@ package publisher_test
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -35,41 +33,6 @@ func TestADamagedPayloadStopsItsDumpAlone(t *testing.T) {
 	m := newMirror(s, "jobs", "pending")
 	if m.dump(); len(m.files) != 4 {
 		t.Errorf("%d files", len(m.files))
-	}
-}
-
-func TestDamagedDumpsAreSetAside(t *testing.T) {
-	for name, spoil := range map[string]func(dump, zip string) error{
-		"cut off":       func(dump, _ string) error { return os.Truncate(dump, 150) },
-		"nonsense":      func(dump, _ string) error { return os.WriteFile(dump, []byte("x"), 0o600) },
-		"package gone":  func(_, zip string) error { return os.Remove(zip) },
-		"package short": func(_, zip string) error { return os.Truncate(zip, 10) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSource(t, publisher.Options{}, "jobs")
-			s.submitN(s.queue("jobs"), 3)
-			must(t, s.pub.Publish(context.Background()))
-			s.close()
-			dumps, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "jobs", "pending", "*.dump"))
-			must(t, err)
-			must(t, spoil(dumps[0], packagesOnDisk(s, "pending")[0]))
-			s.open()
-			if len(s.problems) != 1 || !strings.Contains(s.problems[0], "jobs/pending/resourcedump-000000000003.dump") {
-				t.Errorf("problems: %q", s.problems)
-			}
-			for _, e := range s.document(newMirror(s, "jobs", "pending").list).entries {
-				if e.Capability == sitemap.ResourceDump {
-					t.Error("the Capability List names a dump that is not there")
-				}
-			}
-			if _, err := os.Stat(dumps[0] + ".1"); err != nil {
-				t.Error(err)
-			}
-			must(t, s.pub.Publish(context.Background()))
-			m := newMirror(s, "jobs", "pending")
-			m.dump()
-			m.compare(s.queue("jobs"))
-		})
 	}
 }
 

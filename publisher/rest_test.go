@@ -194,8 +194,8 @@ func TestScrubReadsQueuesAtRestAndLeavesFewOpen(t *testing.T) {
 		must(t, s.pub.Scrub(context.Background()))
 		now = now.Add(time.Second)
 	}
-	if c := s.pub.Care(); c.Passes != 1 || c.Healed != 1 {
-		t.Errorf("%d passes, %d files made again", c.Passes, c.Healed)
+	if c := s.pub.Care(); c.Passes != 1 || c.Lost != 1 {
+		t.Errorf("%d passes, %d files set aside", c.Passes, c.Lost)
 	}
 	if n := s.pub.Open(); n > 100 {
 		t.Errorf("%d queues are open", n)

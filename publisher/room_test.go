@@ -249,9 +249,9 @@ func TestWhatIsNotMadeKeepsNothingElse(t *testing.T) {
 	o, forward := leaps(publisher.Options{MaxEntries: 6})
 	s := newSource(t, o, "jobs")
 	must(t, s.pub.Close())
-	failing := true
+	failing := false
 	s.opts.Fault = func(step string, do func() error) error {
-		if failing && step == "rename to pending" { // of whatever is made for this set, the first
+		if failing && step == "rename to pending" { // of whatever is made for this set
 			return errFault
 		}
 		return do()
@@ -259,6 +259,7 @@ func TestWhatIsNotMadeKeepsNothingElse(t *testing.T) {
 	s.openPublisher()
 	s.submitN(s.queue("jobs"), 9)
 	must(t, s.pub.Flush())
+	failing = true
 	if err := s.pub.Tick(context.Background()); !errors.Is(err, errFault) || strings.Count(err.Error(), "closed list") != 1 {
 		t.Errorf("one closed list fails: %v", err)
 	}
@@ -287,7 +288,7 @@ func TestWhatFailsForEverLeavesTimeForOthers(t *testing.T) {
 	now := time.Now()
 	s := newSource(t, publisher.Options{MaxEntries: 6, Now: func() time.Time { return now }}, "a", "b")
 	must(t, s.pub.Close())
-	attempts, failing := 0, true
+	attempts, failing := 0, false
 	s.opts.Fault = func(step string, do func() error) error {
 		if failing && attempts%2 == 0 && step == "rename to pending" || failing && attempts%2 == 1 && step == "rename to replica" {
 			attempts++
@@ -299,6 +300,7 @@ func TestWhatFailsForEverLeavesTimeForOthers(t *testing.T) {
 	s.submitN(s.queue("a"), 6)
 	s.consume(s.queue("a"), 4)
 	must(t, s.pub.Flush())
+	failing = true
 	for range 600 {
 		now = now.Add(time.Second)
 		if err := s.pub.Tick(context.Background()); err == nil {
@@ -325,9 +327,7 @@ func TestTwoThatFailLateLeaveTimeForAThird(t *testing.T) {
 		if strings.HasPrefix(step, "rename to ") && step != "rename to resourcesync" { // there the follower puts its cursor
 			tmp, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "cutie-tmp*"))
 			must(t, err)
-			open, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "a", "*", "*.open"))
-			must(t, err)
-			for _, n := range append(tmp, open...) {
+			for _, n := range tmp {
 				if st, err := os.Stat(n); err == nil && st.Size() > 1<<20 && !seen[n] {
 					seen[n] = true
 					large++

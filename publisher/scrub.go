@@ -5,8 +5,7 @@ import (
 	"errors"
 )
 
-// Scrub reads published files again at the pace of the options, and notes damaged ones
-// for the next Tick to heal. Call it about once a second; without a pace it does
+// Scrub reads published files again at the pace of the options, and sets damaged ones aside. Call it about once a second; without a pace it does
 // nothing.
 func (p *Publisher) Scrub(ctx context.Context) error {
 	if p.src.Closed() {
@@ -19,14 +18,12 @@ func (p *Publisher) Scrub(ctx context.Context) error {
 // Care is what was found by reading published files, since the start.
 type Care struct {
 	ScrubStats
-	Healed int64 // files made again
-	Lost   int64 // files set aside for good
+	Lost int64 // damaged files, and sets of files, that were set aside
 }
 
-// Care returns the figures of the background reader and of healing.
+// Care returns the figures of the background reader .
 func (p *Publisher) Care() Care {
-	again, lost := p.src.Healed()
-	return Care{p.scrubber.Stats(), again, lost}
+	return Care{p.scrubber.Stats(), p.src.Lost()}
 }
 
 func (p *Publisher) newScrubber() *rereader {
@@ -51,11 +48,7 @@ const perSet = 256 << 10
 
 // scrubAll reads the files of all sets.
 func (p *Publisher) scrubAll(yield func(int64) bool) {
-	var n int64
-	var err error
-	if p.src.Failure() == nil { // else files may not be as the lines say
-		n, err = p.cursor.Verify(p.lines)
-	}
+	n, err := p.cursor.Verify(p.lines)
 	if err = errors.Join(err, p.src.Store.VerifySettings()); err != nil {
 		p.src.Reportf("", "%v", err)
 	}

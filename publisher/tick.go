@@ -26,7 +26,7 @@ func (p *Publisher) Tick(ctx context.Context) error {
 func (p *Publisher) tick(ctx context.Context) error {
 	p.work.Lock()
 	defer p.work.Unlock()
-	if err := p.reopen(); err != nil {
+	if err := p.src.Failure(); err != nil {
 		return err
 	}
 	defer p.server.Check()
@@ -38,7 +38,7 @@ func (p *Publisher) tick(ctx context.Context) error {
 	start := p.Now()
 	behind, err := p.closeOld()
 	var waits []*set.Wait
-	errs = append(errs, err, p.heal(ctx), p.makeSome(ctx, start, false, &waits), p.retain())
+	errs = append(errs, err, p.makeSome(ctx, start, false, &waits), p.retain())
 	p.work.more = p.work.more || behind
 	return errors.Join(errs...)
 }
@@ -163,5 +163,5 @@ func (p *Publisher) slice(ctx context.Context, waits *[]*set.Wait) (more bool, e
 		return false, err
 	}
 	err = p.makeSome(ctx, p.Now(), true, waits)
-	return p.work.task != nil || p.src.Damaged(), errors.Join(err, p.retain())
+	return p.work.task != nil, errors.Join(err, p.retain())
 }

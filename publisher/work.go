@@ -59,9 +59,8 @@ func (p *Publisher) closeOld() (behind bool, err error) {
 // work is the making of packages. Its lock is held by one Tick at a time.
 type work struct {
 	sync.Mutex
-	task  *set.Task // nil if there is none
-	more  bool      // the last Tick had no time for all
-	again set.Wait  // of writing files again after a failed sync
+	task *set.Task // nil if there is none
+	more bool      // the last Tick had no time for all
 }
 
 // drop ends the task where it is.
@@ -80,9 +79,6 @@ func (p *Publisher) makeSome(ctx context.Context, start time.Time, now bool, wai
 	p.work.more = true
 	for {
 		if p.work.task == nil {
-			if err := p.heal(ctx); err != nil {
-				return err
-			}
 			if p.work.task = p.nextTask(now, *waits); p.work.task == nil {
 				p.work.more = false
 				return nil
@@ -98,7 +94,7 @@ func (p *Publisher) makeSome(ctx context.Context, start time.Time, now bool, wai
 		if w := t.Done(); w != nil {
 			*waits = append(*waits, w)
 		}
-		if ctx.Err() != nil || p.src.Failure() != nil || p.src.Damaged() && p.Now().Sub(start) > budget {
+		if ctx.Err() != nil || p.src.Failure() != nil {
 			return ctx.Err()
 		}
 	}
@@ -129,18 +125,6 @@ func (p *Publisher) waiting() error {
 	return errors.Join(errs...)
 }
 
-// heal makes the damaged files of all sets again.
-func (p *Publisher) heal(ctx context.Context) error {
-	if !p.src.TakeDamage() {
-		return nil
-	}
-	var errs []error
-	for _, s := range p.sets() {
-		errs = append(errs, s.Heal(ctx))
-	}
-	return errors.Join(errs...)
-}
-
 // retain removes documents beyond Keep and KeepOctets.
 func (p *Publisher) retain() error {
 	if err := p.src.Failure(); err != nil {
@@ -151,26 +135,4 @@ func (p *Publisher) retain() error {
 		errs = append(errs, s.Retain())
 	}
 	return errors.Join(errs...)
-}
-
-// reopen returns why nothing is published now. After a failed sync it writes the files
-// again first: then publishing goes on with the next Tick.
-func (p *Publisher) reopen() error {
-	failed := p.src.Failure()
-	if failed == nil || p.src.Closed() {
-		return failed
-	}
-	now := p.Now()
-	if p.work.again.Pauses(now) {
-		return failed
-	}
-	for _, s := range p.sets() {
-		if err := s.Renew(); err != nil {
-			p.work.again.Fails(err, now)
-			return errors.Join(failed, err)
-		}
-	}
-	p.work.again = set.Wait{}
-	p.src.Renewed()
-	return failed
 }

@@ -122,7 +122,7 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		`cutie_job_work_seconds_count`:                                             0,
 		`cutie_published_failing{queue="jobs",set="replica"}`:                      0,
 		`cutie_published_lists_waiting{queue="jobs",set="pending"}`:                0,
-		`cutie_published_damaged{queue="jobs",set="pending"}`:                      0,
+		`cutie_published_left_out{queue="jobs",set="pending"}`:                     0,
 		`cutie_published_lost{queue="jobs",set="replica"}`:                         0,
 		`cutie_published_given_up_total`:                                           0,
 	} {

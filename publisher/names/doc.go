@@ -181,8 +181,6 @@ func PackageFile(first queuefs.Seq) string { return ChangePackage.Of(uint64(firs
 const (
 	openSuffix = ".open"
 	listStem   = "changelist-"
-	dumpStem   = "resourcedump-"
-	dumpSuffix = ".dump"
 )
 
 // ListFile reads the output of EntriesFile and GzipFile.
@@ -190,15 +188,4 @@ func ListFile(name string) (first queuefs.Seq, ok bool) {
 	stem, suffix, _ := strings.Cut(name, ".")
 	d, ok := ParseDoc(stem + ".xml")
 	return queuefs.Seq(d.N), ok && d.Kind == ClosedList && (suffix == "entries" || suffix == "gz")
-}
-
-// DumpFile returns the name of the file of a Resource Dump; seq is the last event
-// before it was begun.
-func DumpFile(seq queuefs.Seq) string { return dumpStem + fixed(uint64(seq), seqDigits) + dumpSuffix }
-
-// ParseDumpFile reads the output of DumpFile, and nothing else.
-func ParseDumpFile(name string) (queuefs.Seq, bool) {
-	digits, ok := strings.CutSuffix(strings.TrimPrefix(name, dumpStem), dumpSuffix)
-	n, err := strconv.ParseUint(digits, 10, 64)
-	return queuefs.Seq(n), ok && err == nil && n > 0 && DumpFile(queuefs.Seq(n)) == name
 }

@@ -39,18 +39,12 @@ func TestNamesAreReadAsTheyArePrinted(t *testing.T) {
 		if n, ok := names.ParsePart(bad); ok {
 			t.Errorf("%q is part %d", bad, n)
 		}
-		if seq, ok := names.ParseDumpFile(bad); ok {
-			t.Errorf("%q is the dump of %d", bad, seq)
-		}
 		if seq, ok := names.ListFile(bad); ok {
 			t.Errorf("%q is a file of list %d", bad, seq)
 		}
 	}
 	if n, ok := names.ParsePart(names.Part(12)); n != 12 || !ok {
 		t.Errorf("got part %d, %v", n, ok)
-	}
-	if seq, ok := names.ParseDumpFile(names.DumpFile(12)); seq != 12 || !ok {
-		t.Errorf("got dump %d, %v", seq, ok)
 	}
 	for _, name := range []string{names.EntriesFile(12), names.GzipFile(12)} {
 		if seq, ok := names.ListFile(name); seq != 12 || !ok {

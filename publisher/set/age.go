@@ -57,6 +57,6 @@ func (s *Set) Due(now time.Time) (at time.Time, due bool) {
 	if now.Before(began.at) {
 		began.at = now // the clock was set back
 	}
-	at = began.at.Add(s.mayStay(began.at, len(s.files.Lists.All), s.Since()))
+	at = began.at.Add(s.mayStay(began.at, len(s.files.Lists), s.Since()))
 	return at, !now.Before(at)
 }

@@ -1,35 +1,31 @@
 // Package set is one set of resources as it is published: the Change Lists, packages and
 // Resource Dumps of one of the two sets of a queue, and how far it has read the events.
 //
-//	events ──▶ Append ─┬▶ open list ───────close──▶ closed lists
-//	                   └▶ growing package ─close──▶ Task ──▶ packages
-//	pages of the engine ────────────Task────────────┴──────────────▶ Resource Dumps
+//	events ──▶ Append ──▶ open list ──close──▶ closed lists ──Task──▶ packages
+//	pages of the engine ─────────────────────────────────────Task──▶ Resource Dumps
 //
-//	Scrub, and each reader ──▶ damaged files ──▶ Heal
-//	a failed sync ──▶ Renew          age, size ──▶ Retain
+//	Scrub, and each reader ──▶ damaged files ──▶ lose, mend          age, size ──▶ Retain
 //
 // A [Set] knows nothing of other sets, requests and Ticks: package publisher calls it,
 // and composes documents from [Set.Standing], [Set.Holding] and the files. The sets of a
-// home share a [Source]: settings, directory, cache, and whether anything has failed.
+// home share a [Source]: settings, directory, and whether it was shut.
 //
 // # Life of an event
 //
-// Append renders the entries of an event and writes them to the end of the open list, and
-// the files they stand for to the package that grows with it. The list is closed when it
-// is full or old: its line is synced, and from this instant on its entries never change.
-// A [Task] then compresses the entries and completes the package; another task makes a
-// Resource Dump. It works in slices: each Step goes on
-// for a moment, and nothing of the set is locked between. After a failure a [Wait] says
-// when it is tried again. INTERNALS.md of publisher has the files, and the state a crash
-// leaves.
+// Append renders the entries of an event and writes them to the end of the open list. The list
+// is closed when it is full or old: the inventory with it is synced, and from this instant on
+// its entries never change. A [Task] then compresses the entries and makes the package from the
+// journal; another task makes a Resource Dump. It works in slices: each Step goes on for a
+// moment, and nothing of the set is locked between. After a failure a [Wait] says when it is
+// tried again. INTERNALS.md of publisher has the files, and the state a crash leaves.
 //
 // # Damage
 //
-// A file is verified before anything reads it. Damage is noted, and the reader gets an
-// error with status 503. Heal makes the file again with the octets it had, or says in its
-// line that it is lost. An unusable open list is made again from the journal at once. If
-// nothing else helps, the files of the set are set aside, and the lists begin anew; tasks
-// of the life before then end without effect.
+// A file is verified before anything reads it. A damaged one is set aside, and what is of no
+// use without it goes: see lose. Its reader gets an error with status 503, the next one 410 with
+// where to begin anew. If the inventory or the open list is unusable, all files of the set are
+// set aside, and the lists begin anew after the last event, see mend; tasks of the life before
+// then end without effect. Nothing is repaired.
 //
 // # Locks
 //

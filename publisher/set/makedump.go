@@ -6,6 +6,7 @@ import (
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/sitemap"
+	"slices"
 )
 
 // A Resource Dump is made by one task. It names again the packages of pages no
@@ -67,8 +68,8 @@ func (s *Set) stranded(d *store.Edition) bool {
 // a share of what the changes cost. mu is held.
 func (s *Set) farBehind(d *store.Edition) bool {
 	changes, resources := 0, 0
-	for i := len(s.files.Lists.All) - 1; i >= 0 && s.files.Lists.All[i].Last > d.Seq; i-- {
-		changes += s.files.Lists.All[i].Entries
+	for i := len(s.files.Lists) - 1; i >= 0 && s.files.Lists[i].Last > d.Seq; i-- {
+		changes += s.files.Lists[i].Entries
 	}
 	if changes <= s.MaxEntries {
 		return false
@@ -115,7 +116,10 @@ func (t *Task) makeDump(pause func() bool) error {
 	if t.made.life != t.life {
 		return dump.ErrStopped
 	}
-	if err := t.files.AddDump(dir, d); err != nil {
+	d.Seal()
+	files := t.files
+	files.Dumps = append(slices.Clip(files.Dumps), d)
+	if err := t.Set.write(dir, files); err != nil {
 		return err
 	}
 	t.made.unswept = true
@@ -144,7 +148,7 @@ func (t *Task) untouched(last *store.Edition, page, end int) (store.Portion, boo
 func (t *Task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (store.Portion, error) {
 	out := store.Portion{Page: page + 1, End: end, Dump: seq, Info: "-"}
 	var sp store.Span
-	err := t.write(&sp, out.File(), pause, func(pkg *packer) (sitemap.Head, error) {
+	err := t.make(&sp, out.File(), pause, func(pkg *packer) (sitemap.Head, error) {
 		err := t.addPages(pkg, &out, page, end)
 		return sitemap.Head{Capability: sitemap.ResourceDumpManifest, At: out.At, Completed: out.Completed, Links: t.Up()}, err
 	})

@@ -2,7 +2,6 @@ package set
 
 import (
 	"cmp"
-	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -58,7 +57,7 @@ func (s *Set) fits(l *store.OpenList, n, size int, files int64) bool {
 			(l.Entries < leastLogged || l.Files+files <= logged)
 }
 
-// An appender gathers entries for the open list. s.mu is held.
+// An appender gathers entries for the open list. mu is held.
 type appender struct {
 	*Set
 	buf  []byte         // entries not yet in the file
@@ -147,16 +146,16 @@ func (w *appender) write() error {
 }
 
 // openAppend opens the file of the open list to append entries. The entries there are
-// verified unless the file is as it was left. s.mu is held.
+// verified unless the file is as it was left. mu is held.
 func (s *Set) openAppend(d *durable.Dir) (*os.File, error) {
 	name := names.EntriesFile(s.at.First)
 	file, err := d.Append(name)
 	if err != nil {
-		return nil, lostList(err)
+		return nil, err
 	}
 	if err := s.prepare(d, file); err != nil {
 		file.Close()
-		return nil, lostList(err)
+		return nil, err
 	}
 	return file, nil
 }
@@ -197,30 +196,19 @@ func (s *Set) CloseList() error {
 	return s.mend(s.close())
 }
 
-// Skip closes the open list before a gap in the events; next begins after it, and why
-// ends the report.
-func (s *Set) Skip(next store.OpenList, why string) error {
+// Skip begins the set anew after a gap in the events; why ends the report.
+func (s *Set) Skip(next queuefs.Seq, why string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.at.Read >= next.Read {
+	if s.at.Read >= next {
 		return nil
 	}
-	s.Reportf(s.Path, "events %d to %d are gone%s; a new Change List begins", s.at.Read+1, next.Read, why)
-	if s.at.Entries > 0 {
-		if err := s.mend(s.close()); err != nil {
-			return err
-		}
-	}
-	if s.at.Read < next.Read { // else the set began anew
-		s.begin(next)
-	}
-	return nil
+	return s.mend(store.Damaged("events %d to %d are gone%s", s.at.Read+1, next, why))
 }
 
-// close closes the open list after the last event read. The list has entries. The
-// list is closed at the instant its line is on stable storage: a crash before
-// leaves it open, and after it the line counts, whatever the cursor says. s.mu
-// is held.
+// close closes the open list after the last event read. The list has entries. It is closed at
+// the instant the inventory with it is on stable storage: a crash before leaves it open, and
+// after it the inventory counts, whatever the cursor says. mu is held.
 func (s *Set) close() error {
 	if err := s.Failure(); err != nil {
 		return err
@@ -230,52 +218,29 @@ func (s *Set) close() error {
 		return err
 	}
 	defer d.Close()
-	sp, err := s.syncEntries(d)
+	sp := s.at.Span()
+	file, err := s.openAppend(d)
 	if err != nil {
 		return err
 	}
-	if err := s.final(s.files.Lists.Add(s.Store, d, sp)); err != nil {
+	defer file.Close()
+	if err := d.SyncFile(file); err != nil {
+		return err
+	}
+	if len(s.files.Lists) == 0 {
+		// Nobody has synced the directories above yet.
+		if err := s.Store.SyncDirs(s.Queue.ID()); err != nil {
+			return err
+		}
+	}
+	sp.SHA256 = s.text.Word()
+	files := s.files
+	files.Lists = append(slices.Clip(files.Lists), sp)
+	if err := s.write(d, files); err != nil {
 		return err
 	}
 	s.begin(store.NewOpenList(s.at.Read, s.at.Until))
 	return nil
-}
-
-// begin makes at the open list; it has no entries yet. s.mu is held.
-func (s *Set) begin(at store.OpenList) {
-	s.at, s.text = at, store.Growing{}
-}
-
-// final notes a failed sync: the files of the set are written again before anything
-// else is.
-func (s *Set) final(err error) error {
-	if errors.Is(err, queuefs.ErrFailed) {
-		s.unsure = true
-		return s.fail(err)
-	}
-	return err
-}
-
-// syncEntries puts the entries of the open list on stable storage, and returns the list
-// as it is closed.
-func (s *Set) syncEntries(d *durable.Dir) (store.Span, error) {
-	sp := s.at.Span()
-	file, err := s.openAppend(d)
-	if err != nil {
-		return sp, err
-	}
-	defer file.Close()
-	if err := errors.Join(d.SyncFile(file), d.Sync()); err != nil {
-		return sp, s.final(errors.Join(queuefs.ErrFailed, err))
-	}
-	sp.SHA256 = s.text.Word()
-	s.Store.Verified.Trust(file, sp.Sum())
-	if s.files.Lists.HasFile() {
-		return sp, nil
-	}
-	// Before the first line sync the directories above too: an attempt to make
-	// them may have failed half way.
-	return sp, s.final(s.Store.SyncDirs(s.Queue.ID()))
 }
 
 // hasDumps reports whether the set has packages and Resource Dumps.

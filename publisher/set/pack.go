@@ -7,7 +7,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"slices"
 
+	"cutie/publisher/compose"
 	"cutie/publisher/dump"
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
@@ -33,7 +35,7 @@ func (t *Task) pack(pause func() bool) error {
 		return nil
 	}
 	sp := store.Span{First: t.list.First, From: t.list.From, Last: t.list.Last, Until: t.list.Until}
-	err := t.write(&sp, names.PackageFile(sp.First), pause, func(p *packer) (sitemap.Head, error) {
+	err := t.make(&sp, names.PackageFile(sp.First), pause, func(p *packer) (sitemap.Head, error) {
 		head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: t.Up()}
 		err := t.changes(p.change)
 		sp.Left = p.left
@@ -52,16 +54,84 @@ func (t *Task) pack(pause func() bool) error {
 	if t.outlived() {
 		return dump.ErrStopped
 	}
-	if err := t.final(t.files.Packages.Add(t.Store, dir, sp)); err != nil {
+	files := t.files
+	files.Packages = append(slices.Clip(files.Packages), sp)
+	if err := t.Set.write(dir, files); err != nil {
 		return err
 	}
 	t.made.packed = sp.Last
 	return nil
 }
 
+// compress makes the file with the entries in gzip stand for the list alone.
+func (t *Task) compress(pause func() bool) error {
+	if t.list.Packed > 0 {
+		return nil
+	}
+	if err := t.needSpace(t.list.Length/4, 0); err != nil {
+		return err
+	}
+	dir, err := t.dir()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	in, err := t.EntriesOf(t.list.First, t.list.Length)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := t.Store.Temp()
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	h := sha256.New()
+	w, err := compose.NewGzipWriter(io.MultiWriter(out, h))
+	if err != nil {
+		return err
+	}
+	for at := int64(0); at < t.list.Length; at += 256 << 10 {
+		if _, err := io.Copy(w, io.NewSectionReader(in, at, min(256<<10, t.list.Length-at))); err != nil {
+			return err
+		}
+		if !pause() {
+			return dump.ErrStopped
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	st, err := out.Stat()
+	if err != nil {
+		return err
+	}
+	if err := out.Commit(dir, names.GzipFile(t.list.First)); err != nil {
+		return err
+	}
+	t.list.Packed, t.list.SHA256 = st.Size(), hex.EncodeToString(h.Sum(nil))
+	t.Store.Verified.Trust(out.File, t.list.Sum())
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := store.Before(t.files.Lists, t.list.First)
+	if t.outlived() || i == len(t.files.Lists) {
+		return dump.ErrStopped
+	}
+	files := t.files
+	files.Lists = slices.Clone(files.Lists)
+	files.Lists[i] = t.list
+	if err := t.Set.write(dir, files); err != nil {
+		return err
+	}
+	if err := dir.Remove(names.EntriesFile(t.list.First)); err != nil && !store.Absent(err) {
+		t.made.unswept = true // a sweep tries again
+	}
+	return nil
+}
+
 // changes calls do with each entry of the list, and ends with its first error.
 func (t *Task) changes(do func(e *entries.Line) error) error {
-	file, err := t.content()
+	file, err := t.EntriesOf(t.list.First, t.list.Length)
 	if err != nil {
 		return err
 	}
@@ -85,10 +155,10 @@ func (t *Task) changes(do func(e *entries.Line) error) error {
 	}
 }
 
-// write writes a package, puts it in place under a name, and gives sp its entries, length and
+// make writes a package, puts it in place under a name, and gives sp its entries, length and
 // digest. fill adds the files and returns the head of the manifest. Without entries there is
 // no package.
-func (t *Task) write(sp *store.Span, name string, pause func() bool, fill func(*packer) (sitemap.Head, error)) error {
+func (t *Task) make(sp *store.Span, name string, pause func() bool, fill func(*packer) (sitemap.Head, error)) error {
 	dir, err := t.dir()
 	if err != nil {
 		return err

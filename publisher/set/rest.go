@@ -21,8 +21,7 @@ type State struct {
 	Packages int           // of Change Dumps
 	Dumps    int           // Resource Dumps
 	Octets   int64         // bytes of lists, packages and dumps
-	Damaged  int           // files to be made again by the next Tick
-	Lost     int           // closed lists and packages that could not be made again
+	Lost     int           // damaged files that were set aside since the set was opened
 	Left     int           // files that packages of changes lack: they were gone when these were made
 	Err      error         // why the last package or dump was not made; nil if it was
 }
@@ -30,7 +29,7 @@ type State struct {
 // Resting returns the state of a set of a queue at rest.
 func Resting(l *store.Line) State {
 	return State{Queue: l.Queue, Set: l.Set, Event: l.Open.Read, Read: l.Open.Read, Open: l.Open.Entries,
-		Lists: l.Files.Lists, Packages: l.Files.Packages, Dumps: l.Files.Dumps, Octets: l.Files.Octets + l.Open.Length, Lost: l.Files.Lost}
+		Lists: l.Files.Lists, Packages: l.Files.Packages, Dumps: l.Files.Dumps, Octets: l.Files.Octets + l.Open.Length, Left: l.Files.Left}
 }
 
 // State returns the state of the set; now is that of its queue.
@@ -38,12 +37,8 @@ func (s *Set) State(now *queuefs.QueueState) State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := State{Queue: s.Queue.ID(), Set: s.Kind, Event: now.Seq, Read: min(s.at.Read, now.Seq),
-		Open: s.at.Entries, Lists: len(s.files.Lists.All), Waiting: len(s.unpacked()), Packages: len(s.files.Packages.All), Dumps: len(s.files.Dumps),
-		Octets: s.files.Octets() + s.at.Length, Err: s.made.failure(),
-		Damaged: len(s.damaged), Lost: s.files.Lists.Lost() + s.files.Packages.Lost()}
-	for i := range s.files.Packages.All {
-		st.Left += s.files.Packages.All[i].Left
-	}
+		Open: s.at.Entries, Lists: len(s.files.Lists), Waiting: len(s.unpacked()), Packages: len(s.files.Packages), Dumps: len(s.files.Dumps),
+		Octets: s.files.Octets() + s.at.Length, Left: s.files.Left(), Lost: s.lost, Err: s.made.failure()}
 	if st.Read < st.Event {
 		st.Lag = max(0, now.LastEvent.Sub(s.at.Until))
 	}
@@ -58,8 +53,8 @@ func (s *Set) Line() store.Line {
 }
 
 func (s *Set) line() store.Line {
-	l := store.Line{Queue: s.Queue.ID(), Set: s.Kind, Open: s.at, SHA256: s.text.Word(), List: s.files.Lists.Last().Last, Package: s.files.Packages.Last().Last,
-		Files: store.Files{Lists: len(s.files.Lists.All), Packages: len(s.files.Packages.All), Dumps: len(s.files.Dumps), Octets: s.files.Octets(), Lost: s.files.Lists.Lost() + s.files.Packages.Lost()}}
+	l := store.Line{Queue: s.Queue.ID(), Set: s.Kind, Open: s.at, SHA256: s.text.Word(), List: store.Last(s.files.Lists).Last, Package: store.Last(s.files.Packages).Last,
+		Files: store.Files{Lists: len(s.files.Lists), Packages: len(s.files.Packages), Dumps: len(s.files.Dumps), Octets: s.files.Octets(), Left: s.files.Left()}}
 	if one := s.files.Dump(0); one != nil {
 		l.Dump = one.Seq
 	}
@@ -82,14 +77,14 @@ func (s *Set) Rest(seq queuefs.Seq, now time.Time) (line store.Line, due time.Ti
 func (s *Set) rests(now time.Time) bool {
 	m := &s.made
 	ahead := s.Terms().Period > 0 && s.at.Since.After(now) // its age is known here alone
-	return !ahead && !s.unsure && len(s.damaged) == 0 && len(s.unpacked()) == 0 &&
-		!s.folds() && !m.dumping && m.wanted == 0 && m.failure() == nil
+	_, folds := s.uncompressed()
+	return !ahead && len(s.unpacked()) == 0 && !folds && !m.dumping && m.wanted == 0 && m.failure() == nil
 }
 
 // nextWork returns when the set has work without another event; zero: never. mu is
 // held.
 func (s *Set) nextWork(now time.Time) (due time.Time) {
-	due = s.Closing(&s.at, len(s.files.Lists.All), s.Since())
+	due = s.Closing(&s.at, len(s.files.Lists), s.Since())
 	terms := s.Terms()
 	last := s.files.Dump(0)
 	switch {
@@ -110,8 +105,8 @@ func (s *Set) nextWork(now time.Time) (due time.Time) {
 	for _, one := range s.files.Dumps {
 		expire(one.Made)
 	}
-	for i := range s.files.Lists.All {
-		expire(s.files.Lists.All[i].Until)
+	for i := range s.files.Lists {
+		expire(s.files.Lists[i].Until)
 	}
 	return due
 }

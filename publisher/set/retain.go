@@ -1,9 +1,10 @@
 package set
 
 import (
+	"cutie/publisher/names"
+	"cutie/publisher/store"
 	"errors"
 	"io/fs"
-	"slices"
 	"time"
 )
 
@@ -20,17 +21,20 @@ func (s *Set) Retain() error {
 // removeOld removes documents past their retention. mu is held.
 func (s *Set) removeOld() error {
 	dumps, lists := s.expired()
-	packages := 0
-	if lists < len(s.files.Lists.All) {
-		packages = s.files.Packages.Before(s.files.Lists.All[lists].First)
+	files := s.files
+	if files.Dumps = files.Dumps[dumps:]; lists > 0 {
+		last := files.Lists[lists-1].Last
+		files.Lists, files.Packages = files.Lists[lists:], files.Packages[store.Before(files.Packages, last+1):]
+		// A task at such a list ends. If it waited for free space, the next may find some.
+		if w := &s.made.lists; last > s.made.packed {
+			s.made.packed, s.made.skipped, w.octets, w.again = last, last, min(w.octets, 1), time.Time{}
+		}
 	}
-	if dumps+lists+packages == 0 && !s.made.unswept {
+	if dumps+lists == 0 && !s.made.unswept {
 		return nil
 	}
-	s.made.unswept = true
-	s.files.Dumps = slices.Clone(s.files.Dumps[dumps:])
 	d, err := s.dir()
-	if errors.Is(err, fs.ErrNotExist) && len(s.files.Dumps)+len(s.files.Lists.All) == 0 {
+	if errors.Is(err, fs.ErrNotExist) && len(s.files.Dumps)+len(s.files.Lists) == 0 {
 		s.made.unswept = false
 		return nil
 	}
@@ -38,20 +42,12 @@ func (s *Set) removeOld() error {
 		return err
 	}
 	defer d.Close()
-	if lists > 0 {
-		last := s.files.Lists.All[lists-1].Last
-		if err := s.final(s.files.Lists.Shorten(s.Store, d, lists)); err != nil {
+	if s.made.unswept = true; dumps+lists > 0 {
+		if err := s.write(d, files); err != nil {
 			return err
 		}
-		// A task at such a list ends. If it waited for free space, the next may find some.
-		if w := &s.made.lists; last > s.made.packed {
-			s.made.packed, s.made.skipped, w.octets, w.again = last, last, min(w.octets, 1), time.Time{}
-		}
 	}
-	if err := s.final(s.files.Packages.Shorten(s.Store, d, packages)); err != nil {
-		return err
-	}
-	if err := s.files.Sweep(d); err != nil {
+	if err := s.files.Sweep(d, names.EntriesFile(s.at.First)); err != nil {
 		return err
 	}
 	s.made.unswept = false
@@ -87,13 +83,13 @@ func (s *Set) expired() (dumps, lists int) {
 		octets -= last.Alone(nil)
 		last, dumps = nil, dumps+1
 	}
-	for ; lists < len(s.files.Lists.All)-1; lists++ {
-		sp := s.files.Lists.All[lists]
+	for ; lists < len(s.files.Lists)-1; lists++ {
+		sp := s.files.Lists[lists]
 		if last != nil && sp.Last > last.Seq || !old(sp.Until) && !over() {
 			break
 		}
 		octets -= sp.Octets()
-		for _, p := range s.files.Packages.All[s.files.Packages.Before(sp.First):s.files.Packages.Before(sp.Last+1)] {
+		if p, ok := store.Find(s.files.Packages, sp.First); ok {
 			octets -= p.Length
 		}
 	}

@@ -5,9 +5,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
+	"os"
+	"slices"
 	"sync"
 	"time"
 
+	"cutie/publisher/compose"
+	"cutie/publisher/dump"
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
@@ -26,14 +31,13 @@ type Set struct {
 	bound   int          // most bytes of a job in a Resource List
 	catchUp func() error // reads all committed events into both sets
 
-	mu      sync.Mutex
-	files   store.Inventory
-	at      store.OpenList // the entries stand in its file up to at.Length
-	text    store.Growing  // this file
-	made    progress
-	render  entries.Renderer
-	damaged map[string]error // files found damaged, until the next Tick makes them again
-	unsure  bool             // a sync has failed: files may not be on stable storage
+	mu     sync.Mutex
+	files  store.Inventory
+	at     store.OpenList // the entries stand in its file up to at.Length
+	text   store.Growing  // this file
+	made   progress
+	render entries.Renderer
+	lost   int // damaged files that were set aside
 }
 
 // Open opens a set of a queue. catchUp reads all committed events into both sets; was is
@@ -42,15 +46,9 @@ func Open(of Subject, kind names.Set, was *store.Line, catchUp func() error) (*S
 	s := &Set{Subject: of, Kind: kind, Path: of.Queue.ID() + "/" + kind.String(), catchUp: catchUp, render: of.Renderer()}
 	s.bound = s.render.Bound(kind)
 	s.PerPage = s.perPage()
-	s.reset(store.OpenList{})
-	return s, s.restore(was)
-}
-
-// reset makes the set one without lists.
-func (s *Set) reset(at store.OpenList) {
-	s.begin(at)
-	s.files, s.damaged = store.NewInventory(s.Path, s.Stamp()), nil
-	s.made = progress{packed: at.Read, life: s.made.life + 1}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s, s.mend(s.restore(was))
 }
 
 // URI returns the reference of a document of the set; see [names.Kind.Of].
@@ -71,125 +69,6 @@ func (s *Set) Seq() queuefs.Seq {
 	return s.at.Read
 }
 
-// dir opens the directory of the set.
-func (s *Set) dir() (*durable.Dir, error) { return s.Store.Dir(s.Queue.ID(), s.Kind.String()) }
-
-// makeDir opens the directory of the set, and makes it if it is absent.
-func (s *Set) makeDir() (*durable.Dir, error) { return s.Store.MakeDir(s.Queue.ID(), s.Kind.String()) }
-
-// restore brings the lists to where they stood: after the last closed list, or
-// within the open one where the cursor says.
-func (s *Set) restore(was *store.Line) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.begin(store.NewOpenList(s.Queue.State().Before, s.Since()))
-	if was != nil && was.Open.From.Before(s.Since()) {
-		was = nil // it speaks of a former queue of the name
-	}
-
-	d, err := s.dir()
-	switch {
-	case err == nil:
-		defer d.Close()
-		err = s.files.Read(s.Store, d, s.Queue.Seq(), func(file, text string, args ...any) {
-			if _, dump := names.ParseDumpFile(file); dump {
-				s.made.wanted = s.Queue.Seq()
-			}
-			s.report(file, text, args...)
-		})
-		s.made.unswept = true
-	case errors.Is(err, fs.ErrNotExist):
-		err = nil
-	}
-	if err != nil {
-		return s.mend(err)
-	}
-	if d != nil && (s.files.Torn || was != nil && s.files.Lists.Last().Last < was.List) {
-		if err := s.final(s.files.Recover(s.Store, d, s.at, was, s.report)); err != nil {
-			return s.mend(err)
-		}
-	}
-	s.made.packed = s.files.Packages.Last().Last
-	if d != nil {
-		packed, err := s.files.Forms(d)
-		if err != nil {
-			return err
-		}
-		if s.made.unfolded = true; !s.hasDumps() {
-			s.made.packed = max(s.made.packed, packed)
-		}
-	}
-	if last := s.files.Lists.Last(); last.Last > 0 {
-		s.begin(store.NewOpenList(last.Last, last.Until))
-	}
-	if d != nil {
-		if err := s.survey(d); err != nil {
-			return err
-		}
-	}
-	if was == nil {
-		return nil
-	}
-	s.miss(was)
-	at := &was.Open
-	if at.First < s.at.First || at.From.Before(s.at.From) {
-		return nil // the list has been closed since
-	}
-	if at.Read > s.Queue.Seq() {
-		return s.restart(store.Damaged("cursor is at event %d, the queue at %d", at.Read, s.Queue.Seq()))
-	}
-	if at.Entries > 0 {
-		if err := s.unpackOpen(d, at); err != nil {
-			return err
-		}
-		if err := s.check(d, at); err != nil {
-			return s.mend(lostList(err))
-		}
-	}
-	s.at, s.text = *at, store.GrowingFrom(was.SHA256)
-	return nil
-}
-
-// miss reports the lines and dumps the cursor knows of that are gone.
-func (s *Set) miss(was *store.Line) {
-	if at := s.files.Lists.Last().Last; at < was.List {
-		s.report("lists", "ends at event %d, and went to %d; the index begins after them", at, was.List)
-	}
-	if at := s.files.Packages.Last().Last; at < was.Package && (len(s.files.Lists.All) == 0 || was.Package >= s.files.Lists.All[0].First) {
-		s.report("packages", "ends at event %d, and went to %d; the packages of lists are made again", at, was.Package)
-	}
-	if one := s.files.Dump(0); was.Dump > 0 && s.made.wanted == 0 && (one == nil || one.Seq < was.Dump) {
-		s.report(names.DumpFile(was.Dump), "is no Resource Dump any more; the next Tick makes one")
-		s.made.wanted = s.Queue.Seq()
-	}
-}
-
-// report reports something about a file of the set.
-func (s *Set) report(file, text string, args ...any) { s.Reportf(s.Path+"/"+file, text, args...) }
-
-// check compares the end of the file of an open list with the cursor. The digest is
-// compared when the list is read or grows.
-func (s *Set) check(d *durable.Dir, at *store.OpenList) error {
-	name := names.EntriesFile(at.First)
-	if d == nil {
-		return fmt.Errorf("%s: %w", name, fs.ErrNotExist)
-	}
-	file, err := d.Open(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	const end = "</url>\n"
-	var got [len(end)]byte
-	if _, err := file.ReadAt(got[:], at.Length-int64(len(end))); err != nil && err != io.EOF {
-		return err
-	}
-	if string(got[:]) != end {
-		return store.Damaged("%s: no entry ends at octet %d", name, at.Length)
-	}
-	return nil
-}
-
 // LastChange returns the time of the last event in any document, or of the
 // creation of the queue.
 func (s *Set) LastChange() time.Time {
@@ -199,4 +78,323 @@ func (s *Set) LastChange() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.OrCreated(s.at.Until)
+}
+
+// dir opens the directory of the set.
+func (s *Set) dir() (*durable.Dir, error) { return s.Store.Dir(s.Queue.ID(), s.Kind.String()) }
+
+// makeDir opens the directory of the set, and makes it if it is absent.
+func (s *Set) makeDir() (*durable.Dir, error) { return s.Store.MakeDir(s.Queue.ID(), s.Kind.String()) }
+
+// report reports something about a file of the set.
+func (s *Set) report(file, text string, args ...any) { s.Reportf(s.Path+"/"+file, text, args...) }
+
+// begin makes at the open list; it has no entries yet. mu is held.
+func (s *Set) begin(at store.OpenList) { s.at, s.text = at, store.Growing{} }
+
+// restore brings the set to where it was: after the last closed list, or within the open one
+// where the cursor says. Unusable files are an error. mu is held.
+func (s *Set) restore(was *store.Line) error {
+	s.begin(store.NewOpenList(s.Queue.State().Before, s.Since()))
+	s.made.packed = s.at.Read
+	if was == nil || was.Open.From.Before(s.Since()) {
+		was = &store.Line{} // it speaks of a former queue of the name
+	}
+	d, err := s.dir()
+	if errors.Is(err, fs.ErrNotExist) && was.List == 0 && was.Open.Entries == 0 {
+		s.goOn(was)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	s.made.unswept = true
+	s.files, err = store.ReadInventory(d, s.Path, s.Stamp())
+	if errors.Is(err, fs.ErrNotExist) && was.List == 0 {
+		err = nil // no list was closed yet
+	}
+	if err != nil {
+		return err
+	}
+	last := store.Last(s.files.Lists)
+	switch at := max(last.Last, store.Last(s.files.Packages).Last, was.Open.Read); {
+	case at > s.Queue.Seq():
+		return store.Damaged("reaches to event %d, the queue to %d", at, s.Queue.Seq())
+	case last.Last < was.List:
+		return store.Damaged("the lists end at event %d, and went to %d", last.Last, was.List)
+	}
+	if s.made.packed = max(s.made.packed, store.Last(s.files.Packages).Last); !s.hasDumps() {
+		s.made.packed = max(s.made.packed, last.Last)
+	}
+	if last.Last > 0 {
+		s.begin(store.NewOpenList(last.Last, last.Until))
+	}
+	if err := s.survey(d); err != nil {
+		return err
+	}
+	return s.reopen(d, was)
+}
+
+// reopen goes on with the open list of the cursor, unless it has been closed since.
+func (s *Set) reopen(d *durable.Dir, was *store.Line) error {
+	if !s.goOn(was) || s.at.Length == 0 {
+		return nil
+	}
+	file, err := d.Open(names.EntriesFile(s.at.First))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	const end = "</url>\n"
+	var got [len(end)]byte
+	if n, err := file.ReadAt(got[:], s.at.Length-int64(len(end))); n < len(got) && err != nil && err != io.EOF {
+		return err
+	}
+	if string(got[:]) != end { // the digest is compared when the list is read or grows
+		return store.Damaged("%s: no entry ends at octet %d", names.EntriesFile(s.at.First), s.at.Length)
+	}
+	return nil
+}
+
+func (s *Set) goOn(was *store.Line) bool {
+	at := &was.Open
+	if at.First < s.at.First || at.From.Before(s.at.From) {
+		return false
+	}
+	s.at, s.text = *at, store.GrowingFrom(was.SHA256)
+	return true
+}
+
+// survey looks for files that are absent or have another length. mu is held.
+func (s *Set) survey(d *durable.Dir) error {
+	files := s.files // lose changes it
+	for p := range files.Pieces {
+		st, err := d.Stat(p.Name)
+		if err == nil && st.Size != p.Length {
+			err = store.Damaged("%s has %d octets of %d", p.Name, st.Size, p.Length)
+		}
+		if err == nil {
+			continue
+		}
+		if !store.Unusable(err) {
+			return err
+		}
+		if err := s.lose(p.Name, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write makes other files those of the set. After an error they are if the inventory is in place
+// all the same: a crash may leave the one of before, which the cursor then tells. mu is held.
+func (s *Set) write(d *durable.Dir, files store.Inventory) error {
+	if err := files.Write(d, s.Path, s.Stamp()); err != nil {
+		if in, e := files.IsIn(d, s.Path, s.Stamp()); e != nil || !in {
+			return errors.Join(err, e)
+		}
+	}
+	s.files = files
+	return nil
+}
+
+// lose takes a damaged file out of the set, and what is of no use without it: the index begins
+// after a damaged list, the Change Dump after a damaged package, and no Resource Dump has a
+// damaged package. Who comes too late for what is left begins anew, with another Resource
+// Dump. mu is held.
+func (s *Set) lose(name string, cause error) error {
+	if !s.files.Has(name) {
+		return nil // it was removed meanwhile
+	}
+	d, err := s.dir()
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	files, is := s.files, func(of func(*store.Span) store.Piece) func(store.Span) bool {
+		return func(sp store.Span) bool { return of(&sp).Name == name }
+	}
+	what, packed := "", s.made.packed
+	if i := slices.IndexFunc(files.Lists, is((*store.Span).List)); i >= 0 {
+		packed = max(packed, files.Lists[i].Last)
+		what, files.Lists = fmt.Sprintf("the index begins after event %d", files.Lists[i].Last), files.Lists[i+1:]
+	} else if i := slices.IndexFunc(files.Packages, is((*store.Span).Package)); i >= 0 {
+		what, files.Packages = fmt.Sprintf("the Change Dump begins after event %d", files.Packages[i].Last), files.Packages[i+1:]
+	} else {
+		n := len(files.Dumps)
+		files.Dumps = slices.DeleteFunc(slices.Clone(files.Dumps), func(one *store.Edition) bool { return one.Has(name) })
+		what = fmt.Sprintf("%d Resource Dumps go", n-len(files.Dumps))
+	}
+	if s.files.Dump(0) != nil {
+		s.made.wanted = s.Queue.Seq()
+	}
+	if err := s.write(d, files); err != nil {
+		return err
+	}
+	if packed > s.made.packed {
+		s.made.packed, s.made.skipped = packed, packed
+	}
+	s.made.unswept = true
+	s.given.Add(1)
+	s.lost++
+	aside, err := store.SetAside(d, name)
+	if store.Absent(err) {
+		aside, err = "nowhere", nil
+	}
+	s.report(name, "%v; moved to %s, %s", cause, aside, what)
+	return err
+}
+
+// mend begins the set anew if an error is about unusable files, and returns every other error.
+// All in resourcesync is derived, so the queue goes on without it. After an error of storage,
+// such as a failed sync, the engine keeps its events, and the same is tried again; if octets
+// were lost, their digest tells. mu is held.
+func (s *Set) mend(cause error) error {
+	if cause == nil || !store.Unusable(cause) {
+		return cause
+	}
+	aside, err := s.Store.SetAside(s.Queue.ID(), s.Kind.String())
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	had := s.files.Dump(0) != nil
+	s.files = store.Inventory{}
+	s.begin(s.ListNow())
+	s.made = progress{packed: s.at.Read, life: s.made.life + 1}
+	if had {
+		s.made.wanted = s.at.Read
+	}
+	s.given.Add(1)
+	s.lost++
+	s.Reportf(s.Path, "%v; moved to %s, a new Change List begins after event %d", cause, aside, s.at.Read)
+	return nil
+}
+
+// OpenPiece opens a file of a closed list or a package, verified: when it is opened first, and
+// again after a change of the file. mu is not held.
+func (s *Set) OpenPiece(p store.Piece) (*os.File, error) {
+	file, err := s.openFile(p.Name)
+	if err == nil {
+		if err = s.Store.Verified.Check(file, p.Length, p.Sum); err == nil {
+			return file, nil
+		}
+		file.Close()
+	}
+	return nil, s.broken(p.Name, err)
+}
+
+// openFile opens a file in the directory of the set for reading.
+func (s *Set) openFile(name string) (*os.File, error) {
+	d, err := s.dir()
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return d.Open(name)
+}
+
+// OpenGrowing opens the entries of the open list, verified. mu is held.
+func (s *Set) openGrowing() (*os.File, error) {
+	file, err := s.openFile(names.EntriesFile(s.at.First))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.text.Check(file, s.at.Length); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// broken takes a damaged file out of the set, and returns the error for its reader. Other
+// errors it returns as they are. mu is not held.
+func (s *Set) broken(name string, err error) error {
+	if !store.Unusable(err) {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.files.Has(name) {
+		return err // it was removed, or has another form by now
+	}
+	if err := s.mend(s.lose(name, err)); err != nil {
+		return err
+	}
+	return &brokenFile{name}
+}
+
+// A brokenFile is the answer to who finds a damaged file; then it is gone.
+type brokenFile struct{ name string }
+
+func (e *brokenFile) Error() string {
+	return e.name + " is damaged, and is not published any more: try again to learn where to begin anew"
+}
+
+// HTTPStatus makes the error an answer with its text.
+func (e *brokenFile) HTTPStatus() int { return http.StatusServiceUnavailable }
+
+// OpenManifest opens the manifest in a package.
+func (s *Set) OpenManifest(p store.Piece) (io.ReadCloser, error) {
+	file, err := s.OpenPiece(p)
+	if err != nil {
+		return nil, err
+	}
+	r, err := dump.OpenManifest(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Name, err)
+	}
+	return r, nil
+}
+
+// EntriesOf opens the entries of the Change List from the event first on, verified up to
+// length. mu is not held.
+func (s *Set) EntriesOf(first queuefs.Seq, length int64) (compose.Content, error) {
+	for {
+		s.mu.Lock()
+		sp, closed := store.Find(s.files.Lists, first)
+		if !closed && first == s.at.First && length <= s.at.Length {
+			file, err := s.openGrowing()
+			if err != nil && store.Unusable(err) {
+				err = errors.Join(s.mend(err), &brokenFile{names.EntriesFile(first)})
+			}
+			s.mu.Unlock()
+			return file, err
+		}
+		s.mu.Unlock()
+		if !closed || length > sp.Length {
+			return nil, fmt.Errorf("%s: %w", names.EntriesFile(first), fs.ErrNotExist) // removed, or lost
+		}
+		if sp.Packed > 0 {
+			return s.Packed(sp)
+		}
+		file, err := s.OpenPiece(sp.List())
+		if !store.Absent(err) {
+			return file, err
+		}
+		// Its entries stand in gzip alone by now.
+	}
+}
+
+// Packed opens the file of a closed list in gzip, verified. The error is [fs.ErrNotExist] if
+// there is none.
+func (s *Set) Packed(sp store.Span) (*compose.Packed, error) {
+	file, err := s.OpenGzip(sp)
+	if err != nil {
+		return nil, err
+	}
+	p, err := compose.OpenPacked(file)
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// OpenGzip opens the file of a closed list in gzip, verified, to copy its octets.
+func (s *Set) OpenGzip(sp store.Span) (*os.File, error) {
+	if sp.Packed == 0 {
+		return nil, fmt.Errorf("%s: %w", names.GzipFile(sp.First), fs.ErrNotExist)
+	}
+	return s.OpenPiece(sp.List())
 }

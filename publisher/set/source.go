@@ -16,11 +16,8 @@ type Source struct {
 	Store *store.Store
 
 	terms  atomic.Pointer[options.Terms] // nil: those of Complete
-	failed atomic.Pointer[error]         // why nothing is published now
 	closed atomic.Bool
-	damage atomic.Bool  // some set has a damaged file
-	healed atomic.Int64 // files made again
-	given  atomic.Int64 // files given up
+	given  atomic.Int64 // damaged files and sets that were set aside
 }
 
 // Terms returns the terms in force. Those of the embedded settings hold until Take.
@@ -43,26 +40,13 @@ func (s *Source) Take(t options.Terms) error {
 	return nil
 }
 
-// Failure returns why nothing is published now; nil while it is.
+// Failure is an error once the Source was shut.
 func (s *Source) Failure() error {
 	if s.closed.Load() {
 		return fmt.Errorf("publisher: %w", queuefs.ErrClosed)
 	}
-	if err := s.failed.Load(); err != nil {
-		return *err
-	}
 	return nil
 }
-
-// fail records that written data may not be on stable storage. No list is
-// closed and no event released until Renewed.
-func (s *Source) fail(err error) error {
-	s.failed.CompareAndSwap(nil, &err)
-	return err
-}
-
-// Renewed ends a failure, after all sets were renewed.
-func (s *Source) Renewed() { s.failed.Store(nil) }
 
 // Shut makes everything fail from then on, and reports whether it did so before.
 func (s *Source) Shut() (before bool) { return s.closed.Swap(true) }
@@ -70,14 +54,7 @@ func (s *Source) Shut() (before bool) { return s.closed.Swap(true) }
 // Closed reports whether the Source was shut.
 func (s *Source) Closed() bool { return s.closed.Load() }
 
-// Damaged reports whether some set has damaged files to heal.
-func (s *Source) Damaged() bool { return s.damage.Load() }
-
-// TakeDamage is Damaged, and false from then on until damage is noted again.
-func (s *Source) TakeDamage() bool { return s.damage.Swap(false) }
-
-// Healed returns how many damaged files were made again since the start, and how many
-// were set aside for good.
-func (s *Source) Healed() (again, lost int64) { return s.healed.Load(), s.given.Load() }
+// Lost returns how many damaged files and sets were set aside since the start.
+func (s *Source) Lost() int64 { return s.given.Load() }
 
 func (s *Source) hasSpace(octets int64) bool { return s.HasSpace == nil || s.HasSpace(octets) }

@@ -1,7 +1,6 @@
 package set
 
 import (
-	"slices"
 	"time"
 
 	"cutie/publisher/names"
@@ -33,7 +32,7 @@ func (s *Set) Standing() (Standing, error) {
 // a gap up to the open one, and are no older than Current, or have changes since the
 // last Resource Dump. mu is held.
 func (s *Set) indexed() []store.Span {
-	return s.recent(s.files.Lists.Current(s.at.First, s.perIndex()-1))
+	return s.recent(store.Current(s.files.Lists, s.at.First, s.perIndex()-1))
 }
 
 // dumped returns the packages in the Change Dump, and from when on there is
@@ -43,7 +42,7 @@ func (s *Set) dumped() ([]store.Span, time.Time) {
 	if lists := s.unpacked(); len(lists) > 0 {
 		next = lists[0].From
 	}
-	packages := s.files.Packages.Current(s.made.packed+1, s.perIndex()-1) // as many as closed lists
+	packages := store.Current(s.files.Packages, s.made.packed+1, s.perIndex()-1) // as many as closed lists
 	if n := len(packages); n > 0 {
 		next = packages[n-1].Until
 	}
@@ -74,7 +73,7 @@ type Holding struct {
 
 // Former are the files of documents that are not current any more, oldest first: closed
 // lists and packages that the index and the Change Dump have dropped, and Resource Dumps
-// before the last one. Lost files are not among them.
+// before the last one.
 type Former struct {
 	Lists, Packages []store.Span
 	Dumps           []*store.Edition
@@ -86,8 +85,8 @@ func (s *Set) Holding() Holding {
 	defer s.mu.Unlock()
 	now, _ := s.dumped()
 	return Holding{len(now) > 0, s.files.Dump(0), s.files.Octets() + s.at.Length, Former{
-		whole(s.files.Lists.All[:len(s.files.Lists.All)-len(s.indexed())]),
-		whole(s.files.Packages.All[:len(s.files.Packages.All)-len(now)]),
+		s.files.Lists[:len(s.files.Lists)-len(s.indexed())],
+		s.files.Packages[:len(s.files.Packages)-len(now)],
 		s.files.Dumps[:max(0, len(s.files.Dumps)-1)],
 	}}
 }
@@ -99,19 +98,11 @@ func (s *Set) Octets() int64 {
 	return s.files.Octets() + s.at.Length
 }
 
-// whole returns spans without the lost ones.
-func whole(all []store.Span) []store.Span {
-	if slices.ContainsFunc(all, store.Span.Lost) {
-		return slices.DeleteFunc(slices.Clone(all), store.Span.Lost)
-	}
-	return all
-}
-
 // List returns the closed list from an event on.
 func (s *Set) List(first queuefs.Seq) (store.Span, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.files.Lists.Find(first)
+	return store.Find(s.files.Lists, first)
 }
 
 // Dump returns the dump of an event, or the current one for 0; nil if there
@@ -133,7 +124,7 @@ func (s *Set) Portion(doc names.Doc) (store.Portion, bool) {
 func (s *Set) Package(first queuefs.Seq) (store.Span, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.files.Packages.Find(first)
+	return store.Find(s.files.Packages, first)
 }
 
 // Gone reports whether a document would be older than all that are kept, or has the
@@ -142,16 +133,17 @@ func (s *Set) Gone(doc names.Doc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seq, first := queuefs.Seq(doc.N), s.at.First
-	if len(s.files.Lists.All) > 0 {
-		first = s.files.Lists.All[0].First
+	if len(s.files.Lists) > 0 {
+		first = s.files.Lists[0].First
 	}
 	if doc.Sum != "" && max(seq, queuefs.Seq(doc.Version)) <= s.at.Read {
 		return true
 	}
 	switch doc.Kind {
 	case names.ChangePackage, names.ChangeManifest, names.FormerChanges:
-		if len(s.files.Packages.All) > 0 {
-			first = s.files.Packages.All[0].First
+		first = s.made.packed + 1
+		if len(s.files.Packages) > 0 {
+			first = s.files.Packages[0].First
 		}
 		return seq < first
 	case names.ClosedList:
@@ -166,24 +158,4 @@ func (s *Set) Gone(doc names.Doc) bool {
 		return seq < d.Seq
 	}
 	return seq < first
-}
-
-// Lost reports whether the list or the package of a document is lost for good.
-func (s *Set) Lost(doc names.Doc) bool {
-	of := &s.files.Lists
-	switch doc.Kind {
-	case names.ChangePackage, names.ChangeManifest, names.FormerChanges:
-		of = &s.files.Packages
-	case names.ClosedList:
-	default:
-		return false
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range of.All {
-		if of.All[i].First == queuefs.Seq(doc.N) {
-			return of.All[i].Lost()
-		}
-	}
-	return false
 }

@@ -2,7 +2,6 @@ package set
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -96,35 +95,4 @@ func (f *Subject) via() string {
 func (f *Subject) ListNow() store.OpenList {
 	st := f.Queue.State()
 	return store.NewOpenList(st.Seq, f.OrCreated(st.LastEvent))
-}
-
-// Earliest returns the list that begins where the events in the journal do.
-func Earliest(q Queue) (store.OpenList, error) {
-	f := Subject{Queue: q}
-	before := q.State().Before // earlier events are of former queues of the name
-	lo, hi := before, q.Seq()  // after hi there is nothing to miss
-	for lo < hi {
-		mid := lo + (hi-lo)/2
-		_, err := q.Events(mid, 1)
-		switch {
-		case err == nil:
-			hi = mid
-		case errors.Is(err, queuefs.ErrGone):
-			lo = mid + 1
-		default:
-			return store.OpenList{}, err
-		}
-	}
-	if lo == before {
-		return store.NewOpenList(before, f.Since()), nil
-	}
-	if lo == q.Seq() {
-		return f.ListNow(), nil
-	}
-	events, err := q.Events(lo, 1)
-	if err != nil || len(events) == 0 {
-		return f.ListNow(), err
-	}
-	// When the event before came is no longer known; it was before this one.
-	return store.NewOpenList(lo, events[0].Time.Add(-time.Microsecond)), nil
 }

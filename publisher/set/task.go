@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"cutie/publisher/compose"
 	"cutie/publisher/dump"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -19,10 +18,9 @@ import (
 // Resource Dump. It goes on from Tick to Tick.
 type Task struct {
 	*Set
-	list store.Span      // zero for a Resource Dump
-	text compose.Content // entries of the list, while the task has them open
-	life int             // of the set when the task began
-	wait *Wait           // after a failure; mu is held
+	list store.Span // zero for a Resource Dump
+	life int        // of the set when the task began
+	wait *Wait      // after a failure; mu is held
 
 	next func() (struct{}, bool)
 	stop func()
@@ -31,18 +29,17 @@ type Task struct {
 
 // progress is the work done on a set, and still to be done.
 type progress struct {
-	packed   queuefs.Seq // packages were made, or cannot be, up to this event
-	skipped  queuefs.Seq // lists up to this event went without packages
-	lists    Wait        // of the packages of a list
-	dump     Wait        // of a Resource Dump
-	passed   []error     // why lists were passed over since Publish began, mostPassed at most
-	tried    time.Time   // when the making of a Resource Dump ended last; zero since the start
-	wanted   queuefs.Seq // a Resource Dump of this event or a later one is wanted now; 0: none
-	dumping  bool        // a Resource Dump is being made
-	unswept  bool        // there may be files to remove
-	unfolded bool        // closed lists may have their entries in another file than the one in gzip
-	life     int         // how often the set began anew
-	began    beginning
+	packed  queuefs.Seq // packages were made, or cannot be, up to this event
+	skipped queuefs.Seq // lists up to this event went without packages
+	lists   Wait        // of the packages of a list
+	dump    Wait        // of a Resource Dump
+	passed  []error     // why lists were passed over since Publish began, mostPassed at most
+	tried   time.Time   // when the making of a Resource Dump ended last; zero since the start
+	wanted  queuefs.Seq // a Resource Dump of this event or a later one is wanted now; 0: none
+	dumping bool        // a Resource Dump is being made
+	unswept bool        // there may be files to remove
+	life    int         // how often the set began anew
+	began   beginning
 }
 
 // failure returns why the last package or dump was not made.
@@ -67,8 +64,8 @@ func (s *Set) NextTask(now bool, waits []*Wait) *Task {
 		t.list, t.wait, run = lists[0], &s.made.lists, t.packList
 	} else if s.due() && may(&s.made.dump) {
 		t.wait, run = &s.made.dump, t.makeDump
-	} else if list, ok := s.toFold(); ok && may(&s.made.lists) {
-		t.list, t.wait, run = list, &s.made.lists, t.fold
+	} else if list, ok := s.uncompressed(); ok && may(&s.made.lists) {
+		t.list, t.wait, run = list, &s.made.lists, t.compress
 	} else {
 		return nil
 	}
@@ -118,17 +115,19 @@ func (s *Set) Passed() (errs []error) {
 	return errs
 }
 
-// unpacked returns the closed lists without packages, or not all of theirs. Lost lists
-// are passed over. mu is held.
+// unpacked returns the closed lists without packages. mu is held.
 func (s *Set) unpacked() []store.Span {
-	i := len(s.files.Lists.All)
-	for i > 0 && s.files.Lists.All[i-1].Last > s.made.packed {
-		i--
+	return s.files.Lists[store.Before(s.files.Lists, s.made.packed+1):]
+}
+
+// uncompressed returns the oldest closed list that is not compressed; false if there is none.
+// mu is held.
+func (s *Set) uncompressed() (store.Span, bool) {
+	i := slices.IndexFunc(s.files.Lists, func(sp store.Span) bool { return sp.Packed == 0 })
+	if i < 0 {
+		return store.Span{}, false
 	}
-	for ; i < len(s.files.Lists.All) && s.files.Lists.All[i].Lost(); i++ {
-		s.made.packed = s.files.Lists.All[i].Last
-	}
-	return s.files.Lists.All[i:]
+	return s.files.Lists[i], true
 }
 
 // Unpacked returns how many closed lists have no packages yet.
@@ -162,13 +161,7 @@ func (t *Task) outlived() bool {
 // packList makes everything of a closed list. It calls pause often, and ends
 // when that returns false.
 func (t *Task) packList(pause func() bool) error {
-	text, err := t.EntriesOf(t.list.First, t.list.Length)
-	if err != nil {
-		return err
-	}
-	t.text = text // the package is made of it, whichever file stays
-	defer func() { t.text = nil; text.Close() }()
-	if err := t.fold(pause); err != nil {
+	if err := t.compress(pause); err != nil {
 		return err
 	}
 	if err := t.needSpace(pieces*t.list.Length, 0); err != nil {
@@ -215,7 +208,7 @@ func (t *Task) outcome() (passed, err error) {
 	switch {
 	case t.err == nil:
 	case errors.As(t.err, &broken):
-		return nil, dump.ErrStopped // it is healed first
+		return nil, dump.ErrStopped // it is gone
 	case errors.As(t.err, &e) && culled(t.Queue, t.Refs, e.Loc), isDump && errors.Is(t.err, dump.ErrStopped):
 		return nil, dump.ErrStopped
 	case errors.As(t.err, &e) && !scarce(t.err):

@@ -168,59 +168,23 @@ func (c *checker) inherited(d *durable.Dir, queue string) {
 // set checks the files of a set. line is zero without a line of the cursor.
 func (c *checker) set(d *durable.Dir, path string, line *Line) {
 	note := func(name string, err error) { c.note(path+"/"+name, err) }
-	v := NewInventory(path, c.stamp)
-	for _, s := range []*Spans{&v.Lists, &v.Packages} {
-		n, err := s.read(d)
-		if err == nil && n > 0 {
-			err = Damaged("%d lines do not verify", n)
-		}
-		note(s.file, err)
+	v, err := ReadInventory(d, path, c.stamp)
+	if at := Last(v.Lists).Last; err == nil && at < line.List {
+		err = Damaged("ends at event %d, and went to %d", at, line.List)
 	}
-	if at := v.Lists.Last().Last; at < line.List {
-		note(v.Lists.file, Damaged("ends at event %d, and went to %d", at, line.List))
-	}
-	if at := v.Packages.Last().Last; at < line.Package && (len(v.Lists.All) == 0 || line.Package >= v.Lists.All[0].First) {
-		note(v.Packages.file, Damaged("ends at event %d, and went to %d", at, line.Package))
-	}
-	c.dumps(d, &v, line, note)
-	if _, err := v.Forms(d); err != nil {
-		note("", err)
-		return
+	if !errors.Is(err, fs.ErrNotExist) || line.List > 0 || line.Dump > 0 {
+		note(inventoryFile, err)
 	}
 	for p := range v.Pieces {
-		err := checkPiece(d, p)
-		if first, ok := names.ListFile(p.Name); ok && errors.Is(err, fs.ErrNotExist) && first <= v.Packages.Last().Last {
-			p.Name = names.GzipFile(first) // a list is folded before its package is complete
-		}
-		note(p.Name, err)
+		note(p.Name, checkPiece(d, p))
 	}
-	for i := range v.Lists.All {
-		if sp := v.Lists.All[i]; !sp.Lost() && sp.Packed == 0 {
-			note(names.GzipFile(sp.First), checkGzip(d, sp))
-		}
+	at := &line.Open
+	if at.Entries == 0 || at.First <= Last(v.Lists).Last {
+		return // it was closed since
 	}
-	c.open(d, &v, line, note)
-}
-
-// dumps reads the files of Resource Dumps.
-func (c *checker) dumps(d *durable.Dir, v *Inventory, line *Line, note func(string, error)) {
-	absent := line.Dump
-	err := d.Names(func(name string) {
-		seq, ok := names.ParseDumpFile(name)
-		if !ok {
-			return
-		}
-		if seq >= absent {
-			absent = 0
-		}
-		one, err := v.openDump(d, seq)
-		if note(name, err); err == nil {
-			v.Dumps = append(v.Dumps, one)
-		}
-	})
-	note("", err)
-	if absent > 0 {
-		note(names.DumpFile(absent), fs.ErrNotExist)
+	if sum, known := parseSum(line.SHA256); known {
+		name := names.EntriesFile(at.First)
+		note(name, checkEntries(d, name, at.Length, sum))
 	}
 }
 
@@ -231,60 +195,20 @@ func checkPiece(d *durable.Dir, p Piece) error {
 		return err
 	}
 	defer file.Close()
-	if err := HasLength(file, p.Length); err != nil {
-		return err
-	}
-	var got [sha256.Size]byte
-	if p.Text > 0 {
-		got, _, err = SlowPackedSum(file, p.Text, all)
-	} else {
-		got, _, err = SlowSum(file, p.Length, all)
-	}
-	if err == nil && got != p.Sum {
-		err = Damaged("has not its SHA-256 digest")
-	}
+	_, err = SlowCheck(file, p, func(int64) bool { return true })
 	return err
 }
 
-func all(int64) bool { return true }
-
-// checkGzip reads the file in gzip of a list that has another one, if there is one.
-func checkGzip(d *durable.Dir, sp Span) error {
-	got, err := GzipSum(d, sp)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil && got != sp.Sum() {
-		err = Damaged("has not the text of the list")
-	}
-	return err
-}
-
-// open reads the open list. It was closed since if lists say so.
-func (c *checker) open(d *durable.Dir, v *Inventory, line *Line, note func(string, error)) {
-	at, open := &line.Open, line.Open.Entries > 0 && line.Open.First > v.Lists.Last().Last
-	if open {
-		name := names.EntriesFile(at.First)
-		sum, known := parseSum(line.SHA256)
-		err := checkEntries(d, name, at.Length, sum, known)
-		if errors.Is(err, fs.ErrNotExist) {
-			if _, e := d.Stat(names.GzipFile(at.First)); e == nil {
-				err = nil // of a copy made while the list was closed
-			}
-		}
-		note(name, err)
-	}
-}
-
-func checkEntries(d *durable.Dir, name string, length int64, want [sha256.Size]byte, known bool) error {
+// checkEntries reads the beginning of a file.
+func checkEntries(d *durable.Dir, name string, length int64, want [sha256.Size]byte) error {
 	file, err := d.Open(name)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	got, _, err := SlowSum(file, length, all)
-	if err == nil && known && got != want {
-		err = Damaged("has not its SHA-256 digest")
+	got, _, err := SlowSum(file, length, func(int64) bool { return true })
+	if err == nil && got != want {
+		err = Damaged("%s has not its SHA-256 digest", name)
 	}
 	return err
 }

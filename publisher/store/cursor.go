@@ -58,7 +58,7 @@ type Line struct {
 
 // Files are the figures of a set, so that its state is known before it is opened.
 type Files struct {
-	Lists, Packages, Dumps, Lost int
+	Lists, Packages, Dumps, Left int
 	Octets                       int64
 }
 
@@ -66,7 +66,7 @@ func (l *Line) append(dst []byte) []byte {
 	dst = append(append(append(append(dst, l.Queue...), ' '), l.Set.String()...), ' ')
 	dst = append(append(l.Open.append(dst), ' '), cmp.Or(l.SHA256, Unknown)...)
 	f := &l.Files
-	dst = fmt.Appendf(dst, " %d %d %d %d %d %d %d %d", l.List, l.Package, l.Dump, f.Lists, f.Packages, f.Dumps, f.Lost, f.Octets)
+	dst = fmt.Appendf(dst, " %d %d %d %d %d %d %d %d", l.List, l.Package, l.Dump, f.Lists, f.Packages, f.Dumps, f.Left, f.Octets)
 	return append(dst, '\n')
 }
 
@@ -76,7 +76,7 @@ func (l *Line) parse(w words) (err error) {
 		return err
 	}
 	l.SHA256, l.List, l.Package, l.Dump = strings.Clone(w.word()), w.seq(), w.seq(), w.seq()
-	l.Files = Files{Lists: int(w.int()), Packages: int(w.int()), Dumps: int(w.int()), Lost: int(w.int()), Octets: w.int()}
+	l.Files = Files{Lists: int(w.int()), Packages: int(w.int()), Dumps: int(w.int()), Left: int(w.int()), Octets: w.int()}
 	if _, known := parseSum(l.SHA256); w.err == nil && !known && (l.Open.Entries > 0 || l.SHA256 != Unknown) {
 		return errors.New("entries without their digest")
 	}

@@ -60,7 +60,7 @@ func (l *Line) pack(dst []byte) []byte {
 		dst = binary.AppendVarint(dst, t.UnixMicro()-before)
 		before = t.UnixMicro()
 	}
-	for _, n := range [...]uint64{uint64(l.List), uint64(l.Package), uint64(l.Dump), uint64(f.Lists), uint64(f.Packages), uint64(f.Dumps), uint64(f.Lost), uint64(f.Octets)} {
+	for _, n := range [...]uint64{uint64(l.List), uint64(l.Package), uint64(l.Dump), uint64(f.Lists), uint64(f.Packages), uint64(f.Dumps), uint64(f.Left), uint64(f.Octets)} {
 		dst = binary.AppendUvarint(dst, n)
 	}
 	sum, known := parseSum(l.SHA256)
@@ -74,7 +74,7 @@ func (l *Line) unpack(p *packed) {
 	f := &l.Files
 	l.Open.unpack(p)
 	l.List, l.Package, l.Dump = queuefs.Seq(p.number()), queuefs.Seq(p.number()), queuefs.Seq(p.number())
-	f.Lists, f.Packages, f.Dumps, f.Lost, f.Octets = int(p.number()), int(p.number()), int(p.number()), int(p.number()), int64(p.number())
+	f.Lists, f.Packages, f.Dumps, f.Left, f.Octets = int(p.number()), int(p.number()), int(p.number()), int(p.number()), int64(p.number())
 	if l.SHA256 = Unknown; p.octets(1) == "\x01" {
 		l.SHA256 = hex.EncodeToString([]byte(p.octets(sha256.Size)))
 	}

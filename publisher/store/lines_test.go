@@ -15,7 +15,7 @@ func TestLinesAreWhatWasPacked(t *testing.T) {
 		Open: store.OpenList{First: 3, Read: 1 << 40, From: at, Until: at.Add(time.Hour), Since: at.Add(time.Microsecond), Changed: at.Add(time.Minute), Entries: 300, Length: 1 << 33,
 			Files: 77},
 		SHA256: strings.Repeat("0af9", 16), List: 2, Package: 1, Dump: 127,
-		Files: store.Files{Lists: 128, Packages: 16384, Dumps: 2, Lost: 1, Octets: 1<<62 + 1},
+		Files: store.Files{Lists: 128, Packages: 16384, Dumps: 2, Left: 1, Octets: 1<<62 + 1},
 	}
 	fresh := store.Line{Open: store.NewOpenList(0, at), SHA256: store.Unknown}
 	without := full

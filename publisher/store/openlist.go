@@ -29,8 +29,11 @@ func NewOpenList(seq queuefs.Seq, at time.Time) OpenList {
 
 // Span returns the list as it would be closed.
 func (l *OpenList) Span() Span {
-	return Span{First: l.First, Last: l.Read, From: l.From, Until: l.Until, Entries: l.Entries, Length: l.Length, SHA256: Unknown}
+	return Span{First: l.First, Last: l.Read, From: l.From, Until: l.Until, Entries: l.Entries, Length: l.Length}
 }
+
+// Unknown stands in the place of a digest of a list without entries.
+const Unknown = "-"
 
 // Add adds an event with n entries of size bytes. Until does not move with a
 // phase: documents show no phases.

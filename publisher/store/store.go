@@ -7,25 +7,22 @@
 // Below resourcesync/ stand:
 //
 //	cutie-source.txt       settings of the last run; sealed
-//	cutie-cursor           the open list and package of each set at the last checkpoint; sealed
+//	cutie-cursor           the open list of each set at the last checkpoint; sealed
 //	cutie-former/          what was published with another base URI or version
 //	cutie-removed          removed queues, a line for each
 //	cutie-tmp-*            unfinished; removed on opening
 //	Q/inherited, inherited.gz    changes of the original of a queue made of a copy
+//	Q/SET/inventory              the closed lists, packages and Resource Dumps of a set; sealed
 //	Q/SET/changelist-F.entries   entries of the Change List from event F on, while it is open
 //	Q/SET/changelist-F.gz        the same in gzip, in its place, soon after the list is closed
-//	Q/SET/lists                  a line for each closed list, with a seal
 //	Q/SET/changedump-F.zip       package from event F on
-//	Q/SET/changedump-F.zip.open  the same while its list is open, and until it is complete
-//	Q/SET/packages               a line for each package, with a seal
 //	Q/SET/resourcedump-N-V.zip   package of the jobs from engine page N on
-//	Q/SET/resourcedump-V.dump    a Resource Dump, begun after event V; sealed
 //
 // Numbers have twelve digits, those of pages six. Heads and feet of lists are
-// added when a list is served. Length and digest of each file stand in a line, in the
-// file of a Resource Dump, or in the cursor. INTERNALS.md of the publisher says what a crash
-// leaves. The first line of a file of lines has a stamp, the base URI and the
-// version of the documents; a file with another stamp is damaged.
+// added when a list is served. Length and digest of each file stand in the inventory, or in
+// the cursor. INTERNALS.md of the publisher says what a crash leaves. The first line of a
+// file has a stamp, the base URI and the version of the documents; a file with another stamp
+// is damaged.
 package store
 
 import (
@@ -204,30 +201,6 @@ func (s *Store) SyncDirs(queue string) error {
 		return errors.Join(queuefs.ErrFailed, err)
 	}
 	return nil
-}
-
-// SyncQueue is SyncDirs after a failed sync: it changes the directories first, or the
-// system may take them for synced.
-func (s *Store) SyncQueue(queue string) error {
-	root := s.Root()
-	q, err := root.Sub(queue)
-	if err != nil {
-		return err
-	}
-	defer q.Close()
-	return errors.Join(resync(q), resync(root))
-}
-
-func resync(d *durable.Dir) error {
-	f, name, err := d.Temp()
-	if err != nil {
-		return err
-	}
-	f.Close()
-	if err := d.Remove(name); err != nil {
-		return err
-	}
-	return d.Sync()
 }
 
 // SetAside moves the directory of a set, or anything in its place, and returns

@@ -16,9 +16,6 @@ import (
 // header is the first line of a file of ours.
 func header(title, stamp string) string { return "cutie " + title + " 1 " + stamp + "\n" }
 
-// linesHeader is the first line of a file of lines with seals.
-func linesHeader(title, stamp string) string { return "cutie " + title + " 2 " + stamp + "\n" }
-
 // parseSum reads a SHA-256 in hexadecimal; ok is false for any other word.
 func parseSum(word string) (sum [sha256.Size]byte, ok bool) {
 	b, err := hex.DecodeString(word)

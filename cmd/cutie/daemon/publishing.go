@@ -44,8 +44,8 @@ type PublishedSet struct {
 	Packages  int     `json:"packages"`
 	Dumps     int     `json:"resourceDumps"`
 	Octets    int64   `json:"octets"`
-	Damaged   int     `json:"damagedFiles,omitempty"` // being made again
-	Lost      int     `json:"lostFiles,omitempty"`    // damaged, and set aside for good
+	LeftOut   int     `json:"leftOut,omitempty"`   // files that packages of changes lack
+	Lost      int     `json:"lostFiles,omitempty"` // damaged, and set aside for good
 	Error     string  `json:"error,omitempty"`
 }
 
@@ -99,14 +99,12 @@ func PublishingStatus(pub *publisher.Publisher) Published {
 		set := PublishedSet{Queue: st.Queue, Set: st.Set.String(), Event: uint64(st.Event), Cursor: uint64(st.Read),
 			LagEvents: uint64(st.Event - st.Read), Lag: st.Lag.Round(time.Microsecond).Seconds(),
 			Open: st.Open, Lists: st.Lists, Waiting: st.Waiting, Packages: st.Packages, Dumps: st.Dumps, Octets: st.Octets,
-			Damaged: st.Damaged, Lost: st.Lost}
+			LeftOut: st.Left, Lost: st.Lost}
 		switch {
 		case st.Err != nil:
 			set.Error = st.Err.Error()
-		case st.Damaged > 0:
-			set.Error = fmt.Sprintf("damaged files, being made again: %d", st.Damaged)
 		case st.Lost > 0:
-			set.Error = fmt.Sprintf("damaged files that could not be made again: %d; see the log", st.Lost)
+			set.Error = fmt.Sprintf("damaged files that were set aside: %d; see the log", st.Lost)
 		}
 		s.Sets = append(s.Sets, set)
 	}

@@ -42,7 +42,7 @@ cutie_mirror_audit_timestamp_seconds{queue="m"} 1000
 	want := []durable.Finding{
 		{Level: durable.Faulty, Path: "daemon", Text: "a sync has failed, and nothing is accepted", Cure: "look at the disk and its log, then start the daemon again"},
 		{Level: durable.Warning, Path: "publishing", Text: "b: its lists are minutes behind its events", Cure: "see the log; a load beyond what the disk carries does this"},
-		{Level: durable.Warning, Path: "publishing", Text: "1, 2, 3, 4, 5, …: closed lists or packages could not be made again", Cure: "mirrors that are far behind take a new Resource Dump; look at the disk and its log"},
+		{Level: durable.Warning, Path: "publishing", Text: "1, 2, 3, 4, 5, …: damaged lists or packages were set aside", Cure: "mirrors that are far behind take a new Resource Dump; look at the disk and its log"},
 		{Level: durable.Faulty, Path: "mirrors", Text: "m: does not follow its original", Cure: "cutie ls m says why; if the original is lost: cutie failover mirror m"},
 		{Level: durable.Warning, Path: "mirrors", Text: "1 not compared with their originals for longer than --mirror-audit, m first", Cure: "cutie audit --mirror m compares it now"},
 	}
