@@ -191,7 +191,7 @@ func (h *Hub) conclude(s *subscription, life int, m *message, err error, took ti
 			"delivered until the queue has another callback", s.Topic, waiting))
 	}
 	if s.Kind != subscriber {
-		h.turn(s, err)
+		h.noteReceiver(s, err)
 	}
 }
 
@@ -216,22 +216,24 @@ func (h *Hub) advance(s *subscription, m *message, now time.Time) {
 	}
 }
 
-// turn tells when deliveries to a receiver that the operator has named begin to fail, and when
-// all of them succeed again.
-func (h *Hub) turn(s *subscription, err error) {
-	receiver := "callback of queue " + s.Topic
+// noteReceiver tells when deliveries to a receiver that the operator has named begin to fail,
+// and when all of them succeed again.
+func (h *Hub) noteReceiver(s *subscription, err error) {
+	receiver, key := "callback of queue "+s.Topic, s.key()
 	if s.Kind == otherHub {
-		receiver = "hub " + publicURL(s.URL)
+		receiver, key = "hub "+publicURL(s.URL), s.URL
 	}
 	h.mu.Lock()
-	known, fails := h.failing[receiver+"\n"+s.URL], err != nil
+	known, fails := h.failing[key], err != nil
 	if known && !fails && s.Kind == otherHub { // seldom, and there may be many subscriptions
 		for _, other := range h.subs {
 			fails = fails || other.Kind == otherHub && other.URL == s.URL && other.Failures > 0
 		}
 	}
-	if h.failing[receiver+"\n"+s.URL] = fails; !fails {
-		delete(h.failing, receiver+"\n"+s.URL)
+	if fails {
+		h.failing[key] = true
+	} else {
+		delete(h.failing, key)
 	}
 	h.mu.Unlock()
 	if known != fails && h.Turned != nil {
@@ -355,7 +357,9 @@ func retryAfter(text string, now time.Time) time.Duration {
 
 // methods are the ways to sign a body (8). SHA-1 is for receivers of PubSubHubbub, which know
 // no other.
-var methods = map[string]func() hash.Hash{"sha1": sha1.New, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New}
+var methods = map[string]func() hash.Hash{
+	"sha1": sha1.New, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New,
+}
 
 // digest returns the hexadecimal HMAC of a text that is given in parts.
 func digest(method, secret string, parts ...[]byte) string {

@@ -269,17 +269,6 @@ func TestWithoutAHubOfOursSubscribersWait(t *testing.T) {
 	want(t, r.bodies(), []string{"1"})
 }
 
-func TestExternalHubsMustBeHubs(t *testing.T) {
-	h := newHouse(t, hub.Options{Source: newJournal(topic)}, nil)
-	for _, bad := range [][]hub.External{{{URL: ""}}, {{URL: "ftp://a.test/"}}, {{URL: hubURL}}, {{URL: "http://a.test/"}, {URL: "http://a.test/"}}} {
-		o := h.opts
-		o.External = bad
-		if _, err := hub.New(o); err == nil {
-			t.Errorf("%+v was taken", bad)
-		}
-	}
-}
-
 // Who runs the hub is told what to allow; strangers are not told addresses.
 func TestAnExternalHubThatIsRefusedIsNamedWithTheWayOut(t *testing.T) {
 	j := newJournal(topic)

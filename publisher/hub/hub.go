@@ -146,16 +146,16 @@ type Hub struct {
 
 	saving sync.Mutex // one writing of the file at a time; before mu
 
-	mu      sync.Mutex // guards the rest, and all fields of subscriptions but where they say otherwise
-	subs    map[string]*subscription
-	members uint64 // changes with each subscription that comes or goes
-	version uint64 // of the subscriptions
-	saved   uint64 // version on stable storage
-	size    int    // bytes of the file
-	running load
-	failing map[string]bool   // receivers that Turned was told of
-	errors  map[string]string // last error of a topic
-	closed  bool
+	mu          sync.Mutex // guards the rest, and all fields of subscriptions but where they say otherwise
+	subs        map[string]*subscription
+	members     uint64 // changes with each subscription that comes or goes
+	version     uint64 // of the subscriptions
+	saved       uint64 // version on stable storage
+	size        int    // bytes of the file
+	running     load
+	failing     map[string]bool   // receivers that Turned was told of
+	topicErrors map[string]string // last error of a topic
+	closed      bool
 }
 
 // Dir is the directory of the hub in a home.
@@ -179,7 +179,8 @@ func New(o Options) (_ *Hub, err error) {
 	plain := *o.Client.HTTP()
 	plain.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	h := &Hub{Options: o, plain: &plain, met: map[string]bool{}, queues: queues{seen: map[string]seen{}},
-		subs: map[string]*subscription{}, running: load{hosts: map[string]int{}}, failing: map[string]bool{}, errors: map[string]string{}}
+		subs: map[string]*subscription{}, running: load{hosts: map[string]int{}},
+		failing: map[string]bool{}, topicErrors: map[string]string{}}
 	path := filepath.Join(o.Home, Dir)
 	if err = os.MkdirAll(path, 0o700); err == nil {
 		h.dir, err = durable.OpenDir(path, o.Fault)

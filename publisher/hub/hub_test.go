@@ -854,15 +854,20 @@ func TestAddressesThatAreNotAllowedAreNotReached(t *testing.T) {
 
 func TestOptionsThatAreWrong(t *testing.T) {
 	h := newHouse(t, hub.Options{Source: newJournal()}, nil)
-	for what, change := range map[string]func(*hub.Options){
-		"no source": func(o *hub.Options) { o.Source = nil },
-		"URL":       func(o *hub.Options) { o.URL = "/hub" },
-		"external":  func(o *hub.Options) { o.External = []hub.External{{URL: "x"}} },
-	} {
-		o := h.opts
-		change(&o)
-		if _, err := hub.New(o); err == nil || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s: got %v", what, err)
+	wrong := map[string][]func(*hub.Options){
+		"no source": {func(o *hub.Options) { o.Source = nil }},
+		"URL":       {func(o *hub.Options) { o.URL = "/hub" }},
+	}
+	for _, bad := range [][]hub.External{{{URL: "x"}}, {{URL: ""}}, {{URL: "ftp://a.test/"}}, {{URL: hubURL}}, {{URL: "http://a.test/"}, {URL: "http://a.test/"}}} {
+		wrong["external"] = append(wrong["external"], func(o *hub.Options) { o.External = bad })
+	}
+	for what, changes := range wrong {
+		for _, change := range changes {
+			o := h.opts
+			change(&o)
+			if _, err := hub.New(o); err == nil || !strings.Contains(err.Error(), what) {
+				t.Errorf("%s: got %v", what, err)
+			}
 		}
 	}
 }

@@ -112,9 +112,9 @@ func (h *Hub) note(topic string, err error) {
 		text = err.Error()
 	}
 	h.mu.Lock()
-	known := h.errors[topic] == text
-	if h.errors[topic] = text; text == "" {
-		delete(h.errors, topic)
+	known := h.topicErrors[topic] == text
+	if h.topicErrors[topic] = text; text == "" {
+		delete(h.topicErrors, topic)
 	}
 	h.mu.Unlock()
 	if !known && text != "" {
