@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os/signal"
 	"syscall"
@@ -92,28 +93,25 @@ cutie audit --source http://127.0.0.1:8080 --dumps`,
 }
 
 func printAudit(c *call, r *destination.AuditReport) error {
-	if asJSON, err := wantsJSON(c); err != nil {
-		return err
-	} else if asJSON {
-		return printJSON(c, struct {
-			state.Typed
-			*destination.AuditReport
-		}{state.AuditClass.Typed(), r})
-	}
-	for _, d := range r.Differences {
-		line := fmt.Sprintf("%s: %s", d.What, d.URI)
-		if d.Why != "" {
-			line += ": " + d.Why
+	asTyped := struct {
+		state.Typed
+		*destination.AuditReport
+	}{state.AuditClass.Typed(), r}
+	return c.report(asTyped, func(w io.Writer) {
+		for _, d := range r.Differences {
+			line := fmt.Sprintf("%s: %s", d.What, d.URI)
+			if d.Why != "" {
+				line += ": " + d.Why
+			}
+			fmt.Fprintln(w, line)
 		}
-		fmt.Fprintln(c.Out.Stdout, line)
-	}
-	found, how := fmt.Sprintf("same %d", r.Same), "by digests"
-	if r.Quick {
-		found, how = fmt.Sprintf("alike %d", r.Alike), "by length and time alone"
-	}
-	_, err := fmt.Fprintf(c.Out.Stdout, "%d resources, %s, missing %d, different %d, extra %d, in transit %d, unverified %d; %s, %.1f s\n",
-		r.Resources, found, r.Missing, r.Different, r.Extra, r.InTransit, r.Unverified, how, r.Seconds)
-	return err
+		found, how := fmt.Sprintf("same %d", r.Same), "by digests"
+		if r.Quick {
+			found, how = fmt.Sprintf("alike %d", r.Alike), "by length and time alone"
+		}
+		fmt.Fprintf(w, "%d resources, %s, missing %d, different %d, extra %d, in transit %d, unverified %d; %s, %.1f s\n",
+			r.Resources, found, r.Missing, r.Different, r.Extra, r.InTransit, r.Unverified, how, r.Seconds)
+	})
 }
 
 // inspected reads a Source alone.
@@ -151,8 +149,7 @@ func auditedMirror(ctx context.Context, c *call) (err error) {
 	if len(c.Args) != 1 {
 		return fault.Usagef("--mirror takes a queue alone")
 	}
-	asJSON, err := wantsJSON(c)
-	if err != nil {
+	if _, err := wantsJSON(c); err != nil {
 		return err
 	}
 	s, err := c.Source(ctx)
@@ -164,15 +161,13 @@ func auditedMirror(ctx context.Context, c *call) (err error) {
 	if err := post(ctx, s, mirror.AuditPath+"/"+url.PathEscape(c.Args[0]), nil, &r); err != nil {
 		return err
 	}
-	if asJSON {
-		err = printJSON(c, &r)
-	} else {
+	err = c.report(&r, func(w io.Writer) {
 		for _, d := range r.Differences {
-			fmt.Fprintln(c.Out.Stdout, d)
+			fmt.Fprintln(w, d)
 		}
-		_, err = fmt.Fprintf(c.Out.Stdout, "%s: %d files of %s, missing %d, different %d, extra %d; by digests, %.1f s\n",
+		fmt.Fprintf(w, "%s: %d files of %s, missing %d, different %d, extra %d; by digests, %.1f s\n",
 			r.Queue, r.Files, r.Source, r.Missing, r.Different, r.Extra, r.Seconds)
-	}
+	})
 	if n := r.Missing + r.Different + r.Extra; err == nil && n > 0 {
 		err = fmt.Errorf("%w: %d files", fault.ErrDiffers, n)
 	}

@@ -377,12 +377,10 @@ func (o *promotion) unfinished(ctx context.Context, q *queuefs.Queue, r *promote
 }
 
 func printPromoted(c *call, r *promoted) error {
-	if asJSON, err := wantsJSON(c); err != nil {
-		return err
-	} else if asJSON {
-		return printJSON(c, r)
-	}
-	w := onScreen(c.Out.Stdout)
+	return c.report(r, r.write)
+}
+
+func (r *promoted) write(w io.Writer) {
 	for _, q := range r.Queues {
 		fmt.Fprintf(w, "%s: %d pending, %d consumed; the last event seen is %d", q.Queue, q.Pending, q.Consumed, q.LastEvent)
 		if !q.Until.IsZero() {
@@ -427,7 +425,6 @@ func printPromoted(c *call, r *promoted) error {
 	for _, p := range r.Problems {
 		fmt.Fprintf(w, "problem: %s\n", p)
 	}
-	_, err := io.WriteString(w, fmt.Sprintf("%s is a home: %d queues, %d jobs, %d octets, %d requeued, %d problems\n",
-		r.Home, len(r.Queues), r.Jobs, r.Octets, r.Requeued, len(r.Problems)))
-	return err
+	fmt.Fprintf(w, "%s is a home: %d queues, %d jobs, %d octets, %d requeued, %d problems\n",
+		r.Home, len(r.Queues), r.Jobs, r.Octets, r.Requeued, len(r.Problems))
 }

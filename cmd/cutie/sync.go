@@ -1,13 +1,14 @@
-// Package copies is the verbs of the Destination: copy a Source, follow it, prove the copy,
-// and make a home of it.
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
@@ -25,6 +26,7 @@ import (
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
+	"cutie/publisher/hub"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/state"
 	"cutie/wellknown"
@@ -311,21 +313,21 @@ func showProgress(c *call, copied *destination.Copy) (stop func()) {
 
 // printSync prints the result of a run: JSON, or lines.
 func printSync(c *call, r *destination.Report) error {
-	if asJSON, err := wantsJSON(c); err != nil {
-		return err
-	} else if asJSON {
-		return printJSON(c, struct {
-			state.Typed
-			*destination.Report
-		}{state.SyncClass.Typed(), r})
-	}
+	asTyped := struct {
+		state.Typed
+		*destination.Report
+	}{state.SyncClass.Typed(), r}
+	return c.report(asTyped, func(w io.Writer) { writeSync(w, r) })
+}
+
+func writeSync(w io.Writer, r *destination.Report) {
 	verb := "fetched"
 	if r.DryRun {
 		verb = "would fetch"
 	}
 	for _, s := range r.Sets {
 		if s.Error != "" {
-			fmt.Fprintf(c.Out.Stdout, "%s: skipped: %s\n", s.Name, s.Error)
+			fmt.Fprintf(w, "%s: skipped: %s\n", s.Name, s.Error)
 			continue
 		}
 		how := "changes"
@@ -339,11 +341,23 @@ func printSync(c *call, r *destination.Report) error {
 		if s.Event > 0 {
 			line += fmt.Sprintf(" (event %d)", s.Event)
 		}
-		fmt.Fprintln(c.Out.Stdout, line)
+		fmt.Fprintln(w, line)
 	}
-	fmt.Fprintf(c.Out.Stdout, "%s %d, same %d, deleted %d, refused %d, failed %d, extra %d; %d requests, %d octets, %.1f s\n",
+	fmt.Fprintf(w, "%s %d, same %d, deleted %d, refused %d, failed %d, extra %d; %d requests, %d octets, %.1f s\n",
 		verb, r.Fetched, r.Same, r.Deleted, r.Refused, r.Failed, r.Extra, r.Requests, r.Octets, r.Seconds)
-	return nil
+}
+
+// report prints the report of a verb on copies: JSON, or lines.
+func (c *call) report(asJSON any, lines func(w io.Writer)) error {
+	if wants, err := wantsJSON(c); err != nil {
+		return err
+	} else if wants {
+		return printJSON(c, asJSON)
+	}
+	var b bytes.Buffer
+	lines(&b)
+	_, err := b.WriteTo(onScreen(c.Out.Stdout))
+	return err
 }
 
 func wantsJSON(c *call) (bool, error) {
@@ -358,4 +372,83 @@ func printJSON(c *call, v any) error {
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
+}
+
+// A listener has the hubs of a Source tell of changes (WebSub).
+type listener struct {
+	addr     string // to listen on; "": no listener
+	callback string // URL of addr as hubs see it; "": http://ADDR/
+}
+
+// topicTick is the time between two looks at leases that end.
+const topicTick = time.Minute
+
+// listen subscribes to the sets of a copy. Where a hub is missing, or refuses, the
+// copy waits for changes as it does without.
+func (l *listener) listen(ctx context.Context, c *call, o *syncOptions, copied *destination.Copy) (stop func() error, err error) {
+	in, err := net.Listen("tcp", l.addr)
+	if err != nil {
+		return nil, err
+	}
+	callback := l.callback
+	if callback == "" {
+		callback = "http://" + in.Addr().String() + "/"
+	}
+	s, err := hub.NewSubscriber(hub.SubscriberOptions{Callback: callback, Client: copied.HTTP(),
+		Receive: func(string, []byte) error { return nil }, // the answer to it wakes
+		Report:  func(err error) { o.Tell(err.Error()) }})
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.ServeHTTP(w, r)
+		copied.Wake() // also for a verification: nobody told of changes before it
+	})
+	server := &http.Server{Handler: answer, ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := server.Serve(in); !errors.Is(err, http.ErrServerClosed) {
+			o.Tell(err.Error())
+		}
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	if subscribed(ctx, c, s, copied.Topics()) {
+		copied.Expect()
+	}
+	wg.Go(func() { tick(ctx, s) })
+	return func() error {
+		cancel()
+		end, done := context.WithTimeout(context.Background(), 5*time.Second)
+		defer done()
+		err := s.Unsubscribe(end)
+		if server.Shutdown(end) != nil {
+			err = errors.Join(err, server.Close())
+		}
+		wg.Wait()
+		return err
+	}, nil
+}
+
+// subscribed subscribes to all topics, and reports whether it could.
+func subscribed(ctx context.Context, c *call, s *hub.Subscriber, topics []string) bool {
+	for _, topic := range topics {
+		if _, err := s.Subscribe(ctx, topic); err != nil {
+			c.Warnf("%v; changes are waited for", err)
+			return false
+		}
+	}
+	return len(topics) > 0
+}
+
+func tick(ctx context.Context, s *hub.Subscriber) {
+	t := time.NewTicker(topicTick)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			s.Tick(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
