@@ -184,7 +184,7 @@ func (a *answer) failure() string {
 	return a.objects[0].Value("RDM-Error-Message")
 }
 
-func shared(t *testing.T, name string) string {
+func shared(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("CUTIE_SHARED")
 	if dir == "" {
@@ -201,84 +201,28 @@ func shared(t *testing.T, name string) string {
 var own = strings.NewReplacer("20100420T160000.000-0001", "j000000000001", "20100420T160105.120-0002", "j000000000002",
 	"20100420T161000.000-0003", "j000000000003", "20100420T170000.000-0004", "j000000000004", "20100420T170000.001-0005", "j000000000005")
 
-// objects reads an example. Digests are SHA-256 with us, and files have the
-// dates that they have.
-func (s *site) objects(text string) (list []soif.Object) {
+// published compares an answer with an example. It may have more attributes; ours differ in
+// digests, which are SHA-256, in dates of files, and in the default view, which is all.
+func (s *site) published(name string, got []soif.Object) {
 	s.t.Helper()
-	_, file := s.q.InfoFile()
-	in := soif.NewReader(strings.NewReader(text))
-	for {
-		o, err := in.Read()
-		if err == io.EOF {
-			return list
+	differ := []string{"Digest-Type", "Digest-Value", "SD-Last-Modified", "SD-Expires", "Last-Modified", "Sample-RD", "Default-View-Attribute"}
+	in := soif.NewReader(strings.NewReader(shared(s.t, name)))
+	for i := 0; ; i++ {
+		want, err := in.Read()
+		if err == io.EOF && i == len(got) {
+			return
 		}
-		if err != nil {
-			s.t.Fatal(err)
+		if err != nil || i == len(got) || got[i].Type != want.Type || got[i].URL != own.Replace(want.URL) {
+			s.t.Errorf("%s: got %+v, want %+v, %v", name, got[min(i, len(got)):], want, err)
+			return
 		}
-		o.URL = own.Replace(o.URL)
-		for i := range o.Attributes {
-			switch a := &o.Attributes[i]; {
-			case a.Name == "Digest-Type":
-				a.Value = "SHA-256"
-			case a.Name == "Digest-Value":
-				a.Value = "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03"
-			case strings.HasPrefix(a.Name, "Sample-RD-"):
-				sample := s.objects(a.Value)
-				a.Value = string(sample[0].Append(nil))
-			case a.Name == "SD-Last-Modified":
-				a.Value = file.Modified.UTC().Format(http.TimeFormat)
-			case a.Name == "SD-Expires":
-				a.Value = s.clock.now().Add(24 * time.Hour).Format(http.TimeFormat)
-			case a.Name == "Last-Modified" && o.Is("SCHEMA"):
-				a.Value = s.svc.Info().Modified.UTC().Format(http.TimeFormat)
-			default:
-				a.Value = own.Replace(a.Value)
+		for _, a := range want.Attributes {
+			value, ok := got[i].Lookup(a.Name)
+			if base, _ := soif.Base(a.Name); base != "Default-View-Attribute" && !ok || !slices.Contains(differ, base) && value != own.Replace(a.Value) {
+				s.t.Errorf("%s: %s: got %q, want %q", name, a.Name, value, own.Replace(a.Value))
 			}
 		}
-		switch {
-		case o.Is("SCHEMA"):
-			s.viewAll(&o)
-		case o.Is("RDMSERVER"):
-			o.Add("Max-Message-Size", "1073741824")
-			o.Add("Max-Object-Size", "16777216")
-			o.Add("Max-Objects", "10000")
-			o.Add("Max-Ordered", "100000")
-		}
-		list = append(list, o)
 	}
-}
-
-// viewAll gives an example of the whole schema our default view, all attributes. The
-// examples have five in it, and send all.
-func (s *site) viewAll(o *soif.Object) {
-	var all []soif.Attribute
-	number := ""
-	for _, a := range o.Attributes {
-		switch base, n := soif.Base(a.Name); base {
-		case "SOIF-Attribute":
-			number = fmt.Sprint(n)
-		case "Default-View-Attribute":
-			continue
-		case "Default-View-Order":
-			all = append(all, soif.Attribute{Name: "Default-View-Attribute-" + number, Value: number})
-			number = ""
-		case "Table-Name":
-			if number != "" {
-				all = append(all, soif.Attribute{Name: "Default-View-Attribute-" + number, Value: number})
-			}
-		}
-		all = append(all, a)
-	}
-	o.Attributes = all
-}
-
-// viewed keeps the attributes of a schema in an example of a view, and those without
-// a number.
-func viewed(o *soif.Object) {
-	o.Attributes = slices.DeleteFunc(o.Attributes, func(a soif.Attribute) bool {
-		base, n := soif.Base(a.Name)
-		return n > 0 && base != "SOIF-Attribute" && base != "Default-View-Attribute"
-	})
 }
 
 func TestPublishedExamples(t *testing.T) {
@@ -293,30 +237,32 @@ func TestPublishedExamples(t *testing.T) {
 		{"05-rd-request-deleted.rdm", "06-rd-response-deleted.rdm", 200},
 		{"09-server-request.rdm", "10-server-response.rdm", 200},
 		{"11-schema-request.rdm", "12-schema-response.rdm", 200},
-		{"13-schema-request-view.rdm", "12-schema-response.rdm", 200},
 		{"15-taxonomy-request.rdm", "16-taxonomy-response.rdm", 200},
 		{"17-taxonomy-request-children.rdm", "18-taxonomy-response-children.rdm", 200},
 		{"19-status-request.rdm", "20-status-response.rdm", 200},
 		{"21-submit.rdm", "24-submit-status.rdm", 200},
 	} {
-		a, want := s.post(shared(t, tt.request)), s.objects(shared(t, tt.response))
-		if tt.request == "13-schema-request-view.rdm" {
-			viewed(&want[1])
+		a := s.post(shared(t, tt.request))
+		if a.StatusCode != tt.status {
+			t.Errorf("%s: got %d", tt.request, a.StatusCode)
 		}
-		if a.StatusCode != tt.status || !reflect.DeepEqual(a.objects, want) {
-			t.Errorf("%s: got %d\n%+v, want\n%+v", tt.request, a.StatusCode, a.objects, want)
-		}
+		s.published(tt.response, a.objects)
 		if a.Header.Get("Content-Length") != fmt.Sprint(len(a.body)) || a.Header.Get("Expires") == "" {
 			t.Errorf("%s: got header %v", tt.request, a.Header)
 		}
 	}
 	a := s.post(strings.Replace(strings.Replace(shared(t, "01-rd-request-all.rdm"), "/ingest", "/nosuch", 1), "{37}:", "{37}:", 1))
-	if want := s.objects(shared(t, "08-error-catalog.rdm")); a.StatusCode != 404 || !reflect.DeepEqual(a.objects, want) {
-		t.Errorf("unknown catalog: got %d %+v, want %+v", a.StatusCode, a.objects, want)
+	if s.published("08-error-catalog.rdm", a.objects); a.StatusCode != 404 {
+		t.Errorf("unknown catalog: got %d", a.StatusCode)
+	}
+	for _, a := range s.post(shared(t, "13-schema-request-view.rdm")).objects[1].Attributes {
+		if base, n := soif.Base(a.Name); n > 0 && base != "SOIF-Attribute" && base != "Default-View-Attribute" {
+			t.Errorf("got %s, which is not in the view", a.Name)
+		}
 	}
 	a = s.get("?type=rd-request&scope=since+Tue,+20+Apr+2010+23:00:00+GMT")
-	if want := s.objects(shared(t, "07-rd-response-0.rdm")); a.StatusCode != 200 || !reflect.DeepEqual(a.objects, want) {
-		t.Errorf("nothing: got %d %+v, want %+v", a.StatusCode, a.objects, want)
+	if s.published("07-rd-response-0.rdm", a.objects); a.StatusCode != 200 {
+		t.Errorf("nothing: got %d", a.StatusCode)
 	}
 	// The job that was pending is deleted.
 	a = s.post(own.Replace(strings.Replace(shared(t, "23-submit-deleted.rdm"), "20100420T160105.120-0002", "j000000000002", 1)))
