@@ -230,10 +230,10 @@ func (a answer) exception(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("%s %s: %v\n%s", a.Request.Method, a.Request.URL, err, a.body)
 	}
-	d, err := statetest.Read(form, state.ExceptionClass, []byte(a.body))
-	if errors.Is(err, statetest.ErrNoReader) {
-		t.Skip(err)
+	if form == state.Turtle { // its reader is a program, and the tests of package state have it
+		return state.DetailOf(form, []byte(a.body))
 	}
+	d, err := statetest.Read(form, state.ExceptionClass, []byte(a.body))
 	if err != nil {
 		t.Fatal(err)
 	}

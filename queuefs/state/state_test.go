@@ -244,26 +244,6 @@ func BenchmarkJob(b *testing.B) {
 	}
 }
 
-func BenchmarkDecodeJob(b *testing.B) {
-	j := fullJob()
-	d := state.OfJob(base, &j)
-	for _, form := range []state.Form{state.ANVL, state.JSON} {
-		text := form.Append(nil, &d)
-		b.Run(form.String(), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				d, err := statetest.Read(form, state.JobClass, text)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err := d.Job(); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 func TestDetailOfAnExceptionIsReadFromEveryForm(t *testing.T) {
 	for _, detail := range []string{"", "no job", "a <b> & \"c\" 'd'\\ é\u2028\U0001F600", "two\nlines\tand a tab", "detail{3}:\tx"} {
 		d := state.OfException(state.Exception{Status: 404, Detail: detail})
@@ -333,28 +313,21 @@ func TestChangesAreToldInEveryForm(t *testing.T) {
 	}
 }
 
-func TestKeptJobsAreReadStrictly(t *testing.T) {
-	for _, text := range []string{"", "q 1", "q 0 spared", "q -1 spared", "q x spared", "q 1 wanted", "q 1 spared still", "cutie 1 spared", "q 1 spared\nkeptJob: q 2 spared"} {
-		d, err := state.ANVL.Decode(state.QueueClass, []byte("keptJob: "+text+"\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c, err := d.Changes(); err == nil {
-			t.Errorf("%q: got %+v", text, c)
-		}
-	}
-}
-
-func TestCulledJobsAreReadStrictly(t *testing.T) {
-	for _, text := range []string{"", "q j000000000001 consumed 2026-01-02T03:04:05.000000Z", "q 1 consumed 2026-01-02T03:04:05.000000Z 1",
-		"q j000000000001 gone 2026-01-02T03:04:05.000000Z 1", "q j000000000001 consumed today 1", "cutie j000000000001 consumed 2026-01-02T03:04:05.000000Z 1",
-		"q j000000000001 consumed 2026-01-02T03:04:05.000000Z -1"} {
-		d, err := state.ANVL.Decode(state.ServiceClass, []byte("culledJob: "+text+"\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c, err := d.Changes(); err == nil {
-			t.Errorf("%q: got %+v", text, c)
+func TestChangesAreReadStrictly(t *testing.T) {
+	for name, all := range map[string][]string{
+		"keptJob: ": {"", "q 1", "q 0 spared", "q -1 spared", "q x spared", "q 1 wanted", "q 1 spared still", "cutie 1 spared", "q 1 spared\nkeptJob: q 2 spared"},
+		"culledJob: ": {"", "q j000000000001 consumed 2026-01-02T03:04:05.000000Z", "q 1 consumed 2026-01-02T03:04:05.000000Z 1",
+			"q j000000000001 gone 2026-01-02T03:04:05.000000Z 1", "q j000000000001 consumed today 1",
+			"cutie j000000000001 consumed 2026-01-02T03:04:05.000000Z 1", "q j000000000001 consumed 2026-01-02T03:04:05.000000Z -1"},
+	} {
+		for _, text := range all {
+			d, err := state.ANVL.Decode(state.ServiceClass, []byte(name+text+"\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c, err := d.Changes(); err == nil {
+				t.Errorf("%s%q: got %+v", name, text, c)
+			}
 		}
 	}
 }
@@ -367,25 +340,28 @@ var hostile = []string{
 }
 
 func TestTextComesBackExactlyFromAllForms(t *testing.T) {
+	var documents []state.Document
 	for _, text := range hostile {
 		j := plainJob()
 		j.Filename, j.Sidecar, j.Submitter, j.Message, j.HeldFor = text, text, text, text, text
-		for i, items := range [][]string{nil, {text}, {text, text}, {"", text, ""}, hostile} {
-			documents := []state.Document{
-				state.OfJob(base, &j),
-				state.OfBatch(base, &state.Batch{ID: text, Queue: "q", Status: state.BatchFailed, Created: day, Errors: items}),
-				state.OfException(state.Exception{Status: 404, Detail: text}),
-				state.OfHelp(state.Help{Summary: text, Text: text, Methods: items}),
-			}
-			for _, d := range documents {
-				for _, f := range statetest.Readable(forms) {
-					got, err := statetest.Read(f, d.Class, f.Append(nil, &d))
-					if err != nil {
-						t.Errorf("%q %d in %s: %v", text, i, f, err)
-					} else if want := said(d); !reflect.DeepEqual(got, want) {
-						t.Errorf("%q %d in %s: got %+v, want %+v", text, i, f, got, want)
-					}
-				}
+		documents = append(documents, state.OfJob(base, &j))
+	}
+	var all []string // each text alone, beside itself, and between nothing
+	for _, text := range hostile {
+		all = append(all, text, text, "", text, "")
+	}
+	for _, items := range [][]string{nil, {""}, hostile[:1], all} {
+		documents = append(documents,
+			state.OfBatch(base, &state.Batch{ID: hostile[0], Queue: "q", Status: state.BatchFailed, Created: day, Errors: items}),
+			state.OfHelp(state.Help{Summary: hostile[1], Text: hostile[2], Methods: items}))
+	}
+	for i, d := range documents {
+		for _, f := range statetest.Readable(forms) {
+			got, err := statetest.Read(f, d.Class, f.Append(nil, &d))
+			if err != nil {
+				t.Errorf("%d in %s: %v", i, f, err)
+			} else if want := said(d); !reflect.DeepEqual(got, want) {
+				t.Errorf("%d in %s: got %+v, want %+v", i, f, got, want)
 			}
 		}
 	}

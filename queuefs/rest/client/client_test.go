@@ -512,9 +512,6 @@ func TestClientMethods(t *testing.T) {
 	if err != nil || got != want {
 		t.Errorf("created %+v, %v, want %+v", got, err, want)
 	}
-	if _, err := c.CreateQueue(ctx, info); !errors.Is(err, queuefs.ErrQueueExists) {
-		t.Errorf("again: got %v", err)
-	}
 	// A queue may be called by identifier, cleaned identifier and name.
 	for _, name := range []string{"uc3:cutie/01", "uc3+cutie=01", "Queue 01"} {
 		if _, err := c.Submit(ctx, name, upload("x", queuefs.Meta{})); err != nil {
