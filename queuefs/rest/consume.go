@@ -23,7 +23,7 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := h.fields(w, r, "max", "wait", "lease"); err != nil {
+	if err := h.fields(w, r); err != nil {
 		return err
 	}
 	t := queuefs.Take{Max: r.number("max", 1, 1, queuefs.MaxTake), Keep: true}

@@ -248,6 +248,22 @@ var property = func() string {
 	return list + form
 }()
 
+// parametersOf returns the names of the parameters of an operation, with their variants in
+// [fieldNames], and those that every method has.
+func parametersOf(method string) []string {
+	all := []string{"t", "v", "D"}
+	for parameter := range strings.FieldsSeq(operations[method].query) {
+		name, _, _ := strings.Cut(parameter, ":")
+		all = append(all, name)
+		for variant, field := range fieldNames {
+			if field == name && variant != "sidecare" { // which is of parts alone
+				all = append(all, variant)
+			}
+		}
+	}
+	return all
+}
+
 // operations are those of the routes, by method and path.
 var operations = map[string]operation{
 	"GET /help":          {query: form, answers: "200:help"},

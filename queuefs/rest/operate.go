@@ -39,7 +39,7 @@ func (h *Handler) requeue(w http.ResponseWriter, r *request) error {
 			return q.Requeue(r.Context(), id)
 		}
 		return q.RequeueIdle(r.Context(), id)
-	}, ofOperation["requeue"]...)
+	})
 }
 
 // endOrForce returns the parameters of requeue; see wrong.
@@ -58,7 +58,7 @@ func (h *Handler) hold(w http.ResponseWriter, r *request) error {
 			return queuefs.Job{}, r.bad
 		}
 		return q.HoldUntil(r.Context(), id, why, until)
-	}, "reason", "until")
+	})
 }
 
 func (h *Handler) release(w http.ResponseWriter, r *request) error {
@@ -75,7 +75,7 @@ func (h *Handler) abort(w http.ResponseWriter, r *request) error {
 			return queuefs.Job{}, r.bad
 		}
 		return q.Abort(r.Context(), id, why)
-	}, "message")
+	})
 }
 
 // reads reports whether the caller may read the jobs of a queue.
@@ -84,13 +84,13 @@ func (h *Handler) reads(r *request, q *queuefs.Queue) bool {
 }
 
 // change changes the job in the path, and answers with its new state, as far as the caller
-// may know it. fields are its known parameters.
-func (h *Handler) change(w http.ResponseWriter, r *request, status int, do func(*queuefs.Queue, queuefs.JobID) (queuefs.Job, error), fields ...string) error {
+// may know it.
+func (h *Handler) change(w http.ResponseWriter, r *request, status int, do func(*queuefs.Queue, queuefs.JobID) (queuefs.Job, error)) error {
 	q, id, err := h.job(r)
 	if err != nil {
 		return err
 	}
-	if err := h.fields(w, r, fields...); err != nil {
+	if err := h.fields(w, r); err != nil {
 		return err
 	}
 	form, err := r.form()
@@ -127,7 +127,7 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 			return err
 		}
 		inQuery := len(r.query["job"])
-		sel, err := h.selection(w, r, ofOperation[name]...)
+		sel, err := h.selection(w, r)
 		if err != nil {
 			return err
 		}
@@ -166,24 +166,20 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 	}
 }
 
-// ofOperation are the parameters of an operation besides the selection.
-var ofOperation = map[string][]string{"requeue": {"end", "force"}, "hold": {"reason", "until"}}
-
 // selection reads the selection of jobs: from the query, a form, or a body of
 // plain text with the identifier of a job on each line.
-func (h *Handler) selection(w http.ResponseWriter, r *request, more ...string) (s bulk.Selection, err error) {
-	names := append([]string{"job", "status", "outcome", "held", "batch", "submitter", "older", "after", "limit", "dry"}, more...)
+func (h *Handler) selection(w http.ResponseWriter, r *request) (s bulk.Selection, err error) {
 	contentType, err := r.contentType()
 	if err != nil {
 		return s, err
 	}
 	media, _, _ := mime.ParseMediaType(contentType)
 	if media == "text/plain" {
-		if err = r.only(names...); err == nil {
+		if err = r.only(); err == nil {
 			s.Jobs, err = h.idLines(w, r)
 		}
 	} else {
-		err = h.choices(w, r, names...)
+		err = h.choices(w, r)
 	}
 	if err != nil {
 		return s, err
@@ -316,7 +312,7 @@ func (h *Handler) extend(w http.ResponseWriter, r *request) error {
 			r.lease = token
 		}
 		return j, err
-	}, "lease", "seconds")
+	})
 }
 
 // outcome is the report of a consumer; it ends the lease.
@@ -354,7 +350,7 @@ func (h *Handler) outcome(w http.ResponseWriter, r *request) error {
 			h.o.Concluded(&j)
 		}
 		return j, err
-	}, "lease", "outcome", "message", "type", "retryIn")
+	})
 }
 
 // putResult stores a result from the consumer of a job.
@@ -363,7 +359,7 @@ func (h *Handler) putResult(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := r.only("lease", "digest-type", "digestType", "digest-value", "digestValue"); err != nil {
+	if err := r.only(); err != nil {
 		return err
 	}
 	form, err := r.form()

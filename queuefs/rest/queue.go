@@ -11,6 +11,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -185,7 +186,7 @@ func bySeen(all anvl.Record) (changed anvl.Record, seen map[string]string) {
 
 // removeQueue removes a queue without jobs, or one whose directory is lost.
 func (h *Handler) removeQueue(w http.ResponseWriter, r *request) error {
-	if err := h.fields(w, r, "lost"); err != nil {
+	if err := h.fields(w, r); err != nil {
 		return err
 	}
 	form, err := r.form()
@@ -242,7 +243,8 @@ func (h *Handler) cull(w http.ResponseWriter, r *request) error {
 		}
 		o.Queue = q.ID()
 	}
-	if err := h.choices(w, r, "dry", sizeThreshold, ageThreshold); err != nil {
+	r.known = append(slices.Clone(r.known), sizeThreshold, ageThreshold) // also where they are refused
+	if err := h.choices(w, r); err != nil {
 		return err
 	}
 	form, err := r.form()

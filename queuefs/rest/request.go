@@ -20,10 +20,11 @@ import (
 type request struct {
 	*http.Request
 	query url.Values
-	lease string // token for the page of the answer
-	works bool   // the caller shows the token of a lease
-	place string // in the page of the state answered with; "" for its top
-	bad   error  // the first parameter in error, see wrong
+	known []string // parameters of the method
+	lease string   // token for the page of the answer
+	works bool     // the caller shows the token of a lease
+	place string   // in the page of the state answered with; "" for its top
+	bad   error    // the first parameter in error, see wrong
 }
 
 // param returns a parameter of the query; a repeated one is an error.
@@ -63,10 +64,10 @@ func parsed[T any](r *request, name string, parse func(string) (T, error)) (v T)
 	return v
 }
 
-// only refuses parameters without effect.
-func (r *request) only(names ...string) error {
+// only refuses parameters that the description of the method does not have.
+func (r *request) only() error {
 	for name := range r.query {
-		if !slices.Contains(names, name) && !slices.Contains([]string{"t", "v", "D"}, name) {
+		if !slices.Contains(r.known, name) {
 			return badRequest("parameter %.40q is not known here", name)
 		}
 	}
@@ -162,8 +163,8 @@ func (r *request) browser() bool {
 }
 
 // fields adds to the parameters of the query those of a form in the body, and
-// refuses all but names. A body that does not say what it is has no meaning.
-func (h *Handler) fields(w http.ResponseWriter, r *request, names ...string) error {
+// refuses those that the method does not have. A body that does not say what it is has no meaning.
+func (h *Handler) fields(w http.ResponseWriter, r *request) error {
 	contentType, err := r.contentType()
 	if err != nil {
 		return err
@@ -172,7 +173,7 @@ func (h *Handler) fields(w http.ResponseWriter, r *request, names ...string) err
 		if err := h.drain(w, r); err != nil {
 			return err
 		}
-		return r.only(names...)
+		return r.only()
 	}
 	data, err := h.small(w, r)
 	if err != nil {
@@ -188,14 +189,14 @@ func (h *Handler) fields(w http.ResponseWriter, r *request, names ...string) err
 	for _, v := range values {
 		r.add(v.Name, v.Value)
 	}
-	return r.only(names...)
+	return r.only()
 }
 
 // choices is fields for a method on many jobs. A body without a Content-Type
 // may be meant to select them, and is refused.
-func (h *Handler) choices(w http.ResponseWriter, r *request, names ...string) error {
+func (h *Handler) choices(w http.ResponseWriter, r *request) error {
 	if r.ContentLength == 0 || r.Header.Get("Content-Type") != "" {
-		return h.fields(w, r, names...)
+		return h.fields(w, r)
 	}
 	data, err := h.small(w, r)
 	switch {
@@ -204,7 +205,7 @@ func (h *Handler) choices(w http.ResponseWriter, r *request, names ...string) er
 	case len(data) > 0:
 		return unsupportedBody("the body has no Content-Type")
 	}
-	return r.only(names...)
+	return r.only()
 }
 
 func (r *request) add(name, value string) {

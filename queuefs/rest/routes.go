@@ -78,7 +78,10 @@ func (h *Handler) Routes() []web.Route {
 	for _, t := range h.table() {
 		route := web.Route{Method: t.method, Path: t.path, Need: t.need, Waits: t.waits, Help: t.help, Fail: h.Error}
 		if t.do != nil {
-			route.Serve = func(w http.ResponseWriter, r *http.Request) error { return h.serve(w, &request{Request: r}, &t) }
+			known := parametersOf(t.method + " " + t.path)
+			route.Serve = func(w http.ResponseWriter, r *http.Request) error {
+				return h.serve(w, &request{Request: r, known: known}, &t)
+			}
 		}
 		routes = append(routes, route)
 	}

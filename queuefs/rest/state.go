@@ -74,7 +74,7 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	// A misspelt selection would be answered with all jobs.
-	if err := r.only("status", "outcome", "held", "batch", "submitter", "after", "limit", "detail"); err != nil {
+	if err := r.only(); err != nil {
 		return err
 	}
 	switch detail := r.flag("detail"); {

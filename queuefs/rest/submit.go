@@ -26,7 +26,7 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := r.only("type", "filename", "sidecar", "digest-type", "digestType", "digest-value", "digestValue", "not-before", "notBefore"); err != nil {
+	if err := r.only(); err != nil {
 		return err
 	}
 	if err := field.Identity(r.Header); err != nil {
