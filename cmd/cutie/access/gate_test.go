@@ -105,9 +105,7 @@ func bearing(token string) func(*http.Request) {
 func user(t *testing.T, name, rights, password string) string {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return "user " + name + " " + rights + " " + string(hash) + "\n"
 }
 
@@ -192,13 +190,9 @@ func TestWithoutUsersRightsAreThoseOfEveryone(t *testing.T) {
 		{"submit", map[string]int{"GET /state/q": 403, "POST /content/q": 200}},
 	} {
 		rights, err := access.ParseRights(tt.anonymous)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		g, err := access.New(access.Options{Anonymous: rights, Queue: func(string) (string, bool) { return "", false }})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		house := &gatehouse{t: t, Gate: g}
 		for request, want := range tt.want {
 			// Credentials mean nothing where nobody has a name.
@@ -228,21 +222,15 @@ func TestUsersAreReadAgain(t *testing.T) {
 		t.Errorf("got %v, want an error about line 1", err)
 	}
 	want("ann", "nna", 200)
-	if err := os.Remove(g.file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(g.file))
 	if err := g.Reload(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v, want that there is no file", err)
 	}
 	want("bob", "bob", 200)
 
 	g.write(user(t, "ann", "read", "other"))
-	if err := os.Chmod(g.file, 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(g.Reload(), g.Reload()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(g.file, 0o640))
+	must(t, errors.Join(g.Reload(), g.Reload()))
 	want("ann", "nna", 401)
 	want("ann", "other", 200)
 	want("bob", "bob", 401)
@@ -256,9 +244,7 @@ func TestCallerIsWhoWasAdmitted(t *testing.T) {
 	r := httptest.NewRequest("GET", "/state", nil)
 	r.SetBasicAuth("ann", "nna")
 	c, err := g.admit(http.Header{}, r, client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := access.CallerOf(access.WithCaller(t.Context(), c))
 	if got.Name != "ann" || !got.May(web.Read, "x") || !got.May(web.Submit, "ingest") || got.May(web.Submit, "x") {
 		t.Errorf("got %+v", got)
@@ -423,9 +409,7 @@ func TestStandingEndsWithTheRight(t *testing.T) {
 			r := httptest.NewRequest("GET", "/state", nil)
 			r.SetBasicAuth("ann", "nna")
 			c, err := g.admit(http.Header{}, r, client)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			header := http.Header{}
 			s := g.Standing(c, header, tt.need, "ingest")
 			during, cancel := s.While(t.Context())
@@ -478,9 +462,7 @@ func TestStandingOfATokenEndsWithIt(t *testing.T) {
 	r := httptest.NewRequest("GET", "/state", nil)
 	r.Header.Set("Authorization", "Bearer "+secret)
 	c, err := g.admit(http.Header{}, r, client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := g.Standing(c, http.Header{}, web.Here(web.Read), "ingest")
 	during, cancel := s.While(t.Context())
 	defer cancel()
@@ -500,9 +482,7 @@ func TestStandingOfATokenEndsWithIt(t *testing.T) {
 func TestStandingOfOthersLasts(t *testing.T) {
 	g := newGatehouse(t, "read", "# no users\n")
 	c, err := g.admit(http.Header{}, httptest.NewRequest("GET", "/state", nil), client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, c := range []*access.Caller{c, access.Local()} {
 		if s := g.Standing(c, http.Header{}, web.Here(web.Read), "ingest"); s != nil {
 			t.Errorf("got %+v, want none", s)
@@ -512,13 +492,9 @@ func TestStandingOfOthersLasts(t *testing.T) {
 
 func TestPagesOfOthersMayNotChangeAnything(t *testing.T) {
 	lax, err := access.NewBrowser("http://queue.example:8080/base/", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	strict, err := access.NewBrowser("http://queue.example:8080/base/", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, tt := range []struct {
 		method, host string
 		header       map[string]string
@@ -590,9 +566,7 @@ func TestClientIsWhatTrustedProxiesSay(t *testing.T) {
 	var proxies access.Proxies
 	for _, text := range []string{"10.0.0.0/8", "::1", "192.0.2.7"} {
 		p, err := access.ParseProxy(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		proxies = append(proxies, p)
 	}
 	for _, text := range []string{"", "proxy.example", "10.0.0.0/33", "fe80::1%eth0"} {

@@ -68,15 +68,11 @@ func FuzzEntryIsOneLine(f *testing.F) {
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files := map[string]string{}
 	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		files[e.Name()] = string(text)
 	}
 	return files
@@ -94,9 +90,7 @@ func agents(text string) (list []string) {
 func open(t *testing.T, name string, max int64, keep int) *access.Log {
 	t.Helper()
 	l, err := access.OpenLog(name, max, keep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }

@@ -67,9 +67,7 @@ func TestPlacesKnowWhoIsOneClient(t *testing.T) {
 
 func TestTrustedProxyGetsWhatIsFree(t *testing.T) {
 	proxy, err := access.ParseProxy("192.0.2.0/28")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &access.Places{Max: 100, Trusted: access.Proxies{proxy}}
 	for range 99 {
 		if !p.Take(netip.MustParseAddr("::ffff:192.0.2.1")) {

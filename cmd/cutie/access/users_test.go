@@ -28,9 +28,7 @@ const wholeFile = "# who\n\nuser ann read,submit:jobs " + aHash + "\nuser bob ad
 
 func TestUsersFileIsKeptAsItIs(t *testing.T) {
 	u, err := access.ParseUsers([]byte(wholeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got := u.String(); got != wholeFile {
 		t.Errorf("got %s, want %s", got, wholeFile)
 	}
@@ -88,9 +86,7 @@ func TestEditsTakeTurns(t *testing.T) {
 	}
 	wg.Wait()
 	u, wide, err := access.Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(u.Users()) != n || wide {
 		t.Errorf("got %d users, wide %v, want %d, false", len(u.Users()), wide, n)
 	}
@@ -103,12 +99,8 @@ func TestEditsTakeTurns(t *testing.T) {
 func TestEditKeepsTheFileOnErrorAndNarrowsItOtherwise(t *testing.T) {
 	dir := t.TempDir()
 	name, link := filepath.Join(dir, "users.txt"), filepath.Join(dir, "link")
-	if err := os.WriteFile(name, []byte(wholeFile), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(name, link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(wholeFile), 0o644))
+	must(t, os.Symlink(name, link))
 	if _, wide, err := access.Load(name); err != nil || !wide {
 		t.Errorf("got wide %v, %v, want true", wide, err)
 	}
@@ -124,9 +116,7 @@ func TestEditKeepsTheFileOnErrorAndNarrowsItOtherwise(t *testing.T) {
 	if text, err := os.ReadFile(name); err != nil || string(text) != wholeFile {
 		t.Errorf("got %s, %v, want the file as it was", text, err)
 	}
-	if err := access.Edit(link, func(u *access.Users) error { return u.Remove("ann") }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, access.Edit(link, func(u *access.Users) error { return u.Remove("ann") }))
 	want := "# who\n\nuser bob admin - pending=5,upload=0\ntoken b bob same never " + aTokenHash + "\n"
 	text, err := os.ReadFile(name)
 	if err != nil || string(text) != want {
@@ -170,9 +160,7 @@ func noFiles(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()
 	fifo, link := filepath.Join(dir, "fifo"), filepath.Join(dir, "link")
-	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.Symlink(fifo, link)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(syscall.Mkfifo(fifo, 0o600), os.Symlink(fifo, link)))
 	return []string{fifo, link, dir, os.DevNull}
 }
 
@@ -192,9 +180,7 @@ func TestOnlyARegularFileIsRead(t *testing.T) {
 func TestUsersStayWhenTheFileBecomesNone(t *testing.T) {
 	g := newGatehouse(t, "", user(t, "ann", "read", "nna"))
 	for _, name := range noFiles(t) {
-		if err := errors.Join(os.Remove(g.file), os.Symlink(name, g.file)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.Remove(g.file), os.Symlink(name, g.file)))
 		first, again := g.Reload(), g.Reload()
 		if first == nil || again == nil || first.Error() != again.Error() || !strings.Contains(first.Error(), "no regular file") ||
 			!strings.Contains(first.Error(), "those known before stay") {
@@ -207,9 +193,7 @@ func TestUsersStayWhenTheFileBecomesNone(t *testing.T) {
 	if got := len(g.read); got != 1 {
 		t.Errorf("reported %d times, want once", got)
 	}
-	if err := os.Remove(g.file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(g.file))
 	g.write(user(t, "bob", "read", "bob"))
 	must(t, g.Reload())
 	if got, _ := g.ask("GET /state", as("bob", "bob"), client); got != 200 {
@@ -285,9 +269,7 @@ func TestRightsAllow(t *testing.T) {
 		{"none", web.Read, "q", false},
 	} {
 		r, err := access.ParseRights(tt.rights)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := r.Allow(tt.right, tt.queue); got != tt.want {
 			t.Errorf("%s, %v of %q: got %v, want %v", tt.rights, tt.right, tt.queue, got, tt.want)
 		}

@@ -48,9 +48,7 @@ func browse(t *testing.T, url string) *browser {
 	}
 	// It leaves directories in that of temporary files. Its socket there wants a short name.
 	dir, err := os.MkdirTemp("", "browser-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.NoSandbox,
 		chromedp.UserDataDir(t.TempDir()), chromedp.Env("TMPDIR="+dir), chromedp.Flag("disable-dev-shm-usage", false), chromedp.Flag("in-process-gpu", true))
@@ -59,9 +57,7 @@ func browse(t *testing.T, url string) *browser {
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
 	b := &browser{ctx: ctx, t: t, url: url}
-	if err := chromedp.Listen(ctx, b.hear); err != nil {
-		t.Fatal(err)
-	}
+	must(t, chromedp.Listen(ctx, b.hear))
 	if _, err := chromedp.Call(ctx, cdplog.Enable, cdp.Empty{}); err != nil {
 		t.Fatal(err)
 	}
@@ -165,9 +161,7 @@ func hostileJobs(t *testing.T, d *daemon) {
 	}
 	// Its worker leaves a result, and gives a reason for its failure.
 	a, err := http.PostForm(d.url+"consume/evil", url.Values{"lease": {"600"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.Body.Close()
 	worker := []string{"User-Agent", hostile, "Cutie-Lease", a.Header.Get("Cutie-Lease")}
 	d.send(t, "PUT", "result/evil/j000000000004/page.html", hostile, append(worker, "Content-Type", "text/html")...)
@@ -347,13 +341,9 @@ func TestBrowserScreenshots(t *testing.T) {
 				}
 				b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(b.url+path))
 				image, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				file := filepath.Join(to, fmt.Sprintf("%s-%d-%s.png", name, width, scheme))
-				if err := os.WriteFile(file, image, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, image, 0o644))
 			}
 		}
 	}

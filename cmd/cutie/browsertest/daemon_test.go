@@ -75,9 +75,7 @@ func startForBrowser(t *testing.T) *daemon {
 	if err == nil {
 		err = processes.Start(d.cmd)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	kill := time.AfterFunc(waitLimit, func() { d.cmd.Process.Kill() })
 	defer kill.Stop()
 	lines := bufio.NewScanner(out)
@@ -111,20 +109,23 @@ func (d *daemon) stop() error {
 func (d *daemon) send(t *testing.T, method, path, body string, header ...string) string {
 	t.Helper()
 	r, err := http.NewRequest(method, d.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
 	a, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer a.Body.Close()
 	text, err := io.ReadAll(a.Body)
 	if err != nil || a.StatusCode >= 300 {
 		t.Fatalf("%s %s: %s %v %s", method, path, a.Status, err, text)
 	}
 	return string(text)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

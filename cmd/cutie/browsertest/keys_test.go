@@ -84,9 +84,7 @@ func TestBrowserNeedsNoMouse(t *testing.T) {
 		d.send(t, "POST", fmt.Sprintf("content/jobs?filename=scan-%d", i), "x")
 	}
 	a, err := http.PostForm(d.url+"consume/jobs", url.Values{"lease": {"600"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.Body.Close()
 	body, header := form("outcome", "error", "type", "fatal", "message", "page 7 is missing")
 	d.send(t, "POST", "outcome/jobs/j000000000001", body, append(header, "Cutie-Lease", a.Header.Get("Cutie-Lease"))...)

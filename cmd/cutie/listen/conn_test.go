@@ -27,9 +27,7 @@ type connKey struct{}
 func serveRequests(t *testing.T, srv *http.Server, h func(q *Request, w http.ResponseWriter, r *http.Request)) *Limiter {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l := Limit(ln, 100)
 	answerWith(srv, h)
 	serveOn(t, l, srv)
@@ -102,9 +100,7 @@ func TestRequestEndsWhenItsClientGoesAway(t *testing.T) {
 func post(t *testing.T, l *Limiter, body string) net.Conn {
 	t.Helper()
 	c, err := dialFrom(t, l, "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	return c
 }
@@ -119,9 +115,7 @@ func TestRequestEndsWithItsHandler(t *testing.T) {
 	})
 	for _, path := range []string{"/asked", "/"} {
 		resp, err := http.Get("http://" + l.Addr().String() + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp.Body.Close()
 		q := <-kept
 		<-q.Done()
@@ -157,9 +151,7 @@ func TestConnectionServesOn(t *testing.T) {
 		fmt.Fprintf(w, "%s%d%s", r.URL.Path, len(r.Header.Get("X-Long")), text)
 	})
 	c, err := dialFrom(t, l, "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.SetDeadline(time.Now().Add(time.Minute))
 	answers := bufio.NewReader(c)
 	expect := func(want string) {
@@ -213,16 +205,12 @@ func TestDeadlinesOfAConnection(t *testing.T) {
 	for _, last := range []string{"", "GET / HTT", "GET /long HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		t.Run(last, func(t *testing.T) {
 			c, err := dialFrom(t, l, "127.0.0.1")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			answers := bufio.NewReader(c)
 			for range 3 {
 				io.WriteString(c, quick)
 				resp, err := http.ReadResponse(answers, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				resp.Body.Close()
 			}
 			io.WriteString(c, last)
@@ -322,29 +310,21 @@ func BenchmarkRequest(b *testing.B) {
 
 func TestLimiterWaitsForAPlace(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l := Limit(ln, 1)
 	srv := &http.Server{ConnState: l.Ended, Handler: http.NotFoundHandler()}
 	done := make(chan error)
 	go func() { done <- srv.Serve(l) }()
 	first, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ask := func(c net.Conn) error {
 		io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		_, err := c.Read(make([]byte, 1))
 		return err
 	}
-	if err := ask(first); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ask(first))
 	second, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer second.Close()
 	second.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	if err := ask(second); !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -365,15 +345,11 @@ func TestLimiterWaitsForAPlace(t *testing.T) {
 func startLimited(t *testing.T, max int, h http.Handler, proxies ...string) *Limiter {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var trusted access.Proxies
 	for _, text := range proxies {
 		p, err := access.ParseProxy(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		trusted = append(trusted, p)
 	}
 	l := Limit(ln, max).Trusting(trusted)
@@ -414,9 +390,7 @@ func begin(t *testing.T, l *Limiter, from, text string) {
 	if err == nil {
 		_, err = io.WriteString(c, text)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // askFrom makes a request by a connection of its own, and returns the status, or
@@ -541,9 +515,7 @@ func TestAServerGoesOnAfterErrorsOfConnections(t *testing.T) {
 		{errs: []error{syscall.EINVAL}, ends: true},
 	} {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		server := &http.Server{ErrorLog: stdlog.New(io.Discard, "", 0), Handler: http.NotFoundHandler()}
 		ended := make(chan error, 1)
 		go func() { ended <- server.Serve(patient{&troubled{ln, c.errs}}) }()
@@ -608,12 +580,17 @@ func TestChildOfARequestNeedsNoGoroutine(t *testing.T) {
 
 func TestCertificateThatIsNoFileIsRefusedAtOnce(t *testing.T) {
 	fifo := t.TempDir() + "/fifo"
-	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(fifo, 0o600))
 	for _, name := range []string{fifo, os.DevNull} {
 		if _, err := LoadCertificate(name, name); err == nil || !strings.Contains(err.Error(), name+" is no regular file") {
 			t.Errorf("got %v, want that %s is no regular file", err, name)
 		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

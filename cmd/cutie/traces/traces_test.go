@@ -65,18 +65,12 @@ func (s *sink) named(name string) (found []*otlp.Span) {
 func newQueue(t *testing.T) (*queuefs.Service, *queuefs.Queue) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
 	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { svc.Close() })
 	q, err := svc.CreateQueue(t.Context(), queuefs.QueueInfo{Identifier: "jobs", Name: "jobs"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return svc, q
 }
 
@@ -87,22 +81,16 @@ func submit(t *testing.T, q *queuefs.Queue, parent string) queuefs.Job {
 	if err == nil {
 		_, err = d.Write([]byte("secret payload"))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	jobs, err := s.Commit(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return jobs[0]
 }
 
 func take(t *testing.T, q *queuefs.Queue, lease time.Duration) queuefs.Taken {
 	t.Helper()
 	taken, err := q.Take(t.Context(), queuefs.Take{Max: 1, By: "worker/1", Lease: lease})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q.Given(taken)
 	return taken[0]
 }
@@ -115,9 +103,7 @@ func TestAJobIsFollowedFromSubmissionToOutcome(t *testing.T) {
 	s := newSink(t)
 	submit(t, q, parent) // before the start: no spans of its submission
 	tr, err := traces.New(t.Context(), svc, traces.Options{URL: s.URL, Ratio: 0, Version: "x", Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	submit(t, q, parent)
 	submit(t, q, "")                                  // not in the share
 	submit(t, q, strings.TrimSuffix(parent, "1")+"0") // its submitter records nothing
@@ -147,9 +133,7 @@ func TestAJobIsFollowedFromSubmissionToOutcome(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := tr.Tick(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tr.Tick(t.Context()))
 	tr.Close()
 
 	sends, waits, works := s.named("send jobs"), s.named("wait jobs"), s.named("process jobs")
@@ -160,9 +144,7 @@ func TestAJobIsFollowedFromSubmissionToOutcome(t *testing.T) {
 		t.Errorf("got parent %s, state %s, want those of the submission", got, sends[0].TraceState)
 	}
 	two, err := q.Job(2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i, sp := range []*otlp.Span{waits[1], works[1], waits[2], works[2]} {
 		if hex.EncodeToString(sp.TraceId) != parent[3:35] || string(sp.ParentSpanId) != string(sends[0].SpanId) || sp.StartTimeUnixNano > sp.EndTimeUnixNano {
 			t.Errorf("span %d: got %v", i, sp)
@@ -189,9 +171,7 @@ func TestNoSpansWithoutACollector(t *testing.T) {
 	t.Parallel()
 	svc, q := newQueue(t)
 	tr, err := traces.New(t.Context(), svc, traces.Options{Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	submit(t, q, parent)
 	t1 := take(t, q, 0)
 	if p, s := tr.Headers(&t1.Job); p != parent || s != "v=1" {
@@ -212,9 +192,7 @@ func TestACollectorThatIsAway(t *testing.T) {
 	defer away.Close()
 	defer close(hang)
 	tr, err := traces.New(t.Context(), svc, traces.Options{URL: away.URL, Ratio: 1, Log: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for range 300 {
 		submit(t, q, "")
 	}
@@ -224,5 +202,12 @@ func TestACollectorThatIsAway(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil && ctx.Err() == nil {
 		t.Error(err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
