@@ -134,14 +134,10 @@ func fillQueue(b testing.TB, q *queuefs.Queue, n, size int) {
 		s := q.Begin()
 		for range k {
 			d, err := s.Add(queuefs.Meta{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			d.Write(data)
 		}
-		if _, err := s.Commit(ctx); err != nil {
-			b.Fatal(err)
-		}
+		must(b, errOf(s.Commit(ctx)))
 	}
 }
 

@@ -654,18 +654,13 @@ func cullClients(dir string) {
 			for range 3 {
 				go func() {
 					for {
-						sub := q.Begin()
-						d, err := sub.Add(queuefs.Meta{})
-						if err == nil {
-							d.Write([]byte("x"))
-						}
-						jobs, err := sub.Commit(ctx)
+						id, err := trySubmit(q, "x")
 						if err != nil {
 							errs <- err
 							return
 						}
-						say("there", jobs[0].ID)
-						if jobs[0].ID%5 == 0 {
+						say("there", id)
+						if id%5 == 0 {
 							continue // some stay
 						}
 						if _, err := q.Next(ctx, "w"); err != nil && !errors.Is(err, queuefs.ErrEmpty) {

@@ -415,16 +415,8 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 	dir := fastDir(t)
 	o := queuefs.Options{Segment: 32 << 20}
 	s, q := openHome(t, dir, o)
-	sub := q.Begin()
-	for range 3*queuefs.PageJobs + 10 {
-		must(t, errOf(sub.Add(queuefs.Meta{})))
-	}
-	must(t, errOf(sub.Commit(ctx)))
-	for n := 2 * queuefs.PageJobs; n > 0; {
-		jobs, err := q.NextN(ctx, "w", min(n, queuefs.MaxTake))
-		must(t, err)
-		n -= len(jobs)
-	}
+	fillQueue(t, q, 3*queuefs.PageJobs+10, 0)
+	drain(t, q, 2*queuefs.PageJobs)
 	if got := cullQueue(t, s, "jobs"); len(got) != 2*queuefs.PageJobs {
 		t.Fatalf("culled %d", len(got))
 	}
@@ -516,11 +508,7 @@ func TestACullThatWasBrokenOffGoesOn(t *testing.T) {
 				}
 				must(t, errOf(sub.Commit(ctx)))
 			}
-			for n := jobs; n > 0; {
-				taken, err := q.NextN(ctx, "w", queuefs.MaxTake)
-				must(t, err)
-				n -= len(taken)
-			}
+			drain(t, q, jobs)
 			now = now.Add(3 * time.Hour)
 
 			first, cancel := context.WithCancel(ctx)
@@ -875,11 +863,13 @@ func TestWhatIsOnItsWayIsNotCulled(t *testing.T) {
 // process submits n jobs and consumes them.
 func process(t testing.TB, q *queuefs.Queue, n int) {
 	t.Helper()
-	sub := q.Begin()
-	for range n {
-		must(t, errOf(sub.Add(queuefs.Meta{})))
-	}
-	must(t, errOf(sub.Commit(ctx)))
+	fillQueue(t, q, n, 0)
+	drain(t, q, n)
+}
+
+// drain consumes n jobs.
+func drain(t testing.TB, q *queuefs.Queue, n int) {
+	t.Helper()
 	for n > 0 {
 		jobs, err := q.NextN(ctx, "w", min(n, queuefs.MaxTake))
 		must(t, err)

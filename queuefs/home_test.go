@@ -332,15 +332,7 @@ func makeMany(dir string) {
 					return
 				}
 				fmt.Println("made", id)
-				sub := q.Begin()
-				d, err := sub.Add(queuefs.Meta{Filename: "f"})
-				if err == nil {
-					_, err = io.WriteString(d, id)
-				}
-				if err == nil {
-					_, err = sub.Commit(ctx)
-				}
-				if err != nil {
+				if _, err := trySubmit(q, id); err != nil {
 					fmt.Println("error", err)
 					return
 				}
@@ -998,14 +990,7 @@ func TestCloseWaitsForAChangeThatMakesSpace(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		for {
-			sub := q.Begin()
-			d, err := sub.Add(queuefs.Meta{})
-			if err == nil {
-				_, err = d.Write(make([]byte, 100_000))
-			}
-			if err == nil {
-				_, err = sub.Commit(ctx)
-			}
+			_, err := trySubmit(q, string(make([]byte, 100_000)))
 			if err != nil || held.Load() { // the one that asked for the checkpoint, or one after it
 				done <- err
 				return

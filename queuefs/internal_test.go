@@ -29,9 +29,7 @@ func (still) Stats() journal.Stats { return journal.Stats{} }
 func newSpace(t *testing.T) *diskSpace {
 	t.Helper()
 	dir, err := durable.OpenDir(t.TempDir(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { dir.Close() })
 	shared := &ledger.Shared{Gate: ledger.NewGate(), Now: time.Now, Journal: still{}}
 	return &diskSpace{Home: dir, Shared: shared, Limit: 1 << 30}
@@ -144,13 +142,9 @@ func TestFilesThatOthersWriteAreNotWaitedFor(t *testing.T) {
 	if got := s.Behind(); got != 3 {
 		t.Errorf("a crash left %d jobs behind, want 3", got)
 	}
-	if err := s.Checkpoint(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Checkpoint(t.Context()))
 	q, err := s.Queue("q")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	submitMany(t, q, 3*filesAtOnce)
 	if err := q.fileMany(func() bool {
 		submitMany(t, q, filesAtOnce)
@@ -179,17 +173,11 @@ func backlogOf(q *Queue) int {
 func crashed(t *testing.T, jobs int) *Service {
 	t.Helper()
 	dir := t.TempDir()
-	if err := Init(dir, ServiceInfo{Name: "x"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Init(dir, ServiceInfo{Name: "x"}))
 	s, err := Open(dir, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q, err := s.CreateQueue(t.Context(), QueueInfo{ID: "q", Name: "q", CullingSize: -1, CullingAge: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	submitMany(t, q, jobs)
 	if err := s.closeFiles(); err != nil { // as after a crash: no checkpoint
 		t.Fatal(err)
@@ -204,25 +192,17 @@ func submitMany(t *testing.T, q *Queue, jobs int) {
 	t.Helper()
 	sub := q.Begin()
 	for range jobs {
-		if _, err := sub.Add(Meta{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errOf(sub.Add(Meta{})))
 	}
-	if _, err := sub.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(sub.Commit(t.Context())))
 }
 
 func TestFreeSpaceIsRememberedForAMomentFarFromTheLimit(t *testing.T) {
 	d, err := durable.OpenDir(t.TempDir(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer d.Close()
 	free, files, err := d.Free()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	const fresh = -time.Hour                 // however slow the machine is
 	more, moreFiles := 2*free+1<<30, 2*files // than there is
 	for _, c := range []struct {
@@ -305,9 +285,7 @@ func TestAWaitForAKeyEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c keyClaims
 		first, err := c.claim(t.Context(), []job.KeySum{1, 2}, gateSleep(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		start := time.Now()
 		_, err = c.claim(t.Context(), []job.KeySum{2, 3}, gateSleep(nil))
 		if waited := time.Since(start); !errors.Is(err, ErrKeyBusy) || waited != keyWait {
@@ -330,15 +308,11 @@ func TestAWaitForAKeyEnds(t *testing.T) {
 		}
 		// 3 was never claimed.
 		third, err := c.claim(t.Context(), []job.KeySum{3}, gateSleep(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		third()
 		first()
 		again, err := c.claim(t.Context(), []job.KeySum{1, 2, 3}, gateSleep(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		again()
 	})
 }
@@ -436,9 +410,7 @@ func TestSideBySideDoesEachOnce(t *testing.T) {
 func TestAQueueThatCannotBeTakenInCountsForNothing(t *testing.T) {
 	ctx := context.Background()
 	dir := filepath.Join(t.TempDir(), "home")
-	if err := Init(dir, ServiceInfo{Name: "t"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Init(dir, ServiceInfo{Name: "t"}))
 	var full atomic.Bool
 	now := time.Now()
 	s, err := Open(dir, Options{Segment: 1 << 20, Now: func() time.Time { return now }, Fault: func(step string, do func() error) error {
@@ -447,31 +419,19 @@ func TestAQueueThatCannotBeTakenInCountsForNothing(t *testing.T) {
 		}
 		return do()
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer s.Close()
 	q, err := s.CreateQueue(ctx, QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sub := q.Begin()
 	d, err := sub.Add(Meta{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d.Write([]byte("x"))
-	if _, err := sub.Commit(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Checkpoint(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(sub.Commit(ctx)))
+	must(t, s.Checkpoint(ctx))
 	// A copy of it, one job moved and one file that makes no sense.
 	other := filepath.Join(dir, "queues/other")
-	if err := os.CopyFS(other, os.DirFS(filepath.Join(dir, "queues/jobs"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(other, os.DirFS(filepath.Join(dir, "queues/jobs"))))
 	info := filepath.Join(other, "queue-info.txt")
 	b, _ := os.ReadFile(info)
 	os.WriteFile(info, []byte(strings.ReplaceAll(string(b), "jobs", "other")), 0o666)
@@ -487,3 +447,14 @@ func TestAQueueThatCannotBeTakenInCountsForNothing(t *testing.T) {
 		t.Errorf("%d jobs are dirty, want none: the queue is not served", n)
 	}
 }
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// errOf returns the error of a call with a result.
+func errOf[T any](_ T, err error) error { return err }

@@ -120,10 +120,34 @@ func TestGivenBackIsNoFailure(t *testing.T) {
 	}
 }
 
+// waysToLeave are the ways a home is left, and may be opened again.
+var waysToLeave = []string{"crash", "files", "checkpoint", "stop", "rebuild"}
+
+// leave leaves a home in one of these ways, and returns the directory to open.
+func leave(t *testing.T, how, dir string, s *queuefs.Service, d *dial) string {
+	t.Helper()
+	switch how {
+	case "crash":
+		dir = copyHome(t, dir)
+	case "files":
+		d.turn(time.Second) // the burst is over
+		must(t, s.Maintain(ctx))
+		dir = copyHome(t, dir)
+	case "checkpoint":
+		must(t, s.Checkpoint(ctx))
+		dir = copyHome(t, dir)
+	}
+	closeHome(t, s)
+	if how == "rebuild" {
+		must(t, errOf(check.Home(dir, check.Options{Segment: segmentSize, Rebuild: true, Now: d.now})))
+	}
+	return dir
+}
+
 // TestLeasesOutliveTheProcess ends leases after the home was opened again, in
 // each way it can have been left.
 func TestLeasesOutliveTheProcess(t *testing.T) {
-	for _, left := range []string{"crash", "files", "checkpoint", "stop", "rebuild"} {
+	for _, left := range waysToLeave {
 		t.Run(left, func(t *testing.T) {
 			var d dial
 			dir := fastDir(t)
@@ -138,22 +162,7 @@ func TestLeasesOutliveTheProcess(t *testing.T) {
 				t.Fatalf("extended with the token of another: %v", err)
 			}
 			must(t, errOf(q.Extend(ctx, 5, token, time.Hour)))
-			switch left {
-			case "crash":
-				dir = copyHome(t, dir)
-			case "files":
-				d.turn(time.Second) // the burst is over
-				must(t, s.Maintain(ctx))
-				dir = copyHome(t, dir)
-			case "checkpoint":
-				must(t, s.Checkpoint(ctx))
-				dir = copyHome(t, dir)
-			}
-			closeHome(t, s)
-			if left == "rebuild" {
-				_, err := check.Home(dir, check.Options{Segment: segmentSize, Rebuild: true, Now: d.now})
-				must(t, err)
-			}
+			dir = leave(t, left, dir, s, &d)
 			s, q = openHome(t, dir, o)
 			for _, step := range []struct {
 				by     time.Duration
@@ -637,7 +646,7 @@ func TestTheEndOfAHoldServesWhoWaits(t *testing.T) {
 // TestHoldsOutliveTheProcess ends holds after the home was opened again, in each
 // way it can have been left.
 func TestHoldsOutliveTheProcess(t *testing.T) {
-	for _, left := range []string{"crash", "files", "checkpoint", "stop", "rebuild"} {
+	for _, left := range waysToLeave {
 		t.Run(left, func(t *testing.T) {
 			var d dial
 			dir := fastDir(t)
@@ -652,22 +661,7 @@ func TestHoldsOutliveTheProcess(t *testing.T) {
 			must(t, err)
 			_, err = q.Hold(ctx, 2, "")
 			must(t, err)
-			switch left {
-			case "crash":
-				dir = copyHome(t, dir)
-			case "files":
-				d.turn(time.Second) // the burst is over
-				must(t, s.Maintain(ctx))
-				dir = copyHome(t, dir)
-			case "checkpoint":
-				must(t, s.Checkpoint(ctx))
-				dir = copyHome(t, dir)
-			}
-			closeHome(t, s)
-			if left == "rebuild" {
-				_, err := check.Home(dir, check.Options{Segment: segmentSize, Rebuild: true, Now: d.now})
-				must(t, err)
-			}
+			dir = leave(t, left, dir, s, &d)
 			s, q = openHome(t, dir, o)
 			for _, step := range []struct {
 				by        time.Duration

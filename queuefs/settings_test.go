@@ -226,11 +226,7 @@ func TestClosedQueueRefusesSubmissions(t *testing.T) {
 	first := submit(t, q, queuefs.Meta{}, "x")
 	for _, closed := range []bool{true, false} {
 		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Closed = closed }))))
-		sub := q.Begin()
-		d, err := sub.Add(queuefs.Meta{})
-		must(t, err)
-		d.Write([]byte("y"))
-		if _, err := sub.Commit(ctx); closed != errors.Is(err, queuefs.ErrRefusing) || closed != (err != nil) {
+		if _, err := trySubmit(q, "y"); closed != errors.Is(err, queuefs.ErrRefusing) || closed != (err != nil) {
 			t.Errorf("closed %v: got %v", closed, err)
 		}
 	}
@@ -483,13 +479,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	for range 3 {
 		wg.Go(func() {
 			for work.Err() == nil {
-				sub := q.Begin()
-				d, err := sub.Add(queuefs.Meta{})
-				if err == nil {
-					d.Write([]byte("x"))
-					_, err = sub.Commit(ctx)
-				}
-				if err != nil && !errors.Is(err, queuefs.ErrRefusing) {
+				if _, err := trySubmit(q, "x"); err != nil && !errors.Is(err, queuefs.ErrRefusing) {
 					t.Error(err)
 				}
 				if _, err := q.Next(ctx, "w"); err != nil && !errors.Is(err, queuefs.ErrEmpty) {
@@ -712,15 +702,7 @@ func TestAQueueOfUnknownPropertiesIsClosedAndPaused(t *testing.T) {
 		if !st.Info.Closed || st.Info.Paused.IsZero() || st.Info.CullingSize != -1 || st.Pending != 1 || !strings.Contains(st.Damage, "closed and paused") {
 			t.Errorf("got %+v", st)
 		}
-		sub := q.Begin()
-		_, err := sub.Add(queuefs.Meta{})
-		if err == nil {
-			_, err = sub.Commit(ctx)
-		}
-		sub.Discard()
-		if !errors.Is(err, queuefs.ErrRefusing) {
-			t.Errorf("submit: got %v", err)
-		}
+		wantErr(t, errOf(trySubmit(q, "")), queuefs.ErrRefusing, "submit")
 		wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrEmpty, "next")
 		// Whoever puts the file in order is heard at once.
 		os.RemoveAll(file)

@@ -430,16 +430,7 @@ func TestAFullDiskIsFreedByConsumingAndCulling(t *testing.T) {
 			for range 8 {
 				wg.Go(func() {
 					for {
-						sub := q.Begin()
-						d, err := sub.Add(queuefs.Meta{})
-						if err == nil {
-							_, err = d.Write([]byte(strings.Repeat("x", 1000)))
-						}
-						if err == nil {
-							_, err = sub.Commit(ctx)
-						}
-						sub.Discard()
-						if err != nil {
+						if _, err := trySubmit(q, strings.Repeat("x", 1000)); err != nil {
 							if !errors.Is(err, queuefs.ErrNoSpace) || errors.Is(err, queuefs.ErrFailed) {
 								t.Errorf("full: got %v", err)
 							}
