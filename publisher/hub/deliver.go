@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	turnLength    = 64             // messages of a subscription before others have a turn
+	turnOfTopic   = 16             // messages of a subscription before others have a turn
+	turnOfQueue   = 256            // likewise, of a callback: a message is one change
 	shortest      = time.Second    // pause after the first failure
 	longest       = time.Hour      // longest pause
 	maxAnswer     = 64 << 10       // bytes of an answer that are read
@@ -117,11 +118,11 @@ func (h *Hub) start(ctx context.Context) {
 
 // work gives a subscription its turn. A receiver is not to blame for the end of ctx.
 func (h *Hub) work(ctx context.Context, s *subscription) {
-	next := h.nextOfTopic
+	next, turn := h.nextOfTopic, turnOfTopic
 	if s.Kind == ofQueue {
-		next = h.nextOfQueue
+		next, turn = h.nextOfQueue, turnOfQueue
 	}
-	for range turnLength {
+	for range turn {
 		h.mu.Lock()
 		life := s.life
 		h.mu.Unlock()

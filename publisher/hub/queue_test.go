@@ -427,7 +427,7 @@ func TestALongBacklogIsDeliveredInOrder(t *testing.T) {
 	h.release(q)
 	h.clock.advance(time.Minute)
 	var got []delivery
-	for range many/64 + 2 {
+	for range many/256 + 2 {
 		h.tick()
 		got = append(got, r.received()...)
 	}
