@@ -174,50 +174,43 @@ func (c *Copy) beginHistory(ctx context.Context, set *source.Set, s *setState) e
 	if !c.remembers() || !set.IsQueue() || set.Documents[sitemap.ChangeList] == "" {
 		return nil
 	}
-	at := c.cursor(s).Time
+	at := s.Cursor.Time
+	begin := func(from time.Time) {
+		c.mu.Lock()
+		s.History = newHistory(c.source.Base, from)
+		c.mu.Unlock()
+	}
+	begin(at)
 	from, err := set.Reach(ctx, earlyLists)
 	if err == nil && !from.IsZero() && from.Before(at) {
-		err = c.readHistory(ctx, set, s, from, at)
+		begin(from)
+		err = set.Changes(ctx, source.Cursor{Time: from}, 0, func(b source.Batch) error {
+			n := 0
+			for n < len(b.Entries) && !b.Entries[n].Changed().After(at) {
+				n++
+			}
+			if n > 0 {
+				c.mu.Lock()
+				c.remember(s, b.Entries[:n], b.Entries[n-1].Seq)
+				c.mu.Unlock()
+			}
+			if n < len(b.Entries) {
+				return io.EOF // the others follow the baseline
+			}
+			return nil
+		})
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if err != nil {
+	if err != nil && err != io.EOF {
 		c.o.Tell(fmt.Sprintf("set %s: changes from before the baseline: %v", set.Name, err))
+		begin(at)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if s.History == nil || err != nil {
-		s.History = newHistory(c.source.Base, at)
+	if s.History == nil { // the early changes have no numbers
+		begin(at)
 	}
 	return nil
-}
-
-// readHistory begins a history, with the changes up to the baseline.
-func (c *Copy) readHistory(ctx context.Context, set *source.Set, s *setState, from, at time.Time) error {
-	enough := errors.New("enough")
-	c.mu.Lock()
-	s.History = newHistory(c.source.Base, from)
-	c.mu.Unlock()
-	err := set.Changes(ctx, source.Cursor{Time: from}, 0, func(b source.Batch) error {
-		n := 0
-		for n < len(b.Entries) && !b.Entries[n].Changed().After(at) {
-			n++
-		}
-		if n > 0 {
-			c.mu.Lock()
-			c.remember(s, b.Entries[:n], b.Entries[n-1].Seq)
-			c.mu.Unlock()
-		}
-		if n < len(b.Entries) {
-			return enough
-		}
-		return nil
-	})
-	if errors.Is(err, enough) {
-		err = nil
-	}
-	return err
 }
 
 // A History is the changes that led to a copy, oldest first.
