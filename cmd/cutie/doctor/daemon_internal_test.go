@@ -1,13 +1,18 @@
 package doctor
 
 import (
-	"cutie/queuefs/durable"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"cutie/cmd/cutie/reach"
+	"cutie/queuefs/durable"
 )
 
 func TestFigures(t *testing.T) {
@@ -53,5 +58,63 @@ cutie_mirror_audit_timestamp_seconds{queue="m"} 1000
 	}
 	if len(e.findings) != len(want) {
 		t.Errorf("got %d findings, not %d", len(e.findings), len(want))
+	}
+}
+
+// Each of these daemons with a home in a store has one fault, which is named with its cure.
+func TestDaemonsOfAStore(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0).UTC()
+	serve := func(r role, status int) *httptest.Server {
+		var srv *httptest.Server
+		srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			own := r
+			if own.Node == "" {
+				own.Node = srv.URL
+			}
+			w.WriteHeader(status)
+			_ = json.NewEncoder(w).Encode(own)
+		}))
+		t.Cleanup(srv.Close)
+		return srv
+	}
+	nobody := serve(role{}, http.StatusOK)
+	nobody.Close()
+	owner := serve(role{Role: "owner", Batch: 7}, http.StatusOK).URL
+	guarded := serve(role{}, http.StatusUnauthorized).URL
+	for name, c := range map[string]struct {
+		own        role
+		base       string
+		level      durable.Level
+		text, cure string
+	}{
+		"owner":                {role{Role: "owner", Batch: 7}, "", durable.Fine, "owns the home, at batch 7", ""},
+		"standby":              {role{Role: "standby", Owner: "a", URL: owner, As: now.Add(-time.Second)}, "", durable.Fine, "1s behind the owner a", ""},
+		"guarded owner":        {role{Role: "standby", Owner: "a", URL: guarded, As: now}, "", durable.Fine, "behind the owner a", ""},
+		"no owner":             {role{Role: "standby", Owner: "a", Left: true}, "", durable.Faulty, "the home has no owner", "cutie failover standby --url http://127."},
+		"silent owner":         {role{Role: "standby", Owner: "a", URL: nobody.URL, Quiet: true, As: now}, "", durable.Faulty, "a, gives no signs of life", "--takeover-after"},
+		"owner not reached":    {role{Role: "standby", Owner: "a", URL: nobody.URL, As: now}, "", durable.Faulty, "a, is not reached at " + nobody.URL, "its --node-url"},
+		"owner without URL":    {role{Role: "standby", Owner: "a", As: now}, "", durable.Faulty, "does not say where it answers", "--node-url"},
+		"another at the URL":   {role{Role: "standby", Owner: "a", URL: serve(role{Role: "standby"}, http.StatusOK).URL, As: now}, "", durable.Faulty, "there is a standby", "its --node-url"},
+		"behind":               {role{Role: "standby", Owner: "a", URL: owner, As: now.Add(-time.Minute)}, "", durable.Warning, "1m0s behind", "the way to the store"},
+		"node not reached":     {role{Role: "owner", Node: nobody.URL}, "", durable.Faulty, "this daemon is not reached at " + nobody.URL, "--node-url"},
+		"node on this machine": {role{Role: "owner"}, "https://queue.example.org/", durable.Warning, "for this machine alone", "--node-url"},
+	} {
+		srv := serve(c.own, http.StatusOK)
+		if c.base == "" {
+			c.base = srv.URL + "/"
+		}
+		e := &examination{Patient: Patient{Now: now, BaseURI: c.base}, daemon: &reach.Target{HTTP: srv.Client(), Base: srv.URL + "/"}}
+		e.shared(t.Context())
+		if len(e.findings) != 1 || e.findings[0].Level != c.level || e.findings[0].Path != "store" ||
+			!strings.Contains(e.findings[0].Text, c.text) || !strings.Contains(e.findings[0].Cure, c.cure) || (c.cure == "") != (e.findings[0].Cure == "") {
+			t.Errorf("%s: got %+v, want %s %q, cure %q", name, e.findings, c.level, c.text, c.cure)
+		}
+	}
+	local := httptest.NewServer(http.NotFoundHandler())
+	defer local.Close()
+	e := &examination{Patient: Patient{Now: now}, daemon: &reach.Target{HTTP: local.Client(), Base: local.URL + "/"}}
+	if e.shared(t.Context()); len(e.findings) > 0 {
+		t.Errorf("a home in its directory: got %+v", e.findings)
 	}
 }

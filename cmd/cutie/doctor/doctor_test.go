@@ -21,6 +21,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
+	"cutie/testdata/tmpfs"
 )
 
 // makeHome makes a home with a queue of one job, opened and closed in order.
@@ -272,4 +273,9 @@ func certificate(dir string, days int, mode os.FileMode) (cert, key string) {
 		}
 	}
 	return cert, key
+}
+
+func TestMain(m *testing.M) {
+	tmpfs.Use()
+	m.Run()
 }
