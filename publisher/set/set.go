@@ -133,7 +133,14 @@ func (s *Set) restore(was *store.Line) error {
 	if err := s.survey(d); err != nil {
 		return err
 	}
-	return s.reopen(d, was)
+	before := s.at
+	err = s.reopen(d, was)
+	if err != nil && store.Unusable(err) { // also of a copy that was made while the list was closed
+		s.report(names.EntriesFile(s.at.First), "%v; the events after %d are read again from the journal", err, before.Read)
+		s.begin(before)
+		err = nil
+	}
+	return err
 }
 
 // reopen goes on with the open list of the cursor, unless it has been closed since.

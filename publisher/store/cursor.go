@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,10 +14,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/sitemap"
 )
 
 // A Cursor is the file with the open list of each set at the last checkpoint. It
@@ -245,4 +249,250 @@ func parseCursor(text []byte, stamp string) (map[string]Lines, error) {
 		open[id] = Pack(&[names.Sets]Line{was, l})
 	}
 	return nil, errors.New("cut off")
+}
+
+// An OpenList is the open Change List of a set: how far the set has read the
+// events of its queue, and how far the list had grown by then.
+type OpenList struct {
+	First   queuefs.Seq // first event of the list, after the last list or gap; Read+1 at most
+	Read    queuefs.Seq // last event read
+	From    time.Time   // of the event before First, or of the creation of the queue
+	Until   time.Time   // of the last event that is no phase, or of the creation
+	Since   time.Time   // of the first event with an entry; zero without one
+	Changed time.Time   // of the last event with an entry; zero without one
+	Entries int
+	Length  int64 // bytes of the entries
+	Files   int64 // bytes of the files its package is to have
+}
+
+// NewOpenList returns the list that begins after the event seq.
+func NewOpenList(seq queuefs.Seq, at time.Time) OpenList {
+	return OpenList{First: seq + 1, Read: seq, From: at, Until: at}
+}
+
+// Span returns the list as it would be closed.
+func (l *OpenList) Span() Span {
+	return Span{First: l.First, Last: l.Read, From: l.From, Until: l.Until, Entries: l.Entries, Length: l.Length}
+}
+
+// Unknown stands in the place of a digest of a list without entries.
+const Unknown = "-"
+
+// Add adds an event with n entries of size bytes. Until does not move with a
+// phase: documents show no phases.
+func (l *OpenList) Add(ev *queuefs.Event, n, size int) {
+	if l.Read = ev.Seq; ev.Kind == queuefs.Phase {
+		return
+	}
+	l.Until = ev.Time
+	if n == 0 {
+		return
+	}
+	if l.Entries == 0 {
+		l.Since = ev.Time
+	}
+	l.Changed = ev.Time
+	l.Entries += n
+	l.Length += int64(size)
+}
+
+// append prints the list as it stands in the cursor, parseOpenList reads it.
+func (l *OpenList) append(dst []byte) []byte {
+	dst = fmt.Appendf(dst, "%d ", l.Read)
+	dst = appendOptionalTime(dst, l.Until)
+	dst = fmt.Appendf(dst, "%d ", l.First)
+	dst = appendOptionalTime(dst, l.From)
+	dst = appendOptionalTime(dst, l.Since)
+	dst = appendOptionalTime(dst, l.Changed)
+	return fmt.Appendf(dst, "%d %d %d", l.Entries, l.Length, l.Files)
+}
+
+func parseOpenList(w *words) (OpenList, error) {
+	l := OpenList{Read: w.seq(), Until: w.time(), First: w.seq(), From: w.time(),
+		Since: w.optionalTime(), Changed: w.optionalTime(), Entries: int(w.int()), Length: w.int(), Files: w.int()}
+	if w.err != nil {
+		return l, w.err
+	}
+	empty := l.Entries == 0
+	if l.First == 0 || l.First > l.Read+1 || l.Entries < 0 || l.Length < 0 || l.Files < 0 ||
+		empty != (l.Length == 0) || empty != l.Since.IsZero() || empty != l.Changed.IsZero() {
+		return l, errors.New("out of range")
+	}
+	return l, nil
+}
+
+// Lines are the lines of both sets of a queue in little memory: a home may have many
+// queues at rest. The zero Lines are none.
+type Lines string
+
+// Pack returns lines without their queue. Times count in microseconds, as in the file.
+func Pack(of *[names.Sets]Line) Lines {
+	var buf [256]byte
+	dst := buf[:0]
+	for i := range of {
+		dst = of[i].pack(dst)
+	}
+	return Lines(dst)
+}
+
+// Of returns the lines, as those of a queue.
+func (l Lines) Of(queue string) (of [names.Sets]Line) {
+	p := packed(l)
+	for i := range of {
+		of[i].unpack(&p)
+		of[i].Queue, of[i].Set = queue, names.Set(i)
+	}
+	return of
+}
+
+// Open returns the open lists alone: the rest takes longer.
+func (l Lines) Open() (of [names.Sets]OpenList) {
+	p := packed(l)
+	for i := range of {
+		of[i].unpack(&p)
+		for range 8 {
+			p.number()
+		}
+		if p.octets(1) == "\x01" {
+			p.octets(sha256.Size)
+		}
+	}
+	return of
+}
+
+func (l *Line) pack(dst []byte) []byte {
+	o, f := &l.Open, &l.Files
+	for _, n := range [...]uint64{uint64(o.First), uint64(o.Read), uint64(o.Entries), uint64(o.Length),
+		uint64(o.Files)} {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	before := int64(0) // times are near each other
+	for _, t := range [...]time.Time{o.From, o.Until, o.Since, o.Changed} {
+		dst = binary.AppendVarint(dst, t.UnixMicro()-before)
+		before = t.UnixMicro()
+	}
+	for _, n := range [...]uint64{uint64(l.List), uint64(l.Package), uint64(l.Dump), uint64(f.Lists), uint64(f.Packages), uint64(f.Dumps), uint64(f.Left), uint64(f.Octets)} {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	sum, known := parseSum(l.SHA256)
+	if !known {
+		return append(dst, 0)
+	}
+	return append(append(dst, 1), sum[:]...)
+}
+
+func (l *Line) unpack(p *packed) {
+	f := &l.Files
+	l.Open.unpack(p)
+	l.List, l.Package, l.Dump = queuefs.Seq(p.number()), queuefs.Seq(p.number()), queuefs.Seq(p.number())
+	f.Lists, f.Packages, f.Dumps, f.Left, f.Octets = int(p.number()), int(p.number()), int(p.number()), int(p.number()), int64(p.number())
+	if l.SHA256 = Unknown; p.octets(1) == "\x01" {
+		l.SHA256 = hex.EncodeToString([]byte(p.octets(sha256.Size)))
+	}
+}
+
+func (o *OpenList) unpack(p *packed) {
+	o.First, o.Read, o.Entries, o.Length = queuefs.Seq(p.number()), queuefs.Seq(p.number()), int(p.number()), int64(p.number())
+	o.Files = int64(p.number())
+	at := int64(0)
+	for _, t := range [...]*time.Time{&o.From, &o.Until, &o.Since, &o.Changed} {
+		n := p.number()
+		at += int64(n>>1) ^ -int64(n&1)
+		*t = time.UnixMicro(at).UTC()
+	}
+}
+
+// packed is the rest of Lines.
+type packed string
+
+func (p *packed) octets(n int) string {
+	s := (*p)[:n]
+	*p = (*p)[n:]
+	return string(s)
+}
+
+func (p *packed) number() (n uint64) {
+	for shift := 0; ; shift += 7 {
+		b := p.octets(1)[0]
+		if n |= uint64(b&0x7f) << shift; b < 0x80 {
+			return n
+		}
+	}
+}
+
+// header is the first line of a file of ours.
+func header(title, stamp string) string { return "cutie " + title + " 1 " + stamp + "\n" }
+
+// parseSum reads a SHA-256 in hexadecimal; ok is false for any other word.
+func parseSum(word string) (sum [sha256.Size]byte, ok bool) {
+	b, err := hex.DecodeString(word)
+	if err != nil || len(b) != len(sum) {
+		return sum, false
+	}
+	return [sha256.Size]byte(b), true
+}
+
+// words reads a line of words with one blank between them.
+type words struct {
+	left string
+	err  error
+}
+
+func (w *words) word() string {
+	word, rest, more := strings.Cut(w.left, " ")
+	if word == "" && w.err == nil {
+		w.err = errors.New("word missing")
+	}
+	if w.left = rest; more && rest == "" && w.err == nil {
+		w.err = errors.New("blank at the end")
+	}
+	return word
+}
+
+func (w *words) int() int64 {
+	n, err := strconv.ParseInt(w.word(), 10, 64)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return n
+}
+
+func (w *words) seq() queuefs.Seq {
+	n, err := strconv.ParseUint(w.word(), 10, 64)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return queuefs.Seq(n)
+}
+
+func (w *words) time() time.Time {
+	t, err := sitemap.ParseTime(w.word())
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return t
+}
+
+// optionalTime reads a time, or "-" for none.
+func (w *words) optionalTime() time.Time {
+	if rest, ok := strings.CutPrefix(w.left, "- "); ok {
+		w.left = rest
+		return time.Time{}
+	}
+	return w.time()
+}
+
+func (w *words) end() error {
+	if w.err == nil && w.left != "" {
+		return fmt.Errorf("%.60q is too much", w.left)
+	}
+	return w.err
+}
+
+// appendOptionalTime prints a time, or "-" for none, and a blank.
+func appendOptionalTime(dst []byte, t time.Time) []byte {
+	if t.IsZero() {
+		return append(dst, "- "...)
+	}
+	return append(sitemap.AppendTime(dst, t), ' ')
 }
