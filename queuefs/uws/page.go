@@ -32,11 +32,6 @@ func browses(r *http.Request) bool {
 	return alone || strings.Contains(accept, "text/html") && strings.Contains(accept, "application/xhtml+xml")
 }
 
-// Pages writes pages for people.
-type Pages interface {
-	UWS(p *Page) []byte
-}
-
 // A Page is a job, a list or an error.
 type Page struct {
 	Title, Badge string
@@ -220,5 +215,5 @@ func (h *Handler) sendPage(w http.ResponseWriter, status int, p *Page) {
 	header.Set("Vary", "Accept")
 	header.Set("Content-Security-Policy", state.PagePolicy)
 	header.Set("Referrer-Policy", "same-origin")
-	send(w, status, "text/html; charset=utf-8", h.o.Pages.UWS(p))
+	send(w, status, "text/html; charset=utf-8", h.o.Page(p))
 }

@@ -136,10 +136,10 @@ type Options struct {
 	Caller func(r *http.Request, queue string) Caller
 	// Security says who may submit to a queue; nil: everybody.
 	Security  func(queue string) Security
-	MaxBody   int64         // octets of a request; 0: 16 GiB; beyond it 413
-	MaxListed int           // jobs looked at for a list; 0: 10,000; more are in further parts
-	Pages     Pages         // nil: no HTML
-	Quota     *quota.Keeper // counts the jobs of users; nil: its own
+	MaxBody   int64              // octets of a request; 0: 16 GiB; beyond it 413
+	MaxListed int                // jobs looked at for a list; 0: 10,000; more are in further parts
+	Page      func(*Page) []byte // writes pages for people; nil: no HTML
+	Quota     *quota.Keeper      // counts the jobs of users; nil: its own
 	Now       func() time.Time
 	Log       func(r *http.Request, err error) // gets errors not shown to the client; nil: none does
 }
@@ -312,7 +312,7 @@ func (h *Handler) serve(w http.ResponseWriter, raw *http.Request, do func(http.R
 	if err != nil {
 		return h.unknown(w, raw)
 	}
-	r := &request{Request: raw, view: viewOf(q), base: h.base(raw), id: q.ID(), pages: h.o.Pages != nil, caller: h.o.Caller(raw, q.ID())}
+	r := &request{Request: raw, view: viewOf(q), base: h.base(raw), id: q.ID(), pages: h.o.Page != nil, caller: h.o.Caller(raw, q.ID())}
 	info := q.Info()
 	r.limits = quota.LimitsOf(raw.Context(), &info)
 	if r.query, err = parseForm(raw.URL.RawQuery); err != nil {
@@ -348,7 +348,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	header := w.Header()
 	header.Del("Location")
 	header.Set("Cache-Control", "no-store")
-	if h.o.Pages != nil && browses(r) {
+	if h.o.Page != nil && browses(r) {
 		h.sendPage(w, e.Status, &Page{Base: h.base(r), Body: web.FailureOf(header, r, e)})
 		return
 	}

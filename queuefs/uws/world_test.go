@@ -105,7 +105,7 @@ func (w *world) open(first func(*queuefs.Service)) {
 		first(w.svc)
 	}
 	w.q = w.svc.Queues()[0]
-	w.h = uws.New(w.svc, uws.Options{Pages: dashboard.Pages{}, Now: w.clock, MaxListed: w.maxListed, Caller: func(*http.Request, string) uws.Caller { return w.as },
+	w.h = uws.New(w.svc, uws.Options{Page: dashboard.Pages{}.UWS, Now: w.clock, MaxListed: w.maxListed, Caller: func(*http.Request, string) uws.Caller { return w.as },
 		Security: func(string) uws.Security { return w.security },
 		Log: func(r *http.Request, err error) {
 			if !w.quiet {

@@ -60,7 +60,7 @@ const localBody = 1 << 60
 // working directory, its user agent the login.
 func NewLocal(svc *queuefs.Service, o LocalOptions) (*Local, error) {
 	failed := func(_ *http.Request, err error) { o.Log(err) }
-	jobs := uws.New(svc, uws.Options{Pages: dashboard.Pages{}, MaxBody: localBody, Log: failed})
+	jobs := uws.New(svc, uws.Options{Page: dashboard.Pages{}.UWS, MaxBody: localBody, Log: failed})
 	l := &Local{svc: svc, jobs: jobs, protocol: rest.New(svc, rest.Options{MaxBody: localBody, Pages: dashboard.Pages{}, Log: failed})}
 	l.site = &site{log: zerolog.Nop(), leaving: context.Background(), pace: defaultPace, refuse: l.protocol.Error, record: func(*access.Entry) {}}
 	if o.Look {

@@ -71,7 +71,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 		Taken: both(figures.taken, sampler.Taken), Concluded: both(figures.concluded, sampler.Concluded), Trace: tracer.Headers,
 		Pages: dashboard.Pages{Asides: pages}, Log: d.failed, MaxBody: d.Limits.Body, Fetch: d.fetch, Quota: counts, Streams: events.Limits{Streams: max(1, d.Limits.Conns/2)},
 	})
-	jobs := uws.New(d.svc, uws.Options{Pages: dashboard.Pages{}, Caller: callerOf, Security: d.security, Quota: counts, MaxBody: d.Limits.Body, Log: d.failed})
+	jobs := uws.New(d.svc, uws.Options{Page: dashboard.Pages{}.UWS, Caller: callerOf, Security: d.security, Quota: counts, MaxBody: d.Limits.Body, Log: d.failed})
 	socket, local, err := d.listenLocal(ctx)
 	if err != nil {
 		return errors.Join(err, jobs.Close())
