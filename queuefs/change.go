@@ -280,7 +280,7 @@ func (q *Queue) Hold(ctx context.Context, id job.ID, why string) (job.Job, error
 // away.
 func (q *Queue) HoldUntil(ctx context.Context, id job.ID, why string, until time.Time) (job.Job, error) {
 	until = until.Truncate(time.Microsecond).UTC()
-	if !until.IsZero() && (until.UnixMicro() <= q.svc.shared.Micro() || until.Year() > 9999) {
+	if !until.IsZero() && (until.UnixMicro() <= q.svc.now() || until.Year() > 9999) {
 		return job.Job{}, fmt.Errorf("%w: a hold until %s is over before it begins, or after the year 9999", job.ErrBadName, job.FormatTime(until))
 	}
 	return q.holdIf(ctx, id, why, until, func(*job.Job) error { return nil })
@@ -371,10 +371,7 @@ func (q *Queue) Describe(ctx context.Context, id job.ID, d Description) (job.Job
 		return job.Job{}, fmt.Errorf("%v: %w", id, err)
 	}
 	// A sidecar is as large as a payload may be.
-	if err := q.catchUp(ctx, 1); err != nil {
-		return job.Job{}, err
-	}
-	if err := q.svc.makeFit(1, int64(len(m.Sidecar))); err != nil {
+	if err := q.makeRoom(ctx, 1, int64(len(m.Sidecar))); err != nil {
 		return job.Job{}, err
 	}
 	return q.alter(ctx, id, job.Pending, job.ErrNotPending, func(j *job.Job, t time.Time) (job.Kind, error) {
@@ -509,7 +506,7 @@ func (q *Queue) move(ctx context.Context, id job.ID, kind job.Kind, to job.Statu
 // job that is pending, in work, or already put at the end the error is
 // [job.ErrConflict]. The old job is culled after the new one.
 func (q *Queue) RequeueEnd(ctx context.Context, id job.ID) (job.Job, error) {
-	if err := cmp.Or(ctx.Err(), q.original.Refuse()); err != nil {
+	if err := q.changeable(ctx); err != nil {
 		return job.Job{}, err
 	}
 	if err := q.makeRoom(ctx, 1, int64(q.svc.shared.Inline)); err != nil {

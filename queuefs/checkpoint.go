@@ -79,11 +79,11 @@ func (s *Service) tryCheckpoint(r reach) error {
 		err = ErrClosed
 	}
 	if err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	if f := s.upkeep.follower; f != nil {
 		if err := f.Flush(); err != nil {
-			return storageError(fmt.Errorf("follower: %w", err))
+			return ledger.StorageError(fmt.Errorf("follower: %w", err))
 		}
 	}
 	staged, err := s.stage(to, queues, closing)
@@ -91,7 +91,7 @@ func (s *Service) tryCheckpoint(r reach) error {
 		defer st.End()
 	}
 	if err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	small := s.index.Size()
 	s.stored.Syncing()
@@ -100,7 +100,7 @@ func (s *Service) tryCheckpoint(r reach) error {
 	}
 	c := indexfile.Checkpoint{Past: to, Small: small, Clean: closing && to == at, Stopped: closing && to < at}
 	if err := s.settle(&c, staged, log.Held); err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	if to == at {
 		s.space.Checkpointed(log.Written)
@@ -119,7 +119,7 @@ func (s *Service) tryCheckpoint(r reach) error {
 	}
 	if errors.Is(err, ErrFenced) || errors.Is(err, journal.ErrFailed) {
 		s.shared.Gate.Fail(err) // nothing can be added any more
-		err = storageError(err)
+		err = ledger.StorageError(err)
 	}
 	for _, q := range queues {
 		q.ledger.Note(func(x *index.Index) { x.History.Forget(first) })
@@ -446,7 +446,7 @@ func (s *Service) due() (due, image, calm bool, written int64) {
 func (s *Service) fileAll(ctx context.Context, inTime func() bool) error {
 	if s.space.Full() {
 		if err := s.makeSpace(); err != nil {
-			return storageError(err)
+			return ledger.StorageError(err)
 		}
 	}
 	for _, q := range s.of(s.shared.Unfiled()) {
@@ -455,7 +455,7 @@ func (s *Service) fileAll(ctx context.Context, inTime func() bool) error {
 		}
 		if err := q.fileMany(func() bool { return ctx.Err() == nil && inTime() }); err != nil {
 			s.space.Tried(err)
-			return storageError(err)
+			return ledger.StorageError(err)
 		}
 		if err := ctx.Err(); err != nil || !inTime() {
 			return err
@@ -485,7 +485,7 @@ func (s *Service) makeFit(n int, bytes int64) error {
 		return nil
 	}
 	if err := s.shed(); err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	if err := s.checkpointLocked(allFiles); err != nil && !errors.Is(err, ErrNoSpace) {
 		return err

@@ -9,6 +9,7 @@ import (
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
 	"cutie/queuefs/tree"
 )
@@ -36,13 +37,13 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 	defer s.end()
 	q, err := s.beginQueue(info)
 	if err != nil {
-		return nil, storageError(err)
+		return nil, ledger.StorageError(err)
 	}
 	// Callers at the same time share the syncs. Named in queues.txt, the queue exists.
 	if err := s.creating.Do(q, s.enlist); err != nil {
 		s.queues.GiveUp(q)
 		q.close()
-		return nil, storageError(err)
+		return nil, ledger.StorageError(err)
 	}
 	return q, nil
 }
@@ -322,12 +323,12 @@ func (s *Service) strikeOut(id string, note func() error) error {
 		err = note()
 	}
 	if err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	if err := was.Drop(id).Write(s.dirs.home); err != nil {
 		now, e := home.ReadList(s.dirs.home)
 		if e == nil && string(now) == string(was) && s.stored == nil {
-			return storageError(err) // nothing has happened
+			return ledger.StorageError(err) // nothing has happened
 		}
 		// Whether the queue is listed after a crash is in doubt: no job must
 		// come to it.

@@ -509,7 +509,7 @@ func (q *Queue) loadDestructions(ctx context.Context) error {
 		}
 		q.ledger.Note(func(x *index.Index) {
 			if _, known := x.Destructions.At(id); !known && retains(x, id) && err == nil {
-				x.Destructions.Set(id, micros(j.Destruction))
+				x.Destructions.Set(id, job.Micros(j.Destruction))
 			}
 		})
 	}
@@ -562,7 +562,7 @@ func (q *Queue) retained(id job.ID) bool {
 	if err != nil {
 		return !errors.Is(err, ledger.ErrNoJob)
 	}
-	if micros(j.Destruction) > now {
+	if job.Micros(j.Destruction) > now {
 		return true
 	}
 	again, err := job.ParseID(j.Extra.Value(job.RequeuedAs))
@@ -571,14 +571,6 @@ func (q *Queue) retained(id job.ID) bool {
 	}
 	st, _ := q.ledger.Status(again)
 	return st != 0
-}
-
-// micros returns an instant in microseconds, 0 for the zero time.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
 }
 
 // Tombstones are the notes of culled jobs of a queue: the newest in the index, the

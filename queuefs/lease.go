@@ -27,7 +27,7 @@ func checkLease(d time.Duration) error {
 
 // leaseEnd is the end of a lease of d from now, in the precision of job files.
 func (q *Queue) leaseEnd(d time.Duration) time.Time {
-	return job.Instant(q.svc.shared.Micro()).Add(d.Round(time.Microsecond))
+	return job.Instant(q.svc.now()).Add(d.Round(time.Microsecond))
 }
 
 // Extend makes the lease of a job end after d from now, at most MaxLease; 0
@@ -289,7 +289,7 @@ func (q *Queue) findLeases() error {
 // findKeys loads the keys of consumers in force without a lease.
 func (q *Queue) findKeys() error {
 	var ids []job.ID
-	q.ledger.Look(func(x *index.Index) { ids = x.Keyed(q.svc.shared.Micro() - keyRemembered.Microseconds()) })
+	q.ledger.Look(func(x *index.Index) { ids = x.Keyed(q.svc.now() - keyRemembered.Microseconds()) })
 	for _, id := range ids {
 		j, err := q.content.Job(id)
 		if errors.Is(err, content.ErrUnread) {

@@ -17,6 +17,7 @@ import (
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/stored"
@@ -85,7 +86,7 @@ func (s *Service) load() error {
 	}
 	known.fresh = s.settleDoubt(known.fresh)
 	s.weedOut(&known)
-	if err := s.retireStrays(); err != nil && !s.opts.Look && !errors.Is(storageError(err), ErrNoSpace) {
+	if err := s.retireStrays(); err != nil && !s.opts.Look && !errors.Is(ledger.StorageError(err), ErrNoSpace) {
 		return err
 	}
 	for _, q := range s.Queues() {
@@ -455,7 +456,7 @@ func (s *Service) Owns(ctx context.Context) error {
 	if errors.Is(err, ErrFenced) {
 		s.shared.Gate.Fail(err)
 	}
-	return storageError(err)
+	return ledger.StorageError(err)
 }
 
 // Owns is as [Service.Owns].

@@ -43,7 +43,7 @@ func (s *Service) Adopt(ctx context.Context, id string, m Mirror, events []Repla
 	defer s.end()
 	q, err := s.beginMirror(id, &m)
 	if err != nil {
-		return nil, storageError(err)
+		return nil, ledger.StorageError(err)
 	}
 	// All job files are read here, and others work on meanwhile.
 	if _, err = q.load(s.index.File(id), indexfile.Checkpoint{}, false); err == nil {
@@ -52,7 +52,7 @@ func (s *Service) Adopt(ctx context.Context, id string, m Mirror, events []Repla
 	if err != nil {
 		s.queues.GiveUp(q)
 		q.close()
-		return nil, storageError(err)
+		return nil, ledger.StorageError(err)
 	}
 	return q, nil
 }
@@ -175,7 +175,7 @@ func (q *Queue) LastEvent() (seq Seq, at time.Time) {
 func (s *Service) StoreFile(in io.Reader, facts *Facts) (name string, err error) {
 	up, err := upload.InFile(s.spool)
 	if err != nil {
-		return "", storageError(err)
+		return "", ledger.StorageError(err)
 	}
 	name = up.Temp()
 	if _, err = up.ReadFrom(in); err == nil && (up.Size() != facts.Length || up.SHA256() != facts.SHA256) {
@@ -188,7 +188,7 @@ func (s *Service) StoreFile(in io.Reader, facts *Facts) (name string, err error)
 	if err != nil {
 		s.DropFile(name)
 	}
-	return name, storageError(err)
+	return name, ledger.StorageError(err)
 }
 
 // DropFile removes a file of StoreFile not replayed.
@@ -236,7 +236,7 @@ func (q *Queue) replay(events []ReplayEvent, settings []byte) error {
 	if settings != nil {
 		written, err := q.infoFile.Replace(settings)
 		if err != nil {
-			return storageError(err)
+			return ledger.StorageError(err)
 		}
 		use = q.settingsOf(written)
 	}
@@ -265,7 +265,7 @@ func (q *Queue) Takeover(ctx context.Context, known JobID, event Seq) (Mirror, e
 	}
 	was, err := q.original.TakeOver(job.Instant(q.svc.now()), known, event)
 	if err != nil {
-		return Mirror{}, storageError(err)
+		return Mirror{}, ledger.StorageError(err)
 	}
 	if was {
 		if err := q.findLeases(); err != nil {
@@ -282,5 +282,5 @@ func (q *Queue) Takeover(ctx context.Context, known JobID, event Seq) (Mirror, e
 // when the home is opened again.
 func (q *Queue) Succeed(m Mirror) error {
 	m.Job = replay.LastJob(q.ledger, m.Event)
-	return storageError(q.svc.properties.mirrors.Write(q.ID(), &m))
+	return ledger.StorageError(q.svc.properties.mirrors.Write(q.ID(), &m))
 }

@@ -228,9 +228,6 @@ func (s *Service) Coming() bool { return s.stored.Coming() }
 // now is the time in µs since 1970.
 func (s *Service) now() int64 { return s.shared.Micro() }
 
-// storageError gives the error of a failed step its meaning for callers.
-func storageError(err error) error { return ledger.StorageError(err) }
-
 // behind gives an error its meaning for callers.
 func behind(err error) error {
 	if errors.Is(err, journal.ErrReleased) {

@@ -13,6 +13,7 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/indexfile"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
 	"cutie/queuefs/snapshot"
 )
@@ -72,12 +73,12 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	callbacks := &s.properties.callbacks
 	if info.Callback != was || was != home.PublicURL(was) { // else it is as before, even if its URL is lost
 		if info.Callback, err = s.keepCallback(q.ID(), info.Callback); err != nil {
-			return QueueInfo{}, storageError(err)
+			return QueueInfo{}, ledger.StorageError(err)
 		}
 	}
 	written, err := q.infoFile.Set(now.Reading, info.Elements())
 	if err != nil {
-		return QueueInfo{}, storageError(err)
+		return QueueInfo{}, ledger.StorageError(err)
 	}
 	now = q.settingsOf(written)
 	if err := q.takeProperties(now); err != nil {
@@ -85,7 +86,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 	}
 	s.queues.Renamed()
 	if info.Callback != was {
-		err = storageError(callbacks.Settle(q.ID(), info.Callback))
+		err = ledger.StorageError(callbacks.Settle(q.ID(), info.Callback))
 	}
 	return now.Info(), err
 }
@@ -95,7 +96,7 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 func (q *Queue) takeProperties(n *home.Settings) error {
 	if len(n.Text) > home.MaxJournaled {
 		if err := q.svc.stored.Note(record.HomeChange{Kind: record.QueueInfo, Queue: q.ID(), Text: string(n.Text)}); err != nil {
-			return storageError(err)
+			return ledger.StorageError(err)
 		}
 	}
 	return q.putInForce(n)
@@ -125,7 +126,7 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 	file := s.properties.service
 	r, err := file.Read()
 	if err != nil && r.Text == nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w; mend the file first", home.InfoName, err)
@@ -141,12 +142,12 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 		return err
 	}
 	if r, err = file.Set(r, info.Changeable()); err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	file.Take(r)
 	s.takeInfo(r)
 	if err := s.noteService(r.Text); err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	return s.index.KeepService(r.Text)
 }
@@ -309,10 +310,10 @@ func (s *Service) letGo(ctx context.Context, q *Queue) error {
 	s.properties.Lock()
 	defer s.properties.Unlock()
 	if err := s.noteGone(q); err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	s.drop(q)
-	return storageError(s.forget(q.ID()))
+	return ledger.StorageError(s.forget(q.ID()))
 }
 
 // reload takes in a changed queue-info.txt, and tells whether it did.
@@ -436,7 +437,7 @@ func (s *Service) fileNow() error {
 			_, err = q.fileUpTo(at, s.space.InTime)
 		}
 	}
-	if errors.Is(storageError(err), ErrNoSpace) {
+	if errors.Is(ledger.StorageError(err), ErrNoSpace) {
 		return nil
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/bucket"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
 )
 
@@ -306,7 +307,7 @@ func (s *Service) Leave() error {
 	s.properties.Lock() // no change of the home is half done
 	defer s.properties.Unlock()
 	if err := s.stored.Leave(); err != nil {
-		return storageError(err)
+		return ledger.StorageError(err)
 	}
 	for _, q := range s.Queues() {
 		q.ledger.Dismiss()

@@ -412,7 +412,7 @@ func (d *Upload) describe(j *job.Job) error {
 		return err
 	}
 	m, to := &d.meta, d.sub.to
-	if !m.NotBefore.IsZero() && m.NotBefore.UnixMicro() <= to.svc.shared.Micro() {
+	if !m.NotBefore.IsZero() && m.NotBefore.UnixMicro() <= to.svc.now() {
 		m.NotBefore = time.Time{} // its time has come
 	}
 	*j = m.Job()

@@ -526,7 +526,7 @@ func (q *Queue) takeOnce(ctx context.Context, t Take, take func(context.Context,
 
 // takenBefore returns the jobs consumed with the key of t.
 func (q *Queue) takenBefore(t Take) (taken []Taken, err error) {
-	key, now := job.ConsumerKey(t.User, t.Key), job.Instant(q.svc.shared.Micro())
+	key, now := job.ConsumerKey(t.User, t.Key), job.Instant(q.svc.now())
 	ids := q.takes.with(key)
 	if t.Keep {
 		q.ledger.Give(ids) // before the look, so that none is culled after it

@@ -348,6 +348,14 @@ const FileType = "text/x-anvl"
 // Instant returns the time of an event, in microseconds since 1970, as a time in UTC.
 func Instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
+// Micros is the opposite of Instant, and 0 for the zero time.
+func Micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
 // An Acknowledge is the meaning of a silent consumer for a queue.
 type Acknowledge uint8
 

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
@@ -252,14 +251,6 @@ func (r *Record) Parse(src []byte) error {
 	return nil
 }
 
-// micros is the opposite, 0 for the zero time.
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
-}
-
 // intern returns old if it equals b, so that runs of equal names cost nothing.
 func intern(old string, b []byte) string {
 	if old == string(b) {
@@ -311,7 +302,7 @@ func (r *Record) Mark(j *job.Job) {
 	r.Flags &^= Held | Leased | Results | Retained
 	if m.Held {
 		r.Flags |= Held
-		r.HoldEnds = micros(j.HeldUntil)
+		r.HoldEnds = job.Micros(j.HeldUntil)
 	}
 	if m.Leased {
 		r.Flags |= Leased
@@ -322,7 +313,7 @@ func (r *Record) Mark(j *job.Job) {
 	}
 	if m.Retained {
 		r.Flags |= Retained
-		r.Destroy = micros(j.Destruction)
+		r.Destroy = job.Micros(j.Destruction)
 	}
 }
 
@@ -346,7 +337,7 @@ func (r *Record) Pass(f *job.Facts, came []job.Result) {
 // FindHold fills in the end of a hold of a record that was read: the job file has it.
 func (r *Record) FindHold() {
 	if r.HoldEnds = 0; r.Flags&Held != 0 {
-		r.HoldEnds = micros(job.HoldEnds(r.File.Text))
+		r.HoldEnds = job.Micros(job.HoldEnds(r.File.Text))
 	}
 }
 
