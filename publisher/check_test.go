@@ -28,7 +28,7 @@ func checkable(t *testing.T) (dir string, files []string) {
 	s.ticks(1)
 	now = now.Add(2 * time.Hour)
 	must(t, s.pub.Flush())
-	must(t, s.pub.CloseOld()) // lists that are not folded, packages that are not complete
+	must(t, s.pub.CloseOld()) // lists that are not compressed, and have no packages
 	s.submitN(q, 3)           // the open list
 	must(t, s.pub.Flush())
 	s.close()

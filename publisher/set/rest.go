@@ -77,8 +77,8 @@ func (s *Set) Rest(seq queuefs.Seq, now time.Time) (line store.Line, due time.Ti
 func (s *Set) rests(now time.Time) bool {
 	m := &s.made
 	ahead := s.Terms().Period > 0 && s.at.Since.After(now) // its age is known here alone
-	_, folds := s.uncompressed()
-	return !ahead && len(s.unpacked()) == 0 && !folds && !m.dumping && m.wanted == 0 && m.failure() == nil
+	_, more := s.uncompressed()
+	return !ahead && len(s.unpacked()) == 0 && !more && !m.dumping && m.wanted == 0 && m.failure() == nil
 }
 
 // nextWork returns when the set has work without another event; zero: never. mu is

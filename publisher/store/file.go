@@ -120,7 +120,7 @@ func uncache(file *os.File) {
 	}
 }
 
-// A Growing is the file of an open list, or of the package that grows with it: the
+// A Growing is the file of an open list: the
 // digest of all that was written to it, and the file as the last write left it. It is for
 // one goroutine. The zero Growing is of a file without contents.
 type Growing struct {
