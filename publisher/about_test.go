@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"cutie/publisher"
-	"cutie/publisher/about"
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
@@ -231,7 +230,7 @@ func TestPagesAreValidXHTML(t *testing.T) {
 
 func TestASourceWithoutPagesHasNoLinksToThem(t *testing.T) {
 	s := newSource(t, publisher.Options{}, "jobs")
-	s.opts.Page = about.Page{}
+	s.opts.Page = names.AboutPage{}
 	must(t, s.pub.Close())
 	var err error
 	s.pub, err = publisher.New(s.svc, s.opts)

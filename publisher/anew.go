@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"cutie/publisher/names"
-	"cutie/publisher/options"
 	"cutie/publisher/set"
 	"cutie/publisher/store"
 )
@@ -12,14 +11,6 @@ import (
 // to resourcesync/cutie-former, where nobody reads them, until the next change.
 // A document of the old history would name resources by references, or in a form,
 // that this Source no longer has.
-
-// Kinds of package options.
-type (
-	Options     = options.Options
-	Retention   = options.Retention
-	Terms       = options.Terms
-	ChangeError = options.ChangeError
-)
 
 // begin begins the history anew in a store.
 func (p *Publisher) begin() error {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"cutie/publisher/compose"
+	"cutie/publisher/store"
 	"cutie/queuefs"
 
 	"cutie/queuefs/web"
@@ -39,16 +39,16 @@ type resource struct {
 	Born     string    // differs for queues of one name
 
 	// Open opens a text of files, or a short one.
-	Open func() (*compose.Document, error)
+	Open func() (*document, error)
 
 	// Render is there instead of Open if the text is made anew each time. The state may be
 	// a later one.
-	Render func(w io.Writer) (compose.State, error)
+	Render func(w io.Writer) (docState, error)
 
 	// Gzip opens the form in gzip of files; nil: there is none yet. It may be nil.
-	Gzip func() (*compose.Document, error)
+	Gzip func() (*document, error)
 
-	File compose.Opener // opens a package; nil of other documents
+	File store.Opener // opens a package; nil of other documents
 }
 
 // events belong to a queue. Methods are safe for concurrent use.
@@ -60,7 +60,7 @@ type events interface {
 // textDocument returns a document of one text, made when it is asked for.
 func textDocument(tag string, make func() []byte) *resource {
 	r := &resource{Tag: tag}
-	r.Open = func() (*compose.Document, error) {
+	r.Open = func() (*document, error) {
 		d := r.document()
 		d.Text(make())
 		return d, nil
@@ -69,8 +69,8 @@ func textDocument(tag string, make func() []byte) *resource {
 }
 
 // document returns an empty document of the state.
-func (r *resource) document() *compose.Document {
-	return &compose.Document{State: compose.State{Tag: r.Tag, Modified: r.Modified}}
+func (r *resource) document() *document {
+	return &document{docState: docState{Tag: r.Tag, Modified: r.Modified}}
 }
 
 // asFinal makes the document one that nobody waits for to change.
@@ -88,7 +88,7 @@ type server struct {
 	Now    func() time.Time
 	Report func(path, text string, args ...any) // called with errors hidden from the client
 
-	forms *compose.Forms
+	forms *forms
 	polls polls
 }
 
@@ -139,9 +139,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, find func() (*res
 	if err != nil {
 		return err
 	}
-	c := compose.Identity
+	c := identity
 	if res.Type != typeZIP {
-		c = compose.Accepted(r.Header.Values("Accept-Encoding"))
+		c = accepted(r.Header.Values("Accept-Encoding"))
 	}
 	same := func(res *resource) bool { return unchanged(r, s.entityTag(res, res.Tag, c), s.Stable(res.Modified)) }
 	met := same(res)
@@ -187,18 +187,18 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request, find func() (*res
 	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
 		r = whole(r)
 	}
-	if c != compose.Identity {
+	if c != identity {
 		w = &encoded{w, c}
 	}
 	return web.Serve(w, r, s.Stable(doc.Modified), doc)
 }
 
 // Document returns the resource at a path in a coding.
-func (s *server) Document(path string, res *resource, c compose.Coding) (*compose.Document, error) {
-	if c == compose.Identity && res.Open != nil {
+func (s *server) Document(path string, res *resource, c coding) (*document, error) {
+	if c == identity && res.Open != nil {
 		return res.Open()
 	}
-	if c == compose.Gzip && res.Gzip != nil {
+	if c == inGzip && res.Gzip != nil {
 		if doc, err := res.Gzip(); doc != nil || err != nil {
 			return doc, err
 		}
@@ -207,13 +207,13 @@ func (s *server) Document(path string, res *resource, c compose.Coding) (*compos
 	if tag != "" {
 		tag = res.State()
 	}
-	doc, err := s.forms.Document(path, c, tag, func(w compose.Packer) (state compose.State, err error) {
+	doc, err := s.forms.get(path, c, tag, func(w packer) (state docState, err error) {
 		if res.Render != nil {
 			state, err = res.Render(w)
 		} else if doc, e := res.Open(); e != nil {
 			return state, e
 		} else {
-			state, err = doc.State, errors.Join(doc.Pack(w), doc.Close())
+			state, err = doc.docState, errors.Join(doc.Pack(w), doc.Close())
 		}
 		if state.Tag != "" {
 			state.Tag = res.Born + "-" + state.Tag
@@ -227,7 +227,7 @@ func (s *server) Document(path string, res *resource, c compose.Coding) (*compos
 }
 
 // entityTag returns the entity tag of a representation.
-func (s *server) entityTag(r *resource, tag string, c compose.Coding) string {
+func (s *server) entityTag(r *resource, tag string, c coding) string {
 	if tag == "" {
 		return ""
 	}
@@ -279,7 +279,7 @@ func whole(r *http.Request) *http.Request {
 // otherwise leave out Content-Length.
 type encoded struct {
 	http.ResponseWriter
-	coding compose.Coding
+	coding coding
 }
 
 func (e *encoded) WriteHeader(status int) {

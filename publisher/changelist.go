@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"cutie/publisher/compose"
 	"cutie/publisher/names"
-	"cutie/publisher/options"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/sitemap"
@@ -47,7 +45,7 @@ func (s documents) closedList(first queuefs.Seq) *resource {
 // listDoc returns the name of a closed list. The digest of the entries is not in it: they
 // follow from the events and the form.
 func (s documents) listDoc(sp *store.Span) names.Doc {
-	return names.ClosedList.Of(uint64(sp.First)).As(names.Salt(s.Stamp(), options.Form,
+	return names.ClosedList.Of(uint64(sp.First)).As(names.Salt(s.Stamp(), names.Form,
 		sp.Last, micro(sp.From), micro(sp.Until), sp.Length, store.Unknown))
 }
 
@@ -60,15 +58,15 @@ func (s documents) listHead(sp store.Span) []byte {
 func (s documents) changeList(sp store.Span, tag string) *resource {
 	r := &resource{Tag: tag}
 	foot := sitemap.AppendFoot(nil, sitemap.URLSet)
-	r.Open = func() (*compose.Document, error) {
+	r.Open = func() (*document, error) {
 		d := r.document()
 		d.Text(s.listHead(sp))
-		err := addContent(d, func() (compose.Content, error) { return s.EntriesOf(sp.First, sp.Length) }, sp.Length)
+		err := addContent(d, func() (store.Content, error) { return s.EntriesOf(sp.First, sp.Length) }, sp.Length)
 		d.Text(foot)
 		return d, err
 	}
 	if sp.Last != 0 && sp.Length > 0 {
-		r.Gzip = func() (*compose.Document, error) {
+		r.Gzip = func() (*document, error) {
 			p, err := s.Packed(sp)
 			if store.Unusable(err) {
 				return nil, nil // its text may be there
@@ -78,7 +76,12 @@ func (s documents) changeList(sp store.Span, tag string) *resource {
 			}
 			defer p.Close()
 			d := r.document()
-			return d, d.Around(s.listHead(sp), p, func() (compose.Content, error) { return s.OpenGzip(sp) }, foot)
+			top, end, err := store.Around(s.listHead(sp), p, foot)
+			from, to := p.Blocks()
+			d.Text(top)
+			d.Content(func() (store.Content, error) { return s.OpenGzip(sp) }, from, to)
+			d.Text(end)
+			return d, err
 		}
 	}
 	return r
@@ -86,7 +89,7 @@ func (s documents) changeList(sp store.Span, tag string) *resource {
 
 // addContent adds a content to a document. It is opened now, and again when it is read:
 // after an error nothing is answered.
-func addContent(d *compose.Document, open compose.Opener, length int64) error {
+func addContent(d *document, open store.Opener, length int64) error {
 	if length == 0 {
 		return nil
 	}

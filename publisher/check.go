@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"cutie/publisher/options"
+	"cutie/publisher/names"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
@@ -15,7 +15,7 @@ import (
 )
 
 // Dir is the directory of everything published in a home.
-const Dir = store.RootName
+const Dir = names.RootName
 
 // Check reads all files published of the home in dir, which nobody else may have open, with
 // the digests that the home has of them: lists, packages, Resource Dumps, settings and the
@@ -31,7 +31,7 @@ func Check(dir string) (problems []queuefs.Problem) {
 		problems = append(problems, durable.Damage(path, text, !gone && (!store.Unusable(err) || errors.Is(err, fs.ErrPermission))))
 	}
 	stamp := ""
-	if o, err := options.Published(dir); err == nil && o.BaseURI != "" { // else Check says what is wrong
+	if o, err := Published(dir); err == nil && o.BaseURI != "" { // else Check says what is wrong
 		if c, err := o.Complete(); err == nil {
 			stamp = c.Stamp()
 		}

@@ -58,7 +58,7 @@
 //	heir.mu          events that a queue inherits
 //	store.Store.mu   held to open resourcesync anew
 //
-// No lock of this list is taken with one of polls, compose.Forms or a Notifier held.
+// No lock of this list is taken with one of polls, forms or a Notifier held.
 //
 // # Limits
 //

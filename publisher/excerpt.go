@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"cutie/publisher/compose"
 	"cutie/publisher/entries"
 	"cutie/publisher/store"
 )
@@ -48,7 +47,7 @@ func (s documents) excerpt(after entries.Position, max int) (Excerpt, error) {
 		}
 		x := Excerpt{From: after.At, Upto: entries.Position{Seq: l.Last, At: l.Until}, More: l.Last < open.Last}
 		text, last, err := s.readList(l, func(r io.ReaderAt) ([]byte, entries.Position, error) {
-			_, forwards := r.(*compose.Packed)
+			_, forwards := r.(*store.Packed)
 			return entries.After(r, l.Length, forwards, after.Seq, max)
 		})
 		if err != nil {

@@ -18,8 +18,6 @@ import (
 	"strings"
 	"time"
 
-	"cutie/publisher/about"
-	"cutie/publisher/compose"
 	"cutie/publisher/dump"
 	"cutie/publisher/hub"
 	"cutie/publisher/names"
@@ -160,7 +158,7 @@ func (x *export) compose(ref string, again bool) (missing []string, err error) {
 	if had, ok := x.has[f.Path]; ok && had.Height == 0 && had.Tag == f.Tag && f.Tag != "" {
 		return nil, x.finish(ref, had, nil)
 	}
-	doc, err := x.server.Document(ref, res, compose.Identity)
+	doc, err := x.server.Document(ref, res, identity)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ref, err)
 	}
@@ -306,19 +304,19 @@ func (x *export) move(uri string) string {
 }
 
 // edit moves the references of a text about the Source or a set.
-func (x *export) edit(a *about.About) {
+func (x *export) edit(a *names.About) {
 	if x.moved == nil {
 		return
 	}
 	a.About = x.move(a.About)
-	if a.OfSet != nil {
+	if a.AboutSet != nil {
 		a.Queue.Info = x.move(a.Queue.Info)
 	}
-	a.Documents = slices.DeleteFunc(a.Documents, func(d about.Document) bool {
+	a.Documents = slices.DeleteFunc(a.Documents, func(d names.AboutDocument) bool {
 		_, ours := names.ParseDoc(path.Base(d.URI)) // else it is a topic of a hub
 		return !ours
 	})
-	for _, docs := range [][]about.Document{a.Documents, a.Sets} {
+	for _, docs := range [][]names.AboutDocument{a.Documents, a.Sets} {
 		for i := range docs {
 			docs[i].URI, docs[i].About = x.move(docs[i].URI), x.move(docs[i].About)
 		}
@@ -405,7 +403,7 @@ func (x *export) repackaged(e *sitemap.Entry) {
 
 // pack puts a package. For another target its manifest is rendered anew, and all other
 // files are copied as they are: the same package gives the same bytes.
-func (x *export) pack(ref string, f Exported, res *resource, doc *compose.Document) (err error) {
+func (x *export) pack(ref string, f Exported, res *resource, doc *document) (err error) {
 	f.SHA256 = x.named[ref]
 	if f.Length, err = doc.Seek(0, io.SeekEnd); err != nil {
 		return err

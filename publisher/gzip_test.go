@@ -97,6 +97,10 @@ func TestGzipFormOfAListThatGrows(t *testing.T) {
 	must(t, s.pub.Flush())
 	must(t, s.pub.CloseOld())
 	check(append(urls, closed...)) // before it has a file
+	before := read(t, s.get(closed[0], "Accept-Encoding", "gzip"))
 	s.settle()
 	check(append(urls, closed...))
+	if after := read(t, s.get(closed[0], "Accept-Encoding", "gzip")); !bytes.Equal(after, before) {
+		t.Errorf("the closed list has %d octets in gzip out of its file, and had %d", len(after), len(before))
+	}
 }

@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"cutie/publisher/compose"
 	"cutie/publisher/names"
-	"cutie/publisher/options"
 	"cutie/publisher/set"
 	"cutie/publisher/store"
 	"cutie/queuefs"
@@ -40,14 +38,14 @@ func open(svc engine, o Options) (_ *Publisher, err error) {
 		return nil, err
 	}
 	p := &Publisher{svc: svc, read: make(chan struct{}, 1), src: &set.Source{Complete: opts},
-		server: server{Salt: opts.Salt, Now: opts.Now, Report: opts.Reportf, forms: compose.NewForms(formsSize)}}
+		server: server{Salt: opts.Salt, Now: opts.Now, Report: opts.Reportf, forms: newForms(formsSize)}}
 	p.scrubber = p.newScrubber()
 	p.router = web.NewRouter(web.Plain, p.Routes()...)
-	change, changed := options.Changed(svc.dir, o)
+	change, changed := Changed(svc.dir, o)
 	if changed && !o.Anew && svc.hasEvents() {
-		return nil, &options.ChangeError{Change: change}
+		return nil, &ChangeError{Change: change}
 	}
-	if p.src.Store, err = opts.OpenStore(svc.dir); err != nil {
+	if p.src.Store, err = openStore(svc.dir, &opts); err != nil {
 		return nil, err
 	}
 	if changed {

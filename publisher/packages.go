@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"cutie/publisher/compose"
 	"cutie/publisher/dump"
 	"cutie/publisher/names"
 	"cutie/publisher/store"
@@ -141,9 +140,9 @@ func (s documents) packaged(doc names.Doc, p store.Piece, at time.Time) *resourc
 		return copied(fmt.Sprintf("m%d-%d-%.16s", doc.N, doc.Version, sum), at, func() (io.ReadCloser, error) { return s.OpenManifest(p) })
 	}
 	tag := fmt.Sprintf("z%d-%.16s", doc.N, sum)
-	open := func() (compose.Content, error) { return s.OpenPiece(p) }
+	open := func() (store.Content, error) { return s.OpenPiece(p) }
 	r := &resource{Type: typeZIP, Tag: tag, Modified: at, Final: true, File: open}
-	r.Open = func() (*compose.Document, error) {
+	r.Open = func() (*document, error) {
 		d := r.document()
 		return d, addContent(d, open, p.Length)
 	}
@@ -153,13 +152,13 @@ func (s documents) packaged(doc names.Doc, p store.Piece, at time.Time) *resourc
 // copied returns a document with the text of open.
 func copied(tag string, at time.Time, open func() (io.ReadCloser, error)) *resource {
 	r := &resource{Tag: tag, Modified: at, Final: true}
-	r.Render = func(w io.Writer) (compose.State, error) {
+	r.Render = func(w io.Writer) (docState, error) {
 		in, err := open()
 		if err != nil {
-			return compose.State{}, err
+			return docState{}, err
 		}
 		_, err = io.Copy(w, in)
-		return compose.State{Tag: tag, Modified: at}, errors.Join(err, in.Close())
+		return docState{Tag: tag, Modified: at}, errors.Join(err, in.Close())
 	}
 	return r
 }

@@ -1,11 +1,10 @@
 package publisher
 
 import (
+	"cutie/publisher/names"
 	"iter"
 	"sync"
 	"time"
-
-	"cutie/publisher/options"
 )
 
 // restPeriod is the least time from the begin of a pass to that of the next.
@@ -19,7 +18,7 @@ const leastRate = 1 << 20
 // It knows nothing of files: a pass is a function, and it yields the bytes of each part it has
 // read. It is safe for concurrent use.
 type rereader struct {
-	pace options.Pace
+	pace names.Pace
 	size func() int64                 // bytes of a pass, about
 	pass func(yield func(int64) bool) // one pass
 	now  func() time.Time
@@ -43,12 +42,12 @@ type ScrubStats struct {
 }
 
 // newRereader returns a rereader of passes.
-func newRereader(pace options.Pace, size func() int64, pass func(yield func(int64) bool), now func() time.Time) *rereader {
+func newRereader(pace names.Pace, size func() int64, pass func(yield func(int64) bool), now func() time.Time) *rereader {
 	return &rereader{pace: pace, size: size, pass: pass, now: now}
 }
 
 // SetPace makes passes at another pace from the next Step on.
-func (r *rereader) SetPace(pace options.Pace) {
+func (r *rereader) SetPace(pace names.Pace) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if pace != r.pace {
@@ -64,7 +63,7 @@ const maxStep = 2 * time.Second
 func (r *rereader) Step(stopped func() bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.pace == (options.Pace{}) {
+	if r.pace == (names.Pace{}) {
 		return
 	}
 	now := r.now()

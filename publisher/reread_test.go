@@ -1,10 +1,9 @@
 package publisher
 
 import (
+	"cutie/publisher/names"
 	"testing"
 	"time"
-
-	"cutie/publisher/options"
 )
 
 // A clock that is set by hand stands for the seconds.
@@ -21,7 +20,7 @@ func TestTheReaderKeepsItsPaceAndRests(t *testing.T) {
 		}
 	}
 	size := func() int64 { return parts * part }
-	r := newRereader(options.Pace{Rate: 10 * part}, size, pass, func() time.Time { return now })
+	r := newRereader(names.Pace{Rate: 10 * part}, size, pass, func() time.Time { return now })
 	defer r.Close()
 	never := func() bool { return false }
 	for range 6 {
@@ -46,7 +45,7 @@ func TestTheReaderKeepsItsPaceAndRests(t *testing.T) {
 	if passes != 2 {
 		t.Errorf("an hour later: %d passes began", passes)
 	}
-	idle := newRereader(options.Pace{}, size, func(func(int64) bool) { t.Error("read") }, func() time.Time { return now })
+	idle := newRereader(names.Pace{}, size, func(func(int64) bool) { t.Error("read") }, func() time.Time { return now })
 	idle.Step(never)
 }
 
@@ -57,7 +56,7 @@ func TestTheSizeIsAskedNowAndThen(t *testing.T) {
 		for yield(1 << 20) {
 		}
 	}
-	r := newRereader(options.Pace{Period: 1000 * time.Second}, func() int64 { asked++; return size }, pass, func() time.Time { return now })
+	r := newRereader(names.Pace{Period: 1000 * time.Second}, func() int64 { asked++; return size }, pass, func() time.Time { return now })
 	defer r.Close()
 	step := func(seconds int) (read int64) {
 		before := r.Stats().Bytes

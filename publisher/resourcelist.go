@@ -5,7 +5,6 @@ import (
 	"io"
 	"time"
 
-	"cutie/publisher/compose"
 	"cutie/publisher/names"
 	"cutie/publisher/set"
 	"cutie/queuefs"
@@ -39,7 +38,7 @@ func (s documents) resourceList(plain bool) *resource {
 	}
 	l.Grow = true
 	r := l.resource()
-	r.Render = func(w io.Writer) (compose.State, error) {
+	r.Render = func(w io.Writer) (docState, error) {
 		snap := l.Snapshot()
 		if !s.Fits(snap.Entries) { // it has grown meanwhile
 			return s.resourceIndex(plain).Render(w)
@@ -59,7 +58,7 @@ func (s documents) resourceIndex(plain bool) *resource {
 	if len(links) == 1 {
 		r.Modified = at // the link to the archive comes without an event
 	}
-	r.Render = func(w io.Writer) (state compose.State, err error) {
+	r.Render = func(w io.Writer) (state docState, err error) {
 		var body []byte
 		for try := 0; try < set.Tries && state.Tag == ""; try++ {
 			at := s.LastChange()
@@ -145,12 +144,12 @@ func (l listing) resource() *resource {
 	if info == nil && len(l.archives) == 0 {
 		r.Modified = at // queue-info.txt may get any time, the link comes without an event
 	}
-	r.Render = func(w io.Writer) (compose.State, error) { return l.write(w, l.Snapshot()) }
+	r.Render = func(w io.Writer) (docState, error) { return l.write(w, l.Snapshot()) }
 	return r
 }
 
 // write writes a snapshot.
-func (l *listing) write(w io.Writer, s set.Snapshot) (state compose.State, err error) {
+func (l *listing) write(w io.Writer, s set.Snapshot) (state docState, err error) {
 	links := l.Up()
 	if l.page {
 		links = l.Up(sitemap.Link{Rel: sitemap.RelIndex, Href: l.URI(names.ResourceList)})

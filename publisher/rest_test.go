@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"cutie/publisher"
-	"cutie/publisher/options"
+	"cutie/publisher/names"
 	"cutie/sitemap"
 )
 
@@ -184,7 +184,7 @@ func TestWorkOfAQueueAtRestIsDoneWhenItIsDue(t *testing.T) {
 
 func TestScrubReadsQueuesAtRestAndLeavesFewOpen(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s, ids := many(t, publisher.Options{Pace: options.Pace{Rate: 1 << 40}, Now: func() time.Time { return now }}, 300)
+	s, ids := many(t, publisher.Options{Pace: names.Pace{Rate: 1 << 40}, Now: func() time.Time { return now }}, 300)
 	s.pub.KeepOpen(0)
 	now = now.Add(time.Second)
 	s.ticks(1)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"cutie/publisher/about"
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/web"
@@ -65,7 +64,7 @@ func (p *Publisher) Refusal(r *http.Request, err error) error { return p.server.
 type uses struct {
 	p    *Publisher
 	all  []*follower
-	edit func(*about.About) // of texts about the Source and sets before they are printed; may be nil
+	edit func(*names.About) // of texts about the Source and sets before they are printed; may be nil
 }
 
 func (u *uses) use(q Queue) (*follower, error) {
@@ -114,7 +113,7 @@ func (p *Publisher) find(id, set, name string, open *uses) (*resource, error) {
 	docs := documents{f.sets[kind], p}
 	var res *resource
 	if isAbout {
-		var a *about.About
+		var a *names.About
 		if a, err = docs.about(); err == nil {
 			res = p.aboutDocument(a, name, open.edit)
 		}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"cutie/publisher"
-	"cutie/publisher/options"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/sitemap"
@@ -24,7 +23,7 @@ func TestPublishedTellsTheSettings(t *testing.T) {
 	want := publisher.Options{BaseURI: base, MaxEntries: 9, MaxBytes: 100_000, MaxPackage: 1 << 40, Retention: publisher.Retention{Current: time.Hour, Keep: 90 * time.Minute, KeepOctets: 5}, DumpPeriod: time.Second, Mirrors: []string{"https://a.test/x%20y/", "http://b.test"},
 		Via: "https://first.test/", Dialect: sitemap.V09, Period: 24 * time.Hour}
 	s := newSource(t, want, "jobs")
-	got, err := options.Published(s.dir)
+	got, err := publisher.Published(s.dir)
 	must(t, err)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -33,7 +32,7 @@ func TestPublishedTellsTheSettings(t *testing.T) {
 	s.close()
 	s.opts = publisher.Options{BaseURI: base + "/"}
 	s.open()
-	got, err = options.Published(s.dir)
+	got, err = publisher.Published(s.dir)
 	must(t, err)
 	if want := (publisher.Options{BaseURI: base, MaxEntries: 50_000, MaxBytes: 50_000_000, MaxPackage: 4 << 30}); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -52,7 +51,7 @@ func TestPublishedOfHomesInAnyState(t *testing.T) {
 	}
 	check := func(what, uri string, d sitemap.Dialect, failed bool) {
 		t.Helper()
-		got, err := options.Published(s.dir)
+		got, err := publisher.Published(s.dir)
 		if got.BaseURI != uri || got.Dialect != d || (err != nil) != failed {
 			t.Errorf("%.80s: got %q %v, %v", what, got.BaseURI, got.Dialect, err)
 		}
@@ -84,7 +83,7 @@ func TestPublishedOfHomesInAnyState(t *testing.T) {
 		write("cutie-source.txt", bad)
 		check(bad+" and no cursor", "", 0, true)
 	}
-	if got, err := options.Published(t.TempDir()); got.BaseURI != "" || err != nil {
+	if got, err := publisher.Published(t.TempDir()); got.BaseURI != "" || err != nil {
 		t.Errorf("of nothing: %+v, %v", got, err)
 	}
 }
@@ -123,7 +122,7 @@ func TestDamagedSettingsAreSetAside(t *testing.T) {
 		s.close()
 		must(t, os.WriteFile(filepath.Join(s.dir, settingsFile), []byte(bad), 0o666))
 		var err error
-		s.opts, err = options.Published(s.dir)
+		s.opts, err = publisher.Published(s.dir)
 		must(t, err)
 		s.problems = nil
 		s.open()
@@ -173,7 +172,7 @@ func TestSettingsComeBeforeWhatTheyAreOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		must(t, svc.Close())
-		now, err := options.Published(s.dir)
+		now, err := publisher.Published(s.dir)
 		must(t, err)
 		now.MaxEntries = 8
 		s.opts = now
@@ -204,7 +203,7 @@ func TestSettingsAreWrittenWhereTheyWereLost(t *testing.T) {
 	must(t, os.Remove(filepath.Join(s.dir, settingsFile)))
 	must(t, os.Mkdir(filepath.Join(s.dir, settingsFile), 0o777))
 	s.open()
-	if got, err := options.Published(s.dir); err != nil || got.Dialect != sitemap.V10 {
+	if got, err := publisher.Published(s.dir); err != nil || got.Dialect != sitemap.V10 {
 		t.Errorf("in place of a directory: %v, %v", got.Dialect, err)
 	}
 	// The directory is removed while it is in use.
@@ -213,7 +212,7 @@ func TestSettingsAreWrittenWhereTheyWereLost(t *testing.T) {
 	s.pub.Flush()
 	must(t, s.pub.Flush())
 	must(t, s.pub.Synced())
-	if got, err := options.Published(s.dir); err != nil || got.Dialect != sitemap.V10 {
+	if got, err := publisher.Published(s.dir); err != nil || got.Dialect != sitemap.V10 {
 		t.Errorf("removed in use: %v, %v", got.Dialect, err)
 	}
 }

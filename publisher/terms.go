@@ -1,15 +1,14 @@
 package publisher
 
 import (
+	"cutie/publisher/names"
 	"fmt"
-
-	"cutie/publisher/options"
 )
 
 // Take puts other terms in force, and another pace of reading files again. Documents that
 // are too old by them go with the next Tick, those of queues at rest as these are
 // opened. The terms are kept in the home.
-func (p *Publisher) Take(t Terms, pace options.Pace) error {
+func (p *Publisher) Take(t Terms, pace names.Pace) error {
 	p.work.Lock()
 	defer p.work.Unlock()
 	if err := p.src.Failure(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"cutie/publisher"
-	"cutie/publisher/options"
+	"cutie/publisher/names"
 )
 
 // closedLists returns the files of closed Change Lists of a set.
@@ -57,21 +57,21 @@ func TestTermsAreTakenInOperation(t *testing.T) {
 	keep := publisher.Terms{Period: time.Hour, Retention: publisher.Retention{Keep: time.Hour, KeepOctets: 1 << 40}}
 	wrong := keep
 	wrong.Keep = -1
-	if err := s.pub.Take(wrong, options.Pace{}); err == nil {
+	if err := s.pub.Take(wrong, names.Pace{}); err == nil {
 		t.Error("a period below 0 is taken")
 	}
 	s.ticks(3)
 	if got := lists(); got[0] != before[0] || got[3] != before[3] {
 		t.Errorf("got %v lists after a refusal, want %v", got, before)
 	}
-	must(t, s.pub.Take(keep, options.Pace{}))
+	must(t, s.pub.Take(keep, names.Pace{}))
 	s.ticks(3)
 	for i, n := range lists() {
 		if n != 1 { // the last closed one stays
 			t.Errorf("set %d: %d closed lists, want 1", i, n)
 		}
 	}
-	got, err := options.Published(s.dir)
+	got, err := publisher.Published(s.dir)
 	must(t, err)
 	if got.Terms() != keep {
 		t.Errorf("the home has %+v, want %+v", got.Terms(), keep)

@@ -19,7 +19,6 @@ import (
 	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
-	"cutie/publisher/options"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/objects"
@@ -207,7 +206,7 @@ func (s *settings) adopt(svc *queuefs.Service) (err error) {
 	if s.dialect != nil {
 		s.Source.Dialect = *s.dialect
 	} else {
-		before, err := options.Published(svc.Dir())
+		before, err := publisher.Published(svc.Dir())
 		if err != nil {
 			return fault.Hint(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err),
 				"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one every mirror begins anew")

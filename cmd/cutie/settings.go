@@ -25,7 +25,7 @@ import (
 	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/reach"
-	"cutie/publisher/options"
+	sourcenames "cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
@@ -184,7 +184,7 @@ func (s *settings) table() []*setting {
 		{name: "keep-size", value: parsed(&s.keepSize, parseShare), def: "5%", use: everyday | live,
 			help: "`size` of these on disk for one set, such as 100G, or a share of the disk, such as 5%, before the oldest go; 0: any size",
 			why:  "It bounds what published history takes, as keep does by time. The first bound reached counts."},
-		{name: "scrub", value: parsed(&source.Pace, options.ParsePace), def: "7d", use: live,
+		{name: "scrub", value: parsed(&source.Pace, sourcenames.ParsePace), def: "7d", use: live,
 			help: "`pace` at which published files are read again and verified: a period such as 7d or 36h, or a rate in bytes a second such as 10MB; 0: only when they are opened",
 			why:  "A faster pace finds damage of the disk sooner, and reads more."},
 		{name: "duplicate", value: list(&source.Mirrors, asIs),

@@ -3,6 +3,7 @@ package names_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"cutie/publisher/names"
 	"cutie/queuefs"
@@ -76,6 +77,26 @@ func TestReferencesOfFilesAreReadAsTheyArePrinted(t *testing.T) {
 	for _, bad := range []string{"", refs.Dir, refs.Payloads, refs.Payloads + "42", refs.Dir + "corrupt/" + id.String(), "http://other.test/" + id.String(), refs.Info + "x"} {
 		if f, ok := refs.File(bad); ok {
 			t.Errorf("%q is read as %+v", bad, f)
+		}
+	}
+}
+
+func TestPaces(t *testing.T) {
+	for text, want := range map[string]names.Pace{
+		"0": {}, "7d": {Period: 168 * time.Hour}, "36h": {Period: 36 * time.Hour}, "1000": {Rate: 1000},
+		"10MB": {Rate: 10e6}, "10MB/s": {Rate: 10e6}, "500kB": {Rate: 500e3},
+	} {
+		got, err := names.ParsePace(text)
+		if err != nil || got != want {
+			t.Errorf("%s: got %+v, %v, want %+v", text, got, err, want)
+		}
+		if again, err := names.ParsePace(got.String()); err != nil || again != want {
+			t.Errorf("%s: printed as %s, which is %+v, %v", text, got, again, err)
+		}
+	}
+	for _, bad := range []string{"", "-1", "-1h", "x", "10XB", "0d", "1e9"} {
+		if got, err := names.ParsePace(bad); err == nil {
+			t.Errorf("%q is read as %+v", bad, got)
 		}
 	}
 }

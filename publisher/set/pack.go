@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 
-	"cutie/publisher/compose"
 	"cutie/publisher/dump"
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
@@ -87,7 +86,7 @@ func (t *Task) compress(pause func() bool) error {
 	}
 	defer out.Discard()
 	h := sha256.New()
-	w, err := compose.NewGzipWriter(io.MultiWriter(out, h))
+	w, err := store.NewGzipWriter(io.MultiWriter(out, h))
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"cutie/publisher/compose"
 	"cutie/publisher/dump"
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
@@ -356,7 +355,7 @@ func (s *Set) OpenManifest(p store.Piece) (io.ReadCloser, error) {
 
 // EntriesOf opens the entries of the Change List from the event first on, verified up to
 // length. mu is not held.
-func (s *Set) EntriesOf(first queuefs.Seq, length int64) (compose.Content, error) {
+func (s *Set) EntriesOf(first queuefs.Seq, length int64) (store.Content, error) {
 	for {
 		s.mu.Lock()
 		sp, closed := store.Find(s.files.Lists, first)
@@ -385,12 +384,12 @@ func (s *Set) EntriesOf(first queuefs.Seq, length int64) (compose.Content, error
 
 // Packed opens the file of a closed list in gzip, verified. The error is [fs.ErrNotExist] if
 // there is none.
-func (s *Set) Packed(sp store.Span) (*compose.Packed, error) {
+func (s *Set) Packed(sp store.Span) (*store.Packed, error) {
 	file, err := s.OpenGzip(sp)
 	if err != nil {
 		return nil, err
 	}
-	p, err := compose.OpenPacked(file)
+	p, err := store.OpenPacked(file)
 	if err != nil {
 		file.Close()
 		return nil, err

@@ -8,7 +8,6 @@ import (
 
 	"cutie/publisher/entries"
 	"cutie/publisher/names"
-	"cutie/publisher/options"
 	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/sitemap"
@@ -17,16 +16,16 @@ import (
 // A Source is what all sets of a home have in common. Its methods are safe for
 // concurrent use.
 type Source struct {
-	options.Complete
+	names.Complete
 	Store *store.Store
 
-	terms  atomic.Pointer[options.Terms] // nil: those of Complete
+	terms  atomic.Pointer[names.Terms] // nil: those of Complete
 	closed atomic.Bool
 	given  atomic.Int64 // damaged files and sets that were set aside
 }
 
 // Terms returns the terms in force. Those of the embedded settings hold until Take.
-func (s *Source) Terms() options.Terms {
+func (s *Source) Terms() names.Terms {
 	if t := s.terms.Load(); t != nil {
 		return *t
 	}
@@ -34,7 +33,7 @@ func (s *Source) Terms() options.Terms {
 }
 
 // Take puts other terms in force, and writes them into the home first.
-func (s *Source) Take(t options.Terms) error {
+func (s *Source) Take(t names.Terms) error {
 	if _, err := s.With(t).Complete(); err != nil {
 		return err
 	}

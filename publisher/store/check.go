@@ -18,12 +18,12 @@ import (
 // reports whether the home has a queue; documents of others are to be removed. stamp is ""
 // if neither settings nor cursor say what it is.
 func Check(home, stamp string, has func(queue string) bool, bad func(path string, err error)) {
-	root, err := durable.LookIn(filepath.Join(home, RootName))
+	root, err := durable.LookIn(filepath.Join(home, names.RootName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	if err != nil {
-		bad(RootName, err)
+		bad(names.RootName, err)
 		return
 	}
 	defer root.Close()
@@ -36,7 +36,7 @@ func Check(home, stamp string, has func(queue string) bool, bad func(path string
 			published = published || hasSet(root, name)
 		}
 	}); err != nil {
-		bad(RootName, err)
+		bad(names.RootName, err)
 	}
 	lines := c.cursor(published)
 	if _, err := sealed(c.root, settingsFile, settingsTitle).Read(); !errors.Is(err, fs.ErrNotExist) || published || lines != nil {
@@ -81,7 +81,7 @@ type checker struct {
 // note calls bad with a file below resourcesync, unless err is nil.
 func (c *checker) note(path string, err error) {
 	if err != nil {
-		c.bad(RootName+"/"+path, err)
+		c.bad(names.RootName+"/"+path, err)
 	}
 }
 

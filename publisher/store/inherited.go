@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/sitemap"
@@ -65,7 +66,7 @@ func Inherit(home, queue string, h *Inherited, read func(add func(e *sitemap.Ent
 		return err
 	}
 	defer of.Close()
-	root, err := of.MakeSub(RootName)
+	root, err := of.MakeSub(names.RootName)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"cutie/publisher/names"
 	"cutie/queuefs/durable"
 )
 
@@ -69,7 +70,7 @@ func Settings(home string, parse func(text []byte) error, parseStamp func(stamp 
 		return err
 	}
 	defer d.Close()
-	root, err := d.Sub(RootName)
+	root, err := d.Sub(names.RootName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -91,7 +92,7 @@ func Settings(home string, parse func(text []byte) error, parseStamp func(stamp 
 		cursorErr = nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(fmt.Errorf("%s/%s: %w", RootName, settingsFile, err), cursorErr)
+		return errors.Join(fmt.Errorf("%s/%s: %w", names.RootName, settingsFile, err), cursorErr)
 	}
 	return cursorErr
 }
@@ -106,7 +107,7 @@ func readStamp(root *durable.Dir, parse func(stamp string) error) error {
 	first, _, _ := strings.Cut(string(data), "\n")
 	stamp, ok := strings.CutPrefix(first, strings.TrimSuffix(header(cursorTitle, ""), "\n"))
 	if !ok || stamp == "" || parse(stamp) != nil {
-		return fmt.Errorf("%s/%s: line 1 is %.200q", RootName, CursorFile, first)
+		return fmt.Errorf("%s/%s: line 1 is %.200q", names.RootName, CursorFile, first)
 	}
 	return nil
 }

@@ -35,12 +35,10 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 )
-
-// RootName is the name of the directory in a home.
-const RootName = "resourcesync"
 
 // Options are those of a store.
 type Options struct {
@@ -93,11 +91,11 @@ func Open(home string, o Options) (*Store, error) {
 }
 
 func openRoot(home *durable.Dir) (*root, error) {
-	d, err := home.MakeSub(RootName)
+	d, err := home.MakeSub(names.RootName)
 	if err != nil {
 		return nil, err
 	}
-	st, err := home.Stat(RootName)
+	st, err := home.Stat(names.RootName)
 	if err != nil {
 		d.Close()
 		return nil, err
@@ -113,7 +111,7 @@ func Clear(home string, fault durable.Fault) (aside string, err error) {
 		return "", err
 	}
 	defer dir.Close()
-	aside, err = SetAside(dir, RootName)
+	aside, err = SetAside(dir, names.RootName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -134,12 +132,12 @@ func (s *Store) Revive() error {
 	}
 	defer home.Close()
 	now := s.roots.Load()
-	st, err := home.Stat(RootName)
+	st, err := home.Stat(names.RootName)
 	switch {
 	case err == nil && now.dev == uint64(st.Dev) && now.ino == st.Ino:
 		return nil
 	case err == nil && st.Mode&syscall.S_IFMT != syscall.S_IFDIR:
-		_, err = SetAside(home, RootName)
+		_, err = SetAside(home, names.RootName)
 	case errors.Is(err, fs.ErrNotExist):
 		err = nil
 	}

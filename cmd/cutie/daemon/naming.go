@@ -13,7 +13,6 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/publisher"
-	"cutie/publisher/options"
 	"cutie/queuefs"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -145,7 +144,7 @@ func isHost(host string) bool {
 // loopback: mirrors on other machines cannot follow one, and a free port is another
 // one each time.
 func (o *Options) announce(svc *queuefs.Service, source *publisher.Options) {
-	c, changed := options.Changed(svc.Dir(), *source)
+	c, changed := publisher.Changed(svc.Dir(), *source)
 	if !changed {
 		return
 	}

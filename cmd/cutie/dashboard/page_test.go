@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/dashboard"
-	"cutie/publisher/about"
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/rest"
@@ -424,38 +423,38 @@ func TestPagesDoNotDenyJobsThatTheyDoNotList(t *testing.T) {
 const aboutBase = "http://source.test/cutie/.well-known/resourcesync"
 
 // aboutSource is a Source with more queues than it names.
-func aboutSource() *about.About {
+func aboutSource() *names.About {
 	queues := 3
-	a := &about.About{About: aboutBase, Home: "http://source.test/cutie/", Title: "What http://source.test/cutie/ publishes", Description: about.SourceText, Version: "1.0", Software: queuefs.Scheme,
-		Hashes: []string{"sha-256"}, Retention: about.Retention{Period: 86400, Keep: 5400, KeepOctets: 1 << 30}, Limits: about.Limits{Entries: 9, Octets: 1e6, Package: 1 << 32},
-		Follow: about.ChooseSet("/.well-known/resourcesync", "resourcesync"), Queues: &queues}
+	a := &names.About{About: aboutBase, Home: "http://source.test/cutie/", Title: "What http://source.test/cutie/ publishes", Description: names.SourceText, Version: "1.0", Software: queuefs.Scheme,
+		Hashes: []string{"sha-256"}, Retention: names.AboutRetention{Period: 86400, Keep: 5400, KeepOctets: 1 << 30}, Limits: names.AboutLimits{Entries: 9, Octets: 1e6, Package: 1 << 32},
+		Follow: names.ChooseSet("/.well-known/resourcesync", "resourcesync"), Queues: &queues}
 	for _, q := range []queuefs.QueueInfo{{ID: "jobs", Name: `<b> & "jobs"`}, {ID: "a^20b"}} {
 		for s := range names.Set(names.Sets) {
 			docs := aboutBase + "/" + names.Escape(q.ID) + "/" + s.String() + "/"
-			a.Sets = append(a.Sets, about.Document{URI: docs + "capabilitylist.xml", Text: about.Title(s, q), About: docs + about.PageName})
+			a.Sets = append(a.Sets, names.AboutDocument{URI: docs + "capabilitylist.xml", Text: names.SetTitle(s, q), About: docs + names.AboutPageName})
 		}
 	}
 	return a
 }
 
 // aboutSet is a set with everything there can be.
-func aboutSet() *about.About {
+func aboutSet() *names.About {
 	a := aboutSource()
 	a.Queues, a.Sets = nil, nil
-	a.About, a.Title, a.Description = aboutBase+"/jobs/replica/capabilitylist.xml", `Replica of the queue <b> & "jobs"`, about.SetText(names.Replica)
+	a.About, a.Title, a.Description = aboutBase+"/jobs/replica/capabilitylist.xml", `Replica of the queue <b> & "jobs"`, names.SetText(names.Replica)
 	a.Mirrors, a.Via = []string{"https://mirror.test/a", "https://mirror.test/b"}, "https://first.test"
-	a.Follow = about.FollowSet(sitemap.V10, true, true, true, true)
+	a.Follow = names.FollowSet(sitemap.V10, true, true, true, true)
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)
-	a.OfSet = &about.OfSet{Set: "replica", Resources: 13, Octets: 12345,
-		Queue: about.Queue{ID: "jobs", Name: `<b> & "jobs"`, Description: "made for it's <script>", State: "http://source.test/cutie/state/jobs",
+	a.AboutSet = &names.AboutSet{Set: "replica", Resources: 13, Octets: 12345,
+		Queue: names.AboutQueue{ID: "jobs", Name: `<b> & "jobs"`, Description: "made for it's <script>", State: "http://source.test/cutie/state/jobs",
 			Info: "http://source.test/cutie/queues/jobs/queue-info.txt", Created: at, LastEvent: at.Add(time.Hour), Events: 21, Pending: 1, Consumed: 2, Deleted: 3},
-		Changes: about.Changes{From: at, OpenFrom: at.Add(time.Minute), Open: 4, Closed: 5, Packages: 6},
-		Dump:    &about.Dump{At: at.Add(time.Second), Made: at.Add(time.Minute), Packages: 7}}
+		Changes: names.AboutChanges{From: at, OpenFrom: at.Add(time.Minute), Open: 4, Closed: 5, Packages: 6},
+		Dump:    &names.AboutDump{At: at.Add(time.Second), Made: at.Add(time.Minute), Packages: 7}}
 	for _, d := range []struct {
 		name names.Kind
 		of   sitemap.Capability
 	}{{names.OpenList, ""}, {names.ResourceList, sitemap.ResourceList}, {names.ChangeIndex, sitemap.ChangeList}, {names.ChangeDump, sitemap.ChangeDump}} {
-		a.Documents = append(a.Documents, about.Document{URI: aboutBase + "/jobs/replica/" + d.name.Of().String(), Capability: string(d.of), Text: about.Text(d.of)})
+		a.Documents = append(a.Documents, names.AboutDocument{URI: aboutBase + "/jobs/replica/" + d.name.Of().String(), Capability: string(d.of), Text: names.DocumentText(d.of)})
 	}
 	return a
 }
@@ -486,7 +485,7 @@ func textOf(t *testing.T, page []byte) string {
 func TestPagesAboutASourceAndItsSets(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		a    *about.About
+		a    *names.About
 		text []string
 	}{
 		{"source.html", aboutSource(), []string{"1 more queues stand in the Source Description"}},
@@ -502,7 +501,7 @@ func TestPagesAboutASourceAndItsSets(t *testing.T) {
 		}
 		refs := []string{tt.a.About, "about.json"}
 		refs = append(refs, tt.a.Mirrors...)
-		if tt.a.OfSet != nil {
+		if tt.a.AboutSet != nil {
 			refs = append(refs, tt.a.Via, tt.a.Queue.State, tt.a.Queue.Info, "../../about.html")
 		}
 		for _, d := range append(slices.Clone(tt.a.Documents), tt.a.Sets...) {
@@ -546,7 +545,7 @@ func TestPagesAboutAreValidXHTML(t *testing.T) {
 	if _, err := exec.LookPath("xmllint"); err != nil || dtd == "" {
 		t.Skip("xmllint or the DTD of XHTML 1.0 is not installed")
 	}
-	for _, a := range []*about.About{aboutSource(), aboutSet()} {
+	for _, a := range []*names.About{aboutSource(), aboutSet()} {
 		name := filepath.Join(t.TempDir(), "about.html")
 		if err := os.WriteFile(name, dashboard.About.Print(a), 0o666); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/topics"
-	"cutie/publisher/about"
+	"cutie/publisher/names"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 	"cutie/sitemap"
@@ -254,14 +254,14 @@ func (b *Board) mayRead(r *http.Request, tree, ref string) bool {
 
 // About prints the pages about a Source and its sets. They ask for nothing and run
 // nothing.
-var About = about.Page{
-	Print:  func(a *about.About) []byte { return appendPage(nil, "about", newAboutPage(a)) },
+var About = names.AboutPage{
+	Print:  func(a *names.About) []byte { return appendPage(nil, "about", newAboutPage(a)) },
 	Policy: "default-src 'none'; style-src " + state.StyleHash + "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 }
 
 // An aboutPage is a page of XHTML 1.0 Strict, well-formed as HTML too.
 type aboutPage struct {
-	*about.About
+	*names.About
 	Facts      []fact
 	Page, Data string
 }
@@ -272,14 +272,14 @@ type fact struct {
 	Refs        []string
 }
 
-func newAboutPage(a *about.About) *aboutPage {
-	p := &aboutPage{About: a, Page: about.PageName, Data: about.DataName}
+func newAboutPage(a *names.About) *aboutPage {
+	p := &aboutPage{About: a, Page: names.AboutPageName, Data: names.AboutDataName}
 	p.add("ResourceSync version", a.Version)
-	if a.OfSet == nil {
+	if a.AboutSet == nil {
 		p.refer("Source Description", a.About)
 		p.add("queues", strconv.Itoa(*a.Queues))
 	} else {
-		p.addSet(a.About, a.OfSet)
+		p.addSet(a.About, a.AboutSet)
 	}
 	p.add("digests", strings.Join(a.Hashes, ", "))
 	p.refer("mirrors", a.Mirrors...)
@@ -307,7 +307,7 @@ func newAboutPage(a *about.About) *aboutPage {
 }
 
 // addSet adds the facts that only a set has.
-func (p *aboutPage) addSet(list string, s *about.OfSet) {
+func (p *aboutPage) addSet(list string, s *names.AboutSet) {
 	p.refer("Capability List", list)
 	p.refer("queue", s.Queue.State)
 	if s.Queue.Description != "" {

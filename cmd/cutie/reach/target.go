@@ -24,7 +24,6 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/listen"
 	"cutie/publisher"
-	"cutie/publisher/options"
 	"cutie/queuefs"
 	"cutie/queuefs/job"
 	"cutie/queuefs/rest/client"
@@ -289,7 +288,7 @@ func (f *Finder) publisher(svc *queuefs.Service) (*publisher.Publisher, error) {
 
 // Publishing returns the settings with which a home was published.
 func (f *Finder) Publishing(svc *queuefs.Service) (publisher.Options, error) {
-	o, err := options.Published(svc.Dir())
+	o, err := publisher.Published(svc.Dir())
 	o.BaseURI = cmp.Or(o.BaseURI, svc.Info().BaseURI)
 	o.Page = dashboard.About
 	o.Report = func(p queuefs.Problem) { f.Warn("%s", p) }

@@ -1,17 +1,15 @@
-// Package options are the settings of a Source: filled in, refused, and kept in the home,
-// so that a command without options goes on with them.
-package options
+package names
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
-	"cutie/publisher/about"
-	"cutie/publisher/names"
-	"cutie/publisher/store"
 	"cutie/queuefs"
+	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/sitemap"
@@ -82,7 +80,7 @@ type Options struct {
 
 	Pace Pace // of reading all files again; the zero Pace is never
 
-	Page about.Page // prints pages for people
+	Page AboutPage // prints pages for people
 
 	Now    func() time.Time      // nil: time.Now
 	Report func(queuefs.Problem) // called by any goroutine with damage and failures; may be nil
@@ -110,7 +108,7 @@ type Retention struct {
 // A Complete is Options with defaults filled in.
 type Complete struct {
 	Options
-	Base       names.Site
+	Base       Site
 	MirrorURIs []string // without a slash at the end, as is ViaURI
 	ViaURI     string
 	Salt       string // of entity tags
@@ -126,7 +124,7 @@ func (o Options) Complete() (Complete, error) {
 	if len(o.BaseURI) > maxBase {
 		return opts, fmt.Errorf("base URI %.60q… is longer than %d octets", o.BaseURI, maxBase)
 	}
-	opts.Base = names.Site(strings.TrimRight((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/"))
+	opts.Base = Site(strings.TrimRight((&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String(), "/"))
 	if opts.MirrorURIs, err = parseMirrors(o.Mirrors); err != nil {
 		return opts, err
 	}
@@ -165,7 +163,7 @@ func (o Options) Complete() (Complete, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	opts.Salt = names.Salt(string(opts.Base), opts.MaxEntries, opts.MaxBytes, opts.Dialect, opts.MirrorURIs, opts.ViaURI, Form)
+	opts.Salt = Salt(string(opts.Base), opts.MaxEntries, opts.MaxBytes, opts.Dialect, opts.MirrorURIs, opts.ViaURI, Form)
 	return opts, err
 }
 
@@ -209,14 +207,8 @@ func (o *Complete) Stamp() string {
 // Reportf reports damage of a file below resourcesync, or a failure.
 func (o *Complete) Reportf(path, text string, args ...any) {
 	if o.Report != nil {
-		o.Report(queuefs.Problem{Path: store.RootName + "/" + path, Text: fmt.Sprintf(text, args...)})
+		o.Report(queuefs.Problem{Path: RootName + "/" + path, Text: fmt.Sprintf(text, args...)})
 	}
-}
-
-// OpenStore opens the files of a home, and writes the settings into them.
-func (o *Complete) OpenStore(home string) (*store.Store, error) {
-	return store.Open(home, store.Options{Stamp: o.Stamp(), Settings: o.Settings(o.Terms()), Fault: o.Fault, Report: o.Reportf,
-		Check: func(text []byte) error { _, err := parseSettings(text); return err }})
 }
 
 // Settings prints the settings with other terms for the file in the home.
@@ -229,8 +221,166 @@ func (o *Complete) Settings(t Terms) []byte {
 // Form is raised when documents of the same events get other bytes.
 const Form = 4
 
+// RootName is the name of the directory of everything published in a home.
+const RootName = "resourcesync"
+
 // maxBase bounds the base URI.
 const maxBase = 1024
 
 // maxBytes is the limit of sitemaps.org, taken as powers of ten.
 const maxBytes = 50_000_000
+
+// Terms are the settings of periods and retention. A Source takes others while it runs.
+type Terms struct {
+	Period     time.Duration // see [Options]
+	DumpPeriod time.Duration
+	Retention
+}
+
+// Terms returns the terms among the settings.
+func (o *Options) Terms() Terms { return Terms{o.Period, o.DumpPeriod, o.Retention} }
+
+// With returns the settings with other terms.
+func (o Options) With(t Terms) Options {
+	o.Period, o.DumpPeriod, o.Retention = t.Period, t.DumpPeriod, t.Retention
+	return o
+}
+
+// A Pace is how fast everything is read: Rate bytes a second, or once in each Period.
+// The zero Pace is never.
+type Pace struct {
+	Rate   int64
+	Period time.Duration
+}
+
+// String prints the pace as [ParsePace] reads it.
+func (p Pace) String() string {
+	switch {
+	case p.Rate > 0:
+		return strconv.FormatInt(p.Rate, 10)
+	case p.Period > 0:
+		return p.Period.String()
+	}
+	return "0"
+}
+
+// ParsePace reads a duration like 168h or 7d, a rate in bytes a second like 1000000,
+// 500kB or 10MB, or 0 for never.
+func ParsePace(s string) (p Pace, err error) {
+	text := strings.TrimSuffix(s, "/s")
+	unit := int64(1)
+	for _, u := range []struct {
+		name  string
+		times int64
+	}{{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}} {
+		if n, ok := strings.CutSuffix(text, u.name); ok {
+			text, unit = n, u.times
+		}
+	}
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n <= 1<<50/unit {
+		return Pace{Rate: n * unit}, nil
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= 3650 {
+			return Pace{Period: time.Duration(n) * 24 * time.Hour}, nil
+		}
+	}
+	if d, err := time.ParseDuration(s); err == nil && d > 0 {
+		return Pace{Period: d}, nil
+	}
+	return Pace{}, fmt.Errorf("%.40q is no rate such as 10MB, and no period such as 7d", s)
+}
+
+// settings are the elements of a file in ANVL with the settings of documents and
+// of retention. A command that opens the home without options goes on with these:
+// with another base URI or version all lists would begin anew, and with another
+// retention some would go. A zero value is left out.
+var settings = []struct {
+	name  string
+	field func(*Options) any
+}{
+	{"baseURI", func(o *Options) any { return &o.BaseURI }},
+	{"resourceSyncVersion", func(o *Options) any { return &o.Dialect }},
+	{"maxEntries", func(o *Options) any { return &o.MaxEntries }},
+	{"maxBytes", func(o *Options) any { return &o.MaxBytes }},
+	{"maxPackage", func(o *Options) any { return &o.MaxPackage }},
+	{"period", func(o *Options) any { return &o.Period }},
+	{"dumpPeriod", func(o *Options) any { return &o.DumpPeriod }},
+	{"current", func(o *Options) any { return &o.Current }},
+	{"keep", func(o *Options) any { return &o.Keep }},
+	{"keepOctets", func(o *Options) any { return &o.KeepOctets }},
+	{"dumps", func(o *Options) any { return &o.Dumps }},
+	{"mirror", func(o *Options) any { return &o.Mirrors }},
+	{"via", func(o *Options) any { return &o.Via }},
+}
+
+func appendSettings(dst []byte, o *Options) []byte {
+	for _, s := range settings {
+		var values []string
+		switch v := s.field(o).(type) {
+		case *[]string:
+			values = *v
+		case *sitemap.Dialect: // never left out: without it the file was cut off
+			values = []string{v.String()}
+		case *string:
+			values = []string{*v}
+		case *int:
+			values = []string{strconv.Itoa(*v)}
+		case *int64:
+			values = []string{strconv.FormatInt(*v, 10)}
+		case *time.Duration:
+			values = []string{v.String()}
+		}
+		for _, value := range values {
+			if value != "" && value != "0" && value != "0s" {
+				dst = anvl.AppendElement(dst, s.name, value)
+			}
+		}
+	}
+	return dst
+}
+
+// setOption parses the value of a setting.
+func setOption(field any, value string) (err error) {
+	switch v := field.(type) {
+	case *[]string:
+		*v = append(*v, value)
+	case *sitemap.Dialect:
+		*v, err = sitemap.ParseDialect(value)
+	case *string:
+		*v = value
+	case *int:
+		*v, err = strconv.Atoi(value)
+	case *int64:
+		*v, err = strconv.ParseInt(value, 10, 64)
+	case *time.Duration:
+		*v, err = time.ParseDuration(value)
+	}
+	return err
+}
+
+// ParseSettings reads the output of Settings. Unknown elements are of a later
+// version, and skipped.
+func ParseSettings(text []byte) (o Options, err error) {
+	r, err := anvl.ParseRecord(text)
+	if err != nil {
+		return o, err
+	}
+	for _, e := range r {
+		for _, s := range settings {
+			if !strings.EqualFold(s.name, e.Name) {
+				continue
+			}
+			if err := setOption(s.field(&o), e.Value); err != nil {
+				return Options{}, fmt.Errorf("%s: %w", e.Name, err)
+			}
+		}
+	}
+	if _, ok := r.Lookup("resourceSyncVersion"); !ok { // 1.1 would be a guess
+		return Options{}, errors.New("resourceSyncVersion is missing")
+	}
+	if _, err := o.Complete(); err != nil {
+		return Options{}, err
+	}
+	return o, nil
+}

@@ -1,17 +1,16 @@
-package compose_test
+package store_test
 
 import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
+	"cutie/publisher/store"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"testing"
-
-	"cutie/publisher/compose"
 )
 
 // lines returns a text of n lines with digests in them.
@@ -26,7 +25,7 @@ func lines(n int) (text []byte) {
 func pack(t testing.TB, text []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := compose.NewGzipWriter(&out)
+	w, err := store.NewGzipWriter(&out)
 	if err == nil {
 		_, err = w.Write(text)
 	}
@@ -36,7 +35,7 @@ func pack(t testing.TB, text []byte) []byte {
 	return out.Bytes()
 }
 
-func open(t testing.TB, octets []byte) (*compose.Packed, error) {
+func open(t testing.TB, octets []byte) (*store.Packed, error) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "list.gz")
 	if err := os.WriteFile(name, octets, 0o666); err != nil {
@@ -47,7 +46,7 @@ func open(t testing.TB, octets []byte) (*compose.Packed, error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { file.Close() })
-	return compose.OpenPacked(file)
+	return store.OpenPacked(file)
 }
 
 // gunzip reads the only member of gzip.
@@ -96,39 +95,6 @@ func TestAPackedFileIsReadFromAnywhere(t *testing.T) {
 	}
 }
 
-// TestAFileIsServedAsItsTextWouldBe compares a document around a file in gzip with the form
-// of the same parts.
-func TestAFileIsServedAsItsTextWouldBe(t *testing.T) {
-	for _, n := range []int{1, 4000} {
-		head, text, foot := []byte("<urlset>\n"), lines(n), []byte("</urlset>\n")
-		p, err := open(t, pack(t, text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var d, parts compose.Document
-		reopen := func() (compose.Content, error) { return os.Open(p.Name()) }
-		if err := d.Around(head, p, reopen, foot); err != nil {
-			t.Fatal(err)
-		}
-		got, err := io.ReadAll(&d)
-		if want := bytes.Join([][]byte{head, text, foot}, nil); err != nil || !bytes.Equal(gunzip(t, got), want) {
-			t.Fatalf("not the text in gzip, %v", err)
-		}
-		for _, part := range [][]byte{head, text, foot} {
-			parts.Text(part)
-		}
-		form, err := compose.NewForms(1<<20).Document("/", compose.Gzip, "tag", func(w compose.Packer) (compose.State, error) {
-			return compose.State{Tag: "tag"}, parts.Pack(w)
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want, err := io.ReadAll(form); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%d octets, and %d of the form, %v", len(got), len(want), err)
-		}
-	}
-}
-
 // With any octet of a file changed, or with the file cut anywhere, it is not opened or does
 // not verify. Only bits that fill an octet up may change: then the text is as it was.
 func TestDamageOfAPackedFileIsFound(t *testing.T) {
@@ -145,7 +111,7 @@ func TestDamageOfAPackedFileIsFound(t *testing.T) {
 		if err == nil && bytes.Equal(got, text) && len(damaged) == len(octets) {
 			return
 		}
-		if broken := (*compose.PackedError)(nil); !errors.As(err, &broken) {
+		if broken := (*store.PackedError)(nil); !errors.As(err, &broken) {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}

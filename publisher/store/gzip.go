@@ -1,4 +1,4 @@
-package compose
+package store
 
 import (
 	"bufio"
@@ -20,6 +20,19 @@ const (
 	lastBlock = "\x03\x00" // empty
 	gzipEnd   = len(lastBlock) + 8
 )
+
+// Blocks returns where the compressed form of the text is in the file.
+func (p *Packed) Blocks() (start, end int64) { return int64(len(gzipHead)), p.Size - int64(gzipEnd) }
+
+// A Content is a file, or the text of a [Packed].
+type Content interface {
+	io.ReaderAt
+	io.Closer
+	Name() string
+}
+
+// An Opener opens a content for reading.
+type Opener func() (Content, error)
 
 // A GzipWriter writes a text as one member of gzip (RFC 1952, 2.2). The text consists of
 // parts: the compressed form of a part depends on that part alone, so it can be copied from
@@ -252,25 +265,22 @@ func (e *PackedError) Error() string { return fmt.Sprintf("%s: not whole: %v", e
 // Unwrap returns the error.
 func (e *PackedError) Unwrap() error { return e.Err }
 
-// Around makes the document one member of gzip: a text, that of p, and another text. The
-// compressed form of p is copied from its file, opened again when it is read.
-func (d *Document) Around(before []byte, p *Packed, open Opener, after []byte) error {
-	var top, end bytes.Buffer
-	g, err := NewGzipWriter(&top)
+// Around returns the beginning and the end of one member of gzip with a text, that of p, and
+// another text: between them are the Blocks of p.
+func Around(before []byte, p *Packed, after []byte) (top, end []byte, err error) {
+	var out, rest bytes.Buffer
+	g, err := NewGzipWriter(&out)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	g.Write(before) // a Buffer takes everything
 	g.Part()
 	g.check.join(p.check)
-	g.w = &end
+	g.w = &rest
 	g.z.Reset(g.w)
 	g.Write(after)
-	g.Close()
-	d.Text(top.Bytes())
-	d.Content(open, int64(len(gzipHead)), p.Size-int64(gzipEnd))
-	d.Text(end.Bytes())
-	return nil
+	err = g.Close()
+	return out.Bytes(), rest.Bytes(), err
 }
 
 // Expand writes the text of a file in gzip that may be damaged. It has length bytes.
