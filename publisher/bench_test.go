@@ -1,10 +1,12 @@
 package publisher_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -15,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/publisher"
+	"cutie/publisher/entries"
+	"cutie/publisher/names"
 	"cutie/queuefs"
 )
 
@@ -319,4 +323,143 @@ func BenchmarkTickOfIdleQueues(b *testing.B) {
 	for b.Loop() {
 		must(b, s.pub.Tick(context.Background()))
 	}
+}
+
+// closedList is a Source with one closed list of jobs.
+func closedList(b *testing.B, jobs int) *source {
+	s := newSource(b, publisher.Options{}, "jobs")
+	for range jobs / 500 {
+		s.submitN(s.queue("jobs"), 500)
+	}
+	must(b, s.pub.Publish(context.Background()))
+	return s
+}
+
+// BenchmarkClosedList reads a closed list of 15 MB, whole and in part.
+func BenchmarkClosedList(b *testing.B) {
+	s := closedList(b, 15_000)
+	url := s.document(s.doc(s.queue("jobs"), "replica", "changelist-index.xml")).entries[0].Loc
+	for _, c := range []struct{ name, coding, part string }{
+		{"identity", "identity", "bytes=0-"},
+		{"gzip", "gzip", "bytes=0-"},
+		{"part", "identity", "bytes=7000000-7000999"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				resp := s.get(url, "Accept-Encoding", c.coding, "Range", c.part)
+				n, err := io.Copy(io.Discard, resp.Body)
+				must(b, err)
+				b.SetBytes(n)
+			}
+		})
+	}
+}
+
+// BenchmarkExcerpt reads 64 KiB from the middle of a closed list of 40 MB.
+func BenchmarkExcerpt(b *testing.B) {
+	s := closedList(b, 25_000)
+	v, err := s.pub.View("jobs", names.Replica)
+	must(b, err)
+	at := v.Position().At
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		x, err := v.Excerpt(entries.Position{Seq: queuefs.Seq(1000 + n*37%20_000), At: at}, 64<<10)
+		if err != nil || len(x.Entries) < 60_000 {
+			b.Fatalf("%d octets, %v", len(x.Entries), err)
+		}
+	}
+}
+
+// A poller asks over one connection, again and again.
+type poller struct {
+	conn    net.Conn
+	r       *bufio.Reader
+	request string
+}
+
+func newPoller(b *testing.B, h http.Handler, path, tag string) *poller {
+	server := httptest.NewServer(h)
+	conn, err := net.Dial("tcp", server.Listener.Addr().String())
+	must(b, err)
+	b.Cleanup(func() { conn.Close(); server.Close() })
+	return &poller{conn, bufio.NewReader(conn),
+		fmt.Sprintf("GET %s HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\nIf-None-Match: %s\r\n\r\n", path, tag)}
+}
+
+func (p *poller) poll(b *testing.B) {
+	_, err := io.WriteString(p.conn, p.request)
+	must(b, err)
+	line, err := p.r.ReadString('\n')
+	must(b, err)
+	if !strings.Contains(line, " 304 ") {
+		b.Fatal(line)
+	}
+	for len(line) > 2 {
+		line, err = p.r.ReadString('\n')
+		must(b, err)
+	}
+}
+
+// BenchmarkNotModifiedOverTCP polls in turn a document and a handler that does
+// nothing but answer 304, and reports how the rates compare: 1.0 is as fast.
+func BenchmarkNotModifiedOverTCP(b *testing.B) {
+	s := newSource(b, publisher.Options{MaxEntries: 2000}, "jobs")
+	q := s.queue("jobs")
+	s.submitN(q, 60_000)
+	bare := newPoller(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-cache")
+		w.Header().Set("Vary", "Accept-Encoding")
+		w.Header().Set("Etag", r.Header.Get("If-None-Match"))
+		w.WriteHeader(http.StatusNotModified)
+	}), "/x", `"a-b-o1-1000000-gz"`)
+	for _, name := range []string{"changelist.xml", "changelist-index.xml", "changelist-000000000001.xml", "resourcelist.xml", "resourcelist-000001.xml", "capabilitylist.xml"} {
+		b.Run(name, func(b *testing.B) {
+			url := s.doc(q, "pending", name)
+			w := s.request(url, "gzip", "")
+			ours := newPoller(b, s.pub, strings.TrimPrefix(url, base), w.header.Get("ETag"))
+			var took [2]time.Duration
+			for b.Loop() {
+				start := time.Now()
+				bare.poll(b)
+				between := time.Now()
+				ours.poll(b)
+				took[0] += between.Sub(start)
+				took[1] += time.Since(between)
+			}
+			b.ReportMetric(float64(took[0])/float64(took[1]), "of-bare")
+		})
+	}
+}
+
+// BenchmarkTickAtRest is a Tick of a home with many queues at rest, a job each. B/queue
+// is the memory of a queue in the publisher.
+func BenchmarkTickAtRest(b *testing.B) {
+	const n = 5000
+	s := newSource(b, publisher.Options{})
+	for i := range n {
+		s.submit(s.queue(fmt.Sprintf("q%05d", i)), "a job")
+	}
+	s.pub.KeepOpen(0)
+	must(b, s.pub.Flush())
+	must(b, s.pub.Synced())
+	for range n {
+		must(b, s.pub.Tick(context.Background()))
+	}
+	used := func() float64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	with := used()
+	for b.Loop() {
+		must(b, s.pub.Tick(context.Background()))
+	}
+	b.StopTimer()
+	s.svc.Follow(nil)
+	must(b, s.pub.Close())
+	s.pub = nil
+	b.ReportMetric((with-used())/n, "B/queue")
+	s.openPublisher()
 }

@@ -13,8 +13,11 @@ import (
 	"io/fs"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +25,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/objects"
+	"cutie/sitemap"
 	"cutie/wellknown"
 )
 
@@ -457,4 +462,251 @@ func (r *exportRun) writeState(s *exportState) error {
 		}
 	}
 	return r.root.Replace(exportStateFile, text.Bytes())
+}
+
+// The files of queues in an export are those in the Resource Lists of the sets replica. The
+// lists in the directory say which files it has: a list is replaced after its files were
+// added, and before files it no longer names are removed.
+
+// fileLists matches current Resource Lists, not former ones.
+var fileLists = regexp.MustCompile(`^\.well-known/resourcesync/[^/]+/replica/resourcelist(-[0-9]{6,11})?\.xml$`)
+
+// copyFiles gets the new and changed files of the lists that change, and returns the paths of
+// those that no list names any more. gone are the paths of documents that go.
+func (r *exportRun) copyFiles(ctx context.Context, gone []string) (unlisted []string, err error) {
+	was, is := make(map[string]bool), make(map[string]bool)
+	add := func(to map[string]bool) func(string, *sitemap.Entry) error {
+		return func(path string, _ *sitemap.Entry) error {
+			to[path] = true
+			return nil
+		}
+	}
+	unknown := r.old.Unfinished || r.old.Resources != r.Resources // the directory may have any files
+	lists := make(map[string]string)                              // staged files of new lists, by path
+	for _, s := range r.staged {
+		if r.Resources && fileLists.MatchString(s.Path) {
+			lists[s.Path] = filepath.Join(r.stage.Path(), s.tmp)
+		}
+	}
+	for path := range r.old.files {
+		if _, changed := lists[path]; (changed || slices.Contains(gone, path)) && r.Resources && fileLists.MatchString(path) {
+			unknown = r.each(r.file(path), add(was)) != nil || unknown
+		}
+	}
+	for path := range r.now.files {
+		if _, changed := lists[path]; unknown && !changed && r.Resources && fileLists.MatchString(path) {
+			if err := r.each(r.file(path), add(is)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if unknown {
+		err := filepath.WalkDir(r.file(filesOfQueues), func(name string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				name, err = filepath.Rel(r.Dir, name)
+				was[name] = true
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	var files []stagedFile
+	for _, list := range lists {
+		if err := r.each(list, func(path string, e *sitemap.Entry) error {
+			is[path] = true
+			s, err := r.fetch(ctx, path, e)
+			if err == nil && s.tmp != "" {
+				files = append(files, s)
+			}
+			if err == nil && len(files) >= fileBatch {
+				err = r.place(ctx, files)
+				files = files[:0]
+			}
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	maps.DeleteFunc(was, func(path string, _ bool) bool { return is[path] })
+	return slices.Sorted(maps.Keys(was)), r.place(ctx, files)
+}
+
+// each calls visit with every file of a queue in a list.
+func (r *exportRun) each(list string, visit func(path string, e *sitemap.Entry) error) error {
+	in, err := os.Open(list)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	for rd := sitemap.NewReader(in); ; {
+		e, err := rd.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", list, err)
+		}
+		ref, ok := strings.CutPrefix(e.Loc, r.base+"/")
+		path, err := url.PathUnescape(ref)
+		if !ok || err != nil || !strings.HasPrefix(path, filesOfQueues+"/") || !exportable(path) {
+			continue
+		}
+		if err := visit(path, &e); err != nil {
+			return err
+		}
+	}
+}
+
+// fileBatch is how many files of queues share one sync of the file system.
+const fileBatch = 512
+
+// fetch stages a file of a queue, unless it is in place with the time its list says. A file
+// gone or changed by now is left to the next run.
+func (r *exportRun) fetch(ctx context.Context, path string, e *sitemap.Entry) (s stagedFile, err error) {
+	st, err := os.Lstat(r.file(path))
+	if err == nil && st.Mode().IsRegular() && st.Size() == e.Length && st.ModTime().Equal(e.LastMod) {
+		if r.anew {
+			return s, r.show(ctx, Exported{Path: path}, r.file(path))
+		}
+		return s, nil
+	}
+	resp, err := r.request(ctx, http.MethodGet, strings.TrimPrefix(e.Loc, r.base), nil)
+	if err != nil {
+		return s, err
+	}
+	defer resp.Body.Close()
+	sha, in := "", io.Reader(resp.Body)
+	for _, h := range e.Hashes {
+		if h.Alg == "sha-256" {
+			sha = h.Value
+		}
+	}
+	if e.Length >= 0 {
+		in = io.LimitReader(in, e.Length+1)
+	}
+	switch resp.StatusCode {
+	case http.StatusOK:
+		s.tmp, err = r.write(in, e.Length, sha, e.LastMod)
+	case http.StatusNotFound, http.StatusGone:
+		err = errChanged
+	default:
+		err = errors.New(resp.Status)
+	}
+	if errors.Is(err, errChanged) {
+		r.done.Moved++
+		return stagedFile{}, nil
+	}
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", resp.Request.URL, err)
+	}
+	s.Path = path
+	r.done.Resources++
+	r.done.Octets += max(e.Length, 0)
+	return s, nil
+}
+
+// A Web serves files to the world under names, as a bucket does.
+type Web interface {
+	// Publish makes or replaces a file, read from its offset on. mediaType and cacheControl
+	// are fields of the answers with it. The error is [objects.ErrPrefix] if the name begins
+	// others, and that cannot be.
+	Publish(ctx context.Context, name string, file *os.File, mediaType, cacheControl string) error
+
+	// Delete removes a file. If there is none, that is no error.
+	Delete(ctx context.Context, name string) error
+
+	// List returns up to most names with a prefix, in order, of those after a name.
+	List(ctx context.Context, prefix, after string, most int) ([]string, error)
+}
+
+// show copies a file to the Web, before it gets its name in the directory: so a file that
+// the state calls complete is there, too.
+func (r *exportRun) show(ctx context.Context, f Exported, name string) error {
+	if r.Web == nil {
+		return nil
+	}
+	in, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	cache := "no-cache"
+	if f.Final {
+		cache = "max-age=31536000, immutable"
+	}
+	media := f.Type
+	if media == "" {
+		media = fileType(f.Path)
+	}
+	names := []string{f.Path}
+	description := strings.Trim(wellknown.Path, "/")
+	if f.Path == description+descriptionFile {
+		names = append(names, description)
+	}
+	for _, name := range names {
+		if _, err := in.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		err := r.Web.Publish(ctx, name, in, media, cache)
+		if name == description && errors.Is(err, objects.ErrPrefix) {
+			continue // then index.html stands for the directory
+		}
+		if err != nil {
+			return fmt.Errorf("publish %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// fileType is the media type of a file of a queue. No browser runs payloads: strangers made
+// them, and browsers may trust the place.
+func fileType(name string) string {
+	parts := strings.Split(name, "/")
+	if len(parts) == 3 || len(parts) == 4 && (parts[2] == "pending" || parts[2] == "consumed" || parts[2] == "deleted") {
+		return "text/plain; charset=utf-8"
+	}
+	return "application/octet-stream"
+}
+
+// hide removes a file from the Web, before the directory loses it.
+func (r *exportRun) hide(ctx context.Context, path string) error {
+	if r.Web == nil {
+		return nil
+	}
+	if err := r.Web.Delete(ctx, path); err != nil {
+		return fmt.Errorf("remove %s: %w", path, err)
+	}
+	return nil
+}
+
+// tidy removes files of the Web that the directory lacks. A run that has ended leaves none.
+func (r *exportRun) tidy(ctx context.Context) error {
+	const most = 1000
+	for _, prefix := range []string{strings.Trim(wellknown.Path, "/") + "/", filesOfQueues + "/"} {
+		for after := ""; ; {
+			names, err := r.Web.List(ctx, prefix, after, most)
+			if err != nil {
+				return err
+			}
+			for _, name := range names {
+				if path.Clean("/"+name) == "/"+name {
+					if _, err := os.Lstat(r.file(name)); err == nil {
+						continue
+					} else if !errors.Is(err, fs.ErrNotExist) {
+						return err
+					}
+				}
+				if err := r.hide(ctx, name); err != nil {
+					return err
+				}
+			}
+			if len(names) < most {
+				break
+			}
+			after = names[len(names)-1]
+		}
+	}
+	return nil
 }

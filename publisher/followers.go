@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -336,4 +337,167 @@ func (f *follower) resting(now time.Time) (r resting, ok bool) {
 	}
 	r.lines, r.seen = store.Pack(&lines), true
 	return r, true
+}
+
+// A follower reads the events of one queue into both sets.
+type follower struct {
+	set.Subject
+	p    *Publisher
+	sets [names.Sets]*set.Set
+	heir *heir // the queue, if it inherits events; else nil
+
+	users int    // who need it open; its lock is the one of followers, as of the next two
+	used  uint64 // number of the last use
+	brief bool   // opened by a visit, and not used since
+
+	mu sync.Mutex // held while events are read
+}
+
+// openFollower opens the sets of a queue. open are its lines of the cursor,
+// nil if there are none.
+func (p *Publisher) openFollower(q Queue, open []store.Line) (*follower, error) {
+	f := &follower{p: p, heir: p.inherits(q, open)}
+	if f.heir != nil {
+		q = f.heir
+	}
+	f.Subject = p.src.Subject(q)
+	for i := range f.sets {
+		var at *store.Line
+		if len(open) == names.Sets {
+			at = &open[i]
+		}
+		var err error
+		if f.sets[i], err = set.Open(f.Subject, names.Set(i), at, f.catchUp); err != nil {
+			return nil, fmt.Errorf("queue %s: %w", q.ID(), err)
+		}
+	}
+	// Find a gap now, when it ends with the events there are.
+	if f.heir.has(f.read()) {
+		return f, nil
+	}
+	if _, err := q.Events(f.read(), 1); errors.Is(err, queuefs.ErrGone) {
+		if err := f.skip(); err != nil {
+			return nil, fmt.Errorf("queue %s: %w", q.ID(), err)
+		}
+	}
+	return f, nil
+}
+
+// read returns the last event in both sets.
+func (f *follower) read() queuefs.Seq {
+	return min(f.sets[names.Pending].Seq(), f.sets[names.Replica].Seq())
+}
+
+// maxTries is how often catchUp begins again at the same event.
+const maxTries = 10
+
+// catchUp reads all events committed before the call. After an error the lists
+// are true up to an earlier event, and the next call goes on from there.
+func (f *follower) catchUp() error {
+	to := f.Queue.Seq()
+	if f.read() >= to {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.Failure(); err != nil {
+		return err
+	}
+	var events []queuefs.Event
+	var err error
+	tries := 0 // in which a damaged list began again and no event was read
+	for at, before := f.read(), f.read(); at < to; at, before = f.read(), at {
+		if tries++; at > before {
+			tries = 0
+		}
+		if tries > maxTries {
+			return fmt.Errorf("lists after event %d do not stay as they are written", at)
+		}
+		events, err = f.events(at)
+		if errors.Is(err, queuefs.ErrGone) {
+			return f.skip()
+		}
+		if err != nil {
+			return err
+		}
+		if len(events) == 0 || events[0].Seq != at+1 {
+			return fmt.Errorf("events after %d of %d are missing", at, to)
+		}
+		for _, s := range f.sets {
+			if err := s.Append(events); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// events returns events after one, some at a time: inherited ones, or those in the journal.
+func (f *follower) events(after queuefs.Seq) ([]queuefs.Event, error) {
+	if f.heir.has(after) {
+		return f.heir.events(after, set.EventBatch)
+	}
+	return f.Queue.Events(after, set.EventBatch)
+}
+
+// skip leaves a gap where events are gone: the open lists are closed where they
+// end, and new ones begin after the last event.
+func (f *follower) skip() error {
+	next, why := f.Queue.Seq(), ""
+	if f.p.cursor.None() {
+		why = ", and there is no " + store.CursorFile + " to say where the list was"
+	}
+	for _, s := range f.sets {
+		if err := s.Skip(next, why); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Between two Ticks thousands of changes may come, and the next reader of an open Change
+// List waits until all of them are in it. While somebody reads one, the lists are kept up
+// to date, and each reader waits for few. Without readers the changes wait for the Tick:
+// many at once cost less each.
+const (
+	keptFor   = 2 * time.Second       // after the last reading of an open list
+	keptEach  = 20 * time.Millisecond // from one look to the next, at least
+	keptShare = 8                     // looks take an eighth of the time, at most
+)
+
+// reading is the wish of a reader of an open list; see KeepUp.
+func (p *Publisher) reading() {
+	select {
+	case p.read <- struct{}{}:
+	default: // it is known
+	}
+}
+
+// KeepUp keeps the lists up to date while open Change Lists are read, until ctx ends. An
+// error of a list is left to the next Tick.
+func (p *Publisher) KeepUp(ctx context.Context) {
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.read:
+		}
+		for end := time.Now().Add(keptFor); time.Now().Before(end); {
+			began := time.Now()
+			_ = p.catchUp(false)
+			pause.Reset(max(keptEach, (keptShare-1)*time.Since(began)))
+			select {
+			case <-ctx.Done():
+				return
+			case <-pause.C:
+			}
+			select {
+			case <-p.read:
+				end = time.Now().Add(keptFor)
+			default:
+			}
+		}
+	}
 }

@@ -1,5 +1,12 @@
 package publisher
 
+import (
+	"testing"
+	"time"
+
+	"cutie/publisher/names"
+)
+
 // Verify is a pass of Scrub at once.
 func (p *Publisher) Verify() { p.scrubAll(func(int64) bool { return true }) }
 
@@ -17,4 +24,75 @@ func (p *Publisher) Open() int {
 func (p *Publisher) CloseOld() error {
 	_, err := p.closeOld()
 	return err
+}
+
+// A clock that is set by hand stands for the seconds.
+func TestTheReaderKeepsItsPaceAndRests(t *testing.T) {
+	const parts, part = 100, 1000
+	now := time.Unix(1e9, 0)
+	passes := 0
+	pass := func(yield func(int64) bool) {
+		passes++
+		for range parts {
+			if !yield(part) {
+				return
+			}
+		}
+	}
+	size := func() int64 { return parts * part }
+	r := newRereader(names.Pace{Rate: 10 * part}, size, pass, func() time.Time { return now })
+	defer r.Close()
+	never := func() bool { return false }
+	for range 6 {
+		r.Step(never)
+		now = now.Add(time.Second)
+	}
+	if got := r.Stats(); got.Bytes != 50*part || got.Passes != 0 {
+		t.Errorf("after five seconds: %+v", got)
+	}
+	for range 20 {
+		r.Step(never)
+		now = now.Add(time.Second)
+	}
+	if got := r.Stats(); got.Bytes != parts*part || got.Passes != 1 || passes != 1 {
+		t.Errorf("after the pass: %+v", got)
+	}
+	now = now.Add(time.Hour)
+	for range 2 {
+		r.Step(never)
+		now = now.Add(time.Second)
+	}
+	if passes != 2 {
+		t.Errorf("an hour later: %d passes began", passes)
+	}
+	idle := newRereader(names.Pace{}, size, func(func(int64) bool) { t.Error("read") }, func() time.Time { return now })
+	idle.Step(never)
+}
+
+// The size of a pass is a sum over all there is, and not asked for at each step.
+func TestTheSizeIsAskedNowAndThen(t *testing.T) {
+	now, asked, size := time.Unix(1e9, 0), 0, int64(1<<40)
+	pass := func(yield func(int64) bool) {
+		for yield(1 << 20) {
+		}
+	}
+	r := newRereader(names.Pace{Period: 1000 * time.Second}, func() int64 { asked++; return size }, pass, func() time.Time { return now })
+	defer r.Close()
+	step := func(seconds int) (read int64) {
+		before := r.Stats().Bytes
+		for range seconds {
+			now = now.Add(time.Second)
+			r.Step(func() bool { return false })
+		}
+		return r.Stats().Bytes - before
+	}
+	step(100)
+	if asked != 1 {
+		t.Errorf("asked %d times in 100 s", asked)
+	}
+	size *= 2
+	step(300)
+	if got, want := step(10), 10*size/1000; asked > 3 || got < want*9/10 || got > want*11/10 {
+		t.Errorf("asked %d times; read %d octets in 10 s of twice as many, want about %d", asked, got, want)
+	}
 }

@@ -1,9 +1,12 @@
 package publisher_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +14,9 @@ import (
 
 	"cutie/publisher"
 	"cutie/publisher/names"
+	"cutie/publisher/store"
+	"cutie/queuefs"
+	homecheck "cutie/queuefs/check"
 	"cutie/sitemap"
 )
 
@@ -199,5 +205,341 @@ func TestScrubReadsQueuesAtRestAndLeavesFewOpen(t *testing.T) {
 	}
 	if n := s.pub.Open(); n > 100 {
 		t.Errorf("%d queues are open", n)
+	}
+}
+
+// A script is a queue whose history is given, for kinds of events that a
+// queue does not have often. Payloads of lost jobs are gone.
+type script struct {
+	*queuefs.Queue
+	events []queuefs.Event
+	lost   map[queuefs.JobID]bool
+}
+
+func (q *script) Seq() queuefs.Seq { return queuefs.Seq(len(q.events)) }
+
+func (q *script) State() queuefs.QueueState {
+	st := q.Queue.State()
+	st.Seq = q.Seq()
+	return st
+}
+
+func (q *script) Events(after queuefs.Seq, max int) ([]queuefs.Event, error) {
+	events := q.events[min(int(after), len(q.events)):]
+	return events[:min(len(events), max)], nil
+}
+
+// Journaled has no parts: they are found in the queue, if at all.
+func (q *script) Journaled(after queuefs.Seq, max, _ int) (out []queuefs.Journaled, _ error) {
+	events, err := q.Events(after, max)
+	for _, e := range events {
+		out = append(out, queuefs.Journaled{Event: e})
+	}
+	return out, err
+}
+
+func (q *script) Payload(id queuefs.JobID) (*queuefs.Payload, error) {
+	if q.lost[id] {
+		return nil, queuefs.ErrNoJob
+	}
+	return q.Queue.Payload(id)
+}
+
+func (q *script) Pass() queuefs.Pass { return q }
+
+// add makes an event of a job that the queue below has.
+func (q *script) add(kind queuefs.Kind, id queuefs.JobID, from, to queuefs.Status) {
+	real, _ := q.Queue.Events(queuefs.Seq(id)-1, 1)
+	e := real[0]
+	e.Seq, e.Time = q.Seq()+1, e.Time.Add(time.Duration(len(q.events)+1)*time.Second)
+	e.Kind, e.From, e.To = kind, from, to
+	q.events = append(q.events, e)
+}
+
+type scripts struct {
+	*queuefs.Service
+	q *script
+}
+
+func (s scripts) Queues() []*script { return []*script{s.q} }
+func (s scripts) Queue(name string) (*script, error) {
+	if name == s.q.ID() {
+		return s.q, nil
+	}
+	return nil, queuefs.ErrNoQueue
+}
+
+// newScript returns a source with n jobs submitted, and its scripted queue.
+func newScript(t *testing.T, o publisher.Options, n int) (*source, *script) {
+	s := newSource(t, o, "jobs")
+	q := &script{Queue: s.queue("jobs"), lost: map[queuefs.JobID]bool{}}
+	for _, j := range s.submitN(q.Queue, n) {
+		q.add(queuefs.Submit, j.ID, 0, queuefs.Pending)
+	}
+	must(t, s.pub.Close())
+	s.svc.Follow(nil)
+	var err error
+	s.pub, err = publisher.New(scripts{s.svc, q}, s.opts)
+	must(t, err)
+	return s, q
+}
+
+func TestEachEventBecomesItsEntries(t *testing.T) {
+	const none, pending, consumed, deleted = queuefs.Status(0), queuefs.Pending, queuefs.Consumed, queuefs.Deleted
+	for _, c := range []struct {
+		kind             queuefs.Kind
+		from, to         queuefs.Status
+		pending, replica string
+	}{
+		{queuefs.Submit, none, pending, "created payload", "created payload, created pending"},
+		{queuefs.Consume, pending, consumed, "deleted payload", "deleted pending, created consumed"},
+		{queuefs.Delete, pending, deleted, "deleted payload", "deleted pending, created deleted"},
+		{queuefs.Requeue, consumed, pending, "created payload", "deleted consumed, created pending"},
+		{queuefs.Requeue, deleted, pending, "created payload", "deleted deleted, created pending"},
+		{queuefs.Update, pending, pending, "", "updated pending"},
+		{queuefs.Update, consumed, consumed, "", "updated consumed"},
+		{queuefs.Hold, pending, pending, "", "updated pending"},
+		{queuefs.Release, pending, pending, "", "updated pending"},
+		{queuefs.Extend, consumed, consumed, "", "updated consumed"},
+		{queuefs.Conclude, consumed, consumed, "", "updated consumed"},
+		{queuefs.Cull, consumed, none, "", "deleted consumed, deleted payload"},
+		{queuefs.Cull, pending, none, "deleted payload", "deleted pending, deleted payload"},
+		{queuefs.Submit, none, none, "", ""}, // nothing that is seen
+	} {
+		s, q := newScript(t, publisher.Options{}, 1)
+		q.events = nil
+		q.add(c.kind, 1, c.from, c.to)
+		for set, want := range map[string]string{"pending": c.pending, "replica": c.replica} {
+			d := s.document(s.doc(q.Queue, set, "changelist.xml"))
+			if set == "replica" { // it is the first event of the queue
+				want = strings.TrimSuffix("created jobs, "+want, ", ")
+			}
+			var got []string
+			for _, e := range d.entries {
+				parts := strings.Split(e.Loc, "/")
+				got = append(got, string(e.Change)+" "+parts[len(parts)-2])
+				ev := q.events[0]
+				if e.Event != c.kind.String() || e.Seq != 1 || !e.DateTime.Equal(ev.Time) || e.LastMod.IsZero() {
+					t.Errorf("%v in %s: %+v", c.kind, set, e)
+				}
+				if gone := e.Change == sitemap.Deleted; gone != (len(e.Hashes) == 0) || gone != (e.Length < 0) || gone != (e.Type == "") {
+					t.Errorf("%v in %s: %+v", c.kind, set, e)
+				}
+				payload := base + "/queues/jobs/payload/j000000000001"
+				var links []sitemap.Link
+				switch {
+				case e.Loc == payload && c.to != none && (set == "pending" || e.Change == sitemap.Created):
+					links = []sitemap.Link{{Rel: sitemap.RelDescribedBy, Href: base + "/state/jobs/j000000000001"}}
+					if set == "pending" && e.Change == sitemap.Created {
+						links = append(links, sitemap.Link{Rel: sitemap.RelCollection, Href: base + "/state/jobs"})
+					}
+				case e.Loc == base+"/queues/jobs/queue-info.txt":
+				case e.Loc != payload && e.Change != sitemap.Deleted:
+					links = []sitemap.Link{{Rel: sitemap.RelDescribes, Href: payload},
+						{Rel: sitemap.RelAlternate, Href: base + "/state/jobs/j000000000001"}}
+				}
+				if !reflect.DeepEqual(e.Links, links) {
+					t.Errorf("%v in %s: %s %s has links %+v, want %+v", c.kind, set, e.Change, e.Loc, e.Links, links)
+				}
+			}
+			if strings.Join(got, ", ") != want {
+				t.Errorf("%v from %v to %v in %s: got %q, want %q", c.kind, c.from, c.to, set, got, want)
+			}
+		}
+	}
+}
+
+func TestALostPayloadLeavesAGapInTheDump(t *testing.T) {
+	s, q := newScript(t, publisher.Options{MaxEntries: 4}, 16)
+	s.settle()
+	before := s.document(s.doc(q.Queue, "pending", "changedump.xml"))
+	if len(before.entries) != 3 {
+		t.Fatalf("%d packages", len(before.entries))
+	}
+	jobs := s.submitN(q.Queue, 9)
+	q.lost[jobs[1].ID] = true
+	for _, j := range jobs {
+		q.add(queuefs.Submit, j.ID, 0, queuefs.Pending)
+	}
+	s.settle()
+	lists := newMirror(s, "jobs", "pending").lists()
+	after := s.document(s.doc(q.Queue, "pending", "changedump.xml"))
+	// Lists of four: 1 to 12 are packed, 13 to 16 too, 17 to 20 cannot be.
+	if len(after.entries) != 1 || !after.head.From.Equal(lists[5].From) || !after.entries[0].Until.Equal(lists[5].Until) {
+		t.Errorf("after the gap: from %v %+v; lists %+v", after.head.From, after.entries, lists)
+	}
+	if len(s.problems) != 2 || !strings.Contains(s.problems[0], jobs[1].ID.String()) {
+		t.Errorf("problems: %q", s.problems) // one for each set
+	}
+	s.body(before.entries[0].Loc) // stays
+	must(t, s.pub.Tick(context.Background()))
+	if len(s.problems) != 2 {
+		t.Errorf("tried again: %q", s.problems)
+	}
+}
+
+func TestADamagedPayloadIsNotPacked(t *testing.T) {
+	s, q := newScript(t, publisher.Options{MaxEntries: 4}, 9)
+	q.events[2].Payload.SHA256[7] ^= 1
+	s.settle()
+	if d := s.document(s.doc(q.Queue, "pending", "changedump.xml")); len(d.entries) != 1 || d.entries[0].From.Before(q.events[3].Time) {
+		t.Errorf("packages: %+v", d.entries)
+	}
+	if len(s.problems) == 0 {
+		t.Error("nothing is reported")
+	}
+}
+
+func TestDefaultLimits(t *testing.T) {
+	t.Parallel()
+	s, q := newScript(t, publisher.Options{}, 1)
+	const n = 50_150
+	first := q.events[0]
+	for i := 2; i <= n; i++ {
+		e := first
+		e.Seq, e.Job, e.Time = queuefs.Seq(i), queuefs.JobID(i), first.Time.Add(time.Duration(i)*time.Second)
+		q.events = append(q.events, e)
+	}
+	lists := parse(t, s.body(s.doc(q.Queue, "pending", "changelist-index.xml"))).entries
+	if len(lists) != 2 {
+		t.Fatalf("%d lists", len(lists))
+	}
+	for i, want := range []int{50_000, n - 50_000} {
+		if got := bytes.Count(s.body(lists[i].Loc), []byte("<loc>")); got != want {
+			t.Errorf("list %d has %d entries, want %d", i, got, want)
+		}
+	}
+}
+
+// promoted returns a home made of the directories of the queue jobs alone, with the changes
+// after some time.
+func promoted(s *source, changes []sitemap.Entry, from time.Time, damage func(dir string)) *source {
+	s.Helper()
+	return s.fork(func(c *source) {
+		for _, name := range []string{"log", "resourcesync"} {
+			must(c, os.RemoveAll(filepath.Join(c.dir, name)))
+		}
+		last := queuefs.Seq(changes[len(changes)-1].Seq)
+		_, err := homecheck.Home(c.dir, homecheck.Options{Rebuild: true, Last: map[string]homecheck.Last{"jobs": {Seq: last, Time: changes[len(changes)-1].DateTime}}})
+		must(c, err)
+		must(c, publisher.Inherit(c.dir, "jobs", store.Inherited{Base: base + "/", From: from, First: queuefs.Seq(changes[0].Seq), Last: last},
+			func(add func(*sitemap.Entry) error) error {
+				for i := range changes {
+					e := changes[i]
+					e.Links = nil
+					if err := add(&e); err != nil {
+						return err
+					}
+				}
+				return nil
+			}))
+		if damage != nil {
+			damage(filepath.Join(c.dir, "resourcesync", "jobs"))
+		}
+	})
+}
+
+// changesOf returns the entries of all Change Lists of the replica, and since when.
+func changesOf(s *source) (all []sitemap.Entry, from time.Time) {
+	s.Helper()
+	d := newMirror(s, "jobs", "replica").capability(sitemap.ChangeList)
+	for _, e := range d.entries {
+		all = append(all, s.document(e.Loc).entries...)
+	}
+	return all, d.head.From
+}
+
+// A queue made of a copy publishes the lists of its original again, goes on with them, and a
+// follower of the original needs nothing else.
+func TestAQueueInheritsTheChangesOfItsOriginal(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 20}, "jobs")
+	q := s.queue("jobs")
+	activity(s, q, 0)
+	follower := newMirror(s, "jobs", "replica")
+	follower.baseline()
+	for round := range 3 {
+		activity(s, q, round+1)
+	}
+	changes, from := changesOf(s)
+	if changes[0].Seq != 1 {
+		t.Fatalf("the index begins with event %d", changes[0].Seq)
+	}
+	want := changeDocumentsOf(s)
+	s.close()
+
+	c := promoted(s, changes, from, nil)
+	sameDocuments(t, changeDocumentsOf(c), want)
+	c.crash() // the cursor does not know yet
+	sameDocuments(t, changeDocumentsOf(c), want)
+	activity(c, c.queue("jobs"), 4)
+	c.settle()
+	c.reopen() // the cursor does
+	follower.source = c
+	follower.incremental(nil)
+	follower.compare(c.queue("jobs"))
+	if got, _ := changesOf(c); len(got) <= len(changes) || got[len(changes)].Seq != changes[len(changes)-1].Seq+1 {
+		t.Errorf("the lists have %d changes, the original had %d", len(got), len(changes))
+	}
+	if left, err := filepath.Glob(filepath.Join(c.dir, "resourcesync", "jobs", "inherited*")); err != nil || len(left) > 0 {
+		t.Errorf("%q are there still, %v", left, err)
+	}
+	if len(c.problems) > 0 {
+		t.Errorf("problems: %q", c.problems)
+	}
+}
+
+// The changes of a copy may begin after those of the original.
+func TestAQueueInheritsTheLastChanges(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 20}, "jobs")
+	q := s.queue("jobs")
+	activity(s, q, 0)
+	follower := newMirror(s, "jobs", "replica")
+	follower.baseline()
+	since, before := follower.since, q.Seq()
+	activity(s, q, 1)
+	changes, _ := changesOf(s)
+	for queuefs.Seq(changes[0].Seq) <= before {
+		changes = changes[1:]
+	}
+	s.close()
+	c := promoted(s, changes, since, nil)
+	follower.source = c
+	follower.incremental(nil)
+	follower.compare(c.queue("jobs"))
+	if d := follower.capability(sitemap.ChangeList); !d.head.From.Equal(since) {
+		t.Errorf("the lists begin with %v, want %v", d.head.From, since)
+	}
+}
+
+// Damaged changes are not published: the lists begin after them, and say so.
+func TestDamagedChangesAreNotInherited(t *testing.T) {
+	s := newSource(t, publisher.Options{MaxEntries: 20}, "jobs")
+	activity(s, s.queue("jobs"), 0)
+	changes, from := changesOf(s)
+	last := changes[len(changes)-1]
+	s.close()
+	for name, damage := range map[string]func(text []byte) []byte{
+		"inherited":         func(text []byte) []byte { return bytes.Replace(text, []byte("1 "), []byte("2 "), 1) },
+		"inherited.gz":      func(text []byte) []byte { text[len(text)/2] ^= 1; return text },
+		"inherited.gz, cut": func(text []byte) []byte { return text[:len(text)-1] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := promoted(s, changes, from, func(dir string) {
+				file := filepath.Join(dir, strings.TrimSuffix(filepath.Base(name), ", cut"))
+				text, err := os.ReadFile(file)
+				must(t, err)
+				must(t, os.WriteFile(file, damage(text), 0o600))
+			})
+			if got, since := changesOf(c); len(got) > 0 || !since.Equal(last.Changed()) {
+				t.Errorf("got %d changes since %v", len(got), since)
+			}
+			if !strings.Contains(strings.Join(c.problems, "\n"), "changes of the original") {
+				t.Errorf("problems: %q", c.problems)
+			}
+			activity(c, c.queue("jobs"), 1)
+			if got, _ := changesOf(c); len(got) == 0 || got[0].Seq != last.Seq+1 {
+				t.Errorf("the lists do not go on: %v", got)
+			}
+		})
 	}
 }

@@ -3,6 +3,11 @@ package publisher
 import (
 	"context"
 	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"cutie/publisher/names"
 )
 
 // Scrub reads published files again at the pace of the options, and sets damaged ones aside. Call it about once a second; without a pace it does
@@ -78,4 +83,125 @@ func (p *Publisher) scrubQueue(q Queue, yield func(int64) bool) bool {
 		}
 	}
 	return true
+}
+
+// restPeriod is the least time from the begin of a pass to that of the next.
+const restPeriod = time.Hour
+
+// leastRate bounds the rate of a period from below, in bytes a second: a small home is
+// read in seconds, and then the reader rests.
+const leastRate = 1 << 20
+
+// A rereader reads everything again, slowly: at so many bytes a second, or once in a period.
+// It knows nothing of files: a pass is a function, and it yields the bytes of each part it has
+// read. It is safe for concurrent use.
+type rereader struct {
+	pace names.Pace
+	size func() int64                 // bytes of a pass, about
+	pass func(yield func(int64) bool) // one pass
+	now  func() time.Time
+
+	mu    sync.Mutex
+	next  func() (int64, bool) // of the pass in progress; nil between passes
+	stop  func()
+	last  time.Time // of the last Step
+	sized time.Time // when size was asked last: it is a sum over all there is
+	fast  float64   // bytes a second, for that size
+	owed  float64   // bytes to read now; below 0 after more were read
+	stats ScrubStats
+}
+
+// ScrubStats are figures of reading all files again, since the start.
+type ScrubStats struct {
+	Bytes  int64
+	Passes int
+	Began  time.Time // of the last pass; zero before the first
+	Ended  time.Time // of the last complete pass; zero without one
+}
+
+// newRereader returns a rereader of passes.
+func newRereader(pace names.Pace, size func() int64, pass func(yield func(int64) bool), now func() time.Time) *rereader {
+	return &rereader{pace: pace, size: size, pass: pass, now: now}
+}
+
+// SetPace makes passes at another pace from the next Step on.
+func (r *rereader) SetPace(pace names.Pace) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if pace != r.pace {
+		r.pace, r.fast = pace, 0
+	}
+}
+
+// maxStep bounds the time a Step makes up for: after a pause it does not hurry.
+const maxStep = 2 * time.Second
+
+// Step reads what is due since the last Step, unless stopped returns true. Call it about
+// once a second.
+func (r *rereader) Step(stopped func() bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pace == (names.Pace{}) {
+		return
+	}
+	now := r.now()
+	passed := min(max(now.Sub(r.last), 0), maxStep)
+	if r.last.IsZero() {
+		passed = 0
+	}
+	r.last = now
+	if r.next == nil {
+		if rest := max(r.pace.Period, restPeriod); !r.stats.Began.IsZero() && now.Sub(r.stats.Began) < rest && !now.Before(r.stats.Began) {
+			return
+		}
+		r.next, r.stop = iter.Pull(iter.Seq[int64](r.pass))
+		r.stats.Began, r.owed = now, 0
+	}
+	rate := r.rate(now)
+	r.owed = min(r.owed+passed.Seconds()*rate, maxStep.Seconds()*rate)
+	for r.owed > 0 && !stopped() {
+		n, more := r.next()
+		if !more {
+			r.drop()
+			r.stats.Passes++
+			r.stats.Ended = now
+			return
+		}
+		r.owed -= float64(n)
+		r.stats.Bytes += n
+	}
+}
+
+// sizeEvery is how long a size holds.
+const sizeEvery = 5 * time.Minute
+
+func (r *rereader) rate(now time.Time) float64 {
+	if r.pace.Rate > 0 {
+		return float64(r.pace.Rate)
+	}
+	if since := now.Sub(r.sized); r.fast == 0 || since < 0 || since >= sizeEvery {
+		r.sized, r.fast = now, max(leastRate, float64(r.size())/r.pace.Period.Seconds())
+	}
+	return r.fast
+}
+
+// Stats returns the figures.
+func (r *rereader) Stats() ScrubStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stats
+}
+
+// Close ends the pass in progress.
+func (r *rereader) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.drop()
+}
+
+func (r *rereader) drop() {
+	if r.next != nil {
+		r.stop()
+		r.next, r.stop = nil, nil
+	}
 }

@@ -3,11 +3,13 @@ package publisher
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
 	"cutie/publisher/names"
+	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/web"
 	"cutie/wellknown"
@@ -15,39 +17,46 @@ import (
 
 // Routes returns the routes of everything published, below
 // /.well-known/resourcesync, for GET and HEAD (Z39.99-2017, 6.3). If the base URI
-// has a path, the caller takes that off first. Requests are answered as package
-// answer says. An [Export] is asked for at /publish/export.
+// has a path, the caller takes that off first. An [Export] is asked for at
+// /publish/export.
 func (p *Publisher) Routes() []web.Route {
-	get := func(path string, need web.Need, find func(*http.Request, *uses) (*resource, error)) web.Route {
-		serve := func(w http.ResponseWriter, r *http.Request) error {
-			open := uses{p: p}
-			defer open.release()
-			return p.server.Serve(w, r, func() (*resource, error) {
-				if p.src.Closed() {
-					return nil, queuefs.ErrClosed
-				}
-				res, err := find(r, &open)
-				if err == nil && res == nil {
-					err = cmp.Or(p.goneFor(r, &open), notFound(r.URL.EscapedPath()))
-				}
-				return res, err
-			})
-		}
-		return web.Route{Method: http.MethodGet, Path: wellknown.Path + path, Need: need, Waits: web.IfAsked, Serve: serve}
+	get := func(path string, need web.Need) web.Route {
+		return web.Route{Method: http.MethodGet, Path: wellknown.Path + path, Need: need, Waits: web.IfAsked, Serve: p.get}
 	}
-	nothing := func(*http.Request, *uses) (*resource, error) { return nil, nil }
 	return []web.Route{
-		get("/{queue}/{set}/{document}", web.Here(web.Read), func(r *http.Request, open *uses) (*resource, error) {
-			return p.find(r.PathValue("queue"), r.PathValue("set"), r.PathValue("document"), open)
-		}),
-		get("", web.Anywhere(web.Read), func(*http.Request, *uses) (*resource, error) { return p.description(), nil }),
-		get("/{part}", web.Anywhere(web.Read), func(r *http.Request, open *uses) (*resource, error) {
-			return p.findPart(r.PathValue("part"), open), nil
-		}),
-		get("/{queue}/{rest:.*}", web.Here(web.Read), nothing),
-		get("/{rest:.*}", web.Otherwise, nothing),
+		get("/{queue}/{set}/{document}", web.Here(web.Read)),
+		get("", web.Anywhere(web.Read)),
+		get("/{part}", web.Anywhere(web.Read)),
+		get("/{queue}/{rest:.*}", web.Here(web.Read)),
+		get("/{rest:.*}", web.Otherwise),
 		{Method: http.MethodPost, Path: exportPath, Need: web.Everywhere(web.Admin), Serve: p.serveExport},
 	}
+}
+
+// get answers a request for a document.
+func (p *Publisher) get(w http.ResponseWriter, r *http.Request) error {
+	open := uses{p: p}
+	defer open.release()
+	return p.server.Serve(w, r, func() (*resource, error) { return p.requested(r, &open) })
+}
+
+// requested returns the document at the path of a request.
+func (p *Publisher) requested(r *http.Request, open *uses) (res *resource, err error) {
+	document, part := r.PathValue("document"), r.PathValue("part")
+	switch {
+	case p.src.Closed():
+		return nil, queuefs.ErrClosed
+	case document != "":
+		res, err = p.find(r.PathValue("queue"), r.PathValue("set"), document, open)
+	case part != "":
+		res = p.findPart(part, open)
+	case r.URL.Path == wellknown.Path:
+		res = p.description()
+	}
+	if err == nil && res == nil {
+		err = cmp.Or(p.goneFor(r, open), notFound(r.URL.EscapedPath()))
+	}
+	return res, err
 }
 
 // ServeHTTP answers by the routes of the Publisher alone, with errors in plain
@@ -152,4 +161,97 @@ func (p *Publisher) goneFor(r *http.Request, open *uses) error {
 		return nil
 	}
 	return noLongerKept(r.URL.EscapedPath(), documents{f.sets[kind], p}.again())
+}
+
+// find returns a document of the set, nil if there is none.
+func (s documents) find(doc names.Doc) (r *resource, err error) {
+	if doc.Sum != "" && s.digested(doc).Sum != doc.Sum {
+		return nil, nil // of another history
+	}
+	defer func() {
+		if r != nil {
+			r.Named = doc.Sum != ""
+		}
+	}()
+	seq := queuefs.Seq(doc.N)
+	switch doc.Kind {
+	case names.CapabilityList:
+		r = s.capabilities()
+	case names.ResourceList:
+		r = s.resourceList(false)
+	case names.Sitemap:
+		r = s.resourceList(true)
+	case names.ResourcePage, names.SitemapPage:
+		if l, ok := s.listing(doc.N, doc.Kind == names.SitemapPage); ok {
+			r = l.resource()
+		}
+	case names.OpenList:
+		r, err = s.openList()
+	case names.ChangeIndex:
+		r, err = s.changeIndex()
+	case names.ClosedList:
+		r = s.closedList(seq)
+	case names.ChangeDump:
+		r, err = s.changeDump()
+	case names.ChangePackage, names.ChangeManifest:
+		if sp, ok := s.Package(seq); ok {
+			r = s.packaged(doc, sp.Package(), sp.Until)
+		}
+	case names.ResourceDump, names.FormerDump:
+		r = s.resourceDump(seq)
+	case names.DumpPart:
+		r = s.dumpPart(doc)
+	case names.ResourcePackage, names.ResourceManifest:
+		if p, ok := s.Portion(doc); ok {
+			r = s.packaged(doc, p.Piece(), store.Later(p.At, p.Completed))
+		}
+	case names.FormerList:
+		r = s.formerList(seq)
+	case names.FormerPage:
+		r = s.formerPage(doc)
+	case names.FormerChanges:
+		r = s.formerChanges(seq)
+	default:
+		r = s.archive(doc)
+	}
+	return r, err
+}
+
+// digested returns the name of a document that never changes with the digest it has
+// now; without one if there is no such document.
+func (s documents) digested(doc names.Doc) names.Doc {
+	doc.Sum = ""
+	switch seq := queuefs.Seq(doc.N); doc.Kind {
+	case names.ClosedList:
+		if sp, ok := s.List(seq); ok {
+			return s.listDoc(&sp)
+		}
+	case names.ChangePackage, names.ChangeManifest, names.FormerChanges:
+		if sp, ok := s.Package(seq); ok {
+			return sp.Doc(doc.Kind)
+		}
+	case names.ResourcePackage, names.ResourceManifest, names.FormerPage:
+		if p, ok := s.Portion(doc); ok {
+			return p.Doc(doc.Kind)
+		}
+	case names.DumpPart:
+		if d := s.Dump(queuefs.Seq(doc.Version)); d != nil {
+			return s.dumpDoc(d, doc)
+		}
+	case names.FormerDump, names.FormerList:
+		if d := s.Dump(seq); d != nil {
+			return s.dumpDoc(d, doc)
+		}
+	}
+	return doc
+}
+
+// again says where who comes too late begins anew.
+func (s documents) again() string {
+	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+	text := fmt.Sprintf("begin anew with %s at %s", s.URI(names.ResourceList), at(s.LastChange()))
+	if d := s.Dump(0); d != nil {
+		text += fmt.Sprintf(", or with %s at %s", s.URI(names.ResourceDump), at(d.At))
+	}
+	return text
 }

@@ -1,11 +1,20 @@
 package publisher
 
 import (
-	"cutie/publisher/names"
-	"cutie/publisher/store"
-	"cutie/sitemap"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
+
+	"cutie/publisher/names"
+	"cutie/publisher/set"
+	"cutie/publisher/store"
+	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/sitemap"
 )
 
 // Settings of a Source.
@@ -80,4 +89,72 @@ func (c Change) String() string {
 func openStore(home string, o *names.Complete) (*store.Store, error) {
 	return store.Open(home, store.Options{Stamp: o.Stamp(), Settings: o.Settings(o.Terms()), Fault: o.Fault, Report: o.Reportf,
 		Check: func(text []byte) error { _, err := names.ParseSettings(text); return err }})
+}
+
+// The rule for another base URI or version, in both directions and whatever lists
+// there are: the history begins anew after the last event. Former documents are moved
+// to resourcesync/cutie-former, where nobody reads them, until the next change.
+// A document of the old history would name resources by references, or in a form,
+// that this Source no longer has.
+
+// begin begins the history anew in a store.
+func (p *Publisher) begin() error {
+	var lines []store.Line
+	for _, q := range p.svc.queues() {
+		f := set.Subject{Queue: q}
+		for s := range names.Set(names.Sets) {
+			lines = append(lines, store.Line{Queue: q.ID(), Set: s, Open: f.ListNow()})
+		}
+	}
+	return p.src.Store.Anew(lines)
+}
+
+// hasEvents reports whether there is anything to publish.
+func (e *engine) hasEvents() bool {
+	for _, q := range e.queues() {
+		if q.Seq() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Rebuild makes everything published anew. It moves resourcesync in the home to a free name
+// beside it and returns the new name, "" if there was none. [New] then makes the Change Lists
+// from the journal, if it has all events of a queue; else they begin with the next event. There
+// must be no [Publisher] of the home.
+func Rebuild[Q Queue](svc Service[Q], o Options) (aside string, err error) {
+	if aside, err = store.Clear(svc.Dir(), o.Fault); err != nil {
+		err = fmt.Errorf("publisher: %w", err)
+	}
+	return aside, err
+}
+
+// Dir is the directory of everything published in a home.
+const Dir = names.RootName
+
+// Check reads all files published of the home in dir, which nobody else may have open, with
+// the digests that the home has of them: lists, packages, Resource Dumps, settings and the
+// cursor. It changes nothing. New makes damaged files again, or sets them aside.
+func Check(dir string) (problems []queuefs.Problem) {
+	bad := func(path string, err error) {
+		text := strings.TrimPrefix(durable.Bare(err).Error(), filepath.Join(dir, path))
+		text = strings.TrimLeft(text, ": ")
+		gone := errors.Is(err, fs.ErrNotExist)
+		if gone {
+			text = "is missing"
+		}
+		problems = append(problems, durable.Damage(path, text, !gone && (!store.Unusable(err) || errors.Is(err, fs.ErrPermission))))
+	}
+	stamp := ""
+	if o, err := Published(dir); err == nil && o.BaseURI != "" { // else Check says what is wrong
+		if c, err := o.Complete(); err == nil {
+			stamp = c.Stamp()
+		}
+	}
+	store.Check(dir, stamp, func(queue string) bool {
+		st, err := os.Lstat(filepath.Join(dir, home.QueuesDir, queue))
+		return err == nil && st.IsDir()
+	}, bad)
+	return problems
 }
