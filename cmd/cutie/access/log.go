@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -210,16 +209,27 @@ func redact(s string) string {
 	if !has {
 		return place
 	}
-	return place + "?" + assignment.ReplaceAllStringFunc(query, func(s string) string {
-		if name, _, _ := strings.Cut(s, "="); secret(name) {
-			return name + "=redacted"
+	clean := make([]byte, 0, 256)
+	for rest := query; rest != ""; {
+		end := strings.IndexAny(rest, "&;")
+		if end < 0 {
+			end = len(rest)
 		}
+		name, _, is := strings.Cut(rest[:end], "=")
+		if is && secret(name) {
+			clean = append(append(clean, name...), "=redacted"...)
+		} else {
+			clean = append(clean, rest[:end]...)
+		}
+		if rest = rest[end:]; rest != "" {
+			clean, rest = append(clean, rest[0]), rest[1:]
+		}
+	}
+	if string(clean) == query && len(place)+1+len(query) == len(s) {
 		return s
-	})
+	}
+	return place + "?" + string(clean)
 }
-
-// assignment is a parameter in a query.
-var assignment = regexp.MustCompile(`[^&;=]+=[^&;]*`)
 
 // secret reports whether the name of a parameter means a secret.
 func secret(name string) bool {
