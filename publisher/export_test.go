@@ -322,7 +322,7 @@ func TestExportRefusals(t *testing.T) {
 			must(t, os.WriteFile(dir+"/robots.txt", []byte("User-agent: *\n"), 0o666))
 		}},
 		{"damaged state", "remove it", func(dir string, e *publisher.ExportDir) {
-			must(t, os.WriteFile(dir+"/.cutie-export", []byte(`{"cutieExport":1}{"path":"../x","length":1}`), 0o666))
+			must(t, os.WriteFile(dir+"/.cutie-export", []byte(`{"cutieExport":1,"files":{"../x":{"path":"../x","length":1}}}`), 0o666))
 		}},
 		{"state of another version", "remove it", func(dir string, e *publisher.ExportDir) {
 			must(t, os.WriteFile(dir+"/.cutie-export", []byte(`{"cutieExport":2}`), 0o666))

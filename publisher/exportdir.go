@@ -70,14 +70,13 @@ type ExportResult struct {
 	Moved     int   // files of queues gone or changed before they were copied; the next run gets what became of them
 }
 
-// exportState is the first line of .cutie-export, in JSON. Each line after it is an
-// [Exported]; one without a tag may have any bytes, or be absent.
+// exportState is .cutie-export, in JSON. A file without a tag may have any bytes, or be absent.
 type exportState struct {
-	Format     int    `json:"cutieExport"` // exportFormat
-	Web        string `json:"web,omitempty"`
-	Resources  bool   `json:"resources,omitempty"`
-	Unfinished bool   `json:"unfinished,omitempty"` // a run did not end: there may be files not named here
-	files      map[string]Exported
+	Format     int                 `json:"cutieExport"` // exportFormat
+	Web        string              `json:"web,omitempty"`
+	Resources  bool                `json:"resources,omitempty"`
+	Unfinished bool                `json:"unfinished,omitempty"` // a run did not end: there may be files not named here
+	Files      map[string]Exported `json:"files"`                // by path
 }
 
 const (
@@ -149,16 +148,16 @@ func (d *ExportDir) begin() (_ *exportRun, err error) {
 		return nil, err
 	}
 	_, err = os.Lstat(r.file(robotsPath))
-	if _, ours := r.old.files[robotsPath]; d.Robots && !ours && !errors.Is(err, fs.ErrNotExist) {
+	if _, ours := r.old.Files[robotsPath]; d.Robots && !ours && !errors.Is(err, fs.ErrNotExist) {
 		return nil, errors.New("robots.txt is there, but not by an export; remove it or leave robots.txt out")
 	}
-	r.now = exportState{Format: exportFormat, Web: d.To, Resources: d.Resources, files: make(map[string]Exported)}
+	r.now = exportState{Format: exportFormat, Web: d.To, Resources: d.Resources, Files: make(map[string]Exported)}
 	r.anew = d.Web != nil && r.old.Web != d.To
-	for path, f := range r.old.files {
+	for path, f := range r.old.Files {
 		st, err := os.Lstat(r.file(path))
 		if r.anew || r.old.Resources != d.Resources || err != nil || !st.Mode().IsRegular() || st.Size() != f.Length {
 			f.Tag = ""
-			r.old.files[path] = f
+			r.old.Files[path] = f
 		}
 	}
 	return r, nil
@@ -184,7 +183,7 @@ func (r *exportRun) close() (err error) {
 // receive asks the Source and stages what has changed.
 func (r *exportRun) receive(ctx context.Context) error {
 	ask := Export{BaseURI: r.BaseURI, Resources: r.Resources, Robots: r.Robots}
-	for _, f := range r.old.files {
+	for _, f := range r.old.Files {
 		if f.Tag != "" {
 			ask.Has = append(ask.Has, f)
 		}
@@ -237,7 +236,7 @@ func (r *exportRun) receive(ctx context.Context) error {
 			at[f.Path] = len(r.staged)
 			r.staged = append(r.staged, stagedFile{f, tmp})
 		}
-		r.now.files[f.Path] = f
+		r.now.Files[f.Path] = f
 	}
 }
 
@@ -295,16 +294,16 @@ func (r *exportRun) write(in io.Reader, length int64, sha string, modified time.
 func (r *exportRun) finish(ctx context.Context) error {
 	r.staged = slices.DeleteFunc(r.staged, func(s stagedFile) bool { return s.tmp == "" })
 	var gone []string
-	between := exportState{exportFormat, r.To, r.Resources, true, maps.Clone(r.old.files)}
+	between := exportState{exportFormat, r.To, r.Resources, true, maps.Clone(r.old.Files)}
 	for _, s := range r.staged {
 		r.done.Documents++
 		r.done.Octets += s.Length
-		between.files[s.Path] = Exported{Path: s.Path}
+		between.Files[s.Path] = Exported{Path: s.Path}
 	}
-	for path := range r.old.files {
-		if _, named := r.now.files[path]; !named {
+	for path := range r.old.Files {
+		if _, named := r.now.Files[path]; !named {
 			gone = append(gone, path)
-			between.files[path] = Exported{Path: path}
+			between.Files[path] = Exported{Path: path}
 		}
 	}
 	if len(r.staged)+len(gone) == 0 && !r.old.Unfinished && r.old.Resources == r.Resources && r.old.Web == r.To {
@@ -425,43 +424,31 @@ func (r *exportRun) readState() error {
 			return err
 		}
 	}
-	r.old = exportState{Resources: r.Resources, files: make(map[string]Exported)}
+	r.old = exportState{Resources: r.Resources, Files: make(map[string]Exported)}
 	return nil
 }
 
 func parseExportState(data []byte) (s exportState, err error) {
-	in := json.NewDecoder(bytes.NewReader(data))
-	if err = in.Decode(&s); err == nil && s.Format != exportFormat {
+	if err = json.Unmarshal(data, &s); err == nil && s.Format != exportFormat {
 		err = fmt.Errorf("its format is %d, and not %d", s.Format, exportFormat)
 	}
-	s.files = make(map[string]Exported)
-	for err == nil {
-		var f Exported
-		if err = in.Decode(&f); err == nil && !exportable(f.Path) {
-			err = fmt.Errorf("%q is not a name for a file", f.Path)
-		}
-		if err == nil {
-			s.files[f.Path] = f
+	for path, f := range s.Files {
+		if err == nil && (path != f.Path || !exportable(path)) {
+			err = fmt.Errorf("%q is not a name for a file", path)
 		}
 	}
-	if err == io.EOF {
-		err = nil
+	if s.Files == nil {
+		s.Files = make(map[string]Exported)
 	}
 	return s, err
 }
 
 func (r *exportRun) writeState(s *exportState) error {
-	var text bytes.Buffer
-	lines := json.NewEncoder(&text)
-	if err := lines.Encode(s); err != nil {
+	data, err := json.Marshal(s)
+	if err != nil {
 		return err
 	}
-	for _, path := range slices.Sorted(maps.Keys(s.files)) {
-		if err := lines.Encode(s.files[path]); err != nil {
-			return err
-		}
-	}
-	return r.root.Replace(exportStateFile, text.Bytes())
+	return r.root.Replace(exportStateFile, data)
 }
 
 // The files of queues in an export are those in the Resource Lists of the sets replica. The
@@ -488,12 +475,12 @@ func (r *exportRun) copyFiles(ctx context.Context, gone []string) (unlisted []st
 			lists[s.Path] = filepath.Join(r.stage.Path(), s.tmp)
 		}
 	}
-	for path := range r.old.files {
+	for path := range r.old.Files {
 		if _, changed := lists[path]; (changed || slices.Contains(gone, path)) && r.Resources && fileLists.MatchString(path) {
 			unknown = r.each(r.file(path), add(was)) != nil || unknown
 		}
 	}
-	for path := range r.now.files {
+	for path := range r.now.Files {
 		if _, changed := lists[path]; unknown && !changed && r.Resources && fileLists.MatchString(path) {
 			if err := r.each(r.file(path), add(is)); err != nil {
 				return nil, err
