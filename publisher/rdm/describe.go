@@ -363,7 +363,7 @@ func parseDescendant(scope string) (depth int, id string, err error) {
 	return depth, id, err
 }
 
-// describeStatus answers status-request, to a browser with the bare page.
+// describeStatus answers status-request.
 func (x *exchange) describeStatus() error {
 	queues, err := x.readable()
 	if err != nil {
@@ -388,9 +388,6 @@ func (x *exchange) describeStatus() error {
 	title := serviceName(&info) + ": running"
 	if x.h.svc.Err() != nil {
 		title = serviceName(&info) + ": storage failed"
-	}
-	if x.wantsPage() {
-		return x.writePage(title, b.String())
 	}
 	var head Header
 	if x.catalog != nil {

@@ -304,18 +304,6 @@ func TestLengthOverHTTP10(t *testing.T) {
 	}
 }
 
-func TestHelpAndStatusPages(t *testing.T) {
-	s := newSite(t, rdm.Options{})
-	for query, status := range map[string]int{"": 400, "?type=status-request": 200} {
-		r := httptest.NewRequest("GET", rdm.Path+query, nil)
-		r.Header.Set("Accept", "text/html,*/*;q=0.8")
-		a := s.do(r)
-		if a.StatusCode != status || a.Header.Get("Content-Type") != "text/html; charset=utf-8" || !strings.HasPrefix(a.body, "<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">") {
-			t.Errorf("%q: got %d %v %.60q", query, a.StatusCode, a.Header, a.body)
-		}
-	}
-}
-
 // headed is a submission to a catalog.
 func headed(typ, csid string, objects ...soif.Object) string {
 	head := soif.Object{Type: "RDMHEADER"}

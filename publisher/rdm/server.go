@@ -100,11 +100,6 @@ type Options struct {
 	User func(ctx context.Context) string
 	// Quota counts the jobs of users; nil: its own.
 	Quota *quota.Keeper
-	// Page returns a page for a person with a title and a text, which is HTML; nil: a bare
-	// document.
-	Page func(r *http.Request, title, text string) []byte
-	// Refuse answers a person with an error; nil: a message does.
-	Refuse func(w http.ResponseWriter, r *http.Request, err error)
 	// Log is called with errors hidden from the caller, if it is not nil.
 	Log func(r *http.Request, err error)
 
@@ -161,9 +156,6 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	}
 	if o.Log == nil {
 		o.Log = func(*http.Request, error) {}
-	}
-	if o.Page == nil {
-		o.Page = func(_ *http.Request, title, text string) []byte { return []byte(page(title, text)) }
 	}
 	h := &Handler{svc: svc, o: o, catalogs: map[string]*names{}}
 	h.router = web.NewRouter(web.Plain, h.Routes()...)
@@ -228,7 +220,6 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *exchange {
 	}
 	x.out = bufio.NewWriterSize(x, held)
 	w.Header().Set("Content-Type", MediaType)
-	w.Header().Set("Vary", "Accept")
 	x.expires(0)
 	return x
 }
@@ -271,22 +262,6 @@ func httpDate(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(http.TimeFormat)
-}
-
-// wantsPage tells whether the caller would rather have HTML than a message.
-func (x *exchange) wantsPage() bool {
-	header := x.r.Header.Get("Accept")
-	if header == "" {
-		return false
-	}
-	a := state.ParseAccept(header)
-	return a.Quality("text/html") > max(a.Quality(MediaType), a.Quality("application/rdm"))
-}
-
-func (x *exchange) writePage(title, text string) error {
-	x.w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, err := x.out.Write(x.h.o.Page(x.r, title, text))
-	return err
 }
 
 // page returns a document of HTML 2.0 (Status Message). text is HTML.
@@ -342,7 +317,7 @@ func (x *exchange) readQuery() error {
 	value := func(name string) string { return values[strings.ToLower(name)] }
 	x.csid = value(nameCatalog)
 	if value(nameType) == "" {
-		return errNoType
+		return badRequest("no type is given, such as type=status-request")
 	}
 	if x.typ, err = ParseType(value(nameType)); err != nil {
 		return badRequest("%v", err)
@@ -588,9 +563,6 @@ func badRequest(format string, args ...any) error {
 	return web.Errorf(http.StatusBadRequest, format, args...)
 }
 
-// errNoType is the error for a request that does not say what it wants.
-var errNoType = badRequest("no type is given, such as type=status-request")
-
 // errorOf maps an error to a status. The part that is not for the caller goes to the log.
 func (x *exchange) errorOf(err error) *web.Error {
 	e, hidden := web.ErrorOf(err)
@@ -616,11 +588,7 @@ func (x *exchange) fail(err error) {
 		}
 		panic(http.ErrAbortHandler)
 	}
-	e, person := x.errorOf(err), x.wantsPage()
-	if x.h.o.Refuse != nil && person && err != errNoType {
-		x.h.o.Refuse(x.w, x.r, e)
-		return
-	}
+	e := x.errorOf(err)
 	if e.Status == http.StatusRequestTimeout {
 		x.w.Header().Set("Connection", "close")
 	} else {
@@ -628,27 +596,6 @@ func (x *exchange) fail(err error) {
 	}
 	x.out.Reset(x)
 	x.status = e.Status
-	switch head := (&Header{Catalog: x.answered(), Error: e.Error()}); {
-	case err != errNoType:
-		x.answer(head, nil)
-	case person:
-		x.writePage("RDM", helpText())
-	default:
-		x.answer(head, appendStatus(nil, x.base.Ref("help"), page("RDM", helpText())))
-	}
+	x.answer(&Header{Catalog: x.answered(), Error: e.Error()}, nil)
 	x.finish()
-}
-
-// helpText is HTML.
-func helpText() string {
-	var b strings.Builder
-	b.WriteString("<p>Messages are posted here as " + MediaType + ", or asked for with the keys type, ql, csid, scope, " +
-		"view-attributes, view-order and view-hits:</p>\n<ul>\n")
-	for _, ask := range []string{"type=status-request", "type=rd-request&scope=all&view-hits=1..10", "type=rd-request-deleted&scope=all",
-		"type=schema-description-request", "type=taxonomy-description-request&scope=descendant+ROOT", "type=server-description-request"} {
-		ask = html.EscapeString(ask)
-		b.WriteString(`<li><a href="?` + ask + `">` + ask + "</a></li>\n")
-	}
-	b.WriteString("</ul>\n")
-	return b.String()
 }

@@ -81,8 +81,8 @@ func TestBrowserPagesAreForEverybody(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"", "state?t=xhtml", "state/evil?t=xhtml", "state/jobs?t=xhtml", "state/evil?status=pending&t=xhtml", "state/evil/j000000000001?t=xhtml",
-		"state/evil/j000000000003?t=xhtml", "state/none?t=xhtml", "find/evil", "bulk/evil?status=pending&method=hold", "workers", "history", "failures/evil", "own/evil", "nosuch", "uws/evil/async?format=html", "uws/evil/async/j000000000002?format=html", "rdm/incoming", "batches/evil", "mirrors",
-		"manual", "manual/operating", "help?t=xhtml", "read", "read/evil/replica/changelist.xml", ".well-known/resourcesync/evil/replica/about.html", "rdm/incoming?type=status-request"} {
+		"state/evil/j000000000003?t=xhtml", "state/none?t=xhtml", "find/evil", "bulk/evil?status=pending&method=hold", "workers", "history", "failures/evil", "own/evil", "nosuch", "uws/evil/async?format=html", "uws/evil/async/j000000000002?format=html", "batches/evil", "mirrors",
+		"manual", "manual/operating", "help?t=xhtml", "read", "read/evil/replica/changelist.xml", ".well-known/resourcesync/evil/replica/about.html"} {
 		b.open(path)
 		for _, scheme := range []string{"light", "dark"} {
 			if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{

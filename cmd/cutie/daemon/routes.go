@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/dashboard"
 	"cutie/publisher/rdm"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
@@ -278,7 +277,7 @@ var operations = map[string]rest.Operation{
 	"GET /hub":  op("websub", "The subscribers of the hub", "200:json"),
 	"POST /hub": body(op("websub", "Subscribe to a topic, or unsubscribe (WebSub 5.1)", "202 204 413 429"), ofForm),
 
-	"GET /rdm/incoming":  op("rdm", "What the server of resource descriptions speaks", "200:page"),
+	"GET /rdm/incoming":  op("rdm", "A request for resource descriptions in the query", "200:application/x-rdm"),
 	"POST /rdm/incoming": body(op("rdm", "Exchange Resource Description Messages", "200:application/x-rdm 413"), "application/x-rdm"),
 
 	"GET /uws/{queue}/{part:capabilities|availability}": op("uws", "What the service can do, and whether it does (VOSI 1.1)", "200:uws"),
@@ -319,12 +318,8 @@ var operations = map[string]rest.Operation{
 
 // messages answers resource description messages. Their rights depend on their
 // text, so the handler asks the gate.
-func (d *daemon) messages(counts *quota.Keeper, refuse func(http.ResponseWriter, *http.Request, error)) room {
+func (d *daemon) messages(counts *quota.Keeper) room {
 	return rdm.New(d.svc, rdm.Options{
-		Page: func(r *http.Request, title, text string) []byte {
-			return dashboard.RDM(dashboard.Site{Base: web.BaseOf(r, d.svc.Info().BaseURI), May: web.MayOf(r.Context())}, title, text)
-		},
-		Refuse:  refuse,
 		Log:     d.failed,
 		User:    rest.UserOf,
 		Quota:   counts,

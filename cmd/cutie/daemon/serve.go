@@ -80,7 +80,7 @@ func (d *daemon) run(ctx context.Context, ln net.Listener) error {
 	mirrors := mirror.New(d.svc, d.mirrorOptions())
 	pages.Differences, pages.Batches = mirrors.Differences, protocol.Batches
 	tcp := listen.Limit(ln, d.Limits.Conns).Trusting(d.Listen.Proxies)
-	server := d.newServer(d.newSite(ctx, figures, &rows, protocol, jobs, d.messages(counts, protocol.Error), mirrors, d.node, pages), tcp)
+	server := d.newServer(d.newSite(ctx, figures, &rows, protocol, jobs, d.messages(counts), mirrors, d.node, pages), tcp)
 
 	if err := d.Opening.Stop(); err != nil {
 		return errors.Join(err, jobs.Close())

@@ -31,7 +31,7 @@ import (
 func table() []web.Route {
 	d := &daemon{Options: Options{Robots: true}}
 	p := &push{own: "/hub", Notifier: &publisher.Notifier{}}
-	return d.routes(&site{meter: newMeter()}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages(nil, nil), &dashboard.Board{Hub: &dashboard.Hub{}, Published: http.NotFoundHandler()},
+	return d.routes(&site{meter: newMeter()}, append(p.rooms(nil), new(rest.Handler), new(uws.Handler), d.messages(nil), &dashboard.Board{Hub: &dashboard.Hub{}, Published: http.NotFoundHandler()},
 		mirror.New(nil, mirror.Options{}), &node{})...)
 }
 

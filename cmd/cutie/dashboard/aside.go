@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"cmp"
-	"html/template"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -284,15 +283,4 @@ func (Pages) UWS(p *uws.Page) []byte {
 		return appendPage(nil, "fail", failed(p.Base, f, words))
 	}
 	return appendPage(nil, "uws-list", u)
-}
-
-type rdmPage struct {
-	head
-	Text   template.HTML
-	Manual string // URL of its topic
-}
-
-// RDM writes a page of RDM; text is HTML.
-func RDM(v Site, title, text string) []byte {
-	return v.write("rdm", &rdmPage{v.head(title, crumb{Class: "step", Text: "RDM"}), template.HTML(text), v.Base.Ref(ManualDir, "catalogs")})
 }
