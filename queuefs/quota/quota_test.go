@@ -14,24 +14,16 @@ import (
 	"cutie/queuefs/quota"
 )
 
-// newQueue returns a queue, and a function that submits jobs of ann.
-func newQueue(t *testing.T) (*queuefs.Service, *queuefs.Queue, func(n int, made, held bool)) {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "home")
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{}); err != nil {
-		t.Fatal(err)
-	}
-	return openQueue(t, dir)
-}
-
-func openQueue(t *testing.T, dir string) (*queuefs.Service, *queuefs.Queue, func(n int, made, held bool)) {
-	t.Helper()
-	return openQueueWith(t, dir, queuefs.Options{})
-}
-
-func openQueueWith(t *testing.T, dir string, o queuefs.Options) (*queuefs.Service, *queuefs.Queue, func(n int, made, held bool)) {
+// openQueue returns a queue, and a function that submits jobs of ann. dir is "" for a new home.
+func openQueue(t *testing.T, dir string, o queuefs.Options) (*queuefs.Service, *queuefs.Queue, func(n int, made, held bool)) {
 	t.Helper()
 	ctx := context.Background()
+	if dir == "" {
+		dir = filepath.Join(t.TempDir(), "home")
+		if err := queuefs.Init(dir, queuefs.ServiceInfo{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	o.Segment = 1 << 20
 	svc, err := queuefs.Open(dir, o)
 	if err != nil {
@@ -68,7 +60,7 @@ func openQueueWith(t *testing.T, dir string, o queuefs.Options) (*queuefs.Servic
 // A queue full of jobs from elsewhere is no reason to refuse one, unless a limit
 // was set.
 func TestJobsFromElsewhereCountForLimitsThatWereSet(t *testing.T) {
-	svc, q, submit := newQueue(t)
+	svc, q, submit := openQueue(t, "", queuefs.Options{})
 	k := quota.New(svc)
 	submit(5, false, false)
 	submit(2, true, false)
@@ -100,7 +92,7 @@ func TestJobsFromElsewhereCountForLimitsThatWereSet(t *testing.T) {
 
 // A job that waits for long counts, however many came after it and have ended.
 func TestOldJobsCount(t *testing.T) {
-	svc, _, submit := newQueue(t)
+	svc, _, submit := openQueue(t, "", queuefs.Options{})
 	submit(1, true, true)
 	// A job brought by hand stands for all that came meanwhile.
 	dir := svc.Dir()
@@ -117,7 +109,7 @@ func TestOldJobsCount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	svc, q, submit := openQueue(t, dir)
+	svc, q, submit := openQueue(t, dir, queuefs.Options{})
 	k := quota.New(svc)
 	for more := range int64(3) {
 		if got, err := k.Use(q, "ann", queuefs.Limits{}); err != nil || got != (quota.Use{Pending: 1, Active: more, Upload: 5 + 5*more}) {
@@ -131,12 +123,8 @@ func TestOldJobsCount(t *testing.T) {
 // whether the user may have another one, but it counts.
 func TestJobsStartedByTheEndOfAHoldCount(t *testing.T) {
 	ctx := context.Background()
-	dir := filepath.Join(t.TempDir(), "home")
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{}); err != nil {
-		t.Fatal(err)
-	}
 	now := time.Now()
-	svc, q, submit := openQueueWith(t, dir, queuefs.Options{Now: func() time.Time { return now }})
+	svc, q, submit := openQueue(t, "", queuefs.Options{Now: func() time.Time { return now }})
 	k, l := quota.New(svc), queuefs.Limits{Active: 1}
 	submit(1, true, false)
 	submit(1, true, true)
@@ -159,7 +147,7 @@ func TestJobsStartedByTheEndOfAHoldCount(t *testing.T) {
 
 // Two requests at a time do not get the last free one both.
 func TestClaimsCountUntilTheyEnd(t *testing.T) {
-	svc, q, submit := newQueue(t)
+	svc, q, submit := openQueue(t, "", queuefs.Options{})
 	k := quota.New(svc)
 	submit(1, true, true)
 	l, ask := queuefs.Limits{Pending: 2}, quota.Use{Pending: 1}
@@ -182,7 +170,7 @@ func TestClaimsCountUntilTheyEnd(t *testing.T) {
 
 // Pages are counted again after their changes alone.
 func TestUseFollowsTheJobs(t *testing.T) {
-	svc, q, submit := newQueue(t)
+	svc, q, submit := openQueue(t, "", queuefs.Options{})
 	k := quota.New(svc)
 	use := func() quota.Use {
 		t.Helper()

@@ -89,26 +89,6 @@ func (s *site) wantNoTemps() {
 	}
 }
 
-// newBatchSite returns a site with its handler, which is closed in the end.
-func newBatchSite(t *testing.T, o rest.Options) (*site, *rest.Handler) {
-	t.Helper()
-	return newService(t).serveBatches(o)
-}
-
-// serveBatches puts a server before the service and returns its handler, too.
-func (s *site) serveBatches(o rest.Options) (*site, *rest.Handler) {
-	t := s.t
-	t.Helper()
-	o.Log = s.logged.add
-	h := rest.New(s.svc, o)
-	srv := httptest.NewServer(h)
-	t.Cleanup(srv.Close)
-	t.Cleanup(h.Close)
-	s.url = srv.URL
-	s.svc.SetBaseURI(srv.URL + "/")
-	return s, h
-}
-
 func (s *site) postBatch(manifest string, header ...string) answer {
 	s.t.Helper()
 	return s.do("POST", "/content/jobs?type=batch&t=json", manifest, header...)
@@ -119,10 +99,7 @@ func (s *site) batch(ref string) state.Batch {
 	s.t.Helper()
 	a := s.do("GET", strings.TrimPrefix(ref, s.url)+"?t=json", "").want(s.t, 200)
 	a.header(s.t, "Cache-Control", "no-store")
-	d, err := state.JSON.Decode(state.BatchClass, []byte(a.body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	d := a.decoded(s.t, state.BatchClass)
 	b, err := d.Batch()
 	if err != nil {
 		s.t.Fatal(err)
@@ -155,7 +132,7 @@ func TestBatchThatNobodyWaitsFor(t *testing.T) {
 	}
 	now := time.Date(2010, 4, 20, 16, 0, 0, 0, time.UTC)
 	var clock atomic.Int64
-	s, h := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Parallel: 1, Running: 2, PerUser: 2, Kept: 2,
+	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Parallel: 1, Running: 2, PerUser: 2, Kept: 2,
 		Now: func() time.Time { return now.Add(time.Duration(clock.Load())) }}})
 	start := func() string {
 		t.Helper()
@@ -181,7 +158,7 @@ func TestBatchThatNobodyWaitsFor(t *testing.T) {
 	for _, prefer := range []string{"", "respond-async"} {
 		s.postBatch(src.url+"/a\n", "Prefer", prefer).want(t, 503).header(t, "Retry-After", "10")
 	}
-	if on, other := h.Batches("jobs"), h.Batches("other"); len(on) != 2 || on[0].Fetched != 1 || len(other) != 0 {
+	if on, other := s.h.Batches("jobs"), s.h.Batches("other"); len(on) != 2 || on[0].Fetched != 1 || len(other) != 0 {
 		t.Errorf("on their way are %+v, of another queue %+v", on, other)
 	}
 	clock.Store(int64(time.Minute))
@@ -202,7 +179,7 @@ func TestBatchThatNobodyWaitsFor(t *testing.T) {
 		t.Errorf("got %+v, want %+v", second, want)
 	}
 	s.wantCounts(2, 0, 0)
-	if got := h.Batches("jobs"); fmt.Sprint(got) != fmt.Sprint([]state.Batch{want}) {
+	if got := s.h.Batches("jobs"); fmt.Sprint(got) != fmt.Sprint([]state.Batch{want}) {
 		t.Errorf("without jobs are %+v, want %+v", got, want)
 	}
 
@@ -222,7 +199,7 @@ func TestBatchThatNobodyWaitsFor(t *testing.T) {
 	s.do("GET", strings.TrimPrefix(three, s.url), "").want(t, 404)
 	s.do("GET", "/batch/other/"+id, "").want(t, 404)
 	s.wantCounts(3, 0, 0)
-	h.Close()
+	s.h.Close()
 	s.wantNoTemps()
 }
 
@@ -234,7 +211,7 @@ func TestCloseEndsBatches(t *testing.T) {
 		arrived <- struct{}{}
 		<-r.Context().Done()
 	}
-	s, h := newBatchSite(t, rest.Options{Fetch: src.client(t)})
+	s := newSite(t, rest.Options{Fetch: src.client(t)})
 	manifest := src.url + "/a\n" + src.url + "/wait\n"
 	ref := s.postBatch(manifest, "Prefer", "respond-async").want(t, 202).Header.Get("Location")
 	var (
@@ -244,7 +221,7 @@ func TestCloseEndsBatches(t *testing.T) {
 	wg.Go(func() { waited = s.postBatch(manifest) })
 	<-arrived
 	<-arrived
-	h.Close()
+	s.h.Close()
 	wg.Wait()
 	if got := waited.want(t, 503).exception(t); got != "service closed" {
 		t.Errorf("got %q", got)
@@ -265,7 +242,7 @@ func TestBatchOfAClientThatLeaves(t *testing.T) {
 		close(arrived)
 		<-r.Context().Done()
 	}
-	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Running: 1}})
+	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Running: 1}})
 	leaving, leave := context.WithCancel(ctx)
 	go func() {
 		<-arrived
@@ -288,10 +265,12 @@ func TestBatchOfAClientThatLeaves(t *testing.T) {
 func TestBatchHasATime(t *testing.T) {
 	src := newSource(t, nil)
 	src.handle = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Wait: 50 * time.Millisecond, Time: time.Millisecond}})
+	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Wait: 50 * time.Millisecond, Time: time.Millisecond}})
 	if got := s.postBatch(src.url+"/wait\n").want(t, 400).exception(t); got != "0 of 1 files were fetched in 50ms" {
 		t.Errorf("got %q", got)
 	}
+	want(t, "while manifests are read", s.postBatch("@"+src.url+"/m\n").want(t, 400).exception(t),
+		"the time for the batch was over before all manifests were read")
 	b := s.ended(s.postBatch(src.url+"/wait\n", "Prefer", "respond-async").want(t, 202).Header.Get("Location"))
 	if fmt.Sprint(b.Errors) != "[0 of 1 files were fetched in 1ms]" {
 		t.Errorf("got %+v", b)
@@ -302,12 +281,9 @@ func TestBatchHasATime(t *testing.T) {
 func TestBatchOfManyLines(t *testing.T) {
 	most := long.N(500, 10_000)
 	src := newSource(t, map[string]string{"/a": "hello\n"})
-	s, _ := newServiceWith(t, queuefs.Options{Segment: manyJobs}).serveBatches(rest.Options{Fetch: src.client(t)})
+	s := newServiceWith(t, queuefs.Options{Segment: manyJobs}).serve(rest.Options{Fetch: src.client(t)})
 	a := s.postBatch(strings.Repeat(src.url+"/a md5 "+md5OfHello+"\n", most)).want(t, 201)
-	d, err := state.JSON.Decode(state.QueueClass, []byte(a.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := a.decoded(t, state.QueueClass)
 	if q, err := d.Queue(); err != nil || len(q.Submitted) != most || q.Pending != int64(most) || src.asked.Load() != int64(most) {
 		t.Errorf("got %d jobs, %v, %d were fetched", len(q.Submitted), err, src.asked.Load())
 	}
@@ -462,7 +438,7 @@ func TestFetchesAreParallel(t *testing.T) {
 		mu.Unlock()
 		io.WriteString(w, r.URL.Path)
 	}
-	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Parallel: 3, PerHost: 2}})
+	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Parallel: 3, PerHost: 2}})
 	var manifest strings.Builder
 	for i := range 20 {
 		fmt.Fprintf(&manifest, "%s/%d\n", src.url, i)
@@ -537,7 +513,7 @@ func TestOneCallerDoesNotTakeAllPlacesForBatches(t *testing.T) {
 
 func TestClientSubmitsManifests(t *testing.T) {
 	src := newSource(t, map[string]string{"/a": "hello\n"})
-	s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t)})
+	s := newSite(t, rest.Options{Fetch: src.client(t)})
 	c := client.New(s.url, nil)
 	manifest := src.url + "/a\n" + src.url + "/a md5 " + md5OfHello + " - - b\n"
 	said := queuefs.Meta{Filename: "m", Submitter: "me", Expect: []digest.Value{digest.Sum(digest.CRC32, []byte(manifest))}}
@@ -624,7 +600,7 @@ func TestManifestsIncludeOthers(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := newBatchSite(t, rest.Options{Fetch: src.client(t)})
+			s := newSite(t, rest.Options{Fetch: src.client(t)})
 			submit(s)
 			if got := s.filenames(); got != "a e c.bin named z" {
 				t.Errorf("got %s", got)
@@ -654,18 +630,6 @@ func TestIncludedManifestsEnd(t *testing.T) {
 		}
 	}
 	s.wantNoTemps()
-}
-
-// The time of a batch counts while its manifests are read.
-func TestTimeForABatchEndsWhileManifestsAreRead(t *testing.T) {
-	src := newSource(t, nil)
-	src.handle = func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Wait: 20 * time.Millisecond}})
-	got := s.postBatch("@"+src.url+"/m\n").want(t, 400).exception(t)
-	if got != "the time for the batch was over before all manifests were read" {
-		t.Errorf("got %q", got)
-	}
-	s.wantCounts(0, 0, 0)
 }
 
 // A file of every kind that a line of a manifest may describe, in the order of
@@ -702,7 +666,7 @@ func TestManifestIsSubmitted(t *testing.T) {
 			s := newSite(t, rest.Options{Fetch: src.client(t)})
 			a := tt.post(s).want(t, 201)
 			a.header(t, "Location", s.url+"/state/jobs")
-			d, err := state.ANVL.Decode(state.QueueClass, []byte(a.body))
+			d, err := state.Decode(state.QueueClass, []byte(a.body))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,9 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -67,30 +65,6 @@ func TestConsumePassesOverWhatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestFileNamesSurviveEveryWrapping(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	c := client.New(s.url, nil)
-	for _, name := range []string{`a "b" \c;d=e`, "naïve, 中文 \"x\".bin", "100%"} {
-		want := name
-		if i := strings.LastIndexByte(name, '\\'); i >= 0 {
-			want = name[i+1:]
-		}
-		if _, err := c.Submit(ctx, "jobs", upload("x", queuefs.Meta{Filename: want})); err != nil {
-			t.Fatal(err)
-		}
-		d, err := c.Peek(ctx, "jobs", "")
-		if err != nil || d.Filename != want {
-			t.Errorf("bare: got %+v, %v, want %q", d, err, want)
-		}
-		d.Body.Close()
-		for d, err := range c.NextN(ctx, "jobs", 1, 0) {
-			if err != nil || d.Filename != want {
-				t.Errorf("mixed: got %+v, %v, want %q", d, err, want)
-			}
-		}
-	}
-}
-
 func TestConsumeWaitsForAJob(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	got := make(chan answer)
@@ -134,81 +108,7 @@ func TestClientThatHungUpTakesNoJob(t *testing.T) {
 	s.wantCounts(1, 0, 0)
 }
 
-func TestLargePayloadsStreamOut(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	c := client.New(s.url, nil)
-	const size = 5 << 20
-	if _, err := c.Submit(ctx, "jobs", client.Upload{Size: size, Open: func() (io.ReadCloser, error) {
-		return io.NopCloser(io.LimitReader(counter{}, size)), nil
-	}}); err != nil {
-		t.Fatal(err)
-	}
-	for _, accept := range []string{"application/octet-stream", "multipart/form-data"} {
-		a := s.do("GET", "/content/jobs", "", "Accept", accept).want(t, 200)
-		body := a.body
-		if accept != "application/octet-stream" {
-			body = a.parts(t, accept)[0].body
-		}
-		if len(body) != size || body[:10] != digits {
-			t.Errorf("%s: got %d octets", accept, len(body))
-		}
-	}
-}
-
-const digits = "0123456789"
-
-// A counter is an endless payload.
-type counter struct{}
-
-func (counter) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = digits[i%len(digits)]
-	}
-	return len(p), nil
-}
-
 var _ http.Handler = (*rest.Handler)(nil)
-
-// Consumers at the same time get different jobs, the oldest first (item 47).
-func TestConsumersGetDifferentJobs(t *testing.T) {
-	s := newSite(t, rest.Options{})
-	for range 40 {
-		s.submit("x", queuefs.Meta{})
-	}
-	var (
-		wg  sync.WaitGroup
-		mu  sync.Mutex
-		all []string
-	)
-	for range 4 {
-		wg.Go(func() {
-			last := ""
-			for range 10 {
-				req, _ := http.NewRequest("POST", s.url+"/consume/jobs", nil)
-				resp, err := http.DefaultTransport.RoundTrip(req)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				resp.Body.Close()
-				id := resp.Header.Get("Content-Location")
-				if id <= last {
-					t.Errorf("%s after %s", id, last)
-				}
-				last = id
-				mu.Lock()
-				all = append(all, id)
-				mu.Unlock()
-			}
-		})
-	}
-	wg.Wait()
-	slices.Sort(all)
-	if all = slices.Compact(all); len(all) != 40 || strings.Contains(all[39], "j000000000041") {
-		t.Errorf("got %d different jobs", len(all))
-	}
-	s.wantCounts(0, 40, 0)
-}
 
 // A meddler is an answer before each part of which something happens.
 type meddler struct {

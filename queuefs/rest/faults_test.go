@@ -142,9 +142,10 @@ func TestEncodedSlashesLeadNowhere(t *testing.T) {
 	}
 }
 
-// TestAQueueWhosePropertiesCannotBeRead answers every request to it with its name and the
-// way out. The state of the service names it, and other queues are served.
-func TestAQueueWhosePropertiesCannotBeRead(t *testing.T) {
+// reopened returns a site with the queues "jobs", with a job, and "other", whose home is opened
+// again after harm.
+func reopened(t *testing.T, harm func(jobs string) error, o queuefs.Options) *site {
+	t.Helper()
 	was := newService(t)
 	was.submit("a", queuefs.Meta{})
 	if _, err := was.svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"}); err != nil {
@@ -154,26 +155,36 @@ func TestAQueueWhosePropertiesCannotBeRead(t *testing.T) {
 	if err := was.svc.Close(); err != nil {
 		t.Fatal(err)
 	}
-	now := time.Now()
-	if err := os.Chtimes(filepath.Join(dir, "queues/jobs/queue-info.txt"), now, now); err != nil { // or nobody reads it
+	if err := harm(filepath.Join(dir, "queues/jobs")); err != nil {
 		t.Fatal(err)
 	}
+	o.Segment = 4 << 20
+	svc, err := queuefs.Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { svc.Close() })
+	return (&site{t: t, svc: svc}).serve(rest.Options{})
+}
+
+// service returns the state of the service.
+func (s *site) service() string {
+	return s.direct("GET", "/state", "", "Accept", "text/x-anvl").want(s.t, 200).body
+}
+
+// TestAQueueWhosePropertiesCannotBeRead answers every request to it with its name and the
+// way out. The state of the service names it, and other queues are served.
+func TestAQueueWhosePropertiesCannotBeRead(t *testing.T) {
 	var reads atomic.Int32 // of jobs is the first one
-	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 4 << 20, Reads: func(step string, do func() error) error {
+	s := reopened(t, func(jobs string) error {
+		now := time.Now()
+		return os.Chtimes(filepath.Join(jobs, "queue-info.txt"), now, now) // or nobody reads it
+	}, queuefs.Options{Reads: func(step string, do func() error) error {
 		if step == "properties" && reads.Add(1) == 1 {
 			return syscall.EIO
 		}
 		return do()
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer svc.Close()
-	q, err := svc.Queue("jobs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := (&site{t: t, svc: svc, q: q}).serve(rest.Options{})
 	for _, r := range []string{"GET /state/jobs", "GET /state/jobs/j000000000001", "POST /consume/jobs", "GET /content/jobs", "POST /content/jobs", "PUT /state/jobs",
 		"DELETE /state/jobs", "POST /hold/jobs/j000000000001", "POST /cull/jobs", "GET /queues/jobs/queue-info.txt", "GET /queues/jobs/payload/j000000000001", "GET /events/jobs"} {
 		method, path, _ := strings.Cut(r, " ")
@@ -183,14 +194,14 @@ func TestAQueueWhosePropertiesCannotBeRead(t *testing.T) {
 		}
 	}
 	s.direct("GET", "/state/other", "").want(t, 200)
-	if got := s.direct("GET", "/state", "", "Accept", "text/x-anvl").want(t, 200).body; !strings.Contains(got, "shutQueue: ") {
+	if got := s.service(); !strings.Contains(got, "shutQueue: ") {
 		t.Errorf("the service: got %s", got)
 	}
-	if _, err := svc.Reload(ctx); err != nil {
+	if _, err := s.svc.Reload(ctx); err != nil {
 		t.Fatal(err)
 	}
 	s.direct("GET", "/state/jobs", "").want(t, 200)
-	if got := s.direct("GET", "/state", "", "Accept", "text/x-anvl").want(t, 200).body; strings.Contains(got, "shut") {
+	if got := s.service(); strings.Contains(got, "shut") {
 		t.Errorf("the service: got %s", got)
 	}
 }
@@ -198,35 +209,14 @@ func TestAQueueWhosePropertiesCannotBeRead(t *testing.T) {
 // Every request to a queue whose directory is lost is answered with the reason and the cure,
 // and DELETE with lost removes the queue.
 func TestAQueueWhoseDirectoryIsLost(t *testing.T) {
-	was := newService(t)
-	was.submit("a", queuefs.Meta{})
-	if _, err := was.svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"}); err != nil {
-		t.Fatal(err)
-	}
-	dir := was.svc.Dir()
-	if err := was.svc.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(dir, "queues/jobs")); err != nil {
-		t.Fatal(err)
-	}
-	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 4 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer svc.Close()
-	q, err := svc.Queue("other")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := (&site{t: t, svc: svc, q: q}).serve(rest.Options{})
+	s := reopened(t, os.RemoveAll, queuefs.Options{})
 	for _, r := range []string{"GET /state/jobs", "POST /consume/jobs", "POST /content/jobs", "PUT /state/jobs", "DELETE /state/jobs", "GET /queues/jobs/payload/j000000000001", "GET /events/jobs"} {
 		method, path, _ := strings.Cut(r, " ")
 		if body := s.direct(method, path, "").want(t, 503).body; !strings.Contains(body, "queue jobs is not served: its directory queues/jobs is lost") || !strings.Contains(body, "rmqueue --lost jobs") {
 			t.Errorf("%s: got %s", r, body)
 		}
 	}
-	if got := s.direct("GET", "/state", "", "Accept", "text/x-anvl").want(t, 200).body; !strings.Contains(got, "lostQueue: ") {
+	if got := s.service(); !strings.Contains(got, "lostQueue: ") {
 		t.Errorf("the service: got %s", got)
 	}
 	s.direct("DELETE", "/state/other?lost", "").want(t, 409)
@@ -234,7 +224,7 @@ func TestAQueueWhoseDirectoryIsLost(t *testing.T) {
 	s.direct("DELETE", "/state/jobs?lost=x", "").want(t, 400)
 	s.direct("DELETE", "/state/jobs?lost", "").want(t, 200)
 	s.direct("GET", "/state/jobs", "").want(t, 404)
-	if got := s.direct("GET", "/state", "", "Accept", "text/x-anvl").want(t, 200).body; strings.Contains(got, "lost") {
+	if got := s.service(); strings.Contains(got, "lost") {
 		t.Errorf("the service: got %s", got)
 	}
 	s.direct("PUT", "/state/jobs", "").want(t, 201)
@@ -380,31 +370,20 @@ func TestFormsOfPagesAreServed(t *testing.T) {
 
 func TestSchemasAreServed(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	for _, class := range state.Schemas {
-		if a := s.do("GET", "/schema/"+class.Root+".json", "").want(t, 200); a.body != string(state.JSONSchema(class)) {
-			t.Errorf("%s.json: got %s", class.Root, a.body)
-		}
+	served := func(name, media string, schema []byte) {
+		a := s.do("GET", "/schema/"+name, "").want(t, 200)
+		a.header(t, "Content-Type", media)
+		want(t, name, a.body, string(schema))
+		s.do("GET", "/schema/"+name, "", "If-None-Match", a.Header.Get("Etag")).want(t, 304)
 	}
 	for name, class := range state.Facts {
-		a := s.do("GET", "/schema/"+name+".json", "").want(t, 200)
-		a.header(t, "Content-Type", "application/schema+json")
-		if a.body != string(state.JSONSchema(class)) {
-			t.Errorf("%s.json: got %s", name, a.body)
-		}
+		served(name+".json", "application/schema+json", state.JSONSchema(class))
 		s.do("GET", "/schema/"+name+".xsd", "").want(t, 404)
 	}
 	for name, class := range state.Schemas {
-		for ext, schema := range map[string]struct {
-			media string
-			text  []byte
-		}{"xsd": {"application/xml", state.XMLSchema(class)}, "json": {"application/schema+json", state.JSONSchema(class)}} {
-			a := s.do("GET", "/schema/"+name+"."+ext, "").want(t, 200)
-			a.header(t, "Content-Type", schema.media)
-			if a.body != string(schema.text) {
-				t.Errorf("%s.%s: got %s", name, ext, a.body)
-			}
-			s.do("GET", "/schema/"+name+"."+ext, "", "If-None-Match", a.Header.Get("Etag")).want(t, 304)
-		}
+		served(name+".json", "application/schema+json", state.JSONSchema(class))
+		served(class.Root+".json", "application/schema+json", state.JSONSchema(class))
+		served(name+".xsd", "application/xml", state.XMLSchema(class))
 	}
 }
 
@@ -574,7 +553,7 @@ func FuzzForm(f *testing.F) {
 				t.Error("a form without an end was stored")
 			}
 			want := int64(1)
-			if d, err := state.ANVL.Decode(state.QueueClass, w.Body.Bytes()); err == nil && d.Property("submittedJobStates") != nil {
+			if d, err := state.Decode(state.QueueClass, w.Body.Bytes()); err == nil && d.Property("submittedJobStates") != nil {
 				want = int64(len(d.Property("submittedJobStates").Items))
 			}
 			if stored != want {

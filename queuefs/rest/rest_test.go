@@ -35,6 +35,7 @@ type site struct {
 	t      testing.TB
 	svc    *queuefs.Service
 	q      *queuefs.Queue
+	h      *rest.Handler // before the service, if there is a server
 	url    string
 	logged errorLog
 }
@@ -93,8 +94,10 @@ func (s *site) serve(o rest.Options) *site {
 	t.Helper()
 	o.Pages = dashboard.Pages{}
 	o.Log = s.logged.add
-	srv := httptest.NewServer(rest.New(s.svc, o))
+	s.h = rest.New(s.svc, o)
+	srv := httptest.NewServer(s.h)
 	t.Cleanup(srv.Close)
+	t.Cleanup(s.h.Close)
 	s.url = srv.URL
 	s.svc.SetBaseURI(srv.URL + "/")
 	return s

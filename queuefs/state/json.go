@@ -1,12 +1,7 @@
 package state
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -104,136 +99,11 @@ func appendString(dst []byte, s string) []byte {
 	return append(append(dst, s[start:]...), '"')
 }
 
-// decodeJSON reads the properties of c. The members may come in any order, and
-// there may be others, but none of ours twice.
-func decodeJSON(c *Class, data []byte) (values, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	v := make(values, len(c.Terms))
-	typed := false
-	err := object(d, func(key string) error {
-		if key == nameType {
-			if got, err := scalar(d, String); err != nil || got != c.Root || typed {
-				return cmp.Or(err, fmt.Errorf("unexpected %s %.60q, want one %s", nameType, got, c.Root))
-			}
-			typed = true
-			return nil
-		}
-		for i := range c.Terms {
-			if key == c.Terms[i].Name {
-				if err := v[i].decodeJSON(d, &c.Terms[i]); err != nil {
-					return fmt.Errorf("%s: %w", key, err)
-				}
-				return nil
-			}
-		}
-		var skipped json.RawMessage
-		return d.Decode(&skipped)
-	})
-	if err == nil && !typed {
-		err = fmt.Errorf("no %s %s", nameType, c.Root)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("text behind the state")
-	}
-	return v, nil
-}
-
-// object reads an object and calls each for every key, to read its value.
-func object(d *json.Decoder, each func(key string) error) error {
-	if t, err := d.Token(); err != nil {
-		return unexpected(err)
-	} else if t != json.Delim('{') {
-		return fmt.Errorf("%v is no object", t)
-	}
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return unexpected(err)
-		}
-		if err := each(key.(string)); err != nil {
-			return err
-		}
-	}
-	_, err := d.Token()
-	return unexpected(err)
-}
-
-func (v *value) decodeJSON(d *json.Decoder, t *Term) (err error) {
-	if v.set {
-		return errors.New("repeated")
-	}
-	v.set = true
-	if t.Item == "" {
-		v.text, err = scalar(d, t.Type)
-		return err
-	}
-	if open, err := d.Token(); err != nil {
-		return unexpected(err)
-	} else if open != json.Delim('[') {
-		return fmt.Errorf("%v is no array", open)
-	}
-	for d.More() {
-		item, err := scalar(d, t.Type)
-		if err != nil {
-			return err
-		}
-		v.items = append(v.items, item)
-	}
-	_, err = d.Token()
-	return unexpected(err)
-}
-
-// scalar reads one value of the JSON type for t.
-func scalar(d *json.Decoder, t Type) (string, error) {
-	token, err := d.Token()
-	if err != nil {
-		return "", unexpected(err)
-	}
-	switch x := token.(type) {
-	case string:
-		if t != Integer && t != Boolean {
-			return x, nil
-		}
-	case json.Number:
-		if t == Integer {
-			return x.String(), nil
-		}
-	case bool:
-		if t == Boolean {
-			return fmt.Sprint(x), nil
-		}
-	}
-	return "", fmt.Errorf("value %v is of the wrong type", token)
-}
-
-func unexpected(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// Decode reads a document of class c in ANVL or JSON; for any other form the
-// error wraps [ErrForm]. Properties unknown to the class are left out, the
-// others must have their type. Order and spelling of dates are free; the
+// Decode reads a document of class c in ANVL, the form for programs. Properties unknown to the
+// class are left out, the others must have their type. Order and spelling of dates are free; the
 // Document has dates as Append writes them. Subject and Base are not set.
-func (f Form) Decode(c *Class, data []byte) (Document, error) {
-	var (
-		v   values
-		err error
-	)
-	switch f {
-	case ANVL:
-		v, err = decodeANVL(c, data)
-	case JSON:
-		v, err = decodeJSON(c, data)
-	default:
-		err = fmt.Errorf("%w: %s", ErrForm, f)
-	}
+func Decode(c *Class, data []byte) (Document, error) {
+	v, err := decodeANVL(c, data)
 	return v.document(c, err)
 }
 

@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"strconv"
@@ -306,12 +307,18 @@ func (d *Document) Exception() Exception {
 // none or is no exception.
 func DetailOf(f Form, data []byte) string {
 	switch f {
-	case ANVL, JSON:
-		d, err := f.Decode(ExceptionClass, data)
-		if err != nil {
+	case ANVL:
+		d, _ := Decode(ExceptionClass, data)
+		return d.Text("detail")
+	case JSON:
+		var d struct {
+			Type   string `json:"@type"`
+			Detail string `json:"detail"`
+		}
+		if err := json.Unmarshal(data, &d); err != nil || d.Type != ExceptionClass.Root {
 			return ""
 		}
-		return d.Exception().Detail
+		return d.Detail
 	case XML:
 		return elementText(data, "detail")
 	case XHTML, HTML:

@@ -92,7 +92,7 @@ func decodeJob(data []byte, err error) (queuefs.Job, error) {
 	if err != nil {
 		return queuefs.Job{}, err
 	}
-	d, err := state.ANVL.Decode(state.JobClass, data)
+	d, err := state.Decode(state.JobClass, data)
 	if err != nil {
 		return queuefs.Job{}, err
 	}
@@ -103,7 +103,7 @@ func decodeQueue(data []byte, err error) (state.Queue, error) {
 	if err != nil {
 		return state.Queue{}, err
 	}
-	d, err := state.ANVL.Decode(state.QueueClass, data)
+	d, err := state.Decode(state.QueueClass, data)
 	if err != nil {
 		return state.Queue{}, err
 	}

@@ -67,7 +67,7 @@ func (c *Client) Service(ctx context.Context) (all state.Service, err error) {
 		if err != nil {
 			return state.Service{}, err
 		}
-		d, err := state.ANVL.Decode(state.ServiceClass, data)
+		d, err := state.Decode(state.ServiceClass, data)
 		if err != nil {
 			return state.Service{}, err
 		}

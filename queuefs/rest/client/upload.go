@@ -340,7 +340,7 @@ func (c *Client) Batch(ctx context.Context, queue, id string) (state.Batch, erro
 }
 
 func decodeBatch(data []byte) (state.Batch, error) {
-	d, err := state.ANVL.Decode(state.BatchClass, data)
+	d, err := state.Decode(state.BatchClass, data)
 	if err != nil {
 		return state.Batch{}, err
 	}

@@ -198,7 +198,7 @@ func (c *Client) Cull(ctx context.Context, o queuefs.CullOptions) (state.Changes
 	if err != nil {
 		return state.Changes{}, err
 	}
-	d, err := state.ANVL.Decode(state.ServiceClass, data)
+	d, err := state.Decode(state.ServiceClass, data)
 	if err != nil {
 		return state.Changes{}, err
 	}

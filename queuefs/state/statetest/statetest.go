@@ -4,6 +4,7 @@ package statetest
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -34,13 +35,17 @@ func Read(f state.Form, c *state.Class, data []byte) (state.Document, error) {
 		v, err = decodeXML(c, data)
 	case state.SOIF:
 		v, err = decodeSOIF(c, data)
+	case state.JSON:
+		v, err = decodeJSON(c, data)
+	case state.ANVL:
+		return state.Decode(c, data)
 	default:
-		return f.Decode(c, data)
+		err = state.ErrForm
 	}
 	if err != nil {
 		return state.Document{}, fmt.Errorf("%s:%s: %w", c.Prefix, c.Root, err)
 	}
-	return state.ANVL.Decode(c, v.anvl(c))
+	return state.Decode(c, v.anvl(c))
 }
 
 // values are the values of each term of a class, in the order of terms.
@@ -85,6 +90,49 @@ func (v values) anvl(c *state.Class) (text []byte) {
 		}
 	}
 	return text
+}
+
+// decodeJSON reads the members with the names of terms.
+func decodeJSON(c *state.Class, data []byte) (values, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var members map[string]any
+	if err := d.Decode(&members); err != nil {
+		return nil, err
+	}
+	if members["@type"] != c.Root {
+		return nil, fmt.Errorf("unexpected %.60v, want %s", members["@type"], c.Root)
+	}
+	v := make(values, len(c.Terms))
+	for i := range c.Terms {
+		t := &c.Terms[i]
+		member, set := members[t.Name]
+		if !set {
+			continue
+		}
+		list, isList := member.([]any)
+		if isList != (t.Item != "") {
+			return nil, fmt.Errorf("%s: a list, or none", t.Name)
+		}
+		if !isList {
+			list = []any{member}
+		}
+		items := make([]string, len(list))
+		for n, item := range list {
+			_, number := item.(json.Number)
+			_, truth := item.(bool)
+			if number != (t.Type == state.Integer) || truth != (t.Type == state.Boolean) {
+				return nil, fmt.Errorf("%s: value %v is of the wrong type", t.Name, item)
+			}
+			items[n] = fmt.Sprint(item)
+		}
+		if v[i].set = true; isList {
+			v[i].items = items
+		} else {
+			v[i].text = items[0]
+		}
+	}
+	return v, nil
 }
 
 // decodeSOIF reads the one object there is. The items of a list are put in the

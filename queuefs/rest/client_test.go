@@ -1,4 +1,4 @@
-package client_test
+package rest_test
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"reflect"
 	"strings"
 	"sync"
@@ -19,19 +18,17 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/batch"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
-	"cutie/testdata/tmpfs"
 )
 
 func TestClientWorks(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	s := newSite(t, func() time.Time { return now }, 0)
+	s, clock := newDialled(t)
+	now := clock.now()
 	c := client.New(s.url, nil)
 	must := func(j queuefs.Job, err error) queuefs.Job {
 		t.Helper()
@@ -69,9 +66,9 @@ func TestClientWorks(t *testing.T) {
 	if err != nil || string(text) != "out" || r.MediaType != "text/plain" || r.Size != 3 || r.Body.Close() != nil {
 		t.Errorf("got %q, %v, %+v", text, err, r)
 	}
-	s.post("/state/jobs?maxAttempts=1")
+	s.do("POST", "/state/jobs?maxAttempts=1", "").want(t, 200)
 	j = must(c.Conclude(ctx, "jobs", got[0].Job, got[0].Lease, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "m", Transient: true}))
-	s.post("/state/jobs?maxAttempts=")
+	s.do("POST", "/state/jobs?maxAttempts=", "").want(t, 200)
 	want(t, "concluded", [3]any{j.Outcome, j.Message, j.Transient}, [3]any{queuefs.Failed, "m", true})
 	j = must(c.Return(ctx, "jobs", got[1].Job, got[1].Lease, "not mine"))
 	want(t, "returned", [2]any{j.Status, j.Message}, [2]any{queuefs.Pending, "not mine"})
@@ -120,9 +117,9 @@ func works(t *testing.T, c *client.Client, w client.Work, do func(context.Contex
 }
 
 func TestWorkReportsEachOutcome(t *testing.T) {
-	s := newSite(t, nil, 0)
+	s := newSite(t, rest.Options{})
 	c := client.New(s.url, nil)
-	s.post("/state/jobs?maxAttempts=1")
+	s.do("POST", "/state/jobs?maxAttempts=1", "").want(t, 200)
 	for _, payload := range []string{"good", "bad", "later", "last"} {
 		s.submit(payload, queuefs.Meta{Filename: payload})
 	}
@@ -169,7 +166,7 @@ func TestWorkReportsEachOutcome(t *testing.T) {
 // A job in work goes back when the loop is ended, unless it is done all the same.
 func TestWorkGivesBackAtItsEnd(t *testing.T) {
 	for _, done := range []bool{false, true} {
-		s := newSite(t, nil, 0)
+		s := newSite(t, rest.Options{})
 		s.submit("x", queuefs.Meta{})
 		began := make(chan struct{})
 		stop := works(t, client.New(s.url, nil), client.Work{Queue: "jobs"}, func(ctx context.Context, _ *client.Delivery) error {
@@ -193,7 +190,7 @@ func TestWorkGivesBackAtItsEnd(t *testing.T) {
 
 // Work ends when its lease is lost, and reports nothing.
 func TestWorkEndsWithItsLease(t *testing.T) {
-	s := newSite(t, nil, 0)
+	s := newSite(t, rest.Options{})
 	s.submit("x", queuefs.Meta{})
 	began, cause := make(chan struct{}), make(chan error, 1)
 	failed := make(chan error, 1)
@@ -205,7 +202,7 @@ func TestWorkEndsWithItsLease(t *testing.T) {
 			return nil
 		})
 	<-began
-	s.post("/abort/jobs/j000000000001")
+	s.do("POST", "/abort/jobs/j000000000001", "").want(t, 200)
 	if err := <-cause; !errors.Is(err, queuefs.ErrLease) {
 		t.Errorf("the cause of the context is %v, want %v", err, queuefs.ErrLease)
 	}
@@ -221,7 +218,7 @@ func TestWorkEndsWithItsLease(t *testing.T) {
 // A service that refuses ends the loop; one that is out of reach does not, and a report
 // is sent until it is heard.
 func TestWorkGoesOnAfterFaults(t *testing.T) {
-	s := newSite(t, nil, 0)
+	s := newSite(t, rest.Options{})
 	target, err := url.Parse(s.url)
 	if err != nil {
 		t.Fatal(err)
@@ -290,131 +287,8 @@ func TestErrorsSayWhenToTryAgain(t *testing.T) {
 	}
 }
 
-// service starts a service for the examples once, with a queue for each, and returns
-// its base URI.
-var service = sync.OnceValue(func() string {
-	dir, err := os.MkdirTemp("", "client-example-")
-	if err == nil {
-		err = queuefs.Init(dir, queuefs.ServiceInfo{Name: "examples", Identifier: "uc3:examples"})
-	}
-	if err != nil {
-		panic(err)
-	}
-	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 4 << 20})
-	if err != nil {
-		panic(err)
-	}
-	for _, id := range []string{"letters", "reports", "orders", "pages", "words", "scans", "sums", "news", "films"} {
-		if _, err := svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: id, CullingSize: -1, CullingAge: -1}); err != nil {
-			panic(err)
-		}
-	}
-	srv := httptest.NewServer(rest.New(svc, rest.Options{}))
-	svc.SetBaseURI(srv.URL + "/")
-	endService = func() error {
-		srv.Close()
-		defer os.RemoveAll(dir)
-		return svc.Close()
-	}
-	return srv.URL + "/"
-})
-
-var endService = func() error { return nil }
-
-func TestMain(m *testing.M) {
-	tmpfs.Use()
-	code := m.Run()
-	if err := endService(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-var ctx = context.Background()
-
-func upload(payload string, m queuefs.Meta) client.Upload {
-	return client.Upload{Size: int64(len(payload)), Meta: m, Open: func() (io.ReadCloser, error) {
-		return io.NopCloser(strings.NewReader(payload)), nil
-	}}
-}
-
-// A site is a service with the queue "jobs" behind a server.
-type site struct {
-	t   testing.TB
-	q   *queuefs.Queue
-	url string
-}
-
-// newSite makes a site. now nil is the clock of the machine, maxBody 0 the default.
-func newSite(t testing.TB, now func() time.Time, maxBody int64) *site {
-	t.Helper()
-	dir := t.TempDir()
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", Identifier: "uc3:test"}); err != nil {
-		t.Fatal(err)
-	}
-	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 4 << 20, Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := svc.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	q, err := svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := httptest.NewServer(rest.New(svc, rest.Options{MaxBody: maxBody, Batch: batch.Limits{Now: now}}))
-	t.Cleanup(srv.Close)
-	svc.SetBaseURI(srv.URL + "/")
-	return &site{t: t, q: q, url: srv.URL}
-}
-
-// submit submits a job without the client.
-func (s *site) submit(payload string, m queuefs.Meta) {
-	s.t.Helper()
-	sub := s.q.Begin()
-	defer sub.Discard()
-	d, err := sub.Add(m)
-	if err == nil {
-		_, err = io.WriteString(d, payload)
-	}
-	if err == nil {
-		_, err = sub.Commit(ctx)
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// post sends a request without the client.
-func (s *site) post(path string) {
-	s.t.Helper()
-	resp, err := http.Post(s.url+path, "", nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	resp.Body.Close()
-	want(s.t, path, resp.StatusCode, 200)
-}
-
-func (s *site) wantCounts(pending, consumed, deleted int64) {
-	s.t.Helper()
-	q := s.q.State()
-	want(s.t, "jobs", [3]int64{q.Pending, q.Consumed, q.Deleted}, [3]int64{pending, consumed, deleted})
-}
-
-func want(t testing.TB, what string, got, want any) {
-	t.Helper()
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%s: got %v, want %v", what, got, want)
-	}
-}
-
 func TestClientSubmitsEverythingThereIsToSay(t *testing.T) {
-	s := newSite(t, nil, 0)
+	s := newSite(t, rest.Options{})
 	c := client.New(s.url+"/", nil)
 	c.UserAgent = "client/1"
 	metas := []queuefs.Meta{
@@ -465,12 +339,13 @@ func TestClientSubmitsEverythingThereIsToSay(t *testing.T) {
 }
 
 func TestClientMovesSeveralJobsAtOnce(t *testing.T) {
-	s := newSite(t, nil, 0)
+	s := newSite(t, rest.Options{})
 	c := client.New(s.url, nil)
+	const odd = "a \"b\" c;d=e naïve, 中文 100%"
 	var uploads []client.Upload
 	for i := range 100 {
 		text := strings.Repeat(fmt.Sprint(i, " "), i*200)
-		u := upload(text, queuefs.Meta{Filename: fmt.Sprint("f", i), Sidecar: fmt.Sprint("s ", i), Expect: []digest.Value{digest.Sum(digest.SHA1, []byte(text))}})
+		u := upload(text, queuefs.Meta{Filename: fmt.Sprint(odd, i), Sidecar: fmt.Sprint("s ", i), Expect: []digest.Value{digest.Sum(digest.SHA1, []byte(text))}})
 		if i%3 == 0 {
 			u.Size = -1
 		}
@@ -486,7 +361,7 @@ func TestClientMovesSeveralJobsAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d.Job != ids[n] || d.Filename != fmt.Sprint("f", n) || d.Sidecar != fmt.Sprint("s ", n) {
+			if d.Job != ids[n] || d.Filename != fmt.Sprint(odd, n) || d.Sidecar != fmt.Sprint("s ", n) {
 				t.Errorf("%d: got %+v", n, d)
 			}
 			if n%2 == 0 { // what is not read does no harm
@@ -502,7 +377,7 @@ func TestClientMovesSeveralJobsAtOnce(t *testing.T) {
 }
 
 func TestClientMethods(t *testing.T) {
-	s := newSite(t, nil, 0)
+	s := newSite(t, rest.Options{})
 	c := client.New(s.url, nil)
 	info := queuefs.QueueInfo{Identifier: "uc3:cutie/01", Name: "Queue 01", Description: "a b", CullingSize: 5, CullingAge: 0, VerifyOnRead: true}
 	q, err := c.CreateQueue(ctx, info)
@@ -544,10 +419,10 @@ func TestClientMethods(t *testing.T) {
 }
 
 func TestClientErrorsAreThoseOfTheEngine(t *testing.T) {
-	s := newSite(t, nil, 1000)
+	s := newSite(t, rest.Options{MaxBody: 1000})
 	c := client.New(s.url, nil)
 	s.submit("x", queuefs.Meta{})
-	s.post("/consume/jobs")
+	s.do("POST", "/consume/jobs", "").want(t, 200)
 	err := func(_ any, err error) error { return err }
 	tests := []struct {
 		name string
