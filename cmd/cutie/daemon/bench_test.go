@@ -32,19 +32,31 @@ type benchDaemon struct {
 	pub   *publisher.Publisher
 }
 
+// openHome opens a new home until the end of the test.
+func openHome(tb testing.TB, o queuefs.Options) *queuefs.Service {
+	tb.Helper()
+	dir := tb.TempDir()
+	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "x"}); err != nil {
+		tb.Fatal(err)
+	}
+	svc, err := queuefs.Open(dir, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { svc.Close() })
+	return svc
+}
+
 func newBenchDaemon(tb testing.TB) *benchDaemon {
 	must := func(err error) {
 		if err != nil {
 			tb.Fatal(err)
 		}
 	}
-	dir := tb.TempDir()
-	must(queuefs.Init(dir, queuefs.ServiceInfo{Name: "x"}))
-	svc, err := queuefs.Open(dir, queuefs.Options{})
-	must(err)
+	svc := openHome(tb, queuefs.Options{})
 	svc.SetBaseURI("http://localhost/")
-	tb.Cleanup(func() { svc.Close() })
 	b := &benchDaemon{tb: tb}
+	var err error
 	b.queue, err = svc.CreateQueue(tb.Context(), queuefs.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1})
 	must(err)
 	b.pub, err = publisher.New(svc, publisher.Options{BaseURI: "http://localhost/"})
@@ -53,7 +65,7 @@ func newBenchDaemon(tb testing.TB) *benchDaemon {
 	svc.Follow(b.pub)
 	d := &daemon{push: &push{}, Options: Options{Log: zerolog.Nop()}, svc: svc, pub: b.pub, browser: &access.Browser{}, crowd: access.NewCrowd(10)}
 	d.Limits.Conns = 100
-	d.record, err = access.OpenLog(filepath.Join(dir, "access.txt"), 0, 1)
+	d.record, err = access.OpenLog(filepath.Join(svc.Dir(), "access.txt"), 0, 1)
 	must(err)
 	tb.Cleanup(func() { d.record.Close() })
 	d.gate, err = access.New(access.Options{Anonymous: access.Everything})

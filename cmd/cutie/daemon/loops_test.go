@@ -10,12 +10,18 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/rs/zerolog"
 
 	"cutie/queuefs"
+	"cutie/queuefs/objects/objectstest"
+	"cutie/queuefs/stored"
+	"cutie/testdata/tmpfs"
 )
 
 func TestTheLogSaysWhatIsOddAboutTheClock(t *testing.T) {
@@ -84,15 +90,7 @@ func TestAFullDiskIsLoggedNowAndThen(t *testing.T) {
 
 func TestMetricsTellHowManyJobsHaveNoFilesYet(t *testing.T) {
 	ctx := context.Background()
-	dir := t.TempDir()
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer svc.Close()
+	svc := openHome(t, queuefs.Options{Segment: 1 << 20})
 	q, err := svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -181,6 +179,102 @@ func TestAnOpeningAnswersInPlaceOfTheDaemon(t *testing.T) {
 	none.Answer(ln)
 	none.End()
 	if err := none.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMain(m *testing.M) {
+	tmpfs.Use()
+	m.Run()
+}
+
+// Many queues have their figures together, in as many samples as one.
+func TestFiguresOfManyQueuesAreOne(t *testing.T) {
+	for _, tt := range []struct {
+		queues int
+		want   string
+	}{
+		{2, `jobs{queue=q0,status=a}=0 last{queue=q0}=0 first{queue=q0}=0 jobs{queue=q1,status=a}=1 last{queue=q1}=1 first{queue=q1}=1`},
+		{maxFigures + 1, fmt.Sprintf("jobs{queue=,status=a}=%d last{queue=}=%d first{queue=}=0", maxFigures*(maxFigures+1)/2, maxFigures)},
+	} {
+		to := make(chan prometheus.Metric, 10*maxFigures)
+		of := samples(to).ofQueues(tt.queues)
+		jobs, last, first := of.counter("jobs", "", "status"), of.gauge("last", "", greatest), of.gauge("first", "", least)
+		for n := range tt.queues {
+			queue := fmt.Sprint("q", n)
+			jobs.add(float64(n), queue, "a")
+			last.add(float64(n), queue)
+			first.add(float64(n), queue)
+		}
+		of.end()
+		close(to)
+		var got []string
+		for m := range to {
+			var d dto.Metric
+			if err := m.Write(&d); err != nil {
+				t.Fatal(err)
+			}
+			var labels []string
+			for _, l := range d.Label {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			_, name, _ := strings.Cut(m.Desc().String(), `fqName: "`)
+			name, _, _ = strings.Cut(name, `"`)
+			got = append(got, fmt.Sprintf("%s{%s}=%v", name, strings.Join(labels, ","), d.GetCounter().GetValue()+d.GetGauge().GetValue()))
+		}
+		if s := strings.Join(got, " "); s != tt.want {
+			t.Errorf("%d queues: got %s, want %s", tt.queues, s, tt.want)
+		}
+	}
+}
+
+// openAmong opens a home in a store, as a standby if it has an owner.
+func openAmong(t *testing.T, m *objectstest.Memory, name string) *queuefs.Service {
+	t.Helper()
+	svc := openHome(t, queuefs.Options{Stored: &stored.Options{Objects: m, Name: name, URL: "http://" + name + "/", Standby: true, Patience: 10 * time.Millisecond}})
+	return svc
+}
+
+// A store goes away after the claim of a takeover. Signs of life of the daemon that made it
+// keep the others from taking over, so it has to go on itself.
+func TestATakeoverCutOffAfterItsClaimGoesOn(t *testing.T) {
+	var away atomic.Bool
+	m := &objectstest.Memory{Fault: func(r objectstest.Request) objectstest.Fault {
+		if away.Load() && strings.HasPrefix(r.Name, "snapshot/") {
+			return objectstest.Before
+		}
+		return objectstest.None
+	}}
+	openAmong(t, m, "a")
+	b := openAmong(t, m, "b")
+	n := newNode(b, NodeOptions{URL: "http://b/", TakeoverAfter: time.Second}, zerolog.Nop(), func() time.Duration { return 0 }, make(chan error, 1))
+	claim, _ := b.Standing()
+	step := func() {
+		_ = n.follow(t.Context()) // the store may be away
+		if err := n.pulse.Beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	away.Store(true)
+	for end := time.Now().Add(20 * time.Second); ; step() {
+		if now, _ := b.Standing(); now.Batch > claim.Batch {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("it does not try to take over")
+		}
+	}
+	if !n.standby() {
+		t.Fatal("it took over without the store")
+	}
+	away.Store(false)
+	for end := time.Now().Add(5 * time.Second); n.standby(); step() {
+		if time.Now().After(end) {
+			t.Fatal("the home stays without an owner")
+		}
+	}
+	if _, err := b.CreateQueue(t.Context(), queuefs.QueueInfo{Identifier: "q", Name: "q", CullingSize: -1, CullingAge: -1}); err != nil {
 		t.Error(err)
 	}
 }

@@ -71,15 +71,7 @@ func TestLimitOfMemoryLeavesRoomForGarbage(t *testing.T) {
 }
 
 func TestMemoryGoesBackInCalm(t *testing.T) {
-	dir := t.TempDir()
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer svc.Close()
+	svc := openHome(t, queuefs.Options{Segment: 1 << 20})
 	b := newBudget()
 	follow, garbage := b.follow(svc), make([]byte, 300<<20)
 	for i := range garbage {
@@ -102,15 +94,7 @@ func TestLimitOfMemoryFollowsWhatIsInUse(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
-	dir := t.TempDir()
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "x"}); err != nil {
-		t.Fatal(err)
-	}
-	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer svc.Close()
+	svc := openHome(t, queuefs.Options{Segment: 1 << 20})
 	follow := newBudget().follow(svc)
 	limit := func() int64 {
 		runtime.GC()
