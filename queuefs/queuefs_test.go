@@ -69,6 +69,22 @@ func submitN(t testing.TB, q *queuefs.Queue, n int, m queuefs.Meta, payload stri
 	}
 }
 
+// fillQueue submits n jobs in batches.
+func fillQueue(b testing.TB, q *queuefs.Queue, n, size int) {
+	data := make([]byte, size)
+	for n > 0 {
+		k := min(n, 1000)
+		n -= k
+		s := q.Begin()
+		for range k {
+			d, err := s.Add(queuefs.Meta{})
+			must(b, err)
+			d.Write(data)
+		}
+		must(b, errOf(s.Commit(ctx)))
+	}
+}
+
 // nextN consumes n jobs, each by itself.
 func nextN(t testing.TB, q *queuefs.Queue, n int) {
 	t.Helper()

@@ -2,11 +2,14 @@ package bucket_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/bucket"
@@ -211,5 +214,279 @@ func TestAStoreWithoutConditionalWritesIsRefused(t *testing.T) {
 	m := &objectstest.Memory{Fault: func(objectstest.Request) objectstest.Fault { return objectstest.Lax }}
 	if _, err := open(m, bucket.Options{}); !errors.Is(err, objects.ErrUnconditional) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A script opens a journal, adds, releases, closes and begins again, up to an error. It
+// returns the records acknowledged, and those tried.
+func script(m *objectstest.Memory) (acknowledged, tried []string, released journal.LSN, err error) {
+	for round := range 2 {
+		l, err := open(m, bucket.Options{Patience: time.Millisecond})
+		if err != nil {
+			return acknowledged, tried, released, err
+		}
+		for n := range 4 {
+			text := fmt.Sprint(round, ":", n)
+			tried = append(tried, text)
+			if err := put(l, text); err != nil {
+				return acknowledged, tried, released, err
+			}
+			acknowledged = append(acknowledged, text)
+			if n == 1 {
+				before := l.Stats().Next - 1
+				if err := l.Release(before); err != nil {
+					return acknowledged, tried, before, err
+				}
+				released = before
+				l.Sweep()
+			}
+		}
+		if err := l.Close(); err != nil {
+			return acknowledged, tried, released, err
+		}
+	}
+	return acknowledged, tried, released, nil
+}
+
+// check opens the journal of a script without faults: it has all that was acknowledged
+// and not released, in order, and beyond that at most the record that was tried last.
+func check(m *objectstest.Memory, acknowledged, tried []string, released journal.LSN) error {
+	m.Fault = nil
+	for range 2 {
+		l, err := open(m, bucket.Options{})
+		if err != nil {
+			return err
+		}
+		got, err := all(l)
+		if err != nil {
+			return err
+		}
+		if l.Stats().First > max(1, released) {
+			return fmt.Errorf("begins at %d, and %d was released", l.Stats().First, released)
+		}
+		full := strings.Join(tried, " ")
+		if text := strings.Join(got, " "); text != "" && !strings.HasSuffix(full, text) && !strings.HasSuffix(strings.Join(acknowledged, " "), text) {
+			return fmt.Errorf("read %q of %q", got, tried)
+		}
+		kept := acknowledged[min(max(1, int(released))-1, len(acknowledged)):]
+		if len(kept) > 0 && !slices.Contains(got, kept[0]) || len(got) < len(kept) {
+			return fmt.Errorf("read %q, acknowledged and not released %q", got, kept)
+		}
+		if err := put(l, "more"); err != nil {
+			return err
+		}
+		acknowledged, tried = append(slices.Clone(got), "more"), append(slices.Clone(got), "more")
+		released = 0
+		if err := l.Close(); err != nil {
+			return err
+		}
+		if l.Stats().First > 1 { // then got is without what was released
+			return nil
+		}
+	}
+	return nil
+}
+
+var faults = map[string]objectstest.Fault{"failed before": objectstest.Before, "failed but done": objectstest.After,
+	"done late": objectstest.Late, "done twice": objectstest.Twice, "stale list": objectstest.Stale}
+
+// One request of the script has a fault: nothing acknowledged is lost.
+func TestAFaultAtEveryRequest(t *testing.T) {
+	whole := new(objectstest.Memory)
+	if _, _, _, err := script(whole); err != nil {
+		t.Fatal(err)
+	}
+	for name, fault := range faults {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for at := range whole.Requests("") {
+				m := &objectstest.Memory{Fault: func(r objectstest.Request) objectstest.Fault {
+					if r.N == at+1 {
+						return fault
+					}
+					return objectstest.None
+				}}
+				acknowledged, tried, released, err := script(m)
+				if err := check(m, acknowledged, tried, released); err != nil {
+					t.Errorf("request %d: %v", at+1, err)
+				}
+				if fault == objectstest.Twice && err != nil {
+					t.Errorf("request %d: %v", at+1, err)
+				}
+			}
+		})
+	}
+}
+
+// From one request on none succeeds: the machine, the network or the store is gone.
+func TestTheStoreIsGoneFromEveryRequestOn(t *testing.T) {
+	whole := new(objectstest.Memory)
+	if _, _, _, err := script(whole); err != nil {
+		t.Fatal(err)
+	}
+	for at := range whole.Requests("") {
+		for _, first := range []objectstest.Fault{objectstest.Before, objectstest.After} {
+			m := &objectstest.Memory{Fault: func(r objectstest.Request) objectstest.Fault {
+				switch {
+				case r.N == at+1:
+					return first
+				case r.N > at+1:
+					return objectstest.Before
+				}
+				return objectstest.None
+			}}
+			acknowledged, tried, released, err := script(m)
+			if err == nil && at+3 < whole.Requests("") {
+				t.Errorf("request %d: no error", at+1)
+			}
+			if err := check(m, acknowledged, tried, released); err != nil {
+				t.Errorf("request %d: %v", at+1, err)
+			}
+		}
+	}
+}
+
+// Every third request is answered by a fault, in turn.
+func TestManyFaults(t *testing.T) {
+	kinds := []objectstest.Fault{objectstest.Before, objectstest.After, objectstest.Late, objectstest.Twice}
+	m := new(objectstest.Memory)
+	l := mustOpen(t, m, "a")
+	m.Fault = func(r objectstest.Request) objectstest.Fault {
+		if r.N%3 == 0 {
+			return kinds[r.N/3%len(kinds)]
+		}
+		return objectstest.None
+	}
+	var want []string
+	for i := range 40 {
+		mustPut(t, l, fmt.Sprint(i))
+		want = append(want, fmt.Sprint(i))
+	}
+	if got, err := all(l); err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestAnErrorOfTheStoreIsFinal(t *testing.T) {
+	m := new(objectstest.Memory)
+	l, err := open(m, bucket.Options{Patience: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPut(t, l, "one")
+	m.Fault = func(objectstest.Request) objectstest.Fault { return objectstest.Before }
+	if err := put(l, "two"); !errors.Is(err, journal.ErrFailed) || !errors.Is(err, objectstest.ErrFault) {
+		t.Errorf("got %v", err)
+	}
+	m.Fault = nil
+	if err := put(l, "three"); !errors.Is(err, journal.ErrFailed) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A journal that failed for its store says when it can be opened again, and has then what was
+// acknowledged, and perhaps what failed.
+func TestAJournalKnowsWhenItsStoreIsBack(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	m := &objectstest.Memory{Fault: func(objectstest.Request) objectstest.Fault {
+		if away.Load() {
+			return objectstest.Before
+		}
+		return objectstest.None
+	}}
+	o := bucket.Options{Patience: time.Millisecond}
+	l, err := open(m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := put(l, "first"); err != nil || l.Lookout() != nil || l.Trouble() != nil {
+		t.Fatalf("in order: %v, %v, %v", err, l.Lookout(), l.Trouble())
+	}
+	pulse := &bucket.Pulse{Log: l}
+	if err := pulse.Beat(t.Context()); err != nil { // the batch was a sign of life
+		t.Fatal(err)
+	}
+	away.Store(true)
+	if err := pulse.Beat(t.Context()); err == nil || l.Trouble() == nil || !errors.Is(l.Trouble().Err, objectstest.ErrFault) {
+		t.Errorf("a sign of life: %v, %v", err, l.Trouble())
+	}
+	since := l.Trouble().Since
+	away.Store(false)
+	if err := pulse.Beat(t.Context()); err != nil || l.Trouble() != nil {
+		t.Errorf("a sign of life after it: %v, %v", err, l.Trouble())
+	}
+	away.Store(true)
+	if err := put(l, "lost"); !errors.Is(err, objects.ErrAway) || !errors.Is(err, journal.ErrFailed) {
+		t.Errorf("without the store: %v", err)
+	}
+	if tr := l.Trouble(); tr == nil || !tr.Since.After(since) {
+		t.Errorf("without the store: %v", tr)
+	}
+	if err := l.Lookout(); !errors.Is(err, objects.ErrAway) || errors.Is(err, bucket.ErrBack) {
+		t.Errorf("still without: %v", err)
+	}
+	away.Store(false)
+	if err := l.Lookout(); !errors.Is(err, bucket.ErrBack) {
+		t.Errorf("with the store again: %v", err)
+	}
+	if err := put(l, "late"); !errors.Is(err, journal.ErrFailed) {
+		t.Errorf("before it is opened again: %v", err)
+	}
+	l.Close()
+	if l, err = open(m, o); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if got, err := all(l); err != nil || len(got) != 1 || got[0] != "first" {
+		t.Errorf("opened again: %q, %v", got, err)
+	}
+}
+
+// Damage does not go away: nobody waits for the store then.
+func TestAJournalWithDamageIsNotBack(t *testing.T) {
+	t.Parallel()
+	m := new(objectstest.Memory)
+	l, err := open(m, bucket.Options{Patience: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Set("journal/00000000000000000002", []byte("other bytes"))
+	if err := put(l, "first"); !errors.Is(err, journal.ErrFailed) || errors.Is(err, objects.ErrAway) {
+		t.Errorf("a batch over damage: %v", err)
+	}
+	if err := l.Lookout(); err == nil || errors.Is(err, bucket.ErrBack) {
+		t.Errorf("got %v", err)
+	}
+	l.Close()
+}
+
+// A store killed in the middle may say of an object that it is there, and that it is not.
+type contradicting struct {
+	objects.Store
+	of string // its name
+}
+
+func (c contradicting) Create(ctx context.Context, name string, data []byte) error {
+	if name == c.of {
+		return objects.ErrExist
+	}
+	return c.Store.Create(ctx, name, data)
+}
+
+func TestAStoreThatContradictsItselfIsTold(t *testing.T) {
+	t.Parallel()
+	l, err := open(contradicting{new(objectstest.Memory), "journal/00000000000000000002"}, bucket.Options{Patience: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = put(l, "lost")
+	for _, is := range []error{journal.ErrFailed, objects.ErrAway, objects.ErrExist, objects.ErrNotExist} {
+		if !errors.Is(err, is) {
+			t.Errorf("got %v, which is not: %v", err, is)
+		}
+	}
+	if tr := l.Trouble(); tr == nil || !errors.Is(tr.Err, objects.ErrNotExist) {
+		t.Errorf("trouble %+v", tr)
 	}
 }

@@ -1,6 +1,8 @@
 package segment
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestBuffersGrow(t *testing.T) {
 	var b buffers
@@ -50,4 +52,24 @@ func TestBuffersGrow(t *testing.T) {
 	if b.put(many[2]); len(b.mapped) != 0 || len(b.large) != 0 {
 		t.Errorf("%d large buffers stay mapped after close", len(b.mapped))
 	}
+}
+
+// Current returns the number of the segment that is written.
+func (l *Log) Current() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cur().number
+}
+
+// Begins returns the segment and the offset of a record.
+func (l *Log) Place(i int) (number uint64, off int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.live {
+		if i < len(s.records) {
+			return s.number, int(s.records[i].off)
+		}
+		i -= len(s.records)
+	}
+	panic("no such record")
 }
