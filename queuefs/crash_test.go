@@ -63,8 +63,7 @@ func (d *told) check(t *testing.T, q *queuefs.Queue) {
 	for _, n := range d.begun["submit "+q.ID()] {
 		names[n] = true
 	}
-	list, err := q.List(queuefs.ListOptions{Limit: 1 << 20})
-	must(t, err)
+	list := sure(q.List(queuefs.ListOptions{Limit: 1 << 20}))(t)
 	byName := map[string]queuefs.Job{}
 	taken := map[string]int{}
 	described := map[string]bool{}
@@ -157,8 +156,7 @@ func TestKilledAtRandom(t *testing.T) {
 	d := &told{begun: map[string][]string{}, done: map[string][]string{}}
 	for round := range rounds {
 		cmd := child(t, "clients", dir)
-		out, err := cmd.StdoutPipe()
-		must(t, err)
+		out := sure(cmd.StdoutPipe())(t)
 		cmd.Stderr = os.Stderr
 		must(t, processes.Start(cmd))
 		d.read(out, func() {
@@ -189,14 +187,12 @@ func notBrokenOff(problems *[]queuefs.Problem) func(queuefs.Problem) {
 func checkAfterKill(t *testing.T, dir string, d *told) {
 	t.Helper()
 	var problems []queuefs.Problem
-	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: notBrokenOff(&problems)})
-	must(t, err)
+	s := sure(queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: notBrokenOff(&problems)}))(t)
 	for _, q := range s.Queues() {
 		d.check(t, q)
 		checkTail(t, q)
 	}
-	line, err := s.Queue("line")
-	must(t, err)
+	line := sure(s.Queue("line"))(t)
 	// One consumer, nothing requeued: what is consumed is a head without holes.
 	st := line.State()
 	if ids := line.IDs(queuefs.ListOptions{Status: queuefs.Pending, Limit: 1}); len(ids) == 1 && int64(ids[0]) != st.Consumed+1 {
@@ -538,8 +534,7 @@ func TestKilledKeyedRequestsHappenOnce(t *testing.T) {
 		}
 		cmd := child(t, "keyed", dir)
 		cmd.Stderr = os.Stderr
-		pipe, err := cmd.StdoutPipe()
-		must(t, err)
+		pipe := sure(cmd.StdoutPipe())(t)
 		must(t, processes.Start(cmd))
 		most := 5 + rand.IntN(600)
 		for sc := bufio.NewScanner(pipe); sc.Scan(); most-- {
@@ -562,8 +557,7 @@ func TestKilledKeyedRequestsHappenOnce(t *testing.T) {
 		cmd.Wait()
 	}
 	s, q := openHome(t, dir, queuefs.Options{})
-	list, err := q.List(queuefs.ListOptions{Limit: 1 << 20})
-	must(t, err)
+	list := sure(q.List(queuefs.ListOptions{Limit: 1 << 20}))(t)
 	found, consumers := map[string]string{}, map[string]int{}
 	for _, j := range list {
 		key, _, _ := strings.Cut(j.Key, "#")
@@ -671,8 +665,7 @@ func TestCullingSurvivesKills(t *testing.T) {
 	for round := range 6 {
 		cmd := child(t, "cull", dir)
 		cmd.Stderr = os.Stderr
-		pipe, err := cmd.StdoutPipe()
-		must(t, err)
+		pipe := sure(cmd.StdoutPipe())(t)
 		must(t, processes.Start(cmd))
 		lines := 0
 		for sc := bufio.NewScanner(pipe); sc.Scan(); {

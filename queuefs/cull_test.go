@@ -157,12 +157,10 @@ func TestACulledJobIsGone(t *testing.T) {
 	submit(t, q, queuefs.Meta{MediaType: "text/plain"}, "small")
 	submit(t, q, queuefs.Meta{}, strings.Repeat("large", 50_000))
 	must(t, errOf(q.NextN(ctx, "w", 2)))
-	open, err := q.Payload(2)
-	must(t, err)
+	open := sure(q.Payload(2))(t)
 	defer open.Close()
 	must(t, s.Checkpoint(ctx))
-	before, err := q.Events(0, 0)
-	must(t, err)
+	before := sure(q.Events(0, 0))(t)
 	if got := cullQueue(t, s, "jobs"); !slices.Equal(got, []queuefs.JobID{1, 2}) {
 		t.Fatalf("culled %v", got)
 	}
@@ -204,8 +202,7 @@ func TestACulledJobIsGone(t *testing.T) {
 func TestAJobWithALeaseIsNotCulled(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
 	submitN(t, q, 3, queuefs.Meta{}, "x")
-	taken, err := q.Take(ctx, queuefs.Take{Max: 2, Lease: time.Hour})
-	must(t, err)
+	taken := sure(q.Take(ctx, queuefs.Take{Max: 2, Lease: time.Hour}))(t)
 	must(t, errOf(q.Next(ctx, "w")))
 	if got := cullQueue(t, s, "jobs"); !slices.Equal(got, []queuefs.JobID{3}) {
 		t.Errorf("culled %v, want 3", got)
@@ -430,8 +427,7 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 	}
 	sizes := func(dir string) (all []int64) {
 		for n := range 4 {
-			st, err := os.Stat(filepath.Join(dir, "log/index/queues/jobs", fmt.Sprintf("p%09d", n)))
-			must(t, err)
+			st := sure(os.Stat(filepath.Join(dir, "log/index/queues/jobs", fmt.Sprintf("p%09d", n))))(t)
 			all = append(all, st.Size())
 		}
 		return all
@@ -459,8 +455,7 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 		wantErr(t, errOf(q.Job(5)), queuefs.ErrNoJob, "")
 		closeHome(t, s)
 		// Other hands may bring a job to a vacant page.
-		text, err := os.ReadFile(dir + "/queues/jobs/pending/j000000003082")
-		must(t, err)
+		text := sure(os.ReadFile(dir + "/queues/jobs/pending/j000000003082"))(t)
 		text = []byte(strings.Replace(string(text), "identifier: j000000003082", "identifier: j000000000007", 1))
 		must(t, errors.Join(os.WriteFile(dir+"/queues/jobs/pending/j000000000007", text, 0o666), os.WriteFile(dir+"/queues/jobs/payload/j000000000007", nil, 0o666)))
 		s, q = openHome(t, dir, o)
@@ -583,8 +578,7 @@ func TestAJobConsumedWithAKeyIsNotCulledWhileItMayBeAskedFor(t *testing.T) {
 	if got := cullQueue(t, s, "jobs"); len(got) != 2 {
 		t.Errorf("culled %v", got)
 	}
-	taken, err := q.Take(ctx, queuefs.Take{Key: "other", Lease: time.Hour})
-	must(t, err)
+	taken := sure(q.Take(ctx, queuefs.Take{Key: "other", Lease: time.Hour}))(t)
 	none()
 	must(t, errOf(q.Conclude(ctx, taken[0].ID, taken[0].Token, queuefs.Conclusion{Outcome: queuefs.Completed})))
 	if got := cullQueue(t, s, "jobs"); len(got) != 1 {
@@ -607,11 +601,10 @@ func dueAll(t testing.TB, q *queuefs.Queue, now time.Time) (ids []queuefs.JobID)
 // destroyAt gives a job its destruction; the zero time takes it away.
 func destroyAt(t testing.TB, q *queuefs.Queue, id queuefs.JobID, at time.Time) {
 	t.Helper()
-	_, err := q.Amend(ctx, id, func(j *queuefs.Job) error {
+	must(t, errOf(q.Amend(ctx, id, func(j *queuefs.Job) error {
 		j.Destruction = at
 		return nil
-	})
-	must(t, err)
+	})))
 }
 
 // The destruction of jobs comes in its time, whichever way the home was opened.
@@ -650,8 +643,7 @@ func TestDueJobsAreNamed(t *testing.T) {
 	s, q = openHome(t, killed, queuefs.Options{Now: now.now})
 	inspect("after a kill")
 	closeHome(t, s)
-	_, err := check.Home(killed, check.Options{Rebuild: true, Segment: segmentSize})
-	must(t, err)
+	must(t, errOf(check.Home(killed, check.Options{Rebuild: true, Segment: segmentSize})))
 	s, q = openHome(t, killed, queuefs.Options{Now: now.now})
 	inspect("after a rebuild")
 }
@@ -662,8 +654,7 @@ func TestCullingLeavesWhatIsRetained(t *testing.T) {
 	now := newClock()
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Now: now.now})
-	_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = 0 }))
-	must(t, err)
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = 0 }))))
 	next := func() {
 		t.Helper()
 		must(t, errOf(q.Next(ctx, "w")))
@@ -710,8 +701,7 @@ func TestASubmissionOnHold(t *testing.T) {
 	}
 	sub := q.Begin()
 	sub.Replace(1)
-	d, err := sub.Add(meta)
-	must(t, err)
+	d := sure(sub.Add(meta))(t)
 	d.Write([]byte("second"))
 	must(t, errOf(sub.Commit(ctx)))
 	sub = q.Begin()
@@ -724,13 +714,11 @@ func TestASubmissionOnHold(t *testing.T) {
 	if state := q.State(); state.Pending != 1 || state.Held != 1 || state.Deleted != 1 {
 		t.Errorf("got %d pending, %d held, %d deleted", state.Pending, state.Held, state.Deleted)
 	}
-	j, err := q.Release(ctx, 2)
-	must(t, err)
+	j := sure(q.Release(ctx, 2))(t)
 	if j.Extra.Value("name") != "j000000000002" || j.Extra.Value("requeuedFrom") != "j000000000001" {
 		t.Errorf("got %v", j.Extra)
 	}
-	taken, err := q.Take(ctx, queuefs.Take{By: "w"})
-	must(t, err)
+	taken := sure(q.Take(ctx, queuefs.Take{By: "w"}))(t)
 	if got := payload(t, q, taken[0].ID); got != "second" {
 		t.Errorf("got payload %q", got)
 	}
@@ -781,8 +769,7 @@ func TestWhatCullingLeavesIsCounted(t *testing.T) {
 				}
 				// Thresholds of the queue have none of it.
 				for _, o := range []queuefs.CullOptions{o, {}} {
-					kept, err := s.Kept(ctx, o)
-					must(t, err)
+					kept := sure(s.Kept(ctx, o))(t)
 					if o.Keep == nil {
 						if len(kept) > 0 {
 							t.Errorf("by the thresholds of the queue: %+v are kept", kept)
@@ -871,8 +858,7 @@ func process(t testing.TB, q *queuefs.Queue, n int) {
 func drain(t testing.TB, q *queuefs.Queue, n int) {
 	t.Helper()
 	for n > 0 {
-		jobs, err := q.NextN(ctx, "w", min(n, queuefs.MaxTake))
-		must(t, err)
+		jobs := sure(q.NextN(ctx, "w", min(n, queuefs.MaxTake)))(t)
 		n -= len(jobs)
 	}
 }
@@ -881,8 +867,7 @@ func drain(t testing.TB, q *queuefs.Queue, n int) {
 func stones(t testing.TB, q *queuefs.Queue, since time.Time, limit int) (all []queuefs.Tombstone) {
 	t.Helper()
 	for {
-		some, err := q.Tombstones(since, limit)
-		must(t, err)
+		some := sure(q.Tombstones(since, limit))(t)
 		if len(some) == 0 {
 			return all
 		}
@@ -942,8 +927,7 @@ func TestTombstonesOutliveEveryStop(t *testing.T) {
 		for _, torn := range []string{"", "half a stone", string(make([]byte, 64))} {
 			if torn != "" {
 				must(t, os.MkdirAll(filepath.Dir(file), 0o700))
-				f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o666)
-				must(t, err)
+				f := sure(os.OpenFile(file, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o666))(t)
 				f.WriteString(torn)
 				f.Close()
 			}

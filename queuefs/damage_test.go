@@ -101,12 +101,10 @@ const blockSize = 4096
 // batches finds the batches behind the checkpoint, by the format of the journal.
 func (p *patient) batches(t *testing.T) (found []batch) {
 	t.Helper()
-	names, err := filepath.Glob(p.dir + "/log/journal/*.log")
-	must(t, err)
+	names := sure(filepath.Glob(p.dir + "/log/journal/*.log"))(t)
 	slices.Sort(names)
 	for _, name := range names {
-		data, err := os.ReadFile(name)
-		must(t, err)
+		data := sure(os.ReadFile(name))(t)
 		for at := int64(blockSize); at+blockSize <= int64(len(data)); {
 			if string(data[at:at+4]) != "CQB1" {
 				break
@@ -135,8 +133,7 @@ func (p *patient) treat(t *testing.T) *treatment { return &treatment{T: t, dir: 
 func (t *treatment) edit(name string, change func(b []byte) []byte) {
 	t.Helper()
 	name = filepath.Join(t.dir, name)
-	data, err := os.ReadFile(name)
-	must(t, err)
+	data := sure(os.ReadFile(name))(t)
 	must(t, os.WriteFile(name, change(data), 0o666))
 }
 
@@ -355,8 +352,7 @@ func damageIndex(t *testing.T, own bool, names ...string) {
 	p := newPatientWith(t, own)
 	stopped := *p
 	stopped.dir = copyHome(t, p.dir)
-	s, err := queuefs.Open(stopped.dir, queuefs.Options{Segment: smallSegment, OwnIndex: own})
-	must(t, err)
+	s := sure(queuefs.Open(stopped.dir, queuefs.Options{Segment: smallSegment, OwnIndex: own}))(t)
 	closeHome(t, s)
 	for _, from := range []struct {
 		name string
@@ -373,8 +369,7 @@ func damageIndex(t *testing.T, own bool, names ...string) {
 					}
 				})
 			}
-			st, err := os.Stat(filepath.Join(from.dir, name))
-			must(t, err)
+			st := sure(os.Stat(filepath.Join(from.dir, name)))(t)
 			for _, at := range []int64{0, 8, 20, 32, 40, st.Size() / 2, st.Size() - 1} {
 				damage(fmt.Sprint("flip ", at), true, flip(at))
 			}
@@ -410,8 +405,7 @@ func crashedFresh(t *testing.T, jobs int) (dir string, want world, seq queuefs.S
 }
 
 func segments(t *testing.T, dir string) []string {
-	names, err := filepath.Glob(dir + "/log/journal/*.log")
-	must(t, err)
+	names := sure(filepath.Glob(dir + "/log/journal/*.log"))(t)
 	slices.Sort(names)
 	return names
 }
@@ -511,8 +505,7 @@ func TestEventNumbersGoOnWithoutTheJournal(t *testing.T) {
 	s, q := openHome(t, home, queuefs.Options{Segment: smallSegment, Now: func() time.Time { return now }})
 	submitN(t, q, 3, queuefs.Meta{Filename: "f"}, "payload")
 	for range 3 {
-		j, err := q.Next(ctx, "w")
-		must(t, err)
+		j := sure(q.Next(ctx, "w"))(t)
 		must(t, errOf(q.Requeue(ctx, j.ID)))
 	}
 	must(t, s.Maintain(ctx))
@@ -622,10 +615,8 @@ func TestADamagedResultIsNotServed(t *testing.T) {
 	}
 	must(t, s.Checkpoint(t.Context()))
 	file := filepath.Join(dir, "queues", "jobs", "result", "j000000000001", "one")
-	good, err := os.ReadFile(file)
-	must(t, err)
-	other, err := os.ReadFile(filepath.Join(filepath.Dir(file), "two"))
-	must(t, err)
+	good := sure(os.ReadFile(file))(t)
+	other := sure(os.ReadFile(filepath.Join(filepath.Dir(file), "two")))(t)
 	flipped, zeroed := []byte(string(good)), []byte(string(good))
 	flipped[len(good)/2] ^= 4
 	clear(zeroed[4096:8192])
@@ -663,8 +654,7 @@ func TestAJobInWorkWithoutItsFileIsPutOnHold(t *testing.T) {
 			o := queuefs.Options{Now: func() time.Time { return now }}
 			s, q := openWith(t, dir, o, func(i *queuefs.QueueInfo) { i.Acknowledge, i.Lease = queuefs.AckRequired, time.Minute })
 			submit(t, q, queuefs.Meta{}, "x")
-			j, err := q.Next(ctx, "w")
-			must(t, err)
+			j := sure(q.Next(ctx, "w"))(t)
 			must(t, s.Checkpoint(ctx))
 			file := func() string { return filepath.Join(dir, "queues/jobs/consumed", j.ID.String()) }
 			switch how {
@@ -713,13 +703,11 @@ func TestRepairPutsJobsWithoutTheirPayloadOnHold(t *testing.T) {
 	}
 	// The file of a job that is damaged otherwise as well is mended with it.
 	edit := filepath.Join(dir, "queues/jobs/pending/j000000000002")
-	text, err := os.ReadFile(edit)
-	must(t, err)
+	text := sure(os.ReadFile(edit))(t)
 	must(t, os.WriteFile(edit, []byte(strings.Replace(string(text), "filename: f", "filename: g", 1)), 0o666))
 	inspect := func(repair bool, want ...string) {
 		t.Helper()
-		r, err := check.Home(dir, check.Options{Segment: segmentSize, Repair: repair})
-		must(t, err)
+		r := sure(check.Home(dir, check.Options{Segment: segmentSize, Repair: repair}))(t)
 		var got []string
 		for _, p := range r.Problems {
 			if rest, ok := strings.CutPrefix(p.String(), "queues/jobs/payload/j00000000000"); ok {
@@ -816,10 +804,8 @@ func TestAnUnreadableFileOfTheIndexIsMadeAgain(t *testing.T) {
 		dir := filepath.Join(fastDir(t), "home")
 		s, q := openHome(t, dir, queuefs.Options{})
 		submitN(t, q, 1100, queuefs.Meta{}, "x")
-		_, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "small", CullingSize: -1, CullingAge: -1})
-		must(t, err)
-		small, err := s.Queue("small")
-		must(t, err)
+		must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "small", CullingSize: -1, CullingAge: -1})))
+		small := sure(s.Queue("small"))(t)
 		submit(t, small, queuefs.Meta{}, "y")
 		must(t, errOf(q.Next(ctx, "w")))
 		cullQueue(t, s, "jobs")
@@ -861,8 +847,7 @@ func TestAnUnreadableFileOfTheIndexIsMadeAgain(t *testing.T) {
 					jobs int64
 					next queuefs.JobID
 				}{{"jobs", 1100, 1102}, {"small", 1, 2}} {
-					q, err := s.Queue(want.id)
-					must(t, err)
+					q := sure(s.Queue(want.id))(t)
 					if n := q.State().Pending; n != want.jobs {
 						t.Errorf("%s has %d jobs", want.id, n)
 					}
@@ -888,8 +873,7 @@ func spoil(t testing.TB, dir string, id queuefs.JobID, how string) {
 	path := filepath.Join(dir, "queues/jobs/payload", id.String())
 	switch how {
 	case "one octet":
-		data, err := os.ReadFile(path)
-		must(t, err)
+		data := sure(os.ReadFile(path))(t)
 		data[len(data)/2] ^= 1
 		must(t, os.WriteFile(path, data, 0o666))
 	case "cut":
@@ -995,13 +979,11 @@ func TestRequeueAtTheEnd(t *testing.T) {
 				m := queuefs.Meta{Filename: "f", MediaType: "text/plain", Sidecar: "s", Submitter: "me", Batch: "b"}
 				submit(t, q, m, data)
 				submit(t, q, queuefs.Meta{}, "other")
-				first, err := q.Next(ctx, "w")
-				must(t, err)
+				first := sure(q.Next(ctx, "w"))(t)
 				if filed {
 					must(t, s.Maintain(ctx))
 				}
-				again, err := q.RequeueEnd(ctx, 1)
-				must(t, err)
+				again := sure(q.RequeueEnd(ctx, 1))(t)
 				want := first
 				want.ID, want.Seq, want.Status, want.Requeues = 3, 4, queuefs.Pending, 1
 				want.Submitted, want.Requeued, want.Attempts = again.Submitted, again.Submitted, 0
@@ -1031,8 +1013,7 @@ func TestRequeueAtTheEnd(t *testing.T) {
 
 func inode(t testing.TB, dir string, id queuefs.JobID) uint64 {
 	t.Helper()
-	st, err := os.Stat(filepath.Join(dir, "queues/jobs/payload", id.String()))
-	must(t, err)
+	st := sure(os.Stat(filepath.Join(dir, "queues/jobs/payload", id.String())))(t)
 	return st.Sys().(*syscall.Stat_t).Ino
 }
 
@@ -1074,8 +1055,7 @@ func TestDigestsOfSubmittersAreCompared(t *testing.T) {
 		s, q := openWith(t, fastDir(t), queuefs.Options{}, func(i *queuefs.QueueInfo) { i.VerifyOnWrite = verify })
 		for _, typ := range []digest.Type{digest.MD5, digest.SHA256} {
 			sub := q.Begin()
-			d, err := sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(typ, []byte("other"))}})
-			must(t, err)
+			d := sure(sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(typ, []byte("other"))}}))(t)
 			must(t, errOf(d.Write([]byte("x"))))
 			wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrDigest, "verify %v: %v", verify, typ)
 			sub.Discard()

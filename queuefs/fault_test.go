@@ -663,11 +663,9 @@ func TestResultsGoThatWentDuringACheckpoint(t *testing.T) {
 	var id queuefs.JobID
 	atEachStep(t, func(s *queuefs.Service, q *queuefs.Queue) {
 		id = submit(t, q, queuefs.Meta{}, "payload").ID
-		taken, err := q.Take(ctx, queuefs.Take{By: "w", Lease: time.Hour})
-		must(t, err)
+		taken := sure(q.Take(ctx, queuefs.Take{By: "w", Lease: time.Hour}))(t)
 		must(t, putResult(q, id, taken[0].Token, "out", "result"))
-		_, err = q.Conclude(ctx, id, taken[0].Token, queuefs.Conclusion{Outcome: queuefs.Failed})
-		must(t, err)
+		must(t, errOf(q.Conclude(ctx, id, taken[0].Token, queuefs.Conclusion{Outcome: queuefs.Failed})))
 		must(t, s.Checkpoint(ctx)) // the result has its name
 		submit(t, q, queuefs.Meta{}, "another")
 	}, func(q *queuefs.Queue) {
@@ -686,8 +684,7 @@ func TestResultsOutliveTheEndOfTheJournal(t *testing.T) {
 	s, q := openHome(t, dir, queuefs.Options{Segment: roomySegment})
 	work := func() queuefs.Taken {
 		submit(t, q, queuefs.Meta{}, "payload")
-		taken, err := q.Take(ctx, queuefs.Take{By: "w", Lease: time.Hour})
-		must(t, err)
+		taken := sure(q.Take(ctx, queuefs.Take{By: "w", Lease: time.Hour}))(t)
 		return taken[0]
 	}
 	other := work()
@@ -696,8 +693,7 @@ func TestResultsOutliveTheEndOfTheJournal(t *testing.T) {
 	job := work()
 	early := copyHome(t, dir)
 	must(t, putResult(q, job.ID, job.Token, "out", "the only copy"))
-	_, err := q.Conclude(ctx, job.ID, job.Token, queuefs.Conclusion{Outcome: queuefs.Failed})
-	must(t, err)
+	must(t, errOf(q.Conclude(ctx, job.ID, job.Token, queuefs.Conclusion{Outcome: queuefs.Failed})))
 	placed := filepath.Join(dir, "queues/jobs/result", job.ID.String(), "out")
 	for _, err := os.Stat(placed); err != nil; _, err = os.Stat(placed) {
 		must(t, s.Maintain(ctx)) // files follow the journal
@@ -709,8 +705,7 @@ func TestResultsOutliveTheEndOfTheJournal(t *testing.T) {
 
 	again, _ := openHome(t, late, queuefs.Options{Segment: roomySegment})
 	closeHome(t, again)
-	_, err = check.Home(late, check.Options{Segment: roomySegment, Repair: true})
-	must(t, err)
+	must(t, errOf(check.Home(late, check.Options{Segment: roomySegment, Repair: true})))
 	data, err := os.ReadFile(filepath.Join(late, "queues/jobs/corrupt", "result-"+job.ID.String()+"-out"))
 	if err != nil || string(data) != "the only copy" {
 		t.Errorf("set aside: %q, %v", data, err)
@@ -833,11 +828,9 @@ func TestCheckNamesPropertiesThatWereEdited(t *testing.T) {
 	s, _ := openHome(t, dir, queuefs.Options{})
 	closeHome(t, s)
 	path := filepath.Join(dir, "queues/jobs/queue-info.txt")
-	text, err := os.ReadFile(path)
-	must(t, err)
+	text := sure(os.ReadFile(path))(t)
 	must(t, os.WriteFile(path, append(text, "description: by hand\n"...), 0o666))
-	r, err := check.Home(dir, check.Options{Segment: segmentSize})
-	must(t, err)
+	r := sure(check.Home(dir, check.Options{Segment: segmentSize}))(t)
 	if len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, "not taken in yet") {
 		t.Errorf("problems after an edit: %v", r.Problems)
 	}

@@ -97,8 +97,7 @@ func TestMovedByHand(t *testing.T) {
 			t.Run(fmt.Sprintf("%v to %v", from, to), func(t *testing.T) {
 				g := newGarden(t)
 				id := of[from]
-				was, err := os.ReadFile(g.path(from.String(), id.String()))
-				must(t, err)
+				was := sure(os.ReadFile(g.path(from.String(), id.String())))(t)
 				must(t, os.Rename(g.path(from.String(), id.String()), g.path(to.String(), id.String())))
 				g.w = g.w.set("jobs", id, func(f *fact) {
 					if f.status = to; to == queuefs.Pending {
@@ -154,8 +153,7 @@ func TestGarbledByHand(t *testing.T) {
 
 func TestJobFileInTwoDirectories(t *testing.T) {
 	g := newGarden(t)
-	text, err := os.ReadFile(g.path("consumed", queuefs.JobID(4).String()))
-	must(t, err)
+	text := sure(os.ReadFile(g.path("consumed", queuefs.JobID(4).String())))(t)
 	old := strings.Replace(string(text), "\nsequence: 9", "\nsequence: 2", 1)
 	if old == string(text) {
 		t.Fatalf("got %s", text)
@@ -369,8 +367,7 @@ func local(t testing.TB, dir string) *queuefs.Service {
 	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil && !errors.Is(err, os.ErrExist) {
 		t.Fatal(err)
 	}
-	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
-	must(t, err)
+	s := sure(queuefs.Open(dir, queuefs.Options{Segment: segmentSize}))(t)
 	return s
 }
 
@@ -459,10 +456,8 @@ func TestAHomeMovesIntoAStoreAndBack(t *testing.T) {
 	s = mustStored(t, fastDir(t)+"/verylast", m)
 	want.check(t, see(t, s))
 	closeHome(t, s)
-	st, err := stored.Look(ctx, m)
-	must(t, err)
-	r, err := st.Check(ctx)
-	must(t, err)
+	st := sure(stored.Look(ctx, m))(t)
+	r := sure(st.Check(ctx))(t)
 	if len(r.Faults) > 0 {
 		t.Errorf("faults in the store: %v", r.Faults)
 	}

@@ -28,8 +28,7 @@ import (
 // descriptors counts the open files of this process.
 func descriptors(t *testing.T) int {
 	t.Helper()
-	names, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	names := sure(os.ReadDir("/proc/self/fd"))(t)
 	return len(names)
 }
 
@@ -228,8 +227,7 @@ func TestLargestBatch(t *testing.T) {
 	for _, good := range []bool{false, true} {
 		sub := q.Begin()
 		for n := range 10_000 {
-			d, err := sub.Add(queuefs.Meta{Batch: "b", Filename: "f"})
-			must(t, err)
+			d := sure(sub.Add(queuefs.Meta{Batch: "b", Filename: "f"}))(t)
 			d.Write([]byte{byte(n)})
 		}
 		if !good {
@@ -305,8 +303,7 @@ func TestHomesOfOthers(t *testing.T) {
 			closeHome(t, s)
 			must(t, change(dir))
 			for range 2 {
-				s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
-				must(t, err)
+				s := sure(queuefs.Open(dir, queuefs.Options{Segment: segmentSize}))(t)
 				want.expect(t, s)
 				closeHome(t, s)
 			}
@@ -407,8 +404,7 @@ func TestDescriptorsDoNotGrowWithQueues(t *testing.T) {
 	dir := filepath.Join(fastDir(t), "home")
 	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
 	o := queuefs.Options{Segment: segmentSize, Dirs: 10}
-	s, err := queuefs.Open(dir, o)
-	must(t, err)
+	s := sure(queuefs.Open(dir, o))(t)
 	before := descriptors(t)
 	bounded := func() {
 		t.Helper()
@@ -417,16 +413,14 @@ func TestDescriptorsDoNotGrowWithQueues(t *testing.T) {
 		}
 	}
 	for n := range 100 {
-		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprint("q", n)})
-		must(t, err)
+		q := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprint("q", n)}))(t)
 		submit(t, q, queuefs.Meta{}, "x")
 	}
 	bounded()
 	must(t, s.Checkpoint(ctx))
 	bounded()
 	closeHome(t, s)
-	s, err = queuefs.Open(dir, o)
-	must(t, err)
+	s = sure(queuefs.Open(dir, o))(t)
 	bounded()
 	for _, q := range s.Queues() {
 		j, err := q.Next(ctx, "w")
@@ -511,8 +505,7 @@ func TestManyQueuesAreLookedAtInTurn(t *testing.T) {
 	}
 	describe := func(id string) {
 		name := filepath.Join(dir, "queues", id, "queue-info.txt")
-		text, err := os.ReadFile(name)
-		must(t, err)
+		text := sure(os.ReadFile(name))(t)
 		write(t, name, string(text)+"description: by hand\n")
 	}
 	describe("q0700")
@@ -570,19 +563,16 @@ func TestATornLineMakesNoQueue(t *testing.T) {
 	} {
 		dir := fastDir(t)
 		s, _ := openHome(t, dir, queuefs.Options{})
-		_, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs2"})
-		must(t, err)
+		must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs2"})))
 		closeHome(t, s)
-		text, err := os.ReadFile(filepath.Join(dir, "queues.txt"))
-		must(t, err)
+		text := sure(os.ReadFile(filepath.Join(dir, "queues.txt")))(t)
 		write(t, filepath.Join(dir, "queues.txt"), string(text)+c.end)
 		s, _ = openHome(t, dir, queuefs.Options{})
 		if got := ids(s); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", c.about, got, c.want)
 		}
 		// The next one is made, and no other comes to be.
-		_, err = s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "last"})
-		must(t, err)
+		must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "last"})))
 		closeHome(t, s)
 		s, _ = openHome(t, dir, queuefs.Options{})
 		if got := ids(s); !slices.Equal(got, append(c.want, "last")) {
@@ -613,8 +603,7 @@ func TestManyQueuesAreOpenedInTheirOrder(t *testing.T) {
 	}
 	closeHome(t, s)
 	small := filepath.Join(dir, "log/index/small")
-	b, err := os.ReadFile(small)
-	must(t, err)
+	b := sure(os.ReadFile(small))(t)
 	for _, id := range []string{"q0007", "q0070", "q0300"} { // its entries do not verify
 		for _, at := range regexp.MustCompile(`(?s)`+id+`....job:`).FindAllIndex(b, -1) {
 			b[at[1]] ^= 1
@@ -647,8 +636,7 @@ func TestAHomeRemovedWhileItIsOpenTakesNoMoreJobs(t *testing.T) {
 	submit(t, q, queuefs.Meta{}, "x")
 	must(t, os.RemoveAll(dir))
 	sub := q.Begin()
-	d, err := sub.Add(queuefs.Meta{})
-	must(t, err)
+	d := sure(sub.Add(queuefs.Meta{}))(t)
 	must(t, errOf(d.Write([]byte("y"))))
 	wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrFailed, "acknowledged, or refused with")
 	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "was removed by other programs") {
@@ -783,8 +771,7 @@ func TestClockStepsBack(t *testing.T) {
 
 	// A queue made when the clock was ahead does not wait for it.
 	at = at.Add(time.Hour)
-	late, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"})
-	must(t, err)
+	late := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"}))(t)
 	at = at.Add(-time.Hour)
 	if j := submit(t, late, queuefs.Meta{}, "x"); j.ID != 1 || !j.Submitted.After(late.Info().Created) {
 		t.Errorf("got %+v, queue of %v", j, late.Info().Created)
@@ -889,8 +876,7 @@ func TestAfterClose(t *testing.T) {
 	s, q = openHome(t, dir, queuefs.Options{})
 	submit(t, q, queuefs.Meta{}, "y")
 	sub := q.Begin()
-	d, err := sub.Add(queuefs.Meta{})
-	must(t, err)
+	d := sure(sub.Add(queuefs.Meta{}))(t)
 	closeHome(t, s)
 	for name, op := range map[string]func() error{
 		"commit":     func() error { d.Write([]byte("x")); _, err := sub.Commit(ctx); return err },

@@ -29,8 +29,7 @@ func (still) Stats() journal.Stats { return journal.Stats{} }
 
 func newSpace(t *testing.T) *diskSpace {
 	t.Helper()
-	dir, err := durable.OpenDir(t.TempDir(), nil)
-	must(t, err)
+	dir := sure(durable.OpenDir(t.TempDir(), nil))(t)
 	t.Cleanup(func() { dir.Close() })
 	shared := &ledger.Shared{Gate: ledger.NewGate(), Now: time.Now, Journal: still{}}
 	return &diskSpace{Home: dir, Shared: shared, Limit: 1 << 30}
@@ -144,8 +143,7 @@ func TestFilesThatOthersWriteAreNotWaitedFor(t *testing.T) {
 		t.Errorf("a crash left %d jobs behind, want 3", got)
 	}
 	must(t, s.Checkpoint(t.Context()))
-	q, err := s.Queue("q")
-	must(t, err)
+	q := sure(s.Queue("q"))(t)
 	submitMany(t, q, 3*filesAtOnce)
 	if err := q.fileMany(func() bool {
 		submitMany(t, q, filesAtOnce)
@@ -160,9 +158,7 @@ func TestFilesThatOthersWriteAreNotWaitedFor(t *testing.T) {
 	if got := backlogOf(q); got != 2*filesAtOnce {
 		t.Errorf("%d jobs are behind, want %d: those that came meanwhile", got, 2*filesAtOnce)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must(t, s.Close())
 }
 
 func backlogOf(q *Queue) int {
@@ -199,8 +195,7 @@ func submitMany(t *testing.T, q *Queue, jobs int) {
 }
 
 func TestFreeSpaceIsRememberedForAMomentFarFromTheLimit(t *testing.T) {
-	d, err := durable.OpenDir(t.TempDir(), nil)
-	must(t, err)
+	d := sure(durable.OpenDir(t.TempDir(), nil))(t)
 	defer d.Close()
 	free, files, err := d.Free()
 	must(t, err)
@@ -414,19 +409,16 @@ func TestAQueueThatCannotBeTakenInCountsForNothing(t *testing.T) {
 	must(t, Init(dir, ServiceInfo{Name: "t"}))
 	var full atomic.Bool
 	now := time.Now()
-	s, err := Open(dir, Options{Segment: 1 << 20, Now: func() time.Time { return now }, Fault: func(step string, do func() error) error {
+	s := sure(Open(dir, Options{Segment: 1 << 20, Now: func() time.Time { return now }, Fault: func(step string, do func() error) error {
 		if full.Load() && step == "mkdir corrupt" {
 			return syscall.ENOSPC
 		}
 		return do()
-	}})
-	must(t, err)
+	}}))(t)
 	defer s.Close()
-	q, err := s.CreateQueue(ctx, QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
-	must(t, err)
+	q := sure(s.CreateQueue(ctx, QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1}))(t)
 	sub := q.Begin()
-	d, err := sub.Add(Meta{})
-	must(t, err)
+	d := sure(sub.Add(Meta{}))(t)
 	d.Write([]byte("x"))
 	must(t, errOf(sub.Commit(ctx)))
 	must(t, s.Checkpoint(ctx))
@@ -459,6 +451,15 @@ func must(t testing.TB, err error) {
 
 // errOf returns the error of a call with a result.
 func errOf[T any](_ T, err error) error { return err }
+
+// sure returns the result of a call, which ends the test if it fails.
+func sure[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
 
 // PagesInMemory returns how many pages of all indexes take memory.
 func (s *Service) PagesInMemory() (n int) {

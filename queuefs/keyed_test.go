@@ -184,8 +184,7 @@ func TestEachUserHasKeysOfHisOwn(t *testing.T) {
 		for n, owner := range []string{"ann", "bob", ""} {
 			for _, payload := range []string{owner, "another"} {
 				sub := q.Begin()
-				d, err := sub.Add(queuefs.Meta{Key: "k", Owner: owner})
-				must(t, err)
+				d := sure(sub.Add(queuefs.Meta{Key: "k", Owner: owner}))(t)
 				io.WriteString(d, payload)
 				jobs, err := sub.Commit(ctx)
 				if payload == "another" {
@@ -213,8 +212,7 @@ func TestWrongPayloadOfAKeyIsRefusedByItsDigest(t *testing.T) {
 	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	submit(t, q, queuefs.Meta{Key: "k"}, "whole")
 	sub := q.Begin()
-	d, err := sub.Add(queuefs.Meta{Key: "k", Expect: []digest.Value{digest.Sum(digest.MD5, []byte("whole"))}})
-	must(t, err)
+	d := sure(sub.Add(queuefs.Meta{Key: "k", Expect: []digest.Value{digest.Sum(digest.MD5, []byte("whole"))}}))(t)
 	io.WriteString(d, "who")
 	wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrDigest, "")
 }

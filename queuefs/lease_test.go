@@ -30,8 +30,7 @@ func (d *dial) turn(by time.Duration) { d.turned.Add(int64(by)) }
 func openWith(t testing.TB, dir string, o queuefs.Options, set func(*queuefs.QueueInfo)) (*queuefs.Service, *queuefs.Queue) {
 	t.Helper()
 	s, q := openHome(t, dir, o)
-	_, err := s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { set(i); return nil })
-	must(t, err)
+	must(t, errOf(s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { set(i); return nil })))
 	return s, q
 }
 
@@ -106,8 +105,7 @@ func TestGivenBackIsNoFailure(t *testing.T) {
 	submit(t, q, queuefs.Meta{}, "x")
 	for n := range 4 {
 		j := takeOne(t, q, 0)
-		back, err := q.Return(ctx, j.ID, j.Token, "not now")
-		must(t, err)
+		back := sure(q.Return(ctx, j.ID, j.Token, "not now"))(t)
 		if back.Status != queuefs.Pending || back.Outcome != 0 || back.Attempts != n+1 {
 			t.Errorf("got %+v", back)
 		}
@@ -344,8 +342,7 @@ func TestWaitersPassOverHeldJobs(t *testing.T) {
 		expect(t, back, taking{who: 1, jobs: []queuefs.JobID{2}})
 		pause := func(at time.Time) {
 			t.Helper()
-			_, err := s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Paused = at; return nil })
-			must(t, err)
+			must(t, errOf(s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Paused = at; return nil })))
 		}
 		pause(time.Now())
 		wait(ctx, q, 2, 1, back)
@@ -392,8 +389,7 @@ func TestExtendedByTheQueue(t *testing.T) {
 			s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock.now})
 			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Acknowledge, i.Lease = ack, set10m }))))
 			submit(t, q, queuefs.Meta{}, "four")
-			taken, err := q.Take(ctx, queuefs.Take{By: "w", Lease: time.Minute})
-			must(t, err)
+			taken := sure(q.Take(ctx, queuefs.Take{By: "w", Lease: time.Minute}))(t)
 			clock.forward(30 * time.Second)
 			j, err := q.Extend(ctx, 1, taken[0].Token, 0)
 			if got := j.Lease.Ends.Sub(clock.now()); err != nil || got != want {
@@ -506,8 +502,7 @@ func TestFatalFailuresAreNotRetried(t *testing.T) {
 	} {
 		wantErr(t, errOf(q.Conclude(ctx, 1, token, r)), queuefs.ErrBadName, "%+v", r)
 	}
-	_, err := q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no"})
-	must(t, err)
+	must(t, errOf(q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no"})))
 	if got := standing(t, q, 1); got != `consumed error; message "no"` {
 		t.Errorf("got %s", got)
 	}
@@ -516,8 +511,7 @@ func TestFatalFailuresAreNotRetried(t *testing.T) {
 // available returns the jobs to be taken now, in their order.
 func available(t testing.TB, q *queuefs.Queue) (ids []queuefs.JobID) {
 	t.Helper()
-	jobs, err := q.List(queuefs.ListOptions{Status: queuefs.Pending, Limit: 1000})
-	must(t, err)
+	jobs := sure(q.List(queuefs.ListOptions{Status: queuefs.Pending, Limit: 1000}))(t)
 	for _, j := range jobs {
 		if j.Held.IsZero() {
 			ids = append(ids, j.ID)
@@ -568,8 +562,7 @@ func TestHoldsEndByThemselves(t *testing.T) {
 		if got := available(t, q); !slices.Equal(got, step.available) || int(q.Seq()-seq) != step.events {
 			t.Errorf("after %v more: got %v by %d events, want %v", step.turn, got, q.Seq()-seq, step.available)
 		}
-		events, err := q.Events(seq, 100)
-		must(t, err)
+		events := sure(q.Events(seq, 100))(t)
 		for _, e := range events {
 			if e.Kind != queuefs.Release {
 				t.Errorf("got %v", e.Kind)
@@ -657,10 +650,8 @@ func TestHoldsOutliveTheProcess(t *testing.T) {
 				_, err := q.HoldUntil(ctx, id+1, "", d.now().Add(time.Duration(5-id)*time.Minute)) // 4 ends first
 				must(t, err)
 			}
-			_, err := q.HoldUntil(ctx, 3, "", d.now().Add(10*time.Minute))
-			must(t, err)
-			_, err = q.Hold(ctx, 2, "")
-			must(t, err)
+			must(t, errOf(q.HoldUntil(ctx, 3, "", d.now().Add(10*time.Minute))))
+			must(t, errOf(q.Hold(ctx, 2, "")))
 			dir = leave(t, left, dir, s, &d)
 			s, q = openHome(t, dir, o)
 			for _, step := range []struct {
@@ -722,8 +713,7 @@ func TestManyHoldsEndAtOnce(t *testing.T) {
 	for range batches {
 		sub := q.Begin()
 		for range each {
-			_, err := sub.Add(queuefs.Meta{})
-			must(t, err)
+			must(t, errOf(sub.Add(queuefs.Meta{})))
 		}
 		must(t, sub.NotBefore(d.now().Add(time.Minute)))
 		must(t, errOf(sub.Commit(ctx)))

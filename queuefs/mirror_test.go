@@ -305,8 +305,7 @@ func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 		t.Errorf("after a restart: %+v", after)
 	}
 
-	m, err := q.Takeover(ctx, 0, 0)
-	must(t, err)
+	m := sure(q.Takeover(ctx, 0, 0))(t)
 	if m.Last != p.q.Seq() || m.Live() {
 		t.Errorf("got %+v", m)
 	}
@@ -553,19 +552,16 @@ func madeAgainFromImages(t *testing.T, image func(s *queuefs.Service) error) {
 	workStored(t, b, "two")
 	must(t, image(b))
 	workStored(t, b, "three")
-	_, err := b.SetQueue(ctx, "qone", func(i *queuefs.QueueInfo) error {
+	must(t, errOf(b.SetQueue(ctx, "qone", func(i *queuefs.QueueInfo) error {
 		i.Description = "set after the image"
 		return nil
-	})
-	must(t, err)
-	q, err := b.Queue("gonetwo")
-	must(t, err)
+	})))
+	q := sure(b.Queue("gonetwo"))(t)
 	must(t, errOf(q.Delete(ctx, 2)))
 	cullQueue(t, b, q.ID())
 	must(t, b.RemoveQueue(ctx, q.ID()))
 	createQueue(t, b, queuefs.QueueInfo{Identifier: q.ID(), Description: "the third"})
-	q, err = b.Queue("goneone")
-	must(t, err)
+	q = sure(b.Queue("goneone"))(t)
 	must(t, errOf(q.Delete(ctx, 2)))
 	cullQueue(t, b, q.ID())
 	must(t, b.RemoveQueue(ctx, q.ID()))
@@ -611,8 +607,7 @@ func TestAnImageOfABurstDoesNotWaitForFiles(t *testing.T) {
 	t.Parallel()
 	const jobs = 5100
 	files := func(dir string) int {
-		entries, err := os.ReadDir(filepath.Join(dir, "queues", "q", "pending"))
-		must(t, err)
+		entries := sure(os.ReadDir(filepath.Join(dir, "queues", "q", "pending")))(t)
 		return len(entries)
 	}
 	for _, full := range []bool{false, true} {
@@ -620,18 +615,16 @@ func TestAnImageOfABurstDoesNotWaitForFiles(t *testing.T) {
 			t.Parallel()
 			m, dir := new(objectstest.Memory), fastDir(t)+"/a"
 			var noSpace atomic.Bool
-			s, err := openStored(dir, m, queuefs.Options{Fault: func(step string, do func() error) error {
+			s := sure(openStored(dir, m, queuefs.Options{Fault: func(step string, do func() error) error {
 				if noSpace.Load() && strings.HasPrefix(step, "stage p") {
 					return syscall.ENOSPC
 				}
 				return do()
-			}, Stored: &stored.Options{Name: "a", Every: 1000}})
-			must(t, err)
+			}, Stored: &stored.Options{Name: "a", Every: 1000}}))(t)
 			q := createQueue(t, s, queuefs.QueueInfo{Identifier: "q"})
 			sub := q.Begin()
 			for i := range jobs {
-				d, err := sub.Add(queuefs.Meta{})
-				must(t, err)
+				d := sure(sub.Add(queuefs.Meta{}))(t)
 				must(t, errOf(fmt.Fprint(d, i)))
 			}
 			must(t, errOf(sub.Commit(ctx)))
@@ -649,8 +642,7 @@ func TestAnImageOfABurstDoesNotWaitForFiles(t *testing.T) {
 			noSpace.Store(false)
 			must(t, s.ImageAhead(ctx)) // waits for one that is on its way
 			b := mustStored(t, fastDir(t)+"/b", m)
-			q, err = b.Queue("q")
-			must(t, err)
+			q = sure(b.Queue("q"))(t)
 			if n := q.State().Pending; n != jobs {
 				t.Errorf("%d jobs wait, want %d", n, jobs)
 			}
@@ -675,8 +667,7 @@ func TestImagesOfAHomeWhoseStoreFails(t *testing.T) {
 	options := func(i int) queuefs.Options {
 		return queuefs.Options{Stored: &stored.Options{Name: fmt.Sprint("owner ", i), TakeOver: true, Patience: 20 * time.Millisecond}}
 	}
-	s, err := openStored(fastDir(t)+"/first", m, options(0))
-	must(t, err)
+	s := sure(openStored(fastDir(t)+"/first", m, options(0)))(t)
 	workStored(t, s, "one")
 	q := createQueue(t, s, queuefs.QueueInfo{Identifier: "some"})
 	rounds := 0
@@ -794,8 +785,7 @@ func TestDamageInAStoreIsNamedAndNeverServed(t *testing.T) {
 	want := see(t, s)
 	closeHome(t, s)
 	whole := m.Objects()
-	st, err := stored.Look(ctx, m)
-	must(t, err)
+	st := sure(stored.Look(ctx, m))(t)
 	needed := map[string]bool{} // a daemon reads all of them
 	for _, o := range st.Image.Objects {
 		needed[o.Name] = o.Live == o.Size

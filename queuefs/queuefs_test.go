@@ -34,8 +34,7 @@ func openHome(t testing.TB, dir string, o queuefs.Options) (*queuefs.Service, *q
 	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)
 	}
-	s, err := queuefs.Open(dir, o)
-	must(t, err)
+	s := sure(queuefs.Open(dir, o))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil && s.Err() == nil {
 			t.Error(err)
@@ -53,11 +52,9 @@ func submit(t testing.TB, q *queuefs.Queue, m queuefs.Meta, payload string) queu
 	t.Helper()
 	s := q.Begin()
 	defer s.Discard()
-	d, err := s.Add(m)
-	must(t, err)
+	d := sure(s.Add(m))(t)
 	must(t, errOf(io.WriteString(d, payload)))
-	jobs, err := s.Commit(ctx)
-	must(t, err)
+	jobs := sure(s.Commit(ctx))(t)
 	return jobs[0]
 }
 
@@ -95,8 +92,7 @@ func nextN(t testing.TB, q *queuefs.Queue, n int) {
 
 func payload(t testing.TB, q *queuefs.Queue, id queuefs.JobID) string {
 	t.Helper()
-	p, err := q.Payload(id)
-	must(t, err)
+	p := sure(q.Payload(id))(t)
 	defer p.Close()
 	var b bytes.Buffer
 	must(t, errOf(p.WriteTo(&b)))
@@ -208,8 +204,7 @@ func TestWrongDigestStoresNothing(t *testing.T) {
 			}
 			good, _ := sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(kind, []byte("good"))}})
 			io.WriteString(good, "good")
-			d, err := sub.Add(first)
-			must(t, err)
+			d := sure(sub.Add(first))(t)
 			io.WriteString(d, "this")
 			d.SetMeta(m)
 			wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrDigest, "%v", kind)
@@ -236,8 +231,7 @@ func TestMovesByHandBecomeEvents(t *testing.T) {
 	os.WriteFile(base+"pending/notajob", []byte("?"), 0o666)
 	var problems []string
 	s, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
-	ev, err := q.Events(6, 0)
-	must(t, err)
+	ev := sure(q.Events(6, 0))(t)
 	kinds := ""
 	for _, e := range ev {
 		kinds += e.Kind.String() + " " + e.Job.String() + " "
@@ -481,8 +475,7 @@ func TestWhatASubmitterMaySay(t *testing.T) {
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v want %v", name, err, c.want)
 		}
-		d, err := sub.Add(queuefs.Meta{})
-		must(t, err)
+		d := sure(sub.Add(queuefs.Meta{}))(t)
 		if err := d.SetMeta(c.m); !errors.Is(err, c.want) {
 			t.Errorf("%s, later: got %v want %v", name, err, c.want)
 		}
@@ -559,8 +552,7 @@ func TestTakeManyLargeJobs(t *testing.T) {
 
 // TestEventsOfLongNames reads events whose records have the longest names.
 func TestEventsOfLongNames(t *testing.T) {
-	s, err := openQueue(t, strings.Repeat("q", 200))
-	must(t, err)
+	s := sure(openQueue(t, strings.Repeat("q", 200)))(t)
 	defer closeHome(t, s)
 	q := s.Queues()[1]
 	types := []string{strings.Repeat("m", 1024), strings.Repeat("a\xff", 512), strings.Repeat("\xff\xfe", 512), "text/plain"}

@@ -86,8 +86,7 @@ func TestOrderAcrossPages(t *testing.T) {
 	}
 	var took []queuefs.JobID
 	for range 2 {
-		jobs, err := q.NextN(ctx, "w", 1000)
-		must(t, err)
+		jobs := sure(q.NextN(ctx, "w", 1000))(t)
 		took = append(took, idsOf(jobs)...)
 	}
 	if len(took) != 2000 || took[0] != 1 || took[1999] != 2000 || !slices.IsSorted(took) {
@@ -276,8 +275,7 @@ func TestDraftThatIsOver(t *testing.T) {
 			func(sub *queuefs.Submission) { sub.Commit(ctx) },
 		} {
 			sub := q.Begin()
-			d, err := sub.Add(queuefs.Meta{})
-			must(t, err)
+			d := sure(sub.Add(queuefs.Meta{}))(t)
 			io.WriteString(d, strings.Repeat("x", size))
 			end(sub)
 			if _, err := d.Write([]byte("more")); err == nil {
@@ -302,8 +300,7 @@ func TestDraftThatIsOver(t *testing.T) {
 // with the same ones asked for by name.
 func TestTakenJobsAreThoseOfTheQueue(t *testing.T) {
 	s, q := openHome(t, t.TempDir(), queuefs.Options{})
-	other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"})
-	must(t, err)
+	other := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"}))(t)
 	want := map[queuefs.JobID]string{}
 	add := func(size int) queuefs.JobID {
 		data := strings.Repeat("x", size)
@@ -332,8 +329,7 @@ func TestTakenJobsAreThoseOfTheQueue(t *testing.T) {
 	last := queuefs.JobID(0)
 	atHand, total := 0, len(want)
 	for _, max := range []int{1, 1, 3, 7, 1, 100} {
-		taken, err := q.Take(ctx, queuefs.Take{By: "w", Max: max})
-		must(t, err)
+		taken := sure(q.Take(ctx, queuefs.Take{By: "w", Max: max}))(t)
 		octets := 0
 		for i := range taken {
 			j := &taken[i]
@@ -374,14 +370,12 @@ func TestADamagedJournalDoesNotKeepNeighboursBack(t *testing.T) {
 	}
 	edited := 0
 	for _, log := range logs {
-		data, err := os.ReadFile(log)
-		must(t, err)
+		data := sure(os.ReadFile(log))(t)
 		at := bytes.Index(data, []byte("filename: victim"))
 		if at < 0 {
 			continue
 		}
-		f, err := os.OpenFile(log, os.O_WRONLY, 0)
-		must(t, err)
+		f := sure(os.OpenFile(log, os.O_WRONLY, 0))(t)
 		must(t, errOf(f.WriteAt([]byte("filename: edited"), int64(at))))
 		f.Close()
 		edited++
@@ -462,15 +456,13 @@ func allKinds(t *testing.T, s *queuefs.Service, q *queuefs.Queue) {
 	submit(t, q, queuefs.Meta{MediaType: strings.Repeat("m", 1024)}, strings.Repeat("large", 50_000))
 	fillQueue(t, q, 4, 10)
 	text := "said"
-	_, err := q.Describe(ctx, 1, queuefs.Description{Sidecar: &text})
-	must(t, err)
+	must(t, errOf(q.Describe(ctx, 1, queuefs.Description{Sidecar: &text})))
 	must(t, errOf(q.Hold(ctx, 1, "wait")))
 	must(t, errOf(q.Release(ctx, 1)))
 	taken := takeOne(t, q, time.Hour)
 	must(t, errOf(q.Extend(ctx, 1, taken.Token, 2*time.Hour)))
 	must(t, putResult(q, 1, taken.Token, "first", "one"))
-	_, err = q.Conclude(ctx, 1, taken.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no luck"})
-	must(t, err)
+	must(t, errOf(q.Conclude(ctx, 1, taken.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no luck"})))
 	must(t, errOf(q.RequeueEnd(ctx, 1)))
 	must(t, errOf(q.Requeue(ctx, 1)))
 	must(t, errOf(q.NextN(ctx, "w", 3)))
@@ -499,8 +491,7 @@ func TestEventsAreTheSameWhenOpenedAgain(t *testing.T) {
 	closeHome(t, s)
 
 	job := "/j000000000005"
-	text, err := os.ReadFile(dir + "/queues/jobs/pending" + job)
-	must(t, err)
+	text := sure(os.ReadFile(dir + "/queues/jobs/pending" + job))(t)
 	text = append(text, "mediaType: "+strings.Repeat("m", 70_000)+"\n"...) // no submitter could give it
 	must(t, os.WriteFile(dir+"/queues/jobs/deleted"+job, text, 0o666))
 	must(t, os.Remove(dir+"/queues/jobs/pending"+job))
@@ -528,8 +519,7 @@ func TestEventsCloseAndFarApart(t *testing.T) {
 				t.Errorf("%06b: got %+v", large, e)
 			}
 		}
-		some, err := q.Events(after+2, 3)
-		must(t, err)
+		some := sure(q.Events(after+2, 3))(t)
 		sameEvents(t, some, events[2:5])
 	}
 }
@@ -538,8 +528,7 @@ func TestEventsCloseAndFarApart(t *testing.T) {
 // while many change them.
 func TestFollowersOfManyCommitters(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: 16 << 20})
-	other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})
-	must(t, err)
+	other := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1}))(t)
 	queues := []*queuefs.Queue{q, other}
 	const committers, each = 4, 60
 	done, stop := context.WithTimeout(ctx, time.Minute)
@@ -587,8 +576,7 @@ func TestFollowersOfManyCommitters(t *testing.T) {
 // loseIndex takes a small queue out of the index.
 func loseIndex(t testing.TB, dir, queue string) {
 	t.Helper()
-	d, err := durable.OpenDir(dir+"/log/index", nil)
-	must(t, err)
+	d := sure(durable.OpenDir(dir+"/log/index", nil))(t)
 	defer d.Close()
 	f, _, err := catalog.Open(d, "small", "index of small queues", 0)
 	must(t, err)
@@ -609,8 +597,7 @@ func queue(t *testing.T, segment int64) *queuefs.Queue {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, queuefs.Init(filepath.Join(dir, "home"), queuefs.ServiceInfo{Name: "test"}))
-	s, err := queuefs.Open(filepath.Join(dir, "home"), queuefs.Options{Segment: segment})
-	must(t, err)
+	s := sure(queuefs.Open(filepath.Join(dir, "home"), queuefs.Options{Segment: segment}))(t)
 	t.Cleanup(func() {
 		should(t, s.Close())
 	})
@@ -636,15 +623,13 @@ func TestReadFrom(t *testing.T) {
 				what := fmt.Sprintf("%s, %d octets, %d of them written", name, size, written)
 				data := pattern[size%20:][:size]
 				sub := q.Begin()
-				d, err := sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.SHA1, []byte(data))}})
-				must(t, err)
+				d := sure(sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.SHA1, []byte(data))}}))(t)
 				io.WriteString(d, data[:written])
 				n, err := d.ReadFrom(reader(strings.NewReader(data[written:])))
 				if err != nil || n != int64(size-written) || d.Size() != int64(size) {
 					t.Fatalf("%s: read %d, %v", what, n, err)
 				}
-				r, err := d.Reader()
-				must(t, err)
+				r := sure(d.Reader())(t)
 				if _, inMemory := r.(*bytes.Reader); inMemory != (size <= inline) {
 					t.Errorf("%s: in memory: %v", what, inMemory)
 				}
@@ -652,8 +637,7 @@ func TestReadFrom(t *testing.T) {
 				if err != nil || jobs[0].Size != int64(size) || !slices.Contains(jobs[0].Digests, digest.Sum(digest.SHA256, []byte(data))) {
 					t.Fatalf("%s: %+v, %v", what, jobs, err)
 				}
-				p, err := q.Payload(jobs[0].ID)
-				must(t, err)
+				p := sure(q.Payload(jobs[0].ID))(t)
 				if got, err := io.ReadAll(p); err != nil || string(got) != data {
 					t.Errorf("%s: payload has %d octets, %v", what, len(got), err)
 				}
@@ -668,8 +652,7 @@ func TestReadFromOneByOne(t *testing.T) {
 	q := queue(t, 1<<20)
 	data := strings.Repeat("x", 128<<10) + "yz"
 	sub := q.Begin()
-	d, err := sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.MD5, []byte(data))}})
-	must(t, err)
+	d := sure(sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.MD5, []byte(data))}}))(t)
 	if n, err := d.ReadFrom(iotest.OneByteReader(strings.NewReader(data))); n != int64(len(data)) || err != nil {
 		t.Fatalf("read %d, %v", n, err)
 	}
@@ -685,11 +668,9 @@ func TestReadFromMany(t *testing.T) {
 	files := 0
 	for i := range 20 {
 		data := strings.Repeat(string(rune('a'+i)), 60_000+i)
-		d, err := sub.Add(queuefs.Meta{})
-		must(t, err)
+		d := sure(sub.Add(queuefs.Meta{}))(t)
 		must(t, errOf(d.ReadFrom(strings.NewReader(data))))
-		r, err := d.Reader()
-		must(t, err)
+		r := sure(d.Reader())(t)
 		if _, inMemory := r.(*bytes.Reader); !inMemory {
 			files++
 		}
@@ -698,11 +679,9 @@ func TestReadFromMany(t *testing.T) {
 	if files == 0 || files == len(want) {
 		t.Errorf("%d of %d payloads are in files", files, len(want))
 	}
-	jobs, err := sub.Commit(t.Context())
-	must(t, err)
+	jobs := sure(sub.Commit(t.Context()))(t)
 	for i, j := range jobs {
-		p, err := q.Payload(j.ID)
-		must(t, err)
+		p := sure(q.Payload(j.ID))(t)
 		if got, err := io.ReadAll(p); err != nil || string(got) != want[i] {
 			t.Errorf("%v: payload has %d octets, %v", j.ID, len(got), err)
 		}
@@ -718,8 +697,7 @@ func TestReadFromBroken(t *testing.T) {
 	for _, size := range []int{0, 1, 4096, 128 << 10, 128<<10 + 1, 256 << 10, 300_000} {
 		for _, broken := range []error{io.ErrUnexpectedEOF, errors.New("cut off")} {
 			sub := q.Begin()
-			d, err := sub.Add(queuefs.Meta{})
-			must(t, err)
+			d := sure(sub.Add(queuefs.Meta{}))(t)
 			n, err := d.ReadFrom(io.MultiReader(strings.NewReader(strings.Repeat("x", size)), iotest.ErrReader(broken)))
 			if err != broken || n != int64(size) {
 				t.Errorf("%d octets: read %d, %v", size, n, err)
@@ -744,8 +722,7 @@ func TestReadFromKeepsWhatItMust(t *testing.T) {
 		const jobs = 2000
 		sub := q.Begin()
 		for range jobs {
-			d, err := sub.Add(queuefs.Meta{})
-			must(t, err)
+			d := sure(sub.Add(queuefs.Meta{}))(t)
 			must(t, errOf(d.ReadFrom(shy{strings.NewReader(strings.Repeat("x", size))})))
 		}
 		if each := (liveHeap() - before) / jobs; each > 2048+2*int64(size) {
@@ -811,8 +788,7 @@ func testPayloadForms(t *testing.T, dir string) {
 	var want []string
 	for _, size := range []int{0, 1, 4095, 4096, 128<<10 - 1, 128 << 10, 128<<10 + 1, 256 << 10, 1<<20 + 17} {
 		sub := q.Begin()
-		d, err := sub.Add(queuefs.Meta{})
-		must(t, err)
+		d := sure(sub.Add(queuefs.Meta{}))(t)
 		data := strings.Repeat("abcdefg", size/7+1)[:size]
 		for at := 0; at < size; at += 10_001 { // in pieces that fit nowhere
 			if n, err := io.WriteString(d, data[at:min(at+10_001, size)]); err != nil || n != min(10_001, size-at) {
@@ -831,8 +807,7 @@ func testPayloadForms(t *testing.T, dir string) {
 	read := func() {
 		t.Helper()
 		for i, data := range want {
-			p, err := q.Payload(queuefs.JobID(i + 1))
-			must(t, err)
+			p := sure(q.Payload(queuefs.JobID(i + 1)))(t)
 			var b bytes.Buffer
 			if n, err := p.WriteTo(&b); n != int64(len(data)) || err != nil || b.String() != data || p.Size() != n {
 				t.Errorf("%d octets: wrote %d, %v", len(data), n, err)
@@ -874,8 +849,7 @@ func TestRightDigests(t *testing.T) {
 				if first != 0 {
 					m.Expect = []digest.Value{digest.Sum(first, []byte("other"))}
 				}
-				d, err := sub.Add(m)
-				must(t, err)
+				d := sure(sub.Add(m))(t)
 				io.WriteString(d, data)
 				must(t, d.SetMeta(queuefs.Meta{Expect: []digest.Value{right}}))
 				jobs, err := sub.Commit(ctx)
@@ -978,8 +952,7 @@ func TestStageTakesPayloadsInAnyOrder(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	jobs, err := stage.Commit(ctx)
-	must(t, err)
+	jobs := sure(stage.Commit(ctx))(t)
 	stage.Discard() // does nothing
 	check := func(q *queuefs.Queue) {
 		t.Helper()
@@ -1013,8 +986,7 @@ func TestStageTakesPayloadsInAnyOrder(t *testing.T) {
 func TestStageRefuses(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
-	other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})
-	must(t, err)
+	other := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1}))(t)
 	large := strings.Repeat("x", 200<<10)
 	stage := q.Assemble(2)
 	wrong := queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.SHA1, nil)}}
@@ -1055,12 +1027,10 @@ func TestDraftIsReadAndVerified(t *testing.T) {
 	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	for _, body := range []string{"", "hello\n", strings.Repeat("0123456789", 15_000)} {
 		sub := q.Begin()
-		d, err := sub.Add(queuefs.Meta{})
-		must(t, err)
+		d := sure(sub.Add(queuefs.Meta{}))(t)
 		must(t, errOf(io.WriteString(d, body)))
 		for range 2 {
-			r, err := d.Reader()
-			must(t, err)
+			r := sure(d.Reader())(t)
 			if got, err := io.ReadAll(r); string(got) != body || err != nil {
 				t.Errorf("got %d octets, %v, want %d", len(got), err, len(body))
 			}

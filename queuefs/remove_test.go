@@ -82,8 +82,7 @@ func TestOnlyAQueueWithoutJobsIsRemoved(t *testing.T) {
 	}
 	// Who holds the queue still is told.
 	sub := q.Begin()
-	d, err := sub.Add(queuefs.Meta{})
-	must(t, err)
+	d := sure(sub.Add(queuefs.Meta{}))(t)
 	d.Write([]byte("late"))
 	wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrNoQueue, "late submission")
 	wantErr(t, errOf(q.Job(1)), queuefs.ErrNoJob, "job")
@@ -157,8 +156,7 @@ func TestAQueueMadeAgainHasNothingOfTheFormer(t *testing.T) {
 			"removed": {gone, world{}, 0}, "made": {empty, world{"jobs": jobs{}}, 0},
 			"crash": {full, want, 3}, "checkpoint": {settled, want, 3}, "closed": {dir, want, 3},
 		} {
-			s, err := queuefs.Open(at.dir, queuefs.Options{Segment: segmentSize, Report: o.Report})
-			must(t, err)
+			s := sure(queuefs.Open(at.dir, queuefs.Options{Segment: segmentSize, Report: o.Report}))(t)
 			if d := at.w.difference(observe(t, s)); d != "" {
 				t.Errorf("%s: %s", name, d)
 			}
@@ -204,8 +202,7 @@ func TestSubmissionsRaceWithRemoval(t *testing.T) {
 	s, _ := openHome(t, dir, queuefs.Options{})
 	for n := range 20 {
 		name := fmt.Sprint("q", n)
-		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name})
-		must(t, err)
+		q := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name}))(t)
 		accepted := make(chan bool)
 		for range 4 {
 			go func() {
@@ -239,8 +236,7 @@ func TestSubmissionsRaceWithRemoval(t *testing.T) {
 	crashed := copyHome(t, dir)
 	closeHome(t, s)
 	for _, d := range []string{crashed, dir} {
-		s, err := queuefs.Open(d, queuefs.Options{Segment: segmentSize})
-		must(t, err)
+		s := sure(queuefs.Open(d, queuefs.Options{Segment: segmentSize}))(t)
 		want.expect(t, s)
 		closeHome(t, s)
 	}
@@ -260,8 +256,7 @@ func TestAJournalTakenAwayTakesNoJobOfALaterQueue(t *testing.T) {
 			must(t, os.Remove(filepath.Join(dir, also)))
 		}
 		s, _ = openHome(t, dir, queuefs.Options{})
-		late, err := s.Queue("late")
-		must(t, err)
+		late := sure(s.Queue("late"))(t)
 		submit(t, late, queuefs.Meta{}, "kept")
 		want := observe(t, s)
 		crashed := copyHome(t, dir)
@@ -475,8 +470,7 @@ func TestDamagedNumbersOfARemovedQueueAreReported(t *testing.T) {
 			var problems []string
 			o := queuefs.Options{OwnIndex: true, Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }}
 			s, _ := openHome(t, dir, o)
-			there, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "there"})
-			must(t, err)
+			there := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "there"}))(t)
 			submitN(t, there, 7, queuefs.Meta{}, "x")
 			must(t, s.RemoveQueue(ctx, "jobs"))
 			if !open {
@@ -487,8 +481,7 @@ func TestDamagedNumbersOfARemovedQueueAreReported(t *testing.T) {
 				s = openBare(t, dir, o)
 			}
 			for name, want := range map[string]queuefs.JobID{"jobs": c.jobs, "stranger": c.strangers} {
-				q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name})
-				must(t, err)
+				q := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name}))(t)
 				if j := submit(t, q, queuefs.Meta{}, "x"); j.ID < want || j.ID > want+1 {
 					t.Errorf("%s: queue %s begins with %v, want %v or the next", c.name, name, j.ID, want)
 				}
@@ -564,8 +557,7 @@ func TestNumbersOutliveAQueueTakenAwayByHand(t *testing.T) {
 func openBare(t testing.TB, dir string, o queuefs.Options) *queuefs.Service {
 	t.Helper()
 	o.Segment = segmentSize
-	s, err := queuefs.Open(dir, o)
-	must(t, err)
+	s := sure(queuefs.Open(dir, o))(t)
 	return s
 }
 
@@ -617,8 +609,7 @@ func TestALostQueueIsNeverMadeAnew(t *testing.T) {
 					if exists(dir, "queues/jobs/pending") || exists(dir, "queues/jobs") != empty {
 						t.Error("a directory was made")
 					}
-					q, err := s.Queue("other")
-					must(t, err)
+					q := sure(s.Queue("other"))(t)
 					submit(t, q, queuefs.Meta{}, "meanwhile")
 					must(t, s.Checkpoint(ctx))
 					closeHome(t, s)
@@ -626,8 +617,7 @@ func TestALostQueueIsNeverMadeAnew(t *testing.T) {
 				if empty {
 					must(t, os.Remove(filepath.Join(dir, "queues/jobs")))
 				}
-				s, err = queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
-				must(t, err)
+				s = sure(queuefs.Open(dir, queuefs.Options{Segment: segmentSize}))(t)
 				must(t, os.Rename(aside, filepath.Join(dir, "queues/jobs")))
 				reload(t, s)
 				if lost := s.Lost(); len(lost) != 1 || !lost[0].Back {
@@ -720,8 +710,7 @@ func TestALostQueueKeepsItsJournalWithoutAnIndex(t *testing.T) {
 			}
 			write(t, filepath.Join(dir, "queues.txt"), "jobs\nother\nnew\n")
 			for range 3 {
-				s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
-				must(t, err)
+				s := sure(queuefs.Open(dir, queuefs.Options{Segment: segmentSize}))(t)
 				if lost := s.Lost(); len(lost) != 1 || lost[0].Queue != "jobs" {
 					t.Errorf("lost queues: %v", lost)
 				}

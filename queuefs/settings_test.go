@@ -31,8 +31,7 @@ func set(change func(i *queuefs.QueueInfo)) func(*queuefs.QueueInfo) error {
 // properties returns queue-info.txt as it stands on disk.
 func properties(t testing.TB, dir string) string {
 	t.Helper()
-	text, err := os.ReadFile(dir + "/queues/jobs/queue-info.txt")
-	must(t, err)
+	text := sure(os.ReadFile(dir + "/queues/jobs/queue-info.txt"))(t)
 	return string(text)
 }
 
@@ -63,12 +62,11 @@ func TestSetQueueKeepsWhatElseIsInTheFile(t *testing.T) {
 	edit(t, dir, byHand)
 	s, q := openHome(t, dir, queuefs.Options{})
 	at := time.Date(2026, 5, 6, 7, 8, 9, 10_999, time.UTC)
-	got, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) {
+	got := sure(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) {
 		i.Name, i.Description, i.CullingSize, i.CullingAge = "Jobs", "", 5, 720
 		i.Paused, i.Closed, i.Acknowledge, i.Lease, i.MaxAttempts, i.Digests = at, true, queuefs.AckRequired, 90*time.Second, 3, digest.SetOf(digest.MD5)
 		i.Callback = "https://example.org/hook?x=1"
-	}))
-	must(t, err)
+	})))(t)
 	want := queuefs.QueueInfo{ID: "jobs", Identifier: "jobs", Name: "Jobs", CullingSize: 5, CullingAge: 720, VerifyOnRead: true,
 		Paused: at.Truncate(time.Microsecond), Closed: true, Acknowledge: queuefs.AckRequired, Lease: 90 * time.Second, MaxAttempts: 3, Digests: digest.SetOf(digest.MD5),
 		Callback: "https://example.org", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
@@ -305,8 +303,7 @@ func TestSetService(t *testing.T) {
 func reload(t testing.TB, s *queuefs.Service) (changed []string) {
 	t.Helper()
 	for range 2 {
-		some, err := s.Reload(ctx)
-		must(t, err)
+		some := sure(s.Reload(ctx))(t)
 		changed = append(changed, some...)
 	}
 	return changed
@@ -405,16 +402,14 @@ func TestReloadTakesInQueues(t *testing.T) {
 		}
 	}
 	// Both go on.
-	c, err := s.Queue("copy")
-	must(t, err)
+	c := sure(s.Queue("copy"))(t)
 	if j := submit(t, c, queuefs.Meta{}, "three"); j.ID != 3 {
 		t.Errorf("copy goes on with %v", j.ID)
 	}
 	if j := submit(t, q, queuefs.Meta{}, "three"); j.ID != 3 {
 		t.Errorf("jobs goes on with %v", j.ID)
 	}
-	n, err := s.Queue("new")
-	must(t, err)
+	n := sure(s.Queue("new"))(t)
 	submit(t, n, queuefs.Meta{}, "first")
 	write(t, dir+"/queues.txt", "jobs\ncopy\nnew\nempty\n")
 	if got := reload(t, s); !slices.Equal(got, []string{"empty"}) || !slices.Equal(ids(s), []string{"jobs", "copy", "new", "empty"}) {
@@ -575,16 +570,14 @@ func TestReloadTakesInPropertiesOfTheService(t *testing.T) {
 	s, _ := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
 	s.SetBaseURI("http://127.0.0.1:1/")
 	was, name := s.Info(), dir+"/cutie-info.txt"
-	data, err := os.ReadFile(name)
-	must(t, err)
+	data := sure(os.ReadFile(name))(t)
 	text := strings.Replace(string(data), "name: test\n", "name: new\n", 1)
 	write(t, name, text+"description: D\nsupportURI: mailto:ann@example.org\ndefaultCatalog: jobs\ntombstoneAge: 24\n")
 	if _, err := s.Reload(ctx); err != nil || s.Info() != was {
 		t.Errorf("not held still yet: got %v, %+v", err, s.Info())
 	}
 	reload(t, s)
-	st, err := os.Stat(name)
-	must(t, err)
+	st := sure(os.Stat(name))(t)
 	want := was
 	want.Name, want.Description, want.SupportURI, want.DefaultCatalog = "new", "D", "mailto:ann@example.org", "jobs"
 	want.TombstoneAge = 24
@@ -801,8 +794,7 @@ func TestUnreadPropertiesAreNotLost(t *testing.T) {
 			t.Run(errno.Error()+" "+how, func(t *testing.T) {
 				dir, disk := homeToShut(t, how), &badDisk{part: "properties"}
 				file := filepath.Join(dir, "queues/jobs/queue-info.txt")
-				before, err := os.ReadFile(file)
-				must(t, err)
+				before := sure(os.ReadFile(file))(t)
 				var problems []string
 				late := time.Duration(0)
 				o := queuefs.Options{Reads: disk.step, Report: func(p queuefs.Problem) { problems = append(problems, p.String()) },
@@ -810,8 +802,7 @@ func TestUnreadPropertiesAreNotLost(t *testing.T) {
 
 				disk.fail(errno, 1) // the one of jobs, which is read first
 				s := openBare(t, dir, o)
-				q, err := s.Queue("jobs")
-				must(t, err)
+				q := sure(s.Queue("jobs"))(t)
 				last := q.Seq()
 				refusesAll(t, s, errno)
 				if st := q.State(); !st.Shut || !strings.Contains(st.Damage, errno.Error()) || s.Shut() != 1 {
@@ -823,8 +814,7 @@ func TestUnreadPropertiesAreNotLost(t *testing.T) {
 				if len(told) != 1 {
 					t.Errorf("reported %q", problems)
 				}
-				other, err := s.Ask("other")
-				must(t, err)
+				other := sure(s.Ask("other"))(t)
 				submit(t, other, queuefs.Meta{}, "payload")
 				should(t, errOf(other.Next(ctx, "c")))
 
@@ -847,8 +837,7 @@ func TestUnreadPropertiesAreNotLost(t *testing.T) {
 				if err != nil || !slices.Contains(came, "jobs") {
 					t.Errorf("reload: got %v, %v", came, err)
 				}
-				q, err = s.Ask("jobs")
-				must(t, err)
+				q = sure(s.Ask("jobs"))(t)
 				if info := q.Info(); info.Closed || !info.Paused.IsZero() || info.MaxAttempts != 3 || info.Name != "Jöbs" || q.Seq() != last {
 					t.Errorf("got %+v, %d events", info, q.Seq()-last)
 				}
@@ -879,17 +868,14 @@ func homeToShut(t *testing.T, how string) string {
 	t.Helper()
 	dir := filepath.Join(fastDir(t), "home")
 	s, q := openWith(t, dir, queuefs.Options{}, func(i *queuefs.QueueInfo) { i.Name, i.CullingSize, i.CullingAge = "Jöbs", 0, 0 })
-	_, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})
-	must(t, err)
+	must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})))
 	submit(t, q, queuefs.Meta{}, "first")
 	submit(t, q, queuefs.Meta{}, "second")
 	submit(t, q, queuefs.Meta{}, "third")
 	must(t, errOf(q.Delete(ctx, 3)))
 	must(t, s.Checkpoint(ctx))
-	_, err = s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.MaxAttempts = 3 }))
-	must(t, err)
-	_, err = q.Take(ctx, queuefs.Take{Lease: time.Minute})
-	must(t, err)
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.MaxAttempts = 3 }))))
+	must(t, errOf(q.Take(ctx, queuefs.Take{Lease: time.Minute})))
 	if how == "killed" {
 		must(t, s.Maintain(ctx))
 		killed := copyHome(t, dir)
@@ -943,8 +929,7 @@ func TestPropertiesChangedWhileTheyCannotBeRead(t *testing.T) {
 		dir, disk := homeToShut(t, "killed"), &badDisk{part: "properties"}
 		disk.fail(syscall.EIO, 1)
 		s := openBare(t, dir, queuefs.Options{Reads: disk.step})
-		q, err := s.Queue("jobs")
-		must(t, err)
+		q := sure(s.Queue("jobs"))(t)
 		last := q.Seq()
 		must(t, os.WriteFile(filepath.Join(dir, "queues/jobs/queue-info.txt"), []byte(text), 0o600))
 		disk.fail(syscall.EIO, 0)
@@ -978,8 +963,7 @@ func TestUnreadPropertiesOfAnOpenQueue(t *testing.T) {
 func TestCheckTellsOfUnreadProperties(t *testing.T) {
 	dir := homeToShut(t, "stopped")
 	info := filepath.Join(dir, "queues/jobs/queue-info.txt")
-	was, err := os.ReadFile(info)
-	must(t, err)
+	was := sure(os.ReadFile(info))(t)
 	for _, o := range []check.Options{{}, {Repair: true}, {Rebuild: true}} {
 		disk := &badDisk{part: "properties"}
 		disk.fail(syscall.EIO, 1)
@@ -1014,8 +998,7 @@ func TestUnchangedPropertiesAreNotRead(t *testing.T) {
 	}}
 	for range 2 {
 		s = openBare(t, dir, unread)
-		q, err := s.Queue("jobs")
-		must(t, err)
+		q := sure(s.Queue("jobs"))(t)
 		if info := q.Info(); info.Name != "Jöbs" || info.MaxAttempts != 7 {
 			t.Errorf("got %+v", info)
 		}

@@ -33,8 +33,7 @@ func standBy(t testing.TB, name string, m *objectstest.Memory) *queuefs.Service 
 func advance(t testing.TB, s *queuefs.Service) {
 	t.Helper()
 	for {
-		more, err := s.Advance(ctx)
-		must(t, err)
+		more := sure(s.Advance(ctx))(t)
 		if !more {
 			return
 		}
@@ -128,8 +127,7 @@ func TestAStandbyChangesNothing(t *testing.T) {
 	workStored(t, a, "one")
 	b := standBy(t, "b", m)
 	want := see(t, b)
-	q, err := b.Queue("qone")
-	must(t, err)
+	q := sure(b.Queue("qone"))(t)
 	n := len(m.Objects())
 	for what, do := range map[string]func() error{
 		"submit": func() error {
@@ -167,22 +165,18 @@ func TestDeadlinesAreTakenOver(t *testing.T) {
 	m := new(objectstest.Memory)
 	now := time.Now()
 	clock := func() time.Time { return now }
-	a, err := openStored(fastDir(t)+"/a", m, queuefs.Options{Now: clock})
-	must(t, err)
+	a := sure(openStored(fastDir(t)+"/a", m, queuefs.Options{Now: clock}))(t)
 	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
 	b, err := openStored(fastDir(t)+"/b", m, queuefs.Options{Now: clock, Stored: &stored.Options{Name: "b", Standby: true}})
 	must(t, err)
 	submitN(t, q, 3, queuefs.Meta{}, "x")
-	_, err = q.Take(ctx, queuefs.Take{Max: 1, Lease: time.Minute, Key: "key", User: "u"})
-	must(t, err)
+	must(t, errOf(q.Take(ctx, queuefs.Take{Max: 1, Lease: time.Minute, Key: "key", User: "u"})))
 	must(t, errOf(q.HoldUntil(ctx, 2, "", now.Add(time.Minute))))
 	advance(t, b)
 	must(t, a.Leave())
 	must(t, b.TakeOver(ctx, false))
-	p, err := b.Queue("jobs")
-	must(t, err)
-	taken, err := p.Take(ctx, queuefs.Take{Max: 1, Lease: time.Minute, Key: "key", User: "u"})
-	must(t, err)
+	p := sure(b.Queue("jobs"))(t)
+	taken := sure(p.Take(ctx, queuefs.Take{Max: 1, Lease: time.Minute, Key: "key", User: "u"}))(t)
 	if len(taken) != 1 || taken[0].ID != 1 || !taken[0].Again {
 		t.Errorf("by the key: got %+v", taken)
 	}
@@ -252,8 +246,7 @@ func TestAnOwnerLeavesUnderLoad(t *testing.T) {
 		t.Errorf("a waiting consumer: got %v", err)
 	}
 	must(t, b.TakeOver(ctx, false))
-	p, err := b.Queue("jobs")
-	must(t, err)
+	p := sure(b.Queue("jobs"))(t)
 	if n := p.State().Pending; n != int64(len(done)) {
 		t.Errorf("%d jobs, want %d", n, len(done))
 	}

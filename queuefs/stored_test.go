@@ -34,16 +34,14 @@ func openStored(dir string, m *objectstest.Memory, o queuefs.Options) (*queuefs.
 
 func mustStored(t testing.TB, dir string, m *objectstest.Memory) *queuefs.Service {
 	t.Helper()
-	s, err := openStored(dir, m, queuefs.Options{})
-	must(t, err)
+	s := sure(openStored(dir, m, queuefs.Options{}))(t)
 	return s
 }
 
 func createQueue(t testing.TB, s *queuefs.Service, info queuefs.QueueInfo) *queuefs.Queue {
 	t.Helper()
 	info.CullingSize, info.CullingAge = -1, -1
-	q, err := s.CreateQueue(ctx, info)
-	must(t, err)
+	q := sure(s.CreateQueue(ctx, info))(t)
 	return q
 }
 
@@ -60,21 +58,18 @@ func workStored(t testing.TB, s *queuefs.Service, round string) {
 	must(t, errOf(q.Delete(ctx, 6)))
 	must(t, errOf(q.Next(ctx, "somebody")))
 	must(t, errOf(q.Requeue(ctx, 1)))
-	taken, err := q.Take(ctx, queuefs.Take{User: "worker", Max: 1, Lease: 1 << 40})
-	must(t, err)
+	taken := sure(q.Take(ctx, queuefs.Take{User: "worker", Max: 1, Lease: 1 << 40}))(t)
 	for name, contents := range map[string]string{"result": "the result of " + round, "large": big} {
-		d, err := q.NewResult(ctx, taken[0].ID, taken[0].Token, name, "text/plain", nil)
-		must(t, err)
+		d := sure(q.NewResult(ctx, taken[0].ID, taken[0].Token, name, "text/plain", nil))(t)
 		must(t, errOf(d.Write([]byte(contents))))
 		must(t, errOf(d.Commit(ctx)))
 	}
 	must(t, errOf(q.Delete(ctx, 5)))
 	must(t, errOf(q.RequeueEnd(ctx, 5)))
-	_, err = s.SetQueue(ctx, q.ID(), func(i *queuefs.QueueInfo) error {
+	must(t, errOf(s.SetQueue(ctx, q.ID(), func(i *queuefs.QueueInfo) error {
 		i.Description = "set in " + round
 		return nil
-	})
-	must(t, err)
+	})))
 	must(t, s.SetService(ctx, func(i *queuefs.ServiceInfo) error {
 		i.Description = "set in " + round
 		return nil
@@ -188,16 +183,12 @@ func TestAHomeIsMadeAgainFromItsStore(t *testing.T) {
 func copyDated(t testing.TB, dir string) string {
 	t.Helper()
 	to := copyHome(t, dir)
-	files, err := filepath.Glob(filepath.Join(dir, "queues", "*", "queue-info.txt"))
-	must(t, err)
-	kept, err := filepath.Glob(filepath.Join(dir, "cutie-former", "queues", "*", "queue-info.txt"))
-	must(t, err)
+	files := sure(filepath.Glob(filepath.Join(dir, "queues", "*", "queue-info.txt")))(t)
+	kept := sure(filepath.Glob(filepath.Join(dir, "cutie-former", "queues", "*", "queue-info.txt")))(t)
 	files = append(files, kept...)
 	for _, name := range files {
-		st, err := os.Stat(name)
-		must(t, err)
-		rel, err := filepath.Rel(dir, name)
-		must(t, err)
+		st := sure(os.Stat(name))(t)
+		rel := sure(filepath.Rel(dir, name))(t)
 		must(t, os.Chtimes(filepath.Join(to, rel), st.ModTime(), st.ModTime()))
 	}
 	return to
@@ -537,8 +528,7 @@ func TestAFailedStartElsewhereClaimsNothing(t *testing.T) {
 					m.Set(name, whole[name])
 				}
 			}
-			a, err := noTakeOver(dir, m)
-			must(t, err)
+			a := sure(noTakeOver(dir, m))(t)
 			want.check(t, see(t, a))
 			closeHome(t, a)
 			if _, err := os.Stat(canary); err != nil {
@@ -557,11 +547,9 @@ func TestAClaimWithoutChangesPassesNoDirectory(t *testing.T) {
 	canary := filepath.Join(dir, "resourcesync", "canary")
 	must(t, os.MkdirAll(filepath.Dir(canary), 0o777))
 	must(t, os.WriteFile(canary, nil, 0o666))
-	b, err := noTakeOver(fastDir(t)+"/b", m)
-	must(t, err)
+	b := sure(noTakeOver(fastDir(t)+"/b", m))(t)
 	closeHome(t, b)
-	a, err := noTakeOver(dir, m)
-	must(t, err)
+	a := sure(noTakeOver(dir, m))(t)
 	want.check(t, see(t, a))
 	closeHome(t, a)
 	if _, err := os.Stat(canary); err != nil {
@@ -628,16 +616,14 @@ func TestADirectoryKeepsItsFilesUntilNewOnesAreWhole(t *testing.T) {
 	}
 	copied := copyDated(t, kept)
 	must(t, os.Remove(filepath.Join(copied, "cutie-store")))
-	alone, err := queuefs.Open(copied, queuefs.Options{AcceptLoss: true})
-	must(t, err)
+	alone := sure(queuefs.Open(copied, queuefs.Options{AcceptLoss: true}))(t)
 	if got, want := len(alone.Queues()), 6; got != want {
 		t.Errorf("the kept home has %d queues, want %d", got, want)
 	}
 	closeHome(t, alone)
 
 	m.Set(lost, data)
-	s, err := noTakeOver(dir, m)
-	must(t, err)
+	s := sure(noTakeOver(dir, m))(t)
 	want.check(t, see(t, s))
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		must(t, s.Bring(ctx))
@@ -702,8 +688,7 @@ func TestAMakingAgainStopsAtEveryStep(t *testing.T) {
 		if d := diffFiles(had, homeFiles(t, filepath.Join(dir, "cutie-former"))); d != "" {
 			t.Fatalf("after %d steps and another start: %s", stop, d)
 		}
-		s, err := noTakeOver(dir, storeWith(whole))
-		must(t, err)
+		s := sure(noTakeOver(dir, storeWith(whole)))(t)
 		want.check(t, see(t, s))
 		closeHome(t, s)
 	}
@@ -717,16 +702,14 @@ func TestFormerFilesThatNobodyPassedAreTakenBack(t *testing.T) {
 	dir, want := imagedHome(t, m)
 	former := filepath.Join(dir, "cutie-former")
 	// As a start leaves it that made the directory again, and was cut off.
-	marker, err := os.ReadFile(filepath.Join(dir, "cutie-store"))
-	must(t, err)
+	marker := sure(os.ReadFile(filepath.Join(dir, "cutie-store")))(t)
 	must(t, os.MkdirAll(filepath.Join(former, "log"), 0o777))
 	for _, name := range []string{"queues.txt", "queues", "log/index", "callback-urls"} {
 		must(t, os.Rename(filepath.Join(dir, name), filepath.Join(former, name)))
 	}
 	must(t, os.WriteFile(filepath.Join(former, "cutie-store"), marker, 0o666))
 	must(t, os.MkdirAll(filepath.Join(dir, "queues", "qone", "pending"), 0o777))
-	steps, err := stopAfter(copyStore(m), copyDated(t, dir), 1<<30)
-	must(t, err)
+	steps := sure(stopAfter(copyStore(m), copyDated(t, dir), 1<<30))(t)
 	for stop := 0; stop < steps; stop += max(1, steps/long.N(8, steps)) {
 		dir := copyDated(t, dir)
 		store := copyStore(m)

@@ -61,8 +61,7 @@ func TestUnreadJobFileIsNotLost(t *testing.T) {
 			submit(t, q, meta, "payload")
 			must(t, s.Maintain(ctx))
 			path := filepath.Join(dir, "queues/jobs/pending/j000000000001")
-			before, err := os.ReadFile(path)
-			must(t, err)
+			before := sure(os.ReadFile(path))(t)
 
 			disk.fail(errno, always)
 			calls := map[string]func() error{
@@ -243,8 +242,7 @@ func TestLengthIsNotWhatOtherHandsWrote(t *testing.T) {
 	submit(t, q, queuefs.Meta{}, "payload")
 	must(t, s.Maintain(ctx))
 	path := filepath.Join(dir, "queues/jobs/pending/j000000000001")
-	text, err := os.ReadFile(path)
-	must(t, err)
+	text := sure(os.ReadFile(path))(t)
 	must(t, os.WriteFile(path, []byte(strings.Replace(string(text), "size: 7", "size: 9", 1)), 0o666))
 	j, err := q.Next(ctx, "w")
 	if err != nil || j.Size != 7 {
@@ -357,8 +355,7 @@ func fill(t *testing.T, dir string, leave int64) (free func()) {
 	t.Helper()
 	must(t, os.RemoveAll(filepath.Join(dir, "home/cutie-reserve")))
 	name := filepath.Join(dir, "ballast")
-	f, err := os.Create(name)
-	must(t, err)
+	f := sure(os.Create(name))(t)
 	var n int64
 	for chunk := make([]byte, 64<<10); ; {
 		k, err := f.Write(chunk)
@@ -595,8 +592,7 @@ func filesOf(t testing.TB, dir string) string {
 			names = append(names, name)
 		}
 	}
-	temps, err := filepath.Glob(dir + "/cutie-tmp/*")
-	must(t, err)
+	temps := sure(filepath.Glob(dir + "/cutie-tmp/*"))(t)
 	for range temps {
 		names = append(names, "payload without a name")
 	}

@@ -145,8 +145,7 @@ func TestFilesKeepUpWithABurst(t *testing.T) {
 	}
 	wg.Wait()
 	var journal int64
-	names, err := filepath.Glob(dir + "/log/journal/*.log")
-	must(t, err)
+	names := sure(filepath.Glob(dir + "/log/journal/*.log"))(t)
 	for _, name := range names {
 		if st, err := os.Stat(name); err == nil {
 			journal += st.Size()
@@ -356,8 +355,7 @@ func packed(t *testing.T) (dir string, s *queuefs.Service, q *queuefs.Queue) {
 	s, q = openHome(t, dir, queuefs.Options{Segment: segment.MaxSize})
 	sub := q.Begin()
 	for i := 1; i <= 2*queuefs.PageJobs+100; i++ {
-		d, err := sub.Add(queuefs.Meta{Sidecar: fmt.Sprint("side ", i)})
-		must(t, err)
+		d := sure(sub.Add(queuefs.Meta{Sidecar: fmt.Sprint("side ", i)}))(t)
 		must(t, errOf(d.Write([]byte(packedPayload(queuefs.JobID(i))))))
 	}
 	must(t, errOf(sub.Commit(ctx)))
@@ -376,8 +374,7 @@ func packedPayload(id queuefs.JobID) string {
 
 func packFiles(t *testing.T, dir string) []string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "log/index/queues/jobs/c*"))
-	must(t, err)
+	names := sure(filepath.Glob(filepath.Join(dir, "log/index/queues/jobs/c*")))(t)
 	return names
 }
 
@@ -385,8 +382,7 @@ func packFiles(t *testing.T, dir string) []string {
 func takeAll(t *testing.T, q *queuefs.Queue, first queuefs.JobID, n int) {
 	t.Helper()
 	for n > 0 {
-		jobs, err := q.Take(ctx, queuefs.Take{By: "me", Max: min(n, 300)})
-		must(t, err)
+		jobs := sure(q.Take(ctx, queuefs.Take{By: "me", Max: min(n, 300)}))(t)
 		for _, j := range jobs {
 			if j.ID != first || j.Sidecar != fmt.Sprint("side ", int(j.ID)) || len(j.Extra) > 0 {
 				t.Fatalf("got %v, want job %v as it was submitted", j, first)
@@ -516,8 +512,7 @@ func TestPassTellsChangedJobs(t *testing.T) {
 	if _, _, err := q.Pass().JobFile(8, queuefs.Pending); !errors.Is(err, queuefs.ErrNoJob) {
 		t.Errorf("got %v, want that no such job is pending", err)
 	}
-	in, err := q.Pass().Payload(8)
-	must(t, err)
+	in := sure(q.Pass().Payload(8))(t)
 	in.Close()
 }
 
@@ -682,8 +677,7 @@ func (c *scenario) settle(t *testing.T, rng *rand.Rand) {
 		}
 	}
 	c.moved = false
-	s, err := queuefs.Open(c.dir, queuefs.Options{Segment: smallSegment, Now: c.o.Now})
-	must(t, err)
+	s := sure(queuefs.Open(c.dir, queuefs.Options{Segment: smallSegment, Now: c.o.Now}))(t)
 	c.f.follow(s)
 	got := observe(t, s)
 	is := -1
@@ -914,8 +908,7 @@ func TestCrowd(t *testing.T) {
 	f.follow(s)
 	c := &crowd{t: t, s: s, queues: []*queuefs.Queue{q}, jobs: map[*queuefs.Queue]int{}, held: map[string]int{}}
 	for _, name := range []string{"second", "third"} {
-		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1})
-		must(t, err)
+		q := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1}))(t)
 		c.queues = append(c.queues, q)
 	}
 	reading, stop := context.WithCancel(ctx)

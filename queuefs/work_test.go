@@ -136,8 +136,7 @@ var stages = []struct {
 	{"completed", func(t testing.TB, q *queuefs.Queue) string {
 		token := takeOne(t, q, time.Hour).Token
 		must(t, putResult(q, 1, token, "first", "one"))
-		_, err := q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Completed, Message: "well\ndone"})
-		must(t, err)
+		must(t, errOf(q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Completed, Message: "well\ndone"})))
 		return token
 	}},
 	{"failed", func(t testing.TB, q *queuefs.Queue) string {
@@ -280,16 +279,14 @@ func TestWorkInEveryState(t *testing.T) {
 
 func standing(t testing.TB, q *queuefs.Queue, id queuefs.JobID) string {
 	t.Helper()
-	j, err := q.Job(id)
-	must(t, err)
+	j := sure(q.Job(id))(t)
 	return strings.TrimSpace(j.Status.String() + " " + workOf(t, q, &j))
 }
 
 // counted tests that what the state of a queue says agrees with its jobs.
 func counted(t testing.TB, q *queuefs.Queue) queuefs.QueueState {
 	t.Helper()
-	jobs, err := q.List(queuefs.ListOptions{Limit: 1 << 20})
-	must(t, err)
+	jobs := sure(q.List(queuefs.ListOptions{Limit: 1 << 20}))(t)
 	got := q.State()
 	want := got
 	want.Pending, want.Consumed, want.Deleted, want.Held, want.Leased, want.Failed = 0, 0, 0, 0, 0, 0
@@ -344,8 +341,7 @@ func everywhere(t testing.TB, s *queuefs.Service, dir string) {
 		v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segmentSize}}
 		v.checkFiles(want)
 	}
-	q, err := s.Queue("jobs")
-	must(t, err)
+	q := sure(s.Queue("jobs"))(t)
 	counted(t, q)
 	is("crash", copyHome(t, dir))
 	must(t, s.Maintain(ctx))
@@ -425,8 +421,7 @@ func TestResultNamesFromOutside(t *testing.T) {
 	for _, name := range names {
 		must(t, putResult(q, 1, token, name, "of "+name))
 	}
-	j, err := q.Job(1)
-	must(t, err)
+	j := sure(q.Job(1))(t)
 	var got []string
 	for _, r := range j.Results {
 		got = append(got, r.Name)
@@ -462,8 +457,7 @@ func TestBadResultsAreRefused(t *testing.T) {
 	wantErr(t, errOf(q.NewResult(ctx, 1, token, "odd", "", []digest.Value{{}})), queuefs.ErrBadName, "digest of no kind")
 	write := func(name string, expect ...digest.Value) *queuefs.ResultUpload {
 		t.Helper()
-		d, err := q.NewResult(ctx, 1, token, name, "", expect)
-		must(t, err)
+		d := sure(q.NewResult(ctx, 1, token, name, "", expect))(t)
 		must(t, errOf(io.WriteString(d, "content")))
 		return d
 	}
@@ -512,8 +506,7 @@ func TestResultsAreLimited(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	j, err := q.Job(1)
-	must(t, err)
+	j := sure(q.Job(1))(t)
 	if made.Load() != queuefs.MaxResults || len(j.Results) != queuefs.MaxResults {
 		t.Errorf("made %d, job has %d", made.Load(), len(j.Results))
 	}
@@ -568,8 +561,7 @@ func TestCheckTellsOfResults(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(in, "README"), nil, 0o666))
 	inspect := func(repair bool, want ...string) {
 		t.Helper()
-		r, err := check.Home(dir, check.Options{Segment: segmentSize, Repair: repair})
-		must(t, err)
+		r := sure(check.Home(dir, check.Options{Segment: segmentSize, Repair: repair}))(t)
 		var got []string
 		for _, p := range r.Problems {
 			got = append(got, strings.TrimPrefix(p.String(), "queues/jobs/result/"))
@@ -626,8 +618,7 @@ func TestCheckTellsOfResults(t *testing.T) {
 func TestResultsOutliveTheJobFile(t *testing.T) {
 	dir, s, q, token := leasedJob(t)
 	must(t, putResult(q, 1, token, "out", "content"))
-	_, err := q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "m"})
-	must(t, err)
+	must(t, errOf(q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "m"})))
 	closeHome(t, s)
 	must(t, os.Remove(filepath.Join(dir, "queues/jobs/consumed/j000000000001")))
 	s, q = openHome(t, dir, queuefs.Options{})
@@ -670,8 +661,7 @@ func TestResultsAfterAnAbort(t *testing.T) {
 // resultChanges returns what the events of a queue say of results.
 func resultChanges(t *testing.T, q *queuefs.Queue, after queuefs.Seq) (said []string) {
 	t.Helper()
-	events, err := q.Events(after, 0)
-	must(t, err)
+	events := sure(q.Events(after, 0))(t)
 	for _, e := range events {
 		if e.Results == nil {
 			continue
@@ -697,12 +687,10 @@ func TestEventsNameResults(t *testing.T) {
 	token := takeOne(t, q, time.Hour).Token
 	must(t, putResult(q, 1, token, "a", "text"))
 	must(t, putResult(q, 1, token, "b", ""))
-	_, err := q.Requeue(ctx, 1)
-	must(t, err)
+	must(t, errOf(q.Requeue(ctx, 1)))
 	token = takeOne(t, q, time.Hour).Token
 	must(t, putResult(q, 1, token, "a", "other"))
-	_, err = q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Completed})
-	must(t, err)
+	must(t, errOf(q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Completed})))
 	for _, err := range s.Cull(ctx, queuefs.CullOptions{Queue: q.ID(), Keep: &queuefs.Thresholds{}}) {
 		must(t, err)
 	}
@@ -751,8 +739,7 @@ func TestEventsNameManyLongResults(t *testing.T) {
 // resultsOf reads the results of a job.
 func resultsOf(t testing.TB, q *queuefs.Queue, id queuefs.JobID) map[string]string {
 	t.Helper()
-	j, err := q.Job(id)
-	must(t, err)
+	j := sure(q.Job(id))(t)
 	all := map[string]string{}
 	for _, r := range j.Results {
 		all[r.Name] = result(t, q, id, r.Name)
@@ -769,8 +756,7 @@ func TestSmallResultsAreNoObjects(t *testing.T) {
 	a := mustStored(t, fastDir(t)+"/a", m)
 	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
 	submitN(t, q, 4, queuefs.Meta{}, "x")
-	taken, err := q.Take(ctx, queuefs.Take{User: "worker", Max: 4, Lease: 1 << 40})
-	must(t, err)
+	taken := sure(q.Take(ctx, queuefs.Take{User: "worker", Max: 4, Lease: 1 << 40}))(t)
 	large := strings.Repeat("large", 10<<10)
 	want := map[queuefs.JobID]map[string]string{
 		1: {"log": "", "out": "of one"},
@@ -780,8 +766,7 @@ func TestSmallResultsAreNoObjects(t *testing.T) {
 	}
 	see := func(where string, s *queuefs.Service) {
 		t.Helper()
-		q, err := s.Queue("jobs")
-		must(t, err)
+		q := sure(s.Queue("jobs"))(t)
 		for id, want := range want {
 			got := resultsOf(t, q, id)
 			for name := range want {
@@ -793,10 +778,8 @@ func TestSmallResultsAreNoObjects(t *testing.T) {
 	}
 	whole := func(where string) {
 		t.Helper()
-		st, err := stored.Look(context.Background(), m)
-		must(t, err)
-		r, err := st.Check(context.Background())
-		must(t, err)
+		st := sure(stored.Look(context.Background(), m))(t)
+		r := sure(st.Check(context.Background()))(t)
 		if len(r.Faults) > 0 || r.Files != 1 {
 			t.Errorf("%s: %d files, %v", where, r.Files, r.Faults)
 		}
@@ -814,8 +797,7 @@ func TestSmallResultsAreNoObjects(t *testing.T) {
 	must(t, putResult(q, taken[1].ID, taken[1].Token, "out", "after the image"))
 	must(t, putResult(q, taken[3].ID, taken[3].Token, "small", want[4]["small"]))
 	must(t, errOf(q.Requeue(ctx, 3)))
-	again, err := q.Take(ctx, queuefs.Take{User: "worker", Max: 1, Lease: 1 << 40})
-	must(t, err)
+	again := sure(q.Take(ctx, queuefs.Take{User: "worker", Max: 1, Lease: 1 << 40}))(t)
 	must(t, putResult(q, again[0].ID, again[0].Token, "log", "of the second attempt"))
 	whole("in both")
 	see("the owner", a)

@@ -427,8 +427,7 @@ func TestMain(m *testing.M) {
 // child prepares a process that runs one of the children on a home.
 func child(t testing.TB, name, dir string) *exec.Cmd {
 	t.Helper()
-	exe, err := os.Executable()
-	must(t, err)
+	exe := sure(os.Executable())(t)
 	cmd := exec.CommandContext(t.Context(), exe, dir)
 	cmd.Env = append(os.Environ(), childVar+"="+name, "GORACE=atexit_sleep_ms=0")
 	return cmd
@@ -762,6 +761,15 @@ func must(t testing.TB, err error) {
 
 // errOf returns the error of a call with a result.
 func errOf[T any](_ T, err error) error { return err }
+
+// sure returns the result of a call, which ends the test if it fails.
+func sure[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
+	}
+}
 
 // should reports an error.
 func should(t testing.TB, err error) {

@@ -59,10 +59,7 @@ func TestLogIsAJournal(t *testing.T) {
 				m := new(objectstest.Memory)
 				o := bucket.Options{Most: c.most}
 				if c.most > 0 {
-					d, err := durable.OpenDir(t.TempDir(), nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					d := sure(durable.OpenDir(t.TempDir(), nil))(t)
 					t.Cleanup(func() { d.Close() })
 					o.Temp = d
 				}
@@ -101,18 +98,13 @@ func all(l *bucket.Log) (texts []string, err error) {
 
 func mustOpen(t *testing.T, s objects.Store, name string) *bucket.Log {
 	t.Helper()
-	l, err := open(s, bucket.Options{Owner: bucket.Owner{Home: "home of " + name, Name: name}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := sure(open(s, bucket.Options{Owner: bucket.Owner{Home: "home of " + name, Name: name}}))(t)
 	return l
 }
 
 func mustPut(t *testing.T, l *bucket.Log, text string) {
 	t.Helper()
-	if err := put(l, text); err != nil {
-		t.Fatal(err)
-	}
+	must(t, put(l, text))
 }
 
 // fenced checks that a log has lost its journal to an owner.
@@ -154,9 +146,7 @@ func TestAnOwnerThatSleptIsFencedByAClaimThatStays(t *testing.T) {
 	for i := range 5 {
 		mustPut(t, c, fmt.Sprint(i))
 	}
-	if err := c.Release(c.Stats().Next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Release(c.Stats().Next))
 	c.Sweep()
 	if n := len(m.Objects()); n != 4 { // three claims and the mark
 		t.Errorf("%d objects stay", n)
@@ -207,9 +197,7 @@ func TestAnOpenerThatSleptDoesNotClaimAReleasedNumber(t *testing.T) {
 		for range 5 {
 			mustPut(t, a, "after")
 		}
-		if err := a.Release(a.Stats().Next); err != nil {
-			t.Fatal(err)
-		}
+		must(t, a.Release(a.Stats().Next))
 		mustPut(t, a, "last")
 		a.Sweep()
 		close(p.goAhead)
@@ -239,13 +227,8 @@ func TestTakeIsAskedBeforeTheJournalIsTaken(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	mustPut(t, a, "goes on")
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
-	b, err := open(m, bucket.Options{Take: take})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Close())
+	b := sure(open(m, bucket.Options{Take: take}))(t)
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}
@@ -261,9 +244,7 @@ func TestLookoutFindsTheNextOwner(t *testing.T) {
 	m := new(objectstest.Memory)
 	a := mustOpen(t, m, "a")
 	mustPut(t, a, "of a")
-	if err := a.Lookout(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Lookout())
 	mustOpen(t, m, "b")
 	if err := a.Lookout(); !errors.Is(err, journal.ErrFenced) {
 		t.Errorf("got %v", err)
@@ -309,10 +290,7 @@ func race(t *testing.T, race int, m objects.Store) {
 		})
 	}
 	wg.Wait()
-	got, err := all(mustOpen(t, m, "reader"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := sure(all(mustOpen(t, m, "reader")))(t)
 	found := make([]int, 2)
 	for _, text := range got {
 		var i, n int
@@ -355,10 +333,7 @@ func TestABusyOwnerIsTakenOverFrom(t *testing.T) {
 	<-started
 	b := mustOpen(t, m, "b")
 	wg.Wait()
-	got, err := all(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := sure(all(b))(t)
 	if len(got) != len(acknowledged) {
 		t.Errorf("acknowledged %d records, read %d", len(acknowledged), len(got))
 	}
@@ -373,10 +348,7 @@ var there = bucket.Owner{Home: "directory", Name: "the directory /srv/home"}
 
 func expect(t *testing.T, s objects.Store, from bucket.Owner) *bucket.Arrival {
 	t.Helper()
-	a, err := bucket.Expect(context.Background(), s, from, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := sure(bucket.Expect(context.Background(), s, from, time.Second))(t)
 	return a
 }
 
@@ -412,20 +384,15 @@ func TestAJournalMovesFromADirectoryAndBack(t *testing.T) {
 	if _, err := bucket.Expect(context.Background(), m, bucket.Owner{Home: "other"}, time.Second); !errors.As(err, new(*bucket.MovedError)) {
 		t.Errorf("from another directory: got %v", err)
 	}
-	if err := a.Begin(context.Background(), 1000); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Begin(context.Background(), 1000))
 	if _, err := bucket.Expect(context.Background(), m, there, time.Second); !errors.Is(err, bucket.ErrThere) {
 		t.Errorf("after it has come: got %v", err)
 	}
 	var from bucket.Owner
-	l, err := open(m, bucket.Options{Take: func(o bucket.Owner) error {
+	l := sure(open(m, bucket.Options{Take: func(o bucket.Owner) error {
 		from = o
 		return nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	if !from.Left || from.Home != there.Home || from.Claim != a.Claim() || l.ID() != a.ID() {
 		t.Errorf("came from %+v", from)
 	}
@@ -437,9 +404,7 @@ func TestAJournalMovesFromADirectoryAndBack(t *testing.T) {
 		t.Errorf("got %q, %v", texts, err)
 	}
 	standby := mustFollow(t, m)
-	if err := l.MoveTo(there); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.MoveTo(there))
 	if _, err := standby.Next(context.Background()); !errors.As(err, new(*bucket.MovedError)) {
 		t.Errorf("a standby got %v", err)
 	}
@@ -453,31 +418,22 @@ func TestAJournalMovesFromADirectoryAndBack(t *testing.T) {
 	if back.ID() != a.ID() {
 		t.Error("the journal that comes back is another one")
 	}
-	if err := back.Begin(context.Background(), 500); err != nil {
-		t.Fatal(err)
-	}
+	must(t, back.Begin(context.Background(), 500))
 	for round := range 2 {
 		l = mustOpen(t, m, fmt.Sprint("round ", round))
 		mustPut(t, l, "more")
 		if texts, err := all(l); err != nil || len(texts) != round+1 || l.Stats().First != 500 {
 			t.Errorf("got %q, %v, %+v", texts, err, l.Stats())
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Close())
 	}
 	bad := func(err error) { t.Error(err) }
-	st, err := bucket.Look(context.Background(), m, time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	st := sure(bucket.Look(context.Background(), m, time.Second))(t)
 	if _, err := bucket.Verify(context.Background(), m, time.Second, &st, bad, func(journal.Record) {}); err != nil {
 		t.Error(err)
 	}
 	l = mustOpen(t, m, "last")
-	if err := l.Release(l.Stats().Next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Release(l.Stats().Next))
 	l.Sweep()
 	if texts, err := all(l); err != nil || len(texts) > 0 {
 		t.Errorf("after the release: got %q, %v", texts, err)
@@ -535,5 +491,25 @@ func TestAFaultAtEveryRequestOfAMove(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// errOf returns the error of a call with a result.
+func errOf[T any](_ T, err error) error { return err }
+
+// sure returns the result of a call, which ends the test if it fails.
+func sure[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		must(t, err)
+		return v
 	}
 }

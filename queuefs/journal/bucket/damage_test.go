@@ -27,14 +27,10 @@ func TestDamage(t *testing.T) {
 				mustPut(t, l, fmt.Sprint("a record of round ", round, ", ", i))
 			}
 			if released && round == 0 {
-				if err := l.Release(l.Stats().Next - 2); err != nil {
-					t.Fatal(err)
-				}
+				must(t, l.Release(l.Stats().Next-2))
 				l.Sweep()
 			}
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, l.Close())
 		}
 		whole := m.Objects()
 		l := mustOpen(t, m, "reader")
@@ -126,9 +122,7 @@ func TestAJournalIsTakenFromAnOwnerUnknown(t *testing.T) {
 	m := new(objectstest.Memory)
 	l := mustOpen(t, m, "a")
 	mustPut(t, l, "a record")
-	if err := l.Release(l.Stats().Next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Release(l.Stats().Next))
 	l.Sweep()
 	mustPut(t, l, "another one")
 	m.Set(bucket.Name(1), nil)
@@ -148,10 +142,7 @@ func TestAJournalIsTakenFromAnOwnerUnknown(t *testing.T) {
 	if err != nil || st.Owner.Name != "unknown" || len(st.Damage) != 1 || !strings.HasPrefix(st.Damage[0].Error(), bucket.Name(1)) {
 		t.Errorf("seen from outside: got %+v, %v", st, err)
 	}
-	l, err = open(m, bucket.Options{Take: take(nil)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l = sure(open(m, bucket.Options{Take: take(nil)}))(t)
 	if got, err := all(l); err != nil || len(got) != 1 {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -369,10 +360,7 @@ func TestManyFaults(t *testing.T) {
 
 func TestAnErrorOfTheStoreIsFinal(t *testing.T) {
 	m := new(objectstest.Memory)
-	l, err := open(m, bucket.Options{Patience: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := sure(open(m, bucket.Options{Patience: time.Millisecond}))(t)
 	mustPut(t, l, "one")
 	m.Fault = func(objectstest.Request) objectstest.Fault { return objectstest.Before }
 	if err := put(l, "two"); !errors.Is(err, journal.ErrFailed) || !errors.Is(err, objectstest.ErrFault) {
@@ -447,10 +435,7 @@ func TestAJournalKnowsWhenItsStoreIsBack(t *testing.T) {
 func TestAJournalWithDamageIsNotBack(t *testing.T) {
 	t.Parallel()
 	m := new(objectstest.Memory)
-	l, err := open(m, bucket.Options{Patience: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := sure(open(m, bucket.Options{Patience: time.Millisecond}))(t)
 	m.Set("journal/00000000000000000002", []byte("other bytes"))
 	if err := put(l, "first"); !errors.Is(err, journal.ErrFailed) || errors.Is(err, objects.ErrAway) {
 		t.Errorf("a batch over damage: %v", err)

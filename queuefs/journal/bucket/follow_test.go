@@ -19,10 +19,7 @@ import (
 
 func mustFollow(t *testing.T, s objects.Store) *bucket.Log {
 	t.Helper()
-	l, err := bucket.Follow(context.Background(), s, bucket.Options{Patience: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := sure(bucket.Follow(context.Background(), s, bucket.Options{Patience: time.Second}))(t)
 	return l
 }
 
@@ -56,9 +53,7 @@ func readOn(t *testing.T, l *bucket.Log) (texts []string) {
 
 func takeOver(t *testing.T, l *bucket.Log, name string) {
 	t.Helper()
-	if err := l.TakeOver(context.Background(), bucket.Owner{Home: "home of " + name, Name: name, URL: "http://" + name + "/"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.TakeOver(context.Background(), bucket.Owner{Home: "home of " + name, Name: name, URL: "http://" + name + "/"}))
 }
 
 func TestALogFollowsItsOwnerAndTakesOver(t *testing.T) {
@@ -104,9 +99,7 @@ func TestAnOwnerLeavesAndFollows(t *testing.T) {
 	a := mustOpen(t, m, "a")
 	b := mustFollow(t, m)
 	mustPut(t, a, "1")
-	if err := a.Leave(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Leave())
 	if err := put(a, "x"); !errors.Is(err, journal.ErrFollowing) {
 		t.Errorf("got %v", err)
 	}
@@ -138,9 +131,7 @@ func TestAFollowerFallsBehindTheBeginning(t *testing.T) {
 	for i := range 5 {
 		mustPut(t, a, fmt.Sprint(i))
 	}
-	if err := a.Release(a.Stats().Next); err != nil {
-		t.Fatal(err)
-	}
+	must(t, a.Release(a.Stats().Next))
 	a.Sweep()
 	if n, err := b.Next(context.Background()); n != nil || err != nil {
 		t.Errorf("got %v, %v", n, err)
@@ -152,9 +143,7 @@ func TestAFollowerFallsBehindTheBeginning(t *testing.T) {
 	}
 	p := bucket.Pulse{Log: a}
 	for range 2 { // the batches are a sign of life, too
-		if err := p.Beat(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Beat(context.Background()))
 	}
 	now = now.Add(time.Second)
 	if _, err := v.Silent(context.Background()); !errors.Is(err, journal.ErrReleased) {
@@ -276,23 +265,15 @@ func TestAFollowerReadsReleasedRecordsItHasHere(t *testing.T) {
 			owner := mustOpen(t, m, "owner")
 			o := bucket.Options{Patience: time.Second}
 			if c.here {
-				d, err := durable.OpenDir(t.TempDir(), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := sure(durable.OpenDir(t.TempDir(), nil))(t)
 				t.Cleanup(func() { d.Close() })
 				o.Temp = d
 			}
-			standby, err := bucket.Follow(t.Context(), m, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			standby := sure(bucket.Follow(t.Context(), m, o))(t)
 			mustPut(t, owner, "first")
 			mustPut(t, owner, "second")
 			readOn(t, standby)
-			if err := owner.Release(owner.Stats().Next); err != nil {
-				t.Fatal(err)
-			}
+			must(t, owner.Release(owner.Stats().Next))
 			owner.Sweep()
 			readOn(t, standby)
 			buf := make([]byte, 5)
@@ -330,23 +311,15 @@ func (h hanging) Get(ctx context.Context, name string, most int64) (io.ReadClose
 func TestSignsOfLifeWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	s := hanging{new(objectstest.Memory)}
-	a, err := bucket.Open(t.Context(), s, bucket.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := bucket.Follow(t.Context(), s, bucket.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := sure(bucket.Open(t.Context(), s, bucket.Options{}))(t)
+	b := sure(bucket.Follow(t.Context(), s, bucket.Options{}))(t)
 	now := time.Now()
 	v := bucket.Vigil{Log: b, Now: func() time.Time { return now }}
 	p := bucket.Pulse{Log: a}
 	if err := p.Beat(t.Context()); err != nil { // the claim is a sign
 		t.Fatal(err)
 	}
-	if _, err := v.Silent(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errOf(v.Silent(t.Context())))
 	now = now.Add(time.Second)
 	done := make(chan error, 2)
 	go func() { done <- p.Beat(t.Context()) }()
@@ -372,9 +345,7 @@ func TestSignsOfLifeOfFormerOwnersGo(t *testing.T) {
 	m := new(objectstest.Memory)
 	beat := func(p *bucket.Pulse) {
 		t.Helper()
-		if err := p.Beat(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.Beat(t.Context()))
 	}
 	beats := func() (names []string) {
 		names, err := m.List(t.Context(), "beat/", "", 1000)
