@@ -117,23 +117,6 @@ func TestCompleteNamesTheTag(t *testing.T) {
 	must(t, home.CheckTag(d, func(p home.Problem) { t.Error(p) }))
 }
 
-func TestLockIsHeldUntilItsFileIsClosed(t *testing.T) {
-	dir := t.TempDir()
-	lock, err := home.Lock(dir)
-	must(t, err)
-	var locked *home.LockedError
-	if _, err := home.Lock(dir); !errors.As(err, &locked) || *locked != (home.LockedError{Dir: dir, PID: os.Getpid()}) {
-		t.Errorf("got %v", err)
-	}
-	must(t, lock.Close())
-	lock, err = home.Lock(dir)
-	must(t, err)
-	must(t, lock.Close())
-	if _, err := home.Lock(dir + "/missing"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestQueuesUnderEitherName(t *testing.T) {
 	for there, want := range map[string]string{"": "queues", "queues": "queues", "queue": "queue"} {
 		dir := t.TempDir()
@@ -231,8 +214,8 @@ func TestALockOutlivesItsFile(t *testing.T) {
 				if !errors.As(err, &locked) {
 					t.Fatalf("%s: got %v, %v", by, got, err)
 				}
-				if want := map[bool]int{true: os.Getpid()}[name == "untouched"]; locked.PID != want {
-					t.Errorf("%s: got process %d, want %d", by, locked.PID, want)
+				if want := map[bool]int{true: os.Getpid()}[name == "untouched"]; locked.PID != want || locked.Dir != dir {
+					t.Errorf("%s: got %+v, want process %d", by, locked, want)
 				}
 			}
 			must(t, held.Close())
@@ -240,6 +223,9 @@ func TestALockOutlivesItsFile(t *testing.T) {
 			must(t, err)
 			must(t, again.Close())
 		})
+	}
+	if _, err := home.Lock(t.TempDir() + "/missing"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -702,22 +702,6 @@ func TestOfTwoJobsWithAKeyTheFirstHasIt(t *testing.T) {
 	wantJob(t, x, "a", 5)
 }
 
-func TestPagesHaveKeysBesideMD5s(t *testing.T) {
-	x := index.New("jobs")
-	c := keyed(1, 1, job.Pending, "a")
-	c.MD5[3] = 4
-	x.Apply(c)
-	data, _ := x.AppendPage(nil, 0)
-	y := index.New("jobs")
-	if err := y.LoadPage(data, 0); err != nil {
-		t.Fatal(err)
-	}
-	wantJob(t, y, "a", 1)
-	if j, _ := y.Job(1); j.MD5 != c.MD5 {
-		t.Errorf("got MD5 %x", j.MD5)
-	}
-}
-
 func TestJobsOfConsumersWithKeysAreFound(t *testing.T) {
 	x := index.New("jobs")
 	for id, at := range map[job.ID]int64{1: 10, 2: 20, 3: 30, 5000: 5} {
