@@ -260,13 +260,7 @@ func TestCullingBesideOtherWork(t *testing.T) {
 			t.Errorf("%v was culled, and is there", id)
 		}
 	}
-	crashed := copyHome(t, dir)
-	closeHome(t, s)
-	for _, dir := range []string{crashed, dir} {
-		s, _ := openHome(t, dir, queuefs.Options{})
-		want.expect(t, s)
-		closeHome(t, s)
-	}
+	outlives(t, s, dir)
 }
 
 func TestCullingStopsWhenAskedTo(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
-	"cutie/queuefs/digest"
 	"cutie/testdata/long"
 )
 
@@ -800,7 +799,7 @@ func TestCheckOnAFullDisk(t *testing.T) {
 // A file of the index that cannot be read keeps no home shut: it is set aside, reported,
 // and made again. A directory in the place of a file stands for every error of a reading.
 func TestAnUnreadableFileOfTheIndexIsMadeAgain(t *testing.T) {
-	for _, stopped := range []bool{true, false} {
+	for _, how := range []string{"stop", "crash"} {
 		dir := filepath.Join(fastDir(t), "home")
 		s, q := openHome(t, dir, queuefs.Options{})
 		submitN(t, q, 1100, queuefs.Meta{}, "x")
@@ -811,13 +810,7 @@ func TestAnUnreadableFileOfTheIndexIsMadeAgain(t *testing.T) {
 		cullQueue(t, s, "jobs")
 		must(t, s.Checkpoint(ctx))
 		submit(t, q, queuefs.Meta{}, "z")
-		if stopped {
-			closeHome(t, s)
-		} else {
-			copied := copyHome(t, dir)
-			closeHome(t, s)
-			dir = copied
-		}
+		dir = leave(t, how, dir, s, nil)
 		index := filepath.Join(dir, "log/index")
 		var files []string
 		must(t, filepath.WalkDir(index, func(path string, d os.DirEntry, err error) error {
@@ -1045,25 +1038,6 @@ func TestPayloadLostBeforeItGotItsName(t *testing.T) {
 	r, err := check.Home(dir, check.Options{})
 	if err != nil || len(r.Problems) != 2 {
 		t.Errorf("check: %v, %v", r.Problems, err)
-	}
-}
-
-// The digests of a submitter are compared with the payload as it comes in, whether or not
-// the queue reads it again.
-func TestDigestsOfSubmittersAreCompared(t *testing.T) {
-	for _, verify := range []bool{false, true} {
-		s, q := openWith(t, fastDir(t), queuefs.Options{}, func(i *queuefs.QueueInfo) { i.VerifyOnWrite = verify })
-		for _, typ := range []digest.Type{digest.MD5, digest.SHA256} {
-			sub := q.Begin()
-			d := sure(sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(typ, []byte("other"))}}))(t)
-			must(t, errOf(d.Write([]byte("x"))))
-			wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrDigest, "verify %v: %v", verify, typ)
-			sub.Discard()
-		}
-		if n := q.State().Pending; n != 0 {
-			t.Errorf("verify %v: %d jobs", verify, n)
-		}
-		closeHome(t, s)
 	}
 }
 

@@ -761,14 +761,8 @@ func TestCheckAfterACrashAtAnyStep(t *testing.T) {
 			return err
 		},
 		"remove": func(s *queuefs.Service, q *queuefs.Queue) error { return s.RemoveQueue(ctx, "empty") },
-		"take": func(s *queuefs.Service, q *queuefs.Queue) error {
-			_, err := q.Next(ctx, "w")
-			return err
-		},
-		"hold": func(s *queuefs.Service, q *queuefs.Queue) error {
-			_, err := q.Hold(ctx, 2, "why")
-			return err
-		},
+		"take":   func(s *queuefs.Service, q *queuefs.Queue) error { return errOf(q.Next(ctx, "w")) },
+		"hold":   func(s *queuefs.Service, q *queuefs.Queue) error { return errOf(q.Hold(ctx, 2, "why")) },
 		"cull": func(s *queuefs.Service, q *queuefs.Queue) error {
 			_, err := q.Delete(ctx, 2)
 			for _, e := range s.Cull(ctx, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}}) {

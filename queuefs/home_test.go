@@ -108,27 +108,6 @@ func TestNothingStaysOpenAfterFailure(t *testing.T) {
 	}
 }
 
-func TestOneProcessAtATime(t *testing.T) {
-	dir := fastDir(t)
-	s, _ := openHome(t, dir, queuefs.Options{})
-	for _, open := range []func() error{
-		func() error { _, err := queuefs.Open(dir, queuefs.Options{}); return err },
-		func() error { _, err := check.Home(dir, check.Options{}); return err },
-		func() error { _, err := check.Home(dir, check.Options{Rebuild: true}); return err },
-	} {
-		err := open()
-		var locked *queuefs.LockedError
-		if !errors.As(err, &locked) || locked.PID != os.Getpid() || locked.Dir != dir || !strings.Contains(err.Error(), fmt.Sprint(os.Getpid())) {
-			t.Errorf("got %v", err)
-		}
-	}
-	closeHome(t, s)
-	if err := s.Close(); err != nil {
-		t.Errorf("close again: %v", err)
-	}
-	s, _ = openHome(t, dir, queuefs.Options{})
-}
-
 func TestWhatIsNoHome(t *testing.T) {
 	dir := t.TempDir()
 	wantErr(t, errOf(queuefs.Open(filepath.Join(dir, "missing"), queuefs.Options{})), fs.ErrNotExist, "missing")
@@ -940,10 +919,11 @@ func TestHomeOfAnotherProcess(t *testing.T) {
 		if line, err := bufio.NewReader(out).ReadString('\n'); line != "open\n" {
 			t.Fatalf("got %q, %v", line, err)
 		}
-		_, err = queuefs.Open(dir, queuefs.Options{})
-		var locked *queuefs.LockedError
-		if !errors.As(err, &locked) || locked.PID != cmd.Process.Pid || locked.Dir != dir {
-			t.Errorf("got %v, want process %d", err, cmd.Process.Pid)
+		for _, err := range []error{errOf(queuefs.Open(dir, queuefs.Options{})), errOf(check.Home(dir, check.Options{})), errOf(check.Home(dir, check.Options{Rebuild: true}))} {
+			var locked *queuefs.LockedError
+			if !errors.As(err, &locked) || locked.PID != cmd.Process.Pid || locked.Dir != dir || !strings.Contains(err.Error(), fmt.Sprint(cmd.Process.Pid)) {
+				t.Errorf("got %v, want process %d", err, cmd.Process.Pid)
+			}
 		}
 		if kill {
 			cmd.Process.Kill()
@@ -954,6 +934,7 @@ func TestHomeOfAnotherProcess(t *testing.T) {
 		}
 		s, _ = openHome(t, dir, queuefs.Options{})
 		closeHome(t, s)
+		must(t, s.Close()) // again
 	}
 }
 

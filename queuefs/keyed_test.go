@@ -315,14 +315,8 @@ func TestTakeIsTriedAgain(t *testing.T) {
 	same(wants(leased, "3 again"))
 	wants(other, "5 again")
 
-	for _, stop := range []bool{false, true} {
-		if stop {
-			closeHome(t, s)
-		} else {
-			crashed := copyHome(t, dir)
-			closeHome(t, s)
-			dir = crashed
-		}
+	for _, how := range []string{"crash", "stop"} {
+		dir = leave(t, how, dir, s, nil)
 		s, q = openHome(t, dir, queuefs.Options{Now: d.now})
 		wants(plain, "1 2 again")
 		same(wants(leased, "3 again"))

@@ -366,7 +366,13 @@ func TestBadLeasesAreRefused(t *testing.T) {
 		wantErr(t, errOf(q.Extend(ctx, 1, "", d)), queuefs.ErrBadName, "extend by %v", d)
 	}
 	j := takeOne(t, q, home.MaxLease)
-	for _, r := range []queuefs.Conclusion{{}, {Outcome: queuefs.Aborted}, {Outcome: queuefs.Completed, Transient: true}, {Outcome: 9}} {
+	for _, r := range []queuefs.Conclusion{
+		{}, {Outcome: queuefs.Aborted}, {Outcome: queuefs.Completed, Transient: true}, {Outcome: 9},
+		{Outcome: queuefs.Failed, RetryIn: new(time.Second)},
+		{Outcome: queuefs.Failed, Transient: true, RetryIn: new(time.Duration(-1))},
+		{Outcome: queuefs.Failed, Transient: true, RetryIn: new(home.MaxLease + 1)},
+		{Outcome: queuefs.Completed, RetryIn: new(time.Second)},
+	} {
 		wantErr(t, errOf(q.Conclude(ctx, 1, j.Token, r)), queuefs.ErrBadName, "%+v", r)
 	}
 	for _, token := range []string{"", "x", j.Token + "=", j.Token[:21], j.Lease.Key, strings.ToUpper(j.Token)} {
@@ -375,8 +381,9 @@ func TestBadLeasesAreRefused(t *testing.T) {
 	long := strings.Repeat("x", job.MaxMessage+1)
 	wantErr(t, errOf(q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: long})), queuefs.ErrTooBig, "long message")
 	got, err := q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "a\r\nb\x00\xff\t"})
-	if want := "a\nb\uFFFD\uFFFD\t"; err != nil || got.Message != want {
-		t.Errorf("got %q, %v want %q", got.Message, err, want)
+	// It is for good, with attempts left.
+	if want := "a\nb\uFFFD\uFFFD\t"; err != nil || got.Message != want || got.Status != queuefs.Consumed || got.Transient {
+		t.Errorf("got %+v, %v want %q", got, err, want)
 	}
 }
 
@@ -485,26 +492,6 @@ func TestARequeueGivesAllAttempts(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 		must(t, errOf(q.Requeue(ctx, 1)))
-	}
-}
-
-// TestFatalFailuresAreNotRetried reports a failure for good, with attempts left.
-func TestFatalFailuresAreNotRetried(t *testing.T) {
-	_, q := openHome(t, fastDir(t), queuefs.Options{})
-	fillQueue(t, q, 1, 1)
-	token := takeOne(t, q, time.Minute).Token
-	second := time.Second
-	for _, r := range []queuefs.Conclusion{
-		{Outcome: queuefs.Failed, RetryIn: &second},
-		{Outcome: queuefs.Failed, Transient: true, RetryIn: new(time.Duration(-1))},
-		{Outcome: queuefs.Failed, Transient: true, RetryIn: new(home.MaxLease + 1)},
-		{Outcome: queuefs.Completed, RetryIn: &second},
-	} {
-		wantErr(t, errOf(q.Conclude(ctx, 1, token, r)), queuefs.ErrBadName, "%+v", r)
-	}
-	must(t, errOf(q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no"})))
-	if got := standing(t, q, 1); got != `consumed error; message "no"` {
-		t.Errorf("got %s", got)
 	}
 }
 

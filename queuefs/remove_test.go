@@ -232,14 +232,7 @@ func TestSubmissionsRaceWithRemoval(t *testing.T) {
 			t.Errorf("removal: %v; %d accepted, %d there", removed, n, got)
 		}
 	}
-	want := observe(t, s)
-	crashed := copyHome(t, dir)
-	closeHome(t, s)
-	for _, d := range []string{crashed, dir} {
-		s := sure(queuefs.Open(d, queuefs.Options{Segment: segmentSize}))(t)
-		want.expect(t, s)
-		closeHome(t, s)
-	}
+	outlives(t, s, dir)
 }
 
 // TestAJournalTakenAwayTakesNoJobOfALaterQueue makes a queue when the journal
@@ -258,16 +251,7 @@ func TestAJournalTakenAwayTakesNoJobOfALaterQueue(t *testing.T) {
 		s, _ = openHome(t, dir, queuefs.Options{})
 		late := sure(s.Queue("late"))(t)
 		submit(t, late, queuefs.Meta{}, "kept")
-		want := observe(t, s)
-		crashed := copyHome(t, dir)
-		closeHome(t, s)
-		for _, dir := range []string{crashed, dir} {
-			s, _ := openHome(t, dir, queuefs.Options{})
-			if d := want.difference(observe(t, s)); d != "" {
-				t.Errorf("without %q: %s", also, d)
-			}
-			closeHome(t, s)
-		}
+		outlives(t, s, dir)
 	}
 }
 
@@ -564,9 +548,9 @@ func openBare(t testing.TB, dir string, o queuefs.Options) *queuefs.Service {
 // A queue whose directory is missing, or empty as the place of a volume that is not mounted,
 // is not made anew in its place, and is served again with the directory back.
 func TestALostQueueIsNeverMadeAnew(t *testing.T) {
-	for _, stopped := range []bool{true, false} {
+	for _, how := range []string{"stop", "crash"} {
 		for _, empty := range []bool{true, false} {
-			t.Run(fmt.Sprintf("stopped %v empty %v", stopped, empty), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s empty %v", how, empty), func(t *testing.T) {
 				dir := filepath.Join(fastDir(t), "home")
 				s, q := openHome(t, dir, queuefs.Options{})
 				other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})
@@ -575,13 +559,7 @@ func TestALostQueueIsNeverMadeAnew(t *testing.T) {
 				must(t, s.Checkpoint(ctx))
 				submit(t, q, queuefs.Meta{}, "after the checkpoint")
 				submit(t, other, queuefs.Meta{}, "of another queue")
-				if stopped {
-					closeHome(t, s)
-				} else {
-					copied := copyHome(t, dir)
-					closeHome(t, s)
-					dir = copied
-				}
+				dir = leave(t, how, dir, s, nil)
 				aside := filepath.Join(dir, "aside")
 				must(t, os.Rename(filepath.Join(dir, "queues/jobs"), aside))
 				if empty {

@@ -497,14 +497,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 	stop()
 	wg.Wait()
-	want := observe(t, s)
-	crashed := copyHome(t, dir)
-	closeHome(t, s)
-	for _, dir := range []string{crashed, dir} {
-		s, _ := openHome(t, dir, queuefs.Options{})
-		want.expect(t, s)
-		closeHome(t, s)
-	}
+	outlives(t, s, dir)
 }
 
 // TestEveryStepOfReloadFails fails each step of taking queues in and letting

@@ -130,18 +130,12 @@ func TestAStandbyChangesNothing(t *testing.T) {
 	q := sure(b.Queue("qone"))(t)
 	n := len(m.Objects())
 	for what, do := range map[string]func() error{
-		"submit": func() error {
-			_, err := trySubmit(q, "x")
-			return err
-		},
-		"take":   func() error { _, err := q.Next(ctx, "x"); return err },
-		"delete": func() error { _, err := q.Delete(ctx, 2); return err },
-		"create": func() error { _, err := b.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"}); return err },
-		"remove": func() error { return b.RemoveQueue(ctx, "againone") },
-		"set": func() error {
-			_, err := b.SetQueue(ctx, "qone", func(*queuefs.QueueInfo) error { return nil })
-			return err
-		},
+		"submit":  func() error { return errOf(trySubmit(q, "x")) },
+		"take":    func() error { _, err := q.Next(ctx, "x"); return err },
+		"delete":  func() error { _, err := q.Delete(ctx, 2); return err },
+		"create":  func() error { _, err := b.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"}); return err },
+		"remove":  func() error { return b.RemoveQueue(ctx, "againone") },
+		"set":     func() error { return errOf(b.SetQueue(ctx, "qone", func(*queuefs.QueueInfo) error { return nil })) },
 		"service": func() error { return b.SetService(ctx, func(*queuefs.ServiceInfo) error { return nil }) },
 	} {
 		wantErr(t, do(), queuefs.ErrStandby, "%s", what)

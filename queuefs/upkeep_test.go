@@ -378,6 +378,16 @@ func packFiles(t *testing.T, dir string) []string {
 	return names
 }
 
+// loseFiles removes the files of the jobs that packs have.
+func loseFiles(t *testing.T, dir string) {
+	t.Helper()
+	for id := queuefs.JobID(1); id < 2*queuefs.PageJobs; id++ {
+		if id%100 != 0 {
+			must(t, errors.Join(os.Remove(filepath.Join(dir, "queues/jobs/payload", id.String())), os.Remove(filepath.Join(dir, "queues/jobs/pending", id.String()))))
+		}
+	}
+}
+
 // takeAll consumes n jobs and checks that they are the next ones, whole.
 func takeAll(t *testing.T, q *queuefs.Queue, first queuefs.JobID, n int) {
 	t.Helper()
@@ -414,14 +424,7 @@ func TestJobsAreHandedOutFromPacks(t *testing.T) {
 				s, q = openHome(t, dir, queuefs.Options{Segment: segment.MaxSize})
 			}
 			defer closeHome(t, s)
-			for id := queuefs.JobID(1); id < 2*queuefs.PageJobs; id++ {
-				if id%100 == 0 {
-					continue
-				}
-				for _, sub := range []string{"payload", "pending"} {
-					must(t, os.Remove(filepath.Join(dir, "queues/jobs", sub, id.String())))
-				}
-			}
+			loseFiles(t, dir)
 			q.LoadPacks(0)
 			takeAll(t, q, 1, 2*queuefs.PageJobs+100)
 		})
@@ -466,14 +469,7 @@ func passOver(t *testing.T, q *queuefs.Queue, wanted func(queuefs.JobID) bool) {
 func TestPassReadsPacks(t *testing.T) {
 	dir, s, q := packed(t)
 	defer func() { closeHome(t, s) }()
-	small := func(id queuefs.JobID) bool { return id%100 != 0 }
-	for id := queuefs.JobID(1); id < 2*queuefs.PageJobs; id++ {
-		if small(id) {
-			for _, sub := range []string{"payload", "pending"} {
-				must(t, os.Remove(filepath.Join(dir, "queues/jobs", sub, id.String())))
-			}
-		}
-	}
+	loseFiles(t, dir)
 	passOver(t, q, func(queuefs.JobID) bool { return true })
 	if _, _, err := q.JobFile(1, queuefs.Pending); err == nil {
 		t.Error("the job file is there without the pack")
@@ -1007,14 +1003,8 @@ func TestNothingShowsBeforeItIsStored(t *testing.T) {
 func TestEveryChangeOfAFormerOwnerFailsAlike(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(s *queuefs.Service, q *queuefs.Queue) error{
-		"submit": func(_ *queuefs.Service, q *queuefs.Queue) error {
-			_, err := trySubmit(q, "late")
-			return err
-		},
-		"delete": func(_ *queuefs.Service, q *queuefs.Queue) error {
-			_, err := q.Delete(ctx, 1)
-			return err
-		},
+		"submit":         func(_ *queuefs.Service, q *queuefs.Queue) error { return errOf(trySubmit(q, "late")) },
+		"delete":         func(_ *queuefs.Service, q *queuefs.Queue) error { return errOf(q.Delete(ctx, 1)) },
 		"remove a queue": func(s *queuefs.Service, _ *queuefs.Queue) error { return s.RemoveQueue(ctx, "bare") },
 		"create a queue": func(s *queuefs.Service, _ *queuefs.Queue) error {
 			_, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"})

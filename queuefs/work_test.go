@@ -324,6 +324,19 @@ func counted(t testing.TB, q *queuefs.Queue) queuefs.QueueState {
 	return got
 }
 
+// outlives tests that a home is the same after a crash now, and after a clean stop. It
+// closes the home.
+func outlives(t testing.TB, s *queuefs.Service, dir string) {
+	t.Helper()
+	want, crashed := observe(t, s), copyHome(t, dir)
+	closeHome(t, s)
+	for _, dir := range []string{crashed, dir} {
+		s, _ := openHome(t, dir, queuefs.Options{})
+		want.expect(t, s)
+		closeHome(t, s)
+	}
+}
+
 // everywhere tests that the home is the same after a crash now, with its files
 // written and not, after a clean stop, and with its index made again, and that
 // its files are those of its jobs. It closes the home.
@@ -442,10 +455,7 @@ func TestResultNamesFromOutside(t *testing.T) {
 	}
 	// A result may look like what is swept when a home is opened.
 	must(t, s.Checkpoint(ctx))
-	want := observe(t, s)
-	closeHome(t, s)
-	s, _ = openHome(t, dir, queuefs.Options{})
-	want.expect(t, s)
+	outlives(t, s, dir)
 }
 
 // TestBadResultsAreRefused commits what is wrong, and finds nothing of it.
