@@ -94,13 +94,9 @@ func samples() map[string]document {
 	}
 }
 
-func TestWriterPrintsGoldenDocuments(t *testing.T) {
+func TestDocumentsPrintAsTheGoldenFiles(t *testing.T) {
 	for name, doc := range samples() {
-		got, err := doc.write()
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
+		got := doc.print(sitemap.V11)
 		file := filepath.Join("testdata", name)
 		if *update {
 			if err := os.WriteFile(file, got, 0o666); err != nil {
@@ -131,88 +127,10 @@ func TestWrittenDocumentsAreValid(t *testing.T) {
 		if doc.Root == sitemap.SitemapIndex {
 			schema = "joint-siteindex.xsd"
 		}
-		text, err := doc.write()
-		if err != nil {
-			t.Fatal(err)
-		}
 		cmd := exec.Command(xmllint, "--noout", "--nonet", "--schema", filepath.Join(schemas, schema), "-")
-		cmd.Stdin = bytes.NewReader(text)
+		cmd.Stdin = bytes.NewReader(doc.print(sitemap.V11))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
-		}
-	}
-}
-
-func TestWriterRefusesHeads(t *testing.T) {
-	now := at("2026-01-01")
-	for name, h := range map[string]sitemap.Head{
-		"no capability":           {},
-		"list without at":         {Capability: sitemap.ResourceList},
-		"list with from":          {Capability: sitemap.ResourceList, At: now, From: now},
-		"changes without from":    {Capability: sitemap.ChangeList},
-		"changes with at":         {Capability: sitemap.ChangeList, From: now, At: now},
-		"capability list with at": {Capability: sitemap.CapabilityList, At: now},
-		"archive with from":       {Capability: sitemap.ChangeListArchive, From: now},
-		"capability of 0.9":       {Capability: "resourcesync"},
-		"link of 0.9":             {Capability: sitemap.Description, Links: []sitemap.Link{{Rel: "resourcesync", Href: "/"}}},
-		"link without href":       {Capability: sitemap.Description, Links: []sitemap.Link{{Rel: "up"}}},
-		"year":                    {Capability: sitemap.ResourceList, At: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
-		"control character":       {Capability: "a\x00"},
-	} {
-		var buf bytes.Buffer
-		w := sitemap.NewWriter(&buf)
-		if err := w.WriteHead(sitemap.URLSet, h); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-		if err := w.WriteHead(sitemap.URLSet, changeListHead()); err != nil {
-			t.Errorf("%s: writer is of no use after refusing: %v", name, err)
-		}
-	}
-}
-
-func TestWriterRefusesEntries(t *testing.T) {
-	loc := "http://example.com/"
-	hash := func(alg, value string) sitemap.Entry {
-		return sitemap.Entry{Loc: loc, Hashes: []sitemap.Hash{{Alg: alg, Value: value}}}
-	}
-	link := func(l sitemap.Link) sitemap.Entry {
-		l.Rel, l.Href = sitemap.RelDuplicate, loc
-		return sitemap.Entry{Loc: loc, Links: []sitemap.Link{l}}
-	}
-	for name, e := range map[string]sitemap.Entry{
-		"no loc":            {},
-		"space around loc":  {Loc: loc + " "},
-		"control character": {Loc: loc + "\x1f"},
-		"noncharacter":      {Loc: loc + "\uffff"},
-		"not UTF-8":         {Loc: loc + "\xff"},
-		"changefreq":        {Loc: loc, ChangeFreq: "often"},
-		"change":            {Loc: loc, Change: "moved"},
-		"length":            {Loc: loc, Length: -2},
-		"capability of 0.9": {Loc: loc, Capability: "resourcesync"},
-		"year":              {Loc: loc, LastMod: time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)},
-		"upper-case digest": hash("md5", "AB"),
-		"upper-case alg":    hash("MD5", "ab"),
-		"space in digest":   hash("md5", "a b"),
-		"colon in digest":   hash("md5", "a:b"),
-		"empty digest":      hash("md5", ""),
-		"priority":          link(sitemap.Link{Pri: 1_000_000}),
-		"negative priority": link(sitemap.Link{Pri: -1}),
-		"link length":       link(sitemap.Link{Length: -1}),
-		"link type":         link(sitemap.Link{Type: "\v"}),
-	} {
-		var buf bytes.Buffer
-		w := sitemap.NewWriter(&buf)
-		if err := w.WriteHead(sitemap.URLSet, changeListHead()); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Write(e); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
-		if err := w.Close(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if got := parse(t, buf.Bytes()); len(got.Entries) != 0 {
-			t.Errorf("%s: left a trace: %+v", name, got.Entries)
 		}
 	}
 }
@@ -223,89 +141,6 @@ func TestAppendEntryReplacesWhatXMLForbids(t *testing.T) {
 	want := "<sitemap><loc>a\ufffdb\ufffdc\ufffdd&amp;&lt;&gt;&quot;&#x9;é</loc></sitemap>\n"
 	if got != want {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestWriterIsFullAtTheLimits(t *testing.T) {
-	small := sitemap.Entry{Loc: "http://example.com/", Length: -1}
-	large := sitemap.Entry{Loc: "http://example.com/" + strings.Repeat("x", 600<<10), Length: -1}
-	for name, tt := range map[string]struct {
-		entry sitemap.Entry
-		want  int
-	}{
-		"entries": {small, sitemap.MaxEntries},
-		"octets":  {large, 85},
-	} {
-		var buf bytes.Buffer
-		w := sitemap.NewWriter(&buf)
-		if err := w.WriteHead(sitemap.URLSet, changeListHead()); err != nil {
-			t.Fatal(err)
-		}
-		got := 0
-		var err error
-		for ; err == nil; got++ {
-			err = w.Write(tt.entry)
-		}
-		if got--; got != tt.want || !errors.Is(err, sitemap.ErrFull) {
-			t.Errorf("%s: got %d entries and %v, want %d", name, got, err, tt.want)
-		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if buf.Len() > sitemap.MaxOctets {
-			t.Errorf("%s: %d octets", name, buf.Len())
-		}
-		if got := bytes.Count(buf.Bytes(), []byte("</url>\n")); got != tt.want || !bytes.HasSuffix(buf.Bytes(), []byte("</urlset>\n")) {
-			t.Errorf("%s: %d entries in the document, want %d", name, got, tt.want)
-		}
-	}
-}
-
-// brokenWriter takes a number of octets and then fails.
-type brokenWriter int
-
-func (b *brokenWriter) Write(p []byte) (int, error) {
-	if *b -= brokenWriter(len(p)); *b < 0 {
-		return 0, io.ErrClosedPipe
-	}
-	return len(p), nil
-}
-
-func TestWriterStaysBroken(t *testing.T) {
-	room := brokenWriter(100 << 10)
-	w := sitemap.NewWriter(&room)
-	if err := w.WriteHead(sitemap.URLSet, changeListHead()); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	for range sitemap.MaxEntries {
-		if err = w.Write(fullEntry()); err != nil {
-			break
-		}
-	}
-	for _, got := range []error{err, w.Write(fullEntry()), w.Close()} {
-		if !errors.Is(got, io.ErrClosedPipe) {
-			t.Errorf("got %v", got)
-		}
-	}
-}
-
-func TestWriterKeepsTheOrderOfCalls(t *testing.T) {
-	w := sitemap.NewWriter(io.Discard)
-	if w.Write(fullEntry()) == nil || w.Close() == nil {
-		t.Error("entry or end before the head")
-	}
-	if err := w.WriteHead(sitemap.URLSet, changeListHead()); err != nil {
-		t.Fatal(err)
-	}
-	if w.WriteHead(sitemap.URLSet, changeListHead()) == nil {
-		t.Error("second head")
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if w.Write(fullEntry()) == nil || w.Close() == nil {
-		t.Error("entry or end after the end")
 	}
 }
 
@@ -355,19 +190,13 @@ func parse(t testing.TB, text []byte) document {
 	return d
 }
 
-func (d document) write() ([]byte, error) {
-	var buf bytes.Buffer
-	w := sitemap.NewWriter(&buf)
-	if err := w.WriteHead(d.Root, d.Head); err != nil {
-		return nil, err
+// print prints the document in a dialect.
+func (d document) print(v sitemap.Dialect) []byte {
+	text := v.AppendHead(nil, d.Root, d.Head)
+	for i := range d.Entries {
+		text = v.AppendEntry(text, d.Root, &d.Entries[i])
 	}
-	for _, e := range d.Entries {
-		if err := w.Write(e); err != nil {
-			return nil, err
-		}
-	}
-	err := w.Close()
-	return buf.Bytes(), err
+	return sitemap.AppendFoot(text, d.Root)
 }
 
 func at(s string) time.Time {
@@ -401,34 +230,12 @@ func shared(t *testing.T, name string) string {
 	return dir
 }
 
-// writeAs prints the document in a dialect.
-func (d document) writeAs(v sitemap.Dialect) ([]byte, error) {
-	var buf bytes.Buffer
-	w := sitemap.NewWriter(&buf)
-	w.Dialect = v
-	if err := w.WriteHead(d.Root, d.Head); err != nil {
-		return nil, err
-	}
-	for _, e := range d.Entries {
-		if err := w.Write(e); err != nil {
-			return nil, err
-		}
-	}
-	err := w.Close()
-	return buf.Bytes(), err
-}
-
 // TestPublishedExamplesPrintBackInTheirDialect reads the examples of each
 // version and prints them again: canonically, the same document comes out.
 func TestPublishedExamplesPrintBackInTheirDialect(t *testing.T) {
 	for _, d := range []sitemap.Dialect{sitemap.V11, sitemap.V10, sitemap.V09} {
 		vectors(t, "v"+d.String(), func(name string, text []byte) {
-			printed, err := parse(t, text).writeAs(d)
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-				return
-			}
-			if got, want := canonical(t, printed), canonical(t, text); got != want {
+			if got, want := canonical(t, parse(t, text).print(d)), canonical(t, text); got != want {
 				t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 			}
 		})
@@ -562,12 +369,7 @@ func TestADialectReadsBackAsFarAsItGoes(t *testing.T) {
 			tt.v09 = tt.v10
 		}
 		for d, want := range map[sitemap.Dialect]document{sitemap.V11: tt.in, sitemap.V10: tt.v10, sitemap.V09: tt.v09} {
-			text, err := tt.in.writeAs(d)
-			if err != nil {
-				t.Errorf("%s in %v: %v", tt.name, d, err)
-				continue
-			}
-			r := sitemap.NewReader(bytes.NewReader(text))
+			r := sitemap.NewReader(bytes.NewReader(tt.in.print(d)))
 			got, err := read(r)
 			for i := range got.Entries {
 				if got.Entries[i].Links == nil && len(want.Entries[i].Links) == 0 {
@@ -581,23 +383,6 @@ func TestADialectReadsBackAsFarAsItGoes(t *testing.T) {
 				t.Errorf("%s in %v is taken for %v", tt.name, d, r.Dialect())
 			}
 		}
-	}
-}
-
-func TestWriterRefusesWhatADialectHasNot(t *testing.T) {
-	open := document{Head: changeListHead()}
-	if _, err := open.writeAs(sitemap.V09); err == nil {
-		t.Error("0.9: a Change List without until is taken")
-	}
-	if _, err := open.writeAs(sitemap.Jan2013); err == nil {
-		t.Error("the form of January 2013 is written")
-	}
-	never := document{Head: changeListHead(), Entries: []sitemap.Entry{{Loc: "http://x/a", Change: sitemap.Created, Length: -1}}}
-	if _, err := never.writeAs(sitemap.V11); err != nil {
-		t.Errorf("1.1: %v", err)
-	}
-	if _, err := never.writeAs(sitemap.V10); err == nil {
-		t.Error("1.0: a change at no time is taken")
 	}
 }
 
@@ -697,62 +482,6 @@ func BenchmarkAppendEntry(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		buf = sitemap.AppendEntry(buf[:0], sitemap.URLSet, &e)
-	}
-}
-
-func BenchmarkWriter(b *testing.B) {
-	e := fullEntry()
-	b.ReportAllocs()
-	for n := 0; b.Loop(); n++ {
-		w := sitemap.NewWriter(io.Discard)
-		if err := w.WriteHead(sitemap.URLSet, changeListHead()); err != nil {
-			b.Fatal(err)
-		}
-		for range 1000 {
-			if err := w.Write(e); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/entry")
-}
-
-// BenchmarkEncodingXML writes the same entry with the standard library.
-func BenchmarkEncodingXML(b *testing.B) {
-	type md struct {
-		Change   string `xml:"change,attr"`
-		DateTime string `xml:"datetime,attr"`
-		Hash     string `xml:"hash,attr"`
-		Length   int64  `xml:"length,attr"`
-		Type     string `xml:"type,attr"`
-		Event    string `xml:"cut:event,attr"`
-		Seq      uint64 `xml:"cut:seq,attr"`
-	}
-	type url struct {
-		Loc     string `xml:"loc"`
-		LastMod string `xml:"lastmod"`
-		MD      md     `xml:"rs:md"`
-	}
-	e := fullEntry()
-	enc := xml.NewEncoder(io.Discard)
-	b.ReportAllocs()
-	for b.Loop() {
-		err := enc.Encode(url{
-			Loc:     e.Loc,
-			LastMod: e.LastMod.Format(time.RFC3339Nano),
-			MD: md{
-				Change:   string(e.Change),
-				DateTime: e.DateTime.Format(time.RFC3339Nano),
-				Hash:     "md5:" + e.Hashes[0].Value + " sha-256:" + e.Hashes[1].Value,
-				Length:   e.Length,
-				Type:     e.Type,
-				Event:    e.Event,
-				Seq:      e.Seq,
-			},
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 
