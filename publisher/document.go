@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -225,6 +226,7 @@ type docState struct {
 type form struct {
 	docState
 	key    formKey
+	begun  int64 // when its text was begun, see forms
 	len    int64 // bytes of the text
 	octets []byte
 }
@@ -239,6 +241,7 @@ type formKey struct {
 type forms struct {
 	max   int           // bytes
 	turns chan struct{} // held while a document is compressed
+	count atomic.Int64  // of requests and of texts begun: what was before what
 
 	mu    sync.Mutex
 	size  int
@@ -259,15 +262,20 @@ const overhead = 512
 // returns its state, which may be a later one.
 func (s *forms) get(path string, c coding, tag string, write func(w packer) (docState, error)) (*document, error) {
 	k := formKey{path, c == inZstd}
-	f := s.kept(k, tag)
+	asked := s.count.Add(1)
+	f := s.kept(k, tag, asked)
 	if f == nil {
 		s.turns <- struct{}{}
 		defer func() { <-s.turns }()
-		if f = s.kept(k, tag); f == nil { // else another request has made it
+		// Another request may have made it meanwhile. All who wait while a busy list is
+		// compressed share the next form: it was begun after they asked.
+		if f = s.kept(k, tag, asked); f == nil {
+			begun := s.count.Add(1)
 			var err error
 			if f, err = pack(k, write); err != nil {
 				return nil, err
 			}
+			f.begun = begun
 			s.put(f)
 		}
 	}
@@ -280,21 +288,29 @@ func (s *forms) get(path string, c coding, tag string, write func(w packer) (doc
 	return d, nil
 }
 
-func (s *forms) kept(k formKey, tag string) *form {
+// kept returns the form with an entity tag, or one that was begun after the request.
+func (s *forms) kept(k formKey, tag string, asked int64) *form {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	el := s.items[k]
-	if el == nil || tag == "" || el.Value.(*form).Tag != tag {
+	if el == nil {
+		return nil
+	}
+	f := el.Value.(*form)
+	if f.begun < asked && (tag == "" || f.Tag != tag) {
 		return nil
 	}
 	s.order.MoveToFront(el)
-	return el.Value.(*form)
+	return f
 }
 
 func (s *forms) put(f *form) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if el := s.items[f.key]; el != nil {
+		if el.Value.(*form).begun > f.begun {
+			return // a later one was faster
+		}
 		s.remove(el)
 	}
 	if f.Tag == "" || len(f.octets) > s.max/2 {

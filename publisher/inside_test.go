@@ -1,6 +1,11 @@
 package publisher
 
 import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,5 +99,51 @@ func TestTheSizeIsAskedNowAndThen(t *testing.T) {
 	step(300)
 	if got, want := step(10), 10*size/1000; asked > 3 || got < want*9/10 || got > want*11/10 {
 		t.Errorf("asked %d times; read %d octets in 10 s of twice as many, want about %d", asked, got, want)
+	}
+}
+
+// Those who wait while a busy list is compressed share the next form, which was begun after
+// they asked, whatever the state of it. Nobody gets an older one.
+func TestThoseWhoWaitShareTheNextForm(t *testing.T) {
+	forms := newForms(1 << 20)
+	forms.turns = make(chan struct{}, 1)
+	var made, state atomic.Int64
+	enter, leave := make(chan struct{}), make(chan struct{})
+	ask := func(tag string) *document {
+		d, err := forms.get("list", inGzip, tag, func(w packer) (docState, error) {
+			made.Add(1)
+			s := docState{Tag: fmt.Sprint(state.Load())}
+			enter <- struct{}{}
+			<-leave
+			_, err := w.Write([]byte(s.Tag))
+			return s, err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return d
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { ask("0") })
+	<-enter
+	const waiting = 20
+	for i := range waiting {
+		state.Store(int64(i + 1))
+		wg.Go(func() {
+			tag := int64(i + 1)
+			if got, err := strconv.ParseInt(ask(fmt.Sprint(tag)).Tag, 10, 64); err != nil || got < tag {
+				t.Errorf("asked in state %d: got that of %d, %v", tag, got, err)
+			}
+		})
+	}
+	for forms.count.Load() < waiting+2 { // all have asked
+		runtime.Gosched()
+	}
+	leave <- struct{}{}
+	<-enter
+	leave <- struct{}{}
+	wg.Wait()
+	if n := made.Load(); n != 2 {
+		t.Errorf("made %d times", n)
 	}
 }
