@@ -11,7 +11,10 @@ import (
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/record"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/upload"
 )
@@ -283,4 +286,304 @@ func (q *Queue) Takeover(ctx context.Context, known JobID, event Seq) (Mirror, e
 func (q *Queue) Succeed(m Mirror) error {
 	m.Job = replay.LastJob(q.ledger, m.Event)
 	return ledger.StorageError(q.svc.properties.mirrors.Write(q.ID(), &m))
+}
+
+// A standby has the state of its owner: it applies the records of the journal as they
+// come, with the changes of the home among them. The directory follows as ever.
+// Each change ends with [ErrStandby], and no deadline ends. Advance, TakeOver and Leave
+// are for one caller at a time.
+
+// An Owner is the process that owns a home in a store.
+type Owner = bucket.Owner
+
+// A Standing is the relation of a process to its home in a store.
+type Standing struct {
+	Standby bool      // another process owns the home, or none does
+	Left    bool      // this process was the last owner, and has left
+	Owner   Owner     // this process or another one
+	Batch   uint64    // the last one of the journal that is known here
+	As      time.Time // of a standby: it has all changes up to this time
+	Image   Imaged    // of the owner
+	Trouble *Trouble  // of the owner with the store; nil: there is none
+}
+
+// A Trouble is about changes refused by a store.
+type Trouble = bucket.Trouble
+
+// An Imaged is the last image of a home in a store.
+type Imaged struct {
+	Made  time.Time // zero: there is none
+	Since int64     // records of the journal since, to be read by a new machine
+	Err   error     // why the last attempt failed; nil: it did not
+}
+
+// Standing returns the standing; false for a home in its directory.
+func (s *Service) Standing() (st Standing, ok bool) {
+	if s.stored == nil {
+		return st, false
+	}
+	st.Owner, st.Standby = s.stored.Owner()
+	st.Left, st.Batch = s.stored.Left(), s.stored.Log.Position()
+	if st.Standby {
+		st.As = s.stored.UpToDate()
+		return st, true
+	}
+	st.Trouble = s.stored.Log.Trouble()
+	log := s.stored.Log.Stats()
+	st.Image = Imaged{Since: int64(log.Next - log.First), Err: s.stored.Images.Err()}
+	if m := s.stored.Images.Last(); m != nil {
+		st.Image.Made, st.Image.Since = time.UnixMicro(m.Made).UTC(), int64(log.Next-m.At)
+	}
+	return st, true
+}
+
+// Pulse gives signs of life of the owner of a home in a store.
+func (s *Service) Pulse() *bucket.Pulse { return s.stored.Pulse() }
+
+// Vigil watches the owner of a home in a store, and says when this standby has to be
+// opened again: then its error is [journal.ErrReleased].
+func (s *Service) Vigil() *bucket.Vigil { return s.stored.Vigil() }
+
+// Advance applies the next batch of the owner, and reports whether there was one. If the
+// error is that of a batch or payload that cannot be read, it may be tried again; after
+// [ErrBehind] the home must be opened again.
+func (s *Service) Advance(ctx context.Context) (more bool, err error) {
+	if err := s.begin(); err != nil {
+		return false, err
+	}
+	defer s.end()
+	n, err := s.stored.Next(ctx)
+	if n == nil || err != nil {
+		return false, behind(err)
+	}
+	if err := n.Apply(s.follow); err != nil {
+		err = fmt.Errorf("batch %d: %w", s.stored.Log.Position(), err)
+		s.shared.Gate.Fail(err) // a part of it was applied
+		return false, errors.Join(ErrFailed, err)
+	}
+	return true, s.stored.Applied(ctx, n)
+}
+
+// follow applies a record of the owner.
+func (s *Service) follow(rec journal.Record) error {
+	c, is, err := record.ParseHomeChange(rec.Data)
+	if err != nil {
+		return err
+	}
+	if is {
+		return s.followHome(&c, rec.LSN)
+	}
+	var r record.Record
+	if err := r.Parse(rec.Data); err != nil {
+		return err
+	}
+	q := s.open(r.Queue)
+	switch {
+	case q == nil:
+		return fmt.Errorf("event %d of queue %s: %w", r.Seq, r.Queue, ErrNoQueue)
+	case r.Job == 0 && r.Kind != job.Phase:
+		return s.followSettings(q, &r, rec.LSN)
+	}
+	q.ledger.Follow(&r, rec.LSN, nil)
+	return nil
+}
+
+// followSettings puts the properties of an event of queue-info.txt in force.
+func (s *Service) followSettings(q *Queue, r *record.Record, at journal.LSN) error {
+	s.properties.Lock()
+	defer s.properties.Unlock()
+	root := q.tree.Root()
+	if len(r.File.Text) > 0 { // else it came before
+		if err := root.Replace(home.QueueInfoName, r.File.Text); err != nil {
+			return err
+		}
+	}
+	if err := root.Date(home.QueueInfoName, job.Instant(r.Payload.Submitted)); err != nil { // it is published
+		return err
+	}
+	now, err := q.readSettings()
+	if err != nil {
+		return err
+	}
+	q.infoFile.Take(now.Reading)
+	q.ledger.Follow(r, at, now)
+	s.queues.Renamed()
+	return s.properties.callbacks.Settle(q.ID(), now.Rules().Callback)
+}
+
+// followHome applies a change of the home.
+func (s *Service) followHome(c *record.HomeChange, at journal.LSN) error {
+	switch c.Kind {
+	case record.QueueMade:
+		return s.followMade(c, at)
+	case record.QueueGone:
+		return s.followGone(c.Queue)
+	}
+	s.properties.Lock()
+	defer s.properties.Unlock()
+	switch c.Kind {
+	case record.CallbackURL:
+		_, err := s.properties.callbacks.Keep(c.Queue, c.Text)
+		return err
+	case record.QueueInfo: // its event follows
+		q := s.open(c.Queue)
+		if q == nil {
+			return fmt.Errorf("properties of queue %s: %w", c.Queue, ErrNoQueue)
+		}
+		return q.tree.Root().Replace(home.QueueInfoName, []byte(c.Text))
+	case record.ServiceInfo:
+		return s.followService(c.Text)
+	}
+	return nil
+}
+
+func (s *Service) followService(text string) error {
+	file := s.properties.service
+	r, err := file.Read()
+	if err != nil || string(r.Text) != text {
+		r, err = file.Replace([]byte(text))
+	}
+	if err != nil {
+		return err
+	}
+	file.Take(r)
+	s.takeInfo(r)
+	return s.index.KeepService(r.Text)
+}
+
+// followMade serves a new queue.
+func (s *Service) followMade(c *record.HomeChange, at journal.LSN) error {
+	unlock, err := s.lockNew(c.Queue)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if s.open(c.Queue) != nil {
+		return fmt.Errorf("queue %s is made: %w", c.Queue, ErrQueueExists)
+	}
+	q, err := s.makeQueue(c.Queue, []byte(c.Text), c.Time, at)
+	if err != nil {
+		return err
+	}
+	if err = s.syncAll(); err == nil {
+		err = s.properties.lines.Add(c.Queue)
+	}
+	if err != nil {
+		q.close()
+		return err
+	}
+	s.add(q)
+	s.queues.Renamed()
+	return nil
+}
+
+// followGone takes a queue away. Its last numbers stay.
+func (s *Service) followGone(id string) error {
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	q := s.open(id)
+	if q == nil {
+		return nil
+	}
+	if err := q.ledger.Seal(context.Background()); err != nil {
+		return err
+	}
+	if err := s.index.Retire(map[string]index.Numbers{id: q.ledger.Numbers()}); err != nil {
+		return err
+	}
+	s.properties.Lock()
+	defer s.properties.Unlock()
+	if err := s.strikeOut(id, func() error { return nil }); err != nil {
+		return err
+	}
+	s.takeAway(q)
+	return nil
+}
+
+// TakeOver makes this standby the owner. All that the owner before has acknowledged is
+// applied then, and what it does after that fails. With atOnce the home is taken only from
+// the owner known before: another batch ends the attempt with [ErrAlive]. So of several
+// standbys none takes over from another one. Without, a busy owner may win until ctx ends.
+func (s *Service) TakeOver(ctx context.Context, atOnce bool) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	claim := ctx
+	if !atOnce { // a busy owner may go on for as long as ctx
+		claim = context.WithoutCancel(ctx)
+	}
+	for {
+		more, err := s.Advance(ctx)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if more && err == nil {
+			if atOnce {
+				return ErrAlive
+			}
+			continue
+		}
+		if err == nil {
+			err = s.stored.TakeOver(claim)
+		}
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, bucket.ErrBehind) {
+			return behind(err)
+		}
+	}
+	for _, q := range s.Queues() {
+		q.forgetDestructions()
+		if err := q.findLeases(); err != nil {
+			s.shared.Gate.Fail(err) // another process has to take over
+			return fmt.Errorf("queue %s: leases: %w", q.ID(), err)
+		}
+		q.ledger.Wake()
+		q.ledger.Welcome()
+	}
+	s.stored.Own()
+	s.shared.Happened.Raise()
+	return nil
+}
+
+// claim makes this process the owner of a home in a store, all of which it has read by now,
+// unless another one has become the owner meanwhile.
+func (s *Service) claim() error {
+	for {
+		claims, err := s.stored.Claims()
+		if !claims || err != nil {
+			return err
+		}
+		more, err := s.Advance(context.Background())
+		if err == nil && !more {
+			err = s.stored.Claim(context.Background())
+		}
+		if err != nil && !errors.Is(err, bucket.ErrBehind) {
+			return err
+		}
+	}
+}
+
+// Claimed reports whether TakeOver has claimed the home and has failed then, as with a store
+// that went away in between. No owner makes changes until TakeOver is called again.
+func (s *Service) Claimed() bool { return s.stored.Claimed() }
+
+// Leave makes the owner a standby: changes on their way are finished, and waiting
+// consumers go without a job. Another process takes over, or this one again.
+func (s *Service) Leave() error {
+	if err := s.beginChange(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.properties.Lock() // no change of the home is half done
+	defer s.properties.Unlock()
+	if err := s.stored.Leave(); err != nil {
+		return ledger.StorageError(err)
+	}
+	for _, q := range s.Queues() {
+		q.ledger.Dismiss()
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -16,6 +17,8 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/checkm"
+	"cutie/queuefs/digest"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/web"
 )
@@ -280,4 +283,371 @@ func reason(err error) string {
 		err = at.Err
 	}
 	return fmt.Sprintf("%.200s", err)
+}
+
+// maxComplaints is how many lines of a manifest an answer complains about.
+const maxComplaints = 100
+
+// A source is the file or the manifest in a line.
+type source struct {
+	place
+	url     *url.URL
+	include bool
+	length  int64 // octets; below 0 if not said
+	meta    queuefs.Meta
+}
+
+// A place is a line of a manifest.
+type place struct {
+	in   *manifest
+	line int
+}
+
+func (p place) String() string {
+	if p.in.url == nil {
+		return fmt.Sprintf("line %d", p.line)
+	}
+	return fmt.Sprintf("%s line %d", shown(p.in.url), p.line)
+}
+
+// A manifest is one of the manifests of a batch.
+type manifest struct {
+	url   *url.URL  // of its origin; nil for the one in the submission
+	above *manifest // the manifest around it
+}
+
+// readManifest reads the manifest in the submission (Cutie 0.3, 5.5); it has at
+// least one line. There is one error for all of it.
+func (b *Batch) readManifest(in io.Reader) ([]source, error) {
+	r := checkm.NewReader(in)
+	r.MaxEntries = b.r.o.Lines
+	var wrong complaints
+	sources, err := b.readLines(r, &manifest{}, &wrong)
+	if errors.Is(err, checkm.ErrTooLarge) {
+		return nil, tooLarge("%v", err)
+	} else if err != nil {
+		return nil, err
+	}
+	if err := wrong.err(); err != nil {
+		return nil, err
+	}
+	if len(sources) == 0 {
+		return nil, errNoFiles
+	}
+	return sources, nil
+}
+
+var errNoFiles = web.Errorf(http.StatusBadRequest, "batch manifest names no files")
+
+// readLines reads a manifest to its end, or until there are too many
+// complaints. The error is of the reader, or a [checkm.ErrTooLarge].
+func (b *Batch) readLines(r *checkm.Reader, m *manifest, wrong *complaints) (sources []source, err error) {
+	for !wrong.full() {
+		e, err := r.Read()
+		if err == io.EOF {
+			break
+		}
+		var parse *checkm.ParseError
+		if errors.Is(err, checkm.ErrTooLarge) {
+			return nil, err
+		} else if errors.As(err, &parse) {
+			wrong.add(place{m, parse.Line}, parse.Err.Error())
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		s, err := b.source(&e, m)
+		if err != nil {
+			wrong.add(s.place, err.Error())
+			continue
+		}
+		sources = append(sources, s)
+	}
+	return sources, nil
+}
+
+// source reads an entry of a manifest. A relative URL begins at the URL of its
+// manifest; the manifest in the submission has none.
+func (b *Batch) source(e *checkm.Entry, m *manifest) (source, error) {
+	s := source{place: place{m, e.Line}, include: e.Include, length: e.Length, meta: b.by}
+	if e.Include && b.r.o.Includes < 0 {
+		return s, errors.New("no manifest is included here; its lines belong into this one")
+	}
+	var err error
+	if s.url, err = url.Parse(e.Source); err != nil {
+		return s, fmt.Errorf("%.80q is not a URL", e.Source)
+	}
+	if !s.url.IsAbs() {
+		if m.url == nil {
+			return s, fmt.Errorf("%.80q is not a whole URL; relative ones are for manifests that are included by theirs", e.Source)
+		}
+		s.url = m.url.ResolveReference(s.url)
+	}
+	if err := outbound.Check(s.url); err != nil {
+		return s, fmt.Errorf("%.80q: %w", e.Source, err)
+	}
+	switch {
+	case strings.EqualFold(e.Alg, "dir"):
+		return s, errors.New("a directory is neither a job nor a manifest")
+	case e.Alg == "" && e.Digest != "":
+		return s, errors.New("digest without type")
+	case e.Alg != "" && e.Digest == "":
+		return s, fmt.Errorf("%.40s without value", e.Alg)
+	case e.Alg != "":
+		t, err := digest.Parse(e.Alg)
+		if err != nil {
+			return s, err
+		}
+		v, err := digest.ParseValue(t, e.Digest)
+		if err != nil {
+			return s, err
+		}
+		s.meta.Expect = []digest.Value{v}
+	}
+	if e.Length > b.r.o.MaxBody {
+		return s, fmt.Errorf("length %d is more than %d octets", e.Length, b.r.o.MaxBody)
+	}
+	if e.Include {
+		return s, nil // the other columns are for jobs
+	}
+	s.meta.Filename = e.Name()
+	if t := e.Value("mimeType"); t != "" {
+		if !web.IsMediaType(t) {
+			return s, fmt.Errorf("%.80q is not a media type", t)
+		}
+		if t != queuefs.DefaultMediaType {
+			s.meta.MediaType = t
+		}
+	}
+	s.meta.Sidecar = sidecarOf(e.Extra)
+	if len(s.meta.Sidecar) > b.r.o.MaxSidecar {
+		return s, fmt.Errorf("columns have more than %d octets", b.r.o.MaxSidecar)
+	}
+	return s, nil
+}
+
+// sidecarOf makes a sidecar of the unknown columns, in the form of Cutie 3.3.
+func sidecarOf(columns []checkm.Column) string {
+	var parts []string
+	for _, c := range columns {
+		if !strings.HasSuffix(strings.ToLower(c.Name), "mimetype") {
+			parts = append(parts, c.Name+"="+strings.ReplaceAll(c.Value, ";", `\;`))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// complaints are errors in lines of manifests, at most maxComplaints.
+type complaints []complaint
+
+type complaint struct {
+	place
+	order int // for those that come in any order
+	text  string
+}
+
+func (c *complaints) add(at place, text string) { c.addAs(0, at, text) }
+
+func (c *complaints) addAs(order int, at place, text string) {
+	if !c.full() {
+		*c = append(*c, complaint{at, order, text})
+	}
+}
+
+func (c *complaints) full() bool { return len(*c) >= maxComplaints }
+
+// err returns one error for all of them, nil if there are none.
+func (c complaints) err() error {
+	if len(c) == 0 {
+		return nil
+	}
+	e := &manifestError{lines: make([]string, len(c))}
+	for i := range c {
+		e.lines[i] = c[i].place.String() + ": " + c[i].text
+	}
+	if c.full() {
+		e.lines = append(e.lines, "and perhaps more")
+	}
+	return e
+}
+
+// A manifestError lists the bad lines of manifests, with reasons.
+type manifestError struct{ lines []string }
+
+func (e *manifestError) Error() string { return strings.Join(e.lines, "; ") }
+
+// As makes it a bad request.
+func (e *manifestError) As(target any) bool {
+	if t, ok := target.(**web.Error); ok {
+		*t = &web.Error{Status: http.StatusBadRequest, Message: e.Error()}
+		return true
+	}
+	return false
+}
+
+// shown is a URL as complaints have it: without a password, and no longer than
+// a line.
+func shown(u *url.URL) string {
+	name := u.Redacted()
+	if len(name) > 120 {
+		name = name[:117] + "..."
+	}
+	return strings.ToValidUTF8(name, "\ufffd")
+}
+
+// include puts the lines of included manifests in the place of the lines with
+// their URLs (Checkm 2009-10-30: "@"), at any depth. They are fetched one after
+// the other, under the rules for files. There is one error for all of them.
+func (f *fetch) include(ctx context.Context) error {
+	x := inclusion{fetch: f, octets: f.manifest, lines: len(f.sources)}
+	sources, err := x.expand(ctx, f.sources, 1)
+	if err == nil {
+		err = x.wrong.err()
+	}
+	switch {
+	case err != nil && context.Cause(ctx) == errBatchTime:
+		return &manifestError{lines: []string{"the time for the batch was over before all manifests were read"}}
+	case err != nil:
+		return err
+	case len(sources) == 0:
+		return errNoFiles
+	}
+	f.sources = sources
+	f.count()
+	return nil
+}
+
+// count notes how many lines name a payload.
+func (b *Batch) count() {
+	n := int64(0)
+	for i := range b.sources {
+		if !b.sources[i].include {
+			n++
+		}
+	}
+	b.lines.Store(n)
+}
+
+// An inclusion is how far the manifests of a batch are read.
+type inclusion struct {
+	*fetch
+	manifests int   // included so far
+	lines     int   // of all manifests
+	octets    int64 // likewise
+	wrong     complaints
+}
+
+// expand returns sources with manifests read in their places. depth is how many
+// manifests lead there.
+func (x *inclusion) expand(ctx context.Context, sources []source, depth int) ([]source, error) {
+	var all []source
+	for i := range sources {
+		s := &sources[i]
+		if !s.include {
+			all = append(all, *s)
+			continue
+		}
+		var found []source
+		err := x.allowed(s, depth)
+		if err == nil {
+			found, err = x.read(ctx, s)
+		}
+		if err == nil {
+			found, err = x.expand(ctx, found, depth+1)
+		}
+		var line lineError
+		if errors.As(err, &line) {
+			x.wrong.add(s.place, shown(s.url)+": "+string(line))
+		} else if err != nil {
+			return nil, err
+		}
+		if x.wrong.full() {
+			return nil, nil
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// allowed refuses to go round in circles, too deep, or to too many manifests.
+func (x *inclusion) allowed(s *source, depth int) error {
+	if s.in.within(s.url) {
+		return errCircle
+	}
+	o := &x.r.o
+	if depth > o.Depth {
+		return lineError(fmt.Sprintf("manifests include one another more than %d deep", o.Depth))
+	}
+	if x.manifests++; x.manifests > o.Includes {
+		return tooLarge("%v: more than %d manifests are included", s.place, o.Includes)
+	}
+	return nil
+}
+
+var errCircle = lineError("this manifest includes itself")
+
+// within reports whether m, or a manifest above it, came from u.
+func (m *manifest) within(u *url.URL) bool {
+	for ; m.url != nil; m = m.above {
+		if sameURL(m.url, u) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameURL reports whether two URLs lead to the same; fragments do not count.
+func sameURL(a, b *url.URL) bool {
+	x, y := *a, *b
+	x.Fragment, x.RawFragment, y.Fragment, y.RawFragment = "", "", "", ""
+	return x.String() == y.String()
+}
+
+// read reads the manifest of a line.
+func (x *inclusion) read(ctx context.Context, s *source) ([]source, error) {
+	o := &x.r.o
+	resp, body, err := x.open(ctx, s, o.Octets-x.octets)
+	if err != nil {
+		return nil, lineOf(ctx, err)
+	}
+	defer resp.Body.Close()
+	// Where redirects led is where it was found.
+	m := &manifest{url: resp.Request.URL, above: s.in}
+	if s.in.within(m.url) {
+		return nil, errCircle
+	}
+	in := digest.NewReader(body, s.meta.Expect)
+	size := &counter{in: in, octets: new(atomic.Int64), most: math.MaxInt64}
+	r := checkm.NewReader(size)
+	r.MaxEntries = o.Lines - x.lines + 1
+	sources, err := x.readLines(r, m, &x.wrong)
+	switch {
+	case errors.Is(err, checkm.ErrTooLarge):
+		return nil, tooLarge("%s: manifests have more than %d lines together, or one of more than %d octets", shown(m.url), o.Lines, checkm.DefaultMaxLine)
+	case err != nil:
+		return nil, lineOf(ctx, err)
+	}
+	// The text after the mark at the end counts as well.
+	if _, err := io.Copy(io.Discard, size); err != nil {
+		return nil, lineOf(ctx, err)
+	}
+	x.octets += size.octets.Load()
+	x.lines += len(sources) - 1
+	if got := size.octets.Load(); s.length >= 0 && got != s.length {
+		return nil, lineError(wrongLength(got, s.length).Error())
+	}
+	if err := in.Verify(); errors.Is(err, digest.ErrMismatch) {
+		return nil, lineError(err.Error())
+	} else if err != nil {
+		return nil, err
+	}
+	return sources, nil
+}
+
+// lineOf is an error in the line of a manifest, or the end of all.
+func lineOf(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return lineError(reason(err))
 }

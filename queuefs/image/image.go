@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -9,10 +10,13 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sync/errgroup"
 
+	"cutie/queuefs/durable"
 	"cutie/queuefs/objects"
 )
 
@@ -223,4 +227,256 @@ func (s *Store) delete(ctx context.Context, unwanted func(name string, number ui
 		}
 	}
 	return nil
+}
+
+// Check reads all pieces of an image. It calls bad with each missing or damaged
+// one, and with its place; other errors end it. jobFile is called with the job
+// files of whole pieces.
+func (s *Store) Check(ctx context.Context, m *Manifest, bad func(what string, err error), jobFile func(queue string, id uint64, text []byte)) error {
+	check := func(p *Piece, what string, visit func(id uint64, data []byte)) error {
+		data, err := s.Piece(ctx, m, p)
+		if err == nil && visit != nil {
+			if e := Entries(data, visit); e != nil {
+				err = &DamageError{m.Objects[p.Object].Name, e.Error()}
+			}
+		}
+		if isDamage(err) {
+			bad(what, err)
+			err = nil
+		}
+		return err
+	}
+	for i := range m.Files {
+		for j := range m.Files[i].Pieces {
+			if err := check(&m.Files[i].Pieces[j], m.Files[i].Path, nil); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range m.Pages {
+		g := &m.Pages[i]
+		what := fmt.Sprintf("page %d of queue %s", g.Number, g.Queue)
+		for j := range g.Jobs {
+			if err := check(&g.Jobs[j], "job files of "+what, func(id uint64, text []byte) { jobFile(g.Queue, id, text) }); err != nil {
+				return err
+			}
+		}
+		for j := range g.Payloads {
+			if err := check(&g.Payloads[j].Piece, "payloads of "+what, func(uint64, []byte) {}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Complete looks whether the store has all objects with jobs of an image, by a list. The
+// error is a [*DamageError] if one is missing.
+func (s *Store) Complete(ctx context.Context, m *Manifest) error {
+	names, err := s.list(ctx, objectPrefix)
+	if err != nil {
+		return err
+	}
+	there := make(map[string]bool, len(names))
+	for _, name := range names {
+		there[name] = true
+	}
+	missing := func(p *Piece, g *Page) error {
+		if name := m.Objects[p.Object].Name; !there[name] {
+			return &DamageError{name, fmt.Sprintf("is missing, of page %d of queue %s", g.Number, g.Queue)}
+		}
+		return nil
+	}
+	for i := range m.Pages {
+		g := &m.Pages[i]
+		for j := range g.Jobs {
+			if err := missing(&g.Jobs[j], g); err != nil {
+				return err
+			}
+		}
+		for j := range g.Payloads {
+			if err := missing(&g.Payloads[j].Piece, g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Sizes returns the bytes of an image as it is stored, by kind.
+func (m *Manifest) Sizes() (index, published, jobFiles, payloads int64) {
+	for i := range m.Files {
+		for _, p := range m.Files[i].Pieces {
+			if strings.HasPrefix(m.Files[i].Path, "log/") {
+				index += p.Stored
+			} else {
+				published += p.Stored
+			}
+		}
+	}
+	for i := range m.Pages {
+		for _, p := range m.Pages[i].Jobs {
+			jobFiles += p.Stored
+		}
+		for _, p := range m.Pages[i].Payloads {
+			payloads += p.Stored
+		}
+	}
+	return index, published, jobFiles, payloads
+}
+
+// Pieces returns how many pieces the image has.
+func (m *Manifest) Pieces() (n int) {
+	for i := range m.Files {
+		n += len(m.Files[i].Pieces)
+	}
+	for i := range m.Pages {
+		n += len(m.Pages[i].Jobs) + len(m.Pages[i].Payloads)
+	}
+	return n
+}
+
+// restorers is how many objects are restored at once. Each is in memory, while other parts
+// of the home are opened.
+const restorers = 4
+
+// A restoring is the memory to restore one.
+type restoring struct{ object, piece []byte }
+
+// Restore writes the wanted files of an image into the directory of a home,
+// unsynced. The error is a [*DamageError] for a damaged object.
+func (s *Store) Restore(ctx context.Context, m *Manifest, dir *durable.Dir, wanted func(path string) bool) error {
+	type place struct {
+		Piece
+		file *File
+		off  int64
+	}
+	var places []place
+	left := make(map[*File]int, len(m.Files)) // pieces
+	for i := range m.Files {
+		f := &m.Files[i]
+		if !wanted(f.Path) {
+			continue
+		}
+		off := int64(0)
+		for _, p := range f.Pieces {
+			places = append(places, place{p, f, off})
+			off += p.Size
+		}
+		if left[f] = len(f.Pieces); off != f.Size {
+			return &DamageError{ManifestName(m.Number), fmt.Sprintf("has %s in pieces of another size", f.Path)}
+		}
+		if off == 0 {
+			if err := finish(dir, f, true); err != nil {
+				return err
+			}
+		}
+	}
+	slices.SortFunc(places, func(x, y place) int { return cmp.Or(cmp.Compare(x.Object, y.Object), cmp.Compare(x.At, y.At)) })
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(restorers)
+	buffers := sync.Pool{New: func() any { return new(restoring) }}
+	var mu sync.Mutex // of left
+	for len(places) > 0 {
+		o, n := places[0].Object, 0
+		for n < len(places) && places[n].Object == o {
+			n++
+		}
+		some := places[:n]
+		places = places[n:]
+		g.Go(func() error {
+			from, to := some[0].At, int64(0)
+			for _, p := range some {
+				to = max(to, p.At+p.Stored)
+			}
+			b := buffers.Get().(*restoring)
+			defer buffers.Put(b)
+			data, err := s.read(ctx, m.Objects[o].Name, from, to-from, b.object)
+			if err != nil {
+				return err
+			}
+			b.object = data
+			for _, p := range some {
+				part := data[min(p.At-from, int64(len(data))):]
+				text, err := s.open(m.Objects[o].Name, &p.Piece, part[:min(p.Stored, int64(len(part)))], b.piece)
+				if err == nil {
+					b.piece = text
+					err = writePiece(dir, p.file, p.off, text)
+				}
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				left[p.file]--
+				last := left[p.file] == 0
+				mu.Unlock()
+				if last {
+					if err := finish(dir, p.file, false); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// in calls do with the directory of a path, made if need be, and the name in it.
+func in(dir *durable.Dir, path string, do func(d *durable.Dir, name string) error) error {
+	first, rest, more := strings.Cut(path, "/")
+	if !more {
+		return do(dir, path)
+	}
+	sub, err := dir.AddSub(first)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	return in(sub, rest, do)
+}
+
+func writePiece(dir *durable.Dir, f *File, off int64, data []byte) error {
+	return in(dir, f.Path, func(d *durable.Dir, name string) error {
+		if len(f.Pieces) == 1 {
+			return d.Renew(name, data)
+		}
+		file, err := d.Update(name)
+		if err != nil {
+			return err
+		}
+		_, err = file.WriteAt(data, off)
+		return errors.Join(err, file.Close())
+	})
+}
+
+// finish gives a file its date; with empty it is made.
+func finish(dir *durable.Dir, f *File, empty bool) error {
+	return in(dir, f.Path, func(d *durable.Dir, name string) error {
+		if empty {
+			if err := d.Renew(name, nil); err != nil {
+				return err
+			}
+		}
+		return d.Date(name, time.Unix(0, f.Modified))
+	})
+}
+
+// In a page an entry with a small result begins with a zero, as no job file does. Programs
+// without small results in images pass over it.
+
+// ResultEntry returns the entry of a result.
+func ResultEntry(name string, contents []byte) []byte {
+	entry := make([]byte, 0, 2+len(name)+len(contents))
+	entry = append(append(append(entry, 0), name...), 0)
+	return append(entry, contents...)
+}
+
+// ParseResult is the opposite of [ResultEntry]; ok is false for a job file.
+func ParseResult(entry []byte) (name string, contents []byte, ok bool) {
+	if len(entry) == 0 || entry[0] != 0 {
+		return "", nil, false
+	}
+	of, contents, ok := bytes.Cut(entry[1:], []byte{0})
+	return string(of), contents, ok
 }

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
+	"time"
 )
 
 // A Store holds objects. After Create or Put has returned nil, the object is on stable
@@ -128,4 +130,140 @@ func Probe(ctx context.Context, s Store) error {
 		return fmt.Errorf("delete an object: %w", err)
 	}
 	return nil
+}
+
+// A Counter is a [Store] whose requests are counted: these, and the bytes, are what stores
+// are paid for. A list is one request for each [Store.List].
+type Counter struct {
+	store Store
+	done  [operations]atomic.Int64
+	in    atomic.Int64
+	out   atomic.Int64
+}
+
+// An Operation is a kind of request, as stores price it.
+type Operation int
+
+const (
+	Writes Operation = iota // Create and Put
+	Reads                   // Get and Part
+	Deletes
+	Lists
+	operations
+)
+
+var operationNames = [operations]string{"put", "get", "delete", "list"}
+
+func (o Operation) String() string { return operationNames[o] }
+
+// Count counts the requests to a store.
+func Count(s Store) *Counter { return &Counter{store: s} }
+
+// Requests calls visit with the number of requests of each kind so far, failed ones
+// included.
+func (c *Counter) Requests(visit func(of Operation, n int64)) {
+	for o := range operations {
+		visit(o, c.done[o].Load())
+	}
+}
+
+// Bytes returns the bytes of objects written to the store, and read from it.
+func (c *Counter) Bytes() (written, read int64) { return c.out.Load(), c.in.Load() }
+
+// Create is [Store.Create].
+func (c *Counter) Create(ctx context.Context, name string, data []byte) error {
+	c.done[Writes].Add(1)
+	c.out.Add(int64(len(data)))
+	return c.store.Create(ctx, name, data)
+}
+
+// Put is [Store.Put].
+func (c *Counter) Put(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
+	c.done[Writes].Add(1)
+	c.out.Add(size)
+	return c.store.Put(ctx, name, body, size)
+}
+
+// Get is [Store.Get].
+func (c *Counter) Get(ctx context.Context, name string, most int64) (io.ReadCloser, error) {
+	c.done[Reads].Add(1)
+	return c.counted(c.store.Get(ctx, name, most))
+}
+
+// Part is [Store.Part].
+func (c *Counter) Part(ctx context.Context, name string, from, size int64) (io.ReadCloser, error) {
+	c.done[Reads].Add(1)
+	return c.counted(c.store.Part(ctx, name, from, size))
+}
+
+// Delete is [Store.Delete].
+func (c *Counter) Delete(ctx context.Context, name string) error {
+	c.done[Deletes].Add(1)
+	return c.store.Delete(ctx, name)
+}
+
+// List is [Store.List].
+func (c *Counter) List(ctx context.Context, prefix, after string, most int) ([]string, error) {
+	c.done[Lists].Add(1)
+	return c.store.List(ctx, prefix, after, most)
+}
+
+// counted counts the bytes of a body as they are read.
+func (c *Counter) counted(body io.ReadCloser, err error) (io.ReadCloser, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &countedBody{body, &c.in}, nil
+}
+
+type countedBody struct {
+	io.ReadCloser
+	bytes *atomic.Int64
+}
+
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.bytes.Add(int64(n))
+	return n, err
+}
+
+var _ Store = (*Counter)(nil)
+
+// A pause between two attempts grows from the first of these to the last.
+var pauses = [...]time.Duration{0, 10 * time.Millisecond, 50 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second}
+
+// oneTry is how long one request may take.
+const oneTry = 20 * time.Second
+
+// ErrAway: the store did not do a request in all the time that it was repeated. It does not
+// answer, or refuses.
+var ErrAway = errors.New("the store cannot be used")
+
+// An awayError is an [ErrAway] in the words of the last attempt.
+type awayError struct{ error }
+
+func (e awayError) Unwrap() error        { return e.error }
+func (e awayError) Is(target error) bool { return target == ErrAway }
+
+// Again repeats a request until it succeeds, or is done with an error of final meaning,
+// or the patience is over: then the error is an [ErrAway].
+func Again(ctx context.Context, patience time.Duration, try func(ctx context.Context) (done bool, err error)) error {
+	end := time.Now().Add(patience)
+	for n := 0; ; n++ {
+		one, cancel := context.WithTimeout(ctx, oneTry)
+		done, err := try(one)
+		cancel()
+		if done || err == nil {
+			return err
+		}
+		pause := pauses[min(n, len(pauses)-1)]
+		if time.Now().Add(pause).After(end) {
+			return awayError{err}
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
 }

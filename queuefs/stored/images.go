@@ -5,10 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/image"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/bucket"
@@ -382,4 +389,350 @@ func (i *Images) Stop() {
 		i.stop()
 		i.wg.Wait()
 	}
+}
+
+// absentName is the file with the absent pages, sealed: a line "QUEUE PAGE" for each.
+const absentName = "cutie-absent"
+
+func absentFile(dir *durable.Dir) durable.Sealed {
+	return durable.Sealed{Dir: dir, Name: absentName, Kind: "absent pages", Max: 64 << 20}
+}
+
+// Absent are the pages of the index with jobs without files in the directory: they are in
+// the image alone. It is safe for concurrent use; nil has no page.
+type Absent struct {
+	dir *durable.Dir
+
+	mu      sync.Mutex
+	pages   map[page]standing
+	changed bool // since it was written
+}
+
+type page struct {
+	queue  string
+	number int
+}
+
+// A standing is how far the files of a page are.
+type standing int
+
+const (
+	away   standing = iota
+	here            // written, unsynced
+	synced          // to be left out of the file
+)
+
+// newAbsent has all pages of an image, nil for none.
+func newAbsent(dir *durable.Dir, m *image.Manifest) *Absent {
+	a := &Absent{dir: dir, pages: map[page]standing{}}
+	if m != nil {
+		for _, g := range m.Pages {
+			a.pages[page{g.Queue, g.Number}] = away
+		}
+	}
+	a.changed = len(a.pages) > 0
+	return a
+}
+
+func readAbsent(dir *durable.Dir) (*Absent, error) {
+	a := newAbsent(dir, nil)
+	text, err := absentFile(dir).Read()
+	if errors.Is(err, fs.ErrNotExist) {
+		return a, nil
+	}
+	for line := range strings.Lines(string(text)) {
+		var p page
+		if _, err := fmt.Sscanf(line, "%s %d", &p.queue, &p.number); err != nil {
+			return nil, fmt.Errorf("%s: %w", absentName, durable.ErrDamaged)
+		}
+		a.pages[p] = away
+	}
+	return a, err
+}
+
+// lacks reports whether a directory has absent pages, as far as it knows.
+func lacks(dir *durable.Dir) bool {
+	a, err := readAbsent(dir)
+	return err != nil || a.Len() > 0
+}
+
+// Has reports whether a page is absent.
+func (a *Absent) Has(queue string, number int) bool {
+	if a == nil {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	st, ok := a.pages[page{queue, number}]
+	return ok && st == away
+}
+
+// Brought notes the files of a page in the directory, unsynced.
+func (a *Absent) Brought(queue string, number int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	p := page{queue, number}
+	if st, ok := a.pages[p]; ok && st == away {
+		a.pages[p] = here
+	}
+}
+
+// All yields the absent pages.
+func (a *Absent) All() iter.Seq2[string, int] {
+	var all []page
+	if a != nil {
+		a.mu.Lock()
+		for p, st := range a.pages {
+			if st == away {
+				all = append(all, p)
+			}
+		}
+		a.mu.Unlock()
+	}
+	slices.SortFunc(all, comparePages)
+	return func(yield func(string, int) bool) {
+		for _, p := range all {
+			if !yield(p.queue, p.number) {
+				return
+			}
+		}
+	}
+}
+
+// Len returns how many pages are absent.
+func (a *Absent) Len() (n int) {
+	if a == nil {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, st := range a.pages {
+		if st == away {
+			n++
+		}
+	}
+	return n
+}
+
+// none reports whether all pages are in the directory, and its file says so.
+func (a *Absent) none() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.pages) == 0 && !a.changed
+}
+
+func comparePages(a, b page) int {
+	return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.number, b.number))
+}
+
+// syncing is called before the directory is synced.
+func (a *Absent) syncing() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for p, st := range a.pages {
+		if st == here {
+			a.pages[p], a.changed = synced, true
+		}
+	}
+}
+
+// write writes the file, if it has to change.
+func (a *Absent) write() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.changed {
+		return nil
+	}
+	maps.DeleteFunc(a.pages, func(_ page, st standing) bool { return st == synced })
+	var err error
+	if len(a.pages) == 0 {
+		if err = a.dir.Remove(absentName); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	} else {
+		var text []byte
+		for _, p := range slices.SortedFunc(maps.Keys(a.pages), comparePages) {
+			text = fmt.Appendf(text, "%s %d\n", p.queue, p.number)
+		}
+		err = absentFile(a.dir).Write(text)
+	}
+	a.changed = err != nil
+	return err
+}
+
+// A directory that has to be made again keeps the files it has in cutie-former until the new
+// ones are whole: what the store has lost may be in them alone. They are a home of their own.
+// The marker there is written last, and removed first.
+//
+//	cutie-former     the directory        a crash before the next step
+//	none             has its files        as it was
+//	without marker   has the others       the next opening puts the parts back
+//	whole            is being made again  the next opening makes it again, or puts them back if nobody has passed them
+//	whole            whole                the next opening goes on
+//	none             whole                as it stands
+const formerName = "cutie-former"
+
+// homeParts are what makes a home of a directory, below it. Some are directories.
+var homeParts = []string{home.ListName, absentName, home.CallbacksDir, home.QueuesDir, home.PublishedDir}
+
+// parts calls do with each part of the directory that is made again from the store, and with
+// its directory.
+func parts(dir *durable.Dir, do func(in *durable.Dir, below, name string) error) error {
+	for _, name := range homeParts {
+		if err := do(dir, "", name); err != nil {
+			return err
+		}
+	}
+	if err := within(dir, home.LogDir, func(log *durable.Dir) error { return do(log, home.LogDir, home.IndexDir) }); err != nil {
+		return err
+	}
+	return within(dir, home.TempDir, func(temp *durable.Dir) error {
+		var names []string
+		err := temp.Names(func(name string) {
+			if strings.HasPrefix(name, durable.TempPrefix) {
+				names = append(names, name)
+			}
+		})
+		for _, name := range names {
+			if err == nil {
+				err = do(temp, home.TempDir, name)
+			}
+		}
+		return err
+	})
+}
+
+// within calls do with a directory below dir, if it is there.
+func within(dir *durable.Dir, name string, do func(*durable.Dir) error) error {
+	sub, err := dir.Sub(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(sub), sub.Close())
+}
+
+// move moves the parts of one directory to another one, where they are not, and syncs both.
+func move(from, to *durable.Dir) error {
+	err := parts(from, func(in *durable.Dir, below, name string) error {
+		at := to
+		if below != "" {
+			sub, err := to.MakeSub(below)
+			if err != nil {
+				return err
+			}
+			defer sub.Close()
+			at = sub
+		}
+		err := in.Rename(name, at, name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case errors.Is(err, syscall.EXDEV): // mounted here: it cannot be kept
+			return in.RemoveTree(name)
+		}
+		return errors.Join(err, at.Sync(), in.Sync())
+	})
+	return errors.Join(err, from.Sync(), to.Sync())
+}
+
+// former returns the marker of the files kept in cutie-former, nil if none are. Parts of an
+// interrupted move are put back.
+func (m *marker) former() (f *marker, err error) {
+	err = within(m.dir, formerName, func(kept *durable.Dir) error {
+		f = &marker{dir: kept}
+		if err := f.read(); err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, durable.ErrDamaged) {
+			return err
+		}
+		f = nil
+		return m.putBack(kept)
+	})
+	return f, err
+}
+
+// putBack moves the parts from cutie-former back. It goes on where it was cut off.
+func (m *marker) putBack(kept *durable.Dir) error {
+	if err := move(kept, m.dir); err != nil {
+		return err
+	}
+	return errors.Join(m.dir.RemoveTree(formerName), m.dir.Sync())
+}
+
+// takeBack replaces the parts of the directory by those in cutie-former.
+func (m *marker) takeBack(f *marker, temp *durable.Dir) error {
+	if err := clear(m.dir, temp); err != nil {
+		return err
+	}
+	m.id, m.claim = f.id, f.claim
+	if err := m.write(); err != nil { // the same as there: until that is gone nothing is moved
+		return err
+	}
+	return within(m.dir, formerName, func(kept *durable.Dir) error {
+		if err := errors.Join(home.CopyNames(kept, m.dir), kept.Remove(markerName), kept.Sync()); err != nil {
+			return err
+		}
+		return m.putBack(kept)
+	})
+}
+
+// makeRoom takes all parts out of the directory. If they are whole, and cutie-former has
+// none, it keeps them there.
+func (m *marker) makeRoom(temp *durable.Dir) error {
+	f, err := m.former()
+	if err != nil {
+		return err
+	}
+	if f == nil && m.whole {
+		err = m.setAside()
+	}
+	m.whole = false
+	if err == nil {
+		err = m.writeAs(0)
+	}
+	if err == nil {
+		err = clear(m.dir, temp)
+	}
+	return err
+}
+
+// setAside moves all parts to cutie-former.
+func (m *marker) setAside() error {
+	kept, err := m.dir.MakeSub(formerName)
+	if err != nil {
+		return err
+	}
+	defer kept.Close()
+	if err := home.CopyNames(m.dir, kept); err != nil { // with them it is a home
+		return err
+	}
+	if err := move(m.dir, kept); err != nil {
+		return err
+	}
+	return (&marker{dir: kept, id: m.id, journal: m.journal, whole: true}).writeAs(m.was)
+}
+
+// clear removes all parts of the directory. The largest ones are moved away only, see
+// [Home.SweepFormer].
+func clear(dir, temp *durable.Dir) error {
+	return parts(dir, func(in *durable.Dir, _, name string) error {
+		if name == home.QueuesDir || name == home.PublishedDir {
+			return errors.Join(home.MoveAway(in, temp, name), in.Sync())
+		}
+		return errors.Join(in.RemoveTree(name), in.Sync())
+	})
+}
+
+// Kept adds to an error of an opening where the files are that the directory had before.
+func (h *Home) Kept(err error) error {
+	if _, e := h.marker.dir.Stat(formerName); e != nil {
+		return err
+	}
+	return fmt.Errorf("%w; the files that the directory had before are kept in %s/%s", err, h.marker.dir.Path(), formerName)
+}
+
+// dropFormer removes the files of before: the new ones are whole.
+func (m *marker) dropFormer(temp *durable.Dir) error {
+	return errors.Join(home.MoveAway(m.dir, temp, formerName), m.dir.Sync())
 }

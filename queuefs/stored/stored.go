@@ -20,17 +20,23 @@ package stored
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/image"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/objects"
@@ -483,4 +489,238 @@ func (h *Home) Note(changes ...record.HomeChange) error {
 		}
 		return err
 	}
+}
+
+// markerName is the file of a marker.
+const markerName = "cutie-store"
+
+// A marker says of which journal a directory is a cache.
+type marker struct {
+	dir     *durable.Dir
+	id      string // names the directory
+	journal string // "": none yet
+	was     uint64 // the claim in the file when it was read
+	whole   bool   // the file says that the directory was whole
+
+	mu      sync.Mutex
+	claim   uint64 // of its last process; 0: it was a standby, or the directory is not whole
+	written bool   // by this process, with its claim
+}
+
+// own sets the claim for the next call of synced. mu guards both while the home is open.
+func (m *marker) own(claim uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.claim, m.written = claim, false
+}
+
+// synced writes the marker, unless it is written.
+func (m *marker) synced() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.written {
+		return nil
+	}
+	return m.write()
+}
+
+func file(dir *durable.Dir) durable.Sealed {
+	return durable.Sealed{Dir: dir, Name: markerName, Kind: "cache of a store", Max: 1 << 16}
+}
+
+// Refuse returns [ErrStored] if the directory of a home is the cache of a store.
+func Refuse(dir *durable.Dir) error {
+	if _, err := dir.Stat(markerName); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s: %w", dir.Path(), ErrStored)
+}
+
+// readMarker reads the marker, or makes the first one of an unused home. For a home of
+// its own the error is [ErrUnstored].
+func readMarker(dir *durable.Dir) (*marker, error) {
+	m := &marker{dir: dir}
+	switch err := m.read(); {
+	case errors.Is(err, durable.ErrDamaged):
+		// Of a cache nothing is lost.
+	case errors.Is(err, fs.ErrNotExist):
+		if err := unused(dir); err != nil {
+			return nil, err
+		}
+	default:
+		return m, err
+	}
+	m.id = rand.Text()
+	return m, m.writeAs(0)
+}
+
+// read reads the file.
+func (m *marker) read() error {
+	text, err := file(m.dir).Read()
+	if err != nil {
+		return err
+	}
+	r, err := anvl.ParseRecord(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", markerName, err)
+	}
+	m.id, m.journal, m.whole = r.Value("directory"), r.Value("journal"), r.Value("whole") == "true"
+	m.claim, err = strconv.ParseUint(r.Value("claim"), 10, 64)
+	m.was = m.claim
+	return err
+}
+
+// write says that the directory is whole.
+func (m *marker) write() error {
+	m.whole = true
+	err := m.writeAs(m.claim)
+	m.written = err == nil
+	return err
+}
+
+func (m *marker) writeAs(claim uint64) error {
+	return file(m.dir).Write(anvl.AppendRecord(nil, anvl.Record{{Name: "directory", Value: m.id}, {Name: "journal", Value: m.journal},
+		{Name: "claim", Value: strconv.FormatUint(claim, 10)}, {Name: "whole", Value: strconv.FormatBool(m.whole)}}))
+}
+
+// settled reports whether the file says that the directory is whole.
+func (m *marker) settled() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.written
+}
+
+// unused returns [ErrUnstored] if the home has queues or a journal.
+func unused(dir *durable.Dir) error {
+	used := false
+	if _, err := dir.Stat(home.ListName); err == nil {
+		used = true
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, path := range [][]string{{home.LogDir, home.JournalDir}, {home.QueuesDir}} {
+		d, err := dir, error(nil)
+		for _, name := range path {
+			from := d
+			d, err = from.Sub(name)
+			if from != dir {
+				from.Close()
+			}
+			if err != nil {
+				break
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = d.Names(func(name string) { used = used || name != home.LostFound })
+			d.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if used {
+		return fmt.Errorf("%s: %w", dir.Path(), ErrUnstored)
+	}
+	return nil
+}
+
+// Known is a home without its jobs, by its image and the journal since.
+type Known struct {
+	Imaged  bool                     // the directory has the files of an image
+	Service string                   // cutie-info.txt, "" if the journal has none
+	Queues  []*Queue                 // in the order in which they were made
+	Gone    map[string]index.Numbers // queues of the image, gone or made again, and their last numbers
+}
+
+// A Queue is a queue, without its jobs.
+type Queue struct {
+	ID       string
+	Kept     bool          // it is in the image; the other fields have changes only
+	Since    journal.LSN   // records before are of former queues of the name
+	Former   index.Numbers // their last numbers
+	Info     string        // queue-info.txt
+	Modified int64         // µs; its date
+	Callback string        // URL for callbacks
+}
+
+// scan reads a journal from a record on, 0 means all of it. imaged are the queues there are
+// in an image at this record.
+func scan(log *bucket.Log, from journal.LSN, imaged []string) (*Known, error) {
+	k := &Known{Imaged: from > 0, Gone: map[string]index.Numbers{}}
+	last := map[string]index.Numbers{}
+	open := map[string]*Queue{}
+	for _, id := range imaged {
+		open[id] = &Queue{ID: id, Kept: true}
+		k.Queues = append(k.Queues, open[id])
+	}
+	var r record.Record
+	for rec, err := range log.Read(from) {
+		if err != nil {
+			return nil, err
+		}
+		c, is, err := record.ParseHomeChange(rec.Data)
+		if err == nil && !is {
+			err = r.Parse(rec.Data)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			k.change(&c, rec.LSN, open, last)
+			continue
+		}
+		last[r.Queue] = last[r.Queue].Max(index.Numbers{Job: r.Job, Seq: r.Seq, Time: r.Time})
+		if q := open[r.Queue]; q != nil && r.Job == 0 && r.Kind != job.Phase {
+			q.Modified = r.Payload.Submitted
+			if len(r.File.Text) > 0 {
+				q.Info = string(r.File.Text)
+			}
+		}
+	}
+	for id := range k.Gone {
+		k.Gone[id] = last[id]
+	}
+	return k, nil
+}
+
+// change takes in a change of the home. open are the queues there are, and last their
+// last numbers.
+func (k *Known) change(c *record.HomeChange, at journal.LSN, open map[string]*Queue, last map[string]index.Numbers) {
+	q := open[c.Queue]
+	switch {
+	case c.Kind == record.ServiceInfo:
+		k.Service = c.Text
+	case c.Kind == record.QueueMade:
+		k.drop(q)
+		q = &Queue{ID: c.Queue, Since: at, Former: last[c.Queue], Info: c.Text, Modified: c.Time}
+		if former := open[c.Queue]; former != nil {
+			q.Callback = former.Callback
+		}
+		open[c.Queue] = q
+		k.Queues = append(k.Queues, q)
+	case c.Kind == record.CallbackURL && q == nil:
+		// Before its queue: the URL is noted first.
+		open[c.Queue] = &Queue{ID: c.Queue, Callback: c.Text}
+	case q == nil:
+	case c.Kind == record.CallbackURL:
+		q.Callback = c.Text
+	case c.Kind == record.QueueInfo:
+		q.Info = c.Text
+	case c.Kind == record.QueueGone:
+		k.drop(q)
+		delete(open, c.Queue)
+	}
+}
+
+// drop takes a queue out.
+func (k *Known) drop(q *Queue) {
+	if q != nil && q.Kept {
+		k.Gone[q.ID] = index.Numbers{}
+	}
+	k.Queues = slices.DeleteFunc(k.Queues, func(o *Queue) bool { return o == q })
 }

@@ -1,13 +1,21 @@
 package bucket
 
 import (
+	"cmp"
+	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"cutie/queuefs/journal"
+	"cutie/queuefs/objects"
 )
 
 // A batch is one object of the journal. A number is that of a batch, from 1 on.
@@ -231,3 +239,349 @@ func damageOf(number uint64, format string, args ...any) error {
 
 // damage returns the error for a batch.
 func damage(number uint64, text string) error { return &DamageError{nameOf(number), text, number} }
+
+// An owner with nothing to write gives a sign of life in an object of its own, replaced
+// again and again. So an idle home makes no journal, and a former owner waking up replaces
+// nothing of the present one. It has the number of the last batch of the owner: a follower
+// without this batch, and with none to read, has missed some.
+
+const beatPrefix = "beat/"
+
+// beatName returns the name of the object with the signs of life of an owner.
+func beatName(claim uint64) string { return fmt.Sprintf("%s%020d", beatPrefix, claim) }
+
+// beatTime is how long one sign of life may take, and one look for it.
+const beatTime = 5 * time.Second
+
+// A Pulse gives signs of life of an owner. It is for one caller at a time.
+type Pulse struct {
+	Log   *Log
+	tip   uint64
+	swept uint64 // the claim for which former signs of life were deleted
+}
+
+// Keep calls Beat every so often until ctx ends, and failed with its errors.
+func (p *Pulse) Keep(ctx context.Context, every time.Duration, failed func(error)) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := p.Beat(ctx); err != nil && ctx.Err() == nil {
+			failed(err)
+		}
+	}
+}
+
+// Beat gives a sign of life, unless a batch since the last call was one. While the log
+// follows it does nothing.
+func (p *Pulse) Beat(ctx context.Context) error {
+	p.Log.mu.Lock()
+	tip, err := p.Log.tip, p.Log.err
+	p.Log.mu.Unlock()
+	if err != nil || tip.number != p.tip {
+		p.tip = tip.number
+		return nil
+	}
+	one, cancel := context.WithTimeout(ctx, beatTime)
+	defer cancel()
+	text := fmt.Sprintln(tip.number, rand.Text()) // another one than before, by whichever Pulse
+	if err = p.Log.chain.store.Put(one, beatName(tip.claim), strings.NewReader(text), int64(len(text))); err == nil {
+		p.Log.trouble.Store(nil)
+		p.sweep(ctx, tip.claim)
+	} else if ctx.Err() == nil {
+		p.Log.troubled(err)
+	}
+	return err
+}
+
+// The signs of life of the last formerBeats owners stay, and one call of sweep takes no
+// longer than sweepTime: the next sign of life must not be late.
+const (
+	formerBeats = 4
+	sweepBeats  = 16
+	sweepTime   = time.Second
+)
+
+// sweep deletes the signs of life of owners long before a claim, some at a time. Nobody needs
+// them: a follower without news asks for the beginning of the journal, and a former owner
+// waking up makes its object again at most.
+func (p *Pulse) sweep(ctx context.Context, claim uint64) {
+	if p.swept == claim {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, sweepTime)
+	defer cancel()
+	names, err := p.Log.chain.store.List(ctx, beatPrefix, "", sweepBeats+formerBeats)
+	if err != nil {
+		return // the next sign of life goes on
+	}
+	own, _ := slices.BinarySearch(names, beatName(claim))
+	if own <= formerBeats {
+		p.swept = claim
+		return
+	}
+	for _, name := range names[:own-formerBeats] {
+		if p.Log.chain.store.Delete(ctx, name) != nil {
+			return
+		}
+	}
+}
+
+// A Vigil watches the owner of a following log. It is for one caller at a time.
+type Vigil struct {
+	Log *Log
+	Now func() time.Time
+
+	tip    uint64
+	beat   string
+	seen   time.Time // of the last sign of life, or of a failed request
+	looked time.Time
+}
+
+// lookEvery is the pause between two looks for a sign of life. The log may have missed
+// released batches if the owner has more than it found, or after longSilent.
+const (
+	lookEvery  = 400 * time.Millisecond
+	longSilent = 5 * time.Second
+)
+
+// Silent returns for how long the owner has given no sign of life. Failures of the store
+// are no silence of the owner. The error is [journal.ErrReleased] if the owner has
+// released batches not read yet.
+func (v *Vigil) Silent(ctx context.Context) (time.Duration, error) {
+	v.Log.mu.Lock()
+	tip := v.Log.tip
+	v.Log.mu.Unlock()
+	now := v.Now()
+	if tip.number != v.tip {
+		v.tip, v.seen, v.looked = tip.number, now, now
+	}
+	if now.Sub(v.looked) < lookEvery {
+		return now.Sub(v.seen), nil
+	}
+	one, cancel := context.WithTimeout(ctx, beatTime)
+	beat, err := objects.Read(one, v.Log.chain.store, beatName(tip.claim), 64)
+	cancel()
+	if errors.Is(err, objects.ErrNotExist) {
+		err = nil
+	}
+	var last uint64 // batch of the owner; not in the signs of former programs
+	_, _ = fmt.Sscan(string(beat), &last)
+	if err == nil && (last > tip.number || now.Sub(v.seen) >= longSilent) {
+		err = v.Log.passed(ctx)
+	}
+	v.looked = v.Now()
+	switch {
+	case err != nil:
+		v.seen = v.looked
+	case string(beat) != v.beat:
+		v.beat, v.seen = string(beat), v.looked
+	}
+	return v.looked.Sub(v.seen), err
+}
+
+// A sweep deletes released batches, oldest first, one after the other: a batch that is
+// gone says that all before it are.
+type sweep struct {
+	wg sync.WaitGroup
+
+	mu      sync.Mutex
+	to      uint64 // number of the batch to stop at
+	running bool
+	stop    func()
+}
+
+// perList is how many names are asked for at a time.
+const perList = 1000
+
+// upTo deletes the batches before a number, in the background. After an error the next
+// call goes on.
+func (s *sweep) upTo(l *Log, number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.to = number
+	if s.running {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.running, s.stop = true, cancel
+	s.wg.Go(func() {
+		defer cancel()
+		for done := uint64(0); ; {
+			s.mu.Lock()
+			to := s.to
+			if to == done {
+				s.running = false
+				s.mu.Unlock()
+				return
+			}
+			s.mu.Unlock()
+			if done = to; l.deleteBefore(ctx, to) != nil {
+				continue // the next release finds what is left
+			}
+		}
+	})
+}
+
+// close ends the deleting: what is left is for the next owner.
+func (s *sweep) close() {
+	s.mu.Lock()
+	if s.stop != nil {
+		s.stop()
+	}
+	s.mu.Unlock()
+	s.wg.Wait()
+}
+
+// deleteBefore deletes the batches before number to, except those that stay for good.
+func (l *Log) deleteBefore(ctx context.Context, to uint64) error {
+	for after := uint64(0); after < to; {
+		numbers, err := l.chain.list(ctx, after, perList)
+		if err != nil {
+			return err
+		}
+		i, _ := slices.BinarySearch(numbers, to)
+		if numbers = numbers[:i]; len(numbers) == 0 {
+			return nil
+		}
+		after = numbers[len(numbers)-1]
+		if numbers, err = l.deletable(ctx, numbers); err != nil {
+			return err
+		}
+		for _, n := range numbers {
+			err := l.chain.again(ctx, func(ctx context.Context) (bool, error) {
+				return false, l.chain.store.Delete(ctx, nameOf(n))
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// deletable leaves claims out of ascending numbers. The last batch of each owner tells
+// the number of its claim.
+func (l *Log) deletable(ctx context.Context, numbers []uint64) (rest []uint64, err error) {
+	claimed := l.me.claim
+	for _, n := range slices.Backward(numbers) {
+		if n < claimed {
+			h, err := l.chain.header(ctx, n)
+			switch {
+			case errors.Is(err, objects.ErrNotExist):
+				continue // deleted by a former owner
+			case err != nil:
+				return nil, err
+			}
+			claimed = h.claim
+		}
+		if n != claimed {
+			rest = append(rest, n)
+		}
+	}
+	slices.Reverse(rest)
+	return rest, nil
+}
+
+// A MovedError: the journal is in a directory.
+type MovedError struct {
+	To     Owner // the directory
+	Coming bool  // it is about to come into the store
+}
+
+func (e *MovedError) Error() string {
+	if e.Coming {
+		return "a home is on its way into the object store, and not all of it is there; it is still in " + e.To.Name
+	}
+	return "the home has moved from the object store to " + e.To.Name
+}
+
+// moves reports whether the journal is in a directory after the batch.
+func (h *header) moves() bool { return h.kind == gone || h.kind == coming }
+
+// moved returns the error for a journal in a directory.
+func (c *chain) moved(ctx context.Context, h *header) error {
+	o, err := c.ownerOf(ctx, h)
+	if err != nil {
+		return err
+	}
+	return &MovedError{To: o, Coming: h.kind == coming}
+}
+
+// An Arrival is a journal of a directory about to go on in a store. Until Begin nobody
+// else begins one there.
+type Arrival struct {
+	chain chain
+	owner Owner
+	last  header // says that it comes
+}
+
+// ErrThere: the store has a journal already.
+var ErrThere = errors.New("the object store has a home already")
+
+// Expect takes the place of a journal in a store for one of a directory. A former attempt
+// of the same directory goes on. If the store has a journal of its own the error is
+// [ErrThere], or a [*MovedError] if that has gone to another directory.
+func Expect(ctx context.Context, s objects.Store, from Owner, patience time.Duration) (*Arrival, error) {
+	a := &Arrival{chain: chain{store: s, patience: cmp.Or(patience, 30*time.Second)}, owner: from}
+	if err := a.chain.probe(ctx); err != nil {
+		return nil, err
+	}
+	end, err := a.chain.end(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	h := header{kind: coming, number: end + 1, claim: end + 1, first: 1}
+	rand.Read(h.owner[:])
+	if end == 0 {
+		rand.Read(h.journal[:])
+	} else {
+		last, err := a.chain.header(ctx, end)
+		if err != nil {
+			return nil, err
+		}
+		if !last.moves() {
+			return nil, ErrThere
+		}
+		to, err := a.chain.ownerOf(ctx, &last)
+		if err != nil {
+			return nil, err
+		}
+		if to.Home != from.Home {
+			return nil, &MovedError{To: to, Coming: last.kind == coming}
+		}
+		if last.kind == coming {
+			a.last = last
+			return a, nil
+		}
+		h.journal, h.first, h.prev = last.journal, last.after(), last.own
+	}
+	h.begins = beginning{number: h.number, lsn: h.first, prev: h.prev}
+	if a.last, err = a.chain.place(ctx, h, from.text()); errors.Is(err, errTaken) {
+		err = ErrThere
+	}
+	return a, err
+}
+
+// ID identifies the journal.
+func (a *Arrival) ID() string { return hex.EncodeToString(a.last.journal[:]) }
+
+// Claim returns the number of the batch of Begin.
+func (a *Arrival) Claim() uint64 { return a.last.number + 1 }
+
+// Begin lets the journal go on with the record next. From here on it is in the store, left
+// by the directory it came from. After an error it may be so or not.
+func (a *Arrival) Begin(ctx context.Context, next journal.LSN) error {
+	h := a.last
+	h.kind, h.number, h.claim, h.first, h.prev = left, a.Claim(), a.Claim(), next, a.last.own
+	h.begins = beginning{number: h.number, lsn: next, prev: a.last.own}
+	_, err := a.chain.place(ctx, h, a.owner.text())
+	if errors.Is(err, errTaken) {
+		err = fmt.Errorf("another process has come first: %w", ErrThere)
+	}
+	return err
+}

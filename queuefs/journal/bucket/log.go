@@ -1,14 +1,52 @@
+// Package bucket keeps a journal in an object store: a sequence of batches, each an
+// object journal/NUMBER, made by a conditional write. Of two writers exactly one gets a
+// number.
+//
+// A process becomes the owner by a claim, a batch at the next number. The former owner
+// loses its next write, reads the claim, and stops with a [*FencedError]: nothing of it
+// was or will be acknowledged after that number. This needs no clock, no lease and no
+// lock service. A write without an answer is read back before anything else happens.
+//
+// Every batch has a digest of its own, the digest of the batch before, and number and
+// digest of the beginning of the journal. So whoever reads finds a missing, swapped or
+// damaged batch; a [*DamageError] names it.
+//
+// Release first writes a batch with the new beginning, which proves ownership, and
+// deletes after that, in order. Claims stay for good: an owner that sleeps for long must
+// find its next number taken.
+//
+// A journal may move to a directory and back ([Log.MoveTo], [Expect]). Meanwhile its last
+// batch says so, and nobody owns it: Open ends with a [*MovedError].
+//
+// Others follow: they read batch after batch, and can take over at any time, by the same
+// claim. Signs of life of the owner only say when to try: its batches, and without any an
+// object beat/CLAIM, replaced every few seconds. Those of the last owners stay.
+//
+//	number   batch                    after a crash
+//	n        none                     the next owner begins at n
+//	n        written, no answer yet   it is part of the journal
+//	n        claim                    the owner is the one in it
+//	n        gone                     the journal is in the directory named in it
+//	n        coming                   the same, and the store has not all of it
+//	< begins any                      of no use; the next Release deletes all but claims
 package bucket
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"math"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"cutie/queuefs/durable"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/objects"
 )
@@ -454,3 +492,401 @@ func (l *Log) close(last kind, body ...byte) error {
 }
 
 var _ journal.Journal = (*Log)(nil)
+
+// Options are the settings of a [Log].
+type Options struct {
+	Owner Owner
+
+	// Take is asked before the journal is taken from the owner before, or from the directory
+	// it has gone to. An error ends Open. nil: it is taken from an owner. Of an owner with a
+	// lost claim only the name is set: it says so.
+	Take func(from Owner) error
+
+	// Near is the number of a batch that is or was there, to look for the end from; 0: not
+	// known.
+	Near uint64
+
+	// Patience is how long a request is repeated before the journal fails; 0 means 30 s.
+	Patience time.Duration
+
+	// Temp is for files that spare requests; they have no names. nil: there are none.
+	Temp *durable.Dir
+	Most int64 // bytes of these files; 0 means 2 GiB
+}
+
+// attempts is how often Open tries to get a number before a busy owner does.
+const attempts = 1000
+
+// Open becomes the owner of the journal in a store, or begins one. The former owner is
+// fenced when Open returns.
+func Open(ctx context.Context, s objects.Store, o Options) (*Log, error) {
+	c := chain{store: s, patience: cmp.Or(o.Patience, 30*time.Second)}
+	if err := c.probe(ctx); err != nil {
+		return nil, err
+	}
+	me := newOwner()
+	var asked [16]byte // the owner that Take was asked about
+	for range attempts {
+		end, err := c.end(ctx, o.Near)
+		if err != nil {
+			return nil, err
+		}
+		h, err := c.claim(ctx, me, end, &o, &asked)
+		switch {
+		case errors.Is(err, errTaken):
+			o.Near = end + 1
+			continue
+		case err != nil:
+			return nil, err
+		}
+		return begin(ctx, c, h, &o)
+	}
+	return nil, fmt.Errorf("the journal did not stand still in %d attempts to take it from its owner", attempts)
+}
+
+// newOwner is the header of the claim of a new owner.
+func newOwner() header {
+	h := header{kind: claim}
+	rand.Read(h.owner[:])
+	return h
+}
+
+// probeTime is how long a probe is repeated.
+const probeTime = 2 * time.Second
+
+// probe is [objects.Probe]; a store may ask to try again. A refusal is told at once.
+func (c *chain) probe(ctx context.Context) error {
+	short := chain{store: c.store, patience: min(c.patience, probeTime)}
+	return short.again(ctx, func(ctx context.Context) (bool, error) {
+		err := objects.Probe(ctx, c.store)
+		return objects.Refused(err), err
+	})
+}
+
+// claim makes me the owner after the batch end. The error is errTaken if another batch
+// is there, or if the batch is of no use.
+func (c *chain) claim(ctx context.Context, me header, end uint64, o *Options, asked *[16]byte) (header, error) {
+	me.number, me.claim, me.first = end+1, end+1, 1
+	me.begins = beginning{number: 1, lsn: 1}
+	if end == 0 {
+		rand.Read(me.journal[:])
+	} else {
+		last, err := c.header(ctx, end)
+		if errors.Is(err, objects.ErrNotExist) {
+			return me, errTaken // released meanwhile
+		}
+		if err != nil {
+			return me, err
+		}
+		if last.kind == coming || last.kind == gone && o.Take == nil {
+			return me, c.moved(ctx, &last)
+		}
+		if last.owner != *asked && o.Take != nil {
+			from, err := c.ownerOf(ctx, &last)
+			if bad := new(DamageError); errors.As(err, &bad) {
+				from.Name, err = "unknown, for "+bad.Error(), nil
+			}
+			if err == nil {
+				err = o.Take(from)
+			}
+			if err != nil {
+				return me, err
+			}
+		}
+		*asked = last.owner
+		me.journal, me.first, me.begins, me.prev = last.journal, last.after(), last.begins, last.own
+	}
+	return c.place(ctx, me, o.Owner.text())
+}
+
+// place writes a batch without records after the last one. The error is errTaken if
+// another batch is there, or if the batch is of no use.
+func (c *chain) place(ctx context.Context, h header, body []byte) (header, error) {
+	buf := append(make([]byte, headerSize), body...)
+	h.size = len(body)
+	h.seal(buf)
+	if err := c.put(ctx, h.number, buf, func(error) {}); err != nil {
+		return h, err
+	}
+	return h, c.live(ctx, h.number-1)
+}
+
+// live returns errTaken if the batch after end was made where another one had been
+// released: this process slept in between. Then there are later batches, and end may be
+// gone.
+func (c *chain) live(ctx context.Context, end uint64) error {
+	if end > 0 {
+		if _, err := c.header(ctx, end); errors.Is(err, objects.ErrNotExist) {
+			return errTaken
+		} else if err != nil {
+			return err
+		}
+	}
+	if _, err := c.header(ctx, end+2); err == nil {
+		return errTaken
+	} else if !errors.Is(err, objects.ErrNotExist) {
+		return err
+	}
+	later, err := c.list(ctx, end+1, 1)
+	if err == nil && len(later) > 0 {
+		return errTaken
+	}
+	return err
+}
+
+// begin opens the log of an owner with its claim.
+func begin(ctx context.Context, c chain, h header, o *Options) (*Log, error) {
+	l := &Log{chain: c, me: header{journal: h.journal, owner: h.owner, claim: h.claim}, tip: h, begins: h.begins, lsn: h.after(),
+		recent: recent{temp: o.Temp, most: cmp.Or(o.Most, 2<<30)}}
+	l.recent.add(&h, nil, nil)
+	if err := l.verifyEnd(ctx, h); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// verifyEnd verifies the batch before the claim.
+func (l *Log) verifyEnd(ctx context.Context, h header) error {
+	if h.number == h.begins.number {
+		return nil
+	}
+	_, b, err := l.chain.load(ctx, h.number-1)
+	if err != nil {
+		return l.gone(h.number-1, err)
+	}
+	if b.own != h.prev || b.journal != h.journal {
+		return damage(b.number, "was replaced")
+	}
+	return nil
+}
+
+// ownerOf returns the owner that wrote a batch.
+func (c *chain) ownerOf(ctx context.Context, h *header) (o Owner, err error) {
+	_, b, err := c.load(ctx, h.claim)
+	if errors.Is(err, objects.ErrNotExist) {
+		err = damage(h.claim, "is missing")
+	}
+	if err == nil {
+		if o, err = parseOwner(b.body); err != nil {
+			err = damage(h.claim, err.Error())
+		}
+	}
+	o.Left, o.Gone, o.Coming, o.Claim = h.kind == left, h.kind == gone, h.kind == coming, h.claim
+	return o, err
+}
+
+// ID identifies the journal.
+func (l *Log) ID() string { return hex.EncodeToString(l.me.journal[:]) }
+
+// Claim returns the number of the last claim: while the log owns the journal, its own.
+func (l *Log) Claim() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tip.claim
+}
+
+const (
+	maxBatch  = 4 << 20  // bytes where a batch stops gathering; one Append may be larger
+	maxAppend = 16 << 20 // bytes of one Append
+	// maxObject is the most bytes of a batch: one Append on top of a batch that
+	// gathers, and its records are not empty.
+	maxObject = headerSize + maxBatch + (1+recHeader)*maxAppend
+)
+
+// A chain is the objects of a journal.
+type chain struct {
+	store    objects.Store
+	patience time.Duration // how long a request is repeated
+}
+
+// again is [objects.Again].
+func (c *chain) again(ctx context.Context, try func(ctx context.Context) (done bool, err error)) error {
+	return objects.Again(ctx, c.patience, try)
+}
+
+// read returns the first most bytes of a batch. Without such an object the error is
+// [objects.ErrNotExist].
+func (c *chain) read(ctx context.Context, number uint64, most int64) (buf []byte, err error) {
+	err = c.again(ctx, func(ctx context.Context) (bool, error) {
+		if buf, err = readSome(ctx, c.store, nameOf(number), most); errors.Is(err, objects.ErrNotExist) {
+			return true, err
+		}
+		return false, err
+	})
+	return buf, err
+}
+
+// readSome returns the first most bytes of an object.
+func readSome(ctx context.Context, s objects.Store, name string, most int64) ([]byte, error) {
+	r, err := s.Get(ctx, name, most)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	buf := bytes.NewBuffer(make([]byte, 0, headerSize+bytes.MinRead))
+	_, err = buf.ReadFrom(io.LimitReader(r, headerSize))
+	if h, e := parseHeader(buf.Bytes()); err == nil && e == nil { // room for the whole batch at once
+		buf.Grow(int(min(int64(h.size), most-headerSize)) + bytes.MinRead)
+	}
+	if err == nil {
+		_, err = buf.ReadFrom(r)
+	}
+	return buf.Bytes(), err
+}
+
+// header returns the header of a batch, unverified but for its number.
+func (c *chain) header(ctx context.Context, number uint64) (header, error) {
+	buf, err := c.read(ctx, number, headerSize)
+	if err != nil {
+		return header{}, err
+	}
+	h, err := parseHeader(buf)
+	if err == nil && h.number != number {
+		err = fmt.Errorf("is batch %d", h.number)
+	}
+	if err != nil {
+		return h, damage(number, err.Error())
+	}
+	return h, nil
+}
+
+// load returns the bytes of a batch, verified by itself.
+func (c *chain) load(ctx context.Context, number uint64) ([]byte, batch, error) {
+	buf, err := c.read(ctx, number, maxObject)
+	if err != nil {
+		return nil, batch{}, err
+	}
+	b, err := parse(buf)
+	if err == nil && b.number != number {
+		err = fmt.Errorf("is batch %d", b.number)
+	}
+	if err != nil {
+		return nil, b, damage(number, err.Error())
+	}
+	return buf, b, nil
+}
+
+// put writes a batch at its number. An attempt without an answer may have been done, or
+// be done later: the object is read back, and only where there is none is it tried
+// again, with the same bytes, after a call of failing. The error is errTaken if other bytes
+// are there.
+func (c *chain) put(ctx context.Context, number uint64, buf []byte, failing func(error)) error {
+	return c.again(ctx, func(ctx context.Context) (bool, error) {
+		failed := c.store.Create(ctx, nameOf(number), buf)
+		if failed == nil {
+			return true, nil
+		}
+		there, err := readSome(ctx, c.store, nameOf(number), int64(len(buf))+1)
+		switch {
+		case err == nil && bytes.Equal(there, buf):
+			return true, nil
+		case err == nil:
+			return true, errTaken
+		case errors.Is(failed, objects.ErrExist):
+			failed = fmt.Errorf("%w, but it cannot be read: %w", failed, err) // by a store that contradicts itself, for as long as it does
+		}
+		failing(failed)
+		return false, failed
+	})
+}
+
+// errTaken: a batch of another process is at the number.
+var errTaken = errors.New("batch number is taken")
+
+// list returns up to most numbers of batches after a number, in order.
+func (c *chain) list(ctx context.Context, after uint64, most int) (numbers []uint64, err error) {
+	var names []string
+	err = c.again(ctx, func(ctx context.Context) (bool, error) {
+		names, err = c.store.List(ctx, prefix, nameOf(after), most)
+		return false, err
+	})
+	for _, name := range names {
+		if n := numberOf(name); n > 0 {
+			numbers = append(numbers, n)
+		}
+	}
+	return numbers, err
+}
+
+// end returns the number of the last batch, 0 if there is none. hint is a number near
+// the end, or 0. Lists find the end even if a batch before it is missing; they may lack
+// the last ones, which are asked for by number.
+func (c *chain) end(ctx context.Context, hint uint64) (uint64, error) {
+	last, step := hint, uint64(1)
+	none := uint64(math.MaxUint64) // there is no batch after it, by a list
+	for last < none {
+		at := last + (none-last)/2
+		if none == math.MaxUint64 {
+			at = last + step - 1
+			step *= 2
+		}
+		found, err := c.list(ctx, at, 1)
+		switch {
+		case err != nil:
+			return 0, err
+		case len(found) > 0:
+			last = found[0]
+		default:
+			none = at
+		}
+	}
+	for n := last; ; n++ {
+		switch _, err := c.header(ctx, n+1); {
+		case errors.Is(err, objects.ErrNotExist):
+			return n, nil
+		case err != nil:
+			return 0, err
+		}
+	}
+}
+
+// find returns the number of the batch with a record, of those from low up to but
+// without high. With an error it is the number of the unread batch.
+func (c *chain) find(ctx context.Context, at journal.LSN, low, high uint64) (uint64, error) {
+	var failed error
+	unread := uint64(0)
+	n := sort.Search(int(high-low), func(i int) bool {
+		if failed != nil {
+			return true
+		}
+		h, err := c.header(ctx, low+uint64(i))
+		if err != nil {
+			failed, unread = err, low+uint64(i)
+		}
+		return err == nil && h.after() > at
+	})
+	if failed != nil {
+		return unread, failed
+	}
+	return low + uint64(n), nil
+}
+
+// A Trouble is about writes of the owner refused by the store.
+type Trouble struct {
+	Since time.Time // of the first one
+	Err   error     // of the last one
+}
+
+// Trouble returns the present trouble; nil if the last write succeeded.
+func (l *Log) Trouble() *Trouble { return l.trouble.Load() }
+
+// troubled notes a failed write.
+func (l *Log) troubled(err error) {
+	t := Trouble{time.Now(), err}
+	if was := l.trouble.Load(); was != nil {
+		t.Since = was.Since
+	}
+	l.trouble.Store(&t)
+}
+
+// ErrBack: the journal failed because the store could not be used, and now it can be.
+var ErrBack = errors.New("the store answers again")
+
+// back returns [ErrBack] for the failure of a log, if the store was the reason and does all
+// again.
+func (l *Log) back(failure error) error {
+	if errors.Is(failure, objects.ErrAway) && objects.Probe(context.Background(), l.chain.store) == nil {
+		return ErrBack
+	}
+	return failure
+}
