@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"mime"
 	"mime/multipart"
@@ -67,17 +68,12 @@ func surviveKills(t *testing.T, home string, options func(round int) []string, e
 
 	// References must stay what they are, so all daemons have one address: a
 	// loopback one of its own, so that nobody else takes it meanwhile.
-	args := append(listEntries(), // lists are closed, and get packages, in each round
-		"--listen", fmt.Sprintf("127.%d.%d.%d:8080", 1+random.IntN(254), random.IntN(256), 1+random.IntN(254)))
+	args := append(listEntries(), "--listen", ownAddress(random)) // lists are closed, and get packages, in each round
 	d := serveHome(t, home, append(args, options(-1)...)...)
 	transport := &http.Transport{MaxIdleConnsPerHost: crashClients}
 	hc := &http.Client{Transport: transport, Timeout: time.Minute}
 	l := newLedger(t, hc, d.url)
-	var count atomic.Int64
-	clients := make([]*loader, crashClients)
-	for i := range clients {
-		clients[i] = &loader{number: i, base: d.url, http: hc, random: rand.New(rand.NewPCG(seed, uint64(i+1))), count: &count}
-	}
+	clients := newLoaders(crashClients, seed, d.url, hc)
 	begun := time.Now()
 	torn := 0 // ends of the journal
 	var slowest time.Duration
@@ -98,13 +94,7 @@ func surviveKills(t *testing.T, home string, options func(round int) []string, e
 			t.Fatalf("round %d", round)
 		}
 	}
-	l.fetch(slices.Collect(func(yield func(queuefs.JobID) bool) {
-		for id := range l.jobs {
-			if !yield(id) {
-				return
-			}
-		}
-	}))
+	l.fetch(slices.Collect(maps.Keys(l.jobs)))
 	if out, err := cutie(t, "--home", home, "publish", "--now"); err != nil {
 		t.Errorf("publish: %v: %s", err, out)
 	}
@@ -127,7 +117,7 @@ func surviveKills(t *testing.T, home string, options func(round int) []string, e
 		}
 	}
 	t.Logf("%d rounds in %v, %d operations acknowledged, %d events, %d jobs, %d and %d closed lists, %d packages, %d torn ends, slowest start %v",
-		rounds, time.Since(begun).Round(time.Second), count.Load(), l.replica.seq, len(l.jobs), len(l.pending.closed), len(l.replica.closed), packages, torn, slowest.Round(time.Millisecond))
+		rounds, time.Since(begun).Round(time.Second), clients[0].count.Load(), l.replica.seq, len(l.jobs), len(l.pending.closed), len(l.replica.closed), packages, torn, slowest.Round(time.Millisecond))
 }
 
 // complained reads what a daemon that has ended had to say. There should be
@@ -285,6 +275,16 @@ type loader struct {
 	mine  []queuefs.JobID // submitted by this client
 	taken []queuefs.JobID // handed out to it, or deleted by it
 	log   []operation     // of this round
+}
+
+// newLoaders makes n of them.
+func newLoaders(n int, seed uint64, base string, hc *http.Client) []*loader {
+	clients := make([]*loader, n)
+	count := new(atomic.Int64)
+	for i := range clients {
+		clients[i] = &loader{number: i, base: base, http: hc, random: rand.New(rand.NewPCG(seed, uint64(i+1))), count: count}
+	}
+	return clients
 }
 
 // run makes requests until the daemon is gone, or it is to stop. An error is an answer that

@@ -158,9 +158,7 @@ func (l *ledger) state(query string) (a queueAnswer) {
 	if err == nil {
 		err = json.Unmarshal(text, &a)
 	}
-	if err != nil {
-		l.Fatal(err)
-	}
+	must(l, err)
 	return a
 }
 
@@ -196,9 +194,7 @@ func (l *ledger) list(status string) (ids []queuefs.JobID) {
 		}
 		for _, ref := range refs {
 			id, err := queuefs.ParseJobID(path.Base(ref))
-			if err != nil {
-				l.Fatal(err)
-			}
+			must(l, err)
 			ids = append(ids, id)
 		}
 		after = "&after=" + path.Base(refs[len(refs)-1])
@@ -210,17 +206,13 @@ func (l *ledger) list(status string) (ids []queuefs.JobID) {
 func (l *ledger) checkBaselines(w *watcher) {
 	l.Helper()
 	pages, err := fetchBaseline(l.get)
-	if err != nil {
-		l.Fatal(err)
-	}
+	must(l, err)
 	for name, pages := range map[string][][]byte{"now": pages, "under load": w.baseline} {
 		if pages == nil {
 			continue
 		}
 		b, err := parseBaseline(pages)
-		if err != nil {
-			l.Fatal(err)
-		}
+		must(l, err)
 		for _, ev := range l.events {
 			if !ev.at.After(b.at) {
 				continue

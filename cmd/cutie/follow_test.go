@@ -66,9 +66,7 @@ func (c *copies) begin(update way) {
 	first := len(c.all) == 0
 	saved := func(d *rsDocument) { c.docs = append(c.docs, d) }
 	lists, err := sets(http.DefaultClient, c.base, saved)
-	if err != nil {
-		c.Fatal(err)
-	}
+	must(c, err)
 	if got, want := len(lists), 2*len(c.jobs); got != want {
 		c.Fatalf("%d sets, want %d", got, want)
 	}
@@ -80,13 +78,9 @@ func (c *copies) begin(update way) {
 			dir = c.replica
 		}
 		d, err := newDestination(http.DefaultClient, c.base, list, dir, saved)
-		if err != nil {
-			c.Fatal(err)
-		}
+		must(c, err)
 		queue, err := url.PathUnescape(set[0])
-		if err != nil {
-			c.Fatal(err)
-		}
+		must(c, err)
 		if err := d.baseline(); err != nil {
 			c.Fatalf("%s: %v", list, err)
 		}
@@ -229,7 +223,7 @@ func TestCopyOfAReplicaIsAQueue(t *testing.T) {
 	const other = "ark+=13030=a^20b"
 	home := filepath.Join(t.TempDir(), "home")
 	// An address of its own, so that references hold over the restart.
-	listen := fmt.Sprintf("127.%d.%d.%d:8080", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+	listen := ownAddress(rand.New(rand.NewPCG(rand.Uint64(), 0)))
 	d := serveHome(t, home, "--listen", listen)
 	run(t, "createQueue", "ark:/13030/a b", "--url", d.url)
 	s := newFollowed(t, d.url, nil, "jobs", other)
@@ -382,9 +376,7 @@ func (s *followed) work(queue string, round int) {
 			Meta: queuefs.Meta{MediaType: []string{"text/plain", "application/json", ""}[i%3], Filename: "naïve <file> & more", Sidecar: payload[:min(len(payload), 5)]}})
 	}
 	ids, err := s.client.Submit(ctx, queue, uploads...)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	for i, id := range ids {
 		s.jobs[queue][id] = &followedJob{payloads[i], "pending"}
 	}
@@ -411,14 +403,10 @@ func (s *followed) work(queue string, round int) {
 func (s *followed) take(queue string) string {
 	s.Helper()
 	d, err := s.client.Next(context.Background(), queue, 0)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	defer d.Body.Close()
 	payload, err := io.ReadAll(d.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	pending := s.with(queue, "pending")
 	if d.Job != pending[0] || string(payload) != s.jobs[queue][d.Job].payload {
 		s.Fatalf("%s: got %s with %.40q, want %s", queue, d.Job, payload, pending[0])
@@ -440,9 +428,7 @@ func (s *followed) with(queue, status string) (ids []string) {
 func (s *followed) get(path string) string {
 	s.Helper()
 	octets, err := getter(http.DefaultClient, s.base)(path)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s, err)
 	return string(octets)
 }
 

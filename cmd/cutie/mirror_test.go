@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -285,9 +284,7 @@ func TestFilesInTransitAtATakeover(t *testing.T) {
 			t.Errorf("%s: %s", copy, out)
 		}
 	}
-	if out := p.run("audit", "--source", second.url, "--sample", "-1"); !strings.Contains(out, ", 0 findings") {
-		t.Errorf("got %s", out)
-	}
+	says(t, p.run("audit", "--source", second.url, "--sample", "-1"), ", 0 findings")
 	if got := strings.TrimSpace(p.run("put", "jobs", "one", "-u", second.url)); got <= ids[4] {
 		t.Errorf("a new job has the number %s", got)
 	}
@@ -347,12 +344,7 @@ func TestAMirrorSurvivesKills(t *testing.T) {
 	margs := []string{"--listen", ownAddress(r), "--mirror", first.url}
 	transport := &http.Transport{MaxIdleConnsPerHost: 4}
 	defer transport.CloseIdleConnections()
-	var count atomic.Int64
-	var clients []*loader
-	for i := range 4 {
-		clients = append(clients, &loader{number: i, base: first.url, http: &http.Client{Transport: transport, Timeout: time.Minute},
-			random: rand.New(rand.NewPCG(seed, uint64(i+1))), count: &count})
-	}
+	clients := newLoaders(4, seed, first.url, &http.Client{Transport: transport, Timeout: time.Minute})
 	second := serveHome(t, mhome, margs...)
 	for round := range environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(2, 20))) {
 		var wg sync.WaitGroup
@@ -414,12 +406,7 @@ func takeOverUnderLoad(t *testing.T, seed uint64) {
 	eventually(t, "the queue is mirrored", func() bool { return queueAt(t, second.url).Of != "" })
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	defer transport.CloseIdleConnections()
-	var count atomic.Int64
-	var clients []*loader
-	for i := range long.N(16, 64) {
-		clients = append(clients, &loader{number: i, base: first.url, http: &http.Client{Transport: transport, Timeout: time.Minute},
-			random: rand.New(rand.NewPCG(seed, uint64(i+1))), count: &count})
-	}
+	clients := newLoaders(long.N(16, 64), seed, first.url, &http.Client{Transport: transport, Timeout: time.Minute})
 	crash(t, first, clients, underLoad(r, 300*time.Millisecond, 1800*time.Millisecond), nil)
 	out, err := cutie(t, "takeover", "--all", "-t", "json", "-u", second.url)
 	var report mirror.Taken
@@ -470,7 +457,7 @@ func takeOverUnderLoad(t *testing.T, seed uint64) {
 	}
 	// Each pending job is handed out once, as it was submitted.
 	taken := map[queuefs.JobID]bool{}
-	worker := &loader{base: second.url, http: clients[0].http, random: r, count: &count}
+	worker := &loader{base: second.url, http: clients[0].http, random: r}
 	for range 100_000 {
 		o := operation{kind: opConsume, most: 40}
 		if gone, err := worker.consumeSeveral(&o); gone || err != nil {
@@ -487,5 +474,5 @@ func takeOverUnderLoad(t *testing.T, seed uint64) {
 		}
 	}
 	t.Logf("seed %d: %d operations, the last event seen is %d, %d acknowledged jobs are there, %d came after it, %d handed out",
-		seed, count.Load(), last, seen, lost, len(taken))
+		seed, clients[0].count.Load(), last, seen, lost, len(taken))
 }

@@ -23,15 +23,11 @@ import (
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := map[string]string{}
 	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		all[e.Name()] = string(text)
 	}
 	return all
@@ -49,9 +45,7 @@ func TestFileAppearsWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("got %v, %q, want no file", err, got)
 	}
 	for _, text := range []string{"first\n", "second\n"} {
-		if err := s.Emit([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Emit([]byte(text)))
 		if got := files(t, dir); len(got) != 1 || got["out"] != text {
 			t.Errorf("got %q, want %q alone", got, text)
 		}
@@ -61,13 +55,9 @@ func TestFileAppearsWholeOrNotAtAll(t *testing.T) {
 func TestFileBehindALinkIsWrittenInPlace(t *testing.T) {
 	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
 	link := filepath.Join(dir, "link")
-	if err := errors.Join(os.WriteFile(other, []byte("longer than before"), 0o666), os.Symlink(other, link)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.WriteFile(other, []byte("longer than before"), 0o666), os.Symlink(other, link)))
 	s := sink{Name: link}
-	if err := s.Emit([]byte("new")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Emit([]byte("new")))
 	if got, err := os.ReadFile(other); err != nil || string(got) != "new" {
 		t.Errorf("got %q, %v, want new", got, err)
 	}
@@ -80,15 +70,11 @@ func TestTableInAFile(t *testing.T) {
 	table := s.Table("NUMBER", "TEXT")
 	var want strings.Builder
 	for i := range 2500 {
-		if err := errors.Join(table.Row(i, "a\tb\x1b"), unfinished.Row(i, "")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(table.Row(i, "a\tb\x1b"), unfinished.Row(i, "")))
 		fmt.Fprintf(&want, "%d\ta?b?\n", i)
 	}
 	unfinished.Discard()
-	if err := table.End(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, table.End())
 	if got := files(t, dir); len(got) != 1 || got["out"] != want.String() {
 		t.Errorf("got %d files, %.100q, want %.100q", len(got), got["out"], want.String())
 	}
@@ -130,9 +116,7 @@ func TestErrorsNameFileLineAndCure(t *testing.T) {
 		{"listen = ':80\n", "", name + `:1:`, ""},
 		{"max-conns = 1\n", "many", `CUTIE_MAX_CONNS: --max-conns "many" is not a whole number in range`, ""},
 	} {
-		if err := os.WriteFile(name, []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(c.text), 0o600))
 		s := freshSettings()
 		s.config = name
 		err := s.fill(func(string) bool { return false }, func(name string) string { return map[string]string{"CUTIE_MAX_CONNS": c.variable}[name] })
@@ -161,20 +145,14 @@ func TestVariablesThatSetNothing(t *testing.T) {
 func TestTheFileOfDefaultsHasTheDefaults(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
-	if err := freshSettings().writeDefault(&text); err != nil {
-		t.Fatal(err)
-	}
+	must(t, freshSettings().writeDefault(&text))
 	file := filepath.Join(t.TempDir(), "cutie.toml")
-	if err := os.WriteFile(file, []byte(regexp.MustCompile(`(?m)^#([a-z])`).ReplaceAllString(text.String(), "$1")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(regexp.MustCompile(`(?m)^#([a-z])`).ReplaceAllString(text.String(), "$1")), 0o600))
 	filled, unset := freshSettings(), freshSettings()
 	filled.config = file
 	none := func(string) bool { return false }
 	nothing := func(string) string { return "" }
-	if err := errors.Join(filled.fill(none, nothing), unset.fill(none, nothing)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(filled.fill(none, nothing), unset.fill(none, nothing)))
 	for i, e := range filled.all {
 		if want := unset.all[i].text; e.from != fromFile || e.text != want {
 			t.Errorf("%s: got %q of %s, want %q of the file", e.name, e.text, e.from, want)
@@ -188,15 +166,11 @@ func TestTheFileOfDefaultsHasTheDefaults(t *testing.T) {
 func TestShare(t *testing.T) {
 	dir := t.TempDir()
 	var disk unix.Statfs_t
-	if err := unix.Statfs(dir, &disk); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.Statfs(dir, &disk))
 	all := int64(disk.Blocks) * disk.Bsize
 	for text, want := range map[string]int64{"0": 0, "64K": 64 << 10, "1%": all / 100, "50%": all / 100 * 50, "100%": all / 100 * 100} {
 		s, err := parseShare(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := s.on(dir)
 		if got != want || err != nil {
 			t.Errorf("%s: got %d, %v, want %d", text, got, err, want)

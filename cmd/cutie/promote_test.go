@@ -72,9 +72,7 @@ func (p *promotion) run(args ...string) string {
 
 func (p *promotion) put(text string) string {
 	p.t.Helper()
-	if err := os.WriteFile(filepath.Join(p.dir, text), []byte(text), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, os.WriteFile(filepath.Join(p.dir, text), []byte(text), 0o600))
 	return strings.TrimSpace(p.run("put", "jobs", text, "-u", p.url))
 }
 
@@ -82,9 +80,7 @@ func (p *promotion) serve(home string) *daemon {
 	p.t.Helper()
 	for try := 0; ; try++ {
 		free, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		must(p.t, err)
 		address := free.Addr().String()
 		free.Close()
 		d, err := start(p.dir, filepath.Join(p.dir, home), "--base-uri", p.url, "--listen", address)
@@ -95,6 +91,35 @@ func (p *promotion) serve(home string) *daemon {
 		}
 		if try == 5 { // each time somebody else took the port
 			p.t.Fatal(err)
+		}
+	}
+}
+
+// lose ends the original after a sync of the backup that does not get the files of these paths.
+func (p *promotion) lose(original *daemon, hidden string) {
+	p.t.Helper()
+	p.hidden.Store(regexp.MustCompile(hidden))
+	if out, err := p.try("sync", "backup"); err == nil {
+		p.t.Fatalf("the backup has all: %s", out)
+	}
+	p.hidden.Store(nil)
+	original.kill()
+}
+
+// follows brings a copy up to date, which says so in these words, and compares it.
+func (p *promotion) follows(copy string, want ...string) {
+	p.t.Helper()
+	says(p.t, p.run("sync", "--delete", "all", copy), want...)
+	says(p.t, p.run("audit", copy), "missing 0, different 0, extra 0")
+}
+
+// backedUp counts the job files in the backup.
+func (p *promotion) backedUp(by map[string]int) {
+	p.t.Helper()
+	for status, want := range by {
+		files, err := filepath.Glob(filepath.Join(p.dir, "backup/queues/jobs", status, "*"))
+		if err != nil || len(files) != want {
+			p.t.Errorf("%s: got %q, %v", status, files, err)
 		}
 	}
 }
@@ -110,9 +135,7 @@ func TestJobsInTransitAtAPromotion(t *testing.T) {
 	for _, text := range []string{"taken", "deleted", "held", "back"} {
 		ids = append(ids, p.put(text))
 	}
-	if err := os.Mkdir(filepath.Join(p.dir, "out"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(filepath.Join(p.dir, "out"), 0o700))
 	p.run("delete", "jobs", ids[3], "-u", p.url)
 	p.run("sync", p.url, "behind")
 	p.run("sync", p.url, "backup")
@@ -122,37 +145,18 @@ func TestJobsInTransitAtAPromotion(t *testing.T) {
 	p.run("requeue", "jobs", ids[3], "-u", p.url)
 	ids = append(ids, p.put("new"))
 	p.run("sync", p.url, "level")
-	p.hidden.Store(regexp.MustCompile("/(pending|consumed|deleted)/j[0-9]+$"))
-	if out, err := p.try("sync", "backup"); err == nil {
-		t.Fatalf("the backup has all: %s", out)
-	}
-	p.hidden.Store(nil)
-	original.kill()
+	p.lose(original, "/(pending|consumed|deleted)/j[0-9]+$")
 
 	out := p.run("promote", "backup", "--force")
-	for _, want := range []string{"on hold: jobs/" + ids[2], "on hold: jobs/" + ids[3], "on hold: jobs/" + ids[4],
-		"former job file: jobs/" + ids[0], "former job file: jobs/" + ids[1], ": 3 pending, 1 consumed;"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("promote says %s, and not %q", out, want)
-		}
-	}
+	says(t, out, "on hold: jobs/"+ids[2], "on hold: jobs/"+ids[3], "on hold: jobs/"+ids[4],
+		"former job file: jobs/"+ids[0], "former job file: jobs/"+ids[1], ": 3 pending, 1 consumed;")
 	p.serve("backup")
-	for status, want := range map[string]int{"pending": 3, "consumed": 1, "deleted": 1} {
-		files, err := filepath.Glob(filepath.Join(p.dir, "backup/queues/jobs", status, "*"))
-		if err != nil || len(files) != want {
-			t.Errorf("%s: got %q, %v", status, files, err)
-		}
-	}
+	p.backedUp(map[string]int{"pending": 3, "consumed": 1, "deleted": 1})
 	if out, err := p.try("get", "jobs", "-u", p.url); err == nil {
 		t.Errorf("a job on hold was handed out: %s", out)
 	}
 	for _, copy := range []string{"level", "behind"} {
-		if out := p.run("sync", copy); !strings.Contains(out, "replica: changes") {
-			t.Errorf("%s: got %s", copy, out)
-		}
-		if out := p.run("audit", copy); !strings.Contains(out, "missing 0, different 0, extra 0") {
-			t.Errorf("%s: %s", copy, out)
-		}
+		p.follows(copy, "replica: changes")
 	}
 }
 
@@ -178,29 +182,13 @@ func TestFilesInTransitDoNotRefuseAPromotion(t *testing.T) {
 			p.run("sync", p.url, "backup")
 			p.run("get", "jobs", "-u", p.url)
 			p.put("fresh")
-			p.hidden.Store(regexp.MustCompile(c.hidden))
-			if out, err := p.try("sync", "backup"); err == nil {
-				t.Fatalf("the backup has all: %s", out)
-			}
-			p.hidden.Store(nil)
-			original.kill()
+			p.lose(original, c.hidden)
 
 			out := p.run("promote", "backup")
-			for _, want := range append(c.want, "1 files were in transit", ", 0 problems\n") {
-				if !strings.Contains(out, want) {
-					t.Errorf("promote says %s, and not %q", out, want)
-				}
-			}
-			for status, want := range map[string]int{"pending": 1, "consumed": 1} {
-				files, err := filepath.Glob(filepath.Join(p.dir, "backup/queues/jobs", status, "*"))
-				if err != nil || len(files) != want {
-					t.Errorf("%s: got %q, %v", status, files, err)
-				}
-			}
+			says(t, out, append(c.want, "1 files were in transit", ", 0 problems\n")...)
+			p.backedUp(map[string]int{"pending": 1, "consumed": 1})
 			p.serve("backup")
-			if got := p.run("show", "jobs", taken, "-u", p.url); !strings.Contains(got, "consumed") {
-				t.Errorf("the job handed out: %s", got)
-			}
+			says(t, p.run("show", "jobs", taken, "-u", p.url), "consumed")
 			if out, err := p.try("get", "jobs", "-u", p.url); (err == nil) != (name == "former state") {
 				t.Errorf("get: %v: %s", err, out)
 			}
@@ -223,41 +211,29 @@ func TestASyncCutOffDoesNotRefuseAPromotion(t *testing.T) {
 	p.run("report", "jobs", done, "--outcome", "completed", "--lease", "@lease", "-u", p.url)
 	lacking, whole := p.put("lacking"), p.put("whole")
 	p.run("publish", "--now", "-u", p.url)
-	if err := original.stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, original.stop(syscall.SIGTERM))
 
 	// What a run leaves that was killed: files with their names, and the former notes.
 	copied := map[string]string{"consumed/" + done: "pending/" + done, "result/" + done + "/one": "", "pending/" + lacking: "",
 		"pending/" + whole: "", "payload/" + whole: ""}
 	for name, former := range copied {
 		text, err := os.ReadFile(filepath.Join(p.dir, "home/queues/jobs", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		to := filepath.Join(p.dir, "backup/queues/jobs", name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(to), 0o700))
 		if err := os.WriteFile(to, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if former == "" {
 			continue
 		}
-		if err := os.Remove(filepath.Join(p.dir, "backup/queues/jobs", former)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(filepath.Join(p.dir, "backup/queues/jobs", former)))
 	}
 	out, err := p.try("promote", "backup")
 	if err != nil {
 		t.Errorf("promote: %v", err)
 	}
-	for _, want := range []string{"no payload: jobs/" + lacking, "no result: jobs/" + done + "/two", "2 files were in transit", "jobs: 2 pending, 1 consumed", ", 0 problems\n"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("promote says %s, and not %q", out, want)
-		}
-	}
+	says(t, out, "no payload: jobs/"+lacking, "no result: jobs/"+done+"/two", "2 files were in transit", "jobs: 2 pending, 1 consumed", ", 0 problems\n")
 	p.serve("backup")
 	if got := p.run("results", "jobs", done, "-u", p.url); !strings.Contains(got, "one") || strings.Contains(got, "two") {
 		t.Errorf("the results are %s", got)
@@ -280,9 +256,7 @@ func (p *promotion) work(ids []string) (attach func(name string)) {
 		p.t.Helper()
 		for i, id := range ids {
 			text := id + name
-			if err := os.WriteFile(filepath.Join(p.dir, text), []byte(text), 0o600); err != nil {
-				p.t.Fatal(err)
-			}
+			must(p.t, os.WriteFile(filepath.Join(p.dir, text), []byte(text), 0o600))
 			p.run("putResult", "jobs", id, text, "--name", name, "--lease", fmt.Sprint("@lease", i), "-u", p.url)
 		}
 	}
@@ -302,20 +276,11 @@ func TestSettingsAndResultsInTransitAtAPromotion(t *testing.T) {
 	p.run("set", "jobs", "--description", "new", "-u", p.url)
 	attach("last")
 	p.run("sync", p.url, "level")
-	p.hidden.Store(regexp.MustCompile("/queue-info.txt$|/result/.*/last$|/consumed/" + ids[0]))
-	if out, err := p.try("sync", "backup"); err == nil {
-		t.Fatalf("the backup has all: %s", out)
-	}
-	p.hidden.Store(nil)
-	original.kill()
+	p.lose(original, "/queue-info.txt$|/result/.*/last$|/consumed/"+ids[0])
 
 	out := p.run("promote", "backup", "--force")
-	for _, want := range []string{"jobs: former settings", "no result: jobs/" + ids[0] + "/last", "no result: jobs/" + ids[1] + "/last",
-		"former job file: jobs/" + ids[0], " 0 problems\n"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("promote says %s, and not %q", out, want)
-		}
-	}
+	says(t, out, "jobs: former settings", "no result: jobs/"+ids[0]+"/last", "no result: jobs/"+ids[1]+"/last",
+		"former job file: jobs/"+ids[0], " 0 problems\n")
 	p.serve("backup")
 	for _, id := range ids {
 		if got := p.run("results", "jobs", id, "-u", p.url); !strings.Contains(got, "first") || strings.Contains(got, "last") {
@@ -323,16 +288,9 @@ func TestSettingsAndResultsInTransitAtAPromotion(t *testing.T) {
 		}
 	}
 	for _, copy := range []string{"level", "behind"} {
-		if out := p.run("sync", copy); !strings.Contains(out, "replica: changes") {
-			t.Errorf("%s: got %s", copy, out)
-		}
-		if out, err := p.try("audit", copy); err != nil || !strings.Contains(out, "missing 0, different 0, extra 0") {
-			t.Errorf("%s: %s", copy, out)
-		}
+		p.follows(copy, "replica: changes")
 	}
-	if out := p.run("audit", "--source", p.url, "--sample", "-1"); !strings.Contains(out, ", 0 findings") {
-		t.Errorf("got %s", out)
-	}
+	says(t, p.run("audit", "--source", p.url, "--sample", "-1"), ", 0 findings")
 }
 
 // TestAQueueRemovedAtTheOriginalIsNotInThePromotedHome has a copy that followed the removal.
@@ -376,29 +334,17 @@ func TestFollowersOfTheOriginalFollowThePromotedHome(t *testing.T) {
 	original.kill()
 
 	// A copy by a former program has no changes.
-	if err := os.CopyFS(filepath.Join(dir, "former"), os.DirFS(filepath.Join(dir, "backup"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(filepath.Join(dir, "former"), os.DirFS(filepath.Join(dir, "backup"))))
 	changes, err := filepath.Glob(filepath.Join(dir, "former/.cutie-sync/changes-*"))
 	if err != nil || len(changes) != 1 {
 		t.Fatalf("the copy has the changes %q, %v", changes, err)
 	}
-	if err := os.Remove(changes[0]); err != nil {
-		t.Fatal(err)
-	}
-	if out := run("promote", "former"); !strings.Contains(out, "changes up to then are not published") {
-		t.Errorf("promote says %s", out)
-	}
+	must(t, os.Remove(changes[0]))
+	says(t, run("promote", "former"), "changes up to then are not published")
 
 	out := run("promote", "backup")
-	for _, want := range []string{"the last event seen is 3 of ", "its changes from event 1 on stay published"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("promote says %s, and not %q", out, want)
-		}
-	}
-	if err := serve("backup").stop(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	says(t, out, "the last event seen is 3 of ", "its changes from event 1 on stay published")
+	must(t, serve("backup").stop(syscall.SIGTERM))
 	serve("backup") // the lists of before the promotion stay
 	if got := put("new"); got != lost {
 		t.Errorf("the first new job is %s, want %s", got, lost)
@@ -408,15 +354,7 @@ func TestFollowersOfTheOriginalFollowThePromotedHome(t *testing.T) {
 		"behind": {"replica: changes", "fetched 5, same 0, deleted 1,"},
 		"ahead":  {"replica: baseline"},
 	} {
-		out := run("sync", "--delete", "all", copy)
-		for _, want := range want {
-			if !strings.Contains(out, want) {
-				t.Errorf("%s: want %q, got %s", copy, want, out)
-			}
-		}
-		if out := run("audit", copy); !strings.Contains(out, "missing 0, different 0, extra 0") {
-			t.Errorf("%s: %s", copy, out)
-		}
+		p.follows(copy, want...)
 		data, err := os.ReadFile(filepath.Join(dir, copy, "queues/jobs/payload", lost))
 		if err != nil || string(data) != "new" {
 			t.Errorf("%s has %q, %v in %s", copy, data, err, lost)
@@ -498,9 +436,7 @@ func TestAPromotionThatWasKilledGoesOn(t *testing.T) {
 	for i := range rounds {
 		copied := fresh()
 		promote := exec.Command("cutie", "promote", copied)
-		if err := processes.Start(promote); err != nil {
-			t.Fatal(err)
-		}
+		must(t, processes.Start(promote))
 		time.Sleep(whole * time.Duration(i) / time.Duration(rounds))
 		promote.Process.Kill()
 		promote.Wait()
@@ -516,9 +452,7 @@ func TestAPromotionThatWasKilledGoesOn(t *testing.T) {
 		} else if _, err := p.try("status", "--home", copied); err == nil { // it was whole by then
 			continue
 		}
-		if out := p.run("promote", copied); !strings.Contains(out, "8 jobs") || !strings.Contains(out, " 0 problems") {
-			t.Errorf("promoted again: %s", out)
-		}
+		says(t, p.run("promote", copied), "8 jobs", " 0 problems")
 		if out := p.run("status", "--home", copied); !strings.HasPrefix(out, "jobs\t8\t") {
 			t.Errorf("the home has %s", out)
 		}

@@ -254,9 +254,7 @@ func (r *recipe) closed() {
 	r.index++
 	_, text := r.get("changelist-index.xml")
 	head, lists, err := parseList(text)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	if head.From.After(r.known) {
 		tag := r.tag
 		r.begin()
@@ -269,9 +267,7 @@ func (r *recipe) closed() {
 		}
 		_, text := r.get(path.Base(l.Loc))
 		_, entries, err := parseList(text)
-		if err != nil {
-			r.Fatal(err)
-		}
+		must(r, err)
 		r.apply(entries)
 	}
 }

@@ -54,9 +54,7 @@ func TestSendManyDescriptions(t *testing.T) {
 		{20_001, 2, []int{10_000, 10_000}, "no space left; 10000 objects were accepted before"},
 	} {
 		messages, refuse = nil, tt.refuse
-		if err := os.WriteFile(name, []byte(strings.Repeat("@X { -\nA{1}:\t1\n}\n", tt.objects)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(strings.Repeat("@X { -\nA{1}:\t1\n}\n", tt.objects)), 0o600))
 		_, err := cutie(t, "rdm", "send", server.URL, name)
 		if !slices.Equal(messages, tt.want) || (err != nil) != (tt.fails != "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
 			t.Errorf("%d objects: got messages of %v, %v, want %v, %s", tt.objects, messages, err, tt.want, tt.fails)

@@ -413,9 +413,7 @@ func (r *replay) start(options []string) {
 		}
 	}
 	d, err := start(r.dir, filepath.Join(r.dir, home), args...)
-	if err != nil {
-		r.Fatal(err)
-	}
+	must(r, err)
 	r.Cleanup(d.kill)
 	address := strings.Trim(strings.TrimPrefix(d.url, "http:"), "/")
 	r.daemons = append(r.daemons, d)

@@ -85,9 +85,7 @@ func TestADaemonThatLostItsHomeSaysToWhom(t *testing.T) {
 	for o, err := askOwner(a.node); err != nil || o.Role != "standby"; o, err = askOwner(a.node) {
 		time.Sleep(askEvery)
 	}
-	if said := a.stderr.String(); !strings.Contains(said, "another owner: "+process(b)) {
-		t.Errorf("the former owner said %s", said)
-	}
+	says(t, a.stderr.String(), "another owner: "+process(b))
 	for _, d := range []*daemon{a, b} {
 		if out, err := cutie(t, "list", "jobs", "--url", d.url); err != nil || !strings.Contains(out, "j000000000001") {
 			t.Errorf("got %s, %v", out, err)
@@ -358,14 +356,10 @@ func TestAHomeIsMovedIntoAStoreAndBackByCommands(t *testing.T) {
 		d.end(t)
 	}
 	round("in the directory", home)
-	if out := move("push", home, "s3://bucket/home"); !strings.Contains(out, "which has closed it") {
-		t.Errorf("push printed %s", out)
-	}
+	says(t, move("push", home, "s3://bucket/home"), "which has closed it")
 	round("in the store", home, store...)
 	round("in the store, by a fresh machine", filepath.Join(dir, "cache"), store...)
-	if out := move("check", "s3://bucket/home"); !strings.Contains(out, " 0 faults") {
-		t.Errorf("check printed %s", out)
-	}
+	says(t, move("check", "s3://bucket/home"), " 0 faults")
 	if out := move("pull", "s3://bucket/home", back); !strings.Contains(out, "where the home has moved") {
 		t.Errorf("pull printed %s", out)
 	}

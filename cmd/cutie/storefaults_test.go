@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -40,9 +38,7 @@ func (s *memoryServer) Kill() { s.http.Close() }
 
 func (s *memoryServer) Again() {
 	l, err := net.Listen("tcp", s.address)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	s.address = l.Addr().String()
 	s.http = &http.Server{Handler: s.handler}
 	go s.http.Serve(l)
@@ -79,37 +75,24 @@ func newFleet(t *testing.T, random *rand.Rand) *fleet {
 	c.options = []string{"--store", "s3://bucket/home", "--base-uri", c.base, "--takeover-after", takeoverAfter.String(),
 		"--store-image", storeImage()}
 	c.options = append(c.options, listEntries()...)
-	dialer := new(net.Dialer)
-	// through reaches the base URI by a daemon.
-	through := func(node func() string) *http.Client {
-		transport := &http.Transport{MaxIdleConnsPerHost: crashClients, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if strings.HasPrefix(addr, "home.example.org:") {
-				addr = node()
-			}
-			return dialer.DialContext(ctx, network, addr)
-		}}
-		t.Cleanup(transport.CloseIdleConnections)
-		return &http.Client{Transport: transport, Timeout: time.Minute}
-	}
-	c.client = through(func() string { return *c.door.Load() })
+	c.client = through(t, func() string { return *c.door.Load() })
 	f.cluster = c
 	dir := t.TempDir()
-	var counted atomic.Int64
 	var at []*http.Client
 	for i := range fleetSize {
-		listen := fmt.Sprintf("127.%d.%d.%d:8080", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
+		listen := ownAddress(rand.New(rand.NewPCG(rand.Uint64(), 0)))
 		c.homes[i] = filepath.Join(dir, fmt.Sprint("home", i))
 		f.doors, f.ways = append(f.doors, newGate(t, listen)), append(f.ways, newGate(t, address))
 		c.own = append(c.own, []string{"--listen", listen, "--node-url", "http://" + f.doors[i].address(), "--store-endpoint", "http://" + f.ways[i].address()})
 		c.direct = append(c.direct, "http://"+listen+"/")
-		at = append(at, through(func() string { return listen }))
+		at = append(at, through(t, func() string { return listen }))
 		c.start(i)
 	}
 	// A takeover takes its time, and each operation of it is verified.
 	rest := time.Duration(long.N(int(60*time.Millisecond), 0))
-	for n := range crashClients / 2 {
-		f.clients = append(f.clients, &loader{number: n, base: c.base, http: at[n%fleetSize], count: &counted, faults: true, rest: rest,
-			random: rand.New(rand.NewPCG(random.Uint64(), uint64(n)))})
+	f.clients = newLoaders(crashClients/2, random.Uint64(), c.base, nil)
+	for n, l := range f.clients {
+		l.http, l.faults, l.rest = at[n%fleetSize], true, rest
 	}
 	return f
 }
@@ -129,9 +112,7 @@ func (f *fleet) end(i int) {
 		f.Error("a daemon survived")
 	}
 	if f.random.IntN(2) == 0 {
-		if err := os.RemoveAll(f.homes[i]); err != nil {
-			f.Fatal(err)
-		}
+		must(f, os.RemoveAll(f.homes[i]))
 	}
 }
 
@@ -178,18 +159,14 @@ var wrongs = []wrong{
 		p := f.nodes[f.owner].cmd.Process
 		sleep(f.T, p)
 		f.cluster.owner(f.others(f.owner)...)
-		if err := p.Signal(syscall.SIGCONT); err != nil {
-			f.Fatal(err)
-		}
+		must(f, p.Signal(syscall.SIGCONT))
 	}},
 	{"a standby sleeps", func(f *fleet) {
 		p := f.nodes[f.other(f.owner)].cmd.Process
 		sleep(f.T, p)
 		f.moment()
 		f.moment()
-		if err := p.Signal(syscall.SIGCONT); err != nil {
-			f.Fatal(err)
-		}
+		must(f, p.Signal(syscall.SIGCONT))
 	}},
 	{"another daemon takes the home of a live owner", func(f *fleet) {
 		i := f.other(f.owner)
@@ -305,9 +282,7 @@ func (f *fleet) settle() {
 			continue
 		}
 		var s queueAnswer
-		if err := json.Unmarshal(f.get(owners[0], "state/jobs?t=json&limit=0"), &s); err != nil {
-			f.Fatal(err)
-		}
+		must(f, json.Unmarshal(f.get(owners[0], "state/jobs?t=json&limit=0"), &s))
 		now += fmt.Sprint(s.Sequence)
 		if f.owner = owners[0]; now == before {
 			return

@@ -19,9 +19,7 @@ func TestSyncToldByAHub(t *testing.T) {
 	t.Parallel()
 	d := serve(t, "--allow-fetch", loopback)
 	payload := filepath.Join(t.TempDir(), "payload")
-	if err := os.WriteFile(payload, []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(payload, []byte("text"), 0o600))
 	put := func() {
 		t.Helper()
 		if _, err := cutie(t, "-u", d.url, "put", "jobs", payload); err != nil {
@@ -34,12 +32,8 @@ func TestSyncToldByAHub(t *testing.T) {
 	var said lockedBuffer
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := processes.Start(cmd); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, processes.Start(cmd))
 	defer cmd.Process.Kill()
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && !strings.HasPrefix(lines.Text(), "fetched ") {
@@ -55,9 +49,7 @@ func TestSyncToldByAHub(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v: %s", err, said.String())
 	}

@@ -119,9 +119,7 @@ func (u *uwsUser) do(method, where string, body string, header ...string) (*http
 		where = u.base + where
 	}
 	r, err := http.NewRequest(method, where, strings.NewReader(body))
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	if method == "POST" {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
@@ -265,16 +263,12 @@ var phaseElement = regexp.MustCompile(`<uws:phase>(\w+)</uws:phase>`)
 // compare reads every job after a restart.
 func (u *uwsUser) compare() {
 	_, list, err := u.do("GET", "uws/"+u.queue+"/async", "")
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	listed := strings.Count(list, "<uws:jobref ")
 	lost := 0
 	for _, j := range u.jobs {
 		resp, text, err := u.do("GET", j.url, "")
-		if err != nil {
-			u.t.Fatal(err)
-		}
+		must(u.t, err)
 		got := "GONE"
 		if m := phaseElement.FindStringSubmatch(text); m != nil && resp.StatusCode == 200 {
 			got = m[1]
@@ -308,9 +302,7 @@ func (u *uwsUser) compare() {
 
 func (u *uwsUser) compareResult(j *uwsLedger) {
 	resp, text, err := u.do("GET", j.url+"/results/result", "")
-	if err != nil {
-		u.t.Fatal(err)
-	}
+	must(u.t, err)
 	there := resp.StatusCode == 200
 	if there && !bytes.Equal([]byte(text), []byte(j.result())) {
 		u.t.Errorf("job %d: a result of %d octets, want %d", j.n, len(text), len(j.result()))

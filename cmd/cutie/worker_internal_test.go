@@ -21,22 +21,16 @@ import (
 func homeWithAJob(t *testing.T, payload string) (*reach.Target, string) {
 	t.Helper()
 	find := reach.Finder{Home: t.TempDir() + "/home", Warn: t.Logf, Say: t.Logf}
-	if err := queuefs.Init(find.Home, queuefs.ServiceInfo{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, queuefs.Init(find.Home, queuefs.ServiceInfo{}))
 	home, err := find.Find(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { home.Close() })
 	if _, err := home.CreateQueue(t.Context(), queuefs.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
 		t.Fatal(err)
 	}
 	u := client.Upload{Size: int64(len(payload)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(payload)), nil }}
 	ids, err := home.Submit(t.Context(), "jobs", u)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return home, ids[0]
 }
 
@@ -45,9 +39,7 @@ func TestAResultThatWasSentAgainIsStored(t *testing.T) {
 	t.Parallel()
 	home, _ := homeWithAJob(t, "work")
 	d, err := home.NextFor(t.Context(), "jobs", queuefs.Take{Lease: time.Hour}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d.Body.Close()
 	w := &worker{Client: home.Client, Queue: "jobs", Lease: time.Hour, Warn: t.Logf, Say: t.Logf}
 	path := filepath.Join(t.TempDir(), "output")
@@ -55,9 +47,7 @@ func TestAResultThatWasSentAgainIsStored(t *testing.T) {
 		text string
 		want error
 	}{{"done", nil}, {"done", nil}, {"else", queuefs.ErrResultExists}} {
-		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(c.text), 0o666))
 		if err := w.putResult(t.Context(), t.Context(), d, "result", path, "text/plain"); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.text, err, c.want)
 		}
@@ -106,13 +96,9 @@ func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 			io.Closer
 		}{io.MultiReader(strings.NewReader("half"), iotest.ErrReader(io.ErrUnexpectedEOF)), body}
 		wait, err := w.do(t.Context(), d, backoff)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		j, err := home.Job(t.Context(), "jobs", id)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if attempt < maxUnread {
 			if wait <= backoff || j.Status != queuefs.Pending || j.Message != "the payload could not be read" {
 				t.Errorf("attempt %d: waits %v after %v, job is %v: %q", attempt, wait, backoff, j.Status, j.Message)
@@ -121,5 +107,12 @@ func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 			t.Errorf("last attempt: waits %v, got %+v", wait, j)
 		}
 		backoff = wait
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

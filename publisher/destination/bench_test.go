@@ -39,12 +39,8 @@ func benchCopy(b *testing.B, o destination.Options, audit bool) (r *destination.
 			b.Fatalf("got %+v", r)
 		}
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := c.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
+	must(b, c.Close())
 	return r
 }
 
@@ -95,9 +91,7 @@ func BenchmarkFollowing(b *testing.B) {
 	f := newBulk(b, 1000)
 	dir := filepath.Join(b.TempDir(), "copy")
 	c, err := destination.Open(b.Context(), destination.Options{URL: f.URL, Dir: dir, HTTP: source.Options{}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	ctx, cancel := context.WithCancel(b.Context())
 	var ready atomic.Bool
 	ended := make(chan error)
@@ -124,9 +118,7 @@ func BenchmarkFollowing(b *testing.B) {
 	}
 	cancel()
 	<-ended
-	if err := c.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, c.Close())
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms/median")
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "ms/p99")

@@ -373,9 +373,7 @@ func TestExplainMakesChangesOfResourcesInTransitAlone(t *testing.T) {
 	})
 	p := newPlace(t, f)
 	c, err := p.open(func(o *destination.Options) { o.Settle = -1 })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := c.Sync(t.Context())
 	if err != nil || r.Sets[0].Transit != 1 || len(p.said) > 0 {
 		t.Fatalf("got %+v, %v, said %q", r, err, p.said)
@@ -395,9 +393,7 @@ func TestExplainMakesChangesOfResourcesInTransitAlone(t *testing.T) {
 	if got["/b"] != "b2" || got["/d"] != "" {
 		t.Errorf("got %v", got)
 	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Close())
 	if _, all, err := destination.Standings(p.dir); err != nil || all[0].Transit != 0 {
 		t.Errorf("got %+v, %v", all, err)
 	}
@@ -463,29 +459,21 @@ func TestHistoryOfAQueue(t *testing.T) {
 		t.Fatalf("files %q, %v", files, err)
 	}
 	text, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// More than the state says is of a run that was cut off.
-	if err := os.WriteFile(files[0], append(text, "rest"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(files[0], append(text, "rest"...), 0o600))
 	f.Put("/d", "1")
 	number()
 	p.mustSync(keep)
 	want(1, 2, 3, 4, 5, 6)
 
 	text[len(text)/2] ^= 1
-	if err := os.WriteFile(files[0], text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(files[0], text, 0o600))
 	if got, err := p.eventsOf(); err == nil {
 		t.Errorf("damaged: got events %d", got)
 	}
 	// A file gone is a history that begins anew.
-	if err := os.Remove(files[0]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(files[0]))
 	for range 2 {
 		f.Put("/e", f.Now.String())
 		number()

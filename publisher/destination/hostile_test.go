@@ -338,9 +338,7 @@ func TestAuditChangesNoFile(t *testing.T) {
 	p := newPlace(t, f)
 	p.mustSync(nil)
 	name, at := filepath.Join(p.dir, "a"), time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
-	if err := os.Chtimes(name, at, at); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(name, at, at))
 	if r := p.audit(false); !r.Clean() {
 		t.Errorf("got %+v", r)
 	}

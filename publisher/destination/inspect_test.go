@@ -18,9 +18,7 @@ import (
 func report(t *testing.T, f *testSource) *destination.SourceReport {
 	t.Helper()
 	r, err := destination.Inspect(t.Context(), source.NewClient(source.Options{Origin: f.URL, Tries: 1}), f.URL, destination.InspectOptions{Sample: -1, Dumps: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r
 }
 
@@ -44,9 +42,7 @@ func TestSourceWithoutFault(t *testing.T) {
 func TestEachFaultIsNamed(t *testing.T) {
 	write := func(z *zip.Writer, name, text string) {
 		w, err := z.Create(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fmt.Fprint(w, text)
 	}
 	for name, c := range map[string]struct {
@@ -175,14 +171,10 @@ func TestWhatCameBackAfterADumpIsNoFinding(t *testing.T) {
 	was := f.Now
 	for _, path := range []string{"/set/resourcedump.xml", "/set/dump.zip"} {
 		resp, err := http.Get(f.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		old, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		f.Fault(path, func(w http.ResponseWriter, _ *http.Request) bool { w.Write(old); return true })
 	}
 	f.Put("/b", "text of /b")

@@ -82,9 +82,7 @@ func (p *place) process(env ...string) *exec.Cmd {
 	p.t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), append(env, "CUTIE_TEST_COPY="+p.dir, "CUTIE_TEST_SOURCE="+p.f.URL)...)
-	if err := cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, cmd.Start())
 	return cmd
 }
 
@@ -197,9 +195,7 @@ func TestKilledSourceIsFollowed(t *testing.T) {
 	}
 	p := newPlace(t, f)
 	c, err := p.open(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	puts := 0

@@ -42,18 +42,12 @@ func syncAnswers(t *testing.T, list string, a answers) (*destination.Report, *de
 	t.Helper()
 	c, err := destination.Open(t.Context(), destination.Options{URL: list, Dir: filepath.Join(t.TempDir(), "copy"), Settle: time.Millisecond,
 		HTTP: source.Options{Transport: a, Tries: 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	r, err := c.Sync(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	audit, err := c.Audit(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return r, audit
 }
 
@@ -71,9 +65,7 @@ func TestPublishedResourceLists(t *testing.T) {
 	lists := 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		plain, proved := resourcesOf(text)
 		if plain+proved == 0 {
 			continue
@@ -125,9 +117,7 @@ func TestPlainSitemaps(t *testing.T) {
 	write := func(name, text string) {
 		t.Helper()
 		name = filepath.Join(site, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(name), 0o700))
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -155,14 +145,10 @@ func TestPlainSitemaps(t *testing.T) {
 	sync := func() *destination.Report {
 		t.Helper()
 		c, err := destination.Open(t.Context(), destination.Options{URL: server.URL, Dir: dir, Settle: time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 		r, err := c.Sync(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return r
 	}
 	if r := sync(); r.Fetched != 4 || !r.InSync() {
@@ -198,9 +184,7 @@ func coded(t *testing.T, coding, text string) string {
 	if _, err := io.WriteString(w, text); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return b.String()
 }
 

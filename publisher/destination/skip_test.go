@@ -19,14 +19,10 @@ import (
 // replaced answers with a document of a Source in which text is another one.
 func replaced(t *testing.T, f *testSource, path string, edit func(text string) string) {
 	resp, err := http.Get(f.URL + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Fault(path, func(w http.ResponseWriter, _ *http.Request) bool {
 		io.WriteString(w, edit(string(text)))
 		return true
@@ -283,9 +279,7 @@ func TestFollowingWithASetThatCannotBeRead(t *testing.T) {
 		}
 		p := newPlace(t, f)
 		c, err := p.open(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended, synced := make(chan error, 1), make(chan struct{})
 		go func() {

@@ -296,9 +296,7 @@ func (p *place) sync(change func(*destination.Options)) (*destination.Report, er
 func (p *place) cut(path string, change func(*destination.Options)) {
 	p.t.Helper()
 	c, err := p.open(change)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	ctx, cancel := context.WithCancel(p.t.Context())
 	defer cancel()
 	was := p.f.Faults[path]
@@ -314,9 +312,7 @@ func (p *place) cut(path string, change func(*destination.Options)) {
 func (p *place) follow(path string, every time.Duration, prepare func(*destination.Copy), synced func(*destination.Copy)) {
 	p.t.Helper()
 	c, err := p.open(nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	defer c.Close()
 	prepare(c)
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
@@ -330,23 +326,17 @@ func (p *place) follow(path string, every time.Duration, prepare func(*destinati
 func (p *place) mustSync(change func(*destination.Options)) *destination.Report {
 	p.t.Helper()
 	r, err := p.sync(change)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	return r
 }
 
 func (p *place) audit(quick bool) *destination.AuditReport {
 	p.t.Helper()
 	c, err := p.open(func(o *destination.Options) { o.Quick = quick })
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	defer c.Close()
 	r, err := c.Audit(p.t.Context())
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	return r
 }
 
@@ -365,8 +355,13 @@ func (p *place) files() map[string]string {
 		all["/"+name] = string(text)
 		return err
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	return all
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -274,18 +274,14 @@ func TestTotalOfABaseline(t *testing.T) {
 	p := newPlace(t, f)
 	for range 2 { // of files to come, and of files that are there
 		c, err := p.open(func(o *destination.Options) { o.Again = true })
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := c.Sync(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if n := c.Counts(); n.Total.Load() != 1000 || n.Stored.Load()+n.Held.Load() != 1000 {
 			t.Errorf("total %d, stored %d, held %d", n.Total.Load(), n.Stored.Load(), n.Held.Load())
 		}
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Close())
 	}
 }
 
@@ -324,15 +320,11 @@ func TestAuditNamesEachDifference(t *testing.T) {
 	p := newPlace(t, f)
 	p.mustSync(nil)
 	p.want()
-	if err := os.WriteFile(filepath.Join(p.dir, "a"), []byte("/b"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(p.dir, "a"), []byte("/b"), 0o600))
 	if err := os.Chtimes(filepath.Join(p.dir, "a"), time.Time{}, f.Modified["/a"]); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(p.dir, "b")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(p.dir, "b")))
 	if err := os.WriteFile(filepath.Join(p.dir, "x"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -354,9 +346,7 @@ func TestDryRunDoesNothing(t *testing.T) {
 	f := newSource(t)
 	f.Put("/a", "a")
 	p := newPlace(t, f)
-	if err := os.Mkdir(p.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(p.dir, 0o700))
 	p.mustSync(nil)
 	f.Put("/b", "b")
 	f.Remove("/a")
@@ -412,9 +402,7 @@ func TestAuditSaysSameOfVerifiedContentsAlone(t *testing.T) {
 	f.Put("/without", "text")
 	p := newPlace(t, f)
 	p.mustSync(nil)
-	if err := os.WriteFile(filepath.Join(p.dir, "flipped"), []byte("texu"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(p.dir, "flipped"), []byte("texu"), 0o600))
 	if err := os.Chtimes(filepath.Join(p.dir, "flipped"), time.Time{}, f.Modified["/flipped"]); err != nil {
 		t.Fatal(err)
 	}
@@ -456,9 +444,7 @@ func TestAuditAppliesTheChangesSinceTheList(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(p.dir, "changed"), []byte("/changed"), 0o600); err != nil { // as in the list
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(p.dir, "gone"), []byte("/gone"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(p.dir, "gone"), []byte("/gone"), 0o600))
 	if err := os.Remove(filepath.Join(p.dir, "new")); err != nil {
 		t.Fatal(err)
 	}
@@ -514,15 +500,11 @@ func TestACopyMadeWithCredentialsIsPrivate(t *testing.T) {
 		f.Put("/a", "one")
 		p := newPlace(t, f)
 		if tt.there != 0 {
-			if err := os.Mkdir(p.dir, tt.there); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(p.dir, tt.there))
 		}
 		p.mustSync(tt.with)
 		info, err := os.Stat(p.dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := info.Mode().Perm(); got != tt.want || len(p.said) > 0 != tt.told {
 			t.Errorf("%s: got mode %o and %q, want %o", tt.name, got, p.said, tt.want)
 		}
@@ -560,9 +542,7 @@ func TestSuccessorsHaveSetsOfTheirOwn(t *testing.T) {
 // is extra.
 func TestASourceThatMovesKeepsItsFiles(t *testing.T) {
 	allow, err := outbound.NewAddresses([]string{"127.0.0.1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	loopback := func(o *destination.Options) { o.HTTP.Addresses = allow }
 	for _, how := range []string{"redirects", "documents"} {
 		f, next := newSource(t), newSource(t)
@@ -604,9 +584,7 @@ func TestASourceThatMovesKeepsItsFiles(t *testing.T) {
 			t.Errorf("%s, then: got %+v and %q", how, r, p.said)
 		}
 		c, err := p.open(loopback)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		a, err := c.Audit(t.Context())
 		c.Close()
 		if err != nil || a.Missing+a.Different != 0 || a.Extra != 1 {

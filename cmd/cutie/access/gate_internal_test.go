@@ -25,17 +25,11 @@ import (
 func crowded(t *testing.T) (ask func(password, from string) (status int, retry string)) {
 	file := filepath.Join(t.TempDir(), "users.txt")
 	hash, err := bcrypt.GenerateFromPassword([]byte("x"), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte("user ann read "+string(hash)+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(file, []byte("user ann read "+string(hash)+"\n"), 0o600))
 	now := time.Now()
 	g, err := New(Options{Users: file, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ask = func(password, from string) (status int, retry string) {
 		t.Helper()
 		r := httptest.NewRequest("GET", "/state", nil)
@@ -55,9 +49,7 @@ func crowded(t *testing.T) (ask func(password, from string) (status int, retry s
 	now = now.Add(2 * rememberFor) // the password is to be compared again
 	ctx, cancel := context.WithCancel(t.Context())
 	for range hashesAtOnce {
-		if err := g.hashes.wait(ctx, netip.Addr{}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.hashes.wait(ctx, netip.Addr{}))
 	}
 	var wg sync.WaitGroup
 	t.Cleanup(func() { cancel(); wg.Wait() })
@@ -96,19 +88,13 @@ func TestEditLeavesTheFileToItsOwner(t *testing.T) {
 		t.Skip("only the superuser can give files away")
 	}
 	file := filepath.Join(t.TempDir(), "users.txt")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	if err := os.Chown(file, 12345, 54321); err != nil {
 		t.Fatal(err)
 	}
-	if err := Edit(file, func(u *Users) error { return u.Add(User{Name: "ann"}) }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, Edit(file, func(u *Users) error { return u.Add(User{Name: "ann"}) }))
 	info, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if s := info.Sys().(*syscall.Stat_t); s.Uid != 12345 || s.Gid != 54321 || info.Size() == 0 {
 		t.Errorf("got the file of %d:%d with %d octets, want 12345:54321 and ann in it", s.Uid, s.Gid, info.Size())
 	}
@@ -124,9 +110,7 @@ type testQueue struct {
 
 func newTestQueue(t *testing.T, most int) *testQueue {
 	l := &testQueue{fairQueue: newFairQueue(1, most), t: t}
-	if err := l.wait(t.Context(), netip.Addr{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.wait(t.Context(), netip.Addr{}))
 	return l
 }
 
@@ -236,9 +220,8 @@ func TestWhoGoesAwayLeavesTheQueue(t *testing.T) {
 func TestThrottleRemembersSoManyClients(t *testing.T) {
 	th := throttle[netip.Addr]{burst: 2, every: time.Second, most: 100}
 	now := time.Unix(1e9, 0)
-	at := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}) }
 	for i := range 1000 {
-		if wait := th.try(at(i), now); wait != 0 {
+		if wait := th.try(addressNo(i), now); wait != 0 {
 			t.Fatalf("client %d: got %v, want no wait", i, wait)
 		}
 		if len(th.due) > 100 {
@@ -246,20 +229,27 @@ func TestThrottleRemembersSoManyClients(t *testing.T) {
 		}
 	}
 	// The last is among them.
-	th.try(at(999), now)
-	if got := th.try(at(999), now); got != time.Second {
+	th.try(addressNo(999), now)
+	if got := th.try(addressNo(999), now); got != time.Second {
 		t.Errorf("got %v, want 1s", got)
 	}
 	// Those that have all their tries again are forgotten first.
 	now = now.Add(time.Minute)
 	for i := range 101 {
-		th.try(at(2000+i), now)
+		th.try(addressNo(2000+i), now)
 	}
 	for i := range 101 {
-		if _, ok := th.due[at(2000+i)]; !ok {
+		if _, ok := th.due[addressNo(2000+i)]; !ok {
 			if len(th.due) < 75 {
 				t.Errorf("client %d is forgotten with %d others remembered", i, len(th.due))
 			}
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -55,9 +55,7 @@ func newGatehouse(t *testing.T, anonymous, users string) *gatehouse {
 
 func (g *gatehouse) write(users string) {
 	g.t.Helper()
-	if err := os.WriteFile(g.file+".new", []byte(users), 0o600); err != nil {
-		g.t.Fatal(err)
-	}
+	must(g.t, os.WriteFile(g.file+".new", []byte(users), 0o600))
 	if err := os.Rename(g.file+".new", g.file); err != nil {
 		g.t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func add(l *access.Log, agent string) {
 	l.Add(&e)
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -247,9 +247,7 @@ func TestLinesOfManyAtOnceAreWhole(t *testing.T) {
 
 func BenchmarkLog(b *testing.B) {
 	l, err := access.OpenLog(filepath.Join(b.TempDir(), "log"), 0, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer l.Close()
 	e := access.Entry{Host: "192.0.2.1", User: "ann", Time: time.Now(), Method: "POST", Target: "/content/jobs?filename=a.txt", Proto: "HTTP/1.1",
 		Status: 201, Octets: 617, Agent: "curl/7.88.1"}

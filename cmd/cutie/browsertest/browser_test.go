@@ -88,9 +88,7 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, waitLimit)
 	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, chromedp.Do(ctx, steps...))
 }
 
 // evaluated evaluates an expression.

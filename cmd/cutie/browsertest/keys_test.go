@@ -50,9 +50,7 @@ func (b *browser) tabTo(selector string, limit int) {
 // giveFile presses Enter on a field for files in focus, and answers its dialog with a new file.
 func (b *browser) giveFile(name string) {
 	b.t.Helper()
-	if err := os.WriteFile(name, []byte("text"), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	must(b.t, os.WriteFile(name, []byte("text"), 0o600))
 	opened := make(chan cdp.BackendNodeID, 1)
 	if err := chromedp.Listen(b.ctx, func(event any) {
 		if e, ok := event.(*page.EventFileChooserOpened); ok {

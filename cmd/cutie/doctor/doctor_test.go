@@ -28,19 +28,13 @@ import (
 func makeHome(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "home")
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", Identifier: "uc3:test"}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", Identifier: "uc3:test"}))
 	svc, err := queuefs.Open(dir, queuefs.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := svc.CreateQueue(context.Background(), queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
 		t.Fatal(err)
 	}
-	if err := svc.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, svc.Close())
 	return dir
 }
 
@@ -78,9 +72,7 @@ func listing(t *testing.T, dir string) string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b.String()
 }
 

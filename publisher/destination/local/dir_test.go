@@ -19,9 +19,7 @@ import (
 func open(t *testing.T, dir string) *local.Dir {
 	t.Helper()
 	d, err := local.Open(dir, "http://s.org/", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -47,9 +45,7 @@ func put(d *local.Dir, file, text string, want local.Facts) error {
 // files returns the files of a directory without those of the state.
 func files(t *testing.T, d *local.Dir) (all []string) {
 	t.Helper()
-	if err := d.Walk(".", func(file string) error { all = append(all, file); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Walk(".", func(file string) error { all = append(all, file); return nil }))
 	slices.Sort(all)
 	return all
 }
@@ -66,9 +62,7 @@ func TestOnlyTheTruthGetsAName(t *testing.T) {
 			t.Errorf("%.10q: left %q", text, all)
 		}
 	}
-	if err := put(d, "a/b", "hello", want); err != nil {
-		t.Fatal(err)
-	}
+	must(t, put(d, "a/b", "hello", want))
 	for _, deep := range []bool{false, true} {
 		if m, _, err := d.Compare("a/b", &want, deep); m != local.Same || err != nil {
 			t.Errorf("deep %v: got %v, %v", deep, m, err)
@@ -79,9 +73,7 @@ func TestOnlyTheTruthGetsAName(t *testing.T) {
 		t.Errorf("got %v, %v", info, err)
 	}
 	// A flipped bit hides behind length and time, from all but a deep look.
-	if err := os.WriteFile(filepath.Join(dir, "a/b"), []byte("hellp"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "a/b"), []byte("hellp"), 0o600))
 	os.Chtimes(filepath.Join(dir, "a/b"), time.Time{}, want.LastMod)
 	if m, _, _ := d.Compare("a/b", &want, false); m != local.Same {
 		t.Errorf("quick: got %v", m)
@@ -98,9 +90,7 @@ func TestOnlyTheTruthGetsAName(t *testing.T) {
 func TestFileAndFolderOfOneName(t *testing.T) {
 	d := open(t, t.TempDir())
 	for _, c := range []struct{ file, text string }{{"a", "1"}, {"a/b", "2"}, {"c/d", "3"}, {"c", "4"}, {"a", "5"}, {"a/b", "6"}} {
-		if err := put(d, c.file, c.text, factsOf(c.text)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, put(d, c.file, c.text, factsOf(c.text)))
 	}
 	if all := files(t, d); !slices.Equal(all, []string{"a", "a^/b", "c/d", "c^"}) {
 		t.Errorf("got %q", all)
@@ -124,9 +114,7 @@ func TestFileAndFolderOfOneName(t *testing.T) {
 func TestNothingLeavesTheDirectory(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	d := open(t, dir)
-	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(outside, filepath.Join(dir, "link")))
 	if err := os.Symlink(filepath.Join(outside, "file"), filepath.Join(dir, "file")); err != nil {
 		t.Fatal(err)
 	}
@@ -171,5 +159,12 @@ func TestCopiesWithAndWithoutNames(t *testing.T) {
 		if err != nil || len(left) > 0 {
 			t.Errorf("named %s: left %q, %v", named, left, err)
 		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -60,13 +60,9 @@ func TestAListClosedBetweenTwoRequests(t *testing.T) {
 	}
 	client := source.NewClient(source.Options{Addresses: loopback, Tries: 1})
 	found, err := source.Find(context.Background(), client, url+"set/capabilitylist.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set, err := found.Open(context.Background(), url+"set/capabilitylist.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []uint64
 	if err := set.Changes(context.Background(), source.Cursor{Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}, 0, func(b source.Batch) error {
 		for i := range b.Entries {
@@ -103,13 +99,9 @@ func TestArchivesWithAGap(t *testing.T) {
 			fmt.Sprintf(`<url><loc>%sr</loc><rs:md change="updated" datetime="%s" cut:event="submit" cut:seq="%d"/></url></urlset>`, url, at(n+5), n+5))
 	}
 	found, err := source.Find(t.Context(), source.NewClient(source.Options{Addresses: loopback, Tries: 1}), url+"set/capabilitylist.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set, err := found.Open(t.Context(), url+"set/capabilitylist.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for from, want := range map[int]string{0: "[]", 5: "[]", 12: "[]", 20: "[25 35 45]", 26: "[35 45]"} {
 		var got []uint64
 		err := set.Changes(t.Context(), source.Cursor{Time: time.Date(2026, 1, 1, 0, 0, from, 0, time.UTC)}, 0, func(b source.Batch) error {
@@ -140,13 +132,9 @@ func TestNoBatchEndsWithinAnEvent(t *testing.T) {
 	}
 	answer("/open.xml", list.String()+"</urlset>")
 	found, err := source.Find(t.Context(), source.NewClient(source.Options{Addresses: loopback, Tries: 1}), url+"set/capabilitylist.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set, err := found.Open(t.Context(), url+"set/capabilitylist.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var since source.Cursor
 	since.Time = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	cutOff := errors.New("cut off")

@@ -33,13 +33,9 @@ func resources(t *testing.T, documents map[string]string) (string, time.Time, er
 	}))
 	defer site.Close()
 	found, err := source.Find(t.Context(), source.NewClient(source.Options{Origin: site.URL, Tries: 1}), site.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	set, err := found.Open(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var got []string
 	at, err := set.Resources(t.Context(), func(e *sitemap.Entry, _ time.Time) error {
 		got = append(got, strings.TrimPrefix(e.Loc, site.URL+"/"))
@@ -192,18 +188,14 @@ func zipped(t *testing.T, entries, files int) *bytes.Reader {
 	}
 	z := zip.NewWriter(&b)
 	w, err := z.Create("manifest.xml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fmt.Fprintf(w, manifest, &listed)
 	for i := range files {
 		if _, err := z.CreateRaw(&zip.FileHeader{Name: fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 	return bytes.NewReader(b.Bytes())
 }
 
@@ -255,5 +247,12 @@ func TestPackagesHaveALimitOfFiles(t *testing.T) {
 			t.Errorf("%+v: read %d, whole %v", tt, read, whole)
 		}
 		p.Close()
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
