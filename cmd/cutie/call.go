@@ -114,28 +114,21 @@ func (c *call) Facts(list bool, facts ...state.Document) error {
 	if err != nil {
 		return err
 	}
-	var b []byte
-	if list && form == state.JSON {
-		b = append(b, '[')
-	}
+	var texts []string
 	for i := range facts {
-		switch {
-		case form == state.JSON && list && i > 0:
-			b = append(b, ",\n"...)
-		case form == state.JSON && list:
-			b = append(b, '\n')
-		case i > 0:
-			b = append(b, '\n')
-		}
-		b = form.Append(b, &facts[i])
-		if list && form == state.JSON {
-			b = b[:len(b)-1] // its line end
-		}
+		texts = append(texts, string(form.Append(nil, &facts[i])))
 	}
-	if list && form == state.JSON {
-		b = append(b, "\n]\n"...)
+	if !list || form != state.JSON {
+		return c.Out.Emit([]byte(strings.Join(texts, "\n")))
 	}
-	return c.Out.Emit(b)
+	b := []byte("[")
+	for i, text := range texts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, "\n"+strings.TrimSuffix(text, "\n")...)
+	}
+	return c.Out.Emit(append(b, "\n]\n"...))
 }
 
 // noLines keeps a finding on its line, whatever the names of files are.

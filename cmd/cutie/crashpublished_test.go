@@ -53,19 +53,10 @@ func (c *throng) text(size int) []byte {
 }
 
 func (c *throng) ask(method, what string, body []byte, header ...string) (*http.Response, error) {
-	r, err := http.NewRequest(method, c.base+what, bytes.NewReader(body))
-	if err != nil {
+	resp, _, err := request(c.http, method, c.base+what, string(body), header...)
+	if resp == nil {
 		return nil, err
 	}
-	for i := 0; i < len(header); i += 2 {
-		r.Header.Set(header[i], header[i+1])
-	}
-	resp, err := c.http.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
 	if at := cmp.Or(resp.Header.Get("Content-Location"), resp.Header.Get("Location")); at != "" {
 		c.mu.Lock()
 		c.jobs = append(c.jobs, path.Base(at))

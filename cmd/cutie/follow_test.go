@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"cutie/publisher"
 	"cutie/queuefs"
@@ -48,8 +47,7 @@ func newCopies(t *testing.T, s *followed) *copies {
 // A way is how a copy is kept up to date.
 type way func(*destination) error
 
-func byLists(d *destination) error    { return d.incremental() }
-func byPackages(d *destination) error { return d.unpack() }
+func byLists(d *destination) error { return d.incremental() }
 
 // byBoth takes from lists what is not in packages yet.
 func byBoth(d *destination) error {
@@ -195,25 +193,6 @@ func TestFollowAcrossClosedLists(t *testing.T) {
 			c.validate(t, "capabilitylist", "changedump", "changedump-manifest", "changelist", "changelist index", "description", "resourcelist", "resourcelist index")
 		})
 	}
-}
-
-func TestFollowByPackagesAlone(t *testing.T) {
-	t.Parallel()
-	// Every tick closes the list, so that the packages tell everything.
-	s := inProcess(t, publisher.Options{Period: time.Nanosecond}, "jobs")
-	c := newCopies(t, s)
-	c.begin(byPackages)
-	for round := range 6 {
-		s.work("jobs", round)
-		s.settle()
-		c.follow()
-	}
-	for _, k := range c.all {
-		if k.packs < 6 {
-			t.Errorf("%s: %d packages", k.destination.set, k.packs)
-		}
-	}
-	c.validate(t, "capabilitylist", "changedump", "changedump-manifest", "description", "resourcelist")
 }
 
 // TestCopyOfAReplicaIsAQueue follows the program, over a restart, makes a home

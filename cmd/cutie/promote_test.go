@@ -221,9 +221,7 @@ func TestASyncCutOffDoesNotRefuseAPromotion(t *testing.T) {
 		must(t, err)
 		to := filepath.Join(p.dir, "backup/queues/jobs", name)
 		must(t, os.MkdirAll(filepath.Dir(to), 0o700))
-		if err := os.WriteFile(to, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(to, text, 0o600))
 		if former == "" {
 			continue
 		}

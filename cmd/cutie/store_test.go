@@ -360,9 +360,7 @@ func TestAHomeIsMovedIntoAStoreAndBackByCommands(t *testing.T) {
 	round("in the store", home, store...)
 	round("in the store, by a fresh machine", filepath.Join(dir, "cache"), store...)
 	says(t, move("check", "s3://bucket/home"), " 0 faults")
-	if out := move("pull", "s3://bucket/home", back); !strings.Contains(out, "where the home has moved") {
-		t.Errorf("pull printed %s", out)
-	}
+	says(t, move("pull", "s3://bucket/home", back), "where the home has moved")
 	_, err := start(t.TempDir(), filepath.Join(dir, "cache"), store...)
 	if err == nil || !strings.Contains(err.Error(), "has moved from the object store to the directory "+back) {
 		t.Errorf("a daemon on the store that the home has left: got %v", err)

@@ -164,22 +164,16 @@ func TestListsBesideOthers(t *testing.T) {
 	f.Now = day(1)
 	lists := map[string][]sitemap.Entry{"/one": nil, "/two": nil}
 	late := false
-	f.Fault("/set/changelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
+	f.serve("/set/changelist.xml", func() (sitemap.Root, sitemap.Head, []sitemap.Entry) {
 		all := []sitemap.Entry{{Loc: f.URL + "/one", From: day(1), Length: -1}, {Loc: f.URL + "/two", From: day(1), Length: -1}}
 		if late {
 			all = append([]sitemap.Entry{{Loc: f.URL + "/late", From: day(1), Until: day(3), Length: -1}}, all...)
 		}
-		f.Document(w, sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.ChangeList, From: day(1)}, all)
-		return true
+		return sitemap.SitemapIndex, sitemap.Head{Capability: sitemap.ChangeList, From: day(1)}, all
 	})
-	for _, list := range []string{"/one", "/two", "/late"} {
-		f.Fault(list, func(w http.ResponseWriter, _ *http.Request) bool {
-			head := sitemap.Head{Capability: sitemap.ChangeList, From: day(1)}
-			if list == "/late" {
-				head.Until = day(3)
-			}
-			f.Document(w, sitemap.URLSet, head, lists[list])
-			return true
+	for list, until := range map[string]time.Time{"/one": {}, "/two": {}, "/late": day(3)} {
+		f.serve(list, func() (sitemap.Root, sitemap.Head, []sitemap.Entry) {
+			return sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: day(1), Until: until}, lists[list]
 		})
 	}
 	change := func(list, path, text string, at time.Time) {

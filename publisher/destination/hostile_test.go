@@ -31,10 +31,7 @@ func TestDeleteAllKeepsWhatChangesMade(t *testing.T) {
 			f.Fault("/set/changelist.xml", func(http.ResponseWriter, *http.Request) bool {
 				if !added {
 					added = true
-					f.Resources["/b"], f.Modified["/b"] = "b", f.Tick()
-					e := f.Entry("/b")
-					e.Change, e.DateTime = sitemap.Created, f.Now
-					f.Changes = append(f.Changes, e)
+					f.put("/b", "b")
 				}
 				return false
 			})
@@ -133,10 +130,7 @@ func TestFollowOtherDocument(t *testing.T) {
 		asked++
 		tag := fmt.Sprintf("%q", fmt.Sprint(min(asked, 2)))
 		if r.Header.Get("If-None-Match") == tag && r.Header.Get("Prefer") != "" { // as if it had waited
-			f.Resources["/b"], f.Modified["/b"] = "b", f.Tick()
-			e := f.Entry("/b")
-			e.Change, e.DateTime = sitemap.Created, f.Now
-			f.Changes = append(f.Changes, e)
+			f.put("/b", "b")
 		}
 		w.Header().Set("ETag", tag)
 		return false
@@ -503,14 +497,11 @@ func TestAResourceListedTwiceIsFetchedOnce(t *testing.T) {
 	f.Put("/a", "a")
 	f.Put("/b", "b")
 	f.Lock(func() { f.Changes, f.From = nil, f.Now })
-	f.Fault("/set/resourcelist.xml", func(w http.ResponseWriter, _ *http.Request) bool {
-		var all []sitemap.Entry
-		for _, loc := range []string{"/a", "/b", "/a", "/./a", "/%61"} {
-			all = append(all, sitemap.Entry{Loc: f.URL + loc, Length: -1})
-		}
-		f.Document(w, sitemap.URLSet, sitemap.Head{Capability: sitemap.ResourceList, At: f.Now, Links: f.Up()}, all)
-		return true
-	})
+	var all []sitemap.Entry
+	for _, loc := range []string{"/a", "/b", "/a", "/./a", "/%61"} {
+		all = append(all, sitemap.Entry{Loc: f.URL + loc, Length: -1})
+	}
+	f.serveList("/set/resourcelist.xml", f.head(sitemap.ResourceList), all...)
 	p := newPlace(t, f)
 	if r := p.mustSync(nil); r.Fetched != 2 || f.Asked["/a"] != 1 {
 		t.Errorf("got %+v, asked %d times", r, f.Asked["/a"])

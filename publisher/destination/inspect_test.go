@@ -2,7 +2,6 @@ package destination_test
 
 import (
 	"archive/zip"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -40,60 +39,41 @@ func TestSourceWithoutFault(t *testing.T) {
 }
 
 func TestEachFaultIsNamed(t *testing.T) {
-	write := func(z *zip.Writer, name, text string) {
-		w, err := z.Create(name)
-		must(t, err)
-		fmt.Fprint(w, text)
-	}
 	for name, c := range map[string]struct {
 		damage func(f *testSource)
 		uri    string
 		text   string
 	}{
-		"flipped bit": {func(f *testSource) {
-			f.Fault("/a", func(w http.ResponseWriter, _ *http.Request) bool { fmt.Fprint(w, "text of /b"); return true })
-		}, "/a", "sha-256 is "},
-		"missing file": {func(f *testSource) {
-			f.Fault("/a", func(w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true })
-		}, "/a", "404"},
-		"short file": {func(f *testSource) {
-			f.Fault("/a", func(w http.ResponseWriter, r *http.Request) bool { fmt.Fprint(w, "text"); return true })
-		}, "/a", "octets"},
-		"dangling list": {func(f *testSource) {
-			f.Fault("/set/changelist.xml", func(w http.ResponseWriter, r *http.Request) bool { http.NotFound(w, r); return true })
-		}, "/set/changelist.xml", "404"},
-		"order": {func(f *testSource) { f.Changes[0], f.Changes[1] = f.Changes[1], f.Changes[0] }, "/set/changelist.xml", "comes after"},
-		"time":  {func(f *testSource) { f.Changes[3].DateTime = f.From.Add(time.Millisecond) }, "/set/changelist.xml", "comes after"},
-		"no proof": {func(f *testSource) {
-			f.Edit = func(_ string, e *sitemap.Entry) { e.Hashes, e.Length = nil, -1 }
-		}, "/set/resourcelist.xml", "neither length nor digest"},
+		"flipped bit":   {func(f *testSource) { f.say("/a", "text of /b") }, "/a", "sha-256 is "},
+		"missing file":  {func(f *testSource) { f.status("/a", http.StatusNotFound) }, "/a", "404"},
+		"short file":    {func(f *testSource) { f.say("/a", "text") }, "/a", "octets"},
+		"dangling list": {func(f *testSource) { f.status("/set/changelist.xml", http.StatusNotFound) }, "/set/changelist.xml", "404"},
+		"order":         {func(f *testSource) { f.Changes[0], f.Changes[1] = f.Changes[1], f.Changes[0] }, "/set/changelist.xml", "comes after"},
+		"time":          {func(f *testSource) { f.Changes[3].DateTime = f.From.Add(time.Millisecond) }, "/set/changelist.xml", "comes after"},
+		"no proof":      {func(f *testSource) { f.Edit = func(_ string, e *sitemap.Entry) { e.Hashes, e.Length = nil, -1 } }, "/set/resourcelist.xml", "neither length nor digest"},
 		"lie in a manifest": {func(f *testSource) {
 			f.Pack = func(z *zip.Writer, manifest []byte) {
-				write(z, "manifest.xml", string(manifest))
-				write(z, "resources/000000", "text of /a")
-				write(z, "resources/000001", "text of /c/e")
+				put(z, "manifest.xml", string(manifest))
+				put(z, "resources/000000", "text of /a")
+				put(z, "resources/000001", "text of /c/e")
 			}
 		}, "/set/dump.zip", "/c/d: differs: sha-256 is "},
 		"file without entry": {func(f *testSource) {
 			f.Pack = func(z *zip.Writer, manifest []byte) {
-				write(z, "manifest.xml", string(manifest))
-				write(z, "resources/000000", "text of /a")
-				write(z, "resources/000001", "text of /c/d")
-				write(z, "more", "")
+				put(z, "manifest.xml", string(manifest))
+				put(z, "resources/000000", "text of /a")
+				put(z, "resources/000001", "text of /c/d")
+				put(z, "more", "")
 			}
 		}, "/set/dump.zip", "not in the manifest"},
 		"entry without file": {func(f *testSource) {
 			f.Pack = func(z *zip.Writer, manifest []byte) {
-				write(z, "manifest.xml", string(manifest))
-				write(z, "resources/000000", "text of /a")
+				put(z, "manifest.xml", string(manifest))
+				put(z, "resources/000000", "text of /a")
 			}
 		}, "/set/dump.zip", "not in the package"},
-		"no manifest": {func(f *testSource) {
-			f.Pack = func(z *zip.Writer, manifest []byte) { write(z, "x", "") }
-		}, "/set/dump.zip", "no manifest.xml"},
-		"no archive": {func(f *testSource) {
-			f.Fault("/set/dump.zip", func(w http.ResponseWriter, r *http.Request) bool { fmt.Fprint(w, "PK"); return true })
-		}, "/set/dump.zip", "zip"},
+		"no manifest": {func(f *testSource) { f.Pack = func(z *zip.Writer, manifest []byte) { put(z, "x", "") } }, "/set/dump.zip", "no manifest.xml"},
+		"no archive":  {func(f *testSource) { f.say("/set/dump.zip", "PK") }, "/set/dump.zip", "zip"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := filled(t)

@@ -286,20 +286,9 @@ func TestWrongManifest(t *testing.T) {
 			t.Error("no manifest has the resource")
 		}
 		text := bytes.Replace(manifest, []byte(right), []byte(strings.Repeat("0", len(right))), 1)
-		w, err := z.Create("manifest.xml")
-		if err == nil {
-			_, err = w.Write(text)
-		}
+		put(z, "manifest.xml", string(text))
 		for i := range 10 {
-			if err == nil {
-				w, err = z.Create(fmt.Sprintf("resources/%06d", i))
-			}
-			if err == nil {
-				_, err = fmt.Fprint(w, i)
-			}
-		}
-		if err != nil {
-			t.Error(err)
+			put(z, fmt.Sprintf("resources/%06d", i), fmt.Sprint(i))
 		}
 	}
 	p := newPlace(t, f)

@@ -118,9 +118,7 @@ func TestPlainSitemaps(t *testing.T) {
 		t.Helper()
 		name = filepath.Join(site, name)
 		must(t, os.MkdirAll(filepath.Dir(name), 0o700))
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	server := httptest.NewServer(http.FileServer(http.Dir(site)))
 	defer server.Close()

@@ -69,9 +69,10 @@ func (f *testSource) Entry(path string) sitemap.Entry {
 }
 
 // Put makes or changes a resource, a second later.
-func (f *testSource) Put(path, text string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *testSource) Put(path, text string) { f.Lock(func() { f.put(path, text) }) }
+
+// put is Put while a request is answered.
+func (f *testSource) put(path, text string) {
 	change := sitemap.Updated
 	if _, ok := f.Resources[path]; !ok {
 		change = sitemap.Created
@@ -83,9 +84,10 @@ func (f *testSource) Put(path, text string) {
 }
 
 // Remove removes a resource, a second later.
-func (f *testSource) Remove(path string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (f *testSource) Remove(path string) { f.Lock(func() { f.remove(path) }) }
+
+// remove is Remove while a request is answered.
+func (f *testSource) remove(path string) {
 	delete(f.Resources, path)
 	e := f.Entry(path)
 	e.Change, e.DateTime = sitemap.Deleted, f.Tick()

@@ -156,16 +156,12 @@ func TestResourcesInTransit(t *testing.T) {
 	f.Put("/b", "b")
 	f.Fault("/a", func(w http.ResponseWriter, r *http.Request) bool {
 		delete(f.Faults, "/a")
-		delete(f.Resources, "/a")
-		f.Changes = append(f.Changes, sitemap.Entry{Loc: f.URL + "/a", Change: sitemap.Deleted, DateTime: f.Tick(), Length: -1})
+		f.remove("/a")
 		return false
 	})
 	f.Fault("/b", func(w http.ResponseWriter, r *http.Request) bool {
 		delete(f.Faults, "/b")
-		f.Resources["/b"], f.Modified["/b"] = "b2", f.Tick()
-		e := f.Entry("/b")
-		e.Change, e.DateTime = sitemap.Updated, f.Now
-		f.Changes = append(f.Changes, e)
+		f.put("/b", "b2")
 		return false
 	})
 	p := newPlace(t, f)
@@ -321,13 +317,9 @@ func TestAuditNamesEachDifference(t *testing.T) {
 	p.mustSync(nil)
 	p.want()
 	must(t, os.WriteFile(filepath.Join(p.dir, "a"), []byte("/b"), 0o600))
-	if err := os.Chtimes(filepath.Join(p.dir, "a"), time.Time{}, f.Modified["/a"]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(filepath.Join(p.dir, "a"), time.Time{}, f.Modified["/a"]))
 	must(t, os.Remove(filepath.Join(p.dir, "b")))
-	if err := os.WriteFile(filepath.Join(p.dir, "x"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(p.dir, "x"), nil, 0o600))
 	f.Put("/late", "1")
 	r := p.audit(false)
 	got := map[string]destination.What{}
@@ -403,9 +395,7 @@ func TestAuditSaysSameOfVerifiedContentsAlone(t *testing.T) {
 	p := newPlace(t, f)
 	p.mustSync(nil)
 	must(t, os.WriteFile(filepath.Join(p.dir, "flipped"), []byte("texu"), 0o600))
-	if err := os.Chtimes(filepath.Join(p.dir, "flipped"), time.Time{}, f.Modified["/flipped"]); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(filepath.Join(p.dir, "flipped"), time.Time{}, f.Modified["/flipped"]))
 	at := f.Tick()
 	all := []sitemap.Entry{f.Entry("/flipped"), f.Entry("/whole"), f.Entry("/without")}
 	all[2].Hashes = nil
@@ -445,9 +435,7 @@ func TestAuditAppliesTheChangesSinceTheList(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, os.WriteFile(filepath.Join(p.dir, "gone"), []byte("/gone"), 0o600))
-	if err := os.Remove(filepath.Join(p.dir, "new")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(p.dir, "new")))
 	if r := p.audit(false); r.Resources != 3 || r.Same != 1 || r.Different != 1 || r.Missing != 1 || r.Extra != 1 {
 		t.Errorf("damaged: got %+v", r)
 	}

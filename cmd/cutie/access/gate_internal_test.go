@@ -89,9 +89,7 @@ func TestEditLeavesTheFileToItsOwner(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "users.txt")
 	must(t, os.WriteFile(file, nil, 0o600))
-	if err := os.Chown(file, 12345, 54321); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chown(file, 12345, 54321))
 	must(t, Edit(file, func(u *Users) error { return u.Add(User{Name: "ann"}) }))
 	info, err := os.Stat(file)
 	must(t, err)

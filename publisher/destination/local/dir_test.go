@@ -115,9 +115,7 @@ func TestNothingLeavesTheDirectory(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	d := open(t, dir)
 	must(t, os.Symlink(outside, filepath.Join(dir, "link")))
-	if err := os.Symlink(filepath.Join(outside, "file"), filepath.Join(dir, "file")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(filepath.Join(outside, "file"), filepath.Join(dir, "file")))
 	for _, file := range []string{"link/x", "file", "../x", "/etc/x", "link"} {
 		if err := put(d, file, "x", factsOf("x")); err == nil {
 			t.Errorf("%s: taken", file)
