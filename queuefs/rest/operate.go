@@ -146,7 +146,7 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 			return err
 		}
 		if changes.More && changes.After != 0 && len(sel.Jobs) == inQuery {
-			link := "<" + goingOn(h.base(r.Request).Ref(name, q.ID()), r.query, changes.After) + `>; rel="next"`
+			link := "<" + goingOn(h.base(r.Request).Ref(name, q.ID()), r.query, changes.After.String()) + `>; rel="next"`
 			if len(link) <= field.MaxLength {
 				w.Header()["Link"] = []string{link}
 			}

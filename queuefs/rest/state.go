@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -28,7 +29,7 @@ func (h *Handler) serviceState(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if next != "" {
-		w.Header()["Link"] = []string{"<" + next.ref(h.base(r.Request), r.query) + `>; rel="next"`}
+		w.Header()["Link"] = []string{"<" + goingOn(h.base(r.Request).Ref("state"), r.query, next) + `>; rel="next"`}
 	}
 	d := h.serviceOf(r, state.Changes{}, queues)
 	tag := newTagHash()
@@ -195,22 +196,9 @@ func (h *Handler) jobState(w http.ResponseWriter, r *request) error {
 	})
 }
 
-// behind is the last queue of a page with others after it; "" without any.
-type behind string
-
-// ref returns the reference of the next page.
-func (b behind) ref(base state.Base, query url.Values) string {
-	next := url.Values{}
-	for name, values := range query {
-		next[name] = values
-	}
-	next.Set("after", string(b))
-	return base.Ref("state") + "?" + next.Encode()
-}
-
 // queuePage returns the queues after the one that the query names, up to its limit, in
-// the order of queues.txt.
-func queuePage(svc *queuefs.Service, query url.Values) (queues []*queuefs.Queue, next behind, err error) {
+// the order of queues.txt. next is the last of them, "" if there are no others after it.
+func queuePage(svc *queuefs.Service, query url.Values) (queues []*queuefs.Queue, next string, err error) {
 	queues = svc.Queues()
 	if after := query.Get("after"); after != "" {
 		q, err := svc.Queue(after)
@@ -233,7 +221,7 @@ func queuePage(svc *queuefs.Service, query url.Values) (queues []*queuefs.Queue,
 	}
 	if len(queues) > limit {
 		queues = queues[:limit]
-		next = behind(queues[limit-1].ID())
+		next = queues[limit-1].ID()
 	}
 	return queues, next, nil
 }
@@ -251,13 +239,7 @@ func (h *Handler) wholeState(w http.ResponseWriter, r *request, q *queuefs.Queue
 	whole := jobs
 	whole.Limit, whole.More = -1, false
 	l := form.ListingOf(h.base(r.Request), &state.Queue{QueueState: q.State(), Jobs: whole})
-	header := w.Header()
-	header["Content-Type"] = []string{form.MediaType()}
-	header["X-Content-Type-Options"] = noSniff
-	header["Cache-Control"] = noStore
-	if isPage(form) {
-		header["Content-Security-Policy"] = []string{h.o.Pages.Policy()}
-	}
+	h.stream(w.Header(), form)
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
 		return nil
@@ -291,6 +273,16 @@ func (h *Handler) wholeState(w http.ResponseWriter, r *request, q *queuefs.Queue
 	return nil
 }
 
+// stream fills in the header of an answer that is sent as it is made.
+func (h *Handler) stream(header http.Header, form state.Form) {
+	header["Content-Type"] = []string{form.MediaType()}
+	header["X-Content-Type-Options"] = noSniff
+	header["Cache-Control"] = noStore
+	if isPage(form) {
+		header["Content-Security-Policy"] = []string{h.o.Pages.Policy()}
+	}
+}
+
 // jobStates is Get-queue-state with detail: the states of a page of jobs
 // instead of references to them, in the order of the queue. They are sent as
 // they are read, so a long page takes no more memory than a short one. A job whose file
@@ -313,15 +305,10 @@ func (h *Handler) jobStates(w http.ResponseWriter, r *request, q *queuefs.Queue,
 	s := sequence{out: w, form: form, pages: h.o.Pages, base: base, queue: q.ID(), now: h.now()}
 	header := w.Header()
 	if page.More && len(page.IDs) > 0 {
-		s.next = goingOn(ref, r.query, page.IDs[len(page.IDs)-1])
+		s.next = goingOn(ref, r.query, page.IDs[len(page.IDs)-1].String())
 		header["Link"] = []string{"<" + s.next + `>; rel="next"`}
 	}
-	header["Content-Type"] = []string{form.MediaType()}
-	header["X-Content-Type-Options"] = noSniff
-	header["Cache-Control"] = noStore
-	if form == state.XHTML || form == state.HTML {
-		header["Content-Security-Policy"] = []string{h.o.Pages.Policy()}
-	}
+	h.stream(header, form)
 	if r.Method == http.MethodHead {
 		w.WriteHeader(http.StatusOK)
 		return nil
@@ -363,13 +350,13 @@ func still(j *queuefs.Job, page *state.Jobs) bool {
 		(!page.Held || !j.Held.IsZero())
 }
 
-// goingOn returns the reference of the same request for the jobs behind one.
-func goingOn(ref string, query url.Values, behind queuefs.JobID) string {
-	next := url.Values{}
-	for name, values := range query {
-		next[name] = values
+// goingOn returns the reference of the same request for the jobs, or the queues, behind one.
+func goingOn(ref string, query url.Values, behind string) string {
+	next := maps.Clone(query)
+	if next == nil {
+		next = url.Values{}
 	}
-	next.Set("after", behind.String())
+	next.Set("after", behind)
 	return ref + "?" + next.Encode()
 }
 

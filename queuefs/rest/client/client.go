@@ -88,26 +88,28 @@ func New(base string, hc *http.Client) *Client {
 	return &Client{base: state.NewBase(base), http: hc}
 }
 
+// decoded returns what the state in an answer is of.
+func decoded[T any](data []byte, err error, c *state.Class, of func(*state.Document) (T, error)) (none T, _ error) {
+	if err != nil {
+		return none, err
+	}
+	d, err := state.Decode(c, data)
+	if err != nil {
+		return none, err
+	}
+	return of(&d)
+}
+
 func decodeJob(data []byte, err error) (queuefs.Job, error) {
-	if err != nil {
-		return queuefs.Job{}, err
-	}
-	d, err := state.Decode(state.JobClass, data)
-	if err != nil {
-		return queuefs.Job{}, err
-	}
-	return d.Job()
+	return decoded(data, err, state.JobClass, (*state.Document).Job)
 }
 
 func decodeQueue(data []byte, err error) (state.Queue, error) {
-	if err != nil {
-		return state.Queue{}, err
-	}
-	d, err := state.Decode(state.QueueClass, data)
-	if err != nil {
-		return state.Queue{}, err
-	}
-	return d.Queue()
+	return decoded(data, err, state.QueueClass, (*state.Document).Queue)
+}
+
+func decodeBatch(data []byte, err error) (state.Batch, error) {
+	return decoded(data, err, state.BatchClass, (*state.Document).Batch)
 }
 
 // ref returns the URL of a resource.

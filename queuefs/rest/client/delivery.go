@@ -51,7 +51,7 @@ func (c *Client) Next(ctx context.Context, queue string, wait time.Duration) (*D
 // Its Max does not count.
 func (c *Client) NextFor(ctx context.Context, queue string, t queuefs.Take, wait time.Duration) (*Delivery, error) {
 	t.Max = 0
-	resp, err := c.consume(ctx, queue, t, wait)
+	resp, err := c.consume(ctx, queue, t, wait, queuefs.DefaultMediaType)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (c *Client) NextN(ctx context.Context, queue string, most int, wait time.Du
 func (c *Client) Take(ctx context.Context, queue string, t queuefs.Take, wait time.Duration) iter.Seq2[*Delivery, error] {
 	t.Max = max(t.Max, 1)
 	return func(yield func(*Delivery, error) bool) {
-		resp, err := c.consume(ctx, queue, t, wait)
+		resp, err := c.consume(ctx, queue, t, wait, queuefs.DefaultMediaType)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -121,11 +121,7 @@ func (c *Client) contentRef(queue, job string) string {
 	return c.ref(nil, "content", queue, job)
 }
 
-func (c *Client) consume(ctx context.Context, queue string, t queuefs.Take, wait time.Duration) (*http.Response, error) {
-	return c.consumeAs(ctx, queue, t, wait, queuefs.DefaultMediaType)
-}
-
-func (c *Client) consumeAs(ctx context.Context, queue string, t queuefs.Take, wait time.Duration, accept string) (*http.Response, error) {
+func (c *Client) consume(ctx context.Context, queue string, t queuefs.Take, wait time.Duration, accept string) (*http.Response, error) {
 	for {
 		query := url.Values{}
 		if t.Max != 0 {
@@ -268,7 +264,7 @@ func (b *exactBody) Read(p []byte) (int, error) {
 // its parts. t may ask for a lease; its Max does not count.
 func (c *Client) NextMessage(ctx context.Context, queue string, t queuefs.Take, wait time.Duration) (*Delivery, error) {
 	t.Max = 0
-	resp, err := c.consumeAs(ctx, queue, t, wait, "multipart/form-data")
+	resp, err := c.consume(ctx, queue, t, wait, "multipart/form-data")
 	if err != nil {
 		return nil, err
 	}

@@ -64,14 +64,10 @@ func (c *Client) Service(ctx context.Context) (all state.Service, err error) {
 		query := url.Values{}
 		set(query, "after", after, after != "")
 		data, err := c.state(ctx, http.MethodGet, state.ANVL, c.ref(query, "state"), nil, nil)
+		some, err := decoded(data, err, state.ServiceClass, func(d *state.Document) (state.Service, error) { return d.Service(), nil })
 		if err != nil {
 			return state.Service{}, err
 		}
-		d, err := state.Decode(state.ServiceClass, data)
-		if err != nil {
-			return state.Service{}, err
-		}
-		some := d.Service()
 		queues := append(all.Queues, some.Queues...)
 		all, all.Queues = some, queues
 		if len(some.Queues) < state.MaxQueues || some.Queues[len(some.Queues)-1] == after {
@@ -83,14 +79,12 @@ func (c *Client) Service(ctx context.Context) (all state.Service, err error) {
 
 // Queue returns the state of a queue with a page of its jobs.
 func (c *Client) Queue(ctx context.Context, queue string, page bulk.Filter) (state.Queue, error) {
-	data, err := c.State(ctx, state.ANVL, queue, "", page)
-	return decodeQueue(data, err)
+	return decodeQueue(c.State(ctx, state.ANVL, queue, "", page))
 }
 
 // Job returns a job. Its Extra is nil.
 func (c *Client) Job(ctx context.Context, queue, job string) (queuefs.Job, error) {
-	data, err := c.State(ctx, state.ANVL, queue, job)
-	return decodeJob(data, err)
+	return decodeJob(c.State(ctx, state.ANVL, queue, job))
 }
 
 // Jobs yields jobs of a queue in FIFO order, with one request for each page of

@@ -319,11 +319,7 @@ func (c *Client) StartManifest(ctx context.Context, queue string, u Upload) (id 
 	if err != nil {
 		return "", err
 	}
-	data, err := readState(resp)
-	if err != nil {
-		return "", err
-	}
-	b, err := decodeBatch(data)
+	b, err := decodeBatch(readState(resp))
 	if err == nil && resp.StatusCode != http.StatusAccepted {
 		err = errors.New("service did not begin a batch")
 	}
@@ -332,19 +328,7 @@ func (c *Client) StartManifest(ctx context.Context, queue string, u Upload) (id 
 
 // Batch returns how far a batch is.
 func (c *Client) Batch(ctx context.Context, queue, id string) (state.Batch, error) {
-	data, err := c.state(ctx, http.MethodGet, state.ANVL, c.ref(nil, "batch", queue, id), nil, nil)
-	if err != nil {
-		return state.Batch{}, err
-	}
-	return decodeBatch(data)
-}
-
-func decodeBatch(data []byte) (state.Batch, error) {
-	d, err := state.Decode(state.BatchClass, data)
-	if err != nil {
-		return state.Batch{}, err
-	}
-	return d.Batch()
+	return decodeBatch(c.state(ctx, http.MethodGet, state.ANVL, c.ref(nil, "batch", queue, id), nil, nil))
 }
 
 func (c *Client) postManifest(ctx context.Context, queue string, u Upload, prefer string) (*http.Response, error) {

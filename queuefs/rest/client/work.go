@@ -21,8 +21,7 @@ import (
 
 // Delete takes a pending job out of its queue (Cutie 5.8).
 func (c *Client) Delete(ctx context.Context, queue, job string) (queuefs.Job, error) {
-	data, err := c.state(ctx, http.MethodDelete, state.ANVL, c.ref(nil, "content", queue, job), nil, nil)
-	return decodeJob(data, err)
+	return decodeJob(c.state(ctx, http.MethodDelete, state.ANVL, c.ref(nil, "content", queue, job), nil, nil))
 }
 
 // Requeue puts a consumed or deleted job back in its place. The error is
@@ -189,20 +188,12 @@ func (c *Client) Cull(ctx context.Context, o queuefs.CullOptions) (state.Changes
 		query.Set("cullingSizeThreshold", strconv.FormatInt(o.Keep.Size, 10))
 		query.Set("cullingAgeThreshold", strconv.FormatInt(o.Keep.Age, 10))
 	}
+	path, class := []string{"cull"}, state.ServiceClass
 	if o.Queue != "" {
-		data, err := c.state(ctx, http.MethodPost, state.ANVL, c.ref(query, "cull", o.Queue), nil, nil)
-		q, err := decodeQueue(data, err)
-		return q.Changes, err
+		path, class = append(path, o.Queue), state.QueueClass
 	}
-	data, err := c.state(ctx, http.MethodPost, state.ANVL, c.ref(query, "cull"), nil, nil)
-	if err != nil {
-		return state.Changes{}, err
-	}
-	d, err := state.Decode(state.ServiceClass, data)
-	if err != nil {
-		return state.Changes{}, err
-	}
-	return d.Changes()
+	data, err := c.state(ctx, http.MethodPost, state.ANVL, c.ref(query, path...), nil, nil)
+	return decoded(data, err, class, (*state.Document).Changes)
 }
 
 // post calls a method of one job with the fields of a form. The token of a
@@ -217,8 +208,7 @@ func (c *Client) post(ctx context.Context, token string, fields url.Values, segm
 			delete(fields, name)
 		}
 	}
-	data, err := c.state(ctx, http.MethodPost, state.ANVL, c.ref(nil, segments...), header, []byte(fields.Encode()))
-	return decodeJob(data, err)
+	return decodeJob(c.state(ctx, http.MethodPost, state.ANVL, c.ref(nil, segments...), header, []byte(fields.Encode())))
 }
 
 func inSeconds(d time.Duration) string {
@@ -262,8 +252,7 @@ func (c *Client) sendSettings(ctx context.Context, method, queue string, setting
 	if unless != "" {
 		header.Set("If-None-Match", unless)
 	}
-	data, err := c.state(ctx, method, state.ANVL, c.ref(nil, "state", queue), header, text)
-	return decodeQueue(data, err)
+	return decodeQueue(c.state(ctx, method, state.ANVL, c.ref(nil, "state", queue), header, text))
 }
 
 // RemoveQueue removes a queue without jobs; the error is [queuefs.ErrNotEmpty]
