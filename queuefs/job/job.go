@@ -96,6 +96,14 @@ func (j *Job) Begun() time.Time {
 	return j.Consumed
 }
 
+// PendingSince returns when the job became pending last: its submission, or a return.
+func (j *Job) PendingSince() time.Time {
+	if j.Requeued.After(j.Submitted) {
+		return j.Requeued
+	}
+	return j.Submitted
+}
+
 // Digest returns the job's digest of the kind, without value if it has none.
 func (j *Job) Digest(t digest.Type) digest.Value {
 	for _, d := range j.Digests {

@@ -110,11 +110,7 @@ func (m *meter) series(a answered) series {
 
 // taken is the hook of [rest.Options] for a job that a consumer took.
 func (m *meter) taken(j *queuefs.Job) {
-	since := j.Submitted
-	if j.Requeued.After(since) {
-		since = j.Requeued
-	}
-	m.queued.Observe(j.Consumed.Sub(since).Seconds())
+	m.queued.Observe(j.Consumed.Sub(j.PendingSince()).Seconds())
 }
 
 // concluded is the hook for a job whose consumer reported the outcome.
@@ -216,7 +212,7 @@ func storageMetrics(svc *queuefs.Service) reading {
 			events.add(float64(s.Seq), id)
 			paused.add(truth(!s.Info.Paused.IsZero()), id)
 			lost.add(0, id)
-			mirrors.add(&s)
+			mirrors(&s)
 			if !s.LastEvent.IsZero() {
 				last.add(seconds(s.LastEvent), id)
 			}
@@ -388,36 +384,30 @@ func (d *daemon) mirrorOptions() mirror.Options {
 	return o
 }
 
-// mirrorFamilies are the figures of mirrors.
-type mirrorFamilies struct{ behind, synced, contact, failing, audited, faults *figure }
-
-func mirrorFigures(of *figures) mirrorFamilies {
-	return mirrorFamilies{
-		behind:  of.gauge("cutie_mirror_lag_events", "Events of the original that a mirror knows of and does not have.", sum),
-		synced:  of.gauge("cutie_mirror_synced_timestamp_seconds", "When a mirror last had all events of its original; absent before.", least),
-		contact: of.gauge("cutie_mirror_contact_timestamp_seconds", "When the original of a mirror last answered; absent before.", least),
-		failing: of.gauge("cutie_mirror_failing", "1 if a mirror does not follow its original now.", sum),
-		audited: of.gauge("cutie_mirror_audit_timestamp_seconds", "When a mirror was last compared with its original; absent before.", least),
-		faults:  of.gauge("cutie_mirror_audit_faults", "Files that were not as at the original then.", sum),
-	}
-}
-
-// add adds the figures of a queue, if it is a mirror.
-func (m *mirrorFamilies) add(s *queuefs.QueueState) {
-	if !s.Mirror.Live() {
-		return
-	}
-	id, p, audit := s.Info.ID, &s.Progress, &s.Mirror.Audit
-	m.behind.add(float64(max(int64(p.Known)-int64(s.Seq), 0)), id)
-	m.failing.add(truth(p.Trouble != "" || s.Mirror.Bad != ""), id)
-	if !p.Synced.IsZero() {
-		m.synced.add(seconds(p.Synced), id)
-	}
-	if !p.Contact.IsZero() {
-		m.contact.add(seconds(p.Contact), id)
-	}
-	if !audit.Time.IsZero() {
-		m.audited.add(seconds(audit.Time), id)
-		m.faults.add(float64(audit.Faults), id)
+// mirrorFigures returns what adds the figures of a queue that is a mirror.
+func mirrorFigures(of *figures) func(*queuefs.QueueState) {
+	behind := of.gauge("cutie_mirror_lag_events", "Events of the original that a mirror knows of and does not have.", sum)
+	synced := of.gauge("cutie_mirror_synced_timestamp_seconds", "When a mirror last had all events of its original; absent before.", least)
+	contact := of.gauge("cutie_mirror_contact_timestamp_seconds", "When the original of a mirror last answered; absent before.", least)
+	failing := of.gauge("cutie_mirror_failing", "1 if a mirror does not follow its original now.", sum)
+	audited := of.gauge("cutie_mirror_audit_timestamp_seconds", "When a mirror was last compared with its original; absent before.", least)
+	faults := of.gauge("cutie_mirror_audit_faults", "Files that were not as at the original then.", sum)
+	return func(s *queuefs.QueueState) {
+		if !s.Mirror.Live() {
+			return
+		}
+		id, p, audit := s.Info.ID, &s.Progress, &s.Mirror.Audit
+		behind.add(float64(max(int64(p.Known)-int64(s.Seq), 0)), id)
+		failing.add(truth(p.Trouble != "" || s.Mirror.Bad != ""), id)
+		if !p.Synced.IsZero() {
+			synced.add(seconds(p.Synced), id)
+		}
+		if !p.Contact.IsZero() {
+			contact.add(seconds(p.Contact), id)
+		}
+		if !audit.Time.IsZero() {
+			audited.add(seconds(audit.Time), id)
+			faults.add(float64(audit.Faults), id)
+		}
 	}
 }

@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/listen"
 	"cutie/queuefs/buffers"
@@ -125,14 +123,8 @@ func rememberConn(ctx context.Context, conn net.Conn) context.Context {
 // peer returns the login at the other end, or the number of a user without a
 // name, or "".
 func peer(conn *net.UnixConn) string {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return ""
-	}
-	var cred *unix.Ucred
-	var failed error
-	err = raw.Control(func(fd uintptr) { cred, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err != nil || failed != nil {
+	cred := listen.Peer(conn)
+	if cred == nil {
 		return ""
 	}
 	id := strconv.FormatUint(uint64(cred.Uid), 10)

@@ -83,24 +83,22 @@ func newJobsList(base state.Base, l jobsList, jobs []queuefs.Job, now time.Time)
 // lists are the short lists of a queue; requeue says whether the reader may put its jobs back.
 func (a *QueueAside) lists(base state.Base, queue string, requeue bool, now time.Time) (all []*jobsList) {
 	find := base.Ref("find", queue)
-	if len(a.Failed) > 0 {
-		l := jobsList{ID: "failed", Heading: "Failed last", Worked: true, All: find + "?outcome=error", More: []link{{base.Ref("failures", queue), "By reason"}}}
-		if requeue {
-			l.More = append(l.More, link{base.Ref("bulk", queue) + "?outcome=error&method=requeue", "Run all of them again …"})
+	failed := []link{{base.Ref("failures", queue), "By reason"}}
+	if requeue {
+		failed = append(failed, link{base.Ref("bulk", queue) + "?outcome=error&method=requeue", "Run all of them again …"})
+	}
+	for _, l := range []struct {
+		jobsList
+		jobs []queuefs.Job
+	}{
+		{jobsList{ID: "failed", Heading: "Failed last", Worked: true, All: find + "?outcome=error", More: failed}, a.Failed},
+		{jobsList{ID: "work", Heading: "In work", Worked: true, All: base.Ref("workers", queue)}, a.Work},
+		{jobsList{ID: "next", Heading: "Next to be taken", All: find + "?status=pending"}, a.Next},
+	} {
+		if len(l.jobs) == 0 {
+			l.jobsList = jobsList{ID: l.ID}
 		}
-		all = append(all, newJobsList(base, l, a.Failed, now))
-	} else {
-		all = append(all, &jobsList{ID: "failed"})
-	}
-	if len(a.Work) > 0 {
-		all = append(all, newJobsList(base, jobsList{ID: "work", Heading: "In work", Worked: true, All: base.Ref("workers", queue)}, a.Work, now))
-	} else {
-		all = append(all, &jobsList{ID: "work"})
-	}
-	if len(a.Next) > 0 {
-		all = append(all, newJobsList(base, jobsList{ID: "next", Heading: "Next to be taken", All: find + "?status=pending"}, a.Next, now))
-	} else {
-		all = append(all, &jobsList{ID: "next"})
+		all = append(all, newJobsList(base, l.jobsList, l.jobs, now))
 	}
 	return append(all, newJobsList(base, jobsList{ID: "newest", Heading: "Submitted last", None: "None.", All: find}, a.Newest, now))
 }

@@ -258,7 +258,7 @@ func clean(s string) string {
 type Board struct {
 	Service *queuefs.Service
 	History *History
-	Hub     *Hub // nil: pages stay as they are
+	Hub     *Hub
 	// Published answers requests for documents of ResourceSync, whoever asks.
 	Published http.Handler
 	// Differences returns some files of a mirror, found by its last audit since the start, that
@@ -278,7 +278,7 @@ func (b *Board) Routes() []web.Route {
 		return web.Route{Method: http.MethodGet, Path: path, Need: need, Waits: waits, Serve: serve}
 	}
 	some, here, all := web.Anywhere(web.Read), web.Here(web.Read), web.Everywhere(web.Read)
-	rows := []web.Route{
+	return []web.Route{
 		get("/", web.Need{Right: web.Read, Of: web.Body}, web.AtOnce, b.index),
 		get("/"+OwnDir+"/{queue}", web.Need{Right: web.Read, Of: web.Use}, web.AtOnce, b.own),
 		get("/history", all, web.AtOnce, b.history),
@@ -295,16 +295,13 @@ func (b *Board) Routes() []web.Route {
 		get("/"+ManualDir, web.Need{}, web.AtOnce, b.manual),
 		get("/"+ManualDir+"/{topic}", web.Need{}, web.AtOnce, b.manual),
 		get("/"+ScriptDir+"/{file}", web.Need{}, web.AtOnce, script),
+		get("/read", some, web.AtOnce, b.read),
+		get("/read/{part}", some, web.AtOnce, b.read),
+		get("/read/{queue}/{set}/{document}", here, web.AtOnce, b.read),
+		get("/live", some, web.Endless, b.liveIndex),
+		get("/live/{queue}", here, web.Endless, b.liveQueue),
+		get("/live/{queue}/{job}", here, web.Endless, b.liveJob),
 	}
-	if b.Published != nil {
-		rows = append(rows, get("/read", some, web.AtOnce, b.read), get("/read/{part}", some, web.AtOnce, b.read),
-			get("/read/{queue}/{set}/{document}", here, web.AtOnce, b.read))
-	}
-	if b.Hub != nil {
-		rows = append(rows, get("/live", some, web.Endless, b.liveIndex), get("/live/{queue}", here, web.Endless, b.liveQueue),
-			get("/live/{queue}/{job}", here, web.Endless, b.liveJob))
-	}
-	return rows
 }
 
 // script answers with the script of live pages.
@@ -341,11 +338,7 @@ func (b *Board) manual(w http.ResponseWriter, r *http.Request) error {
 
 // site returns the part of a page from its request. livePath is the path of its parts.
 func (b *Board) site(r *http.Request, livePath string) Site {
-	v := Site{Base: b.base(r), May: web.MayOf(r.Context())}
-	if b.Hub != nil {
-		v.Live = livePath
-	}
-	return v
+	return Site{Base: b.base(r), May: web.MayOf(r.Context()), Live: livePath}
 }
 
 func (b *Board) base(r *http.Request) state.Base { return web.BaseOf(r, b.Service.Info().BaseURI) }

@@ -319,11 +319,7 @@ func NewSampler(svc *queuefs.Service, pub *publisher.Publisher, hist *History) *
 
 // Taken notes a job handed out.
 func (s *Sampler) Taken(j *queuefs.Job) {
-	since := j.Submitted
-	if j.Requeued.After(since) {
-		since = j.Requeued
-	}
-	s.note(j.Queue, times{taken: 1, queued: j.Consumed.Sub(since)})
+	s.note(j.Queue, times{taken: 1, queued: j.Consumed.Sub(j.PendingSince())})
 }
 
 // Concluded notes a job with an outcome.
@@ -481,9 +477,6 @@ type Trend struct {
 
 // TrendOf returns the trend of a queue, of the service for "".
 func TrendOf(h *History, queue string, now time.Time) Trend {
-	if h == nil {
-		return Trend{}
-	}
 	by, in, _ := h.Change(queue, Pending, TrendTime, now)
 	return Trend{By: float64(by), In: in}
 }

@@ -65,22 +65,22 @@ func (s *Socket) Dial(ctx context.Context) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "unix", s.addr)
 }
 
-// Peer returns the process that listens at the other end of a connection by Dial; 0 if
+// Peer returns the process at the other end of a connection by a socket, and its user; nil if
 // the kernel does not say.
-func Peer(conn net.Conn) int {
+func Peer(conn net.Conn) *syscall.Ucred {
 	c, ok := conn.(*net.UnixConn)
 	if !ok {
-		return 0
+		return nil
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return 0
+		return nil
 	}
 	var of *syscall.Ucred
 	if raw.Control(func(fd uintptr) { of, err = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED) }) != nil || err != nil {
-		return 0
+		return nil
 	}
-	return int(of.Pid)
+	return of
 }
 
 // Listen makes the socket, for its owner only. The caller holds the lock of

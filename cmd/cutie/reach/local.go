@@ -176,7 +176,10 @@ func answers(ctx context.Context, home string) (pid int, ok bool) {
 		return 0, false
 	}
 	defer conn.Close()
-	return listen.Peer(conn), true
+	if of := listen.Peer(conn); of != nil {
+		pid = int(of.Pid)
+	}
+	return pid, true
 }
 
 // AsOwner makes files that root writes from now on belong to the owner of the directory:

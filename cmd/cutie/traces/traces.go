@@ -233,17 +233,10 @@ func (t *Tracer) event(queue string, e *queuefs.Journaled) {
 	case e.From == 0:
 		t.span(&j, &tr, send, 0, e.Time, e.Time)
 	case e.From == job.Pending && e.To == job.Consumed:
-		t.span(&j, &tr, wait, j.Attempts, pendingSince(&j), e.Time)
+		t.span(&j, &tr, wait, j.Attempts, j.PendingSince(), e.Time)
 	case e.From == job.Consumed && (e.To == job.Pending || e.To == job.Deleted && j.Outcome == 0 || e.To == job.Consumed && e.Time.Equal(j.Finished)):
 		t.span(&j, &tr, process, j.Attempts, j.Consumed, e.Time)
 	}
-}
-
-func pendingSince(j *job.Job) time.Time {
-	if j.Requeued.After(j.Submitted) {
-		return j.Requeued
-	}
-	return j.Submitted
 }
 
 func (t *Tracer) span(j *job.Job, tr *job.Trace, name string, n int, from, to time.Time) {
