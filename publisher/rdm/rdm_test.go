@@ -134,7 +134,7 @@ type answer struct {
 func (s *site) do(r *http.Request) answer {
 	s.t.Helper()
 	w := httptest.NewRecorder()
-	s.h.ServeHTTP(w, r)
+	web.NewRouter(web.Plain, s.h.Routes()...).ServeHTTP(w, r)
 	a := answer{Response: w.Result(), body: w.Body.String()}
 	if a.Header.Get("Content-Type") == rdm.MediaType && r.Method != "HEAD" && a.Header.Get("Content-Encoding") == "" {
 		in := soif.NewReader(strings.NewReader(a.body))
@@ -587,7 +587,7 @@ func (c *copy) follow(t *testing.T, client *rdm.Client) {
 // ends with what there is.
 func TestPollingClientMissesNothing(t *testing.T) {
 	s := newSite(t, rdm.Options{})
-	srv := httptest.NewServer(s.h)
+	srv := httptest.NewServer(web.NewRouter(web.Plain, s.h.Routes()...))
 	defer srv.Close()
 	url, err := rdm.ServerURL(srv.URL)
 	if err != nil {

@@ -129,9 +129,8 @@ const (
 
 // A Handler answers messages. It is safe for concurrent use.
 type Handler struct {
-	svc    *queuefs.Service
-	o      Options
-	router *web.Router
+	svc *queuefs.Service
+	o   Options
 
 	mu       sync.Mutex        // guards catalogs
 	catalogs map[string]*names // by the identifiers of the queues
@@ -157,9 +156,7 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	if o.Log == nil {
 		o.Log = func(*http.Request, error) {}
 	}
-	h := &Handler{svc: svc, o: o, catalogs: map[string]*names{}}
-	h.router = web.NewRouter(web.Plain, h.Routes()...)
-	return h
+	return &Handler{svc: svc, o: o, catalogs: map[string]*names{}}
 }
 
 // Routes returns the routes of messages. The rights that a message takes depend
@@ -174,9 +171,6 @@ func (h *Handler) Routes() []web.Route {
 		route(http.MethodPost, web.Need{Right: web.Read, Of: web.Body}),
 	}
 }
-
-// ServeHTTP answers a message by the routes of the Handler alone.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.router.ServeHTTP(w, r) }
 
 // serve answers one message, errors included: they name what the message asked
 // for.

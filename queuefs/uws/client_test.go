@@ -24,6 +24,7 @@ import (
 	"cutie/queuefs/check"
 	"cutie/queuefs/state"
 	"cutie/queuefs/uws"
+	"cutie/queuefs/web"
 	"cutie/wellknown"
 )
 
@@ -275,7 +276,7 @@ func TestWaitThatIsOverTellsWhatWasChangedMeanwhile(t *testing.T) {
 			r := httptest.NewRequest(method, strings.TrimPrefix(where, w.srv.URL), strings.NewReader(form))
 			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			a := httptest.NewRecorder()
-			w.h.ServeHTTP(a, r)
+			web.NewRouter(web.Plain, w.h.Routes()...).ServeHTTP(a, r)
 			return a
 		}
 		for _, form := range []string{"a=1", "a=1&PHASE=RUN"} {

@@ -81,20 +81,8 @@ func (w *world) begin() (end func() (status int, text string)) {
 	}
 }
 
-func TestUploadForAQueueThatGoesIsRefused(t *testing.T) {
-	w := newWorld(t, "")
-	end := w.begin()
-	w.removeQueue()
-	w.tick()
-	if status, text := end(); status != 404 {
-		t.Errorf("got %d %s, want 404", status, text)
-	}
-	for len(w.spooled()) > 0 { // the answer is sent before its handler ends
-		runtime.Gosched()
-	}
-}
-
-// The new queue of the name knows nothing of those who came for the former one.
+// An upload for a queue that goes is refused, and leaves nothing. The new queue of the name
+// knows nothing of those who came for the former one.
 func TestUploadForAFormerQueueDoesNotReachTheNewOne(t *testing.T) {
 	w := newWorld(t, "")
 	end := w.begin()
@@ -103,6 +91,9 @@ func TestUploadForAFormerQueueDoesNotReachTheNewOne(t *testing.T) {
 	job := w.create("a=2")
 	if status, text := end(); status != 404 {
 		t.Errorf("got %d %s, want 404", status, text)
+	}
+	for len(w.spooled()) > 0 { // the answer is sent before its handler ends
+		runtime.Gosched()
 	}
 	w.tick()
 	w.phase(job, "PENDING")

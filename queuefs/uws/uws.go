@@ -146,9 +146,8 @@ type Options struct {
 
 // A Handler serves the queues of a service. It is safe for concurrent use.
 type Handler struct {
-	svc    *queuefs.Service
-	o      Options
-	router *web.Router
+	svc *queuefs.Service
+	o   Options
 
 	closing context.Context // ends with Close
 	close   context.CancelFunc
@@ -178,7 +177,6 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	}
 	h := &Handler{svc: svc, o: o}
 	h.closing, h.close = context.WithCancel(context.Background())
-	h.router = web.NewRouter(h.fail, h.Routes()...)
 	return h
 }
 
@@ -299,9 +297,6 @@ func (h *Handler) Routes() []web.Route {
 	}
 	return append(routes, web.Route{Method: "GET", Path: "/uws/{rest:.*}", Need: web.Otherwise, Fail: h.fail})
 }
-
-// ServeHTTP answers requests by the routes of UWS alone.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.router.ServeHTTP(w, r) }
 
 // serve answers a request about a queue.
 func (h *Handler) serve(w http.ResponseWriter, raw *http.Request, do func(http.ResponseWriter, *request) error) error {

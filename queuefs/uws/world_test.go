@@ -22,6 +22,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/uws"
+	"cutie/queuefs/web"
 	"cutie/testdata/tmpfs"
 )
 
@@ -112,7 +113,7 @@ func (w *world) open(first func(*queuefs.Service)) {
 				w.t.Errorf("%s %s: %v", r.Method, r.URL, err)
 			}
 		}})
-	w.srv = httptest.NewServer(w.h)
+	w.srv = httptest.NewServer(web.NewRouter(web.Plain, w.h.Routes()...))
 	w.svc.SetBaseURI(w.srv.URL + "/")
 }
 
