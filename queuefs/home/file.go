@@ -454,7 +454,7 @@ func Import(from, to string) (table []Row, err error) {
 		return nil, err
 	}
 	// With the tag the directory becomes a home.
-	tag := namaste.Tag{Number: namaste.Type, Value: TagValue}
+	tag := namaste.Tag{Value: TagValue}
 	return table, d.Replace(tag.FileName(), []byte(tag.Content()))
 }
 

@@ -86,7 +86,7 @@ func OpenQueues(home *durable.Dir) (*durable.Dir, error) {
 const TagValue = "Cutie/" + specVersion
 
 // tag makes a directory a home.
-var tag = namaste.Tag{Number: namaste.Type, Value: TagValue}
+var tag = namaste.Tag{Value: TagValue}
 
 // Init makes an empty home in the directory dir, and makes dir, for its owner
 // alone, if need be. The error is [fs.ErrExist] if it is a home already, and [ErrNoHome]
@@ -180,7 +180,7 @@ func CheckTag(d *durable.Dir, report func(Problem)) error {
 		return err
 	}
 	own := 0
-	tags := namaste.Find(names, namaste.Type)
+	tags := namaste.Find(names)
 	for _, name := range tags {
 		data, err := d.ReadFile(name, nil, 1<<10)
 		if err != nil {
@@ -194,7 +194,7 @@ func CheckTag(d *durable.Dir, report func(Problem)) error {
 		if v.Major != 0 || v.Minor > 3 || v.Minor < 2 {
 			return &VersionError{Dir: d.Path(), Major: v.Major, Minor: v.Minor}
 		}
-		right := namaste.Tag{Number: namaste.Type, Value: v.String()}
+		right := namaste.Tag{Value: v.String()}
 		if name != right.FileName() || !strings.EqualFold(strings.TrimRight(string(data), "\r\n"), right.Value) {
 			report(Problem{Path: name, Text: fmt.Sprintf("wrong tag: it holds %.40q, and %s holds %q; opened as %s", data, right.FileName(), right.Value, v)})
 		}
@@ -293,7 +293,7 @@ func renameTag(d *durable.Dir, report func(Problem)) error {
 	if err := d.Names(func(n string) { names = append(names, n) }); err != nil {
 		return err
 	}
-	for _, name := range namaste.Find(names, namaste.Type) {
+	for _, name := range namaste.Find(names) {
 		text, err := d.ReadFile(name, nil, 1<<10)
 		if err != nil {
 			return err

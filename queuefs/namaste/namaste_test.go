@@ -16,12 +16,7 @@ type file struct{ File, Content string }
 type vectors struct {
 	Ruby  []struct{ Tag, Value, File string }                `json:"ruby_filename"`
 	Type  struct{ Content, Full, Name, Major, Minor string } `json:"ruby_dirtype"`
-	Elide []struct {
-		Args []any
-		Out  string
-	} `json:"perl_elide"`
-	CLI   []file `json:"perl_cli"`
-	UC3   []file `json:"uc3_tags"`
+	UC3   []file                                             `json:"uc3_tags"`
 	Cutie struct {
 		Write  file
 		Accept []file
@@ -96,62 +91,18 @@ func TestCutieHomes(t *testing.T) {
 	}
 }
 
-func TestElide(t *testing.T) {
-	// The arguments of File::Value: a length with the letter of the side, then
-	// the ellipsis. What follows the letter has no effect there either.
-	spec := map[any]struct {
-		max      int
-		side     namaste.Side
-		ellipsis string
-	}{
-		nil:      {16, namaste.End, ".."},
-		"7m":     {7, namaste.Middle, "..."},
-		22.0:     {22, namaste.End, ".."},
-		"22m":    {22, namaste.Middle, "..."},
-		"22s":    {22, namaste.Start, ".."},
-		"22m+4%": {22, namaste.Middle, "..."},
-	}
-	vectors := readVectors(t)
-	for _, v := range vectors.Elide {
-		args := append(v.Args, nil, nil)
-		s, ok := spec[args[1]]
-		if !ok {
-			t.Fatalf("unknown argument %v", args[1])
-		}
-		if ellipsis, ok := args[2].(string); ok {
-			s.ellipsis = ellipsis
-		}
-		if got := namaste.Elide(args[0].(string), s.max, s.side, s.ellipsis); got != v.Out {
-			t.Errorf("%v: got %s, want %s", v.Args, got, v.Out)
-		}
-	}
-	// The first command is "nam set 2 VALUE 13m ___".
-	cli := vectors.CLI[0]
-	if got := "2=" + namaste.Elide(cli.Content, 13, namaste.Middle, "___"); got != cli.File {
-		t.Errorf("got %s, want %s", got, cli.File)
-	}
-	if got := namaste.Elide("na\u00efve", 3, namaste.Start, "...."); got != "...." {
-		t.Errorf("got %s", got)
-	}
-}
-
 func TestFileName(t *testing.T) {
 	tests := []struct {
-		number int
-		value  string
-		want   string
+		value string
+		want  string
 	}{
-		{namaste.Type, "", "0="},
-		{namaste.Type, strings.Repeat("x", 253), "0=" + strings.Repeat("x", 253)},
-		{namaste.Type, strings.Repeat("x", 254), "0=" + strings.Repeat("x", 250) + "..."},
-		{namaste.Who, "Twain, Mark", "1=Twain, Mark"},
-		{namaste.What, "Adventures of Huckleberry Finn", "2=Adventures of .."},
-		{namaste.When, "a/b \t\nc\x00\u4e2d", "3=a=b c?\u4e2d"},
-		{17, "x", "17=x"},
+		{"", "0="},
+		{strings.Repeat("x", 253), "0=" + strings.Repeat("x", 253)},
+		{strings.Repeat("x", 254), "0=" + strings.Repeat("x", 250) + "..."},
 	}
 	for _, tt := range tests {
-		if got := (namaste.Tag{Number: tt.number, Value: tt.value}).FileName(); got != tt.want {
-			t.Errorf("%d, %q: got %q, want %q", tt.number, tt.value, got, tt.want)
+		if got := (namaste.Tag{Value: tt.value}).FileName(); got != tt.want {
+			t.Errorf("%q: got %q, want %q", tt.value, got, tt.want)
 		}
 	}
 }
@@ -165,10 +116,10 @@ func TestParse(t *testing.T) {
 		{"0=cutie_0.3", "Cutie/0.3", namaste.Tag{Value: "Cutie/0.3"}, ""},
 		{"0=cutie_0.3", "Cutie/0.3\r", namaste.Tag{Value: "Cutie/0.3"}, ""},
 		{"0=cutie_0.3", "", namaste.Tag{Value: "cutie_0.3"}, ""},
-		{"12=x=y", "x/y\n\n", namaste.Tag{Number: 12, Value: "x/y\n"}, ""},
-		{"cutie-info.txt", "", namaste.Tag{}, `"cutie-info.txt" is not the name of a Namaste tag`},
-		{"00=x", "", namaste.Tag{}, `"00=x" is not the name of a Namaste tag`},
-		{"99999999999999999999=x", "", namaste.Tag{}, `"99999999999999999999=x": number of the Namaste tag out of range`},
+		{"0=x=y", "x/y\n\n", namaste.Tag{Value: "x/y\n"}, ""},
+		{"1=who", "", namaste.Tag{}, `"1=who" is not the name of a type tag`},
+		{"cutie-info.txt", "", namaste.Tag{}, `"cutie-info.txt" is not the name of a type tag`},
+		{"00=x", "", namaste.Tag{}, `"00=x" is not the name of a type tag`},
 	}
 	for _, tt := range tests {
 		got, err := namaste.Parse(tt.name, tt.content)
@@ -185,10 +136,10 @@ func TestParse(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	names := []string{"queues", "0=cutie_0.2", "00=x", "10=x", "0=cutie_0.3", "1=who"}
-	if got := namaste.Find(names, namaste.Type); !slices.Equal(got, []string{"0=cutie_0.2", "0=cutie_0.3"}) {
+	if got := namaste.Find(names); !slices.Equal(got, []string{"0=cutie_0.2", "0=cutie_0.3"}) {
 		t.Errorf("got %q", got)
 	}
-	if got := namaste.Find(names, namaste.Where); got != nil {
+	if got := namaste.Find(names[2:4]); got != nil {
 		t.Errorf("got %q", got)
 	}
 }
