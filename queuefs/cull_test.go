@@ -135,9 +135,7 @@ func TestThresholdsOfCulling(t *testing.T) {
 			closeHome(t, s)
 			for _, dir := range []string{crashed, dir} {
 				s, q := openHome(t, dir, queuefs.Options{Now: clock.now})
-				if d := after.difference(observe(t, s)); d != "" {
-					t.Errorf("reopened: %s", d)
-				}
+				after.expect(t, s, "reopened")
 				if st := q.State(); st.Pending+st.Consumed+st.Deleted != int64(8-len(want)) || st.Seq != seq+queuefs.Seq(len(want)) {
 					t.Errorf("reopened: got %+v", st)
 				}

@@ -148,9 +148,7 @@ func (t *treatment) opensTo(want world) {
 	o := queuefs.Options{Segment: smallSegment, Report: report}
 	s, err := queuefs.Open(t.dir, o)
 	must(t, err)
-	if d := want.difference(observe(t, s)); d != "" {
-		t.Errorf("opened: %s", d)
-	}
+	want.expect(t, s, "opened")
 	q := s.Queues()[0]
 	last := want.ids("jobs", queuefs.Pending)
 	j := submit(t, q, queuefs.Meta{}, "after")
@@ -165,9 +163,7 @@ func (t *treatment) opensTo(want world) {
 		if s, err = queuefs.Open(dir, o); err != nil {
 			t.Fatal(err)
 		}
-		if d := want.difference(observe(t, s)); d != "" {
-			t.Errorf("opened again: %s", d)
-		}
+		want.expect(t, s, "opened again")
 		closeHome(t, s)
 		checkHome(t, dir, check.Options{Segment: smallSegment})
 		if dir == t.dir && len(t.problems) > before {
@@ -424,9 +420,7 @@ func TestAFreshQueueWithoutASegment(t *testing.T) {
 			}
 			var problems []string
 			s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
-			if d := want.difference(observe(t, s)); d != "" {
-				t.Errorf("jobs lost: %.600s", d)
-			}
+			want.expect(t, s, "jobs lost")
 			if q.Seq() < seq {
 				t.Errorf("last event is %d, was %d: numbers are given again", q.Seq(), seq)
 			}
@@ -582,9 +576,7 @@ func TestEventsBeyondTheJournalAreGone(t *testing.T) {
 				loseIndex(t, dir, "jobs")
 			}
 			s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment})
-			if d := want.difference(observe(t, s)); d != "" {
-				t.Errorf("%.300s", d)
-			}
+			want.expect(t, s)
 			for after := range seq + 2 {
 				func() {
 					defer func() {
@@ -920,7 +912,7 @@ func TestDamagedPayloadIsPutOnHold(t *testing.T) {
 				t.Errorf("told %q", told)
 			}
 			// A large one that nobody verifies is handed out as it is.
-			_, err = s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.VerifyOnRead = false; return nil })
+			_, err = s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.VerifyOnRead = false }))
 			must(t, err)
 			should(t, errOf(q.Release(ctx, 1)))
 			if j, err := q.Next(ctx, "w"); large && (err != nil || j.ID != 1) || !large && !errors.Is(err, queuefs.ErrEmpty) {

@@ -65,17 +65,13 @@ func (g *garden) open() (*queuefs.Service, *queuefs.Queue) {
 // after a clean stop, and that there is nothing more to report.
 func (g *garden) rest(s *queuefs.Service) {
 	g.Helper()
-	if d := g.w.difference(observe(g, s)); d != "" {
-		g.Errorf("opened: %s", d)
-	}
+	g.w.expect(g, s, "opened")
 	seq := s.Queues()[0].Seq()
 	crashed := copyHome(g, g.dir)
 	closeHome(g, s)
 	for _, dir := range []string{g.dir, crashed} {
 		s, q := openHome(g, dir, queuefs.Options{Report: func(p queuefs.Problem) { g.Errorf("reported again: %v", p) }})
-		if d := g.w.difference(observe(g, s)); d != "" {
-			g.Errorf("opened again: %s", d)
-		}
+		g.w.expect(g, s, "opened again")
 		if q.Seq() != seq {
 			g.Errorf("opened again: %d events, want %d", q.Seq(), seq)
 		}
@@ -323,9 +319,7 @@ func TestOpenInterrupted(t *testing.T) {
 			break
 		}
 		s, q := openHome(t, dir, queuefs.Options{})
-		if d := want.difference(observe(t, s)); d != "" {
-			t.Errorf("stopped at step %d, %s: %s", at, f.name, d)
-		}
+		want.expect(t, s, "stopped at step %d, %s", at, f.name)
 		if seq := q.Seq(); seq != 17 {
 			t.Errorf("stopped at step %d, %s: %d events, want 17", at, f.name, seq)
 		}
@@ -385,13 +379,7 @@ func refused(t testing.TB, dir string, m *objectstest.Memory) (here, there error
 	return here, there
 }
 
-func copyStore(m *objectstest.Memory) *objectstest.Memory {
-	c := new(objectstest.Memory)
-	for name, data := range m.Objects() {
-		c.Set(name, data)
-	}
-	return c
-}
+func copyStore(m *objectstest.Memory) *objectstest.Memory { return storeWith(m.Objects()) }
 
 // A home moves into a store, out of it into another directory, and back, and is the same all
 // the way; work goes on in each place.
@@ -414,9 +402,7 @@ func TestAHomeMovesIntoAStoreAndBack(t *testing.T) {
 	}
 	wantErr(t, push(a, m), queuefs.ErrArrived, "a second push")
 	for _, dir := range []string{a, fastDir(t) + "/fresh"} { // its cache, and a new one
-		s = mustStored(t, dir, m)
-		want.check(t, see(t, s))
-		closeHome(t, s)
+		want.shownBy(t, mustStored(t, dir, m))
 	}
 	s = mustStored(t, a, m)
 	workStored(t, s, "three")
@@ -453,9 +439,7 @@ func TestAHomeMovesIntoAStoreAndBack(t *testing.T) {
 	must(t, s.Image(ctx))
 	want = see(t, s)
 	closeHome(t, s)
-	s = mustStored(t, fastDir(t)+"/verylast", m)
-	want.check(t, see(t, s))
-	closeHome(t, s)
+	want.shownBy(t, mustStored(t, fastDir(t)+"/verylast", m))
 	st := sure(stored.Look(ctx, m))(t)
 	r := sure(st.Check(ctx))(t)
 	if len(r.Faults) > 0 {

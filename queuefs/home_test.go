@@ -160,9 +160,7 @@ func TestCreateQueue(t *testing.T) {
 		"threshold":    {queuefs.QueueInfo{Identifier: "x", CullingAge: -2}, queuefs.ErrBadName},
 		"long":         {queuefs.QueueInfo{Identifier: "x", Description: strings.Repeat("d", 1<<20)}, queuefs.ErrTooBig},
 	} {
-		if _, err := s.CreateQueue(ctx, bad.info); !errors.Is(err, bad.want) {
-			t.Errorf("%s: got %v want %v", name, err, bad.want)
-		}
+		wantErr(t, errOf(s.CreateQueue(ctx, bad.info)), bad.want, "%s", name)
 	}
 	closeHome(t, s)
 	s, _ = openHome(t, dir, queuefs.Options{})
@@ -614,10 +612,7 @@ func TestAHomeRemovedWhileItIsOpenTakesNoMoreJobs(t *testing.T) {
 	s, q := openHome(t, dir, queuefs.Options{})
 	submit(t, q, queuefs.Meta{}, "x")
 	must(t, os.RemoveAll(dir))
-	sub := q.Begin()
-	d := sure(sub.Add(queuefs.Meta{}))(t)
-	must(t, errOf(d.Write([]byte("y"))))
-	wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrFailed, "acknowledged, or refused with")
+	wantErr(t, errOf(trySubmit(q, "y")), queuefs.ErrFailed, "acknowledged, or refused with")
 	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "was removed by other programs") {
 		t.Errorf("the service says %v", err)
 	}
@@ -681,9 +676,7 @@ func TestTooFewDescriptors(t *testing.T) {
 	}
 	for n := range tried {
 		s, _ := openHome(t, filepath.Join(copies, strconv.Itoa(n)), queuefs.Options{})
-		if d := g.w.difference(observe(t, s)); d != "" {
-			t.Errorf("limit %d: %s", n, d)
-		}
+		g.w.expect(t, s, "limit %d", n)
 		closeHome(t, s)
 	}
 }

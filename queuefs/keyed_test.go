@@ -143,7 +143,7 @@ func TestKeyLastsAsLongAsItsJob(t *testing.T) {
 		}
 	}
 	check("in use")
-	_, err := s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Closed = true; return nil })
+	_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Closed = true }))
 	must(t, err)
 	check("closed")
 
@@ -165,7 +165,7 @@ func TestKeyLastsAsLongAsItsJob(t *testing.T) {
 	defer func() { closeHome(t, s) }()
 	check("without index and journal")
 
-	_, err = s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Closed, i.CullingSize = false, 0; return nil })
+	_, err = s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Closed, i.CullingSize = false, 0 }))
 	must(t, err)
 	if got := culled(t, s, queuefs.CullOptions{}); len(got) != 2 {
 		t.Fatalf("got %v", got)
@@ -570,9 +570,7 @@ func TestFailureLetsWaitersGo(t *testing.T) {
 		go func() { followed <- q.Wait(ctx, q.Seq()) }()
 		synctest.Wait()
 		failing = true
-		sub := q.Begin()
-		sub.Add(queuefs.Meta{})
-		if _, err := sub.Commit(ctx); !errors.Is(err, queuefs.ErrFailed) || errors.Is(err, queuefs.ErrNoSpace) {
+		if _, err := trySubmit(q, ""); !errors.Is(err, queuefs.ErrFailed) || errors.Is(err, queuefs.ErrNoSpace) {
 			t.Errorf("submit: got %v", err)
 		}
 		expect(t, back, taking{who: 0, err: queuefs.ErrFailed})

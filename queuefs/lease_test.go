@@ -342,7 +342,7 @@ func TestWaitersPassOverHeldJobs(t *testing.T) {
 		expect(t, back, taking{who: 1, jobs: []queuefs.JobID{2}})
 		pause := func(at time.Time) {
 			t.Helper()
-			must(t, errOf(s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Paused = at; return nil })))
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Paused = at }))))
 		}
 		pause(time.Now())
 		wait(ctx, q, 2, 1, back)

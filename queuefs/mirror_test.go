@@ -127,7 +127,7 @@ func (p *pair) work(seed uint64, n int) {
 		case 11:
 			for range p.s.Cull(ctx, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{Size: 2}}) {
 			}
-			_, err := p.s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Description = fmt.Sprint(r.IntN(5)); return nil })
+			_, err := p.s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Description = fmt.Sprint(r.IntN(5)) }))
 			must(p.t, err)
 		}
 	}
@@ -271,7 +271,7 @@ func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 		"result": func() error { return putResult(q, id, token.Token, "x", "x") },
 		"amend":  func() error { _, err := q.Amend(ctx, id, func(*queuefs.Job) error { return nil }); return err },
 		"settings": func() error {
-			_, err := ms.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Name = "x"; return nil })
+			_, err := ms.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name = "x" }))
 			return err
 		},
 		"remove": func() error { return ms.RemoveQueue(ctx, "jobs") },
@@ -552,10 +552,7 @@ func madeAgainFromImages(t *testing.T, image func(s *queuefs.Service) error) {
 	workStored(t, b, "two")
 	must(t, image(b))
 	workStored(t, b, "three")
-	must(t, errOf(b.SetQueue(ctx, "qone", func(i *queuefs.QueueInfo) error {
-		i.Description = "set after the image"
-		return nil
-	})))
+	must(t, errOf(b.SetQueue(ctx, "qone", set(func(i *queuefs.QueueInfo) { i.Description = "set after the image" }))))
 	q := sure(b.Queue("gonetwo"))(t)
 	must(t, errOf(q.Delete(ctx, 2)))
 	cullQueue(t, b, q.ID())
@@ -587,11 +584,7 @@ func madeAgainFromImages(t *testing.T, image func(s *queuefs.Service) error) {
 		t.Error("pages are absent after all were brought")
 	}
 	closeHome(t, d)
-	m = new(objectstest.Memory)
-	for name, data := range objects {
-		m.Set(name, data)
-	}
-	e := mustStored(t, crashed, m)
+	e := mustStored(t, crashed, storeWith(objects))
 	if e.Restored() {
 		t.Error("the directory of the last owner was made again")
 	}
@@ -878,9 +871,7 @@ func TestAStoreThatLostItsImagesIsRefused(t *testing.T) {
 	want.check(t, see(t, s))
 	must(t, s.Image(ctx))
 	closeHome(t, s)
-	c := mustStored(t, fastDir(t)+"/c", m)
-	want.check(t, see(t, c))
-	closeHome(t, c)
+	want.shownBy(t, mustStored(t, fastDir(t)+"/c", m))
 }
 
 // An owner sleeps in the middle of its deletions, another one takes over, and makes images
@@ -905,10 +896,7 @@ func TestAnOwnerSleepsWhileItDeletes(t *testing.T) {
 				if slept.Load() {
 					break
 				}
-				_ = a.SetService(ctx, func(i *queuefs.ServiceInfo) error {
-					i.Description = fmt.Sprint(n)
-					return nil
-				})
+				_ = a.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.Description = fmt.Sprint(n); return nil })
 				_ = a.Image(ctx)
 			}
 			<-awake
@@ -925,9 +913,7 @@ func TestAnOwnerSleepsWhileItDeletes(t *testing.T) {
 		wantErr(t, <-done, queuefs.ErrFenced, "%s: the former owner", prefix)
 		_ = a.Close()
 		closeHome(t, b)
-		c := mustStored(t, fastDir(t)+"/c", m)
-		want.check(t, see(t, c))
-		closeHome(t, c)
+		want.shownBy(t, mustStored(t, fastDir(t)+"/c", m))
 	}
 }
 
@@ -993,10 +979,7 @@ func TestAHomeWithoutAManifest(t *testing.T) {
 				want = see(t, s)
 				closeHome(t, s)
 				if !checked(t, m, "") {
-					d := mustStored(t, fastDir(t)+"/d", m)
-					must(t, d.Bring(ctx))
-					want.check(t, see(t, d))
-					closeHome(t, d)
+					want.shownBy(t, mustStored(t, fastDir(t)+"/d", m))
 				}
 			})
 		}

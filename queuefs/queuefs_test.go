@@ -255,29 +255,6 @@ func TestMovesByHandBecomeEvents(t *testing.T) {
 	}
 }
 
-func TestRebuildFromDirectories(t *testing.T) {
-	dir := t.TempDir()
-	s, q := openHome(t, dir, queuefs.Options{})
-	submitN(t, q, 5, queuefs.Meta{Filename: "f", Sidecar: "s"}, "x")
-	q.Next(ctx, "w")
-	q.Delete(ctx, 3)
-	closeHome(t, s)
-	for _, n := range []string{"log", "queues.txt", "cutie-info.txt", "0=cutie_0.3", "cutie-tmp"} {
-		must(t, os.RemoveAll(filepath.Join(dir, n)))
-	}
-	r, err := check.Home(dir, check.Options{Rebuild: true, Segment: segmentSize})
-	if err != nil || len(r.Problems) != 0 || r.Jobs != 5 {
-		t.Fatalf("got %+v, %v", r, err)
-	}
-	s, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Error(p) }})
-	if st := q.State(); st.Pending != 3 || st.Consumed != 1 || st.Deleted != 1 || st.Seq != 7 {
-		t.Errorf("got %+v", st)
-	}
-	if j := submit(t, q, queuefs.Meta{}, "y"); j.ID != 6 || j.Seq != 8 {
-		t.Errorf("got %+v", j)
-	}
-}
-
 // describe changes file name and sidecar; "=" leaves one as it is.
 func describe(q *queuefs.Queue, id queuefs.JobID, filename, sidecar string) (queuefs.Job, error) {
 	var d queuefs.Description
@@ -338,9 +315,7 @@ func TestDescribeChangesAPendingJobAlone(t *testing.T) {
 		{"=", strings.Repeat("x", job.MaxSidecar+1), queuefs.ErrTooBig},
 		{strings.Repeat("x", 1025), "=", queuefs.ErrTooBig},
 	} {
-		if _, err := describe(q, 1, tt.filename, tt.sidecar); !errors.Is(err, tt.err) {
-			t.Errorf("%.20q %.20q: got %v, want %v", tt.filename, tt.sidecar, err, tt.err)
-		}
+		wantErr(t, errOf(describe(q, 1, tt.filename, tt.sidecar)), tt.err, "%.20q %.20q", tt.filename, tt.sidecar)
 	}
 	wantErr(t, errOf(describe(q, 2, "x", "=")), queuefs.ErrNoJob, "no job")
 	must(t, errOf(q.Release(ctx, 1)))
@@ -475,9 +450,7 @@ func TestWhatASubmitterMaySay(t *testing.T) {
 			t.Errorf("%s: got %v want %v", name, err, c.want)
 		}
 		d := sure(sub.Add(queuefs.Meta{}))(t)
-		if err := d.SetMeta(c.m); !errors.Is(err, c.want) {
-			t.Errorf("%s, later: got %v want %v", name, err, c.want)
-		}
+		wantErr(t, d.SetMeta(c.m), c.want, "%s, later", name)
 		sub.Discard()
 	}
 	for in, want := range map[string]string{

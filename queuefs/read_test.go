@@ -761,13 +761,9 @@ func TestPayloadIsReadableAtEveryStep(t *testing.T) {
 	looked := 0
 	look = func(step string) {
 		looked++
-		if d := w.difference(observe(t, s)); d != "" {
-			t.Errorf("%s: %s", step, d)
-		}
+		w.expect(t, s, "%s", step)
 		again, _ := openHome(t, copyHome(t, dir), queuefs.Options{})
-		if d := w.difference(observe(t, again)); d != "" {
-			t.Errorf("%s, crashed: %s", step, d)
-		}
+		w.expect(t, again, "%s, crashed", step)
 		again.Close()
 	}
 	must(t, s.Checkpoint(ctx))
@@ -1038,9 +1034,7 @@ func TestDraftIsReadAndVerified(t *testing.T) {
 		for _, typ := range []digest.Type{digest.CRC32, digest.MD5, digest.SHA256, digest.SHA512} { // named when the payload had come
 			for of, want := range map[string]error{body: nil, "other": queuefs.ErrDigest} {
 				must(t, d.SetMeta(queuefs.Meta{Expect: []digest.Value{digest.Sum(typ, []byte(of))}}))
-				if err := d.Verify(); !errors.Is(err, want) {
-					t.Errorf("%s: got %v, want %v", typ, err, want)
-				}
+				wantErr(t, d.Verify(), want, "%s", typ)
 			}
 		}
 		sub.Discard()

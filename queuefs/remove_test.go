@@ -81,10 +81,7 @@ func TestOnlyAQueueWithoutJobsIsRemoved(t *testing.T) {
 		t.Errorf("got %q, %v, %v", list, err, s.Queues())
 	}
 	// Who holds the queue still is told.
-	sub := q.Begin()
-	d := sure(sub.Add(queuefs.Meta{}))(t)
-	d.Write([]byte("late"))
-	wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrNoQueue, "late submission")
+	wantErr(t, errOf(trySubmit(q, "late")), queuefs.ErrNoQueue, "late submission")
 	wantErr(t, errOf(q.Job(1)), queuefs.ErrNoJob, "job")
 	wantErr(t, errOf(q.NextWait(ctx, "w", 1)), queuefs.ErrNoQueue, "next")
 }
@@ -157,9 +154,7 @@ func TestAQueueMadeAgainHasNothingOfTheFormer(t *testing.T) {
 			"crash": {full, want, 3}, "checkpoint": {settled, want, 3}, "closed": {dir, want, 3},
 		} {
 			s := sure(queuefs.Open(at.dir, queuefs.Options{Segment: segmentSize, Report: o.Report}))(t)
-			if d := at.w.difference(observe(t, s)); d != "" {
-				t.Errorf("%s: %s", name, d)
-			}
+			at.w.expect(t, s, "%s", name)
 			for _, q := range s.Queues() {
 				want := at.events
 				if stones, err := q.Tombstones(q.Info().Created, 0); err != nil || len(stones) > 0 {
@@ -206,12 +201,7 @@ func TestSubmissionsRaceWithRemoval(t *testing.T) {
 		accepted := make(chan bool)
 		for range 4 {
 			go func() {
-				sub := q.Begin()
-				d, err := sub.Add(queuefs.Meta{})
-				if err == nil {
-					d.Write([]byte("x"))
-					_, err = sub.Commit(ctx)
-				}
+				_, err := trySubmit(q, "x")
 				if err != nil && !errors.Is(err, queuefs.ErrNoQueue) {
 					t.Error(err)
 				}
@@ -281,15 +271,6 @@ func TestLeftoversThatStayKeepNoHomeClosed(t *testing.T) {
 	}
 }
 
-// closed checks that no job comes to the queue.
-func closed(t *testing.T, q *queuefs.Queue) {
-	t.Helper()
-	sub := q.Begin()
-	defer sub.Discard()
-	should(t, errOf(sub.Add(queuefs.Meta{})))
-	wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrNoQueue, "a job came when the queue was asked for at last")
-}
-
 // Who removes a queue on a condition is asked while it is served, and again when
 // nothing can change it any more.
 func TestAQueueIsRemovedIfItIsAsItWasToBe(t *testing.T) {
@@ -303,7 +284,7 @@ func TestAQueueIsRemovedIfItIsAsItWasToBe(t *testing.T) {
 				t.Errorf("asked for %v", now)
 			}
 			if asked == 2 {
-				closed(t, q)
+				wantErr(t, errOf(trySubmit(q, "")), queuefs.ErrNoQueue, "a job came when the queue was asked for at last")
 			}
 			return answers[asked-1]
 		}

@@ -22,10 +22,7 @@ import (
 
 // set returns an edit that puts down some properties.
 func set(change func(i *queuefs.QueueInfo)) func(*queuefs.QueueInfo) error {
-	return func(i *queuefs.QueueInfo) error {
-		change(i)
-		return nil
-	}
+	return set(func(i *queuefs.QueueInfo) { change(i) })
 }
 
 // properties returns queue-info.txt as it stands on disk.
@@ -528,9 +525,7 @@ func TestEveryStepOfReloadFails(t *testing.T) {
 				s.Reload(ctx)
 			}
 			if s.Err() == nil && !way.stops {
-				if d := want.difference(observe(t, s)); d != "" {
-					t.Errorf("step %d %s: %s", at, f.name, d)
-				}
+				want.expect(t, s, "step %d %s", at, f.name)
 			}
 			crashed := copyHome(t, dir)
 			fired := f.fired()
@@ -542,9 +537,7 @@ func TestEveryStepOfReloadFails(t *testing.T) {
 				write(t, crashed+"/queues/new/queue-info.txt", "identifier: new\n")
 			}
 			s, _ = openHome(t, crashed, queuefs.Options{})
-			if d := want.difference(observe(t, s)); d != "" {
-				t.Errorf("step %d %s, %+v: reopened: %s", at, f.name, way, d)
-			}
+			want.expect(t, s, "step %d %s, %+v: reopened", at, f.name, way)
 			closeHome(t, s)
 			if !fired {
 				if at < 10 {

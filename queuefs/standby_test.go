@@ -89,9 +89,7 @@ func TestAStandbyHasTheStateOfItsOwner(t *testing.T) {
 	workStored(t, b, "five")
 	want = see(t, b)
 	closeHome(t, b)
-	c := mustStored(t, fastDir(t)+"/c", m)
-	want.check(t, see(t, c))
-	closeHome(t, c)
+	want.shownBy(t, mustStored(t, fastDir(t)+"/c", m))
 }
 
 // A directory that was the one of a standby and then of the owner goes on after a crash.
@@ -346,10 +344,7 @@ func TestStandbysAndImages(t *testing.T) {
 	want.check(t, see(t, c))
 	closeHome(t, c)
 	closeHome(t, b)
-	d := mustStored(t, fastDir(t)+"/d", m)
-	must(t, d.Bring(ctx))
-	want.check(t, see(t, d))
-	closeHome(t, d)
+	want.shownBy(t, mustStored(t, fastDir(t)+"/d", m))
 }
 
 // A home without followers keeps its journal for one. An image of a former standby wants no
@@ -370,10 +365,7 @@ func TestAnImageOfAFormerStandby(t *testing.T) {
 	want := see(t, b)
 	closeHome(t, b)
 	_ = a.Close() // it is fenced
-	c := mustStored(t, fastDir(t)+"/c", m)
-	must(t, c.Bring(ctx))
-	want.check(t, see(t, c))
-	closeHome(t, c)
+	want.shownBy(t, mustStored(t, fastDir(t)+"/c", m))
 }
 
 // A standby with a full disk takes over, without the files of jobs whose journal the owner

@@ -66,14 +66,8 @@ func workStored(t testing.TB, s *queuefs.Service, round string) {
 	}
 	must(t, errOf(q.Delete(ctx, 5)))
 	must(t, errOf(q.RequeueEnd(ctx, 5)))
-	must(t, errOf(s.SetQueue(ctx, q.ID(), func(i *queuefs.QueueInfo) error {
-		i.Description = "set in " + round
-		return nil
-	})))
-	must(t, s.SetService(ctx, func(i *queuefs.ServiceInfo) error {
-		i.Description = "set in " + round
-		return nil
-	}))
+	must(t, errOf(s.SetQueue(ctx, q.ID(), set(func(i *queuefs.QueueInfo) { i.Description = "set in " + round }))))
+	must(t, s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.Description = "set in " + round; return nil }))
 	// A queue that goes, and one of the name that comes.
 	gone := createQueue(t, s, queuefs.QueueInfo{Identifier: "gone" + round})
 	submit(t, gone, queuefs.Meta{}, "x")
@@ -142,6 +136,16 @@ func (want seen) check(t testing.TB, got seen) {
 	}
 }
 
+// shownBy tests that a service shows all of it, before it has brought what it may read later
+// and then, and closes it.
+func (want seen) shownBy(t testing.TB, s *queuefs.Service) {
+	t.Helper()
+	want.check(t, see(t, s))
+	must(t, s.Bring(ctx))
+	want.check(t, see(t, s))
+	closeHome(t, s)
+}
+
 // sameEnd reports whether one of two lists of events ends with the other: those before a
 // checkpoint may be forgotten.
 func sameEnd(a, b []queuefs.Event) bool {
@@ -173,9 +177,7 @@ func TestAHomeIsMadeAgainFromItsStore(t *testing.T) {
 		workStored(t, b, "two")
 		want = see(t, b)
 		closeHome(t, b)
-		c := mustStored(t, fastDir(t)+"/c", m)
-		want.check(t, see(t, c))
-		closeHome(t, c)
+		want.shownBy(t, mustStored(t, fastDir(t)+"/c", m))
 	}
 }
 
@@ -194,6 +196,19 @@ func copyDated(t testing.TB, dir string) string {
 	return to
 }
 
+// canary puts a file into a directory, and returns a check that it is not made again.
+func canary(t testing.TB, dir string) (kept func()) {
+	t.Helper()
+	must(t, os.MkdirAll(filepath.Join(dir, "resourcesync"), 0o777))
+	write(t, filepath.Join(dir, "resourcesync/canary"), "")
+	return func() {
+		t.Helper()
+		if !exists(dir, "resourcesync/canary") {
+			t.Error("the directory was made again")
+		}
+	}
+}
+
 // After a crash the directory of the last owner is gone on with, and needs no
 // permission. One that others have passed is made again.
 func TestTheDirectoryOfTheLastOwnerIsGoneOnWith(t *testing.T) {
@@ -204,16 +219,14 @@ func TestTheDirectoryOfTheLastOwnerIsGoneOnWith(t *testing.T) {
 	must(t, s.Checkpoint(ctx))
 	workStored(t, s, "two")
 	want := see(t, s)
-	canary := func(dir string) string { return filepath.Join(dir, "resourcesync", "canary") }
-	must(t, os.MkdirAll(filepath.Dir(canary(dir)), 0o777))
-	must(t, os.WriteFile(canary(dir), nil, 0o666))
+	canary(t, dir)
 
 	dir = copyDated(t, dir)
 	s, err := openStored(dir, m, queuefs.Options{Stored: &stored.Options{Name: "a again"}})
 	must(t, err)
 	want.check(t, see(t, s))
-	if _, err := os.Stat(canary(dir)); err != nil {
-		t.Errorf("the directory was made again: %v", err)
+	if !exists(dir, "resourcesync/canary") {
+		t.Error("the directory was made again")
 	}
 	workStored(t, s, "three")
 	want = see(t, s)
@@ -228,7 +241,9 @@ func TestTheDirectoryOfTheLastOwnerIsGoneOnWith(t *testing.T) {
 	s, err = openStored(passed, m, queuefs.Options{Stored: &stored.Options{Name: "a at last"}})
 	must(t, err)
 	want.check(t, see(t, s))
-	wantErr(t, errOf(os.Stat(canary(passed))), fs.ErrNotExist, "the directory was not made again")
+	if exists(passed, "resourcesync/canary") {
+		t.Error("the directory was not made again")
+	}
 	closeHome(t, s)
 }
 
@@ -290,15 +305,8 @@ func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
 			}
 			acknowledged[id] = ""
 			for _, text := range []string{"small", strings.Repeat("large ", 30<<10)} {
-				sub := q.Begin()
-				if d, err := sub.Add(queuefs.Meta{}); err == nil {
-					if _, err = d.Write([]byte(text)); err == nil {
-						_, err = sub.Commit(ctx)
-					}
-					if err != nil {
-						sub.Discard()
-						return acknowledged
-					}
+				if _, err := trySubmit(q, text); err != nil {
+					return acknowledged
 				}
 				acknowledged[id] += text
 			}
@@ -373,9 +381,7 @@ func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
 							t.Errorf("queue %s has %d bytes, acknowledged %d", id, len(got), len(texts))
 						}
 					}
-					s = mustStored(t, fastDir(t)+"/b", m)
-					want.check(t, see(t, s))
-					closeHome(t, s)
+					want.shownBy(t, mustStored(t, fastDir(t)+"/b", m))
 				})
 			}
 		})
@@ -516,9 +522,7 @@ func TestAFailedStartElsewhereClaimsNothing(t *testing.T) {
 				t.Fatalf("the journal has %d batches, %d before", len(now), len(before))
 			}
 			dir := copyDated(t, dir)
-			canary := filepath.Join(dir, "resourcesync", "canary")
-			must(t, os.MkdirAll(filepath.Dir(canary), 0o777))
-			must(t, os.WriteFile(canary, nil, 0o666))
+			kept := canary(t, dir)
 			if what == "the last batches" { // the claim of nobody is in doubt: it says how the journal ends
 				if a, err := noTakeOver(dir, m); !stored.Damaged(err) {
 					a.Close()
@@ -528,12 +532,8 @@ func TestAFailedStartElsewhereClaimsNothing(t *testing.T) {
 					m.Set(name, whole[name])
 				}
 			}
-			a := sure(noTakeOver(dir, m))(t)
-			want.check(t, see(t, a))
-			closeHome(t, a)
-			if _, err := os.Stat(canary); err != nil {
-				t.Errorf("the directory was made again: %v", err)
-			}
+			want.shownBy(t, sure(noTakeOver(dir, m))(t))
+			kept()
 		})
 	}
 }
@@ -544,17 +544,11 @@ func TestAClaimWithoutChangesPassesNoDirectory(t *testing.T) {
 	t.Parallel()
 	m := new(objectstest.Memory)
 	dir, want := imagedHome(t, m)
-	canary := filepath.Join(dir, "resourcesync", "canary")
-	must(t, os.MkdirAll(filepath.Dir(canary), 0o777))
-	must(t, os.WriteFile(canary, nil, 0o666))
+	kept := canary(t, dir)
 	b := sure(noTakeOver(fastDir(t)+"/b", m))(t)
 	closeHome(t, b)
-	a := sure(noTakeOver(dir, m))(t)
-	want.check(t, see(t, a))
-	closeHome(t, a)
-	if _, err := os.Stat(canary); err != nil {
-		t.Errorf("the directory was made again: %v", err)
-	}
+	want.shownBy(t, sure(noTakeOver(dir, m))(t))
+	kept()
 }
 
 // passedHome is imagedHome passed by another owner; want is what that one showed.
@@ -688,9 +682,7 @@ func TestAMakingAgainStopsAtEveryStep(t *testing.T) {
 		if d := diffFiles(had, homeFiles(t, filepath.Join(dir, "cutie-former"))); d != "" {
 			t.Fatalf("after %d steps and another start: %s", stop, d)
 		}
-		s := sure(noTakeOver(dir, storeWith(whole)))(t)
-		want.check(t, see(t, s))
-		closeHome(t, s)
+		want.shownBy(t, sure(noTakeOver(dir, storeWith(whole)))(t))
 	}
 }
 

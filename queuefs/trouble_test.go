@@ -428,9 +428,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			free := fill(t, dir, c.leave)
 			w = tryForSpace(t, s, q, w, c.size)
-			if d := w.difference(observe(t, s)); d != "" {
-				t.Errorf("full: %s", d)
-			}
+			w.expect(t, s, "full")
 			if s.Err() != nil {
 				t.Fatalf("full: the service failed: %v", s.Err())
 			}
@@ -440,9 +438,7 @@ func TestFullDisk(t *testing.T) {
 			}
 			s, err := queuefs.Open(home, o)
 			if err == nil {
-				if d := w.difference(observe(t, s)); d != "" {
-					t.Errorf("opened while full: %s", d)
-				}
+				w.expect(t, s, "opened while full")
 				w = tryForSpace(t, s, s.Queues()[0], w, c.size)
 			} else if !errors.Is(err, queuefs.ErrNoSpace) {
 				t.Errorf("open: %v", err)
@@ -460,9 +456,7 @@ func TestFullDisk(t *testing.T) {
 			q = s.Queues()[0]
 			j := submit(t, q, queuefs.Meta{Filename: "f"}, "again")
 			w = w.set("jobs", j.ID, func(f *fact) { *f = fact{status: queuefs.Pending, filename: "f", payload: "again"} })
-			if d := w.difference(observe(t, s)); d != "" {
-				t.Errorf("with room again: %s", d)
-			}
+			w.expect(t, s, "with room again")
 			closeHome(t, s)
 			v := verifier{TB: t, dir: home, o: o}
 			v.checkFiles(w)
@@ -555,9 +549,7 @@ func TestAFewFilesAreNotAFewOctets(t *testing.T) {
 	if taken < files/2-200 {
 		t.Errorf("%d jobs are taken where %d files may be", taken, files)
 	}
-	if d := w.difference(observe(t, s)); d != "" {
-		t.Errorf("full: %s", d)
-	}
+	w.expect(t, s, "full")
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil || st.Ffree < 10 {
 		t.Errorf("%d files are left, %v", st.Ffree, err)

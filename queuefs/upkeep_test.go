@@ -98,9 +98,7 @@ func TestFailedCheckpointIsMadeGood(t *testing.T) {
 		closeHome(t, s)
 		v := verifier{TB: t, dir: crashed, o: queuefs.Options{Segment: segmentSize}}
 		s, _ = openHome(t, crashed, v.o)
-		if d := w.difference(observe(t, s)); d != "" {
-			t.Errorf("%s: %s", f.name, d)
-		}
+		w.expect(t, s, "%s", f.name)
 		closeHome(t, s)
 		v.checkFiles(w)
 	}
@@ -236,9 +234,7 @@ func TestCloseWaitsForUpkeep(t *testing.T) {
 		if step == "put pending" {
 			once.Do(func() {
 				failing = true
-				sub := q0(s).Begin()
-				sub.Add(queuefs.Meta{})
-				wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrFailed, "submit")
+				wantErr(t, errOf(trySubmit(s.Queues()[0], "")), queuefs.ErrFailed, "submit")
 				go func() { closed <- s.Close() }()
 				select {
 				case <-closed:
@@ -264,8 +260,6 @@ func TestCloseWaitsForUpkeep(t *testing.T) {
 		t.Errorf("got %+v", st)
 	}
 }
-
-func q0(s *queuefs.Service) *queuefs.Queue { return s.Queues()[0] }
 
 // slow is a follower that takes its time: Flush says that it has begun, and
 // ends when it is let go.
@@ -978,9 +972,7 @@ func TestNothingShowsBeforeItIsStored(t *testing.T) {
 		looked := 0
 		look = func() {
 			looked++
-			if d := before.difference(observe(t, s)); d != "" {
-				t.Errorf("%s shows early: %s", op.name, d)
-			}
+			before.expect(t, s, "%s shows early", op.name)
 			if got := q.State(); got.Seq != state.Seq || got.Pending != state.Pending || got.Consumed != state.Consumed || got.Deleted != state.Deleted {
 				t.Errorf("%s shows early: got %+v want %+v", op.name, got, state)
 			}
@@ -1015,24 +1007,15 @@ func TestEveryChangeOfAFormerOwnerFailsAlike(t *testing.T) {
 			return err
 		},
 		"set a queue": func(s *queuefs.Service, _ *queuefs.Queue) error {
-			_, err := s.SetQueue(ctx, "q", func(i *queuefs.QueueInfo) error {
-				i.Description = "new"
-				return nil
-			})
+			_, err := s.SetQueue(ctx, "q", set(func(i *queuefs.QueueInfo) { i.Description = "new" }))
 			return err
 		},
 		"set a callback": func(s *queuefs.Service, _ *queuefs.Queue) error {
-			_, err := s.SetQueue(ctx, "q", func(i *queuefs.QueueInfo) error {
-				i.Callback = "https://a.example/secret?x=y"
-				return nil
-			})
+			_, err := s.SetQueue(ctx, "q", set(func(i *queuefs.QueueInfo) { i.Callback = "https://a.example/secret?x=y" }))
 			return err
 		},
 		"set the service": func(s *queuefs.Service, _ *queuefs.Queue) error {
-			return s.SetService(ctx, func(i *queuefs.ServiceInfo) error {
-				i.Description = "new"
-				return nil
-			})
+			return s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.Description = "new"; return nil })
 		},
 		"checkpoint": func(s *queuefs.Service, _ *queuefs.Queue) error { return s.Checkpoint(ctx) },
 	} {

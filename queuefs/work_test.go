@@ -346,9 +346,7 @@ func everywhere(t testing.TB, s *queuefs.Service, dir string) {
 	is := func(when, dir string) {
 		t.Helper()
 		s, q := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Errorf("%s: %v", when, p) }})
-		if d := want.difference(observe(t, s)); d != "" {
-			t.Errorf("%s: %s", when, d)
-		}
+		want.expect(t, s, "%s", when)
 		counted(t, q)
 		closeHome(t, s)
 		v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segmentSize}}
@@ -653,9 +651,7 @@ func TestResultsAfterAnAbort(t *testing.T) {
 	}
 	refused := func(why, token string) {
 		t.Helper()
-		if err := putResult(q, 1, token, "more", "x"); !errors.Is(err, queuefs.ErrLease) {
-			t.Errorf("%s: got %v, want the lease is gone", why, err)
-		}
+		wantErr(t, putResult(q, 1, token, "more", "x"), queuefs.ErrLease, "%s", why)
 	}
 	refused("another token", token[1:]+"x")
 	refused("no token", "")

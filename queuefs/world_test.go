@@ -787,10 +787,14 @@ func wantErr(t testing.TB, err, want error, about string, args ...any) {
 	}
 }
 
-// expect reports a service that shows another world.
-func (w world) expect(t testing.TB, s *queuefs.Service) {
+// expect reports a service that shows another world; about, a format and what it needs,
+// says when.
+func (w world) expect(t testing.TB, s *queuefs.Service, about ...any) {
 	t.Helper()
 	if d := w.difference(observe(t, s)); d != "" {
+		if len(about) > 0 {
+			d = fmt.Sprintf(about[0].(string), about[1:]...) + ": " + d
+		}
 		t.Error(d)
 	}
 }
