@@ -558,12 +558,9 @@ func TestFailureLetsWaitersGo(t *testing.T) {
 	dir := fastDir(t)
 	synctest.Test(t, func(t *testing.T) {
 		failing := false
-		s, q := openHome(t, dir, queuefs.Options{Fault: func(step string, do func() error) error {
-			if failing && step == "journal sync" {
-				return syscall.EIO
-			}
-			return do()
-		}})
+		s, q := openHome(t, dir, queuefs.Options{Fault: failIf(syscall.EIO, func(step string) bool {
+			return failing && step == "journal sync"
+		})})
 		back := make(chan taking, 2)
 		wait(ctx, q, 0, 1, back)
 		followed := make(chan error, 1)

@@ -608,12 +608,9 @@ func TestAnImageOfABurstDoesNotWaitForFiles(t *testing.T) {
 			t.Parallel()
 			m, dir := new(objectstest.Memory), fastDir(t)+"/a"
 			var noSpace atomic.Bool
-			s := sure(openStored(dir, m, queuefs.Options{Fault: func(step string, do func() error) error {
-				if noSpace.Load() && strings.HasPrefix(step, "stage p") {
-					return syscall.ENOSPC
-				}
-				return do()
-			}, Stored: &stored.Options{Name: "a", Every: 1000}}))(t)
+			s := sure(openStored(dir, m, queuefs.Options{Fault: failIf(syscall.ENOSPC, func(step string) bool {
+				return noSpace.Load() && strings.HasPrefix(step, "stage p")
+			}), Stored: &stored.Options{Name: "a", Every: 1000}}))(t)
 			q := createQueue(t, s, queuefs.QueueInfo{Identifier: "q"})
 			sub := q.Begin()
 			for i := range jobs {
@@ -1000,12 +997,9 @@ func TestAnImageThatFailsIsTriedAfterAPause(t *testing.T) {
 	}}
 	s, err := openStored(fastDir(t)+"/a", m, queuefs.Options{
 		Now: func() time.Time { return now },
-		Fault: func(step string, do func() error) error {
-			if full.Load() && strings.HasPrefix(step, "put ") {
-				return syscall.ENOSPC
-			}
-			return do()
-		},
+		Fault: failIf(syscall.ENOSPC, func(step string) bool {
+			return full.Load() && strings.HasPrefix(step, "put ")
+		}),
 		Stored: &stored.Options{Name: "a", Every: 1, Patience: time.Millisecond}})
 	must(t, err)
 	q := createQueue(t, s, queuefs.QueueInfo{Identifier: "q"})

@@ -255,12 +255,7 @@ func TestLeftoversThatStayKeepNoHomeClosed(t *testing.T) {
 	var problems []string
 	s, _ = openHome(t, dir, queuefs.Options{
 		Report: func(p queuefs.Problem) { problems = append(problems, p.String()) },
-		Fault: func(step string, do func() error) error {
-			if step == "rmdir cutie-tmp" {
-				return syscall.EBUSY
-			}
-			return do()
-		}})
+		Fault:  failIf(syscall.EBUSY, func(step string) bool { return step == "rmdir cutie-tmp" })})
 	closeHome(t, s)
 	if len(problems) != 1 || !strings.Contains(problems[0], "cutie-tmp/removed-old") {
 		t.Errorf("reported %q", problems)

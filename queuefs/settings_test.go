@@ -22,7 +22,10 @@ import (
 
 // set returns an edit that puts down some properties.
 func set(change func(i *queuefs.QueueInfo)) func(*queuefs.QueueInfo) error {
-	return set(func(i *queuefs.QueueInfo) { change(i) })
+	return func(i *queuefs.QueueInfo) error {
+		change(i)
+		return nil
+	}
 }
 
 // properties returns queue-info.txt as it stands on disk.

@@ -345,12 +345,9 @@ func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
 			return objectstest.None
 		}
 		dir = fastDir(t) + "/a"
-		s, err := openStored(dir, m, queuefs.Options{Fault: func(step string, do func() error) error {
-			if !inStore && over() || off.Load() {
-				return stopped
-			}
-			return do()
-		}, Stored: &stored.Options{Name: "a", Patience: time.Millisecond}})
+		s, err := openStored(dir, m, queuefs.Options{Fault: failIf(stopped, func(step string) bool {
+			return !inStore && over() || off.Load()
+		}), Stored: &stored.Options{Name: "a", Patience: time.Millisecond}})
 		if err == nil {
 			acknowledged = script(s)
 			s.Close()

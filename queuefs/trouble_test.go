@@ -161,12 +161,9 @@ func TestWaiterIsServedWhenJobsCanBeRead(t *testing.T) {
 // TestCullingAfterAFailureIsRefused culls when storage has failed, even if no job is due.
 func TestCullingAfterAFailureIsRefused(t *testing.T) {
 	var broken atomic.Bool
-	s, q := openHome(t, fastDir(t), queuefs.Options{Fault: func(step string, do func() error) error {
-		if broken.Load() && step == "journal sync" {
-			return syscall.EIO
-		}
-		return do()
-	}})
+	s, q := openHome(t, fastDir(t), queuefs.Options{Fault: failIf(syscall.EIO, func(step string) bool {
+		return broken.Load() && step == "journal sync"
+	})})
 	j := submit(t, q, queuefs.Meta{}, "x")
 	broken.Store(true)
 	if _, err := q.Hold(ctx, j.ID, ""); !errors.Is(err, queuefs.ErrFailed) {
@@ -662,12 +659,9 @@ func TestChangedPropertiesAreToldWhenThereIsRoom(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := true
-	s, q = openHome(t, dir, queuefs.Options{Segment: smallSegment, Fault: func(step string, do func() error) error {
-		if full && step == "prepare segment" {
-			return syscall.ENOSPC
-		}
-		return do()
-	}})
+	s, q = openHome(t, dir, queuefs.Options{Segment: smallSegment, Fault: failIf(syscall.ENOSPC, func(step string) bool {
+		return full && step == "prepare segment"
+	})})
 	defer closeHome(t, s)
 	f.follow(s)
 	for range 2 {
@@ -694,12 +688,9 @@ func TestNumbersOfAQueueTakenAwayAreKeptOnceThereIsRoom(t *testing.T) {
 	must(t, os.RemoveAll(crashed+"/queues/jobs"))
 	write(t, crashed+"/queues.txt", "")
 	full := true
-	o := queuefs.Options{Fault: func(step string, do func() error) error {
-		if full && step == "append to small" {
-			return syscall.ENOSPC
-		}
-		return do()
-	}}
+	o := queuefs.Options{Fault: failIf(syscall.ENOSPC, func(step string) bool {
+		return full && step == "append to small"
+	})}
 	create := func(s *queuefs.Service) (*queuefs.Queue, error) {
 		return s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"})
 	}

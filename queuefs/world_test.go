@@ -751,6 +751,16 @@ func (f *faults) step(step string, do func() error) error {
 
 var _ durable.Fault = (&faults{}).step
 
+// failIf is a fault that fails the steps of which it holds.
+func failIf(err error, holds func(step string) bool) durable.Fault {
+	return func(step string, do func() error) error {
+		if holds(step) {
+			return err
+		}
+		return do()
+	}
+}
+
 // must ends the test at an error.
 func must(t testing.TB, err error) {
 	t.Helper()

@@ -93,9 +93,7 @@ func TestFilesOfADirectory(t *testing.T) {
 
 func TestSubdirectories(t *testing.T) {
 	d := openDir(t, tempDir(t), nil)
-	if _, err := d.Sub("s"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, errOf(d.Sub("s")), fs.ErrNotExist, "")
 	for range 2 {
 		s, err := d.MakeSub("s")
 		if err != nil || s.Path() != d.Path()+"/s" {
@@ -133,9 +131,7 @@ func TestSubdirectories(t *testing.T) {
 		t.Error("moved, synced")
 	}
 	must(t, d.Put("f", nil))
-	if _, err := d.MakeSub("f"); !errors.Is(err, syscall.ENOTDIR) {
-		t.Errorf("a file is no directory: got %v", err)
-	}
+	wantErr(t, errOf(d.MakeSub("f")), syscall.ENOTDIR, "a file is no directory")
 }
 
 // TestOnlyElementsAreNames gives every method names that lead elsewhere.
@@ -333,9 +329,7 @@ func TestSpoolThatFindsNoRoom(t *testing.T) {
 	if n, err = s.Write(make([]byte, 1<<20)); !errors.Is(err, syscall.ENOSPC) || n > 256<<10 {
 		t.Errorf("got %d, %v", n, err)
 	}
-	if err := s.Sync(); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("sync: got %v", err)
-	}
+	wantErr(t, s.Sync(), syscall.ENOSPC, "sync")
 	full = false
 	d2 := openDir(t, d.Path(), func(step string, do func() error) error {
 		if step == "temp "+filepath.Base(d.Path()) {
@@ -343,9 +337,7 @@ func TestSpoolThatFindsNoRoom(t *testing.T) {
 		}
 		return do()
 	})
-	if _, err := d2.Spool(); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, errOf(d2.Spool()), syscall.ENOSPC, "")
 }
 
 // TestClosedDir closes a directory and opens others, which get its number: they
@@ -381,9 +373,7 @@ func TestClosedDir(t *testing.T) {
 		"SyncFS":   func() error { return a.SyncFS() },
 		"Close":    func() error { return a.Close() },
 	} {
-		if err := do(); !errors.Is(err, fs.ErrClosed) {
-			t.Errorf("%s: got %v", method, err)
-		}
+		wantErr(t, do(), fs.ErrClosed, "%s", method)
 	}
 	if names, _ := os.ReadDir(b.Path()); len(names) != 1 || read(t, b, "f") != "of b" {
 		t.Errorf("got %v", names)
@@ -430,9 +420,7 @@ func TestCacheBoundsDescriptors(t *testing.T) {
 	for _, d := range all {
 		d.Close()
 	}
-	if _, err := all[0].Open("f0"); !errors.Is(err, fs.ErrClosed) {
-		t.Errorf("got %v, want %v", err, fs.ErrClosed)
-	}
+	wantErr(t, errOf(all[0].Open("f0")), fs.ErrClosed, "")
 }
 
 func TestCacheMakesAndFollowsNothing(t *testing.T) {
@@ -448,9 +436,7 @@ func TestCacheMakesAndFollowsNothing(t *testing.T) {
 	if at, err := q.Changed("in"); at == 0 || err != nil {
 		t.Errorf("got %d, %v", at, err)
 	}
-	if err := c.Dir(top, "none", false).Put("f", nil); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v, want %v", err, fs.ErrNotExist)
-	}
+	wantErr(t, c.Dir(top, "none", false).Put("f", nil), fs.ErrNotExist, "")
 	must(t, os.Symlink(filepath.Join(path, "q0"), filepath.Join(path, "q1")))
 	if err := all[1].Put("g", nil); err == nil {
 		t.Error("a link was followed")
@@ -517,9 +503,7 @@ func TestLinkTempIsTheSameFile(t *testing.T) {
 	if e1 != nil || e2 != nil || !os.SameFile(a, b) {
 		t.Errorf("not the same file: %v, %v", e1, e2)
 	}
-	if _, err := d.LinkTemp("none", to); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("link to nothing: got %v", err)
-	}
+	wantErr(t, errOf(d.LinkTemp("none", to)), fs.ErrNotExist, "link to nothing")
 	must(t, os.Symlink("file", filepath.Join(path, "link")))
 	for _, name := range []string{"link", "to", "../x"} {
 		if _, err := d.LinkTemp(name, to); err == nil {
@@ -743,9 +727,7 @@ func TestSealedTellsEveryDamage(t *testing.T) {
 
 func TestSetAsideKeepsEveryFile(t *testing.T) {
 	s, path := sealedIn(t, nil)
-	if _, err := s.SetAside(); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without a file: %v", err)
-	}
+	wantErr(t, errOf(s.SetAside()), fs.ErrNotExist, "without a file")
 	for i, want := range []string{"corrupt/state", "corrupt/state.1", "corrupt/state.2"} {
 		data := strings.Repeat("x", i)
 		must(t, os.WriteFile(filepath.Join(path, "state"), []byte(data), 0o666))
@@ -756,9 +738,7 @@ func TestSetAsideKeepsEveryFile(t *testing.T) {
 		if text, err := os.ReadFile(filepath.Join(path, got)); err != nil || string(text) != data {
 			t.Errorf("%s has %q, %v; want %q", got, text, err, data)
 		}
-		if _, err := os.Stat(filepath.Join(path, "state")); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("it stands still: %v", err)
-		}
+		wantErr(t, errOf(os.Stat(filepath.Join(path, "state"))), fs.ErrNotExist, "it stands still")
 	}
 }
 
@@ -856,9 +836,7 @@ func TestAFileIsVerifiedAgainAfterEveryChange(t *testing.T) {
 	other := name + "2"
 	must(t, os.WriteFile(other, []byte("SOME TEXT"), 0o600))
 	must(t, os.Rename(other, name))
-	if err := check(); !errors.Is(err, durable.ErrDamaged) {
-		t.Errorf("swapped: got %v", err)
-	}
+	wantErr(t, check(), durable.ErrDamaged, "swapped")
 	if durable.Lost(fs.ErrPermission) || !durable.Lost(fs.ErrNotExist) {
 		t.Error("a file that may not be read is not lost, one that is gone is")
 	}
@@ -902,3 +880,14 @@ func TestCallersAtTheSameTimeShareOneVerification(t *testing.T) {
 		t.Errorf("%d verifications, want 1", n)
 	}
 }
+
+// wantErr reports an error that is not the one wanted; about says of what.
+func wantErr(t testing.TB, err, want error, about string, args ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got %v, want %v", fmt.Sprintf(about, args...), err, want)
+	}
+}
+
+// errOf returns the error of a call with a result.
+func errOf[T any](_ T, err error) error { return err }

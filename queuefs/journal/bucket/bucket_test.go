@@ -115,9 +115,7 @@ func fenced(t *testing.T, l *bucket.Log, by string) {
 	if !errors.As(err, &f) || f.By != by || !errors.Is(err, journal.ErrFenced) {
 		t.Errorf("got %v, want fenced by %s", err, by)
 	}
-	if err := l.Release(l.Stats().Next); !errors.Is(err, journal.ErrFenced) {
-		t.Errorf("release of a fenced owner: got %v", err)
-	}
+	wantErr(t, l.Release(l.Stats().Next), journal.ErrFenced, "release of a fenced owner")
 }
 
 func TestAFormerOwnerIsFenced(t *testing.T) {
@@ -223,9 +221,7 @@ func TestTakeIsAskedBeforeTheJournalIsTaken(t *testing.T) {
 		}
 		return no
 	}
-	if _, err := open(m, bucket.Options{Take: take}); !errors.Is(err, no) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, errOf(open(m, bucket.Options{Take: take})), no, "")
 	mustPut(t, a, "goes on")
 	must(t, a.Close())
 	b := sure(open(m, bucket.Options{Take: take}))(t)
@@ -246,9 +242,7 @@ func TestLookoutFindsTheNextOwner(t *testing.T) {
 	mustPut(t, a, "of a")
 	must(t, a.Lookout())
 	mustOpen(t, m, "b")
-	if err := a.Lookout(); !errors.Is(err, journal.ErrFenced) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, a.Lookout(), journal.ErrFenced, "")
 	fenced(t, a, "b")
 }
 
@@ -385,9 +379,7 @@ func TestAJournalMovesFromADirectoryAndBack(t *testing.T) {
 		t.Errorf("from another directory: got %v", err)
 	}
 	must(t, a.Begin(context.Background(), 1000))
-	if _, err := bucket.Expect(context.Background(), m, there, time.Second); !errors.Is(err, bucket.ErrThere) {
-		t.Errorf("after it has come: got %v", err)
-	}
+	wantErr(t, errOf(bucket.Expect(context.Background(), m, there, time.Second)), bucket.ErrThere, "after it has come")
 	var from bucket.Owner
 	l := sure(open(m, bucket.Options{Take: func(o bucket.Owner) error {
 		from = o
@@ -408,9 +400,7 @@ func TestAJournalMovesFromADirectoryAndBack(t *testing.T) {
 	if _, err := standby.Next(context.Background()); !errors.As(err, new(*bucket.MovedError)) {
 		t.Errorf("a standby got %v", err)
 	}
-	if err := standby.TakeOver(context.Background(), bucket.Owner{}); !errors.Is(err, bucket.ErrBehind) {
-		t.Errorf("a standby takes over: %v", err)
-	}
+	wantErr(t, standby.TakeOver(context.Background(), bucket.Owner{}), bucket.ErrBehind, "a standby takes over")
 	if e := moved(t, m); e.Coming {
 		t.Errorf("got %+v", e)
 	}
@@ -511,5 +501,13 @@ func sure[T any](v T, err error) func(testing.TB) T {
 		t.Helper()
 		must(t, err)
 		return v
+	}
+}
+
+// wantErr reports an error that is not the one wanted; about says of what.
+func wantErr(t testing.TB, err, want error, about string, args ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got %v, want %v", fmt.Sprintf(about, args...), err, want)
 	}
 }

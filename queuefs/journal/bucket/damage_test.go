@@ -135,9 +135,7 @@ func TestAJournalIsTakenFromAnOwnerUnknown(t *testing.T) {
 			return answer
 		}
 	}
-	if _, err := open(m, bucket.Options{Take: take(refused)}); !errors.Is(err, refused) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, errOf(open(m, bucket.Options{Take: take(refused)})), refused, "")
 	st, err := bucket.Look(t.Context(), m, 0)
 	if err != nil || st.Owner.Name != "unknown" || len(st.Damage) != 1 || !strings.HasPrefix(st.Damage[0].Error(), bucket.Name(1)) {
 		t.Errorf("seen from outside: got %+v, %v", st, err)
@@ -203,9 +201,7 @@ func TestReadAtOfRecordsBeforeTheOpening(t *testing.T) {
 
 func TestAStoreWithoutConditionalWritesIsRefused(t *testing.T) {
 	m := &objectstest.Memory{Fault: func(objectstest.Request) objectstest.Fault { return objectstest.Lax }}
-	if _, err := open(m, bucket.Options{}); !errors.Is(err, objects.ErrUnconditional) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, errOf(open(m, bucket.Options{})), objects.ErrUnconditional, "")
 }
 
 // A script opens a journal, adds, releases, closes and begins again, up to an error. It
@@ -367,9 +363,7 @@ func TestAnErrorOfTheStoreIsFinal(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	m.Fault = nil
-	if err := put(l, "three"); !errors.Is(err, journal.ErrFailed) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, put(l, "three"), journal.ErrFailed, "")
 }
 
 // A journal that failed for its store says when it can be opened again, and has then what was
@@ -415,12 +409,8 @@ func TestAJournalKnowsWhenItsStoreIsBack(t *testing.T) {
 		t.Errorf("still without: %v", err)
 	}
 	away.Store(false)
-	if err := l.Lookout(); !errors.Is(err, bucket.ErrBack) {
-		t.Errorf("with the store again: %v", err)
-	}
-	if err := put(l, "late"); !errors.Is(err, journal.ErrFailed) {
-		t.Errorf("before it is opened again: %v", err)
-	}
+	wantErr(t, l.Lookout(), bucket.ErrBack, "with the store again")
+	wantErr(t, put(l, "late"), journal.ErrFailed, "before it is opened again")
 	l.Close()
 	if l, err = open(m, o); err != nil {
 		t.Fatal(err)

@@ -58,9 +58,7 @@ func takeOver(t *testing.T, l *bucket.Log, name string) {
 
 func TestALogFollowsItsOwnerAndTakesOver(t *testing.T) {
 	m := new(objectstest.Memory)
-	if _, err := bucket.Follow(context.Background(), m, bucket.Options{}); !errors.Is(err, objects.ErrNotExist) {
-		t.Errorf("without a journal: got %v", err)
-	}
+	wantErr(t, errOf(bucket.Follow(context.Background(), m, bucket.Options{})), objects.ErrNotExist, "without a journal")
 	a := mustOpen(t, m, "a")
 	mustPut(t, a, "1")
 	b, c := mustFollow(t, m), mustFollow(t, m)
@@ -74,9 +72,7 @@ func TestALogFollowsItsOwnerAndTakesOver(t *testing.T) {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}
-	if err := b.TakeOver(context.Background(), bucket.Owner{Name: "b"}); !errors.Is(err, bucket.ErrBehind) {
-		t.Errorf("with batches unread: got %v", err)
-	}
+	wantErr(t, b.TakeOver(context.Background(), bucket.Owner{Name: "b"}), bucket.ErrBehind, "with batches unread")
 	if got := readOn(t, b); fmt.Sprint(got) != "[2 3]" {
 		t.Errorf("followed: got %q", got)
 	}
@@ -100,9 +96,7 @@ func TestAnOwnerLeavesAndFollows(t *testing.T) {
 	b := mustFollow(t, m)
 	mustPut(t, a, "1")
 	must(t, a.Leave())
-	if err := put(a, "x"); !errors.Is(err, journal.ErrFollowing) {
-		t.Errorf("got %v", err)
-	}
+	wantErr(t, put(a, "x"), journal.ErrFollowing, "")
 	readOn(t, b)
 	if o, err := b.Owner(context.Background()); err != nil || !o.Left || o.Name != "a" {
 		t.Errorf("got %+v, %v", o, err)
@@ -146,17 +140,11 @@ func TestAFollowerFallsBehindTheBeginning(t *testing.T) {
 		must(t, p.Beat(context.Background()))
 	}
 	now = now.Add(time.Second)
-	if _, err := v.Silent(context.Background()); !errors.Is(err, journal.ErrReleased) {
-		t.Errorf("with a sign of life: got %v", err)
-	}
+	wantErr(t, errOf(v.Silent(context.Background())), journal.ErrReleased, "with a sign of life")
 	m.Set("beat/00000000000000000001", nil)
 	now = now.Add(time.Minute)
-	if _, err := v.Silent(context.Background()); !errors.Is(err, journal.ErrReleased) {
-		t.Errorf("without: got %v", err)
-	}
-	if err := b.TakeOver(context.Background(), bucket.Owner{Name: "b"}); !errors.Is(err, journal.ErrReleased) {
-		t.Errorf("taking over: got %v", err)
-	}
+	wantErr(t, errOf(v.Silent(context.Background())), journal.ErrReleased, "without")
+	wantErr(t, b.TakeOver(context.Background(), bucket.Owner{Name: "b"}), journal.ErrReleased, "taking over")
 	mustPut(t, a, "goes on")
 }
 
@@ -281,9 +269,7 @@ func TestAFollowerReadsReleasedRecordsItHasHere(t *testing.T) {
 			if !errors.Is(err, c.want) || err == nil && string(buf[:n]) != "first" {
 				t.Errorf("the standby reads %q, %v, want %v", buf[:n], err, c.want)
 			}
-			if _, err := owner.ReadAt(buf, 1, 0); !errors.Is(err, journal.ErrReleased) {
-				t.Errorf("the owner reads %v", err)
-			}
+			wantErr(t, errOf(owner.ReadAt(buf, 1, 0)), journal.ErrReleased, "the owner reads")
 		})
 	}
 }

@@ -346,12 +346,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 // synced, as after a process was killed: who sees them may rely on them.
 func TestReplayedIsSynced(t *testing.T) {
 	path := tempDir(t)
-	j := open(t, path, 0, func(step string, do func() error) error {
-		if step == "journal sync" {
-			return nil
-		}
-		return do()
-	})
+	j := open(t, path, 0, failIf(nil, func(step string) bool { return step == "journal sync" }))
 	j.put("not synced")
 	j.close()
 	synced := 0
@@ -367,12 +362,9 @@ func TestReplayedIsSynced(t *testing.T) {
 	again.close()
 	// If that fails the log does not open.
 	c := &ledger{TB: t}
-	if err := c.open(path, 0, func(step string, do func() error) error {
-		if step == "journal sync" {
-			return syscall.EIO
-		}
-		return do()
-	}); !errors.Is(err, syscall.EIO) {
+	if err := c.open(path, 0, failIf(syscall.EIO, func(step string) bool {
+		return step == "journal sync"
+	})); !errors.Is(err, syscall.EIO) {
 		t.Errorf("got %v", err)
 	}
 	c.dir.Close()
@@ -381,12 +373,9 @@ func TestReplayedIsSynced(t *testing.T) {
 func TestNoRoomIsNoFailure(t *testing.T) {
 	var full atomic.Bool // also segments are prepared in the background
 	path := tempDir(t)
-	j := open(t, path, 0, func(step string, do func() error) error {
-		if full.Load() && step == "prepare segment" {
-			return syscall.ENOSPC
-		}
-		return do()
-	})
+	j := open(t, path, 0, failIf(syscall.ENOSPC, func(step string) bool {
+		return full.Load() && step == "prepare segment"
+	}))
 	full.Store(true)
 	var err error
 	n := 0
@@ -419,12 +408,7 @@ func TestTheEndOfTheLastSegmentIsForWhatMakesRoom(t *testing.T) {
 	path := tempDir(t)
 	var full atomic.Bool // also segments are prepared in the background
 	full.Store(true)
-	fault := func(step string, do func() error) error {
-		if full.Load() && step == "prepare segment" {
-			return syscall.ENOSPC
-		}
-		return do()
-	}
+	fault := failIf(syscall.ENOSPC, func(step string) bool { return full.Load() && step == "prepare segment" })
 	j := open(t, path, 0, nil)
 	j.close()
 	j = open(t, path, 0, fault)
@@ -631,12 +615,9 @@ func TestManyRecordsAtTheEndOfASegment(t *testing.T) {
 		j.close()
 		var full atomic.Bool
 		full.Store(true)
-		j = open(t, path, 0, func(step string, do func() error) error {
-			if full.Load() && step == "prepare segment" {
-				return syscall.ENOSPC
-			}
-			return do()
-		})
+		j = open(t, path, 0, failIf(syscall.ENOSPC, func(step string) bool {
+			return full.Load() && step == "prepare segment"
+		}))
 		for j.log.Stats().Left > int64(left)<<12 {
 			must(t, j.add(record(0, 100), journal.Frees))
 		}
@@ -663,5 +644,15 @@ func TestManyRecordsAtTheEndOfASegment(t *testing.T) {
 			t.Errorf("%d blocks are left: %v after %d tries", left, err, tries)
 		}
 		j.close()
+	}
+}
+
+// failIf is a fault that fails the steps of which it holds.
+func failIf(err error, holds func(step string) bool) durable.Fault {
+	return func(step string, do func() error) error {
+		if holds(step) {
+			return err
+		}
+		return do()
 	}
 }
