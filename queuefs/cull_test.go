@@ -140,9 +140,8 @@ func TestThresholdsOfCulling(t *testing.T) {
 					t.Errorf("reopened: got %+v", st)
 				}
 				closeHome(t, s)
-				r, err := check.Home(dir, check.Options{Segment: segmentSize, Now: clock.now})
-				if err != nil || len(r.Problems)+len(r.Mended) > 0 || r.Jobs != 8-len(want) {
-					t.Errorf("check: %v, %+v", err, r)
+				if r := checkHome(t, dir, check.Options{Segment: segmentSize, Now: clock.now}); r.Jobs != 8-len(want) {
+					t.Errorf("%d jobs", r.Jobs)
 				}
 			}
 		})
@@ -441,9 +440,7 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 		if v, a, pending, total := q.PageVersion(0); v != version || !a.Equal(at) || pending != 0 || total != 0 {
 			t.Errorf("page 0: version %d at %v, %d pending of %d; want version %d at %v", v, a, pending, total, version, at)
 		}
-		if j := submit(t, q, queuefs.Meta{}, "x"); j.ID != 3*queuefs.PageJobs+11 {
-			t.Errorf("next job is %v", j.ID)
-		}
+		submitAs(t, q, 3*queuefs.PageJobs+11, queuefs.Meta{}, "x")
 		wantErr(t, errOf(q.Job(5)), queuefs.ErrNoJob, "")
 		closeHome(t, s)
 		// Other hands may bring a job to a vacant page.
@@ -451,9 +448,7 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 		text = []byte(strings.Replace(string(text), "identifier: j000000003082", "identifier: j000000000007", 1))
 		must(t, errors.Join(os.WriteFile(dir+"/queues/jobs/pending/j000000000007", text, 0o666), os.WriteFile(dir+"/queues/jobs/payload/j000000000007", nil, 0o666)))
 		s, q = openHome(t, dir, o)
-		if j, err := q.Next(ctx, "w"); err != nil || j.ID != 7 {
-			t.Errorf("brought: got %v, %v", j.ID, err)
-		}
+		takes(t, q, 7)
 		if n := pages(s); n != 3 {
 			t.Errorf("brought: %d pages of the index are in memory", n)
 		}

@@ -38,9 +38,7 @@ func newGarden(t *testing.T) *garden {
 		submit(t, q, queuefs.Meta{Filename: fmt.Sprint("f", n), Sidecar: "s", MediaType: "text/plain"}, fmt.Sprint("payload ", n))
 	}
 	for _, id := range []queuefs.JobID{1, 2, 3, 4} {
-		if j, err := q.Next(ctx, "w"); err != nil || j.ID != id {
-			t.Fatalf("got %v, %v", j.ID, err)
-		}
+		takes(t, q, id)
 	}
 	must(t, errOf(q.Delete(ctx, 5)))
 	for _, id := range []queuefs.JobID{3, 1, 2} {
@@ -555,9 +553,7 @@ func TestRebuildForgetsPages(t *testing.T) {
 			}
 			if lose != "log/index/queues/jobs/queue" {
 				// The numbers of the jobs that are gone do not come again.
-				if j := submit(t, q, queuefs.Meta{}, "x"); j.ID != 2*queuefs.PageJobs+11 {
-					t.Errorf("got %v", j.ID)
-				}
+				submitAs(t, q, 2*queuefs.PageJobs+11, queuefs.Meta{}, "x")
 			}
 		})
 	}
@@ -582,9 +578,7 @@ func TestCopyOfAQueueIsAQueue(t *testing.T) {
 		rebuild(t, dir)
 		mustHave(t, dir, want)
 		s, q := openHome(t, dir, queuefs.Options{})
-		if j, err := q.Next(ctx, "w"); err != nil || j.ID != 1 {
-			t.Errorf("got %v, %v", j.ID, err)
-		}
+		takes(t, q, 1)
 		if seq := q.Seq(); len(drop) < 2 && seq != 14 {
 			t.Errorf("got event %d, want 14", seq)
 		}

@@ -904,10 +904,8 @@ func TestHomeOfAnotherProcess(t *testing.T) {
 	closeHome(t, s)
 	for _, kill := range []bool{false, true} {
 		cmd := child(t, "hold", dir)
-		in, err := cmd.StdinPipe()
-		must(t, err)
-		out, err := cmd.StdoutPipe()
-		must(t, err)
+		in := sure(cmd.StdinPipe())(t)
+		out := sure(cmd.StdoutPipe())(t)
 		must(t, processes.Start(cmd))
 		if line, err := bufio.NewReader(out).ReadString('\n'); line != "open\n" {
 			t.Fatalf("got %q, %v", line, err)

@@ -143,8 +143,7 @@ func TestKeyLastsAsLongAsItsJob(t *testing.T) {
 		}
 	}
 	check("in use")
-	_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Closed = true }))
-	must(t, err)
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Closed = true }))))
 	check("closed")
 
 	crashed := copyHome(t, dir)
@@ -165,8 +164,7 @@ func TestKeyLastsAsLongAsItsJob(t *testing.T) {
 	defer func() { closeHome(t, s) }()
 	check("without index and journal")
 
-	_, err = s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Closed, i.CullingSize = false, 0 }))
-	must(t, err)
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Closed, i.CullingSize = false, 0 }))))
 	if got := culled(t, s, queuefs.CullOptions{}); len(got) != 2 {
 		t.Fatalf("got %v", got)
 	}

@@ -102,9 +102,7 @@ func TestOrderAcrossPages(t *testing.T) {
 	closeHome(t, s)
 	s, q = openHome(t, dir, queuefs.Options{Segment: 8 << 20})
 	for _, want := range []queuefs.JobID{3, queuefs.PageJobs - 1, queuefs.PageJobs, 1500, 2001} {
-		if j, err := q.Next(ctx, "w"); err != nil || j.ID != want {
-			t.Errorf("got %v, %v want %v", j.ID, err, want)
-		}
+		takes(t, q, want)
 	}
 }
 
@@ -248,9 +246,7 @@ func TestFilesLostUnderAnOpenHome(t *testing.T) {
 		should(t, errOf(q.Release(ctx, id)))
 	}
 	for id := queuefs.JobID(1); id <= 2; id++ {
-		if j, err := q.Next(ctx, "w"); err != nil || j.ID != id {
-			t.Errorf("next: got %v, %v", j.ID, err)
-		}
+		takes(t, q, id)
 	}
 	if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) || q.State().Held != 1 {
 		t.Errorf("next without a payload: got %v, and %+v", err, q.State())

@@ -365,9 +365,7 @@ func TestJobNumbersOutliveTheirQueue(t *testing.T) {
 	use := func(q *queuefs.Queue, n int) {
 		t.Helper()
 		for range n {
-			if j := submit(t, q, queuefs.Meta{}, "x"); j.ID != next {
-				t.Fatalf("got %v, want %v", j.ID, next)
-			}
+			submitAs(t, q, next, queuefs.Meta{}, "x")
 			must(t, errOf(q.Next(ctx, "w")))
 			next++
 		}
@@ -403,9 +401,7 @@ func TestJobNumbersOutliveTheirQueue(t *testing.T) {
 	use(q, 1)
 	other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"})
 	must(t, err)
-	if j := submit(t, other, queuefs.Meta{}, "x"); j.ID != 1 {
-		t.Errorf("another queue begins with %v", j.ID)
-	}
+	submitAs(t, other, 1, queuefs.Meta{}, "x")
 	if len(problems) > 0 {
 		t.Errorf("reported %q", problems)
 	}
@@ -626,9 +622,7 @@ func TestALostQueueIsRemovedForGood(t *testing.T) {
 			}
 			q, err = s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"})
 			must(t, err)
-			if j := submit(t, q, queuefs.Meta{}, "y"); j.ID != 2 {
-				t.Errorf("a later queue of the name begins with %v", j.ID)
-			}
+			submitAs(t, q, 2, queuefs.Meta{}, "y")
 		})
 	}
 }

@@ -403,12 +403,8 @@ func TestReloadTakesInQueues(t *testing.T) {
 	}
 	// Both go on.
 	c := sure(s.Queue("copy"))(t)
-	if j := submit(t, c, queuefs.Meta{}, "three"); j.ID != 3 {
-		t.Errorf("copy goes on with %v", j.ID)
-	}
-	if j := submit(t, q, queuefs.Meta{}, "three"); j.ID != 3 {
-		t.Errorf("jobs goes on with %v", j.ID)
-	}
+	submitAs(t, c, 3, queuefs.Meta{}, "three")
+	submitAs(t, q, 3, queuefs.Meta{}, "three")
 	n := sure(s.Queue("new"))(t)
 	submit(t, n, queuefs.Meta{}, "first")
 	write(t, dir+"/queues.txt", "jobs\ncopy\nnew\nempty\n")
