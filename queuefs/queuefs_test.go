@@ -537,9 +537,8 @@ func TestTakeManyLargeJobs(t *testing.T) {
 
 // TestEventsOfLongNames reads events whose records have the longest names.
 func TestEventsOfLongNames(t *testing.T) {
-	s := sure(openQueue(t, strings.Repeat("q", 200)))(t)
-	defer closeHome(t, s)
-	q := s.Queues()[1]
+	s, _ := openHome(t, fastDir(t), queuefs.Options{})
+	q := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: strings.Repeat("q", 200)}))(t)
 	types := []string{strings.Repeat("m", 1024), strings.Repeat("a\xff", 512), strings.Repeat("\xff\xfe", 512), "text/plain"}
 	n := 0
 	for i := range 200 {
@@ -562,12 +561,4 @@ func TestEventsOfLongNames(t *testing.T) {
 			t.Errorf("event %d: got %+v, %v", i, e.Payload, err)
 		}
 	}
-}
-
-// openQueue opens a fresh home with a second queue.
-func openQueue(t *testing.T, id string) (*queuefs.Service, error) {
-	t.Helper()
-	s, _ := openHome(t, fastDir(t), queuefs.Options{})
-	_, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: id})
-	return s, err
 }

@@ -400,13 +400,6 @@ func TestPayloadsAtHandKeepNoJobFiles(t *testing.T) {
 	if err != nil || len(taken) < 100 {
 		t.Fatalf("%d jobs, %v", len(taken), err)
 	}
-	heap := func() int64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
 	payloads := make([][]byte, len(taken))
 	for i := range taken {
 		if payloads[i] = taken[i].AtHand(); payloads[i] == nil {
@@ -414,9 +407,9 @@ func TestPayloadsAtHandKeepNoJobFiles(t *testing.T) {
 		}
 	}
 	taken = nil
-	with := heap()
+	with := liveHeap()
 	runtime.KeepAlive(payloads)
-	if kept := with - heap(); kept > 4<<20 {
+	if kept := with - liveHeap(); kept > 4<<20 {
 		t.Errorf("%d octets are kept for one of each job", kept)
 	}
 }
@@ -588,25 +581,11 @@ type shy struct{ io.Reader }
 
 func (s shy) Read(p []byte) (int, error) { return s.Reader.Read(p[:min(len(p), 10_007)]) }
 
-// queue returns the queue of a home with segments of so many bytes.
-func queue(t *testing.T, segment int64) *queuefs.Queue {
-	t.Helper()
-	dir := t.TempDir()
-	must(t, queuefs.Init(filepath.Join(dir, "home"), queuefs.ServiceInfo{Name: "test"}))
-	s := sure(queuefs.Open(filepath.Join(dir, "home"), queuefs.Options{Segment: segment}))(t)
-	t.Cleanup(func() {
-		should(t, s.Close())
-	})
-	q, err := s.CreateQueue(t.Context(), queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
-	must(t, err)
-	return q
-}
-
 // TestReadFrom brings payloads of sizes around the limits from readers of all
 // manners, some behind what was written: what is stored is what they had, with
 // its digests, and only what is more than may be in memory is in a file.
 func TestReadFrom(t *testing.T) {
-	q := queue(t, 4<<20)
+	_, q := openHome(t, t.TempDir(), queuefs.Options{Segment: 4 << 20})
 	const inline = 128 << 10
 	pattern := strings.Repeat("0123456789abcdefghi\n", 40_000)
 	for name, reader := range map[string]func(r io.Reader) io.Reader{
@@ -645,7 +624,7 @@ func TestReadFrom(t *testing.T) {
 
 // TestReadFromOneByOne is for the reader that gives the least.
 func TestReadFromOneByOne(t *testing.T) {
-	q := queue(t, 1<<20)
+	_, q := openHome(t, t.TempDir(), queuefs.Options{Segment: 1 << 20})
 	data := strings.Repeat("x", 128<<10) + "yz"
 	sub := q.Begin()
 	d := sure(sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.MD5, []byte(data))}}))(t)
@@ -658,7 +637,7 @@ func TestReadFromOneByOne(t *testing.T) {
 // TestReadFromMany fills what a submission may keep in memory: the rest goes to
 // files, and every payload is what it was.
 func TestReadFromMany(t *testing.T) {
-	q := queue(t, 2<<20)
+	_, q := openHome(t, t.TempDir(), queuefs.Options{Segment: 2 << 20})
 	sub := q.Begin()
 	var want []string
 	files := 0
@@ -689,7 +668,7 @@ func TestReadFromMany(t *testing.T) {
 // that of the reader, also where it is the one that io.ReadFull has for the
 // end.
 func TestReadFromBroken(t *testing.T) {
-	q := queue(t, 1<<20)
+	_, q := openHome(t, t.TempDir(), queuefs.Options{Segment: 1 << 20})
 	for _, size := range []int{0, 1, 4096, 128 << 10, 128<<10 + 1, 256 << 10, 300_000} {
 		for _, broken := range []error{io.ErrUnexpectedEOF, errors.New("cut off")} {
 			sub := q.Begin()
@@ -712,7 +691,7 @@ func TestReadFromBroken(t *testing.T) {
 // TestReadFromKeepsWhatItMust brings small payloads of many jobs: what they take
 // in memory is about what they have.
 func TestReadFromKeepsWhatItMust(t *testing.T) {
-	q := queue(t, 64<<20)
+	_, q := openHome(t, t.TempDir(), queuefs.Options{Segment: 64 << 20})
 	for _, size := range []int{1, 1000, 5000} {
 		before := liveHeap()
 		const jobs = 2000

@@ -110,15 +110,11 @@ func counts(l *ledger.Ledger) (n index.Counts, last job.Seq) {
 
 func TestReplayEndsWhereNormalUseDid(t *testing.T) {
 	l, _, log := open(t)
-	if err := submit(l, 3); err != nil {
-		t.Fatal(err)
-	}
+	must(t, submit(l, 3))
 	again, _, _ := open(t)
 	for rec := range log.Read(0) {
 		var r record.Record
-		if err := r.Parse(rec.Data); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Parse(rec.Data))
 		again.Replay(&r, rec.LSN, func(job.ID) bool { return false })
 	}
 	for id := job.ID(1); id <= 3; id++ {
@@ -136,9 +132,7 @@ func TestReplayEndsWhereNormalUseDid(t *testing.T) {
 
 func TestNothingHappensWithoutStorage(t *testing.T) {
 	l, shared, log := open(t)
-	if err := submit(l, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, submit(l, 1))
 	log.append, log.reserve = []error{journal.ErrUnready}, []error{syscall.ENOSPC}
 	err := submit(l, 1)
 	var reserve *ledger.ReserveError
@@ -146,9 +140,7 @@ func TestNothingHappensWithoutStorage(t *testing.T) {
 		t.Fatalf("got %v, want a ReserveError for lack of space", err)
 	}
 	log.append = []error{journal.ErrUnready} // and then there is some
-	if err := submit(l, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, submit(l, 1))
 	if n, last := counts(l); n.Status[job.Pending] != 2 || last != 2 || shared.Behind.Load() != 2 {
 		t.Errorf("got %v jobs up to event %d, %d behind; want two of each", n, last, shared.Behind.Load())
 	}
@@ -226,9 +218,7 @@ func TestConsumersAreServedInTheirOrder(t *testing.T) {
 	if a := <-gone; !errors.Is(a.err, ledger.ErrEmpty) {
 		t.Errorf("got %v for the one that left, want ErrEmpty", a)
 	}
-	if err := submit(l, 2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, submit(l, 2))
 	if a := <-first; len(a.ids) != 1 || a.ids[0] != 1 {
 		t.Errorf("got %v for the first, want job 1", a)
 	}
@@ -261,9 +251,7 @@ func TestConsumersAreServedInTheirOrder(t *testing.T) {
 
 func TestASealedQueueHasNoMoreEvents(t *testing.T) {
 	l, _, _ := open(t)
-	if err := submit(l, 1); err != nil {
-		t.Fatal(err)
-	}
+	must(t, submit(l, 1))
 	if err := l.Seal(t.Context()); !errors.Is(err, ledger.ErrNotEmpty) {
 		t.Fatalf("got %v, want ErrNotEmpty", err)
 	}
@@ -274,12 +262,8 @@ func TestASealedQueueHasNoMoreEvents(t *testing.T) {
 		b.Add(r)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Seal(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, l.Seal(t.Context()))
 	if err := submit(l, 1); !errors.Is(err, ledger.ErrNoQueue) {
 		t.Errorf("got %v, want ErrNoQueue", err)
 	}
@@ -291,9 +275,7 @@ func TestASealedQueueHasNoMoreEvents(t *testing.T) {
 
 func TestTheGateWaitsForCallsAndWakesSleepers(t *testing.T) {
 	g := ledger.NewGate()
-	if err := g.Enter(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, g.Enter())
 	slept, closed := make(chan error), make(chan bool)
 	go func() { slept <- g.Sleep(context.Background(), nil) }()
 	go func() { closed <- g.Close() }()
@@ -366,9 +348,7 @@ func submitMany(t *testing.T, l *ledger.Ledger, n, size int) {
 			b.Add(r)
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }
 
@@ -421,5 +401,13 @@ func TestReadersAtOtherPlaces(t *testing.T) {
 				t.Fatalf("%v: got %.20q, %v", id, payload, err)
 			}
 		}
+	}
+}
+
+// must ends the test at an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
