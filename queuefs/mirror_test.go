@@ -989,12 +989,9 @@ func TestAnImageThatFailsIsTriedAfterAPause(t *testing.T) {
 	t.Parallel()
 	var failing, full atomic.Bool
 	now := time.Now()
-	m := &objectstest.Memory{Fault: func(r objectstest.Request) objectstest.Fault {
-		if failing.Load() && strings.HasPrefix(r.Name, "snapshot/") {
-			return objectstest.Before
-		}
-		return objectstest.None
-	}}
+	m := &objectstest.Memory{Fault: objectstest.When(objectstest.Before, func(r objectstest.Request) bool {
+		return failing.Load() && strings.HasPrefix(r.Name, "snapshot/")
+	})}
 	s, err := openStored(fastDir(t)+"/a", m, queuefs.Options{
 		Now: func() time.Time { return now },
 		Fault: failIf(syscall.ENOSPC, func(step string) bool {

@@ -336,12 +336,7 @@ func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
 			return off.Load()
 		}
 		m = &objectstest.Memory{}
-		m.Fault = func(objectstest.Request) objectstest.Fault {
-			if inStore && over() || off.Load() {
-				return objectstest.Before
-			}
-			return objectstest.None
-		}
+		m.Fault = objectstest.When(objectstest.Before, func(objectstest.Request) bool { return inStore && over() || off.Load() })
 		dir = fastDir(t) + "/a"
 		s, err := openStored(dir, m, queuefs.Options{Fault: failIf(stopped, func(step string) bool {
 			return !inStore && over() || off.Load()

@@ -52,12 +52,7 @@ func TestProbeRefusesAStoreThatReplaces(t *testing.T) {
 
 func TestProbeSaysWhichRequestFails(t *testing.T) {
 	for _, op := range []string{"Create", "Get", "List", "Delete"} {
-		m := &objectstest.Memory{Fault: func(r objectstest.Request) objectstest.Fault {
-			if r.Op == op {
-				return objectstest.Before
-			}
-			return objectstest.None
-		}}
+		m := &objectstest.Memory{Fault: objectstest.When(objectstest.Before, func(r objectstest.Request) bool { return r.Op == op })}
 		if err := objects.Probe(context.Background(), m); !errors.Is(err, objectstest.ErrFault) {
 			t.Errorf("%s: got %v", op, err)
 		}

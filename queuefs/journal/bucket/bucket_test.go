@@ -438,12 +438,7 @@ func TestAFaultAtEveryRequestOfAMove(t *testing.T) {
 			t.Parallel()
 			for at := 1; ; at++ {
 				m := new(objectstest.Memory)
-				m.Fault = func(r objectstest.Request) objectstest.Fault {
-					if r.N == at {
-						return fault
-					}
-					return objectstest.None
-				}
+				m.Fault = objectstest.When(fault, func(r objectstest.Request) bool { return r.N == at })
 				for try := 0; ; try++ {
 					a, err := bucket.Expect(context.Background(), m, there, time.Millisecond)
 					if err == nil {

@@ -287,12 +287,7 @@ func TestAFaultAtEveryRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for at := range whole.Requests("") {
-				m := &objectstest.Memory{Fault: func(r objectstest.Request) objectstest.Fault {
-					if r.N == at+1 {
-						return fault
-					}
-					return objectstest.None
-				}}
+				m := &objectstest.Memory{Fault: objectstest.When(fault, func(r objectstest.Request) bool { return r.N == at+1 })}
 				acknowledged, tried, released, err := script(m)
 				if err := check(m, acknowledged, tried, released); err != nil {
 					t.Errorf("request %d: %v", at+1, err)
@@ -371,12 +366,7 @@ func TestAnErrorOfTheStoreIsFinal(t *testing.T) {
 func TestAJournalKnowsWhenItsStoreIsBack(t *testing.T) {
 	t.Parallel()
 	var away atomic.Bool
-	m := &objectstest.Memory{Fault: func(objectstest.Request) objectstest.Fault {
-		if away.Load() {
-			return objectstest.Before
-		}
-		return objectstest.None
-	}}
+	m := &objectstest.Memory{Fault: objectstest.When(objectstest.Before, func(objectstest.Request) bool { return away.Load() })}
 	o := bucket.Options{Patience: time.Millisecond}
 	l, err := open(m, o)
 	if err != nil {

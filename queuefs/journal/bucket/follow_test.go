@@ -152,12 +152,7 @@ func TestAFollowerFallsBehindTheBeginning(t *testing.T) {
 // store that does not answer is no silence.
 func TestSilence(t *testing.T) {
 	away := false
-	m := &objectstest.Memory{Fault: func(objectstest.Request) objectstest.Fault {
-		if away {
-			return objectstest.Before
-		}
-		return objectstest.None
-	}}
+	m := &objectstest.Memory{Fault: objectstest.When(objectstest.Before, func(objectstest.Request) bool { return away })}
 	a := mustOpen(t, m, "a")
 	b := mustFollow(t, m)
 	now := time.Now()

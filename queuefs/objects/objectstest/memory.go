@@ -43,6 +43,16 @@ type Request struct {
 	To   int64 // where the part to be read ends; 0: the request is for none
 }
 
+// When returns a [Memory.Fault] of the requests of which it holds.
+func When(fault Fault, holds func(Request) bool) func(Request) Fault {
+	return func(r Request) Fault {
+		if holds(r) {
+			return fault
+		}
+		return None
+	}
+}
+
 // A Memory is an [objects.Store] in memory. Its zero value is empty.
 type Memory struct {
 	// Fault chooses the fault of each request, and may wait; nil means none has one.
