@@ -79,7 +79,7 @@ func (d *document) Pack(w packer) error {
 	return nil
 }
 
-// store.Content adds the bytes from start to end of a content, opened when they are read.
+// Content adds the bytes from start to end of a content, opened when they are read.
 func (d *document) Content(open store.Opener, start, end int64) {
 	d.add(end-start, func(from int64) (io.ReadCloser, error) {
 		c, err := open()
@@ -257,7 +257,7 @@ func newForms(max int) *forms {
 // overhead is how many bytes a form takes beside its octets.
 const overhead = 512
 
-// document returns the document at a path in a coding. The form with the entity tag is used
+// get returns the document at a path in a coding. The form with the entity tag is used
 // if there is one; otherwise write writes the text to a [store.GzipWriter] or the like, and
 // returns its state, which may be a later one.
 func (s *forms) get(path string, c coding, tag string, write func(w packer) (docState, error)) (*document, error) {

@@ -62,6 +62,7 @@ func (s *Service) load() error {
 	if known.Torn >= 0 {
 		s.properties.lines.Torn(known.Torn)
 	}
+	s.inOrder = c.Clean
 	if c.Clean { // the files are exact
 		known.Unlisted = slices.DeleteFunc(known.Unlisted, func(id string) bool { return !home.Used(s.dirs.queues, id) })
 	}

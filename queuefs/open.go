@@ -276,6 +276,10 @@ func (s *Service) closeFiles() error {
 // opened with [Options.Look]; what they show is then from before these changes.
 func (s *Service) Unsettled() bool { return s.unsettled }
 
+// ClosedInOrder reports whether the process before this one closed the home in order, so that
+// all it knew is in the files.
+func (s *Service) ClosedInOrder() bool { return s.inOrder }
+
 // looked loads what else readers see of a home that nobody else changes, and finds out
 // whether it is unsettled.
 func (s *Service) looked(c indexfile.Checkpoint, indexed, lost bool, known *found, was map[*Queue]loaded) error {

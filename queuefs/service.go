@@ -79,6 +79,7 @@ type Service struct {
 	opts      Options
 	dirs      dirs
 	unsettled bool // see Unsettled
+	inOrder   bool // see ClosedInOrder
 	lock      *home.Held
 	index     *snapshot.Store
 	shared    *ledger.Shared

@@ -191,7 +191,7 @@ func (h *Hub) conclude(s *subscription, life int, m *message, err error, took ti
 		h.report(fmt.Errorf("hub: callback of queue %s: the receiver answered 410: %d waiting events and all later ones are not "+
 			"delivered until the queue has another callback", s.Topic, waiting))
 	}
-	if s.Kind != subscriber {
+	if s.Kind != subscriber && !(stopped && err != nil) {
 		h.noteReceiver(s, err)
 	}
 }

@@ -138,6 +138,7 @@ type Hub struct {
 
 	tick      sync.Mutex // one Tick at a time; guards the next fields; before saving and mu
 	savedAt   time.Time
+	whole     bool // the file was there and whole; not changed after New
 	look      look
 	met       map[string]bool // external hubs that have had their first topics
 	offered   []string        // all external hubs have subscriptions to these topics

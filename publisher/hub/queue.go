@@ -154,7 +154,11 @@ func (h *Hub) meetQueue(q *queuefs.Queue) error {
 	fresh := s == nil
 	if fresh {
 		begin, ok := h.queues.seen[q.ID()]
-		if !ok || begin.q != q { // it may have come right before a crash
+		switch {
+		case ok && begin.q == q:
+		case h.whole && h.Service.ClosedInOrder():
+			begin.event = last // it came while no daemon ran
+		default: // it may have come right before a crash, or the file was lost
 			begin.event = event{oldest(q), now.Info.Created}
 		}
 		s = &subscription{Kind: ofQueue, Topic: q.ID(), Site: site, Position: begin.event.String(), cursor: begin.event, proven: true}

@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -525,6 +526,27 @@ func TestAFirstCallbackRightBeforeACrashCounts(t *testing.T) {
 	h.submit(q, "x")
 	h.killed().tick()
 	r.want(t, "jobs 3 submit "+j2+" pending")
+}
+
+// A callback that was set while no daemon ran tells nothing of the jobs before.
+func TestAFirstCallbackOfAClosedHomeBeginsWithTheNextEvent(t *testing.T) {
+	h, r := newHome(t, hub.Options{}), newReceiver(t)
+	q := h.queue("jobs", "")
+	h.submit(q, "x")
+	h.tick()
+	h.close()
+	svc, err := queuefs.Open(h.path, queuefs.Options{})
+	must(t, err)
+	_, err = svc.SetQueue(t.Context(), "jobs", func(i *queuefs.QueueInfo) error { i.Callback = r.URL; return nil })
+	must(t, errors.Join(err, svc.Close()))
+	h.reopen()
+	h.tick()
+	r.want(t)
+	q, err = h.svc.Queue("jobs")
+	must(t, err)
+	h.submit(q, "x")
+	h.later(time.Second)
+	r.want(t, "jobs 3 submit "+j2+" pending") // event 2 is of the properties
 }
 
 func TestAnOlderCopyOfAHomeGoesOnFromNow(t *testing.T) {

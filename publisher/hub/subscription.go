@@ -140,6 +140,7 @@ func (h *Hub) load() error {
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	h.whole = err == nil
 	for _, s := range subs {
 		switch s.Kind {
 		case ofQueue:

@@ -300,7 +300,7 @@ func (s *Set) openFile(name string) (*os.File, error) {
 	return d.Open(name)
 }
 
-// OpenGrowing opens the entries of the open list, verified. mu is held.
+// openGrowing opens the entries of the open list, verified. mu is held.
 func (s *Set) openGrowing() (*os.File, error) {
 	file, err := s.openFile(names.EntriesFile(s.at.First))
 	if err != nil {
