@@ -233,22 +233,6 @@ func TestDamagedPublishedFiles(t *testing.T) {
 	}
 }
 
-// releaseBy makes the engine let go of the events of a queue by those of another.
-func (s *source) releaseBy(queue, by string) {
-	s.Helper()
-	s.forgetful()
-	for range 100 {
-		for range 10 {
-			s.submit(s.queue(by), strings.Repeat("x", 100_000))
-		}
-		must(s, s.svc.Checkpoint(context.Background()))
-		if _, err := s.queue(queue).Events(s.queue(queue).Seq()-1, 1); err != nil {
-			return
-		}
-	}
-	s.Fatal("the journal has all events still")
-}
-
 // copied returns a source of a copy of the home, which is closed.
 func (s *source) copied(t testing.TB) *source {
 	t.Helper()

@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"cutie/publisher"
 	"cutie/publisher/names"
@@ -126,22 +124,6 @@ func TestEventsThatAreGoneLeaveAGap(t *testing.T) {
 	activity(s, q, 1)
 	m.incremental(nil)
 	m.compare(q)
-}
-
-// withResults takes a job and gives it results.
-func withResults(s *source, q *queuefs.Queue, contents ...string) {
-	s.Helper()
-	ctx := context.Background()
-	taken, err := q.Take(ctx, queuefs.Take{Lease: time.Hour, Max: 1})
-	must(s, err)
-	for i, text := range contents {
-		r, err := q.NewResult(ctx, taken[0].ID, taken[0].Token, fmt.Sprint("result", i), "text/plain", nil)
-		must(s, err)
-		_, err = io.WriteString(r, text)
-		must(s, err)
-		_, err = r.Commit(ctx)
-		must(s, err)
-	}
 }
 
 var errFault = errors.New("fault")

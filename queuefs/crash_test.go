@@ -556,7 +556,7 @@ func TestKilledKeyedRequestsHappenOnce(t *testing.T) {
 		cmd.Process.Kill()
 		cmd.Wait()
 	}
-	s, q := openHome(t, dir, queuefs.Options{})
+	_, q := openHome(t, dir, queuefs.Options{})
 	list := sure(q.List(queuefs.ListOptions{Limit: 1 << 20}))(t)
 	found, consumers := map[string]string{}, map[string]int{}
 	for _, j := range list {

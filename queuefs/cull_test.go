@@ -631,7 +631,7 @@ func TestDueJobsAreNamed(t *testing.T) {
 	inspect("after a kill")
 	closeHome(t, s)
 	must(t, errOf(check.Home(killed, check.Options{Rebuild: true, Segment: segmentSize})))
-	s, q = openHome(t, killed, queuefs.Options{Now: now.now})
+	_, q = openHome(t, killed, queuefs.Options{Now: now.now})
 	inspect("after a rebuild")
 }
 
@@ -980,7 +980,7 @@ func TestOldTombstonesGo(t *testing.T) {
 	cullQueue(t, s, "jobs")
 	closeHome(t, s)
 	size(n + 2)
-	s, q = openHome(t, dir, o)
+	_, q = openHome(t, dir, o)
 	got := stones(t, q, time.Time{}, 10_000)
 	if len(got) != n+2 || got[0].Job != n+2 || got[n+1].Job != 2*n+3 || got[n+1].Seq != 3*(2*n+3)+1 { // one is of the properties
 		t.Errorf("got %d, first %v, last %v", len(got), got[0], got[len(got)-1])

@@ -728,7 +728,7 @@ func TestRepairPutsJobsWithoutTheirPayloadOnHold(t *testing.T) {
 	// Whoever has the payload brings it.
 	must(t, os.WriteFile(filepath.Join(dir, "queues/jobs/payload/j000000000004"), []byte("payload of a job"), 0o666))
 	inspect(true, "1: payload missing", "2: payload missing; the job is on hold", "3: payload missing; the job is on hold", "6: payload missing; the job is on hold")
-	s, q = openHome(t, dir, queuefs.Options{})
+	_, q = openHome(t, dir, queuefs.Options{})
 	should(t, errOf(q.Release(ctx, 4)))
 	takes(t, q, 4)
 }

@@ -547,7 +547,7 @@ func TestRebuildForgetsPages(t *testing.T) {
 				must(t, os.Remove(filepath.Join(dir, lose)))
 			}
 			rebuild(t, dir)
-			s, q = openHome(t, dir, queuefs.Options{})
+			_, q = openHome(t, dir, queuefs.Options{})
 			if st := q.State(); st.Pending != 9 {
 				t.Errorf("got %+v", st)
 			}

@@ -230,7 +230,7 @@ func TestLargestBatch(t *testing.T) {
 	crashed := copyHome(t, dir)
 	closeHome(t, s)
 	o.Fault = nil
-	s, q = openHome(t, crashed, o)
+	_, q = openHome(t, crashed, o)
 	if st := q.State(); st.Pending != 9000 || st.Consumed != 1000 || st.Seq != 11_000 {
 		t.Errorf("got %+v", st)
 	}

@@ -201,7 +201,7 @@ func TestLifeOfJobs(t *testing.T) {
 	if !strings.Contains(string(text), "status: pending\n") || !strings.Contains(string(text), "\nconsumed: ") || strings.Contains(string(text), "\nconsumer: ") {
 		t.Errorf("job file: got %s", text)
 	}
-	s, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Error(p) }})
+	_, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Error(p) }})
 	inspect()
 	if n := q.State(); n.Pending != 2 || n.Deleted != 1 || n.Seq != 6 {
 		t.Errorf("state: got %+v", n)
@@ -344,7 +344,7 @@ func TestDescribeChangesAPendingJobAlone(t *testing.T) {
 	closeHome(t, s)
 	// The directory alone says the same, with its date.
 	must(t, os.RemoveAll(dir+"/log"))
-	s, q = openHome(t, dir, queuefs.Options{})
+	_, q = openHome(t, dir, queuefs.Options{})
 	if k, err := q.Job(1); err != nil || fmt.Sprintf("%+v", k) != fmt.Sprintf("%+v", j) {
 		t.Errorf("from the directory: got %+v, %v\nwant %+v", k, err, j)
 	}
@@ -441,7 +441,7 @@ func TestSidecars(t *testing.T) {
 	if r, err := check.Home(dir, check.Options{Rebuild: true, Segment: size}); err != nil || len(r.Problems) > 0 {
 		t.Errorf("rebuild: %v, %+v", err, r)
 	}
-	s, q = openHome(t, dir, queuefs.Options{Segment: size})
+	_, q = openHome(t, dir, queuefs.Options{Segment: size})
 	inspect()
 }
 

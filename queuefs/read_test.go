@@ -100,7 +100,7 @@ func TestOrderAcrossPages(t *testing.T) {
 		}
 	}
 	closeHome(t, s)
-	s, q = openHome(t, dir, queuefs.Options{Segment: 8 << 20})
+	_, q = openHome(t, dir, queuefs.Options{Segment: 8 << 20})
 	for _, want := range []queuefs.JobID{3, queuefs.PageJobs - 1, queuefs.PageJobs, 1500, 2001} {
 		takes(t, q, want)
 	}
@@ -165,7 +165,7 @@ func TestPagesAgreeWithJobs(t *testing.T) {
 	must(t, s.Checkpoint(ctx))
 	inspect()
 	closeHome(t, s)
-	s, q = openHome(t, dir, queuefs.Options{Segment: 4 << 20})
+	_, q = openHome(t, dir, queuefs.Options{Segment: 4 << 20})
 	inspect()
 }
 
@@ -485,7 +485,7 @@ func TestEventsAreTheSameWhenOpenedAgain(t *testing.T) {
 	must(t, os.WriteFile(dir+"/queues/jobs/deleted"+job, text, 0o666))
 	must(t, os.Remove(dir+"/queues/jobs/pending"+job))
 	last := q.Seq()
-	s, q = openHome(t, dir, queuefs.Options{})
+	_, q = openHome(t, dir, queuefs.Options{})
 	if q.Seq() != last+1 {
 		t.Errorf("got %d events of other hands", q.Seq()-last)
 	}
@@ -797,7 +797,7 @@ func testPayloadForms(t *testing.T, dir string) {
 	must(t, s.Maintain(ctx))
 	read()
 	closeHome(t, s)
-	s, q = openHome(t, dir, queuefs.Options{Segment: 2 << 20})
+	_, q = openHome(t, dir, queuefs.Options{Segment: 2 << 20})
 	read()
 	wantErr(t, errOf(q.Payload(100)), queuefs.ErrNoJob, "")
 }
@@ -950,7 +950,7 @@ func TestStageTakesPayloadsInAnyOrder(t *testing.T) {
 	if left := leftovers(t, dir); len(left) > 0 {
 		t.Errorf("left over: %q", left)
 	}
-	s, q = openHome(t, dir, queuefs.Options{})
+	_, q = openHome(t, dir, queuefs.Options{})
 	check(q)
 }
 

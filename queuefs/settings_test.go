@@ -116,7 +116,7 @@ name: not read
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 	}
 	closeHome(t, s)
-	s, q = openHome(t, dir, queuefs.Options{})
+	_, q = openHome(t, dir, queuefs.Options{})
 	if q.Info() != want {
 		t.Errorf("reopened: got %+v\nwant %+v", q.Info(), want)
 	}
@@ -761,7 +761,7 @@ func TestAnUndatedQueueKeepsItsTimeOfCreation(t *testing.T) {
 	}
 	must(t, os.Remove(file))
 	should(t, errOf(check.Home(dir, check.Options{Segment: segmentSize, Rebuild: true})))
-	s, q = openHome(t, dir, queuefs.Options{})
+	_, q = openHome(t, dir, queuefs.Options{})
 	if got := q.Info().Created; !got.Equal(made) {
 		t.Errorf("rebuilt: got %v, want %v", got, made)
 	}

@@ -611,7 +611,7 @@ func TestCheckTellsOfResults(t *testing.T) {
 	if aside, err := os.ReadFile(filepath.Join(dir, "queues/jobs/corrupt/result-j000000000001-edited")); string(aside) != "OF edited" {
 		t.Errorf("set aside: got %q, %v", aside, err)
 	}
-	s, q = openHome(t, dir, queuefs.Options{})
+	_, q = openHome(t, dir, queuefs.Options{})
 	j, err := q.Job(1)
 	if err != nil || len(j.Results) != 1 || j.Results[0].Name != "whole" || !strings.Contains(j.Extra.Value("note"), "lost") {
 		t.Errorf("got %+v, %v", j, err)
@@ -629,7 +629,7 @@ func TestResultsOutliveTheJobFile(t *testing.T) {
 	must(t, errOf(q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "m"})))
 	closeHome(t, s)
 	must(t, os.Remove(filepath.Join(dir, "queues/jobs/consumed/j000000000001")))
-	s, q = openHome(t, dir, queuefs.Options{})
+	_, q = openHome(t, dir, queuefs.Options{})
 	if got, want := standing(t, q, 1), "consumed error; result out  content"; got != want {
 		t.Errorf("got %s want %s", got, want)
 	}

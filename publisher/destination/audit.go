@@ -229,8 +229,9 @@ func (a *audit) explain(ctx context.Context, set *source.Set, s *setState) error
 	}
 	for uri := range a.later {
 		if file, err := a.c.dir.Path(uri); err == nil {
-			h := maphash.String(seed, file)
-			a.seen[h] = a.seen[h]
+			if h := maphash.String(seed, file); !a.seen[h] {
+				a.seen[h] = false // its place counts, too
+			}
 		}
 	}
 	return nil
