@@ -22,6 +22,7 @@ import (
 	"cutie/publisher/names"
 	"cutie/queuefs/outbound"
 	"cutie/sitemap"
+	"cutie/testdata/long"
 )
 
 const hubURI = "http://source.test/cutie/hub"
@@ -354,6 +355,9 @@ func TestAGapInTheListsShowsInTheNotification(t *testing.T) {
 
 // An idle Source is asked again and again.
 func TestAskingAnIdleSourceCostsNothing(t *testing.T) {
+	if long.Race() {
+		t.Skip("the race detector allocates")
+	}
 	s := newSource(t, publisher.Options{Now: func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }}, "q")
 	s.submitN(s.queue("q"), 3)
 	n := s.notifier()

@@ -459,6 +459,9 @@ type attack struct {
 // A daemon under a limit of memory outlives requests that are to be kept in memory,
 // and answers others meanwhile.
 func TestMemoryForRequestsHasALimit(t *testing.T) {
+	if long.Race() {
+		t.Skip("the race detector has memory of its own")
+	}
 	const mib = 1 << 20
 	octets := strings.Repeat("x", 64<<10)
 	send := func(w io.Writer, n int) error {
