@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"cutie/publisher"
 	"cutie/queuefs"
@@ -47,7 +48,8 @@ func newCopies(t *testing.T, s *followed) *copies {
 // A way is how a copy is kept up to date.
 type way func(*destination) error
 
-func byLists(d *destination) error { return d.incremental() }
+func byLists(d *destination) error    { return d.incremental() }
+func byPackages(d *destination) error { return d.unpack() }
 
 // byBoth takes from lists what is not in packages yet.
 func byBoth(d *destination) error {
@@ -193,6 +195,26 @@ func TestFollowAcrossClosedLists(t *testing.T) {
 			c.validate(t, "capabilitylist", "changedump", "changedump-manifest", "changelist", "changelist index", "description", "resourcelist", "resourcelist index")
 		})
 	}
+}
+
+// Packages alone lead to the true state of a queue.
+func TestFollowByPackagesAlone(t *testing.T) {
+	t.Parallel()
+	// Every tick closes the list, so that the packages tell everything.
+	s := inProcess(t, publisher.Options{Period: time.Nanosecond}, "jobs")
+	c := newCopies(t, s)
+	c.begin(byPackages)
+	for round := range 6 {
+		s.work("jobs", round)
+		s.settle()
+		c.follow()
+	}
+	for _, k := range c.all {
+		if k.packs < 6 {
+			t.Errorf("%s: %d packages", k.destination.set, k.packs)
+		}
+	}
+	c.validate(t, "capabilitylist", "changedump", "changedump-manifest", "description", "resourcelist")
 }
 
 // TestCopyOfAReplicaIsAQueue follows the program, over a restart, makes a home
