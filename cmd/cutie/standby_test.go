@@ -439,6 +439,10 @@ func TestJobsAreHandedOutBeforePublishedDocumentsHaveCome(t *testing.T) {
 		time.Sleep(askEvery)
 	}
 	taken, job := get("POST", "consume/jobs")
+	for taken != nil && strings.Contains(job, "the home is being opened") { // it listens a moment before it hands out jobs
+		time.Sleep(askEvery)
+		taken, job = get("POST", "consume/jobs")
+	}
 	if taken == nil || taken.StatusCode != http.StatusOK || !strings.HasSuffix(taken.Header.Get("Content-Location"), "/content/jobs/j000000000001") {
 		t.Errorf("take: got %v, %s", taken, job)
 	}
