@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"cutie/publisher/store"
+	"cutie/publisher/set"
 	"cutie/queuefs"
 	"cutie/queuefs/web"
 	"cutie/wellknown"
@@ -49,7 +49,7 @@ type resource struct {
 	// Gzip opens the form in gzip of files; nil: there is none yet. It may be nil.
 	Gzip func() (*document, error)
 
-	File store.Opener // opens a package; nil of other documents
+	File set.Opener // opens a package; nil of other documents
 }
 
 // events belong to a queue. Methods are safe for concurrent use.

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/publisher"
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
 	"cutie/queuefs"
 )
@@ -364,7 +363,7 @@ func BenchmarkExcerpt(b *testing.B) {
 	at := v.Position().At
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		x, err := v.Excerpt(entries.Position{Seq: queuefs.Seq(1000 + n*37%20_000), At: at}, 64<<10)
+		x, err := v.Excerpt(names.Position{Seq: queuefs.Seq(1000 + n*37%20_000), At: at}, 64<<10)
 		if err != nil || len(x.Entries) < 60_000 {
 			b.Fatalf("%d octets, %v", len(x.Entries), err)
 		}

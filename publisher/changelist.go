@@ -6,9 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
-	"cutie/publisher/store"
+	"cutie/publisher/set"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
@@ -20,7 +19,7 @@ func (s documents) openList() (*resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	sp := store.Span{First: st.First, From: st.From, Until: s.p.oldUntil(st.Until), Length: st.Length}
+	sp := set.Span{First: st.First, From: st.From, Until: s.p.oldUntil(st.Until), Length: st.Length}
 	r := s.changeList(sp, fmt.Sprintf("o%d-%d-%d-%d-%d", st.First, micro(st.From), micro(sp.Until), st.Length, micro(st.Changed)))
 	r.Modified = st.Changed // zero while it is empty: a period may end at any time
 	return r, nil
@@ -47,31 +46,31 @@ func (s documents) closedList(first queuefs.Seq) *resource {
 
 // listDoc returns the name of a closed list. The digest of the entries is not in it: they
 // follow from the events and the form.
-func (s documents) listDoc(sp *store.Span) names.Doc {
+func (s documents) listDoc(sp *set.Span) names.Doc {
 	return names.ClosedList.Of(uint64(sp.First)).As(names.Salt(s.Stamp(), names.Form,
-		sp.Last, micro(sp.From), micro(sp.Until), sp.Length, store.Unknown))
+		sp.Last, micro(sp.From), micro(sp.Until), sp.Length, set.Unknown))
 }
 
 // listHead returns the beginning of a Change List, up to its entries.
-func (s documents) listHead(sp store.Span) []byte {
+func (s documents) listHead(sp set.Span) []byte {
 	return s.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: sp.From, Until: sp.Until,
 		Links: s.Up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.URI(names.ChangeIndex)})})
 }
 
-func (s documents) changeList(sp store.Span, tag string) *resource {
+func (s documents) changeList(sp set.Span, tag string) *resource {
 	r := &resource{Tag: tag}
 	foot := sitemap.AppendFoot(nil, sitemap.URLSet)
 	r.Open = func() (*document, error) {
 		d := r.document()
 		d.Text(s.listHead(sp))
-		err := addContent(d, func() (store.Content, error) { return s.EntriesOf(sp.First, sp.Length) }, sp.Length)
+		err := addContent(d, func() (set.Content, error) { return s.EntriesOf(sp.First, sp.Length) }, sp.Length)
 		d.Text(foot)
 		return d, err
 	}
 	if sp.Last != 0 && sp.Length > 0 {
 		r.Gzip = func() (*document, error) {
 			p, err := s.Packed(sp)
-			if store.Unusable(err) {
+			if set.Unusable(err) {
 				return nil, nil // its text may be there
 			}
 			if err != nil {
@@ -79,10 +78,10 @@ func (s documents) changeList(sp store.Span, tag string) *resource {
 			}
 			defer p.Close()
 			d := r.document()
-			top, end, err := store.Around(s.listHead(sp), p, foot)
+			top, end, err := set.Around(s.listHead(sp), p, foot)
 			from, to := p.Blocks()
 			d.Text(top)
-			d.Content(func() (store.Content, error) { return s.OpenGzip(sp) }, from, to)
+			d.Content(func() (set.Content, error) { return s.OpenGzip(sp) }, from, to)
 			d.Text(end)
 			return d, err
 		}
@@ -92,7 +91,7 @@ func (s documents) changeList(sp store.Span, tag string) *resource {
 
 // addContent adds a content to a document. It is opened now, and again when it is read:
 // after an error nothing is answered.
-func addContent(d *document, open store.Opener, length int64) error {
+func addContent(d *document, open set.Opener, length int64) error {
 	if length == 0 {
 		return nil
 	}
@@ -131,14 +130,14 @@ func (s documents) changeIndex() (*resource, error) {
 // An Excerpt is a part of the Change Lists: the entries of successive events.
 type Excerpt struct {
 	From    time.Time // of the event before, or of the creation of the queue
-	Upto    entries.Position
+	Upto    names.Position
 	Entries []byte
 	More    bool // there are later entries
 }
 
 // history returns the Change Lists without a gap between them, oldest first, the
 // open one last.
-func (s documents) history() ([]store.Span, error) {
+func (s documents) history() ([]set.Span, error) {
 	st, err := s.Standing()
 	if err != nil {
 		return nil, err
@@ -147,14 +146,14 @@ func (s documents) history() ([]store.Span, error) {
 }
 
 // excerpt is [View.Excerpt].
-func (s documents) excerpt(after entries.Position, max int) (Excerpt, error) {
+func (s documents) excerpt(after names.Position, max int) (Excerpt, error) {
 	lists, err := s.history()
 	if err != nil {
 		return Excerpt{}, err
 	}
 	open := lists[len(lists)-1]
 	if after.Seq > open.Last || after.At.Before(s.Since()) {
-		after = entries.Position{At: lists[0].From}
+		after = names.Position{At: lists[0].From}
 	}
 	if lists[0].First > after.Seq+1 {
 		after.At = lists[0].From
@@ -163,10 +162,10 @@ func (s documents) excerpt(after entries.Position, max int) (Excerpt, error) {
 		if l.Last <= after.Seq || l.Length == 0 {
 			continue
 		}
-		x := Excerpt{From: after.At, Upto: entries.Position{Seq: l.Last, At: l.Until}, More: l.Last < open.Last}
-		text, last, err := s.readList(l, func(r io.ReaderAt) ([]byte, entries.Position, error) {
-			_, forwards := r.(*store.Packed)
-			return entries.After(r, l.Length, forwards, after.Seq, max)
+		x := Excerpt{From: after.At, Upto: names.Position{Seq: l.Last, At: l.Until}, More: l.Last < open.Last}
+		text, last, err := s.readList(l, func(r io.ReaderAt) ([]byte, names.Position, error) {
+			_, forwards := r.(*set.Packed)
+			return names.After(r, l.Length, forwards, after.Seq, max)
 		})
 		if err != nil {
 			return Excerpt{}, err
@@ -178,7 +177,7 @@ func (s documents) excerpt(after entries.Position, max int) (Excerpt, error) {
 			return x, nil
 		}
 	}
-	return Excerpt{Upto: entries.Position{Seq: open.Last, At: after.At}}, nil
+	return Excerpt{Upto: names.Position{Seq: open.Last, At: after.At}}, nil
 }
 
 // newest is [View.Newest].
@@ -194,11 +193,11 @@ func (s documents) newest(max int) (Excerpt, error) {
 			l = lists[i]
 		}
 	}
-	x := Excerpt{From: l.From, Upto: entries.Position{Seq: open.Last, At: open.Until}}
+	x := Excerpt{From: l.From, Upto: names.Position{Seq: open.Last, At: open.Until}}
 	if l.Length == 0 {
 		return x, nil
 	}
-	text, before, err := s.readList(l, func(r io.ReaderAt) ([]byte, entries.Position, error) { return entries.Last(r, l.Length, max) })
+	text, before, err := s.readList(l, func(r io.ReaderAt) ([]byte, names.Position, error) { return names.Last(r, l.Length, max) })
 	if x.Entries = text; before.Seq != 0 {
 		x.From = before.At
 	}
@@ -206,10 +205,10 @@ func (s documents) newest(max int) (Excerpt, error) {
 }
 
 // readList reads entries of a list.
-func (s documents) readList(l store.Span, read func(io.ReaderAt) ([]byte, entries.Position, error)) ([]byte, entries.Position, error) {
+func (s documents) readList(l set.Span, read func(io.ReaderAt) ([]byte, names.Position, error)) ([]byte, names.Position, error) {
 	file, err := s.EntriesOf(l.First, l.Length)
 	if err != nil {
-		return nil, entries.Position{}, err
+		return nil, names.Position{}, err
 	}
 	defer file.Close()
 	text, at, err := read(file)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"cutie/publisher"
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
 	"cutie/queuefs"
 )
@@ -127,7 +126,7 @@ func TestCompressedListsAreTheDocumentsTheyWere(t *testing.T) {
 	v, err := s.pub.View("jobs", names.Pending)
 	must(t, err)
 	for after := queuefs.Seq(1); after < 1300; after += 211 {
-		x, err := v.Excerpt(entries.Position{Seq: after, At: v.Position().At}, 5000)
+		x, err := v.Excerpt(names.Position{Seq: after, At: v.Position().At}, 5000)
 		must(t, err)
 		if first := bytes.Index(x.Entries, fmt.Appendf(nil, `cut:seq="%d"`, after+1)); first < 0 || first > 800 || !x.More || x.Upto.Seq <= after || x.Upto.Seq > after+20 {
 			t.Errorf("after %d: %d octets up to %v, %.300s", after, len(x.Entries), x.Upto, x.Entries)

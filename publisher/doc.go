@@ -51,12 +51,12 @@
 //
 //	rereader.mu      held by one Scrub
 //	work             held by one Tick, and by what must not meet one
-//	store.Cursor.mu
+//	set.Cursor.mu
 //	followers.mu     which queues are open; held for no file
 //	follower.mu      held while events are read
 //	set.Set.mu       everything of one set
 //	heir.mu          events that a queue inherits
-//	store.Store.mu   held to open resourcesync anew
+//	set.Store.mu   held to open resourcesync anew
 //
 // No lock of this list is taken with one of polls, forms or a Notifier held.
 //

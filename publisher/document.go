@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"cutie/publisher/store"
+	"cutie/publisher/set"
 )
 
 // A document is a sequence of parts: texts in memory and files. Its compressed forms are made
@@ -80,7 +80,7 @@ func (d *document) Pack(w packer) error {
 }
 
 // Content adds the bytes from start to end of a content, opened when they are read.
-func (d *document) Content(open store.Opener, start, end int64) {
+func (d *document) Content(open set.Opener, start, end int64) {
 	d.add(end-start, func(from int64) (io.ReadCloser, error) {
 		c, err := open()
 		if err != nil {
@@ -92,7 +92,7 @@ func (d *document) Content(open store.Opener, start, end int64) {
 
 type section struct {
 	*io.SectionReader
-	content store.Content
+	content set.Content
 }
 
 func (s *section) Close() error { return s.content.Close() }
@@ -258,7 +258,7 @@ func newForms(max int) *forms {
 const overhead = 512
 
 // get returns the document at a path in a coding. The form with the entity tag is used
-// if there is one; otherwise write writes the text to a [store.GzipWriter] or the like, and
+// if there is one; otherwise write writes the text to a [set.GzipWriter] or the like, and
 // returns its state, which may be a later one.
 func (s *forms) get(path string, c coding, tag string, write func(w packer) (docState, error)) (*document, error) {
 	k := formKey{path, c == inZstd}
@@ -328,7 +328,7 @@ func (s *forms) remove(el *list.Element) {
 	s.size -= len(f.octets) + overhead
 }
 
-// A packer compresses a text of parts, see [store.GzipWriter].
+// A packer compresses a text of parts, see [set.GzipWriter].
 type packer interface {
 	io.WriteCloser
 	Part() error
@@ -344,7 +344,7 @@ func pack(k formKey, write func(packer) (docState, error)) (*form, error) {
 		z.Reset(&out)
 		w = frame{z}
 	} else {
-		g, err := store.NewGzipWriter(&out)
+		g, err := set.NewGzipWriter(&out)
 		if err != nil {
 			return nil, err
 		}

@@ -18,9 +18,9 @@ import (
 	"strings"
 	"time"
 
-	"cutie/publisher/dump"
 	"cutie/publisher/hub"
 	"cutie/publisher/names"
+	"cutie/publisher/set"
 	"cutie/queuefs"
 	"cutie/queuefs/web"
 	"cutie/sitemap"
@@ -437,9 +437,9 @@ func (x *export) repack(w io.Writer, in *io.SectionReader) error {
 	if err != nil {
 		return err
 	}
-	zw := dump.NewZip(w)
+	zw := set.NewZip(w)
 	for _, file := range zr.File {
-		if file.Name == dump.ManifestName {
+		if file.Name == set.ManifestName {
 			err = x.addManifest(zw, file)
 		} else {
 			err = zw.Copy(file)
@@ -466,7 +466,7 @@ func (x *export) addManifest(zw *zip.Writer, file *zip.File) error {
 	if text, _, err = x.render(text); err != nil {
 		return err
 	}
-	w, err := zw.CreateHeader(dump.Header(file.Name, zip.Deflate))
+	w, err := zw.CreateHeader(set.Header(file.Name, zip.Deflate))
 	if err == nil {
 		_, err = w.Write(text)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/publisher/set"
-	"cutie/publisher/store"
 	"cutie/queuefs"
 )
 
@@ -44,9 +43,9 @@ type followers struct {
 
 // A resting is a queue at rest.
 type resting struct {
-	lines store.Lines // of the cursor
-	due   time.Time   // of the first work without an event; zero: never
-	seen  bool        // it was open since the start
+	lines set.Lines // of the cursor
+	due   time.Time // of the first work without an event; zero: never
+	seen  bool      // it was open since the start
 }
 
 // use returns the follower of a queue, opening it if it rests. It stays open until
@@ -155,7 +154,7 @@ func (p *followers) sets() []*set.Set {
 
 // atRest returns the lines of a queue at rest, none if it never had an event; false if it
 // is open, or has to be opened for its events.
-func (p *followers) atRest(q Queue) (lines store.Lines, rests bool) {
+func (p *followers) atRest(q Queue) (lines set.Lines, rests bool) {
 	p.mu.Lock()
 	r, known := p.rest[q.ID()]
 	f := p.open[q.ID()]
@@ -176,7 +175,7 @@ func (p *followers) atRest(q Queue) (lines store.Lines, rests bool) {
 }
 
 // resume takes the lines of the cursor, for all queues to be at rest.
-func (p *Publisher) resume(lines map[string]store.Lines) {
+func (p *Publisher) resume(lines map[string]set.Lines) {
 	p.followers = followers{open: map[string]*follower{}, opening: map[string]chan struct{}{}, rest: make(map[string]resting, len(lines)),
 		most: mostOpen, unseen: slices.Clone(p.svc.queues())}
 	for _, q := range p.unseen {
@@ -327,7 +326,7 @@ func (p *Publisher) tryTrim() {
 // alone.
 func (f *follower) resting(now time.Time) (r resting, ok bool) {
 	seq := f.Queue.Seq()
-	var lines [names.Sets]store.Line
+	var lines [names.Sets]set.Line
 	for i, s := range f.sets {
 		line, due, rests := s.Rest(seq, now)
 		if !rests {
@@ -335,7 +334,7 @@ func (f *follower) resting(now time.Time) (r resting, ok bool) {
 		}
 		lines[i], r.due = line, set.Sooner(r.due, due)
 	}
-	r.lines, r.seen = store.Pack(&lines), true
+	r.lines, r.seen = set.Pack(&lines), true
 	return r, true
 }
 
@@ -355,14 +354,14 @@ type follower struct {
 
 // openFollower opens the sets of a queue. open are its lines of the cursor,
 // nil if there are none.
-func (p *Publisher) openFollower(q Queue, open []store.Line) (*follower, error) {
+func (p *Publisher) openFollower(q Queue, open []set.Line) (*follower, error) {
 	f := &follower{p: p, heir: p.inherits(q, open)}
 	if f.heir != nil {
 		q = f.heir
 	}
 	f.Subject = p.src.Subject(q)
 	for i := range f.sets {
-		var at *store.Line
+		var at *set.Line
 		if len(open) == names.Sets {
 			at = &open[i]
 		}
@@ -445,7 +444,7 @@ func (f *follower) events(after queuefs.Seq) ([]queuefs.Event, error) {
 func (f *follower) skip() error {
 	next, why := f.Queue.Seq(), ""
 	if f.p.cursor.None() {
-		why = ", and there is no " + store.CursorFile + " to say where the list was"
+		why = ", and there is no " + set.CursorFile + " to say where the list was"
 	}
 	for _, s := range f.sets {
 		if err := s.Skip(next, why); err != nil {

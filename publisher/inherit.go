@@ -8,9 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
-	"cutie/publisher/store"
+	"cutie/publisher/set"
 	"cutie/queuefs"
 	"cutie/queuefs/job"
 	"cutie/sitemap"
@@ -23,8 +22,8 @@ import (
 // Inherit gives a queue of a home changes of its original, of the set Replica; read gives
 // their entries, in order, to add. There must be no [Publisher] of the home, and nothing
 // published of the queue.
-func Inherit(home, queue string, of store.Inherited, read func(add func(e *sitemap.Entry) error) error) error {
-	if err := store.Inherit(home, queue, &of, read); err != nil {
+func Inherit(home, queue string, of set.Inherited, read func(add func(e *sitemap.Entry) error) error) error {
+	if err := set.Inherit(home, queue, &of, read); err != nil {
 		return fmt.Errorf("publisher: %w", err)
 	}
 	return nil
@@ -33,21 +32,21 @@ func Inherit(home, queue string, of store.Inherited, read func(add func(e *sitem
 // An heir is a queue with inherited events before those of its journal.
 type heir struct {
 	Queue
-	*store.Inherited
-	store *store.Store
+	*set.Inherited
+	store *set.Store
 	dir   string // of the queue, at the original
 
 	mu   sync.Mutex
-	in   *store.InheritedReader // nil: not open
-	at   queuefs.Seq            // last event read from in
-	next *sitemap.Entry         // the first entry of the event after it
-	page int                    // of the engine, jobs has its jobs
+	in   *set.InheritedReader // nil: not open
+	at   queuefs.Seq          // last event read from in
+	next *sitemap.Entry       // the first entry of the event after it
+	page int                  // of the engine, jobs has its jobs
 	jobs []queuefs.Entry
 }
 
 // inherits returns the queue with the events it inherits; nil if it has none, or if they are
 // in its lists, at.
-func (p *Publisher) inherits(q Queue, at []store.Line) *heir {
+func (p *Publisher) inherits(q Queue, at []set.Line) *heir {
 	h := p.src.Store.Inherited(q.ID())
 	if h == nil {
 		return nil
@@ -86,7 +85,7 @@ func (h *heir) events(after queuefs.Seq, max int) (all []queuefs.Event, err erro
 		return all, nil
 	}
 	h.close()
-	if store.Unusable(err) || errors.Is(err, io.EOF) {
+	if set.Unusable(err) || errors.Is(err, io.EOF) {
 		h.store.Report(h.ID(), "the changes of the original after event %d: %v", h.at, err)
 		err = queuefs.ErrGone
 	}
@@ -153,12 +152,12 @@ func (h *heir) read(after queuefs.Seq, max int) (all []queuefs.Event, err error)
 
 // event reads the entries of the next event.
 func (h *heir) event() (ev queuefs.Event, err error) {
-	if ev, err = entries.EventOf(h.next); err != nil || ev.Seq <= h.at || ev.Time.Before(time.Unix(0, 0)) {
-		return ev, store.Damaged("event %d after event %d: %w", ev.Seq, h.at, err)
+	if ev, err = names.EventOf(h.next); err != nil || ev.Seq <= h.at || ev.Time.Before(time.Unix(0, 0)) {
+		return ev, set.Damaged("event %d after event %d: %w", ev.Seq, h.at, err)
 	}
 	for queuefs.Seq(h.next.Seq) == ev.Seq {
-		if err := entries.Take(&ev, h.dir, h.next); err != nil {
-			return ev, store.Damaged("event %d: %s: %w", ev.Seq, h.next.Loc, err)
+		if err := names.Take(&ev, h.dir, h.next); err != nil {
+			return ev, set.Damaged("event %d: %s: %w", ev.Seq, h.next.Loc, err)
 		}
 		if err = h.step(); err == io.EOF && ev.Seq == h.Last {
 			break

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"cutie/publisher/entries"
 	"cutie/publisher/hub"
 	"cutie/publisher/names"
 	"cutie/queuefs"
@@ -237,10 +236,10 @@ func (n *Notifier) Latest(ref string) (string, error) {
 
 // changes returns the Change Notification after a position.
 func (n *Notifier) changes(t topic, after string) (hub.Content, error) {
-	var at entries.Position
+	var at names.Position
 	if after != "" {
 		var err error
-		if at, err = entries.ParsePosition(after); err != nil {
+		if at, err = names.ParsePosition(after); err != nil {
 			return hub.Content{}, err
 		}
 	}

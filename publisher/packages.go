@@ -8,10 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"cutie/publisher/dump"
 	"cutie/publisher/names"
 	"cutie/publisher/set"
-	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
@@ -32,14 +30,14 @@ func (s documents) changeDump() (*resource, error) {
 }
 
 // packageEntry returns the entry of a package of changes.
-func (s documents) packageEntry(sp *store.Span) sitemap.Entry {
+func (s documents) packageEntry(sp *set.Span) sitemap.Entry {
 	return sitemap.Entry{Loc: s.refer(sp.Doc(names.ChangePackage)), From: sp.From, Until: sp.Until,
 		Length: sp.Length, Type: typeZIP, Hashes: []sitemap.Hash{{Alg: "sha-256", Value: sp.SHA256}},
 		Links: []sitemap.Link{{Rel: sitemap.RelContents, Type: typeXML, Href: s.refer(sp.Doc(names.ChangeManifest))}}}
 }
 
 // portionEntry returns the entry of a package of a Resource Dump.
-func (s documents) portionEntry(p *store.Portion) sitemap.Entry {
+func (s documents) portionEntry(p *set.Portion) sitemap.Entry {
 	return sitemap.Entry{Loc: s.refer(p.Doc(names.ResourcePackage)), At: p.At, Completed: p.Completed,
 		Length: p.Length, Type: typeZIP, Hashes: []sitemap.Hash{{Alg: "sha-256", Value: p.SHA256}},
 		Links: []sitemap.Link{{Rel: sitemap.RelContents, Href: s.refer(p.Doc(names.ResourceManifest)), Type: typeXML}}}
@@ -47,7 +45,7 @@ func (s documents) portionEntry(p *store.Portion) sitemap.Entry {
 
 // dumpDoc gives a document about a dump its digest. How many packages a document has
 // hangs on the options.
-func (s documents) dumpDoc(d *store.Edition, doc names.Doc) names.Doc {
+func (s documents) dumpDoc(d *set.Edition, doc names.Doc) names.Doc {
 	return doc.As(names.Salt(d.Sum, s.PerDocument()))
 }
 
@@ -58,7 +56,7 @@ func (s documents) formerChanges(first queuefs.Seq) *resource {
 		return nil
 	}
 	head := sitemap.Head{Capability: sitemap.ChangeDump, From: sp.From, Until: sp.Until, Links: s.Up()}
-	return s.p.list(fmt.Sprintf("fd%d-%.16s", sp.First, sp.SHA256), sitemap.URLSet, head, each([]store.Span{sp}, s.packageEntry)).asFinal()
+	return s.p.list(fmt.Sprintf("fd%d-%.16s", sp.First, sp.SHA256), sitemap.URLSet, head, each([]set.Span{sp}, s.packageEntry)).asFinal()
 }
 
 // resourceDump returns resourcedump.xml for 0, or the dump of an event: its
@@ -113,7 +111,7 @@ func (s documents) formerList(seq queuefs.Seq) *resource {
 		return nil
 	}
 	head := sitemap.Head{Capability: sitemap.ResourceList, At: d.At, Completed: d.Completed(), Links: s.Up()}
-	return s.p.list(fmt.Sprintf("fl%d-%s", d.Seq, d.Sum), sitemap.SitemapIndex, head, each(d.Packages, func(p *store.Portion) sitemap.Entry {
+	return s.p.list(fmt.Sprintf("fl%d-%s", d.Seq, d.Sum), sitemap.SitemapIndex, head, each(d.Packages, func(p *set.Portion) sitemap.Entry {
 		return sitemap.Entry{Loc: s.refer(p.Doc(names.FormerPage)), At: p.At, Completed: p.Completed, Length: -1}
 	})).asFinal()
 }
@@ -130,19 +128,19 @@ func (s documents) formerPage(doc names.Doc) *resource {
 		if err != nil {
 			return nil, err
 		}
-		return dump.AsResourceList(r, s.Dialect.AppendHead(nil, sitemap.URLSet, head)), nil
+		return set.AsResourceList(r, s.Dialect.AppendHead(nil, sitemap.URLSet, head)), nil
 	})
 }
 
 // packaged returns a package in a file, or its manifest (Z39.99-2017, 11 and
 // 13), read out of the package.
-func (s documents) packaged(doc names.Doc, p store.Piece, at time.Time) *resource {
+func (s documents) packaged(doc names.Doc, p set.Piece, at time.Time) *resource {
 	sum := hex.EncodeToString(p.Sum[:])
 	if doc.Kind == names.ChangeManifest || doc.Kind == names.ResourceManifest {
 		return copied(fmt.Sprintf("m%d-%d-%.16s", doc.N, doc.Version, sum), at, func() (io.ReadCloser, error) { return s.OpenManifest(p) })
 	}
 	tag := fmt.Sprintf("z%d-%.16s", doc.N, sum)
-	open := func() (store.Content, error) { return s.OpenPiece(p) }
+	open := func() (set.Content, error) { return s.OpenPiece(p) }
 	r := &resource{Type: typeZIP, Tag: tag, Modified: at, Final: true, File: open}
 	r.Open = func() (*document, error) {
 		d := r.document()
@@ -216,10 +214,10 @@ func (s documents) archiveLink(of names.Kind) []sitemap.Link {
 // archiveEntries returns the entries of an archive.
 func (s documents) archiveEntries(of names.Kind) (entries []sitemap.Entry) {
 	f := s.Holding().Former
-	span := func(doc names.Doc, sp *store.Span) {
+	span := func(doc names.Doc, sp *set.Span) {
 		entries = append(entries, sitemap.Entry{Loc: s.refer(doc), From: sp.From, Until: sp.Until, Length: -1})
 	}
-	dump := func(k names.Kind, d *store.Edition) {
+	dump := func(k names.Kind, d *set.Edition) {
 		entries = append(entries, sitemap.Entry{Loc: s.refer(s.dumpDoc(d, k.Of(uint64(d.Seq)))), At: d.At, Completed: d.Completed(), Length: -1})
 	}
 	switch of {
@@ -269,7 +267,7 @@ func (s documents) archive(doc names.Doc) *resource {
 	}
 	if s.Dialect == sitemap.V09 { // there archives had times
 		first, last := entries[0], entries[len(entries)-1]
-		head.From, head.Until = store.Later(first.At, first.From), last.Until
+		head.From, head.Until = set.Later(first.At, first.From), last.Until
 	}
 	text := s.p.text(root, head, slices.Values(entries))
 	return textDocument(fmt.Sprintf("a-%s", names.Salt(string(text))), func() []byte { return text })

@@ -9,7 +9,6 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/publisher/set"
-	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/web"
 	"cutie/sitemap"
@@ -20,8 +19,8 @@ import (
 type Publisher struct {
 	svc      engine
 	src      *set.Source
-	cursor   *store.Cursor
-	gone     *store.Removed
+	cursor   *set.Cursor
+	gone     *set.Removed
 	server   server
 	router   *web.Router
 	work     work
@@ -155,7 +154,7 @@ func open(svc engine, o Options) (_ *Publisher, err error) {
 		}
 	}
 	p.gone = p.src.Store.Removed()
-	var lines map[string]store.Lines
+	var lines map[string]set.Lines
 	if p.cursor, lines, err = p.src.Store.Cursor(); err == nil {
 		p.resume(lines)
 		err = p.look(firstLooks, math.MaxInt64)
@@ -181,13 +180,13 @@ func (p *Publisher) Flush() error {
 
 // lines yields how far all sets are. A queue that opens meanwhile has the lines of its
 // rest: they have all events up to the last catchUp.
-func (p *Publisher) lines(yield func(store.Line) bool) {
+func (p *Publisher) lines(yield func(set.Line) bool) {
 	for _, q := range p.svc.queues() {
 		p.mu.Lock()
 		f := p.open[q.ID()]
 		r, rests := p.rest[q.ID()]
 		p.mu.Unlock()
-		var lines [names.Sets]store.Line
+		var lines [names.Sets]set.Line
 		switch {
 		case f != nil:
 			for i, s := range f.sets {
@@ -328,10 +327,10 @@ func (p *Publisher) State() []SetState {
 }
 
 // freshLines are the lines of a queue that never had an event.
-func freshLines(q Queue) (lines [names.Sets]store.Line) {
+func freshLines(q Queue) (lines [names.Sets]set.Line) {
 	st := q.State()
 	for s := range lines {
-		lines[s] = store.Line{Queue: q.ID(), Set: names.Set(s), Open: store.NewOpenList(st.Before, st.Info.Created)}
+		lines[s] = set.Line{Queue: q.ID(), Set: names.Set(s), Open: set.NewOpenList(st.Before, st.Info.Created)}
 	}
 	return lines
 }

@@ -14,7 +14,7 @@ import (
 
 	"cutie/publisher"
 	"cutie/publisher/names"
-	"cutie/publisher/store"
+	"cutie/publisher/set"
 	"cutie/queuefs"
 	homecheck "cutie/queuefs/check"
 	"cutie/sitemap"
@@ -422,7 +422,7 @@ func promoted(s *source, changes []sitemap.Entry, from time.Time, damage func(di
 		last := queuefs.Seq(changes[len(changes)-1].Seq)
 		_, err := homecheck.Home(c.dir, homecheck.Options{Rebuild: true, Last: map[string]homecheck.Last{"jobs": {Seq: last, Time: changes[len(changes)-1].DateTime}}})
 		must(c, err)
-		must(c, publisher.Inherit(c.dir, "jobs", store.Inherited{Base: base + "/", From: from, First: queuefs.Seq(changes[0].Seq), Last: last},
+		must(c, publisher.Inherit(c.dir, "jobs", set.Inherited{Base: base + "/", From: from, First: queuefs.Seq(changes[0].Seq), Last: last},
 			func(add func(*sitemap.Entry) error) error {
 				for i := range changes {
 					e := changes[i]

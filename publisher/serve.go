@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"cutie/publisher/names"
-	"cutie/publisher/store"
+	"cutie/publisher/set"
 	"cutie/queuefs"
 	"cutie/queuefs/web"
 	"cutie/wellknown"
@@ -203,7 +203,7 @@ func (s documents) find(doc names.Doc) (r *resource, err error) {
 		r = s.dumpPart(doc)
 	case names.ResourcePackage, names.ResourceManifest:
 		if p, ok := s.Portion(doc); ok {
-			r = s.packaged(doc, p.Piece(), store.Later(p.At, p.Completed))
+			r = s.packaged(doc, p.Piece(), set.Later(p.At, p.Completed))
 		}
 	case names.FormerList:
 		r = s.formerList(seq)

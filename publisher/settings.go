@@ -10,7 +10,6 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/publisher/set"
-	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
@@ -38,7 +37,7 @@ func Published(home string) (Options, error) {
 }
 
 func readPublished(home string) (o Options, err error) {
-	err = store.Settings(home, func(text []byte) (err error) {
+	err = set.Settings(home, func(text []byte) (err error) {
 		o, err = names.ParseSettings(text)
 		return err
 	}, func(stamp string) (err error) {
@@ -86,8 +85,8 @@ func (c Change) String() string {
 }
 
 // openStore opens the files of a home, and writes the settings into them.
-func openStore(home string, o *names.Complete) (*store.Store, error) {
-	return store.Open(home, store.Options{Stamp: o.Stamp(), Settings: o.Settings(o.Terms()), Fault: o.Fault, Report: o.Reportf,
+func openStore(home string, o *names.Complete) (*set.Store, error) {
+	return set.OpenStore(home, set.StoreOptions{Stamp: o.Stamp(), Settings: o.Settings(o.Terms()), Fault: o.Fault, Report: o.Reportf,
 		Check: func(text []byte) error { _, err := names.ParseSettings(text); return err }})
 }
 
@@ -99,11 +98,11 @@ func openStore(home string, o *names.Complete) (*store.Store, error) {
 
 // begin begins the history anew in a store.
 func (p *Publisher) begin() error {
-	var lines []store.Line
+	var lines []set.Line
 	for _, q := range p.svc.queues() {
 		f := set.Subject{Queue: q}
 		for s := range names.Set(names.Sets) {
-			lines = append(lines, store.Line{Queue: q.ID(), Set: s, Open: f.ListNow()})
+			lines = append(lines, set.Line{Queue: q.ID(), Set: s, Open: f.ListNow()})
 		}
 	}
 	return p.src.Store.Anew(lines)
@@ -124,7 +123,7 @@ func (e *engine) hasEvents() bool {
 // from the journal, if it has all events of a queue; else they begin with the next event. There
 // must be no [Publisher] of the home.
 func Rebuild[Q Queue](svc Service[Q], o Options) (aside string, err error) {
-	if aside, err = store.Clear(svc.Dir(), o.Fault); err != nil {
+	if aside, err = set.Clear(svc.Dir(), o.Fault); err != nil {
 		err = fmt.Errorf("publisher: %w", err)
 	}
 	return aside, err
@@ -144,7 +143,7 @@ func Check(dir string) (problems []queuefs.Problem) {
 		if gone {
 			text = "is missing"
 		}
-		problems = append(problems, durable.Damage(path, text, !gone && (!store.Unusable(err) || errors.Is(err, fs.ErrPermission))))
+		problems = append(problems, durable.Damage(path, text, !gone && (!set.Unusable(err) || errors.Is(err, fs.ErrPermission))))
 	}
 	stamp := ""
 	if o, err := Published(dir); err == nil && o.BaseURI != "" { // else Check says what is wrong
@@ -152,7 +151,7 @@ func Check(dir string) (problems []queuefs.Problem) {
 			stamp = c.Stamp()
 		}
 	}
-	store.Check(dir, stamp, func(queue string) bool {
+	set.CheckFiles(dir, stamp, func(queue string) bool {
 		st, err := os.Lstat(filepath.Join(dir, home.QueuesDir, queue))
 		return err == nil && st.IsDir()
 	}, bad)

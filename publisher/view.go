@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
 	"cutie/publisher/set"
 	"cutie/queuefs"
@@ -105,9 +104,9 @@ func (v View) Current() bool {
 }
 
 // Position returns the last event of the queue.
-func (v View) Position() entries.Position {
+func (v View) Position() names.Position {
 	st := v.of.Queue.State()
-	return entries.Position{Seq: st.Seq, At: v.of.OrCreated(st.LastEvent)}
+	return names.Position{Seq: st.Seq, At: v.of.OrCreated(st.LastEvent)}
 }
 
 // State differs for each state of a document of the set; "" if there is no such
@@ -131,7 +130,7 @@ func (v View) State(k names.Kind) (state string, err error) {
 //
 // Events without entries move the position and not its time: the From of the next
 // excerpt is the time of the position of this one.
-func (v View) Excerpt(after entries.Position, max int) (x Excerpt, err error) {
+func (v View) Excerpt(after names.Position, max int) (x Excerpt, err error) {
 	err = v.use(func(_ *follower, s documents) error {
 		x, err = s.excerpt(after, max)
 		return err

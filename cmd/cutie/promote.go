@@ -21,7 +21,7 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/publisher/destination"
-	"cutie/publisher/store"
+	"cutie/publisher/set"
 	"cutie/queuefs"
 	"cutie/queuefs/check"
 	"cutie/queuefs/home"
@@ -271,7 +271,7 @@ func (q *promotedQueue) inherit(dir string) error {
 	h, err := destination.OpenHistory(dir, q.Queue+wholeQueue)
 	if err == nil {
 		defer h.Close()
-		of := store.Inherited{Base: h.Base, From: h.From, First: queuefs.Seq(h.First), Last: queuefs.Seq(h.Last)}
+		of := set.Inherited{Base: h.Base, From: h.From, First: queuefs.Seq(h.First), Last: queuefs.Seq(h.Last)}
 		var disk error // ours, not the one of the copy
 		err = publisher.Inherit(dir, q.Queue, of, func(add func(*sitemap.Entry) error) error {
 			return h.Read(func(e *sitemap.Entry) error {

@@ -1,6 +1,8 @@
 // Package names has the names of everything a Source publishes: sets of
 // resources, references, documents, and the files they are served from. Parsers
-// accept a name in its printed form only.
+// accept a name in its printed form only. It also prints jobs and events as entries
+// of Resource Lists and Change Lists (Z39.99-2017, 10 and 12), a line each, and finds
+// events in Change Lists. It is pure: the same jobs and events give the same bytes.
 package names
 
 import (

@@ -19,6 +19,28 @@
 // moment, and nothing of the set is locked between. After a failure a [Wait] says when it is
 // tried again. INTERNALS.md of publisher has the files, and the state a crash leaves.
 //
+// # Files
+//
+// Below resourcesync/ stand:
+//
+//	cutie-source.txt       settings of the last run; sealed
+//	cutie-cursor           the open list of each set at the last checkpoint; sealed
+//	cutie-former/          what was published with another base URI or version
+//	cutie-removed          removed queues, a line for each
+//	cutie-tmp-*            unfinished; removed on opening
+//	Q/inherited, inherited.gz    changes of the original of a queue made of a copy
+//	Q/SET/inventory              the closed lists, packages and Resource Dumps of a set; sealed
+//	Q/SET/changelist-F.entries   entries of the Change List from event F on, while it is open
+//	Q/SET/changelist-F.gz        the same in gzip, in its place, soon after the list is closed
+//	Q/SET/changedump-F.zip       package from event F on
+//	Q/SET/resourcedump-N-V.zip   package of the jobs from engine page N on
+//
+// Numbers have twelve digits, those of pages six. Heads and feet of lists are
+// added when a list is served. Length and digest of each file stand in the inventory, or in
+// the cursor. The first line of a
+// file has a stamp, the base URI and the version of the documents; a file with another stamp
+// is damaged.
+//
 // # Damage
 //
 // A file is verified before anything reads it. A damaged one is set aside, and what is of no

@@ -1,9 +1,7 @@
 package set
 
 import (
-	"cutie/publisher/dump"
 	"cutie/publisher/names"
-	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/sitemap"
 	"slices"
@@ -17,7 +15,7 @@ import (
 
 // outdated reports whether a document may show something newer than a Resource
 // Dump, or than the creation of the queue if last is nil. mu is held.
-func (s *Set) outdated(last *store.Edition) bool {
+func (s *Set) outdated(last *Edition) bool {
 	if last == nil {
 		return s.at.Until.After(s.Created())
 	}
@@ -55,7 +53,7 @@ func (s *Set) due() bool {
 
 // stranded reports whether the Change List Index does not reach back to a Resource
 // Dump: there is a gap between, or too many lists. mu is held.
-func (s *Set) stranded(d *store.Edition) bool {
+func (s *Set) stranded(d *Edition) bool {
 	first := s.at.First
 	if lists := s.indexed(); len(lists) > 0 {
 		first = lists[0].First
@@ -66,7 +64,7 @@ func (s *Set) stranded(d *store.Edition) bool {
 // farBehind reports whether the closed lists have more changes since a Resource Dump
 // than a document takes, and twice as many as the dump has resources. So dumps cost
 // a share of what the changes cost. mu is held.
-func (s *Set) farBehind(d *store.Edition) bool {
+func (s *Set) farBehind(d *Edition) bool {
 	changes, resources := 0, 0
 	for i := len(s.files.Lists) - 1; i >= 0 && s.files.Lists[i].Last > d.Seq; i-- {
 		changes += s.files.Lists[i].Entries
@@ -83,7 +81,7 @@ func (s *Set) farBehind(d *store.Edition) bool {
 // makeDump makes a Resource Dump.
 func (t *Task) makeDump(pause func() bool) error {
 	st := t.Queue.State()
-	d := &store.Edition{Seq: st.Seq, At: t.OrCreated(st.LastEvent)}
+	d := &Edition{Seq: st.Seq, At: t.OrCreated(st.LastEvent)}
 	t.mu.Lock()
 	last := t.files.Dump(0)
 	t.mu.Unlock()
@@ -114,7 +112,7 @@ func (t *Task) makeDump(pause func() bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.made.life != t.life {
-		return dump.ErrStopped
+		return ErrStopped
 	}
 	d.Seal()
 	files := t.files
@@ -128,9 +126,9 @@ func (t *Task) makeDump(pause func() bool) error {
 
 // untouched returns the package of the last dump from a page on, if its pages have
 // not changed since.
-func (t *Task) untouched(last *store.Edition, page, end int) (store.Portion, bool) {
+func (t *Task) untouched(last *Edition, page, end int) (Portion, bool) {
 	if last == nil {
-		return store.Portion{}, false
+		return Portion{}, false
 	}
 	for _, p := range last.Packages {
 		if p.Page != page+1 || p.End > end || !p.Completed.IsZero() {
@@ -140,14 +138,14 @@ func (t *Task) untouched(last *store.Edition, page, end int) (store.Portion, boo
 		version, _, _ := of.Latest()
 		return p, version == p.Version && infoSum(t.Info(page)) == p.Info
 	}
-	return store.Portion{}, false
+	return Portion{}, false
 }
 
 // packPages makes a package of engine pages, from page up to end or to where the
 // files become too many bytes. Without entries there is no package.
-func (t *Task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (store.Portion, error) {
-	out := store.Portion{Page: page + 1, End: end, Dump: seq, Info: "-"}
-	var sp store.Span
+func (t *Task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (Portion, error) {
+	out := Portion{Page: page + 1, End: end, Dump: seq, Info: "-"}
+	var sp Span
 	err := t.make(&sp, out.File(), pause, func(pkg *packer) (sitemap.Head, error) {
 		err := t.addPages(pkg, &out, page, end)
 		return sitemap.Head{Capability: sitemap.ResourceDumpManifest, At: out.At, Completed: out.Completed, Links: t.Up()}, err
@@ -157,7 +155,7 @@ func (t *Task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (sto
 }
 
 // addPages adds the files of engine pages to a package.
-func (t *Task) addPages(pkg *packer, out *store.Portion, page, end int) error {
+func (t *Task) addPages(pkg *packer, out *Portion, page, end int) error {
 	if t.Kind == names.Replica && page == 0 {
 		text, facts := t.Queue.InfoFile()
 		out.Info = infoSum(&facts)

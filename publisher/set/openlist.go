@@ -7,9 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
-	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 )
@@ -51,7 +49,7 @@ const (
 
 // fits reports whether the open list takes n more entries of an event with so many bytes of
 // files. A list without entries takes any event.
-func (s *Set) fits(l *store.OpenList, n, size int, files int64) bool {
+func (s *Set) fits(l *OpenList, n, size int, files int64) bool {
 	return l.Entries == 0 ||
 		l.Entries+n <= s.MaxEntries && l.Length+int64(size) <= s.limit() && l.Files+files <= s.MaxPackage &&
 			(l.Entries < leastLogged || l.Files+files <= logged)
@@ -60,8 +58,8 @@ func (s *Set) fits(l *store.OpenList, n, size int, files int64) bool {
 // An appender gathers entries for the open list. mu is held.
 type appender struct {
 	*Set
-	buf  []byte         // entries not yet in the file
-	at   store.OpenList // the open list when buf is written
+	buf  []byte   // entries not yet in the file
+	at   OpenList // the open list when buf is written
 	file *os.File
 }
 
@@ -94,7 +92,7 @@ func (w *appender) add(events []queuefs.Event) error {
 }
 
 // entries appends the entries of an event to dst, and returns their number.
-func (s *Set) entries(render *entries.Renderer, dst []byte, ev *queuefs.Event, first bool) (_ []byte, n int) {
+func (s *Set) entries(render *names.Renderer, dst []byte, ev *queuefs.Event, first bool) (_ []byte, n int) {
 	if !first || s.Kind != names.Replica {
 		return render.Changed(dst, s.Kind, ev)
 	}
@@ -172,7 +170,7 @@ func (s *Set) prepare(d *durable.Dir, file *os.File) error {
 			return err
 		}
 	}
-	if err := store.Cut(file, s.at.Length); err != nil { // a verified file may have more
+	if err := Cut(file, s.at.Length); err != nil { // a verified file may have more
 		return err
 	}
 	s.text.Leave(file)
@@ -203,7 +201,7 @@ func (s *Set) Skip(next queuefs.Seq, why string) error {
 	if s.at.Read >= next {
 		return nil
 	}
-	return s.mend(store.Damaged("events %d to %d are gone%s", s.at.Read+1, next, why))
+	return s.mend(Damaged("events %d to %d are gone%s", s.at.Read+1, next, why))
 }
 
 // close closes the open list after the last event read. The list has entries. It is closed at
@@ -239,7 +237,7 @@ func (s *Set) close() error {
 	if err := s.write(d, files); err != nil {
 		return err
 	}
-	s.begin(store.NewOpenList(s.at.Read, s.at.Until))
+	s.begin(NewOpenList(s.at.Read, s.at.Until))
 	return nil
 }
 

@@ -9,10 +9,7 @@ import (
 	"io"
 	"slices"
 
-	"cutie/publisher/dump"
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
-	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
@@ -33,7 +30,7 @@ func (t *Task) pack(pause func() bool) error {
 	if !t.hasDumps() {
 		return nil
 	}
-	sp := store.Span{First: t.list.First, From: t.list.From, Last: t.list.Last, Until: t.list.Until}
+	sp := Span{First: t.list.First, From: t.list.From, Last: t.list.Last, Until: t.list.Until}
 	err := t.make(&sp, names.PackageFile(sp.First), pause, func(p *packer) (sitemap.Head, error) {
 		head := sitemap.Head{Capability: sitemap.ChangeDumpManifest, From: sp.From, Until: sp.Until, Links: t.Up()}
 		err := t.changes(p.change)
@@ -51,7 +48,7 @@ func (t *Task) pack(pause func() bool) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.outlived() {
-		return dump.ErrStopped
+		return ErrStopped
 	}
 	files := t.files
 	files.Packages = append(slices.Clip(files.Packages), sp)
@@ -86,7 +83,7 @@ func (t *Task) compress(pause func() bool) error {
 	}
 	defer out.Discard()
 	h := sha256.New()
-	w, err := store.NewGzipWriter(io.MultiWriter(out, h))
+	w, err := NewGzipWriter(io.MultiWriter(out, h))
 	if err != nil {
 		return err
 	}
@@ -95,7 +92,7 @@ func (t *Task) compress(pause func() bool) error {
 			return err
 		}
 		if !pause() {
-			return dump.ErrStopped
+			return ErrStopped
 		}
 	}
 	if err := w.Close(); err != nil {
@@ -112,9 +109,9 @@ func (t *Task) compress(pause func() bool) error {
 	t.Store.Verified.Trust(out.File, t.list.Sum())
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := store.Before(t.files.Lists, t.list.First)
+	i := Before(t.files.Lists, t.list.First)
 	if t.outlived() || i == len(t.files.Lists) {
-		return dump.ErrStopped
+		return ErrStopped
 	}
 	files := t.files
 	files.Lists = slices.Clone(files.Lists)
@@ -122,31 +119,31 @@ func (t *Task) compress(pause func() bool) error {
 	if err := t.Set.write(dir, files); err != nil {
 		return err
 	}
-	if err := dir.Remove(names.EntriesFile(t.list.First)); err != nil && !store.Absent(err) {
+	if err := dir.Remove(names.EntriesFile(t.list.First)); err != nil && !Absent(err) {
 		t.made.unswept = true // a sweep tries again
 	}
 	return nil
 }
 
 // changes calls do with each entry of the list, and ends with its first error.
-func (t *Task) changes(do func(e *entries.Line) error) error {
+func (t *Task) changes(do func(e *names.Line) error) error {
 	file, err := t.EntriesOf(t.list.First, t.list.Length)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	in := bufio.NewReaderSize(io.NewSectionReader(file, 0, t.list.Length), 2*entries.MaxEntry)
+	in := bufio.NewReaderSize(io.NewSectionReader(file, 0, t.list.Length), 2*names.MaxEntry)
 	for {
 		line, err := in.ReadSlice('\n')
 		if err == io.EOF && len(line) == 0 {
 			return nil
 		}
-		var e entries.Line
+		var e names.Line
 		if err == nil {
-			e, err = entries.ParseLine(line)
+			e, err = names.ParseLine(line)
 		}
 		if err != nil {
-			return store.Damaged("%s: %w", file.Name(), err)
+			return Damaged("%s: %w", file.Name(), err)
 		}
 		if err := do(&e); err != nil {
 			return err
@@ -157,7 +154,7 @@ func (t *Task) changes(do func(e *entries.Line) error) error {
 // make writes a package, puts it in place under a name, and gives sp its entries, length and
 // digest. fill adds the files and returns the head of the manifest. Without entries there is
 // no package.
-func (t *Task) make(sp *store.Span, name string, pause func() bool, fill func(*packer) (sitemap.Head, error)) error {
+func (t *Task) make(sp *Span, name string, pause func() bool, fill func(*packer) (sitemap.Head, error)) error {
 	dir, err := t.dir()
 	if err != nil {
 		return err
@@ -168,12 +165,12 @@ func (t *Task) make(sp *store.Span, name string, pause func() bool, fill func(*p
 		return err
 	}
 	defer out.Discard()
-	w, err := dump.NewWriter(&spaced{t, out, 0}, t.Store.Root(), t.Dialect, pause)
+	w, err := NewPackage(&spaced{t, out, 0}, t.Store.Root(), t.Dialect, pause)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	head, err := fill(&packer{Writer: w, q: t.Queue, set: t.Kind, render: t.Renderer()})
+	head, err := fill(&packer{Package: w, q: t.Queue, set: t.Kind, render: t.Renderer()})
 	if err != nil {
 		return err
 	}
@@ -194,7 +191,7 @@ func (t *Task) make(sp *store.Span, name string, pause func() bool, fill func(*p
 // the next attempt waits for a quarter more than was written.
 type spaced struct {
 	*Task
-	out *store.File
+	out *File
 	n   int64
 }
 
@@ -210,10 +207,10 @@ func (w *spaced) Write(p []byte) (int, error) {
 // A packer puts files of a queue into a package. Each file is compared with the length and
 // digest of its entry. It is for one goroutine.
 type packer struct {
-	*dump.Writer
+	*Package
 	q      Queue
 	set    names.Set
-	render entries.Renderer
+	render names.Renderer
 	left   int                 // files left out
 	events []queuefs.Journaled // read last, with their parts
 	pass   queuefs.Pass        // of job
@@ -228,14 +225,14 @@ var (
 )
 
 // change adds an entry of a Change List, with its file unless it is a deletion.
-func (p *packer) change(e *entries.Line) error {
+func (p *packer) change(e *names.Line) error {
 	if e.Deleted() {
 		return p.Add(e)
 	}
 	of, ok := p.render.Refs.File(e.Loc())
 	f := fileOf(e.Facts())
 	if !ok || f.SHA256 == ([sha256.Size]byte{}) || f.Length < 0 {
-		return &dump.FileError{Loc: e.Loc(), Err: errors.New("no file of the queue, or without digest or length")}
+		return &FileError{Loc: e.Loc(), Err: errors.New("no file of the queue, or without digest or length")}
 	}
 	if text := p.recorded(e.Seq(), of, f); text != nil {
 		return p.AddText(e, f, text)
@@ -250,7 +247,7 @@ func (p *packer) change(e *entries.Line) error {
 
 // recorded returns a file from the record of its event, nil if that is gone or does not have
 // the file.
-func (p *packer) recorded(seq queuefs.Seq, of names.File, f *dump.File) (text []byte) {
+func (p *packer) recorded(seq queuefs.Seq, of names.File, f *Member) (text []byte) {
 	if of.Result != "" {
 		return nil
 	}
@@ -272,7 +269,7 @@ func (p *packer) recorded(seq queuefs.Seq, of names.File, f *dump.File) (text []
 
 // found adds an entry with the file there is by now. The error is errReplaced if a later event
 // says that it is another one, or gone.
-func (p *packer) found(e *entries.Line, of names.File, f *dump.File) error {
+func (p *packer) found(e *names.Line, of names.File, f *Member) error {
 	switch {
 	case culled(p.q, p.render.Refs, e.Loc()):
 		return errReplaced
@@ -298,7 +295,7 @@ func (p *packer) found(e *entries.Line, of names.File, f *dump.File) error {
 	case err == nil:
 		err = errChanged
 	}
-	return &dump.FileError{Loc: e.Loc(), Err: err}
+	return &FileError{Loc: e.Loc(), Err: err}
 }
 
 // culled reports whether the job of a file is gone.
@@ -312,20 +309,20 @@ func culled(q Queue, refs *names.Queue, loc string) bool {
 }
 
 // payload adds the entry of a payload or a result that was opened.
-func (p *packer) payload(e dump.Entry, f *dump.File, in *queuefs.Payload, err error) error {
+func (p *packer) payload(e Entry, f *Member, in *queuefs.Payload, err error) error {
 	if err != nil {
-		return &dump.FileError{Loc: e.Loc(), Err: err}
+		return &FileError{Loc: e.Loc(), Err: err}
 	}
 	defer in.Close()
 	if in.Size() != f.Length {
-		return &dump.FileError{Loc: e.Loc(), Err: dump.ErrDamaged}
+		return &FileError{Loc: e.Loc(), Err: ErrDamaged}
 	}
 	return p.AddFile(e, f, in)
 }
 
 // result adds the entry of a result. The error is errReplaced if the job has it no longer: a
 // requeue removes results at any time.
-func (p *packer) result(e dump.Entry, id queuefs.JobID, want *queuefs.Result) error {
+func (p *packer) result(e Entry, id queuefs.JobID, want *queuefs.Result) error {
 	is, in, err := p.q.Result(id, want.Name)
 	if errors.Is(err, queuefs.ErrNoResult) || errors.Is(err, queuefs.ErrNoJob) || err == nil && (is.SHA256 != want.SHA256 || is.Size != want.Size) {
 		if in != nil {
@@ -333,7 +330,7 @@ func (p *packer) result(e dump.Entry, id queuefs.JobID, want *queuefs.Result) er
 		}
 		return errReplaced
 	}
-	return p.payload(e, &dump.File{Length: want.Size, SHA256: want.SHA256, Type: cmp.Or(want.MediaType, queuefs.DefaultMediaType)}, in, err)
+	return p.payload(e, &Member{Length: want.Size, SHA256: want.SHA256, Type: cmp.Or(want.MediaType, queuefs.DefaultMediaType)}, in, err)
 }
 
 // info adds queue-info.txt.
@@ -370,7 +367,7 @@ func (p *packer) job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 	case touched():
 		err = nil // its results stay, and no later change may name them
 	default:
-		err = &dump.FileError{Loc: entry.Loc(), Err: err}
+		err = &FileError{Loc: entry.Loc(), Err: err}
 	}
 	if err != nil {
 		return err
@@ -381,7 +378,7 @@ func (p *packer) job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 		switch {
 		case errors.Is(err, errReplaced) && touched():
 		case errors.Is(err, errReplaced):
-			return &dump.FileError{Loc: entry.Loc(), Err: err}
+			return &FileError{Loc: entry.Loc(), Err: err}
 		case err != nil:
 			return err
 		}
@@ -390,7 +387,7 @@ func (p *packer) job(page int, version queuefs.Seq, e *queuefs.Entry) error {
 }
 
 // entry returns an entry of a Resource Dump; it is lent.
-func (p *packer) entry(e *sitemap.Entry) dump.Entry { return &listed{e, p.render.Dialect} }
+func (p *packer) entry(e *sitemap.Entry) Entry { return &listed{e, p.render.Dialect} }
 
 type listed struct {
 	e *sitemap.Entry
@@ -421,8 +418,8 @@ func (p *packer) sizeOf(jobs []queuefs.Entry) (octets int64, files int) {
 }
 
 // fileOf returns a file of a job as it stands in a package.
-func fileOf(facts *queuefs.Facts) *dump.File {
-	return &dump.File{Length: facts.Length, SHA256: facts.SHA256, Type: facts.Type}
+func fileOf(facts *queuefs.Facts) *Member {
+	return &Member{Length: facts.Length, SHA256: facts.SHA256, Type: facts.Type}
 }
 
 // infoSum returns the digest of queue-info.txt, "-" without it.

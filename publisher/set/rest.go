@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"cutie/publisher/names"
-	"cutie/publisher/store"
 	"cutie/queuefs"
 )
 
@@ -27,7 +26,7 @@ type State struct {
 }
 
 // Resting returns the state of a set of a queue at rest.
-func Resting(l *store.Line) State {
+func Resting(l *Line) State {
 	return State{Queue: l.Queue, Set: l.Set, Event: l.Open.Read, Read: l.Open.Read, Open: l.Open.Entries,
 		Lists: l.Files.Lists, Packages: l.Files.Packages, Dumps: l.Files.Dumps, Octets: l.Files.Octets + l.Open.Length, Left: l.Files.Left}
 }
@@ -46,15 +45,15 @@ func (s *Set) State(now *queuefs.QueueState) State {
 }
 
 // Line returns how far the set is.
-func (s *Set) Line() store.Line {
+func (s *Set) Line() Line {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.line()
 }
 
-func (s *Set) line() store.Line {
-	l := store.Line{Queue: s.Queue.ID(), Set: s.Kind, Open: s.at, SHA256: s.text.Word(), List: store.Last(s.files.Lists).Last, Package: store.Last(s.files.Packages).Last,
-		Files: store.Files{Lists: len(s.files.Lists), Packages: len(s.files.Packages), Dumps: len(s.files.Dumps), Octets: s.files.Octets(), Left: s.files.Left()}}
+func (s *Set) line() Line {
+	l := Line{Queue: s.Queue.ID(), Set: s.Kind, Open: s.at, SHA256: s.text.Word(), List: Last(s.files.Lists).Last, Package: Last(s.files.Packages).Last,
+		Files: Files{Lists: len(s.files.Lists), Packages: len(s.files.Packages), Dumps: len(s.files.Dumps), Octets: s.files.Octets(), Left: s.files.Left()}}
 	if one := s.files.Dump(0); one != nil {
 		l.Dump = one.Seq
 	}
@@ -64,7 +63,7 @@ func (s *Set) line() store.Line {
 // Rest returns the line of the set, and when it has work without another event, zero:
 // never. It is not ok if the set has not read all events up to seq, or has work that is
 // known in memory alone.
-func (s *Set) Rest(seq queuefs.Seq, now time.Time) (line store.Line, due time.Time, ok bool) {
+func (s *Set) Rest(seq queuefs.Seq, now time.Time) (line Line, due time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at.Read != seq || !s.rests(now) {
@@ -126,7 +125,7 @@ const leastAge = time.Minute
 
 // Closing returns when an open list is to be closed for its age; zero: never. lists is how
 // many closed lists the set has, since when it began.
-func (s *Source) Closing(l *store.OpenList, lists int, since time.Time) time.Time {
+func (s *Source) Closing(l *OpenList, lists int, since time.Time) time.Time {
 	if s.Terms().Period == 0 || l.Entries == 0 {
 		return time.Time{}
 	}

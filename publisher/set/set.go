@@ -11,10 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"cutie/publisher/dump"
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
-	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/sitemap"
@@ -31,17 +28,17 @@ type Set struct {
 	catchUp func() error // reads all committed events into both sets
 
 	mu     sync.Mutex
-	files  store.Inventory
-	at     store.OpenList // the entries stand in its file up to at.Length
-	text   store.Growing  // this file
+	files  Inventory
+	at     OpenList // the entries stand in its file up to at.Length
+	text   Growing  // this file
 	made   progress
-	render entries.Renderer
+	render names.Renderer
 	lost   int // damaged files that were set aside
 }
 
 // Open opens a set of a queue. catchUp reads all committed events into both sets; was is
 // the line of the cursor, nil if there is none.
-func Open(of Subject, kind names.Set, was *store.Line, catchUp func() error) (*Set, error) {
+func Open(of Subject, kind names.Set, was *Line, catchUp func() error) (*Set, error) {
 	s := &Set{Subject: of, Kind: kind, Path: of.Queue.ID() + "/" + kind.String(), catchUp: catchUp, render: of.Renderer()}
 	s.bound = s.render.Bound(kind)
 	s.PerPage = s.perPage()
@@ -89,15 +86,15 @@ func (s *Set) makeDir() (*durable.Dir, error) { return s.Store.MakeDir(s.Queue.I
 func (s *Set) report(file, text string, args ...any) { s.Reportf(s.Path+"/"+file, text, args...) }
 
 // begin makes at the open list; it has no entries yet. mu is held.
-func (s *Set) begin(at store.OpenList) { s.at, s.text = at, store.Growing{} }
+func (s *Set) begin(at OpenList) { s.at, s.text = at, Growing{} }
 
 // restore brings the set to where it was: after the last closed list, or within the open one
 // where the cursor says. Unusable files are an error. mu is held.
-func (s *Set) restore(was *store.Line) error {
-	s.begin(store.NewOpenList(s.Queue.State().Before, s.Since()))
+func (s *Set) restore(was *Line) error {
+	s.begin(NewOpenList(s.Queue.State().Before, s.Since()))
 	s.made.packed = s.at.Read
 	if was == nil || was.Open.From.Before(s.Since()) {
-		was = &store.Line{} // it speaks of a former queue of the name
+		was = &Line{} // it speaks of a former queue of the name
 	}
 	d, err := s.dir()
 	if errors.Is(err, fs.ErrNotExist) && was.List == 0 && was.Open.Entries == 0 {
@@ -109,32 +106,32 @@ func (s *Set) restore(was *store.Line) error {
 	}
 	defer d.Close()
 	s.made.unswept = true
-	s.files, err = store.ReadInventory(d, s.Path, s.Stamp())
+	s.files, err = ReadInventory(d, s.Path, s.Stamp())
 	if errors.Is(err, fs.ErrNotExist) && was.List == 0 {
 		err = nil // no list was closed yet
 	}
 	if err != nil {
 		return err
 	}
-	last := store.Last(s.files.Lists)
-	switch at := max(last.Last, store.Last(s.files.Packages).Last, was.Open.Read); {
+	last := Last(s.files.Lists)
+	switch at := max(last.Last, Last(s.files.Packages).Last, was.Open.Read); {
 	case at > s.Queue.Seq():
-		return store.Damaged("reaches to event %d, the queue to %d", at, s.Queue.Seq())
+		return Damaged("reaches to event %d, the queue to %d", at, s.Queue.Seq())
 	case last.Last < was.List:
-		return store.Damaged("the lists end at event %d, and went to %d", last.Last, was.List)
+		return Damaged("the lists end at event %d, and went to %d", last.Last, was.List)
 	}
-	if s.made.packed = max(s.made.packed, store.Last(s.files.Packages).Last); !s.hasDumps() {
+	if s.made.packed = max(s.made.packed, Last(s.files.Packages).Last); !s.hasDumps() {
 		s.made.packed = max(s.made.packed, last.Last)
 	}
 	if last.Last > 0 {
-		s.begin(store.NewOpenList(last.Last, last.Until))
+		s.begin(NewOpenList(last.Last, last.Until))
 	}
 	if err := s.survey(d); err != nil {
 		return err
 	}
 	before := s.at
 	err = s.reopen(d, was)
-	if err != nil && store.Unusable(err) { // also of a copy that was made while the list was closed
+	if err != nil && Unusable(err) { // also of a copy that was made while the list was closed
 		s.report(names.EntriesFile(s.at.First), "%v; the events after %d are read again from the journal", err, before.Read)
 		s.begin(before)
 		err = nil
@@ -143,7 +140,7 @@ func (s *Set) restore(was *store.Line) error {
 }
 
 // reopen goes on with the open list of the cursor, unless it has been closed since.
-func (s *Set) reopen(d *durable.Dir, was *store.Line) error {
+func (s *Set) reopen(d *durable.Dir, was *Line) error {
 	if !s.goOn(was) || s.at.Length == 0 {
 		return nil
 	}
@@ -158,17 +155,17 @@ func (s *Set) reopen(d *durable.Dir, was *store.Line) error {
 		return err
 	}
 	if string(got[:]) != end { // the digest is compared when the list is read or grows
-		return store.Damaged("%s: no entry ends at octet %d", names.EntriesFile(s.at.First), s.at.Length)
+		return Damaged("%s: no entry ends at octet %d", names.EntriesFile(s.at.First), s.at.Length)
 	}
 	return nil
 }
 
-func (s *Set) goOn(was *store.Line) bool {
+func (s *Set) goOn(was *Line) bool {
 	at := &was.Open
 	if at.First < s.at.First || at.From.Before(s.at.From) {
 		return false
 	}
-	s.at, s.text = *at, store.GrowingFrom(was.SHA256)
+	s.at, s.text = *at, GrowingFrom(was.SHA256)
 	return true
 }
 
@@ -178,12 +175,12 @@ func (s *Set) survey(d *durable.Dir) error {
 	for p := range files.Pieces {
 		st, err := d.Stat(p.Name)
 		if err == nil && st.Size != p.Length {
-			err = store.Damaged("%s has %d octets of %d", p.Name, st.Size, p.Length)
+			err = Damaged("%s has %d octets of %d", p.Name, st.Size, p.Length)
 		}
 		if err == nil {
 			continue
 		}
-		if !store.Unusable(err) {
+		if !Unusable(err) {
 			return err
 		}
 		if err := s.lose(p.Name, err); err != nil {
@@ -195,7 +192,7 @@ func (s *Set) survey(d *durable.Dir) error {
 
 // write makes other files those of the set. After an error they are if the inventory is in place
 // all the same: a crash may leave the one of before, which the cursor then tells. mu is held.
-func (s *Set) write(d *durable.Dir, files store.Inventory) error {
+func (s *Set) write(d *durable.Dir, files Inventory) error {
 	if err := files.Write(d, s.Path, s.Stamp()); err != nil {
 		if in, e := files.IsIn(d, s.Path, s.Stamp()); e != nil || !in {
 			return errors.Join(err, e)
@@ -218,18 +215,18 @@ func (s *Set) lose(name string, cause error) error {
 		return err
 	}
 	defer d.Close()
-	files, is := s.files, func(of func(*store.Span) store.Piece) func(store.Span) bool {
-		return func(sp store.Span) bool { return of(&sp).Name == name }
+	files, is := s.files, func(of func(*Span) Piece) func(Span) bool {
+		return func(sp Span) bool { return of(&sp).Name == name }
 	}
 	what, packed := "", s.made.packed
-	if i := slices.IndexFunc(files.Lists, is((*store.Span).List)); i >= 0 {
+	if i := slices.IndexFunc(files.Lists, is((*Span).List)); i >= 0 {
 		packed = max(packed, files.Lists[i].Last)
 		what, files.Lists = fmt.Sprintf("the index begins after event %d", files.Lists[i].Last), files.Lists[i+1:]
-	} else if i := slices.IndexFunc(files.Packages, is((*store.Span).Package)); i >= 0 {
+	} else if i := slices.IndexFunc(files.Packages, is((*Span).Package)); i >= 0 {
 		what, files.Packages = fmt.Sprintf("the Change Dump begins after event %d", files.Packages[i].Last), files.Packages[i+1:]
 	} else {
 		n := len(files.Dumps)
-		files.Dumps = slices.DeleteFunc(slices.Clone(files.Dumps), func(one *store.Edition) bool { return one.Has(name) })
+		files.Dumps = slices.DeleteFunc(slices.Clone(files.Dumps), func(one *Edition) bool { return one.Has(name) })
 		what = fmt.Sprintf("%d Resource Dumps go", n-len(files.Dumps))
 	}
 	if s.files.Dump(0) != nil {
@@ -244,8 +241,8 @@ func (s *Set) lose(name string, cause error) error {
 	s.made.unswept = true
 	s.given.Add(1)
 	s.lost++
-	aside, err := store.SetAside(d, name)
-	if store.Absent(err) {
+	aside, err := SetAside(d, name)
+	if Absent(err) {
 		aside, err = "nowhere", nil
 	}
 	s.report(name, "%v; moved to %s, %s", cause, aside, what)
@@ -257,7 +254,7 @@ func (s *Set) lose(name string, cause error) error {
 // such as a failed sync, the engine keeps its events, and the same is tried again; if octets
 // were lost, their digest tells. mu is held.
 func (s *Set) mend(cause error) error {
-	if cause == nil || !store.Unusable(cause) {
+	if cause == nil || !Unusable(cause) {
 		return cause
 	}
 	aside, err := s.Store.SetAside(s.Queue.ID(), s.Kind.String())
@@ -265,7 +262,7 @@ func (s *Set) mend(cause error) error {
 		return errors.Join(cause, err)
 	}
 	had := s.files.Dump(0) != nil
-	s.files = store.Inventory{}
+	s.files = Inventory{}
 	s.begin(s.ListNow())
 	s.made = progress{packed: s.at.Read, life: s.made.life + 1}
 	if had {
@@ -279,7 +276,7 @@ func (s *Set) mend(cause error) error {
 
 // OpenPiece opens a file of a closed list or a package, verified: when it is opened first, and
 // again after a change of the file. mu is not held.
-func (s *Set) OpenPiece(p store.Piece) (*os.File, error) {
+func (s *Set) OpenPiece(p Piece) (*os.File, error) {
 	file, err := s.openFile(p.Name)
 	if err == nil {
 		if err = s.Store.Verified.Check(file, p.Length, p.Sum); err == nil {
@@ -316,7 +313,7 @@ func (s *Set) openGrowing() (*os.File, error) {
 // broken takes a damaged file out of the set, and returns the error for its reader. Other
 // errors it returns as they are. mu is not held.
 func (s *Set) broken(name string, err error) error {
-	if !store.Unusable(err) {
+	if !Unusable(err) {
 		return err
 	}
 	s.mu.Lock()
@@ -341,12 +338,12 @@ func (e *brokenFile) Error() string {
 func (e *brokenFile) HTTPStatus() int { return http.StatusServiceUnavailable }
 
 // OpenManifest opens the manifest in a package.
-func (s *Set) OpenManifest(p store.Piece) (io.ReadCloser, error) {
+func (s *Set) OpenManifest(p Piece) (io.ReadCloser, error) {
 	file, err := s.OpenPiece(p)
 	if err != nil {
 		return nil, err
 	}
-	r, err := dump.OpenManifest(file)
+	r, err := OpenManifest(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
@@ -355,13 +352,13 @@ func (s *Set) OpenManifest(p store.Piece) (io.ReadCloser, error) {
 
 // EntriesOf opens the entries of the Change List from the event first on, verified up to
 // length. mu is not held.
-func (s *Set) EntriesOf(first queuefs.Seq, length int64) (store.Content, error) {
+func (s *Set) EntriesOf(first queuefs.Seq, length int64) (Content, error) {
 	for {
 		s.mu.Lock()
-		sp, closed := store.Find(s.files.Lists, first)
+		sp, closed := Find(s.files.Lists, first)
 		if !closed && first == s.at.First && length <= s.at.Length {
 			file, err := s.openGrowing()
-			if err != nil && store.Unusable(err) {
+			if err != nil && Unusable(err) {
 				err = errors.Join(s.mend(err), &brokenFile{names.EntriesFile(first)})
 			}
 			s.mu.Unlock()
@@ -375,7 +372,7 @@ func (s *Set) EntriesOf(first queuefs.Seq, length int64) (store.Content, error) 
 			return s.Packed(sp)
 		}
 		file, err := s.OpenPiece(sp.List())
-		if !store.Absent(err) {
+		if !Absent(err) {
 			return file, err
 		}
 		// Its entries stand in gzip alone by now.
@@ -384,12 +381,12 @@ func (s *Set) EntriesOf(first queuefs.Seq, length int64) (store.Content, error) 
 
 // Packed opens the file of a closed list in gzip, verified. The error is [fs.ErrNotExist] if
 // there is none.
-func (s *Set) Packed(sp store.Span) (*store.Packed, error) {
+func (s *Set) Packed(sp Span) (*Packed, error) {
 	file, err := s.OpenGzip(sp)
 	if err != nil {
 		return nil, err
 	}
-	p, err := store.OpenPacked(file)
+	p, err := OpenPacked(file)
 	if err != nil {
 		file.Close()
 		return nil, err
@@ -398,7 +395,7 @@ func (s *Set) Packed(sp store.Span) (*store.Packed, error) {
 }
 
 // OpenGzip opens the file of a closed list in gzip, verified, to copy its octets.
-func (s *Set) OpenGzip(sp store.Span) (*os.File, error) {
+func (s *Set) OpenGzip(sp Span) (*os.File, error) {
 	if sp.Packed == 0 {
 		return nil, fmt.Errorf("%s: %w", names.GzipFile(sp.First), fs.ErrNotExist)
 	}

@@ -6,9 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
-	"cutie/publisher/store"
 	"cutie/queuefs"
 	"cutie/sitemap"
 )
@@ -17,7 +15,7 @@ import (
 // concurrent use.
 type Source struct {
 	names.Complete
-	Store *store.Store
+	Store *Store
 
 	terms  atomic.Pointer[names.Terms] // nil: those of Complete
 	closed atomic.Bool
@@ -128,8 +126,8 @@ func (f *Subject) OrCreated(t time.Time) time.Time {
 }
 
 // Renderer returns a new renderer of entries; it is for one goroutine.
-func (f *Subject) Renderer() entries.Renderer {
-	return entries.Renderer{Refs: f.Refs, Dialect: f.Dialect, Mirrors: f.MirrorURIs, Via: f.via()}
+func (f *Subject) Renderer() names.Renderer {
+	return names.Renderer{Refs: f.Refs, Dialect: f.Dialect, Mirrors: f.MirrorURIs, Via: f.via()}
 }
 
 // via returns the base URI of the origin: of a mirror that of its original, else the one
@@ -144,9 +142,9 @@ func (f *Subject) via() string {
 }
 
 // ListNow returns the open list after the last event, without entries.
-func (f *Subject) ListNow() store.OpenList {
+func (f *Subject) ListNow() OpenList {
 	st := f.Queue.State()
-	return store.NewOpenList(st.Seq, f.OrCreated(st.LastEvent))
+	return NewOpenList(st.Seq, f.OrCreated(st.LastEvent))
 }
 
 // resultsPerJob is how many results a job of a page of the Resource List may have on
@@ -205,7 +203,7 @@ func (s *Set) Info(lo int) *queuefs.Facts {
 	return &facts
 }
 
-func (s *Set) plainRenderer() entries.Renderer {
+func (s *Set) plainRenderer() names.Renderer {
 	r := s.Renderer()
 	r.Plain = true
 	return r

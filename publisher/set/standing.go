@@ -4,18 +4,16 @@ import (
 	"io"
 	"time"
 
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
-	"cutie/publisher/store"
 	"cutie/queuefs"
 )
 
 // A Standing is a set at one instant, as it is published.
 type Standing struct {
-	store.OpenList
-	Lists    []store.Span // closed lists in the index
-	Packages []store.Span // in the Change Dump
-	Next     time.Time    // from when on there is no package
+	OpenList
+	Lists    []Span    // closed lists in the index
+	Packages []Span    // in the Change Dump
+	Next     time.Time // from when on there is no package
 }
 
 // Standing brings the lists up to date and returns how they stand.
@@ -33,18 +31,18 @@ func (s *Set) Standing() (Standing, error) {
 // indexed returns the closed lists in the index: they follow each other without
 // a gap up to the open one, and are no older than Current, or have changes since the
 // last Resource Dump. mu is held.
-func (s *Set) indexed() []store.Span {
-	return s.recent(store.Current(s.files.Lists, s.at.First, s.perIndex()-1))
+func (s *Set) indexed() []Span {
+	return s.recent(Current(s.files.Lists, s.at.First, s.perIndex()-1))
 }
 
 // dumped returns the packages in the Change Dump, and from when on there is
 // none. mu is held.
-func (s *Set) dumped() ([]store.Span, time.Time) {
+func (s *Set) dumped() ([]Span, time.Time) {
 	next := s.at.From
 	if lists := s.unpacked(); len(lists) > 0 {
 		next = lists[0].From
 	}
-	packages := store.Current(s.files.Packages, s.made.packed+1, s.perIndex()-1) // as many as closed lists
+	packages := Current(s.files.Packages, s.made.packed+1, s.perIndex()-1) // as many as closed lists
 	if n := len(packages); n > 0 {
 		next = packages[n-1].Until
 	}
@@ -53,7 +51,7 @@ func (s *Set) dumped() ([]store.Span, time.Time) {
 
 // recent leaves out spans with an end longer ago than Current, but none with changes
 // since the last Resource Dump: who begins with that needs them. mu is held.
-func (s *Set) recent(all []store.Span) []store.Span {
+func (s *Set) recent(all []Span) []Span {
 	current := s.Terms().Current
 	if current == 0 {
 		return all
@@ -67,9 +65,9 @@ func (s *Set) recent(all []store.Span) []store.Span {
 
 // A Holding is the files of a set at one instant.
 type Holding struct {
-	Packages bool           // the Change Dump has some
-	Dump     *store.Edition // the last Resource Dump; nil if there is none
-	Octets   int64          // bytes of all files
+	Packages bool     // the Change Dump has some
+	Dump     *Edition // the last Resource Dump; nil if there is none
+	Octets   int64    // bytes of all files
 	Former
 }
 
@@ -77,8 +75,8 @@ type Holding struct {
 // lists and packages that the index and the Change Dump have dropped, and Resource Dumps
 // before the last one.
 type Former struct {
-	Lists, Packages []store.Span
-	Dumps           []*store.Edition
+	Lists, Packages []Span
+	Dumps           []*Edition
 }
 
 // Holding returns the files there are; its slices are not to be changed.
@@ -101,32 +99,32 @@ func (s *Set) Octets() int64 {
 }
 
 // List returns the closed list from an event on.
-func (s *Set) List(first queuefs.Seq) (store.Span, bool) {
+func (s *Set) List(first queuefs.Seq) (Span, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return store.Find(s.files.Lists, first)
+	return Find(s.files.Lists, first)
 }
 
 // Dump returns the dump of an event, or the current one for 0; nil if there
 // is none.
-func (s *Set) Dump(seq queuefs.Seq) *store.Edition {
+func (s *Set) Dump(seq queuefs.Seq) *Edition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.files.Dump(seq)
 }
 
 // Portion returns a package in some dump.
-func (s *Set) Portion(doc names.Doc) (store.Portion, bool) {
+func (s *Set) Portion(doc names.Doc) (Portion, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.files.Portion(doc)
 }
 
 // Package returns the package of changes from an event on.
-func (s *Set) Package(first queuefs.Seq) (store.Span, bool) {
+func (s *Set) Package(first queuefs.Seq) (Span, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return store.Find(s.files.Packages, first)
+	return Find(s.files.Packages, first)
 }
 
 // Gone reports whether a document would be older than all that are kept, or has the
@@ -169,7 +167,7 @@ type Pages struct {
 	Set    names.Set
 	Lo, Hi int
 	Grow   bool // Hi grows with the queue
-	Render func() entries.Renderer
+	Render func() names.Renderer
 }
 
 // Latest returns the last event in the pages and its time, both zero if there is

@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"time"
 
-	"cutie/publisher/dump"
-	"cutie/publisher/store"
 	"cutie/queuefs"
 )
 
@@ -18,9 +16,9 @@ import (
 // Resource Dump. It goes on from Tick to Tick.
 type Task struct {
 	*Set
-	list store.Span // zero for a Resource Dump
-	life int        // of the set when the task began
-	wait *Wait      // after a failure; mu is held
+	list Span  // zero for a Resource Dump
+	life int   // of the set when the task began
+	wait *Wait // after a failure; mu is held
 
 	next func() (struct{}, bool)
 	stop func()
@@ -116,16 +114,16 @@ func (s *Set) Passed() (errs []error) {
 }
 
 // unpacked returns the closed lists without packages. mu is held.
-func (s *Set) unpacked() []store.Span {
-	return s.files.Lists[store.Before(s.files.Lists, s.made.packed+1):]
+func (s *Set) unpacked() []Span {
+	return s.files.Lists[Before(s.files.Lists, s.made.packed+1):]
 }
 
 // uncompressed returns the oldest closed list that is not compressed; false if there is none.
 // mu is held.
-func (s *Set) uncompressed() (store.Span, bool) {
-	i := slices.IndexFunc(s.files.Lists, func(sp store.Span) bool { return sp.Packed == 0 })
+func (s *Set) uncompressed() (Span, bool) {
+	i := slices.IndexFunc(s.files.Lists, func(sp Span) bool { return sp.Packed == 0 })
 	if i < 0 {
-		return store.Span{}, false
+		return Span{}, false
 	}
 	return s.files.Lists[i], true
 }
@@ -181,7 +179,7 @@ func (t *Task) Done() *Wait {
 	}
 	passed, err := t.outcome()
 	switch {
-	case errors.Is(err, dump.ErrStopped):
+	case errors.Is(err, ErrStopped):
 		return nil // on the way; the next attempt leaves a job out
 	case t.Failure() != nil:
 		return t.wait // it is reported by itself
@@ -203,14 +201,14 @@ func (t *Task) outcome() (passed, err error) {
 	if isDump {
 		t.made.dumping, t.made.unswept = false, t.made.unswept || t.err != nil
 	}
-	var e *dump.FileError
+	var e *FileError
 	var broken *brokenFile
 	switch {
 	case t.err == nil:
 	case errors.As(t.err, &broken):
-		return nil, dump.ErrStopped // it is gone
-	case errors.As(t.err, &e) && culled(t.Queue, t.Refs, e.Loc), isDump && errors.Is(t.err, dump.ErrStopped):
-		return nil, dump.ErrStopped
+		return nil, ErrStopped // it is gone
+	case errors.As(t.err, &e) && culled(t.Queue, t.Refs, e.Loc), isDump && errors.Is(t.err, ErrStopped):
+		return nil, ErrStopped
 	case errors.As(t.err, &e) && !scarce(t.err):
 		passed = fmt.Errorf("no package for events %d to %d: %w", t.list.First, t.list.Last, t.err)
 		if isDump {

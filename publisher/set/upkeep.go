@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"cutie/publisher/names"
-	"cutie/publisher/store"
 )
 
 // Retain removes documents beyond Keep and KeepOctets.
@@ -26,7 +25,7 @@ func (s *Set) removeOld() error {
 	files := s.files
 	if files.Dumps = files.Dumps[dumps:]; lists > 0 {
 		last := files.Lists[lists-1].Last
-		files.Lists, files.Packages = files.Lists[lists:], files.Packages[store.Before(files.Packages, last+1):]
+		files.Lists, files.Packages = files.Lists[lists:], files.Packages[Before(files.Packages, last+1):]
 		// A task at such a list ends. If it waited for free space, the next may find some.
 		if w := &s.made.lists; last > s.made.packed {
 			s.made.packed, s.made.skipped, w.octets, w.again = last, last, min(w.octets, 1), time.Time{}
@@ -91,7 +90,7 @@ func (s *Set) expired() (dumps, lists int) {
 			break
 		}
 		octets -= sp.Octets()
-		if p, ok := store.Find(s.files.Packages, sp.First); ok {
+		if p, ok := Find(s.files.Packages, sp.First); ok {
 			octets -= p.Length
 		}
 	}
@@ -114,7 +113,7 @@ func (s *Set) Scrub(yield func(int64) bool) bool {
 	}
 	for p := range files.Pieces {
 		more, err := s.scrub(p, yield)
-		if err = s.broken(p.Name, err); err != nil && !store.Absent(err) {
+		if err = s.broken(p.Name, err); err != nil && !Absent(err) {
 			if _, broken := err.(*brokenFile); !broken {
 				s.report(p.Name, "not verified: %v", err)
 			}
@@ -123,7 +122,7 @@ func (s *Set) Scrub(yield func(int64) bool) bool {
 			return false
 		}
 	}
-	if at.Entries == 0 || want == store.Unknown {
+	if at.Entries == 0 || want == Unknown {
 		return true
 	}
 	more, err := s.scrubOpen(&at, want, yield)
@@ -162,28 +161,28 @@ func (s *Set) scrubInventory() error {
 	return s.survey(d)
 }
 
-func (s *Set) scrub(p store.Piece, yield func(int64) bool) (more bool, err error) {
+func (s *Set) scrub(p Piece, yield func(int64) bool) (more bool, err error) {
 	file, err := s.openFile(p.Name)
 	if err != nil {
 		return true, err
 	}
 	defer file.Close()
-	more, err = store.SlowCheck(file, p, yield)
+	more, err = SlowCheck(file, p, yield)
 	if err == nil && more {
 		s.Store.Verified.Trust(file, p.Sum)
 	}
 	return more, err
 }
 
-func (s *Set) scrubOpen(at *store.OpenList, want string, yield func(int64) bool) (more bool, err error) {
+func (s *Set) scrubOpen(at *OpenList, want string, yield func(int64) bool) (more bool, err error) {
 	file, err := s.openFile(names.EntriesFile(at.First))
 	if err != nil {
 		return true, err
 	}
 	defer file.Close()
-	got, more, err := store.SlowSum(file, at.Length, yield)
+	got, more, err := SlowSum(file, at.Length, yield)
 	if err == nil && more && want != hex.EncodeToString(got[:]) {
-		err = store.Damaged("%s has not its SHA-256 digest", file.Name())
+		err = Damaged("%s has not its SHA-256 digest", file.Name())
 	}
 	return more, err
 }

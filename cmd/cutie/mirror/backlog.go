@@ -19,7 +19,7 @@ import (
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
-	"cutie/publisher/entries"
+	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
@@ -577,7 +577,7 @@ func (f *follower) explain(ctx context.Context, b *backlog, missing []string, si
 	lacking := map[queuefs.JobID]bool{}
 	for _, uri := range missing {
 		var ev queuefs.Event
-		if err := entries.Take(&ev, f.base, &sitemap.Entry{Loc: uri}); err != nil {
+		if err := names.Take(&ev, f.base, &sitemap.Entry{Loc: uri}); err != nil {
 			return 0, err
 		}
 		lacking[ev.Job] = true

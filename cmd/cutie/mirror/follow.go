@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"cutie/publisher/destination/source"
-	"cutie/publisher/entries"
+	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
@@ -241,7 +241,7 @@ func (a *auditor) look(ctx context.Context, e *sitemap.Entry) error {
 		return fmt.Errorf("%s: it is not below %s", e.Loc, a.f.base)
 	}
 	a.report.Files++
-	facts := entries.FactsOf(e)
+	facts := names.FactsOf(e)
 	if rest, ok := strings.CutPrefix(path, tree.Payloads+"/"); ok {
 		if id, err := queuefs.ParseJobID(rest); err == nil {
 			a.seen[id] = true

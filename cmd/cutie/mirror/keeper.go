@@ -29,7 +29,7 @@ import (
 	"time"
 
 	"cutie/publisher/destination/source"
-	"cutie/publisher/entries"
+	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/buffers"
 	"cutie/queuefs/home"
@@ -403,7 +403,7 @@ func (f *follower) events(listed []sitemap.Entry) ([]*event, error) {
 			return nil, fmt.Errorf("%s: the Change List does not number its events, so it is not one of a queue", f.list)
 		}
 		if len(all) == 0 || all[len(all)-1].Seq != queuefs.Seq(e.Seq) {
-			first, err := entries.EventOf(e)
+			first, err := names.EventOf(e)
 			if err != nil {
 				return nil, fmt.Errorf("event %d: %w", e.Seq, err)
 			}
@@ -411,7 +411,7 @@ func (f *follower) events(listed []sitemap.Entry) ([]*event, error) {
 			ev.Event = first
 			all = append(all, ev)
 		}
-		if err := entries.Take(&all[len(all)-1].Event, f.base, e); err != nil {
+		if err := names.Take(&all[len(all)-1].Event, f.base, e); err != nil {
 			return nil, fmt.Errorf("event %d: %s: %w", e.Seq, e.Loc, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package store
+package set
 
 import (
 	"crypto/sha256"
@@ -13,11 +13,11 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// Check reads all files of resourcesync in a home that nobody has open, and calls bad with
+// CheckFiles reads all files of resourcesync in a home that nobody has open, and calls bad with
 // each one that is not as it was written, by its path in the home. It changes nothing. has
 // reports whether the home has a queue; documents of others are to be removed. stamp is ""
 // if neither settings nor cursor say what it is.
-func Check(home, stamp string, has func(queue string) bool, bad func(path string, err error)) {
+func CheckFiles(home, stamp string, has func(queue string) bool, bad func(path string, err error)) {
 	root, err := durable.LookIn(filepath.Join(home, names.RootName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return

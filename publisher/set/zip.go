@@ -1,4 +1,4 @@
-package dump
+package set
 
 import (
 	"bytes"
@@ -207,7 +207,7 @@ func (a *archive) add(c *content, number int) error {
 
 // stream adds a file of any length, compressed. If it is not what f says, the error is
 // ErrDamaged.
-func (a *archive) stream(number int, f *File, in io.Reader, pause func() bool) error {
+func (a *archive) stream(number int, f *Member, in io.Reader, pause func() bool) error {
 	r := record{file: number, at: a.size, method: deflated, flags: streamed}
 	if err := a.write(r.appendLocal(nil)); err != nil {
 		return err

@@ -1,4 +1,4 @@
-package entries
+package names
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/job"
 	"cutie/sitemap"
@@ -15,7 +14,7 @@ import (
 // A Renderer prints entries about the jobs of one queue. It is for one
 // goroutine.
 type Renderer struct {
-	Refs    *names.Queue
+	Refs    *Queue
 	Dialect sitemap.Dialect
 	Plain   bool     // of a plain Sitemap
 	Mirrors []string // base URIs of copies, the best first
@@ -31,12 +30,12 @@ type Renderer struct {
 
 // Listed appends the entries of a job in the Resource List of a set, and returns
 // their number.
-func (r *Renderer) Listed(dst []byte, s names.Set, e *queuefs.Entry) ([]byte, int) {
-	if s == names.Pending && e.Status != queuefs.Pending {
+func (r *Renderer) Listed(dst []byte, s Set, e *queuefs.Entry) ([]byte, int) {
+	if s == Pending && e.Status != queuefs.Pending {
 		return dst, 0
 	}
 	dst = r.append(dst, r.Payload(s, e))
-	if s == names.Pending {
+	if s == Pending {
 		return dst, 1
 	}
 	dst = r.append(dst, r.JobFile(e))
@@ -48,7 +47,7 @@ func (r *Renderer) Listed(dst []byte, s names.Set, e *queuefs.Entry) ([]byte, in
 
 // Payload returns the entry of the payload of a job. It is valid until the next
 // call.
-func (r *Renderer) Payload(s names.Set, e *queuefs.Entry) *sitemap.Entry {
+func (r *Renderer) Payload(s Set, e *queuefs.Entry) *sitemap.Entry {
 	return r.build(e.Job, r.payload(s, &e.Payload))
 }
 
@@ -87,7 +86,7 @@ func (r *Renderer) append(dst []byte, e *sitemap.Entry) []byte {
 // AppendInfo appends the entry of queue-info.txt.
 func (r *Renderer) AppendInfo(dst []byte, f *queuefs.Facts) []byte { return r.append(dst, r.Info(f)) }
 
-// Begun appends the entry of queue-info.txt in the Change List of [names.Replica],
+// Begun appends the entry of queue-info.txt in the Change List of [Replica],
 // created with the first event of the queue: so all Change Lists together lead to
 // the Resource List.
 func (r *Renderer) Begun(dst []byte, first *queuefs.Event, f *queuefs.Facts) []byte {
@@ -105,7 +104,7 @@ func (r *Renderer) infoChanged(dst []byte, c sitemap.Change, ev *queuefs.Event, 
 // Changed appends the entries of an event in the Change List of a set, and
 // returns their number. They follow from the status before and after, whatever
 // the kind of event.
-func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, int) {
+func (r *Renderer) Changed(dst []byte, s Set, ev *queuefs.Event) ([]byte, int) {
 	n := 0
 	add := func(c sitemap.Change, of resource) {
 		e := r.build(ev.Job, of)
@@ -119,7 +118,7 @@ func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, 
 		n++
 	}
 	from, to := ev.From, ev.To
-	if s == names.Replica && ev.Results != nil {
+	if s == Replica && ev.Results != nil {
 		for i := range ev.Results.Came {
 			res := &ev.Results.Came[i]
 			facts := resultFacts(res, ev.Time)
@@ -130,23 +129,23 @@ func (r *Renderer) Changed(dst []byte, s names.Set, ev *queuefs.Event) ([]byte, 
 		}
 	}
 	switch {
-	case ev.Kind == queuefs.Phase, ev.Job == 0 && s == names.Pending: // no resource shows it
+	case ev.Kind == queuefs.Phase, ev.Job == 0 && s == Pending: // no resource shows it
 	case ev.Job == 0: // queue-info.txt
 		return r.infoChanged(dst, sitemap.Updated, ev, &ev.File), 1
 	case from == to && to != 0:
-		if s == names.Replica {
+		if s == Replica {
 			add(sitemap.Updated, r.jobFile(to, &ev.File))
 		}
-	case s == names.Pending && to == queuefs.Pending && ev.Payload.SHA256 == [32]byte{}: // gone, and not known any more
-	case s == names.Pending && to == queuefs.Pending:
+	case s == Pending && to == queuefs.Pending && ev.Payload.SHA256 == [32]byte{}: // gone, and not known any more
+	case s == Pending && to == queuefs.Pending:
 		add(sitemap.Created, r.payload(s, &ev.Payload))
-	case s == names.Pending && from == queuefs.Pending:
+	case s == Pending && from == queuefs.Pending:
 		of := r.payload(s, nil)
 		if to == 0 {
 			of.linked = "" // the job has no state any more
 		}
 		add(sitemap.Deleted, of)
-	case s == names.Replica && from != to:
+	case s == Replica && from != to:
 		if from == 0 {
 			add(sitemap.Created, r.payload(s, &ev.Payload))
 		} else {
@@ -174,9 +173,9 @@ type resource struct {
 
 // payload returns the payload of a job. It is described by the state of the job: the job
 // file moves with each change. In Pending it names its queue; in Replica the path does.
-func (r *Renderer) payload(s names.Set, facts *queuefs.Facts) resource {
+func (r *Renderer) payload(s Set, facts *queuefs.Facts) resource {
 	of := ""
-	if s == names.Pending && facts != nil {
+	if s == Pending && facts != nil {
 		of = r.Refs.State
 	}
 	return resource{dir: r.Refs.Payloads, facts: facts, rel: sitemap.RelDescribedBy, linked: r.Refs.States, of: of}
@@ -278,7 +277,7 @@ func listedType(t string) string {
 
 // Bound returns the most bytes that one job adds to a Resource List. Each of its results
 // adds at most its share of that.
-func (r *Renderer) Bound(s names.Set) int {
+func (r *Renderer) Bound(s Set) int {
 	facts := queuefs.Facts{
 		Length: 1<<63 - 1, Type: strings.Repeat("x", maxType),
 		Modified: time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC),
@@ -288,11 +287,11 @@ func (r *Renderer) Bound(s names.Set) int {
 	}
 	e := queuefs.Entry{Job: 1, Status: queuefs.Pending, Payload: facts, File: facts}
 	e.Payload.MD5[0] = 0xff
-	if s == names.Replica {
+	if s == Replica {
 		e.Status = queuefs.Consumed
 	}
 	dst, n := r.Listed(nil, s, &e)
-	if s == names.Pending {
+	if s == Pending {
 		return len(dst)
 	}
 	e.Results = []queuefs.Result{{Name: strings.Repeat("x", job.MaxResultName), MediaType: facts.Type, Size: facts.Length}}

@@ -1,29 +1,4 @@
-// Package store has the files of everything published: the directory
-// resourcesync of a home. It reads them, changes them so that a crash at any step
-// does no harm, and sets damaged ones aside.
-//
-// # Files
-//
-// Below resourcesync/ stand:
-//
-//	cutie-source.txt       settings of the last run; sealed
-//	cutie-cursor           the open list of each set at the last checkpoint; sealed
-//	cutie-former/          what was published with another base URI or version
-//	cutie-removed          removed queues, a line for each
-//	cutie-tmp-*            unfinished; removed on opening
-//	Q/inherited, inherited.gz    changes of the original of a queue made of a copy
-//	Q/SET/inventory              the closed lists, packages and Resource Dumps of a set; sealed
-//	Q/SET/changelist-F.entries   entries of the Change List from event F on, while it is open
-//	Q/SET/changelist-F.gz        the same in gzip, in its place, soon after the list is closed
-//	Q/SET/changedump-F.zip       package from event F on
-//	Q/SET/resourcedump-N-V.zip   package of the jobs from engine page N on
-//
-// Numbers have twelve digits, those of pages six. Heads and feet of lists are
-// added when a list is served. Length and digest of each file stand in the inventory, or in
-// the cursor. INTERNALS.md of the publisher says what a crash leaves. The first line of a
-// file has a stamp, the base URI and the version of the documents; a file with another stamp
-// is damaged.
-package store
+package set
 
 import (
 	"errors"
@@ -40,8 +15,8 @@ import (
 	"cutie/queuefs/durable"
 )
 
-// Options are those of a store.
-type Options struct {
+// StoreOptions are those of a store.
+type StoreOptions struct {
 	Stamp    string                               // in the first line of files
 	Settings []byte                               // contents of the file of settings
 	Check    func(settings []byte) error          // of another one in its place
@@ -52,7 +27,7 @@ type Options struct {
 // A Store is the directory resourcesync of a home. Somebody may remove or
 // replace it while readers have files in it open. It is safe for concurrent use.
 type Store struct {
-	Options
+	StoreOptions
 	Verified durable.Verified // closed lists and packages
 	home     string
 	roots    atomic.Pointer[root]
@@ -67,9 +42,9 @@ type root struct {
 	older    *root // used before
 }
 
-// Open opens resourcesync in a home, or makes it. It removes unfinished files,
+// OpenStore opens resourcesync in a home, or makes it. It removes unfinished files,
 // and writes the settings.
-func Open(home string, o Options) (*Store, error) {
+func OpenStore(home string, o StoreOptions) (*Store, error) {
 	dir, err := durable.OpenDir(home, o.Fault)
 	if err != nil {
 		return nil, err
@@ -79,7 +54,7 @@ func Open(home string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{Options: o, home: home}
+	s := &Store{StoreOptions: o, home: home}
 	s.roots.Store(r)
 	if err := r.Sweep(nil); err != nil {
 		return nil, errors.Join(err, r.Close())

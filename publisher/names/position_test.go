@@ -1,11 +1,10 @@
-package entries_test
+package names_test
 
 import (
 	"bytes"
 	"testing"
 	"time"
 
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/sitemap"
@@ -13,7 +12,7 @@ import (
 
 // list returns a Change List of n events with two entries each.
 func list(n int, d sitemap.Dialect) (text []byte, ends []int) {
-	r := entries.Renderer{Refs: names.Site("http://source.test").Queue("jobs"), Dialect: d}
+	r := names.Renderer{Refs: names.Site("http://source.test").Queue("jobs"), Dialect: d}
 	for seq := 1; seq <= n; seq++ {
 		ev := queuefs.Event{Seq: queuefs.Seq(seq), Time: when(seq), Kind: queuefs.Submit, Job: queuefs.JobID(seq), To: queuefs.Pending}
 		text, _ = r.Changed(text, names.Replica, &ev)
@@ -31,12 +30,12 @@ func TestExcerptsAreOfWholeEvents(t *testing.T) {
 		ends = append([]int{0}, ends...)
 		for after := 0; after <= 900; after += 75 {
 			forwards := after%2 == 1
-			got, last, err := entries.After(r, length, forwards, queuefs.Seq(after), 1<<30)
-			if err != nil || !bytes.Equal(got, text[ends[after]:]) || last != (entries.Position{}) {
+			got, last, err := names.After(r, length, forwards, queuefs.Seq(after), 1<<30)
+			if err != nil || !bytes.Equal(got, text[ends[after]:]) || last != (names.Position{}) {
 				t.Errorf("%v: all after %d: got %d bytes up to %v, %v", d, after, len(got), last, err)
 			}
 			for _, max := range []int{5_000, 5_001, 30_000} {
-				got, last, err := entries.After(r, length, forwards, queuefs.Seq(after), max)
+				got, last, err := names.After(r, length, forwards, queuefs.Seq(after), max)
 				if err != nil || len(got) > max || last.Seq == 0 && after+max/900 < 850 {
 					t.Errorf("%v: %d bytes after %d: got %d up to %v, %v", d, max, after, len(got), last, err)
 				}
@@ -52,26 +51,26 @@ func TestExcerptsAreOfWholeEvents(t *testing.T) {
 			}
 		}
 		for _, max := range []int{5_000, 5_001, 1 << 30} {
-			got, before, err := entries.Last(r, length, max)
+			got, before, err := names.Last(r, length, max)
 			if err != nil || len(got) > max || !bytes.Equal(got, text[ends[before.Seq]:]) || (before.Seq == 0) != (max == 1<<30) {
 				t.Errorf("%v: last %d bytes: got %d after %v, %v", d, max, len(got), before, err)
 			}
 		}
 	}
 	for _, bad := range []string{"no entry\n", "<url><loc>x</loc></url>\n"} {
-		if _, _, err := entries.After(bytes.NewReader([]byte(bad)), int64(len(bad)), false, 0, 100); err == nil {
+		if _, _, err := names.After(bytes.NewReader([]byte(bad)), int64(len(bad)), false, 0, 100); err == nil {
 			t.Errorf("%q is read", bad)
 		}
 	}
 }
 
 func TestPositionsAreReadAsTheyArePrinted(t *testing.T) {
-	p := entries.Position{Seq: 42, At: when(7)}
-	if got, err := entries.ParsePosition(p.String()); got != p || err != nil {
+	p := names.Position{Seq: 42, At: when(7)}
+	if got, err := names.ParsePosition(p.String()); got != p || err != nil {
 		t.Errorf("got %v, %v, want %v", got, err, p)
 	}
 	for _, bad := range []string{"", "-", "42", "42-", "-7", "042-7", "42-7 ", "42-x", "42-7-1"} {
-		if got, err := entries.ParsePosition(bad); err == nil {
+		if got, err := names.ParsePosition(bad); err == nil {
 			t.Errorf("%q is read as %v", bad, got)
 		}
 	}

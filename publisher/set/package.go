@@ -1,8 +1,4 @@
-// Package dump writes the packages of ResourceSync Dumps (Z39.99-2017, 11 and 13): ZIP files
-// with the files in the order of the manifest. manifest.xml is written last, when all entries
-// are known, and comes first in the directory. All times in a package are the first day of
-// ZIP. Each file is compared with its length and SHA-256 before it counts.
-package dump
+package set
 
 import (
 	"bufio"
@@ -35,20 +31,23 @@ type FileError struct {
 func (e *FileError) Error() string { return e.Loc + ": " + e.Err.Error() }
 func (e *FileError) Unwrap() error { return e.Err }
 
-// A File is what a package holds for an entry.
-type File struct {
+// A Member is what a package holds for an entry.
+type Member struct {
 	Length int64
 	SHA256 [sha256.Size]byte
 	Type   string // media type; decides whether the file is compressed
 }
 
 // Is reports whether the file has the octets of text.
-func (f *File) Is(text []byte) bool {
+func (f *Member) Is(text []byte) bool {
 	return int64(len(text)) == f.Length && sha256.Sum256(text) == f.SHA256
 }
 
-// A Writer writes one package. It is for one goroutine. After an error the package is no more.
-type Writer struct {
+// A Package writes one package of a ResourceSync Dump (Z39.99-2017, 11 and 13): a ZIP file with
+// the files in the order of the manifest. manifest.xml is written last, when all entries are
+// known, and comes first in the directory. All times in it are the first day of ZIP. Each file
+// is compared with its length and SHA-256 before it counts. It is for one goroutine. After an error the package is no more.
+type Package struct {
 	Entries int   // lines of the manifest
 	Octets  int64 // bytes of all files
 
@@ -67,9 +66,9 @@ type Writer struct {
 	line  []byte
 }
 
-// NewWriter begins a package in out, with a temporary file in dir. It calls pause often; after
+// NewPackage begins a package in out, with a temporary file in dir. It calls pause often; after
 // that has returned false the error is [ErrStopped].
-func NewWriter(out io.Writer, dir *durable.Dir, d sitemap.Dialect, pause func() bool) (*Writer, error) {
+func NewPackage(out io.Writer, dir *durable.Dir, d sitemap.Dialect, pause func() bool) (*Package, error) {
 	lines, name, err := dir.Temp()
 	if err != nil {
 		return nil, err
@@ -77,14 +76,14 @@ func NewWriter(out io.Writer, dir *durable.Dir, d sitemap.Dialect, pause func() 
 	if err := dir.Remove(name); err != nil {
 		return nil, errors.Join(err, lines.Close())
 	}
-	w := &Writer{dialect: d, pause: pause, out: &meter{w: out, sum: sha256.New()}, lines: lines, manif: bufio.NewWriterSize(lines, 64<<10)}
+	w := &Package{dialect: d, pause: pause, out: &meter{w: out, sum: sha256.New()}, lines: lines, manif: bufio.NewWriterSize(lines, 64<<10)}
 	w.buf = bufio.NewWriterSize(w.out, 256<<10)
 	w.archive.w = w.buf
 	return w, nil
 }
 
 // Close removes the temporary file.
-func (w *Writer) Close() { w.lines.Close() }
+func (w *Package) Close() { w.lines.Close() }
 
 // An Entry is a line of the manifest.
 type Entry interface {
@@ -93,9 +92,9 @@ type Entry interface {
 }
 
 // Add adds an entry without a file, such as a deletion.
-func (w *Writer) Add(e Entry) error { return w.add(e, nil) }
+func (w *Package) Add(e Entry) error { return w.add(e, nil) }
 
-func (w *Writer) add(e Entry, path []byte) error {
+func (w *Package) add(e Entry, path []byte) error {
 	w.Entries++
 	w.line = e.Append(w.line[:0], path)
 	if _, err := w.manif.Write(w.line); err != nil {
@@ -108,7 +107,7 @@ func (w *Writer) add(e Entry, path []byte) error {
 }
 
 // AddText adds an entry with a file of these contents, which were compared with f.
-func (w *Writer) AddText(e Entry, f *File, text []byte) error {
+func (w *Package) AddText(e Entry, f *Member, text []byte) error {
 	c, err := w.tool.content(text, f.Type)
 	if err != nil {
 		return err
@@ -122,7 +121,7 @@ func (w *Writer) AddText(e Entry, f *File, text []byte) error {
 
 // AddFile adds an entry with a file read from in. If it is not what f says the error is a
 // [FileError] with [ErrDamaged].
-func (w *Writer) AddFile(e Entry, f *File, in io.Reader) error {
+func (w *Package) AddFile(e Entry, f *Member, in io.Reader) error {
 	if f.Length > storeLimit {
 		path := w.begin(f)
 		if err := w.archive.stream(w.number, f, &fileReader{in, e.Loc()}, w.pause); err != nil {
@@ -147,7 +146,7 @@ func (w *Writer) AddFile(e Entry, f *File, in io.Reader) error {
 }
 
 // begin returns the path of the next file.
-func (w *Writer) begin(f *File) []byte {
+func (w *Package) begin(f *Member) []byte {
 	w.number++
 	w.Octets += f.Length
 	w.path = appendName(append(w.path[:0], '/'), w.number)
@@ -170,7 +169,7 @@ func (r *fileReader) Read(b []byte) (int, error) {
 
 // End completes the package with the head of its manifest, and returns its length and its
 // SHA-256 in hexadecimal.
-func (w *Writer) End(head sitemap.Head) (length int64, sum string, err error) {
+func (w *Package) End(head sitemap.Head) (length int64, sum string, err error) {
 	if err := w.manif.Flush(); err != nil {
 		return 0, "", err
 	}

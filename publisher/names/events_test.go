@@ -1,4 +1,4 @@
-package entries_test
+package names_test
 
 import (
 	"io"
@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"cutie/publisher/entries"
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/job"
@@ -31,7 +30,7 @@ func TestEntriesLeadBackToTheirEvent(t *testing.T) {
 		"settings": {Kind: job.Update, File: file},
 	} {
 		want.Seq, want.Time = 12, at
-		r := entries.Renderer{Refs: refs, Via: "http://10.0.0.1"}
+		r := names.Renderer{Refs: refs, Via: "http://10.0.0.1"}
 		text, _ := r.Changed(nil, names.Replica, &want)
 		back(t, name, text, refs, want)
 		// The first event of a queue has queue-info.txt too, and changed settings have it alone.
@@ -53,10 +52,10 @@ func back(t *testing.T, name string, text []byte, refs *names.Queue, want queuef
 			break
 		}
 		if err == nil && got.Seq == 0 {
-			got, err = entries.EventOf(&e)
+			got, err = names.EventOf(&e)
 		}
 		if err == nil {
-			err = entries.Take(&got, refs.Dir, &e)
+			err = names.Take(&got, refs.Dir, &e)
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

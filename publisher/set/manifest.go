@@ -1,4 +1,4 @@
-package dump
+package set
 
 import (
 	"archive/zip"

@@ -1,10 +1,9 @@
-package store_test
+package set
 
 import (
 	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
-	"cutie/publisher/store"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +24,7 @@ func lines(n int) (text []byte) {
 func pack(t testing.TB, text []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := store.NewGzipWriter(&out)
+	w, err := NewGzipWriter(&out)
 	if err == nil {
 		_, err = w.Write(text)
 	}
@@ -35,7 +34,7 @@ func pack(t testing.TB, text []byte) []byte {
 	return out.Bytes()
 }
 
-func open(t testing.TB, octets []byte) (*store.Packed, error) {
+func open(t testing.TB, octets []byte) (*Packed, error) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "list.gz")
 	if err := os.WriteFile(name, octets, 0o666); err != nil {
@@ -46,7 +45,7 @@ func open(t testing.TB, octets []byte) (*store.Packed, error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { file.Close() })
-	return store.OpenPacked(file)
+	return OpenPacked(file)
 }
 
 // gunzip reads the only member of gzip.
@@ -111,7 +110,7 @@ func TestDamageOfAPackedFileIsFound(t *testing.T) {
 		if err == nil && bytes.Equal(got, text) && len(damaged) == len(octets) {
 			return
 		}
-		if broken := (*store.PackedError)(nil); !errors.As(err, &broken) {
+		if broken := (*PackedError)(nil); !errors.As(err, &broken) {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}
