@@ -22,17 +22,8 @@ import (
 
 const identify = "github.com/google/licenseclassifier/v2/tools/identify_license@v2.0.0"
 
-// permissive licences ask for their text and the names of authors, no more. OFL-1.1 is of fonts.
-var permissive = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "FTL", "ISC", "MIT", "OFL-1.1"}
-
-// below are licence files below the top of their modules. freetype gives the choice of two.
-var below = map[string]string{
-	"github.com/go-analyze/charts": "chartdraw/drawing/fonts/OFL.txt",
-	"github.com/golang/freetype":   "licenses/ftl.txt",
-}
-
-// credit is a sentence asked for by FTL.
-const credit = "Portions of this software are copyright of the FreeType Project (www.freetype.org): it is\nbased in part on the work of the FreeType Team. All rights reserved."
+// permissive licences ask for their text and the names of authors, no more.
+var permissive = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT"}
 
 var (
 	// texts are the names of files to print, licences of the others are told by them.
@@ -75,7 +66,7 @@ func run() error {
 				texts = append(texts, text)
 			}
 			of[text] = append(of[text], m.path+" "+filepath.Base(f))
-			if licences.MatchString(filepath.Base(f)) || strings.HasSuffix(f, "/"+below[m.path]) {
+			if licences.MatchString(filepath.Base(f)) {
 				told = append(told, f)
 			}
 		}
@@ -88,7 +79,7 @@ func run() error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	for _, m := range modules {
 		for f, spdx := range names {
-			if filepath.Dir(f) == m.dir || f == filepath.Join(m.dir, below[m.path]) {
+			if filepath.Dir(f) == m.dir {
 				m.spdx = append(m.spdx, spdx...)
 			}
 		}
@@ -105,7 +96,6 @@ func run() error {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", m.path, m.version, strings.Join(m.spdx, ", "))
 	}
 	table.Flush()
-	fmt.Fprintf(out, "\n%s\n", credit)
 	for _, text := range texts {
 		fmt.Fprintf(out, "\n%s\n%s\n\n%s\n", strings.Repeat("=", 72), strings.Join(of[text], "\n"), text)
 	}
@@ -149,9 +139,6 @@ func (m *module) files() (paths []string, err error) {
 		if e.Type().IsRegular() && texts.MatchString(e.Name()) && filepath.Ext(e.Name()) != ".go" {
 			paths = append(paths, filepath.Join(m.dir, e.Name()))
 		}
-	}
-	if file := below[m.path]; file != "" {
-		paths = append(paths, filepath.Join(m.dir, file))
 	}
 	return paths, nil
 }

@@ -312,11 +312,7 @@ func TestSamplesAreOfTheTimeBetween(t *testing.T) {
 		if err := h.sampler.Sample(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		points, ok := h.past.Of("", dashboard.Hour, time.Now())
-		if !ok {
-			t.Fatal("no history")
-		}
-		return points[dashboard.Points-1]
+		return h.past.Of("", dashboard.Hour, time.Now())[dashboard.Points-1]
 	}
 	if p := sample(); p[dashboard.Pending] != 3 || p[dashboard.In] == p[dashboard.In] || p[dashboard.Oldest] <= 0 || p[dashboard.FreeDisk] <= 0 || p[dashboard.Memory] <= 0 {
 		t.Errorf("first: %v", p)
@@ -333,10 +329,10 @@ func TestSamplesAreOfTheTimeBetween(t *testing.T) {
 		p[dashboard.Queued] <= 0 || p[dashboard.Worked] <= 0 {
 		t.Errorf("second: %v", p)
 	}
-	if _, ok := h.past.Of("idle", dashboard.Hour, time.Now()); ok {
+	if h.past.Of("idle", dashboard.Hour, time.Now()) != nil {
 		t.Error("an idle queue has a history")
 	}
-	if points, ok := h.past.Of("q", dashboard.Hour, time.Now()); !ok || points[dashboard.Points-1][dashboard.Out] != p[dashboard.Out] {
+	if points := h.past.Of("q", dashboard.Hour, time.Now()); points == nil || points[dashboard.Points-1][dashboard.Out] != p[dashboard.Out] {
 		t.Error("the queue has not the figures of the service")
 	}
 	for _, path := range []string{"/history", "/history/q?span=day", "/history/idle", "/state/q?t=xhtml"} {

@@ -1,15 +1,13 @@
 package dashboard
 
 import (
-	"bytes"
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/go-analyze/charts/chartdraw"
 )
 
 // A chart is a figure of one or two lines over time.
@@ -30,14 +28,13 @@ type plot struct {
 	names   []string
 	unit    func(float64) string
 	round   func(float64) float64 // up to the end of an axis
-	scale   float64
-	quiet   bool // left out while all figures are 0
+	quiet   bool                  // left out while all figures are 0
 }
 
 var plots = []plot{
 	{title: "Jobs", figures: []Measure{Pending, InWork}, names: []string{"pending", "in work"}, unit: whole, round: roundJobs},
 	{title: "Jobs a second", figures: []Measure{In, Out}, names: []string{"in", "out"}, unit: precise, round: roundUp},
-	{title: "Failures a minute", figures: []Measure{Failed}, names: []string{"failed"}, unit: precise, round: roundUp, scale: 60},
+	{title: "Failures a minute", figures: []Measure{Failed}, names: []string{"failed"}, unit: precise, round: roundUp},
 	{title: "Age of the oldest pending job", figures: []Measure{Oldest}, names: []string{"oldest"}, unit: lasting, round: roundTime},
 	{title: "Time of a job", figures: []Measure{Queued, Worked}, names: []string{"in the queue", "in work"}, unit: lasting, round: roundTime},
 	{title: "Published lists behind", figures: []Measure{Unpublished}, names: []string{"behind"}, unit: lasting, round: roundTime},
@@ -64,80 +61,57 @@ func charts(points, latest []Point, span Span, most int, now time.Time) (all []c
 func (p *plot) draw(points, latest []Point, span Span, now time.Time) (chart, bool) {
 	c := chart{Title: p.title}
 	rows := make([][]float64, len(p.figures))
-	top, at, some := 0.0, 0, false
+	top, at := math.Inf(-1), 0
+	var said []string
 	for i, m := range p.figures {
-		rows[i] = p.row(points, m, chartWidth)
+		rows[i] = greatest(points, m, chartWidth)
 		for x, f := range rows[i] {
-			if math.IsNaN(f) {
-				continue
-			}
-			if !some || f >= top { // of equal ones the last
+			if f >= top { // of equal ones the last
 				top, at = f, x
 			}
-			some = true
 		}
-	}
-	if !some || p.quiet && top == 0 {
-		return c, false
-	}
-	c.Most = "at most " + p.unit(top)
-	if top > 0 {
-		c.Most += " (" + timeOf(span, now, at) + ")"
-	}
-	var said []string
-	for i := range rows {
 		l := line{Name: p.names[i], Now: "–"}
-		for n := len(latest) - 1; n >= len(latest)-3; n-- { // the last step may have no figure yet
-			if f := float64(latest[n][p.figures[i]]); !math.IsNaN(f) {
-				l.Now = p.unit(f * p.factor())
+		last := greatest(latest[max(len(latest)-3, 0):], m, 3) // the last step may have no figure yet
+		for _, f := range slices.Backward(last) {
+			if !math.IsNaN(f) {
+				l.Now = p.unit(f)
 				break
 			}
 		}
 		said = append(said, l.Name+" "+l.Now)
 		c.Lines = append(c.Lines, l)
 	}
-	c.Alt = fmt.Sprintf("%s over the last %s: now %s, %s", p.title, spanTimes[span], strings.Join(said, ", "), c.Most)
+	if math.IsInf(top, 0) || p.quiet && top == 0 {
+		return c, false
+	}
+	c.Most = "at most " + p.unit(top)
+	if top > 0 {
+		c.Most += " (" + timeOf(span, spans[span].layout, now, chartWidth-1-at, chartWidth) + ")"
+	}
+	c.Alt = fmt.Sprintf("%s over the last %s: now %s, %s", p.title, spans[span].words, strings.Join(said, ", "), c.Most)
 	c.Drawing = p.drawing(rows, top, at, span, now)
 	return c, true
 }
 
-var (
-	spanTimes = [Spans]string{"hour", "day", "30 days"}
-	// layouts are those of times in a span.
-	layouts = [Spans]string{"15:04", "15:04", "01-02 15:04"}
-)
-
-// timeOf returns the time of a step of a line.
-func timeOf(span Span, now time.Time, x int) string {
-	step := span.Step() * Points / chartWidth
-	return now.Add(-step * time.Duration(chartWidth-1-x)).UTC().Format(layouts[span])
+// timeOf returns the time of the nth step back of a span in so many steps.
+func timeOf(span Span, layout string, now time.Time, back, steps int) string {
+	step := spans[span].step * Points / time.Duration(steps)
+	return now.Add(-step * time.Duration(back)).UTC().Format(layout)
 }
 
-func nans(n int) []float64 {
+// greatest joins a figure of points to n, the greatest of each part. Failures are those of a minute.
+func greatest(points []Point, m Measure, n int) []float64 {
 	row := make([]float64, n)
 	for i := range row {
 		row[i] = math.NaN()
-	}
-	return row
-}
-
-func (p *plot) factor() float64 {
-	if p.scale != 0 {
-		return p.scale
-	}
-	return 1
-}
-
-// row joins the figures of points to n, the greatest of each part.
-func (p *plot) row(points []Point, m Measure, n int) []float64 {
-	row := nans(n)
-	for i := range row {
 		for _, point := range points[i*len(points)/n : (i+1)*len(points)/n] {
 			if f := float64(point[m]); !math.IsNaN(f) && !math.IsInf(f, 0) && !(row[i] >= f) {
 				row[i] = f
 			}
 		}
-		row[i] *= p.factor()
+		if m == Failed {
+			row[i] *= 60
+		}
 	}
 	return row
 }
@@ -159,49 +133,11 @@ func size(f float64) string {
 	return whole(f) + " B"
 }
 
-// roundUp returns the next figure with a round half: 1, 2, 3, 4, 5, 6, 8 or 10 times a power
-// of ten.
-func roundUp(f float64) float64 {
-	if f <= 0 {
-		return 1
-	}
-	power := math.Pow(10, math.Floor(math.Log10(f)))
-	for _, n := range []float64{1, 2, 3, 4, 5, 6, 8} {
-		if f <= n*power*1.000001 { // a figure has 24 bits
-			return n * power
-		}
-	}
-	return 10 * power
-}
-
-// roundJobs returns a number with a whole half.
-func roundJobs(f float64) float64 {
-	if f = roundUp(max(f, 2)); f < 10 {
-		f = 2 * math.Ceil(f/2)
-	}
-	return f
-}
-
-// roundTime returns a time, in seconds, with a half in the same unit.
-func roundTime(f float64) float64 {
-	const minute, hour, day = 60, 3600, 86400
-	if f <= 1 {
-		return roundUp(f)
-	}
-	for _, n := range []float64{2, 4, 6, 10, 20, 30, minute, 2 * minute, 4 * minute, 6 * minute, 10 * minute, 20 * minute, 30 * minute,
-		hour, 2 * hour, 4 * hour, 6 * hour, 12 * hour, day} {
-		if f <= n {
-			return n
-		}
-	}
-	return day * roundUp(f/day)
-}
-
 // lasting prints seconds in a suitable unit.
 func lasting(f float64) string {
 	switch {
 	case f < 1:
-		return strconv.FormatFloat(math.Round(f*1000), 'f', 0, 64) + " ms"
+		return whole(f*1000) + " ms"
 	case f < 120:
 		return precise(f) + " s"
 	case f < 2*3600:
@@ -210,6 +146,48 @@ func lasting(f float64) string {
 		return precise(f/3600) + " h"
 	}
 	return precise(f/86400) + " days"
+}
+
+// roundUp returns the next figure with a round half: 1, 2, 3, 4, 5, 6, 8 or 10 times a power
+// of ten.
+func roundUp(f float64) float64 {
+	if f <= 0 {
+		return 1
+	}
+	return atLeast(f, math.Pow(10, math.Floor(math.Log10(f))), 1, 2, 3, 4, 5, 6, 8, 10)
+}
+
+// roundJobs returns a number with a whole half.
+func roundJobs(f float64) float64 {
+	if f <= 10 {
+		return atLeast(f, 2, 1, 2, 3, 4, 5)
+	}
+	return roundUp(f)
+}
+
+// roundTime returns a time, in seconds, with a half in the same unit.
+func roundTime(f float64) float64 {
+	switch {
+	case f <= 1:
+		return roundUp(f)
+	case f <= 60:
+		return atLeast(f, 1, 2, 4, 6, 10, 20, 30, 60)
+	case f <= 3600:
+		return atLeast(f, 60, 2, 4, 6, 10, 20, 30, 60)
+	case f <= 86400:
+		return atLeast(f, 3600, 2, 4, 6, 12, 24)
+	}
+	return 86400 * roundUp(f/86400)
+}
+
+// atLeast returns the first multiple of a unit that is not below f. A figure has 24 bits.
+func atLeast(f, unit float64, multiples ...float64) float64 {
+	for _, n := range multiples {
+		if f <= n*unit*1.000001 {
+			return n * unit
+		}
+	}
+	return f
 }
 
 // A historyPage has all charts of the service or of a queue.
@@ -229,18 +207,14 @@ const tableRows = 24
 // if there is none; latest are those of the last hour.
 func Charts(v Site, queue, name string, span Span, points, latest []Point, now time.Time) []byte {
 	way := []crumb{{Class: "step", Text: "Charts"}}
-	title := "Charts of the service"
+	title, self := "Charts of the service", v.Base.Ref("history")
 	if queue != "" {
 		way = []crumb{{"step", v.page("state", queue), queue}, {Class: "step", Text: "Charts"}}
-		title = "Charts of queue " + name
+		title, self = "Charts of queue "+name, v.Base.Ref("history", queue)
 	}
 	p := &historyPage{head: v.head(title, way...)}
-	self := v.Base.Ref("history")
-	if queue != "" {
-		self = v.Base.Ref("history", queue)
-	}
 	for s := range Spans {
-		l := link{self + "?span=" + s.String(), s.String()}
+		l := link{self + "?span=" + spans[s].name, spans[s].name}
 		if s == span {
 			l.Ref = ""
 		}
@@ -255,126 +229,110 @@ func Charts(v Site, queue, name string, span Span, points, latest []Point, now t
 	return v.write("history", p)
 }
 
-// tabulate adds the table.
+// tabulate adds the table, the last time first. What is never known has no column.
 func (p *historyPage) tabulate(points []Point, span Span, now time.Time) {
-	var columns [][]string
+	rows := make([][]string, tableRows)
+	known := make([]bool, tableRows)
 	for i := range plots {
-		one := &plots[i]
-		for k, m := range one.figures {
-			row := one.row(points, m, tableRows)
-			column, some := make([]string, tableRows), false
-			for n, f := range row {
-				if column[n] = "–"; !math.IsNaN(f) {
-					column[n], some = one.unit(f), true
-				}
+		for k, m := range plots[i].figures {
+			figures := greatest(points, m, tableRows)
+			if !slices.ContainsFunc(figures, func(f float64) bool { return !math.IsNaN(f) }) {
+				continue
 			}
-			if some {
-				columns = append(columns, column)
-				title := one.title
-				if len(one.figures) > 1 {
-					title += ", " + one.names[k]
+			title := plots[i].title
+			if len(plots[i].figures) > 1 {
+				title += ", " + plots[i].names[k]
+			}
+			p.Columns = append(p.Columns, title)
+			for n, f := range figures {
+				text := "–"
+				if !math.IsNaN(f) {
+					text, known[n] = plots[i].unit(f), true
 				}
-				p.Columns = append(p.Columns, title)
+				rows[n] = append(rows[n], text)
 			}
 		}
 	}
-	step := span.Step() * Points / tableRows
-	for n := tableRows - 1; n >= 0; n-- {
-		row := []string{now.Add(-step * time.Duration(tableRows-1-n)).UTC().Format("01-02 15:04")}
-		some := false
-		for _, c := range columns {
-			row, some = append(row, c[n]), some || c[n] != "–"
-		}
-		if some {
-			p.Rows = append(p.Rows, row)
+	for n, row := range slices.Backward(rows) {
+		if known[n] {
+			p.Rows = append(p.Rows, append([]string{timeOf(span, spans[Month].layout, now, tableRows-1-n, tableRows)}, row...))
 		}
 	}
 }
-
-// Charts are drawn by chartdraw with a class for everything, so that the sheet of pages
-// gives the colors. Its grid lines take no class and have style attributes, refused by the
-// policy of pages: they are hidden, and lines of the chart stand in their place. Tried, too:
-// go-chart 2.1 (archived; an unknown figure breaks the whole drawing), svgo (its license is
-// not permissive for programs; no release since 2021), the charts of go-analyze above
-// chartdraw and gonum/plot 0.17 (style attributes everywhere).
 
 // chartWidth is how many figures a line has.
 const chartWidth = 120
 
-// Size of a drawing, and of its text. It is scaled to its place.
+// The plane of the lines within a drawing of 600 by 240, which is scaled to its place. Times
+// stand below it, levels to its left.
 const (
-	drawingWidth  = 600
-	drawingHeight = 240
-	drawingText   = 19 // points
+	planeLeft, planeRight = 76, 588
+	planeTop, planeBottom = 25, 202
 )
 
-// drawing draws rows of figures, the greatest of them top, in the column most.
+// drawing draws rows of figures, the greatest of them top, in the column most. The sheet of
+// pages gives the colors by the classes: the policy of pages refuses attributes of style.
 func (p *plot) drawing(rows [][]float64, top float64, most int, span Span, now time.Time) template.HTML {
-	hidden := chartdraw.Style{Hidden: true}
-	axis := chartdraw.Style{ClassName: "axis", FontStyle: chartdraw.FontStyle{FontSize: drawingText}}
-	var levels []chartdraw.Tick
-	var lines []chartdraw.Series
 	end := p.round(top)
-	for _, y := range []float64{0, end / 2, end} {
-		levels = append(levels, chartdraw.Tick{Value: y, Label: p.unit(y)})
-		lines = append(lines, segment("grid", []float64{0, chartWidth}, []float64{y, y}))
+	x := func(step float64) float64 { return planeLeft + (planeRight-planeLeft)*step/chartWidth }
+	y := func(f float64) float64 { return planeBottom - (planeBottom-planeTop)*f/end }
+	var b strings.Builder
+	path := func(class, format string, a ...any) {
+		fmt.Fprintf(&b, `<path class="%s" d="`+format+`"/>`, append([]any{class}, a...)...)
 	}
-	levels[0].Label = "0"
+	text := func(anchor string, x, y float64, text string) {
+		fmt.Fprintf(&b, `<text text-anchor="%s" x="%.1f" y="%.1f">%s</text>`, anchor, x, y, text)
+	}
+	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 240">`)
+	all := spans[span].step * Points
+	first := now.UTC().Add(-all)
+	for t := first.Truncate(spans[span].tick); t.Before(now); t = t.Add(spans[span].tick) {
+		if t.After(first) {
+			at := x(chartWidth * float64(t.Sub(first)) / float64(all))
+			path("axis", "M%.1f %dv5", at, planeBottom)
+			text("middle", at, 238, t.Format(spans[span].tickLayout))
+		}
+	}
+	for i, label := range []string{"0", p.unit(end / 2), p.unit(end)} {
+		at := y(end / 2 * float64(i))
+		path("grid", "M%d %.1fH%d", planeLeft, at, planeRight)
+		text("end", planeLeft-6, at+13, label)
+	}
 	for i, row := range rows {
-		lines = append(lines, segments("line"+strconv.Itoa(i), row)...)
+		for _, one := range unbroken(row) {
+			d := strings.Builder{}
+			for n, at := range one {
+				fmt.Fprintf(&d, "%c%.1f %.1f", "ML"[min(n, 1)], x(at[0]), y(at[1]))
+			}
+			path("line"+strconv.Itoa(i), "%s", d.String())
+		}
 	}
 	if top > 0 {
-		x := float64(most)
-		lines = append(lines, segment("most", []float64{x, x}, []float64{top, top}))
+		path("most", "M%.1f %.1fh0", x(float64(most)), y(top))
 	}
-	graph := chartdraw.Chart{
-		Width: drawingWidth, Height: drawingHeight,
-		Background:     chartdraw.Style{ClassName: "back", Padding: chartdraw.NewBox(12, 2, 12, 2)},
-		Canvas:         chartdraw.Style{ClassName: "back"},
-		XAxis:          chartdraw.XAxis{Style: axis, Ticks: timeTicks(span, now), GridMajorStyle: hidden, GridMinorStyle: hidden},
-		YAxis:          chartdraw.YAxis{Style: hidden, Range: &chartdraw.ContinuousRange{Max: end}},
-		YAxisSecondary: chartdraw.YAxis{Style: axis, Ticks: levels, Zero: chartdraw.GridLine{Style: hidden}, GridMajorStyle: hidden, GridMinorStyle: hidden},
-		Series:         lines,
-	}
-	var b bytes.Buffer
-	if err := graph.Render(chartdraw.SVGWithCSS("", ""), &b); err != nil {
-		panic(err) // a bug: all figures are finite, and ranges not empty
-	}
-	return template.HTML(bytes.ReplaceAll(b.Bytes(), []byte("\n"), []byte(" ")))
+	b.WriteString(`</svg>`)
+	return template.HTML(b.String())
 }
 
-// timeTicks returns the labels of the time axis, at round times. Its ends have none.
-func timeTicks(span Span, now time.Time) []chartdraw.Tick {
-	every := [Spans]time.Duration{15 * time.Minute, 6 * time.Hour, 7 * 24 * time.Hour}[span]
-	layout := [Spans]string{"15:04", "15:04", "01-02"}[span]
-	all := span.Step() * Points
-	first := now.UTC().Add(-all)
-	ticks := []chartdraw.Tick{{Value: 0}}
-	for t := first.Truncate(every).Add(every); t.Before(now); t = t.Add(every) {
-		ticks = append(ticks, chartdraw.Tick{Value: chartWidth * float64(t.Sub(first)) / float64(all), Label: t.Format(layout)})
+// unbroken returns the lines through figures, each with its columns and figures. Unknown ones
+// are gaps, but a gap of one figure is drawn over, and one figure alone is a short line.
+func unbroken(row []float64) (all [][][2]float64) {
+	last := -3
+	for x, f := range row {
+		if math.IsNaN(f) {
+			continue
+		}
+		if x-last > 2 {
+			all = append(all, nil)
+		}
+		n := len(all) - 1
+		all[n] = append(all[n], [2]float64{float64(x), f})
+		last = x
 	}
-	return append(ticks, chartdraw.Tick{Value: chartWidth})
-}
-
-// segments returns a line through figures, with gaps for unknown ones. A gap of one figure is
-// drawn over.
-func segments(class string, row []float64) (all []chartdraw.Series) {
-	var xs, ys []float64
-	for x := 0; x <= len(row); x++ {
-		switch known := x < len(row) && !math.IsNaN(row[x]); {
-		case known:
-			xs, ys = append(xs, float64(x)), append(ys, row[x])
-		case len(xs) > 0 && (x >= len(row)-1 || math.IsNaN(row[x+1])):
-			if len(xs) == 1 { // one figure alone is seen
-				xs, ys = append(xs, xs[0]+1), append(ys, ys[0])
-			}
-			all = append(all, segment(class, xs, ys))
-			xs, ys = nil, nil
+	for i, one := range all {
+		if len(one) == 1 {
+			all[i] = append(one, [2]float64{one[0][0] + 1, one[0][1]})
 		}
 	}
 	return all
-}
-
-func segment(class string, x, y []float64) chartdraw.Series {
-	return chartdraw.ContinuousSeries{Style: chartdraw.Style{ClassName: class}, YAxis: chartdraw.YAxisSecondary, XValues: x, YValues: y}
 }

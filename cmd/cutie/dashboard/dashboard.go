@@ -358,12 +358,6 @@ func answer(w http.ResponseWriter, page []byte) error {
 	return nil
 }
 
-// points returns the points of the last hour, nil without any.
-func (b *Board) points(queue string, now time.Time) []Point {
-	points, _ := b.History.Of(queue, Hour, now)
-	return points
-}
-
 func (b *Board) history(w http.ResponseWriter, r *http.Request) error {
 	id, name := "", ""
 	if r.PathValue("queue") != "" {
@@ -376,13 +370,12 @@ func (b *Board) history(w http.ResponseWriter, r *http.Request) error {
 			name = id
 		}
 	}
-	span, ok := ParseSpan(r.URL.Query().Get("span"))
+	span, ok := parseSpan(r.URL.Query().Get("span"))
 	if !ok {
 		return web.Errorf(http.StatusBadRequest, "parameter span is neither hour nor day nor month")
 	}
 	now := time.Now()
-	points, _ := b.History.Of(id, span, now)
-	return answer(w, Charts(b.site(r, ""), id, name, span, points, b.points(id, now), now))
+	return answer(w, Charts(b.site(r, ""), id, name, span, b.History.Of(id, span, now), b.History.Of(id, Hour, now), now))
 }
 
 // mayReadAll reports whether the caller may see figures of all queues together.

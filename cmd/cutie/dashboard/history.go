@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,12 +49,10 @@ type Point [Measures]float32
 // Unknown returns a point without figures.
 func Unknown() (p Point) {
 	for m := range p {
-		p[m] = nan
+		p[m] = float32(math.NaN())
 	}
 	return p
 }
-
-var nan = float32(math.NaN())
 
 func known(f float32) bool { return f == f }
 
@@ -71,36 +70,42 @@ const (
 // Points is how many points a span has.
 const Points = 360
 
-// Step is the time from one point to the next.
-func (s Span) Step() time.Duration {
-	return [Spans]time.Duration{10 * time.Second, 4 * time.Minute, 2 * time.Hour}[s]
+// spans are the facts of each span: its name, the same in words, the time from one point to
+// the next, how times are printed, and the ticks of its axis.
+var spans = [Spans]struct {
+	name, words string
+	step        time.Duration
+	layout      string
+	tick        time.Duration
+	tickLayout  string
+}{
+	{"hour", "hour", 10 * time.Second, "15:04", 15 * time.Minute, "15:04"},
+	{"day", "day", 4 * time.Minute, "15:04", 6 * time.Hour, "15:04"},
+	{"month", "30 days", 2 * time.Hour, "01-02 15:04", 7 * 24 * time.Hour, "01-02"},
 }
 
-func (s Span) String() string { return [...]string{"hour", "day", "month"}[s] }
-
-// ParseSpan accepts the output of String; the hour is also "".
-func ParseSpan(text string) (Span, bool) {
+// parseSpan accepts the name of a span; the hour is also "".
+func parseSpan(name string) (Span, bool) {
 	for s := range Spans {
-		if text == s.String() || text == "" {
+		if name == spans[s].name || name == "" {
 			return s, true
 		}
 	}
 	return 0, false
 }
 
-// number returns the number of the point of an instant.
-func (s Span) number(at time.Time) uint32 { return uint32(at.Unix() / int64(s.Step()/time.Second)) }
+// number is the number of the step with an instant.
+func (s Span) number(at time.Time) int64 { return at.Unix() / int64(spans[s].step/time.Second) }
 
-// Queues is how many queues have a series at a time.
+// Queues is how many queues have figures at a time.
 const Queues = 200
 
-// settled is how long a queue is without activity until another may take its place.
-const settled = 10 * time.Minute
+// quietTime is how long a queue is without activity until another may take its place.
+const quietTime = 10 * time.Minute
 
 // A History has figures of the service and of up to [Queues] busy queues over an hour, a
-// day and a month, in memory. A point of the day is made of the points of the hour within
-// it, one of the month of those of the day. Save writes all of it to one small file; what
-// is newer is lost by a crash, and a damaged file is replaced. Nothing else depends on it.
+// day and a month, in memory. Save writes all of it to one small file; what is newer is lost
+// by a crash, and a damaged file is replaced. Nothing else depends on it.
 type History struct {
 	file durable.Sealed
 
@@ -108,10 +113,17 @@ type History struct {
 	of map[string]*series
 }
 
-// A series is the figures of the service, with the name "", or of a queue.
+// A series is the figures of a queue, or of the service, whose name is "". A point of the day
+// is made of the points of the hour within it, one of the month of those of the day.
 type series struct {
 	Used time.Time // last activity
-	Ring [Spans]map[uint32]Point
+	Ring [Spans][]sample
+}
+
+// A sample is the point of the step with a number. Those of a ring are in order.
+type sample struct {
+	N int64
+	P Point
 }
 
 const maxHistory = 64 << 20 // bytes of the file; 201 full series take 12 MB
@@ -119,19 +131,16 @@ const maxHistory = 64 << 20 // bytes of the file; 201 full series take 12 MB
 // OpenHistory reads the history in a directory. The error says why an existing file could
 // not be read; the history then begins empty.
 func OpenHistory(dir *durable.Dir) (*History, error) {
-	h := &History{file: durable.Sealed{Dir: dir, Name: "history", Kind: "history of figures", Max: maxHistory}, of: map[string]*series{}}
+	h := &History{file: durable.Sealed{Dir: dir, Name: "history", Kind: "history of figures", Max: maxHistory}}
 	data, err := h.file.Read()
 	if err == nil {
 		err = gob.NewDecoder(bytes.NewReader(data)).Decode(&h.of)
 	}
-	if err != nil {
-		h.of = map[string]*series{}
+	if err != nil || h.of[""] == nil {
+		h.of = map[string]*series{"": {}}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
-	}
-	if h.of[""] == nil {
-		h.of[""] = new(series)
 	}
 	return h, err
 }
@@ -154,66 +163,66 @@ func (h *History) Save() error {
 // Close saves the history and lets go of the directory.
 func (h *History) Close() error { return errors.Join(h.Save(), h.file.Dir.Close()) }
 
-// Add adds the figures of an instant to the series of a queue, "" for the service. active
-// says that something has happened in the queue: without it a queue gets no series. If all
-// places are taken by busy queues, the figures are dropped. Of two points of one step the
-// later one counts.
+// Add adds the figures of an instant to those of a queue, "" for the service. active says
+// that something has happened in the queue: without it a queue gets no place. If all places
+// are taken by busy queues, the figures are dropped. Of two points of one step the later one
+// counts.
 func (h *History) Add(queue string, active bool, at time.Time, p Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.of[queue]
-	if s == nil && active && len(h.of) > Queues {
+	if s == nil && !active {
+		return
+	}
+	if s == nil && len(h.of) > Queues {
 		quiet := slices.MinFunc(slices.Collect(maps.Keys(h.of)), func(a, b string) int {
 			if a == "" || b == "" { // the service stays
 				return len(b) - len(a)
 			}
 			return h.of[a].Used.Compare(h.of[b].Used)
 		})
-		if at.Sub(h.of[quiet].Used) < settled {
+		if at.Sub(h.of[quiet].Used) < quietTime {
 			return
 		}
 		delete(h.of, quiet)
 	}
 	if s == nil {
-		if !active {
-			return
-		}
 		s = new(series)
 		h.of[queue] = s
 	}
 	if active {
 		s.Used = at
 	}
-	s.put(Hour, Hour.number(at), p)
+	s.put(Hour, sample{Hour.number(at), p})
 	for span := Day; span < Spans; span++ {
-		s.put(span, span.number(at), s.joined(span, at))
+		s.put(span, sample{span.number(at), s.joined(span, at)})
 	}
 }
 
-// put adds a point, and drops the one of a span ago.
-func (s *series) put(span Span, number uint32, p Point) {
-	if s.Ring[span] == nil {
-		s.Ring[span] = map[uint32]Point{}
-	}
+// put adds the last point of a span, and drops those before the span. After the clock was set
+// back it takes the place of the points that are later.
+func (s *series) put(span Span, p sample) {
 	ring := s.Ring[span]
-	if ring[number] = p; len(ring) > Points {
-		maps.DeleteFunc(ring, func(n uint32, _ Point) bool { return n+Points <= number })
+	for len(ring) > 0 && ring[len(ring)-1].N >= p.N {
+		ring = ring[:len(ring)-1]
 	}
+	for len(ring) > 0 && ring[0].N <= p.N-Points {
+		ring = ring[1:]
+	}
+	s.Ring[span] = append(ring, p)
 }
 
 // joined returns the point of a longer span at an instant, from the points of the next
 // shorter one: the average of what is known, the greatest of ages and lags.
 func (s *series) joined(span Span, at time.Time) Point {
-	n := uint32(span.Step() / (span - 1).Step())
-	number := span.number(at)
+	first := span.number(at) * int64(spans[span].step/spans[span-1].step)
 	j := Unknown()
 	var counts [Measures]float32
-	for i := number * n; i < (number+1)*n; i++ {
-		p, there := s.Ring[span-1][i]
-		if !there {
-			continue
+	for _, one := range slices.Backward(s.Ring[span-1]) {
+		if one.N < first {
+			break
 		}
-		for m, f := range p {
+		for m, f := range one.P {
 			switch to := &j[m]; {
 			case !known(f):
 			case !known(*to):
@@ -229,49 +238,25 @@ func (s *series) joined(span Span, at time.Time) Point {
 	return j
 }
 
-// Of returns the points of a queue, or of the service for "", the last one at now; false
-// if it has no series.
-func (h *History) Of(queue string, span Span, now time.Time) (points []Point, ok bool) {
+// Of returns the points of a queue, or of the service for "", the last one at now; nil if it
+// has none.
+func (h *History) Of(queue string, span Span, now time.Time) (points []Point) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.of[queue]
 	if s == nil {
-		return nil, false
+		return nil
 	}
-	points = make([]Point, Points)
-	for i := range points {
-		p, there := s.Ring[span][span.number(now)+1-Points+uint32(i)]
-		if !there {
-			p = Unknown()
+	points = slices.Repeat([]Point{Unknown()}, Points)
+	for _, one := range s.Ring[span] {
+		if at := one.N - span.number(now) + Points - 1; at >= 0 && at < Points {
+			points[at] = one.P
 		}
-		points[i] = p
 	}
-	return points, true
+	return points
 }
 
-// Change returns by how much a figure of a queue, or of the service for "", has grown since
-// the first known point of at most so long ago, and how long ago that is; false if it is not
-// known, or known for less than a minute.
-func (h *History) Change(queue string, m Measure, since time.Duration, now time.Time) (by float32, in time.Duration, ok bool) {
-	points, ok := h.Of(queue, Hour, now)
-	if !ok {
-		return 0, 0, false
-	}
-	last := Points - 1
-	then := last - min(int(since/Hour.Step()), last)
-	for then < last && !known(points[then][m]) {
-		then++
-	}
-	for last > then && !known(points[last][m]) {
-		last--
-	}
-	if in = time.Duration(last-then) * Hour.Step(); in < time.Minute {
-		return 0, 0, false
-	}
-	return points[last][m] - points[then][m], in, true
-}
-
-// Keep drops the series of queues that are not there any more.
+// Keep drops the figures of queues that are not there any more.
 func (h *History) Keep(there func(queue string) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -298,90 +283,107 @@ type Sampler struct {
 	lag   map[string]time.Duration // of queues whose lists are behind
 
 	mu    sync.Mutex
-	times map[string]*times // since the last sample, by queue
+	noted map[string]*figures // by the hooks since the last sample, by queue
 }
 
-// times are sums over jobs.
-type times struct {
+// figures are sums over jobs, or over queues.
+type figures struct {
+	sums             [Measures]float64 // rates are jobs yet, and times those of all jobs
 	taken, concluded int
-	queued, worked   time.Duration
 }
 
-func (t *times) add(u *times) {
-	t.taken, t.concluded = t.taken+u.taken, t.concluded+u.concluded
-	t.queued, t.worked = t.queued+u.queued, t.worked+u.worked
+// join adds the figures of other jobs or queues. Of ages and lags the greatest one counts.
+func (f *figures) join(g *figures) {
+	for m := range f.sums {
+		if Measure(m) == Oldest || Measure(m) == Unpublished {
+			f.sums[m] = max(f.sums[m], g.sums[m])
+		} else {
+			f.sums[m] += g.sums[m]
+		}
+	}
+	f.taken, f.concluded = f.taken+g.taken, f.concluded+g.concluded
+}
+
+// active reports whether something has happened to jobs.
+func (f *figures) active() bool {
+	return f.sums[In] > 0 || f.sums[Out] > 0 || f.sums[Failed] > 0 || f.taken > 0 || f.concluded > 0
+}
+
+// point returns the figures of the time since the last sample as a point. At the first sample
+// there was none, and there are no rates.
+func (f *figures) point(since time.Duration) Point {
+	p := Unknown()
+	for _, m := range []Measure{Pending, InWork, Oldest, Unpublished, MirrorLag} {
+		p[m] = float32(f.sums[m])
+	}
+	average := func(m Measure, n float64) {
+		if n > 0 {
+			p[m] = float32(f.sums[m] / n)
+		}
+	}
+	average(In, since.Seconds())
+	average(Out, since.Seconds())
+	average(Failed, since.Seconds())
+	average(Queued, float64(f.taken))
+	average(Worked, float64(f.concluded))
+	return p
 }
 
 // NewSampler returns a sampler of svc.
 func NewSampler(svc *queuefs.Service, pub *publisher.Publisher, hist *History) *Sampler {
-	return &Sampler{svc: svc, pub: pub, hist: hist, flows: map[*queuefs.Queue]queuefs.Flow{}, times: map[string]*times{}}
+	return &Sampler{svc: svc, pub: pub, hist: hist, flows: map[*queuefs.Queue]queuefs.Flow{}, noted: map[string]*figures{}}
 }
 
 // Taken notes a job handed out.
 func (s *Sampler) Taken(j *queuefs.Job) {
-	s.note(j.Queue, times{taken: 1, queued: j.Consumed.Sub(j.PendingSince())})
+	s.note(j.Queue, figures{sums: [Measures]float64{Queued: j.Consumed.Sub(j.PendingSince()).Seconds()}, taken: 1})
 }
 
 // Concluded notes a job with an outcome.
 func (s *Sampler) Concluded(j *queuefs.Job) {
-	s.note(j.Queue, times{concluded: 1, worked: j.Finished.Sub(j.Consumed)})
+	s.note(j.Queue, figures{sums: [Measures]float64{Worked: j.Finished.Sub(j.Consumed).Seconds()}, concluded: 1})
 }
 
-func (s *Sampler) note(queue string, t times) {
+func (s *Sampler) note(queue string, f figures) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.times[queue] == nil {
-		s.times[queue] = &times{}
+	if s.noted[queue] == nil {
+		s.noted[queue] = &figures{}
 	}
-	s.times[queue].add(&t)
-}
-
-// figures are gathered over queues.
-type figures struct {
-	pending, leased        int64
-	flow                   queuefs.Flow
-	oldest                 time.Time
-	unpublished, mirrorLag float64
-	times                  times
+	s.noted[queue].join(&f)
 }
 
 // Sample adds the figures of now. Once a minute it saves the history.
 func (s *Sampler) Sample(context.Context) error {
 	now := time.Now()
 	s.mu.Lock()
-	noted := s.times
-	s.times = map[string]*times{}
+	noted := s.noted
+	s.noted = map[string]*figures{}
 	s.mu.Unlock()
 	s.look()
-	elapsed := now.Sub(s.last)
-	first := s.last.IsZero()
+	var since time.Duration // 0: unknown
+	if !s.last.IsZero() {
+		since = now.Sub(s.last)
+	}
 	s.last = now
 	var all figures
 	queues := s.svc.Queues()
 	for _, q := range queues {
-		state := q.State()
-		flow := q.Flow()
-		before := s.flows[q]
-		s.flows[q] = flow
-		f := figures{pending: state.Pending, leased: state.Leased, oldest: state.Oldest, unpublished: s.lag[state.Info.ID].Seconds(),
-			flow: queuefs.Flow{In: flow.In - before.In, Out: flow.Out - before.Out, Failed: flow.Failed - before.Failed}}
-		if t := noted[state.Info.ID]; t != nil {
-			f.times = *t
+		f := s.of(q, now, since == 0)
+		if n := noted[q.ID()]; n != nil {
+			f.join(n)
 		}
-		if state.Mirror.Live() {
-			f.mirrorLag = max(float64(state.Progress.Known)-float64(state.Seq), 0)
-		}
-		if first { // the flow before is that of the start
-			f.flow = queuefs.Flow{}
-		}
-		active := f.flow != (queuefs.Flow{}) || f.times.taken > 0 || f.times.concluded > 0
-		s.hist.Add(state.Info.ID, active, now, f.point(now, elapsed, first))
+		s.hist.Add(q.ID(), f.active(), now, f.point(since))
 		all.join(&f)
 	}
-	if len(s.flows) > len(queues) {
-		s.forget(queues)
+	if len(s.flows) > len(queues) { // some were removed
+		s.hist.Keep(func(id string) bool { _, err := s.svc.Queue(id); return err == nil })
+		maps.DeleteFunc(s.flows, func(q *queuefs.Queue, _ queuefs.Flow) bool {
+			there, err := s.svc.Queue(q.ID())
+			return err != nil || there != q
+		})
 	}
-	p := all.point(now, elapsed, first)
+	p := all.point(since)
 	p[FreeDisk], p[Memory] = freeDisk(s.svc.Dir()), memory()
 	s.hist.Add("", true, now, p)
 	if s.turn%minute != 0 {
@@ -390,15 +392,24 @@ func (s *Sampler) Sample(context.Context) error {
 	return s.hist.Save()
 }
 
-// forget drops the flows of removed queues.
-func (s *Sampler) forget(queues []*queuefs.Queue) {
-	flows := make(map[*queuefs.Queue]queuefs.Flow, len(queues))
-	there := make(map[string]bool, len(queues))
-	for _, q := range queues {
-		flows[q], there[q.ID()] = s.flows[q], true
+// of returns the figures of a queue, without times of jobs. At the first sample nothing is
+// known of what flows: the flow before is that of the start.
+func (s *Sampler) of(q *queuefs.Queue, now time.Time, first bool) figures {
+	state, flow, before := q.State(), q.Flow(), s.flows[q]
+	s.flows[q] = flow
+	f := figures{}
+	f.sums[Pending], f.sums[InWork] = float64(state.Pending), float64(state.Leased)
+	f.sums[Unpublished] = s.lag[state.Info.ID].Seconds()
+	if !first {
+		f.sums[In], f.sums[Out], f.sums[Failed] = float64(flow.In-before.In), float64(flow.Out-before.Out), float64(flow.Failed-before.Failed)
 	}
-	s.flows = flows
-	s.hist.Keep(func(queue string) bool { return there[queue] })
+	if !state.Oldest.IsZero() {
+		f.sums[Oldest] = max(now.Sub(state.Oldest).Seconds(), 0)
+	}
+	if state.Mirror.Live() {
+		f.sums[MirrorLag] = max(float64(state.Progress.Known)-float64(state.Seq), 0)
+	}
+	return f
 }
 
 // look asks from time to time how far the published lists are behind.
@@ -412,38 +423,6 @@ func (s *Sampler) look() {
 			s.lag[set.Queue] = set.Lag
 		}
 	}
-}
-
-func (f *figures) join(g *figures) {
-	f.pending, f.leased = f.pending+g.pending, f.leased+g.leased
-	f.flow.In, f.flow.Out, f.flow.Failed = f.flow.In+g.flow.In, f.flow.Out+g.flow.Out, f.flow.Failed+g.flow.Failed
-	if f.oldest.IsZero() || !g.oldest.IsZero() && g.oldest.Before(f.oldest) {
-		f.oldest = g.oldest
-	}
-	f.unpublished, f.mirrorLag = max(f.unpublished, g.unpublished), f.mirrorLag+g.mirrorLag
-	f.times.add(&g.times)
-}
-
-// point returns the figures as a point. At the first sample there are no rates.
-func (f *figures) point(now time.Time, elapsed time.Duration, first bool) Point {
-	p := Unknown()
-	p[Pending], p[InWork] = float32(f.pending), float32(f.leased)
-	if !first && elapsed > 0 {
-		rate := func(n uint64) float32 { return float32(float64(n) / elapsed.Seconds()) }
-		p[In], p[Out], p[Failed] = rate(f.flow.In), rate(f.flow.Out), rate(f.flow.Failed)
-	}
-	p[Oldest] = 0
-	if !f.oldest.IsZero() {
-		p[Oldest] = float32(max(now.Sub(f.oldest), 0).Seconds())
-	}
-	if n := f.times.taken; n > 0 {
-		p[Queued] = float32(f.times.queued.Seconds() / float64(n))
-	}
-	if n := f.times.concluded; n > 0 {
-		p[Worked] = float32(f.times.worked.Seconds() / float64(n))
-	}
-	p[Unpublished], p[MirrorLag] = float32(f.unpublished), float32(f.mirrorLag)
-	return p
 }
 
 func freeDisk(dir string) float32 {
@@ -465,8 +444,8 @@ func memory() float32 {
 	return float32(pages) * float32(os.Getpagesize())
 }
 
-// TrendTime is over how long a [Trend] is taken.
-const TrendTime = 10 * time.Minute
+// trendTime is over how long a [Trend] is taken.
+const trendTime = 10 * time.Minute
 
 // A Trend says whether the pending jobs of a queue grow in number. The zero Trend is unknown.
 type Trend struct {
@@ -475,23 +454,37 @@ type Trend struct {
 	Left float64 // jobs pending at its end
 }
 
-// TrendOf returns the trend of a queue, of the service for "".
-func TrendOf(h *History, queue string, now time.Time) Trend {
-	by, in, _ := h.Change(queue, Pending, TrendTime, now)
-	return Trend{By: float64(by), In: in}
+// Trend returns the trend of a queue, of the service for "": from the first known point of the
+// last ten minutes to the last one, if that is a minute or more.
+func (h *History) Trend(queue string, now time.Time) (t Trend) {
+	points := h.Of(queue, Hour, now)
+	last := -1
+	for back := range min(len(points), int(trendTime/spans[Hour].step)+1) {
+		at := Points - 1 - back
+		switch f := points[at][Pending]; {
+		case !known(f):
+			continue
+		case last < 0:
+			last = at
+		}
+		in := time.Duration(last-at) * spans[Hour].step
+		if in >= time.Minute {
+			t = Trend{By: float64(points[last][Pending] - points[at][Pending]), In: in}
+		}
+	}
+	return t
 }
 
 // Sign is the change for a column.
 func (t Trend) Sign() string {
-	switch n := math.Round(t.By); {
+	switch n := int64(math.Round(t.By)); {
 	case t.In == 0:
 		return "–"
 	case n > 0:
-		return "+" + grouped(fmt.Sprint(int64(n)))
-	case n < 0:
-		return "−" + grouped(fmt.Sprint(int64(-n)))
+		return "+" + grouped(number(n))
+	default:
+		return strings.Replace(grouped(number(n)), "-", "−", 1)
 	}
-	return "0"
 }
 
 // String is the change as a sentence, "" for an unknown one.
@@ -502,13 +495,13 @@ func (t Trend) String() string {
 	case t.In == 0:
 		return ""
 	case n > 0:
-		return fmt.Sprintf("It grows: %s more pending than %s ago.", grouped(fmt.Sprint(n)), ago)
-	case n < 0:
-		s := fmt.Sprintf("It shrinks: %s fewer pending than %s ago.", grouped(fmt.Sprint(-n)), ago)
-		if t.Left > 0 {
-			s += " At this pace none is left in " + lasting(t.Left/-t.By*t.In.Seconds()) + "."
-		}
-		return s
+		return fmt.Sprintf("It grows: %s more pending than %s ago.", grouped(number(n)), ago)
+	case n == 0:
+		return fmt.Sprintf("As many pending as %s ago.", ago)
 	}
-	return fmt.Sprintf("As many pending as %s ago.", ago)
+	s := fmt.Sprintf("It shrinks: %s fewer pending than %s ago.", grouped(number(-n)), ago)
+	if t.Left > 0 {
+		s += " At this pace none is left in " + lasting(t.Left/-t.By*t.In.Seconds()) + "."
+	}
+	return s
 }

@@ -43,8 +43,8 @@ func point(pending, oldest float32) dashboard.Point {
 // figures returns the known figures of a span as text, with the steps back from now.
 func figures(t *testing.T, h *dashboard.History, queue string, span dashboard.Span, now time.Time, m dashboard.Measure) string {
 	t.Helper()
-	points, ok := h.Of(queue, span, now)
-	if !ok {
+	points := h.Of(queue, span, now)
+	if points == nil {
 		return "none"
 	}
 	if len(points) != dashboard.Points {
@@ -185,27 +185,27 @@ func TestChangeIsBetweenKnownPoints(t *testing.T) {
 		h.Add("q", true, day.Add(after), p)
 	}
 	change := func(now time.Duration) string {
-		by, in, ok := h.Change("q", dashboard.Pending, 10*time.Minute, day.Add(now))
-		return fmt.Sprint(by, in, ok)
+		trend := h.Trend("q", day.Add(now))
+		return fmt.Sprint(trend.By, trend.In)
 	}
 	at(0, 100)
 	at(50*time.Second, 103)
-	if got := change(50 * time.Second); got != "0 0s false" {
+	if got := change(50 * time.Second); got != "0 0s" {
 		t.Errorf("after 50 s: got %s", got)
 	}
 	at(5*time.Minute, 90)
 	for now, want := range map[time.Duration]string{
-		5 * time.Minute:                 "-10 5m0s true",
-		5*time.Minute + 20*time.Second:  "-10 5m0s true",  // the last point may be missing yet
-		10*time.Minute + time.Second:    "-10 5m0s true",  // all points known
-		10*time.Minute + 40*time.Second: "-13 4m10s true", // the first one is too old
-		20 * time.Minute:                "0 0s false",
+		5 * time.Minute:                 "-10 5m0s",
+		5*time.Minute + 20*time.Second:  "-10 5m0s",  // the last point may be missing yet
+		10*time.Minute + time.Second:    "-10 5m0s",  // all points known
+		10*time.Minute + 40*time.Second: "-13 4m10s", // the first one is too old
+		20 * time.Minute:                "0 0s",
 	} {
 		if got := change(now); got != want {
 			t.Errorf("after %v: got %s, want %s", now, got, want)
 		}
 	}
-	if _, _, ok := h.Change("other", dashboard.Pending, time.Minute, day); ok {
-		t.Error("a change of nothing")
+	if trend := h.Trend("other", day); trend != (dashboard.Trend{}) {
+		t.Error("a trend of nothing")
 	}
 }

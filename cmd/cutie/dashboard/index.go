@@ -258,13 +258,13 @@ func (b *Board) service(queues []*queuefs.Queue, after string, whole bool, now t
 		from = slices.Index(queues, q) + 1
 	}
 	for _, q := range queues[from:min(len(queues), from+IndexQueues)] {
-		s.Queues, s.Trends = append(s.Queues, q.State()), append(s.Trends, TrendOf(b.History, q.ID(), now))
+		s.Queues, s.Trends = append(s.Queues, q.State()), append(s.Trends, b.History.Trend(q.ID(), now))
 	}
 	if n := len(s.Queues); from+n < len(queues) {
 		s.Next = "?after=" + url.QueryEscape(s.Queues[n-1].Info.ID)
 	}
 	if whole {
-		s.Points, s.Totals, s.Trend = b.points("", now), b.all.of(queues, now), TrendOf(b.History, "", now)
+		s.Points, s.Totals, s.Trend = b.History.Of("", Hour, now), b.all.of(queues, now), b.History.Trend("", now)
 	} else {
 		s.Totals = totalsOf(queues)
 	}
@@ -414,7 +414,7 @@ func (b *Board) queueParts(base state.Base, q *queuefs.Queue, requeue bool) func
 		if a == nil {
 			return nil
 		}
-		a.Trouble, a.Points, a.Trend = b.trouble(), b.points(q.ID(), now), TrendOf(b.History, q.ID(), now)
+		a.Trouble, a.Points, a.Trend = b.trouble(), b.History.Of(q.ID(), Hour, now), b.History.Trend(q.ID(), now)
 		return QueueParts(base, &s, a, requeue, now)
 	}
 }

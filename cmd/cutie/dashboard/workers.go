@@ -63,7 +63,7 @@ func (b *Board) Queue(queue string) *QueueAside {
 		return nil
 	}
 	now := time.Now()
-	a := &QueueAside{Trouble: b.trouble(), Trend: TrendOf(b.History, q.ID(), now), Points: b.points(q.ID(), now)}
+	a := &QueueAside{Trouble: b.trouble(), Trend: b.History.Trend(q.ID(), now), Points: b.History.Of(q.ID(), Hour, now)}
 	newest := func(o queuefs.ListOptions) []queuefs.Job {
 		o.Limit = AsideJobs
 		ids, _ := q.Latest(o, 0, maxLooked)
