@@ -18,7 +18,7 @@ import (
 
 	"cutie/publisher"
 	"cutie/publisher/names"
-	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/state"
 	"cutie/sitemap"
 )
@@ -72,7 +72,7 @@ func TestTheSourceAndItsSetsAreDescribed(t *testing.T) {
 	s := newSource(t, publisher.Options{MaxEntries: 9, Period: 24 * time.Hour, Retention: publisher.Retention{Keep: 90 * time.Minute, KeepOctets: 1 << 30}, Dialect: sitemap.V10,
 		Mirrors: []string{"https://mirror.test/a"}, Via: "https://first.test/"}, "jobs", "a^20b")
 	q := s.queue("jobs")
-	_, err := s.svc.SetQueue(context.Background(), "jobs", func(i *queuefs.QueueInfo) error {
+	_, err := s.svc.SetQueue(context.Background(), "jobs", func(i *home.QueueInfo) error {
 		i.Name, i.Description = `<b> & "jobs"`, "made for\x01 it's <script>"
 		return nil
 	})

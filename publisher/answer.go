@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"cutie/publisher/set"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/web"
 	"cutie/wellknown"
 )
@@ -54,8 +54,8 @@ type resource struct {
 
 // events belong to a queue. Methods are safe for concurrent use.
 type events interface {
-	Seq() queuefs.Seq
-	Wait(ctx context.Context, after queuefs.Seq) error
+	Seq() job.Seq
+	Wait(ctx context.Context, after job.Seq) error
 }
 
 // textDocument returns a document of one text, made when it is asked for.
@@ -323,7 +323,7 @@ func (s *server) awaitAnyway(r *http.Request, res *resource, find func() (*resou
 	defer cancel()
 	for vain := 0; ; vain++ {
 		eager := res.Events != nil && vain < maxVain
-		var seq queuefs.Seq
+		var seq job.Seq
 		if eager {
 			seq = res.Events.Seq()
 		}

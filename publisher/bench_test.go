@@ -19,6 +19,7 @@ import (
 	"cutie/publisher"
 	"cutie/publisher/names"
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 )
 
 // discard is a response nobody reads.
@@ -99,7 +100,7 @@ func BenchmarkMovesWithPackages(b *testing.B) {
 			for range rounds {
 				sub := q.Begin()
 				for range each {
-					d, err := sub.Add(queuefs.Meta{MediaType: mediaType})
+					d, err := sub.Add(job.Meta{MediaType: mediaType})
 					must(b, err)
 					var text []byte
 					for len(text) < kind.size {
@@ -289,7 +290,7 @@ func BenchmarkPackage(b *testing.B) {
 			for n := range jobs / 500 {
 				sub := q.Begin()
 				for i := range 500 {
-					d, err := sub.Add(queuefs.Meta{MediaType: mediaType})
+					d, err := sub.Add(job.Meta{MediaType: mediaType})
 					must(b, err)
 					_, err = io.WriteString(d, strings.Repeat(fmt.Sprintf("%08d", n*500+i), size/8))
 					must(b, err)
@@ -363,7 +364,7 @@ func BenchmarkExcerpt(b *testing.B) {
 	at := v.Position().At
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		x, err := v.Excerpt(names.Position{Seq: queuefs.Seq(1000 + n*37%20_000), At: at}, 64<<10)
+		x, err := v.Excerpt(names.Position{Seq: job.Seq(1000 + n*37%20_000), At: at}, 64<<10)
 		if err != nil || len(x.Entries) < 60_000 {
 			b.Fatalf("%d octets, %v", len(x.Entries), err)
 		}

@@ -13,6 +13,9 @@ import (
 
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 	"cutie/testdata/long"
 )
@@ -44,7 +47,7 @@ func TestABusyDay(t *testing.T) {
 			}
 			const parts = 6
 			for part := 1; part <= parts; part++ {
-				day.until(queuefs.Seq(events * part / parts))
+				day.until(job.Seq(events * part / parts))
 				if part == 2 || part == 4 {
 					s.crash()
 				}
@@ -90,11 +93,11 @@ type busyDay struct {
 }
 
 // until works until there was an event.
-func (d *busyDay) until(seq queuefs.Seq) {
+func (d *busyDay) until(seq job.Seq) {
 	d.Helper()
 	ctx, q := context.Background(), d.queue("jobs")
-	any := func(st queuefs.Status) (id queuefs.JobID) {
-		if ids := q.IDs(queuefs.ListOptions{Status: st, Limit: 200}); len(ids) > 0 {
+	any := func(st job.Status) (id job.ID) {
+		if ids := q.IDs(index.Filter{Status: st, Limit: 200}); len(ids) > 0 {
 			id = ids[d.rand.IntN(len(ids))]
 		}
 		return id
@@ -106,15 +109,15 @@ func (d *busyDay) until(seq queuefs.Seq) {
 		case 3, 4:
 			d.consume(q, min(1+d.rand.IntN(50), int(q.State().Pending-q.State().Held)))
 		case 5:
-			if id := any(queuefs.Consumed); id != 0 {
+			if id := any(job.Consumed); id != 0 {
 				d.requeue(q, id)
 			}
 		case 6:
-			if id := any(queuefs.Pending); id != 0 {
+			if id := any(job.Pending); id != 0 {
 				d.remove(q, id)
 			}
 		case 7:
-			if id := any(queuefs.Pending); id != 0 {
+			if id := any(job.Pending); id != 0 {
 				_, err := q.Hold(ctx, id, "looks odd")
 				must(d, err)
 				_, err = q.Release(ctx, id)
@@ -123,20 +126,20 @@ func (d *busyDay) until(seq queuefs.Seq) {
 		case 8:
 			if taken, err := q.Take(ctx, queuefs.Take{By: "worker", Max: 3, Lease: time.Hour}); err == nil {
 				for _, j := range taken {
-					_, err := q.Conclude(ctx, j.ID, j.Token, queuefs.Conclusion{Outcome: queuefs.Completed, Message: "done & <well>"})
+					_, err := q.Conclude(ctx, j.ID, j.Token, job.Conclusion{Outcome: job.Completed, Message: "done & <well>"})
 					must(d, err)
 				}
 			}
 		case 9:
 			must(d, d.pub.Tick(ctx))
 		case 10:
-			if id := any(queuefs.Pending); id != 0 {
+			if id := any(job.Pending); id != 0 {
 				name, note := fmt.Sprintf("after %d & <more>.txt", q.Seq()), strings.Repeat("a line\n", d.rand.IntN(30))
 				_, err := q.Describe(ctx, id, queuefs.Description{Filename: &name, Sidecar: &note})
 				must(d, err)
 			}
 		case 11:
-			_, err := d.svc.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error {
+			_, err := d.svc.SetQueue(ctx, "jobs", func(i *home.QueueInfo) error {
 				i.Description = fmt.Sprintf("as of event %d", q.Seq())
 				return nil
 			})

@@ -8,7 +8,7 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/publisher/set"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
 
@@ -34,7 +34,7 @@ func micro(t time.Time) int64 {
 }
 
 // closedList returns a closed list, nil if there is none.
-func (s documents) closedList(first queuefs.Seq) *resource {
+func (s documents) closedList(first job.Seq) *resource {
 	sp, ok := s.List(first)
 	if !ok {
 		return nil

@@ -10,7 +10,8 @@ import (
 	"time"
 
 	"cutie/publisher"
-	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 )
 
 // checkable returns the directory of a closed home with every kind of published file.
@@ -43,7 +44,7 @@ func checkable(t *testing.T) (dir string, files []string) {
 	return s.dir, files
 }
 
-func named(problems []queuefs.Problem) (paths []string) {
+func named(problems []durable.Finding) (paths []string) {
 	for _, p := range problems {
 		paths = append(paths, p.Path)
 	}
@@ -111,7 +112,7 @@ func TestCheckNamesLostDirectoriesOfPublishedFiles(t *testing.T) {
 
 func TestCheckPassesOverAHomeThatPublishesNothing(t *testing.T) {
 	dir := t.TempDir()
-	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
+	must(t, home.Init(dir, home.ServiceInfo{Name: "test"}))
 	if got := publisher.Check(dir); len(got) > 0 {
 		t.Errorf("got %v", got)
 	}

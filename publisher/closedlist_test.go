@@ -10,7 +10,7 @@ import (
 
 	"cutie/publisher"
 	"cutie/publisher/names"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 )
 
 // onDisk returns the bytes of the lists, packages and dumps of a set on disk.
@@ -125,7 +125,7 @@ func TestCompressedListsAreTheDocumentsTheyWere(t *testing.T) {
 	// Excerpts begin anywhere.
 	v, err := s.pub.View("jobs", names.Pending)
 	must(t, err)
-	for after := queuefs.Seq(1); after < 1300; after += 211 {
+	for after := job.Seq(1); after < 1300; after += 211 {
 		x, err := v.Excerpt(names.Position{Seq: after, At: v.Position().At}, 5000)
 		must(t, err)
 		if first := bytes.Index(x.Entries, fmt.Appendf(nil, `cut:seq="%d"`, after+1)); first < 0 || first > 800 || !x.More || x.Upto.Seq <= after || x.Upto.Seq > after+20 {

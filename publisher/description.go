@@ -7,8 +7,8 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/publisher/set"
-	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/home"
 	"cutie/sitemap"
 	"cutie/wellknown"
 )
@@ -139,7 +139,7 @@ func (p *Publisher) about() *names.About {
 	terms := p.src.Terms()
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	return &names.About{
-		Home: string(p.src.Base) + "/", Version: p.src.Dialect.String(), Software: queuefs.Scheme,
+		Home: string(p.src.Base) + "/", Version: p.src.Dialect.String(), Software: home.Scheme,
 		Hashes: []string{digest.SHA256.Token()}, Mirrors: p.src.MirrorURIs, Via: p.src.ViaURI,
 		Retention: names.AboutRetention{Period: seconds(terms.Period), DumpPeriod: seconds(terms.DumpPeriod),
 			Current: seconds(terms.Current), Keep: seconds(terms.Keep), KeepOctets: terms.KeepOctets},

@@ -21,7 +21,7 @@ import (
 	"cutie/publisher/hub"
 	"cutie/publisher/names"
 	"cutie/publisher/set"
-	"cutie/queuefs"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/web"
 	"cutie/sitemap"
 	"cutie/wellknown"
@@ -204,7 +204,7 @@ func (x *export) compose(ref string, again bool) (missing []string, err error) {
 // resource returns the document at a path; nil if there is none.
 func (x *export) resource(ref string, open *uses) (*resource, error) {
 	if x.src.Closed() {
-		return nil, queuefs.ErrClosed
+		return nil, ledger.ErrClosed
 	}
 	if ref == wellknown.Path {
 		return x.description(), nil

@@ -24,8 +24,8 @@ import (
 	"time"
 
 	"cutie/publisher"
-	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
 	"cutie/queuefs/objects"
 	"cutie/sitemap"
 	"cutie/testdata/long"
@@ -299,7 +299,7 @@ func TestExportedFilesFollow(t *testing.T) {
 				files++
 			}
 		}
-		if want := 2*(len(q.IDs(queuefs.ListOptions{}))+len(late.IDs(queuefs.ListOptions{}))) + 2; files != want {
+		if want := 2*(len(q.IDs(index.Filter{}))+len(late.IDs(index.Filter{}))) + 2; files != want {
 			t.Errorf("round %d: %d files of queues, want %d", round, files, want)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/publisher/set"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 )
 
 // Most queues of a home with many have no changes most of the time. A queue at rest has
@@ -82,7 +83,7 @@ func (p *Publisher) acquire(q Queue, brief bool) (*follower, error) {
 func (p *Publisher) wake(q Queue, r resting, known bool, opening chan struct{}, brief bool) (f *follower, err error) {
 	id := q.ID()
 	if now, e := p.svc.queue(id); e != nil || now != q {
-		err = errors.Join(e, fmt.Errorf("%s: %w", id, queuefs.ErrNoQueue)) // it was removed
+		err = errors.Join(e, fmt.Errorf("%s: %w", id, ledger.ErrNoQueue)) // it was removed
 	} else if known {
 		lines := r.lines.Of(id)
 		f, err = p.openFollower(q, lines[:])
@@ -232,7 +233,7 @@ func (p *Publisher) touch(q Queue, use func(Queue) (*follower, error)) error {
 	if err == nil {
 		f.release()
 	}
-	if err != nil && !errors.Is(err, queuefs.ErrNoQueue) {
+	if err != nil && !errors.Is(err, ledger.ErrNoQueue) {
 		return fmt.Errorf("queue %s: %w", q.ID(), err)
 	}
 	return nil
@@ -374,7 +375,7 @@ func (p *Publisher) openFollower(q Queue, open []set.Line) (*follower, error) {
 	if f.heir.has(f.read()) {
 		return f, nil
 	}
-	if _, err := q.Events(f.read(), 1); errors.Is(err, queuefs.ErrGone) {
+	if _, err := q.Events(f.read(), 1); errors.Is(err, ledger.ErrGone) {
 		if err := f.skip(); err != nil {
 			return nil, fmt.Errorf("queue %s: %w", q.ID(), err)
 		}
@@ -383,7 +384,7 @@ func (p *Publisher) openFollower(q Queue, open []set.Line) (*follower, error) {
 }
 
 // read returns the last event in both sets.
-func (f *follower) read() queuefs.Seq {
+func (f *follower) read() job.Seq {
 	return min(f.sets[names.Pending].Seq(), f.sets[names.Replica].Seq())
 }
 
@@ -402,7 +403,7 @@ func (f *follower) catchUp() error {
 	if err := f.Failure(); err != nil {
 		return err
 	}
-	var events []queuefs.Event
+	var events []job.Event
 	var err error
 	tries := 0 // in which a damaged list began again and no event was read
 	for at, before := f.read(), f.read(); at < to; at, before = f.read(), at {
@@ -413,7 +414,7 @@ func (f *follower) catchUp() error {
 			return fmt.Errorf("lists after event %d do not stay as they are written", at)
 		}
 		events, err = f.events(at)
-		if errors.Is(err, queuefs.ErrGone) {
+		if errors.Is(err, ledger.ErrGone) {
 			return f.skip()
 		}
 		if err != nil {
@@ -432,7 +433,7 @@ func (f *follower) catchUp() error {
 }
 
 // events returns events after one, some at a time: inherited ones, or those in the journal.
-func (f *follower) events(after queuefs.Seq) ([]queuefs.Event, error) {
+func (f *follower) events(after job.Seq) ([]job.Event, error) {
 	if f.heir.has(after) {
 		return f.heir.events(after, set.EventBatch)
 	}

@@ -10,8 +10,9 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/publisher/set"
-	"cutie/queuefs"
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/sitemap"
 )
 
@@ -38,10 +39,10 @@ type heir struct {
 
 	mu   sync.Mutex
 	in   *set.InheritedReader // nil: not open
-	at   queuefs.Seq          // last event read from in
+	at   job.Seq              // last event read from in
 	next *sitemap.Entry       // the first entry of the event after it
 	page int                  // of the engine, jobs has its jobs
-	jobs []queuefs.Entry
+	jobs []ledger.Entry
 }
 
 // inherits returns the queue with the events it inherits; nil if it has none, or if they are
@@ -66,18 +67,18 @@ func (p *Publisher) inherits(q Queue, at []set.Line) *heir {
 }
 
 // State is that of the queue, with the beginning of its events.
-func (h *heir) State() queuefs.QueueState {
+func (h *heir) State() ledger.State {
 	st := h.Queue.State()
 	st.Before, st.Since = h.First-1, h.From
 	return st
 }
 
 // has reports whether the event after one is inherited.
-func (h *heir) has(after queuefs.Seq) bool { return h != nil && after+1 >= h.First && after < h.Last }
+func (h *heir) has(after job.Seq) bool { return h != nil && after+1 >= h.First && after < h.Last }
 
 // events returns up to max events after one. Numbers in no list are those of phases. If the
-// events are lost the error is [queuefs.ErrGone].
-func (h *heir) events(after queuefs.Seq, max int) (all []queuefs.Event, err error) {
+// events are lost the error is [ledger.ErrGone].
+func (h *heir) events(after job.Seq, max int) (all []job.Event, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all, err = h.read(after, max)
@@ -87,7 +88,7 @@ func (h *heir) events(after queuefs.Seq, max int) (all []queuefs.Event, err erro
 	h.close()
 	if set.Unusable(err) || errors.Is(err, io.EOF) {
 		h.store.Report(h.ID(), "the changes of the original after event %d: %v", h.at, err)
-		err = queuefs.ErrGone
+		err = ledger.ErrGone
 	}
 	return all, err
 }
@@ -100,7 +101,7 @@ func (h *heir) close() {
 }
 
 // seek brings the reader to the event after one.
-func (h *heir) seek(after queuefs.Seq) (err error) {
+func (h *heir) seek(after job.Seq) (err error) {
 	if h.in != nil && h.at > after {
 		h.close()
 	}
@@ -113,7 +114,7 @@ func (h *heir) seek(after queuefs.Seq) (err error) {
 			return err
 		}
 	}
-	for queuefs.Seq(h.next.Seq) <= after {
+	for job.Seq(h.next.Seq) <= after {
 		if err := h.step(); err != nil {
 			return err
 		}
@@ -132,7 +133,7 @@ func (h *heir) step() error {
 	return nil
 }
 
-func (h *heir) read(after queuefs.Seq, max int) (all []queuefs.Event, err error) {
+func (h *heir) read(after job.Seq, max int) (all []job.Event, err error) {
 	if err := h.seek(after); err != nil {
 		return nil, err
 	}
@@ -142,7 +143,7 @@ func (h *heir) read(after queuefs.Seq, max int) (all []queuefs.Event, err error)
 			return all, err
 		}
 		for seq := h.at + 1; seq < ev.Seq; seq++ {
-			all = append(all, queuefs.Event{Seq: seq, Time: ev.Time, Kind: job.Phase})
+			all = append(all, job.Event{Seq: seq, Time: ev.Time, Kind: job.Phase})
 		}
 		all = append(all, ev)
 		h.at = ev.Seq
@@ -151,11 +152,11 @@ func (h *heir) read(after queuefs.Seq, max int) (all []queuefs.Event, err error)
 }
 
 // event reads the entries of the next event.
-func (h *heir) event() (ev queuefs.Event, err error) {
+func (h *heir) event() (ev job.Event, err error) {
 	if ev, err = names.EventOf(h.next); err != nil || ev.Seq <= h.at || ev.Time.Before(time.Unix(0, 0)) {
 		return ev, set.Damaged("event %d after event %d: %w", ev.Seq, h.at, err)
 	}
-	for queuefs.Seq(h.next.Seq) == ev.Seq {
+	for job.Seq(h.next.Seq) == ev.Seq {
 		if err := names.Take(&ev, h.dir, h.next); err != nil {
 			return ev, set.Damaged("event %d: %s: %w", ev.Seq, h.next.Loc, err)
 		}
@@ -166,15 +167,15 @@ func (h *heir) event() (ev queuefs.Event, err error) {
 			return ev, err
 		}
 	}
-	if ev.To == queuefs.Pending && ev.From != 0 { // no entry of the set Replica has its payload
+	if ev.To == job.Pending && ev.From != 0 { // no entry of the set Replica has its payload
 		ev.Payload = h.payload(ev.Job)
 	}
 	return ev, nil
 }
 
 // payload returns the facts of a payload; none of a job that is gone by now.
-func (h *heir) payload(id queuefs.JobID) queuefs.Facts {
-	if n := int(id / queuefs.PageJobs); h.jobs == nil || n != h.page {
+func (h *heir) payload(id job.ID) job.Facts {
+	if n := int(id / index.PageJobs); h.jobs == nil || n != h.page {
 		h.page = n
 		h.jobs, _, _ = h.Page(n, h.jobs[:0])
 	}
@@ -183,5 +184,5 @@ func (h *heir) payload(id queuefs.JobID) queuefs.Facts {
 			return h.jobs[i].Payload
 		}
 	}
-	return queuefs.Facts{}
+	return job.Facts{}
 }

@@ -16,7 +16,8 @@ import (
 
 	"cutie/publisher/hub"
 	"cutie/publisher/names"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/web"
 	"cutie/sitemap"
 	"cutie/wellknown"
@@ -61,8 +62,8 @@ type Notifier struct {
 type seen struct {
 	topic
 	position string
-	event    queuefs.Seq // last event then
-	second   int64       // and time
+	event    job.Seq // last event then
+	second   int64   // and time
 }
 
 // NotifierOptions are the settings of a [Notifier]. Zero values mean the defaults.
@@ -133,7 +134,7 @@ func (n *Notifier) topic(ref string) (topic, error) {
 		return topic{}, none
 	}
 	v, err := n.pub.View(id, set)
-	if errors.Is(err, queuefs.ErrNoQueue) {
+	if errors.Is(err, ledger.ErrNoQueue) {
 		err = none
 	}
 	return topic{v, ref, w[2] == frameworkTopic}, err

@@ -10,7 +10,7 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/publisher/set"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
 
@@ -50,7 +50,7 @@ func (s documents) dumpDoc(d *set.Edition, doc names.Doc) names.Doc {
 }
 
 // formerChanges returns a closed Change Dump: one package.
-func (s documents) formerChanges(first queuefs.Seq) *resource {
+func (s documents) formerChanges(first job.Seq) *resource {
 	sp, ok := s.Package(first)
 	if !ok {
 		return nil
@@ -61,7 +61,7 @@ func (s documents) formerChanges(first queuefs.Seq) *resource {
 
 // resourceDump returns resourcedump.xml for 0, or the dump of an event: its
 // packages, or an index of its parts if one document cannot have all.
-func (s documents) resourceDump(seq queuefs.Seq) *resource {
+func (s documents) resourceDump(seq job.Seq) *resource {
 	d := s.Dump(seq)
 	if d == nil {
 		return nil
@@ -91,7 +91,7 @@ func (s documents) resourceDump(seq queuefs.Seq) *resource {
 
 // dumpPart returns a part of a dump with too many packages for one document.
 func (s documents) dumpPart(doc names.Doc) *resource {
-	d := s.Dump(queuefs.Seq(doc.Version))
+	d := s.Dump(job.Seq(doc.Version))
 	per := s.PerDocument()
 	if d == nil || len(d.Packages) <= per || int(doc.N-1)*per >= len(d.Packages) {
 		return nil
@@ -105,7 +105,7 @@ func (s documents) dumpPart(doc names.Doc) *resource {
 
 // formerList returns the Resource List as of a Resource Dump: an index of a list
 // for each package.
-func (s documents) formerList(seq queuefs.Seq) *resource {
+func (s documents) formerList(seq job.Seq) *resource {
 	d := s.Dump(seq)
 	if d == nil {
 		return nil

@@ -19,13 +19,18 @@ import (
 
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	queuetree "cutie/queuefs/tree"
 	"cutie/sitemap"
 )
 
 // setDumps gives the queue sets with dumps.
 func setDumps(s *source, sets string) {
 	s.Helper()
-	_, err := s.svc.SetQueue(context.Background(), "jobs", func(i *queuefs.QueueInfo) error { i.Dumps = sets; return nil })
+	_, err := s.svc.SetQueue(context.Background(), "jobs", func(i *home.QueueInfo) error { i.Dumps = sets; return nil })
 	must(s, err)
 }
 
@@ -141,7 +146,7 @@ func TestAPackageIsNotListedBeforeItIsComplete(t *testing.T) {
 // cull removes all processed jobs that may go, and returns how many went.
 func cull(s *source, q *queuefs.Queue) (n int) {
 	s.Helper()
-	_, err := s.svc.SetQueue(context.Background(), q.ID(), func(i *queuefs.QueueInfo) error {
+	_, err := s.svc.SetQueue(context.Background(), q.ID(), func(i *home.QueueInfo) error {
 		i.CullingSize, i.CullingAge = 0, 0
 		return nil
 	})
@@ -182,7 +187,7 @@ func TestPackagesHaveAllFilesOfTheirLists(t *testing.T) {
 			q := s.queue("jobs")
 			m := newMirror(s, "jobs", "replica")
 			m.since = q.Info().Created
-			var jobs []queuefs.JobID
+			var jobs []job.ID
 			for _, j := range s.submitN(q, 6) {
 				jobs = append(jobs, j.ID)
 			}
@@ -392,7 +397,7 @@ func TestPayloadsThatDoNotShrinkAreStored(t *testing.T) {
 	want := map[string]uint16{} // method by contents
 	add := func(text, mediaType string, method uint16) {
 		sub := q.Begin()
-		d, err := sub.Add(queuefs.Meta{MediaType: mediaType})
+		d, err := sub.Add(job.Meta{MediaType: mediaType})
 		must(t, err)
 		_, err = io.WriteString(d, text)
 		must(t, err)
@@ -500,7 +505,7 @@ type strained struct {
 	read func() error
 }
 
-func (q *strained) Payload(id queuefs.JobID) (*queuefs.Payload, error) {
+func (q *strained) Payload(id job.ID) (*queuetree.Payload, error) {
 	if err := q.read(); err != nil {
 		return nil, fmt.Errorf("payload of %v: %w", id, err)
 	}
@@ -510,7 +515,7 @@ func (q *strained) Payload(id queuefs.JobID) (*queuefs.Payload, error) {
 func (q *strained) Pass() queuefs.Pass { return q }
 
 // Journaled has no parts, as if no package could grow.
-func (q *strained) Journaled(after queuefs.Seq, max, size int) ([]queuefs.Journaled, error) {
+func (q *strained) Journaled(after job.Seq, max, size int) ([]ledger.Journaled, error) {
 	events, err := q.Queue.Journaled(after, max, size)
 	for i := range events {
 		events[i].Text, events[i].Payload = nil, nil
@@ -518,9 +523,9 @@ func (q *strained) Journaled(after queuefs.Seq, max, size int) ([]queuefs.Journa
 	return events, err
 }
 
-func (q *strained) JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error) {
+func (q *strained) JobFile(id job.ID, st job.Status) ([]byte, job.Facts, error) {
 	if err := q.read(); err != nil {
-		return nil, queuefs.Facts{}, fmt.Errorf("job file of %v: %w", id, err)
+		return nil, job.Facts{}, fmt.Errorf("job file of %v: %w", id, err)
 	}
 	return q.Queue.JobFile(id, st)
 }
@@ -535,7 +540,7 @@ func (s strain) Queues() []*strained { return []*strained{s.q} }
 
 func (s strain) Queue(name string) (*strained, error) {
 	if name != s.q.ID() {
-		return nil, queuefs.ErrNoQueue
+		return nil, ledger.ErrNoQueue
 	}
 	return s.q, nil
 }
@@ -561,7 +566,7 @@ func TestAPackageIsMadeWhenThereIsMoreOfWhatWasScarce(t *testing.T) {
 			s := newSource(t, o, "jobs")
 			must(t, s.pub.Close())
 			q := &strained{Queue: s.queue("jobs"), read: func() error { return syscall.EIO }}
-			s.opts.Report = func(p queuefs.Problem) { s.problems = append(s.problems, p.String()) }
+			s.opts.Report = func(p durable.Finding) { s.problems = append(s.problems, p.String()) }
 			var err error
 			s.pub, err = publisher.New(strain{s.svc, q}, s.opts)
 			must(t, err)

@@ -17,6 +17,7 @@ import (
 
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 	"cutie/testdata/long"
 )
@@ -272,20 +273,20 @@ func TestMirrorFollowsFromBaselineAcrossClosedLists(t *testing.T) {
 func TestChangeListReplaysThePendingSetAfterEveryEvent(t *testing.T) {
 	s := newSource(t, publisher.Options{MaxEntries: 4}, "jobs")
 	q := s.queue("jobs")
-	var want []map[queuefs.JobID]bool // pending jobs after each event
-	pending := map[queuefs.JobID]bool{}
+	var want []map[job.ID]bool // pending jobs after each event
+	pending := map[job.ID]bool{}
 	for round := range 6 {
 		activity(s, q, round)
 	}
 	events, err := q.Events(0, 1000)
 	must(t, err)
 	for _, ev := range events {
-		if ev.To == queuefs.Pending {
+		if ev.To == job.Pending {
 			pending[ev.Job] = true
 		} else {
 			delete(pending, ev.Job)
 		}
-		now := map[queuefs.JobID]bool{}
+		now := map[job.ID]bool{}
 		for id := range pending {
 			now[id] = true
 		}

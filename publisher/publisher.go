@@ -10,6 +10,7 @@ import (
 	"cutie/publisher/names"
 	"cutie/publisher/set"
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/web"
 	"cutie/sitemap"
 )
@@ -221,12 +222,12 @@ func (p *Publisher) Synced() error {
 
 // Holds returns the first event of a queue whose record is wanted for a package, 0 for none;
 // see [queuefs.Holder].
-func (p *Publisher) Holds(queue string) (first queuefs.Seq) {
+func (p *Publisher) Holds(queue string) (first job.Seq) {
 	p.mu.Lock()
 	f := p.open[queue]
 	r, rests := p.rest[queue]
 	p.mu.Unlock()
-	note := func(seq queuefs.Seq) {
+	note := func(seq job.Seq) {
 		if seq > 0 && (first == 0 || seq < first) {
 			first = seq
 		}

@@ -15,6 +15,7 @@ import (
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/ledger"
 	"cutie/sitemap"
 	"cutie/testdata/long"
 )
@@ -198,7 +199,7 @@ func faulty(t *testing.T, fault durable.Fault) *source {
 	for round := range 2 {
 		activity(s, s.queue("jobs"), round)
 		for _, err := range []error{s.pub.Flush(), s.pub.Synced(), s.pub.Tick(context.Background())} {
-			if err != nil && !errors.Is(err, errFault) && !errors.Is(err, queuefs.ErrFailed) {
+			if err != nil && !errors.Is(err, errFault) && !errors.Is(err, ledger.ErrFailed) {
 				t.Fatal(err)
 			}
 		}
@@ -267,7 +268,7 @@ func (s *source) release(queue string) {
 			s.submit(s.queue(queue), strings.Repeat("x", 100_000))
 		}
 		must(s, s.svc.Checkpoint(context.Background()))
-		if _, err := s.queue(queue).Events(before, 1); errors.Is(err, queuefs.ErrGone) {
+		if _, err := s.queue(queue).Events(before, 1); errors.Is(err, ledger.ErrGone) {
 			return
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"cutie/publisher"
-	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/ledger"
 	"cutie/sitemap"
 	"cutie/testdata/long"
 )
@@ -370,7 +370,7 @@ func TestADamagedPayloadStopsItsDumpAlone(t *testing.T) {
 	s, q := newScript(t, publisher.Options{}, 4)
 	q.lost[3] = true
 	err := s.pub.Publish(context.Background())
-	if !errors.Is(err, queuefs.ErrNoJob) || !strings.Contains(err.Error(), "payload/j000000000003") {
+	if !errors.Is(err, ledger.ErrNoJob) || !strings.Contains(err.Error(), "payload/j000000000003") {
 		t.Errorf("got %v", err)
 	}
 	if resp := s.get(s.doc(q.Queue, "pending", "resourcedump.xml")); resp.StatusCode != 404 {

@@ -8,7 +8,7 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/publisher/set"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
 
@@ -117,13 +117,13 @@ func (s documents) listing(n uint64, plain bool) (listing, bool) {
 
 // latest returns the last event in the listing, its time or that of the creation of
 // the queue, and the number of entries.
-func (l *listing) latest() (version queuefs.Seq, at time.Time, entries int) {
+func (l *listing) latest() (version job.Seq, at time.Time, entries int) {
 	version, at, entries = l.Latest()
 	return version, l.OrCreated(at), entries
 }
 
 // tag returns the entity tag of the listing at a version.
-func (l *listing) tag(version queuefs.Seq, info *queuefs.Facts) string {
+func (l *listing) tag(version job.Seq, info *job.Facts) string {
 	t := fmt.Sprintf("l%d-%d", l.Lo, version)
 	if l.page {
 		t += "p"

@@ -17,6 +17,9 @@ import (
 	"cutie/publisher/set"
 	"cutie/queuefs"
 	homecheck "cutie/queuefs/check"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	queuetree "cutie/queuefs/tree"
 	"cutie/sitemap"
 )
 
@@ -212,35 +215,35 @@ func TestScrubReadsQueuesAtRestAndLeavesFewOpen(t *testing.T) {
 // queue does not have often. Payloads of lost jobs are gone.
 type script struct {
 	*queuefs.Queue
-	events []queuefs.Event
-	lost   map[queuefs.JobID]bool
+	events []job.Event
+	lost   map[job.ID]bool
 }
 
-func (q *script) Seq() queuefs.Seq { return queuefs.Seq(len(q.events)) }
+func (q *script) Seq() job.Seq { return job.Seq(len(q.events)) }
 
-func (q *script) State() queuefs.QueueState {
+func (q *script) State() ledger.State {
 	st := q.Queue.State()
 	st.Seq = q.Seq()
 	return st
 }
 
-func (q *script) Events(after queuefs.Seq, max int) ([]queuefs.Event, error) {
+func (q *script) Events(after job.Seq, max int) ([]job.Event, error) {
 	events := q.events[min(int(after), len(q.events)):]
 	return events[:min(len(events), max)], nil
 }
 
 // Journaled has no parts: they are found in the queue, if at all.
-func (q *script) Journaled(after queuefs.Seq, max, _ int) (out []queuefs.Journaled, _ error) {
+func (q *script) Journaled(after job.Seq, max, _ int) (out []ledger.Journaled, _ error) {
 	events, err := q.Events(after, max)
 	for _, e := range events {
-		out = append(out, queuefs.Journaled{Event: e})
+		out = append(out, ledger.Journaled{Event: e})
 	}
 	return out, err
 }
 
-func (q *script) Payload(id queuefs.JobID) (*queuefs.Payload, error) {
+func (q *script) Payload(id job.ID) (*queuetree.Payload, error) {
 	if q.lost[id] {
-		return nil, queuefs.ErrNoJob
+		return nil, ledger.ErrNoJob
 	}
 	return q.Queue.Payload(id)
 }
@@ -248,8 +251,8 @@ func (q *script) Payload(id queuefs.JobID) (*queuefs.Payload, error) {
 func (q *script) Pass() queuefs.Pass { return q }
 
 // add makes an event of a job that the queue below has.
-func (q *script) add(kind queuefs.Kind, id queuefs.JobID, from, to queuefs.Status) {
-	real, _ := q.Queue.Events(queuefs.Seq(id)-1, 1)
+func (q *script) add(kind job.Kind, id job.ID, from, to job.Status) {
+	real, _ := q.Queue.Events(job.Seq(id)-1, 1)
 	e := real[0]
 	e.Seq, e.Time = q.Seq()+1, e.Time.Add(time.Duration(len(q.events)+1)*time.Second)
 	e.Kind, e.From, e.To = kind, from, to
@@ -266,15 +269,15 @@ func (s scripts) Queue(name string) (*script, error) {
 	if name == s.q.ID() {
 		return s.q, nil
 	}
-	return nil, queuefs.ErrNoQueue
+	return nil, ledger.ErrNoQueue
 }
 
 // newScript returns a source with n jobs submitted, and its scripted queue.
 func newScript(t *testing.T, o publisher.Options, n int) (*source, *script) {
 	s := newSource(t, o, "jobs")
-	q := &script{Queue: s.queue("jobs"), lost: map[queuefs.JobID]bool{}}
+	q := &script{Queue: s.queue("jobs"), lost: map[job.ID]bool{}}
 	for _, j := range s.submitN(q.Queue, n) {
-		q.add(queuefs.Submit, j.ID, 0, queuefs.Pending)
+		q.add(job.Submit, j.ID, 0, job.Pending)
 	}
 	must(t, s.pub.Close())
 	s.svc.Follow(nil)
@@ -285,26 +288,26 @@ func newScript(t *testing.T, o publisher.Options, n int) (*source, *script) {
 }
 
 func TestEachEventBecomesItsEntries(t *testing.T) {
-	const none, pending, consumed, deleted = queuefs.Status(0), queuefs.Pending, queuefs.Consumed, queuefs.Deleted
+	const none, pending, consumed, deleted = job.Status(0), job.Pending, job.Consumed, job.Deleted
 	for _, c := range []struct {
-		kind             queuefs.Kind
-		from, to         queuefs.Status
+		kind             job.Kind
+		from, to         job.Status
 		pending, replica string
 	}{
-		{queuefs.Submit, none, pending, "created payload", "created payload, created pending"},
-		{queuefs.Consume, pending, consumed, "deleted payload", "deleted pending, created consumed"},
-		{queuefs.Delete, pending, deleted, "deleted payload", "deleted pending, created deleted"},
-		{queuefs.Requeue, consumed, pending, "created payload", "deleted consumed, created pending"},
-		{queuefs.Requeue, deleted, pending, "created payload", "deleted deleted, created pending"},
-		{queuefs.Update, pending, pending, "", "updated pending"},
-		{queuefs.Update, consumed, consumed, "", "updated consumed"},
-		{queuefs.Hold, pending, pending, "", "updated pending"},
-		{queuefs.Release, pending, pending, "", "updated pending"},
-		{queuefs.Extend, consumed, consumed, "", "updated consumed"},
-		{queuefs.Conclude, consumed, consumed, "", "updated consumed"},
-		{queuefs.Cull, consumed, none, "", "deleted consumed, deleted payload"},
-		{queuefs.Cull, pending, none, "deleted payload", "deleted pending, deleted payload"},
-		{queuefs.Submit, none, none, "", ""}, // nothing that is seen
+		{job.Submit, none, pending, "created payload", "created payload, created pending"},
+		{job.Consume, pending, consumed, "deleted payload", "deleted pending, created consumed"},
+		{job.Delete, pending, deleted, "deleted payload", "deleted pending, created deleted"},
+		{job.Requeue, consumed, pending, "created payload", "deleted consumed, created pending"},
+		{job.Requeue, deleted, pending, "created payload", "deleted deleted, created pending"},
+		{job.Update, pending, pending, "", "updated pending"},
+		{job.Update, consumed, consumed, "", "updated consumed"},
+		{job.Hold, pending, pending, "", "updated pending"},
+		{job.Release, pending, pending, "", "updated pending"},
+		{job.Extend, consumed, consumed, "", "updated consumed"},
+		{job.Conclude, consumed, consumed, "", "updated consumed"},
+		{job.Cull, consumed, none, "", "deleted consumed, deleted payload"},
+		{job.Cull, pending, none, "deleted payload", "deleted pending, deleted payload"},
+		{job.Submit, none, none, "", ""}, // nothing that is seen
 	} {
 		s, q := newScript(t, publisher.Options{}, 1)
 		q.events = nil
@@ -359,7 +362,7 @@ func TestALostPayloadLeavesAGapInTheDump(t *testing.T) {
 	jobs := s.submitN(q.Queue, 9)
 	q.lost[jobs[1].ID] = true
 	for _, j := range jobs {
-		q.add(queuefs.Submit, j.ID, 0, queuefs.Pending)
+		q.add(job.Submit, j.ID, 0, job.Pending)
 	}
 	s.settle()
 	lists := newMirror(s, "jobs", "pending").lists()
@@ -397,7 +400,7 @@ func TestDefaultLimits(t *testing.T) {
 	first := q.events[0]
 	for i := 2; i <= n; i++ {
 		e := first
-		e.Seq, e.Job, e.Time = queuefs.Seq(i), queuefs.JobID(i), first.Time.Add(time.Duration(i)*time.Second)
+		e.Seq, e.Job, e.Time = job.Seq(i), job.ID(i), first.Time.Add(time.Duration(i)*time.Second)
 		q.events = append(q.events, e)
 	}
 	lists := parse(t, s.body(s.doc(q.Queue, "pending", "changelist-index.xml"))).entries
@@ -419,10 +422,10 @@ func promoted(s *source, changes []sitemap.Entry, from time.Time, damage func(di
 		for _, name := range []string{"log", "resourcesync"} {
 			must(c, os.RemoveAll(filepath.Join(c.dir, name)))
 		}
-		last := queuefs.Seq(changes[len(changes)-1].Seq)
+		last := job.Seq(changes[len(changes)-1].Seq)
 		_, err := homecheck.Home(c.dir, homecheck.Options{Rebuild: true, Last: map[string]homecheck.Last{"jobs": {Seq: last, Time: changes[len(changes)-1].DateTime}}})
 		must(c, err)
-		must(c, publisher.Inherit(c.dir, "jobs", set.Inherited{Base: base + "/", From: from, First: queuefs.Seq(changes[0].Seq), Last: last},
+		must(c, publisher.Inherit(c.dir, "jobs", set.Inherited{Base: base + "/", From: from, First: job.Seq(changes[0].Seq), Last: last},
 			func(add func(*sitemap.Entry) error) error {
 				for i := range changes {
 					e := changes[i]
@@ -498,7 +501,7 @@ func TestAQueueInheritsTheLastChanges(t *testing.T) {
 	since, before := follower.since, q.Seq()
 	activity(s, q, 1)
 	changes, _ := changesOf(s)
-	for queuefs.Seq(changes[0].Seq) <= before {
+	for job.Seq(changes[0].Seq) <= before {
 		changes = changes[1:]
 	}
 	s.close()

@@ -10,11 +10,12 @@ import (
 
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
 
 // work takes a job and gives it results.
-func (s *source) work(q *queuefs.Queue, results map[string]string) queuefs.JobID {
+func (s *source) work(q *queuefs.Queue, results map[string]string) job.ID {
 	s.Helper()
 	taken, err := q.Take(context.Background(), queuefs.Take{By: "w", Lease: time.Hour})
 	must(s, err)
@@ -99,7 +100,7 @@ func TestResultsAreResourcesOfTheReplica(t *testing.T) {
 		t.Fatalf("got job %v", got)
 	}
 	compare("again", 2)
-	for id := range queuefs.JobID(2) {
+	for id := range job.ID(2) {
 		_, err := q.Abort(context.Background(), id+1, "")
 		must(t, err)
 	}

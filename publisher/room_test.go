@@ -16,6 +16,8 @@ import (
 	"cutie/publisher"
 	"cutie/publisher/names"
 	"cutie/queuefs"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 )
 
 // untilMade ticks until what waits for room has been made.
@@ -190,7 +192,7 @@ func TestAResourceDumpThatWaitsLeavesNothing(t *testing.T) {
 		Now:      func() time.Time { now = now.Add(time.Millisecond); return now },
 		HasSpace: func(int64) bool { return room }}, "jobs")
 	q := s.queue("jobs")
-	s.submitN(q, queuefs.PageJobs+10)
+	s.submitN(q, index.PageJobs+10)
 	must(t, s.pub.Flush())
 	files := func() []string {
 		names, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "jobs", "*", "*"))
@@ -385,7 +387,7 @@ func TestPublishGoesOnWithoutTheSetsThatCannotBeShortened(t *testing.T) {
 func TestPublishTellsOfListsPassedOver(t *testing.T) {
 	s, q := newScript(t, publisher.Options{MaxEntries: 4}, 6)
 	q.lost[3] = true
-	q.add(queuefs.Consume, 3, queuefs.Pending, queuefs.Consumed)
+	q.add(job.Consume, 3, job.Pending, job.Consumed)
 	if _, err := q.Queue.Take(context.Background(), queuefs.Take{By: "w", Max: 1}); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,9 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/publisher/set"
-	"cutie/queuefs"
+	"cutie/queuefs/content"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/web"
 	"cutie/wellknown"
 )
@@ -45,7 +47,7 @@ func (p *Publisher) requested(r *http.Request, open *uses) (res *resource, err e
 	document, part := r.PathValue("document"), r.PathValue("part")
 	switch {
 	case p.src.Closed():
-		return nil, queuefs.ErrClosed
+		return nil, ledger.ErrClosed
 	case document != "":
 		res, err = p.find(r.PathValue("queue"), r.PathValue("set"), document, open)
 	case part != "":
@@ -145,12 +147,12 @@ func (p *Publisher) goneFor(r *http.Request, open *uses) error {
 		return nil
 	}
 	q, err := p.svc.queue(id)
-	if errors.Is(err, queuefs.ErrNoQueue) {
+	if errors.Is(err, ledger.ErrNoQueue) {
 		if at, ok := p.removed(id); ok {
 			return noLongerKept(r.URL.EscapedPath(), "the queue was removed at "+at.Format(time.RFC3339))
 		}
 	}
-	if errors.Is(err, queuefs.ErrUnread) {
+	if errors.Is(err, content.ErrUnread) {
 		return err // its directory is lost: nothing is gone
 	}
 	if err != nil {
@@ -173,7 +175,7 @@ func (s documents) find(doc names.Doc) (r *resource, err error) {
 			r.Named = doc.Sum != ""
 		}
 	}()
-	seq := queuefs.Seq(doc.N)
+	seq := job.Seq(doc.N)
 	switch doc.Kind {
 	case names.CapabilityList:
 		r = s.capabilities()
@@ -221,7 +223,7 @@ func (s documents) find(doc names.Doc) (r *resource, err error) {
 // now; without one if there is no such document.
 func (s documents) digested(doc names.Doc) names.Doc {
 	doc.Sum = ""
-	switch seq := queuefs.Seq(doc.N); doc.Kind {
+	switch seq := job.Seq(doc.N); doc.Kind {
 	case names.ClosedList:
 		if sp, ok := s.List(seq); ok {
 			return s.listDoc(&sp)
@@ -235,7 +237,7 @@ func (s documents) digested(doc names.Doc) names.Doc {
 			return p.Doc(doc.Kind)
 		}
 	case names.DumpPart:
-		if d := s.Dump(queuefs.Seq(doc.Version)); d != nil {
+		if d := s.Dump(job.Seq(doc.Version)); d != nil {
 			return s.dumpDoc(d, doc)
 		}
 	case names.FormerDump, names.FormerList:

@@ -10,7 +10,6 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/publisher/set"
-	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/sitemap"
@@ -135,7 +134,7 @@ const Dir = names.RootName
 // Check reads all files published of the home in dir, which nobody else may have open, with
 // the digests that the home has of them: lists, packages, Resource Dumps, settings and the
 // cursor. It changes nothing. New makes damaged files again, or sets them aside.
-func Check(dir string) (problems []queuefs.Problem) {
+func Check(dir string) (problems []durable.Finding) {
 	bad := func(path string, err error) {
 		text := strings.TrimPrefix(durable.Bare(err).Error(), filepath.Join(dir, path))
 		text = strings.TrimLeft(text, ": ")

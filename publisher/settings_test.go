@@ -17,6 +17,7 @@ import (
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/sitemap"
 )
 
@@ -406,7 +407,7 @@ func TestDocumentsOfChangesObeyTheLimitOfEntries(t *testing.T) {
 // describe changes queue-info.txt of a queue.
 func (s *source) describe(q *queuefs.Queue, text string) {
 	s.Helper()
-	_, err := s.svc.SetQueue(context.Background(), q.ID(), func(i *queuefs.QueueInfo) error { i.Description = text; return nil })
+	_, err := s.svc.SetQueue(context.Background(), q.ID(), func(i *home.QueueInfo) error { i.Description = text; return nil })
 	must(s, err)
 }
 

@@ -26,6 +26,10 @@ import (
 	"cutie/publisher"
 	"cutie/publisher/names"
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 	"cutie/testdata/tmpfs"
 )
@@ -62,7 +66,7 @@ func newSource(t testing.TB, o publisher.Options, queues ...string) *source {
 			must(t, os.RemoveAll(dir))
 		}
 	})
-	must(t, queuefs.Init(s.dir, queuefs.ServiceInfo{Name: "test"}))
+	must(t, home.Init(s.dir, home.ServiceInfo{Name: "test"}))
 	s.open()
 	for _, id := range queues {
 		s.queue(id)
@@ -92,7 +96,7 @@ func (s *source) open() {
 
 func (s *source) openPublisher() {
 	s.Helper()
-	s.opts.Report = func(p queuefs.Problem) { s.problems = append(s.problems, p.String()) }
+	s.opts.Report = func(p durable.Finding) { s.problems = append(s.problems, p.String()) }
 	s.opts.Page = dashboard.About
 	pub, err := publisher.New(s.svc, s.opts)
 	must(s, err)
@@ -169,17 +173,17 @@ func (s *source) queue(id string) *queuefs.Queue {
 	s.Helper()
 	q, err := s.svc.Queue(id)
 	if err != nil {
-		q, err = s.svc.CreateQueue(context.Background(), queuefs.QueueInfo{Identifier: id, CullingSize: -1, CullingAge: -1})
+		q, err = s.svc.CreateQueue(context.Background(), home.QueueInfo{Identifier: id, CullingSize: -1, CullingAge: -1})
 	}
 	must(s, err)
 	return q
 }
 
-func (s *source) submit(q *queuefs.Queue, payloads ...string) []queuefs.Job {
+func (s *source) submit(q *queuefs.Queue, payloads ...string) []job.Job {
 	s.Helper()
 	sub := q.Begin()
 	for i, p := range payloads {
-		d, err := sub.Add(queuefs.Meta{MediaType: []string{"text/plain", "application/json", ""}[i%3]})
+		d, err := sub.Add(job.Meta{MediaType: []string{"text/plain", "application/json", ""}[i%3]})
 		must(s, err)
 		_, err = io.WriteString(d, p)
 		must(s, err)
@@ -190,9 +194,9 @@ func (s *source) submit(q *queuefs.Queue, payloads ...string) []queuefs.Job {
 }
 
 // submitN submits n jobs with payloads of their own.
-func (s *source) submitN(q *queuefs.Queue, n int) []queuefs.Job {
+func (s *source) submitN(q *queuefs.Queue, n int) []job.Job {
 	s.Helper()
-	var jobs []queuefs.Job
+	var jobs []job.Job
 	for n > 0 {
 		batch := make([]string, min(n, 200))
 		for i := range batch {
@@ -204,9 +208,9 @@ func (s *source) submitN(q *queuefs.Queue, n int) []queuefs.Job {
 	return jobs
 }
 
-func (s *source) consume(q *queuefs.Queue, n int) []queuefs.Job {
+func (s *source) consume(q *queuefs.Queue, n int) []job.Job {
 	s.Helper()
-	var jobs []queuefs.Job
+	var jobs []job.Job
 	for n > 0 {
 		got, err := q.NextN(context.Background(), "worker", min(n, 1000))
 		must(s, err)
@@ -216,13 +220,13 @@ func (s *source) consume(q *queuefs.Queue, n int) []queuefs.Job {
 	return jobs
 }
 
-func (s *source) requeue(q *queuefs.Queue, id queuefs.JobID) {
+func (s *source) requeue(q *queuefs.Queue, id job.ID) {
 	s.Helper()
 	_, err := q.Requeue(context.Background(), id)
 	must(s, err)
 }
 
-func (s *source) remove(q *queuefs.Queue, id queuefs.JobID) {
+func (s *source) remove(q *queuefs.Queue, id job.ID) {
 	s.Helper()
 	_, err := q.Delete(context.Background(), id)
 	must(s, err)
@@ -257,7 +261,7 @@ func (s *source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Write(data)
 		return
 	}
-	id, err := queuefs.ParseJobID(parts[4])
+	id, err := job.ParseID(parts[4])
 	must(s, err)
 	if parts[3] == "payload" {
 		p, err := q.Payload(id)
@@ -279,7 +283,7 @@ func (s *source) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		io.Copy(w, in)
 		return
 	}
-	st, err := queuefs.ParseStatus(parts[3])
+	st, err := job.ParseStatus(parts[3])
 	must(s, err)
 	text, _, err := q.JobFile(id, st)
 	if err != nil {
@@ -686,11 +690,11 @@ func (m *mirror) compare(q *queuefs.Queue) {
 	m.Helper()
 	want := map[string]string{}
 	root := strings.TrimSuffix(m.opts.BaseURI, "/") + "/queues/" + q.ID() + "/"
-	jobs, err := q.List(queuefs.ListOptions{Limit: 1 << 20})
+	jobs, err := q.List(index.Filter{Limit: 1 << 20})
 	must(m, err)
 	replica := strings.HasSuffix(m.list, "/replica/capabilitylist.xml")
 	for _, j := range jobs {
-		if replica || j.Status == queuefs.Pending {
+		if replica || j.Status == job.Pending {
 			p, err := q.Payload(j.ID)
 			must(m, err)
 			data, err := io.ReadAll(p)

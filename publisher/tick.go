@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"cutie/publisher/set"
-	"cutie/queuefs"
+	"cutie/queuefs/ledger"
 )
 
 // Tick brings all lists up to date, closes lists that are old, makes packages, and removes
@@ -61,7 +61,7 @@ func (p *Publisher) catchUp(tick bool) error {
 		default:
 			p.tryTrim()
 		}
-		if err := p.catchUpWith(q); err != nil && !errors.Is(err, queuefs.ErrNoQueue) {
+		if err := p.catchUpWith(q); err != nil && !errors.Is(err, ledger.ErrNoQueue) {
 			errs = append(errs, fmt.Errorf("queue %s: %w", q.ID(), err))
 		}
 	}
@@ -137,7 +137,7 @@ func (p *Publisher) bringUp(ctx context.Context, queues []Queue) (open []*follow
 	defer p.server.Check()
 	for _, q := range queues {
 		f, err := p.use(q)
-		if errors.Is(err, queuefs.ErrNoQueue) {
+		if errors.Is(err, ledger.ErrNoQueue) {
 			continue
 		}
 		if err == nil {

@@ -6,7 +6,8 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/publisher/set"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/sitemap"
 )
 
@@ -69,11 +70,11 @@ type View struct {
 }
 
 // View returns the view of a set; id is the cleaned identifier of its queue. The
-// error may be a [queuefs.ErrNoQueue].
+// error may be a [ledger.ErrNoQueue].
 func (p *Publisher) View(id string, s names.Set) (View, error) {
 	q, err := p.svc.queue(id)
-	if errors.Is(err, queuefs.ErrBadName) || err == nil && q.ID() != id {
-		err = queuefs.ErrNoQueue
+	if errors.Is(err, job.ErrBadName) || err == nil && q.ID() != id {
+		err = ledger.ErrNoQueue
 	}
 	if err != nil {
 		return View{}, err

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"cutie/publisher"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 )
 
 // BenchmarkChangeDumpBesideZip packs the closed list of 50,000 submissions of
@@ -32,7 +32,7 @@ func BenchmarkChangeDumpBesideZip(b *testing.B) {
 				for range jobs / 500 {
 					sub := q.Begin()
 					for range 500 {
-						d, err := sub.Add(queuefs.Meta{MediaType: kind.mediaType})
+						d, err := sub.Add(job.Meta{MediaType: kind.mediaType})
 						must(b, err)
 						var text []byte
 						for len(text) < size {

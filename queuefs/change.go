@@ -179,7 +179,7 @@ func (q *Queue) record(build func(b *ledger.Batch) error) error {
 		if !errors.As(err, &reserve) {
 			return err
 		}
-		full := errors.Is(err, ErrNoSpace)
+		full := errors.Is(err, ledger.ErrNoSpace)
 		if full && q.svc.relieve() {
 			continue
 		}
@@ -213,15 +213,15 @@ func (q *Queue) makeRoom(ctx context.Context, n int, bytes int64) error {
 func (q *Queue) catchUp(ctx context.Context, n int) error {
 	s := q.svc
 	if s.space.Full() {
-		return ErrNoSpace
+		return ledger.ErrNoSpace
 	}
 	q.assist(n)
 	for s.space.TooFar() {
 		if !s.space.InTime() {
-			return ErrClosed
+			return ledger.ErrClosed
 		}
 		if s.space.Full() {
-			return ErrNoSpace
+			return ledger.ErrNoSpace
 		}
 		if err := ctx.Err(); err != nil {
 			return err

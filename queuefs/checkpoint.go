@@ -54,7 +54,7 @@ func (s *Service) checkpoint(r reach) error {
 // reserve.
 func (s *Service) checkpointLocked(r reach) error {
 	err := s.tryCheckpoint(r)
-	if errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrFailed) && s.space.GiveUp() {
+	if errors.Is(err, ledger.ErrNoSpace) && !errors.Is(err, ledger.ErrFailed) && s.space.GiveUp() {
 		err = s.tryCheckpoint(r)
 	}
 	return err
@@ -70,13 +70,13 @@ func (s *Service) checkpointLocked(r reach) error {
 //	3 changed index pages, staged          6 the checkpoint file; then release
 func (s *Service) tryCheckpoint(r reach) error {
 	if err := s.Err(); err != nil {
-		return errors.Join(ErrFailed, err)
+		return errors.Join(ledger.ErrFailed, err)
 	}
 	log, closing := s.shared.Journal.Stats(), r == inTime
 	at, queues := log.Next, s.Queues()
 	to, err := s.fileUpTo(at, queues, r)
 	if err == nil && to < at && r == allFiles {
-		err = ErrClosed
+		err = ledger.ErrClosed
 	}
 	if err != nil {
 		return ledger.StorageError(err)
@@ -117,7 +117,7 @@ func (s *Service) tryCheckpoint(r reach) error {
 	default:
 		err = s.stored.Images.Release(first)
 	}
-	if errors.Is(err, ErrFenced) || errors.Is(err, journal.ErrFailed) {
+	if errors.Is(err, journal.ErrFenced) || errors.Is(err, journal.ErrFailed) {
 		s.shared.Gate.Fail(err) // nothing can be added any more
 		err = ledger.StorageError(err)
 	}
@@ -159,7 +159,7 @@ func (s *Service) makeImage(c indexfile.Checkpoint, at journal.LSN, queues []*Qu
 	}
 	live := func(yield func(sum [32]byte)) error { return imaging.Live(imaged(s.Queues()), yield) }
 	images.Go(b, c.From(), fill, func() error { return s.stored.Sweep(live) }, func(err error) {
-		if errors.Is(err, ErrFenced) {
+		if errors.Is(err, journal.ErrFenced) {
 			s.shared.Gate.Fail(err)
 		}
 	})
@@ -183,7 +183,7 @@ func (s *Service) syncAll() error {
 	if err != nil {
 		s.index.Doubt()
 		s.shared.Gate.Fail(err)
-		err = errors.Join(ErrFailed, err)
+		err = errors.Join(ledger.ErrFailed, err)
 	}
 	return err
 }
@@ -383,7 +383,7 @@ func (s *Service) Follow(all ...Follower) {
 // Maintain does the upkeep that is due: it brings files up to the journal and
 // checkpoints. Call it a few times a second. Errors mean that something could
 // not be written; it is tried again at the next call. As long as there is no
-// free space the error is [ErrNoSpace] in the same words, whichever file it was. After
+// free space the error is [ledger.ErrNoSpace] in the same words, whichever file it was. After
 // [ErrBehind] a standby must be opened again, and so must an owner that was one.
 func (s *Service) Maintain(ctx context.Context) error {
 	err := s.maintain(ctx)
@@ -395,8 +395,8 @@ func (s *Service) Maintain(ctx context.Context) error {
 		return err
 	}
 	var why syscall.Errno
-	if errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrFailed) && errors.As(err, &why) {
-		return fmt.Errorf("%w: files and index are behind the journal: %w", ErrNoSpace, why)
+	if errors.Is(err, ledger.ErrNoSpace) && !errors.Is(err, ledger.ErrFailed) && errors.As(err, &why) {
+		return fmt.Errorf("%w: files and index are behind the journal: %w", ledger.ErrNoSpace, why)
 	}
 	return err
 }
@@ -414,7 +414,7 @@ func (s *Service) maintain(ctx context.Context) (err error) {
 	}()
 	if image && s.shared.Behind.Load() > soonFiled && s.space.InTime() && !s.space.Full() {
 		err := s.checkpoint(noFiles) // the files may take long
-		if !errors.Is(err, ErrNoSpace) {
+		if !errors.Is(err, ledger.ErrNoSpace) {
 			return err
 		}
 	}
@@ -465,7 +465,7 @@ func (s *Service) fileAll(ctx context.Context, inTime func() bool) error {
 	return nil
 }
 
-// makeFit returns [ErrNoSpace] unless there is free space for the files of n jobs with
+// makeFit returns [ledger.ErrNoSpace] unless there is free space for the files of n jobs with
 // so many bytes. If few files are to be written it writes them first: then their true
 // size is known.
 func (s *Service) makeFit(n int, bytes int64) error {
@@ -473,7 +473,7 @@ func (s *Service) makeFit(n int, bytes int64) error {
 		return nil
 	}
 	if s.space.Hopeless() {
-		return ErrNoSpace
+		return ledger.ErrNoSpace
 	}
 	if err := s.begin(); err != nil {
 		return err
@@ -487,14 +487,14 @@ func (s *Service) makeFit(n int, bytes int64) error {
 	if err := s.shed(); err != nil {
 		return ledger.StorageError(err)
 	}
-	if err := s.checkpointLocked(allFiles); err != nil && !errors.Is(err, ErrNoSpace) {
+	if err := s.checkpointLocked(allFiles); err != nil && !errors.Is(err, ledger.ErrNoSpace) {
 		return err
 	}
 	if s.space.Fits(n, bytes) {
 		return nil
 	}
 	s.space.NoGrowth()
-	return ErrNoSpace
+	return ledger.ErrNoSpace
 }
 
 // spool makes a temporary file for a large payload, with the same check as it

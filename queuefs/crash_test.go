@@ -18,6 +18,11 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/testdata/long"
 	"cutie/testdata/processes"
 )
@@ -63,8 +68,8 @@ func (d *told) check(t *testing.T, q *queuefs.Queue) {
 	for _, n := range d.begun["submit "+q.ID()] {
 		names[n] = true
 	}
-	list := sure(q.List(queuefs.ListOptions{Limit: 1 << 20}))(t)
-	byName := map[string]queuefs.Job{}
+	list := sure(q.List(index.Filter{Limit: 1 << 20}))(t)
+	byName := map[string]job.Job{}
 	taken := map[string]int{}
 	described := map[string]bool{}
 	for _, line := range d.begun["describe "+q.ID()] {
@@ -79,7 +84,7 @@ func (d *told) check(t *testing.T, q *queuefs.Queue) {
 		if sidecar != "of "+j.Filename || again && !described[j.ID.String()+" "+by] || payload(t, q, j.ID) != namedPayload(j.Filename) {
 			t.Errorf("%v (%s): payload or sidecar differ", j.ID, j.Filename)
 		}
-		if j.Status == queuefs.Consumed {
+		if j.Status == job.Consumed {
 			if taken[j.Consumer]++; taken[j.Consumer] > begun[j.Consumer] {
 				t.Errorf("%v was handed out to %s, who asked for %d", j.ID, j.Consumer, begun[j.Consumer])
 			}
@@ -116,16 +121,16 @@ func (d *told) check(t *testing.T, q *queuefs.Queue) {
 	for _, id := range slices.Concat(d.begun["requeue "+q.ID()]) {
 		undone[id] = true
 	}
-	for what, inspect := range map[string]func(j *queuefs.Job, by string) bool{
-		"result":   func(j *queuefs.Job, by string) bool { return result(t, q, j.ID, "out") == by },
-		"describe": func(j *queuefs.Job, by string) bool { return strings.Contains(j.Sidecar, " by ") },
-		"conclude": func(j *queuefs.Job, by string) bool {
-			return j.Outcome == queuefs.Failed && j.Message == by && j.Consumer == by && j.Lease == queuefs.Lease{}
+	for what, inspect := range map[string]func(j *job.Job, by string) bool{
+		"result":   func(j *job.Job, by string) bool { return result(t, q, j.ID, "out") == by },
+		"describe": func(j *job.Job, by string) bool { return strings.Contains(j.Sidecar, " by ") },
+		"conclude": func(j *job.Job, by string) bool {
+			return j.Outcome == job.Failed && j.Message == by && j.Consumer == by && j.Lease == job.Lease{}
 		},
 	} {
 		for _, line := range d.done[what+" "+q.ID()] {
 			word, by, _ := strings.Cut(line, " ")
-			id, _ := queuefs.ParseJobID(word)
+			id, _ := job.ParseID(word)
 			if j, err := q.Job(id); !undone[word] && (err != nil || !inspect(&j, by)) {
 				t.Errorf("%s was told %s: got %+v, %v", what, line, j, err)
 			}
@@ -134,8 +139,8 @@ func (d *told) check(t *testing.T, q *queuefs.Queue) {
 	counted(t, q)
 	for _, line := range slices.Concat(d.done["take "+q.ID()], d.done["delete "+q.ID()]) {
 		id := line[strings.LastIndexByte(line, ' ')+1:]
-		n, _ := queuefs.ParseJobID(id)
-		if st, _ := q.Status(n); st == queuefs.Pending && !undone[id] {
+		n, _ := job.ParseID(id)
+		if st, _ := q.Status(n); st == job.Pending && !undone[id] {
 			t.Errorf("%s is pending again: %s", id, line)
 		}
 	}
@@ -151,7 +156,7 @@ func TestKilledAtRandom(t *testing.T) {
 	}
 	dir := t.TempDir()
 	s, _ := openHome(t, dir, queuefs.Options{})
-	must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "line", CullingSize: -1, CullingAge: -1})))
+	must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "line", CullingSize: -1, CullingAge: -1})))
 	closeHome(t, s)
 	d := &told{begun: map[string][]string{}, done: map[string][]string{}}
 	for round := range rounds {
@@ -176,8 +181,8 @@ func TestKilledAtRandom(t *testing.T) {
 
 // notBrokenOff adds what is reported after a kill to problems, but not that the kill broke
 // the write of a batch off: nobody was told that it was done.
-func notBrokenOff(problems *[]queuefs.Problem) func(queuefs.Problem) {
-	return func(p queuefs.Problem) {
+func notBrokenOff(problems *[]durable.Finding) func(durable.Finding) {
+	return func(p durable.Finding) {
 		if !strings.Contains(p.Text, "the last batch does not verify and was cut") {
 			*problems = append(*problems, p)
 		}
@@ -186,7 +191,7 @@ func notBrokenOff(problems *[]queuefs.Problem) func(queuefs.Problem) {
 
 func checkAfterKill(t *testing.T, dir string, d *told) {
 	t.Helper()
-	var problems []queuefs.Problem
+	var problems []durable.Finding
 	s := sure(queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: notBrokenOff(&problems)}))(t)
 	for _, q := range s.Queues() {
 		d.check(t, q)
@@ -195,7 +200,7 @@ func checkAfterKill(t *testing.T, dir string, d *told) {
 	line := sure(s.Queue("line"))(t)
 	// One consumer, nothing requeued: what is consumed is a head without holes.
 	st := line.State()
-	if ids := line.IDs(queuefs.ListOptions{Status: queuefs.Pending, Limit: 1}); len(ids) == 1 && int64(ids[0]) != st.Consumed+1 {
+	if ids := line.IDs(index.Filter{Status: job.Pending, Limit: 1}); len(ids) == 1 && int64(ids[0]) != st.Consumed+1 {
 		t.Errorf("line: %d are consumed, the next one is %v", st.Consumed, ids[0])
 	}
 	closeHome(t, s)
@@ -221,12 +226,12 @@ func checkTail(t *testing.T, q *queuefs.Queue) {
 		after--
 	}
 	events, err := q.Events(after, 1<<30)
-	if err != nil || queuefs.Seq(len(events)) != seq-after {
+	if err != nil || job.Seq(len(events)) != seq-after {
 		t.Fatalf("%s: events after %d of %d: got %d, %v", q.ID(), after, seq, len(events), err)
 	}
-	stands := map[queuefs.JobID]queuefs.Status{}
+	stands := map[job.ID]job.Status{}
 	for i, e := range events {
-		if e.Seq != after+queuefs.Seq(i)+1 || i > 0 && !e.Time.After(events[i-1].Time) {
+		if e.Seq != after+job.Seq(i)+1 || i > 0 && !e.Time.After(events[i-1].Time) {
 			t.Errorf("%s: event %d: got %+v", q.ID(), i, e)
 		}
 		if was, seen := stands[e.Job]; seen && was != e.From {
@@ -244,7 +249,7 @@ func checkTail(t *testing.T, q *queuefs.Queue) {
 // openAndClose is a child that opens a home and closes it, and tells what
 // memory that took.
 func openAndClose(dir string) {
-	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p queuefs.Problem) { fmt.Println(p) }})
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p durable.Finding) { fmt.Println(p) }})
 	if err == nil {
 		err = s.Close()
 	}
@@ -293,7 +298,7 @@ func (c *crashClient) submit(q *queuefs.Queue, names ...string) error {
 	defer s.Discard()
 	for _, n := range names {
 		c.say("begin submit %s %s", q.ID(), n)
-		d, err := s.Add(queuefs.Meta{Filename: n, Sidecar: "of " + n, Batch: names[0]})
+		d, err := s.Add(job.Meta{Filename: n, Sidecar: "of " + n, Batch: names[0]})
 		if err != nil {
 			return err
 		}
@@ -318,7 +323,7 @@ func (c *crashClient) take(q *queuefs.Queue, max int) error {
 	for _, j := range jobs {
 		c.say("done take %s %s %v", q.ID(), by, j.ID)
 	}
-	if errors.Is(err, queuefs.ErrEmpty) {
+	if errors.Is(err, ledger.ErrEmpty) {
 		return nil
 	}
 	return err
@@ -326,8 +331,8 @@ func (c *crashClient) take(q *queuefs.Queue, max int) error {
 
 // mixed does one thing at random.
 func (c *crashClient) mixed(q *queuefs.Queue) error {
-	some := func(st queuefs.Status) queuefs.JobID {
-		ids := q.IDs(queuefs.ListOptions{Status: st, Limit: 50})
+	some := func(st job.Status) job.ID {
+		ids := q.IDs(index.Filter{Status: st, Limit: 50})
 		if len(ids) == 0 {
 			return 0
 		}
@@ -347,21 +352,21 @@ func (c *crashClient) mixed(q *queuefs.Queue) error {
 	case k < 7:
 		return c.take(q, 1+c.rng.IntN(3))
 	case k < 8:
-		if id := some(queuefs.Pending); id != 0 {
+		if id := some(job.Pending); id != 0 {
 			c.say("begin delete %s %v", q.ID(), id)
 			if _, err = q.Delete(ctx, id); err == nil {
 				c.say("done delete %s %v", q.ID(), id)
 			}
 		}
 	default:
-		if id := some(queuefs.Consumed + queuefs.Status(k-8)); id != 0 {
+		if id := some(job.Consumed + job.Status(k-8)); id != 0 {
 			c.say("begin requeue %s %v", q.ID(), id)
 			if _, err = q.Requeue(ctx, id); err == nil {
 				c.say("done requeue %s %v", q.ID(), id)
 			}
 		}
 	}
-	if errors.Is(err, queuefs.ErrNotPending) {
+	if errors.Is(err, job.ErrNotPending) {
 		return nil
 	}
 	return err
@@ -374,7 +379,7 @@ func (c *crashClient) work(q *queuefs.Queue) error {
 	by := fmt.Sprintf("%s-take-%d", c.name, c.n)
 	c.say("begin take %s %s 1", q.ID(), by)
 	taken, err := q.Take(ctx, queuefs.Take{By: by, Lease: time.Hour})
-	if errors.Is(err, queuefs.ErrEmpty) {
+	if errors.Is(err, ledger.ErrEmpty) {
 		return nil
 	}
 	if err != nil {
@@ -384,7 +389,7 @@ func (c *crashClient) work(q *queuefs.Queue) error {
 	c.say("done take %s %s %v", q.ID(), by, j.ID)
 	if err = putResult(q, j.ID, j.Token, "out", by); err == nil {
 		c.say("done result %s %v %s", q.ID(), j.ID, by)
-		_, err = q.Conclude(ctx, j.ID, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: by})
+		_, err = q.Conclude(ctx, j.ID, j.Token, job.Conclusion{Outcome: job.Failed, Message: by})
 	}
 	if errors.Is(err, queuefs.ErrLease) {
 		return nil // another has requeued it meanwhile
@@ -393,7 +398,7 @@ func (c *crashClient) work(q *queuefs.Queue) error {
 		return err
 	}
 	c.say("done conclude %s %v %s", q.ID(), j.ID, by)
-	ids := q.IDs(queuefs.ListOptions{Status: queuefs.Pending, Limit: 50})
+	ids := q.IDs(index.Filter{Status: job.Pending, Limit: 50})
 	if len(ids) == 0 {
 		return nil
 	}
@@ -407,7 +412,7 @@ func (c *crashClient) work(q *queuefs.Queue) error {
 	} else {
 		err = e
 	}
-	if errors.Is(err, queuefs.ErrNotPending) {
+	if errors.Is(err, job.ErrNotPending) {
 		return nil
 	}
 	return err
@@ -430,7 +435,7 @@ func crashClients(dir string) {
 		}
 	}
 	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Behind: 256 << 10,
-		Report: func(p queuefs.Problem) { say("error %v", p) }})
+		Report: func(p durable.Finding) { say("error %v", p) }})
 	must(err)
 	queues := map[string]*queuefs.Queue{}
 	for _, name := range []string{"line", "jobs"} {
@@ -557,12 +562,12 @@ func TestKilledKeyedRequestsHappenOnce(t *testing.T) {
 		cmd.Wait()
 	}
 	_, q := openHome(t, dir, queuefs.Options{})
-	list := sure(q.List(queuefs.ListOptions{Limit: 1 << 20}))(t)
+	list := sure(q.List(index.Filter{Limit: 1 << 20}))(t)
 	found, consumers := map[string]string{}, map[string]int{}
 	for _, j := range list {
 		key, _, _ := strings.Cut(j.Key, "#")
 		found[key] = strings.TrimSpace(found[key] + " " + strings.TrimLeft(j.ID.String(), "j0"))
-		if j.Status == queuefs.Consumed {
+		if j.Status == job.Consumed {
 			consumers[j.ConsumerKey]++
 		}
 	}
@@ -604,7 +609,7 @@ func cullClients(dir string) {
 				return err
 			}
 			var out sync.Mutex
-			say := func(what string, id queuefs.JobID) {
+			say := func(what string, id job.ID) {
 				out.Lock()
 				defer out.Unlock()
 				fmt.Println(what, id)
@@ -622,7 +627,7 @@ func cullClients(dir string) {
 						if id%5 == 0 {
 							continue // some stay
 						}
-						if _, err := q.Next(ctx, "w"); err != nil && !errors.Is(err, queuefs.ErrEmpty) {
+						if _, err := q.Next(ctx, "w"); err != nil && !errors.Is(err, ledger.ErrEmpty) {
 							errs <- err
 							return
 						}
@@ -661,7 +666,7 @@ func TestCullingSurvivesKills(t *testing.T) {
 	s, _ := openHome(t, dir, queuefs.Options{})
 	cullQueue(t, s, "jobs")
 	closeHome(t, s)
-	there, gone := map[queuefs.JobID]bool{}, map[queuefs.JobID]bool{}
+	there, gone := map[job.ID]bool{}, map[job.ID]bool{}
 	for round := range 6 {
 		cmd := child(t, "cull", dir)
 		cmd.Stderr = os.Stderr
@@ -670,7 +675,7 @@ func TestCullingSurvivesKills(t *testing.T) {
 		lines := 0
 		for sc := bufio.NewScanner(pipe); sc.Scan(); {
 			what, name, _ := strings.Cut(sc.Text(), " ")
-			id, err := queuefs.ParseJobID(name)
+			id, err := job.ParseID(name)
 			if err != nil {
 				t.Errorf("the clients say %q", sc.Text())
 				break
@@ -685,15 +690,15 @@ func TestCullingSurvivesKills(t *testing.T) {
 		cmd.Process.Kill()
 		cmd.Wait()
 	}
-	var problems []queuefs.Problem
+	var problems []durable.Finding
 	s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, Report: notBrokenOff(&problems)})
-	buried := map[queuefs.JobID]bool{}
+	buried := map[job.ID]bool{}
 	for _, stone := range stones(t, q, time.Time{}, 100) {
 		if buried[stone.Job] {
 			t.Errorf("%v has two tombstones", stone.Job)
 		}
 		buried[stone.Job] = true
-		wantErr(t, errOf(q.Job(stone.Job)), queuefs.ErrNoJob, "%v has a tombstone", stone.Job)
+		wantErr(t, errOf(q.Job(stone.Job)), ledger.ErrNoJob, "%v has a tombstone", stone.Job)
 	}
 	for id := range gone {
 		if !buried[id] {
@@ -722,7 +727,7 @@ func TestACrashBeforeTheFirstCheckpoint(t *testing.T) {
 	dir := filepath.Join(fastDir(t), "home")
 	now := time.Now()
 	s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, Now: func() time.Time { return now }})
-	submitN(t, q, 3, queuefs.Meta{Filename: "f"}, "payload")
+	submitN(t, q, 3, job.Meta{Filename: "f"}, "payload")
 	must(t, errOf(q.Next(ctx, "w")))
 	must(t, s.Maintain(ctx)) // it is calm: files are written
 	want := observe(t, s)
@@ -754,7 +759,7 @@ func TestACrashBeforeTheFirstCheckpoint(t *testing.T) {
 				}
 			}
 			told := 0
-			s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, AcceptLoss: c.report != "", Report: func(p queuefs.Problem) {
+			s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, AcceptLoss: c.report != "", Report: func(p durable.Finding) {
 				if p.Path == "log/journal" && c.report != "" {
 					return
 				}
@@ -766,7 +771,7 @@ func TestACrashBeforeTheFirstCheckpoint(t *testing.T) {
 			if c.report != "" && told != 3 {
 				t.Errorf("%d problems, want one for each job", told)
 			}
-			submitAs(t, q, 4, queuefs.Meta{}, "next")
+			submitAs(t, q, 4, job.Meta{}, "next")
 			closeHome(t, s)
 			if r := checkHome(t, dir, check.Options{Segment: smallSegment}); r.Jobs != 4 {
 				t.Errorf("%d jobs", r.Jobs)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
@@ -16,12 +15,12 @@ import (
 )
 
 // CreateQueue makes an empty queue. It is served, and on stable storage, when
-// CreateQueue returns. The error is [ErrQueueExists] or [ErrBadName].
-func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, error) {
+// CreateQueue returns. The error is [ErrQueueExists] or [job.ErrBadName].
+func (s *Service) CreateQueue(ctx context.Context, info home.QueueInfo) (*Queue, error) {
 	if info.Identifier == "" {
 		info.Identifier = info.ID
 	}
-	id, err := CleanQueueID(info.Identifier)
+	id, err := job.CleanQueueID(info.Identifier)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +49,7 @@ func (s *Service) CreateQueue(ctx context.Context, info QueueInfo) (*Queue, erro
 }
 
 // beginQueue makes the files of a queue, unsynced, and keeps its names for it.
-func (s *Service) beginQueue(info QueueInfo) (*Queue, error) {
+func (s *Service) beginQueue(info home.QueueInfo) (*Queue, error) {
 	unlock, err := s.lockNew(info.ID)
 	if err != nil {
 		return nil, err
@@ -77,7 +76,7 @@ func (s *Service) beginQueue(info QueueInfo) (*Queue, error) {
 
 // free returns [ErrQueueExists] if a queue has the identifier, the directory or the name,
 // or is being made with it.
-func (s *Service) free(info QueueInfo) error {
+func (s *Service) free(info home.QueueInfo) error {
 	same := s.queues.Coming(info.ID)
 	if same == nil {
 		same = s.open(info.ID)
@@ -225,8 +224,8 @@ func (s *Service) forgetFormer(id string) error {
 }
 
 // RemoveQueue removes a queue without jobs, with its directory, its index and its
-// published documents. Consumers waiting for its jobs get [ErrNoQueue]. The error
-// is [ErrNotEmpty] if it has jobs, or foreign files in its directory.
+// published documents. Consumers waiting for its jobs get [ledger.ErrNoQueue]. The error
+// is [ledger.ErrNotEmpty] if it has jobs, or foreign files in its directory.
 //
 // The queue stays removed when RemoveQueue returns. Files left after an error are
 // reported, and have no use. A later queue of the name is another one, except that
@@ -334,7 +333,7 @@ func (s *Service) strikeOut(id string, note func() error) error {
 		// Whether the queue is listed after a crash is in doubt: no job must
 		// come to it.
 		s.shared.Gate.Fail(err)
-		return errors.Join(ErrFailed, err)
+		return errors.Join(ledger.ErrFailed, err)
 	}
 	return nil
 }
@@ -349,7 +348,7 @@ func (s *Service) noteGone(q *Queue) error {
 func (q *Queue) onlyOurs() error {
 	err := q.tree.Foreign(home.QueueInfoName)
 	if errors.Is(err, tree.ErrForeign) {
-		err = fmt.Errorf("%s: %w: %w; look at it and move it away", q.ID(), ErrNotEmpty, err)
+		err = fmt.Errorf("%s: %w: %w; look at it and move it away", q.ID(), ledger.ErrNotEmpty, err)
 	}
 	return err
 }
@@ -393,96 +392,3 @@ func (s *Service) forgetMirror(id string) error {
 	delete(s.known.mirrors, id)
 	return s.properties.mirrors.Remove(id)
 }
-
-// The words of package job, under the names of this package.
-type (
-	JobID   = job.ID
-	Seq     = job.Seq
-	Status  = job.Status
-	Kind    = job.Kind
-	Outcome = job.Outcome
-
-	Job         = job.Job
-	Meta        = job.Meta
-	Lease       = job.Lease
-	Result      = job.Result
-	Conclusion  = job.Conclusion
-	Acknowledge = job.Acknowledge
-	Event       = job.Event
-	Facts       = job.Facts
-)
-
-// Where jobs stand.
-const (
-	Pending  = job.Pending
-	Consumed = job.Consumed
-	Deleted  = job.Deleted
-)
-
-// Kinds of events.
-const (
-	Submit   = job.Submit
-	Consume  = job.Consume
-	Delete   = job.Delete
-	Requeue  = job.Requeue
-	Cull     = job.Cull
-	Update   = job.Update
-	Hold     = job.Hold
-	Release  = job.Release
-	Extend   = job.Extend
-	Conclude = job.Conclude
-	Phase    = job.Phase
-)
-
-// Outcomes of consumed jobs.
-const (
-	Completed = job.Completed
-	Failed    = job.Failed
-	Aborted   = job.Aborted
-)
-
-// Meanings of a silent consumer.
-const (
-	AckNone     = job.AckNone
-	AckRequired = job.AckRequired
-	AckTimeout  = job.AckTimeout
-)
-
-// DefaultMediaType is the one of a payload of which none was given.
-const DefaultMediaType = job.DefaultMediaType
-
-// ParseJobID accepts the output of JobID.String only. The error wraps
-// [ErrBadName], as in the other functions here.
-func ParseJobID(s string) (JobID, error) { return job.ParseID(s) }
-
-// ParseStatus accepts "pending", "consumed" and "deleted".
-func ParseStatus(s string) (Status, error) { return job.ParseStatus(s) }
-
-// FormatTime returns t as it stands in job files.
-func FormatTime(t time.Time) string { return job.FormatTime(t) }
-
-// CleanQueueID makes a directory name and URL segment of a queue identifier.
-func CleanQueueID(name string) (string, error) { return job.CleanQueueID(name) }
-
-// PageJobs is how many job numbers a page has: page p has the jobs p*PageJobs to
-// (p+1)*PageJobs-1.
-const PageJobs = index.PageJobs
-
-// The words of package home, under the names of this package.
-type (
-	ServiceInfo = home.ServiceInfo
-	QueueInfo   = home.QueueInfo
-	UWS         = home.UWS
-	Limits      = job.Limits
-	Mirror      = home.Mirror
-)
-
-// Version is the version of this implementation, Scheme the service scheme.
-const (
-	Version = home.Version
-	Scheme  = home.Scheme
-)
-
-// Init makes an empty home in the directory dir, and makes dir, for its owner
-// alone, if need be. The error is [fs.ErrExist] if it is a home already.
-func Init(dir string, info ServiceInfo) error { return home.Init(dir, info) }

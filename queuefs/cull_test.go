@@ -17,6 +17,11 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/check"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 )
 
 // setClock is a clock that stands until it is moved.
@@ -42,7 +47,7 @@ func culled(t testing.TB, s *queuefs.Service, o queuefs.CullOptions) (all []queu
 }
 
 // culledIDs is culled for the identifiers alone.
-func culledIDs(t testing.TB, s *queuefs.Service, o queuefs.CullOptions) (ids []queuefs.JobID) {
+func culledIDs(t testing.TB, s *queuefs.Service, o queuefs.CullOptions) (ids []job.ID) {
 	t.Helper()
 	for _, c := range culled(t, s, o) {
 		ids = append(ids, c.Job)
@@ -56,37 +61,37 @@ func TestThresholdsOfCulling(t *testing.T) {
 	for _, tt := range []struct {
 		size, age int64
 		later     time.Duration // after the last one was processed
-		want      []queuefs.JobID
+		want      []job.ID
 	}{
 		{-1, -1, 1000 * time.Hour, nil},
 		{-1, 1, 1000 * time.Hour, nil}, // the age alone culls nothing
 		{6, 0, time.Hour, nil},
-		{5, 0, 0, []queuefs.JobID{2}},
-		{5, -1, 0, []queuefs.JobID{2}},
-		{2, 0, 0, []queuefs.JobID{2, 4, 6, 8}},
-		{0, 0, 0, []queuefs.JobID{2, 4, 6, 8, 1, 3}},
-		{6, 1, 1000 * time.Hour, nil},                               // not more than the size
-		{5, 3, 0, []queuefs.JobID{2, 4}},                            // 2 and 4 hours more than 3 ago, also below the size
-		{5, 1, 1000 * time.Hour, []queuefs.JobID{2, 4, 6, 8, 1, 3}}, // all, not only one
-		{0, 720, 719 * time.Hour, []queuefs.JobID{2, 4, 6, 8}},      // 30 days
-		{0, 5, 0, nil},                                              // the oldest is just as old
-		{0, 2_562_047, 1000 * time.Hour, nil},                       // beyond all dates
-		{0, 4, time.Millisecond, []queuefs.JobID{2, 4}},
+		{5, 0, 0, []job.ID{2}},
+		{5, -1, 0, []job.ID{2}},
+		{2, 0, 0, []job.ID{2, 4, 6, 8}},
+		{0, 0, 0, []job.ID{2, 4, 6, 8, 1, 3}},
+		{6, 1, 1000 * time.Hour, nil},                        // not more than the size
+		{5, 3, 0, []job.ID{2, 4}},                            // 2 and 4 hours more than 3 ago, also below the size
+		{5, 1, 1000 * time.Hour, []job.ID{2, 4, 6, 8, 1, 3}}, // all, not only one
+		{0, 720, 719 * time.Hour, []job.ID{2, 4, 6, 8}},      // 30 days
+		{0, 5, 0, nil},                                       // the oldest is just as old
+		{0, 2_562_047, 1000 * time.Hour, nil},                // beyond all dates
+		{0, 4, time.Millisecond, []job.ID{2, 4}},
 	} {
 		t.Run(fmt.Sprintf("%d %d %v", tt.size, tt.age, tt.later), func(t *testing.T) {
 			clock := newClock()
 			dir := fastDir(t)
 			s, q := openHome(t, dir, queuefs.Options{Now: clock.now})
-			submitN(t, q, 8, queuefs.Meta{}, "four")
+			submitN(t, q, 8, job.Meta{}, "four")
 			var all []queuefs.Culled
-			for i, id := range []queuefs.JobID{2, 4, 6, 8, 1, 3} {
+			for i, id := range []job.ID{2, 4, 6, 8, 1, 3} {
 				if i > 0 {
 					clock.forward(time.Hour)
 				}
 				j, err := q.Delete(ctx, id)
 				if id%2 == 0 && err == nil {
 					if _, err = q.Requeue(ctx, id); err == nil {
-						for _, held := range q.IDs(queuefs.ListOptions{Status: queuefs.Pending}) {
+						for _, held := range q.IDs(index.Filter{Status: job.Pending}) {
 							if held < id {
 								_, err = q.Hold(ctx, held, "not yet")
 							}
@@ -94,7 +99,7 @@ func TestThresholdsOfCulling(t *testing.T) {
 						if err == nil {
 							j, err = q.Next(ctx, "w")
 						}
-						for _, held := range q.IDs(queuefs.ListOptions{Status: queuefs.Pending}) {
+						for _, held := range q.IDs(index.Filter{Status: job.Pending}) {
 							if held < id && err == nil {
 								_, err = q.Release(ctx, held)
 							}
@@ -108,7 +113,7 @@ func TestThresholdsOfCulling(t *testing.T) {
 				all = append(all, queuefs.Culled{Queue: "jobs", Job: id, Status: j.Status, At: at, Size: 4})
 			}
 			clock.forward(tt.later)
-			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = tt.size, tt.age }))))
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.CullingSize, i.CullingAge = tt.size, tt.age }))))
 			var want []queuefs.Culled
 			for _, id := range tt.want {
 				want = append(want, all[slices.IndexFunc(all, func(c queuefs.Culled) bool { return c.Job == id })])
@@ -136,7 +141,7 @@ func TestThresholdsOfCulling(t *testing.T) {
 			for _, dir := range []string{crashed, dir} {
 				s, q := openHome(t, dir, queuefs.Options{Now: clock.now})
 				after.expect(t, s, "reopened")
-				if st := q.State(); st.Pending+st.Consumed+st.Deleted != int64(8-len(want)) || st.Seq != seq+queuefs.Seq(len(want)) {
+				if st := q.State(); st.Pending+st.Consumed+st.Deleted != int64(8-len(want)) || st.Seq != seq+job.Seq(len(want)) {
 					t.Errorf("reopened: got %+v", st)
 				}
 				closeHome(t, s)
@@ -151,24 +156,24 @@ func TestThresholdsOfCulling(t *testing.T) {
 func TestACulledJobIsGone(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
-	submit(t, q, queuefs.Meta{MediaType: "text/plain"}, "small")
-	submit(t, q, queuefs.Meta{}, strings.Repeat("large", 50_000))
+	submit(t, q, job.Meta{MediaType: "text/plain"}, "small")
+	submit(t, q, job.Meta{}, strings.Repeat("large", 50_000))
 	must(t, errOf(q.NextN(ctx, "w", 2)))
 	open := sure(q.Payload(2))(t)
 	defer open.Close()
 	must(t, s.Checkpoint(ctx))
 	before := sure(q.Events(0, 0))(t)
-	if got := cullQueue(t, s, "jobs"); !slices.Equal(got, []queuefs.JobID{1, 2}) {
+	if got := cullQueue(t, s, "jobs"); !slices.Equal(got, []job.ID{1, 2}) {
 		t.Fatalf("culled %v", got)
 	}
-	for id := queuefs.JobID(1); id <= 2; id++ {
+	for id := job.ID(1); id <= 2; id++ {
 		_, e1 := q.Job(id)
 		_, e2 := q.Payload(id)
-		_, _, e3 := q.JobFile(id, queuefs.Consumed)
+		_, _, e3 := q.JobFile(id, job.Consumed)
 		_, e4 := q.Requeue(ctx, id)
 		_, e5 := q.Delete(ctx, id)
 		for i, err := range []error{e1, e2, e3, e4, e5} {
-			if !errors.Is(err, queuefs.ErrNoJob) {
+			if !errors.Is(err, ledger.ErrNoJob) {
 				t.Errorf("%v: %d: got %v", id, i, err)
 			}
 		}
@@ -185,7 +190,7 @@ func TestACulledJobIsGone(t *testing.T) {
 		t.Fatalf("got %+v, %v", events, err)
 	}
 	for i, e := range events {
-		if e.Kind != queuefs.Cull || e.Seq != queuefs.Seq(6+i) || e.Job != queuefs.JobID(1+i) || e.From != queuefs.Consumed || e.To != 0 ||
+		if e.Kind != job.Cull || e.Seq != job.Seq(6+i) || e.Job != job.ID(1+i) || e.From != job.Consumed || e.To != 0 ||
 			e.Payload != before[i].Payload || e.File.Length != 0 {
 			t.Errorf("got %+v", e)
 		}
@@ -198,14 +203,14 @@ func TestACulledJobIsGone(t *testing.T) {
 
 func TestAJobWithALeaseIsNotCulled(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	submitN(t, q, 3, queuefs.Meta{}, "x")
+	submitN(t, q, 3, job.Meta{}, "x")
 	taken := sure(q.Take(ctx, queuefs.Take{Max: 2, Lease: time.Hour}))(t)
 	must(t, errOf(q.Next(ctx, "w")))
-	if got := cullQueue(t, s, "jobs"); !slices.Equal(got, []queuefs.JobID{3}) {
+	if got := cullQueue(t, s, "jobs"); !slices.Equal(got, []job.ID{3}) {
 		t.Errorf("culled %v, want 3", got)
 	}
-	must(t, errOf(q.Conclude(ctx, 2, taken[1].Token, queuefs.Conclusion{Outcome: queuefs.Completed})))
-	if got := cullQueue(t, s, "jobs"); !slices.Equal(got, []queuefs.JobID{2}) {
+	must(t, errOf(q.Conclude(ctx, 2, taken[1].Token, job.Conclusion{Outcome: job.Completed})))
+	if got := cullQueue(t, s, "jobs"); !slices.Equal(got, []job.ID{2}) {
 		t.Errorf("culled %v, want 2", got)
 	}
 }
@@ -236,12 +241,12 @@ func TestCullingBesideOtherWork(t *testing.T) {
 	for range 4 {
 		done.Go(func() {
 			for range 100 {
-				submit(t, q, queuefs.Meta{}, "x")
+				submit(t, q, job.Meta{}, "x")
 				j, err := q.Next(ctx, "w")
 				if err != nil {
 					continue // another was faster
 				}
-				if j, err = q.Requeue(ctx, j.ID); err != nil && !errors.Is(err, queuefs.ErrNoJob) {
+				if j, err = q.Requeue(ctx, j.ID); err != nil && !errors.Is(err, ledger.ErrNoJob) {
 					t.Error(err)
 				}
 			}
@@ -262,16 +267,16 @@ func TestCullingBesideOtherWork(t *testing.T) {
 
 func TestCullingStopsWhenAskedTo(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	submit(t, q, queuefs.Meta{}, "x")
+	submit(t, q, job.Meta{}, "x")
 	must(t, errOf(q.Next(ctx, "w")))
-	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = 0 }))))
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.CullingSize = 0 }))))
 	ended, end := context.WithCancel(ctx)
 	end()
 	for _, tt := range []struct {
 		ctx   context.Context
 		queue string
 		err   error
-	}{{ended, "", context.Canceled}, {ctx, "none", queuefs.ErrNoQueue}} {
+	}{{ended, "", context.Canceled}, {ctx, "none", ledger.ErrNoQueue}} {
 		n := 0
 		for c, err := range s.Cull(tt.ctx, queuefs.CullOptions{Queue: tt.queue}) {
 			if n++; !errors.Is(err, tt.err) || c != (queuefs.Culled{}) {
@@ -292,11 +297,11 @@ func TestCullingStopsWhenAskedTo(t *testing.T) {
 func TestCullsAtOnce(t *testing.T) {
 	const size, more, callers = 20, 40, 4
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = size }))))
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.CullingSize = size }))))
 	for round := range 20 {
-		submitN(t, q, more, queuefs.Meta{}, "four")
+		submitN(t, q, more, job.Meta{}, "four")
 		if round == 0 {
-			submitN(t, q, size, queuefs.Meta{}, "four")
+			submitN(t, q, size, job.Meta{}, "four")
 		}
 		must(t, errOf(q.NextN(ctx, "w", more+size)))
 		var all sync.WaitGroup
@@ -308,7 +313,7 @@ func TestCullsAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if n := len(q.IDs(queuefs.ListOptions{Status: queuefs.Consumed})); n != size {
+		if n := len(q.IDs(index.Filter{Status: job.Consumed})); n != size {
 			t.Fatalf("round %d: %d processed jobs, want %d", round, n, size)
 		}
 	}
@@ -320,23 +325,23 @@ func TestThresholdsOfACall(t *testing.T) {
 	for _, own := range []int64{-1, 0} {
 		clock := newClock()
 		s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock.now})
-		_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = own, own }))
+		_, err := s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.CullingSize, i.CullingAge = own, own }))
 		must(t, err)
 		for range 6 {
-			submit(t, q, queuefs.Meta{}, "x")
+			submit(t, q, job.Meta{}, "x")
 			must(t, errOf(q.Next(ctx, "w")))
 			clock.forward(time.Hour)
 		}
 		for _, tt := range []struct {
 			keep queuefs.Thresholds
-			want []queuefs.JobID
+			want []job.ID
 		}{
 			{queuefs.Thresholds{Size: 6}, nil},
-			{queuefs.Thresholds{Size: 5}, []queuefs.JobID{1}},
-			{queuefs.Thresholds{Age: 4}, []queuefs.JobID{2}},
+			{queuefs.Thresholds{Size: 5}, []job.ID{1}},
+			{queuefs.Thresholds{Age: 4}, []job.ID{2}},
 			{queuefs.Thresholds{Size: 4, Age: 1}, nil},
-			{queuefs.Thresholds{Size: 3, Age: 3}, []queuefs.JobID{3}},
-			{queuefs.Thresholds{}, []queuefs.JobID{4, 5, 6}},
+			{queuefs.Thresholds{Size: 3, Age: 3}, []job.ID{3}},
+			{queuefs.Thresholds{}, []job.ID{4, 5, 6}},
 		} {
 			for _, dry := range []bool{true, false} {
 				got := culledIDs(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &tt.keep, Dry: dry})
@@ -356,7 +361,7 @@ func TestThresholdsOfACall(t *testing.T) {
 		} {
 			n := 0
 			for _, err := range s.Cull(ctx, bad) {
-				if n++; !errors.Is(err, queuefs.ErrBadName) {
+				if n++; !errors.Is(err, job.ErrBadName) {
 					t.Errorf("%+v: got %v", bad, err)
 				}
 			}
@@ -378,23 +383,23 @@ func TestAFullDiskIsFreedWithoutThresholds(t *testing.T) {
 		Now: func() time.Time { return now }} // so upkeep takes the day for a calm one
 	s, q := openHome(t, filepath.Join(dir, "home"), o)
 	for range 20 {
-		submit(t, q, queuefs.Meta{}, strings.Repeat("y", 60<<10))
+		submit(t, q, job.Meta{}, strings.Repeat("y", 60<<10))
 		must(t, errOf(q.Next(ctx, "w")))
 	}
 	must(t, s.Checkpoint(ctx))
 	fill(t, dir, 0)
-	tryForSpace(t, s, q, world{"jobs": jobs{byID: map[queuefs.JobID]fact{}}}, 10_000)
+	tryForSpace(t, s, q, world{"jobs": jobs{byID: map[job.ID]fact{}}}, 10_000)
 	lower := func() error {
-		_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = 5 }))
+		_, err := s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.CullingSize = 5 }))
 		return err
 	}
-	wantErr(t, lower(), queuefs.ErrNoSpace, "set without room")
+	wantErr(t, lower(), ledger.ErrNoSpace, "set without room")
 	if got := culled(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{Size: 5}}); len(got) != 15 {
 		t.Errorf("%d culled, want 15", len(got))
 	}
 	must(t, s.Maintain(ctx))
 	must(t, lower())
-	submit(t, q, queuefs.Meta{}, "again")
+	submit(t, q, job.Meta{}, "again")
 }
 
 // TestVacantPagesAreGivenBack culls whole pages of the index, whose memory and
@@ -403,9 +408,9 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 	dir := fastDir(t)
 	o := queuefs.Options{Segment: 32 << 20}
 	s, q := openHome(t, dir, o)
-	fillQueue(t, q, 3*queuefs.PageJobs+10, 0)
-	drain(t, q, 2*queuefs.PageJobs)
-	if got := cullQueue(t, s, "jobs"); len(got) != 2*queuefs.PageJobs {
+	fillQueue(t, q, 3*index.PageJobs+10, 0)
+	drain(t, q, 2*index.PageJobs)
+	if got := cullQueue(t, s, "jobs"); len(got) != 2*index.PageJobs {
 		t.Fatalf("culled %d", len(got))
 	}
 	version, at, _, _ := q.PageVersion(0)
@@ -431,7 +436,7 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 	closeHome(t, s)
 	for _, dir := range []string{crashed, dir} {
 		var problems []string
-		o.Report = func(p queuefs.Problem) { problems = append(problems, p.String()) }
+		o.Report = func(p durable.Finding) { problems = append(problems, p.String()) }
 		s, q := openHome(t, dir, o)
 		if n := pages(s); n != 2 {
 			t.Errorf("opened: %d pages of the index are in memory", n)
@@ -440,8 +445,8 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 		if v, a, pending, total := q.PageVersion(0); v != version || !a.Equal(at) || pending != 0 || total != 0 {
 			t.Errorf("page 0: version %d at %v, %d pending of %d; want version %d at %v", v, a, pending, total, version, at)
 		}
-		submitAs(t, q, 3*queuefs.PageJobs+11, queuefs.Meta{}, "x")
-		wantErr(t, errOf(q.Job(5)), queuefs.ErrNoJob, "")
+		submitAs(t, q, 3*index.PageJobs+11, job.Meta{}, "x")
+		wantErr(t, errOf(q.Job(5)), ledger.ErrNoJob, "")
 		closeHome(t, s)
 		// Other hands may bring a job to a vacant page.
 		text := sure(os.ReadFile(dir + "/queues/jobs/pending/j000000003082"))(t)
@@ -452,8 +457,8 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 		if n := pages(s); n != 3 {
 			t.Errorf("brought: %d pages of the index are in memory", n)
 		}
-		wantErr(t, errOf(q.Job(8)), queuefs.ErrNoJob, "beside the one that was brought")
-		if v, _ := q.Status(queuefs.PageJobs + 7); v != 0 {
+		wantErr(t, errOf(q.Job(8)), ledger.ErrNoJob, "beside the one that was brought")
+		if v, _ := q.Status(index.PageJobs + 7); v != 0 {
 			t.Errorf("in another vacant page: got %v", v)
 		}
 		closeHome(t, s)
@@ -472,7 +477,7 @@ func TestACullThatWasBrokenOffGoesOn(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			asked, stop := 0, func() {} // of each job with a retention it is asked whether that has ended
-			var meta queuefs.Meta
+			var meta job.Meta
 			if how == "retained" {
 				meta.Destruction = now.Add(time.Hour)
 			}
@@ -540,7 +545,7 @@ func TestAJobConsumedWithAKeyIsNotCulledWhileItMayBeAskedFor(t *testing.T) {
 	o := queuefs.Options{Now: func() time.Time { return time.UnixMicro(now.Load()) }}
 	dir := fastDir(t)
 	s, q := openHome(t, dir, o)
-	submitN(t, q, 3, queuefs.Meta{}, "x")
+	submitN(t, q, 3, job.Meta{}, "x")
 	take := func(want string) {
 		t.Helper()
 		taken, err := q.Take(ctx, queuefs.Take{Key: "k", Max: 2})
@@ -567,14 +572,14 @@ func TestAJobConsumedWithAKeyIsNotCulledWhileItMayBeAskedFor(t *testing.T) {
 	}
 	taken := sure(q.Take(ctx, queuefs.Take{Key: "other", Lease: time.Hour}))(t)
 	none()
-	must(t, errOf(q.Conclude(ctx, taken[0].ID, taken[0].Token, queuefs.Conclusion{Outcome: queuefs.Completed})))
+	must(t, errOf(q.Conclude(ctx, taken[0].ID, taken[0].Token, job.Conclusion{Outcome: job.Completed})))
 	if got := cullQueue(t, s, "jobs"); len(got) != 1 {
 		t.Errorf("after the work: culled %v", got)
 	}
 }
 
 // dueAll asks until the queue knows what it has, and returns what is due.
-func dueAll(t testing.TB, q *queuefs.Queue, now time.Time) (ids []queuefs.JobID) {
+func dueAll(t testing.TB, q *queuefs.Queue, now time.Time) (ids []job.ID) {
 	t.Helper()
 	for range 10 {
 		var err error
@@ -586,9 +591,9 @@ func dueAll(t testing.TB, q *queuefs.Queue, now time.Time) (ids []queuefs.JobID)
 }
 
 // destroyAt gives a job its destruction; the zero time takes it away.
-func destroyAt(t testing.TB, q *queuefs.Queue, id queuefs.JobID, at time.Time) {
+func destroyAt(t testing.TB, q *queuefs.Queue, id job.ID, at time.Time) {
 	t.Helper()
-	must(t, errOf(q.Amend(ctx, id, func(j *queuefs.Job) error {
+	must(t, errOf(q.Amend(ctx, id, func(j *job.Job) error {
 		j.Destruction = at
 		return nil
 	})))
@@ -600,8 +605,8 @@ func TestDueJobsAreNamed(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Now: now.now})
 	at := now.now().Add(time.Hour)
-	for id := queuefs.JobID(1); id <= 8; id++ {
-		m := queuefs.Meta{}
+	for id := job.ID(1); id <= 8; id++ {
+		m := job.Meta{}
 		if id%2 == 0 {
 			m.Destruction = at.Add(time.Duration(id) * time.Minute)
 		}
@@ -612,7 +617,7 @@ func TestDueJobsAreNamed(t *testing.T) {
 	nextN(t, q, 3)
 	inspect := func(when string) {
 		t.Helper()
-		for after, want := range map[time.Duration][]queuefs.JobID{-time.Second: nil, 0: {1}, 3 * time.Minute: {1, 2}, 24 * time.Hour: {1, 2, 4, 6}} {
+		for after, want := range map[time.Duration][]job.ID{-time.Second: nil, 0: {1}, 3 * time.Minute: {1, 2}, 24 * time.Hour: {1, 2, 4, 6}} {
 			if got := dueAll(t, q, at.Add(after)); !slices.Equal(got, want) {
 				t.Errorf("%s, %v: got %v, want %v", when, after, got, want)
 			}
@@ -623,7 +628,7 @@ func TestDueJobsAreNamed(t *testing.T) {
 	closeHome(t, s)
 	s, q = openHome(t, dir, queuefs.Options{Now: now.now})
 	inspect("after a stop")
-	if id := submit(t, q, queuefs.Meta{Destruction: at.Add(48 * time.Hour)}, "x").ID; !slices.Contains(dueAll(t, q, at.Add(72*time.Hour)), id) {
+	if id := submit(t, q, job.Meta{Destruction: at.Add(48 * time.Hour)}, "x").ID; !slices.Contains(dueAll(t, q, at.Add(72*time.Hour)), id) {
 		t.Errorf("job %v that came after the start is not named", id)
 	}
 	closeHome(t, s)
@@ -641,12 +646,12 @@ func TestCullingLeavesWhatIsRetained(t *testing.T) {
 	now := newClock()
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Now: now.now})
-	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize = 0 }))))
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.CullingSize = 0 }))))
 	next := func() {
 		t.Helper()
 		must(t, errOf(q.Next(ctx, "w")))
 	}
-	cull := func(when string, want ...queuefs.JobID) {
+	cull := func(when string, want ...job.ID) {
 		t.Helper()
 		for _, dry := range []bool{true, false} {
 			got := culledIDs(t, s, queuefs.CullOptions{Dry: dry})
@@ -655,9 +660,9 @@ func TestCullingLeavesWhatIsRetained(t *testing.T) {
 			}
 		}
 	}
-	submit(t, q, queuefs.Meta{Destruction: now.now().Add(time.Hour)}, "x")
-	submit(t, q, queuefs.Meta{}, "x")
-	submit(t, q, queuefs.Meta{Destruction: now.now().Add(3 * time.Hour)}, "x")
+	submit(t, q, job.Meta{Destruction: now.now().Add(time.Hour)}, "x")
+	submit(t, q, job.Meta{}, "x")
+	submit(t, q, job.Meta{Destruction: now.now().Add(3 * time.Hour)}, "x")
 	for range 3 {
 		next()
 	}
@@ -681,9 +686,9 @@ func TestCullingLeavesWhatIsRetained(t *testing.T) {
 // A job that waits for its submitter is handed out when it is released.
 func TestASubmissionOnHold(t *testing.T) {
 	_, q := openHome(t, fastDir(t), queuefs.Options{})
-	meta := queuefs.Meta{OnHold: true, Name: func(id queuefs.JobID) anvl.Element { return anvl.Element{Name: "name", Value: id.String()} }}
+	meta := job.Meta{OnHold: true, Name: func(id job.ID) anvl.Element { return anvl.Element{Name: "name", Value: id.String()} }}
 	submit(t, q, meta, "first")
-	if _, err := q.Next(ctx, "w"); err != queuefs.ErrEmpty {
+	if _, err := q.Next(ctx, "w"); err != ledger.ErrEmpty {
 		t.Errorf("got %v, want that no job is there", err)
 	}
 	sub := q.Begin()
@@ -717,25 +722,25 @@ func TestWhatCullingLeavesIsCounted(t *testing.T) {
 	for _, tt := range []struct {
 		keep   queuefs.Thresholds
 		spared int
-		culled []queuefs.JobID
+		culled []job.ID
 	}{
 		{queuefs.Thresholds{Size: 8}, 0, nil},
-		{queuefs.Thresholds{Size: 6}, 0, []queuefs.JobID{3, 4}},
-		{queuefs.Thresholds{Size: 2}, 1, []queuefs.JobID{3, 4, 5, 6, 8}}, // six are too many
-		{queuefs.Thresholds{Size: 1}, 2, []queuefs.JobID{3, 4, 5, 6, 8}},
-		{queuefs.Thresholds{}, 3, []queuefs.JobID{3, 4, 5, 6, 8}},
-		{queuefs.Thresholds{Size: 6, Age: 4}, 0, []queuefs.JobID{3, 4}}, // then they are six
-		{queuefs.Thresholds{Size: 5, Age: 4}, 2, []queuefs.JobID{3, 4}},
-		{queuefs.Thresholds{Size: 5, Age: 2}, 0, []queuefs.JobID{3, 4, 5, 6}},
+		{queuefs.Thresholds{Size: 6}, 0, []job.ID{3, 4}},
+		{queuefs.Thresholds{Size: 2}, 1, []job.ID{3, 4, 5, 6, 8}}, // six are too many
+		{queuefs.Thresholds{Size: 1}, 2, []job.ID{3, 4, 5, 6, 8}},
+		{queuefs.Thresholds{}, 3, []job.ID{3, 4, 5, 6, 8}},
+		{queuefs.Thresholds{Size: 6, Age: 4}, 0, []job.ID{3, 4}}, // then they are six
+		{queuefs.Thresholds{Size: 5, Age: 4}, 2, []job.ID{3, 4}},
+		{queuefs.Thresholds{Size: 5, Age: 2}, 0, []job.ID{3, 4, 5, 6}},
 		{queuefs.Thresholds{Age: 7}, 1, nil}, // 1 is older
 		{queuefs.Thresholds{Age: 100}, 0, nil},
 	} {
 		t.Run(fmt.Sprint(tt.keep), func(t *testing.T) {
 			clock := newClock()
 			s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock.now})
-			spared := []queuefs.JobID{1, 2, 7}
-			for id := queuefs.JobID(1); id <= 8; id++ {
-				m := queuefs.Meta{}
+			spared := []job.ID{1, 2, 7}
+			for id := job.ID(1); id <= 8; id++ {
+				m := job.Meta{}
 				if slices.Contains(spared, id) {
 					m.Destruction = clock.now().Add(1000 * time.Hour)
 				}
@@ -743,7 +748,7 @@ func TestWhatCullingLeavesIsCounted(t *testing.T) {
 				must(t, errOf(q.Next(ctx, "w")))
 				clock.forward(time.Hour)
 			}
-			submit(t, q, queuefs.Meta{}, "pending")
+			submit(t, q, job.Meta{}, "pending")
 			o := queuefs.CullOptions{Queue: "jobs", Keep: &tt.keep}
 			want := []queuefs.Kept{{Queue: "jobs", Spared: tt.spared}}
 			if tt.spared == 0 {
@@ -782,9 +787,9 @@ func TestWhatCullingLeavesIsCounted(t *testing.T) {
 
 func TestKeptRefuses(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	wantErr(t, errOf(s.Kept(ctx, queuefs.CullOptions{Keep: &queuefs.Thresholds{}})), queuefs.ErrBadName, "thresholds of all queues")
-	wantErr(t, errOf(s.Kept(ctx, queuefs.CullOptions{Queue: "none"})), queuefs.ErrNoQueue, "no queue")
-	submit(t, q, queuefs.Meta{}, "x")
+	wantErr(t, errOf(s.Kept(ctx, queuefs.CullOptions{Keep: &queuefs.Thresholds{}})), job.ErrBadName, "thresholds of all queues")
+	wantErr(t, errOf(s.Kept(ctx, queuefs.CullOptions{Queue: "none"})), ledger.ErrNoQueue, "no queue")
+	submit(t, q, job.Meta{}, "x")
 	must(t, errOf(q.Next(ctx, "w")))
 	over, end := context.WithCancel(ctx)
 	end()
@@ -797,9 +802,9 @@ func TestWhatIsOnItsWayIsNotCulled(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
 	large := strings.Repeat("payload ", 100<<10)
 	for _, payload := range []string{large, "small", large} {
-		submit(t, q, queuefs.Meta{}, payload)
+		submit(t, q, job.Meta{}, payload)
 	}
-	cull := func(want ...queuefs.JobID) {
+	cull := func(want ...job.ID) {
 		t.Helper()
 		o := queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}}
 		ids := culledIDs(t, s, o)
@@ -829,7 +834,7 @@ func TestWhatIsOnItsWayIsNotCulled(t *testing.T) {
 	cull(1)
 
 	// Who does not ask for it keeps nothing.
-	submit(t, q, queuefs.Meta{}, large)
+	submit(t, q, job.Meta{}, large)
 	must(t, errOf(q.Take(ctx, queuefs.Take{By: "w"})))
 	cull(4)
 }
@@ -891,9 +896,9 @@ func TestTombstonesOutliveEveryStop(t *testing.T) {
 		t.Helper()
 		process(t, q, 3)
 		culled := cullQueue(t, s, "jobs")
-		seq := q.Seq() - queuefs.Seq(len(culled))
+		seq := q.Seq() - job.Seq(len(culled))
 		for i, id := range culled {
-			events, err := q.Events(seq+queuefs.Seq(i), 1)
+			events, err := q.Events(seq+job.Seq(i), 1)
 			if err != nil || len(events) != 1 || events[0].Job != id {
 				t.Fatalf("got %v, %v", events, err)
 			}
@@ -947,11 +952,11 @@ func TestOldTombstonesGo(t *testing.T) {
 	o := queuefs.Options{Now: clock.now, Segment: 32 << 20}
 	s, q := openHome(t, dir, o)
 	for _, hours := range []int64{-1, 876_001} {
-		if err := s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.TombstoneAge = hours; return nil }); err == nil {
+		if err := s.SetService(ctx, func(i *home.ServiceInfo) error { i.TombstoneAge = hours; return nil }); err == nil {
 			t.Errorf("%d hours: got no error", hours)
 		}
 	}
-	must(t, s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.TombstoneAge = 3; return nil }))
+	must(t, s.SetService(ctx, func(i *home.ServiceInfo) error { i.TombstoneAge = 3; return nil }))
 	const n = 5000
 	size := func(want int64) {
 		t.Helper()

@@ -33,9 +33,9 @@ func (o *CullOptions) check() error {
 	case k == nil:
 		return nil
 	case o.Queue == "":
-		return fmt.Errorf("%w: thresholds are those of one queue, and none is named", ErrBadName)
+		return fmt.Errorf("%w: thresholds are those of one queue, and none is named", job.ErrBadName)
 	case k.Size < 0 || k.Age < 0 || k.Age > home.MaxHours:
-		return fmt.Errorf("%w: thresholds of %d jobs and %d hours are not from 0, and to %d hours", ErrBadName, k.Size, k.Age, home.MaxHours)
+		return fmt.Errorf("%w: thresholds of %d jobs and %d hours are not from 0, and to %d hours", job.ErrBadName, k.Size, k.Age, home.MaxHours)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (s *Service) Cull(ctx context.Context, o CullOptions) iter.Seq2[Culled, err
 		}
 		for _, q := range queues {
 			more, err := q.cull(ctx, o.Keep, o.Dry, func(c Culled) bool { return yield(c, nil) })
-			if errors.Is(err, ErrNoQueue) && o.Queue == "" {
+			if errors.Is(err, ledger.ErrNoQueue) && o.Queue == "" {
 				continue // removed meanwhile
 			}
 			if err != nil {

@@ -16,6 +16,12 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/content"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/testdata/long"
 )
 
@@ -36,19 +42,19 @@ func newPatientWith(t *testing.T, own bool) *patient {
 	p := &patient{dir: filepath.Join(fastDir(t), "home")}
 	s, q := openHome(t, p.dir, queuefs.Options{Segment: smallSegment, OwnIndex: own})
 	t.Cleanup(func() { s.Close() })
-	note := func(j queuefs.Job) world {
-		return world{"jobs": jobs{byID: map[queuefs.JobID]fact{j.ID: {status: j.Status, filename: j.Filename, consumer: j.Consumer,
+	note := func(j job.Job) world {
+		return world{"jobs": jobs{byID: map[job.ID]fact{j.ID: {status: j.Status, filename: j.Filename, consumer: j.Consumer,
 			requeues: j.Requeues, payload: payload(t, q, j.ID)}}}}
 	}
-	some := func(n int) queuefs.Job {
-		return submit(t, q, queuefs.Meta{Filename: fmt.Sprint("f", n)}, strings.Repeat("x", n))
+	some := func(n int) job.Job {
+		return submit(t, q, job.Meta{Filename: fmt.Sprint("f", n)}, strings.Repeat("x", n))
 	}
-	p.base = world{"jobs": jobs{byID: map[queuefs.JobID]fact{}}}
+	p.base = world{"jobs": jobs{byID: map[job.ID]fact{}}}
 	for n := range 4 {
 		p.base = p.base.with(note(some(100 * n)))
 	}
 	must(t, s.Checkpoint(ctx))
-	change := func(j queuefs.Job, err error) {
+	change := func(j job.Job, err error) {
 		must(t, err)
 		p.changes = append(p.changes, note(j))
 	}
@@ -144,18 +150,18 @@ func flip(at int64) func([]byte) []byte {
 // working, and stops clean.
 func (t *treatment) opensTo(want world) {
 	t.Helper()
-	report := func(p queuefs.Problem) { t.problems = append(t.problems, p.String()) }
+	report := func(p durable.Finding) { t.problems = append(t.problems, p.String()) }
 	o := queuefs.Options{Segment: smallSegment, Report: report}
 	s, err := queuefs.Open(t.dir, o)
 	must(t, err)
 	want.expect(t, s, "opened")
 	q := s.Queues()[0]
-	last := want.ids("jobs", queuefs.Pending)
-	j := submit(t, q, queuefs.Meta{}, "after")
+	last := want.ids("jobs", job.Pending)
+	j := submit(t, q, job.Meta{}, "after")
 	if j.ID <= last[len(last)-1] {
 		t.Errorf("got %v after %v", j.ID, last[len(last)-1])
 	}
-	want = want.set("jobs", j.ID, func(f *fact) { *f = fact{status: queuefs.Pending, payload: "after"} })
+	want = want.set("jobs", j.ID, func(f *fact) { *f = fact{status: job.Pending, payload: "after"} })
 	again := copyHome(t, t.dir)
 	closeHome(t, s)
 	before := len(t.problems)
@@ -384,13 +390,13 @@ func damageIndex(t *testing.T, own bool, names ...string) {
 
 // crashedFresh is a home that was killed before its first checkpoint, whose
 // files all stand, with what it holds and its last event.
-func crashedFresh(t *testing.T, jobs int) (dir string, want world, seq queuefs.Seq) {
+func crashedFresh(t *testing.T, jobs int) (dir string, want world, seq job.Seq) {
 	t.Helper()
 	home := filepath.Join(fastDir(t), "home")
 	now := time.Now()
 	s, q := openHome(t, home, queuefs.Options{Segment: smallSegment, Now: func() time.Time { return now }})
 	for n := range jobs {
-		submit(t, q, queuefs.Meta{Filename: fmt.Sprint("f", n)}, strings.Repeat("x", 3000))
+		submit(t, q, job.Meta{Filename: fmt.Sprint("f", n)}, strings.Repeat("x", 3000))
 	}
 	must(t, s.Maintain(ctx)) // it is calm: files are written
 	want, seq = observe(t, s), q.Seq()
@@ -419,12 +425,12 @@ func TestAFreshQueueWithoutASegment(t *testing.T) {
 				must(t, os.Remove(all[i+1]))
 			}
 			var problems []string
-			s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
+			s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, Report: func(p durable.Finding) { problems = append(problems, p.String()) }})
 			want.expect(t, s, "jobs lost")
 			if q.Seq() < seq {
 				t.Errorf("last event is %d, was %d: numbers are given again", q.Seq(), seq)
 			}
-			j := submit(t, q, queuefs.Meta{}, "next")
+			j := submit(t, q, job.Meta{}, "next")
 			if j.ID != 61 {
 				t.Errorf("the next job is %v", j.ID)
 			}
@@ -456,7 +462,7 @@ func interrupted(t *testing.T, crashed string, want world) {
 		}
 		s, q := openHome(t, dir, queuefs.Options{Segment: smallSegment, AcceptLoss: true})
 		if d := want.difference(observe(t, s)); d != "" {
-			j := submit(t, q, queuefs.Meta{}, "this is another job")
+			j := submit(t, q, job.Meta{}, "this is another job")
 			t.Fatalf("stopped at step %d, %s: %.300s\nand the next job is %v", at, f.name, d, j.ID)
 		}
 		s.Close()
@@ -495,7 +501,7 @@ func TestEventNumbersGoOnWithoutTheJournal(t *testing.T) {
 	home := filepath.Join(fastDir(t), "home")
 	now := time.Now()
 	s, q := openHome(t, home, queuefs.Options{Segment: smallSegment, Now: func() time.Time { return now }})
-	submitN(t, q, 3, queuefs.Meta{Filename: "f"}, "payload")
+	submitN(t, q, 3, job.Meta{Filename: "f"}, "payload")
 	for range 3 {
 		j := sure(q.Next(ctx, "w"))(t)
 		must(t, errOf(q.Requeue(ctx, j.ID)))
@@ -526,8 +532,8 @@ func TestFilesAreWrittenAgainAfterAFailedSync(t *testing.T) {
 		}
 		return do()
 	}})
-	submit(t, q, queuefs.Meta{}, "payload")
-	if err := s.Checkpoint(ctx); !errors.Is(err, queuefs.ErrFailed) {
+	submit(t, q, job.Meta{}, "payload")
+	if err := s.Checkpoint(ctx); !errors.Is(err, ledger.ErrFailed) {
 		t.Fatal(err)
 	}
 	s.Close()
@@ -596,12 +602,12 @@ func TestEventsBeyondTheJournalAreGone(t *testing.T) {
 func TestADamagedResultIsNotServed(t *testing.T) {
 	dir := fastDir(t)
 	var problems []string
-	s, q := openHome(t, dir, queuefs.Options{Now: clock(), Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
+	s, q := openHome(t, dir, queuefs.Options{Now: clock(), Report: func(p durable.Finding) { problems = append(problems, p.String()) }})
 	fillQueue(t, q, 1, 1)
 	token := takeOne(t, q, time.Hour).Token
-	content := strings.Repeat("what the worker found\n", 400)
+	text := strings.Repeat("what the worker found\n", 400)
 	for _, name := range []string{"one", "two"} {
-		must(t, putResult(q, 1, token, name, strings.Replace(content, "what", name, 1)))
+		must(t, putResult(q, 1, token, name, strings.Replace(text, "what", name, 1)))
 	}
 	must(t, s.Checkpoint(t.Context()))
 	file := filepath.Join(dir, "queues", "jobs", "result", "j000000000001", "one")
@@ -613,7 +619,7 @@ func TestADamagedResultIsNotServed(t *testing.T) {
 	for name, bad := range map[string][]byte{"flip": flipped, "zeroed block": zeroed, "cut": good[:len(good)/2], "emptied": {}, "swapped": other, "tail doubled": append(good, good[len(good)-512:]...)} {
 		must(t, os.WriteFile(file, bad, 0o600))
 		problems = nil
-		if _, in, err := q.Result(1, "one"); !errors.Is(err, queuefs.ErrResultDamaged) {
+		if _, in, err := q.Result(1, "one"); !errors.Is(err, content.ErrResultDamaged) {
 			t.Errorf("%s: got %v", name, err)
 			in.Close()
 		}
@@ -623,7 +629,7 @@ func TestADamagedResultIsNotServed(t *testing.T) {
 		}
 	}
 	must(t, os.Remove(file))
-	if _, _, err := q.Result(1, "one"); !errors.Is(err, queuefs.ErrResultDamaged) {
+	if _, _, err := q.Result(1, "one"); !errors.Is(err, content.ErrResultDamaged) {
 		t.Errorf("deleted: got %v", err)
 	}
 	if len(problems) == 0 || !strings.Contains(problems[0], "result/j000000000001/one") {
@@ -642,8 +648,8 @@ func TestAJobInWorkWithoutItsFileIsPutOnHold(t *testing.T) {
 			dir := filepath.Join(fastDir(t), "home")
 			now := time.Now()
 			o := queuefs.Options{Now: func() time.Time { return now }}
-			s, q := openWith(t, dir, o, func(i *queuefs.QueueInfo) { i.Acknowledge, i.Lease = queuefs.AckRequired, time.Minute })
-			submit(t, q, queuefs.Meta{}, "x")
+			s, q := openWith(t, dir, o, func(i *home.QueueInfo) { i.Acknowledge, i.Lease = job.AckRequired, time.Minute })
+			submit(t, q, job.Meta{}, "x")
 			j := sure(q.Next(ctx, "w"))(t)
 			must(t, s.Checkpoint(ctx))
 			file := func() string { return filepath.Join(dir, "queues/jobs/consumed", j.ID.String()) }
@@ -669,7 +675,7 @@ func TestAJobInWorkWithoutItsFileIsPutOnHold(t *testing.T) {
 			defer closeHome(t, s)
 			now = now.Add(2 * time.Minute)
 			must(t, s.Expire(ctx))
-			if j, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) {
+			if j, err := q.Next(ctx, "w"); !errors.Is(err, ledger.ErrEmpty) {
 				t.Errorf("handed out again: %v, attempt %d, %v", j.ID, j.Attempts, err)
 			}
 			if j, err := q.Job(1); err != nil || j.Held.IsZero() || j.HeldFor != "job file lost or damaged; the index knows less of the job" {
@@ -684,11 +690,11 @@ func TestAJobInWorkWithoutItsFileIsPutOnHold(t *testing.T) {
 func TestRepairPutsJobsWithoutTheirPayloadOnHold(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
-	submitN(t, q, 7, queuefs.Meta{Filename: "f"}, "payload of a job")
+	submitN(t, q, 7, job.Meta{Filename: "f"}, "payload of a job")
 	must(t, errOf(q.Next(ctx, "w")))
 	must(t, errOf(q.Hold(ctx, 6, "for a reason")))
 	closeHome(t, s)
-	for id, how := range map[queuefs.JobID]string{1: "one octet", 2: "one octet", 3: "cut", 4: "gone", 6: "gone"} {
+	for id, how := range map[job.ID]string{1: "one octet", 2: "one octet", 3: "cut", 4: "gone", 6: "gone"} {
 		spoil(t, dir, id, how)
 	}
 	// The file of a job that is damaged otherwise as well is mended with it.
@@ -719,7 +725,7 @@ func TestRepairPutsJobsWithoutTheirPayloadOnHold(t *testing.T) {
 	if err != nil || len(taken) != 2 || taken[0].ID != 5 || taken[1].ID != 7 {
 		t.Errorf("got %v, %v", taken, err)
 	}
-	for id, want := range map[queuefs.JobID]string{2: "payload has not its SHA-256 digest", 3: "payload has 3 octets instead of 16", 4: "payload missing", 6: "for a reason"} {
+	for id, want := range map[job.ID]string{2: "payload has not its SHA-256 digest", 3: "payload has 3 octets instead of 16", 4: "payload missing", 6: "for a reason"} {
 		if j, err := q.Job(id); err != nil || j.Held.IsZero() || j.HeldFor != want || (id == 2) != (j.Filename == "g") {
 			t.Errorf("got %+v, %v", j, err)
 		}
@@ -741,17 +747,17 @@ func TestCheckOnAFullDisk(t *testing.T) {
 		home := filepath.Join(dir, "home")
 		o := queuefs.Options{Segment: 4 * smallSegment}
 		s, q := openHome(t, home, o)
-		submitN(t, q, 5, queuefs.Meta{}, strings.Repeat("x", 10_000))
+		submitN(t, q, 5, job.Meta{}, strings.Repeat("x", 10_000))
 		must(t, s.Checkpoint(ctx))
 		if !behind {
 			closeHome(t, s)
 		}
 		if behind {
-			submit(t, q, queuefs.Meta{}, strings.Repeat("x", 10_000))
+			submit(t, q, job.Meta{}, strings.Repeat("x", 10_000))
 		}
 		free := fill(t, dir, 0)
 		if behind {
-			wantErr(t, s.Close(), queuefs.ErrNoSpace, "close")
+			wantErr(t, s.Close(), ledger.ErrNoSpace, "close")
 			free = fill(t, dir, 0) // also what a segment took that was being prepared
 		}
 		for range 2 {
@@ -768,7 +774,7 @@ func TestCheckOnAFullDisk(t *testing.T) {
 				continue
 			}
 			r, err = check.Home(home, check.Options{Segment: o.Segment, Repair: true})
-			if err == nil || !errors.Is(err, queuefs.ErrNoSpace) || r.Jobs != 6 || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, queuefs.ErrNoSpace.Error()) {
+			if err == nil || !errors.Is(err, ledger.ErrNoSpace) || r.Jobs != 6 || len(r.Problems) != 1 || !strings.Contains(r.Problems[0].Text, ledger.ErrNoSpace.Error()) {
 				t.Errorf("to mend: got %+v, %v", r, err)
 			}
 		}
@@ -791,14 +797,14 @@ func TestAnUnreadableFileOfTheIndexIsMadeAgain(t *testing.T) {
 	for _, how := range []string{"stop", "crash"} {
 		dir := filepath.Join(fastDir(t), "home")
 		s, q := openHome(t, dir, queuefs.Options{})
-		submitN(t, q, 1100, queuefs.Meta{}, "x")
-		must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "small", CullingSize: -1, CullingAge: -1})))
+		submitN(t, q, 1100, job.Meta{}, "x")
+		must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "small", CullingSize: -1, CullingAge: -1})))
 		small := sure(s.Queue("small"))(t)
-		submit(t, small, queuefs.Meta{}, "y")
+		submit(t, small, job.Meta{}, "y")
 		must(t, errOf(q.Next(ctx, "w")))
 		cullQueue(t, s, "jobs")
 		must(t, s.Checkpoint(ctx))
-		submit(t, q, queuefs.Meta{}, "z")
+		submit(t, q, job.Meta{}, "z")
 		dir = leave(t, how, dir, s, nil)
 		index := filepath.Join(dir, "log/index")
 		var files []string
@@ -818,7 +824,7 @@ func TestAnUnreadableFileOfTheIndexIsMadeAgain(t *testing.T) {
 				must(t, os.Remove(path))
 				must(t, os.MkdirAll(filepath.Join(path, "there"), 0o777))
 				var reports []string
-				s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p queuefs.Problem) { reports = append(reports, p.String()) }})
+				s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p durable.Finding) { reports = append(reports, p.String()) }})
 				must(t, err)
 				pack := strings.HasPrefix(filepath.Base(file), "c0") // whose jobs are read from their files
 				if got := strings.Join(reports, "\n"); !pack && !strings.Contains(got, "log/index/"+file+": cannot be read: not a regular file; moved to log/corrupt/") {
@@ -827,7 +833,7 @@ func TestAnUnreadableFileOfTheIndexIsMadeAgain(t *testing.T) {
 				for _, want := range []struct {
 					id   string
 					jobs int64
-					next queuefs.JobID
+					next job.ID
 				}{{"jobs", 1100, 1102}, {"small", 1, 2}} {
 					q := sure(s.Queue(want.id))(t)
 					if n := q.State().Pending; n != want.jobs {
@@ -836,12 +842,12 @@ func TestAnUnreadableFileOfTheIndexIsMadeAgain(t *testing.T) {
 					if j, err := q.Next(ctx, "w"); err != nil || j.ID == 0 {
 						t.Errorf("%s: the job at the head: %v, %v", want.id, j.ID, err)
 					}
-					if j := submit(t, q, queuefs.Meta{}, "new"); j.ID < want.next {
+					if j := submit(t, q, job.Meta{}, "new"); j.ID < want.next {
 						t.Errorf("%s: the next job is %v", want.id, j.ID)
 					}
 				}
 				closeHome(t, s)
-				s, err = queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p queuefs.Problem) { t.Errorf("once more: %s", p) }})
+				s, err = queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p durable.Finding) { t.Errorf("once more: %s", p) }})
 				must(t, err)
 				closeHome(t, s)
 			})
@@ -850,7 +856,7 @@ func TestAnUnreadableFileOfTheIndexIsMadeAgain(t *testing.T) {
 }
 
 // spoil changes the payload of a job behind the back of the engine.
-func spoil(t testing.TB, dir string, id queuefs.JobID, how string) {
+func spoil(t testing.TB, dir string, id job.ID, how string) {
 	t.Helper()
 	path := filepath.Join(dir, "queues/jobs/payload", id.String())
 	switch how {
@@ -875,25 +881,25 @@ func TestDamagedPayloadIsPutOnHold(t *testing.T) {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			dir := fastDir(t)
 			var told []string
-			o := queuefs.Options{Now: clock(), Report: func(p queuefs.Problem) { told = append(told, p.String()) }}
+			o := queuefs.Options{Now: clock(), Report: func(p durable.Finding) { told = append(told, p.String()) }}
 			large := size >= 1<<20
-			s, q := openWith(t, dir, o, func(i *queuefs.QueueInfo) { i.VerifyOnRead = large })
-			submitN(t, q, 7, queuefs.Meta{}, strings.Repeat("x", size))
+			s, q := openWith(t, dir, o, func(i *home.QueueInfo) { i.VerifyOnRead = large })
+			submitN(t, q, 7, job.Meta{}, strings.Repeat("x", size))
 			must(t, s.Maintain(ctx))
 			for i, how := range []string{"one octet", "cut", "gone"} {
-				spoil(t, dir, queuefs.JobID(i+1), how)
+				spoil(t, dir, job.ID(i+1), how)
 			}
 			spoil(t, dir, 5, "cut")
 			taken, err := q.Take(ctx, queuefs.Take{By: "w", Max: 2})
-			if err != nil || !slices.Equal(idsOfTaken(taken), []queuefs.JobID{4}) && !slices.Equal(idsOfTaken(taken), []queuefs.JobID{4, 6}) {
+			if err != nil || !slices.Equal(idsOfTaken(taken), []job.ID{4}) && !slices.Equal(idsOfTaken(taken), []job.ID{4, 6}) {
 				t.Errorf("got %v, %v", idsOfTaken(taken), err)
 			}
 			taken, err = q.Take(ctx, queuefs.Take{By: "w", Max: 9})
-			if err != nil || !slices.Equal(idsOfTaken(taken), []queuefs.JobID{6, 7}) {
+			if err != nil || !slices.Equal(idsOfTaken(taken), []job.ID{6, 7}) {
 				t.Errorf("got %v, %v", idsOfTaken(taken), err)
 			}
-			wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrEmpty, "")
-			if got := q.IDs(queuefs.ListOptions{Held: true}); !slices.Equal(got, []queuefs.JobID{1, 2, 3, 5}) {
+			wantErr(t, errOf(q.Next(ctx, "w")), ledger.ErrEmpty, "")
+			if got := q.IDs(index.Filter{Held: true}); !slices.Equal(got, []job.ID{1, 2, 3, 5}) {
 				t.Errorf("held: got %v", got)
 			}
 			j, err := q.Job(1)
@@ -901,17 +907,17 @@ func TestDamagedPayloadIsPutOnHold(t *testing.T) {
 				t.Errorf("got %+v, %v", j, err)
 			}
 			// Released without being mended they are held again, and told no more.
-			for _, id := range []queuefs.JobID{1, 2, 3, 5} {
+			for _, id := range []job.ID{1, 2, 3, 5} {
 				must(t, errOf(q.Release(ctx, id)))
 			}
-			wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrEmpty, "")
+			wantErr(t, errOf(q.Next(ctx, "w")), ledger.ErrEmpty, "")
 			if len(told) != 4 {
 				t.Errorf("told %q", told)
 			}
 			// A large one that nobody verifies is handed out as it is.
-			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.VerifyOnRead = false }))))
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.VerifyOnRead = false }))))
 			should(t, errOf(q.Release(ctx, 1)))
-			if j, err := q.Next(ctx, "w"); large && (err != nil || j.ID != 1) || !large && !errors.Is(err, queuefs.ErrEmpty) {
+			if j, err := q.Next(ctx, "w"); large && (err != nil || j.ID != 1) || !large && !errors.Is(err, ledger.ErrEmpty) {
 				t.Errorf("got %v, %v", j.ID, err)
 			}
 			counted(t, q)
@@ -920,7 +926,7 @@ func TestDamagedPayloadIsPutOnHold(t *testing.T) {
 	}
 }
 
-func idsOfTaken(taken []queuefs.Taken) (ids []queuefs.JobID) {
+func idsOfTaken(taken []queuefs.Taken) (ids []job.ID) {
 	for _, j := range taken {
 		ids = append(ids, j.ID)
 	}
@@ -931,8 +937,8 @@ func idsOfTaken(taken []queuefs.Taken) (ids []queuefs.JobID) {
 func TestWaiterGetsTheSoundJob(t *testing.T) {
 	dir := fastDir(t)
 	synctest.Test(t, func(t *testing.T) {
-		s, q := openWith(t, dir, queuefs.Options{Now: clock()}, func(i *queuefs.QueueInfo) { i.VerifyOnRead = true })
-		j := submit(t, q, queuefs.Meta{}, "payload")
+		s, q := openWith(t, dir, queuefs.Options{Now: clock()}, func(i *home.QueueInfo) { i.VerifyOnRead = true })
+		j := submit(t, q, job.Meta{}, "payload")
 		must(t, errOf(q.Hold(ctx, j.ID, "")))
 		must(t, s.Maintain(ctx))
 		spoil(t, dir, j.ID, "one octet")
@@ -940,9 +946,9 @@ func TestWaiterGetsTheSoundJob(t *testing.T) {
 		wait(ctx, q, 0, 1, back)
 		must(t, errOf(q.Release(ctx, j.ID)))
 		expect(t, back)
-		submit(t, q, queuefs.Meta{}, "sound")
-		expect(t, back, taking{who: 0, jobs: []queuefs.JobID{2}})
-		if got := q.IDs(queuefs.ListOptions{Held: true}); !slices.Equal(got, []queuefs.JobID{1}) {
+		submit(t, q, job.Meta{}, "sound")
+		expect(t, back, taking{who: 0, jobs: []job.ID{2}})
+		if got := q.IDs(index.Filter{Held: true}); !slices.Equal(got, []job.ID{1}) {
 			t.Errorf("held: got %v", got)
 		}
 	})
@@ -957,23 +963,23 @@ func TestRequeueAtTheEnd(t *testing.T) {
 				dir := fastDir(t)
 				s, q := openHome(t, dir, queuefs.Options{Now: clock()})
 				data := strings.Repeat("payload ", size/8)
-				m := queuefs.Meta{Filename: "f", MediaType: "text/plain", Sidecar: "s", Submitter: "me", Batch: "b"}
+				m := job.Meta{Filename: "f", MediaType: "text/plain", Sidecar: "s", Submitter: "me", Batch: "b"}
 				submit(t, q, m, data)
-				submit(t, q, queuefs.Meta{}, "other")
+				submit(t, q, job.Meta{}, "other")
 				first := sure(q.Next(ctx, "w"))(t)
 				if filed {
 					must(t, s.Maintain(ctx))
 				}
 				again := sure(q.RequeueEnd(ctx, 1))(t)
 				want := first
-				want.ID, want.Seq, want.Status, want.Requeues = 3, 4, queuefs.Pending, 1
+				want.ID, want.Seq, want.Status, want.Requeues = 3, 4, job.Pending, 1
 				want.Submitted, want.Requeued, want.Attempts = again.Submitted, again.Submitted, 0
 				want.Consumer, want.Consumed = "", want.Held
 				want.Extra = again.Extra
 				if got, err := q.Job(3); err != nil || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", again) || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 					t.Errorf("got %+v, %v\nand %+v\nwant %+v", got, err, again, want)
 				}
-				wantErr(t, errOf(q.RequeueEnd(ctx, 1)), queuefs.ErrConflict, "twice")
+				wantErr(t, errOf(q.RequeueEnd(ctx, 1)), job.ErrConflict, "twice")
 				if got, want := standing(t, q, 3), "pending requeuedFrom j000000000001"; got != want {
 					t.Errorf("got %s want %s", got, want)
 				}
@@ -992,7 +998,7 @@ func TestRequeueAtTheEnd(t *testing.T) {
 	}
 }
 
-func inode(t testing.TB, dir string, id queuefs.JobID) uint64 {
+func inode(t testing.TB, dir string, id job.ID) uint64 {
 	t.Helper()
 	st := sure(os.Stat(filepath.Join(dir, "queues/jobs/payload", id.String())))(t)
 	return st.Sys().(*syscall.Stat_t).Ino
@@ -1003,9 +1009,9 @@ func inode(t testing.TB, dir string, id queuefs.JobID) uint64 {
 func TestPayloadLostBeforeItGotItsName(t *testing.T) {
 	dir := fastDir(t)
 	var told []string
-	o := queuefs.Options{Now: clock(), Report: func(p queuefs.Problem) { told = append(told, p.String()) }}
-	s, q := openWith(t, dir, o, func(*queuefs.QueueInfo) {})
-	submitN(t, q, 2, queuefs.Meta{}, strings.Repeat("x", 200<<10))
+	o := queuefs.Options{Now: clock(), Report: func(p durable.Finding) { told = append(told, p.String()) }}
+	s, q := openWith(t, dir, o, func(*home.QueueInfo) {})
+	submitN(t, q, 2, job.Meta{}, strings.Repeat("x", 200<<10))
 	waiting, err := filepath.Glob(filepath.Join(dir, "cutie-tmp", "cutie-tmp-*"))
 	if err != nil || len(waiting) != 2 {
 		t.Fatalf("%d payloads wait for their names, %v", len(waiting), err)
@@ -1013,13 +1019,13 @@ func TestPayloadLostBeforeItGotItsName(t *testing.T) {
 	for _, name := range waiting {
 		must(t, os.Remove(name))
 	}
-	submit(t, q, queuefs.Meta{}, strings.Repeat("y", 200<<10))
+	submit(t, q, job.Meta{}, strings.Repeat("y", 200<<10))
 	must(t, s.Checkpoint(ctx))
 	if len(told) != 2 || !strings.HasPrefix(told[0], "queues/jobs/payload/j000000000001: payload lost") {
 		t.Errorf("told %q", told)
 	}
 	taken, err := q.Take(ctx, queuefs.Take{By: "w", Max: 9})
-	if err != nil || !slices.Equal(idsOfTaken(taken), []queuefs.JobID{3}) {
+	if err != nil || !slices.Equal(idsOfTaken(taken), []job.ID{3}) {
 		t.Errorf("got %v, %v", idsOfTaken(taken), err)
 	}
 	must(t, s.Close())
@@ -1040,10 +1046,10 @@ func TestAFailedReadBackIsTriedAgain(t *testing.T) {
 		}
 		return do()
 	}
-	s, q := openWith(t, fastDir(t), queuefs.Options{Fault: fault}, func(i *queuefs.QueueInfo) { i.VerifyOnWrite = true })
+	s, q := openWith(t, fastDir(t), queuefs.Options{Fault: fault}, func(i *home.QueueInfo) { i.VerifyOnWrite = true })
 	for range 3 {
 		fails = 1
-		submit(t, q, queuefs.Meta{}, "x")
+		submit(t, q, job.Meta{}, "x")
 	}
 	if fails != 0 || s.Err() != nil {
 		t.Errorf("%d failures left, %v", fails, s.Err())
@@ -1084,9 +1090,9 @@ func TestPayloadIsReadBack(t *testing.T) {
 				return err
 			}
 			s, q := openWith(t, dir, queuefs.Options{Fault: fault},
-				func(i *queuefs.QueueInfo) { i.VerifyOnWrite = verify })
+				func(i *home.QueueInfo) { i.VerifyOnWrite = verify })
 			sub := q.Begin()
-			d, err := sub.Add(queuefs.Meta{})
+			d, err := sub.Add(job.Meta{})
 			must(t, err)
 			must(t, errOf(d.Write([]byte(payload))))
 			armed = true
@@ -1098,10 +1104,10 @@ func TestPayloadIsReadBack(t *testing.T) {
 			if (err != nil) != verify {
 				t.Errorf("%d, verify %v: got %v", size, verify, err)
 			}
-			if got, want := len(q.IDs(queuefs.ListOptions{Status: queuefs.Pending})), 1; verify && got != 0 || !verify && got != want {
+			if got, want := len(q.IDs(index.Filter{Status: job.Pending})), 1; verify && got != 0 || !verify && got != want {
 				t.Errorf("%d, verify %v: %d jobs pending", size, verify, got)
 			}
-			if verify && size == 1000 && !errors.Is(err, queuefs.ErrFailed) {
+			if verify && size == 1000 && !errors.Is(err, ledger.ErrFailed) {
 				t.Errorf("%d: got %v, want the journal to fail", size, err)
 			}
 			s.Close()

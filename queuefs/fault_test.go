@@ -21,7 +21,10 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/check"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/testdata/long"
 )
 
@@ -34,7 +37,7 @@ const smallSegment = 64 << 10
 func newScenario(t testing.TB, f *faults) *scenario {
 	t.Helper()
 	dir := filepath.Join(fastDir(t), "home")
-	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
+	must(t, home.Init(dir, home.ServiceInfo{Name: "test"}))
 	// Behind makes some operations write the files of others.
 	c := &scenario{t: t, dir: dir, fault: f, f: newFollower(t), o: queuefs.Options{Segment: smallSegment, Behind: 150 << 10, Fault: f.step}}
 	now := clock()
@@ -295,7 +298,7 @@ func losePower(t *testing.T, stride int, run func(*scenario)) {
 }
 
 // on does one thing to one job.
-func (c *scenario) on(what string, id queuefs.JobID, change func(*fact), op func(q *queuefs.Queue) error) {
+func (c *scenario) on(what string, id job.ID, change func(*fact), op func(q *queuefs.Queue) error) {
 	if c.over {
 		return
 	}
@@ -313,18 +316,18 @@ func (c *scenario) again(what string, after world, op func() error) {
 	}
 }
 
-func worked(st queuefs.Status, work string) func(*fact) {
+func worked(st job.Status, work string) func(*fact) {
 	return func(f *fact) { f.status, f.work = st, work }
 }
 
 // back is a job that went back to pending.
 func back(work string) func(*fact) {
-	return func(f *fact) { f.status, f.consumer, f.requeues, f.work = queuefs.Pending, "", f.requeues+1, work }
+	return func(f *fact) { f.status, f.consumer, f.requeues, f.work = job.Pending, "", f.requeues+1, work }
 }
 
 // lease takes the job at the head, which is id, and returns the token.
-func (c *scenario) lease(id queuefs.JobID, d time.Duration) (token string) {
-	c.on("lease", id, func(f *fact) { f.status, f.consumer, f.work = queuefs.Consumed, "w", "leased" }, func(q *queuefs.Queue) error {
+func (c *scenario) lease(id job.ID, d time.Duration) (token string) {
+	c.on("lease", id, func(f *fact) { f.status, f.consumer, f.work = job.Consumed, "w", "leased" }, func(q *queuefs.Queue) error {
 		taken, err := q.Take(ctx, queuefs.Take{By: "w", Lease: d})
 		if err == nil {
 			if taken[0].ID != id {
@@ -337,24 +340,24 @@ func (c *scenario) lease(id queuefs.JobID, d time.Duration) (token string) {
 	return token
 }
 
-func (c *scenario) result(id queuefs.JobID, token, name, content string) {
+func (c *scenario) result(id job.ID, token, name, content string) {
 	c.on("result", id, func(f *fact) { f.work += "; result " + name + " text/plain " + content },
 		func(q *queuefs.Queue) error { return putResult(q, id, token, name, content) })
 }
 
-func (c *scenario) conclude(id queuefs.JobID, token string, r queuefs.Conclusion, work string) {
-	c.on("conclude", id, worked(queuefs.Consumed, work), func(q *queuefs.Queue) error {
+func (c *scenario) conclude(id job.ID, token string, r job.Conclusion, work string) {
+	c.on("conclude", id, worked(job.Consumed, work), func(q *queuefs.Queue) error {
 		_, err := q.Conclude(ctx, id, token, r)
 		return err
 	})
 }
 
-func (c *scenario) requeueOne(id queuefs.JobID) {
+func (c *scenario) requeueOne(id job.ID) {
 	c.on("requeue", id, back(""), func(q *queuefs.Queue) error { _, err := q.Requeue(ctx, id); return err })
 }
 
 // requeueEnd puts a copy of job id at the end, as again.
-func (c *scenario) requeueEnd(id, again queuefs.JobID) {
+func (c *scenario) requeueEnd(id, again job.ID) {
 	if c.over {
 		return
 	}
@@ -364,7 +367,7 @@ func (c *scenario) requeueEnd(id, again queuefs.JobID) {
 	})
 	old := after["jobs"].byID[id]
 	after = after.set("jobs", again, func(f *fact) {
-		*f = fact{status: queuefs.Pending, filename: old.filename, sidecar: old.sidecar, payload: old.payload, requeues: old.requeues + 1, work: "requeuedFrom " + id.String()}
+		*f = fact{status: job.Pending, filename: old.filename, sidecar: old.sidecar, payload: old.payload, requeues: old.requeues + 1, work: "requeuedFrom " + id.String()}
 	})
 	c.again("requeue at the end", after, func() error { _, err := q.RequeueEnd(ctx, id); return err })
 }
@@ -380,7 +383,7 @@ func (c *scenario) runWork() {
 		if c.submit("jobs", 10, 3000, 200<<10, 5, 7); !c.over && c.known["jobs"].last == 0 {
 			c.submit("jobs", 10, 3000, 200<<10, 5, 7)
 		}
-		c.on("hold", 1, worked(queuefs.Pending, `held "a"`), func(q *queuefs.Queue) error { _, err := q.Hold(ctx, 1, "a"); return err })
+		c.on("hold", 1, worked(job.Pending, `held "a"`), func(q *queuefs.Queue) error { _, err := q.Hold(ctx, 1, "a"); return err })
 		c.describe(5, "named", "what it is")
 		two := c.lease(2, 500*time.Hour)
 		c.result(2, two, "out", "first")
@@ -390,22 +393,22 @@ func (c *scenario) runWork() {
 		three := c.lease(3, 500*time.Hour)
 		for range 2 {
 			c.on("retry", 3, back(`message "n"`), func(q *queuefs.Queue) error {
-				_, err := q.Conclude(ctx, 3, three, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "n", Transient: true, RetryIn: new(time.Duration)})
+				_, err := q.Conclude(ctx, 3, three, job.Conclusion{Outcome: job.Failed, Message: "n", Transient: true, RetryIn: new(time.Duration)})
 				return err
 			})
 			three = c.lease(3, 500*time.Hour)
 		}
-		c.conclude(3, three, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "m", Transient: true}, `error; transient; message "m"`)
+		c.conclude(3, three, job.Conclusion{Outcome: job.Failed, Message: "m", Transient: true}, `error; transient; message "m"`)
 		c.checkpoint()
-		c.on("hold until", 5, worked(queuefs.Pending, `held "c"; until `+queuefs.FormatTime(until)), func(q *queuefs.Queue) error {
+		c.on("hold until", 5, worked(job.Pending, `held "c"; until `+job.FormatTime(until)), func(q *queuefs.Queue) error {
 			_, err := q.HoldUntil(ctx, 5, "c", until)
 			return err
 		})
 		c.describe(5, "named again", strings.Repeat("more of it ", 500))
 		c.requeueEnd(3, 6)
 		c.requeueOne(2)
-		c.on("release", 1, worked(queuefs.Pending, ""), func(q *queuefs.Queue) error { _, err := q.Release(ctx, 1); return err })
-		c.on("abort", 4, worked(queuefs.Deleted, `aborted; message "no"`), func(q *queuefs.Queue) error { _, err := q.Abort(ctx, 4, "no"); return err })
+		c.on("release", 1, worked(job.Pending, ""), func(q *queuefs.Queue) error { _, err := q.Release(ctx, 1); return err })
+		c.on("abort", 4, worked(job.Deleted, `aborted; message "no"`), func(q *queuefs.Queue) error { _, err := q.Abort(ctx, 4, "no"); return err })
 		one := c.lease(1, 500*time.Hour)
 		c.on("return", 1, back(`message "later"`), func(q *queuefs.Queue) error { _, err := q.Return(ctx, 1, one, "later"); return err })
 		c.lease(1, time.Hour)
@@ -419,15 +422,15 @@ func (c *scenario) runWork() {
 	if c.open(); !c.over {
 		c.result(2, kept, "more", "fourth")
 		c.maintain()
-		c.conclude(2, kept, queuefs.Conclusion{Outcome: queuefs.Completed}, "completed; result out text/plain third; result more text/plain fourth")
+		c.conclude(2, kept, job.Conclusion{Outcome: job.Completed}, "completed; result out text/plain third; result more text/plain fourth")
 		c.checkpoint()
 		c.on("requeue at", 2, back(""), func(q *queuefs.Queue) error { return requeueAt(q, 2, 0) })
 		c.requeueOne(4)
 		c.skew.Store(int64(time.Hour))
 		c.on("expire", 1, back(""), func(q *queuefs.Queue) error { return c.s.Expire(ctx) })
 		c.skew.Store(int64(7 * time.Hour))
-		c.on("end the hold", 5, worked(queuefs.Pending, ""), func(q *queuefs.Queue) error { return c.s.Expire(ctx) })
-		c.on("hold", 1, worked(queuefs.Pending, `held "b"`), func(q *queuefs.Queue) error { return holdAt(q, 1, 0, "b") })
+		c.on("end the hold", 5, worked(job.Pending, ""), func(q *queuefs.Queue) error { return c.s.Expire(ctx) })
+		c.on("hold", 1, worked(job.Pending, `held "b"`), func(q *queuefs.Queue) error { return holdAt(q, 1, 0, "b") })
 		c.submit("jobs", 6000)
 		c.draft(8, 9)
 	}
@@ -436,14 +439,14 @@ func (c *scenario) runWork() {
 
 // draft submits a job on hold, puts another one in its place, and gives that a
 // destruction.
-func (c *scenario) draft(id, next queuefs.JobID) {
+func (c *scenario) draft(id, next job.ID) {
 	if c.over {
 		return
 	}
 	q := c.queue("jobs")
 	held := fmt.Sprintf("held %q; name ", job.NotStarted)
-	meta := queuefs.Meta{OnHold: true, Name: func(id queuefs.JobID) anvl.Element { return anvl.Element{Name: "name", Value: "of " + id.String()} }}
-	put := func(m queuefs.Meta, former queuefs.JobID, payload string) error {
+	meta := job.Meta{OnHold: true, Name: func(id job.ID) anvl.Element { return anvl.Element{Name: "name", Value: "of " + id.String()} }}
+	put := func(m job.Meta, former job.ID, payload string) error {
 		sub := q.Begin()
 		defer sub.Discard()
 		sub.Replace(former)
@@ -458,7 +461,7 @@ func (c *scenario) draft(id, next queuefs.JobID) {
 		return err
 	}
 	after := c.known.set("jobs", id, func(f *fact) {
-		*f = fact{status: queuefs.Pending, payload: "draft", work: held + "of " + id.String()}
+		*f = fact{status: job.Pending, payload: "draft", work: held + "of " + id.String()}
 	})
 	c.again("submit on hold", after, func() error { return put(meta, 0, "draft") })
 	if c.over {
@@ -466,14 +469,14 @@ func (c *scenario) draft(id, next queuefs.JobID) {
 	}
 	large := strings.Repeat("another ", 30_000)
 	after = c.known.set("jobs", id, func(f *fact) {
-		f.status, f.work = queuefs.Deleted, "name of "+id.String()+"; requeuedAs "+next.String()
+		f.status, f.work = job.Deleted, "name of "+id.String()+"; requeuedAs "+next.String()
 	})
 	after = after.set("jobs", next, func(f *fact) {
-		*f = fact{status: queuefs.Pending, payload: large, work: held + "of " + next.String() + "; requeuedFrom " + id.String()}
+		*f = fact{status: job.Pending, payload: large, work: held + "of " + next.String() + "; requeuedFrom " + id.String()}
 	})
 	c.again("replace", after, func() error { return put(meta, id, large) })
 	c.on("amend", next, func(f *fact) { f.work = strings.Replace(f.work, "; name", "; destruction 2030-01-01; name", 1) }, func(q *queuefs.Queue) error {
-		_, err := q.Amend(ctx, next, func(j *queuefs.Job) error {
+		_, err := q.Amend(ctx, next, func(j *job.Job) error {
 			j.Destruction = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 			return nil
 		})
@@ -516,11 +519,11 @@ func hasty(t *testing.T) (dir string, w world) {
 	t.Helper()
 	dir = filepath.Join(fastDir(t), "home")
 	s, q := openHome(t, dir, queuefs.Options{})
-	submitN(t, q, 3, queuefs.Meta{}, "early")
+	submitN(t, q, 3, job.Meta{}, "early")
 	must(t, errOf(q.Next(ctx, "w")))
 	must(t, s.Checkpoint(ctx))
-	submitN(t, q, 3, queuefs.Meta{}, "late")
-	for _, id := range []queuefs.JobID{2, 3} {
+	submitN(t, q, 3, job.Meta{}, "late")
+	for _, id := range []job.ID{2, 3} {
 		must(t, errOf(q.Hold(ctx, id, "not yet")))
 	}
 	if j, err := q.Next(ctx, "w"); err != nil || j.ID != 4 {
@@ -546,10 +549,10 @@ func TestMovesByHandAfterAStopInHaste(t *testing.T) {
 	for _, move := range [][2]string{{"consumed/j000000000001", "pending/j000000000001"}, {"pending/j000000000002", "deleted/j000000000002"}} {
 		must(t, os.Rename(path(move[0]), path(move[1])))
 	}
-	w = w.set("jobs", 1, func(f *fact) { f.status, f.consumer, f.work = queuefs.Pending, "", "" })
+	w = w.set("jobs", 1, func(f *fact) { f.status, f.consumer, f.work = job.Pending, "", "" })
 	var problems []string
-	s, q := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
-	if j, err := q.Job(1); err != nil || j.Status != queuefs.Pending || j.Requeues != 1 {
+	s, q := openHome(t, dir, queuefs.Options{Report: func(p durable.Finding) { problems = append(problems, p.String()) }})
+	if j, err := q.Job(1); err != nil || j.Status != job.Pending || j.Requeues != 1 {
 		t.Errorf("a job moved by hand: %+v, %v", j, err)
 	}
 	w["jobs"].byID[1] = observe(t, s)["jobs"].byID[1]
@@ -589,7 +592,7 @@ func TestStopsInHasteInARow(t *testing.T) {
 		closeHome(t, s)
 		s, q := openHome(t, dir, queuefs.Options{})
 		w.expect(t, s)
-		j := submit(t, q, queuefs.Meta{}, "later")
+		j := submit(t, q, job.Meta{}, "later")
 		must(t, s.Maintain(ctx))
 		w = observe(t, s)
 		s.StopWithin(0)
@@ -658,18 +661,18 @@ func atEachStep(t *testing.T, prepare func(s *queuefs.Service, q *queuefs.Queue)
 // The pages of the index may know what came after the mark of their
 // checkpoint; results that were to go then go all the same.
 func TestResultsGoThatWentDuringACheckpoint(t *testing.T) {
-	var id queuefs.JobID
+	var id job.ID
 	atEachStep(t, func(s *queuefs.Service, q *queuefs.Queue) {
-		id = submit(t, q, queuefs.Meta{}, "payload").ID
+		id = submit(t, q, job.Meta{}, "payload").ID
 		taken := sure(q.Take(ctx, queuefs.Take{By: "w", Lease: time.Hour}))(t)
 		must(t, putResult(q, id, taken[0].Token, "out", "result"))
-		must(t, errOf(q.Conclude(ctx, id, taken[0].Token, queuefs.Conclusion{Outcome: queuefs.Failed})))
+		must(t, errOf(q.Conclude(ctx, id, taken[0].Token, job.Conclusion{Outcome: job.Failed})))
 		must(t, s.Checkpoint(ctx)) // the result has its name
-		submit(t, q, queuefs.Meta{}, "another")
+		submit(t, q, job.Meta{}, "another")
 	}, func(q *queuefs.Queue) {
 		must(t, errOf(q.Requeue(ctx, id)))
 	}, func(q *queuefs.Queue) {
-		if j, err := q.Job(id); err != nil || j.Status != queuefs.Pending || len(j.Results) > 0 {
+		if j, err := q.Job(id); err != nil || j.Status != job.Pending || len(j.Results) > 0 {
 			t.Errorf("got %+v, %v", j, err)
 		}
 	})
@@ -681,18 +684,18 @@ func TestResultsOutliveTheEndOfTheJournal(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Segment: roomySegment})
 	work := func() queuefs.Taken {
-		submit(t, q, queuefs.Meta{}, "payload")
+		submit(t, q, job.Meta{}, "payload")
 		taken := sure(q.Take(ctx, queuefs.Take{By: "w", Lease: time.Hour}))(t)
 		return taken[0]
 	}
 	other := work()
 	must(t, putResult(q, other.ID, other.Token, "out", "result"))
 	must(t, s.Checkpoint(ctx))
-	job := work()
+	jobID := work()
 	early := copyHome(t, dir)
-	must(t, putResult(q, job.ID, job.Token, "out", "the only copy"))
-	must(t, errOf(q.Conclude(ctx, job.ID, job.Token, queuefs.Conclusion{Outcome: queuefs.Failed})))
-	placed := filepath.Join(dir, "queues/jobs/result", job.ID.String(), "out")
+	must(t, putResult(q, jobID.ID, jobID.Token, "out", "the only copy"))
+	must(t, errOf(q.Conclude(ctx, jobID.ID, jobID.Token, job.Conclusion{Outcome: job.Failed})))
+	placed := filepath.Join(dir, "queues/jobs/result", jobID.ID.String(), "out")
 	for _, err := os.Stat(placed); err != nil; _, err = os.Stat(placed) {
 		must(t, s.Maintain(ctx)) // files follow the journal
 	}
@@ -704,7 +707,7 @@ func TestResultsOutliveTheEndOfTheJournal(t *testing.T) {
 	again, _ := openHome(t, late, queuefs.Options{Segment: roomySegment})
 	closeHome(t, again)
 	must(t, errOf(check.Home(late, check.Options{Segment: roomySegment, Repair: true})))
-	data, err := os.ReadFile(filepath.Join(late, "queues/jobs/corrupt", "result-"+job.ID.String()+"-out"))
+	data, err := os.ReadFile(filepath.Join(late, "queues/jobs/corrupt", "result-"+jobID.ID.String()+"-out"))
 	if err != nil || string(data) != "the only copy" {
 		t.Errorf("set aside: %q, %v", data, err)
 	}
@@ -723,17 +726,17 @@ func TestJobNumbersAfterACheckpointAndACrash(t *testing.T) {
 		return run()
 	}})
 	defer closeHome(t, s)
-	first := submit(t, q, queuefs.Meta{}, "payload").ID
+	first := submit(t, q, job.Meta{}, "payload").ID
 	hold.Store(true)
 	done := make(chan bool)
 	go func() {
 		defer close(done)
-		submit(t, q, queuefs.Meta{}, "payload that is not on disk yet")
+		submit(t, q, job.Meta{}, "payload that is not on disk yet")
 	}()
 	<-held
 	must(t, s.Checkpoint(ctx))
 	again, p := openHome(t, copyHome(t, dir), queuefs.Options{Segment: roomySegment})
-	if id := submit(t, p, queuefs.Meta{}, "payload").ID; id != first+1 {
+	if id := submit(t, p, job.Meta{}, "payload").ID; id != first+1 {
 		t.Errorf("the job after %v is %v", first, id)
 	}
 	closeHome(t, again)
@@ -747,15 +750,15 @@ func TestJobNumbersAfterACheckpointAndACrash(t *testing.T) {
 func TestCheckAfterACrashAtAnyStep(t *testing.T) {
 	for name, do := range map[string]func(s *queuefs.Service, q *queuefs.Queue) error{
 		"set": func(s *queuefs.Service, q *queuefs.Queue) error {
-			_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Description = "changed" }))
+			_, err := s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Description = "changed" }))
 			return err
 		},
 		"callback": func(s *queuefs.Service, q *queuefs.Queue) error {
-			_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Callback = "http://127.0.0.1:1/secret" }))
+			_, err := s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Callback = "http://127.0.0.1:1/secret" }))
 			return err
 		},
 		"create": func(s *queuefs.Service, q *queuefs.Queue) error {
-			_, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"})
+			_, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "new"})
 			return err
 		},
 		"remove": func(s *queuefs.Service, q *queuefs.Queue) error { return s.RemoveQueue(ctx, "empty") },
@@ -787,10 +790,10 @@ func TestCheckAfterACrashAtAnyStep(t *testing.T) {
 				}
 				o := queuefs.Options{Fault: snap}
 				s, q := openHome(t, dir, o)
-				_, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "empty"})
+				_, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "empty"})
 				must(t, err)
-				submit(t, q, queuefs.Meta{}, "x")
-				submit(t, q, queuefs.Meta{}, "y")
+				submit(t, q, job.Meta{}, "x")
+				submit(t, q, job.Meta{}, "y")
 				if reopened {
 					closeHome(t, s)
 					s, q = openHome(t, dir, o)
@@ -834,12 +837,12 @@ func (c *scenario) cull(name string) {
 	}
 	after := c.known.clone()
 	for id, f := range after[name].byID {
-		if f.status != queuefs.Pending {
+		if f.status != job.Pending {
 			delete(after[name].byID, id)
 		}
 	}
 	c.do("cull", after, func() error {
-		if _, err := c.s.SetQueue(ctx, name, set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 })); err != nil {
+		if _, err := c.s.SetQueue(ctx, name, set(func(i *home.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 })); err != nil {
 			return err
 		}
 		for _, err := range c.s.Cull(ctx, queuefs.CullOptions{Queue: name}) {
@@ -856,11 +859,11 @@ func (c *scenario) remove(name string) {
 		return
 	}
 	after := c.known.clone()
-	c.last = map[string]queuefs.JobID{name: after[name].last}
+	c.last = map[string]job.ID{name: after[name].last}
 	delete(after, name)
 	c.do("remove", after, func() error {
 		err := c.s.RemoveQueue(ctx, name)
-		if errors.Is(err, queuefs.ErrNoQueue) {
+		if errors.Is(err, ledger.ErrNoQueue) {
 			return nil // it was told nothing certain before
 		}
 		return err

@@ -15,6 +15,11 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/stored"
 	"cutie/testdata/long"
@@ -35,13 +40,13 @@ func newGarden(t *testing.T) *garden {
 	g := &garden{T: t, dir: filepath.Join(fastDir(t), "home")}
 	s, q := openHome(t, g.dir, queuefs.Options{OwnIndex: true})
 	for n := range 5 {
-		submit(t, q, queuefs.Meta{Filename: fmt.Sprint("f", n), Sidecar: "s", MediaType: "text/plain"}, fmt.Sprint("payload ", n))
+		submit(t, q, job.Meta{Filename: fmt.Sprint("f", n), Sidecar: "s", MediaType: "text/plain"}, fmt.Sprint("payload ", n))
 	}
-	for _, id := range []queuefs.JobID{1, 2, 3, 4} {
+	for _, id := range []job.ID{1, 2, 3, 4} {
 		takes(t, q, id)
 	}
 	must(t, errOf(q.Delete(ctx, 5)))
-	for _, id := range []queuefs.JobID{3, 1, 2} {
+	for _, id := range []job.ID{3, 1, 2} {
 		must(t, errOf(q.Requeue(ctx, id)))
 	}
 	g.w = observe(t, s)
@@ -56,7 +61,7 @@ func (g *garden) path(name ...string) string {
 func (g *garden) open() (*queuefs.Service, *queuefs.Queue) {
 	g.Helper()
 	g.problems = nil
-	return openHome(g, g.dir, queuefs.Options{Report: func(p queuefs.Problem) { g.problems = append(g.problems, p.String()) }})
+	return openHome(g, g.dir, queuefs.Options{Report: func(p durable.Finding) { g.problems = append(g.problems, p.String()) }})
 }
 
 // rest tests that everything is as the world has it, now, after a crash, and
@@ -68,7 +73,7 @@ func (g *garden) rest(s *queuefs.Service) {
 	crashed := copyHome(g, g.dir)
 	closeHome(g, s)
 	for _, dir := range []string{g.dir, crashed} {
-		s, q := openHome(g, dir, queuefs.Options{Report: func(p queuefs.Problem) { g.Errorf("reported again: %v", p) }})
+		s, q := openHome(g, dir, queuefs.Options{Report: func(p durable.Finding) { g.Errorf("reported again: %v", p) }})
 		g.w.expect(g, s, "opened again")
 		if q.Seq() != seq {
 			g.Errorf("opened again: %d events, want %d", q.Seq(), seq)
@@ -82,9 +87,9 @@ func (g *garden) rest(s *queuefs.Service) {
 }
 
 func TestMovedByHand(t *testing.T) {
-	of := map[queuefs.Status]queuefs.JobID{queuefs.Pending: 1, queuefs.Consumed: 4, queuefs.Deleted: 5}
-	for from := queuefs.Pending; from <= queuefs.Deleted; from++ {
-		for to := queuefs.Pending; to <= queuefs.Deleted; to++ {
+	of := map[job.Status]job.ID{job.Pending: 1, job.Consumed: 4, job.Deleted: 5}
+	for from := job.Pending; from <= job.Deleted; from++ {
+		for to := job.Pending; to <= job.Deleted; to++ {
 			if from == to {
 				continue
 			}
@@ -94,26 +99,26 @@ func TestMovedByHand(t *testing.T) {
 				was := sure(os.ReadFile(g.path(from.String(), id.String())))(t)
 				must(t, os.Rename(g.path(from.String(), id.String()), g.path(to.String(), id.String())))
 				g.w = g.w.set("jobs", id, func(f *fact) {
-					if f.status = to; to == queuefs.Pending {
+					if f.status = to; to == job.Pending {
 						f.requeues, f.consumer = f.requeues+1, ""
 					}
 				})
 				s, q := g.open()
-				want := queuefs.Update
+				want := job.Update
 				switch {
-				case to == queuefs.Pending:
-					want = queuefs.Requeue
-				case from == queuefs.Pending && to == queuefs.Consumed:
-					want = queuefs.Consume
-				case from == queuefs.Pending:
-					want = queuefs.Delete
+				case to == job.Pending:
+					want = job.Requeue
+				case from == job.Pending && to == job.Consumed:
+					want = job.Consume
+				case from == job.Pending:
+					want = job.Delete
 				}
 				events, err := q.Events(q.Seq()-1, 0)
 				if err != nil || len(events) != 1 || events[0].Kind != want || events[0].From != from || events[0].To != to || events[0].Job != id {
 					t.Errorf("got %+v, %v want one %v", events, err, want)
 				}
 				j, err := q.Job(id)
-				if err != nil || j.Consumed.IsZero() != (to != queuefs.Consumed && !strings.Contains(string(was), "\nconsumed: ")) || j.Deleted.IsZero() != (to != queuefs.Deleted) {
+				if err != nil || j.Consumed.IsZero() != (to != job.Consumed && !strings.Contains(string(was), "\nconsumed: ")) || j.Deleted.IsZero() != (to != job.Deleted) {
 					t.Errorf("dates: got %+v, %v", j, err)
 				}
 				if len(g.problems) != 1 {
@@ -128,16 +133,16 @@ func TestMovedByHand(t *testing.T) {
 func TestGarbledByHand(t *testing.T) {
 	// A job file moved and spoilt: the job is as the index knows it.
 	g := newGarden(t)
-	id := queuefs.JobID(4).String()
+	id := job.ID(4).String()
 	must(t, os.WriteFile(g.path("pending", id), []byte("no job file at all"), 0o666))
 	must(t, os.Remove(g.path("consumed", id)))
 	s, q := g.open()
 	j, err := q.Job(4)
-	if err != nil || j.Status != queuefs.Pending || payload(t, q, 4) != "payload 3" {
+	if err != nil || j.Status != job.Pending || payload(t, q, 4) != "payload 3" {
 		t.Errorf("got %+v, %v", j, err)
 	}
 	g.w = g.w.set("jobs", 4, func(f *fact) {
-		f.status, f.filename, f.sidecar, f.consumer, f.requeues, f.work = queuefs.Pending, "", "", "", 1, `held "job file lost or damaged; the index knows less of the job"`
+		f.status, f.filename, f.sidecar, f.consumer, f.requeues, f.work = job.Pending, "", "", "", 1, `held "job file lost or damaged; the index knows less of the job"`
 	})
 	g.rest(s)
 	if got, err := os.ReadFile(g.path("corrupt", "pending-"+id)); string(got) != "no job file at all" {
@@ -147,13 +152,13 @@ func TestGarbledByHand(t *testing.T) {
 
 func TestJobFileInTwoDirectories(t *testing.T) {
 	g := newGarden(t)
-	text := sure(os.ReadFile(g.path("consumed", queuefs.JobID(4).String())))(t)
+	text := sure(os.ReadFile(g.path("consumed", job.ID(4).String())))(t)
 	old := strings.Replace(string(text), "\nsequence: 9", "\nsequence: 2", 1)
 	if old == string(text) {
 		t.Fatalf("got %s", text)
 	}
 	for _, dir := range []string{"pending", "deleted"} {
-		must(t, os.WriteFile(g.path(dir, queuefs.JobID(4).String()), []byte(old), 0o666))
+		must(t, os.WriteFile(g.path(dir, job.ID(4).String()), []byte(old), 0o666))
 	}
 	s, _ := g.open()
 	if len(g.problems) != 2 {
@@ -161,7 +166,7 @@ func TestJobFileInTwoDirectories(t *testing.T) {
 	}
 	g.rest(s) // the latest file is the job
 	for _, dir := range []string{"pending", "deleted"} {
-		if got, err := os.ReadFile(g.path("corrupt", dir+"-"+queuefs.JobID(4).String())); string(got) != old {
+		if got, err := os.ReadFile(g.path("corrupt", dir+"-"+job.ID(4).String())); string(got) != old {
 			t.Errorf("set aside: got %q, %v", got, err)
 		}
 	}
@@ -241,21 +246,21 @@ func (g *garden) opensInTime() {
 
 // TestJobsBroughtByHand puts whole jobs into the directories.
 func TestJobsBroughtByHand(t *testing.T) {
-	text := func(id queuefs.JobID, more string) string {
+	text := func(id job.ID, more string) string {
 		return fmt.Sprintf("identifier: %v\nsize: 5\nsubmitted: 2026-01-01T00:00:00Z\n%sstatus: consumed\n", id, more)
 	}
 	for _, c := range []struct {
 		name string
-		id   queuefs.JobID
+		id   job.ID
 		more string
 		want fact // no status: set aside
 	}{
-		{"plain", 10, "filename: n\nsidecar: s\n", fact{status: queuefs.Pending, filename: "n", sidecar: "s"}},
-		{"strange elements", 10, "who: me\nwho: you\n", fact{status: queuefs.Pending}},
-		{"high number", 5_000_000, "", fact{status: queuefs.Pending}},
+		{"plain", 10, "filename: n\nsidecar: s\n", fact{status: job.Pending, filename: "n", sidecar: "s"}},
+		{"strange elements", 10, "who: me\nwho: you\n", fact{status: job.Pending}},
+		{"high number", 5_000_000, "", fact{status: job.Pending}},
 		{"number out of reach", 20_000_000_000, "", fact{}},
-		{"long media type", 10, "mediaType: " + strings.Repeat("m", 70_000) + "\n", fact{status: queuefs.Pending}},
-		{"old date", 10, "requeued: 1000-01-01T00:00:00Z\n", fact{status: queuefs.Pending}},
+		{"long media type", 10, "mediaType: " + strings.Repeat("m", 70_000) + "\n", fact{status: job.Pending}},
+		{"old date", 10, "requeued: 1000-01-01T00:00:00Z\n", fact{status: job.Pending}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGarden(t)
@@ -273,13 +278,13 @@ func TestJobsBroughtByHand(t *testing.T) {
 			if st, _ := q.Status(c.id); st != c.want.status {
 				t.Errorf("got %v want %v", st, c.want.status)
 			}
-			if ids := q.IDs(queuefs.ListOptions{Status: queuefs.Pending}); !slices.Equal(ids, g.w.ids("jobs", queuefs.Pending)) {
+			if ids := q.IDs(index.Filter{Status: job.Pending}); !slices.Equal(ids, g.w.ids("jobs", job.Pending)) {
 				t.Errorf("order: got %v", ids)
 			}
 			g.rest(s)
 			s, q = g.open()
 			defer closeHome(t, s)
-			if j := submit(t, q, queuefs.Meta{}, "x"); j.ID <= g.w["jobs"].last || j.ID > g.w["jobs"].last+1 {
+			if j := submit(t, q, job.Meta{}, "x"); j.ID <= g.w["jobs"].last || j.ID > g.w["jobs"].last+1 {
 				t.Errorf("the next job is %v", j.ID)
 			}
 		})
@@ -298,9 +303,9 @@ func TestOpenInterrupted(t *testing.T) {
 	}
 	want := g.w.clone()
 	delete(want["jobs"].byID, 2)
-	for id, st := range map[queuefs.JobID]queuefs.Status{1: queuefs.Consumed, 4: queuefs.Pending, 5: queuefs.Pending} {
+	for id, st := range map[job.ID]job.Status{1: job.Consumed, 4: job.Pending, 5: job.Pending} {
 		want = want.set("jobs", id, func(f *fact) {
-			if f.status = st; st == queuefs.Pending {
+			if f.status = st; st == job.Pending {
 				f.requeues, f.consumer = f.requeues+1, ""
 			}
 		})
@@ -356,7 +361,7 @@ func pull(dir string, m *objectstest.Memory) (err error) {
 // local opens a home in its directory.
 func local(t testing.TB, dir string) *queuefs.Service {
 	t.Helper()
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := home.Init(dir, home.ServiceInfo{Name: "test"}); err != nil && !errors.Is(err, os.ErrExist) {
 		t.Fatal(err)
 	}
 	s := sure(queuefs.Open(dir, queuefs.Options{Segment: segmentSize}))(t)
@@ -390,30 +395,30 @@ func TestAHomeMovesIntoAStoreAndBack(t *testing.T) {
 	must(t, s.Checkpoint(ctx))
 	workStored(t, s, "two")
 	want := see(t, s)
-	if err := push(a, m); !errors.As(err, new(*queuefs.LockedError)) {
+	if err := push(a, m); !errors.As(err, new(*home.LockedError)) {
 		t.Errorf("a home in use: got %v", err)
 	}
 	closeHome(t, s)
 	must(t, push(a, m))
-	if here, there := refused(t, a, m); !errors.Is(here, queuefs.ErrStored) || there != nil {
+	if here, there := refused(t, a, m); !errors.Is(here, stored.ErrStored) || there != nil {
 		t.Errorf("after the push: in the directory %v, in the store %v", here, there)
 	}
-	wantErr(t, push(a, m), queuefs.ErrArrived, "a second push")
+	wantErr(t, push(a, m), stored.ErrArrived, "a second push")
 	for _, dir := range []string{a, fastDir(t) + "/fresh"} { // its cache, and a new one
 		want.shownBy(t, mustStored(t, dir, m))
 	}
 	s = mustStored(t, a, m)
 	workStored(t, s, "three")
 	want = see(t, s)
-	if err := pull(b, m); !errors.As(err, new(*queuefs.OwnedError)) {
+	if err := pull(b, m); !errors.As(err, new(*stored.OwnedError)) {
 		t.Errorf("a home in use: got %v", err)
 	}
 	closeHome(t, s)
 	must(t, pull(b, m))
-	if here, there := refused(t, b, m); here != nil || !errors.As(there, new(*queuefs.MovedError)) {
+	if here, there := refused(t, b, m); here != nil || !errors.As(there, new(*bucket.MovedError)) {
 		t.Errorf("after the pull: in the directory %v, in the store %v", here, there)
 	}
-	wantErr(t, pull(b, m), queuefs.ErrUnstored, "a second pull")
+	wantErr(t, pull(b, m), stored.ErrUnstored, "a second pull")
 	c := copyDated(t, b) // the directory alone has all of it
 	for _, dir := range []string{c, b} {
 		s = local(t, dir)
@@ -428,7 +433,7 @@ func TestAHomeMovesIntoAStoreAndBack(t *testing.T) {
 		}
 		closeHome(t, s)
 	}
-	wantErr(t, push(a, m), queuefs.ErrArrived, "a push of the former cache")
+	wantErr(t, push(a, m), stored.ErrArrived, "a push of the former cache")
 	must(t, push(b, m)) // back to the store it came from
 	s = mustStored(t, fastDir(t)+"/last", m)
 	want.check(t, see(t, s))
@@ -443,7 +448,7 @@ func TestAHomeMovesIntoAStoreAndBack(t *testing.T) {
 	if len(r.Faults) > 0 {
 		t.Errorf("faults in the store: %v", r.Faults)
 	}
-	if d := fastDir(t) + "/second"; !errors.Is(func() error { closeHome(t, local(t, d)); return push(d, m) }(), queuefs.ErrThere) {
+	if d := fastDir(t) + "/second"; !errors.Is(func() error { closeHome(t, local(t, d)); return push(d, m) }(), bucket.ErrThere) {
 		t.Error("a store with a home takes another one")
 	}
 }
@@ -491,7 +496,7 @@ func TestAMoveThatIsInterruptedGoesOn(t *testing.T) {
 							t.Fatalf("after %v: in the directory %v, in the store %v", first, here, there)
 						}
 						switch err := move(dir, m); {
-						case err == nil, first == nil, out && errors.Is(err, queuefs.ErrHere), !out && errors.Is(err, queuefs.ErrArrived):
+						case err == nil, first == nil, out && errors.Is(err, stored.ErrHere), !out && errors.Is(err, stored.ErrArrived):
 						default:
 							t.Fatalf("after %v: the second attempt: %v", first, err)
 						}
@@ -521,7 +526,7 @@ func rebuild(t *testing.T, dir string) check.Report {
 
 func mustHave(t *testing.T, dir string, want world) {
 	t.Helper()
-	s, _ := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Errorf("reported %v", p) }})
+	s, _ := openHome(t, dir, queuefs.Options{Report: func(p durable.Finding) { t.Errorf("reported %v", p) }})
 	want.expect(t, s)
 	closeHome(t, s)
 	v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segmentSize}, damaged: true}
@@ -535,10 +540,10 @@ func TestRebuildForgetsPages(t *testing.T) {
 		t.Run(filepath.Base(lose), func(t *testing.T) {
 			dir := fastDir(t)
 			s, q := openHome(t, dir, queuefs.Options{Segment: 4 << 20})
-			fillQueue(t, q, 2*queuefs.PageJobs+10, 1)
+			fillQueue(t, q, 2*index.PageJobs+10, 1)
 			closeHome(t, s)
 			must(t, os.RemoveAll(filepath.Join(dir, "log/journal")))
-			for id := queuefs.JobID(10); id <= 2*queuefs.PageJobs+10; id++ {
+			for id := job.ID(10); id <= 2*index.PageJobs+10; id++ {
 				for _, name := range []string{"pending", "payload"} {
 					must(t, os.Remove(filepath.Join(dir, "queues/jobs", name, id.String())))
 				}
@@ -553,7 +558,7 @@ func TestRebuildForgetsPages(t *testing.T) {
 			}
 			if lose != "log/index/queues/jobs/queue" {
 				// The numbers of the jobs that are gone do not come again.
-				submitAs(t, q, 2*queuefs.PageJobs+11, queuefs.Meta{}, "x")
+				submitAs(t, q, 2*index.PageJobs+11, job.Meta{}, "x")
 			}
 		})
 	}
@@ -588,7 +593,7 @@ func TestCopyOfAQueueIsAQueue(t *testing.T) {
 
 // TestRepair mends what can be mended and tells the rest.
 func TestRepair(t *testing.T) {
-	id := func(n int) string { return queuefs.JobID(n).String() }
+	id := func(n int) string { return job.ID(n).String() }
 	edit := func(name string, change func(string) string) func(*garden) error {
 		return func(g *garden) error {
 			data, err := os.ReadFile(g.path(name))

@@ -21,6 +21,11 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/testdata/long"
 	"cutie/testdata/processes"
 )
@@ -49,10 +54,10 @@ func TestThousandQueues(t *testing.T) {
 	s, _ = openHome(t, dir, queuefs.Options{})
 	want := []string{"jobs"}
 	for i := range n {
-		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprintf("ark:/%d", i), Name: fmt.Sprint("n", i)})
+		q, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: fmt.Sprintf("ark:/%d", i), Name: fmt.Sprint("n", i)})
 		must(t, err)
 		want = append(want, q.ID())
-		submit(t, q, queuefs.Meta{}, q.ID())
+		submit(t, q, job.Meta{}, q.ID())
 	}
 	closeHome(t, s)
 	for range 2 {
@@ -111,17 +116,17 @@ func TestNothingStaysOpenAfterFailure(t *testing.T) {
 func TestWhatIsNoHome(t *testing.T) {
 	dir := t.TempDir()
 	wantErr(t, errOf(queuefs.Open(filepath.Join(dir, "missing"), queuefs.Options{})), fs.ErrNotExist, "missing")
-	if _, err := queuefs.Open(dir, queuefs.Options{}); !errors.Is(err, queuefs.ErrNoHome) || !strings.Contains(err.Error(), dir) {
+	if _, err := queuefs.Open(dir, queuefs.Options{}); !errors.Is(err, home.ErrNoHome) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("empty: got %v", err)
 	}
-	must(t, queuefs.Init(dir, queuefs.ServiceInfo{}))
-	wantErr(t, queuefs.Init(dir, queuefs.ServiceInfo{}), fs.ErrExist, "made twice")
+	must(t, home.Init(dir, home.ServiceInfo{}))
+	wantErr(t, home.Init(dir, home.ServiceInfo{}), fs.ErrExist, "made twice")
 	for name, c := range map[string]struct{ tag, queues, want string }{
 		"later version": {"0=cutie_0.4", "", "0.4"},
 		"other program": {"0=pairtree_0.1", "", "no tag"},
 	} {
 		dir := t.TempDir()
-		must(t, queuefs.Init(dir, queuefs.ServiceInfo{}))
+		must(t, home.Init(dir, home.ServiceInfo{}))
 		os.Remove(filepath.Join(dir, "0=cutie_0.3"))
 		value := strings.Replace(strings.TrimPrefix(c.tag, "0="), "_", "/", 1)
 		value = strings.ToUpper(value[:1]) + value[1:]
@@ -140,7 +145,7 @@ func TestWhatIsNoHome(t *testing.T) {
 func TestCreateQueue(t *testing.T) {
 	dir := fastDir(t)
 	s, _ := openHome(t, dir, queuefs.Options{})
-	info := queuefs.QueueInfo{Identifier: "ark:/12345/x y", Name: "Näme", Description: "two: lines%", CullingSize: 10, CullingAge: -1, VerifyOnRead: true}
+	info := home.QueueInfo{Identifier: "ark:/12345/x y", Name: "Näme", Description: "two: lines%", CullingSize: 10, CullingAge: -1, VerifyOnRead: true}
 	q, err := s.CreateQueue(ctx, info)
 	must(t, err)
 	got := q.Info()
@@ -149,16 +154,16 @@ func TestCreateQueue(t *testing.T) {
 		t.Errorf("got %+v want %+v", got, info)
 	}
 	for name, bad := range map[string]struct {
-		info queuefs.QueueInfo
+		info home.QueueInfo
 		want error
 	}{
-		"twice":        {queuefs.QueueInfo{Identifier: "jobs"}, queuefs.ErrQueueExists},
-		"same cleaned": {queuefs.QueueInfo{Identifier: "ark+=12345=x^20y"}, queuefs.ErrQueueExists},
-		"same name":    {queuefs.QueueInfo{Identifier: "other", Name: "Näme"}, queuefs.ErrQueueExists},
-		"dots":         {queuefs.QueueInfo{Identifier: ".."}, queuefs.ErrBadName},
-		"nothing":      {queuefs.QueueInfo{}, queuefs.ErrBadName},
-		"threshold":    {queuefs.QueueInfo{Identifier: "x", CullingAge: -2}, queuefs.ErrBadName},
-		"long":         {queuefs.QueueInfo{Identifier: "x", Description: strings.Repeat("d", 1<<20)}, queuefs.ErrTooBig},
+		"twice":        {home.QueueInfo{Identifier: "jobs"}, queuefs.ErrQueueExists},
+		"same cleaned": {home.QueueInfo{Identifier: "ark+=12345=x^20y"}, queuefs.ErrQueueExists},
+		"same name":    {home.QueueInfo{Identifier: "other", Name: "Näme"}, queuefs.ErrQueueExists},
+		"dots":         {home.QueueInfo{Identifier: ".."}, job.ErrBadName},
+		"nothing":      {home.QueueInfo{}, job.ErrBadName},
+		"threshold":    {home.QueueInfo{Identifier: "x", CullingAge: -2}, job.ErrBadName},
+		"long":         {home.QueueInfo{Identifier: "x", Description: strings.Repeat("d", 1<<20)}, job.ErrTooBig},
 	} {
 		wantErr(t, errOf(s.CreateQueue(ctx, bad.info)), bad.want, "%s", name)
 	}
@@ -174,14 +179,14 @@ func TestCreateQueue(t *testing.T) {
 func TestCreateQueueOverUnlistedJobs(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
-	submit(t, q, queuefs.Meta{Filename: "old"}, "old payload")
+	submit(t, q, job.Meta{Filename: "old"}, "old payload")
 	closeHome(t, s)
 	must(t, os.Rename(filepath.Join(dir, "queues/jobs"), filepath.Join(dir, "queues/other")))
 	must(t, os.WriteFile(filepath.Join(dir, "queues.txt"), nil, 0o666))
 	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
 	must(t, err)
-	if q, err = s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"}); err == nil {
-		submit(t, q, queuefs.Meta{Filename: "new"}, "new payload")
+	if q, err = s.CreateQueue(ctx, home.QueueInfo{Identifier: "other"}); err == nil {
+		submit(t, q, job.Meta{Filename: "new"}, "new payload")
 	}
 	closeHome(t, s)
 	if got, err := os.ReadFile(filepath.Join(dir, "queues/other/payload/j000000000001")); string(got) != "old payload" {
@@ -204,7 +209,7 @@ func TestLargestBatch(t *testing.T) {
 	for _, good := range []bool{false, true} {
 		sub := q.Begin()
 		for n := range 10_000 {
-			d := sure(sub.Add(queuefs.Meta{Batch: "b", Filename: "f"}))(t)
+			d := sure(sub.Add(job.Meta{Batch: "b", Filename: "f"}))(t)
 			d.Write([]byte{byte(n)})
 		}
 		if !good {
@@ -217,7 +222,7 @@ func TestLargestBatch(t *testing.T) {
 			t.Fatalf("got %d jobs, %v, %d syncs", len(jobs), err, syncs.Load()-before)
 		}
 		for i, j := range jobs {
-			if j.ID != queuefs.JobID(i+1) || j.Seq != queuefs.Seq(i+1) || i > 0 && !j.Submitted.After(jobs[i-1].Submitted) {
+			if j.ID != job.ID(i+1) || j.Seq != job.Seq(i+1) || i > 0 && !j.Submitted.After(jobs[i-1].Submitted) {
 				t.Fatalf("job %d: got %+v", i, j)
 			}
 		}
@@ -242,10 +247,10 @@ func TestLargestBatch(t *testing.T) {
 func TestNamesOfNoQueue(t *testing.T) {
 	s, _ := openHome(t, fastDir(t), queuefs.Options{})
 	for name, want := range map[string]error{
-		"none": queuefs.ErrNoQueue, "jobs2": queuefs.ErrNoQueue, "Jobs": queuefs.ErrNoQueue, "jobs/x": queuefs.ErrNoQueue,
-		"": queuefs.ErrBadName, "..": queuefs.ErrBadName, ".": queuefs.ErrBadName, "jobs\x00": queuefs.ErrBadName,
-		"cutie-info.txt": queuefs.ErrBadName, "\xff": queuefs.ErrBadName, strings.Repeat("x", 10<<10): queuefs.ErrBadName,
-		"../queues/jobs": queuefs.ErrNoQueue, "/etc": queuefs.ErrNoQueue,
+		"none": ledger.ErrNoQueue, "jobs2": ledger.ErrNoQueue, "Jobs": ledger.ErrNoQueue, "jobs/x": ledger.ErrNoQueue,
+		"": job.ErrBadName, "..": job.ErrBadName, ".": job.ErrBadName, "jobs\x00": job.ErrBadName,
+		"cutie-info.txt": job.ErrBadName, "\xff": job.ErrBadName, strings.Repeat("x", 10<<10): job.ErrBadName,
+		"../queues/jobs": ledger.ErrNoQueue, "/etc": ledger.ErrNoQueue,
 	} {
 		if q, err := s.Queue(name); !errors.Is(err, want) || q != nil || len(err.Error()) > 400 {
 			t.Errorf("%.40q: got %v want %v", name, err, want)
@@ -274,8 +279,8 @@ func TestHomesOfOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(fastDir(t), "home")
 			s, q := openHome(t, dir, queuefs.Options{})
-			must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "ark:/1/x"})))
-			submit(t, q, queuefs.Meta{}, "x")
+			must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "ark:/1/x"})))
+			submit(t, q, job.Meta{}, "x")
 			want := observe(t, s)
 			closeHome(t, s)
 			must(t, change(dir))
@@ -300,7 +305,7 @@ func makeMany(dir string) {
 		go func() {
 			for n := 0; ; n++ {
 				id := fmt.Sprintf("q%d-%d-%d", c, n, os.Getpid())
-				q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: id, MaxAttempts: c})
+				q, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: id, MaxAttempts: c})
 				if err != nil {
 					fmt.Println("error", err)
 					return
@@ -332,7 +337,7 @@ func makeMany(dir string) {
 func TestQueuesAreThereAfterAKill(t *testing.T) {
 	for round := range 4 {
 		dir := filepath.Join(fastDir(t), "home")
-		must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
+		must(t, home.Init(dir, home.ServiceInfo{Name: "test"}))
 		sure := map[string]int{} // jobs of acknowledged queues
 		for range 3 {
 			cmd := child(t, "makers", dir)
@@ -356,7 +361,7 @@ func TestQueuesAreThereAfterAKill(t *testing.T) {
 			cmd.Wait()
 		}
 		for range 2 {
-			s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p queuefs.Problem) { t.Errorf("round %d: %v", round, p) }})
+			s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p durable.Finding) { t.Errorf("round %d: %v", round, p) }})
 			must(t, err)
 			for id, jobs := range sure {
 				q, err := s.Queue(id)
@@ -364,7 +369,7 @@ func TestQueuesAreThereAfterAKill(t *testing.T) {
 					t.Fatalf("round %d: %v", round, err)
 				}
 				st := q.State()
-				if int(st.Pending) < jobs || st.Seq != queuefs.Seq(st.Pending) || st.Damage != "" || !strings.HasPrefix(id, fmt.Sprintf("q%d-", st.Info.MaxAttempts)) ||
+				if int(st.Pending) < jobs || st.Seq != job.Seq(st.Pending) || st.Damage != "" || !strings.HasPrefix(id, fmt.Sprintf("q%d-", st.Info.MaxAttempts)) ||
 					st.Pending > 0 && payload(t, q, 1) != id {
 					t.Fatalf("round %d: got %+v, want %d jobs", round, st, jobs)
 				}
@@ -379,7 +384,7 @@ func TestQueuesAreThereAfterAKill(t *testing.T) {
 // are allowed.
 func TestDescriptorsDoNotGrowWithQueues(t *testing.T) {
 	dir := filepath.Join(fastDir(t), "home")
-	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
+	must(t, home.Init(dir, home.ServiceInfo{Name: "test"}))
 	o := queuefs.Options{Segment: segmentSize, Dirs: 10}
 	s := sure(queuefs.Open(dir, o))(t)
 	before := descriptors(t)
@@ -390,8 +395,8 @@ func TestDescriptorsDoNotGrowWithQueues(t *testing.T) {
 		}
 	}
 	for n := range 100 {
-		q := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprint("q", n)}))(t)
-		submit(t, q, queuefs.Meta{}, "x")
+		q := sure(s.CreateQueue(ctx, home.QueueInfo{Identifier: fmt.Sprint("q", n)}))(t)
+		submit(t, q, job.Meta{}, "x")
 	}
 	bounded()
 	must(t, s.Checkpoint(ctx))
@@ -423,7 +428,7 @@ func TestAQueueIsMadeWholeOrNot(t *testing.T) {
 func makeFailing(t *testing.T, at int, done bool) bool {
 	t.Helper()
 	dir := filepath.Join(fastDir(t), "home")
-	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
+	must(t, home.Init(dir, home.ServiceInfo{Name: "test"}))
 	n, on, name := 0, false, ""
 	s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Fault: func(step string, do func() error) error {
 		if n++; on && n == at {
@@ -439,20 +444,20 @@ func makeFailing(t *testing.T, at int, done bool) bool {
 	}})
 	must(t, err)
 	n, on = 0, true
-	_, made := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"})
+	_, made := s.CreateQueue(ctx, home.QueueInfo{Identifier: "new"})
 	on = false
 	crashed := copyHome(t, dir)
 	if err := s.Close(); err != nil && made == nil {
 		t.Error(err)
 	}
-	for _, home := range []string{crashed, dir} {
-		s = openBare(t, home, queuefs.Options{Segment: segmentSize})
+	for _, dir := range []string{crashed, dir} {
+		s = openBare(t, dir, queuefs.Options{Segment: segmentSize})
 		_, err = s.Queue("new")
 		if made == nil && err != nil {
 			t.Errorf("step %d, %s: %v", at, name, err)
 		}
 		if err != nil {
-			if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"}); err != nil {
+			if _, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "new"}); err != nil {
 				t.Errorf("step %d, %s: made again: %v", at, name, err)
 			}
 		}
@@ -472,7 +477,7 @@ func TestManyQueuesAreLookedAtInTurn(t *testing.T) {
 	for range 16 {
 		wg.Go(func() {
 			for n := next.Add(1); n <= many; n = next.Add(1) {
-				should(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprintf("q%04d", n)})))
+				should(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: fmt.Sprintf("q%04d", n)})))
 			}
 		})
 	}
@@ -508,9 +513,9 @@ func TestANameIsGivenOnce(t *testing.T) {
 		var wg sync.WaitGroup
 		for n := range 8 {
 			wg.Go(func() {
-				info := queuefs.QueueInfo{Identifier: fmt.Sprintf("r%d-%d", round, n%4), Name: fmt.Sprintf("name %d", round)}
+				info := home.QueueInfo{Identifier: fmt.Sprintf("r%d-%d", round, n%4), Name: fmt.Sprintf("name %d", round)}
 				if n%2 == 0 {
-					info = queuefs.QueueInfo{Identifier: fmt.Sprintf("r%d-%d", round, 1), Name: fmt.Sprintf("name %d", round)}
+					info = home.QueueInfo{Identifier: fmt.Sprintf("r%d-%d", round, 1), Name: fmt.Sprintf("name %d", round)}
 				}
 				switch _, err := s.CreateQueue(ctx, info); {
 				case err == nil:
@@ -540,7 +545,7 @@ func TestATornLineMakesNoQueue(t *testing.T) {
 	} {
 		dir := fastDir(t)
 		s, _ := openHome(t, dir, queuefs.Options{})
-		must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs2"})))
+		must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs2"})))
 		closeHome(t, s)
 		text := sure(os.ReadFile(filepath.Join(dir, "queues.txt")))(t)
 		write(t, filepath.Join(dir, "queues.txt"), string(text)+c.end)
@@ -549,7 +554,7 @@ func TestATornLineMakesNoQueue(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", c.about, got, c.want)
 		}
 		// The next one is made, and no other comes to be.
-		must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "last"})))
+		must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "last"})))
 		closeHome(t, s)
 		s, _ = openHome(t, dir, queuefs.Options{})
 		if got := ids(s); !slices.Equal(got, append(c.want, "last")) {
@@ -566,14 +571,14 @@ func TestManyQueuesAreOpenedInTheirOrder(t *testing.T) {
 	s, _ := openHome(t, dir, queuefs.Options{})
 	const many = 450
 	for n := range many {
-		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprintf("q%04d", (n*7)%many), VerifyOnWrite: n%2 == 0})
+		q, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: fmt.Sprintf("q%04d", (n*7)%many), VerifyOnWrite: n%2 == 0})
 		must(t, err)
 		if n%10 == 0 {
-			submit(t, q, queuefs.Meta{}, "payload")
+			submit(t, q, job.Meta{}, "payload")
 		}
 	}
 	var want []string
-	seqs := map[string]queuefs.Seq{}
+	seqs := map[string]job.Seq{}
 	for _, q := range s.Queues() {
 		want = append(want, q.ID())
 		seqs[q.ID()] = q.Seq()
@@ -588,7 +593,7 @@ func TestManyQueuesAreOpenedInTheirOrder(t *testing.T) {
 	}
 	must(t, os.WriteFile(small, b, 0o600))
 	told := 0
-	s = openBare(t, dir, queuefs.Options{Report: func(queuefs.Problem) { told++ }})
+	s = openBare(t, dir, queuefs.Options{Report: func(durable.Finding) { told++ }})
 	defer closeHome(t, s)
 	var got []string
 	for _, q := range s.Queues() {
@@ -610,9 +615,9 @@ func TestManyQueuesAreOpenedInTheirOrder(t *testing.T) {
 func TestAHomeRemovedWhileItIsOpenTakesNoMoreJobs(t *testing.T) {
 	dir := filepath.Join(fastDir(t), "home")
 	s, q := openHome(t, dir, queuefs.Options{})
-	submit(t, q, queuefs.Meta{}, "x")
+	submit(t, q, job.Meta{}, "x")
 	must(t, os.RemoveAll(dir))
-	wantErr(t, errOf(trySubmit(q, "y")), queuefs.ErrFailed, "acknowledged, or refused with")
+	wantErr(t, errOf(trySubmit(q, "y")), ledger.ErrFailed, "acknowledged, or refused with")
 	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "was removed by other programs") {
 		t.Errorf("the service says %v", err)
 	}
@@ -659,7 +664,7 @@ func openPoor(dir string) {
 func TestTooFewDescriptors(t *testing.T) {
 	g := newGarden(t)
 	must(t, os.Rename(g.path("consumed/j000000000004"), g.path("pending/j000000000004")))
-	g.w = g.w.set("jobs", 4, func(f *fact) { f.status, f.consumer, f.requeues = queuefs.Pending, "", 1 })
+	g.w = g.w.set("jobs", 4, func(f *fact) { f.status, f.consumer, f.requeues = job.Pending, "", 1 })
 	must(t, os.Remove(filepath.Join(g.dir, "log/index/queues/jobs/p000000000")))
 	copies := fastDir(t)
 	const most = 40
@@ -690,10 +695,10 @@ func TestClockStepsBack(t *testing.T) {
 	f := newFollower(t)
 	s, q := openHome(t, dir, o)
 	f.follow(s)
-	work := func(last queuefs.JobID) queuefs.JobID {
+	work := func(last job.ID) job.ID {
 		t.Helper()
 		for range 3 {
-			j := submit(t, q, queuefs.Meta{}, "x")
+			j := submit(t, q, job.Meta{}, "x")
 			if j.ID <= last {
 				t.Errorf("got %v after %v", j.ID, last)
 			}
@@ -743,9 +748,9 @@ func TestClockStepsBack(t *testing.T) {
 
 	// A queue made when the clock was ahead does not wait for it.
 	at = at.Add(time.Hour)
-	late := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"}))(t)
+	late := sure(s.CreateQueue(ctx, home.QueueInfo{Identifier: "late"}))(t)
 	at = at.Add(-time.Hour)
-	if j := submit(t, late, queuefs.Meta{}, "x"); j.ID != 1 || !j.Submitted.After(late.Info().Created) {
+	if j := submit(t, late, job.Meta{}, "x"); j.ID != 1 || !j.Submitted.After(late.Info().Created) {
 		t.Errorf("got %+v, queue of %v", j, late.Info().Created)
 	}
 }
@@ -756,17 +761,17 @@ func TestCloseUnderLoad(t *testing.T) {
 	rounds := long.N(4, 12)
 	dir := fastDir(t)
 	o := queuefs.Options{Behind: 100 << 10}
-	want := map[queuefs.JobID]fact{}
+	want := map[job.ID]fact{}
 	for range rounds {
 		s, q := openHome(t, dir, o)
 		var mu sync.Mutex
 		var begun atomic.Int64
 		var wg sync.WaitGroup
 		ended := func(op string, err error) bool {
-			if err == nil || errors.Is(err, queuefs.ErrEmpty) || errors.Is(err, queuefs.ErrNotPending) {
+			if err == nil || errors.Is(err, ledger.ErrEmpty) || errors.Is(err, job.ErrNotPending) {
 				return false
 			}
-			if !errors.Is(err, queuefs.ErrClosed) && !t.Failed() {
+			if !errors.Is(err, ledger.ErrClosed) && !t.Failed() {
 				t.Errorf("%s: got %v", op, err)
 			}
 			return true
@@ -779,11 +784,11 @@ func TestCloseUnderLoad(t *testing.T) {
 					switch i % 8 {
 					case 0, 1, 2:
 						sub := q.Begin()
-						d, e := sub.Add(queuefs.Meta{Filename: "f"})
+						d, e := sub.Add(job.Meta{Filename: "f"})
 						if e == nil {
 							_, e = io.WriteString(d, strings.Repeat("p", n%3*70_000))
 						}
-						var jobs []queuefs.Job
+						var jobs []job.Job
 						if e == nil {
 							jobs, e = sub.Commit(ctx)
 						}
@@ -791,17 +796,17 @@ func TestCloseUnderLoad(t *testing.T) {
 						mu.Lock()
 						for _, j := range jobs {
 							if _, known := want[j.ID]; !known { // it may have moved on already
-								want[j.ID] = fact{status: queuefs.Pending, filename: "f", payload: strings.Repeat("p", n%3*70_000)}
+								want[j.ID] = fact{status: job.Pending, filename: "f", payload: strings.Repeat("p", n%3*70_000)}
 							}
 						}
 						mu.Unlock()
 						err = e
 					case 3, 4:
-						var jobs []queuefs.Job
+						var jobs []job.Job
 						jobs, err = q.NextN(ctx, "w", 2)
 						mu.Lock()
 						for _, j := range jobs {
-							want[j.ID] = fact{status: queuefs.Consumed, filename: "f", consumer: "w", payload: strings.Repeat("p", int(j.Size))}
+							want[j.ID] = fact{status: job.Consumed, filename: "f", consumer: "w", payload: strings.Repeat("p", int(j.Size))}
 						}
 						mu.Unlock()
 					case 5:
@@ -818,7 +823,7 @@ func TestCloseUnderLoad(t *testing.T) {
 			})
 		}
 		for begun.Load() < 400 {
-			if _, err := q.Peek(); err != nil && !errors.Is(err, queuefs.ErrEmpty) {
+			if _, err := q.Peek(); err != nil && !errors.Is(err, ledger.ErrEmpty) {
 				t.Error(err)
 			}
 		}
@@ -843,12 +848,12 @@ func TestCloseUnderLoad(t *testing.T) {
 func TestAfterClose(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
-	submit(t, q, queuefs.Meta{}, "x") // a file from the first closing on
+	submit(t, q, job.Meta{}, "x") // a file from the first closing on
 	closeHome(t, s)
 	s, q = openHome(t, dir, queuefs.Options{})
-	submit(t, q, queuefs.Meta{}, "y")
+	submit(t, q, job.Meta{}, "y")
 	sub := q.Begin()
-	d := sure(sub.Add(queuefs.Meta{}))(t)
+	d := sure(sub.Add(job.Meta{}))(t)
 	closeHome(t, s)
 	for name, op := range map[string]func() error{
 		"commit":     func() error { d.Write([]byte("x")); _, err := sub.Commit(ctx); return err },
@@ -856,23 +861,23 @@ func TestAfterClose(t *testing.T) {
 		"wait next":  func() error { _, err := q.NextWait(ctx, "w", 1); return err },
 		"delete":     func() error { _, err := q.Delete(ctx, 1); return err },
 		"requeue":    func() error { _, err := q.Requeue(ctx, 1); return err },
-		"create":     func() error { _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "x"}); return err },
+		"create":     func() error { _, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "x"}); return err },
 		"maintain":   func() error { return s.Maintain(ctx) },
 		"checkpoint": func() error { return s.Checkpoint(ctx) },
 		"wait":       func() error { return q.Wait(ctx, 1) },
 	} {
-		wantErr(t, op(), queuefs.ErrClosed, "%s", name)
+		wantErr(t, op(), ledger.ErrClosed, "%s", name)
 	}
 	// Reading finds nothing, and does not fall.
 	q.State()
 	q.Pages()
 	q.Page(0, nil)
 	q.PageVersion(0)
-	q.IDs(queuefs.ListOptions{})
+	q.IDs(index.Filter{})
 	q.InfoFile()
-	for _, id := range []queuefs.JobID{1, 2} {
-		wantErr(t, errOf(q.Job(id)), queuefs.ErrClosed, "a job of a closed home")
-		wantErr(t, errOf(q.Payload(id)), queuefs.ErrClosed, "a payload of a closed home")
+	for _, id := range []job.ID{1, 2} {
+		wantErr(t, errOf(q.Job(id)), ledger.ErrClosed, "a job of a closed home")
+		wantErr(t, errOf(q.Payload(id)), ledger.ErrClosed, "a payload of a closed home")
 	}
 	if _, err := q.Peek(); err == nil {
 		t.Error("a head of a closed home")
@@ -911,7 +916,7 @@ func TestHomeOfAnotherProcess(t *testing.T) {
 			t.Fatalf("got %q, %v", line, err)
 		}
 		for _, err := range []error{errOf(queuefs.Open(dir, queuefs.Options{})), errOf(check.Home(dir, check.Options{})), errOf(check.Home(dir, check.Options{Rebuild: true}))} {
-			var locked *queuefs.LockedError
+			var locked *home.LockedError
 			if !errors.As(err, &locked) || locked.PID != cmd.Process.Pid || locked.Dir != dir || !strings.Contains(err.Error(), fmt.Sprint(cmd.Process.Pid)) {
 				t.Errorf("got %v, want process %d", err, cmd.Process.Pid)
 			}
@@ -963,7 +968,7 @@ func TestCloseWaitsForAChangeThatMakesSpace(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- s.Close() }()
 	for {
-		if _, err := q.NextN(ctx, "me", 1); errors.Is(err, queuefs.ErrClosed) {
+		if _, err := q.NextN(ctx, "me", 1); errors.Is(err, ledger.ErrClosed) {
 			break
 		}
 	}

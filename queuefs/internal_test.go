@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
@@ -170,10 +171,10 @@ func backlogOf(q *Queue) int {
 func crashed(t *testing.T, jobs int) *Service {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, Init(dir, ServiceInfo{Name: "x"}))
+	must(t, home.Init(dir, home.ServiceInfo{Name: "x"}))
 	s, err := Open(dir, Options{})
 	must(t, err)
-	q, err := s.CreateQueue(t.Context(), QueueInfo{ID: "q", Name: "q", CullingSize: -1, CullingAge: -1})
+	q, err := s.CreateQueue(t.Context(), home.QueueInfo{ID: "q", Name: "q", CullingSize: -1, CullingAge: -1})
 	must(t, err)
 	submitMany(t, q, jobs)
 	if err := s.closeFiles(); err != nil { // as after a crash: no checkpoint
@@ -189,7 +190,7 @@ func submitMany(t *testing.T, q *Queue, jobs int) {
 	t.Helper()
 	sub := q.Begin()
 	for range jobs {
-		must(t, errOf(sub.Add(Meta{})))
+		must(t, errOf(sub.Add(job.Meta{})))
 	}
 	must(t, errOf(sub.Commit(t.Context())))
 }
@@ -406,7 +407,7 @@ func TestSideBySideDoesEachOnce(t *testing.T) {
 func TestAQueueThatCannotBeTakenInCountsForNothing(t *testing.T) {
 	ctx := context.Background()
 	dir := filepath.Join(t.TempDir(), "home")
-	must(t, Init(dir, ServiceInfo{Name: "t"}))
+	must(t, home.Init(dir, home.ServiceInfo{Name: "t"}))
 	var full atomic.Bool
 	now := time.Now()
 	s := sure(Open(dir, Options{Segment: 1 << 20, Now: func() time.Time { return now }, Fault: func(step string, do func() error) error {
@@ -416,9 +417,9 @@ func TestAQueueThatCannotBeTakenInCountsForNothing(t *testing.T) {
 		return do()
 	}}))(t)
 	defer s.Close()
-	q := sure(s.CreateQueue(ctx, QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1}))(t)
+	q := sure(s.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1}))(t)
 	sub := q.Begin()
-	d := sure(sub.Add(Meta{}))(t)
+	d := sure(sub.Add(job.Meta{}))(t)
 	d.Write([]byte("x"))
 	must(t, errOf(sub.Commit(ctx)))
 	must(t, s.Checkpoint(ctx))

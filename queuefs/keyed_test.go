@@ -19,6 +19,10 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 )
 
 // send submits payloads; key is that of the submission, keys are those of the jobs, both
@@ -31,7 +35,7 @@ func send(q *queuefs.Queue, key string, keys []string, payloads ...string) (got 
 		s.Group()
 	}
 	for i, p := range payloads {
-		var m queuefs.Meta
+		var m job.Meta
 		if keys != nil {
 			m.Key = keys[i]
 		}
@@ -143,7 +147,7 @@ func TestKeyLastsAsLongAsItsJob(t *testing.T) {
 		}
 	}
 	check("in use")
-	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Closed = true }))))
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Closed = true }))))
 	check("closed")
 
 	crashed := copyHome(t, dir)
@@ -164,7 +168,7 @@ func TestKeyLastsAsLongAsItsJob(t *testing.T) {
 	defer func() { closeHome(t, s) }()
 	check("without index and journal")
 
-	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Closed, i.CullingSize = false, 0 }))))
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Closed, i.CullingSize = false, 0 }))))
 	if got := culled(t, s, queuefs.CullOptions{}); len(got) != 2 {
 		t.Fatalf("got %v", got)
 	}
@@ -182,14 +186,14 @@ func TestEachUserHasKeysOfHisOwn(t *testing.T) {
 		for n, owner := range []string{"ann", "bob", ""} {
 			for _, payload := range []string{owner, "another"} {
 				sub := q.Begin()
-				d := sure(sub.Add(queuefs.Meta{Key: "k", Owner: owner}))(t)
+				d := sure(sub.Add(job.Meta{Key: "k", Owner: owner}))(t)
 				io.WriteString(d, payload)
 				jobs, err := sub.Commit(ctx)
 				if payload == "another" {
-					if own := queuefs.JobID(n + 1).String(); !errors.Is(err, queuefs.ErrKeyUsed) || !strings.Contains(err.Error(), own) {
+					if own := job.ID(n + 1).String(); !errors.Is(err, queuefs.ErrKeyUsed) || !strings.Contains(err.Error(), own) {
 						t.Errorf("%q: got %v, want %s named", owner, err, own)
 					}
-				} else if err != nil || jobs[0].ID != queuefs.JobID(n+1) || sub.Again() != again {
+				} else if err != nil || jobs[0].ID != job.ID(n+1) || sub.Again() != again {
 					t.Errorf("%q: got %v, again %t, %v", owner, jobs, sub.Again(), err)
 				}
 				sub.Discard()
@@ -208,11 +212,11 @@ func TestEachUserHasKeysOfHisOwn(t *testing.T) {
 // TestWrongPayloadOfAKeyIsRefusedByItsDigest is about a body cut short on its second way.
 func TestWrongPayloadOfAKeyIsRefusedByItsDigest(t *testing.T) {
 	_, q := openHome(t, fastDir(t), queuefs.Options{})
-	submit(t, q, queuefs.Meta{Key: "k"}, "whole")
+	submit(t, q, job.Meta{Key: "k"}, "whole")
 	sub := q.Begin()
-	d := sure(sub.Add(queuefs.Meta{Key: "k", Expect: []digest.Value{digest.Sum(digest.MD5, []byte("whole"))}}))(t)
+	d := sure(sub.Add(job.Meta{Key: "k", Expect: []digest.Value{digest.Sum(digest.MD5, []byte("whole"))}}))(t)
 	io.WriteString(d, "who")
-	wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrDigest, "")
+	wantErr(t, errOf(sub.Commit(ctx)), digest.ErrMismatch, "")
 }
 
 // TestManyTryOneKeyAtOnce has a crowd for each key: one job comes of it.
@@ -260,12 +264,12 @@ func TestTakeIsTriedAgain(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Now: d.now})
 	for n := range 9 {
-		submit(t, q, queuefs.Meta{}, fmt.Sprint("payload ", n+1))
+		submit(t, q, job.Meta{}, fmt.Sprint("payload ", n+1))
 	}
 	take := func(k queuefs.Take) []queuefs.Taken {
 		t.Helper()
 		taken, err := q.Take(ctx, k)
-		if err != nil && !errors.Is(err, queuefs.ErrEmpty) {
+		if err != nil && !errors.Is(err, ledger.ErrEmpty) {
 			t.Fatal(err)
 		}
 		defer q.Given(taken)
@@ -308,7 +312,7 @@ func TestTakeIsTriedAgain(t *testing.T) {
 
 	// The token works, the lease may grow, and the work ends.
 	should(t, errOf(q.Extend(ctx, 3, first[0].Token, 2*time.Hour)))
-	should(t, errOf(q.Conclude(ctx, 4, first[1].Token, queuefs.Conclusion{Outcome: queuefs.Completed})))
+	should(t, errOf(q.Conclude(ctx, 4, first[1].Token, job.Conclusion{Outcome: job.Completed})))
 	should(t, errOf(q.Return(ctx, 6, bobs[1].Token, "")))
 	same(wants(leased, "3 again"))
 	wants(other, "5 again")
@@ -344,21 +348,21 @@ func TestTakeIsTriedAgain(t *testing.T) {
 	again := queuefs.Take{Key: "again", Lease: time.Hour}
 	before := wants(again, "9")[0]
 	for n := range 2 {
-		must(t, errOf(q.Conclude(ctx, 9, before.Token, queuefs.Conclusion{Outcome: queuefs.Failed})))
+		must(t, errOf(q.Conclude(ctx, 9, before.Token, job.Conclusion{Outcome: job.Failed})))
 		must(t, errOf(q.Requeue(ctx, 9)))
 		now := wants(again, "9")[0]
-		if _, err := q.Conclude(ctx, 9, before.Token, queuefs.Conclusion{Outcome: queuefs.Completed}); !errors.Is(err, queuefs.ErrLease) || now.Attempts != 1 {
+		if _, err := q.Conclude(ctx, 9, before.Token, job.Conclusion{Outcome: job.Completed}); !errors.Is(err, queuefs.ErrLease) || now.Attempts != 1 {
 			t.Errorf("after failure %d: attempt %d, a late report: %v", n+1, now.Attempts, err)
 		}
 		before = now
 	}
-	wantErr(t, errOf(q.Take(ctx, queuefs.Take{Key: "no key"})), queuefs.ErrBadName, "")
+	wantErr(t, errOf(q.Take(ctx, queuefs.Take{Key: "no key"})), job.ErrBadName, "")
 }
 
 // A taking is what a waiter came back with.
 type taking struct {
 	who  int
-	jobs []queuefs.JobID
+	jobs []job.ID
 	err  error
 }
 
@@ -394,20 +398,20 @@ func TestWaitersAreServedInOrder(t *testing.T) {
 		for who := range 10 {
 			wait(ctx, q, who, 1, back)
 		}
-		wantErr(t, errOf(q.Next(ctx, "hasty")), queuefs.ErrEmpty, "next")
+		wantErr(t, errOf(q.Next(ctx, "hasty")), ledger.ErrEmpty, "next")
 		for who := range 10 {
-			j := submit(t, q, queuefs.Meta{}, "x")
-			expect(t, back, taking{who: who, jobs: []queuefs.JobID{j.ID}})
+			j := submit(t, q, job.Meta{}, "x")
+			expect(t, back, taking{who: who, jobs: []job.ID{j.ID}})
 		}
 		// One who takes many gets what is there, not more than it asked for.
 		wait(ctx, q, 10, 3, back)
 		wait(ctx, q, 11, 5, back)
 		fillQueue(t, q, 5, 1)
-		expect(t, back, taking{who: 10, jobs: []queuefs.JobID{11, 12, 13}}, taking{who: 11, jobs: []queuefs.JobID{14, 15}})
+		expect(t, back, taking{who: 10, jobs: []job.ID{11, 12, 13}}, taking{who: 11, jobs: []job.ID{14, 15}})
 		// A job that comes back is a job.
 		wait(ctx, q, 12, 1, back)
 		must(t, errOf(q.Requeue(ctx, 4)))
-		expect(t, back, taking{who: 12, jobs: []queuefs.JobID{4}})
+		expect(t, back, taking{who: 12, jobs: []job.ID{4}})
 	})
 }
 
@@ -421,13 +425,13 @@ func TestWaiterThatGivesUpTakesNothing(t *testing.T) {
 		wait(short, q, 0, 1, back)
 		wait(ctx, q, 1, 1, back)
 		time.Sleep(time.Hour) // of the clock of this test
-		expect(t, back, taking{who: 0, err: queuefs.ErrEmpty})
-		submit(t, q, queuefs.Meta{}, "x")
-		expect(t, back, taking{who: 1, jobs: []queuefs.JobID{1}})
-		submit(t, q, queuefs.Meta{}, "y")
+		expect(t, back, taking{who: 0, err: ledger.ErrEmpty})
+		submit(t, q, job.Meta{}, "x")
+		expect(t, back, taking{who: 1, jobs: []job.ID{1}})
+		submit(t, q, job.Meta{}, "y")
 		// One who has given up already takes nothing that is there.
 		wait(short, q, 2, 1, back)
-		expect(t, back, taking{who: 2, err: queuefs.ErrEmpty})
+		expect(t, back, taking{who: 2, err: ledger.ErrEmpty})
 		wantErr(t, errOf(q.NextN(short, "w", 1)), context.DeadlineExceeded, "")
 		if j, err := q.Peek(); err != nil || j.ID != 2 || q.State().Consumed != 1 {
 			t.Errorf("got %v, %v, %+v", j.ID, err, q.State())
@@ -459,8 +463,8 @@ func TestJobForOneWhoHungUp(t *testing.T) {
 		wait(hung, q, 0, 1, back)
 		wait(ctx, q, 1, 1, back)
 		hung.ended.Store(true)
-		submit(t, q, queuefs.Meta{}, "x")
-		expect(t, back, taking{who: 0, err: queuefs.ErrEmpty}, taking{who: 1, jobs: []queuefs.JobID{1}})
+		submit(t, q, job.Meta{}, "x")
+		expect(t, back, taking{who: 0, err: ledger.ErrEmpty}, taking{who: 1, jobs: []job.ID{1}})
 		if events := q.Seq(); events != 2 {
 			t.Errorf("%d events, want 2", events)
 		}
@@ -474,14 +478,14 @@ func TestWaiterCancelledInTheAct(t *testing.T) {
 	const rounds = 300
 	var wg sync.WaitGroup
 	var mu sync.Mutex
-	taken := map[queuefs.JobID]bool{}
+	taken := map[job.ID]bool{}
 	for i := range rounds {
 		one, cancel := context.WithCancel(ctx)
 		wg.Go(func() {
 			jobs, err := q.NextWait(one, "w", 2)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil && !errors.Is(err, queuefs.ErrEmpty) && !t.Failed() {
+			if err != nil && !errors.Is(err, ledger.ErrEmpty) && !t.Failed() {
 				t.Errorf("got %v", err)
 			}
 			for _, j := range jobs {
@@ -491,22 +495,22 @@ func TestWaiterCancelledInTheAct(t *testing.T) {
 				taken[j.ID] = true
 			}
 		})
-		wg.Go(func() { submit(t, q, queuefs.Meta{}, "x") })
+		wg.Go(func() { submit(t, q, job.Meta{}, "x") })
 		if rand.IntN(2) == 0 {
 			wg.Go(cancel)
 		} else {
 			defer cancel()
 		}
 		if i%20 == 0 {
-			submit(t, q, queuefs.Meta{}, "x") // so that none waits for ever
+			submit(t, q, job.Meta{}, "x") // so that none waits for ever
 		}
 	}
 	for range 2 * rounds { // enough for those who were not cancelled
-		submit(t, q, queuefs.Meta{}, "x")
+		submit(t, q, job.Meta{}, "x")
 	}
 	wg.Wait()
-	for _, id := range q.IDs(queuefs.ListOptions{Limit: 1 << 20}) {
-		if st, _ := q.Status(id); (st == queuefs.Consumed) != taken[id] {
+	for _, id := range q.IDs(index.Filter{Limit: 1 << 20}) {
+		if st, _ := q.Status(id); (st == job.Consumed) != taken[id] {
 			t.Errorf("%v is %v, taken %v", id, st, taken[id])
 		}
 	}
@@ -536,10 +540,10 @@ func TestThousandWaiters(t *testing.T) {
 		if len(back) != 1000 {
 			t.Fatalf("%d came back", len(back))
 		}
-		var got []queuefs.JobID
+		var got []job.ID
 		closed := 0
 		for range 1000 {
-			if b := <-back; errors.Is(b.err, queuefs.ErrClosed) {
+			if b := <-back; errors.Is(b.err, ledger.ErrClosed) {
 				closed++
 			} else {
 				got = append(got, b.jobs...)
@@ -565,12 +569,12 @@ func TestFailureLetsWaitersGo(t *testing.T) {
 		go func() { followed <- q.Wait(ctx, q.Seq()) }()
 		synctest.Wait()
 		failing = true
-		if _, err := trySubmit(q, ""); !errors.Is(err, queuefs.ErrFailed) || errors.Is(err, queuefs.ErrNoSpace) {
+		if _, err := trySubmit(q, ""); !errors.Is(err, ledger.ErrFailed) || errors.Is(err, ledger.ErrNoSpace) {
 			t.Errorf("submit: got %v", err)
 		}
-		expect(t, back, taking{who: 0, err: queuefs.ErrFailed})
-		wantErr(t, <-followed, queuefs.ErrFailed, "wait")
-		wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrFailed, "next")
+		expect(t, back, taking{who: 0, err: ledger.ErrFailed})
+		wantErr(t, <-followed, ledger.ErrFailed, "wait")
+		wantErr(t, errOf(q.Next(ctx, "w")), ledger.ErrFailed, "next")
 		if s.Err() == nil {
 			t.Error("the service does not know")
 		}
@@ -593,12 +597,12 @@ func TestOperationsOnOneJobTakeTurns(t *testing.T) {
 			return do()
 		}})
 		defer closeHome(t, s)
-		submit(t, q, queuefs.Meta{}, "x")
+		submit(t, q, job.Meta{}, "x")
 		gate = make(chan bool)
 		taken, deleted := make(chan error, 1), make(chan error, 1)
 		go func() { _, err := q.Next(ctx, "w"); taken <- err }()
 		synctest.Wait()
-		wantErr(t, errOf(q.Next(ctx, "v")), queuefs.ErrEmpty, "the job is handed out")
+		wantErr(t, errOf(q.Next(ctx, "v")), ledger.ErrEmpty, "the job is handed out")
 		short, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		wantErr(t, errOf(q.Requeue(short, 1)), context.DeadlineExceeded, "requeue")
@@ -608,7 +612,7 @@ func TestOperationsOnOneJobTakeTurns(t *testing.T) {
 		if err := <-taken; err != nil {
 			t.Errorf("next: got %v", err)
 		}
-		wantErr(t, <-deleted, queuefs.ErrNotPending, "delete")
+		wantErr(t, <-deleted, job.ErrNotPending, "delete")
 		if j, err := q.Requeue(ctx, 1); err != nil || j.Requeues != 1 {
 			t.Errorf("requeue: got %+v, %v", j, err)
 		}

@@ -327,7 +327,7 @@ var errResultOver = errors.New("result is over")
 
 // NewResult begins a result of a job under the caller's lease, or for some time after its
 // abort. It must have the digests in expect. Errors are ErrLease, ErrResultExists,
-// ErrBadName or ErrTooBig; call Commit or Discard in the end.
+// job.ErrBadName or job.ErrTooBig; call Commit or Discard in the end.
 func (q *Queue) NewResult(ctx context.Context, id job.ID, token, name, mediaType string, expect []digest.Value) (*ResultUpload, error) {
 	if err := q.changeable(ctx); err != nil {
 		return nil, err
@@ -395,8 +395,8 @@ func (d *ResultUpload) kinds() (kinds []digest.Type) {
 }
 
 // Commit adds the result to the job; the job keeps its lease. It is on stable
-// storage when Commit returns. Errors are those of NewResult, ErrDigest,
-// ErrNoSpace, ErrFailed, ErrClosed, or that of ctx; then there is no result.
+// storage when Commit returns. Errors are those of NewResult, digest.ErrMismatch,
+// ledger.ErrNoSpace, ledger.ErrFailed, ledger.ErrClosed, or that of ctx; then there is no result.
 func (d *ResultUpload) Commit(ctx context.Context) (job.Result, error) {
 	if d.done {
 		return job.Result{}, errResultOver

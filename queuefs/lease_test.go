@@ -15,7 +15,9 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/check"
 	"cutie/queuefs/home"
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 )
 
 // A dial is a clock that stands still until it is turned.
@@ -27,10 +29,10 @@ func (d *dial) now() time.Time {
 func (d *dial) turn(by time.Duration) { d.turned.Add(int64(by)) }
 
 // openWith opens a home whose queue has the settings.
-func openWith(t testing.TB, dir string, o queuefs.Options, set func(*queuefs.QueueInfo)) (*queuefs.Service, *queuefs.Queue) {
+func openWith(t testing.TB, dir string, o queuefs.Options, set func(*home.QueueInfo)) (*queuefs.Service, *queuefs.Queue) {
 	t.Helper()
 	s, q := openHome(t, dir, o)
-	must(t, errOf(s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { set(i); return nil })))
+	must(t, errOf(s.SetQueue(ctx, "jobs", func(i *home.QueueInfo) error { set(i); return nil })))
 	return s, q
 }
 
@@ -38,36 +40,36 @@ func openWith(t testing.TB, dir string, o queuefs.Options, set func(*queuefs.Que
 func TestLeaseEnds(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		ack   queuefs.Acknowledge
+		ack   job.Acknowledge
 		lease time.Duration // of the queue
 		most  int           // attempts
 		asked time.Duration
 		lasts time.Duration // 0: there is no lease
 		ends  []string      // after each time it was handed out
 	}{
-		{"done when consumed", queuefs.AckNone, time.Minute, 0, 0, 0, []string{"consumed"}},
-		{"asked for", queuefs.AckNone, time.Minute, 0, time.Hour, time.Hour, []string{"pending", "pending", "pending"}},
-		{"required", queuefs.AckRequired, time.Minute, 0, 0, time.Minute, []string{"pending", "pending"}},
-		{"required, by default", queuefs.AckRequired, 0, 0, 0, home.DefaultLease, []string{"pending"}},
-		{"required, longer", queuefs.AckRequired, time.Minute, 0, time.Hour, time.Hour, []string{"pending"}},
-		{"no attempts left", queuefs.AckRequired, time.Minute, 2, 0, time.Minute,
+		{"done when consumed", job.AckNone, time.Minute, 0, 0, 0, []string{"consumed"}},
+		{"asked for", job.AckNone, time.Minute, 0, time.Hour, time.Hour, []string{"pending", "pending", "pending"}},
+		{"required", job.AckRequired, time.Minute, 0, 0, time.Minute, []string{"pending", "pending"}},
+		{"required, by default", job.AckRequired, 0, 0, 0, home.DefaultLease, []string{"pending"}},
+		{"required, longer", job.AckRequired, time.Minute, 0, time.Hour, time.Hour, []string{"pending"}},
+		{"no attempts left", job.AckRequired, time.Minute, 2, 0, time.Minute,
 			[]string{"pending", `consumed error; transient; message "lease expired, no attempts left"`}},
-		{"silence is success", queuefs.AckTimeout, time.Minute, 2, 0, time.Minute, []string{`consumed completed; message "no report"`}},
+		{"silence is success", job.AckTimeout, time.Minute, 2, 0, time.Minute, []string{`consumed completed; message "no report"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var d dial
 			dir := fastDir(t)
-			s, q := openWith(t, dir, queuefs.Options{Now: d.now}, func(i *queuefs.QueueInfo) {
+			s, q := openWith(t, dir, queuefs.Options{Now: d.now}, func(i *home.QueueInfo) {
 				i.Acknowledge, i.Lease, i.MaxAttempts = c.ack, c.lease, c.most
 			})
-			submit(t, q, queuefs.Meta{}, "x")
+			submit(t, q, job.Meta{}, "x")
 			for n, want := range c.ends {
 				j := takeOne(t, q, c.asked)
 				if j.Attempts != n+1 || (j.Token != "") != (c.lasts > 0) || c.lasts > 0 && !j.Lease.Ends.Equal(d.now().Add(c.lasts)) {
 					t.Errorf("got attempt %d, token %q, lease %v", j.Attempts, j.Token, j.Lease)
 				}
-				text, _, err := q.JobFile(1, queuefs.Consumed)
+				text, _, err := q.JobFile(1, job.Consumed)
 				must(t, err)
 				if j.Token != "" && (len(j.Token) != 22 || strings.Contains(string(text), j.Token)) {
 					t.Errorf("token %q stands in %s", j.Token, text)
@@ -79,7 +81,7 @@ func TestLeaseEnds(t *testing.T) {
 					t.Error("the lease ended early")
 				}
 				d.turn(time.Microsecond)
-				wantErr(t, errOf(q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Completed})), queuefs.ErrLease, "late report")
+				wantErr(t, errOf(q.Conclude(ctx, 1, j.Token, job.Conclusion{Outcome: job.Completed})), queuefs.ErrLease, "late report")
 				must(t, s.Expire(ctx))
 				if got := standing(t, q, 1); got != want {
 					t.Errorf("got %s want %s", got, want)
@@ -99,21 +101,21 @@ func TestLeaseEnds(t *testing.T) {
 // then says no more of it.
 func TestGivenBackIsNoFailure(t *testing.T) {
 	var d dial
-	s, q := openWith(t, fastDir(t), queuefs.Options{Now: d.now}, func(i *queuefs.QueueInfo) {
-		i.Acknowledge, i.Lease, i.MaxAttempts = queuefs.AckRequired, time.Minute, 2
+	s, q := openWith(t, fastDir(t), queuefs.Options{Now: d.now}, func(i *home.QueueInfo) {
+		i.Acknowledge, i.Lease, i.MaxAttempts = job.AckRequired, time.Minute, 2
 	})
-	submit(t, q, queuefs.Meta{}, "x")
+	submit(t, q, job.Meta{}, "x")
 	for n := range 4 {
 		j := takeOne(t, q, 0)
 		back := sure(q.Return(ctx, j.ID, j.Token, "not now"))(t)
-		if back.Status != queuefs.Pending || back.Outcome != 0 || back.Attempts != n+1 {
+		if back.Status != job.Pending || back.Outcome != 0 || back.Attempts != n+1 {
 			t.Errorf("got %+v", back)
 		}
 	}
 	takeOne(t, q, 0)
 	d.turn(time.Minute)
 	must(t, s.Expire(ctx))
-	if j, err := q.Job(1); err != nil || j.Outcome != queuefs.Failed || !j.Transient {
+	if j, err := q.Job(1); err != nil || j.Outcome != job.Failed || !j.Transient {
 		t.Errorf("got %+v, %v", j, err)
 	}
 }
@@ -164,21 +166,21 @@ func TestLeasesOutliveTheProcess(t *testing.T) {
 			s, q = openHome(t, dir, o)
 			for _, step := range []struct {
 				by     time.Duration
-				leased []queuefs.JobID
+				leased []job.ID
 			}{
-				{0, []queuefs.JobID{1, 2, 3, 4, 5}},
-				{2 * time.Minute, []queuefs.JobID{1, 2, 3, 5}},
-				{2 * time.Minute, []queuefs.JobID{1, 5}},
-				{time.Minute, []queuefs.JobID{5}},
+				{0, []job.ID{1, 2, 3, 4, 5}},
+				{2 * time.Minute, []job.ID{1, 2, 3, 5}},
+				{2 * time.Minute, []job.ID{1, 5}},
+				{time.Minute, []job.ID{5}},
 			} {
 				d.turn(step.by)
 				must(t, s.Expire(ctx))
-				if got := q.IDs(queuefs.ListOptions{Status: queuefs.Consumed}); !slices.Equal(got, step.leased) {
+				if got := q.IDs(index.Filter{Status: job.Consumed}); !slices.Equal(got, step.leased) {
 					t.Errorf("after %v more: got %v want %v", step.by, got, step.leased)
 				}
 				counted(t, q)
 			}
-			if _, err := q.Conclude(ctx, 5, token, queuefs.Conclusion{Outcome: queuefs.Completed}); err != nil {
+			if _, err := q.Conclude(ctx, 5, token, job.Conclusion{Outcome: job.Completed}); err != nil {
 				t.Errorf("conclude: %v", err)
 			}
 			d.turn(24 * time.Hour)
@@ -205,19 +207,19 @@ func TestReportsAreHeardOnce(t *testing.T) {
 			var err error
 			switch n % 4 {
 			case 0:
-				_, err = q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Completed, Message: fmt.Sprint(n)})
+				_, err = q.Conclude(ctx, 1, token, job.Conclusion{Outcome: job.Completed, Message: fmt.Sprint(n)})
 			case 1:
-				_, err = q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: fmt.Sprint(n)})
+				_, err = q.Conclude(ctx, 1, token, job.Conclusion{Outcome: job.Failed, Message: fmt.Sprint(n)})
 			case 2:
 				_, err = q.Return(ctx, 1, token, fmt.Sprint(n))
 			default:
 				_, err = q.Abort(ctx, 1, fmt.Sprint(n))
-				if errors.Is(err, queuefs.ErrConflict) {
+				if errors.Is(err, job.ErrConflict) {
 					return
 				}
 				// What was returned is pending, and may be aborted as such.
 				if err == nil {
-					if j, _ := q.Job(1); j.Status == queuefs.Deleted {
+					if j, _ := q.Job(1); j.Status == job.Deleted {
 						return
 					}
 				}
@@ -246,7 +248,7 @@ func TestWorkersAtOnce(t *testing.T) {
 	s, q := openHome(t, dir, queuefs.Options{Now: d.now})
 	fillQueue(t, q, jobs, 1)
 	var mu sync.Mutex
-	done := map[queuefs.JobID]int{}
+	done := map[job.ID]int{}
 	var left atomic.Int64
 	left.Store(jobs)
 	ended, stop := context.WithCancel(ctx)
@@ -255,7 +257,7 @@ func TestWorkersAtOnce(t *testing.T) {
 		wg.Go(func() {
 			for k := 0; left.Load() > 0; k++ {
 				taken, err := q.TakeWait(ended, queuefs.Take{By: fmt.Sprint(n), Max: 1 + n%3, Lease: time.Minute})
-				if errors.Is(err, queuefs.ErrEmpty) {
+				if errors.Is(err, ledger.ErrEmpty) {
 					return
 				}
 				if err != nil {
@@ -274,7 +276,7 @@ func TestWorkersAtOnce(t *testing.T) {
 						}
 						fallthrough
 					default:
-						if _, err = q.Conclude(ctx, j.ID, j.Token, queuefs.Conclusion{Outcome: queuefs.Completed}); err == nil {
+						if _, err = q.Conclude(ctx, j.ID, j.Token, job.Conclusion{Outcome: job.Completed}); err == nil {
 							mu.Lock()
 							done[j.ID]++
 							mu.Unlock()
@@ -326,32 +328,32 @@ func TestWaitersPassOverHeldJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, q := openHome(t, dir, queuefs.Options{})
 		fillQueue(t, q, 2, 1)
-		for id := queuefs.JobID(1); id <= 2; id++ {
+		for id := job.ID(1); id <= 2; id++ {
 			must(t, errOf(q.Hold(ctx, id, "")))
 		}
-		if j, err := q.Peek(); !errors.Is(err, queuefs.ErrEmpty) {
+		if j, err := q.Peek(); !errors.Is(err, ledger.ErrEmpty) {
 			t.Errorf("peek: got %v, %v", j.ID, err)
 		}
 		back := make(chan taking, 10)
 		wait(ctx, q, 0, 5, back)
 		wait(ctx, q, 1, 1, back)
 		expect(t, back)
-		submit(t, q, queuefs.Meta{}, "x")
-		expect(t, back, taking{who: 0, jobs: []queuefs.JobID{3}})
+		submit(t, q, job.Meta{}, "x")
+		expect(t, back, taking{who: 0, jobs: []job.ID{3}})
 		must(t, errOf(q.Release(ctx, 2)))
-		expect(t, back, taking{who: 1, jobs: []queuefs.JobID{2}})
+		expect(t, back, taking{who: 1, jobs: []job.ID{2}})
 		pause := func(at time.Time) {
 			t.Helper()
-			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Paused = at }))))
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Paused = at }))))
 		}
 		pause(time.Now())
 		wait(ctx, q, 2, 1, back)
 		must(t, errOf(q.Release(ctx, 1)))
-		submit(t, q, queuefs.Meta{}, "y")
+		submit(t, q, job.Meta{}, "y")
 		expect(t, back)
-		wantErr(t, errOf(q.Next(ctx, "hasty")), queuefs.ErrEmpty, "next of a paused queue")
+		wantErr(t, errOf(q.Next(ctx, "hasty")), ledger.ErrEmpty, "next of a paused queue")
 		pause(time.Time{})
-		expect(t, back, taking{who: 2, jobs: []queuefs.JobID{1}})
+		expect(t, back, taking{who: 2, jobs: []job.ID{1}})
 		takes(t, q, 4)
 	})
 }
@@ -360,27 +362,27 @@ func TestBadLeasesAreRefused(t *testing.T) {
 	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	fillQueue(t, q, 1, 1)
 	for _, d := range []time.Duration{-1, -time.Hour, home.MaxLease + 1} {
-		wantErr(t, errOf(q.Take(ctx, queuefs.Take{Lease: d})), queuefs.ErrBadName, "take for %v", d)
-		wantErr(t, errOf(q.Extend(ctx, 1, "", d)), queuefs.ErrBadName, "extend by %v", d)
+		wantErr(t, errOf(q.Take(ctx, queuefs.Take{Lease: d})), job.ErrBadName, "take for %v", d)
+		wantErr(t, errOf(q.Extend(ctx, 1, "", d)), job.ErrBadName, "extend by %v", d)
 	}
 	j := takeOne(t, q, home.MaxLease)
-	for _, r := range []queuefs.Conclusion{
-		{}, {Outcome: queuefs.Aborted}, {Outcome: queuefs.Completed, Transient: true}, {Outcome: 9},
-		{Outcome: queuefs.Failed, RetryIn: new(time.Second)},
-		{Outcome: queuefs.Failed, Transient: true, RetryIn: new(time.Duration(-1))},
-		{Outcome: queuefs.Failed, Transient: true, RetryIn: new(home.MaxLease + 1)},
-		{Outcome: queuefs.Completed, RetryIn: new(time.Second)},
+	for _, r := range []job.Conclusion{
+		{}, {Outcome: job.Aborted}, {Outcome: job.Completed, Transient: true}, {Outcome: 9},
+		{Outcome: job.Failed, RetryIn: new(time.Second)},
+		{Outcome: job.Failed, Transient: true, RetryIn: new(time.Duration(-1))},
+		{Outcome: job.Failed, Transient: true, RetryIn: new(home.MaxLease + 1)},
+		{Outcome: job.Completed, RetryIn: new(time.Second)},
 	} {
-		wantErr(t, errOf(q.Conclude(ctx, 1, j.Token, r)), queuefs.ErrBadName, "%+v", r)
+		wantErr(t, errOf(q.Conclude(ctx, 1, j.Token, r)), job.ErrBadName, "%+v", r)
 	}
 	for _, token := range []string{"", "x", j.Token + "=", j.Token[:21], j.Lease.Key, strings.ToUpper(j.Token)} {
-		wantErr(t, errOf(q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Completed})), queuefs.ErrLease, "token %q", token)
+		wantErr(t, errOf(q.Conclude(ctx, 1, token, job.Conclusion{Outcome: job.Completed})), queuefs.ErrLease, "token %q", token)
 	}
 	long := strings.Repeat("x", job.MaxMessage+1)
-	wantErr(t, errOf(q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: long})), queuefs.ErrTooBig, "long message")
-	got, err := q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "a\r\nb\x00\xff\t"})
+	wantErr(t, errOf(q.Conclude(ctx, 1, j.Token, job.Conclusion{Outcome: job.Failed, Message: long})), job.ErrTooBig, "long message")
+	got, err := q.Conclude(ctx, 1, j.Token, job.Conclusion{Outcome: job.Failed, Message: "a\r\nb\x00\xff\t"})
 	// It is for good, with attempts left.
-	if want := "a\nb\uFFFD\uFFFD\t"; err != nil || got.Message != want || got.Status != queuefs.Consumed || got.Transient {
+	if want := "a\nb\uFFFD\uFFFD\t"; err != nil || got.Message != want || got.Status != job.Consumed || got.Transient {
 		t.Errorf("got %+v, %v want %q", got, err, want)
 	}
 }
@@ -388,12 +390,12 @@ func TestBadLeasesAreRefused(t *testing.T) {
 // TestExtendedByTheQueue extends leases without a time of their own: the queue has it,
 // whether it wants reports or not.
 func TestExtendedByTheQueue(t *testing.T) {
-	for _, ack := range []queuefs.Acknowledge{queuefs.AckNone, queuefs.AckRequired, queuefs.AckTimeout} {
+	for _, ack := range []job.Acknowledge{job.AckNone, job.AckRequired, job.AckTimeout} {
 		for set10m, want := range map[time.Duration]time.Duration{0: home.DefaultLease, 10 * time.Minute: 10 * time.Minute} {
 			clock := newClock()
 			s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock.now})
-			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Acknowledge, i.Lease = ack, set10m }))))
-			submit(t, q, queuefs.Meta{}, "four")
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Acknowledge, i.Lease = ack, set10m }))))
+			submit(t, q, job.Meta{}, "four")
 			taken := sure(q.Take(ctx, queuefs.Take{By: "w", Lease: time.Minute}))(t)
 			clock.forward(30 * time.Second)
 			j, err := q.Extend(ctx, 1, taken[0].Token, 0)
@@ -418,19 +420,19 @@ func TestAttemptsAreMade(t *testing.T) {
 	in := func(d time.Duration) *time.Duration { return &d }
 	for _, c := range []struct {
 		name     string
-		set      func(*queuefs.QueueInfo)
+		set      func(*home.QueueInfo)
 		attempts []attempt
 	}{
-		{"by default", func(*queuefs.QueueInfo) {},
+		{"by default", func(*home.QueueInfo) {},
 			[]attempt{{wait: 10 * time.Second}, {wait: 20 * time.Second}, {lapse: true}, {wait: 80 * time.Second}}},
-		{"by the queue", func(i *queuefs.QueueInfo) {
+		{"by the queue", func(i *home.QueueInfo) {
 			i.RetryDelay, i.RetryFactor, i.RetryMax, i.MaxAttempts = time.Second, 3, 5*time.Second, 5
 		}, []attempt{{wait: time.Second}, {lapse: true, wait: 3 * time.Second}, {wait: 5 * time.Second}, {wait: 5 * time.Second}, {last: true}}},
-		{"the last lapses", func(i *queuefs.QueueInfo) { i.MaxAttempts = 2 },
+		{"the last lapses", func(i *home.QueueInfo) { i.MaxAttempts = 2 },
 			[]attempt{{wait: 10 * time.Second}, {lapse: true, last: true}}},
-		{"as the consumer says", func(i *queuefs.QueueInfo) { i.MaxAttempts = 3 },
+		{"as the consumer says", func(i *home.QueueInfo) { i.MaxAttempts = 3 },
 			[]attempt{{retryIn: in(0)}, {retryIn: in(time.Hour), wait: time.Hour}, {retryIn: in(time.Hour), last: true}}},
-		{"only one", func(i *queuefs.QueueInfo) { i.MaxAttempts = 1 }, []attempt{{last: true}}},
+		{"only one", func(i *home.QueueInfo) { i.MaxAttempts = 1 }, []attempt{{last: true}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -449,7 +451,7 @@ func TestAttemptsAreMade(t *testing.T) {
 					must(t, s.Expire(ctx))
 					message = ""
 				} else {
-					_, err := q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: fmt.Sprint("now ", n+1), Transient: true, RetryIn: a.retryIn})
+					_, err := q.Conclude(ctx, 1, j.Token, job.Conclusion{Outcome: job.Failed, Message: fmt.Sprint("now ", n+1), Transient: true, RetryIn: a.retryIn})
 					must(t, err)
 				}
 				want := []string{"pending " + message}
@@ -459,7 +461,7 @@ func TestAttemptsAreMade(t *testing.T) {
 				case a.last:
 					want = []string{"consumed error", "transient", message}
 				case a.wait > 0:
-					want = []string{`pending held "waits for another attempt"`, "until " + queuefs.FormatTime(d.now().Add(a.wait)), message}
+					want = []string{`pending held "waits for another attempt"`, "until " + job.FormatTime(d.now().Add(a.wait)), message}
 				}
 				if got, want := standing(t, q, 1), strings.TrimRight(strings.Join(want, "; "), "; "); got != want {
 					t.Errorf("after attempt %d: got %s want %s", n+1, got, want)
@@ -475,7 +477,7 @@ func TestAttemptsAreMade(t *testing.T) {
 // TestARequeueGivesAllAttempts puts a job back that has used its attempts up.
 func TestARequeueGivesAllAttempts(t *testing.T) {
 	var d dial
-	_, q := openWith(t, fastDir(t), queuefs.Options{Now: d.now}, func(i *queuefs.QueueInfo) { i.MaxAttempts = 2 })
+	_, q := openWith(t, fastDir(t), queuefs.Options{Now: d.now}, func(i *home.QueueInfo) { i.MaxAttempts = 2 })
 	fillQueue(t, q, 1, 1)
 	for series := range 2 {
 		for n := range 2 {
@@ -483,7 +485,7 @@ func TestARequeueGivesAllAttempts(t *testing.T) {
 			if j.Attempts != n+1 {
 				t.Errorf("series %d: attempt %d, want %d", series, j.Attempts, n+1)
 			}
-			_, err := q.Conclude(ctx, 1, j.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Transient: true, RetryIn: new(time.Duration)})
+			_, err := q.Conclude(ctx, 1, j.Token, job.Conclusion{Outcome: job.Failed, Transient: true, RetryIn: new(time.Duration)})
 			must(t, err)
 		}
 		if got := standing(t, q, 1); got != "consumed error; transient" {
@@ -494,9 +496,9 @@ func TestARequeueGivesAllAttempts(t *testing.T) {
 }
 
 // available returns the jobs to be taken now, in their order.
-func available(t testing.TB, q *queuefs.Queue) (ids []queuefs.JobID) {
+func available(t testing.TB, q *queuefs.Queue) (ids []job.ID) {
 	t.Helper()
-	jobs := sure(q.List(queuefs.ListOptions{Status: queuefs.Pending, Limit: 1000}))(t)
+	jobs := sure(q.List(index.Filter{Status: job.Pending, Limit: 1000}))(t)
 	for _, j := range jobs {
 		if j.Held.IsZero() {
 			ids = append(ids, j.ID)
@@ -515,10 +517,10 @@ func TestHoldsEndByThemselves(t *testing.T) {
 	if err != nil || j.HeldFor != "why" || !j.HeldUntil.Equal(at(10)) || j.Held.IsZero() {
 		t.Errorf("got %+v, %v", j, err)
 	}
-	if j := submit(t, q, queuefs.Meta{NotBefore: at(5)}, "x"); !j.HeldUntil.Equal(at(5)) || j.Held.IsZero() || j.HeldFor != "" {
+	if j := submit(t, q, job.Meta{NotBefore: at(5)}, "x"); !j.HeldUntil.Equal(at(5)) || j.Held.IsZero() || j.HeldFor != "" {
 		t.Errorf("got %+v", j)
 	}
-	if j := submit(t, q, queuefs.Meta{NotBefore: at(-1)}, "x"); !j.HeldUntil.IsZero() || !j.Held.IsZero() {
+	if j := submit(t, q, job.Meta{NotBefore: at(-1)}, "x"); !j.HeldUntil.IsZero() || !j.Held.IsZero() {
 		t.Errorf("not before a time in the past: got %+v", j)
 	}
 	if got := counted(t, q); got.Held != 2 {
@@ -526,20 +528,20 @@ func TestHoldsEndByThemselves(t *testing.T) {
 	}
 	seq := q.Seq()
 	for _, past := range []time.Time{at(0), at(-1), time.Unix(1<<40, 0)} {
-		if _, err := q.HoldUntil(ctx, 1, "", past); !errors.Is(err, queuefs.ErrBadName) || q.Seq() != seq {
+		if _, err := q.HoldUntil(ctx, 1, "", past); !errors.Is(err, job.ErrBadName) || q.Seq() != seq {
 			t.Errorf("until %v: got %v", past, err)
 		}
 	}
 	for _, step := range []struct {
 		turn      time.Duration
-		available []queuefs.JobID
+		available []job.ID
 		events    int
 	}{
-		{0, []queuefs.JobID{1, 3, 5}, 0},
-		{5*time.Minute - time.Microsecond, []queuefs.JobID{1, 3, 5}, 0},
-		{time.Microsecond, []queuefs.JobID{1, 3, 4, 5}, 1},
-		{5 * time.Minute, []queuefs.JobID{1, 2, 3, 4, 5}, 1}, // in its old place
-		{time.Hour, []queuefs.JobID{1, 2, 3, 4, 5}, 0},
+		{0, []job.ID{1, 3, 5}, 0},
+		{5*time.Minute - time.Microsecond, []job.ID{1, 3, 5}, 0},
+		{time.Microsecond, []job.ID{1, 3, 4, 5}, 1},
+		{5 * time.Minute, []job.ID{1, 2, 3, 4, 5}, 1}, // in its old place
+		{time.Hour, []job.ID{1, 2, 3, 4, 5}, 0},
 	} {
 		d.turn(step.turn)
 		seq := q.Seq()
@@ -549,7 +551,7 @@ func TestHoldsEndByThemselves(t *testing.T) {
 		}
 		events := sure(q.Events(seq, 100))(t)
 		for _, e := range events {
-			if e.Kind != queuefs.Release {
+			if e.Kind != job.Release {
 				t.Errorf("got %v", e.Kind)
 			}
 		}
@@ -608,7 +610,7 @@ func TestTheEndOfAHoldChanges(t *testing.T) {
 func TestTheEndOfAHoldServesWhoWaits(t *testing.T) {
 	var d dial
 	s, q := openHome(t, fastDir(t), queuefs.Options{Now: d.now})
-	submit(t, q, queuefs.Meta{NotBefore: d.now().Add(time.Minute)}, "x")
+	submit(t, q, job.Meta{NotBefore: d.now().Add(time.Minute)}, "x")
 	got := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -631,7 +633,7 @@ func TestHoldsOutliveTheProcess(t *testing.T) {
 			o := queuefs.Options{Now: d.now}
 			s, q := openHome(t, dir, o)
 			fillQueue(t, q, 5, 1)
-			for id := range queuefs.JobID(4) {
+			for id := range job.ID(4) {
 				_, err := q.HoldUntil(ctx, id+1, "", d.now().Add(time.Duration(5-id)*time.Minute)) // 4 ends first
 				must(t, err)
 			}
@@ -641,13 +643,13 @@ func TestHoldsOutliveTheProcess(t *testing.T) {
 			s, q = openHome(t, dir, o)
 			for _, step := range []struct {
 				by        time.Duration
-				available []queuefs.JobID
+				available []job.ID
 			}{
-				{0, []queuefs.JobID{5}},
-				{2 * time.Minute, []queuefs.JobID{4, 5}},
-				{3 * time.Minute, []queuefs.JobID{1, 4, 5}},
-				{5 * time.Minute, []queuefs.JobID{1, 3, 4, 5}},
-				{time.Hour, []queuefs.JobID{1, 3, 4, 5}}, // 2 has no end
+				{0, []job.ID{5}},
+				{2 * time.Minute, []job.ID{4, 5}},
+				{3 * time.Minute, []job.ID{1, 4, 5}},
+				{5 * time.Minute, []job.ID{1, 3, 4, 5}},
+				{time.Hour, []job.ID{1, 3, 4, 5}}, // 2 has no end
 			} {
 				d.turn(step.by)
 				must(t, s.Expire(ctx))
@@ -665,22 +667,22 @@ func TestHoldsOutliveTheProcess(t *testing.T) {
 // clock shows its time.
 func TestHoldsFollowTheClock(t *testing.T) {
 	var d dial
-	s, q := openWith(t, fastDir(t), queuefs.Options{Now: d.now}, func(i *queuefs.QueueInfo) { i.RetryDelay = time.Second })
-	submit(t, q, queuefs.Meta{NotBefore: d.now().Add(time.Hour)}, "x")
+	s, q := openWith(t, fastDir(t), queuefs.Options{Now: d.now}, func(i *home.QueueInfo) { i.RetryDelay = time.Second })
+	submit(t, q, job.Meta{NotBefore: d.now().Add(time.Hour)}, "x")
 	d.turn(-24 * time.Hour)
-	if j := submit(t, q, queuefs.Meta{NotBefore: d.now().Add(time.Hour)}, "x"); j.HeldUntil.IsZero() {
+	if j := submit(t, q, job.Meta{NotBefore: d.now().Add(time.Hour)}, "x"); j.HeldUntil.IsZero() {
 		t.Errorf("before the time of the last event: got %+v", j)
 	}
-	submit(t, q, queuefs.Meta{}, "x")
+	submit(t, q, job.Meta{}, "x")
 	taken := takeOne(t, q, time.Minute)
-	j, err := q.Conclude(ctx, 3, taken.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Transient: true})
+	j, err := q.Conclude(ctx, 3, taken.Token, job.Conclusion{Outcome: job.Failed, Transient: true})
 	if err != nil || !j.HeldUntil.Equal(d.now().Add(time.Second)) {
 		t.Errorf("got %+v, %v", j, err)
 	}
 	for _, step := range []struct {
 		by        time.Duration
-		available []queuefs.JobID
-	}{{0, nil}, {time.Second, []queuefs.JobID{3}}, {time.Hour, []queuefs.JobID{2, 3}}, {365 * 24 * time.Hour, []queuefs.JobID{1, 2, 3}}} {
+		available []job.ID
+	}{{0, nil}, {time.Second, []job.ID{3}}, {time.Hour, []job.ID{2, 3}}, {365 * 24 * time.Hour, []job.ID{1, 2, 3}}} {
 		d.turn(step.by)
 		must(t, s.Expire(ctx))
 		if got := available(t, q); !slices.Equal(got, step.available) {
@@ -698,7 +700,7 @@ func TestManyHoldsEndAtOnce(t *testing.T) {
 	for range batches {
 		sub := q.Begin()
 		for range each {
-			must(t, errOf(sub.Add(queuefs.Meta{})))
+			must(t, errOf(sub.Add(job.Meta{})))
 		}
 		must(t, sub.NotBefore(d.now().Add(time.Minute)))
 		must(t, errOf(sub.Commit(ctx)))

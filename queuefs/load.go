@@ -87,7 +87,7 @@ func (s *Service) load() error {
 	}
 	known.fresh = s.settleDoubt(known.fresh)
 	s.weedOut(&known)
-	if err := s.retireStrays(); err != nil && !s.opts.Look && !errors.Is(ledger.StorageError(err), ErrNoSpace) {
+	if err := s.retireStrays(); err != nil && !s.opts.Look && !errors.Is(ledger.StorageError(err), ledger.ErrNoSpace) {
 		return err
 	}
 	for _, q := range s.Queues() {
@@ -430,31 +430,31 @@ func (s *Service) fetchTemps() error {
 func (s *Service) Restored() bool { return s.madeOf() != nil }
 
 // Lookout asks the store of the home whether another process owns it. The error is then
-// [ErrFenced], and nothing can be changed any more. After a failure of the store it is
-// [ErrBack] once the store answers again. A home in its directory has no other owner.
+// [journal.ErrFenced], and nothing can be changed any more. After a failure of the store it is
+// [bucket.ErrBack] once the store answers again. A home in its directory has no other owner.
 func (s *Service) Lookout() error {
 	if s.stored == nil {
 		return nil
 	}
 	err := s.stored.Log.Lookout()
-	if errors.Is(err, ErrStandby) {
+	if errors.Is(err, journal.ErrFollowing) {
 		return nil
 	}
-	if errors.Is(err, ErrFenced) {
+	if errors.Is(err, journal.ErrFenced) {
 		s.shared.Gate.Fail(err)
 	}
 	return err
 }
 
 // Owns returns nil if this process owned the home at some time during the call: what it knew
-// was the present state. For a home in a store it looks there. The error is [ErrFenced] if
-// another process owns the home, and [ErrStandby] at a standby.
+// was the present state. For a home in a store it looks there. The error is [journal.ErrFenced] if
+// another process owns the home, and [journal.ErrFollowing] at a standby.
 func (s *Service) Owns(ctx context.Context) error {
 	if s.stored == nil {
 		return nil
 	}
 	err := s.stored.Log.Owns(ctx)
-	if errors.Is(err, ErrFenced) {
+	if errors.Is(err, journal.ErrFenced) {
 		s.shared.Gate.Fail(err)
 	}
 	return ledger.StorageError(err)
@@ -502,13 +502,13 @@ func (l *lostQueue) hold(at journal.LSN) {
 
 // Lost returns the queues that are lost, in the order of their identifiers. Those with
 // their directory in place again are served after the next opening.
-func (s *Service) Lost() []LostError {
+func (s *Service) Lost() []content.LostError {
 	s.known.mu.RLock()
 	ids := slices.Sorted(maps.Keys(s.known.lost))
 	s.known.mu.RUnlock()
-	all := make([]LostError, len(ids))
+	all := make([]content.LostError, len(ids))
 	for i, id := range ids {
-		all[i] = LostError{Queue: id, Back: !s.dirLost(id)}
+		all[i] = content.LostError{Queue: id, Back: !s.dirLost(id)}
 	}
 	return all
 }
@@ -521,7 +521,7 @@ func (s *Service) lostError(id string) error {
 	if !lost {
 		return nil
 	}
-	return &LostError{Queue: id, Back: !s.dirLost(id)}
+	return &content.LostError{Queue: id, Back: !s.dirLost(id)}
 }
 
 // findLost reports whether a listed queue is lost, and remembers it. f is its file in the
@@ -611,7 +611,7 @@ func (s *Service) keepForLost(keep journal.LSN) journal.LSN {
 }
 
 // RemoveLost removes a lost queue for good, with its published documents; its last numbers
-// stay known. The error is [ErrNotLost] if the directory is there, and [ErrNoQueue] if
+// stay known. The error is [ErrNotLost] if the directory is there, and [ledger.ErrNoQueue] if
 // there is no such queue.
 func (s *Service) RemoveLost(ctx context.Context, name string) error {
 	if err := s.beginChange(); err != nil {
@@ -623,7 +623,7 @@ func (s *Service) RemoveLost(ctx context.Context, name string) error {
 	s.properties.Lock()
 	defer s.properties.Unlock()
 	_, err := s.Queue(name)
-	lost, is := errors.AsType[*LostError](err)
+	lost, is := errors.AsType[*content.LostError](err)
 	switch {
 	case err == nil:
 		return fmt.Errorf("%w; without lost a queue without jobs is removed", ErrNotLost)

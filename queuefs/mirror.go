@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"cutie/queuefs/digest"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
@@ -16,29 +17,27 @@ import (
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
 	"cutie/queuefs/replay"
+	"cutie/queuefs/stored"
 	"cutie/queuefs/upload"
 )
-
-// A ReplayEvent is an event of an original.
-type ReplayEvent = replay.Event
 
 // A mirror is read, and published, as all queues are. Until the takeover its original alone
 // changes it, and no deadline ends.
 
 // Adopt serves the copy of a queue as a mirror: the directory below [home.CopiesDir] of
 // the name, on stable storage, becomes that of the queue. The error is [ErrQueueExists],
-// also where a former queue of the name had events, or [ErrBadName]. events are replayed
+// also where a former queue of the name had events, or [job.ErrBadName]. events are replayed
 // before the queue is served, to explain files missing in the copy. After a crash Adopt
 // with the same mirror goes on.
-func (s *Service) Adopt(ctx context.Context, id string, m Mirror, events []ReplayEvent, settings []byte) (*Queue, error) {
+func (s *Service) Adopt(ctx context.Context, id string, m home.Mirror, events []replay.Event, settings []byte) (*Queue, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if clean, err := CleanQueueID(id); err != nil || clean != id {
-		return nil, errors.Join(err, fmt.Errorf("%w: %.80q", ErrBadName, id))
+	if clean, err := job.CleanQueueID(id); err != nil || clean != id {
+		return nil, errors.Join(err, fmt.Errorf("%w: %.80q", job.ErrBadName, id))
 	}
 	if s.stored != nil { // the jobs of a copy are in no journal
-		return nil, fmt.Errorf("%s: a mirror: %w", id, ErrStored)
+		return nil, fmt.Errorf("%s: a mirror: %w", id, stored.ErrStored)
 	}
 	if err := s.begin(); err != nil {
 		return nil, err
@@ -61,7 +60,7 @@ func (s *Service) Adopt(ctx context.Context, id string, m Mirror, events []Repla
 }
 
 // beginMirror makes a copy the directory of a queue, and keeps its names for it.
-func (s *Service) beginMirror(id string, m *Mirror) (*Queue, error) {
+func (s *Service) beginMirror(id string, m *home.Mirror) (*Queue, error) {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
 	s.properties.Lock()
@@ -70,7 +69,7 @@ func (s *Service) beginMirror(id string, m *Mirror) (*Queue, error) {
 		return nil, fmt.Errorf("%s: %w", id, ErrQueueExists)
 	}
 	if !s.properties.mirrors.Ready(s.dirs.queues, id) {
-		return nil, fmt.Errorf("%s: %w: the copy has no %s", id, ErrConflict, home.QueueInfoName)
+		return nil, fmt.Errorf("%s: %w: the copy has no %s", id, job.ErrConflict, home.QueueInfoName)
 	}
 	former, err := s.index.Numbers(id)
 	if err != nil {
@@ -105,7 +104,7 @@ func (s *Service) beginMirror(id string, m *Mirror) (*Queue, error) {
 }
 
 // serveMirror serves the queue of beginMirror, with its jobs loaded.
-func (s *Service) serveMirror(q *Queue, m *Mirror, events []ReplayEvent, settings []byte) error {
+func (s *Service) serveMirror(q *Queue, m *home.Mirror, events []replay.Event, settings []byte) error {
 	s.upkeep.Lock()
 	defer s.upkeep.Unlock()
 	s.properties.Lock()
@@ -128,10 +127,12 @@ func (s *Service) serveMirror(q *Queue, m *Mirror, events []ReplayEvent, setting
 }
 
 // numbersOf returns the last numbers known of an original at its copy.
-func numbersOf(m *Mirror) index.Numbers { return index.Numbers{Seq: m.Event, Time: m.At.UnixMicro()} }
+func numbersOf(m *home.Mirror) index.Numbers {
+	return index.Numbers{Seq: m.Event, Time: m.At.UnixMicro()}
+}
 
 // DropMirror removes a mirror with its jobs; then Adopt may begin it anew, with any
-// numbers. It is gone on stable storage when DropMirror returns. The error is [ErrConflict]
+// numbers. It is gone on stable storage when DropMirror returns. The error is [job.ErrConflict]
 // for a queue that is live.
 func (s *Service) DropMirror(ctx context.Context, name string) error {
 	if err := s.begin(); err != nil {
@@ -143,7 +144,7 @@ func (s *Service) DropMirror(ctx context.Context, name string) error {
 		return err
 	}
 	if !q.Mirror().Live() {
-		return fmt.Errorf("%s: %w: it is no mirror", q.ID(), ErrConflict)
+		return fmt.Errorf("%s: %w: it is no mirror", q.ID(), job.ErrConflict)
 	}
 	err = q.original.Replay(func() error { // no other is on its way then
 		s.upkeep.Lock()
@@ -168,21 +169,21 @@ func (s *Service) DropMirror(ctx context.Context, name string) error {
 
 // LastEvent returns number and time of the last event; the time is that of the creation
 // without one.
-func (q *Queue) LastEvent() (seq Seq, at time.Time) {
+func (q *Queue) LastEvent() (seq job.Seq, at time.Time) {
 	q.look(func(x *index.Index) { seq, at = x.Last().Seq, job.Instant(x.Last().Time) })
 	return seq, at
 }
 
 // StoreFile puts a payload or a result for Replay into a temporary file, on stable
-// storage, and returns its name. The error is [ErrDigest] if it is not as in facts.
-func (s *Service) StoreFile(in io.Reader, facts *Facts) (name string, err error) {
+// storage, and returns its name. The error is [digest.ErrMismatch] if it is not as in facts.
+func (s *Service) StoreFile(in io.Reader, facts *job.Facts) (name string, err error) {
 	up, err := upload.InFile(s.spool)
 	if err != nil {
 		return "", ledger.StorageError(err)
 	}
 	name = up.Temp()
 	if _, err = up.ReadFrom(in); err == nil && (up.Size() != facts.Length || up.SHA256() != facts.SHA256) {
-		err = ErrDigest
+		err = digest.ErrMismatch
 	}
 	if err == nil {
 		err = errors.Join(up.Sync(), s.dirs.temp.Sync())
@@ -202,21 +203,21 @@ func (s *Service) DropFile(name string) {
 }
 
 // Begun returns the mirror of a queue with an Adopt cut off by a crash.
-func (s *Service) Begun(id string) (Mirror, bool) {
+func (s *Service) Begun(id string) (home.Mirror, bool) {
 	s.properties.Lock()
 	defer s.properties.Unlock()
 	if m := s.known.mirrors[id]; m.Live() && m.Bad == "" && s.open(id) == nil && s.properties.mirrors.Ready(s.dirs.queues, id) {
 		return *m, true
 	}
-	return Mirror{}, false
+	return home.Mirror{}, false
 }
 
 // Replay appends events of the original, all or none, and returns when they are on
 // stable storage. Temporary files they name are the queue's from then on. Events that
 // the mirror has are passed over. settings is the queue-info.txt of the last event of it
-// among them, nil without one. Errors are ErrDiverged, ErrTooBig, ErrNoSpace, those of
+// among them, nil without one. Errors are replay.ErrDiverged, job.ErrTooBig, ledger.ErrNoSpace, those of
 // storage, and one for a queue taken over.
-func (q *Queue) Replay(ctx context.Context, events []ReplayEvent, settings []byte) error {
+func (q *Queue) Replay(ctx context.Context, events []replay.Event, settings []byte) error {
 	bytes := int64(len(settings))
 	for i := range events {
 		bytes += int64(1024 + len(events[i].Data) + len(events[i].Text))
@@ -234,7 +235,7 @@ func (q *Queue) Replay(ctx context.Context, events []ReplayEvent, settings []byt
 }
 
 // replay is Replay; with settings the caller holds properties.
-func (q *Queue) replay(events []ReplayEvent, settings []byte) error {
+func (q *Queue) replay(events []replay.Event, settings []byte) error {
 	var use *home.Settings
 	if settings != nil {
 		written, err := q.infoFile.Replace(settings)
@@ -255,20 +256,20 @@ func (q *Queue) replay(events []ReplayEvent, settings []byte) error {
 // numbers go on behind those of the original; known is the highest number of a job it is
 // known to have had, and event its last event, 0 for the last one here. It is on stable
 // storage when Takeover returns. Of a queue taken over before nothing changes.
-func (q *Queue) Takeover(ctx context.Context, known JobID, event Seq) (Mirror, error) {
+func (q *Queue) Takeover(ctx context.Context, known job.ID, event job.Seq) (home.Mirror, error) {
 	if err := ctx.Err(); err != nil {
-		return Mirror{}, err
+		return home.Mirror{}, err
 	}
 	if err := q.svc.begin(); err != nil {
-		return Mirror{}, err
+		return home.Mirror{}, err
 	}
 	defer q.svc.end()
 	if q.Mirror() == nil {
-		return Mirror{}, fmt.Errorf("%s: %w: it is no mirror", q.ID(), ErrConflict)
+		return home.Mirror{}, fmt.Errorf("%s: %w: it is no mirror", q.ID(), job.ErrConflict)
 	}
 	was, err := q.original.TakeOver(job.Instant(q.svc.now()), known, event)
 	if err != nil {
-		return Mirror{}, ledger.StorageError(err)
+		return home.Mirror{}, ledger.StorageError(err)
 	}
 	if was {
 		if err := q.findLeases(); err != nil {
@@ -283,32 +284,26 @@ func (q *Queue) Takeover(ctx context.Context, known JobID, event Seq) (Mirror, e
 
 // Succeed makes a queue the successor of its original, as after a takeover. It holds
 // when the home is opened again.
-func (q *Queue) Succeed(m Mirror) error {
+func (q *Queue) Succeed(m home.Mirror) error {
 	m.Job = replay.LastJob(q.ledger, m.Event)
 	return ledger.StorageError(q.svc.properties.mirrors.Write(q.ID(), &m))
 }
 
 // A standby has the state of its owner: it applies the records of the journal as they
 // come, with the changes of the home among them. The directory follows as ever.
-// Each change ends with [ErrStandby], and no deadline ends. Advance, TakeOver and Leave
+// Each change ends with [journal.ErrFollowing], and no deadline ends. Advance, TakeOver and Leave
 // are for one caller at a time.
-
-// An Owner is the process that owns a home in a store.
-type Owner = bucket.Owner
 
 // A Standing is the relation of a process to its home in a store.
 type Standing struct {
-	Standby bool      // another process owns the home, or none does
-	Left    bool      // this process was the last owner, and has left
-	Owner   Owner     // this process or another one
-	Batch   uint64    // the last one of the journal that is known here
-	As      time.Time // of a standby: it has all changes up to this time
-	Image   Imaged    // of the owner
-	Trouble *Trouble  // of the owner with the store; nil: there is none
+	Standby bool            // another process owns the home, or none does
+	Left    bool            // this process was the last owner, and has left
+	Owner   bucket.Owner    // this process or another one
+	Batch   uint64          // the last one of the journal that is known here
+	As      time.Time       // of a standby: it has all changes up to this time
+	Image   Imaged          // of the owner
+	Trouble *bucket.Trouble // of the owner with the store; nil: there is none
 }
-
-// A Trouble is about changes refused by a store.
-type Trouble = bucket.Trouble
 
 // An Imaged is the last image of a home in a store.
 type Imaged struct {
@@ -359,7 +354,7 @@ func (s *Service) Advance(ctx context.Context) (more bool, err error) {
 	if err := n.Apply(s.follow); err != nil {
 		err = fmt.Errorf("batch %d: %w", s.stored.Log.Position(), err)
 		s.shared.Gate.Fail(err) // a part of it was applied
-		return false, errors.Join(ErrFailed, err)
+		return false, errors.Join(ledger.ErrFailed, err)
 	}
 	return true, s.stored.Applied(ctx, n)
 }
@@ -380,7 +375,7 @@ func (s *Service) follow(rec journal.Record) error {
 	q := s.open(r.Queue)
 	switch {
 	case q == nil:
-		return fmt.Errorf("event %d of queue %s: %w", r.Seq, r.Queue, ErrNoQueue)
+		return fmt.Errorf("event %d of queue %s: %w", r.Seq, r.Queue, ledger.ErrNoQueue)
 	case r.Job == 0 && r.Kind != job.Phase:
 		return s.followSettings(q, &r, rec.LSN)
 	}
@@ -428,7 +423,7 @@ func (s *Service) followHome(c *record.HomeChange, at journal.LSN) error {
 	case record.QueueInfo: // its event follows
 		q := s.open(c.Queue)
 		if q == nil {
-			return fmt.Errorf("properties of queue %s: %w", c.Queue, ErrNoQueue)
+			return fmt.Errorf("properties of queue %s: %w", c.Queue, ledger.ErrNoQueue)
 		}
 		return q.tree.Root().Replace(home.QueueInfoName, []byte(c.Text))
 	case record.ServiceInfo:

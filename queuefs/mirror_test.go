@@ -23,7 +23,12 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/image"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/objects/objectstest"
+	"cutie/queuefs/replay"
 	"cutie/queuefs/stored"
 	"cutie/testdata/long"
 )
@@ -34,11 +39,11 @@ type pair struct {
 	s, ms     *queuefs.Service
 	q, mq     *queuefs.Queue
 	dir, mdir string
-	known     queuefs.Seq // last event at the copy
+	known     job.Seq // last event at the copy
 	at        time.Time
 }
 
-var mirrored = queuefs.Mirror{Source: "http://first.test/", List: "http://first.test/.well-known/resourcesync/jobs/replica/capabilitylist.xml"}
+var mirrored = home.Mirror{Source: "http://first.test/", List: "http://first.test/.well-known/resourcesync/jobs/replica/capabilitylist.xml"}
 
 // newPair makes an original with some jobs, and the copy of it for a mirror.
 func newPair(t testing.TB, o queuefs.Options) *pair {
@@ -48,7 +53,7 @@ func newPair(t testing.TB, o queuefs.Options) *pair {
 	p.work(1, 30)
 	p.known, p.at = p.q.Seq(), p.q.State().LastEvent
 	must(t, p.s.Close())
-	must(t, queuefs.Init(p.mdir, queuefs.ServiceInfo{Name: "second"}))
+	must(t, home.Init(p.mdir, home.ServiceInfo{Name: "second"}))
 	must(t, os.CopyFS(filepath.Join(p.mdir, home.CopiesDir, "jobs", home.QueuesDir, "jobs"), os.DirFS(filepath.Join(p.dir, "queues", "jobs"))))
 	p.s, p.q = openHome(t, p.dir, queuefs.Options{Now: later(p.s)})
 	p.open(o)
@@ -84,22 +89,22 @@ func (p *pair) adopt() error {
 // work makes n changes of all kinds at the original.
 func (p *pair) work(seed uint64, n int) {
 	r := rand.New(rand.NewPCG(seed, 0))
-	tokens := map[queuefs.JobID]string{}
-	some := func(st queuefs.Status) queuefs.JobID {
-		ids := p.q.IDs(queuefs.ListOptions{Status: st})
+	tokens := map[job.ID]string{}
+	some := func(st job.Status) job.ID {
+		ids := p.q.IDs(index.Filter{Status: st})
 		if len(ids) == 0 {
 			return 0
 		}
 		return ids[r.IntN(len(ids))]
 	}
 	for range n {
-		switch pending, consumed := some(queuefs.Pending), some(queuefs.Consumed); r.IntN(12) {
+		switch pending, consumed := some(job.Pending), some(job.Consumed); r.IntN(12) {
 		case 0, 1, 2:
 			size := r.IntN(2000)
 			if r.IntN(8) == 0 {
 				size = 300_000
 			}
-			submit(p.t, p.q, queuefs.Meta{Filename: fmt.Sprint("f", size), Sidecar: "side", MediaType: "text/plain"}, strings.Repeat("x", size))
+			submit(p.t, p.q, job.Meta{Filename: fmt.Sprint("f", size), Sidecar: "side", MediaType: "text/plain"}, strings.Repeat("x", size))
 		case 3, 4:
 			if taken, err := p.q.Take(ctx, queuefs.Take{By: "w", Lease: time.Hour}); err == nil {
 				tokens[taken[0].ID] = taken[0].Token
@@ -110,7 +115,7 @@ func (p *pair) work(seed uint64, n int) {
 			}
 		case 7:
 			if tokens[consumed] != "" {
-				p.q.Conclude(ctx, consumed, tokens[consumed], queuefs.Conclusion{Outcome: queuefs.Completed, Message: "done"})
+				p.q.Conclude(ctx, consumed, tokens[consumed], job.Conclusion{Outcome: job.Completed, Message: "done"})
 			}
 		case 8:
 			if consumed != 0 {
@@ -127,7 +132,7 @@ func (p *pair) work(seed uint64, n int) {
 		case 11:
 			for range p.s.Cull(ctx, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{Size: 2}}) {
 			}
-			_, err := p.s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Description = fmt.Sprint(r.IntN(5)) }))
+			_, err := p.s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Description = fmt.Sprint(r.IntN(5)) }))
 			must(p.t, err)
 		}
 	}
@@ -135,21 +140,21 @@ func (p *pair) work(seed uint64, n int) {
 
 // events are those of the original after one, as a follower has them who asks for files
 // now: others gave way to them.
-func (p *pair) events(after queuefs.Seq) (events []queuefs.ReplayEvent, settings []byte, err error) {
+func (p *pair) events(after job.Seq) (events []replay.Event, settings []byte, err error) {
 	p.t.Helper()
 	all, err := p.q.Events(after, 0)
 	must(p.t, err)
-	last := map[queuefs.JobID]int{}
+	last := map[job.ID]int{}
 	for i, e := range all {
-		if e.Kind != queuefs.Phase {
+		if e.Kind != job.Phase {
 			last[e.Job] = i
 		}
 	}
 	for i, e := range all {
-		if e.Kind == queuefs.Phase {
+		if e.Kind == job.Phase {
 			continue // no list shows it
 		}
-		r := queuefs.ReplayEvent{Event: e}
+		r := replay.Event{Event: e}
 		st, _ := p.q.Status(e.Job)
 		switch {
 		case e.Job == 0 && last[0] == i:
@@ -174,7 +179,7 @@ func (p *pair) events(after queuefs.Seq) (events []queuefs.ReplayEvent, settings
 				text, _ := io.ReadAll(in)
 				in.Close()
 				if sum := c.Came[0].SHA256; sha256.Sum256(text) == sum {
-					name, err := p.ms.StoreFile(bytes.NewReader(text), &queuefs.Facts{Length: c.Came[0].Size, SHA256: sum})
+					name, err := p.ms.StoreFile(bytes.NewReader(text), &job.Facts{Length: c.Came[0].Size, SHA256: sum})
 					if err != nil {
 						return nil, nil, err
 					}
@@ -209,11 +214,11 @@ func (p *pair) same(what string) {
 	want, err := p.q.Events(p.known, 0)
 	must(p.t, err)
 	got, err := p.mq.Events(p.known, 0)
-	if err != nil && !errors.Is(err, queuefs.ErrGone) {
+	if err != nil && !errors.Is(err, ledger.ErrGone) {
 		must(p.t, err)
 	}
 	for i := range got {
-		if w := want[len(want)-len(got)+i]; !reflect.DeepEqual(got[i], w) && w.Kind != queuefs.Phase {
+		if w := want[len(want)-len(got)+i]; !reflect.DeepEqual(got[i], w) && w.Kind != job.Phase {
 			p.t.Errorf("%s: event\n got %+v\nwant %+v", what, got[i], w)
 			return
 		}
@@ -246,8 +251,8 @@ func TestAMirrorHasTheEventsOfItsOriginal(t *testing.T) {
 func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	p := newPair(t, queuefs.Options{Now: func() time.Time { now = now.Add(time.Millisecond); return now }})
-	submit(t, p.q, queuefs.Meta{Filename: "held"}, "held")
-	_, err := p.q.HoldUntil(ctx, p.q.IDs(queuefs.ListOptions{Status: queuefs.Pending})[0], "later", p.q.State().LastEvent.Add(time.Hour))
+	submit(t, p.q, job.Meta{Filename: "held"}, "held")
+	_, err := p.q.HoldUntil(ctx, p.q.IDs(index.Filter{Status: job.Pending})[0], "later", p.q.State().LastEvent.Add(time.Hour))
 	must(t, err)
 	token := takeOne(t, p.q, time.Hour)
 	must(t, p.adopt())
@@ -255,7 +260,7 @@ func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 	before, q, ms := p.mq.State(), p.mq, p.ms
 	id := token.ID
 	for name, do := range map[string]func() error{
-		"submit":  func() error { _, err := q.Begin().Add(queuefs.Meta{}); return err },
+		"submit":  func() error { _, err := q.Begin().Add(job.Meta{}); return err },
 		"take":    func() error { _, err := q.Take(ctx, queuefs.Take{}); return err },
 		"wait":    func() error { _, err := q.TakeWait(ctx, queuefs.Take{Key: "k"}); return err },
 		"delete":  func() error { _, err := q.Delete(ctx, id); return err },
@@ -265,13 +270,13 @@ func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 		"release": func() error { _, err := q.Release(ctx, id); return err },
 		"extend":  func() error { _, err := q.Extend(ctx, id, token.Token, 0); return err },
 		"conclude": func() error {
-			_, err := q.Conclude(ctx, id, token.Token, queuefs.Conclusion{Outcome: queuefs.Completed})
+			_, err := q.Conclude(ctx, id, token.Token, job.Conclusion{Outcome: job.Completed})
 			return err
 		},
 		"result": func() error { return putResult(q, id, token.Token, "x", "x") },
-		"amend":  func() error { _, err := q.Amend(ctx, id, func(*queuefs.Job) error { return nil }); return err },
+		"amend":  func() error { _, err := q.Amend(ctx, id, func(*job.Job) error { return nil }); return err },
 		"settings": func() error {
-			_, err := ms.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name = "x" }))
+			_, err := ms.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Name = "x" }))
 			return err
 		},
 		"remove": func() error { return ms.RemoveQueue(ctx, "jobs") },
@@ -281,9 +286,9 @@ func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 			return err
 		},
 	} {
-		wantErr(t, do(), queuefs.ErrMirror, "%s", name)
+		wantErr(t, do(), replay.ErrMirror, "%s", name)
 	}
-	wantErr(t, errOf(ms.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"})), queuefs.ErrQueueExists, "create")
+	wantErr(t, errOf(ms.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs"})), queuefs.ErrQueueExists, "create")
 	must(t, ms.Expire(ctx))
 	info, _ := q.InfoFile()
 	must(t, os.WriteFile(filepath.Join(p.mdir, "queues/jobs/queue-info.txt"), []byte("identifier: jobs\nname: edited\n"), 0o600))
@@ -312,7 +317,7 @@ func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 	if again, err := q.Takeover(ctx, 0, 0); err != nil || again != m {
 		t.Errorf("again: got %+v, %v", again, err)
 	}
-	if err := q.Replay(ctx, []queuefs.ReplayEvent{{}}, nil); err == nil {
+	if err := q.Replay(ctx, []replay.Event{{}}, nil); err == nil {
 		t.Error("events were replayed after the takeover")
 	}
 	must(t, ms.Expire(ctx))
@@ -320,7 +325,7 @@ func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 		t.Errorf("deadlines have not ended: %+v", st)
 	}
 	seq := q.Seq()
-	if j := submit(t, q, queuefs.Meta{}, "new"); j.Seq != seq+1 || j.ID <= id {
+	if j := submit(t, q, job.Meta{}, "new"); j.Seq != seq+1 || j.ID <= id {
 		t.Errorf("got %v, event %d", j.ID, j.Seq)
 	}
 	p.mdir = copyHome(t, p.mdir)
@@ -334,10 +339,10 @@ func TestAMirrorChangesByItsOriginalAlone(t *testing.T) {
 // Numbers of jobs of the original now gone are not given out again.
 func TestNumbersGoOnAfterATakeover(t *testing.T) {
 	p := newPair(t, queuefs.Options{})
-	top := p.q.IDs(queuefs.ListOptions{})
+	top := p.q.IDs(index.Filter{})
 	must(t, p.adopt())
 	must(t, errOf(p.mq.Takeover(ctx, 77, 0)))
-	if j := submit(t, p.mq, queuefs.Meta{}, ""); j.ID != 78 {
+	if j := submit(t, p.mq, job.Meta{}, ""); j.ID != 78 {
 		t.Errorf("behind a job that is known by its number: got %v, the copy has up to %v", j.ID, top[len(top)-1])
 	}
 }
@@ -348,9 +353,9 @@ func TestHistoriesThatDiverge(t *testing.T) {
 	p.work(7, 20)
 	events, settings, err := p.events(p.mq.Seq())
 	must(t, err)
-	bad := func(what string, want error, change func(e *queuefs.ReplayEvent) bool) {
+	bad := func(what string, want error, change func(e *replay.Event) bool) {
 		t.Helper()
-		some := append([]queuefs.ReplayEvent{}, events...)
+		some := append([]replay.Event{}, events...)
 		for i := range some {
 			if change(&some[i]) {
 				break
@@ -363,23 +368,23 @@ func TestHistoriesThatDiverge(t *testing.T) {
 			t.Fatalf("%s: events were replayed", what)
 		}
 	}
-	hasText := func(e *queuefs.ReplayEvent) bool { return e.Text != nil && e.Job != 0 }
-	bad("time", queuefs.ErrDiverged, func(e *queuefs.ReplayEvent) bool { e.Time = p.mq.State().LastEvent; return true })
-	bad("no file", nil, func(e *queuefs.ReplayEvent) bool {
+	hasText := func(e *replay.Event) bool { return e.Text != nil && e.Job != 0 }
+	bad("time", replay.ErrDiverged, func(e *replay.Event) bool { e.Time = p.mq.State().LastEvent; return true })
+	bad("no file", nil, func(e *replay.Event) bool {
 		if hasText(e) {
 			e.Text = nil
 			return true
 		}
 		return false
 	})
-	bad("other event", queuefs.ErrDiverged, func(e *queuefs.ReplayEvent) bool {
+	bad("other event", replay.ErrDiverged, func(e *replay.Event) bool {
 		if hasText(e) {
 			e.Text = bytes.Replace(e.Text, []byte("sequence: "), []byte("sequence: 9"), 1)
 			return true
 		}
 		return false
 	})
-	bad("no job file", nil, func(e *queuefs.ReplayEvent) bool {
+	bad("no job file", nil, func(e *replay.Event) bool {
 		if hasText(e) {
 			e.Text = []byte("nonsense")
 			return true
@@ -445,7 +450,7 @@ func TestEveryStepOfAMirrorFails(t *testing.T) {
 			} else {
 				p.same(what)
 			}
-			submit(t, p.mq, queuefs.Meta{}, "live")
+			submit(t, p.mq, job.Meta{}, "live")
 			closeHome(t, p.s)
 			closeHome(t, p.ms)
 			if whole {
@@ -484,9 +489,9 @@ func TestWithoutItsFileAMirrorStaysOne(t *testing.T) {
 		if m := p.mq.Mirror(); !m.Live() || m.Bad == "" {
 			t.Errorf("%s: got %+v", name, m)
 		}
-		wantErr(t, errOf(p.mq.Take(ctx, queuefs.Take{})), queuefs.ErrMirror, "%s: take", name)
+		wantErr(t, errOf(p.mq.Take(ctx, queuefs.Take{})), replay.ErrMirror, "%s: take", name)
 		must(t, errOf(p.mq.Takeover(ctx, 0, 0)))
-		submit(t, p.mq, queuefs.Meta{}, "live")
+		submit(t, p.mq, job.Meta{}, "live")
 		closeHome(t, p.ms)
 		p.open(queuefs.Options{})
 		if m := p.mq.Mirror(); m.Live() || m.Bad != "" {
@@ -511,7 +516,7 @@ func TestAMirrorBeginsAnew(t *testing.T) {
 	p.work(5, 30)
 	must(t, p.replay())
 	must(t, p.ms.DropMirror(ctx, "jobs"))
-	wantErr(t, errOf(p.ms.Queue("jobs")), queuefs.ErrNoQueue, "after the removal")
+	wantErr(t, errOf(p.ms.Queue("jobs")), ledger.ErrNoQueue, "after the removal")
 	if _, begun := p.ms.Begun("jobs"); begun {
 		t.Error("it is begun again, without a copy")
 	}
@@ -526,7 +531,7 @@ func TestAMirrorBeginsAnew(t *testing.T) {
 	p.open(queuefs.Options{})
 	p.same("opened again")
 	must(t, errOf(p.mq.Takeover(ctx, 0, 0)))
-	wantErr(t, p.ms.DropMirror(ctx, "jobs"), queuefs.ErrConflict, "of a live queue")
+	wantErr(t, p.ms.DropMirror(ctx, "jobs"), job.ErrConflict, "of a live queue")
 }
 
 // An image and the journal since make the same home again, in an empty directory and on
@@ -552,12 +557,12 @@ func madeAgainFromImages(t *testing.T, image func(s *queuefs.Service) error) {
 	workStored(t, b, "two")
 	must(t, image(b))
 	workStored(t, b, "three")
-	must(t, errOf(b.SetQueue(ctx, "qone", set(func(i *queuefs.QueueInfo) { i.Description = "set after the image" }))))
+	must(t, errOf(b.SetQueue(ctx, "qone", set(func(i *home.QueueInfo) { i.Description = "set after the image" }))))
 	q := sure(b.Queue("gonetwo"))(t)
 	must(t, errOf(q.Delete(ctx, 2)))
 	cullQueue(t, b, q.ID())
 	must(t, b.RemoveQueue(ctx, q.ID()))
-	createQueue(t, b, queuefs.QueueInfo{Identifier: q.ID(), Description: "the third"})
+	createQueue(t, b, home.QueueInfo{Identifier: q.ID(), Description: "the third"})
 	q = sure(b.Queue("goneone"))(t)
 	must(t, errOf(q.Delete(ctx, 2)))
 	cullQueue(t, b, q.ID())
@@ -611,15 +616,15 @@ func TestAnImageOfABurstDoesNotWaitForFiles(t *testing.T) {
 			s := sure(openStored(dir, m, queuefs.Options{Fault: failIf(syscall.ENOSPC, func(step string) bool {
 				return noSpace.Load() && strings.HasPrefix(step, "stage p")
 			}), Stored: &stored.Options{Name: "a", Every: 1000}}))(t)
-			q := createQueue(t, s, queuefs.QueueInfo{Identifier: "q"})
+			q := createQueue(t, s, home.QueueInfo{Identifier: "q"})
 			sub := q.Begin()
 			for i := range jobs {
-				d := sure(sub.Add(queuefs.Meta{}))(t)
+				d := sure(sub.Add(job.Meta{}))(t)
 				must(t, errOf(fmt.Fprint(d, i)))
 			}
 			must(t, errOf(sub.Commit(ctx)))
 			noSpace.Store(full)
-			if err := s.Maintain(ctx); errors.Is(err, queuefs.ErrNoSpace) != full {
+			if err := s.Maintain(ctx); errors.Is(err, ledger.ErrNoSpace) != full {
 				t.Errorf("got %v", err)
 			}
 			want := 0
@@ -659,13 +664,13 @@ func TestImagesOfAHomeWhoseStoreFails(t *testing.T) {
 	}
 	s := sure(openStored(fastDir(t)+"/first", m, options(0)))(t)
 	workStored(t, s, "one")
-	q := createQueue(t, s, queuefs.QueueInfo{Identifier: "some"})
+	q := createQueue(t, s, home.QueueInfo{Identifier: "some"})
 	rounds := 0
 	for _, how = range []objectstest.Fault{objectstest.Before, objectstest.After, objectstest.Late, objectstest.Twice, objectstest.Stale} {
 		step := int64(long.N(15, 1))
 		for at := int64(1); ; at += step {
 			rounds++
-			submit(t, q, queuefs.Meta{}, strings.Repeat(fmt.Sprint(rounds), 40<<10)[:20<<10+rounds*1000])
+			submit(t, q, job.Meta{}, strings.Repeat(fmt.Sprint(rounds), 40<<10)[:20<<10+rounds*1000])
 			if rounds%3 == 0 {
 				must(t, errOf(q.Next(ctx, "somebody")))
 			}
@@ -769,9 +774,9 @@ func TestDamageInAStoreIsNamedAndNeverServed(t *testing.T) {
 	s := mustStored(t, fastDir(t)+"/a", m)
 	workStored(t, s, "one")
 	must(t, s.Image(ctx))
-	submit(t, s.Queues()[0], queuefs.Meta{}, "after the image")
+	submit(t, s.Queues()[0], job.Meta{}, "after the image")
 	must(t, s.Image(ctx))
-	submit(t, s.Queues()[0], queuefs.Meta{}, "at the end")
+	submit(t, s.Queues()[0], job.Meta{}, "at the end")
 	want := see(t, s)
 	closeHome(t, s)
 	whole := m.Objects()
@@ -796,7 +801,7 @@ func TestDamageInAStoreIsNamedAndNeverServed(t *testing.T) {
 				t.Errorf("%s, %s: a check finds nothing", name, kind)
 			}
 			named := false
-			s, err := openStored(fastDir(t)+"/b", m, queuefs.Options{Report: func(p queuefs.Problem) {
+			s, err := openStored(fastDir(t)+"/b", m, queuefs.Options{Report: func(p durable.Finding) {
 				named = named || strings.HasPrefix(name, strings.TrimPrefix(p.Path, "store: "))
 			},
 				Stored: &stored.Options{Name: "b", TakeOver: true, Patience: time.Millisecond}})
@@ -893,7 +898,7 @@ func TestAnOwnerSleepsWhileItDeletes(t *testing.T) {
 				if slept.Load() {
 					break
 				}
-				_ = a.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.Description = fmt.Sprint(n); return nil })
+				_ = a.SetService(ctx, func(i *home.ServiceInfo) error { i.Description = fmt.Sprint(n); return nil })
 				_ = a.Image(ctx)
 			}
 			<-awake
@@ -907,7 +912,7 @@ func TestAnOwnerSleepsWhileItDeletes(t *testing.T) {
 		}
 		want := see(t, b)
 		close(awake)
-		wantErr(t, <-done, queuefs.ErrFenced, "%s: the former owner", prefix)
+		wantErr(t, <-done, journal.ErrFenced, "%s: the former owner", prefix)
 		_ = a.Close()
 		closeHome(t, b)
 		want.shownBy(t, mustStored(t, fastDir(t)+"/c", m))
@@ -970,7 +975,7 @@ func TestAHomeWithoutAManifest(t *testing.T) {
 				}
 				want.check(t, see(t, s))
 				for range 2 {
-					submit(t, s.Queues()[0], queuefs.Meta{}, "after it")
+					submit(t, s.Queues()[0], job.Meta{}, "after it")
 					must(t, s.Image(ctx))
 				}
 				want = see(t, s)
@@ -999,8 +1004,8 @@ func TestAnImageThatFailsIsTriedAfterAPause(t *testing.T) {
 		}),
 		Stored: &stored.Options{Name: "a", Every: 1, Patience: time.Millisecond}})
 	must(t, err)
-	q := createQueue(t, s, queuefs.QueueInfo{Identifier: "q"})
-	submit(t, q, queuefs.Meta{}, "payload")
+	q := createQueue(t, s, home.QueueInfo{Identifier: "q"})
+	submit(t, q, job.Meta{}, "payload")
 	paused := func(what string, want time.Duration) {
 		t.Helper()
 		now = now.Add(want - 1)
@@ -1018,15 +1023,15 @@ func TestAnImageThatFailsIsTriedAfterAPause(t *testing.T) {
 		paused("by hand", time.Second)
 	}
 	failing.Store(false)
-	submit(t, q, queuefs.Meta{}, "payload")
+	submit(t, q, job.Meta{}, "payload")
 	full.Store(true)
 	for _, want := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
-		wantErr(t, s.Maintain(ctx), queuefs.ErrNoSpace, "")
+		wantErr(t, s.Maintain(ctx), ledger.ErrNoSpace, "")
 		paused("full disk", want*time.Second)
 	}
 	full.Store(false)
 	must(t, s.Image(ctx))
-	submit(t, q, queuefs.Meta{}, "payload")
+	submit(t, q, job.Meta{}, "payload")
 	if !s.ImageDue() {
 		t.Error("there is a pause after an image")
 	}

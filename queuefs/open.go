@@ -215,7 +215,7 @@ func (s *Service) openDirs() (err error) {
 		return err
 	}
 	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest, Rebuild: s.opts.Rebuild, Own: s.opts.OwnIndex,
-		Published: func(id string) (Seq, error) { n, err := home.LastPublished(d.home, id); return Seq(n), err }}
+		Published: func(id string) (job.Seq, error) { n, err := home.LastPublished(d.home, id); return job.Seq(n), err }}
 	s.trees = tree.Options{Path: home.QueuesDir, Temp: d.temp, Cache: durable.NewCache(s.opts.Dirs), MaxJobFile: content.MaxJobFile, Report: s.report, Reads: s.opts.Reads}
 	s.infoFiles = home.QueueFiles(s.opts.Reads)
 	d.journal, err = log.MakeSub(home.JournalDir)
@@ -451,7 +451,7 @@ func (s *Service) takeIn(id string) error {
 	}
 	if s.stored != nil {
 		root.Close()
-		return fmt.Errorf("a directory by other hands: %w", ErrStored)
+		return fmt.Errorf("a directory by other hands: %w", stored.ErrStored)
 	}
 	if _, err = root.Stat(home.QueueInfoName); errors.Is(err, fs.ErrNotExist) {
 		info := home.NewQueue(id, job.Instant(s.now()))
@@ -620,7 +620,7 @@ func (q *Queue) finish(was loaded, stopped, lost bool) error {
 	if err := q.findLeases(); err != nil {
 		return fmt.Errorf("leases: %w", err)
 	}
-	if err := q.announceSettings(); err != nil && !errors.Is(err, ErrNoSpace) {
+	if err := q.announceSettings(); err != nil && !errors.Is(err, ledger.ErrNoSpace) {
 		return err
 	}
 	return nil

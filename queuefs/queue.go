@@ -32,7 +32,7 @@ func (q *Queue) ID() string { return q.ledger.ID() }
 func (q *Queue) Names() [2]string { return q.ledger.Settings().Names() }
 
 // Info returns the properties of the queue.
-func (q *Queue) Info() QueueInfo { return q.ledger.Settings().Info() }
+func (q *Queue) Info() home.QueueInfo { return q.ledger.Settings().Info() }
 
 // Callback returns the URL to be told of changes, "" if there is none, or of a mirror: its
 // original tells. Info has scheme and host of it: the rest is a secret.
@@ -47,13 +47,13 @@ func (q *Queue) Callback() (string, error) {
 func (q *Queue) Original() *replay.Original { return &q.original }
 
 // Mirror is as [replay.Original.Mirror].
-func (q *Queue) Mirror() *Mirror { return q.original.Mirror() }
+func (q *Queue) Mirror() *home.Mirror { return q.original.Mirror() }
 
 // info is Info without names and time.
-func (q *Queue) info() QueueInfo { return q.ledger.Settings().Rules() }
+func (q *Queue) info() home.QueueInfo { return q.ledger.Settings().Rules() }
 
 // InfoFile returns queue-info.txt as it stands.
-func (q *Queue) InfoFile() ([]byte, Facts) {
+func (q *Queue) InfoFile() ([]byte, job.Facts) {
 	s := q.ledger.Settings()
 	return s.Text, s.Facts()
 }
@@ -61,18 +61,8 @@ func (q *Queue) InfoFile() ([]byte, Facts) {
 // look is [ledger.Ledger.Look].
 func (q *Queue) look(do func(x *index.Index)) { q.ledger.Look(do) }
 
-// What is known of a queue and of its jobs, from memory.
-type (
-	QueueState  = ledger.State
-	Entry       = ledger.Entry
-	ListOptions = index.Filter // a Limit of 0 means 1000
-	Flow        = index.Flow
-	ShutError   = content.ShutError
-	LostError   = content.LostError
-)
-
 // State returns the state of the queue.
-func (q *Queue) State() QueueState {
+func (q *Queue) State() ledger.State {
 	s := q.ledger.State()
 	if s.Mirror = q.Mirror(); s.Mirror != nil {
 		s.Since = s.Mirror.At
@@ -85,15 +75,15 @@ func (q *Queue) State() QueueState {
 
 // Unfinished returns up to max consumed jobs out of work and without an outcome. In a
 // queue without reports there is none: a job handed out is done.
-func (q *Queue) Unfinished(max int) (ids []JobID) {
-	if q.info().Acknowledge != AckNone {
+func (q *Queue) Unfinished(max int) (ids []job.ID) {
+	if q.info().Acknowledge != job.AckNone {
 		q.look(func(x *index.Index) { ids = x.Unfinished(max) })
 	}
 	return ids
 }
 
 // Status returns the status of a job and its last change; 0 if there is no such job.
-func (q *Queue) Status(id JobID) (Status, time.Time) {
+func (q *Queue) Status(id job.ID) (job.Status, time.Time) {
 	if st, at := q.ledger.Status(id); st != 0 {
 		return st, job.Instant(at)
 	}
@@ -101,7 +91,7 @@ func (q *Queue) Status(id JobID) (Status, time.Time) {
 }
 
 // IDs returns identifiers of jobs in FIFO order.
-func (q *Queue) IDs(o ListOptions) (ids []JobID) {
+func (q *Queue) IDs(o index.Filter) (ids []job.ID) {
 	if o.Limit <= 0 {
 		o.Limit = 1000
 	}
@@ -110,7 +100,7 @@ func (q *Queue) IDs(o ListOptions) (ids []JobID) {
 }
 
 // Flow returns how many jobs became pending, left, and failed since the queue was opened.
-func (q *Queue) Flow() (f Flow) {
+func (q *Queue) Flow() (f index.Flow) {
 	q.look(func(x *index.Index) { f = x.Flow })
 	return f
 }
@@ -118,7 +108,7 @@ func (q *Queue) Flow() (f Flow) {
 // Latest returns jobs of o before one, the newest first, or the newest of all with
 // before 0. It looks at no more jobs than most, and returns the job to go on before, or
 // 0 at the end of the queue. The After of o does not count.
-func (q *Queue) Latest(o ListOptions, before JobID, most int) (ids []JobID, reached JobID) {
+func (q *Queue) Latest(o index.Filter, before job.ID, most int) (ids []job.ID, reached job.ID) {
 	if o.Limit <= 0 {
 		o.Limit = 1000
 	}
@@ -127,13 +117,13 @@ func (q *Queue) Latest(o ListOptions, before JobID, most int) (ids []JobID, reac
 }
 
 // Leased returns the jobs on lease, in no order.
-func (q *Queue) Leased() (ids []JobID) {
+func (q *Queue) Leased() (ids []job.ID) {
 	q.look(func(x *index.Index) { ids = x.Leases.Jobs() })
 	return ids
 }
 
 // Entry returns the facts of one job for a publisher; false if there is no such job.
-func (q *Queue) Entry(id JobID) (Entry, bool) { return q.ledger.Entry(id) }
+func (q *Queue) Entry(id job.ID) (ledger.Entry, bool) { return q.ledger.Entry(id) }
 
 // Pages returns how many pages of PageJobs job numbers the queue has had.
 func (q *Queue) Pages() (n int) {
@@ -142,17 +132,17 @@ func (q *Queue) Pages() (n int) {
 }
 
 // Page is as [ledger.Ledger.Page].
-func (q *Queue) Page(n int, dst []Entry) (entries []Entry, version Seq, at time.Time) {
+func (q *Queue) Page(n int, dst []ledger.Entry) (entries []ledger.Entry, version job.Seq, at time.Time) {
 	return q.ledger.Page(n, dst)
 }
 
 // PageVersion is as [ledger.Ledger.PageVersion].
-func (q *Queue) PageVersion(n int) (version Seq, at time.Time, pending, total int) {
+func (q *Queue) PageVersion(n int) (version job.Seq, at time.Time, pending, total int) {
 	return q.ledger.PageVersion(n)
 }
 
 // AddResults is as [content.Reader.AddResults].
-func (q *Queue) AddResults(entries []Entry) { q.content.AddResults(entries) }
+func (q *Queue) AddResults(entries []ledger.Entry) { q.content.AddResults(entries) }
 
 // A queue is shut while its queue-info.txt cannot be read since the home was opened. Its
 // events and files stay as they are, and nothing is written in the place of the file.
@@ -161,7 +151,7 @@ func (q *Queue) AddResults(entries []Entry) { q.content.AddResults(entries) }
 // Shut returns a [*ShutError] if the queue is shut, else nil.
 func (q *Queue) Shut() error {
 	if why := q.ledger.Settings().Unread; why != nil {
-		return &ShutError{Queue: q.ID(), Err: why}
+		return &content.ShutError{Queue: q.ID(), Err: why}
 	}
 	return nil
 }
@@ -208,36 +198,32 @@ func (q *Queue) reopen() bool {
 	return true
 }
 
-// A Payload is the content of a job, to be closed after use. It stays readable even when
-// the job is culled meanwhile.
-type Payload = tree.Payload
-
-// Job returns a job of any status. The error is [ErrNoJob] if there is none. If
+// Job returns a job of any status. The error is [ledger.ErrNoJob] if there is none. If
 // other hands have lost or damaged its file, the job has the facts in the
 // index.
-func (q *Queue) Job(id JobID) (Job, error) { return q.content.Job(id) }
+func (q *Queue) Job(id job.ID) (job.Job, error) { return q.content.Job(id) }
 
 // JobFile returns the exact octets of the job file if the job stands in st,
-// else [ErrNoJob].
-func (q *Queue) JobFile(id JobID, st Status) ([]byte, Facts, error) {
+// else [ledger.ErrNoJob].
+func (q *Queue) JobFile(id job.ID, st job.Status) ([]byte, job.Facts, error) {
 	return q.content.JobFile(id, st)
 }
 
 // Payload opens the payload of a job of any status.
-func (q *Queue) Payload(id JobID) (*Payload, error) { return q.content.Payload(id) }
+func (q *Queue) Payload(id job.ID) (*tree.Payload, error) { return q.content.Payload(id) }
 
 // A Pass reads jobs of a queue in their order, as Queue does; see [content.Pass].
 type Pass interface {
-	JobFile(id JobID, st Status) ([]byte, Facts, error)
-	Payload(id JobID) (*Payload, error)
+	JobFile(id job.ID, st job.Status) ([]byte, job.Facts, error)
+	Payload(id job.ID) (*tree.Payload, error)
 }
 
 // Pass returns a new one.
 func (q *Queue) Pass() Pass { return q.content.Pass() }
 
 // Result opens a result of a job, to be closed after use. The error is
-// [ErrNoResult] if the job has none of the name.
-func (q *Queue) Result(id JobID, name string) (Result, *Payload, error) {
+// [content.ErrNoResult] if the job has none of the name.
+func (q *Queue) Result(id job.ID, name string) (job.Result, *tree.Payload, error) {
 	return q.content.Result(id, name)
 }
 
@@ -246,33 +232,33 @@ const maxPeeks = 100
 
 // Peek returns the job at the head of the queue and leaves it there (Cutie 0.3,
 // 5.7). If all pending jobs are on hold, or there is none, the error is
-// [ErrEmpty].
-func (q *Queue) Peek() (Job, error) {
+// [ledger.ErrEmpty].
+func (q *Queue) Peek() (job.Job, error) {
 	for range maxPeeks {
-		var id JobID
+		var id job.ID
 		q.look(func(x *index.Index) { id = x.Head() })
 		if id == 0 {
 			break
 		}
 		j, err := q.Job(id)
-		if err == nil && j.Status == Pending {
+		if err == nil && j.Status == job.Pending {
 			return j, nil
 		}
-		if err != nil && !errors.Is(err, ErrNoJob) {
-			return Job{}, err
+		if err != nil && !errors.Is(err, ledger.ErrNoJob) {
+			return job.Job{}, err
 		}
 	}
-	return Job{}, ErrEmpty
+	return job.Job{}, ledger.ErrEmpty
 }
 
 // Sound returns why a job is not to be handed out: its payload is lost, or does not have its
 // digest. Payloads of a mebibyte and more are compared if the queue verifies on read (Cutie
 // 0.3, 3.2).
-func (q *Queue) Sound(id JobID) error { return q.content.Sound(id, q.info().VerifyOnRead) }
+func (q *Queue) Sound(id job.ID) error { return q.content.Sound(id, q.info().VerifyOnRead) }
 
 // Listed is Job for a list: a job whose file cannot be read now has the facts in the index,
 // and its element note says why it is unreadable.
-func (q *Queue) Listed(id JobID) (Job, error) {
+func (q *Queue) Listed(id job.ID) (job.Job, error) {
 	j, err := q.Job(id)
 	if unread, ok := errors.AsType[*content.UnreadError](err); ok {
 		return q.content.Unread(id, unread.Err)
@@ -281,12 +267,12 @@ func (q *Queue) Listed(id JobID) (Job, error) {
 }
 
 // List returns jobs in FIFO order. It reads a job file for each, as Listed does.
-func (q *Queue) List(o ListOptions) ([]Job, error) {
+func (q *Queue) List(o index.Filter) ([]job.Job, error) {
 	ids := q.IDs(o)
-	jobs := make([]Job, 0, len(ids))
+	jobs := make([]job.Job, 0, len(ids))
 	for _, id := range ids {
 		j, err := q.Listed(id)
-		if errors.Is(err, ErrNoJob) {
+		if errors.Is(err, ledger.ErrNoJob) {
 			continue
 		}
 		if err != nil {
@@ -298,41 +284,38 @@ func (q *Queue) List(o ListOptions) ([]Job, error) {
 }
 
 // Seq returns the number of the last event, 0 before the first.
-func (q *Queue) Seq() Seq { return q.ledger.Last() }
+func (q *Queue) Seq() job.Seq { return q.ledger.Last() }
 
 // Events returns the events after the given one, oldest first, at most max of
 // them (1000 if max is 0). They are read from the journal. If it does not reach
-// back that far the error is [ErrGone].
-func (q *Queue) Events(after Seq, max int) ([]Event, error) {
+// back that far the error is [ledger.ErrGone].
+func (q *Queue) Events(after job.Seq, max int) ([]job.Event, error) {
 	if max <= 0 {
 		max = 1000
 	}
 	return q.ledger.Events(after, max)
 }
 
-// A Journaled event has its parts in the journal.
-type Journaled = ledger.Journaled
-
 // Journaled is as [Queue.Events], with the parts of events in the journal: up to size
 // bytes of them, but at least one event.
-func (q *Queue) Journaled(after Seq, max, size int) ([]Journaled, error) {
+func (q *Queue) Journaled(after job.Seq, max, size int) ([]ledger.Journaled, error) {
 	return q.ledger.Journaled(after, max, size)
 }
 
 // Wait returns nil once the queue has an event after the given one. If it is
-// removed meanwhile the error is [ErrNoQueue].
-func (q *Queue) Wait(ctx context.Context, after Seq) error { return q.ledger.Wait(ctx, after) }
+// removed meanwhile the error is [ledger.ErrNoQueue].
+func (q *Queue) Wait(ctx context.Context, after job.Seq) error { return q.ledger.Wait(ctx, after) }
 
 // WaitJob returns nil once the job has an event after the given time, the one
-// from [Queue.Status]. If the job is culled meanwhile the error is [ErrNoJob], if
-// the queue is removed [ErrNoQueue].
-func (q *Queue) WaitJob(ctx context.Context, id JobID, after time.Time) error {
+// from [Queue.Status]. If the job is culled meanwhile the error is [ledger.ErrNoJob], if
+// the queue is removed [ledger.ErrNoQueue].
+func (q *Queue) WaitJob(ctx context.Context, id job.ID, after time.Time) error {
 	return q.ledger.WaitJob(ctx, id, after)
 }
 
 // Tombstones returns the jobs culled after since, in the order of their events, at
 // most limit of them: 0 means 1000, and 10,000 is the most. They are kept for
-// [ServiceInfo].TombstoneAge. The time of the last one is the since of the next
+// [home.ServiceInfo].TombstoneAge. The time of the last one is the since of the next
 // call.
 func (q *Queue) Tombstones(since time.Time, limit int) ([]Tombstone, error) {
 	if kept := q.svc.tombstonesSince(); since.Before(kept) {

@@ -17,7 +17,10 @@ import (
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/check"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 )
 
 var ctx = context.Background()
@@ -32,7 +35,7 @@ func openHome(t testing.TB, dir string, o queuefs.Options) (*queuefs.Service, *q
 	if o.Segment == 0 {
 		o.Segment = segmentSize
 	}
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := home.Init(dir, home.ServiceInfo{Name: "test"}); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)
 	}
 	s := sure(queuefs.Open(dir, o))(t)
@@ -42,14 +45,14 @@ func openHome(t testing.TB, dir string, o queuefs.Options) (*queuefs.Service, *q
 		}
 	})
 	q, err := s.Queue("jobs")
-	if errors.Is(err, queuefs.ErrNoQueue) {
-		q, err = s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
+	if errors.Is(err, ledger.ErrNoQueue) {
+		q, err = s.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
 	}
 	must(t, err)
 	return s, q
 }
 
-func submit(t testing.TB, q *queuefs.Queue, m queuefs.Meta, payload string) queuefs.Job {
+func submit(t testing.TB, q *queuefs.Queue, m job.Meta, payload string) job.Job {
 	t.Helper()
 	s := q.Begin()
 	defer s.Discard()
@@ -60,7 +63,7 @@ func submit(t testing.TB, q *queuefs.Queue, m queuefs.Meta, payload string) queu
 }
 
 // submitN submits n jobs, each by itself.
-func submitN(t testing.TB, q *queuefs.Queue, n int, m queuefs.Meta, payload string) {
+func submitN(t testing.TB, q *queuefs.Queue, n int, m job.Meta, payload string) {
 	t.Helper()
 	for range n {
 		submit(t, q, m, payload)
@@ -75,7 +78,7 @@ func fillQueue(b testing.TB, q *queuefs.Queue, n, size int) {
 		n -= k
 		s := q.Begin()
 		for range k {
-			d, err := s.Add(queuefs.Meta{})
+			d, err := s.Add(job.Meta{})
 			must(b, err)
 			d.Write(data)
 		}
@@ -84,7 +87,7 @@ func fillQueue(b testing.TB, q *queuefs.Queue, n, size int) {
 }
 
 // submitAs submits a job that is to have this number.
-func submitAs(t testing.TB, q *queuefs.Queue, id queuefs.JobID, m queuefs.Meta, payload string) {
+func submitAs(t testing.TB, q *queuefs.Queue, id job.ID, m job.Meta, payload string) {
 	t.Helper()
 	if j := submit(t, q, m, payload); j.ID != id {
 		t.Errorf("the next job is %v, want %v", j.ID, id)
@@ -92,7 +95,7 @@ func submitAs(t testing.TB, q *queuefs.Queue, id queuefs.JobID, m queuefs.Meta, 
 }
 
 // takes tests that the job that is handed out next is this one.
-func takes(t testing.TB, q *queuefs.Queue, id queuefs.JobID) {
+func takes(t testing.TB, q *queuefs.Queue, id job.ID) {
 	t.Helper()
 	if j, err := q.Next(ctx, "w"); err != nil || j.ID != id {
 		t.Errorf("got %v, %v, want %v", j.ID, err, id)
@@ -107,7 +110,7 @@ func nextN(t testing.TB, q *queuefs.Queue, n int) {
 	}
 }
 
-func payload(t testing.TB, q *queuefs.Queue, id queuefs.JobID) string {
+func payload(t testing.TB, q *queuefs.Queue, id job.ID) string {
 	t.Helper()
 	p := sure(q.Payload(id))(t)
 	defer p.Close()
@@ -140,9 +143,9 @@ func TestLifeOfJobs(t *testing.T) {
 	dir := t.TempDir()
 	s, q := openHome(t, dir, queuefs.Options{})
 	big := strings.Repeat("0123456789abcdef", 20000)
-	a := submit(t, q, queuefs.Meta{Filename: "../a.txt", MediaType: "text/plain", Submitter: "test/1", Sidecar: "x=1;\ny=%"}, "hello")
-	b := submit(t, q, queuefs.Meta{}, big)
-	c := submit(t, q, queuefs.Meta{}, "")
+	a := submit(t, q, job.Meta{Filename: "../a.txt", MediaType: "text/plain", Submitter: "test/1", Sidecar: "x=1;\ny=%"}, "hello")
+	b := submit(t, q, job.Meta{}, big)
+	c := submit(t, q, job.Meta{}, "")
 	if a.ID != 1 || b.ID != 2 || c.ID != 3 || c.Seq != 3 {
 		t.Fatalf("got %v %v %v", a, b, c)
 	}
@@ -163,16 +166,16 @@ func TestLifeOfJobs(t *testing.T) {
 	must(t, s.Maintain(ctx))
 	inspect()
 	j, err := q.Next(ctx, "worker/1")
-	if err != nil || j.ID != 1 || j.Status != queuefs.Consumed || j.Consumer != "worker/1" {
+	if err != nil || j.ID != 1 || j.Status != job.Consumed || j.Consumer != "worker/1" {
 		t.Fatalf("next: got %+v, %v", j, err)
 	}
-	if j, err = q.Delete(ctx, 3); err != nil || j.Status != queuefs.Deleted {
+	if j, err = q.Delete(ctx, 3); err != nil || j.Status != job.Deleted {
 		t.Fatalf("delete: got %+v, %v", j, err)
 	}
-	if _, err = q.Delete(ctx, 1); !errors.Is(err, queuefs.ErrNotPending) {
+	if _, err = q.Delete(ctx, 1); !errors.Is(err, job.ErrNotPending) {
 		t.Fatalf("delete of a consumed job: got %v", err)
 	}
-	if j, err = q.Requeue(ctx, 1); err != nil || j.Status != queuefs.Pending || j.Requeues != 1 || j.Consumed.IsZero() || !j.Begun().IsZero() {
+	if j, err = q.Requeue(ctx, 1); err != nil || j.Status != job.Pending || j.Requeues != 1 || j.Consumed.IsZero() || !j.Begun().IsZero() {
 		t.Fatalf("requeue: got %+v, %v", j, err)
 	}
 	inspect()
@@ -183,14 +186,14 @@ func TestLifeOfJobs(t *testing.T) {
 	kinds := ""
 	for i, e := range ev {
 		kinds += e.Kind.String() + " "
-		if e.Seq != queuefs.Seq(i+1) || i > 0 && !e.Time.After(ev[i-1].Time) {
+		if e.Seq != job.Seq(i+1) || i > 0 && !e.Time.After(ev[i-1].Time) {
 			t.Errorf("event %d: got %+v", i, e)
 		}
 	}
 	if want := "submit submit submit consume delete requeue "; kinds != want {
 		t.Errorf("got %s want %s", kinds, want)
 	}
-	wantErr(t, errOf(q.Job(4)), queuefs.ErrNoJob, "job 4")
+	wantErr(t, errOf(q.Job(4)), ledger.ErrNoJob, "job 4")
 	closeHome(t, s)
 	want := "jobs/deleted/j000000000003\njobs/payload/j000000000001\njobs/payload/j000000000002\njobs/payload/j000000000003\n" +
 		"jobs/pending/j000000000001\njobs/pending/j000000000002\njobs/queue-info.txt"
@@ -201,7 +204,7 @@ func TestLifeOfJobs(t *testing.T) {
 	if !strings.Contains(string(text), "status: pending\n") || !strings.Contains(string(text), "\nconsumed: ") || strings.Contains(string(text), "\nconsumer: ") {
 		t.Errorf("job file: got %s", text)
 	}
-	_, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Error(p) }})
+	_, q = openHome(t, dir, queuefs.Options{Report: func(p durable.Finding) { t.Error(p) }})
 	inspect()
 	if n := q.State(); n.Pending != 2 || n.Deleted != 1 || n.Seq != 6 {
 		t.Errorf("state: got %+v", n)
@@ -213,20 +216,20 @@ func TestLifeOfJobs(t *testing.T) {
 func TestWrongDigestStoresNothing(t *testing.T) {
 	s, q := openHome(t, t.TempDir(), queuefs.Options{})
 	for n, kind := range slices.Concat(digest.Types(), digest.Types()) {
-		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.VerifyOnWrite = n >= len(digest.Types()) }))))
+		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.VerifyOnWrite = n >= len(digest.Types()) }))))
 		for _, late := range []bool{false, true} {
 			sub := q.Begin()
-			m := queuefs.Meta{Expect: []digest.Value{digest.Sum(kind, []byte("other"))}}
+			m := job.Meta{Expect: []digest.Value{digest.Sum(kind, []byte("other"))}}
 			first := m
 			if late {
-				first = queuefs.Meta{}
+				first = job.Meta{}
 			}
-			good, _ := sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(kind, []byte("good"))}})
+			good, _ := sub.Add(job.Meta{Expect: []digest.Value{digest.Sum(kind, []byte("good"))}})
 			io.WriteString(good, "good")
 			d := sure(sub.Add(first))(t)
 			io.WriteString(d, "this")
 			d.SetMeta(m)
-			wantErr(t, errOf(sub.Commit(ctx)), queuefs.ErrDigest, "%v", kind)
+			wantErr(t, errOf(sub.Commit(ctx)), digest.ErrMismatch, "%v", kind)
 			sub.Discard()
 		}
 	}
@@ -238,7 +241,7 @@ func TestWrongDigestStoresNothing(t *testing.T) {
 func TestMovesByHandBecomeEvents(t *testing.T) {
 	dir := t.TempDir()
 	s, q := openHome(t, dir, queuefs.Options{})
-	submitN(t, q, 4, queuefs.Meta{Filename: "f"}, "x")
+	submitN(t, q, 4, job.Meta{Filename: "f"}, "x")
 	q.Next(ctx, "w")
 	q.Next(ctx, "w")
 	closeHome(t, s)
@@ -249,7 +252,7 @@ func TestMovesByHandBecomeEvents(t *testing.T) {
 	os.Remove(base + "payload/j000000000004")
 	os.WriteFile(base+"pending/notajob", []byte("?"), 0o666)
 	var problems []string
-	s, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
+	s, q = openHome(t, dir, queuefs.Options{Report: func(p durable.Finding) { problems = append(problems, p.String()) }})
 	ev := sure(q.Events(6, 0))(t)
 	kinds := ""
 	for _, e := range ev {
@@ -271,7 +274,7 @@ func TestMovesByHandBecomeEvents(t *testing.T) {
 }
 
 // describe changes file name and sidecar; "=" leaves one as it is.
-func describe(q *queuefs.Queue, id queuefs.JobID, filename, sidecar string) (queuefs.Job, error) {
+func describe(q *queuefs.Queue, id job.ID, filename, sidecar string) (job.Job, error) {
 	var d queuefs.Description
 	if filename != "=" {
 		d.Filename = &filename
@@ -283,7 +286,7 @@ func describe(q *queuefs.Queue, id queuefs.JobID, filename, sidecar string) (que
 }
 
 // describe is an operation of the scenario of workers.
-func (c *scenario) describe(id queuefs.JobID, filename, sidecar string) {
+func (c *scenario) describe(id job.ID, filename, sidecar string) {
 	c.on("describe", id, func(f *fact) { f.filename, f.sidecar = filename, sidecar }, func(q *queuefs.Queue) error {
 		_, err := describe(q, id, filename, sidecar)
 		return err
@@ -296,7 +299,7 @@ func TestDescribeChangesAPendingJobAlone(t *testing.T) {
 	f := newFollower(t)
 	f.follow(s)
 	extra := anvl.Record{{Name: "colour", Value: "red"}}
-	was := submit(t, q, queuefs.Meta{Filename: "a", Sidecar: "old", MediaType: "text/plain", Owner: "ann", Extra: extra}, "payload")
+	was := submit(t, q, job.Meta{Filename: "a", Sidecar: "old", MediaType: "text/plain", Owner: "ann", Extra: extra}, "payload")
 	j, err := describe(q, 1, "dir/b.txt", "=")
 	must(t, err)
 	want := was
@@ -304,9 +307,9 @@ func TestDescribeChangesAPendingJobAlone(t *testing.T) {
 	if fmt.Sprintf("%+v", j) != fmt.Sprintf("%+v", want) || !j.Updated.After(was.Submitted) || !j.Modified().Equal(j.Updated) {
 		t.Errorf("got %+v\nwant %+v", j, want)
 	}
-	_, e, _ := q.JobFile(1, queuefs.Pending)
-	if events, err := q.Events(1, 0); err != nil || len(events) != 1 || events[0].Kind != queuefs.Update || events[0].From != queuefs.Pending ||
-		events[0].To != queuefs.Pending || events[0].File != e || !events[0].Time.Equal(j.Updated) {
+	_, e, _ := q.JobFile(1, job.Pending)
+	if events, err := q.Events(1, 0); err != nil || len(events) != 1 || events[0].Kind != job.Update || events[0].From != job.Pending ||
+		events[0].To != job.Pending || events[0].File != e || !events[0].Time.Equal(j.Updated) {
 		t.Errorf("got %+v, %v", events, err)
 	}
 	// What changes nothing is no event.
@@ -323,19 +326,19 @@ func TestDescribeChangesAPendingJobAlone(t *testing.T) {
 		filename, sidecar string
 		err               error
 	}{
-		{"=", "\x00", queuefs.ErrSidecar},
-		{"=", "\xff", queuefs.ErrSidecar},
-		{"=", "a\ufffe", queuefs.ErrSidecar},
-		{"=", "a\uffff", queuefs.ErrSidecar},
-		{"=", strings.Repeat("x", job.MaxSidecar+1), queuefs.ErrTooBig},
-		{strings.Repeat("x", 1025), "=", queuefs.ErrTooBig},
+		{"=", "\x00", job.ErrSidecar},
+		{"=", "\xff", job.ErrSidecar},
+		{"=", "a\ufffe", job.ErrSidecar},
+		{"=", "a\uffff", job.ErrSidecar},
+		{"=", strings.Repeat("x", job.MaxSidecar+1), job.ErrTooBig},
+		{strings.Repeat("x", 1025), "=", job.ErrTooBig},
 	} {
 		wantErr(t, errOf(describe(q, 1, tt.filename, tt.sidecar)), tt.err, "%.20q %.20q", tt.filename, tt.sidecar)
 	}
-	wantErr(t, errOf(describe(q, 2, "x", "=")), queuefs.ErrNoJob, "no job")
+	wantErr(t, errOf(describe(q, 2, "x", "=")), ledger.ErrNoJob, "no job")
 	must(t, errOf(q.Release(ctx, 1)))
 	must(t, errOf(q.Next(ctx, "w")))
-	wantErr(t, errOf(describe(q, 1, "x", "=")), queuefs.ErrNotPending, "consumed")
+	wantErr(t, errOf(describe(q, 1, "x", "=")), job.ErrNotPending, "consumed")
 	j, err = q.Job(1)
 	if err != nil || j.Sidecar != "new\nlines" || j.Updated.IsZero() || j.Extra.Value("colour") != "red" || j.Owner != "ann" {
 		t.Errorf("got %+v, %v", j, err)
@@ -356,13 +359,13 @@ func TestDescribeRacesWithConsumers(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
 	const n = 200
-	submitN(t, q, n, queuefs.Meta{Sidecar: "old"}, "x")
-	taken := make(chan queuefs.Job, n)
+	submitN(t, q, n, job.Meta{Sidecar: "old"}, "x")
+	taken := make(chan job.Job, n)
 	go func() {
 		defer close(taken)
 		for got := 0; got < n; {
 			j, err := q.Next(ctx, "w")
-			if errors.Is(err, queuefs.ErrEmpty) {
+			if errors.Is(err, ledger.ErrEmpty) {
 				continue // the last one is being described
 			}
 			if err != nil {
@@ -373,10 +376,10 @@ func TestDescribeRacesWithConsumers(t *testing.T) {
 			taken <- j
 		}
 	}()
-	described := map[queuefs.JobID]bool{}
-	for id := queuefs.JobID(n); id > 0; id-- {
+	described := map[job.ID]bool{}
+	for id := job.ID(n); id > 0; id-- {
 		_, err := describe(q, id, "=", "new")
-		if err != nil && !errors.Is(err, queuefs.ErrNotPending) {
+		if err != nil && !errors.Is(err, job.ErrNotPending) {
 			t.Error(err)
 		}
 		described[id] = err == nil
@@ -397,8 +400,8 @@ func TestDescribeRacesWithConsumers(t *testing.T) {
 // A large sidecar waits for room like a submission.
 func TestDescribeIsBoundByTheJournal(t *testing.T) {
 	_, q := openHome(t, fastDir(t), queuefs.Options{Segment: smallSegment})
-	submit(t, q, queuefs.Meta{Sidecar: "old"}, "x")
-	wantErr(t, errOf(describe(q, 1, "=", strings.Repeat("x", 2*smallSegment))), queuefs.ErrTooBig, "")
+	submit(t, q, job.Meta{Sidecar: "old"}, "x")
+	wantErr(t, errOf(describe(q, 1, "=", strings.Repeat("x", 2*smallSegment))), job.ErrTooBig, "")
 	for i := range 20 {
 		must(t, errOf(describe(q, 1, "=", strings.Repeat(fmt.Sprint(i), smallSegment/8))))
 	}
@@ -424,12 +427,12 @@ func TestSidecars(t *testing.T) {
 		"%0A%%",
 	}
 	for _, sc := range sidecars {
-		submit(t, q, queuefs.Meta{Sidecar: sc}, "x")
+		submit(t, q, job.Meta{Sidecar: sc}, "x")
 	}
 	inspect := func() {
 		t.Helper()
 		for i, want := range sidecars {
-			if j, err := q.Job(queuefs.JobID(i + 1)); err != nil || j.Sidecar != want || j.Status != queuefs.Pending {
+			if j, err := q.Job(job.ID(i + 1)); err != nil || j.Sidecar != want || j.Status != job.Pending {
 				t.Errorf("sidecar %d: got %d octets %.40q, %v, %v", i, len(j.Sidecar), j.Sidecar, j.Status, err)
 			}
 		}
@@ -449,29 +452,29 @@ func TestWhatASubmitterMaySay(t *testing.T) {
 	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	long := strings.Repeat("l", 1025)
 	for name, c := range map[string]struct {
-		m    queuefs.Meta
+		m    job.Meta
 		want error
 	}{
-		"long sidecar":          {queuefs.Meta{Sidecar: strings.Repeat("s", job.MaxSidecar+1)}, queuefs.ErrTooBig},
-		"long file name":        {queuefs.Meta{Filename: long}, queuefs.ErrTooBig},
-		"long media type":       {queuefs.Meta{MediaType: long}, queuefs.ErrTooBig},
-		"long submitter":        {queuefs.Meta{Submitter: long}, queuefs.ErrTooBig},
-		"long batch":            {queuefs.Meta{Batch: long}, queuefs.ErrTooBig},
-		"path before file name": {queuefs.Meta{Filename: long + "/" + long[1:]}, nil},
+		"long sidecar":          {job.Meta{Sidecar: strings.Repeat("s", job.MaxSidecar+1)}, job.ErrTooBig},
+		"long file name":        {job.Meta{Filename: long}, job.ErrTooBig},
+		"long media type":       {job.Meta{MediaType: long}, job.ErrTooBig},
+		"long submitter":        {job.Meta{Submitter: long}, job.ErrTooBig},
+		"long batch":            {job.Meta{Batch: long}, job.ErrTooBig},
+		"path before file name": {job.Meta{Filename: long + "/" + long[1:]}, nil},
 	} {
 		sub := q.Begin()
 		_, err := sub.Add(c.m)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v want %v", name, err, c.want)
 		}
-		d := sure(sub.Add(queuefs.Meta{}))(t)
+		d := sure(sub.Add(job.Meta{}))(t)
 		wantErr(t, d.SetMeta(c.m), c.want, "%s, later", name)
 		sub.Discard()
 	}
 	for in, want := range map[string]string{
 		"../../etc/passwd": "passwd", `C:\dir\a.txt`: "a.txt", "a\r\nb: c": "a\ufffd\ufffdb: c", "\xffx": "\ufffdx", "ends/": "", "näme": "näme",
 	} {
-		j := submit(t, q, queuefs.Meta{Filename: in}, "")
+		j := submit(t, q, job.Meta{Filename: in}, "")
 		if got, err := q.Job(j.ID); err != nil || got.Filename != want || j.Filename != want {
 			t.Errorf("%q: got %q and %q, %v want %q", in, j.Filename, got.Filename, err, want)
 		}
@@ -486,13 +489,13 @@ func TestWhatASubmitterMaySay(t *testing.T) {
 func TestTooMuchForOneSubmission(t *testing.T) {
 	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	for name, m := range map[string]struct {
-		meta queuefs.Meta
+		meta job.Meta
 		jobs int
 	}{
-		"many jobs":          {queuefs.Meta{}, 1000},
-		"sidecars":           {queuefs.Meta{Sidecar: strings.Repeat("s", 60_000)}, 10},
-		"sidecars that grow": {queuefs.Meta{Sidecar: strings.Repeat("\n", 60_000)}, 5},
-		"labels that grow":   {queuefs.Meta{Filename: strings.Repeat("%", 1000), Batch: strings.Repeat("%", 1000), Submitter: strings.Repeat("%", 1000)}, 100},
+		"many jobs":          {job.Meta{}, 1000},
+		"sidecars":           {job.Meta{Sidecar: strings.Repeat("s", 60_000)}, 10},
+		"sidecars that grow": {job.Meta{Sidecar: strings.Repeat("\n", 60_000)}, 5},
+		"labels that grow":   {job.Meta{Filename: strings.Repeat("%", 1000), Batch: strings.Repeat("%", 1000), Submitter: strings.Repeat("%", 1000)}, 100},
 	} {
 		sub := q.Begin()
 		var err error
@@ -504,7 +507,7 @@ func TestTooMuchForOneSubmission(t *testing.T) {
 		if err == nil {
 			_, err = sub.Commit(ctx)
 		}
-		if !errors.Is(err, queuefs.ErrTooBig) {
+		if !errors.Is(err, job.ErrTooBig) {
 			t.Errorf("%s: got %v", name, err)
 		}
 		sub.Discard()
@@ -512,7 +515,7 @@ func TestTooMuchForOneSubmission(t *testing.T) {
 	if st := q.State(); st.Seq != 0 {
 		t.Errorf("got %+v", st)
 	}
-	submitAs(t, q, 1, queuefs.Meta{}, "x")
+	submitAs(t, q, 1, job.Meta{}, "x")
 }
 
 // TestTakeManyLargeJobs takes jobs whose job files together are more than one
@@ -520,11 +523,11 @@ func TestTooMuchForOneSubmission(t *testing.T) {
 func TestTakeManyLargeJobs(t *testing.T) {
 	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	const n = 20
-	submitN(t, q, n, queuefs.Meta{Sidecar: strings.Repeat("s", 100_000)}, "x")
-	var got []queuefs.JobID
+	submitN(t, q, n, job.Meta{Sidecar: strings.Repeat("s", 100_000)}, "x")
+	var got []job.ID
 	for range n {
 		jobs, err := q.NextN(ctx, "w", n)
-		if errors.Is(err, queuefs.ErrEmpty) {
+		if errors.Is(err, ledger.ErrEmpty) {
 			break
 		}
 		must(t, err)
@@ -538,13 +541,13 @@ func TestTakeManyLargeJobs(t *testing.T) {
 // TestEventsOfLongNames reads events whose records have the longest names.
 func TestEventsOfLongNames(t *testing.T) {
 	s, _ := openHome(t, fastDir(t), queuefs.Options{})
-	q := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: strings.Repeat("q", 200)}))(t)
+	q := sure(s.CreateQueue(ctx, home.QueueInfo{Identifier: strings.Repeat("q", 200)}))(t)
 	types := []string{strings.Repeat("m", 1024), strings.Repeat("a\xff", 512), strings.Repeat("\xff\xfe", 512), "text/plain"}
 	n := 0
 	for i := range 200 {
 		sub := q.Begin()
-		d, err := sub.Add(queuefs.Meta{MediaType: types[i%len(types)]})
-		if errors.Is(err, queuefs.ErrTooBig) {
+		d, err := sub.Add(job.Meta{MediaType: types[i%len(types)]})
+		if errors.Is(err, job.ErrTooBig) {
 			continue
 		}
 		must(t, err)
@@ -557,7 +560,7 @@ func TestEventsOfLongNames(t *testing.T) {
 		t.Errorf("got %d events of %d, %v", len(events), n, err)
 	}
 	for i, e := range events {
-		if j, err := q.Job(e.Job); err != nil || j.Type() != e.Payload.Type || j.Size != e.Payload.Length || e.Seq != queuefs.Seq(i+1) {
+		if j, err := q.Job(e.Job); err != nil || j.Type() != e.Payload.Type || j.Size != e.Payload.Length || e.Seq != job.Seq(i+1) {
 			t.Errorf("event %d: got %+v, %v", i, e.Payload, err)
 		}
 	}

@@ -26,6 +26,10 @@ import (
 	"cutie/queuefs/check"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/testdata/long"
 )
 
@@ -34,12 +38,12 @@ import (
 func TestReadersWhileFilesMove(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{Now: clock()})
 	rounds := long.N(200, 1500)
-	submit(t, q, queuefs.Meta{Filename: "f", Sidecar: strings.Repeat("s", 20_000)}, "x")
+	submit(t, q, job.Meta{Filename: "f", Sidecar: strings.Repeat("s", 20_000)}, "x")
 	var done atomic.Bool
 	var readers sync.WaitGroup
 	for range 4 {
 		readers.Go(func() {
-			for last := queuefs.Seq(0); !done.Load() && !t.Failed(); {
+			for last := job.Seq(0); !done.Load() && !t.Failed(); {
 				j, err := q.Job(1)
 				if err != nil || j.Filename != "f" || len(j.Sidecar) != 20_000 || j.Extra != nil || j.Seq < last {
 					t.Errorf("got %v %q %v after event %d, %v", j.Seq, j.Filename, j.Extra, last, err)
@@ -60,18 +64,18 @@ func TestReadersWhileFilesMove(t *testing.T) {
 
 // TestOrderAcrossPages takes and lists more jobs than a page of the index has.
 func TestOrderAcrossPages(t *testing.T) {
-	const n = 2*queuefs.PageJobs + 500
+	const n = 2*index.PageJobs + 500
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Segment: 8 << 20})
 	fillQueue(t, q, n, 1)
-	for _, limit := range []int{1, 7, queuefs.PageJobs, queuefs.PageJobs + 1, n, n + 1, 0} {
-		var got []queuefs.JobID
+	for _, limit := range []int{1, 7, index.PageJobs, index.PageJobs + 1, n, n + 1, 0} {
+		var got []job.ID
 		for {
-			after := queuefs.JobID(0)
+			after := job.ID(0)
 			if len(got) > 0 {
 				after = got[len(got)-1]
 			}
-			ids := q.IDs(queuefs.ListOptions{Status: queuefs.Pending, After: after, Limit: limit})
+			ids := q.IDs(index.Filter{Status: job.Pending, After: after, Limit: limit})
 			if len(ids) == 0 {
 				break
 			}
@@ -84,7 +88,7 @@ func TestOrderAcrossPages(t *testing.T) {
 			t.Errorf("limit %d: got %d jobs", limit, len(got))
 		}
 	}
-	var took []queuefs.JobID
+	var took []job.ID
 	for range 2 {
 		jobs := sure(q.NextN(ctx, "w", 1000))(t)
 		took = append(took, idsOf(jobs)...)
@@ -93,7 +97,7 @@ func TestOrderAcrossPages(t *testing.T) {
 		t.Errorf("took %d", len(took))
 	}
 	// What comes back is first, whatever page it is on.
-	for _, id := range []queuefs.JobID{1500, queuefs.PageJobs, 3, queuefs.PageJobs - 1} {
+	for _, id := range []job.ID{1500, index.PageJobs, 3, index.PageJobs - 1} {
 		must(t, errOf(q.Requeue(ctx, id)))
 		if j, err := q.Peek(); err != nil || j.ID > id {
 			t.Errorf("%v is back, the head is %v, %v", id, j.ID, err)
@@ -101,7 +105,7 @@ func TestOrderAcrossPages(t *testing.T) {
 	}
 	closeHome(t, s)
 	_, q = openHome(t, dir, queuefs.Options{Segment: 8 << 20})
-	for _, want := range []queuefs.JobID{3, queuefs.PageJobs - 1, queuefs.PageJobs, 1500, 2001} {
+	for _, want := range []job.ID{3, index.PageJobs - 1, index.PageJobs, 1500, 2001} {
 		takes(t, q, want)
 	}
 }
@@ -110,14 +114,14 @@ func TestOrderAcrossPages(t *testing.T) {
 func TestPagesAgreeWithJobs(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Segment: 4 << 20})
-	fillQueue(t, q, queuefs.PageJobs+20, 3)
+	fillQueue(t, q, index.PageJobs+20, 3)
 	q.NextN(ctx, "w", 5)
-	q.Delete(ctx, queuefs.PageJobs+1)
-	submit(t, q, queuefs.Meta{MediaType: "text/plain"}, strings.Repeat("l", 150_000))
+	q.Delete(ctx, index.PageJobs+1)
+	submit(t, q, job.Meta{MediaType: "text/plain"}, strings.Repeat("l", 150_000))
 	inspect := func() {
 		t.Helper()
 		var seen int64
-		var newest queuefs.Seq
+		var newest job.Seq
 		for n := range q.Pages() {
 			entries, version, at := q.Page(n, nil)
 			v, vat, pending, total := q.PageVersion(n)
@@ -127,10 +131,10 @@ func TestPagesAgreeWithJobs(t *testing.T) {
 			newest = max(newest, version)
 			for _, e := range entries {
 				seen++
-				if e.Job/queuefs.PageJobs != queuefs.JobID(n) {
+				if e.Job/index.PageJobs != job.ID(n) {
 					t.Errorf("%v on page %d", e.Job, n)
 				}
-				if e.Status == queuefs.Pending {
+				if e.Status == job.Pending {
 					pending--
 				}
 				text, facts, err := q.JobFile(e.Job, e.Status)
@@ -171,9 +175,9 @@ func TestPagesAgreeWithJobs(t *testing.T) {
 
 func TestEventsBoundaries(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: smallSegment})
-	submitN(t, q, 30, queuefs.Meta{}, strings.Repeat("x", 5000))
+	submitN(t, q, 30, job.Meta{}, strings.Repeat("x", 5000))
 	for _, c := range []struct {
-		after queuefs.Seq
+		after job.Seq
 		max   int
 		want  int
 	}{{0, 0, 30}, {0, 7, 7}, {29, 10, 1}, {30, 10, 0}, {31, 10, 0}, {1 << 60, 1, 0}, {5, 1 << 30, 25}, {5, -1, 25}} {
@@ -184,7 +188,7 @@ func TestEventsBoundaries(t *testing.T) {
 	}
 	newFollower(t).follow(s) // who wants no more than what comes
 	must(t, s.Checkpoint(ctx))
-	wantErr(t, errOf(q.Events(0, 1)), queuefs.ErrGone, "")
+	wantErr(t, errOf(q.Events(0, 1)), ledger.ErrGone, "")
 	if events, err := q.Events(30, 1); err != nil || len(events) != 0 {
 		t.Errorf("got %v, %v", events, err)
 	}
@@ -198,7 +202,7 @@ func TestCheckLeavesEventsToTheFollower(t *testing.T) {
 	s, q := openHome(t, dir, queuefs.Options{})
 	f.follow(s)
 	for range 3 {
-		submit(t, q, queuefs.Meta{}, "x")
+		submit(t, q, job.Meta{}, "x")
 		crashed := copyHome(t, dir)
 		for range 2 {
 			if r, err := check.Home(crashed, check.Options{Segment: segmentSize}); err != nil || len(r.Problems) > 0 {
@@ -222,33 +226,33 @@ func TestCheckLeavesEventsToTheFollower(t *testing.T) {
 func TestFilesLostUnderAnOpenHome(t *testing.T) {
 	dir := fastDir(t)
 	var problems atomic.Int64
-	s, q := openHome(t, dir, queuefs.Options{Now: clock(), Report: func(queuefs.Problem) { problems.Add(1) }})
-	submitN(t, q, 3, queuefs.Meta{Filename: "f"}, "payload")
+	s, q := openHome(t, dir, queuefs.Options{Now: clock(), Report: func(durable.Finding) { problems.Add(1) }})
+	submitN(t, q, 3, job.Meta{Filename: "f"}, "payload")
 	must(t, s.Checkpoint(ctx))
 	base := filepath.Join(dir, "queues/jobs")
 	must(t, errors.Join(os.Remove(base+"/pending/j000000000001"), os.WriteFile(base+"/pending/j000000000002", []byte("spoilt"), 0o666), os.Remove(base+"/payload/j000000000003")))
-	for id := queuefs.JobID(1); id <= 2; id++ {
+	for id := job.ID(1); id <= 2; id++ {
 		j, err := q.Job(id)
-		if err != nil || j.ID != id || j.Status != queuefs.Pending || j.Size != 7 || payload(t, q, id) != "payload" {
+		if err != nil || j.ID != id || j.Status != job.Pending || j.Size != 7 || payload(t, q, id) != "payload" {
 			t.Errorf("got %+v, %v", j, err)
 		}
 	}
-	if _, err := q.Payload(3); err == nil || errors.Is(err, queuefs.ErrNoJob) {
+	if _, err := q.Payload(3); err == nil || errors.Is(err, ledger.ErrNoJob) {
 		t.Errorf("payload that is gone: got %v", err)
 	}
 	if problems.Load() == 0 {
 		t.Error("nothing was reported")
 	}
-	if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) || q.State().Held != 3 {
+	if _, err := q.Next(ctx, "w"); !errors.Is(err, ledger.ErrEmpty) || q.State().Held != 3 {
 		t.Errorf("next without a job file: got %v, and %+v", err, q.State())
 	}
-	for id := queuefs.JobID(1); id <= 2; id++ {
+	for id := job.ID(1); id <= 2; id++ {
 		should(t, errOf(q.Release(ctx, id)))
 	}
-	for id := queuefs.JobID(1); id <= 2; id++ {
+	for id := job.ID(1); id <= 2; id++ {
 		takes(t, q, id)
 	}
-	if _, err := q.Next(ctx, "w"); !errors.Is(err, queuefs.ErrEmpty) || q.State().Held != 1 {
+	if _, err := q.Next(ctx, "w"); !errors.Is(err, ledger.ErrEmpty) || q.State().Held != 1 {
 		t.Errorf("next without a payload: got %v, and %+v", err, q.State())
 	}
 	if _, err := q.Requeue(ctx, 1); err != nil { // from and to the directory where it is not
@@ -271,7 +275,7 @@ func TestDraftThatIsOver(t *testing.T) {
 			func(sub *queuefs.Submission) { sub.Commit(ctx) },
 		} {
 			sub := q.Begin()
-			d := sure(sub.Add(queuefs.Meta{}))(t)
+			d := sure(sub.Add(job.Meta{}))(t)
 			io.WriteString(d, strings.Repeat("x", size))
 			end(sub)
 			if _, err := d.Write([]byte("more")); err == nil {
@@ -280,7 +284,7 @@ func TestDraftThatIsOver(t *testing.T) {
 			if _, err := sub.Commit(ctx); err == nil {
 				t.Error("a submission was committed twice")
 			}
-			if _, err := sub.Add(queuefs.Meta{}); err == nil {
+			if _, err := sub.Add(job.Meta{}); err == nil {
 				t.Error("a submission that is over takes more")
 			}
 			sub.Discard()
@@ -296,14 +300,14 @@ func TestDraftThatIsOver(t *testing.T) {
 // with the same ones asked for by name.
 func TestTakenJobsAreThoseOfTheQueue(t *testing.T) {
 	s, q := openHome(t, t.TempDir(), queuefs.Options{})
-	other := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"}))(t)
-	want := map[queuefs.JobID]string{}
-	add := func(size int) queuefs.JobID {
+	other := sure(s.CreateQueue(ctx, home.QueueInfo{Identifier: "other"}))(t)
+	want := map[job.ID]string{}
+	add := func(size int) job.ID {
 		data := strings.Repeat("x", size)
 		if size > 8 {
 			data = fmt.Sprintf("%07d", len(want)) + data[7:]
 		}
-		j := submit(t, q, queuefs.Meta{Filename: fmt.Sprintf("f%d", len(want)), MediaType: "text/plain", Sidecar: strings.Repeat("s", len(want)%3*700)}, data)
+		j := submit(t, q, job.Meta{Filename: fmt.Sprintf("f%d", len(want)), MediaType: "text/plain", Sidecar: strings.Repeat("s", len(want)%3*700)}, data)
 		want[j.ID] = data
 		return j.ID
 	}
@@ -315,14 +319,14 @@ func TestTakenJobsAreThoseOfTheQueue(t *testing.T) {
 	for i, size := range append(sizes, sizes...) {
 		id := add(size)
 		if i%3 == 1 {
-			submit(t, other, queuefs.Meta{}, strings.Repeat("o", 3<<10*(i%4)))
+			submit(t, other, job.Meta{}, strings.Repeat("o", 3<<10*(i%4)))
 		}
 		if i%5 == 2 { // its job file moves away from its payload
 			must(t, errOf(q.Delete(ctx, id)))
 			must(t, errOf(q.Requeue(ctx, id)))
 		}
 	}
-	last := queuefs.JobID(0)
+	last := job.ID(0)
 	atHand, total := 0, len(want)
 	for _, max := range []int{1, 1, 3, 7, 1, 100} {
 		taken := sure(q.Take(ctx, queuefs.Take{By: "w", Max: max}))(t)
@@ -358,7 +362,7 @@ func TestADamagedJournalDoesNotKeepNeighboursBack(t *testing.T) {
 	dir := t.TempDir()
 	_, q := openHome(t, dir, queuefs.Options{})
 	for _, name := range []string{"first", "victim", "third"} {
-		submit(t, q, queuefs.Meta{Filename: name}, name)
+		submit(t, q, job.Meta{Filename: name}, name)
 	}
 	logs, err := filepath.Glob(filepath.Join(dir, "log", "journal", "*.log"))
 	if err != nil || len(logs) == 0 {
@@ -395,7 +399,7 @@ func TestADamagedJournalDoesNotKeepNeighboursBack(t *testing.T) {
 // their sidecars, and keeps the payloads.
 func TestPayloadsAtHandKeepNoJobFiles(t *testing.T) {
 	_, q := openHome(t, t.TempDir(), queuefs.Options{Segment: 64 << 20})
-	submitN(t, q, 500, queuefs.Meta{Sidecar: strings.Repeat("s", 24<<10)}, "x")
+	submitN(t, q, 500, job.Meta{Sidecar: strings.Repeat("s", 24<<10)}, "x")
 	taken, err := q.Take(ctx, queuefs.Take{By: "w", Max: 500})
 	if err != nil || len(taken) < 100 {
 		t.Fatalf("%d jobs, %v", len(taken), err)
@@ -415,7 +419,7 @@ func TestPayloadsAtHandKeepNoJobFiles(t *testing.T) {
 }
 
 // eventsOf returns all events of a queue after the given one.
-func eventsOf(t testing.TB, q *queuefs.Queue, after queuefs.Seq) []queuefs.Event {
+func eventsOf(t testing.TB, q *queuefs.Queue, after job.Seq) []job.Event {
 	t.Helper()
 	events, err := q.Events(after, 1<<30)
 	if err != nil || len(events) != int(q.Seq()-after) {
@@ -425,7 +429,7 @@ func eventsOf(t testing.TB, q *queuefs.Queue, after queuefs.Seq) []queuefs.Event
 }
 
 // sameEvents compares events in all they say.
-func sameEvents(t testing.TB, got, want []queuefs.Event) {
+func sameEvents(t testing.TB, got, want []job.Event) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Errorf("got %d events, want %d", len(got), len(want))
@@ -440,9 +444,9 @@ func sameEvents(t testing.TB, got, want []queuefs.Event) {
 // allKinds has something of every kind happen in a queue.
 func allKinds(t *testing.T, s *queuefs.Service, q *queuefs.Queue) {
 	t.Helper()
-	submit(t, q, queuefs.Meta{MediaType: "text/plain", Sidecar: "x\ny"}, "one")
-	submit(t, q, queuefs.Meta{}, "")
-	submit(t, q, queuefs.Meta{MediaType: strings.Repeat("m", 1024)}, strings.Repeat("large", 50_000))
+	submit(t, q, job.Meta{MediaType: "text/plain", Sidecar: "x\ny"}, "one")
+	submit(t, q, job.Meta{}, "")
+	submit(t, q, job.Meta{MediaType: strings.Repeat("m", 1024)}, strings.Repeat("large", 50_000))
 	fillQueue(t, q, 4, 10)
 	text := "said"
 	must(t, errOf(q.Describe(ctx, 1, queuefs.Description{Sidecar: &text})))
@@ -451,7 +455,7 @@ func allKinds(t *testing.T, s *queuefs.Service, q *queuefs.Queue) {
 	taken := takeOne(t, q, time.Hour)
 	must(t, errOf(q.Extend(ctx, 1, taken.Token, 2*time.Hour)))
 	must(t, putResult(q, 1, taken.Token, "first", "one"))
-	must(t, errOf(q.Conclude(ctx, 1, taken.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no luck"})))
+	must(t, errOf(q.Conclude(ctx, 1, taken.Token, job.Conclusion{Outcome: job.Failed, Message: "no luck"})))
 	must(t, errOf(q.RequeueEnd(ctx, 1)))
 	must(t, errOf(q.Requeue(ctx, 1)))
 	must(t, errOf(q.NextN(ctx, "w", 3)))
@@ -468,11 +472,11 @@ func TestEventsAreTheSameWhenOpenedAgain(t *testing.T) {
 	s, q := openHome(t, dir, queuefs.Options{})
 	allKinds(t, s, q)
 	want := eventsOf(t, q, 0)
-	seen := map[queuefs.Kind]bool{}
+	seen := map[job.Kind]bool{}
 	for _, e := range want {
 		seen[e.Kind] = true
 	}
-	for k := queuefs.Submit; k < queuefs.Phase; k++ {
+	for k := job.Submit; k < job.Phase; k++ {
 		if !seen[k] {
 			t.Errorf("there was no %v", k)
 		}
@@ -500,11 +504,11 @@ func TestEventsCloseAndFarApart(t *testing.T) {
 		after := q.Seq()
 		for i := range 6 {
 			size := 1 + large>>i&1*70_000
-			submit(t, q, queuefs.Meta{MediaType: fmt.Sprint("x/", i)}, strings.Repeat("x", size))
+			submit(t, q, job.Meta{MediaType: fmt.Sprint("x/", i)}, strings.Repeat("x", size))
 		}
 		events := eventsOf(t, q, after)
 		for i, e := range events {
-			if e.Payload.Type != fmt.Sprint("x/", i) || e.Seq != after+queuefs.Seq(i+1) {
+			if e.Payload.Type != fmt.Sprint("x/", i) || e.Seq != after+job.Seq(i+1) {
 				t.Errorf("%06b: got %+v", large, e)
 			}
 		}
@@ -517,18 +521,18 @@ func TestEventsCloseAndFarApart(t *testing.T) {
 // while many change them.
 func TestFollowersOfManyCommitters(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: 16 << 20})
-	other := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1}))(t)
+	other := sure(s.CreateQueue(ctx, home.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1}))(t)
 	queues := []*queuefs.Queue{q, other}
 	const committers, each = 4, 60
 	done, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
-	follow := func(q *queuefs.Queue, atOnce int) (events []queuefs.Event) {
+	follow := func(q *queuefs.Queue, atOnce int) (events []job.Event) {
 		for len(events) < committers*each {
-			if err := q.Wait(done, queuefs.Seq(len(events))); err != nil {
+			if err := q.Wait(done, job.Seq(len(events))); err != nil {
 				t.Error(err)
 				break
 			}
-			some, err := q.Events(queuefs.Seq(len(events)), atOnce)
+			some, err := q.Events(job.Seq(len(events)), atOnce)
 			if err != nil {
 				t.Error(err)
 				break
@@ -538,7 +542,7 @@ func TestFollowersOfManyCommitters(t *testing.T) {
 		return events
 	}
 	var all sync.WaitGroup
-	seen := make([][3][]queuefs.Event, len(queues))
+	seen := make([][3][]job.Event, len(queues))
 	for i, q := range queues {
 		for n := range seen[i] {
 			all.Go(func() { seen[i][n] = follow(q, 1+20*n) })
@@ -546,7 +550,7 @@ func TestFollowersOfManyCommitters(t *testing.T) {
 		for n := range committers {
 			all.Go(func() {
 				for k := range each {
-					submit(t, q, queuefs.Meta{MediaType: fmt.Sprintf("x/%d-%d", n, k)}, "x")
+					submit(t, q, job.Meta{MediaType: fmt.Sprintf("x/%d-%d", n, k)}, "x")
 				}
 			})
 		}
@@ -598,7 +602,7 @@ func TestReadFrom(t *testing.T) {
 				what := fmt.Sprintf("%s, %d octets, %d of them written", name, size, written)
 				data := pattern[size%20:][:size]
 				sub := q.Begin()
-				d := sure(sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.SHA1, []byte(data))}}))(t)
+				d := sure(sub.Add(job.Meta{Expect: []digest.Value{digest.Sum(digest.SHA1, []byte(data))}}))(t)
 				io.WriteString(d, data[:written])
 				n, err := d.ReadFrom(reader(strings.NewReader(data[written:])))
 				if err != nil || n != int64(size-written) || d.Size() != int64(size) {
@@ -627,7 +631,7 @@ func TestReadFromOneByOne(t *testing.T) {
 	_, q := openHome(t, t.TempDir(), queuefs.Options{Segment: 1 << 20})
 	data := strings.Repeat("x", 128<<10) + "yz"
 	sub := q.Begin()
-	d := sure(sub.Add(queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.MD5, []byte(data))}}))(t)
+	d := sure(sub.Add(job.Meta{Expect: []digest.Value{digest.Sum(digest.MD5, []byte(data))}}))(t)
 	if n, err := d.ReadFrom(iotest.OneByteReader(strings.NewReader(data))); n != int64(len(data)) || err != nil {
 		t.Fatalf("read %d, %v", n, err)
 	}
@@ -643,7 +647,7 @@ func TestReadFromMany(t *testing.T) {
 	files := 0
 	for i := range 20 {
 		data := strings.Repeat(string(rune('a'+i)), 60_000+i)
-		d := sure(sub.Add(queuefs.Meta{}))(t)
+		d := sure(sub.Add(job.Meta{}))(t)
 		must(t, errOf(d.ReadFrom(strings.NewReader(data))))
 		r := sure(d.Reader())(t)
 		if _, inMemory := r.(*bytes.Reader); !inMemory {
@@ -672,7 +676,7 @@ func TestReadFromBroken(t *testing.T) {
 	for _, size := range []int{0, 1, 4096, 128 << 10, 128<<10 + 1, 256 << 10, 300_000} {
 		for _, broken := range []error{io.ErrUnexpectedEOF, errors.New("cut off")} {
 			sub := q.Begin()
-			d := sure(sub.Add(queuefs.Meta{}))(t)
+			d := sure(sub.Add(job.Meta{}))(t)
 			n, err := d.ReadFrom(io.MultiReader(strings.NewReader(strings.Repeat("x", size)), iotest.ErrReader(broken)))
 			if err != broken || n != int64(size) {
 				t.Errorf("%d octets: read %d, %v", size, n, err)
@@ -697,7 +701,7 @@ func TestReadFromKeepsWhatItMust(t *testing.T) {
 		const jobs = 2000
 		sub := q.Begin()
 		for range jobs {
-			d := sure(sub.Add(queuefs.Meta{}))(t)
+			d := sure(sub.Add(job.Meta{}))(t)
 			must(t, errOf(d.ReadFrom(shy{strings.NewReader(strings.Repeat("x", size))})))
 		}
 		if each := (liveHeap() - before) / jobs; each > 2048+2*int64(size) {
@@ -730,7 +734,7 @@ func TestPayloadIsReadableAtEveryStep(t *testing.T) {
 	}})
 	defer closeHome(t, s)
 	for n := range 4 {
-		submit(t, q, queuefs.Meta{Filename: fmt.Sprint(n)}, strings.Repeat("0123456789", 20_000*n))
+		submit(t, q, job.Meta{Filename: fmt.Sprint(n)}, strings.Repeat("0123456789", 20_000*n))
 	}
 	w := observe(t, s)
 	looked := 0
@@ -759,7 +763,7 @@ func testPayloadForms(t *testing.T, dir string) {
 	var want []string
 	for _, size := range []int{0, 1, 4095, 4096, 128<<10 - 1, 128 << 10, 128<<10 + 1, 256 << 10, 1<<20 + 17} {
 		sub := q.Begin()
-		d := sure(sub.Add(queuefs.Meta{}))(t)
+		d := sure(sub.Add(job.Meta{}))(t)
 		data := strings.Repeat("abcdefg", size/7+1)[:size]
 		for at := 0; at < size; at += 10_001 { // in pieces that fit nowhere
 			if n, err := io.WriteString(d, data[at:min(at+10_001, size)]); err != nil || n != min(10_001, size-at) {
@@ -778,7 +782,7 @@ func testPayloadForms(t *testing.T, dir string) {
 	read := func() {
 		t.Helper()
 		for i, data := range want {
-			p := sure(q.Payload(queuefs.JobID(i + 1)))(t)
+			p := sure(q.Payload(job.ID(i + 1)))(t)
 			var b bytes.Buffer
 			if n, err := p.WriteTo(&b); n != int64(len(data)) || err != nil || b.String() != data || p.Size() != n {
 				t.Errorf("%d octets: wrote %d, %v", len(data), n, err)
@@ -799,7 +803,7 @@ func testPayloadForms(t *testing.T, dir string) {
 	closeHome(t, s)
 	_, q = openHome(t, dir, queuefs.Options{Segment: 2 << 20})
 	read()
-	wantErr(t, errOf(q.Payload(100)), queuefs.ErrNoJob, "")
+	wantErr(t, errOf(q.Payload(100)), ledger.ErrNoJob, "")
 }
 
 // TestRightDigests gives each kind of digest before the payload, after it, and
@@ -816,13 +820,13 @@ func TestRightDigests(t *testing.T) {
 			right := digest.Sum(kind, []byte(data))
 			for _, first := range kinds {
 				sub := q.Begin()
-				var m queuefs.Meta
+				var m job.Meta
 				if first != 0 {
 					m.Expect = []digest.Value{digest.Sum(first, []byte("other"))}
 				}
 				d := sure(sub.Add(m))(t)
 				io.WriteString(d, data)
-				must(t, d.SetMeta(queuefs.Meta{Expect: []digest.Value{right}}))
+				must(t, d.SetMeta(job.Meta{Expect: []digest.Value{right}}))
 				jobs, err := sub.Commit(ctx)
 				if err != nil || !slices.Contains(jobs[0].Digests, right) {
 					t.Errorf("%v after %v, %d octets: %v", kind, first, size, err)
@@ -859,8 +863,8 @@ func TestQueueAsksForDigests(t *testing.T) {
 		{digest.SetOf(digest.MD5), nil, sum(digest.SHA256, digest.MD5)},
 		{digest.SetOf(digest.MD5, digest.SHA512, digest.SHA256), sum(digest.CRC32), sum(digest.SHA256, digest.MD5, digest.SHA512, digest.CRC32)},
 	} {
-		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Digests = c.asked }))))
-		made := submit(t, q, queuefs.Meta{Expect: c.given}, string(data))
+		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Digests = c.asked }))))
+		made := submit(t, q, job.Meta{Expect: c.given}, string(data))
 		id := made.ID
 		want := [16]byte{}
 		if slices.ContainsFunc(c.stored, func(v digest.Value) bool { return v.Type == digest.MD5 }) {
@@ -888,7 +892,7 @@ func TestQueueAsksForDigests(t *testing.T) {
 }
 
 // put writes a payload and puts it into its place.
-func put(q *queuefs.Queue, s *queuefs.Assembly, place int, m queuefs.Meta, payload string) error {
+func put(q *queuefs.Queue, s *queuefs.Assembly, place int, m job.Meta, payload string) error {
 	part := q.Begin()
 	defer part.Discard()
 	d, err := part.Add(m)
@@ -909,13 +913,13 @@ func staged(place int) string {
 func TestStageTakesPayloadsInAnyOrder(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Segment: 256 << 10}) // more than may be in memory
-	submit(t, q, queuefs.Meta{}, "before")
+	submit(t, q, job.Meta{}, "before")
 	const n = 20
 	stage := q.Assemble(n)
 	var wg sync.WaitGroup
 	for _, place := range rand.Perm(n) {
 		wg.Go(func() {
-			m := queuefs.Meta{Filename: fmt.Sprint(place), Expect: []digest.Value{digest.Sum(digest.CRC32, []byte(staged(place)))}}
+			m := job.Meta{Filename: fmt.Sprint(place), Expect: []digest.Value{digest.Sum(digest.CRC32, []byte(staged(place)))}}
 			if place == 3 {
 				m.Batch = "own"
 			}
@@ -927,7 +931,7 @@ func TestStageTakesPayloadsInAnyOrder(t *testing.T) {
 	stage.Discard() // does nothing
 	check := func(q *queuefs.Queue) {
 		t.Helper()
-		got, err := q.List(queuefs.ListOptions{After: 1})
+		got, err := q.List(index.Filter{After: 1})
 		if err != nil || len(got) != n || len(jobs) != n {
 			t.Fatalf("got %d jobs of %d, %v", len(got), len(jobs), err)
 		}
@@ -937,7 +941,7 @@ func TestStageTakesPayloadsInAnyOrder(t *testing.T) {
 			if place == 3 {
 				batch = "own"
 			}
-			if fmt.Sprint(j) != fmt.Sprint(want) || j.ID != queuefs.JobID(place+2) || j.Filename != fmt.Sprint(place) || j.Batch != batch {
+			if fmt.Sprint(j) != fmt.Sprint(want) || j.ID != job.ID(place+2) || j.Filename != fmt.Sprint(place) || j.Batch != batch {
 				t.Errorf("got %+v, want %+v", j, want)
 			}
 			if got := payload(t, q, j.ID); got != staged(place) {
@@ -957,18 +961,18 @@ func TestStageTakesPayloadsInAnyOrder(t *testing.T) {
 func TestStageRefuses(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
-	other := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1}))(t)
+	other := sure(s.CreateQueue(ctx, home.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1}))(t)
 	large := strings.Repeat("x", 200<<10)
 	stage := q.Assemble(2)
-	wrong := queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.SHA1, nil)}}
+	wrong := job.Meta{Expect: []digest.Value{digest.Sum(digest.SHA1, nil)}}
 	for _, body := range []string{"small", large} {
-		wantErr(t, put(q, stage, 0, wrong, body), queuefs.ErrDigest, "wrong digest")
+		wantErr(t, put(q, stage, 0, wrong, body), digest.ErrMismatch, "wrong digest")
 	}
-	must(t, put(q, stage, 0, queuefs.Meta{}, large))
-	if err := put(q, stage, 0, queuefs.Meta{}, large); err == nil {
+	must(t, put(q, stage, 0, job.Meta{}, large))
+	if err := put(q, stage, 0, job.Meta{}, large); err == nil {
 		t.Error("a place was taken twice")
 	}
-	if err := put(other, stage, 1, queuefs.Meta{}, large); err == nil {
+	if err := put(other, stage, 1, job.Meta{}, large); err == nil {
 		t.Error("a job of another queue was taken")
 	}
 	if err := stage.Put(1, q.Begin()); err == nil {
@@ -979,7 +983,7 @@ func TestStageRefuses(t *testing.T) {
 	}
 	stage.Discard()
 	stage.Discard()
-	if err := put(q, stage, 1, queuefs.Meta{}, large); err == nil {
+	if err := put(q, stage, 1, job.Meta{}, large); err == nil {
 		t.Error("a batch that is over took a job")
 	}
 	if jobs, err := stage.Commit(ctx); err == nil {
@@ -998,7 +1002,7 @@ func TestDraftIsReadAndVerified(t *testing.T) {
 	_, q := openHome(t, fastDir(t), queuefs.Options{})
 	for _, body := range []string{"", "hello\n", strings.Repeat("0123456789", 15_000)} {
 		sub := q.Begin()
-		d := sure(sub.Add(queuefs.Meta{}))(t)
+		d := sure(sub.Add(job.Meta{}))(t)
 		must(t, errOf(io.WriteString(d, body)))
 		for range 2 {
 			r := sure(d.Reader())(t)
@@ -1007,8 +1011,8 @@ func TestDraftIsReadAndVerified(t *testing.T) {
 			}
 		}
 		for _, typ := range []digest.Type{digest.CRC32, digest.MD5, digest.SHA256, digest.SHA512} { // named when the payload had come
-			for of, want := range map[string]error{body: nil, "other": queuefs.ErrDigest} {
-				must(t, d.SetMeta(queuefs.Meta{Expect: []digest.Value{digest.Sum(typ, []byte(of))}}))
+			for of, want := range map[string]error{body: nil, "other": digest.ErrMismatch} {
+				must(t, d.SetMeta(job.Meta{Expect: []digest.Value{digest.Sum(typ, []byte(of))}}))
 				wantErr(t, d.Verify(), want, "%s", typ)
 			}
 		}
@@ -1044,10 +1048,10 @@ func TestEveryStepOfAStageFails(t *testing.T) {
 			var err error
 			for _, place := range []int{2, 0, 1} {
 				if err == nil {
-					err = put(q, stage, place, queuefs.Meta{Filename: fmt.Sprint(place)}, strings.Repeat("x", 30_000+place*60_000))
+					err = put(q, stage, place, job.Meta{Filename: fmt.Sprint(place)}, strings.Repeat("x", 30_000+place*60_000))
 				}
 			}
-			var jobs []queuefs.Job
+			var jobs []job.Job
 			if err == nil {
 				jobs, err = stage.Commit(ctx)
 			}
@@ -1058,7 +1062,7 @@ func TestEveryStepOfAStageFails(t *testing.T) {
 			}
 			s.Close() // may fail, as the storage did
 			s, q = openHome(t, dir, queuefs.Options{Segment: smallSegment})
-			names, listErr := q.List(queuefs.ListOptions{})
+			names, listErr := q.List(index.Filter{})
 			got := ""
 			for _, j := range names {
 				got += j.Filename

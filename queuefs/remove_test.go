@@ -12,12 +12,17 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/content"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 )
 
 // cullQueue makes a queue keep no processed job, and culls.
-func cullQueue(t testing.TB, s *queuefs.Service, name string) (culled []queuefs.JobID) {
+func cullQueue(t testing.TB, s *queuefs.Service, name string) (culled []job.ID) {
 	t.Helper()
-	must(t, errOf(s.SetQueue(ctx, name, set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 }))))
+	must(t, errOf(s.SetQueue(ctx, name, set(func(i *home.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 }))))
 	for c, err := range s.Cull(ctx, queuefs.CullOptions{Queue: name}) {
 		must(t, err)
 		culled = append(culled, c.Job)
@@ -44,19 +49,19 @@ func TestOnlyAQueueWithoutJobsIsRemoved(t *testing.T) {
 	defer func() { closeHome(t, s) }()
 	refused := func(why string) {
 		t.Helper()
-		if err := s.RemoveQueue(ctx, "jobs"); !errors.Is(err, queuefs.ErrNotEmpty) || !strings.Contains(err.Error(), why) {
+		if err := s.RemoveQueue(ctx, "jobs"); !errors.Is(err, ledger.ErrNotEmpty) || !strings.Contains(err.Error(), why) {
 			t.Errorf("got %v, want that it says %q", err, why)
 		}
 		if now, err := s.Queue("jobs"); now != q || err != nil {
 			t.Fatalf("got %v, %v", now, err)
 		}
 	}
-	submit(t, q, queuefs.Meta{}, "x")
+	submit(t, q, job.Meta{}, "x")
 	refused("1 jobs")
 	must(t, errOf(q.Next(ctx, "w")))
 	refused("1 jobs")
 	cullQueue(t, s, "jobs")
-	if j := submit(t, q, queuefs.Meta{}, "y"); j.ID != 2 {
+	if j := submit(t, q, job.Meta{}, "y"); j.ID != 2 {
 		t.Errorf("after a refusal: got %v", j.ID)
 	} else if _, err := q.Delete(ctx, 2); err != nil {
 		t.Fatal(err)
@@ -71,7 +76,7 @@ func TestOnlyAQueueWithoutJobsIsRemoved(t *testing.T) {
 		must(t, os.Remove(file))
 	}
 	must(t, s.RemoveQueue(ctx, "jobs"))
-	wantErr(t, s.RemoveQueue(ctx, "jobs"), queuefs.ErrNoQueue, "removed again")
+	wantErr(t, s.RemoveQueue(ctx, "jobs"), ledger.ErrNoQueue, "removed again")
 	for _, name := range []string{"queues/jobs", "log/index/queues/jobs/p000000000", "log/index/queues/jobs/culled", "cutie-tmp/removed-jobs"} {
 		if exists(dir, name) {
 			t.Errorf("%s is still there", name)
@@ -81,16 +86,16 @@ func TestOnlyAQueueWithoutJobsIsRemoved(t *testing.T) {
 		t.Errorf("got %q, %v, %v", list, err, s.Queues())
 	}
 	// Who holds the queue still is told.
-	wantErr(t, errOf(trySubmit(q, "late")), queuefs.ErrNoQueue, "late submission")
-	wantErr(t, errOf(q.Job(1)), queuefs.ErrNoJob, "job")
-	wantErr(t, errOf(q.NextWait(ctx, "w", 1)), queuefs.ErrNoQueue, "next")
+	wantErr(t, errOf(trySubmit(q, "late")), ledger.ErrNoQueue, "late submission")
+	wantErr(t, errOf(q.Job(1)), ledger.ErrNoJob, "job")
+	wantErr(t, errOf(q.NextWait(ctx, "w", 1)), ledger.ErrNoQueue, "next")
 }
 
 func TestRemovalKeepsTheRestOfTheList(t *testing.T) {
 	dir := fastDir(t)
 	s, _ := openHome(t, dir, queuefs.Options{})
 	for _, name := range []string{"ark:/1/x", "last"} {
-		must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name})))
+		must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: name})))
 	}
 	closeHome(t, s)
 	must(t, os.WriteFile(dir+"/queues.txt", []byte("# mine\r\n\r\njobs\n  ark:/1/x  \n# end\nlast"), 0o666))
@@ -109,7 +114,7 @@ func TestWaitersLearnThatTheQueueIsRemoved(t *testing.T) {
 	go func() { errs <- q.Wait(ctx, 0) }()
 	must(t, s.RemoveQueue(ctx, "jobs"))
 	for range 2 {
-		if err := <-errs; !errors.Is(err, queuefs.ErrNoQueue) || err.Error() != "jobs: queue not found" {
+		if err := <-errs; !errors.Is(err, ledger.ErrNoQueue) || err.Error() != "jobs: queue not found" {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -121,24 +126,24 @@ func TestAQueueMadeAgainHasNothingOfTheFormer(t *testing.T) {
 	for _, keep := range []bool{false, true} { // the journal is kept for a follower that is not here
 		dir := fastDir(t)
 		var problems []string
-		o := queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }}
+		o := queuefs.Options{Report: func(p durable.Finding) { problems = append(problems, p.String()) }}
 		s, q := openHome(t, dir, o)
 		if !keep {
 			newFollower(t).follow(s)
 		}
-		submitN(t, q, 5, queuefs.Meta{Sidecar: "old"}, "old")
+		submitN(t, q, 5, job.Meta{Sidecar: "old"}, "old")
 		must(t, errOf(q.NextN(ctx, "w", 5)))
 		if got := cullQueue(t, s, "jobs"); len(got) != 5 {
 			t.Fatalf("culled %v", got)
 		}
 		must(t, s.RemoveQueue(ctx, "jobs"))
 		gone := copyHome(t, dir)
-		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", Name: "again", CullingSize: -1, CullingAge: -1})
+		q, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs", Name: "again", CullingSize: -1, CullingAge: -1})
 		must(t, err)
 		empty := copyHome(t, dir)
-		submit(t, q, queuefs.Meta{Sidecar: "new"}, "new")
+		submit(t, q, job.Meta{Sidecar: "new"}, "new")
 		must(t, errOf(q.Next(ctx, "v")))
-		submit(t, q, queuefs.Meta{}, strings.Repeat("large", 40_000))
+		submit(t, q, job.Meta{}, strings.Repeat("large", 40_000))
 		full := copyHome(t, dir)
 		must(t, s.Checkpoint(ctx))
 		settled := copyHome(t, dir)
@@ -161,21 +166,21 @@ func TestAQueueMadeAgainHasNothingOfTheFormer(t *testing.T) {
 					t.Errorf("%s: tombstones %v, %v", name, stones, err)
 				}
 				events, err := q.Events(before, 0)
-				if !keep && errors.Is(err, queuefs.ErrGone) && (name == "checkpoint" || name == "closed") {
+				if !keep && errors.Is(err, ledger.ErrGone) && (name == "checkpoint" || name == "closed") {
 					err, at.events = nil, 0 // the follower had them
 				}
-				if st := q.State(); len(events) != at.events || err != nil || st.Info.Name != "again" || st.Seq != before+queuefs.Seq(want) || st.Before != before {
+				if st := q.State(); len(events) != at.events || err != nil || st.Info.Name != "again" || st.Seq != before+job.Seq(want) || st.Before != before {
 					t.Errorf("%s: %d events, %v, %+v", name, len(events), err, st)
 				}
-				if _, err := q.Events(before-1, 0); want > 0 && !errors.Is(err, queuefs.ErrGone) {
+				if _, err := q.Events(before-1, 0); want > 0 && !errors.Is(err, ledger.ErrGone) {
 					t.Errorf("%s: events of the former queue: %v", name, err)
 				}
 				for i, e := range events {
-					if e.Seq != before+queuefs.Seq(i+1) || e.Time.Before(q.Info().Created) {
+					if e.Seq != before+job.Seq(i+1) || e.Time.Before(q.Info().Created) {
 						t.Errorf("%s: event %d: got %+v", name, i, e)
 					}
 				}
-				if j := submit(t, q, queuefs.Meta{}, "next"); int(j.ID) != 5+at.w["jobs"].len()+1 {
+				if j := submit(t, q, job.Meta{}, "next"); int(j.ID) != 5+at.w["jobs"].len()+1 {
 					t.Errorf("%s: next job is %v", name, j.ID)
 				}
 			}
@@ -197,19 +202,19 @@ func TestSubmissionsRaceWithRemoval(t *testing.T) {
 	s, _ := openHome(t, dir, queuefs.Options{})
 	for n := range 20 {
 		name := fmt.Sprint("q", n)
-		q := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name}))(t)
+		q := sure(s.CreateQueue(ctx, home.QueueInfo{Identifier: name}))(t)
 		accepted := make(chan bool)
 		for range 4 {
 			go func() {
 				_, err := trySubmit(q, "x")
-				if err != nil && !errors.Is(err, queuefs.ErrNoQueue) {
+				if err != nil && !errors.Is(err, ledger.ErrNoQueue) {
 					t.Error(err)
 				}
 				accepted <- err == nil
 			}()
 		}
 		removed := s.RemoveQueue(ctx, name)
-		if removed != nil && !errors.Is(removed, queuefs.ErrNotEmpty) {
+		if removed != nil && !errors.Is(removed, ledger.ErrNotEmpty) {
 			t.Error(removed)
 		}
 		n := int64(0)
@@ -231,8 +236,8 @@ func TestAJournalTakenAwayTakesNoJobOfALaterQueue(t *testing.T) {
 	for _, also := range []string{"", "log/index/checkpoint"} {
 		dir := fastDir(t)
 		s, q := openHome(t, dir, queuefs.Options{})
-		submitN(t, q, 50, queuefs.Meta{}, strings.Repeat("x", 60_000))
-		must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"})))
+		submitN(t, q, 50, job.Meta{}, strings.Repeat("x", 60_000))
+		must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "late"})))
 		closeHome(t, s)
 		must(t, os.RemoveAll(dir+"/log/journal"))
 		if also != "" {
@@ -240,7 +245,7 @@ func TestAJournalTakenAwayTakesNoJobOfALaterQueue(t *testing.T) {
 		}
 		s, _ = openHome(t, dir, queuefs.Options{})
 		late := sure(s.Queue("late"))(t)
-		submit(t, late, queuefs.Meta{}, "kept")
+		submit(t, late, job.Meta{}, "kept")
 		outlives(t, s, dir)
 	}
 }
@@ -254,7 +259,7 @@ func TestLeftoversThatStayKeepNoHomeClosed(t *testing.T) {
 	must(t, os.MkdirAll(dir+"/cutie-tmp/removed-old/pending", 0o777))
 	var problems []string
 	s, _ = openHome(t, dir, queuefs.Options{
-		Report: func(p queuefs.Problem) { problems = append(problems, p.String()) },
+		Report: func(p durable.Finding) { problems = append(problems, p.String()) },
 		Fault:  failIf(syscall.EBUSY, func(step string) bool { return step == "rmdir cutie-tmp" })})
 	closeHome(t, s)
 	if len(problems) != 1 || !strings.Contains(problems[0], "cutie-tmp/removed-old") {
@@ -279,7 +284,7 @@ func TestAQueueIsRemovedIfItIsAsItWasToBe(t *testing.T) {
 				t.Errorf("asked for %v", now)
 			}
 			if asked == 2 {
-				wantErr(t, errOf(trySubmit(q, "")), queuefs.ErrNoQueue, "a job came when the queue was asked for at last")
+				wantErr(t, errOf(trySubmit(q, "")), ledger.ErrNoQueue, "a job came when the queue was asked for at last")
 			}
 			return answers[asked-1]
 		}
@@ -289,8 +294,8 @@ func TestAQueueIsRemovedIfItIsAsItWasToBe(t *testing.T) {
 			t.Errorf("got %v, asked %d times", err, asked)
 		}
 	}
-	j := submit(t, q, queuefs.Meta{}, "it goes on")
-	if err := s.RemoveQueueIf(ctx, "jobs", may()); !errors.Is(err, queuefs.ErrNotEmpty) || asked != 0 {
+	j := submit(t, q, job.Meta{}, "it goes on")
+	if err := s.RemoveQueueIf(ctx, "jobs", may()); !errors.Is(err, ledger.ErrNotEmpty) || asked != 0 {
 		t.Errorf("got %v, asked %d times", err, asked)
 	}
 	must(t, errOf(q.Delete(ctx, j.ID)))
@@ -305,7 +310,7 @@ func TestAQueueIsRemovedIfItIsAsItWasToBe(t *testing.T) {
 func TestARemovalThatFailsIsNotSeen(t *testing.T) {
 	over, end := context.WithCancel(ctx)
 	end()
-	for name, want := range map[string]error{"strange file": queuefs.ErrNotEmpty, "full disk": queuefs.ErrNoSpace} {
+	for name, want := range map[string]error{"strange file": ledger.ErrNotEmpty, "full disk": ledger.ErrNoSpace} {
 		t.Run(name, func(t *testing.T) {
 			var (
 				disk crowded
@@ -332,7 +337,7 @@ func TestARemovalThatFailsIsNotSeen(t *testing.T) {
 			if !errors.Is(err, want) || seen == 0 {
 				t.Errorf("got %v at %d steps, want %v", err, seen, want)
 			}
-			submit(t, made, queuefs.Meta{}, "it goes on")
+			submit(t, made, job.Meta{}, "it goes on")
 		})
 	}
 }
@@ -345,7 +350,7 @@ func TestAJobThatComesKeepsTheQueue(t *testing.T) {
 	err := s.RemoveQueueIf(ctx, "jobs", func(*queuefs.Queue) error {
 		if !came {
 			came = true
-			submit(t, q, queuefs.Meta{}, "x")
+			submit(t, q, job.Meta{}, "x")
 		}
 		return nil
 	})
@@ -359,13 +364,13 @@ func TestAJobThatComesKeepsTheQueue(t *testing.T) {
 func TestJobNumbersOutliveTheirQueue(t *testing.T) {
 	dir := fastDir(t)
 	var problems []string
-	o := queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }}
+	o := queuefs.Options{Report: func(p durable.Finding) { problems = append(problems, p.String()) }}
 	s, q := openHome(t, dir, o)
-	next := queuefs.JobID(1)
+	next := job.ID(1)
 	use := func(q *queuefs.Queue, n int) {
 		t.Helper()
 		for range n {
-			submitAs(t, q, next, queuefs.Meta{}, "x")
+			submitAs(t, q, next, job.Meta{}, "x")
 			must(t, errOf(q.Next(ctx, "w")))
 			next++
 		}
@@ -373,7 +378,7 @@ func TestJobNumbersOutliveTheirQueue(t *testing.T) {
 	}
 	create := func() *queuefs.Queue {
 		t.Helper()
-		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
+		q, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
 		must(t, err)
 		return q
 	}
@@ -399,9 +404,9 @@ func TestJobNumbersOutliveTheirQueue(t *testing.T) {
 	q, err := s.Queue("jobs")
 	must(t, err)
 	use(q, 1)
-	other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"})
+	other, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "other"})
 	must(t, err)
-	submitAs(t, other, 1, queuefs.Meta{}, "x")
+	submitAs(t, other, 1, job.Meta{}, "x")
 	if len(problems) > 0 {
 		t.Errorf("reported %q", problems)
 	}
@@ -414,7 +419,7 @@ func TestJobNumbersOutliveTheirQueue(t *testing.T) {
 func TestDamagedNumbersOfARemovedQueueAreReported(t *testing.T) {
 	for _, c := range []struct {
 		name, file, text string
-		jobs, strangers  queuefs.JobID // of queues made again under these names
+		jobs, strangers  job.ID // of queues made again under these names
 	}{
 		{"a wrong digit", "queues/jobs/queue", "job: 99\nsequence: 1000\nseal: 12345678\n", 100, 1},
 		{"nothing to read", "queues/jobs/queue", "\x00\x00\x00", 8, 1}, // above those of the queue that is there
@@ -424,10 +429,10 @@ func TestDamagedNumbersOfARemovedQueueAreReported(t *testing.T) {
 		for _, open := range []bool{false, true} {
 			dir := fastDir(t)
 			var problems []string
-			o := queuefs.Options{OwnIndex: true, Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }}
+			o := queuefs.Options{OwnIndex: true, Report: func(p durable.Finding) { problems = append(problems, p.String()) }}
 			s, _ := openHome(t, dir, o)
-			there := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "there"}))(t)
-			submitN(t, there, 7, queuefs.Meta{}, "x")
+			there := sure(s.CreateQueue(ctx, home.QueueInfo{Identifier: "there"}))(t)
+			submitN(t, there, 7, job.Meta{}, "x")
 			must(t, s.RemoveQueue(ctx, "jobs"))
 			if !open {
 				closeHome(t, s)
@@ -436,9 +441,9 @@ func TestDamagedNumbersOfARemovedQueueAreReported(t *testing.T) {
 			if !open {
 				s = openBare(t, dir, o)
 			}
-			for name, want := range map[string]queuefs.JobID{"jobs": c.jobs, "stranger": c.strangers} {
-				q := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name}))(t)
-				if j := submit(t, q, queuefs.Meta{}, "x"); j.ID < want || j.ID > want+1 {
+			for name, want := range map[string]job.ID{"jobs": c.jobs, "stranger": c.strangers} {
+				q := sure(s.CreateQueue(ctx, home.QueueInfo{Identifier: name}))(t)
+				if j := submit(t, q, job.Meta{}, "x"); j.ID < want || j.ID > want+1 {
 					t.Errorf("%s: queue %s begins with %v, want %v or the next", c.name, name, j.ID, want)
 				}
 			}
@@ -454,7 +459,7 @@ func TestDamagedNumbersOfARemovedQueueAreReported(t *testing.T) {
 // openBareAgain tests that a home opens with nothing to report.
 func openBareAgain(t testing.TB, dir string) {
 	t.Helper()
-	closeHome(t, openBare(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Errorf("reported %v", p) }}))
+	closeHome(t, openBare(t, dir, queuefs.Options{Report: func(p durable.Finding) { t.Errorf("reported %v", p) }}))
 }
 
 // Other hands take a queue away, its directory and its line, while nobody has
@@ -465,9 +470,9 @@ func TestNumbersOutliveAQueueTakenAwayByHand(t *testing.T) {
 		name  string
 		crash bool // the last numbers are in the journal only
 		harm  string
-		above queuefs.JobID // the lowest number that the next job may have
+		above job.ID // the lowest number that the next job may have
 		exact bool
-		seq   queuefs.Seq
+		seq   job.Seq
 	}{
 		{name: "stopped", above: 7, exact: true, seq: 13},
 		{name: "crashed", crash: true, above: 7, exact: true, seq: 13},
@@ -478,7 +483,7 @@ func TestNumbersOutliveAQueueTakenAwayByHand(t *testing.T) {
 			dir := fastDir(t)
 			s, q := openHome(t, dir, queuefs.Options{})
 			for range 6 {
-				submit(t, q, queuefs.Meta{}, "x")
+				submit(t, q, job.Meta{}, "x")
 				must(t, errOf(q.Next(ctx, "w")))
 				if q.Seq() == 6 {
 					must(t, s.Checkpoint(ctx))
@@ -499,9 +504,9 @@ func TestNumbersOutliveAQueueTakenAwayByHand(t *testing.T) {
 			}
 			s = openBare(t, dir, queuefs.Options{})
 			defer closeHome(t, s)
-			q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"})
+			q, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs"})
 			must(t, err)
-			j := submit(t, q, queuefs.Meta{}, "x")
+			j := submit(t, q, job.Meta{}, "x")
 			if j.ID < c.above || c.exact && j.ID != c.above || j.Seq != c.seq {
 				t.Errorf("got %v at event %d, want %v at %d", j.ID, j.Seq, c.above, c.seq)
 			}
@@ -525,12 +530,12 @@ func TestALostQueueIsNeverMadeAnew(t *testing.T) {
 			t.Run(fmt.Sprintf("%s empty %v", how, empty), func(t *testing.T) {
 				dir := filepath.Join(fastDir(t), "home")
 				s, q := openHome(t, dir, queuefs.Options{})
-				other, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})
+				other, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})
 				must(t, err)
-				submit(t, q, queuefs.Meta{}, "before the checkpoint")
+				submit(t, q, job.Meta{}, "before the checkpoint")
 				must(t, s.Checkpoint(ctx))
-				submit(t, q, queuefs.Meta{}, "after the checkpoint")
-				submit(t, other, queuefs.Meta{}, "of another queue")
+				submit(t, q, job.Meta{}, "after the checkpoint")
+				submit(t, other, job.Meta{}, "of another queue")
 				dir = leave(t, how, dir, s, nil)
 				aside := filepath.Join(dir, "aside")
 				must(t, os.Rename(filepath.Join(dir, "queues/jobs"), aside))
@@ -539,7 +544,7 @@ func TestALostQueueIsNeverMadeAnew(t *testing.T) {
 				}
 				for range 3 { // the journal is released meanwhile, as far as it may be
 					var reports []string
-					s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p queuefs.Problem) { reports = append(reports, p.String()) }})
+					s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p durable.Finding) { reports = append(reports, p.String()) }})
 					must(t, err)
 					for range 3 {
 						reload(t, s)
@@ -547,7 +552,7 @@ func TestALostQueueIsNeverMadeAnew(t *testing.T) {
 					if _, err := s.Ask("jobs"); !isLost(err) || !strings.Contains(err.Error(), "cutie rmqueue --lost jobs") {
 						t.Errorf("a request is refused with %v", err)
 					}
-					if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"}); !isLost(err) {
+					if _, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs"}); !isLost(err) {
 						t.Errorf("made anew: %v", err)
 					}
 					if lost := s.Lost(); len(lost) != 1 || lost[0].Queue != "jobs" || lost[0].Back {
@@ -560,7 +565,7 @@ func TestALostQueueIsNeverMadeAnew(t *testing.T) {
 						t.Error("a directory was made")
 					}
 					q := sure(s.Queue("other"))(t)
-					submit(t, q, queuefs.Meta{}, "meanwhile")
+					submit(t, q, job.Meta{}, "meanwhile")
 					must(t, s.Checkpoint(ctx))
 					closeHome(t, s)
 				}
@@ -575,11 +580,11 @@ func TestALostQueueIsNeverMadeAnew(t *testing.T) {
 				}
 				wantErr(t, s.RemoveLost(ctx, "jobs"), queuefs.ErrNotLost, "removed with the directory back")
 				closeHome(t, s)
-				s, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Errorf("with the directory back: %s", p) }})
+				s, q = openHome(t, dir, queuefs.Options{Report: func(p durable.Finding) { t.Errorf("with the directory back: %s", p) }})
 				if len(s.Lost()) > 0 || payload(t, q, 1) != "before the checkpoint" || payload(t, q, 2) != "after the checkpoint" {
 					t.Errorf("lost %v, jobs %q and %q", s.Lost(), payload(t, q, 1), payload(t, q, 2))
 				}
-				if j := submit(t, q, queuefs.Meta{}, "new"); j.ID != 3 || q.Seq() != 3 {
+				if j := submit(t, q, job.Meta{}, "new"); j.ID != 3 || q.Seq() != 3 {
 					t.Errorf("the next job is %v, event %d", j.ID, q.Seq())
 				}
 			})
@@ -587,9 +592,9 @@ func TestALostQueueIsNeverMadeAnew(t *testing.T) {
 	}
 }
 
-// isLost reports whether an error is a [*queuefs.LostError].
+// isLost reports whether an error is a [*content.LostError].
 func isLost(err error) bool {
-	_, ok := errors.AsType[*queuefs.LostError](err)
+	_, ok := errors.AsType[*content.LostError](err)
 	return ok
 }
 
@@ -598,9 +603,9 @@ func TestALostQueueIsRemovedForGood(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			dir := filepath.Join(fastDir(t), "home")
 			s, q := openHome(t, dir, queuefs.Options{})
-			submit(t, q, queuefs.Meta{}, "x")
+			submit(t, q, job.Meta{}, "x")
 			wantErr(t, s.RemoveLost(ctx, "jobs"), queuefs.ErrNotLost, "a served queue")
-			wantErr(t, s.RemoveLost(ctx, "none"), queuefs.ErrNoQueue, "no queue")
+			wantErr(t, s.RemoveLost(ctx, "none"), ledger.ErrNoQueue, "no queue")
 			closeHome(t, s)
 			must(t, os.RemoveAll(filepath.Join(dir, "queues/jobs")))
 			s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize})
@@ -614,15 +619,15 @@ func TestALostQueueIsRemovedForGood(t *testing.T) {
 				reload(t, s)
 				reload(t, s)
 			}
-			if _, err := s.Queue("jobs"); !errors.Is(err, queuefs.ErrNoQueue) || len(s.Lost()) > 0 {
+			if _, err := s.Queue("jobs"); !errors.Is(err, ledger.ErrNoQueue) || len(s.Lost()) > 0 {
 				t.Errorf("after it: %v, lost %v", err, s.Lost())
 			}
 			if list, err := os.ReadFile(filepath.Join(dir, "queues.txt")); err != nil || strings.Contains(string(list), "jobs") {
 				t.Errorf("queues.txt is %q, %v", list, err)
 			}
-			q, err = s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"})
+			q, err = s.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs"})
 			must(t, err)
-			submitAs(t, q, 2, queuefs.Meta{}, "y")
+			submitAs(t, q, 2, job.Meta{}, "y")
 		})
 	}
 }
@@ -647,8 +652,8 @@ func TestALostQueueKeepsItsJournalWithoutAnIndex(t *testing.T) {
 		t.Run(fmt.Sprint("published ", published), func(t *testing.T) {
 			dir := fastDir(t)
 			s, q := openHome(t, dir, queuefs.Options{})
-			must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})))
-			submit(t, q, queuefs.Meta{}, "in the journal alone")
+			must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})))
+			submit(t, q, job.Meta{}, "in the journal alone")
 			dir = copyHome(t, dir)
 			must(t, os.RemoveAll(filepath.Join(dir, "log/index")))
 			aside := filepath.Join(dir, "aside")
@@ -667,11 +672,11 @@ func TestALostQueueKeepsItsJournalWithoutAnIndex(t *testing.T) {
 				closeHome(t, s)
 			}
 			must(t, os.Rename(aside, filepath.Join(dir, "queues/jobs")))
-			s, q = openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Errorf("with the directory back: %s", p) }})
+			s, q = openHome(t, dir, queuefs.Options{Report: func(p durable.Finding) { t.Errorf("with the directory back: %s", p) }})
 			if got := payload(t, q, 1); len(s.Lost()) > 0 || got != "in the journal alone" {
 				t.Errorf("lost %v, job %q", s.Lost(), got)
 			}
-			if j := submit(t, q, queuefs.Meta{}, "new"); j.ID != 2 || q.Seq() != 2 {
+			if j := submit(t, q, job.Meta{}, "new"); j.ID != 2 || q.Seq() != 2 {
 				t.Errorf("the next job is %v, event %d", j.ID, q.Seq())
 			}
 		})

@@ -17,7 +17,7 @@
 // event when the home is opened. After a crash the journal rules. Files that cannot
 // be understood are moved to corrupt/ and reported, never deleted.
 //
-// Submissions are refused with [ErrNoSpace] before the disk is full, so that
+// Submissions are refused with [ledger.ErrNoSpace] before the disk is full, so that
 // checkpoints, consuming and culling go on.
 //
 // INTERNALS.md beside this file has the life of a job, the table of what a crash
@@ -33,15 +33,12 @@ import (
 	"time"
 
 	"cutie/queuefs/content"
-	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
-	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/ledger"
-	"cutie/queuefs/objects"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/stored"
@@ -50,21 +47,21 @@ import (
 
 // Options are the settings of an open home. Zero values are the defaults.
 type Options struct {
-	Now        func() time.Time // nil means time.Now
-	Report     func(Problem)    // called with damage found; nil: nobody is
-	Segment    int64            // bytes of a journal segment, at most and by default 64 MiB
-	Behind     int64            // bytes the files may be behind the journal; 0 means 1.5 GiB
-	KeepLog    int64            // bytes of journal kept for followers that want earlier events; 0 means 256 MiB, less none
-	Dirs       int              // directories of queues kept open, those used last; 0 means 512
-	Look       bool             // change nothing, as for a check; of all methods those to read work
-	AcceptLoss bool             // open a home that was not closed and lacks its journal; else [ErrJournalLost]
-	ReadAll    bool             // read each queue-info.txt, even if the index knows its date
-	Rebuild    bool             // make the index again from the directories
-	Making     bool             // open a home that is being made of a copy; else [ErrMaking]
-	Fault      durable.Fault    // for tests: of steps that write
-	Reads      durable.Fault    // for tests: of steps that read, see package tree
-	Stored     *stored.Options  // the home is in this store, and the directory is its cache; nil: it is in the directory
-	PushTo     *stored.Options  // the home is in the directory, and is to move into this store by [Service.Push]
+	Now        func() time.Time      // nil means time.Now
+	Report     func(durable.Finding) // called with damage found; nil: nobody is
+	Segment    int64                 // bytes of a journal segment, at most and by default 64 MiB
+	Behind     int64                 // bytes the files may be behind the journal; 0 means 1.5 GiB
+	KeepLog    int64                 // bytes of journal kept for followers that want earlier events; 0 means 256 MiB, less none
+	Dirs       int                   // directories of queues kept open, those used last; 0 means 512
+	Look       bool                  // change nothing, as for a check; of all methods those to read work
+	AcceptLoss bool                  // open a home that was not closed and lacks its journal; else [ErrJournalLost]
+	ReadAll    bool                  // read each queue-info.txt, even if the index knows its date
+	Rebuild    bool                  // make the index again from the directories
+	Making     bool                  // open a home that is being made of a copy; else [home.ErrMaking]
+	Fault      durable.Fault         // for tests: of steps that write
+	Reads      durable.Fault         // for tests: of steps that read, see package tree
+	Stored     *stored.Options       // the home is in this store, and the directory is its cache; nil: it is in the directory
+	PushTo     *stored.Options       // the home is in the directory, and is to move into this store by [Service.Push]
 
 	// OwnIndex gives small queues index files of their own, as in homes of former
 	// versions; for tests.
@@ -210,7 +207,7 @@ func (s *Service) begin() error { return s.shared.Gate.Enter() }
 // beginChange is begin for a change of the home, which no standby makes.
 func (s *Service) beginChange() error {
 	if s.Standby() {
-		return ErrStandby
+		return journal.ErrFollowing
 	}
 	return s.begin()
 }
@@ -238,12 +235,12 @@ func behind(err error) error {
 }
 
 // report reports damage of a file below the home.
-func (s *Service) report(path, text string) { s.reports.Add(Problem{Path: path, Text: text}) }
+func (s *Service) report(path, text string) { s.reports.Add(durable.Finding{Path: path, Text: text}) }
 
 // The known are the properties of the service, and what is left of queues.
 type known struct {
 	mu     sync.RWMutex
-	info   ServiceInfo
+	info   home.ServiceInfo
 	base   string                   // baseURI as cutie-info.txt has it
 	strays map[string]index.Numbers // last numbers of queues that vanished, not yet in the index
 	lost   map[string]*lostQueue    // by cleaned identifier
@@ -252,7 +249,7 @@ type known struct {
 }
 
 // Info returns the properties of the service.
-func (s *Service) Info() ServiceInfo {
+func (s *Service) Info() home.ServiceInfo {
 	s.known.mu.RLock()
 	defer s.known.mu.RUnlock()
 	return s.known.info
@@ -293,7 +290,7 @@ func (s *Service) of(some []*ledger.Ledger) []*Queue {
 
 // Queue finds a queue by its cleaned identifier, the identifier as it was
 // given, or its name. Another identifier with the same cleaned form is another queue,
-// although there can be only one of them. The error is [ErrNoQueue], or [ErrBadName]
+// although there can be only one of them. The error is [ledger.ErrNoQueue], or [job.ErrBadName]
 // for an impossible name.
 func (s *Service) Queue(name string) (*Queue, error) {
 	q := s.open(name)
@@ -304,14 +301,14 @@ func (s *Service) Queue(name string) (*Queue, error) {
 		s.ask(q)
 		return q, nil
 	}
-	id, err := CleanQueueID(name)
+	id, err := job.CleanQueueID(name)
 	if err != nil {
 		return nil, err
 	}
 	if err := s.lostError(id); err != nil {
 		return nil, err
 	}
-	return nil, fmt.Errorf("%.60s: %w", name, ErrNoQueue)
+	return nil, fmt.Errorf("%.60s: %w", name, ledger.ErrNoQueue)
 }
 
 // ask lets the next Reload look at the properties of a queue.
@@ -343,48 +340,17 @@ func (s *Service) drop(q *Queue) {
 // Errors for callers to branch on. Every error of this package with one of these
 // meanings wraps it.
 var (
-	ErrNoQueue       = ledger.ErrNoQueue
-	ErrQueueExists   = errors.New("queue exists already")
-	ErrNotEmpty      = ledger.ErrNotEmpty
-	ErrRefusing      = errors.New("queue refuses submissions")
-	ErrNotLost       = errors.New("the directory of the queue is not lost")
-	ErrNoJob         = ledger.ErrNoJob
-	ErrEmpty         = ledger.ErrEmpty
-	ErrNotPending    = job.ErrNotPending
-	ErrConflict      = job.ErrConflict
-	ErrLease         = errors.New("lease is gone")
-	ErrNoResult      = content.ErrNoResult
-	ErrResultDamaged = content.ErrResultDamaged
-	ErrResultExists  = errors.New("result exists already")
-	ErrBadName       = job.ErrBadName
-	ErrDigest        = digest.ErrMismatch
-	ErrSidecar       = job.ErrSidecar
-	ErrKeyUsed       = errors.New("key was used before")
-	ErrKeyBusy       = errors.New("another request with this key is on its way")
-	ErrTooBig        = job.ErrTooBig
-	ErrGone          = ledger.ErrGone
-	ErrNoSpace       = ledger.ErrNoSpace
-	ErrUnread        = content.ErrUnread
-	ErrFailed        = ledger.ErrFailed
-	ErrMirror        = replay.ErrMirror
-	ErrDiverged      = replay.ErrDiverged
-	ErrJournalLost   = errors.New(lostJournal)
-	ErrInfo          = errors.New("properties of the service damaged") // without a copy
-	ErrNoHome        = home.ErrNoHome
-	ErrMaking        = home.ErrMaking
-	ErrClosed        = ledger.ErrClosed
-	ErrFenced        = journal.ErrFenced
-	ErrStored        = stored.ErrStored
-	ErrUnstored      = stored.ErrUnstored
-	ErrThere         = stored.ErrThere
-	ErrArrived       = stored.ErrArrived
-	ErrHere          = stored.ErrHere
-	ErrAway          = objects.ErrAway
-	ErrBack          = bucket.ErrBack
-	ErrDenied        = objects.ErrDenied
-	ErrStandby       = journal.ErrFollowing
-	ErrAlive         = errors.New("the home has an owner that is alive")
-	ErrBehind        = errors.New("the standby has fallen behind the beginning of the journal")
+	ErrQueueExists  = errors.New("queue exists already")
+	ErrRefusing     = errors.New("queue refuses submissions")
+	ErrNotLost      = errors.New("the directory of the queue is not lost")
+	ErrLease        = errors.New("lease is gone")
+	ErrResultExists = errors.New("result exists already")
+	ErrKeyUsed      = errors.New("key was used before")
+	ErrKeyBusy      = errors.New("another request with this key is on its way")
+	ErrJournalLost  = errors.New(lostJournal)
+	ErrInfo         = errors.New("properties of the service damaged") // without a copy
+	ErrAlive        = errors.New("the home has an owner that is alive")
+	ErrBehind       = errors.New("the standby has fallen behind the beginning of the journal")
 )
 
 // lostJournal is damage that nothing can make good.
@@ -402,18 +368,6 @@ var errImage = errors.New("the index in the image was damaged when the image was
 // errLook is the error of changes in a home opened with [Options.Look].
 var errLook = errors.New("home opened for reading")
 
-// A LockedError is the error for a home held by another process.
-type LockedError = home.LockedError
-
-// An OwnedError is the error for a home in a store that another process owns.
-type OwnedError = stored.OwnedError
-
-// A MovedError is the error for a home in a directory, asked for in a store.
-type MovedError = stored.MovedError
-
-// A Problem is damage, found and set aside, never deleted.
-type Problem = home.Problem
-
 // A Follower derives something from the events of all queues: the publisher derives
 // documents, callbacks derive messages. The engine calls its followers in turn around each
 // checkpoint, and when a queue goes. It keeps a record until all of them have it on stable
@@ -430,7 +384,7 @@ type Follower interface {
 // records. Holds returns the first event of a queue that it wants, 0 for none. The journal
 // has these events as long as it takes no more than Options.KeepLog.
 type Holder interface {
-	Holds(queue string) Seq
+	Holds(queue string) job.Seq
 }
 
 // A Forgetter is a [Follower] with something for each queue. Forget is called
@@ -455,7 +409,7 @@ func (fs followers) Flush() error {
 }
 
 // Holds implements [Holder].
-func (fs followers) Holds(queue string) (first Seq) {
+func (fs followers) Holds(queue string) (first job.Seq) {
 	for _, f := range fs {
 		if h, ok := f.(Holder); ok {
 			if seq := h.Holds(queue); seq > 0 && (first == 0 || seq < first) {

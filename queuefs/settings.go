@@ -28,16 +28,16 @@ import (
 // SetQueue returns. Comments, order and unknown elements stay in the file. A
 // damaged file was reported before; it is moved to corrupt/, and edit gets the
 // properties in force. ID, Identifier and Created cannot change. A changed file is
-// an [Update] of no job. Errors are ErrNoQueue, ErrBadName, ErrQueueExists if
+// an [job.Update] of no job. Errors are ledger.ErrNoQueue, job.ErrBadName, ErrQueueExists if
 // another queue has the name, the error of edit, and those of storage. After an
 // error the old properties hold, but the file may have changed: the next Reload
 // takes it in. The path of a callback becomes a secret, see [Queue.Callback].
-func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInfo) error) (QueueInfo, error) {
+func (s *Service) SetQueue(ctx context.Context, name string, edit func(*home.QueueInfo) error) (home.QueueInfo, error) {
 	if err := ctx.Err(); err != nil {
-		return QueueInfo{}, err
+		return home.QueueInfo{}, err
 	}
 	if err := s.beginChange(); err != nil {
-		return QueueInfo{}, err
+		return home.QueueInfo{}, err
 	}
 	defer s.end()
 	s.properties.Lock()
@@ -47,47 +47,47 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*QueueInf
 		err = q.original.Refuse()
 	}
 	if err != nil {
-		return QueueInfo{}, err
+		return home.QueueInfo{}, err
 	}
 	now, err := q.baseSettings()
 	if content.Transient(err) {
-		return QueueInfo{}, fmt.Errorf("%s/%s: %w: %w", q.ID(), home.QueueInfoName, ErrUnread, durable.Bare(err))
+		return home.QueueInfo{}, fmt.Errorf("%s/%s: %w: %w", q.ID(), home.QueueInfoName, content.ErrUnread, durable.Bare(err))
 	}
 	if err != nil {
-		return QueueInfo{}, fmt.Errorf("%s/%s: %w: %w; mend the file first", q.ID(), home.QueueInfoName, ErrConflict, durable.Bare(err))
+		return home.QueueInfo{}, fmt.Errorf("%s/%s: %w: %w; mend the file first", q.ID(), home.QueueInfoName, job.ErrConflict, durable.Bare(err))
 	}
 	if now.Names()[0] != q.Names()[0] {
-		return QueueInfo{}, fmt.Errorf("%s/%s: %w: other hands have changed the identifier; put it back first", q.ID(), home.QueueInfoName, ErrBadName)
+		return home.QueueInfo{}, fmt.Errorf("%s/%s: %w: other hands have changed the identifier; put it back first", q.ID(), home.QueueInfoName, job.ErrBadName)
 	}
 	info, was := now.Info(), now.Rules().Callback
 	if err := edit(&info); err != nil {
-		return QueueInfo{}, err
+		return home.QueueInfo{}, err
 	}
 	if info.ID != q.ID() || info.Identifier != now.Names()[0] {
-		return QueueInfo{}, fmt.Errorf("%w: the identifier of queue %s cannot change; create a queue of the new name and move the jobs there", ErrBadName, q.ID())
+		return home.QueueInfo{}, fmt.Errorf("%w: the identifier of queue %s cannot change; create a queue of the new name and move the jobs there", job.ErrBadName, q.ID())
 	}
 	if !info.Created.Equal(now.Created()) {
-		return QueueInfo{}, fmt.Errorf("%w: when queue %s was created cannot change", ErrBadName, q.ID())
+		return home.QueueInfo{}, fmt.Errorf("%w: when queue %s was created cannot change", job.ErrBadName, q.ID())
 	}
 	if err := info.Check(); err != nil {
-		return QueueInfo{}, err
+		return home.QueueInfo{}, err
 	}
 	if s.queues.Taken(info.Name, q) {
-		return QueueInfo{}, fmt.Errorf("name %.80q: %w", info.Name, ErrQueueExists)
+		return home.QueueInfo{}, fmt.Errorf("name %.80q: %w", info.Name, ErrQueueExists)
 	}
 	callbacks := &s.properties.callbacks
 	if info.Callback != was || was != home.PublicURL(was) { // else it is as before, even if its URL is lost
 		if info.Callback, err = s.keepCallback(q.ID(), info.Callback); err != nil {
-			return QueueInfo{}, ledger.StorageError(err)
+			return home.QueueInfo{}, ledger.StorageError(err)
 		}
 	}
 	written, err := q.infoFile.Set(now.Reading, info.Elements())
 	if err != nil {
-		return QueueInfo{}, ledger.StorageError(err)
+		return home.QueueInfo{}, ledger.StorageError(err)
 	}
 	now = q.settingsOf(written)
 	if err := q.takeProperties(now); err != nil {
-		return QueueInfo{}, err
+		return home.QueueInfo{}, err
 	}
 	s.queues.Renamed()
 	if info.Callback != was {
@@ -118,7 +118,7 @@ func (s *Service) noteService(text []byte) error {
 // SetService returns, except BaseURI: published documents keep their references
 // until the home is opened again. Comments, order and unknown elements stay in
 // the file.
-func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error) error {
+func (s *Service) SetService(ctx context.Context, edit func(*home.ServiceInfo) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 		return err
 	}
 	if info.Identifier != was.Identifier || info.Scheme != was.Scheme || !info.Created.Equal(was.Created) {
-		return fmt.Errorf("%w: only name, description, supportURI, defaultCatalog, tombstoneAge and baseURI of the service can change", ErrBadName)
+		return fmt.Errorf("%w: only name, description, supportURI, defaultCatalog, tombstoneAge and baseURI of the service can change", job.ErrBadName)
 	}
 	if err := info.Check(); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *Service) SetService(ctx context.Context, edit func(*ServiceInfo) error)
 
 // takeInfo puts the properties that may change while the home is open in force. It
 // returns those from before, and the baseURI that the file had.
-func (s *Service) takeInfo(r home.Reading[ServiceInfo]) (was ServiceInfo, base string) {
+func (s *Service) takeInfo(r home.Reading[home.ServiceInfo]) (was home.ServiceInfo, base string) {
 	l := &s.known
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,7 +248,7 @@ func (s *Service) reloadQueues(ctx context.Context) (changed []string, err error
 			continue
 		}
 		switch err := s.letGo(ctx, q); {
-		case errors.Is(err, ErrNotEmpty):
+		case errors.Is(err, ledger.ErrNotEmpty):
 			s.report(home.ListName, fmt.Sprintf("queue %s is not listed any more, but has jobs: it is served until the home is closed", q.ID()))
 		case err != nil:
 			s.properties.list.Again()
@@ -286,7 +286,7 @@ func (s *Service) takeInListed() (ids, changed []string, err error) {
 			if e := s.usable(); e != nil {
 				return nil, changed, e
 			}
-			if _, lost := errors.AsType[*LostError](err); lost {
+			if _, lost := errors.AsType[*content.LostError](err); lost {
 				continue // reported when it was found
 			}
 			s.report(home.QueuesDir+"/"+id, err.Error()+"; not served")
@@ -413,7 +413,7 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 			o.Repair, o.Restore = false, false // only its original changes it
 		}
 		if m := q.Mirror(); m != nil && m.Bad != "" {
-			r.Tell(false, Problem{Path: home.MirrorsDir + "/" + q.ID(), Text: m.Bad + "; the queue stays a mirror until cutie failover mirror takes it over"})
+			r.Tell(false, durable.Finding{Path: home.MirrorsDir + "/" + q.ID(), Text: m.Bad + "; the queue stays a mirror until cutie failover mirror takes it over"})
 		}
 		if _, err := q.Callback(); err != nil {
 			path := home.CallbacksDir + "/" + q.ID()
@@ -424,7 +424,7 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 			return fmt.Errorf("queue %s: tombstones: %w", q.ID(), err)
 		}
 		if damaged && s.index.Closed() { // a crash may tear the end
-			r.Tell(o.Repair, Problem{Path: snapshot.Path(q.ID(), indexfile.TombstonesName), Text: "tombstones do not verify; others are kept"})
+			r.Tell(o.Repair, durable.Finding{Path: snapshot.Path(q.ID(), indexfile.TombstonesName), Text: "tombstones do not verify; others are kept"})
 		}
 		if err := q.comparer().Check(r, o); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)
@@ -442,7 +442,7 @@ func (s *Service) fileNow() error {
 			_, err = q.fileUpTo(at, s.space.InTime)
 		}
 	}
-	if errors.Is(ledger.StorageError(err), ErrNoSpace) {
+	if errors.Is(ledger.StorageError(err), ledger.ErrNoSpace) {
 		return nil
 	}
 	return err

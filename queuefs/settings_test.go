@@ -15,14 +15,18 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/content"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/testdata/long"
 )
 
 // set returns an edit that puts down some properties.
-func set(change func(i *queuefs.QueueInfo)) func(*queuefs.QueueInfo) error {
-	return func(i *queuefs.QueueInfo) error {
+func set(change func(i *home.QueueInfo)) func(*home.QueueInfo) error {
+	return func(i *home.QueueInfo) error {
 		change(i)
 		return nil
 	}
@@ -62,13 +66,13 @@ func TestSetQueueKeepsWhatElseIsInTheFile(t *testing.T) {
 	edit(t, dir, byHand)
 	s, q := openHome(t, dir, queuefs.Options{})
 	at := time.Date(2026, 5, 6, 7, 8, 9, 10_999, time.UTC)
-	got := sure(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) {
+	got := sure(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) {
 		i.Name, i.Description, i.CullingSize, i.CullingAge = "Jobs", "", 5, 720
-		i.Paused, i.Closed, i.Acknowledge, i.Lease, i.MaxAttempts, i.Digests = at, true, queuefs.AckRequired, 90*time.Second, 3, digest.SetOf(digest.MD5)
+		i.Paused, i.Closed, i.Acknowledge, i.Lease, i.MaxAttempts, i.Digests = at, true, job.AckRequired, 90*time.Second, 3, digest.SetOf(digest.MD5)
 		i.Callback = "https://example.org/hook?x=1"
 	})))(t)
-	want := queuefs.QueueInfo{ID: "jobs", Identifier: "jobs", Name: "Jobs", CullingSize: 5, CullingAge: 720, VerifyOnRead: true,
-		Paused: at.Truncate(time.Microsecond), Closed: true, Acknowledge: queuefs.AckRequired, Lease: 90 * time.Second, MaxAttempts: 3, Digests: digest.SetOf(digest.MD5),
+	want := home.QueueInfo{ID: "jobs", Identifier: "jobs", Name: "Jobs", CullingSize: 5, CullingAge: 720, VerifyOnRead: true,
+		Paused: at.Truncate(time.Microsecond), Closed: true, Acknowledge: job.AckRequired, Lease: 90 * time.Second, MaxAttempts: 3, Digests: digest.SetOf(digest.MD5),
 		Callback: "https://example.org", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	if got != want || q.Info() != want {
 		t.Errorf("got %+v\nand %+v\nwant %+v", got, q.Info(), want)
@@ -107,12 +111,12 @@ name: not read
 		t.Errorf("published: got %q, %+v, %v", file, facts, err)
 	}
 	// Without a change the file is not touched; with one, the rest stays.
-	should(t, errOf(s.SetQueue(ctx, "Jobs", set(func(*queuefs.QueueInfo) {}))))
+	should(t, errOf(s.SetQueue(ctx, "Jobs", set(func(*home.QueueInfo) {}))))
 	if again, err := os.Stat(dir + "/queues/jobs/queue-info.txt"); err != nil || !os.SameFile(st, again) || !again.ModTime().Equal(st.ModTime()) {
 		t.Error("the file was written though nothing changed")
 	}
-	want.Paused, want.Closed, want.Acknowledge, want.Lease, want.MaxAttempts, want.Callback, want.CullingAge, want.Digests = time.Time{}, false, queuefs.AckNone, 0, 0, "", -1, 0
-	if got, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { *i = want })); err != nil || got != want {
+	want.Paused, want.Closed, want.Acknowledge, want.Lease, want.MaxAttempts, want.Callback, want.CullingAge, want.Digests = time.Time{}, false, job.AckNone, 0, 0, "", -1, 0
+	if got, err := s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { *i = want })); err != nil || got != want {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 	}
 	closeHome(t, s)
@@ -125,29 +129,29 @@ name: not read
 func TestSetQueueRefusesWhatCannotBe(t *testing.T) {
 	dir := t.TempDir()
 	s, q := openHome(t, dir, queuefs.Options{})
-	must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", Name: "Other"})))
+	must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "other", Name: "Other"})))
 	was, text := q.Info(), properties(t, dir)
 	for name, tt := range map[string]struct {
-		change func(i *queuefs.QueueInfo)
+		change func(i *home.QueueInfo)
 		err    error
 		hint   string
 	}{
-		"identifier":   {func(i *queuefs.QueueInfo) { i.Identifier = "new" }, queuefs.ErrBadName, "create a queue of the new name"},
-		"id":           {func(i *queuefs.QueueInfo) { i.ID = "new" }, queuefs.ErrBadName, "create a queue of the new name"},
-		"created":      {func(i *queuefs.QueueInfo) { i.Created = time.Now() }, queuefs.ErrBadName, "created"},
-		"name taken":   {func(i *queuefs.QueueInfo) { i.Name = "Other" }, queuefs.ErrQueueExists, "Other"},
-		"long name":    {func(i *queuefs.QueueInfo) { i.Name = strings.Repeat("x", 5000) }, queuefs.ErrTooBig, ""},
-		"size":         {func(i *queuefs.QueueInfo) { i.CullingSize = -2 }, queuefs.ErrBadName, "cullingSizeThreshold"},
-		"age":          {func(i *queuefs.QueueInfo) { i.CullingAge = 1 << 62 }, queuefs.ErrBadName, "cullingAgeThreshold"},
-		"acknowledge":  {func(i *queuefs.QueueInfo) { i.Acknowledge = 9 }, queuefs.ErrBadName, "Acknowledge(9)"},
-		"lease":        {func(i *queuefs.QueueInfo) { i.Lease = -1 }, queuefs.ErrBadName, "lease"},
-		"parts":        {func(i *queuefs.QueueInfo) { i.Lease = 1500 * time.Millisecond }, queuefs.ErrBadName, "whole seconds"},
-		"attempts":     {func(i *queuefs.QueueInfo) { i.MaxAttempts = -1 }, queuefs.ErrBadName, "maxAttempts"},
-		"paused":       {func(i *queuefs.QueueInfo) { i.Paused = time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC) }, queuefs.ErrBadName, "20000"},
-		"no URI":       {func(i *queuefs.QueueInfo) { i.Callback = "hook" }, queuefs.ErrBadName, "callback"},
-		"other scheme": {func(i *queuefs.QueueInfo) { i.Callback = "file:///etc/passwd" }, queuefs.ErrBadName, "callback"},
-		"secret":       {func(i *queuefs.QueueInfo) { i.Callback = "https://me:word@example.org/" }, queuefs.ErrBadName, "public"},
-		"two lines":    {func(i *queuefs.QueueInfo) { i.Callback = "https://example.org/\nclosed: true" }, queuefs.ErrBadName, "callback"},
+		"identifier":   {func(i *home.QueueInfo) { i.Identifier = "new" }, job.ErrBadName, "create a queue of the new name"},
+		"id":           {func(i *home.QueueInfo) { i.ID = "new" }, job.ErrBadName, "create a queue of the new name"},
+		"created":      {func(i *home.QueueInfo) { i.Created = time.Now() }, job.ErrBadName, "created"},
+		"name taken":   {func(i *home.QueueInfo) { i.Name = "Other" }, queuefs.ErrQueueExists, "Other"},
+		"long name":    {func(i *home.QueueInfo) { i.Name = strings.Repeat("x", 5000) }, job.ErrTooBig, ""},
+		"size":         {func(i *home.QueueInfo) { i.CullingSize = -2 }, job.ErrBadName, "cullingSizeThreshold"},
+		"age":          {func(i *home.QueueInfo) { i.CullingAge = 1 << 62 }, job.ErrBadName, "cullingAgeThreshold"},
+		"acknowledge":  {func(i *home.QueueInfo) { i.Acknowledge = 9 }, job.ErrBadName, "Acknowledge(9)"},
+		"lease":        {func(i *home.QueueInfo) { i.Lease = -1 }, job.ErrBadName, "lease"},
+		"parts":        {func(i *home.QueueInfo) { i.Lease = 1500 * time.Millisecond }, job.ErrBadName, "whole seconds"},
+		"attempts":     {func(i *home.QueueInfo) { i.MaxAttempts = -1 }, job.ErrBadName, "maxAttempts"},
+		"paused":       {func(i *home.QueueInfo) { i.Paused = time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC) }, job.ErrBadName, "20000"},
+		"no URI":       {func(i *home.QueueInfo) { i.Callback = "hook" }, job.ErrBadName, "callback"},
+		"other scheme": {func(i *home.QueueInfo) { i.Callback = "file:///etc/passwd" }, job.ErrBadName, "callback"},
+		"secret":       {func(i *home.QueueInfo) { i.Callback = "https://me:word@example.org/" }, job.ErrBadName, "public"},
+		"two lines":    {func(i *home.QueueInfo) { i.Callback = "https://example.org/\nclosed: true" }, job.ErrBadName, "callback"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := s.SetQueue(ctx, "jobs", set(tt.change))
@@ -160,13 +164,13 @@ func TestSetQueueRefusesWhatCannotBe(t *testing.T) {
 		})
 	}
 	mine := errors.New("mine")
-	if _, err := s.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Name = "x"; return mine }); !errors.Is(err, mine) || q.Info() != was {
+	if _, err := s.SetQueue(ctx, "jobs", func(i *home.QueueInfo) error { i.Name = "x"; return mine }); !errors.Is(err, mine) || q.Info() != was {
 		t.Errorf("got %v, %+v", err, q.Info())
 	}
-	wantErr(t, errOf(s.SetQueue(ctx, "none", set(func(*queuefs.QueueInfo) {}))), queuefs.ErrNoQueue, "")
+	wantErr(t, errOf(s.SetQueue(ctx, "none", set(func(*home.QueueInfo) {}))), ledger.ErrNoQueue, "")
 	// A file that other hands broke is not written over.
 	edit(t, dir, "identifier: jobs\nlease: soon\n")
-	if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name = "x" })); err == nil || !strings.Contains(err.Error(), "queue-info.txt") {
+	if _, err := s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Name = "x" })); err == nil || !strings.Contains(err.Error(), "queue-info.txt") {
 		t.Errorf("got %v", err)
 	}
 	if got := properties(t, dir); got != "identifier: jobs\nlease: soon\n" {
@@ -187,18 +191,18 @@ func TestEveryStepOfSettingFails(t *testing.T) {
 			f.at, f.done, f.n = at, done, 0
 			want := was
 			want.Name, want.Closed = "Jobs", true
-			_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { *i = want }))
+			_, err := s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { *i = want }))
 			fired := f.fired()
 			f.at = 0
 			if got := q.Info(); err == nil && got != want || err != nil && got != was || fired != (err != nil) {
 				t.Errorf("step %d %s: %v, got %+v", at, f.name, err, got)
 			}
-			if errors.Is(err, queuefs.ErrFailed) {
+			if errors.Is(err, ledger.ErrFailed) {
 				s.Close()
 				s, q = openHome(t, dir, queuefs.Options{})
 			}
 			// What was written all the same is taken in, or written again.
-			got, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Closed = true }))
+			got, err := s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Closed = true }))
 			want.Name = got.Name
 			if err != nil || got != want || got.Name != "" && got.Name != "Jobs" || q.Info() != want {
 				t.Errorf("step %d %s: then %v, got %+v", at, f.name, err, got)
@@ -221,9 +225,9 @@ func TestEveryStepOfSettingFails(t *testing.T) {
 
 func TestClosedQueueRefusesSubmissions(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
-	first := submit(t, q, queuefs.Meta{}, "x")
+	first := submit(t, q, job.Meta{}, "x")
 	for _, closed := range []bool{true, false} {
-		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Closed = closed }))))
+		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Closed = closed }))))
 		if _, err := trySubmit(q, "y"); closed != errors.Is(err, queuefs.ErrRefusing) || closed != (err != nil) {
 			t.Errorf("closed %v: got %v", closed, err)
 		}
@@ -237,17 +241,17 @@ func TestEndOfPauseServesWhoWaits(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{})
 	pause := func(at time.Time) {
 		t.Helper()
-		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Paused = at }))))
+		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Paused = at }))))
 	}
 	pause(time.Now())
-	want := submit(t, q, queuefs.Meta{}, "x")
-	wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrEmpty, "paused")
-	got := make(chan queuefs.JobID)
+	want := submit(t, q, job.Meta{}, "x")
+	wantErr(t, errOf(q.Next(ctx, "w")), ledger.ErrEmpty, "paused")
+	got := make(chan job.ID)
 	go func() {
 		jobs, err := q.NextWait(ctx, "w", 1)
 		if err != nil {
 			t.Error(err)
-			jobs = make([]queuefs.Job, 1)
+			jobs = make([]job.Job, 1)
 		}
 		got <- jobs[0].ID
 	}()
@@ -265,7 +269,7 @@ func TestSetService(t *testing.T) {
 	must(t, os.WriteFile(file, []byte("# mine\nname: old\nphone: 1\nserviceScheme: Cutie/0.3/0.1\ncreated: 2026-01-02T03:04:05Z\n"), 0o666))
 	s, _ = openHome(t, dir, queuefs.Options{})
 	s.SetBaseURI("http://127.0.0.1:1/")
-	err := s.SetService(ctx, func(i *queuefs.ServiceInfo) error {
+	err := s.SetService(ctx, func(i *home.ServiceInfo) error {
 		if i.BaseURI != "" {
 			t.Errorf("base URI of the run: got %q", i.BaseURI)
 		}
@@ -281,13 +285,13 @@ func TestSetService(t *testing.T) {
 	if i := s.Info(); i.Name != "new" || i.Description != "two\uFFFDlines" || i.SupportURI != "mailto:ann@example.org" || i.BaseURI != "http://127.0.0.1:1/" {
 		t.Errorf("got %+v", i)
 	}
-	for name, edit := range map[string]func(*queuefs.ServiceInfo){
-		"identifier": func(i *queuefs.ServiceInfo) { i.Identifier = "x" },
-		"scheme":     func(i *queuefs.ServiceInfo) { i.Scheme = "x" },
-		"created":    func(i *queuefs.ServiceInfo) { i.Created = time.Now() },
-		"base URI":   func(i *queuefs.ServiceInfo) { i.BaseURI = "example.org" },
+	for name, edit := range map[string]func(*home.ServiceInfo){
+		"identifier": func(i *home.ServiceInfo) { i.Identifier = "x" },
+		"scheme":     func(i *home.ServiceInfo) { i.Scheme = "x" },
+		"created":    func(i *home.ServiceInfo) { i.Created = time.Now() },
+		"base URI":   func(i *home.ServiceInfo) { i.BaseURI = "example.org" },
 	} {
-		wantErr(t, s.SetService(ctx, func(i *queuefs.ServiceInfo) error { edit(i); return nil }), queuefs.ErrBadName, "%s", name)
+		wantErr(t, s.SetService(ctx, func(i *home.ServiceInfo) error { edit(i); return nil }), job.ErrBadName, "%s", name)
 	}
 	if got, _ := os.ReadFile(file); string(got) != want {
 		t.Errorf("file: got\n%s", got)
@@ -324,7 +328,7 @@ func ids(s *queuefs.Service) (ids []string) {
 func TestReloadTakesInPropertiesThatOtherHandsChanged(t *testing.T) {
 	dir := fastDir(t)
 	var problems []string
-	s, q := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
+	s, q := openHome(t, dir, queuefs.Options{Report: func(p durable.Finding) { problems = append(problems, p.String()) }})
 	if got := reload(t, s); got != nil {
 		t.Errorf("nothing changed: got %v", got)
 	}
@@ -368,12 +372,12 @@ func TestReloadTakesInPropertiesThatOtherHandsChanged(t *testing.T) {
 func TestReloadTakesInQueues(t *testing.T) {
 	dir := fastDir(t)
 	var problems []string
-	o := queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }}
+	o := queuefs.Options{Report: func(p durable.Finding) { problems = append(problems, p.String()) }}
 	s, q := openHome(t, dir, o)
-	submit(t, q, queuefs.Meta{}, "one")
-	submit(t, q, queuefs.Meta{}, "two")
+	submit(t, q, job.Meta{}, "one")
+	submit(t, q, job.Meta{}, "two")
 	must(t, errOf(q.Next(ctx, "w")))
-	must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "empty"})))
+	must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "empty"})))
 	must(t, s.Checkpoint(ctx))
 	// Somebody brings a copy of a queue, lists one that has no directory, and
 	// takes two out.
@@ -395,7 +399,7 @@ func TestReloadTakesInQueues(t *testing.T) {
 		t.Error("the directory of the empty queue should stay, and its index go")
 	}
 	w := observe(t, s)
-	w["copy"].byID[1] = fact{status: queuefs.Consumed, consumer: "w", payload: "one"}
+	w["copy"].byID[1] = fact{status: job.Consumed, consumer: "w", payload: "one"}
 	for id, f := range w["jobs"].byID {
 		if w["copy"].byID[id] != f {
 			t.Errorf("copy of %v: got %v want %v", id, w["copy"].byID[id], f)
@@ -403,10 +407,10 @@ func TestReloadTakesInQueues(t *testing.T) {
 	}
 	// Both go on.
 	c := sure(s.Queue("copy"))(t)
-	submitAs(t, c, 3, queuefs.Meta{}, "three")
-	submitAs(t, q, 3, queuefs.Meta{}, "three")
+	submitAs(t, c, 3, job.Meta{}, "three")
+	submitAs(t, q, 3, job.Meta{}, "three")
 	n := sure(s.Queue("new"))(t)
-	submit(t, n, queuefs.Meta{}, "first")
+	submit(t, n, job.Meta{}, "first")
 	write(t, dir+"/queues.txt", "jobs\ncopy\nnew\nempty\n")
 	if got := reload(t, s); !slices.Equal(got, []string{"empty"}) || !slices.Equal(ids(s), []string{"jobs", "copy", "new", "empty"}) {
 		t.Errorf("listed again: got %v, queues %v", got, ids(s))
@@ -429,7 +433,7 @@ func TestReloadTakesInQueues(t *testing.T) {
 func TestReloadKeepsTheQueuesOfABrokenList(t *testing.T) {
 	dir := fastDir(t)
 	var problems []string
-	s, _ := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
+	s, _ := openHome(t, dir, queuefs.Options{Report: func(p durable.Finding) { problems = append(problems, p.String()) }})
 	for i, change := range []func(){
 		func() { write(t, dir+"/queues.txt", "jobs\ncutie-x\n") },
 		func() { write(t, dir+"/queues.txt", strings.Repeat("x", 1<<17)) },
@@ -473,7 +477,7 @@ func TestReloadUnderLoad(t *testing.T) {
 				if _, err := trySubmit(q, "x"); err != nil && !errors.Is(err, queuefs.ErrRefusing) {
 					t.Error(err)
 				}
-				if _, err := q.Next(ctx, "w"); err != nil && !errors.Is(err, queuefs.ErrEmpty) {
+				if _, err := q.Next(ctx, "w"); err != nil && !errors.Is(err, ledger.ErrEmpty) {
 					t.Error(err)
 				}
 			}
@@ -505,10 +509,10 @@ func TestEveryStepOfReloadFails(t *testing.T) {
 			f := newFaults(0, errInjected)
 			dir := fastDir(t)
 			s, q := openHome(t, dir, queuefs.Options{Fault: f.step})
-			submit(t, q, queuefs.Meta{}, "one")
-			submit(t, q, queuefs.Meta{}, "two")
+			submit(t, q, job.Meta{}, "one")
+			submit(t, q, job.Meta{}, "two")
 			must(t, errOf(q.Next(ctx, "w")))
-			must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "empty"})))
+			must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "empty"})))
 			must(t, s.Checkpoint(ctx))
 			want := observe(t, s)
 			delete(want, "empty")
@@ -516,7 +520,7 @@ func TestEveryStepOfReloadFails(t *testing.T) {
 			must(t, os.CopyFS(dir+"/queues/copy", os.DirFS(dir+"/queues/jobs")))
 			// A move that is an event when the queue is taken in.
 			must(t, os.Rename(dir+"/queues/copy/consumed/j000000000001", dir+"/queues/copy/pending/j000000000001"))
-			want = want.set("copy", 1, func(f *fact) { f.status, f.consumer, f.work, f.requeues = queuefs.Pending, "", "", 1 })
+			want = want.set("copy", 1, func(f *fact) { f.status, f.consumer, f.work, f.requeues = job.Pending, "", "", 1 })
 			write(t, dir+"/queues/copy/queue-info.txt", "identifier: copy\n")
 			write(t, dir+"/queues.txt", "copy\nnew\njobs\n")
 			f.n, f.at, f.done, f.stops = 0, at, way.done, way.stops
@@ -552,7 +556,7 @@ func TestEveryStepOfReloadFails(t *testing.T) {
 func TestReloadTakesInPropertiesOfTheService(t *testing.T) {
 	dir := fastDir(t)
 	var problems []string
-	s, _ := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
+	s, _ := openHome(t, dir, queuefs.Options{Report: func(p durable.Finding) { problems = append(problems, p.String()) }})
 	s.SetBaseURI("http://127.0.0.1:1/")
 	was, name := s.Info(), dir+"/cutie-info.txt"
 	data := sure(os.ReadFile(name))(t)
@@ -570,7 +574,7 @@ func TestReloadTakesInPropertiesOfTheService(t *testing.T) {
 	if got := s.Info(); got != want {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
-	must(t, s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.Name = "set"; return nil }))
+	must(t, s.SetService(ctx, func(i *home.ServiceInfo) error { i.Name = "set"; return nil }))
 	reload(t, s)
 	if s.Info().Name != "set" || s.Info().DefaultCatalog != "jobs" || s.Info().TombstoneAge != 24 || len(problems) > 0 {
 		t.Errorf("got %+v, reported %q", s.Info(), problems)
@@ -610,9 +614,9 @@ func spoilSettings(t *testing.T, each func(t *testing.T, dir, file string)) {
 		t.Run(name, func(t *testing.T) {
 			dir := fastDir(t)
 			s, q := openHome(t, dir, queuefs.Options{})
-			must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"})))
-			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name, i.MaxAttempts, i.CullingSize = "Jöbs", 3, 5 }))))
-			submit(t, q, queuefs.Meta{}, "x")
+			must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "other"})))
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Name, i.MaxAttempts, i.CullingSize = "Jöbs", 3, 5 }))))
+			submit(t, q, job.Meta{}, "x")
 			closeHome(t, s)
 			file := dir + "/queues/jobs/queue-info.txt"
 			must(t, spoil(file))
@@ -626,7 +630,7 @@ func spoilSettings(t *testing.T, each func(t *testing.T, dir, file string)) {
 func TestAQueueGoesOnWithItsLastKnownProperties(t *testing.T) {
 	spoilSettings(t, func(t *testing.T, dir, file string) {
 		var problems []string
-		o := queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }}
+		o := queuefs.Options{Report: func(p durable.Finding) { problems = append(problems, p.String()) }}
 		for range 2 { // the next opening does not forget them
 			problems = nil
 			s, q := openHome(t, dir, o)
@@ -637,7 +641,7 @@ func TestAQueueGoesOnWithItsLastKnownProperties(t *testing.T) {
 			if len(problems) != 1 || !strings.Contains(problems[0], "queues/jobs/queue-info.txt") {
 				t.Errorf("reported %q", problems)
 			}
-			submit(t, q, queuefs.Meta{}, "y")
+			submit(t, q, job.Meta{}, "y")
 			should(t, errOf(q.Next(ctx, "w")))
 			should(t, s.Checkpoint(ctx))
 			if other, err := s.Queue("other"); err != nil || other.State().Damage != "" {
@@ -681,7 +685,7 @@ func TestAQueueOfUnknownPropertiesIsClosedAndPaused(t *testing.T) {
 			t.Errorf("got %+v", st)
 		}
 		wantErr(t, errOf(trySubmit(q, "")), queuefs.ErrRefusing, "submit")
-		wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrEmpty, "next")
+		wantErr(t, errOf(q.Next(ctx, "w")), ledger.ErrEmpty, "next")
 		// Whoever puts the file in order is heard at once.
 		os.RemoveAll(file)
 		write(t, file, "identifier: jobs\nname: mended\n")
@@ -705,18 +709,18 @@ func TestSettingAPropertyMendsABadFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := fastDir(t)
 			var problems []string
-			s, q := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { problems = append(problems, p.String()) }})
-			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name, i.MaxAttempts = "Jöbs", 3 }))))
+			s, q := openHome(t, dir, queuefs.Options{Report: func(p durable.Finding) { problems = append(problems, p.String()) }})
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Name, i.MaxAttempts = "Jöbs", 3 }))))
 			must(t, spoil(dir+"/queues/jobs/queue-info.txt"))
 			// Somebody may just be writing it.
-			if _, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) {})); err == nil {
+			if _, err := s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) {})); err == nil {
 				t.Error("the file is written over")
 			}
 			reload(t, s)
 			if st := q.State(); st.Damage == "" || st.Info.MaxAttempts != 3 || len(problems) != 1 {
 				t.Errorf("got %+v, reported %q", st, problems)
 			}
-			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.MaxAttempts = 4 }))))
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.MaxAttempts = 4 }))))
 			if st := q.State(); st.Damage != "" || st.Info.Name != "Jöbs" || st.Info.MaxAttempts != 4 {
 				t.Errorf("got %+v", st)
 			}
@@ -738,7 +742,7 @@ func TestSettingAPropertyMendsABadFile(t *testing.T) {
 func TestAnUndatedQueueKeepsItsTimeOfCreation(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
-	submit(t, q, queuefs.Meta{}, "x")
+	submit(t, q, job.Meta{}, "x")
 	closeHome(t, s)
 	file := dir + "/queues/jobs/queue-info.txt"
 	made := time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -782,7 +786,7 @@ func TestUnreadPropertiesAreNotLost(t *testing.T) {
 				before := sure(os.ReadFile(file))(t)
 				var problems []string
 				late := time.Duration(0)
-				o := queuefs.Options{Reads: disk.step, Report: func(p queuefs.Problem) { problems = append(problems, p.String()) },
+				o := queuefs.Options{Reads: disk.step, Report: func(p durable.Finding) { problems = append(problems, p.String()) },
 					Now: func() time.Time { return time.Now().Add(late) }}
 
 				disk.fail(errno, 1) // the one of jobs, which is read first
@@ -800,7 +804,7 @@ func TestUnreadPropertiesAreNotLost(t *testing.T) {
 					t.Errorf("reported %q", problems)
 				}
 				other := sure(s.Ask("other"))(t)
-				submit(t, other, queuefs.Meta{}, "payload")
+				submit(t, other, job.Meta{}, "payload")
 				should(t, errOf(other.Next(ctx, "c")))
 
 				late = time.Hour // leases are over, and jobs old enough to be culled
@@ -852,14 +856,14 @@ func TestUnreadPropertiesAreNotLost(t *testing.T) {
 func homeToShut(t *testing.T, how string) string {
 	t.Helper()
 	dir := filepath.Join(fastDir(t), "home")
-	s, q := openWith(t, dir, queuefs.Options{}, func(i *queuefs.QueueInfo) { i.Name, i.CullingSize, i.CullingAge = "Jöbs", 0, 0 })
-	must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})))
-	submit(t, q, queuefs.Meta{}, "first")
-	submit(t, q, queuefs.Meta{}, "second")
-	submit(t, q, queuefs.Meta{}, "third")
+	s, q := openWith(t, dir, queuefs.Options{}, func(i *home.QueueInfo) { i.Name, i.CullingSize, i.CullingAge = "Jöbs", 0, 0 })
+	must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})))
+	submit(t, q, job.Meta{}, "first")
+	submit(t, q, job.Meta{}, "second")
+	submit(t, q, job.Meta{}, "third")
 	must(t, errOf(q.Delete(ctx, 3)))
 	must(t, s.Checkpoint(ctx))
-	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.MaxAttempts = 3 }))))
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.MaxAttempts = 3 }))))
 	must(t, errOf(q.Take(ctx, queuefs.Take{Lease: time.Minute})))
 	if how == "killed" {
 		must(t, s.Maintain(ctx))
@@ -887,7 +891,7 @@ func refusesAll(t *testing.T, s *queuefs.Service, errno syscall.Errno) {
 	calls := map[string]func() error{
 		"ask": func() error { _, err := s.Ask("jobs"); return err },
 		"set": func() error {
-			_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.MaxAttempts = 9 }))
+			_, err := s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.MaxAttempts = 9 }))
 			return err
 		},
 		"remove": func() error { return s.RemoveQueue(ctx, "jobs") },
@@ -900,11 +904,11 @@ func refusesAll(t *testing.T, s *queuefs.Service, errno syscall.Errno) {
 	}
 	for name, call := range calls {
 		err := call()
-		if !errors.Is(err, queuefs.ErrUnread) || !errors.Is(err, errno) || !strings.Contains(err.Error(), "queue jobs is shut: queue-info.txt") {
+		if !errors.Is(err, content.ErrUnread) || !errors.Is(err, errno) || !strings.Contains(err.Error(), "queue jobs is shut: queue-info.txt") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	wantErr(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"})), queuefs.ErrQueueExists, "create")
+	wantErr(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs"})), queuefs.ErrQueueExists, "create")
 }
 
 // TestPropertiesChangedWhileTheyCannotBeRead are in force, with their event, once they
@@ -937,8 +941,8 @@ func TestUnreadPropertiesOfAnOpenQueue(t *testing.T) {
 	disk := &badDisk{part: "properties"}
 	s, q := openHome(t, fastDir(t), queuefs.Options{Reads: disk.step})
 	disk.fail(syscall.EIO, always)
-	_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.MaxAttempts = 9 }))
-	if !errors.Is(err, queuefs.ErrUnread) || !errors.Is(err, syscall.EIO) || q.Shut() != nil {
+	_, err := s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.MaxAttempts = 9 }))
+	if !errors.Is(err, content.ErrUnread) || !errors.Is(err, syscall.EIO) || q.Shut() != nil {
 		t.Errorf("got %v, shut: %v", err, q.Shut())
 	}
 	disk.fail(syscall.EIO, 0)
@@ -973,7 +977,7 @@ func TestCheckTellsOfUnreadProperties(t *testing.T) {
 // has of an unchanged file holds. A check reads it.
 func TestUnchangedPropertiesAreNotRead(t *testing.T) {
 	dir := filepath.Join(fastDir(t), "home")
-	s, _ := openWith(t, dir, queuefs.Options{}, func(i *queuefs.QueueInfo) { i.Name, i.MaxAttempts = "Jöbs", 7 })
+	s, _ := openWith(t, dir, queuefs.Options{}, func(i *home.QueueInfo) { i.Name, i.MaxAttempts = "Jöbs", 7 })
 	closeHome(t, s)
 	unread := queuefs.Options{Reads: func(step string, do func() error) error {
 		if step == "properties" {
@@ -1002,7 +1006,7 @@ func TestUnchangedPropertiesAreNotRead(t *testing.T) {
 // tells tests that the events a follower has tell of queue-info.txt as it is:
 // the last one that is of no job has its facts, or it is as it was when there
 // was none.
-func tells(t testing.TB, f *follower, q *queuefs.Queue, first queuefs.Facts) (events int) {
+func tells(t testing.TB, f *follower, q *queuefs.Queue, first job.Facts) (events int) {
 	t.Helper()
 	f.check(q)
 	last := first
@@ -1011,7 +1015,7 @@ func tells(t testing.TB, f *follower, q *queuefs.Queue, first queuefs.Facts) (ev
 			continue
 		}
 		events++
-		if last = e.File; e.Kind != queuefs.Update || e.From != 0 || e.To != 0 || e.Payload != (queuefs.Facts{}) {
+		if last = e.File; e.Kind != job.Update || e.From != 0 || e.To != 0 || e.Payload != (job.Facts{}) {
 			t.Errorf("got %+v", e)
 		}
 	}
@@ -1033,7 +1037,7 @@ func TestChangedPropertiesAreEvents(t *testing.T) {
 	expect := func(what string, more int) {
 		t.Helper()
 		want += more
-		if got := tells(t, f, q, first); got != want || q.Seq() != queuefs.Seq(len(f.seen["jobs"])) {
+		if got := tells(t, f, q, first); got != want || q.Seq() != job.Seq(len(f.seen["jobs"])) {
 			t.Errorf("%s: got %d events of properties, want %d", what, got, want)
 		}
 	}
@@ -1045,10 +1049,10 @@ func TestChangedPropertiesAreEvents(t *testing.T) {
 	}
 	name := func(name string) {
 		t.Helper()
-		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name = name }))))
+		must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Name = name }))))
 	}
 	expect("made", 0)
-	submit(t, q, queuefs.Meta{}, "x")
+	submit(t, q, job.Meta{}, "x")
 	name("A")
 	expect("set", 1)
 	name("A")
@@ -1059,7 +1063,7 @@ func TestChangedPropertiesAreEvents(t *testing.T) {
 	edit(t, dir, text+"contact: ann@example.org\n")
 	reload(t, s)
 	expect("edited", 1)
-	submit(t, q, queuefs.Meta{}, "y")
+	submit(t, q, job.Meta{}, "y")
 	edit(t, dir, text+"closed: perhaps\n")
 	reload(t, s)
 	expect("broken", 0)
@@ -1108,10 +1112,10 @@ func TestEveryStepOfTellingFails(t *testing.T) {
 			follows := newFollower(t)
 			follows.follow(s)
 			_, first := q.InfoFile()
-			submit(t, q, queuefs.Meta{}, "x")
+			submit(t, q, job.Meta{}, "x")
 			must(t, s.Checkpoint(ctx))
 			f.n, f.at, f.done, f.stops = 0, at, way.done, way.stops
-			_, err := s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Name = "Jobs" }))
+			_, err := s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Name = "Jobs" }))
 			fired := f.fired()
 			edit(t, dir, properties(t, dir)+"maxAttempts: 4\n")
 			for range 3 {

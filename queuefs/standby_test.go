@@ -13,6 +13,10 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/stored"
 	"cutie/testdata/long"
@@ -41,10 +45,10 @@ func advance(t testing.TB, s *queuefs.Service) {
 }
 
 // trySubmit submits a job.
-func trySubmit(q *queuefs.Queue, payload string) (queuefs.JobID, error) {
+func trySubmit(q *queuefs.Queue, payload string) (job.ID, error) {
 	s := q.Begin()
 	defer s.Discard()
-	d, err := s.Add(queuefs.Meta{})
+	d, err := s.Add(job.Meta{})
 	if err == nil {
 		_, err = d.Write([]byte(payload))
 	}
@@ -82,7 +86,7 @@ func TestAStandbyHasTheStateOfItsOwner(t *testing.T) {
 		t.Errorf("got %+v, %v", st, ok)
 	}
 	want.check(t, see(t, b))
-	wantErr(t, errOf(a.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"})), queuefs.ErrFenced, "the former owner")
+	wantErr(t, errOf(a.CreateQueue(ctx, home.QueueInfo{Identifier: "late"})), journal.ErrFenced, "the former owner")
 	if err := a.Close(); err == nil {
 		t.Error("a fenced service is closed without an error")
 	}
@@ -131,12 +135,12 @@ func TestAStandbyChangesNothing(t *testing.T) {
 		"submit":  func() error { return errOf(trySubmit(q, "x")) },
 		"take":    func() error { _, err := q.Next(ctx, "x"); return err },
 		"delete":  func() error { _, err := q.Delete(ctx, 2); return err },
-		"create":  func() error { _, err := b.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"}); return err },
+		"create":  func() error { _, err := b.CreateQueue(ctx, home.QueueInfo{Identifier: "new"}); return err },
 		"remove":  func() error { return b.RemoveQueue(ctx, "againone") },
-		"set":     func() error { return errOf(b.SetQueue(ctx, "qone", func(*queuefs.QueueInfo) error { return nil })) },
-		"service": func() error { return b.SetService(ctx, func(*queuefs.ServiceInfo) error { return nil }) },
+		"set":     func() error { return errOf(b.SetQueue(ctx, "qone", func(*home.QueueInfo) error { return nil })) },
+		"service": func() error { return b.SetService(ctx, func(*home.ServiceInfo) error { return nil }) },
 	} {
-		wantErr(t, do(), queuefs.ErrStandby, "%s", what)
+		wantErr(t, do(), journal.ErrFollowing, "%s", what)
 	}
 	must(t, b.Expire(ctx))
 	if changed, err := b.Reload(ctx); len(changed) > 0 || err != nil {
@@ -158,10 +162,10 @@ func TestDeadlinesAreTakenOver(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }
 	a := sure(openStored(fastDir(t)+"/a", m, queuefs.Options{Now: clock}))(t)
-	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
+	q := createQueue(t, a, home.QueueInfo{Identifier: "jobs"})
 	b, err := openStored(fastDir(t)+"/b", m, queuefs.Options{Now: clock, Stored: &stored.Options{Name: "b", Standby: true}})
 	must(t, err)
-	submitN(t, q, 3, queuefs.Meta{}, "x")
+	submitN(t, q, 3, job.Meta{}, "x")
 	must(t, errOf(q.Take(ctx, queuefs.Take{Max: 1, Lease: time.Minute, Key: "key", User: "u"})))
 	must(t, errOf(q.HoldUntil(ctx, 2, "", now.Add(time.Minute))))
 	advance(t, b)
@@ -176,8 +180,8 @@ func TestDeadlinesAreTakenOver(t *testing.T) {
 	advance(t, a)
 	must(t, a.Expire(ctx))
 	must(t, b.Expire(ctx))
-	for id := range queuefs.JobID(2) {
-		if j, err := p.Job(id + 1); err != nil || j.Status != queuefs.Pending || !j.Held.IsZero() {
+	for id := range job.ID(2) {
+		if j, err := p.Job(id + 1); err != nil || j.Status != job.Pending || !j.Held.IsZero() {
 			t.Errorf("got %+v, %v", j, err)
 		}
 	}
@@ -185,7 +189,7 @@ func TestDeadlinesAreTakenOver(t *testing.T) {
 	see(t, b).check(t, see(t, a))
 	must(t, b.Leave())
 	must(t, a.TakeOver(ctx, false))
-	submit(t, q, queuefs.Meta{}, "of a")
+	submit(t, q, job.Meta{}, "of a")
 	advance(t, b)
 	see(t, a).check(t, see(t, b))
 	closeHome(t, b)
@@ -199,9 +203,9 @@ func TestAnOwnerLeavesUnderLoad(t *testing.T) {
 	m := new(objectstest.Memory)
 	a := mustStored(t, fastDir(t)+"/a", m)
 	b := standBy(t, "b", m)
-	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
+	q := createQueue(t, a, home.QueueInfo{Identifier: "jobs"})
 	var mu sync.Mutex
-	done := map[queuefs.JobID]string{}
+	done := map[job.ID]string{}
 	var wg sync.WaitGroup
 	begun := make(chan bool, 1<<16)
 	for c := range 8 {
@@ -209,7 +213,7 @@ func TestAnOwnerLeavesUnderLoad(t *testing.T) {
 			for i := 0; ; i++ {
 				text := fmt.Sprint(c, " ", i)
 				id, err := trySubmit(q, text)
-				if errors.Is(err, queuefs.ErrStandby) {
+				if errors.Is(err, journal.ErrFollowing) {
 					return
 				}
 				if err != nil {
@@ -224,7 +228,7 @@ func TestAnOwnerLeavesUnderLoad(t *testing.T) {
 		})
 	}
 	waiting := make(chan error)
-	other := createQueue(t, a, queuefs.QueueInfo{Identifier: "empty"})
+	other := createQueue(t, a, home.QueueInfo{Identifier: "empty"})
 	go func() {
 		_, err := other.TakeWait(ctx, queuefs.Take{})
 		waiting <- err
@@ -234,7 +238,7 @@ func TestAnOwnerLeavesUnderLoad(t *testing.T) {
 	}
 	must(t, a.Leave())
 	wg.Wait()
-	if err := <-waiting; !errors.Is(err, queuefs.ErrEmpty) && !errors.Is(err, queuefs.ErrStandby) {
+	if err := <-waiting; !errors.Is(err, ledger.ErrEmpty) && !errors.Is(err, journal.ErrFollowing) {
 		t.Errorf("a waiting consumer: got %v", err)
 	}
 	must(t, b.TakeOver(ctx, false))
@@ -258,9 +262,9 @@ func TestAnOwnerLeavesUnderLoad(t *testing.T) {
 func TestConsumersWaitAtTheOwner(t *testing.T) {
 	m := new(objectstest.Memory)
 	a := mustStored(t, fastDir(t)+"/a", m)
-	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
+	q := createQueue(t, a, home.QueueInfo{Identifier: "jobs"})
 	must(t, a.Leave())
-	wantErr(t, errOf(q.TakeWait(ctx, queuefs.Take{})), queuefs.ErrStandby, "after it has left")
+	wantErr(t, errOf(q.TakeWait(ctx, queuefs.Take{})), journal.ErrFollowing, "after it has left")
 	must(t, a.TakeOver(ctx, false))
 	got := make(chan []queuefs.Taken)
 	go func() {
@@ -268,7 +272,7 @@ func TestConsumersWaitAtTheOwner(t *testing.T) {
 		should(t, err)
 		got <- taken
 	}()
-	id := submit(t, q, queuefs.Meta{}, "x")
+	id := submit(t, q, job.Meta{}, "x")
 	if taken := <-got; len(taken) != 1 || taken[0].ID != id.ID {
 		t.Errorf("got %+v, want job %v", taken, id.ID)
 	}
@@ -375,7 +379,7 @@ func TestAStandbyWithAFullDiskTakesOver(t *testing.T) {
 	m, dir := new(objectstest.Memory), fastDir(t)+"/b"
 	a := mustStored(t, fastDir(t)+"/a", m)
 	a.Follow(current{}) // else journal is kept for an absent follower
-	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "q"})
+	q := createQueue(t, a, home.QueueInfo{Identifier: "q"})
 	var full atomic.Bool
 	b, err := openStored(dir, m, queuefs.Options{Stored: &stored.Options{Name: "b", Standby: true},
 		Fault: func(step string, do func() error) error {
@@ -388,9 +392,9 @@ func TestAStandbyWithAFullDiskTakesOver(t *testing.T) {
 	must(t, err)
 	full.Store(true)
 	for range 3 {
-		submit(t, q, queuefs.Meta{}, "payload")
+		submit(t, q, job.Meta{}, "payload")
 		advance(t, b)
-		wantErr(t, b.Checkpoint(ctx), queuefs.ErrNoSpace, "")
+		wantErr(t, b.Checkpoint(ctx), ledger.ErrNoSpace, "")
 		must(t, a.Image(ctx))
 		advance(t, b)
 	}
@@ -423,7 +427,7 @@ func TestAStandbyIsPassedWhileItIsOpened(t *testing.T) {
 				return objectstest.None
 			}
 			for i := range 3 {
-				submit(t, a.Queues()[0], queuefs.Meta{}, fmt.Sprint("meanwhile ", i))
+				submit(t, a.Queues()[0], job.Meta{}, fmt.Sprint("meanwhile ", i))
 				must(t, a.Image(ctx))
 			}
 			return objectstest.None
@@ -431,7 +435,7 @@ func TestAStandbyIsPassedWhileItIsOpened(t *testing.T) {
 		a = mustStored(t, fastDir(t)+"/a", m)
 		workStored(t, a, "one")
 		must(t, a.Image(ctx))
-		submit(t, a.Queues()[0], queuefs.Meta{}, "since the image")
+		submit(t, a.Queues()[0], job.Meta{}, "since the image")
 		n.Store(0)
 		b := standBy(t, "b", m)
 		requests = n.Swap(-1 << 40)
@@ -457,7 +461,7 @@ func TestAStandbyFollowsLargeProperties(t *testing.T) {
 	m := new(objectstest.Memory)
 	a := mustStored(t, fastDir(t)+"/a", m)
 	defer closeHome(t, a)
-	createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
+	createQueue(t, a, home.QueueInfo{Identifier: "jobs"})
 	b := standBy(t, "b", m)
 	defer closeHome(t, b)
 	path := a.Dir() + "/queues/jobs/queue-info.txt"
@@ -495,7 +499,7 @@ func TestAnOwnerProvesThatItIsOne(t *testing.T) {
 		return objectstest.None
 	}
 	a := mustStored(t, fastDir(t)+"/a", m)
-	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "q"})
+	q := createQueue(t, a, home.QueueInfo{Identifier: "q"})
 	must(t, a.Owns(ctx))
 	var wg sync.WaitGroup
 	before := gets.Load()
@@ -516,11 +520,11 @@ func TestAnOwnerProvesThatItIsOne(t *testing.T) {
 	}
 	away.Store(false)
 	b := standBy(t, "b", m)
-	wantErr(t, b.Owns(ctx), queuefs.ErrStandby, "a standby")
+	wantErr(t, b.Owns(ctx), journal.ErrFollowing, "a standby")
 	must(t, b.TakeOver(ctx, false))
 	must(t, b.Owns(ctx))
-	wantErr(t, errOf(q.Delete(ctx, 7)), queuefs.ErrNoJob, "what the former owner knows")
-	wantErr(t, a.Owns(ctx), queuefs.ErrFenced, "the former owner")
+	wantErr(t, errOf(q.Delete(ctx, 7)), ledger.ErrNoJob, "what the former owner knows")
+	wantErr(t, a.Owns(ctx), journal.ErrFenced, "the former owner")
 	a.Close()
 	if err := a.Owns(ctx); err == nil {
 		t.Error("a closed home proves itself")

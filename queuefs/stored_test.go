@@ -15,6 +15,10 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/stored"
 	"cutie/testdata/long"
@@ -22,7 +26,7 @@ import (
 
 // openStored opens a home in a store, with a directory that is made if need be.
 func openStored(dir string, m *objectstest.Memory, o queuefs.Options) (*queuefs.Service, error) {
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := home.Init(dir, home.ServiceInfo{Name: "test"}); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	if o.Stored == nil {
@@ -38,7 +42,7 @@ func mustStored(t testing.TB, dir string, m *objectstest.Memory) *queuefs.Servic
 	return s
 }
 
-func createQueue(t testing.TB, s *queuefs.Service, info queuefs.QueueInfo) *queuefs.Queue {
+func createQueue(t testing.TB, s *queuefs.Service, info home.QueueInfo) *queuefs.Queue {
 	t.Helper()
 	info.CullingSize, info.CullingAge = -1, -1
 	q := sure(s.CreateQueue(ctx, info))(t)
@@ -49,12 +53,12 @@ func createQueue(t testing.TB, s *queuefs.Service, info queuefs.QueueInfo) *queu
 func workStored(t testing.TB, s *queuefs.Service, round string) {
 	t.Helper()
 	big := strings.Repeat(round, 200<<10/len(round))
-	q := createQueue(t, s, queuefs.QueueInfo{Identifier: "q" + round, Name: "queue " + round, Callback: "https://example.org/secret/" + round, VerifyOnWrite: true})
+	q := createQueue(t, s, home.QueueInfo{Identifier: "q" + round, Name: "queue " + round, Callback: "https://example.org/secret/" + round, VerifyOnWrite: true})
 	for i := range 4 {
-		submit(t, q, queuefs.Meta{Filename: fmt.Sprint(i)}, "payload "+round)
+		submit(t, q, job.Meta{Filename: fmt.Sprint(i)}, "payload "+round)
 	}
-	submit(t, q, queuefs.Meta{}, big)
-	submit(t, q, queuefs.Meta{}, big+"to be deleted")
+	submit(t, q, job.Meta{}, big)
+	submit(t, q, job.Meta{}, big+"to be deleted")
 	must(t, errOf(q.Delete(ctx, 6)))
 	must(t, errOf(q.Next(ctx, "somebody")))
 	must(t, errOf(q.Requeue(ctx, 1)))
@@ -66,41 +70,41 @@ func workStored(t testing.TB, s *queuefs.Service, round string) {
 	}
 	must(t, errOf(q.Delete(ctx, 5)))
 	must(t, errOf(q.RequeueEnd(ctx, 5)))
-	must(t, errOf(s.SetQueue(ctx, q.ID(), set(func(i *queuefs.QueueInfo) { i.Description = "set in " + round }))))
-	must(t, s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.Description = "set in " + round; return nil }))
+	must(t, errOf(s.SetQueue(ctx, q.ID(), set(func(i *home.QueueInfo) { i.Description = "set in " + round }))))
+	must(t, s.SetService(ctx, func(i *home.ServiceInfo) error { i.Description = "set in " + round; return nil }))
 	// A queue that goes, and one of the name that comes.
-	gone := createQueue(t, s, queuefs.QueueInfo{Identifier: "gone" + round})
-	submit(t, gone, queuefs.Meta{}, "x")
+	gone := createQueue(t, s, home.QueueInfo{Identifier: "gone" + round})
+	submit(t, gone, job.Meta{}, "x")
 	must(t, errOf(gone.Delete(ctx, 1)))
 	cullQueue(t, s, gone.ID())
 	must(t, s.RemoveQueue(ctx, gone.ID()))
-	again := createQueue(t, s, queuefs.QueueInfo{Identifier: gone.ID(), Description: "the second " + round})
-	submitAs(t, again, 2, queuefs.Meta{}, "y")
-	never := createQueue(t, s, queuefs.QueueInfo{Identifier: "never" + round})
+	again := createQueue(t, s, home.QueueInfo{Identifier: gone.ID(), Description: "the second " + round})
+	submitAs(t, again, 2, job.Meta{}, "y")
+	never := createQueue(t, s, home.QueueInfo{Identifier: "never" + round})
 	must(t, s.RemoveQueue(ctx, never.ID()))
 }
 
 // seen is all that a home shows.
 type seen struct {
 	world    world
-	events   map[string][]queuefs.Event
-	last     map[string]queuefs.Seq
-	infos    map[string]queuefs.QueueInfo
-	files    map[string]queuefs.Facts // of queue-info.txt
+	events   map[string][]job.Event
+	last     map[string]job.Seq
+	infos    map[string]home.QueueInfo
+	files    map[string]job.Facts // of queue-info.txt
 	callback map[string]string
-	service  queuefs.ServiceInfo
+	service  home.ServiceInfo
 }
 
 func see(t testing.TB, s *queuefs.Service) seen {
 	t.Helper()
-	all := seen{world: observe(t, s), events: map[string][]queuefs.Event{}, last: map[string]queuefs.Seq{}, infos: map[string]queuefs.QueueInfo{}, files: map[string]queuefs.Facts{}, callback: map[string]string{}, service: s.Info()}
+	all := seen{world: observe(t, s), events: map[string][]job.Event{}, last: map[string]job.Seq{}, infos: map[string]home.QueueInfo{}, files: map[string]job.Facts{}, callback: map[string]string{}, service: s.Info()}
 	all.service.Modified = all.service.Created
 	for _, q := range s.Queues() {
 		events, err := q.Events(0, 1<<20)
-		for after := queuefs.Seq(1); errors.Is(err, queuefs.ErrGone) && after <= q.Seq(); after++ {
+		for after := job.Seq(1); errors.Is(err, ledger.ErrGone) && after <= q.Seq(); after++ {
 			events, err = q.Events(after, 1<<20)
 		}
-		if err != nil && !errors.Is(err, queuefs.ErrGone) {
+		if err != nil && !errors.Is(err, ledger.ErrGone) {
 			t.Error(err)
 		}
 		all.events[q.ID()], all.last[q.ID()] = events, q.Seq()
@@ -146,7 +150,7 @@ func (want seen) shownBy(t testing.TB, s *queuefs.Service) {
 
 // sameEnd reports whether one of two lists of events ends with the other: those before a
 // checkpoint may be forgotten.
-func sameEnd(a, b []queuefs.Event) bool {
+func sameEnd(a, b []job.Event) bool {
 	n := min(len(a), len(b))
 	return n == 0 || reflect.DeepEqual(a[len(a)-n:], b[len(b)-n:])
 }
@@ -165,7 +169,7 @@ func TestAHomeIsMadeAgainFromItsStore(t *testing.T) {
 		b := mustStored(t, fastDir(t)+"/b", m)
 		want.check(t, see(t, b))
 		if !closed {
-			if _, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"}); !errors.Is(err, queuefs.ErrFenced) || !strings.Contains(err.Error(), "owner of b") {
+			if _, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "late"}); !errors.Is(err, journal.ErrFenced) || !strings.Contains(err.Error(), "owner of b") {
 				t.Errorf("the former owner: got %v", err)
 			}
 			if err := s.Close(); err == nil {
@@ -254,7 +258,7 @@ func TestStoresAndDirectoriesAreNotMixed(t *testing.T) {
 	}
 	closeHome(t, s)
 	for _, look := range []bool{false, true} {
-		wantErr(t, errOf(queuefs.Open(dir, queuefs.Options{Look: look})), queuefs.ErrStored, "without its store")
+		wantErr(t, errOf(queuefs.Open(dir, queuefs.Options{Look: look})), stored.ErrStored, "without its store")
 	}
 	closeHome(t, mustStored(t, fastDir(t)+"/b", other))
 	wantErr(t, errOf(openStored(dir, other, queuefs.Options{})), stored.ErrOther, "with another store")
@@ -263,13 +267,13 @@ func TestStoresAndDirectoriesAreNotMixed(t *testing.T) {
 	own := fastDir(t) + "/own"
 	s, _ = openHome(t, own, queuefs.Options{})
 	closeHome(t, s)
-	wantErr(t, errOf(openStored(own, m, queuefs.Options{})), queuefs.ErrUnstored, "a home of its own")
+	wantErr(t, errOf(openStored(own, m, queuefs.Options{})), stored.ErrUnstored, "a home of its own")
 	s, _ = openHome(t, own, queuefs.Options{})
 	closeHome(t, s)
 }
 
 func isOwned(err error, by string) bool {
-	var owned *queuefs.OwnedError
+	var owned *stored.OwnedError
 	return errors.As(err, &owned) && owned.By == by
 }
 
@@ -281,7 +285,7 @@ func TestAJournalThatLostItsEndIsRefused(t *testing.T) {
 	s := mustStored(t, dir, m)
 	workStored(t, s, "one")
 	before := m.Objects()
-	submit(t, s.Queues()[0], queuefs.Meta{}, "the end")
+	submit(t, s.Queues()[0], job.Meta{}, "the end")
 	closeHome(t, s)
 	for name := range m.Objects() {
 		if before[name] == nil {
@@ -297,7 +301,7 @@ func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
 	script := func(s *queuefs.Service) (acknowledged map[string]string) {
 		acknowledged = map[string]string{}
 		for _, id := range []string{"one", "two"} {
-			q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: id, Name: id, CullingSize: -1, CullingAge: -1})
+			q, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: id, Name: id, CullingSize: -1, CullingAge: -1})
 			if err != nil {
 				return acknowledged
 			}
@@ -316,7 +320,7 @@ func TestAStoredHomeStopsAtEveryStep(t *testing.T) {
 				return acknowledged
 			}
 		}
-		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "gone"})
+		q, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "gone"})
 		if err != nil {
 			return acknowledged
 		}
@@ -383,7 +387,7 @@ func TestManyBatchesMakeAnImage(t *testing.T) {
 	t.Parallel()
 	m := new(objectstest.Memory)
 	s := mustStored(t, fastDir(t)+"/home", m)
-	q := createQueue(t, s, queuefs.QueueInfo{Identifier: "q"})
+	q := createQueue(t, s, home.QueueInfo{Identifier: "q"})
 	images := func() (n int) {
 		must(t, s.Maintain(ctx))
 		for name := range m.Objects() {
@@ -393,11 +397,11 @@ func TestManyBatchesMakeAnImage(t *testing.T) {
 		}
 		return n
 	}
-	submitN(t, q, 4000, queuefs.Meta{}, "")
+	submitN(t, q, 4000, job.Meta{}, "")
 	if n := images(); n != 0 {
 		t.Errorf("%d images too early", n)
 	}
-	submitN(t, q, 200, queuefs.Meta{}, "")
+	submitN(t, q, 200, job.Meta{}, "")
 	for end := time.Now().Add(10 * time.Second); images() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("no image")
@@ -414,12 +418,12 @@ func TestAQueueGoneSinceTheImageOfANewMachine(t *testing.T) {
 	a := mustStored(t, fastDir(t)+"/a", m)
 	workStored(t, a, "one")
 	for _, id := range []string{"gone", "again"} {
-		createQueue(t, a, queuefs.QueueInfo{Identifier: id})
+		createQueue(t, a, home.QueueInfo{Identifier: id})
 	}
 	must(t, a.Image(ctx))
 	must(t, a.RemoveQueue(ctx, "gone"))
 	must(t, a.RemoveQueue(ctx, "again"))
-	createQueue(t, a, queuefs.QueueInfo{Identifier: "again", Description: "the second"})
+	createQueue(t, a, home.QueueInfo{Identifier: "again", Description: "the second"})
 	want := see(t, a)
 	closeHome(t, a)
 	opened := make(chan *queuefs.Service, 1)
@@ -741,7 +745,7 @@ func TestAHomeIsTakenFromABusyOwner(t *testing.T) {
 	t.Parallel()
 	m := new(objectstest.Memory)
 	a := mustStored(t, fastDir(t)+"/a", m)
-	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "q"})
+	q := createQueue(t, a, home.QueueInfo{Identifier: "q"})
 	done, begun := make(chan int, 1), make(chan bool)
 	go func() {
 		n := 0
@@ -750,7 +754,7 @@ func TestAHomeIsTakenFromABusyOwner(t *testing.T) {
 				close(begun)
 			}
 			if _, err := trySubmit(q, "payload"); err != nil {
-				if !errors.Is(err, queuefs.ErrFenced) {
+				if !errors.Is(err, journal.ErrFenced) {
 					t.Error(err)
 				}
 				done <- n
@@ -758,7 +762,7 @@ func TestAHomeIsTakenFromABusyOwner(t *testing.T) {
 			}
 			n++
 			if n == 20 {
-				if _, err := a.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "late"}); err != nil && !errors.Is(err, queuefs.ErrFenced) {
+				if _, err := a.CreateQueue(ctx, home.QueueInfo{Identifier: "late"}); err != nil && !errors.Is(err, journal.ErrFenced) {
 					t.Error(err)
 				}
 			}

@@ -119,8 +119,8 @@ func (s *Submission) Add(m job.Meta) (*Upload, error) {
 // Commit puts all jobs of the submission at the end of the queue, in the order
 // they were added, or none of them (Cutie 0.3, 5.5). They are on stable storage
 // when it returns; if the queue verifies on write, the payloads were read again and
-// compared. Errors are ErrDigest, ErrTooBig, ErrNoSpace, ErrRefusing,
-// ErrNoQueue, ErrFailed, ErrClosed, that of ctx, and those of Replace
+// compared. Errors are digest.ErrMismatch, job.ErrTooBig, ledger.ErrNoSpace, ErrRefusing,
+// ledger.ErrNoQueue, ledger.ErrFailed, ledger.ErrClosed, that of ctx, and those of Replace
 // and of keys; see [Submission.Key].
 func (s *Submission) Commit(ctx context.Context) ([]job.Job, error) {
 	if s.done {
@@ -363,7 +363,7 @@ func (d *Upload) begin() error {
 func (d *Upload) err() error { return ledger.StorageError(d.up.Err()) }
 
 // Verify compares the complete payload with the digests from the submitter, if the
-// queue verifies on write. Commit does so too; the error is ErrDigest.
+// queue verifies on write. Commit does so too; the error is digest.ErrMismatch.
 func (d *Upload) Verify() error {
 	if err := d.err(); err != nil {
 		return err
@@ -394,7 +394,7 @@ func (d *Upload) kinds() []digest.Type {
 	return kinds
 }
 
-// digests returns the digests of the payload, the SHA-256 first. The error is ErrDigest if
+// digests returns the digests of the payload, the SHA-256 first. The error is digest.ErrMismatch if
 // the submitter gave another one.
 func (d *Upload) digests() ([]digest.Value, error) {
 	all, err := d.up.Digests(d.kinds(), d.meta.Expect)
@@ -479,7 +479,7 @@ func (q *Queue) Assemble(n int) *Assembly {
 
 // Put moves the one job of part, a submission to the same queue, to number i,
 // from 0 on, and ends part. If the payload has not the digests it should have,
-// the error is ErrDigest; after any error part is to be discarded.
+// the error is digest.ErrMismatch; after any error part is to be discarded.
 func (s *Assembly) Put(i int, part *Submission) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"cutie/queuefs/content"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/tree"
 )
@@ -90,7 +91,7 @@ func (q *Queue) take(ctx context.Context, t Take) ([]Taken, error) {
 // ctx a waiter takes no job. At a standby it waits for nothing.
 func (q *Queue) TakeWait(ctx context.Context, t Take) ([]Taken, error) {
 	if q.svc.Standby() {
-		return nil, ErrStandby
+		return nil, journal.ErrFollowing
 	}
 	if err := q.checkTake(&t); err != nil {
 		return nil, err

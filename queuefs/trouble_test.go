@@ -20,8 +20,12 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/content"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 )
 
 // A badDisk fails reads with an error while it has one.
@@ -57,7 +61,7 @@ func TestUnreadJobFileIsNotLost(t *testing.T) {
 		t.Run(errno.Error(), func(t *testing.T) {
 			dir, disk := fastDir(t), &badDisk{part: "job file"}
 			s, q := openHome(t, dir, queuefs.Options{Now: clock(), Reads: disk.step})
-			meta := queuefs.Meta{Filename: "f", Submitter: "s", Sidecar: "a sidecar"}
+			meta := job.Meta{Filename: "f", Submitter: "s", Sidecar: "a sidecar"}
 			submit(t, q, meta, "payload")
 			must(t, s.Maintain(ctx))
 			path := filepath.Join(dir, "queues/jobs/pending/j000000000001")
@@ -71,7 +75,7 @@ func TestUnreadJobFileIsNotLost(t *testing.T) {
 				"take":   func() error { _, err := q.Take(ctx, queuefs.Take{}); return err },
 			}
 			for name, call := range calls {
-				wantErr(t, call(), queuefs.ErrUnread, "%s", name)
+				wantErr(t, call(), content.ErrUnread, "%s", name)
 			}
 			must(t, s.Maintain(ctx))
 			if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
@@ -96,13 +100,13 @@ func TestUnreadJobsRest(t *testing.T) {
 				disk, late := &badDisk{part: part}, time.Duration(0)
 				now := clock()
 				o := queuefs.Options{Reads: disk.step, Now: func() time.Time { return now().Add(late) }}
-				s, q := openWith(t, fastDir(t), o, func(i *queuefs.QueueInfo) { i.VerifyOnRead = verify })
-				submitN(t, q, 20, queuefs.Meta{Sidecar: "s"}, "payload")
+				s, q := openWith(t, fastDir(t), o, func(i *home.QueueInfo) { i.VerifyOnRead = verify })
+				submitN(t, q, 20, job.Meta{Sidecar: "s"}, "payload")
 				must(t, s.Maintain(ctx))
 				last := q.Seq()
 
 				disk.fail(syscall.EIO, always)
-				wantErr(t, errOf(q.Take(ctx, queuefs.Take{Max: 20})), queuefs.ErrUnread, "")
+				wantErr(t, errOf(q.Take(ctx, queuefs.Take{Max: 20})), content.ErrUnread, "")
 				if s.Unread() == 0 || q.Seq() != last {
 					t.Errorf("%d jobs cannot be read, and there are events up to %d after %d", s.Unread(), q.Seq(), last)
 				}
@@ -143,7 +147,7 @@ func TestWaiterIsServedWhenJobsCanBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &badDisk{part: "job file"}
 		s, q := openHome(t, t.TempDir(), queuefs.Options{Reads: disk.step})
-		submit(t, q, queuefs.Meta{}, "payload")
+		submit(t, q, job.Meta{}, "payload")
 		must(t, s.Checkpoint(ctx))
 		disk.fail(syscall.EIO, 1)
 		back := make(chan taking, 1)
@@ -153,7 +157,7 @@ func TestWaiterIsServedWhenJobsCanBeRead(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		must(t, s.Expire(ctx))
-		expect(t, back, taking{jobs: []queuefs.JobID{1}})
+		expect(t, back, taking{jobs: []job.ID{1}})
 		closeHome(t, s)
 	})
 }
@@ -164,16 +168,16 @@ func TestCullingAfterAFailureIsRefused(t *testing.T) {
 	s, q := openHome(t, fastDir(t), queuefs.Options{Fault: failIf(syscall.EIO, func(step string) bool {
 		return broken.Load() && step == "journal sync"
 	})})
-	j := submit(t, q, queuefs.Meta{}, "x")
+	j := submit(t, q, job.Meta{}, "x")
 	broken.Store(true)
-	if _, err := q.Hold(ctx, j.ID, ""); !errors.Is(err, queuefs.ErrFailed) {
+	if _, err := q.Hold(ctx, j.ID, ""); !errors.Is(err, ledger.ErrFailed) {
 		t.Fatalf("got %v", err)
 	}
 	var got error
 	for _, err := range s.Cull(ctx, queuefs.CullOptions{}) {
 		got = err
 	}
-	if !errors.Is(got, queuefs.ErrFailed) {
+	if !errors.Is(got, ledger.ErrFailed) {
 		t.Errorf("got %v", got)
 	}
 	s.Close()
@@ -187,24 +191,24 @@ func TestWhatIsNotThereIsNotHandedOut(t *testing.T) {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			dir := fastDir(t)
 			var told []string
-			o := queuefs.Options{Now: clock(), Report: func(p queuefs.Problem) { told = append(told, p.String()) }}
+			o := queuefs.Options{Now: clock(), Report: func(p durable.Finding) { told = append(told, p.String()) }}
 			s, q := openHome(t, dir, o)
-			submitN(t, q, 6, queuefs.Meta{}, strings.Repeat("x", size))
+			submitN(t, q, 6, job.Meta{}, strings.Repeat("x", size))
 			must(t, s.Maintain(ctx))
 			for i, how := range []string{"cut", "gone", "grown", "", "gone"} {
-				spoil(t, dir, queuefs.JobID(i+1), how)
+				spoil(t, dir, job.ID(i+1), how)
 			}
-			for _, want := range []queuefs.JobID{4, 6} {
+			for _, want := range []job.ID{4, 6} {
 				taken, err := q.Take(ctx, queuefs.Take{By: "w", Lease: home.DefaultLease})
-				if err != nil || !slices.Equal(idsOfTaken(taken), []queuefs.JobID{want}) {
+				if err != nil || !slices.Equal(idsOfTaken(taken), []job.ID{want}) {
 					t.Fatalf("got %v, %v, want %v", idsOfTaken(taken), err, want)
 				}
 				if got := payload(t, q, want); len(got) != size {
 					t.Errorf("payload of %v has %d octets", want, len(got))
 				}
 			}
-			wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrEmpty, "")
-			if got := q.IDs(queuefs.ListOptions{Held: true}); !slices.Equal(got, []queuefs.JobID{1, 2, 3, 5}) {
+			wantErr(t, errOf(q.Next(ctx, "w")), ledger.ErrEmpty, "")
+			if got := q.IDs(index.Filter{Held: true}); !slices.Equal(got, []job.ID{1, 2, 3, 5}) {
 				t.Errorf("held: got %v", got)
 			}
 			j, err := q.Job(1)
@@ -234,7 +238,7 @@ func TestWhatIsNotThereIsNotHandedOut(t *testing.T) {
 func TestLengthIsNotWhatOtherHandsWrote(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Now: clock()})
-	submit(t, q, queuefs.Meta{}, "payload")
+	submit(t, q, job.Meta{}, "payload")
 	must(t, s.Maintain(ctx))
 	path := filepath.Join(dir, "queues/jobs/pending/j000000000001")
 	text := sure(os.ReadFile(path))(t)
@@ -270,7 +274,7 @@ func TestFilesNobodyMissesAreNotWritten(t *testing.T) {
 		}
 		return n
 	}
-	submitN(t, q, 3, queuefs.Meta{}, "small")
+	submitN(t, q, 3, job.Meta{}, "small")
 	must(t, errOf(q.NextN(ctx, "w", 2)))
 	if got := culled(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{Size: 1}}); len(got) != 1 || got[0].Job != 1 {
 		t.Fatalf("culled %v", got)
@@ -293,7 +297,7 @@ func TestFilesNobodyMissesAreNotWritten(t *testing.T) {
 		s, q := openHome(t, dir, queuefs.Options{})
 		want.expect(t, s)
 		must(t, s.Checkpoint(ctx))
-		if ids := q.IDs(queuefs.ListOptions{}); !slices.Equal(ids, []queuefs.JobID{2, 3}) {
+		if ids := q.IDs(index.Filter{}); !slices.Equal(ids, []job.ID{2, 3}) {
 			t.Errorf("got %v", ids)
 		}
 		if got := tree(t, dir); strings.Contains(got, "j000000000001") {
@@ -308,9 +312,9 @@ func TestFilesNobodyMissesAreNotWritten(t *testing.T) {
 func TestACulledJobWithFilesLosesThem(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
-	submit(t, q, queuefs.Meta{}, "filed")
+	submit(t, q, job.Meta{}, "filed")
 	must(t, s.Checkpoint(ctx))
-	submit(t, q, queuefs.Meta{}, strings.Repeat("large", 50_000))
+	submit(t, q, job.Meta{}, strings.Repeat("large", 50_000))
 	must(t, errOf(q.NextN(ctx, "w", 2)))
 	if got := cullQueue(t, s, "jobs"); len(got) != 2 {
 		t.Fatalf("culled %v", got)
@@ -370,25 +374,25 @@ func tryForSpace(t *testing.T, s *queuefs.Service, q *queuefs.Queue, w world, si
 	t.Helper()
 	for range 10000 {
 		sub := q.Begin()
-		d, err := sub.Add(queuefs.Meta{Filename: "f"})
+		d, err := sub.Add(job.Meta{Filename: "f"})
 		if err == nil {
 			_, err = io.WriteString(d, strings.Repeat("x", size))
 		}
-		var jobs []queuefs.Job
+		var jobs []job.Job
 		if err == nil {
 			jobs, err = sub.Commit(ctx)
 		}
 		sub.Discard()
 		switch {
-		case errors.Is(err, queuefs.ErrNoSpace) && !errors.Is(err, queuefs.ErrFailed):
+		case errors.Is(err, ledger.ErrNoSpace) && !errors.Is(err, ledger.ErrFailed):
 			return w
 		case err != nil:
 			t.Fatalf("full: got %v", err)
 		}
 		w = w.set("jobs", jobs[0].ID, func(f *fact) {
-			*f = fact{status: queuefs.Pending, filename: "f", payload: strings.Repeat("x", size)}
+			*f = fact{status: job.Pending, filename: "f", payload: strings.Repeat("x", size)}
 		})
-		if err := s.Maintain(ctx); err != nil && !errors.Is(err, queuefs.ErrNoSpace) {
+		if err := s.Maintain(ctx); err != nil && !errors.Is(err, ledger.ErrNoSpace) {
 			t.Fatalf("maintain: %v", err)
 		}
 	}
@@ -414,11 +418,11 @@ func TestFullDisk(t *testing.T) {
 			o := queuefs.Options{Segment: 4 * smallSegment, Behind: 300 << 10}
 			home := filepath.Join(dir, "home")
 			s, q := openHome(t, home, o)
-			w := world{"jobs": jobs{byID: map[queuefs.JobID]fact{}}}
+			w := world{"jobs": jobs{byID: map[job.ID]fact{}}}
 			for range 10 {
-				j := submit(t, q, queuefs.Meta{Filename: "f"}, strings.Repeat("y", c.size))
+				j := submit(t, q, job.Meta{Filename: "f"}, strings.Repeat("y", c.size))
 				w = w.set("jobs", j.ID, func(f *fact) {
-					*f = fact{status: queuefs.Pending, filename: "f", payload: strings.Repeat("y", c.size)}
+					*f = fact{status: job.Pending, filename: "f", payload: strings.Repeat("y", c.size)}
 				})
 			}
 			free := fill(t, dir, c.leave)
@@ -428,14 +432,14 @@ func TestFullDisk(t *testing.T) {
 				t.Fatalf("full: the service failed: %v", s.Err())
 			}
 			// Opened on the full file system it has lost nothing either.
-			if err := s.Close(); err != nil && !errors.Is(err, queuefs.ErrNoSpace) {
+			if err := s.Close(); err != nil && !errors.Is(err, ledger.ErrNoSpace) {
 				t.Errorf("close: %v", err)
 			}
 			s, err := queuefs.Open(home, o)
 			if err == nil {
 				w.expect(t, s, "opened while full")
 				w = tryForSpace(t, s, s.Queues()[0], w, c.size)
-			} else if !errors.Is(err, queuefs.ErrNoSpace) {
+			} else if !errors.Is(err, ledger.ErrNoSpace) {
 				t.Errorf("open: %v", err)
 			}
 			free()
@@ -449,8 +453,8 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("maintain: %v", err)
 			}
 			q = s.Queues()[0]
-			j := submit(t, q, queuefs.Meta{Filename: "f"}, "again")
-			w = w.set("jobs", j.ID, func(f *fact) { *f = fact{status: queuefs.Pending, filename: "f", payload: "again"} })
+			j := submit(t, q, job.Meta{Filename: "f"}, "again")
+			w = w.set("jobs", j.ID, func(f *fact) { *f = fact{status: job.Pending, filename: "f", payload: "again"} })
 			w.expect(t, s, "with room again")
 			closeHome(t, s)
 			v := verifier{TB: t, dir: home, o: o}
@@ -463,10 +467,10 @@ func TestFullDisk(t *testing.T) {
 func fillPages(t *testing.T, q *queuefs.Queue, pages, size int) {
 	t.Helper()
 	const batch = 256
-	for range pages * queuefs.PageJobs / batch {
+	for range pages * index.PageJobs / batch {
 		sub := q.Begin()
 		for range batch {
-			d, err := sub.Add(queuefs.Meta{})
+			d, err := sub.Add(job.Meta{})
 			if err == nil {
 				_, err = d.Write(make([]byte, size))
 			}
@@ -480,7 +484,7 @@ func fillPages(t *testing.T, q *queuefs.Queue, pages, size int) {
 func maintained(t *testing.T, s *queuefs.Service) {
 	t.Helper()
 	for range 40 {
-		if err := s.Maintain(ctx); err != nil && !errors.Is(err, queuefs.ErrNoSpace) {
+		if err := s.Maintain(ctx); err != nil && !errors.Is(err, ledger.ErrNoSpace) {
 			t.Fatal(err)
 		}
 	}
@@ -492,12 +496,12 @@ func TestPacksMakeRoomForFiles(t *testing.T) {
 	s, q := openHome(t, filepath.Join(top, "home"), queuefs.Options{Segment: 1 << 26})
 	const pages = 3
 	fillPages(t, q, pages, 6000)
-	fill(t, top, pages*queuefs.PageJobs*(4096+8192)+2<<20)
+	fill(t, top, pages*index.PageJobs*(4096+8192)+2<<20)
 	maintained(t, s)
 	if n := s.Behind(); n != 0 {
 		t.Errorf("%d jobs have no files", n)
 	}
-	submit(t, q, queuefs.Meta{}, "x")
+	submit(t, q, job.Meta{}, "x")
 }
 
 // Packs take no room that the journal needs, nor does that wait for the next
@@ -505,7 +509,7 @@ func TestPacksMakeRoomForFiles(t *testing.T) {
 func TestPacksMakeRoomForJournal(t *testing.T) {
 	top := mount(t, "200m")
 	s, q := openHome(t, filepath.Join(top, "home"), queuefs.Options{Segment: 3 << 20})
-	large := submit(t, q, queuefs.Meta{Sidecar: strings.Repeat("s", job.MaxSidecar)}, "")
+	large := submit(t, q, job.Meta{Sidecar: strings.Repeat("s", job.MaxSidecar)}, "")
 	fillPages(t, q, 2, 1000)
 	maintained(t, s)
 	fill(t, top, 5<<19) // too little for a segment, but for the packs
@@ -519,7 +523,7 @@ func TestPacksMakeRoomForJournal(t *testing.T) {
 	}
 	n := 0
 	for ; n < 100; n++ {
-		if err := again(); errors.Is(err, queuefs.ErrNoSpace) {
+		if err := again(); errors.Is(err, ledger.ErrNoSpace) {
 			break
 		} else if err != nil {
 			t.Fatal(err)
@@ -539,7 +543,7 @@ func TestAFewFilesAreNotAFewOctets(t *testing.T) {
 	dir := mount(t, fmt.Sprintf("400m,nr_inodes=%d", files))
 	home := filepath.Join(dir, "home")
 	s, q := openHome(t, home, queuefs.Options{})
-	w := tryForSpace(t, s, q, world{"jobs": jobs{byID: map[queuefs.JobID]fact{}}}, 30_000)
+	w := tryForSpace(t, s, q, world{"jobs": jobs{byID: map[job.ID]fact{}}}, 30_000)
 	taken := len(w["jobs"].byID)
 	if taken < files/2-200 {
 		t.Errorf("%d jobs are taken where %d files may be", taken, files)
@@ -552,7 +556,7 @@ func TestAFewFilesAreNotAFewOctets(t *testing.T) {
 	nextN(t, q, taken)
 	culled(t, s, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}})
 	maintained(t, s)
-	submit(t, q, queuefs.Meta{}, "again")
+	submit(t, q, job.Meta{}, "again")
 }
 
 // A crowded disk has no room for anything new while it is full.
@@ -596,7 +600,7 @@ func TestCullingMakesRoomOnAFullDisk(t *testing.T) {
 			o := queuefs.Options{Fault: disk.step, Now: func() time.Time { return now }}
 			dir := fastDir(t)
 			s, q := openHome(t, dir, o)
-			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 }))))
+			must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.CullingSize, i.CullingAge = 0, 0 }))))
 			maintain := func(want error) {
 				t.Helper()
 				now = now.Add(passes)
@@ -604,19 +608,19 @@ func TestCullingMakesRoomOnAFullDisk(t *testing.T) {
 					t.Fatalf("maintain: got %v, want %v", err, want)
 				}
 			}
-			submitN(t, q, 3, queuefs.Meta{}, "small")
+			submitN(t, q, 3, job.Meta{}, "small")
 			maintain(nil)
-			large := submit(t, q, queuefs.Meta{}, strings.Repeat("large", 40_000))
-			submitN(t, q, 10, queuefs.Meta{}, "these cannot be written")
+			large := submit(t, q, job.Meta{}, strings.Repeat("large", 40_000))
+			submitN(t, q, 10, job.Meta{}, "these cannot be written")
 			disk.full = true
 			nextN(t, q, 2)
-			maintain(queuefs.ErrNoSpace)
+			maintain(ledger.ErrNoSpace)
 			for c, err := range s.Cull(ctx, queuefs.CullOptions{}) {
 				if err != nil || c.Job > 2 {
 					t.Fatalf("culled %v, %v", c, err)
 				}
 			}
-			maintain(queuefs.ErrNoSpace)
+			maintain(ledger.ErrNoSpace)
 			if got := filesOf(t, dir); strings.Contains(got, "j000000000001") || strings.Contains(got, "j000000000002") || !strings.Contains(got, "j000000000003") {
 				t.Errorf("got %s", got)
 			}
@@ -625,11 +629,11 @@ func TestCullingMakesRoomOnAFullDisk(t *testing.T) {
 			for _, err := range s.Cull(ctx, queuefs.CullOptions{}) {
 				must(t, err)
 			}
-			maintain(queuefs.ErrNoSpace)
+			maintain(ledger.ErrNoSpace)
 			if got := filesOf(t, dir); got != "" {
 				t.Errorf("got %s", got)
 			}
-			wantErr(t, errOf(q.Job(large.ID)), queuefs.ErrNoJob, "")
+			wantErr(t, errOf(q.Job(large.ID)), ledger.ErrNoJob, "")
 			disk.full = false
 			maintain(nil)
 			if got := filesOf(t, dir); strings.Count(got, "jobs/payload/") != 10 || strings.Count(got, "jobs/pending/") != 10 {
@@ -649,7 +653,7 @@ func TestChangedPropertiesAreToldWhenThereIsRoom(t *testing.T) {
 	f.follow(s)
 	_, first := q.InfoFile()
 	const fill = 14 // events, of one block each, beside those of the head and the beginning
-	submitN(t, q, fill, queuefs.Meta{}, "x")
+	submitN(t, q, fill, job.Meta{}, "x")
 	closeHome(t, s)
 	edit(t, dir, properties(t, dir)+"maxAttempts: 3\n")
 	// The next segment, as if it had never been prepared.
@@ -680,7 +684,7 @@ func TestChangedPropertiesAreToldWhenThereIsRoom(t *testing.T) {
 func TestNumbersOfAQueueTakenAwayAreKeptOnceThereIsRoom(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
-	submitN(t, q, 3, queuefs.Meta{}, "x")
+	submitN(t, q, 3, job.Meta{}, "x")
 	crashed := copyHome(t, dir)
 	closeHome(t, s)
 	must(t, os.RemoveAll(crashed+"/queues/jobs"))
@@ -690,13 +694,13 @@ func TestNumbersOfAQueueTakenAwayAreKeptOnceThereIsRoom(t *testing.T) {
 		return full && step == "append to small"
 	})}
 	create := func(s *queuefs.Service) (*queuefs.Queue, error) {
-		return s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs"})
+		return s.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs"})
 	}
 	for range 2 { // the second finds the journal as the first did
 		s = openBare(t, crashed, o)
-		wantErr(t, s.Checkpoint(ctx), queuefs.ErrNoSpace, "checkpoint")
-		wantErr(t, errOf(create(s)), queuefs.ErrNoSpace, "create")
-		wantErr(t, s.Close(), queuefs.ErrNoSpace, "close")
+		wantErr(t, s.Checkpoint(ctx), ledger.ErrNoSpace, "checkpoint")
+		wantErr(t, errOf(create(s)), ledger.ErrNoSpace, "create")
+		wantErr(t, s.Close(), ledger.ErrNoSpace, "close")
 	}
 	s = openBare(t, crashed, o)
 	full = false
@@ -705,7 +709,7 @@ func TestNumbersOfAQueueTakenAwayAreKeptOnceThereIsRoom(t *testing.T) {
 	defer closeHome(t, s)
 	q, err := create(s)
 	must(t, err)
-	if j := submit(t, q, queuefs.Meta{}, "x"); j.ID != 4 || j.Seq != 4 {
+	if j := submit(t, q, job.Meta{}, "x"); j.ID != 4 || j.Seq != 4 {
 		t.Errorf("got %v at event %d, want the fourth", j.ID, j.Seq)
 	}
 }
@@ -727,7 +731,7 @@ func TestAFullDiskIsFreedByConsumingAndCulling(t *testing.T) {
 				wg.Go(func() {
 					for {
 						if _, err := trySubmit(q, strings.Repeat("x", 1000)); err != nil {
-							if !errors.Is(err, queuefs.ErrNoSpace) || errors.Is(err, queuefs.ErrFailed) {
+							if !errors.Is(err, ledger.ErrNoSpace) || errors.Is(err, ledger.ErrFailed) {
 								t.Errorf("full: got %v", err)
 							}
 							return
@@ -748,11 +752,11 @@ func TestAFullDiskIsFreedByConsumingAndCulling(t *testing.T) {
 			free := func() {
 				t.Helper()
 				for _, err := range s.Cull(ctx, queuefs.CullOptions{Queue: "jobs", Keep: &queuefs.Thresholds{}}) {
-					if err != nil && !errors.Is(err, queuefs.ErrNoSpace) {
+					if err != nil && !errors.Is(err, ledger.ErrNoSpace) {
 						t.Fatal(err)
 					}
 				}
-				if err := s.Maintain(ctx); err != nil && !errors.Is(err, queuefs.ErrNoSpace) {
+				if err := s.Maintain(ctx); err != nil && !errors.Is(err, ledger.ErrNoSpace) {
 					t.Fatal(err)
 				}
 			}
@@ -761,7 +765,7 @@ func TestAFullDiskIsFreedByConsumingAndCulling(t *testing.T) {
 				switch {
 				case err == nil:
 					consumed++
-				case errors.Is(err, queuefs.ErrNoSpace):
+				case errors.Is(err, ledger.ErrNoSpace):
 					refused++
 					free()
 				default:
@@ -775,7 +779,7 @@ func TestAFullDiskIsFreedByConsumingAndCulling(t *testing.T) {
 			if n := q.State().Consumed; n > 0 {
 				t.Errorf("%d jobs are not culled", n)
 			}
-			submit(t, q, queuefs.Meta{}, "again")
+			submit(t, q, job.Meta{}, "again")
 			closeHome(t, s)
 			r, err := check.Home(home, check.Options{Segment: o.Segment})
 			if err != nil || r.Jobs != 1 || len(r.Problems)+len(r.Mended) > 0 {

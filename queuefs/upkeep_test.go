@@ -19,8 +19,13 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/segment"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/objects/objectstest"
 	"cutie/testdata/long"
 )
@@ -35,7 +40,7 @@ func TestCheckpointWritesWhatChanged(t *testing.T) {
 		return do()
 	}})
 	defer closeHome(t, s)
-	fillQueue(t, q, 3*queuefs.PageJobs, 1)
+	fillQueue(t, q, 3*index.PageJobs, 1)
 	checkpoint := func(want ...string) {
 		t.Helper()
 		steps = nil
@@ -46,9 +51,9 @@ func TestCheckpointWritesWhatChanged(t *testing.T) {
 	}
 	checkpoint("stage p000000000", "stage p000000001", "stage p000000002", "stage p000000003", "stage queue", "stage checkpoint")
 	checkpoint("stage checkpoint")
-	must(t, errOf(q.Delete(ctx, queuefs.PageJobs+5)))
+	must(t, errOf(q.Delete(ctx, index.PageJobs+5)))
 	checkpoint("stage p000000001", "stage queue", "stage checkpoint")
-	submit(t, q, queuefs.Meta{}, "x")
+	submit(t, q, job.Meta{}, "x")
 	checkpoint("stage p000000003", "stage queue", "stage checkpoint")
 }
 
@@ -61,7 +66,7 @@ func TestFailedCheckpointIsMadeGood(t *testing.T) {
 		o := queuefs.Options{Segment: segmentSize, Fault: f.step}
 		s, q := openHome(t, dir, o)
 		for n := range 3 {
-			submit(t, q, queuefs.Meta{Filename: fmt.Sprint(n)}, strings.Repeat("x", 100_000*n))
+			submit(t, q, job.Meta{Filename: fmt.Sprint(n)}, strings.Repeat("x", 100_000*n))
 		}
 		q.Next(ctx, "w")
 		f.n, f.at = 0, at
@@ -76,20 +81,20 @@ func TestFailedCheckpointIsMadeGood(t *testing.T) {
 		}
 		if f.name == "syncfs" {
 			// What was written before is in doubt: only the journal tells.
-			wantErr(t, errOf(q.Next(ctx, "w")), queuefs.ErrFailed, "after a failed sync")
+			wantErr(t, errOf(q.Next(ctx, "w")), ledger.ErrFailed, "after a failed sync")
 			s.Close() // says so again
 			v := verifier{TB: t, dir: dir, o: queuefs.Options{Segment: segmentSize}}
 			s, q = openHome(t, dir, v.o)
 		}
 		if s.Err() != nil {
 			// What a sync did not put on storage no second one does.
-			if f.name != "syncfs" || !errors.Is(err, queuefs.ErrFailed) {
+			if f.name != "syncfs" || !errors.Is(err, ledger.ErrFailed) {
 				t.Errorf("%s: the service failed: %v", f.name, err)
 			}
 			s.Close()
 			s, q = openHome(t, dir, o)
 		}
-		submit(t, q, queuefs.Meta{}, "more")
+		submit(t, q, job.Meta{}, "more")
 		if err := s.Checkpoint(ctx); err != nil {
 			t.Errorf("%s: the checkpoint after it: %v", f.name, err)
 		}
@@ -110,7 +115,7 @@ func TestMaintainWritesFiles(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Now: func() time.Time { return now }})
-	submit(t, q, queuefs.Meta{}, "x")
+	submit(t, q, job.Meta{}, "x")
 	now = now.Add(time.Second)
 	must(t, s.Maintain(ctx))
 	if got := tree(t, dir); !strings.Contains(got, "jobs/pending/j000000000001") || !strings.Contains(got, "jobs/payload/j000000000001") {
@@ -121,7 +126,7 @@ func TestMaintainWritesFiles(t *testing.T) {
 	now = now.Add(31 * time.Second)
 	must(t, s.Maintain(ctx))
 	crashed := copyHome(t, dir)
-	report := func(p queuefs.Problem) { t.Errorf("reported %v", p) }
+	report := func(p durable.Finding) { t.Errorf("reported %v", p) }
 	_, r := openHome(t, crashed, queuefs.Options{Report: report})
 	if st := r.State(); st.Pending != 1 || st.Seq != 1 || steps != 0 {
 		t.Errorf("got %+v", st)
@@ -138,7 +143,7 @@ func TestFilesKeepUpWithABurst(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			submitN(t, q, 60, queuefs.Meta{}, strings.Repeat("x", 6000))
+			submitN(t, q, 60, job.Meta{}, strings.Repeat("x", 6000))
 		})
 	}
 	wg.Wait()
@@ -175,7 +180,7 @@ func TestFilesWaitInABurst(t *testing.T) {
 		{20, 200 * time.Millisecond, 80},
 		{20, time.Hour, 120},
 	} {
-		submitN(t, q, tt.jobs, queuefs.Meta{}, strings.Repeat("x", 30_000))
+		submitN(t, q, tt.jobs, job.Meta{}, strings.Repeat("x", 30_000))
 		now = now.Add(tt.after)
 		must(t, s.Maintain(ctx))
 		if got := strings.Count(tree(t, dir), "/pending/j"); got != tt.files {
@@ -192,7 +197,7 @@ func TestOneFileKeepsNoOtherFromBeingMade(t *testing.T) {
 	s, q := openHome(t, dir, queuefs.Options{Now: func() time.Time { return now }})
 	strange := filepath.Join(dir, "queues/jobs/pending/j000000000001")
 	must(t, os.Mkdir(strange, 0o777))
-	submitN(t, q, 20, queuefs.Meta{}, "x")
+	submitN(t, q, 20, job.Meta{}, "x")
 	for range 2 {
 		now = now.Add(time.Second) // calm
 		if err := s.Maintain(ctx); err == nil {
@@ -211,7 +216,7 @@ func TestLargeJobsAreFiledInOneCall(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{Now: func() time.Time { return now }})
-	submitN(t, q, 120, queuefs.Meta{}, strings.Repeat("x", 100<<10))
+	submitN(t, q, 120, job.Meta{}, strings.Repeat("x", 100<<10))
 	now = now.Add(29 * time.Second) // calm
 	must(t, s.Maintain(ctx))
 	if n := strings.Count(tree(t, dir), "/pending/j"); n != 120 {
@@ -234,7 +239,7 @@ func TestCloseWaitsForUpkeep(t *testing.T) {
 		if step == "put pending" {
 			once.Do(func() {
 				failing = true
-				wantErr(t, errOf(trySubmit(s.Queues()[0], "")), queuefs.ErrFailed, "submit")
+				wantErr(t, errOf(trySubmit(s.Queues()[0], "")), ledger.ErrFailed, "submit")
 				go func() { closed <- s.Close() }()
 				select {
 				case <-closed:
@@ -245,8 +250,8 @@ func TestCloseWaitsForUpkeep(t *testing.T) {
 		}
 		return do()
 	}})
-	submitN(t, q, 3, queuefs.Meta{}, "x")
-	if err := s.Maintain(ctx); err != nil && !errors.Is(err, queuefs.ErrFailed) && !errors.Is(err, queuefs.ErrClosed) {
+	submitN(t, q, 3, job.Meta{}, "x")
+	if err := s.Maintain(ctx); err != nil && !errors.Is(err, ledger.ErrFailed) && !errors.Is(err, ledger.ErrClosed) {
 		t.Errorf("maintain: %v", err)
 	}
 	if !failing || t.Failed() {
@@ -291,25 +296,25 @@ func TestPropertiesDoNotWaitForACheckpoint(t *testing.T) {
 	dir := fastDir(t)
 	s, q := openHome(t, dir, queuefs.Options{})
 	defer func() { closeHome(t, s) }()
-	must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "former"})))
+	must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "former"})))
 	must(t, s.RemoveQueue(ctx, "former"))
 	f := &slow{begun: make(chan struct{}), end: make(chan struct{}), forgot: make(chan string, 9)}
 	s.Follow(f)
-	submit(t, q, queuefs.Meta{}, "x")
+	submit(t, q, job.Meta{}, "x")
 	checkpointed := make(chan error)
 	go func() { checkpointed <- s.Checkpoint(ctx) }()
 	<-f.begun
 
-	must(t, errOf(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"})))
-	must(t, errOf(s.SetQueue(ctx, "new", set(func(i *queuefs.QueueInfo) { i.Name = "a name" }))))
-	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *queuefs.QueueInfo) { i.Description = "changed" }))))
-	must(t, s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.Name = "changed"; return nil }))
+	must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "new"})))
+	must(t, errOf(s.SetQueue(ctx, "new", set(func(i *home.QueueInfo) { i.Name = "a name" }))))
+	must(t, errOf(s.SetQueue(ctx, "jobs", set(func(i *home.QueueInfo) { i.Description = "changed" }))))
+	must(t, s.SetService(ctx, func(i *home.ServiceInfo) error { i.Name = "changed"; return nil }))
 	n, err := s.Queue("a name")
 	must(t, err)
-	submit(t, n, queuefs.Meta{}, "y")
+	submit(t, n, job.Meta{}, "y")
 	again := make(chan error)
 	go func() {
-		_, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "former"})
+		_, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "former"})
 		again <- err
 	}()
 	select {
@@ -348,9 +353,9 @@ func packed(t *testing.T) (dir string, s *queuefs.Service, q *queuefs.Queue) {
 	dir = fastDir(t)
 	s, q = openHome(t, dir, queuefs.Options{Segment: segment.MaxSize})
 	sub := q.Begin()
-	for i := 1; i <= 2*queuefs.PageJobs+100; i++ {
-		d := sure(sub.Add(queuefs.Meta{Sidecar: fmt.Sprint("side ", i)}))(t)
-		must(t, errOf(d.Write([]byte(packedPayload(queuefs.JobID(i))))))
+	for i := 1; i <= 2*index.PageJobs+100; i++ {
+		d := sure(sub.Add(job.Meta{Sidecar: fmt.Sprint("side ", i)}))(t)
+		must(t, errOf(d.Write([]byte(packedPayload(job.ID(i))))))
 	}
 	must(t, errOf(sub.Commit(ctx)))
 	must(t, s.Checkpoint(ctx))
@@ -359,7 +364,7 @@ func packed(t *testing.T) (dir string, s *queuefs.Service, q *queuefs.Queue) {
 
 // packedPayload is the payload of a job; every hundredth is too large for a
 // pack.
-func packedPayload(id queuefs.JobID) string {
+func packedPayload(id job.ID) string {
 	if id%100 == 0 {
 		return strings.Repeat("large ", 4000) + fmt.Sprint(id)
 	}
@@ -375,7 +380,7 @@ func packFiles(t *testing.T, dir string) []string {
 // loseFiles removes the files of the jobs that packs have.
 func loseFiles(t *testing.T, dir string) {
 	t.Helper()
-	for id := queuefs.JobID(1); id < 2*queuefs.PageJobs; id++ {
+	for id := job.ID(1); id < 2*index.PageJobs; id++ {
 		if id%100 != 0 {
 			must(t, errors.Join(os.Remove(filepath.Join(dir, "queues/jobs/payload", id.String())), os.Remove(filepath.Join(dir, "queues/jobs/pending", id.String()))))
 		}
@@ -383,7 +388,7 @@ func loseFiles(t *testing.T, dir string) {
 }
 
 // takeAll consumes n jobs and checks that they are the next ones, whole.
-func takeAll(t *testing.T, q *queuefs.Queue, first queuefs.JobID, n int) {
+func takeAll(t *testing.T, q *queuefs.Queue, first job.ID, n int) {
 	t.Helper()
 	for n > 0 {
 		jobs := sure(q.Take(ctx, queuefs.Take{By: "me", Max: min(n, 300)}))(t)
@@ -420,24 +425,24 @@ func TestJobsAreHandedOutFromPacks(t *testing.T) {
 			defer closeHome(t, s)
 			loseFiles(t, dir)
 			q.LoadPacks(0)
-			takeAll(t, q, 1, 2*queuefs.PageJobs+100)
+			takeAll(t, q, 1, 2*index.PageJobs+100)
 		})
 	}
 }
 
 // passOver reads job files and payloads of waiting jobs, by two goroutines beside each
 // other as a package does, and checks them.
-func passOver(t *testing.T, q *queuefs.Queue, wanted func(queuefs.JobID) bool) {
+func passOver(t *testing.T, q *queuefs.Queue, wanted func(job.ID) bool) {
 	t.Helper()
 	pass := q.Pass()
 	var wg sync.WaitGroup
 	for k := range 2 {
 		wg.Go(func() {
-			for id := queuefs.JobID(1 + k); id <= 2*queuefs.PageJobs+100; id += 2 {
+			for id := job.ID(1 + k); id <= 2*index.PageJobs+100; id += 2 {
 				if !wanted(id) {
 					continue
 				}
-				text, facts, err := pass.JobFile(id, queuefs.Pending)
+				text, facts, err := pass.JobFile(id, job.Pending)
 				if err != nil || sha256.Sum256(text) != facts.SHA256 || !strings.Contains(string(text), fmt.Sprint("side ", int(id))) {
 					t.Errorf("job file of %v: %.80q, %v", id, text, err)
 					return
@@ -464,8 +469,8 @@ func TestPassReadsPacks(t *testing.T) {
 	dir, s, q := packed(t)
 	defer func() { closeHome(t, s) }()
 	loseFiles(t, dir)
-	passOver(t, q, func(queuefs.JobID) bool { return true })
-	if _, _, err := q.JobFile(1, queuefs.Pending); err == nil {
+	passOver(t, q, func(job.ID) bool { return true })
+	if _, _, err := q.JobFile(1, job.Pending); err == nil {
 		t.Error("the job file is there without the pack")
 	}
 }
@@ -474,12 +479,12 @@ func TestPassReadsPacks(t *testing.T) {
 func TestPassLeavesPacksOfFewJobs(t *testing.T) {
 	dir, s, q := packed(t)
 	defer func() { closeHome(t, s) }()
-	last := queuefs.JobID(queuefs.PageJobs - 5)
+	last := job.ID(index.PageJobs - 5)
 	takeAll(t, q, 1, int(last)-1)
 	must(t, s.Checkpoint(ctx))
-	passOver(t, q, func(id queuefs.JobID) bool { return id >= last })
+	passOver(t, q, func(id job.ID) bool { return id >= last })
 	must(t, os.Remove(filepath.Join(dir, "queues/jobs/pending", last.String())))
-	if _, _, err := q.Pass().JobFile(last, queuefs.Pending); err == nil {
+	if _, _, err := q.Pass().JobFile(last, job.Pending); err == nil {
 		t.Error("the job file was read from a pack")
 	}
 	if got := packFiles(t, dir); len(got) != 2 {
@@ -494,12 +499,12 @@ func TestPassTellsChangedJobs(t *testing.T) {
 	takeAll(t, q, 1, 20)
 	must(t, errOf(q.Requeue(ctx, 7)))
 	must(t, s.Checkpoint(ctx))
-	passOver(t, q, func(id queuefs.JobID) bool { return id == 7 || id > 20 })
-	text, _, err := q.Pass().JobFile(7, queuefs.Pending)
+	passOver(t, q, func(id job.ID) bool { return id == 7 || id > 20 })
+	text, _, err := q.Pass().JobFile(7, job.Pending)
 	if err != nil || !strings.Contains(string(text), "requeue") {
 		t.Errorf("got %q, %v, want the file after the requeue", text, err)
 	}
-	if _, _, err := q.Pass().JobFile(8, queuefs.Pending); !errors.Is(err, queuefs.ErrNoJob) {
+	if _, _, err := q.Pass().JobFile(8, job.Pending); !errors.Is(err, ledger.ErrNoJob) {
 		t.Errorf("got %v, want that no such job is pending", err)
 	}
 	in := sure(q.Pass().Payload(8))(t)
@@ -532,9 +537,9 @@ func TestDamagedPackIsPassedOver(t *testing.T) {
 				}
 				must(t, err)
 			}
-			passOver(t, q, func(queuefs.JobID) bool { return true })
+			passOver(t, q, func(job.ID) bool { return true })
 			q.LoadPacks(0)
-			takeAll(t, q, 1, 2*queuefs.PageJobs+100)
+			takeAll(t, q, 1, 2*index.PageJobs+100)
 		})
 	}
 }
@@ -544,7 +549,7 @@ func TestDamagedPackIsPassedOver(t *testing.T) {
 func TestPacksGoWithTheirJobs(t *testing.T) {
 	dir, s, q := packed(t)
 	defer func() { closeHome(t, s) }()
-	takeAll(t, q, 1, 2*queuefs.PageJobs-1)
+	takeAll(t, q, 1, 2*index.PageJobs-1)
 	must(t, errOf(q.Requeue(ctx, 7)))
 	must(t, s.Checkpoint(ctx))
 	if got := packFiles(t, dir); len(got) != 1 || filepath.Base(got[0]) != "c000000000" {
@@ -615,9 +620,9 @@ func (c *scenario) live(rng *rand.Rand) {
 		case 5:
 			c.delete(name)
 		case 6:
-			c.requeue(name, queuefs.Consumed)
+			c.requeue(name, job.Consumed)
 		case 7:
-			c.requeue(name, queuefs.Deleted)
+			c.requeue(name, job.Deleted)
 		case 8, 9:
 			c.maintain()
 		case 10:
@@ -651,7 +656,7 @@ func (c *scenario) settle(t *testing.T, rng *rand.Rand) {
 		for _, w := range c.outcomes() {
 			for _, name := range []string{"jobs", "other"} {
 				if _, err := os.Stat(filepath.Join(c.dir, "queues", name)); err == nil && w[name].byID == nil {
-					w[name] = jobs{byID: map[queuefs.JobID]fact{}}
+					w[name] = jobs{byID: map[job.ID]fact{}}
 				}
 			}
 		}
@@ -694,7 +699,7 @@ func (c *scenario) settle(t *testing.T, rng *rand.Rand) {
 
 // moveByHand requeues a job the way an operator does.
 func (c *scenario) moveByHand(t *testing.T, rng *rand.Rand) {
-	ids := c.known.ids("jobs", queuefs.Consumed)
+	ids := c.known.ids("jobs", job.Consumed)
 	if len(ids) == 0 || t.Failed() {
 		return
 	}
@@ -702,7 +707,7 @@ func (c *scenario) moveByHand(t *testing.T, rng *rand.Rand) {
 	base := filepath.Join(c.dir, "queues/jobs")
 	should(t, os.Rename(filepath.Join(base, "consumed", id.String()), filepath.Join(base, "pending", id.String())))
 	c.moved = true
-	c.known = c.known.set("jobs", id, func(f *fact) { f.status, f.consumer, f.requeues = queuefs.Pending, "", f.requeues+1 })
+	c.known = c.known.set("jobs", id, func(f *fact) { f.status, f.consumer, f.requeues = job.Pending, "", f.requeues+1 })
 }
 
 // A crowd works on queues at once and counts what was acknowledged.
@@ -722,7 +727,7 @@ func (c *crowd) fail(format string, args ...any) {
 	}
 }
 
-func (c *crowd) note(q *queuefs.Queue, id queuefs.JobID, n int) {
+func (c *crowd) note(q *queuefs.Queue, id job.ID, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.held[q.ID()+id.String()] += n
@@ -731,8 +736,8 @@ func (c *crowd) note(q *queuefs.Queue, id queuefs.JobID, n int) {
 // act does one thing at random.
 func (c *crowd) act(rng *rand.Rand) {
 	q := c.queues[rng.IntN(len(c.queues))]
-	some := func(st queuefs.Status) queuefs.JobID {
-		ids := q.IDs(queuefs.ListOptions{Status: st, Limit: 30})
+	some := func(st job.Status) job.ID {
+		ids := q.IDs(index.Filter{Status: st, Limit: 30})
 		if len(ids) == 0 {
 			return 1
 		}
@@ -743,7 +748,7 @@ func (c *crowd) act(rng *rand.Rand) {
 	case 0, 1, 2, 3:
 		err = c.submit(q, rng)
 	case 4, 5:
-		var jobs []queuefs.Job
+		var jobs []job.Job
 		if jobs, err = q.NextN(ctx, "taker", 1+rng.IntN(4)); err == nil {
 			for _, j := range jobs {
 				c.note(q, j.ID, 1)
@@ -751,28 +756,28 @@ func (c *crowd) act(rng *rand.Rand) {
 			}
 		}
 	case 6:
-		var j queuefs.Job
+		var j job.Job
 		if j, err = q.Next(ctx, "taker"); err == nil {
 			c.note(q, j.ID, 1)
 			c.look(q, j)
 		}
 	case 7:
-		_, err = q.Delete(ctx, some(queuefs.Pending))
+		_, err = q.Delete(ctx, some(job.Pending))
 	case 8:
-		var j queuefs.Job
-		if j, err = q.Requeue(ctx, some(queuefs.Consumed)); err == nil {
+		var j job.Job
+		if j, err = q.Requeue(ctx, some(job.Consumed)); err == nil {
 			c.look(q, j)
 		}
 	case 9:
-		_, err = q.Requeue(ctx, some(queuefs.Deleted))
+		_, err = q.Requeue(ctx, some(job.Deleted))
 	case 10:
-		var j queuefs.Job
+		var j job.Job
 		if j, err = q.Peek(); err == nil {
 			c.look(q, j)
 		}
 	case 11:
-		var list []queuefs.Job
-		if list, err = q.List(queuefs.ListOptions{Limit: 5, After: some(0)}); err == nil {
+		var list []job.Job
+		if list, err = q.List(index.Filter{Limit: 5, After: some(0)}); err == nil {
 			for i, j := range list {
 				if c.look(q, j); i > 0 && j.ID <= list[i-1].ID {
 					c.fail("list is out of order: %v behind %v", j.ID, list[i-1].ID)
@@ -793,7 +798,7 @@ func (c *crowd) act(rng *rand.Rand) {
 			err = c.s.Checkpoint(ctx)
 		}
 	}
-	if err != nil && !errors.Is(err, queuefs.ErrEmpty) && !errors.Is(err, queuefs.ErrNoJob) && !errors.Is(err, queuefs.ErrNotPending) {
+	if err != nil && !errors.Is(err, ledger.ErrEmpty) && !errors.Is(err, ledger.ErrNoJob) && !errors.Is(err, job.ErrNotPending) {
 		c.fail("%v", err)
 	}
 }
@@ -804,7 +809,7 @@ func (c *crowd) submit(q *queuefs.Queue, rng *rand.Rand) error {
 	n := 1 + rng.IntN(3)
 	for range n {
 		name := fmt.Sprint(rng.Uint64())
-		d, err := s.Add(queuefs.Meta{Filename: name, Sidecar: "of " + name, MediaType: fmt.Sprint("x/", rng.IntN(9))})
+		d, err := s.Add(job.Meta{Filename: name, Sidecar: "of " + name, MediaType: fmt.Sprint("x/", rng.IntN(9))})
 		if err != nil {
 			return err
 		}
@@ -829,7 +834,7 @@ func (c *crowd) submit(q *queuefs.Queue, rng *rand.Rand) error {
 }
 
 // look tests that a job is whole and its payload its own.
-func (c *crowd) look(q *queuefs.Queue, j queuefs.Job) {
+func (c *crowd) look(q *queuefs.Queue, j job.Job) {
 	p, err := q.Payload(j.ID)
 	if err != nil {
 		c.fail("payload of %v, %v: %v", j.ID, j.Status, err)
@@ -840,16 +845,16 @@ func (c *crowd) look(q *queuefs.Queue, j queuefs.Job) {
 	if want := namedPayload(j.Filename); err != nil || string(data) != want || j.Size != int64(len(want)) || j.Sidecar != "of "+j.Filename {
 		c.fail("%v: got %d octets of %q, %v", j.ID, len(data), j.Filename, err)
 	}
-	if (j.Status == queuefs.Consumed) != !j.Begun().IsZero() || j.Attempts > 0 && j.Consumed.IsZero() || j.Extra != nil {
+	if (j.Status == job.Consumed) != !j.Begun().IsZero() || j.Attempts > 0 && j.Consumed.IsZero() || j.Extra != nil {
 		c.fail("%v: got %+v", j.ID, j)
 	}
 }
 
 // files tests that the job file of a status, if it is there, says so.
-func (c *crowd) files(q *queuefs.Queue, id queuefs.JobID) {
-	for st := queuefs.Pending; st <= queuefs.Deleted; st++ {
+func (c *crowd) files(q *queuefs.Queue, id job.ID) {
+	for st := job.Pending; st <= job.Deleted; st++ {
 		text, facts, err := q.JobFile(id, st)
-		if errors.Is(err, queuefs.ErrNoJob) {
+		if errors.Is(err, ledger.ErrNoJob) {
 			continue
 		}
 		if err != nil {
@@ -865,15 +870,15 @@ func (c *crowd) files(q *queuefs.Queue, id queuefs.JobID) {
 
 // read follows the events of a queue: nothing is missing, nothing comes twice.
 func (c *crowd) read(ctx context.Context, q *queuefs.Queue) {
-	var seq queuefs.Seq
-	stands := map[queuefs.JobID]queuefs.Status{}
+	var seq job.Seq
+	stands := map[job.ID]job.Status{}
 	for q.Wait(ctx, seq) == nil {
 		events, err := q.Events(seq, 50)
-		if err != nil && !errors.Is(err, queuefs.ErrGone) {
+		if err != nil && !errors.Is(err, ledger.ErrGone) {
 			c.fail("events: %v", err)
 			return
 		}
-		if errors.Is(err, queuefs.ErrGone) {
+		if errors.Is(err, ledger.ErrGone) {
 			// A checkpoint was faster, as it may be. Begin anew.
 			seq = q.Seq()
 			clear(stands)
@@ -898,7 +903,7 @@ func TestCrowd(t *testing.T) {
 	f.follow(s)
 	c := &crowd{t: t, s: s, queues: []*queuefs.Queue{q}, jobs: map[*queuefs.Queue]int{}, held: map[string]int{}}
 	for _, name := range []string{"second", "third"} {
-		q := sure(s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1}))(t)
+		q := sure(s.CreateQueue(ctx, home.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1}))(t)
 		c.queues = append(c.queues, q)
 	}
 	reading, stop := context.WithCancel(ctx)
@@ -922,7 +927,7 @@ func TestCrowd(t *testing.T) {
 	for _, q := range c.queues {
 		f.check(q)
 		for _, e := range f.seen[q.ID()] {
-			if e.Kind == queuefs.Requeue && e.From == queuefs.Consumed {
+			if e.Kind == job.Requeue && e.From == job.Consumed {
 				c.held[q.ID()+e.Job.String()]--
 			}
 		}
@@ -930,9 +935,9 @@ func TestCrowd(t *testing.T) {
 		if int(st.Pending+st.Consumed+st.Deleted) != c.jobs[q] {
 			t.Errorf("%s: got %+v, %d were acknowledged", q.ID(), st, c.jobs[q])
 		}
-		for _, id := range q.IDs(queuefs.ListOptions{Limit: 1 << 20}) {
+		for _, id := range q.IDs(index.Filter{Limit: 1 << 20}) {
 			want := 0
-			if st, _ := q.Status(id); st == queuefs.Consumed {
+			if st, _ := q.Status(id); st == job.Consumed {
 				want = 1
 			}
 			if got := c.held[q.ID()+id.String()]; got != want {
@@ -957,13 +962,13 @@ func TestNothingShowsBeforeItIsStored(t *testing.T) {
 		return do()
 	}})
 	defer closeHome(t, s)
-	submit(t, q, queuefs.Meta{}, "a")
-	submit(t, q, queuefs.Meta{}, "b")
+	submit(t, q, job.Meta{}, "a")
+	submit(t, q, job.Meta{}, "b")
 	for _, op := range []struct {
 		name string
 		do   func() error
 	}{
-		{"submit", func() error { submit(t, q, queuefs.Meta{}, "c"); return nil }},
+		{"submit", func() error { submit(t, q, job.Meta{}, "c"); return nil }},
 		{"next", func() error { _, err := q.Next(ctx, "w"); return err }},
 		{"delete", func() error { _, err := q.Delete(ctx, 2); return err }},
 		{"requeue", func() error { _, err := q.Requeue(ctx, 1); return err }},
@@ -999,37 +1004,37 @@ func TestEveryChangeOfAFormerOwnerFailsAlike(t *testing.T) {
 		"delete":         func(_ *queuefs.Service, q *queuefs.Queue) error { return errOf(q.Delete(ctx, 1)) },
 		"remove a queue": func(s *queuefs.Service, _ *queuefs.Queue) error { return s.RemoveQueue(ctx, "bare") },
 		"create a queue": func(s *queuefs.Service, _ *queuefs.Queue) error {
-			_, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new"})
+			_, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "new"})
 			return err
 		},
 		"create a queue with a callback": func(s *queuefs.Service, _ *queuefs.Queue) error {
-			_, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "new", Callback: "https://a.example/secret?x=y"})
+			_, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "new", Callback: "https://a.example/secret?x=y"})
 			return err
 		},
 		"set a queue": func(s *queuefs.Service, _ *queuefs.Queue) error {
-			_, err := s.SetQueue(ctx, "q", set(func(i *queuefs.QueueInfo) { i.Description = "new" }))
+			_, err := s.SetQueue(ctx, "q", set(func(i *home.QueueInfo) { i.Description = "new" }))
 			return err
 		},
 		"set a callback": func(s *queuefs.Service, _ *queuefs.Queue) error {
-			_, err := s.SetQueue(ctx, "q", set(func(i *queuefs.QueueInfo) { i.Callback = "https://a.example/secret?x=y" }))
+			_, err := s.SetQueue(ctx, "q", set(func(i *home.QueueInfo) { i.Callback = "https://a.example/secret?x=y" }))
 			return err
 		},
 		"set the service": func(s *queuefs.Service, _ *queuefs.Queue) error {
-			return s.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.Description = "new"; return nil })
+			return s.SetService(ctx, func(i *home.ServiceInfo) error { i.Description = "new"; return nil })
 		},
 		"checkpoint": func(s *queuefs.Service, _ *queuefs.Queue) error { return s.Checkpoint(ctx) },
 	} {
 		m := new(objectstest.Memory)
 		a := mustStored(t, fastDir(t)+"/a", m)
 		a.Follow(current{}) // else journal is kept for an absent follower
-		createQueue(t, a, queuefs.QueueInfo{Identifier: "bare"})
-		q := createQueue(t, a, queuefs.QueueInfo{Identifier: "q"})
+		createQueue(t, a, home.QueueInfo{Identifier: "bare"})
+		q := createQueue(t, a, home.QueueInfo{Identifier: "q"})
 		for range 3 { // the next checkpoint releases journal
-			submit(t, q, queuefs.Meta{}, "payload")
+			submit(t, q, job.Meta{}, "payload")
 			must(t, a.ImageAhead(ctx))
 		}
 		b := mustStored(t, fastDir(t)+"/b", m)
-		if err := change(a, q); !errors.Is(err, queuefs.ErrFailed) || !errors.Is(err, queuefs.ErrFenced) {
+		if err := change(a, q); !errors.Is(err, ledger.ErrFailed) || !errors.Is(err, journal.ErrFenced) {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if a.Close() == nil {

@@ -17,15 +17,20 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/content"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/stored"
 )
 
 // workOf tells what consumers and operators made of a job, with the contents
 // of its results.
-func workOf(t testing.TB, q *queuefs.Queue, j *queuefs.Job) string {
+func workOf(t testing.TB, q *queuefs.Queue, j *job.Job) string {
 	t.Helper()
 	var parts []string
 	say := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
@@ -33,7 +38,7 @@ func workOf(t testing.TB, q *queuefs.Queue, j *queuefs.Job) string {
 		say("held %q", j.HeldFor)
 	}
 	if !j.HeldUntil.IsZero() {
-		say("until %s", queuefs.FormatTime(j.HeldUntil))
+		say("until %s", job.FormatTime(j.HeldUntil))
 	}
 	if !j.Lease.Ends.IsZero() {
 		say("leased")
@@ -81,7 +86,7 @@ func taken(work string) string {
 }
 
 // result returns the contents of a result, or the error.
-func result(t testing.TB, q *queuefs.Queue, id queuefs.JobID, name string) string {
+func result(t testing.TB, q *queuefs.Queue, id job.ID, name string) string {
 	t.Helper()
 	r, p, err := q.Result(id, name)
 	if err != nil {
@@ -95,7 +100,7 @@ func result(t testing.TB, q *queuefs.Queue, id queuefs.JobID, name string) strin
 	return string(data)
 }
 
-func putResult(q *queuefs.Queue, id queuefs.JobID, token, name, content string) error {
+func putResult(q *queuefs.Queue, id job.ID, token, name, content string) error {
 	d, err := q.NewResult(ctx, id, token, name, "text/plain", nil)
 	if err != nil {
 		return err
@@ -136,12 +141,12 @@ var stages = []struct {
 	{"completed", func(t testing.TB, q *queuefs.Queue) string {
 		token := takeOne(t, q, time.Hour).Token
 		must(t, putResult(q, 1, token, "first", "one"))
-		must(t, errOf(q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Completed, Message: "well\ndone"})))
+		must(t, errOf(q.Conclude(ctx, 1, token, job.Conclusion{Outcome: job.Completed, Message: "well\ndone"})))
 		return token
 	}},
 	{"failed", func(t testing.TB, q *queuefs.Queue) string {
 		token := takeOne(t, q, time.Hour).Token
-		_, err := q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no luck", Transient: true})
+		_, err := q.Conclude(ctx, 1, token, job.Conclusion{Outcome: job.Failed, Message: "no luck", Transient: true})
 		must(t, err)
 		return token
 	}},
@@ -169,7 +174,7 @@ var works = []struct {
 	}},
 	{"extend", func(q *queuefs.Queue, k string) error { _, err := q.Extend(ctx, 1, k, time.Hour); return err }},
 	{"conclude", func(q *queuefs.Queue, k string) error {
-		_, err := q.Conclude(ctx, 1, k, queuefs.Conclusion{Outcome: queuefs.Completed})
+		_, err := q.Conclude(ctx, 1, k, job.Conclusion{Outcome: job.Completed})
 		return err
 	}},
 	{"return", func(q *queuefs.Queue, k string) error { _, err := q.Return(ctx, 1, k, "not mine"); return err }},
@@ -185,7 +190,7 @@ var works = []struct {
 }
 
 // requeueAt is RequeueAt as many events before the last one of the job.
-func requeueAt(q *queuefs.Queue, id queuefs.JobID, before queuefs.Seq) error {
+func requeueAt(q *queuefs.Queue, id job.ID, before job.Seq) error {
 	j, err := q.Job(id)
 	if err == nil {
 		_, err = q.RequeueAt(ctx, id, j.Seq-before)
@@ -194,7 +199,7 @@ func requeueAt(q *queuefs.Queue, id queuefs.JobID, before queuefs.Seq) error {
 }
 
 // holdAt is HoldAt, likewise.
-func holdAt(q *queuefs.Queue, id queuefs.JobID, before queuefs.Seq, why string) error {
+func holdAt(q *queuefs.Queue, id job.ID, before job.Seq, why string) error {
 	j, err := q.Job(id)
 	if err == nil {
 		_, err = q.HoldAt(ctx, id, j.Seq-before, why)
@@ -208,10 +213,10 @@ func holdAt(q *queuefs.Queue, id queuefs.JobID, before queuefs.Seq, why string) 
 // made again from the files.
 func TestWorkInEveryState(t *testing.T) {
 	var (
-		notPending = queuefs.ErrNotPending
-		conflict   = queuefs.ErrConflict
+		notPending = job.ErrNotPending
+		conflict   = job.ErrConflict
 		lease      = queuefs.ErrLease
-		empty      = queuefs.ErrEmpty
+		empty      = ledger.ErrEmpty
 	)
 	const done, failed, aborted = `consumed completed; message "well\ndone"; result first text/plain one`,
 		`consumed error; transient; message "no luck"`, `consumed aborted; message "enough"`
@@ -241,8 +246,8 @@ func TestWorkInEveryState(t *testing.T) {
 			t.Run(stage.name+" "+work.name, func(t *testing.T) {
 				t.Parallel()
 				dir := fastDir(t)
-				s, q := openWith(t, dir, queuefs.Options{Now: clock()}, func(i *queuefs.QueueInfo) { i.MaxAttempts = 1 })
-				submit(t, q, queuefs.Meta{Filename: "f", Sidecar: "s"}, "payload")
+				s, q := openWith(t, dir, queuefs.Options{Now: clock()}, func(i *home.QueueInfo) { i.MaxAttempts = 1 })
+				submit(t, q, job.Meta{Filename: "f", Sidecar: "s"}, "payload")
 				token := stage.reach(t, q)
 				if got := standing(t, q, 1); got != before[stage.name] {
 					t.Fatalf("before: got %s want %s", got, before[stage.name])
@@ -250,7 +255,7 @@ func TestWorkInEveryState(t *testing.T) {
 				seq := q.Seq()
 				err := work.do(q, token)
 				happened := q.Seq() - seq
-				if next := submit(t, q, queuefs.Meta{}, ""); next.Seq != seq+happened+1 {
+				if next := submit(t, q, job.Meta{}, ""); next.Seq != seq+happened+1 {
 					t.Errorf("after %d events the next one is %d, it was %d", happened, next.Seq, seq)
 				}
 				as := before[stage.name]
@@ -277,27 +282,27 @@ func TestWorkInEveryState(t *testing.T) {
 	}
 }
 
-func standing(t testing.TB, q *queuefs.Queue, id queuefs.JobID) string {
+func standing(t testing.TB, q *queuefs.Queue, id job.ID) string {
 	t.Helper()
 	j := sure(q.Job(id))(t)
 	return strings.TrimSpace(j.Status.String() + " " + workOf(t, q, &j))
 }
 
 // counted tests that what the state of a queue says agrees with its jobs.
-func counted(t testing.TB, q *queuefs.Queue) queuefs.QueueState {
+func counted(t testing.TB, q *queuefs.Queue) ledger.State {
 	t.Helper()
-	jobs := sure(q.List(queuefs.ListOptions{Limit: 1 << 20}))(t)
+	jobs := sure(q.List(index.Filter{Limit: 1 << 20}))(t)
 	got := q.State()
 	want := got
 	want.Pending, want.Consumed, want.Deleted, want.Held, want.Leased, want.Failed = 0, 0, 0, 0, 0, 0
-	var held, failed []queuefs.JobID
+	var held, failed []job.ID
 	for _, j := range jobs {
 		switch j.Status {
-		case queuefs.Pending:
+		case job.Pending:
 			want.Pending++
-		case queuefs.Consumed:
+		case job.Consumed:
 			want.Consumed++
-		case queuefs.Deleted:
+		case job.Deleted:
 			want.Deleted++
 		}
 		if !j.Held.IsZero() {
@@ -307,7 +312,7 @@ func counted(t testing.TB, q *queuefs.Queue) queuefs.QueueState {
 		if !j.Lease.Ends.IsZero() {
 			want.Leased++
 		}
-		if j.Outcome == queuefs.Failed {
+		if j.Outcome == job.Failed {
 			want.Failed++
 			failed = append(failed, j.ID)
 		}
@@ -315,10 +320,10 @@ func counted(t testing.TB, q *queuefs.Queue) queuefs.QueueState {
 	if got != want {
 		t.Errorf("state: got %+v\nwant %+v", got, want)
 	}
-	if got := q.IDs(queuefs.ListOptions{Held: true, Limit: 1 << 20}); fmt.Sprint(got) != fmt.Sprint(held) {
+	if got := q.IDs(index.Filter{Held: true, Limit: 1 << 20}); fmt.Sprint(got) != fmt.Sprint(held) {
 		t.Errorf("held: got %v want %v", got, held)
 	}
-	if got := q.IDs(queuefs.ListOptions{Outcome: queuefs.Failed, Limit: 1 << 20}); fmt.Sprint(got) != fmt.Sprint(failed) {
+	if got := q.IDs(index.Filter{Outcome: job.Failed, Limit: 1 << 20}); fmt.Sprint(got) != fmt.Sprint(failed) {
 		t.Errorf("failed: got %v want %v", got, failed)
 	}
 	return got
@@ -345,7 +350,7 @@ func everywhere(t testing.TB, s *queuefs.Service, dir string) {
 	want := observe(t, s)
 	is := func(when, dir string) {
 		t.Helper()
-		s, q := openHome(t, dir, queuefs.Options{Report: func(p queuefs.Problem) { t.Errorf("%s: %v", when, p) }})
+		s, q := openHome(t, dir, queuefs.Options{Report: func(p durable.Finding) { t.Errorf("%s: %v", when, p) }})
 		want.expect(t, s, "%s", when)
 		counted(t, q)
 		closeHome(t, s)
@@ -365,7 +370,7 @@ func everywhere(t testing.TB, s *queuefs.Service, dir string) {
 	}
 	is("stop", dir)
 	r, err := check.Home(dir, check.Options{Segment: segmentSize, Rebuild: true})
-	r.Mended = slices.DeleteFunc(r.Mended, func(p queuefs.Problem) bool { return strings.HasPrefix(p.Path, "log/index/") })
+	r.Mended = slices.DeleteFunc(r.Mended, func(p durable.Finding) bool { return strings.HasPrefix(p.Path, "log/index/") })
 	if err != nil || len(r.Problems)+len(r.Mended) > 0 {
 		t.Errorf("rebuild: %v, problems %v, mended %v", err, r.Problems, r.Mended)
 	}
@@ -376,12 +381,12 @@ func everywhere(t testing.TB, s *queuefs.Service, dir string) {
 // has the home open: what cannot be true there is gone.
 func TestWorkMovedByHand(t *testing.T) {
 	for _, stage := range stages {
-		for _, to := range []queuefs.Status{queuefs.Pending, queuefs.Consumed, queuefs.Deleted} {
+		for _, to := range []job.Status{job.Pending, job.Consumed, job.Deleted} {
 			t.Run(fmt.Sprint(stage.name, " to ", to), func(t *testing.T) {
 				t.Parallel()
 				dir := fastDir(t)
-				s, q := openWith(t, dir, queuefs.Options{}, func(i *queuefs.QueueInfo) { i.MaxAttempts = 1 })
-				submit(t, q, queuefs.Meta{}, "payload")
+				s, q := openWith(t, dir, queuefs.Options{}, func(i *home.QueueInfo) { i.MaxAttempts = 1 })
+				submit(t, q, job.Meta{}, "payload")
 				stage.reach(t, q)
 				before := standing(t, q, 1)
 				from, _ := q.Status(1)
@@ -389,16 +394,16 @@ func TestWorkMovedByHand(t *testing.T) {
 				if from == to {
 					return
 				}
-				path := func(st queuefs.Status) string {
+				path := func(st job.Status) string {
 					return filepath.Join(dir, "queues/jobs", st.String(), "j000000000001")
 				}
 				must(t, os.Rename(path(from), path(to)))
 				s, q = openHome(t, dir, queuefs.Options{})
 				_, rest, _ := strings.Cut(before, " ")
 				switch {
-				case to == queuefs.Pending:
+				case to == job.Pending:
 					rest = ""
-				case from == queuefs.Pending, to == queuefs.Deleted:
+				case from == job.Pending, to == job.Deleted:
 					rest = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(rest, `held "broken"`), "leased"), "; ")
 				}
 				if got, want := standing(t, q, 1), strings.TrimSpace(to.String()+" "+rest); got != want {
@@ -423,8 +428,8 @@ func TestResultNamesFromOutside(t *testing.T) {
 	dir, s, q, token := leasedJob(t)
 	for _, name := range []string{"", ".", "..", ".hidden", "a/b", "../../pending/j000000000001", "/etc/passwd", "a\x00b", "a b", "a\n",
 		"ä", "%2e%2e", `a\b`, strings.Repeat("x", 65)} {
-		wantErr(t, putResult(q, 1, token, name, "x"), queuefs.ErrBadName, "put %q", name)
-		if _, _, err := q.Result(1, name); !errors.Is(err, queuefs.ErrBadName) {
+		wantErr(t, putResult(q, 1, token, name, "x"), job.ErrBadName, "put %q", name)
+		if _, _, err := q.Result(1, name); !errors.Is(err, job.ErrBadName) {
 			t.Errorf("get %q: got %v", name, err)
 		}
 	}
@@ -443,12 +448,12 @@ func TestResultNamesFromOutside(t *testing.T) {
 	if !slices.Equal(got, names) {
 		t.Errorf("got %q want %q", got, names)
 	}
-	for name, want := range map[string]error{"A": queuefs.ErrNoResult, "b": queuefs.ErrNoResult} {
+	for name, want := range map[string]error{"A": content.ErrNoResult, "b": content.ErrNoResult} {
 		if _, _, err := q.Result(1, name); !errors.Is(err, want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, _, err := q.Result(2, "a"); !errors.Is(err, queuefs.ErrNoJob) {
+	if _, _, err := q.Result(2, "a"); !errors.Is(err, ledger.ErrNoJob) {
 		t.Errorf("result of no job: got %v", err)
 	}
 	// A result may look like what is swept when a home is opened.
@@ -461,8 +466,8 @@ func TestBadResultsAreRefused(t *testing.T) {
 	dir, s, q, token := leasedJob(t)
 	must(t, putResult(q, 1, token, "there", "x"))
 	wantErr(t, putResult(q, 1, token, "there", "y"), queuefs.ErrResultExists, "second of a name")
-	wantErr(t, errOf(q.NewResult(ctx, 1, token, "long", strings.Repeat("x", 256), nil)), queuefs.ErrTooBig, "long media type")
-	wantErr(t, errOf(q.NewResult(ctx, 1, token, "odd", "", []digest.Value{{}})), queuefs.ErrBadName, "digest of no kind")
+	wantErr(t, errOf(q.NewResult(ctx, 1, token, "long", strings.Repeat("x", 256), nil)), job.ErrTooBig, "long media type")
+	wantErr(t, errOf(q.NewResult(ctx, 1, token, "odd", "", []digest.Value{{}})), job.ErrBadName, "digest of no kind")
 	write := func(name string, expect ...digest.Value) *queuefs.ResultUpload {
 		t.Helper()
 		d := sure(q.NewResult(ctx, 1, token, name, "", expect))(t)
@@ -470,10 +475,10 @@ func TestBadResultsAreRefused(t *testing.T) {
 		return d
 	}
 	for _, typ := range digest.Types() {
-		wantErr(t, errOf(write("wrong", digest.Sum(typ, []byte("other"))).Commit(ctx)), queuefs.ErrDigest, "wrong %v", typ)
+		wantErr(t, errOf(write("wrong", digest.Sum(typ, []byte("other"))).Commit(ctx)), digest.ErrMismatch, "wrong %v", typ)
 		name := "right" + strings.ReplaceAll(typ.Token(), "/", "-")
 		r, err := write(name, digest.Sum(typ, []byte("content"))).Commit(ctx)
-		if want := (queuefs.Result{Name: name, Size: 7, SHA256: sha256.Sum256([]byte("content"))}); err != nil || r != want {
+		if want := (job.Result{Name: name, Size: 7, SHA256: sha256.Sum256([]byte("content"))}); err != nil || r != want {
 			t.Errorf("%v: got %+v, %v want %+v", typ, r, err, want)
 		}
 	}
@@ -508,7 +513,7 @@ func TestResultsAreLimited(t *testing.T) {
 			switch err := putResult(q, 1, token, fmt.Sprint("r", n), fmt.Sprint(n)); {
 			case err == nil:
 				made.Add(1)
-			case !errors.Is(err, queuefs.ErrTooBig):
+			case !errors.Is(err, job.ErrTooBig):
 				t.Error(err)
 			}
 		})
@@ -594,7 +599,7 @@ func TestCheckTellsOfResults(t *testing.T) {
 		t.Errorf("whole: got %s", got)
 	}
 	for _, name := range []string{"lost", "short", "edited"} {
-		if _, _, err := q.Result(1, name); !errors.Is(err, queuefs.ErrResultDamaged) {
+		if _, _, err := q.Result(1, name); !errors.Is(err, content.ErrResultDamaged) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -626,7 +631,7 @@ func TestCheckTellsOfResults(t *testing.T) {
 func TestResultsOutliveTheJobFile(t *testing.T) {
 	dir, s, q, token := leasedJob(t)
 	must(t, putResult(q, 1, token, "out", "content"))
-	must(t, errOf(q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "m"})))
+	must(t, errOf(q.Conclude(ctx, 1, token, job.Conclusion{Outcome: job.Failed, Message: "m"})))
 	closeHome(t, s)
 	must(t, os.Remove(filepath.Join(dir, "queues/jobs/consumed/j000000000001")))
 	_, q = openHome(t, dir, queuefs.Options{})
@@ -665,7 +670,7 @@ func TestResultsAfterAnAbort(t *testing.T) {
 }
 
 // resultChanges returns what the events of a queue say of results.
-func resultChanges(t *testing.T, q *queuefs.Queue, after queuefs.Seq) (said []string) {
+func resultChanges(t *testing.T, q *queuefs.Queue, after job.Seq) (said []string) {
 	t.Helper()
 	events := sure(q.Events(after, 0))(t)
 	for _, e := range events {
@@ -696,7 +701,7 @@ func TestEventsNameResults(t *testing.T) {
 	must(t, errOf(q.Requeue(ctx, 1)))
 	token = takeOne(t, q, time.Hour).Token
 	must(t, putResult(q, 1, token, "a", "other"))
-	must(t, errOf(q.Conclude(ctx, 1, token, queuefs.Conclusion{Outcome: queuefs.Completed})))
+	must(t, errOf(q.Conclude(ctx, 1, token, job.Conclusion{Outcome: job.Completed})))
 	for _, err := range s.Cull(ctx, queuefs.CullOptions{Queue: q.ID(), Keep: &queuefs.Thresholds{}}) {
 		must(t, err)
 	}
@@ -737,13 +742,13 @@ func TestEventsNameManyLongResults(t *testing.T) {
 		t.Errorf("got %d changes, the last is %.200s", n, said[n-1])
 	}
 	j, err := q.Job(1)
-	if err != nil || j.Status != queuefs.Pending || j.Requeues != 1 {
+	if err != nil || j.Status != job.Pending || j.Requeues != 1 {
 		t.Errorf("got %+v, %v", j, err)
 	}
 }
 
 // resultsOf reads the results of a job.
-func resultsOf(t testing.TB, q *queuefs.Queue, id queuefs.JobID) map[string]string {
+func resultsOf(t testing.TB, q *queuefs.Queue, id job.ID) map[string]string {
 	t.Helper()
 	j := sure(q.Job(id))(t)
 	all := map[string]string{}
@@ -760,11 +765,11 @@ func TestSmallResultsAreNoObjects(t *testing.T) {
 	t.Parallel()
 	m := new(objectstest.Memory)
 	a := mustStored(t, fastDir(t)+"/a", m)
-	q := createQueue(t, a, queuefs.QueueInfo{Identifier: "jobs"})
-	submitN(t, q, 4, queuefs.Meta{}, "x")
+	q := createQueue(t, a, home.QueueInfo{Identifier: "jobs"})
+	submitN(t, q, 4, job.Meta{}, "x")
 	taken := sure(q.Take(ctx, queuefs.Take{User: "worker", Max: 4, Lease: 1 << 40}))(t)
 	large := strings.Repeat("large", 10<<10)
-	want := map[queuefs.JobID]map[string]string{
+	want := map[job.ID]map[string]string{
 		1: {"log": "", "out": "of one"},
 		2: {"log": "before", "out": "after the image"},
 		3: {"log": "of the second attempt"},

@@ -20,6 +20,10 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/check"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/testdata/tmpfs"
 )
 
@@ -28,13 +32,13 @@ import (
 type world map[string]jobs
 
 type jobs struct {
-	last queuefs.JobID // highest number given out
-	byID map[queuefs.JobID]fact
+	last job.ID // highest number given out
+	byID map[job.ID]fact
 }
 
 // A fact is what must be true of a job.
 type fact struct {
-	status                      queuefs.Status
+	status                      job.Status
 	filename, sidecar, consumer string
 	payload                     string
 	requeues                    int
@@ -50,7 +54,7 @@ func (w world) clone() world {
 }
 
 // ids returns the jobs of a status in order.
-func (w world) ids(queue string, st queuefs.Status) (ids []queuefs.JobID) {
+func (w world) ids(queue string, st job.Status) (ids []job.ID) {
 	for id, f := range w[queue].byID {
 		if f.status == st {
 			ids = append(ids, id)
@@ -61,7 +65,7 @@ func (w world) ids(queue string, st queuefs.Status) (ids []queuefs.JobID) {
 }
 
 // set returns a world in which a job is different.
-func (w world) set(queue string, id queuefs.JobID, change func(*fact)) world {
+func (w world) set(queue string, id job.ID, change func(*fact)) world {
 	c := w.clone()
 	f := c[queue].byID[id]
 	change(&f)
@@ -113,8 +117,8 @@ func observe(t testing.TB, s *queuefs.Service) world {
 	t.Helper()
 	w := world{}
 	for _, q := range s.Queues() {
-		j := jobs{byID: map[queuefs.JobID]fact{}}
-		list, err := q.List(queuefs.ListOptions{Limit: 1 << 20})
+		j := jobs{byID: map[job.ID]fact{}}
+		list, err := q.List(index.Filter{Limit: 1 << 20})
 		if err != nil {
 			t.Errorf("list of %s: %v", q.ID(), err)
 		}
@@ -134,12 +138,12 @@ func observe(t testing.TB, s *queuefs.Service) world {
 type follower struct {
 	t      testing.TB
 	s      *queuefs.Service
-	seen   map[string][]queuefs.Event // of each queue, the first is the one after [queuefs.QueueState].Before
+	seen   map[string][]job.Event // of each queue, the first is the one after [ledger.State].Before
 	synced map[string]int
 }
 
 func newFollower(t testing.TB) *follower {
-	return &follower{t: t, seen: map[string][]queuefs.Event{}, synced: map[string]int{}}
+	return &follower{t: t, seen: map[string][]job.Event{}, synced: map[string]int{}}
 }
 
 // follow begins anew with what was synced.
@@ -166,11 +170,11 @@ func (f *follower) Synced() error {
 }
 
 // read takes in what has happened since the last time.
-func (f *follower) read(q *queuefs.Queue) []queuefs.Event {
+func (f *follower) read(q *queuefs.Queue) []job.Event {
 	f.t.Helper()
 	for {
 		all := f.seen[q.ID()]
-		some, err := q.Events(q.State().Before+queuefs.Seq(len(all)), 7)
+		some, err := q.Events(q.State().Before+job.Seq(len(all)), 7)
 		if err != nil {
 			f.t.Errorf("events of %s after %d: %v", q.ID(), len(all), err)
 			return all
@@ -188,11 +192,11 @@ func (f *follower) check(q *queuefs.Queue) {
 	t := f.t
 	t.Helper()
 	events := f.read(q)
-	stands := map[queuefs.JobID]queuefs.Status{}
+	stands := map[job.ID]job.Status{}
 	var last time.Time
 	before := q.State().Before
 	for i, e := range events {
-		if e.Seq != before+queuefs.Seq(i+1) || !e.Time.After(last) {
+		if e.Seq != before+job.Seq(i+1) || !e.Time.After(last) {
 			t.Fatalf("%s: event %d after %d: got %d at %v after %v", q.ID(), i+1, before, e.Seq, e.Time, last)
 		}
 		if e.From != stands[e.Job] {
@@ -201,17 +205,17 @@ func (f *follower) check(q *queuefs.Queue) {
 		last, stands[e.Job] = e.Time, e.To
 	}
 	st := q.State()
-	if st.Seq != before+queuefs.Seq(len(events)) {
+	if st.Seq != before+job.Seq(len(events)) {
 		t.Errorf("%s: got %d events after %d, state says %d", q.ID(), len(events), before, st.Seq)
 	}
-	counts := map[queuefs.Status]int64{}
+	counts := map[job.Status]int64{}
 	for id, status := range stands {
 		if got, _ := q.Status(id); got != status {
 			t.Errorf("%s: events leave %v %v, got %v", q.ID(), id, status, got)
 		}
 		counts[status]++
 	}
-	if st.Pending != counts[queuefs.Pending] || st.Consumed != counts[queuefs.Consumed] || st.Deleted != counts[queuefs.Deleted] {
+	if st.Pending != counts[job.Pending] || st.Consumed != counts[job.Consumed] || st.Deleted != counts[job.Deleted] {
 		t.Errorf("%s: got %+v, events leave %v", q.ID(), st, counts)
 	}
 }
@@ -262,7 +266,7 @@ func (v *verifier) verify(may ...world) {
 	t, dir, o, f := v.TB, v.dir, v.o, v.f
 	t.Helper()
 	var problems []string
-	o.Fault, o.Report = nil, func(p queuefs.Problem) { problems = append(problems, p.String()) }
+	o.Fault, o.Report = nil, func(p durable.Finding) { problems = append(problems, p.String()) }
 	s, err := queuefs.Open(dir, o)
 	if err != nil {
 		t.Fatalf("open: %v", err)
@@ -280,20 +284,20 @@ func (v *verifier) verify(may ...world) {
 	w := may[is]
 	for _, q := range s.Queues() {
 		f.check(q)
-		ids := w.ids(q.ID(), queuefs.Pending)
-		if got := q.IDs(queuefs.ListOptions{Status: queuefs.Pending}); !slices.Equal(got, ids) {
+		ids := w.ids(q.ID(), job.Pending)
+		if got := q.IDs(index.Filter{Status: job.Pending}); !slices.Equal(got, ids) {
 			t.Errorf("%s: order: got %v want %v", q.ID(), got, ids)
 		}
-		j := submit(t, q, queuefs.Meta{Filename: "after"}, "after")
+		j := submit(t, q, job.Meta{Filename: "after"}, "after")
 		if j.ID <= w[q.ID()].last {
 			t.Errorf("%s: got %v, given out before", q.ID(), j.ID)
 		}
-		w = w.set(q.ID(), j.ID, func(f *fact) { *f = fact{status: queuefs.Pending, filename: "after", payload: "after"} })
-		ids = slices.DeleteFunc(append(ids, j.ID), func(id queuefs.JobID) bool { return strings.HasPrefix(w[q.ID()].byID[id].work, "held") })
+		w = w.set(q.ID(), j.ID, func(f *fact) { *f = fact{status: job.Pending, filename: "after", payload: "after"} })
+		ids = slices.DeleteFunc(append(ids, j.ID), func(id job.ID) bool { return strings.HasPrefix(w[q.ID()].byID[id].work, "held") })
 		if j, err := q.Next(ctx, "v"); err != nil || j.ID != ids[0] {
 			t.Errorf("%s: next: got %v, %v want %v", q.ID(), j.ID, err, ids[0])
 		}
-		w = w.set(q.ID(), ids[0], func(f *fact) { f.status, f.consumer, f.work = queuefs.Consumed, "v", taken(f.work) })
+		w = w.set(q.ID(), ids[0], func(f *fact) { f.status, f.consumer, f.work = job.Consumed, "v", taken(f.work) })
 		f.check(q)
 	}
 	closeHome(t, s)
@@ -447,10 +451,10 @@ type scenario struct {
 
 	s     *queuefs.Service
 	known world
-	maybe world                    // outcome of the operation that was told nothing certain; nil if there is none
-	last  map[string]queuefs.JobID // of queues that were removed
-	moved bool                     // a job was moved by hand since the home was closed
-	over  bool                     // nothing more can be done before the home is opened again
+	maybe world             // outcome of the operation that was told nothing certain; nil if there is none
+	last  map[string]job.ID // of queues that were removed
+	moved bool              // a job was moved by hand since the home was closed
+	over  bool              // nothing more can be done before the home is opened again
 }
 
 // clock returns a clock that goes on by a second at every look.
@@ -470,7 +474,7 @@ func (c *scenario) do(name string, after world, op func() error) {
 	c.t.Helper()
 	before := c.fault.fired()
 	err := op()
-	for tries := 0; errors.Is(err, queuefs.ErrNoSpace) && !errors.Is(err, queuefs.ErrFailed) && c.fault.fired() && !c.fault.stops; tries++ {
+	for tries := 0; errors.Is(err, ledger.ErrNoSpace) && !errors.Is(err, ledger.ErrFailed) && c.fault.fired() && !c.fault.stops; tries++ {
 		// There is room again. What was refused works once files have caught up.
 		before = true
 		if e := c.s.Maintain(ctx); e != nil || tries > 0 {
@@ -483,7 +487,7 @@ func (c *scenario) do(name string, after world, op func() error) {
 		c.known = after
 	case before == c.fault.fired() && !c.fault.stops:
 		c.t.Fatalf("%s: %v, though no step failed in it", name, err)
-	case errors.Is(err, queuefs.ErrFailed):
+	case errors.Is(err, ledger.ErrFailed):
 		c.maybe, c.over = after, true
 		if c.s != nil && c.s.Err() == nil {
 			c.t.Errorf("%s: %v, but the service does not know", name, err)
@@ -535,9 +539,9 @@ func (c *scenario) queue(name string) *queuefs.Queue {
 
 func (c *scenario) create(name string) {
 	after := c.known.clone()
-	after[name] = jobs{last: c.last[name], byID: map[queuefs.JobID]fact{}}
+	after[name] = jobs{last: c.last[name], byID: map[job.ID]fact{}}
 	op := func() error {
-		_, err := c.s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1, MaxAttempts: 3})
+		_, err := c.s.CreateQueue(ctx, home.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1, MaxAttempts: 3})
 		return err
 	}
 	known := c.known
@@ -563,14 +567,14 @@ func (c *scenario) submit(name string, sizes ...int) {
 		id++
 		payloads = append(payloads, strings.Repeat(fmt.Sprintf("%d of %v;", i, id), size/7+1)[:size])
 		after = after.set(name, id, func(f *fact) {
-			*f = fact{status: queuefs.Pending, filename: fmt.Sprint("f", size), sidecar: fmt.Sprint("line\n", id), payload: payloads[i]}
+			*f = fact{status: job.Pending, filename: fmt.Sprint("f", size), sidecar: fmt.Sprint("line\n", id), payload: payloads[i]}
 		})
 	}
 	c.do(fmt.Sprint("submit ", sizes), after, func() error {
 		s := q.Begin()
 		defer s.Discard()
 		for i, p := range payloads {
-			d, err := s.Add(queuefs.Meta{Filename: fmt.Sprint("f", len(p)), Sidecar: fmt.Sprint("line\n", after[name].last-queuefs.JobID(len(sizes)-1-i)), MediaType: fmt.Sprint("text/x-", len(p))})
+			d, err := s.Add(job.Meta{Filename: fmt.Sprint("f", len(p)), Sidecar: fmt.Sprint("line\n", after[name].last-job.ID(len(sizes)-1-i)), MediaType: fmt.Sprint("text/x-", len(p))})
 			if err != nil {
 				return err
 			}
@@ -589,14 +593,14 @@ func (c *scenario) next(name string, n int) {
 		return
 	}
 	q, after := c.queue(name), c.known
-	want := after.ids(name, queuefs.Pending)
+	want := after.ids(name, job.Pending)
 	want = want[:min(n, len(want))]
 	for _, id := range want {
-		after = after.set(name, id, func(f *fact) { f.status, f.consumer = queuefs.Consumed, "worker" })
+		after = after.set(name, id, func(f *fact) { f.status, f.consumer = job.Consumed, "worker" })
 	}
 	c.do("next", after, func() error {
 		jobs, err := q.NextN(ctx, "worker", n)
-		if errors.Is(err, queuefs.ErrEmpty) && len(want) == 0 {
+		if errors.Is(err, ledger.ErrEmpty) && len(want) == 0 {
 			return nil
 		}
 		if got := idsOf(jobs); err == nil && !slices.Equal(got, want) {
@@ -606,7 +610,7 @@ func (c *scenario) next(name string, n int) {
 	})
 }
 
-func idsOf(jobs []queuefs.Job) (ids []queuefs.JobID) {
+func idsOf(jobs []job.Job) (ids []job.ID) {
 	for _, j := range jobs {
 		ids = append(ids, j.ID)
 	}
@@ -615,25 +619,25 @@ func idsOf(jobs []queuefs.Job) (ids []queuefs.JobID) {
 
 // delete deletes the last pending job, requeue the first one of st.
 func (c *scenario) delete(name string) {
-	ids := c.known.ids(name, queuefs.Pending)
+	ids := c.known.ids(name, job.Pending)
 	if c.over || len(ids) == 0 {
 		return
 	}
 	id := ids[len(ids)-1]
 	q := c.queue(name)
-	c.do("delete", c.known.set(name, id, func(f *fact) { f.status = queuefs.Deleted }), func() error {
+	c.do("delete", c.known.set(name, id, func(f *fact) { f.status = job.Deleted }), func() error {
 		_, err := q.Delete(ctx, id)
 		return err
 	})
 }
 
-func (c *scenario) requeue(name string, st queuefs.Status) {
+func (c *scenario) requeue(name string, st job.Status) {
 	ids := c.known.ids(name, st)
 	if c.over || len(ids) == 0 {
 		return
 	}
 	q := c.queue(name)
-	c.do("requeue", c.known.set(name, ids[0], func(f *fact) { f.status, f.consumer, f.requeues = queuefs.Pending, "", f.requeues+1 }), func() error {
+	c.do("requeue", c.known.set(name, ids[0], func(f *fact) { f.status, f.consumer, f.requeues = job.Pending, "", f.requeues+1 }), func() error {
 		_, err := q.Requeue(ctx, ids[0])
 		return err
 	})
@@ -667,8 +671,8 @@ func (c *scenario) run() {
 		c.next("jobs", 2)
 		c.delete("jobs")
 		c.checkpoint()
-		c.requeue("jobs", queuefs.Consumed)
-		c.requeue("jobs", queuefs.Deleted)
+		c.requeue("jobs", job.Consumed)
+		c.requeue("jobs", job.Deleted)
 		c.maintain()
 		c.submit("jobs", 6000)
 		c.create("other")
@@ -683,7 +687,7 @@ func (c *scenario) run() {
 		c.delete("jobs")
 		c.submit("other", 150<<10, 1)
 		c.maintain()
-		c.requeue("other", queuefs.Consumed)
+		c.requeue("other", job.Consumed)
 		c.next("jobs", 100)
 		c.checkpoint()
 		c.submit("jobs", 6000, 6000, 6000)

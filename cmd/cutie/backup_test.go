@@ -17,6 +17,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/job"
+	queueledger "cutie/queuefs/ledger"
 	"cutie/queuefs/rest/client"
 	"cutie/testdata/long"
 	"cutie/testdata/processes"
@@ -76,7 +77,7 @@ func (c *crowd) round(ctx context.Context) error {
 	}
 	c.mu.Unlock()
 	d, err := c.Next(ctx, "jobs", 0)
-	if errors.Is(err, queuefs.ErrEmpty) {
+	if errors.Is(err, queueledger.ErrEmpty) {
 		return nil
 	}
 	if err != nil {

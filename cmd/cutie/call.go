@@ -17,8 +17,9 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
-	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 )
 
@@ -77,7 +78,7 @@ func (c *call) AtQueue(ctx context.Context, do func(t *reach.Target, queue strin
 func (c *call) QueueArg() (string, error) {
 	switch q := c.Args[0]; q {
 	case "", ".", "..":
-		return q, fault.About(q, queuefs.ErrNoQueue)
+		return q, fault.About(q, ledger.ErrNoQueue)
 	default:
 		return q, nil
 	}
@@ -186,7 +187,7 @@ func (c *call) ResponseForm() (state.Form, error) {
 // command has another check.
 func (c *call) Verb(cmd *cobra.Command, takes optionSet, do func(context.Context) error) *cobra.Command {
 	c.Bind(cmd, takes)
-	cmd.DisableFlagsInUseLine, cmd.DisableAutoGenTag, cmd.Version = true, true, queuefs.Version
+	cmd.DisableFlagsInUseLine, cmd.DisableAutoGenTag, cmd.Version = true, true, home.Version
 	cmd.Long = strings.TrimSpace(cmd.Long)
 	if len(cmd.Aliases) > 0 {
 		cmd.Long = strings.TrimSpace(cmd.Long + "\n\nAlso: " + strings.Join(cmd.Aliases, ", "))

@@ -17,8 +17,9 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
-	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 )
 
@@ -83,9 +84,9 @@ cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 		case *force:
 			return op, (*reach.Target).RequeueForced, nil
 		}
-		return op, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
-			j, err := t.Requeue(ctx, queue, job)
-			if errors.Is(err, queuefs.ErrConflict) {
+		return op, func(t *reach.Target, ctx context.Context, queue, jobID string) (job.Job, error) {
+			j, err := t.Requeue(ctx, queue, jobID)
+			if errors.Is(err, job.ErrConflict) {
 				err = fault.Hint(err, "--force takes the job from its consumer")
 			}
 			return j, err
@@ -114,7 +115,7 @@ cutie hold jobs --submitter 'curl/7.88.1' --until 90m -n`,
 	end := cmd.Flags().String("until", "", "release them at this `time`, such as 2026-12-24T18:00, or after 90m or 7d")
 	return changeJobs(c, cmd, "held", func() (bulk.Operation, change, error) {
 		until, err := parseWhen("until", *end, time.Now())
-		return bulk.Operation{Method: "hold", Reason: *why, Until: until}, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		return bulk.Operation{Method: "hold", Reason: *why, Until: until}, func(t *reach.Target, ctx context.Context, queue, job string) (job.Job, error) {
 			return t.HoldUntil(ctx, queue, job, *why, until)
 		}, err
 	})
@@ -152,7 +153,7 @@ be aborted (exit code 5). The answers are those of cutie rm.`,
 	fs.BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
 	why := fs.String("reason", "", "`text` with the reason")
 	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
-		return eachJob(ctx, c, how, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		return eachJob(ctx, c, how, func(t *reach.Target, ctx context.Context, queue, job string) (job.Job, error) {
 			return t.Abort(ctx, queue, job, *why)
 		})
 	})
@@ -187,7 +188,7 @@ func changeJobs(c *call, cmd *cobra.Command, done string, operation func() (bulk
 }
 
 // A change changes a job and returns it.
-type change func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error)
+type change func(t *reach.Target, ctx context.Context, queue, job string) (job.Job, error)
 
 // A manner is how a verb reports the jobs it has changed.
 type manner struct {
@@ -282,7 +283,7 @@ func sum(c *call, queue string, all, done int, how manner, err error) error {
 
 // ofOneJob reports whether other jobs may still succeed.
 func ofOneJob(err error) bool {
-	for _, e := range []error{queuefs.ErrNoJob, queuefs.ErrNotPending, queuefs.ErrConflict} {
+	for _, e := range []error{ledger.ErrNoJob, job.ErrNotPending, job.ErrConflict} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -18,7 +18,6 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/publisher/hub"
-	"cutie/queuefs"
 	"cutie/queuefs/check"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
@@ -94,12 +93,12 @@ func checkHome(c *call, o check.Options) error {
 }
 
 // followers reports whether a problem is of a file that the daemon sets aside.
-func followers(p queuefs.Problem) bool {
+func followers(p durable.Finding) bool {
 	return p.Level != durable.Unread && (strings.HasPrefix(p.Path, hub.Dir+"/") || published(p))
 }
 
 // published reports whether a problem is of a published file.
-func published(p queuefs.Problem) bool {
+func published(p durable.Finding) bool {
 	return p.Path == publisher.Dir || strings.HasPrefix(p.Path, publisher.Dir+"/")
 }
 
@@ -116,17 +115,17 @@ func remaining(dir string, r *check.Report) error {
 	engine := *r
 	engine.Problems = slices.DeleteFunc(slices.Clone(r.Problems), followers)
 	o, ok := check.Cure(&engine, nil)
-	some := func(of func(p queuefs.Problem) bool) bool { return slices.ContainsFunc(r.Problems, of) }
+	some := func(of func(p durable.Finding) bool) bool { return slices.ContainsFunc(r.Problems, of) }
 	switch {
-	case !ok && some(func(p queuefs.Problem) bool {
+	case !ok && some(func(p durable.Finding) bool {
 		return strings.HasPrefix(p.Path, home.CallbacksDir+"/") && p.Level != durable.Unread
 	}):
 		return fault.Hint(err, "cutie set QUEUE --home "+dir+" --callback URL sets the callback of a queue again")
-	case !ok && some(func(p queuefs.Problem) bool { return published(p) && p.Level != durable.Unread }):
+	case !ok && some(func(p durable.Finding) bool { return published(p) && p.Level != durable.Unread }):
 		return fault.Hint(err, "cutie serve --home "+dir+" makes published files again, or sets them aside and begins new lists: cutie publish --status says what was lost")
 	case !ok && some(followers):
 		return fault.Hint(err, "cutie serve --home "+dir+" sets these files aside and goes on: changes are sent again, subscribers have to subscribe again")
-	case !ok && some(func(p queuefs.Problem) bool { return p.Level == durable.Unread }):
+	case !ok && some(func(p durable.Finding) bool { return p.Level == durable.Unread }):
 		return fault.Hint(err, "files that cannot be read now may be whole: look at the disk and its log, then check again")
 	case !ok:
 		return fault.Hint(err, "bring the files back from a copy, or delete their jobs and cull them: cutie help delete, cutie help cull")

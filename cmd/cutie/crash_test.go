@@ -26,7 +26,7 @@ import (
 	"testing"
 	"time"
 
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/testdata/long"
 	"cutie/testdata/processes"
 )
@@ -243,20 +243,20 @@ type operation struct {
 	start, end time.Time // of the request; the end if acknowledged
 	acked      bool
 
-	files int             // submit: how many
-	ids   []queuefs.JobID // submit: the jobs; acked only
+	files int      // submit: how many
+	ids   []job.ID // submit: the jobs; acked only
 
 	most int        // consume: at most so many
 	got  []delivery // consume: what came whole, also of an answer that broke off
 
-	job    queuefs.JobID // delete, requeue
-	done   bool          // delete: not refused because the job is consumed
-	number queuefs.Seq   // submit of one, delete, requeue: last event of the job
+	job    job.ID  // delete, requeue
+	done   bool    // delete: not refused because the job is consumed
+	number job.Seq // submit of one, delete, requeue: last event of the job
 }
 
 // A delivery is a job as it was handed out.
 type delivery struct {
-	job queuefs.JobID
+	job job.ID
 	ticket
 }
 
@@ -272,9 +272,9 @@ type loader struct {
 	faults bool            // an error of the server is like no answer
 	rest   time.Duration   // after each operation
 
-	mine  []queuefs.JobID // submitted by this client
-	taken []queuefs.JobID // handed out to it, or deleted by it
-	log   []operation     // of this round
+	mine  []job.ID    // submitted by this client
+	taken []job.ID    // handed out to it, or deleted by it
+	log   []operation // of this round
 }
 
 // newLoaders makes n of them.
@@ -423,7 +423,7 @@ func (c *loader) submitted(o *operation, resp *http.Response, text []byte) error
 		o.number = answer.Sequence
 	}
 	for _, ref := range refs {
-		id, err := queuefs.ParseJobID(path.Base(ref))
+		id, err := job.ParseID(path.Base(ref))
 		if err != nil {
 			return err
 		}
@@ -438,9 +438,9 @@ func (c *loader) submitted(o *operation, resp *http.Response, text []byte) error
 
 // jobAnswer is what is read of a job state.
 type jobAnswer struct {
-	ID       string      `json:"identifier"`
-	Status   string      `json:"status"`
-	Sequence queuefs.Seq `json:"sequence"`
+	ID       string  `json:"identifier"`
+	Status   string  `json:"status"`
+	Sequence job.Seq `json:"sequence"`
 }
 
 func (c *loader) consumeOne(o *operation) (gone bool, err error) {
@@ -499,7 +499,7 @@ func (c *loader) consumeSeveral(o *operation) (gone bool, err error) {
 }
 
 func (c *loader) received(o *operation, header textproto.MIMEHeader, payload []byte) error {
-	id, err := queuefs.ParseJobID(path.Base(header.Get("Content-Location")))
+	id, err := job.ParseID(path.Base(header.Get("Content-Location")))
 	if err != nil {
 		return fmt.Errorf("consume: Content-Location: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 )
 
 // A ledger knows what every job must be, from the published events and from
@@ -27,17 +27,17 @@ type ledger struct {
 	client           *http.Client
 	base             string
 	pending, replica follower
-	jobs             map[queuefs.JobID]*account
-	last             queuefs.JobID
+	jobs             map[job.ID]*account
+	last             job.ID
 	at               time.Time // of the last event
-	queue            []queuefs.JobID
+	queue            []job.ID
 
 	events []happening // of this round
 	// By job, of this round: events that handed it out.
-	handedOut map[queuefs.JobID][]queuefs.Seq
+	handedOut map[job.ID][]job.Seq
 	// Operations of which one made an event, as far as they are known.
-	by      map[queuefs.Seq][]*operation
-	perhaps map[queuefs.Seq][]*operation // the same, but it may have been one broken off
+	by      map[job.Seq][]*operation
+	perhaps map[job.Seq][]*operation // the same, but it may have been one broken off
 	passed  []passing
 }
 
@@ -50,7 +50,7 @@ type account struct {
 
 func newLedger(t testing.TB, c *http.Client, base string) *ledger {
 	get := getter(c, base)
-	return &ledger{TB: t, get: get, client: c, base: base, jobs: map[queuefs.JobID]*account{},
+	return &ledger{TB: t, get: get, client: c, base: base, jobs: map[job.ID]*account{},
 		pending: follower{set: "pending", get: get, closed: map[string][sha256.Size]byte{}},
 		replica: follower{set: "replica", get: get, closed: map[string][sha256.Size]byte{}}}
 }
@@ -102,9 +102,9 @@ func (l *ledger) readEvents() {
 // while older ones were pending.
 func (l *ledger) replay() {
 	l.Helper()
-	l.handedOut = map[queuefs.JobID][]queuefs.Seq{}
+	l.handedOut = map[job.ID][]job.Seq{}
 	l.passed = l.passed[:0]
-	l.by, l.perhaps = map[queuefs.Seq][]*operation{}, map[queuefs.Seq][]*operation{}
+	l.by, l.perhaps = map[job.Seq][]*operation{}, map[job.Seq][]*operation{}
 	for _, ev := range l.events {
 		if !ev.at.After(l.at) {
 			l.Fatalf("event %d at %v is not after %v", ev.seq, ev.at, l.at)
@@ -148,8 +148,8 @@ func (l *ledger) replay() {
 
 // queueAnswer is what is read of a queue state.
 type queueAnswer struct {
-	Sequence queuefs.Seq `json:"sequence"`
-	Refs     []string    `json:"jobStates"`
+	Sequence job.Seq  `json:"sequence"`
+	Refs     []string `json:"jobStates"`
 }
 
 func (l *ledger) state(query string) (a queueAnswer) {
@@ -168,7 +168,7 @@ func (l *ledger) checkStatuses() {
 	if got, want := l.state("limit=0").Sequence, l.replica.seq; got != want {
 		l.Fatalf("last event of the queue is %d, the last one published %d", got, want)
 	}
-	want := map[string][]queuefs.JobID{}
+	want := map[string][]job.ID{}
 	for _, id := range slices.Sorted(maps.Keys(l.jobs)) {
 		st := l.jobs[id].status
 		want[st] = append(want[st], id)
@@ -184,7 +184,7 @@ func (l *ledger) checkStatuses() {
 }
 
 // list returns the jobs of a status, as the service lists them.
-func (l *ledger) list(status string) (ids []queuefs.JobID) {
+func (l *ledger) list(status string) (ids []job.ID) {
 	l.Helper()
 	after := ""
 	for {
@@ -193,7 +193,7 @@ func (l *ledger) list(status string) (ids []queuefs.JobID) {
 			return ids
 		}
 		for _, ref := range refs {
-			id, err := queuefs.ParseJobID(path.Base(ref))
+			id, err := job.ParseID(path.Base(ref))
 			must(l, err)
 			ids = append(ids, id)
 		}
@@ -243,7 +243,7 @@ func hexSum(data []byte) string {
 // event with what they must be.
 func (l *ledger) fetchTouched() {
 	l.Helper()
-	touched := map[queuefs.JobID]bool{}
+	touched := map[job.ID]bool{}
 	for _, ev := range l.events {
 		touched[ev.job] = true
 	}
@@ -251,7 +251,7 @@ func (l *ledger) fetchTouched() {
 }
 
 // fetch reads jobs, several at a time.
-func (l *ledger) fetch(ids []queuefs.JobID) {
+func (l *ledger) fetch(ids []job.ID) {
 	l.Helper()
 	const workers = 8
 	errs := make(chan error, workers)
@@ -274,7 +274,7 @@ func (l *ledger) fetch(ids []queuefs.JobID) {
 	}
 }
 
-func (l *ledger) fetchJob(id queuefs.JobID) error {
+func (l *ledger) fetchJob(id job.ID) error {
 	j := l.jobs[id]
 	r, err := http.NewRequest("GET", l.base+"content/jobs/"+id.String(), nil)
 	if err != nil {
@@ -318,8 +318,8 @@ func (l *ledger) fetchJob(id queuefs.JobID) error {
 func (l *ledger) checkSubmissions(clients []*loader) {
 	l.Helper()
 	type key struct{ client, op int }
-	found := map[key][]queuefs.JobID{}
-	events := map[queuefs.JobID]queuefs.Seq{}
+	found := map[key][]job.ID{}
+	events := map[job.ID]job.Seq{}
 	for _, ev := range l.events {
 		if ev.kind != "submit" {
 			continue
@@ -333,7 +333,7 @@ func (l *ledger) checkSubmissions(clients []*loader) {
 		events[ev.job] = ev.seq
 	}
 	for _, c := range clients {
-		last := queuefs.JobID(0)
+		last := job.ID(0)
 		for i := range c.log {
 			o := &c.log[i]
 			if o.kind != opSubmit {
@@ -368,7 +368,7 @@ func (l *ledger) checkSubmissions(clients []*loader) {
 // for a request behind each event.
 func (l *ledger) checkMoves(clients []*loader) {
 	l.Helper()
-	asked := map[string]map[queuefs.JobID]int{"delete": {}, "requeue": {}}
+	asked := map[string]map[job.ID]int{"delete": {}, "requeue": {}}
 	for _, c := range clients {
 		for i := range c.log {
 			o := &c.log[i]
@@ -383,7 +383,7 @@ func (l *ledger) checkMoves(clients []*loader) {
 				asked[kinds[0]][o.job]++
 			}
 			// A job that was where it should be has no new event.
-			if o.done && o.number > l.replica.seq-queuefs.Seq(len(l.events)) {
+			if o.done && o.number > l.replica.seq-job.Seq(len(l.events)) {
 				ev := l.checkEvent(o.number, o.job, kinds...)
 				// Of several that were told of one event, one made it: not one that
 				// came after it.
@@ -405,7 +405,7 @@ func (l *ledger) checkMoves(clients []*loader) {
 }
 
 // checkEvent compares an event with what a client was told.
-func (l *ledger) checkEvent(n queuefs.Seq, job queuefs.JobID, kinds ...string) happening {
+func (l *ledger) checkEvent(n job.Seq, job job.ID, kinds ...string) happening {
 	l.Helper()
 	i := int(n) - int(l.replica.seq) + len(l.events) - 1
 	if i < 0 || i >= len(l.events) {
@@ -425,9 +425,9 @@ func (l *ledger) checkEvent(n queuefs.Seq, job queuefs.JobID, kinds ...string) h
 func (l *ledger) checkDeliveries(clients []*loader) {
 	l.Helper()
 	handedOut, delivered, broken := 0, 0, 0
-	seen := map[queuefs.JobID]int{}
+	seen := map[job.ID]int{}
 	for _, c := range clients {
-		last := queuefs.Seq(0)
+		last := job.Seq(0)
 		for i := range c.log {
 			o := &c.log[i]
 			if o.kind != opConsume {
@@ -444,7 +444,7 @@ func (l *ledger) checkDeliveries(clients []*loader) {
 					l.Fatalf("client %d, operation %d was handed %s with the payload of %+v", c.number, o.op, d.job, d.ticket)
 				}
 				events := l.handedOut[d.job]
-				var fit []queuefs.Seq
+				var fit []job.Seq
 				for _, seq := range events {
 					if seq > last && l.within(o, seq) {
 						fit = append(fit, seq)
@@ -476,13 +476,13 @@ func (l *ledger) checkDeliveries(clients []*loader) {
 }
 
 // within reports whether an event is of the time of an operation.
-func (l *ledger) within(o *operation, seq queuefs.Seq) bool {
+func (l *ledger) within(o *operation, seq job.Seq) bool {
 	const slack = time.Millisecond // events of one instant get times of their own
 	at := l.event(seq).at
 	return at.After(o.start.Add(-slack)) && (!o.acked || at.Before(o.end.Add(slack)))
 }
 
-func (l *ledger) event(seq queuefs.Seq) happening {
+func (l *ledger) event(seq job.Seq) happening {
 	return l.events[len(l.events)-1-int(l.replica.seq-seq)]
 }
 
@@ -504,7 +504,7 @@ func brokenOff(clients []*loader) (broken []*operation) {
 // inHand checks the jobs passed that only requests broken off can have had in hand, by the
 // times when they were passed first. A request has at most as many as it asked for, at one
 // daemon; a client sent on to the next owner asks there again.
-func (l *ledger) inHand(broken []*operation, passed map[queuefs.JobID]passing) {
+func (l *ledger) inHand(broken []*operation, passed map[job.ID]passing) {
 	l.Helper()
 	owners := 1
 	if l.passes {
@@ -525,7 +525,7 @@ func (l *ledger) inHand(broken []*operation, passed map[queuefs.JobID]passing) {
 
 // makers returns the operations of which one made an event. If none is known these are all
 // that were broken off.
-func (l *ledger) makers(n queuefs.Seq, broken []*operation) []*operation {
+func (l *ledger) makers(n job.Seq, broken []*operation) []*operation {
 	if by := l.by[n]; len(by) > 0 {
 		return by
 	}
@@ -543,7 +543,7 @@ func earliest(of []*operation) *operation {
 // A passing is an event that hands out a job while an older one is pending.
 type passing struct {
 	happening
-	older queuefs.JobID
+	older job.ID
 }
 
 // checkOrder looks at the passings. Events have the order of the journal;
@@ -554,8 +554,8 @@ type passing struct {
 func (l *ledger) checkOrder(clients []*loader) {
 	l.Helper()
 	broken := brokenOff(clients)
-	excused := map[queuefs.JobID]passing{}
-	events := map[queuefs.JobID][]queuefs.Seq{}
+	excused := map[job.ID]passing{}
+	events := map[job.ID][]job.Seq{}
 	for _, ev := range l.events {
 		events[ev.job] = append(events[ev.job], ev.seq)
 	}
@@ -565,7 +565,7 @@ func (l *ledger) checkOrder(clients []*loader) {
 		if taker == nil || taker.start.After(p.at) {
 			l.Fatalf("event %d hands out %s, and nobody asked for it", p.seq, p.job)
 		}
-		came, left := queuefs.Seq(0), queuefs.Seq(0) // 0: not in this round
+		came, left := job.Seq(0), job.Seq(0) // 0: not in this round
 		own := events[p.older]
 		i, _ := slices.BinarySearch(own, p.seq)
 		if i > 0 {
@@ -626,16 +626,16 @@ func TestTheLedgerKnowsWhatOrderMeans(t *testing.T) {
 	t.Parallel()
 	zero := time.Unix(1_700_000_000, 0)
 	at := func(ms int) time.Time { return zero.Add(time.Duration(ms) * time.Millisecond) }
-	event := func(seq queuefs.Seq, kind string, job queuefs.JobID, ms int) happening {
+	event := func(seq job.Seq, kind string, job job.ID, ms int) happening {
 		return happening{seq: seq, kind: kind, job: job, at: at(ms)}
 	}
-	submit := func(op int, job queuefs.JobID, ms int) operation {
-		return operation{kind: opSubmit, op: op, start: at(ms - 1), end: at(ms + 1), acked: true, files: 1, ids: []queuefs.JobID{job}, number: queuefs.Seq(job)}
+	submit := func(op int, jobID job.ID, ms int) operation {
+		return operation{kind: opSubmit, op: op, start: at(ms - 1), end: at(ms + 1), acked: true, files: 1, ids: []job.ID{jobID}, number: job.Seq(jobID)}
 	}
-	remove := func(op int, job queuefs.JobID, seq queuefs.Seq, from, to int) operation {
+	remove := func(op int, job job.ID, seq job.Seq, from, to int) operation {
 		return operation{kind: opDelete, op: op, start: at(from), end: at(to), acked: true, job: job, done: true, number: seq}
 	}
-	take := func(job queuefs.JobID, from, to int) *loader {
+	take := func(job job.ID, from, to int) *loader {
 		return &loader{number: 1, log: []operation{{kind: opConsume, start: at(from), end: at(to), acked: true, most: 1,
 			got: []delivery{{job, ticket{client: 0, op: int(job), files: 1}}}}}}
 	}

@@ -12,15 +12,15 @@ import (
 	"strings"
 	"time"
 
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
 
 // A happening is an event as a Change List shows it.
 type happening struct {
-	seq  queuefs.Seq
+	seq  job.Seq
 	kind string
-	job  queuefs.JobID
+	job  job.ID
 	at   time.Time
 	file string // replica: SHA-256 of the job file that the event left
 }
@@ -30,9 +30,9 @@ type happening struct {
 type follower struct {
 	set    string
 	get    func(path string) ([]byte, error)
-	seq    queuefs.Seq // last event read
-	first  queuefs.Seq // first event of the list that was open then
-	read   []byte      // its entries
+	seq    job.Seq // last event read
+	first  job.Seq // first event of the list that was open then
+	read   []byte  // its entries
 	closed map[string][sha256.Size]byte
 	seen   []byte // entries of an open list that someone else has read since
 }
@@ -152,14 +152,14 @@ func (f *follower) event(entries []sitemap.Entry) (ev happening, err error) {
 	}
 	for i, e := range entries {
 		dir, name := path.Split(e.Loc)
-		id, err := queuefs.ParseJobID(name)
+		id, err := job.ParseID(name)
 		if err != nil {
 			return ev, err
 		}
 		if i > 0 && (id != ev.job || e.Event != ev.kind || !e.DateTime.Equal(ev.at)) {
 			return ev, fmt.Errorf("event %d is of %s and %s", e.Seq, ev.job, id)
 		}
-		ev = happening{queuefs.Seq(e.Seq), e.Event, id, e.DateTime, ""}
+		ev = happening{job.Seq(e.Seq), e.Event, id, e.DateTime, ""}
 		shape = append(shape, string(e.Change)+" "+path.Base(dir))
 		for _, h := range e.Hashes {
 			if h.Alg == "sha-256" {
@@ -199,7 +199,7 @@ func entriesOf(octets []byte) []byte {
 	return octets[from:to]
 }
 
-func firstEvent(entries []byte) (n queuefs.Seq, err error) {
+func firstEvent(entries []byte) (n job.Seq, err error) {
 	_, rest, _ := bytes.Cut(entries[:min(len(entries), 4096)], []byte(`cut:seq="`))
 	_, err = fmt.Sscanf(string(rest[:min(len(rest), 20)]), "%d", &n)
 	return n, err
@@ -225,12 +225,12 @@ func parseList(octets []byte) (head sitemap.Head, entries []sitemap.Entry, err e
 // A baseline is a Resource List of the set pending: SHA-256 by job.
 type baseline struct {
 	at   time.Time // changes after that are to be replayed
-	jobs map[queuefs.JobID]string
+	jobs map[job.ID]string
 }
 
 // parseBaseline reads a Resource List, or the pages of one.
 func parseBaseline(pages [][]byte) (b baseline, err error) {
-	b.jobs = map[queuefs.JobID]string{}
+	b.jobs = map[job.ID]string{}
 	for _, octets := range pages {
 		head, entries, err := parseList(octets)
 		if err != nil {
@@ -240,7 +240,7 @@ func parseBaseline(pages [][]byte) (b baseline, err error) {
 			b.at = head.At
 		}
 		for _, e := range entries {
-			id, err := queuefs.ParseJobID(path.Base(e.Loc))
+			id, err := job.ParseID(path.Base(e.Loc))
 			if err != nil || len(e.Hashes) == 0 {
 				return b, fmt.Errorf("resource list: %s with %d hashes: %v", e.Loc, len(e.Hashes), err)
 			}

@@ -21,6 +21,9 @@ import (
 
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
 	"cutie/testdata/long"
@@ -322,12 +325,12 @@ func newFollowed(t testing.TB, base string, settle func(), queues ...string) *fo
 func inProcess(t *testing.T, o publisher.Options, queues ...string) *followed {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "home")
-	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
-	report := func(p queuefs.Problem) { t.Errorf("reported: %v", p) }
+	must(t, home.Init(dir, home.ServiceInfo{Name: "test"}))
+	report := func(p durable.Finding) { t.Errorf("reported: %v", p) }
 	svc, err := queuefs.Open(dir, queuefs.Options{Report: report, Segment: 2 << 20})
 	must(t, err)
 	for _, q := range queues {
-		if _, err := svc.CreateQueue(context.Background(), queuefs.QueueInfo{ID: q, CullingSize: -1, CullingAge: -1}); err != nil {
+		if _, err := svc.CreateQueue(context.Background(), home.QueueInfo{ID: q, CullingSize: -1, CullingAge: -1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -374,7 +377,7 @@ func (s *followed) work(queue string, round int) {
 		payloads = append(payloads, payload)
 		uploads = append(uploads, client.Upload{Size: int64(len(payload)),
 			Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(payload)), nil },
-			Meta: queuefs.Meta{MediaType: []string{"text/plain", "application/json", ""}[i%3], Filename: "naïve <file> & more", Sidecar: payload[:min(len(payload), 5)]}})
+			Meta: job.Meta{MediaType: []string{"text/plain", "application/json", ""}[i%3], Filename: "naïve <file> & more", Sidecar: payload[:min(len(payload), 5)]}})
 	}
 	ids, err := s.client.Submit(ctx, queue, uploads...)
 	must(s, err)

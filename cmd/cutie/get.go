@@ -17,6 +17,8 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
@@ -191,7 +193,7 @@ func await(ctx context.Context, c *call, queue string, limit time.Duration, take
 		}
 		err = errors.Join(err, t.Close())
 		left := limit - time.Since(start)
-		if !errors.Is(err, queuefs.ErrEmpty) || left <= 0 {
+		if !errors.Is(err, ledger.ErrEmpty) || left <= 0 {
 			return nil, nil, err
 		}
 		select {
@@ -263,7 +265,7 @@ func deliver(ctx context.Context, c *call, to delivery, take taker) (err error) 
 	defer o.Discard()
 	t, d, err := await(ctx, c, queue, to.limit, take)
 	if err != nil {
-		if errors.Is(err, queuefs.ErrNoJob) && len(c.Args) > 1 {
+		if errors.Is(err, ledger.ErrNoJob) && len(c.Args) > 1 {
 			err = fault.About(c.Args[1], err)
 		}
 		return fault.About(queue, err)
@@ -271,7 +273,7 @@ func deliver(ctx context.Context, c *call, to delivery, take taker) (err error) 
 	defer func() { err = errors.Join(err, t.Close()) }()
 	lease := ""
 	if d.Lease != "" {
-		lease = fmt.Sprintf(": lease %s until %s", d.Lease, queuefs.FormatTime(d.Expires))
+		lease = fmt.Sprintf(": lease %s until %s", d.Lease, job.FormatTime(d.Expires))
 	}
 	meta, err := to.describe(d)
 	err = errors.Join(err, o.Store(d, to.consumes, meta), d.Body.Close())

@@ -17,7 +17,6 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
-	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/state"
 )
@@ -32,7 +31,7 @@ The home is DIR, or else the one of --home or CUTIE_HOME. It has no queue yet:
 cutie create adds them.`,
 		Example: `cutie init archive --name 'archive of theses'`,
 	}
-	var info queuefs.ServiceInfo
+	var info home.ServiceInfo
 	flags := cmd.Flags()
 	flags.StringVar(&info.Name, "name", "", "`name` of the service (default that of the directory)")
 	flags.StringVar(&info.Identifier, "identifier", "", "globally unique `identifier` (default a random one)")
@@ -53,11 +52,11 @@ cutie create adds them.`,
 		if err := reach.AsOwner(dir); err != nil {
 			return err
 		}
-		err := queuefs.Init(dir, namedService(info, dir))
+		err := home.Init(dir, namedService(info, dir))
 		if errors.Is(err, fs.ErrExist) {
 			return fault.Hint(err, "cutie serve --home "+dir+" serves it")
 		}
-		if errors.Is(err, queuefs.ErrNoHome) {
+		if errors.Is(err, home.ErrNoHome) {
 			return fault.Explain(err, dir)
 		}
 		return err
@@ -65,7 +64,7 @@ cutie create adds them.`,
 }
 
 // namedService fills in a missing name and identifier of a service.
-func namedService(info queuefs.ServiceInfo, dir string) queuefs.ServiceInfo {
+func namedService(info home.ServiceInfo, dir string) home.ServiceInfo {
 	if info.Name == "" {
 		info.Name = "cutie"
 		if abs, err := filepath.Abs(dir); err == nil {
@@ -130,7 +129,7 @@ func versionVerb(c *call) *cobra.Command {
 			return err
 		}
 		if c.Form != "" {
-			return c.Facts(false, state.OfFacts(state.VersionClass, queuefs.Version, "Cutie 0.3", runtime.Version(), buildSetting("vcs.revision", 12)))
+			return c.Facts(false, state.OfFacts(state.VersionClass, home.Version, "Cutie 0.3", runtime.Version(), buildSetting("vcs.revision", 12)))
 		}
 		_, err := fmt.Fprintln(c.Out.Stdout, versionLine())
 		return err
@@ -144,7 +143,7 @@ func versionLine() string {
 	if commit != "" {
 		commit = ", commit " + commit
 	}
-	return fmt.Sprintf("cutie %s (Cutie 0.3, %s%s)", queuefs.Version, runtime.Version(), commit)
+	return fmt.Sprintf("cutie %s (Cutie 0.3, %s%s)", home.Version, runtime.Version(), commit)
 }
 
 // buildSetting returns the first n octets of a setting of the build, "" if the build

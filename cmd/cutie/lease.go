@@ -13,7 +13,6 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
-	"cutie/queuefs"
 	"cutie/queuefs/home"
 	queuejob "cutie/queuefs/job"
 	"cutie/queuefs/state"
@@ -43,7 +42,7 @@ lease that has ended, or whose job has another consumer by now, cannot be extend
 		if err != nil {
 			return err
 		}
-		return eachJob(ctx, c, manner{"extended", *quiet}, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		return eachJob(ctx, c, manner{"extended", *quiet}, func(t *reach.Target, ctx context.Context, queue, job string) (queuejob.Job, error) {
 			return t.Extend(ctx, queue, job, token, *length)
 		})
 	})
@@ -67,7 +66,7 @@ for --retry-in or as the queue says; see cutie help set.`,
 cutie fail jobs j000000000003 --lease @other.lease --message 'no such page'
 cutie fail jobs j000000000004 --lease @last.lease --transient --retry-in 5m`,
 	}
-	var r queuefs.Conclusion
+	var r queuejob.Conclusion
 	fs := cmd.Flags()
 	lease := bindLease(fs)
 	outcome := fs.String("outcome", "", "`completed|error|released`")
@@ -99,16 +98,16 @@ cutie fail jobs j000000000004 --lease @last.lease --transient --retry-in 5m`,
 		if err != nil {
 			return err
 		}
-		do := func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+		do := func(t *reach.Target, ctx context.Context, queue, job string) (queuejob.Job, error) {
 			return t.Conclude(ctx, queue, job, token, r)
 		}
 		switch what {
 		case "completed":
-			r.Outcome = queuefs.Completed
+			r.Outcome = queuejob.Completed
 		case "error":
-			r.Outcome = queuefs.Failed
+			r.Outcome = queuejob.Failed
 		case "released":
-			do = func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
+			do = func(t *reach.Target, ctx context.Context, queue, job string) (queuejob.Job, error) {
 				return t.Return(ctx, queue, job, token, r.Message)
 			}
 		case "":

@@ -16,9 +16,10 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
-	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/content"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
 )
@@ -83,7 +84,7 @@ cutie ls jobs --detail --status consumed -t json`,
 			return err
 		}
 		if *after != "" {
-			if page.After, err = queuefs.ParseJobID(*after); err != nil {
+			if page.After, err = job.ParseID(*after); err != nil {
 				return err
 			}
 		}
@@ -120,9 +121,9 @@ cutie ls jobs --detail --status consumed -t json`,
 var ofJobs = []string{"status", "outcome", "held", "batch", "submitter", "after", "limit", "detail"}
 
 // parseStates reads a status and an outcome; "" is any.
-func parseStates(status, outcome string) (s queuefs.Status, o queuefs.Outcome, err error) {
+func parseStates(status, outcome string) (s job.Status, o job.Outcome, err error) {
 	if status != "" {
-		s, err = queuefs.ParseStatus(strings.ToLower(status))
+		s, err = job.ParseStatus(strings.ToLower(status))
 	}
 	if err == nil && outcome != "" {
 		o, err = job.ParseOutcome(strings.ToLower(outcome))
@@ -150,7 +151,7 @@ func listJobs(ctx context.Context, c *call, t *reach.Target, queue string, page 
 	}
 	defer l.Discard()
 	page.Limit = left + 1 // one more shows whether there are more
-	var last queuefs.JobID
+	var last job.ID
 	more := false
 	for j, err := range jobs(ctx, queue, page) {
 		if err != nil {
@@ -177,18 +178,18 @@ func listJobs(ctx context.Context, c *call, t *reach.Target, queue string, page 
 }
 
 // identifiers is like [client.Client.Jobs], but reads no job files.
-func identifiers(t *reach.Target) func(context.Context, string, bulk.Filter) iter.Seq2[queuefs.Job, error] {
-	return func(ctx context.Context, queue string, page bulk.Filter) iter.Seq2[queuefs.Job, error] {
-		return func(yield func(queuefs.Job, error) bool) {
+func identifiers(t *reach.Target) func(context.Context, string, bulk.Filter) iter.Seq2[job.Job, error] {
+	return func(ctx context.Context, queue string, page bulk.Filter) iter.Seq2[job.Job, error] {
+		return func(yield func(job.Job, error) bool) {
 			for left, more := page.Limit, true; left > 0 && more; {
 				page.Limit = min(left, state.MaxJobs)
 				q, err := t.Queue(ctx, queue, page)
 				if err != nil {
-					yield(queuefs.Job{}, err)
+					yield(job.Job{}, err)
 					return
 				}
 				for _, id := range q.Jobs.IDs {
-					if !yield(queuefs.Job{ID: id}, nil) {
+					if !yield(job.Job{ID: id}, nil) {
 						return
 					}
 					page.After = id
@@ -200,7 +201,7 @@ func identifiers(t *reach.Target) func(context.Context, string, bulk.Filter) ite
 }
 
 // note tells in one word more than the status of a job.
-func note(j *queuefs.Job) string {
+func note(j *job.Job) string {
 	switch {
 	case !j.Held.IsZero():
 		return "held"
@@ -284,7 +285,7 @@ func listQueues(ctx context.Context, c *call, t *reach.Target, quiet bool) error
 	defer l.Discard()
 	for _, id := range s.Queues {
 		q, err := t.Queue(ctx, id, bulk.Filter{Limit: -1})
-		if errors.Is(err, queuefs.ErrNoQueue) {
+		if errors.Is(err, ledger.ErrNoQueue) {
 			continue // removed since
 		}
 		if err != nil {
@@ -299,7 +300,7 @@ func listQueues(ctx context.Context, c *call, t *reach.Target, quiet bool) error
 		return err
 	}
 	for _, id := range s.Lost {
-		c.Warnf("%v", &queuefs.LostError{Queue: id})
+		c.Warnf("%v", &content.LostError{Queue: id})
 	}
 	if why := t.Trouble(ctx); why != "" {
 		c.Warnf("the daemon is not ready: %s; cutie doctor has the cure", why)
@@ -316,7 +317,7 @@ func summarize(ctx context.Context, c *call, t *reach.Target) error {
 	var facts []state.Document
 	for _, id := range s.Queues {
 		q, err := t.Queue(ctx, id, bulk.Filter{Limit: -1})
-		if errors.Is(err, queuefs.ErrNoQueue) {
+		if errors.Is(err, ledger.ErrNoQueue) {
 			continue // removed since
 		}
 		if err != nil {
@@ -511,23 +512,23 @@ has a line. - reads the identifiers from standard input.`,
 cutie ls jobs -q | cutie show jobs - -t json`,
 	}
 	return c.Verb(cmd, optTarget|optReads|optForm|optOutput, func(ctx context.Context) error {
-		return eachJob(ctx, c, manner{}, func(t *reach.Target, ctx context.Context, queue, job string) (queuefs.Job, error) {
-			if err := mayExist(ctx, t, queue, job); err != nil {
-				return queuefs.Job{}, err
+		return eachJob(ctx, c, manner{}, func(t *reach.Target, ctx context.Context, queue, jobID string) (job.Job, error) {
+			if err := mayExist(ctx, t, queue, jobID); err != nil {
+				return job.Job{}, err
 			}
-			return t.Job(ctx, queue, job)
+			return t.Job(ctx, queue, jobID)
 		})
 	})
 }
 
 // mayExist refuses names impossible for a job, which no URL could carry: with the
-// error for the queue, or with [queuefs.ErrNoJob].
-func mayExist(ctx context.Context, t *reach.Target, queue, job string) error {
-	if _, err := queuefs.ParseJobID(job); err == nil {
+// error for the queue, or with [ledger.ErrNoJob].
+func mayExist(ctx context.Context, t *reach.Target, queue, jobID string) error {
+	if _, err := job.ParseID(jobID); err == nil {
 		return nil
 	}
 	if _, err := t.Queue(ctx, queue, bulk.Filter{Limit: -1}); err != nil {
 		return err
 	}
-	return queuefs.ErrNoJob
+	return ledger.ErrNoJob
 }

@@ -19,6 +19,8 @@ import (
 
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/rest/client"
 	"cutie/testdata/tmpfs"
@@ -28,17 +30,17 @@ import (
 func homeWithAJob(t *testing.T, payload string) (*reach.Target, string) {
 	t.Helper()
 	find := reach.Finder{Home: t.TempDir() + "/home", Warn: t.Logf, Say: t.Logf}
-	must(t, queuefs.Init(find.Home, queuefs.ServiceInfo{}))
-	home, err := find.Find(t.Context())
+	must(t, home.Init(find.Home, home.ServiceInfo{}))
+	dir, err := find.Find(t.Context())
 	must(t, err)
-	t.Cleanup(func() { home.Close() })
-	if _, err := home.CreateQueue(t.Context(), queuefs.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
+	t.Cleanup(func() { dir.Close() })
+	if _, err := dir.CreateQueue(t.Context(), home.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
 		t.Fatal(err)
 	}
 	u := client.Upload{Size: int64(len(payload)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(payload)), nil }}
-	ids, err := home.Submit(t.Context(), "jobs", u)
+	ids, err := dir.Submit(t.Context(), "jobs", u)
 	must(t, err)
-	return home, ids[0]
+	return dir, ids[0]
 }
 
 // A proxy that loses an answer sends the result again. The job has it then, and no other one.
@@ -107,10 +109,10 @@ func TestUnreadablePayloadFailsInTheEnd(t *testing.T) {
 		j, err := home.Job(t.Context(), "jobs", id)
 		must(t, err)
 		if attempt < maxUnread {
-			if wait <= backoff || j.Status != queuefs.Pending || j.Message != "the payload could not be read" {
+			if wait <= backoff || j.Status != job.Pending || j.Message != "the payload could not be read" {
 				t.Errorf("attempt %d: waits %v after %v, job is %v: %q", attempt, wait, backoff, j.Status, j.Message)
 			}
-		} else if wait != 0 || j.Outcome != queuefs.Failed || j.Transient || j.Message != "the payload could not be read: unexpected EOF" {
+		} else if wait != 0 || j.Outcome != job.Failed || j.Transient || j.Message != "the payload could not be read: unexpected EOF" {
 			t.Errorf("last attempt: waits %v, got %+v", wait, j)
 		}
 		backoff = wait

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/mirror"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/testdata/long"
 	"cutie/testdata/processes"
 )
@@ -33,11 +33,11 @@ func ownAddress(r *rand.Rand) string {
 
 // A mirroredQueue has facts of a queue by an original or a mirror.
 type mirroredQueue struct {
-	Sequence queuefs.Seq `json:"sequence"`
-	Of       string      `json:"mirrorOf"`
-	Trouble  string      `json:"mirrorTrouble"`
-	Behind   int64       `json:"mirrorBehind"`
-	Taken    string      `json:"takenOver"`
+	Sequence job.Seq `json:"sequence"`
+	Of       string  `json:"mirrorOf"`
+	Trouble  string  `json:"mirrorTrouble"`
+	Behind   int64   `json:"mirrorBehind"`
+	Taken    string  `json:"takenOver"`
 }
 
 func queueAt(t *testing.T, url string) (q mirroredQueue) {
@@ -75,7 +75,7 @@ var ownFacts = regexp.MustCompile(`(?m)^<url><loc>HOST/queues/jobs/queue-info.tx
 
 // changes returns the entries of the open Change List after an event, without what is
 // another at each Source.
-func changesAfter(t *testing.T, url string, after queuefs.Seq) string {
+func changesAfter(t *testing.T, url string, after job.Seq) string {
 	t.Helper()
 	text, err := getter(http.DefaultClient, url)(".well-known/resourcesync/jobs/replica/changelist.xml")
 	must(t, err)
@@ -87,7 +87,7 @@ func changesAfter(t *testing.T, url string, after queuefs.Seq) string {
 		if _, at, ok := strings.Cut(line, `cut:seq="`); ok {
 			fmt.Sscanf(at, "%d", &seq)
 		}
-		if queuefs.Seq(seq) > after {
+		if job.Seq(seq) > after {
 			kept.WriteString(line)
 		}
 	}
@@ -95,7 +95,7 @@ func changesAfter(t *testing.T, url string, after queuefs.Seq) string {
 }
 
 // same compares an original with its mirror, whose first event is the one after the copy.
-func sameAs(t *testing.T, what, original, mirror string, copied queuefs.Seq) {
+func sameAs(t *testing.T, what, original, mirror string, copied job.Seq) {
 	t.Helper()
 	caughtUp(t, original, mirror)
 	if a, b := changesAfter(t, original, copied), changesAfter(t, mirror, copied); a != b {
@@ -256,7 +256,7 @@ func TestFilesInTransitAtATakeover(t *testing.T) {
 	last := queueAt(t, p.url).Sequence
 	eventually(t, "the mirror knows all events", func() bool {
 		q := queueAt(t, second.url)
-		return q.Behind > 0 && q.Sequence+queuefs.Seq(q.Behind) == last
+		return q.Behind > 0 && q.Sequence+job.Seq(q.Behind) == last
 	})
 	p.hidden.Store(regexp.MustCompile("."))
 	original.kill()
@@ -419,11 +419,11 @@ func takeOverUnderLoad(t *testing.T, seed uint64) {
 	if err != nil || len(report.Queues) > 1 {
 		t.Fatalf("seed %d: takeover: %v %s", seed, err, out)
 	}
-	last := queuefs.Seq(0)
+	last := job.Seq(0)
 	if len(report.Queues) == 1 {
-		last = queuefs.Seq(report.Queues[0].LastEvent)
+		last = job.Seq(report.Queues[0].LastEvent)
 	}
-	there, unseen := map[queuefs.JobID]bool{}, map[string]bool{}
+	there, unseen := map[job.ID]bool{}, map[string]bool{}
 	for _, q := range report.Queues {
 		for _, id := range q.UnseenJobs {
 			unseen[id] = true
@@ -459,7 +459,7 @@ func takeOverUnderLoad(t *testing.T, seed uint64) {
 		}
 	}
 	// Each pending job is handed out once, as it was submitted.
-	taken := map[queuefs.JobID]bool{}
+	taken := map[job.ID]bool{}
 	worker := &loader{base: second.url, http: clients[0].http, random: r}
 	for range 100_000 {
 		o := operation{kind: opConsume, most: 40}

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"cutie/cmd/cutie/fault"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 )
 
@@ -349,7 +349,7 @@ func (f rowFormat) Date(t time.Time) string {
 	case f.People:
 		return t.Local().Format("2006-01-02 15:04:05")
 	}
-	return queuefs.FormatTime(t)
+	return job.FormatTime(t)
 }
 
 // Size has three digits and a unit for people, else every octet.

@@ -26,6 +26,7 @@ import (
 	"cutie/queuefs/check"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/uws"
 	"cutie/sitemap"
@@ -162,7 +163,7 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 		if !ok {
 			return nil, fault.Hint(fmt.Errorf("%s: the copy has the set %s, which is no whole queue", dir, s.Name), "cutie sync URL DIR into a directory of its own copies replica sets")
 		}
-		last[queue], p.Events[queue], p.Until[queue] = check.Last{Seq: queuefs.Seq(s.Event), Time: s.Until}, s.Event, s.Until
+		last[queue], p.Events[queue], p.Until[queue] = check.Last{Seq: job.Seq(s.Event), Time: s.Until}, s.Event, s.Until
 		r.Queues = append(r.Queues, promotedQueue{Queue: queue, LastEvent: s.Event, Until: s.Until, Synced: s.Synced, Transit: s.Transit, list: s.URI, changing: s.Changing, held: s.Held})
 	}
 	if len(r.Queues) == 0 {
@@ -271,7 +272,7 @@ func (q *promotedQueue) inherit(dir string) error {
 	h, err := destination.OpenHistory(dir, q.Queue+wholeQueue)
 	if err == nil {
 		defer h.Close()
-		of := set.Inherited{Base: h.Base, From: h.From, First: queuefs.Seq(h.First), Last: queuefs.Seq(h.Last)}
+		of := set.Inherited{Base: h.Base, From: h.From, First: job.Seq(h.First), Last: job.Seq(h.Last)}
 		var disk error // ours, not the one of the copy
 		err = publisher.Inherit(dir, q.Queue, of, func(add func(*sitemap.Entry) error) error {
 			return h.Read(func(e *sitemap.Entry) error {
@@ -306,8 +307,8 @@ func (o *promotion) finish(ctx context.Context, dir string, now time.Time, r *pr
 		st := q.State()
 		r.Queues[i].Pending, r.Queues[i].Consumed = int64(st.Pending), int64(st.Consumed)
 		of := &r.Queues[i]
-		m := queuefs.Mirror{Source: r.Source, List: of.list, Event: queuefs.Seq(of.LastEvent), At: of.since,
-			Ended: now, Last: queuefs.Seq(of.LastEvent), Until: of.Synced}
+		m := home.Mirror{Source: r.Source, List: of.list, Event: job.Seq(of.LastEvent), At: of.since,
+			Ended: now, Last: job.Seq(of.LastEvent), Until: of.Synced}
 		if err := q.Succeed(m); err != nil {
 			return err
 		}
@@ -327,11 +328,11 @@ func (q *promotedQueue) report(ctx context.Context, of *queuefs.Queue, r *promot
 	for _, p := range q.placed {
 		_, err := of.Amend(ctx, p.id, q.drop)
 		switch name := q.Queue + "/" + p.id.String(); {
-		case errors.Is(err, queuefs.ErrNoJob): // a problem, named by then
+		case errors.Is(err, ledger.ErrNoJob): // a problem, named by then
 		case err != nil:
 			return err
 		case p.why == replay.NoPayload: // named below
-		case p.st == queuefs.Pending:
+		case p.st == job.Pending:
 			r.Bare = append(r.Bare, name)
 		default:
 			r.Former = append(r.Former, name)
@@ -345,7 +346,7 @@ func (q *promotedQueue) report(ctx context.Context, of *queuefs.Queue, r *promot
 		if slices.ContainsFunc(q.placed, func(p placed) bool { return p.id == l.id }) {
 			continue
 		}
-		if _, err := of.Amend(ctx, l.id, q.drop); err != nil && !errors.Is(err, queuefs.ErrNoJob) {
+		if _, err := of.Amend(ctx, l.id, q.drop); err != nil && !errors.Is(err, ledger.ErrNoJob) {
 			return err
 		}
 	}

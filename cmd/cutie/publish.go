@@ -19,6 +19,7 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/objects/s3"
 	"cutie/queuefs/state"
 )
@@ -135,7 +136,7 @@ func republish(ctx context.Context, c *call) error {
 	if err := reach.AsOwner(c.Home); err != nil {
 		return err
 	}
-	svc, err := queuefs.Open(c.Home, queuefs.Options{Report: func(p queuefs.Problem) { c.Warnf("%s", p) }})
+	svc, err := queuefs.Open(c.Home, queuefs.Options{Report: func(p durable.Finding) { c.Warnf("%s", p) }})
 	if err != nil {
 		return fault.Explain(err, c.Home)
 	}

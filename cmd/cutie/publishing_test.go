@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"cutie/publisher/soif"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/rest/client"
 	"cutie/sitemap"
@@ -318,7 +318,7 @@ func TestTheRecipeLosesNoChange(t *testing.T) {
 		t.Helper()
 		for i := range submit {
 			payload := []byte(fmt.Sprintf("job %d", i))
-			if _, err := at.Submit(context.Background(), "jobs", client.Upload{Size: int64(len(payload)), Meta: queuefs.Meta{MediaType: "text/plain"},
+			if _, err := at.Submit(context.Background(), "jobs", client.Upload{Size: int64(len(payload)), Meta: job.Meta{MediaType: "text/plain"},
 				Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(payload)), nil }}); err != nil {
 				t.Fatal(err)
 			}

@@ -17,7 +17,6 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
-	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
 	"cutie/queuefs/rest/client"
@@ -159,8 +158,8 @@ func put(ctx context.Context, c *call, o putOptions) error {
 }
 
 // meta returns the properties of the job from the options.
-func (o *putOptions) meta() (queuefs.Meta, error) {
-	m := queuefs.Meta{Key: o.key, Filename: o.filename, MediaType: o.mediaType, Sidecar: o.sidecar, EmptySidecar: o.hasSidecar && o.sidecar == ""}
+func (o *putOptions) meta() (job.Meta, error) {
+	m := job.Meta{Key: o.key, Filename: o.filename, MediaType: o.mediaType, Sidecar: o.sidecar, EmptySidecar: o.hasSidecar && o.sidecar == ""}
 	if name, ok := strings.CutPrefix(o.sidecar, "@"); ok {
 		text, err := readText(name, job.MaxSidecar, "a sidecar")
 		if err != nil {
@@ -221,14 +220,14 @@ type submission struct {
 	*call
 	target *reach.Target
 	queue  string
-	meta   queuefs.Meta
+	meta   job.Meta
 	show   *progress
 	all    int // files
 	done   int
 	last   string
 }
 
-func newSubmission(c *call, t *reach.Target, queue string, meta queuefs.Meta, list []payload) *submission {
+func newSubmission(c *call, t *reach.Target, queue string, meta job.Meta, list []payload) *submission {
 	return &submission{call: c, target: t, queue: queue, meta: meta, all: len(list), show: newProgress(c.Stderr, "submitting", total(list), time.Second)}
 }
 

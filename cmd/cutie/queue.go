@@ -11,6 +11,7 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 )
 
@@ -149,7 +150,7 @@ Prints nothing; with -t it prints the state of the queue.`,
 				return inOptions(err)
 			}
 		}
-		if info.ID, err = queuefs.CleanQueueID(info.Identifier); err != nil {
+		if info.ID, err = job.CleanQueueID(info.Identifier); err != nil {
 			return err
 		}
 		return answerQueue(ctx, c, func(t *reach.Target, _ string) (state.Queue, error) {

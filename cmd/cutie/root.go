@@ -17,7 +17,8 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/topics"
-	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 )
 
@@ -53,7 +54,7 @@ func newRoot(c *call, failed *error) *cobra.Command {
 	root := &cobra.Command{
 		Use:               "cutie [OPTION…] COMMAND [ARGUMENT…]",
 		Short:             "durable queues in a directory, served and published",
-		Version:           queuefs.Version,
+		Version:           home.Version,
 		TraverseChildren:  true,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -220,7 +221,7 @@ func completeOptions(cmd *cobra.Command) {
 				words = append(words, cobra.CompletionWithDesc(form.String(), form.MediaType()))
 			}
 		case f.Name == "kind":
-			for k := queuefs.Submit; k < queuefs.Phase; k++ {
+			for k := job.Submit; k < job.Phase; k++ {
 				words = append(words, k.String())
 			}
 		}
@@ -280,7 +281,7 @@ func manual(c *call, cmd *cobra.Command) error {
 		f.Usage, f.DefValue = usage, value
 	})
 	var page bytes.Buffer
-	head := &doc.GenManHeader{Section: "1", Date: new(time.Time), Source: "cutie " + queuefs.Version, Manual: "Cutie 0.3"}
+	head := &doc.GenManHeader{Section: "1", Date: new(time.Time), Source: "cutie " + home.Version, Manual: "Cutie 0.3"}
 	if err := doc.GenMan(cmd, head, &page); err != nil {
 		return err
 	}

@@ -21,6 +21,8 @@ import (
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/objects"
 	"cutie/wellknown"
 )
@@ -167,7 +169,7 @@ func (s *settings) serve(ctx context.Context, c *call) error {
 		s.Opening.End()
 		err = errors.Join(err, s.Opening.Stop())
 		switch {
-		case errors.Is(err, queuefs.ErrFenced), errors.Is(err, queuefs.ErrBehind), errors.Is(err, queuefs.ErrBack):
+		case errors.Is(err, journal.ErrFenced), errors.Is(err, queuefs.ErrBehind), errors.Is(err, bucket.ErrBack):
 			// Another daemon owns the home, or has released batches not read in time, or the
 			// store answers again.
 		case printed && (errors.Is(err, objects.ErrAway) || objects.Refused(err)):
@@ -187,13 +189,13 @@ func (s *settings) serve(ctx context.Context, c *call) error {
 
 // open opens the home, and takes the settings in it.
 func (s *settings) open(ctx context.Context) (*queuefs.Service, error) {
-	home := *s.home
-	svc, err := reach.OpenUnlocked(ctx, home, func() (*queuefs.Service, error) {
-		return daemon.OpenHome(ctx, home, namedService(queuefs.ServiceInfo{}, home), len(s.Mirror.Sources) == 0,
+	dir := *s.home
+	svc, err := reach.OpenUnlocked(ctx, dir, func() (*queuefs.Service, error) {
+		return daemon.OpenHome(ctx, dir, namedService(home.ServiceInfo{}, dir), len(s.Mirror.Sources) == 0,
 			queuefs.Options{AcceptLoss: s.acceptLoss, Dirs: s.Limits.Dirs, Stored: s.store}, s.Log)
 	})
 	if err != nil {
-		return nil, fault.Explain(err, home)
+		return nil, fault.Explain(err, dir)
 	}
 	if err := s.adopt(svc); err != nil {
 		return nil, errors.Join(err, svc.Close())
@@ -238,7 +240,7 @@ func welcome(w *os.File, svc *queuefs.Service, base, node string) error {
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "cutie %s serves %s\n\n", queuefs.Version, dir)
+	fmt.Fprintf(&b, "cutie %s serves %s\n\n", home.Version, dir)
 	line := func(what, text string) { fmt.Fprintf(&b, "  %-10s %s\n", what, text) }
 	line("open", base)
 	if st, ok := svc.Standing(); ok {

@@ -15,9 +15,9 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/reach"
-	"cutie/queuefs"
+	"cutie/queuefs/anvl"
 	"cutie/queuefs/home"
-	"cutie/queuefs/rest/client"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 )
 
@@ -61,7 +61,7 @@ cutie set jobs --max-attempts 5 --retry-delay 30s --retry-max 2h`,
 	opens := fs.Bool("open", false, "accept jobs again")
 	settingOptions(fs)
 	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
-		var settings client.Settings
+		var settings anvl.Record
 		switch strings.ToLower(*behavior) {
 		case "":
 		case "pause", "restart":
@@ -85,7 +85,7 @@ cutie set jobs --max-attempts 5 --retry-delay 30s --retry-max 2h`,
 		}
 		return answerQueue(ctx, c, func(t *reach.Target, queue string) (state.Queue, error) {
 			q, err := t.SetQueue(ctx, queue, settings)
-			if errors.Is(err, queuefs.ErrNoSpace) {
+			if errors.Is(err, ledger.ErrNoSpace) {
 				err = fault.Hint(err, "cutie cull "+queue+" --size N works on a full disk and frees space")
 			}
 			return q, inOptions(err)
@@ -109,7 +109,7 @@ func settingOptions(fs *pflag.FlagSet) {
 }
 
 // settingsOf returns the properties with an option that was given.
-func settingsOf(fs *pflag.FlagSet) (settings client.Settings, err error) {
+func settingsOf(fs *pflag.FlagSet) (settings anvl.Record, err error) {
 	for i := range home.Properties {
 		p := &home.Properties[i]
 		if p.Option == "" || !fs.Changed(p.Option) {
@@ -204,7 +204,7 @@ cutie rmqueue --lost gone`,
 				return t.RemoveLost(ctx, queue)
 			}
 			err := t.RemoveQueue(ctx, queue)
-			if errors.Is(err, queuefs.ErrNotEmpty) {
+			if errors.Is(err, ledger.ErrNotEmpty) {
 				err = fault.Hint(err, "cutie cull "+queue+" --size 0 removes processed jobs; cutie ls "+queue+" shows the others")
 			}
 			return err

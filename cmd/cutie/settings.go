@@ -26,7 +26,6 @@ import (
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/reach"
 	sourcenames "cutie/publisher/names"
-	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/objects"
@@ -336,7 +335,7 @@ func (s *settings) check() error {
 			return err
 		}
 	}
-	s.Mirror.Agent, s.Traces.Version, s.Traces.Log = reach.Agent(), queuefs.Version, s.Log
+	s.Mirror.Agent, s.Traces.Version, s.Traces.Log = reach.Agent(), home.Version, s.Log
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/objects"
 	"cutie/queuefs/objects/s3"
@@ -175,7 +176,7 @@ func push(ctx context.Context, c *call, o *moveOptions) error {
 	}
 	return o.move(ctx, c, "pushed", func(ctx context.Context, s objects.Store) error {
 		svc, err := queuefs.Open(o.dir, queuefs.Options{Report: warn(c), PushTo: &stored.Options{Objects: s, Name: o.place()}})
-		if errors.Is(err, queuefs.ErrArrived) {
+		if errors.Is(err, stored.ErrArrived) {
 			c.Warnf("%s: %v", o.dir, err)
 			return nil
 		}
@@ -201,20 +202,20 @@ func pull(ctx context.Context, c *call, o *moveOptions) error {
 			return err
 		}
 		if by := st.Journal.Owner; !by.Left && !by.Gone && !by.Coming && !o.takeOver {
-			return fault.Explain(&queuefs.OwnedError{By: by.Name}, "")
+			return fault.Explain(&stored.OwnedError{By: by.Name}, "")
 		}
-		if err := queuefs.Init(o.dir, namedService(queuefs.ServiceInfo{}, o.dir)); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := home.Init(o.dir, namedService(home.ServiceInfo{}, o.dir)); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
 	return o.move(ctx, c, "pulled", func(ctx context.Context, s objects.Store) error {
 		svc, err := queuefs.Open(o.dir, queuefs.Options{Report: warn(c), Stored: &stored.Options{Objects: s, Name: "cutie store pull into " + o.place(), TakeOver: o.takeOver}})
-		if errors.Is(err, queuefs.ErrHere) {
+		if errors.Is(err, stored.ErrHere) {
 			c.Warnf("%v", err)
 			return nil
 		}
 		if err != nil {
-			if errors.Is(err, queuefs.ErrUnstored) { // push is no help here
+			if errors.Is(err, stored.ErrUnstored) { // push is no help here
 				return err
 			}
 			return fault.Explain(err, o.dir)
@@ -284,8 +285,8 @@ func meanwhile(ctx context.Context, do func(context.Context)) (stop func()) {
 	}
 }
 
-func warn(c *call) func(queuefs.Problem) {
-	return func(p queuefs.Problem) { c.Warnf("%s", p) }
+func warn(c *call) func(durable.Finding) {
+	return func(p durable.Finding) { c.Warnf("%s", p) }
 }
 
 // whilePublishing does something with a home whose published documents are up to date, and closes

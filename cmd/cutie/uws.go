@@ -20,7 +20,8 @@ import (
 
 	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/reach"
-	"cutie/queuefs"
+	"cutie/queuefs/content"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 	"cutie/wellknown"
 )
@@ -321,7 +322,7 @@ func (u *uwsCall) result(ctx context.Context, args []string) error {
 	}
 	i := slices.Index(j.resultNames(), args[0])
 	if i < 0 {
-		return fmt.Errorf("%s: %w", args[0], queuefs.ErrNoResult)
+		return fmt.Errorf("%s: %w", args[0], content.ErrNoResult)
 	}
 	where, err := resolve(u.url, j.Results[i].Href)
 	if err != nil {
@@ -425,7 +426,7 @@ func (u *uwsCall) send(ctx context.Context, web *http.Client, method, where stri
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return nil, fmt.Errorf("%s: %w: %s", where, fault.ErrRefused, why)
 	case http.StatusNotFound:
-		return nil, fmt.Errorf("%s: %w", where, queuefs.ErrNoJob)
+		return nil, fmt.Errorf("%s: %w", where, ledger.ErrNoJob)
 	}
 	return nil, fmt.Errorf("%s: %s", where, why)
 }

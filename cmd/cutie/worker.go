@@ -27,6 +27,7 @@ import (
 	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/rest/client"
 )
 
@@ -115,7 +116,7 @@ func (w *worker) loop(ctx context.Context) error {
 			}
 			pause(ctx, backoff)
 		case ctx.Err() != nil:
-		case errors.Is(err, queuefs.ErrEmpty):
+		case errors.Is(err, ledger.ErrEmpty):
 			if lost = false; w.Drain {
 				return nil
 			}
@@ -449,7 +450,7 @@ func (w *worker) attempt(ctx context.Context, d *client.Delivery) (end ending, w
 		return givenBack, "given back", w.giveBack(held, d, "the worker was ended")
 	case unread != nil && d.Attempt >= maxUnread:
 		unread = fmt.Errorf("the payload could not be read: %w", unread)
-		_, err := w.conclude(held, d, queuefs.Conclusion{Outcome: queuefs.Failed, Message: unread.Error()})
+		_, err := w.conclude(held, d, job.Conclusion{Outcome: job.Failed, Message: unread.Error()})
 		return failed, "", errors.Join(unread, err)
 	case unread != nil:
 		return givenBack, "", &loadError{errors.Join(unread, w.giveBack(held, d, "the payload could not be read"))}
@@ -481,7 +482,7 @@ func (w *worker) attempt(ctx context.Context, d *client.Delivery) (end ending, w
 	if errors.Is(runErr, queuefs.ErrLease) {
 		return lost, w.putLate(ctx, dir, d), runErr
 	}
-	c := queuefs.Conclusion{Outcome: queuefs.Completed}
+	c := job.Conclusion{Outcome: job.Completed}
 	if runErr != nil {
 		c = failure(runErr, message)
 	}
@@ -494,9 +495,9 @@ func (w *worker) attempt(ctx context.Context, d *client.Delivery) (end ending, w
 }
 
 // failure is the report of a command that failed.
-func failure(runErr error, message string) queuefs.Conclusion {
+func failure(runErr error, message string) job.Conclusion {
 	var exit *exec.ExitError
-	c := queuefs.Conclusion{Outcome: queuefs.Failed, Message: message}
+	c := job.Conclusion{Outcome: job.Failed, Message: message}
 	c.Transient = errors.As(runErr, &exit) && exit.ExitCode() == exitTransient
 	if strings.TrimSpace(message) == "" {
 		c.Message = runErr.Error()
@@ -506,17 +507,17 @@ func failure(runErr error, message string) queuefs.Conclusion {
 
 // ended says how an attempt has ended, by its report and the job after it. That is zero
 // if the answer to the report was lost.
-func ended(c *queuefs.Conclusion, after *queuefs.Job) (end ending, what string) {
+func ended(c *job.Conclusion, after *job.Job) (end ending, what string) {
 	lines := strings.Split(strings.TrimSpace(c.Message), "\n")
 	message := lines[len(lines)-1]
 	switch {
-	case c.Outcome == queuefs.Completed:
+	case c.Outcome == job.Completed:
 		return completed, "completed"
 	case !c.Transient:
 		return failed, "failed for good: " + message
 	case after.ID == 0:
 		return failed, "failed for now: " + message
-	case after.Outcome == queuefs.Failed:
+	case after.Outcome == job.Failed:
 		return failed, "failed for now, no attempts are left: " + message
 	case after.HeldUntil.IsZero():
 		return retried, "failed for now, another attempt follows: " + message
@@ -525,7 +526,7 @@ func ended(c *queuefs.Conclusion, after *queuefs.Job) (end ending, what string) 
 	return retried, fmt.Sprintf("failed for now, another attempt follows in %v: %s", wait, message)
 }
 
-func (w *worker) conclude(ctx context.Context, d *client.Delivery, c queuefs.Conclusion) (after queuefs.Job, err error) {
+func (w *worker) conclude(ctx context.Context, d *client.Delivery, c job.Conclusion) (after job.Job, err error) {
 	err = client.Retry(ctx, func() (err error) {
 		after, err = w.Client.Conclude(ctx, d.Queue, d.Job, d.Lease, c)
 		return err
@@ -793,7 +794,7 @@ attempt such a payload makes the job fail for good.`,
 	fs.IntVarP(&w.Jobs, "jobs", "j", 1, "work on this `number` of jobs at a time")
 	fs.DurationVar(&w.Lease, "lease", time.Minute, "`time` after which jobs go back if this program dies")
 	fs.DurationVar(&w.Grace, "grace", 10*time.Second, "`time` between SIGTERM and SIGKILL")
-	fs.StringVar(&w.ResultType, "result-type", queuefs.DefaultMediaType, "media `type` of standard output as a result")
+	fs.StringVar(&w.ResultType, "result-type", job.DefaultMediaType, "media `type` of standard output as a result")
 	fs.BoolVar(&w.Drain, "drain", false, "end when no job can be taken; jobs on hold, also those that wait for another attempt, stay")
 	quiet := fs.BoolP("quiet", "q", false, "print nothing but the error that ends the worker")
 	return c.Verb(cmd, optTarget, func(ctx context.Context) error {

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"testing"
 
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest/client"
 	"cutie/testdata/processes"
 )
@@ -116,7 +116,7 @@ func tryStarted(t *testing.T, dir string, results bool, start func(url string) *
 		must(t, err)
 		return ids[0]
 	}
-	ended := func(id string) (j queuefs.Job) {
+	ended := func(id string) (j job.Job) {
 		t.Helper()
 		eventually(t, "the job "+id+" has an outcome", func() (over bool) {
 			var err error
@@ -130,7 +130,7 @@ func tryStarted(t *testing.T, dir string, results bool, start func(url string) *
 	good := func(text string) {
 		t.Helper()
 		id := put(zipped(text))
-		if j := ended(id); j.Outcome != queuefs.Completed {
+		if j := ended(id); j.Outcome != job.Completed {
 			t.Fatalf("got %v %q: %s", j.Outcome, j.Message, said.String())
 		}
 		if !results {
@@ -144,7 +144,7 @@ func tryStarted(t *testing.T, dir string, results bool, start func(url string) *
 		}
 	}
 	good("one")
-	if j := ended(put("no gzip")); j.Outcome != queuefs.Failed || j.Message == "" {
+	if j := ended(put("no gzip")); j.Outcome != job.Failed || j.Message == "" {
 		t.Errorf("got %v %q", j.Outcome, j.Message)
 	}
 	d.kill()

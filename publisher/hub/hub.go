@@ -79,6 +79,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/outbound"
 )
 
@@ -162,7 +163,7 @@ type Hub struct {
 // Dir is the directory of the hub in a home.
 const Dir = "hub"
 
-const agent = queuefs.Scheme // User-Agent of requests
+const agent = home.Scheme // User-Agent of requests
 
 // New opens a hub. Damage is reported and lived with, and so is a full disk. An error means
 // an unreadable directory or file of secrets, or wrong options.

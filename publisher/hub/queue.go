@@ -23,16 +23,18 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 )
 
 // An event of a queue is where a cursor is.
 type event struct {
-	seq queuefs.Seq
+	seq job.Seq
 	at  time.Time
 }
 
-func (e event) String() string { return fmt.Sprint(e.seq, " ", queuefs.FormatTime(e.at)) }
+func (e event) String() string { return fmt.Sprint(e.seq, " ", job.FormatTime(e.at)) }
 
 // parseEvent reads what String wrote; zero if it is something else.
 func parseEvent(text string) (e event) {
@@ -44,15 +46,15 @@ func parseEvent(text string) (e event) {
 	if err != nil {
 		return event{}
 	}
-	e.seq = queuefs.Seq(n)
+	e.seq = job.Seq(n)
 	return e
 }
 
 // A change of a job, with its last event.
 type change struct {
 	event
-	kind queuefs.Kind
-	job  queuefs.JobID
+	kind job.Kind
+	job  job.ID
 }
 
 // move moves the cursor of a callback; h.mu is held.
@@ -211,10 +213,10 @@ func siteOf(target string) string {
 }
 
 // oldest returns the event before the first one of the journal.
-func oldest(q *queuefs.Queue) queuefs.Seq {
-	return queuefs.Seq(sort.Search(int(q.Seq()), func(n int) bool {
-		_, err := q.Events(queuefs.Seq(n), 1)
-		return !errors.Is(err, queuefs.ErrGone)
+func oldest(q *queuefs.Queue) job.Seq {
+	return job.Seq(sort.Search(int(q.Seq()), func(n int) bool {
+		_, err := q.Events(job.Seq(n), 1)
+		return !errors.Is(err, ledger.ErrGone)
 	}))
 }
 
@@ -255,7 +257,7 @@ func (h *Hub) conceal(ctx context.Context, q *queuefs.Queue) error {
 	if c := q.Info().Callback; c == home.PublicURL(c) || h.idle() {
 		return nil
 	}
-	_, err := h.Service.SetQueue(ctx, q.ID(), func(*queuefs.QueueInfo) error { return nil })
+	_, err := h.Service.SetQueue(ctx, q.ID(), func(*home.QueueInfo) error { return nil })
 	if err != nil {
 		err = fmt.Errorf("it can be read in %s: %w", home.QueueInfoName, err)
 	}
@@ -293,7 +295,7 @@ func (h *Hub) nextOfQueue(_ context.Context, s *subscription) (*message, error) 
 		c := s.pending[0]
 		body, err := h.body(q, c)
 		switch {
-		case errors.Is(err, queuefs.ErrClosed), errors.Is(err, queuefs.ErrFailed):
+		case errors.Is(err, ledger.ErrClosed), errors.Is(err, ledger.ErrFailed):
 			return nil, err
 		case err != nil:
 			h.mu.Lock()
@@ -311,7 +313,7 @@ func (h *Hub) nextOfQueue(_ context.Context, s *subscription) (*message, error) 
 	}
 }
 
-func (h *Hub) header(q *queuefs.Queue, kind string, seq queuefs.Seq, body []byte) http.Header {
+func (h *Hub) header(q *queuefs.Queue, kind string, seq job.Seq, body []byte) http.Header {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d", h.Service.Info().BaseURI, q.ID(), seq)) // differs from other homes too
 	header := http.Header{}
 	header.Set("Content-Type", state.JSON.MediaType())
@@ -328,12 +330,12 @@ func (h *Hub) header(q *queuefs.Queue, kind string, seq queuefs.Seq, body []byte
 // body returns the present state of a job; nil if a later event has replaced the change.
 func (h *Hub) body(q *queuefs.Queue, c change) ([]byte, error) {
 	j, err := q.Job(c.job)
-	gone := errors.Is(err, queuefs.ErrNoJob)
+	gone := errors.Is(err, ledger.ErrNoJob)
 	switch {
-	case gone && c.kind != queuefs.Cull, err == nil && j.Seq > c.seq:
+	case gone && c.kind != job.Cull, err == nil && j.Seq > c.seq:
 		return nil, nil
 	case gone:
-		j = queuefs.Job{ID: c.job, Queue: q.ID(), Seq: c.seq}
+		j = job.Job{ID: c.job, Queue: q.ID(), Seq: c.seq}
 	case err != nil:
 		return nil, err
 	}
@@ -353,13 +355,13 @@ const window = 1000
 // changes returns changes after a cursor, and the event up to which they are all.
 func (h *Hub) changes(q *queuefs.Queue, after event, gapTo time.Time) ([]change, event, error) {
 	events, err := q.Events(after.seq, window)
-	if errors.Is(err, queuefs.ErrGone) {
+	if errors.Is(err, ledger.ErrGone) {
 		return h.changed(q, after, gapTo)
 	}
 	if err != nil {
 		return nil, after, err
 	}
-	last := map[queuefs.JobID]queuefs.Seq{}
+	last := map[job.ID]job.Seq{}
 	for i := range events {
 		last[events[i].Job] = events[i].Seq
 	}
@@ -377,7 +379,7 @@ func (h *Hub) changes(q *queuefs.Queue, after event, gapTo time.Time) ([]change,
 type gapError struct{ until time.Time }
 
 func (g *gapError) Error() string {
-	return "culled jobs before " + queuefs.FormatTime(g.until) + " are forgotten"
+	return "culled jobs before " + job.FormatTime(g.until) + " are forgotten"
 }
 
 // changed is changes after the journal has released the events: the index has the last one of each
@@ -395,7 +397,7 @@ func (h *Hub) changed(q *queuefs.Queue, after event, gapTo time.Time) (list []ch
 			list, upto = list[:window], event{}
 		}
 	}
-	var page []queuefs.Entry
+	var page []ledger.Entry
 	for p := range q.Pages() {
 		if version, _, _, _ := q.PageVersion(p); version <= after.seq {
 			continue
@@ -415,18 +417,18 @@ func (h *Hub) changed(q *queuefs.Queue, after event, gapTo time.Time) (list []ch
 		return nil, after, err
 	}
 	for _, t := range stones {
-		list = append(list, change{event{t.Seq, t.Culled}, queuefs.Cull, t.Job})
+		list = append(list, change{event{t.Seq, t.Culled}, job.Cull, t.Job})
 	}
 	cut()
 	known := list[:0]
 	for _, c := range list {
 		if c.kind == 0 {
 			j, err := q.Job(c.job)
-			if errors.Is(err, queuefs.ErrClosed) || errors.Is(err, queuefs.ErrFailed) {
+			if errors.Is(err, ledger.ErrClosed) || errors.Is(err, ledger.ErrFailed) {
 				return nil, after, err
 			}
 			c.seq, c.kind = j.Seq, kindOf(&j)
-			if errors.Is(err, queuefs.ErrNoJob) || err == nil && j.Seq > now.Seq {
+			if errors.Is(err, ledger.ErrNoJob) || err == nil && j.Seq > now.Seq {
 				continue // a later event says so
 			}
 		}
@@ -444,16 +446,16 @@ func (h *Hub) changed(q *queuefs.Queue, after event, gapTo time.Time) (list []ch
 }
 
 // kindOf returns the kind of the event that the status of a job implies.
-func kindOf(j *queuefs.Job) queuefs.Kind {
+func kindOf(j *job.Job) job.Kind {
 	switch {
-	case j.Status == queuefs.Consumed:
-		return queuefs.Consume
-	case j.Status == queuefs.Deleted:
-		return queuefs.Delete
+	case j.Status == job.Consumed:
+		return job.Consume
+	case j.Status == job.Deleted:
+		return job.Delete
 	case j.Requeues > 0:
-		return queuefs.Requeue
+		return job.Requeue
 	}
-	return queuefs.Submit
+	return job.Submit
 }
 
 // gap returns the message that names what was lost: culled jobs that are remembered no longer.
@@ -466,10 +468,10 @@ func (h *Hub) gap(q *queuefs.Queue, target string, after event, until time.Time)
 		From  string `json:"from"`
 		Until string `json:"until"`
 		List  string `json:"list"`
-	}{"gap", base.Ref("state", q.ID()), queuefs.FormatTime(after.at), queuefs.FormatTime(until),
+	}{"gap", base.Ref("state", q.ID()), job.FormatTime(after.at), job.FormatTime(until),
 		base.CapabilityList(q.ID(), "replica")})
 	h.report(fmt.Errorf("hub: callback of queue %s: jobs culled from %s to %s are not delivered, they are forgotten", q.ID(),
-		queuefs.FormatTime(after.at), queuefs.FormatTime(until)))
+		job.FormatTime(after.at), job.FormatTime(until)))
 	return &message{url: target, body: body, upto: after.String(), more: true, gap: until,
 		header: h.header(q, "gap", after.seq+1, body)}
 }
@@ -542,7 +544,7 @@ func parseSecrets(text string) (map[string][]string, error) {
 		if !ok {
 			return nil, fmt.Errorf("line %d is not QUEUE: SECRET", n)
 		}
-		if id, err := queuefs.CleanQueueID(queue); err != nil || id != queue {
+		if id, err := job.CleanQueueID(queue); err != nil || id != queue {
 			return nil, fmt.Errorf("line %d does not begin with the identifier of a queue", n)
 		}
 		if len(secret) < minSecret {

@@ -17,6 +17,8 @@ import (
 
 	"cutie/publisher/hub"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 )
 
@@ -44,7 +46,7 @@ func TestCallbacksGetTheStateOfJobs(t *testing.T) {
 		return hex.EncodeToString(mac.Sum(nil))
 	}
 	for name, want := range map[string]string{
-		"Content-Type": "application/json", "Cutie-Queue": "jobs", "Cutie-Event": "submit", "Cutie-Sequence": "1", "User-Agent": queuefs.Scheme,
+		"Content-Type": "application/json", "Cutie-Queue": "jobs", "Cutie-Event": "submit", "Cutie-Sequence": "1", "User-Agent": home.Scheme,
 		"Cutie-Signature": fmt.Sprintf("t=%d,v1=%s,v1=%s", h.clock.now().Unix(), sign(secret), sign("another "+secret)),
 	} {
 		if g := got[0].header.Get(name); g != want {
@@ -366,7 +368,7 @@ func TestSecretsAreReadAgain(t *testing.T) {
 // is kept for a URL that does not answer.
 func TestWhatWaitsOutlivesTheJournal(t *testing.T) {
 	h, r := newHome(t, hub.Options{}), newReceiver(t)
-	_, err := h.svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", Callback: r.URL, CullingSize: 0, CullingAge: -1})
+	_, err := h.svc.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs", Callback: r.URL, CullingSize: 0, CullingAge: -1})
 	must(t, err)
 	q := h.queue("jobs", "")
 	for range 3 {
@@ -384,7 +386,7 @@ func TestWhatWaitsOutlivesTheJournal(t *testing.T) {
 	_, err = q.Requeue(ctx, 3)
 	must(t, err)
 	r.received()
-	var culled []queuefs.JobID
+	var culled []job.ID
 	for c, err := range h.svc.Cull(ctx, queuefs.CullOptions{}) {
 		must(t, err)
 		culled = append(culled, c.Job)
@@ -417,7 +419,7 @@ func TestALongBacklogIsDeliveredInOrder(t *testing.T) {
 	for range many / 460 {
 		s := q.Begin()
 		for range 460 {
-			_, err := s.Add(queuefs.Meta{})
+			_, err := s.Add(job.Meta{})
 			must(t, err)
 		}
 		_, err := s.Commit(ctx)
@@ -537,7 +539,7 @@ func TestAFirstCallbackOfAClosedHomeBeginsWithTheNextEvent(t *testing.T) {
 	h.close()
 	svc, err := queuefs.Open(h.path, queuefs.Options{})
 	must(t, err)
-	_, err = svc.SetQueue(t.Context(), "jobs", func(i *queuefs.QueueInfo) error { i.Callback = r.URL; return nil })
+	_, err = svc.SetQueue(t.Context(), "jobs", func(i *home.QueueInfo) error { i.Callback = r.URL; return nil })
 	must(t, errors.Join(err, svc.Close()))
 	h.reopen()
 	h.tick()
@@ -572,7 +574,7 @@ func TestAnOlderCopyOfAHomeGoesOnFromNow(t *testing.T) {
 
 func TestAQueueMadeAgainIsAnotherOne(t *testing.T) {
 	h, r := newHome(t, hub.Options{}), newReceiver(t)
-	_, err := h.svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", Callback: r.URL, CullingSize: 0, CullingAge: -1})
+	_, err := h.svc.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs", Callback: r.URL, CullingSize: 0, CullingAge: -1})
 	must(t, err)
 	q := h.queue("jobs", "")
 	h.submit(q, "x")
@@ -690,7 +692,7 @@ func TestOtherSettingsLeaveALostURLAlone(t *testing.T) {
 			h, r := newHome(t, hub.Options{}), newReceiver(t)
 			q := h.queue("jobs", r.URL+"/secret")
 			must(t, damage(filepath.Join(h.path, "callback-urls/jobs")))
-			_, err := h.svc.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Description = "other"; return nil })
+			_, err := h.svc.SetQueue(ctx, "jobs", func(i *home.QueueInfo) error { i.Description = "other"; return nil })
 			must(t, err)
 			if to, err := q.Callback(); err == nil {
 				t.Errorf("the callback is %s now", to)

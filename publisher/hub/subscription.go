@@ -213,13 +213,13 @@ func (h *Hub) saveNow() error {
 
 // Check returns the damage of the subscriptions in a home, and changes nothing. [New] sets a
 // damaged file aside.
-func Check(home string) []queuefs.Problem {
-	problem := func(name string, err error) []queuefs.Problem {
+func Check(home string) []durable.Finding {
+	problem := func(name string, err error) []durable.Finding {
 		text, gone := durable.Bare(err).Error(), errors.Is(err, fs.ErrNotExist)
 		if gone {
 			text = "is missing: all subscriptions are lost"
 		}
-		return []queuefs.Problem{durable.Damage(filepath.Join(Dir, name), text, !gone && !errors.Is(err, durable.ErrDamaged))}
+		return []durable.Finding{durable.Damage(filepath.Join(Dir, name), text, !gone && !errors.Is(err, durable.ErrDamaged))}
 	}
 	dir, err := durable.LookIn(filepath.Join(home, Dir))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -23,6 +23,9 @@ import (
 	"cutie/publisher/hub"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/outbound"
 )
 
@@ -292,7 +295,7 @@ func newHouse(t testing.TB, o hub.Options, fault durable.Fault) *house {
 func newHome(t testing.TB, o hub.Options) *house {
 	t.Helper()
 	h := &house{TB: t, path: memory(t), opts: o, clock: &clock{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}}
-	must(t, queuefs.Init(h.path, queuefs.ServiceInfo{Name: "test", BaseURI: "http://h.example/"}))
+	must(t, home.Init(h.path, home.ServiceInfo{Name: "test", BaseURI: "http://h.example/"}))
 	h.reopen()
 	t.Cleanup(h.close)
 	return h
@@ -462,8 +465,8 @@ func (h *house) state(queue string) hub.State {
 func (h *house) queue(name, callback string) *queuefs.Queue {
 	h.Helper()
 	q, err := h.svc.Queue(name)
-	if errors.Is(err, queuefs.ErrNoQueue) {
-		q, err = h.svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: name, Callback: callback, CullingSize: -1, CullingAge: -1})
+	if errors.Is(err, ledger.ErrNoQueue) {
+		q, err = h.svc.CreateQueue(ctx, home.QueueInfo{Identifier: name, Callback: callback, CullingSize: -1, CullingAge: -1})
 	}
 	must(h, err)
 	return q
@@ -471,15 +474,15 @@ func (h *house) queue(name, callback string) *queuefs.Queue {
 
 func (h *house) setCallback(name, to string) {
 	h.Helper()
-	_, err := h.svc.SetQueue(ctx, name, func(info *queuefs.QueueInfo) error { info.Callback = to; return nil })
+	_, err := h.svc.SetQueue(ctx, name, func(info *home.QueueInfo) error { info.Callback = to; return nil })
 	must(h, err)
 }
 
-func (h *house) submit(q *queuefs.Queue, payload string) queuefs.Job {
+func (h *house) submit(q *queuefs.Queue, payload string) job.Job {
 	h.Helper()
 	s := q.Begin()
 	defer s.Discard()
-	d, err := s.Add(queuefs.Meta{Filename: "a"})
+	d, err := s.Add(job.Meta{Filename: "a"})
 	if err == nil {
 		_, err = io.WriteString(d, payload)
 	}
@@ -506,7 +509,7 @@ func (h *house) release(q *queuefs.Queue) {
 		}
 	}
 	must(h, h.svc.Checkpoint(ctx))
-	if _, err := q.Events(0, 1); !errors.Is(err, queuefs.ErrGone) {
+	if _, err := q.Events(0, 1); !errors.Is(err, ledger.ErrGone) {
 		h.Fatalf("the journal still reaches back: %v", err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/state"
 	"cutie/sitemap"
 )
@@ -159,7 +159,7 @@ func fitForXML(c rune) rune {
 }
 
 // SetTitle returns the title of a set of a queue.
-func SetTitle(s Set, info queuefs.QueueInfo) string {
+func SetTitle(s Set, info home.QueueInfo) string {
 	name := info.Name
 	if name == "" {
 		name = info.ID

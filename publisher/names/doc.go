@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 )
 
 // A Doc names one document of a set. N is a page, from 1, or a first event;
@@ -168,15 +168,15 @@ func cutDigest(numbers string) (rest, digest string) {
 
 // EntriesFile returns the name of the file with the entries of a Change List;
 // first is its first event.
-func EntriesFile(first queuefs.Seq) string {
+func EntriesFile(first job.Seq) string {
 	return listStem + fixed(uint64(first), seqDigits) + ".entries"
 }
 
 // GzipFile returns the name of the same in gzip.
-func GzipFile(first queuefs.Seq) string { return listStem + fixed(uint64(first), seqDigits) + ".gz" }
+func GzipFile(first job.Seq) string { return listStem + fixed(uint64(first), seqDigits) + ".gz" }
 
 // PackageFile returns the name of a package of changes.
-func PackageFile(first queuefs.Seq) string { return ChangePackage.Of(uint64(first)).String() }
+func PackageFile(first job.Seq) string { return ChangePackage.Of(uint64(first)).String() }
 
 const (
 	openSuffix = ".open"
@@ -184,8 +184,8 @@ const (
 )
 
 // ListFile reads the output of EntriesFile and GzipFile.
-func ListFile(name string) (first queuefs.Seq, ok bool) {
+func ListFile(name string) (first job.Seq, ok bool) {
 	stem, suffix, _ := strings.Cut(name, ".")
 	d, ok := ParseDoc(stem + ".xml")
-	return queuefs.Seq(d.N), ok && d.Kind == ClosedList && (suffix == "entries" || suffix == "gz")
+	return job.Seq(d.N), ok && d.Kind == ClosedList && (suffix == "entries" || suffix == "gz")
 }

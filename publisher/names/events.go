@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"strings"
 
-	"cutie/queuefs"
 	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
 
 // EventOf returns the event of an entry in a Change List of ours, before any [Take].
-func EventOf(e *sitemap.Entry) (ev queuefs.Event, err error) {
-	ev.Seq, ev.Time = queuefs.Seq(e.Seq), e.Changed().UTC()
+func EventOf(e *sitemap.Entry) (ev job.Event, err error) {
+	ev.Seq, ev.Time = job.Seq(e.Seq), e.Changed().UTC()
 	ev.Kind, err = job.ParseKind(e.Event)
 	return ev, err
 }
@@ -20,7 +19,7 @@ func EventOf(e *sitemap.Entry) (ev queuefs.Event, err error) {
 // Take adds an entry of the set Replica to its event; dir is the directory of the queue,
 // with a slash at its end. All entries of an event together are what [Renderer.Changed]
 // prints of it.
-func Take(ev *queuefs.Event, dir string, e *sitemap.Entry) error {
+func Take(ev *job.Event, dir string, e *sitemap.Entry) error {
 	rest, ok := strings.CutPrefix(e.Loc, dir)
 	if !ok {
 		return fmt.Errorf("it is not below %s", dir)
@@ -70,7 +69,7 @@ const (
 	results  = "result"
 )
 
-func takeResult(ev *queuefs.Event, e *sitemap.Entry, name string) error {
+func takeResult(ev *job.Event, e *sitemap.Entry, name string) error {
 	if err := job.CheckResultName(name); err != nil {
 		return err
 	}
@@ -88,8 +87,8 @@ func takeResult(ev *queuefs.Event, e *sitemap.Entry, name string) error {
 }
 
 // FactsOf returns the facts of the file that an entry lists.
-func FactsOf(e *sitemap.Entry) queuefs.Facts {
-	f := queuefs.Facts{Length: e.Length, Type: e.Type, Modified: e.LastMod.UTC()}
+func FactsOf(e *sitemap.Entry) job.Facts {
+	f := job.Facts{Length: e.Length, Type: e.Type, Modified: e.LastMod.UTC()}
 	for _, h := range e.Hashes {
 		switch h.Alg {
 		case "sha-256":

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"cutie/publisher/names"
-	"cutie/queuefs"
 	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
@@ -16,11 +15,11 @@ import (
 // The entries that an event has in a Change List of the set Replica lead back to it.
 func TestEntriesLeadBackToTheirEvent(t *testing.T) {
 	at := time.Date(2026, 5, 4, 3, 2, 1, 123456000, time.UTC)
-	payload := queuefs.Facts{Length: 5, SHA256: [32]byte{1}, MD5: [16]byte{2}, Type: "text/plain", Modified: at.Add(-time.Hour)}
-	file := queuefs.Facts{Length: 200, SHA256: [32]byte{3}, Type: job.FileType, Modified: at}
+	payload := job.Facts{Length: 5, SHA256: [32]byte{1}, MD5: [16]byte{2}, Type: "text/plain", Modified: at.Add(-time.Hour)}
+	file := job.Facts{Length: 200, SHA256: [32]byte{3}, Type: job.FileType, Modified: at}
 	came := []job.Result{{Name: "out.txt", Size: 3, SHA256: [32]byte{4}, MediaType: "text/plain"}}
 	refs := names.Site("http://127.0.0.1:8080").Queue("jobs")
-	for name, want := range map[string]queuefs.Event{
+	for name, want := range map[string]job.Event{
 		"submit":   {Kind: job.Submit, Job: 7, To: job.Pending, Payload: payload, File: file},
 		"consume":  {Kind: job.Consume, Job: 7, From: job.Pending, To: job.Consumed, File: file},
 		"hold":     {Kind: job.Hold, Job: 7, From: job.Pending, To: job.Pending, File: file},
@@ -34,7 +33,7 @@ func TestEntriesLeadBackToTheirEvent(t *testing.T) {
 		text, _ := r.Changed(nil, names.Replica, &want)
 		back(t, name, text, refs, want)
 		// The first event of a queue has queue-info.txt too, and changed settings have it alone.
-		info := queuefs.Facts{Length: 97, SHA256: [32]byte{5}, Type: "text/x-anvl", Modified: at}
+		info := job.Facts{Length: 97, SHA256: [32]byte{5}, Type: "text/x-anvl", Modified: at}
 		if want.Job == 0 {
 			info, text = want.File, nil
 		}
@@ -43,9 +42,9 @@ func TestEntriesLeadBackToTheirEvent(t *testing.T) {
 }
 
 // back takes the entries of an event, and compares it.
-func back(t *testing.T, name string, text []byte, refs *names.Queue, want queuefs.Event) {
+func back(t *testing.T, name string, text []byte, refs *names.Queue, want job.Event) {
 	t.Helper()
-	var got queuefs.Event
+	var got job.Event
 	for lines := sitemap.NewLines(strings.NewReader(string(text))); ; {
 		e, err := lines.Read()
 		if err == io.EOF {

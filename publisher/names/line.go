@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
 
@@ -16,7 +16,7 @@ type Line struct {
 
 	at    Position
 	loc   string
-	facts queuefs.Facts // of the file
+	facts job.Facts // of the file
 }
 
 var (
@@ -39,7 +39,7 @@ func ParseLine(line []byte) (l Line, err error) {
 		n, e := hex.Decode(l.facts.SHA256[:], sum[:min(len(sum), 2*len(l.facts.SHA256))])
 		seq, noSeq := strconv.ParseUint(between(line, `cut:seq="`, '"'), 10, 64)
 		if err == nil && e == nil && noSeq == nil && n == len(l.facts.SHA256) && l.loc != "" {
-			l.facts.Length, l.at.Seq = length, queuefs.Seq(seq)
+			l.facts.Length, l.at.Seq = length, job.Seq(seq)
 			return l, nil
 		}
 	}
@@ -47,7 +47,7 @@ func ParseLine(line []byte) (l Line, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.loc, l.facts, l.at = e.Loc, FactsOf(&e), Position{queuefs.Seq(e.Seq), e.Changed()}
+	l.loc, l.facts, l.at = e.Loc, FactsOf(&e), Position{job.Seq(e.Seq), e.Changed()}
 	return l, nil
 }
 
@@ -58,10 +58,10 @@ func (l *Line) Deleted() bool { return bytes.Contains(l.Text, deletionMark) }
 func (l *Line) Loc() string { return l.loc }
 
 // Seq returns the number of the event.
-func (l *Line) Seq() queuefs.Seq { return l.at.Seq }
+func (l *Line) Seq() job.Seq { return l.at.Seq }
 
 // Facts returns what the entry says of the file.
-func (l *Line) Facts() *queuefs.Facts { return &l.facts }
+func (l *Line) Facts() *job.Facts { return &l.facts }
 
 // Time returns the time of the event.
 func (l *Line) Time() time.Time {

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"cutie/queuefs"
 	"cutie/queuefs/job"
 	"cutie/wellknown"
 )
@@ -68,14 +67,14 @@ func (s Site) Description() string { return string(s) + wellknown.Path }
 // A Queue has the references of one queue. Directories end with a slash.
 type Queue struct {
 	Site     Site
-	State    string                      // state of the queue
-	States   string                      // directory of the states of jobs
-	Dir      string                      // queue directory
-	Info     string                      // queue-info.txt
-	Jobs     [queuefs.Deleted + 1]string // directory of job files by status
-	Payloads string                      // directory of payloads
-	Results  string                      // directory of the directories of results, one for each job
-	Docs     [Sets]string                // directory of documents by set
+	State    string                  // state of the queue
+	States   string                  // directory of the states of jobs
+	Dir      string                  // queue directory
+	Info     string                  // queue-info.txt
+	Jobs     [job.Deleted + 1]string // directory of job files by status
+	Payloads string                  // directory of payloads
+	Results  string                  // directory of the directories of results, one for each job
+	Docs     [Sets]string            // directory of documents by set
 }
 
 // Queue returns the references of a queue; id is its cleaned identifier.
@@ -84,7 +83,7 @@ func (s Site) Queue(id string) *Queue {
 	n.States = n.State + "/"
 	n.Info = n.Dir + "queue-info.txt"
 	n.Payloads, n.Results = n.Dir+"payload/", n.Dir+"result/"
-	for st := queuefs.Pending; st <= queuefs.Deleted; st++ {
+	for st := job.Pending; st <= job.Deleted; st++ {
 		n.Jobs[st] = n.Dir + st.String() + "/"
 	}
 	for i := range n.Docs {
@@ -102,9 +101,9 @@ func (n *Queue) Doc(s Set, d Doc) string { return n.Docs[s] + d.String() }
 // A File is a resource of the set Replica: one of the files of a queue.
 type File struct {
 	Payload bool
-	Job     queuefs.JobID  // 0: queue-info.txt
-	Status  queuefs.Status // of a job file
-	Result  string         // name of a result; "" of other files
+	Job     job.ID     // 0: queue-info.txt
+	Status  job.Status // of a job file
+	Result  string     // name of a result; "" of other files
 }
 
 // File parses a reference to a file of the queue.
@@ -115,7 +114,7 @@ func (n *Queue) File(loc string) (File, bool) {
 	path, ok := strings.CutPrefix(loc, n.Dir)
 	dir, name, _ := strings.Cut(path, "/")
 	name, result, isResult := strings.Cut(name, "/")
-	id, err := queuefs.ParseJobID(name)
+	id, err := job.ParseID(name)
 	if !ok || err != nil {
 		return File{}, false
 	}
@@ -125,7 +124,7 @@ func (n *Queue) File(loc string) (File, bool) {
 	if dir == "payload" {
 		return File{Payload: true, Job: id}, true
 	}
-	st, err := queuefs.ParseStatus(dir)
+	st, err := job.ParseStatus(dir)
 	return File{Job: id, Status: st}, err == nil
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"cutie/publisher/names"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 )
 
 func TestNamesAreReadAsTheyArePrinted(t *testing.T) {
@@ -64,9 +64,9 @@ func TestReferencesOfFilesAreReadAsTheyArePrinted(t *testing.T) {
 	if !strings.HasPrefix(refs.Dir, "http://source.test/cutie/queues/a%5E20b/") {
 		t.Errorf("got %q", refs.Dir)
 	}
-	id := queuefs.JobID(42)
+	id := job.ID(42)
 	want := map[string]names.File{refs.Info: {}, refs.Payloads + id.String(): {Payload: true, Job: id}}
-	for st := queuefs.Pending; st <= queuefs.Deleted; st++ {
+	for st := job.Pending; st <= job.Deleted; st++ {
 		want[refs.Jobs[st]+id.String()] = names.File{Job: id, Status: st}
 	}
 	for loc, want := range want {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
@@ -83,7 +82,7 @@ type Options struct {
 	Page AboutPage // prints pages for people
 
 	Now    func() time.Time      // nil: time.Now
-	Report func(queuefs.Problem) // called by any goroutine with damage and failures; may be nil
+	Report func(durable.Finding) // called by any goroutine with damage and failures; may be nil
 	Fault  durable.Fault         // for tests
 }
 
@@ -207,7 +206,7 @@ func (o *Complete) Stamp() string {
 // Reportf reports damage of a file below resourcesync, or a failure.
 func (o *Complete) Reportf(path, text string, args ...any) {
 	if o.Report != nil {
-		o.Report(queuefs.Problem{Path: RootName + "/" + path, Text: fmt.Sprintf(text, args...)})
+		o.Report(durable.Finding{Path: RootName + "/" + path, Text: fmt.Sprintf(text, args...)})
 	}
 }
 

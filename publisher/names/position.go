@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 )
 
 // A Position is between two events: after the event Seq, which came at the time
 // At. Before the first event At is the creation of the queue.
 type Position struct {
-	Seq queuefs.Seq
+	Seq job.Seq
 	At  time.Time
 }
 
@@ -29,7 +29,7 @@ func ParsePosition(text string) (p Position, err error) {
 	seq, at, _ := strings.Cut(text, "-")
 	n, err := strconv.ParseUint(seq, 10, 64)
 	us, err2 := strconv.ParseInt(at, 10, 64)
-	p = Position{queuefs.Seq(n), time.UnixMicro(us).UTC()}
+	p = Position{job.Seq(n), time.UnixMicro(us).UTC()}
 	if err != nil || err2 != nil || p.String() != text {
 		return Position{}, fmt.Errorf("position %.40q is none of a Change Notification", text)
 	}
@@ -46,7 +46,7 @@ const MaxEntry = 32 << 10
 // length bytes of a Change List. Then last is zero if these are all; otherwise it
 // is their last event: the next one may have more entries than are read. With forwards, reading
 // backwards takes as long as reading from the beginning.
-func After(r io.ReaderAt, length int64, forwards bool, after queuefs.Seq, max int) (text []byte, last Position, err error) {
+func After(r io.ReaderAt, length int64, forwards bool, after job.Seq, max int) (text []byte, last Position, err error) {
 	from, err := search(r, length, forwards, after)
 	if err != nil {
 		return nil, last, err
@@ -82,7 +82,7 @@ func Last(r io.ReaderAt, length int64, max int) (text []byte, before Position, e
 }
 
 // search returns the offset of the first entry after an event.
-func search(r io.ReaderAt, length int64, forwards bool, after queuefs.Seq) (int64, error) {
+func search(r io.ReaderAt, length int64, forwards bool, after job.Seq) (int64, error) {
 	// The entry begins between lo and hi.
 	lo, hi := int64(0), length
 	const window = 2 * MaxEntry // has the end of one entry and all of the next
@@ -179,7 +179,7 @@ func parse(text []byte) (Position, error) {
 	if err != nil {
 		return Position{}, errEntry
 	}
-	return Position{queuefs.Seq(seq), at}, nil
+	return Position{job.Seq(seq), at}, nil
 }
 
 func between(text []byte, open string, end byte) string {

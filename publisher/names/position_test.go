@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"cutie/publisher/names"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
 
@@ -14,7 +14,7 @@ import (
 func list(n int, d sitemap.Dialect) (text []byte, ends []int) {
 	r := names.Renderer{Refs: names.Site("http://source.test").Queue("jobs"), Dialect: d}
 	for seq := 1; seq <= n; seq++ {
-		ev := queuefs.Event{Seq: queuefs.Seq(seq), Time: when(seq), Kind: queuefs.Submit, Job: queuefs.JobID(seq), To: queuefs.Pending}
+		ev := job.Event{Seq: job.Seq(seq), Time: when(seq), Kind: job.Submit, Job: job.ID(seq), To: job.Pending}
 		text, _ = r.Changed(text, names.Replica, &ev)
 		ends = append(ends, len(text))
 	}
@@ -30,12 +30,12 @@ func TestExcerptsAreOfWholeEvents(t *testing.T) {
 		ends = append([]int{0}, ends...)
 		for after := 0; after <= 900; after += 75 {
 			forwards := after%2 == 1
-			got, last, err := names.After(r, length, forwards, queuefs.Seq(after), 1<<30)
+			got, last, err := names.After(r, length, forwards, job.Seq(after), 1<<30)
 			if err != nil || !bytes.Equal(got, text[ends[after]:]) || last != (names.Position{}) {
 				t.Errorf("%v: all after %d: got %d bytes up to %v, %v", d, after, len(got), last, err)
 			}
 			for _, max := range []int{5_000, 5_001, 30_000} {
-				got, last, err := names.After(r, length, forwards, queuefs.Seq(after), max)
+				got, last, err := names.After(r, length, forwards, job.Seq(after), max)
 				if err != nil || len(got) > max || last.Seq == 0 && after+max/900 < 850 {
 					t.Errorf("%v: %d bytes after %d: got %d up to %v, %v", d, max, after, len(got), last, err)
 				}

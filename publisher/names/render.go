@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"cutie/queuefs"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/sitemap"
 )
 
@@ -30,8 +30,8 @@ type Renderer struct {
 
 // Listed appends the entries of a job in the Resource List of a set, and returns
 // their number.
-func (r *Renderer) Listed(dst []byte, s Set, e *queuefs.Entry) ([]byte, int) {
-	if s == Pending && e.Status != queuefs.Pending {
+func (r *Renderer) Listed(dst []byte, s Set, e *ledger.Entry) ([]byte, int) {
+	if s == Pending && e.Status != job.Pending {
 		return dst, 0
 	}
 	dst = r.append(dst, r.Payload(s, e))
@@ -47,28 +47,28 @@ func (r *Renderer) Listed(dst []byte, s Set, e *queuefs.Entry) ([]byte, int) {
 
 // Payload returns the entry of the payload of a job. It is valid until the next
 // call.
-func (r *Renderer) Payload(s Set, e *queuefs.Entry) *sitemap.Entry {
+func (r *Renderer) Payload(s Set, e *ledger.Entry) *sitemap.Entry {
 	return r.build(e.Job, r.payload(s, &e.Payload))
 }
 
 // JobFile returns the entry of a job file, valid until the next call.
-func (r *Renderer) JobFile(e *queuefs.Entry) *sitemap.Entry {
+func (r *Renderer) JobFile(e *ledger.Entry) *sitemap.Entry {
 	return r.build(e.Job, r.jobFile(e.Status, &e.File))
 }
 
 // Result returns the entry of a result of a job, valid until the next call. No file
 // has the date of a result.
-func (r *Renderer) Result(e *queuefs.Entry, res *queuefs.Result) *sitemap.Entry {
+func (r *Renderer) Result(e *ledger.Entry, res *job.Result) *sitemap.Entry {
 	facts := resultFacts(res, time.Time{})
 	return r.build(e.Job, r.result(res.Name, &facts))
 }
 
-func resultFacts(res *queuefs.Result, at time.Time) queuefs.Facts {
-	return queuefs.Facts{Length: res.Size, SHA256: res.SHA256, Type: cmp.Or(res.MediaType, queuefs.DefaultMediaType), Modified: at}
+func resultFacts(res *job.Result, at time.Time) job.Facts {
+	return job.Facts{Length: res.Size, SHA256: res.SHA256, Type: cmp.Or(res.MediaType, job.DefaultMediaType), Modified: at}
 }
 
 // Info returns the entry of queue-info.txt, valid until the next call.
-func (r *Renderer) Info(f *queuefs.Facts) *sitemap.Entry {
+func (r *Renderer) Info(f *job.Facts) *sitemap.Entry {
 	r.entry = sitemap.Entry{Loc: r.Refs.Info, Links: r.links[:0]}
 	r.copies()
 	r.links = r.entry.Links
@@ -84,17 +84,17 @@ func (r *Renderer) append(dst []byte, e *sitemap.Entry) []byte {
 }
 
 // AppendInfo appends the entry of queue-info.txt.
-func (r *Renderer) AppendInfo(dst []byte, f *queuefs.Facts) []byte { return r.append(dst, r.Info(f)) }
+func (r *Renderer) AppendInfo(dst []byte, f *job.Facts) []byte { return r.append(dst, r.Info(f)) }
 
 // Begun appends the entry of queue-info.txt in the Change List of [Replica],
 // created with the first event of the queue: so all Change Lists together lead to
 // the Resource List.
-func (r *Renderer) Begun(dst []byte, first *queuefs.Event, f *queuefs.Facts) []byte {
+func (r *Renderer) Begun(dst []byte, first *job.Event, f *job.Facts) []byte {
 	return r.infoChanged(dst, sitemap.Created, first, f)
 }
 
 // infoChanged appends the entry of queue-info.txt in a Change List.
-func (r *Renderer) infoChanged(dst []byte, c sitemap.Change, ev *queuefs.Event, f *queuefs.Facts) []byte {
+func (r *Renderer) infoChanged(dst []byte, c sitemap.Change, ev *job.Event, f *job.Facts) []byte {
 	e := r.Info(f)
 	e.Change, e.DateTime, e.Event, e.Seq = c, ev.Time, ev.Kind.String(), uint64(ev.Seq)
 	r.Files += f.Length
@@ -104,7 +104,7 @@ func (r *Renderer) infoChanged(dst []byte, c sitemap.Change, ev *queuefs.Event, 
 // Changed appends the entries of an event in the Change List of a set, and
 // returns their number. They follow from the status before and after, whatever
 // the kind of event.
-func (r *Renderer) Changed(dst []byte, s Set, ev *queuefs.Event) ([]byte, int) {
+func (r *Renderer) Changed(dst []byte, s Set, ev *job.Event) ([]byte, int) {
 	n := 0
 	add := func(c sitemap.Change, of resource) {
 		e := r.build(ev.Job, of)
@@ -129,17 +129,17 @@ func (r *Renderer) Changed(dst []byte, s Set, ev *queuefs.Event) ([]byte, int) {
 		}
 	}
 	switch {
-	case ev.Kind == queuefs.Phase, ev.Job == 0 && s == Pending: // no resource shows it
+	case ev.Kind == job.Phase, ev.Job == 0 && s == Pending: // no resource shows it
 	case ev.Job == 0: // queue-info.txt
 		return r.infoChanged(dst, sitemap.Updated, ev, &ev.File), 1
 	case from == to && to != 0:
 		if s == Replica {
 			add(sitemap.Updated, r.jobFile(to, &ev.File))
 		}
-	case s == Pending && to == queuefs.Pending && ev.Payload.SHA256 == [32]byte{}: // gone, and not known any more
-	case s == Pending && to == queuefs.Pending:
+	case s == Pending && to == job.Pending && ev.Payload.SHA256 == [32]byte{}: // gone, and not known any more
+	case s == Pending && to == job.Pending:
 		add(sitemap.Created, r.payload(s, &ev.Payload))
-	case s == Pending && from == queuefs.Pending:
+	case s == Pending && from == job.Pending:
 		of := r.payload(s, nil)
 		if to == 0 {
 			of.linked = "" // the job has no state any more
@@ -163,17 +163,17 @@ func (r *Renderer) Changed(dst []byte, s Set, ev *queuefs.Event) ([]byte, int) {
 // A resource is the file of a job in the directory dir.
 type resource struct {
 	dir    string
-	name   string         // of a result; "" of other files
-	facts  *queuefs.Facts // nil for a file that is gone
-	rel    string         // relation of what is of the job in the directory linked
-	linked string         // "" without a link
-	state  string         // directory of the states of jobs; "" without a link
-	of     string         // collection of the resource; "" without a link
+	name   string     // of a result; "" of other files
+	facts  *job.Facts // nil for a file that is gone
+	rel    string     // relation of what is of the job in the directory linked
+	linked string     // "" without a link
+	state  string     // directory of the states of jobs; "" without a link
+	of     string     // collection of the resource; "" without a link
 }
 
 // payload returns the payload of a job. It is described by the state of the job: the job
 // file moves with each change. In Pending it names its queue; in Replica the path does.
-func (r *Renderer) payload(s Set, facts *queuefs.Facts) resource {
+func (r *Renderer) payload(s Set, facts *job.Facts) resource {
 	of := ""
 	if s == Pending && facts != nil {
 		of = r.Refs.State
@@ -182,17 +182,17 @@ func (r *Renderer) payload(s Set, facts *queuefs.Facts) resource {
 }
 
 // result returns a result, described as a payload is.
-func (r *Renderer) result(name string, facts *queuefs.Facts) resource {
+func (r *Renderer) result(name string, facts *job.Facts) resource {
 	return resource{dir: r.Refs.Results, name: name, facts: facts, rel: sitemap.RelDescribedBy, linked: r.Refs.States}
 }
 
 // jobFile returns the job file; it describes the payload.
-func (r *Renderer) jobFile(st queuefs.Status, facts *queuefs.Facts) resource {
+func (r *Renderer) jobFile(st job.Status, facts *job.Facts) resource {
 	return resource{dir: r.Refs.Jobs[st], facts: facts, rel: sitemap.RelDescribes, linked: r.Refs.Payloads, state: r.Refs.States}
 }
 
 // build makes the entry of a resource. The file of job is in each directory.
-func (r *Renderer) build(job queuefs.JobID, of resource) *sitemap.Entry {
+func (r *Renderer) build(job job.ID, of resource) *sitemap.Entry {
 	t := job.Append(append(r.text[:0], of.dir...))
 	if of.name != "" {
 		t = append(append(t, '/'), of.name...)
@@ -247,7 +247,7 @@ func (r *Renderer) copies() {
 
 // facts adds the facts of a file. digests is its SHA-256 in hexadecimal and, if
 // known, its MD5.
-func (r *Renderer) facts(f *queuefs.Facts, digests string) {
+func (r *Renderer) facts(f *job.Facts, digests string) {
 	r.hashes = [2]sitemap.Hash{{Alg: "sha-256", Value: digests[:64]}, {Alg: "md5", Value: digests[64:]}}
 	r.entry.Hashes = r.hashes[:]
 	if len(digests) == 64 {
@@ -278,23 +278,23 @@ func listedType(t string) string {
 // Bound returns the most bytes that one job adds to a Resource List. Each of its results
 // adds at most its share of that.
 func (r *Renderer) Bound(s Set) int {
-	facts := queuefs.Facts{
+	facts := job.Facts{
 		Length: 1<<63 - 1, Type: strings.Repeat("x", maxType),
 		Modified: time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC),
 	}
 	for i := range facts.SHA256 {
 		facts.SHA256[i] = 0xff
 	}
-	e := queuefs.Entry{Job: 1, Status: queuefs.Pending, Payload: facts, File: facts}
+	e := ledger.Entry{Job: 1, Status: job.Pending, Payload: facts, File: facts}
 	e.Payload.MD5[0] = 0xff
 	if s == Replica {
-		e.Status = queuefs.Consumed
+		e.Status = job.Consumed
 	}
 	dst, n := r.Listed(nil, s, &e)
 	if s == Pending {
 		return len(dst)
 	}
-	e.Results = []queuefs.Result{{Name: strings.Repeat("x", job.MaxResultName), MediaType: facts.Type, Size: facts.Length}}
+	e.Results = []job.Result{{Name: strings.Repeat("x", job.MaxResultName), MediaType: facts.Type, Size: facts.Length}}
 	with, _ := r.Listed(nil, s, &e)
 	return max(len(dst), n*(len(with)-len(dst)))
 }

@@ -17,6 +17,10 @@ import (
 
 	"cutie/publisher/soif"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/web"
 )
 
@@ -24,50 +28,50 @@ import (
 type field struct {
 	name  string
 	about string
-	typ   string                                         // Data-Type
-	extra string                                         // a flag of the schema; "" for none
-	value func(j *queuefs.Job, changed time.Time) string // "" if the job lacks it
+	typ   string                                     // Data-Type
+	extra string                                     // a flag of the schema; "" for none
+	value func(j *job.Job, changed time.Time) string // "" if the job lacks it
 }
 
 // fields are in the order of the default view; their places are the numbers in the schema.
 var fields = [...]field{
-	{"Title", "Job file name", "varchar", "", func(j *queuefs.Job, _ time.Time) string { return j.Filename }},
-	{"Identifier", "Job identifier, unique in its queue", "varchar", "Enforce-Uniqueness", func(j *queuefs.Job, _ time.Time) string { return j.ID.String() }},
-	{"Queue", "Queue identifier", "varchar", "Is-Internal", func(j *queuefs.Job, _ time.Time) string { return j.Queue }},
-	{"Status", "pending, consumed or deleted", "varchar", "", func(j *queuefs.Job, _ time.Time) string { return j.Status.String() }},
-	{"Classification", "Taxonomy node queue:status", "varchar", "", func(j *queuefs.Job, _ time.Time) string { return j.Queue + ":" + j.Status.String() }},
-	{"Submitter", "Submitting user agent", "varchar", "", func(j *queuefs.Job, _ time.Time) string { return j.Submitter }},
-	{"Size", "Payload size in octets", "int", "", func(j *queuefs.Job, _ time.Time) string {
+	{"Title", "Job file name", "varchar", "", func(j *job.Job, _ time.Time) string { return j.Filename }},
+	{"Identifier", "Job identifier, unique in its queue", "varchar", "Enforce-Uniqueness", func(j *job.Job, _ time.Time) string { return j.ID.String() }},
+	{"Queue", "Queue identifier", "varchar", "Is-Internal", func(j *job.Job, _ time.Time) string { return j.Queue }},
+	{"Status", "pending, consumed or deleted", "varchar", "", func(j *job.Job, _ time.Time) string { return j.Status.String() }},
+	{"Classification", "Taxonomy node queue:status", "varchar", "", func(j *job.Job, _ time.Time) string { return j.Queue + ":" + j.Status.String() }},
+	{"Submitter", "Submitting user agent", "varchar", "", func(j *job.Job, _ time.Time) string { return j.Submitter }},
+	{"Size", "Payload size in octets", "int", "", func(j *job.Job, _ time.Time) string {
 		if j.Submitted.IsZero() { // culled
 			return ""
 		}
 		return strconv.FormatInt(j.Size, 10)
 	}},
-	{"Submitted", "Submission date", "date", "", func(j *queuefs.Job, _ time.Time) string { return httpDate(j.Submitted) }},
-	{"Consumed", "Consumption date", "date", "", func(j *queuefs.Job, _ time.Time) string { return httpDate(j.Consumed) }},
-	{"Deleted", "Deletion date", "date", "", func(j *queuefs.Job, _ time.Time) string { return httpDate(j.Deleted) }},
-	{"Sidecar", "Opaque sidecar data", "blob", "", func(j *queuefs.Job, _ time.Time) string { return j.Sidecar }},
-	{"Digest-Type", "Payload message digest type", "varchar", "", func(j *queuefs.Job, _ time.Time) string {
+	{"Submitted", "Submission date", "date", "", func(j *job.Job, _ time.Time) string { return httpDate(j.Submitted) }},
+	{"Consumed", "Consumption date", "date", "", func(j *job.Job, _ time.Time) string { return httpDate(j.Consumed) }},
+	{"Deleted", "Deletion date", "date", "", func(j *job.Job, _ time.Time) string { return httpDate(j.Deleted) }},
+	{"Sidecar", "Opaque sidecar data", "blob", "", func(j *job.Job, _ time.Time) string { return j.Sidecar }},
+	{"Digest-Type", "Payload message digest type", "varchar", "", func(j *job.Job, _ time.Time) string {
 		if len(j.Digests) == 0 {
 			return ""
 		}
 		return j.Digests[0].Type.String()
 	}},
-	{"Digest-Value", "Payload message digest in hexadecimal", "varchar", "", func(j *queuefs.Job, _ time.Time) string {
+	{"Digest-Value", "Payload message digest in hexadecimal", "varchar", "", func(j *job.Job, _ time.Time) string {
 		if len(j.Digests) == 0 {
 			return ""
 		}
 		return j.Digests[0].Hex
 	}},
-	{changedField, "Date of the last change of the job", "date", "", func(_ *queuefs.Job, changed time.Time) string { return httpDate(changed) }},
+	{changedField, "Date of the last change of the job", "date", "", func(_ *job.Job, changed time.Time) string { return httpDate(changed) }},
 }
 
 const changedField = "RD-Last-Modified"
 
 // A resource is a job to be described.
 type resource struct {
-	id      queuefs.JobID
-	status  queuefs.Status
+	id      job.ID
+	status  job.Status
 	changed time.Time
 	culled  bool // nothing but its number is known
 }
@@ -77,10 +81,10 @@ type resource struct {
 // the job that it lacks follow.
 func (x *exchange) describe(s *resource) (o soif.Object, ok bool, err error) {
 	q := x.catalog
-	j := queuefs.Job{ID: s.id, Queue: q.ID(), Status: s.status}
+	j := job.Job{ID: s.id, Queue: q.ID(), Status: s.status}
 	o = soif.Object{Type: documentObject, URL: x.base.JobRef("state", q.ID(), s.id)}
 	if !s.culled {
-		if j, err = q.Job(s.id); errors.Is(err, queuefs.ErrNoJob) {
+		if j, err = q.Job(s.id); errors.Is(err, ledger.ErrNoJob) {
 			return o, false, nil
 		}
 		if err != nil {
@@ -108,7 +112,7 @@ func (x *exchange) describe(s *resource) (o soif.Object, ok bool, err error) {
 
 // submitted takes the description that was submitted as the payload of a job. A payload
 // that is no SOIF is no description.
-func (x *exchange) submitted(j *queuefs.Job, o *soif.Object) error {
+func (x *exchange) submitted(j *job.Job, o *soif.Object) error {
 	if j.MediaType != soifType || j.Size > soif.DefaultLimit {
 		return nil
 	}
@@ -158,7 +162,7 @@ func (x *exchange) describeServer() error {
 		"Supported-RDM-Query-Language", "gatherer,schema-basic,taxonomy-basic",
 		"Supported-Catalog-Service-ID", strings.Join(catalogs, ","), "Maintainer", maintainer(&service))
 	short, n := &view{attributes: []string{"Title", "Status"}}, 0
-	for _, id := range q.IDs(queuefs.ListOptions{Status: queuefs.Pending, Limit: 3}) {
+	for _, id := range q.IDs(index.Filter{Status: job.Pending, Limit: 3}) {
 		status, changed := q.Status(id)
 		o, ok, err := x.describe(&resource{id: id, status: status, changed: changed})
 		if err != nil {
@@ -177,7 +181,7 @@ func (x *exchange) describeServer() error {
 	return x.answer(&Header{}, soif.AppendEnd(b))
 }
 
-func maintainer(info *queuefs.ServiceInfo) string {
+func maintainer(info *home.ServiceInfo) string {
 	return strings.TrimPrefix(info.SupportURI, "mailto:")
 }
 
@@ -299,7 +303,7 @@ func (x *exchange) describeTaxonomy() error {
 }
 
 // serviceName names the service, and its taxonomy.
-func serviceName(info *queuefs.ServiceInfo) string {
+func serviceName(info *home.ServiceInfo) string {
 	if info.Name != "" {
 		return info.Name
 	}
@@ -329,7 +333,7 @@ func (x *exchange) nodes(queues []*queuefs.Queue, depth int, id string) (list []
 		if here && depth >= 0 {
 			add(q.ID(), root, q.Info().Description)
 		}
-		for st := queuefs.Pending; st <= queuefs.Deleted; st++ {
+		for st := job.Pending; st <= job.Deleted; st++ {
 			if name := q.ID() + ":" + st.String(); here && depth >= 1 || id == name {
 				add(name, q.ID(), "")
 			}
@@ -489,7 +493,7 @@ type finder struct {
 // keeps one page of the index in memory.
 func (f *finder) all() iter.Seq[resource] {
 	return func(yield func(resource) bool) {
-		var entries []queuefs.Entry
+		var entries []ledger.Entry
 		for n := range f.q.Pages() {
 			if _, at, _, total := f.q.PageVersion(n); total == 0 || at.Before(f.since) {
 				continue
@@ -523,7 +527,7 @@ func (f *finder) culled(yield func(resource) bool) {
 			return
 		}
 		for i := range stones {
-			if t := &stones[i]; f.within(t.Culled) && !yield(resource{id: t.Job, status: queuefs.Deleted, changed: t.Culled, culled: true}) {
+			if t := &stones[i]; f.within(t.Culled) && !yield(resource{id: t.Job, status: job.Deleted, changed: t.Culled, culled: true}) {
 				return
 			}
 		}

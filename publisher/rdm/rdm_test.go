@@ -25,6 +25,9 @@ import (
 	"cutie/publisher/soif"
 	"cutie/queuefs"
 	"cutie/queuefs/buffers"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/queuefs/web"
 )
 
@@ -61,7 +64,7 @@ func newSite(t testing.TB, o rdm.Options) *site {
 	s := &site{t: t, clock: &clock{}}
 	s.clock.set("16:00:00")
 	dir := t.TempDir()
-	err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "Cutie01", Identifier: "uc3:cutie/01", Description: "UC3 queuing service",
+	err := home.Init(dir, home.ServiceInfo{Name: "Cutie01", Identifier: "uc3:cutie/01", Description: "UC3 queuing service",
 		BaseURI: "http://cutie.cdlib.org/", SupportURI: "mailto:merritt-support@cdlib.org", Created: s.clock.now()})
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +77,7 @@ func newSite(t testing.TB, o rdm.Options) *site {
 			t.Error(err)
 		}
 	})
-	for _, info := range []queuefs.QueueInfo{
+	for _, info := range []home.QueueInfo{
 		{Identifier: "ingest", Description: "UC3 primary ingest queue", VerifyOnWrite: true}, {Identifier: "access", Description: "Access assembly queue", VerifyOnWrite: true}} {
 		info.CullingSize, info.CullingAge = -1, -1
 		if _, err := s.svc.CreateQueue(ctx, info); err != nil {
@@ -88,7 +91,7 @@ func newSite(t testing.TB, o rdm.Options) *site {
 	return s
 }
 
-func (s *site) submit(m queuefs.Meta, payload string) queuefs.JobID {
+func (s *site) submit(m job.Meta, payload string) job.ID {
 	s.t.Helper()
 	sub := s.q.Begin()
 	defer sub.Discard()
@@ -109,11 +112,11 @@ func (s *site) submit(m queuefs.Meta, payload string) queuefs.JobID {
 // fill adds the three jobs of the examples: consumed, pending and deleted.
 func (s *site) fill() {
 	s.t.Helper()
-	s.submit(queuefs.Meta{Filename: "a.bin", Submitter: "mrt-ingest/0.6"}, "hello\n")
+	s.submit(job.Meta{Filename: "a.bin", Submitter: "mrt-ingest/0.6"}, "hello\n")
 	s.clock.set("16:01:05.120")
-	s.submit(queuefs.Meta{Filename: "b.bin", Submitter: "curl/7.88.1", Sidecar: "profile=uc3_content; note=first\nsecond line"}, "hello\n")
+	s.submit(job.Meta{Filename: "b.bin", Submitter: "curl/7.88.1", Sidecar: "profile=uc3_content; note=first\nsecond line"}, "hello\n")
 	s.clock.set("16:10:00")
-	id := s.submit(queuefs.Meta{Filename: "c.bin"}, "")
+	id := s.submit(job.Meta{Filename: "c.bin"}, "")
 	s.clock.set("16:30:00")
 	if _, err := s.q.Next(ctx, "consumer"); err != nil {
 		s.t.Fatal(err)
@@ -266,11 +269,11 @@ func TestPublishedExamples(t *testing.T) {
 	}
 	// The job that was pending is deleted.
 	a = s.post(own.Replace(strings.Replace(shared(t, "23-submit-deleted.rdm"), "20100420T160105.120-0002", "j000000000002", 1)))
-	if st, _ := s.q.Status(2); a.StatusCode != 200 || st != queuefs.Deleted || a.objects[1].Value("RD-URL-1") != "http://cutie.cdlib.org/state/ingest/j000000000002" {
+	if st, _ := s.q.Status(2); a.StatusCode != 200 || st != job.Deleted || a.objects[1].Value("RD-URL-1") != "http://cutie.cdlib.org/state/ingest/j000000000002" {
 		t.Errorf("delete: got %d %+v", a.StatusCode, a.objects)
 	}
 	// What was submitted is what was sent.
-	for id, want := range map[queuefs.JobID]string{4: "hello\n",
+	for id, want := range map[job.ID]string{4: "hello\n",
 		5: "@DOCUMENT { http://src.example.org/objects/17\nTitle{9}:\tobject 17\nAuthor-1{6}:\tA. One\nAuthor-2{6}:\tB. Two\n}\n"} {
 		p, err := s.q.Payload(id)
 		if err != nil {
@@ -325,7 +328,7 @@ func TestPrintedExamples(t *testing.T) {
 	s := newSite(t, rdm.Options{})
 	s.fill()
 	const own = "x-catalog://cutie.cdlib.org:80/techpubs"
-	if _, err := s.svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "techpubs", CullingSize: -1, CullingAge: -1}); err != nil {
+	if _, err := s.svc.CreateQueue(ctx, home.QueueInfo{Identifier: "techpubs", CullingSize: -1, CullingAge: -1}); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ message, kind, catalog string }{
@@ -370,7 +373,7 @@ func object(typ, url string, pairs ...string) soif.Object {
 // Objects beyond the limits of their user are rejected, the others are taken.
 func TestSubmittersKeepWithinTheirLimits(t *testing.T) {
 	s := newSite(t, rdm.Options{User: func(context.Context) string { return "ann" }})
-	if _, err := s.svc.SetQueue(ctx, "ingest", func(i *queuefs.QueueInfo) error { i.Limits = queuefs.Limits{Active: 2, Upload: 10}; return nil }); err != nil {
+	if _, err := s.svc.SetQueue(ctx, "ingest", func(i *home.QueueInfo) error { i.Limits = job.Limits{Active: 2, Upload: 10}; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	one := func(payload string) soif.Object { return object("DOCUMENT", "", "Payload", payload) }
@@ -393,7 +396,7 @@ func TestSubmittersKeepWithinTheirLimits(t *testing.T) {
 func TestContentCodingsOfMessages(t *testing.T) {
 	s := newSite(t, rdm.Options{MaxBody: 4000})
 	for range 100 {
-		s.submit(queuefs.Meta{Sidecar: strings.Repeat("a: b\n", 100)}, "x")
+		s.submit(job.Meta{Sidecar: strings.Repeat("a: b\n", 100)}, "x")
 	}
 	packed := func(text string) *bytes.Buffer {
 		var b bytes.Buffer
@@ -533,7 +536,7 @@ func TestOrderTakesMemory(t *testing.T) {
 func TestAnswerIsHeldBackWithinTheBudget(t *testing.T) {
 	s := newSite(t, rdm.Options{})
 	for range 4 {
-		s.submit(queuefs.Meta{Sidecar: "a: " + strings.Repeat("long ", 1000)}, "x")
+		s.submit(job.Meta{Sidecar: "a: " + strings.Repeat("long ", 1000)}, "x")
 	}
 	whole, streamed := s.getWith(&purse{1 << 20}, "?type=rd-request"), s.getWith(&purse{30 << 10}, "?type=rd-request")
 	if whole.Header.Get("Content-Length") == "" || streamed.Header.Get("Content-Length") != "" {
@@ -594,7 +597,7 @@ func TestPollingClientMissesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := &rdm.Client{URL: url, UserAgent: "follower/1"}
-	if _, err := s.svc.SetQueue(ctx, "ingest", func(info *queuefs.QueueInfo) error { info.CullingSize = 20; return nil }); err != nil {
+	if _, err := s.svc.SetQueue(ctx, "ingest", func(info *home.QueueInfo) error { info.CullingSize = 20; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	stop := make(chan struct{})
@@ -610,17 +613,17 @@ func TestPollingClientMissesNothing(t *testing.T) {
 				}
 				// A quarter of a second passes with each change.
 				s.clock.at.Add(250_000)
-				last := queuefs.JobID(max(1, s.q.State().Seq))
+				last := job.ID(max(1, s.q.State().Seq))
 				var err error
 				switch r.IntN(8) {
 				case 0, 1, 2:
-					s.submit(queuefs.Meta{}, fmt.Sprint(i))
+					s.submit(job.Meta{}, fmt.Sprint(i))
 				case 3, 4:
 					_, err = s.q.Next(ctx, "c")
 				case 5:
-					_, err = s.q.Delete(ctx, 1+queuefs.JobID(r.Uint64N(uint64(last))))
+					_, err = s.q.Delete(ctx, 1+job.ID(r.Uint64N(uint64(last))))
 				case 6:
-					_, err = s.q.Requeue(ctx, 1+queuefs.JobID(r.Uint64N(uint64(last))))
+					_, err = s.q.Requeue(ctx, 1+job.ID(r.Uint64N(uint64(last))))
 				case 7:
 					for _, err = range s.svc.Cull(ctx, queuefs.CullOptions{}) {
 						if err != nil {
@@ -641,8 +644,8 @@ func TestPollingClientMissesNothing(t *testing.T) {
 	s.clock.at.Add(time.Second.Microseconds())
 	c.follow(t, client)
 	want := map[string]string{}
-	for _, st := range []queuefs.Status{queuefs.Pending, queuefs.Consumed} {
-		for _, id := range s.q.IDs(queuefs.ListOptions{Status: st, Limit: 1e6}) {
+	for _, st := range []job.Status{job.Pending, job.Consumed} {
+		for _, id := range s.q.IDs(index.Filter{Status: st, Limit: 1e6}) {
 			want["http://cutie.cdlib.org/state/ingest/"+id.String()] = st.String()
 		}
 	}

@@ -19,6 +19,9 @@ import (
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/queuefs/web"
 )
 
@@ -176,7 +179,7 @@ var scriptCommands = map[string]func(s *script, not bool, args []string){
 	// statuses STATUS…
 	"statuses": func(s *script, _ bool, args []string) {
 		var got []string
-		for _, id := range s.q.IDs(queuefs.ListOptions{}) {
+		for _, id := range s.q.IDs(index.Filter{}) {
 			st, _ := s.q.Status(id)
 			got = append(got, st.String())
 		}
@@ -187,7 +190,7 @@ var scriptCommands = map[string]func(s *script, not bool, args []string){
 		n, err := strconv.Atoi(args[0])
 		s.ts.Check(err)
 		for i := range n {
-			s.site.submit(queuefs.Meta{Filename: fmt.Sprintf("file %02d", i)}, "x")
+			s.site.submit(job.Meta{Filename: fmt.Sprintf("file %02d", i)}, "x")
 		}
 	},
 	"next": func(s *script, _ bool, args []string) {
@@ -201,12 +204,12 @@ var scriptCommands = map[string]func(s *script, not bool, args []string){
 		s.taken = taken[0]
 	},
 	"finish": func(s *script, _ bool, _ []string) {
-		_, err := s.q.Conclude(ctx, s.taken.ID, s.taken.Token, queuefs.Conclusion{Outcome: queuefs.Completed})
+		_, err := s.q.Conclude(ctx, s.taken.ID, s.taken.Token, job.Conclusion{Outcome: job.Completed})
 		s.ts.Check(err)
 	},
 	// cull QUEUE culls all that may be culled
 	"cull": func(s *script, _ bool, args []string) {
-		_, err := s.svc.SetQueue(ctx, args[0], func(i *queuefs.QueueInfo) error { i.CullingSize = 0; return nil })
+		_, err := s.svc.SetQueue(ctx, args[0], func(i *home.QueueInfo) error { i.CullingSize = 0; return nil })
 		s.ts.Check(err)
 		for _, err := range s.svc.Cull(ctx, queuefs.CullOptions{}) {
 			s.ts.Check(err)
@@ -219,11 +222,11 @@ var scriptCommands = map[string]func(s *script, not bool, args []string){
 			return
 		}
 		s.ts.Check(s.svc.RemoveQueue(ctx, args[0]))
-		_, err := s.svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: args[0], CullingSize: -1, CullingAge: -1})
+		_, err := s.svc.CreateQueue(ctx, home.QueueInfo{Identifier: args[0], CullingSize: -1, CullingAge: -1})
 		s.ts.Check(err)
 	},
 	// default QUEUE is the default catalog from now on
 	"default": func(s *script, _ bool, args []string) {
-		s.ts.Check(s.svc.SetService(ctx, func(i *queuefs.ServiceInfo) error { i.DefaultCatalog = args[0]; return nil }))
+		s.ts.Check(s.svc.SetService(ctx, func(i *home.ServiceInfo) error { i.DefaultCatalog = args[0]; return nil }))
 	},
 }

@@ -80,6 +80,8 @@ import (
 	"cutie/publisher/soif"
 	"cutie/queuefs"
 	"cutie/queuefs/buffers"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -511,7 +513,7 @@ func (x *exchange) open(right web.Right) (err error) {
 		if err := x.allow(right, ""); err != nil {
 			return err
 		}
-		if errors.Is(err, queuefs.ErrNoQueue) || errors.Is(err, queuefs.ErrBadName) {
+		if errors.Is(err, ledger.ErrNoQueue) || errors.Is(err, job.ErrBadName) {
 			return web.Errorf(http.StatusNotFound, "catalog not found: %.200s", cmp.Or(name, "there is none"))
 		}
 		return err

@@ -22,6 +22,8 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -37,10 +39,10 @@ const (
 type names struct {
 	q *queuefs.Queue
 
-	mu   sync.Mutex  // guards the rest
-	seq  queuefs.Seq // last event that was looked at
-	jobs map[queuefs.JobID]named
-	live map[uint64]queuefs.JobID // by the sums of the URLs: the last job in the catalog
+	mu   sync.Mutex // guards the rest
+	seq  job.Seq    // last event that was looked at
+	jobs map[job.ID]named
+	live map[uint64]job.ID // by the sums of the URLs: the last job in the catalog
 }
 
 // A named job has a URL, by its sum. It is gone if it is no longer in the catalog.
@@ -60,7 +62,7 @@ func (h *Handler) names(q *queuefs.Queue) (*names, error) {
 	if n == nil || n.q != q {
 		maps.DeleteFunc(h.catalogs, func(id string, _ *names) bool { // of queues that were removed
 			_, err := h.svc.Queue(id)
-			return errors.Is(err, queuefs.ErrNoQueue)
+			return errors.Is(err, ledger.ErrNoQueue)
 		})
 		n = &names{q: q}
 		h.catalogs[q.ID()] = n
@@ -73,7 +75,7 @@ func (h *Handler) names(q *queuefs.Queue) (*names, error) {
 			n.begin()
 		}
 		events, err := n.q.Events(n.seq, 0)
-		if errors.Is(err, queuefs.ErrGone) { // too many since then
+		if errors.Is(err, ledger.ErrGone) { // too many since then
 			n.jobs = nil
 			continue
 		}
@@ -82,7 +84,7 @@ func (h *Handler) names(q *queuefs.Queue) (*names, error) {
 		}
 		for i := range events {
 			e := &events[i]
-			if _, known := n.jobs[e.Job]; known || e.Kind == queuefs.Submit {
+			if _, known := n.jobs[e.Job]; known || e.Kind == job.Submit {
 				n.look(e.Job)
 			}
 			n.seq = e.Seq
@@ -93,8 +95,8 @@ func (h *Handler) names(q *queuefs.Queue) (*names, error) {
 // begin looks at all jobs. It does so to the end even if the request is given up: the next
 // one needs it as well.
 func (n *names) begin() {
-	n.seq, n.jobs, n.live = n.q.Seq(), map[queuefs.JobID]named{}, map[uint64]queuefs.JobID{}
-	var entries []queuefs.Entry
+	n.seq, n.jobs, n.live = n.q.Seq(), map[job.ID]named{}, map[uint64]job.ID{}
+	var entries []ledger.Entry
 	for page := range n.q.Pages() {
 		entries, _, _ = n.q.Page(page, entries[:0])
 		for i := range entries {
@@ -105,7 +107,7 @@ func (n *names) begin() {
 
 // look takes the URL of a job. A job that cannot be read has none: who asks for its
 // description gets the error.
-func (n *names) look(id queuefs.JobID) {
+func (n *names) look(id job.ID) {
 	if was := n.jobs[id]; n.live[was.url] == id {
 		delete(n.live, was.url)
 	}
@@ -115,7 +117,7 @@ func (n *names) look(id queuefs.JobID) {
 	if err != nil || url == "" {
 		return
 	}
-	now := named{sumOf(url), j.Status == queuefs.Deleted || j.Extra.Value(elemRetired) != ""}
+	now := named{sumOf(url), j.Status == job.Deleted || j.Extra.Value(elemRetired) != ""}
 	n.jobs[id] = now
 	if !now.gone && n.live[now.url] < id {
 		n.live[now.url] = id
@@ -124,31 +126,31 @@ func (n *names) look(id queuefs.JobID) {
 
 // wanted reports whether a job is in the catalog, or was, if what is deleted is wanted. One
 // that a later job has replaced is neither.
-func (n *names) wanted(e *queuefs.Entry, deleted bool) bool {
+func (n *names) wanted(e *ledger.Entry, deleted bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	j, has := n.jobs[e.Job]
 	if has && n.live[j.url] != 0 && n.live[j.url] != e.Job {
 		return false
 	}
-	return (e.Status == queuefs.Deleted || j.gone) == deleted
+	return (e.Status == job.Deleted || j.gone) == deleted
 }
 
 // find returns the job of the description with a URL, zero if there is none.
-func (x *exchange) find(url string) (queuefs.Job, error) {
+func (x *exchange) find(url string) (job.Job, error) {
 	n, err := x.h.names(x.catalog)
 	if err != nil {
-		return queuefs.Job{}, err
+		return job.Job{}, err
 	}
 	n.mu.Lock()
 	id := n.live[sumOf(url)]
 	n.mu.Unlock()
 	if id == 0 {
-		return queuefs.Job{}, nil
+		return job.Job{}, nil
 	}
 	j, err := x.catalog.Job(id)
-	if errors.Is(err, queuefs.ErrNoJob) || j.Extra.Value(elemURL) != url {
-		return queuefs.Job{}, nil
+	if errors.Is(err, ledger.ErrNoJob) || j.Extra.Value(elemURL) != url {
+		return job.Job{}, nil
 	}
 	return j, err
 }
@@ -156,7 +158,7 @@ func (x *exchange) find(url string) (queuefs.Job, error) {
 // A result is the result of one object of a submission.
 type result struct {
 	done string // submitted, updated, requeued, deleted or unchanged
-	job  queuefs.JobID
+	job  job.ID
 }
 
 // submit takes the objects of a submission, each for itself. One is done, and on
@@ -249,7 +251,7 @@ func (x *exchange) openToSubmit() error {
 func (x *exchange) user() string { return x.h.o.User(x.r.Context()) }
 
 // mayChange refuses a caller who has no right to delete, and whose job it is not.
-func (x *exchange) mayChange(j *queuefs.Job) error {
+func (x *exchange) mayChange(j *job.Job) error {
 	if user := x.user(); user != "" && user == j.Owner {
 		return nil
 	}
@@ -276,7 +278,7 @@ func (x *exchange) take(o *soif.Object) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	var was queuefs.Job // of the same URL
+	var was job.Job // of the same URL
 	switch {
 	case own:
 		was, err = x.catalog.Job(id)
@@ -298,7 +300,7 @@ func (x *exchange) take(o *soif.Object) (result, error) {
 }
 
 // own returns the job of the catalog for a URL, and false for any other URL.
-func (x *exchange) own(url string) (queuefs.JobID, bool, error) {
+func (x *exchange) own(url string) (job.ID, bool, error) {
 	prefix := x.base.Ref("state") + "/"
 	if !strings.HasPrefix(url, prefix) {
 		return 0, false, nil
@@ -315,7 +317,7 @@ func (x *exchange) own(url string) (queuefs.JobID, bool, error) {
 
 // retire takes a description out of the catalog: it deletes a pending job, and marks a
 // consumed one. A job that is named by its own URL is deleted, or the request fails.
-func (x *exchange) retire(j *queuefs.Job, own bool, why string) (result, error) {
+func (x *exchange) retire(j *job.Job, own bool, why string) (result, error) {
 	if err := x.mayChange(j); err != nil {
 		return result{}, err
 	}
@@ -323,16 +325,16 @@ func (x *exchange) retire(j *queuefs.Job, own bool, why string) (result, error) 
 	_, err := x.catalog.Delete(ctx, j.ID)
 	switch {
 	case own:
-	case errors.Is(err, queuefs.ErrNotPending):
-		_, err = x.catalog.Amend(ctx, j.ID, func(j *queuefs.Job) error {
+	case errors.Is(err, job.ErrNotPending):
+		_, err = x.catalog.Amend(ctx, j.ID, func(j *job.Job) error {
 			j.Extra = slices.Clone(j.Extra)
 			j.Extra.Set(elemRetired, why)
 			return nil
 		})
-	case errors.Is(err, queuefs.ErrNoJob):
+	case errors.Is(err, ledger.ErrNoJob):
 		err = nil
 	}
-	if own && j.Status == queuefs.Deleted {
+	if own && j.Status == job.Deleted {
 		return result{"unchanged", j.ID}, err
 	}
 	return result{"deleted", j.ID}, err
@@ -340,11 +342,11 @@ func (x *exchange) retire(j *queuefs.Job, own bool, why string) (result, error) 
 
 // change carries out the description of a job: it requeues a consumed or
 // deleted job, or describes a pending one anew.
-func (x *exchange) change(j *queuefs.Job, o *soif.Object) (result, error) {
+func (x *exchange) change(j *job.Job, o *soif.Object) (result, error) {
 	wanted, ok := o.Lookup("Status")
 	back := ok && !strings.EqualFold(wanted, j.Status.String())
-	if back && !strings.EqualFold(wanted, queuefs.Pending.String()) {
-		return result{}, fmt.Errorf("status is %v, only pending can be asked for: %w", j.Status, queuefs.ErrConflict)
+	if back && !strings.EqualFold(wanted, job.Pending.String()) {
+		return result{}, fmt.Errorf("status is %v, only pending can be asked for: %w", j.Status, job.ErrConflict)
 	}
 	var d queuefs.Description
 	for _, a := range []struct {
@@ -355,8 +357,8 @@ func (x *exchange) change(j *queuefs.Job, o *soif.Object) (result, error) {
 		if !ok || value == a.is {
 			continue
 		}
-		if j.Status != queuefs.Pending {
-			return result{}, fmt.Errorf("%s of a job that is %v stays as it is: %w", a.name, j.Status, queuefs.ErrConflict)
+		if j.Status != job.Pending {
+			return result{}, fmt.Errorf("%s of a job that is %v stays as it is: %w", a.name, j.Status, job.ErrConflict)
 		}
 		*a.to = &value
 	}
@@ -384,8 +386,8 @@ func (x *exchange) change(j *queuefs.Job, o *soif.Object) (result, error) {
 const soifType = "application/x-soif"
 
 // insert submits a description, in the place of the job that had the same URL, if was is one.
-func (x *exchange) insert(was *queuefs.Job, o *soif.Object) (result, error) {
-	m := queuefs.Meta{Filename: o.Value("Title"), Sidecar: o.Value("Sidecar"), Submitter: x.r.UserAgent(), MediaType: soifType, Owner: x.user()}
+func (x *exchange) insert(was *job.Job, o *soif.Object) (result, error) {
+	m := job.Meta{Filename: o.Value("Title"), Sidecar: o.Value("Sidecar"), Submitter: x.r.UserAgent(), MediaType: soifType, Owner: x.user()}
 	if was.ID != 0 {
 		if err := x.mayChange(was); err != nil {
 			return result{}, err

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"cutie/publisher/names"
-	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
 
@@ -53,10 +53,10 @@ type Line struct {
 	Queue   string
 	Set     names.Set
 	Open    OpenList
-	SHA256  string      // of the entries of Open; Unknown without entries
-	List    queuefs.Seq // of the last closed list
-	Package queuefs.Seq // of the last package
-	Dump    queuefs.Seq // of the last Resource Dump
+	SHA256  string  // of the entries of Open; Unknown without entries
+	List    job.Seq // of the last closed list
+	Package job.Seq // of the last package
+	Dump    job.Seq // of the last Resource Dump
 	Files   Files
 }
 
@@ -254,19 +254,19 @@ func parseCursor(text []byte, stamp string) (map[string]Lines, error) {
 // An OpenList is the open Change List of a set: how far the set has read the
 // events of its queue, and how far the list had grown by then.
 type OpenList struct {
-	First   queuefs.Seq // first event of the list, after the last list or gap; Read+1 at most
-	Read    queuefs.Seq // last event read
-	From    time.Time   // of the event before First, or of the creation of the queue
-	Until   time.Time   // of the last event that is no phase, or of the creation
-	Since   time.Time   // of the first event with an entry; zero without one
-	Changed time.Time   // of the last event with an entry; zero without one
+	First   job.Seq   // first event of the list, after the last list or gap; Read+1 at most
+	Read    job.Seq   // last event read
+	From    time.Time // of the event before First, or of the creation of the queue
+	Until   time.Time // of the last event that is no phase, or of the creation
+	Since   time.Time // of the first event with an entry; zero without one
+	Changed time.Time // of the last event with an entry; zero without one
 	Entries int
 	Length  int64 // bytes of the entries
 	Files   int64 // bytes of the files its package is to have
 }
 
 // NewOpenList returns the list that begins after the event seq.
-func NewOpenList(seq queuefs.Seq, at time.Time) OpenList {
+func NewOpenList(seq job.Seq, at time.Time) OpenList {
 	return OpenList{First: seq + 1, Read: seq, From: at, Until: at}
 }
 
@@ -280,8 +280,8 @@ const Unknown = "-"
 
 // Add adds an event with n entries of size bytes. Until does not move with a
 // phase: documents show no phases.
-func (l *OpenList) Add(ev *queuefs.Event, n, size int) {
-	if l.Read = ev.Seq; ev.Kind == queuefs.Phase {
+func (l *OpenList) Add(ev *job.Event, n, size int) {
+	if l.Read = ev.Seq; ev.Kind == job.Phase {
 		return
 	}
 	l.Until = ev.Time
@@ -384,7 +384,7 @@ func (l *Line) pack(dst []byte) []byte {
 func (l *Line) unpack(p *packed) {
 	f := &l.Files
 	l.Open.unpack(p)
-	l.List, l.Package, l.Dump = queuefs.Seq(p.number()), queuefs.Seq(p.number()), queuefs.Seq(p.number())
+	l.List, l.Package, l.Dump = job.Seq(p.number()), job.Seq(p.number()), job.Seq(p.number())
 	f.Lists, f.Packages, f.Dumps, f.Left, f.Octets = int(p.number()), int(p.number()), int(p.number()), int(p.number()), int64(p.number())
 	if l.SHA256 = Unknown; p.octets(1) == "\x01" {
 		l.SHA256 = hex.EncodeToString([]byte(p.octets(sha256.Size)))
@@ -392,7 +392,7 @@ func (l *Line) unpack(p *packed) {
 }
 
 func (o *OpenList) unpack(p *packed) {
-	o.First, o.Read, o.Entries, o.Length = queuefs.Seq(p.number()), queuefs.Seq(p.number()), int(p.number()), int64(p.number())
+	o.First, o.Read, o.Entries, o.Length = job.Seq(p.number()), job.Seq(p.number()), int(p.number()), int64(p.number())
 	o.Files = int64(p.number())
 	at := int64(0)
 	for _, t := range [...]*time.Time{&o.From, &o.Until, &o.Since, &o.Changed} {
@@ -457,12 +457,12 @@ func (w *words) int() int64 {
 	return n
 }
 
-func (w *words) seq() queuefs.Seq {
+func (w *words) seq() job.Seq {
 	n, err := strconv.ParseUint(w.word(), 10, 64)
 	if err != nil && w.err == nil {
 		w.err = err
 	}
-	return queuefs.Seq(n)
+	return job.Seq(n)
 }
 
 func (w *words) time() time.Time {

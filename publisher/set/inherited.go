@@ -14,8 +14,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"cutie/publisher/names"
-	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
 
@@ -35,7 +35,7 @@ const (
 type Inherited struct {
 	Base        string // base URI of the original, with a slash at its end
 	From        time.Time
-	First, Last queuefs.Seq
+	First, Last job.Seq
 }
 
 func (h *Inherited) text() []byte {

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"cutie/publisher/names"
-	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
 
@@ -21,7 +21,7 @@ import (
 // to Last. Until is the time of the last event; From is that of the event before First, or of
 // the creation of the queue.
 type Span struct {
-	First, Last queuefs.Seq
+	First, Last job.Seq
 	From, Until time.Time
 	Entries     int
 	Length      int64  // bytes of the entries, or of the package
@@ -63,7 +63,7 @@ func (sp *Span) Package() Piece { return Piece{names.PackageFile(sp.First), sp.L
 // of a set. Its name is the event before it was begun; all changes up to this
 // event are in its packages.
 type Edition struct {
-	Seq      queuefs.Seq
+	Seq      job.Seq
 	At       time.Time // of the event Seq
 	Made     time.Time // when it was complete
 	Packages []Portion // by page
@@ -73,12 +73,12 @@ type Edition struct {
 // A Portion is a package of a Resource Dump: the jobs of some engine pages.
 // Later dumps name it too while none of the pages is touched.
 type Portion struct {
-	Page, End int         // first and last page, from 1
-	Dump      queuefs.Seq // the dump it was made for; with Page it makes the name
-	Version   queuefs.Seq // last event that touched the pages when they were read
-	At        time.Time   // all changes up to then are in
-	Completed time.Time   // none after this one; zero if the package is of one instant
-	Info      string      // digest of queue-info.txt in hexadecimal; "-" without it
+	Page, End int       // first and last page, from 1
+	Dump      job.Seq   // the dump it was made for; with Page it makes the name
+	Version   job.Seq   // last event that touched the pages when they were read
+	At        time.Time // all changes up to then are in
+	Completed time.Time // none after this one; zero if the package is of one instant
+	Info      string    // digest of queue-info.txt in hexadecimal; "-" without it
 	Entries   int
 	Length    int64
 	SHA256    string // of the package, in hexadecimal
@@ -286,7 +286,7 @@ func Last(all []Span) Span {
 }
 
 // Find returns the span from the event first on.
-func Find(all []Span, first queuefs.Seq) (Span, bool) {
+func Find(all []Span, first job.Seq) (Span, bool) {
 	if i := Before(all, first); i < len(all) && all[i].First == first {
 		return all[i], true
 	}
@@ -294,8 +294,8 @@ func Find(all []Span, first queuefs.Seq) (Span, bool) {
 }
 
 // Before returns how many spans end before the event first.
-func Before(all []Span, first queuefs.Seq) int {
-	n, _ := slices.BinarySearchFunc(all, first, func(sp Span, first queuefs.Seq) int {
+func Before(all []Span, first job.Seq) int {
+	n, _ := slices.BinarySearchFunc(all, first, func(sp Span, first job.Seq) int {
 		if sp.Last < first {
 			return -1
 		}
@@ -305,7 +305,7 @@ func Before(all []Span, first queuefs.Seq) int {
 }
 
 // Current returns the last spans without a gap up to the event next, at most max of them.
-func Current(all []Span, next queuefs.Seq, max int) []Span {
+func Current(all []Span, next job.Seq, max int) []Span {
 	i := len(all)
 	for i > 0 && len(all)-i < max && all[i-1].Last+1 == next {
 		i--
@@ -350,7 +350,7 @@ func (v *Inventory) Has(name string) bool {
 }
 
 // Dump returns the dump of an event, or the last one for 0; nil if there is none.
-func (v *Inventory) Dump(seq queuefs.Seq) *Edition {
+func (v *Inventory) Dump(seq job.Seq) *Edition {
 	for _, d := range slices.Backward(v.Dumps) {
 		if seq == 0 || d.Seq == seq {
 			return d

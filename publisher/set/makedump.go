@@ -2,7 +2,8 @@ package set
 
 import (
 	"cutie/publisher/names"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/sitemap"
 	"slices"
 )
@@ -143,7 +144,7 @@ func (t *Task) untouched(last *Edition, page, end int) (Portion, bool) {
 
 // packPages makes a package of engine pages, from page up to end or to where the
 // files become too many bytes. Without entries there is no package.
-func (t *Task) packPages(seq queuefs.Seq, page, end int, pause func() bool) (Portion, error) {
+func (t *Task) packPages(seq job.Seq, page, end int, pause func() bool) (Portion, error) {
 	out := Portion{Page: page + 1, End: end, Dump: seq, Info: "-"}
 	var sp Span
 	err := t.make(&sp, out.File(), pause, func(pkg *packer) (sitemap.Head, error) {
@@ -164,10 +165,10 @@ func (t *Task) addPages(pkg *packer, out *Portion, page, end int) error {
 		}
 	}
 	before := t.OrCreated(t.Queue.State().LastEvent)
-	var versions []queuefs.Seq
-	var jobs []queuefs.Entry
+	var versions []job.Seq
+	var jobs []ledger.Entry
 	for i := page; i < min(end, t.Queue.Pages()); i++ {
-		var version queuefs.Seq
+		var version job.Seq
 		var at = out.At
 		jobs, version, at = t.Queue.Page(i, jobs[:0])
 		if t.Kind == names.Replica {
@@ -197,7 +198,7 @@ func (t *Task) addPages(pkg *packer, out *Portion, page, end int) error {
 
 // steady reports whether no event has touched the pages since they were read:
 // then all are of one instant.
-func (t *Task) steady(page, end int, versions []queuefs.Seq) bool {
+func (t *Task) steady(page, end int, versions []job.Seq) bool {
 	for i := page; i < end; i++ {
 		version, _, _, _ := t.Queue.PageVersion(i)
 		if n := i - page; n < len(versions) && version != versions[n] || n >= len(versions) && version != 0 {

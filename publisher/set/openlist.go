@@ -8,8 +8,8 @@ import (
 	"sync"
 
 	"cutie/publisher/names"
-	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/job"
 )
 
 // EventBatch is how many events are read at a time. A package reads them with up to PartBytes
@@ -20,7 +20,7 @@ const (
 )
 
 // Append adds the entries of events to the open list. They count when they are in the file.
-func (s *Set) Append(events []queuefs.Event) error {
+func (s *Set) Append(events []job.Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	buf := buffers.Get().(*[]byte)
@@ -63,7 +63,7 @@ type appender struct {
 	file *os.File
 }
 
-func (w *appender) add(events []queuefs.Event) error {
+func (w *appender) add(events []job.Event) error {
 	first := w.Queue.State().Before + 1
 	for i := range events {
 		ev := &events[i]
@@ -92,7 +92,7 @@ func (w *appender) add(events []queuefs.Event) error {
 }
 
 // entries appends the entries of an event to dst, and returns their number.
-func (s *Set) entries(render *names.Renderer, dst []byte, ev *queuefs.Event, first bool) (_ []byte, n int) {
+func (s *Set) entries(render *names.Renderer, dst []byte, ev *job.Event, first bool) (_ []byte, n int) {
 	if !first || s.Kind != names.Replica {
 		return render.Changed(dst, s.Kind, ev)
 	}
@@ -195,7 +195,7 @@ func (s *Set) CloseList() error {
 }
 
 // Skip begins the set anew after a gap in the events; why ends the report.
-func (s *Set) Skip(next queuefs.Seq, why string) error {
+func (s *Set) Skip(next job.Seq, why string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at.Read >= next {
@@ -252,7 +252,7 @@ func (s *Source) Dumped(q Queue, kind names.Set) bool {
 }
 
 // Holds returns the first event whose record the set wants for a package, 0 for none.
-func (s *Set) Holds() queuefs.Seq {
+func (s *Set) Holds() job.Seq {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.hasDumps() {

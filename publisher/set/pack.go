@@ -11,6 +11,10 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/queuefs"
+	queuecontent "cutie/queuefs/content"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/tree"
 	"cutie/sitemap"
 )
 
@@ -211,9 +215,9 @@ type packer struct {
 	q      Queue
 	set    names.Set
 	render names.Renderer
-	left   int                 // files left out
-	events []queuefs.Journaled // read last, with their parts
-	pass   queuefs.Pass        // of job
+	left   int                // files left out
+	events []ledger.Journaled // read last, with their parts
+	pass   queuefs.Pass       // of job
 }
 
 var (
@@ -247,7 +251,7 @@ func (p *packer) change(e *names.Line) error {
 
 // recorded returns a file from the record of its event, nil if that is gone or does not have
 // the file.
-func (p *packer) recorded(seq queuefs.Seq, of names.File, f *Member) (text []byte) {
+func (p *packer) recorded(seq job.Seq, of names.File, f *Member) (text []byte) {
 	if of.Result != "" {
 		return nil
 	}
@@ -274,13 +278,13 @@ func (p *packer) found(e *names.Line, of names.File, f *Member) error {
 	case culled(p.q, p.render.Refs, e.Loc()):
 		return errReplaced
 	case of.Result != "":
-		return p.result(e, of.Job, &queuefs.Result{Name: of.Result, Size: f.Length, SHA256: f.SHA256, MediaType: f.Type})
+		return p.result(e, of.Job, &job.Result{Name: of.Result, Size: f.Length, SHA256: f.SHA256, MediaType: f.Type})
 	case of.Payload:
 		in, err := p.q.Payload(of.Job)
 		return p.payload(e, f, in, err)
 	}
 	var text []byte
-	var facts queuefs.Facts
+	var facts job.Facts
 	var err error
 	if of.Job == 0 {
 		text, facts = p.q.InfoFile()
@@ -290,7 +294,7 @@ func (p *packer) found(e *names.Line, of names.File, f *Member) error {
 	switch {
 	case err == nil && f.Is(text):
 		return p.AddText(e, f, text)
-	case errors.Is(err, queuefs.ErrNoJob), err == nil && facts.Modified.After(e.Time()), of.Job == 0:
+	case errors.Is(err, ledger.ErrNoJob), err == nil && facts.Modified.After(e.Time()), of.Job == 0:
 		return errReplaced // the next event has its new state
 	case err == nil:
 		err = errChanged
@@ -309,7 +313,7 @@ func culled(q Queue, refs *names.Queue, loc string) bool {
 }
 
 // payload adds the entry of a payload or a result that was opened.
-func (p *packer) payload(e Entry, f *Member, in *queuefs.Payload, err error) error {
+func (p *packer) payload(e Entry, f *Member, in *tree.Payload, err error) error {
 	if err != nil {
 		return &FileError{Loc: e.Loc(), Err: err}
 	}
@@ -322,27 +326,27 @@ func (p *packer) payload(e Entry, f *Member, in *queuefs.Payload, err error) err
 
 // result adds the entry of a result. The error is errReplaced if the job has it no longer: a
 // requeue removes results at any time.
-func (p *packer) result(e Entry, id queuefs.JobID, want *queuefs.Result) error {
+func (p *packer) result(e Entry, id job.ID, want *job.Result) error {
 	is, in, err := p.q.Result(id, want.Name)
-	if errors.Is(err, queuefs.ErrNoResult) || errors.Is(err, queuefs.ErrNoJob) || err == nil && (is.SHA256 != want.SHA256 || is.Size != want.Size) {
+	if errors.Is(err, queuecontent.ErrNoResult) || errors.Is(err, ledger.ErrNoJob) || err == nil && (is.SHA256 != want.SHA256 || is.Size != want.Size) {
 		if in != nil {
 			in.Close()
 		}
 		return errReplaced
 	}
-	return p.payload(e, &Member{Length: want.Size, SHA256: want.SHA256, Type: cmp.Or(want.MediaType, queuefs.DefaultMediaType)}, in, err)
+	return p.payload(e, &Member{Length: want.Size, SHA256: want.SHA256, Type: cmp.Or(want.MediaType, job.DefaultMediaType)}, in, err)
 }
 
 // info adds queue-info.txt.
-func (p *packer) info(text []byte, facts *queuefs.Facts) error {
+func (p *packer) info(text []byte, facts *job.Facts) error {
 	return p.AddText(p.entry(p.render.Info(facts)), fileOf(facts), text)
 }
 
 // job adds the files of a job as its page had it at a version. A missing job file is
 // left out if an event has touched the page since: the changes after the package lead
 // to the state of now.
-func (p *packer) job(page int, version queuefs.Seq, e *queuefs.Entry) error {
-	if p.set == names.Pending && e.Status != queuefs.Pending {
+func (p *packer) job(page int, version job.Seq, e *ledger.Entry) error {
+	if p.set == names.Pending && e.Status != job.Pending {
 		return nil
 	}
 	if p.pass == nil {
@@ -402,7 +406,7 @@ func (l *listed) Append(dst, path []byte) []byte {
 }
 
 // sizeOf returns the bytes of the files that job adds for jobs, and their number.
-func (p *packer) sizeOf(jobs []queuefs.Entry) (octets int64, files int) {
+func (p *packer) sizeOf(jobs []ledger.Entry) (octets int64, files int) {
 	for i := range jobs {
 		switch e := &jobs[i]; {
 		case p.set == names.Replica:
@@ -410,7 +414,7 @@ func (p *packer) sizeOf(jobs []queuefs.Entry) (octets int64, files int) {
 			for _, r := range e.Results {
 				octets += r.Size
 			}
-		case e.Status == queuefs.Pending:
+		case e.Status == job.Pending:
 			octets, files = octets+e.Payload.Length, files+1
 		}
 	}
@@ -418,12 +422,12 @@ func (p *packer) sizeOf(jobs []queuefs.Entry) (octets int64, files int) {
 }
 
 // fileOf returns a file of a job as it stands in a package.
-func fileOf(facts *queuefs.Facts) *Member {
+func fileOf(facts *job.Facts) *Member {
 	return &Member{Length: facts.Length, SHA256: facts.SHA256, Type: facts.Type}
 }
 
 // infoSum returns the digest of queue-info.txt, "-" without it.
-func infoSum(facts *queuefs.Facts) string {
+func infoSum(facts *job.Facts) string {
 	if facts == nil {
 		return "-"
 	}

@@ -4,15 +4,16 @@ import (
 	"time"
 
 	"cutie/publisher/names"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 )
 
 // State is how far the publishing of a set is.
 type State struct {
 	Queue    string
 	Set      names.Set
-	Event    queuefs.Seq   // last event of the queue
-	Read     queuefs.Seq   // last event in the lists; a request brings them up to date
+	Event    job.Seq       // last event of the queue
+	Read     job.Seq       // last event in the lists; a request brings them up to date
 	Lag      time.Duration // between these two; 0 if they are one
 	Open     int           // entries of the open Change List
 	Lists    int           // closed Change Lists
@@ -32,7 +33,7 @@ func Resting(l *Line) State {
 }
 
 // State returns the state of the set; now is that of its queue.
-func (s *Set) State(now *queuefs.QueueState) State {
+func (s *Set) State(now *ledger.State) State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := State{Queue: s.Queue.ID(), Set: s.Kind, Event: now.Seq, Read: min(s.at.Read, now.Seq),
@@ -63,7 +64,7 @@ func (s *Set) line() Line {
 // Rest returns the line of the set, and when it has work without another event, zero:
 // never. It is not ok if the set has not read all events up to seq, or has work that is
 // known in memory alone.
-func (s *Set) Rest(seq queuefs.Seq, now time.Time) (line Line, due time.Time, ok bool) {
+func (s *Set) Rest(seq job.Seq, now time.Time) (line Line, due time.Time, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.at.Read != seq || !s.rests(now) {
@@ -149,7 +150,7 @@ func (s *Source) mayStay(began time.Time, lists int, since time.Time) time.Durat
 
 // A beginning is when the open list from event first on got its first entry.
 type beginning struct {
-	first queuefs.Seq
+	first job.Seq
 	at    time.Time // by the clock of this process
 }
 

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"cutie/publisher/names"
-	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
 
@@ -59,7 +59,7 @@ func (s *Set) Up(more ...sitemap.Link) []sitemap.Link {
 }
 
 // Seq returns the last event read.
-func (s *Set) Seq() queuefs.Seq {
+func (s *Set) Seq() job.Seq {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.at.Read
@@ -352,7 +352,7 @@ func (s *Set) OpenManifest(p Piece) (io.ReadCloser, error) {
 
 // EntriesOf opens the entries of the Change List from the event first on, verified up to
 // length. mu is not held.
-func (s *Set) EntriesOf(first queuefs.Seq, length int64) (Content, error) {
+func (s *Set) EntriesOf(first job.Seq, length int64) (Content, error) {
 	for {
 		s.mu.Lock()
 		sp, closed := Find(s.files.Lists, first)

@@ -8,6 +8,10 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/queuefs"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/tree"
 	"cutie/sitemap"
 )
 
@@ -45,7 +49,7 @@ func (s *Source) Take(t names.Terms) error {
 // Failure is an error once the Source was shut.
 func (s *Source) Failure() error {
 	if s.closed.Load() {
-		return fmt.Errorf("publisher: %w", queuefs.ErrClosed)
+		return fmt.Errorf("publisher: %w", ledger.ErrClosed)
 	}
 	return nil
 }
@@ -66,21 +70,21 @@ func (s *Source) hasSpace(octets int64) bool { return s.HasSpace == nil || s.Has
 // InfoFile read memory.
 type Queue interface {
 	ID() string
-	Seq() queuefs.Seq
-	Wait(ctx context.Context, after queuefs.Seq) error
-	State() queuefs.QueueState
-	Events(after queuefs.Seq, max int) ([]queuefs.Event, error)
-	Journaled(after queuefs.Seq, max, size int) ([]queuefs.Journaled, error)
+	Seq() job.Seq
+	Wait(ctx context.Context, after job.Seq) error
+	State() ledger.State
+	Events(after job.Seq, max int) ([]job.Event, error)
+	Journaled(after job.Seq, max, size int) ([]ledger.Journaled, error)
 	Pages() int
-	PageVersion(p int) (version queuefs.Seq, at time.Time, pending, total int)
-	Page(p int, dst []queuefs.Entry) (entries []queuefs.Entry, version queuefs.Seq, at time.Time)
-	AddResults(entries []queuefs.Entry) // those of now, or of the entries
-	Status(id queuefs.JobID) (queuefs.Status, time.Time)
-	InfoFile() ([]byte, queuefs.Facts)
-	JobFile(id queuefs.JobID, st queuefs.Status) ([]byte, queuefs.Facts, error)
-	Payload(id queuefs.JobID) (*queuefs.Payload, error)
+	PageVersion(p int) (version job.Seq, at time.Time, pending, total int)
+	Page(p int, dst []ledger.Entry) (entries []ledger.Entry, version job.Seq, at time.Time)
+	AddResults(entries []ledger.Entry) // those of now, or of the entries
+	Status(id job.ID) (job.Status, time.Time)
+	InfoFile() ([]byte, job.Facts)
+	JobFile(id job.ID, st job.Status) ([]byte, job.Facts, error)
+	Payload(id job.ID) (*tree.Payload, error)
 	Pass() queuefs.Pass
-	Result(id queuefs.JobID, name string) (queuefs.Result, *queuefs.Payload, error)
+	Result(id job.ID, name string) (job.Result, *tree.Payload, error)
 }
 
 // A Subject is a queue as it is published. It never changes.
@@ -159,7 +163,7 @@ func (s *Set) perPage() int {
 		bound += bound * resultsPerJob / perJob
 		perJob += resultsPerJob
 	}
-	n := min((s.MaxEntries-reserve)/(queuefs.PageJobs*perJob), int(s.limit())/(queuefs.PageJobs*bound))
+	n := min((s.MaxEntries-reserve)/(index.PageJobs*perJob), int(s.limit())/(index.PageJobs*bound))
 	return max(1, n)
 }
 
@@ -195,7 +199,7 @@ func (s *Set) Between(lo, hi int, plain bool) Pages {
 }
 
 // Info returns the facts of queue-info.txt if a document from engine page lo on has it.
-func (s *Set) Info(lo int) *queuefs.Facts {
+func (s *Set) Info(lo int) *job.Facts {
 	if s.Kind != names.Replica || lo > 0 {
 		return nil
 	}

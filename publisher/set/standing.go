@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"cutie/publisher/names"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 )
 
 // A Standing is a set at one instant, as it is published.
@@ -99,7 +100,7 @@ func (s *Set) Octets() int64 {
 }
 
 // List returns the closed list from an event on.
-func (s *Set) List(first queuefs.Seq) (Span, bool) {
+func (s *Set) List(first job.Seq) (Span, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Find(s.files.Lists, first)
@@ -107,7 +108,7 @@ func (s *Set) List(first queuefs.Seq) (Span, bool) {
 
 // Dump returns the dump of an event, or the current one for 0; nil if there
 // is none.
-func (s *Set) Dump(seq queuefs.Seq) *Edition {
+func (s *Set) Dump(seq job.Seq) *Edition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.files.Dump(seq)
@@ -121,7 +122,7 @@ func (s *Set) Portion(doc names.Doc) (Portion, bool) {
 }
 
 // Package returns the package of changes from an event on.
-func (s *Set) Package(first queuefs.Seq) (Span, bool) {
+func (s *Set) Package(first job.Seq) (Span, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Find(s.files.Packages, first)
@@ -132,11 +133,11 @@ func (s *Set) Package(first queuefs.Seq) (Span, bool) {
 func (s *Set) Gone(doc names.Doc) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	seq, first := queuefs.Seq(doc.N), s.at.First
+	seq, first := job.Seq(doc.N), s.at.First
 	if len(s.files.Lists) > 0 {
 		first = s.files.Lists[0].First
 	}
-	if doc.Sum != "" && max(seq, queuefs.Seq(doc.Version)) <= s.at.Read {
+	if doc.Sum != "" && max(seq, job.Seq(doc.Version)) <= s.at.Read {
 		return true
 	}
 	switch doc.Kind {
@@ -149,7 +150,7 @@ func (s *Set) Gone(doc names.Doc) bool {
 	case names.ClosedList:
 		return seq < first
 	case names.ResourcePackage, names.ResourceManifest, names.DumpPart, names.FormerPage:
-		seq = queuefs.Seq(doc.Version)
+		seq = job.Seq(doc.Version)
 	case names.FormerDump, names.FormerList:
 	default:
 		return false
@@ -172,7 +173,7 @@ type Pages struct {
 
 // Latest returns the last event in the pages and its time, both zero if there is
 // none, and the number of entries.
-func (p *Pages) Latest() (version queuefs.Seq, at time.Time, entries int) {
+func (p *Pages) Latest() (version job.Seq, at time.Time, entries int) {
 	for i := p.Lo; i < p.Hi; i++ {
 		v, t, pending, total := p.Queue.PageVersion(i)
 		if v > version {
@@ -194,9 +195,9 @@ func (p *Pages) Latest() (version queuefs.Seq, at time.Time, entries int) {
 // reading: replaying the changes since at leads to the true state, as Z39.99-2017, 10.1 asks.
 type Snapshot struct {
 	Entries int
-	Version queuefs.Seq // last event in it; 0 for none
-	At      time.Time   // all events up to then are in it; zero if there are none
-	Steady  bool        // all pages are of one instant
+	Version job.Seq   // last event in it; 0 for none
+	At      time.Time // all events up to then are in it; zero if there are none
+	Steady  bool      // all pages are of one instant
 
 	of    *Pages
 	pages []reading
@@ -208,8 +209,8 @@ const Tries = 20
 
 // A reading is an engine page at one instant.
 type reading struct {
-	entries []queuefs.Entry
-	version queuefs.Seq
+	entries []ledger.Entry
+	version job.Seq
 	at      time.Time
 }
 
@@ -229,7 +230,7 @@ func (p *Pages) Snapshot() Snapshot {
 		for i := range r.entries {
 			if p.Set == names.Replica {
 				s.Entries += 2 + len(r.entries[i].Results)
-			} else if r.entries[i].Status == queuefs.Pending {
+			} else if r.entries[i].Status == job.Pending {
 				s.Entries++
 			}
 		}

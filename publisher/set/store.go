@@ -11,8 +11,8 @@ import (
 	"syscall"
 
 	"cutie/publisher/names"
-	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/ledger"
 )
 
 // StoreOptions are those of a store.
@@ -162,7 +162,7 @@ func (s *Store) dir(sub func(*durable.Dir, string) (*durable.Dir, error), queue,
 }
 
 // SyncDirs syncs the directories above a set. A failed sync is
-// [queuefs.ErrFailed].
+// [ledger.ErrFailed].
 func (s *Store) SyncDirs(queue string) error {
 	root := s.Root()
 	q, err := root.Sub(queue)
@@ -171,7 +171,7 @@ func (s *Store) SyncDirs(queue string) error {
 	}
 	defer q.Close()
 	if err := errors.Join(q.Sync(), root.Sync()); err != nil {
-		return errors.Join(queuefs.ErrFailed, err)
+		return errors.Join(ledger.ErrFailed, err)
 	}
 	return nil
 }
@@ -241,7 +241,7 @@ func Absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 // Unusable reports whether the error is about files gone or damaged for good.
 // Other errors of storage may pass.
 func Unusable(err error) bool {
-	if errors.Is(err, queuefs.ErrFailed) || errors.Is(err, queuefs.ErrClosed) {
+	if errors.Is(err, ledger.ErrFailed) || errors.Is(err, ledger.ErrClosed) {
 		return false
 	}
 	var d Damage

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 )
 
 // A Task makes the compressed form and the packages of a closed list, or a
@@ -27,16 +27,16 @@ type Task struct {
 
 // progress is the work done on a set, and still to be done.
 type progress struct {
-	packed  queuefs.Seq // packages were made, or cannot be, up to this event
-	skipped queuefs.Seq // lists up to this event went without packages
-	lists   Wait        // of the packages of a list
-	dump    Wait        // of a Resource Dump
-	passed  []error     // why lists were passed over since Publish began, mostPassed at most
-	tried   time.Time   // when the making of a Resource Dump ended last; zero since the start
-	wanted  queuefs.Seq // a Resource Dump of this event or a later one is wanted now; 0: none
-	dumping bool        // a Resource Dump is being made
-	unswept bool        // there may be files to remove
-	life    int         // how often the set began anew
+	packed  job.Seq   // packages were made, or cannot be, up to this event
+	skipped job.Seq   // lists up to this event went without packages
+	lists   Wait      // of the packages of a list
+	dump    Wait      // of a Resource Dump
+	passed  []error   // why lists were passed over since Publish began, mostPassed at most
+	tried   time.Time // when the making of a Resource Dump ended last; zero since the start
+	wanted  job.Seq   // a Resource Dump of this event or a later one is wanted now; 0: none
+	dumping bool      // a Resource Dump is being made
+	unswept bool      // there may be files to remove
+	life    int       // how often the set began anew
 	began   beginning
 }
 

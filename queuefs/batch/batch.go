@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -94,7 +96,7 @@ func New(o Options) *Runner {
 }
 
 // Close ends the running batches without submitting them, and waits for them.
-// The error of later calls is [queuefs.ErrClosed].
+// The error of later calls is [ledger.ErrClosed].
 func (r *Runner) Close() {
 	r.mu.Lock()
 	r.close()
@@ -111,8 +113,8 @@ type Batch struct {
 	caller    string
 	created   time.Time
 	sources   []source
-	manifest  int64        // octets of the manifest sent
-	by        queuefs.Meta // of all jobs
+	manifest  int64    // octets of the manifest sent
+	by        job.Meta // of all jobs
 	log       func(error)
 	key       string // of the submission; "" for none
 
@@ -123,8 +125,8 @@ type Batch struct {
 	octets atomic.Int64 // of files, so far
 
 	// Guarded by Runner.mu.
-	finished time.Time     // zero while the batch runs
-	first    queuefs.JobID // of its jobs, with consecutive numbers
+	finished time.Time // zero while the batch runs
+	first    job.ID    // of its jobs, with consecutive numbers
 	jobs     int
 	name     string // of the batch in its jobs
 	detail   string
@@ -156,7 +158,7 @@ func (r *Runner) enter(caller string) error {
 	defer r.mu.Unlock()
 	switch {
 	case r.closing.Err() != nil:
-		return queuefs.ErrClosed
+		return ledger.ErrClosed
 	case r.running >= r.o.Running:
 		return web.Errorf(http.StatusServiceUnavailable, "too many batches are on their way")
 	case caller != "" && r.of[caller] >= r.o.PerUser:
@@ -201,7 +203,7 @@ func (b *Batch) open(manifest *queuefs.Upload) error {
 // Run submits the batch and returns its jobs; again reports whether all of them were in
 // the queue before, by the key. If ctx ends first, or the time
 // [Limits].Wait is over, nothing is submitted.
-func (b *Batch) Run(ctx context.Context) (jobs []queuefs.Job, again bool, err error) {
+func (b *Batch) Run(ctx context.Context) (jobs []job.Job, again bool, err error) {
 	defer b.r.leave(b)
 	b.r.keep(b)
 	inner, cancel := context.WithCancel(ctx)
@@ -209,7 +211,7 @@ func (b *Batch) Run(ctx context.Context) (jobs []queuefs.Job, again bool, err er
 	defer context.AfterFunc(b.r.closing, cancel)()
 	jobs, again, err = b.fetch(inner, b.r.o.Wait)
 	if err != nil && ctx.Err() == nil && b.r.closing.Err() != nil {
-		err = queuefs.ErrClosed
+		err = ledger.ErrClosed
 	}
 	return jobs, again, err
 }
@@ -270,7 +272,7 @@ func (r *Runner) drop(now time.Time) {
 }
 
 // finish records the outcome of a batch.
-func (b *Batch) finish(jobs []queuefs.Job, err error) {
+func (b *Batch) finish(jobs []job.Job, err error) {
 	r := b.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -280,7 +282,7 @@ func (b *Batch) finish(jobs []queuefs.Job, err error) {
 	case errors.As(err, &lines):
 		b.detail, b.errors = "manifest could not be submitted", lines.lines
 	case err != nil && r.closing.Err() != nil:
-		b.detail = queuefs.ErrClosed.Error()
+		b.detail = ledger.ErrClosed.Error()
 	case err != nil:
 		e, hidden := web.ErrorOf(err)
 		b.detail = cmp.Or(e.Message, "service error")
@@ -304,7 +306,7 @@ func (b *Batch) state() state.Batch {
 	default:
 		s.Status = state.BatchDone
 		for i := range b.jobs {
-			s.Submitted = append(s.Submitted, b.first+queuefs.JobID(i))
+			s.Submitted = append(s.Submitted, b.first+job.ID(i))
 		}
 	}
 	return s

@@ -19,6 +19,8 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/checkm"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/web"
 )
@@ -43,7 +45,7 @@ var errBatchTime = errors.New("time for the batch is over")
 
 // fetch fetches all files and puts them into the queue, in the order of their
 // lines, or none of them. again is as for [Batch.Run]. most is the longest time.
-func (b *Batch) fetch(ctx context.Context, most time.Duration) (jobs []queuefs.Job, again bool, err error) {
+func (b *Batch) fetch(ctx context.Context, most time.Duration) (jobs []job.Job, again bool, err error) {
 	f := &fetch{Batch: b}
 	timed, cancel := context.WithTimeoutCause(ctx, most, errBatchTime)
 	defer cancel()
@@ -175,7 +177,7 @@ func (f *fetch) one(ctx context.Context, place int) error {
 	defer resp.Body.Close()
 	m := s.meta
 	if m.MediaType == "" {
-		if t := resp.Header.Get("Content-Type"); web.IsMediaType(t) && t != queuefs.DefaultMediaType {
+		if t := resp.Header.Get("Content-Type"); web.IsMediaType(t) && t != job.DefaultMediaType {
 			m.MediaType = t
 		}
 	}
@@ -194,7 +196,7 @@ func (f *fetch) one(ctx context.Context, place int) error {
 	if s.length >= 0 && d.Size() != s.length {
 		return wrong(wrongLength(d.Size(), s.length))
 	}
-	if err := f.stage.Put(place, part); errors.Is(err, queuefs.ErrDigest) {
+	if err := f.stage.Put(place, part); errors.Is(err, digest.ErrMismatch) {
 		return wrong(err)
 	} else if err != nil {
 		return err
@@ -210,7 +212,7 @@ func (f *fetch) open(ctx context.Context, s *source, most int64) (*http.Response
 	if err != nil {
 		return nil, nil, err
 	}
-	req.Header.Set("User-Agent", queuefs.Scheme)
+	req.Header.Set("User-Agent", home.Scheme)
 	req.Header.Set("Accept-Encoding", "identity")
 	resp, err := f.r.o.Fetch.Do(req)
 	if err != nil {
@@ -294,7 +296,7 @@ type source struct {
 	url     *url.URL
 	include bool
 	length  int64 // octets; below 0 if not said
-	meta    queuefs.Meta
+	meta    job.Meta
 }
 
 // A place is a line of a manifest.
@@ -415,7 +417,7 @@ func (b *Batch) source(e *checkm.Entry, m *manifest) (source, error) {
 		if !web.IsMediaType(t) {
 			return s, fmt.Errorf("%.80q is not a media type", t)
 		}
-		if t != queuefs.DefaultMediaType {
+		if t != job.DefaultMediaType {
 			s.meta.MediaType = t
 		}
 	}

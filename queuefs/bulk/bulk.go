@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -26,24 +28,24 @@ const Max = 10_000
 // A Filter selects jobs by their properties: those matching all fields set. It
 // also selects the jobs in the state of a queue.
 type Filter struct {
-	Status  queuefs.Status  // 0: all
-	Outcome queuefs.Outcome // 0: all
-	Held    bool            // only jobs on hold
-	Batch   string          // "": all
+	Status  job.Status  // 0: all
+	Outcome job.Outcome // 0: all
+	Held    bool        // only jobs on hold
+	Batch   string      // "": all
 	// Submitter is the user agent of their submission; "": all. It is for the
 	// states of jobs, not for references to them.
 	Submitter string
-	After     queuefs.JobID // 0: from the head
-	Limit     int           // of a state, at most [state.MaxJobs]; 0: [state.DefaultJobs]; below 0: none
+	After     job.ID // 0: from the head
+	Limit     int    // of a state, at most [state.MaxJobs]; 0: [state.DefaultJobs]; below 0: none
 }
 
 // A Selection selects jobs of a queue: those matching all fields set. At least
 // one field besides After, Limit and Dry must be set.
 type Selection struct {
-	Filter                 // Limit is the most jobs to change; 0: Max
-	Jobs   []queuefs.JobID // only these, at most Max
-	Older  time.Duration   // only jobs whose last event is older
-	Dry    bool            // change nothing
+	Filter               // Limit is the most jobs to change; 0: Max
+	Jobs   []job.ID      // only these, at most Max
+	Older  time.Duration // only jobs whose last event is older
+	Dry    bool          // change nothing
 }
 
 // An Operation is a change for many jobs. Unfit jobs are skipped unless they
@@ -58,7 +60,7 @@ type Operation struct {
 	Force  bool      // requeue jobs in work too, unless at the end
 }
 
-func (o Operation) do(ctx context.Context, q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
+func (o Operation) do(ctx context.Context, q *queuefs.Queue, id job.ID) (job.Job, error) {
 	switch o.Method {
 	case "requeue":
 		switch {
@@ -75,21 +77,21 @@ func (o Operation) do(ctx context.Context, q *queuefs.Queue, id queuefs.JobID) (
 	case "release":
 		return q.Release(ctx, id)
 	}
-	return queuefs.Job{}, fmt.Errorf("%w: operation %.40q is none of requeue, delete, hold, release", queuefs.ErrBadName, o.Method)
+	return job.Job{}, fmt.Errorf("%w: operation %.40q is none of requeue, delete, hold, release", job.ErrBadName, o.Method)
 }
 
 // fits reports whether the operation would change the job.
-func (o Operation) fits(j *queuefs.Job) bool {
+func (o Operation) fits(j *job.Job) bool {
 	switch o.Method {
 	case "requeue":
-		return j.Status != queuefs.Pending && (o.Force || j.Lease.Ends.IsZero()) && (!o.End || j.Extra.Value("requeuedAs") == "")
+		return j.Status != job.Pending && (o.Force || j.Lease.Ends.IsZero()) && (!o.End || j.Extra.Value("requeuedAs") == "")
 	case "hold":
 		// Holds without an end stay as they are.
-		return j.Status == queuefs.Pending && (j.Held.IsZero() || !j.HeldUntil.IsZero() && !j.HeldUntil.Equal(o.Until))
+		return j.Status == job.Pending && (j.Held.IsZero() || !j.HeldUntil.IsZero() && !j.HeldUntil.Equal(o.Until))
 	case "release":
-		return j.Status == queuefs.Pending && !j.Held.IsZero() && j.HeldFor != job.NotStarted
+		return j.Status == job.Pending && !j.Held.IsZero() && j.HeldFor != job.NotStarted
 	}
-	return j.Status == queuefs.Pending
+	return j.Status == job.Pending
 }
 
 // Check refuses a selection of nothing, or of too much.
@@ -121,7 +123,7 @@ func (s *Selection) Apply(ctx context.Context, q *queuefs.Queue, o Operation, no
 	if err != nil {
 		return done, err
 	}
-	var last queuefs.JobID // already done
+	var last job.ID // already done
 	for id := range candidates {
 		err := ctx.Err()
 		ok := false
@@ -139,7 +141,7 @@ func (s *Selection) Apply(ctx context.Context, q *queuefs.Queue, o Operation, no
 			done.Chosen = append(done.Chosen, id)
 		default:
 			// A change once begun is finished, so that it is reported.
-			var j queuefs.Job
+			var j job.Job
 			if j, err = o.do(context.WithoutCancel(ctx), q, id); err == nil {
 				done.Changed = append(done.Changed, j.ID)
 			}
@@ -166,7 +168,7 @@ func (s *Selection) Apply(ctx context.Context, q *queuefs.Queue, o Operation, no
 
 // refuses reports whether the error is about one job.
 func refuses(err error) bool {
-	for _, target := range []error{queuefs.ErrNoJob, queuefs.ErrNotPending, queuefs.ErrConflict} {
+	for _, target := range []error{ledger.ErrNoJob, job.ErrNotPending, job.ErrConflict} {
 		if errors.Is(err, target) {
 			return true
 		}
@@ -175,8 +177,8 @@ func refuses(err error) bool {
 }
 
 // candidates are the jobs that may be selected, in order.
-func (s *Selection) candidates(q *queuefs.Queue) (iter.Seq[queuefs.JobID], error) {
-	first, last := s.After+1, ^queuefs.JobID(0)
+func (s *Selection) candidates(q *queuefs.Queue) (iter.Seq[job.ID], error) {
+	first, last := s.After+1, ^job.ID(0)
 	if s.Batch != "" {
 		begin, end, err := BatchRange(q, s.Batch)
 		if none, ok := errors.AsType[*web.Error](err); ok && s.After != 0 && none.Status == http.StatusNotFound {
@@ -187,9 +189,9 @@ func (s *Selection) candidates(q *queuefs.Queue) (iter.Seq[queuefs.JobID], error
 		}
 		first, last = max(first, begin), end
 	}
-	return func(yield func(queuefs.JobID) bool) {
+	return func(yield func(job.ID) bool) {
 		ids := slices.Compact(slices.Sorted(slices.Values(s.Jobs)))
-		o := queuefs.ListOptions{Status: s.Status, Outcome: s.Outcome, Held: s.Held, After: first - 1, Limit: 1000}
+		o := index.Filter{Status: s.Status, Outcome: s.Outcome, Held: s.Held, After: first - 1, Limit: 1000}
 		for more := len(ids) == 0; ; o.After = ids[len(ids)-1] {
 			if more {
 				ids = q.IDs(o)
@@ -208,15 +210,15 @@ func (s *Selection) candidates(q *queuefs.Queue) (iter.Seq[queuefs.JobID], error
 
 // wants reports whether the job is selected. A named job need not fit the
 // operation: the attempt will tell.
-func (s *Selection) wants(q *queuefs.Queue, o Operation, now time.Time, id queuefs.JobID) (bool, error) {
+func (s *Selection) wants(q *queuefs.Queue, o Operation, now time.Time, id job.ID) (bool, error) {
 	named := len(s.Jobs) > 0
 	status, changed := q.Status(id)
 	switch {
 	case status == 0:
-		return false, queuefs.ErrNoJob
+		return false, ledger.ErrNoJob
 	case s.Status != 0 && status != s.Status, s.Older > 0 && now.Sub(changed) < s.Older:
 		return false, nil
-	case !named && (status == queuefs.Pending) == (o.Method == "requeue"):
+	case !named && (status == job.Pending) == (o.Method == "requeue"):
 		return false, nil
 	}
 	// The rest is in the job file.
@@ -230,19 +232,19 @@ func (s *Selection) wants(q *queuefs.Queue, o Operation, now time.Time, id queue
 
 // BatchRange returns the first and the last possible number of the jobs of a
 // batch: they were submitted together.
-func BatchRange(q *queuefs.Queue, name string) (first, last queuefs.JobID, err error) {
+func BatchRange(q *queuefs.Queue, name string) (first, last job.ID, err error) {
 	first, n, err := job.ParseBatch(name)
 	if err != nil {
 		return 0, 0, err
 	}
-	last = first + queuefs.JobID(n) - 1
-	for _, id := range q.IDs(queuefs.ListOptions{After: first - 1, Limit: 10}) {
+	last = first + job.ID(n) - 1
+	for _, id := range q.IDs(index.Filter{After: first - 1, Limit: 10}) {
 		if id > last {
 			break
 		}
 		j, err := q.Job(id)
 		switch {
-		case errors.Is(err, queuefs.ErrNoJob):
+		case errors.Is(err, ledger.ErrNoJob):
 			continue // culled meanwhile
 		case err != nil:
 			return 0, 0, err

@@ -24,6 +24,7 @@ import (
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/snapshot"
 )
 
@@ -41,12 +42,12 @@ type Options struct {
 	Last map[string]Last
 	// Job returns why the unknown elements of a job file make no sense to another
 	// room; nil: nobody looks at them.
-	Job func(*queuefs.Job) error
+	Job func(*job.Job) error
 }
 
 // A Last is the number and the time of the last event of a queue.
 type Last struct {
-	Seq  queuefs.Seq
+	Seq  job.Seq
 	Time time.Time
 }
 
@@ -84,7 +85,7 @@ func Home(dir string, o Options) (r Report, err error) {
 		return r, err
 	}
 	defer func() {
-		if e := s.Close(); e != nil && (o.Repair || o.Rebuild || !errors.Is(e, queuefs.ErrNoSpace)) {
+		if e := s.Close(); e != nil && (o.Repair || o.Rebuild || !errors.Is(e, ledger.ErrNoSpace)) {
 			err = errors.Join(err, e)
 		}
 	}()
@@ -102,7 +103,7 @@ func Home(dir string, o Options) (r Report, err error) {
 // a check; ok is false if only files from elsewhere do, such as lost payloads.
 func Cure(r *Report, err error) (o Options, ok bool) {
 	switch {
-	case errors.Is(err, queuefs.ErrNoHome), errors.Is(err, queuefs.ErrInfo):
+	case errors.Is(err, home.ErrNoHome), errors.Is(err, queuefs.ErrInfo):
 		return Options{Rebuild: true}, true
 	case err != nil:
 		return o, false

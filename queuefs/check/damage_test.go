@@ -11,6 +11,8 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/testdata/long"
 )
 
@@ -125,7 +127,7 @@ func (p *patient) examine(t *testing.T, dir string) {
 // serve opens the home, and takes all pending jobs.
 func (p *patient) serve(t *testing.T, dir string, told []string) {
 	var reports []string
-	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Report: func(p queuefs.Problem) { reports = append(reports, p.String()) }})
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Report: func(p durable.Finding) { reports = append(reports, p.String()) }})
 	if err != nil {
 		if len(told) == 0 {
 			t.Errorf("refused, and check finds nothing: %v", err)
@@ -227,7 +229,7 @@ func setCallbacks(t *testing.T, dir string) check.Report {
 	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment})
 	must(t, err)
 	for _, q := range s.Queues() {
-		_, err := s.SetQueue(ctx, q.ID(), func(i *queuefs.QueueInfo) error { i.Callback = callbackOf(q.ID()); return nil })
+		_, err := s.SetQueue(ctx, q.ID(), func(i *home.QueueInfo) error { i.Callback = callbackOf(q.ID()); return nil })
 		must(t, err)
 	}
 	must(t, s.Close())
@@ -236,7 +238,7 @@ func setCallbacks(t *testing.T, dir string) check.Report {
 	return r
 }
 
-func texts(problems []queuefs.Problem) []string {
+func texts(problems []durable.Finding) []string {
 	all := make([]string, len(problems))
 	for i, p := range problems {
 		all[i] = p.String()

@@ -20,9 +20,11 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/check"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
+	"cutie/queuefs/tree"
 )
 
 const segment = 1 << 20
@@ -90,26 +92,26 @@ type facts map[string]string
 func newPatient(t *testing.T, stopped, own bool) *patient {
 	t.Helper()
 	dir := filepath.Join(fastDir(t), "home")
-	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", BaseURI: "https://cutie.example.org/", Identifier: "x"}))
+	must(t, home.Init(dir, home.ServiceInfo{Name: "test", BaseURI: "https://cutie.example.org/", Identifier: "x"}))
 	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, OwnIndex: own})
 	must(t, err)
 	defer func() { s.Close() }()
 	for _, id := range []string{"a", "b"} {
-		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: id, Name: "name of " + id, Description: "first of " + id,
+		q, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: id, Name: "name of " + id, Description: "first of " + id,
 			CullingSize: -1, CullingAge: -1, VerifyOnRead: id == "a", Callback: callbackOf(id)})
 		must(t, err)
 		fill(t, s, q)
 	}
 	must(t, s.Checkpoint(ctx))
 	for _, q := range s.Queues() {
-		_, err := s.SetQueue(ctx, q.ID(), func(i *queuefs.QueueInfo) error { i.Description = "description of " + q.ID(); return nil })
+		_, err := s.SetQueue(ctx, q.ID(), func(i *home.QueueInfo) error { i.Description = "description of " + q.ID(); return nil })
 		must(t, err)
 		_, err = q.Requeue(ctx, 3)
 		must(t, err)
 		_, err = q.Delete(ctx, 9)
 		must(t, err)
-		submit(t, q, queuefs.Meta{Filename: "late"}, "late of "+q.ID())
-		submit(t, q, queuefs.Meta{Filename: "late large"}, strings.Repeat("late "+q.ID(), 50_000))
+		submit(t, q, job.Meta{Filename: "late"}, "late of "+q.ID())
+		submit(t, q, job.Meta{Filename: "late large"}, strings.Repeat("late "+q.ID(), 50_000))
 	}
 	p := &patient{want: observe(t, s)}
 	if stopped {
@@ -128,9 +130,9 @@ func fill(t *testing.T, s *queuefs.Service, q *queuefs.Queue) {
 	t.Helper()
 	text := func(n int) string { return strings.Repeat(fmt.Sprintf("job %d of %s\n", n, q.ID()), n) }
 	for n := 1; n <= 12; n++ {
-		submit(t, q, queuefs.Meta{Filename: fmt.Sprint("file", n), Sidecar: fmt.Sprintf("who: %s\nnumber: %d\n", q.ID(), n)}, text(n))
+		submit(t, q, job.Meta{Filename: fmt.Sprint("file", n), Sidecar: fmt.Sprintf("who: %s\nnumber: %d\n", q.ID(), n)}, text(n))
 	}
-	submit(t, q, queuefs.Meta{Filename: "large"}, strings.Repeat(text(13), 3000))
+	submit(t, q, job.Meta{Filename: "large"}, strings.Repeat(text(13), 3000))
 	taken, err := q.Take(ctx, queuefs.Take{By: "worker", Max: 4, Lease: 10 * time.Hour})
 	must(t, err)
 	r, err := q.NewResult(ctx, 1, taken[0].Token, "out", "text/plain", nil)
@@ -139,8 +141,8 @@ func fill(t *testing.T, s *queuefs.Service, q *queuefs.Queue) {
 	must(t, err)
 	_, err = r.Commit(ctx)
 	must(t, err)
-	for i, o := range []queuefs.Outcome{queuefs.Completed, queuefs.Failed} {
-		_, err := q.Conclude(ctx, queuefs.JobID(i+1), taken[i].Token, queuefs.Conclusion{Outcome: o, Message: "message of " + q.ID()})
+	for i, o := range []job.Outcome{job.Completed, job.Failed} {
+		_, err := q.Conclude(ctx, job.ID(i+1), taken[i].Token, job.Conclusion{Outcome: o, Message: "message of " + q.ID()})
 		must(t, err)
 	}
 	_, err = q.Delete(ctx, 11)
@@ -157,7 +159,7 @@ func fill(t *testing.T, s *queuefs.Service, q *queuefs.Queue) {
 	}
 }
 
-func submit(t testing.TB, q *queuefs.Queue, m queuefs.Meta, payload string) {
+func submit(t testing.TB, q *queuefs.Queue, m job.Meta, payload string) {
 	t.Helper()
 	s := q.Begin()
 	defer s.Discard()
@@ -187,7 +189,7 @@ func observe(t testing.TB, s *queuefs.Service) facts {
 		if err != nil {
 			f[q.ID()] += " error"
 		}
-		list, err := q.List(queuefs.ListOptions{})
+		list, err := q.List(index.Filter{})
 		must(t, err)
 		for i := range list {
 			f[q.ID()+"/"+list[i].ID.String()] = jobFacts(q, &list[i])
@@ -196,7 +198,7 @@ func observe(t testing.TB, s *queuefs.Service) facts {
 	return f
 }
 
-func jobFacts(q *queuefs.Queue, j *queuefs.Job) string {
+func jobFacts(q *queuefs.Queue, j *job.Job) string {
 	var results []string
 	for _, r := range j.Results {
 		_, p, err := q.Result(j.ID, r.Name)
@@ -206,7 +208,7 @@ func jobFacts(q *queuefs.Queue, j *queuefs.Job) string {
 	return fmt.Sprintf("%v|%s|%q|%s|%s|%s|%v|%v|%s", j.Status, j.Filename, j.Sidecar, j.HeldFor, j.Consumer, j.Message, j.Outcome, results, read(p, err))
 }
 
-func read(p *queuefs.Payload, err error) string {
+func read(p *tree.Payload, err error) string {
 	if err != nil {
 		return "error"
 	}
@@ -271,7 +273,7 @@ func kinds(t testing.TB, dir string) map[string][]string {
 // no job file is as late, and the clock here is behind.
 func TestEventsOfARebuiltQueueAreAfterThoseElsewhere(t *testing.T) {
 	dir := filepath.Join(fastDir(t), "home")
-	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", BaseURI: "https://cutie.example.org/", Identifier: "x"}))
+	must(t, home.Init(dir, home.ServiceInfo{Name: "test", BaseURI: "https://cutie.example.org/", Identifier: "x"}))
 	clock := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	open := func() *queuefs.Service {
 		s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Now: func() time.Time { return clock }})
@@ -279,11 +281,11 @@ func TestEventsOfARebuiltQueueAreAfterThoseElsewhere(t *testing.T) {
 		return s
 	}
 	s := open()
-	q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "a", CullingSize: -1, CullingAge: -1})
+	q, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: "a", CullingSize: -1, CullingAge: -1})
 	must(t, err)
-	submit(t, q, queuefs.Meta{}, "payload")
+	submit(t, q, job.Meta{}, "payload")
 	clock = clock.Add(time.Hour)
-	_, err = s.SetQueue(ctx, "a", func(i *queuefs.QueueInfo) error { i.Description = "new"; return nil })
+	_, err = s.SetQueue(ctx, "a", func(i *home.QueueInfo) error { i.Description = "new"; return nil })
 	must(t, err)
 	was := q.State()
 	must(t, s.Close())
@@ -335,7 +337,7 @@ func TestRepairSaysWhatItLeaves(t *testing.T) {
 // pending.
 func served(t *testing.T, dir string) (ids []string, reports string, pending int64) {
 	t.Helper()
-	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Report: func(p queuefs.Problem) { reports += p.String() + "\n" }})
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, Report: func(p durable.Finding) { reports += p.String() + "\n" }})
 	must(t, err)
 	defer func() { must(t, s.Close()) }()
 	for _, q := range s.Queues() {
@@ -349,15 +351,15 @@ func served(t *testing.T, dir string) (ids []string, reports string, pending int
 func twoQueues(t *testing.T, stopped bool) string {
 	t.Helper()
 	dir := filepath.Join(fastDir(t), "home")
-	must(t, queuefs.Init(dir, queuefs.ServiceInfo{}))
+	must(t, home.Init(dir, home.ServiceInfo{}))
 	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment})
 	must(t, err)
 	defer func() { s.Close() }()
 	for _, id := range []string{"a", "b"} {
-		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: id, CullingSize: -1, CullingAge: -1})
+		q, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: id, CullingSize: -1, CullingAge: -1})
 		must(t, err)
 		must(t, s.Checkpoint(ctx))
-		submit(t, q, queuefs.Meta{}, "job of "+id)
+		submit(t, q, job.Meta{}, "job of "+id)
 	}
 	if stopped {
 		must(t, s.Close())
@@ -438,7 +440,7 @@ func TestAQueueWithoutItsDirectory(t *testing.T) {
 // A home that nobody has opened yet has no journal, and is whole.
 func TestAHomeJustMadeIsWhole(t *testing.T) {
 	dir := filepath.Join(fastDir(t), "home")
-	must(t, queuefs.Init(dir, queuefs.ServiceInfo{}))
+	must(t, home.Init(dir, home.ServiceInfo{}))
 	for range 2 {
 		r, err := check.Home(dir, check.Options{Segment: segment})
 		must(t, err)
@@ -455,16 +457,16 @@ func TestAHomeJustMadeIsWhole(t *testing.T) {
 // given to nobody else. The spoilt file is kept.
 func TestASpoiltJobFileUnderALease(t *testing.T) {
 	dir, now := filepath.Join(fastDir(t), "home"), time.Now()
-	must(t, queuefs.Init(dir, queuefs.ServiceInfo{}))
+	must(t, home.Init(dir, home.ServiceInfo{}))
 	var reports []string
-	o := queuefs.Options{Segment: segment, Now: func() time.Time { return now }, Report: func(p queuefs.Problem) { reports = append(reports, p.String()) }}
+	o := queuefs.Options{Segment: segment, Now: func() time.Time { return now }, Report: func(p durable.Finding) { reports = append(reports, p.String()) }}
 	for _, restart := range []bool{false, true} {
 		s, err := queuefs.Open(dir, o)
 		must(t, err)
-		q, err := s.CreateQueue(ctx, queuefs.QueueInfo{Identifier: map[bool]string{false: "a", true: "b"}[restart], CullingSize: -1, CullingAge: -1})
+		q, err := s.CreateQueue(ctx, home.QueueInfo{Identifier: map[bool]string{false: "a", true: "b"}[restart], CullingSize: -1, CullingAge: -1})
 		must(t, err)
 		for range 2 {
-			submit(t, q, queuefs.Meta{Sidecar: "to be lost"}, "payload")
+			submit(t, q, job.Meta{Sidecar: "to be lost"}, "payload")
 		}
 		_, err = q.Take(ctx, queuefs.Take{Lease: time.Minute})
 		must(t, err)
@@ -484,7 +486,7 @@ func TestASpoiltJobFileUnderALease(t *testing.T) {
 		if err != nil || len(taken) != 1 || taken[0].ID != 2 {
 			t.Errorf("got %v, %v", taken, err)
 		}
-		if j, err := q.Job(1); err != nil || j.Held.IsZero() || j.Status != queuefs.Pending || !strings.HasPrefix(j.HeldFor, "job file lost or damaged") {
+		if j, err := q.Job(1); err != nil || j.Held.IsZero() || j.Status != job.Pending || !strings.HasPrefix(j.HeldFor, "job file lost or damaged") {
 			t.Errorf("got %+v, %v", j, err)
 		}
 		if kept, err := os.ReadFile(filepath.Join(base, "corrupt/consumed-j000000000001")); string(kept) != "spoilt" {

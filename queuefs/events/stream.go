@@ -25,6 +25,8 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -57,11 +59,11 @@ func New(svc *queuefs.Service, base func(*http.Request) state.Base, l Limits, lo
 // A Wish selects the events of a stream and its beginning: after the event
 // LastID, else with the event From, else now.
 type Wish struct {
-	Queue  *queuefs.Queue   // nil: every queue of the service, also later ones
-	LastID string           // id of the last event the client has; "": none
-	From   *string          // number of an event of Queue; nil: not given
-	Kinds  []queuefs.Kind   // only these; all if there is none
-	Status []queuefs.Status // only events that lead to these; all if there is none
+	Queue  *queuefs.Queue // nil: every queue of the service, also later ones
+	LastID string         // id of the last event the client has; "": none
+	From   *string        // number of an event of Queue; nil: not given
+	Kinds  []job.Kind     // only these; all if there is none
+	Status []job.Status   // only events that lead to these; all if there is none
 }
 
 // buffers hold batches of events; large ones are not kept.
@@ -95,7 +97,7 @@ type stream struct {
 // A follow is how far a stream has come in a queue.
 type follow struct {
 	q   *queuefs.Queue
-	seq queuefs.Seq // last event sent or skipped
+	seq job.Seq // last event sent or skipped
 }
 
 // Serve answers GET and HEAD with the events of a wish. It ends with the
@@ -128,7 +130,7 @@ func (h *Server) Serve(w http.ResponseWriter, r *http.Request, wish Wish) error 
 		return nil
 	}
 	err = s.run(r.Context(), lost)
-	if err != nil && !errors.Is(err, queuefs.ErrClosed) && !errors.Is(err, queuefs.ErrNoQueue) {
+	if err != nil && !errors.Is(err, ledger.ErrClosed) && !errors.Is(err, ledger.ErrNoQueue) {
 		h.log(r, err)
 	}
 	return nil
@@ -139,8 +141,8 @@ func (s *stream) all() bool { return s.Queue == nil }
 
 // wants reports whether an event is sent. Events of phases, from former
 // versions, are not.
-func (s *stream) wants(e *queuefs.Event) bool {
-	return e.Kind != queuefs.Phase && (len(s.Kinds) == 0 || slices.Contains(s.Kinds, e.Kind)) &&
+func (s *stream) wants(e *job.Event) bool {
+	return e.Kind != job.Phase && (len(s.Kinds) == 0 || slices.Contains(s.Kinds, e.Kind)) &&
 		(len(s.Status) == 0 || slices.Contains(s.Status, e.To))
 }
 
@@ -233,7 +235,7 @@ func (s *stream) batch(f *follow) error {
 			out = append(out, '\n')
 		}
 	}
-	if errors.Is(err, queuefs.ErrGone) {
+	if errors.Is(err, ledger.ErrGone) {
 		lost := resetOf(base, f.q.ID(), f.seq, f.q.Seq(), err.Error())
 		f.seq = lost.Seq
 		out, err = s.appendID(lost.append(out)), nil
@@ -314,7 +316,7 @@ func appendCursor(dst []byte, follows []follow) []byte {
 // parseCursor returns the sequence numbers of a cursor of all queues; it
 // accepts only the output of appendCursor. same reports whether the cursor is
 // of these queues, or of the first of them.
-func parseCursor(text string, queues []*queuefs.Queue) (seqs []queuefs.Seq, same bool, err error) {
+func parseCursor(text string, queues []*queuefs.Queue) (seqs []job.Seq, same bool, err error) {
 	bad := badRequest("last event id %.40q is not one of all events", text)
 	encoded, ok := strings.CutPrefix(text, cursorPrefix)
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
@@ -326,7 +328,7 @@ func parseCursor(text string, queues []*queuefs.Queue) (seqs []queuefs.Seq, same
 		if n <= 0 || n > 1 && rest[n-1] == 0 {
 			return nil, false, bad
 		}
-		seqs, rest = append(seqs, queuefs.Seq(v)), rest[n:]
+		seqs, rest = append(seqs, job.Seq(v)), rest[n:]
 	}
 	if len(seqs) > len(queues) {
 		return seqs, false, nil
@@ -417,12 +419,12 @@ func (s *stream) fits() error {
 }
 
 // parseSeq accepts only the printed form.
-func parseSeq(s string) (queuefs.Seq, error) {
+func parseSeq(s string) (job.Seq, error) {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil || strconv.FormatUint(n, 10) != s {
 		return 0, errors.New("not a number of an event")
 	}
-	return queuefs.Seq(n), nil
+	return job.Seq(n), nil
 }
 
 // meet adds new queues, from their first event on, and drops removed ones.
@@ -431,7 +433,7 @@ func (s *stream) meet() error {
 	if slices.EqualFunc(s.follows, queues, func(f follow, q *queuefs.Queue) bool { return f.q == q }) {
 		return nil
 	}
-	seqs := make(map[*queuefs.Queue]queuefs.Seq, len(s.follows))
+	seqs := make(map[*queuefs.Queue]job.Seq, len(s.follows))
 	for _, f := range s.follows {
 		seqs[f.q] = f.seq
 	}
@@ -445,21 +447,21 @@ func (s *stream) meet() error {
 
 // An eventData is the data of a server-sent event; its name is the kind.
 type eventData struct {
-	Queue string      `json:"queue"` // cleaned identifier
-	Seq   queuefs.Seq `json:"seq"`
-	Time  string      `json:"time"` // as in states
-	Kind  string      `json:"kind"`
-	Job   string      `json:"job,omitempty"`   // absent: the event is of queue-info.txt
-	From  string      `json:"from,omitempty"`  // absent: it was not in the queue
-	To    string      `json:"to,omitempty"`    // absent: it no longer is
-	State string      `json:"state,omitempty"` // of the job, or of the queue; absent when there is none any more
-	Size  *int64      `json:"size,omitempty"`  // octets of the payload, or of queue-info.txt
-	Type  string      `json:"type,omitempty"`  // of the same
+	Queue string  `json:"queue"` // cleaned identifier
+	Seq   job.Seq `json:"seq"`
+	Time  string  `json:"time"` // as in states
+	Kind  string  `json:"kind"`
+	Job   string  `json:"job,omitempty"`   // absent: the event is of queue-info.txt
+	From  string  `json:"from,omitempty"`  // absent: it was not in the queue
+	To    string  `json:"to,omitempty"`    // absent: it no longer is
+	State string  `json:"state,omitempty"` // of the job, or of the queue; absent when there is none any more
+	Size  *int64  `json:"size,omitempty"`  // octets of the payload, or of queue-info.txt
+	Type  string  `json:"type,omitempty"`  // of the same
 }
 
 // appendEvent appends an event without its id and without its end.
-func appendEvent(dst []byte, base state.Base, queue string, e *queuefs.Event) []byte {
-	d := eventData{Queue: queue, Seq: e.Seq, Time: queuefs.FormatTime(e.Time), Kind: e.Kind.String(), From: e.From.String(), To: e.To.String()}
+func appendEvent(dst []byte, base state.Base, queue string, e *job.Event) []byte {
+	d := eventData{Queue: queue, Seq: e.Seq, Time: job.FormatTime(e.Time), Kind: e.Kind.String(), From: e.From.String(), To: e.To.String()}
 	switch {
 	case e.Job == 0:
 		d.State, d.Size, d.Type = base.Ref("state", queue), &e.File.Length, e.File.Type
@@ -476,16 +478,16 @@ func appendEvent(dst []byte, base state.Base, queue string, e *queuefs.Event) []
 // to date. The client reads the state, or the list of changes, and takes the
 // events after Seq: earlier ones are in both already.
 type resetEvent struct {
-	Kind    string      `json:"kind"`            // reset
-	Queue   string      `json:"queue,omitempty"` // absent: all of them
-	After   queuefs.Seq `json:"after,omitempty"` // last event the client has
-	Seq     queuefs.Seq `json:"seq,omitempty"`   // the next event is the one after it
-	Reason  string      `json:"reason"`
-	State   string      `json:"state"`   // of the queue, or of the service
-	Changes string      `json:"changes"` // Change List of the queue, or Source Description
+	Kind    string  `json:"kind"`            // reset
+	Queue   string  `json:"queue,omitempty"` // absent: all of them
+	After   job.Seq `json:"after,omitempty"` // last event the client has
+	Seq     job.Seq `json:"seq,omitempty"`   // the next event is the one after it
+	Reason  string  `json:"reason"`
+	State   string  `json:"state"`   // of the queue, or of the service
+	Changes string  `json:"changes"` // Change List of the queue, or Source Description
 }
 
-func resetOf(base state.Base, queue string, after, seq queuefs.Seq, reason string) *resetEvent {
+func resetOf(base state.Base, queue string, after, seq job.Seq, reason string) *resetEvent {
 	return &resetEvent{Queue: queue, After: after, Seq: seq, Reason: reason,
 		State:   base.Ref("state", queue),
 		Changes: base.Ref(".well-known", "resourcesync", queue, "replica", "changelist.xml")}
@@ -511,7 +513,7 @@ func appendData(dst []byte, name string, c *state.Class, data any) []byte {
 	return append(append(dst, line[1:]...), '\n')
 }
 
-func appendSeq(dst []byte, n queuefs.Seq) []byte { return strconv.AppendUint(dst, uint64(n), 10) }
+func appendSeq(dst []byte, n job.Seq) []byte { return strconv.AppendUint(dst, uint64(n), 10) }
 
 // A Source is a service with events.
 type Source struct {

@@ -17,7 +17,10 @@ import (
 	"sync"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/web"
 )
 
@@ -28,13 +31,13 @@ type limitsKey struct{}
 
 // WithLimits adds the limits of a user to the context of a request. They hold
 // over those of the queue.
-func WithLimits(ctx context.Context, l queuefs.Limits) context.Context {
+func WithLimits(ctx context.Context, l job.Limits) context.Context {
 	return context.WithValue(ctx, limitsKey{}, l)
 }
 
 // LimitsOf returns the limits of the user in a queue, where set.
-func LimitsOf(ctx context.Context, info *queuefs.QueueInfo) queuefs.Limits {
-	if own, ok := ctx.Value(limitsKey{}).(queuefs.Limits); ok {
+func LimitsOf(ctx context.Context, info *home.QueueInfo) job.Limits {
+	if own, ok := ctx.Value(limitsKey{}).(job.Limits); ok {
 		return own.Over(info.Limits)
 	}
 	return info.Limits
@@ -72,7 +75,7 @@ func New(svc *queuefs.Service) *Keeper { return &Keeper{svc: svc, queues: map[st
 // [*web.Error] of status 429 with the reason. Limits not set in l are those of
 // usual, for jobs made by UWS alone: others may fill a queue as before. done ends the claim,
 // once the jobs are in the queue or were refused.
-func (k *Keeper) Admit(q *queuefs.Queue, owner string, l, usual queuefs.Limits, ask Use) (done func(), err error) {
+func (k *Keeper) Admit(q *queuefs.Queue, owner string, l, usual job.Limits, ask Use) (done func(), err error) {
 	all := l.Over(usual)
 	if all.Pending <= 0 && all.Active <= 0 && all.Upload <= 0 {
 		return func() {}, nil
@@ -130,12 +133,12 @@ func (k *Keeper) Admission(ctx context.Context, q *queuefs.Queue, owner string) 
 		if err := web.Still(ctx); err != nil {
 			return nil, err
 		}
-		return k.Admit(q, owner, limits, queuefs.Limits{}, Use{Active: jobs, Upload: bytes})
+		return k.Admit(q, owner, limits, job.Limits{}, Use{Active: jobs, Upload: bytes})
 	}
 }
 
 // Use returns what a user has in a queue, as it counts for Admit.
-func (k *Keeper) Use(q *queuefs.Queue, owner string, l queuefs.Limits) (Use, error) {
+func (k *Keeper) Use(q *queuefs.Queue, owner string, l job.Limits) (Use, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	counted, made, err := k.tally(q).use(owner)
@@ -144,7 +147,7 @@ func (k *Keeper) Use(q *queuefs.Queue, owner string, l queuefs.Limits) (Use, err
 
 // choose returns the count for each limit: all jobs if it is set in l, else jobs
 // made by UWS.
-func choose(l queuefs.Limits, counted, made Use) Use {
+func choose(l job.Limits, counted, made Use) Use {
 	if l.Pending != 0 {
 		made.Pending = counted.Pending
 	}
@@ -182,10 +185,10 @@ type tally struct {
 
 // A page is the count of one page of the index.
 type page struct {
-	version queuefs.Seq
-	jobs    map[queuefs.JobID]whose // waiting, or in work
-	uses    map[string]Use          // of all of them
-	made    map[string]Use          // of those made by UWS
+	version job.Seq
+	jobs    map[job.ID]whose // waiting, or in work
+	uses    map[string]Use   // of all of them
+	made    map[string]Use   // of those made by UWS
 }
 
 // A whose is the constant part of a job file.
@@ -202,7 +205,7 @@ const most = 32 << 10
 
 // needed reports whether jobs have to be counted. All jobs of the queue together may
 // be within the limits.
-func (t *tally) needed(set, usual queuefs.Limits, ask, has Use) bool {
+func (t *tally) needed(set, usual job.Limits, ask, has Use) bool {
 	s, l := t.q.State(), set.Over(usual)
 	within := func(all, has, ask, most int64) bool { return most <= 0 || ask == 0 || all+has+ask <= most }
 	return !within(s.Held, has.Pending, ask.Pending, l.Pending) ||
@@ -217,7 +220,7 @@ func (t *tally) use(owner string) (u, made Use, err error) {
 	versions := t.waiting()
 	maps.DeleteFunc(t.pages, func(i int, _ *page) bool { _, counts := versions[i]; return !counts })
 	changed := maps.Clone(versions)
-	maps.DeleteFunc(changed, func(i int, version queuefs.Seq) bool { return t.pages[i] != nil && t.pages[i].version == version })
+	maps.DeleteFunc(changed, func(i int, version job.Seq) bool { return t.pages[i] != nil && t.pages[i].version == version })
 	if len(changed) > 0 {
 		held, leased := t.standing(slices.Min(slices.Collect(maps.Keys(changed))))
 		for i, version := range changed {
@@ -236,12 +239,12 @@ func (t *tally) use(owner string) (u, made Use, err error) {
 }
 
 // waiting returns the versions of the last pages with jobs that wait or are in work.
-func (t *tally) waiting() map[int]queuefs.Seq {
+func (t *tally) waiting() map[int]job.Seq {
 	busy := map[int]bool{}
 	for _, id := range t.q.Leased() {
-		busy[int(id/queuefs.PageJobs)] = true
+		busy[int(id/index.PageJobs)] = true
 	}
-	versions := map[int]queuefs.Seq{}
+	versions := map[int]job.Seq{}
 	jobs := 0
 	for i := t.q.Pages() - 1; i >= 0 && jobs < most; i-- {
 		if version, _, pending, _ := t.q.PageVersion(i); pending > 0 || busy[i] {
@@ -253,11 +256,11 @@ func (t *tally) waiting() map[int]queuefs.Seq {
 }
 
 // standing returns the jobs on hold, from a page on, and those in work.
-func (t *tally) standing(first int) (held, leased map[queuefs.JobID]bool) {
-	held, leased = map[queuefs.JobID]bool{}, map[queuefs.JobID]bool{}
+func (t *tally) standing(first int) (held, leased map[job.ID]bool) {
+	held, leased = map[job.ID]bool{}, map[job.ID]bool{}
 	if t.q.State().Held > 0 {
-		after := queuefs.JobID(max(1, first*queuefs.PageJobs)) - 1
-		for _, id := range t.q.IDs(queuefs.ListOptions{Held: true, After: after, Limit: most + queuefs.PageJobs}) {
+		after := job.ID(max(1, first*index.PageJobs)) - 1
+		for _, id := range t.q.IDs(index.Filter{Held: true, After: after, Limit: most + index.PageJobs}) {
 			held[id] = true
 		}
 	}
@@ -268,13 +271,13 @@ func (t *tally) standing(first int) (held, leased map[queuefs.JobID]bool) {
 }
 
 // count counts a page, with the help of its last count.
-func (t *tally) count(n int, version queuefs.Seq, held, leased map[queuefs.JobID]bool) (*page, error) {
+func (t *tally) count(n int, version job.Seq, held, leased map[job.ID]bool) (*page, error) {
 	last := t.pages[n]
 	entries, _, _ := t.q.Page(n, nil)
-	p := &page{version: version, jobs: map[queuefs.JobID]whose{}, uses: map[string]Use{}, made: map[string]Use{}}
+	p := &page{version: version, jobs: map[job.ID]whose{}, uses: map[string]Use{}, made: map[string]Use{}}
 	for i := range entries {
 		e := &entries[i]
-		if e.Status != queuefs.Pending && !leased[e.Job] {
+		if e.Status != job.Pending && !leased[e.Job] {
 			continue
 		}
 		of, known := whose{}, false
@@ -284,7 +287,7 @@ func (t *tally) count(n int, version queuefs.Seq, held, leased map[queuefs.JobID
 		// A job on hold may be held by its submitter or by an operator.
 		if !known || held[e.Job] && !of.notStarted {
 			j, err := t.q.Job(e.Job)
-			if errors.Is(err, queuefs.ErrNoJob) {
+			if errors.Is(err, ledger.ErrNoJob) {
 				continue
 			}
 			if err != nil {

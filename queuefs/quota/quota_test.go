@@ -10,6 +10,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
+	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/quota"
 )
@@ -20,7 +21,7 @@ func openQueue(t *testing.T, dir string, o queuefs.Options) (*queuefs.Service, *
 	ctx := context.Background()
 	if dir == "" {
 		dir = filepath.Join(t.TempDir(), "home")
-		if err := queuefs.Init(dir, queuefs.ServiceInfo{}); err != nil {
+		if err := home.Init(dir, home.ServiceInfo{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -32,7 +33,7 @@ func openQueue(t *testing.T, dir string, o queuefs.Options) (*queuefs.Service, *
 	t.Cleanup(func() { svc.Close() })
 	q, err := svc.Queue("q")
 	if err != nil {
-		q, err = svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1})
+		q, err = svc.CreateQueue(ctx, home.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +42,7 @@ func openQueue(t *testing.T, dir string, o queuefs.Options) (*queuefs.Service, *
 		t.Helper()
 		sub := q.Begin()
 		for range n {
-			m := queuefs.Meta{Owner: "ann", OnHold: held}
+			m := job.Meta{Owner: "ann", OnHold: held}
 			if made {
 				m.Extra = anvl.Record{{Name: quota.Made, Value: "x"}}
 			}
@@ -64,7 +65,7 @@ func TestJobsFromElsewhereCountForLimitsThatWereSet(t *testing.T) {
 	k := quota.New(svc)
 	submit(5, false, false)
 	submit(2, true, false)
-	refused := func(l, usual queuefs.Limits, ask quota.Use) string {
+	refused := func(l, usual job.Limits, ask quota.Use) string {
 		done, err := k.Admit(q, "ann", l, usual, ask)
 		if err != nil {
 			return err.Error()
@@ -73,19 +74,19 @@ func TestJobsFromElsewhereCountForLimitsThatWereSet(t *testing.T) {
 		return ""
 	}
 	one, many := quota.Use{Active: 1}, quota.Use{Active: 2}
-	if got := refused(queuefs.Limits{}, queuefs.Limits{Active: 3}, one); got != "" {
+	if got := refused(job.Limits{}, job.Limits{Active: 3}, one); got != "" {
 		t.Errorf("got %s", got)
 	}
-	if got := refused(queuefs.Limits{}, queuefs.Limits{Active: 3}, many); !strings.Contains(got, "ann has 2 jobs") {
+	if got := refused(job.Limits{}, job.Limits{Active: 3}, many); !strings.Contains(got, "ann has 2 jobs") {
 		t.Errorf("got %q, want the two", got)
 	}
-	if got := refused(queuefs.Limits{Active: 7}, queuefs.Limits{Active: 3}, one); !strings.Contains(got, "ann has 7 jobs") {
+	if got := refused(job.Limits{Active: 7}, job.Limits{Active: 3}, one); !strings.Contains(got, "ann has 7 jobs") {
 		t.Errorf("got %q, want all seven", got)
 	}
-	if got := refused(queuefs.Limits{Active: job.Unlimited}, queuefs.Limits{Active: 3}, many); got != "" {
+	if got := refused(job.Limits{Active: job.Unlimited}, job.Limits{Active: 3}, many); got != "" {
 		t.Errorf("got %s", got)
 	}
-	if got := refused(queuefs.Limits{Upload: 35}, queuefs.Limits{}, quota.Use{Upload: 1}); !strings.Contains(got, "ann has 35 octets") {
+	if got := refused(job.Limits{Upload: 35}, job.Limits{}, quota.Use{Upload: 1}); !strings.Contains(got, "ann has 35 octets") {
 		t.Errorf("got %q, want the octets", got)
 	}
 }
@@ -112,7 +113,7 @@ func TestOldJobsCount(t *testing.T) {
 	svc, q, submit := openQueue(t, dir, queuefs.Options{})
 	k := quota.New(svc)
 	for more := range int64(3) {
-		if got, err := k.Use(q, "ann", queuefs.Limits{}); err != nil || got != (quota.Use{Pending: 1, Active: more, Upload: 5 + 5*more}) {
+		if got, err := k.Use(q, "ann", job.Limits{}); err != nil || got != (quota.Use{Pending: 1, Active: more, Upload: 5 + 5*more}) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 		submit(1, true, false)
@@ -125,7 +126,7 @@ func TestJobsStartedByTheEndOfAHoldCount(t *testing.T) {
 	ctx := context.Background()
 	now := time.Now()
 	svc, q, submit := openQueue(t, "", queuefs.Options{Now: func() time.Time { return now }})
-	k, l := quota.New(svc), queuefs.Limits{Active: 1}
+	k, l := quota.New(svc), job.Limits{Active: 1}
 	submit(1, true, false)
 	submit(1, true, true)
 	if _, err := q.HoldUntil(ctx, 2, "", now.Add(time.Hour)); err != nil {
@@ -140,7 +141,7 @@ func TestJobsStartedByTheEndOfAHoldCount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := k.Admit(q, "ann", l, queuefs.Limits{}, quota.Use{Active: 1}); err == nil {
+	if _, err := k.Admit(q, "ann", l, job.Limits{}, quota.Use{Active: 1}); err == nil {
 		t.Error("a third job is admitted")
 	}
 }
@@ -150,20 +151,20 @@ func TestClaimsCountUntilTheyEnd(t *testing.T) {
 	svc, q, submit := openQueue(t, "", queuefs.Options{})
 	k := quota.New(svc)
 	submit(1, true, true)
-	l, ask := queuefs.Limits{Pending: 2}, quota.Use{Pending: 1}
-	done, err := k.Admit(q, "ann", l, queuefs.Limits{}, ask)
+	l, ask := job.Limits{Pending: 2}, quota.Use{Pending: 1}
+	done, err := k.Admit(q, "ann", l, job.Limits{}, ask)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.Admit(q, "ann", l, queuefs.Limits{}, ask); err == nil {
+	if _, err := k.Admit(q, "ann", l, job.Limits{}, ask); err == nil {
 		t.Error("two claims on one job")
 	}
-	if _, err := k.Admit(q, "bob", l, queuefs.Limits{}, ask); err != nil {
+	if _, err := k.Admit(q, "bob", l, job.Limits{}, ask); err != nil {
 		t.Error(err)
 	}
 	done()
 	done()
-	if _, err := k.Admit(q, "ann", l, queuefs.Limits{}, ask); err != nil {
+	if _, err := k.Admit(q, "ann", l, job.Limits{}, ask); err != nil {
 		t.Error(err)
 	}
 }
@@ -174,7 +175,7 @@ func TestUseFollowsTheJobs(t *testing.T) {
 	k := quota.New(svc)
 	use := func() quota.Use {
 		t.Helper()
-		u, err := k.Use(q, "ann", queuefs.Limits{Active: 1})
+		u, err := k.Use(q, "ann", job.Limits{Active: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +198,7 @@ func TestUseFollowsTheJobs(t *testing.T) {
 		t.Errorf("got %d, want those in work too", got)
 	}
 	for _, one := range taken {
-		if _, err := q.Conclude(ctx, one.ID, one.Token, queuefs.Conclusion{Outcome: queuefs.Completed}); err != nil {
+		if _, err := q.Conclude(ctx, one.ID, one.Token, job.Conclusion{Outcome: job.Completed}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -119,7 +121,7 @@ type View struct {
 	Now time.Time
 	// Jobs are jobs of jobStates, in the same order, with a row for each. Missing
 	// jobs are shown by their identifiers.
-	Jobs []queuefs.Job
+	Jobs []job.Job
 	// May reports whether the reader may send a request to a path below the base,
 	// such as "/hold/q/j000000000042". nil: the reader may do everything.
 	May func(method, path string) bool
@@ -294,7 +296,7 @@ func callerOf(r *http.Request) string {
 // queue makes another version.
 type version string
 
-func (h *Handler) versionOf(r *request, s *queuefs.QueueState) version {
+func (h *Handler) versionOf(r *request, s *ledger.State) version {
 	hash := newTagHash()
 	hash.add(string(h.base(r.Request)), strconv.FormatInt(s.Oldest.UnixMicro(), 10)) // a job being taken is no longer the oldest, before its event
 	var text []byte

@@ -18,6 +18,8 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/batch"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
@@ -287,7 +289,7 @@ func TestBatchOfManyLines(t *testing.T) {
 	if q, err := d.Queue(); err != nil || len(q.Submitted) != most || q.Pending != int64(most) || src.asked.Load() != int64(most) {
 		t.Errorf("got %d jobs, %v, %d were fetched", len(q.Submitted), err, src.asked.Load())
 	}
-	if j, err := s.q.Job(queuefs.JobID(most)); err != nil || j.Batch != fmt.Sprintf("b000000000001-%d", most) {
+	if j, err := s.q.Job(job.ID(most)); err != nil || j.Batch != fmt.Sprintf("b000000000001-%d", most) {
 		t.Errorf("got %+v, %v", j, err)
 	}
 	s.postBatch(strings.Repeat(src.url+"/a\n", 10_001)).want(t, 413)
@@ -451,7 +453,7 @@ func TestFetchesAreParallel(t *testing.T) {
 		t.Errorf("at a time: got %v", most)
 	}
 	for i := range 40 {
-		if got, want := s.payload(queuefs.JobID(i+1)), fmt.Sprintf("/%d", i); got != want {
+		if got, want := s.payload(job.ID(i+1)), fmt.Sprintf("/%d", i); got != want {
 			t.Errorf("job %d: got %q, want %q", i+1, got, want)
 		}
 	}
@@ -516,7 +518,7 @@ func TestClientSubmitsManifests(t *testing.T) {
 	s := newSite(t, rest.Options{Fetch: src.client(t)})
 	c := client.New(s.url, nil)
 	manifest := src.url + "/a\n" + src.url + "/a md5 " + md5OfHello + " - - b\n"
-	said := queuefs.Meta{Filename: "m", Submitter: "me", Expect: []digest.Value{digest.Sum(digest.CRC32, []byte(manifest))}}
+	said := job.Meta{Filename: "m", Submitter: "me", Expect: []digest.Value{digest.Sum(digest.CRC32, []byte(manifest))}}
 	ids, err := c.SubmitManifest(ctx, "jobs", upload(manifest, said))
 	if err != nil || fmt.Sprint(ids) != "[j000000000001 j000000000002]" {
 		t.Fatalf("got %q, %v", ids, err)
@@ -538,13 +540,13 @@ func TestClientSubmitsManifests(t *testing.T) {
 		t.Errorf("got %+v", b)
 	}
 	var e *web.Error
-	if ids, err := c.SubmitManifest(ctx, "jobs", upload("ftp://a/b\n", queuefs.Meta{})); !errors.As(err, &e) || e.Status != 400 || e.Message != `line 1: "ftp://a/b": refused: scheme is not http or https` {
+	if ids, err := c.SubmitManifest(ctx, "jobs", upload("ftp://a/b\n", job.Meta{})); !errors.As(err, &e) || e.Status != 400 || e.Message != `line 1: "ftp://a/b": refused: scheme is not http or https` {
 		t.Errorf("got %q, %v", ids, err)
 	}
 	if _, err := c.Batch(ctx, "jobs", "other"); !errors.As(err, &e) || e.Status != 404 {
 		t.Errorf("got %v", err)
 	}
-	if _, err := c.StartManifest(ctx, "jobs", upload(manifest, queuefs.Meta{Sidecar: "x"})); err == nil {
+	if _, err := c.StartManifest(ctx, "jobs", upload(manifest, job.Meta{Sidecar: "x"})); err == nil {
 		t.Error("a sidecar was accepted")
 	}
 	s.wantCounts(4, 0, 0)
@@ -553,7 +555,7 @@ func TestClientSubmitsManifests(t *testing.T) {
 // filenames are those of all jobs in the order of the queue.
 func (s *site) filenames() string {
 	s.t.Helper()
-	jobs, err := s.q.List(queuefs.ListOptions{})
+	jobs, err := s.q.List(index.Filter{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -590,7 +592,7 @@ func TestManifestsIncludeOthers(t *testing.T) {
 	for name, submit := range map[string]func(s *site){
 		"waiting": func(s *site) {
 			q := s.postBatch(outer).want(t, 201).queue(t)
-			want(t, "submitted", q.Submitted, []queuefs.JobID{1, 2, 3, 4, 5})
+			want(t, "submitted", q.Submitted, []job.ID{1, 2, 3, 4, 5})
 		},
 		"not waiting": func(s *site) {
 			b := s.ended(s.postBatch(outer, "Prefer", "respond-async").want(t, 202).Header.Get("Location"))
@@ -673,7 +675,7 @@ func TestManifestIsSubmitted(t *testing.T) {
 			if q, err := d.Queue(); err != nil || fmt.Sprint(q.Submitted) != "[j000000000001 j000000000002 j000000000003 j000000000004]" || q.Pending != 4 {
 				t.Errorf("answer: got %+v, %v", q, err)
 			}
-			jobs, err := s.q.List(queuefs.ListOptions{})
+			jobs, err := s.q.List(index.Filter{})
 			if err != nil || len(jobs) != 4 {
 				t.Fatalf("got %d jobs, %v", len(jobs), err)
 			}
@@ -683,7 +685,7 @@ func TestManifestIsSubmitted(t *testing.T) {
 				if len(sums) == 0 || sums[0] != digest.Sum(digest.SHA256, []byte(bodies[i])) {
 					t.Errorf("job %d: digests %v", i, sums)
 				}
-				want := queuefs.Job{ID: queuefs.JobID(i + 1), Queue: "jobs", Status: queuefs.Pending, Seq: queuefs.Seq(i + 1),
+				want := job.Job{ID: job.ID(i + 1), Queue: "jobs", Status: job.Pending, Seq: job.Seq(i + 1),
 					Filename: names[i], MediaType: "text/x-source", Submitter: "someone/1", Batch: "b000000000001-4",
 					Size: int64(len(bodies[i])), Digests: sums, Submitted: j.Submitted}
 				if i == 0 && strings.Contains(a.Request.URL.RawQuery+tt.name, "digest") || i == 0 && strings.Contains(tt.name, "first") || i == 0 && strings.Contains(tt.name, "media") {

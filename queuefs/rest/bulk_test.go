@@ -14,8 +14,11 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/anvl"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
@@ -29,7 +32,7 @@ import (
 func newMixed(t *testing.T) (*site, *dial) {
 	s, d := newDialled(t)
 	for n := 1; n <= 9; n++ {
-		m := queuefs.Meta{}
+		m := job.Meta{}
 		if n == 7 {
 			m.Submitter = "other"
 		}
@@ -60,18 +63,18 @@ func newMixed(t *testing.T) (*site, *dial) {
 func TestApplyTellsWhatItHasDoneWhenItIsStopped(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	for range 5 {
-		s.submit("x", queuefs.Meta{})
+		s.submit("x", job.Meta{})
 	}
 	ctx := &countdown{Context: context.Background(), left: 3}
-	sel := bulk.Selection{Filter: bulk.Filter{Status: queuefs.Pending}}
+	sel := bulk.Selection{Filter: bulk.Filter{Status: job.Pending}}
 	c, err := sel.Apply(ctx, s.q, bulk.Operation{Method: "delete"}, time.Now(), nil)
-	if err != nil || !slices.Equal(c.Changed, []queuefs.JobID{1, 2, 3}) || !c.More || c.After != 3 {
+	if err != nil || !slices.Equal(c.Changed, []job.ID{1, 2, 3}) || !c.More || c.After != 3 {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	if c, err := sel.Apply(ctx, s.q, bulk.Operation{Method: "delete"}, time.Now(), nil); !errors.Is(err, context.DeadlineExceeded) || c.Changed != nil {
 		t.Errorf("got %+v, %v", c, err)
 	}
-	if _, err := sel.Apply(context.Background(), s.q, bulk.Operation{Method: "burn"}, time.Now(), nil); !errors.Is(err, queuefs.ErrBadName) {
+	if _, err := sel.Apply(context.Background(), s.q, bulk.Operation{Method: "burn"}, time.Now(), nil); !errors.Is(err, job.ErrBadName) {
 		t.Errorf("got %v", err)
 	}
 	s.wantCounts(2, 0, 3)
@@ -97,7 +100,7 @@ func TestBulkGoesOnBehindWhatItHasSeen(t *testing.T) {
 		if n == 10 {
 			by = "few"
 		}
-		s.submit("x", queuefs.Meta{Submitter: by})
+		s.submit("x", job.Meta{Submitter: by})
 	}
 	for _, tt := range []struct{ path, body, header string }{
 		{"/hold/jobs?submitter=few&reason=a+%26+b", "", ""},
@@ -105,7 +108,7 @@ func TestBulkGoesOnBehindWhatItHasSeen(t *testing.T) {
 		{"/hold/jobs?submitter=few", "j000000000003\nj000000000004\nj000000000011\nj000000000012\n", "text/plain"},
 		{"/delete/jobs?submitter=few&dry", "", ""},
 	} {
-		var found []queuefs.JobID
+		var found []job.ID
 		calls := 0
 		for path := tt.path; path != "" && calls < 20; calls++ {
 			body := tt.body
@@ -130,7 +133,7 @@ func TestBulkGoesOnBehindWhatItHasSeen(t *testing.T) {
 			}
 			path, _, _ = strings.Cut(strings.TrimPrefix(link, "<"+s.url), ">")
 		}
-		if !slices.Equal(found, []queuefs.JobID{11}) || calls < 4 {
+		if !slices.Equal(found, []job.ID{11}) || calls < 4 {
 			t.Errorf("%s: got %v with %d calls", tt.path, found, calls)
 		}
 	}
@@ -140,7 +143,7 @@ func TestBulkGoesOnBehindWhatItHasSeen(t *testing.T) {
 	// Of a batch that is culled meanwhile there is nothing left.
 	s.postForm(newForm().file("a", "1").file("b", "2").end()).want(t, 201)
 	s.do("POST", "/delete/jobs?batch=b000000000013-2", "").want(t, 200)
-	if _, err := s.svc.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.CullingSize = 0; return nil }); err != nil {
+	if _, err := s.svc.SetQueue(ctx, "jobs", func(i *home.QueueInfo) error { i.CullingSize = 0; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	s.do("POST", "/delete/jobs?batch=b000000000013-2&after=j000000000013", "").want(t, 200)
@@ -160,16 +163,16 @@ func TestBulkAndConsumersShareTheJobs(t *testing.T) {
 	c := client.New(s.url, nil)
 	const jobs = 300
 	for range jobs {
-		s.submit("x", queuefs.Meta{})
+		s.submit("x", job.Meta{})
 	}
 	var (
 		all            sync.WaitGroup
 		mu             sync.Mutex
-		deleted, taken []queuefs.JobID
+		deleted, taken []job.ID
 	)
 	for range 2 {
 		all.Go(func() {
-			got, err := c.Bulk(ctx, "jobs", bulk.Operation{Method: "delete"}, bulk.Selection{Filter: bulk.Filter{Status: queuefs.Pending}})
+			got, err := c.Bulk(ctx, "jobs", bulk.Operation{Method: "delete"}, bulk.Selection{Filter: bulk.Filter{Status: job.Pending}})
 			if err != nil || got.More {
 				t.Errorf("got %v, %v", got.More, err)
 			}
@@ -184,12 +187,12 @@ func TestBulkAndConsumersShareTheJobs(t *testing.T) {
 					if last = err; err != nil {
 						break
 					}
-					id, _ := queuefs.ParseJobID(d.Job)
+					id, _ := job.ParseID(d.Job)
 					mu.Lock()
 					taken = append(taken, id)
 					mu.Unlock()
 				}
-				if last == queuefs.ErrEmpty {
+				if last == ledger.ErrEmpty {
 					return
 				}
 				if last != nil {
@@ -227,33 +230,33 @@ func (c *countdown) Err() error {
 func TestClientChangesManyJobs(t *testing.T) {
 	s, _ := newMixed(t)
 	c := client.New(s.url, nil)
-	got, err := c.Bulk(ctx, "jobs", bulk.Operation{Method: "hold", Reason: "a b"}, bulk.Selection{Filter: bulk.Filter{Batch: "b000000000008-2", Status: queuefs.Pending}, Older: time.Minute})
-	if err != nil || !slices.Equal(got.Changed, []queuefs.JobID{8, 9}) {
+	got, err := c.Bulk(ctx, "jobs", bulk.Operation{Method: "hold", Reason: "a b"}, bulk.Selection{Filter: bulk.Filter{Batch: "b000000000008-2", Status: job.Pending}, Older: time.Minute})
+	if err != nil || !slices.Equal(got.Changed, []job.ID{8, 9}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	got, err = c.Bulk(ctx, "jobs", bulk.Operation{Method: "requeue", End: true}, bulk.Selection{Jobs: []queuefs.JobID{3, 8, 77}})
-	if err != nil || !slices.Equal(got.Changed, []queuefs.JobID{10}) || len(got.Refused) != 2 {
+	got, err = c.Bulk(ctx, "jobs", bulk.Operation{Method: "requeue", End: true}, bulk.Selection{Jobs: []job.ID{3, 8, 77}})
+	if err != nil || !slices.Equal(got.Changed, []job.ID{10}) || len(got.Refused) != 2 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	got, err = c.Bulk(ctx, "jobs", bulk.Operation{Method: "delete"}, bulk.Selection{Filter: bulk.Filter{Held: true, Submitter: "Go-http-client/1.1", Limit: 1}, Dry: true})
-	if err != nil || !slices.Equal(got.Chosen, []queuefs.JobID{8}) || !got.More {
+	if err != nil || !slices.Equal(got.Chosen, []job.ID{8}) || !got.More {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	got, err = c.Bulk(ctx, "jobs", bulk.Operation{Method: "requeue"}, bulk.Selection{Filter: bulk.Filter{Outcome: queuefs.Completed}})
-	if err != nil || !slices.Equal(got.Changed, []queuefs.JobID{2}) {
+	got, err = c.Bulk(ctx, "jobs", bulk.Operation{Method: "requeue"}, bulk.Selection{Filter: bulk.Filter{Outcome: job.Completed}})
+	if err != nil || !slices.Equal(got.Changed, []job.ID{2}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if _, err := c.Bulk(ctx, "jobs", bulk.Operation{Method: "delete"}, bulk.Selection{Filter: bulk.Filter{Limit: 3}}); err == nil || !strings.Contains(err.Error(), "no jobs are selected") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := c.Bulk(ctx, "none", bulk.Operation{Method: "delete"}, bulk.Selection{Filter: bulk.Filter{Held: true}}); !errors.Is(err, queuefs.ErrNoQueue) {
+	if _, err := c.Bulk(ctx, "none", bulk.Operation{Method: "delete"}, bulk.Selection{Filter: bulk.Filter{Held: true}}); !errors.Is(err, ledger.ErrNoQueue) {
 		t.Errorf("got %v", err)
 	}
-	page, err := c.Queue(ctx, "jobs", bulk.Filter{Held: true, Batch: "b000000000008-2", Status: queuefs.Pending})
-	if err != nil || !slices.Equal(page.Jobs.IDs, []queuefs.JobID{8, 9}) {
+	page, err := c.Queue(ctx, "jobs", bulk.Filter{Held: true, Batch: "b000000000008-2", Status: job.Pending})
+	if err != nil || !slices.Equal(page.Jobs.IDs, []job.ID{8, 9}) {
 		t.Errorf("got %+v, %v", page.Jobs, err)
 	}
-	if page, err = c.Queue(ctx, "jobs", bulk.Filter{Outcome: queuefs.Failed}); err != nil || !slices.Equal(page.Jobs.IDs, []queuefs.JobID{3}) {
+	if page, err = c.Queue(ctx, "jobs", bulk.Filter{Outcome: job.Failed}); err != nil || !slices.Equal(page.Jobs.IDs, []job.ID{3}) {
 		t.Errorf("got %+v, %v", page.Jobs, err)
 	}
 }
@@ -262,9 +265,9 @@ func TestClientChangesManyJobs(t *testing.T) {
 func TestChangesShowNoMoreThanTheCallerMayRead(t *testing.T) {
 	reads, shown := false, false
 	s := newSite(t, rest.Options{Reads: func(*http.Request, string) bool { return reads }})
-	s.submit("a payload", queuefs.Meta{Submitter: "secret agent", Sidecar: "secret: sidecar", Filename: "secret.txt"})
-	s.submit("a payload", queuefs.Meta{Submitter: "secret agent", Sidecar: "secret: sidecar", Filename: "secret.txt"})
-	if _, err := s.svc.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Description = "secret"; return nil }); err != nil {
+	s.submit("a payload", job.Meta{Submitter: "secret agent", Sidecar: "secret: sidecar", Filename: "secret.txt"})
+	s.submit("a payload", job.Meta{Submitter: "secret agent", Sidecar: "secret: sidecar", Filename: "secret.txt"})
+	if _, err := s.svc.SetQueue(ctx, "jobs", func(i *home.QueueInfo) error { i.Description = "secret"; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	change := func(method, path string, status int, want string, header ...string) {
@@ -298,7 +301,7 @@ func TestChangesShowNoMoreThanTheCallerMayRead(t *testing.T) {
 func TestCullSaysWhatItKeeps(t *testing.T) {
 	s, d := newDialled(t)
 	for n := range 4 {
-		m := queuefs.Meta{}
+		m := job.Meta{}
 		if n == 0 {
 			m.Destruction = time.Now().Add(100 * 365 * 24 * time.Hour)
 		}
@@ -322,7 +325,7 @@ func TestCullSaysWhatItKeeps(t *testing.T) {
 	s.wantCounts(0, 1, 0)
 	kept("none may go", "/cull/jobs?cullingSizeThreshold=0", queuefs.Kept{Queue: "jobs", Spared: 1})
 	kept("as many as are to stay", "/cull/jobs?cullingSizeThreshold=1")
-	if _, err := s.svc.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.CullingSize = 0; return nil }); err != nil {
+	if _, err := s.svc.SetQueue(ctx, "jobs", func(i *home.QueueInfo) error { i.CullingSize = 0; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for _, form := range []string{"anvl", "json", "xml", "turtle", "soif", "xhtml"} {
@@ -336,7 +339,7 @@ func TestCullSaysWhatItKeeps(t *testing.T) {
 			t.Errorf("client, queue %q: got %+v, %v", queue, got, err)
 		}
 	}
-	if _, err := s.q.Amend(ctx, 1, func(j *queuefs.Job) error { j.Destruction = time.Time{}; return nil }); err != nil {
+	if _, err := s.q.Amend(ctx, 1, func(j *job.Job) error { j.Destruction = time.Time{}; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	kept("all may go", "/cull/jobs")
@@ -346,7 +349,7 @@ func TestCullSaysWhatItKeeps(t *testing.T) {
 func TestPausedQueueServesWhoWaitsWhenItGoesOn(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	s.do("POST", "/state/jobs?S=pause", "").want(t, 200)
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	s.do("POST", "/consume/jobs", "").want(t, 204)
 	got := make(chan answer)
 	go func() { got <- s.do("POST", "/consume/jobs?wait=60", "") }()
@@ -357,7 +360,7 @@ func TestPausedQueueServesWhoWaitsWhenItGoesOn(t *testing.T) {
 func TestClientKeepsQueues(t *testing.T) {
 	s, d := newDialled(t)
 	c := client.New(s.url, nil)
-	all := queuefs.QueueInfo{ID: "new", Identifier: "new", Name: "N: x", CullingSize: 1, CullingAge: 0, Paused: d.now(), Closed: true}
+	all := home.QueueInfo{ID: "new", Identifier: "new", Name: "N: x", CullingSize: 1, CullingAge: 0, Paused: d.now(), Closed: true}
 	made, err := c.CreateQueue(ctx, all)
 	if err != nil {
 		t.Fatal(err)
@@ -367,7 +370,7 @@ func TestClientKeepsQueues(t *testing.T) {
 	if _, err := c.CreateQueue(ctx, all); !errors.Is(err, queuefs.ErrQueueExists) {
 		t.Errorf("got %v", err)
 	}
-	var settings client.Settings
+	var settings anvl.Record
 	settings.Add("S", "restart")
 	settings.Add("closed", "false")
 	settings.Add("description", "three %0A more")
@@ -377,31 +380,31 @@ func TestClientKeepsQueues(t *testing.T) {
 		t.Fatal(set, err)
 	}
 	want(t, "set", set.Info, all)
-	bad := client.Settings{{Name: "description", Value: "bell\a"}}
+	bad := anvl.Record{{Name: "description", Value: "bell\a"}}
 	if _, err := c.SetQueue(ctx, "new", bad); err == nil || !strings.Contains(err.Error(), "U+0007") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := c.SetQueue(ctx, "none", settings); !errors.Is(err, queuefs.ErrNoQueue) {
+	if _, err := c.SetQueue(ctx, "none", settings); !errors.Is(err, ledger.ErrNoQueue) {
 		t.Errorf("got %v", err)
 	}
 	settings.Add("identifier", "other")
-	if _, err := c.SetQueue(ctx, "new", settings); !errors.Is(err, queuefs.ErrBadName) || !strings.Contains(err.Error(), "move the jobs") {
+	if _, err := c.SetQueue(ctx, "new", settings); !errors.Is(err, job.ErrBadName) || !strings.Contains(err.Error(), "move the jobs") {
 		t.Errorf("got %v", err)
 	}
 
-	s.submit("xyz", queuefs.Meta{})
-	if err := c.RemoveQueue(ctx, "jobs"); !errors.Is(err, queuefs.ErrNotEmpty) {
+	s.submit("xyz", job.Meta{})
+	if err := c.RemoveQueue(ctx, "jobs"); !errors.Is(err, ledger.ErrNotEmpty) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := c.Next(ctx, "jobs", 0); err != nil {
 		t.Fatal(err)
 	}
-	settings = client.Settings{}
+	settings = anvl.Record{}
 	settings.Add("cullingSizeThreshold", "0")
 	if _, err := c.SetQueue(ctx, "jobs", settings); err != nil {
 		t.Fatal(err)
 	}
-	gone := []queuefs.Culled{{Queue: "jobs", Job: 1, Status: queuefs.Consumed, At: s.only().Consumed, Size: 3}}
+	gone := []queuefs.Culled{{Queue: "jobs", Job: 1, Status: job.Consumed, At: s.only().Consumed, Size: 3}}
 	for _, tt := range []struct {
 		queue string
 		dry   bool
@@ -416,7 +419,7 @@ func TestClientKeepsQueues(t *testing.T) {
 		if err := c.RemoveQueue(ctx, name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := c.RemoveQueue(ctx, name); !errors.Is(err, queuefs.ErrNoQueue) {
+		if err := c.RemoveQueue(ctx, name); !errors.Is(err, ledger.ErrNoQueue) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -428,7 +431,7 @@ func TestCullingTellsOfEveryJob(t *testing.T) {
 	s := newServiceWith(t, queuefs.Options{Segment: manyJobs}).serve(rest.Options{})
 	var uploads []client.Upload
 	for range 2500 {
-		uploads = append(uploads, upload("", queuefs.Meta{}))
+		uploads = append(uploads, upload("", job.Meta{}))
 	}
 	c := client.New(s.url, nil)
 	if _, err := c.Submit(ctx, "jobs", uploads...); err != nil {
@@ -447,7 +450,7 @@ func TestCullingTellsOfEveryJob(t *testing.T) {
 		t.Fatalf("got %d, %v, %v", len(got.Culled), got.More, err)
 	}
 	for i, j := range got.Culled {
-		if j.Job != queuefs.JobID(i+1) {
+		if j.Job != job.ID(i+1) {
 			t.Fatalf("at %d: got %v", i, j.Job)
 		}
 	}
@@ -489,7 +492,7 @@ func TestEveryPropertyCanBeSetInEveryWay(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	c := client.New(s.url, nil)
 	all := home.NewQueue("all", time.Time{})
-	var settings client.Settings
+	var settings anvl.Record
 	for i := range home.Properties {
 		p := &home.Properties[i]
 		if p.Fixed {

@@ -19,7 +19,11 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/content"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
@@ -30,7 +34,7 @@ func TestClientWorks(t *testing.T) {
 	s, clock := newDialled(t)
 	now := clock.now()
 	c := client.New(s.url, nil)
-	must := func(j queuefs.Job, err error) queuefs.Job {
+	must := func(j job.Job, err error) job.Job {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +42,7 @@ func TestClientWorks(t *testing.T) {
 		return j
 	}
 	for range 4 {
-		s.submit("x", queuefs.Meta{})
+		s.submit("x", job.Meta{})
 	}
 	want(t, "held", must(c.Hold(ctx, "jobs", "j000000000001", "a b&c")).HeldFor, "a b&c")
 	want(t, "released", must(c.Release(ctx, "jobs", "j000000000001")).Held.IsZero(), true)
@@ -50,11 +54,11 @@ func TestClientWorks(t *testing.T) {
 		got = append(got, d)
 	}
 	for i, del := range got {
-		want(t, "delivery", [4]any{del.Job, del.Attempt, del.Expires.Equal(now.Add(time.Minute)), len(del.Lease) > 20}, [4]any{queuefs.JobID(i + 1).String(), 1, true, true})
+		want(t, "delivery", [4]any{del.Job, del.Attempt, del.Expires.Equal(now.Add(time.Minute)), len(del.Lease) > 20}, [4]any{job.ID(i + 1).String(), 1, true, true})
 	}
 	j := must(c.Extend(ctx, "jobs", got[0].Job, got[0].Lease, 2*time.Minute))
 	want(t, "extended", [2]any{j.Lease.Ends.Equal(now.Add(2 * time.Minute)), j.Consumer}, [2]any{true, "worker/1"})
-	if err := c.PutResult(ctx, "jobs", got[0].Job, got[0].Lease, upload("out", queuefs.Meta{Filename: "r.txt", MediaType: "text/plain",
+	if err := c.PutResult(ctx, "jobs", got[0].Job, got[0].Lease, upload("out", job.Meta{Filename: "r.txt", MediaType: "text/plain",
 		Expect: []digest.Value{digest.Sum(digest.CRC32, []byte("out")), digest.Sum(digest.SHA256, []byte("out"))}})); err != nil {
 		t.Fatal(err)
 	}
@@ -67,29 +71,29 @@ func TestClientWorks(t *testing.T) {
 		t.Errorf("got %q, %v, %+v", text, err, r)
 	}
 	s.do("POST", "/state/jobs?maxAttempts=1", "").want(t, 200)
-	j = must(c.Conclude(ctx, "jobs", got[0].Job, got[0].Lease, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "m", Transient: true}))
+	j = must(c.Conclude(ctx, "jobs", got[0].Job, got[0].Lease, job.Conclusion{Outcome: job.Failed, Message: "m", Transient: true}))
 	s.do("POST", "/state/jobs?maxAttempts=", "").want(t, 200)
-	want(t, "concluded", [3]any{j.Outcome, j.Message, j.Transient}, [3]any{queuefs.Failed, "m", true})
+	want(t, "concluded", [3]any{j.Outcome, j.Message, j.Transient}, [3]any{job.Failed, "m", true})
 	j = must(c.Return(ctx, "jobs", got[1].Job, got[1].Lease, "not mine"))
-	want(t, "returned", [2]any{j.Status, j.Message}, [2]any{queuefs.Pending, "not mine"})
-	want(t, "aborted", must(c.Abort(ctx, "jobs", got[2].Job, "")).Outcome, queuefs.Aborted)
-	want(t, "at the end", must(c.RequeueEnd(ctx, "jobs", got[0].Job)).ID, queuefs.JobID(5))
+	want(t, "returned", [2]any{j.Status, j.Message}, [2]any{job.Pending, "not mine"})
+	want(t, "aborted", must(c.Abort(ctx, "jobs", got[2].Job, "")).Outcome, job.Aborted)
+	want(t, "at the end", must(c.RequeueEnd(ctx, "jobs", got[0].Job)).ID, job.ID(5))
 
-	put := func(job, token, name string) error {
-		return c.PutResult(ctx, "jobs", job, token, upload("x", queuefs.Meta{Filename: name}))
+	put := func(jobID, token, name string) error {
+		return c.PutResult(ctx, "jobs", jobID, token, upload("x", job.Meta{Filename: name}))
 	}
 	get := func(name string) error { _, err := c.Result(ctx, "jobs", got[0].Job, name); return err }
-	one := func(_ queuefs.Job, err error) error { return err }
+	one := func(_ job.Job, err error) error { return err }
 	for what, e := range map[string][2]error{
 		"extend":      {one(c.Extend(ctx, "jobs", got[0].Job, got[0].Lease, 0)), queuefs.ErrLease},
-		"conclude":    {one(c.Conclude(ctx, "jobs", got[0].Job, got[0].Lease, queuefs.Conclusion{Outcome: queuefs.Completed})), queuefs.ErrLease},
+		"conclude":    {one(c.Conclude(ctx, "jobs", got[0].Job, got[0].Lease, job.Conclusion{Outcome: job.Completed})), queuefs.ErrLease},
 		"return":      {one(c.Return(ctx, "jobs", got[0].Job, "", "")), nil},
 		"put":         {put(got[0].Job, got[0].Lease, "a"), queuefs.ErrLease},
-		"get":         {get("other"), queuefs.ErrNoResult},
-		"abort":       {one(c.Abort(ctx, "jobs", got[0].Job, "")), queuefs.ErrConflict},
-		"requeue end": {one(c.RequeueEnd(ctx, "jobs", got[0].Job)), queuefs.ErrConflict},
-		"hold":        {one(c.Hold(ctx, "jobs", got[0].Job, "")), queuefs.ErrNotPending},
-		"release":     {one(c.Release(ctx, "jobs", "j000000000099")), queuefs.ErrNoJob},
+		"get":         {get("other"), content.ErrNoResult},
+		"abort":       {one(c.Abort(ctx, "jobs", got[0].Job, "")), job.ErrConflict},
+		"requeue end": {one(c.RequeueEnd(ctx, "jobs", got[0].Job)), job.ErrConflict},
+		"hold":        {one(c.Hold(ctx, "jobs", got[0].Job, "")), job.ErrNotPending},
+		"release":     {one(c.Release(ctx, "jobs", "j000000000099")), ledger.ErrNoJob},
 	} {
 		var re *web.Error
 		if !errors.As(e[0], &re) || e[1] != nil && !errors.Is(e[0], e[1]) {
@@ -98,7 +102,7 @@ func TestClientWorks(t *testing.T) {
 	}
 	for d, err := range c.Take(ctx, "jobs", queuefs.Take{Lease: time.Minute}, 0) {
 		if err != nil || put(d.Job, d.Lease, "a") != nil || !errors.Is(put(d.Job, d.Lease, "a"), queuefs.ErrResultExists) ||
-			!errors.Is(put(d.Job, d.Lease, ".a"), queuefs.ErrBadName) {
+			!errors.Is(put(d.Job, d.Lease, ".a"), job.ErrBadName) {
 			t.Errorf("got %+v, %v", d, err)
 		}
 	}
@@ -121,7 +125,7 @@ func TestWorkReportsEachOutcome(t *testing.T) {
 	c := client.New(s.url, nil)
 	s.do("POST", "/state/jobs?maxAttempts=1", "").want(t, 200)
 	for _, payload := range []string{"good", "bad", "later", "last"} {
-		s.submit(payload, queuefs.Meta{Filename: payload})
+		s.submit(payload, job.Meta{Filename: payload})
 	}
 	long := strings.Repeat("\x01", 20_000)
 	failures := map[string][]string{}
@@ -152,11 +156,11 @@ func TestWorkReportsEachOutcome(t *testing.T) {
 	}
 	want(t, "failures", failures, map[string][]string{"bad": {long}, "later": {"attempt 1"}})
 	for i, w := range []struct {
-		outcome   queuefs.Outcome
+		outcome   job.Outcome
 		transient bool
 		attempts  int
-	}{{queuefs.Completed, false, 1}, {queuefs.Failed, false, 1}, {queuefs.Failed, true, 1}, {queuefs.Completed, false, 1}} {
-		j, err := s.q.Job(queuefs.JobID(i + 1))
+	}{{job.Completed, false, 1}, {job.Failed, false, 1}, {job.Failed, true, 1}, {job.Completed, false, 1}} {
+		j, err := s.q.Job(job.ID(i + 1))
 		if err != nil || j.Outcome != w.outcome || j.Transient != w.transient || j.Attempts != w.attempts {
 			t.Errorf("%s: got %v, transient %v, %d attempts, %v, want %+v", j.Filename, j.Outcome, j.Transient, j.Attempts, err, w)
 		}
@@ -167,7 +171,7 @@ func TestWorkReportsEachOutcome(t *testing.T) {
 func TestWorkGivesBackAtItsEnd(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		s := newSite(t, rest.Options{})
-		s.submit("x", queuefs.Meta{})
+		s.submit("x", job.Meta{})
 		began := make(chan struct{})
 		stop := works(t, client.New(s.url, nil), client.Work{Queue: "jobs"}, func(ctx context.Context, _ *client.Delivery) error {
 			close(began)
@@ -181,9 +185,9 @@ func TestWorkGivesBackAtItsEnd(t *testing.T) {
 		stop()
 		j, err := s.q.Job(1)
 		if done {
-			want(t, "done", [3]any{j.Status, j.Outcome, err}, [3]any{queuefs.Consumed, queuefs.Completed, nil})
+			want(t, "done", [3]any{j.Status, j.Outcome, err}, [3]any{job.Consumed, job.Completed, nil})
 		} else {
-			want(t, "given back", [3]any{j.Status, j.Message, err}, [3]any{queuefs.Pending, "the worker was ended", nil})
+			want(t, "given back", [3]any{j.Status, j.Message, err}, [3]any{job.Pending, "the worker was ended", nil})
 		}
 	}
 }
@@ -191,7 +195,7 @@ func TestWorkGivesBackAtItsEnd(t *testing.T) {
 // Work ends when its lease is lost, and reports nothing.
 func TestWorkEndsWithItsLease(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	began, cause := make(chan struct{}), make(chan error, 1)
 	failed := make(chan error, 1)
 	stop := works(t, client.New(s.url, nil), client.Work{Queue: "jobs", Lease: time.Second, Failed: func(_ *client.Delivery, err error) { failed <- err }},
@@ -210,7 +214,7 @@ func TestWorkEndsWithItsLease(t *testing.T) {
 		t.Errorf("Failed got %v, want %v", err, queuefs.ErrLease)
 	}
 	stop()
-	if j, err := s.q.Job(1); err != nil || j.Outcome == queuefs.Completed {
+	if j, err := s.q.Job(1); err != nil || j.Outcome == job.Completed {
 		t.Errorf("got %v, %v", j.Outcome, err)
 	}
 }
@@ -236,17 +240,17 @@ func TestWorkGoesOnAfterFaults(t *testing.T) {
 	}))
 	defer proxy.Close()
 	c := client.New(proxy.URL, nil)
-	if err := c.Work(ctx, client.Work{Queue: "none"}, nil); !errors.Is(err, queuefs.ErrNoQueue) {
-		t.Errorf("got %v, want %v", err, queuefs.ErrNoQueue)
+	if err := c.Work(ctx, client.Work{Queue: "none"}, nil); !errors.Is(err, ledger.ErrNoQueue) {
+		t.Errorf("got %v, want %v", err, ledger.ErrNoQueue)
 	}
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	began := make(chan struct{})
 	stop := works(t, c, client.Work{Queue: "jobs", Failed: func(_ *client.Delivery, err error) { t.Error(err) }},
 		func(context.Context, *client.Delivery) error { close(began); return nil })
 	<-began
 	stop()
 	j, err := s.q.Job(1)
-	want(t, "job", [3]any{j.Outcome, err, lost.Load()}, [3]any{queuefs.Completed, nil, int32(2)})
+	want(t, "job", [3]any{j.Outcome, err, lost.Load()}, [3]any{job.Completed, nil, int32(2)})
 }
 
 func TestTemporary(t *testing.T) {
@@ -257,13 +261,13 @@ func TestTemporary(t *testing.T) {
 		{nil, false},
 		{errors.New("connection refused"), true},
 		{fmt.Errorf("take: %w", context.Canceled), false},
-		{queuefs.ErrNoQueue, false},
-		{&client.Error{Status: 404}, false},
-		{&client.Error{Status: 409}, false},
-		{&client.Error{Status: 409, After: time.Second}, true},
-		{fmt.Errorf("take: %w", &client.Error{Status: 429}), true},
-		{&client.Error{Status: 503}, true},
-		{&client.Error{Status: 507}, true},
+		{ledger.ErrNoQueue, false},
+		{&web.Error{Status: 404}, false},
+		{&web.Error{Status: 409}, false},
+		{&web.Error{Status: 409, After: time.Second}, true},
+		{fmt.Errorf("take: %w", &web.Error{Status: 429}), true},
+		{&web.Error{Status: 503}, true},
+		{&web.Error{Status: 507}, true},
 	} {
 		if got := client.Temporary(tt.err); got != tt.want {
 			t.Errorf("%v: got %v, want %v", tt.err, got, tt.want)
@@ -280,7 +284,7 @@ func TestErrorsSayWhenToTryAgain(t *testing.T) {
 		}))
 		_, err := client.New(srv.URL, nil).Job(ctx, "jobs", "j000000000001")
 		srv.Close()
-		var e *client.Error
+		var e *web.Error
 		if !errors.As(err, &e) || e.After > most || e.After < most/2 {
 			t.Errorf("Retry-After %q: got %v, %+v, want %v", text, err, e, most)
 		}
@@ -291,7 +295,7 @@ func TestClientSubmitsEverythingThereIsToSay(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	c := client.New(s.url+"/", nil)
 	c.UserAgent = "client/1"
-	metas := []queuefs.Meta{
+	metas := []job.Meta{
 		{},
 		{Filename: "a b \"c\" é", MediaType: "text/plain; charset=utf-8", Submitter: "me", Sidecar: " x\n%41é "},
 		{Sidecar: strings.Repeat("long ", 2000), MediaType: "text/checkm"},
@@ -328,12 +332,12 @@ func TestClientSubmitsEverythingThereIsToSay(t *testing.T) {
 			t.Errorf("%d: got %+v", i, d)
 		}
 	}
-	if _, err := c.Next(ctx, "jobs", time.Millisecond); err != queuefs.ErrEmpty {
-		t.Errorf("got %v, want %v", err, queuefs.ErrEmpty)
+	if _, err := c.Next(ctx, "jobs", time.Millisecond); err != ledger.ErrEmpty {
+		t.Errorf("got %v, want %v", err, ledger.ErrEmpty)
 	}
 	for _, err := range c.NextN(ctx, "jobs", 9, 0) {
-		if err != queuefs.ErrEmpty {
-			t.Errorf("got %v, want %v", err, queuefs.ErrEmpty)
+		if err != ledger.ErrEmpty {
+			t.Errorf("got %v, want %v", err, ledger.ErrEmpty)
 		}
 	}
 }
@@ -345,7 +349,7 @@ func TestClientMovesSeveralJobsAtOnce(t *testing.T) {
 	var uploads []client.Upload
 	for i := range 100 {
 		text := strings.Repeat(fmt.Sprint(i, " "), i*200)
-		u := upload(text, queuefs.Meta{Filename: fmt.Sprint(odd, i), Sidecar: fmt.Sprint("s ", i), Expect: []digest.Value{digest.Sum(digest.SHA1, []byte(text))}})
+		u := upload(text, job.Meta{Filename: fmt.Sprint(odd, i), Sidecar: fmt.Sprint("s ", i), Expect: []digest.Value{digest.Sum(digest.SHA1, []byte(text))}})
 		if i%3 == 0 {
 			u.Size = -1
 		}
@@ -379,7 +383,7 @@ func TestClientMovesSeveralJobsAtOnce(t *testing.T) {
 func TestClientMethods(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	c := client.New(s.url, nil)
-	info := queuefs.QueueInfo{Identifier: "uc3:cutie/01", Name: "Queue 01", Description: "a b", CullingSize: 5, CullingAge: 0, VerifyOnRead: true}
+	info := home.QueueInfo{Identifier: "uc3:cutie/01", Name: "Queue 01", Description: "a b", CullingSize: 5, CullingAge: 0, VerifyOnRead: true}
 	q, err := c.CreateQueue(ctx, info)
 	got := q.Info
 	want := info
@@ -389,18 +393,18 @@ func TestClientMethods(t *testing.T) {
 	}
 	// A queue may be called by identifier, cleaned identifier and name.
 	for _, name := range []string{"uc3:cutie/01", "uc3+cutie=01", "Queue 01"} {
-		if _, err := c.Submit(ctx, name, upload("x", queuefs.Meta{})); err != nil {
+		if _, err := c.Submit(ctx, name, upload("x", job.Meta{})); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	q, err = c.Queue(ctx, "Queue 01", bulk.Filter{Status: queuefs.Pending, After: 1, Limit: 1})
+	q, err = c.Queue(ctx, "Queue 01", bulk.Filter{Status: job.Pending, After: 1, Limit: 1})
 	if err != nil || q.Pending != 3 || fmt.Sprint(q.Jobs.IDs) != "[j000000000002]" || !q.Jobs.More {
 		t.Errorf("queue: got %+v, %v", q, err)
 	}
-	if j, err := c.Delete(ctx, "Queue 01", "j000000000001"); err != nil || j.Status != queuefs.Deleted {
+	if j, err := c.Delete(ctx, "Queue 01", "j000000000001"); err != nil || j.Status != job.Deleted {
 		t.Errorf("delete: got %+v, %v", j, err)
 	}
-	if j, err := c.Requeue(ctx, "Queue 01", "j000000000001"); err != nil || j.Status != queuefs.Pending || j.Requeues != 1 {
+	if j, err := c.Requeue(ctx, "Queue 01", "j000000000001"); err != nil || j.Status != job.Pending || j.Requeues != 1 {
 		t.Errorf("requeue: got %+v, %v", j, err)
 	}
 	d, err := c.Peek(ctx, "Queue 01", "")
@@ -421,7 +425,7 @@ func TestClientMethods(t *testing.T) {
 func TestClientErrorsAreThoseOfTheEngine(t *testing.T) {
 	s := newSite(t, rest.Options{MaxBody: 1000})
 	c := client.New(s.url, nil)
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	s.do("POST", "/consume/jobs", "").want(t, 200)
 	err := func(_ any, err error) error { return err }
 	tests := []struct {
@@ -429,17 +433,17 @@ func TestClientErrorsAreThoseOfTheEngine(t *testing.T) {
 		err  error
 		want error
 	}{
-		{"queue", err(c.Queue(ctx, "none", bulk.Filter{})), queuefs.ErrNoQueue},
-		{"queue of a job", err(c.Job(ctx, "none", "j000000000001")), queuefs.ErrNoQueue},
-		{"job", err(c.Job(ctx, "jobs", "j000000000009")), queuefs.ErrNoJob},
-		{"job that cannot be", err(c.Peek(ctx, "jobs", "x")), queuefs.ErrNoJob},
-		{"delete", err(c.Delete(ctx, "jobs", "j000000000001")), queuefs.ErrNotPending},
-		{"name", err(c.CreateQueue(ctx, queuefs.QueueInfo{ID: "cutie-x"})), queuefs.ErrBadName},
-		{"digest", err(c.Submit(ctx, "jobs", upload("x", queuefs.Meta{Expect: []digest.Value{digest.Sum(digest.MD5, nil)}}))), queuefs.ErrDigest},
+		{"queue", err(c.Queue(ctx, "none", bulk.Filter{})), ledger.ErrNoQueue},
+		{"queue of a job", err(c.Job(ctx, "none", "j000000000001")), ledger.ErrNoQueue},
+		{"job", err(c.Job(ctx, "jobs", "j000000000009")), ledger.ErrNoJob},
+		{"job that cannot be", err(c.Peek(ctx, "jobs", "x")), ledger.ErrNoJob},
+		{"delete", err(c.Delete(ctx, "jobs", "j000000000001")), job.ErrNotPending},
+		{"name", err(c.CreateQueue(ctx, home.QueueInfo{ID: "cutie-x"})), job.ErrBadName},
+		{"digest", err(c.Submit(ctx, "jobs", upload("x", job.Meta{Expect: []digest.Value{digest.Sum(digest.MD5, nil)}}))), digest.ErrMismatch},
 		{"form", err(c.State(ctx, state.Form(0), "jobs", "")), state.ErrForm},
-		{"empty", err(c.Peek(ctx, "jobs", "")), queuefs.ErrEmpty},
+		{"empty", err(c.Peek(ctx, "jobs", "")), ledger.ErrEmpty},
 	}
-	all := []error{queuefs.ErrNoQueue, queuefs.ErrNoJob, queuefs.ErrNotPending, queuefs.ErrBadName, queuefs.ErrDigest, queuefs.ErrSidecar, queuefs.ErrEmpty, queuefs.ErrTooBig}
+	all := []error{ledger.ErrNoQueue, ledger.ErrNoJob, job.ErrNotPending, job.ErrBadName, digest.ErrMismatch, job.ErrSidecar, ledger.ErrEmpty, job.ErrTooBig}
 	for _, tt := range tests {
 		if !errors.Is(tt.err, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, tt.err, tt.want)
@@ -451,13 +455,13 @@ func TestClientErrorsAreThoseOfTheEngine(t *testing.T) {
 		}
 	}
 	var e *web.Error
-	if _, err := c.Submit(ctx, "jobs", upload(strings.Repeat("x", 1001), queuefs.Meta{})); !errors.As(err, &e) || e.Status != 413 {
+	if _, err := c.Submit(ctx, "jobs", upload(strings.Repeat("x", 1001), job.Meta{})); !errors.As(err, &e) || e.Status != 413 {
 		t.Errorf("got %v, want 413", err)
 	}
 	if _, err := c.Submit(ctx, "jobs"); err == nil {
 		t.Error("nothing was submitted")
 	}
-	short := upload("x", queuefs.Meta{})
+	short := upload("x", job.Meta{})
 	short.Size = 2
 	if _, err := c.Submit(ctx, "jobs", short); err == nil {
 		t.Error("a payload that is too short was submitted")
@@ -466,7 +470,7 @@ func TestClientErrorsAreThoseOfTheEngine(t *testing.T) {
 		t.Error("payloads that are too short were submitted")
 	}
 	failing := client.Upload{Size: -1, Open: func() (io.ReadCloser, error) { return nil, errors.New("cannot open") }}
-	if _, err := c.Submit(ctx, "jobs", upload("x", queuefs.Meta{}), failing); err == nil || !strings.Contains(err.Error(), "cannot open") {
+	if _, err := c.Submit(ctx, "jobs", upload("x", job.Meta{}), failing); err == nil || !strings.Contains(err.Error(), "cannot open") {
 		t.Errorf("got %v", err)
 	}
 	s.wantCounts(0, 1, 0)

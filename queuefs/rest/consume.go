@@ -12,6 +12,10 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/content"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -46,12 +50,12 @@ func (h *Handler) consume(w http.ResponseWriter, r *request) error {
 			h.o.Taken(&taken[i].Job)
 		}
 	}
-	if !r.query.Has("max") && isForm(r.Header.Get("Content-Type")) && (err == nil || errors.Is(err, queuefs.ErrEmpty)) {
+	if !r.query.Has("max") && isForm(r.Header.Get("Content-Type")) && (err == nil || errors.Is(err, ledger.ErrEmpty)) {
 		if form, bad := r.form(); bad == nil && r.fromPage(form) {
 			return h.takenByPage(w, r, form, q, taken)
 		}
 	}
-	if err != nil && !errors.Is(err, queuefs.ErrEmpty) {
+	if err != nil && !errors.Is(err, ledger.ErrEmpty) {
 		return keyBusy(w, err)
 	}
 	replayed(w, again, http.StatusOK)
@@ -81,8 +85,8 @@ func take(ctx context.Context, q *queuefs.Queue, t queuefs.Take, wait time.Durat
 	defer cancel()
 	web.Waiting(ctx)
 	taken, err := q.TakeWait(waiting, t)
-	if errors.Is(err, queuefs.ErrStandby) {
-		err = queuefs.ErrEmpty // the home has just gone to another daemon, where the consumer waits next
+	if errors.Is(err, journal.ErrFollowing) {
+		err = ledger.ErrEmpty // the home has just gone to another daemon, where the consumer waits next
 	}
 	if err != nil && ctx.Err() != nil {
 		if gone := web.Still(ctx); gone != nil {
@@ -90,7 +94,7 @@ func take(ctx context.Context, q *queuefs.Queue, t queuefs.Take, wait time.Durat
 		}
 	}
 	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = queuefs.ErrEmpty // the time was over while a job was being taken
+		err = ledger.ErrEmpty // the time was over while a job was being taken
 	}
 	return taken, err
 }
@@ -99,8 +103,8 @@ func take(ctx context.Context, q *queuefs.Queue, t queuefs.Take, wait time.Durat
 func (h *Handler) peek(w http.ResponseWriter, r *request) error {
 	var (
 		q  *queuefs.Queue
-		j  queuefs.Job
-		id queuefs.JobID
+		j  job.Job
+		id job.ID
 	)
 	_, _, err := r.wrapped()
 	if err != nil {
@@ -120,11 +124,11 @@ func (h *Handler) peek(w http.ResponseWriter, r *request) error {
 	header := w.Header()
 	header.Set("Cache-Control", "no-cache")
 	switch {
-	case errors.Is(err, queuefs.ErrEmpty):
+	case errors.Is(err, ledger.ErrEmpty):
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	case err != nil:
-		return notFound(err, queuefs.ErrNoJob, r.PathValue("job"))
+		return notFound(err, ledger.ErrNoJob, r.PathValue("job"))
 	}
 	switch part := r.text("part"); {
 	case r.bad != nil:
@@ -161,7 +165,7 @@ func (r *request) wrapped() (kind wrapping, ok bool, err error) {
 		return formData, true, nil
 	case strings.EqualFold(t, "multipart/mixed"):
 		return mixed, true, nil
-	case strings.EqualFold(t, queuefs.DefaultMediaType):
+	case strings.EqualFold(t, job.DefaultMediaType):
 		return bare, true, nil
 	}
 	_, err = state.ParseForm(t)
@@ -175,7 +179,7 @@ func wrap(accept, mediaType string) wrapping {
 	switch accept {
 	case "", "*/*":
 		return formData
-	case queuefs.DefaultMediaType:
+	case job.DefaultMediaType:
 		return bare
 	}
 	a := state.ParseAccept(accept)
@@ -184,7 +188,7 @@ func wrap(accept, mediaType string) wrapping {
 	for i, q := range [...]float64{
 		formData: a.Quality("multipart/form-data"),
 		mixed:    a.Quality("multipart/mixed"),
-		bare:     max(a.Quality(queuefs.DefaultMediaType), a.Quality(own)),
+		bare:     max(a.Quality(job.DefaultMediaType), a.Quality(own)),
 	} {
 		if q > most {
 			best, most = wrapping(i), q
@@ -201,12 +205,12 @@ func wrap(accept, mediaType string) wrapping {
 // while. Jobs put back or taken by others meanwhile
 // stay as they are, and are not mentioned. The error says what became of the
 // others, also to the caller; cause is not shown and goes to the log with it.
-func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, bad queuefs.JobID, cause error) error {
+func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, bad job.ID, cause error) error {
 	// The jobs are to go back even if the client has gone.
 	ctx := context.WithoutCancel(r.Context())
-	var back, held, lost []queuefs.JobID
+	var back, held, lost []job.ID
 	why := cause
-	give := func(t *queuefs.Taken) (as queuefs.Job, ok bool) {
+	give := func(t *queuefs.Taken) (as job.Job, ok bool) {
 		var err error
 		if t.Token == "" {
 			as, err = q.RequeueAt(ctx, t.ID, t.Seq)
@@ -214,7 +218,7 @@ func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, b
 			as, err = q.Return(ctx, t.ID, t.Token, "")
 		}
 		switch {
-		case errors.Is(err, queuefs.ErrConflict), errors.Is(err, queuefs.ErrLease): // somebody else has seen to it
+		case errors.Is(err, job.ErrConflict), errors.Is(err, queuefs.ErrLease): // somebody else has seen to it
 		case err != nil:
 			lost, why = append(lost, t.ID), errors.Join(why, fmt.Errorf("%v: %w", t.ID, err))
 		}
@@ -229,7 +233,7 @@ func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, b
 			back = append(back, t.ID)
 		}
 	}
-	if errors.Is(cause, queuefs.ErrUnread) {
+	if errors.Is(cause, content.ErrUnread) {
 		if err := q.Rest(ctx, bad, cause); err != nil {
 			why = errors.Join(why, err)
 		}
@@ -266,7 +270,7 @@ func (h *Handler) putBack(r *request, q *queuefs.Queue, taken []queuefs.Taken, b
 // scarce reports whether err is about this process or the service, not about
 // the payload.
 func scarce(err error) bool {
-	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN, syscall.EINTR, queuefs.ErrUnread, queuefs.ErrClosed, queuefs.ErrFailed} {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN, syscall.EINTR, content.ErrUnread, ledger.ErrClosed, ledger.ErrFailed} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -276,7 +280,7 @@ func scarce(err error) bool {
 
 // unreadable is why a job is on hold. It does not say where the home is: job
 // files are published.
-func unreadable(id queuefs.JobID, err error) string {
+func unreadable(id job.ID, err error) string {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		return fmt.Sprintf("payload of %v: %v", id, p.Err)
 	}
@@ -284,7 +288,7 @@ func unreadable(id queuefs.JobID, err error) string {
 }
 
 // idRanges sorts jobs and names them: neighbours as "j000000000001 to j000000000003".
-func idRanges(ids []queuefs.JobID) string {
+func idRanges(ids []job.ID) string {
 	slices.Sort(ids)
 	var b strings.Builder
 	for i := 0; i < len(ids); {

@@ -19,6 +19,8 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
 )
@@ -38,7 +40,7 @@ func TestConsumePassesOverWhatIsNotThere(t *testing.T) {
 				s := newSite(t, rest.Options{})
 				more := strings.Repeat("x", size)
 				for _, payload := range []string{"cut off", "gone", "sound"} {
-					s.submit(payload+more, queuefs.Meta{})
+					s.submit(payload+more, job.Meta{})
 				}
 				if err := s.svc.Checkpoint(ctx); err != nil {
 					t.Fatal(err)
@@ -71,8 +73,8 @@ func TestConsumeWaitsForAJob(t *testing.T) {
 	for range 2 {
 		go func() { got <- s.do("POST", "/consume/jobs?wait=60", "", "Accept", "application/octet-stream") }()
 	}
-	s.submit("one", queuefs.Meta{})
-	s.submit("two", queuefs.Meta{})
+	s.submit("one", job.Meta{})
+	s.submit("two", job.Meta{})
 	bodies := map[string]bool{}
 	for range 2 {
 		bodies[(<-got).want(t, 200).body] = true
@@ -104,7 +106,7 @@ func TestClientThatHungUpTakesNoJob(t *testing.T) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
 	<-went // long before the minute is over
-	s.submit("one", queuefs.Meta{})
+	s.submit("one", job.Meta{})
 	s.wantCounts(1, 0, 0)
 }
 
@@ -138,7 +140,7 @@ func TestCullingWaitsForPayloadsOnTheirWay(t *testing.T) {
 	for _, target := range []string{"/consume/jobs?max=3", "/consume/jobs"} {
 		const jobs = 3
 		for range jobs {
-			s.submit(payload, queuefs.Meta{})
+			s.submit(payload, job.Meta{})
 		}
 		for left := jobs; left > 0; {
 			writes, early := 0, 0
@@ -191,12 +193,12 @@ func newSnagged(t *testing.T, payloads ...string) (*site, *snag) {
 		if p == strings.ToUpper(p) {
 			p = strings.Repeat(p, 200<<10)
 		}
-		s.submit(p, queuefs.Meta{})
+		s.submit(p, job.Meta{})
 	}
 	return s, f
 }
 
-func (s *site) removePayload(id queuefs.JobID) {
+func (s *site) removePayload(id job.ID) {
 	path := filepath.Join(s.svc.Dir(), "queues/jobs/payload", id.String())
 	if err := os.Remove(path); err != nil {
 		s.t.Error(err)
@@ -207,7 +209,7 @@ func (s *site) removePayload(id queuefs.JobID) {
 // on hold, c for consumed, l for consumed with a lease.
 func (s *site) states() (got string) {
 	s.t.Helper()
-	jobs, err := s.q.List(queuefs.ListOptions{})
+	jobs, err := s.q.List(index.Filter{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -256,7 +258,7 @@ func TestJobsThatCannotBeReadArePutBack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			bad := queuefs.JobID(1)
+			bad := job.ID(1)
 			for tt.payloads[bad-1] != strings.ToUpper(tt.payloads[bad-1]) {
 				bad++
 			}
@@ -307,8 +309,8 @@ func TestJobsThatCannotBeReadNowArePassedOver(t *testing.T) {
 		}
 		return do()
 	}})
-	s.submit(strings.Repeat("A", 200<<10), queuefs.Meta{})
-	s.submit("b", queuefs.Meta{})
+	s.submit(strings.Repeat("A", 200<<10), job.Meta{})
+	s.submit("b", job.Meta{})
 	if err := s.svc.Checkpoint(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +354,7 @@ func (a *aside) Write(p []byte) (int, error) {
 func TestJobsThatOthersSawToAreNotPutBack(t *testing.T) {
 	for _, tt := range []struct {
 		query  string
-		again  queuefs.JobID // is put back by somebody else
+		again  job.ID        // is put back by somebody else
 		other  *queuefs.Take // nil if nobody takes it then
 		states string
 		logged string
@@ -371,7 +373,7 @@ func TestJobsThatOthersSawToAreNotPutBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.once(func() { s.removePayload(3) })
-			var seq queuefs.Seq
+			var seq job.Seq
 			w := &aside{ResponseRecorder: httptest.NewRecorder(), word: "j000000000003", do: func() {
 				path := filepath.Join(s.svc.Dir(), "queues/jobs/payload/j000000000003")
 				if err := os.WriteFile(path, []byte(strings.Repeat("C", 200<<10)), 0o666); err != nil {
@@ -491,7 +493,7 @@ func TestClientHoldsUntil(t *testing.T) {
 	s, d := newDialled(t)
 	c := client.New(s.url, nil)
 	at := d.now().Add(time.Minute)
-	for n, uploads := range [][]client.Upload{{upload("x", queuefs.Meta{NotBefore: at})}, {upload("x", queuefs.Meta{NotBefore: at}), upload("y", queuefs.Meta{NotBefore: at})}} {
+	for n, uploads := range [][]client.Upload{{upload("x", job.Meta{NotBefore: at})}, {upload("x", job.Meta{NotBefore: at}), upload("y", job.Meta{NotBefore: at})}} {
 		if _, err := c.Submit(ctx, "jobs", uploads...); err != nil {
 			t.Fatal(err)
 		}
@@ -506,11 +508,11 @@ func TestClientHoldsUntil(t *testing.T) {
 	if j, err = c.Hold(ctx, "jobs", "j000000000001", ""); err != nil || !j.HeldUntil.IsZero() || j.Held.IsZero() {
 		t.Errorf("got %+v, %v", j, err)
 	}
-	all := bulk.Selection{Filter: bulk.Filter{Status: queuefs.Pending}}
+	all := bulk.Selection{Filter: bulk.Filter{Status: job.Pending}}
 	for _, step := range []struct {
 		until time.Time
-		want  []queuefs.JobID
-	}{{later, []queuefs.JobID{3}}, {time.Time{}, []queuefs.JobID{2, 3}}, {later, nil}} {
+		want  []job.ID
+	}{{later, []job.ID{3}}, {time.Time{}, []job.ID{2, 3}}, {later, nil}} {
 		changes, err := c.Bulk(ctx, "jobs", bulk.Operation{Method: "hold", Until: step.until}, all)
 		if err != nil || fmt.Sprint(changes.Changed) != fmt.Sprint(step.want) {
 			t.Errorf("all until %v: got %+v, %v want %v", step.until, changes, err, step.want)
@@ -527,14 +529,14 @@ func TestClientHoldsUntil(t *testing.T) {
 func TestClientSaysWhenToRetry(t *testing.T) {
 	s, d := newDialled(t)
 	c := client.New(s.url, nil)
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	in := 90 * time.Second
 	for del, err := range c.Take(ctx, "jobs", queuefs.Take{Lease: time.Minute}, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j, err := c.Conclude(ctx, "jobs", del.Job, del.Lease, queuefs.Conclusion{Outcome: queuefs.Failed, Transient: true, Message: "m", RetryIn: &in})
-		if err != nil || j.Status != queuefs.Pending || !j.HeldUntil.Equal(d.now().Add(in)) || j.Message != "m" {
+		j, err := c.Conclude(ctx, "jobs", del.Job, del.Lease, job.Conclusion{Outcome: job.Failed, Transient: true, Message: "m", RetryIn: &in})
+		if err != nil || j.Status != job.Pending || !j.HeldUntil.Equal(d.now().Add(in)) || j.Message != "m" {
 			t.Errorf("got %+v, %v", j, err)
 		}
 	}
@@ -543,13 +545,13 @@ func TestClientSaysWhenToRetry(t *testing.T) {
 // TestOnlyOutcomesAreCounted reports the two attempts of a job: the first has no
 // outcome.
 func TestOnlyOutcomesAreCounted(t *testing.T) {
-	var concluded []queuefs.Outcome
-	s := newSite(t, rest.Options{Concluded: func(j *queuefs.Job) { concluded = append(concluded, j.Outcome) }})
+	var concluded []job.Outcome
+	s := newSite(t, rest.Options{Concluded: func(j *job.Job) { concluded = append(concluded, j.Outcome) }})
 	s.do("POST", "/state/jobs?maxAttempts=2", "").want(t, 200)
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	for range 2 {
 		token := s.do("POST", "/consume/jobs?lease=60", "").want(t, 200).Header.Get("Cutie-Lease")
 		s.do("POST", "/outcome/jobs/j000000000001?outcome=error&type=transient&retryIn=0", "", "Cutie-Lease", token).want(t, 200)
 	}
-	want(t, "outcomes", fmt.Sprint(concluded), fmt.Sprint([]queuefs.Outcome{queuefs.Failed}))
+	want(t, "outcomes", fmt.Sprint(concluded), fmt.Sprint([]job.Outcome{job.Failed}))
 }

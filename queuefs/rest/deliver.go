@@ -12,7 +12,9 @@ import (
 
 	"cutie/queuefs"
 
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest/field"
+	"cutie/queuefs/tree"
 	"cutie/queuefs/web"
 )
 
@@ -87,7 +89,7 @@ func (h *Handler) traceOf(t *queuefs.Taken, taken []queuefs.Taken) iter.Seq2[str
 		}
 		pass := h.o.Trace
 		if pass == nil {
-			pass = (*queuefs.Job).PassTrace
+			pass = (*job.Job).PassTrace
 		}
 		parent, state := pass(&t.Job)
 		_ = (parent == "" || yield(field.TraceParent, parent)) && (state == "" || yield(field.TraceState, state))
@@ -95,12 +97,12 @@ func (h *Handler) traceOf(t *queuefs.Taken, taken []queuefs.Taken) iter.Seq2[str
 }
 
 // sendSidecar answers with the octets of a sidecar alone.
-func sendSidecar(w http.ResponseWriter, j *queuefs.Job) error {
+func sendSidecar(w http.ResponseWriter, j *job.Job) error {
 	if !j.HasSidecar() {
 		return web.Errorf(http.StatusNotFound, "%s has no sidecar", j.ID)
 	}
 	header := w.Header()
-	header["Content-Type"], header["Content-Length"] = []string{queuefs.DefaultMediaType}, []string{strconv.Itoa(len(j.Sidecar))}
+	header["Content-Type"], header["Content-Length"] = []string{job.DefaultMediaType}, []string{strconv.Itoa(len(j.Sidecar))}
 	header["X-Content-Type-Options"] = noSniff
 	w.WriteHeader(http.StatusOK)
 	_, _ = io.WriteString(w, j.Sidecar) // nobody is left to be told
@@ -152,8 +154,8 @@ func roomFor(taken []queuefs.Taken) (n int) {
 // A piece of an answer is some text and the payload behind it.
 type piece struct {
 	text []byte
-	end  int          // of the text in the buffer of a message
-	job  *queuefs.Job // nil at the end
+	end  int      // of the text in the buffer of a message
+	job  *job.Job // nil at the end
 }
 
 // A message is a multipart answer in the making.
@@ -169,7 +171,7 @@ func (m *message) open() {
 
 // digestOf returns the digest of a payload as the index has it, for Repr-Digest (RFC 9530);
 // "" if the job is gone. A consumer verifies by it what storage and network gave.
-func digestOf(q *queuefs.Queue, id queuefs.JobID) string {
+func digestOf(q *queuefs.Queue, id job.ID) string {
 	e, ok := q.Entry(id)
 	if !ok {
 		return ""
@@ -264,7 +266,7 @@ func (h *Handler) send(w http.ResponseWriter, r *request, q *queuefs.Queue, take
 }
 
 // open returns the payload of the piece, nil if it has none.
-func (p *piece) open(q *queuefs.Queue) (*queuefs.Payload, error) {
+func (p *piece) open(q *queuefs.Queue) (*tree.Payload, error) {
 	if p.job == nil {
 		return nil, nil
 	}
@@ -278,7 +280,7 @@ func (p *piece) open(q *queuefs.Queue) (*queuefs.Payload, error) {
 
 // pour writes the payload, and fails if it has become shorter: the next piece
 // would pass for a part of it.
-func (p *piece) pour(w http.ResponseWriter, in *queuefs.Payload) error {
+func (p *piece) pour(w http.ResponseWriter, in *tree.Payload) error {
 	n, err := in.WriteTo(w)
 	if err == nil && n != p.job.Size {
 		err = fmt.Errorf("payload of %s ends after %d octets instead of %d", p.job.ID, n, p.job.Size)
@@ -287,11 +289,11 @@ func (p *piece) pour(w http.ResponseWriter, in *queuefs.Payload) error {
 }
 
 // from returns the jobs from one on.
-func from(taken []queuefs.Taken, id queuefs.JobID) []queuefs.Taken {
+func from(taken []queuefs.Taken, id job.ID) []queuefs.Taken {
 	return taken[slices.IndexFunc(taken, func(t queuefs.Taken) bool { return t.ID == id }):]
 }
 
-func idsOf(taken []queuefs.Taken) (ids []queuefs.JobID) {
+func idsOf(taken []queuefs.Taken) (ids []job.ID) {
 	for i := range taken {
 		ids = append(ids, taken[i].ID)
 	}

@@ -19,6 +19,9 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/events"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/rest"
 )
 
@@ -111,14 +114,14 @@ func (f *stream) want(events ...string) {
 }
 
 // wantReset reads an event reset and returns its data.
-func (f *stream) wantReset(after, seq queuefs.Seq, reason string) {
+func (f *stream) wantReset(after, seq job.Seq, reason string) {
 	f.t.Helper()
 	event, data := f.block()
 	for event == "" {
 		event, data = f.block()
 	}
 	var d struct {
-		After, Seq             queuefs.Seq
+		After, Seq             job.Seq
 		Reason, State, Changes string
 	}
 	if err := json.Unmarshal([]byte(data), &d); err != nil || event != "reset" {
@@ -143,9 +146,9 @@ func TestEventsOfAQueueSayWhatHappened(t *testing.T) {
 	if event, _ := f.block(); event != "" || f.id != "0" {
 		t.Fatalf("opening: event %q, id %q", event, f.id)
 	}
-	j := s.submit("hello", queuefs.Meta{MediaType: "text/plain; x=\"<\u00e9\n>\""})
+	j := s.submit("hello", job.Meta{MediaType: "text/plain; x=\"<\u00e9\n>\""})
 	event, data := f.block()
-	want := `{"@context":{"@vocab":"http://uc3.cdlib.org/ontology/mrt/cutie/event/"},"@type":"event","queue":"jobs","seq":1,"time":"` + queuefs.FormatTime(j.Submitted) + `","kind":"submit","job":"` + j1 +
+	want := `{"@context":{"@vocab":"http://uc3.cdlib.org/ontology/mrt/cutie/event/"},"@type":"event","queue":"jobs","seq":1,"time":"` + job.FormatTime(j.Submitted) + `","kind":"submit","job":"` + j1 +
 		`","to":"pending","state":"` + s.url + `/state/jobs/` + j1 + `","size":5,"type":"text/plain; x=\"\u003cé` + "\ufffd" + `\u003e\""}`
 	if event != "submit" || data != want || f.id != "1" {
 		t.Errorf("got event %q, id %q\n%s\nwant\n%s", event, f.id, data, want)
@@ -179,7 +182,7 @@ func TestJobsOnHoldForTheirSubmitterAreTold(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	all := s.follow("/events?lastEventId=")
 	all.block()
-	s.submit("x", queuefs.Meta{OnHold: true})
+	s.submit("x", job.Meta{OnHold: true})
 	s.do("POST", "/consume/jobs", "").want(t, 204)
 	s.do("POST", "/release/jobs?held", "").want(t, 200) // a selection leaves it
 	s.do("POST", "/release/jobs/"+j1, "").want(t, 200)
@@ -190,7 +193,7 @@ func TestJobsOnHoldForTheirSubmitterAreTold(t *testing.T) {
 func TestStreamsGoOnWhereTheyWere(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	for range 3 {
-		s.submit("x", queuefs.Meta{})
+		s.submit("x", job.Meta{})
 	}
 	s.do("POST", "/consume/jobs", "").want(t, 200)
 	all := []string{"jobs 1 submit " + j1, "jobs 2 submit " + j2, "jobs 3 submit " + j3, "jobs 4 consume " + j1}
@@ -211,11 +214,11 @@ func TestStreamsGoOnWhereTheyWere(t *testing.T) {
 
 func TestStreamOfAllQueuesMissesNoneOfThem(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	f := s.follow("/events")
 	f.block()
 	opened := f.id
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	f.want("jobs 2 submit " + j2)
 	// A queue that comes later, over HTTP.
 	s.do("PUT", "/state/later", "").want(t, 201)
@@ -224,7 +227,7 @@ func TestStreamOfAllQueuesMissesNoneOfThem(t *testing.T) {
 	last := f.id
 	f.resp.Body.Close()
 
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	s.do("POST", "/consume/later", "").want(t, 200)
 	s.follow("/events", "Last-Event-ID", last).want("jobs 3 submit "+j3, "later 2 consume "+j1)
 	s.follow("/events?lastEventId=" + opened + "&kind=consume").want("later 2 consume " + j1)
@@ -233,20 +236,20 @@ func TestStreamOfAllQueuesMissesNoneOfThem(t *testing.T) {
 
 func TestStreamsSayWhenTheyCannotGoOn(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	f := s.follow("/events/jobs", "Last-Event-ID", "7")
 	f.wantReset(7, 1, "has not had that event")
 	if f.id != "1" {
 		t.Errorf("id: got %q, want 1", f.id)
 	}
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	f.want("jobs 2 submit " + j2)
 	s.follow("/events/jobs?from=4").wantReset(3, 2, "has not had that event")
 
 	// The ids of all events of another home.
 	other := newSite(t, rest.Options{})
 	for range 3 {
-		other.submit("x", queuefs.Meta{})
+		other.submit("x", job.Meta{})
 	}
 	ahead := other.follow("/events")
 	ahead.block()
@@ -299,7 +302,7 @@ func (forgetful) Synced() error { return nil }
 
 func TestStreamsOutliveCheckpointsAndRestarts(t *testing.T) {
 	dir := t.TempDir()
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil {
+	if err := home.Init(dir, home.ServiceInfo{Name: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	open := func() *site {
@@ -309,8 +312,8 @@ func TestStreamsOutliveCheckpointsAndRestarts(t *testing.T) {
 		}
 		svc.Follow(forgetful{})
 		q, err := svc.Queue("jobs")
-		if errors.Is(err, queuefs.ErrNoQueue) {
-			q, err = svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
+		if errors.Is(err, ledger.ErrNoQueue) {
+			q, err = svc.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -323,7 +326,7 @@ func TestStreamsOutliveCheckpointsAndRestarts(t *testing.T) {
 	s := open()
 	f := s.follow("/events/jobs")
 	for range 10 {
-		s.submit(strings.Repeat("x", 1<<10), queuefs.Meta{})
+		s.submit(strings.Repeat("x", 1<<10), job.Meta{})
 	}
 	if err := s.svc.Checkpoint(ctx); err != nil {
 		t.Fatal(err)
@@ -331,7 +334,7 @@ func TestStreamsOutliveCheckpointsAndRestarts(t *testing.T) {
 	// Of the segment in use the events are still there.
 	s.follow("/events/jobs", "Last-Event-ID", "9").want("jobs 10 submit j000000000010")
 	for range 300 {
-		s.submit(strings.Repeat("x", 8<<10), queuefs.Meta{})
+		s.submit(strings.Repeat("x", 8<<10), job.Meta{})
 	}
 	if err := s.svc.Checkpoint(ctx); err != nil {
 		t.Fatal(err)
@@ -348,12 +351,12 @@ func TestStreamsOutliveCheckpointsAndRestarts(t *testing.T) {
 	}
 
 	s = open()
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	s.follow("/events/jobs", "Last-Event-ID", f.id).want("jobs 311 submit j000000000311")
 	s.follow("/events/jobs", "Last-Event-ID", "309").want("jobs 310 submit j000000000310")
 	r := s.follow("/events/jobs", "Last-Event-ID", "9")
 	r.wantReset(9, 311, "no longer in the journal")
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	r.want("jobs 312 submit j000000000312")
 }
 
@@ -367,7 +370,7 @@ func TestStreamsShowThatTheyLive(t *testing.T) {
 			t.Errorf("%s: got %q, want a comment", path, got)
 		}
 		// What a filter leaves out is passed over once, not at each return.
-		s.submit("x", queuefs.Meta{})
+		s.submit("x", job.Meta{})
 		for f.id == first {
 			if event, data := f.block(); event != "" {
 				t.Fatalf("%s: got event %q %s", path, event, data)
@@ -435,7 +438,7 @@ func TestStreamsHaveALimit(t *testing.T) {
 func TestIDsOfAllQueuesStaySmall(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	for n := range 40 {
-		if _, err := s.svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprint("q", n), CullingSize: -1, CullingAge: -1}); err != nil {
+		if _, err := s.svc.CreateQueue(ctx, home.QueueInfo{Identifier: fmt.Sprint("q", n), CullingSize: -1, CullingAge: -1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -446,7 +449,7 @@ func TestIDsOfAllQueuesStaySmall(t *testing.T) {
 	}
 	// Its id comes with a heartbeat or after many events, not with each.
 	for range 3 {
-		s.submit("x", queuefs.Meta{})
+		s.submit("x", job.Meta{})
 	}
 	before := f.id
 	f.want("jobs 1 submit " + j1)
@@ -489,7 +492,7 @@ func TestSlowStreamsAreCutOff(t *testing.T) {
 	fmt.Fprintf(conn, "GET /events/jobs?from=1 HTTP/1.1\r\nHost: h\r\n\r\n")
 	sub := s.q.Begin()
 	for range 600 {
-		if _, err := sub.Add(queuefs.Meta{MediaType: strings.Repeat("x", 500)}); err != nil {
+		if _, err := sub.Add(job.Meta{MediaType: strings.Repeat("x", 500)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -521,7 +524,7 @@ func (w *countWriter) Write(p []byte) (int, error) {
 func TestManyStreamsLeaveNothingBehind(t *testing.T) {
 	s := newService(t)
 	for n := range 9 {
-		if _, err := s.svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: fmt.Sprint("q", n), CullingSize: -1, CullingAge: -1}); err != nil {
+		if _, err := s.svc.CreateQueue(ctx, home.QueueInfo{Identifier: fmt.Sprint("q", n), CullingSize: -1, CullingAge: -1}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -542,7 +545,7 @@ func TestManyStreamsLeaveNothingBehind(t *testing.T) {
 	}
 	opened.Wait()
 	for range 3 {
-		s.submit("x", queuefs.Meta{})
+		s.submit("x", job.Meta{})
 	}
 	events.Wait()
 	if n := runtime.NumGoroutine() - before; n > 2*each+10+5 {

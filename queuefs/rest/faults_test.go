@@ -19,6 +19,9 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -55,9 +58,9 @@ func TestErrorIsForThoseAroundTheHandlerToo(t *testing.T) {
 	}{
 		{&web.Error{Status: 401, Message: "who are you"}, 401, "who are you", 0},
 		{fmt.Errorf("user x: %w", &web.Error{Status: 403, Message: "no right to submit"}), 403, "no right to submit", 0},
-		{fmt.Errorf("disk 7: %w", queuefs.ErrNoSpace), 507, "no space left for the queue", 1},
-		{fmt.Errorf("secret: %w", queuefs.ErrFailed), 503, "storage failed, open the home again", 1},
-		{fmt.Errorf("many jobs: %w", queuefs.ErrTooBig), 413, "many jobs: too big", 0},
+		{fmt.Errorf("disk 7: %w", ledger.ErrNoSpace), 507, "no space left for the queue", 1},
+		{fmt.Errorf("secret: %w", ledger.ErrFailed), 503, "storage failed, open the home again", 1},
+		{fmt.Errorf("many jobs: %w", job.ErrTooBig), 413, "many jobs: too big", 0},
 		{fmt.Errorf("secret path"), 500, "", 1},
 	}
 	for _, tt := range tests {
@@ -147,8 +150,8 @@ func TestEncodedSlashesLeadNowhere(t *testing.T) {
 func reopened(t *testing.T, harm func(jobs string) error, o queuefs.Options) *site {
 	t.Helper()
 	was := newService(t)
-	was.submit("a", queuefs.Meta{})
-	if _, err := was.svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "other"}); err != nil {
+	was.submit("a", job.Meta{})
+	if _, err := was.svc.CreateQueue(ctx, home.QueueInfo{Identifier: "other"}); err != nil {
 		t.Fatal(err)
 	}
 	dir := was.svc.Dir()
@@ -279,7 +282,7 @@ func TestEveryMethodAnswersInEveryForm(t *testing.T) {
 			made++
 			name := "new" + strings.Repeat("x", made)
 			for _, tt := range tests {
-				pending := s.submit("p", queuefs.Meta{}).ID.String()
+				pending := s.submit("p", job.Meta{}).ID.String()
 				consumed, leased, token := s.consumed(t)
 				fill := strings.NewReplacer("NEW", name, "PENDING", pending, "CONSUMED", consumed, "LEASED", leased, "TOKEN", token).Replace
 				path, header := fill(tt.path), []string{}
@@ -323,7 +326,7 @@ func TestEveryMethodAnswersInEveryForm(t *testing.T) {
 // with a lease.
 func (s *site) consumed(t *testing.T) (consumed, leased, token string) {
 	t.Helper()
-	a, b := s.submit("c", queuefs.Meta{}).ID, s.submit("l", queuefs.Meta{}).ID
+	a, b := s.submit("c", job.Meta{}).ID, s.submit("l", job.Meta{}).ID
 	for {
 		j, err := s.q.Next(ctx, "")
 		if err != nil {
@@ -349,7 +352,7 @@ func (s *site) consumed(t *testing.T) (consumed, leased, token string) {
 // Every form on a page goes to a method that knows its fields.
 func TestFormsOfPagesAreServed(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	pages := []string{"/state", "/state/jobs", "/state/jobs/j000000000001"}
 	seen := 0
 	for _, page := range pages {

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -84,7 +83,7 @@ func plain(h state.Help) string {
 
 // version answers with the name and version of the implementation.
 func (h *Handler) version(w http.ResponseWriter) error {
-	return text(w, queuefs.Scheme+"\n")
+	return text(w, home.Scheme+"\n")
 }
 
 // openAPI answers with the description of all methods by OpenAPI.

@@ -23,6 +23,9 @@ import (
 	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
@@ -84,7 +87,7 @@ func split(t *testing.T, form state.Form, body string) (states []string) {
 // but that for people.
 func TestStatesOfJobsInEveryForm(t *testing.T) {
 	s, _ := newMixed(t)
-	s.submit("10", queuefs.Meta{Filename: "<x>.txt", Sidecar: nasty, MediaType: "text/plain"})
+	s.submit("10", job.Meta{Filename: "<x>.txt", Sidecar: nasty, MediaType: "text/plain"})
 	for _, form := range statetest.Readable([]state.Form{state.ANVL, state.JSON, state.Turtle, state.XML, state.SOIF}) {
 		a := s.do("GET", "/state/jobs?detail&t="+form.String(), "").want(t, 200)
 		a.header(t, "Content-Type", form.MediaType())
@@ -142,9 +145,9 @@ func TestClientGivesJobs(t *testing.T) {
 	c := client.New(s.url, nil)
 	const more = 2 * state.MaxJobs
 	for range more {
-		s.submit("x", queuefs.Meta{Sidecar: nasty})
+		s.submit("x", job.Meta{Sidecar: nasty})
 	}
-	all := func(p bulk.Filter) (ids []queuefs.JobID) {
+	all := func(p bulk.Filter) (ids []job.ID) {
 		t.Helper()
 		for j, err := range c.Jobs(ctx, "jobs", p) {
 			if err != nil {
@@ -164,8 +167,8 @@ func TestClientGivesJobs(t *testing.T) {
 	if got := all(bulk.Filter{Limit: state.MaxJobs + 1, After: 4}); len(got) != state.MaxJobs+1 || got[0] != 5 {
 		t.Errorf("got %d jobs", len(got))
 	}
-	want(t, "submitter", all(bulk.Filter{Submitter: "other"}), []queuefs.JobID{7})
-	want(t, "held", all(bulk.Filter{Held: true, Status: queuefs.Pending, Limit: 3}), []queuefs.JobID{6})
+	want(t, "submitter", all(bulk.Filter{Submitter: "other"}), []job.ID{7})
+	want(t, "held", all(bulk.Filter{Held: true, Status: job.Pending, Limit: 3}), []job.ID{6})
 	for j, err := range c.Jobs(ctx, "jobs", bulk.Filter{}) {
 		if err != nil || j.ID != 1 {
 			t.Errorf("got %v, %v", j.ID, err)
@@ -173,7 +176,7 @@ func TestClientGivesJobs(t *testing.T) {
 		break
 	}
 	for _, err := range c.Jobs(ctx, "none", bulk.Filter{}) {
-		if !errors.Is(err, queuefs.ErrNoQueue) {
+		if !errors.Is(err, ledger.ErrNoQueue) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -207,7 +210,7 @@ func TestStatesOfJobsAreSentAsTheyAreRead(t *testing.T) {
 	h := rest.New(s.svc, rest.Options{Log: s.logged.add})
 	sidecar := strings.Repeat("x", 8<<10)
 	for range 40 {
-		s.submit("x", queuefs.Meta{Sidecar: sidecar})
+		s.submit("x", job.Meta{Sidecar: sidecar})
 	}
 	w := &breaking{httptest.NewRecorder(), 100 << 10}
 	func() {
@@ -254,7 +257,7 @@ func TestAListNamesJobsThatCannotBeRead(t *testing.T) {
 	}})
 	s := was.serve(rest.Options{})
 	for range 3 {
-		s.submit("payload", queuefs.Meta{Submitter: "s"})
+		s.submit("payload", job.Meta{Submitter: "s"})
 	}
 	if err := s.svc.Checkpoint(ctx); err != nil {
 		t.Fatal(err)
@@ -284,7 +287,7 @@ func TestWholeState(t *testing.T) {
 		sub := s.q.Begin()
 		defer sub.Discard()
 		for range n {
-			if _, err := sub.Add(queuefs.Meta{}); err != nil {
+			if _, err := sub.Add(job.Meta{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -305,7 +308,7 @@ func TestWholeState(t *testing.T) {
 				t.Errorf("%v: got %d of %d jobs, %q", form, len(got.Jobs.IDs), total, got.Info.Description)
 			}
 			for i, id := range got.Jobs.IDs {
-				if id != queuefs.JobID(i+1) {
+				if id != job.ID(i+1) {
 					t.Fatalf("%v: job %d is %v", form, i, id)
 				}
 			}
@@ -337,7 +340,7 @@ func TestWholeState(t *testing.T) {
 func TestTheServiceNamesItsQueuesInPages(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	for n := range state.MaxQueues + 5 {
-		if _, err := s.svc.CreateQueue(t.Context(), queuefs.QueueInfo{Identifier: fmt.Sprintf("many%04d", n)}); err != nil {
+		if _, err := s.svc.CreateQueue(t.Context(), home.QueueInfo{Identifier: fmt.Sprintf("many%04d", n)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -379,7 +382,7 @@ func TestTagsOfStatesNeverLieWhileJobsCome(t *testing.T) {
 	h := rest.New(s.svc, rest.Options{})
 	const pending, rounds = 200, 150
 	for range pending {
-		s.submit("x", queuefs.Meta{})
+		s.submit("x", job.Meta{})
 	}
 	moving := "j000000000001"
 	done := make(chan struct{})
@@ -469,7 +472,7 @@ func jobsIn(t testing.TB, body string, pending bool) (listed, counted int) {
 func TestLastModifiedOfAJobFileWaitsUntilItsSecondIsOver(t *testing.T) {
 	age := time.Hour // of what happens
 	dir := t.TempDir()
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}); err != nil {
+	if err := home.Init(dir, home.ServiceInfo{Name: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 2 << 20, Now: func() time.Time { return time.Now().Add(-age) }})
@@ -477,7 +480,7 @@ func TestLastModifiedOfAJobFileWaitsUntilItsSecondIsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer svc.Close()
-	q, err := svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
+	q, err := svc.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -492,9 +495,9 @@ func TestLastModifiedOfAJobFileWaitsUntilItsSecondIsOver(t *testing.T) {
 		h.ServeHTTP(w, r)
 		return w
 	}
-	old := s.submit("x", queuefs.Meta{}).ID.String()
+	old := s.submit("x", job.Meta{}).ID.String()
 	age = 0
-	fresh := s.submit("y", queuefs.Meta{}).ID.String()
+	fresh := s.submit("y", job.Meta{}).ID.String()
 
 	w := get("/queues/jobs/pending/" + old)
 	if w.Header().Get("Last-Modified") == "" {
@@ -537,10 +540,10 @@ func TestMediaTypesThatNobodyCouldSubmit(t *testing.T) {
 	}
 	for _, bad := range []string{"text/html%0d%0aX-Evil: 1", "text/html%0d%0a%0d%0a<script>", "text/html%0d%0a", "%0d%0atext/html", "text/html%0d%0a;charset=utf-8",
 		`text/html; charset="a%0d%0ab"`, "text/html;%00", "text/html; charset", "text", "/", "text/", "multipart/mixed; boundary=x; boundary=y", "nonsense of some length"} {
-		types = append(types, [2]string{bad, queuefs.DefaultMediaType})
+		types = append(types, [2]string{bad, job.DefaultMediaType})
 	}
 	s := newSite(t, rest.Options{})
-	first := s.submit("payload", queuefs.Meta{MediaType: "image/png"}).ID.String()
+	first := s.submit("payload", job.Meta{MediaType: "image/png"}).ID.String()
 	dir := s.svc.Dir()
 	if err := s.svc.Close(); err != nil {
 		t.Fatal(err)
@@ -550,7 +553,7 @@ func TestMediaTypesThatNobodyCouldSubmit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, typ := range types {
-		id := queuefs.JobID(i + 2).String()
+		id := job.ID(i + 2).String()
 		edited := strings.NewReplacer("image/png", typ[0], first, id).Replace(string(text))
 		if err := errors.Join(os.WriteFile(filepath.Join(dir, "queues/jobs/pending", id), []byte(edited), 0o600),
 			os.WriteFile(filepath.Join(dir, "queues/jobs/payload", id), []byte("payload"), 0o600)); err != nil {
@@ -571,7 +574,7 @@ func TestMediaTypesThatNobodyCouldSubmit(t *testing.T) {
 		}
 	}
 	for i, typ := range types {
-		id := queuefs.JobID(i + 2).String()
+		id := job.ID(i + 2).String()
 		a := s.do("GET", "/queues/jobs/payload/"+id, "").want(t, 200)
 		check(typ, "file", a.Header, a.body)
 		a = s.do("GET", "/content/jobs/"+id, "", "Accept", "application/octet-stream").want(t, 200)
@@ -608,7 +611,7 @@ func TestListsOfJobsHaveTheSameRows(t *testing.T) {
 
 func TestPagesHaveFormsForWhatTheirReaderMay(t *testing.T) {
 	s := newSite(t, rest.Options{})
-	s.submit("x", queuefs.Meta{})
+	s.submit("x", job.Meta{})
 	h := rest.New(s.svc, rest.Options{Pages: dashboard.Pages{}})
 	for _, tt := range []struct {
 		path, may string

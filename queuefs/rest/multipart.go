@@ -12,6 +12,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/web"
 )
@@ -31,7 +32,7 @@ type formReader struct {
 	h        *Handler
 	sub      *queuefs.Submission
 	fields   fields
-	all      queuefs.Meta // what is said of all files
+	all      job.Meta // what is said of all files
 	files    int
 	first    *queuefs.Upload
 	manifest bool // a file is of the media type of Checkm
@@ -52,7 +53,7 @@ func (h *Handler) readForm(sub *queuefs.Submission, f fields, b *web.BodyReader,
 		return nil, err
 	}
 	in := digest.NewReader(b, expect)
-	form := formReader{ctx: r.Context(), h: h, sub: sub, fields: f, all: queuefs.Meta{Submitter: by, Owner: UserOf(r.Context())}}
+	form := formReader{ctx: r.Context(), h: h, sub: sub, fields: f, all: job.Meta{Submitter: by, Owner: UserOf(r.Context())}}
 	field.Trace(&form.all, textproto.MIMEHeader(r.Header))
 	if err := eachPart(r.Context(), in, boundary, h.o.MaxParts+maxFields, form.part); err != nil {
 		return nil, err

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -67,7 +66,7 @@ func Describe(routes []web.Route, others map[string]Operation) ([]byte, error) {
 	}
 	return json.MarshalIndent(object{
 		"openapi": "3.1.0",
-		"info": object{"title": "Cutie", "version": queuefs.Version,
+		"info": object{"title": "Cutie", "version": home.Version,
 			"summary":     "A directory-based queuing service",
 			"description": "Every request may have the parameter h, for help about its method, and V, for the version. GET answers HEAD, too.",
 			"license":     object{"name": "see cutie version --licenses"}},

@@ -14,6 +14,8 @@ import (
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -21,7 +23,7 @@ import (
 
 // delete is Delete-job (Cutie 5.8).
 func (h *Handler) delete(w http.ResponseWriter, r *request) error {
-	return h.change(w, r, http.StatusAccepted, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
+	return h.change(w, r, http.StatusAccepted, func(q *queuefs.Queue, id job.ID) (job.Job, error) {
 		return q.Delete(r.Context(), id)
 	})
 }
@@ -29,10 +31,10 @@ func (h *Handler) delete(w http.ResponseWriter, r *request) error {
 // requeue moves a job back to pending (Cutie 3.3), or puts it into the queue
 // once more, as a new job at the end. A job in work needs force.
 func (h *Handler) requeue(w http.ResponseWriter, r *request) error {
-	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
+	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id job.ID) (job.Job, error) {
 		switch end, force := r.endOrForce(); {
 		case r.bad != nil:
-			return queuefs.Job{}, r.bad
+			return job.Job{}, r.bad
 		case end:
 			return q.RequeueEnd(r.Context(), id)
 		case force:
@@ -52,27 +54,27 @@ func (r *request) endOrForce() (end, force bool) {
 
 // hold makes consumers pass over a job.
 func (h *Handler) hold(w http.ResponseWriter, r *request) error {
-	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
+	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id job.ID) (job.Job, error) {
 		why, until := r.text("reason"), parsed(r, "until", field.ParseTime)
 		if r.bad != nil {
-			return queuefs.Job{}, r.bad
+			return job.Job{}, r.bad
 		}
 		return q.HoldUntil(r.Context(), id, why, until)
 	})
 }
 
 func (h *Handler) release(w http.ResponseWriter, r *request) error {
-	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
+	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id job.ID) (job.Job, error) {
 		return q.Release(r.Context(), id)
 	})
 }
 
 // abort takes a job out of work.
 func (h *Handler) abort(w http.ResponseWriter, r *request) error {
-	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
+	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id job.ID) (job.Job, error) {
 		why := r.text("message")
 		if r.bad != nil {
-			return queuefs.Job{}, r.bad
+			return job.Job{}, r.bad
 		}
 		return q.Abort(r.Context(), id, why)
 	})
@@ -85,7 +87,7 @@ func (h *Handler) reads(r *request, q *queuefs.Queue) bool {
 
 // change changes the job in the path, and answers with its new state, as far as the caller
 // may know it.
-func (h *Handler) change(w http.ResponseWriter, r *request, status int, do func(*queuefs.Queue, queuefs.JobID) (queuefs.Job, error)) error {
+func (h *Handler) change(w http.ResponseWriter, r *request, status int, do func(*queuefs.Queue, job.ID) (job.Job, error)) error {
 	q, id, err := h.job(r)
 	if err != nil {
 		return err
@@ -98,8 +100,8 @@ func (h *Handler) change(w http.ResponseWriter, r *request, status int, do func(
 		return err
 	}
 	j, err := do(q, id)
-	if errors.Is(err, queuefs.ErrNoJob) {
-		return notFound(err, queuefs.ErrNoJob, id.String())
+	if errors.Is(err, ledger.ErrNoJob) {
+		return notFound(err, ledger.ErrNoJob, id.String())
 	}
 	if err != nil {
 		return err
@@ -153,7 +155,7 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 		}
 		d := state.OutlineOfQueue(h.base(r.Request), q.ID(), &changes)
 		if h.reads(r, q) {
-			d = state.OfQueue(h.base(r.Request), &state.Queue{QueueState: q.State(), Changes: changes})
+			d = state.OfQueue(h.base(r.Request), &state.Queue{State: q.State(), Changes: changes})
 		}
 		w.Header()["Cache-Control"] = noStore
 		if r.fromPage(form) && !sel.Dry {
@@ -185,7 +187,7 @@ func (h *Handler) selection(w http.ResponseWriter, r *request) (s bulk.Selection
 		return s, err
 	}
 	for _, text := range r.query["job"] {
-		id, err := queuefs.ParseJobID(text)
+		id, err := job.ParseID(text)
 		if err != nil {
 			return s, err
 		}
@@ -225,7 +227,7 @@ func parseAge(s string) (time.Duration, error) {
 // maxIDs bounds a body of identifiers, with room for other line ends.
 const maxIDs = bulk.Max * 16
 
-func (h *Handler) idLines(w http.ResponseWriter, r *request) (ids []queuefs.JobID, err error) {
+func (h *Handler) idLines(w http.ResponseWriter, r *request) (ids []job.ID, err error) {
 	data, err := h.read(w, r, maxIDs)
 	if err != nil {
 		return nil, err
@@ -237,7 +239,7 @@ func (h *Handler) idLines(w http.ResponseWriter, r *request) (ids []queuefs.JobI
 		if line == "" {
 			continue
 		}
-		id, err := queuefs.ParseJobID(line)
+		id, err := job.ParseID(line)
 		if err != nil {
 			return nil, badRequest("line %d: %v", n, err)
 		}
@@ -260,7 +262,7 @@ func leaseOf(base state.Base, t *queuefs.Taken) iter.Seq2[string, string] {
 			return yield("Link", "<"+base.JobRef(rel, t.Queue, t.ID)+`>; rel="`+Relation+rel+`"`)
 		}
 		_ = yield(field.Lease, t.Token) &&
-			yield(field.LeaseExpires, queuefs.FormatTime(t.Lease.Ends)) &&
+			yield(field.LeaseExpires, job.FormatTime(t.Lease.Ends)) &&
 			yield(field.Attempt, strconv.Itoa(t.Attempts)) &&
 			link("lease") && link("outcome") && link("result")
 	}
@@ -300,14 +302,14 @@ func (r *request) token() string {
 
 // extend is the heartbeat of a consumer with a lease.
 func (h *Handler) extend(w http.ResponseWriter, r *request) error {
-	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
+	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id job.ID) (job.Job, error) {
 		token, d := r.token(), r.leaseTime("seconds")
 		if r.bad != nil {
-			return queuefs.Job{}, r.bad
+			return job.Job{}, r.bad
 		}
 		j, err := q.Extend(r.Context(), id, token, d)
 		if err == nil {
-			w.Header()[field.LeaseExpires] = []string{queuefs.FormatTime(j.Lease.Ends)}
+			w.Header()[field.LeaseExpires] = []string{job.FormatTime(j.Lease.Ends)}
 			w.Header()[field.Attempt] = []string{strconv.Itoa(j.Attempts)}
 			r.lease = token
 		}
@@ -317,33 +319,33 @@ func (h *Handler) extend(w http.ResponseWriter, r *request) error {
 
 // outcome is the report of a consumer; it ends the lease.
 func (h *Handler) outcome(w http.ResponseWriter, r *request) error {
-	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id queuefs.JobID) (queuefs.Job, error) {
+	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id job.ID) (job.Job, error) {
 		token, message, kind, what := r.token(), r.text("message"), r.text("type"), strings.ToLower(r.text("outcome"))
 		typed := r.query.Has("type")
-		c := queuefs.Conclusion{Message: message}
+		c := job.Conclusion{Message: message}
 		if r.query.Has("retryIn") {
 			d := r.seconds("retryIn", home.MaxLease)
 			c.RetryIn = &d
 		}
 		switch {
 		case r.bad != nil:
-			return queuefs.Job{}, r.bad
+			return job.Job{}, r.bad
 		case typed && what != "error":
-			return queuefs.Job{}, badRequest("type is of the outcome error only")
+			return job.Job{}, badRequest("type is of the outcome error only")
 		case typed && kind != "transient" && kind != "fatal":
-			return queuefs.Job{}, badRequest("type is %.20q, neither transient nor fatal", kind)
+			return job.Job{}, badRequest("type is %.20q, neither transient nor fatal", kind)
 		case c.RetryIn != nil && kind != "transient":
-			return queuefs.Job{}, badRequest("retryIn is of the type transient only")
+			return job.Job{}, badRequest("retryIn is of the type transient only")
 		}
 		switch what {
 		case "completed":
-			c.Outcome = queuefs.Completed
+			c.Outcome = job.Completed
 		case "error":
-			c.Outcome, c.Transient = queuefs.Failed, kind == "transient"
+			c.Outcome, c.Transient = job.Failed, kind == "transient"
 		case "released":
 			return q.Return(r.Context(), id, token, message)
 		default:
-			return queuefs.Job{}, badRequest("outcome is %.20q, none of completed, error, released", what)
+			return job.Job{}, badRequest("outcome is %.20q, none of completed, error, released", what)
 		}
 		j, err := q.Conclude(r.Context(), id, token, c)
 		if err == nil && j.Outcome != 0 && h.o.Concluded != nil {
@@ -391,8 +393,8 @@ func (h *Handler) putResult(w http.ResponseWriter, r *request) error {
 	}
 	name := r.PathValue("name")
 	draft, err := q.NewResult(r.Context(), id, token, name, typ, expect)
-	if errors.Is(err, queuefs.ErrNoJob) {
-		return notFound(err, queuefs.ErrNoJob, id.String())
+	if errors.Is(err, ledger.ErrNoJob) {
+		return notFound(err, ledger.ErrNoJob, id.String())
 	}
 	if err != nil {
 		return err
@@ -427,7 +429,7 @@ func (r *request) digests() ([]digest.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := queuefs.Meta{Expect: expect}
+	m := job.Meta{Expect: expect}
 	err = f.apply(&m, 0)
 	return m.Expect, err
 }

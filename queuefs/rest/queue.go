@@ -21,6 +21,8 @@ import (
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -40,9 +42,9 @@ func (h *Handler) putQueue(w http.ResponseWriter, r *request) error {
 	name := r.PathValue("queue")
 	q, err := h.svc.Ask(name)
 	switch {
-	case errors.Is(err, queuefs.ErrNoQueue) && r.Header["If-Match"] != nil:
+	case errors.Is(err, ledger.ErrNoQueue) && r.Header["If-Match"] != nil:
 		return web.Errorf(http.StatusPreconditionFailed, "there is no queue %.80s that If-Match could name", strings.ToValidUTF8(name, "\ufffd"))
-	case errors.Is(err, queuefs.ErrNoQueue):
+	case errors.Is(err, ledger.ErrNoQueue):
 		return h.makeQueue(w, r, form, name, properties)
 	case err != nil:
 		return err
@@ -88,17 +90,17 @@ func (h *Handler) postState(w http.ResponseWriter, r *request) error {
 }
 
 func (h *Handler) makeQueue(w http.ResponseWriter, r *request, form state.Form, name string, properties anvl.Record) error {
-	want, err := queuefs.CleanQueueID(name)
+	want, err := job.CleanQueueID(name)
 	if err != nil {
 		return err
 	}
 	if err := checkText("identifier", name); err != nil {
 		return err
 	}
-	info := queuefs.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1}
+	info := home.QueueInfo{Identifier: name, CullingSize: -1, CullingAge: -1}
 	for _, p := range properties {
 		if p.Name == "identifier" {
-			if id, err := queuefs.CleanQueueID(p.Value); err != nil {
+			if id, err := job.CleanQueueID(p.Value); err != nil {
 				return err
 			} else if id != want {
 				return badRequest("identifier %.80q is not that of the path, %.80q", p.Value, name)
@@ -116,7 +118,7 @@ func (h *Handler) makeQueue(w http.ResponseWriter, r *request, form state.Form, 
 	if err != nil {
 		return err
 	}
-	d := state.OfQueue(h.base(r.Request), &state.Queue{QueueState: q.State()})
+	d := state.OfQueue(h.base(r.Request), &state.Queue{State: q.State()})
 	w.Header().Set("Location", d.Subject)
 	return h.answerChange(w, r, http.StatusCreated, form, &d)
 }
@@ -126,7 +128,7 @@ func (h *Handler) changeQueue(w http.ResponseWriter, r *request, form state.Form
 	if properties.Value("S") == "" {
 		r.place = SavedPlace
 	}
-	_, err := h.svc.SetQueue(r.Context(), q.ID(), func(info *queuefs.QueueInfo) error {
+	_, err := h.svc.SetQueue(r.Context(), q.ID(), func(info *home.QueueInfo) error {
 		if err := h.precondition(r, q); err != nil {
 			return err
 		}
@@ -156,7 +158,7 @@ func (h *Handler) changeQueue(w http.ResponseWriter, r *request, form state.Form
 	if err != nil {
 		return err
 	}
-	d := state.OfQueue(h.base(r.Request), &state.Queue{QueueState: q.State()})
+	d := state.OfQueue(h.base(r.Request), &state.Queue{State: q.State()})
 	return h.answerChange(w, r, http.StatusOK, form, &d)
 }
 
@@ -200,7 +202,7 @@ func (h *Handler) removeQueue(w http.ResponseWriter, r *request) error {
 	if lost {
 		name := r.PathValue("queue")
 		if err := h.svc.RemoveLost(r.Context(), name); err != nil {
-			return notFound(err, queuefs.ErrNoQueue, name)
+			return notFound(err, ledger.ErrNoQueue, name)
 		}
 		d := h.service(r, state.Changes{})
 		h.answer(w, http.StatusOK, form, &d)
@@ -215,7 +217,7 @@ func (h *Handler) removeQueue(w http.ResponseWriter, r *request) error {
 	}
 	// And once more, when nothing can change it.
 	err = h.svc.RemoveQueueIf(r.Context(), q.ID(), func(now *queuefs.Queue) error { return h.precondition(r, now) })
-	if s := q.State(); errors.Is(err, queuefs.ErrNotEmpty) && s.Pending+s.Consumed+s.Deleted > 0 {
+	if s := q.State(); errors.Is(err, ledger.ErrNotEmpty) && s.Pending+s.Consumed+s.Deleted > 0 {
 		err = fmt.Errorf("%w; delete what is pending, set cullingSizeThreshold and cullingAgeThreshold to 0, and cull the queue first", err)
 	}
 	if err != nil {
@@ -263,7 +265,7 @@ func (h *Handler) cull(w http.ResponseWriter, r *request) error {
 	}
 	d := h.service(r, changes)
 	if q != nil {
-		d = state.OfQueue(h.base(r.Request), &state.Queue{QueueState: q.State(), Changes: changes})
+		d = state.OfQueue(h.base(r.Request), &state.Queue{State: q.State(), Changes: changes})
 	}
 	w.Header()["Cache-Control"] = noStore
 	h.answer(w, http.StatusOK, form, &d)
@@ -395,7 +397,7 @@ func readProperties(ctx context.Context, contentType string, data []byte) (anvl.
 }
 
 // setProperty gives a queue a property. An empty value unsets it.
-func setProperty(info *queuefs.QueueInfo, name, value string, now time.Time) error {
+func setProperty(info *home.QueueInfo, name, value string, now time.Time) error {
 	if err := checkText(name, value); err != nil {
 		return err
 	}

@@ -15,9 +15,12 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/content"
 	"cutie/queuefs/events"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
+	"cutie/queuefs/tree"
 	"cutie/queuefs/web"
 )
 
@@ -32,8 +35,8 @@ type fileServer struct {
 }
 
 // JobFile serves the job file of a job with a status; without such a job the
-// error is [queuefs.ErrNoJob].
-func (s *fileServer) JobFile(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, id queuefs.JobID, status queuefs.Status) error {
+// error is [ledger.ErrNoJob].
+func (s *fileServer) JobFile(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, id job.ID, status job.Status) error {
 	links := JobLinks(s.Base(r), q.ID(), id)
 	// The file is not read again for a client with a current copy.
 	if tags := r.Header["If-None-Match"]; tags != nil && r.Header["If-Match"] == nil {
@@ -61,7 +64,7 @@ func (s *fileServer) JobFile(w http.ResponseWriter, r *http.Request, q *queuefs.
 
 // JobLinks are the links of a job file or job state: to its subject, its queue,
 // and the forms of the state.
-func JobLinks(base state.Base, queue string, id queuefs.JobID) []string {
+func JobLinks(base state.Base, queue string, id job.ID) []string {
 	links := []string{
 		"<" + string(base.AppendPayload(nil, queue, id)) + `>; rel="describes"`,
 		"<" + base.Ref("state", queue) + `>; rel="collection"`,
@@ -90,11 +93,11 @@ func (s *fileServer) text(w http.ResponseWriter, r *http.Request, q *queuefs.Que
 }
 
 // Payload serves a payload; it is there until the job is culled, then the error
-// is [queuefs.ErrNoJob].
-func (s *fileServer) Payload(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, id queuefs.JobID) error {
+// is [ledger.ErrNoJob].
+func (s *fileServer) Payload(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, id job.ID) error {
 	e, ok := q.Entry(id)
 	if !ok {
-		return queuefs.ErrNoJob
+		return ledger.ErrNoJob
 	}
 	in := &lateReader{q: q, id: id, size: e.Payload.Length}
 	defer in.Close()
@@ -106,7 +109,7 @@ func (s *fileServer) Payload(w http.ResponseWriter, r *http.Request, q *queuefs.
 		}
 	}
 	set := "replica"
-	if e.Status == queuefs.Pending {
+	if e.Status == job.Pending {
 		set = "pending"
 	}
 	base := s.Base(r)
@@ -143,9 +146,9 @@ func octetHeaders(w http.ResponseWriter, sum [32]byte) {
 // Tag returns the entity tag of octets with a digest.
 func Tag(sum [32]byte) string { return `"` + hex.EncodeToString(sum[:]) + `"` }
 
-// Result serves a result of a job. The error is [queuefs.ErrNoJob] or
-// [queuefs.ErrNoResult] if it is missing.
-func (s *fileServer) Result(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, id queuefs.JobID, name string) error {
+// Result serves a result of a job. The error is [ledger.ErrNoJob] or
+// [content.ErrNoResult] if it is missing.
+func (s *fileServer) Result(w http.ResponseWriter, r *http.Request, q *queuefs.Queue, id job.ID, name string) error {
 	result, in, err := q.Result(id, name)
 	if err != nil {
 		return err
@@ -154,7 +157,7 @@ func (s *fileServer) Result(w http.ResponseWriter, r *http.Request, q *queuefs.Q
 	s.headers(w, r, q, "replica", result.SHA256)
 	header := w.Header()
 	header["Link"] = append(header["Link"], "<"+s.Base(r).JobRef("state", q.ID(), id)+`>; rel="describedby"`)
-	header["Content-Type"] = []string{queuefs.DefaultMediaType}
+	header["Content-Type"] = []string{job.DefaultMediaType}
 	if result.MediaType != "" {
 		header["Content-Type"] = []string{MediaType(result.MediaType)}
 	}
@@ -169,21 +172,21 @@ func (s *fileServer) Result(w http.ResponseWriter, r *http.Request, q *queuefs.Q
 
 // MediaType returns the media type of a payload for a header. Other hands may
 // have written anything; a type unfit for a header becomes
-// [queuefs.DefaultMediaType].
+// [job.DefaultMediaType].
 func MediaType(t string) string {
-	if t == queuefs.DefaultMediaType || web.IsMediaType(t) {
+	if t == job.DefaultMediaType || web.IsMediaType(t) {
 		return t
 	}
-	return queuefs.DefaultMediaType
+	return job.DefaultMediaType
 }
 
 // A lateReader is a payload of known size; the first read opens it.
 type lateReader struct {
 	q    *queuefs.Queue
-	id   queuefs.JobID
+	id   job.ID
 	size int64
 	at   int64
-	in   *queuefs.Payload
+	in   *tree.Payload
 	err  error
 }
 
@@ -267,13 +270,13 @@ func (h *Handler) file(w http.ResponseWriter, r *request) error {
 	}
 	dir := r.PathValue("dir")
 	if dir == "payload" {
-		return notFound(h.files.Payload(w, r.Request, q, id), queuefs.ErrNoJob, id.String())
+		return notFound(h.files.Payload(w, r.Request, q, id), ledger.ErrNoJob, id.String())
 	}
-	status, err := queuefs.ParseStatus(dir)
+	status, err := job.ParseStatus(dir)
 	if err != nil {
 		return web.Errorf(http.StatusNotFound, "nothing here, see /help")
 	}
-	return notFound(h.files.JobFile(w, r.Request, q, id, status), queuefs.ErrNoJob, status.String()+"/"+id.String())
+	return notFound(h.files.JobFile(w, r.Request, q, id, status), ledger.ErrNoJob, status.String()+"/"+id.String())
 }
 
 // infoFile serves queue-info.txt.
@@ -296,10 +299,10 @@ func (h *Handler) result(w http.ResponseWriter, r *request) error {
 	}
 	name := r.PathValue("name")
 	err = h.files.Result(w, r.Request, q, id, name)
-	if errors.Is(err, queuefs.ErrNoJob) {
-		return notFound(err, queuefs.ErrNoJob, id.String())
+	if errors.Is(err, ledger.ErrNoJob) {
+		return notFound(err, ledger.ErrNoJob, id.String())
 	}
-	return notFound(err, queuefs.ErrNoResult, name)
+	return notFound(err, content.ErrNoResult, name)
 }
 
 // schema serves the schema of a class of states, such as queue.xsd or
@@ -333,7 +336,7 @@ func (h *Handler) schema(w http.ResponseWriter, r *request) error {
 // list with commas. The stream begins after the event in the header
 // Last-Event-ID or else in ?lastEventId=, with the event in ?from=, or now.
 func (h *Handler) events(w http.ResponseWriter, r *request) (err error) {
-	wish := events.Wish{Kinds: list(r, "kind", job.ParseKind), Status: list(r, "status", queuefs.ParseStatus),
+	wish := events.Wish{Kinds: list(r, "kind", job.ParseKind), Status: list(r, "status", job.ParseStatus),
 		LastID: r.text("lastEventId")}
 	if from := r.text("from"); r.query.Has("from") {
 		wish.From = &from

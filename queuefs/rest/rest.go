@@ -54,6 +54,8 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/batch"
 	"cutie/queuefs/events"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/state"
@@ -82,10 +84,10 @@ type Options struct {
 	Reads func(r *http.Request, queue string) bool
 	// Taken is called with jobs handed out, Concluded with jobs given an
 	// outcome by their consumer, unless they are nil.
-	Taken, Concluded func(*queuefs.Job)
+	Taken, Concluded func(*job.Job)
 	// Trace returns traceparent and tracestate for the consumer of a job, "" for none;
 	// nil: those of the submission.
-	Trace func(*queuefs.Job) (parent, state string)
+	Trace func(*job.Job) (parent, state string)
 	// Description returns the OpenAPI document of a service with other routes, too; nil: that
 	// of the routes of the Handler.
 	Description func() ([]byte, error)
@@ -158,22 +160,22 @@ func (h *Handler) queue(r *request) (*queuefs.Queue, error) {
 	name := r.PathValue("queue")
 	q, err := h.svc.Ask(name)
 	if err != nil {
-		return nil, notFound(err, queuefs.ErrNoQueue, name)
+		return nil, notFound(err, ledger.ErrNoQueue, name)
 	}
 	return q, nil
 }
 
 // job returns the queue and the number of the job in the path. The job need not
 // exist.
-func (h *Handler) job(r *request) (*queuefs.Queue, queuefs.JobID, error) {
+func (h *Handler) job(r *request) (*queuefs.Queue, job.ID, error) {
 	q, err := h.queue(r)
 	if err != nil {
 		return nil, 0, err
 	}
 	name := r.PathValue("job")
-	id, err := queuefs.ParseJobID(name)
+	id, err := job.ParseID(name)
 	if err != nil {
-		return nil, 0, notFound(err, queuefs.ErrNoJob, name)
+		return nil, 0, notFound(err, ledger.ErrNoJob, name)
 	}
 	return q, id, nil
 }
@@ -189,7 +191,7 @@ func tooLarge(format string, args ...any) error {
 // notFound is the error for a missing thing with its name. A name that is not
 // valid is not found either; other errors stay as they are.
 func notFound(err, missing error, name string) error {
-	if errors.Is(err, missing) || errors.Is(err, queuefs.ErrBadName) {
+	if errors.Is(err, missing) || errors.Is(err, job.ErrBadName) {
 		return web.Errorf(http.StatusNotFound, "%v: %.80s", missing, strings.ToValidUTF8(name, "\ufffd"))
 	}
 	return err

@@ -21,6 +21,9 @@ import (
 	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs"
 	"cutie/queuefs/batch"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
 	"cutie/queuefs/state"
@@ -115,7 +118,7 @@ const manyJobs = 32 << 20
 func newServiceWith(t testing.TB, o queuefs.Options) *site {
 	t.Helper()
 	dir := t.TempDir()
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", Identifier: "uc3:test"}); err != nil {
+	if err := home.Init(dir, home.ServiceInfo{Name: "test", Identifier: "uc3:test"}); err != nil {
 		t.Fatal(err)
 	}
 	if o.Segment == 0 {
@@ -130,7 +133,7 @@ func newServiceWith(t testing.TB, o queuefs.Options) *site {
 			t.Error(err)
 		}
 	})
-	q, err := svc.CreateQueue(ctx, queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
+	q, err := svc.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1, VerifyOnWrite: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +141,7 @@ func newServiceWith(t testing.TB, o queuefs.Options) *site {
 }
 
 // upload is for the client.
-func upload(payload string, m queuefs.Meta) client.Upload {
+func upload(payload string, m job.Meta) client.Upload {
 	return client.Upload{Size: int64(len(payload)), Meta: m, Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(strings.NewReader(payload)), nil
 	}}
@@ -248,7 +251,7 @@ func (a answer) exception(t testing.TB) string {
 }
 
 // submit puts a job into the queue without HTTP.
-func (s *site) submit(payload string, m queuefs.Meta) queuefs.Job {
+func (s *site) submit(payload string, m job.Meta) job.Job {
 	s.t.Helper()
 	sub := s.q.Begin()
 	defer sub.Discard()
@@ -266,7 +269,7 @@ func (s *site) submit(payload string, m queuefs.Meta) queuefs.Job {
 	return jobs[0]
 }
 
-func (s *site) payload(id queuefs.JobID) string {
+func (s *site) payload(id job.ID) string {
 	s.t.Helper()
 	p, err := s.q.Payload(id)
 	if err != nil {
@@ -294,9 +297,9 @@ func (s *site) wantCounts(pending, consumed, deleted int64) {
 }
 
 // only returns the one job of the queue.
-func (s *site) only() queuefs.Job {
+func (s *site) only() job.Job {
 	s.t.Helper()
-	jobs, err := s.q.List(queuefs.ListOptions{})
+	jobs, err := s.q.List(index.Filter{})
 	if err != nil || len(jobs) != 1 {
 		s.t.Fatalf("got %d jobs, %v, want 1", len(jobs), err)
 	}

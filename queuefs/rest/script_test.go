@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 )
@@ -81,7 +82,7 @@ func TestScripts(t *testing.T) {
 			env.Values[scriptKey{}] = s
 			env.Defer(func() { s.quiet() })
 			for n := range 13 {
-				env.Setenv(fmt.Sprint("J", n), queuefs.JobID(n).String())
+				env.Setenv(fmt.Sprint("J", n), job.ID(n).String())
 			}
 			s.renew(rest.Options{})
 			return nil

@@ -14,7 +14,9 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 )
 
@@ -101,7 +103,7 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 	view := newTagHash()
 	view.add(form.String(), jobs.Status.String(), jobs.After.String(), strconv.Itoa(jobs.Limit),
 		jobs.Outcome.String(), strconv.FormatBool(jobs.Held), jobs.Batch)
-	tagOf := func(s *queuefs.QueueState) string { return h.versionOf(r, s).tag(view) }
+	tagOf := func(s *ledger.State) string { return h.versionOf(r, s).tag(view) }
 	s := q.State()
 	return h.answerTagged(w, r, form, tagOf(&s), func() (d state.Document, tag string, err error) {
 		// Counts and list are of one instant if no event came while the list
@@ -116,7 +118,7 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 			}
 			s = q.State()
 		}
-		return state.OfQueue(base, &state.Queue{QueueState: s, Jobs: jobs}), tag, nil
+		return state.OfQueue(base, &state.Queue{State: s, Jobs: jobs}), tag, nil
 	})
 }
 
@@ -129,12 +131,12 @@ func (r *request) page() state.Jobs {
 // selected reads the parameters of a [bulk.Filter]; see wrong.
 func (r *request) selected(absent, least, most int) bulk.Filter {
 	return bulk.Filter{
-		Status:    parsed(r, "status", queuefs.ParseStatus),
+		Status:    parsed(r, "status", job.ParseStatus),
 		Outcome:   parsed(r, "outcome", job.ParseOutcome),
 		Held:      r.flag("held"),
 		Batch:     r.text("batch"),
 		Submitter: r.text("submitter"),
-		After:     parsed(r, "after", queuefs.ParseJobID),
+		After:     parsed(r, "after", job.ParseID),
 		Limit:     r.number("limit", absent, least, most),
 	}
 }
@@ -142,8 +144,8 @@ func (r *request) selected(absent, least, most int) bulk.Filter {
 // listJobs fills in the page. One job more is asked for, to see whether there
 // is one.
 func listJobs(q *queuefs.Queue, jobs *state.Jobs) error {
-	o := queuefs.ListOptions{Status: jobs.Status, Outcome: jobs.Outcome, Held: jobs.Held, After: jobs.After, Limit: jobs.Limit + 1}
-	last := ^queuefs.JobID(0)
+	o := index.Filter{Status: jobs.Status, Outcome: jobs.Outcome, Held: jobs.Held, After: jobs.After, Limit: jobs.Limit + 1}
+	last := ^job.ID(0)
 	if jobs.Batch != "" {
 		first, end, err := bulk.BatchRange(q, jobs.Batch)
 		if err != nil {
@@ -172,7 +174,7 @@ func (h *Handler) jobState(w http.ResponseWriter, r *request) error {
 	}
 	status, changed := q.Status(id)
 	if status == 0 {
-		return notFound(queuefs.ErrNoJob, queuefs.ErrNoJob, id.String())
+		return notFound(ledger.ErrNoJob, ledger.ErrNoJob, id.String())
 	}
 	base := h.base(r.Request)
 	w.Header()["Link"] = append(JobLinks(base, q.ID(), id), "<"+base.JobRef("state", q.ID(), id)+`>; rel="canonical"`)
@@ -181,11 +183,11 @@ func (h *Handler) jobState(w http.ResponseWriter, r *request) error {
 	// Times of events are unique within a queue.
 	tagOf := func(changed time.Time) string { return hash.tag(uint64(changed.UnixMicro())) }
 	return h.answerTagged(w, r, form, tagOf(changed), func() (d state.Document, tag string, err error) {
-		var j queuefs.Job
+		var j job.Job
 		for range steadyTries {
 			before := changed
 			if j, err = q.Job(id); err != nil {
-				return d, "", notFound(err, queuefs.ErrNoJob, id.String())
+				return d, "", notFound(err, ledger.ErrNoJob, id.String())
 			}
 			if _, changed = q.Status(id); changed.Equal(before) {
 				tag = tagOf(changed)
@@ -207,7 +209,7 @@ func queuePage(svc *queuefs.Service, query url.Values) (queues []*queuefs.Queue,
 		}
 		at := slices.Index(queues, q)
 		if at < 0 { // it has come or gone since
-			return nil, "", fmt.Errorf("%.60s: %w", after, queuefs.ErrNoQueue)
+			return nil, "", fmt.Errorf("%.60s: %w", after, ledger.ErrNoQueue)
 		}
 		queues = queues[at+1:]
 	}
@@ -215,7 +217,7 @@ func queuePage(svc *queuefs.Service, query url.Values) (queues []*queuefs.Queue,
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > state.MaxQueues {
-			return nil, "", fmt.Errorf("%w: limit %.40q is not a number from 1 to %d", queuefs.ErrBadName, text, state.MaxQueues)
+			return nil, "", fmt.Errorf("%w: limit %.40q is not a number from 1 to %d", job.ErrBadName, text, state.MaxQueues)
 		}
 		limit = n
 	}
@@ -238,7 +240,7 @@ func (h *Handler) wholeState(w http.ResponseWriter, r *request, q *queuefs.Queue
 	}
 	whole := jobs
 	whole.Limit, whole.More = -1, false
-	l := form.ListingOf(h.base(r.Request), &state.Queue{QueueState: q.State(), Jobs: whole})
+	l := form.ListingOf(h.base(r.Request), &state.Queue{State: q.State(), Jobs: whole})
 	h.stream(w.Header(), form)
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodHead {
@@ -321,7 +323,7 @@ func (h *Handler) jobStates(w http.ResponseWriter, r *request, q *queuefs.Queue,
 		}
 		j, e := q.Listed(id)
 		switch {
-		case errors.Is(e, queuefs.ErrNoJob): // culled meanwhile
+		case errors.Is(e, ledger.ErrNoJob): // culled meanwhile
 			continue
 		case e != nil:
 			err = e
@@ -345,7 +347,7 @@ func (h *Handler) jobStates(w http.ResponseWriter, r *request, q *queuefs.Queue,
 }
 
 // still reports whether a job is still one of the listed kind.
-func still(j *queuefs.Job, page *state.Jobs) bool {
+func still(j *job.Job, page *state.Jobs) bool {
 	return (page.Status == 0 || j.Status == page.Status) && (page.Outcome == 0 || j.Outcome == page.Outcome) &&
 		(!page.Held || !j.Held.IsZero())
 }

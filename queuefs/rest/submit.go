@@ -11,6 +11,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/buffers"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -84,8 +85,8 @@ func (h *Handler) submit(w http.ResponseWriter, r *request) error {
 
 // answerSeveral answers a submission of several jobs with the state of the
 // queue.
-func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, status int, form state.Form, q *queuefs.Queue, jobs []queuefs.Job) error {
-	s := state.Queue{QueueState: q.State(), Submitted: make([]queuefs.JobID, len(jobs))}
+func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, status int, form state.Form, q *queuefs.Queue, jobs []job.Job) error {
+	s := state.Queue{State: q.State(), Submitted: make([]job.ID, len(jobs))}
 	for i := range jobs {
 		s.Submitted[i] = jobs[i].ID
 	}
@@ -100,7 +101,7 @@ func (h *Handler) answerSeveral(w http.ResponseWriter, r *request, status int, f
 // readBare reads a submission that is nothing but the payload, or the manifest,
 // which is returned then.
 func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Upload, err error) {
-	m := queuefs.Meta{Submitter: by, Owner: UserOf(r.Context())}
+	m := job.Meta{Submitter: by, Owner: UserOf(r.Context())}
 	field.Trace(&m, textproto.MIMEHeader(r.Header))
 	if m.MediaType, err = field.MediaType(contentType); err != nil {
 		return nil, err
@@ -192,7 +193,7 @@ func (r *request) fieldsOfQuery() (f fields, err error) {
 }
 
 // apply adds the sidecar, the digest and the time to m.
-func (f fields) apply(m *queuefs.Meta, maxSidecar int) error {
+func (f fields) apply(m *job.Meta, maxSidecar int) error {
 	if f.has("not-before") {
 		t, err := f.notBefore()
 		if err != nil {

@@ -20,7 +20,9 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
@@ -76,15 +78,15 @@ func TestManifestWithAKeyIsSentAgainForLater(t *testing.T) {
 	manifest := src.url + "/a\n" + src.url + "/b\n"
 	s.postBatch(manifest, keyHeader, "m").want(t, 201)
 	b := s.ended(s.postBatch(manifest, keyHeader, "m", "Prefer", "respond-async").want(t, 202).Header.Get("Location"))
-	want(t, "batch", fmt.Sprint(b.Status, b.Submitted, b.Name), fmt.Sprint(state.BatchDone, []queuefs.JobID{1, 2}, "b000000000001-2"))
+	want(t, "batch", fmt.Sprint(b.Status, b.Submitted, b.Name), fmt.Sprint(state.BatchDone, []job.ID{1, 2}, "b000000000001-2"))
 	s.wantNoTemps()
 }
 
 // A take that is sent again takes nothing.
 func TestATakeWithAKeyIsCountedOnce(t *testing.T) {
 	taken := 0
-	s := newSite(t, rest.Options{Taken: func(*queuefs.Job) { taken++ }})
-	s.submit("a", queuefs.Meta{})
+	s := newSite(t, rest.Options{Taken: func(*job.Job) { taken++ }})
+	s.submit("a", job.Meta{})
 	for range 2 {
 		s.do("POST", "/consume/jobs?lease=60", "", keyHeader, "k").want(t, 200)
 	}
@@ -140,7 +142,7 @@ func TestClientSendsAgainWithKeys(t *testing.T) {
 	}
 	for i := range 4 {
 		insist(func() error {
-			m := queuefs.Meta{Key: fmt.Sprint("one", i)}
+			m := job.Meta{Key: fmt.Sprint("one", i)}
 			if i == 3 {
 				m.Sidecar = strings.Repeat("ä", 4000) // in a form
 			}
@@ -149,7 +151,7 @@ func TestClientSendsAgainWithKeys(t *testing.T) {
 		})
 	}
 	insist(func() error {
-		ids, err := c.Submit(ctx, "jobs", upload("x", queuefs.Meta{Key: "a"}), upload("y", queuefs.Meta{Key: "b"}))
+		ids, err := c.Submit(ctx, "jobs", upload("x", job.Meta{Key: "a"}), upload("y", job.Meta{Key: "b"}))
 		if err == nil && fmt.Sprint(ids) != "[j000000000005 j000000000006]" {
 			t.Errorf("got %v", ids)
 		}
@@ -173,10 +175,10 @@ func TestClientSendsAgainWithKeys(t *testing.T) {
 }
 
 // asUser serves h to a user, perhaps with limits.
-func asUser(h http.Handler, name string, limits queuefs.Limits) http.HandlerFunc {
+func asUser(h http.Handler, name string, limits job.Limits) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx := rest.WithUser(r.Context(), name)
-		if limits != (queuefs.Limits{}) {
+		if limits != (job.Limits{}) {
 			ctx = quota.WithLimits(ctx, limits)
 		}
 		h.ServeHTTP(w, r.WithContext(ctx))
@@ -185,12 +187,12 @@ func asUser(h http.Handler, name string, limits queuefs.Limits) http.HandlerFunc
 
 func TestSubmittersKeepWithinTheirLimits(t *testing.T) {
 	s := newService(t)
-	if _, err := s.svc.SetQueue(ctx, "jobs", func(i *queuefs.QueueInfo) error { i.Limits = queuefs.Limits{Active: 3, Upload: 1000}; return nil }); err != nil {
+	if _, err := s.svc.SetQueue(ctx, "jobs", func(i *home.QueueInfo) error { i.Limits = job.Limits{Active: 3, Upload: 1000}; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	h := rest.New(s.svc, rest.Options{Log: s.logged.add})
 	t.Cleanup(h.Close)
-	as := func(name string, limits queuefs.Limits) {
+	as := func(name string, limits job.Limits) {
 		srv := httptest.NewServer(asUser(h, name, limits))
 		t.Cleanup(srv.Close)
 		s.url = srv.URL
@@ -202,7 +204,7 @@ func TestSubmittersKeepWithinTheirLimits(t *testing.T) {
 			t.Errorf("got %d %s, want %d, %s", a.StatusCode, a.body, want, reason)
 		}
 	}
-	as("ann", queuefs.Limits{})
+	as("ann", job.Limits{})
 	for range 3 {
 		post(201, "x", "")
 	}
@@ -217,14 +219,14 @@ func TestSubmittersKeepWithinTheirLimits(t *testing.T) {
 	}
 	post(429, "xx", "ann has 999 octets in jobs that have not ended, and may have 1000")
 
-	as("bob", queuefs.Limits{Active: 1})
+	as("bob", job.Limits{Active: 1})
 	post(201, "x", "")
 	post(429, "x", "bob has 1 jobs")
-	as("eve", queuefs.Limits{Active: job.Unlimited})
+	as("eve", job.Limits{Active: job.Unlimited})
 	for range 5 {
 		post(201, "x", "")
 	}
-	as("", queuefs.Limits{})
+	as("", job.Limits{})
 	post(201, "x", "")
 	if errs := s.logged.all(); len(errs) > 0 {
 		t.Errorf("logged %v", errs)
@@ -238,7 +240,7 @@ func TestSidecarIsOctets(t *testing.T) {
 		s := newSite(t, rest.Options{})
 		c := client.New(s.url, nil)
 		s.postForm(newForm().file("a", "1").field("sidecar", sidecar).end()).want(t, 201)
-		if _, err := c.Submit(ctx, "jobs", upload("2", queuefs.Meta{Sidecar: sidecar, EmptySidecar: sidecar == ""})); err != nil {
+		if _, err := c.Submit(ctx, "jobs", upload("2", job.Meta{Sidecar: sidecar, EmptySidecar: sidecar == ""})); err != nil {
 			t.Fatal(err)
 		}
 		s.do("POST", "/content/jobs", "3", "Content-Type", "text/plain").want(t, 201) // without one
@@ -453,8 +455,8 @@ func TestRawPaths(t *testing.T) {
 func TestClientGivesMessages(t *testing.T) {
 	s := newSite(t, rest.Options{})
 	c := client.New(s.url, nil)
-	s.submit("one\n", queuefs.Meta{Sidecar: "a=b\nc", Filename: "x.txt", MediaType: "text/plain"})
-	s.submit("", queuefs.Meta{})
+	s.submit("one\n", job.Meta{Sidecar: "a=b\nc", Filename: "x.txt", MediaType: "text/plain"})
+	s.submit("", job.Meta{})
 	read := func(d *client.Delivery, err error) (parts map[string]string) {
 		t.Helper()
 		if err != nil {
@@ -501,7 +503,7 @@ func TestClientGivesMessages(t *testing.T) {
 		t.Errorf("got %+v, %v", d, err)
 	}
 	want(t, "with a lease", read(d, err), map[string]string{"payload": ""})
-	if _, err := c.NextMessage(ctx, "jobs", queuefs.Take{}, 0); err != queuefs.ErrEmpty {
+	if _, err := c.NextMessage(ctx, "jobs", queuefs.Take{}, 0); err != ledger.ErrEmpty {
 		t.Errorf("got %v", err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
 )
@@ -63,7 +62,7 @@ var JobClass = &Class{
 
 // OfJob returns the state of a job; j.Queue is the cleaned identifier of the
 // queue, as the engine gives it.
-func OfJob(base Base, j *queuefs.Job) Document {
+func OfJob(base Base, j *job.Job) Document {
 	b := newBuilder(JobClass)
 	b.job(base, j)
 	d := b.document()
@@ -74,20 +73,20 @@ func OfJob(base Base, j *queuefs.Job) Document {
 // Job returns the job in the state d, of class [JobClass]. Its Queue comes from
 // the reference to the queue, its Results have their names alone, and Extra and
 // Lease.Key are zero.
-func (d *Document) Job() (j queuefs.Job, err error) {
+func (d *Document) Job() (j job.Job, err error) {
 	b := reader(d)
 	b.job("", &j)
 	if j.Status == 0 {
 		b.fail(errors.New("no status"))
 	}
 	if b.err != nil {
-		return queuefs.Job{}, fmt.Errorf("state of job %.40q: %w", d.Text("identifier"), b.err)
+		return job.Job{}, fmt.Errorf("state of job %.40q: %w", d.Text("identifier"), b.err)
 	}
 	return j, nil
 }
 
 // job goes over the fields of a job.
-func (b *builder) job(base Base, j *queuefs.Job) {
+func (b *builder) job(base Base, j *job.Job) {
 	b.identifier("identifier", &j.ID)
 	b.queue(base, &j.Queue)
 	b.str("submitter", &j.Submitter, unknown)
@@ -96,9 +95,9 @@ func (b *builder) job(base Base, j *queuefs.Job) {
 	b.at("submitted", &j.Submitted)
 	b.at("consumed", &j.Consumed)
 	b.at("deleted", &j.Deleted)
-	word(b, "status", &j.Status, queuefs.ParseStatus)
+	word(b, "status", &j.Status, job.ParseStatus)
 	b.str("filename", &j.Filename, "")
-	b.str("mediaType", &j.MediaType, queuefs.DefaultMediaType)
+	b.str("mediaType", &j.MediaType, job.DefaultMediaType)
 	if b.from == nil {
 		b.composed("payload", base.AppendPayload(b.buf, j.Queue, j.ID))
 	}
@@ -133,7 +132,7 @@ func (b *builder) job(base Base, j *queuefs.Job) {
 
 // OutlineOfJob returns the state of a job for a caller who may change it, and not read it: its
 // identifier and status.
-func OutlineOfJob(base Base, j *queuefs.Job) Document {
+func OutlineOfJob(base Base, j *job.Job) Document {
 	b := newBuilder(JobClass)
 	b.composed("identifier", j.ID.Append(b.buf))
 	b.composed("queueState", base.Append(b.buf, "state", j.Queue))
@@ -144,7 +143,7 @@ func OutlineOfJob(base Base, j *queuefs.Job) Document {
 }
 
 // sidecar is the sidecar of a job if it is text.
-func (b *builder) sidecar(j *queuefs.Job) {
+func (b *builder) sidecar(j *job.Job) {
 	switch {
 	case b.from != nil:
 		p := b.from.Property("sidecar")
@@ -155,7 +154,7 @@ func (b *builder) sidecar(j *queuefs.Job) {
 }
 
 // octets is the base64 of a sidecar that is not text.
-func (b *builder) octets(j *queuefs.Job) {
+func (b *builder) octets(j *job.Job) {
 	switch {
 	case b.from != nil:
 		octets, err := base64.StdEncoding.DecodeString(b.from.Text("sidecarBase64"))
@@ -168,19 +167,19 @@ func (b *builder) octets(j *queuefs.Job) {
 }
 
 // errorType says of a failed job whether another attempt may go better.
-func (b *builder) errorType(j *queuefs.Job) {
+func (b *builder) errorType(j *job.Job) {
 	switch {
 	case b.from != nil:
 		j.Transient = b.from.Text("errorType") == "transient"
-	case j.Outcome == queuefs.Failed && j.Transient:
+	case j.Outcome == job.Failed && j.Transient:
 		b.text("errorType", "transient")
-	case j.Outcome == queuefs.Failed:
+	case j.Outcome == job.Failed:
 		b.text("errorType", "fatal")
 	}
 }
 
 // digests leaves out types unknown to this version when it reads.
-func (b *builder) digests(j *queuefs.Job) {
+func (b *builder) digests(j *job.Job) {
 	if b.from == nil {
 		items := make([]string, 2*len(j.Digests))
 		types, values := items[:len(j.Digests)], items[len(j.Digests):]
@@ -209,7 +208,7 @@ func (b *builder) digests(j *queuefs.Job) {
 	}
 }
 
-func (b *builder) results(base Base, j *queuefs.Job) {
+func (b *builder) results(base Base, j *job.Job) {
 	if b.from == nil {
 		if len(j.Results) == 0 {
 			return
@@ -226,7 +225,7 @@ func (b *builder) results(base Base, j *queuefs.Job) {
 		if err := job.CheckResultName(name); err != nil {
 			b.fail(err)
 		}
-		j.Results = append(j.Results, queuefs.Result{Name: name})
+		j.Results = append(j.Results, job.Result{Name: name})
 	}
 }
 
@@ -254,7 +253,7 @@ var TakenClass = &Class{
 }
 
 // OfTaken returns the document of a job that was taken; token is "" without a lease.
-func OfTaken(base Base, j *queuefs.Job, token string) Document {
+func OfTaken(base Base, j *job.Job, token string) Document {
 	b := newBuilder(TakenClass)
 	b.identifier("identifier", &j.ID)
 	b.text("queue", j.Queue)

@@ -14,6 +14,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 )
 
 // QueueClass is the class of the state of a queue (Cutie 3.2). The properties
@@ -100,7 +101,7 @@ func termsOf(part []home.Property) (terms []Term) {
 }
 
 // properties goes over properties of a queue: those that are set, or have a word for that.
-func (b *builder) properties(part []home.Property, info *queuefs.QueueInfo) {
+func (b *builder) properties(part []home.Property, info *home.QueueInfo) {
 	for i := range part {
 		p := &part[i]
 		if b.from != nil {
@@ -132,23 +133,23 @@ const (
 
 // Queue is the state of a queue.
 type Queue struct {
-	queuefs.QueueState
+	ledger.State
 	Jobs Jobs
 	// Submitted are the jobs of the submission, if this state answers one of
 	// several jobs.
-	Submitted []queuefs.JobID
+	Submitted []job.ID
 	Changes   Changes
 }
 
 // Jobs is the page of jobs in the state of a queue, in FIFO order.
 type Jobs struct {
-	Status  queuefs.Status  // only jobs in this status; 0: all but culled ones
-	Outcome queuefs.Outcome // only of jobs with this outcome; 0: all
-	Held    bool            // only of jobs on hold
-	Batch   string          // only of this batch; "": all
-	After   queuefs.JobID   // only jobs after this one; 0: from the head
-	Limit   int             // at most so many, 0 to [MaxJobs]; below 0: all
-	IDs     []queuefs.JobID
+	Status  job.Status  // only jobs in this status; 0: all but culled ones
+	Outcome job.Outcome // only of jobs with this outcome; 0: all
+	Held    bool        // only of jobs on hold
+	Batch   string      // only of this batch; "": all
+	After   job.ID      // only jobs after this one; 0: from the head
+	Limit   int         // at most so many, 0 to [MaxJobs]; below 0: all
+	IDs     []job.ID
 	More    bool // there are more behind them
 }
 
@@ -169,7 +170,7 @@ func (d *Document) Queue() (q Queue, err error) {
 	b := reader(d)
 	q.Info = home.NewQueue("", time.Time{})
 	b.ofQueue("", &q, &q.Info)
-	if q.Info.ID, err = queuefs.CleanQueueID(q.Info.Identifier); err != nil {
+	if q.Info.ID, err = job.CleanQueueID(q.Info.Identifier); err != nil {
 		b.fail(err)
 	}
 	if b.err != nil {
@@ -179,7 +180,7 @@ func (d *Document) Queue() (q Queue, err error) {
 }
 
 // ofQueue goes over the fields of a queue.
-func (b *builder) ofQueue(base Base, q *Queue, info *queuefs.QueueInfo) {
+func (b *builder) ofQueue(base Base, q *Queue, info *home.QueueInfo) {
 	b.properties(identity, info)
 	b.ref("cutieState", base, "state")
 	num(b, "numPendingJobs", &q.Pending)
@@ -193,8 +194,8 @@ func (b *builder) ofQueue(base Base, q *Queue, info *queuefs.QueueInfo) {
 	b.at("oldestPending", &q.Oldest)
 	b.at("lastEvent", &q.LastEvent)
 	num(b, "sequence", &q.Seq)
-	word(b, "jobsStatus", &q.Jobs.Status, queuefs.ParseStatus)
-	word(b, "jobsAfter", &q.Jobs.After, queuefs.ParseJobID)
+	word(b, "jobsStatus", &q.Jobs.Status, job.ParseStatus)
+	word(b, "jobsAfter", &q.Jobs.After, job.ParseID)
 	if b.from != nil {
 		q.Jobs.Limit = int(min(b.from.integer("jobsLimit", 0), math.MaxInt32))
 		q.Jobs.More = b.from.Text("jobsNext") != ""
@@ -245,7 +246,7 @@ func (b *builder) mirror(q *Queue) {
 	case b.from == nil && q.Mirror == nil, b.from != nil && b.from.Text("mirrorOf") == "":
 		return
 	case b.from != nil:
-		q.Mirror = &queuefs.Mirror{Ended: b.from.date("takenOver")}
+		q.Mirror = &home.Mirror{Ended: b.from.date("takenOver")}
 	}
 	m, p := q.Mirror, &q.Progress
 	b.str("mirrorOf", &m.Source, "")
@@ -260,7 +261,7 @@ func (b *builder) mirror(q *Queue) {
 	num(b, "mirrorBehind", &behind)
 	b.str("mirrorTrouble", &trouble, "")
 	if b.from != nil {
-		p.Known, p.Trouble = q.Seq+queuefs.Seq(behind), trouble
+		p.Known, p.Trouble = q.Seq+job.Seq(behind), trouble
 	}
 	if b.from != nil || !m.Audit.Time.IsZero() {
 		b.at("mirrorAudited", &m.Audit.Time)
@@ -304,13 +305,13 @@ func (q *Queue) next(base Base) string {
 // Changes are the changes of a method to several jobs of a queue, in FIFO
 // order.
 type Changes struct {
-	Changed []queuefs.JobID
-	Chosen  []queuefs.JobID // to be changed by the same request without dry
-	Refused []string        // named jobs that were not changed, and why: "j000000000042: job not found"
+	Changed []job.ID
+	Chosen  []job.ID // to be changed by the same request without dry
+	Refused []string // named jobs that were not changed, and why: "j000000000042: job not found"
 	Culled  []queuefs.Culled
 	Kept    []queuefs.Kept // due jobs left by culling
 	More    bool           // the same request may change more
-	After   queuefs.JobID  // only jobs after this one; 0 if unknown
+	After   job.ID         // only jobs after this one; 0 if unknown
 }
 
 // Changes returns the changes in the state d, of class [QueueClass] or
@@ -326,7 +327,7 @@ func (b *builder) changes(base Base, queue string, c *Changes) {
 	b.jobs("chosenJobStates", base, queue, &c.Chosen)
 	b.texts("refusedJobs", &c.Refused)
 	b.culled(c)
-	word(b, "moreAfter", &c.After, queuefs.ParseJobID)
+	word(b, "moreAfter", &c.After, job.ParseID)
 }
 
 // culled goes over the common fields of the changes of service and queue.
@@ -369,22 +370,22 @@ func culledText(c *queuefs.Culled) string {
 func parseCulled(s string) (c queuefs.Culled, err error) {
 	f := strings.Split(s, " ")
 	if len(f) != 5 {
-		return c, fmt.Errorf("%w: %.80q is no culled job", queuefs.ErrBadName, s)
+		return c, fmt.Errorf("%w: %.80q is no culled job", job.ErrBadName, s)
 	}
-	if c.Queue, err = queuefs.CleanQueueID(f[0]); err != nil {
+	if c.Queue, err = job.CleanQueueID(f[0]); err != nil {
 		return c, err
 	}
-	if c.Job, err = queuefs.ParseJobID(f[1]); err != nil {
+	if c.Job, err = job.ParseID(f[1]); err != nil {
 		return c, err
 	}
-	if c.Status, err = queuefs.ParseStatus(f[2]); err != nil {
+	if c.Status, err = job.ParseStatus(f[2]); err != nil {
 		return c, err
 	}
 	if c.At, err = time.Parse(dateLayout, f[3]); err != nil {
 		return c, err
 	}
 	if c.Size, err = strconv.ParseInt(f[4], 10, 64); err == nil && c.Size < 0 {
-		err = fmt.Errorf("%w: %s is no size", queuefs.ErrBadName, f[4])
+		err = fmt.Errorf("%w: %s is no size", job.ErrBadName, f[4])
 	}
 	return c, err
 }
@@ -404,15 +405,15 @@ func appendKept(items []string, k *queuefs.Kept) []string {
 func addKept(all []queuefs.Kept, s string) ([]queuefs.Kept, error) {
 	f := strings.Split(s, " ")
 	if len(f) != 3 {
-		return all, fmt.Errorf("%w: %.80q are no kept jobs", queuefs.ErrBadName, s)
+		return all, fmt.Errorf("%w: %.80q are no kept jobs", job.ErrBadName, s)
 	}
-	queue, err := queuefs.CleanQueueID(f[0])
+	queue, err := job.CleanQueueID(f[0])
 	if err != nil {
 		return all, err
 	}
 	n, err := strconv.Atoi(f[1])
 	if err != nil || n <= 0 {
-		return all, fmt.Errorf("%w: %.40q is no number of kept jobs", queuefs.ErrBadName, f[1])
+		return all, fmt.Errorf("%w: %.40q is no number of kept jobs", job.ErrBadName, f[1])
 	}
 	if len(all) == 0 || all[len(all)-1].Queue != queue {
 		all = append(all, queuefs.Kept{Queue: queue})
@@ -422,7 +423,7 @@ func addKept(all []queuefs.Kept, s string) ([]queuefs.Kept, error) {
 	case f[2] == keptSpared && k.Spared == 0:
 		k.Spared = n
 	default:
-		return all, fmt.Errorf("%w: %.40q is no reason to keep jobs, or there are two", queuefs.ErrBadName, f[2])
+		return all, fmt.Errorf("%w: %.40q is no reason to keep jobs, or there are two", job.ErrBadName, f[2])
 	}
 	return all, nil
 }
@@ -451,10 +452,10 @@ func (f Form) ListingOf(base Base, q *Queue) Listing {
 	l := Listing{None: f.Append(nil, &d)}
 	var a, b []byte
 	// Two jobs stand for all, with numbers that the state has nowhere else.
-	for id := queuefs.JobID(job.MaxID); ; id -= 2 {
+	for id := job.ID(job.MaxID); ; id -= 2 {
 		a, b = []byte((id - 1).String()), []byte(id.String())
 		if !bytes.Contains(l.None, a) && !bytes.Contains(l.None, b) {
-			q.Jobs.IDs = []queuefs.JobID{id - 1, id}
+			q.Jobs.IDs = []job.ID{id - 1, id}
 			break
 		}
 	}
@@ -475,7 +476,7 @@ func (f Form) ListingOf(base Base, q *Queue) Listing {
 }
 
 // Append appends a job, and with the last one all up to the next pass.
-func (p *Pass) Append(dst []byte, id queuefs.JobID, last bool) []byte {
+func (p *Pass) Append(dst []byte, id job.ID, last bool) []byte {
 	part, of := p.step, p.a
 	if last {
 		part, of = p.tail, p.b

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 )
 
 // ServiceClass is the class of the state of a service (Cutie 3.1). The
@@ -50,7 +52,7 @@ const MaxQueues = 1000
 
 // Service is the state of a service.
 type Service struct {
-	queuefs.ServiceInfo
+	home.ServiceInfo
 	Base    Base     // begins references; "": the BaseURI does
 	Queues  []string // cleaned identifiers, in order
 	Shut    []string // those of Queues that are shut
@@ -152,7 +154,7 @@ func (s *Service) version() string {
 	if parts := strings.SplitN(s.Scheme, "/", 3); len(parts) == 3 {
 		return parts[2]
 	}
-	return queuefs.Version
+	return home.Version
 }
 
 // BatchClass is the class of the state of a batch: a manifest with files for
@@ -199,7 +201,7 @@ type Batch struct {
 	Detail   string    // its subject, or its outcome; "" for nothing
 	Errors   []string  // such as "line 3: md5 without value"
 	// Submitted are its jobs, once it is done.
-	Submitted []queuefs.JobID
+	Submitted []job.ID
 }
 
 // OfBatch returns the state of a batch, at "<base>/batch/Q/ID".

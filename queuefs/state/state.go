@@ -41,7 +41,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"cutie/queuefs"
 	"cutie/queuefs/job"
 )
 
@@ -269,17 +268,17 @@ func (b Base) Ref(segments ...string) string {
 
 // AppendJob appends the reference "kind/queue/job", such as
 // "<base>/state/q/j000000000042". The queue is its cleaned identifier.
-func (b Base) AppendJob(dst []byte, kind, queue string, id queuefs.JobID) []byte {
+func (b Base) AppendJob(dst []byte, kind, queue string, id job.ID) []byte {
 	return id.Append(append(b.Append(dst, kind, queue), '/'))
 }
 
 // JobRef returns the reference of [Base.AppendJob].
-func (b Base) JobRef(kind, queue string, id queuefs.JobID) string {
+func (b Base) JobRef(kind, queue string, id job.ID) string {
 	return string(b.AppendJob(make([]byte, 0, 96), kind, queue, id))
 }
 
 // AppendPayload appends the reference of a payload as a plain resource.
-func (b Base) AppendPayload(dst []byte, queue string, id queuefs.JobID) []byte {
+func (b Base) AppendPayload(dst []byte, queue string, id job.ID) []byte {
 	return id.Append(append(b.Append(dst, "queues", queue, "payload"), '/'))
 }
 
@@ -291,14 +290,14 @@ func (b Base) CapabilityList(queue, set string) string {
 
 // ParseJobRef returns the queue and the job of a reference from its last two
 // segments, as in [Base.AppendJob]. Query and fragment do not count.
-func ParseJobRef(ref string) (queue string, id queuefs.JobID, err error) {
+func ParseJobRef(ref string) (queue string, id job.ID, err error) {
 	rest, last, ok := CutLast(ref)
 	if ok {
-		id, err = queuefs.ParseJobID(last)
+		id, err = job.ParseID(last)
 		_, queue, ok = CutLast(rest)
 	}
 	if err == nil && (!ok || queue == "") {
-		err = fmt.Errorf("%w: %.80q is no reference to a job", queuefs.ErrBadName, ref)
+		err = fmt.Errorf("%w: %.80q is no reference to a job", job.ErrBadName, ref)
 	}
 	return queue, id, err
 }
@@ -428,13 +427,13 @@ func word[T interface {
 }
 
 // identifier is that of a job.
-func (b *builder) identifier(name string, id *queuefs.JobID) {
+func (b *builder) identifier(name string, id *job.ID) {
 	if b.from == nil {
 		b.composed(name, id.Append(b.buf))
 		return
 	}
 	var err error
-	if *id, err = queuefs.ParseJobID(b.from.Text(name)); err != nil {
+	if *id, err = job.ParseID(b.from.Text(name)); err != nil {
 		b.fail(err)
 	}
 }
@@ -449,7 +448,7 @@ func (b *builder) queue(base Base, id *string) {
 }
 
 // jobs are references to jobs of a queue.
-func (b *builder) jobs(name string, base Base, queue string, ids *[]queuefs.JobID) {
+func (b *builder) jobs(name string, base Base, queue string, ids *[]job.ID) {
 	if b.from == nil {
 		b.list(name, references(base, queue, *ids))
 		return
@@ -478,7 +477,7 @@ func (b *builder) texts(name string, list *[]string) {
 }
 
 // references returns the job states as parts of one string.
-func references(base Base, queue string, ids []queuefs.JobID) []string {
+func references(base Base, queue string, ids []job.ID) []string {
 	if len(ids) == 0 {
 		return nil
 	}

@@ -18,6 +18,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 	"cutie/queuefs/state/statetest"
 )
@@ -92,7 +95,7 @@ func TestDocumentsReadBackToWhatTheyAreTheStateOf(t *testing.T) {
 	full.Consumed = full.Consumed.Truncate(time.Microsecond)
 	full.Extra = nil
 	full.Lease.Key = "" // nobody is told
-	full.Results = []queuefs.Result{{Name: "log.txt"}, {Name: "out"}}
+	full.Results = []job.Result{{Name: "log.txt"}, {Name: "out"}}
 	if got, err := d.Job(); err != nil || !reflect.DeepEqual(got, full) {
 		t.Errorf("job: got %+v, %v, want %+v", got, err, full)
 	}
@@ -138,10 +141,10 @@ func TestPageSaysWhereTheListGoesOn(t *testing.T) {
 		jobs state.Jobs
 		want string
 	}{
-		{state.Jobs{Limit: 2, IDs: []queuefs.JobID{1, 2}}, ""},
-		{state.Jobs{Limit: 2, IDs: []queuefs.JobID{1, 2}, More: true}, "?after=j000000000002&limit=2"},
+		{state.Jobs{Limit: 2, IDs: []job.ID{1, 2}}, ""},
+		{state.Jobs{Limit: 2, IDs: []job.ID{1, 2}, More: true}, "?after=j000000000002&limit=2"},
 		{state.Jobs{Limit: 0, More: true}, ""},
-		{state.Jobs{Limit: 0, After: 9, Status: queuefs.Deleted, More: true}, "?after=j000000000009&status=deleted"},
+		{state.Jobs{Limit: 0, After: 9, Status: job.Deleted, More: true}, "?after=j000000000009&status=deleted"},
 	}
 	for _, tt := range tests {
 		q := emptyQueue()
@@ -217,22 +220,22 @@ func TestDetailOfAnExceptionIsReadFromEveryForm(t *testing.T) {
 // What a method changed is told in every form, of a queue and of the service.
 func TestChangesAreToldInEveryForm(t *testing.T) {
 	all := state.Changes{
-		Changed: []queuefs.JobID{1, 2},
-		Chosen:  []queuefs.JobID{3},
+		Changed: []job.ID{1, 2},
+		Chosen:  []job.ID{3},
 		Refused: []string{"j000000000004: job not pending", "j000000000005: <&>"},
 		Culled: []queuefs.Culled{
-			{Queue: "uc3+q=1", Job: 6, Status: queuefs.Consumed, At: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Size: 7},
-			{Queue: "q", Job: 8, Status: queuefs.Deleted, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+			{Queue: "uc3+q=1", Job: 6, Status: job.Consumed, At: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Size: 7},
+			{Queue: "q", Job: 8, Status: job.Deleted, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
 		},
 		Kept:  []queuefs.Kept{{Queue: "uc3+q=1", Spared: 11}, {Queue: "q", Spared: 1}},
 		More:  true,
 		After: 9,
 	}
 	ofService := state.Changes{Culled: all.Culled, Kept: all.Kept, More: true}
-	jobs := state.Jobs{Outcome: queuefs.Failed, Held: true, Batch: "b000000000001-2", Limit: 5}
+	jobs := state.Jobs{Outcome: job.Failed, Held: true, Batch: "b000000000001-2", Limit: 5}
 	base := state.NewBase("http://example.org/")
 	for _, c := range []state.Changes{all, {}} {
-		queue := state.Queue{QueueState: queuefs.QueueState{Info: queuefs.QueueInfo{ID: "q"}}, Changes: c, Jobs: jobs}
+		queue := state.Queue{State: ledger.State{Info: home.QueueInfo{ID: "q"}}, Changes: c, Jobs: jobs}
 		for _, form := range statetest.Readable(forms) {
 			d := state.OfQueue(base, &queue)
 			read, err := statetest.Read(form, state.QueueClass, form.Append(nil, &d))
@@ -357,11 +360,11 @@ func TestMustPropertiesAreThere(t *testing.T) {
 			t.Errorf("service: no %s", name)
 		}
 	}
-	dated := state.OfService(&state.Service{ServiceInfo: queuefs.ServiceInfo{Modified: time.Unix(1, 0)}})
+	dated := state.OfService(&state.Service{ServiceInfo: home.ServiceInfo{Modified: time.Unix(1, 0)}})
 	if dated.Text("created") == "" || dated.Text("lastModified") == "" {
 		t.Errorf("got %+v", dated)
 	}
-	queue := state.OfQueue(base, &state.Queue{QueueState: queuefs.QueueState{Info: queuefs.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1}}})
+	queue := state.OfQueue(base, &state.Queue{State: ledger.State{Info: home.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1}}})
 	for _, name := range []string{"name", "identifier", "cutieState", "numPendingJobs", "numCompletedJobs", "numDeletedJobs", "jobStates",
 		"cullingSizeThreshold", "cullingAgeThreshold", "verifyOnRead", "verifyOnWrite"} {
 		if queue.Property(name) == nil {
@@ -476,7 +479,7 @@ func TestReferencesHaveOneSpelling(t *testing.T) {
 		}
 	}
 	for _, ref := range []string{"", "j000000000042", "/j000000000042", "http://h/state/q", "http://h/q/j42", "q%zz/j000000000042"} {
-		if q, id, err := state.ParseJobRef(ref); !errors.Is(err, queuefs.ErrBadName) {
+		if q, id, err := state.ParseJobRef(ref); !errors.Is(err, job.ErrBadName) {
 			t.Errorf("%q: got %s, %d, %v", ref, q, id, err)
 		}
 	}
@@ -736,7 +739,7 @@ func TestSchemaOfXMLHoldsForDocuments(t *testing.T) {
 		j := plainJob()
 		j.Sidecar, j.Filename = text, text
 		d := state.OfJob(base, &j)
-		good[d.Class] = append(good[d.Class], write("hostile"+queuefs.JobID(i+1).String()+".xml", state.XML.Append(nil, &d)))
+		good[d.Class] = append(good[d.Class], write("hostile"+job.ID(i+1).String()+".xml", state.XML.Append(nil, &d)))
 	}
 	for name, c := range state.Schemas {
 		if out, ok := validate(c, good[c]...); !ok {

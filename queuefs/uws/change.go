@@ -15,6 +15,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	queuejob "cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/web"
@@ -70,7 +71,7 @@ func (h *Handler) change(w http.ResponseWriter, r *request) error {
 		}
 	}
 	if c.destruction != nil || c.duration != nil || c.runID != nil {
-		if err := j.amend(r.Context(), func(cut *queuefs.Job) error {
+		if err := j.amend(r.Context(), func(cut *queuejob.Job) error {
 			c.apply(j.set.within(r.limits), &cut.Extra, &cut.Destruction, j.created(), h.now())
 			return nil
 		}); err != nil {
@@ -335,8 +336,8 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 		return "", forbidden("there are no parameters; sync takes them in the query, or as a form by POST")
 	}
 	now := h.now()
-	m := queuefs.Meta{Submitter: label(r.UserAgent()), Owner: r.caller.Name, MediaType: mediaForm, OnHold: !c.run && !run,
-		Name: func(n queuefs.JobID) anvl.Element { return anvl.Element{Name: elemID, Value: newID(n)} }}
+	m := queuejob.Meta{Submitter: label(r.UserAgent()), Owner: r.caller.Name, MediaType: mediaForm, OnHold: !c.run && !run,
+		Name: func(n queuejob.ID) anvl.Element { return anvl.Element{Name: elemID, Value: newID(n)} }}
 	field.Trace(&m, textproto.MIMEHeader(r.Header))
 	granted := r.set.within(r.limits)
 	if granted.life > 0 {
@@ -375,7 +376,7 @@ var errLong = web.Errorf(http.StatusRequestEntityTooLarge, "parameters are too l
 
 // submit puts a job into the queue. Its payload is the file, several files as
 // parts of one, or the parameters as a form.
-func (f *filled) submit(ctx context.Context, m queuefs.Meta, params []pair) (queuefs.Job, error) {
+func (f *filled) submit(ctx context.Context, m queuejob.Meta, params []pair) (queuejob.Job, error) {
 	// A client can leave now without effect on the job.
 	ctx = context.WithoutCancel(ctx)
 	if len(f.uploads) == 1 {
@@ -383,7 +384,7 @@ func (f *filled) submit(ctx context.Context, m queuefs.Meta, params []pair) (que
 		m.MediaType, m.Filename = u.mediaType, u.filename
 		m.Extra.Add(elemUpload, u.name)
 		if err := u.draft.SetMeta(m); err != nil {
-			return queuefs.Job{}, err
+			return queuejob.Job{}, err
 		}
 		return commit(ctx, u.sub)
 	}
@@ -391,7 +392,7 @@ func (f *filled) submit(ctx context.Context, m queuefs.Meta, params []pair) (que
 	if len(f.uploads) > 1 {
 		var err error
 		if payload, err = f.join(&m); err != nil {
-			return queuefs.Job{}, err
+			return queuejob.Job{}, err
 		}
 	}
 	sub := f.begin()
@@ -401,22 +402,22 @@ func (f *filled) submit(ctx context.Context, m queuefs.Meta, params []pair) (que
 	}
 	d, err := sub.Add(m)
 	if err != nil {
-		return queuefs.Job{}, err
+		return queuejob.Job{}, err
 	}
 	if _, err := io.Copy(d, payload); err != nil {
-		return queuefs.Job{}, err
+		return queuejob.Job{}, err
 	}
 	return commit(ctx, sub)
 }
 
 // commit ends a submission of one job.
-func commit(ctx context.Context, sub *queuefs.Submission) (queuefs.Job, error) {
+func commit(ctx context.Context, sub *queuefs.Submission) (queuejob.Job, error) {
 	if err := web.Still(ctx); err != nil { // a long upload may outlive a token
-		return queuefs.Job{}, err
+		return queuejob.Job{}, err
 	}
 	jobs, err := sub.Commit(ctx)
 	if err != nil {
-		return queuefs.Job{}, err
+		return queuejob.Job{}, err
 	}
 	return jobs[0], nil
 }
@@ -424,7 +425,7 @@ func commit(ctx context.Context, sub *queuefs.Submission) (queuefs.Job, error) {
 // replace puts a job with other parameters in the place of a PENDING one, since
 // a payload never changes.
 func (j *job) replace(ctx context.Context, params []pair) error {
-	m := queuefs.Meta{Submitter: j.cut.Submitter, Owner: j.cut.Owner, MediaType: mediaForm, Sidecar: formatPairs(params), Destruction: j.cut.Destruction,
+	m := queuejob.Meta{Submitter: j.cut.Submitter, Owner: j.cut.Owner, MediaType: mediaForm, Sidecar: formatPairs(params), Destruction: j.cut.Destruction,
 		Extra: with(j.cut.Extra, elemCreated, formatTime(j.created())), OnHold: true}
 	cut, err := (&filled{q: j.q, replaces: j.cut.ID}).submit(ctx, m, params)
 	if err == nil {
@@ -434,7 +435,7 @@ func (j *job) replace(ctx context.Context, params []pair) error {
 }
 
 // amend changes elements of UWS in the job file.
-func (j *job) amend(ctx context.Context, edit func(cut *queuefs.Job) error) error {
+func (j *job) amend(ctx context.Context, edit func(cut *queuejob.Job) error) error {
 	cut, err := j.q.Amend(context.WithoutCancel(ctx), j.cut.ID, edit)
 	if err == nil {
 		j.cut = cut
@@ -452,7 +453,7 @@ func (j *job) stop(ctx context.Context, why string) error {
 		return nil
 	}
 	cut, err := j.q.Abort(context.WithoutCancel(ctx), j.cut.ID, why)
-	if errors.Is(err, queuefs.ErrConflict) || errors.Is(err, queuefs.ErrNoJob) {
+	if errors.Is(err, queuejob.ErrConflict) || errors.Is(err, ledger.ErrNoJob) {
 		return nil
 	}
 	if err == nil {
@@ -471,7 +472,7 @@ func (j *job) destroy(ctx context.Context, now time.Time, archive bool) error {
 	if archive {
 		elem = elemArchived
 	}
-	return j.amend(ctx, func(cut *queuefs.Job) error {
+	return j.amend(ctx, func(cut *queuejob.Job) error {
 		cut.Destruction = time.Time{}
 		cut.Extra = with(cut.Extra, elem, formatTime(now))
 		if cut.Lease.Ends.IsZero() { // else an operator has put it back just now

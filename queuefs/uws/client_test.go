@@ -22,6 +22,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 	"cutie/queuefs/uws"
 	"cutie/queuefs/web"
@@ -85,7 +86,7 @@ func TestPagesOfferWhatThePhaseAllows(t *testing.T) {
 	w := newWorld(t, "")
 	hostile := `RUNID=<script>alert(1)</script>&a"b=]]>%26amp;%0A&a"b=2`
 	list := w.srv.URL + "/uws/q/async"
-	job := w.create(hostile)
+	jobID := w.create(hostile)
 	check := func(where string, want ...string) {
 		t.Helper()
 		if got := buttons(w.page(200, where)); !slices.Equal(got, want) {
@@ -93,16 +94,16 @@ func TestPagesOfferWhatThePhaseAllows(t *testing.T) {
 		}
 	}
 	check(list, "Create", "Create and run", "List")
-	check(job, "Run", "Set", "Set", "Abort", "Set", "Set", "Destroy")
-	w.want(303, "POST", job, "PHASE=RUN")
-	check(job, "Abort", "Set", "Set", "Destroy")
-	w.finish(w.take(), queuefs.Conclusion{Outcome: queuefs.Failed, Message: "<b>no</b>"}, "result")
-	check(job, "Set", "Set", "Destroy")
+	check(jobID, "Run", "Set", "Set", "Abort", "Set", "Set", "Destroy")
+	w.want(303, "POST", jobID, "PHASE=RUN")
+	check(jobID, "Abort", "Set", "Set", "Destroy")
+	w.finish(w.take(), job.Conclusion{Outcome: job.Failed, Message: "<b>no</b>"}, "result")
+	check(jobID, "Set", "Set", "Destroy")
 	check(list+"?PHASE=&AFTER=&LAST=5", "Create", "Create and run", "List")
-	if text := w.page(200, job); !strings.Contains(text, "&lt;b&gt;no&lt;/b&gt;") || !strings.Contains(text, job+"/results/result") {
+	if text := w.page(200, jobID); !strings.Contains(text, "&lt;b&gt;no&lt;/b&gt;") || !strings.Contains(text, jobID+"/results/result") {
 		t.Errorf("got %s, want the message and the result", text)
 	}
-	if text := w.page(404, job+"x"); !strings.Contains(text, "job not found") {
+	if text := w.page(404, jobID+"x"); !strings.Contains(text, "job not found") {
 		t.Errorf("got %s, want a page that says why", text)
 	}
 	w.page(400, list+"?LAST=none")
@@ -239,19 +240,19 @@ func TestTextWithBreaksAndAnyScriptIsKept(t *testing.T) {
 
 func TestWaitEndsWhenThePhaseChanges(t *testing.T) {
 	w := newWorld(t, "")
-	job := w.create("a=1")
+	jobID := w.create("a=1")
 	var taken queuefs.Taken
 	for _, step := range []struct {
 		from, to string
 		do       func()
 	}{
-		{"PENDING", "QUEUED", func() { w.want(303, "POST", job+"/phase", "PHASE=RUN") }},
+		{"PENDING", "QUEUED", func() { w.want(303, "POST", jobID+"/phase", "PHASE=RUN") }},
 		{"QUEUED", "EXECUTING", func() { taken = w.take() }},
-		{"EXECUTING", "COMPLETED", func() { w.finish(taken, queuefs.Conclusion{Outcome: queuefs.Completed}, "result") }},
+		{"EXECUTING", "COMPLETED", func() { w.finish(taken, job.Conclusion{Outcome: job.Completed}, "result") }},
 	} {
 		got := make(chan string)
 		go func() {
-			_, _, text := w.do("GET", job+"?WAIT=-1&PHASE="+step.from, "")
+			_, _, text := w.do("GET", jobID+"?WAIT=-1&PHASE="+step.from, "")
 			got <- element(text, "phase")
 		}()
 		for w.h.Waiting() == 0 {
@@ -263,8 +264,8 @@ func TestWaitEndsWhenThePhaseChanges(t *testing.T) {
 		}
 	}
 	// These do not wait: the phase is another one, or will not change.
-	w.get(job + "?WAIT=50")
-	w.get(job + "?WAIT=50&PHASE=EXECUTING")
+	w.get(jobID + "?WAIT=50")
+	w.get(jobID + "?WAIT=50&PHASE=EXECUTING")
 }
 
 // What is no phase wakes nobody, but is in the answer to a wait that is over.
@@ -304,7 +305,7 @@ func TestSynchronousFaceLeadsToTheResult(t *testing.T) {
 	for w.h.Waiting() == 0 {
 		runtime.Gosched()
 	}
-	w.finish(w.take(), queuefs.Conclusion{Outcome: queuefs.Completed}, "other", "result")
+	w.finish(w.take(), job.Conclusion{Outcome: job.Completed}, "other", "result")
 	if at, want := <-got, w.srv.URL+"/uws/q/async/"+idOf(wait)+"/results/result"; at != want {
 		t.Errorf("got %s, want %s", at, want)
 	}
@@ -405,7 +406,7 @@ func TestCheckFindsElementsWithoutSense(t *testing.T) {
 }
 
 // spared reports whether culling leaves a job alone.
-func (w *world) spared(id queuefs.JobID) bool {
+func (w *world) spared(id job.ID) bool {
 	for c, err := range w.svc.Cull(w.t.Context(), queuefs.CullOptions{Queue: "q", Keep: &queuefs.Thresholds{}, Dry: true}) {
 		if err != nil {
 			w.t.Error(err)
@@ -421,7 +422,7 @@ func (w *world) spared(id queuefs.JobID) bool {
 func TestJobThatCannotBeReadIsSpared(t *testing.T) {
 	w := newWorld(t, "uwsDestruction: 2\n")
 	w.create("a=1&PHASE=RUN")
-	w.finish(w.take(), queuefs.Conclusion{Outcome: queuefs.Completed})
+	w.finish(w.take(), job.Conclusion{Outcome: job.Completed})
 	if err := w.svc.Checkpoint(t.Context()); err != nil {
 		t.Fatal(err)
 	}

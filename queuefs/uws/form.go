@@ -19,6 +19,9 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/buffers"
+	queuejob "cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/tree"
 	"cutie/queuefs/web"
 )
 
@@ -73,7 +76,7 @@ type filled struct {
 	size     int // bytes of params
 	uploads  []upload
 	memory   *buffers.Account // nil: without a limit
-	replaces queuefs.JobID    // of a PENDING job whose parameters change; 0: none
+	replaces queuejob.ID      // of a PENDING job whose parameters change; 0: none
 }
 
 // An upload is a file of a job. It is the payload of a submission, on disk if
@@ -220,7 +223,7 @@ func (f *filled) take(u upload, in io.Reader) (err error) {
 	u.sub = f.begin()
 	f.uploads = append(f.uploads, u)
 	last := &f.uploads[len(f.uploads)-1]
-	if last.draft, err = u.sub.Add(queuefs.Meta{}); err != nil {
+	if last.draft, err = u.sub.Add(queuejob.Meta{}); err != nil {
 		return err
 	}
 	_, err = last.draft.ReadFrom(in)
@@ -232,7 +235,7 @@ func (f *filled) take(u upload, in io.Reader) (err error) {
 func partError(err error) error {
 	var e *web.Error
 	var broken *os.PathError
-	if errors.As(err, &e) || errors.As(err, &broken) || errors.Is(err, queuefs.ErrNoSpace) || errors.Is(err, queuefs.ErrFailed) || errors.Is(err, buffers.ErrFull) {
+	if errors.As(err, &e) || errors.As(err, &broken) || errors.Is(err, ledger.ErrNoSpace) || errors.Is(err, ledger.ErrFailed) || errors.Is(err, buffers.ErrFull) {
 		return err
 	}
 	return bad("multipart/form-data: %v", err)
@@ -281,7 +284,7 @@ func parsePart(s string) (p part, ok bool) {
 }
 
 // partsOf returns the files of a multipart payload.
-func partsOf(cut *queuefs.Job) (parts []part) {
+func partsOf(cut *queuejob.Job) (parts []part) {
 	for _, s := range cut.Extra.Values(elemPart) {
 		if p, ok := parsePart(s); ok {
 			parts = append(parts, p)
@@ -291,7 +294,7 @@ func partsOf(cut *queuefs.Job) (parts []part) {
 }
 
 // join returns the payload of a job with several files, and describes it in m.
-func (f *filled) join(m *queuefs.Meta) (io.Reader, error) {
+func (f *filled) join(m *queuejob.Meta) (io.Reader, error) {
 	var (
 		buf   bytes.Buffer
 		whole []io.Reader
@@ -328,7 +331,7 @@ func (f *filled) join(m *queuefs.Meta) (io.Reader, error) {
 }
 
 // cut returns a part of a payload.
-func (p part) cut(payload *queuefs.Payload) (mediaType string, content io.ReadSeeker, err error) {
+func (p part) cut(payload *tree.Payload) (mediaType string, content io.ReadSeeker, err error) {
 	in, ok := payload.ReadSeeker.(io.ReaderAt)
 	if !ok || p.at+p.head+p.size > payload.Size() {
 		return "", nil, errors.New("the payload does not have its parts")

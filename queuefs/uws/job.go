@@ -15,6 +15,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	queuejob "cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/quota"
 )
 
@@ -45,12 +46,12 @@ func viewOf(q *queuefs.Queue) view {
 type job struct {
 	view
 	id  string
-	cut queuefs.Job
+	cut queuejob.Job
 	bad error // of [Check]: the phase is UNKNOWN
 }
 
 // as returns a job of the queue under an identifier.
-func (v view) as(id string, cut *queuefs.Job) *job {
+func (v view) as(id string, cut *queuejob.Job) *job {
 	return &job{view: v, id: id, cut: *cut, bad: Check(cut)}
 }
 
@@ -60,7 +61,7 @@ var errNoJob = errors.New("job not found")
 // parameters that were changed is the last one of several jobs of the queue; its
 // identifier has the number of the first.
 func (v view) find(id string) (*job, error) {
-	n, err := queuefs.ParseJobID(id)
+	n, err := queuejob.ParseID(id)
 	if err != nil {
 		if !isMade(id) {
 			return nil, errNoJob
@@ -69,7 +70,7 @@ func (v view) find(id string) (*job, error) {
 	}
 	for {
 		cut, err := v.q.Job(n)
-		if errors.Is(err, queuefs.ErrNoJob) {
+		if errors.Is(err, ledger.ErrNoJob) {
 			return nil, errNoJob
 		}
 		if err != nil {
@@ -95,7 +96,7 @@ func (v view) find(id string) (*job, error) {
 
 // idOf returns the identifier of a job of the queue: its number, unless the job
 // was made here.
-func (v view) idOf(cut *queuefs.Job) string {
+func (v view) idOf(cut *queuejob.Job) string {
 	if id := cut.Extra.Value(elemID); isMade(id) {
 		n := numberOf(id)
 		if st, _ := v.q.Status(n); st != 0 && n <= cut.ID {
@@ -106,7 +107,7 @@ func (v view) idOf(cut *queuefs.Job) string {
 }
 
 // listed returns a job of the queue, nil if it was destroyed or replaced.
-func (v view) listed(cut *queuefs.Job) *job {
+func (v view) listed(cut *queuejob.Job) *job {
 	j := v.as(v.idOf(cut), cut)
 	if j.destroyed() || isMade(j.id) && replacedBy(cut) != 0 {
 		return nil
@@ -115,8 +116,8 @@ func (v view) listed(cut *queuefs.Job) *job {
 }
 
 // replacedBy returns the job in the place of another one, 0 for none.
-func replacedBy(cut *queuefs.Job) queuefs.JobID {
-	n, _ := queuefs.ParseJobID(cut.Extra.Value("requeuedAs"))
+func replacedBy(cut *queuejob.Job) queuejob.ID {
+	n, _ := queuejob.ParseID(cut.Extra.Value("requeuedAs"))
 	return n
 }
 
@@ -126,17 +127,17 @@ func (j *job) phase() phase {
 		return unknown
 	case j.archived():
 		return archived
-	case c.Status == queuefs.Deleted || c.Outcome == queuefs.Aborted:
+	case c.Status == queuejob.Deleted || c.Outcome == queuejob.Aborted:
 		return aborted
-	case c.Status == queuefs.Pending && c.HeldFor == queuejob.NotStarted:
+	case c.Status == queuejob.Pending && c.HeldFor == queuejob.NotStarted:
 		return pending
-	case c.Status == queuefs.Pending && (c.Held.IsZero() || !c.HeldUntil.IsZero()): // it will run by itself
+	case c.Status == queuejob.Pending && (c.Held.IsZero() || !c.HeldUntil.IsZero()): // it will run by itself
 		return queued
-	case c.Status == queuefs.Pending:
+	case c.Status == queuejob.Pending:
 		return held
-	case c.Outcome == queuefs.Failed:
+	case c.Outcome == queuejob.Failed:
 		return failed
-	case c.Outcome == queuefs.Completed, c.Lease.Ends.IsZero():
+	case c.Outcome == queuejob.Completed, c.Lease.Ends.IsZero():
 		return completed
 	}
 	return executing
@@ -252,11 +253,11 @@ func (j *job) parameters() (list []parameter) {
 // failure returns the first line of the message of a failed or aborted job, ""
 // for others, and the whole message.
 func (j *job) failure() (summary, detail string, transient bool) {
-	if j.cut.Outcome != queuefs.Failed && j.cut.Outcome != queuefs.Aborted {
+	if j.cut.Outcome != queuejob.Failed && j.cut.Outcome != queuejob.Aborted {
 		return "", "", false
 	}
 	detail = j.cut.Message
-	if j.cut.Outcome == queuefs.Failed && detail == "" {
+	if j.cut.Outcome == queuejob.Failed && detail == "" {
 		detail = "the job failed and its worker gave no reason"
 	}
 	summary, _, _ = strings.Cut(strings.TrimSpace(detail), "\n")
@@ -272,7 +273,7 @@ func (j *job) hasDetail() bool {
 	return ok
 }
 
-func (j *job) results() []queuefs.Result {
+func (j *job) results() []queuejob.Result {
 	if p := j.phase(); p == archived || p == unknown {
 		return nil
 	}
@@ -321,7 +322,7 @@ func (h *Handler) quote(j *job) time.Time {
 // elements cannot be believed, and clients ask again until an operator has
 // mended it. Nobody gets its parameters and results here meanwhile, since its
 // owner is not known for sure.
-func Check(cut *queuefs.Job) error {
+func Check(cut *queuejob.Job) error {
 	if cut.Lost() {
 		return errors.New("the job file is lost, and the elements of UWS with it")
 	}
@@ -351,9 +352,9 @@ func Check(cut *queuefs.Job) error {
 }
 
 // nameless reports whether a damaged job file has lost the identifier of a job.
-func nameless(cut *queuefs.Job) bool {
+func nameless(cut *queuejob.Job) bool {
 	id := cut.Extra.Value(elemID)
-	_, err := queuefs.ParseJobID(id)
+	_, err := queuejob.ParseID(id)
 	return cut.Lost() || id != "" && err != nil && !isMade(id)
 }
 
@@ -364,12 +365,12 @@ func (h *Handler) Tick(ctx context.Context) error {
 	h.ticking.Lock()
 	defer h.ticking.Unlock()
 	var errs error
-	limits := map[*queuefs.Queue]map[queuefs.JobID]limit{}
+	limits := map[*queuefs.Queue]map[queuejob.ID]limit{}
 	for _, q := range h.svc.Timed() {
 		v := viewOf(q)
 		next, err := h.stopOverdue(ctx, v, h.limits[q])
 		limits[q] = next
-		if err = errors.Join(err, h.destroyDue(ctx, v)); err != nil && !errors.Is(err, queuefs.ErrNoQueue) && ctx.Err() == nil {
+		if err = errors.Join(err, h.destroyDue(ctx, v)); err != nil && !errors.Is(err, ledger.ErrNoQueue) && ctx.Err() == nil {
 			errs = errors.Join(errs, fmt.Errorf("queue %s: %w", q.ID(), err))
 		}
 	}
@@ -387,11 +388,11 @@ type limit struct {
 
 // stopOverdue aborts jobs at the end of their execution duration. It returns the
 // limits of those in work, for the next time.
-func (h *Handler) stopOverdue(ctx context.Context, v view, known map[queuefs.JobID]limit) (map[queuefs.JobID]limit, error) {
-	next := map[queuefs.JobID]limit{}
+func (h *Handler) stopOverdue(ctx context.Context, v view, known map[queuejob.ID]limit) (map[queuejob.ID]limit, error) {
+	next := map[queuejob.ID]limit{}
 	for _, id := range v.q.Leased() {
 		l, err := v.limitOf(id, known[id])
-		if errors.Is(err, queuefs.ErrNoJob) {
+		if errors.Is(err, ledger.ErrNoJob) {
 			continue
 		}
 		if err != nil {
@@ -402,7 +403,7 @@ func (h *Handler) stopOverdue(ctx context.Context, v view, known map[queuefs.Job
 			continue
 		}
 		_, err = v.q.AbortAttempt(ctx, id, l.began, "execution duration exceeded")
-		if err != nil && !errors.Is(err, queuefs.ErrConflict) && !errors.Is(err, queuefs.ErrNoJob) {
+		if err != nil && !errors.Is(err, queuejob.ErrConflict) && !errors.Is(err, ledger.ErrNoJob) {
 			return next, err
 		}
 	}
@@ -411,7 +412,7 @@ func (h *Handler) stopOverdue(ctx context.Context, v view, known map[queuefs.Job
 
 // limitOf returns the limit of a job in work. It reads the job file only after
 // a change.
-func (v view) limitOf(id queuefs.JobID, known limit) (limit, error) {
+func (v view) limitOf(id queuejob.ID, known limit) (limit, error) {
 	_, changed := v.q.Status(id)
 	if !known.changed.IsZero() && known.changed.Equal(changed) && known.allowed == v.set.duration {
 		return known, nil
@@ -445,9 +446,9 @@ func (h *Handler) destroyDue(ctx context.Context, v view) error {
 }
 
 // destroyNow destroys or archives a job if it is still due.
-func (h *Handler) destroyNow(ctx context.Context, v view, id queuefs.JobID) error {
+func (h *Handler) destroyNow(ctx context.Context, v view, id queuejob.ID) error {
 	cut, err := v.q.Job(id)
-	if errors.Is(err, queuefs.ErrNoJob) {
+	if errors.Is(err, ledger.ErrNoJob) {
 		return nil
 	}
 	if err != nil {
@@ -455,7 +456,7 @@ func (h *Handler) destroyNow(ctx context.Context, v view, id queuefs.JobID) erro
 	}
 	defer h.lock(v.q, v.idOf(&cut))()
 	cut, err = v.q.Job(id)
-	if errors.Is(err, queuefs.ErrNoJob) || err == nil && (cut.Destruction.IsZero() || cut.Destruction.After(h.now())) {
+	if errors.Is(err, ledger.ErrNoJob) || err == nil && (cut.Destruction.IsZero() || cut.Destruction.After(h.now())) {
 		return nil // it was changed meanwhile
 	}
 	if err != nil {
@@ -536,7 +537,7 @@ const (
 )
 
 // newID returns the identifier of a job made here.
-func newID(n queuefs.JobID) string {
+func newID(n queuejob.ID) string {
 	var b [idNumber + idSecret]byte
 	for i := range idNumber {
 		b[i] = byte(n >> (8 * (idNumber - 1 - i)))
@@ -546,10 +547,10 @@ func newID(n queuefs.JobID) string {
 }
 
 // numberOf returns the number in an identifier made here.
-func numberOf(id string) (n queuefs.JobID) {
+func numberOf(id string) (n queuejob.ID) {
 	b, _ := base32Lower.DecodeString(id[1:])
 	for _, octet := range b[:idNumber] {
-		n = n<<8 | queuefs.JobID(octet)
+		n = n<<8 | queuejob.ID(octet)
 	}
 	return n
 }

@@ -18,6 +18,9 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	queueledger "cutie/queuefs/ledger"
 	"cutie/testdata/long"
 )
 
@@ -36,7 +39,7 @@ func (w *world) removeQueue() {
 func (w *world) makeQueue() {
 	w.t.Helper()
 	var err error
-	if w.q, err = w.svc.CreateQueue(context.Background(), queuefs.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1}); err != nil {
+	if w.q, err = w.svc.CreateQueue(context.Background(), home.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -215,16 +218,16 @@ func TestQueueGoesAndComesUnderItsClients(t *testing.T) {
 		w.cull()
 		err := w.svc.RemoveQueue(ctx, "q") // while a client is at it
 		<-done
-		if errors.Is(err, queuefs.ErrNotEmpty) && lives.Load() >= seen+3 {
+		if errors.Is(err, queueledger.ErrNotEmpty) && lives.Load() >= seen+3 {
 			refused++
 			w.cull()
 			err = w.svc.RemoveQueue(ctx, "q")
 		}
-		if errors.Is(err, queuefs.ErrNotEmpty) {
+		if errors.Is(err, queueledger.ErrNotEmpty) {
 			continue
 		}
 		if err == nil {
-			_, err = w.svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1})
+			_, err = w.svc.CreateQueue(ctx, home.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1})
 			removed, seen = removed+1, lives.Load()
 		}
 		if err != nil {
@@ -387,25 +390,25 @@ func manyWork(ctx context.Context, w *world, random *rand.Rand) {
 	for {
 		taken, err := w.q.TakeWait(ctx, queuefs.Take{By: "worker", Lease: time.Hour})
 		if err != nil {
-			if !errors.Is(err, queuefs.ErrEmpty) {
+			if !errors.Is(err, queueledger.ErrEmpty) {
 				w.t.Error(err)
 			}
 			return
 		}
-		job := taken[0]
-		n := strings.TrimPrefix(job.Sidecar, "n=")
+		jobID := taken[0]
+		n := strings.TrimPrefix(jobID.Sidecar, "n=")
 		switch random.IntN(20) {
 		case 0:
-			_, err = w.q.Return(context.Background(), job.ID, job.Token, "another time")
+			_, err = w.q.Return(context.Background(), jobID.ID, jobID.Token, "another time")
 		case 1:
-			_, err = w.q.Conclude(context.Background(), job.ID, job.Token, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no"})
+			_, err = w.q.Conclude(context.Background(), jobID.ID, jobID.Token, job.Conclusion{Outcome: job.Failed, Message: "no"})
 		default:
-			if err = manyGive(w, job, manyResult(n)); err == nil {
-				_, err = w.q.Conclude(context.Background(), job.ID, job.Token, queuefs.Conclusion{Outcome: queuefs.Completed})
+			if err = manyGive(w, jobID, manyResult(n)); err == nil {
+				_, err = w.q.Conclude(context.Background(), jobID.ID, jobID.Token, job.Conclusion{Outcome: job.Completed})
 			}
 		}
 		if err != nil && !errors.Is(err, queuefs.ErrLease) { // its client has aborted it
-			w.t.Error(fmt.Errorf("%v: %w", job.ID, err))
+			w.t.Error(fmt.Errorf("%v: %w", jobID.ID, err))
 		}
 	}
 }

@@ -12,12 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"cutie/queuefs"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/testdata/long"
 )
 
 // told returns the kinds of the events of the queue after one.
-func (w *world) told(after queuefs.Seq) (all []string) {
+func (w *world) told(after job.Seq) (all []string) {
 	w.t.Helper()
 	events, err := w.q.Events(after, 10_000)
 	if err != nil {
@@ -97,7 +98,7 @@ func (w *world) agree(when string, jobs ledger) {
 			w.t.Errorf("%s: job %s, which is %q, is %d times in the list", when, id, phase, n)
 		}
 	}
-	for _, id := range w.q.IDs(queuefs.ListOptions{Status: queuefs.Pending}) {
+	for _, id := range w.q.IDs(index.Filter{Status: job.Pending}) {
 		cut, err := w.q.Job(id)
 		if err != nil {
 			w.t.Fatal(err)

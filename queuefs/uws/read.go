@@ -19,6 +19,10 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/buffers"
+	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	queuejob "cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/web"
 	"cutie/wellknown"
 )
@@ -108,7 +112,7 @@ func (h *Handler) result(w http.ResponseWriter, r *request) error {
 
 func serveResult(w http.ResponseWriter, r *request, j *job, name string) error {
 	res, in, err := j.q.Result(j.cut.ID, name)
-	if errors.Is(err, queuefs.ErrBadName) {
+	if errors.Is(err, queuejob.ErrBadName) {
 		return notFound("result not found")
 	}
 	if err != nil {
@@ -161,7 +165,7 @@ func serveUpload(w http.ResponseWriter, r *request, j *job, name string) error {
 func serveFile(w http.ResponseWriter, r *http.Request, mediaType string, in io.ReadSeeker) error {
 	header := w.Header()
 	if mediaType == "" || strings.ContainsAny(mediaType, "\r\n\x00") {
-		mediaType = queuefs.DefaultMediaType
+		mediaType = queuejob.DefaultMediaType
 	}
 	header.Set("Content-Type", mediaType)
 	header.Set("X-Content-Type-Options", "nosniff")
@@ -305,9 +309,9 @@ func (d *document) members(part string, r *request, j *job) {
 	}
 }
 
-func typeOf(r queuefs.Result) string {
+func typeOf(r queuejob.Result) string {
 	if r.MediaType == "" {
-		return queuefs.DefaultMediaType
+		return queuejob.DefaultMediaType
 	}
 	return r.MediaType
 }
@@ -355,8 +359,8 @@ func (h *Handler) stayWith(r *request, j *job, most time.Duration, stay func(pha
 		}
 		err = r.q.WaitJob(ctx, number, changed)
 		switch {
-		case err == nil, ctx.Err() != nil, errors.Is(err, queuefs.ErrNoJob):
-		case errors.Is(err, queuefs.ErrNoQueue):
+		case err == nil, ctx.Err() != nil, errors.Is(err, ledger.ErrNoJob):
+		case errors.Is(err, ledger.ErrNoQueue):
 			// A removal can still fail, and the queue stays.
 			return j, h.gone(r.q)
 		default:
@@ -365,12 +369,12 @@ func (h *Handler) stayWith(r *request, j *job, most time.Duration, stay func(pha
 	}
 }
 
-// gone returns [queuefs.ErrNoQueue] for a removed queue. A queue made again under
+// gone returns [ledger.ErrNoQueue] for a removed queue. A queue made again under
 // the name is another queue.
 func (h *Handler) gone(q *queuefs.Queue) error {
 	now, err := h.svc.Queue(q.ID())
 	if err == nil && now != q {
-		err = fmt.Errorf("%s: %w", q.ID(), queuefs.ErrNoQueue)
+		err = fmt.Errorf("%s: %w", q.ID(), ledger.ErrNoQueue)
 	}
 	return err
 }
@@ -454,7 +458,7 @@ func (h *Handler) vosi(w http.ResponseWriter, r *request) error {
 		Up, Note, At     string
 		Old, Open, Users bool
 	}{"true", "", r.ref(""), r.set.old, security.Anonymous || !security.Users, security.Users}
-	var info queuefs.QueueInfo
+	var info home.QueueInfo
 	if r.q != nil {
 		info = r.q.Info()
 	}
@@ -479,7 +483,7 @@ func (h *Handler) vosi(w http.ResponseWriter, r *request) error {
 // description of an ordinary queue: only this is open to strangers, and a 404 would say
 // which queues there are.
 func (h *Handler) unknown(w http.ResponseWriter, raw *http.Request) error {
-	id, err := queuefs.CleanQueueID(raw.PathValue("queue"))
+	id, err := queuejob.CleanQueueID(raw.PathValue("queue"))
 	if err != nil {
 		return notFound("queue not found")
 	}
@@ -495,8 +499,8 @@ func (h *Handler) unknown(w http.ResponseWriter, raw *http.Request) error {
 type filter struct {
 	phases []phase
 	after  time.Time
-	last   int           // 0: all
-	before queuefs.JobID // only earlier ones of the queue; 0: all
+	last   int         // 0: all
+	before queuejob.ID // only earlier ones of the queue; 0: all
 }
 
 // beforeField is the parameter for the rest of a long list. Its name is not of UWS.
@@ -526,7 +530,7 @@ func (r *request) filter() (f filter, err error) {
 				return f, bad("LAST is %.40q, not a number above 0", p.value)
 			}
 		case beforeField:
-			if f.before, err = queuefs.ParseJobID(p.value); err != nil {
+			if f.before, err = queuejob.ParseID(p.value); err != nil {
 				return f, bad("%s is %.40q, no job of the queue", beforeField, p.value)
 			}
 		}
@@ -546,39 +550,39 @@ func (f *filter) wants(j *job) bool {
 
 // within are the jobs of the index that can be in a phase. Jobs in other phases
 // can be anywhere.
-var within = map[phase][]queuefs.ListOptions{
-	pending:   {{Status: queuefs.Pending, Held: true}},
-	held:      {{Status: queuefs.Pending, Held: true}},
-	queued:    {{Status: queuefs.Pending}},
-	completed: {{Status: queuefs.Consumed}},
-	failed:    {{Status: queuefs.Consumed, Outcome: queuefs.Failed}},
-	aborted:   {{Status: queuefs.Consumed, Outcome: queuefs.Aborted}, {Status: queuefs.Deleted}},
+var within = map[phase][]index.Filter{
+	pending:   {{Status: queuejob.Pending, Held: true}},
+	held:      {{Status: queuejob.Pending, Held: true}},
+	queued:    {{Status: queuejob.Pending}},
+	completed: {{Status: queuejob.Consumed}},
+	failed:    {{Status: queuejob.Consumed, Outcome: queuejob.Failed}},
+	aborted:   {{Status: queuejob.Consumed, Outcome: queuejob.Aborted}, {Status: queuejob.Deleted}},
 	suspended: nil,
 }
 
 // candidates are up to most of the possible jobs of a list, the last one first,
 // by the index alone.
-func (f *filter) candidates(q *queuefs.Queue, most int) (ids []queuefs.JobID) {
-	var sets []queuefs.ListOptions
+func (f *filter) candidates(q *queuefs.Queue, most int) (ids []queuejob.ID) {
+	var sets []index.Filter
 	for _, p := range f.phases {
 		some, known := within[p]
 		switch {
 		case p == executing:
 			ids = append(ids, q.Leased()...)
 		case !known:
-			some = []queuefs.ListOptions{{}}
+			some = []index.Filter{{}}
 		}
 		sets = append(sets, some...)
 	}
 	if len(f.phases) == 0 {
-		sets = []queuefs.ListOptions{{}}
+		sets = []index.Filter{{}}
 	}
 	for _, o := range sets {
 		o.Limit = most
 		some, _ := q.Latest(o, f.before, math.MaxInt)
 		ids = append(ids, some...)
 	}
-	ids = slices.DeleteFunc(ids, func(id queuefs.JobID) bool { return f.before != 0 && id >= f.before })
+	ids = slices.DeleteFunc(ids, func(id queuejob.ID) bool { return f.before != 0 && id >= f.before })
 	slices.Sort(ids)
 	slices.Reverse(ids)
 	ids = slices.Compact(ids)
@@ -588,7 +592,7 @@ func (f *filter) candidates(q *queuefs.Queue, most int) (ids []queuefs.JobID) {
 // each visits the jobs of a list for the caller, the last of the queue first,
 // until visit returns false, or until it has read the most jobs for a request.
 // Then next is the last of them; it is 0 if the list is whole.
-func (h *Handler) each(r *request, f filter, visit func(*job) bool) (next queuefs.JobID, err error) {
+func (h *Handler) each(r *request, f filter, visit func(*job) bool) (next queuejob.ID, err error) {
 	ids := f.candidates(r.q, h.o.MaxListed+1)
 	for i, id := range ids {
 		if i == h.o.MaxListed {
@@ -598,7 +602,7 @@ func (h *Handler) each(r *request, f filter, visit func(*job) bool) (next queuef
 			return 0, err
 		}
 		cut, err := r.q.Job(id)
-		if errors.Is(err, queuefs.ErrNoJob) {
+		if errors.Is(err, ledger.ErrNoJob) {
 			continue
 		}
 		if err != nil {
@@ -623,7 +627,7 @@ func (r *request) sees(owner string) bool {
 // newest returns the jobs of a list; with LAST the newest first. Creation is never later
 // than submission, so the search for these ends at a job submitted before the creation
 // of all found ones. next is where another list goes on, 0 for nowhere.
-func (h *Handler) newest(r *request, f filter) (list []*job, next queuefs.JobID, err error) {
+func (h *Handler) newest(r *request, f filter) (list []*job, next queuejob.ID, err error) {
 	next, err = h.each(r, f, func(j *job) bool {
 		at := len(list)
 		if f.last > 0 {

@@ -21,6 +21,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/home"
 	queuejob "cutie/queuefs/job"
+	queueledger "cutie/queuefs/ledger"
 	"cutie/queuefs/uws"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -55,7 +56,7 @@ type scriptKey struct{}
 type script struct {
 	*world
 	ts    *testscript.TestScript
-	seq   queuefs.Seq // seen by events
+	seq   queuejob.Seq // seen by events
 	taken queuefs.Taken
 }
 
@@ -73,13 +74,13 @@ func (s scriptT) Fatalf(form string, a ...any) { s.ts.Fatalf(form, a...) }
 func (s scriptT) Errorf(form string, a ...any) { s.ts.Fatalf(form, a...) }
 
 // number is a job by its number; without one it is that taken last.
-func (s *script) number(args []string) queuefs.JobID {
+func (s *script) number(args []string) queuejob.ID {
 	if len(args) == 0 {
 		return s.taken.ID
 	}
 	n, err := strconv.Atoi(args[0])
 	s.ts.Check(err)
-	return queuefs.JobID(n)
+	return queuejob.ID(n)
 }
 
 // below is a URL as it is below the queue.
@@ -156,7 +157,7 @@ var scriptCommands = map[string]func(s *script, not bool, args []string){
 	},
 	// set PROPERTY VALUE
 	"set": func(s *script, not bool, args []string) {
-		_, err := s.svc.SetQueue(context.Background(), "q", func(i *queuefs.QueueInfo) (err error) {
+		_, err := s.svc.SetQueue(context.Background(), "q", func(i *home.QueueInfo) (err error) {
 			switch name, value := args[0], args[1]; name {
 			case "paused":
 				if i.Paused = s.clock(); value == "false" {
@@ -182,7 +183,7 @@ var scriptCommands = map[string]func(s *script, not bool, args []string){
 	// submit OWNER submits a job by other ways and sets JOB
 	"submit": func(s *script, _ bool, args []string) {
 		sub := s.q.Begin()
-		d, err := sub.Add(queuefs.Meta{MediaType: "text/x-work", Sidecar: "any text", Owner: args[0]})
+		d, err := sub.Add(queuejob.Meta{MediaType: "text/x-work", Sidecar: "any text", Owner: args[0]})
 		s.ts.Check(err)
 		d.Write([]byte("work"))
 		jobs, err := sub.Commit(context.Background())
@@ -258,7 +259,7 @@ var scriptCommands = map[string]func(s *script, not bool, args []string){
 	"removequeue": func(s *script, not bool, _ []string) {
 		s.world.cull()
 		err := s.svc.RemoveQueue(context.Background(), "q")
-		if not != errors.Is(err, queuefs.ErrNotEmpty) || !not && err != nil {
+		if not != errors.Is(err, queueledger.ErrNotEmpty) || !not && err != nil {
 			s.ts.Fatalf("got %v", err)
 		}
 	},
@@ -275,14 +276,14 @@ var scriptCommands = map[string]func(s *script, not bool, args []string){
 	},
 	// finish OUTCOME MESSAGE [RESULT…] concludes the job taken last
 	"finish": func(s *script, not bool, args []string) {
-		c := queuefs.Conclusion{Message: lines(args[1])}
+		c := queuejob.Conclusion{Message: lines(args[1])}
 		switch args[0] {
 		case "completed":
-			c.Outcome = queuefs.Completed
+			c.Outcome = queuejob.Completed
 		case "failed":
-			c.Outcome = queuefs.Failed
+			c.Outcome = queuejob.Failed
 		case "transient":
-			c.Outcome, c.Transient = queuefs.Failed, true
+			c.Outcome, c.Transient = queuejob.Failed, true
 		}
 		if not {
 			if _, err := s.q.Conclude(context.Background(), s.taken.ID, s.taken.Token, c); err == nil {
@@ -342,7 +343,7 @@ var scriptCommands = map[string]func(s *script, not bool, args []string){
 	// spared BOOL… says which jobs culling leaves alone, from the first on
 	"spared": func(s *script, _ bool, args []string) {
 		for i, want := range args {
-			if got := s.world.spared(queuefs.JobID(i + 1)); fmt.Sprint(got) != want {
+			if got := s.world.spared(queuejob.ID(i + 1)); fmt.Sprint(got) != want {
 				s.ts.Fatalf("job %d: got %v", i+1, got)
 			}
 		}

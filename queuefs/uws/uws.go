@@ -55,7 +55,7 @@
 //
 // # Settings
 //
-// The properties of the queue for UWS are those of [queuefs.UWS]. Changes apply at once.
+// The properties of the queue for UWS are those of [home.UWS]. Changes apply at once.
 //
 // # Choices
 //
@@ -103,6 +103,9 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/content"
+	"cutie/queuefs/home"
+	queuejob "cutie/queuefs/job"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -156,7 +159,7 @@ type Handler struct {
 	changing [256]sync.Mutex // see lock
 
 	ticking sync.Mutex
-	limits  map[*queuefs.Queue]map[queuefs.JobID]limit // of jobs in work, since the last Tick
+	limits  map[*queuefs.Queue]map[queuejob.ID]limit // of jobs in work, since the last Tick
 }
 
 // New returns a Handler for a service.
@@ -192,9 +195,9 @@ func (h *Handler) now() time.Time { return stamp(h.o.Now()) }
 type request struct {
 	*http.Request
 	view
-	base   state.Base     // begins references
-	id     string         // of the queue
-	limits queuefs.Limits // of the caller, where set; else usual
+	base   state.Base      // begins references
+	id     string          // of the queue
+	limits queuejob.Limits // of the caller, where set; else usual
 	caller Caller
 	query  []pair // in the order they came
 	pages  bool   // the client may get HTML
@@ -301,7 +304,7 @@ func (h *Handler) Routes() []web.Route {
 // serve answers a request about a queue.
 func (h *Handler) serve(w http.ResponseWriter, raw *http.Request, do func(http.ResponseWriter, *request) error) error {
 	q, err := h.svc.Ask(raw.PathValue("queue"))
-	if errors.Is(err, queuefs.ErrUnread) {
+	if errors.Is(err, content.ErrUnread) {
 		return err
 	}
 	if err != nil {
@@ -374,7 +377,7 @@ func see(w http.ResponseWriter, where string) error {
 	return nil
 }
 
-// settings are the properties of a queue for UWS, see [queuefs.UWS], and its
+// settings are the properties of a queue for UWS, see [home.UWS], and its
 // property limits: of each user, such as pending=100,active=1000,upload=1000000000,run=3600,
 // life=720: jobs PENDING, jobs QUEUED or EXECUTING, bytes of the payloads of both, seconds
 // and hours in the place of uwsMaxExecutionDuration and uwsMaxDestruction; 0: no limit. The
@@ -398,7 +401,7 @@ const (
 
 // settingsOf returns the settings of a queue. The culling age is the default for
 // uwsDestruction.
-func settingsOf(info *queuefs.QueueInfo) settings {
+func settingsOf(info *home.QueueInfo) settings {
 	usual := int64(defaultLife)
 	if info.CullingAge > 0 {
 		usual = min(info.CullingAge, 1_000_000)
@@ -451,13 +454,13 @@ func (s *settings) clampDestruction(t, created, now time.Time) time.Time {
 // usual are the limits of a user in a queue if neither the user nor the queue has others.
 // Jobs submitted by other ways do not count for them. A destruction is not later than a
 // year after the creation then, unless the queue keeps jobs longer by itself.
-var usual = queuefs.Limits{Pending: 1000, Active: 10_000, Upload: 64 << 30}
+var usual = queuejob.Limits{Pending: 1000, Active: 10_000, Upload: 64 << 30}
 
 const usualLife = 8760 * time.Hour
 
 // within returns the settings with the limits of a user in the place of those of
 // the queue.
-func (s settings) within(l queuefs.Limits) settings {
+func (s settings) within(l queuejob.Limits) settings {
 	if l.Run != 0 {
 		s.maxDuration = max(l.Run, 0)
 	}

@@ -21,6 +21,8 @@ import (
 	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/uws"
 	"cutie/queuefs/web"
 	"cutie/testdata/tmpfs"
@@ -60,11 +62,11 @@ func newWorldIn(t testing.TB, dir, settings string) *world {
 	t.Helper()
 	w := &world{t: t, dir: filepath.Join(dir, "home"), now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), as: uws.Caller{Admin: true}}
 	w.web = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	if err := queuefs.Init(w.dir, queuefs.ServiceInfo{}); err != nil {
+	if err := home.Init(w.dir, home.ServiceInfo{}); err != nil {
 		t.Fatal(err)
 	}
 	w.open(func(svc *queuefs.Service) {
-		if _, err := svc.CreateQueue(context.Background(), queuefs.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1}); err != nil {
+		if _, err := svc.CreateQueue(context.Background(), home.QueueInfo{ID: "q", CullingSize: -1, CullingAge: -1}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -137,7 +139,7 @@ func (w *world) spooled() []string {
 }
 
 // cull culls what may be culled, and returns it.
-func (w *world) cull() (all []queuefs.JobID) {
+func (w *world) cull() (all []job.ID) {
 	w.t.Helper()
 	for c, err := range w.svc.Cull(context.Background(), queuefs.CullOptions{Queue: "q", Keep: &queuefs.Thresholds{}}) {
 		if err != nil {
@@ -249,7 +251,7 @@ func (w *world) take() queuefs.Taken {
 	return taken[0]
 }
 
-func (w *world) finish(t queuefs.Taken, c queuefs.Conclusion, results ...string) {
+func (w *world) finish(t queuefs.Taken, c job.Conclusion, results ...string) {
 	w.t.Helper()
 	ctx := context.Background()
 	for _, name := range results {
@@ -331,7 +333,7 @@ func parts(t testing.TB, files map[string]string, fields ...string) (body, media
 }
 
 // damage gives the job file of a pending job another text between two openings of the home.
-func (w *world) damage(id queuefs.JobID, edit func(text string) string) {
+func (w *world) damage(id job.ID, edit func(text string) string) {
 	w.t.Helper()
 	w.close()
 	name := filepath.Join(w.dir, "queues", "q", "pending", id.String())

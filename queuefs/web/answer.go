@@ -13,6 +13,12 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/content"
+	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/replay"
 	"cutie/queuefs/state"
 )
 
@@ -157,7 +163,7 @@ func AnswerJSON(w http.ResponseWriter, v any) error {
 
 // An Error is a refused request: the answer of a handler, and the error of a
 // client. With [errors.Is] it matches its error of package queuefs, such as
-// [queuefs.ErrNoQueue].
+// [ledger.ErrNoQueue].
 type Error struct {
 	Status  int    // of HTTP, 400 and above
 	Message string // for the caller; "" if there is nothing to say but the status
@@ -197,34 +203,34 @@ var statuses = []struct {
 	err    error
 	status int
 }{
-	{queuefs.ErrNoQueue, http.StatusNotFound},
-	{queuefs.ErrNoJob, http.StatusNotFound},
-	{queuefs.ErrNoResult, http.StatusNotFound},
-	{queuefs.ErrNotPending, http.StatusConflict},
-	{queuefs.ErrConflict, http.StatusConflict},
+	{ledger.ErrNoQueue, http.StatusNotFound},
+	{ledger.ErrNoJob, http.StatusNotFound},
+	{content.ErrNoResult, http.StatusNotFound},
+	{job.ErrNotPending, http.StatusConflict},
+	{job.ErrConflict, http.StatusConflict},
 	{queuefs.ErrQueueExists, http.StatusConflict},
 	{queuefs.ErrQueueExists, http.StatusPreconditionFailed},
-	{queuefs.ErrNotEmpty, http.StatusConflict},
+	{ledger.ErrNotEmpty, http.StatusConflict},
 	{queuefs.ErrRefusing, http.StatusConflict},
 	{queuefs.ErrNotLost, http.StatusConflict},
-	{queuefs.ErrMirror, http.StatusConflict},
+	{replay.ErrMirror, http.StatusConflict},
 	{queuefs.ErrResultExists, http.StatusConflict},
 	{queuefs.ErrLease, http.StatusGone},
-	{queuefs.ErrBadName, http.StatusBadRequest},
-	{queuefs.ErrDigest, http.StatusBadRequest},
-	{queuefs.ErrSidecar, http.StatusBadRequest},
+	{job.ErrBadName, http.StatusBadRequest},
+	{digest.ErrMismatch, http.StatusBadRequest},
+	{job.ErrSidecar, http.StatusBadRequest},
 	{ErrPrecondition, http.StatusPreconditionFailed},
 	{ErrRange, http.StatusRequestedRangeNotSatisfiable},
 	{queuefs.ErrKeyUsed, http.StatusUnprocessableEntity},
 	{queuefs.ErrKeyBusy, http.StatusConflict},
-	{queuefs.ErrTooBig, http.StatusRequestEntityTooLarge},
+	{job.ErrTooBig, http.StatusRequestEntityTooLarge},
 	{state.ErrForm, http.StatusUnsupportedMediaType},
-	{queuefs.ErrResultDamaged, http.StatusInternalServerError},
-	{queuefs.ErrNoSpace, http.StatusInsufficientStorage},
-	{queuefs.ErrUnread, http.StatusServiceUnavailable},
-	{queuefs.ErrFailed, http.StatusServiceUnavailable},
-	{queuefs.ErrClosed, http.StatusServiceUnavailable},
-	{queuefs.ErrStandby, http.StatusServiceUnavailable},
+	{content.ErrResultDamaged, http.StatusInternalServerError},
+	{ledger.ErrNoSpace, http.StatusInsufficientStorage},
+	{content.ErrUnread, http.StatusServiceUnavailable},
+	{ledger.ErrFailed, http.StatusServiceUnavailable},
+	{ledger.ErrClosed, http.StatusServiceUnavailable},
+	{journal.ErrFollowing, http.StatusServiceUnavailable},
 }
 
 // ErrorOf is the one mapping from errors to statuses. hidden is set if the
@@ -239,10 +245,10 @@ func ErrorOf(err error) (e *Error, hidden bool) {
 	}](err); ok {
 		return &Error{Status: own.HTTPStatus(), Message: own.Error()}, false
 	}
-	if shut, ok := errors.AsType[*queuefs.ShutError](err); ok { // the caller is told the way out
+	if shut, ok := errors.AsType[*content.ShutError](err); ok { // the caller is told the way out
 		return &Error{Status: http.StatusServiceUnavailable, Message: shut.Error()}, false
 	}
-	if lost, ok := errors.AsType[*queuefs.LostError](err); ok {
+	if lost, ok := errors.AsType[*content.LostError](err); ok {
 		return &Error{Status: http.StatusServiceUnavailable, Message: lost.Error()}, false
 	}
 	for _, s := range statuses {
@@ -256,7 +262,7 @@ func ErrorOf(err error) (e *Error, hidden bool) {
 	}
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return &Error{Status: http.StatusInsufficientStorage, Message: queuefs.ErrNoSpace.Error()}, true
+		return &Error{Status: http.StatusInsufficientStorage, Message: ledger.ErrNoSpace.Error()}, true
 	case errors.Is(err, context.Canceled): // nobody is there to read the answer
 		return &Error{Status: http.StatusBadRequest, Message: "request was given up"}, false
 	case errors.Is(err, context.DeadlineExceeded):

@@ -13,6 +13,8 @@ import (
 
 	"cutie/queuefs"
 
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -106,15 +108,15 @@ func TestErrorsHaveOneStatus(t *testing.T) {
 		status int
 		hidden bool
 	}{
-		{fmt.Errorf("q: %w", queuefs.ErrNoQueue), 404, false},
-		{fmt.Errorf("q: %w", queuefs.ErrConflict), 409, false},
+		{fmt.Errorf("q: %w", ledger.ErrNoQueue), 404, false},
+		{fmt.Errorf("q: %w", job.ErrConflict), 409, false},
 		{queuefs.ErrLease, 410, false},
 		{web.ErrPrecondition, 412, false},
 		{web.ErrRange, 416, false},
 		{state.ErrForm, 415, false},
-		{fmt.Errorf("/secret: %w", queuefs.ErrNoSpace), 507, true},
+		{fmt.Errorf("/secret: %w", ledger.ErrNoSpace), 507, true},
 		{fmt.Errorf("/secret: %w", syscall.ENOSPC), 507, true},
-		{fmt.Errorf("/secret: %w", queuefs.ErrFailed), 503, true},
+		{fmt.Errorf("/secret: %w", ledger.ErrFailed), 503, true},
 		{errors.New("/secret"), 500, true},
 		{fmt.Errorf("more: %w", web.Errorf(429, "slowly")), 429, false},
 	} {
@@ -123,7 +125,7 @@ func TestErrorsHaveOneStatus(t *testing.T) {
 			t.Errorf("%v: got %d %q, hidden %v, want %d, %v", tt.err, e.Status, e.Message, hidden, tt.status, tt.hidden)
 		}
 	}
-	if !errors.Is(web.Errorf(404, "q: %v", queuefs.ErrNoQueue), queuefs.ErrNoQueue) {
+	if !errors.Is(web.Errorf(404, "q: %v", ledger.ErrNoQueue), ledger.ErrNoQueue) {
 		t.Error("an answer does not stand for its error")
 	}
 }

@@ -12,7 +12,7 @@
 //
 // PASSWORD is a bcrypt hash, for instance by htpasswd -B, or - for a user with
 // tokens only. LIMITS, such as pending=100,active=1000, can be absent, see
-// [queuefs.Limits]. RIGHTS are described at [Rights]. Those of a token narrow the rights
+// [job.Limits]. RIGHTS are described at [Rights]. Those of a token narrow the rights
 // of its user; same leaves them as they are. EXPIRES is a time in UTC or never.
 // HASH is the SHA-256 of the token, in hexadecimal: the file reveals neither
 // passwords nor tokens. It is written as a whole, with mode 0600, and read again
@@ -45,7 +45,7 @@ import (
 	"syscall"
 	"time"
 
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -56,7 +56,7 @@ type Caller struct {
 	rights Rights
 	narrow Rights // of a token, where narrowed
 	token  bool
-	limits queuefs.Limits
+	limits job.Limits
 
 	expires time.Time // of a token; zero: never
 	proof   proof
@@ -73,7 +73,7 @@ func (c *Caller) May(r web.Right, queue string) bool {
 
 // Limits returns the limits of the caller in each queue; those not set are of the
 // queue.
-func (c *Caller) Limits() queuefs.Limits { return c.limits }
+func (c *Caller) Limits() job.Limits { return c.limits }
 
 // mayFor reports whether the caller has the right for any queue.
 func (c *Caller) mayFor(r web.Right) bool {

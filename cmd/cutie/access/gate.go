@@ -19,15 +19,15 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/web"
 )
 
 // Options are the settings of a [Gate].
 type Options struct {
-	Users     string         // users file; "" if nobody has a name
-	Anonymous Rights         // without a name
-	Limits    queuefs.Limits // of all requests without a name together
+	Users     string     // users file; "" if nobody has a name
+	Anonymous Rights     // without a name
+	Limits    job.Limits // of all requests without a name together
 	// Queue returns the cleaned identifier of the queue in a path.
 	Queue func(name string) (id string, ok bool)
 	// Report is called after the users file was read, with the number of users.

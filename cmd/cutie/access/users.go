@@ -20,7 +20,6 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
-	"cutie/queuefs"
 	"cutie/queuefs/job"
 	"cutie/queuefs/web"
 )
@@ -29,8 +28,8 @@ import (
 type User struct {
 	Name     string
 	Rights   Rights
-	Password string         // bcrypt hash; "" for a user with tokens only
-	Limits   queuefs.Limits // in each queue; those not set are of the queue
+	Password string     // bcrypt hash; "" for a user with tokens only
+	Limits   job.Limits // in each queue; those not set are of the queue
 }
 
 // A Token stands for a user and needs no password.
@@ -205,7 +204,7 @@ func (u *Users) String() string {
 				password = "-"
 			}
 			fmt.Fprintf(&b, "user %s %s %s", l.user.Name, l.user.Rights, password)
-			if l.user.Limits != (queuefs.Limits{}) {
+			if l.user.Limits != (job.Limits{}) {
 				b.WriteString(" " + l.user.Limits.String())
 			}
 			b.WriteByte('\n')
@@ -564,7 +563,7 @@ func ParseRights(text string) (Rights, error) {
 		}
 		if one {
 			var err error
-			if g.Queue, err = queuefs.CleanQueueID(strings.ReplaceAll(queue, "%2C", ",")); err != nil {
+			if g.Queue, err = job.CleanQueueID(strings.ReplaceAll(queue, "%2C", ",")); err != nil {
 				return nil, fmt.Errorf("right %.40q: %w", part, err)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"cutie/cmd/cutie/access"
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/web"
 )
@@ -36,7 +37,7 @@ type benchDaemon struct {
 func openHome(tb testing.TB, o queuefs.Options) *queuefs.Service {
 	tb.Helper()
 	dir := tb.TempDir()
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "x"}); err != nil {
+	if err := home.Init(dir, home.ServiceInfo{Name: "x"}); err != nil {
 		tb.Fatal(err)
 	}
 	svc, err := queuefs.Open(dir, o)
@@ -57,7 +58,7 @@ func newBenchDaemon(tb testing.TB) *benchDaemon {
 	svc.SetBaseURI("http://localhost/")
 	b := &benchDaemon{tb: tb}
 	var err error
-	b.queue, err = svc.CreateQueue(tb.Context(), queuefs.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1})
+	b.queue, err = svc.CreateQueue(tb.Context(), home.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1})
 	must(err)
 	b.pub, err = publisher.New(svc, publisher.Options{BaseURI: "http://localhost/"})
 	must(err)

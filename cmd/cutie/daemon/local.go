@@ -22,6 +22,7 @@ import (
 	"cutie/cmd/cutie/mirror"
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/uws"
@@ -189,14 +190,14 @@ func (a *inAnswer) Write(p []byte) (int, error) {
 // attempt to make a home, OpenHome makes a home described by info first, with a
 // queue named jobs if jobs is set, unless it comes from a store. The rest of o is for
 // [queuefs.Open].
-func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, jobs bool, o queuefs.Options, log zerolog.Logger) (*queuefs.Service, error) {
+func OpenHome(ctx context.Context, dir string, info home.ServiceInfo, jobs bool, o queuefs.Options, log zerolog.Logger) (*queuefs.Service, error) {
 	defer tune()()
 	fresh, err := home.Unmade(dir)
 	if err != nil {
 		return nil, err
 	}
 	if fresh {
-		if err := queuefs.Init(dir, info); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := home.Init(dir, info); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
 	}
@@ -213,7 +214,7 @@ func OpenHome(ctx context.Context, dir string, info queuefs.ServiceInfo, jobs bo
 		log.Warn().Str("home", dir).Str("mode", info.Mode().Perm().String()).Msg("other users of this machine can look into the home, chmod 700 takes that away")
 	}
 	if fresh && jobs && len(svc.Queues()) == 0 {
-		_, err := svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "jobs", Name: "jobs",
+		_, err := svc.CreateQueue(ctx, home.QueueInfo{ID: "jobs", Name: "jobs",
 			CullingSize: -1, CullingAge: -1})
 		if err != nil {
 			return nil, errors.Join(err, svc.Close())
@@ -268,8 +269,8 @@ func closeHome(svc *queuefs.Service, log zerolog.Logger) error {
 }
 
 // damage logs damaged files, set aside.
-func damage(log zerolog.Logger) func(queuefs.Problem) {
-	return func(p queuefs.Problem) {
+func damage(log zerolog.Logger) func(durable.Finding) {
+	return func(p durable.Finding) {
 		log.Error().Str("path", p.Path).Str("text", p.Text).Msg("problem in the home")
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/traces"
 	"cutie/queuefs"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/journal/bucket"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/uws"
 )
 
@@ -69,7 +72,7 @@ func (d *daemon) lookout(lost chan<- error) []loop {
 	tell := func(ask func() error) func(context.Context) error {
 		return func(context.Context) error {
 			err := ask()
-			if errors.Is(err, queuefs.ErrFenced) || errors.Is(err, queuefs.ErrBack) || errors.Is(err, queuefs.ErrBehind) {
+			if errors.Is(err, journal.ErrFenced) || errors.Is(err, bucket.ErrBack) || errors.Is(err, queuefs.ErrBehind) {
 				select {
 				case lost <- err:
 				default: // it is told already
@@ -80,7 +83,7 @@ func (d *daemon) lookout(lost chan<- error) []loop {
 		}
 	}
 	known := func() error {
-		if err := d.svc.Err(); errors.Is(err, queuefs.ErrFenced) || errors.Is(err, queuefs.ErrBehind) {
+		if err := d.svc.Err(); errors.Is(err, journal.ErrFenced) || errors.Is(err, queuefs.ErrBehind) {
 			return err
 		}
 		return nil // other failures are told by the requests
@@ -109,7 +112,7 @@ func (d *daemon) every(ctx context.Context, l loop) {
 // maintain writes files and checkpoints.
 func (d *daemon) maintain(ctx context.Context) error {
 	err := d.svc.Maintain(ctx)
-	if errors.Is(err, queuefs.ErrClosed) {
+	if errors.Is(err, ledger.ErrClosed) {
 		return nil // it stops
 	}
 	if ctx.Err() == nil {
@@ -345,7 +348,7 @@ func (c *culler) cull(ctx context.Context) error {
 			continue
 		}
 		n, err := c.some(ctx, queuefs.CullOptions{Queue: id})
-		if err != nil && !errors.Is(err, queuefs.ErrNoQueue) {
+		if err != nil && !errors.Is(err, ledger.ErrNoQueue) {
 			return err
 		}
 		took := time.Since(now)

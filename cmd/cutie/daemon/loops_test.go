@@ -19,6 +19,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/stored"
 	"cutie/testdata/tmpfs"
@@ -75,14 +78,14 @@ func TestAFullDiskIsLoggedNowAndThen(t *testing.T) {
 	d := &daemon{Options: Options{Log: zerolog.New(&log)}}
 	r := httptest.NewRequest("POST", "/content/jobs", nil)
 	for range 100 {
-		d.failed(r, fmt.Errorf("jobs: %w", queuefs.ErrNoSpace))
+		d.failed(r, fmt.Errorf("jobs: %w", ledger.ErrNoSpace))
 	}
 	d.failed(r, errors.New("another"))
 	if n := strings.Count(log.String(), "\n"); n != 2 {
 		t.Errorf("got %d lines:\n%s", n, &log)
 	}
 	d.full.Store(time.Now().Add(-fullEvery).UnixNano())
-	d.failed(r, queuefs.ErrNoSpace)
+	d.failed(r, ledger.ErrNoSpace)
 	if n := strings.Count(log.String(), "\n"); n != 3 {
 		t.Errorf("later: got %d lines", n)
 	}
@@ -91,14 +94,14 @@ func TestAFullDiskIsLoggedNowAndThen(t *testing.T) {
 func TestMetricsTellHowManyJobsHaveNoFilesYet(t *testing.T) {
 	ctx := context.Background()
 	svc := openHome(t, queuefs.Options{Segment: 1 << 20})
-	q, err := svc.CreateQueue(ctx, queuefs.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1})
+	q, err := svc.CreateQueue(ctx, home.QueueInfo{ID: "jobs", CullingSize: -1, CullingAge: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := q.Begin()
 	defer s.Discard()
 	for range 3 {
-		if _, err := s.Add(queuefs.Meta{}); err != nil {
+		if _, err := s.Add(job.Meta{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -274,7 +277,7 @@ func TestATakeoverCutOffAfterItsClaimGoesOn(t *testing.T) {
 			t.Fatal("the home stays without an owner")
 		}
 	}
-	if _, err := b.CreateQueue(t.Context(), queuefs.QueueInfo{Identifier: "q", Name: "q", CullingSize: -1, CullingAge: -1}); err != nil {
+	if _, err := b.CreateQueue(t.Context(), home.QueueInfo{Identifier: "q", Name: "q", CullingSize: -1, CullingAge: -1}); err != nil {
 		t.Error(err)
 	}
 }

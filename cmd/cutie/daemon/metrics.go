@@ -20,7 +20,11 @@ import (
 	"cutie/publisher"
 	"cutie/publisher/hub"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/objects"
 )
 
 // A meter counts what the daemon does, and answers Prometheus servers. Figures
@@ -109,17 +113,17 @@ func (m *meter) series(a answered) series {
 }
 
 // taken is the hook of [rest.Options] for a job that a consumer took.
-func (m *meter) taken(j *queuefs.Job) {
+func (m *meter) taken(j *job.Job) {
 	m.queued.Observe(j.Consumed.Sub(j.PendingSince()).Seconds())
 }
 
 // concluded is the hook for a job whose consumer reported the outcome.
-func (m *meter) concluded(j *queuefs.Job) { m.worked.Observe(j.Finished.Sub(j.Consumed).Seconds()) }
+func (m *meter) concluded(j *job.Job) { m.worked.Observe(j.Finished.Sub(j.Consumed).Seconds()) }
 
 // newProgram tells of the program what the collectors of the library do not.
 func newProgram() prometheus.Collector {
 	return reading(func(s samples) {
-		s.gauge("cutie_build_info", "The version, as labels.", "version", "go").add(1, queuefs.Version, runtime.Version())
+		s.gauge("cutie_build_info", "The version, as labels.", "version", "go").add(1, home.Version, runtime.Version())
 		cycles := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
 		metrics.Read(cycles)
 		s.counter("go_gc_cycles_total", "Garbage collections since the daemon began.").add(float64(cycles[0].Value.Uint64()))
@@ -232,7 +236,7 @@ func storageMetrics(svc *queuefs.Service) reading {
 		to <- prometheus.MustNewConstHistogram(prometheus.NewDesc("cutie_journal_sync_seconds", "Time of a sync of the journal.", nil, nil),
 			uint64(syncs.Count), syncs.Took.Seconds(), within)
 		to.gauge("cutie_storage_full", "1 if there is no free space: submissions and results are refused with 507.").add(truth(svc.Full() || !svc.HasSpace(0)))
-		to.gauge("cutie_storage_failed", "1 if a sync has failed: nothing is accepted until the daemon is started again.").add(truth(svc.Err() != nil && !errors.Is(svc.Err(), queuefs.ErrAway)))
+		to.gauge("cutie_storage_failed", "1 if a sync has failed: nothing is accepted until the daemon is started again.").add(truth(svc.Err() != nil && !errors.Is(svc.Err(), objects.ErrAway)))
 	}
 }
 
@@ -385,14 +389,14 @@ func (d *daemon) mirrorOptions() mirror.Options {
 }
 
 // mirrorFigures returns what adds the figures of a queue that is a mirror.
-func mirrorFigures(of *figures) func(*queuefs.QueueState) {
+func mirrorFigures(of *figures) func(*ledger.State) {
 	behind := of.gauge("cutie_mirror_lag_events", "Events of the original that a mirror knows of and does not have.", sum)
 	synced := of.gauge("cutie_mirror_synced_timestamp_seconds", "When a mirror last had all events of its original; absent before.", least)
 	contact := of.gauge("cutie_mirror_contact_timestamp_seconds", "When the original of a mirror last answered; absent before.", least)
 	failing := of.gauge("cutie_mirror_failing", "1 if a mirror does not follow its original now.", sum)
 	audited := of.gauge("cutie_mirror_audit_timestamp_seconds", "When a mirror was last compared with its original; absent before.", least)
 	faults := of.gauge("cutie_mirror_audit_faults", "Files that were not as at the original then.", sum)
-	return func(s *queuefs.QueueState) {
+	return func(s *ledger.State) {
 		if !s.Mirror.Live() {
 			return
 		}

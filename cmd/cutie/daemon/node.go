@@ -12,8 +12,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/bucket"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/objects"
 	"cutie/queuefs/watch"
 	"cutie/queuefs/web"
@@ -96,7 +98,7 @@ func (n *node) owned(do func(context.Context) error) func(context.Context) error
 			return nil
 		}
 		err := do(ctx)
-		if errors.Is(err, queuefs.ErrStandby) {
+		if errors.Is(err, journal.ErrFollowing) {
 			return nil // it has just left
 		}
 		return err
@@ -182,7 +184,7 @@ func (n *node) advance(ctx context.Context) error {
 
 // unable returns an error of a step, and tells if this daemon cannot go on.
 func (n *node) unable(err error) error {
-	if errors.Is(err, queuefs.ErrBehind) || errors.Is(err, queuefs.ErrFailed) {
+	if errors.Is(err, queuefs.ErrBehind) || errors.Is(err, ledger.ErrFailed) {
 		select {
 		case n.lost <- err:
 		default: // it is told already
@@ -210,7 +212,7 @@ func (n *node) handOver(ctx context.Context) error {
 	n.step.Lock()
 	defer n.step.Unlock()
 	if n.standby() {
-		return fmt.Errorf("%w: this daemon does not own the home", queuefs.ErrConflict)
+		return fmt.Errorf("%w: this daemon does not own the home", job.ErrConflict)
 	}
 	defer n.turned.Raise()
 	defer n.changing.enter(owning)
@@ -244,7 +246,7 @@ func (n *node) handOver(ctx context.Context) error {
 		case err != nil:
 			return n.unable(err)
 		}
-		return fmt.Errorf("%w: no standby took the home within %v", queuefs.ErrConflict, offerTime)
+		return fmt.Errorf("%w: no standby took the home within %v", job.ErrConflict, offerTime)
 	}
 }
 

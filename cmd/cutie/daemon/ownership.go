@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"cutie/queuefs"
+	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/objects"
 	"cutie/queuefs/web"
 )
@@ -143,7 +143,7 @@ func (n *node) quiet() time.Duration {
 }
 
 // ask asks the owner to give the home up. It answers once another daemon has taken it.
-func (n *node) ask(ctx context.Context, owner *queuefs.Owner, authorization string) error {
+func (n *node) ask(ctx context.Context, owner *bucket.Owner, authorization string) error {
 	if owner.URL == "" || n.silent.Load() {
 		return errNoOwner
 	}
@@ -224,7 +224,7 @@ func (n *node) hindered() error {
 	switch t := st.Trouble; {
 	case t == nil:
 		return nil
-	case errors.Is(t.Err, queuefs.ErrDenied):
+	case errors.Is(t.Err, objects.ErrDenied):
 		return errStoreDenies
 	case time.Since(t.Since) > troubleTime:
 		return errStoreAway

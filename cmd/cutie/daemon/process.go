@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/queuefs"
+	"cutie/queuefs/objects"
 )
 
 // A supervisor is the service manager behind NOTIFY_SOCKET, if the daemon has one: it
@@ -127,7 +128,7 @@ func (d *daemon) supervised(leaving context.Context, at string) loop {
 
 // failure returns why the daemon must be started again; nil if it goes on by itself.
 func (d *daemon) failure() error {
-	if err := d.svc.Err(); !errors.Is(err, queuefs.ErrAway) {
+	if err := d.svc.Err(); !errors.Is(err, objects.ErrAway) {
 		return err
 	}
 	return nil

@@ -15,6 +15,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 )
 
 // A daemon with failed storage is silent, so that it is started again.
@@ -134,7 +136,7 @@ func TestLimitOfMemoryWhileAHomeIsOpened(t *testing.T) {
 // A stop that has many files to write says so, and one that has not is silent.
 func TestALongStopSaysWhatItDoes(t *testing.T) {
 	dir := t.TempDir()
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "x"}); err != nil {
+	if err := home.Init(dir, home.ServiceInfo{Name: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, jobs := range []int{0, 10_001} {
@@ -143,13 +145,13 @@ func TestALongStopSaysWhatItDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(svc.Queues()) == 0 {
-			if _, err := svc.CreateQueue(t.Context(), queuefs.QueueInfo{ID: "jobs", Name: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
+			if _, err := svc.CreateQueue(t.Context(), home.QueueInfo{ID: "jobs", Name: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		sub := svc.Queues()[0].Begin()
 		for range jobs {
-			if _, err := sub.Add(queuefs.Meta{}); err != nil {
+			if _, err := sub.Add(job.Meta{}); err != nil {
 				t.Fatal(err)
 			}
 		}

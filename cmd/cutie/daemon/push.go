@@ -16,6 +16,7 @@ import (
 	"cutie/publisher"
 	"cutie/publisher/hub"
 	"cutie/queuefs"
+	"cutie/queuefs/journal"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -98,7 +99,7 @@ func (p *push) rooms(pub *publisher.Publisher) []room {
 
 // deliver is a Tick of the hub. On a standby nothing is sent.
 func (p *push) deliver(ctx context.Context) error {
-	if err := p.hub.Tick(ctx); !errors.Is(err, queuefs.ErrStandby) { // else it has just left
+	if err := p.hub.Tick(ctx); !errors.Is(err, journal.ErrFollowing) { // else it has just left
 		return err
 	}
 	return nil

@@ -15,6 +15,9 @@ import (
 	"cutie/publisher/rdm"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/objects"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/web"
@@ -127,14 +130,14 @@ func ready(leaving context.Context, storage disk, source interface{ Failure() er
 	switch {
 	case leaving.Err() != nil:
 		return errLeaving
-	case errors.Is(storage.Err(), queuefs.ErrDenied) && errors.Is(storage.Err(), queuefs.ErrAway):
+	case errors.Is(storage.Err(), objects.ErrDenied) && errors.Is(storage.Err(), objects.ErrAway):
 		return errStoreDenies
-	case errors.Is(storage.Err(), queuefs.ErrAway):
+	case errors.Is(storage.Err(), objects.ErrAway):
 		return errStoreAway
 	case storage.Err() != nil:
 		return errStorage
 	case storage.Full() || !storage.HasSpace(0):
-		return queuefs.ErrNoSpace
+		return ledger.ErrNoSpace
 	case unwritten:
 		return errUnwritten
 	case source.Failure() != nil:
@@ -168,12 +171,12 @@ func proveRefusals(svc *queuefs.Service, rows []web.Route) []web.Route {
 		rows[i].Serve = func(w http.ResponseWriter, r *http.Request) error {
 			err := row.Serve(w, r)
 			switch { // the change was not made
-			case errors.Is(err, queuefs.ErrFenced):
+			case errors.Is(err, journal.ErrFenced):
 				return unproven(w)
-			case errors.Is(err, queuefs.ErrStandby):
+			case errors.Is(err, journal.ErrFollowing):
 				w.Header().Set("Retry-After", "1")
 				return err
-			case errors.Is(err, queuefs.ErrAway):
+			case errors.Is(err, objects.ErrAway):
 				w.Header().Set("Retry-After", "5")
 				return err
 			}

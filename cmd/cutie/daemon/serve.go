@@ -20,9 +20,10 @@ import (
 	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/traces"
-	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/events"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/uws"
@@ -255,7 +256,7 @@ const fullEvery = 10 * time.Second
 
 // failed logs why a request was answered with 500, 503 or 507.
 func (d *daemon) failed(r *http.Request, err error) {
-	if errors.Is(err, queuefs.ErrNoSpace) {
+	if errors.Is(err, ledger.ErrNoSpace) {
 		now, last := time.Now().UnixNano(), d.full.Load()
 		if now-last < int64(fullEvery) && now >= last || !d.full.CompareAndSwap(last, now) {
 			return
@@ -312,7 +313,7 @@ func (d *daemon) newBoard(leaving context.Context, past *dashboard.History) *das
 // Trouble if they are not. err is that of ready.
 func troubleOf(err error, storage disk) dashboard.Trouble {
 	switch {
-	case errors.Is(err, queuefs.ErrNoSpace):
+	case errors.Is(err, ledger.ErrNoSpace):
 		return dashboard.Trouble{Text: "The disk is full: submissions and results are refused, the rest goes on, and nothing is lost.", Topic: dashboard.OnFullDisk}
 	case errors.Is(err, errStorage):
 		return dashboard.Trouble{Text: err.Error(), Topic: dashboard.OnFailedSync}
@@ -325,8 +326,8 @@ func troubleOf(err error, storage disk) dashboard.Trouble {
 }
 
 // both returns a hook that calls two others.
-func both(one, two func(*queuefs.Job)) func(*queuefs.Job) {
-	return func(j *queuefs.Job) {
+func both(one, two func(*job.Job)) func(*job.Job) {
+	return func(j *job.Job) {
 		one(j)
 		two(j)
 	}

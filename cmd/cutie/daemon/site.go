@@ -15,8 +15,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"cutie/cmd/cutie/access"
-	"cutie/queuefs"
 	"cutie/queuefs/buffers"
+	"cutie/queuefs/job"
 	"cutie/queuefs/quota"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/web"
@@ -233,7 +233,7 @@ func (s *site) accounted(a *answer, r *http.Request, next handler) {
 // described puts all that is known of the caller into the context.
 func (s *site) described(a *answer, r *http.Request, next handler) {
 	ctx := access.WithCaller(s.context(a, r), a.caller)
-	if l := a.caller.Limits(); l != (queuefs.Limits{}) {
+	if l := a.caller.Limits(); l != (job.Limits{}) {
 		ctx = quota.WithLimits(ctx, l)
 	}
 	if a.named {

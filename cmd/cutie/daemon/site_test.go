@@ -23,6 +23,7 @@ import (
 	"cutie/cmd/cutie/mirror"
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/outbound"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
@@ -612,7 +613,7 @@ func TestATopicThatIsNotThereIsAskedForBySomebody(t *testing.T) {
 	defer p.hub.Close()
 	create := func(id string) {
 		t.Helper()
-		if _, err := svc.CreateQueue(t.Context(), queuefs.QueueInfo{ID: id, CullingSize: -1, CullingAge: -1}); err != nil {
+		if _, err := svc.CreateQueue(t.Context(), home.QueueInfo{ID: id, CullingSize: -1, CullingAge: -1}); err != nil {
 			t.Fatal(err)
 		}
 	}

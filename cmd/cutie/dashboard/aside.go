@@ -7,7 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 	"cutie/queuefs/uws"
 	"cutie/queuefs/web"
@@ -19,23 +21,23 @@ type Asides interface {
 	Queue(queue string) *QueueAside
 	// Job shows the results of a job and its payload, which is at a URL; nil: there is
 	// nothing to show.
-	Job(queue string, job queuefs.JobID, url string) *JobAside
+	Job(queue string, job job.ID, url string) *JobAside
 }
 
 // A JobAside is beside the state of a job.
 type JobAside struct {
-	Results []queuefs.Result
+	Results []job.Result
 	Preview *Preview
 }
 
 // A QueueAside is beside the state of a queue.
 type QueueAside struct {
-	Trouble        []Trouble     // of the whole service
-	Trend          Trend         // of the pending jobs
-	Points         []Point       // of the last hour; nil: there are none
-	Next           []queuefs.Job // pending ones at the head
-	Work           []queuefs.Job // jobs in work, those taken first at the top
-	Failed, Newest []queuefs.Job // the newest at the top
+	Trouble        []Trouble // of the whole service
+	Trend          Trend     // of the pending jobs
+	Points         []Point   // of the last hour; nil: there are none
+	Next           []job.Job // pending ones at the head
+	Work           []job.Job // jobs in work, those taken first at the top
+	Failed, Newest []job.Job // the newest at the top
 }
 
 // AsideJobs is how many jobs each list of a [QueueAside] has at most.
@@ -58,12 +60,12 @@ type jobRow struct {
 }
 
 // newJobsList returns a list; a job stands in the queue of its page.
-func newJobsList(base state.Base, l jobsList, jobs []queuefs.Job, now time.Time) *jobsList {
+func newJobsList(base state.Base, l jobsList, jobs []job.Job, now time.Time) *jobsList {
 	for i := range jobs {
 		j := &jobs[i]
 		d := state.OfJob(base, j)
 		r := jobRow{row: newRow(&d, d.Subject, now), Queue: link{state.XHTML.Ask(base.Ref("state", j.Queue)), j.Queue}}
-		if !j.Consumed.IsZero() && j.Status != queuefs.Pending {
+		if !j.Consumed.IsZero() && j.Status != job.Pending {
 			r.Worker, r.Since = cmp.Or(clipped(clean(j.Consumer)), "without a name"), state.Ago(now, j.Consumed)
 		}
 		if !j.Lease.Ends.IsZero() {
@@ -89,7 +91,7 @@ func (a *QueueAside) lists(base state.Base, queue string, requeue bool, now time
 	}
 	for _, l := range []struct {
 		jobsList
-		jobs []queuefs.Job
+		jobs []job.Job
 	}{
 		{jobsList{ID: "failed", Heading: "Failed last", Worked: true, All: find + "?outcome=error", More: failed}, a.Failed},
 		{jobsList{ID: "work", Heading: "In work", Worked: true, All: base.Ref("workers", queue)}, a.Work},
@@ -125,8 +127,8 @@ func newChartsPart(points []Point, t Trend, pending int64, base state.Base, queu
 
 // QueueParts are the parts of the page of a queue that change; requeue says whether the
 // reader may put its jobs back.
-func QueueParts(base state.Base, s *queuefs.QueueState, a *QueueAside, requeue bool, now time.Time) []Part {
-	d := state.OfQueue(base, &state.Queue{QueueState: *s})
+func QueueParts(base state.Base, s *ledger.State, a *QueueAside, requeue bool, now time.Time) []Part {
+	d := state.OfQueue(base, &state.Queue{State: *s})
 	parts := []Part{newPart("alarm", "alarm", newAlarm(base, a.Trouble, nil)), newPart("tiles", "tiles", tilesOf(&d)),
 		newPart("charts", "charts part", newChartsPart(a.Points, a.Trend, s.Pending, base, s.Info.ID, now))}
 	for _, l := range a.lists(base, s.Info.ID, requeue && !s.Mirror.Live(), now) {
@@ -148,7 +150,7 @@ const OwnDir = "own"
 // An OwnQueue is such a queue.
 type OwnQueue struct {
 	ID     string
-	Info   queuefs.QueueInfo
+	Info   home.QueueInfo
 	Mirror bool
 	// After is the query of the page: empty, or that of [Pages.Own].
 	After url.Values
@@ -208,7 +210,7 @@ func ofNamedJob(add func(method string, a action)) {
 
 // tell says what a form of the page has done.
 func (p *ownPage) tell(v Site, q *OwnQueue) {
-	job, err := queuefs.ParseJobID(q.After.Get("job"))
+	job, err := job.ParseID(q.After.Get("job"))
 	n, _ := strconv.Atoi(q.After.Get("jobs"))
 	switch {
 	case err == nil:

@@ -24,6 +24,7 @@ import (
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -44,7 +45,7 @@ type house struct {
 func build(t *testing.T, queues ...string) *house {
 	t.Helper()
 	dir := t.TempDir()
-	if err := queuefs.Init(dir, queuefs.ServiceInfo{Name: "A & <b>", Identifier: "x:y"}); err != nil {
+	if err := home.Init(dir, home.ServiceInfo{Name: "A & <b>", Identifier: "x:y"}); err != nil {
 		t.Fatal(err)
 	}
 	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 1 << 20})
@@ -54,7 +55,7 @@ func build(t *testing.T, queues ...string) *house {
 	t.Cleanup(func() { svc.Close() })
 	svc.SetBaseURI("http://127.0.0.1:1/")
 	for _, id := range queues {
-		if _, err := svc.CreateQueue(context.Background(), queuefs.QueueInfo{Identifier: id, CullingSize: -1, CullingAge: -1, Acknowledge: queuefs.AckRequired}); err != nil {
+		if _, err := svc.CreateQueue(context.Background(), home.QueueInfo{Identifier: id, CullingSize: -1, CullingAge: -1, Acknowledge: job.AckRequired}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -391,7 +392,7 @@ func TestIndexShowsWhatTheReaderMay(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.svc.SetBaseURI("http://127.0.0.1:8080/base")
-	for _, info := range []queuefs.QueueInfo{{Identifier: "one", Name: "<script>&", CullingSize: -1, CullingAge: -1},
+	for _, info := range []home.QueueInfo{{Identifier: "one", Name: "<script>&", CullingSize: -1, CullingAge: -1},
 		{Identifier: "two", Paused: time.Now(), CullingSize: -1, CullingAge: -1}} {
 		if _, err := h.svc.CreateQueue(t.Context(), info); err != nil {
 			t.Fatal(err)
@@ -637,10 +638,10 @@ func TestMirrorsAreTrueOrNot(t *testing.T) {
 	}
 	fresh := home.Progress{Known: 12, Synced: now.Add(-time.Minute)}
 	page := string(dashboard.Mirrors(dashboard.Site{Base: "http://127.0.0.1:1/"}, []dashboard.Mirror{
-		{Queue: "true", Facts: queuefs.Mirror{Source: "http://<first>/", Audit: audit(0)}, Progress: fresh, Seq: 12},
-		{Queue: "late", Facts: queuefs.Mirror{}, Progress: fresh, Seq: 10},
+		{Queue: "true", Facts: home.Mirror{Source: "http://<first>/", Audit: audit(0)}, Progress: fresh, Seq: 12},
+		{Queue: "late", Facts: home.Mirror{}, Progress: fresh, Seq: 10},
 		{Queue: "alone", Progress: home.Progress{Trouble: "no <route>"}},
-		{Queue: "bad", Facts: queuefs.Mirror{Audit: audit(3)}, Progress: fresh, Seq: 12, Differences: []string{"payload/j000000000001"}},
+		{Queue: "bad", Facts: home.Mirror{Audit: audit(3)}, Progress: fresh, Seq: 12, Differences: []string{"payload/j000000000001"}},
 	}, now))
 	var rows []string
 	for _, row := range regexp.MustCompile(`<tr><td.*</tr>`).FindAllString(page, -1) {
@@ -747,7 +748,7 @@ func TestBatchesAreCounted(t *testing.T) {
 		s := q.Begin()
 		s.Group()
 		for i := range n {
-			u, err := s.Add(queuefs.Meta{})
+			u, err := s.Add(job.Meta{})
 			if err != nil {
 				t.Fatal(err)
 			}

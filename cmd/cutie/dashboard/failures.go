@@ -16,7 +16,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"cutie/queuefs"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -214,14 +215,14 @@ type Failures struct {
 // A cause is failed jobs with messages alike.
 type cause struct {
 	text    string
-	jobs    []queuefs.JobID // the newest first
+	jobs    []job.ID // the newest first
 	workers []string
 	newest  string // file of the newest job
 	last    time.Time
 }
 
 // Add adds a failed job. Jobs come from the newest back.
-func (f *Failures) Add(j *queuefs.Job) {
+func (f *Failures) Add(j *job.Job) {
 	text := alike(j.Message)
 	r := f.of[text]
 	if r == nil {
@@ -333,10 +334,10 @@ func (b *Board) failures(w http.ResponseWriter, r *http.Request) error {
 	s := q.State()
 	f := &Failures{Queue: q.ID(), Failed: s.Failed, Mirror: s.Mirror.Live()}
 	end := time.Now().Add(maxTime)
-	for before := queuefs.JobID(0); f.Looked < maxRead && (f.Looked == 0 || time.Now().Before(end)); {
-		ids, reached := q.Latest(queuefs.ListOptions{Outcome: queuefs.Failed, Limit: found}, before, maxLooked)
+	for before := job.ID(0); f.Looked < maxRead && (f.Looked == 0 || time.Now().Before(end)); {
+		ids, reached := q.Latest(index.Filter{Outcome: job.Failed, Limit: found}, before, maxLooked)
 		for _, j := range jobsOf(q, ids) {
-			if j.Outcome == queuefs.Failed { // it may run again by now
+			if j.Outcome == job.Failed { // it may run again by now
 				f.Add(&j)
 			}
 		}

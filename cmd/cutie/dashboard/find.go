@@ -11,6 +11,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
@@ -21,9 +22,9 @@ import (
 type Search struct {
 	Queue   string
 	Query   url.Values
-	Jobs    []queuefs.Job // the newest first
-	Looked  int           // jobs looked at
-	Reached queuefs.JobID // where to go on; 0: at the first job of the queue
+	Jobs    []job.Job // the newest first
+	Looked  int       // jobs looked at
+	Reached job.ID    // where to go on; 0: at the first job of the queue
 }
 
 // FindFields are the fields of a search, in the order of the page.
@@ -107,7 +108,7 @@ func Find(v Site, s *Search, now time.Time) []byte {
 type Bulk struct {
 	Queue, Method string
 	Query         url.Values // of the selection
-	Jobs          []queuefs.JobID
+	Jobs          []job.ID
 	Refused       []string
 	More          bool // than one call changes
 }
@@ -190,8 +191,8 @@ type query struct {
 	bulk.Filter
 	text, worker string // in lower case
 	since, until time.Time
-	jobs         []queuefs.JobID
-	before       queuefs.JobID
+	jobs         []job.ID
+	before       job.ID
 }
 
 // maxText bounds a text to look for.
@@ -206,18 +207,18 @@ func parse(values url.Values) (q query, err error) {
 		}
 		return s
 	}
-	q.Status = parsed(&err, text("status"), "status", queuefs.ParseStatus)
+	q.Status = parsed(&err, text("status"), "status", job.ParseStatus)
 	q.Outcome = parsed(&err, text("outcome"), "outcome", job.ParseOutcome)
 	q.since, q.until = parsed(&err, text("since"), "since", field.ParseTime), parsed(&err, text("until"), "until", field.ParseTime)
-	q.before = parsed(&err, text("before"), "before", queuefs.ParseJobID)
+	q.before = parsed(&err, text("before"), "before", job.ParseID)
 	q.Held, q.Batch, q.Submitter = text("held") == "true", text("batch"), text("submitter")
 	q.text, q.worker = strings.ToLower(text("text")), strings.ToLower(text("worker"))
 	for part := range strings.FieldsSeq(values.Get("jobs")) {
 		first, last, several := strings.Cut(part, "-")
-		from := parsed(&err, first, "jobs", queuefs.ParseJobID)
+		from := parsed(&err, first, "jobs", job.ParseID)
 		if to := from; err == nil {
 			if several {
-				to = parsed(&err, last, "jobs", queuefs.ParseJobID)
+				to = parsed(&err, last, "jobs", job.ParseID)
 			}
 			if to < from || to-from >= bulk.Max {
 				err = cmp.Or[error](err, web.Errorf(http.StatusBadRequest, "parameter jobs: %.40q is no range of up to %d jobs", part, bulk.Max))
@@ -234,7 +235,7 @@ func parse(values url.Values) (q query, err error) {
 		}
 	}
 	for _, id := range values["job"] {
-		q.jobs = append(q.jobs, parsed(&err, id, "job", queuefs.ParseJobID))
+		q.jobs = append(q.jobs, parsed(&err, id, "job", job.ParseID))
 	}
 	return q, err
 }
@@ -251,7 +252,7 @@ func parsed[T any](err *error, text, name string, parse func(string) (T, error))
 }
 
 // matches reports whether a job is wanted.
-func (q *query) matches(j *queuefs.Job) bool {
+func (q *query) matches(j *job.Job) bool {
 	has := func(s, part string) bool { return strings.Contains(strings.ToLower(s), part) }
 	return (q.Status == 0 || j.Status == q.Status) && (q.Outcome == 0 || j.Outcome == q.Outcome) && (!q.Held || !j.Held.IsZero()) &&
 		(q.Batch == "" || j.Batch == q.Batch) && (q.Submitter == "" || j.Submitter == q.Submitter) && has(j.Consumer, q.worker) &&
@@ -272,7 +273,7 @@ func (b *Board) find(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	first := queuefs.JobID(0)
+	first := job.ID(0)
 	if want.Batch != "" {
 		from, last, err := bulk.BatchRange(q, want.Batch)
 		if err != nil {
@@ -289,9 +290,9 @@ func (b *Board) find(w http.ResponseWriter, r *http.Request) error {
 }
 
 // search looks for jobs from the newest back to the first one, within the bounds of a page.
-func (want *query) search(q *queuefs.Queue, s *Search, first queuefs.JobID) {
+func (want *query) search(q *queuefs.Queue, s *Search, first job.ID) {
 	end := time.Now().Add(maxTime)
-	o := queuefs.ListOptions{Status: want.Status, Outcome: want.Outcome, Held: want.Held, Limit: found}
+	o := index.Filter{Status: want.Status, Outcome: want.Outcome, Held: want.Held, Limit: found}
 	for s.Reached = want.before; s.Looked < maxRead && len(s.Jobs) < found && (s.Looked == 0 || time.Now().Before(end)); {
 		ids, reached := q.Latest(o, s.Reached, maxLooked)
 		for _, id := range ids {

@@ -11,6 +11,9 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 )
@@ -77,7 +80,7 @@ func actions(d *state.Document, v *rest.View) []action {
 			leaseActions(v.Lease, add)
 		}
 		add("abort", action{Legend: "Take the job out of work", Fields: []input{message}, Buttons: []button{{Label: "Abort", Danger: true}}})
-	case d.Text("status") == queuefs.Consumed.String(), d.Text("status") == queuefs.Deleted.String():
+	case d.Text("status") == job.Consumed.String(), d.Text("status") == job.Deleted.String():
 		legend := "Run it again, in its old place"
 		if d.Text("outcome") == "" {
 			legend = "Undo: put the job back in its place"
@@ -220,7 +223,7 @@ func (p *statePage) tellChanges(d *state.Document, v *rest.View) {
 }
 
 // ranges prints jobs in order, such as "j000000000001-j000000000020 j000000000031".
-func ranges(ids []queuefs.JobID) string {
+func ranges(ids []job.ID) string {
 	var b strings.Builder
 	for i := 0; i < len(ids); {
 		end := i
@@ -259,8 +262,8 @@ type Batches struct {
 	Queue   string
 	Coming  []state.Batch // without jobs: manifests on their way, or failed
 	Batches []Batch
-	Looked  int           // jobs read
-	Reached queuefs.JobID // where to go on; 0: at the first job of the queue
+	Looked  int    // jobs read
+	Reached job.ID // where to go on; 0: at the first job of the queue
 }
 
 type batchesPage struct {
@@ -343,7 +346,7 @@ func (b *Batch) find(v Site, queue string, pairs ...string) string {
 type BatchPage struct {
 	Queue string
 	Batch
-	Failures, Newest []queuefs.Job // the last ones first
+	Failures, Newest []job.Job // the last ones first
 }
 
 type onePage struct {
@@ -421,7 +424,7 @@ func (b *Board) batches(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var bad error
-	before := parsed(&bad, r.URL.Query().Get("before"), "before", queuefs.ParseJobID)
+	before := parsed(&bad, r.URL.Query().Get("before"), "before", job.ParseID)
 	if bad != nil {
 		return bad
 	}
@@ -430,7 +433,7 @@ func (b *Board) batches(w http.ResponseWriter, r *http.Request) error {
 		l.Coming = b.Batches(q.ID())
 	}
 	for end := time.Now().Add(maxTime); len(l.Batches) < batchesShown && l.Looked < maxRead && (l.Looked == 0 || time.Now().Before(end)); {
-		ids, reached := q.Latest(queuefs.ListOptions{Limit: 1}, l.Reached, maxLooked)
+		ids, reached := q.Latest(index.Filter{Limit: 1}, l.Reached, maxLooked)
 		if l.Reached = reached; len(ids) == 0 {
 			break
 		}
@@ -454,8 +457,8 @@ func (b *Board) batches(w http.ResponseWriter, r *http.Request) error {
 
 // countBatch counts the jobs of a batch from its first to its last number, with j one of
 // them. Culled jobs are gone.
-func countBatch(q *queuefs.Queue, j *queuefs.Job, first, last queuefs.JobID) Batch {
-	count := func(o queuefs.ListOptions) (n int) {
+func countBatch(q *queuefs.Queue, j *job.Job, first, last job.ID) Batch {
+	count := func(o index.Filter) (n int) {
 		o.Limit = int(last-first) + 1
 		ids, _ := q.Latest(o, last+1, o.Limit)
 		for _, id := range ids {
@@ -466,9 +469,9 @@ func countBatch(q *queuefs.Queue, j *queuefs.Job, first, last queuefs.JobID) Bat
 		return n
 	}
 	c := Batch{ID: j.Batch, Submitted: j.Submitted, Submitter: j.Submitter, Owner: j.Owner, Jobs: int(last-first) + 1,
-		Pending: count(queuefs.ListOptions{Status: queuefs.Pending}), Held: count(queuefs.ListOptions{Held: true}),
-		Consumed: count(queuefs.ListOptions{Status: queuefs.Consumed}), Completed: count(queuefs.ListOptions{Outcome: queuefs.Completed}),
-		Failed: count(queuefs.ListOptions{Outcome: queuefs.Failed}), Deleted: count(queuefs.ListOptions{Status: queuefs.Deleted})}
+		Pending: count(index.Filter{Status: job.Pending}), Held: count(index.Filter{Held: true}),
+		Consumed: count(index.Filter{Status: job.Consumed}), Completed: count(index.Filter{Outcome: job.Completed}),
+		Failed: count(index.Filter{Outcome: job.Failed}), Deleted: count(index.Filter{Status: job.Deleted})}
 	for _, id := range q.Leased() {
 		if id >= first && id <= last {
 			c.InWork++
@@ -488,19 +491,19 @@ func (b *Board) batch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	one := func(o queuefs.ListOptions, most int) []queuefs.Job {
+	one := func(o index.Filter, most int) []job.Job {
 		want := query{Filter: bulk.Filter{Status: o.Status, Outcome: o.Outcome, Batch: name}, before: last + 1}
 		s := &Search{Query: url.Values{}}
 		want.search(q, s, first)
 		return s.Jobs[:min(len(s.Jobs), most)]
 	}
-	some := one(queuefs.ListOptions{}, AsideJobs)
+	some := one(index.Filter{}, AsideJobs)
 	if len(some) == 0 {
-		return queuefs.ErrNoJob // all are gone since
+		return ledger.ErrNoJob // all are gone since
 	}
 	p := &BatchPage{Queue: q.ID(), Batch: countBatch(q, &some[0], first, last), Newest: some}
 	if p.Failed > 0 {
-		p.Failures = one(queuefs.ListOptions{Outcome: queuefs.Failed}, AsideJobs)
+		p.Failures = one(index.Filter{Outcome: job.Failed}, AsideJobs)
 	}
 	return answer(w, OneBatch(b.site(r, ""), p, time.Now()))
 }

@@ -21,6 +21,8 @@ import (
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
 )
 
 // A Measure is one figure of a [Point].
@@ -277,7 +279,7 @@ type Sampler struct {
 	pub  *publisher.Publisher // nil: nothing is published
 	hist *History
 
-	flows map[*queuefs.Queue]queuefs.Flow // as of the last sample
+	flows map[*queuefs.Queue]index.Flow // as of the last sample
 	last  time.Time
 	turn  int
 	lag   map[string]time.Duration // of queues whose lists are behind
@@ -331,16 +333,16 @@ func (f *figures) point(since time.Duration) Point {
 
 // NewSampler returns a sampler of svc.
 func NewSampler(svc *queuefs.Service, pub *publisher.Publisher, hist *History) *Sampler {
-	return &Sampler{svc: svc, pub: pub, hist: hist, flows: map[*queuefs.Queue]queuefs.Flow{}, noted: map[string]*figures{}}
+	return &Sampler{svc: svc, pub: pub, hist: hist, flows: map[*queuefs.Queue]index.Flow{}, noted: map[string]*figures{}}
 }
 
 // Taken notes a job handed out.
-func (s *Sampler) Taken(j *queuefs.Job) {
+func (s *Sampler) Taken(j *job.Job) {
 	s.note(j.Queue, figures{sums: [Measures]float64{Queued: j.Consumed.Sub(j.PendingSince()).Seconds()}, taken: 1})
 }
 
 // Concluded notes a job with an outcome.
-func (s *Sampler) Concluded(j *queuefs.Job) {
+func (s *Sampler) Concluded(j *job.Job) {
 	s.note(j.Queue, figures{sums: [Measures]float64{Worked: j.Finished.Sub(j.Consumed).Seconds()}, concluded: 1})
 }
 
@@ -378,7 +380,7 @@ func (s *Sampler) Sample(context.Context) error {
 	}
 	if len(s.flows) > len(queues) { // some were removed
 		s.hist.Keep(func(id string) bool { _, err := s.svc.Queue(id); return err == nil })
-		maps.DeleteFunc(s.flows, func(q *queuefs.Queue, _ queuefs.Flow) bool {
+		maps.DeleteFunc(s.flows, func(q *queuefs.Queue, _ index.Flow) bool {
 			there, err := s.svc.Queue(q.ID())
 			return err != nil || there != q
 		})

@@ -14,19 +14,22 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
 
 // A Service is what the page of the service shows: the part of it that a reader may see.
 type Service struct {
-	Info    queuefs.ServiceInfo
-	Node    state.Node           // of a home in an object store
-	Queues  []queuefs.QueueState // at most [IndexQueues]
-	Trends  []Trend              // of these queues; nil: unknown
-	Trend   Trend                // of all queues together
-	Own     []OwnQueue           // queues that the reader may use, but not read
-	Next    string               // query of the page of the queues after these; "": there are none
+	Info    home.ServiceInfo
+	Node    state.Node     // of a home in an object store
+	Queues  []ledger.State // at most [IndexQueues]
+	Trends  []Trend        // of these queues; nil: unknown
+	Trend   Trend          // of all queues together
+	Own     []OwnQueue     // queues that the reader may use, but not read
+	Next    string         // query of the page of the queues after these; "": there are none
 	Totals  Totals
 	Points  []Point   // of the last hour; nil: the reader may not see them, or there are none
 	Trouble []Trouble // of the whole service
@@ -37,7 +40,7 @@ type Totals struct {
 	Queues                        int
 	Pending, Held, Leased, Failed int64
 	Mirrored                      Mirrored
-	Worst                         []queuefs.QueueState // with the most failed jobs, at most [WorstQueues]
+	Worst                         []ledger.State // with the most failed jobs, at most [WorstQueues]
 }
 
 // WorstQueues is how many queues with failed jobs stand above the list.
@@ -90,7 +93,7 @@ type alarm struct {
 type cured struct{ Text, Cure string }
 
 type indexQueue struct {
-	queuefs.QueueState
+	ledger.State
 	ID, Name, Ref, FailedRef string
 	Counts                   [5]string // pending, on hold, in work, failed, consumed
 	Oldest                   string    // age of the oldest pending job
@@ -139,7 +142,7 @@ func (s *Service) row(base state.Base, i int, now time.Time) indexQueue {
 	return q
 }
 
-func newAlarm(base state.Base, trouble []Trouble, worst []queuefs.QueueState) alarm {
+func newAlarm(base state.Base, trouble []Trouble, worst []ledger.State) alarm {
 	a := alarm{}
 	for _, t := range trouble {
 		a.Trouble = append(a.Trouble, cured{t.Text, base.Ref(ManualDir) + "/" + t.Topic})
@@ -162,9 +165,9 @@ func totalTiles(base state.Base, s *Service) []tile {
 	return t
 }
 
-func newIndexQueue(base state.Base, s *queuefs.QueueState, now time.Time) indexQueue {
+func newIndexQueue(base state.Base, s *ledger.State, now time.Time) indexQueue {
 	ref := base.Ref("state", s.Info.ID)
-	q := indexQueue{QueueState: *s, ID: "q-" + s.Info.ID, Name: clipped(clean(s.Info.Name)), Ref: state.XHTML.Ask(ref),
+	q := indexQueue{State: *s, ID: "q-" + s.Info.ID, Name: clipped(clean(s.Info.Name)), Ref: state.XHTML.Ask(ref),
 		FailedRef: base.Ref("failures", s.Info.ID),
 		Last:      s.LastEvent.UTC().Format(time.DateTime), Ago: state.Ago(now, s.LastEvent)}
 	for i, n := range [...]int64{s.Pending, s.Held, s.Leased, s.Failed, s.Consumed} {
@@ -310,8 +313,8 @@ func totalsOf(queues []*queuefs.Queue) Totals {
 }
 
 // mostFailed returns the queues with the most failed jobs.
-func mostFailed(queues []queuefs.QueueState) []queuefs.QueueState {
-	slices.SortStableFunc(queues, func(a, b queuefs.QueueState) int { return cmp.Compare(b.Failed, a.Failed) })
+func mostFailed(queues []ledger.State) []ledger.State {
+	slices.SortStableFunc(queues, func(a, b ledger.State) int { return cmp.Compare(b.Failed, a.Failed) })
 	return queues[:min(len(queues), WorstQueues)]
 }
 
@@ -373,7 +376,7 @@ func (b *Board) liveJob(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	id, err := queuefs.ParseJobID(r.PathValue("job"))
+	id, err := job.ParseID(r.PathValue("job"))
 	if err != nil {
 		return web.NotHere
 	}
@@ -383,15 +386,15 @@ func (b *Board) liveJob(w http.ResponseWriter, r *http.Request) error {
 	}
 	base := b.base(r)
 	var parts []Part
-	last := ^queuefs.Seq(0)
+	last := ^job.Seq(0)
 	return b.Hub.Serve(w, r, fmt.Sprintf("%s\njob/%s/%s/%d", base, q.ID(), id, seen), func() []Part {
 		if now := q.State().Seq; now != last { // else the job is as it was
 			j, err := q.Job(id)
 			switch {
 			case err == nil:
-				parts = JobParts(base, &j, queuefs.Seq(seen))
-			case errors.Is(err, queuefs.ErrNoJob):
-				parts = JobParts(base, nil, queuefs.Seq(seen))
+				parts = JobParts(base, &j, job.Seq(seen))
+			case errors.Is(err, ledger.ErrNoJob):
+				parts = JobParts(base, nil, job.Seq(seen))
 			}
 			last = now
 		}
@@ -403,7 +406,7 @@ func (b *Board) liveJob(w http.ResponseWriter, r *http.Request) error {
 // only after an event.
 func (b *Board) queueParts(base state.Base, q *queuefs.Queue, requeue bool) func() []Part {
 	var a *QueueAside
-	seq := queuefs.Seq(0)
+	seq := job.Seq(0)
 	return func() []Part {
 		now := time.Now()
 		s := q.State()

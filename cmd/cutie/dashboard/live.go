@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -245,7 +245,7 @@ type jobNews struct{ Text, Ref string }
 
 // JobParts are the parts of the page of a job that change. The page was made after the event
 // seen; j is nil for a job gone since.
-func JobParts(base state.Base, j *queuefs.Job, seen queuefs.Seq) []Part {
+func JobParts(base state.Base, j *job.Job, seen job.Seq) []Part {
 	n := jobNews{}
 	switch {
 	case j == nil:

@@ -23,7 +23,8 @@ import (
 
 	"cutie/cmd/cutie/dashboard"
 	"cutie/publisher/names"
-	"cutie/queuefs"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 	"cutie/queuefs/state/statetest"
@@ -176,8 +177,8 @@ func TestPagesKeepTheirPolicy(t *testing.T) {
 
 func TestPagesOfferWhatMayBeDone(t *testing.T) {
 	const at = "http://cutie.example.org/base"
-	const job = "/uc3+cutie=01%5E20x/j000000000042?t=xhtml"
-	jobIn := func(status queuefs.Status, held bool) state.Document {
+	const jobID = "/uc3+cutie=01%5E20x/j000000000042?t=xhtml"
+	jobIn := func(status job.Status, held bool) state.Document {
 		j := statetest.FullJob()
 		j.Status = status
 		if !held {
@@ -203,12 +204,12 @@ func TestPagesOfferWhatMayBeDone(t *testing.T) {
 		{"running queue", state.OfQueue(statetest.Base, &running), []string{submit, "post " + at + "/consume/ingest?t=xhtml", "post " + at + "/state/ingest?t=xhtml S=pause", "post " + at + unset}},
 		{"paused queue", state.OfQueue(statetest.Base, &open), []string{submit, "post " + at + "/state/ingest?t=xhtml S=restart", "post " + at + unset}},
 		{"paused and closed queue", state.OfQueue(statetest.Base, &paused), []string{"post " + at + "/state/uc3+cutie=01?t=xhtml S=restart", "post " + at + full}},
-		{"pending job", jobIn(queuefs.Pending, false), []string{"post " + at + "/hold" + job + " reason until", "post " + at + "/delete" + job}},
-		{"held job", jobIn(queuefs.Pending, true), []string{"post " + at + "/release" + job, "post " + at + "/delete" + job}},
-		{"job in work", state.OfJob(statetest.Base, &leased), []string{"post " + at + "/abort" + job + " message"}},
-		{"consumed job", jobIn(queuefs.Consumed, true), []string{"post " + at + "/requeue" + job}},
-		{"deleted job", jobIn(queuefs.Deleted, false), []string{"post " + at + "/requeue" + job}},
-		{"job without place", said(jobIn(queuefs.Pending, false)), nil},
+		{"pending job", jobIn(job.Pending, false), []string{"post " + at + "/hold" + jobID + " reason until", "post " + at + "/delete" + jobID}},
+		{"held job", jobIn(job.Pending, true), []string{"post " + at + "/release" + jobID, "post " + at + "/delete" + jobID}},
+		{"job in work", state.OfJob(statetest.Base, &leased), []string{"post " + at + "/abort" + jobID + " message"}},
+		{"consumed job", jobIn(job.Consumed, true), []string{"post " + at + "/requeue" + jobID}},
+		{"deleted job", jobIn(job.Deleted, false), []string{"post " + at + "/requeue" + jobID}},
+		{"job without place", said(jobIn(job.Pending, false)), nil},
 		{"exception", state.OfException(state.Exception{Status: 404}), nil},
 	} {
 		if got := readPage(t, &tt.d).forms; !slices.Equal(got, tt.want) {
@@ -290,13 +291,13 @@ func TestPagesOfferWhatTheReaderMayDo(t *testing.T) {
 // What a view adds is on the page and not in what is read back from it.
 func TestViewsSayNothingInTheTable(t *testing.T) {
 	q := statetest.FullQueue()
-	q.Jobs.IDs = []queuefs.JobID{3, 4, 5}
+	q.Jobs.IDs = []job.ID{3, 4, 5}
 	held, failed := statetest.PlainJob(), statetest.FullJob()
 	held.ID, held.Held, held.HeldFor, held.Filename = 3, statetest.Day, "a <reason>", "a\n&b"
 	failed.ID, failed.Size = 5, 1234567
 	full := statetest.FullJob()
 	full.Sidecar = strings.Repeat("long & <hostile>\n", 100)
-	view := rest.View{Now: statetest.Day.Add(3 * time.Hour), Jobs: []queuefs.Job{held, failed}}
+	view := rest.View{Now: statetest.Day.Add(3 * time.Hour), Jobs: []job.Job{held, failed}}
 	for _, d := range []state.Document{state.OfQueue(statetest.Base, &q), state.OfJob(statetest.Base, &full)} {
 		text := dashboard.Pages{}.State(nil, &d, view)
 		parsePage(t, text)
@@ -380,9 +381,9 @@ func TestPagesSayUntilWhenAJobIsHeld(t *testing.T) {
 		t.Errorf("no %q in %s", want, page)
 	}
 	q := statetest.FullQueue()
-	q.Jobs.IDs = []queuefs.JobID{j.ID}
+	q.Jobs.IDs = []job.ID{j.ID}
 	d = state.OfQueue(statetest.Base, &q)
-	page = string(dashboard.Pages{}.State(nil, &d, rest.View{Jobs: []queuefs.Job{j}}))
+	page = string(dashboard.Pages{}.State(nil, &d, rest.View{Jobs: []job.Job{j}}))
 	if want := "no route; waits &lt;so&gt;"; !strings.Contains(page, want) {
 		t.Errorf("no %q in %s", want, page)
 	}
@@ -399,7 +400,7 @@ func TestPagesSayUntilWhenAJobIsHeld(t *testing.T) {
 func TestPagesDoNotDenyJobsThatTheyDoNotList(t *testing.T) {
 	for _, tt := range []struct {
 		pending int64
-		ids     []queuefs.JobID
+		ids     []job.ID
 		limit   int
 		none    bool
 	}{
@@ -407,7 +408,7 @@ func TestPagesDoNotDenyJobsThatTheyDoNotList(t *testing.T) {
 		{0, nil, 100, true},
 		{3, nil, 0, false},
 		{3, nil, 100, true}, // of the selection
-		{3, []queuefs.JobID{1, 2, 3}, 100, false},
+		{3, []job.ID{1, 2, 3}, 100, false},
 	} {
 		q := state.Queue{Jobs: state.Jobs{IDs: tt.ids, Limit: tt.limit}}
 		q.Info.ID, q.Pending = "jobs", tt.pending
@@ -427,10 +428,10 @@ const aboutBase = "http://source.test/cutie/.well-known/resourcesync"
 // aboutSource is a Source with more queues than it names.
 func aboutSource() *names.About {
 	queues := 3
-	a := &names.About{About: aboutBase, Home: "http://source.test/cutie/", Title: "What http://source.test/cutie/ publishes", Description: names.SourceText, Version: "1.0", Software: queuefs.Scheme,
+	a := &names.About{About: aboutBase, Home: "http://source.test/cutie/", Title: "What http://source.test/cutie/ publishes", Description: names.SourceText, Version: "1.0", Software: home.Scheme,
 		Hashes: []string{"sha-256"}, Retention: names.AboutRetention{Period: 86400, Keep: 5400, KeepOctets: 1 << 30}, Limits: names.AboutLimits{Entries: 9, Octets: 1e6, Package: 1 << 32},
 		Follow: names.ChooseSet("/.well-known/resourcesync", "resourcesync"), Queues: &queues}
-	for _, q := range []queuefs.QueueInfo{{ID: "jobs", Name: `<b> & "jobs"`}, {ID: "a^20b"}} {
+	for _, q := range []home.QueueInfo{{ID: "jobs", Name: `<b> & "jobs"`}, {ID: "a^20b"}} {
 		for s := range names.Set(names.Sets) {
 			docs := aboutBase + "/" + names.Escape(q.ID) + "/" + s.String() + "/"
 			a.Sets = append(a.Sets, names.AboutDocument{URI: docs + "capabilitylist.xml", Text: names.SetTitle(s, q), About: docs + names.AboutPageName})
@@ -665,14 +666,14 @@ func TestPreviewsShowWithoutRunning(t *testing.T) {
 
 // asides are the same for all queues and jobs.
 type asides struct {
-	results []queuefs.Result
+	results []job.Result
 	queue   *dashboard.QueueAside
 	text    string
 }
 
 func (a asides) Queue(string) *dashboard.QueueAside { return a.queue }
 
-func (a asides) Job(_ string, _ queuefs.JobID, url string) *dashboard.JobAside {
+func (a asides) Job(_ string, _ job.ID, url string) *dashboard.JobAside {
 	return &dashboard.JobAside{Results: a.results, Preview: dashboard.NewPreview("text/plain", int64(len(a.text)), []byte(a.text), url)}
 }
 
@@ -680,8 +681,8 @@ func (a asides) Job(_ string, _ queuefs.JobID, url string) *dashboard.JobAside {
 func TestPagesTellTheLifeOfAJob(t *testing.T) {
 	at := statetest.Day
 	j := statetest.PlainJob()
-	j.Status, j.Submitted, j.Owner, j.Requeued, j.Requeues = queuefs.Consumed, at, "ann & <b>", at.Add(time.Hour), 2
-	j.Consumed, j.Consumer, j.Attempts, j.Finished, j.Outcome, j.Message = at.Add(90*time.Minute), "<worker>", 3, at.Add(91*time.Minute), queuefs.Failed, "no <route>"
+	j.Status, j.Submitted, j.Owner, j.Requeued, j.Requeues = job.Consumed, at, "ann & <b>", at.Add(time.Hour), 2
+	j.Consumed, j.Consumer, j.Attempts, j.Finished, j.Outcome, j.Message = at.Add(90*time.Minute), "<worker>", 3, at.Add(91*time.Minute), job.Failed, "no <route>"
 	d := state.OfJob(statetest.Base, &j)
 	page := dashboard.Pages{Asides: asides{text: "<script>x</script>"}}.State(nil, &d, rest.View{})
 	parsePage(t, page)
@@ -727,7 +728,7 @@ func TestChartsSayWhatTheyDraw(t *testing.T) {
 	q := statetest.FullQueue()
 	failed := statetest.FullJob()
 	failed.Consumer = "<w>"
-	a := &dashboard.QueueAside{Points: points(dashboard.Pending, 0, 2, 1500, 7, nan, nan), Failed: []queuefs.Job{failed}, Newest: []queuefs.Job{failed}}
+	a := &dashboard.QueueAside{Points: points(dashboard.Pending, 0, 2, 1500, 7, nan, nan), Failed: []job.Job{failed}, Newest: []job.Job{failed}}
 	q.Jobs = state.Jobs{Limit: 100}
 	d := state.OfQueue(statetest.Base, &q)
 	page := dashboard.Pages{Asides: asides{queue: a}}.State(nil, &d, rest.View{Now: statetest.Day})
@@ -741,7 +742,7 @@ func TestChartsSayWhatTheyDraw(t *testing.T) {
 		t.Errorf("charts without figures, or a list without jobs: %s", text)
 	}
 	parsePage(t, page)
-	for _, part := range dashboard.QueueParts(statetest.Base, &q.QueueState, a, true, statetest.Day) {
+	for _, part := range dashboard.QueueParts(statetest.Base, &q.State, a, true, statetest.Day) {
 		if want := ` id="` + part.ID + `"`; !bytes.Contains(part.Text, []byte(want)) || !strings.Contains(text, want) || !bytes.HasSuffix(bytes.TrimSpace(part.Text), []byte(">")) {
 			t.Errorf("part %s is no element of the page: %s", part.ID, part.Text)
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"cutie/publisher/names"
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 )
@@ -54,7 +54,7 @@ type result struct {
 	Size, Type, Sum string
 }
 
-func newResults(base state.Base, queue, job string, results []queuefs.Result) (all []result) {
+func newResults(base state.Base, queue, job string, results []job.Result) (all []result) {
 	for i := range results {
 		r := &results[i]
 		all = append(all, result{link{base.Ref("result", queue, job, r.Name), r.Name}, grouped(number(r.Size)), clean(r.MediaType), hex.EncodeToString(r.SHA256[:])})
@@ -318,12 +318,12 @@ func (p *statePage) tellMirror(d *state.Document, now time.Time) {
 }
 
 func onHold(d *state.Document) bool {
-	return d.Text("held") != "" && d.Text("status") == queuefs.Pending.String()
+	return d.Text("held") != "" && d.Text("status") == job.Pending.String()
 }
 
 // inWork reports whether a consumer of the job has still to report.
 func inWork(d *state.Document) bool {
-	return d.Class == state.JobClass && d.Text("status") == queuefs.Consumed.String() && d.Text("leaseExpires") != "" && d.Text("outcome") == ""
+	return d.Class == state.JobClass && d.Text("status") == job.Consumed.String() && d.Text("leaseExpires") != "" && d.Text("outcome") == ""
 }
 
 // tellJob adds the notes of a job above its properties.
@@ -337,7 +337,7 @@ func (p *statePage) tellJob(d *state.Document, v *rest.View) {
 		p.Notes = append(p.Notes, note{"warn", "On hold" + s})
 	}
 	switch message := d.Text("message"); {
-	case d.Text("outcome") == queuefs.Failed.String():
+	case d.Text("outcome") == job.Failed.String():
 		p.Notes = append(p.Notes, note{"bad", "Failed" + forGood(d) + ": " + cmp.Or(message, "its worker gave no reason")})
 	case message != "":
 		p.Notes = append(p.Notes, note{"", "Message: " + message})

@@ -11,6 +11,9 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/home"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 )
 
@@ -27,7 +30,7 @@ type workList struct {
 
 // Workers returns the page of jobs in work, of a queue or of all with "". total is how
 // many there are.
-func Workers(v Site, queue string, jobs []queuefs.Job, total int, now time.Time) []byte {
+func Workers(v Site, queue string, jobs []job.Job, total int, now time.Time) []byte {
 	title, way := "Workers", []crumb{{Class: "step", Text: "Workers"}}
 	if queue != "" {
 		title, way = "Workers of queue "+queue, append([]crumb{{"step", v.page("state", queue), queue}}, way...)
@@ -36,11 +39,11 @@ func Workers(v Site, queue string, jobs []queuefs.Job, total int, now time.Time)
 }
 
 // WorkersParts are the parts of this page that change.
-func WorkersParts(base state.Base, queue string, jobs []queuefs.Job, total int, now time.Time) []Part {
+func WorkersParts(base state.Base, queue string, jobs []job.Job, total int, now time.Time) []Part {
 	return []Part{newPart("work", "work list", newWorkList(base, queue, jobs, total, now))}
 }
 
-func newWorkList(base state.Base, queue string, jobs []queuefs.Job, total int, now time.Time) workList {
+func newWorkList(base state.Base, queue string, jobs []job.Job, total int, now time.Time) workList {
 	l := workList{List: newJobsList(base, jobsList{Heading: "Jobs in work", Worked: true, Queues: queue == ""}, jobs, now)}
 	if total > len(jobs) {
 		l.Note = fmt.Sprintf("%d of %s jobs in work, in no order.", len(jobs), grouped(fmt.Sprint(total)))
@@ -64,25 +67,25 @@ func (b *Board) Queue(queue string) *QueueAside {
 	}
 	now := time.Now()
 	a := &QueueAside{Trouble: b.trouble(), Trend: b.History.Trend(q.ID(), now), Points: b.History.Of(q.ID(), Hour, now)}
-	newest := func(o queuefs.ListOptions) []queuefs.Job {
+	newest := func(o index.Filter) []job.Job {
 		o.Limit = AsideJobs
 		ids, _ := q.Latest(o, 0, maxLooked)
 		return jobsOf(q, ids)
 	}
-	a.Newest = newest(queuefs.ListOptions{})
+	a.Newest = newest(index.Filter{})
 	if s := q.State(); s.Failed > 0 {
-		a.Failed = newest(queuefs.ListOptions{Outcome: queuefs.Failed})
+		a.Failed = newest(index.Filter{Outcome: job.Failed})
 	}
 	a.Work, _ = leasedJobs(q, AsideJobs)
 	if head, err := q.Peek(); err == nil {
-		a.Next = slices.DeleteFunc(jobsOf(q, q.IDs(queuefs.ListOptions{After: head.ID - 1, Status: queuefs.Pending, Limit: AsideJobs})),
-			func(j queuefs.Job) bool { return !j.Held.IsZero() })
+		a.Next = slices.DeleteFunc(jobsOf(q, q.IDs(index.Filter{After: head.ID - 1, Status: job.Pending, Limit: AsideJobs})),
+			func(j job.Job) bool { return !j.Held.IsZero() })
 	}
 	return a
 }
 
 // jobsOf reads jobs; lost and unreadable ones are left out.
-func jobsOf(q *queuefs.Queue, ids []queuefs.JobID) (jobs []queuefs.Job) {
+func jobsOf(q *queuefs.Queue, ids []job.ID) (jobs []job.Job) {
 	for _, id := range ids {
 		if j, err := q.Listed(id); err == nil {
 			jobs = append(jobs, j)
@@ -93,11 +96,11 @@ func jobsOf(q *queuefs.Queue, ids []queuefs.JobID) (jobs []queuefs.Job) {
 
 // leasedJobs returns up to most jobs under a lease, the longest in work first, and the number
 // of all.
-func leasedJobs(q *queuefs.Queue, most int) (jobs []queuefs.Job, total int) {
+func leasedJobs(q *queuefs.Queue, most int) (jobs []job.Job, total int) {
 	ids := q.Leased()
 	slices.Sort(ids)
 	jobs = jobsOf(q, ids[:min(len(ids), most)])
-	slices.SortStableFunc(jobs, func(a, b queuefs.Job) int { return a.Consumed.Compare(b.Consumed) })
+	slices.SortStableFunc(jobs, func(a, b job.Job) int { return a.Consumed.Compare(b.Consumed) })
 	return jobs, len(ids)
 }
 
@@ -116,12 +119,12 @@ func (b *Board) workers(w http.ResponseWriter, r *http.Request) error {
 }
 
 // byWorker returns the jobs in work of queues, by worker, and the number of all.
-func byWorker(queues []*queuefs.Queue) (jobs []queuefs.Job, total int) {
+func byWorker(queues []*queuefs.Queue) (jobs []job.Job, total int) {
 	for _, q := range queues {
 		some, n := leasedJobs(q, maxWorkers-len(jobs))
 		jobs, total = append(jobs, some...), total+n
 	}
-	slices.SortStableFunc(jobs, func(a, b queuefs.Job) int {
+	slices.SortStableFunc(jobs, func(a, b job.Job) int {
 		return cmp.Or(cmp.Compare(a.Consumer, b.Consumer), a.Consumed.Compare(b.Consumed))
 	})
 	return jobs, total
@@ -130,10 +133,10 @@ func byWorker(queues []*queuefs.Queue) (jobs []queuefs.Job, total int) {
 // workersParts returns a function for the part of a page of workers. It reads job files only
 // after an event. queue is "" for the page of all.
 func workersParts(base state.Base, queue string, queues func() []*queuefs.Queue) func() []Part {
-	var jobs []queuefs.Job
-	total, seq := 0, ^queuefs.Seq(0)
+	var jobs []job.Job
+	total, seq := 0, ^job.Seq(0)
 	return func() []Part {
-		now, all := queues(), queuefs.Seq(0)
+		now, all := queues(), job.Seq(0)
 		for _, q := range now {
 			all += q.State().Seq
 		}
@@ -146,7 +149,7 @@ func workersParts(base state.Base, queue string, queues func() []*queuefs.Queue)
 }
 
 // Job implements [Asides].
-func (b *Board) Job(queue string, id queuefs.JobID, url string) *JobAside {
+func (b *Board) Job(queue string, id job.ID, url string) *JobAside {
 	q, err := b.Service.Queue(queue)
 	if err != nil {
 		return nil
@@ -159,7 +162,7 @@ func (b *Board) Job(queue string, id queuefs.JobID, url string) *JobAside {
 }
 
 // preview shows the payload of a job, which is at a URL.
-func preview(q *queuefs.Queue, j *queuefs.Job, url string) *Preview {
+func preview(q *queuefs.Queue, j *job.Job, url string) *Preview {
 	p, err := q.Payload(j.ID)
 	if err != nil {
 		return &Preview{Note: "It cannot be read now."}
@@ -176,10 +179,10 @@ func preview(q *queuefs.Queue, j *queuefs.Job, url string) *Preview {
 // A Mirror is a queue kept as a copy of another one, for its page.
 type Mirror struct {
 	Queue       string
-	Facts       queuefs.Mirror
+	Facts       home.Mirror
 	Progress    home.Progress
-	Seq         queuefs.Seq // of its last event
-	Differences []string    // some of those found by the last audit since the start
+	Seq         job.Seq  // of its last event
+	Differences []string // some of those found by the last audit since the start
 }
 
 // Behind is how many events of the original the mirror lacks.
@@ -197,7 +200,7 @@ func (m *Mirror) Fault() string {
 type Mirrored struct{ Mirrors, Failing, Faulty, Unproved int }
 
 // Add counts a queue.
-func (c *Mirrored) Add(s *queuefs.QueueState) {
+func (c *Mirrored) Add(s *ledger.State) {
 	if !s.Mirror.Live() {
 		return
 	}

@@ -22,9 +22,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/cmd/cutie/mirror"
-	"cutie/queuefs"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 )
 
@@ -78,7 +79,7 @@ func (e *examination) alive(ctx context.Context) {
 	case err != nil:
 		e.fault("daemon", "see its log; if it hangs, kill -QUIT prints where", "%v", err)
 		return
-	case status != http.StatusOK && strings.Contains(text, queuefs.ErrNoSpace.Error()):
+	case status != http.StatusOK && strings.Contains(text, ledger.ErrNoSpace.Error()):
 		e.full()
 	case status != http.StatusOK:
 		e.fault("daemon", "see its log", "not ready: %s", strings.TrimPrefix(text, "not ready: "))
@@ -131,7 +132,7 @@ func (e *examination) held(ctx context.Context, families map[string]*dto.MetricF
 			return
 		}
 		n := 0
-		var first queuefs.Job
+		var first job.Job
 		for j, err := range e.daemon.Jobs(ctx, queue, bulk.Filter{Held: true, Limit: maxHeldJobs}) {
 			if err != nil {
 				e.warn("daemon", "see its log", "jobs on hold of %s: %v", queue, err)

@@ -21,6 +21,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/testdata/tmpfs"
 )
 
@@ -28,10 +29,10 @@ import (
 func makeHome(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "home")
-	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test", Identifier: "uc3:test"}))
+	must(t, home.Init(dir, home.ServiceInfo{Name: "test", Identifier: "uc3:test"}))
 	svc, err := queuefs.Open(dir, queuefs.Options{})
 	must(t, err)
-	if _, err := svc.CreateQueue(context.Background(), queuefs.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
+	if _, err := svc.CreateQueue(context.Background(), home.QueueInfo{Identifier: "jobs", CullingSize: -1, CullingAge: -1}); err != nil {
 		t.Fatal(err)
 	}
 	must(t, svc.Close())
@@ -197,7 +198,7 @@ func submit(t *testing.T, dir string) {
 	must(t, err)
 	s := q.Begin()
 	defer s.Discard()
-	u, err := s.Add(queuefs.Meta{})
+	u, err := s.Add(job.Meta{})
 	must(t, err)
 	_, err = u.Write([]byte("hello"))
 	must(t, err)

@@ -20,7 +20,9 @@ import (
 	"cutie/queuefs/check"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/tree"
 )
 
@@ -78,7 +80,7 @@ func (e *examination) owner(info os.FileInfo) {
 // closed opens a home without a daemon, to look.
 func (e *examination) closed() {
 	n, told, in := 0, 0, map[string]int{}
-	svc, err := queuefs.Open(e.Home, queuefs.Options{Look: true, Report: func(p queuefs.Problem) {
+	svc, err := queuefs.Open(e.Home, queuefs.Options{Look: true, Report: func(p durable.Finding) {
 		n++
 		dir := filepath.Dir(p.Path)
 		if in[dir]++; in[dir] <= maxAlike && told < maxProblems {
@@ -89,7 +91,7 @@ func (e *examination) closed() {
 	if err != nil {
 		err = fault.Explain(err, e.Home)
 		text, hint := fault.Words(err)
-		var locked *queuefs.LockedError
+		var locked *home.LockedError
 		if errors.As(err, &locked) {
 			hint = "wait until that process has opened the home, or stop it"
 		}
@@ -117,7 +119,7 @@ func (e *examination) closed() {
 }
 
 // cureOf names the cure of a problem met while opening.
-func (e *examination) cureOf(p queuefs.Problem) string {
+func (e *examination) cureOf(p durable.Finding) string {
 	if p.Level == durable.Unread {
 		return "look at the rights to the file, then at the disk and its log; the file may be whole"
 	}
@@ -127,7 +129,7 @@ func (e *examination) cureOf(p queuefs.Problem) string {
 	if id, ok := strings.CutPrefix(p.Path, home.QueuesDir+"/"); ok && strings.HasPrefix(p.Text, "directory lost") {
 		return "put the directory back, or cutie rmqueue --lost " + id
 	}
-	o, _ := check.Cure(&check.Report{Problems: []queuefs.Problem{p}}, nil)
+	o, _ := check.Cure(&check.Report{Problems: []durable.Finding{p}}, nil)
 	return reach.CheckCommand(e.Home, o.Repair, o.Rebuild, o.AcceptLoss)
 }
 
@@ -254,7 +256,7 @@ func (e *examination) heads(svc *queuefs.Service) {
 	end := time.Now().Add(headTime)
 	left := maxHeads
 	for _, q := range svc.Queues() {
-		for _, id := range q.IDs(queuefs.ListOptions{Status: queuefs.Pending, Limit: left}) {
+		for _, id := range q.IDs(index.Filter{Status: job.Pending, Limit: left}) {
 			if left--; left < 0 || time.Now().After(end) {
 				break
 			}
@@ -265,7 +267,7 @@ func (e *examination) heads(svc *queuefs.Service) {
 			if err == nil {
 				err = p.Close()
 			}
-			if err != nil && !errors.Is(err, queuefs.ErrNoJob) {
+			if err != nil && !errors.Is(err, ledger.ErrNoJob) {
 				bad = append(bad, fmt.Sprintf("%s/%s: %v", q.ID(), id, err))
 			}
 		}

@@ -25,6 +25,9 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/home"
+	"cutie/queuefs/journal"
+	"cutie/queuefs/journal/bucket"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/objects"
 	"cutie/queuefs/stored"
 	"cutie/queuefs/web"
@@ -71,7 +74,7 @@ func About(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, missing := range []error{queuefs.ErrNoQueue, queuefs.ErrNoJob} {
+	for _, missing := range []error{ledger.ErrNoQueue, ledger.ErrNoJob} {
 		var deeper aboutError
 		if errors.Is(err, missing) && !errors.As(err, &deeper) {
 			err = missing
@@ -85,7 +88,7 @@ func About(name string, err error) error {
 
 // AboutJob is [About] for a job of a queue.
 func AboutJob(queue, job string, err error) error {
-	if !errors.Is(err, queuefs.ErrNoQueue) {
+	if !errors.Is(err, ledger.ErrNoQueue) {
 		err = About(job, err)
 	}
 	return About(queue, err)
@@ -181,11 +184,11 @@ func as[E error](err error) bool {
 var kinds = []kind{
 	{is(context.Canceled), ExitError, ""},
 	{as[usageError], ExitUsage, ""},
-	{is(queuefs.ErrEmpty), ExitEmpty, ""},
+	{is(ledger.ErrEmpty), ExitEmpty, ""},
 	{is(queuefs.ErrLease), ExitConflict, ""},
 	{is(queuefs.ErrQueueExists), ExitConflict, ""},
 	{is(queuefs.ErrKeyUsed), ExitConflict, ""},
-	{is(queuefs.ErrDigest), ExitDigest, ""},
+	{is(digest.ErrMismatch), ExitDigest, ""},
 	{is(digest.ErrMismatch), ExitDigest, ""},
 	{is(access.ErrExists), ExitConflict, ""},
 	{is(access.ErrMissing), ExitNotFound, ""},
@@ -196,13 +199,13 @@ var kinds = []kind{
 
 	// A home in an object store.
 	{coming, ExitConflict, "cutie store push goes on, from that directory"},
-	{as[*queuefs.MovedError], ExitConflict, "serve it from there, or move it with cutie store push; if that directory is lost, --takeover takes the home as it was when it left the store"},
-	{is(queuefs.ErrHere), ExitConflict, "cutie serve without --store serves it"},
-	{is(queuefs.ErrThere), ExitConflict, "take another prefix, for example s3://BUCKET/PREFIX2"},
-	{is(queuefs.ErrArrived), ExitConflict, ""},
-	{as[*queuefs.OwnedError], ExitConflict, "stop that daemon; if it is lost, --takeover takes the home from it, with all it has acknowledged"},
-	{is(queuefs.ErrFenced), ExitConflict, "nothing was acknowledged after that; start this daemon again when the other one has stopped"},
-	{is(queuefs.ErrUnstored), ExitConflict, "cutie store push DIR URL moves it into the store; an empty directory with another one is a cache"},
+	{as[*bucket.MovedError], ExitConflict, "serve it from there, or move it with cutie store push; if that directory is lost, --takeover takes the home as it was when it left the store"},
+	{is(stored.ErrHere), ExitConflict, "cutie serve without --store serves it"},
+	{is(bucket.ErrThere), ExitConflict, "take another prefix, for example s3://BUCKET/PREFIX2"},
+	{is(stored.ErrArrived), ExitConflict, ""},
+	{as[*stored.OwnedError], ExitConflict, "stop that daemon; if it is lost, --takeover takes the home from it, with all it has acknowledged"},
+	{is(journal.ErrFenced), ExitConflict, "nothing was acknowledged after that; start this daemon again when the other one has stopped"},
+	{is(stored.ErrUnstored), ExitConflict, "cutie store push DIR URL moves it into the store; an empty directory with another one is a cache"},
 	{is(stored.ErrFaults), ExitDifferent, ""},
 	{stored.Damaged, 0, "cutie store check names all that is damaged in the store; start a daemon on the directory of the last owner, which may have it"},
 	{is(objects.ErrNotExist), ExitNotFound, ""},
@@ -217,18 +220,18 @@ var kinds = []kind{
 	// A home in a directory.
 	{as[*home.ForeignError], 0, "cutie import HOME --home NEW copies it, with a table of old and new identifiers"},
 	{as[*home.VersionError], 0, "install the version of cutie that made it, or a later one: cutie help operating"},
-	{as[*queuefs.LockedError], ExitConflict, "stop that process, or use another home with --home DIR"},
-	{is(queuefs.ErrMaking), 0, "cutie failover copy HOME goes on"},
-	{is(queuefs.ErrStored), ExitConflict, "cutie serve --home HOME --store s3://BUCKET/PREFIX serves it; the other commands reach that daemon"},
+	{as[*home.LockedError], ExitConflict, "stop that process, or use another home with --home DIR"},
+	{is(home.ErrMaking), 0, "cutie failover copy HOME goes on"},
+	{is(stored.ErrStored), ExitConflict, "cutie serve --home HOME --store s3://BUCKET/PREFIX serves it; the other commands reach that daemon"},
 	{is(queuefs.ErrJournalLost), 0, "bring log/journal back from a copy; without one, cutie check --repair --accept-loss HOME goes on with the files there are"},
 	{is(queuefs.ErrInfo), 0, "cutie check --rebuild HOME sets the file aside and makes one with defaults"},
-	{is(queuefs.ErrNoHome), 0, "cutie init HOME makes a home of this directory, cutie check --rebuild HOME one of copied queues"},
+	{is(home.ErrNoHome), 0, "cutie init HOME makes a home of this directory, cutie check --rebuild HOME one of copied queues"},
 	{is(fs.ErrExist), ExitConflict, ""},
 	{is(fs.ErrNotExist), 0, "cutie init HOME makes a home, cutie serve --home HOME makes and serves one"},
 }
 
 func coming(err error) bool {
-	moved, ok := errors.AsType[*queuefs.MovedError](err)
+	moved, ok := errors.AsType[*bucket.MovedError](err)
 	return ok && moved.Coming
 }
 
@@ -241,7 +244,7 @@ func unreached(err error) bool {
 // Explain adds the hint of its kind to an error of opening a home in the directory dir; "":
 // of reaching one in a store.
 func Explain(err error, dir string) error {
-	if dir != "" && errors.Is(err, queuefs.ErrNoHome) && home.Untagged(dir) {
+	if dir != "" && errors.Is(err, home.ErrNoHome) && home.Untagged(dir) {
 		return Hint(err, "cutie check --rebuild "+dir+" makes the tag again, and leaves the rest as it is")
 	}
 	for _, k := range kinds {

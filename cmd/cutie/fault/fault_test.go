@@ -4,12 +4,12 @@ import (
 	"errors"
 	"testing"
 
-	"cutie/queuefs"
+	"cutie/queuefs/ledger"
 )
 
 // A full disk is met by what a verb does, and again by closing the home.
 func TestReasonIsSaidOnce(t *testing.T) {
-	space, write := queuefs.ErrNoSpace, errors.New("queue jobs: index: write x: no space left on device")
+	space, write := ledger.ErrNoSpace, errors.New("queue jobs: index: write x: no space left on device")
 	for want, err := range map[string]error{
 		"jobs: no space left for the queue; " + write.Error(): errors.Join(About("jobs", space), errors.Join(space, write)),
 		"a: b; c; b: d": errors.Join(errors.New("a: b"), errors.New("c"), errors.New("b: d"), errors.New("c")),

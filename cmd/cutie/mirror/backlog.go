@@ -21,8 +21,11 @@ import (
 	"cutie/publisher/destination/source"
 	"cutie/publisher/names"
 	"cutie/queuefs"
+	"cutie/queuefs/digest"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/replay"
 	"cutie/queuefs/tree"
 	"cutie/sitemap"
 )
@@ -56,9 +59,9 @@ func (b *backlog) add(events []*event) { b.events = append(b.events, events...) 
 func (b *backlog) fresh(events []*event) ([]*event, error) {
 	for len(events) > 0 && len(b.events) > 0 && events[0].Seq <= b.events[len(b.events)-1].Seq {
 		e := events[0]
-		i, found := slices.BinarySearchFunc(b.events, e.Seq, func(had *event, seq queuefs.Seq) int { return cmp.Compare(had.Seq, seq) })
+		i, found := slices.BinarySearchFunc(b.events, e.Seq, func(had *event, seq job.Seq) int { return cmp.Compare(had.Seq, seq) })
 		if !found || !b.events[i].Time.Equal(e.Time) {
-			return nil, fmt.Errorf("%w: event %d of %s was another before", queuefs.ErrDiverged, e.Seq, queuefs.FormatTime(e.Time))
+			return nil, fmt.Errorf("%w: event %d of %s was another before", replay.ErrDiverged, e.Seq, job.FormatTime(e.Time))
 		}
 		events = events[1:]
 	}
@@ -77,10 +80,10 @@ func (e *event) drop(svc *queuefs.Service) {
 	if e.Temp != "" {
 		svc.DropFile(e.Temp)
 	}
-	for _, temp := range e.ReplayEvent.Results {
+	for _, temp := range e.Event.Results {
 		svc.DropFile(temp)
 	}
-	e.Temp, e.ReplayEvent.Results = "", nil
+	e.Temp, e.Event.Results = "", nil
 }
 
 // patience is how long events may wait for files before anybody is told.
@@ -142,10 +145,10 @@ func (b *backlog) passOver(n int) {
 }
 
 // first returns the first n events for the journal, and the last queue-info.txt among them.
-func (b *backlog) first(n int) (change []queuefs.ReplayEvent, settings []byte) {
-	change = make([]queuefs.ReplayEvent, n)
+func (b *backlog) first(n int) (change []replay.Event, settings []byte) {
+	change = make([]replay.Event, n)
 	for i, e := range b.events[:n] {
-		if change[i] = e.ReplayEvent; e.Job == 0 && e.Text != nil {
+		if change[i] = e.Event; e.Job == 0 && e.Text != nil {
 			settings = e.Text
 		}
 	}
@@ -156,7 +159,7 @@ func (b *backlog) first(n int) (change []queuefs.ReplayEvent, settings []byte) {
 func (b *backlog) replay(ctx context.Context, n int) error {
 	change, settings := b.first(n)
 	err := b.f.q.Replay(ctx, change, settings)
-	if errors.Is(err, queuefs.ErrTooBig) {
+	if errors.Is(err, job.ErrTooBig) {
 		if half := b.ready(n / 2); half > 0 && half < n {
 			return b.replay(ctx, half)
 		}
@@ -205,7 +208,7 @@ func (b *backlog) forget(n int) {
 // the file of its last event, and its payload and results. It is at most n, or else the
 // least number there is.
 func (b *backlog) ready(n int) (ready int) {
-	jobs := map[queuefs.JobID]*life{}
+	jobs := map[job.ID]*life{}
 	open := 0
 	for i, e := range b.events {
 		if i >= n && ready > 0 {
@@ -250,11 +253,11 @@ func (j *life) follow(e *event) {
 		j.came, j.results = nil, nil
 		return
 	}
-	if e.To != queuefs.Consumed {
+	if e.To != job.Consumed {
 		j.results = nil
 	}
-	if c := e.Event.Results; c != nil {
-		j.results = slices.DeleteFunc(j.results, func(before *event) bool { return replaced(before.Event.Results.Came[0].Name, c) })
+	if c := e.Event.Event.Results; c != nil {
+		j.results = slices.DeleteFunc(j.results, func(before *event) bool { return replaced(before.Event.Event.Results.Came[0].Name, c) })
 		if len(c.Came) > 0 {
 			j.results = append(j.results, e)
 		}
@@ -275,7 +278,7 @@ func (j *life) lacks() bool {
 		return true
 	}
 	for _, e := range j.results {
-		if len(e.ReplayEvent.Results) == 0 {
+		if len(e.Event.Results) == 0 {
 			return true
 		}
 	}
@@ -294,7 +297,7 @@ func (b *backlog) gather(ctx context.Context, n int) error {
 // known. One that is gone,
 // or another, waits for later events.
 func (b *backlog) fetch(ctx context.Context, n int) error {
-	jobs := map[queuefs.JobID]*life{}
+	jobs := map[job.ID]*life{}
 	var order []*life // of the first n events
 	for i, e := range b.events {
 		j := jobs[e.Job]
@@ -344,7 +347,7 @@ func (b *backlog) complete(ctx context.Context, j *life) error {
 		}
 	}
 	for _, e := range j.results {
-		if len(e.ReplayEvent.Results) > 0 {
+		if len(e.Event.Results) > 0 {
 			continue
 		}
 		if err := b.miss(b.result(ctx, e)); err != nil {
@@ -368,10 +371,10 @@ func (b *backlog) text(ctx context.Context, e *event) error {
 }
 
 func (b *backlog) result(ctx context.Context, e *event) error {
-	res := e.Event.Results.Came[0]
-	temp, err := b.f.large(ctx, b.f.uri(tree.Results, e.Job)+"/"+res.Name, &queuefs.Facts{Length: res.Size, SHA256: res.SHA256})
+	res := e.Event.Event.Results.Came[0]
+	temp, err := b.f.large(ctx, b.f.uri(tree.Results, e.Job)+"/"+res.Name, &job.Facts{Length: res.Size, SHA256: res.SHA256})
 	if err == nil {
-		e.ReplayEvent.Results = map[string]string{res.Name: temp}
+		e.Event.Results = map[string]string{res.Name: temp}
 	}
 	return err
 }
@@ -413,7 +416,7 @@ func (b *backlog) miss(err error) error {
 }
 
 // small fetches a file into memory. An empty one is not nil.
-func (f *follower) small(ctx context.Context, uri string, facts *queuefs.Facts) ([]byte, error) {
+func (f *follower) small(ctx context.Context, uri string, facts *job.Facts) ([]byte, error) {
 	if facts.Length < 0 || facts.Length > maxMemory {
 		return nil, fmt.Errorf("%s: a length of %d is not credible", uri, facts.Length)
 	}
@@ -430,12 +433,12 @@ func (f *follower) small(ctx context.Context, uri string, facts *queuefs.Facts) 
 }
 
 // large fetches a file into a temporary one, on stable storage.
-func (f *follower) large(ctx context.Context, uri string, facts *queuefs.Facts) (temp string, err error) {
+func (f *follower) large(ctx context.Context, uri string, facts *job.Facts) (temp string, err error) {
 	err = f.client.Get(ctx, source.Request{URI: uri, Plain: true, Header: http.Header{}}, func(a *source.Answer) error {
 		temp, err = f.keeper.svc.StoreFile(io.LimitReader(a.Body, facts.Length+1), facts)
 		return err
 	})
-	if errors.Is(err, queuefs.ErrDigest) {
+	if errors.Is(err, digest.ErrMismatch) {
 		err = fmt.Errorf("%s: %w", uri, errDiffers)
 	}
 	return temp, err
@@ -446,7 +449,7 @@ func (f *follower) open(ctx context.Context) (*queuefs.Queue, error) {
 	svc := f.keeper.svc
 	q, err := svc.Queue(f.id)
 	switch {
-	case errors.Is(err, queuefs.ErrNoQueue):
+	case errors.Is(err, ledger.ErrNoQueue):
 		return f.adopt(ctx)
 	case err != nil:
 		return nil, err
@@ -492,7 +495,7 @@ func (f *follower) adopt(ctx context.Context) (*queuefs.Queue, error) {
 		if err != nil {
 			return nil, err
 		}
-		m = queuefs.Mirror{Source: f.of.URL, List: f.list, Event: queuefs.Seq(at.Event), At: at.Until}
+		m = home.Mirror{Source: f.of.URL, List: f.list, Event: job.Seq(at.Event), At: at.Until}
 		if n, err = f.explain(ctx, b, missing, source.Cursor{Time: at.Until, Seq: at.Event}); err != nil {
 			return nil, err
 		}
@@ -574,9 +577,9 @@ func (f *follower) tidy(dir string) error {
 // explain waits for events of all jobs with files missing in the copy, and returns how
 // many events to replay.
 func (f *follower) explain(ctx context.Context, b *backlog, missing []string, since source.Cursor) (n int, err error) {
-	lacking := map[queuefs.JobID]bool{}
+	lacking := map[job.ID]bool{}
 	for _, uri := range missing {
-		var ev queuefs.Event
+		var ev job.Event
 		if err := names.Take(&ev, f.base, &sitemap.Entry{Loc: uri}); err != nil {
 			return 0, err
 		}

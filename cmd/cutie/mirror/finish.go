@@ -26,13 +26,13 @@ import (
 
 // A loss is the part of a report on files that never came.
 type loss struct {
-	event    queuefs.Seq   // last one of the original that was replayed; 0: none was
-	last     queuefs.JobID // highest one of the backlog
-	gone     []string      // jobs without a payload
-	bare     []string      // pending jobs without their job file, on hold
-	former   []string      // other jobs with a former job file
-	noResult []string      // JOB/NAME
-	settings bool          // those in force are former ones
+	event    job.Seq  // last one of the original that was replayed; 0: none was
+	last     job.ID   // highest one of the backlog
+	gone     []string // jobs without a payload
+	bare     []string // pending jobs without their job file, on hold
+	former   []string // other jobs with a former job file
+	noResult []string // JOB/NAME
+	settings bool     // those in force are former ones
 }
 
 // finish replays all events of the backlog.
@@ -51,7 +51,7 @@ func (b *backlog) finish(ctx context.Context, now time.Time) (l loss, err error)
 			return l, err
 		}
 		err = b.f.q.Replay(ctx, all.events, all.text)
-		if errors.Is(err, queuefs.ErrTooBig) {
+		if errors.Is(err, job.ErrTooBig) {
 			spilled, err := b.spill(n)
 			if err != nil {
 				return l, err
@@ -74,7 +74,7 @@ func (b *backlog) finish(ctx context.Context, now time.Time) (l loss, err error)
 // An ended part of a backlog may be replayed as a whole.
 type ended struct {
 	loss
-	events []queuefs.ReplayEvent
+	events []replay.Event
 	text   []byte // queue-info.txt of the last event of it
 }
 
@@ -82,9 +82,9 @@ type ended struct {
 func (b *backlog) end(n int, now time.Time) (*ended, error) {
 	a := &ended{}
 	a.events, a.text = b.first(n)
-	of := map[queuefs.JobID][]*event{}
-	lives := map[queuefs.JobID]*life{}
-	var order []queuefs.JobID
+	of := map[job.ID][]*event{}
+	lives := map[job.ID]*life{}
+	var order []job.ID
 	for _, e := range b.events[:n] {
 		if lives[e.Job] == nil {
 			lives[e.Job] = &life{}
@@ -102,8 +102,8 @@ func (b *backlog) end(n int, now time.Time) (*ended, error) {
 			continue
 		}
 		seq, at = seq+1, at.Add(time.Microsecond)
-		e := queuefs.ReplayEvent{}
-		e.Event = queuefs.Event{Seq: seq, Time: at, Kind: job.Update, Job: id}
+		e := replay.Event{}
+		e.Event = job.Event{Seq: seq, Time: at, Kind: job.Update, Job: id}
 		if id == 0 {
 			a.keepSettings(b.f.q, of[id], &e)
 		} else if err := a.endJob(b.f.q, lives[id], of[id], &e); err != nil {
@@ -115,7 +115,7 @@ func (b *backlog) end(n int, now time.Time) (*ended, error) {
 }
 
 // keepSettings makes an event of former settings with a note.
-func (a *ended) keepSettings(q *queuefs.Queue, of []*event, e *queuefs.ReplayEvent) {
+func (a *ended) keepSettings(q *queuefs.Queue, of []*event, e *replay.Event) {
 	text, facts := q.InfoFile()
 	for _, before := range of {
 		if before.Text != nil {
@@ -123,12 +123,12 @@ func (a *ended) keepSettings(q *queuefs.Queue, of []*event, e *queuefs.ReplayEve
 		}
 	}
 	e.Text = replay.NoteFormer(text, e.Time)
-	e.File = queuefs.Facts{Length: int64(len(e.Text)), SHA256: sha256.Sum256(e.Text), Type: facts.Type, Modified: e.Time}
+	e.File = job.Facts{Length: int64(len(e.Text)), SHA256: sha256.Sum256(e.Text), Type: facts.Type, Modified: e.Time}
 	a.text, a.settings = e.Text, true
 }
 
 // endJob makes an event of a job with files missing.
-func (a *ended) endJob(q *queuefs.Queue, l *life, of []*event, e *queuefs.ReplayEvent) error {
+func (a *ended) endJob(q *queuefs.Queue, l *life, of []*event, e *replay.Event) error {
 	last, name := l.last, e.Job.String()
 	e.From, e.To = last.To, last.To
 	if l.came != nil && !l.came.payload {
@@ -143,10 +143,10 @@ func (a *ended) endJob(q *queuefs.Queue, l *life, of []*event, e *queuefs.Replay
 	there, lost := resultsOf(j.Results, of)
 	if last.Text == nil {
 		replay.Place(&j, was, last.To, last.Time, e.Time)
-		if j.Results = nil; last.To == queuefs.Consumed {
+		if j.Results = nil; last.To == job.Consumed {
 			j.Results = there
 		}
-		if last.To == queuefs.Pending {
+		if last.To == job.Pending {
 			a.bare, e.Kind = append(a.bare, name), job.Hold
 		} else {
 			a.former = append(a.former, name)
@@ -169,7 +169,7 @@ func (a *ended) endJob(q *queuefs.Queue, l *life, of []*event, e *queuefs.Replay
 
 // formerJob returns a job by its newest job file, with its status there; without any a job
 // made of its payload, and 0.
-func formerJob(q *queuefs.Queue, of []*event) (j queuefs.Job, was queuefs.Status, err error) {
+func formerJob(q *queuefs.Queue, of []*event) (j job.Job, was job.Status, err error) {
 	for _, e := range slices.Backward(of) {
 		if e.Text != nil {
 			j, err = job.Parse(e.Text)
@@ -190,17 +190,17 @@ func formerJob(q *queuefs.Queue, of []*event) (j queuefs.Job, was queuefs.Status
 func resultsOf(before []job.Result, of []*event) (there []job.Result, lost []string) {
 	there = slices.Clone(before)
 	for _, e := range of {
-		if e.To != queuefs.Consumed {
+		if e.To != job.Consumed {
 			there, lost = nil, nil
 		}
-		c := e.Event.Results
+		c := e.Event.Event.Results
 		if c == nil {
 			continue
 		}
 		there = slices.DeleteFunc(there, func(r job.Result) bool { return replaced(r.Name, c) })
 		lost = slices.DeleteFunc(lost, func(name string) bool { return replaced(name, c) })
 		for _, r := range c.Came {
-			if len(e.ReplayEvent.Results) > 0 {
+			if len(e.Event.Results) > 0 {
 				there = append(there, r)
 			} else {
 				lost = append(lost, r.Name)
@@ -265,7 +265,7 @@ func (k *Keeper) takeOne(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if q.Mirror() == nil {
-		return fmt.Errorf("%s: %w: it is no mirror", q.ID(), queuefs.ErrConflict)
+		return fmt.Errorf("%s: %w: it is no mirror", q.ID(), job.ErrConflict)
 	}
 	return k.takeover(w, r, []*queuefs.Queue{q})
 }
@@ -333,7 +333,7 @@ func (k *Keeper) refuseAlive(ctx context.Context, queues []*queuefs.Queue) error
 		asked[base] = true
 		if Answers(ctx, base) {
 			return fmt.Errorf("%w: %s, the original of %s, still answers, and with two homes each job would be handed out twice; stop it first, or take over with force",
-				queuefs.ErrConflict, base, q.ID())
+				job.ErrConflict, base, q.ID())
 		}
 	}
 	return nil

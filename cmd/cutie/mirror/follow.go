@@ -14,8 +14,12 @@ import (
 	"cutie/publisher/destination/source"
 	"cutie/publisher/names"
 	"cutie/queuefs"
+	"cutie/queuefs/content"
 	"cutie/queuefs/home"
+	"cutie/queuefs/index"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
+	"cutie/queuefs/replay"
 	"cutie/queuefs/state"
 	"cutie/queuefs/tree"
 	"cutie/queuefs/web"
@@ -111,7 +115,7 @@ func (f *follower) changes(ctx context.Context, since *source.Cursor, wait time.
 	}
 	err := f.set.Changes(ctx, *since, wait, func(part source.Batch) error {
 		*since = part.Next
-		f.newest = max(f.newest, queuefs.Seq(part.Newest))
+		f.newest = max(f.newest, job.Seq(part.Newest))
 		entries := append(last, part.Entries...)
 		n := len(entries)
 		for n > 0 && entries[n-1].Seq == entries[len(entries)-1].Seq {
@@ -152,7 +156,7 @@ func (f *follower) fresh(events []*event) ([]*event, error) {
 	m := f.q.Mirror()
 	for len(events) > 0 && events[0].Seq <= seq && at.After(m.At) {
 		if e := events[0]; e.Seq == seq && !e.Time.Equal(at) || e.Seq < seq && e.Time.After(at) {
-			return nil, fmt.Errorf("%w: event %d is of %s here, and of %s there", queuefs.ErrDiverged, e.Seq, queuefs.FormatTime(at), queuefs.FormatTime(e.Time))
+			return nil, fmt.Errorf("%w: event %d is of %s here, and of %s there", replay.ErrDiverged, e.Seq, job.FormatTime(at), job.FormatTime(e.Time))
 		}
 		events = events[1:]
 	}
@@ -211,14 +215,14 @@ const settleTries = 8
 type auditor struct {
 	f      *follower // of its own: nobody else uses it
 	report Audited
-	seen   map[queuefs.JobID]bool
+	seen   map[job.ID]bool
 	doubts []string // paths of different files, and of files in no list
 }
 
 // audit audits a mirror by the Resource List of its original.
 func (f *follower) audit(ctx context.Context) (*Audited, error) {
 	began := time.Now().UTC().Truncate(time.Microsecond)
-	a := &auditor{f: f, seen: map[queuefs.JobID]bool{}}
+	a := &auditor{f: f, seen: map[job.ID]bool{}}
 	a.report = Audited{Typed: state.AuditedClass.Typed(), Queue: f.id, Source: f.of.URL, Began: began, Differences: []string{}}
 	if _, err := f.set.Resources(ctx, func(e *sitemap.Entry, _ time.Time) error { return a.look(ctx, e) }); err != nil {
 		return nil, err
@@ -243,7 +247,7 @@ func (a *auditor) look(ctx context.Context, e *sitemap.Entry) error {
 	a.report.Files++
 	facts := names.FactsOf(e)
 	if rest, ok := strings.CutPrefix(path, tree.Payloads+"/"); ok {
-		if id, err := queuefs.ParseJobID(rest); err == nil {
+		if id, err := job.ParseID(rest); err == nil {
 			a.seen[id] = true
 		}
 	}
@@ -257,8 +261,8 @@ func (a *auditor) look(ctx context.Context, e *sitemap.Entry) error {
 // extra finds jobs of the mirror missing in the list.
 func (a *auditor) extra(ctx context.Context) error {
 	q := a.f.q
-	for after := queuefs.JobID(0); ctx.Err() == nil; {
-		ids := q.IDs(queuefs.ListOptions{After: after, Limit: queuefs.PageJobs})
+	for after := job.ID(0); ctx.Err() == nil; {
+		ids := q.IDs(index.Filter{After: after, Limit: index.PageJobs})
 		if len(ids) == 0 {
 			break
 		}
@@ -344,7 +348,7 @@ func (a *auditor) sum(path string) (sum [sha256.Size]byte, there bool, err error
 		_, err = io.Copy(h, in)
 		h.Sum(sum[:0])
 	}
-	if errors.Is(err, queuefs.ErrUnread) || errors.Is(err, queuefs.ErrClosed) {
+	if errors.Is(err, content.ErrUnread) || errors.Is(err, ledger.ErrClosed) {
 		return sum, false, err
 	}
 	return sum, err == nil, nil // damaged here is missing here
@@ -359,7 +363,7 @@ func (a *auditor) open(path string) (io.ReadCloser, error) {
 	}
 	dir, name, _ := strings.Cut(path, "/")
 	name, result, _ := strings.Cut(name, "/")
-	id, err := queuefs.ParseJobID(name)
+	id, err := job.ParseID(name)
 	if err != nil {
 		return nil, err
 	}
@@ -399,7 +403,7 @@ func (k *Keeper) auditNow(w http.ResponseWriter, r *http.Request) error {
 func (k *Keeper) audit(ctx context.Context, q *queuefs.Queue) (*Audited, error) {
 	m := q.Mirror()
 	if !m.Live() || m.List == "" {
-		return nil, fmt.Errorf("%s: %w: it is no mirror", q.ID(), queuefs.ErrConflict)
+		return nil, fmt.Errorf("%s: %w: it is no mirror", q.ID(), job.ErrConflict)
 	}
 	of := &Source{URL: m.Source}
 	for i := range k.o.Sources {

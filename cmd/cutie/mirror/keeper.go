@@ -33,7 +33,10 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/buffers"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/outbound"
+	"cutie/queuefs/replay"
 	"cutie/queuefs/web"
 	"cutie/sitemap"
 )
@@ -199,7 +202,7 @@ func queueOf(set string) (id string, ok bool) {
 		return "", false
 	}
 	id, err := url.PathUnescape(name)
-	clean, err2 := queuefs.CleanQueueID(id)
+	clean, err2 := job.CleanQueueID(id)
 	return id, cmp.Or(err, err2) == nil && clean == id
 }
 
@@ -221,11 +224,11 @@ type follower struct {
 	client  *source.Client
 	q       *queuefs.Queue
 	set     *source.Set
-	site    string      // base URI of the Source, with a slash at its end
-	segment string      // name of the queue in URIs
-	base    string      // URI of the directory of the queue, with a slash at its end
-	gap     queuefs.Seq // last event after missing numbers
-	newest  queuefs.Seq // last event in a list of the original
+	site    string  // base URI of the Source, with a slash at its end
+	segment string  // name of the queue in URIs
+	base    string  // URI of the directory of the queue, with a slash at its end
+	gap     job.Seq // last event after missing numbers
+	newest  job.Seq // last event in a list of the original
 	state   home.Progress
 	stop    context.CancelFunc // ends the requests of now; keeper.mu guards it, and taken
 	taken   bool               // a takeover is under way
@@ -281,7 +284,7 @@ func (f *follower) keepOn(ctx context.Context) error {
 	err := f.keep(ctx)
 	switch {
 	case ctx.Err() == nil:
-		if errors.Is(err, queuefs.ErrDiverged) {
+		if errors.Is(err, replay.ErrDiverged) {
 			f.discard()
 		}
 		return err
@@ -390,7 +393,7 @@ func (f *follower) find(ctx context.Context) error {
 
 // An event is one of the original, with the files of it fetched so far.
 type event struct {
-	queuefs.ReplayEvent
+	replay.Event
 	payload bool // it is in Data or Temp
 }
 
@@ -402,16 +405,16 @@ func (f *follower) events(listed []sitemap.Entry) ([]*event, error) {
 		if e.Seq == 0 {
 			return nil, fmt.Errorf("%s: the Change List does not number its events, so it is not one of a queue", f.list)
 		}
-		if len(all) == 0 || all[len(all)-1].Seq != queuefs.Seq(e.Seq) {
+		if len(all) == 0 || all[len(all)-1].Seq != job.Seq(e.Seq) {
 			first, err := names.EventOf(e)
 			if err != nil {
 				return nil, fmt.Errorf("event %d: %w", e.Seq, err)
 			}
 			ev := &event{}
-			ev.Event = first
+			ev.Event.Event = first
 			all = append(all, ev)
 		}
-		if err := names.Take(&all[len(all)-1].Event, f.base, e); err != nil {
+		if err := names.Take(&all[len(all)-1].Event.Event, f.base, e); err != nil {
 			return nil, fmt.Errorf("event %d: %s: %w", e.Seq, e.Loc, err)
 		}
 	}
@@ -419,7 +422,7 @@ func (f *follower) events(listed []sitemap.Entry) ([]*event, error) {
 }
 
 // uri returns the URI of a file of a job.
-func (f *follower) uri(dir string, id queuefs.JobID) string { return f.base + dir + "/" + id.String() }
+func (f *follower) uri(dir string, id job.ID) string { return f.base + dir + "/" + id.String() }
 
 // A daemon gives mirrors the parts of its newest events, out of its journal: job files as
 // the events left them, and small payloads. So a mirror needs no request for each file, and
@@ -454,8 +457,8 @@ func (k *Keeper) sendParts(w http.ResponseWriter, r *http.Request) error {
 	if err := memory.Take(maxPartOctets); err != nil {
 		return err
 	}
-	events, err := q.Journaled(queuefs.Seq(after), maxParts, maxPartOctets)
-	if errors.Is(err, queuefs.ErrGone) && len(events) == 0 {
+	events, err := q.Journaled(job.Seq(after), maxParts, maxPartOctets)
+	if errors.Is(err, ledger.ErrGone) && len(events) == 0 {
 		return web.Errorf(http.StatusGone, "event %d of %s is not in the journal any more; its files may be there", after+1, q.ID())
 	}
 	if err != nil && len(events) == 0 {
@@ -476,7 +479,7 @@ func (k *Keeper) sendParts(w http.ResponseWriter, r *http.Request) error {
 	return out.Flush()
 }
 
-func lengthOf(events []queuefs.Journaled) (n int) {
+func lengthOf(events []ledger.Journaled) (n int) {
 	for i := range events {
 		n += len(events[i].Text) + len(events[i].Payload)
 	}
@@ -527,7 +530,7 @@ func (b *backlog) parts(ctx context.Context, n int) error {
 
 // ask asks for the parts of the events after one, from events[i] on. It
 // returns the last event in the answer.
-func (b *backlog) ask(ctx context.Context, i int, after queuefs.Seq) (last queuefs.Seq, err error) {
+func (b *backlog) ask(ctx context.Context, i int, after job.Seq) (last job.Seq, err error) {
 	uri := fmt.Sprintf("%s%s/%s?after=%d", b.f.site, PartsPath[1:], b.f.segment, after)
 	err = b.f.client.Get(ctx, source.Request{URI: uri, Plain: true, Header: http.Header{}}, func(a *source.Answer) error {
 		in := bufio.NewReaderSize(a.Body, 64<<10)
@@ -553,7 +556,7 @@ func (b *backlog) ask(ctx context.Context, i int, after queuefs.Seq) (last queue
 			if err := b.receive(in, e, text, payload); err != nil {
 				return err
 			}
-			last = queuefs.Seq(seq)
+			last = job.Seq(seq)
 		}
 	})
 	return last, err

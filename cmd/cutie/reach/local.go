@@ -15,6 +15,8 @@ import (
 	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/listen"
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 )
 
 // An openHome is a home opened in this process, for the length of one command.
@@ -46,9 +48,9 @@ func (f *Finder) openHome(ctx context.Context) (*Target, error) {
 // changes, since these are to be taken in first: after a crash, moves by hand, or the end
 // of a lease. Who may not write there sees it without them.
 func (f *Finder) lookAtHome(ctx context.Context) (*Target, error) {
-	var problems []queuefs.Problem
-	svc, err := queuefs.Open(f.Home, queuefs.Options{Look: true, Report: func(p queuefs.Problem) { problems = append(problems, p) }})
-	if errors.As(err, new(*queuefs.LockedError)) {
+	var problems []durable.Finding
+	svc, err := queuefs.Open(f.Home, queuefs.Options{Look: true, Report: func(p durable.Finding) { problems = append(problems, p) }})
+	if errors.As(err, new(*home.LockedError)) {
 		return nil, err
 	}
 	if err != nil {
@@ -99,7 +101,7 @@ func (f *Finder) OpenService() (*queuefs.Service, error) {
 	if err := AsOwner(f.Home); err != nil {
 		return nil, err
 	}
-	svc, err := queuefs.Open(f.Home, queuefs.Options{Report: func(p queuefs.Problem) { f.Warn("%s", p) }})
+	svc, err := queuefs.Open(f.Home, queuefs.Options{Report: func(p durable.Finding) { f.Warn("%s", p) }})
 	if err == nil {
 		withBase(svc)
 	}
@@ -142,16 +144,16 @@ const serveLockWait = 5 * time.Second
 // OpenUnlocked calls open until the home is not locked by a command for a short time. It
 // waits a few seconds, and not at all for a daemon: one that answers has the home, whatever
 // the lock says, as on file systems without locks.
-func OpenUnlocked(ctx context.Context, home string, open func() (*queuefs.Service, error)) (*queuefs.Service, error) {
-	if err := AsOwner(home); err != nil {
+func OpenUnlocked(ctx context.Context, dir string, open func() (*queuefs.Service, error)) (*queuefs.Service, error) {
+	if err := AsOwner(dir); err != nil {
 		return nil, err
 	}
 	for start := time.Now(); ; {
-		if pid, ok := answers(ctx, home); ok {
-			return nil, &queuefs.LockedError{Dir: home, PID: pid}
+		if pid, ok := answers(ctx, dir); ok {
+			return nil, &home.LockedError{Dir: dir, PID: pid}
 		}
 		svc, err := open()
-		var locked *queuefs.LockedError
+		var locked *home.LockedError
 		if !errors.As(err, &locked) || time.Since(start) > serveLockWait {
 			return svc, err
 		}

@@ -11,14 +11,15 @@ import (
 	"testing"
 
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 )
 
 func TestADaemonWaitsForAShortLock(t *testing.T) {
-	home, want := t.TempDir(), new(queuefs.Service)
+	dir, want := t.TempDir(), new(queuefs.Service)
 	calls := 0
-	got, err := OpenUnlocked(context.Background(), home, func() (*queuefs.Service, error) {
+	got, err := OpenUnlocked(context.Background(), dir, func() (*queuefs.Service, error) {
 		if calls++; calls < 3 {
-			return nil, &queuefs.LockedError{Dir: home}
+			return nil, &home.LockedError{Dir: dir}
 		}
 		return want, nil
 	})
@@ -28,18 +29,18 @@ func TestADaemonWaitsForAShortLock(t *testing.T) {
 }
 
 func TestADaemonDoesNotWaitForAnother(t *testing.T) {
-	home := t.TempDir()
-	ln, err := net.Listen("unix", filepath.Join(home, "cutie-socket"))
+	dir := t.TempDir()
+	ln, err := net.Listen("unix", filepath.Join(dir, "cutie-socket"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer ln.Close()
 	calls := 0
-	_, err = OpenUnlocked(context.Background(), home, func() (*queuefs.Service, error) {
+	_, err = OpenUnlocked(context.Background(), dir, func() (*queuefs.Service, error) {
 		calls++
 		return new(queuefs.Service), nil // a file system without locks
 	})
-	if locked := (*queuefs.LockedError)(nil); !errors.As(err, &locked) || locked.PID != os.Getpid() || calls != 0 {
+	if locked := (*home.LockedError)(nil); !errors.As(err, &locked) || locked.PID != os.Getpid() || calls != 0 {
 		t.Errorf("got %v after %d calls", err, calls)
 	}
 }

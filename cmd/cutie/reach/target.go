@@ -25,6 +25,8 @@ import (
 	"cutie/cmd/cutie/listen"
 	"cutie/publisher"
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
+	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/rest/client"
 )
@@ -110,7 +112,7 @@ func Agent() string {
 	if err != nil {
 		host = "localhost"
 	}
-	return "cutie/" + queuefs.Version + " (" + login + "@" + host + ")"
+	return "cutie/" + home.Version + " (" + login + "@" + host + ")"
 }
 
 // maxLockWait is how long to wait for a home opened by another command.
@@ -129,7 +131,7 @@ func (f *Finder) Find(ctx context.Context) (*Target, error) {
 			f.tell("opens %s", f.Home)
 			return t, nil
 		}
-		var locked *queuefs.LockedError
+		var locked *home.LockedError
 		if !errors.As(err, &locked) || time.Since(start) > maxLockWait {
 			return nil, f.orDaemon(fault.Explain(err, f.Home))
 		}
@@ -193,7 +195,7 @@ const namesDaemon = "--url or CUTIE_URL names a daemon"
 
 // orDaemon puts a daemon before the other ways out of a missing home.
 func (f *Finder) orDaemon(err error) error {
-	if hint := fault.HintOf(err); errors.Is(err, fs.ErrNotExist) || errors.Is(err, queuefs.ErrNoHome) {
+	if hint := fault.HintOf(err); errors.Is(err, fs.ErrNotExist) || errors.Is(err, home.ErrNoHome) {
 		return fault.Hint(err, namesDaemon+"; "+hint)
 	}
 	return err
@@ -250,7 +252,7 @@ func listedQueues(home string) (names []string) {
 		return nil
 	}
 	for line := range strings.Lines(string(text)) {
-		if id, err := queuefs.CleanQueueID(strings.TrimSpace(line)); err == nil && !strings.HasPrefix(line, "#") {
+		if id, err := job.CleanQueueID(strings.TrimSpace(line)); err == nil && !strings.HasPrefix(line, "#") {
 			names = append(names, id)
 		}
 	}
@@ -291,6 +293,6 @@ func (f *Finder) Publishing(svc *queuefs.Service) (publisher.Options, error) {
 	o, err := publisher.Published(svc.Dir())
 	o.BaseURI = cmp.Or(o.BaseURI, svc.Info().BaseURI)
 	o.Page = dashboard.About
-	o.Report = func(p queuefs.Problem) { f.Warn("%s", p) }
+	o.Report = func(p durable.Finding) { f.Warn("%s", p) }
 	return o, err
 }

@@ -34,6 +34,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 )
 
 // Options are the settings of a Tracer.
@@ -52,14 +53,14 @@ type Tracer struct {
 	tracer   trace.Tracer
 	below    atomic.Uint64 // jobs have spans if half of the end of their trace's number is less
 	count    uint64        // see [queuefs.Service.Changed]
-	seen     map[*queuefs.Queue]queuefs.Seq
+	seen     map[*queuefs.Queue]job.Seq
 }
 
 // New returns a Tracer of the events from now on; without a URL it only passes on the
 // traces of submissions. Headers and more for the collector are
 // in the variables OTEL_EXPORTER_OTLP_* and OTEL_* of the environment.
 func New(ctx context.Context, svc *queuefs.Service, o Options) (*Tracer, error) {
-	t := &Tracer{svc: svc, o: o, seen: map[*queuefs.Queue]queuefs.Seq{}}
+	t := &Tracer{svc: svc, o: o, seen: map[*queuefs.Queue]job.Seq{}}
 	t.Sample(o.Ratio)
 	if o.URL == "" {
 		return t, nil
@@ -178,7 +179,7 @@ func (t *Tracer) Tick(ctx context.Context) error {
 		}
 	}
 	if len(t.seen) > 2*len(t.svc.Queues())+100 { // of removed queues
-		there := map[*queuefs.Queue]queuefs.Seq{}
+		there := map[*queuefs.Queue]job.Seq{}
 		for _, q := range t.svc.Queues() {
 			there[q] = t.seen[q]
 		}
@@ -194,7 +195,7 @@ func (t *Tracer) follow(ctx context.Context, q *queuefs.Queue) error {
 	}
 	for ctx.Err() == nil {
 		events, err := q.Journaled(seen, mostEvents, mostBytes)
-		if errors.Is(err, queuefs.ErrGone) {
+		if errors.Is(err, ledger.ErrGone) {
 			t.seen[q] = q.Seq()
 			return err
 		}
@@ -216,7 +217,7 @@ func (t *Tracer) follow(ctx context.Context, q *queuefs.Queue) error {
 }
 
 // event makes the spans that end with an event.
-func (t *Tracer) event(queue string, e *queuefs.Journaled) {
+func (t *Tracer) event(queue string, e *ledger.Journaled) {
 	if e.Job == 0 || len(e.Text) == 0 {
 		return
 	}

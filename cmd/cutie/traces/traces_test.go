@@ -18,6 +18,7 @@ import (
 
 	"cutie/cmd/cutie/traces"
 	"cutie/queuefs"
+	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 )
 
@@ -65,19 +66,19 @@ func (s *sink) named(name string) (found []*otlp.Span) {
 func newQueue(t *testing.T) (*queuefs.Service, *queuefs.Queue) {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, queuefs.Init(dir, queuefs.ServiceInfo{Name: "test"}))
+	must(t, home.Init(dir, home.ServiceInfo{Name: "test"}))
 	svc, err := queuefs.Open(dir, queuefs.Options{Segment: 1 << 20})
 	must(t, err)
 	t.Cleanup(func() { svc.Close() })
-	q, err := svc.CreateQueue(t.Context(), queuefs.QueueInfo{Identifier: "jobs", Name: "jobs"})
+	q, err := svc.CreateQueue(t.Context(), home.QueueInfo{Identifier: "jobs", Name: "jobs"})
 	must(t, err)
 	return svc, q
 }
 
-func submit(t *testing.T, q *queuefs.Queue, parent string) queuefs.Job {
+func submit(t *testing.T, q *queuefs.Queue, parent string) job.Job {
 	t.Helper()
 	s := q.Begin()
-	d, err := s.Add(queuefs.Meta{Filename: "secret name", Sidecar: "secret sidecar", Submitter: "ingest/1", Extra: job.TraceElements(parent, "v=1")})
+	d, err := s.Add(job.Meta{Filename: "secret name", Sidecar: "secret sidecar", Submitter: "ingest/1", Extra: job.TraceElements(parent, "v=1")})
 	if err == nil {
 		_, err = d.Write([]byte("secret payload"))
 	}
@@ -125,9 +126,9 @@ func TestAJobIsFollowedFromSubmissionToOutcome(t *testing.T) {
 		if t1.ID > 2 && !strings.HasSuffix(p, "-00") {
 			t.Errorf("got %s for %s, want a trace that is not recorded", p, t1.ID)
 		}
-		how := queuefs.Conclusion{Outcome: queuefs.Completed}
+		how := job.Conclusion{Outcome: job.Completed}
 		if t1.ID == 1 {
-			how = queuefs.Conclusion{Outcome: queuefs.Failed, Message: "secret message"}
+			how = job.Conclusion{Outcome: job.Failed, Message: "secret message"}
 		}
 		if _, err := q.Conclude(t.Context(), t1.ID, t1.Token, how); err != nil {
 			t.Fatal(err)

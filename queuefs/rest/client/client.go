@@ -20,8 +20,8 @@
 //
 // # Errors
 //
-// A refused request is an [*Error], with its HTTP status. With [errors.Is] it matches the
-// error of package queuefs: [queuefs.ErrNoQueue], [queuefs.ErrLease] and so on.
+// A refused request is a [*web.Error], with its HTTP status. With [errors.Is] it matches the
+// error of the engine: [ledger.ErrNoQueue], [queuefs.ErrLease] and so on.
 // [Temporary] tells whether the same call may succeed later, and [Retry] makes it again,
 // when the service says so.
 //
@@ -52,6 +52,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -100,7 +101,7 @@ func decoded[T any](data []byte, err error, c *state.Class, of func(*state.Docum
 	return of(&d)
 }
 
-func decodeJob(data []byte, err error) (queuefs.Job, error) {
+func decodeJob(data []byte, err error) (job.Job, error) {
 	return decoded(data, err, state.JobClass, (*state.Document).Job)
 }
 
@@ -180,7 +181,7 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	if resp.StatusCode < 400 {
 		return nil, fmt.Errorf("%s answers %s instead of a method", req.URL.Redacted(), resp.Status)
 	}
-	e := &Error{Status: resp.StatusCode, After: retryAfter(resp.Header)}
+	e := &web.Error{Status: resp.StatusCode, After: retryAfter(resp.Header)}
 	data, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if err != nil {
 		return nil, errors.Join(e, err)
@@ -194,18 +195,14 @@ func (c *Client) Do(req *http.Request) (*http.Response, error) {
 	return nil, e
 }
 
-// An Error is a refused request: its HTTP status, the message of the service, and the
-// time after which another try makes sense, if the service said one.
-type Error = web.Error
-
 // Temporary reports whether the same call may succeed later: the service could not be
 // reached, was busy, or has failed. It is false for a refusal, such as a missing right,
 // a queue that is not there, or a lease that is gone.
 func Temporary(err error) bool {
-	if e := (*Error)(nil); errors.As(err, &e) {
+	if e := (*web.Error)(nil); errors.As(err, &e) {
 		return e.Status >= http.StatusInternalServerError || e.Status == http.StatusTooManyRequests || e.After > 0
 	}
-	return err != nil && !errors.Is(err, queuefs.ErrNoQueue) && !errors.Is(err, queuefs.ErrBadName) && !errors.Is(err, context.Canceled)
+	return err != nil && !errors.Is(err, ledger.ErrNoQueue) && !errors.Is(err, job.ErrBadName) && !errors.Is(err, context.Canceled)
 }
 
 // Retry calls do until its error is nil or not [Temporary], or until ctx ends. From the
@@ -235,7 +232,7 @@ const (
 
 // pauseAfter is the time before another try.
 func pauseAfter(err error) time.Duration {
-	if e := (*Error)(nil); errors.As(err, &e) && e.After > 0 {
+	if e := (*web.Error)(nil); errors.As(err, &e) && e.After > 0 {
 		return min(e.After, maxAfter)
 	}
 	return retryPause
@@ -311,7 +308,7 @@ func (c *Client) Work(ctx context.Context, w Work, do func(ctx context.Context, 
 			if err := c.workOn(ctx, &w, d, do); err != nil {
 				w.Failed(d, err)
 			}
-		case ctx.Err() != nil, errors.Is(err, queuefs.ErrEmpty):
+		case ctx.Err() != nil, errors.Is(err, ledger.ErrEmpty):
 		case !Temporary(err):
 			return err
 		default:
@@ -353,14 +350,14 @@ func (c *Client) workOn(ctx context.Context, w *Work, d *Delivery, do func(conte
 }
 
 // conclusion is the report of what do has returned.
-func conclusion(failure error) queuefs.Conclusion {
+func conclusion(failure error) job.Conclusion {
 	if failure == nil {
-		return queuefs.Conclusion{Outcome: queuefs.Completed}
+		return job.Conclusion{Outcome: job.Completed}
 	}
 	t := (*transientError)(nil)
 	text := failure.Error()
 	text = text[:min(len(text), job.MaxMessage/3)] // other octets than text take three
-	return queuefs.Conclusion{Outcome: queuefs.Failed, Message: text, Transient: errors.As(failure, &t)}
+	return job.Conclusion{Outcome: job.Failed, Message: text, Transient: errors.As(failure, &t)}
 }
 
 // maxBeat is the longest time between two extensions of a lease, so that an abort is

@@ -16,6 +16,8 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
@@ -41,7 +43,7 @@ type Delivery struct {
 
 // Next takes the job at the head of a queue (Cutie 5.6). If none is pending it
 // waits for up to wait, with several requests if wait is more than a minute.
-// Then the error is [queuefs.ErrEmpty].
+// Then the error is [ledger.ErrEmpty].
 func (c *Client) Next(ctx context.Context, queue string, wait time.Duration) (*Delivery, error) {
 	return c.NextFor(ctx, queue, queuefs.Take{}, wait)
 }
@@ -51,7 +53,7 @@ func (c *Client) Next(ctx context.Context, queue string, wait time.Duration) (*D
 // Its Max does not count.
 func (c *Client) NextFor(ctx context.Context, queue string, t queuefs.Take, wait time.Duration) (*Delivery, error) {
 	t.Max = 0
-	resp, err := c.consume(ctx, queue, t, wait, queuefs.DefaultMediaType)
+	resp, err := c.consume(ctx, queue, t, wait, job.DefaultMediaType)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +62,7 @@ func (c *Client) NextFor(ctx context.Context, queue string, t queuefs.Take, wait
 
 // NextN takes up to most jobs, at most 1000, with one request, and waits as
 // [Client.Next] does. Each Delivery is good until the next one. If no job is
-// pending it yields [queuefs.ErrEmpty] alone. All the jobs are consumed when
+// pending it yields [ledger.ErrEmpty] alone. All the jobs are consumed when
 // the first one comes, so stopping early loses jobs.
 func (c *Client) NextN(ctx context.Context, queue string, most int, wait time.Duration) iter.Seq2[*Delivery, error] {
 	return c.Take(ctx, queue, queuefs.Take{Max: most}, wait)
@@ -71,7 +73,7 @@ func (c *Client) NextN(ctx context.Context, queue string, most int, wait time.Du
 func (c *Client) Take(ctx context.Context, queue string, t queuefs.Take, wait time.Duration) iter.Seq2[*Delivery, error] {
 	t.Max = max(t.Max, 1)
 	return func(yield func(*Delivery, error) bool) {
-		resp, err := c.consume(ctx, queue, t, wait, queuefs.DefaultMediaType)
+		resp, err := c.consume(ctx, queue, t, wait, job.DefaultMediaType)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -105,9 +107,9 @@ func (c *Client) Take(ctx context.Context, queue string, t queuefs.Take, wait ti
 }
 
 // Peek returns a job and leaves it where it is (Cutie 5.7): the one at the head
-// if job is "", or [queuefs.ErrEmpty]; else a job of any status.
-func (c *Client) Peek(ctx context.Context, queue, job string) (*Delivery, error) {
-	resp, err := c.take(ctx, http.MethodGet, c.contentRef(queue, job), "", queuefs.DefaultMediaType, "")
+// if job is "", or [ledger.ErrEmpty]; else a job of any status.
+func (c *Client) Peek(ctx context.Context, queue, jobID string) (*Delivery, error) {
+	resp, err := c.take(ctx, http.MethodGet, c.contentRef(queue, jobID), "", job.DefaultMediaType, "")
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +137,7 @@ func (c *Client) consume(ctx context.Context, queue string, t queuefs.Take, wait
 			query.Set("wait", inSeconds(once))
 		}
 		resp, err := c.take(ctx, http.MethodPost, c.ref(query, "consume", queue), t.By, accept, t.Key)
-		if err != queuefs.ErrEmpty || wait <= 0 {
+		if err != ledger.ErrEmpty || wait <= 0 {
 			return resp, err
 		}
 	}
@@ -156,7 +158,7 @@ func (c *Client) take(ctx context.Context, method, ref, by, accept, key string) 
 	}
 	if resp.StatusCode == http.StatusNoContent {
 		resp.Body.Close()
-		return nil, queuefs.ErrEmpty
+		return nil, ledger.ErrEmpty
 	}
 	return resp, nil
 }
@@ -222,9 +224,9 @@ func baseOf(ref string) state.Base {
 
 // Document returns the job as its consumer got it.
 func (d *Delivery) Document() (state.Document, error) {
-	id, err := queuefs.ParseJobID(d.Job)
-	j := queuefs.Job{ID: id, Queue: d.Queue, Filename: d.Filename, MediaType: d.MediaType, Sidecar: d.Sidecar, EmptySidecar: d.HasSidecar && d.Sidecar == "", Size: d.Size,
-		Attempts: d.Attempt, Lease: queuefs.Lease{Ends: d.Expires}}
+	id, err := job.ParseID(d.Job)
+	j := job.Job{ID: id, Queue: d.Queue, Filename: d.Filename, MediaType: d.MediaType, Sidecar: d.Sidecar, EmptySidecar: d.HasSidecar && d.Sidecar == "", Size: d.Size,
+		Attempts: d.Attempt, Lease: job.Lease{Ends: d.Expires}}
 	return state.OfTaken(d.Base, &j, d.Lease), err
 }
 

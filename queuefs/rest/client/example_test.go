@@ -16,8 +16,12 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
+	"cutie/queuefs/home"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
+	"cutie/queuefs/web"
 	"cutie/testdata/tmpfs"
 )
 
@@ -39,7 +43,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Printf("%s: %s\n", d.Job, payload)
-	j, err := c.Conclude(ctx, d.Queue, d.Job, d.Lease, queuefs.Conclusion{Outcome: queuefs.Completed})
+	j, err := c.Conclude(ctx, d.Queue, d.Job, d.Lease, job.Conclusion{Outcome: job.Completed})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -190,9 +194,9 @@ func ExampleClient_KeepLease() {
 	if lost := stop(); lost != nil {
 		log.Fatal("others may have the job: ", lost)
 	}
-	end := queuefs.Conclusion{Outcome: queuefs.Completed}
+	end := job.Conclusion{Outcome: job.Completed}
 	if err != nil {
-		end = queuefs.Conclusion{Outcome: queuefs.Failed, Message: err.Error()}
+		end = job.Conclusion{Outcome: job.Failed, Message: err.Error()}
 	}
 	err = client.Retry(ctx, func() error {
 		_, err := c.Conclude(ctx, d.Queue, d.Job, d.Lease, end)
@@ -274,11 +278,11 @@ func ExampleError() {
 	c := client.New(service(), nil)
 	_, err := c.Job(context.Background(), "letters", "j000000999999")
 
-	var refused *client.Error
+	var refused *web.Error
 	if errors.As(err, &refused) {
 		fmt.Println(refused.Status, refused.Message)
 	}
-	fmt.Println(errors.Is(err, queuefs.ErrNoJob), client.Temporary(err))
+	fmt.Println(errors.Is(err, ledger.ErrNoJob), client.Temporary(err))
 	// Output:
 	// 404 job not found: j000000999999
 	// true false
@@ -297,12 +301,12 @@ func ExampleClient_Bulk() {
 			log.Fatal(err)
 		}
 		d.Body.Close()
-		if _, err := c.Conclude(ctx, d.Queue, d.Job, d.Lease, queuefs.Conclusion{Outcome: queuefs.Failed, Message: "no disk"}); err != nil {
+		if _, err := c.Conclude(ctx, d.Queue, d.Job, d.Lease, job.Conclusion{Outcome: job.Failed, Message: "no disk"}); err != nil {
 			log.Fatal(err)
 		}
 	}
 
-	failed := bulk.Selection{Filter: bulk.Filter{Outcome: queuefs.Failed}}
+	failed := bulk.Selection{Filter: bulk.Filter{Outcome: job.Failed}}
 	requeue := bulk.Operation{Method: "requeue"}
 	failed.Dry = true
 	would, err := c.Bulk(ctx, "films", requeue, failed)
@@ -320,7 +324,7 @@ func ExampleClient_Bulk() {
 var service = sync.OnceValue(func() string {
 	dir, err := os.MkdirTemp("", "client-example-")
 	if err == nil {
-		err = queuefs.Init(dir, queuefs.ServiceInfo{Name: "examples", Identifier: "uc3:examples"})
+		err = home.Init(dir, home.ServiceInfo{Name: "examples", Identifier: "uc3:examples"})
 	}
 	if err != nil {
 		panic(err)
@@ -330,7 +334,7 @@ var service = sync.OnceValue(func() string {
 		panic(err)
 	}
 	for _, id := range []string{"letters", "reports", "orders", "pages", "words", "scans", "sums", "news", "films"} {
-		if _, err := svc.CreateQueue(context.Background(), queuefs.QueueInfo{Identifier: id, CullingSize: -1, CullingAge: -1}); err != nil {
+		if _, err := svc.CreateQueue(context.Background(), home.QueueInfo{Identifier: id, CullingSize: -1, CullingAge: -1}); err != nil {
 			panic(err)
 		}
 	}

@@ -14,10 +14,10 @@ import (
 	"strings"
 	"time"
 
-	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/events"
+	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 )
 
@@ -83,7 +83,7 @@ func (c *Client) Queue(ctx context.Context, queue string, page bulk.Filter) (sta
 }
 
 // Job returns a job. Its Extra is nil.
-func (c *Client) Job(ctx context.Context, queue, job string) (queuefs.Job, error) {
+func (c *Client) Job(ctx context.Context, queue, job string) (job.Job, error) {
 	return decodeJob(c.State(ctx, state.ANVL, queue, job))
 }
 
@@ -91,8 +91,8 @@ func (c *Client) Job(ctx context.Context, queue, job string) (queuefs.Job, error
 // [state.MaxJobs] of them; their Extra is nil. Limit of page is the most jobs
 // in all, 0 for any number. Jobs submitted meanwhile are included. An error
 // comes last.
-func (c *Client) Jobs(ctx context.Context, queue string, page bulk.Filter) iter.Seq2[queuefs.Job, error] {
-	return func(yield func(queuefs.Job, error) bool) {
+func (c *Client) Jobs(ctx context.Context, queue string, page bulk.Filter) iter.Seq2[job.Job, error] {
+	return func(yield func(job.Job, error) bool) {
 		left := page.Limit
 		if left == 0 {
 			left = math.MaxInt
@@ -102,12 +102,12 @@ func (c *Client) Jobs(ctx context.Context, queue string, page bulk.Filter) iter.
 			if page.Submitter != "" {
 				page.Limit = state.MaxJobs // to be looked at
 			}
-			next, more, err := c.pageOfJobs(ctx, queue, page, func(j queuefs.Job) bool {
+			next, more, err := c.pageOfJobs(ctx, queue, page, func(j job.Job) bool {
 				left--
 				return yield(j, nil) && left > 0
 			})
 			if err != nil {
-				yield(queuefs.Job{}, err)
+				yield(job.Job{}, err)
 				return
 			}
 			if !more {
@@ -120,7 +120,7 @@ func (c *Client) Jobs(ctx context.Context, queue string, page bulk.Filter) iter.
 
 // pageOfJobs yields the jobs of one answer, and returns the job before the next
 // answer. more is false if there is none, or if give returns false.
-func (c *Client) pageOfJobs(ctx context.Context, queue string, page bulk.Filter, give func(queuefs.Job) bool) (next queuefs.JobID, more bool, err error) {
+func (c *Client) pageOfJobs(ctx context.Context, queue string, page bulk.Filter, give func(job.Job) bool) (next job.ID, more bool, err error) {
 	resp, err := c.jobStates(ctx, state.ANVL, queue, page)
 	if err != nil {
 		return 0, false, err
@@ -152,7 +152,7 @@ func (c *Client) pageOfJobs(ctx context.Context, queue string, page bulk.Filter,
 
 // nextPage returns the job before the page in the Link of an answer, 0 if there
 // is none.
-func nextPage(header http.Header, page bulk.Filter) (queuefs.JobID, error) {
+func nextPage(header http.Header, page bulk.Filter) (job.ID, error) {
 	ref := linkTo(header, "next")
 	if ref == "" {
 		return 0, nil
@@ -161,7 +161,7 @@ func nextPage(header http.Header, page bulk.Filter) (queuefs.JobID, error) {
 	if err != nil {
 		return 0, err
 	}
-	next, err := queuefs.ParseJobID(u.Query().Get("after"))
+	next, err := job.ParseID(u.Query().Get("after"))
 	if err == nil && next <= page.After {
 		err = errors.New("the next page of jobs does not lie behind this one")
 	}
@@ -172,7 +172,7 @@ func nextPage(header http.Header, page bulk.Filter) (queuefs.JobID, error) {
 // form and as the service wrote it; to be closed after use. next is the After of
 // the page behind it, 0 if there is none. As for [Client.State] a Limit of 0 is
 // [state.DefaultJobs].
-func (c *Client) JobStates(ctx context.Context, form state.Form, queue string, page bulk.Filter) (states io.ReadCloser, next queuefs.JobID, err error) {
+func (c *Client) JobStates(ctx context.Context, form state.Form, queue string, page bulk.Filter) (states io.ReadCloser, next job.ID, err error) {
 	resp, err := c.jobStates(ctx, form, queue, page)
 	if err != nil {
 		return nil, 0, err

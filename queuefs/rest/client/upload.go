@@ -16,7 +16,7 @@ import (
 	"slices"
 	"strings"
 
-	"cutie/queuefs"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
@@ -27,7 +27,7 @@ type Upload struct {
 	// when the request has to be sent again.
 	Open func() (io.ReadCloser, error)
 	Size int64 // octets; below 0 if unknown
-	queuefs.Meta
+	job.Meta
 }
 
 // File is an Upload of a file, with its name, and the media type of its extension. The
@@ -140,12 +140,12 @@ func (c *Client) bareRequest(ctx context.Context, queue string, u *Upload) (*htt
 	for name, values := range header {
 		req.Header[name] = values
 	}
-	req.Header.Set("Content-Type", cmp.Or(u.MediaType, queuefs.DefaultMediaType))
+	req.Header.Set("Content-Type", cmp.Or(u.MediaType, job.DefaultMediaType))
 	if u.Filename != "" {
 		req.Header.Set("Content-Disposition", string(field.AppendDisposition(nil, "attachment", "", u.Filename)))
 	}
 	if !u.NotBefore.IsZero() {
-		req.Header.Set(field.NotBefore, queuefs.FormatTime(u.NotBefore))
+		req.Header.Set(field.NotBefore, job.FormatTime(u.NotBefore))
 	}
 	if u.Sidecar != "" || u.EmptySidecar {
 		req.Header.Set(field.Sidecar, string(field.AppendEscaped(nil, u.Sidecar)))
@@ -180,7 +180,7 @@ func (c *Client) formRequest(ctx context.Context, queue string, uploads []Upload
 			form.WriteField("digest-type", rest.Type.String())
 			form.WriteField("digest-value", rest.Hex)
 		}
-		header.Set("Content-Type", cmp.Or(u.MediaType, queuefs.DefaultMediaType))
+		header.Set("Content-Type", cmp.Or(u.MediaType, job.DefaultMediaType))
 		switch {
 		case (u.Sidecar != "" || u.EmptySidecar) && len(uploads) == 1:
 			form.WriteField("sidecar", u.Sidecar)
@@ -188,7 +188,7 @@ func (c *Client) formRequest(ctx context.Context, queue string, uploads []Upload
 			header.Set(field.Sidecar, string(field.AppendEscaped(nil, u.Sidecar)))
 		}
 		if !u.NotBefore.IsZero() {
-			header.Set(field.NotBefore, queuefs.FormatTime(u.NotBefore))
+			header.Set(field.NotBefore, job.FormatTime(u.NotBefore))
 		}
 		header.Set("Content-Disposition", string(field.AppendDisposition(nil, "form-data", "file", fileNameOf(u))))
 		field.SetKey(header, u.Key)

@@ -15,33 +15,34 @@ import (
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 )
 
 // Delete takes a pending job out of its queue (Cutie 5.8).
-func (c *Client) Delete(ctx context.Context, queue, job string) (queuefs.Job, error) {
+func (c *Client) Delete(ctx context.Context, queue, job string) (job.Job, error) {
 	return decodeJob(c.state(ctx, http.MethodDelete, state.ANVL, c.ref(nil, "content", queue, job), nil, nil))
 }
 
 // Requeue puts a consumed or deleted job back in its place. The error is
-// [queuefs.ErrConflict] while a consumer works on it.
-func (c *Client) Requeue(ctx context.Context, queue, job string) (queuefs.Job, error) {
+// [job.ErrConflict] while a consumer works on it.
+func (c *Client) Requeue(ctx context.Context, queue, job string) (job.Job, error) {
 	return c.post(ctx, "", nil, "requeue", queue, job)
 }
 
 // RequeueForced is [Client.Requeue] of a job in work too: its consumer loses it.
-func (c *Client) RequeueForced(ctx context.Context, queue, job string) (queuefs.Job, error) {
+func (c *Client) RequeueForced(ctx context.Context, queue, job string) (job.Job, error) {
 	return c.post(ctx, "", url.Values{"force": {"true"}}, "requeue", queue, job)
 }
 
 // Hold makes consumers pass over a pending job. why may be "".
-func (c *Client) Hold(ctx context.Context, queue, job, why string) (queuefs.Job, error) {
+func (c *Client) Hold(ctx context.Context, queue, job, why string) (job.Job, error) {
 	return c.HoldUntil(ctx, queue, job, why, time.Time{})
 }
 
 // HoldUntil is Hold up to a time; the zero time is none.
-func (c *Client) HoldUntil(ctx context.Context, queue, job, why string, until time.Time) (queuefs.Job, error) {
+func (c *Client) HoldUntil(ctx context.Context, queue, job, why string, until time.Time) (job.Job, error) {
 	return c.post(ctx, "", url.Values{"reason": {why}, "until": {timeOrNone(until)}}, "hold", queue, job)
 }
 
@@ -50,29 +51,29 @@ func timeOrNone(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return queuefs.FormatTime(t)
+	return job.FormatTime(t)
 }
 
 // Release ends the hold of a pending job.
-func (c *Client) Release(ctx context.Context, queue, job string) (queuefs.Job, error) {
+func (c *Client) Release(ctx context.Context, queue, job string) (job.Job, error) {
 	return c.post(ctx, "", nil, "release", queue, job)
 }
 
 // Abort takes a job out of work: a pending one is deleted, the lease of a
 // consumed one revoked. why may be "".
-func (c *Client) Abort(ctx context.Context, queue, job, why string) (queuefs.Job, error) {
+func (c *Client) Abort(ctx context.Context, queue, job, why string) (job.Job, error) {
 	return c.post(ctx, "", url.Values{"message": {why}}, "abort", queue, job)
 }
 
 // RequeueEnd puts a consumed or deleted job into the queue once more, as a new
 // job at its end, and returns the new job.
-func (c *Client) RequeueEnd(ctx context.Context, queue, job string) (queuefs.Job, error) {
+func (c *Client) RequeueEnd(ctx context.Context, queue, job string) (job.Job, error) {
 	return c.post(ctx, "", url.Values{"end": {"true"}}, "requeue", queue, job)
 }
 
 // Extend makes the lease of token end after d from now; 0 is the default of the
 // queue. The error is [queuefs.ErrLease] if the lease is gone.
-func (c *Client) Extend(ctx context.Context, queue, job, token string, d time.Duration) (queuefs.Job, error) {
+func (c *Client) Extend(ctx context.Context, queue, job, token string, d time.Duration) (job.Job, error) {
 	fields := url.Values{}
 	if d > 0 {
 		fields.Set("seconds", inSeconds(d))
@@ -82,7 +83,7 @@ func (c *Client) Extend(ctx context.Context, queue, job, token string, d time.Du
 
 // Conclude reports the outcome of a job and ends the lease of token. The error
 // is [queuefs.ErrLease] if the lease is gone.
-func (c *Client) Conclude(ctx context.Context, queue, job, token string, r queuefs.Conclusion) (queuefs.Job, error) {
+func (c *Client) Conclude(ctx context.Context, queue, job, token string, r job.Conclusion) (job.Job, error) {
 	fields := url.Values{"outcome": {r.Outcome.String()}, "message": {r.Message}}
 	if r.Transient {
 		fields.Set("type", "transient")
@@ -95,27 +96,27 @@ func (c *Client) Conclude(ctx context.Context, queue, job, token string, r queue
 
 // Return gives a job back without an outcome. The error is [queuefs.ErrLease]
 // if the lease of token is gone.
-func (c *Client) Return(ctx context.Context, queue, job, token, message string) (queuefs.Job, error) {
+func (c *Client) Return(ctx context.Context, queue, job, token, message string) (job.Job, error) {
 	return c.post(ctx, token, url.Values{"outcome": {"released"}, "message": {message}}, "outcome", queue, job)
 }
 
 // PutResult stores u as a result of a job, under its Filename and with its
 // MediaType. The error is [queuefs.ErrLease] if the lease of token is gone, and
 // [queuefs.ErrResultExists] if the job has a result with the name.
-func (c *Client) PutResult(ctx context.Context, queue, job, token string, u Upload) error {
+func (c *Client) PutResult(ctx context.Context, queue, jobID, token string, u Upload) error {
 	header := http.Header{}
 	rest, err := field.SetDigests(map[string][]string(header), u.Expect)
 	if err != nil {
 		return err
 	}
-	ref := c.ref(field.PairQuery(rest), "result", queue, job, u.Filename)
+	ref := c.ref(field.PairQuery(rest), "result", queue, jobID, u.Filename)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPut, ref, nil)
 	if err != nil {
 		return err
 	}
 	req.Header = header
 	req.Header.Set("Accept", state.ANVL.MediaType())
-	req.Header.Set("Content-Type", cmp.Or(u.MediaType, queuefs.DefaultMediaType))
+	req.Header.Set("Content-Type", cmp.Or(u.MediaType, job.DefaultMediaType))
 	req.Header.Set(field.Lease, token)
 	setBody(req, []segment{{upload: &u}})
 	resp, err := c.Do(req)
@@ -127,7 +128,7 @@ func (c *Client) PutResult(ctx context.Context, queue, job, token string, u Uplo
 }
 
 // Result returns a result of a job, to be closed after use: its Filename is
-// the name. The error is [queuefs.ErrNoResult] if the job has none of it.
+// the name. The error is [content.ErrNoResult] if the job has none of it.
 func (c *Client) Result(ctx context.Context, queue, job, name string) (*Delivery, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.ref(nil, "result", queue, job, name), nil)
 	if err != nil {
@@ -198,7 +199,7 @@ func (c *Client) Cull(ctx context.Context, o queuefs.CullOptions) (state.Changes
 
 // post calls a method of one job with the fields of a form. The token of a
 // lease goes into the header, since forms end up in logs.
-func (c *Client) post(ctx context.Context, token string, fields url.Values, segments ...string) (queuefs.Job, error) {
+func (c *Client) post(ctx context.Context, token string, fields url.Values, segments ...string) (job.Job, error) {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	if token != "" {
 		header.Set(field.Lease, token)
@@ -215,19 +216,14 @@ func inSeconds(d time.Duration) string {
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
 }
 
-// A Settings is a list of properties of a queue to set, in order, by the names of
-// [home.Properties], which are those of its state; S is pause or restart. An empty value
-// unsets a property.
-type Settings = anvl.Record
-
 // CreateQueue makes an empty queue of info.Identifier, or info.ID if it is
 // empty, and returns its state. The error is [queuefs.ErrQueueExists] if there
 // is one.
-func (c *Client) CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state.Queue, error) {
+func (c *Client) CreateQueue(ctx context.Context, info home.QueueInfo) (state.Queue, error) {
 	if info.Identifier == "" {
 		info.Identifier = info.ID
 	}
-	var settings Settings
+	var settings anvl.Record
 	for i := range home.Properties {
 		p := &home.Properties[i]
 		if value := p.Append(nil, &info); len(value) > 0 && !p.Fixed {
@@ -237,13 +233,14 @@ func (c *Client) CreateQueue(ctx context.Context, info queuefs.QueueInfo) (state
 	return c.sendSettings(ctx, http.MethodPut, info.Identifier, settings, "*")
 }
 
-// SetQueue sets properties of a queue and returns its state. Renaming a queue
-// is an error that wraps [queuefs.ErrBadName].
-func (c *Client) SetQueue(ctx context.Context, queue string, settings Settings) (state.Queue, error) {
+// SetQueue sets properties of a queue, in order, by the names of [home.Properties], and
+// returns its state. S is pause or restart; an empty value unsets a property. Renaming a queue
+// is an error that wraps [job.ErrBadName].
+func (c *Client) SetQueue(ctx context.Context, queue string, settings anvl.Record) (state.Queue, error) {
 	return c.sendSettings(ctx, http.MethodPost, queue, settings, "")
 }
 
-func (c *Client) sendSettings(ctx context.Context, method, queue string, settings Settings, unless string) (state.Queue, error) {
+func (c *Client) sendSettings(ctx context.Context, method, queue string, settings anvl.Record, unless string) (state.Queue, error) {
 	var text []byte
 	for _, p := range settings {
 		text = anvl.AppendElement(text, p.Name, p.Value)
@@ -255,7 +252,7 @@ func (c *Client) sendSettings(ctx context.Context, method, queue string, setting
 	return decodeQueue(c.state(ctx, method, state.ANVL, c.ref(nil, "state", queue), header, text))
 }
 
-// RemoveQueue removes a queue without jobs; the error is [queuefs.ErrNotEmpty]
+// RemoveQueue removes a queue without jobs; the error is [ledger.ErrNotEmpty]
 // if it has some.
 func (c *Client) RemoveQueue(ctx context.Context, queue string) error {
 	_, err := c.state(ctx, http.MethodDelete, state.ANVL, c.ref(nil, "state", queue), nil, nil)

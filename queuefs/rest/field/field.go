@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"cutie/queuefs"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
 	"cutie/queuefs/web"
@@ -31,7 +30,7 @@ const SidecarLength = "Cutie-Sidecar-Length"
 
 // SetSidecar adds the sidecar of a job. The result is true if it is too long for a field;
 // then a Link should lead to its octets.
-func SetSidecar(header http.Header, j *queuefs.Job) (long bool) {
+func SetSidecar(header http.Header, j *job.Job) (long bool) {
 	if !j.HasSidecar() {
 		return false
 	}
@@ -123,7 +122,7 @@ const Sidecar = "Cutie-Sidecar"
 const NotBefore = "Cutie-Not-Before"
 
 // Meta reads the facts of a payload in headers of a request or a part.
-func Meta(m *queuefs.Meta, header textproto.MIMEHeader) error {
+func Meta(m *job.Meta, header textproto.MIMEHeader) error {
 	s, err := Single(header, Sidecar)
 	if err != nil {
 		return err
@@ -146,7 +145,7 @@ func Meta(m *queuefs.Meta, header textproto.MIMEHeader) error {
 
 // MediaType checks a Content-Type. Without one it is "".
 func MediaType(contentType string) (string, error) {
-	if contentType == "" || contentType == queuefs.DefaultMediaType {
+	if contentType == "" || contentType == job.DefaultMediaType {
 		return "", nil
 	}
 	if !web.IsMediaType(contentType) {

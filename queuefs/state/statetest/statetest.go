@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"cutie/publisher/soif"
-	"cutie/queuefs"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
 )
 
@@ -480,9 +480,9 @@ const Base = state.Base("http://cutie.example.org/base")
 var Day = time.Date(2010, 4, 20, 16, 0, 0, 0, time.UTC)
 
 // FullJob has a value for every property.
-func FullJob() queuefs.Job {
-	return queuefs.Job{
-		ID: 42, Queue: "uc3+cutie=01^20x", Status: queuefs.Consumed, Seq: 7,
+func FullJob() job.Job {
+	return job.Job{
+		ID: 42, Queue: "uc3+cutie=01^20x", Status: job.Consumed, Seq: 7,
 		Filename: "naïve \"file\".bin", MediaType: "text/plain", Submitter: "mrt-ingest/0.6",
 		Sidecar: "profile=uc3_content; note=first\nsecond line\t100%",
 		Size:    6,
@@ -490,50 +490,50 @@ func FullJob() queuefs.Job {
 		Batch:   "b1", Consumer: "worker/1 \\ <x>",
 		Submitted: Day, Consumed: Day.Add(30*time.Minute + 1500*time.Nanosecond),
 		Requeued: Day.Add(time.Minute), Requeues: 2, Updated: Day.Add(2 * time.Minute),
-		Owner: "me", Attempts: 3, Lease: queuefs.Lease{Ends: Day.Add(2 * time.Hour), Key: "secret"},
+		Owner: "me", Attempts: 3, Lease: job.Lease{Ends: Day.Add(2 * time.Hour), Key: "secret"},
 		Held: Day.Add(time.Second), HeldFor: "payload damaged", HeldUntil: Day.Add(3 * time.Hour),
-		Outcome: queuefs.Failed, Finished: Day.Add(time.Hour), Message: "no space\n]]> left", Transient: true,
-		Results: []queuefs.Result{{Name: "log.txt", MediaType: "text/plain", Size: 3}, {Name: "out"}},
+		Outcome: job.Failed, Finished: Day.Add(time.Hour), Message: "no space\n]]> left", Transient: true,
+		Results: []job.Result{{Name: "log.txt", MediaType: "text/plain", Size: 3}, {Name: "out"}},
 		Extra:   anvl.Record{{Name: "owner", Value: "me"}, {Name: "owner", Value: "you"}},
 	}
 }
 
 // PlainJob has few values.
-func PlainJob() queuefs.Job {
-	return queuefs.Job{ID: 1, Queue: "ingest", Status: queuefs.Pending, Seq: 1, Submitted: Day}
+func PlainJob() job.Job {
+	return job.Job{ID: 1, Queue: "ingest", Status: job.Pending, Seq: 1, Submitted: Day}
 }
 
 // FullQueue has a value for every property.
 func FullQueue() state.Queue {
 	return state.Queue{
-		QueueState: queuefs.QueueState{
-			Info: queuefs.QueueInfo{
+		State: ledger.State{
+			Info: home.QueueInfo{
 				ID: "uc3+cutie=01", Identifier: "uc3:cutie/01", Name: "Queue01",
 				Description: "UC3 primary <ingest> & queue", CullingSize: 100, CullingAge: 0,
 				VerifyOnRead: true, Created: Day,
-				Paused: Day.Add(2 * time.Hour), Closed: true, Acknowledge: queuefs.AckRequired,
+				Paused: Day.Add(2 * time.Hour), Closed: true, Acknowledge: job.AckRequired,
 				Lease: 90 * time.Second, MaxAttempts: 5, RetryDelay: 30 * time.Second, RetryFactor: 3, RetryMax: 10 * time.Minute,
-				Limits: queuefs.Limits{Pending: 100, Active: job.Unlimited, Run: 3600}, Callback: "https://example.org/called?a=1&b=2",
+				Limits: job.Limits{Pending: 100, Active: job.Unlimited, Run: 3600}, Callback: "https://example.org/called?a=1&b=2",
 				Digests: digest.SetOf(digest.MD5, digest.SHA512), Dumps: "replica",
 			},
 			Held: 1, Leased: 2, Failed: 1,
 			Pending: 3, Consumed: 2, Deleted: 1, Seq: 12,
 			LastEvent: Day.Add(time.Hour), LastSubmission: Day.Add(time.Minute),
 			LastConsumption: Day.Add(time.Hour), Oldest: Day.Add(time.Second),
-			Mirror: &queuefs.Mirror{Source: "https://first.example.org/", Ended: Day.Add(30 * time.Minute), Last: 9},
+			Mirror: &home.Mirror{Source: "https://first.example.org/", Ended: Day.Add(30 * time.Minute), Last: 9},
 		},
 		Jobs: state.Jobs{
-			Status: queuefs.Pending, After: 2, Limit: 2,
-			IDs: []queuefs.JobID{3, 4}, More: true,
+			Status: job.Pending, After: 2, Limit: 2,
+			IDs: []job.ID{3, 4}, More: true,
 		},
-		Submitted: []queuefs.JobID{5, 6},
+		Submitted: []job.ID{5, 6},
 	}
 }
 
 // EmptyQueue is a queue without jobs.
 func EmptyQueue() state.Queue {
 	return state.Queue{
-		QueueState: queuefs.QueueState{Info: queuefs.QueueInfo{
+		State: ledger.State{Info: home.QueueInfo{
 			ID: "ingest", CullingSize: -1, CullingAge: -1, VerifyOnRead: true, VerifyOnWrite: true, Created: Day,
 		}},
 		Jobs: state.Jobs{Limit: 100},
@@ -544,7 +544,7 @@ func EmptyQueue() state.Queue {
 func MirrorQueue() state.Queue {
 	q := EmptyQueue()
 	q.Seq = 7
-	q.Mirror = &queuefs.Mirror{Source: "https://first.example.org/", Audit: home.Audit{Time: Day.Add(time.Minute), Faults: 2}}
+	q.Mirror = &home.Mirror{Source: "https://first.example.org/", Audit: home.Audit{Time: Day.Add(time.Minute), Faults: 2}}
 	q.Progress = home.Progress{Contact: Day.Add(2 * time.Hour), Synced: Day.Add(time.Hour), Known: 10, Trouble: "connection refused"}
 	return q
 }
@@ -552,7 +552,7 @@ func MirrorQueue() state.Queue {
 // Service has two queues.
 func Service() state.Service {
 	return state.Service{
-		ServiceInfo: queuefs.ServiceInfo{
+		ServiceInfo: home.ServiceInfo{
 			Name: "Cutie01", Identifier: "uc3:cutie01", Description: "UC3 queuing service",
 			Scheme: "Cutie/0.3/0.1", BaseURI: "http://cutie.example.org/base/",
 			SupportURI: "mailto:merritt-support@example.org", Created: Day, Modified: Day.Add(time.Hour),
@@ -574,7 +574,7 @@ func Batch() state.Batch {
 		ID: "7", Queue: "uc3+cutie=01", Status: state.BatchDone, Created: Day, Finished: Day.Add(time.Minute),
 		Lines: 3, Fetched: 3, Octets: 1 << 40, Name: "b000000000005-2", Detail: "half of it",
 		Errors:    []string{"line 2: http://h/?a=1&b=2: not found", " line 3: <gone> \n"},
-		Submitted: []queuefs.JobID{5, 6},
+		Submitted: []job.ID{5, 6},
 	}
 }
 
@@ -582,7 +582,7 @@ func Batch() state.Batch {
 func Documents() map[string]state.Document {
 	full, plain, queue, empty, mirror, svc, bat := FullJob(), PlainJob(), FullQueue(), EmptyQueue(), MirrorQueue(), Service(), Batch()
 	node := Node()
-	none := state.Service{ServiceInfo: queuefs.ServiceInfo{Scheme: "Cutie/0.3/1.0", BaseURI: "http://h/"}}
+	none := state.Service{ServiceInfo: home.ServiceInfo{Scheme: "Cutie/0.3/1.0", BaseURI: "http://h/"}}
 	return map[string]state.Document{
 		"job":           state.OfJob(Base, &full),
 		"job-plain":     state.OfJob(Base, &plain),
