@@ -46,7 +46,7 @@ type resource struct {
 	// a later one.
 	Render func(w io.Writer) (docState, error)
 
-	// Gzip opens the form in gzip of files; nil: there is none yet. It may be nil.
+	// Gzip opens the form in gzip, if a file has it; else it is nil.
 	Gzip func() (*document, error)
 
 	File set.Opener // opens a package; nil of other documents
@@ -200,21 +200,20 @@ func (s *server) Document(path string, res *resource, c coding) (*document, erro
 		return res.Open()
 	}
 	if c == inGzip && res.Gzip != nil {
-		if doc, err := res.Gzip(); doc != nil || err != nil {
-			return doc, err
-		}
+		return res.Gzip()
 	}
 	tag := res.Tag
 	if tag != "" {
 		tag = res.State()
 	}
-	doc, err := s.forms.get(path, c, tag, func(w packer) (state docState, err error) {
+	doc, err := s.forms.get(path, c, tag, func(w io.Writer) (state docState, err error) {
 		if res.Render != nil {
 			state, err = res.Render(w)
 		} else if doc, e := res.Open(); e != nil {
 			return state, e
 		} else {
-			state, err = doc.docState, errors.Join(doc.Pack(w), doc.Close())
+			_, err = io.Copy(w, doc)
+			state, err = doc.docState, errors.Join(err, doc.Close())
 		}
 		if state.Tag != "" {
 			state.Tag = res.Born + "-" + state.Tag

@@ -3,6 +3,7 @@ package publisher
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -51,39 +52,19 @@ func (s documents) listDoc(sp *set.Span) names.Doc {
 		sp.Last, micro(sp.From), micro(sp.Until), sp.Length, set.Unknown))
 }
 
-// listHead returns the beginning of a Change List, up to its entries.
-func (s documents) listHead(sp set.Span) []byte {
-	return s.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: sp.From, Until: sp.Until,
-		Links: s.Up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.URI(names.ChangeIndex)})})
-}
-
 func (s documents) changeList(sp set.Span, tag string) *resource {
 	r := &resource{Tag: tag}
-	foot := sitemap.AppendFoot(nil, sitemap.URLSet)
 	r.Open = func() (*document, error) {
 		d := r.document()
-		d.Text(s.listHead(sp))
+		d.Text(s.ListHead(&sp))
 		err := addContent(d, func() (set.Content, error) { return s.EntriesOf(sp.First, sp.Length) }, sp.Length)
-		d.Text(foot)
+		d.Text(sitemap.AppendFoot(nil, sitemap.URLSet))
 		return d, err
 	}
-	if sp.Last != 0 && sp.Length > 0 {
+	if sp.Packed > 0 {
 		r.Gzip = func() (*document, error) {
-			p, err := s.Packed(sp)
-			if set.Unusable(err) {
-				return nil, nil // its text may be there
-			}
-			if err != nil {
-				return nil, err
-			}
-			defer p.Close()
 			d := r.document()
-			top, end, err := set.Around(s.listHead(sp), p, foot)
-			from, to := p.Blocks()
-			d.Text(top)
-			d.Content(func() (set.Content, error) { return s.OpenGzip(sp) }, from, to)
-			d.Text(end)
-			return d, err
+			return d, addContent(d, func() (set.Content, error) { return s.OpenPiece(sp.List()) }, sp.Packed)
 		}
 	}
 	return r
@@ -99,7 +80,7 @@ func addContent(d *document, open set.Opener, length int64) error {
 	if err != nil {
 		return err
 	}
-	d.Content(open, 0, length)
+	d.Content(open, length)
 	return file.Close()
 }
 
@@ -164,8 +145,8 @@ func (s documents) excerpt(after names.Position, max int) (Excerpt, error) {
 		}
 		x := Excerpt{From: after.At, Upto: names.Position{Seq: l.Last, At: l.Until}, More: l.Last < open.Last}
 		text, last, err := s.readList(l, func(r io.ReaderAt) ([]byte, names.Position, error) {
-			_, forwards := r.(*set.Packed)
-			return names.After(r, l.Length, forwards, after.Seq, max)
+			_, plain := r.(*os.File)
+			return names.After(r, l.Length, !plain, after.Seq, max)
 		})
 		if err != nil {
 			return Excerpt{}, err

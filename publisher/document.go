@@ -19,8 +19,8 @@ import (
 )
 
 // A document is a sequence of parts: texts in memory and files. Its compressed forms are made
-// of its text as a stream and kept by forms while it stays as it is; a closed Change List is
-// copied from its file in gzip. Equal texts give equal bytes in every coding, and a form is a
+// of its text as a stream and kept by forms while it stays as it is; that of a closed Change
+// List in gzip is a file. Equal texts give equal bytes in every coding, and a form is a
 // single member of gzip (RFC 1952, 2.3) or frame of Zstandard, because many clients read no
 // further.
 
@@ -58,35 +58,14 @@ func (d *document) Text(b []byte) {
 	})
 }
 
-// Pack compresses the document.
-func (d *document) Pack(w packer) error {
-	for _, p := range d.parts {
-		in, err := p.open(0)
-		if err != nil {
-			return err
-		}
-		n, err := io.Copy(w, in)
-		if err = errors.Join(err, in.Close()); err == nil && n != p.size {
-			err = io.ErrUnexpectedEOF
-		}
-		if err == nil {
-			err = w.Part()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Content adds the bytes from start to end of a content, opened when they are read.
-func (d *document) Content(open set.Opener, start, end int64) {
-	d.add(end-start, func(from int64) (io.ReadCloser, error) {
+// Content adds the first size bytes of a content, opened when they are read.
+func (d *document) Content(open set.Opener, size int64) {
+	d.add(size, func(from int64) (io.ReadCloser, error) {
 		c, err := open()
 		if err != nil {
 			return nil, err
 		}
-		return &section{io.NewSectionReader(c, start+from, end-start-from), c}, nil
+		return &section{io.NewSectionReader(c, from, size-from), c}, nil
 	})
 }
 
@@ -258,9 +237,9 @@ func newForms(max int) *forms {
 const overhead = 512
 
 // get returns the document at a path in a coding. The form with the entity tag is used
-// if there is one; otherwise write writes the text to a [set.GzipWriter] or the like, and
-// returns its state, which may be a later one.
-func (s *forms) get(path string, c coding, tag string, write func(w packer) (docState, error)) (*document, error) {
+// if there is one; otherwise write writes the text, and returns its state, which may be a
+// later one.
+func (s *forms) get(path string, c coding, tag string, write func(w io.Writer) (docState, error)) (*document, error) {
 	k := formKey{path, c == inZstd}
 	asked := s.count.Add(1)
 	f := s.kept(k, tag, asked)
@@ -328,48 +307,39 @@ func (s *forms) remove(el *list.Element) {
 	s.size -= len(f.octets) + overhead
 }
 
-// A packer compresses a text of parts, see [set.GzipWriter].
-type packer interface {
-	io.WriteCloser
-	Part() error
-}
-
 // pack makes a form.
-func pack(k formKey, write func(packer) (docState, error)) (*form, error) {
+func pack(k formKey, write func(io.Writer) (docState, error)) (*form, error) {
 	var out bytes.Buffer
-	var w packer
+	var w io.WriteCloser
 	if k.zstd {
 		z := zstdWriters.Get().(*zstd.Encoder)
 		defer zstdWriters.Put(z)
 		z.Reset(&out)
-		w = frame{z}
+		w = z
 	} else {
-		g, err := set.NewGzipWriter(&out)
-		if err != nil {
-			return nil, err
-		}
-		w = g
+		z := set.GzipWriters.Get().(*gzip.Writer)
+		defer set.GzipWriters.Put(z)
+		z.Reset(&out)
+		w = z
 	}
-	text := counted{packer: w}
+	text := counter{w: w}
 	state, err := write(&text)
-	if err == nil {
-		err = w.Close()
-	}
-	if err != nil {
+	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, err
 	}
 	return &form{docState: state, key: k, len: text.n, octets: bytes.Clone(out.Bytes())}, nil // it may be kept for long
 }
 
-// counted counts the bytes of a text.
-type counted struct {
-	packer
+// A counter counts the bytes written.
+type counter struct {
+	w io.Writer
 	n int64
 }
 
-func (c *counted) Write(text []byte) (int, error) {
-	c.n += int64(len(text))
-	return c.packer.Write(text)
+func (c *counter) Write(text []byte) (int, error) {
+	n, err := c.w.Write(text)
+	c.n += int64(n)
+	return n, err
 }
 
 // zstdWriters make frames by one goroutine, so that equal texts give equal frames. Measured
@@ -382,11 +352,6 @@ var zstdWriters = sync.Pool{New: func() any {
 	}
 	return z
 }}
-
-// A frame of Zstandard has no parts.
-type frame struct{ *zstd.Encoder }
-
-func (frame) Part() error { return nil }
 
 var gzipReaders sync.Pool // of *gzip.Reader
 

@@ -476,18 +476,6 @@ func (x *export) addManifest(zw *zip.Writer, file *zip.File) error {
 // maxManifest bounds a manifest in memory.
 const maxManifest = sitemap.MaxOctets + 1<<20
 
-// A counter counts the bytes written.
-type counter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *counter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
-}
-
 // An exportLine is a line in JSON of the answer to an Export. The first has Base, and the
 // last End; without that the answer was cut off.
 type exportLine struct {

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"strconv"
 	"sync"
@@ -110,7 +111,7 @@ func TestThoseWhoWaitShareTheNextForm(t *testing.T) {
 	var made, state atomic.Int64
 	enter, leave := make(chan struct{}), make(chan struct{})
 	ask := func(tag string) *document {
-		d, err := forms.get("list", inGzip, tag, func(w packer) (docState, error) {
+		d, err := forms.get("list", inGzip, tag, func(w io.Writer) (docState, error) {
 			made.Add(1)
 			s := docState{Tag: fmt.Sprint(state.Load())}
 			enter <- struct{}{}

@@ -31,12 +31,12 @@
 //	Q/inherited, inherited.gz    changes of the original of a queue made of a copy
 //	Q/SET/inventory              the closed lists, packages and Resource Dumps of a set; sealed
 //	Q/SET/changelist-F.entries   entries of the Change List from event F on, while it is open
-//	Q/SET/changelist-F.gz        the same in gzip, in its place, soon after the list is closed
+//	Q/SET/changelist-F.gz        the document of the list in gzip, in its place, soon after it is closed
 //	Q/SET/changedump-F.zip       package from event F on
 //	Q/SET/resourcedump-N-V.zip   package of the jobs from engine page N on
 //
-// Numbers have twelve digits, those of pages six. Heads and feet of lists are
-// added when a list is served. Length and digest of each file stand in the inventory, or in
+// Numbers have twelve digits, those of pages six. Heads and feet of open lists are
+// added when they are served. Length and digest of each file stand in the inventory, or in
 // the cursor. The first line of a
 // file has a stamp, the base URI and the version of the documents; a file with another stamp
 // is damaged.

@@ -26,7 +26,7 @@ type Span struct {
 	Entries     int
 	Length      int64  // bytes of the entries, or of the package
 	SHA256      string // of the file, in hexadecimal
-	Packed      int64  // bytes of the file of a list in gzip; 0: its entries stand in a file as they are
+	Packed      int64  // bytes of the document of a list in gzip; 0: its entries stand in a file as they are
 	Left        int    // files that a package lacks: they were gone when it was made
 }
 

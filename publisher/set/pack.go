@@ -9,6 +9,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/klauspost/compress/gzip"
+
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	queuecontent "cutie/queuefs/content"
@@ -63,7 +65,7 @@ func (t *Task) pack(pause func() bool) error {
 	return nil
 }
 
-// compress makes the file with the entries in gzip stand for the list alone.
+// compress makes the document in gzip stand for the list alone.
 func (t *Task) compress(pause func() bool) error {
 	if t.list.Packed > 0 {
 		return nil
@@ -87,8 +89,10 @@ func (t *Task) compress(pause func() bool) error {
 	}
 	defer out.Discard()
 	h := sha256.New()
-	w, err := NewGzipWriter(io.MultiWriter(out, h))
-	if err != nil {
+	w := GzipWriters.Get().(*gzip.Writer)
+	defer GzipWriters.Put(w)
+	w.Reset(io.MultiWriter(out, h))
+	if _, err := w.Write(t.ListHead(&t.list)); err != nil {
 		return err
 	}
 	for at := int64(0); at < t.list.Length; at += 256 << 10 {
@@ -99,6 +103,7 @@ func (t *Task) compress(pause func() bool) error {
 			return ErrStopped
 		}
 	}
+	w.Write(sitemap.AppendFoot(nil, sitemap.URLSet)) // Close has its error
 	if err := w.Close(); err != nil {
 		return err
 	}

@@ -368,36 +368,21 @@ func (s *Set) EntriesOf(first job.Seq, length int64) (Content, error) {
 		if !closed || length > sp.Length {
 			return nil, fmt.Errorf("%s: %w", names.EntriesFile(first), fs.ErrNotExist) // removed, or lost
 		}
-		if sp.Packed > 0 {
-			return s.Packed(sp)
-		}
 		file, err := s.OpenPiece(sp.List())
-		if !Absent(err) {
-			return file, err
+		switch {
+		case Absent(err) && sp.Packed == 0: // its entries stand in gzip alone by now
+		case err != nil:
+			return nil, err
+		case sp.Packed > 0:
+			return &unzipped{File: file, from: int64(len(s.ListHead(&sp)))}, nil
+		default:
+			return file, nil
 		}
-		// Its entries stand in gzip alone by now.
 	}
 }
 
-// Packed opens the file of a closed list in gzip, verified. The error is [fs.ErrNotExist] if
-// there is none.
-func (s *Set) Packed(sp Span) (*Packed, error) {
-	file, err := s.OpenGzip(sp)
-	if err != nil {
-		return nil, err
-	}
-	p, err := OpenPacked(file)
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return p, nil
-}
-
-// OpenGzip opens the file of a closed list in gzip, verified, to copy its octets.
-func (s *Set) OpenGzip(sp Span) (*os.File, error) {
-	if sp.Packed == 0 {
-		return nil, fmt.Errorf("%s: %w", names.GzipFile(sp.First), fs.ErrNotExist)
-	}
-	return s.OpenPiece(sp.List())
+// ListHead returns the beginning of a Change List, up to its entries.
+func (s *Set) ListHead(sp *Span) []byte {
+	return s.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: sp.From, Until: sp.Until,
+		Links: s.Up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.URI(names.ChangeIndex)})})
 }
