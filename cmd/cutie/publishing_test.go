@@ -502,7 +502,7 @@ func TestSendManyDescriptions(t *testing.T) {
 		want            []int
 		fails           string
 	}{
-		{0, 0, []int{0}, ""},
+		{0, 0, nil, ""},
 		{10_000, 0, []int{10_000}, ""},
 		{20_001, 0, []int{10_000, 10_000, 1}, ""},
 		{20_001, 2, []int{10_000, 10_000}, "no space left; 10000 objects were accepted before"},

@@ -19,7 +19,6 @@ import (
 	"cutie/cmd/cutie/reach"
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
-	"cutie/queuefs/web"
 )
 
 // rdmVerb exchanges descriptions with a server, and reads their files.
@@ -56,17 +55,19 @@ for what was deleted first, and apply the answers in this order.
 
 URL is the server; without a path /rdm/incoming is added. The limits of a server are in
 its description (--type server), as Max-Objects, Max-Object-Size, Max-Message-Size and
-Max-Ordered. ` + fmt.Sprintf("A daemon sorts %d descriptions; for the first of more there is --hits.", rdm.DefaultOrdered),
+Max-Ordered. ` + fmt.Sprintf("A daemon sorts %d descriptions; for the first of more there is --hits.",
+			rdm.DefaultOrdered),
 	}
 	r := newRDMCall(c, cmd)
 	fs := cmd.Flags()
-	fs.StringVar(&r.typ, "type", "rd-request", "`type` of the request: rd-request, rd-request-deleted, server, schema, taxonomy or status")
+	fs.StringVar(&r.typ, "type", "rd-request",
+		"`type` of the request: rd-request, rd-request-deleted, server, schema, taxonomy or status")
 	fs.StringVar(&r.scope, "scope", "", "scope of the query, a `text` such as all or children ROOT")
 	fs.StringVar(&r.since, "since", "", "only changes since a `date`, RFC 3339 or of HTTP")
 	fs.StringVar(&r.attributes, "attributes", "", "`list` of the wanted attributes")
 	fs.StringVar(&r.order, "order", "", "`list` of attributes to sort by, with a minus sign the greatest first")
 	fs.StringVar(&r.hits, "hits", "", "`range` of the wanted results, such as 10 or 11..20")
-	return c.Verb(cmd, optTarget|optOutput, func(ctx context.Context) error { return r.with(ctx, r.get) })
+	return c.Verb(cmd, optTarget|optOutput, func(ctx context.Context) error { return fault.About(c.Args[0], r.get(ctx)) })
 }
 
 func rdmSendVerb(c *call) *cobra.Command {
@@ -85,7 +86,7 @@ all (or serve --max-body, if that is less).`, rdm.DefaultObjects, soif.DefaultLi
 	}
 	r := newRDMCall(c, cmd)
 	cmd.Flags().BoolVar(&r.remove, "delete", false, "delete the descriptions that are sent")
-	return c.Verb(cmd, optTarget|optOutput, func(ctx context.Context) error { return r.with(ctx, r.send) })
+	return c.Verb(cmd, optTarget|optOutput, func(ctx context.Context) error { return fault.About(c.Args[0], r.send(ctx)) })
 }
 
 // An rdmCall is one exchange with a server.
@@ -97,172 +98,133 @@ type rdmCall struct {
 
 func newRDMCall(c *call, cmd *cobra.Command) *rdmCall {
 	r := &rdmCall{call: c}
-	cmd.Flags().StringVarP(&r.form, "form", "t", soifForm, "print objects as `"+objectForms+"`")
-	cmd.Flags().StringVar(&r.catalog, "catalog", "", "`name` or Catalog-Service-ID of the catalog (default that of the server)")
+	cmd.Flags().StringVarP(&r.form, "form", "t", "soif", "print objects as `soif|json`")
+	cmd.Flags().StringVar(&r.catalog, "catalog", "",
+		"`name` or Catalog-Service-ID of the catalog (default that of the server)")
 	return r
 }
 
-// with calls do with a client of the server in the first argument.
-func (r *rdmCall) with(ctx context.Context, do func(context.Context, *rdm.Client) error) error {
-	url, err := rdm.ServerURL(r.Args[0])
-	if err != nil {
-		return fault.Hint(fault.Usagef("%v", err), "one looks like http://127.0.0.1:8080/")
+// begin returns the URL of the server in the first argument, and the header of a message.
+func (r *rdmCall) begin(typ string) (server string, head soif.Object, err error) {
+	if server, err = rdm.ServerURL(r.Args[0]); err != nil {
+		return "", head, fault.Hint(fault.Usagef("%v", err), "one looks like http://127.0.0.1:8080/")
 	}
-	client := &rdm.Client{URL: url, UserAgent: reach.Agent(), HTTP: r.Remote(url).HTTP}
-	return fault.About(r.Args[0], do(ctx, client))
-}
-
-// query reads the options of get.
-func (r *rdmCall) query(client *rdm.Client) (q rdm.Request, err error) {
-	q = rdm.Request{Catalog: client.CatalogID(r.catalog), Scope: r.scope, Attributes: r.attributes, Order: r.order, Hits: r.hits}
-	name := strings.ToLower(r.typ)
-	if !strings.Contains(name, "-") {
-		name += "-request"
+	if head, err = rdm.Begin(server, typ, r.catalog); err != nil {
+		err = fault.Usagef("%v", err)
 	}
-	if q.Type, err = rdm.ParseType(name); err != nil || !q.Type.IsRequest() {
-		return q, fault.Usagef("--type %.40q is none of rd-request, rd-request-deleted, server, schema, taxonomy, status", r.typ)
-	}
-	if r.since == "" {
-		return q, nil
-	}
-	if r.scope != "" {
-		return q, fault.Usagef("--scope and --since exclude each other")
-	}
-	t, err := time.Parse(time.RFC3339, r.since)
-	if err != nil {
-		t, err = http.ParseTime(r.since)
-	}
-	if err != nil {
-		return q, fault.Usagef("--since %.40q is no date such as 2026-01-31T10:00:00Z", r.since)
-	}
-	q.Scope = rdm.Since(t)
-	return q, nil
+	return server, head, err
 }
 
 // get sends a query and prints the answer.
-func (r *rdmCall) get(ctx context.Context, client *rdm.Client) error {
-	q, err := r.query(client)
+func (r *rdmCall) get(ctx context.Context) error {
+	typ := strings.ToLower(r.typ)
+	if !strings.Contains(typ, "-") {
+		typ += "-request"
+	}
+	if !strings.Contains(typ, "-request") {
+		return fault.Usagef("--type %.40q is none of rd-request, rd-request-deleted, server, schema, taxonomy, status", r.typ)
+	}
+	server, head, err := r.begin(typ)
 	if err != nil {
 		return err
 	}
-	reply, err := client.Ask(ctx, q)
+	scope := r.scope
+	if r.since != "" {
+		if scope != "" {
+			return fault.Usagef("--scope and --since exclude each other")
+		}
+		t, err := time.Parse(time.RFC3339, r.since)
+		if err != nil {
+			t, err = http.ParseTime(r.since)
+		}
+		if err != nil {
+			return fault.Usagef("--since %.40q is no date such as 2026-01-31T10:00:00Z", r.since)
+		}
+		scope = rdm.Since(t)
+	}
+	query := rdm.Query(scope, r.attributes, r.order, r.hits)
+	reply, err := rdm.Post(ctx, r.Remote(server).HTTP, server, reach.Agent(), head, query.Append(nil))
 	if err != nil {
 		return err
 	}
 	defer reply.Close()
-	if reply.Error != "" && !strings.HasPrefix(reply.Error, "0 ") { // from a server without a status for it
-		return errors.New(reply.Error)
+	if reply.Err != nil {
+		return reply.Err
 	}
-	if err := printObjects(r.call, r.form, func(print func(*soif.Object) error) error { return printReply(reply, print) }); err != nil {
-		return err
+	err = printObjects(r.call, r.form, func(print func(*soif.Object) error) error { return eachObject(reply, print) })
+	if err == nil && reply.Note != "" {
+		r.Sayf("%s", reply.Note)
 	}
-	if reply.Error != "" {
-		r.Sayf("%s", reply.Error)
-	}
-	return nil
+	return err
 }
 
-func printReply(reply *rdm.Reply, print func(*soif.Object) error) error {
-	for {
-		o, err := reply.Read()
-		if err == io.EOF {
-			return nil
-		}
-		if err == nil {
-			err = print(&o)
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// sentAtOnce is how many octets begin no other object in a message; see
+// sentAtOnce is how many bytes begin no other object in a message; see
 // [rdm.DefaultObjects] as well.
 const sentAtOnce = 16 << 20
 
-// A sending is a sequence of messages.
-type sending struct {
-	*rdmCall
-	client *rdm.Client
-	print  func(*soif.Object) error
-
-	message                  bytes.Buffer // to be sent
-	objects                  int          // in it
-	messages                 int          // sent
-	sent, accepted, rejected int          // objects
-}
-
 // send submits the objects in files, many in a message. Those before a mistake are sent.
-func (r *rdmCall) send(ctx context.Context, client *rdm.Client) error {
+func (r *rdmCall) send(ctx context.Context) error {
+	typ := rdm.Submit
+	if r.remove {
+		typ = rdm.Delete
+	}
+	server, head, err := r.begin(typ)
+	if err != nil {
+		return err
+	}
 	return printObjects(r.call, r.form, func(print func(*soif.Object) error) error {
-		s := &sending{rdmCall: r, client: client, print: print}
-		var refused error // by the server: no more is sent
-		mistake := eachFile(r.call, r.Args[1:], func(name string, in io.Reader) error {
-			return readObjects(r.call, name, in, func(o *soif.Object) error {
-				if s.objects == rdm.DefaultObjects || s.message.Len() >= sentAtOnce {
-					if refused = s.flush(ctx); refused != nil {
-						return refused
-					}
+		var message bytes.Buffer
+		var objects, sent, accepted, rejected int // objects are in the message
+		var refused error                         // by the server: no more is sent
+		flush := func() error {
+			sent += objects
+			reply, err := rdm.Post(ctx, r.Remote(server).HTTP, server, reach.Agent(), head, message.Bytes())
+			if err != nil {
+				return err
+			}
+			defer reply.Close()
+			message.Reset()
+			objects = 0
+			if reply.Mended != "" {
+				r.Warnf("the server mended: %s", reply.Mended)
+			}
+			if err := eachObject(reply, print); err != nil {
+				return err
+			}
+			if reply.Err != nil && accepted > 0 {
+				return fmt.Errorf("%w; %d objects were accepted before", reply.Err, accepted)
+			}
+			accepted, rejected = accepted+reply.Accepted, rejected+reply.Rejected
+			return reply.Err
+		}
+		mistake := readFiles(r.call, r.Args[1:], func(o *soif.Object) error {
+			if err := rdm.CheckPart(o); err != nil {
+				return fault.Hint(err, "cutie rdm send writes the message itself, with --delete one that deletes")
+			}
+			if objects == rdm.DefaultObjects || message.Len() >= sentAtOnce {
+				if refused = flush(); refused != nil {
+					return refused
 				}
-				if err := rdm.CheckPart(o); err != nil {
-					return fault.Hint(err, "cutie rdm send writes the message itself, with --delete one that deletes")
-				}
-				s.objects++
-				return o.Write(&s.message)
-			})
+			}
+			objects++
+			return o.Write(&message)
 		})
 		if refused != nil {
 			return refused
 		}
-		// A message without an object finds out whether the server takes it.
-		if s.objects > 0 || s.messages == 0 && mistake == nil {
-			refused = s.flush(ctx)
+		if objects > 0 {
+			refused = flush()
 		}
-		if mistake != nil && s.sent > 0 {
-			r.Warnf("%d sent before the mistake, %d accepted", s.sent, s.accepted)
-		} else if s.sent > 0 {
-			r.Sayf("%d sent, %d accepted", s.sent, s.accepted)
+		if mistake != nil && sent > 0 {
+			r.Warnf("%d sent before the mistake, %d accepted", sent, accepted)
+		} else if sent > 0 {
+			r.Sayf("%d sent, %d accepted", sent, accepted)
 		}
-		if refused == nil && s.rejected > 0 {
-			refused = fmt.Errorf("%d accepted, %d rejected", s.accepted, s.rejected)
+		if refused == nil && rejected > 0 {
+			refused = fmt.Errorf("%d accepted, %d rejected", accepted, rejected)
 		}
 		return errors.Join(refused, mistake)
 	})
-}
-
-// flush sends the message, prints the answer, and counts the results.
-func (s *sending) flush(ctx context.Context) error {
-	typ := rdm.RDResponse
-	if s.remove {
-		typ = rdm.RDResponseDeleted
-	}
-	s.sent, s.messages = s.sent+s.objects, s.messages+1
-	reply, err := s.client.Send(ctx, typ, s.client.CatalogID(s.catalog), &s.message)
-	if err != nil {
-		return err
-	}
-	s.message.Reset()
-	s.objects = 0
-	if reply.Mended != "" {
-		s.Warnf("the server mended: %s", reply.Mended)
-	}
-	if err := errors.Join(printReply(reply, s.print), reply.Close()); err != nil {
-		return err
-	}
-	if reply.Status >= http.StatusBadRequest || reply.Error != "" {
-		err := error(&web.Error{Status: max(reply.Status, http.StatusBadRequest), Message: reply.Error})
-		if s.accepted > 0 {
-			err = fmt.Errorf("%w; %d objects were accepted before", err, s.accepted)
-		}
-		return err
-	}
-	var accepted, rejected int
-	if _, err := fmt.Sscanf(reply.Interpret, "%d accepted, %d rejected", &accepted, &rejected); err != nil {
-		return fmt.Errorf("the server does not say how many objects it accepted, but %q", reply.Interpret)
-	}
-	s.accepted, s.rejected = s.accepted+accepted, s.rejected+rejected
-	return nil
 }
 
 // inSOIF says what is read of files of SOIF.
@@ -283,19 +245,21 @@ it is not SOIF. Input without an object is an error, except an empty one.
 	}
 	return c.Verb(cmd, optVerbose, func(context.Context) error {
 		return c.Out.Text(func(w io.Writer) error {
-			return eachFile(c, c.Args, func(name string, in io.Reader) error {
+			for _, name := range filesOf(c.Args) {
 				n := 0
-				err := readObjects(c, name, in, func(*soif.Object) error { n++; return nil })
-				line := fmt.Sprintf("%s: %d objects", name, n)
+				err := readFile(c, name, func(*soif.Object) error { n++; return nil })
+				line := fmt.Sprintf("%s: %d objects", titleOf(name), n)
 				if n == 1 {
-					line = name + ": 1 object"
+					line = titleOf(name) + ": 1 object"
 				}
 				if _, bad := errors.AsType[*soif.ParseError](err); bad {
 					line += ", then a mistake"
 				}
-				_, failed := fmt.Fprintln(w, line)
-				return cmp.Or(err, failed)
-			})
+				if _, failed := fmt.Fprintln(w, line); err != nil || failed != nil {
+					return cmp.Or(err, failed)
+				}
+			}
+			return nil
 		})
 	})
 }
@@ -310,53 +274,57 @@ replaces octets that are no UTF-8. Input without an object is an error, except a
 one.
 ` + inSOIF,
 	}
-	form := cmd.Flags().StringP("form", "t", soifForm, "print objects as `"+objectForms+"`")
+	form := cmd.Flags().StringP("form", "t", "soif", "print objects as `soif|json`")
 	return c.Verb(cmd, optOutput|optVerbose, func(context.Context) error {
 		return printObjects(c, *form, func(print func(*soif.Object) error) error {
-			return eachFile(c, c.Args, func(name string, in io.Reader) error { return readObjects(c, name, in, print) })
+			return readFiles(c, c.Args, print)
 		})
 	})
 }
 
-// eachFile calls do with each file; "-", or no file, is standard input.
-func eachFile(c *call, names []string, do func(name string, in io.Reader) error) error {
-	if len(names) == 0 {
-		names = []string{"-"}
+// filesOf returns the names of files to read; "-" is standard input, as is no name.
+func filesOf(args []string) []string {
+	if len(args) == 0 {
+		return []string{"-"}
 	}
-	for _, name := range names {
-		if name == "-" {
-			if err := do("standard input", c.Stdin); err != nil {
-				return fault.About("standard input", err)
-			}
-			continue
-		}
-		f, err := os.Open(name)
-		if err != nil {
+	return args
+}
+
+func titleOf(name string) string {
+	if name == "-" {
+		return "standard input"
+	}
+	return name
+}
+
+// readFiles calls do with each object in files of SOIF.
+func readFiles(c *call, args []string, do func(*soif.Object) error) error {
+	for _, name := range filesOf(args) {
+		if err := readFile(c, name, do); err != nil {
 			return err
-		}
-		err = do(name, f)
-		f.Close()
-		if err != nil {
-			return fault.About(name, err)
 		}
 	}
 	return nil
 }
 
-// readObjects calls do with each object. It says what was mended. Text without an object
-// is no SOIF.
-func readObjects(c *call, name string, in io.Reader, do func(*soif.Object) error) error {
-	r, n := soif.NewReader(in), 0
-	o, err := r.Read()
-	for err == nil {
-		n++
-		if err = do(&o); err == nil {
-			o, err = r.Read()
+// readFile says what was mended in a file. Text without an object is no SOIF.
+func readFile(c *call, name string, do func(*soif.Object) error) error {
+	in := c.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
 		}
+		defer f.Close()
+		in = f
 	}
+	name = titleOf(name)
+	r, n := soif.NewReader(in), 0
+	err := eachObject(r, func(o *soif.Object) error { n++; return do(o) })
 	mended, all := r.Mended()
-	if err == io.EOF && n == 0 && all > 0 {
-		return fault.Hint(errors.New("no object is in it"), "an object begins with @TYPE { URL, in UTF-8 or ASCII")
+	if err == nil && n == 0 && all > 0 {
+		err = fault.Hint(errors.New("no object is in it"), "an object begins with @TYPE { URL, in UTF-8 or ASCII")
+		return fault.About(name, err)
 	}
 	for _, text := range mended {
 		c.Warnf("%s: %s", name, text)
@@ -364,28 +332,33 @@ func readObjects(c *call, name string, in io.Reader, do func(*soif.Object) error
 	if all > len(mended) {
 		c.Warnf("%s: %d more mistakes of this kind", name, all-len(mended))
 	}
-	if err == io.EOF {
-		return nil
-	}
-	return err
+	return fault.About(name, err)
 }
 
-// Forms of printed objects.
-const (
-	soifForm = "soif"
-	jsonForm = "json" // an object a line
-)
-
-const objectForms = soifForm + "|" + jsonForm
+// eachObject calls do with the objects of a file, or of an answer.
+func eachObject(in interface{ Read() (soif.Object, error) }, do func(*soif.Object) error) error {
+	for {
+		o, err := in.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = do(&o)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
 
 // printObjects gives each a function that prints an object to the output file or to
 // standard output.
 func printObjects(c *call, form string, each func(print func(*soif.Object) error) error) error {
 	var print func(w io.Writer, o *soif.Object) error
 	switch strings.ToLower(form) {
-	case soifForm:
+	case "soif":
 		print = func(w io.Writer, o *soif.Object) error { return o.Write(w) }
-	case jsonForm:
+	case "json":
 		print = objectLine
 	default:
 		return fault.Usagef("form %.40q is neither soif nor json", form)

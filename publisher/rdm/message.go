@@ -1,18 +1,17 @@
 package rdm
 
 import (
-	"bytes"
-	"cmp"
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 
 	"cutie/publisher/soif"
 	"cutie/queuefs/web"
@@ -46,116 +45,244 @@ const (
 	nameViewHits       = "View-Hits"
 )
 
+// keys are the keys of a request in a URL, in lower case: short names, and those of the
+// attributes.
+var keys = map[string]string{
+	"type": nameType, "rdm-type": nameType, "ql": nameLanguage, "rdm-query-language": nameLanguage,
+	"csid": nameCatalog, "catalog-service-id": nameCatalog, "scope": nameScope,
+	"view-attributes": nameViewAttributes, "view-order": nameViewOrder, "view-hits": nameViewHits,
+}
+
 // MediaType is the type of messages.
 const MediaType = "application/x-rdm"
 
 // isMedia reports whether messages are read from this type.
-func isMedia(t string) bool {
-	return t == MediaType || t == "application/rdm" || t == "text/plain"
+func isMedia(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == MediaType || media == "application/rdm" || media == "text/plain")
 }
 
-// A Type is the type of a message (RDM Header), in lower case.
-type Type string
-
+// Types of messages that submit and delete descriptions.
 const (
-	RDRequest         Type = "rd-request"
-	RDResponse        Type = "rd-response"
-	RDRequestDeleted  Type = "rd-request-deleted"
-	RDResponseDeleted Type = "rd-response-deleted"
-	SchemaRequest     Type = "schema-description-request"
-	SchemaResponse    Type = "schema-description-response"
-	ServerRequest     Type = "server-description-request"
-	ServerResponse    Type = "server-description-response"
-	TaxonomyRequest   Type = "taxonomy-description-request"
-	TaxonomyResponse  Type = "taxonomy-description-response"
-	StatusRequest     Type = "status-request"
-	StatusResponse    Type = "status-response"
+	Submit = "rd-response"
+	Delete = "rd-response-deleted"
 )
 
-var types = []Type{RDRequest, RDResponse, RDRequestDeleted, RDResponseDeleted, SchemaRequest, SchemaResponse,
-	ServerRequest, ServerResponse, TaxonomyRequest, TaxonomyResponse, StatusRequest, StatusResponse}
+const statusResponse = "status-response"
 
-// ParseType reads a type in any case, and short names like schema-request.
-func ParseType(s string) (Type, error) {
-	for _, t := range types {
-		if strings.EqualFold(s, string(t)) || strings.EqualFold(s, strings.Replace(string(t), "-description", "", 1)) {
-			return t, nil
+// A kind is a type of messages (RDM Header), with the type of the answer and the query
+// language, "" if it has none.
+type kind struct {
+	name, reply, language string
+	answer                func(*exchange) error
+}
+
+// deleted reports whether the kind is about descriptions that are no longer there.
+func (k *kind) deleted() bool { return strings.HasSuffix(k.name, "-deleted") }
+
+// asks reports whether the kind has a query, not descriptions.
+func (k *kind) asks() bool { return strings.Contains(k.name, "-request") }
+
+// kinds returns the messages that are taken.
+func kinds() []kind {
+	return []kind{
+		{"rd-request", "rd-response", "gatherer", (*exchange).retrieve},
+		{"rd-request-deleted", "rd-response-deleted", "gatherer", (*exchange).retrieve},
+		{Submit, statusResponse, "", (*exchange).submit},
+		{Delete, statusResponse, "", (*exchange).submit},
+		{"schema-description-request", "schema-description-response", "schema-basic", (*exchange).describeSchema},
+		{"server-description-request", "server-description-response", "", (*exchange).describeServer},
+		{"taxonomy-description-request", "taxonomy-description-response", "taxonomy-basic", (*exchange).describeTaxonomy},
+		{"status-request", statusResponse, "", (*exchange).describeStatus},
+	}
+}
+
+// kindOf reads a type in any case, and short names like schema-request.
+func kindOf(typ string) (*kind, error) {
+	var names []string
+	for _, k := range kinds() {
+		if strings.EqualFold(typ, k.name) || strings.EqualFold(typ, strings.Replace(k.name, "-description", "", 1)) {
+			return &k, nil
 		}
+		names = append(names, k.name)
 	}
-	return "", fmt.Errorf("RDM-Type %.60q is none of %s", s, joined(types))
+	return nil, badRequest("%s %.60q is none of %s", nameType, typ, strings.Join(names, ", "))
 }
 
-func joined(types []Type) string {
-	list := make([]string, len(types))
-	for i, t := range types {
-		list[i] = string(t)
-	}
-	return strings.Join(list, ", ")
+// object makes an object of names and values. Empty values are left out.
+func object(typ, url string, pairs ...string) soif.Object {
+	o := soif.Object{Type: typ, URL: url}
+	add(&o, pairs...)
+	return o
 }
 
-// IsRequest reports whether messages of the type are requests.
-func (t Type) IsRequest() bool { return strings.Contains(string(t), "-request") }
-
-// reply is the type of the answer.
-func (t Type) reply() Type {
-	if t.IsRequest() {
-		return Type(strings.Replace(string(t), "-request", "-response", 1))
-	}
-	return StatusResponse
-}
-
-// languages are the query languages, by type.
-var languages = map[Type]string{RDRequest: "gatherer", RDRequestDeleted: "gatherer",
-	SchemaRequest: "schema-basic", TaxonomyRequest: "taxonomy-basic"}
-
-// A Header begins a message (RDM Header).
-type Header struct {
-	Type      Type
-	Language  string
-	Catalog   string // Catalog-Service-ID
-	Interpret string // RDM-Response-Interpret
-	Error     string // RDM-Error-Message; "" if there was none
-	Mended    string // what the server mended in the message it answers; "" if nothing
-}
-
-// append appends the header as an object.
-func (h *Header) append(dst []byte) []byte {
-	return appendObject(dst, headerObject, nameVersion, "1.0", nameType, string(h.Type), nameLanguage, h.Language,
-		nameCatalog, h.Catalog, nameInterpret, h.Interpret, nameError, h.Error, nameMended, h.Mended)
-}
-
-// appendObject appends an object without a URL. pairs are names and values; empty values
-// are left out.
-func appendObject(dst []byte, typ string, pairs ...string) []byte {
-	return soif.AppendEnd(appendPairs(soif.AppendHead(dst, typ, ""), pairs...))
-}
-
-func appendPairs(dst []byte, pairs ...string) []byte {
+func add(o *soif.Object, pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			dst = soif.AppendAttribute(dst, pairs[i], pairs[i+1])
+			o.Add(pairs[i], pairs[i+1])
 		}
 	}
-	return dst
 }
 
-// parseHeader reads the first object of a message.
-func parseHeader(o *soif.Object) (h Header, err error) {
-	if !o.Is(headerObject) {
-		return h, fmt.Errorf("message begins with %.40q, not with %s", o.Type, headerObject)
+// readURL reads a request in the URL (Using the GET method). Unknown keys are
+// ignored.
+func (x *exchange) readURL() error {
+	query, err := url.ParseQuery(x.r.URL.RawQuery)
+	if err != nil {
+		return badRequest("query: %v", err)
 	}
+	for key, all := range query {
+		name := keys[strings.ToLower(key)]
+		if name == "" {
+			continue
+		}
+		if _, twice := x.asked.Lookup(name); twice || len(all) > 1 {
+			return badRequest("key %.40q is repeated", key)
+		}
+		x.asked.Add(name, all[0])
+	}
+	if x.said(nameType) == "" {
+		return badRequest("no type is given, such as type=status-request")
+	}
+	if x.kind, err = kindOf(x.said(nameType)); err != nil {
+		return err
+	}
+	if !x.kind.asks() {
+		return badRequest("type %v is not asked for, but posted", x.kind.name)
+	}
+	return x.readQuery()
+}
+
+// readBody reads a request in the body (Using the POST method), or the header of a
+// submission.
+func (x *exchange) readBody() error {
+	const maxHead = 64 << 10 // bytes of a header, before the right of the caller is known, and of a query
+	if err := x.openBody(); err != nil {
+		return err
+	}
+	x.in.Limit = maxHead
+	head, err := x.in.Read()
+	switch {
+	case err == io.EOF:
+		return badRequest("message is empty")
+	case err != nil:
+		return err
+	case !head.Is(headerObject):
+		return badRequest("message begins with %.40q, not with %s", head.Type, headerObject)
+	}
+	x.asked = head
 	for _, name := range []string{nameVersion, nameType} {
-		if _, ok := o.Lookup(name); !ok {
-			return h, fmt.Errorf("%s has no %s", headerObject, name)
+		if _, ok := head.Lookup(name); !ok {
+			return badRequest("%s has no %s", headerObject, name)
 		}
 	}
-	if v := strings.TrimSpace(o.Value(nameVersion)); v != "1" && !strings.HasPrefix(v, "1.") {
-		return h, fmt.Errorf("%s %.20q is not 1.0", nameVersion, v)
+	if v := x.said(nameVersion); v != "1" && !strings.HasPrefix(v, "1.") {
+		return badRequest("%s %.20q is not 1.0", nameVersion, v)
 	}
-	h.Type, err = ParseType(strings.TrimSpace(o.Value(nameType)))
-	h.Language, h.Catalog = strings.TrimSpace(o.Value(nameLanguage)), strings.TrimSpace(o.Value(nameCatalog))
-	h.Interpret, h.Error, h.Mended = o.Value(nameInterpret), o.Value(nameError), o.Value(nameMended)
-	return h, err
+	if x.kind, err = kindOf(x.said(nameType)); err != nil {
+		return err
+	}
+	if !x.kind.asks() {
+		x.in.Limit = 0
+		return nil
+	}
+	query, err := x.in.Read()
+	if err == nil && !query.Is(queryObject) {
+		return badRequest("%.40q follows the header, not %s", query.Type, queryObject)
+	}
+	if err == nil {
+		x.asked.Attributes = append(x.asked.Attributes, query.Attributes...)
+		var more soif.Object
+		if more, err = x.in.Read(); err == nil {
+			return badRequest("%.40q follows the query, where the message ends", more.Type)
+		}
+	}
+	if err != io.EOF {
+		return err
+	}
+	return x.readQuery()
+}
+
+func (x *exchange) openBody() error {
+	if t := x.r.Header.Get("Content-Type"); t != "" && !isMedia(t) {
+		return web.Errorf(http.StatusUnsupportedMediaType, "a message is of the type %s", MediaType)
+	}
+	// A message of HTTP/1.0 ends with its connection unless it says where: its end
+	// could not be told from a broken one.
+	if !x.r.ProtoAtLeast(1, 1) && x.r.Header.Get("Content-Length") == "" {
+		return web.Errorf(http.StatusLengthRequired, "a message over HTTP/1.0 needs a Content-Length")
+	}
+	limit := x.h.o.MaxBody
+	b, err := web.NewBodyReader(x.w, x.r, limit, web.BodyIdle)
+	if err != nil {
+		return err
+	}
+	x.in = soif.NewReader(b)
+	switch coding := strings.ToLower(strings.TrimSpace(x.r.Header.Get("Content-Encoding"))); coding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return notGzip(err)
+		}
+		x.in = soif.NewReader(&unpacked{z, limit, limit})
+	default:
+		x.w.Header().Set("Accept-Encoding", "gzip, x-gzip")
+		return web.Errorf(http.StatusUnsupportedMediaType, "unsupported content coding, gzip is taken")
+	}
+	x.in.Memory = x.memory.Grow
+	return nil
+}
+
+// unpacked is a compressed message of at most limit bytes.
+type unpacked struct {
+	from        io.Reader
+	left, limit int64
+}
+
+func (u *unpacked) Read(p []byte) (int, error) {
+	n, err := u.from.Read(p)
+	switch u.left -= int64(n); {
+	case u.left < 0:
+		return 0, web.Errorf(http.StatusRequestEntityTooLarge, "message has more than %d bytes", u.limit)
+	case err != nil && err != io.EOF:
+		err = notGzip(err)
+	}
+	return n, err
+}
+
+func notGzip(err error) error {
+	if _, ok := errors.AsType[*web.Error](err); ok {
+		return err
+	}
+	return badRequest("message is not what its content coding says: %v", err)
+}
+
+// readQuery checks the language of a query, and reads its view.
+func (x *exchange) readQuery() (err error) {
+	language, want := x.said(nameLanguage), x.kind.language
+	if want != "" && language != "" && !strings.EqualFold(language, want) {
+		return badRequest("unsupported query language: %.60s", strings.ToValidUTF8(language, "\ufffd"))
+	}
+	x.view, err = parseView(x.said(nameViewAttributes), x.said(nameViewOrder), x.said(nameViewHits))
+	return err
+}
+
+// parseSince reads the scopes of the query language gatherer: since when things
+// are wanted, the zero time for all of them.
+func parseSince(scope string) (since time.Time, err error) {
+	word, date, _ := strings.Cut(scope, " ")
+	date = strings.TrimSpace(date)
+	switch {
+	case scope == "", strings.EqualFold(scope, "all"):
+	case !strings.EqualFold(word, "since"):
+		err = badRequest("scope %.60q is neither all nor since DATE", scope)
+	default:
+		if since, err = http.ParseTime(date); err != nil {
+			err = badRequest("scope: date %.60q is not like %s", date, http.TimeFormat)
+		}
+	}
+	return since, err
 }
 
 // A view is the part of a result to send, and its order (RDM View
@@ -185,7 +312,7 @@ func parseView(attributes, order, hits string) (v view, err error) {
 		}
 		v.order = append(v.order, k)
 	}
-	if hits = strings.TrimSpace(hits); hits == "" {
+	if hits == "" {
 		return v, nil
 	}
 	first, last, ranged := strings.Cut(hits, "..")
@@ -213,14 +340,6 @@ func listed(list string) (all []string) {
 	return all
 }
 
-// hits returns how many of n results are wanted.
-func (v *view) hits(n int64) int64 {
-	if v.last > 0 {
-		n = min(n, v.last)
-	}
-	return max(0, n-max(v.first, 1)+1)
-}
-
 // wants reports whether hit number n is in the view.
 func (v *view) wants(n int64) bool { return n >= v.first && !v.past(n) }
 
@@ -230,173 +349,13 @@ func (v *view) past(n int64) bool { return v.last > 0 && n > v.last }
 // has reports whether an attribute is in the view: by its name, or by its name
 // without the number of a value.
 func (v *view) has(name string) bool {
-	if v.attributes == nil {
-		return true
-	}
 	base, _ := soif.Base(name)
-	for _, want := range v.attributes {
-		if strings.EqualFold(want, name) || strings.EqualFold(want, base) {
-			return true
-		}
-	}
-	return false
+	return v.attributes == nil || slices.ContainsFunc(v.attributes, func(want string) bool {
+		return strings.EqualFold(want, name) || strings.EqualFold(want, base)
+	})
 }
 
 // keep removes attributes outside of the view.
 func (v *view) keep(o *soif.Object) {
-	kept := o.Attributes[:0]
-	for _, a := range o.Attributes {
-		if v.has(a.Name) {
-			kept = append(kept, a)
-		}
-	}
-	o.Attributes = kept
-}
-
-// parseSince reads the scopes of the query language gatherer: since when things
-// are wanted, the zero time for all of them.
-func parseSince(scope string) (time.Time, error) {
-	word, rest, _ := strings.Cut(scope, " ")
-	switch {
-	case scope == "", strings.EqualFold(scope, "all"):
-		return time.Time{}, nil
-	case strings.EqualFold(word, "since"):
-		t, err := http.ParseTime(strings.TrimSpace(rest))
-		if err != nil {
-			return t, badRequest("scope: date %.60q is not like %s", strings.TrimSpace(rest), http.TimeFormat)
-		}
-		return t, nil
-	}
-	return time.Time{}, badRequest("scope %.60q is neither all nor since DATE", scope)
-}
-
-// A Client asks a server, ours or another. Its fields are not to be changed
-// while it is in use.
-type Client struct {
-	URL       string       // where the server takes messages; see [ServerURL]
-	HTTP      *http.Client // nil means http.DefaultClient
-	UserAgent string
-}
-
-// ServerURL returns where a server takes messages: the URL itself, or [Path]
-// below it if it has no path.
-func ServerURL(text string) (string, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return "", err
-	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return "", fmt.Errorf("URL %.80q is not an absolute http URL", text)
-	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return "", fmt.Errorf("URL %.80q: only scheme, host and path have a meaning", text)
-	}
-	if u.Path == "" || u.Path == "/" {
-		u.Path = Path
-	}
-	return u.String(), nil
-}
-
-// CatalogID returns the Catalog-Service-ID of a catalog of the server, by its
-// name. A Catalog-Service-ID is returned unchanged.
-func (c *Client) CatalogID(name string) string {
-	if name == "" || strings.Contains(name, "://") {
-		return name
-	}
-	scheme, rest, _ := strings.Cut(c.URL, "://")
-	host, _, _ := strings.Cut(rest, "/")
-	return catalogIDOf(scheme, host, name)
-}
-
-// A Request is a query. Empty fields are not sent.
-type Request struct {
-	Type    Type
-	Catalog string // Catalog-Service-ID; "" is the default of the server
-	Scope   string // such as "all"
-	// Attributes, Order and Hits are the view.
-	Attributes, Order, Hits string
-}
-
-// Since returns the scope of changes at an instant, or later in its second.
-func Since(t time.Time) string { return "since " + httpDate(t) }
-
-// A Reply is the answer to a message. Close it after use.
-type Reply struct {
-	Header
-	Status int // of HTTP
-	// Until is the instant of the answer: a request since then completes it. It
-	// is zero if the server does not say.
-	Until time.Time
-
-	in   *soif.Reader
-	body io.Closer
-}
-
-// Read returns the next object of the answer behind its header, or io.EOF.
-func (r *Reply) Read() (soif.Object, error) { return r.in.Read() }
-
-// Close lets go of the answer.
-func (r *Reply) Close() error { return r.body.Close() }
-
-// Ask sends a request. An error in the answer is an [*web.Error]. An empty answer is no
-// error.
-func (c *Client) Ask(ctx context.Context, q Request) (*Reply, error) {
-	head := Header{Type: q.Type, Language: languages[q.Type], Catalog: q.Catalog}
-	message := appendObject(head.append(nil), queryObject, nameScope, q.Scope, nameViewAttributes, q.Attributes,
-		nameViewOrder, q.Order, nameViewHits, q.Hits)
-	r, err := c.send(ctx, int64(len(message)), bytes.NewReader(message))
-	if err == nil && r.Status >= 400 {
-		return nil, errors.Join(&web.Error{Status: r.Status, Message: r.Header.Error}, r.Close())
-	}
-	return r, err
-}
-
-// Send submits objects, the SOIF in body, to a catalog: to insert or update them, or, if
-// typ is [RDResponseDeleted], to delete them. The answer has a result for each object; its
-// Status and Error sum them up.
-func (c *Client) Send(ctx context.Context, typ Type, catalog string, body io.Reader) (*Reply, error) {
-	head := Header{Type: typ, Catalog: catalog}
-	return c.send(ctx, -1, io.MultiReader(bytes.NewReader(head.append(nil)), body))
-}
-
-func (c *Client) send(ctx context.Context, size int64, body io.Reader) (*Reply, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, io.NopCloser(body))
-	if err != nil {
-		return nil, err
-	}
-	req.ContentLength = size
-	req.Header.Set("Content-Type", MediaType)
-	req.Header.Set("Accept", MediaType+", application/rdm;q=0.9")
-	if c.UserAgent != "" {
-		req.Header.Set("User-Agent", c.UserAgent)
-	}
-	resp, err := cmp.Or(c.HTTP, http.DefaultClient).Do(req)
-	if err != nil {
-		return nil, err
-	}
-	r := &Reply{Status: resp.StatusCode, body: resp.Body, in: soif.NewReader(resp.Body)}
-	r.Until, _ = http.ParseTime(resp.Header.Get("Last-Modified"))
-	if err := r.readHeader(resp.Header.Get("Content-Type")); err != nil {
-		if r.Status >= 400 {
-			err = &web.Error{Status: r.Status}
-		}
-		return nil, errors.Join(err, resp.Body.Close())
-	}
-	return r, nil
-}
-
-func (r *Reply) readHeader(contentType string) error {
-	if media, _, _ := mime.ParseMediaType(contentType); !isMedia(media) {
-		return fmt.Errorf("answer is %.60q, not %s", contentType, MediaType)
-	}
-	o, err := r.in.Read()
-	if err == io.EOF {
-		return errors.New("answer is empty")
-	}
-	if err == nil {
-		r.Header, err = parseHeader(&o)
-	}
-	if err != nil {
-		return fmt.Errorf("answer: %w", err)
-	}
-	return nil
+	o.Attributes = slices.DeleteFunc(o.Attributes, func(a soif.Attribute) bool { return !v.has(a.Name) })
 }

@@ -550,15 +550,20 @@ func TestAnswerIsHeldBackWithinTheBudget(t *testing.T) {
 // A copy is what a client has that asks since the last time.
 type copy struct {
 	jobs  map[string]string // status by URL
-	scope map[rdm.Type]string
+	scope map[string]string
 	sent  int
 }
 
 // follow asks once for what is deleted and then for the rest.
-func (c *copy) follow(t *testing.T, client *rdm.Client) {
+func (c *copy) follow(t *testing.T, server string) {
 	t.Helper()
-	for _, typ := range []rdm.Type{rdm.RDRequestDeleted, rdm.RDRequest} {
-		r, err := client.Ask(ctx, rdm.Request{Type: typ, Catalog: client.CatalogID("ingest"), Scope: c.scope[typ]})
+	for _, typ := range []string{"rd-request-deleted", "rd-request"} {
+		head, err := rdm.Begin(server, typ, "ingest")
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := rdm.Query(c.scope[typ], "", "", "")
+		r, err := rdm.Post(ctx, http.DefaultClient, server, "follower/1", head, query.Append(nil))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -570,7 +575,7 @@ func (c *copy) follow(t *testing.T, client *rdm.Client) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.sent++; typ == rdm.RDRequestDeleted {
+			if c.sent++; typ == "rd-request-deleted" {
 				delete(c.jobs, o.URL)
 			} else {
 				c.jobs[o.URL] = o.Value("Status")
@@ -596,7 +601,6 @@ func TestPollingClientMissesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &rdm.Client{URL: url, UserAgent: "follower/1"}
 	if _, err := s.svc.SetQueue(ctx, "ingest", func(info *home.QueueInfo) error { info.CullingSize = 20; return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -635,14 +639,14 @@ func TestPollingClientMissesNothing(t *testing.T) {
 			}
 		})
 	}
-	c := &copy{jobs: map[string]string{}, scope: map[rdm.Type]string{}}
+	c := &copy{jobs: map[string]string{}, scope: map[string]string{}}
 	for range 40 {
-		c.follow(t, client)
+		c.follow(t, url)
 	}
 	close(stop)
 	wg.Wait()
 	s.clock.at.Add(time.Second.Microseconds())
-	c.follow(t, client)
+	c.follow(t, url)
 	want := map[string]string{}
 	for _, st := range []job.Status{job.Pending, job.Consumed} {
 		for _, id := range s.q.IDs(index.Filter{Status: st, Limit: 1e6}) {

@@ -5,17 +5,14 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"html"
 	"io"
-	"maps"
 	"mime"
 	"net/http"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"cutie/publisher/soif"
@@ -34,127 +31,6 @@ const (
 	elemRetired = "rdm-retired" // its value says why it is no longer in the catalog
 )
 
-// names are the submitted descriptions of a catalog, by their URLs: some 80 bytes each. It
-// reads the job files of the queue once, and then those that its events are about.
-type names struct {
-	q *queuefs.Queue
-
-	mu   sync.Mutex // guards the rest
-	seq  job.Seq    // last event that was looked at
-	jobs map[job.ID]named
-	live map[uint64]job.ID // by the sums of the URLs: the last job in the catalog
-}
-
-// A named job has a URL, by its sum. It is gone if it is no longer in the catalog.
-type named struct {
-	url  uint64
-	gone bool
-}
-
-var seed = maphash.MakeSeed()
-
-func sumOf(url string) uint64 { return maphash.String(seed, url) }
-
-// names returns the names in a catalog, up to its last event.
-func (h *Handler) names(q *queuefs.Queue) (*names, error) {
-	h.mu.Lock()
-	n := h.catalogs[q.ID()]
-	if n == nil || n.q != q {
-		maps.DeleteFunc(h.catalogs, func(id string, _ *names) bool { // of queues that were removed
-			_, err := h.svc.Queue(id)
-			return errors.Is(err, ledger.ErrNoQueue)
-		})
-		n = &names{q: q}
-		h.catalogs[q.ID()] = n
-	}
-	h.mu.Unlock()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for {
-		if n.jobs == nil {
-			n.begin()
-		}
-		events, err := n.q.Events(n.seq, 0)
-		if errors.Is(err, ledger.ErrGone) { // too many since then
-			n.jobs = nil
-			continue
-		}
-		if err != nil || len(events) == 0 {
-			return n, err
-		}
-		for i := range events {
-			e := &events[i]
-			if _, known := n.jobs[e.Job]; known || e.Kind == job.Submit {
-				n.look(e.Job)
-			}
-			n.seq = e.Seq
-		}
-	}
-}
-
-// begin looks at all jobs. It does so to the end even if the request is given up: the next
-// one needs it as well.
-func (n *names) begin() {
-	n.seq, n.jobs, n.live = n.q.Seq(), map[job.ID]named{}, map[uint64]job.ID{}
-	var entries []ledger.Entry
-	for page := range n.q.Pages() {
-		entries, _, _ = n.q.Page(page, entries[:0])
-		for i := range entries {
-			n.look(entries[i].Job)
-		}
-	}
-}
-
-// look takes the URL of a job. A job that cannot be read has none: who asks for its
-// description gets the error.
-func (n *names) look(id job.ID) {
-	if was := n.jobs[id]; n.live[was.url] == id {
-		delete(n.live, was.url)
-	}
-	delete(n.jobs, id)
-	j, err := n.q.Job(id)
-	url := j.Extra.Value(elemURL)
-	if err != nil || url == "" {
-		return
-	}
-	now := named{sumOf(url), j.Status == job.Deleted || j.Extra.Value(elemRetired) != ""}
-	n.jobs[id] = now
-	if !now.gone && n.live[now.url] < id {
-		n.live[now.url] = id
-	}
-}
-
-// wanted reports whether a job is in the catalog, or was, if what is deleted is wanted. One
-// that a later job has replaced is neither.
-func (n *names) wanted(e *ledger.Entry, deleted bool) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	j, has := n.jobs[e.Job]
-	if has && n.live[j.url] != 0 && n.live[j.url] != e.Job {
-		return false
-	}
-	return (e.Status == job.Deleted || j.gone) == deleted
-}
-
-// find returns the job of the description with a URL, zero if there is none.
-func (x *exchange) find(url string) (job.Job, error) {
-	n, err := x.h.names(x.catalog)
-	if err != nil {
-		return job.Job{}, err
-	}
-	n.mu.Lock()
-	id := n.live[sumOf(url)]
-	n.mu.Unlock()
-	if id == 0 {
-		return job.Job{}, nil
-	}
-	j, err := x.catalog.Job(id)
-	if errors.Is(err, ledger.ErrNoJob) || j.Extra.Value(elemURL) != url {
-		return job.Job{}, nil
-	}
-	return j, err
-}
-
 // A result is the result of one object of a submission.
 type result struct {
 	done string // submitted, updated, requeued, deleted or unchanged
@@ -168,12 +44,15 @@ func (x *exchange) submit() error {
 	if err := x.openToSubmit(); err != nil {
 		return err
 	}
-	var facts []string // for programs, names and values
-	var list strings.Builder
-	var first, ended *web.Error
-	accepted, rejected := 0, 0
+	var (
+		facts              []string // for programs, names and values
+		list               strings.Builder
+		failed, ended      *web.Error
+		accepted, rejected int
+	)
+	list.WriteString("<OL>\n")
 	held := x.memory.Held()
-	for begun := false; ; begun = true {
+	for begun := false; ended == nil; begun = true {
 		x.memory.Return(held) // of the last object
 		o, err := x.in.Read()
 		if err == io.EOF {
@@ -188,7 +67,7 @@ func (x *exchange) submit() error {
 		}
 		if err != nil {
 			ended = x.errorOf(err)
-			break
+			continue
 		}
 		if !begun && o.Is(schemaObject) {
 			continue // all attributes are taken
@@ -198,7 +77,7 @@ func (x *exchange) submit() error {
 		if err != nil {
 			e := x.errorOf(err)
 			if n == 0 {
-				first = e
+				failed = e
 			}
 			rejected++
 			facts = append(facts, "Error-"+number, e.Error())
@@ -210,18 +89,7 @@ func (x *exchange) submit() error {
 		facts = append(facts, "RD-URL-"+number, ref)
 		fmt.Fprintf(&list, "<LI>%s <A HREF=\"%s\">%v</A>\n", r.done, html.EscapeString(ref), r.job)
 	}
-	text := "<OL>\n" + list.String() + "</OL>\n"
-	if accepted > 0 {
-		first = nil
-	}
-	if ended != nil {
-		first = ended
-		text += "<P>" + html.EscapeString(ended.Error()) + "\n"
-	}
-	head := Header{Catalog: x.answered(), Interpret: fmt.Sprintf("%d accepted, %d rejected", accepted, rejected)}
-	if first != nil {
-		head.Error, x.status = first.Error(), first.Status
-	}
+	list.WriteString("</OL>\n")
 	title := fmt.Sprintf("%d objects accepted", accepted)
 	if accepted == 1 {
 		title = "1 object accepted"
@@ -229,14 +97,26 @@ func (x *exchange) submit() error {
 	if rejected > 0 {
 		title += fmt.Sprintf(", %d rejected", rejected)
 	}
+	if accepted > 0 {
+		failed = nil
+	}
+	if ended != nil {
+		failed = ended
+		list.WriteString("<P>" + html.EscapeString(ended.Error()) + "\n")
+	}
+	failure := ""
+	if failed != nil {
+		failure, x.status = failed.Error(), failed.Status
+	}
 	facts = append([]string{"Accepted", strconv.Itoa(accepted), "Rejected", strconv.Itoa(rejected)}, facts...)
-	return x.answer(&head, appendStatus(nil, x.base.Ref("state", x.catalog.ID()), page(title, text), facts...))
+	return x.answer(fmt.Sprintf("%d accepted, %d rejected", accepted, rejected), failure,
+		statusOf(x.base.Ref("state", x.catalog.ID()), title, list.String(), facts...))
 }
 
 // openToSubmit finds the catalog. To delete, a user needs the right to delete, or that to
 // submit, for what is his own.
 func (x *exchange) openToSubmit() error {
-	if x.typ == RDResponse {
+	if !x.kind.deleted() {
 		return x.open(web.Submit)
 	}
 	err := x.open(web.Delete)
@@ -288,7 +168,7 @@ func (x *exchange) take(o *soif.Object) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	switch gone := x.typ == RDResponseDeleted; {
+	switch gone := x.kind.deleted(); {
 	case gone && was.ID == 0:
 		return result{}, web.Errorf(http.StatusNotFound, "URL %.80q is not that of a description here", o.URL)
 	case gone:
@@ -387,7 +267,8 @@ const soifType = "application/x-soif"
 
 // insert submits a description, in the place of the job that had the same URL, if was is one.
 func (x *exchange) insert(was *job.Job, o *soif.Object) (result, error) {
-	m := job.Meta{Filename: o.Value("Title"), Sidecar: o.Value("Sidecar"), Submitter: x.r.UserAgent(), MediaType: soifType, Owner: x.user()}
+	m := job.Meta{Filename: o.Value("Title"), Sidecar: o.Value("Sidecar"), Submitter: x.r.UserAgent(),
+		MediaType: soifType, Owner: x.user()}
 	if was.ID != 0 {
 		if err := x.mayChange(was); err != nil {
 			return result{}, err
@@ -414,7 +295,8 @@ func (x *exchange) insert(was *job.Job, o *soif.Object) (result, error) {
 			return result{}, err
 		}
 	}
-	if was.ID != 0 && was.MediaType == m.MediaType && was.Sidecar == m.Sidecar && was.Filename == path.Base("/"+m.Filename) {
+	if was.ID != 0 && was.MediaType == m.MediaType && was.Sidecar == m.Sidecar &&
+		was.Filename == path.Base("/"+m.Filename) {
 		sum := sha256.New()
 		if err := payload(sum); err != nil {
 			return result{}, err
