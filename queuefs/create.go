@@ -84,10 +84,10 @@ func (s *Service) free(info home.QueueInfo) error {
 	switch {
 	case same != nil && same.Names()[0] != info.Identifier:
 		return fmt.Errorf("%.80s: %w under the identifier %.80q, and both have the directory %s", info.Identifier, ErrQueueExists, same.Names()[0], info.ID)
-	case same != nil || s.queues.Taken(info.Name, nil):
+	case same != nil:
 		return fmt.Errorf("%s: %w", info.ID, ErrQueueExists)
 	}
-	return nil
+	return s.queues.Free(info.Name, nil)
 }
 
 // enlist serves new queues. Their files are put on stable storage before their lines. A

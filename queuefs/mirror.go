@@ -95,9 +95,9 @@ func (s *Service) beginMirror(id string, m *home.Mirror) (*Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", home.QueueInfoName, err)
 	}
-	if s.queues.Taken(q.info().Name, nil) {
+	if err := s.queues.Free(q.info().Name, nil); err != nil {
 		q.close()
-		return nil, fmt.Errorf("%s: its name %.80q: %w", id, q.info().Name, ErrQueueExists)
+		return nil, fmt.Errorf("%s: %w", id, err)
 	}
 	s.queues.Expect(q)
 	return q, nil

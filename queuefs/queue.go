@@ -392,19 +392,23 @@ func (r *openQueues) ByName(name string) *Queue {
 	return nil // it is being made, or nobody is called so
 }
 
-// Taken reports whether a queue other than q has the name, or is being made with it.
-func (r *openQueues) Taken(name string, q *Queue) bool {
+// Free returns [ErrQueueExists] if a queue other than q has the name, or is being made
+// with it.
+func (r *openQueues) Free(name string, q *Queue) error {
 	if name == "" {
-		return false
+		return nil
 	}
-	has := func(o *Queue) bool { return o != nil && o != q && o.Names()[1] == name }
-	if has(r.ByID(name)) || has(r.Coming(name)) || has(r.called(name)) {
-		return true
+	first := r.called(name)
+	others := []*Queue{r.ByID(name), r.Coming(name), first}
+	if q != nil && first == q { // there may be another one after it
+		others = append(others, r.All()...)
 	}
-	if q == nil || r.called(name) != q {
-		return false // nobody is called so
+	for _, o := range others {
+		if o != nil && o != q && o.Names()[1] == name {
+			return fmt.Errorf("the name %.80q is taken by queue %s: %w", name, o.ID(), ErrQueueExists)
+		}
 	}
-	return slices.ContainsFunc(r.All(), has) // another one after q
+	return nil
 }
 
 // called returns the first queue with a name, open or being made.

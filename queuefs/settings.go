@@ -72,8 +72,8 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*home.Que
 	if err := info.Check(); err != nil {
 		return home.QueueInfo{}, err
 	}
-	if s.queues.Taken(info.Name, q) {
-		return home.QueueInfo{}, fmt.Errorf("name %.80q: %w", info.Name, ErrQueueExists)
+	if err := s.queues.Free(info.Name, q); err != nil {
+		return home.QueueInfo{}, err
 	}
 	callbacks := &s.properties.callbacks
 	if info.Callback != was || was != home.PublicURL(was) { // else it is as before, even if its URL is lost

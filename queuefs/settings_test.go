@@ -82,7 +82,6 @@ func TestSetQueueKeepsWhatElseIsInTheFile(t *testing.T) {
 	}
 	text := `# ours since 2019
 identifier: jobs
-Description:
 # ask Ann before you change this
 cullingSizeThreshold: 5
 contact: ann@example.org
@@ -139,7 +138,7 @@ func TestSetQueueRefusesWhatCannotBe(t *testing.T) {
 		"identifier":   {func(i *home.QueueInfo) { i.Identifier = "new" }, job.ErrBadName, "create a queue of the new name"},
 		"id":           {func(i *home.QueueInfo) { i.ID = "new" }, job.ErrBadName, "create a queue of the new name"},
 		"created":      {func(i *home.QueueInfo) { i.Created = time.Now() }, job.ErrBadName, "created"},
-		"name taken":   {func(i *home.QueueInfo) { i.Name = "Other" }, queuefs.ErrQueueExists, "Other"},
+		"name taken":   {func(i *home.QueueInfo) { i.Name = "Other" }, queuefs.ErrQueueExists, `the name "Other" is taken by queue other`},
 		"long name":    {func(i *home.QueueInfo) { i.Name = strings.Repeat("x", 5000) }, job.ErrTooBig, ""},
 		"size":         {func(i *home.QueueInfo) { i.CullingSize = -2 }, job.ErrBadName, "cullingSizeThreshold"},
 		"age":          {func(i *home.QueueInfo) { i.CullingAge = 1 << 62 }, job.ErrBadName, "cullingAgeThreshold"},

@@ -614,29 +614,36 @@ func (d *Document) Lookup(name string) (value string, ok bool) {
 // folded value stay, after the element. If the value is the same already,
 // nothing is touched. Without such an element it is the same as [Document.Add].
 func (d *Document) Set(name, value string) {
-	found := false
-	for i := 0; i < len(d.lines); i++ {
+	i := slices.IndexFunc(d.lines, func(e entry) bool { return e.named(name) })
+	if i < 0 {
+		d.Add(name, value)
+		return
+	}
+	if e := &d.lines[i]; e.Value != value {
+		e.Value = value
+		e.raw = string(AppendElement(nil, e.Name, value)) + comments(e.raw)
+	}
+	d.drop(name, i+1)
+}
+
+// Remove drops the elements of the given name. Comments within a folded value stay.
+func (d *Document) Remove(name string) { d.drop(name, 0) }
+
+// drop is Remove from a line on.
+func (d *Document) drop(name string, from int) {
+	for i := len(d.lines) - 1; i >= from; i-- {
 		e := &d.lines[i]
-		switch {
-		case !e.element || !strings.EqualFold(e.Name, name):
-		case found:
-			if e.element, e.raw = false, comments(e.raw); e.raw == "" {
-				d.lines = slices.Delete(d.lines, i, i+1)
-				d.end--
-				i--
-			}
-		case e.Value != value:
-			e.Value = value
-			e.raw = string(AppendElement(nil, e.Name, value)) + comments(e.raw)
-			found = true
-		default:
-			found = true
+		if !e.named(name) {
+			continue
+		}
+		if e.element, e.raw = false, comments(e.raw); e.raw == "" {
+			d.lines = slices.Delete(d.lines, i, i+1)
+			d.end--
 		}
 	}
-	if !found {
-		d.Add(name, value)
-	}
 }
+
+func (e *entry) named(name string) bool { return e.element && strings.EqualFold(e.Name, name) }
 
 // Add appends an element to the first record.
 func (d *Document) Add(name, value string) {

@@ -258,6 +258,29 @@ func TestDocumentAdd(t *testing.T) {
 	}
 }
 
+func TestDocumentRemove(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                  "",
+		"b: 1\n":                            "b: 1\n",
+		"# x\na: 1\nb: 2\nA: 3\n":           "# x\nb: 2\n",
+		"a: 1\n# in\n 2\nb: 3":              "# in\nb: 3",
+		"b: 1\na: 2\n\na: of another one\n": "b: 1\n\na: of another one\n",
+	} {
+		d, err := anvl.ParseDocument([]byte(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Remove("a")
+		if got := string(d.Bytes()); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+		d.Set("new", "1")
+		if got := d.Record().Value("new"); got != "1" || d.Record().Value("a") != "" {
+			t.Errorf("%q: then got %q", in, d.Bytes())
+		}
+	}
+}
+
 func TestParseDocumentFails(t *testing.T) {
 	_, err := anvl.ParseDocument([]byte("a: 1\nb\n"))
 	if err == nil || err.Error() != "line 2: no colon in line" {

@@ -239,11 +239,15 @@ func (f *File[T]) SetAside() (to string, err error) {
 	return to, err
 }
 
-// rewrite gives the elements of a property file their values. An empty value is
-// not added.
+// rewrite gives the elements of a property file their values. An element that gets an
+// empty value is removed.
 func rewrite(doc *anvl.Document, elements anvl.Record) []byte {
 	for _, e := range elements {
-		if old, there := doc.Lookup(e.Name); (there || e.Value != "") && old != e.Value {
+		switch old, _ := doc.Lookup(e.Name); {
+		case old == e.Value:
+		case e.Value == "":
+			doc.Remove(e.Name)
+		default:
 			doc.Set(e.Name, e.Value)
 		}
 	}

@@ -517,7 +517,7 @@ func TestSetKeepsTheRestOfTheFile(t *testing.T) {
 		t.Error("the file was written though nothing changed")
 	}
 	set, err = f.Set(r, anvl.Record{{Name: "name"}, {Name: "description", Value: "new"}})
-	want := "# mine\nIdentifier: jobs\nphone: 1\nname:\ndescription: new\n\nmore: x\n"
+	want := "# mine\nIdentifier: jobs\nphone: 1\ndescription: new\n\nmore: x\n"
 	if text, _ := os.ReadFile(name); err != nil || string(set.Text) != want || string(text) != want || set.Value.Description != "new" || set.Value.Name != "" {
 		t.Errorf("got %+v, %v, file\n%s", set, err, text)
 	}

@@ -482,12 +482,12 @@ func (p *Property) set(info *QueueInfo, name, value string) (err error) {
 			*v, err = ParseDumps(value)
 		}
 	case *Count:
-		number("a number")
+		number("a whole number")
 		*v = Count(value)
 	case *int64:
-		*v = number("a number")
+		*v = number("a whole number")
 	case *int:
-		*v = int(max(number("a number"), 0))
+		*v = int(max(number("a whole number"), 0))
 	case *bool:
 		if *v, err = strconv.ParseBool(strings.ToLower(cmp.Or(value, "false"))); err != nil {
 			err = wrong("%s is %.40q, neither true nor false", name, value)

@@ -111,7 +111,10 @@ type operation struct {
 const everywhere = "400 401 403 404 405 415 500 503"
 
 func (o *operation) describe(t *web.Route) object {
-	d := object{"summary": t.Help.Summary, "description": t.Help.Text, "operationId": operationID(t), "tags": []string{t.Help.Method}}
+	d := object{"summary": t.Help.Summary, "operationId": operationID(t), "tags": []string{t.Help.Method}}
+	if t.Help.Text != "" {
+		d["description"] = t.Help.Text
+	}
 	if t.Need.Right > 0 {
 		d["x-right"] = t.Need.Right.String()
 	}

@@ -442,7 +442,7 @@ func parseNumber(name, value string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 {
-		return 0, badRequest("%s is %.40q, not a number from 0 to %d", name, value, int64(math.MaxInt64))
+		return 0, badRequest("%s is %.40q, not a whole number from 0 to %d", name, value, int64(math.MaxInt64))
 	}
 	return n, nil
 }

@@ -103,7 +103,7 @@ func (r *request) number(name string, absent, least, most int) int {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < least || n > most {
-		r.wrong(badRequest("parameter %s is %.20q, not a number from %d to %d", name, s, least, most))
+		r.wrong(badRequest("parameter %s is %.20q, not a whole number from %d to %d", name, s, least, most))
 	}
 	return n
 }

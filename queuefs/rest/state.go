@@ -217,7 +217,7 @@ func queuePage(svc *queuefs.Service, query url.Values) (queues []*queuefs.Queue,
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > state.MaxQueues {
-			return nil, "", fmt.Errorf("%w: limit %.40q is not a number from 1 to %d", job.ErrBadName, text, state.MaxQueues)
+			return nil, "", fmt.Errorf("%w: limit %.40q is not a whole number from 1 to %d", job.ErrBadName, text, state.MaxQueues)
 		}
 		limit = n
 	}

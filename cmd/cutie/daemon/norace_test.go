@@ -6,6 +6,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 
 	"cutie/testdata/openapi"
@@ -38,5 +39,8 @@ func TestTheDescriptionIsValid(t *testing.T) {
 	}
 	if err := openapi.Valid(text); err != nil {
 		t.Error(err)
+	}
+	if strings.Contains(string(text), `"description": ""`) {
+		t.Error("a description is empty")
 	}
 }
