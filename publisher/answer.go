@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"cutie/publisher/names"
 	"cutie/publisher/set"
 	"cutie/queuefs/job"
 	"cutie/queuefs/web"
@@ -49,7 +50,8 @@ type resource struct {
 	// Gzip opens the form in gzip, if a file has it; else it is nil.
 	Gzip func() (*document, error)
 
-	File set.Opener // opens a package; nil of other documents
+	File  set.Opener   // opens a package; nil of other documents
+	About *names.About // what a text about the Source or a set says; nil of other documents
 }
 
 // events belong to a queue. Methods are safe for concurrent use.

@@ -212,20 +212,17 @@ func (p *Publisher) hasAbout(name string) bool {
 	return name == names.AboutDataName || name == names.AboutPageName && p.src.Page.Print != nil
 }
 
-// aboutDocument returns the document with a name, after an edit that may be nil.
-func (p *Publisher) aboutDocument(a *names.About, name string, edit func(*names.About)) *resource {
-	if edit != nil {
-		edit(a)
-	}
+// aboutDocument returns the document with a name.
+func (p *Publisher) aboutDocument(a *names.About, name string) *resource {
 	a.Clean()
 	data := a.JSON()
 	tag := "ab-" + names.Salt(name, string(data), p.src.Page.Policy)
 	if name == names.AboutDataName {
 		r := textDocument(tag, func() []byte { return data })
-		r.Type = typeJSON
+		r.Type, r.About = typeJSON, a
 		return r
 	}
 	r := textDocument(tag, func() []byte { return p.src.Page.Print(a) })
-	r.Type, r.Policy = typeHTML, p.src.Page.Policy
+	r.Type, r.Policy, r.About = typeHTML, p.src.Page.Policy, a
 	return r
 }

@@ -11,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
+	"net/textproto"
 	"net/url"
 	"path"
 	"slices"
@@ -34,18 +36,17 @@ type Export struct {
 	// references, and hubs are left out: a hub serves the topics of the Source alone.
 	BaseURI string `json:"baseURI,omitempty"`
 
-	Resources bool       `json:"resources,omitempty"` // references to files of queues begin with it, too
-	Robots    bool       `json:"robots,omitempty"`    // robots.txt, with a line for each Resource List
-	Has       []Exported `json:"has,omitempty"`       // what there is by an earlier Export
+	Resources bool                `json:"resources,omitempty"` // references to files of queues begin with it, too
+	Robots    bool                `json:"robots,omitempty"`    // robots.txt, with a line for each Resource List
+	Has       map[string]Exported `json:"has,omitempty"`       // what there is by an earlier Export, by path
 }
 
 // An Exported is one file of an export.
 type Exported struct {
 	Path     string    `json:"path"`              // below the base URI, not escaped
 	Tag      string    `json:"tag,omitempty"`     // differs for each state; "" if unknown
-	Type     string    `json:"type,omitempty"`    // media type
-	Length   int64     `json:"length"`            // bytes
-	SHA256   string    `json:"sha256,omitempty"`  // of a package
+	Length   int64     `json:"length,omitempty"`  // bytes; known once it was written
+	SHA256   string    `json:"sha256,omitempty"`  // likewise
 	Final    bool      `json:"final,omitempty"`   // it never changes
 	Height   int       `json:"height,omitempty"`  // above those of all documents that it names
 	Modified time.Time `json:"modified,omitzero"` // zero if unknown
@@ -66,9 +67,7 @@ type export struct {
 	target string   // begins references; without a slash at the end
 	moved  []string // paths below which references get the target; none if it is the base URI
 	salt   string
-	has    map[string]Exported // by path
-	named  map[string]string   // SHA-256 of packages, by path of the reference
-	done   map[string]Exported // likewise
+	done   map[string]Exported // by path of the reference
 	begun  map[string]bool     // documents that wait for those they name, likewise
 }
 
@@ -76,8 +75,7 @@ type export struct {
 // names. write writes the bytes; it is nil if the receiver has them already. A document
 // that changes meanwhile may come again.
 func (p *Publisher) Export(ctx context.Context, e Export, put func(f Exported, write func(io.Writer) error) error) error {
-	x := &export{Publisher: p, Export: e, has: make(map[string]Exported),
-		named: make(map[string]string), done: make(map[string]Exported), begun: make(map[string]bool)}
+	x := &export{Publisher: p, Export: e, done: make(map[string]Exported), begun: make(map[string]bool)}
 	x.put = func(f Exported, write func(io.Writer) error) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -95,16 +93,10 @@ func (p *Publisher) Export(ctx context.Context, e Export, put func(f Exported, w
 		}
 	}
 	x.salt = p.server.Salt + names.Salt(x.target, x.moved)
-	for _, f := range e.Has {
-		x.has[f.Path] = f
-	}
-	if err := x.emit(wellknown.Path); err != nil {
+	if err := x.emit(wellknown.Path); err != nil || !e.Robots {
 		return err
 	}
-	if e.Robots {
-		return x.robots()
-	}
-	return nil
+	return x.robots()
 }
 
 // exportBase returns what begins the references of an Export.
@@ -128,11 +120,15 @@ func (x *export) emit(ref string) error {
 		if err != nil || len(missing) == 0 {
 			return err
 		}
-		for i := 0; i < len(missing) && err == nil; i++ {
-			err = x.emit(missing[i])
-		}
-		if err != nil && !errors.Is(err, errUnnamed) {
-			return err
+		for _, r := range missing {
+			if _, done := x.done[r]; done {
+				continue // another one names it, too
+			}
+			if err := x.emit(r); errors.Is(err, errUnnamed) {
+				break
+			} else if err != nil {
+				return err
+			}
 		}
 	}
 	return ErrMoving
@@ -142,7 +138,7 @@ func (x *export) emit(ref string) error {
 // otherwise. If that is so a second time, a list was closed: what was put of the open one
 // may overlap with it, so documents that change are put again, too.
 func (x *export) compose(ref string, again bool) (missing []string, err error) {
-	open := uses{p: x.Publisher, edit: x.edit}
+	open := uses{p: x.Publisher}
 	defer open.release()
 	res, err := x.resource(ref, &open)
 	if own := (*web.Error)(nil); err == nil && res == nil || errors.As(err, &own) && own.Status == http.StatusGone {
@@ -151,12 +147,12 @@ func (x *export) compose(ref string, again bool) (missing []string, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ref, err)
 	}
-	f, err := x.file(ref, res)
-	if err != nil {
+	f := Exported{Tag: x.tag(res, res.Tag), Final: res.Final && res.Named}
+	if f.Path, err = url.PathUnescape(ref[1:]); err != nil {
 		return nil, err
 	}
-	if had, ok := x.has[f.Path]; ok && had.Height == 0 && had.Tag == f.Tag && f.Tag != "" {
-		return nil, x.finish(ref, had, nil)
+	if had := x.Has[f.Path]; had.Tag != "" && had.Tag == f.Tag && had.Height == 0 {
+		return nil, x.finish(ref, f, nil)
 	}
 	doc, err := x.server.Document(ref, res, identity)
 	if err != nil {
@@ -165,36 +161,34 @@ func (x *export) compose(ref string, again bool) (missing []string, err error) {
 	defer doc.Close()
 	f.Tag, f.Modified = x.tag(res, doc.Tag), x.server.Stable(doc.Modified)
 	if res.File != nil {
-		return nil, x.pack(ref, f, res, doc)
+		return nil, x.finish(ref, f, func(w io.Writer) error { return x.pack(w, res, doc) })
 	}
 	text, err := io.ReadAll(doc)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", ref, err)
 	}
-	if f.Type == typeXML {
+	if cmp.Or(res.Type, typeXML) == typeXML {
 		var refs []string
 		if text, refs, err = x.render(text); err != nil {
 			return nil, fmt.Errorf("%s: %w", ref, err)
 		}
 		ready := func(r string) bool { _, done := x.done[r]; return done || x.begun[r] }
-		if slices.IndexFunc(refs, func(r string) bool { return !ready(r) }) >= 0 && again {
+		if slices.ContainsFunc(refs, func(r string) bool { return !ready(r) }) {
 			for _, r := range refs {
-				if !x.done[r].Final {
+				if again && !x.done[r].Final {
 					delete(x.done, r)
 				}
 			}
+			missing = slices.DeleteFunc(refs, ready)
+			slices.SortStableFunc(missing, func(a, b string) int { return strings.Compare(path.Ext(b), path.Ext(a)) }) // texts name lists
+			return missing, nil
 		}
 		for _, r := range refs {
 			if done, ok := x.done[r]; ok {
 				f.Height = max(f.Height, done.Height+1)
 			}
 		}
-		if missing = slices.DeleteFunc(refs, ready); len(missing) > 0 {
-			slices.SortStableFunc(missing, func(a, b string) int { return strings.Compare(path.Ext(b), path.Ext(a)) }) // texts name lists
-			return missing, nil
-		}
 	}
-	f.Length = int64(len(text))
 	return nil, x.finish(ref, f, func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
@@ -202,40 +196,36 @@ func (x *export) compose(ref string, again bool) (missing []string, err error) {
 }
 
 // resource returns the document at a path; nil if there is none.
-func (x *export) resource(ref string, open *uses) (*resource, error) {
+func (x *export) resource(ref string, open *uses) (res *resource, err error) {
 	if x.src.Closed() {
 		return nil, ledger.ErrClosed
 	}
-	if ref == wellknown.Path {
-		return x.description(), nil
-	}
-	parts := strings.Split(strings.TrimPrefix(ref, wellknown.Path+"/"), "/")
-	id, err := url.PathUnescape(parts[0])
-	switch {
-	case err != nil:
-		return nil, err
-	case len(parts) == 1:
-		return x.findPart(id, open), nil
-	case len(parts) != 3:
-		return nil, nil
-	}
-	res, err := x.find(id, parts[1], parts[2], open)
-	if t := x.topics.Load(); t != nil && res == nil && err == nil {
-		if body, err := t.Newest(x.Publisher.BaseURI() + ref); err == nil {
-			return textDocument("n-"+names.Salt(string(body)), func() []byte { return body }), nil
+	parts := strings.Split(strings.TrimPrefix(ref, wellknown.Path), "/")
+	name := parts[len(parts)-1]
+	switch len(parts) {
+	case 1:
+		res = x.description()
+	case 2:
+		res = x.findPart(name)
+	case 4:
+		var id string
+		if id, err = url.PathUnescape(parts[1]); err != nil {
+			return nil, err
+		}
+		res, err = x.find(id, parts[2], name, open)
+		if t := x.topics.Load(); t != nil && res == nil && err == nil {
+			if body, err := t.Newest(x.Publisher.BaseURI() + ref); err == nil {
+				res = textDocument("n-"+names.Salt(string(body)), func() []byte { return body })
+			}
 		}
 	}
-	return res, err
-}
-
-// file describes a document before it is composed.
-func (x *export) file(ref string, res *resource) (f Exported, err error) {
-	f = Exported{Tag: x.tag(res, res.Tag), Type: res.Type, Final: res.Final && res.Named}
-	if f.Type == "" {
-		f.Type = typeXML
+	if res != nil && res.About != nil && x.moved != nil {
+		x.moveAbout(res.About)
+		at := *res
+		res = x.aboutDocument(res.About, name)
+		res.Events, res.Born = at.Events, at.Born
 	}
-	f.Path, err = url.PathUnescape(ref[1:])
-	return f, err
+	return res, err
 }
 
 func (x *export) tag(res *resource, tag string) string {
@@ -260,11 +250,14 @@ func (x *export) finish(ref string, f Exported, write func(io.Writer) error) err
 	}
 	for _, f.Path = range paths {
 		var err error
-		if had, ok := x.has[f.Path]; ok && had.Tag == f.Tag && f.Tag != "" {
-			f, had.Same = had, true
-			err = x.put(had, nil)
+		if had := x.Has[f.Path]; had.Tag != "" && had.Tag == f.Tag {
+			f, f.Same = had, true
+			err = x.put(f, nil)
 		} else {
-			err = x.put(f, write)
+			sum := sha256.New()
+			size := counter{w: sum}
+			err = x.put(f, func(w io.Writer) error { return write(io.MultiWriter(w, &size)) })
+			f.Length, f.SHA256 = size.n, hex.EncodeToString(sum.Sum(nil))
 		}
 		if err != nil {
 			return err
@@ -276,7 +269,7 @@ func (x *export) finish(ref string, f Exported, write func(io.Writer) error) err
 
 // robots puts robots.txt.
 func (x *export) robots() error {
-	f := Exported{Path: "robots.txt", Type: "text/plain; charset=utf-8"}
+	f := Exported{Path: robotsPath}
 	var lists []string
 	for ref, list := range x.done {
 		if strings.HasSuffix(ref, "/resourcelist.xml") {
@@ -286,8 +279,8 @@ func (x *export) robots() error {
 	}
 	slices.Sort(lists)
 	text := wellknown.Robots(lists)
-	f.Tag, f.Length = names.Salt(text), int64(len(text))
-	return x.finish("/robots.txt", f, func(w io.Writer) error {
+	f.Tag = names.Salt(text)
+	return x.finish("/"+robotsPath, f, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})
@@ -303,11 +296,8 @@ func (x *export) move(uri string) string {
 	return uri
 }
 
-// edit moves the references of a text about the Source or a set.
-func (x *export) edit(a *names.About) {
-	if x.moved == nil {
-		return
-	}
+// moveAbout moves the references of a text about the Source or a set.
+func (x *export) moveAbout(a *names.About) {
 	a.About = x.move(a.About)
 	if a.AboutSet != nil {
 		a.Queue.Info = x.move(a.Queue.Info)
@@ -357,7 +347,14 @@ func (x *export) render(text []byte) (out []byte, refs []string, err error) {
 		if x.moved != nil && e.Link(hub.RelHub) != "" {
 			continue
 		}
-		x.repackaged(&e)
+		if e.Type == typeZIP && x.moved != nil { // the one that was put has another manifest
+			f, done := x.done[strings.TrimPrefix(e.Loc, x.Publisher.BaseURI())]
+			for i := range e.Hashes {
+				if h := &e.Hashes[i]; h.Alg == "sha-256" && done {
+					e.Length, h.Value = f.Length, f.SHA256
+				}
+			}
+		}
 		refer(&e.Loc)
 		for i := range e.Links {
 			refer(&e.Links[i].Href)
@@ -384,58 +381,25 @@ func isLeaf(root sitemap.Root, c sitemap.Capability) bool {
 	return false
 }
 
-// repackaged keeps the digest of a package named by an entry, and gives the entry length and
-// digest of the one that was put.
-func (x *export) repackaged(e *sitemap.Entry) {
-	ref, ok := strings.CutPrefix(e.Loc, x.Publisher.BaseURI())
-	if !ok || e.Type != typeZIP {
-		return
-	}
-	for i := range e.Hashes {
-		if h := &e.Hashes[i]; h.Alg == "sha-256" {
-			x.named[ref] = h.Value
-			if f, done := x.done[ref]; done {
-				e.Length, h.Value = f.Length, f.SHA256
-			}
-		}
-	}
-}
-
-// pack puts a package. For another target its manifest is rendered anew, and all other
+// pack writes a package. For another target its manifest is rendered anew, and all other
 // files are copied as they are: the same package gives the same bytes.
-func (x *export) pack(ref string, f Exported, res *resource, doc *document) (err error) {
-	f.SHA256 = x.named[ref]
-	if f.Length, err = doc.Seek(0, io.SeekEnd); err != nil {
+func (x *export) pack(w io.Writer, res *resource, doc *document) error {
+	if x.moved == nil {
+		_, err := io.Copy(w, doc)
 		return err
 	}
-	if x.moved == nil {
-		return x.finish(ref, f, func(w io.Writer) error {
-			_, err := doc.Seek(0, io.SeekStart)
-			if err == nil {
-				_, err = io.Copy(w, doc)
-			}
-			return err
-		})
+	size, err := doc.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
 	}
 	file, err := res.File()
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	in := io.NewSectionReader(file, 0, f.Length)
-	sum := sha256.New()
-	size := counter{w: sum}
-	if err := x.repack(&size, in); err != nil {
-		return fmt.Errorf("%s: %w", ref, err)
-	}
-	f.Length, f.SHA256 = size.n, hex.EncodeToString(sum.Sum(nil))
-	return x.finish(ref, f, func(w io.Writer) error { return x.repack(w, in) })
-}
-
-func (x *export) repack(w io.Writer, in *io.SectionReader) error {
-	zr, err := zip.NewReader(in, in.Size())
+	zr, err := zip.NewReader(file, size)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", file.Name(), err)
 	}
 	zw := set.NewZip(w)
 	for _, file := range zr.File {
@@ -450,6 +414,9 @@ func (x *export) repack(w io.Writer, in *io.SectionReader) error {
 	}
 	return zw.Close()
 }
+
+// maxManifest bounds a manifest in memory.
+const maxManifest = sitemap.MaxOctets + 1<<20
 
 func (x *export) addManifest(zw *zip.Writer, file *zip.File) error {
 	r, err := file.Open()
@@ -473,23 +440,16 @@ func (x *export) addManifest(zw *zip.Writer, file *zip.File) error {
 	return err
 }
 
-// maxManifest bounds a manifest in memory.
-const maxManifest = sitemap.MaxOctets + 1<<20
+// An Export is asked for at exportPath. The answer is multipart/mixed (RFC 2046, 5.1): a part
+// for each file, with an [Exported] in JSON in its head, and a last one without: its text says
+// why the export ended early, and is empty otherwise.
+const (
+	exportPath   = "/publish/export"
+	exportedBase = "Cutie-Base" // field of the answer: what begins the references
+	exportedFile = "Cutie-File" // field of a part
 
-// An exportLine is a line in JSON of the answer to an Export. The first has Base, and the
-// last End; without that the answer was cut off.
-type exportLine struct {
-	Base  string    `json:"base,omitempty"` // begins the references
-	File  *Exported `json:"file,omitempty"` // its bytes follow, unless it is the same
-	End   bool      `json:"end,omitempty"`
-	Error string    `json:"error,omitempty"` // why there is no end
-}
-
-// exportPath is where an Export is asked for.
-const exportPath = "/publish/export"
-
-// maxExport bounds the body of an Export: some hundred thousand documents.
-const maxExport = 128 << 20
+	maxExport = 128 << 20 // bytes of the body of a request: some hundred thousand documents
+)
 
 // serveExport answers an Export in JSON.
 func (p *Publisher) serveExport(w http.ResponseWriter, r *http.Request) error {
@@ -509,30 +469,24 @@ func (p *Publisher) serveExport(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/octet-stream")
+	parts := multipart.NewWriter(w)
+	w.Header().Set("Content-Type", "multipart/mixed; boundary="+parts.Boundary())
 	w.Header().Set("Cache-Control", "no-store")
-	lines := json.NewEncoder(w)
-	lines.Encode(exportLine{Base: base})
-	whole := true
+	w.Header().Set(exportedBase, base)
 	err = p.Export(r.Context(), e, func(f Exported, write func(io.Writer) error) error {
-		if err := lines.Encode(exportLine{File: &f}); err != nil || f.Same {
+		line, err := json.Marshal(f)
+		if err != nil {
 			return err
 		}
-		body := counter{w: w}
-		err := write(&body)
-		whole = err == nil && body.n == f.Length
-		if err == nil && !whole {
-			err = fmt.Errorf("%s has %d bytes, and not %d", f.Path, body.n, f.Length)
+		part, err := parts.CreatePart(textproto.MIMEHeader{exportedFile: {string(line)}})
+		if err == nil && write != nil {
+			err = write(part)
 		}
 		return err
 	})
-	switch {
-	case err == nil:
-		lines.Encode(exportLine{End: true})
-	case whole:
-		lines.Encode(exportLine{Error: err.Error()})
-	default:
-		panic(http.ErrAbortHandler) // the reader waits for the rest of a file
+	if part, gone := parts.CreatePart(nil); gone == nil && err != nil {
+		io.WriteString(part, err.Error())
 	}
+	parts.Close() // if the client is gone, nobody reads that
 	return nil
 }

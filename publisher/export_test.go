@@ -939,6 +939,11 @@ func TestEveryRequestToABucketMayFail(t *testing.T) {
 	other := &web{dirs: true, files: map[string]shown{published1[1:] + "/old.xml": {}, "queues/old/x": {}, "mine": {}}}
 	e := *first
 	e.Web, e.To = other, "s3://other"
+	other.fail = 20 // on the way there are files of queues
+	if _, err := e.Run(context.Background()); !errors.Is(err, errFault) {
+		t.Errorf("got %v, want a failed request", err)
+	}
+	other.fail = 0
 	run(t, &e)
 	want := tree(t, e.Dir)
 	want["/mine"] = ""

@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -12,15 +11,15 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"mime"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -34,14 +33,13 @@ import (
 // serve. Its methods are for one goroutine.
 //
 // Paths in the directory are those of references below the base URI. The Source Description,
-// whose path is that of a directory, is index.xml and index.html there. Two names are ours:
+// whose path is that of a directory, is index.xml and index.html there. What the directory
+// has is noted in .cutie-export, see exportState.
 //
-//	.cutie-export   what the directory has, see exportState
-//	.cutie-stage/   unfinished files; removed by the next run
-//
-// A run gets all changed documents into .cutie-stage, notes in .cutie-export what it begins
-// to change, renames the files (a document after all that it names), removes what is named no longer, and writes .cutie-export again. A crash at any
-// point leaves a tree whose references lead to files; the next run completes the work.
+// A run gets all changed documents under temporary names, notes that it begins, gets the
+// files of queues that the new Resource Lists name, renames the documents, each after all
+// that it names, removes what is named no longer, and notes what there is now. A crash at
+// any point leaves a tree whose references lead to files; the next run completes the work.
 type ExportDir struct {
 	Client *http.Client
 	Source string // URI to ask at; with a final slash or not
@@ -61,539 +59,6 @@ type ExportDir struct {
 	Fault durable.Fault // for tests
 }
 
-// ExportResult is what a run did.
-type ExportResult struct {
-	Documents int   // documents and packages written
-	Resources int   // files of queues written
-	Removed   int   // files removed
-	Octets    int64 // bytes written
-	Moved     int   // files of queues gone or changed before they were copied; the next run gets what became of them
-}
-
-// exportState is .cutie-export, in JSON. A file without a tag may have any bytes, or be absent.
-type exportState struct {
-	Format     int                 `json:"cutieExport"` // exportFormat
-	Web        string              `json:"web,omitempty"`
-	Resources  bool                `json:"resources,omitempty"`
-	Unfinished bool                `json:"unfinished,omitempty"` // a run did not end: there may be files not named here
-	Files      map[string]Exported `json:"files"`                // by path
-}
-
-const (
-	exportFormat    = 1
-	exportStateFile = ".cutie-export"
-	exportStage     = ".cutie-stage"
-	maxState        = 256 << 20 // bytes, a million documents
-	robotsPath      = "robots.txt"
-	filesOfQueues   = "queues"
-)
-
-// An exportRun is one use of an ExportDir.
-type exportRun struct {
-	*ExportDir
-	lock   *os.File
-	root   *durable.Dir
-	stage  *durable.Dir            // nil before the first file
-	open   map[string]*durable.Dir // by path
-	old    exportState
-	now    exportState
-	base   string // begins the references in the directory
-	anew   bool   // the Web may lack anything
-	staged []stagedFile
-	done   ExportResult
-}
-
-// A stagedFile is a file under a temporary name; "" if it came again.
-type stagedFile struct {
-	Exported
-	tmp string
-}
-
-// Run brings the directory up to date. It writes what has changed alone, each file whole.
-func (d *ExportDir) Run(ctx context.Context) (ExportResult, error) {
-	r, err := d.begin()
-	if err != nil {
-		return ExportResult{}, err
-	}
-	if err = r.receive(ctx); err == nil {
-		err = r.finish(ctx)
-	}
-	return r.done, errors.Join(err, r.close())
-}
-
-// begin opens the directory and locks it against other runs.
-func (d *ExportDir) begin() (_ *exportRun, err error) {
-	r := &exportRun{ExportDir: d, open: make(map[string]*durable.Dir)}
-	if err := os.MkdirAll(d.Dir, 0o777); err != nil {
-		return nil, err
-	}
-	if r.lock, err = os.Open(d.Dir); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, r.close())
-		}
-	}()
-	if err := unix.Flock(int(r.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return nil, errors.New("another export writes there")
-	}
-	if r.root, err = durable.OpenShared(d.Dir, d.Fault); err != nil {
-		return nil, err
-	}
-	if err := r.readState(); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(r.root.Sweep(nil), r.root.RemoveTree(exportStage)); err != nil {
-		return nil, err
-	}
-	_, err = os.Lstat(r.file(robotsPath))
-	if _, ours := r.old.Files[robotsPath]; d.Robots && !ours && !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.New("robots.txt is there, but not by an export; remove it or leave robots.txt out")
-	}
-	r.now = exportState{Format: exportFormat, Web: d.To, Resources: d.Resources, Files: make(map[string]Exported)}
-	r.anew = d.Web != nil && r.old.Web != d.To
-	for path, f := range r.old.Files {
-		st, err := os.Lstat(r.file(path))
-		if r.anew || r.old.Resources != d.Resources || err != nil || !st.Mode().IsRegular() || st.Size() != f.Length {
-			f.Tag = ""
-			r.old.Files[path] = f
-		}
-	}
-	return r, nil
-}
-
-// file returns the name of the file with a path below the base URI.
-func (d *ExportDir) file(path string) string { return filepath.Join(d.Dir, path) }
-
-// close removes staged files and closes all directories.
-func (r *exportRun) close() (err error) {
-	if r.stage != nil {
-		err = errors.Join(r.stage.Close(), r.root.RemoveTree(exportStage))
-	}
-	for _, sub := range r.open {
-		err = errors.Join(err, sub.Close())
-	}
-	if r.root != nil {
-		err = errors.Join(err, r.root.Close())
-	}
-	return errors.Join(err, r.lock.Close())
-}
-
-// receive asks the Source and stages what has changed.
-func (r *exportRun) receive(ctx context.Context) error {
-	ask := Export{BaseURI: r.BaseURI, Resources: r.Resources, Robots: r.Robots}
-	for _, f := range r.old.Files {
-		if f.Tag != "" {
-			ask.Has = append(ask.Has, f)
-		}
-	}
-	body, err := json.Marshal(ask)
-	if err != nil {
-		return err
-	}
-	resp, err := r.request(ctx, http.MethodPost, exportPath, body)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		return fmt.Errorf("%s: %s: %s", resp.Request.URL, resp.Status, bytes.TrimSpace(text))
-	}
-	at := make(map[string]int) // of the staged files
-	for in := bufio.NewReaderSize(resp.Body, 64<<10); ; {
-		text, err := in.ReadSlice('\n')
-		var line exportLine
-		if err == nil {
-			err = json.Unmarshal(text, &line)
-		}
-		switch {
-		case err != nil:
-			return fmt.Errorf("the answer of %s was cut off, or is no export: %w", resp.Request.URL, noEOF(err))
-		case line.Error != "":
-			return errors.New(line.Error)
-		case line.End:
-			return nil
-		case line.File == nil:
-			r.base = line.Base
-			continue
-		}
-		f := *line.File
-		if !exportable(f.Path) {
-			return fmt.Errorf("%q is not a name for a file", f.Path)
-		}
-		if i, again := at[f.Path]; again {
-			r.staged[i].tmp = ""
-		}
-		if f.Same {
-			f.Same = false
-		} else {
-			tmp, err := r.write(io.LimitReader(in, f.Length), f.Length, f.SHA256, f.Modified)
-			if err != nil {
-				return fmt.Errorf("%s: %w", f.Path, noEOF(err))
-			}
-			at[f.Path] = len(r.staged)
-			r.staged = append(r.staged, stagedFile{f, tmp})
-		}
-		r.now.Files[f.Path] = f
-	}
-}
-
-func noEOF(err error) error {
-	if err == io.EOF {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}
-
-// request asks the Source below its URI.
-func (r *exportRun) request(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(r.Source, "/")+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	return r.Client.Do(req)
-}
-
-// errChanged says that a file is not as it was listed.
-var errChanged = errors.New("it does not have the length and digest that its list says")
-
-// write stages a file of a length, if known, and a SHA-256, unless that is empty, with the
-// modification time a web server is to send, unless that is zero.
-func (r *exportRun) write(in io.Reader, length int64, sha string, modified time.Time) (tmp string, err error) {
-	if r.stage == nil {
-		if r.stage, err = r.root.MakeSub(exportStage); err != nil {
-			return "", err
-		}
-	}
-	f, tmp, err := r.stage.Temp()
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(f, sum), in)
-	if err == nil && (length >= 0 && n != length || sha != "" && sha != hex.EncodeToString(sum.Sum(nil))) {
-		err = errChanged
-	}
-	if err == nil && !modified.IsZero() {
-		err = os.Chtimes(f.Name(), modified, modified)
-	}
-	if err != nil {
-		return "", errors.Join(err, r.stage.Remove(tmp))
-	}
-	return tmp, nil
-}
-
-// finish puts the staged files in place. The state says before that the directory is
-// unfinished, and after it that it is complete.
-func (r *exportRun) finish(ctx context.Context) error {
-	r.staged = slices.DeleteFunc(r.staged, func(s stagedFile) bool { return s.tmp == "" })
-	var gone []string
-	between := exportState{exportFormat, r.To, r.Resources, true, maps.Clone(r.old.Files)}
-	for _, s := range r.staged {
-		r.done.Documents++
-		r.done.Octets += s.Length
-		between.Files[s.Path] = Exported{Path: s.Path}
-	}
-	for path := range r.old.Files {
-		if _, named := r.now.Files[path]; !named {
-			gone = append(gone, path)
-			between.Files[path] = Exported{Path: path}
-		}
-	}
-	if len(r.staged)+len(gone) == 0 && !r.old.Unfinished && r.old.Resources == r.Resources && r.old.Web == r.To {
-		return nil
-	}
-	if err := r.writeState(&between); err != nil {
-		return err
-	}
-	unlisted, err := r.copyFiles(ctx, gone)
-	if err != nil {
-		return err
-	}
-	slices.SortStableFunc(r.staged, func(a, b stagedFile) int { return a.Height - b.Height })
-	if err := r.place(ctx, r.staged); err != nil {
-		return err
-	}
-	slices.Sort(gone)
-	for _, path := range append(unlisted, gone...) {
-		if err := r.remove(ctx, path); err != nil {
-			return err
-		}
-	}
-	if r.Web != nil && (r.anew || r.old.Unfinished) {
-		if err := r.tidy(ctx); err != nil {
-			return err
-		}
-	}
-	return r.writeState(&r.now)
-}
-
-// place renames staged files. The lower ones are on stable storage before a higher one
-// follows, and all are at the end.
-func (r *exportRun) place(ctx context.Context, all []stagedFile) error {
-	for i, s := range all {
-		if i == 0 || s.Height > all[i-1].Height {
-			if err := r.root.SyncFS(); err != nil {
-				return err
-			}
-		}
-		if err := r.show(ctx, s.Exported, filepath.Join(r.stage.Path(), s.tmp)); err != nil {
-			return err
-		}
-		dir, err := r.dir(s.Path)
-		if err == nil {
-			err = r.stage.Rename(s.tmp, dir, filepath.Base(s.Path))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return r.root.SyncFS()
-}
-
-// dir opens the directory of a path, and makes it.
-func (r *exportRun) dir(path string) (*durable.Dir, error) {
-	parent := filepath.Dir(path)
-	if parent == "." {
-		return r.root, nil
-	}
-	if r.open[parent] == nil {
-		above, err := r.dir(parent)
-		if err != nil {
-			return nil, err
-		}
-		if r.open[parent], err = above.AddSub(filepath.Base(parent)); err != nil {
-			delete(r.open, parent)
-			return nil, err
-		}
-	}
-	return r.open[parent], nil
-}
-
-// remove removes a file, from the Web before the directory.
-func (r *exportRun) remove(ctx context.Context, path string) error {
-	if err := r.hide(ctx, path); err != nil {
-		return err
-	}
-	if _, err := os.Lstat(r.file(path)); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	dir, err := r.dir(path)
-	if err != nil {
-		return err
-	}
-	r.done.Removed++
-	return dir.Remove(filepath.Base(path))
-}
-
-// exportable reports whether a path leads to a file of an export: to no hidden name, and to
-// none outside.
-func exportable(path string) bool {
-	for i, name := range strings.Split(path, "/") {
-		wellKnown := i == 0 && name == ".well-known"
-		if name == "" || name[0] == '.' && !wellKnown || strings.HasPrefix(name, durable.TempPrefix) || len(name) > 255 ||
-			strings.ContainsFunc(name, func(c rune) bool { return c < ' ' || c == 0x7f }) {
-			return false
-		}
-	}
-	return true
-}
-
-// readState reads the state. A directory with neither state nor documents has an empty one.
-func (r *exportRun) readState() error {
-	data, err := r.root.ReadFile(exportStateFile, nil, maxState)
-	if err == nil {
-		if r.old, err = parseExportState(data); err != nil {
-			return fmt.Errorf("%s: %w; remove it and what was exported", exportStateFile, err)
-		}
-		return nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, path := range []string{strings.Trim(wellknown.Path, "/"), filesOfQueues} {
-		if _, err := os.Lstat(r.file(path)); err == nil {
-			return fmt.Errorf("%s is there, but not by an export; remove it or take another directory", path)
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	r.old = exportState{Resources: r.Resources, Files: make(map[string]Exported)}
-	return nil
-}
-
-func parseExportState(data []byte) (s exportState, err error) {
-	if err = json.Unmarshal(data, &s); err == nil && s.Format != exportFormat {
-		err = fmt.Errorf("its format is %d, and not %d", s.Format, exportFormat)
-	}
-	for path, f := range s.Files {
-		if err == nil && (path != f.Path || !exportable(path)) {
-			err = fmt.Errorf("%q is not a name for a file", path)
-		}
-	}
-	if s.Files == nil {
-		s.Files = make(map[string]Exported)
-	}
-	return s, err
-}
-
-func (r *exportRun) writeState(s *exportState) error {
-	data, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	return r.root.Replace(exportStateFile, data)
-}
-
-// The files of queues in an export are those in the Resource Lists of the sets replica. The
-// lists in the directory say which files it has: a list is replaced after its files were
-// added, and before files it no longer names are removed.
-
-// fileLists matches current Resource Lists, not former ones.
-var fileLists = regexp.MustCompile(`^\.well-known/resourcesync/[^/]+/replica/resourcelist(-[0-9]{6,11})?\.xml$`)
-
-// copyFiles gets the new and changed files of the lists that change, and returns the paths of
-// those that no list names any more. gone are the paths of documents that go.
-func (r *exportRun) copyFiles(ctx context.Context, gone []string) (unlisted []string, err error) {
-	was, is := make(map[string]bool), make(map[string]bool)
-	add := func(to map[string]bool) func(string, *sitemap.Entry) error {
-		return func(path string, _ *sitemap.Entry) error {
-			to[path] = true
-			return nil
-		}
-	}
-	unknown := r.old.Unfinished || r.old.Resources != r.Resources // the directory may have any files
-	lists := make(map[string]string)                              // staged files of new lists, by path
-	for _, s := range r.staged {
-		if r.Resources && fileLists.MatchString(s.Path) {
-			lists[s.Path] = filepath.Join(r.stage.Path(), s.tmp)
-		}
-	}
-	for path := range r.old.Files {
-		if _, changed := lists[path]; (changed || slices.Contains(gone, path)) && r.Resources && fileLists.MatchString(path) {
-			unknown = r.each(r.file(path), add(was)) != nil || unknown
-		}
-	}
-	for path := range r.now.Files {
-		if _, changed := lists[path]; unknown && !changed && r.Resources && fileLists.MatchString(path) {
-			if err := r.each(r.file(path), add(is)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if unknown {
-		err := filepath.WalkDir(r.file(filesOfQueues), func(name string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() {
-				name, err = filepath.Rel(r.Dir, name)
-				was[name] = true
-			}
-			return err
-		})
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
-		}
-	}
-	var files []stagedFile
-	for _, list := range lists {
-		if err := r.each(list, func(path string, e *sitemap.Entry) error {
-			is[path] = true
-			s, err := r.fetch(ctx, path, e)
-			if err == nil && s.tmp != "" {
-				files = append(files, s)
-			}
-			if err == nil && len(files) >= fileBatch {
-				err = r.place(ctx, files)
-				files = files[:0]
-			}
-			return err
-		}); err != nil {
-			return nil, err
-		}
-	}
-	maps.DeleteFunc(was, func(path string, _ bool) bool { return is[path] })
-	return slices.Sorted(maps.Keys(was)), r.place(ctx, files)
-}
-
-// each calls visit with every file of a queue in a list.
-func (r *exportRun) each(list string, visit func(path string, e *sitemap.Entry) error) error {
-	in, err := os.Open(list)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	for rd := sitemap.NewReader(in); ; {
-		e, err := rd.Read()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", list, err)
-		}
-		ref, ok := strings.CutPrefix(e.Loc, r.base+"/")
-		path, err := url.PathUnescape(ref)
-		if !ok || err != nil || !strings.HasPrefix(path, filesOfQueues+"/") || !exportable(path) {
-			continue
-		}
-		if err := visit(path, &e); err != nil {
-			return err
-		}
-	}
-}
-
-// fileBatch is how many files of queues share one sync of the file system.
-const fileBatch = 512
-
-// fetch stages a file of a queue, unless it is in place with the time its list says. A file
-// gone or changed by now is left to the next run.
-func (r *exportRun) fetch(ctx context.Context, path string, e *sitemap.Entry) (s stagedFile, err error) {
-	st, err := os.Lstat(r.file(path))
-	if err == nil && st.Mode().IsRegular() && st.Size() == e.Length && st.ModTime().Equal(e.LastMod) {
-		if r.anew {
-			return s, r.show(ctx, Exported{Path: path}, r.file(path))
-		}
-		return s, nil
-	}
-	resp, err := r.request(ctx, http.MethodGet, strings.TrimPrefix(e.Loc, r.base), nil)
-	if err != nil {
-		return s, err
-	}
-	defer resp.Body.Close()
-	sha, in := "", io.Reader(resp.Body)
-	for _, h := range e.Hashes {
-		if h.Alg == "sha-256" {
-			sha = h.Value
-		}
-	}
-	if e.Length >= 0 {
-		in = io.LimitReader(in, e.Length+1)
-	}
-	switch resp.StatusCode {
-	case http.StatusOK:
-		s.tmp, err = r.write(in, e.Length, sha, e.LastMod)
-	case http.StatusNotFound, http.StatusGone:
-		err = errChanged
-	default:
-		err = errors.New(resp.Status)
-	}
-	if errors.Is(err, errChanged) {
-		r.done.Moved++
-		return stagedFile{}, nil
-	}
-	if err != nil {
-		return s, fmt.Errorf("%s: %w", resp.Request.URL, err)
-	}
-	s.Path = path
-	r.done.Resources++
-	r.done.Octets += max(e.Length, 0)
-	return s, nil
-}
-
 // A Web serves files to the world under names, as a bucket does.
 type Web interface {
 	// Publish makes or replaces a file, read from its offset on. mediaType and cacheControl
@@ -608,13 +73,352 @@ type Web interface {
 	List(ctx context.Context, prefix, after string, most int) ([]string, error)
 }
 
+// ExportResult is what a run did.
+type ExportResult struct {
+	Documents int   // documents and packages written
+	Resources int   // files of queues written
+	Removed   int   // files removed
+	Octets    int64 // bytes written
+	Moved     int   // files of queues gone or changed before they were copied; the next run gets what became of them
+}
+
+// exportState is .cutie-export, in JSON. After a crash in a run only files that never change
+// have known bytes, and there may be files it does not name.
+type exportState struct {
+	Format     int                 `json:"cutieExport"`   // exportFormat
+	Base       string              `json:"base"`          // begins the references
+	Web        string              `json:"web,omitempty"` // "?" while it gets all files
+	Resources  bool                `json:"resources,omitempty"`
+	Unfinished bool                `json:"unfinished,omitempty"` // a run did not end
+	Files      map[string]Exported `json:"files"`                // documents, by path
+}
+
+const (
+	exportFormat    = 1
+	exportStateFile = ".cutie-export"
+	maxState        = 256 << 20 // bytes, a million documents
+	robotsPath      = "robots.txt"
+	filesOfQueues   = "queues"
+)
+
+// description is the path of the Source Description.
+var description = strings.Trim(wellknown.Path, "/")
+
+// An exportRun is one use of an ExportDir.
+type exportRun struct {
+	*ExportDir
+	files    *os.Root
+	dir      *durable.Dir // the same directory
+	old, now exportState
+	other    bool                  // the directory or the Web may have any files
+	staged   map[string]stagedFile // documents to be placed, by path
+	may      map[string]bool       // paths of files that there may be, apart from those of old
+	named    map[string]bool       // paths of files of queues in new lists
+	done     ExportResult
+}
+
+// A stagedFile is a file under a temporary name.
+type stagedFile struct {
+	Exported
+	tmp string
+}
+
+// Run brings the directory up to date. It writes what has changed alone, each file whole.
+func (d *ExportDir) Run(ctx context.Context) (_ ExportResult, err error) {
+	r := &exportRun{ExportDir: d, staged: make(map[string]stagedFile), may: make(map[string]bool), named: make(map[string]bool)}
+	if err := os.MkdirAll(d.Dir, 0o777); err != nil {
+		return r.done, err
+	}
+	lock, err := os.Open(d.Dir)
+	if err != nil {
+		return r.done, err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return r.done, errors.New("another export writes there")
+	}
+	if r.files, err = os.OpenRoot(d.Dir); err != nil {
+		return r.done, err
+	}
+	defer r.files.Close()
+	if r.dir, err = durable.OpenShared(d.Dir, d.Fault); err != nil {
+		return r.done, err
+	}
+	defer func() { err = errors.Join(err, r.dir.Sweep(nil), r.dir.Close()) }()
+	if err = r.dir.Sweep(nil); err == nil {
+		err = r.readState()
+	}
+	if err == nil {
+		err = r.receive(ctx)
+	}
+	if err == nil && r.changed() {
+		err = r.finish(ctx)
+	}
+	return r.done, err
+}
+
+// readState reads the state. A directory with neither state nor documents has an empty one.
+func (r *exportRun) readState() error {
+	data, err := r.dir.ReadFile(exportStateFile, nil, maxState)
+	foreign := []string{robotsPath}
+	switch {
+	case err == nil:
+		if err = json.Unmarshal(data, &r.old); err == nil && r.old.Format != exportFormat {
+			err = fmt.Errorf("its format is %d, and not %d", r.old.Format, exportFormat)
+		}
+		for path := range r.old.Files {
+			if err == nil && !exportable(path) {
+				err = fmt.Errorf("%q is not a name for a file", path)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w; remove it and what was exported", exportStateFile, err)
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		r.old = exportState{Resources: r.Resources, Web: r.To, Unfinished: r.Web != nil}
+		foreign = append(foreign, description, filesOfQueues)
+	default:
+		return err
+	}
+	for _, name := range foreign {
+		if _, ours := r.old.Files[name]; ours || name == robotsPath && !r.Robots {
+			continue
+		}
+		if _, err := r.files.Lstat(name); err == nil {
+			return fmt.Errorf("%s is there, but not by an export; remove it or take another directory", name)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *exportRun) writeState(s *exportState) error {
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return r.dir.Replace(exportStateFile, data)
+}
+
+// receive asks the Source, and stages what has changed.
+func (r *exportRun) receive(ctx context.Context) error {
+	ask := Export{BaseURI: r.BaseURI, Resources: r.Resources, Robots: r.Robots, Has: make(map[string]Exported)}
+	r.now = exportState{Format: exportFormat, Web: r.To, Resources: r.Resources, Files: make(map[string]Exported)}
+	r.other = r.old.Unfinished || r.old.Resources != r.Resources || r.old.Web != r.To
+	for path, f := range r.old.Files {
+		if st, err := r.files.Lstat(path); r.old.Web == r.To && err == nil && st.Mode().IsRegular() && st.Size() == f.Length {
+			ask.Has[path] = f
+		} else if fileLists.MatchString(path) {
+			r.other = true
+		}
+	}
+	if r.other {
+		maps.DeleteFunc(ask.Has, func(_ string, f Exported) bool { return !f.Final })
+	}
+	body, err := json.Marshal(ask)
+	if err != nil {
+		return err
+	}
+	resp, err := r.request(ctx, http.MethodPost, exportPath, body)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
+		return fmt.Errorf("%s: %s: %s", resp.Request.URL, resp.Status, bytes.TrimSpace(text))
+	}
+	r.now.Base = resp.Header.Get(exportedBase)
+	r.other = r.other || r.old.Base != r.now.Base
+	_, params, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	for parts := multipart.NewReader(resp.Body, params["boundary"]); ; {
+		part, err := parts.NextRawPart()
+		line := ""
+		if err == nil {
+			line = part.Header.Get(exportedFile)
+		}
+		if err == nil && line == "" {
+			var text []byte
+			if text, err = io.ReadAll(io.LimitReader(part, 1<<10)); err == nil && len(text) > 0 {
+				err = errors.New(string(text))
+			}
+			if err == nil {
+				return nil
+			}
+		}
+		var f Exported
+		if err == nil {
+			err = json.Unmarshal([]byte(line), &f)
+		}
+		if err == nil && !exportable(f.Path) {
+			err = fmt.Errorf("%q is not a name for a file", f.Path)
+		}
+		if err == nil {
+			err = r.stage(f, part)
+		}
+		if err != nil {
+			return fmt.Errorf("the answer of %s is no whole export: %w", resp.Request.URL, err)
+		}
+	}
+}
+
+// stage stages a document, unless it is the same. One that comes again replaces itself.
+func (r *exportRun) stage(f Exported, in io.Reader) error {
+	delete(r.staged, f.Path)
+	if f.Same {
+		f.Same = false
+	} else {
+		tmp, err := r.write(&f, in)
+		if err != nil {
+			return err
+		}
+		r.staged[f.Path] = stagedFile{f, tmp}
+	}
+	r.now.Files[f.Path] = f
+	return nil
+}
+
+// write writes a file under a temporary name, with the modification time that a web server
+// is to send, unless that is zero.
+func (r *exportRun) write(f *Exported, in io.Reader) (tmp string, err error) {
+	out, tmp, err := r.dir.Temp()
+	if err != nil {
+		return "", err
+	}
+	defer out.Close()
+	sum := sha256.New()
+	if f.Length, err = io.Copy(io.MultiWriter(out, sum), in); err != nil {
+		return "", err
+	}
+	f.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	if !f.Modified.IsZero() {
+		err = os.Chtimes(out.Name(), f.Modified, f.Modified)
+	}
+	return tmp, err
+}
+
+// request asks the Source below its URI.
+func (r *exportRun) request(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(r.Source, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return r.Client.Do(req)
+}
+
+// exportable reports whether a path leads to a file of an export: to no hidden name, and to
+// none outside.
+func exportable(path string) bool {
+	return fs.ValidPath(path) && !strings.HasPrefix(path, durable.TempPrefix) &&
+		!strings.Contains("/"+strings.TrimPrefix(path, ".well-known/"), "/.") &&
+		!strings.ContainsFunc(path, func(c rune) bool { return c < ' ' || c == 0x7f })
+}
+
+// changed reports whether there is anything to do.
+func (r *exportRun) changed() bool {
+	for path := range r.old.Files {
+		if _, named := r.now.Files[path]; !named {
+			return true
+		}
+	}
+	return r.other || len(r.staged) > 0
+}
+
+// finish brings the directory from the old state to the new one.
+func (r *exportRun) finish(ctx context.Context) error {
+	begun := r.old
+	begun.Format, begun.Unfinished = exportFormat, true
+	if r.old.Web != r.To {
+		begun.Web = "?"
+	}
+	if err := r.writeState(&begun); err != nil {
+		return err
+	}
+	if r.other {
+		if err := r.findFiles(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.copyFiles(ctx); err != nil {
+		return err
+	}
+	documents := slices.SortedFunc(maps.Values(r.staged), func(a, b stagedFile) int { return a.Height - b.Height })
+	if err := r.place(ctx, documents); err != nil {
+		return err
+	}
+	for _, s := range documents {
+		r.done.Documents++
+		r.done.Octets += s.Length
+	}
+	for path := range r.old.Files {
+		r.may[path] = true
+	}
+	for _, path := range slices.Sorted(maps.Keys(r.may)) {
+		if _, document := r.now.Files[path]; document || r.named[path] {
+			continue
+		}
+		if err := r.remove(ctx, path); err != nil {
+			return err
+		}
+	}
+	return r.writeState(&r.now)
+}
+
+// place gives staged files their names. The lower ones are on stable storage before a higher
+// one follows, and all are at the end.
+func (r *exportRun) place(ctx context.Context, all []stagedFile) error {
+	for i, s := range all {
+		if i == 0 || s.Height > all[i-1].Height {
+			if err := r.dir.SyncFS(); err != nil {
+				return err
+			}
+		}
+		if err := r.show(ctx, s.Exported, s.tmp); err != nil {
+			return err
+		}
+		if err := r.dir.Step("place", func() error {
+			if err := r.files.MkdirAll(filepath.Dir(s.Path), 0o777); err != nil {
+				return err
+			}
+			return r.files.Rename(s.tmp, s.Path)
+		}); err != nil {
+			return err
+		}
+	}
+	return r.dir.SyncFS()
+}
+
+// remove removes a file, from the Web before the directory.
+func (r *exportRun) remove(ctx context.Context, path string) error {
+	if r.Web != nil {
+		if err := r.Web.Delete(ctx, path); err != nil {
+			return fmt.Errorf("remove %s: %w", path, err)
+		}
+	}
+	if !fs.ValidPath(path) {
+		return nil // of the Web alone
+	}
+	err := r.dir.Step("remove", func() error { return r.files.Remove(path) })
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		r.done.Removed++
+	}
+	return err
+}
+
 // show copies a file to the Web, before it gets its name in the directory: so a file that
 // the state calls complete is there, too.
 func (r *exportRun) show(ctx context.Context, f Exported, name string) error {
 	if r.Web == nil {
 		return nil
 	}
-	in, err := os.Open(name)
+	in, err := r.files.Open(name)
 	if err != nil {
 		return err
 	}
@@ -623,12 +427,7 @@ func (r *exportRun) show(ctx context.Context, f Exported, name string) error {
 	if f.Final {
 		cache = "max-age=31536000, immutable"
 	}
-	media := f.Type
-	if media == "" {
-		media = fileType(f.Path)
-	}
 	names := []string{f.Path}
-	description := strings.Trim(wellknown.Path, "/")
 	if f.Path == description+descriptionFile {
 		names = append(names, description)
 	}
@@ -636,7 +435,7 @@ func (r *exportRun) show(ctx context.Context, f Exported, name string) error {
 		if _, err := in.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
-		err := r.Web.Publish(ctx, name, in, media, cache)
+		err := r.Web.Publish(ctx, name, in, exportedType(f.Path), cache)
 		if name == description && errors.Is(err, objects.ErrPrefix) {
 			continue // then index.html stands for the directory
 		}
@@ -647,53 +446,170 @@ func (r *exportRun) show(ctx context.Context, f Exported, name string) error {
 	return nil
 }
 
-// fileType is the media type of a file of a queue. No browser runs payloads: strangers made
-// them, and browsers may trust the place.
-func fileType(name string) string {
+// exportedType is the media type of a file. No browser runs payloads: strangers made them, and
+// browsers may trust the place.
+func exportedType(name string) string {
 	parts := strings.Split(name, "/")
-	if len(parts) == 3 || len(parts) == 4 && (parts[2] == "pending" || parts[2] == "consumed" || parts[2] == "deleted") {
-		return "text/plain; charset=utf-8"
+	if parts[0] == filesOfQueues {
+		if len(parts) == 3 || len(parts) == 4 && slices.Contains([]string{"pending", "consumed", "deleted"}, parts[2]) {
+			return "text/plain; charset=utf-8"
+		}
+		return "application/octet-stream"
 	}
-	return "application/octet-stream"
+	switch filepath.Ext(name) {
+	case ".xml":
+		return typeXML
+	case ".zip":
+		return typeZIP
+	case ".json":
+		return typeJSON
+	case ".html":
+		return typeHTML
+	}
+	return "text/plain; charset=utf-8"
 }
 
-// hide removes a file from the Web, before the directory loses it.
-func (r *exportRun) hide(ctx context.Context, path string) error {
-	if r.Web == nil {
-		return nil
-	}
-	if err := r.Web.Delete(ctx, path); err != nil {
-		return fmt.Errorf("remove %s: %w", path, err)
-	}
-	return nil
-}
-
-// tidy removes files of the Web that the directory lacks. A run that has ended leaves none.
-func (r *exportRun) tidy(ctx context.Context) error {
-	const most = 1000
-	for _, prefix := range []string{strings.Trim(wellknown.Path, "/") + "/", filesOfQueues + "/"} {
-		for after := ""; ; {
-			names, err := r.Web.List(ctx, prefix, after, most)
-			if err != nil {
+// findFiles notes all files of the directory and of the Web.
+func (r *exportRun) findFiles(ctx context.Context) error {
+	for _, top := range []string{description, filesOfQueues} {
+		err := fs.WalkDir(r.files.FS(), top, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				r.may[path] = true
+			}
+			return err
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		const most = 1000
+		for names := make([]string, most); r.Web != nil && len(names) == most; {
+			if names, err = r.Web.List(ctx, top+"/", names[most-1], most); err != nil {
 				return err
 			}
 			for _, name := range names {
-				if path.Clean("/"+name) == "/"+name {
-					if _, err := os.Lstat(r.file(name)); err == nil {
-						continue
-					} else if !errors.Is(err, fs.ErrNotExist) {
-						return err
-					}
-				}
-				if err := r.hide(ctx, name); err != nil {
-					return err
-				}
+				r.may[name] = true
 			}
-			if len(names) < most {
-				break
-			}
-			after = names[len(names)-1]
 		}
 	}
 	return nil
+}
+
+// The files of queues in an export are those in the Resource Lists of the sets replica. The
+// lists in the directory say which files it has: a list is replaced after its files were
+// added, and before files that no list names any more are removed. If the directory may have
+// any files, all lists come again.
+
+// fileLists matches current Resource Lists, not former ones.
+var fileLists = regexp.MustCompile(`^\.well-known/resourcesync/[^/]+/replica/resourcelist(-[0-9]{6,11})?\.xml$`)
+
+// copyFiles gets the new and changed files of the lists that change.
+func (r *exportRun) copyFiles(ctx context.Context) error {
+	if !r.Resources {
+		return nil
+	}
+	for path := range r.old.Files {
+		if now, named := r.now.Files[path]; fileLists.MatchString(path) && !r.other && (!named || now.Tag != r.old.Files[path].Tag) {
+			if err := r.each(path, func(path string, _ *sitemap.Entry) error {
+				r.may[path] = true
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	var files []stagedFile
+	for _, list := range r.staged {
+		if !fileLists.MatchString(list.Path) {
+			continue
+		}
+		err := r.each(list.tmp, func(path string, e *sitemap.Entry) error {
+			r.named[path] = true
+			s, err := r.fetch(ctx, path, e)
+			if err == nil && s.tmp != "" {
+				files = append(files, s)
+			}
+			if err == nil && len(files) >= fileBatch {
+				err = r.place(ctx, files)
+				files = files[:0]
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return r.place(ctx, files)
+}
+
+// each calls visit with every file of a queue in a list.
+func (r *exportRun) each(list string, visit func(path string, e *sitemap.Entry) error) error {
+	in, err := r.files.Open(list)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	for rd := sitemap.NewReader(in); ; {
+		e, err := rd.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", list, err)
+		}
+		ref, ok := strings.CutPrefix(e.Loc, r.now.Base+"/")
+		path, err := url.PathUnescape(ref)
+		if ok && err == nil && strings.HasPrefix(path, filesOfQueues+"/") && exportable(path) {
+			if err := visit(path, &e); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// fileBatch is how many files of queues share one sync of the file system.
+const fileBatch = 512
+
+// fetch stages a file of a queue, unless it is in place with the time its list says. A file
+// gone or changed by now is left to the next run.
+func (r *exportRun) fetch(ctx context.Context, path string, e *sitemap.Entry) (s stagedFile, err error) {
+	st, err := r.files.Lstat(path)
+	if err == nil && st.Mode().IsRegular() && st.Size() == e.Length && st.ModTime().Equal(e.LastMod) {
+		if r.old.Web != r.To {
+			return s, r.show(ctx, Exported{Path: path}, path)
+		}
+		return s, nil
+	}
+	resp, err := r.request(ctx, http.MethodGet, strings.TrimPrefix(e.Loc, r.now.Base), nil)
+	if err != nil {
+		return s, err
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		in := io.Reader(resp.Body)
+		if e.Length >= 0 {
+			in = io.LimitReader(in, e.Length+1)
+		}
+		s.Exported = Exported{Path: path, Modified: e.LastMod}
+		s.tmp, err = r.write(&s.Exported, in)
+		same := e.Length < 0 || e.Length == s.Length
+		for _, h := range e.Hashes {
+			same = same && (h.Alg != "sha-256" || h.Value == s.SHA256)
+		}
+		if err != nil || same {
+			break
+		}
+		fallthrough
+	case http.StatusNotFound, http.StatusGone:
+		r.done.Moved++
+		return stagedFile{}, nil
+	default:
+		err = errors.New(resp.Status)
+	}
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", resp.Request.URL, err)
+	}
+	r.done.Resources++
+	r.done.Octets += s.Length
+	return s, nil
 }

@@ -51,7 +51,7 @@ func (p *Publisher) requested(r *http.Request, open *uses) (res *resource, err e
 	case document != "":
 		res, err = p.find(r.PathValue("queue"), r.PathValue("set"), document, open)
 	case part != "":
-		res = p.findPart(part, open)
+		res = p.findPart(part)
 	case r.URL.Path == wellknown.Path:
 		res = p.description()
 	}
@@ -73,9 +73,8 @@ func (p *Publisher) Refusal(r *http.Request, err error) error { return p.server.
 
 // uses are the queues a request has open until its answer is written.
 type uses struct {
-	p    *Publisher
-	all  []*follower
-	edit func(*names.About) // of texts about the Source and sets before they are printed; may be nil
+	p   *Publisher
+	all []*follower
 }
 
 func (u *uses) use(q Queue) (*follower, error) {
@@ -98,12 +97,12 @@ func (u *uses) release() {
 
 // findPart returns a part of the Source Description, or a text about the Source;
 // nil if there is none.
-func (p *Publisher) findPart(name string, open *uses) *resource {
+func (p *Publisher) findPart(name string) *resource {
 	if n, ok := names.ParsePart(name); ok {
 		return p.descriptionPart(n)
 	}
 	if p.hasAbout(name) {
-		return p.aboutDocument(p.aboutSource(name), name, open.edit)
+		return p.aboutDocument(p.aboutSource(name), name)
 	}
 	return nil
 }
@@ -126,7 +125,7 @@ func (p *Publisher) find(id, set, name string, open *uses) (*resource, error) {
 	if isAbout {
 		var a *names.About
 		if a, err = docs.about(); err == nil {
-			res = p.aboutDocument(a, name, open.edit)
+			res = p.aboutDocument(a, name)
 		}
 	} else {
 		res, err = docs.find(doc)

@@ -272,7 +272,7 @@ var operations = map[string]rest.Operation{
 	"GET /.well-known/resourcesync/{queue}/{set}/{topic:change-notification.xml|framework-notification.xml}": op("published", "A topic of the WebSub hub of the set", "200:document 304"),
 	"GET /.well-known/resourcesync/{queue}/{rest:.*}":                                                        op("published", "Anything else published of a queue", listed+"200:file"),
 	"GET /.well-known/resourcesync/{rest:.*}":                                                                op("published", "Anything else published", listed+"200:file"),
-	"POST /publish/export": body(op("published", "Everything published, for another base URI: a line of JSON before each document", "200:file 400"), "application/json"),
+	"POST /publish/export": body(op("published", "Everything published, for another base URI: a part for each document", "200:file 400"), "application/json"),
 	"POST /publish":        op("published", "Publish now", "200:json 409"),
 	"GET /publish/status":  op("published", "How far the published documents are", "200:json"),
 	"GET /robots.txt":      op("published", "The Resource Lists as Sitemaps, for robots", "200:text"),
