@@ -227,6 +227,9 @@ func grouped(n string) string {
 	return n
 }
 
+// sentence returns a text with a capital letter.
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
 // clipped returns the beginning of a text too long for a row.
 func clipped(s string) string {
 	const most = 80

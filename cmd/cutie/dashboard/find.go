@@ -128,7 +128,7 @@ const bulkNames = 40
 
 // BulkPreview returns the page before a change of many jobs.
 func BulkPreview(v Site, b *Bulk) []byte {
-	p := &bulkPage{head: v.head(strings.ToUpper(b.Method[:1])+b.Method[1:]+" jobs of queue "+b.Queue+"?", crumb{"step", v.page("state", b.Queue), b.Queue}, crumb{Class: "step", Text: b.Method}),
+	p := &bulkPage{head: v.head(sentence(b.Method)+" jobs of queue "+b.Queue+"?", crumb{"step", v.page("state", b.Queue), b.Queue}, crumb{Class: "step", Text: b.Method}),
 		Back: v.Base.Ref("find", b.Queue), Danger: b.Method == "delete"}
 	if found := searched(b.Query); len(found) > 0 {
 		p.Back += "?" + found.Encode()
@@ -152,7 +152,7 @@ func BulkPreview(v Site, b *Bulk) []byte {
 	}
 	p.Refused = b.Refused
 	if ref := v.Base.Ref(b.Method, b.Queue); len(b.Jobs) > 0 && v.may("POST", ref) {
-		p.Action, p.Legend, p.Button = state.XHTML.Ask(ref), strings.ToUpper(b.Method[:1])+b.Method[1:]+" these jobs", "Yes, "+b.Method+" "+n
+		p.Action, p.Legend, p.Button = state.XHTML.Ask(ref), sentence(b.Method)+" these jobs", "Yes, "+b.Method+" "+n
 		for name, values := range b.Query {
 			for _, value := range values {
 				p.Hidden = append(p.Hidden, link{name, value})

@@ -11,9 +11,7 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/bulk"
-	"cutie/queuefs/index"
-	"cutie/queuefs/job"
-	"cutie/queuefs/ledger"
+	"cutie/queuefs/home"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 )
@@ -37,14 +35,11 @@ func (a action) sets() bool {
 // "choice" for one of Choices.
 type input struct {
 	Kind, Name, Label, Value string
-	Choices                  []choice
+	Choices                  []string
 	Required                 bool
 	Seen                     bool // the form tells its value of now, too
 	Many                     bool // of files
 }
-
-// A choice is a value of a field with its meaning.
-type choice struct{ Value, Text string }
 
 type button struct {
 	Name, Value, Label string
@@ -111,28 +106,35 @@ func queueActions(d *state.Document, add func(method string, a action)) {
 	}
 }
 
-// settingsOf is the form of the settings that operators change most, filled in.
+// settingsOf is the form of the properties of a queue, filled in. It has those that may change
+// and whose value the state tells: of a callback it tells a part, and not whether a name is set.
 func settingsOf(d *state.Document) action {
-	set := func(name string) string { // an empty field unsets it
-		if text := d.Text(name); text != "-1" {
-			return text
+	a := action{Legend: "Settings", Ask: "Change settings", Buttons: []button{{Label: "Set"}},
+		Hint: "An empty field unsets a setting. What others set meanwhile stays. The command cutie set has the name and the callback, too."}
+	for i := range home.Properties {
+		p := &home.Properties[i]
+		if p.Fixed || p.URI || p.Name == "name" || p.Kind() == home.Date {
+			continue
 		}
-		return ""
-	}
-	a := action{Legend: "Settings", Ask: "Change settings",
-		Hint: "An empty field unsets a setting. What others set meanwhile stays. The command cutie set has all of them.",
-		Fields: []input{
-			{Kind: "text", Name: "description", Label: "Description", Value: d.Text("description")},
-			{Kind: "choice", Name: "closed", Label: "Submissions", Value: cmp.Or(d.Text("closed"), "false"), Choices: []choice{{"false", "are taken"}, {"true", "are refused"}}},
-			{Kind: "choice", Name: "acknowledge", Label: "Leases, and how one without a report ends", Value: d.Text("acknowledge"), Choices: []choice{
-				{"none", "for workers that ask: put back"}, {"required", "for all workers: put back"}, {"timeout", "for all workers: done"}}},
-			{Kind: "text", Name: "leaseDuration", Label: "Seconds of a lease", Value: set("leaseDuration")},
-			{Kind: "text", Name: "maxAttempts", Label: "Attempts before a job has failed", Value: set("maxAttempts")},
-			{Kind: "text", Name: "cullingSizeThreshold", Label: "Processed jobs to keep", Value: set("cullingSizeThreshold")},
-			{Kind: "text", Name: "cullingAgeThreshold", Label: "Hours to keep processed jobs at least", Value: set("cullingAgeThreshold")},
-		}, Buttons: []button{{Label: "Set"}}}
-	for i := range a.Fields {
-		a.Fields[i].Seen = true
+		before, rest, _ := strings.Cut(p.Help, "`")
+		kind, after, _ := strings.Cut(rest, "`")
+		if p.Words != nil { // the choices say them
+			kind = ""
+		}
+		f := input{Kind: "text", Name: p.Name, Label: sentence(strings.Trim(before+kind+after, ": ")), Value: d.Text(p.Name), Seen: true}
+		if p.Kind() == home.Number && f.Value == p.Unset {
+			f.Value = ""
+		}
+		words := p.Words
+		if p.Kind() == home.Truth {
+			words, f.Value = []string{"false", "true"}, cmp.Or(f.Value, "false")
+		} else if words != nil && p.Unset == "" {
+			words = slices.Concat([]string{""}, words)
+		}
+		if words != nil {
+			f.Kind, f.Choices = "choice", words
+		}
+		a.Fields = append(a.Fields, f)
 	}
 	return a
 }

@@ -2,6 +2,7 @@ package dashboard_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/xml"
@@ -23,8 +24,8 @@ import (
 
 	"cutie/cmd/cutie/dashboard"
 	"cutie/publisher/names"
+	"cutie/queuefs"
 	"cutie/queuefs/home"
-	"cutie/queuefs/job"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 	"cutie/queuefs/state/statetest"
@@ -193,23 +194,42 @@ func TestPagesOfferWhatMayBeDone(t *testing.T) {
 	leased := statetest.FullJob()
 	leased.Outcome = 0
 	svc.BaseURI = at + "/"
-	unset := "/state/ingest?t=xhtml seen-description description seen-closed=false closed seen-acknowledge=none acknowledge seen-leaseDuration leaseDuration seen-maxAttempts maxAttempts seen-cullingSizeThreshold cullingSizeThreshold seen-cullingAgeThreshold cullingAgeThreshold"
-	full := "/state/uc3+cutie=01?t=xhtml seen-description=UC3 primary <ingest> & queue description=UC3 primary <ingest> & queue seen-closed=true closed seen-acknowledge=required acknowledge seen-leaseDuration=90 leaseDuration=90 seen-maxAttempts=5 maxAttempts=5 seen-cullingSizeThreshold=100 cullingSizeThreshold=100 seen-cullingAgeThreshold=0 cullingAgeThreshold=0"
+	// Every property that cutie set has, but the name and the callback.
+	settings := func(q *state.Queue, d state.Document) string {
+		form := "post " + at + "/state/" + q.Info.ID + "?t=xhtml"
+		for i := range home.Properties {
+			p := &home.Properties[i]
+			if p.Option == "" && p.Name != "closed" || p.Name == "name" || p.Name == "callback" {
+				continue
+			}
+			value := strings.Replace(d.Text(p.Name), "-1", "", 1)
+			field := p.Name
+			switch {
+			case p.Kind() == home.Truth:
+				value = cmp.Or(value, "false")
+			case value != "" && p.Words == nil:
+				field += "=" + value
+			}
+			form += " seen-" + p.Name + map[bool]string{true: "=" + value}[value != ""] + " " + field
+		}
+		return form
+	}
+	unset, full := settings(&running, state.OfQueue(statetest.Base, &running)), settings(&paused, state.OfQueue(statetest.Base, &paused))
 	for _, tt := range []struct {
 		name string
 		d    state.Document
 		want []string
 	}{
 		{"service", state.OfService(&svc), []string{"post " + at + "/state?t=xhtml identifier name description"}},
-		{"running queue", state.OfQueue(statetest.Base, &running), []string{submit, "post " + at + "/consume/ingest?t=xhtml", "post " + at + "/state/ingest?t=xhtml S=pause", "post " + at + unset}},
-		{"paused queue", state.OfQueue(statetest.Base, &open), []string{submit, "post " + at + "/state/ingest?t=xhtml S=restart", "post " + at + unset}},
-		{"paused and closed queue", state.OfQueue(statetest.Base, &paused), []string{"post " + at + "/state/uc3+cutie=01?t=xhtml S=restart", "post " + at + full}},
-		{"pending job", jobIn(job.Pending, false), []string{"post " + at + "/hold" + jobID + " reason until", "post " + at + "/delete" + jobID}},
-		{"held job", jobIn(job.Pending, true), []string{"post " + at + "/release" + jobID, "post " + at + "/delete" + jobID}},
-		{"job in work", state.OfJob(statetest.Base, &leased), []string{"post " + at + "/abort" + jobID + " message"}},
-		{"consumed job", jobIn(job.Consumed, true), []string{"post " + at + "/requeue" + jobID}},
-		{"deleted job", jobIn(job.Deleted, false), []string{"post " + at + "/requeue" + jobID}},
-		{"job without place", said(jobIn(job.Pending, false)), nil},
+		{"running queue", state.OfQueue(statetest.Base, &running), []string{submit, "post " + at + "/consume/ingest?t=xhtml", "post " + at + "/state/ingest?t=xhtml S=pause", unset}},
+		{"paused queue", state.OfQueue(statetest.Base, &open), []string{submit, "post " + at + "/state/ingest?t=xhtml S=restart", unset}},
+		{"paused and closed queue", state.OfQueue(statetest.Base, &paused), []string{"post " + at + "/state/uc3+cutie=01?t=xhtml S=restart", full}},
+		{"pending job", jobIn(queuefs.Pending, false), []string{"post " + at + "/hold" + job + " reason until", "post " + at + "/delete" + job}},
+		{"held job", jobIn(queuefs.Pending, true), []string{"post " + at + "/release" + job, "post " + at + "/delete" + job}},
+		{"job in work", state.OfJob(statetest.Base, &leased), []string{"post " + at + "/abort" + job + " message"}},
+		{"consumed job", jobIn(queuefs.Consumed, true), []string{"post " + at + "/requeue" + job}},
+		{"deleted job", jobIn(queuefs.Deleted, false), []string{"post " + at + "/requeue" + job}},
+		{"job without place", said(jobIn(queuefs.Pending, false)), nil},
 		{"exception", state.OfException(state.Exception{Status: 404}), nil},
 	} {
 		if got := readPage(t, &tt.d).forms; !slices.Equal(got, tt.want) {

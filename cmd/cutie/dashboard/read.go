@@ -397,7 +397,7 @@ func Manual(v Site) []byte {
 
 // Topic returns the page of a topic.
 func Topic(v Site, t *topics.Topic) []byte {
-	p := &manualPage{head: v.head(strings.ToUpper(t.Summary[:1])+t.Summary[1:], crumb{"step", v.Base.Ref(ManualDir), "Manual"}, crumb{Class: "step", Text: t.Name}),
+	p := &manualPage{head: v.head(sentence(t.Summary), crumb{"step", v.Base.Ref(ManualDir), "Manual"}, crumb{Class: "step", Text: t.Name}),
 		Text: blocks(t.Text, v.Base)}
 	return v.write("topic", p)
 }

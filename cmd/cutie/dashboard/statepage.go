@@ -411,7 +411,7 @@ var counts = [...]count{
 func listed(d *state.Document) *count {
 	for i := range counts {
 		name, value, ok := strings.Cut(counts[i].query, "=")
-		if ok && d.Text("jobs"+strings.ToUpper(name[:1])+name[1:]) == value {
+		if ok && d.Text("jobs"+sentence(name)) == value {
 			return &counts[i]
 		}
 	}
