@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
@@ -147,15 +146,6 @@ func selected(d *state.Document) bool {
 // but not read.
 const OwnDir = "own"
 
-// An OwnQueue is such a queue.
-type OwnQueue struct {
-	ID     string
-	Info   home.QueueInfo
-	Mirror bool
-	// After is the query of the page: empty, or that of [Pages.Own].
-	After url.Values
-}
-
 // An ownPage has the forms for such a queue, or lists some.
 type ownPage struct {
 	head
@@ -169,35 +159,35 @@ type ownPage struct {
 	None    string
 }
 
-// Own returns the page of one such queue.
-func Own(v Site, q *OwnQueue, trouble []Trouble) []byte {
-	p := &ownPage{head: v.head("Queue "+cmp.Or(clipped(clean(q.Info.Name)), q.ID), crumb{Class: "step", Text: q.ID}), Alarm: newAlarm(v.Base, trouble, nil)}
+// own answers with the forms of a queue for callers who may not read it. The query is empty, or
+// that of [Pages.Own].
+func (b *Board) own(w http.ResponseWriter, r *http.Request) error {
+	q, err := b.queue(r)
+	if err != nil {
+		return err
+	}
+	v, info := b.site(r, ""), q.Info()
+	p := &ownPage{head: v.head("Queue "+shortName(info), step(info.ID)), Alarm: newAlarm(v.Base, b.trouble(), nil), Badges: badgesOf(info)}
 	p.Script, p.Hash = v.Base.Ref(ScriptDir, ScriptName), scriptHash // files can be dropped
-	if !q.Info.Paused.IsZero() {
-		p.Badges = append(p.Badges, "paused")
-	}
-	if q.Info.Closed {
-		p.Badges = append(p.Badges, "closed")
-	}
-	if jobs := v.Base.Ref("uws", q.ID, "async"); v.may(http.MethodGet, jobs) {
+	if jobs := v.Base.Ref("uws", info.ID, "async"); v.may(http.MethodGet, jobs) {
 		p.Jobs = jobs + "?format=html"
 	}
-	p.tell(v, q)
-	if !q.Mirror {
+	p.tell(v, info.ID, r.URL.Query())
+	if !q.Mirror().Live() {
 		add := func(method string, a action) {
-			a.Action = v.Base.Ref(method, q.ID)
+			a.Action = v.Base.Ref(method, info.ID)
 			if v.may(http.MethodPost, a.Action) {
 				a.Action = state.XHTML.Ask(a.Action)
 				p.Actions = append(p.Actions, a)
 			}
 		}
-		ofQueue(q.Info.Paused.IsZero(), !q.Info.Closed, add)
+		ofQueue(info.Paused.IsZero(), !info.Closed, add)
 		ofNamedJob(add)
 	}
 	if len(p.Actions) == 0 {
 		p.None = "No form fits your rights and the state of the queue now. Programs may do more."
 	}
-	return v.write("own", p)
+	return answer(w, v.write("own", p))
 }
 
 // ofNamedJob adds the actions of a job that its reader has to name.
@@ -209,40 +199,20 @@ func ofNamedJob(add func(method string, a action)) {
 }
 
 // tell says what a form of the page has done.
-func (p *ownPage) tell(v Site, q *OwnQueue) {
-	job, err := job.ParseID(q.After.Get("job"))
-	n, _ := strconv.Atoi(q.After.Get("jobs"))
+func (p *ownPage) tell(v Site, queue string, after url.Values) {
+	job, err := job.ParseID(after.Get("job"))
+	n, _ := strconv.Atoi(after.Get("jobs"))
 	switch {
 	case err == nil:
 		p.Done = "Done: job " + job.String()
-		if ref := v.Base.Ref("uws", q.ID, "async", job.String()); p.Jobs != "" {
+		if ref := v.Base.Ref("uws", queue, "async", job.String()); p.Jobs != "" {
 			p.Done, p.Follow = "Done: job", link{ref + "?format=html", job.String()}
 		}
 	case n > 0:
 		p.Done = "Submitted: " + plural(n, "job")
-	case q.After.Get("taken") == "none":
+	case after.Get("taken") == "none":
 		p.Done = "No job is pending: none was taken"
 	}
-}
-
-// OwnQueues returns the page of a service to a reader of none of its queues.
-func OwnQueues(v Site, name string, queues []OwnQueue, trouble []Trouble) []byte {
-	p := &ownPage{head: v.head(clean(name)), Alarm: newAlarm(v.Base, trouble, nil), Queues: ownLinks(v.Base, queues)}
-	if len(p.Path) > 0 && p.Path[0].Class == "" {
-		p.Path[0].Ref = "" // the reader is there
-	}
-	if len(queues) == 0 {
-		p.None = "There is no queue yet that you may use."
-	}
-	return v.write("own", p)
-}
-
-func ownLinks(base state.Base, queues []OwnQueue) (all []link) {
-	for i := range queues {
-		q := &queues[i]
-		all = append(all, link{base.Ref(OwnDir, q.ID), cmp.Or(clipped(clean(q.Info.Name)), q.ID)})
-	}
-	return all
 }
 
 // Own implements [rest.Pages].

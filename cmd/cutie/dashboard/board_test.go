@@ -25,6 +25,7 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -637,12 +638,15 @@ func TestMirrorsAreTrueOrNot(t *testing.T) {
 		return home.Audit{Time: now.Add(-time.Hour), Files: 1234, Faults: faults}
 	}
 	fresh := home.Progress{Known: 12, Synced: now.Add(-time.Minute)}
-	page := string(dashboard.Mirrors(dashboard.Site{Base: "http://127.0.0.1:1/"}, []dashboard.Mirror{
-		{Queue: "true", Facts: home.Mirror{Source: "http://<first>/", Audit: audit(0)}, Progress: fresh, Seq: 12},
-		{Queue: "late", Facts: home.Mirror{}, Progress: fresh, Seq: 10},
-		{Queue: "alone", Progress: home.Progress{Trouble: "no <route>"}},
-		{Queue: "bad", Facts: home.Mirror{Audit: audit(3)}, Progress: fresh, Seq: 12, Differences: []string{"payload/j000000000001"}},
-	}, now))
+	state := func(queue string, m home.Mirror, p home.Progress, seq job.Seq) ledger.State {
+		return ledger.State{Info: home.QueueInfo{ID: queue}, Mirror: &m, Progress: p, Seq: seq}
+	}
+	page := string(dashboard.Mirrors(dashboard.Site{Base: "http://127.0.0.1:1/"}, []ledger.State{
+		state("true", home.Mirror{Source: "http://<first>/", Audit: audit(0)}, fresh, 12),
+		state("late", home.Mirror{}, fresh, 10),
+		state("alone", home.Mirror{}, home.Progress{Trouble: "no <route>"}, 0),
+		state("bad", home.Mirror{Audit: audit(3)}, fresh, 12),
+	}, func(string) []string { return []string{"payload/j000000000001"} }, now))
 	var rows []string
 	for _, row := range regexp.MustCompile(`<tr><td.*</tr>`).FindAllString(page, -1) {
 		rows = append(rows, strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(strings.ReplaceAll(row, "</td>", " "), "")), " "))

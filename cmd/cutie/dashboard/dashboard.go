@@ -19,6 +19,7 @@ import (
 	"bytes"
 	"embed"
 	"errors"
+	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
@@ -197,6 +198,14 @@ func (v *Site) head(title string, way ...crumb) head {
 	return h
 }
 
+// step is the last step of the way to a page.
+func step(text string) crumb { return crumb{Class: "step", Text: text} }
+
+// ofQueue is the head of a page below that of a queue.
+func (v *Site) ofQueue(title, queue string, below ...crumb) head {
+	return v.head(title, append([]crumb{{"step", v.page("state", queue), queue}}, below...)...)
+}
+
 // follow makes a page live.
 func (h *head) follow(base state.Base, live string) {
 	if live != "" {
@@ -217,6 +226,20 @@ func octets(n int64) string {
 		return ""
 	}
 	return state.FormatSize(n)
+}
+
+// figure is a number with commas.
+func figure[N int | int64](n N) string { return grouped(fmt.Sprint(n)) }
+
+// plural is a number of things.
+func plural[N int | int64](n N, thing string) string { return figure(n) + " " + word(n, thing) }
+
+// word is the word for so many things.
+func word[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return thing
+	}
+	return thing + "s"
 }
 
 // grouped puts a comma before every three digits.
@@ -272,7 +295,7 @@ type Board struct {
 	// Trouble returns the faults of the whole service, in words for everyone.
 	Trouble func() []Trouble
 
-	all totals
+	all lastTotals
 }
 
 // Routes returns the routes of the pages.

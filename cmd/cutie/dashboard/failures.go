@@ -177,14 +177,14 @@ func NewPreview(mediaType string, size int64, head []byte, url string) *Preview 
 	if text, ok := asText(head, size > int64(len(head))); ok {
 		p.Text = text
 		if size > int64(len(head)) {
-			p.Note = fmt.Sprintf("The first %d of %s octets.", len(head), grouped(fmt.Sprint(size)))
+			p.Note = fmt.Sprintf("The first %d of %s octets.", len(head), figure(size))
 		}
 		return p
 	}
 	part := head[:min(len(head), hexOctets)]
 	p.Text, p.Hex = hex.Dump(part), true
 	if size > int64(len(part)) {
-		p.Note = fmt.Sprintf("The first %d of %s octets.", len(part), grouped(fmt.Sprint(size)))
+		p.Note = fmt.Sprintf("The first %d of %s octets.", len(part), figure(size))
 	}
 	return p
 }
@@ -201,17 +201,6 @@ func asText(head []byte, more bool) (string, bool) {
 	return string(head), true
 }
 
-// Failures are failed jobs of a queue by their reasons.
-type Failures struct {
-	Queue  string
-	Failed int64 // jobs in all
-	Looked int   // jobs added
-	Mirror bool  // its jobs run elsewhere
-
-	causes []*cause
-	of     map[string]*cause
-}
-
 // A cause is failed jobs with messages alike.
 type cause struct {
 	text    string
@@ -219,27 +208,6 @@ type cause struct {
 	workers []string
 	newest  string // file of the newest job
 	last    time.Time
-}
-
-// Add adds a failed job. Jobs come from the newest back.
-func (f *Failures) Add(j *job.Job) {
-	text := alike(j.Message)
-	r := f.of[text]
-	if r == nil {
-		if f.of == nil {
-			f.of = map[string]*cause{}
-		}
-		r = &cause{text: text, newest: j.Filename}
-		f.of[text], f.causes = r, append(f.causes, r)
-	}
-	f.Looked++
-	r.jobs = append(r.jobs, j.ID)
-	if !slices.Contains(r.workers, j.Consumer) && len(r.workers) <= fewWorkers {
-		r.workers = append(r.workers, j.Consumer)
-	}
-	if j.Finished.After(r.last) {
-		r.last = j.Finished
-	}
 }
 
 // fewWorkers is how many workers the row of a cause names.
@@ -277,73 +245,65 @@ type failureRow struct {
 	File                               string
 }
 
-// Page returns the page of the failures, the most frequent first.
-func (f *Failures) Page(v Site, now time.Time) []byte {
-	p := &failuresPage{head: v.head("Failed jobs of queue "+f.Queue, crumb{"step", v.page("state", f.Queue), f.Queue}, crumb{Class: "step", Text: "Failed"}),
-		Bulk: v.Base.Ref("bulk", f.Queue), Requeue: !f.Mirror && v.may("POST", v.Base.Ref("requeue", f.Queue))}
-	switch {
-	case f.Looked == 0:
-		p.Lead = "No job has failed."
-	case int64(f.Looked) < f.Failed:
-		p.Lead = fmt.Sprintf("The newest %s of %s failed jobs by their reasons.", grouped(fmt.Sprint(f.Looked)), grouped(fmt.Sprint(f.Failed)))
-	default:
-		p.Lead = fmt.Sprintf("%s by reason.", plural(f.Looked, "failed job"))
-	}
-	if f.Looked > 0 {
-		p.More = append(p.More, link{v.Base.Ref("find", f.Queue) + "?outcome=error", "List them"})
-		if p.Requeue {
-			p.More = append(p.More, link{p.Bulk + "?outcome=error&method=requeue", "Run all of them again …"})
-		}
-	}
-	slices.SortStableFunc(f.causes, func(a, b *cause) int { return cmp.Compare(len(b.jobs), len(a.jobs)) })
-	for i, r := range f.causes {
-		if i == shownReasons {
-			p.Rest = fmt.Sprintf("And %s.", plural(len(f.causes)-i, "rarer reason"))
-			break
-		}
-		newest := r.jobs[0].String()
-		row := failureRow{Count: grouped(fmt.Sprint(len(r.jobs))), Reason: cmp.Or(r.text, "no reason given"), Last: state.Ago(now, r.last),
-			Newest: link{v.page("state", f.Queue, newest), newest}, File: clipped(clean(r.newest)), Jobs: ranges(slices.Sorted(slices.Values(r.jobs)))}
-		if row.Workers = clipped(clean(strings.Join(r.workers, ", "))); len(r.workers) > fewWorkers {
-			row.Workers = "several"
-		}
-		p.Rows = append(p.Rows, row)
-	}
-	return v.write("failures", p)
-}
-
-// plural is a number of things.
-func plural[N int | int64](n N, thing string) string {
-	return grouped(fmt.Sprint(n)) + " " + word(n, thing)
-}
-
-// word is the word for so many things.
-func word[N int | int64](n N, thing string) string {
-	if n == 1 {
-		return thing
-	}
-	return thing + "s"
-}
-
-// failures answers with the reasons of the failed jobs of a queue, from the newest job back.
+// failures answers with the reasons of the failed jobs of a queue, the most frequent first. It
+// looks from the newest job back.
 func (b *Board) failures(w http.ResponseWriter, r *http.Request) error {
 	q, err := b.queue(r)
 	if err != nil {
 		return err
 	}
-	s := q.State()
-	f := &Failures{Queue: q.ID(), Failed: s.Failed, Mirror: s.Mirror.Live()}
-	end := time.Now().Add(maxTime)
-	for before := job.ID(0); f.Looked < maxRead && (f.Looked == 0 || time.Now().Before(end)); {
-		ids, reached := q.Latest(index.Filter{Outcome: job.Failed, Limit: found}, before, maxLooked)
-		for _, j := range jobsOf(q, ids) {
-			if j.Outcome == job.Failed { // it may run again by now
-				f.Add(&j)
-			}
+	n, of := 0, map[string]*cause{}
+	var causes []*cause
+	var l look
+	for id := range l.back(q, index.Filter{Outcome: job.Failed}) {
+		j, err := q.Listed(id)
+		if err != nil || j.Outcome != job.Failed { // it may run again by now
+			continue
 		}
-		if before = reached; len(ids) == 0 || reached == 0 {
-			break
+		n++
+		text := alike(j.Message)
+		c := of[text]
+		if c == nil {
+			c = &cause{text: text, newest: j.Filename}
+			of[text], causes = c, append(causes, c)
+		}
+		c.jobs = append(c.jobs, j.ID)
+		if !slices.Contains(c.workers, j.Consumer) && len(c.workers) <= fewWorkers {
+			c.workers = append(c.workers, j.Consumer)
+		}
+		if j.Finished.After(c.last) {
+			c.last = j.Finished
 		}
 	}
-	return answer(w, f.Page(b.site(r, ""), time.Now()))
+	v, s := b.site(r, ""), q.State()
+	p := &failuresPage{head: v.ofQueue("Failed jobs of queue "+q.ID(), q.ID(), step("Failed")),
+		Bulk: v.Base.Ref("bulk", q.ID()), Requeue: !s.Mirror.Live() && v.may("POST", v.Base.Ref("requeue", q.ID()))}
+	switch {
+	case n == 0:
+		p.Lead = "No job has failed."
+	case int64(n) < s.Failed:
+		p.Lead = fmt.Sprintf("The newest %s of %s failed jobs by their reasons.", figure(n), figure(s.Failed))
+	default:
+		p.Lead = plural(n, "failed job") + " by reason."
+	}
+	if n > 0 {
+		p.More = append(p.More, link{v.Base.Ref("find", q.ID()) + "?outcome=error", "List them"})
+		if p.Requeue {
+			p.More = append(p.More, link{p.Bulk + "?outcome=error&method=requeue", "Run all of them again …"})
+		}
+	}
+	slices.SortStableFunc(causes, func(a, b *cause) int { return cmp.Compare(len(b.jobs), len(a.jobs)) })
+	if rest := len(causes) - shownReasons; rest > 0 {
+		p.Rest = "And " + plural(rest, "rarer reason") + "."
+	}
+	for _, c := range causes[:min(len(causes), shownReasons)] {
+		newest := c.jobs[0].String()
+		row := failureRow{Count: figure(len(c.jobs)), Reason: cmp.Or(c.text, "no reason given"), Last: state.Ago(time.Now(), c.last),
+			Newest: link{v.page("state", q.ID(), newest), newest}, File: clipped(clean(c.newest)), Jobs: ranges(slices.Sorted(slices.Values(c.jobs)))}
+		if row.Workers = clipped(clean(strings.Join(c.workers, ", "))); len(c.workers) > fewWorkers {
+			row.Workers = "several"
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	return answer(w, v.write("failures", p))
 }

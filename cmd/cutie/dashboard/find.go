@@ -3,6 +3,7 @@ package dashboard
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -18,27 +19,74 @@ import (
 	"cutie/queuefs/web"
 )
 
-// A Search is what a reader looks for, as text, and what was found.
-type Search struct {
-	Queue   string
-	Query   url.Values
-	Jobs    []job.Job // the newest first
-	Looked  int       // jobs looked at
-	Reached job.ID    // where to go on; 0: at the first job of the queue
+// Bounds of a page: jobs looked at in the index by one call, job files read, and time.
+const (
+	maxLooked = 50_000
+	maxRead   = 5000
+	maxTime   = 300 * time.Millisecond
+)
+
+// A look goes over the jobs of a queue, the newest first, within the bounds of a page.
+type look struct {
+	First   job.ID // the last one to look at
+	Reached job.ID // where to begin, 0: with the newest; then where to go on, 0: there are no more
+	Looked  int    // jobs yielded
 }
 
-// FindFields are the fields of a search, in the order of the page.
-var FindFields = []string{"text", "status", "outcome", "held", "batch", "submitter", "worker", "since", "until"}
+// found is how many jobs a page of a search has.
+const found = 100
 
-// ofFilter are the fields that methods for many jobs know.
-var ofFilter = []string{"status", "outcome", "held", "batch", "submitter"}
+// back yields the jobs before Reached. Whoever gets one may lower Reached: then those from there
+// on are left out.
+func (l *look) back(q *queuefs.Queue, o index.Filter) iter.Seq[job.ID] {
+	o.Limit = found
+	return func(yield func(job.ID) bool) {
+		for end := time.Now().Add(maxTime); l.Looked < maxRead && (l.Looked == 0 || time.Now().Before(end)); {
+			ids, reached := q.Latest(o, l.Reached, maxLooked)
+			for _, id := range ids {
+				if l.Reached != 0 && id >= l.Reached {
+					continue
+				}
+				if id < l.First {
+					reached = 0
+					break
+				}
+				l.Looked++
+				if l.Reached = id; !yield(id) {
+					return
+				}
+			}
+			if reached <= l.First {
+				reached = 0
+			}
+			if l.Reached == 0 || reached < l.Reached {
+				l.Reached = reached
+			}
+			if reached == 0 || len(ids) == 0 {
+				return
+			}
+		}
+	}
+}
 
-// BulkMethods are the methods for many jobs.
-var BulkMethods = []string{"requeue", "release", "hold", "delete"}
-
+// A findField is a field of a search.
 type findField struct {
 	Name, Label, Value, Hint string
 	Choices                  []string
+	filter                   bool // methods for many jobs know it, too
+}
+
+// findFields are the fields of a search, in the order of the page.
+var findFields = []findField{
+	{Name: "text", Label: "Name, sidecar or message has", Hint: "in any case"},
+	{Name: "status", Label: "Status", Choices: []string{"pending", "consumed", "deleted"}, filter: true},
+	{Name: "outcome", Label: "Outcome", Choices: []string{"completed", "error", "aborted"}, filter: true},
+	{Name: "held", Label: "On hold", Choices: []string{"true"}, filter: true},
+	{Name: "batch", Label: "Batch", filter: true},
+	{Name: "submitter", Label: "Submitter", filter: true},
+	{Name: "worker", Label: "Worker has"},
+	{Name: "since", Label: "Submitted since (UTC)", Hint: "2026-01-31T12:00Z"},
+	{Name: "until", Label: "Submitted until (UTC)", Hint: "2026-02-01T12:00Z"},
 }
 
 type findPage struct {
@@ -50,50 +98,57 @@ type findPage struct {
 	All                      []link
 }
 
-// Find returns the page of a search.
-func Find(v Site, s *Search, now time.Time) []byte {
-	p := &findPage{head: v.head("Find jobs of queue "+s.Queue, crumb{"step", v.page("state", s.Queue), s.Queue}, crumb{Class: "step", Text: "Find"}),
-		Self: v.Base.Ref("find", s.Queue), Bulk: v.Base.Ref("bulk", s.Queue)}
-	labels := map[string]findField{
-		"text":    {Label: "Name, sidecar or message has", Hint: "in any case"},
-		"status":  {Label: "Status", Choices: []string{"pending", "consumed", "deleted"}},
-		"outcome": {Label: "Outcome", Choices: []string{"completed", "error", "aborted"}},
-		"held":    {Label: "On hold", Choices: []string{"true"}},
-		"batch":   {Label: "Batch"}, "submitter": {Label: "Submitter"}, "worker": {Label: "Worker has"},
-		"since": {Label: "Submitted since (UTC)", Hint: "2026-01-31T12:00Z"}, "until": {Label: "Submitted until (UTC)", Hint: "2026-02-01T12:00Z"},
+// find answers a search for jobs of a queue, the newest first.
+func (b *Board) find(w http.ResponseWriter, r *http.Request) error {
+	q, err := b.queue(r)
+	if err != nil {
+		return err
 	}
-	for _, name := range FindFields {
-		f := labels[name]
-		f.Name, f.Value = name, clean(s.Query.Get(name))
-		p.Fields = append(p.Fields, f)
+	query := r.URL.Query()
+	want, err := parse(query)
+	if err != nil {
+		return err
 	}
-	p.List = newJobsList(v.Base, jobsList{}, s.Jobs, now)
-	for _, m := range fitting(s.Query) {
-		if v.may("POST", v.Base.Ref(m, s.Queue)) {
+	l := look{Reached: want.before}
+	if want.Batch != "" {
+		first, last, err := bulk.BatchRange(q, want.Batch)
+		if err != nil {
+			return err
+		}
+		if l.First = first; l.Reached == 0 || l.Reached > last+1 {
+			l.Reached = last + 1
+		}
+	}
+	var jobs []job.Job
+	for id := range l.back(q, index.Filter{Status: want.Status, Outcome: want.Outcome, Held: want.Held}) {
+		if j, err := q.Job(id); err == nil && want.matches(&j) {
+			if jobs = append(jobs, j); len(jobs) == found {
+				break
+			}
+		}
+	}
+	v := b.site(r, "")
+	p := &findPage{head: v.ofQueue("Find jobs of queue "+q.ID(), q.ID(), step("Find")), Self: v.Base.Ref("find", q.ID()),
+		Bulk: v.Base.Ref("bulk", q.ID()), List: newJobsList(v.Base, jobsList{}, jobs, time.Now()),
+		Looked: fmt.Sprintf("%d found of %s jobs looked at, back to the first one of the queue.", len(jobs), figure(l.Looked))}
+	if l.Reached != 0 {
+		p.Looked = fmt.Sprintf("%d found of %s jobs looked at, back to %s.", len(jobs), figure(l.Looked), l.Reached)
+		query.Set("before", l.Reached.String())
+		p.More = p.Self + "?" + query.Encode()
+	}
+	for _, m := range fitting(query) {
+		if v.may("POST", v.Base.Ref(m, q.ID())) {
 			p.Methods = append(p.Methods, m)
 		}
 	}
-	p.Looked = fmt.Sprintf("%d found of %s jobs looked at, ", len(s.Jobs), grouped(fmt.Sprint(s.Looked)))
-	if s.Reached == 0 {
-		p.Looked += "back to the first one of the queue."
-	} else {
-		p.Looked += "back to " + s.Reached.String() + "."
-		more := url.Values{}
-		for name, values := range s.Query {
-			more[name] = values
-		}
-		more.Set("before", s.Reached.String())
-		p.More = p.Self + "?" + more.Encode()
-	}
 	filter, all := url.Values{}, true
-	for _, name := range FindFields {
-		switch value := s.Query.Get(name); {
-		case value == "":
-		case slices.Contains(ofFilter, name):
-			filter.Set(name, value)
-		default:
-			all = false
+	for _, f := range findFields {
+		value := query.Get(f.Name)
+		if f.Value = clean(value); value != "" && f.filter {
+			filter.Set(f.Name, value)
 		}
+		all = all && (value == "" || f.filter)
+		p.Fields = append(p.Fields, f)
 	}
 	if all && len(filter) > 0 {
 		for _, m := range p.Methods {
@@ -101,18 +156,26 @@ func Find(v Site, s *Search, now time.Time) []byte {
 			p.All = append(p.All, link{p.Bulk + "?" + filter.Encode(), m})
 		}
 	}
-	return v.write("find", p)
+	return answer(w, v.write("find", p))
 }
 
-// A Bulk is a change of many jobs before it is made.
-type Bulk struct {
-	Queue, Method string
-	Query         url.Values // of the selection
-	Jobs          []job.ID
-	Refused       []string
-	More          bool // than one call changes
+// bulkMethods are the methods for many jobs.
+var bulkMethods = []string{"requeue", "release", "hold", "delete"}
+
+// fitting returns the methods with an effect on jobs of a choice.
+func fitting(query url.Values) (methods []string) {
+	held, outcome := query.Get("held") == "true", query.Get("outcome") != ""
+	pending := query.Get("status") == "pending" || held
+	past := query.Get("status") == "consumed" || query.Get("status") == "deleted" || outcome
+	for _, m := range bulkMethods {
+		if m == "requeue" && !pending || m != "requeue" && !past && (m != "hold" || !held) {
+			methods = append(methods, m)
+		}
+	}
+	return methods
 }
 
+// bulkPage is the page before a change of many jobs.
 type bulkPage struct {
 	head
 	Count, Action, Legend, Button, Undo, Back string
@@ -126,57 +189,78 @@ type bulkPage struct {
 // bulkNames is how many jobs a preview names.
 const bulkNames = 40
 
-// BulkPreview returns the page before a change of many jobs.
-func BulkPreview(v Site, b *Bulk) []byte {
-	p := &bulkPage{head: v.head(sentence(b.Method)+" jobs of queue "+b.Queue+"?", crumb{"step", v.page("state", b.Queue), b.Queue}, crumb{Class: "step", Text: b.Method}),
-		Back: v.Base.Ref("find", b.Queue), Danger: b.Method == "delete"}
-	if found := searched(b.Query); len(found) > 0 {
-		p.Back += "?" + found.Encode()
+// maxNames is how many octets the form with the names of jobs has at most.
+const maxNames = 1 << 20
+
+// bulk answers with the jobs of a change, and the form to make it.
+func (b *Board) bulk(w http.ResponseWriter, r *http.Request) error {
+	q, err := b.queue(r)
+	if err != nil {
+		return err
 	}
-	n := grouped(fmt.Sprint(len(b.Jobs)))
+	values := r.URL.Query()
+	if r.Method == http.MethodPost {
+		if values, err = web.Form(w, r, maxNames); err != nil {
+			return err
+		}
+	}
+	method := values.Get("method")
+	if !slices.Contains(bulkMethods, method) {
+		return web.Errorf(http.StatusBadRequest, "parameter method is none of %s", strings.Join(bulkMethods, ", "))
+	}
+	want, err := parse(values)
+	if err != nil {
+		return err
+	}
+	sel := bulk.Selection{Filter: want.Filter, Jobs: want.jobs, Dry: true}
+	sel.Limit = bulk.Max
+	if err := sel.Check(); err != nil {
+		return err
+	}
+	end := time.Now().Add(10 * maxTime)
+	changes, err := sel.Apply(r.Context(), q, bulk.Operation{Method: method}, time.Now(), func() bool { return time.Now().After(end) })
+	if err != nil {
+		return err
+	}
+	v := b.site(r, "")
+	p := &bulkPage{head: v.ofQueue(sentence(method)+" jobs of queue "+q.ID()+"?", q.ID(), step(method)),
+		Back: v.Base.Ref("find", q.ID()), Danger: method == "delete", Refused: changes.Refused}
+	// The form selects the same, and nothing else.
+	back := url.Values{}
+	for _, f := range findFields {
+		if value := values.Get(f.Name); f.filter && value != "" {
+			back.Set(f.Name, value)
+			p.Hidden = append(p.Hidden, link{f.Name, value})
+		}
+	}
+	if len(back) > 0 {
+		p.Back += "?" + back.Encode()
+	}
+	for _, id := range sel.Jobs {
+		p.Hidden = append(p.Hidden, link{"job", id.String()})
+	}
+	n := len(changes.Chosen)
 	switch {
-	case len(b.Jobs) == 0:
-		p.Count = "No job of this choice would be " + past[b.Method] + "."
-	case b.More:
-		p.Count = "The first " + n + " jobs of this choice would be " + past[b.Method] + ", and there are more."
-	case len(b.Jobs) == 1:
-		p.Count = "1 job would be " + past[b.Method] + "."
+	case n == 0:
+		p.Count = "No job of this choice would be " + past[method] + "."
+	case changes.More:
+		p.Count = "The first " + figure(n) + " jobs of this choice would be " + past[method] + ", and there are more."
 	default:
-		p.Count = n + " jobs would be " + past[b.Method] + "."
+		p.Count = plural(n, "job") + " would be " + past[method] + "."
 	}
-	for i, id := range b.Jobs {
-		if i == bulkNames {
-			break
-		}
-		p.Names = append(p.Names, link{v.page("state", b.Queue, id.String()), id.String()})
+	for _, id := range changes.Chosen[:min(n, bulkNames)] {
+		p.Names = append(p.Names, link{v.page("state", q.ID(), id.String()), id.String()})
 	}
-	p.Refused = b.Refused
-	if ref := v.Base.Ref(b.Method, b.Queue); len(b.Jobs) > 0 && v.may("POST", ref) {
-		p.Action, p.Legend, p.Button = state.XHTML.Ask(ref), sentence(b.Method)+" these jobs", "Yes, "+b.Method+" "+n
-		for name, values := range b.Query {
-			for _, value := range values {
-				p.Hidden = append(p.Hidden, link{name, value})
-			}
-		}
-		if b.Method == "hold" {
+	if ref := v.Base.Ref(method, q.ID()); n > 0 && v.may("POST", ref) {
+		p.Action, p.Legend, p.Button = state.XHTML.Ask(ref), sentence(method)+" these jobs", "Yes, "+method+" "+figure(n)
+		if method == "hold" {
 			p.Fields = []input{reason, until}
 		}
-		p.Undo = undo[b.Method]
-	} else if len(b.Jobs) > 0 {
-		p.Refused = append(p.Refused, "You have no right to "+b.Method+" jobs of this queue.")
+		p.Undo = undo[method]
+	} else if n > 0 {
+		p.Refused = append(p.Refused, "You have no right to "+method+" jobs of this queue.")
 	}
-	return v.write("bulk", p)
-}
-
-// searched are the fields of a search in the query of a change.
-func searched(query url.Values) url.Values {
-	found := url.Values{}
-	for _, name := range FindFields {
-		if value := query.Get(name); value != "" {
-			found.Set(name, value)
-		}
-	}
-	return found
+	return answer(w, v.write("bulk", p))
 }
 
 var undo = map[string]string{
@@ -258,111 +342,4 @@ func (q *query) matches(j *job.Job) bool {
 		(q.Batch == "" || j.Batch == q.Batch) && (q.Submitter == "" || j.Submitter == q.Submitter) && has(j.Consumer, q.worker) &&
 		(q.since.IsZero() || !j.Submitted.Before(q.since)) && (q.until.IsZero() || !j.Submitted.After(q.until)) &&
 		(has(j.Filename, q.text) || has(j.Sidecar, q.text) || has(j.Message, q.text))
-}
-
-// found is how many jobs a page of a search has.
-const found = 100
-
-// find answers a search for jobs of a queue, the newest first.
-func (b *Board) find(w http.ResponseWriter, r *http.Request) error {
-	q, err := b.queue(r)
-	if err != nil {
-		return err
-	}
-	want, err := parse(r.URL.Query())
-	if err != nil {
-		return err
-	}
-	first := job.ID(0)
-	if want.Batch != "" {
-		from, last, err := bulk.BatchRange(q, want.Batch)
-		if err != nil {
-			return err
-		}
-		if first = from; want.before == 0 || want.before > last+1 {
-			want.before = last + 1
-		}
-	}
-	s := &Search{Queue: q.ID(), Query: r.URL.Query()}
-	want.search(q, s, first)
-	s.Query.Del("before")
-	return answer(w, Find(b.site(r, ""), s, time.Now()))
-}
-
-// search looks for jobs from the newest back to the first one, within the bounds of a page.
-func (want *query) search(q *queuefs.Queue, s *Search, first job.ID) {
-	end := time.Now().Add(maxTime)
-	o := index.Filter{Status: want.Status, Outcome: want.Outcome, Held: want.Held, Limit: found}
-	for s.Reached = want.before; s.Looked < maxRead && len(s.Jobs) < found && (s.Looked == 0 || time.Now().Before(end)); {
-		ids, reached := q.Latest(o, s.Reached, maxLooked)
-		for _, id := range ids {
-			if id < first {
-				s.Reached = 0
-				return
-			}
-			s.Looked++
-			s.Reached = id
-			if j, err := q.Job(id); err == nil && want.matches(&j) {
-				if s.Jobs = append(s.Jobs, j); len(s.Jobs) == found {
-					break
-				}
-			}
-		}
-		if len(s.Jobs) == found {
-			return
-		}
-		if s.Reached = reached; reached == 0 || reached <= first || len(ids) == 0 {
-			if reached <= first {
-				s.Reached = 0
-			}
-			return
-		}
-	}
-}
-
-// maxNames is how many octets the form with the names of jobs has at most.
-const maxNames = 1 << 20
-
-// bulk answers with the jobs of a change, and the form to make it.
-func (b *Board) bulk(w http.ResponseWriter, r *http.Request) error {
-	q, err := b.queue(r)
-	if err != nil {
-		return err
-	}
-	values := r.URL.Query()
-	if r.Method == http.MethodPost {
-		if values, err = web.Form(w, r, maxNames); err != nil {
-			return err
-		}
-	}
-	method := values.Get("method")
-	if !slices.Contains(BulkMethods, method) {
-		return web.Errorf(http.StatusBadRequest, "parameter method is none of %s", strings.Join(BulkMethods, ", "))
-	}
-	want, err := parse(values)
-	if err != nil {
-		return err
-	}
-	sel := bulk.Selection{Filter: want.Filter, Jobs: want.jobs, Dry: true}
-	sel.Limit = bulk.Max
-	if err := sel.Check(); err != nil {
-		return err
-	}
-	end := time.Now().Add(10 * maxTime)
-	changes, err := sel.Apply(r.Context(), q, bulk.Operation{Method: method}, time.Now(), func() bool { return time.Now().After(end) })
-	if err != nil {
-		return err
-	}
-	// The form selects the same, and nothing else.
-	chosen := url.Values{}
-	for _, id := range sel.Jobs {
-		chosen.Add("job", id.String())
-	}
-	for _, name := range []string{"status", "outcome", "held", "batch", "submitter"} {
-		if values.Get(name) != "" {
-			chosen[name] = values[name]
-		}
-	}
-	return answer(w, BulkPreview(b.site(r, ""), &Bulk{Queue: q.ID(), Method: method, Query: chosen,
-		Jobs: changes.Chosen, Refused: changes.Refused, More: changes.More}))
 }

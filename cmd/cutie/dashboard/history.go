@@ -483,9 +483,9 @@ func (t Trend) Sign() string {
 	case t.In == 0:
 		return "–"
 	case n > 0:
-		return "+" + grouped(number(n))
+		return "+" + figure(n)
 	default:
-		return strings.Replace(grouped(number(n)), "-", "−", 1)
+		return strings.Replace(figure(n), "-", "−", 1)
 	}
 }
 
@@ -497,11 +497,11 @@ func (t Trend) String() string {
 	case t.In == 0:
 		return ""
 	case n > 0:
-		return fmt.Sprintf("It grows: %s more pending than %s ago.", grouped(number(n)), ago)
+		return fmt.Sprintf("It grows: %s more pending than %s ago.", figure(n), ago)
 	case n == 0:
 		return fmt.Sprintf("As many pending as %s ago.", ago)
 	}
-	s := fmt.Sprintf("It shrinks: %s fewer pending than %s ago.", grouped(number(-n)), ago)
+	s := fmt.Sprintf("It shrinks: %s fewer pending than %s ago.", figure(-n), ago)
 	if t.Left > 0 {
 		s += " At this pace none is left in " + lasting(t.Left/-t.By*t.In.Seconds()) + "."
 	}

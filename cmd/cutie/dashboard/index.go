@@ -21,30 +21,16 @@ import (
 	"cutie/queuefs/web"
 )
 
-// A Service is what the page of the service shows: the part of it that a reader may see.
-type Service struct {
-	Info    home.ServiceInfo
-	Node    state.Node     // of a home in an object store
-	Queues  []ledger.State // at most [IndexQueues]
-	Trends  []Trend        // of these queues; nil: unknown
-	Trend   Trend          // of all queues together
-	Own     []OwnQueue     // queues that the reader may use, but not read
-	Next    string         // query of the page of the queues after these; "": there are none
-	Totals  Totals
-	Points  []Point   // of the last hour; nil: the reader may not see them, or there are none
-	Trouble []Trouble // of the whole service
+// totals are over all queues that a reader may see.
+type totals struct {
+	queues                        int
+	pending, held, leased, failed int64
+	mirrored                      mirrored
+	worst                         []ledger.State // with the most failed jobs, at most worstQueues
 }
 
-// Totals are over all queues that a reader may see.
-type Totals struct {
-	Queues                        int
-	Pending, Held, Leased, Failed int64
-	Mirrored                      Mirrored
-	Worst                         []ledger.State // with the most failed jobs, at most [WorstQueues]
-}
-
-// WorstQueues is how many queues with failed jobs stand above the list.
-const WorstQueues = 5
+// worstQueues is how many queues with failed jobs stand above the list.
+const worstQueues = 5
 
 // IndexQueues is how many queues the page of the service has.
 const IndexQueues = 100
@@ -102,44 +88,14 @@ type indexQueue struct {
 	Last, Ago                string // of the last event
 }
 
-// Index returns the page of the service. create says whether the reader may make a
-// queue.
-func Index(v Site, s *Service, create bool, now time.Time) []byte {
-	p := indexPage{head: v.head(clean(s.Info.Name)), Own: ownLinks(v.Base, s.Own), Lead: s.Info.Description, Scheme: s.Info.Scheme, Next: s.Next,
-		Read: v.Base.Ref("read"), Node: newNodeNote(s.Node, now), Alarm: newAlarm(v.Base, s.Trouble, s.Totals.Worst), Tiles: totalTiles(v.Base, s),
-		Charts: newChartsPart(s.Points, s.Trend, s.Totals.Pending, v.Base, "", now), Mirrors: newMirrorNote(v.Base, &s.Totals.Mirrored)}
-	if len(p.Path) > 0 && p.Path[0].Class == "" {
-		p.Path[0].Ref = "" // the reader is there
-	}
-	for i := range s.Queues {
-		p.Queues = append(p.Queues, s.row(v.Base, i, now))
-	}
-	if create {
-		a := createQueue
-		a.Action = v.page("state")
-		p.Actions = []action{a}
-	}
-	return v.write("index", p)
-}
-
-// IndexParts are the parts of this page that change.
-func IndexParts(base state.Base, s *Service, now time.Time) []Part {
-	parts := []Part{newPart("node", "node", newNodeNote(s.Node, now)), newPart("alarm", "alarm", newAlarm(base, s.Trouble, s.Totals.Worst)),
-		newPart("mirrors", "mirror note", newMirrorNote(base, &s.Totals.Mirrored)), newPart("tiles", "tiles", totalTiles(base, s)), newPart("charts", "charts part", newChartsPart(s.Points, s.Trend, s.Totals.Pending, base, "", now))}
-	for i := range s.Queues {
-		q := s.row(base, i, now)
+// parts are the parts of the page that change.
+func (p *indexPage) parts() []Part {
+	parts := []Part{newPart("node", "node", p.Node), newPart("alarm", "alarm", p.Alarm), newPart("mirrors", "mirror note", p.Mirrors),
+		newPart("tiles", "tiles", p.Tiles), newPart("charts", "charts part", p.Charts)}
+	for _, q := range p.Queues {
 		parts = append(parts, newPart(q.ID, "queue row", q))
 	}
 	return parts
-}
-
-// row returns the row of a queue.
-func (s *Service) row(base state.Base, i int, now time.Time) indexQueue {
-	q := newIndexQueue(base, &s.Queues[i], now)
-	if q.Growth = "–"; i < len(s.Trends) {
-		q.Growth = s.Trends[i].Sign()
-	}
-	return q
 }
 
 func newAlarm(base state.Base, trouble []Trouble, worst []ledger.State) alarm {
@@ -149,42 +105,33 @@ func newAlarm(base state.Base, trouble []Trouble, worst []ledger.State) alarm {
 	}
 	for i := range worst {
 		q := newIndexQueue(base, &worst[i], time.Time{})
-		a.Failed = append(a.Failed, link{q.FailedRef, fmt.Sprintf("%s: %s", q.Name, grouped(fmt.Sprint(q.Failed)))})
+		a.Failed = append(a.Failed, link{q.FailedRef, fmt.Sprintf("%s: %s", q.Name, figure(q.Failed))})
 	}
 	return a
 }
 
-func totalTiles(base state.Base, s *Service) []tile {
-	count := func(n int64) string { return grouped(fmt.Sprint(n)) }
-	t := []tile{{Label: word(s.Totals.Queues, "queue"), Count: count(int64(s.Totals.Queues))}, {Label: "pending", Count: count(s.Totals.Pending)},
-		{Label: "on hold", Count: count(s.Totals.Held)}, {Label: "in work", Count: count(s.Totals.Leased), Ref: base.Ref("workers")},
-		{Label: "failed", Count: count(s.Totals.Failed)}}
-	if s.Totals.Failed > 0 {
-		t[4].Class = "stop"
+func totalTiles(base state.Base, t *totals) []tile {
+	tiles := []tile{{Label: word(t.queues, "queue"), Count: figure(t.queues)}, {Label: "pending", Count: figure(t.pending)},
+		{Label: "on hold", Count: figure(t.held)}, {Label: "in work", Count: figure(t.leased), Ref: base.Ref("workers")},
+		{Label: "failed", Count: figure(t.failed)}}
+	if t.failed > 0 {
+		tiles[4].Class = "stop"
 	}
-	return t
+	return tiles
 }
 
 func newIndexQueue(base state.Base, s *ledger.State, now time.Time) indexQueue {
 	ref := base.Ref("state", s.Info.ID)
-	q := indexQueue{State: *s, ID: "q-" + s.Info.ID, Name: clipped(clean(s.Info.Name)), Ref: state.XHTML.Ask(ref),
+	q := indexQueue{State: *s, ID: "q-" + s.Info.ID, Name: shortName(s.Info), Ref: state.XHTML.Ask(ref),
 		FailedRef: base.Ref("failures", s.Info.ID),
 		Last:      s.LastEvent.UTC().Format(time.DateTime), Ago: state.Ago(now, s.LastEvent)}
 	for i, n := range [...]int64{s.Pending, s.Held, s.Leased, s.Failed, s.Consumed} {
-		q.Counts[i] = grouped(fmt.Sprint(n))
+		q.Counts[i] = figure(n)
 	}
 	if q.Oldest = "–"; !s.Oldest.IsZero() && !now.IsZero() {
 		q.Oldest = lasting(now.Sub(s.Oldest).Seconds())
 	}
-	if q.Name == "" {
-		q.Name = s.Info.ID
-	}
-	if !s.Info.Paused.IsZero() {
-		q.Badges = append(q.Badges, "paused")
-	}
-	if s.Info.Closed {
-		q.Badges = append(q.Badges, "closed")
-	}
+	q.Badges = badgesOf(s.Info)
 	if s.Shut {
 		q.Badges = append(q.Badges, "shut")
 	}
@@ -194,21 +141,50 @@ func newIndexQueue(base state.Base, s *ledger.State, now time.Time) indexQueue {
 	return q
 }
 
+// badgesOf says what a queue does not do at present.
+func badgesOf(info home.QueueInfo) (words []string) {
+	if !info.Paused.IsZero() {
+		words = append(words, "paused")
+	}
+	if info.Closed {
+		words = append(words, "closed")
+	}
+	return words
+}
+
 // index answers with the page of the service as it is.
 func (b *Board) index(w http.ResponseWriter, r *http.Request) error {
-	now := time.Now()
 	livePath := "/live"
-	if after := r.URL.Query().Get("after"); after != "" {
+	after := r.URL.Query().Get("after")
+	if after != "" {
 		livePath += "?after=" + url.QueryEscape(after)
 	}
 	v := b.site(r, livePath)
-	readable, own := b.readable(r), b.usable(r)
+	readable, own, name := b.readable(r), b.usable(v, r), clean(b.Service.Info().Name)
 	if len(readable) == 0 && !mayReadAll(r) {
-		return answer(w, OwnQueues(b.site(r, ""), b.Service.Info().Name, own, b.trouble()))
+		v.Live = ""
+		p := &ownPage{head: v.head(name).there(), Alarm: newAlarm(v.Base, b.trouble(), nil), Queues: own}
+		if len(own) == 0 {
+			p.None = "There is no queue yet that you may use."
+		}
+		return answer(w, v.write("own", p))
 	}
-	s := b.service(readable, r.URL.Query().Get("after"), mayReadAll(r), now)
-	s.Info.BaseURI, s.Own = string(v.Base), own
-	return answer(w, Index(v, s, access.CallerOf(r.Context()).May(web.Admin, ""), now))
+	p := b.service(v.Base, readable, after, mayReadAll(r), time.Now())
+	p.head, p.Own = v.head(name).there(), own
+	if access.CallerOf(r.Context()).May(web.Admin, "") {
+		a := createQueue
+		a.Action = v.page("state")
+		p.Actions = []action{a}
+	}
+	return answer(w, v.write("index", p))
+}
+
+// there is the head of the page that the first step of its way leads to.
+func (h head) there() head {
+	if len(h.Path) > 0 && h.Path[0].Class == "" {
+		h.Path[0].Ref = ""
+	}
+	return h
 }
 
 // readable returns the queues open to the caller of a request.
@@ -224,62 +200,60 @@ func (b *Board) readable(r *http.Request) []*queuefs.Queue {
 // mostOwn is how many queues to use a page lists.
 const mostOwn = 1000
 
-// usable returns queues that the caller of a request may use, but not read.
-func (b *Board) usable(r *http.Request) (all []OwnQueue) {
+// usable returns links to queues that the caller of a request may use, but not read.
+func (b *Board) usable(v Site, r *http.Request) (all []link) {
 	caller := access.CallerOf(r.Context())
 	if caller.May(web.Read, "") {
 		return nil
 	}
 	for _, q := range b.Service.Queues() {
 		if id := q.ID(); !caller.May(web.Read, id) && (caller.May(web.Submit, id) || caller.May(web.Consume, id) || caller.May(web.Delete, id)) && len(all) < mostOwn {
-			all = append(all, ownQueue(q, nil))
+			all = append(all, link{v.Base.Ref(OwnDir, id), shortName(q.Info())})
 		}
 	}
 	return all
 }
 
-func ownQueue(q *queuefs.Queue, after url.Values) OwnQueue {
-	return OwnQueue{ID: q.ID(), Info: q.Info(), Mirror: q.Mirror().Live(), After: after}
-}
-
-// own answers with the forms of a queue for callers who may not read it.
-func (b *Board) own(w http.ResponseWriter, r *http.Request) error {
-	q, err := b.queue(r)
-	if err != nil {
-		return err
-	}
-	o := ownQueue(q, r.URL.Query())
-	return answer(w, Own(b.site(r, ""), &o, b.trouble()))
-}
+// shortName is the name of a queue for people.
+func shortName(info home.QueueInfo) string { return cmp.Or(clipped(clean(info.Name)), info.ID) }
 
 // service describes the service by its readable queues, from the one after a name on.
 // whole says these are all queues.
-func (b *Board) service(queues []*queuefs.Queue, after string, whole bool, now time.Time) *Service {
-	s := &Service{Info: b.Service.Info(), Node: state.NodeOf(b.Service), Trouble: b.trouble()}
+func (b *Board) service(base state.Base, queues []*queuefs.Queue, after string, whole bool, now time.Time) *indexPage {
+	info := b.Service.Info()
+	p := &indexPage{Lead: info.Description, Scheme: info.Scheme, Read: base.Ref("read"), Node: newNodeNote(state.NodeOf(b.Service), now)}
 	from := 0
 	if q, err := b.Service.Queue(after); err == nil {
 		from = slices.Index(queues, q) + 1
 	}
-	for _, q := range queues[from:min(len(queues), from+IndexQueues)] {
-		s.Queues, s.Trends = append(s.Queues, q.State()), append(s.Trends, b.History.Trend(q.ID(), now))
+	end := min(len(queues), from+IndexQueues)
+	for _, q := range queues[from:end] {
+		s := q.State()
+		row := newIndexQueue(base, &s, now)
+		row.Growth = b.History.Trend(q.ID(), now).Sign()
+		p.Queues = append(p.Queues, row)
 	}
-	if n := len(s.Queues); from+n < len(queues) {
-		s.Next = "?after=" + url.QueryEscape(s.Queues[n-1].Info.ID)
+	if from < end && end < len(queues) {
+		p.Next = "?after=" + url.QueryEscape(queues[end-1].ID())
 	}
+	var t totals
 	if whole {
-		s.Points, s.Totals, s.Trend = b.History.Of("", Hour, now), b.all.of(queues, now), b.History.Trend("", now)
+		t = b.all.of(queues, now)
+		p.Charts = newChartsPart(b.History.Of("", Hour, now), b.History.Trend("", now), t.pending, base, "", now)
 	} else {
-		s.Totals = totalsOf(queues)
+		t = totalsOf(queues)
+		p.Charts = newChartsPart(nil, Trend{}, t.pending, base, "", now)
 	}
-	return s
+	p.Alarm, p.Mirrors, p.Tiles = newAlarm(base, b.trouble(), t.worst), newMirrorNote(base, &t.mirrored), totalTiles(base, &t)
+	return p
 }
 
-// totals are over all queues. With many of them they are taken from time to time alone:
-// 100,000 queues take a tenth of a second.
-type totals struct {
+// lastTotals are totals over all queues. With many of them they are taken from time to time
+// alone: 100,000 queues take a tenth of a second.
+type lastTotals struct {
 	mu   sync.Mutex
 	at   time.Time
-	last Totals
+	last totals
 }
 
 const (
@@ -287,7 +261,7 @@ const (
 	totalsEvery = 5 * time.Second
 )
 
-func (t *totals) of(queues []*queuefs.Queue, now time.Time) Totals {
+func (t *lastTotals) of(queues []*queuefs.Queue, now time.Time) totals {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(queues) < manyQueues || now.Sub(t.at) > totalsEvery {
@@ -296,26 +270,26 @@ func (t *totals) of(queues []*queuefs.Queue, now time.Time) Totals {
 	return t.last
 }
 
-func totalsOf(queues []*queuefs.Queue) Totals {
-	t := Totals{Queues: len(queues)}
+func totalsOf(queues []*queuefs.Queue) totals {
+	t := totals{queues: len(queues)}
 	for _, q := range queues {
 		s := q.State()
-		t.Mirrored.Add(&s)
-		t.Pending, t.Held, t.Leased, t.Failed = t.Pending+s.Pending, t.Held+s.Held, t.Leased+s.Leased, t.Failed+s.Failed
+		t.mirrored.add(&s)
+		t.pending, t.held, t.leased, t.failed = t.pending+s.Pending, t.held+s.Held, t.leased+s.Leased, t.failed+s.Failed
 		if s.Failed > 0 {
-			if t.Worst = append(t.Worst, s); len(t.Worst) > 10*WorstQueues {
-				t.Worst = mostFailed(t.Worst)
+			if t.worst = append(t.worst, s); len(t.worst) > 10*worstQueues {
+				t.worst = mostFailed(t.worst)
 			}
 		}
 	}
-	t.Worst = mostFailed(t.Worst)
+	t.worst = mostFailed(t.worst)
 	return t
 }
 
 // mostFailed returns the queues with the most failed jobs.
 func mostFailed(queues []ledger.State) []ledger.State {
 	slices.SortStableFunc(queues, func(a, b ledger.State) int { return cmp.Compare(b.Failed, a.Failed) })
-	return queues[:min(len(queues), WorstQueues)]
+	return queues[:min(len(queues), worstQueues)]
 }
 
 func (b *Board) trouble() []Trouble {
@@ -351,7 +325,7 @@ func (b *Board) liveIndex(w http.ResponseWriter, r *http.Request) error {
 		if whole {
 			queues = b.Service.Queues()
 		}
-		return IndexParts(base, b.service(queues, after, whole, now), now)
+		return b.service(base, queues, after, whole, now).parts()
 	})
 }
 

@@ -24,8 +24,8 @@ import (
 
 	"cutie/cmd/cutie/dashboard"
 	"cutie/publisher/names"
-	"cutie/queuefs"
 	"cutie/queuefs/home"
+	"cutie/queuefs/job"
 	"cutie/queuefs/rest"
 	"cutie/queuefs/state"
 	"cutie/queuefs/state/statetest"
@@ -224,12 +224,12 @@ func TestPagesOfferWhatMayBeDone(t *testing.T) {
 		{"running queue", state.OfQueue(statetest.Base, &running), []string{submit, "post " + at + "/consume/ingest?t=xhtml", "post " + at + "/state/ingest?t=xhtml S=pause", unset}},
 		{"paused queue", state.OfQueue(statetest.Base, &open), []string{submit, "post " + at + "/state/ingest?t=xhtml S=restart", unset}},
 		{"paused and closed queue", state.OfQueue(statetest.Base, &paused), []string{"post " + at + "/state/uc3+cutie=01?t=xhtml S=restart", full}},
-		{"pending job", jobIn(queuefs.Pending, false), []string{"post " + at + "/hold" + job + " reason until", "post " + at + "/delete" + job}},
-		{"held job", jobIn(queuefs.Pending, true), []string{"post " + at + "/release" + job, "post " + at + "/delete" + job}},
-		{"job in work", state.OfJob(statetest.Base, &leased), []string{"post " + at + "/abort" + job + " message"}},
-		{"consumed job", jobIn(queuefs.Consumed, true), []string{"post " + at + "/requeue" + job}},
-		{"deleted job", jobIn(queuefs.Deleted, false), []string{"post " + at + "/requeue" + job}},
-		{"job without place", said(jobIn(queuefs.Pending, false)), nil},
+		{"pending job", jobIn(job.Pending, false), []string{"post " + at + "/hold" + jobID + " reason until", "post " + at + "/delete" + jobID}},
+		{"held job", jobIn(job.Pending, true), []string{"post " + at + "/release" + jobID, "post " + at + "/delete" + jobID}},
+		{"job in work", state.OfJob(statetest.Base, &leased), []string{"post " + at + "/abort" + jobID + " message"}},
+		{"consumed job", jobIn(job.Consumed, true), []string{"post " + at + "/requeue" + jobID}},
+		{"deleted job", jobIn(job.Deleted, false), []string{"post " + at + "/requeue" + jobID}},
+		{"job without place", said(jobIn(job.Pending, false)), nil},
 		{"exception", state.OfException(state.Exception{Status: 404}), nil},
 	} {
 		if got := readPage(t, &tt.d).forms; !slices.Equal(got, tt.want) {

@@ -96,9 +96,9 @@ func Read(v Site, d *Document) []byte {
 	title := termOf(string(d.Head.Capability), capabilities[d.Head.Capability]).Label
 	way := []crumb{{"step", d.Pages, "Published"}}
 	if parts := strings.Split(strings.TrimPrefix(d.URI, d.Tree+"/"), "/"); len(parts) == 3 {
-		way = append(way, crumb{"step", v.page("state", parts[0]), parts[0]}, crumb{Class: "step", Text: parts[1]})
+		way = append(way, crumb{"step", v.page("state", parts[0]), parts[0]}, step(parts[1]))
 	}
-	p := &readPage{head: v.head(title, append(way, crumb{Class: "step", Text: path.Base(d.URI)})...), URI: d.URI, Cut: d.Cut}
+	p := &readPage{head: v.head(title, append(way, step(path.Base(d.URI)))...), URI: d.URI, Cut: d.Cut}
 	for _, f := range []struct {
 		name string
 		at   time.Time
@@ -125,7 +125,7 @@ func Read(v Site, d *Document) []byte {
 			}
 		}
 		if e.Length > 0 {
-			r.Length = grouped(number(e.Length))
+			r.Length = figure(e.Length)
 		}
 		p.Entries = append(p.Entries, r)
 	}
@@ -298,10 +298,10 @@ func newAboutPage(a *names.About) *aboutPage {
 	after("a closed list is in the index for", a.Retention.Current, "as long as it is kept")
 	after("what is no longer current is kept for", a.Retention.Keep, "ever")
 	if a.Retention.KeepOctets > 0 {
-		p.add("and up to", grouped(number(a.Retention.KeepOctets))+" octets a set")
+		p.add("and up to", figure(a.Retention.KeepOctets)+" octets a set")
 	}
-	p.add("limits of a document", grouped(strconv.Itoa(a.Limits.Entries))+" entries, "+grouped(number(a.Limits.Octets))+" octets")
-	p.add("limit of a package", grouped(number(a.Limits.Package))+" octets of files")
+	p.add("limits of a document", figure(a.Limits.Entries)+" entries, "+figure(a.Limits.Octets)+" octets")
+	p.add("limit of a package", figure(a.Limits.Package)+" octets of files")
 	p.add("software", a.Software)
 	return p
 }
@@ -331,7 +331,7 @@ func (p *aboutPage) addSet(list string, s *names.AboutSet) {
 		}
 		p.add("Resource Dump", "of "+instant(s.Dump.At)+", "+strconv.Itoa(s.Dump.Packages)+packages)
 	}
-	p.add("octets published", grouped(number(s.Octets)))
+	p.add("octets published", figure(s.Octets))
 }
 
 func (p *aboutPage) add(name, value string) {
@@ -385,7 +385,7 @@ type block struct {
 
 // Manual returns the page with the topics of the manual.
 func Manual(v Site) []byte {
-	p := &manualPage{head: v.head("Manual", crumb{Class: "step", Text: "Manual"}), Methods: v.page("help")}
+	p := &manualPage{head: v.head("Manual", step("Manual")), Methods: v.page("help")}
 	for _, t := range topics.All() {
 		p.Topics = append(p.Topics, manualTopic{link{v.Base.Ref(ManualDir, t.Name), t.Name}, t.Summary})
 	}
@@ -397,7 +397,7 @@ func Manual(v Site) []byte {
 
 // Topic returns the page of a topic.
 func Topic(v Site, t *topics.Topic) []byte {
-	p := &manualPage{head: v.head(sentence(t.Summary), crumb{"step", v.Base.Ref(ManualDir), "Manual"}, crumb{Class: "step", Text: t.Name}),
+	p := &manualPage{head: v.head(sentence(t.Summary), crumb{"step", v.Base.Ref(ManualDir), "Manual"}, step(t.Name)),
 		Text: blocks(t.Text, v.Base)}
 	return v.write("topic", p)
 }

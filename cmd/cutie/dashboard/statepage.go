@@ -57,7 +57,7 @@ type result struct {
 func newResults(base state.Base, queue, job string, results []job.Result) (all []result) {
 	for i := range results {
 		r := &results[i]
-		all = append(all, result{link{base.Ref("result", queue, job, r.Name), r.Name}, grouped(number(r.Size)), clean(r.MediaType), hex.EncodeToString(r.SHA256[:])})
+		all = append(all, result{link{base.Ref("result", queue, job, r.Name), r.Name}, figure(r.Size), clean(r.MediaType), hex.EncodeToString(r.SHA256[:])})
 	}
 	return all
 }
@@ -256,7 +256,7 @@ func way(d *state.Document, v *rest.View) (steps []crumb) {
 		steps = append(steps, crumb{"step", ref, name})
 	}
 	if d.Class == state.JobClass || d.Class == state.BatchClass {
-		steps = append(steps, crumb{Class: "step", Text: d.Text("identifier")})
+		steps = append(steps, step(d.Text("identifier")))
 	}
 	return steps
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
@@ -28,36 +27,16 @@ type workList struct {
 	Note string
 }
 
-// Workers returns the page of jobs in work, of a queue or of all with "". total is how
-// many there are.
-func Workers(v Site, queue string, jobs []job.Job, total int, now time.Time) []byte {
-	title, way := "Workers", []crumb{{Class: "step", Text: "Workers"}}
-	if queue != "" {
-		title, way = "Workers of queue "+queue, append([]crumb{{"step", v.page("state", queue), queue}}, way...)
-	}
-	return v.write("workers", &workersPage{v.head(title, way...), newWorkList(v.Base, queue, jobs, total, now)})
-}
-
-// WorkersParts are the parts of this page that change.
-func WorkersParts(base state.Base, queue string, jobs []job.Job, total int, now time.Time) []Part {
-	return []Part{newPart("work", "work list", newWorkList(base, queue, jobs, total, now))}
-}
-
 func newWorkList(base state.Base, queue string, jobs []job.Job, total int, now time.Time) workList {
 	l := workList{List: newJobsList(base, jobsList{Heading: "Jobs in work", Worked: true, Queues: queue == ""}, jobs, now)}
 	if total > len(jobs) {
-		l.Note = fmt.Sprintf("%d of %s jobs in work, in no order.", len(jobs), grouped(fmt.Sprint(total)))
+		l.Note = fmt.Sprintf("%d of %s jobs in work, in no order.", len(jobs), figure(total))
 	}
 	return l
 }
 
-// Bounds of a page: jobs looked at in the index, job files read, and time.
-const (
-	maxLooked  = 50_000
-	maxRead    = 5000
-	maxTime    = 300 * time.Millisecond
-	maxWorkers = 200
-)
+// maxWorkers is how many jobs in work a page has.
+const maxWorkers = 200
 
 // Queue implements [Asides].
 func (b *Board) Queue(queue string) *QueueAside {
@@ -67,14 +46,9 @@ func (b *Board) Queue(queue string) *QueueAside {
 	}
 	now := time.Now()
 	a := &QueueAside{Trouble: b.trouble(), Trend: b.History.Trend(q.ID(), now), Points: b.History.Of(q.ID(), Hour, now)}
-	newest := func(o index.Filter) []job.Job {
-		o.Limit = AsideJobs
-		ids, _ := q.Latest(o, 0, maxLooked)
-		return jobsOf(q, ids)
-	}
-	a.Newest = newest(index.Filter{})
+	a.Newest = newest(q, index.Filter{}, 0, 0)
 	if s := q.State(); s.Failed > 0 {
-		a.Failed = newest(index.Filter{Outcome: job.Failed})
+		a.Failed = newest(q, index.Filter{Outcome: job.Failed}, 0, 0)
 	}
 	a.Work, _ = leasedJobs(q, AsideJobs)
 	if head, err := q.Peek(); err == nil {
@@ -82,6 +56,16 @@ func (b *Board) Queue(queue string) *QueueAside {
 			func(j job.Job) bool { return !j.Held.IsZero() })
 	}
 	return a
+}
+
+// newest returns the newest jobs for a short list, among those from a first to a last number;
+// last 0: among all.
+func newest(q *queuefs.Queue, o index.Filter, first, last job.ID) []job.Job {
+	if o.Limit = AsideJobs; last > 0 {
+		last++
+	}
+	ids, _ := q.Latest(o, last, maxLooked)
+	return jobsOf(q, slices.DeleteFunc(ids, func(id job.ID) bool { return id < first }))
 }
 
 // jobsOf reads jobs; lost and unreadable ones are left out.
@@ -106,16 +90,19 @@ func leasedJobs(q *queuefs.Queue, most int) (jobs []job.Job, total int) {
 
 // workers answers with the jobs in work, by worker.
 func (b *Board) workers(w http.ResponseWriter, r *http.Request) error {
-	id, queues, parts := "", b.readable(r), "/live?page=workers"
+	v, title, way := b.site(r, "/live?page=workers"), "Workers", []crumb{step("Workers")}
+	queue, queues := "", b.readable(r)
 	if r.PathValue("queue") != "" {
 		q, err := b.queue(r)
 		if err != nil {
 			return err
 		}
-		id, queues, parts = q.ID(), []*queuefs.Queue{q}, b.base(r).Ref("live", q.ID())[len(b.base(r)):]+"?page=workers"
+		queue, queues = q.ID(), []*queuefs.Queue{q}
+		v.Live = v.Base.Ref("live", queue)[len(v.Base):] + "?page=workers"
+		title, way = "Workers of queue "+queue, append([]crumb{{"step", v.page("state", queue), queue}}, way...)
 	}
 	jobs, total := byWorker(queues)
-	return answer(w, Workers(b.site(r, parts), id, jobs, total, time.Now()))
+	return answer(w, v.write("workers", &workersPage{v.head(title, way...), newWorkList(v.Base, queue, jobs, total, time.Now())}))
 }
 
 // byWorker returns the jobs in work of queues, by worker, and the number of all.
@@ -144,7 +131,7 @@ func workersParts(base state.Base, queue string, queues func() []*queuefs.Queue)
 			jobs, total = byWorker(now)
 			seq = all
 		}
-		return WorkersParts(base, queue, jobs, total, time.Now())
+		return []Part{newPart("work", "work list", newWorkList(base, queue, jobs, total, time.Now()))}
 	}
 }
 
@@ -176,59 +163,45 @@ func preview(q *queuefs.Queue, j *job.Job, url string) *Preview {
 	return NewPreview(j.Type(), j.Size, head[:n], url)
 }
 
-// A Mirror is a queue kept as a copy of another one, for its page.
-type Mirror struct {
-	Queue       string
-	Facts       home.Mirror
-	Progress    home.Progress
-	Seq         job.Seq  // of its last event
-	Differences []string // some of those found by the last audit since the start
-}
+// behind is how many events of the original a mirror lacks.
+func behind(s *ledger.State) int64 { return max(int64(s.Progress.Known)-int64(s.Seq), 0) }
 
-// Behind is how many events of the original the mirror lacks.
-func (m *Mirror) Behind() int64 { return max(int64(m.Progress.Known)-int64(m.Seq), 0) }
+// faultOf says why a mirror does not follow, "" if it does.
+func faultOf(s *ledger.State) string { return cmp.Or(s.Mirror.Bad, s.Progress.Trouble) }
 
-// Fault says why the mirror does not follow, "" if it does.
-func (m *Mirror) Fault() string {
-	if m.Facts.Bad != "" {
-		return m.Facts.Bad
-	}
-	return m.Progress.Trouble
-}
+// mirrored counts the mirrors of a service.
+type mirrored struct{ mirrors, failing, faulty, unproved int }
 
-// Mirrored counts the mirrors of a service.
-type Mirrored struct{ Mirrors, Failing, Faulty, Unproved int }
-
-// Add counts a queue.
-func (c *Mirrored) Add(s *ledger.State) {
+// add counts a queue.
+func (c *mirrored) add(s *ledger.State) {
 	if !s.Mirror.Live() {
 		return
 	}
-	c.Mirrors++
+	c.mirrors++
 	switch {
-	case s.Progress.Trouble != "" || s.Mirror.Bad != "":
-		c.Failing++
+	case faultOf(s) != "":
+		c.failing++
 	case s.Mirror.Audit.Faults > 0:
-		c.Faulty++
+		c.faulty++
 	case s.Mirror.Audit.Time.IsZero():
-		c.Unproved++
+		c.unproved++
 	}
 }
 
 // A mirrorNote says on the page of the service whether its mirrors are true.
 type mirrorNote struct{ Class, Text, Ref string }
 
-func newMirrorNote(base state.Base, c *Mirrored) *mirrorNote {
-	n := mirrorNote{"", "Following: " + plural(c.Mirrors, "mirror"), base.Ref("mirrors")}
+func newMirrorNote(base state.Base, c *mirrored) *mirrorNote {
+	n := mirrorNote{"", "Following: " + plural(c.mirrors, "mirror"), base.Ref("mirrors")}
 	switch {
-	case c.Mirrors == 0:
+	case c.mirrors == 0:
 		return nil
-	case c.Failing > 0:
-		n.Class, n.Text = "bad", fmt.Sprintf("Not following: %d of %s.", c.Failing, plural(c.Mirrors, "mirror"))
-	case c.Faulty > 0:
-		n.Class, n.Text = "bad", fmt.Sprintf("Not as the original: %d of %s.", c.Faulty, plural(c.Mirrors, "mirror"))
-	case c.Unproved > 0:
-		n.Text += fmt.Sprintf("; not audited yet: %d.", c.Unproved)
+	case c.failing > 0:
+		n.Class, n.Text = "bad", fmt.Sprintf("Not following: %d of %s.", c.failing, plural(c.mirrors, "mirror"))
+	case c.faulty > 0:
+		n.Class, n.Text = "bad", fmt.Sprintf("Not as the original: %d of %s.", c.faulty, plural(c.mirrors, "mirror"))
+	case c.unproved > 0:
+		n.Text += fmt.Sprintf("; not audited yet: %d.", c.unproved)
 	default:
 		n.Text += "; true by the last audits."
 	}
@@ -254,9 +227,20 @@ type mirrorRow struct {
 // shownDifferences is how many differences of a mirror its row names.
 const shownDifferences = 20
 
-// Mirrors returns the page of the mirrors.
-func Mirrors(v Site, all []Mirror, now time.Time) []byte {
-	p := &mirrorsPage{head: v.head("Mirrors", crumb{Class: "step", Text: "Mirrors"}), Cure: v.Base.Ref(ManualDir, "mirrors")}
+// mirrors answers with the mirrors among the readable queues.
+func (b *Board) mirrors(w http.ResponseWriter, r *http.Request) error {
+	var all []ledger.State
+	for _, q := range b.readable(r) {
+		if s := q.State(); s.Mirror.Live() {
+			all = append(all, s)
+		}
+	}
+	return answer(w, Mirrors(b.site(r, ""), all, b.Differences, time.Now()))
+}
+
+// Mirrors returns the page of mirrors; differences is that of a [Board].
+func Mirrors(v Site, all []ledger.State, differences func(queue string) []string, now time.Time) []byte {
+	p := &mirrorsPage{head: v.head("Mirrors", step("Mirrors")), Cure: v.Base.Ref(ManualDir, "mirrors")}
 	ago := func(t time.Time) string {
 		if t.IsZero() {
 			return "never"
@@ -264,46 +248,33 @@ func Mirrors(v Site, all []Mirror, now time.Time) []byte {
 		return state.Ago(now, t)
 	}
 	for i := range all {
-		m := &all[i]
-		audit := &m.Facts.Audit
-		r := mirrorRow{link: link{v.page("state", m.Queue), m.Queue}, Source: clean(m.Facts.Source), State: "follows", Class: "good", Fault: clean(m.Fault()),
-			Behind: plural(m.Behind(), "event"), Synced: ago(m.Progress.Synced), Audited: ago(audit.Time),
-			Files: plural(audit.Files, "file"), Faults: grouped(number(audit.Faults))}
+		s := &all[i]
+		queue, audit := s.Info.ID, &s.Mirror.Audit
+		r := mirrorRow{link: link{v.page("state", queue), queue}, Source: clean(s.Mirror.Source), State: "follows", Class: "good", Fault: clean(faultOf(s)),
+			Behind: plural(behind(s), "event"), Synced: ago(s.Progress.Synced), Audited: ago(audit.Time),
+			Files: plural(audit.Files, "file"), Faults: figure(audit.Faults)}
 		switch {
 		case r.Fault != "":
 			r.State, r.Class = "does not follow", "bad"
 		case audit.Faults > 0:
 			r.State, r.Class = "differs", "bad"
-		case m.Behind() > 0:
+		case behind(s) > 0:
 			r.State, r.Class = "behind", "warn"
 		}
 		if audit.Faults > 0 {
-			for _, d := range m.Differences[:min(len(m.Differences), shownDifferences)] {
-				r.Differences = append(r.Differences, clean(d))
+			if differences != nil {
+				r.Differences = differences(queue)
+			}
+			r.Differences = slices.Clone(r.Differences[:min(len(r.Differences), shownDifferences)])
+			for i, d := range r.Differences {
+				r.Differences[i] = clean(d)
 			}
 			r.More = audit.Faults - int64(len(r.Differences))
 		}
-		if ref := v.Base.Ref("audit", m.Queue); v.may("POST", ref) {
+		if ref := v.Base.Ref("audit", queue); v.may("POST", ref) {
 			r.Audit, p.Audit = ref, true
 		}
 		p.Rows = append(p.Rows, r)
 	}
 	return v.write("mirrors", p)
-}
-
-// mirrors answers with the mirrors among the readable queues.
-func (b *Board) mirrors(w http.ResponseWriter, r *http.Request) error {
-	var all []Mirror
-	for _, q := range b.readable(r) {
-		s := q.State()
-		if !s.Mirror.Live() {
-			continue
-		}
-		m := Mirror{Queue: s.Info.ID, Facts: *s.Mirror, Progress: s.Progress, Seq: s.Seq}
-		if b.Differences != nil {
-			m.Differences = b.Differences(m.Queue)
-		}
-		all = append(all, m)
-	}
-	return answer(w, Mirrors(b.site(r, ""), all, time.Now()))
 }
