@@ -9,9 +9,9 @@ import (
 // Facts are the classes of documents that are no state of a thing: events, and
 // what commands print. Their schemas in JSON are beside those of [Schemas], by the
 // types of the documents.
-var Facts = byRoot(EventClass, ResetClass, ErrorClass, VersionClass, ResultClass, CulledClass, KeptClass, UserClass, TokenClass,
-	CheckClass, StoreClass, StoreCheckClass, FindingClass, UWSClass, ExportClass, SummaryClass, HelpClass, TakenClass, PublishingClass, HubClass, AboutClass,
-	SyncClass, AuditClass, SourceClass, TakeoverClass, AuditedClass, BackupClass, RestoreClass)
+var Facts = byRoot(EventClass, ResetClass, ErrorClass, VersionClass, ResultClass, CulledClass, KeptClass, UserClass,
+	TokenClass, CheckClass, StoreClass, StoreCheckClass, FindingClass, UWSClass, ExportClass, SummaryClass, HelpClass,
+	TakenClass, PublishingClass, HubClass, AboutClass, SyncClass, AuditClass, SourceClass, TakeoverClass, AuditedClass, BackupClass, RestoreClass)
 
 func byRoot(classes ...*Class) map[string]*Class {
 	all := map[string]*Class{}
@@ -23,35 +23,15 @@ func byRoot(classes ...*Class) map[string]*Class {
 
 var (
 	// EventClass is an event of a queue. Its namespace has the attributes of entries
-	// in Change Lists too.
-	EventClass = &Class{
-		Prefix: "cut", Root: "event", Namespace: namespace + "event",
-		Terms: []Term{
-			{Name: "queue"}, // cleaned identifier
-			{Name: "seq", Type: Integer},
-			{Name: "time", Type: Date},
-			{Name: "kind"},
-			{Name: "job"},                    // absent: the event is of queue-info.txt
-			{Name: "from"},                   // absent: it was not in the queue
-			{Name: "to"},                     // absent: it no longer is
-			{Name: "state", Type: Reference}, // of the job, or of the queue; absent when there is none any more
-			{Name: "size", Type: Integer},    // bytes of the payload, or of queue-info.txt
-			{Name: "type"},                   // media type of the same
-		},
-	}
-	// ResetClass says that events are missing.
-	ResetClass = &Class{
-		Prefix: "cut", Root: "reset", Namespace: namespace + "event",
-		Terms: []Term{
-			{Name: "kind"},  // reset
-			{Name: "queue"}, // absent: all of them
-			{Name: "after", Type: Integer},
-			{Name: "seq", Type: Integer},
-			{Name: "reason"},
-			{Name: "state", Type: Reference},
-			{Name: "changes", Type: Reference},
-		},
-	}
+	// in Change Lists too. Without job the event is of queue-info.txt. The job was not in
+	// the queue without from, and no longer is without to; state is that of the job, or of
+	// the queue, as long as there is one. Size and type are those of the payload, or of
+	// queue-info.txt.
+	EventClass = class("cut", "event", "event",
+		"queue seq:int time:date kind job from to state:ref size:int type")
+	// ResetClass says that events are missing: of all queues without queue.
+	ResetClass = class("cut", "reset", "event",
+		"kind queue after:int seq:int reason state:ref changes:ref")
 	// ErrorClass is the failure of a command.
 	ErrorClass   = class("err", "error", "error", "command exitCode:int detail hint")
 	VersionClass = class("ver", "version", "version", "version specification go commit")
@@ -130,16 +110,22 @@ var (
 			"numHeldJobs:int numLeasedJobs:int numFailedJobs:int status closed:bool")
 )
 
-// class returns a class of facts. Each of its terms is NAME:TYPE[ITEM]!, where all but the name
-// may be missing: a text has no type, only a list has an item, and ! is for Always.
+// class returns a class. root is the name of the root element, or LIST[ROOT] if there is an
+// element for several of them. Each of the terms is NAME:TYPE[ITEM]!, where all but the name
+// may be missing: a text has no type, only a list has an item, ! is for Always, and + for
+// Paired.
 func class(prefix, root, room, terms string) *Class {
 	types := map[string]Type{"": String, "int": Integer, "bool": Boolean, "date": Date, "ref": Reference, "object": Object}
 	c := &Class{Prefix: prefix, Root: root, Namespace: namespace + room}
+	if list, item, ok := strings.Cut(strings.TrimSuffix(root, "]"), "["); ok {
+		c.Root, c.List = item, list
+	}
 	for word := range strings.FieldsSeq(terms) {
 		word, always := strings.CutSuffix(word, "!")
+		word, paired := strings.CutSuffix(word, "+")
 		word, item, _ := strings.Cut(strings.TrimSuffix(word, "]"), "[")
 		name, kind, _ := strings.Cut(word, ":")
-		c.Terms = append(c.Terms, Term{Name: name, Type: types[kind], Item: item, Always: always})
+		c.Terms = append(c.Terms, Term{Name: name, Type: types[kind], Item: item, Always: always, Paired: paired})
 	}
 	return c
 }
@@ -179,131 +165,12 @@ func OfFacts(c *Class, facts ...any) Document {
 		case time.Time:
 			b.date(t.Name, v)
 		case []string:
-			items := make([]string, len(v))
-			for i, s := range v {
-				items[i] = validText(s)
-			}
-			b.list(t.Name, items)
+			b.texts(t.Name, &v)
 		default:
 			panic(fmt.Sprintf("state: %T is no value for %s", v, t.Name))
 		}
 	}
 	return b.document()
-}
-
-// Schemas are the classes with schemas, by their names in URLs: "queue" is for
-// queue.xsd and queue.json.
-var Schemas = map[string]*Class{
-	"service":   ServiceClass,
-	"queue":     QueueClass,
-	"job":       JobClass,
-	"batch":     BatchClass,
-	"exception": ExceptionClass,
-}
-
-// ClassNamed returns the class with a schema of this name: that in [Schemas], or the
-// type of its documents. It is nil if there is none.
-func ClassNamed(name string) *Class {
-	if c := Schemas[name]; c != nil {
-		return c
-	}
-	for _, c := range Schemas {
-		if c.Root == name {
-			return c
-		}
-	}
-	return Facts[name]
-}
-
-// XMLSchema returns the XML Schema of the documents of c in XML. Elements of
-// other namespaces may follow those of c.
-func XMLSchema(c *Class) []byte {
-	dst := []byte(`<?xml version="1.0" encoding="UTF-8"?>
-<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="`)
-	dst = append(append(dst, c.Namespace...), `" elementFormDefault="qualified"`...)
-	if c.List != "" {
-		dst = append(dst, " xmlns:"+c.Prefix+`="`+c.Namespace+`"`...)
-	}
-	dst = append(dst, `>
-    <xs:element name="`...)
-	dst = append(append(dst, c.Root...), `">
-        <xs:complexType>
-            <xs:sequence>
-`...)
-	for i := range c.Terms {
-		t := &c.Terms[i]
-		dst = append(append(dst, `                <xs:element name="`...), t.Name...)
-		dst = append(dst, '"')
-		if t.Item == "" {
-			dst = append(append(append(dst, ` type="`...), xmlTypes[t.Type]...), "\" minOccurs=\"0\"/>\n"...)
-			continue
-		}
-		if !t.Always {
-			dst = append(dst, ` minOccurs="0"`...)
-		}
-		dst = append(dst, `>
-                    <xs:complexType>
-                        <xs:sequence>
-                            <xs:element name="`...)
-		dst = append(append(dst, t.Item...), `" type="`...)
-		dst = append(append(dst, xmlTypes[t.Type]...), `" minOccurs="0" maxOccurs="unbounded"/>
-                        </xs:sequence>
-                    </xs:complexType>
-                </xs:element>
-`...)
-	}
-	dst = append(dst, `                <xs:any namespace="##other" processContents="lax" minOccurs="0" maxOccurs="unbounded"/>
-            </xs:sequence>
-        </xs:complexType>
-    </xs:element>
-`...)
-	if c.List != "" {
-		dst = append(dst, `    <xs:element name="`+c.List+`">
-        <xs:complexType>
-            <xs:sequence>
-                <xs:element ref="`+c.Prefix+":"+c.Root+`" minOccurs="0" maxOccurs="unbounded"/>
-            </xs:sequence>
-        </xs:complexType>
-    </xs:element>
-`...)
-	}
-	return append(dst, "</xs:schema>\n"...)
-}
-
-var xmlTypes = [...]string{String: "xs:string", Integer: "xs:long", Boolean: "xs:boolean", Date: "xs:dateTime", Reference: "xs:anyURI"}
-
-// JSONSchema returns the JSON Schema, draft 2020-12, of the documents of c in
-// JSON. Further properties are allowed.
-func JSONSchema(c *Class) []byte {
-	dst := []byte(`{"$schema":"https://json-schema.org/draft/2020-12/schema","title":"` + c.Root +
-		`","type":"object","required":["` + nameContext + `","` + nameType + `"`)
-	for i := range c.Terms {
-		if c.Terms[i].Always {
-			dst = append(dst, `,"`+c.Terms[i].Name+`"`...)
-		}
-	}
-	dst = append(dst, `],"properties":{"`+nameContext+`":{"const":{"@vocab":"`+c.Namespace+`/"}},
-"`+nameType+`":{"const":"`+c.Root+`"},
-"`+nameID+`":{`+jsonTypes[Reference]+"}"...)
-	for i := range c.Terms {
-		t := &c.Terms[i]
-		dst = append(appendName(append(dst, ",\n"...), t.Name), '{')
-		if t.Item != "" {
-			dst = append(append(append(dst, `"type":"array","items":{`...), jsonTypes[t.Type]...), "}}"...)
-			continue
-		}
-		dst = append(append(dst, jsonTypes[t.Type]...), '}')
-	}
-	return append(dst, "}}\n"...)
-}
-
-var jsonTypes = [...]string{
-	String:    `"type":"string"`,
-	Integer:   `"type":"integer"`,
-	Boolean:   `"type":"boolean"`,
-	Date:      `"type":"string","format":"date-time"`,
-	Reference: `"type":"string","format":"uri-reference"`,
-	Object:    `"type":"object"`,
 }
 
 // FormatSize writes a number of bytes for people: all digits below 1000, else three

@@ -249,29 +249,6 @@ func (p *Property) partner(next []Property) *Property {
 	return &next[0]
 }
 
-func decodeANVL(c *Class, data []byte) (values, error) {
-	record, err := anvl.ParseRecord(data)
-	if err != nil {
-		return nil, err
-	}
-	v := make(values, len(c.Terms))
-	for _, e := range record {
-		for i := range c.Terms {
-			t := &c.Terms[i]
-			if t.Item != "" && strings.EqualFold(t.Item, e.Name) {
-				v[i].set = true
-				v[i].items = append(v[i].items, e.Value)
-			} else if t.Item == "" && strings.EqualFold(t.Name, e.Name) {
-				if v[i].set {
-					return nil, fmt.Errorf("%s: repeated", e.Name)
-				}
-				v[i].set, v[i].text = true, e.Value
-			}
-		}
-	}
-	return v, nil
-}
-
 // appendSOIF appends d as one object of SOIF: its type is the root element, its
 // URL the URL of the state, and the items of a list are numbered from 1.
 func appendSOIF(dst []byte, d *Document) []byte {
@@ -321,46 +298,28 @@ func appendPrefixed(dst []byte, prefix, name string) []byte {
 
 func appendElement(dst []byte, prefix, name, text string) []byte {
 	dst = append(appendPrefixed(append(dst, '<'), prefix, name), '>')
-	dst = appendEscaped(dst, text, true)
+	dst = attributeEscapes.append(dst, text)
 	return append(appendPrefixed(append(dst, "</"...), prefix, name), ">\n"...)
 }
 
-// appendEscaped appends text for content or for an attribute in double quotes.
-// Line feeds and tabs become references if blanks is set: attributes need this,
-// and it keeps them when a document is laid out anew.
-func appendEscaped(dst []byte, s string, blanks bool) []byte {
+// escapes are what stands for some characters of ASCII in a form.
+type escapes [utf8.RuneSelf]string
+
+func (e *escapes) append(dst []byte, s string) []byte {
 	start := 0 // of the part not yet appended
-	for i := 0; i < len(s); {
-		c := s[i]
-		ref, size := "", 1
-		switch {
-		case c >= utf8.RuneSelf:
-			var r rune
-			if r, size = utf8.DecodeRuneInString(s[i:]); !isChar(r) || r == utf8.RuneError && size == 1 {
-				ref = "\ufffd"
-			}
-		case c == '<':
-			ref = "&lt;"
-		case c == '>':
-			ref = "&gt;"
-		case c == '&':
-			ref = "&amp;"
-		case c == '"':
-			ref = "&quot;"
-		case c == '\r':
-			ref = "&#13;"
-		case c == '\n' && blanks:
-			ref = "&#10;"
-		case c == '\t' && blanks:
-			ref = "&#9;"
-		case !isChar(rune(c)):
-			ref = "\ufffd"
+	for i := range len(s) {
+		if c := s[i]; c < utf8.RuneSelf && e[c] != "" {
+			dst = append(append(dst, s[start:i]...), e[c]...)
+			start = i + 1
 		}
-		if ref != "" {
-			dst = append(append(dst, s[start:i]...), ref...)
-			start = i + size
-		}
-		i += size
 	}
 	return append(dst, s[start:]...)
 }
+
+var (
+	xmlEscapes = escapes{'<': "&lt;", '>': "&gt;", '&': "&amp;", '"': "&quot;", '\r': "&#13;"}
+	// attributeEscapes are for values in double quotes, and for text that keeps its line ends
+	// and tabs when a document is laid out anew.
+	attributeEscapes = escapes{'<': "&lt;", '>': "&gt;", '&': "&amp;", '"': "&quot;",
+		'\r': "&#13;", '\n': "&#10;", '\t': "&#9;"}
+)

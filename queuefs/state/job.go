@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
 )
@@ -17,48 +18,15 @@ const namespace = "http://uc3.cdlib.org/ontology/mrt/cutie/"
 
 // JobClass is the class of the state of a job (Cutie 3.3). The properties from
 // filename on are additions.
-var JobClass = &Class{
-	Prefix: "job", Root: "jobState", List: "jobStates", Namespace: namespace + "job",
-	Terms: []Term{
-		{Name: "identifier"},
-		{Name: "queueState", Type: Reference},
-		{Name: "submitter"},
-		{Name: "size", Type: Integer}, // octets of the payload
-		{Name: "sidecar"},
-		{Name: "submitted", Type: Date},
-		{Name: "consumed", Type: Date},
-		{Name: "deleted", Type: Date},
-		{Name: "status"}, // pending, consumed or deleted
-		{Name: "filename"},
-		{Name: "mediaType"},
-		{Name: "payload", Type: Reference}, // the payload as a plain resource
-		// The digests of the payload: the value at a place of the second list
-		// has the type at the same place of the first.
-		{Name: "digestTypes", Item: "digestType", Paired: true},
-		{Name: "digestValues", Item: "digestValue"},
-		{Name: "batch"},
-		{Name: "consumer"}, // user agent
-		{Name: "requeued", Type: Date},
-		{Name: "numRequeues", Type: Integer},
-		{Name: "updated", Type: Date},
-		{Name: "sequence", Type: Integer}, // number of the last event of the job
-		// Elements of the job file without a property, as "name: value".
-		{Name: "elements", Item: "element"},
-		{Name: "owner"},                      // authenticated user of the submission
-		{Name: "idempotencyKey"},             // of the submission
-		{Name: "numAttempts", Type: Integer}, // how often it was handed out
-		{Name: "leaseExpires", Type: Date},   // its key is nobody's but the consumer's
-		{Name: "held", Type: Date},
-		{Name: "heldFor"},
-		{Name: "heldUntil", Type: Date}, // then the hold ends by itself
-		{Name: "outcome"},               // completed, error or aborted
-		{Name: "finished", Type: Date},
-		{Name: "message"},
-		{Name: "errorType"}, // transient or fatal, only of the outcome error
-		{Name: "results", Type: Reference, Item: "result"},
-		{Name: "sidecarBase64"}, // of a sidecar that is not text
-	},
-}
+var JobClass = class("job", "jobStates[jobState]", "job",
+	"identifier queueState:ref submitter size:int sidecar submitted:date consumed:date deleted:date status "+
+		"filename mediaType payload:ref "+ // the payload as a plain resource
+		// The value at a place of the second list has the type at the same place of the first.
+		"digestTypes[digestType]+ digestValues[digestValue] "+
+		"batch consumer requeued:date numRequeues:int updated:date sequence:int "+
+		"elements[element] "+ // of the job file, without a property: "name: value"
+		"owner idempotencyKey numAttempts:int leaseExpires:date "+ // the key of a lease is nobody's but the consumer's
+		"held:date heldFor heldUntil:date outcome finished:date message errorType results:ref[result] sidecarBase64")
 
 // OfJob returns the state of a job; j.Queue is the cleaned identifier of the
 // queue, as the engine gives it.
@@ -108,12 +76,9 @@ func (b *builder) job(base Base, j *job.Job) {
 	b.count("numRequeues", &j.Requeues)
 	b.at("updated", &j.Updated)
 	num(b, "sequence", &j.Seq)
-	if b.from == nil && len(j.Extra) > 0 {
-		elements := make([]string, len(j.Extra))
-		for i, e := range j.Extra {
-			elements[i] = validText(e.Name + ": " + e.Value)
-		}
-		b.list("elements", elements)
+	if b.from == nil {
+		items(b, "elements", (*[]anvl.Element)(&j.Extra),
+			func(e anvl.Element) string { return validText(e.Name + ": " + e.Value) }, nil)
 	}
 	b.str("owner", &j.Owner, "")
 	b.str("idempotencyKey", &j.Key, "")
@@ -181,13 +146,8 @@ func (b *builder) errorType(j *job.Job) {
 // digests leaves out types unknown to this version when it reads.
 func (b *builder) digests(j *job.Job) {
 	if b.from == nil {
-		items := make([]string, 2*len(j.Digests))
-		types, values := items[:len(j.Digests)], items[len(j.Digests):]
-		for i, v := range j.Digests {
-			types[i], values[i] = v.Type.String(), v.Hex
-		}
-		b.list("digestTypes", types)
-		b.list("digestValues", values)
+		items(b, "digestTypes", &j.Digests, func(v digest.Value) string { return v.Type.String() }, nil)
+		items(b, "digestValues", &j.Digests, func(v digest.Value) string { return v.Hex }, nil)
 		return
 	}
 	types, values := b.from.Items("digestTypes"), b.from.Items("digestValues")
@@ -209,48 +169,20 @@ func (b *builder) digests(j *job.Job) {
 }
 
 func (b *builder) results(base Base, j *job.Job) {
-	if b.from == nil {
-		if len(j.Results) == 0 {
-			return
-		}
-		results := make([]string, len(j.Results))
-		for i, r := range j.Results {
-			results[i] = base.Ref("result", j.Queue, j.ID.String(), r.Name)
-		}
-		b.list("results", results)
-		return
-	}
-	for _, ref := range b.from.Items("results") {
-		_, name, _ := CutLast(ref)
-		if err := job.CheckResultName(name); err != nil {
-			b.fail(err)
-		}
-		j.Results = append(j.Results, job.Result{Name: name})
-	}
+	items(b, "results", &j.Results,
+		func(r job.Result) string { return base.Ref("result", j.Queue, j.ID.String(), r.Name) },
+		func(ref string) (job.Result, error) {
+			_, name, _ := CutLast(ref)
+			return job.Result{Name: name}, job.CheckResultName(name)
+		})
 }
 
 // TakenClass is the class of a job as its consumer gets it: its parts, its lease,
 // and the references for reports. It is for a consumer alone: the token is in it.
-var TakenClass = &Class{
-	Prefix: "taken", Root: "takenJob", Namespace: namespace + "taken",
-	Terms: []Term{
-		{Name: "identifier"},
-		{Name: "queue"}, // cleaned identifier
-		{Name: "jobState", Type: Reference},
-		{Name: "size", Type: Integer}, // octets of the payload
-		{Name: "sidecar"},
-		{Name: "filename"},
-		{Name: "mediaType"},
-		{Name: "payload", Type: Reference}, // the payload as a plain resource
-		{Name: "numAttempts", Type: Integer},
-		{Name: "lease"}, // token
-		{Name: "leaseExpires", Type: Date},
-		{Name: "extendLease", Type: Reference},
-		{Name: "reportOutcome", Type: Reference},
-		{Name: "putResult", Type: Reference}, // a slash and the name of the result follow
-		{Name: "sidecarBase64"},              // of a sidecar that is not text
-	},
-}
+var TakenClass = class("taken", "takenJob", "taken",
+	"identifier queue jobState:ref size:int sidecar filename mediaType payload:ref numAttempts:int "+
+		"lease leaseExpires:date extendLease:ref reportOutcome:ref "+ // lease is the token
+		"putResult:ref sidecarBase64") // a slash and the name of the result follow
 
 // OfTaken returns the document of a job that was taken; token is "" without a lease.
 func OfTaken(base Base, j *job.Job, token string) Document {

@@ -1,10 +1,13 @@
 package state
 
 import (
+	"cmp"
+	"cutie/queuefs/anvl"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // Names of JSON-LD (JSON-LD 1.1, 1.7) that stand before the properties.
@@ -61,92 +64,46 @@ func appendValue(dst []byte, t Type, text string) []byte {
 	return appendString(dst, text)
 }
 
+// appendString appends text in quotes, for JSON and Turtle alike. It has no other
+// characters that need an escape; see [validText].
 func appendString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	start := 0 // of the part not yet appended
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
-		}
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				dst = append(append(dst, s[start:i]...), "\ufffd"...)
-				start = i + 1
-			}
-			i += size
-			continue
-		}
-		dst = append(dst, s[start:i]...)
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-		i++
-		start = i
-	}
-	return append(append(dst, s[start:]...), '"')
+	return append(quoteEscapes.append(append(dst, '"'), s), '"')
 }
+
+var quoteEscapes = escapes{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`}
 
 // Decode reads a document of class c in ANVL, the form for programs. Properties unknown to the
 // class are left out, the others must have their type. Order and spelling of dates are free; the
 // Document has dates as Append writes them. Subject and Base are not set.
 func Decode(c *Class, data []byte) (Document, error) {
-	v, err := decodeANVL(c, data)
-	return v.document(c, err)
-}
-
-// values are the values for each term of a class, in the order of terms.
-type values []value
-
-type value struct {
-	set   bool
-	text  string
-	items []string
-}
-
-// document returns the document with these values; err is the error of the
-// reader.
-func (v values) document(c *Class, err error) (Document, error) {
-	if err != nil {
-		return Document{}, fmt.Errorf("%s:%s: %w", c.Prefix, c.Root, err)
-	}
 	d := Document{Class: c}
-	for i := range v {
+	record, err := anvl.ParseRecord(data)
+	for i := range c.Terms {
 		t := &c.Terms[i]
-		p := Property{Term: t}
-		var err error
-		switch {
-		case t.Item != "":
-			if len(v[i].items) == 0 && !t.Always {
+		p, set := Property{Term: t}, t.Always
+		for _, e := range record {
+			if !strings.EqualFold(e.Name, cmp.Or(t.Item, t.Name)) {
 				continue
 			}
-			for j, item := range v[i].items {
-				if v[i].items[j], err = canonical(t.Type, item); err != nil {
-					break
-				}
+			text, bad := canonical(t.Type, e.Value)
+			switch {
+			case bad == nil && t.Item != "":
+				p.Items = append(p.Items, text)
+			case bad == nil && set:
+				bad = errors.New("repeated")
+			default:
+				p.Text = text
 			}
-			p.Items = v[i].items
-		case !v[i].set:
-			continue
-		default:
-			p.Text, err = canonical(t.Type, v[i].text)
+			if set = true; bad != nil && err == nil {
+				err = fmt.Errorf("%s: %w", t.Name, bad)
+			}
 		}
-		if err != nil {
-			return Document{}, fmt.Errorf("%s:%s: %s: %w", c.Prefix, c.Root, t.Name, err)
+		if set {
+			d.Properties = append(d.Properties, p)
 		}
-		d.Properties = append(d.Properties, p)
+	}
+	if err != nil {
+		return Document{}, fmt.Errorf("%s:%s: %w", c.Prefix, c.Root, err)
 	}
 	return d, nil
 }

@@ -19,58 +19,30 @@ import (
 
 // QueueClass is the class of the state of a queue (Cutie 3.2). The properties
 // from lastConsumption on are additions.
-var QueueClass = &Class{
-	Prefix: "que", Root: "queueState", Namespace: namespace + "queue",
-	Terms: slices.Concat(termsOf(identity), []Term{
-		{Name: "cutieState", Type: Reference},
-		{Name: "numPendingJobs", Type: Integer},
-		{Name: "numCompletedJobs", Type: Integer}, // those that are consumed
-		{Name: "numDeletedJobs", Type: Integer},
-		{Name: "jobStates", Type: Reference, Item: "jobState", Always: true},
-	}, termsOf(keeping), []Term{
-		{Name: "created", Type: Date},
-		{Name: "lastSubmission", Type: Date},
-		{Name: "lastConsumption", Type: Date},
-		{Name: "oldestPending", Type: Date}, // submission of the oldest pending job
-		{Name: "lastEvent", Type: Date},
-		{Name: "sequence", Type: Integer}, // number of the last event of the queue
-		// The part of the jobs in jobStates; see [Jobs].
-		{Name: "jobsStatus"},
-		{Name: "jobsAfter"},
-		{Name: "jobsLimit", Type: Integer},
-		{Name: "jobsNext", Type: Reference}, // where the list goes on; absent at its end
-		{Name: "submittedJobStates", Type: Reference, Item: "submittedJobState"},
-		{Name: "capabilityLists", Type: Reference, Item: "capabilityList"}, // ResourceSync
-		{Name: "status"}, // running or paused
-	}, termsOf(behaviour), []Term{
-		{Name: "damage"},                       // only if queue-info.txt makes no sense: why, and the properties in force
-		{Name: "numHeldJobs", Type: Integer},   // pending ones on hold
-		{Name: "numLeasedJobs", Type: Integer}, // consumed ones in work
-		{Name: "numFailedJobs", Type: Integer}, // consumed ones with the outcome error
-		// Only of a mirror of a queue of another daemon.
-		{Name: "mirrorOf", Type: Reference},     // its Source
-		{Name: "mirrorContact", Type: Date},     // when the original last answered
-		{Name: "mirrorSynced", Type: Date},      // when the mirror last had all its events
-		{Name: "mirrorBehind", Type: Integer},   // events known, and not yet here
-		{Name: "mirrorTrouble"},                 // why it does not follow now
-		{Name: "mirrorAudited", Type: Date},     // last comparison of all files
-		{Name: "mirrorFaults", Type: Integer},   // found by it
-		{Name: "takenOver", Type: Date},         // only of a queue that was a mirror until then
-		{Name: "takenOverAfter", Type: Integer}, // last event of the original
+var QueueClass = class("que", "queueState", "queue",
+	termsOf(identity)+
+		"cutieState:ref numPendingJobs:int numCompletedJobs:int numDeletedJobs:int jobStates:ref[jobState]! "+
+		termsOf(keeping)+
+		"created:date lastSubmission:date lastConsumption:date oldestPending:date lastEvent:date sequence:int "+
+		// The part of the jobs in jobStates; see Jobs. jobsNext is where the list goes on.
+		"jobsStatus jobsAfter jobsLimit:int jobsNext:ref "+
+		"submittedJobStates:ref[submittedJobState] capabilityLists:ref[capabilityList] "+
+		"status "+ // running or paused
+		termsOf(behaviour)+
+		"damage "+ // why queue-info.txt makes no sense: the properties are those in force
+		"numHeldJobs:int numLeasedJobs:int numFailedJobs:int "+
+		// Only of a mirror of a queue of another daemon: its Source, when that last answered, when
+		// the mirror last had all its events, how many are known and not here, why it does not
+		// follow, and the last comparison of all files.
+		"mirrorOf:ref mirrorContact:date mirrorSynced:date mirrorBehind:int mirrorTrouble "+
+		"mirrorAudited:date mirrorFaults:int "+
+		// Only of a queue that was a mirror until then, and the last event of the original.
+		"takenOver:date takenOverAfter:int "+
 		// The rest of what jobsStatus begins.
-		{Name: "jobsOutcome"},
-		{Name: "jobsHeld", Type: Boolean}, // only of a list of those on hold
-		{Name: "jobsBatch"},
-		// The changes of a method to several jobs; see [Changes].
-		{Name: "changedJobStates", Type: Reference, Item: "changedJobState"},
-		{Name: "chosenJobStates", Type: Reference, Item: "chosenJobState"},
-		{Name: "refusedJobs", Item: "refusedJob"},
-		{Name: "culledJobs", Item: "culledJob"},
-		{Name: "keptJobs", Item: "keptJob"}, // only of culling with due jobs left
-		{Name: "moreJobs", Type: Boolean},   // only if there may be more to change
-		{Name: "moreAfter"},                 // and where they begin
-	}),
-}
+		"jobsOutcome jobsHeld:bool jobsBatch "+
+		// The changes of a method to several jobs; see Changes.
+		"changedJobStates:ref[changedJobState] chosenJobStates:ref[chosenJobState] refusedJobs[refusedJob] "+
+		"culledJobs[culledJob] keptJobs[keptJob] moreJobs:bool moreAfter")
 
 // The properties of a queue in three parts: between them are facts.
 var (
@@ -87,15 +59,16 @@ func properties(from, before string) []home.Property {
 	return home.Properties[at(from):at(before)]
 }
 
-func termsOf(part []home.Property) (terms []Term) {
-	types := [...]Type{home.Text: String, home.Number: Integer, home.Seconds: Integer, home.Truth: Boolean, home.Date: Date}
+// termsOf are properties as terms of [class], each with a blank behind it.
+func termsOf(part []home.Property) (terms string) {
+	types := [...]string{home.Text: "", home.Number: ":int", home.Seconds: ":int", home.Truth: ":bool", home.Date: ":date"}
 	for i := range part {
 		p := &part[i]
-		t := Term{Name: p.Name, Type: types[p.Kind()]}
+		kind := types[p.Kind()]
 		if p.URI {
-			t.Type = Reference
+			kind = ":ref"
 		}
-		terms = append(terms, t)
+		terms += p.Name + kind + " "
 	}
 	return terms
 }
@@ -332,30 +305,11 @@ func (b *builder) changes(base Base, queue string, c *Changes) {
 
 // culled goes over the common fields of the changes of service and queue.
 func (b *builder) culled(c *Changes) {
-	if b.from == nil {
-		culled := make([]string, len(c.Culled))
-		for i := range c.Culled {
-			culled[i] = culledText(&c.Culled[i])
-		}
-		b.list("culledJobs", culled)
-		var kept []string
-		for i := range c.Kept {
-			kept = appendKept(kept, &c.Kept[i])
-		}
-		b.list("keptJobs", kept)
-	} else {
-		for _, s := range b.from.Items("culledJobs") {
-			j, err := parseCulled(s)
-			if err != nil {
-				b.fail(err)
-			}
-			c.Culled = append(c.Culled, j)
-		}
-		for _, s := range b.from.Items("keptJobs") {
-			var err error
-			if c.Kept, err = addKept(c.Kept, s); err != nil {
-				b.fail(err)
-			}
+	items(b, "culledJobs", &c.Culled, culledText, parseCulled)
+	items(b, "keptJobs", &c.Kept, keptText, parseKept)
+	for i := range c.Kept {
+		if b.from != nil && i > 0 && c.Kept[i].Queue == c.Kept[i-1].Queue {
+			b.fail(fmt.Errorf("%w: the kept jobs of %s are repeated", job.ErrBadName, c.Kept[i].Queue))
 		}
 	}
 	b.flag("moreJobs", &c.More)
@@ -363,8 +317,8 @@ func (b *builder) culled(c *Changes) {
 
 // culledText describes a culled job, without a state any more: queue, job, its
 // last status, since when, and the octets of its payload.
-func culledText(c *queuefs.Culled) string {
-	return c.Queue + " " + c.Job.String() + " " + c.Status.String() + " " + c.At.UTC().Format(dateLayout) + " " + strconv.FormatInt(c.Size, 10)
+func culledText(c queuefs.Culled) string {
+	return fmt.Sprint(c.Queue, " ", c.Job, " ", c.Status, " ", c.At.UTC().Format(dateLayout), " ", c.Size)
 }
 
 func parseCulled(s string) (c queuefs.Culled, err error) {
@@ -372,60 +326,31 @@ func parseCulled(s string) (c queuefs.Culled, err error) {
 	if len(f) != 5 {
 		return c, fmt.Errorf("%w: %.80q is no culled job", job.ErrBadName, s)
 	}
-	if c.Queue, err = job.CleanQueueID(f[0]); err != nil {
-		return c, err
+	var errs [5]error
+	c.Queue, errs[0] = job.CleanQueueID(f[0])
+	c.Job, errs[1] = job.ParseID(f[1])
+	c.Status, errs[2] = job.ParseStatus(f[2])
+	c.At, errs[3] = time.Parse(dateLayout, f[3])
+	if c.Size, err = strconv.ParseInt(f[4], 10, 64); err != nil || c.Size < 0 {
+		errs[4] = fmt.Errorf("%w: %.40q is no size", job.ErrBadName, f[4])
 	}
-	if c.Job, err = job.ParseID(f[1]); err != nil {
-		return c, err
-	}
-	if c.Status, err = job.ParseStatus(f[2]); err != nil {
-		return c, err
-	}
-	if c.At, err = time.Parse(dateLayout, f[3]); err != nil {
-		return c, err
-	}
-	if c.Size, err = strconv.ParseInt(f[4], 10, 64); err == nil && c.Size < 0 {
-		err = fmt.Errorf("%w: %s is no size", job.ErrBadName, f[4])
-	}
-	return c, err
+	return c, cmp.Or(errs[:]...)
 }
 
-// keptSpared is why jobs are kept: they are promised for longer.
-const keptSpared = "spared"
+// keptText describes the due jobs left by culling: queue, how many, and why. They are
+// promised for longer.
+func keptText(k queuefs.Kept) string { return fmt.Sprint(k.Queue, " ", k.Spared, " spared") }
 
-// appendKept appends the due jobs left by culling: queue, how many, and why.
-func appendKept(items []string, k *queuefs.Kept) []string {
-	if k.Spared > 0 {
-		items = append(items, k.Queue+" "+strconv.Itoa(k.Spared)+" "+keptSpared)
-	}
-	return items
-}
-
-// addKept reads an item of appendKept. Items of one queue stand together.
-func addKept(all []queuefs.Kept, s string) ([]queuefs.Kept, error) {
+func parseKept(s string) (k queuefs.Kept, err error) {
 	f := strings.Split(s, " ")
-	if len(f) != 3 {
-		return all, fmt.Errorf("%w: %.80q are no kept jobs", job.ErrBadName, s)
+	if len(f) == 3 {
+		k.Queue, err = job.CleanQueueID(f[0])
+		k.Spared, _ = strconv.Atoi(f[1])
 	}
-	queue, err := job.CleanQueueID(f[0])
-	if err != nil {
-		return all, err
+	if err == nil && (k.Spared <= 0 || f[2] != "spared") {
+		err = fmt.Errorf("%w: %.80q are no kept jobs", job.ErrBadName, s)
 	}
-	n, err := strconv.Atoi(f[1])
-	if err != nil || n <= 0 {
-		return all, fmt.Errorf("%w: %.40q is no number of kept jobs", job.ErrBadName, f[1])
-	}
-	if len(all) == 0 || all[len(all)-1].Queue != queue {
-		all = append(all, queuefs.Kept{Queue: queue})
-	}
-	k := &all[len(all)-1]
-	switch {
-	case f[2] == keptSpared && k.Spared == 0:
-		k.Spared = n
-	default:
-		return all, fmt.Errorf("%w: %.40q is no reason to keep jobs, or there are two", job.ErrBadName, f[2])
-	}
-	return all, nil
+	return k, err
 }
 
 // A Listing is the state of a queue in parts, so that jobStates can name any number of

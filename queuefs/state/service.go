@@ -3,9 +3,9 @@ package state
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
-	"encoding/xml"
 	"fmt"
+	"html"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -17,34 +17,17 @@ import (
 
 // ServiceClass is the class of the state of a service (Cutie 3.1). The
 // properties from description on are additions.
-var ServiceClass = &Class{
-	Prefix: "cut", Root: "cutieServiceState", Namespace: namespace + "service",
-	Terms: []Term{
-		{Name: "name"},
-		{Name: "identifier"},
-		{Name: "serviceVersion"},
-		{Name: "queueStates", Type: Reference, Item: "queueState", Always: true},
-		{Name: "created", Type: Date},
-		{Name: "lastModified", Type: Date},
-		{Name: "serviceScheme"}, // Cutie/0.3/<serviceVersion>
-		{Name: "baseURI", Type: Reference},
-		{Name: "supportURI", Type: Reference},
-		{Name: "description"},
-		{Name: "sourceDescription", Type: Reference},             // ResourceSync
-		{Name: "shutQueues", Type: Reference, Item: "shutQueue"}, // their queue-info.txt cannot be read now
-		{Name: "lostQueues", Type: Reference, Item: "lostQueue"}, // their directories are lost
-		// Of a home in an object store.
-		{Name: "role"},                        // owner or standby
-		{Name: "homeOwner"},                   // name of the process that owns the home
-		{Name: "ownerURI", Type: Reference},   // where it answers
-		{Name: "journalBatch", Type: Integer}, // the last one known here
-		{Name: "upToDate", Type: Date},        // a standby has all changes up to this time
-		// The changes of culling; see [Changes].
-		{Name: "culledJobs", Item: "culledJob"},
-		{Name: "keptJobs", Item: "keptJob"},
-		{Name: "moreJobs", Type: Boolean},
-	},
-}
+var ServiceClass = class("cut", "cutieServiceState", "service",
+	"name identifier serviceVersion queueStates:ref[queueState]! created:date lastModified:date "+
+		"serviceScheme "+ // Cutie/0.3/<serviceVersion>
+		"baseURI:ref supportURI:ref description sourceDescription:ref "+
+		// Queues whose queue-info.txt cannot be read now, and those whose directories are lost.
+		"shutQueues:ref[shutQueue] lostQueues:ref[lostQueue] "+
+		// Of a home in an object store: who owns it, the last batch known here, and until when a
+		// standby has all changes.
+		"role homeOwner ownerURI:ref journalBatch:int upToDate:date "+
+		// The changes of culling; see Changes.
+		"culledJobs[culledJob] keptJobs[keptJob] moreJobs:bool")
 
 // MaxQueues is how many queues the state of the service names at most, and without a
 // limit.
@@ -133,19 +116,13 @@ func (b *builder) service(base Base, s *Service) {
 
 // queues are references to queues.
 func (b *builder) queues(name string, base Base, ids *[]string) {
-	var refs []string
-	if b.from == nil {
-		for _, q := range *ids {
-			refs = append(refs, base.Ref("state", q))
+	items(b, name, ids, func(id string) string { return base.Ref("state", id) }, func(ref string) (string, error) {
+		_, id, ok := CutLast(ref)
+		if !ok {
+			return "", fmt.Errorf("%w: %.80q is no reference to a queue", job.ErrBadName, ref)
 		}
-		b.list(name, refs)
-		return
-	}
-	for _, ref := range b.from.Items(name) {
-		if _, q, ok := CutLast(ref); ok {
-			*ids = append(*ids, q)
-		}
-	}
+		return id, nil
+	})
 }
 
 // version returns the implementation version: the third part of the scheme, or that of
@@ -160,23 +137,9 @@ func (s *Service) version() string {
 // BatchClass is the class of the state of a batch: a manifest with files for
 // the service to fetch and submit as jobs (Cutie 5.5). The specification names
 // no elements for it; these follow those of the other classes.
-var BatchClass = &Class{
-	Prefix: "bat", Root: "batchState", Namespace: namespace + "batch",
-	Terms: []Term{
-		{Name: "identifier"},
-		{Name: "queueState", Type: Reference},
-		{Name: "status"}, // fetching, done or failed
-		{Name: "created", Type: Date},
-		{Name: "finished", Type: Date},
-		{Name: "numLines", Type: Integer},   // of the manifest, with a file each
-		{Name: "numFetched", Type: Integer}, // of these, so far
-		{Name: "octets", Type: Integer},     // fetched so far
-		{Name: "batch"},                     // job:batch of the jobs
-		{Name: "detail"},
-		{Name: "errors", Item: "error"},
-		{Name: "submittedJobStates", Type: Reference, Item: "submittedJobState"},
-	},
-}
+var BatchClass = class("bat", "batchState", "batch",
+	"identifier queueState:ref status created:date finished:date numLines:int numFetched:int octets:int "+
+		"batch detail errors[error] submittedJobStates:ref[submittedJobState]")
 
 // A BatchStatus says how far a batch is.
 type BatchStatus string
@@ -246,15 +209,8 @@ func (b *builder) batch(base Base, s *Batch) {
 
 // ExceptionClass is the class of the state in answers to failed requests. The
 // names are those of Merritt's exceptions, without the details of the program.
-var ExceptionClass = &Class{
-	Prefix: "exc", Root: "exceptionState", Namespace: namespace + "exception",
-	Terms: []Term{
-		{Name: "status"}, // such as REQUESTED_ITEM_NOT_FOUND
-		{Name: "hTTPResponse", Type: Integer},
-		{Name: "description"}, // of the status
-		{Name: "detail"},      // of this case
-	},
-}
+var ExceptionClass = class("exc", "exceptionState", "exception",
+	"status hTTPResponse:int description detail") // description of the status, detail of this case
 
 // An Exception says why a request was not served.
 type Exception struct {
@@ -305,81 +261,51 @@ func (d *Document) Exception() Exception {
 	return Exception{Status: int(d.integer("hTTPResponse", 0)), Detail: d.Text("detail")}
 }
 
+// details find the detail of an exception in a form, and undo its escapes.
+var details = map[Form]struct {
+	at   *regexp.Regexp
+	text func(string) string
+}{
+	JSON:   {regexp.MustCompile(`"detail":("(?:[^"\\]|\\.)*")`), unquoted},
+	Turtle: {regexp.MustCompile(`exc:detail ("(?:[^"\\]|\\.)*")`), unquoted},
+	XML:    {regexp.MustCompile(`<exc:detail>([^<]*)<`), html.UnescapeString},
+	XHTML:  {regexp.MustCompile(`<th scope="row">detail</th><td>([^<]*)<`), html.UnescapeString},
+	SOIF: {regexp.MustCompile(`(?s)\ndetail\{(\d+\}:\t.*)`), func(rest string) string {
+		size, value, _ := strings.Cut(rest, "}:\t")
+		n, _ := strconv.Atoi(size)
+		return value[:min(n, len(value))]
+	}},
+}
+
+func unquoted(text string) string {
+	text, _ = strconv.Unquote(text)
+	return text
+}
+
 // DetailOf returns the detail of an exception written in form f, "" if it has
 // none or is no exception.
 func DetailOf(f Form, data []byte) string {
-	switch f {
-	case ANVL:
+	if f == ANVL {
 		d, _ := Decode(ExceptionClass, data)
 		return d.Text("detail")
-	case JSON:
-		var d struct {
-			Type   string `json:"@type"`
-			Detail string `json:"detail"`
-		}
-		if err := json.Unmarshal(data, &d); err != nil || d.Type != ExceptionClass.Root {
-			return ""
-		}
-		return d.Detail
-	case XML:
-		return elementText(data, "detail")
-	case XHTML, HTML:
-		_, row, _ := bytes.Cut(data, []byte(`<th scope="row">detail</th>`))
-		return elementText(row, "td")
-	case Turtle:
-		_, object, _ := strings.Cut(string(data), ExceptionClass.Prefix+":detail ")
-		quoted, _ := strconv.QuotedPrefix(object)
-		text, _ := strconv.Unquote(quoted)
-		return text
-	case SOIF:
-		_, value, _ := strings.Cut(string(data), "\ndetail{")
-		length, value, _ := strings.Cut(value, "}:\t")
-		if n, err := strconv.Atoi(length); err == nil && n >= 0 && n <= len(value) {
-			return value[:n]
-		}
 	}
-	return ""
-}
-
-// elementText returns the text in the first element with a local name.
-func elementText(data []byte, local string) string {
-	var text []byte
-	depth := 0 // of elements, 0 before the first
-	for d := xml.NewDecoder(bytes.NewReader(data)); ; {
-		token, err := d.Token()
-		if err != nil {
-			return ""
-		}
-		switch token := token.(type) {
-		case xml.StartElement:
-			if depth > 0 || token.Name.Local == local {
-				depth++
-			}
-		case xml.CharData:
-			if depth > 0 {
-				text = append(text, token...)
-			}
-		case xml.EndElement:
-			if depth == 1 {
-				return string(text)
-			}
-			depth = max(0, depth-1)
-		}
+	if f == HTML {
+		f = XHTML
 	}
+	found := details[f]
+	if found.at == nil || !bytes.Contains(data, []byte(ExceptionClass.Root)) {
+		return ""
+	}
+	m := found.at.FindSubmatch(data)
+	if m == nil {
+		return ""
+	}
+	return found.text(string(m[1]))
 }
 
 // HelpClass is the class of help about the service or one of its methods (Cutie
 // 5.1). The specification names no elements for it.
-var HelpClass = &Class{
-	Prefix: "hlp", Root: "helpState", Namespace: namespace + "help",
-	Terms: []Term{
-		{Name: "method"},
-		{Name: "summary"},
-		{Name: "request"},
-		{Name: "text"},
-		{Name: "methods", Item: "methodName"},
-	},
-}
+var HelpClass = class("hlp", "helpState", "help", "method summary request text methods[methodName]")
 
 // Help is help about a method, or about the service if Method is "".
 type Help struct {

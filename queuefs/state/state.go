@@ -35,6 +35,7 @@ package state
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -247,7 +248,7 @@ func isChar(r rune) bool {
 type Base string
 
 // NewBase returns the Base of a baseURI, with or without a slash at its end.
-func NewBase(baseURI string) Base { return Base(strings.TrimRight(baseURI, "/")) }
+func NewBase(baseURI string) Base { return Base(strings.TrimRight(validText(baseURI), "/")) }
 
 // Append appends the reference of the given path to dst: the base and, each
 // after a slash, the segments, percent-encoded where they need it. Characters
@@ -447,52 +448,39 @@ func (b *builder) queue(base Base, id *string) {
 	}
 }
 
-// jobs are references to jobs of a queue.
-func (b *builder) jobs(name string, base Base, queue string, ids *[]job.ID) {
+// items is a list of any values. parse may be nil if the list is not read.
+func items[T any](b *builder, name string, list *[]T, format func(T) string, parse func(string) (T, error)) {
 	if b.from == nil {
-		b.list(name, references(base, queue, *ids))
+		texts := slices.Grow([]string(nil), len(*list))
+		for _, v := range *list {
+			texts = append(texts, format(v))
+		}
+		b.list(name, texts)
 		return
 	}
-	for _, ref := range b.from.Items(name) {
-		_, id, err := ParseJobRef(ref)
+	for _, text := range b.from.Items(name) {
+		v, err := parse(text)
 		if err != nil {
 			b.fail(err)
 			return
 		}
-		*ids = append(*ids, id)
+		*list = append(*list, v)
 	}
+}
+
+// jobs are references to jobs of a queue.
+func (b *builder) jobs(name string, base Base, queue string, ids *[]job.ID) {
+	prefix := ""
+	if b.from == nil && len(*ids) > 0 {
+		prefix = base.Ref("state", queue) + "/"
+	}
+	items(b, name, ids, func(id job.ID) string { return prefix + id.String() }, func(ref string) (job.ID, error) {
+		_, id, err := ParseJobRef(ref)
+		return id, err
+	})
 }
 
 // texts is a list of texts.
 func (b *builder) texts(name string, list *[]string) {
-	if b.from != nil {
-		*list = b.from.Items(name)
-		return
-	}
-	items := make([]string, len(*list))
-	for i, s := range *list {
-		items[i] = validText(s)
-	}
-	b.list(name, items)
-}
-
-// references returns the job states as parts of one string.
-func references(base Base, queue string, ids []job.ID) []string {
-	if len(ids) == 0 {
-		return nil
-	}
-	prefix := base.Append(nil, "state", queue)
-	text := make([]byte, 0, len(ids)*(len(prefix)+14))
-	for _, id := range ids {
-		text = id.Append(append(append(text, prefix...), '/'))
-	}
-	var (
-		refs = make([]string, len(ids))
-		all  = string(text)
-		n    = len(prefix) + 14
-	)
-	for i := range refs {
-		refs[i] = all[i*n : (i+1)*n]
-	}
-	return refs
+	items(b, name, list, validText, func(text string) (string, error) { return text, nil })
 }

@@ -59,14 +59,14 @@ func appendObject(dst []byte, t Type, text string) []byte {
 	case Integer, Boolean:
 		return append(dst, text...)
 	case Date:
-		return append(appendLiteral(dst, text), "^^xsd:dateTime"...)
+		return append(appendString(dst, text), "^^xsd:dateTime"...)
 	case Reference:
 		if isIRI(text) {
 			return append(append(append(dst, '<'), text...), '>')
 		}
-		return append(appendLiteral(dst, text), "^^xsd:anyURI"...)
+		return append(appendString(dst, text), "^^xsd:anyURI"...)
 	}
-	return appendLiteral(dst, text)
+	return appendString(dst, text)
 }
 
 // isIRI reports whether s is absolute and may stand between < and >. References
@@ -90,33 +90,6 @@ func isIRI(s string) bool {
 	return utf8.ValidString(s)
 }
 
-func appendLiteral(dst []byte, s string) []byte {
-	const hex = "0123456789ABCDEF"
-	dst = append(dst, '"')
-	start := 0 // of the part not yet appended
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
-		}
-		dst = append(append(dst, s[start:i]...), '\\')
-		switch c {
-		case '"', '\\':
-			dst = append(dst, c)
-		case '\n':
-			dst = append(dst, 'n')
-		case '\r':
-			dst = append(dst, 'r')
-		case '\t':
-			dst = append(dst, 't')
-		default:
-			dst = append(dst, 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-		start = i + 1
-	}
-	return append(append(dst, s[start:]...), '"')
-}
-
 // appendXHTML appends d as a plain page of XHTML 1.0 Strict.
 func appendXHTML(dst []byte, d *Document) []byte {
 	dst = AppendXHTMLHead(dst, d.Class.Prefix+":"+d.Class.Root)
@@ -134,7 +107,7 @@ const XHTMLHead = `<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Strict//EN" "htt
 // AppendXHTMLHead appends the part of a plain page before its tables.
 func AppendXHTMLHead(dst []byte, title string) []byte {
 	dst = append(append(dst, XHTMLHead...), "<title>"...)
-	return append(appendEscaped(dst, title, false), "</title>\n</head>\n<body>\n"...)
+	return append(xmlEscapes.append(dst, validText(title)), "</title>\n</head>\n<body>\n"...)
 }
 
 // AppendXHTMLFoot appends the part of a plain page after its tables.
@@ -178,7 +151,7 @@ func (d *Document) appendValue(dst []byte, p *Property, note func(*Property) (cl
 	}
 	dst = append(append(append(dst, `<span class="`...), class...), '"')
 	if title != "" {
-		dst = append(appendEscaped(append(dst, ` title="`...), title, true), '"')
+		dst = append(attributeEscapes.append(append(dst, ` title="`...), validText(title)), '"')
 	}
 	return append(d.appendText(append(dst, '>'), p.Type, p.Text), "</span>"...)
 }
@@ -186,14 +159,14 @@ func (d *Document) appendValue(dst []byte, p *Property, note func(*Property) (cl
 // appendText appends a value, as a link if it is a reference for browsers.
 func (d *Document) appendText(dst []byte, t Type, text string) []byte {
 	if t != Reference || !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://") && !strings.HasPrefix(text, "mailto:") {
-		return appendEscaped(dst, text, false)
+		return xmlEscapes.append(dst, text)
 	}
 	ref := text
 	if d.Base != "" && strings.HasPrefix(text, string(d.Base)+"/state") {
 		ref = XHTML.Ask(text)
 	}
-	dst = appendEscaped(append(dst, `<a href="`...), ref, true)
-	dst = appendEscaped(append(dst, `">`...), text, false)
+	dst = attributeEscapes.append(append(dst, `<a href="`...), ref)
+	dst = xmlEscapes.append(append(dst, `">`...), text)
 	return append(dst, "</a>"...)
 }
 

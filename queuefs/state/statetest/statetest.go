@@ -4,6 +4,7 @@ package statetest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -27,78 +28,30 @@ import (
 
 // Read reads a document of class c in form f.
 func Read(f state.Form, c *state.Class, data []byte) (state.Document, error) {
-	var (
-		v   values
-		err error
-	)
-	switch f {
-	case state.Turtle:
-		v, err = decodeTurtle(c, data)
-	case state.XHTML, state.HTML:
-		v, err = decodePage(c, data)
-	case state.XML:
-		v, err = decodeXML(c, data)
-	case state.SOIF:
-		v, err = decodeSOIF(c, data)
-	case state.JSON:
-		v, err = decodeJSON(c, data)
-	case state.ANVL:
-		return state.Decode(c, data)
-	default:
-		err = state.ErrForm
+	read, ok := readers[f]
+	if !ok {
+		return state.Document{}, state.ErrForm
 	}
+	r, err := read(c, data)
 	if err != nil {
 		return state.Document{}, fmt.Errorf("%s:%s: %w", c.Prefix, c.Root, err)
 	}
-	return state.Decode(c, v.anvl(c))
+	return state.Decode(c, anvl.AppendRecord(nil, r))
 }
 
-// values are the values of each term of a class, in the order of terms.
-type values []value
-
-type value struct {
-	set   bool
-	text  string
-	items []string
+// readers return the properties of a class as in ANVL, where a list is its items.
+var readers = map[state.Form]func(*state.Class, []byte) (anvl.Record, error){
+	state.ANVL:   func(_ *state.Class, data []byte) (anvl.Record, error) { return anvl.ParseRecord(data) },
+	state.JSON:   readJSON,
+	state.Turtle: readTurtle,
+	state.XHTML:  readPage,
+	state.HTML:   readPage,
+	state.XML:    readXML,
+	state.SOIF:   readSOIF,
 }
 
-func (v *value) add(text string) error {
-	if v.set {
-		return errors.New("repeated")
-	}
-	v.set, v.text = true, text
-	return nil
-}
-
-func (v *value) list(items []string) error {
-	if v.set {
-		return errors.New("repeated")
-	}
-	v.set, v.items = true, items
-	return nil
-}
-
-// term returns the place of the term of the given name, -1 if there is none.
-func term(c *state.Class, name string) int {
-	return slices.IndexFunc(c.Terms, func(t state.Term) bool { return t.Name == name })
-}
-
-// anvl returns the values as a record; a list is its items.
-func (v values) anvl(c *state.Class) (text []byte) {
-	for i := range v {
-		t := &c.Terms[i]
-		for _, item := range v[i].items {
-			text = anvl.AppendElement(text, t.Item, item)
-		}
-		if t.Item == "" && v[i].set {
-			text = anvl.AppendElement(text, t.Name, v[i].text)
-		}
-	}
-	return text
-}
-
-// decodeJSON reads the members with the names of terms.
-func decodeJSON(c *state.Class, data []byte) (values, error) {
+// readJSON reads the members with the names of terms.
+func readJSON(c *state.Class, data []byte) (r anvl.Record, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	var members map[string]any
@@ -108,9 +61,7 @@ func decodeJSON(c *state.Class, data []byte) (values, error) {
 	if members["@type"] != c.Root {
 		return nil, fmt.Errorf("unexpected %.60v, want %s", members["@type"], c.Root)
 	}
-	v := make(values, len(c.Terms))
-	for i := range c.Terms {
-		t := &c.Terms[i]
+	for _, t := range c.Terms {
 		member, set := members[t.Name]
 		if !set {
 			continue
@@ -122,74 +73,39 @@ func decodeJSON(c *state.Class, data []byte) (values, error) {
 		if !isList {
 			list = []any{member}
 		}
-		items := make([]string, len(list))
-		for n, item := range list {
+		for _, item := range list {
 			_, number := item.(json.Number)
 			_, truth := item.(bool)
 			if number != (t.Type == state.Integer) || truth != (t.Type == state.Boolean) {
 				return nil, fmt.Errorf("%s: value %v is of the wrong type", t.Name, item)
 			}
-			items[n] = fmt.Sprint(item)
-		}
-		if v[i].set = true; isList {
-			v[i].items = items
-		} else {
-			v[i].text = items[0]
+			r.Add(cmp.Or(t.Item, t.Name), fmt.Sprint(item))
 		}
 	}
-	return v, nil
+	return r, nil
 }
 
-// decodeSOIF reads the one object there is. The items of a list are put in the
-// order of their numbers; items without a number come first.
-func decodeSOIF(c *state.Class, data []byte) (values, error) {
-	r := soif.NewReader(bytes.NewReader(data))
-	r.Limit = soif.DefaultLimit + 16*len(data) // the input is the limit
-	o, err := r.Read()
-	if err == io.EOF {
-		return nil, fmt.Errorf("no %s", c.Root)
-	}
+// readSOIF reads the one object there is.
+func readSOIF(c *state.Class, data []byte) (r anvl.Record, err error) {
+	in := soif.NewReader(bytes.NewReader(data))
+	in.Limit = soif.DefaultLimit + 16*len(data) // the input is the limit
+	o, err := in.Read()
 	if err != nil {
 		return nil, err
 	}
 	if !o.Is(c.Root) {
 		return nil, fmt.Errorf("unexpected %.60q, want %s", o.Type, c.Root)
 	}
-	if _, err := r.Read(); err != io.EOF {
+	if _, err := in.Read(); err != io.EOF {
 		return nil, errors.New("text behind the state")
 	}
-	v := make(values, len(c.Terms))
-	items := make([][]numbered, len(c.Terms))
-	for _, a := range o.Attributes {
-		base, n := soif.Base(a.Name)
-		for i := range c.Terms {
-			t := &c.Terms[i]
-			if t.Item != "" && strings.EqualFold(t.Item, base) {
-				items[i] = append(items[i], numbered{n, a.Value})
-			} else if t.Item == "" && strings.EqualFold(t.Name, a.Name) {
-				if v[i].set {
-					return nil, fmt.Errorf("%s: repeated", a.Name)
-				}
-				v[i].set, v[i].text = true, a.Value
-			}
+	for _, t := range c.Terms {
+		name := cmp.Or(t.Item, t.Name)
+		for _, text := range o.Values(name) {
+			r.Add(name, text)
 		}
 	}
-	for i, list := range items {
-		slices.SortStableFunc(list, func(a, b numbered) int { return a.n - b.n })
-		for j, item := range list {
-			if j > 0 && item.n > 0 && item.n == list[j-1].n {
-				return nil, fmt.Errorf("%s-%d: repeated", c.Terms[i].Item, item.n)
-			}
-			v[i].set, v[i].items = true, append(v[i].items, item.text)
-		}
-	}
-	return v, nil
-}
-
-// numbered is an item of a list with its number, 0 if it has none.
-type numbered struct {
-	n    int
-	text string
+	return r, nil
 }
 
 // An element is any element of XML with what is in it.
@@ -238,8 +154,8 @@ func (e *element) text() (string, error) {
 	}
 }
 
-// decodeXML reads the properties of c; elements of other names are left out.
-func decodeXML(c *state.Class, data []byte) (values, error) {
+// readXML reads the properties of c; elements of other names are left out.
+func readXML(c *state.Class, data []byte) (r anvl.Record, err error) {
 	root, err := parse(data)
 	if err == nil && root.XMLName != (xml.Name{Space: c.Namespace, Local: c.Root}) {
 		err = errors.New("another root element")
@@ -247,69 +163,73 @@ func decodeXML(c *state.Class, data []byte) (values, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := make(values, len(c.Terms))
 	for _, e := range root.Elements {
-		i := term(c, e.XMLName.Local)
+		i := slices.IndexFunc(c.Terms, func(t state.Term) bool { return t.Name == e.XMLName.Local })
 		if i < 0 || e.XMLName.Space != c.Namespace {
 			continue
 		}
+		list := e.Elements
 		if c.Terms[i].Item == "" {
-			if len(e.Elements) > 0 {
+			if len(list) > 0 {
 				return nil, fmt.Errorf("%s has elements", e.XMLName.Local)
 			}
-			err = v[i].add(e.Text)
-		} else {
-			var items []string
-			for _, item := range e.Elements {
-				if item.XMLName != (xml.Name{Space: c.Namespace, Local: c.Terms[i].Item}) || len(item.Elements) > 0 {
-					return nil, fmt.Errorf("%s has an item %s", e.XMLName.Local, item.XMLName.Local)
-				}
-				items = append(items, item.Text)
-			}
-			err = v[i].list(items)
+			list = []element{e}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", e.XMLName.Local, err)
+		name := cmp.Or(c.Terms[i].Item, c.Terms[i].Name)
+		for _, item := range list {
+			if item.XMLName != (xml.Name{Space: c.Namespace, Local: name}) || len(item.Elements) > 0 {
+				return nil, fmt.Errorf("%s has an item %s", e.XMLName.Local, item.XMLName.Local)
+			}
+			r.Add(name, item.Text)
 		}
 	}
-	return v, nil
+	return r, nil
 }
 
-// decodePage reads the first table with the class in its summary, or without a summary, as
+// readPage reads the first table with the class in its summary, or without a summary, as
 // Merritt's. The first cell of a row is the name, the second the value; a list has its items
 // in one row, as an ul, or in rows with the name of the items.
-func decodePage(c *state.Class, data []byte) (values, error) {
+func readPage(c *state.Class, data []byte) (r anvl.Record, err error) {
 	root, err := parse(data)
 	if err != nil {
 		return nil, err
 	}
 	tables := root.find("table", nil)
-	for _, table := range tables {
-		summary := c.Prefix + ":" + c.Root
-		for _, a := range table.Attrs {
-			if a.Name.Local == "summary" && a.Value != summary {
-				summary = ""
-			}
-		}
-		if summary == "" {
+	i := slices.IndexFunc(tables, func(table element) bool {
+		return !slices.ContainsFunc(table.Attrs, func(a xml.Attr) bool {
+			return a.Name.Local == "summary" && a.Value != c.Prefix+":"+c.Root
+		})
+	})
+	if i < 0 {
+		return nil, fmt.Errorf("no table of %s:%s", c.Prefix, c.Root)
+	}
+	for _, row := range tables[i].find("tr", nil) {
+		if len(row.Elements) != 2 {
 			continue
 		}
-		v := make(values, len(c.Terms))
-		for _, row := range table.find("tr", nil) {
-			if len(row.Elements) != 2 {
+		name, err := row.Elements[0].text()
+		if err != nil {
+			return nil, err
+		}
+		cell := row.Elements[1]
+		values := []element{cell}
+		if len(cell.find("ul", nil)) > 0 {
+			values = cell.find("li", nil)
+		}
+		for _, t := range c.Terms {
+			if t.Name != name && (t.Item != name || name == "") || t.Name == name && t.Item != "" && cell.Inner == "" {
 				continue
 			}
-			name, err := row.Elements[0].text()
-			if err == nil {
-				err = v.addRow(c, name, &row.Elements[1])
-			}
-			if err != nil {
-				return nil, fmt.Errorf("%.40s: %w", name, err)
+			for _, value := range values {
+				text, err := value.text()
+				if err != nil {
+					return nil, fmt.Errorf("%.40s: %w", name, err)
+				}
+				r.Add(cmp.Or(t.Item, t.Name), text)
 			}
 		}
-		return v, nil
 	}
-	return nil, fmt.Errorf("no table of %s:%s", c.Prefix, c.Root)
+	return r, nil
 }
 
 // find appends the outermost elements of a name.
@@ -322,36 +242,6 @@ func (e *element) find(name string, all []element) []element {
 		}
 	}
 	return all
-}
-
-func (v values) addRow(c *state.Class, name string, cell *element) error {
-	text, err := cell.text()
-	if err != nil {
-		return err
-	}
-	lists := cell.find("ul", nil)
-	for i := range c.Terms {
-		switch t := &c.Terms[i]; {
-		case t.Item == name && name != "" && len(lists) == 0:
-			v[i].set, v[i].items = true, append(v[i].items, text)
-		case t.Name != name:
-		case t.Item == "" && len(lists) == 0:
-			return v[i].add(text)
-		case t.Item == "" || len(lists) == 0 && text != "":
-			return errors.New("a list, or none")
-		default:
-			var items []string
-			for _, item := range cell.find("li", nil) {
-				text, err := item.text()
-				if err != nil {
-					return err
-				}
-				items = append(items, text)
-			}
-			return v[i].list(items)
-		}
-	}
-	return nil
 }
 
 // ErrNoReader is the error for Turtle where rapper, of the Raptor RDF library, is not
@@ -414,51 +304,43 @@ func parseTurtle(data []byte) (graph, error) {
 	return g, nil
 }
 
-// decodeTurtle reads the statements about the one subject that has the class, or
+// readTurtle reads the statements about the one subject that has the class, or
 // properties in its namespace. A list without a collection has its items under their own
 // name, as Merritt wrote them.
-func decodeTurtle(c *state.Class, data []byte) (values, error) {
+func readTurtle(c *state.Class, data []byte) (r anvl.Record, err error) {
 	g, err := parseTurtle(data)
 	if err != nil {
 		return nil, err
 	}
-	var v values
+	found := false
 	for _, statements := range g {
-		mine := make(values, len(c.Terms))
-		some := slices.Contains(statements[rdf+"type"], c.Namespace+"/"+c.Root)
-		for i := range c.Terms {
-			t := &c.Terms[i]
-			of := statements[c.Namespace+"/"+t.Name]
-			items := statements[c.Namespace+"/"+t.Item]
-			switch {
-			case t.Item != "" && of == nil && items != nil:
-				some, err = true, mine[i].list(items)
-			case of == nil:
-			case len(of) != 1:
-				err = fmt.Errorf("%d values", len(of))
-			case t.Item == "":
-				some, err = true, mine[i].add(of[0])
-			default:
-				some = true
-				if items, err = g.collection(of[0]); err == nil {
-					err = mine[i].list(items)
+		var mine anvl.Record
+		for _, t := range c.Terms {
+			name := cmp.Or(t.Item, t.Name)
+			values := statements[c.Namespace+"/"+t.Name]
+			if t.Item != "" && len(values) == 1 {
+				if values, err = g.collection(values[0]); err != nil {
+					return nil, fmt.Errorf("%s: %w", t.Name, err)
 				}
+			} else if t.Item != "" {
+				values = statements[c.Namespace+"/"+name]
 			}
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", t.Name, err)
+			for _, text := range values {
+				mine.Add(name, text)
 			}
 		}
-		if some && v != nil {
+		if mine == nil && !slices.Contains(statements[rdf+"type"], c.Namespace+"/"+c.Root) {
+			continue
+		}
+		if found {
 			return nil, errors.New("more than one subject")
 		}
-		if some {
-			v = mine
-		}
+		r, found = mine, true
 	}
-	if v == nil {
+	if !found {
 		return nil, fmt.Errorf("no %s:%s", c.Prefix, c.Root)
 	}
-	return v, nil
+	return r, nil
 }
 
 // collection returns the items of an RDF collection.
