@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"cutie/publisher"
 	"cutie/queuefs"
@@ -624,5 +625,62 @@ func TestAPackageIsMadeWhenThereIsMoreOfWhatWasScarce(t *testing.T) {
 		if reads < 10 {
 			t.Errorf("only %d reads", reads)
 		}
+	}
+}
+
+// A paced queue and its service say how busy the engine is, and how much of the log waits.
+type paced struct {
+	*queuefs.Queue
+	calm bool
+	kept float64
+}
+
+func (q *paced) Kept(job.Seq) float64 { return q.kept }
+
+type pace struct {
+	*queuefs.Service
+	q *paced
+}
+
+func (s pace) Queues() []*paced             { return []*paced{s.q} }
+func (s pace) Queue(string) (*paced, error) { return s.q, nil }
+func (s pace) Calm() bool                   { return s.q.calm }
+func (s *source) packages() (n int) {
+	for _, st := range s.pub.State() {
+		n += st.Packages
+	}
+	return n
+}
+
+// Packages get one slice of a Tick while the engine is busy, more the nearer the log is to its
+// limit, and as many in calm. They are all made in the end, however long the load lasts.
+func TestPackagesLeaveTheTimeToABurst(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	o := publisher.Options{MaxEntries: 6, Now: func() time.Time { now = now.Add(5 * time.Millisecond); return now }}
+	s := newSource(t, o, "jobs")
+	must(t, s.pub.Close())
+	q := &paced{Queue: s.queue("jobs")}
+	var err error
+	s.pub, err = publisher.New(pace{s.svc, q}, s.opts)
+	must(t, err)
+	s.svc.Follow(s.pub)
+	tick := func(calm bool, kept float64) int {
+		t.Helper()
+		q.calm, q.kept = calm, kept
+		before := s.packages()
+		must(t, s.pub.Tick(context.Background()))
+		return s.packages() - before
+	}
+	s.submitN(q.Queue, 300) // 149 closed lists
+	must(t, s.pub.Flush())
+	busy, still, near, full, calm := tick(false, 0), tick(false, 0.75), tick(false, 0.8), tick(false, 2), tick(true, 0)
+	if busy == 0 || still > busy+1 || near < busy+busy/2 || full < 4*near || calm < full-1 {
+		t.Errorf("packages of a Tick: %d and %d in a burst, %d near the limit of the log, %d at it, %d in calm", busy, still, near, full, calm)
+	}
+	for range 149 {
+		tick(false, 0)
+	}
+	if n := s.packages(); n != 149 {
+		t.Errorf("%d packages of 149 lists while the load lasts", n)
 	}
 }

@@ -68,6 +68,7 @@ type Service[Q Queue] interface {
 	Dir() string
 	Queues() []Q
 	Queue(name string) (Q, error)
+	Calm() bool
 }
 
 // engine is a Service with queues as interfaces.
@@ -75,6 +76,7 @@ type engine struct {
 	dir    string
 	queues func() []Queue
 	queue  func(id string) (Queue, error)
+	calm   func() bool
 
 	// changed returns the queues with changes after a count, all for 0, and the count
 	// for the next call.
@@ -103,6 +105,7 @@ func adapt[Q Queue](svc Service[Q]) engine {
 		dir:     svc.Dir(),
 		queues:  queues,
 		changed: changed,
+		calm:    svc.Calm,
 		queue: func(id string) (Queue, error) {
 			q, err := svc.Queue(id)
 			if err != nil {

@@ -15,8 +15,8 @@ import (
 )
 
 // Tick brings all lists up to date, closes lists that are old, makes packages, and removes
-// files past their retention. Closing and packages have a twentieth of a second together,
-// and more while packages fall behind.
+// files past their retention. Closing and packages have a twentieth of a second together while
+// the engine is busy, and half a second in calm, or when the journal cannot wait for packages.
 // Call it about once a second; its cost grows with the changes. A failed package
 // or dump does not stop the others. It is an error of each Tick until it is made;
 // it is tried again when there is free space, or after a pause of a second to a
@@ -168,22 +168,26 @@ func (p *Publisher) slice(ctx context.Context, waits *[]*set.Wait) (more bool, e
 	return p.work.task != nil, errors.Join(err, p.retain())
 }
 
-// sliceTime bounds the work of one Tick on closing lists and making packages: a twentieth
-// of the time, if there is a Tick a second. Lists that close because they are full come as
-// fast as the load makes them, so there is as much time again for each one of a set that
-// waits behind another, up to mostSlices.
+// A Tick closes lists and makes packages for a slice of time, a twentieth if there is a Tick a
+// second: requests go first. In calm there are mostSlices of them. A load that lasts gets by
+// with one until the lists that wait for packages hold most of the log that is kept; from there
+// on there are more, and mostSlices before their records are let go of.
 const (
 	sliceTime  = 50 * time.Millisecond
 	mostSlices = 10
+	mostKept   = 0.75 // of the log, for one slice
 )
 
-// budget returns for how long a Tick closes lists and makes packages.
-func (p *Publisher) budget() time.Duration {
-	slices := 1
-	for _, s := range p.sets() {
-		slices += max(0, s.Unpacked()-1)
+// slices returns how many slices a Tick has now.
+func (p *Publisher) slices() int {
+	if p.svc.calm() {
+		return mostSlices
 	}
-	return sliceTime * time.Duration(min(slices, mostSlices))
+	kept := 0.0
+	for _, s := range p.sets() {
+		kept = max(kept, s.Kept())
+	}
+	return 1 + int((mostSlices-1)*min(max(0, kept-mostKept)/(1-mostKept), 1))
 }
 
 // closeOld closes lists that are old enough, those that wait longest first, for half of
@@ -228,12 +232,19 @@ func (w *work) drop() {
 	}
 }
 
-// makeSome makes packages until the time from start on is up or none is left; now ignores
-// pauses after failures. A failure is added to waits, and nothing in waits is
+// makeSome makes packages from start on until the slices of a Tick are over or none is left; now
+// ignores pauses after failures. A failure is added to waits, and nothing in waits is
 // tried.
 func (p *Publisher) makeSome(ctx context.Context, start time.Time, now bool, waits *[]*set.Wait) error {
-	budget := p.budget()
 	p.work.more = true
+	slice := 1
+	over := func() bool {
+		if p.Now().Sub(start) <= time.Duration(slice)*sliceTime {
+			return false
+		}
+		slice++
+		return slice > p.slices()
+	}
 	for {
 		if p.work.task == nil {
 			if p.work.task = p.nextTask(now, *waits); p.work.task == nil {
@@ -243,7 +254,7 @@ func (p *Publisher) makeSome(ctx context.Context, start time.Time, now bool, wai
 		}
 		t := p.work.task
 		for t.Step() {
-			if ctx.Err() != nil || p.Now().Sub(start) > budget {
+			if ctx.Err() != nil || over() {
 				return ctx.Err()
 			}
 		}

@@ -307,10 +307,25 @@ func (s *Service) heldFor(follower Follower) journal.LSN {
 			}
 		})
 	}
-	if log.Held > cmp.Or(s.opts.KeepLog, keepLog) {
+	if log.Held > s.mostKept() {
 		first = max(first, log.First+(log.Next-log.First)/4)
 	}
 	return first
+}
+
+func (s *Service) mostKept() int64 { return max(0, cmp.Or(s.opts.KeepLog, keepLog)) }
+
+// Kept returns how much of Options.KeepLog the journal from an event on takes: from 1 on its
+// records may be let go of before a [Holder] has read them.
+func (q *Queue) Kept(from job.Seq) float64 {
+	var at journal.LSN
+	var ok bool
+	q.look(func(x *index.Index) { at, ok = x.History.From(from) })
+	log, keep := q.svc.shared.Journal.Stats(), q.svc.mostKept()
+	if !ok || at < log.First || keep == 0 {
+		return 1
+	}
+	return float64(log.Held) / float64(keep) * float64(log.Next-at) / float64(log.Next-log.First)
 }
 
 // fileTombstones moves the tombstones in memory to their file. A failed sync is final.

@@ -78,6 +78,39 @@ func TestALightCheckpointIsDueSooner(t *testing.T) {
 	}
 }
 
+// It is calm as the last look found it, until the journal grows.
+func TestCalmEndsWithABurst(t *testing.T) {
+	s := newSpace(t)
+	j := &held{}
+	s.Shared.Journal = j
+	now := time.Now()
+	if s.Calm() {
+		t.Error("calm before a look")
+	}
+	s.Due(now, now)
+	s.Due(now.Add(time.Second), now)
+	if !s.Calm() {
+		t.Error("not calm without a record")
+	}
+	if j.is.Written += calmRate; s.Calm() {
+		t.Error("calm in a burst")
+	}
+	if s.Due(now.Add(1200*time.Millisecond), now); s.Calm() {
+		t.Error("calm right after it")
+	}
+	if s.Due(now.Add(1400*time.Millisecond), now); !s.Calm() {
+		t.Error("not calm in the end")
+	}
+}
+
+// held is a journal of so much.
+type held struct {
+	journal.Journal
+	is journal.Stats
+}
+
+func (h *held) Stats() journal.Stats { return h.is }
+
 // busy is a journal in a burst.
 type busy struct {
 	journal.Journal

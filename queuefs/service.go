@@ -182,6 +182,10 @@ func (s *Service) Unread() int { return int(s.shared.Resting.Load()) }
 // refused then.
 func (s *Service) Full() bool { return s.space.Full() }
 
+// Calm reports whether the journal hardly grows: then there is time for work nobody waits for.
+// It looks at what [Service.Maintain] saw last, and at the journal since.
+func (s *Service) Calm() bool { return s.space.Calm() }
+
 // JournalSyncs returns how often the journal was synced since the service was
 // opened, and how long that took.
 func (s *Service) JournalSyncs() journal.Syncs { return s.shared.Journal.Stats().Syncs }

@@ -1043,3 +1043,21 @@ func TestEveryChangeOfAFormerOwnerFailsAlike(t *testing.T) {
 		closeHome(t, b)
 	}
 }
+
+// What the journal keeps from an event on is a part of the limit, and all of it where nothing
+// is kept.
+func TestKeptIsAPartOfTheLimit(t *testing.T) {
+	s, q := openHome(t, fastDir(t), queuefs.Options{Segment: 1 << 20, KeepLog: 4 << 20})
+	defer func() { closeHome(t, s) }()
+	fillQueue(t, q, 100, 1)
+	first, last := q.Kept(1), q.Kept(q.Seq())
+	if last <= 0 || first < 50*last || first > 1 {
+		t.Errorf("all events take %v of the limit, the last one %v", first, last)
+	}
+	closeHome(t, s)
+	s, q = openHome(t, s.Dir(), queuefs.Options{KeepLog: -1})
+	submit(t, q, job.Meta{}, "x")
+	if got := q.Kept(q.Seq()); got != 1 {
+		t.Errorf("got %v of a limit of nothing", got)
+	}
+}

@@ -280,7 +280,7 @@ type diskSpace struct {
 	until atomic.Int64 // µs: no files are written after it; 0: there is no end
 
 	headroom headroom
-	seen     seen // by the last call of Due
+	seen     atomic.Pointer[seen] // by the last call of Due
 }
 
 // Behind returns the bytes of journal since the last checkpoint.
@@ -293,7 +293,7 @@ func (s *diskSpace) Replayed(bytes int) { s.mark.Add(-int64(bytes)) }
 // files of all were looked at.
 func (s *diskSpace) Opened() {
 	s.found.Store(s.Shared.Behind.Load())
-	s.seen.at = s.Shared.Now()
+	s.seen.Store(&seen{at: s.Shared.Now()})
 }
 
 // Checkpointed says that the files have all of the journal up to a count of written
@@ -427,16 +427,17 @@ const (
 type seen struct {
 	at      time.Time
 	written int64 // bytes
+	calm    bool  // it was calm before
 }
 
 // Due reports whether a checkpoint is due, whether it is calm since the last call, and
 // the bytes of journal written. last is the time of the last checkpoint. One caller at a
 // time calls it.
 func (s *diskSpace) Due(now, last time.Time) (due, calm bool, written int64) {
-	log, was := s.Shared.Journal.Stats(), s.seen
+	log, was := s.Shared.Journal.Stats(), s.last()
 	elapsed := now.Sub(was.at).Seconds()
 	calm = elapsed <= 0 || float64(log.Written-was.written)/elapsed < calmRate
-	s.seen = seen{now, log.Written}
+	s.seen.Store(&seen{now, log.Written, calm})
 	age := now.Sub(last)
 	light := calm || s.Shared.Behind.Load() <= fewJobs
 	due = s.Lagging()
@@ -446,6 +447,19 @@ func (s *diskSpace) Due(now, last time.Time) (due, calm bool, written int64) {
 	}
 	s.Keep()
 	return due, calm, log.Written
+}
+
+// Calm reports whether it was calm at the last call of Due, and is since.
+func (s *diskSpace) Calm() bool {
+	was := s.last()
+	return was.calm && s.Shared.Journal.Stats().Written-was.written <= calmRate/4
+}
+
+func (s *diskSpace) last() seen {
+	if was := s.seen.Load(); was != nil {
+		return *was
+	}
+	return seen{}
 }
 
 // A headroom asks for the free space of a disk, for each request twice. On a disk

@@ -75,6 +75,7 @@ type Queue interface {
 	State() ledger.State
 	Events(after job.Seq, max int) ([]job.Event, error)
 	Journaled(after job.Seq, max, size int) ([]ledger.Journaled, error)
+	Kept(from job.Seq) float64
 	Pages() int
 	PageVersion(p int) (version job.Seq, at time.Time, pending, total int)
 	Page(p int, dst []ledger.Entry) (entries []ledger.Entry, version job.Seq, at time.Time)

@@ -128,11 +128,15 @@ func (s *Set) uncompressed() (Span, bool) {
 	return s.files.Lists[i], true
 }
 
-// Unpacked returns how many closed lists have no packages yet.
-func (s *Set) Unpacked() int {
+// Kept is [queuefs.Queue.Kept] for the lists without packages, 0 without any.
+func (s *Set) Kept() float64 {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.unpacked())
+	lists := s.unpacked()
+	s.mu.Unlock()
+	if len(lists) == 0 {
+		return 0
+	}
+	return s.Queue.Kept(lists[0].First)
 }
 
 // Step goes on with the task, and reports whether there is more.
