@@ -210,6 +210,9 @@ func TestDamagedPublishedFiles(t *testing.T) {
 				if damage.name == "swapped" && !strings.Contains(kind.pattern, "*") {
 					continue // there is one such file
 				}
+				if kind.name == "settings" && running {
+					continue // the next start reads them
+				}
 				if !long.On() && (i+j)%2 == map[bool]int{true: 1}[running] {
 					continue // a short test damages each file in each way once
 				}

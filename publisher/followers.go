@@ -44,9 +44,22 @@ type followers struct {
 
 // A resting is a queue at rest.
 type resting struct {
-	lines set.Lines // of the cursor
-	due   time.Time // of the first work without an event; zero: never
-	seen  bool      // it was open since the start
+	lines set.Lines           // of the cursor
+	read  job.Seq             // both sets have all events up to this one
+	holds [names.Sets]job.Seq // first event of each open list with entries; 0 without
+	due   time.Time           // of the first work without an event; zero: never
+}
+
+// restOf returns how a queue with these lines rests.
+func restOf(of *[names.Sets]set.Line) (r resting) {
+	r.lines = set.LinesOf(of)
+	r.read = min(of[names.Pending].Open.Read, of[names.Replica].Open.Read)
+	for i := range of {
+		if of[i].Open.Entries > 0 {
+			r.holds[i] = of[i].Open.First
+		}
+	}
+	return r
 }
 
 // use returns the follower of a queue, opening it if it rests. It stays open until
@@ -85,8 +98,8 @@ func (p *Publisher) wake(q Queue, r resting, known bool, opening chan struct{}, 
 	if now, e := p.svc.queue(id); e != nil || now != q {
 		err = errors.Join(e, fmt.Errorf("%s: %w", id, ledger.ErrNoQueue)) // it was removed
 	} else if known {
-		lines := r.lines.Of(id)
-		f, err = p.openFollower(q, lines[:])
+		lines, _ := r.lines.Parse()
+		f, err = p.openFollower(q, &lines)
 	} else {
 		f, err = p.openFollower(q, nil)
 	}
@@ -167,12 +180,7 @@ func (p *followers) atRest(q Queue) (lines set.Lines, rests bool) {
 	case !known:
 		return "", seq == q.State().Before
 	}
-	for _, open := range r.lines.Open() {
-		if open.Read != seq {
-			return "", false
-		}
-	}
-	return r.lines, true
+	return r.lines, r.read == seq
 }
 
 // resume takes the lines of the cursor, for all queues to be at rest.
@@ -184,11 +192,10 @@ func (p *Publisher) resume(lines map[string]set.Lines) {
 		if !known {
 			continue
 		}
-		r := resting{lines: of}
-		if p.src.Terms().Period > 0 {
-			for _, l := range of.Of(q.ID()) {
-				r.due = set.Sooner(r.due, p.src.Closing(&l.Open, l.Files.Lists, set.Since(q)))
-			}
+		at, _ := of.Parse()
+		r := restOf(&at)
+		for i := range at {
+			r.due = set.Sooner(r.due, p.src.Closing(&at[i].Open, at[i].Files.Lists, set.Since(q)))
 		}
 		p.rest[q.ID()] = r
 	}
@@ -328,14 +335,16 @@ func (p *Publisher) tryTrim() {
 func (f *follower) resting(now time.Time) (r resting, ok bool) {
 	seq := f.Queue.Seq()
 	var lines [names.Sets]set.Line
+	var first time.Time
 	for i, s := range f.sets {
 		line, due, rests := s.Rest(seq, now)
 		if !rests {
 			return resting{}, false
 		}
-		lines[i], r.due = line, set.Sooner(r.due, due)
+		lines[i], first = line, set.Sooner(first, due)
 	}
-	r.lines, r.seen = set.Pack(&lines), true
+	r = restOf(&lines)
+	r.due = first
 	return r, true
 }
 
@@ -355,7 +364,7 @@ type follower struct {
 
 // openFollower opens the sets of a queue. open are its lines of the cursor,
 // nil if there are none.
-func (p *Publisher) openFollower(q Queue, open []set.Line) (*follower, error) {
+func (p *Publisher) openFollower(q Queue, open *[names.Sets]set.Line) (*follower, error) {
 	f := &follower{p: p, heir: p.inherits(q, open)}
 	if f.heir != nil {
 		q = f.heir
@@ -363,7 +372,7 @@ func (p *Publisher) openFollower(q Queue, open []set.Line) (*follower, error) {
 	f.Subject = p.src.Subject(q)
 	for i := range f.sets {
 		var at *set.Line
-		if len(open) == names.Sets {
+		if open != nil {
 			at = &open[i]
 		}
 		var err error

@@ -47,12 +47,12 @@ type heir struct {
 
 // inherits returns the queue with the events it inherits; nil if it has none, or if they are
 // in its lists, at.
-func (p *Publisher) inherits(q Queue, at []set.Line) *heir {
+func (p *Publisher) inherits(q Queue, at *[names.Sets]set.Line) *heir {
 	h := p.src.Store.Inherited(q.ID())
 	if h == nil {
 		return nil
 	}
-	if len(at) == names.Sets && at[names.Pending].Open.Read >= h.Last && at[names.Replica].Open.Read >= h.Last {
+	if at != nil && at[names.Pending].Open.Read >= h.Last && at[names.Replica].Open.Read >= h.Last {
 		if err := p.src.Store.DropInherited(q.ID()); err != nil {
 			p.src.Reportf(q.ID(), "changes of the original, which are in its lists: %v", err)
 		}
@@ -126,6 +126,9 @@ func (h *heir) seek(after job.Seq) (err error) {
 // step reads the next entry.
 func (h *heir) step() error {
 	e, err := h.in.Read()
+	if err != nil && err != io.EOF {
+		err = set.Damaged("%w", err) // it was whole when the queue was opened
+	}
 	if err != nil {
 		return err
 	}

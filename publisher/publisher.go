@@ -184,27 +184,24 @@ func (p *Publisher) Flush() error {
 
 // lines yields how far all sets are. A queue that opens meanwhile has the lines of its
 // rest: they have all events up to the last catchUp.
-func (p *Publisher) lines(yield func(set.Line) bool) {
+func (p *Publisher) lines(yield func(set.Lines) bool) {
 	for _, q := range p.svc.queues() {
 		p.mu.Lock()
 		f := p.open[q.ID()]
 		r, rests := p.rest[q.ID()]
 		p.mu.Unlock()
-		var lines [names.Sets]set.Line
 		switch {
 		case f != nil:
+			var lines [names.Sets]set.Line
 			for i, s := range f.sets {
 				lines[i] = s.Line()
 			}
-		case rests:
-			lines = r.lines.Of(q.ID())
-		default:
+			r.lines = set.LinesOf(&lines)
+		case !rests:
 			continue
 		}
-		for i := range lines {
-			if !yield(lines[i]) {
-				return
-			}
+		if !yield(r.lines) {
+			return
 		}
 	}
 }
@@ -240,9 +237,9 @@ func (p *Publisher) Holds(queue string) (first job.Seq) {
 			note(s.Holds())
 		}
 	} else if q, err := p.svc.queue(queue); rests && err == nil {
-		for i, open := range r.lines.Open() {
-			if open.Entries > 0 && p.src.Dumped(q, names.Set(i)) {
-				note(open.First)
+		for i, seq := range r.holds {
+			if p.src.Dumped(q, names.Set(i)) {
+				note(seq)
 			}
 		}
 	}
@@ -312,9 +309,9 @@ func (p *Publisher) State() []SetState {
 	var all []SetState
 	for _, q := range p.svc.queues() {
 		if lines, rests := p.atRest(q); rests {
-			of := freshLines(q)
+			of := linesNow(q) // it never had an event
 			if lines != "" {
-				of = lines.Of(q.ID())
+				*of, _ = lines.Parse()
 			}
 			for i := range of {
 				all = append(all, set.Resting(&of[i]))
@@ -330,11 +327,11 @@ func (p *Publisher) State() []SetState {
 	return all
 }
 
-// freshLines are the lines of a queue that never had an event.
-func freshLines(q Queue) (lines [names.Sets]set.Line) {
-	st := q.State()
+// linesNow are the lines of a queue with lists that begin after the last event.
+func linesNow(q Queue) *[names.Sets]set.Line {
+	var lines [names.Sets]set.Line
 	for s := range lines {
-		lines[s] = set.Line{Queue: q.ID(), Set: names.Set(s), Open: set.NewOpenList(st.Before, st.Info.Created)}
+		lines[s] = set.Line{Queue: q.ID(), Set: names.Set(s), Open: (&set.Subject{Queue: q}).ListNow()}
 	}
-	return lines
+	return &lines
 }

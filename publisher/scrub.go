@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"sync"
 	"time"
@@ -38,9 +37,10 @@ func (p *Publisher) newScrubber() *rereader {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		for id, r := range p.rest {
-			for _, l := range r.lines.Of(id) {
-				n += l.Files.Octets + l.Open.Length + perSet
+		for _, r := range p.rest {
+			of, _ := r.lines.Parse()
+			for i := range of {
+				n += of[i].Files.Octets + of[i].Open.Length + perSet
 			}
 		}
 		return n
@@ -53,13 +53,6 @@ const perSet = 256 << 10
 
 // scrubAll reads the files of all sets.
 func (p *Publisher) scrubAll(yield func(int64) bool) {
-	n, err := p.cursor.Verify(p.lines)
-	if err = errors.Join(err, p.src.Store.VerifySettings()); err != nil {
-		p.src.Reportf("", "%v", err)
-	}
-	if !yield(n) {
-		return
-	}
 	for i, q := range p.svc.queues() {
 		if i%trimEach == trimEach-1 {
 			p.tryTrim()

@@ -23,31 +23,19 @@ type (
 )
 
 // Published returns the settings a home was last published with; the caller adds
-// Now and Report. If their file is damaged or absent, base URI and version come
-// from the cursor, and the others are zero. BaseURI is empty if nothing is
-// published yet. After an error New must not be called with a guess: with
-// other settings it would begin all lists anew.
-func Published(home string) (Options, error) {
-	o, err := readPublished(home)
+// Now and Report. BaseURI is empty if nothing is published yet. After an error New must
+// not be called with a guess: with other settings it would begin all lists anew.
+func Published(home string) (o Options, err error) {
+	text, err := set.Settings(home)
+	if err == nil && text != nil {
+		if o, err = names.ParseSettings(text); err != nil {
+			err = fmt.Errorf("%s/%s: %w", Dir, set.SettingsFile, err)
+		}
+	}
 	if err != nil {
 		return Options{}, fmt.Errorf("publisher: %w", err)
 	}
 	return o, nil
-}
-
-func readPublished(home string) (o Options, err error) {
-	err = set.Settings(home, func(text []byte) (err error) {
-		o, err = names.ParseSettings(text)
-		return err
-	}, func(stamp string) (err error) {
-		var version string
-		var older bool
-		if o.BaseURI, version, older = strings.Cut(stamp, " "); older {
-			o.Dialect, err = sitemap.ParseDialect(version)
-		}
-		return err
-	})
-	return o, err
 }
 
 // A Change is a base URI or a version of ResourceSync other than in the last run.
@@ -61,7 +49,7 @@ type Change struct {
 // version than o has. Nothing is a change of nothing: if nothing was published, or
 // the settings cannot be read, it returns false.
 func Changed(home string, o Options) (Change, bool) {
-	was, err := readPublished(home)
+	was, err := Published(home)
 	if err != nil || was.BaseURI == "" {
 		return Change{}, false
 	}
@@ -97,12 +85,9 @@ func openStore(home string, o *names.Complete) (*set.Store, error) {
 
 // begin begins the history anew in a store.
 func (p *Publisher) begin() error {
-	var lines []set.Line
+	var lines []set.Lines
 	for _, q := range p.svc.queues() {
-		f := set.Subject{Queue: q}
-		for s := range names.Set(names.Sets) {
-			lines = append(lines, set.Line{Queue: q.ID(), Set: s, Open: f.ListNow()})
-		}
+		lines = append(lines, set.LinesOf(linesNow(q)))
 	}
 	return p.src.Store.Anew(lines)
 }

@@ -619,9 +619,6 @@ func openPackage(m *mirror, data []byte) (document, map[string]string) {
 	m.Helper()
 	z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	must(m, err)
-	if z.File[0].Name != "manifest.xml" {
-		m.Errorf("the first file of a package is %s", z.File[0].Name)
-	}
 	files := map[string]string{}
 	for _, f := range z.File {
 		r, err := f.Open()

@@ -1,9 +1,7 @@
 package set
 
 import (
-	"crypto/sha256"
 	"errors"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -39,8 +37,8 @@ func CheckFiles(home, stamp string, has func(queue string) bool, bad func(path s
 		bad(names.RootName, err)
 	}
 	lines := c.cursor(published)
-	if _, err := sealed(c.root, settingsFile, settingsTitle).Read(); !errors.Is(err, fs.ErrNotExist) || published || lines != nil {
-		c.note(settingsFile, err)
+	if _, err := sealed(c.root, SettingsFile, settingsTitle).Read(); !errors.Is(err, fs.ErrNotExist) || published || lines != nil {
+		c.note(SettingsFile, err)
 	}
 	for queue := range lines {
 		if has(queue) && !slices.Contains(queues, queue) {
@@ -93,8 +91,7 @@ func (c *checker) cursor(published bool) map[string]Lines {
 	}
 	var lines map[string]Lines
 	if err == nil && c.stamp != "" {
-		lines, err = parseCursor(text, c.stamp)
-		if err != nil {
+		if lines, err = parseCursor(string(text), c.stamp); err != nil {
 			err = Damage{err}
 		}
 	}
@@ -104,27 +101,23 @@ func (c *checker) cursor(published bool) map[string]Lines {
 
 // queue checks the files of a queue. lines is "" without lines of the cursor.
 func (c *checker) queue(id string, lines Lines) {
-	var of [names.Sets]Line
-	if lines != "" {
-		of = lines.Of(id)
-	}
+	of, _ := lines.Parse() // zero without lines
 	q, err := c.root.Sub(id)
-	if errors.Is(err, fs.ErrNotExist) {
-		for i := range of {
-			c.absent(id+"/"+names.Set(i).String(), &of[i], err)
-		}
-		return
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.note(id, err)
 		return
 	}
-	defer q.Close()
-	c.inherited(q, id)
+	if err == nil {
+		defer q.Close()
+		c.inherited(q, id)
+	}
 	for i := range of {
 		kind := names.Set(i).String()
 		path := id + "/" + kind
-		d, err := q.Sub(kind)
+		var d *durable.Dir
+		if q != nil {
+			d, err = q.Sub(kind)
+		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			c.absent(path, &of[i], err)
@@ -146,23 +139,9 @@ func (c *checker) absent(path string, line *Line, err error) {
 
 // inherited checks the changes that a queue inherits.
 func (c *checker) inherited(d *durable.Dir, queue string) {
-	_, err := sealedInherited(d, queue).Read()
-	if errors.Is(err, fs.ErrNotExist) {
-		return
+	if _, err := readInherited(d); !errors.Is(err, fs.ErrNotExist) {
+		c.note(queue+"/"+inheritedFile, err)
 	}
-	c.note(queue+"/"+inheritedName, err)
-	f, err := d.Open(inheritedFile)
-	if err == nil {
-		r := newInheritedReader(f)
-		for err == nil {
-			_, err = r.Read()
-		}
-		if err == io.EOF {
-			err = nil
-		}
-		r.Close()
-	}
-	c.note(queue+"/"+inheritedFile, err)
 }
 
 // set checks the files of a set. line is zero without a line of the cursor.
@@ -176,39 +155,25 @@ func (c *checker) set(d *durable.Dir, path string, line *Line) {
 		note(inventoryFile, err)
 	}
 	for p := range v.Pieces {
-		note(p.Name, checkPiece(d, p))
+		note(p.Name, checkPiece(d, p, false))
 	}
 	at := &line.Open
 	if at.Entries == 0 || at.First <= Last(v.Lists).Last {
 		return // it was closed since
 	}
 	if sum, known := parseSum(line.SHA256); known {
-		name := names.EntriesFile(at.First)
-		note(name, checkEntries(d, name, at.Length, sum))
+		p := Piece{names.EntriesFile(at.First), at.Length, sum}
+		note(p.Name, checkPiece(d, p, true))
 	}
 }
 
 // checkPiece reads a file from the disk.
-func checkPiece(d *durable.Dir, p Piece) error {
+func checkPiece(d *durable.Dir, p Piece, grows bool) error {
 	file, err := d.Open(p.Name)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	_, err = SlowCheck(file, p, func(int64) bool { return true })
-	return err
-}
-
-// checkEntries reads the beginning of a file.
-func checkEntries(d *durable.Dir, name string, length int64, want [sha256.Size]byte) error {
-	file, err := d.Open(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	got, _, err := SlowSum(file, length, func(int64) bool { return true })
-	if err == nil && got != want {
-		err = Damaged("%s has not its SHA-256 digest", name)
-	}
+	_, err = p.Reread(file, grows, func(int64) bool { return true })
 	return err
 }

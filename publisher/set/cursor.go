@@ -1,10 +1,8 @@
 package set
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,7 +15,6 @@ import (
 	"time"
 
 	"cutie/publisher/names"
-	"cutie/queuefs/durable"
 	"cutie/queuefs/job"
 	"cutie/sitemap"
 )
@@ -28,19 +25,9 @@ type Cursor struct {
 	store *Store
 	there atomic.Bool // the file is, or was
 
-	mu      sync.Mutex
-	flushed []byte       // as of the last Take
-	written contents     // of the file; it has no more of a home with many queues in memory
-	in      *durable.Dir // has the file; nil without one
+	mu    sync.Mutex
+	taken []byte // by the last Take, until it is written
 }
-
-// contents are known by their digest.
-type contents struct {
-	length int
-	sum    [sha256.Size]byte
-}
-
-func contentsOf(text []byte) contents { return contents{len(text), sha256.Sum256(text)} }
 
 // CursorFile stands beside the directories of queues. No queue has its name.
 const CursorFile = "cutie-cursor"
@@ -87,27 +74,57 @@ func (l *Line) parse(w words) (err error) {
 	return w.end()
 }
 
-// printCursor prints a header, a line for each set, and a last line, or the file
-// does not count. all has both sets of each queue in turn.
-func printCursor(dst []byte, stamp string, all iter.Seq[Line]) []byte {
-	dst = append(dst, header(cursorTitle, stamp)...)
-	n := 0
-	for l := range all {
-		dst = l.append(dst)
-		n++
+// Lines are the lines of both sets of a queue as they stand in the cursor. A home may have
+// many queues at rest, and so little of each in memory.
+type Lines string
+
+// LinesOf prints lines.
+func LinesOf(of *[names.Sets]Line) Lines {
+	var dst []byte
+	for i := range of {
+		dst = of[i].append(dst)
 	}
-	return fmt.Appendf(dst, "end %d\n", n/names.Sets)
+	return Lines(dst)
+}
+
+// Parse reads lines. Those of the cursor, and of LinesOf, have no error.
+func (l Lines) Parse() (of [names.Sets]Line, err error) {
+	rest := string(l)
+	for i := range of {
+		line, after, whole := strings.Cut(rest, "\n")
+		w := words{left: line}
+		of[i].Queue, of[i].Set = strings.Clone(w.word()), names.Set(i)
+		if set := w.word(); !whole || set != of[i].Set.String() || of[i].Queue != of[0].Queue {
+			return of, fmt.Errorf("line %.200q out of turn", line)
+		}
+		if err := of[i].parse(w); err != nil {
+			return of, fmt.Errorf("line %.200q: %w", line, err)
+		}
+		rest = after
+	}
+	if rest != "" {
+		return of, fmt.Errorf("%.60q is too much", rest)
+	}
+	return of, nil
 }
 
 // Take remembers how far all sets are now.
-func (c *Cursor) Take(lines iter.Seq[Line]) {
+func (c *Cursor) Take(queues iter.Seq[Lines]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.flushed = c.print(lines)
+	c.taken = printCursor(c.taken[:0], c.store.Stamp, queues)
 }
 
-func (c *Cursor) print(lines iter.Seq[Line]) []byte {
-	return printCursor(make([]byte, 0, c.written.length+c.written.length/16+1024), c.store.Stamp, lines)
+// printCursor prints a header, the lines of each queue, and a last line, or the file does
+// not count.
+func printCursor(dst []byte, stamp string, queues iter.Seq[Lines]) []byte {
+	dst = append(dst, header(cursorTitle, stamp)...)
+	n := 0
+	for l := range queues {
+		dst = append(dst, l...)
+		n++
+	}
+	return fmt.Appendf(dst, "end %d\n", n)
 }
 
 // Write puts the lines of the last Take on stable storage. Anything else in the
@@ -115,32 +132,19 @@ func (c *Cursor) print(lines iter.Seq[Line]) []byte {
 func (c *Cursor) Write() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.flushed == nil {
+	if c.taken == nil {
 		return nil
 	}
-	err := c.write(c.flushed)
-	if err == nil {
-		c.flushed = nil
-	}
-	return err
-}
-
-// write makes text the contents of the file, unless they are.
-func (c *Cursor) write(text []byte) error {
-	root, now := c.store.Root(), contentsOf(text)
-	if now == c.written && c.in == root {
-		return nil
-	}
-	err := sealed(root, CursorFile, cursorTitle).Write(text)
+	err := sealed(c.store.Root(), CursorFile, cursorTitle).Write(c.taken)
 	if err != nil && Unusable(err) {
-		if root, err = c.store.clearCursor(err); err == nil {
-			err = sealed(root, CursorFile, cursorTitle).Write(text)
+		if err = c.store.clearCursor(err); err == nil {
+			err = sealed(c.store.Root(), CursorFile, cursorTitle).Write(c.taken)
 		}
 	}
 	if err != nil {
 		return err
 	}
-	c.written, c.in = now, root
+	c.taken = nil
 	c.there.Store(true)
 	return nil
 }
@@ -149,44 +153,21 @@ func (c *Cursor) write(text []byte) error {
 // for no lock.
 func (c *Cursor) None() bool { return !c.there.Load() }
 
-// Verify writes the file anew if it is not as it was written. lines are how far all sets
-// are now; what they speak of is on stable storage before the file is.
-func (c *Cursor) Verify(lines iter.Seq[Line]) (bytesRead int64, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	root := c.store.Root()
-	if c.in == nil || c.in != root {
-		return 0, nil
-	}
-	now, err := sealed(root, CursorFile, cursorTitle).Read()
-	if err == nil && contentsOf(now) == c.written || err != nil && !Unusable(err) {
-		return int64(len(now)), err
-	}
-	c.store.Report(CursorFile, "%v; written again", cmp.Or(err, durable.ErrDamaged))
-	text := c.print(lines)
-	if err := root.SyncFS(); err != nil {
-		return 0, err
-	}
-	c.written = contents{}
-	return int64(len(text)), c.write(text)
-}
-
 // clearCursor sets aside anything in the place of the cursor.
-func (s *Store) clearCursor(cause error) (*durable.Dir, error) {
+func (s *Store) clearCursor(cause error) error {
 	if err := s.Revive(); err != nil {
-		return nil, errors.Join(cause, err)
+		return errors.Join(cause, err)
 	}
-	root := s.Root()
-	aside, err := SetAside(root, CursorFile)
+	aside, err := SetAside(s.Root(), CursorFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, errors.Join(cause, err)
+		return errors.Join(cause, err)
 	}
 	s.Report(CursorFile, "%v; what was there is in %s", cause, cmp.Or(aside, "no place"))
-	return root, nil
+	return nil
 }
 
-// Cursor reads the cursor, if there is one, and returns the lines of both sets by
-// queue. A damaged file, or one of another stamp, is set aside.
+// Cursor reads the cursor, if there is one, and returns the lines by queue. A damaged
+// file, or one of another stamp, is set aside.
 func (s *Store) Cursor() (*Cursor, map[string]Lines, error) {
 	root := s.Root()
 	c := &Cursor{store: s}
@@ -199,7 +180,7 @@ func (s *Store) Cursor() (*Cursor, map[string]Lines, error) {
 	}
 	var open map[string]Lines
 	if err == nil {
-		open, err = parseCursor(data, s.Stamp)
+		open, err = parseCursor(string(data), s.Stamp)
 	}
 	if err != nil {
 		aside, e := SetAside(root, CursorFile)
@@ -209,46 +190,33 @@ func (s *Store) Cursor() (*Cursor, map[string]Lines, error) {
 		s.Report(CursorFile, "%v; moved to %s, open Change Lists begin anew where the journal does not reach back", err, aside)
 		return c, nil, nil
 	}
-	c.written, c.in = contentsOf(data), root
 	c.there.Store(true)
 	return c, open, nil
 }
 
-// parseCursor reads the output of printCursor. A queue with one line has none.
-func parseCursor(text []byte, stamp string) (map[string]Lines, error) {
-	rest, ok := bytes.CutPrefix(text, []byte(header(cursorTitle, stamp)))
+// parseCursor reads the output of printCursor.
+func parseCursor(text, stamp string) (map[string]Lines, error) {
+	rest, ok := strings.CutPrefix(text, header(cursorTitle, stamp))
 	if !ok {
 		return nil, fmt.Errorf("not the cursor of %s", stamp)
 	}
-	open, first := make(map[string]Lines), map[string]Line{}
-	for line := range bytes.Lines(rest) {
-		rest = rest[len(line):]
-		w := words{left: string(bytes.TrimSuffix(line, []byte("\n")))}
-		id := strings.Clone(w.word())
-		set := w.word()
-		if id == "end" && w.left == "" && set == strconv.Itoa(len(open)+len(first)) && len(rest) == 0 && line[len(line)-1] == '\n' {
+	open := make(map[string]Lines)
+	for {
+		if rest == fmt.Sprintf("end %d\n", len(open)) {
 			return open, nil
 		}
-		was, second := first[id]
-		l := Line{Queue: id}
-		if second {
-			l.Set = was.Set + 1
+		n := 0
+		for range names.Sets {
+			n += strings.IndexByte(rest[n:], '\n') + 1
 		}
-		err := l.parse(w)
-		if _, full := open[id]; err == nil && (full || l.Set.String() != set) {
-			err = fmt.Errorf("set %.20q out of turn", set)
-		}
+		lines := Lines(strings.Clone(rest[:n]))
+		of, err := lines.Parse()
 		if err != nil {
-			return nil, fmt.Errorf("line %.200q: %w", line, err)
+			return nil, err
 		}
-		if !second {
-			first[id] = l
-			continue
-		}
-		delete(first, id)
-		open[id] = Pack(&[names.Sets]Line{was, l})
+		open[of[0].Queue] = lines
+		rest = rest[n:]
 	}
-	return nil, errors.New("cut off")
 }
 
 // An OpenList is the open Change List of a set: how far the set has read the
@@ -319,105 +287,6 @@ func parseOpenList(w *words) (OpenList, error) {
 		return l, errors.New("out of range")
 	}
 	return l, nil
-}
-
-// Lines are the lines of both sets of a queue in little memory: a home may have many
-// queues at rest. The zero Lines are none.
-type Lines string
-
-// Pack returns lines without their queue. Times count in microseconds, as in the file.
-func Pack(of *[names.Sets]Line) Lines {
-	var buf [256]byte
-	dst := buf[:0]
-	for i := range of {
-		dst = of[i].pack(dst)
-	}
-	return Lines(dst)
-}
-
-// Of returns the lines, as those of a queue.
-func (l Lines) Of(queue string) (of [names.Sets]Line) {
-	p := packed(l)
-	for i := range of {
-		of[i].unpack(&p)
-		of[i].Queue, of[i].Set = queue, names.Set(i)
-	}
-	return of
-}
-
-// Open returns the open lists alone: the rest takes longer.
-func (l Lines) Open() (of [names.Sets]OpenList) {
-	p := packed(l)
-	for i := range of {
-		of[i].unpack(&p)
-		for range 8 {
-			p.number()
-		}
-		if p.octets(1) == "\x01" {
-			p.octets(sha256.Size)
-		}
-	}
-	return of
-}
-
-func (l *Line) pack(dst []byte) []byte {
-	o, f := &l.Open, &l.Files
-	for _, n := range [...]uint64{uint64(o.First), uint64(o.Read), uint64(o.Entries), uint64(o.Length),
-		uint64(o.Files)} {
-		dst = binary.AppendUvarint(dst, n)
-	}
-	before := int64(0) // times are near each other
-	for _, t := range [...]time.Time{o.From, o.Until, o.Since, o.Changed} {
-		dst = binary.AppendVarint(dst, t.UnixMicro()-before)
-		before = t.UnixMicro()
-	}
-	for _, n := range [...]uint64{uint64(l.List), uint64(l.Package), uint64(l.Dump), uint64(f.Lists), uint64(f.Packages), uint64(f.Dumps), uint64(f.Left), uint64(f.Octets)} {
-		dst = binary.AppendUvarint(dst, n)
-	}
-	sum, known := parseSum(l.SHA256)
-	if !known {
-		return append(dst, 0)
-	}
-	return append(append(dst, 1), sum[:]...)
-}
-
-func (l *Line) unpack(p *packed) {
-	f := &l.Files
-	l.Open.unpack(p)
-	l.List, l.Package, l.Dump = job.Seq(p.number()), job.Seq(p.number()), job.Seq(p.number())
-	f.Lists, f.Packages, f.Dumps, f.Left, f.Octets = int(p.number()), int(p.number()), int(p.number()), int(p.number()), int64(p.number())
-	if l.SHA256 = Unknown; p.octets(1) == "\x01" {
-		l.SHA256 = hex.EncodeToString([]byte(p.octets(sha256.Size)))
-	}
-}
-
-func (o *OpenList) unpack(p *packed) {
-	o.First, o.Read, o.Entries, o.Length = job.Seq(p.number()), job.Seq(p.number()), int(p.number()), int64(p.number())
-	o.Files = int64(p.number())
-	at := int64(0)
-	for _, t := range [...]*time.Time{&o.From, &o.Until, &o.Since, &o.Changed} {
-		n := p.number()
-		at += int64(n>>1) ^ -int64(n&1)
-		*t = time.UnixMicro(at).UTC()
-	}
-}
-
-// packed is the rest of Lines.
-type packed string
-
-func (p *packed) octets(n int) string {
-	s := (*p)[:n]
-	*p = (*p)[n:]
-	return string(s)
-}
-
-func (p *packed) number() (n uint64) {
-	for shift := 0; ; shift += 7 {
-		b := p.octets(1)[0]
-		if n |= uint64(b&0x7f) << shift; b < 0x80 {
-			return n
-		}
-	}
 }
 
 // header is the first line of a file of ours.

@@ -1,6 +1,8 @@
 package set
 
 import (
+	"cutie/publisher/names"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,28 +15,35 @@ func TestLinesOfTheCursor(t *testing.T) {
 	files := open
 	files.Files = 50
 	digest := strings.Repeat("0af9", 16)
-	parse := func(line string) (l Line, err error) {
-		rest, _ := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "jobs pending ")
-		l.Queue = "jobs"
-		return l, l.parse(words{left: rest})
-	}
 	for name, o := range map[string]OpenList{"empty": NewOpenList(9, at), "files": files, "deletions": open} {
-		want := Line{Queue: "jobs", Open: o, SHA256: Unknown, List: 2, Files: Files{Lists: 1, Octets: 5}}
-		if o.Entries > 0 {
-			want.SHA256 = digest
+		var want [names.Sets]Line
+		for i := range want {
+			want[i] = Line{Queue: "jobs", Set: names.Set(i), Open: o, SHA256: Unknown, List: 2, Files: Files{Lists: 1, Octets: 5}}
+			if o.Entries > 0 {
+				want[i].SHA256 = digest
+			}
 		}
-		line := string(want.append(nil))
-		if got, err := parse(line); err != nil || got != want {
-			t.Errorf("%s: %q: got %+v, %v", name, line, got, err)
+		if got, err := LinesOf(&want).Parse(); err != nil || got != want {
+			t.Errorf("%s: %q: got %+v, %v", name, LinesOf(&want), got, err)
 		}
-	}
-	was := string((&Line{Queue: "jobs", Open: files, SHA256: digest}).append(nil))
-	if _, err := parse(strings.Replace(was, digest, Unknown, 1)); err == nil {
-		t.Errorf("entries without their digest were read")
-	}
-	for _, end := range []string{" 5", " -1"} {
-		if got, err := parse(strings.TrimSuffix(was, "\n") + end); err == nil {
-			t.Errorf("%q was read: %+v", end, got)
+		text := string(printCursor(nil, "stamp", slices.Values([]Lines{LinesOf(&want)})))
+		if got, err := parseCursor(text, "stamp"); err != nil || got["jobs"] != LinesOf(&want) {
+			t.Errorf("%s: %q: got %q, %v", name, text, got, err)
+		}
+		for i := range text {
+			if got, err := parseCursor(text[:i], "stamp"); err == nil {
+				t.Fatalf("%q was read: %q", text[:i], got)
+			}
+		}
+		if _, err := parseCursor(text, "other"); err == nil {
+			t.Errorf("the cursor of another stamp was read")
+		}
+		for _, other := range [][2]string{{digest, Unknown}, {" 5\n", " 5 5\n"}, {" 5\n", " 5 -1\n"}, {"pending", "replica"}, {"jobs replica", "other replica"}, {"end 1", "end 2"}} {
+			if bad := strings.ReplaceAll(text, other[0], other[1]); bad != text {
+				if got, err := parseCursor(bad, "stamp"); err == nil {
+					t.Errorf("%q was read: %q", bad, got)
+				}
+			}
 		}
 	}
 }

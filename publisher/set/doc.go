@@ -28,7 +28,7 @@
 //	cutie-former/          what was published with another base URI or version
 //	cutie-removed          removed queues, a line for each
 //	cutie-tmp-*            unfinished; removed on opening
-//	Q/inherited, inherited.gz    changes of the original of a queue made of a copy
+//	Q/inherited.gz               changes of the original of a queue made of a copy
 //	Q/SET/inventory              the closed lists, packages and Resource Dumps of a set; sealed
 //	Q/SET/changelist-F.entries   entries of the Change List from event F on, while it is open
 //	Q/SET/changelist-F.gz        the document of the list in gzip, in its place, soon after it is closed

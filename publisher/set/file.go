@@ -68,49 +68,35 @@ func Cut(file *os.File, length int64) error {
 	return nil
 }
 
-// HasLength returns an error unless the file has a length.
-func HasLength(file *os.File, length int64) error {
+// Reread compares a file with its length and digest, read from the disk. One that grows may
+// be longer. It yields after each part; more is false if yield was.
+func (p *Piece) Reread(file *os.File, grows bool, yield func(int64) bool) (more bool, err error) {
 	st, err := file.Stat()
-	if err == nil && st.Size() != length {
-		err = Damaged("%s has %d octets of %d", file.Name(), st.Size(), length)
+	if err != nil {
+		return true, err
 	}
-	return err
-}
-
-// SlowSum returns the digest of the first length bytes of a file, read from the disk. It
-// yields after each part; more is false if yield was.
-func SlowSum(file *os.File, length int64, yield func(int64) bool) (sum [sha256.Size]byte, more bool, err error) {
+	if st.Size() < p.Length || st.Size() > p.Length && !grows {
+		return true, Damaged("%s has %d octets of %d", p.Name, st.Size(), p.Length)
+	}
 	uncache(file)
 	defer uncache(file)
 	h := sha256.New()
-	buf := make([]byte, max(1, min(length, 256<<10)))
-	for at := int64(0); at < length; {
-		n, err := file.ReadAt(buf[:min(int64(len(buf)), length-at)], at)
+	buf := make([]byte, max(1, min(p.Length, 256<<10)))
+	for at := int64(0); at < p.Length; {
+		n, err := file.ReadAt(buf[:min(int64(len(buf)), p.Length-at)], at)
+		if err != nil && (err != io.EOF || n == 0) {
+			return true, err
+		}
 		h.Write(buf[:n])
-		if at += int64(n); at < length && err == io.EOF {
-			return sum, true, Damaged("%s has %d octets of %d", file.Name(), at, length)
-		}
-		if err != nil && err != io.EOF {
-			return sum, true, err
-		}
+		at += int64(n)
 		if !yield(int64(n)) {
-			return sum, false, nil
+			return false, nil
 		}
 	}
-	h.Sum(sum[:0])
-	return sum, true, nil
-}
-
-// SlowCheck compares a file with its length and digest, read from the disk, see [SlowSum].
-func SlowCheck(file *os.File, p Piece, yield func(int64) bool) (more bool, err error) {
-	if err := HasLength(file, p.Length); err != nil {
-		return true, err
+	if [sha256.Size]byte(h.Sum(nil)) != p.Sum {
+		return true, Damaged("%s has not its SHA-256 digest", p.Name)
 	}
-	got, more, err := SlowSum(file, p.Length, yield)
-	if err == nil && more && got != p.Sum {
-		err = Damaged("%s has not its SHA-256 digest", p.Name)
-	}
-	return more, err
+	return true, nil
 }
 
 // uncache makes the next reading of a file come from the disk, as far as it can.

@@ -2,7 +2,6 @@ package set
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -20,15 +19,12 @@ import (
 )
 
 // A queue made of a copy inherits the changes that the copy has of its original. They stand
-// beside the directories of its sets until they are in Change Lists of the queue:
-//
-//	Q/inherited      of which original they are; sealed, and written last
-//	Q/inherited.gz   members in gzip of entries of the set Replica, without links
+// in a file beside the directories of its sets until they are in Change Lists of the queue: a
+// text in gzip, of a line that says which they are, and entries of the set Replica, without
+// links.
 const (
-	inheritedName = "inherited"
-	inheritedFile = "inherited.gz"
-	memberOctets  = 1 << 20 // entries of a member
-	maxMember     = memberOctets + 64<<10
+	inheritedFile  = "inherited.gz"
+	inheritedTitle = "inherited changes"
 )
 
 // An Inherited says which changes a queue inherits: those after From.
@@ -38,24 +34,19 @@ type Inherited struct {
 	First, Last job.Seq
 }
 
-func (h *Inherited) text() []byte {
-	return fmt.Appendf(sitemap.AppendTime(fmt.Appendf(nil, "%d %d ", h.First, h.Last), h.From), " %s\n", h.Base)
+func (h *Inherited) line() []byte {
+	dst := fmt.Appendf(nil, "cutie %s 1 %d %d ", inheritedTitle, h.First, h.Last)
+	return fmt.Appendf(sitemap.AppendTime(dst, h.From), " %s\n", h.Base)
 }
 
-func parseInherited(text []byte) (*Inherited, error) {
-	w := words{left: strings.TrimSuffix(string(text), "\n")}
+func parseInherited(line string) (*Inherited, error) {
+	text, _ := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "cutie "+inheritedTitle+" 1 ")
+	w := words{left: text}
 	h := &Inherited{First: w.seq(), Last: w.seq(), From: w.time(), Base: w.word()}
-	if err := w.end(); err != nil {
-		return nil, err
-	}
-	if h.First == 0 || h.Last < h.First || string(h.text()) != string(text) {
-		return nil, errors.New("out of range")
+	if err := w.end(); err != nil || h.First == 0 || h.Last < h.First || string(h.line()) != line {
+		return nil, Damaged("line 1 is %.200q", line)
 	}
 	return h, nil
-}
-
-func sealedInherited(d *durable.Dir, queue string) durable.Sealed {
-	return durable.Sealed{Dir: d, Name: inheritedName, Kind: "inherited changes of " + queue, Max: 64 << 10}
 }
 
 // Inherit gives a queue of a home changes; read gives their entries to add, in their
@@ -76,15 +67,22 @@ func Inherit(home, queue string, h *Inherited, read func(add func(e *sitemap.Ent
 		return err
 	}
 	defer d.Close()
-	if err := d.Remove(inheritedName); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
 	f, name, err := d.Temp()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err = writeInherited(f, read); err == nil {
+	z := GzipWriters.Get().(*gzip.Writer)
+	defer GzipWriters.Put(z)
+	z.Reset(f)
+	z.Write(h.line()) // Close has its error
+	var text []byte
+	err = read(func(e *sitemap.Entry) error {
+		text = sitemap.AppendEntry(text[:0], sitemap.URLSet, e)
+		_, err := z.Write(text)
+		return err
+	})
+	if err = errors.Join(err, z.Close()); err == nil {
 		err = d.SyncFile(f)
 	}
 	if err == nil {
@@ -93,31 +91,7 @@ func Inherit(home, queue string, h *Inherited, read func(add func(e *sitemap.Ent
 	if err != nil {
 		return errors.Join(err, d.Remove(name))
 	}
-	return errors.Join(sealedInherited(d, queue).Write(h.text()), d.Sync())
-}
-
-func writeInherited(f *os.File, read func(add func(e *sitemap.Entry) error) error) error {
-	var text []byte
-	z, err := gzip.NewWriterLevel(f, gzip.BestSpeed)
-	if err != nil {
-		return err
-	}
-	end := func() error {
-		if len(text) == 0 {
-			return nil
-		}
-		z.Reset(f)
-		_, err := z.Write(text)
-		text = text[:0]
-		return errors.Join(err, z.Close())
-	}
-	err = read(func(e *sitemap.Entry) error {
-		if text = sitemap.AppendEntry(text, sitemap.URLSet, e); len(text) < memberOctets {
-			return nil
-		}
-		return end()
-	})
-	return errors.Join(err, end())
+	return d.Sync()
 }
 
 // Inherited returns the changes that a queue inherits; nil without any. Damaged ones are
@@ -128,19 +102,32 @@ func (s *Store) Inherited(queue string) *Inherited {
 		return nil // it publishes nothing yet
 	}
 	defer d.Close()
-	text, err := sealedInherited(d, queue).Read()
-	var h *Inherited
-	if err == nil {
-		h, err = parseInherited(text)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		s.Report(queue+"/"+inheritedName, "%v; the changes of the original are not published", err)
-		return nil
+	h, err := readInherited(d)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.Report(queue+"/"+inheritedFile, "%v; the changes of the original are not published", err)
 	}
 	return h
+}
+
+// readInherited verifies the file in the directory of a queue.
+func readInherited(d *durable.Dir) (*Inherited, error) {
+	r, err := openInherited(d)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	if _, err := io.Copy(io.Discard, r.text); err != nil {
+		return nil, Damaged("%s: %w", inheritedFile, err)
+	}
+	return r.of, nil
+}
+
+// An InheritedReader reads inherited entries.
+type InheritedReader struct {
+	*sitemap.Lines
+	file *os.File
+	text *bufio.Reader // after the first line
+	of   *Inherited
 }
 
 // ReadInherited opens the entries that a queue inherits.
@@ -150,59 +137,31 @@ func (s *Store) ReadInherited(queue string) (*InheritedReader, error) {
 		return nil, err
 	}
 	defer d.Close()
+	return openInherited(d)
+}
+
+func openInherited(d *durable.Dir) (*InheritedReader, error) {
 	f, err := d.Open(inheritedFile)
 	if err != nil {
 		return nil, err
 	}
-	return newInheritedReader(f), nil
-}
-
-func newInheritedReader(f *os.File) *InheritedReader {
-	return &InheritedReader{file: f, in: bufio.NewReaderSize(f, 64<<10)}
-}
-
-// An InheritedReader reads inherited entries. Those of a member come after its check.
-type InheritedReader struct {
-	file  *os.File
-	in    *bufio.Reader
-	z     *gzip.Reader
-	text  bytes.Buffer
-	lines *sitemap.Lines
-}
-
-// Read returns the next entry, and [io.EOF] after the last.
-func (r *InheritedReader) Read() (e sitemap.Entry, err error) {
-	for {
-		if r.lines != nil {
-			if e, err = r.lines.Read(); err != io.EOF {
-				return e, err
-			}
-		}
-		if err := r.member(); err != nil {
-			return e, err
-		}
-	}
-}
-
-func (r *InheritedReader) member() (err error) {
-	if _, err = r.in.Peek(1); err == io.EOF {
-		return err
-	}
-	if r.z == nil {
-		r.z, err = gzip.NewReader(r.in)
-	} else {
-		err = r.z.Reset(r.in)
+	r := &InheritedReader{file: f}
+	z, err := gzip.NewReader(bufio.NewReaderSize(f, 64<<10))
+	var line []byte
+	if err == nil {
+		r.text = bufio.NewReaderSize(z, 64<<10)
+		line, err = r.text.ReadSlice('\n')
 	}
 	if err != nil {
-		return Damaged("%s: %w", inheritedFile, err)
+		err = Damaged("%s: %w", inheritedFile, err)
+	} else {
+		r.of, err = parseInherited(string(line))
 	}
-	r.z.Multistream(false)
-	r.text.Reset()
-	if _, err := r.text.ReadFrom(io.LimitReader(r.z, maxMember+1)); err != nil || r.text.Len() > maxMember {
-		return Damaged("%s: a member: %w", inheritedFile, errors.Join(err, durable.ErrDamaged))
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
-	r.lines = sitemap.NewLines(&r.text)
-	return nil
+	r.Lines = sitemap.NewLines(r.text)
+	return r, nil
 }
 
 // Close closes the file.
@@ -215,10 +174,5 @@ func (s *Store) DropInherited(queue string) error {
 		return err
 	}
 	defer d.Close()
-	for _, name := range []string{inheritedName, inheritedFile} {
-		if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
+	return d.Remove(inheritedFile)
 }

@@ -5,54 +5,11 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"hash/crc32"
 	"io"
 	"os"
-	"sync"
 
 	"github.com/klauspost/compress/flate"
-
-	"cutie/sitemap"
 )
-
-// A manifest is that of a package, compressed as its lines come.
-type manifest struct {
-	c      *compressor
-	crc    uint32
-	length int
-}
-
-// manifestTools are for manifests: one takes more than half a MiB.
-var manifestTools = sync.Pool{New: func() any { return new(compressor) }}
-
-func newManifest(head []byte) (*manifest, error) {
-	m := &manifest{c: manifestTools.Get().(*compressor)}
-	if err := m.c.begin(); err != nil {
-		return nil, err
-	}
-	m.Write(head)
-	return m, nil
-}
-
-// Write adds lines. It never fails: memory takes everything.
-func (m *manifest) Write(lines []byte) (int, error) {
-	m.crc = crc32.Update(m.crc, crc32.IEEETable, lines)
-	m.length += len(lines)
-	return m.c.w.Write(lines)
-}
-
-// content ends the manifest.
-func (m *manifest) content() (content, error) {
-	m.Write(sitemap.AppendFoot(nil, sitemap.URLSet))
-	err := m.c.w.Close()
-	return content{data: m.c.buf.Bytes(), length: m.length, crc: m.crc, method: deflated}, err
-}
-
-// free gives the memory of a manifest back once it is written.
-func (m *manifest) free() {
-	manifestTools.Put(m.c)
-	m.c = nil
-}
 
 // OpenManifest returns the manifest of a package, decompressed. Close closes the
 // package too, and so does an error.
@@ -73,10 +30,11 @@ func openManifest(pkg *os.File) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(z.File) == 0 || z.File[0].Name != ManifestName {
+	last := len(z.File) - 1
+	if last < 0 || z.File[last].Name != ManifestName {
 		return nil, zip.ErrFormat
 	}
-	return z.File[0].Open()
+	return z.File[last].Open()
 }
 
 type unpacked struct {

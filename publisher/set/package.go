@@ -1,11 +1,14 @@
 package set
 
 import (
+	"archive/zip"
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"hash"
+	"hash/crc32"
 	"io"
 	"os"
 	"strconv"
@@ -13,6 +16,8 @@ import (
 
 	"cutie/queuefs/durable"
 	"cutie/sitemap"
+
+	"github.com/klauspost/compress/flate"
 )
 
 // ErrStopped says that a pause function asked to stop.
@@ -44,9 +49,9 @@ func (f *Member) Is(text []byte) bool {
 }
 
 // A Package writes one package of a ResourceSync Dump (Z39.99-2017, 11 and 13): a ZIP file with
-// the files in the order of the manifest. manifest.xml is written last, when all entries are
-// known, and comes first in the directory. All times in it are the first day of ZIP. Each file
-// is compared with its length and SHA-256 before it counts. It is for one goroutine. After an error the package is no more.
+// the files in the order of the manifest. manifest.xml comes last, when all entries are known.
+// All times in it are the first day of ZIP. Each file is compared with its length and SHA-256
+// before it counts. It is for one goroutine. After an error the package is no more.
 type Package struct {
 	Entries int   // lines of the manifest
 	Octets  int64 // bytes of all files
@@ -54,12 +59,13 @@ type Package struct {
 	dialect sitemap.Dialect
 	pause   func() bool
 	path    []byte // memory for one
-	out     *meter
-	buf     *bufio.Writer
-	archive archive
-	tool    compressor
-	text    []byte // memory for a file
-	number  int    // of the last file
+	sum     hash.Hash
+	out     counter
+	zip     *zip.Writer
+	tool    *flate.Writer // for files in memory
+	packed  bytes.Buffer  // the last of them
+	text    []byte        // memory for a file
+	number  int           // of the last file
 
 	lines *os.File // of the manifest, without a name: its head comes last
 	manif *bufio.Writer
@@ -76,9 +82,9 @@ func NewPackage(out io.Writer, dir *durable.Dir, d sitemap.Dialect, pause func()
 	if err := dir.Remove(name); err != nil {
 		return nil, errors.Join(err, lines.Close())
 	}
-	w := &Package{dialect: d, pause: pause, out: &meter{w: out, sum: sha256.New()}, lines: lines, manif: bufio.NewWriterSize(lines, 64<<10)}
-	w.buf = bufio.NewWriterSize(w.out, 256<<10)
-	w.archive.w = w.buf
+	w := &Package{dialect: d, pause: pause, sum: sha256.New(), lines: lines, manif: bufio.NewWriterSize(lines, 64<<10)}
+	w.out.w = io.MultiWriter(out, w.sum)
+	w.zip = NewZip(bufio.NewWriterSize(&w.out, 256<<10))
 	return w, nil
 }
 
@@ -106,17 +112,46 @@ func (w *Package) add(e Entry, path []byte) error {
 	return nil
 }
 
-// AddText adds an entry with a file of these contents, which were compared with f.
+// AddText adds an entry with a file of these contents, which were compared with f. It is
+// compressed if the type and the length say so, and if it gets shorter by that.
 func (w *Package) AddText(e Entry, f *Member, text []byte) error {
-	c, err := w.tool.content(text, f.Type)
+	path := w.begin(f)
+	h := Header(string(path[1:]), zip.Store)
+	h.CRC32, h.UncompressedSize64 = crc32.ChecksumIEEE(text), uint64(len(text))
+	if !stored(f.Length, f.Type) {
+		short, err := w.deflate(text)
+		if err != nil {
+			return err
+		}
+		if len(short) < len(text) {
+			h.Method, text = zip.Deflate, short
+		}
+	}
+	h.CompressedSize64 = uint64(len(text))
+	out, err := w.zip.CreateRaw(h)
 	if err != nil {
 		return err
 	}
-	path := w.begin(f)
-	if err := w.archive.add(&c, w.number); err != nil {
+	if _, err := out.Write(text); err != nil {
 		return err
 	}
 	return w.add(e, path)
+}
+
+// deflate returns a text compressed, valid until the next call.
+func (w *Package) deflate(text []byte) (_ []byte, err error) {
+	w.packed.Reset()
+	if w.tool == nil {
+		w.tool, err = flate.NewWriter(&w.packed, flate.BestSpeed)
+	} else {
+		w.tool.Reset(&w.packed)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.tool.Write(text) // memory takes everything
+	w.tool.Close()
+	return w.packed.Bytes(), nil
 }
 
 // AddFile adds an entry with a file read from in. If it is not what f says the error is a
@@ -124,7 +159,7 @@ func (w *Package) AddText(e Entry, f *Member, text []byte) error {
 func (w *Package) AddFile(e Entry, f *Member, in io.Reader) error {
 	if f.Length > storeLimit {
 		path := w.begin(f)
-		if err := w.archive.stream(w.number, f, &fileReader{in, e.Loc()}, w.pause); err != nil {
+		if err := w.stream(string(path[1:]), f, &fileReader{in, e.Loc()}); err != nil {
 			if err == ErrDamaged {
 				err = &FileError{e.Loc(), err}
 			}
@@ -143,6 +178,21 @@ func (w *Package) AddFile(e Entry, f *Member, in io.Reader) error {
 		return &FileError{e.Loc(), err}
 	}
 	return w.AddText(e, f, text)
+}
+
+// stream adds a file of any length, compressed. If it is not what f says, the error is
+// ErrDamaged.
+func (w *Package) stream(name string, f *Member, in io.Reader) error {
+	out, err := w.zip.CreateHeader(Header(name, zip.Deflate))
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	n, err := w.copy(io.MultiWriter(out, sum), in)
+	if err == nil && (n != f.Length || [sha256.Size]byte(sum.Sum(nil)) != f.SHA256) {
+		err = ErrDamaged
+	}
+	return err
 }
 
 // begin returns the path of the next file.
@@ -167,8 +217,8 @@ func (r *fileReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// End completes the package with the head of its manifest, and returns its length and its
-// SHA-256 in hexadecimal.
+// End completes the package with its manifest, and returns its length and its SHA-256 in
+// hexadecimal.
 func (w *Package) End(head sitemap.Head) (length int64, sum string, err error) {
 	if err := w.manif.Flush(); err != nil {
 		return 0, "", err
@@ -176,33 +226,46 @@ func (w *Package) End(head sitemap.Head) (length int64, sum string, err error) {
 	if _, err := w.lines.Seek(0, io.SeekStart); err != nil {
 		return 0, "", err
 	}
-	m, err := newManifest(w.dialect.AppendHead(nil, sitemap.URLSet, head))
+	out, err := w.zip.CreateHeader(Header(ManifestName, zip.Deflate))
 	if err != nil {
 		return 0, "", err
 	}
-	if _, err := (&copier{pause: w.pause}).copy(m, w.lines); err != nil {
+	out.Write(w.dialect.AppendHead(nil, sitemap.URLSet, head)) // copy has its error
+	if _, err := w.copy(out, w.lines); err != nil {
 		return 0, "", err
 	}
-	if err := w.archive.end(m); err != nil {
+	out.Write(sitemap.AppendFoot(nil, sitemap.URLSet)) // Close has its error
+	if err := w.zip.Close(); err != nil {
 		return 0, "", err
 	}
-	if err := w.buf.Flush(); err != nil {
-		return 0, "", err
-	}
-	return w.out.n, hex.EncodeToString(w.out.sum.Sum(nil)), nil
+	return w.out.n, hex.EncodeToString(w.sum.Sum(nil)), nil
 }
 
-// A meter measures what goes through it.
-type meter struct {
-	w   io.Writer
-	sum hash.Hash
-	n   int64
+// copy copies with pauses.
+func (w *Package) copy(to io.Writer, from io.Reader) (total int64, err error) {
+	for {
+		n, err := io.CopyN(to, from, 1<<20)
+		total += n
+		switch {
+		case err == io.EOF:
+			return total, nil
+		case err != nil:
+			return total, err
+		case !w.pause():
+			return total, ErrStopped
+		}
+	}
 }
 
-func (m *meter) Write(p []byte) (int, error) {
-	n, err := m.w.Write(p)
-	m.sum.Write(p[:n])
-	m.n += int64(n)
+// A counter counts what goes through it.
+type counter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
 	return n, err
 }
 
@@ -246,27 +309,5 @@ func compressible(mediaType string) bool {
 	return false
 }
 
-// A copier copies with pauses, in memory of its own.
-type copier struct {
-	pause func() bool
-	buf   [64 << 10]byte
-}
-
-func (c *copier) copy(w io.Writer, r io.Reader) (total int64, err error) {
-	for n := 0; ; n++ {
-		if n%16 == 15 && !c.pause() {
-			return total, ErrStopped
-		}
-		k, err := r.Read(c.buf[:])
-		total += int64(k)
-		if _, err := w.Write(c.buf[:k]); err != nil {
-			return total, err
-		}
-		if err == io.EOF {
-			return total, nil
-		}
-		if err != nil {
-			return total, err
-		}
-	}
-}
+// ManifestName is the name of the manifest in a package.
+const ManifestName = "manifest.xml"

@@ -12,8 +12,9 @@ import (
 	"cutie/queuefs/durable"
 )
 
+// SettingsFile has the settings of the last run.
 const (
-	settingsFile  = "cutie-source.txt"
+	SettingsFile  = "cutie-source.txt"
 	settingsTitle = "settings"
 )
 
@@ -21,7 +22,7 @@ const (
 // the file has them. A damaged file is set aside.
 func (s *Store) remember() error {
 	root := s.Root()
-	file := sealed(root, settingsFile, settingsTitle)
+	file := sealed(root, SettingsFile, settingsTitle)
 	have, err := file.Read()
 	if err == nil {
 		if bytes.Equal(have, s.Settings) {
@@ -32,23 +33,16 @@ func (s *Store) remember() error {
 		return err
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		aside, asideErr := SetAside(root, settingsFile)
+		aside, asideErr := SetAside(root, SettingsFile)
 		if asideErr != nil {
 			return errors.Join(err, asideErr)
 		}
-		s.Report(settingsFile, "%v; moved to %s, the settings of now are in its place", err, aside)
+		s.Report(SettingsFile, "%v; moved to %s, the settings of now are in its place", err, aside)
 	}
 	return file.Write(s.Settings)
 }
 
-// VerifySettings writes the file of settings anew if it is not as it was written.
-func (s *Store) VerifySettings() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.remember()
-}
-
-// Remember writes other settings. VerifySettings compares with them from then on.
+// Remember writes other settings.
 func (s *Store) Remember(settings []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,55 +55,31 @@ func (s *Store) Remember(settings []byte) error {
 	return err
 }
 
-// Settings reads the file of settings in a home, and calls parse with its text.
-// If there is none, or a damaged one, it calls parseStamp with the stamp of the
-// cursor. If nothing is published yet, it calls neither.
-func Settings(home string, parse func(text []byte) error, parseStamp func(stamp string) error) error {
+// Settings reads the file of settings in a home; nil if nothing is published yet.
+func Settings(home string) ([]byte, error) {
 	d, err := durable.OpenDir(home, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer d.Close()
 	root, err := d.Sub(names.RootName)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer root.Close()
-	text, err := sealed(root, settingsFile, settingsTitle).Read()
-	if err == nil {
-		if err = parse(text); err == nil {
-			return nil
+	text, err := sealed(root, SettingsFile, settingsTitle).Read()
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, e := root.Stat(CursorFile); errors.Is(e, fs.ErrNotExist) {
+			return nil, nil
 		}
 	}
-	cursorErr := readStamp(root, parseStamp)
-	if cursorErr == nil {
-		return nil
-	}
-	if errors.Is(cursorErr, fs.ErrNotExist) {
-		cursorErr = nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(fmt.Errorf("%s/%s: %w", names.RootName, settingsFile, err), cursorErr)
-	}
-	return cursorErr
-}
-
-// readStamp parses the stamp in the first line of the cursor. The error is
-// [fs.ErrNotExist] if there is no cursor.
-func readStamp(root *durable.Dir, parse func(stamp string) error) error {
-	data, err := sealed(root, CursorFile, cursorTitle).Read()
 	if err != nil {
-		return err
+		err = fmt.Errorf("%s/%s: %w", names.RootName, SettingsFile, err)
 	}
-	first, _, _ := strings.Cut(string(data), "\n")
-	stamp, ok := strings.CutPrefix(first, strings.TrimSuffix(header(cursorTitle, ""), "\n"))
-	if !ok || stamp == "" || parse(stamp) != nil {
-		return fmt.Errorf("%s/%s: line 1 is %.200q", names.RootName, CursorFile, first)
-	}
-	return nil
+	return text, err
 }
 
 // formerDir has everything published with another base URI or version, until that
@@ -122,7 +92,7 @@ const (
 // Anew begins the lists of all sets where lines say, and moves everything published
 // before out of the way. The settings are those of now: a crash in between leaves
 // directories with another stamp, which are set aside one by one.
-func (s *Store) Anew(lines []Line) error {
+func (s *Store) Anew(lines []Lines) error {
 	c := &Cursor{store: s}
 	c.Take(slices.Values(lines))
 	if err := c.Write(); err != nil {
