@@ -24,6 +24,7 @@ const patience = 2 * time.Minute
 // conn is a connection with a deadline that moves along.
 type conn struct {
 	net.Conn
+	address  string
 	r        *bufio.Reader
 	deadline time.Time
 }
@@ -34,7 +35,7 @@ func dial(ctx context.Context, address string) (conn, error) {
 		return conn{}, err
 	}
 	context.AfterFunc(ctx, func() { c.Close() })
-	return conn{Conn: c, r: bufio.NewReaderSize(c, 64<<10)}, nil
+	return conn{Conn: c, address: address, r: bufio.NewReaderSize(c, 64<<10)}, nil
 }
 
 func (c *conn) close() { c.Close() }
@@ -65,17 +66,31 @@ func (c *conn) send(parts net.Buffers) error {
 type httpClient struct {
 	conn
 	*payloads
-	address string
-	batch   int
-	buf     []byte
+	load
+	buf []byte
 }
 
-// connectHTTP returns how clients of an HTTP server connect.
-func connectHTTP(address string, p *payloads) func(context.Context, load) (client, error) {
-	return func(ctx context.Context, l load) (client, error) {
-		c, err := dial(ctx, address)
-		return &httpClient{conn: c, payloads: p, address: address, batch: l.batch}, err
+func speakHTTP(c conn, p *payloads, l load) client { return &httpClient{conn: c, payloads: p, load: l} }
+
+// queue names the queue of the next request: the one of all jobs, or another each time.
+func (c *httpClient) queue() string {
+	if c.queues == nil {
+		return "jobs"
 	}
+	return fmt.Sprintf("q%06d", c.queues.Add(1))
+}
+
+func (c *httpClient) create() error {
+	return c.do(net.Buffers{fmt.Appendf(nil, "PUT /state/%s HTTP/1.1\r\nHost: %s\r\nContent-Length: 0\r\n\r\n", c.queue(), c.address)})
+}
+
+// do sends a request that makes something.
+func (c *httpClient) do(request net.Buffers) error {
+	answer, err := c.exchange(request, http.StatusCreated)
+	if err == nil {
+		_, err = io.Copy(io.Discard, answer.Body)
+	}
+	return err
 }
 
 // boundary does not occur in payloads, whose bytes are known.
@@ -102,13 +117,9 @@ func (c *httpClient) submit(n int) error {
 	for _, b := range body {
 		length += len(b)
 	}
-	body[0] = fmt.Appendf(nil, "POST /content/jobs HTTP/1.1\r\nHost: %s\r\nAccept: text/x-anvl\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", c.address, kind, length)
-	answer, err := c.exchange(body, http.StatusCreated)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, answer.Body)
-	return err
+	body[0] = fmt.Appendf(nil, "POST /content/%s HTTP/1.1\r\nHost: %s\r\nAccept: text/x-anvl\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n",
+		c.queue(), c.address, kind, length)
+	return c.do(body)
 }
 
 func (c *httpClient) take(n int) (int, error) {

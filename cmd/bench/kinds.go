@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,35 +31,24 @@ const parts = 6
 
 // measurements returns those of a kind.
 func (o *options) measurements(kind string) (all []measurement, err error) {
-	most := slices.Max(o.clients)
+	sizes, clients := o.sizes[:1], []int{slices.Max(o.clients)}
 	switch kind {
 	case "single":
-		for _, size := range o.sizes {
-			for _, clients := range o.clients {
-				all = append(all, measurement{o, kind, size, clients})
-			}
-		}
+		sizes, clients = o.sizes, o.clients
 	case "batch", "mixed", "steady", "pending", "many":
-		all = append(all, measurement{o, kind, o.sizes[0], most})
 	default:
 		return nil, fmt.Errorf("unknown kind %.40q", kind)
+	}
+	for _, size := range sizes {
+		for _, n := range clients {
+			all = append(all, measurement{o, kind, size, n})
+		}
 	}
 	return all, nil
 }
 
-// suits reports whether the subject can do it.
-func (m measurement) suits(s subject) bool {
-	switch m.kind {
-	case "single", "batch":
-		return true
-	case "mixed", "steady":
-		return s.start != nil
-	}
-	return s.cutie
-}
-
 // count is the number of jobs that take a few seconds.
-func (m measurement) count() int64 {
+func (m measurement) count(s subject) int64 {
 	share := int64(min(max(m.clients/8, 1), 4))
 	n := map[bool]int64{true: 10000, false: 2000}[m.size <= 4096] * share
 	if m.size > 256<<10 {
@@ -70,7 +57,15 @@ func (m measurement) count() int64 {
 	if m.jobs > 0 {
 		n = m.jobs
 	}
+	if s.slow {
+		n /= 5
+	}
 	return max(n, int64(m.clients))
+}
+
+// part is an nth of the time that loads last.
+func (m measurement) part(n int) time.Duration {
+	return time.Duration(m.seconds) * time.Second / time.Duration(n)
 }
 
 // measure does it with one subject, in a directory of its own.
@@ -79,59 +74,42 @@ func (m measurement) measure(ctx context.Context, s subject, parent string) (all
 	if err != nil {
 		return nil, err
 	}
-	// What was written before must not disturb.
-	if d, err := os.Open(dir); err == nil {
-		err = errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
-		if err != nil {
-			return nil, err
-		}
-	}
+	unix.Sync() // what was written before must not disturb
 	if err := sleep(ctx, m.rest); err != nil {
 		return nil, err
 	}
-	defer func() {
-		for i := range all {
-			all[i].Kind = m.kind
-		}
-	}()
+	load := load{phase: submit, clients: m.clients, size: m.size, batch: 1, jobs: m.count(s)}
 	switch m.kind {
 	case "pending":
-		return m.measurePending(ctx, s, dir)
+		return m.measurePending(ctx, s, dir, load)
 	case "many":
-		return m.measureMany(ctx, s, dir)
-	}
-	one := load{phase: submit, clients: m.clients, size: m.size, batch: 1, jobs: m.count()}
-	if m.kind == "batch" && s.cutie {
-		one.batch, one.jobs = m.batch, 2*one.jobs
-	}
-	loads := []load{one, one}
-	loads[1].phase = consume
-	switch m.kind {
-	case "mixed":
-		loads = []load{one}
-		loads[0].phase = mixed
-	case "steady":
-		loads[0] = load{phase: mixed, clients: m.clients, size: m.size, batch: 1, lasts: m.part(12)}
-		loads[1] = loads[0]
-		loads[1].lasts = m.part(1)
-	}
-	if s.script != nil {
-		for _, l := range loads {
-			r, err := s.script(ctx, dir, l)
-			if err != nil {
-				return all, err
-			}
-			all = append(all, r)
+		return m.measureMany(ctx, s, dir, load)
+	case "batch":
+		if s.cutie {
+			load.batch, load.jobs = m.batch, 2*load.jobs
 		}
-		return all, nil
+	case "mixed":
+		load.phase = mixed
+	case "steady":
+		load.phase, load.jobs, load.lasts = mixed, 0, m.part(12)
 	}
-	err = m.with(ctx, s, dir, func(srv *server) error {
+	err = s.with(ctx, dir, m.size, func(srv *server) error {
 		if m.kind == "steady" && s.cutie {
 			if _, err := srv.ask(ctx, http.MethodPost, "/state/jobs?cullingSizeThreshold="+strconv.Itoa(m.keep), http.StatusOK); err != nil {
 				return err
 			}
 		}
-		all, err = srv.loads(ctx, loads)
+		second := load
+		switch m.kind {
+		case "mixed":
+			all, err = srv.loads(ctx, load)
+			return err
+		case "steady":
+			second.lasts = m.part(1)
+		default:
+			second.phase = consume
+		}
+		all, err = srv.loads(ctx, load, second)
 		return err
 	})
 	if m.kind == "steady" && len(all) > 1 {
@@ -143,7 +121,7 @@ func (m measurement) measure(ctx context.Context, s subject, parent string) (all
 
 // loads runs the loads, one after the other, and adds a row for the time until the server
 // is idle again.
-func (s *server) loads(ctx context.Context, loads []load) (all []result, err error) {
+func (s *server) loads(ctx context.Context, loads ...load) (all []result, err error) {
 	begin := time.Now()
 	var sum result
 	for _, l := range loads {
@@ -174,43 +152,29 @@ func (s *server) loads(ctx context.Context, loads []load) (all []result, err err
 // part is a part of a load that lasts, as a result of its own.
 func (r result) part(name string, n int) result {
 	some := r.each[n*len(r.each)/parts : (n+1)*len(r.each)/parts]
-	p := result{setting: r.setting, Seconds: float64(len(some))}
-	p.Phase = name
-	for _, jobs := range some {
-		p.Jobs += jobs
+	var jobs int64
+	for _, n := range some {
+		jobs += n
 	}
-	p.Rate = float64(p.Jobs) / max(p.Seconds, 1)
-	return p
-}
-
-// part is an nth of the time that loads last.
-func (m measurement) part(n int) time.Duration {
-	return time.Duration(m.seconds) * time.Second / time.Duration(n)
-}
-
-// with starts the subject on the directory while do runs.
-func (m measurement) with(ctx context.Context, s subject, dir string, do func(*server) error) error {
-	srv, err := s.start(ctx, dir, m.size)
-	if err != nil {
-		return err
-	}
-	return errors.Join(do(srv), srv.stop())
+	return r.row(name, jobs, time.Duration(len(some))*time.Second)
 }
 
 // measurePending fills a queue in batches, starts anew, and changes jobs at a steady rate
 // while others are looked for in the open Change List.
-func (m measurement) measurePending(ctx context.Context, s subject, dir string) (all []result, err error) {
-	err = m.with(ctx, s, dir, func(srv *server) error {
-		all, err = srv.loads(ctx, []load{{phase: submit, clients: min(m.clients, 16), size: m.size, batch: m.batch, jobs: m.pending}})
+func (m measurement) measurePending(ctx context.Context, s subject, dir string, one load) (all []result, err error) {
+	err = s.with(ctx, dir, m.size, func(srv *server) error {
+		fill := one
+		fill.clients, fill.batch, fill.jobs = min(m.clients, 16), m.batch, m.pending
+		all, err = srv.loads(ctx, fill)
 		return err
 	})
 	if err != nil {
 		return all, err
 	}
 	all[1].Disk = diskUsage(dir) // after the stop
-	err = m.with(ctx, s, dir, func(srv *server) error {
-		all = append(all, m.row("start", 1, srv.began))
+	err = s.with(ctx, dir, m.size, func(srv *server) error {
 		over, stop := context.WithCancel(ctx)
+		defer stop()
 		var took []time.Duration
 		probed := make(chan error, 1)
 		go func() {
@@ -218,23 +182,18 @@ func (m measurement) measurePending(ctx context.Context, s subject, dir string) 
 			took, err = srv.probe(over)
 			probed <- err
 		}()
-		r, err := load{phase: mixed, clients: m.clients, size: m.size, batch: 1, rate: m.rate / 2, lasts: m.part(1)}.run(ctx, srv)
+		one.phase, one.jobs, one.rate, one.lasts = mixed, 0, m.rate/2, m.part(1)
+		r, err := one.run(ctx, srv)
 		stop()
 		if err = errors.Join(err, <-probed); err != nil {
 			return err
 		}
-		slices.Sort(took)
-		seen := m.row("listed", int64(len(took)), m.part(1))
-		seen.P50, seen.P99, seen.P999 = quantile(took, 0.5), quantile(took, 0.99), quantile(took, 0.999)
-		all = append(all, r, seen)
+		seen := r.row("listed", int64(len(took)), m.part(1))
+		seen.quantiles(took)
+		all = append(all, r.row("start", 1, srv.began), r, seen)
 		return nil
 	})
 	return all, err
-}
-
-func (m measurement) row(phase string, jobs int64, took time.Duration) result {
-	return result{setting: setting{Phase: phase, Size: m.size, Clients: m.clients, Batch: 1},
-		Jobs: jobs, Seconds: took.Seconds(), Rate: float64(jobs) / max(took.Seconds(), 1e-9)}
 }
 
 // probe submits a job ten times a second until ctx ends, and returns after what time the
@@ -263,25 +222,16 @@ func (s *server) probe(ctx context.Context) (took []time.Duration, err error) {
 	return took, nil
 }
 
-// measureMany creates queues with a job each, and looks at a daemon at rest before and
-// after a restart.
-func (m measurement) measureMany(ctx context.Context, s subject, dir string) (all []result, err error) {
-	err = m.with(ctx, s, dir, func(srv *server) error {
-		for _, phase := range []struct{ name, method, path string }{{"create", http.MethodPut, "/state/q%06d"}, {submit, http.MethodPost, "/content/q%06d"}} {
-			before, err := srv.spent()
+// measureMany creates queues with a job each, and looks at a daemon at rest after a restart.
+func (m measurement) measureMany(ctx context.Context, s subject, dir string, one load) (all []result, err error) {
+	one.jobs = int64(m.queues)
+	err = s.with(ctx, dir, m.size, func(srv *server) error {
+		for _, one.phase = range []string{create, submit} {
+			one.queues = new(atomic.Int64)
+			r, err := one.run(ctx, srv)
 			if err != nil {
 				return err
 			}
-			began := time.Now()
-			if err := srv.each(ctx, m.clients, m.queues, phase.method, phase.path); err != nil {
-				return err
-			}
-			r := m.row(phase.name, int64(m.queues), time.Since(began))
-			after, err := srv.spent()
-			if err != nil {
-				return err
-			}
-			r.CPU, r.RSS = micros(after-before, r.Jobs), srv.watch().end().rss
 			all = append(all, r)
 		}
 		return nil
@@ -289,8 +239,7 @@ func (m measurement) measureMany(ctx context.Context, s subject, dir string) (al
 	if err != nil {
 		return all, err
 	}
-	err = m.with(ctx, s, dir, func(srv *server) error {
-		all = append(all, m.row("start", 1, srv.began))
+	err = s.with(ctx, dir, m.size, func(srv *server) error {
 		if err := srv.settle(ctx); err != nil {
 			return err
 		}
@@ -301,54 +250,12 @@ func (m measurement) measureMany(ctx context.Context, s subject, dir string) (al
 		if err != nil {
 			return err
 		}
-		r := m.row("idle", 0, m.part(parts))
 		after, err := srv.spent()
-		u := srv.watch().end()
-		r.CPU, r.RSS, r.Disk = float64((after-before)/time.Microsecond)/r.Seconds, u.rss, u.disk // of each second
-		all = append(all, r)
+		idle := all[0].row("idle", 0, m.part(parts))
+		idle.CPU = micros(after-before, 1) / idle.Seconds // of each second
+		idle.RSS, idle.Disk = srv.watch()()
+		all = append(all, all[0].row("start", 1, srv.began), idle)
 		return err
 	})
 	return all, err
-}
-
-// each sends a request for every queue, by some clients at once.
-func (s *server) each(ctx context.Context, clients, queues int, method, path string) error {
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	errs := make([]error, clients)
-	for i := range errs {
-		wait.Go(func() {
-			for n := next.Add(1); n <= int64(queues) && errs[i] == nil; n = next.Add(1) {
-				_, errs[i] = s.ask(ctx, method, fmt.Sprintf(path, n), http.StatusCreated)
-			}
-		})
-	}
-	wait.Wait()
-	return errors.Join(errs...)
-}
-
-// asker keeps a connection for each client of [server.each].
-var asker = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}, Timeout: patience}
-
-// ask sends a request, with a payload if it submits, and returns the body.
-func (s *server) ask(ctx context.Context, method, path string, want int) ([]byte, error) {
-	var body io.Reader
-	if want == http.StatusCreated && method == http.MethodPost {
-		stamp, rest := s.made.next()
-		body = bytes.NewReader(append(stamp, rest...))
-	}
-	r, err := http.NewRequestWithContext(ctx, method, s.url+path, body)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := asker.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err == nil && answer.StatusCode != want {
-		err = fmt.Errorf("%s %s: %s: %.200s", method, path, answer.Status, text)
-	}
-	return text, err
 }

@@ -13,6 +13,7 @@ import (
 
 // The phases of a load.
 const (
+	create  = "create" // queues
 	submit  = "submit"
 	consume = "consume"
 	mixed   = "mixed" // every client submits and takes in turn
@@ -35,6 +36,7 @@ type load struct {
 	jobs    int64         // to be submitted or consumed; 0: no limit
 	lasts   time.Duration // 0: no limit
 	rate    int           // operations a second of all clients; 0: no limit
+	queues  *atomic.Int64 // counts queues, if each operation has one of its own; else nil
 }
 
 // running is what the clients of a load share.
@@ -72,7 +74,7 @@ func (l load) run(ctx context.Context, s *server) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	w := s.watch()
+	end := s.watch()
 	r.start = time.Now()
 	var all sync.WaitGroup
 	for _, c := range clients {
@@ -80,19 +82,16 @@ func (l load) run(ctx context.Context, s *server) (result, error) {
 	}
 	all.Wait()
 	took := time.Since(r.start)
-	used := w.end()
+	res := result{setting: setting{Size: l.size, Clients: l.clients}}.row(l.phase, r.moved, took)
+	res.Batch, res.Errors, res.Failure = l.batch, r.errors, r.failure
+	res.quantiles(r.times)
+	res.RSS, res.Disk = end()
 	after, err := s.spent()
 	if err == nil {
 		err = ctx.Err()
 	}
-	slices.Sort(r.times)
-	res := result{
-		setting: setting{Phase: l.phase, Size: l.size, Clients: l.clients, Batch: l.batch},
-		Jobs:    r.moved, Seconds: took.Seconds(), Rate: float64(r.moved) / max(took.Seconds(), 1e-9),
-		P50: quantile(r.times, 0.5), P99: quantile(r.times, 0.99), P999: quantile(r.times, 0.999),
-		CPU: micros(after-before, r.moved), RSS: used.rss, Disk: used.disk,
-		Errors: r.errors, Failure: r.failure, spent: after - before,
-	}
+	res.spent = after - before
+	res.CPU = micros(res.spent, res.Jobs)
 	for i := range int(l.lasts / time.Second) {
 		res.each = append(res.each, r.each[i].Load())
 	}
@@ -129,11 +128,16 @@ func (r *running) loop(ctx context.Context, c client) {
 		did, end := 0, false
 		if r.phase != consume {
 			began := time.Now()
-			if failure = c.submit(n); failure == nil {
+			if r.phase == create {
+				failure = c.(*httpClient).create()
+			} else {
+				failure = c.submit(n)
+			}
+			if failure == nil {
 				times, did = append(times, time.Since(began)), n
 			}
 		}
-		if r.phase != submit && failure == nil {
+		if (r.phase == mixed || r.phase == consume) && failure == nil {
 			began := time.Now()
 			var got int
 			if got, failure = c.take(n); got > 0 {
@@ -163,6 +167,12 @@ func (r *result) expect(jobs int64) {
 	if missing := jobs - r.Jobs; missing > 0 && r.Errors == 0 {
 		r.Errors, r.Failure = missing, fmt.Sprintf("%d of %d submitted jobs did not come", missing, jobs)
 	}
+}
+
+// quantiles sets those of times, which it sorts.
+func (r *result) quantiles(times []time.Duration) {
+	slices.Sort(times)
+	r.P50, r.P99, r.P999 = quantile(times, 0.5), quantile(times, 0.99), quantile(times, 0.999)
 }
 
 // quantile returns the milliseconds not exceeded by the fraction f of sorted times; zero
@@ -208,75 +218,95 @@ type result struct {
 	Failure string  `json:"failure,omitempty"` // one of the errors
 
 	spent time.Duration
+	ratio float64 // of the rate of the first server to the one of this row
 	each  []int64 // jobs moved in each second of a load that lasts
+}
+
+// row is a result in the same setting, but for the phase, and without batches.
+func (r result) row(phase string, jobs int64, took time.Duration) result {
+	r.Phase, r.Batch = phase, 1
+	return result{setting: r.setting, Jobs: jobs, Seconds: took.Seconds(), Rate: float64(jobs) / max(took.Seconds(), 1e-9)}
+}
+
+// columns of the table that are medians over the rounds.
+var columns = []struct {
+	name, format string
+	value        func(*result) float64
+}{
+	{"moved", "%.0f", func(r *result) float64 { return float64(r.Jobs) }},
+	{"seconds", "%.2f", func(r *result) float64 { return r.Seconds }},
+	{"moved/s", "%.0f", func(r *result) float64 { return r.Rate }},
+	{"ratio", "%.2f", func(r *result) float64 { return r.ratio }},
+	{"p50 ms", "%.2f", func(r *result) float64 { return r.P50 }},
+	{"p99 ms", "%.2f", func(r *result) float64 { return r.P99 }},
+	{"p99.9 ms", "%.2f", func(r *result) float64 { return r.P999 }},
+	{"cpu µs", "%.1f", func(r *result) float64 { return r.CPU }},
+	{"RSS MB", "%.0f", func(r *result) float64 { return float64(r.RSS) / 1e6 }},
+	{"disk MB", "%.0f", func(r *result) float64 { return float64(r.Disk) / 1e6 }},
+	{"errors", "%.0f", func(r *result) float64 { return float64(r.Errors) }},
 }
 
 // writeTable prints the medians of equal settings, a server a line.
 func writeTable(w io.Writer, all []result) error {
-	type row struct {
-		setting
-		server string
-	}
-	runs := map[row][]result{}
-	first := map[setting]float64{}
-	var rows []row
-	var settings []setting
-	for _, r := range all {
-		key := row{r.setting, r.Server}
-		key.Batch = 0 // peers move one job a request beside batches
-		if runs[key] == nil {
-			rows = append(rows, key)
-		}
-		if !slices.Contains(settings, key.setting) {
-			settings = append(settings, key.setting)
-		}
-		runs[key] = append(runs[key], r)
-	}
+	first := map[setting]float64{} // rate of the first server
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "kind\tphase\tbytes\tclients\tbatch\tserver\truns\tmoved\tseconds\tmoved/s\tratio\tp50 ms\tp99 ms\tp99.9 ms\tcpu µs\tRSS MB\tdisk MB\terrors\t")
-	for _, s := range settings {
-		for _, key := range rows {
-			if key.setting != s {
-				continue
-			}
-			same := runs[key]
-			med := func(of func(result) float64) float64 { return median(same, of) }
-			rate := med(func(r result) float64 { return r.Rate })
-			if _, known := first[s]; !known {
-				first[s] = rate
-			}
-			fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\t%d\t", s.Kind, s.Phase, s.Size, s.Clients, same[0].Batch, key.server, len(same))
-			for _, c := range []struct {
-				format string
-				value  float64
-			}{
-				{"%.0f", med(func(r result) float64 { return float64(r.Jobs) })},
-				{"%.2f", med(func(r result) float64 { return r.Seconds })},
-				{"%.0f", rate},
-				{"%.2f", first[s] / max(rate, 1e-9)},
-				{"%.2f", med(func(r result) float64 { return r.P50 })},
-				{"%.2f", med(func(r result) float64 { return r.P99 })},
-				{"%.2f", med(func(r result) float64 { return r.P999 })},
-				{"%.1f", med(func(r result) float64 { return r.CPU })},
-				{"%.0f", med(func(r result) float64 { return float64(r.RSS) / 1e6 })},
-				{"%.0f", med(func(r result) float64 { return float64(r.Disk) / 1e6 })},
-			} {
-				if c.value == 0 {
-					fmt.Fprint(t, "-\t") // not measured
-				} else {
-					fmt.Fprintf(t, c.format+"\t", c.value)
-				}
-			}
-			fmt.Fprintf(t, "%.0f\t\n", med(func(r result) float64 { return float64(r.Errors) }))
+	fmt.Fprint(t, "kind\tphase\tbytes\tclients\tbatch\tserver\truns\t")
+	for _, c := range columns {
+		fmt.Fprint(t, c.name, "\t")
+	}
+	fmt.Fprintln(t)
+	for _, runs := range inRows(all) {
+		s, rate := runs[0].peerless(), median(runs, func(r *result) float64 { return r.Rate })
+		if _, known := first[s]; !known {
+			first[s] = rate
 		}
+		for i := range runs {
+			runs[i].ratio = first[s] / max(rate, 1e-9)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%s\t%d\t", s.Kind, s.Phase, s.Size, s.Clients, runs[0].Batch, runs[0].Server, len(runs))
+		for _, c := range columns {
+			if v := median(runs, c.value); v != 0 || c.name == "errors" {
+				fmt.Fprintf(t, c.format+"\t", v)
+			} else {
+				fmt.Fprint(t, "-\t") // not measured
+			}
+		}
+		fmt.Fprintln(t)
 	}
 	return t.Flush()
 }
 
-func median(runs []result, of func(result) float64) float64 {
+// peerless is the setting without what differs between servers: peers move one job a
+// request beside batches.
+func (r *result) peerless() setting {
+	s := r.setting
+	s.Batch = 0
+	return s
+}
+
+// inRows gathers the results of one setting and server; rows of one setting follow each other.
+func inRows(all []result) (rows [][]result) {
+	for _, r := range all {
+		at := len(rows)
+		for i, row := range rows {
+			if row[0].peerless() == r.peerless() {
+				if at = i + 1; row[0].Server == r.Server {
+					rows[i], at = append(row, r), -1
+					break
+				}
+			}
+		}
+		if at >= 0 {
+			rows = slices.Insert(rows, at, []result{r})
+		}
+	}
+	return rows
+}
+
+func median(runs []result, of func(*result) float64) float64 {
 	var values []float64
-	for _, r := range runs {
-		values = append(values, of(r))
+	for i := range runs {
+		values = append(values, of(&runs[i]))
 	}
 	slices.Sort(values)
 	half := len(values) / 2

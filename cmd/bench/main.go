@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
@@ -189,13 +190,13 @@ func (o *options) run(ctx context.Context, subjects []subject, todo []measuremen
 		}
 		for _, m := range todo {
 			for _, s := range subjects {
-				if !m.suits(s) {
+				if !s.cutie && (m.kind == "pending" || m.kind == "many") {
 					continue
 				}
 				fmt.Fprintf(stderr, "bench: round %d of %d: %s, %s\n", round+1, o.rounds, m, s.name)
 				results, failed := m.measure(ctx, s, dir)
 				for _, r := range results {
-					r.Server = s.name
+					r.Kind, r.Server = m.kind, s.name
 					all = append(all, r)
 					err = errors.Join(err, json.NewEncoder(log).Encode(r))
 				}
@@ -243,8 +244,8 @@ func (o *options) subjects(ctx context.Context, stderr io.Writer) (all []subject
 		if i < 0 {
 			return nil, fmt.Errorf("--peers: unknown peer %.40q", name)
 		}
-		if missing := peers[i].missing(ctx); missing != "" {
-			fmt.Fprintf(stderr, "bench: %s is left out: %s\n", name, missing)
+		if try := peers[i].try; try != nil && exec.CommandContext(ctx, try[0], try[1:]...).Run() != nil {
+			fmt.Fprintf(stderr, "bench: %s is left out: it is not installed\n", name)
 			continue
 		}
 		all = append(all, peers[i])
