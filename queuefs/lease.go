@@ -15,7 +15,6 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
-	"cutie/queuefs/upload"
 )
 
 func checkLease(d time.Duration) error {
@@ -313,17 +312,15 @@ const maxResultType = 255
 // A ResultUpload is a result on its way: written, then committed or discarded.
 // It is for one goroutine.
 type ResultUpload struct {
+	payload
 	q      *Queue
 	id     job.ID
 	token  string
 	result job.Result
 	expect []digest.Value
-	up     *upload.Upload
-	temp   string // the file with the contents
+	at     string // the file with the contents
 	done   bool
 }
-
-var errResultOver = errors.New("result is over")
 
 // NewResult begins a result of a job under the caller's lease, or for some time after its
 // abort. It must have the digests in expect. Errors are ErrLease, ErrResultExists,
@@ -356,8 +353,8 @@ func (q *Queue) NewResult(ctx context.Context, id job.ID, token, name, mediaType
 		return nil, err
 	}
 	most := min(content.SmallResult, q.svc.shared.Inline)
-	d.up = upload.New(&upload.Budget{Inline: most, Free: most, Spool: q.svc.spool})
-	d.up.Hash(d.kinds)
+	d.begin(&budget{inline: most, free: most, spool: q.svc.spool})
+	d.hash(further(nil, expect))
 	return d, nil
 }
 
@@ -375,31 +372,12 @@ func (d *ResultUpload) allowed(j *job.Job) error {
 	return nil
 }
 
-// Write adds to the result.
-func (d *ResultUpload) Write(p []byte) (int, error) {
-	if d.done {
-		return 0, errResultOver
-	}
-	n, err := d.up.Write(p)
-	return n, ledger.StorageError(err)
-}
-
-// kinds returns the digests to be computed beside SHA-256.
-func (d *ResultUpload) kinds() (kinds []digest.Type) {
-	for _, e := range d.expect {
-		if e.Type != digest.SHA256 {
-			kinds = append(kinds, e.Type)
-		}
-	}
-	return kinds
-}
-
 // Commit adds the result to the job; the job keeps its lease. It is on stable
 // storage when Commit returns. Errors are those of NewResult, digest.ErrMismatch,
 // ledger.ErrNoSpace, ledger.ErrFailed, ledger.ErrClosed, or that of ctx; then there is no result.
 func (d *ResultUpload) Commit(ctx context.Context) (job.Result, error) {
 	if d.done {
-		return job.Result{}, errResultOver
+		return job.Result{}, errOver
 	}
 	err := d.commit(ctx)
 	d.discard(err != nil)
@@ -411,13 +389,10 @@ func (d *ResultUpload) Commit(ctx context.Context) (job.Result, error) {
 
 func (d *ResultUpload) commit(ctx context.Context) error {
 	q := d.q
-	if err := d.up.Err(); err != nil {
-		return ledger.StorageError(err)
+	if _, err := d.digests(further(nil, d.expect), d.expect); err != nil {
+		return err
 	}
-	if _, err := d.up.Digests(d.kinds(), d.expect); err != nil {
-		return ledger.StorageError(err)
-	}
-	d.result.Size, d.result.SHA256 = d.up.Size(), d.up.SHA256()
+	d.result.Size, d.result.SHA256 = d.size, d.sha256()
 	small, err := d.place(ctx)
 	if err != nil {
 		return ledger.StorageError(err)
@@ -445,7 +420,7 @@ func (d *ResultUpload) commit(ctx context.Context) error {
 			j.Results = append(slices.Clip(j.Results), d.result)
 			r := b.Job(&j, job.Conclude, from.Status, us)
 			r.Flags |= record.Result
-			r.Temp, r.Result = d.temp+"/"+d.result.Name, small
+			r.Temp, r.Result = d.at+"/"+d.result.Name, small
 			return nil
 		})
 	}
@@ -462,19 +437,19 @@ func (d *ResultUpload) commit(ctx context.Context) error {
 // again. A large one is on stable storage when place returns.
 func (d *ResultUpload) place(ctx context.Context) (small []byte, err error) {
 	q := d.q
-	if d.temp = d.up.Temp(); d.temp == "" {
-		small = append([]byte{}, d.up.Data()...)
-		d.temp, err = q.svc.dirs.temp.Stage(d.result.Name, small)
+	if d.at = d.temp(); d.at == "" {
+		small = append([]byte{}, d.buf...)
+		d.at, err = q.svc.dirs.temp.Stage(d.result.Name, small)
 		return small, err
 	}
-	if err := d.up.Sync(); err != nil {
+	if err := d.file.Sync(); err != nil {
 		return nil, err
 	}
 	if err := q.svc.dirs.temp.Sync(); err != nil {
 		return nil, err
 	}
-	d.temp, err = q.svc.stored.Keep(ctx, d.temp, d.result.SHA256)
-	d.up.Named(d.temp)
+	d.at, err = q.svc.stored.Keep(ctx, d.at, d.result.SHA256)
+	d.file.Named(d.at)
 	return nil, err
 }
 
@@ -486,11 +461,9 @@ func (d *ResultUpload) discard(remove bool) {
 		return
 	}
 	d.done = true
-	if d.temp == "" {
-		d.temp = d.up.Temp()
-	}
-	d.up.Close()
+	at := cmp.Or(d.at, d.temp())
+	d.close()
 	if remove {
-		d.q.svc.dropTemp(d.temp)
+		d.q.svc.dropTemp(at)
 	}
 }

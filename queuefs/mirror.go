@@ -18,7 +18,6 @@ import (
 	"cutie/queuefs/record"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/stored"
-	"cutie/queuefs/upload"
 )
 
 // A mirror is read, and published, as all queues are. Until the takeover its original alone
@@ -177,18 +176,19 @@ func (q *Queue) LastEvent() (seq job.Seq, at time.Time) {
 // StoreFile puts a payload or a result for Replay into a temporary file, on stable
 // storage, and returns its name. The error is [digest.ErrMismatch] if it is not as in facts.
 func (s *Service) StoreFile(in io.Reader, facts *job.Facts) (name string, err error) {
-	up, err := upload.InFile(s.spool)
-	if err != nil {
-		return "", ledger.StorageError(err)
+	var up payload
+	up.begin(&budget{spool: s.spool})
+	defer up.close()
+	if err := up.spill(); err != nil { // to the file, whatever the size
+		return "", err
 	}
-	name = up.Temp()
-	if _, err = up.ReadFrom(in); err == nil && (up.Size() != facts.Length || up.SHA256() != facts.SHA256) {
+	name = up.temp()
+	if _, err = up.ReadFrom(in); err == nil && (up.size != facts.Length || up.sha256() != facts.SHA256) {
 		err = digest.ErrMismatch
 	}
 	if err == nil {
-		err = errors.Join(up.Sync(), s.dirs.temp.Sync())
+		err = errors.Join(up.file.Sync(), s.dirs.temp.Sync())
 	}
-	up.Close()
 	if err != nil {
 		s.DropFile(name)
 	}

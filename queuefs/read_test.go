@@ -891,8 +891,11 @@ func TestQueueAsksForDigests(t *testing.T) {
 	}
 }
 
+// putting is held while a payload is put into its place; payloads are written side by side.
+var putting sync.Mutex
+
 // put writes a payload and puts it into its place.
-func put(q *queuefs.Queue, s *queuefs.Assembly, place int, m job.Meta, payload string) error {
+func put(q *queuefs.Queue, s *queuefs.Submission, place int, m job.Meta, payload string) error {
 	part := q.Begin()
 	defer part.Discard()
 	d, err := part.Add(m)
@@ -902,6 +905,8 @@ func put(q *queuefs.Queue, s *queuefs.Assembly, place int, m job.Meta, payload s
 	if _, err := io.WriteString(d, payload); err != nil {
 		return err
 	}
+	putting.Lock()
+	defer putting.Unlock()
 	return s.Put(place, part)
 }
 

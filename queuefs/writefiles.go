@@ -492,3 +492,38 @@ func (h *headroom) has(d *durable.Dir, bytes, files int64) bool {
 	h.last.Store(&now)
 	return now.bytes >= bytes && now.files >= files
 }
+
+// assist writes the files of n jobs if many are behind, so that a
+// sustained load settles at what the file system carries.
+func (q *Queue) assist(n int) {
+	s := q.svc
+	if !s.space.Overdue() || s.begin() != nil {
+		return
+	}
+	defer s.end()
+	for n > 0 {
+		done, err := q.fileSome(n)
+		if err != nil {
+			s.space.Tried(err)
+			return
+		}
+		if n -= done; done == 0 {
+			return
+		}
+	}
+}
+
+// checkpointIfTooFar checkpoints if the files are still too far behind when the turn
+// comes.
+func (s *Service) checkpointIfTooFar() error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	if !s.space.TooFar() {
+		return nil
+	}
+	return s.checkpointLocked(allFiles)
+}

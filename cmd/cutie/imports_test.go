@@ -115,7 +115,7 @@ var layers = [][]string{
 	{"queuefs/compare", "queuefs/replay"},
 	{"queuefs/content", "queuefs/snapshot", "queuefs/stored"},
 	{"queuefs/ledger", "queuefs/packs"},
-	{"queuefs/tree", "queuefs/image", "queuefs/upload", "queuefs/record", "queuefs/indexfile", "queuefs/home"},
+	{"queuefs/tree", "queuefs/image", "queuefs/record", "queuefs/indexfile", "queuefs/home"},
 	{"queuefs/journal/segment", "queuefs/journal/bucket", "queuefs/journal/journaltest", "queuefs/index", "queuefs/objects/s3", "queuefs/objects/objectstest"},
 	{"queuefs/journal", "queuefs/watch"},
 	{"queuefs/job", "queuefs/catalog"},

@@ -28,9 +28,8 @@ import (
 // A fetch brings in the files of a batch and submits them.
 type fetch struct {
 	*Batch
-	stage *queuefs.Assembly
-
-	mu      sync.Mutex
+	mu      sync.Mutex // of all fields below
+	stage   *queuefs.Submission
 	wrong   complaints
 	refused error // for the first refused address, with all its details
 	err     error // ends the fetch
@@ -196,7 +195,10 @@ func (f *fetch) one(ctx context.Context, place int) error {
 	if s.length >= 0 && d.Size() != s.length {
 		return wrong(wrongLength(d.Size(), s.length))
 	}
-	if err := f.stage.Put(place, part); errors.Is(err, digest.ErrMismatch) {
+	f.mu.Lock()
+	err = f.stage.Put(place, part)
+	f.mu.Unlock()
+	if errors.Is(err, digest.ErrMismatch) {
 		return wrong(err)
 	} else if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package upload_test
+package queuefs
 
 import (
 	"bytes"
@@ -11,21 +11,20 @@ import (
 
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
-	"cutie/queuefs/upload"
 )
 
-func budget(t *testing.T, inline, free int) (*durable.Dir, *upload.Budget) {
+func budgetOf(t *testing.T, inline, free int) (*durable.Dir, *budget) {
 	t.Helper()
 	dir, err := durable.OpenDir(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { dir.Close() })
-	return dir, &upload.Budget{Inline: inline, Free: free, Spool: dir.Spool}
+	return dir, &budget{inline: inline, free: free, spool: dir.Spool}
 }
 
-// is compares an upload with the payload it should have.
-func is(t *testing.T, u *upload.Upload, data string, inFile bool) {
+// isPayload compares an upload with the payload it should have.
+func isPayload(t *testing.T, u *payload, data string, inFile bool) {
 	t.Helper()
 	r, err := u.Reader()
 	if err != nil {
@@ -35,16 +34,16 @@ func is(t *testing.T, u *upload.Upload, data string, inFile bool) {
 	if err != nil || string(got) != data || u.Size() != int64(len(data)) {
 		t.Errorf("got %d octets of %d, %v", len(got), u.Size(), err)
 	}
-	if (u.Temp() != "") != inFile || inFile && len(u.Data()) > 0 || !inFile && string(u.Data()) != data {
-		t.Errorf("file %q, %d octets in memory", u.Temp(), len(u.Data()))
+	if (u.temp() != "") != inFile || inFile && len(u.buf) > 0 || !inFile && string(u.buf) != data {
+		t.Errorf("file %q, %d octets in memory", u.temp(), len(u.buf))
 	}
 	want := []digest.Value{digest.Sum(digest.SHA256, []byte(data)), digest.Sum(digest.MD5, []byte(data)), digest.Sum(digest.SHA1, []byte(data))}
-	all, err := u.Digests([]digest.Type{digest.MD5, digest.SHA1}, want[:2])
+	all, err := u.digests([]digest.Type{digest.MD5, digest.SHA1}, want[:2])
 	if err != nil || len(all) != 3 || all[0] != want[0] || all[1] != want[1] || all[2] != want[2] {
 		t.Errorf("digests %v, %v, want %v", all, err, want)
 	}
 	other := []digest.Value{digest.Sum(digest.MD5, []byte(data+"x"))}
-	if _, err := u.Digests([]digest.Type{digest.MD5}, other); !errors.Is(err, digest.ErrMismatch) {
+	if _, err := u.digests([]digest.Type{digest.MD5}, other); !errors.Is(err, digest.ErrMismatch) {
 		t.Errorf("another digest: %v", err)
 	}
 }
@@ -60,29 +59,30 @@ func TestMemoryUpToTheLimits(t *testing.T) {
 		{100, 1000, 0, false}, {100, 1000, 100, false}, {100, 1000, 101, true}, {100, 50, 50, false}, {100, 50, 51, true}, {100, 1000, 10_000, true},
 	} {
 		for _, written := range []int{0, c.size / 2, c.size} {
-			dir, b := budget(t, c.inline, c.free)
-			u := upload.New(b)
-			u.Hash(md5)
+			dir, b := budgetOf(t, c.inline, c.free)
+			u := new(payload)
+			u.begin(b)
+			u.hash(md5())
 			if _, err := io.WriteString(u, data[:written]); err != nil {
 				t.Fatal(err)
 			}
 			if n, err := u.ReadFrom(iotest.HalfReader(strings.NewReader(data[written:c.size]))); err != nil || n != int64(c.size-written) {
 				t.Fatalf("read %d, %v", n, err)
 			}
-			is(t, u, data[:c.size], c.inFile)
-			if want := c.free; b.Free != want && c.inFile || b.Free != want-c.size && !c.inFile {
-				t.Errorf("%+v: %d bytes left", c, b.Free)
+			isPayload(t, u, data[:c.size], c.inFile)
+			if want := c.free; b.free != want && c.inFile || b.free != want-c.size && !c.inFile {
+				t.Errorf("%+v: %d bytes left", c, b.free)
 			}
-			if err := u.End(); err != nil {
+			if err := u.end(); err != nil {
 				t.Fatal(err)
 			}
-			name := u.Temp()
+			name := u.temp()
 			if c.inFile {
-				if err := u.Sync(); err != nil {
+				if err := u.file.Sync(); err != nil {
 					t.Fatal(err)
 				}
 			}
-			u.Close()
+			u.close()
 			if c.inFile {
 				if got, err := os.ReadFile(dir.Path() + "/" + name); err != nil || string(got) != data[:c.size] {
 					t.Errorf("%+v: file has %d octets, %v", c, len(got), err)
@@ -97,44 +97,47 @@ func TestMoveKeepsThePayload(t *testing.T) {
 		size, free int
 		inFile     bool
 	}{{50, 50, false}, {50, 49, true}, {200, 1000, true}} {
-		_, from := budget(t, 100, 1000)
-		_, to := budget(t, 100, c.free)
+		_, from := budgetOf(t, 100, 1000)
+		_, to := budgetOf(t, 100, c.free)
 		data := strings.Repeat("x", c.size)
-		u := upload.New(from)
-		u.Hash(md5)
+		u := new(payload)
+		u.begin(from)
+		u.hash(md5())
 		io.WriteString(u, data)
-		if err := u.Move(to); err != nil {
+		if err := u.move(to); err != nil {
 			t.Fatal(err)
 		}
-		if c.inFile && to.Free != c.free || !c.inFile && to.Free != c.free-c.size {
-			t.Errorf("%+v: %d bytes left", c, to.Free)
+		if c.inFile && to.free != c.free || !c.inFile && to.free != c.free-c.size {
+			t.Errorf("%+v: %d bytes left", c, to.free)
 		}
-		is(t, u, data, c.inFile)
-		u.Close()
+		isPayload(t, u, data, c.inFile)
+		u.close()
 	}
 }
 
 func TestErrorsOfTheSourceEndNothing(t *testing.T) {
-	_, b := budget(t, 100, 1000)
-	u := upload.New(b)
-	defer u.Close()
-	u.Hash(md5)
+	_, b := budgetOf(t, 100, 1000)
+	u := new(payload)
+	u.begin(b)
+	defer u.close()
+	u.hash(md5())
 	cut := errors.New("cut off")
 	for _, part := range []string{"short", strings.Repeat("y", 500)} {
-		if n, err := u.ReadFrom(io.MultiReader(strings.NewReader(part), iotest.ErrReader(cut))); err != cut || n != int64(len(part)) || u.Err() != nil {
-			t.Errorf("got %d, %v and %v", n, err, u.Err())
+		if n, err := u.ReadFrom(io.MultiReader(strings.NewReader(part), iotest.ErrReader(cut))); err != cut || n != int64(len(part)) || u.err != nil {
+			t.Errorf("got %d, %v and %v", n, err, u.err)
 		}
 	}
-	is(t, u, "short"+strings.Repeat("y", 500), true)
+	isPayload(t, u, "short"+strings.Repeat("y", 500), true)
 }
 
 func TestErrorsOfStorageAreFinal(t *testing.T) {
 	full := errors.New("no space")
-	b := &upload.Budget{Inline: 10, Free: 100, Spool: func() (*durable.Spool, error) { return nil, full }}
-	u := upload.New(b)
-	defer u.Close()
-	if _, err := u.Write(bytes.Repeat([]byte("z"), 11)); err != full || u.Err() != full {
-		t.Errorf("got %v and %v", err, u.Err())
+	b := &budget{inline: 10, free: 100, spool: func() (*durable.Spool, error) { return nil, full }}
+	u := new(payload)
+	u.begin(b)
+	defer u.close()
+	if _, err := u.Write(bytes.Repeat([]byte("z"), 11)); err != full || u.err != full {
+		t.Errorf("got %v and %v", err, u.err)
 	}
 	if _, err := u.Write([]byte("z")); err != full {
 		t.Errorf("then %v", err)
@@ -148,21 +151,18 @@ func TestErrorsOfStorageAreFinal(t *testing.T) {
 }
 
 func TestUploadsStraightToAFile(t *testing.T) {
-	dir, _ := budget(t, 0, 0)
+	dir, _ := budgetOf(t, 0, 0)
 	for _, data := range []string{"", "small", strings.Repeat("large", 100_000)} {
-		u, err := upload.InFile(dir.Spool)
-		if err != nil {
+		u := new(payload)
+		u.begin(&budget{spool: dir.Spool})
+		if err := u.spill(); err != nil {
 			t.Fatal(err)
 		}
-		u.Hash(md5)
+		u.hash(md5())
 		if _, err := io.WriteString(u, data); err != nil {
 			t.Fatal(err)
 		}
-		is(t, u, data, true)
-		u.Close()
-	}
-	full := errors.New("no space")
-	if _, err := upload.InFile(func() (*durable.Spool, error) { return nil, full }); err != full {
-		t.Errorf("got %v", err)
+		isPayload(t, u, data, true)
+		u.close()
 	}
 }
