@@ -6,6 +6,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
@@ -430,6 +431,54 @@ type proof struct {
 	book     *book             // at that time
 	token    [sha256.Size]byte // hash of the token, zero for a password
 	password string            // hash of the password in the book
+}
+
+// WordOf returns a word for the caller of an admitted request, by which [Gate.MayStill] knows
+// the caller for as long as the users file does:
+//
+//	user NAME    by name and password
+//	token HASH   by a token, as the users file has it
+//	anonymous    without a name
+//
+// A removed token stays unknown, even if another one gets its name. There is no word for the
+// owner of the home, who came through its socket.
+func (g *Gate) WordOf(r *http.Request) string {
+	caller := CallerOf(r.Context())
+	switch {
+	case caller.proof.token != [sha256.Size]byte{}:
+		return fmt.Sprintf("token %x", caller.proof.token)
+	case caller.Name != "":
+		return "user " + caller.Name
+	case caller.May(web.Admin, "") && !g.o.Anonymous.Allow(web.Admin, ""):
+		return ""
+	}
+	return "anonymous"
+}
+
+// MayStill reports whether the caller with a word has a right for a queue now. The rights of
+// everybody count too.
+func (g *Gate) MayStill(word string, right web.Right, queue string) bool {
+	if g.o.Anonymous.Allow(right, queue) {
+		return true
+	}
+	_ = g.Reload() // the daemon reads it too, and says what is wrong with it
+	b := g.book.Load()
+	if b == nil {
+		return false
+	}
+	switch kind, name, _ := strings.Cut(word, " "); kind {
+	case "token":
+		sum, err := hex.DecodeString(name)
+		if err != nil || len(sum) != sha256.Size {
+			return false
+		}
+		caller := b.callerOf(&proof{token: [sha256.Size]byte(sum)}, "", g.o.Now())
+		return caller != nil && caller.May(right, queue)
+	case "user":
+		u := b.users[name]
+		return u != nil && u.Rights.Allow(right, queue)
+	}
+	return false
 }
 
 // A standing is the right of a caller with a name for one request. It implements

@@ -700,3 +700,53 @@ func TestManyPlacesAreTakenAtOnceOrNot(t *testing.T) {
 		t.Errorf("given back: %d are taken", p.Taken())
 	}
 }
+
+// Who subscribed is known by the name or the token itself, not by the name of the token.
+func TestACallerIsKnownLaterByAWord(t *testing.T) {
+	secret, hash := access.NewToken()
+	file := filepath.Join(t.TempDir(), "users.txt")
+	edit := func(change func(*access.Users) error) {
+		t.Helper()
+		if err := access.Edit(file, change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit(func(u *access.Users) error {
+		if err := u.Add(access.User{Name: "ann", Rights: access.Rights{{Right: web.Read}}}); err != nil {
+			return err
+		}
+		return u.AddToken(access.Token{Name: "laptop", User: "ann", Hash: hash})
+	})
+	g, err := access.New(access.Options{Users: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, "/hub", nil)
+	r.Header.Set("Authorization", "Bearer "+secret)
+	caller, err := g.Admit(http.Header{}, r, web.Everywhere(web.Read), "", netip.Addr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = r.WithContext(access.WithCaller(r.Context(), caller))
+	by := g.WordOf(r)
+	if !g.MayStill(by, web.Read, "jobs") || g.MayStill(by, web.Submit, "jobs") {
+		t.Errorf("%s may not read, or more", by)
+	}
+	edit(func(u *access.Users) error { return u.RemoveToken("laptop") })
+	// Who was let in a moment before asks a moment after.
+	for _, word := range []string{by, g.WordOf(r)} {
+		if g.MayStill(word, web.Read, "jobs") {
+			t.Errorf("%s may read by a token that was taken away", word)
+		}
+	}
+	_, other := access.NewToken()
+	edit(func(u *access.Users) error {
+		return u.AddToken(access.Token{Name: "laptop", User: "ann", Hash: other})
+	})
+	if g.MayStill(by, web.Read, "jobs") {
+		t.Errorf("%s may read by another token of the name", by)
+	}
+	if !g.MayStill("user ann", web.Read, "jobs") || g.MayStill("user bob", web.Read, "jobs") || g.MayStill("anonymous", web.Read, "jobs") {
+		t.Error("a user with the right may not read, or others may")
+	}
+}

@@ -252,11 +252,6 @@ func (u *Users) Token(name string) (Token, bool) {
 	return find(u.Tokens(), func(t Token) bool { return t.Name == name })
 }
 
-// TokenOf returns a token by its hash, in the hexadecimal digits of the file.
-func (u *Users) TokenOf(hash string) (Token, bool) {
-	return find(u.Tokens(), func(t Token) bool { return hex.EncodeToString(t.Hash[:]) == hash })
-}
-
 // Users returns the users in the order of the file.
 func (u *Users) Users() (list []User) {
 	for _, l := range u.lines {

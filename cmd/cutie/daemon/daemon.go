@@ -187,7 +187,7 @@ func Run(ctx context.Context, svc *queuefs.Service, o Options) (err error) {
 	}
 	svc.Follow(pub)
 	d.pub = pub
-	if d.push, err = openPush(svc, pub, d.gate, d.Access, d.fetch, log, o.Push); err != nil {
+	if d.push, err = openPush(svc, pub, d.gate, d.fetch, log, o.Push); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.push.hub.Close()) }() // before what it reads from

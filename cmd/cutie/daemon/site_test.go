@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -528,59 +527,6 @@ func TestSiteSendsChangesToTheBaseURI(t *testing.T) {
 	}
 }
 
-// edited changes a users file.
-func edited(t *testing.T, file string, change func(*access.Users) error) {
-	t.Helper()
-	if err := access.Edit(file, change); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// tokenOfAnn is a request of ann, who was let in with a token.
-func tokenOfAnn(secret string) *http.Request {
-	r := httptest.NewRequest(http.MethodPost, "/hub", nil)
-	r.Header.Set("Authorization", "Bearer "+secret)
-	return r.WithContext(access.WithCaller(r.Context(), &access.Caller{Name: "ann"}))
-}
-
-func TestARegisterKnowsATokenByWhatItIs(t *testing.T) {
-	read, err := access.ParseRights("read")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "users.txt")
-	secret, hash := access.NewToken()
-	edited(t, file, func(u *access.Users) error {
-		if err := u.Add(access.User{Name: "ann", Rights: read}); err != nil {
-			return err
-		}
-		return u.AddToken(access.Token{Name: "laptop", User: "ann", Hash: hash})
-	})
-	g, err := openRegister(access.Options{Users: file})
-	if err != nil {
-		t.Fatal(err)
-	}
-	by := g.who(tokenOfAnn(secret))
-	if !g.may(by, "jobs") {
-		t.Errorf("%s may not read", by)
-	}
-	edited(t, file, func(u *access.Users) error { return u.RemoveToken("laptop") })
-	if g.may(by, "jobs") {
-		t.Errorf("%s may read by a token that was taken away", by)
-	}
-	// Who was let in a moment before asks a moment after.
-	if late := g.who(tokenOfAnn(secret)); g.may(late, "jobs") {
-		t.Errorf("%s may read by a token that was taken away before", late)
-	}
-	_, other := access.NewToken()
-	edited(t, file, func(u *access.Users) error {
-		return u.AddToken(access.Token{Name: "laptop", User: "ann", Hash: other})
-	})
-	if g.may(by, "jobs") {
-		t.Errorf("%s may read by another token of the name", by)
-	}
-}
-
 // A queue may be made between two looks: who asked for a topic of it when there
 // was none is asked about before anything is delivered.
 func TestATopicThatIsNotThereIsAskedForBySomebody(t *testing.T) {
@@ -605,7 +551,7 @@ func TestATopicThatIsNotThereIsAskedForBySomebody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := openPush(svc, pub, gate, options, fetch, zerolog.Nop(), PushOptions{
+	p, err := openPush(svc, pub, gate, fetch, zerolog.Nop(), PushOptions{
 		Change: "changelist-notification", Framework: "framework-notification"})
 	if err != nil {
 		t.Fatal(err)
