@@ -149,17 +149,22 @@ func (c *call) Findings(all []durable.Finding, sum string, facts *state.Document
 		return c.Facts(true, list...)
 	}
 	var b strings.Builder
-	for _, f := range all {
-		fmt.Fprintf(&b, "%s: %s\n", f.Level, noLines.Replace(f.String()))
-		if f.Cure != "" {
-			fmt.Fprintf(&b, "    cure: %s\n", noLines.Replace(f.Cure))
-		}
-	}
+	writeFindings(&b, all)
 	if sum != "" {
 		b.WriteString(sum + "\n")
 	}
 	_, err := io.WriteString(onScreen(c.Out.Stdout), b.String())
 	return err
+}
+
+// writeFindings writes findings, each on a line, with the cure below.
+func writeFindings(w io.Writer, all []durable.Finding) {
+	for _, f := range all {
+		fmt.Fprintf(w, "%s: %s\n", f.Level, noLines.Replace(f.String()))
+		if f.Cure != "" {
+			fmt.Fprintf(w, "    cure: %s\n", noLines.Replace(f.Cure))
+		}
+	}
 }
 
 func (c *call) factsForm() (state.Form, error) {

@@ -100,7 +100,6 @@ func blocksOf(page, heading string) (blocks []string) {
 // packages of lower layers only.
 var layers = [][]string{
 	{"cmd/cutie", "cmd/bench"},
-	{"cmd/cutie/doctor"},
 	{"cmd/cutie/reach"},
 	{"cmd/cutie/daemon", "cmd/cutie/fault"},
 	{"cmd/cutie/listen", "cmd/cutie/dashboard"},

@@ -4,9 +4,8 @@
 // Each verb works against a daemon by its URL, against the daemon of a home by
 // its socket, and against a home itself when no daemon runs on it. root.go lists
 // the verbs, call.go has what they share, output.go where their results go, settings.go
-// the settings of the daemon. Below them are packages:
+// the settings of the daemon, doctor.go what looks for faults. Below them are packages:
 //
-//	doctor                                     faults of a home and of its machine
 //	reach                                      finds the daemon, or opens the home
 //	fault                                      exit codes, hints, errors in words
 //	daemon                                     opens a home, serves it, and runs its loops

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ import (
 	"cutie/publisher/set"
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
@@ -77,7 +79,7 @@ type promoted struct {
 	Queues     []promotedQueue `json:"queues"`
 	Jobs       int             `json:"jobs"`
 	Octets     int64           `json:"octets"`
-	Problems   []string        `json:"problems,omitempty"`
+	Problems   problems        `json:"problems,omitempty"`
 	Unfinished []string        `json:"unfinished,omitempty"`
 	Bare       []string        `json:"bare,omitempty"`      // jobs whose job file the copy had not seen, on hold
 	Former     []string        `json:"former,omitempty"`    // other jobs with a job file of before their last event
@@ -204,7 +206,7 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 	r.Jobs, r.Octets = report.Jobs, report.Octets
 	for _, p := range report.Problems {
 		if !slices.ContainsFunc(r.Queues, func(q promotedQueue) bool { return q.lacksPayload(p.Path) }) {
-			r.Problems = append(r.Problems, fmt.Sprint(p))
+			r.Problems = append(r.Problems, p)
 		}
 	}
 	if err := o.finish(ctx, dir, p.Time, r); err != nil {
@@ -381,6 +383,17 @@ func printPromoted(c *call, r *promoted) error {
 	return c.report(r, r.write)
 }
 
+// problems are texts in JSON.
+type problems []durable.Finding
+
+func (p problems) MarshalJSON() ([]byte, error) {
+	texts := make([]string, len(p))
+	for i, f := range p {
+		texts[i] = f.String()
+	}
+	return json.Marshal(texts)
+}
+
 func (r *promoted) write(w io.Writer) {
 	for _, q := range r.Queues {
 		fmt.Fprintf(w, "%s: %d pending, %d consumed; the last event seen is %d", q.Queue, q.Pending, q.Consumed, q.LastEvent)
@@ -423,9 +436,7 @@ func (r *promoted) write(w io.Writer) {
 	if n := len(r.Bare) + len(r.Former) + len(r.NoPayload) + len(r.NoResult); n > 0 {
 		fmt.Fprintf(w, "%d files were in transit when the copy ended, as listed\n", n)
 	}
-	for _, p := range r.Problems {
-		fmt.Fprintf(w, "problem: %s\n", p)
-	}
+	writeFindings(w, r.Problems)
 	fmt.Fprintf(w, "%s is a home: %d queues, %d jobs, %d octets, %d requeued, %d problems\n",
 		r.Home, len(r.Queues), r.Jobs, r.Octets, r.Requeued, len(r.Problems))
 }

@@ -379,7 +379,7 @@ func TestPromotionProvesJobFiles(t *testing.T) {
 		"state":    {"mv consumed/" + job1 + " pending/", "pending/" + job1 + ": the original has removed it since"},
 		"new job": {"sed s/" + job2 + "/" + job9 + "/ pending/" + job2 + " > pending/" + job9 + " && cp payload/" + job2 + " payload/" + job9,
 			"pending/" + job9 + ": the original never published it"},
-		"no settings": {"rm queue-info.txt", "queue-info.txt is missing"},
+		"no settings": {"rm queue-info.txt", "queue-info.txt: missing"},
 	} {
 		t.Run(harm, func(t *testing.T) {
 			copied := filepath.Join(t.TempDir(), "copy")
@@ -401,7 +401,7 @@ func TestPromotionProvesJobFiles(t *testing.T) {
 			if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 8 || !strings.Contains(out, c.want) || !strings.Contains(out, ": 1 files") {
 				t.Errorf("got %v, want exit code 8 and %q: %s", err, c.want, out)
 			}
-			if out, _ := p.try("promote", "--force", copied); !strings.Contains(out, "problem: queues/jobs/"+c.want) {
+			if out, _ := p.try("promote", "--force", copied); !strings.Contains(out, "fault: queues/jobs/"+c.want) {
 				t.Errorf("the report lacks %q: %s", c.want, out)
 			}
 		})

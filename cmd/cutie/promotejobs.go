@@ -49,17 +49,21 @@ func (o *promotion) prove(ctx context.Context, dir string, r *promoted) error {
 	if n == 0 || o.force || !o.refuses {
 		return nil
 	}
+	var first []string
+	for _, f := range r.Problems[:min(n, fewFaults)] {
+		first = append(first, f.String())
+	}
 	return fault.Hint(fmt.Errorf("%w: %s: %d files are not as the original published them last: %s",
-		fault.ErrDiffers, dir, n, strings.Join(r.Problems[:min(n, fewFaults)], "; ")),
+		fault.ErrDiffers, dir, n, strings.Join(first, "; ")),
 		"--force promotes the copy as it is, and lists them all; while the original lives, cutie sync --again --checksum --delete all "+dir+" mends it")
 }
 
 // prove returns the faults of the files of a queue. A copy without changes proves none.
-func (q *promotedQueue) prove(ctx context.Context, dir string) (faults []string, err error) {
+func (q *promotedQueue) prove(ctx context.Context, dir string) (faults []durable.Finding, err error) {
 	at := path.Join(home.QueuesDir, q.Queue)
 	settings := path.Join(at, home.QueueInfoName)
 	if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(settings))); errors.Is(err, fs.ErrNotExist) && !slices.ContainsFunc(q.changing, func(c destination.Changing) bool { return c.File == settings }) {
-		faults = append(faults, settings+" is missing")
+		faults = append(faults, durable.Finding{Path: settings, Text: "missing"})
 	}
 	h, err := destination.OpenHistory(dir, q.Queue+wholeQueue)
 	if errors.Is(err, destination.ErrNoHistory) {
@@ -89,11 +93,11 @@ func (q *promotedQueue) prove(ctx context.Context, dir string) (faults []string,
 		case d == destination.Unproved && h.First > 1:
 			q.Unproved++
 		case d == destination.Unproved:
-			faults = append(faults, file+": the original never published it")
+			faults = append(faults, durable.Finding{Path: file, Text: "the original never published it"})
 		case d == destination.Removed:
-			faults = append(faults, file+": the original has removed it since")
+			faults = append(faults, durable.Finding{Path: file, Text: "the original has removed it since"})
 		default:
-			faults = append(faults, file+": its contents are not those that the original published last")
+			faults = append(faults, durable.Finding{Path: file, Text: "its contents are not those that the original published last"})
 		}
 		return nil
 	})

@@ -1,4 +1,4 @@
-package doctor
+package main
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 	"golang.org/x/sys/unix"
 
+	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/mirror"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/durable"
@@ -108,7 +109,7 @@ func (e *examination) full() {
 	e.findings = slices.DeleteFunc(e.findings, func(f durable.Finding) bool { return f.Path == "disk" && f.Cure == makeSpace })
 	free := ""
 	var fs unix.Statfs_t
-	if unix.Statfs(e.Home, &fs) == nil {
+	if unix.Statfs(*e.home, &fs) == nil {
 		free = state.FormatSize(int64(fs.Bavail)*fs.Bsize) + " free: "
 	}
 	e.fault("disk", makeSpace+"; the daemon goes on by itself", "%ssubmissions and results are refused with 507 now, the rest goes on", free)
@@ -196,7 +197,7 @@ func (e *examination) mirrored(families map[string]*dto.MetricFamily) {
 	var late []string
 	for _, m := range behind {
 		queue := labelOf(m, "queue")
-		if at := audited[queue]; e.Audit > 0 && !at.IsZero() && e.Now.Sub(at) > 2*e.Audit {
+		if at := audited[queue]; e.Mirror.Audit > 0 && !at.IsZero() && e.now.Sub(at) > 2*e.Mirror.Audit {
 			late = append(late, queue)
 		}
 	}
@@ -231,14 +232,6 @@ func first(names []string) string {
 	return names[0]
 }
 
-// Figures returns the names of the metrics looked at.
-func Figures() (names []string) {
-	for _, f := range figures {
-		names = append(names, f.name)
-	}
-	return names
-}
-
 const (
 	soon      = 30 * 24 * time.Hour // before a certificate ends
 	patience  = 5 * time.Second     // for an answer
@@ -248,43 +241,43 @@ const (
 // sources asks the originals of mirrors for an answer: one never reached has no queue here
 // that would tell.
 func (e *examination) sources(ctx context.Context) {
-	for _, uri := range e.Mirrors {
-		if mirror.Answers(ctx, strings.TrimSuffix(uri, "/")) {
+	for _, m := range e.Mirror.Sources {
+		if mirror.Answers(ctx, strings.TrimSuffix(m.URL, "/")) {
 			continue
 		}
-		e.fault("mirrors", "start it, or look at the network and at --mirror; if it is lost: cutie failover mirror QUEUE, and take it out of --mirror", "the original %s does not answer", uri)
+		e.fault("mirrors", "start it, or look at the network and at --mirror; if it is lost: cutie failover mirror QUEUE, and take it out of --mirror", "the original %s does not answer", m.URL)
 	}
 }
 
 // certificate looks at the certificate of the daemon.
 func (e *examination) certificate() {
-	if e.Certificate == "" {
+	if e.tlsCert == "" {
 		return
 	}
 	const renew = "renew it; a running daemon reads the files again by itself"
-	pair, err := tls.LoadX509KeyPair(e.Certificate, e.Key)
+	pair, err := tls.LoadX509KeyPair(e.tlsCert, e.tlsKey)
 	if err != nil {
 		e.fault("certificate", "--tls-cert names the chain in PEM, --tls-key its key", "%v", err)
 		return
 	}
 	leaf := pair.Leaf
-	switch left := leaf.NotAfter.Sub(e.Now); {
+	switch left := leaf.NotAfter.Sub(e.now); {
 	case left < 0:
-		e.fault("certificate", renew, "%s ended on %s", e.Certificate, leaf.NotAfter.Format(time.DateOnly))
-	case e.Now.Before(leaf.NotBefore):
-		e.fault("certificate", "look at the clock of this machine", "%s begins on %s", e.Certificate, leaf.NotBefore.Format(time.DateOnly))
+		e.fault("certificate", renew, "%s ended on %s", e.tlsCert, leaf.NotAfter.Format(time.DateOnly))
+	case e.now.Before(leaf.NotBefore):
+		e.fault("certificate", "look at the clock of this machine", "%s begins on %s", e.tlsCert, leaf.NotBefore.Format(time.DateOnly))
 	case left < soon:
-		e.warn("certificate", renew, "%s ends on %s", e.Certificate, leaf.NotAfter.Format(time.DateOnly))
+		e.warn("certificate", renew, "%s ends on %s", e.tlsCert, leaf.NotAfter.Format(time.DateOnly))
 	default:
-		e.ok("certificate", "%s is good until %s", e.Certificate, leaf.NotAfter.Format(time.DateOnly))
+		e.ok("certificate", "%s is good until %s", e.tlsCert, leaf.NotAfter.Format(time.DateOnly))
 	}
-	if u, err := url.Parse(e.BaseURI); err == nil && u.Host != "" {
+	if u, err := url.Parse(e.Listen.BaseURI); err == nil && u.Host != "" {
 		if err := leaf.VerifyHostname(u.Hostname()); err != nil {
 			e.fault("certificate", "get one for this name, or put the right one in --base-uri", "%v", err)
 		}
 	}
-	if info, err := os.Stat(e.Key); err == nil && info.Mode().Perm()&0o077 != 0 {
-		e.warn("certificate", "chmod 600 "+e.Key, "others can read the key")
+	if info, err := os.Stat(e.tlsKey); err == nil && info.Mode().Perm()&0o077 != 0 {
+		e.warn("certificate", "chmod 600 "+e.tlsKey, "others can read the key")
 	}
 }
 
@@ -305,7 +298,7 @@ func (e *examination) references(ctx context.Context) {
 		return
 	}
 	base := own.BaseURI
-	e.BaseURI = base
+	e.Listen.BaseURI = base
 	const cure = "--base-uri is the address clients use; look at the proxy, the firewall and the names before it"
 	status, err := get(ctx, http.DefaultClient, base+"state?t=json", &there)
 	var unknown x509.UnknownAuthorityError
@@ -367,18 +360,6 @@ func get(ctx context.Context, c *http.Client, uri string, into any) (status int,
 	return resp.StatusCode, nil
 }
 
-// A role is as much of the answer of /owner as is looked at; package daemon has it.
-type role struct {
-	Role  string    `json:"role"`
-	Owner string    `json:"owner"`
-	URL   string    `json:"url"`
-	Left  bool      `json:"left"`
-	Batch uint64    `json:"batch"`
-	As    time.Time `json:"upTo"`
-	Quiet bool      `json:"silent"`
-	Node  string    `json:"node"`
-}
-
 // late is how far a standby may be behind its owner.
 const late = 30 * time.Second
 
@@ -387,8 +368,8 @@ func (e *examination) shared(ctx context.Context) {
 	if e.daemon == nil {
 		return
 	}
-	var own role
-	status, err := get(ctx, e.daemon.HTTP, e.daemon.Base+"owner", &own)
+	var own daemon.Ownership
+	status, err := get(ctx, e.daemon.HTTP, e.daemon.Base+daemon.OwnerPath[1:], &own)
 	if status == http.StatusNotFound {
 		return // the home is in its directory
 	}
@@ -399,7 +380,7 @@ func (e *examination) shared(ctx context.Context) {
 	before := len(e.findings)
 	e.node(ctx, &own)
 	take := "cutie failover standby --url " + own.Node + " makes this standby the owner"
-	behind := e.Now.Sub(own.As)
+	behind := e.now.Sub(own.As)
 	switch {
 	case own.Role == "owner":
 	case own.Left:
@@ -424,18 +405,18 @@ func (e *examination) shared(ctx context.Context) {
 }
 
 // node looks whether others reach this daemon.
-func (e *examination) node(ctx context.Context, own *role) {
+func (e *examination) node(ctx context.Context, own *daemon.Ownership) {
 	const cure = "--node-url is the address at which the other daemons and the clients reach this one"
 	e.reached(ctx, "this daemon", own.Node, own.Role, cure)
-	if loopback(own.Node) && !loopback(e.BaseURI) {
+	if loopback(own.Node) && !loopback(e.Listen.BaseURI) {
 		e.warn("store", cure, "the other daemons of the home are led to %s, for this machine alone", own.Node)
 	}
 }
 
 // reached asks a daemon at a URL for its role.
 func (e *examination) reached(ctx context.Context, who, at, want, cure string) {
-	var there role
-	status, err := get(ctx, http.DefaultClient, strings.TrimSuffix(at, "/")+"/owner", &there)
+	var there daemon.Ownership
+	status, err := get(ctx, http.DefaultClient, strings.TrimSuffix(at, "/")+daemon.OwnerPath, &there)
 	var unknown x509.UnknownAuthorityError
 	switch {
 	case errors.As(err, &unknown):

@@ -1,4 +1,4 @@
-package doctor_test
+package main
 
 import (
 	"context"
@@ -16,13 +16,12 @@ import (
 	"testing"
 	"time"
 
-	"cutie/cmd/cutie/doctor"
+	"cutie/cmd/cutie/mirror"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
-	"cutie/testdata/tmpfs"
 )
 
 // makeHome makes a home with a queue of one job, opened and closed in order.
@@ -39,18 +38,20 @@ func makeHome(t *testing.T) string {
 	return dir
 }
 
-func examine(dir string, change func(*doctor.Patient)) []durable.Finding {
-	p := doctor.Patient{Home: dir, Conns: 10, Finder: &reach.Finder{Home: dir, Warn: func(string, ...any) {}, Say: func(string, ...any) {}}, Now: time.Now()}
+func examine(dir string, change func(*examination)) []durable.Finding {
+	e := examination{settings: &settings{home: &dir}, conns: 10, now: time.Now(),
+		finder: &reach.Finder{Home: dir, Warn: func(string, ...any) {}, Say: func(string, ...any) {}}}
 	if change != nil {
-		change(&p)
+		change(&e)
 	}
-	return p.Examine(context.Background())
+	e.examine(context.Background())
+	return e.findings
 }
 
 func TestAHealthyHome(t *testing.T) {
 	t.Parallel()
 	dir := makeHome(t)
-	before := listing(t, dir)
+	before := listOf(t, dir)
 	for _, f := range examine(dir, nil) {
 		if f.Level == durable.Faulty {
 			t.Errorf("%+v", f)
@@ -59,12 +60,12 @@ func TestAHealthyHome(t *testing.T) {
 			t.Errorf("%+v: a fault has a cure, and nothing else has one", f)
 		}
 	}
-	if after := listing(t, dir); after != before {
+	if after := listOf(t, dir); after != before {
 		t.Errorf("the home has changed from\n%s\nto\n%s", before, after)
 	}
 }
 
-func listing(t *testing.T, dir string) string {
+func listOf(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
 	err := filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
@@ -86,7 +87,7 @@ func TestBrokenHomes(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		damage     func(t *testing.T, dir string)
-		patient    func(*doctor.Patient)
+		patient    func(*examination)
 		level      durable.Level
 		about      string
 		text, cure string
@@ -99,7 +100,7 @@ func TestBrokenHomes(t *testing.T) {
 			must(t, os.Rename(filepath.Join(dir, "0=cutie_0.3"), filepath.Join(dir, "0=cutie_0.4")))
 			write(t, dir, "0=cutie_0.4", "Cutie 0.4\n")
 		}, nil, durable.Faulty, "home", "Cutie version 0.4", "install the version"},
-		"clock set back": {func(*testing.T, string) {}, func(p *doctor.Patient) { p.Now = p.Now.Add(-400 * 24 * time.Hour) },
+		"clock set back": {func(*testing.T, string) {}, func(p *examination) { p.now = p.now.Add(-400 * 24 * time.Hour) },
 			durable.Faulty, "clock", "the last event of jobs is of 20", "set the clock right"},
 		"no queue": {func(t *testing.T, dir string) { must(t, os.RemoveAll(filepath.Join(dir, "queues/jobs"))) }, nil, durable.Faulty, "home", "queues/jobs: directory lost", "put the directory back, or cutie rmqueue --lost jobs"},
 		"wrong tag": {func(t *testing.T, dir string) {
@@ -157,20 +158,20 @@ func TestBrokenHomes(t *testing.T) {
 			must(t, os.Rename(dir+".killed", dir))
 			must(t, os.RemoveAll(filepath.Join(dir, "log/journal")))
 		}, nil, durable.Faulty, "home", "journal", "accept-loss"},
-		"certificate that ended": {nil, func(p *doctor.Patient) { p.Certificate, p.Key = certificate(p.Home, -1, 0o600) },
+		"certificate that ended": {nil, func(p *examination) { p.tlsCert, p.tlsKey = certificate(*p.home, -1, 0o600) },
 			durable.Faulty, "certificate", "ended on", "renew"},
-		"certificate that ends": {nil, func(p *doctor.Patient) { p.Certificate, p.Key = certificate(p.Home, 5, 0o600) },
+		"certificate that ends": {nil, func(p *examination) { p.tlsCert, p.tlsKey = certificate(*p.home, 5, 0o600) },
 			durable.Warning, "certificate", "ends on", "renew"},
-		"certificate of another": {nil, func(p *doctor.Patient) {
-			p.Certificate, p.Key = certificate(p.Home, 500, 0o600)
-			p.BaseURI = "https://other.example.org/"
+		"certificate of another": {nil, func(p *examination) {
+			p.tlsCert, p.tlsKey = certificate(*p.home, 500, 0o600)
+			p.Listen.BaseURI = "https://other.example.org/"
 		}, durable.Faulty, "certificate", "other.example.org", "--base-uri"},
-		"legible key": {nil, func(p *doctor.Patient) { p.Certificate, p.Key = certificate(p.Home, 500, 0o644) },
+		"legible key": {nil, func(p *examination) { p.tlsCert, p.tlsKey = certificate(*p.home, 500, 0o644) },
 			durable.Warning, "certificate", "others can read", "chmod 600"},
-		"no original": {nil, func(p *doctor.Patient) { p.Mirrors = []string{"http://127.0.0.1:9/"} },
+		"no original": {nil, func(p *examination) { p.Mirror.Sources = []mirror.Source{{URL: "http://127.0.0.1:9/"}} },
 			durable.Faulty, "mirrors", "the original http://127.0.0.1:9/ does not answer", "cutie failover mirror"},
-		"few files": {nil, func(p *doctor.Patient) { p.Conns = 1 << 40 }, durable.Warning, "limits", "open files", "LimitNOFILE"},
-		"old clock": {nil, func(p *doctor.Patient) { p.Now = time.Unix(1, 0) }, durable.Faulty, "clock", "1970", "time service"},
+		"few files": {nil, func(p *examination) { p.conns = 1 << 40 }, durable.Warning, "limits", "open files", "LimitNOFILE"},
+		"old clock": {nil, func(p *examination) { p.now = time.Unix(1, 0) }, durable.Faulty, "clock", "1970", "time service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -207,13 +208,6 @@ func submit(t *testing.T, dir string) {
 	must(t, svc.Close())
 }
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A file of another user stops the daemon, and root sees nothing of it otherwise.
 func TestFilesOfAnotherUser(t *testing.T) {
 	t.Parallel()
@@ -226,7 +220,7 @@ func TestFilesOfAnotherUser(t *testing.T) {
 	users := filepath.Join(filepath.Dir(dir), "users")
 	must(t, os.WriteFile(users, nil, 0o600))
 	var got []string
-	for _, f := range examine(dir, func(p *doctor.Patient) { p.Readable = []string{users, ""} }) {
+	for _, f := range examine(dir, func(p *examination) { p.Access.Users = users }) {
 		if f.Level == durable.Faulty {
 			got = append(got, f.Text+": "+f.Cure)
 		}
@@ -266,9 +260,4 @@ func certificate(dir string, days int, mode os.FileMode) (cert, key string) {
 		}
 	}
 	return cert, key
-}
-
-func TestMain(m *testing.M) {
-	tmpfs.Use()
-	m.Run()
 }

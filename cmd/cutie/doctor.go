@@ -1,10 +1,7 @@
-// Package doctor looks at the home of a daemon and around it: disk, clock, limits,
-// certificate, the way its references lead, and the figures of the daemon. Each
-// fault comes with its cure. It changes nothing, and takes seconds whatever the size of
-// the home; package check reads all files.
-package doctor
+package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,34 +12,87 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"cutie/cmd/cutie/access"
+	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/state"
 )
 
-// A Patient is a home, with the settings of its daemon.
-type Patient struct {
-	Home        string
-	BaseURI     string // where references lead, with a slash at its end; "" for the one in the home
-	Certificate string // PEM files; "" without TLS
-	Key         string
-	Conns       int           // connections asked for
-	Memory      int64         // bytes for requests
-	Audit       time.Duration // between audits of a mirror; 0: none
-	Mirrors     []string      // URLs of the Sources it mirrors
-	Readable    []string      // files of settings for the daemon to read; "" for none
-	Finder      *reach.Finder // finds the daemon
-	Now         time.Time
+// doctorVerb names faults of a home and of the machine around it.
+func doctorVerb(c *call) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "look for faults of a home, its machine and its daemon, and name their cures",
+		Args:  between(0, 0),
+		Long: `
+Looks at the settings, the home, its disk, the clock, the limits of the process, the
+certificate, where references lead, and at what a running daemon says of itself: its
+storage, what it publishes and pushes, its mirrors and their audits. Each fault comes
+with its cure. It changes nothing, takes seconds, and may run beside the daemon; cutie
+check reads and verifies all files of a home without one.
+
+The settings are those of cutie serve: give it the same --config file, environment and
+options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
+		Example: "cutie doctor\ncutie doctor -t json",
+	}
+	s := newSettings(cmd.Flags(), &c.Home)
+	return c.Verb(cmd, optHome|optForm, func(ctx context.Context) error {
+		var findings []durable.Finding
+		s.Log = zerolog.Nop()
+		err := s.fill(typed(c), os.Getenv)
+		asked := s.Limits.Conns
+		if err == nil {
+			err = s.check()
+		}
+		if err != nil {
+			text, hint := fault.Words(err) // settings left out have their defaults
+			findings = append(findings, durable.Finding{Path: "settings", Text: text, Cure: cmp.Or(hint, "mend it: cutie config default says what each setting takes")})
+		}
+		users := s.Access.Users
+		if _, wide, err := access.Load(users); err == nil && wide {
+			findings = append(findings, durable.Finding{Level: durable.Warning, Path: "settings", Text: "other users of this machine may read or write " + users, Cure: "chmod 600 " + users})
+		}
+		e := examination{findings: findings, settings: s, conns: asked, finder: &c.Finder, now: time.Now()}
+		e.examine(ctx)
+		if err := c.Findings(e.findings, "", nil); err != nil {
+			return err
+		}
+		count := map[durable.Level]int{}
+		for _, f := range e.findings {
+			count[f.Level]++
+		}
+		if count[durable.Faulty] > 0 {
+			return fmt.Errorf("faults: %d, warnings: %d", count[durable.Faulty], count[durable.Warning])
+		}
+		return nil
+	})
 }
 
-// Examine looks at everything, first at faults with others as a consequence.
-func (p Patient) Examine(ctx context.Context) []durable.Finding {
-	e := &examination{Patient: p}
-	if !e.home(ctx) {
-		return e.findings
+// An examination looks at a home and around it with the settings of its daemon: disk, clock,
+// limits, certificate, the way its references lead, and the figures of the daemon. It changes
+// nothing, and takes seconds whatever the size of the home. Each fault comes with its cure.
+// The paths of findings are settings, home, disk, clock, limits, certificate, references,
+// daemon, publishing, push, mirrors and store.
+type examination struct {
+	*settings
+	conns    int // asked for
+	finder   *reach.Finder
+	now      time.Time
+	findings []durable.Finding
+	daemon   *reach.Target // nil if none runs
+	pid      int           // of the daemon, or of this process
+}
+
+// examine looks at everything, first at faults with others as a consequence.
+func (e *examination) examine(ctx context.Context) {
+	if !e.lookAtHome(ctx) {
+		return
 	}
 	if e.daemon != nil {
 		defer e.daemon.Close()
@@ -55,16 +105,6 @@ func (p Patient) Examine(ctx context.Context) []durable.Finding {
 	e.sources(ctx)
 	e.alive(ctx)
 	e.shared(ctx)
-	return e.findings
-}
-
-// An examination collects findings. Their paths are settings, home, disk, clock, limits,
-// certificate, references, daemon, publishing, push, mirrors and store.
-type examination struct {
-	Patient
-	findings []durable.Finding
-	daemon   *reach.Target // nil if none runs
-	pid      int           // of the daemon, or of this process
 }
 
 func (e *examination) add(l durable.Level, about, cure, format string, a ...any) {
@@ -109,14 +149,14 @@ var systems = map[int64]string{
 func (e *examination) disk() {
 	before := len(e.findings)
 	var fs unix.Statfs_t
-	if err := unix.Statfs(e.Home, &fs); err != nil {
-		e.fault("disk", "look at the disk and its log", "%s: %v", e.Home, err)
+	if err := unix.Statfs(*e.home, &fs); err != nil {
+		e.fault("disk", "look at the disk and its log", "%s: %v", *e.home, err)
 		return
 	}
 	free := int64(fs.Bavail) * fs.Bsize
 	switch {
 	case fs.Flags&unix.ST_RDONLY != 0:
-		e.fault("disk", "mount it for writing; if the kernel did this, look at its log first", "the file system of %s is mounted for reading", e.Home)
+		e.fault("disk", "mount it for writing; if the kernel did this, look at its log first", "the file system of %s is mounted for reading", *e.home)
 	case free < leastFree:
 		e.fault("disk", makeSpace, "%s free: submissions are refused with 507 soon", state.FormatSize(free))
 	case free < fewFree || free < int64(fs.Blocks)*fs.Bsize/50:
@@ -126,14 +166,14 @@ func (e *examination) disk() {
 		e.warn("disk", "delete small files, or use a file system with more inodes; each job has two files", "%d inodes free", fs.Ffree)
 	}
 	if about := systems[int64(fs.Type)]; about != "" {
-		e.warn("disk", "put the home on a local disk", "%s is on %s", e.Home, about)
+		e.warn("disk", "put the home on a local disk", "%s is on %s", *e.home, about)
 	}
-	took, err := syncTime(e.Home)
+	took, err := syncTime(*e.home)
 	switch {
 	case fs.Flags&unix.ST_RDONLY != 0:
 	case errors.Is(err, unix.ENOSPC) && free < leastFree: // told above
 	case err != nil:
-		e.fault("disk", "run this as the user of the daemon; if you do, look at the disk and its log", "a file in %s cannot be written: %v", e.Home, err)
+		e.fault("disk", "run this as the user of the daemon; if you do, look at the disk and its log", "a file in %s cannot be written: %v", *e.home, err)
 	case took > slowSync:
 		e.warn("disk", "use a faster disk; many clients at once share a sync, one alone waits for each", "a sync takes %v", took.Round(time.Millisecond))
 	}
@@ -173,8 +213,8 @@ func (e *examination) clock() {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)
 	switch {
-	case e.Now.Year() < 2025:
-		e.fault("clock", cure, "it is %s by the clock", e.Now.Format(time.DateOnly))
+	case e.now.Year() < 2025:
+		e.fault("clock", cure, "it is %s by the clock", e.now.Format(time.DateOnly))
 	case err != nil:
 	case state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0:
 		e.warn("clock", cure, "no time service keeps the clock right")
@@ -189,15 +229,15 @@ func (e *examination) limits() {
 	limit := e.rlimits()
 	files := limit["Max open files"]
 	const unit = "raise it: LimitNOFILE= in a unit, ulimit -n in a shell"
-	if most := listen.Connections(e.Conns, files); most < e.Conns {
-		e.warn("limits", unit, "%d open files are enough for %d of %d connections", files, most, e.Conns)
+	if most := listen.Connections(e.conns, files); most < e.conns {
+		e.warn("limits", unit, "%d open files are enough for %d of %d connections", files, most, e.conns)
 	}
 	if size := limit["Max file size"]; size != unlimited && size < 1<<40 {
 		e.warn("limits", "raise it: LimitFSIZE= in a unit, ulimit -f in a shell", "files may have %d octets, no more", size)
 	}
-	if memory, group := e.memory(); memory > 0 && memory < e.Memory+256<<20 {
+	if memory, group := e.memory(); memory > 0 && memory < e.Limits.Buffers+256<<20 {
 		e.warn("limits", "raise it, or lower --max-buffers", "the memory of %s is limited to %s, of which requests may take %s",
-			group, state.FormatSize(memory), state.FormatSize(e.Memory))
+			group, state.FormatSize(memory), state.FormatSize(e.Limits.Buffers))
 	}
 	if len(e.findings) == before {
 		e.ok("limits", "%s open files", words(files))

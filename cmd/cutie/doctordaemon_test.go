@@ -1,4 +1,4 @@
-package doctor
+package main
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/durable"
 )
@@ -41,7 +42,8 @@ cutie_mirror_audit_timestamp_seconds{queue="m"} 1000
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &examination{Patient: Patient{Audit: time.Hour, Now: time.Unix(1000+7201, 0)}}
+	e := &examination{settings: new(settings), now: time.Unix(1000+7201, 0)}
+	e.Mirror.Audit = time.Hour
 	e.measured(families)
 	e.mirrored(families)
 	want := []durable.Finding{
@@ -65,7 +67,7 @@ cutie_mirror_audit_timestamp_seconds{queue="m"} 1000
 func TestDaemonsOfAStore(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0).UTC()
-	serve := func(r role, status int) *httptest.Server {
+	serve := func(r daemon.Ownership, status int) *httptest.Server {
 		var srv *httptest.Server
 		srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 			own := r
@@ -78,33 +80,34 @@ func TestDaemonsOfAStore(t *testing.T) {
 		t.Cleanup(srv.Close)
 		return srv
 	}
-	nobody := serve(role{}, http.StatusOK)
+	nobody := serve(daemon.Ownership{}, http.StatusOK)
 	nobody.Close()
-	owner := serve(role{Role: "owner", Batch: 7}, http.StatusOK).URL
-	guarded := serve(role{}, http.StatusUnauthorized).URL
+	owner := serve(daemon.Ownership{Role: "owner", Batch: 7}, http.StatusOK).URL
+	guarded := serve(daemon.Ownership{}, http.StatusUnauthorized).URL
 	for name, c := range map[string]struct {
-		own        role
+		own        daemon.Ownership
 		base       string
 		level      durable.Level
 		text, cure string
 	}{
-		"owner":                {role{Role: "owner", Batch: 7}, "", durable.Fine, "owns the home, at batch 7", ""},
-		"standby":              {role{Role: "standby", Owner: "a", URL: owner, As: now.Add(-time.Second)}, "", durable.Fine, "1s behind the owner a", ""},
-		"guarded owner":        {role{Role: "standby", Owner: "a", URL: guarded, As: now}, "", durable.Fine, "behind the owner a", ""},
-		"no owner":             {role{Role: "standby", Owner: "a", Left: true}, "", durable.Faulty, "the home has no owner", "cutie failover standby --url http://127."},
-		"silent owner":         {role{Role: "standby", Owner: "a", URL: nobody.URL, Quiet: true, As: now}, "", durable.Faulty, "a, gives no signs of life", "--takeover-after"},
-		"owner not reached":    {role{Role: "standby", Owner: "a", URL: nobody.URL, As: now}, "", durable.Faulty, "a, is not reached at " + nobody.URL, "its --node-url"},
-		"owner without URL":    {role{Role: "standby", Owner: "a", As: now}, "", durable.Faulty, "does not say where it answers", "--node-url"},
-		"another at the URL":   {role{Role: "standby", Owner: "a", URL: serve(role{Role: "standby"}, http.StatusOK).URL, As: now}, "", durable.Faulty, "there is a standby", "its --node-url"},
-		"behind":               {role{Role: "standby", Owner: "a", URL: owner, As: now.Add(-time.Minute)}, "", durable.Warning, "1m0s behind", "the way to the store"},
-		"node not reached":     {role{Role: "owner", Node: nobody.URL}, "", durable.Faulty, "this daemon is not reached at " + nobody.URL, "--node-url"},
-		"node on this machine": {role{Role: "owner"}, "https://queue.example.org/", durable.Warning, "for this machine alone", "--node-url"},
+		"owner":                {daemon.Ownership{Role: "owner", Batch: 7}, "", durable.Fine, "owns the home, at batch 7", ""},
+		"standby":              {daemon.Ownership{Role: "standby", Owner: "a", URL: owner, As: now.Add(-time.Second)}, "", durable.Fine, "1s behind the owner a", ""},
+		"guarded owner":        {daemon.Ownership{Role: "standby", Owner: "a", URL: guarded, As: now}, "", durable.Fine, "behind the owner a", ""},
+		"no owner":             {daemon.Ownership{Role: "standby", Owner: "a", Left: true}, "", durable.Faulty, "the home has no owner", "cutie failover standby --url http://127."},
+		"silent owner":         {daemon.Ownership{Role: "standby", Owner: "a", URL: nobody.URL, Quiet: true, As: now}, "", durable.Faulty, "a, gives no signs of life", "--takeover-after"},
+		"owner not reached":    {daemon.Ownership{Role: "standby", Owner: "a", URL: nobody.URL, As: now}, "", durable.Faulty, "a, is not reached at " + nobody.URL, "its --node-url"},
+		"owner without URL":    {daemon.Ownership{Role: "standby", Owner: "a", As: now}, "", durable.Faulty, "does not say where it answers", "--node-url"},
+		"another at the URL":   {daemon.Ownership{Role: "standby", Owner: "a", URL: serve(daemon.Ownership{Role: "standby"}, http.StatusOK).URL, As: now}, "", durable.Faulty, "there is a standby", "its --node-url"},
+		"behind":               {daemon.Ownership{Role: "standby", Owner: "a", URL: owner, As: now.Add(-time.Minute)}, "", durable.Warning, "1m0s behind", "the way to the store"},
+		"node not reached":     {daemon.Ownership{Role: "owner", Node: nobody.URL}, "", durable.Faulty, "this daemon is not reached at " + nobody.URL, "--node-url"},
+		"node on this machine": {daemon.Ownership{Role: "owner"}, "https://queue.example.org/", durable.Warning, "for this machine alone", "--node-url"},
 	} {
 		srv := serve(c.own, http.StatusOK)
 		if c.base == "" {
 			c.base = srv.URL + "/"
 		}
-		e := &examination{Patient: Patient{Now: now, BaseURI: c.base}, daemon: &reach.Target{HTTP: srv.Client(), Base: srv.URL + "/"}}
+		e := &examination{settings: new(settings), now: now, daemon: &reach.Target{HTTP: srv.Client(), Base: srv.URL + "/"}}
+		e.Listen.BaseURI = c.base
 		e.shared(t.Context())
 		if len(e.findings) != 1 || e.findings[0].Level != c.level || e.findings[0].Path != "store" ||
 			!strings.Contains(e.findings[0].Text, c.text) || !strings.Contains(e.findings[0].Cure, c.cure) || (c.cure == "") != (e.findings[0].Cure == "") {
@@ -113,7 +116,7 @@ func TestDaemonsOfAStore(t *testing.T) {
 	}
 	local := httptest.NewServer(http.NotFoundHandler())
 	defer local.Close()
-	e := &examination{Patient: Patient{Now: now}, daemon: &reach.Target{HTTP: local.Client(), Base: local.URL + "/"}}
+	e := &examination{settings: new(settings), now: now, daemon: &reach.Target{HTTP: local.Client(), Base: local.URL + "/"}}
 	if e.shared(t.Context()); len(e.findings) > 0 {
 		t.Errorf("a home in its directory: got %+v", e.findings)
 	}

@@ -1,4 +1,4 @@
-package doctor
+package main
 
 import (
 	"context"
@@ -34,32 +34,32 @@ const (
 	aheadLeast  = time.Minute // of an event before the clock
 )
 
-// home looks at the home. Without one nothing else can be looked at, and it returns
+// lookAtHome looks at the home. Without one nothing else can be looked at, and it returns
 // false.
-func (e *examination) home(ctx context.Context) bool {
-	info, err := os.Stat(e.Home)
+func (e *examination) lookAtHome(ctx context.Context) bool {
+	info, err := os.Stat(*e.home)
 	if err != nil || !info.IsDir() {
 		if err == nil {
-			err = &os.PathError{Op: "open", Path: e.Home, Err: syscall.ENOTDIR}
+			err = &os.PathError{Op: "open", Path: *e.home, Err: syscall.ENOTDIR}
 		}
-		e.fault("home", "--home names another; cutie init "+e.Home+" makes one", "%v", err)
+		e.fault("home", "--home names another; cutie init "+*e.home+" makes one", "%v", err)
 		return false
 	}
 	e.owner(info)
 	e.files(info)
 	e.shape()
 	e.pid = os.Getpid()
-	if e.daemon, err = e.Finder.Daemon(ctx); err != nil {
+	if e.daemon, err = e.finder.Daemon(ctx); err != nil {
 		e.fault("home", "run this as the user of the daemon", "the socket of the daemon: %v", err)
 		return true
 	}
 	if e.daemon != nil {
-		if text, err := os.ReadFile(filepath.Join(e.Home, home.LockName)); err == nil {
+		if text, err := os.ReadFile(filepath.Join(*e.home, home.LockName)); err == nil {
 			if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
 				e.pid = pid
 			}
 		}
-		e.ok("home", "%s, served by process %d", e.Home, e.pid)
+		e.ok("home", "%s, served by process %d", *e.home, e.pid)
 	} else {
 		e.closed()
 	}
@@ -70,17 +70,17 @@ func (e *examination) home(ctx context.Context) bool {
 // owner looks at the rights to the directory.
 func (e *examination) owner(info os.FileInfo) {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && os.Geteuid() != 0 && int(s.Uid) != os.Geteuid() {
-		e.warn("home", "run this as user "+strconv.Itoa(int(s.Uid))+", or chown -R the home", "%s belongs to user %d, not to you", e.Home, s.Uid)
+		e.warn("home", "run this as user "+strconv.Itoa(int(s.Uid))+", or chown -R the home", "%s belongs to user %d, not to you", *e.home, s.Uid)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		e.warn("home", "chmod 700 "+e.Home, "other users of this machine can look into %s", e.Home)
+		e.warn("home", "chmod 700 "+*e.home, "other users of this machine can look into %s", *e.home)
 	}
 }
 
 // closed opens a home without a daemon, to look.
 func (e *examination) closed() {
 	n, told, in := 0, 0, map[string]int{}
-	svc, err := queuefs.Open(e.Home, queuefs.Options{Look: true, Report: func(p durable.Finding) {
+	svc, err := queuefs.Open(*e.home, queuefs.Options{Look: true, Report: func(p durable.Finding) {
 		n++
 		dir := filepath.Dir(p.Path)
 		if in[dir]++; in[dir] <= maxAlike && told < maxProblems {
@@ -89,7 +89,7 @@ func (e *examination) closed() {
 		}
 	}})
 	if err != nil {
-		err = fault.Explain(err, e.Home)
+		err = fault.Explain(err, *e.home)
 		text, hint := fault.Words(err)
 		var locked *home.LockedError
 		if errors.As(err, &locked) {
@@ -105,16 +105,16 @@ func (e *examination) closed() {
 		return
 	}
 	defer svc.Close()
-	if e.BaseURI == "" {
-		e.BaseURI = svc.Info().BaseURI
+	if e.Listen.BaseURI == "" {
+		e.Listen.BaseURI = svc.Info().BaseURI
 	}
 	e.dates(svc)
 	e.heads(svc)
 	if n > told {
-		e.fault("home", "cutie check "+e.Home+" names them", "%d problems more", n-told)
+		e.fault("home", "cutie check "+*e.home+" names them", "%d problems more", n-told)
 	}
 	if n == 0 {
-		e.ok("home", "%s can be opened, and no daemon runs; cutie check reads all its files", e.Home)
+		e.ok("home", "%s can be opened, and no daemon runs; cutie check reads all its files", *e.home)
 	}
 }
 
@@ -124,13 +124,13 @@ func (e *examination) cureOf(p durable.Finding) string {
 		return "look at the rights to the file, then at the disk and its log; the file may be whole"
 	}
 	if p.Path == home.LogDir+"/"+home.JournalDir {
-		return fault.HintOf(fault.Explain(queuefs.ErrJournalLost, e.Home))
+		return fault.HintOf(fault.Explain(queuefs.ErrJournalLost, *e.home))
 	}
 	if id, ok := strings.CutPrefix(p.Path, home.QueuesDir+"/"); ok && strings.HasPrefix(p.Text, "directory lost") {
 		return "put the directory back, or cutie rmqueue --lost " + id
 	}
 	o, _ := check.Cure(&check.Report{Problems: []durable.Finding{p}}, nil)
-	return reach.CheckCommand(e.Home, o.Repair, o.Rebuild, o.AcceptLoss)
+	return reach.CheckCommand(*e.home, o.Repair, o.Rebuild, o.AcceptLoss)
 }
 
 // dates compares the last events with the clock. Later events are dated after them,
@@ -143,16 +143,16 @@ func (e *examination) dates(svc *queuefs.Service) {
 			last, of = s.LastEvent, s.Info.ID
 		}
 	}
-	if last.Sub(e.Now) > aheadLeast {
+	if last.Sub(e.now) > aheadLeast {
 		e.fault("clock", "set the clock right before the daemon starts; if it is right now, it was ahead, and events go on from that date until the clock has caught up",
-			"the last event of %s is of %s, and by the clock it is %s", of, last.UTC().Format(time.DateTime), e.Now.UTC().Format(time.DateTime))
+			"the last event of %s is of %s, and by the clock it is %s", of, last.UTC().Format(time.DateTime), e.now.UTC().Format(time.DateTime))
 	}
 }
 
 // aside looks for files set aside because they made no sense.
 func (e *examination) aside() {
-	dirs := []string{e.Home}
-	if f, err := os.Open(filepath.Join(e.Home, home.QueuesDir)); err == nil {
+	dirs := []string{*e.home}
+	if f, err := os.Open(filepath.Join(*e.home, home.QueuesDir)); err == nil {
 		names, _ := f.Readdirnames(maxQueues)
 		f.Close()
 		for _, name := range names {
@@ -191,7 +191,7 @@ func (e *examination) files(info os.FileInfo) {
 	var foreign, locked []string
 	seen := map[string]bool{}
 	for _, dir := range upper {
-		names, _ := filepath.Glob(filepath.Join(globbed(e.Home), dir, "*"))
+		names, _ := filepath.Glob(filepath.Join(globbed(*e.home), dir, "*"))
 		for _, name := range names[:min(len(names), maxQueues)] {
 			st, err := os.Lstat(name)
 			if err != nil || seen[name] {
@@ -210,13 +210,13 @@ func (e *examination) files(info os.FileInfo) {
 		}
 	}
 	if len(foreign) > 0 {
-		e.fault("home", fmt.Sprintf("chown -R %d:%d %s, and run commands on it as that user", owner.Uid, owner.Gid, e.Home),
+		e.fault("home", fmt.Sprintf("chown -R %d:%d %s, and run commands on it as that user", owner.Uid, owner.Gid, *e.home),
 			"%d files do not belong to user %d, as the home does, first %s", len(foreign), owner.Uid, foreign[0])
 	}
 	if len(locked) > 0 {
-		e.fault("home", "chmod -R u+rwX "+e.Home, "the owner may not read and write %d files, first %s", len(locked), locked[0])
+		e.fault("home", "chmod -R u+rwX "+*e.home, "the owner may not read and write %d files, first %s", len(locked), locked[0])
 	}
-	for _, name := range e.Readable {
+	for _, name := range []string{e.config, e.Access.Users, e.tlsCert, e.tlsKey} {
 		e.readable(name, owner)
 	}
 }
@@ -273,7 +273,7 @@ func (e *examination) heads(svc *queuefs.Service) {
 		}
 	}
 	if len(bad) > 0 {
-		e.fault("home", "bring the payloads back from a copy; jobs without one are put on hold, cutie rm and cutie cull remove them; cutie check "+e.Home+" reads all",
+		e.fault("home", "bring the payloads back from a copy; jobs without one are put on hold, cutie rm and cutie cull remove them; cutie check "+*e.home+" reads all",
 			"%d jobs have no good payload, first %s", len(bad), bad[0])
 	}
 }
@@ -284,17 +284,17 @@ const maxNames = 1_000_000
 // shape looks for things of another kind where the home has files, a socket, directories, or
 // files of jobs.
 func (e *examination) shape() {
-	name := filepath.Join(e.Home, listen.SocketName)
+	name := filepath.Join(*e.home, listen.SocketName)
 	if info, err := os.Lstat(name); err == nil && info.Mode().Type() != fs.ModeSocket {
 		e.fault("home", "move it away: the daemon makes the socket", "%s is no socket", name)
 	}
 	for _, file := range []string{home.ListName, home.InfoName} {
-		name := filepath.Join(e.Home, file)
+		name := filepath.Join(*e.home, file)
 		if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
-			e.fault("home", "move it away, and bring the file back from a copy; without one, "+reach.CheckCommand(e.Home, false, true, false), "%s is no file", name)
+			e.fault("home", "move it away, and bring the file back from a copy; without one, "+reach.CheckCommand(*e.home, false, true, false), "%s is no file", name)
 		}
 	}
-	queues, _ := filepath.Glob(filepath.Join(globbed(e.Home), home.QueuesDir, "*", home.QueueInfoName))
+	queues, _ := filepath.Glob(filepath.Join(globbed(*e.home), home.QueuesDir, "*", home.QueueInfoName))
 	left, end := maxNames, time.Now().Add(headTime)
 	for _, q := range queues[:min(len(queues), maxQueues)] {
 		for _, sub := range []string{job.Pending.String(), job.Consumed.String(), job.Deleted.String(), tree.Payloads} {
@@ -334,7 +334,7 @@ func (e *examination) foreignNames(dir string, max int) (seen int) {
 		seen += len(all)
 	}
 	if foreign > 0 {
-		e.warn("home", reach.CheckCommand(e.Home, true, false, false)+" sets them aside", "%d entries of %s are no files of jobs, first %.80q", foreign, dir, first)
+		e.warn("home", reach.CheckCommand(*e.home, true, false, false)+" sets them aside", "%d entries of %s are no files of jobs, first %.80q", foreign, dir, first)
 	}
 	return seen
 }
