@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -100,6 +101,14 @@ func (j *uwsJob) resultNames() (names []string) {
 	return names
 }
 
+// print prints lines, or with -t the facts of [state.UWSClass].
+func (u *uwsCall) print(lines []string, facts ...any) error {
+	if u.Form != "" {
+		return u.Facts(false, state.OfFacts(state.UWSClass, facts...))
+	}
+	return u.Out.Lines(lines)
+}
+
 func (u *uwsCall) do(ctx context.Context, method string, args []string, last int, uploads []string) error {
 	if most := map[string]int{"create": len(args), "result": 1}[method]; len(args) > most {
 		return fault.Usagef("too many arguments for %s: %.60q", method, args[most])
@@ -111,7 +120,7 @@ func (u *uwsCall) do(ctx context.Context, method string, args []string, last int
 		return u.create(ctx, args, uploads)
 	case "show":
 		if u.Form != "" {
-			return u.facts(ctx)
+			return u.result(ctx, nil)
 		}
 		text, _, err := u.document(ctx, u.url)
 		if err != nil {
@@ -137,21 +146,21 @@ func (u *uwsCall) do(ctx context.Context, method string, args []string, last int
 	return fault.Usagef("%.40q is none of list, create, show, run, abort, delete, wait, result", method)
 }
 
+func (u *uwsCall) phase(phase string) error { return u.print([]string{phase}, u.url, nil, phase) }
+
 // list prints the newest jobs, up to last of them. It follows links to further parts of
 // the list. Services of 1.0 do not know LAST.
 func (u *uwsCall) list(ctx context.Context, last int) error {
-	type uwsRef struct {
-		ID      string `xml:"id,attr"`
-		Phase   string `xml:"phase"`
-		RunID   string `xml:"runId"`
-		Created string `xml:"creationTime"` // as the service writes it
+	var jobs struct {
+		XMLName xml.Name `xml:"jobs"`
+		Refs    []struct {
+			ID      string `xml:"id,attr"`
+			Phase   string `xml:"phase"`
+			RunID   string `xml:"runId"`
+			Created string `xml:"creationTime"` // as the service writes it
+		} `xml:"jobref"` // of all parts
 	}
-	var refs []uwsRef
-	for where := fmt.Sprintf("%s?LAST=%d", u.url, last); where != "" && len(refs) < last; {
-		var jobs struct {
-			XMLName xml.Name `xml:"jobs"`
-			Refs    []uwsRef `xml:"jobref"`
-		}
+	for where := fmt.Sprintf("%s?LAST=%d", u.url, last); where != "" && len(jobs.Refs) < last; {
 		text, header, err := u.document(ctx, where)
 		if err == nil {
 			err = unmarshalUWS(text, &jobs)
@@ -159,7 +168,6 @@ func (u *uwsCall) list(ctx context.Context, last int) error {
 		if err != nil {
 			return err
 		}
-		refs = append(refs, jobs.Refs...)
 		next := wellknown.Links(header, "next")
 		if len(next) == 0 {
 			break
@@ -168,36 +176,16 @@ func (u *uwsCall) list(ctx context.Context, last int) error {
 			return err
 		}
 	}
-	refs = refs[:min(len(refs), last)]
+	var facts []state.Document
+	var lines []string
+	for _, j := range jobs.Refs[:min(len(jobs.Refs), last)] {
+		facts = append(facts, state.OfFacts(state.UWSClass, nil, j.ID, j.Phase, timeOf(j.Created), j.RunID))
+		lines = append(lines, strings.Join([]string{j.ID, j.Phase, j.Created, j.RunID}, "\t"))
+	}
 	if u.Form != "" {
-		var facts []state.Document
-		for _, j := range refs {
-			facts = append(facts, state.OfFacts(state.UWSClass, nil, j.ID, j.Phase, timeOf(j.Created), j.RunID))
-		}
 		return u.Facts(true, facts...)
 	}
-	var all []string
-	for _, j := range refs {
-		all = append(all, strings.Join([]string{j.ID, j.Phase, j.Created, j.RunID}, "\t"))
-	}
-	return u.Out.Lines(all)
-}
-
-// facts prints what is known of the job.
-func (u *uwsCall) facts(ctx context.Context) error {
-	j, err := u.job(ctx, "")
-	if err != nil {
-		return err
-	}
-	return u.Facts(false, state.OfFacts(state.UWSClass, u.url, j.ID, j.Phase, timeOf(j.Created), j.RunID, j.resultNames()))
-}
-
-// phase prints the phase of the job.
-func (u *uwsCall) phase(phase string) error {
-	if u.Form != "" {
-		return u.Facts(false, state.OfFacts(state.UWSClass, u.url, nil, phase))
-	}
-	return u.Out.Emit([]byte(phase + "\n"))
+	return u.Out.Lines(lines)
 }
 
 // timeOf reads the date of a service; zero if it is none.
@@ -260,15 +248,10 @@ func (u *uwsCall) create(ctx context.Context, args, uploads []string) error {
 	if len(files) > 0 {
 		r, w := io.Pipe()
 		m := multipart.NewWriter(w)
-		written := make(chan struct{})
-		go func() {
-			w.CloseWithError(writeParts(m, form, files))
-			close(written)
-		}()
-		defer func() { // the files are no longer read then
-			r.Close()
-			<-written
-		}()
+		var writing sync.WaitGroup
+		writing.Go(func() { w.CloseWithError(writeParts(m, form, files)) })
+		defer writing.Wait() // the files are no longer read then
+		defer r.Close()
 		body, mediaType = r, m.FormDataContentType()
 	}
 	first := *u.http
@@ -282,10 +265,7 @@ func (u *uwsCall) create(ctx context.Context, args, uploads []string) error {
 	if err != nil || resp.StatusCode != http.StatusSeeOther {
 		return fmt.Errorf("%s: answered with %s and no job", u.url, resp.Status)
 	}
-	if u.Form != "" {
-		return u.Facts(false, state.OfFacts(state.UWSClass, at.String()))
-	}
-	return u.Out.Emit([]byte(at.String() + "\n"))
+	return u.print([]string{at.String()}, at.String())
 }
 
 func writeParts(m *multipart.Writer, parameters url.Values, files map[string]*os.File) error {
@@ -308,17 +288,14 @@ func writeParts(m *multipart.Writer, parameters url.Values, files map[string]*os
 	return m.Close()
 }
 
-// result prints the names of the results, or one of them.
+// result prints the names of the results, or what is known of the job, or one result.
 func (u *uwsCall) result(ctx context.Context, args []string) error {
-	if len(args) == 0 && u.Form != "" {
-		return u.facts(ctx)
-	}
 	j, err := u.job(ctx, "")
 	if err != nil {
 		return err
 	}
 	if len(args) == 0 {
-		return u.Out.Lines(j.resultNames())
+		return u.print(j.resultNames(), u.url, j.ID, j.Phase, timeOf(j.Created), j.RunID, j.resultNames())
 	}
 	i := slices.Index(j.resultNames(), args[0])
 	if i < 0 {
@@ -341,11 +318,10 @@ func (u *uwsCall) result(ctx context.Context, args []string) error {
 
 // resolve returns a reference in an answer as a URL.
 func resolve(where, ref string) (string, error) {
-	base, err := url.Parse(where)
-	if err != nil {
-		return "", err
+	u, err := url.Parse(where)
+	if err == nil {
+		u, err = u.Parse(ref)
 	}
-	u, err := base.Parse(ref)
 	if err != nil {
 		return "", err
 	}

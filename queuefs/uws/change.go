@@ -137,7 +137,7 @@ func (j *job) changed(params []pair) ([]pair, error) {
 		size += len(p.name) + len(p.value)
 	}
 	if size > maxParams || len(list) > maxPairs || len(formatPairs(list)) > queuejob.MaxSidecar {
-		return nil, web.Errorf(http.StatusRequestEntityTooLarge, "parameters are too many or too long")
+		return nil, tooLarge("parameters are too many or too long")
 	}
 	return list, nil
 }
@@ -168,7 +168,7 @@ func (h *Handler) putParameter(w http.ResponseWriter, r *request) error {
 	}
 	p := pair{r.PathValue("name"), string(value)}
 	if len(value) > maxParams {
-		return &web.Error{Status: http.StatusRequestEntityTooLarge, Message: "the value has more than " + strconv.Itoa(maxParams) + " octets"}
+		return tooLarge("the value has more than %d octets", maxParams)
 	}
 	if err := cmp.Or(checkText(p), checkName(p.name)); err != nil {
 		return bad("%v", err)
@@ -351,7 +351,7 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 		m.Sidecar = formatPairs(params)
 	}
 	if len(m.Sidecar) > queuejob.MaxSidecar {
-		return "", errLong
+		return "", tooLarge("parameters are too long; upload a file")
 	}
 	if err := queuejob.CheckText(m.Sidecar); err != nil { // documents of UWS show parameters
 		return "", err
@@ -371,8 +371,6 @@ func (h *Handler) made(w http.ResponseWriter, r *request, run bool) (id string, 
 	}
 	return cut.Extra.Value(elemID), nil
 }
-
-var errLong = web.Errorf(http.StatusRequestEntityTooLarge, "parameters are too long; upload a file")
 
 // submit puts a job into the queue. Its payload is the file, several files as
 // parts of one, or the parameters as a form.

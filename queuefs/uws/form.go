@@ -96,16 +96,18 @@ func (f *filled) discard() {
 	}
 }
 
-// add takes a parameter from query, form or part.
-func (f *filled) add(p pair) error {
-	if err := checkText(p); err != nil {
-		return bad("%v", err)
+// add takes parameters from query, form or part.
+func (f *filled) add(pairs ...pair) error {
+	for _, p := range pairs {
+		if err := checkText(p); err != nil {
+			return bad("%v", err)
+		}
+		if f.size += len(p.name) + len(p.value); f.size > maxParams || len(f.params) >= maxPairs {
+			return tooLarge("parameters have more than %d octets, or are more than %d; upload them as a file",
+				maxParams, maxPairs)
+		}
+		f.params = append(f.params, p)
 	}
-	if f.size += len(p.name) + len(p.value); f.size > maxParams || len(f.params) >= maxPairs {
-		return &web.Error{Status: http.StatusRequestEntityTooLarge, Message: "parameters have more than " + strconv.Itoa(maxParams) +
-			" octets, or are more than " + strconv.Itoa(maxPairs) + "; upload them as a file"}
-	}
-	f.params = append(f.params, p)
 	return nil
 }
 
@@ -117,10 +119,8 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled
 			f.discard()
 		}
 	}()
-	for _, p := range r.query {
-		if err := f.add(p); err != nil {
-			return f, err
-		}
+	if err := f.add(r.query...); err != nil {
+		return f, err
 	}
 	_, fromPage := r.value(linesField)
 	media, attrs, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -141,21 +141,18 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled
 			return f, err
 		}
 		if len(text) > 3*maxParams {
-			return f, &web.Error{Status: http.StatusRequestEntityTooLarge, Message: "form has more than " + strconv.Itoa(3*maxParams) + " octets; upload a file"}
+			return f, tooLarge("form has more than %d octets; upload a file", 3*maxParams)
 		}
 		pairs, err := parseForm(string(text))
 		if err != nil {
 			return f, bad("form: %v", err)
 		}
-		for _, p := range pairs {
-			if err := f.add(p); err != nil {
-				return f, err
-			}
-		}
+		return f, f.add(pairs...)
 	case files && r.set.opaque:
 		return f, f.take(upload{name: payloadName, mediaType: label(r.Header.Get("Content-Type"))}, in)
 	default:
-		return f, &web.Error{Status: http.StatusUnsupportedMediaType, Message: "unsupported body: " + label(media) + "; parameters come as a form, a file in multipart/form-data"}
+		return f, web.Errorf(http.StatusUnsupportedMediaType,
+			"unsupported body: %s; parameters come as a form, a file in multipart/form-data", label(media))
 	}
 	return f, nil
 }
@@ -268,19 +265,13 @@ type part struct {
 func (p part) String() string { return fmt.Sprintf("%d %d %d %s", p.at, p.head, p.size, p.name) }
 
 func parsePart(s string) (p part, ok bool) {
-	f := strings.SplitN(s, " ", 4)
-	if len(f) < 4 {
-		return p, false
+	if f := strings.SplitN(s, " ", 4); len(f) == 4 {
+		p.at, _ = strconv.ParseInt(f[0], 10, 64)
+		p.head, _ = strconv.ParseInt(f[1], 10, 64)
+		p.size, _ = strconv.ParseInt(f[2], 10, 64)
+		p.name = f[3]
 	}
-	for i, to := range []*int64{&p.at, &p.head, &p.size} {
-		n, err := strconv.ParseInt(f[i], 10, 64)
-		if err != nil || n < 0 {
-			return p, false
-		}
-		*to = n
-	}
-	p.name = f[3]
-	return p, p.String() == s
+	return p, p.at >= 0 && p.head >= 0 && p.size >= 0 && p.String() == s
 }
 
 // partsOf returns the files of a multipart payload.

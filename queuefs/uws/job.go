@@ -55,23 +55,21 @@ func (v view) as(id string, cut *queuejob.Job) *job {
 	return &job{view: v, id: id, cut: *cut, bad: Check(cut)}
 }
 
-var errNoJob = errors.New("job not found")
-
-// find returns a job. The error of a destroyed one is errNoJob. A job with
+// find returns a job. The error of a destroyed one is [ledger.ErrNoJob]. A job with
 // parameters that were changed is the last one of several jobs of the queue; its
 // identifier has the number of the first.
 func (v view) find(id string) (*job, error) {
 	n, err := queuejob.ParseID(id)
 	if err != nil {
 		if !isMade(id) {
-			return nil, errNoJob
+			return nil, ledger.ErrNoJob
 		}
 		n = numberOf(id)
 	}
 	for {
 		cut, err := v.q.Job(n)
 		if errors.Is(err, ledger.ErrNoJob) {
-			return nil, errNoJob
+			err = ledger.ErrNoJob // without its number
 		}
 		if err != nil {
 			return nil, err
@@ -80,7 +78,7 @@ func (v view) find(id string) (*job, error) {
 			return v.as(id, &cut), nil
 		}
 		if v.idOf(&cut) != id {
-			return nil, errNoJob
+			return nil, ledger.ErrNoJob
 		}
 		if next := replacedBy(&cut); isMade(id) && next > cut.ID {
 			n = next
@@ -88,7 +86,7 @@ func (v view) find(id string) (*job, error) {
 		}
 		j := v.as(id, &cut)
 		if j.destroyed() {
-			return nil, errNoJob
+			return nil, ledger.ErrNoJob
 		}
 		return j, nil
 	}

@@ -2,6 +2,7 @@ package uws
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/xml"
@@ -28,11 +29,7 @@ import (
 )
 
 // part serves a part of a job: one word, or a list (UWS 1.1, 2.2.1).
-func (h *Handler) part(w http.ResponseWriter, r *request) error {
-	j, err := h.found(r, false)
-	if err != nil {
-		return err
-	}
+func (h *Handler) part(w http.ResponseWriter, r *request, j *job) error {
 	s := ""
 	switch part := r.PathValue("part"); part {
 	case "phase":
@@ -69,11 +66,7 @@ func (h *Handler) part(w http.ResponseWriter, r *request) error {
 }
 
 // job serves a job, at once or after a change (UWS 1.1, 2.2.1.1).
-func (h *Handler) job(w http.ResponseWriter, r *request) error {
-	j, err := h.found(r, false)
-	if err != nil {
-		return err
-	}
+func (h *Handler) job(w http.ResponseWriter, r *request, j *job) error {
 	if wait, ok := r.value("WAIT"); ok && !r.set.old {
 		n, err := strconv.Atoi(strings.TrimSpace(wait))
 		if err != nil || n < -1 {
@@ -85,8 +78,13 @@ func (h *Handler) job(w http.ResponseWriter, r *request) error {
 				return bad("PHASE: %v", err)
 			}
 		}
+		// It answers at once in a phase that nobody is expected to end. -1 is the longest wait.
 		if n != 0 && j.phase() == want {
-			if j, err = h.await(r, j, n); err != nil {
+			most := maxWait
+			if n > 0 && n <= int(maxWait/time.Second) {
+				most = time.Duration(n) * time.Second
+			}
+			if j, err = h.stayWith(r, j, most, func(p phase) bool { return p == want && p.active() }); err != nil {
 				return err
 			}
 		}
@@ -99,11 +97,7 @@ func (h *Handler) job(w http.ResponseWriter, r *request) error {
 }
 
 // result serves a result as it is.
-func (h *Handler) result(w http.ResponseWriter, r *request) error {
-	j, err := h.found(r, false)
-	if err != nil {
-		return err
-	}
+func (h *Handler) result(w http.ResponseWriter, r *request, j *job) error {
 	if len(j.results()) == 0 {
 		return notFound("result not found")
 	}
@@ -124,11 +118,7 @@ func serveResult(w http.ResponseWriter, r *request, j *job, name string) error {
 }
 
 // parameter serves the value of a parameter as it is.
-func (h *Handler) parameter(w http.ResponseWriter, r *request) error {
-	j, err := h.found(r, false)
-	if err != nil {
-		return err
-	}
+func (h *Handler) parameter(w http.ResponseWriter, r *request, j *job) error {
 	for _, p := range j.parameters() {
 		switch {
 		case p.name != r.PathValue("name"):
@@ -316,18 +306,6 @@ func typeOf(r queuejob.Result) string {
 	return r.MediaType
 }
 
-// await returns the job after a change of its phase, or after the seconds; -1
-// is the longest wait of the Handler. It answers at once in a phase that nobody
-// is expected to end (UWS 1.1, 2.2.1.1).
-func (h *Handler) await(r *request, j *job, seconds int) (*job, error) {
-	most := maxWait
-	if seconds >= 0 && seconds <= int(most/time.Second) {
-		most = time.Duration(seconds) * time.Second
-	}
-	was := j.phase()
-	return h.stayWith(r, j, most, func(p phase) bool { return p == was && p.active() })
-}
-
 // stayWith returns the job once stay refuses its phase, at the end of the time,
 // of the request, or of the Handler. The error is that of a caller who has lost the right
 // meanwhile.
@@ -348,10 +326,7 @@ func (h *Handler) stayWith(r *request, j *job, most time.Duration, stay func(pha
 	for {
 		number := j.cut.ID
 		_, changed := r.q.Status(number) // before reading the job, so no event is missed
-		if j, err = r.find(j.id); errors.Is(err, errNoJob) {
-			return nil, notFound("job not found")
-		}
-		if err != nil || !stay(j.phase()) || ctx.Err() != nil {
+		if j, err = r.find(j.id); err != nil || !stay(j.phase()) || ctx.Err() != nil {
 			return j, err
 		}
 		if j.cut.ID != number { // another job of the queue took its place
@@ -394,13 +369,10 @@ func (h *Handler) sync(w http.ResponseWriter, r *request) error {
 
 // syncWait leads to the main result of an ended job, and to itself after the
 // longest wait.
-func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
-	j, err := h.found(r, false)
-	if err != nil {
-		return err
-	}
+func (h *Handler) syncWait(w http.ResponseWriter, r *request, j *job) error {
 	unended := func(p phase) bool { return p.active() || p == held }
-	if j, err = h.stayWith(r, j, maxWait, unended); err != nil {
+	j, err := h.stayWith(r, j, maxWait, unended)
+	if err != nil {
 		return err
 	}
 	if unended(j.phase()) {
@@ -418,13 +390,8 @@ func (h *Handler) syncWait(w http.ResponseWriter, r *request) error {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
-	name := results[0].Name
-	for _, res := range results {
-		if res.Name == mainResult {
-			name = mainResult
-		}
-	}
-	return see(w, r.ref("async", j.id, "results", name))
+	main := max(0, slices.IndexFunc(results, func(res queuejob.Result) bool { return res.Name == mainResult }))
+	return see(w, r.ref("async", j.id, "results", results[main].Name))
 }
 
 // vosiForms are the two descriptions of a queue as a service (IVOA Support
@@ -564,18 +531,19 @@ var within = map[phase][]index.Filter{
 // by the index alone.
 func (f *filter) candidates(q *queuefs.Queue, most int) (ids []queuejob.ID) {
 	var sets []index.Filter
+	if len(f.phases) == 0 {
+		sets = []index.Filter{{}}
+	}
 	for _, p := range f.phases {
-		some, known := within[p]
-		switch {
-		case p == executing:
+		if p == executing {
 			ids = append(ids, q.Leased()...)
-		case !known:
+			continue
+		}
+		some, known := within[p]
+		if !known {
 			some = []index.Filter{{}}
 		}
 		sets = append(sets, some...)
-	}
-	if len(f.phases) == 0 {
-		sets = []index.Filter{{}}
 	}
 	for _, o := range sets {
 		o.Limit = most
@@ -583,39 +551,9 @@ func (f *filter) candidates(q *queuefs.Queue, most int) (ids []queuejob.ID) {
 		ids = append(ids, some...)
 	}
 	ids = slices.DeleteFunc(ids, func(id queuejob.ID) bool { return f.before != 0 && id >= f.before })
-	slices.Sort(ids)
-	slices.Reverse(ids)
+	slices.SortFunc(ids, func(a, b queuejob.ID) int { return cmp.Compare(b, a) })
 	ids = slices.Compact(ids)
 	return ids[:min(len(ids), most)]
-}
-
-// each visits the jobs of a list for the caller, the last of the queue first,
-// until visit returns false, or until it has read the most jobs for a request.
-// Then next is the last of them; it is 0 if the list is whole.
-func (h *Handler) each(r *request, f filter, visit func(*job) bool) (next queuejob.ID, err error) {
-	ids := f.candidates(r.q, h.o.MaxListed+1)
-	for i, id := range ids {
-		if i == h.o.MaxListed {
-			return ids[i-1], nil
-		}
-		if err := r.Context().Err(); err != nil {
-			return 0, err
-		}
-		cut, err := r.q.Job(id)
-		if errors.Is(err, ledger.ErrNoJob) {
-			continue
-		}
-		if err != nil {
-			return 0, err
-		}
-		if !f.after.IsZero() && !cut.Submitted.After(f.after) {
-			return 0, nil // older ones were created before, too
-		}
-		if j := r.listed(&cut); j != nil && r.sees(cut.Owner) && f.wants(j) && !visit(j) {
-			return 0, nil
-		}
-	}
-	return 0, nil
 }
 
 // sees reports whether jobs of an owner are in the lists of the caller.
@@ -624,25 +562,45 @@ func (r *request) sees(owner string) bool {
 	return c.Admin || owner != "" && owner == c.Name || owner == "" && c.Delete && !c.Own
 }
 
-// newest returns the jobs of a list; with LAST the newest first. Creation is never later
-// than submission, so the search for these ends at a job submitted before the creation
-// of all found ones. next is where another list goes on, 0 for nowhere.
+// newest returns the jobs of a list for the caller: the last of the queue first, with LAST
+// the newest. Creation is never later than submission, so the search for these ends at a
+// job submitted before the creation of all found ones. After the most jobs that a request
+// may read, next is the last of them; it is 0 if the list is whole.
 func (h *Handler) newest(r *request, f filter) (list []*job, next queuejob.ID, err error) {
-	next, err = h.each(r, f, func(j *job) bool {
-		at := len(list)
-		if f.last > 0 {
-			if at >= f.last && stamp(j.cut.Submitted).Before(list[f.last-1].created()) {
-				return false
-			}
-			at, _ = slices.BinarySearchFunc(list, j, func(a, b *job) int { return b.created().Compare(a.created()) })
+	ids := f.candidates(r.q, h.o.MaxListed+1)
+	for i, id := range ids {
+		if i == h.o.MaxListed {
+			return list, ids[i-1], nil
 		}
+		if err := r.Context().Err(); err != nil {
+			return nil, 0, err
+		}
+		cut, err := r.q.Job(id)
+		if errors.Is(err, ledger.ErrNoJob) {
+			continue
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		if !f.after.IsZero() && !cut.Submitted.After(f.after) {
+			break // older ones were created before, too
+		}
+		j := r.listed(&cut)
+		if j == nil || !r.sees(cut.Owner) || !f.wants(j) {
+			continue
+		}
+		if f.last == 0 {
+			list = append(list, j)
+			continue
+		}
+		if len(list) == f.last && stamp(cut.Submitted).Before(list[f.last-1].created()) {
+			break
+		}
+		at, _ := slices.BinarySearchFunc(list, j, func(a, b *job) int { return b.created().Compare(a.created()) })
 		list = slices.Insert(list, at, j)
-		if f.last > 0 {
-			list = list[:min(len(list), f.last)]
-		}
-		return true
-	})
-	return list, next, err
+		list = list[:min(len(list), f.last)]
+	}
+	return list, 0, nil
 }
 
 // listedBytes is about what a job in a list takes in memory.

@@ -223,9 +223,6 @@ func (r *request) ref(segments ...string) string {
 // it where change is set.
 func (h *Handler) found(r *request, change bool) (*job, error) {
 	j, err := r.find(r.PathValue("job"))
-	if errors.Is(err, errNoJob) {
-		return nil, notFound("job not found")
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -233,6 +230,17 @@ func (h *Handler) found(r *request, change bool) (*job, error) {
 		return nil, forbidden("the job is somebody else's")
 	}
 	return j, nil
+}
+
+// of returns a handler that reads the job in the path.
+func (h *Handler) of(do func(http.ResponseWriter, *request, *job) error) func(http.ResponseWriter, *request) error {
+	return func(w http.ResponseWriter, r *request) error {
+		j, err := h.found(r, false)
+		if err != nil {
+			return err
+		}
+		return do(w, r, j)
+	}
 }
 
 // maySee reports whether the caller may read a job. Only the identifier
@@ -280,17 +288,17 @@ func (h *Handler) Routes() []web.Route {
 		{"GET", "/{part:capabilities|availability}", web.Need{}, web.AtOnce, h.vosi},
 		{"GET", "/sync", submit, web.AtOnce, h.sync},
 		{"POST", "/sync", submit, web.AtOnce, h.sync},
-		{"GET", "/sync/{job}", own, web.Always, h.syncWait},
+		{"GET", "/sync/{job}", own, web.Always, h.of(h.syncWait)},
 		{"GET", "/async", own, web.AtOnce, h.jobs},
 		{"POST", "/async", submit, web.AtOnce, h.create},
-		{"GET", "/async/{job}", own, web.OrEarlier, h.job},
+		{"GET", "/async/{job}", own, web.OrEarlier, h.of(h.job)},
 		{"POST", "/async/{job}", submit, web.AtOnce, h.change},
 		{"DELETE", "/async/{job}", submit, web.AtOnce, h.destroyed},
-		{"GET", "/async/{job}/{part:phase|executionduration|destruction|parameters}", own, web.AtOnce, h.part},
-		{"GET", "/async/{job}/{part:quote|owner|error|results}", own, web.AtOnce, h.part},
+		{"GET", "/async/{job}/{part:phase|executionduration|destruction|parameters}", own, web.AtOnce, h.of(h.part)},
+		{"GET", "/async/{job}/{part:quote|owner|error|results}", own, web.AtOnce, h.of(h.part)},
 		{"POST", "/async/{job}/{part:phase|executionduration|destruction|parameters}", submit, web.AtOnce, h.change},
-		{"GET", "/async/{job}/results/{name}", own, web.AtOnce, h.result},
-		{"GET", "/async/{job}/parameters/{name}", own, web.AtOnce, h.parameter},
+		{"GET", "/async/{job}/results/{name}", own, web.AtOnce, h.of(h.result)},
+		{"GET", "/async/{job}/parameters/{name}", own, web.AtOnce, h.of(h.parameter)},
 		{"PUT", "/async/{job}/parameters/{name}", submit, web.AtOnce, h.putParameter},
 	} {
 		for _, end := range []string{"", "/"} {
@@ -326,6 +334,10 @@ func bad(format string, a ...any) error {
 
 func forbidden(format string, a ...any) error {
 	return web.Errorf(http.StatusForbidden, format, a...)
+}
+
+func tooLarge(format string, a ...any) error {
+	return web.Errorf(http.StatusRequestEntityTooLarge, format, a...)
 }
 
 func notFound(text string) error { return &web.Error{Status: http.StatusNotFound, Message: text} }
