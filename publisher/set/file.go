@@ -76,7 +76,7 @@ func (p *Piece) Reread(file *os.File, grows bool, yield func(int64) bool) (more 
 		return true, err
 	}
 	if st.Size() < p.Length || st.Size() > p.Length && !grows {
-		return true, Damaged("%s has %d octets of %d", p.Name, st.Size(), p.Length)
+		return true, Damaged("%s has %d octets of %d", file.Name(), st.Size(), p.Length)
 	}
 	uncache(file)
 	defer uncache(file)
@@ -94,7 +94,7 @@ func (p *Piece) Reread(file *os.File, grows bool, yield func(int64) bool) (more 
 		}
 	}
 	if [sha256.Size]byte(h.Sum(nil)) != p.Sum {
-		return true, Damaged("%s has not its SHA-256 digest", p.Name)
+		return true, Damaged("%s has not its SHA-256 digest", file.Name())
 	}
 	return true, nil
 }
