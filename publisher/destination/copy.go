@@ -142,7 +142,6 @@ type Copy struct {
 	// Of Sync, which works on one set at a time. A pass is over a list or a package.
 	listed          map[uint64]uint64 // by hash of its path, the last pass that had a resource; nil: nobody asks
 	pass, firstPass uint64            // of now, and of these lists
-	fresh           bool              // there was no file when the run began
 	allListed       bool              // this run reads the lists of all resources
 }
 
@@ -152,7 +151,7 @@ type Counts struct {
 	Skipped                                 atomic.Int64 // times that something of the Source was passed over
 	Stored                                  atomic.Int64 // octets of the files made
 	Held                                    atomic.Int64 // octets of the files that were there
-	Total                                   atomic.Int64 // octets of all files of a baseline: an estimate; 0: not known
+	Total                                   atomic.Int64 // octets of the packages of a baseline
 }
 
 // A state is the contents of state.json.

@@ -33,13 +33,12 @@ type task struct {
 	entry sitemap.Entry
 	made  *bool // set when it was; nil: nobody asks
 
-	file   string // "": not known yet
-	again  bool   // a list of this run had the resource before, so it was counted
-	absent bool   // it is known that there is no file
-	want   local.Facts
-	mod    time.Time // of the file that is there: it may be the same since then
-	coded  bool      // the last answer had a content coding
-	other  bool      // with one: take the octets that were not taken before
+	file  string // "": not known yet
+	again bool   // a list of this run had the resource before, so it was counted
+	want  local.Facts
+	mod   time.Time // of the file that is there: it may be the same since then
+	coded bool      // the last answer had a content coding
+	other bool      // with one: take the octets that were not taken before
 }
 
 // makers are workers that make files, from a package if it is not nil.
@@ -150,10 +149,8 @@ func (c *Copy) needs(t *task) (bool, error) {
 	if e.Change == sitemap.Deleted {
 		return false, c.remove(t.file)
 	}
-	m, mod := local.Missing, time.Time{}
-	if t.want = factsOf(e); !t.absent {
-		m, mod, err = c.dir.Compare(t.file, &t.want, c.o.Deep || coarse(e))
-	}
+	t.want = factsOf(e)
+	m, mod, err := c.dir.Compare(t.file, &t.want, c.o.Deep || coarse(e))
 	switch {
 	case err != nil:
 		c.refuse(t, fmt.Errorf("%s: %w", e.Loc, err))

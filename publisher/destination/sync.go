@@ -52,10 +52,7 @@ func (c *Copy) Sync(ctx context.Context) (*Report, error) {
 	skipped := c.counts.Skipped.Load()
 	c.newSkips()
 	c.listed = map[uint64]uint64{}
-	var err error
-	if c.fresh, err = c.dir.Empty(); err == nil {
-		err = c.syncSets(ctx, r, false)
-	}
+	err := c.syncSets(ctx, r, false)
 	if errors.Is(err, source.ErrGap) {
 		c.o.Tell(fmt.Sprintf("%v; the copy begins anew, with the files it has", err))
 		c.state.Gap = true
@@ -178,7 +175,7 @@ func (c *Copy) list(t *task) (twice bool) {
 	h := maphash.String(seed, key)
 	pass, again := c.listed[h]
 	c.listed[h] = c.pass
-	t.again, t.absent = again, !again && c.fresh
+	t.again = again
 	return again && pass == c.pass
 }
 
@@ -345,7 +342,6 @@ func (c *Copy) baselineBy(ctx context.Context, set *source.Set, s *setState, by 
 	case ByDump:
 		at, err = c.byDump(ctx, set, s)
 	case ByList:
-		c.source.Listed = c.estimate()
 		w := c.makers(ctx, s, nil)
 		at, err = set.Resources(w.ctx, func(e *sitemap.Entry, at time.Time) error {
 			if err := c.began(s, at); err != nil {
@@ -422,15 +418,6 @@ func listTime(ctx context.Context, set *source.Set, at time.Time) (time.Time, er
 		return at, nil
 	}
 	return set.Reach(ctx, allLists)
-}
-
-// estimate adds the octets of the lists of a set to the total, as they become known.
-func (c *Copy) estimate() func(octets int64, n, of int) {
-	before, sum := c.counts.Total.Load(), int64(0)
-	return func(octets int64, n, of int) {
-		sum += octets
-		c.counts.Total.Store(before + sum/int64(n)*int64(of))
-	}
 }
 
 // anew begins a set anew. The changes since the former cursor are applied after the

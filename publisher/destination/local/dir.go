@@ -17,11 +17,10 @@
 // # Files
 //
 // A resource gets its path when its length and all its digests were verified. Until then
-// its file has no name, or where a file system has no such files it is in .cutie-sync/:
-// new-N is removed by the next run, part-DIGEST goes on with its rest as long as
-// part-DIGEST.tag, a validator, names its octets; changes-N only grow. A file has the time
-// of its resource, so that a later run knows a copy by length and time. All access is below
-// the directory: symbolic links that lead out of it are refused.
+// its file is in .cutie-sync/: new-N is removed by the next run, part-DIGEST goes on with its
+// rest as long as part-DIGEST.tag, a validator, names its octets; changes-N only grow. A file
+// has the time of its resource, so that a later run knows a copy by length and time. All access
+// is below the directory: symbolic links that lead out of it are refused.
 package local
 
 import (
@@ -52,9 +51,8 @@ type Dir struct {
 	at   *os.File // the same
 	lock *os.File
 
-	alone   bool          // lock is held
-	unnamed bool          // a file may be made without a name, if its file system can
-	temp    atomic.Uint64 // number of the last unfinished file
+	alone bool          // lock is held
+	temp  atomic.Uint64 // number of the last unfinished file
 
 	mu      sync.RWMutex        // held for reading while a folder is in use
 	folders map[string]*os.File // open directories, by their path
@@ -115,8 +113,6 @@ func (d *Dir) begin(base string) (err error) {
 	if d.alone = err == nil; err != nil && err != unix.EWOULDBLOCK {
 		return fmt.Errorf("lock: %w", err)
 	}
-	_, err = os.Stat("/proc/self/fd") // gives such files their names
-	d.unnamed = err == nil
 	_, e := d.own.Lstat("LOCK")
 	d.Names, err = NewNames(base, e == nil)
 	return err

@@ -129,34 +129,29 @@ func TestNothingLeavesTheDirectory(t *testing.T) {
 	}
 }
 
-// A file system without unnamed files makes the same copies.
-func TestCopiesWithAndWithoutNames(t *testing.T) {
-	for named, set := range map[string]func(*local.Dir){"not": func(*local.Dir) {}, "all": local.NameAll} {
-		dir := t.TempDir()
-		d := open(t, dir)
-		set(d)
-		want, other := factsOf("hello"), factsOf("other")
-		for _, c := range []struct {
-			file, text string
-			want       local.Facts
-		}{{"a/b", "hello", want}, {"a/b", "other", other}, {"a", "hello", want}, {"a/b/c", "hello", want}, {"a/b/c", "other", other}} {
-			if err := put(d, c.file, c.text, c.want); err != nil {
-				t.Errorf("named %s: %s: %v", named, c.file, err)
-			}
-			if m, _, err := d.Compare(c.file, &c.want, true); m != local.Same || err != nil {
-				t.Errorf("named %s: %s: got %v, %v", named, c.file, m, err)
-			}
+// A name may be that of a file and of a directory, and a copy that differs leaves nothing.
+func TestCopiesGetTheirPaths(t *testing.T) {
+	dir := t.TempDir()
+	d := open(t, dir)
+	want, other := factsOf("hello"), factsOf("other")
+	for _, c := range []struct {
+		file, text string
+		want       local.Facts
+	}{{"a/b", "hello", want}, {"a/b", "other", other}, {"a", "hello", want}, {"a/b/c", "hello", want}, {"a/b/c", "other", other}} {
+		must(t, put(d, c.file, c.text, c.want))
+		if m, _, err := d.Compare(c.file, &c.want, true); m != local.Same || err != nil {
+			t.Errorf("%s: got %v, %v", c.file, m, err)
 		}
-		if err := put(d, "x", "hell", want); !errors.Is(err, local.ErrDiffers) {
-			t.Errorf("named %s: got %v", named, err)
-		}
-		if got, want := files(t, d), []string{"a/b", "a/b^/c", "a^"}; !slices.Equal(got, want) {
-			t.Errorf("named %s: got %q, want %q", named, got, want)
-		}
-		left, err := filepath.Glob(filepath.Join(dir, local.Own, "new-*"))
-		if err != nil || len(left) > 0 {
-			t.Errorf("named %s: left %q, %v", named, left, err)
-		}
+	}
+	if err := put(d, "x", "hell", want); !errors.Is(err, local.ErrDiffers) {
+		t.Errorf("got %v", err)
+	}
+	if got, want := files(t, d), []string{"a/b", "a/b^/c", "a^"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, local.Own, "new-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left %q, %v", left, err)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -129,16 +128,10 @@ func (d *Dir) Date(file string, mod, want time.Time) error {
 	}))
 }
 
-// date gives a file of a directory, or the one that is open if name is "", its time, to the
-// microsecond.
-func date(f *os.File, name string, mod time.Time) error {
+// date gives a file of a directory its time, to the microsecond.
+func date(dir *os.File, name string, mod time.Time) error {
 	t := unix.NsecToTimespec(mod.UnixMicro() * 1000)
-	err := unix.UtimesNanoAt(handle(f), name, []unix.Timespec{t, t}, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW)
-	if name == "" && (err == unix.EINVAL || err == unix.ENOENT) { // an old kernel
-		v := unix.NsecToTimeval(t.Nano())
-		err = unix.Futimes(handle(f), []unix.Timeval{v, v})
-	}
-	return os.NewSyscallError("utimensat", err)
+	return os.NewSyscallError("utimensat", unix.UtimesNanoAt(handle(dir), name, []unix.Timespec{t, t}, unix.AT_SYMLINK_NOFOLLOW))
 }
 
 // sameTime compares times of files and of Sources; these have whole seconds or
@@ -153,7 +146,7 @@ type File struct {
 	dir  *Dir
 	path string
 	want Facts
-	name string   // in Own, "" without one
+	name string   // in Own, "" once it has its path, or is gone
 	out  *os.File // nil: the copy has ended
 	sums *Sums
 	tag  string // of a part: validator of its octets
@@ -162,20 +155,10 @@ type File struct {
 // Receive begins a copy to the path of a resource. Write refuses more octets than want
 // says; Commit, other content.
 func (d *Dir) Receive(file string, want Facts) (*File, error) {
-	f := &File{dir: d, path: file, want: want, sums: NewSums(want.Length, want.Hashes)}
-	if d.unnamed {
-		fd, err := unix.Openat(handle(d.at), ".", unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, 0o666)
-		if err == nil {
-			f.out = os.NewFile(uintptr(fd), file)
-			return f, nil
-		}
-		if err != unix.EOPNOTSUPP && err != unix.EISDIR {
-			return nil, storage(os.NewSyscallError("openat", err))
-		}
-	}
+	f := &File{dir: d, path: file, want: want, name: d.tempName(), sums: NewSums(want.Length, want.Hashes)}
 	var err error
-	f.name = d.tempName()
-	if f.out, err = d.own.OpenFile(f.name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o666); err != nil {
+	f.out, err = d.own.OpenFile(f.name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o666)
+	if err != nil {
 		return nil, storage(err)
 	}
 	return f, nil
@@ -270,32 +253,19 @@ func (f *File) Commit(mod time.Time) error {
 		mod = f.want.LastMod
 	}
 	if !mod.IsZero() {
-		if err := date(f.out, "", mod); err != nil {
+		if err := date(f.dir.at, f.name, mod); err != nil {
 			return storage(err)
 		}
 	}
-	if f.name != "" {
-		err := f.out.Close()
-		if f.out = nil; err != nil {
-			return storage(err)
-		}
+	err := f.out.Close()
+	if f.out = nil; err == nil {
+		err = f.dir.in(f.path, true, f.place)
 	}
-	return storage(f.dir.in(f.path, true, f.place))
+	return storage(err)
 }
 
 // place gives the copy its name in a directory.
 func (f *File) place(to *os.File, name string) error {
-	if f.name == "" {
-		err := f.link(to, name)
-		if !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		temp := f.dir.tempName()
-		if err := f.link(f.dir.at, temp); err != nil {
-			return err
-		}
-		f.name = temp
-	}
 	name, _, _, err := stat(to, name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -308,16 +278,6 @@ func (f *File) place(to *os.File, name string) error {
 	}
 	f.name = ""
 	return nil
-}
-
-// link gives an unnamed file a name that is free. By its descriptor alone it takes a tenth less
-// of all that a small copy takes, and more rights.
-func (f *File) link(to *os.File, name string) error {
-	if err := unix.Linkat(handle(f.out), "", handle(to), name, unix.AT_EMPTY_PATH); err == nil || err == unix.EEXIST {
-		return os.NewSyscallError("linkat", err)
-	}
-	unnamed := "/proc/self/fd/" + strconv.Itoa(handle(f.out))
-	return os.NewSyscallError("linkat", unix.Linkat(unix.AT_FDCWD, unnamed, handle(to), name, unix.AT_SYMLINK_FOLLOW))
 }
 
 // Keep ends a part, to be resumed later. After Commit or Discard it does nothing.

@@ -74,6 +74,3 @@ func FuzzPath(f *testing.F) {
 		}
 	})
 }
-
-// NameAll makes d take every file system for one without unnamed files.
-func NameAll(d *Dir) { d.unnamed = false }

@@ -176,15 +176,16 @@ func (c *Client) Get(ctx context.Context, r Request, take func(*Answer) error) e
 	}
 	defer end()
 	for try := 1; ; try++ {
-		err := c.once(ctx, &r, take)
-		pause, again := c.pause(err, try)
-		if !again || ctx.Err() != nil {
-			return err
-		}
-		if e := c.sleep(ctx, pause); e != nil {
+		if err := c.once(ctx, &r, take); !c.again(ctx, err, try) {
 			return err
 		}
 	}
+}
+
+// again reports whether to make a request again after an error, and waits until then.
+func (c *Client) again(ctx context.Context, err error, try int) bool {
+	pause, again := c.pause(err, try)
+	return again && ctx.Err() == nil && c.sleep(ctx, pause) == nil
 }
 
 // begin waits for the turn of a request. Requests with Wait have turns of their own, so
@@ -426,15 +427,11 @@ func (s single) RoundTrip(req *http.Request) (*http.Response, error) {
 		case err == nil:
 			return resp, nil
 		}
-		pause, again := s.c.pause(failed, try)
-		if !again || req.Method != http.MethodGet || req.Context().Err() != nil {
+		if req.Method != http.MethodGet || !s.c.again(req.Context(), failed, try) {
 			return resp, err
 		}
 		if err == nil {
 			resp.Body.Close()
-		}
-		if err := s.c.sleep(req.Context(), pause); err != nil {
-			return nil, err
 		}
 	}
 }

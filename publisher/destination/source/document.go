@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -42,22 +41,6 @@ type Document struct {
 	lines   int        // that text no longer has
 	skipped int        // entries
 	faults  int        // of optional parts
-}
-
-// lengths returns the sum of all lengths in the text. To read it as XML for an estimate
-// would cost as much as all else.
-func (d *Document) lengths() (sum int64) {
-	for text := d.text; ; {
-		_, rest, found := bytes.Cut(text, []byte(`length="`))
-		if !found {
-			return sum
-		}
-		text = rest
-		value, _, _ := bytes.Cut(text[:min(len(text), 20)], []byte(`"`))
-		if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n > 0 && n < 1<<50 {
-			sum += n
-		}
-	}
 }
 
 // Link returns the URI of the first link with a relation, "" without one.
@@ -166,13 +149,11 @@ func (s *Source) openList(ctx context.Context, uri string, at *version, wait tim
 var ErrKind = errors.New("is another document")
 
 // kind checks the capability of a document.
-func (d *Document) kind(want ...sitemap.Capability) error {
-	for _, c := range want {
-		if d.Head.Capability == c {
-			return nil
-		}
+func (d *Document) kind(want sitemap.Capability) error {
+	if d.Head.Capability == want {
+		return nil
 	}
-	return fmt.Errorf("%s: %w: %s instead of %s", d.URI, ErrKind, d.Head.Capability, want[0])
+	return fmt.Errorf("%s: %w: %s instead of %s", d.URI, ErrKind, d.Head.Capability, want)
 }
 
 // A Skip is something of a Source that could not be read, and was passed over.

@@ -16,7 +16,6 @@
 package source
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -45,10 +44,6 @@ type Source struct {
 	Sets        []string         // URIs of Capability Lists
 	Lists       []string         // of a Source without these: its Resource Lists, such as plain Sitemaps
 	Left        []string         // Resource Lists that robots.txt names, and that belong to no set
-
-	// Listed gets, with each list of resources, the octets of these, its number among all
-	// lists of the set, and how many there are. The octets are an estimate. nil: nobody asks.
-	Listed func(octets int64, n, of int)
 
 	// Skip gets what cannot be read and is passed over. nil: it is an error, and ends the
 	// reading. It may be called from several goroutines.
@@ -205,13 +200,13 @@ const maxNesting = 4
 // It sets at to the time of the whole, or else of its oldest part.
 func (s *Source) walk(ctx context.Context, lists []string, kind sitemap.Capability, at *time.Time) iter.Seq2[sitemap.Entry, error] {
 	return func(yield func(sitemap.Entry, error) bool) {
-		w := &walker{source: s, kind: kind, at: at, of: len(lists), seen: map[string]bool{}, yield: yield}
+		w := &walker{source: s, kind: kind, at: at, many: len(lists) > 1, seen: map[string]bool{}, yield: yield}
 		for _, uri := range lists {
 			if !w.walk(ctx, uri, time.Time{}, 0) {
 				return
 			}
 		}
-		if w.bad != nil && w.n == 0 {
+		if w.bad != nil && !w.read {
 			w.fail(w.bad)
 		}
 	}
@@ -222,7 +217,8 @@ type walker struct {
 	source *Source
 	kind   sitemap.Capability
 	at     *time.Time
-	n, of  int             // documents so far, and to come as far as known
+	many   bool            // lists were given
+	read   bool            // a list was
 	seen   map[string]bool // their URIs
 	dated  bool            // at was set
 	bad    error           // of the last one that was passed over
@@ -245,7 +241,7 @@ func (w *walker) walk(ctx context.Context, uri string, whole time.Time, depth in
 	if err == nil && d.Root != sitemap.URLSet && depth == maxNesting {
 		err = fmt.Errorf("%s: an index in more than %d others", d.URI, maxNesting)
 	}
-	if err != nil && w.of > 1 && w.source.skips(ctx, err) {
+	if err != nil && (w.many || depth > 0) && w.source.skips(ctx, err) {
 		w.bad = err
 		return true
 	}
@@ -260,10 +256,7 @@ func (w *walker) walk(ctx context.Context, uri string, whole time.Time, depth in
 	}
 	plain := d.Root == sitemap.URLSet
 	if plain {
-		w.n++
-		w.source.listed(d, w.kind, w.n, w.of)
-	} else {
-		w.of += bytes.Count(d.text, []byte("<sitemap>")) - 1
+		w.read = true
 	}
 	for e, err := range d.Entries() {
 		switch {
@@ -280,12 +273,6 @@ func (w *walker) walk(ctx context.Context, uri string, whole time.Time, depth in
 func (w *walker) fail(err error) bool {
 	w.yield(sitemap.Entry{}, err)
 	return false
-}
-
-func (s *Source) listed(d *Document, kind sitemap.Capability, n, of int) {
-	if s.Listed != nil && d != nil && kind == sitemap.ResourceList {
-		s.Listed(d.lengths(), n, max(n, of))
-	}
 }
 
 // Resources gives each resource of the Resource List to visit, and returns the time at
