@@ -284,7 +284,10 @@ type diskSpace struct {
 }
 
 // Behind returns the bytes of journal since the last checkpoint.
-func (s *diskSpace) Behind() int64 { return s.Shared.Journal.Stats().Written - s.mark.Load() }
+func (s *diskSpace) Behind() int64 { return s.behind(s.Shared.Journal.Stats()) }
+
+// behind is Behind of a journal; each call of its Stats takes a lock of all who append.
+func (s *diskSpace) behind(log journal.Stats) int64 { return log.Written - s.mark.Load() }
 
 // Replayed counts bytes of journal from before the opening as behind.
 func (s *diskSpace) Replayed(bytes int) { s.mark.Add(-int64(bytes)) }
@@ -329,7 +332,8 @@ func (s *diskSpace) NoGrowth() { s.full.Store(true) }
 // of journal, maxBehindJobs jobs, or, on a nearly full disk, half of the free space, so that
 // they need not all be written when it is full.
 func (s *diskSpace) Lagging() bool {
-	return s.Behind() >= s.Limit || s.Shared.Behind.Load() >= maxBehindJobs || s.crowded()
+	log := s.Shared.Journal.Stats()
+	return s.behind(log) >= s.Limit || s.Shared.Behind.Load() >= maxBehindJobs || s.crowded(log)
 }
 
 // Overdue reports whether changes are to write files, as many as they cause: files lag
@@ -346,21 +350,21 @@ func (s *diskSpace) TooFar() bool {
 }
 
 // needs returns the greatest need of the next checkpoint.
-func (s *diskSpace) needs() (bytes, files int64) {
+func (s *diskSpace) needs(log journal.Stats) (bytes, files int64) {
 	jobs := s.Shared.Behind.Load()
-	return jobs*jobBytes + max(0, s.Behind()), jobs*jobFiles + moreFiles
+	return jobs*jobBytes + max(0, s.behind(log)), jobs*jobFiles + moreFiles
 }
 
 // has reports whether the disk has so much more free space than the next checkpoint
 // needs. Where this is unknown, writing shows.
-func (s *diskSpace) has(bytes, files int64) bool {
-	b, n := s.needs()
+func (s *diskSpace) has(log journal.Stats, bytes, files int64) bool {
+	b, n := s.needs(log)
 	return s.headroom.has(s.Home, b+bytes, n+files)
 }
 
 // crowded reports whether the files to be written take half of the disk.
-func (s *diskSpace) crowded() bool {
-	bytes, files := s.needs()
+func (s *diskSpace) crowded(log journal.Stats) bool {
+	bytes, files := s.needs(log)
 	return !s.headroom.has(s.Home, 2*bytes, 2*files-moreFiles)
 }
 
@@ -370,7 +374,8 @@ func (s *diskSpace) Has(bytes int64) bool { return s.Fits(0, bytes) }
 
 // Fits is Has for a submission of n jobs with so many bytes.
 func (s *diskSpace) Fits(n int, bytes int64) bool {
-	return s.has(bytes+int64(n)*jobBytes+s.Shared.Journal.Stats().Wants+s.owed.Load(), int64(n)*jobFiles)
+	log := s.Shared.Journal.Stats()
+	return s.has(log, bytes+int64(n)*jobBytes+log.Wants+s.owed.Load(), int64(n)*jobFiles)
 }
 
 // Hopeless reports whether a submission without space is refused at once: there are
@@ -379,10 +384,11 @@ func (s *diskSpace) Hopeless() bool { return s.Shared.Behind.Load() > fewFiles |
 
 // ForSegment reports whether the disk has space for a segment of the journal.
 func (s *diskSpace) ForSegment(bytes int64, use journal.Use) bool {
+	log := s.Shared.Journal.Stats()
 	if use == journal.Adds {
-		return s.has(bytes+s.owed.Load(), 0)
+		return s.has(log, bytes+s.owed.Load(), 0)
 	}
-	return s.has(bytes, -moreFiles)
+	return s.has(log, bytes, -moreFiles)
 }
 
 // GiveUp removes the reserve, and reports whether there was one. Submissions get nothing
@@ -406,8 +412,8 @@ func (s *diskSpace) Keep() {
 	if _, err := s.Home.Stat(home.ReserveName); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	size := min(2*int64(s.Shared.MaxAppend), free/diskShare)
-	if s.has(size+s.Shared.Journal.Stats().Wants, 0) && s.Home.Allocate(home.ReserveName, size) == nil {
+	size, log := min(2*int64(s.Shared.MaxAppend), free/diskShare), s.Shared.Journal.Stats()
+	if s.has(log, size+log.Wants, 0) && s.Home.Allocate(home.ReserveName, size) == nil {
 		s.owed.Store(0)
 	}
 }

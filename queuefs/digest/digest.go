@@ -126,7 +126,8 @@ type Value struct {
 
 // NewValue returns the digest with the octets sum, as a [hash.Hash] gives them.
 func NewValue(t Type, sum []byte) Value {
-	return Value{Type: t, Hex: hex.EncodeToString(sum)}
+	var text [2 * sha512.Size]byte // of the longest one
+	return Value{Type: t, Hex: string(hex.AppendEncode(text[:0], sum))}
 }
 
 // Sum returns the digest of data.

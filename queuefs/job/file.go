@@ -19,7 +19,7 @@ import (
 const timeForm = "2006-01-02T15:04:05.000000Z"
 
 // FormatTime returns t as it stands in job files.
-func FormatTime(t time.Time) string { return string(AppendTime(nil, t)) }
+func FormatTime(t time.Time) string { return string(AppendTime(make([]byte, 0, len(timeForm)), t)) }
 
 // AppendTime appends t to dst as FormatTime writes it.
 func AppendTime(dst []byte, t time.Time) []byte {

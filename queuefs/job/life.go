@@ -172,13 +172,13 @@ type Lease struct {
 func NewToken() string {
 	var b [16]byte
 	rand.Read(b[:])
-	return base64.RawURLEncoding.EncodeToString(b[:])
+	return string(base64.RawURLEncoding.AppendEncode(make([]byte, 0, 2*len(b)), b[:]))
 }
 
 // LeaseKey returns the part of a token kept in the job file.
 func LeaseKey(token string) string {
 	sum := sha256.Sum256([]byte(token))
-	return hex.EncodeToString(sum[:])
+	return string(hex.AppendEncode(make([]byte, 0, 2*len(sum)), sum[:]))
 }
 
 // Opens reports whether the token is the one of the lease, and the lease not over.
@@ -327,7 +327,7 @@ func ConsumerKey(user, key string) string {
 		return ""
 	}
 	sum := sha256.Sum256([]byte(user + "\x00" + key))
-	return hex.EncodeToString(sum[:])
+	return string(hex.AppendEncode(make([]byte, 0, 2*len(sum)), sum[:]))
 }
 
 // TokenFor returns the proof of the lease of a job taken with a key, in its present

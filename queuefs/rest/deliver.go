@@ -23,10 +23,10 @@ import (
 func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t *queuefs.Taken, taken []queuefs.Taken) error {
 	base, j := h.base(r.Request), &t.Job
 	header := w.Header()
-	values := make([]string, 4) // one allocation for all
+	values := make([]string, 8) // one allocation for all
 	values[0] = base.JobRef("content", j.Queue, j.ID)
-	values[1] = "<" + base.JobRef("state", j.Queue, j.ID) + `>; rel="describedby"`
-	header["Content-Location"], header["Link"] = values[:1:1], values[1:2:2]
+	values[3] = jobLink(base, "state", j, "describedby")
+	header["Content-Location"], header["Link"] = values[:1:1], values[3:4] // up to four more links
 	if t.Token != "" {
 		for name, value := range leaseOf(base, t) {
 			header[name] = append(header[name], value)
@@ -41,9 +41,9 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 		kind = wrap(r.Header.Get("Accept"), MediaType(j.Type()))
 	}
 	if kind == bare {
-		values[2] = MediaType(j.Type())
-		values[3] = string(field.AppendDisposition(make([]byte, 0, 64), "attachment", "", j.Filename))
-		header["Content-Type"], header["Content-Disposition"] = values[2:3:3], values[3:]
+		values[1] = MediaType(j.Type())
+		values[2] = string(field.AppendDisposition(make([]byte, 0, 64), "attachment", "", j.Filename))
+		header["Content-Type"], header["Content-Disposition"] = values[1:2:2], values[2:3:3]
 		header["Content-Security-Policy"] = Sandbox
 		if link := field.SetSidecar(header, j); link {
 			header["Link"] = append(header["Link"], "<"+base.JobRef("content", j.Queue, j.ID)+`?part=sidecar>; rel="`+Relation+`sidecar"`)
@@ -75,8 +75,8 @@ func (h *Handler) deliver(w http.ResponseWriter, r *request, q *queuefs.Queue, t
 		m.buf = append(m.buf, j.Sidecar...)
 	}
 	*buf = m.end()
-	values[2] = media + "; boundary=" + m.boundary
-	header["Content-Type"] = values[2:3:3]
+	values[1] = media + "; boundary=" + m.boundary
+	header["Content-Type"] = values[1:2:2]
 	return h.send(w, r, q, taken, m.pieces)
 }
 

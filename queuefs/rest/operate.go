@@ -259,13 +259,19 @@ const maxLease = 24 * time.Hour
 func leaseOf(base state.Base, t *queuefs.Taken) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		link := func(rel string) bool {
-			return yield("Link", "<"+base.JobRef(rel, t.Queue, t.ID)+`>; rel="`+Relation+rel+`"`)
+			return yield("Link", jobLink(base, rel, &t.Job, Relation+rel))
 		}
 		_ = yield(field.Lease, t.Token) &&
 			yield(field.LeaseExpires, job.FormatTime(t.Lease.Ends)) &&
 			yield(field.Attempt, strconv.Itoa(t.Attempts)) &&
 			link("lease") && link("outcome") && link("result")
 	}
+}
+
+// jobLink returns a Link to a reference of a job, see [state.Base.AppendJob].
+func jobLink(base state.Base, kind string, j *job.Job, rel string) string {
+	b := base.AppendJob(append(make([]byte, 0, 160), '<'), kind, j.Queue, j.ID)
+	return string(append(append(append(b, `>; rel="`...), rel...), '"'))
 }
 
 // leaseTime returns the length of a lease, 0 if it is not given; see wrong.
