@@ -224,8 +224,8 @@ func (n *names) wanted(e *ledger.Entry, deleted bool) bool {
 	return (e.Status == job.Deleted || j.gone) == deleted
 }
 
-// find returns the job of the description with a URL, zero if there is none.
-func (x *exchange) find(url string) (job.Job, error) {
+// jobOf returns the job of the description with a URL, zero if there is none.
+func (x *exchange) jobOf(url string) (job.Job, error) {
 	n, err := x.h.names(x.catalog)
 	if err != nil {
 		return job.Job{}, err

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"cutie/publisher/soif"
-	"cutie/queuefs"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/web"
@@ -147,50 +146,46 @@ func (x *exchange) retrieve() error {
 	if err := x.open(web.Read); err != nil {
 		return err
 	}
-	st := x.catalog.State()
-	x.w.Header().Set("Last-Modified", httpDate(st.LastEvent))
-	n, err := x.h.names(x.catalog)
-	if err != nil {
-		return err
-	}
-	f := &finder{q: x.catalog, names: n, since: since, until: st.LastEvent, deleted: x.kind.deleted()}
-	if f.deleted && x.view.attributes == nil {
+	until := x.catalog.State().LastEvent
+	x.w.Header().Set("Last-Modified", httpDate(until))
+	if x.kind.deleted() && x.view.attributes == nil {
 		x.view.attributes = []string{"Status", changedField}
 	}
-	found := f.all()
+	found := x.find(since, until)
 	if len(x.view.order) > 0 {
-		list, err := x.sorted(f)
-		if err != nil {
+		if found, err = x.sorted(found); err != nil {
 			return err
 		}
-		found = slices.Values(list)
 	}
 	hit, hits := int64(0), int64(0)
-	for range found {
-		if hit++; x.view.past(hit) {
+	for _, err := range found {
+		if hit++; err != nil {
+			return err
+		}
+		if x.view.past(hit) {
 			break
 		}
 		if x.view.wants(hit) {
 			hits++
 		}
 	}
-	if hits == 0 || f.err != nil {
-		return cmp.Or(f.err, x.answer("", "0 results"))
+	if hits == 0 {
+		return x.answer("", "0 results")
 	}
 	if err := x.answer(fmt.Sprintf("%d %s objects", hits, documentObject), ""); err != nil {
 		return err
 	}
 	hit = 0
 	held := x.memory.Held()
-	for s := range found {
-		if hit++; x.view.past(hit) || x.started && x.r.Method == http.MethodHead {
-			break
+	for r, err := range found {
+		if hit++; err != nil || x.view.past(hit) || x.started && x.r.Method == http.MethodHead {
+			return err
 		}
 		if !x.view.wants(hit) {
 			continue
 		}
 		x.memory.Return(held) // of the last one
-		o, ok, err := x.describe(s)
+		o, ok, err := x.describe(r)
 		if err != nil {
 			return err
 		}
@@ -202,67 +197,58 @@ func (x *exchange) retrieve() error {
 			return err
 		}
 	}
-	return f.err
+	return nil
 }
 
-// A finder goes through a queue as it was at an instant.
-type finder struct {
-	q       *queuefs.Queue
-	names   *names
-	since   time.Time // nothing changed before
-	until   time.Time // nothing changed after: this is left to the next answer
-	deleted bool
-	err     error
-}
-
-// all yields the jobs, in the order of the queue, then the culled jobs. It
-// keeps one page of the index in memory.
-func (f *finder) all() iter.Seq[resource] {
-	return func(yield func(resource) bool) {
+// find goes through the catalog as it was at an instant: the jobs in the order of the
+// queue, then the culled jobs. Nothing changed before since, and what changed after until
+// is left to the next answer. It keeps one page of the index in memory.
+func (x *exchange) find(since, until time.Time) iter.Seq2[resource, error] {
+	within := func(t time.Time) bool { return !t.Before(since) && !t.After(until) }
+	return func(yield func(resource, error) bool) {
+		names, err := x.h.names(x.catalog)
+		if err != nil {
+			yield(resource{}, err)
+			return
+		}
 		var entries []ledger.Entry
-		for n := range f.q.Pages() {
-			if _, at, _, total := f.q.PageVersion(n); total == 0 || at.Before(f.since) {
+		for n := range x.catalog.Pages() {
+			if _, at, _, total := x.catalog.PageVersion(n); total == 0 || at.Before(since) {
 				continue
 			}
-			entries, _, _ = f.q.Page(n, entries[:0])
+			entries, _, _ = x.catalog.Page(n, entries[:0])
 			for j := range entries {
 				e := &entries[j]
-				if f.within(e.File.Modified) && f.names.wanted(e, f.deleted) &&
-					!yield(resource{id: e.Job, status: e.Status, changed: e.File.Modified}) {
+				if within(e.File.Modified) && names.wanted(e, x.kind.deleted()) &&
+					!yield(resource{id: e.Job, status: e.Status, changed: e.File.Modified}, nil) {
 					return
 				}
 			}
 		}
-		if f.deleted {
-			f.culled(yield)
-		}
-	}
-}
-
-func (f *finder) within(t time.Time) bool { return !t.Before(f.since) && !t.After(f.until) }
-
-// culled goes through the tombstones.
-func (f *finder) culled(yield func(resource) bool) {
-	const many = 10_000
-	// The index gives jobs after an instant; those of the instant belong to
-	// them here.
-	for after := f.since.Add(-time.Microsecond); ; {
-		stones, err := f.q.Tombstones(after, many)
-		if err != nil {
-			f.err = err
+		if !x.kind.deleted() {
 			return
 		}
-		for i := range stones {
-			t := &stones[i]
-			r := resource{id: t.Job, status: job.Deleted, changed: t.Culled, culled: true}
-			if f.within(t.Culled) && !yield(r) {
+		const many = 10_000
+		// The index gives jobs after an instant; those of the instant belong to
+		// them here.
+		for after := since.Add(-time.Microsecond); ; {
+			stones, err := x.catalog.Tombstones(after, many)
+			if err != nil {
+				yield(resource{}, err)
 				return
 			}
+			for i := range stones {
+				t := &stones[i]
+				r := resource{id: t.Job, status: job.Deleted, changed: t.Culled, culled: true}
+				if within(t.Culled) && !yield(r, nil) {
+					return
+				}
+			}
+			if len(stones) < many {
+				return
+			}
+			after = stones[len(stones)-1].Culled
 		}
-		if len(stones) < many {
-			return
-		}
-		after = stones[len(stones)-1].Culled
 	}
 }
 
@@ -275,8 +261,8 @@ type ranked struct {
 // rankedBytes are those of a ranked resource with one key, in a list that grows.
 const rankedBytes = 256
 
-// sorted returns the first hits of a finder in the order of the view.
-func (x *exchange) sorted(f *finder) (all []resource, err error) {
+// sorted returns the first hits in the order of the view.
+func (x *exchange) sorted(found iter.Seq2[resource, error]) (iter.Seq2[resource, error], error) {
 	most := x.h.o.MaxOrdered
 	partly := x.view.last > 0 && x.view.last <= int64(most)
 	if partly {
@@ -289,7 +275,10 @@ func (x *exchange) sorted(f *finder) (all []resource, err error) {
 		list = list[:min(most, len(list))]
 	}
 	held := x.memory.Held()
-	for s := range f.all() {
+	for s, err := range found {
+		if err != nil {
+			return nil, err
+		}
 		o, ok, err := x.describe(s)
 		if err != nil {
 			return nil, err
@@ -317,10 +306,13 @@ func (x *exchange) sorted(f *finder) (all []resource, err error) {
 		}
 	}
 	first()
-	for i := range list {
-		all = append(all, list[i].resource)
-	}
-	return all, f.err
+	return func(yield func(resource, error) bool) {
+		for i := range list {
+			if !yield(list[i].resource, nil) {
+				return
+			}
+		}
+	}, nil
 }
 
 // rankOf returns a value as text that is in order: dates and integers as numbers of the

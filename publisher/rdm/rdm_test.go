@@ -53,6 +53,7 @@ type site struct {
 	clock  *clock
 	svc    *queuefs.Service
 	q      *queuefs.Queue
+	o      rdm.Options
 	h      *rdm.Handler
 	logged []error
 }
@@ -87,7 +88,13 @@ func newSite(t testing.TB, o rdm.Options) *site {
 	s.q, _ = s.svc.Queue("ingest")
 	o.Now = s.clock.now
 	o.Log = func(_ *http.Request, err error) { s.logged = append(s.logged, err) }
-	s.h = rdm.New(s.svc, o)
+	if o.Allow == nil {
+		o.Allow = func(http.Header, *http.Request, web.Right, string) error { return nil }
+	}
+	if o.User == nil {
+		o.User = func(context.Context) string { return "" }
+	}
+	s.o, s.h = o, rdm.New(s.svc, o)
 	return s
 }
 
@@ -436,7 +443,7 @@ func TestCatalogIsReadOn(t *testing.T) {
 	if a := s.post(submission("rd-response", object("DOCUMENT", "http://a/", "Title", "one"))); a.StatusCode != 200 {
 		t.Fatal(a.failure())
 	}
-	s.h = rdm.New(s.svc, rdm.Options{Now: s.clock.now})
+	s.h = rdm.New(s.svc, s.o)
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
 	s.do(httptest.NewRequest("GET", rdm.Path+"?type=rd-request", nil).WithContext(gone))

@@ -218,7 +218,7 @@ var scriptCommands = map[string]func(s *script, not bool, args []string){
 	// anew QUEUE removes a queue and makes it again; without QUEUE the handler is made again
 	"anew": func(s *script, _ bool, args []string) {
 		if len(args) == 0 {
-			s.h = rdm.New(s.svc, rdm.Options{Now: s.clock.now, Allow: s.allow})
+			s.h = rdm.New(s.svc, s.o)
 			return
 		}
 		s.ts.Check(s.svc.RemoveQueue(ctx, args[0]))

@@ -87,14 +87,13 @@ const Path = "/rdm/incoming"
 type Options struct {
 	// Allow returns why the caller lacks a right for a queue, by its cleaned
 	// identifier, or for all queues if that is "": an [*web.Error]. What the answer
-	// needs besides is added to header. nil: everybody may do everything.
+	// needs besides is added to header. Allow, User and Log must be set.
 	Allow func(header http.Header, r *http.Request, right web.Right, queue string) error
-	// User returns the user who asks, "" for one without a name. nil: nobody
-	// has one.
+	// User returns the user who asks, "" for one without a name.
 	User func(ctx context.Context) string
 	// Quota counts the jobs of users; nil: its own.
 	Quota *quota.Keeper
-	// Log is called with errors hidden from the caller, if it is not nil.
+	// Log is called with errors hidden from the caller.
 	Log func(r *http.Request, err error)
 
 	MaxBody    int64 // bytes of a message, as sent and as decoded; 0: 1 GiB; beyond it 413
@@ -137,15 +136,6 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Allow == nil {
-		o.Allow = func(http.Header, *http.Request, web.Right, string) error { return nil }
-	}
-	if o.User == nil {
-		o.User = func(context.Context) string { return "" }
-	}
-	if o.Log == nil {
-		o.Log = func(*http.Request, error) {}
 	}
 	return &Handler{svc: svc, o: o, catalogs: map[string]*names{}}
 }

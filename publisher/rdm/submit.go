@@ -163,7 +163,7 @@ func (x *exchange) take(o *soif.Object) (result, error) {
 	case own:
 		was, err = x.catalog.Job(id)
 	case o.URL != "":
-		was, err = x.find(o.URL)
+		was, err = x.jobOf(o.URL)
 	}
 	if err != nil {
 		return result{}, err
@@ -335,10 +335,10 @@ func digests(o *soif.Object) (list []digest.Value, err error) {
 	}
 	for i := range types {
 		t, err := digest.Parse(strings.TrimSpace(types[i]))
-		if err != nil {
-			return nil, badRequest("%v", err)
+		var v digest.Value
+		if err == nil {
+			v, err = digest.ParseValue(t, strings.TrimSpace(values[i]))
 		}
-		v, err := digest.ParseValue(t, strings.TrimSpace(values[i]))
 		if err != nil {
 			return nil, badRequest("%v", err)
 		}
