@@ -529,7 +529,7 @@ func TestPagesOfOthersMayNotChangeAnything(t *testing.T) {
 }
 
 func TestAnswersAreProtected(t *testing.T) {
-	const page = state.PagePolicy
+	page := state.PagePolicy
 	for _, tt := range []struct {
 		name    string
 		private bool
