@@ -359,14 +359,11 @@ func BenchmarkClosedList(b *testing.B) {
 // BenchmarkExcerpt reads 64 KiB from the middle of a closed list of 40 MB.
 func BenchmarkExcerpt(b *testing.B) {
 	s := closedList(b, 25_000)
-	v, err := s.pub.View("jobs", names.Replica)
-	must(b, err)
-	at := v.Position().At
 	b.ReportAllocs()
 	for n := 0; b.Loop(); n++ {
-		x, err := v.Excerpt(names.Position{Seq: job.Seq(1000 + n*37%20_000), At: at}, 64<<10)
-		if err != nil || len(x.Entries) < 60_000 {
-			b.Fatalf("%d octets, %v", len(x.Entries), err)
+		entries, _, _, err := s.pub.Excerpt(s.queue("jobs"), names.Replica, job.Seq(1000+n*37%20_000), 64<<10)
+		if err != nil || len(entries) < 60_000 {
+			b.Fatalf("%d octets, %v", len(entries), err)
 		}
 	}
 }

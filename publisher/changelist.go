@@ -108,8 +108,8 @@ func (s documents) changeIndex() (*resource, error) {
 	}), nil
 }
 
-// An Excerpt is a part of the Change Lists: the entries of successive events.
-type Excerpt struct {
+// An excerpt is a part of the Change Lists: the entries of successive events.
+type excerpt struct {
 	From    time.Time // of the event before, or of the creation of the queue
 	Upto    names.Position
 	Entries []byte
@@ -126,11 +126,17 @@ func (s documents) history() ([]set.Span, error) {
 	return append(slices.Clip(st.Lists), st.Span()), nil
 }
 
-// excerpt is [View.Excerpt].
-func (s documents) excerpt(after names.Position, max int) (Excerpt, error) {
+// excerpt returns the entries after a position, at most max bytes of them. It
+// begins with the oldest if the lists do not reach back so far, or if the queue
+// does not have the position: it is of a former queue of the name, or of a newer
+// copy of the home.
+//
+// Events without entries move the position and not its time: the From of the next
+// excerpt is the time of the position of this one.
+func (s documents) excerpt(after names.Position, max int) (excerpt, error) {
 	lists, err := s.history()
 	if err != nil {
-		return Excerpt{}, err
+		return excerpt{}, err
 	}
 	open := lists[len(lists)-1]
 	if after.Seq > open.Last || after.At.Before(s.Since()) {
@@ -143,13 +149,13 @@ func (s documents) excerpt(after names.Position, max int) (Excerpt, error) {
 		if l.Last <= after.Seq || l.Length == 0 {
 			continue
 		}
-		x := Excerpt{From: after.At, Upto: names.Position{Seq: l.Last, At: l.Until}, More: l.Last < open.Last}
+		x := excerpt{From: after.At, Upto: names.Position{Seq: l.Last, At: l.Until}, More: l.Last < open.Last}
 		text, last, err := s.readList(l, func(r io.ReaderAt) ([]byte, names.Position, error) {
 			_, plain := r.(*os.File)
 			return names.After(r, l.Length, !plain, after.Seq, max)
 		})
 		if err != nil {
-			return Excerpt{}, err
+			return excerpt{}, err
 		}
 		if x.Entries = text; last.Seq != 0 {
 			x.Upto, x.More = last, true
@@ -158,14 +164,14 @@ func (s documents) excerpt(after names.Position, max int) (Excerpt, error) {
 			return x, nil
 		}
 	}
-	return Excerpt{Upto: names.Position{Seq: open.Last, At: after.At}}, nil
+	return excerpt{Upto: names.Position{Seq: open.Last, At: after.At}}, nil
 }
 
-// newest is [View.Newest].
-func (s documents) newest(max int) (Excerpt, error) {
+// newest returns the last entries, at most max bytes of them.
+func (s documents) newest(max int) (excerpt, error) {
 	lists, err := s.history()
 	if err != nil {
-		return Excerpt{}, err
+		return excerpt{}, err
 	}
 	open := lists[len(lists)-1]
 	l := open
@@ -174,7 +180,7 @@ func (s documents) newest(max int) (Excerpt, error) {
 			l = lists[i]
 		}
 	}
-	x := Excerpt{From: l.From, Upto: names.Position{Seq: open.Last, At: open.Until}}
+	x := excerpt{From: l.From, Upto: names.Position{Seq: open.Last, At: open.Until}}
 	if l.Length == 0 {
 		return x, nil
 	}

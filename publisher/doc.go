@@ -42,7 +42,7 @@
 // each Tick. Documents are composed from a set when asked for.
 //
 // The packages below know nothing of a Publisher; INTERNALS.md lists them. A [Notifier] makes
-// notifications for a hub; it sees a set through a [View].
+// notifications for a hub.
 //
 // # Locks
 //

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/publisher/names"
+	"cutie/queuefs/job"
 )
 
 // Verify is a pass of Scrub at once.
@@ -24,6 +25,17 @@ func (p *Publisher) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.open)
+}
+
+// Excerpt returns the entries of a Change Notification after an event.
+func (p *Publisher) Excerpt(q Queue, kind names.Set, after job.Seq, max int) (entries []byte, upto names.Position, more bool, err error) {
+	f, err := p.use(q)
+	if err != nil {
+		return nil, upto, false, err
+	}
+	defer f.release()
+	x, err := documents{f.sets[kind], p}.excerpt(names.Position{Seq: after, At: q.State().LastEvent}, max)
+	return x.Entries, x.Upto, x.More, err
 }
 
 // CloseOld closes the lists that are old, and makes nothing of them.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"cutie/publisher/hub"
 	"cutie/publisher/names"
+	"cutie/publisher/set"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/web"
@@ -113,9 +115,10 @@ const (
 	frameworkTopic = "framework-notification.xml"
 )
 
-// A topic is a set with one kind of notifications.
+// A topic is a set with one kind of notifications. Its queue may be at rest.
 type topic struct {
-	View
+	set.Subject
+	kind      names.Set
 	url       string
 	framework bool
 }
@@ -123,21 +126,40 @@ type topic struct {
 // topic accepts only URLs of ours. The error may be a [hub.ErrNoTopic].
 func (n *Notifier) topic(ref string) (topic, error) {
 	none := fmt.Errorf("%.200q: %w", ref, hub.ErrNoTopic)
-	path, ok := strings.CutPrefix(ref, n.pub.Site().Description()+"/")
+	path, ok := strings.CutPrefix(ref, n.pub.src.Base.Description()+"/")
 	w := strings.Split(path, "/")
 	if !ok || len(w) != 3 || w[2] != changeTopic && w[2] != frameworkTopic {
 		return topic{}, none
 	}
 	id, err := url.PathUnescape(w[0])
-	set, ok := names.ParseSet(w[1])
+	kind, ok := names.ParseSet(w[1])
 	if err != nil || !ok || names.Escape(id) != w[0] {
 		return topic{}, none
 	}
-	v, err := n.pub.View(id, set)
-	if errors.Is(err, ledger.ErrNoQueue) {
+	q, err := n.pub.svc.queue(id)
+	if errors.Is(err, ledger.ErrNoQueue) || errors.Is(err, job.ErrBadName) || err == nil && q.ID() != id {
 		err = none
 	}
-	return topic{v, ref, w[2] == frameworkTopic}, err
+	if err != nil {
+		return topic{}, err
+	}
+	return topic{n.pub.src.Subject(q), kind, ref, w[2] == frameworkTopic}, nil
+}
+
+// use opens the queue of a topic for a function.
+func (n *Notifier) use(t *topic, do func(documents) error) error {
+	f, err := n.pub.use(t.Queue)
+	if err != nil {
+		return err
+	}
+	defer f.release()
+	return do(documents{f.sets[t.kind], n.pub})
+}
+
+// current reports whether the queue of a topic is still the one of its name.
+func (n *Notifier) current(t *topic) bool {
+	q, err := n.pub.svc.queue(t.Queue.ID())
+	return err == nil && q == t.Queue
 }
 
 // Queue returns the identifier of the queue that a topic is of, to decide who
@@ -147,7 +169,7 @@ func (n *Notifier) Queue(ref string) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return t.View.Queue().ID(), nil
+	return t.Queue.ID(), nil
 }
 
 // Topics implements [hub.Source]: it returns the URLs of all topics.
@@ -161,7 +183,7 @@ func (n *Notifier) Topics() []string {
 	n.queues, n.topics = queues, nil
 	clear(n.known) // some may be gone
 	for _, q := range queues {
-		for _, docs := range n.pub.Site().Queue(q.ID()).Docs {
+		for _, docs := range n.pub.src.Base.Queue(q.ID()).Docs {
 			n.topics = append(n.topics, docs+changeTopic, docs+frameworkTopic)
 		}
 	}
@@ -171,7 +193,7 @@ func (n *Notifier) Topics() []string {
 // Entries returns the entries for topics in the Capability List of a set; queue
 // is the cleaned identifier of the queue.
 func (n *Notifier) Entries(queue string, s names.Set) []sitemap.Entry {
-	docs := n.pub.Site().Queue(queue).Docs[s]
+	docs := n.pub.src.Base.Queue(queue).Docs[s]
 	return []sitemap.Entry{
 		{Loc: docs + changeTopic, Capability: n.Change, Length: -1, Links: n.hubLinks()},
 		{Loc: docs + frameworkTopic, Capability: n.Framework, Length: -1, Links: n.hubLinks()},
@@ -202,7 +224,11 @@ func (n *Notifier) Content(ref, after string) (hub.Content, error) {
 // Publish, shows in the next second.
 func (n *Notifier) Version() uint64 {
 	const prime = 1099511628211
-	return uint64(n.pub.Now().Unix())*prime + n.pub.Changes()
+	some, version := n.pub.svc.changed(math.MaxUint64)
+	for _, q := range some { // of a service that does not count
+		version = version*prime + uint64(q.Seq())
+	}
+	return uint64(n.pub.Now().Unix())*prime + version
 }
 
 // Latest implements [hub.Source].
@@ -210,21 +236,22 @@ func (n *Notifier) Latest(ref string) (string, error) {
 	n.mu.Lock()
 	s, ok := n.known[ref]
 	n.mu.Unlock()
-	if !ok || !s.Current() {
+	if !ok || !n.current(&s.topic) {
 		t, err := n.topic(ref)
 		if err != nil {
 			return "", err
 		}
 		s = seen{topic: t}
 	}
-	at, second := s.Position(), n.pub.Now().Unix()
+	st := s.Queue.State()
+	at, second := names.Position{Seq: st.Seq, At: s.OrCreated(st.LastEvent)}, n.pub.Now().Unix()
 	if s.position != "" && s.event == at.Seq && (!s.framework || s.second == second) {
 		return s.position, nil
 	}
 	s.event, s.second = at.Seq, second
 	if !s.framework {
 		s.position = at.String()
-	} else if v, err := n.versions(s.topic); err != nil {
+	} else if v, err := n.versions(&s.topic); err != nil {
 		return "", err
 	} else {
 		s.position = v.String()
@@ -244,7 +271,11 @@ func (n *Notifier) changes(t topic, after string) (hub.Content, error) {
 			return hub.Content{}, err
 		}
 	}
-	x, err := t.Excerpt(at, n.MaxOctets)
+	var x excerpt
+	err := n.use(&t, func(s documents) (err error) {
+		x, err = s.excerpt(at, n.MaxOctets)
+		return err
+	})
 	c := hub.Content{Type: typeXML, Upto: x.Upto.String(), More: x.More}
 	c.Gap = at.At.Unix() > 0 && (x.From.After(at.At) || len(x.Entries) == 0 && x.Upto.At.After(at.At))
 	if err == nil && len(x.Entries) > 0 {
@@ -255,8 +286,8 @@ func (n *Notifier) changes(t topic, after string) (hub.Content, error) {
 
 // body returns a notification.
 func (n *Notifier) body(t topic, c sitemap.Capability, from, until time.Time, entries []byte) []byte {
-	links := append([]sitemap.Link{{Rel: sitemap.RelUp, Href: t.URI(names.CapabilityList)}, {Rel: hub.RelSelf, Href: t.url}}, n.hubLinks()...)
-	dst := n.pub.Dialect().AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: c, From: from, Until: until, Links: links})
+	links := append([]sitemap.Link{{Rel: sitemap.RelUp, Href: t.Refs.Doc(t.kind, names.CapabilityList.Of())}, {Rel: hub.RelSelf, Href: t.url}}, n.hubLinks()...)
+	dst := n.pub.src.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: c, From: from, Until: until, Links: links})
 	return sitemap.AppendFoot(append(dst, entries...), sitemap.URLSet)
 }
 
@@ -274,7 +305,7 @@ func (n *Notifier) Routes() []web.Route {
 func (n *Notifier) ServeHTTP(w http.ResponseWriter, r *http.Request) { n.router.ServeHTTP(w, r) }
 
 func (n *Notifier) serve(w http.ResponseWriter, r *http.Request) error {
-	t, err := n.topic(n.pub.Site().Description() + strings.TrimPrefix(r.URL.EscapedPath(), wellknown.Path)) // as it was subscribed to
+	t, err := n.topic(n.pub.src.Base.Description() + strings.TrimPrefix(r.URL.EscapedPath(), wellknown.Path)) // as it was subscribed to
 	if errors.Is(err, hub.ErrNoTopic) {
 		return web.Errorf(http.StatusNotFound, "not found")
 	}
@@ -310,7 +341,11 @@ func (n *Notifier) newest(t topic) ([]byte, error) {
 		c, err := n.documents(t, "", time.Time{})
 		return c.Body, err
 	}
-	x, err := t.Newest(n.MaxOctets)
+	var x excerpt
+	err := n.use(&t, func(s documents) (err error) {
+		x, err = s.newest(n.MaxOctets)
+		return err
+	})
 	return n.body(t, n.Change, x.From, x.Upto.At, x.Entries), err
 }
 
@@ -319,7 +354,7 @@ var _ hub.Source = (*Notifier)(nil)
 // documents returns the Framework Notification of the documents whose version
 // differs from before; now may be zero.
 func (n *Notifier) documents(t topic, before string, now time.Time) (hub.Content, error) {
-	v, err := n.versions(t)
+	v, err := n.versions(&t)
 	if err != nil {
 		return hub.Content{}, err
 	}
@@ -328,7 +363,7 @@ func (n *Notifier) documents(t topic, before string, now time.Time) (hub.Content
 	old := strings.Split(before, ".")
 	for i, d := range v {
 		if d.version != noDocument && (len(old) != len(v) || old[i] != d.version) {
-			entries = n.pub.Dialect().AppendEntry(entries, sitemap.URLSet, &sitemap.Entry{
+			entries = n.pub.src.Dialect.AppendEntry(entries, sitemap.URLSet, &sitemap.Entry{
 				Loc: d.loc, Capability: d.capability, Change: sitemap.Updated, DateTime: now, Length: -1})
 		}
 	}
@@ -374,19 +409,23 @@ var framework = []struct {
 }
 
 // versions returns how the Source Description and the documents of a set stand.
-func (n *Notifier) versions(t topic) (versions, error) {
-	all := versions{{n.pub.Site().Description(), sitemap.Description, n.description()}}
-	var errs []error
-	for _, d := range framework {
-		v := noDocument
-		state, err := t.State(d.kind)
-		if state != "" {
-			v = versionOf(state)
+func (n *Notifier) versions(t *topic) (versions, error) {
+	all := versions{{n.pub.src.Base.Description(), sitemap.Description, n.description()}}
+	err := n.use(t, func(s documents) error {
+		var errs []error
+		for _, d := range framework {
+			v := noDocument
+			r, err := s.find(d.kind.Of())
+			if r != nil && err == nil {
+				r.Born = t.Born
+				v = versionOf(r.State())
+			}
+			errs = append(errs, err)
+			all = append(all, version{s.URI(d.kind), d.capability, v})
 		}
-		errs = append(errs, err)
-		all = append(all, version{t.URI(d.kind), d.capability, v})
-	}
-	return all, errors.Join(errs...)
+		return errors.Join(errs...)
+	})
+	return all, err
 }
 
 // versionOf returns a short word that differs with the state of a document.
@@ -405,6 +444,6 @@ func (n *Notifier) description() string {
 	if age := now.Sub(n.readAt); n.source != "" && age >= 0 && age < kept {
 		return n.source
 	}
-	n.source, n.readAt = versionOf(n.pub.DescriptionState()), now
+	n.source, n.readAt = versionOf(n.pub.description().State()), now
 	return n.source
 }

@@ -335,3 +335,33 @@ func linesNow(q Queue) *[names.Sets]set.Line {
 	}
 	return &lines
 }
+
+// BaseURI returns the beginning of all published references, without a slash
+// at the end.
+func (p *Publisher) BaseURI() string { return string(p.src.Base) }
+
+// CapabilityList returns the URI of the Capability List of a set; queue is
+// the cleaned identifier of the queue.
+func (p *Publisher) CapabilityList(queue string, s names.Set) string {
+	return p.src.Base.Queue(queue).Doc(s, names.CapabilityList.Of())
+}
+
+// ResourceLists returns the URIs of the Resource Lists of both sets of a queue;
+// queue is its cleaned identifier.
+func (p *Publisher) ResourceLists(queue string) (uris []string) {
+	for s := range names.Set(names.Sets) {
+		uris = append(uris, p.src.Base.Queue(queue).Doc(s, names.ResourceList.Of()))
+	}
+	return uris
+}
+
+// Sitemaps returns the URIs of the Sitemaps of the sets of a queue, which have no terms of
+// ResourceSync. A set without resources has none: sitemaps.org wants an entry.
+func (p *Publisher) Sitemaps(q Queue) (uris []string) {
+	for s := range names.Set(names.Sets) {
+		if s != names.Pending || q.State().Pending > 0 {
+			uris = append(uris, p.src.Base.Queue(q.ID()).Doc(s, names.Sitemap.Of()))
+		}
+	}
+	return uris
+}

@@ -297,19 +297,6 @@ func (s *Set) openFile(name string) (*os.File, error) {
 	return d.Open(name)
 }
 
-// openGrowing opens the entries of the open list, verified. mu is held.
-func (s *Set) openGrowing() (*os.File, error) {
-	file, err := s.openFile(names.EntriesFile(s.at.First))
-	if err != nil {
-		return nil, err
-	}
-	if err := s.text.Check(file, s.at.Length); err != nil {
-		file.Close()
-		return nil, err
-	}
-	return file, nil
-}
-
 // broken takes a damaged file out of the set, and returns the error for its reader. Other
 // errors it returns as they are. mu is not held.
 func (s *Set) broken(name string, err error) error {
@@ -348,41 +335,4 @@ func (s *Set) OpenManifest(p Piece) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
 	}
 	return r, nil
-}
-
-// EntriesOf opens the entries of the Change List from the event first on, verified up to
-// length. mu is not held.
-func (s *Set) EntriesOf(first job.Seq, length int64) (Content, error) {
-	for {
-		s.mu.Lock()
-		sp, closed := Find(s.files.Lists, first)
-		if !closed && first == s.at.First && length <= s.at.Length {
-			file, err := s.openGrowing()
-			if err != nil && Unusable(err) {
-				err = errors.Join(s.mend(err), &brokenFile{names.EntriesFile(first)})
-			}
-			s.mu.Unlock()
-			return file, err
-		}
-		s.mu.Unlock()
-		if !closed || length > sp.Length {
-			return nil, fmt.Errorf("%s: %w", names.EntriesFile(first), fs.ErrNotExist) // removed, or lost
-		}
-		file, err := s.OpenPiece(sp.List())
-		switch {
-		case Absent(err) && sp.Packed == 0: // its entries stand in gzip alone by now
-		case err != nil:
-			return nil, err
-		case sp.Packed > 0:
-			return &unzipped{File: file, from: int64(len(s.ListHead(&sp)))}, nil
-		default:
-			return file, nil
-		}
-	}
-}
-
-// ListHead returns the beginning of a Change List, up to its entries.
-func (s *Set) ListHead(sp *Span) []byte {
-	return s.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: sp.From, Until: sp.Until,
-		Links: s.Up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.URI(names.ChangeIndex)})})
 }

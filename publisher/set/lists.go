@@ -2,14 +2,23 @@ package set
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"cutie/publisher/names"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/job"
+	"cutie/sitemap"
 )
 
 // EventBatch is how many events are read at a time. A package reads them with up to PartBytes
@@ -18,6 +27,61 @@ const (
 	EventBatch = 512
 	PartBytes  = 1 << 20
 )
+
+// A Standing is a set at one instant, as it is published.
+type Standing struct {
+	OpenList
+	Lists    []Span    // closed lists in the index
+	Packages []Span    // in the Change Dump
+	Next     time.Time // from when on there is no package
+}
+
+// Standing brings the lists up to date and returns how they stand.
+func (s *Set) Standing() (Standing, error) {
+	if err := s.catchUp(); err != nil {
+		return Standing{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Standing{OpenList: s.at, Lists: s.indexed()}
+	st.Packages, st.Next = s.dumped()
+	return st, nil
+}
+
+// indexed returns the closed lists in the index: they follow each other without
+// a gap up to the open one, and are no older than Current, or have changes since the
+// last Resource Dump. mu is held.
+func (s *Set) indexed() []Span {
+	return s.recent(Current(s.files.Lists, s.at.First, s.perIndex()-1))
+}
+
+// dumped returns the packages in the Change Dump, and from when on there is
+// none. mu is held.
+func (s *Set) dumped() ([]Span, time.Time) {
+	next := s.at.From
+	if lists := s.unpacked(); len(lists) > 0 {
+		next = lists[0].From
+	}
+	packages := Current(s.files.Packages, s.made.packed+1, s.perIndex()-1) // as many as closed lists
+	if n := len(packages); n > 0 {
+		next = packages[n-1].Until
+	}
+	return s.recent(packages), next
+}
+
+// recent leaves out spans with an end longer ago than Current, but none with changes
+// since the last Resource Dump: who begins with that needs them. mu is held.
+func (s *Set) recent(all []Span) []Span {
+	current := s.Terms().Current
+	if current == 0 {
+		return all
+	}
+	oldest, dump := s.Now().Add(-current), s.files.Dump(0)
+	for len(all) > 0 && all[0].Until.Before(oldest) && (dump == nil || all[0].Last <= dump.Seq) {
+		all = all[1:]
+	}
+	return all
+}
 
 // Append adds the entries of events to the open list. They count when they are in the file.
 func (s *Set) Append(events []job.Event) error {
@@ -265,4 +329,166 @@ func (s *Set) Holds() job.Seq {
 		return 0
 	}
 	return s.at.First
+}
+
+// EntriesOf opens the entries of the Change List from the event first on, verified up to
+// length. mu is not held.
+func (s *Set) EntriesOf(first job.Seq, length int64) (Content, error) {
+	for {
+		s.mu.Lock()
+		sp, closed := Find(s.files.Lists, first)
+		if !closed && first == s.at.First && length <= s.at.Length {
+			file, err := s.openGrowing()
+			if err != nil && Unusable(err) {
+				err = errors.Join(s.mend(err), &brokenFile{names.EntriesFile(first)})
+			}
+			s.mu.Unlock()
+			return file, err
+		}
+		s.mu.Unlock()
+		if !closed || length > sp.Length {
+			return nil, fmt.Errorf("%s: %w", names.EntriesFile(first), fs.ErrNotExist) // removed, or lost
+		}
+		file, err := s.OpenPiece(sp.List())
+		switch {
+		case Absent(err) && sp.Packed == 0: // its entries stand in gzip alone by now
+		case err != nil:
+			return nil, err
+		case sp.Packed > 0:
+			return &unzipped{File: file, from: int64(len(s.ListHead(&sp)))}, nil
+		default:
+			return file, nil
+		}
+	}
+}
+
+// ListHead returns the beginning of a Change List, up to its entries.
+func (s *Set) ListHead(sp *Span) []byte {
+	return s.Dialect.AppendHead(nil, sitemap.URLSet, sitemap.Head{Capability: sitemap.ChangeList, From: sp.From, Until: sp.Until,
+		Links: s.Up(sitemap.Link{Rel: sitemap.RelIndex, Href: s.URI(names.ChangeIndex)})})
+}
+
+// openGrowing opens the entries of the open list, verified. mu is held.
+func (s *Set) openGrowing() (*os.File, error) {
+	file, err := s.openFile(names.EntriesFile(s.at.First))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.text.Check(file, s.at.Length); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// Cut cuts a file to a length. A shorter one is damaged.
+func Cut(file *os.File, length int64) error {
+	st, err := file.Stat()
+	switch {
+	case err != nil:
+		return err
+	case st.Size() < length:
+		return Damaged("%s has %d octets of %d", file.Name(), st.Size(), length)
+	case st.Size() > length:
+		return file.Truncate(length)
+	}
+	return nil
+}
+
+// A Growing is the file of an open list: the
+// digest of all that was written to it, and the file as the last write left it. It is for
+// one goroutine. The zero Growing is of a file without contents.
+type Growing struct {
+	hash hash.Hash         // of the contents; nil until some are written
+	want [sha256.Size]byte // digest of the contents while hash is nil
+	has  bool              // want is known
+	left durable.Identity
+}
+
+// GrowingFrom returns the file of a list as the cursor has it; sum is a word of
+// [Growing.Word].
+func GrowingFrom(sum string) (g Growing) {
+	g.want, g.has = parseSum(sum)
+	return g
+}
+
+// Word returns the digest of the entries in hexadecimal, [Unknown] without one.
+func (g *Growing) Word() string {
+	if g.hash != nil {
+		return hex.EncodeToString(g.hash.Sum(nil))
+	}
+	if g.has {
+		return hex.EncodeToString(g.want[:])
+	}
+	return Unknown
+}
+
+// Sum returns the digest as a hash to go on with.
+func (g *Growing) Sum() (hash.Hash, error) {
+	if g.hash == nil {
+		return sha256.New(), nil
+	}
+	return g.hash.(hash.Cloner).Clone()
+}
+
+// Check verifies the first length bytes of the file, unless the file is as it was left
+// by the last Check or Write.
+func (g *Growing) Check(f *os.File, length int64) error {
+	if length == 0 || g.IsLeft(f) {
+		return nil
+	}
+	return g.Reread(f, length)
+}
+
+// Reread verifies the first length bytes of the file.
+func (g *Growing) Reread(f *os.File, length int64) error {
+	now, err := durable.IdentityOf(f)
+	if err != nil {
+		return err
+	}
+	return g.sum(f, length, now)
+}
+
+func (g *Growing) sum(f *os.File, length int64, now durable.Identity) error {
+	h := sha256.New()
+	n, err := io.Copy(h, io.NewSectionReader(f, 0, length))
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	if n < length {
+		return Damaged("%s has %d octets of %d", f.Name(), n, length)
+	}
+	if want := g.Word(); want != Unknown && want != hex.EncodeToString(h.Sum(nil)) {
+		return Damaged("%s has not its SHA-256 digest", f.Name())
+	}
+	g.hash, g.left = h, now
+	return nil
+}
+
+// Write appends entries to the file. After an error the list does not have them.
+func (g *Growing) Write(f *os.File, p []byte) error {
+	if _, err := f.Write(p); err != nil {
+		return err
+	}
+	if g.hash == nil {
+		g.hash = sha256.New()
+	}
+	g.hash.Write(p)
+	g.Leave(f)
+	return nil
+}
+
+// IsLeft reports whether the file is as the last Write or Check left it.
+func (g *Growing) IsLeft(f *os.File) bool {
+	now, err := durable.IdentityOf(f)
+	return err == nil && now == g.left && g.hash != nil
+}
+
+// Leave says that the file is good as it is.
+func (g *Growing) Leave(f *os.File) {
+	now, err := durable.IdentityOf(f)
+	if err != nil {
+		now = durable.Identity{} // the next Check reads the file
+	}
+	g.left = now
 }
