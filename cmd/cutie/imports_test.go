@@ -107,7 +107,7 @@ var layers = [][]string{
 	{"queuefs/rest", "queuefs/rest/client", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest", "cmd/cutie/topics"},
 	{"publisher/set"},
 	{"publisher/destination/source", "queuefs/rest/field"},
-	{"queuefs/batch", "queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/quota", "publisher/hub"},
+	{"queuefs/bulk", "queuefs/check", "queuefs/events", "queuefs/quota", "publisher/hub"},
 	{"publisher/destination/local", "queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown"},
 	{"queuefs/far", "queuefs/imaging"},
@@ -305,7 +305,7 @@ var mayReadBodies = []string{
 }
 
 // asks are the folders and files of clients, whose requests go out.
-var asks = []string{"queuefs/rest/client", "queuefs/outbound", "queuefs/batch/fetch.go", "publisher/destination", "cmd/bench"}
+var asks = []string{"queuefs/rest/client", "queuefs/outbound", "queuefs/rest/manifest.go", "publisher/destination", "cmd/bench"}
 
 // readsOfBodies returns the places in a file that read the body of a request by another way
 // than [web.NewBodyReader]: by the methods of the standard library, or by its field.

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/batch"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
@@ -134,8 +133,8 @@ func TestBatchThatNobodyWaitsFor(t *testing.T) {
 	}
 	now := time.Date(2010, 4, 20, 16, 0, 0, 0, time.UTC)
 	var clock atomic.Int64
-	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Parallel: 1, Running: 2, PerUser: 2, Kept: 2,
-		Now: func() time.Time { return now.Add(time.Duration(clock.Load())) }}})
+	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: rest.BatchLimits{Parallel: 1, Running: 2, PerUser: 2, Kept: 2},
+		Now: func() time.Time { return now.Add(time.Duration(clock.Load())) }})
 	start := func() string {
 		t.Helper()
 		a := s.postBatch(src.url+"/a\n"+src.url+"/wait\n", "Prefer", `foo="bar", respond-async; x=1, wait=5`).want(t, 202)
@@ -244,7 +243,7 @@ func TestBatchOfAClientThatLeaves(t *testing.T) {
 		close(arrived)
 		<-r.Context().Done()
 	}
-	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Running: 1}})
+	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: rest.BatchLimits{Running: 1}})
 	leaving, leave := context.WithCancel(ctx)
 	go func() {
 		<-arrived
@@ -267,7 +266,7 @@ func TestBatchOfAClientThatLeaves(t *testing.T) {
 func TestBatchHasATime(t *testing.T) {
 	src := newSource(t, nil)
 	src.handle = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Wait: 50 * time.Millisecond, Time: time.Millisecond}})
+	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: rest.BatchLimits{Wait: 50 * time.Millisecond, Time: time.Millisecond}})
 	if got := s.postBatch(src.url+"/wait\n").want(t, 400).exception(t); got != "0 of 1 files were fetched in 50ms" {
 		t.Errorf("got %q", got)
 	}
@@ -440,7 +439,7 @@ func TestFetchesAreParallel(t *testing.T) {
 		mu.Unlock()
 		io.WriteString(w, r.URL.Path)
 	}
-	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Parallel: 3, PerHost: 2}})
+	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: rest.BatchLimits{Parallel: 3, PerHost: 2}})
 	var manifest strings.Builder
 	for i := range 20 {
 		fmt.Fprintf(&manifest, "%s/%d\n", src.url, i)
@@ -471,7 +470,7 @@ func TestOneCallerDoesNotTakeAllPlacesForBatches(t *testing.T) {
 		}
 	}
 	s := newService(t)
-	h := rest.New(s.svc, rest.Options{Fetch: src.client(t), Log: s.logged.add, Batch: batch.Limits{Running: 8}})
+	h := rest.New(s.svc, rest.Options{Fetch: src.client(t), Log: s.logged.add, Batch: rest.BatchLimits{Running: 8}})
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := rest.WithUser(r.Context(), r.Header.Get("X-User"))
 		if address := r.Header.Get("X-Address"); address != "" {
@@ -617,7 +616,7 @@ func TestIncludedManifestsEnd(t *testing.T) {
 	src := newSource(t, map[string]string{"/circle": "@round\n", "/long": "#" + strings.Repeat("x", 70_000), "/big": strings.Repeat("#\n", 1500)})
 	src.handle = func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/circle", http.StatusFound) }
 	u := src.url
-	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: batch.Limits{Lines: 6, Octets: 100_000}})
+	s := newSite(t, rest.Options{Fetch: src.client(t), Batch: rest.BatchLimits{Lines: 6, Octets: 100_000}})
 	for _, tt := range []struct {
 		manifest string
 		status   int

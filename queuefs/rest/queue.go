@@ -229,7 +229,7 @@ func (h *Handler) removeQueue(w http.ResponseWriter, r *request) error {
 }
 
 // now is the time of changes by hand, and for the age of changes.
-func (h *Handler) now() time.Time { return h.o.Batch.Now() }
+func (h *Handler) now() time.Time { return h.o.Now() }
 
 // cull culls a queue, or all, by their thresholds (Cutie 3.2). For a queue in
 // the path, thresholds of the request take their place and need no space on a

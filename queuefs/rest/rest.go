@@ -52,7 +52,6 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/batch"
 	"cutie/queuefs/events"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
@@ -76,7 +75,7 @@ type Options struct {
 	BodyIdle time.Duration
 	Quota    *quota.Keeper    // counts the jobs of users; nil: its own
 	Streams  events.Limits    // of clients following events
-	Batch    batch.Limits     // of batch manifests
+	Batch    BatchLimits      // of batch manifests
 	Fetch    *outbound.Client // fetches the files in manifests; nil: from public addresses only
 	Pages    Pages            // write the form XHTML; nil: plain tables
 	// Reads reports whether the caller of a request may read the jobs of a queue. Who may only
@@ -91,6 +90,7 @@ type Options struct {
 	// Description returns the OpenAPI document of a service with other routes, too; nil: that
 	// of the routes of the Handler.
 	Description func() ([]byte, error)
+	Now         func() time.Time // of changes by hand; nil: time.Now
 	// Log is called with errors hidden from the caller, unless it is nil.
 	Log func(r *http.Request, err error)
 }
@@ -102,7 +102,7 @@ type Handler struct {
 	router  *web.Router
 	refuser web.Refuser
 
-	batches *batch.Runner
+	batches *batches
 	streams *events.Server
 	files   fileServer
 
@@ -121,14 +121,18 @@ func New(svc *queuefs.Service, o Options) *Handler {
 	if o.Pages == nil {
 		o.Pages = plainPages{}
 	}
-	if o.Batch.Now == nil {
-		o.Batch.Now = time.Now
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Batch = o.Batch.withDefaults()
+	if o.Fetch == nil {
+		o.Fetch, _ = outbound.New(outbound.Options{}) // fails for a bad pattern only
 	}
 	if o.Quota == nil {
 		o.Quota = quota.New(svc)
 	}
 	h := &Handler{svc: svc, o: o}
-	h.batches = batch.New(batch.Options{Limits: o.Batch, MaxBody: o.MaxBody, MaxSidecar: o.MaxSidecar, Fetch: o.Fetch})
+	h.batches = newBatches(&h.o)
 	h.streams = events.New(svc, h.base, o.Streams, h.log)
 	h.files = fileServer{Base: h.base, Log: h.log}
 	h.refuser = web.Refuser{Base: h.base, Log: o.Log, BodyIdle: o.BodyIdle,

@@ -20,7 +20,6 @@ import (
 
 	"cutie/cmd/cutie/dashboard"
 	"cutie/queuefs"
-	"cutie/queuefs/batch"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
@@ -88,7 +87,7 @@ func newDialled(t testing.TB) (*site, *dial) {
 	t.Helper()
 	d := &dial{}
 	s := newServiceWith(t, queuefs.Options{Now: d.now})
-	return s.serve(rest.Options{Batch: batch.Limits{Now: d.now}}), d
+	return s.serve(rest.Options{Now: d.now}), d
 }
 
 // serve puts a server before the service.

@@ -110,7 +110,7 @@ func play(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*sc
 func (s *script) renew(o rest.Options) {
 	s.quiet()
 	s.clock = &dial{}
-	o.Batch.Now = s.clock.now
+	o.Now = s.clock.now
 	s.site = newServiceWith(s.t, queuefs.Options{Now: s.clock.now}).serve(o)
 	s.site.svc.SetBaseURI("http://q.test/")
 }

@@ -257,15 +257,15 @@ func (f fields) isManifest(checkm bool) (bool, error) {
 
 // Close ends the batches on their way, without submitting them, and waits for
 // them. Their submitters, and those of later batches, are answered with 503.
-func (h *Handler) Close() { h.batches.Close() }
+func (h *Handler) Close() { h.batches.close() }
 
 // Batches returns the states of batches of a queue without jobs: on their way, or failed.
-func (h *Handler) Batches(queue string) []state.Batch { return h.batches.Unsubmitted(queue) }
+func (h *Handler) Batches(queue string) []state.Batch { return h.batches.unsubmitted(queue) }
 
 // submitBatch submits the files of a manifest (Cutie 5.5). sub, with the manifest
 // as its one job, is discarded.
 func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, sub *queuefs.Submission, manifest *queuefs.Upload, key string) error {
-	b, err := h.batches.Open(q, manifest, key, callerOf(r.Request), func(err error) {
+	b, err := h.batches.open(q, manifest, key, callerOf(r.Request), func(err error) {
 		if h.o.Log != nil {
 			h.o.Log(r.Request, err)
 		}
@@ -277,17 +277,17 @@ func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form
 		return err
 	}
 	sub.Discard()
-	b.Admit = h.o.Quota.Admission(r.Context(), q, UserOf(r.Context()))
+	b.admit = h.o.Quota.Admission(r.Context(), q, UserOf(r.Context()))
 	if !prefersAsync(r.Header) {
 		ctx, cancel := web.While(r.Context())
 		defer cancel()
-		jobs, again, err := b.Run(ctx)
+		jobs, again, err := b.run(ctx)
 		if err != nil {
 			return keyBusy(w, err)
 		}
 		return h.answerSeveral(w, r, replayed(w, again, http.StatusCreated), form, q, jobs)
 	}
-	s := b.Start()
+	s := b.start()
 	d := state.OfBatch(h.base(r.Request), &s)
 	header := w.Header()
 	header["Location"] = []string{d.Subject}
@@ -321,7 +321,7 @@ func (h *Handler) batchState(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	s, err := h.batches.State(q.ID(), r.PathValue("batch"))
+	s, err := h.batches.stateOf(q.ID(), r.PathValue("batch"))
 	if err != nil {
 		return err
 	}

@@ -1,14 +1,4 @@
-// Package batch submits the files in a Checkm manifest as jobs, all of them or
-// none (Cutie 0.3, 5.5; Checkm 2009-10-30 and 0.7).
-//
-// A [Runner] reads a manifest, fetches the manifests it includes ("@"), one after
-// the other, then the files, several at a time and few from one host. Each file
-// is checked against the digest and the length in its line. When all are there
-// they become jobs, in the order of the lines. One error names every bad line.
-//
-// A batch is lost when the process ends; then either all of its jobs were
-// submitted or none.
-package batch
+package rest
 
 import (
 	"cmp"
@@ -24,22 +14,23 @@ import (
 	"cutie/queuefs"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
-	"cutie/queuefs/outbound"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
 
-// Options are the limits of batches. Zero values mean the defaults.
-type Options struct {
-	Limits
-	MaxBody    int64            // octets of the files of a batch; 0: 16 GiB; beyond it 413
-	MaxSidecar int              // octets; 0: 64 KiB
-	Fetch      *outbound.Client // fetches files and manifests; nil: from public addresses only
-}
+// The files in a Checkm manifest become jobs, all of them or none (Cutie 0.3, 5.5; Checkm
+// 2009-10-30 and 0.7).
+//
+// A manifest is read, the manifests it includes ("@") are fetched, one after the other, then
+// the files, several at a time and few from one host. Each file is checked against the digest
+// and the length in its line. When all are there they become jobs, in the order of the lines.
+// One error names every bad line.
+//
+// A batch is lost when the process ends; then either all of its jobs were submitted or none.
 
-// Limits are the limits of manifests and of running batches. Zero values mean
+// BatchLimits are the limits of manifests and of running batches. Zero values mean
 // the defaults.
-type Limits struct {
+type BatchLimits struct {
 	Lines    int           // of a manifest and the included ones; 0: 10,000; beyond it 413
 	Octets   int64         // of them together; 0: 16 MiB; beyond it 413
 	Includes int           // included manifests, at any depth; 0: 100; below 0: none
@@ -52,62 +43,56 @@ type Limits struct {
 	PerUser  int           // of these of one caller; 0: a quarter; beyond it 503
 	Kept     int           // batches with a state, the newest; 0: 1000
 	Keep     time.Duration // time of the state after the end of a batch; 0: 1 h
-	Now      func() time.Time
 }
 
-// A Runner runs batches. It is safe for concurrent use.
-type Runner struct {
-	o       Options
-	closing context.Context // ends at Close
-	close   context.CancelFunc
+// withDefaults returns the limits with the defaults in the place of zeros.
+func (l BatchLimits) withDefaults() BatchLimits {
+	l.Lines = cmp.Or(l.Lines, 10_000)
+	l.Octets = cmp.Or(l.Octets, 16<<20)
+	l.Includes = cmp.Or(l.Includes, 100)
+	l.Depth = cmp.Or(l.Depth, 5)
+	l.Parallel = cmp.Or(l.Parallel, 8)
+	l.PerHost = cmp.Or(l.PerHost, 4)
+	l.Wait = cmp.Or(l.Wait, 5*time.Minute)
+	l.Time = cmp.Or(l.Time, time.Hour)
+	l.Running = cmp.Or(l.Running, 16)
+	l.PerUser = cmp.Or(l.PerUser, (l.Running+3)/4)
+	l.Kept = cmp.Or(l.Kept, 1000)
+	l.Keep = cmp.Or(l.Keep, time.Hour)
+	return l
+}
+
+// batches are those of a [Handler]. They are safe for concurrent use.
+type batches struct {
+	o       *Options        // of the Handler
+	closing context.Context // ends at close
+	end     context.CancelFunc
 	all     sync.WaitGroup
 
 	mu      sync.Mutex
 	running int
 	of      map[string]int // running, by caller
-	kept    []*Batch       // the oldest first; those with a waiting submitter, without an id, while they run
+	kept    []*batch       // the oldest first; those with a waiting submitter, without an id, while they run
 }
 
-// New returns a Runner.
-func New(o Options) *Runner {
-	o.MaxBody = cmp.Or(o.MaxBody, 16<<30)
-	o.MaxSidecar = cmp.Or(o.MaxSidecar, 64<<10)
-	o.Lines = cmp.Or(o.Lines, 10_000)
-	o.Octets = cmp.Or(o.Octets, 16<<20)
-	o.Includes = cmp.Or(o.Includes, 100)
-	o.Depth = cmp.Or(o.Depth, 5)
-	o.Parallel = cmp.Or(o.Parallel, 8)
-	o.PerHost = cmp.Or(o.PerHost, 4)
-	o.Wait = cmp.Or(o.Wait, 5*time.Minute)
-	o.Time = cmp.Or(o.Time, time.Hour)
-	o.Running = cmp.Or(o.Running, 16)
-	o.PerUser = cmp.Or(o.PerUser, (o.Running+3)/4)
-	o.Kept = cmp.Or(o.Kept, 1000)
-	o.Keep = cmp.Or(o.Keep, time.Hour)
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Fetch == nil {
-		o.Fetch, _ = outbound.New(outbound.Options{}) // fails for a bad pattern only
-	}
-	r := &Runner{o: o, of: map[string]int{}}
-	r.closing, r.close = context.WithCancel(context.Background())
+func newBatches(o *Options) *batches {
+	r := &batches{o: o, of: map[string]int{}}
+	r.closing, r.end = context.WithCancel(context.Background())
 	return r
 }
 
-// Close ends the running batches without submitting them, and waits for them.
+// close ends the running batches without submitting them, and waits for them.
 // The error of later calls is [ledger.ErrClosed].
-func (r *Runner) Close() {
+func (r *batches) close() {
 	r.mu.Lock()
-	r.close()
+	r.end()
 	r.mu.Unlock()
 	r.all.Wait()
 }
 
-// A Batch is one manifest with its files on their way. It holds a place of its
-// Runner until [Batch.Run] or [Batch.Start] ends.
-type Batch struct {
-	r         *Runner
+// A batch is one manifest with its files on their way. It holds a place until run or start ends.
+type batch struct {
+	r         *batches
 	q         *queuefs.Queue
 	id, queue string
 	caller    string
@@ -118,13 +103,13 @@ type Batch struct {
 	log       func(error)
 	key       string // of the submission; "" for none
 
-	Admit queuefs.Admission // of the jobs; nil for all
+	admit queuefs.Admission // of the jobs; nil for all
 
 	lines  atomic.Int64 // of files, as far as manifests are read
 	done   atomic.Int64 // files fetched
 	octets atomic.Int64 // of files, so far
 
-	// Guarded by Runner.mu.
+	// Guarded by batches.mu.
 	finished time.Time // zero while the batch runs
 	first    job.ID    // of its jobs, with consecutive numbers
 	jobs     int
@@ -133,17 +118,17 @@ type Batch struct {
 	errors   []string
 }
 
-// Open reads and checks a manifest. caller tells submitters apart; "" has no
+// open reads and checks a manifest. caller tells submitters apart; "" has no
 // limit of its own. log is called with errors hidden from the submitter, if it is
-// not nil. key is for [queuefs.Submission.Key]. End the batch with Run or Start.
-func (r *Runner) Open(q *queuefs.Queue, manifest *queuefs.Upload, key, caller string, log func(error)) (*Batch, error) {
+// not nil. key is for [queuefs.Submission.Key]. End the batch with run or start.
+func (r *batches) open(q *queuefs.Queue, manifest *queuefs.Upload, key, caller string, log func(error)) (*batch, error) {
 	if err := r.enter(caller); err != nil {
 		return nil, err
 	}
-	b := &Batch{r: r, q: q, queue: q.ID(), created: r.o.Now(), caller: caller, by: manifest.Meta(), manifest: manifest.Size(), log: log}
+	b := &batch{r: r, q: q, queue: q.ID(), created: r.o.Now(), caller: caller, by: manifest.Meta(), manifest: manifest.Size(), log: log}
 	b.key = cmp.Or(key, b.by.Key)
 	b.by.Filename, b.by.MediaType, b.by.Expect, b.by.Key = "", "", nil, ""
-	if err := b.open(manifest); err != nil {
+	if err := b.readSubmitted(manifest); err != nil {
 		r.leave(b)
 		return nil, err
 	}
@@ -153,16 +138,16 @@ func (r *Runner) Open(q *queuefs.Queue, manifest *queuefs.Upload, key, caller st
 
 // enter takes a place. A batch can last long if a server hangs, so no caller gets
 // all places.
-func (r *Runner) enter(caller string) error {
+func (r *batches) enter(caller string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.closing.Err() != nil:
 		return ledger.ErrClosed
-	case r.running >= r.o.Running:
+	case r.running >= r.o.Batch.Running:
 		return web.Errorf(http.StatusServiceUnavailable, "too many batches are on their way")
-	case caller != "" && r.of[caller] >= r.o.PerUser:
-		return web.Errorf(http.StatusServiceUnavailable, "%d batches of yours are on their way already", r.o.PerUser)
+	case caller != "" && r.of[caller] >= r.o.Batch.PerUser:
+		return web.Errorf(http.StatusServiceUnavailable, "%d batches of yours are on their way already", r.o.Batch.PerUser)
 	}
 	r.running++
 	r.of[caller]++
@@ -170,10 +155,10 @@ func (r *Runner) enter(caller string) error {
 	return nil
 }
 
-func (r *Runner) leave(b *Batch) {
+func (r *batches) leave(b *batch) {
 	r.mu.Lock()
 	r.running--
-	r.kept = slices.DeleteFunc(r.kept, func(o *Batch) bool { return o == b && b.id == "" })
+	r.kept = slices.DeleteFunc(r.kept, func(o *batch) bool { return o == b && b.id == "" })
 	if r.of[b.caller]--; r.of[b.caller] == 0 {
 		delete(r.of, b.caller)
 	}
@@ -181,13 +166,13 @@ func (r *Runner) leave(b *Batch) {
 	r.all.Done()
 }
 
-// open reads the manifest of a submission.
-func (b *Batch) open(manifest *queuefs.Upload) error {
+// readSubmitted reads the manifest of a submission.
+func (b *batch) readSubmitted(manifest *queuefs.Upload) error {
 	switch {
 	case b.by.Sidecar != "":
 		return web.Errorf(http.StatusBadRequest, "a sidecar belongs to a single job, not to a batch manifest")
-	case b.manifest > b.r.o.Octets:
-		return tooLarge("batch manifest has more than %d octets", b.r.o.Octets)
+	case b.manifest > b.r.o.Batch.Octets:
+		return tooLarge("batch manifest has more than %d octets", b.r.o.Batch.Octets)
 	}
 	if err := manifest.Verify(); err != nil {
 		return err
@@ -200,43 +185,43 @@ func (b *Batch) open(manifest *queuefs.Upload) error {
 	return err
 }
 
-// Run submits the batch and returns its jobs; again reports whether all of them were in
+// run submits the batch and returns its jobs; again reports whether all of them were in
 // the queue before, by the key. If ctx ends first, or the time
-// [Limits].Wait is over, nothing is submitted.
-func (b *Batch) Run(ctx context.Context) (jobs []job.Job, again bool, err error) {
+// [BatchLimits].Wait is over, nothing is submitted.
+func (b *batch) run(ctx context.Context) (jobs []job.Job, again bool, err error) {
 	defer b.r.leave(b)
 	b.r.keep(b)
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(b.r.closing, cancel)()
-	jobs, again, err = b.fetch(inner, b.r.o.Wait)
+	jobs, again, err = b.fetch(inner, b.r.o.Batch.Wait)
 	if err != nil && ctx.Err() == nil && b.r.closing.Err() != nil {
 		err = ledger.ErrClosed
 	}
 	return jobs, again, err
 }
 
-// Start submits the batch in the background; [Runner.State] shows its progress.
-func (b *Batch) Start() state.Batch {
+// start submits the batch in the background; its state shows its progress.
+func (b *batch) start() state.Batch {
 	r := b.r
 	b.id, b.created = rand.Text(), r.o.Now()
 	r.keep(b)
 	go func() {
 		defer r.leave(b)
-		jobs, _, err := b.fetch(r.closing, r.o.Time)
+		jobs, _, err := b.fetch(r.closing, r.o.Batch.Time)
 		b.finish(jobs, err)
 	}()
 	return b.state()
 }
 
 // keep lists a batch, and drops the oldest that have ended if there are too many.
-func (r *Runner) keep(b *Batch) {
+func (r *batches) keep(b *batch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.drop(b.created)
 	r.kept = append(r.kept, b)
-	over := len(r.kept) - r.o.Kept
-	r.kept = slices.DeleteFunc(r.kept, func(o *Batch) bool {
+	over := len(r.kept) - r.o.Batch.Kept
+	r.kept = slices.DeleteFunc(r.kept, func(o *batch) bool {
 		gone := over > 0 && !o.finished.IsZero()
 		if gone {
 			over--
@@ -245,9 +230,9 @@ func (r *Runner) keep(b *Batch) {
 	})
 }
 
-// Unsubmitted returns the states of the batches of a queue on their way, and of kept ones
+// unsubmitted returns the states of the batches of a queue on their way, and of kept ones
 // that have failed, the newest first. A batch with a waiting submitter has no ID.
-func (r *Runner) Unsubmitted(queue string) (all []state.Batch) {
+func (r *batches) unsubmitted(queue string) (all []state.Batch) {
 	r.mu.Lock()
 	r.drop(r.o.Now())
 	batches := slices.Clone(r.kept)
@@ -265,14 +250,14 @@ func (r *Runner) Unsubmitted(queue string) (all []state.Batch) {
 }
 
 // drop forgets batches that ended long ago; r.mu is held.
-func (r *Runner) drop(now time.Time) {
-	r.kept = slices.DeleteFunc(r.kept, func(b *Batch) bool {
-		return !b.finished.IsZero() && now.Sub(b.finished) >= r.o.Keep
+func (r *batches) drop(now time.Time) {
+	r.kept = slices.DeleteFunc(r.kept, func(b *batch) bool {
+		return !b.finished.IsZero() && now.Sub(b.finished) >= r.o.Batch.Keep
 	})
 }
 
 // finish records the outcome of a batch.
-func (b *Batch) finish(jobs []job.Job, err error) {
+func (b *batch) finish(jobs []job.Job, err error) {
 	r := b.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -294,7 +279,7 @@ func (b *Batch) finish(jobs []job.Job, err error) {
 	}
 }
 
-func (b *Batch) state() state.Batch {
+func (b *batch) state() state.Batch {
 	b.r.mu.Lock()
 	defer b.r.mu.Unlock()
 	s := state.Batch{ID: b.id, Queue: b.queue, Status: state.BatchFetching, Created: b.created, Finished: b.finished,
@@ -312,23 +297,19 @@ func (b *Batch) state() state.Batch {
 	return s
 }
 
-// State returns the state of a batch of a queue. It is kept for [Limits].Keep
+// stateOf returns the state of a batch of a queue. It is kept for [BatchLimits].Keep
 // after the end of the batch.
-func (r *Runner) State(queue, id string) (state.Batch, error) {
+func (r *batches) stateOf(queue, id string) (state.Batch, error) {
 	r.mu.Lock()
 	r.drop(r.o.Now())
-	i := slices.IndexFunc(r.kept, func(b *Batch) bool { return b.id == id && b.queue == queue })
-	var b *Batch
+	i := slices.IndexFunc(r.kept, func(b *batch) bool { return b.id == id && b.queue == queue })
+	var b *batch
 	if i >= 0 {
 		b = r.kept[i]
 	}
 	r.mu.Unlock()
 	if b == nil {
-		return state.Batch{}, web.Errorf(http.StatusNotFound, "batch not found; its state is kept for %v and until the service stops", r.o.Keep)
+		return state.Batch{}, web.Errorf(http.StatusNotFound, "batch not found; its state is kept for %v and until the service stops", r.o.Batch.Keep)
 	}
 	return b.state(), nil
-}
-
-func tooLarge(format string, args ...any) error {
-	return web.Errorf(http.StatusRequestEntityTooLarge, format, args...)
 }

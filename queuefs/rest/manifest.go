@@ -1,4 +1,4 @@
-package batch
+package rest
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ import (
 
 // A fetch brings in the files of a batch and submits them.
 type fetch struct {
-	*Batch
+	*batch
 	mu      sync.Mutex // of all fields below
 	stage   *queuefs.Submission
 	wrong   complaints
@@ -43,9 +43,9 @@ func (e lineError) Error() string { return string(e) }
 var errBatchTime = errors.New("time for the batch is over")
 
 // fetch fetches all files and puts them into the queue, in the order of their
-// lines, or none of them. again is as for [Batch.Run]. most is the longest time.
-func (b *Batch) fetch(ctx context.Context, most time.Duration) (jobs []job.Job, again bool, err error) {
-	f := &fetch{Batch: b}
+// lines, or none of them. again is as for [batch.run]. most is the longest time.
+func (b *batch) fetch(ctx context.Context, most time.Duration) (jobs []job.Job, again bool, err error) {
+	f := &fetch{batch: b}
 	timed, cancel := context.WithTimeoutCause(ctx, most, errBatchTime)
 	defer cancel()
 	timed, stop := context.WithCancel(timed)
@@ -60,7 +60,7 @@ func (b *Batch) fetch(ctx context.Context, most time.Duration) (jobs []job.Job, 
 	f.stage = f.q.Assemble(len(f.sources))
 	defer f.stage.Discard()
 	f.stage.Key(f.key)
-	f.stage.Admit(f.Admit)
+	f.stage.Admit(f.admit)
 	f.all(timed, stop)
 	f.tell()
 	switch {
@@ -90,14 +90,14 @@ func (f *fetch) all(ctx context.Context, stop context.CancelFunc) {
 		hosts[name] = append(hosts[name], place)
 	}
 	var wg sync.WaitGroup
-	turns := make(chan bool, f.r.o.Parallel)
+	turns := make(chan bool, f.r.o.Batch.Parallel)
 	for _, places := range hosts {
 		left := make(chan int, len(places))
 		for _, place := range places {
 			left <- place
 		}
 		close(left)
-		for range min(f.r.o.PerHost, len(places)) {
+		for range min(f.r.o.Batch.PerHost, len(places)) {
 			wg.Go(func() {
 				for place := range left {
 					select {
@@ -322,9 +322,9 @@ type manifest struct {
 
 // readManifest reads the manifest in the submission (Cutie 0.3, 5.5); it has at
 // least one line. There is one error for all of it.
-func (b *Batch) readManifest(in io.Reader) ([]source, error) {
+func (b *batch) readManifest(in io.Reader) ([]source, error) {
 	r := checkm.NewReader(in)
-	r.MaxEntries = b.r.o.Lines
+	r.MaxEntries = b.r.o.Batch.Lines
 	var wrong complaints
 	sources, err := b.readLines(r, &manifest{}, &wrong)
 	if errors.Is(err, checkm.ErrTooLarge) {
@@ -345,7 +345,7 @@ var errNoFiles = web.Errorf(http.StatusBadRequest, "batch manifest names no file
 
 // readLines reads a manifest to its end, or until there are too many
 // complaints. The error is of the reader, or a [checkm.ErrTooLarge].
-func (b *Batch) readLines(r *checkm.Reader, m *manifest, wrong *complaints) (sources []source, err error) {
+func (b *batch) readLines(r *checkm.Reader, m *manifest, wrong *complaints) (sources []source, err error) {
 	for !wrong.full() {
 		e, err := r.Read()
 		if err == io.EOF {
@@ -372,9 +372,9 @@ func (b *Batch) readLines(r *checkm.Reader, m *manifest, wrong *complaints) (sou
 
 // source reads an entry of a manifest. A relative URL begins at the URL of its
 // manifest; the manifest in the submission has none.
-func (b *Batch) source(e *checkm.Entry, m *manifest) (source, error) {
+func (b *batch) source(e *checkm.Entry, m *manifest) (source, error) {
 	s := source{place: place{m, e.Line}, include: e.Include, length: e.Length, meta: b.by}
-	if e.Include && b.r.o.Includes < 0 {
+	if e.Include && b.r.o.Batch.Includes < 0 {
 		return s, errors.New("no manifest is included here; its lines belong into this one")
 	}
 	var err error
@@ -480,14 +480,8 @@ type manifestError struct{ lines []string }
 
 func (e *manifestError) Error() string { return strings.Join(e.lines, "; ") }
 
-// As makes it a bad request.
-func (e *manifestError) As(target any) bool {
-	if t, ok := target.(**web.Error); ok {
-		*t = &web.Error{Status: http.StatusBadRequest, Message: e.Error()}
-		return true
-	}
-	return false
-}
+// HTTPStatus makes it a bad request.
+func (e *manifestError) HTTPStatus() int { return http.StatusBadRequest }
 
 // shown is a URL as complaints have it: without a password, and no longer than
 // a line.
@@ -522,7 +516,7 @@ func (f *fetch) include(ctx context.Context) error {
 }
 
 // count notes how many lines name a payload.
-func (b *Batch) count() {
+func (b *batch) count() {
 	n := int64(0)
 	for i := range b.sources {
 		if !b.sources[i].include {
@@ -578,7 +572,7 @@ func (x *inclusion) allowed(s *source, depth int) error {
 	if s.in.within(s.url) {
 		return errCircle
 	}
-	o := &x.r.o
+	o := &x.r.o.Batch
 	if depth > o.Depth {
 		return lineError(fmt.Sprintf("manifests include one another more than %d deep", o.Depth))
 	}
@@ -609,7 +603,7 @@ func sameURL(a, b *url.URL) bool {
 
 // read reads the manifest of a line.
 func (x *inclusion) read(ctx context.Context, s *source) ([]source, error) {
-	o := &x.r.o
+	o := &x.r.o.Batch
 	resp, body, err := x.open(ctx, s, o.Octets-x.octets)
 	if err != nil {
 		return nil, lineOf(ctx, err)
