@@ -199,42 +199,41 @@ the memory of what the bucket has; without it all is copied again.
 cutie export copy --to s3://archive/www --base-uri https://data.example.org/ --resources --follow
 cutie export /srv/mirror --base-uri https://mirror.example.org/ --resources --robots`,
 	}
-	var o exportOptions
+	e := &publisher.ExportDir{}
 	fs := cmd.Flags()
-	fs.BoolVar(&o.follow, "follow", false, "go on until interrupted")
-	fs.DurationVar(&o.every, "every", time.Second, "`time` between two exports with --follow")
-	fs.StringVar(&o.baseURI, "base-uri", "", "`URI` at which the directory is served")
-	fs.BoolVar(&o.resources, "resources", false, "write payloads and job files too")
-	fs.StringVar(&o.to, "to", "", "`URL` of a bucket that gets the same files, s3://BUCKET/PREFIX")
-	fs.StringVar(&o.endpoint, "endpoint", "", "`URL` of the service that has the bucket (default that of AWS_ENDPOINT_URL, else Amazon S3)")
-	fs.BoolVar(&o.robots, "robots", false, "write robots.txt")
-	return c.Verb(cmd, optTarget|optForm, func(ctx context.Context) error { return export(ctx, c, o) })
+	following := fs.Bool("follow", false, "go on until interrupted")
+	every := fs.Duration("every", time.Second, "`time` between two exports with --follow")
+	fs.StringVar(&e.BaseURI, "base-uri", "", "`URI` at which the directory is served")
+	fs.BoolVar(&e.Resources, "resources", false, "write payloads and job files too")
+	fs.StringVar(&e.To, "to", "", "`URL` of a bucket that gets the same files, s3://BUCKET/PREFIX")
+	endpoint := fs.String("endpoint", "", "`URL` of the service that has the bucket (default that of AWS_ENDPOINT_URL, else Amazon S3)")
+	fs.BoolVar(&e.Robots, "robots", false, "write robots.txt")
+	return c.Verb(cmd, optTarget|optForm, func(ctx context.Context) error {
+		switch {
+		case *every < 100*time.Millisecond:
+			return fault.Usagef("--every is 100ms or more")
+		case e.To == "" && *endpoint != "":
+			return fault.Usagef("--endpoint belongs to --to")
+		case e.To != "":
+			bucket, err := s3.Open(e.To, *endpoint)
+			if err != nil {
+				return fault.Usagef("--to: %v", err)
+			}
+			e.Web = bucket
+		}
+		if !*following {
+			*every = 0
+		}
+		return export(ctx, c, e, *every)
+	})
 }
 
-type exportOptions struct {
-	follow, resources, robots bool
-	every                     time.Duration
-	baseURI, to, endpoint     string
-}
-
-func export(ctx context.Context, c *call, o exportOptions) (err error) {
-	if o.every < 100*time.Millisecond {
-		return fault.Usagef("--every is 100ms or more")
-	}
-	if o.baseURI != "" {
-		if o.baseURI, err = reach.CleanBase(o.baseURI); err != nil {
+// export exports once, or again every so often until it is interrupted.
+func export(ctx context.Context, c *call, e *publisher.ExportDir, every time.Duration) (err error) {
+	if e.BaseURI != "" {
+		if e.BaseURI, err = reach.CleanBase(e.BaseURI); err != nil {
 			return err
 		}
-	}
-	var web publisher.Web
-	if o.to != "" {
-		bucket, err := s3.Open(o.to, o.endpoint)
-		if err != nil {
-			return fault.Usagef("--to: %v", err)
-		}
-		web = bucket
-	} else if o.endpoint != "" {
-		return fault.Usagef("--endpoint belongs to --to")
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -243,19 +242,18 @@ func export(ctx context.Context, c *call, o exportOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if o.follow && s.Local() {
+	if every > 0 && s.Local() {
 		return fault.Hint(fmt.Errorf("%s: no daemon runs on it, and none could while it is followed", c.Home), "cutie serve --home "+c.Home)
 	}
-	e := &publisher.ExportDir{Client: s.HTTP, Source: s.Base, Dir: c.Args[0], BaseURI: o.baseURI,
-		Resources: o.resources, Robots: o.robots, Web: web, To: o.to}
+	e.Client, e.Source, e.Dir = s.HTTP, s.Base, c.Args[0]
 	done, err := e.Run(ctx)
 	if err != nil {
 		return fmt.Errorf("export to %s: %w", e.Dir, err)
 	}
-	if err = printExported(c, done); err != nil || !o.follow {
+	if err = printExported(c, done); err != nil || every == 0 {
 		return err
 	}
-	return follow(ctx, c, e, o.every)
+	return follow(ctx, c, e, every)
 }
 
 // follow exports until it is interrupted. A failure, such as a restart of the

@@ -172,11 +172,11 @@ func (a *audit) compare(_ context.Context, t *task) error {
 	if d.File = key; err != nil {
 		key, d.What, d.Why = e.Loc, IsMissing, err.Error()
 	} else {
-		want := factsOf(e)
+		want := e
 		if gone {
-			want = local.Facts{Length: -1}
+			want = nil
 		}
-		m, _, err := a.c.dir.Compare(d.File, &want, !a.c.o.Quick)
+		m, _, err := a.c.dir.Compare(d.File, want, !a.c.o.Quick)
 		switch {
 		case gone && err == nil && m == local.Missing:
 		case gone:
@@ -187,7 +187,7 @@ func (a *audit) compare(_ context.Context, t *task) error {
 			d.What = IsMissing
 		case m == local.Different:
 			d.What, d.Why = IsDifferent, "length or digest"
-		case m == local.Unsure, !a.c.o.Quick && !want.Prove():
+		case m == local.Unsure, !a.c.o.Quick && !local.NewSums(e).Proves():
 			d.What, d.Why = IsUnsure, "the Source gives no digest"
 		}
 	}

@@ -33,9 +33,8 @@ type task struct {
 	entry sitemap.Entry
 	made  *bool // set when it was; nil: nobody asks
 
-	file  string // "": not known yet
-	again bool   // a list of this run had the resource before, so it was counted
-	want  local.Facts
+	file  string    // "": not known yet
+	again bool      // a list of this run had the resource before, so it was counted
 	mod   time.Time // of the file that is there: it may be the same since then
 	coded bool      // the last answer had a content coding
 	other bool      // with one: take the octets that were not taken before
@@ -149,8 +148,7 @@ func (c *Copy) needs(t *task) (bool, error) {
 	if e.Change == sitemap.Deleted {
 		return false, c.remove(t.file)
 	}
-	t.want = factsOf(e)
-	m, mod, err := c.dir.Compare(t.file, &t.want, c.o.Deep || coarse(e))
+	m, mod, err := c.dir.Compare(t.file, e, c.o.Deep || coarse(e))
 	switch {
 	case err != nil:
 		c.refuse(t, fmt.Errorf("%s: %w", e.Loc, err))
@@ -161,7 +159,7 @@ func (c *Copy) needs(t *task) (bool, error) {
 		if c.o.DryRun {
 			return false, nil
 		}
-		return false, c.dir.Date(t.file, mod, t.want.LastMod)
+		return false, c.dir.Date(t.file, mod, e.LastMod)
 	case c.o.DryRun:
 		if !t.again {
 			c.counts.Fetched.Add(1)
@@ -172,10 +170,6 @@ func (c *Copy) needs(t *task) (bool, error) {
 		t.mod = mod
 	}
 	return true, nil
-}
-
-func factsOf(e *sitemap.Entry) local.Facts {
-	return local.Facts{Length: e.Length, LastMod: e.LastMod, Hashes: e.Hashes}
 }
 
 // coarse reports whether another version of a resource may have the same time: that of a change
@@ -202,7 +196,7 @@ func (c *Copy) remove(file string) error {
 	if c.o.Delete == DeleteNever {
 		return nil
 	}
-	if m, _, err := c.dir.Compare(file, &local.Facts{Length: -1}, false); m == local.Missing && err == nil {
+	if m, _, err := c.dir.Compare(file, nil, false); m == local.Missing && err == nil {
 		return nil
 	}
 	return c.removeAll(file)
@@ -225,10 +219,11 @@ func (c *Copy) removeAll(files ...string) error {
 const leastPart = 1 << 20
 
 // fetch gets a resource and makes its file. Of an answer in a content coding either the body
-// or what it decodes to is the resource: where the first choice does not fit the facts, the
+// or what it decodes to is the resource: where the first choice does not fit the entry, the
 // other one is tried.
 func (c *Copy) fetch(ctx context.Context, t *task) error {
-	if t.want.Length >= leastPart && t.entry.Encoding == "" && t.want.Prove() {
+	proved := local.NewSums(&t.entry).Proves()
+	if t.entry.Length >= leastPart && t.entry.Encoding == "" && proved {
 		if err := c.fetchPart(ctx, t); !errors.Is(err, source.ErrCoding) {
 			return err
 		}
@@ -237,7 +232,7 @@ func (c *Copy) fetch(ctx context.Context, t *task) error {
 		return c.client.Get(ctx, t.request(), func(a *source.Answer) error { return c.take(t, a) })
 	}
 	err := get()
-	if t.coded && (errors.Is(err, local.ErrDiffers) || errors.Is(err, source.ErrCoding)) && !fatal(err) && (t.want.Length >= 0 || t.want.Prove()) {
+	if t.coded && (errors.Is(err, local.ErrDiffers) || errors.Is(err, source.ErrCoding)) && !fatal(err) && (t.entry.Length >= 0 || proved) {
 		t.other = true
 		if e := get(); e == nil || fatal(e) {
 			return e
@@ -278,18 +273,18 @@ func (c *Copy) take(t *task, a *source.Answer) error {
 
 // store makes a file of the octets of a resource.
 func (c *Copy) store(in io.Reader, t *task, mod time.Time) error {
-	f, err := c.dir.Receive(t.file, t.want)
+	f, err := c.dir.Receive(t.file, &t.entry)
 	if err != nil {
 		return err
 	}
 	defer f.Discard()
-	if t.want.Length < 0 {
+	if t.entry.Length < 0 {
 		in = io.LimitReader(in, c.o.MaxResource+1)
 	}
 	if _, err := local.Copy(f, in); err != nil {
 		return err
 	}
-	if t.want.Length < 0 && f.Length() > c.o.MaxResource {
+	if t.entry.Length < 0 && f.Length() > c.o.MaxResource {
 		return c.tooLarge()
 	}
 	return c.commit(f, mod)
@@ -317,7 +312,7 @@ func fatal(err error) bool {
 // fetchPart completes a file and gives it its path. After an error its octets stay for the
 // next run, unless they are wrong.
 func (c *Copy) fetchPart(ctx context.Context, t *task) error {
-	f, err := c.dir.Part(t.entry.Loc, t.file, t.want)
+	f, err := c.dir.Part(t.file, &t.entry)
 	if err != nil {
 		return err
 	}
@@ -416,7 +411,7 @@ func (c *Copy) unpack(ctx context.Context, s *setState, p *sitemap.Entry, kind s
 	if free, err := c.dir.Free(); err == nil && p.Length > free {
 		return &local.StorageError{Err: fmt.Errorf("a package of %d octets, where %d are free", p.Length, free)}
 	}
-	f, err := c.dir.Part(p.Loc, "", local.Facts{Length: p.Length, Hashes: p.Hashes})
+	f, err := c.dir.Part("", p)
 	if err != nil {
 		return err
 	}
@@ -466,7 +461,7 @@ func (c *Copy) unpackFile(t *task, p *source.Package) error {
 	if z == nil {
 		return errNotPacked
 	}
-	if t.want.Length < 0 {
+	if t.entry.Length < 0 {
 		size := z.UncompressedSize64
 		if size > uint64(c.o.MaxResource) {
 			return c.tooLarge()

@@ -330,7 +330,7 @@ type lastChange struct {
 // changes of their resources, by digest, without asking the Source. It needs about 150 bytes
 // a resource. With damaged changes the error is [ErrNoHistory].
 func (h *History) Deviations(ctx context.Context, below string, of func(file string) bool, do func(file string, d Deviation) error) error {
-	seed, last := maphash.MakeSeed(), map[uint64]lastChange{}
+	last := map[uint64]lastChange{}
 	err := h.Read(func(e *sitemap.Entry) error {
 		file, err := h.dir.Path(e.Loc)
 		if err != nil || !of(file) {
@@ -362,7 +362,7 @@ func (h *History) Deviations(ctx context.Context, below string, of func(file str
 		case c.length < 0:
 			return do(file, Removed)
 		}
-		want := local.Facts{Length: c.length, Hashes: []sitemap.Hash{{Alg: "sha-256", Value: hex.EncodeToString([]byte(c.sum))}}}
+		want := sitemap.Entry{Length: c.length, Hashes: []sitemap.Hash{{Alg: "sha-256", Value: hex.EncodeToString([]byte(c.sum))}}}
 		if m, _, err := h.dir.Compare(file, &want, true); err != nil || m == local.Same {
 			return err
 		}

@@ -389,7 +389,7 @@ func (i *inspector) sample(set *source.Set, at time.Time, picked []sitemap.Entry
 		}
 		i.r.Asked++
 		err := i.client.Get(i.ctx, source.Request{URI: e.Loc, Plain: e.Encoding == ""}, func(a *source.Answer) error {
-			return local.Compare(a.Body, e.Length, e.Hashes)
+			return local.Compare(a.Body, e)
 		})
 		if err != nil && !changed[hashOf(e.Loc)] {
 			wrong[e.Loc] = err
@@ -491,7 +491,7 @@ func (i *inspector) pack(p *sitemap.Entry, manifest sitemap.Capability, visit fu
 	i.r.Packages++
 	var n int64
 	err = i.client.Get(i.ctx, source.Request{URI: p.Loc, Plain: true}, func(a *source.Answer) (err error) {
-		sums := local.NewSums(p.Length, p.Hashes)
+		sums := local.NewSums(p)
 		if _, err = f.Seek(0, io.SeekStart); err == nil {
 			err = f.Truncate(0)
 		}
@@ -559,5 +559,5 @@ func compareFile(f *zip.File, e *sitemap.Entry) error {
 		return err
 	}
 	defer in.Close()
-	return local.Compare(io.LimitReader(in, int64(f.UncompressedSize64)+1), e.Length, e.Hashes)
+	return local.Compare(io.LimitReader(in, int64(f.UncompressedSize64)+1), e)
 }

@@ -70,7 +70,7 @@ func (s *setState) standing(name string, d *local.Dir) Standing {
 		file, err := d.Path(e.Loc)
 		if err == nil {
 			at.Changing = append(at.Changing, Changing{file, e.Changed()})
-			m, _, err = d.Compare(file, &local.Facts{Length: -1}, false)
+			m, _, err = d.Compare(file, nil, false)
 		}
 		if (err != nil || m == local.Missing) && !moved[e.Loc] {
 			at.Transit++

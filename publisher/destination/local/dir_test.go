@@ -24,13 +24,13 @@ func open(t *testing.T, dir string) *local.Dir {
 	return d
 }
 
-func factsOf(text string) local.Facts {
+func entryOf(text string) *sitemap.Entry {
 	sum := sha256.Sum256([]byte(text))
-	return local.Facts{Length: int64(len(text)), LastMod: time.Date(2026, 1, 2, 3, 4, 5, 678000, time.UTC),
+	return &sitemap.Entry{Length: int64(len(text)), LastMod: time.Date(2026, 1, 2, 3, 4, 5, 678000, time.UTC),
 		Hashes: []sitemap.Hash{{Alg: "sha-256", Value: hex.EncodeToString(sum[:])}}}
 }
 
-func put(d *local.Dir, file, text string, want local.Facts) error {
+func put(d *local.Dir, file, text string, want *sitemap.Entry) error {
 	f, err := d.Receive(file, want)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func files(t *testing.T, d *local.Dir) (all []string) {
 func TestOnlyTheTruthGetsAName(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
-	want := factsOf("hello")
+	want := entryOf("hello")
 	for _, text := range []string{"", "hell", "hello!", "jello", strings.Repeat("hello", 1000)} {
 		if err := put(d, "a/b", text, want); !errors.Is(err, local.ErrDiffers) {
 			t.Errorf("%.10q: got %v", text, err)
@@ -64,7 +64,7 @@ func TestOnlyTheTruthGetsAName(t *testing.T) {
 	}
 	must(t, put(d, "a/b", "hello", want))
 	for _, deep := range []bool{false, true} {
-		if m, _, err := d.Compare("a/b", &want, deep); m != local.Same || err != nil {
+		if m, _, err := d.Compare("a/b", want, deep); m != local.Same || err != nil {
 			t.Errorf("deep %v: got %v, %v", deep, m, err)
 		}
 	}
@@ -75,10 +75,10 @@ func TestOnlyTheTruthGetsAName(t *testing.T) {
 	// A flipped bit hides behind length and time, from all but a deep look.
 	must(t, os.WriteFile(filepath.Join(dir, "a/b"), []byte("hellp"), 0o600))
 	os.Chtimes(filepath.Join(dir, "a/b"), time.Time{}, want.LastMod)
-	if m, _, _ := d.Compare("a/b", &want, false); m != local.Same {
+	if m, _, _ := d.Compare("a/b", want, false); m != local.Same {
 		t.Errorf("quick: got %v", m)
 	}
-	if m, _, _ := d.Compare("a/b", &want, true); m != local.Different {
+	if m, _, _ := d.Compare("a/b", want, true); m != local.Different {
 		t.Errorf("deep: got %v", m)
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, local.Own))
@@ -90,14 +90,14 @@ func TestOnlyTheTruthGetsAName(t *testing.T) {
 func TestFileAndFolderOfOneName(t *testing.T) {
 	d := open(t, t.TempDir())
 	for _, c := range []struct{ file, text string }{{"a", "1"}, {"a/b", "2"}, {"c/d", "3"}, {"c", "4"}, {"a", "5"}, {"a/b", "6"}} {
-		must(t, put(d, c.file, c.text, factsOf(c.text)))
+		must(t, put(d, c.file, c.text, entryOf(c.text)))
 	}
 	if all := files(t, d); !slices.Equal(all, []string{"a", "a^/b", "c/d", "c^"}) {
 		t.Errorf("got %q", all)
 	}
 	for file, text := range map[string]string{"a": "5", "a/b": "6", "c": "4", "c/d": "3"} {
-		want := factsOf(text)
-		if m, _, err := d.Compare(file, &want, true); m != local.Same || err != nil {
+		want := entryOf(text)
+		if m, _, err := d.Compare(file, want, true); m != local.Same || err != nil {
 			t.Errorf("%s: got %v, %v", file, m, err)
 		}
 	}
@@ -117,7 +117,7 @@ func TestNothingLeavesTheDirectory(t *testing.T) {
 	must(t, os.Symlink(outside, filepath.Join(dir, "link")))
 	must(t, os.Symlink(filepath.Join(outside, "file"), filepath.Join(dir, "file")))
 	for _, file := range []string{"link/x", "file", "../x", "/etc/x", "link"} {
-		if err := put(d, file, "x", factsOf("x")); err == nil {
+		if err := put(d, file, "x", entryOf("x")); err == nil {
 			t.Errorf("%s: taken", file)
 		}
 	}
@@ -133,13 +133,13 @@ func TestNothingLeavesTheDirectory(t *testing.T) {
 func TestCopiesGetTheirPaths(t *testing.T) {
 	dir := t.TempDir()
 	d := open(t, dir)
-	want, other := factsOf("hello"), factsOf("other")
+	want, other := entryOf("hello"), entryOf("other")
 	for _, c := range []struct {
 		file, text string
-		want       local.Facts
+		want       *sitemap.Entry
 	}{{"a/b", "hello", want}, {"a/b", "other", other}, {"a", "hello", want}, {"a/b/c", "hello", want}, {"a/b/c", "other", other}} {
 		must(t, put(d, c.file, c.text, c.want))
-		if m, _, err := d.Compare(c.file, &c.want, true); m != local.Same || err != nil {
+		if m, _, err := d.Compare(c.file, c.want, true); m != local.Same || err != nil {
 			t.Errorf("%s: got %v, %v", c.file, m, err)
 		}
 	}

@@ -19,24 +19,14 @@ import (
 	"cutie/sitemap"
 )
 
-// Facts are what a Source says of a resource.
-type Facts struct {
-	Length  int64          // octets; -1 if not given
-	LastMod time.Time      // zero if not given
-	Hashes  []sitemap.Hash // of types not known here, too
-}
-
-// Prove reports whether a digest among the facts proves contents.
-func (f *Facts) Prove() bool { return NewSums(f.Length, f.Hashes).Proves() }
-
-// Match is how a file compares with the facts of its resource.
+// Match is how a file compares with the entry of its resource.
 type Match int
 
 // Results of a comparison.
 const (
 	Missing   Match = iota // there is no file
 	Different              // length or a digest differs
-	Unsure                 // the facts, or a look at them, do not suffice
+	Unsure                 // what the entry says, or a look at it, does not suffice
 	Same
 )
 
@@ -56,15 +46,18 @@ func storage(err error) error {
 	return &StorageError{err}
 }
 
-// Compare compares a file with facts: its length and time, and all digests if deep is set
-// or the times differ. mod is the time of the file. It changes nothing.
-func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Time, err error) {
+// Compare compares a file with an entry: its length and time, and all digests if deep is set
+// or the times differ. mod is the time of the file. Without an entry any file is Unsure. It
+// changes nothing.
+func (d *Dir) Compare(file string, want *sitemap.Entry, deep bool) (m Match, mod time.Time, err error) {
 	err = d.in(file, false, func(dir *os.File, name string) error {
 		name, size, at, err := stat(dir, name)
 		if err != nil {
 			return err
 		}
-		mod = at
+		if mod, m = at, Unsure; want == nil {
+			return nil
+		}
 		dated := want.Length >= 0 && !want.LastMod.IsZero() && sameTime(mod, want.LastMod)
 		switch {
 		case want.Length >= 0 && size != want.Length:
@@ -75,7 +68,7 @@ func (d *Dir) Compare(file string, want *Facts, deep bool) (m Match, mod time.Ti
 			return nil
 		}
 		m = Same
-		if sums := NewSums(want.Length, want.Hashes); sums.Proves() {
+		if sums := NewSums(want); sums.Proves() {
 			if err = read(dir, name, sums); err == nil {
 				err = sums.Check()
 			}
@@ -145,7 +138,7 @@ func sameTime(file, source time.Time) bool {
 type File struct {
 	dir  *Dir
 	path string
-	want Facts
+	want *sitemap.Entry
 	name string   // in Own, "" once it has its path, or is gone
 	out  *os.File // nil: the copy has ended
 	sums *Sums
@@ -154,8 +147,8 @@ type File struct {
 
 // Receive begins a copy to the path of a resource. Write refuses more octets than want
 // says; Commit, other content.
-func (d *Dir) Receive(file string, want Facts) (*File, error) {
-	f := &File{dir: d, path: file, want: want, name: d.tempName(), sums: NewSums(want.Length, want.Hashes)}
+func (d *Dir) Receive(file string, want *sitemap.Entry) (*File, error) {
+	f := &File{dir: d, path: file, want: want, name: d.tempName(), sums: NewSums(want)}
 	var err error
 	f.out, err = d.own.OpenFile(f.name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o666)
 	if err != nil {
@@ -166,9 +159,9 @@ func (d *Dir) Receive(file string, want Facts) (*File, error) {
 
 // Part opens the part of a copy left by Keep, or begins one. A part belongs to the contents
 // that want describes; one without a digest is never kept, for nothing would prove the
-// result. uri names the resource, path is empty for a package.
-func (d *Dir) Part(uri, path string, want Facts) (*File, error) {
-	f := &File{dir: d, path: path, want: want, name: partName(uri, &want), sums: NewSums(want.Length, want.Hashes)}
+// result. path is empty for a package.
+func (d *Dir) Part(path string, want *sitemap.Entry) (*File, error) {
+	f := &File{dir: d, path: path, want: want, name: partName(want), sums: NewSums(want)}
 	if !f.sums.Proves() {
 		f.name = d.tempName()
 	}
@@ -192,9 +185,9 @@ func (d *Dir) Part(uri, path string, want Facts) (*File, error) {
 }
 
 // partName is one name for all runs, and another one for other contents.
-func partName(uri string, want *Facts) string {
+func partName(want *sitemap.Entry) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%d\n", uri, want.Length)
+	fmt.Fprintf(h, "%s\n%d\n", want.Loc, want.Length)
 	for _, s := range want.Hashes {
 		fmt.Fprintf(h, "%s %s\n", s.Alg, s.Value)
 	}
@@ -230,19 +223,19 @@ func (f *File) Restart(tag string) error {
 	if !f.sums.Proves() {
 		tag = ""
 	}
-	f.sums, f.tag = NewSums(f.want.Length, f.want.Hashes), tag
+	f.sums, f.tag = NewSums(f.want), tag
 	if err == nil && tag != "" {
 		err = f.dir.own.WriteFile(f.name+".tag", []byte(tag), 0o600)
 	}
 	return storage(err)
 }
 
-// Verify compares the octets with the facts, and returns the file of them. It is closed by
+// Verify compares the octets with the entry, and returns the file of them. It is closed by
 // Discard.
 func (f *File) Verify() (*os.File, error) { return f.out, f.sums.Check() }
 
 // Commit verifies the copy and gives it its path and its time; mod is the time if the
-// facts have none. After an error nothing has changed. [ErrDiffers] says that the content
+// entry has none. After an error nothing has changed. [ErrDiffers] says that the content
 // is not the one described.
 func (f *File) Commit(mod time.Time) error {
 	defer f.Discard()
@@ -323,10 +316,10 @@ type Sums struct {
 	n      int64
 }
 
-// NewSums returns Sums for content of a length, -1 if it is not known, with digests.
-func NewSums(length int64, want []sitemap.Hash) *Sums {
-	s := &Sums{length: length}
-	for _, h := range want {
+// NewSums returns Sums for the content of a resource.
+func NewSums(e *sitemap.Entry) *Sums {
+	s := &Sums{length: e.Length}
+	for _, h := range e.Hashes {
 		kind := kinds[h.Alg]
 		if kind == nil {
 			continue
@@ -370,9 +363,9 @@ func (s *Sums) Check() error {
 	return nil
 }
 
-// Compare reads content to its end, or beyond its length, and compares it.
-func Compare(in io.Reader, length int64, want []sitemap.Hash) error {
-	s := NewSums(length, want)
+// Compare reads content to its end, or beyond its length, and compares it with its entry.
+func Compare(in io.Reader, e *sitemap.Entry) error {
+	s := NewSums(e)
 	if _, err := io.Copy(s, in); err != nil {
 		return err
 	}
