@@ -213,8 +213,8 @@ func TestDamagedPublishedFiles(t *testing.T) {
 				if kind.name == "settings" && running {
 					continue // the next start reads them
 				}
-				if !long.On() && (i+j)%2 == map[bool]int{true: 1}[running] {
-					continue // a short test damages each file in each way once
+				if !long.On() && (i+j)%4 != map[bool]int{true: 2}[running] {
+					continue // a short test damages each file in every second way, once
 				}
 				name := map[bool]string{false: "stopped/", true: "running/"}[running] + kind.name + "/" + damage.name
 				t.Run(name, func(t *testing.T) {
@@ -540,8 +540,11 @@ func TestAFullDiskIsAnErrorAndNoDamage(t *testing.T) {
 // some after it. Submissions go on, the failure is told, and publishing goes on by itself.
 func TestPublishingGoesOnAfterAFailedSync(t *testing.T) {
 	t.Parallel()
-	for _, failing := range []string{"sync file", "sync dir pending", "sync dir jobs", "sync dir resourcesync"} {
-		for _, times := range []int{1, 3} {
+	for i, failing := range []string{"sync file", "sync dir pending", "sync dir jobs", "sync dir resourcesync"} {
+		for k, times := range []int{1, 3} {
+			if !long.On() && (i+k)%2 != 0 {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s %d", failing, times), func(t *testing.T) {
 				later := time.Duration(0)
 				s := newSource(t, publisher.Options{MaxEntries: 12, Now: func() time.Time { return time.Now().Add(later) }}, "jobs")

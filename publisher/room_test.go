@@ -188,7 +188,7 @@ func TestADumpThatIsNotReplacedKeepsNoLists(t *testing.T) {
 // told until it is made, though lists are.
 func TestAResourceDumpThatWaitsLeavesNothing(t *testing.T) {
 	room, now := true, time.Now()
-	s := newSource(t, publisher.Options{DumpPeriod: time.Hour, MaxPackage: 1,
+	s := newSource(t, publisher.Options{DumpPeriod: time.Hour, MaxPackage: 40 << 10,
 		Now:      func() time.Time { now = now.Add(time.Millisecond); return now },
 		HasSpace: func(int64) bool { return room }}, "jobs")
 	q := s.queue("jobs")
