@@ -23,30 +23,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cutie/testdata/processes"
 )
 
-// request makes a request and returns the answer with its body.
-func request(c *http.Client, method, url, body string, header ...string) (*http.Response, string, error) {
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		return nil, "", err
-	}
-	for i := 0; i < len(header); i += 2 {
-		req.Header.Add(header[i], header[i+1])
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return nil, "", err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return resp, string(text), err
-}
-
-// send is request for an answer that must come.
+// send makes a request whose answer must come, and returns it with its body.
 func send(t *testing.T, c *http.Client, method, url, body string, header ...string) (*http.Response, string) {
 	t.Helper()
-	resp, text, err := request(c, method, url, body, header...)
+	resp, text, err := processes.Request(c, method, url, body, header...)
 	must(t, err)
 	return resp, text
 }
@@ -65,10 +49,10 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 	run(t, "user", "add", "ann", "--rights", "read,submit:jobs", "--no-password", "--users", users)
 	token := run(t, "token", "add", "ann", "--users", users)
 	bearer := "Bearer " + strings.TrimSpace(token)
-	d := serveHome(t, home, "--users", users)
+	d := processes.Serve(t, home, "--users", users)
 	status := func(method, path string, header ...string) int {
 		t.Helper()
-		resp, _ := send(t, http.DefaultClient, method, d.url+path, "", header...)
+		resp, _ := send(t, http.DefaultClient, method, d.URL+path, "", header...)
 		return resp.StatusCode
 	}
 	for _, tt := range []struct {
@@ -97,7 +81,7 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 	narrowly := "Bearer " + strings.TrimSpace(narrow)
 	eventually(t, "new token known", func() bool { return status("GET", "", "Authorization", narrowly) == http.StatusOK })
 	for who, want := range map[string]bool{bearer: true, narrowly: false} {
-		if _, page := send(t, http.DefaultClient, "GET", d.url, "", "Authorization", who); strings.Contains(page, "state/jobs") != want {
+		if _, page := send(t, http.DefaultClient, "GET", d.URL, "", "Authorization", who); strings.Contains(page, "state/jobs") != want {
 			t.Errorf("got %s, want the queue in it: %v", page, want)
 		}
 	}
@@ -106,7 +90,7 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 	}
 
 	// Errors come in the form asked for, answers to somebody stay private.
-	resp, text := send(t, http.DefaultClient, "GET", d.url+"state?t=anvl", "")
+	resp, text := send(t, http.DefaultClient, "GET", d.URL+"state?t=anvl", "")
 	if got := len(resp.Header.Values("WWW-Authenticate")); got != 2 || !strings.Contains(text, "hTTPResponse: 401\n") {
 		t.Errorf("got %d challenges and %s, want 2 and ANVL", got, text)
 	}
@@ -120,13 +104,13 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 		{"DELETE", bearer, "", 405},
 		{"POST", bearer, "@RDMHEADER { -\nRDM-Version{3}:\t1.0\nRDM-Type{19}:\trd-response-deleted\n}\n@DOCUMENT { http://a.example/\n}\n", 404},
 	} {
-		resp, text := send(t, http.DefaultClient, tt.method, d.url+"rdm/incoming", tt.message, "Authorization", tt.who)
+		resp, text := send(t, http.DefaultClient, tt.method, d.URL+"rdm/incoming", tt.message, "Authorization", tt.who)
 		if resp.StatusCode != tt.status || resp.Header.Get("Content-Type") != "application/x-rdm" || !strings.HasPrefix(text, "@RDMHEADER { -\n") ||
 			!strings.Contains(text, "\nRDM-Error-Message{") || (resp.Header.Get("WWW-Authenticate") != "") != (tt.status == 401) {
 			t.Errorf("%s /rdm/incoming of %q: got %d %v %s", tt.method, tt.who, resp.StatusCode, resp.Header, text)
 		}
 	}
-	resp, _ = send(t, http.DefaultClient, "GET", d.url+"queues/jobs/payload/j000000000001", "", "Authorization", bearer)
+	resp, _ = send(t, http.DefaultClient, "GET", d.URL+"queues/jobs/payload/j000000000001", "", "Authorization", bearer)
 	if got, want := resp.Header.Get("Cache-Control"), "private, max-age=31536000, immutable"; got != want {
 		t.Errorf("got Cache-Control %s, want %s", got, want)
 	}
@@ -144,7 +128,7 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 	// Who is taken out of the file is refused; a broken file changes nothing.
 	good := readFile(t, users)
 	must(t, os.WriteFile(users, []byte("user ann"), 0o600))
-	eventually(t, "broken file logged", func() bool { return strings.Contains(d.stderr.String(), "line 1: neither user") })
+	eventually(t, "broken file logged", func() bool { return strings.Contains(d.Stderr.String(), "line 1: neither user") })
 	if got := status("GET", "state", "Authorization", bearer); got != http.StatusOK {
 		t.Errorf("with a broken file: got %d, want 200", got)
 	}
@@ -152,11 +136,11 @@ func TestUsersOfADaemonComeAndGo(t *testing.T) {
 	run(t, "user", "rm", "ann", "--users", users)
 	eventually(t, "ann refused", func() bool { return status("GET", "state", "Authorization", bearer) == http.StatusUnauthorized })
 
-	d.end(t)
+	d.End(t)
 	says(t, readFile(t, filepath.Join(home, "queues/jobs/pending/j000000000001")), "\nowner: ann\n")
 	log := readFile(t, filepath.Join(home, "log/web-access.txt"))
 	says(t, log, `"GET /state/jobs HTTP/1.1" 401 `, ` - ann [`, `"POST /consume/jobs HTTP/1.1" 403 `)
-	if strings.Contains(log+d.stderr.String(), strings.TrimSpace(token)) {
+	if strings.Contains(log+d.Stderr.String(), strings.TrimSpace(token)) {
 		t.Error("the token is in a log")
 	}
 }
@@ -186,8 +170,8 @@ func TestDaemonSpeaksTLS(t *testing.T) {
 	first := pki(t, dir, "first")
 	// Connections end, so one place is enough for many.
 	d := serve(t, "--tls-cert", filepath.Join(dir, "cert.pem"), "--tls-key", filepath.Join(dir, "key.pem"), "--max-conns", "1")
-	if !strings.HasPrefix(d.url, "https://127.0.0.1:") {
-		t.Fatalf("got %s, want https", d.url)
+	if !strings.HasPrefix(d.URL, "https://127.0.0.1:") {
+		t.Fatalf("got %s, want https", d.URL)
 	}
 	trusting := func(c *x509.Certificate, edit func(*tls.Config)) *http.Client {
 		pool := x509.NewCertPool()
@@ -201,7 +185,7 @@ func TestDaemonSpeaksTLS(t *testing.T) {
 	for range 3 {
 		c := trusting(first, nil)
 		for _, path := range []string{"state", "content/jobs"} {
-			resp, _ := send(t, c, map[string]string{"state": "GET", "content/jobs": "POST"}[path], d.url+path, "x")
+			resp, _ := send(t, c, map[string]string{"state": "GET", "content/jobs": "POST"}[path], d.URL+path, "x")
 			if resp.ProtoMajor != 2 || resp.StatusCode/100 != 2 {
 				t.Errorf("%s: got %s %s, want HTTP/2 and success", path, resp.Proto, resp.Status)
 			}
@@ -209,7 +193,7 @@ func TestDaemonSpeaksTLS(t *testing.T) {
 		c.CloseIdleConnections()
 	}
 	old := trusting(first, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS11 })
-	if resp, err := old.Get(d.url + "livez"); err == nil {
+	if resp, err := old.Get(d.URL + "livez"); err == nil {
 		resp.Body.Close()
 		t.Error("TLS 1.1 is spoken")
 	}
@@ -218,14 +202,14 @@ func TestDaemonSpeaksTLS(t *testing.T) {
 	eventually(t, "new certificate", func() bool {
 		c := trusting(second, nil)
 		defer c.CloseIdleConnections()
-		resp, err := c.Get(d.url + "livez")
+		resp, err := c.Get(d.URL + "livez")
 		if err != nil {
 			return false
 		}
 		resp.Body.Close()
 		return true
 	})
-	cmd := exec.Command("cutie", "status", "--url", d.url)
+	cmd := exec.Command("cutie", "status", "--url", d.URL)
 	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+filepath.Join(dir, "cert.pem"))
 	if out, err := cmd.Output(); err != nil || !strings.HasPrefix(string(out), "jobs\t3\t") {
 		t.Errorf("got %s, %v, want three jobs", out, err)
@@ -236,9 +220,9 @@ func TestProxyIsBelievedOnlyIfListed(t *testing.T) {
 	t.Parallel()
 	for _, proxies := range []string{"127.0.0.0/8", "10.0.0.0/8"} {
 		home := filepath.Join(t.TempDir(), "home")
-		d := serveHome(t, home, "--trusted-proxy", proxies, "--trusted-proxy", "192.0.2.1")
-		send(t, http.DefaultClient, "GET", d.url+"state", "", "X-Forwarded-For", "6.6.6.6, 198.51.100.7")
-		d.end(t)
+		d := processes.Serve(t, home, "--trusted-proxy", proxies, "--trusted-proxy", "192.0.2.1")
+		send(t, http.DefaultClient, "GET", d.URL+"state", "", "X-Forwarded-For", "6.6.6.6, 198.51.100.7")
+		d.End(t)
 		want := map[string]string{"127.0.0.0/8": "198.51.100.7 - - [", "10.0.0.0/8": "127.0.0.1 - - ["}[proxies]
 		if got := readFile(t, filepath.Join(home, "log/web-access.txt")); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: got %s, want %s…", proxies, got, want)
@@ -249,25 +233,25 @@ func TestProxyIsBelievedOnlyIfListed(t *testing.T) {
 func TestAccessLogOfADaemonRotates(t *testing.T) {
 	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
-	d := serveHome(t, home, "--log-max", "1M", "--log-keep", "1")
+	d := processes.Serve(t, home, "--log-max", "1M", "--log-keep", "1")
 	name := filepath.Join(home, "log/web-access.txt")
 	eventually(t, "a log that has grown", func() bool {
-		send(t, http.DefaultClient, "GET", d.url+"livez?"+strings.Repeat("x", 2000), "", "User-Agent", strings.Repeat("\"", 2000), "Referer", strings.Repeat("\"", 2000))
+		send(t, http.DefaultClient, "GET", d.URL+"livez?"+strings.Repeat("x", 2000), "", "User-Agent", strings.Repeat("\"", 2000), "Referer", strings.Repeat("\"", 2000))
 		old, err := filepath.Glob(filepath.Join(home, "log/web-access-*.txt"))
 		return err == nil && len(old) == 1
 	})
 	must(t, os.Rename(name, name+".moved"))
-	must(t, d.cmd.Process.Signal(syscall.SIGHUP))
+	must(t, d.Cmd.Process.Signal(syscall.SIGHUP))
 	eventually(t, "a new log", func() bool {
 		_, err := os.Stat(name)
 		return err == nil
 	})
-	send(t, http.DefaultClient, "GET", d.url+"state?token=hidden", "")
-	d.end(t)
+	send(t, http.DefaultClient, "GET", d.URL+"state?token=hidden", "")
+	d.End(t)
 	if got := readFile(t, name); !strings.Contains(got, `"GET /state?token=redacted HTTP/1.1" 200 `) || strings.Contains(got, "hidden") {
 		t.Errorf("got %s, want the last request without its secret", got)
 	}
-	if got := d.stderr.String(); strings.Contains(got, "hidden") {
+	if got := d.Stderr.String(); strings.Contains(got, "hidden") {
 		t.Errorf("got %s, want no secret in it", got)
 	}
 }
@@ -285,7 +269,7 @@ func TestPagesOfOthersCannotReachADaemonOfThisMachine(t *testing.T) {
 		{[]string{"--anonymous", "all", "--trusted-proxy", "127.0.0.1"}, 201},
 	} {
 		d := serve(t, tt.args...)
-		req, err := http.NewRequest("POST", d.url+"content/jobs", strings.NewReader("x"))
+		req, err := http.NewRequest("POST", d.URL+"content/jobs", strings.NewReader("x"))
 		must(t, err)
 		req.Host = "evil.example:8080" // its name leads here by now
 		resp, err := http.DefaultClient.Do(req)
@@ -316,15 +300,15 @@ func TestImageLetsNobodyInWithoutAName(t *testing.T) {
 // All of a home is for its owner alone, and a home that is not is warned of.
 func TestHomesAreForTheirOwner(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
-	d := serveHome(t, home, "--dump-period", "1h")
-	if resp, text := send(t, http.DefaultClient, "POST", d.url+"content/jobs", "x"); resp.StatusCode != 201 {
+	d := processes.Serve(t, home, "--dump-period", "1h")
+	if resp, text := send(t, http.DefaultClient, "POST", d.URL+"content/jobs", "x"); resp.StatusCode != 201 {
 		t.Fatalf("got %s, %s", resp.Status, text)
 	}
 	run(t, "--home", home, "set", "jobs", "--description", "x")
 	run(t, "--home", home, "publish", "--now")
-	d.end(t)
-	if strings.Contains(d.stderr.String(), "chmod") {
-		t.Errorf("got %s", d.stderr.String())
+	d.End(t)
+	if strings.Contains(d.Stderr.String(), "chmod") {
+		t.Errorf("got %s", d.Stderr.String())
 	}
 	run(t, "--home", home, "next", "jobs")
 	n := 0
@@ -346,10 +330,10 @@ func TestHomesAreForTheirOwner(t *testing.T) {
 	}
 
 	must(t, os.Chmod(home, 0o750))
-	d = serveHome(t, home)
-	d.end(t)
-	if !strings.Contains(d.stderr.String(), "chmod 700") {
-		t.Errorf("got %s, want a warning", d.stderr.String())
+	d = processes.Serve(t, home)
+	d.End(t)
+	if !strings.Contains(d.Stderr.String(), "chmod 700") {
+		t.Errorf("got %s, want a warning", d.Stderr.String())
 	}
 }
 
@@ -374,8 +358,8 @@ func TestRevocationEndsWaits(t *testing.T) {
 	}))
 	defer slow.Close()
 	defer close(hang) // before it
-	d := serveHome(t, home, "--users", users, "--allow-fetch", "127.0.0.1")
-	resp, page := send(t, http.DefaultClient, "POST", d.url+"uws/jobs/async", "a=1", "Authorization", ann, "Content-Type", "application/x-www-form-urlencoded")
+	d := processes.Serve(t, home, "--users", users, "--allow-fetch", "127.0.0.1")
+	resp, page := send(t, http.DefaultClient, "POST", d.URL+"uws/jobs/async", "a=1", "Authorization", ann, "Content-Type", "application/x-www-form-urlencoded")
 	uws := resp.Request.URL.String()
 	if resp.StatusCode != 200 {
 		t.Fatalf("no job of UWS: %s, %s", resp.Status, page)
@@ -402,19 +386,19 @@ func TestRevocationEndsWaits(t *testing.T) {
 			}
 		})
 	}
-	begin("consume", "POST", d.url+"consume/jobs?wait=60", "", 401)
-	begin("events", "GET", d.url+"events/jobs", "", 200)
-	list := d.url + ".well-known/resourcesync/jobs/pending/changelist.xml"
+	begin("consume", "POST", d.URL+"consume/jobs?wait=60", "", 401)
+	begin("events", "GET", d.URL+"events/jobs", "", 200)
+	list := d.URL + ".well-known/resourcesync/jobs/pending/changelist.xml"
 	resp, _ = send(t, http.DefaultClient, "GET", list, "", "Authorization", ann)
 	begin("a document", "GET", list, "", 401, "Prefer", "wait=60", "If-None-Match", resp.Header.Get("Etag"))
 	begin("UWS", "GET", uws+"?WAIT=50", "", 401)
-	begin("a batch", "POST", d.url+"content/jobs?type=batch-manifest", "#%checkm_0.7\n"+slow.URL+"/f | sha256 | "+strings.Repeat("0", 64)+" | 1 | | f\n#%eof\n", 401,
+	begin("a batch", "POST", d.URL+"content/jobs?type=batch-manifest", "#%checkm_0.7\n"+slow.URL+"/f | sha256 | "+strings.Repeat("0", 64)+" | 1 | | f\n#%eof\n", 401,
 		"Content-Type", "text/checkm")
 	// An upload whose body begins when it is let in, and ends when its token has gone.
 	upload, body := io.Pipe()
 	slowly := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
 	all.Go(func() {
-		req, err := http.NewRequest("POST", d.url+"content/jobs", upload)
+		req, err := http.NewRequest("POST", d.URL+"content/jobs", upload)
 		if err != nil {
 			t.Error(err)
 			return
@@ -435,7 +419,7 @@ func TestRevocationEndsWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	waiting := func() bool {
-		_, text := send(t, http.DefaultClient, "GET", d.url+"metrics", "", "Authorization", bob)
+		_, text := send(t, http.DefaultClient, "GET", d.URL+"metrics", "", "Authorization", bob)
 		return strings.Contains(text, "cutie_requests_waiting 4")
 	}
 	eventually(t, "four requests wait", waiting)
@@ -443,11 +427,11 @@ func TestRevocationEndsWaits(t *testing.T) {
 	run(t, "token", "rm", "gone", "--users", users)
 	body.Close()
 	// It is not known to the daemon yet, perhaps, and the consumer waits.
-	if resp, text := send(t, http.DefaultClient, "POST", d.url+"content/jobs", "x", "Authorization", bob); resp.StatusCode != 201 {
+	if resp, text := send(t, http.DefaultClient, "POST", d.URL+"content/jobs", "x", "Authorization", bob); resp.StatusCode != 201 {
 		t.Errorf("submission: got %s, %s", resp.Status, text)
 	}
 	all.Wait()
-	if _, state := send(t, http.DefaultClient, "GET", d.url+"state/jobs?t=anvl", "", "Authorization", bob); !strings.Contains(state, "numPendingJobs: 2") {
+	if _, state := send(t, http.DefaultClient, "GET", d.URL+"state/jobs?t=anvl", "", "Authorization", bob); !strings.Contains(state, "numPendingJobs: 2") {
 		t.Errorf("got %s, want that nobody has got a job", state)
 	}
 }
@@ -498,11 +482,11 @@ func TestFilesOfRootBelongToTheOwnerOfTheHome(t *testing.T) {
 		}
 		owned(command)
 	}
-	d, err := start(dir, home)
+	d, err := processes.Begin(dir, home)
 	must(t, err)
 	if out, err := exec.Command("cutie", "put", "jobs", private, "--home", home).CombinedOutput(); err != nil {
 		t.Errorf("put: %v: %s", err, out)
 	}
-	d.end(t)
+	d.End(t)
 	owned("serve")
 }

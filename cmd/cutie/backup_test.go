@@ -111,8 +111,8 @@ func TestBackupsUnderLoadAreRestored(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	home, to := filepath.Join(dir, "home"), filepath.Join(dir, "backup")
-	d := serveHome(t, home, "--dump-period", "0")
-	crowd := newCrowd(t, d.url, 64)
+	d := processes.Serve(t, home, "--dump-period", "0")
+	crowd := newCrowd(t, d.URL, 64)
 	eventually(t, "jobs were taken", func() bool { return len(crowd.known()) > 200 })
 	for range long.N(3, 20) {
 		killed(t, time.Duration(rand.Int64N(int64(400*time.Millisecond))), "backup", to, "--home", home)
@@ -140,16 +140,16 @@ func TestBackupsUnderLoadAreRestored(t *testing.T) {
 	run(t, "backup", to, "--home", home)
 	restored := filepath.Join(dir, "restored")
 	run(t, "restore", to, "--home", restored)
-	second := serveHome(t, restored)
-	want, got := resources(t, d.url), resources(t, second.url)
+	second := processes.Serve(t, restored)
+	want, got := resources(t, d.URL), resources(t, second.URL)
 	if want != got {
 		t.Errorf("the Resource Lists have %d and %d octets, and differ", len(want), len(got))
 	}
-	says(t, run(t, "audit", "--source", second.url, "--sample", "-1"), ", 0 findings")
-	if a, b := queueAt(t, d.url), queueAt(t, second.url); a.Sequence != b.Sequence {
+	says(t, run(t, "audit", "--source", second.URL, "--sample", "-1"), ", 0 findings")
+	if a, b := queueAt(t, d.URL), queueAt(t, second.URL); a.Sequence != b.Sequence {
 		t.Errorf("the last events are %d and %d", a.Sequence, b.Sequence)
 	}
-	second.end(t)
+	second.End(t)
 }
 
 // TestFollowersOfAHomeFollowTheRestoredOne has copies that are where the backup is, behind
@@ -168,7 +168,7 @@ func TestFollowersOfAHomeFollowTheRestoredOne(t *testing.T) {
 	p.run("backup", "saved", "--home", "home")
 	p.put("seen by one alone")
 	p.run("sync", p.url, "ahead")
-	home.kill()
+	home.Kill()
 
 	restore := func(from, to, want string) {
 		t.Helper()
@@ -194,7 +194,7 @@ func TestFollowersOfAHomeFollowTheRestoredOne(t *testing.T) {
 
 	p.run("backup", "saved", "--home", "restored")
 	p.run("backup", "other", "--home", "restored")
-	restored.kill()
+	restored.Kill()
 	restore("saved", "again", "its changes from event 1 on stay published")
 	restore("other", "once more", "its changes from event 1 on stay published")
 	p.serve("once more")

@@ -69,11 +69,11 @@ func surviveKills(t *testing.T, home string, options func(round int) []string, e
 	// References must stay what they are, so all daemons have one address: a
 	// loopback one of its own, so that nobody else takes it meanwhile.
 	args := append(listEntries(), "--listen", ownAddress(random)) // lists are closed, and get packages, in each round
-	d := serveHome(t, home, append(args, options(-1)...)...)
+	d := processes.Serve(t, home, append(args, options(-1)...)...)
 	transport := &http.Transport{MaxIdleConnsPerHost: crashClients}
 	hc := &http.Client{Transport: transport, Timeout: time.Minute}
-	l := newLedger(t, hc, d.url)
-	clients := newLoaders(crashClients, seed, d.url, hc)
+	l := newLedger(t, hc, d.URL)
+	clients := newLoaders(crashClients, seed, d.URL, hc)
 	begun := time.Now()
 	torn := 0 // ends of the journal
 	var slowest time.Duration
@@ -87,7 +87,7 @@ func surviveKills(t *testing.T, home string, options func(round int) []string, e
 			crashStart(t, home, args, time.Duration(random.Int64N(int64(60*time.Millisecond))))
 		}
 		begin := time.Now()
-		d = serveHome(t, home, args...)
+		d = processes.Serve(t, home, args...)
 		slowest = max(slowest, time.Since(begin))
 		l.round(clients, w)
 		if t.Failed() {
@@ -108,7 +108,7 @@ func surviveKills(t *testing.T, home string, options func(round int) []string, e
 			t.Errorf("packages of %s: %v", f.set, err)
 		}
 	}
-	d.end(t)
+	d.End(t)
 	torn += complained(t, d)
 	if options(rounds) == nil {
 		out, err := cutie(t, "check", home)
@@ -123,9 +123,9 @@ func surviveKills(t *testing.T, home string, options func(round int) []string, e
 // complained reads what a daemon that has ended had to say. There should be
 // nothing but that a write was broken off, which was never acknowledged; it
 // returns how often.
-func complained(t *testing.T, d *daemon) (torn int) {
+func complained(t *testing.T, d *processes.Daemon) (torn int) {
 	t.Helper()
-	for said := range strings.Lines(d.stderr.String()) {
+	for said := range strings.Lines(d.Stderr.String()) {
 		if !strings.Contains(said, "the last batch does not verify and was cut") {
 			t.Errorf("the daemon said: %s", said)
 		}
@@ -150,10 +150,10 @@ func environment(t *testing.T, name string, absent uint64) uint64 {
 
 // crash lets the clients at the daemon and kills it when the time is over, and there was
 // enough; nil: there was. It returns when all clients have noticed.
-func crash(t *testing.T, d *daemon, clients []*loader, load time.Duration, enough func() bool) *watcher {
+func crash(t *testing.T, d *processes.Daemon, clients []*loader, load time.Duration, enough func() bool) *watcher {
 	t.Helper()
 	w := &watcher{entries: map[string][]byte{}}
-	get := getter(clients[0].http, d.url)
+	get := getter(clients[0].http, d.URL)
 	errs := make(chan error, len(clients))
 	var wg sync.WaitGroup
 	for _, c := range clients {
@@ -168,7 +168,7 @@ func crash(t *testing.T, d *daemon, clients []*loader, load time.Duration, enoug
 			eventually(t, "enough was done", enough)
 		}
 	}
-	if err := d.stop(syscall.SIGKILL); err == nil {
+	if err := d.Stop(syscall.SIGKILL); err == nil {
 		t.Error("daemon survived")
 	}
 	wg.Wait()
@@ -182,7 +182,7 @@ func crash(t *testing.T, d *daemon, clients []*loader, load time.Duration, enoug
 		}
 	}
 	if t.Failed() {
-		t.Fatalf("the daemon said: %s", d.stderr.String())
+		t.Fatalf("the daemon said: %s", d.Stderr.String())
 	}
 	return w
 }

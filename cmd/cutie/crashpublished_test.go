@@ -19,6 +19,7 @@ import (
 
 	"cutie/sitemap"
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // lateResult is the size from which a result comes into a package at its end.
@@ -53,7 +54,7 @@ func (c *throng) text(size int) []byte {
 }
 
 func (c *throng) ask(method, what string, body []byte, header ...string) (*http.Response, error) {
-	resp, _, err := request(c.http, method, c.base+what, string(body), header...)
+	resp, _, err := processes.Request(c.http, method, c.base+what, string(body), header...)
 	if resp == nil {
 		return nil, err
 	}
@@ -138,11 +139,11 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 	home := filepath.Join(dir, "home")
 	args := append(listEntries(), "--listen", ownAddress(random),
 		"--package-size", "300K", "--period", "150ms", "--dump-period", "1s", "--keep-size", "0")
-	d := serveHome(t, home, args...)
+	d := processes.Serve(t, home, args...)
 	run(t, "--home", home, "set", "jobs", "--size", "150")
 	transport := &http.Transport{MaxIdleConnsPerHost: crashClients}
-	c := &throng{base: d.url, http: &http.Client{Transport: transport, Timeout: time.Minute}, random: rand.New(rand.NewPCG(seed, 1))}
-	get := getter(c.http, d.url)
+	c := &throng{base: d.URL, http: &http.Client{Transport: transport, Timeout: time.Minute}, random: rand.New(rand.NewPCG(seed, 1))}
+	get := getter(c.http, d.URL)
 	fixed := map[string][sha256.Size]byte{} // closed lists never change
 	for round := range rounds {
 		var wg sync.WaitGroup
@@ -150,7 +151,7 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 			wg.Go(c.run)
 		}
 		time.Sleep(underLoad(random, 0, crashLatest))
-		if err := d.stop(syscall.SIGKILL); err == nil {
+		if err := d.Stop(syscall.SIGKILL); err == nil {
 			t.Fatal("daemon survived")
 		}
 		wg.Wait()
@@ -159,7 +160,7 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 		if round%3 == 2 {
 			crashStart(t, home, args, time.Duration(random.Int64N(int64(60*time.Millisecond))))
 		}
-		d = serveHome(t, home, args...)
+		d = processes.Serve(t, home, args...)
 		run(t, "--home", home, "publish", "--now")
 		run(t, "--home", home, "cull", "jobs", "-q")
 		run(t, "--home", home, "publish", "--now")
@@ -170,9 +171,9 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 			}
 			rememberFixed(t, get, set, fixed)
 		}
-		run(t, "sync", "--by", "list", d.url, filepath.Join(dir, "followed"))
+		run(t, "sync", "--by", "list", d.URL, filepath.Join(dir, "followed"))
 		run(t, "audit", filepath.Join(dir, "followed"))
-		run(t, "audit", "--source", d.url, "--dumps", "--sample", "-1")
+		run(t, "audit", "--source", d.URL, "--dumps", "--sample", "-1")
 	}
 	for name, want := range fixed {
 		if text, err := get(name); err != nil || sha256.Sum256(text) != want {
@@ -180,9 +181,9 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 		}
 	}
 	for _, by := range []string{"list", "dump"} {
-		run(t, "sync", "--by", by, d.url, filepath.Join(dir, by))
+		run(t, "sync", "--by", by, d.URL, filepath.Join(dir, by))
 	}
-	d.end(t)
+	d.End(t)
 	complained(t, d)
 	if out, err := cutie(t, "check", home); err != nil || !strings.HasSuffix(out, " 0 mended, 0 problems\n") {
 		t.Errorf("check: %v: %s", err, out)

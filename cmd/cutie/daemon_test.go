@@ -26,119 +26,10 @@ import (
 	"cutie/testdata/processes"
 )
 
-// A daemon is a running "cutie serve" on a free port.
-type daemon struct {
-	cmd    *exec.Cmd
-	url    string // with a slash at its end
-	node   string // likewise, of the daemon among others with the same home in a store
-	stderr lockedBuffer
-	read   chan struct{} // closed when its standard output has ended
-}
-
-// startLimit is how long a daemon may take to begin, stopLimit to end. It is asked
-// again after askEvery.
-const (
-	startLimit = 30 * time.Second
-	stopLimit  = 30 * time.Second
-	askEvery   = 10 * time.Millisecond
-)
-
-// start runs a daemon on home and returns once it has printed what to open.
-func start(dir, home string, args ...string) (*daemon, error) {
-	d := &daemon{read: make(chan struct{})}
-	if !slices.Contains(args, "--config") { // it may say the level
-		args = append([]string{"--log-level", "warn"}, args...)
-	}
-	args = append([]string{"serve", "--home", home, "--listen", "127.0.0.1:0"}, args...)
-	d.cmd = exec.Command("cutie", args...)
-	d.cmd.Dir = dir
-	d.cmd.Stderr = &d.stderr
-	out, err := d.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := processes.Start(d.cmd); err != nil {
-		return nil, err
-	}
-	kill := time.AfterFunc(startLimit, func() { d.cmd.Process.Kill() })
-	defer kill.Stop()
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if f := strings.Fields(lines.Text()); len(f) == 2 && f[0] == "open" {
-			d.url = f[1]
-		} else if len(f) == 2 && f[0] == "node" {
-			d.node = f[1]
-		}
-		if strings.HasPrefix(lines.Text(), "stop with") {
-			go func() {
-				io.Copy(io.Discard, out)
-				close(d.read)
-			}()
-			return d, nil
-		}
-	}
-	close(d.read)
-	return nil, fmt.Errorf("daemon did not begin: %v: %s", d.cmd.Wait(), d.stderr.String())
-}
-
-// stop ends the daemon by a signal and returns how it ended.
-func (d *daemon) stop(sig syscall.Signal) error {
-	if err := d.cmd.Process.Signal(sig); err != nil {
-		return err
-	}
-	return d.ended()
-}
-
-// ended waits for the end of a daemon that was told to stop.
-func (d *daemon) ended() error {
-	kill := time.AfterFunc(stopLimit, func() { d.cmd.Process.Kill() })
-	defer kill.Stop()
-	<-d.read
-	if err := d.cmd.Wait(); err != nil {
-		return fmt.Errorf("%w: %s", err, d.stderr.String())
-	}
-	return nil
-}
-
-// kill makes sure that no daemon outlives its test.
-func (d *daemon) kill() {
-	if d.cmd.ProcessState == nil {
-		d.cmd.Process.Kill()
-		<-d.read
-		d.cmd.Wait()
-	}
-}
-
 // serve runs a daemon on a fresh home for the length of a test.
-func serve(t *testing.T, args ...string) *daemon {
+func serve(t *testing.T, args ...string) *processes.Daemon {
 	t.Helper()
-	return serveHome(t, filepath.Join(t.TempDir(), "home"), args...)
-}
-
-func serveHome(t *testing.T, home string, args ...string) *daemon {
-	t.Helper()
-	d, err := start(t.TempDir(), home, args...)
-	must(t, err)
-	t.Cleanup(d.kill)
-	return d
-}
-
-// send sends a request to the daemon, and expects a success.
-func (d *daemon) send(t *testing.T, method, path, body string, header ...string) string {
-	t.Helper()
-	a, text := send(t, http.DefaultClient, method, d.url+path, body, header...)
-	if a.StatusCode >= 300 {
-		t.Fatalf("%s %s: %s %s", method, path, a.Status, text)
-	}
-	return text
-}
-
-// end ends the daemon as a supervisor does.
-func (d *daemon) end(t *testing.T) {
-	t.Helper()
-	if err := d.stop(syscall.SIGTERM); err != nil {
-		t.Errorf("daemon ended badly: %v", err)
-	}
+	return processes.Serve(t, filepath.Join(t.TempDir(), "home"), args...)
 }
 
 // environ is the environment without variables for tests and settings.
@@ -186,24 +77,6 @@ func says(t testing.TB, got string, want ...string) {
 			t.Errorf("got %s, want %q in it", got, want)
 		}
 	}
-}
-
-// A lockedBuffer may be read while a process still writes.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // A run of tests that is killed leaves no process behind.
@@ -259,19 +132,18 @@ func TestADaemonOutlivesWhoReadsItsOutput(t *testing.T) {
 	log, err := cmd.StderrPipe()
 	must(t, err)
 	must(t, processes.Start(cmd))
-	d := &daemon{cmd: cmd, read: make(chan struct{})}
-	close(d.read)
-	t.Cleanup(d.kill)
-	for lines := bufio.NewScanner(out); d.url == "" && lines.Scan(); {
+	t.Cleanup(func() { cmd.Process.Kill() })
+	url := ""
+	for lines := bufio.NewScanner(out); url == "" && lines.Scan(); {
 		if f := strings.Fields(lines.Text()); len(f) == 2 && f[0] == "open" {
-			d.url = f[1]
+			url = f[1]
 		}
 	}
 	out.Close()
 	log.Close()
 	record := filepath.Join(home, "log/web-access.txt")
 	eventually(t, "an access log", func() bool { // it is written once in a second
-		send(t, http.DefaultClient, "GET", d.url+"livez", "")
+		send(t, http.DefaultClient, "GET", url+"livez", "")
 		_, err := os.Stat(record)
 		return err == nil
 	})
@@ -281,10 +153,9 @@ func TestADaemonOutlivesWhoReadsItsOutput(t *testing.T) {
 		_, err := os.Stat(record)
 		return err == nil
 	})
-	send(t, http.DefaultClient, "GET", d.url+"livez", "")
-	if err := d.stop(syscall.SIGTERM); err != nil { // which logs more lines
-		t.Error(err)
-	}
+	send(t, http.DefaultClient, "GET", url+"livez", "")
+	must(t, cmd.Process.Signal(syscall.SIGTERM))
+	must(t, cmd.Wait()) // it has logged more lines
 }
 
 // SIGHUP ends no daemon, neither one that begins nor one that stops.
@@ -293,14 +164,14 @@ func TestSIGHUPEndsNoDaemon(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
 	done := make(chan struct{})
 	for range 3 {
-		d := serveHome(t, home)
-		process := d.cmd.Process
+		d := processes.Serve(t, home)
+		process := d.Cmd.Process
 		go func() {
 			defer func() { done <- struct{}{} }()
 			for process.Signal(syscall.SIGHUP) == nil { // until it has ended
 			}
 		}()
-		err := d.stop(syscall.SIGTERM)
+		err := d.Stop(syscall.SIGTERM)
 		<-done
 		must(t, err)
 	}
@@ -312,7 +183,7 @@ func TestADaemonSaysWhatItDoesBeforeItDoesIt(t *testing.T) {
 	t.Parallel()
 	d := serve(t, "--log-level", "info")
 	home := filepath.Join(t.TempDir(), "second")
-	_, err := cutie(t, "serve", "--home", home, "--listen", strings.Trim(strings.TrimPrefix(d.url, "http:"), "/"))
+	_, err := cutie(t, "serve", "--home", home, "--listen", strings.Trim(strings.TrimPrefix(d.URL, "http:"), "/"))
 	if err == nil || !strings.Contains(err.Error(), "port in use") || !strings.Contains(err.Error(), "hint: --listen 127.0.0.1:0 takes a free port") {
 		t.Errorf("got %v, want the port in use", err)
 	}
@@ -324,7 +195,7 @@ func TestADaemonSaysWhatItDoesBeforeItDoesIt(t *testing.T) {
 	body, more := io.Pipe()
 	sent := make(chan error, 1)
 	go func() {
-		r, err := http.NewRequest("POST", d.url+"content/jobs", body)
+		r, err := http.NewRequest("POST", d.URL+"content/jobs", body)
 		if err == nil {
 			r.Header.Set("Expect", "100-continue") // so that the body is read when the daemon wants it
 			var resp *http.Response
@@ -335,13 +206,13 @@ func TestADaemonSaysWhatItDoesBeforeItDoesIt(t *testing.T) {
 		sent <- err
 	}()
 	io.WriteString(more, "x")
-	must(t, d.cmd.Process.Signal(syscall.SIGTERM))
-	eventually(t, "stopping in the log", func() bool { return strings.Contains(d.stderr.String(), `"message":"stopping"`) })
-	if strings.Contains(d.stderr.String(), "requests ended") {
+	must(t, d.Cmd.Process.Signal(syscall.SIGTERM))
+	eventually(t, "stopping in the log", func() bool { return strings.Contains(d.Stderr.String(), `"message":"stopping"`) })
+	if strings.Contains(d.Stderr.String(), "requests ended") {
 		t.Error("the daemon did not wait for the submission")
 	}
 	more.Close()
-	if err := errors.Join(<-sent, d.ended()); err != nil {
+	if err := errors.Join(<-sent, d.Ended()); err != nil {
 		t.Error(err)
 	}
 }
@@ -366,7 +237,7 @@ func TestAServiceManagerIsTold(t *testing.T) {
 		t.Helper()
 		buf := make([]byte, 4096)
 		for {
-			manager.SetReadDeadline(time.Now().Add(startLimit))
+			manager.SetReadDeadline(time.Now().Add(processes.Limit))
 			n, err := manager.Read(buf)
 			if err != nil {
 				t.Fatalf("waiting for %s: %v", want, err)
@@ -397,30 +268,30 @@ func TestSettingsAreReadAgain(t *testing.T) {
 		must(t, os.WriteFile(file, []byte(text), 0o666))
 	}
 	write("max-waits = 5\nmax-conns = 20\n")
-	d := serveHome(t, filepath.Join(dir, "home"), "--config", file, "--log-keep", "3")
+	d := processes.Serve(t, filepath.Join(dir, "home"), "--config", file, "--log-keep", "3")
 	// hangup sends SIGHUP, and returns what the daemon logs until the last word of it.
 	hangup := func(last string) string {
 		t.Helper()
-		before := len(d.stderr.String())
-		must(t, d.cmd.Process.Signal(syscall.SIGHUP))
-		for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(askEvery) {
-			if text := d.stderr.String()[before:]; strings.Contains(text, last) {
+		before := len(d.Stderr.String())
+		must(t, d.Cmd.Process.Signal(syscall.SIGHUP))
+		for end := time.Now().Add(processes.Limit); time.Now().Before(end); time.Sleep(processes.Again) {
+			if text := d.Stderr.String()[before:]; strings.Contains(text, last) {
 				return text
 			}
 		}
-		t.Fatalf("got %s, want %q", d.stderr.String()[before:], last)
+		t.Fatalf("got %s, want %q", d.Stderr.String()[before:], last)
 		return ""
 	}
 	log := func() string {
 		t.Helper()
-		before := len(d.stderr.String())
-		resp, err := http.Get(d.url + "livez")
+		before := len(d.Stderr.String())
+		resp, err := http.Get(d.URL + "livez")
 		must(t, err)
 		resp.Body.Close()
 		if got := hangup("access log reopened"); len(got) == 0 {
 			t.Fatal("nothing is logged")
 		}
-		return d.stderr.String()[before:]
+		return d.Stderr.String()[before:]
 	}
 	const done, stay = "settings read again", "settings of before stay in force"
 	if got := hangup(done); strings.Contains(got, "need a restart") {
@@ -432,7 +303,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 	write("max-waits = 5\nmax-conns = 30\nlog-level = \"debug\"\nlog-keep = 9\nkeep = \"5h\"\nrobots = true\n")
 	says(t, hangup(done), `"settings":["max-conns","robots"]`)
 	says(t, log(), "/livez")
-	about := d.send(t, "GET", ".well-known/resourcesync/jobs/replica/about.json", "")
+	about := d.Send(t, "GET", ".well-known/resourcesync/jobs/replica/about.json", "")
 	says(t, about, `"keep": 18000,`)
 	for _, wrong := range []string{"max-waits = 0", "keep-size = \"200%\"", "allow-fetch = [\"a b\"]", "log-level = \"loud\"", "what = 1", "x", "trace-ratio = \"7\""} {
 		write(wrong + "\n")
@@ -443,7 +314,7 @@ func TestSettingsAreReadAgain(t *testing.T) {
 	if got := hangup(done); strings.Contains(got, "need a restart") {
 		t.Errorf("got %s, want all as at the start", got)
 	}
-	d.end(t)
+	d.End(t)
 }
 
 // memoryLimit is the most private memory of the daemon in these tests. It needs about
@@ -508,10 +379,10 @@ func TestMemoryForRequestsHasALimit(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			home := filepath.Join(t.TempDir(), "home")
-			d := serveHome(t, home, "--anonymous", "read,submit")
+			d := processes.Serve(t, home, "--anonymous", "read,submit")
 			run(t, "--home", home, "create", "attacked")
 			limit := unix.Rlimit{Cur: memoryLimit, Max: memoryLimit}
-			must(t, unix.Prlimit(d.cmd.Process.Pid, unix.RLIMIT_DATA, &limit, nil))
+			must(t, unix.Prlimit(d.Cmd.Process.Pid, unix.RLIMIT_DATA, &limit, nil))
 			ctx, end := context.WithCancel(t.Context())
 			var all, sent sync.WaitGroup
 			for i := range 130 {
@@ -519,29 +390,29 @@ func TestMemoryForRequestsHasALimit(t *testing.T) {
 				all.Go(func() { besiege(ctx, t, d, i%13, a.head, a.body, sent.Done) })
 			}
 			sent.Wait()
-			if err := answered(d.url + "state/attacked"); err != nil {
-				t.Errorf("meanwhile: %v; %s", err, d.stderr.String())
+			if err := answered(d.URL + "state/attacked"); err != nil {
+				t.Errorf("meanwhile: %v; %s", err, d.Stderr.String())
 			}
 			end()
 			all.Wait()
-			if err := answered(d.url + "state/attacked"); err != nil {
-				t.Errorf("afterwards: %v; %s", err, d.stderr.String())
+			if err := answered(d.URL + "state/attacked"); err != nil {
+				t.Errorf("afterwards: %v; %s", err, d.Stderr.String())
 			}
 		})
 	}
 }
 
 // besiege sends a request from a loopback address, and keeps it open until ctx ends.
-func besiege(ctx context.Context, t *testing.T, d *daemon, address int, head string, body func(io.Writer) error, sent func()) {
+func besiege(ctx context.Context, t *testing.T, d *processes.Daemon, address int, head string, body func(io.Writer) error, sent func()) {
 	from := &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+address))}
-	c, err := (&net.Dialer{LocalAddr: from}).Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(d.url, "http://"), "/"))
+	c, err := (&net.Dialer{LocalAddr: from}).Dial("tcp", strings.TrimSuffix(strings.TrimPrefix(d.URL, "http://"), "/"))
 	if err != nil {
 		t.Error(err)
 		sent()
 		return
 	}
 	defer c.Close()
-	c.SetWriteDeadline(time.Now().Add(startLimit))
+	c.SetWriteDeadline(time.Now().Add(processes.Limit))
 	w := bufio.NewWriter(c)
 	w.WriteString(head)
 	_ = body(w) // the daemon may refuse the rest

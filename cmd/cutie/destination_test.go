@@ -366,9 +366,6 @@ func (d *destination) unzip(e rsEntry, octets []byte) error {
 			return err
 		}
 	}
-	if z.File[0].Name != "manifest.xml" {
-		return fmt.Errorf("begins with %s", z.File[0].Name)
-	}
 	manifest, err := parseDocument(files["manifest.xml"], "changedump-manifest", d.set)
 	if err != nil {
 		return err

@@ -27,6 +27,7 @@ import (
 	"cutie/queuefs/rest"
 	"cutie/queuefs/rest/client"
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // Copies of all sets of a Source, kept up in different ways.
@@ -228,9 +229,9 @@ func TestCopyOfAReplicaIsAQueue(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
 	// An address of its own, so that references hold over the restart.
 	listen := ownAddress(rand.New(rand.NewPCG(rand.Uint64(), 0)))
-	d := serveHome(t, home, "--listen", listen)
-	run(t, "createQueue", "ark:/13030/a b", "--url", d.url)
-	s := newFollowed(t, d.url, nil, "jobs", other)
+	d := processes.Serve(t, home, "--listen", listen)
+	run(t, "createQueue", "ark:/13030/a b", "--url", d.URL)
+	s := newFollowed(t, d.URL, nil, "jobs", other)
 	c := newCopies(t, s)
 	c.begin(byLists)
 	for round := range 6 {
@@ -241,14 +242,14 @@ func TestCopyOfAReplicaIsAQueue(t *testing.T) {
 		case 1:
 			c.begin(byBoth)
 		case 3:
-			d.end(t)
-			d = serveHome(t, home, "--listen", listen)
+			d.End(t)
+			d = processes.Serve(t, home, "--listen", listen)
 			c.follow()
 		}
 	}
 	c.validate(t, "capabilitylist", "changelist", "changelist index", "description", "resourcelist")
-	want := statesOf(t, d.url, s)
-	d.end(t)
+	want := statesOf(t, d.URL, s)
+	d.End(t)
 	diffTrees(t, readTree(t, c.replica, "queues"), readTree(t, home, "queues"))
 
 	if out, err := cutie(t, "check", "--rebuild", c.replica); err != nil || !strings.HasSuffix(out, " 0 problems\n") {
@@ -257,15 +258,15 @@ func TestCopyOfAReplicaIsAQueue(t *testing.T) {
 	if out, err := cutie(t, "check", c.replica); err != nil || !strings.HasSuffix(out, " 0 mended, 0 problems\n") {
 		t.Fatalf("second check: %v: %s", err, out)
 	}
-	d = serveHome(t, c.replica)
-	diffTrees(t, statesOf(t, d.url, s), want)
-	s = &followed{TB: t, base: d.url, client: newFollowed(t, d.url, nil).client, jobs: s.jobs}
+	d = processes.Serve(t, c.replica)
+	diffTrees(t, statesOf(t, d.URL, s), want)
+	s = &followed{TB: t, base: d.URL, client: newFollowed(t, d.URL, nil).client, jobs: s.jobs}
 	for queue := range s.jobs {
 		for range s.with(queue, "pending") {
 			s.take(queue)
 		}
 	}
-	d.end(t)
+	d.End(t)
 }
 
 // statesOf returns the states of all jobs, and the order of those in each

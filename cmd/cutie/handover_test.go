@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // A slowBody is a body of a request. Its daemon gets the first octet, and the others when
@@ -51,15 +52,15 @@ func TestAHandOverWaitsForSlowRequests(t *testing.T) {
 	// And the test may last for more than a minute: each daemon closes lists for their age by
 	// its own clock, so there is none of that here.
 	c := newCluster(t, 2, "--takeover-after", "30s", "--period", "0")
-	transport := &http.Transport{MaxIdleConnsPerHost: clients, ExpectContinueTimeout: startLimit}
+	transport := &http.Transport{MaxIdleConnsPerHost: clients, ExpectContinueTimeout: processes.Limit}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: startLimit}
+	client := &http.Client{Transport: transport, Timeout: processes.Limit}
 	var mu sync.Mutex
 	submitted, taken := map[string]int{}, map[string]int{}
 	var done atomic.Int64
 	// post returns the job of the answer, "" for none; node is the number of a daemon.
 	post := func(node int, path, kind string, size int64, body io.Reader, fields ...string) string {
-		req, err := http.NewRequest("POST", c.nodes[node].node+path, body)
+		req, err := http.NewRequest("POST", c.nodes[node].Node+path, body)
 		if err != nil {
 			t.Error(err)
 			return ""
@@ -146,14 +147,14 @@ func TestAHandOverWaitsForSlowRequests(t *testing.T) {
 			if round%2 == 1 {
 				word, at = "takeover", 1-owner
 			}
-			out, err := cutie(t, word, "--url", c.nodes[at].node)
+			out, err := cutie(t, word, "--url", c.nodes[at].Node)
 			if err != nil {
 				err = fmt.Errorf("%s: %s: %w", word, out, err)
 			}
 			took = time.Since(begun)
 			moved <- err
 		}()
-		for end := time.Now().Add(startLimit); ; time.Sleep(askEvery) {
+		for end := time.Now().Add(processes.Limit); ; time.Sleep(processes.Again) {
 			o, err := c.ask(owner)
 			if err == nil && o.Finishing >= slow {
 				break
@@ -168,7 +169,7 @@ func TestAHandOverWaitsForSlowRequests(t *testing.T) {
 			}
 		}
 		for n := done.Load(); done.Load() < n+60 && !t.Failed(); {
-			time.Sleep(askEvery) // the owner works on
+			time.Sleep(processes.Again) // the owner works on
 		}
 		if o, err := c.ask(owner); err != nil || o.Role != "owner" {
 			t.Errorf("round %d: the owner gave the home up before it had all: %+v, %v", round, o, err)
@@ -216,7 +217,7 @@ func TestAWokenOwnerRefusesNothingByOldState(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
 	// Each request has a connection of its own, which the sleeping daemon accepts when it wakes.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: startLimit,
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: processes.Limit,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	ask := func(i int, method, path, lease string) (*http.Response, string, error) {
 		path, form, _ := strings.Cut(path, " ")
@@ -227,7 +228,7 @@ func TestAWokenOwnerRefusesNothingByOldState(t *testing.T) {
 		if lease != "" {
 			header = append(header, "Cutie-Lease", lease)
 		}
-		return request(client, method, c.nodes[i].node+path, form, header...)
+		return processes.Request(client, method, c.nodes[i].Node+path, form, header...)
 	}
 	must := func(i int, method, path, lease string) *http.Response {
 		t.Helper()
@@ -245,14 +246,14 @@ func TestAWokenOwnerRefusesNothingByOldState(t *testing.T) {
 	}
 	leased := time.Now()
 	job := func(n int) string { return "jobs/j00000000000" + string(rune('0'+n)) }
-	sleep(t, c.nodes[0].cmd.Process)
+	sleep(t, c.nodes[0].Cmd.Process)
 	c.owner(1)
 	for i := range jobs {
 		must(1, "POST", "lease/"+job(i+1)+"?seconds=600", leases[i])
 	}
 	must(1, "POST", "content/jobs?filename=x", "")
 	for time.Since(leased) < 4*time.Second { // the leases as the sleeper knows them end
-		time.Sleep(askEvery)
+		time.Sleep(processes.Again)
 	}
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -284,20 +285,20 @@ func TestAWokenOwnerRefusesNothingByOldState(t *testing.T) {
 	}
 	submitted := jobs + 1
 	wg.Go(func() { try("POST", "content/jobs?filename=late", "", func() { submitted++ }) })
-	time.Sleep(20 * askEvery) // the requests are in the buffers of the system
-	if err := c.nodes[0].cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	time.Sleep(20 * processes.Again) // the requests are in the buffers of the system
+	if err := c.nodes[0].Cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	wg.Wait()
 	for o, err := c.ask(0); err != nil || o.Role != "standby"; o, err = c.ask(0) {
-		time.Sleep(askEvery)
+		time.Sleep(processes.Again)
 	}
 	for i := range jobs {
 		if !reported[i] {
 			must(1, "POST", "outcome/"+job(i+1)+" outcome=completed", leases[i])
 		}
 	}
-	says(t, c.nodes[0].stderr.String(), "another owner: process "+strconv.Itoa(c.nodes[1].cmd.Process.Pid))
+	says(t, c.nodes[0].Stderr.String(), "another owner: process "+strconv.Itoa(c.nodes[1].Cmd.Process.Pid))
 	c.same(1, documents...)
 	var state queueAnswer
 	if err := json.Unmarshal(c.get(1, "state/jobs?t=json&limit=1000"), &state); err != nil || len(state.Refs) != submitted {
@@ -318,10 +319,10 @@ func TestConsumersThatLeftAStandbyGetNoJob(t *testing.T) {
 	c := newCluster(t, 1)
 	c.homes, c.nodes = append(c.homes, filepath.Join(t.TempDir(), "1")), append(c.nodes, nil)
 	c.start(1)
-	standby, err := url.Parse(c.nodes[1].node)
+	standby, err := url.Parse(c.nodes[1].Node)
 	must(t, err)
 	ask := func(method, path, body string) (status int, text string) {
-		resp, text := send(t, c.client, method, c.nodes[0].node+path, body)
+		resp, text := send(t, c.client, method, c.nodes[0].Node+path, body)
 		return resp.StatusCode, text
 	}
 	// waiting returns once n requests wait at the owner.

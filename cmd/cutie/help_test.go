@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"bytes"
+	"cutie/testdata/processes"
 	"errors"
 	"fmt"
 	"os"
@@ -26,8 +27,8 @@ func completing(t *testing.T) (home string) {
 func TestCompletionWords(t *testing.T) {
 	t.Parallel()
 	home := completing(t)
-	daemon := serveHome(t, filepath.Join(t.TempDir(), "other"))
-	run(t, "createQueue", "served", "--url", daemon.url)
+	daemon := processes.Serve(t, filepath.Join(t.TempDir(), "other"))
+	run(t, "createQueue", "served", "--url", daemon.URL)
 	for _, tt := range []struct {
 		line string
 		want string // words, in their order
@@ -38,7 +39,7 @@ func TestCompletionWords(t *testing.T) {
 		{"--ur", "--url"},
 		{"-H " + home + " ls ", "jobs uc3+cutie=01=queue=01"},
 		{"ls -H " + home + " j", "jobs"},
-		{"ls -u " + daemon.url + " ", "jobs served"},
+		{"ls -u " + daemon.URL + " ", "jobs served"},
 		{"ls -H " + filepath.Dir(home) + " ", ""},
 		{"ls --url http://127.0.0.1:1/ ", ""},
 		{"ls -H " + home + " jobs ", ""},
@@ -247,7 +248,7 @@ func TestExamplesWork(t *testing.T) {
 			must(t, copySparse(dir, made))
 			sh(t, dir, wants[name])
 			if slices.Contains(served, name) {
-				url := serveHome(t, filepath.Join(dir, "cutie_home")).url
+				url := processes.Serve(t, filepath.Join(dir, "cutie_home")).URL
 				examples := strings.ReplaceAll(examples, "http://127.0.0.1:8080", url)
 				if slices.Contains(copied, name) {
 					sh(t, dir, "cutie sync "+url+" mirror\n")
@@ -295,11 +296,11 @@ func sh(t *testing.T, dir, script string) {
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
-	d := serveHome(t, home, "--anonymous", "read")
+	d := processes.Serve(t, home, "--anonymous", "read")
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, []byte("x"), 0o666))
 	mirror := filepath.Join(t.TempDir(), "mirror")
-	sh(t, t.TempDir(), "cutie sync "+d.url+" "+mirror+"; rm "+mirror+"/queues/jobs/queue-info.txt\n")
+	sh(t, t.TempDir(), "cutie sync "+d.URL+" "+mirror+"; rm "+mirror+"/queues/jobs/queue-info.txt\n")
 	for want, args := range [][]string{
 		{"status", "-H", home},
 		{"status", "--url", "http://127.0.0.1:1/"},
@@ -307,7 +308,7 @@ func TestExitCodes(t *testing.T) {
 		{"ls", "nosuch", "-H", home},
 		{"get", "jobs", "-H", home},
 		{"createQueue", "jobs", "-H", home},
-		{"put", "jobs", file, "--url", d.url},
+		{"put", "jobs", file, "--url", d.URL},
 		{"put", "jobs", file, "-H", home, "--digest", "md5:00000000000000000000000000000000"},
 		{"audit", mirror},
 	} {

@@ -19,11 +19,13 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"cutie/testdata/processes"
 )
 
 func TestSocketIsPrivate(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
-	serveHome(t, home)
+	processes.Serve(t, home)
 	info, err := os.Stat(filepath.Join(home, "cutie-socket"))
 	must(t, err)
 	if got, want := info.Mode(), fs.ModeSocket|0o600; got != want {
@@ -35,7 +37,7 @@ func TestSocketIsPrivate(t *testing.T) {
 func TestProfilesAreForTheSocket(t *testing.T) {
 	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
-	d := serveHome(t, home)
+	d := processes.Serve(t, home)
 	socket := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(home, "cutie-socket"))
 	}}}
@@ -47,9 +49,9 @@ func TestProfilesAreForTheSocket(t *testing.T) {
 		{socket, "http://home/debug/pprof/goroutine?debug=1", http.StatusOK},
 		{socket, "http://home/debug/pprof/profile?seconds=1", http.StatusOK},
 		{socket, "http://home/debug/pprof/none", http.StatusNotFound},
-		{http.DefaultClient, d.url + "debug/pprof/", http.StatusNotFound},
-		{http.DefaultClient, d.url + "debug/pprof/goroutine?debug=1", http.StatusNotFound},
-		{http.DefaultClient, d.url + "debug/pprof/profile?seconds=1", http.StatusNotFound},
+		{http.DefaultClient, d.URL + "debug/pprof/", http.StatusNotFound},
+		{http.DefaultClient, d.URL + "debug/pprof/goroutine?debug=1", http.StatusNotFound},
+		{http.DefaultClient, d.URL + "debug/pprof/profile?seconds=1", http.StatusNotFound},
 	} {
 		resp, err := of.client.Get(of.url)
 		must(t, err)
@@ -65,15 +67,15 @@ func TestSocketOfALongPath(t *testing.T) {
 	t.Parallel()
 	home := filepath.Join(t.TempDir(), strings.Repeat("long/", 40), "home")
 	must(t, os.MkdirAll(filepath.Dir(home), 0o777))
-	d := serveHome(t, home)
+	d := processes.Serve(t, home)
 	if _, err := cutie(t, "createQueue", "second", "--home", home); err != nil {
 		t.Error(err)
 	}
 	// The home is locked, so the daemon did it.
-	if out, err := cutie(t, "status", "--url", d.url); err != nil || !strings.Contains(out, "second\t0") {
+	if out, err := cutie(t, "status", "--url", d.URL); err != nil || !strings.Contains(out, "second\t0") {
 		t.Errorf("got %q, %v, want the second queue", out, err)
 	}
-	d.end(t)
+	d.End(t)
 	if _, err := os.Lstat(filepath.Join(home, "cutie-socket")); !os.IsNotExist(err) {
 		t.Errorf("got %v, want no socket", err)
 	}
@@ -111,13 +113,13 @@ func TestProbes(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
 	for _, path := range []string{"livez", "readyz"} {
-		resp, err := http.Get(d.url + path)
+		resp, err := http.Get(d.URL + path)
 		must(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusOK {
 			t.Errorf("%s: got %s, want 200", path, resp.Status)
 		}
-		resp, err = http.Post(d.url+path, "text/plain", nil)
+		resp, err = http.Post(d.URL+path, "text/plain", nil)
 		must(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusMethodNotAllowed || resp.Header.Get("Allow") != "GET, HEAD" {
@@ -129,12 +131,12 @@ func TestProbes(t *testing.T) {
 func TestLogIsJSON(t *testing.T) {
 	t.Parallel()
 	d := serve(t, "--log-format", "json", "--log-level", "debug")
-	resp, err := http.Get(d.url + "state")
+	resp, err := http.Get(d.URL + "state")
 	must(t, err)
 	resp.Body.Close()
-	d.end(t)
+	d.End(t)
 	var got []string
-	for line := range strings.Lines(d.stderr.String()) {
+	for line := range strings.Lines(d.Stderr.String()) {
 		var event struct {
 			Message, Level, Path string
 			Status               int
@@ -306,9 +308,9 @@ func TestTargetsAnswerTheSame(t *testing.T) {
 		if way == "directory" {
 			sh(t, dir, "cutie init home; cutie createQueue jobs -H home")
 		} else {
-			d := serveHome(t, home)
+			d := processes.Serve(t, home)
 			if way == "url" {
-				env = append(env, "CUTIE_HOME=", "CUTIE_URL="+d.url)
+				env = append(env, "CUTIE_HOME=", "CUTIE_URL="+d.URL)
 			}
 		}
 		wg.Go(func() {
@@ -368,10 +370,10 @@ func TestADamagedPayloadIsNoticed(t *testing.T) {
 	dir := t.TempDir()
 	home, payload := filepath.Join(dir, "home"), bytes.Repeat([]byte("payload\n"), 2<<20/8)
 	must(t, os.WriteFile(filepath.Join(dir, "text"), payload, 0o600))
-	d, err := start(dir, home)
+	d, err := processes.Begin(dir, home)
 	must(t, err)
 	run := func(args ...string) (string, error) {
-		cmd := exec.Command("cutie", append(args, "-u", d.url)...)
+		cmd := exec.Command("cutie", append(args, "-u", d.URL)...)
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
 		return string(out), err
@@ -381,7 +383,7 @@ func TestADamagedPayloadIsNoticed(t *testing.T) {
 			t.Fatalf("put: %v: %s", err, out)
 		}
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil { // with all files written
+	if err := d.Stop(syscall.SIGTERM); err != nil { // with all files written
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(home, "queues/jobs/payload/*"))
@@ -392,10 +394,10 @@ func TestADamagedPayloadIsNoticed(t *testing.T) {
 	for _, file := range files[:4] {
 		must(t, os.WriteFile(file, payload, 0o600))
 	}
-	if d, err = start(dir, home); err != nil {
+	if d, err = processes.Begin(dir, home); err != nil {
 		t.Fatal(err)
 	}
-	defer d.stop(syscall.SIGTERM)
+	defer d.Stop(syscall.SIGTERM)
 	const want = "digest verification failed"
 	for _, args := range [][]string{
 		{"peek", "jobs", "-o", "got"},
@@ -407,10 +409,10 @@ func TestADamagedPayloadIsNoticed(t *testing.T) {
 			t.Errorf("%v: got %v, %s, want %q", args, err, out, want)
 		}
 	}
-	resp, err := http.Get(d.url + "content/jobs/j000000000005?t=application/octet-stream")
+	resp, err := http.Get(d.URL + "content/jobs/j000000000005?t=application/octet-stream")
 	must(t, err)
 	resp.Body.Close()
-	other, err := http.Get(d.url + "queues/jobs/payload/j000000000005")
+	other, err := http.Get(d.URL + "queues/jobs/payload/j000000000005")
 	must(t, err)
 	other.Body.Close()
 	if got, want := resp.Header.Get("Repr-Digest"), other.Header.Get("Repr-Digest"); got != want || !strings.HasPrefix(got, "sha-256=:") {

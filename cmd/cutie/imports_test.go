@@ -439,7 +439,7 @@ func TestLongTestsAreListed(t *testing.T) {
 	<-done
 	got, err := os.ReadFile(list)
 	must(t, err)
-	pkg := strings.TrimSuffix(reflect.TypeFor[daemon]().PkgPath(), "_test")
+	pkg := strings.TrimSuffix(reflect.TypeFor[loader]().PkgPath(), "_test")
 	want := pkg + " TestLongTestsAreListed\n" + pkg + " ?\n"
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"cutie/testdata/processes"
 )
 
 var (
@@ -86,15 +88,15 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 	receiver, called := newHeldReceiver(t)
 	d := serve(t, "--allow-fetch", loopback)
 	for range 3 {
-		send(t, http.DefaultClient, "POST", d.url+"content/jobs?filename=empty", "")
+		send(t, http.DefaultClient, "POST", d.URL+"content/jobs?filename=empty", "")
 	}
-	send(t, http.DefaultClient, "POST", d.url+"consume/jobs", "")
-	send(t, http.DefaultClient, "POST", d.url+"consume/jobs?lease=60", "")
-	d.send(t, "POST", "state/jobs?S=pause&callback="+url.QueryEscape(receiver), "")
-	send(t, http.DefaultClient, "POST", d.url+"hold/jobs/j000000000003", "")
-	send(t, http.DefaultClient, "PROPFIND", d.url+"state", "")
+	send(t, http.DefaultClient, "POST", d.URL+"consume/jobs", "")
+	send(t, http.DefaultClient, "POST", d.URL+"consume/jobs?lease=60", "")
+	d.Send(t, "POST", "state/jobs?S=pause&callback="+url.QueryEscape(receiver), "")
+	send(t, http.DefaultClient, "POST", d.URL+"hold/jobs/j000000000003", "")
+	send(t, http.DefaultClient, "PROPFIND", d.URL+"state", "")
 	<-called
-	got := scrape(t, d.url)
+	got := scrape(t, d.URL)
 	if n := got[`cutie_callback_waiting{queue="jobs"}`]; n < 1 {
 		t.Errorf("got %v changes that the callback waits for", n)
 	}
@@ -143,13 +145,13 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 		t.Errorf("got %v", v)
 	}
 	const gets = `cutie_http_requests_total{method="GET",status="200"}`
-	if again := scrape(t, d.url); again[gets] != got[gets]+1 {
+	if again := scrape(t, d.URL); again[gets] != got[gets]+1 {
 		t.Errorf("%v requests, then %v", got[gets], again[gets])
 	}
-	if resp, _ := send(t, http.DefaultClient, "POST", d.url+"metrics", ""); resp.StatusCode != 405 || resp.Header.Get("Allow") != "GET, HEAD" {
+	if resp, _ := send(t, http.DefaultClient, "POST", d.URL+"metrics", ""); resp.StatusCode != 405 || resp.Header.Get("Allow") != "GET, HEAD" {
 		t.Errorf("got %s", resp.Status)
 	}
-	if resp, body := send(t, http.DefaultClient, "GET", d.url+"favicon.ico", ""); resp.StatusCode != 204 || body != "" {
+	if resp, body := send(t, http.DefaultClient, "GET", d.URL+"favicon.ico", ""); resp.StatusCode != 204 || body != "" {
 		t.Errorf("got %s", resp.Status)
 	}
 }
@@ -158,7 +160,7 @@ func TestMetricsWantTheRightToReadAll(t *testing.T) {
 	t.Parallel()
 	for anonymous, want := range map[string]int{"read": 200, "read:jobs": 403, "submit": 403} {
 		d := serve(t, "--anonymous", anonymous)
-		if resp, body := send(t, http.DefaultClient, "GET", d.url+"metrics", ""); resp.StatusCode != want {
+		if resp, body := send(t, http.DefaultClient, "GET", d.URL+"metrics", ""); resp.StatusCode != want {
 			t.Errorf("%s: got %s\n%s", anonymous, resp.Status, body)
 		}
 	}
@@ -219,7 +221,7 @@ func TestATraceGoesThroughTheQueue(t *testing.T) {
 	defer sink.Close()
 	dir := t.TempDir()
 	home := filepath.Join(dir, "home")
-	d := serveHome(t, home, "--traces", sink.URL)
+	d := processes.Serve(t, home, "--traces", sink.URL)
 	sh(t, dir, `echo hello >file
 TRACEPARENT=00-`+trace+`-b7ad6b7169203331-01 cutie put jobs file --home home
 cutie work jobs --drain --home home -- sh -c 'echo $TRACEPARENT >>`+dir+`/seen'
@@ -228,7 +230,7 @@ cutie work jobs --drain --home home -- sh -c 'echo $TRACEPARENT >>`+dir+`/seen'
 	if line := string(seen); err != nil || !strings.HasPrefix(line, "00-"+trace+"-") || strings.Contains(line, "b7ad6b7169203331") {
 		t.Errorf("got %q, %v, want another span of the trace", seen, err)
 	}
-	d.end(t)
+	d.End(t)
 	if octets.Load() == 0 {
 		t.Error("no spans came")
 	}
@@ -244,9 +246,9 @@ cutie work jobs --drain --home home -- sh -c 'echo $TRACEPARENT >>`+dir+`/seen'
 func TestDoctorOfADaemon(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	d := serveHome(t, filepath.Join(dir, "home"))
+	d := processes.Serve(t, filepath.Join(dir, "home"))
 	out, err := cutie(t, "doctor", "--home", filepath.Join(dir, "home"))
-	if err != nil || !strings.Contains(out, "served by process") || !strings.Contains(out, "lead to "+d.url) || !strings.Contains(out, "ready\n") {
+	if err != nil || !strings.Contains(out, "served by process") || !strings.Contains(out, "lead to "+d.URL) || !strings.Contains(out, "ready\n") {
 		t.Errorf("got %v\n%s", err, out)
 	}
 	// Wrong settings are a fault beside others.
@@ -256,7 +258,7 @@ func TestDoctorOfADaemon(t *testing.T) {
 		!strings.Contains(out, "fault: settings: "+bad+":1: --max-conns") || !strings.Contains(out, "served by process") {
 		t.Errorf("got %v\n%s", err, out)
 	}
-	_, text := send(t, http.DefaultClient, "GET", d.url+"metrics", "")
+	_, text := send(t, http.DefaultClient, "GET", d.URL+"metrics", "")
 	source, err := os.ReadFile("doctordaemon.go")
 	must(t, err)
 	for _, figure := range regexp.MustCompile(`"(cutie_\w+)"`).FindAllStringSubmatch(string(source), -1) {
@@ -267,12 +269,12 @@ func TestDoctorOfADaemon(t *testing.T) {
 
 	// A job whose payload is lost is put on hold when it is asked for; others may be, too.
 	for range 2 {
-		send(t, http.DefaultClient, "POST", d.url+"content/jobs", "hello")
+		send(t, http.DefaultClient, "POST", d.URL+"content/jobs", "hello")
 	}
-	send(t, http.DefaultClient, "POST", d.url+"hold/jobs/j000000000002", "")
+	send(t, http.DefaultClient, "POST", d.URL+"hold/jobs/j000000000002", "")
 	payload := filepath.Join(dir, "home", "queues", "jobs", "payload", "j000000000001")
 	eventually(t, "the payload has its file", func() bool { return os.Remove(payload) == nil })
-	send(t, http.DefaultClient, "POST", d.url+"consume/jobs", "")
+	send(t, http.DefaultClient, "POST", d.URL+"consume/jobs", "")
 	if out, err = cutie(t, "doctor", "--home", filepath.Join(dir, "home")); err == nil ||
 		!strings.Contains(out, "jobs: 1 jobs are on hold without a good payload, first j000000000001: payload of j000000000001: no such file") ||
 		!strings.Contains(out, "cutie release jobs JOB") {
@@ -283,9 +285,9 @@ func TestDoctorOfADaemon(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	ln.Close()
-	for base, want := range map[string]string{d.url: "another service", "http://" + ln.Addr().String() + "/": "refused"} {
+	for base, want := range map[string]string{d.URL: "another service", "http://" + ln.Addr().String() + "/": "refused"} {
 		home := filepath.Join(t.TempDir(), "home")
-		serveHome(t, home, "--base-uri", base)
+		processes.Serve(t, home, "--base-uri", base)
 		var stdout strings.Builder
 		cmd := exec.Command("cutie", "doctor", "--home", home)
 		cmd.Stdout = &stdout

@@ -119,15 +119,15 @@ func TestMirrorsFollowAndTakeOver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
-	first := serveHome(t, filepath.Join(dir, "first"))
-	sh(t, dir, "printf one >f; cutie put jobs f f f -u "+first.url+"; cutie get jobs --lease 10m --lease-out token -o /dev/null -u "+first.url)
-	second := serveHome(t, filepath.Join(dir, "second"), "--mirror", first.url, "--mirror-audit", "1m")
-	caughtUp(t, first.url, second.url)
-	copied := queueAt(t, first.url).Sequence
-	third := serveHome(t, filepath.Join(dir, "third"), "--listen", ownAddress(r), "--mirror", second.url)
-	caughtUp(t, second.url, third.url)
-	sh(t, dir, "cutie sync "+first.url+" copy")
-	sh(t, dir, `U="-u `+first.url+`"
+	first := processes.Serve(t, filepath.Join(dir, "first"))
+	sh(t, dir, "printf one >f; cutie put jobs f f f -u "+first.URL+"; cutie get jobs --lease 10m --lease-out token -o /dev/null -u "+first.URL)
+	second := processes.Serve(t, filepath.Join(dir, "second"), "--mirror", first.URL, "--mirror-audit", "1m")
+	caughtUp(t, first.URL, second.URL)
+	copied := queueAt(t, first.URL).Sequence
+	third := processes.Serve(t, filepath.Join(dir, "third"), "--listen", ownAddress(r), "--mirror", second.URL)
+	caughtUp(t, second.URL, third.URL)
+	sh(t, dir, "cutie sync "+first.URL+" copy")
+	sh(t, dir, `U="-u `+first.URL+`"
 cutie create other $U
 cutie create "ä/b:c" $U
 cutie put "ä/b:c" f $U
@@ -140,22 +140,22 @@ cutie set jobs --description "what it is" $U
 cutie get jobs -o got $U && cmp got f
 cutie requeue jobs j000000000003 $U
 cutie rm jobs j000000000003 $U`)
-	sameAs(t, "second", first.url, second.url, copied)
-	sameAs(t, "third", second.url, third.url, copied)
+	sameAs(t, "second", first.URL, second.URL, copied)
+	sameAs(t, "third", second.URL, third.URL, copied)
 	eventually(t, "the new queues are mirrored", func() bool {
-		get := getter(http.DefaultClient, third.url)
+		get := getter(http.DefaultClient, third.URL)
 		_, err := get("state/other")
 		_, err2 := get("state/" + url.PathEscape("ä/b:c") + "/j000000000001")
 		return err == nil && err2 == nil
 	})
 	for name, jobs := range map[string]bool{"other": false, "ä/b:c": true} {
-		if out, err := cutie(t, "ls", name, "-u", third.url); err != nil || strings.Contains(out, "pending") != jobs {
+		if out, err := cutie(t, "ls", name, "-u", third.URL); err != nil || strings.Contains(out, "pending") != jobs {
 			t.Errorf("%s of the third: %v %s", name, err, out)
 		}
 	}
 	for _, args := range [][]string{{"put", "jobs", filepath.Join(dir, "f")}, {"get", "jobs"}, {"rm", "jobs", "j000000000002"}, {"set", "jobs", "--size", "1"}, {"rmqueue", "other"}} {
-		out, err := cutie(t, append(args, "-u", second.url)...)
-		if err == nil || !strings.Contains(err.Error(), "is a mirror of "+first.url) {
+		out, err := cutie(t, append(args, "-u", second.URL)...)
+		if err == nil || !strings.Contains(err.Error(), "is a mirror of "+first.URL) {
 			t.Errorf("%q of a mirror: %v %s", args, err, out)
 		}
 	}
@@ -171,58 +171,58 @@ cutie rm jobs j000000000003 $U`)
 		{"rdm/incoming", "application/x-rdm", "@RDMHEADER { -\nRDM-Version{3}:\t1.0\nRDM-Type{11}:\trd-response\n}\n@DOCUMENT { http://x.org/a\ntitle{1}:\ta\n}\n",
 			http.StatusConflict, "application/x-rdm"},
 	} {
-		resp, text := send(t, http.DefaultClient, "POST", second.url+c.path, c.body, "Content-Type", c.media)
-		if resp.StatusCode != c.status || resp.Header.Get("Content-Type") != c.form || !strings.Contains(text, "is a mirror of "+first.url) {
+		resp, text := send(t, http.DefaultClient, "POST", second.URL+c.path, c.body, "Content-Type", c.media)
+		if resp.StatusCode != c.status || resp.Header.Get("Content-Type") != c.form || !strings.Contains(text, "is a mirror of "+first.URL) {
 			t.Errorf("POST %s to a mirror: %s %q %.300s", c.path, resp.Status, resp.Header.Get("Content-Type"), text)
 		}
 	}
-	for of, forms := range map[*daemon]bool{first: true, second: false} {
-		if _, text := send(t, http.DefaultClient, "GET", of.url+"state/jobs/j000000000002", "", "Accept", "text/html"); strings.Contains(text, "<form") != forms {
-			t.Errorf("%s: the page of a job has forms: %v", of.url, !forms)
+	for of, forms := range map[*processes.Daemon]bool{first: true, second: false} {
+		if _, text := send(t, http.DefaultClient, "GET", of.URL+"state/jobs/j000000000002", "", "Accept", "text/html"); strings.Contains(text, "<form") != forms {
+			t.Errorf("%s: the page of a job has forms: %v", of.URL, !forms)
 		}
 	}
 	// One flipped bit is named.
 	damaged := filepath.Join(dir, "second/queues/jobs/payload/j000000000002")
 	for _, text := range []string{"ooe", "one"} {
 		must(t, os.WriteFile(damaged, []byte(text), 0o600))
-		out, err := cutie(t, "audit", "--mirror", "jobs", "-u", second.url)
+		out, err := cutie(t, "audit", "--mirror", "jobs", "-u", second.URL)
 		if text == "one" && err != nil || text != "one" && (err == nil || !strings.Contains(out, "different: payload/j000000000002\n")) {
 			t.Errorf("audit with %q: %v\n%s", text, err, out)
 		}
 	}
-	if _, err := cutie(t, "takeover", "jobs", "-u", second.url); err == nil || !strings.Contains(err.Error(), "still answers") {
+	if _, err := cutie(t, "takeover", "jobs", "-u", second.URL); err == nil || !strings.Contains(err.Error(), "still answers") {
 		t.Errorf("takeover beside the original: %v", err)
 	}
-	last := queueAt(t, first.url).Sequence
-	first.kill()
-	out, err := cutie(t, "takeover", "--all", "-u", second.url)
-	if err != nil || !strings.Contains(out, fmt.Sprintf("jobs: live: 3 pending, 1 consumed; the last event seen of %s is %d of ", first.url, last)) || !strings.Contains(out, "other: live: 0 pending") {
+	last := queueAt(t, first.URL).Sequence
+	first.Kill()
+	out, err := cutie(t, "takeover", "--all", "-u", second.URL)
+	if err != nil || !strings.Contains(out, fmt.Sprintf("jobs: live: 3 pending, 1 consumed; the last event seen of %s is %d of ", first.URL, last)) || !strings.Contains(out, "other: live: 0 pending") {
 		t.Errorf("takeover: %v\n%s", err, out)
 	}
-	if out, err := cutie(t, "takeover", "jobs", "-u", second.url); err != nil || !strings.Contains(out, "live before") {
+	if out, err := cutie(t, "takeover", "jobs", "-u", second.URL); err != nil || !strings.Contains(out, "live before") {
 		t.Errorf("takeover again: %v\n%s", err, out)
 	}
 	// Workers go on with the token of the original, and jobs with their order.
-	sh(t, dir, `U="-u `+second.url+`"
+	sh(t, dir, `U="-u `+second.URL+`"
 cutie attach jobs j000000000001 f --lease "$(cat token)" --name more $U
 cutie report jobs j000000000001 --outcome completed --lease "$(cat token)" $U
 test "$(cutie result jobs j000000000001 log $U)" = one
 cutie release jobs j000000000002 $U
 cutie put jobs f $U`)
-	caughtUp(t, second.url, third.url)
-	sh(t, dir, `cutie sync `+second.url+` copy 2>told && grep -q successor told
+	caughtUp(t, second.URL, third.URL)
+	sh(t, dir, `cutie sync `+second.URL+` copy 2>told && grep -q successor told
 cutie audit copy | grep "missing 0, different 0, extra 0"`)
 	if text, err := os.ReadFile(filepath.Join(dir, "copy/queues/jobs/result/j000000000001/more")); err != nil || string(text) != "one" {
 		t.Errorf("the copy of the original has %q, %v", text, err)
 	}
-	sameAs(t, "third", second.url, third.url, copied)
-	second.kill()
-	second = serveHome(t, filepath.Join(dir, "second"))
-	if q := queueAt(t, second.url); q.Taken == "" {
+	sameAs(t, "third", second.URL, third.URL, copied)
+	second.Kill()
+	second = processes.Serve(t, filepath.Join(dir, "second"))
+	if q := queueAt(t, second.URL); q.Taken == "" {
 		t.Errorf("after a kill: %+v", q)
 	}
-	for _, d := range []*daemon{second, third} {
-		d.end(t)
+	for _, d := range []*processes.Daemon{second, third} {
+		d.End(t)
 	}
 	for _, home := range []string{"second", "third"} {
 		if out, err := cutie(t, "check", filepath.Join(dir, home)); err != nil {
@@ -241,9 +241,9 @@ func TestFilesInTransitAtATakeover(t *testing.T) {
 	ids := []string{p.put("one"), p.put("two")}
 	attach := p.work(ids)
 	attach("first")
-	second := serveHome(t, filepath.Join(p.dir, "second"), "--mirror", p.url)
-	caughtUp(t, p.url, second.url)
-	second.kill()
+	second := processes.Serve(t, filepath.Join(p.dir, "second"), "--mirror", p.url)
+	caughtUp(t, p.url, second.URL)
+	second.Kill()
 	p.run("sync", p.url, "behind")
 	p.run("set", "jobs", "--description", "new", "-u", p.url)
 	attach("last")
@@ -252,16 +252,16 @@ func TestFilesInTransitAtATakeover(t *testing.T) {
 	}
 	p.run("sync", p.url, "level")
 	p.hidden.Store(regexp.MustCompile("/parts/|/queue-info.txt$|/result/.*/last$|/consumed/" + ids[0] + "|/pending/" + ids[2] + "|/payload/" + ids[3]))
-	second = serveHome(t, filepath.Join(p.dir, "second"), "--mirror", p.url)
+	second = processes.Serve(t, filepath.Join(p.dir, "second"), "--mirror", p.url)
 	last := queueAt(t, p.url).Sequence
 	eventually(t, "the mirror knows all events", func() bool {
-		q := queueAt(t, second.url)
+		q := queueAt(t, second.URL)
 		return q.Behind > 0 && q.Sequence+job.Seq(q.Behind) == last
 	})
 	p.hidden.Store(regexp.MustCompile("."))
-	original.kill()
+	original.Kill()
 
-	out := p.run("takeover", "jobs", "--force", "-u", second.url)
+	out := p.run("takeover", "jobs", "--force", "-u", second.URL)
 	for _, want := range []string{fmt.Sprintf("jobs: live: 2 pending, 2 consumed; the last event seen of %s is %d of ", p.url, last), "jobs: former settings",
 		"not seen: jobs/" + ids[3], "on hold: jobs/" + ids[2], "former job file: jobs/" + ids[0], "no result: jobs/" + ids[0] + "/last", "no result: jobs/" + ids[1] + "/last"} {
 		if strings.Count(out, want) != 1 {
@@ -269,29 +269,29 @@ func TestFilesInTransitAtATakeover(t *testing.T) {
 		}
 	}
 	for _, id := range ids[:2] {
-		if got := p.run("results", "jobs", id, "-u", second.url); got != "first\n" {
+		if got := p.run("results", "jobs", id, "-u", second.URL); got != "first\n" {
 			t.Errorf("job %s has the results %s", id, got)
 		}
 	}
-	if got := p.run("get", "jobs", "-u", second.url); got != "late" {
+	if got := p.run("get", "jobs", "-u", second.URL); got != "late" {
 		t.Errorf("the next job is %q", got)
 	}
-	if out, err := p.try("get", "jobs", "-u", second.url); err == nil {
+	if out, err := p.try("get", "jobs", "-u", second.URL); err == nil {
 		t.Errorf("a job on hold was handed out: %s", out)
 	}
 	for _, copy := range []string{"level", "behind"} {
-		if out := p.run("sync", second.url, copy); !strings.Contains(out, "replica: changes") {
+		if out := p.run("sync", second.URL, copy); !strings.Contains(out, "replica: changes") {
 			t.Errorf("%s: got %s", copy, out)
 		}
 		if out, err := p.try("audit", copy); err != nil || !strings.Contains(out, "missing 0, different 0, extra 0") {
 			t.Errorf("%s: %s", copy, out)
 		}
 	}
-	says(t, p.run("audit", "--source", second.url, "--sample", "-1"), ", 0 findings")
-	if got := strings.TrimSpace(p.run("put", "jobs", "one", "-u", second.url)); got <= ids[4] {
+	says(t, p.run("audit", "--source", second.URL, "--sample", "-1"), ", 0 findings")
+	if got := strings.TrimSpace(p.run("put", "jobs", "one", "-u", second.URL)); got <= ids[4] {
 		t.Errorf("a new job has the number %s", got)
 	}
-	second.end(t)
+	second.End(t)
 	if out, err := cutie(t, "check", filepath.Join(p.dir, "second")); err != nil {
 		t.Errorf("check: %v %s", err, out)
 	}
@@ -305,22 +305,22 @@ func TestAMirrorTakesTheTokenOfNow(t *testing.T) {
 	users, token := filepath.Join(dir, "users"), filepath.Join(dir, "token")
 	sh(t, dir, `cutie user add ann --rights read,submit --no-password --users users >/dev/null
 cutie token add ann --name first --users users >token`)
-	first := serveHome(t, filepath.Join(dir, "first"), "--users", users, "--max-buffers", "1M")
+	first := processes.Serve(t, filepath.Join(dir, "first"), "--users", users, "--max-buffers", "1M")
 	put := func() {
 		t.Helper()
 		secret, err := os.ReadFile(token)
 		must(t, err)
 		eventually(t, "the daemon knows the token", func() bool {
-			resp, _ := send(t, http.DefaultClient, "POST", first.url+"content/jobs", strings.Repeat("large ", 20000), "Authorization", "Bearer "+strings.TrimSpace(string(secret)))
+			resp, _ := send(t, http.DefaultClient, "POST", first.URL+"content/jobs", strings.Repeat("large ", 20000), "Authorization", "Bearer "+strings.TrimSpace(string(secret)))
 			return resp.StatusCode == http.StatusCreated
 		})
 	}
 	put()
-	second := serveHome(t, filepath.Join(dir, "second"), "--mirror", first.url, "--mirror-token", "@"+token)
+	second := processes.Serve(t, filepath.Join(dir, "second"), "--mirror", first.URL, "--mirror-token", "@"+token)
 	has := func(jobs int) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("%d jobs are mirrored", jobs), func() bool {
-			_, err := getter(http.DefaultClient, second.url)(fmt.Sprintf("state/jobs/j%012d", jobs))
+			_, err := getter(http.DefaultClient, second.URL)(fmt.Sprintf("state/jobs/j%012d", jobs))
 			return err == nil
 		})
 	}
@@ -328,7 +328,7 @@ cutie token add ann --name first --users users >token`)
 	put()
 	has(2)
 	sh(t, dir, "cutie token rm first --users users")
-	eventually(t, "the old token is refused", func() bool { return queueAt(t, second.url).Trouble != "" })
+	eventually(t, "the old token is refused", func() bool { return queueAt(t, second.URL).Trouble != "" })
 	sh(t, dir, "cutie token add ann --name second --users users >token")
 	put()
 	has(3)
@@ -343,40 +343,40 @@ func TestAMirrorSurvivesKills(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	args := []string{"--listen", ownAddress(r)}
 	home, mhome := filepath.Join(dir, "first"), filepath.Join(dir, "second")
-	first := serveHome(t, home, args...)
-	margs := []string{"--listen", ownAddress(r), "--mirror", first.url}
+	first := processes.Serve(t, home, args...)
+	margs := []string{"--listen", ownAddress(r), "--mirror", first.URL}
 	transport := &http.Transport{MaxIdleConnsPerHost: 4}
 	defer transport.CloseIdleConnections()
-	clients := newLoaders(4, seed, first.url, &http.Client{Transport: transport, Timeout: time.Minute})
-	second := serveHome(t, mhome, margs...)
+	clients := newLoaders(4, seed, first.URL, &http.Client{Transport: transport, Timeout: time.Minute})
+	second := processes.Serve(t, mhome, margs...)
 	for round := range environment(t, "CUTIE_CRASH_ROUNDS", uint64(long.N(2, 20))) {
 		var wg sync.WaitGroup
 		load := underLoad(r, 200*time.Millisecond, time.Second)
 		wg.Go(func() { crash(t, first, clients, load, nil) })
 		time.Sleep(underLoad(r, 0, 700*time.Millisecond))
-		second.kill()
-		second = serveHome(t, mhome, margs...)
+		second.Kill()
+		second = processes.Serve(t, mhome, margs...)
 		wg.Wait()
-		first = serveHome(t, home, args...)
+		first = processes.Serve(t, home, args...)
 		if t.Failed() {
 			t.Fatalf("round %d", round)
 		}
 	}
-	caughtUp(t, first.url, second.url)
+	caughtUp(t, first.URL, second.URL)
 	// A kill between the copy and its removal leaves it.
-	second.kill()
+	second.Kill()
 	left := filepath.Join(mhome, "mirror-copies", "jobs")
 	must(t, os.MkdirAll(left, 0o700))
-	second = serveHome(t, mhome, margs...)
-	caughtUp(t, first.url, second.url)
-	if out, err := cutie(t, "audit", "--mirror", "jobs", "-u", second.url); err != nil {
-		t.Errorf("%v %s; the mirror said: %s", err, out, second.stderr.String())
+	second = processes.Serve(t, mhome, margs...)
+	caughtUp(t, first.URL, second.URL)
+	if out, err := cutie(t, "audit", "--mirror", "jobs", "-u", second.URL); err != nil {
+		t.Errorf("%v %s; the mirror said: %s", err, out, second.Stderr.String())
 	}
 	if _, err := os.Lstat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the copy was left: %v", err)
 	}
-	for _, d := range []*daemon{second, first} {
-		d.end(t)
+	for _, d := range []*processes.Daemon{second, first} {
+		d.End(t)
 	}
 	if out, err := cutie(t, "check", mhome); err != nil {
 		t.Errorf("check: %v %s", err, out)
@@ -403,15 +403,15 @@ func takeOverUnderLoad(t *testing.T, seed uint64) {
 	dir, err := os.MkdirTemp(t.TempDir(), "")
 	must(t, err)
 	defer os.RemoveAll(dir) // there are many of them
-	first := serveHome(t, filepath.Join(dir, "first"))
-	second := serveHome(t, filepath.Join(dir, "second"), "--mirror", first.url)
-	defer second.kill()
-	eventually(t, "the queue is mirrored", func() bool { return queueAt(t, second.url).Of != "" })
+	first := processes.Serve(t, filepath.Join(dir, "first"))
+	second := processes.Serve(t, filepath.Join(dir, "second"), "--mirror", first.URL)
+	defer second.Kill()
+	eventually(t, "the queue is mirrored", func() bool { return queueAt(t, second.URL).Of != "" })
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	defer transport.CloseIdleConnections()
-	clients := newLoaders(long.N(16, 64), seed, first.url, &http.Client{Transport: transport, Timeout: time.Minute})
+	clients := newLoaders(long.N(16, 64), seed, first.URL, &http.Client{Transport: transport, Timeout: time.Minute})
 	crash(t, first, clients, underLoad(r, 300*time.Millisecond, 1800*time.Millisecond), nil)
-	out, err := cutie(t, "takeover", "--all", "-t", "json", "-u", second.url)
+	out, err := cutie(t, "takeover", "--all", "-t", "json", "-u", second.URL)
 	var report mirror.Taken
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &report)
@@ -430,7 +430,7 @@ func takeOverUnderLoad(t *testing.T, seed uint64) {
 		}
 	}
 	if last > 0 {
-		l := newLedger(t, clients[0].http, second.url)
+		l := newLedger(t, clients[0].http, second.URL)
 		for _, st := range []string{"pending", "consumed", "deleted"} {
 			for _, id := range l.list(st) {
 				if there[id] {
@@ -460,7 +460,7 @@ func takeOverUnderLoad(t *testing.T, seed uint64) {
 	}
 	// Each pending job is handed out once, as it was submitted.
 	taken := map[job.ID]bool{}
-	worker := &loader{base: second.url, http: clients[0].http, random: r}
+	worker := &loader{base: second.URL, http: clients[0].http, random: r}
 	for range 100_000 {
 		o := operation{kind: opConsume, most: 40}
 		if gone, err := worker.consumeSeveral(&o); gone || err != nil {
@@ -489,14 +489,14 @@ func TestSyncToldByAHub(t *testing.T) {
 	must(t, os.WriteFile(payload, []byte("text"), 0o600))
 	put := func() {
 		t.Helper()
-		if _, err := cutie(t, "-u", d.url, "put", "jobs", payload); err != nil {
+		if _, err := cutie(t, "-u", d.URL, "put", "jobs", payload); err != nil {
 			t.Fatal(err)
 		}
 	}
 	put()
 	mirror := filepath.Join(t.TempDir(), "mirror")
-	cmd := exec.Command("cutie", "sync", d.url, mirror, "--follow", "--every", "1h", "--listen", "127.0.0.1:0", "-v")
-	var said lockedBuffer
+	cmd := exec.Command("cutie", "sync", d.URL, mirror, "--follow", "--every", "1h", "--listen", "127.0.0.1:0", "-v")
+	var said processes.Output
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
 	must(t, err)
@@ -507,7 +507,7 @@ func TestSyncToldByAHub(t *testing.T) {
 	}
 	put()
 	copied := filepath.Join(mirror, "queues/jobs/payload/j000000000002")
-	for end := time.Now().Add(startLimit); ; {
+	for end := time.Now().Add(processes.Limit); ; {
 		if text, err := os.ReadFile(copied); err == nil && string(text) == "text" {
 			break
 		}

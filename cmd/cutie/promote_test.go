@@ -76,16 +76,16 @@ func (p *promotion) put(text string) string {
 	return strings.TrimSpace(p.run("put", "jobs", text, "-u", p.url))
 }
 
-func (p *promotion) serve(home string) *daemon {
+func (p *promotion) serve(home string) *processes.Daemon {
 	p.t.Helper()
 	for try := 0; ; try++ {
 		free, err := net.Listen("tcp", "127.0.0.1:0")
 		must(p.t, err)
 		address := free.Addr().String()
 		free.Close()
-		d, err := start(p.dir, filepath.Join(p.dir, home), "--base-uri", p.url, "--listen", address)
+		d, err := processes.Begin(p.dir, filepath.Join(p.dir, home), "--base-uri", p.url, "--listen", address)
 		if err == nil {
-			p.t.Cleanup(d.kill)
+			p.t.Cleanup(d.Kill)
 			p.at.Store(&neturl.URL{Scheme: "http", Host: address})
 			return d
 		}
@@ -96,14 +96,14 @@ func (p *promotion) serve(home string) *daemon {
 }
 
 // lose ends the original after a sync of the backup that does not get the files of these paths.
-func (p *promotion) lose(original *daemon, hidden string) {
+func (p *promotion) lose(original *processes.Daemon, hidden string) {
 	p.t.Helper()
 	p.hidden.Store(regexp.MustCompile(hidden))
 	if out, err := p.try("sync", "backup"); err == nil {
 		p.t.Fatalf("the backup has all: %s", out)
 	}
 	p.hidden.Store(nil)
-	original.kill()
+	original.Kill()
 }
 
 // follows brings a copy up to date, which says so in these words, and compares it.
@@ -211,7 +211,7 @@ func TestASyncCutOffDoesNotRefuseAPromotion(t *testing.T) {
 	p.run("report", "jobs", done, "--outcome", "completed", "--lease", "@lease", "-u", p.url)
 	lacking, whole := p.put("lacking"), p.put("whole")
 	p.run("publish", "--now", "-u", p.url)
-	must(t, original.stop(syscall.SIGTERM))
+	must(t, original.Stop(syscall.SIGTERM))
 
 	// What a run leaves that was killed: files with their names, and the former notes.
 	copied := map[string]string{"consumed/" + done: "pending/" + done, "result/" + done + "/one": "", "pending/" + lacking: "",
@@ -304,7 +304,7 @@ func TestAQueueRemovedAtTheOriginalIsNotInThePromotedHome(t *testing.T) {
 	p.run("cull", "gone", "--size", "0", "-u", p.url)
 	p.run("rmqueue", "gone", "-u", p.url)
 	p.run("sync", "copy")
-	original.kill()
+	original.Kill()
 	p.run("promote", "copy")
 	if got := p.run("status", "--home", "copy"); !strings.HasPrefix(got, "jobs\t") || strings.Contains(got, "gone") {
 		t.Errorf("the home has %s", got)
@@ -329,7 +329,7 @@ func TestFollowersOfTheOriginalFollowThePromotedHome(t *testing.T) {
 	}
 	lost := put("seen by one alone")
 	run("sync", url, "ahead")
-	original.kill()
+	original.Kill()
 
 	// A copy by a former program has no changes.
 	must(t, os.CopyFS(filepath.Join(dir, "former"), os.DirFS(filepath.Join(dir, "backup"))))
@@ -342,7 +342,7 @@ func TestFollowersOfTheOriginalFollowThePromotedHome(t *testing.T) {
 
 	out := run("promote", "backup")
 	says(t, out, "the last event seen is 3 of ", "its changes from event 1 on stay published")
-	must(t, serve("backup").stop(syscall.SIGTERM))
+	must(t, serve("backup").Stop(syscall.SIGTERM))
 	serve("backup") // the lists of before the promotion stay
 	if got := put("new"); got != lost {
 		t.Errorf("the first new job is %s, want %s", got, lost)
@@ -370,7 +370,7 @@ func TestPromotionProvesJobFiles(t *testing.T) {
 	}
 	p.run("get", "jobs", "-u", p.url, "-o", "taken")
 	p.run("sync", p.url, "copy")
-	d.stop(syscall.SIGKILL)
+	d.Stop(syscall.SIGKILL)
 	const job1, job2, job9 = "j000000000001", "j000000000002", "j000000000009"
 	for harm, c := range map[string]struct{ script, want string }{
 		"none":     {"true", ""},
@@ -418,7 +418,7 @@ func TestAPromotionThatWasKilledGoesOn(t *testing.T) {
 		p.put(strconv.Itoa(i))
 	}
 	p.run("sync", p.url, "copy")
-	d.stop(syscall.SIGKILL)
+	d.Stop(syscall.SIGKILL)
 	fresh := func() string {
 		copied := filepath.Join(t.TempDir(), "copy")
 		if out, err := exec.Command("cp", "-a", filepath.Join(p.dir, "copy"), copied).CombinedOutput(); err != nil {

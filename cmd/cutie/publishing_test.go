@@ -32,21 +32,21 @@ func TestRobotsAndPagesOfOthersByChoice(t *testing.T) {
 	t.Parallel()
 	const published = ".well-known/resourcesync"
 	home := filepath.Join(t.TempDir(), "home")
-	d := serveHome(t, home)
-	if resp, _ := send(t, http.DefaultClient, "GET", d.url+"robots.txt", ""); resp.StatusCode != 404 {
+	d := processes.Serve(t, home)
+	if resp, _ := send(t, http.DefaultClient, "GET", d.URL+"robots.txt", ""); resp.StatusCode != 404 {
 		t.Errorf("robots.txt without --robots: %s", resp.Status)
 	}
-	if resp, _ := send(t, http.DefaultClient, "GET", d.url+published, "", "Origin", "https://a.test"); resp.Header.Get("Access-Control-Allow-Origin") != "" {
+	if resp, _ := send(t, http.DefaultClient, "GET", d.URL+published, "", "Origin", "https://a.test"); resp.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("without --cors: %v", resp.Header)
 	}
-	d.end(t)
+	d.End(t)
 
-	d = serveHome(t, home, "--robots", "--cors", "https://a.test")
-	resp, body := send(t, http.DefaultClient, "GET", d.url+"robots.txt", "")
+	d = processes.Serve(t, home, "--robots", "--cors", "https://a.test")
+	resp, body := send(t, http.DefaultClient, "GET", d.URL+"robots.txt", "")
 	want := "User-agent: *\nDisallow:\n\n"
 	for _, name := range []string{"resourcelist.xml", "sitemap.xml"} {
 		for _, set := range []string{"pending", "replica"} {
-			url := d.url + published + "/jobs/" + set + "/" + name
+			url := d.URL + published + "/jobs/" + set + "/" + name
 			if name == "sitemap.xml" && set == "pending" { // it has no job, and the schema wants an entry
 				if resp, _ := send(t, http.DefaultClient, "GET", url, ""); resp.StatusCode != 404 {
 					t.Errorf("%s without an entry: %s", url, resp.Status)
@@ -59,29 +59,29 @@ func TestRobotsAndPagesOfOthersByChoice(t *testing.T) {
 	if resp.StatusCode != 200 || body != want || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
 		t.Errorf("robots.txt: %s, %q, %q", resp.Status, resp.Header.Get("Content-Type"), body)
 	}
-	resp, _ = send(t, http.DefaultClient, "GET", d.url+published, "", "Origin", "https://a.test")
+	resp, _ = send(t, http.DefaultClient, "GET", d.URL+published, "", "Origin", "https://a.test")
 	if resp.Header.Get("Access-Control-Allow-Origin") != "https://a.test" || !strings.Contains(resp.Header.Get("Access-Control-Expose-Headers"), "ETag") {
 		t.Errorf("to an origin that may read: %v", resp.Header)
 	}
-	resp, body = send(t, http.DefaultClient, "OPTIONS", d.url+"content/jobs", "", "Origin", "https://a.test", "Access-Control-Request-Method", "POST")
+	resp, body = send(t, http.DefaultClient, "OPTIONS", d.URL+"content/jobs", "", "Origin", "https://a.test", "Access-Control-Request-Method", "POST")
 	if resp.StatusCode != 204 || body != "" || resp.Header.Get("Access-Control-Allow-Methods") != "GET, HEAD" {
 		t.Errorf("preflight: %s %v", resp.Status, resp.Header)
 	}
-	if resp, _ = send(t, http.DefaultClient, "POST", d.url+"content/jobs", "", "Origin", "https://a.test"); resp.StatusCode != 403 || resp.Header.Get("Access-Control-Allow-Origin") != "" {
+	if resp, _ = send(t, http.DefaultClient, "POST", d.URL+"content/jobs", "", "Origin", "https://a.test"); resp.StatusCode != 403 || resp.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("submission by a page that may read: %s %v", resp.Status, resp.Header)
 	}
-	d.end(t)
+	d.End(t)
 
 	// Who may read nothing is told of nothing.
-	d = serveHome(t, home, "--robots", "--anonymous", "none")
-	if resp, body := send(t, http.DefaultClient, "GET", d.url+"robots.txt", ""); resp.StatusCode != 200 || body != "User-agent: *\nDisallow:\n\n" {
+	d = processes.Serve(t, home, "--robots", "--anonymous", "none")
+	if resp, body := send(t, http.DefaultClient, "GET", d.URL+"robots.txt", ""); resp.StatusCode != 200 || body != "User-agent: *\nDisallow:\n\n" {
 		t.Errorf("robots.txt for strangers: %s, %q", resp.Status, body)
 	}
-	d.end(t)
+	d.End(t)
 }
 
 func TestPublishingIsAskedByMethod(t *testing.T) {
-	d := serveHome(t, filepath.Join(t.TempDir(), "home"))
+	d := processes.Serve(t, filepath.Join(t.TempDir(), "home"))
 	for _, tt := range []struct {
 		method, path string
 		status       int
@@ -95,7 +95,7 @@ func TestPublishingIsAskedByMethod(t *testing.T) {
 		{"GET", "publish/", 404, ""},
 		{"GET", "publish/x", 404, ""},
 	} {
-		resp, body := send(t, http.DefaultClient, tt.method, d.url+tt.path, "")
+		resp, body := send(t, http.DefaultClient, tt.method, d.URL+tt.path, "")
 		if resp.StatusCode != tt.status || resp.Header.Get("Allow") != tt.allow {
 			t.Errorf("%s %s: %s, Allow %q", tt.method, tt.path, resp.Status, resp.Header.Get("Allow"))
 		}
@@ -106,11 +106,11 @@ func TestPublishingIsAskedByMethod(t *testing.T) {
 			BaseURI string
 			Sets    []struct{ Queue, Set string }
 		}
-		if err := json.Unmarshal([]byte(body), &got); err != nil || got.BaseURI != d.url || len(got.Sets) != 2 || got.Sets[1].Set != "replica" {
+		if err := json.Unmarshal([]byte(body), &got); err != nil || got.BaseURI != d.URL || len(got.Sets) != 2 || got.Sets[1].Set != "replica" {
 			t.Errorf("%s %s: %v, %s", tt.method, tt.path, err, body)
 		}
 	}
-	d.end(t)
+	d.End(t)
 }
 
 // TestExportFollows reads a line for each export that had something to do.
@@ -118,7 +118,7 @@ func TestExportFollows(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	home, tree := filepath.Join(dir, "home"), filepath.Join(dir, "tree")
-	d := serveHome(t, home)
+	d := processes.Serve(t, home)
 	follow := exec.Command("cutie", "export", tree, "--home", home, "--resources", "--follow", "--every", "100ms")
 	follow.Env = append(os.Environ(), "CUTIE_URL=")
 	out, err := follow.StdoutPipe()
@@ -135,7 +135,7 @@ func TestExportFollows(t *testing.T) {
 	next()
 	payload := filepath.Join(tree, "queues", "jobs", "payload")
 	for _, id := range []string{"j000000000001", "j000000000002"} {
-		if resp, body := send(t, http.DefaultClient, "POST", d.url+"content/jobs", "", "Content-Type", "application/octet-stream"); resp.StatusCode/100 != 2 {
+		if resp, body := send(t, http.DefaultClient, "POST", d.URL+"content/jobs", "", "Content-Type", "application/octet-stream"); resp.StatusCode/100 != 2 {
 			t.Fatalf("%s: %s", resp.Status, body)
 		}
 		for {
@@ -149,7 +149,7 @@ func TestExportFollows(t *testing.T) {
 	if err := follow.Wait(); err != nil {
 		t.Errorf("interrupted it ends with %v", err)
 	}
-	d.end(t)
+	d.End(t)
 }
 
 // A recipe follows the set pending of a queue step by step as howToFollow in
@@ -312,8 +312,8 @@ func TestTheRecipeLosesNoChange(t *testing.T) {
 	t.Parallel()
 	home := filepath.Join(t.TempDir(), "home")
 	args := []string{"--listen", fmt.Sprintf("127.%d.%d.%d:8080", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)), "--list-entries", "25"}
-	d := serveHome(t, home, args...)
-	at := client.New(d.url, nil)
+	d := processes.Serve(t, home, args...)
+	at := client.New(d.URL, nil)
 	work := func(submit, take int) {
 		t.Helper()
 		for i := range submit {
@@ -330,7 +330,7 @@ func TestTheRecipeLosesNoChange(t *testing.T) {
 		}
 	}
 	work(2, 1)
-	eager, lazy := newRecipe(t, d.url, "jobs"), newRecipe(t, d.url, "jobs")
+	eager, lazy := newRecipe(t, d.URL, "jobs"), newRecipe(t, d.URL, "jobs")
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 40 {
 		n := random.IntN(6)
@@ -342,11 +342,11 @@ func TestTheRecipeLosesNoChange(t *testing.T) {
 			lazy.step()
 		}
 		if round%13 == 12 {
-			if err := d.stop(syscall.SIGKILL); err == nil {
+			if err := d.Stop(syscall.SIGKILL); err == nil {
 				t.Fatal("the daemon survived")
 			}
-			d = serveHome(t, home, args...)
-			at = client.New(d.url, nil)
+			d = processes.Serve(t, home, args...)
+			at = client.New(d.URL, nil)
 		}
 		if t.Failed() {
 			t.FailNow()
@@ -363,12 +363,12 @@ func TestTheRecipeLosesNoChange(t *testing.T) {
 	// Another queue of the name.
 	work(0, len(eager.jobs))
 	for _, command := range []string{"publish --now", "cull jobs --size 0 --age 0", "rmqueue jobs"} {
-		run(t, append(strings.Fields(command), "--url", d.url)...)
+		run(t, append(strings.Fields(command), "--url", d.URL)...)
 	}
 	if eager.step() {
 		t.Error("a removed queue is published")
 	}
-	run(t, "create", "jobs", "--url", d.url)
+	run(t, "create", "jobs", "--url", d.URL)
 	work(40, 3)
 	for _, r := range []*recipe{eager, lazy} {
 		r.step()
@@ -376,7 +376,7 @@ func TestTheRecipeLosesNoChange(t *testing.T) {
 		r.step()
 		r.compare()
 	}
-	d.end(t)
+	d.End(t)
 }
 
 // Errors of documents and of ranges are in the form asked for, and plain text for
@@ -401,7 +401,7 @@ func TestErrorsOfDocumentsAreInTheFormAskedFor(t *testing.T) {
 		{"GET", "queues/jobs/queue-info.txt", "text/x-anvl", "bytes=0-4", 206, "text/x-anvl", "name:"},
 		{"GET", top, "application/json", "", 200, "application/xml", "<?xml"},
 	} {
-		req, err := http.NewRequest(c.method, d.url+c.path, nil)
+		req, err := http.NewRequest(c.method, d.URL+c.path, nil)
 		must(t, err)
 		req.Header.Set("Accept", c.accept)
 		if c.ranges != "" {
@@ -440,7 +440,7 @@ func TestABucketIsASource(t *testing.T) {
 	}))
 	defer web.Close()
 	dir := t.TempDir()
-	d := serveHome(t, filepath.Join(dir, "home"))
+	d := processes.Serve(t, filepath.Join(dir, "home"))
 	script := strings.NewReplacer("WEB", web.URL, "S3", s3.URL)
 	sh(t, dir, script.Replace(`for i in 1 2 3 4 5; do echo $i >f$i; done
 cutie put jobs f1 f2 f3 --home home
@@ -449,7 +449,7 @@ cutie publish --now --home home
 cutie export copy --home home --to s3://bucket/www --endpoint S3 --base-uri WEB --resources
 cutie put jobs f4 f5 --home home
 cutie export copy --home home --to s3://bucket/www --endpoint S3 --base-uri WEB --resources`))
-	d.end(t)
+	d.End(t)
 	sh(t, dir, script.Replace(`cutie sync WEB mirror --set jobs/replica
 cutie audit mirror`))
 	web.Close()

@@ -22,6 +22,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"cutie/testdata/processes"
 )
 
 // channel is a topic of notifications as a Capability List advertises it.
@@ -107,8 +109,8 @@ const loopback = "127.0.0.1" // for --allow-fetch
 func TestChangesArePushedUntilTheSubscriberEndsIt(t *testing.T) {
 	t.Parallel()
 	d := serve(t, "--allow-fetch", loopback)
-	c := channelOf(t, d.url, "replica")
-	if c.hub != d.url+"hub" {
+	c := channelOf(t, d.URL, "replica")
+	if c.hub != d.URL+"hub" {
 		t.Fatalf("got channel %+v", c)
 	}
 	resp, _ := send(t, http.DefaultClient, "GET", c.topic, "")
@@ -126,7 +128,7 @@ func TestChangesArePushedUntilTheSubscriberEndsIt(t *testing.T) {
 		t.Errorf("asked %v", a)
 	}
 	for range 3 {
-		work(t, d.url, "jobs", 5)
+		work(t, d.URL, "jobs", 5)
 		s.has(c.changes(t))
 	}
 	other.has(c.changes(t))
@@ -135,18 +137,18 @@ func TestChangesArePushedUntilTheSubscriberEndsIt(t *testing.T) {
 	if status, text := s.ask(c.hub, "unsubscribe", c.topic); status != http.StatusAccepted {
 		t.Fatalf("unsubscribe: got %d %s", status, text)
 	}
-	eventually(t, "one subscription left", func() bool { return len(members(t, d.url)) == 1 })
-	work(t, d.url, "jobs", 5)
+	eventually(t, "one subscription left", func() bool { return len(members(t, d.URL)) == 1 })
+	work(t, d.URL, "jobs", 5)
 	other.has(c.changes(t))
 	eventually(t, "the subscriber as far as the queue", func() bool {
-		m := members(t, d.url)[0]
+		m := members(t, d.URL)[0]
 		return m.Position == m.Latest && strings.HasPrefix(m.Position, "24-") // events
 	})
 	if got := s.known(); got != before {
 		t.Errorf("after unsubscribing: got %d more changes", got-before)
 	}
-	d.end(t)
-	if said := d.stderr.String(); said != "" {
+	d.End(t)
+	if said := d.Stderr.String(); said != "" {
 		t.Errorf("the daemon said: %s", said)
 	}
 }
@@ -158,26 +160,26 @@ func TestAKillDelaysPushAndLosesNothing(t *testing.T) {
 	home := filepath.Join(t.TempDir(), "home")
 	// References must stay what they are, so all daemons have one address.
 	args := []string{"--allow-fetch", loopback, "--listen", fmt.Sprintf("127.%d.%d.%d:8093", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))}
-	d := serveHome(t, home, args...)
-	c, s := channelOf(t, d.url, "pending"), newSubscriber(t)
+	d := processes.Serve(t, home, args...)
+	c, s := channelOf(t, d.URL, "pending"), newSubscriber(t)
 	s.subscribe(c.hub, c.topic)
-	work(t, d.url, "jobs", 3)
+	work(t, d.URL, "jobs", 3)
 	s.has(c.changes(t))
 	for _, status := range []int{http.StatusServiceUnavailable, http.StatusInternalServerError, 0} {
 		s.answer(status)
 		tries := s.tried()
-		work(t, d.url, "jobs", 3)
+		work(t, d.URL, "jobs", 3)
 		if status != 0 {
 			s.until("refused", func() bool { return s.tries > tries })
 		}
-		if err := d.stop(syscall.SIGKILL); err == nil {
+		if err := d.Stop(syscall.SIGKILL); err == nil {
 			t.Fatal("daemon survived")
 		}
 		s.answer(0)
-		d = serveHome(t, home, args...)
+		d = processes.Serve(t, home, args...)
 		s.has(c.changes(t))
 	}
-	d.end(t)
+	d.End(t)
 	if out, err := cutie(t, "check", home); err != nil || !strings.HasSuffix(out, " 0 mended, 0 problems\n") {
 		t.Errorf("check: %v: %s", err, out)
 	}
@@ -186,7 +188,7 @@ func TestAKillDelaysPushAndLosesNothing(t *testing.T) {
 func TestSubscribersThatHangOrFailHoldUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	d := serve(t, "--allow-fetch", loopback)
-	c := channelOf(t, d.url, "replica")
+	c := channelOf(t, d.URL, "replica")
 	leave := make(chan struct{})
 	for range 8 {
 		hangs, fails := newSubscriber(t), newSubscriber(t)
@@ -197,11 +199,11 @@ func TestSubscribersThatHangOrFailHoldUpNobodyElse(t *testing.T) {
 	fine := newSubscriber(t)
 	fine.subscribe(c.hub, c.topic)
 	for range 3 {
-		work(t, d.url, "jobs", 4)
+		work(t, d.URL, "jobs", 4)
 		fine.has(c.changes(t))
 	}
 	failing := 0
-	for _, m := range members(t, d.url) {
+	for _, m := range members(t, d.URL) {
 		if m.Failures > 0 && m.Error == "the subscriber answered 500" {
 			failing++
 		}
@@ -209,7 +211,7 @@ func TestSubscribersThatHangOrFailHoldUpNobodyElse(t *testing.T) {
 	if failing != 8 {
 		t.Errorf("%d subscribers are known to fail, want 8", failing)
 	}
-	d.end(t)
+	d.End(t)
 	close(leave)
 }
 
@@ -227,8 +229,8 @@ func TestWhoMaySubscribe(t *testing.T) {
 	for _, args := range [][]string{{"init", home}, {"createQueue", "jobs", "--home", home}, {"createQueue", "second", "--home", home}} {
 		run(t, args...)
 	}
-	d := serveHome(t, home, "--users", users, "--allow-fetch", loopback)
-	topic := d.url + ".well-known/resourcesync/jobs/pending/change-notification.xml"
+	d := processes.Serve(t, home, "--users", users, "--allow-fetch", loopback)
+	topic := d.URL + ".well-known/resourcesync/jobs/pending/change-notification.xml"
 	s := newSubscriber(t)
 	for _, tt := range []struct {
 		who, topic string
@@ -248,17 +250,17 @@ func TestWhoMaySubscribe(t *testing.T) {
 		if tt.who != "" {
 			header = []string{"Authorization", tokens[tt.who]}
 		}
-		if status, text := s.ask(d.url+"hub", "subscribe", tt.topic, header...); status != tt.status || !strings.Contains(text, tt.text) {
+		if status, text := s.ask(d.URL+"hub", "subscribe", tt.topic, header...); status != tt.status || !strings.Contains(text, tt.text) {
 			t.Errorf("%q, %s: got %d %q, want %d %q", tt.who, tt.topic, status, text, tt.status, tt.text)
 		}
 	}
-	if resp, _ := send(t, http.DefaultClient, "POST", d.url+"hub", ""); len(resp.Header.Values("WWW-Authenticate")) != 2 {
+	if resp, _ := send(t, http.DefaultClient, "POST", d.URL+"hub", ""); len(resp.Header.Values("WWW-Authenticate")) != 2 {
 		t.Errorf("got %v, want two challenges", resp.Header)
 	}
-	if resp, text := send(t, http.DefaultClient, "GET", d.url+"hub", "", "Authorization", tokens["ann"]); resp.StatusCode != http.StatusForbidden || strings.Contains(text, s.Listener.Addr().String()) {
+	if resp, text := send(t, http.DefaultClient, "GET", d.URL+"hub", "", "Authorization", tokens["ann"]); resp.StatusCode != http.StatusForbidden || strings.Contains(text, s.Listener.Addr().String()) {
 		t.Errorf("who is subscribed is for administrators: got %s %s", resp.Status, text)
 	}
-	if resp, _ := send(t, http.DefaultClient, "POST", d.url+"hub", "", "Authorization", tokens["ann"], "Origin", "http://evil.example"); resp.StatusCode != http.StatusForbidden {
+	if resp, _ := send(t, http.DefaultClient, "POST", d.URL+"hub", "", "Authorization", tokens["ann"], "Origin", "http://evil.example"); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("a page of another site: got %s, want 403", resp.Status)
 	}
 }
@@ -266,7 +268,7 @@ func TestWhoMaySubscribe(t *testing.T) {
 func TestACallbackOnThisMachineIsRefusedAndSaysSo(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
-	c, s := channelOf(t, d.url, "pending"), newSubscriber(t)
+	c, s := channelOf(t, d.URL, "pending"), newSubscriber(t)
 	status, text := s.ask(c.hub, "subscribe", c.topic)
 	if want := "hub.callback: refused: the host is not known, or its address is not public and not allowed here; who runs this hub can allow it with --allow-fetch\n"; status != http.StatusForbidden || text != want {
 		t.Errorf("got %d %q, want 403 %q", status, text, want)
@@ -289,15 +291,15 @@ func TestOtherHubsArePinged(t *testing.T) {
 	t.Parallel()
 	hub := newPinged(t)
 	d := serve(t, "--allow-fetch", loopback, "--no-hub", "--hub", hub.URL+"/push")
-	c := channelOf(t, d.url, "pending")
+	c := channelOf(t, d.URL, "pending")
 	if c.hub != hub.URL+"/push" {
 		t.Fatalf("got channel %+v", c)
 	}
-	if resp, _ := send(t, http.DefaultClient, "POST", d.url+"hub", ""); resp.StatusCode != http.StatusNotFound {
+	if resp, _ := send(t, http.DefaultClient, "POST", d.URL+"hub", ""); resp.StatusCode != http.StatusNotFound {
 		t.Errorf("a hub of ours: got %s, want 404", resp.Status)
 	}
 	for n := 1; n <= 3; n++ {
-		work(t, d.url, "jobs", 1)
+		work(t, d.URL, "jobs", 1)
 		hub.until(c.topic)
 		_, text := send(t, http.DefaultClient, "GET", c.topic, "")
 		doc, err := parseDocument([]byte(text), "changelist-notification", strings.Replace(c.list, "changelist", "capabilitylist", 1))
@@ -311,14 +313,14 @@ func TestNotificationsHaveTheNamesThatWereAskedFor(t *testing.T) {
 	t.Parallel()
 	d := serve(t, "--change-capability", "change-notification", "--framework-capability", "source-notification")
 	for _, name := range []string{"change-notification", "source-notification"} {
-		c := advertised(t, d.url, "pending", name)
+		c := advertised(t, d.URL, "pending", name)
 		_, text := send(t, http.DefaultClient, "GET", c.topic, "")
 		if _, err := parseDocument([]byte(text), name, strings.Replace(c.list, "changelist", "capabilitylist", 1)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for _, bad := range [][]string{{"--change-capability", "a b"}, {"--hub", "hub.example.org"}, {"--hub-payload"}, {"--change-capability", "framework-notification"}} {
-		if _, err := start(t.TempDir(), filepath.Join(t.TempDir(), "home"), bad...); err == nil {
+		if _, err := processes.Begin(t.TempDir(), filepath.Join(t.TempDir(), "home"), bad...); err == nil {
 			t.Errorf("%q was taken", bad)
 		}
 	}
@@ -356,22 +358,22 @@ func TestASubscriptionEndsWithTheRightToRead(t *testing.T) {
 	ann, bob, eve := all[0], all[1], all[2]
 	args := []string{"--users", users, "--allow-fetch", loopback,
 		"--listen", fmt.Sprintf("127.%d.%d.%d:8094", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))}
-	d := serveHome(t, home, args...)
-	topic := d.url + ".well-known/resourcesync/jobs/pending/change-notification.xml"
+	d := processes.Serve(t, home, args...)
+	topic := d.URL + ".well-known/resourcesync/jobs/pending/change-notification.xml"
 	again := func(more ...string) {
 		t.Helper()
-		d.end(t)
-		d = serveHome(t, home, append(args, more...)...)
+		d.End(t)
+		d = processes.Serve(t, home, append(args, more...)...)
 	}
 	for i, name := range []string{"ann", "bob", "eve"} {
-		if status, text := all[i].ask(d.url+"hub", "subscribe", topic, "Authorization", as[name]); status != http.StatusAccepted {
+		if status, text := all[i].ask(d.URL+"hub", "subscribe", topic, "Authorization", as[name]); status != http.StatusAccepted {
 			t.Fatalf("%s: got %d %s", name, status, text)
 		}
 		all[i].until("asked whether it did", func() bool { return len(all[i].asked) > 0 })
 	}
 	submit := func(n int, to ...*subscriber) {
 		t.Helper()
-		if resp, text := send(t, http.DefaultClient, "POST", d.url+"content/jobs", "x", "Authorization", as["eve"]); resp.StatusCode != http.StatusCreated {
+		if resp, text := send(t, http.DefaultClient, "POST", d.URL+"content/jobs", "x", "Authorization", as["eve"]); resp.StatusCode != http.StatusCreated {
 			t.Fatalf("got %s: %s", resp.Status, text)
 		}
 		for _, s := range to {
@@ -393,7 +395,7 @@ func TestASubscriptionEndsWithTheRightToRead(t *testing.T) {
 	run("user", "rm", "eve")
 	stranger := newSubscriber(t)
 	again("--anonymous", "read,submit")
-	if status, text := stranger.ask(d.url+"hub", "subscribe", topic); status != http.StatusAccepted {
+	if status, text := stranger.ask(d.URL+"hub", "subscribe", topic); status != http.StatusAccepted {
 		t.Fatalf("got %d %s", status, text)
 	}
 	stranger.until("asked whether it did", func() bool { return len(stranger.asked) > 0 })
@@ -527,7 +529,7 @@ func (s *subscriber) take(header http.Header, body []byte) error {
 // until waits for something that only a request of the hub can bring about.
 func (s *subscriber) until(what string, ask func() bool) {
 	s.t.Helper()
-	limit := time.After(startLimit)
+	limit := time.After(processes.Limit)
 	for {
 		s.mu.Lock()
 		ok := ask()
@@ -538,7 +540,7 @@ func (s *subscriber) until(what string, ask func() bool) {
 		select {
 		case <-s.news:
 		case <-limit:
-			s.t.Fatalf("not after %v: %s", startLimit, what)
+			s.t.Fatalf("not after %v: %s", processes.Limit, what)
 		}
 	}
 }
@@ -622,7 +624,7 @@ func newPinged(t *testing.T) *pinged {
 // until waits for a ping about a topic.
 func (p *pinged) until(topic string) {
 	p.t.Helper()
-	limit := time.After(startLimit)
+	limit := time.After(processes.Limit)
 	for {
 		select {
 		case got := <-p.topics:
@@ -630,7 +632,7 @@ func (p *pinged) until(topic string) {
 				return
 			}
 		case <-limit:
-			p.t.Fatalf("no ping about %s after %v", topic, startLimit)
+			p.t.Fatalf("no ping about %s after %v", topic, processes.Limit)
 		}
 	}
 }
@@ -648,19 +650,19 @@ func TestURLOfACallbackIsASecret(t *testing.T) {
 	}))
 	defer receiver.Close()
 	home := filepath.Join(t.TempDir(), "home")
-	d := serveHome(t, home, "--allow-fetch", "127.0.0.1")
+	d := processes.Serve(t, home, "--allow-fetch", "127.0.0.1")
 	info := filepath.Join(home, "queues/jobs/queue-info.txt")
 	check := func(how string) {
 		t.Helper()
 		before := told.Load()
-		if resp, text := send(t, http.DefaultClient, "POST", d.url+"content/jobs", "x"); resp.StatusCode != 201 {
+		if resp, text := send(t, http.DefaultClient, "POST", d.URL+"content/jobs", "x"); resp.StatusCode != 201 {
 			t.Fatalf("got %s, %s", resp.Status, text)
 		}
 		eventually(t, how+": told", func() bool { return told.Load() > before })
 		eventually(t, how+": hidden", func() bool { return !strings.Contains(readFile(t, info), "kept-apart") })
 		for _, path := range []string{"state/jobs", "state/jobs?t=anvl", "queues/jobs/queue-info.txt", "metrics", "uws/jobs/capabilities",
 			".well-known/resourcesync/jobs/replica/resourcelist.xml"} {
-			_, text := send(t, http.DefaultClient, "GET", d.url+path, "")
+			_, text := send(t, http.DefaultClient, "GET", d.URL+path, "")
 			if strings.Contains(text, "kept-apart") {
 				t.Errorf("%s: /%s: got %s", how, path, text)
 			}
@@ -672,7 +674,7 @@ func TestURLOfACallbackIsASecret(t *testing.T) {
 	run(t, "--home", home, "set", "jobs", "--callback", receiver.URL+"/kept-apart?key=1")
 	check("set")
 	// What everybody sees can be given back.
-	if resp, text := send(t, http.DefaultClient, "POST", d.url+"state/jobs", "callback="+receiver.URL, "Content-Type", "application/x-www-form-urlencoded"); resp.StatusCode != 200 {
+	if resp, text := send(t, http.DefaultClient, "POST", d.URL+"state/jobs", "callback="+receiver.URL, "Content-Type", "application/x-www-form-urlencoded"); resp.StatusCode != 200 {
 		t.Fatalf("got %s, %s", resp.Status, text)
 	}
 	check("given back")
@@ -686,7 +688,7 @@ func TestURLOfACallbackIsASecret(t *testing.T) {
 	if got := readFile(t, filepath.Join(home, "callback-urls", "jobs")); !strings.HasPrefix(got, receiver.URL+"/kept-apart2\nseal: ") {
 		t.Errorf("got %q", got)
 	}
-	if strings.Contains(d.stderr.String(), "kept-apart") {
-		t.Errorf("got %s", d.stderr.String())
+	if strings.Contains(d.Stderr.String(), "kept-apart") {
+		t.Errorf("got %s", d.Stderr.String())
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // The scripts in testdata/any hold wherever the queue is. They run three times in a
@@ -34,7 +35,7 @@ func TestAnyTargetByURL(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		env.Setenv("CUTIE_URL", d.url)
+		env.Setenv("CUTIE_URL", d.URL)
 		return nil
 	})
 }
@@ -89,7 +90,7 @@ func scripts(t *testing.T, files []string, setup func(*testscript.Env) error) {
 		Files: files,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GORACE", os.Getenv("GORACE"))
-			env.Values[daemonKey{}] = new(*daemon)
+			env.Values[daemonKey{}] = new(*processes.Daemon)
 			return setup(env)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -103,11 +104,11 @@ func scripts(t *testing.T, files []string, setup func(*testscript.Env) error) {
 }
 
 // background starts a daemon that ends with the script.
-func background(env *testscript.Env, home string) (*daemon, error) {
+func background(env *testscript.Env, home string) (*processes.Daemon, error) {
 	// Culling waits for packages; here nobody wants any.
-	d, err := start(env.WorkDir, home, "--dump-period", "0")
+	d, err := processes.Begin(env.WorkDir, home, "--dump-period", "0")
 	if err == nil {
-		env.Defer(d.kill)
+		env.Defer(d.Kill)
 	}
 	return d, err
 }
@@ -138,23 +139,23 @@ func serveCommand(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 {
 		ts.Fatalf("usage: serve HOME option…")
 	}
-	d, err := start(ts.MkAbs("."), filepath.Clean(args[0]), args[1:]...)
+	d, err := processes.Begin(ts.MkAbs("."), filepath.Clean(args[0]), args[1:]...)
 	if err != nil {
 		ts.Fatalf("%v", err)
 	}
-	ts.Defer(d.kill)
-	ts.Setenv("URL", d.url)
-	*ts.Value(daemonKey{}).(**daemon) = d
+	ts.Defer(d.Kill)
+	ts.Setenv("URL", d.URL)
+	*ts.Value(daemonKey{}).(**processes.Daemon) = d
 }
 
 // endCommand is "end": it ends the daemon as a supervisor would, and the daemon
 // must end well. The word stop would end the script, as if all were well.
 func endCommand(ts *testscript.TestScript, neg bool, args []string) {
-	d := *ts.Value(daemonKey{}).(**daemon)
+	d := *ts.Value(daemonKey{}).(**processes.Daemon)
 	if neg || len(args) > 0 || d == nil {
 		ts.Fatalf("usage: end, after serve")
 	}
-	if err := d.stop(syscall.SIGTERM); err != nil {
+	if err := d.Stop(syscall.SIGTERM); err != nil {
 		ts.Fatalf("daemon ended badly: %v", err)
 	}
 }
@@ -174,7 +175,7 @@ func TestSpecification(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Setenv("CUTIE_HOME", filepath.Join(env.WorkDir, "home"))
-			env.Values[daemonKey{}] = new(*daemon)
+			env.Values[daemonKey{}] = new(*processes.Daemon)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -304,10 +305,10 @@ func TestPagesShowWhatHappens(t *testing.T) {
 type replay struct {
 	*testing.T
 	dir     string
-	daemons []*daemon // in the order of their starts, for kill %N
-	there   []string  // pairs of the address of a page and that of the daemon
-	back    []string  // the same pairs turned round
-	vars    string    // assignments of variables so far
+	daemons []*processes.Daemon // in the order of their starts, for kill %N
+	there   []string            // pairs of the address of a page and that of the daemon
+	back    []string            // the same pairs turned round
+	vars    string              // assignments of variables so far
 }
 
 // page runs all commands and returns the page with their output.
@@ -412,10 +413,10 @@ func (r *replay) start(options []string) {
 			args = append(args, strings.NewReplacer(r.there...).Replace(o))
 		}
 	}
-	d, err := start(r.dir, filepath.Join(r.dir, home), args...)
+	d, err := processes.Begin(r.dir, filepath.Join(r.dir, home), args...)
 	must(r, err)
-	r.Cleanup(d.kill)
-	address := strings.Trim(strings.TrimPrefix(d.url, "http:"), "/")
+	r.Cleanup(d.Kill)
+	address := strings.Trim(strings.TrimPrefix(d.URL, "http:"), "/")
 	r.daemons = append(r.daemons, d)
 	r.there, r.back = append([]string{listen, address}, r.there...), append([]string{address, listen}, r.back...)
 }
@@ -429,8 +430,8 @@ func (r *replay) stop(hard bool, which string) {
 	}
 	d := r.daemons[n-1]
 	if hard {
-		d.kill()
-	} else if err := d.stop(syscall.SIGTERM); err != nil {
+		d.Kill()
+	} else if err := d.Stop(syscall.SIGTERM); err != nil {
 		r.Fatal(err)
 	}
 }
@@ -464,7 +465,7 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	home, users := filepath.Join(dir, "home"), filepath.Join(dir, "users.txt")
-	d := serveHome(t, home)
+	d := processes.Serve(t, home)
 	seen := map[string]int{}
 	var facts bytes.Buffer // for the validator
 	check := func(what, text string) {
@@ -481,7 +482,7 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 					t.Errorf("%s: %s has a prefix", what, name)
 				}
 			}
-			resp, schema := send(t, http.DefaultClient, "GET", d.url+"schema/"+of+".json", "")
+			resp, schema := send(t, http.DefaultClient, "GET", d.URL+"schema/"+of+".json", "")
 			if resp.StatusCode != http.StatusOK {
 				t.Fatalf("schema of %s: %s", of, resp.Status)
 			}
@@ -497,7 +498,7 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 		{"put", "jobs", file, file, "-q"}, {"work", "jobs", "-n", "1", "--", "wc"},
 		{"user", "add", "ann", "--no-password", "--rights", "read,submit:jobs", "--users", users},
 	} {
-		at := []string{"--url", d.url}
+		at := []string{"--url", d.URL}
 		if args[0] == "user" {
 			at = nil
 		}
@@ -505,23 +506,23 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 			t.Fatalf("%v: %v: %s", args, err, out)
 		}
 	}
-	uws := d.url + "uws/jobs/async"
+	uws := d.URL + "uws/jobs/async"
 	job := run(t, "uws", "create", uws, "a=b")
 	job = strings.TrimSpace(job)
 	for _, args := range [][]string{
 		{"version"}, {"help", "put"},
 		{"user", "ls", "--users", users}, {"token", "add", "ann", "--users", users}, {"token", "ls", "--users", users},
 		{"uws", "list", uws}, {"uws", "abort", job}, {"uws", "result", job}, {"uws", "show", job}, {"uws", "create", uws, "a=b"},
-		{"ls", "-u", d.url}, {"ls", "jobs", "-u", d.url}, {"ls", "jobs", "--detail", "-u", d.url}, {"status", "-u", d.url},
-		{"show", "jobs", "j000000000001", "-u", d.url}, {"delete", "jobs", "j000000000002", "-u", d.url},
-		{"results", "jobs", "j000000000001", "-u", d.url}, {"watch", "jobs", "--from", "1", "-n", "3", "-u", d.url},
-		{"export", filepath.Join(dir, "copy"), "-u", d.url},
-		{"cull", "jobs", "--size", "0", "--age", "0", "-u", d.url},
-		{"publish", "--status", "-u", d.url},
-		{"sync", d.url, filepath.Join(dir, "mirror")}, {"sync", "-n", filepath.Join(dir, "mirror")},
-		{"audit", filepath.Join(dir, "mirror")}, {"audit", "--source", d.url},
+		{"ls", "-u", d.URL}, {"ls", "jobs", "-u", d.URL}, {"ls", "jobs", "--detail", "-u", d.URL}, {"status", "-u", d.URL},
+		{"show", "jobs", "j000000000001", "-u", d.URL}, {"delete", "jobs", "j000000000002", "-u", d.URL},
+		{"results", "jobs", "j000000000001", "-u", d.URL}, {"watch", "jobs", "--from", "1", "-n", "3", "-u", d.URL},
+		{"export", filepath.Join(dir, "copy"), "-u", d.URL},
+		{"cull", "jobs", "--size", "0", "--age", "0", "-u", d.URL},
+		{"publish", "--status", "-u", d.URL},
+		{"sync", d.URL, filepath.Join(dir, "mirror")}, {"sync", "-n", filepath.Join(dir, "mirror")},
+		{"audit", filepath.Join(dir, "mirror")}, {"audit", "--source", d.URL},
 		{"backup", filepath.Join(dir, "backup"), "--home", home}, {"restore", filepath.Join(dir, "backup"), "--home", filepath.Join(dir, "restored")},
-		{"get", "jobs", "--lease", "1m", "-o", filepath.Join(dir, "payload"), "-u", d.url},
+		{"get", "jobs", "--lease", "1m", "-o", filepath.Join(dir, "payload"), "-u", d.URL},
 	} {
 		out, err := cutie(t, append(args, "-t", "json")...)
 		if err != nil {
@@ -530,19 +531,19 @@ func TestFactsInJSONHoldToTheirSchemas(t *testing.T) {
 		check(strings.Join(args, " "), out)
 	}
 	for _, path := range []string{"state", "state/jobs", "state/jobs/nosuch", "help", "nosuch", "batch/jobs/b1", "hub", ".well-known/resourcesync/about.json", ".well-known/resourcesync/jobs/replica/about.json"} {
-		_, text := send(t, http.DefaultClient, "GET", d.url+path, "", "Accept", "application/json")
+		_, text := send(t, http.DefaultClient, "GET", d.URL+path, "", "Accept", "application/json")
 		check(path, text)
 	}
 	// Errors of commands.
-	cmd := exec.Command("cutie", "show", "jobs", "j000000000009", "--url", d.url, "-t", "json")
+	cmd := exec.Command("cutie", "show", "jobs", "j000000000009", "--url", d.URL, "-t", "json")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != 3 {
 		t.Errorf("got %v", err)
 	}
 	check("an error", stderr.String())
-	d.end(t)
-	d = serveHome(t, filepath.Join(dir, "other")) // for its schemas
+	d.End(t)
+	d = processes.Serve(t, filepath.Join(dir, "other")) // for its schemas
 	out, err := cutie(t, "check", home, "-t", "json")
 	if err != nil {
 		t.Error(err)

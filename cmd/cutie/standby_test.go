@@ -24,6 +24,7 @@ import (
 
 	"cutie/queuefs/objects/objectstest"
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // A cluster is daemons with one home in a store, under one base URI.
@@ -35,7 +36,7 @@ type cluster struct {
 	base    string     // URI
 	client  *http.Client
 	door    atomic.Pointer[string] // address of the daemon that the base URI leads to
-	nodes   []*daemon
+	nodes   []*processes.Daemon
 	homes   []string
 }
 
@@ -48,7 +49,7 @@ func newCluster(t *testing.T, n int, options ...string) *cluster {
 	c.options = slices.Concat(storeOptions(t, new(objectstest.Memory)), []string{"--base-uri", c.base, "--takeover-after", takeoverAfter.String()}, options)
 	c.client = through(t, func() string { return *c.door.Load() })
 	dir := t.TempDir()
-	c.nodes, c.homes = make([]*daemon, n), make([]string, n)
+	c.nodes, c.homes = make([]*processes.Daemon, n), make([]string, n)
 	for i := range n {
 		c.homes[i] = filepath.Join(dir, fmt.Sprint("home", i))
 		c.start(i)
@@ -77,15 +78,15 @@ func (c *cluster) start(i int) {
 	if c.own != nil {
 		options = slices.Concat(options, c.own[i])
 	}
-	d, err := start(c.TempDir(), c.homes[i], options...)
+	d, err := processes.Begin(c.TempDir(), c.homes[i], options...)
 	must(c, err)
 	if c.direct != nil {
-		d.node = c.direct[i]
+		d.Node = c.direct[i]
 	}
 	c.nodes[i] = d
 	c.Cleanup(func() {
-		d.kill()
-		if said := d.stderr.String(); c.Failed() && said != "" {
+		d.Kill()
+		if said := d.Stderr.String(); c.Failed() && said != "" {
 			c.Logf("daemon %d said: %s", i, said)
 		}
 	})
@@ -93,7 +94,7 @@ func (c *cluster) start(i int) {
 
 // enter lets the base URI lead to a daemon.
 func (c *cluster) enter(i int) {
-	u, err := url.Parse(c.nodes[i].node)
+	u, err := url.Parse(c.nodes[i].Node)
 	must(c, err)
 	c.door.Store(&u.Host)
 	c.client.CloseIdleConnections()
@@ -107,7 +108,7 @@ type ownership struct {
 }
 
 // ask asks a daemon.
-func (c *cluster) ask(i int) (ownership, error) { return askOwner(c.nodes[i].node) }
+func (c *cluster) ask(i int) (ownership, error) { return askOwner(c.nodes[i].Node) }
 
 func askOwner(node string) (o ownership, err error) {
 	resp, err := http.Get(node + "owner")
@@ -121,7 +122,7 @@ func askOwner(node string) (o ownership, err error) {
 // owner waits for an owner among some daemons.
 func (c *cluster) owner(of ...int) int {
 	c.Helper()
-	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(askEvery) {
+	for end := time.Now().Add(processes.Limit); time.Now().Before(end); time.Sleep(processes.Again) {
 		for _, i := range of {
 			if o, err := c.ask(i); err == nil && o.Role == "owner" {
 				return i
@@ -135,10 +136,10 @@ func (c *cluster) owner(of ...int) int {
 // get gets a document of a daemon.
 func (c *cluster) get(i int, path string) (text []byte) {
 	c.Helper()
-	req, err := http.NewRequest("GET", c.nodes[i].node+path, nil)
+	req, err := http.NewRequest("GET", c.nodes[i].Node+path, nil)
 	must(c, err)
 	resp, err := http.DefaultClient.Do(req)
-	for end := time.Now().Add(startLimit); reopens(err) && time.Now().Before(end); time.Sleep(askEvery) {
+	for end := time.Now().Add(processes.Limit); reopens(err) && time.Now().Before(end); time.Sleep(processes.Again) {
 		resp, err = http.DefaultClient.Do(req)
 	}
 	if err == nil {
@@ -160,9 +161,9 @@ func (c *cluster) same(owner int, documents ...string) {
 	c.Helper()
 	want, err := c.ask(owner)
 	must(c, err)
-	end := time.Now().Add(startLimit)
+	end := time.Now().Add(processes.Limit)
 	for i := range c.nodes {
-		for c.nodes[i].cmd.ProcessState == nil {
+		for c.nodes[i].Cmd.ProcessState == nil {
 			got, err := c.ask(i)
 			if err != nil && !reopens(err) {
 				c.Fatal(err)
@@ -173,13 +174,13 @@ func (c *cluster) same(owner int, documents ...string) {
 			if time.Now().After(end) {
 				c.Fatalf("daemon %d does not come after the owner %d: %+v, want %+v", i, owner, got, want)
 			}
-			time.Sleep(askEvery)
+			time.Sleep(processes.Again)
 		}
 	}
 	for _, path := range documents {
 		want := c.get(owner, path)
 		for i := range c.nodes {
-			if c.nodes[i].cmd.ProcessState != nil {
+			if c.nodes[i].Cmd.ProcessState != nil {
 				continue
 			}
 			if got := undumped(c.get(i, path)); !bytes.Equal(got, undumped(want)) {
@@ -219,21 +220,21 @@ func TestStandbysServeWhatTheirOwnerDoes(t *testing.T) {
 	}
 	for i := range 3 {
 		for range 4 {
-			resp, err := http.Post(c.nodes[i].node+"content/jobs", "text/plain", strings.NewReader("payload"))
+			resp, err := http.Post(c.nodes[i].Node+"content/jobs", "text/plain", strings.NewReader("payload"))
 			if err != nil || resp.StatusCode != http.StatusCreated {
 				t.Fatalf("submit at daemon %d: %v, %v", i, resp, err)
 			}
 			resp.Body.Close()
 		}
 	}
-	resp, err := http.Post(c.nodes[1].node+"consume/jobs", "", nil)
+	resp, err := http.Post(c.nodes[1].Node+"consume/jobs", "", nil)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("take at a standby: %v, %v", resp, err)
 	}
 	resp.Body.Close()
 	c.same(0, documents...)
 	for i := range 2 {
-		if out, _ := cutie(t, "doctor", "--home", c.homes[i]); !strings.Contains(out, "the other daemons of the home are led to "+c.nodes[i].node+", for this machine alone") || strings.Contains(out, "is not reached at "+c.nodes[0].node) || !strings.Contains(out, "ready\n") {
+		if out, _ := cutie(t, "doctor", "--home", c.homes[i]); !strings.Contains(out, "the other daemons of the home are led to "+c.nodes[i].Node+", for this machine alone") || strings.Contains(out, "is not reached at "+c.nodes[0].Node) || !strings.Contains(out, "ready\n") {
 			t.Errorf("the doctor of daemon %d: got %s", i, out)
 		}
 	}
@@ -261,20 +262,20 @@ func TestWhatAStandbyDoesWithChanges(t *testing.T) {
 	}
 	stays := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for i, want := range []int{http.StatusCreated, http.StatusCreated, http.StatusServiceUnavailable} {
-		resp, text := send(t, stays, "POST", c.nodes[i].node+"content/jobs", "payload", "Content-Type", "text/plain")
-		if resp.StatusCode != want || want == http.StatusServiceUnavailable && (resp.Header.Get("Retry-After") == "" || !strings.Contains(text, c.nodes[0].node)) {
+		resp, text := send(t, stays, "POST", c.nodes[i].Node+"content/jobs", "payload", "Content-Type", "text/plain")
+		if resp.StatusCode != want || want == http.StatusServiceUnavailable && (resp.Header.Get("Retry-After") == "" || !strings.Contains(text, c.nodes[0].Node)) {
 			t.Errorf("at daemon %d: got %s, %.300s", i, resp.Status, text)
 		}
 	}
 	// Another daemon may have passed it here, to the owner of before. It is not passed on for ever.
 	for passed, want := range map[string]int{"1": http.StatusCreated, "2": http.StatusServiceUnavailable, "x": http.StatusServiceUnavailable} {
-		resp, _ := send(t, stays, "POST", c.nodes[1].node+"content/jobs", "payload", "Content-Type", "text/plain", "Cutie-Passed", passed)
+		resp, _ := send(t, stays, "POST", c.nodes[1].Node+"content/jobs", "payload", "Content-Type", "text/plain", "Cutie-Passed", passed)
 		if resp.StatusCode != want {
 			t.Errorf("passed on %s times: got %s", passed, resp.Status)
 		}
 	}
 	// Through the socket of the home nobody has rights at the owner.
-	if out, err := cutie(t, "submit", "jobs", "/etc/hostname", "--home", c.homes[1]); err == nil || !strings.Contains(err.Error(), "standby; the owner of the home is "+c.nodes[0].node) {
+	if out, err := cutie(t, "submit", "jobs", "/etc/hostname", "--home", c.homes[1]); err == nil || !strings.Contains(err.Error(), "standby; the owner of the home is "+c.nodes[0].Node) {
 		t.Errorf("by the socket: got %s, %v", out, err)
 	}
 	c.same(0, documents...)
@@ -347,7 +348,7 @@ func TestAHandOverLosesNoRequest(t *testing.T) {
 				default:
 				}
 				begun := time.Now()
-				resp, err := http.Post(c.nodes[i%2].node+"content/jobs", "text/plain", strings.NewReader("payload"))
+				resp, err := http.Post(c.nodes[i%2].Node+"content/jobs", "text/plain", strings.NewReader("payload"))
 				if err != nil {
 					t.Error(err)
 					return
@@ -367,9 +368,9 @@ func TestAHandOverLosesNoRequest(t *testing.T) {
 	}
 	for _, step := range [][]string{{"takeover", "1"}, {"handover", "1"}, {"takeover", "1"}, {"takeover", "0"}} {
 		for n := done.Load(); done.Load() < n+100 && !t.Failed(); {
-			time.Sleep(askEvery)
+			time.Sleep(processes.Again)
 		}
-		out, err := cutie(t, step[0], "--url", c.nodes[step[1][0]-'0'].node)
+		out, err := cutie(t, step[0], "--url", c.nodes[step[1][0]-'0'].Node)
 		if want := map[string]string{"takeover": "owner; ", "handover": "standby; "}[step[0]]; err != nil || !strings.HasPrefix(out, want) {
 			t.Errorf("%v: got %s, %v", step, out, err)
 		}
@@ -403,21 +404,21 @@ func TestJobsAreHandedOutBeforePublishedDocumentsHaveCome(t *testing.T) {
 	options := append(storeOptions(t, m), "--store-image", "1000")
 	d := serve(t, options...)
 	for m.Objects()["home/snapshot/00000000000000000001"] == nil {
-		run(t, "submit", "jobs", "/etc/hostname", "--url", d.url)
+		run(t, "submit", "jobs", "/etc/hostname", "--url", d.URL)
 	}
-	d.end(t)
-	address := strings.Trim(strings.TrimPrefix(d.url, "http:"), "/")
+	d.End(t)
+	address := strings.Trim(strings.TrimPrefix(d.URL, "http:"), "/")
 	fresh.Store(true)
-	started := make(chan *daemon, 1)
+	started := make(chan *processes.Daemon, 1)
 	go func() {
-		d, err := start(t.TempDir(), filepath.Join(t.TempDir(), "cache"), append(options, "--listen", address)...)
+		d, err := processes.Begin(t.TempDir(), filepath.Join(t.TempDir(), "cache"), append(options, "--listen", address)...)
 		if err != nil {
 			t.Error(err)
 		}
 		started <- d
 	}()
 	get := func(method, path string) (*http.Response, string) {
-		req, err := http.NewRequest(method, d.url+path, nil)
+		req, err := http.NewRequest(method, d.URL+path, nil)
 		must(t, err)
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
@@ -436,11 +437,11 @@ func TestJobsAreHandedOutBeforePublishedDocumentsHaveCome(t *testing.T) {
 			c.Close()
 			break
 		}
-		time.Sleep(askEvery)
+		time.Sleep(processes.Again)
 	}
 	taken, job := get("POST", "consume/jobs")
 	for taken != nil && strings.Contains(job, "the home is being opened") { // it listens a moment before it hands out jobs
-		time.Sleep(askEvery)
+		time.Sleep(processes.Again)
 		taken, job = get("POST", "consume/jobs")
 	}
 	if taken == nil || taken.StatusCode != http.StatusOK || !strings.HasSuffix(taken.Header.Get("Content-Location"), "/content/jobs/j000000000001") {
@@ -455,14 +456,14 @@ func TestJobsAreHandedOutBeforePublishedDocumentsHaveCome(t *testing.T) {
 		t.Errorf("a queue goes: got %v, %s", resp, body)
 	}
 	for !waited.Load() {
-		time.Sleep(askEvery)
+		time.Sleep(processes.Again)
 	}
 	close(come)
 	if d = <-started; d == nil {
 		return
 	}
-	t.Cleanup(d.kill)
+	t.Cleanup(d.Kill)
 	all := lookedAt(t, d)
 	says(t, all[published+"pending/changelist.xml"], "payload/j000000000001", `change="deleted"`)
-	d.end(t)
+	d.End(t)
 }

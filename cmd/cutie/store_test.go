@@ -20,6 +20,7 @@ import (
 
 	"cutie/queuefs/objects/objectstest"
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // storeOptions returns the options of daemons with their home in a store.
@@ -73,31 +74,31 @@ func TestADaemonThatLostItsHomeSaysToWhom(t *testing.T) {
 	t.Parallel()
 	options := storeOptions(t, new(objectstest.Memory))
 	a := serve(t, options...)
-	run(t, "submit", "jobs", "/etc/hostname", "--url", a.url)
+	run(t, "submit", "jobs", "/etc/hostname", "--url", a.URL)
 	home := filepath.Join(t.TempDir(), "b")
-	b := serveHome(t, home, options...)
-	process := func(d *daemon) string { return "process " + strconv.Itoa(d.cmd.Process.Pid) }
-	if o, err := askOwner(b.node); err != nil || o.Role != "standby" || !strings.HasPrefix(o.Owner, process(a)) {
+	b := processes.Serve(t, home, options...)
+	process := func(d *processes.Daemon) string { return "process " + strconv.Itoa(d.Cmd.Process.Pid) }
+	if o, err := askOwner(b.Node); err != nil || o.Role != "standby" || !strings.HasPrefix(o.Owner, process(a)) {
 		t.Errorf("without permission: got %+v, %v", o, err)
 	}
-	b.end(t)
-	b = serveHome(t, home, append(options, "--takeover")...)
-	for o, err := askOwner(a.node); err != nil || o.Role != "standby"; o, err = askOwner(a.node) {
-		time.Sleep(askEvery)
+	b.End(t)
+	b = processes.Serve(t, home, append(options, "--takeover")...)
+	for o, err := askOwner(a.Node); err != nil || o.Role != "standby"; o, err = askOwner(a.Node) {
+		time.Sleep(processes.Again)
 	}
-	says(t, a.stderr.String(), "another owner: "+process(b))
-	for _, d := range []*daemon{a, b} {
-		if out, err := cutie(t, "list", "jobs", "--url", d.url); err != nil || !strings.Contains(out, "j000000000001") {
+	says(t, a.Stderr.String(), "another owner: "+process(b))
+	for _, d := range []*processes.Daemon{a, b} {
+		if out, err := cutie(t, "list", "jobs", "--url", d.URL); err != nil || !strings.Contains(out, "j000000000001") {
 			t.Errorf("got %s, %v", out, err)
 		}
 	}
-	a.end(t)
-	b.end(t)
+	a.End(t)
+	b.End(t)
 	c := serve(t, options...) // it was closed, so nobody is asked
-	if o, err := askOwner(c.node); err != nil || o.Role != "owner" {
+	if o, err := askOwner(c.Node); err != nil || o.Role != "owner" {
 		t.Errorf("got %+v, %v", o, err)
 	}
-	c.end(t)
+	c.End(t)
 	if _, err := cutie(t, "submit", "jobs", "/etc/hostname", "--home", home); err == nil || !strings.Contains(err.Error(), "is its cache") {
 		t.Errorf("the cache without its store: got %v", err)
 	}
@@ -122,7 +123,7 @@ func TestAStoreMayBeAwayForAWhile(t *testing.T) {
 		away.Store(true)
 		done := make(chan error)
 		go func() {
-			_, err := cutie(t, "submit", "jobs", file, "--url", d.url)
+			_, err := cutie(t, "submit", "jobs", file, "--url", d.URL)
 			done <- err
 		}()
 		for range 4 {
@@ -133,7 +134,7 @@ func TestAStoreMayBeAwayForAWhile(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	d.end(t)
+	d.End(t)
 }
 
 // The credentials of an owner expire at work. It says so, refuses changes, and goes on by
@@ -156,17 +157,17 @@ func TestAnOwnerOutlivesItsCredentials(t *testing.T) {
 		fmt.Fprint(w, "<Error><Code>ExpiredToken</Code><Message>as the store says it</Message></Error>")
 	}))
 	defer srv.Close()
-	d, err := start(t.TempDir(), filepath.Join(t.TempDir(), "home"), "--store", "s3://bucket/home", "--store-endpoint", srv.URL)
+	d, err := processes.Begin(t.TempDir(), filepath.Join(t.TempDir(), "home"), "--store", "s3://bucket/home", "--store-endpoint", srv.URL)
 	must(t, err)
-	defer d.kill()
+	defer d.Kill()
 	submit := func() (status int, after string) {
 		t.Helper()
-		resp, _ := send(t, http.DefaultClient, "POST", d.node+"content/jobs", "payload", "Content-Type", "text/plain")
+		resp, _ := send(t, http.DefaultClient, "POST", d.Node+"content/jobs", "payload", "Content-Type", "text/plain")
 		return resp.StatusCode, resp.Header.Get("Retry-After")
 	}
 	get := func(path string) (status int, text string) {
 		t.Helper()
-		resp, text, err := request(http.DefaultClient, "GET", d.node+path, "")
+		resp, text, err := processes.Request(http.DefaultClient, "GET", d.Node+path, "")
 		if err != nil {
 			return 0, err.Error() // it opens the home again
 		}
@@ -189,7 +190,7 @@ func TestAnOwnerOutlivesItsCredentials(t *testing.T) {
 		t.Error("the metrics do not tell")
 	}
 	expired.Store(false)
-	for end := time.Now().Add(startLimit); ; time.Sleep(askEvery) {
+	for end := time.Now().Add(processes.Limit); ; time.Sleep(processes.Again) {
 		if status, _ := get("readyz"); status == http.StatusOK {
 			break
 		}
@@ -203,7 +204,7 @@ func TestAnOwnerOutlivesItsCredentials(t *testing.T) {
 	if _, text := get("state/jobs?t=json&limit=0"); !strings.Contains(text, `"numPendingJobs":2`) {
 		t.Errorf("got %s, want the two acknowledged", text)
 	}
-	d.end(t)
+	d.End(t)
 }
 
 // cutie store tells how a home in a store is, and names what is damaged there.
@@ -229,12 +230,12 @@ func TestAStoreIsLookedAt(t *testing.T) {
 	}
 	d := serve(t, append(options, "--store-image", "1000")...)
 	numbered := func(n string) bool { return m.Objects()["home/snapshot/0000000000000000000"+n] != nil }
-	d.send(t, "POST", "content/jobs", strings.Repeat("large ", 50<<10))
+	d.Send(t, "POST", "content/jobs", strings.Repeat("large ", 50<<10))
 	eventually(t, "a second image", func() bool {
-		d.send(t, "POST", "content/jobs", "small")
+		d.Send(t, "POST", "content/jobs", "small")
 		return numbered("2")
 	})
-	d.end(t)
+	d.End(t)
 	out, code := look("status")
 	for _, want := range []string{"owner      process ", "which has closed it", "journal    batches ", "image      ", "job files "} {
 		if code != 0 || !strings.Contains(out, want) {
@@ -284,7 +285,7 @@ func claimOf(name string, all map[string][]byte) bool {
 
 // lookedAt is all that a daemon shows of the queue jobs: states with results, documents,
 // and the dumps it has published.
-func lookedAt(t *testing.T, d *daemon) map[string]string {
+func lookedAt(t *testing.T, d *processes.Daemon) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	link := regexp.MustCompile(`<loc>([^<]*)</loc>`)
@@ -293,7 +294,7 @@ func lookedAt(t *testing.T, d *daemon) map[string]string {
 		if _, known := all[path]; known {
 			continue
 		}
-		resp, err := http.Get(d.url + path)
+		resp, err := http.Get(d.URL + path)
 		must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
@@ -302,7 +303,7 @@ func lookedAt(t *testing.T, d *daemon) map[string]string {
 		}
 		all[path] = resp.Status + "\n" + string(body) // a closed list names jobs that are gone
 		for _, m := range link.FindAllStringSubmatch(all[path], -1) {
-			if to, ok := strings.CutPrefix(m[1], d.url); ok && strings.HasPrefix(path, published) {
+			if to, ok := strings.CutPrefix(m[1], d.URL); ok && strings.HasPrefix(path, published) {
 				paths = append(paths, to)
 			}
 		}
@@ -330,8 +331,8 @@ func TestAHomeIsMovedIntoAStoreAndBackByCommands(t *testing.T) {
 	// store after the last image are open again on a fresh machine, so none is closed there.
 	round := func(what, home string, options ...string) {
 		t.Helper()
-		d := serveHome(t, home, slices.Concat(options, again)...)
-		again = []string{"--listen", strings.Trim(strings.TrimPrefix(d.url, "http:"), "/")}
+		d := processes.Serve(t, home, slices.Concat(options, again)...)
+		again = []string{"--listen", strings.Trim(strings.TrimPrefix(d.URL, "http:"), "/")}
 		if want != nil {
 			got := lookedAt(t, d)
 			for path := range want {
@@ -343,17 +344,17 @@ func TestAHomeIsMovedIntoAStoreAndBackByCommands(t *testing.T) {
 				t.Errorf("%s: %d documents, want %d", what, len(got), len(want))
 			}
 		}
-		run(t, "submit", "jobs", "/etc/hostname", large, "--url", d.url)
-		run(t, "work", "jobs", "--drain", "--url", d.url, "--", "sh", "-c", "echo the result of "+what)
+		run(t, "submit", "jobs", "/etc/hostname", large, "--url", d.URL)
+		run(t, "work", "jobs", "--drain", "--url", d.URL, "--", "sh", "-c", "echo the result of "+what)
 		if len(options) == 0 {
-			run(t, "publish", "--now", "--url", d.url)
+			run(t, "publish", "--now", "--url", d.URL)
 		}
-		run(t, "submit", "jobs", "/etc/hostname", "--url", d.url)
+		run(t, "submit", "jobs", "/etc/hostname", "--url", d.URL)
 		want = lookedAt(t, d)
 		if out, err := cutie(t, "store", "push", home, "s3://bucket/second", endpoint[0], endpoint[1]); err == nil {
 			t.Errorf("%s: a home in use was pushed: %s", what, out)
 		}
-		d.end(t)
+		d.End(t)
 	}
 	round("in the directory", home)
 	says(t, move("push", home, "s3://bucket/home"), "which has closed it")
@@ -361,7 +362,7 @@ func TestAHomeIsMovedIntoAStoreAndBackByCommands(t *testing.T) {
 	round("in the store, by a fresh machine", filepath.Join(dir, "cache"), store...)
 	says(t, move("check", "s3://bucket/home"), " 0 faults")
 	says(t, move("pull", "s3://bucket/home", back), "where the home has moved")
-	_, err := start(t.TempDir(), filepath.Join(dir, "cache"), store...)
+	_, err := processes.Begin(t.TempDir(), filepath.Join(dir, "cache"), store...)
 	if err == nil || !strings.Contains(err.Error(), "has moved from the object store to the directory "+back) {
 		t.Errorf("a daemon on the store that the home has left: got %v", err)
 	}
@@ -470,9 +471,9 @@ func TestADamagedStoreIsToldWithAWayOut(t *testing.T) {
 // refusesStore starts a daemon with a store, which it must refuse in these words.
 func refusesStore(t *testing.T, endpoint string, words ...string) {
 	t.Helper()
-	d, err := start(t.TempDir(), filepath.Join(t.TempDir(), "home"), "--store", "s3://bucket/home", "--store-endpoint", endpoint)
+	d, err := processes.Begin(t.TempDir(), filepath.Join(t.TempDir(), "home"), "--store", "s3://bucket/home", "--store-endpoint", endpoint)
 	if err == nil {
-		d.kill()
+		d.Kill()
 		t.Fatal("the daemon serves")
 	}
 	for _, want := range words {

@@ -18,6 +18,7 @@ import (
 
 	"cutie/queuefs/objects/objectstest"
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // A storeServer is a store that may be killed. Its objects stay.
@@ -71,7 +72,7 @@ func newFleet(t *testing.T, random *rand.Rand) *fleet {
 		t.Cleanup(s.Kill)
 		f.store, address = s, s.address
 	}
-	c := &cluster{T: t, base: "http://home.example.org:8080/", nodes: make([]*daemon, fleetSize), homes: make([]string, fleetSize)}
+	c := &cluster{T: t, base: "http://home.example.org:8080/", nodes: make([]*processes.Daemon, fleetSize), homes: make([]string, fleetSize)}
 	c.options = []string{"--store", "s3://bucket/home", "--base-uri", c.base, "--takeover-after", takeoverAfter.String(),
 		"--store-image", storeImage()}
 	c.options = append(c.options, listEntries()...)
@@ -108,7 +109,7 @@ func (f *fleet) moment() { time.Sleep(time.Duration(f.random.Int64N(int64(takeov
 
 // end kills a daemon, and in every second case its home is lost.
 func (f *fleet) end(i int) {
-	if err := f.nodes[i].stop(syscall.SIGKILL); err == nil {
+	if err := f.nodes[i].Stop(syscall.SIGKILL); err == nil {
 		f.Error("a daemon survived")
 	}
 	if f.random.IntN(2) == 0 {
@@ -156,13 +157,13 @@ var wrongs = []wrong{
 		f.start(f.owner)
 	}},
 	{"the owner sleeps past its time", func(f *fleet) {
-		p := f.nodes[f.owner].cmd.Process
+		p := f.nodes[f.owner].Cmd.Process
 		sleep(f.T, p)
 		f.cluster.owner(f.others(f.owner)...)
 		must(f, p.Signal(syscall.SIGCONT))
 	}},
 	{"a standby sleeps", func(f *fleet) {
-		p := f.nodes[f.other(f.owner)].cmd.Process
+		p := f.nodes[f.other(f.owner)].Cmd.Process
 		sleep(f.T, p)
 		f.moment()
 		f.moment()
@@ -230,7 +231,7 @@ func (f *fleet) suffer(w wrong) *watcher {
 		c.stop = stop
 		wg.Go(func() { errs <- c.run() })
 	}
-	get := getter(f.clients[0].http, f.nodes[f.random.IntN(fleetSize)].node)
+	get := getter(f.clients[0].http, f.nodes[f.random.IntN(fleetSize)].Node)
 	wg.Go(func() {
 		seen.run(func(path string) ([]byte, error) {
 			select {
@@ -259,8 +260,8 @@ func (f *fleet) suffer(w wrong) *watcher {
 // way any more.
 func (f *fleet) settle() {
 	f.Helper()
-	end := time.Now().Add(startLimit)
-	for before := ""; ; time.Sleep(10 * askEvery) {
+	end := time.Now().Add(processes.Limit)
+	for before := ""; ; time.Sleep(10 * processes.Again) {
 		if time.Now().After(end) {
 			f.Fatalf("the fleet does not come to rest: %s", before)
 		}
@@ -326,7 +327,7 @@ func TestAHomeInAStoreSurvivesFaults(t *testing.T) {
 		l.round(f.clients, seen)
 		for i, d := range f.nodes {
 			for _, word := range []string{"panic", "damage", "corrupt", "set aside"} {
-				if said := d.stderr.String(); strings.Contains(said, word) {
+				if said := d.Stderr.String(); strings.Contains(said, word) {
 					t.Errorf("daemon %d said: %s", i, said)
 				}
 			}
@@ -337,7 +338,7 @@ func TestAHomeInAStoreSurvivesFaults(t *testing.T) {
 		t.Logf("round %d, %v, of it %v to settle and to check, %d operations, %d jobs: %s", round, time.Since(began).Round(time.Millisecond), (time.Since(began) - suffered).Round(time.Millisecond), f.clients[0].count.Load(), len(l.jobs), w.name)
 	}
 	for _, i := range []int{(f.owner + 1) % fleetSize, (f.owner + 2) % fleetSize, f.owner} {
-		if err := f.nodes[i].stop(syscall.SIGTERM); err != nil {
+		if err := f.nodes[i].Stop(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
 	}

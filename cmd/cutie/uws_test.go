@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // TestJobsOfUWSSurviveKills kills the daemon while clients of UWS and workers
@@ -36,13 +37,13 @@ func TestJobsOfUWSSurviveKills(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	args := []string{"--listen", fmt.Sprintf("127.%d.%d.%d:8080", 1+random.IntN(254), random.IntN(256), 1+random.IntN(254))}
 	home := filepath.Join(t.TempDir(), "home")
-	d := serveHome(t, home, args...)
+	d := processes.Serve(t, home, args...)
 	transport := &http.Transport{MaxIdleConnsPerHost: 8}
 	hc := &http.Client{Transport: transport, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	var clients []*uwsUser
 	for i := range 8 {
-		u := &uwsUser{t: t, http: hc, base: d.url, queue: fmt.Sprint("u", i), random: rand.New(rand.NewPCG(seed, uint64(i+1)))}
-		if out, err := cutie(t, "createQueue", u.queue, "--url", d.url); err != nil {
+		u := &uwsUser{t: t, http: hc, base: d.URL, queue: fmt.Sprint("u", i), random: rand.New(rand.NewPCG(seed, uint64(i+1)))}
+		if out, err := cutie(t, "createQueue", u.queue, "--url", d.URL); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		clients = append(clients, u)
@@ -53,12 +54,12 @@ func TestJobsOfUWSSurviveKills(t *testing.T) {
 		for _, u := range clients {
 			wg.Go(u.run)
 		}
-		time.AfterFunc(underLoad(random, 200*time.Millisecond, 900*time.Millisecond), func() { d.cmd.Process.Kill() })
+		time.AfterFunc(underLoad(random, 200*time.Millisecond, 900*time.Millisecond), func() { d.Cmd.Process.Kill() })
 		wg.Wait()
-		d.ended()
+		d.Ended()
 		transport.CloseIdleConnections()
 		complained(t, d)
-		d = serveHome(t, home, args...)
+		d = processes.Serve(t, home, args...)
 		for _, u := range clients {
 			u.compare()
 			steps += u.steps
@@ -75,7 +76,7 @@ func TestJobsOfUWSSurviveKills(t *testing.T) {
 		}
 	}
 	t.Logf("%d steps, %v", steps, count)
-	if err := d.stop(syscall.SIGTERM); err != nil {
+	if err := d.Stop(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
 	if out, err := cutie(t, "check", home); err != nil || !strings.HasSuffix(out, " 0 problems\n") {

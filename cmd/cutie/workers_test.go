@@ -102,14 +102,14 @@ func tryWorker(t *testing.T, dir, program string, args []string) {
 // tryStarted tries the worker that start makes for the URL of a daemon.
 func tryStarted(t *testing.T, dir string, results bool, start func(url string) *exec.Cmd) {
 	home, listen := filepath.Join(dir, "home"), ownAddress(rand.New(rand.NewPCG(rand.Uint64(), 0)))
-	d := serveHome(t, home, "--listen", listen, "--dump-period", "0")
-	worker := start(d.url)
+	d := processes.Serve(t, home, "--listen", listen, "--dump-period", "0")
+	worker := start(d.URL)
 	worker.Dir = dir
-	var said lockedBuffer
+	var said processes.Output
 	worker.Stderr = &said
 	must(t, processes.Start(worker))
 	t.Cleanup(func() { worker.Process.Kill(); worker.Wait() })
-	c := client.New(d.url, nil)
+	c := client.New(d.URL, nil)
 	put := func(payload string) string {
 		t.Helper()
 		ids, err := c.Submit(t.Context(), "jobs", client.Upload{Size: int64(len(payload)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(payload)), nil }})
@@ -147,9 +147,9 @@ func tryStarted(t *testing.T, dir string, results bool, start func(url string) *
 	if j := ended(put("no gzip")); j.Outcome != job.Failed || j.Message == "" {
 		t.Errorf("got %v %q", j.Outcome, j.Message)
 	}
-	d.kill()
+	d.Kill()
 	eventually(t, "the worker says that the daemon is away", func() bool { return said.String() != "" })
-	serveHome(t, home, "--listen", listen)
+	processes.Serve(t, home, "--listen", listen)
 	good(strings.Repeat("two ", 10_000))
 }
 
@@ -168,9 +168,9 @@ func TestAKilledWorkerLeavesNoCommandBehind(t *testing.T) {
 	d := serve(t)
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o666))
-	run(t, "put", "jobs", filepath.Join(dir, "f"), "-u", d.url, "-q")
+	run(t, "put", "jobs", filepath.Join(dir, "f"), "-u", d.URL, "-q")
 	pids := filepath.Join(dir, "pids")
-	worker := exec.Command("cutie", "work", "jobs", "-u", d.url, "--", "sh", "-c", `sleep 1000 & a=$!; sh -c 'trap "" TERM HUP; sleep 1001' & echo $$ $a $! >"$0.new"; mv "$0.new" "$0"; wait`, pids)
+	worker := exec.Command("cutie", "work", "jobs", "-u", d.URL, "--", "sh", "-c", `sleep 1000 & a=$!; sh -c 'trap "" TERM HUP; sleep 1001' & echo $$ $a $! >"$0.new"; mv "$0.new" "$0"; wait`, pids)
 	worker.Dir = dir
 	must(t, processes.Start(worker))
 	t.Cleanup(func() {
@@ -198,7 +198,7 @@ func TestAKilledWorkerLeavesNoCommandBehind(t *testing.T) {
 func TestAWorkerEndsWhoseResultIsNotTaken(t *testing.T) {
 	t.Parallel()
 	d := serve(t)
-	to, err := url.Parse(d.url)
+	to, err := url.Parse(d.URL)
 	must(t, err)
 	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Host = r.In.Host }}
 	full := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -210,8 +210,8 @@ func TestAWorkerEndsWhoseResultIsNotTaken(t *testing.T) {
 	}))
 	t.Cleanup(full.Close)
 	const job = "j000000000001"
-	d.send(t, "POST", "content/jobs", "x")
-	said := &lockedBuffer{}
+	d.Send(t, "POST", "content/jobs", "x")
+	said := &processes.Output{}
 	worker := exec.Command("cutie", "work", "jobs", "-u", full.URL+"/", "-v", "--", "echo", "done")
 	worker.Dir, worker.Stdout, worker.Stderr = t.TempDir(), said, said
 	must(t, processes.Start(worker))
@@ -224,5 +224,5 @@ func TestAWorkerEndsWhoseResultIsNotTaken(t *testing.T) {
 	if err := worker.Wait(); err != nil || !strings.Contains(said.String(), job+": given back, for no result was taken") {
 		t.Errorf("got %v, output %q", err, said.String())
 	}
-	says(t, d.send(t, "GET", "state/jobs/"+job+"?t=json", ""), `"pending"`, "before its result was taken")
+	says(t, d.Send(t, "GET", "state/jobs/"+job+"?t=json", ""), `"pending"`, "before its result was taken")
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"cutie/testdata/long"
+	"cutie/testdata/processes"
 )
 
 // hostile is run by a page if it takes text for markup, wherever it stands.
@@ -86,7 +88,7 @@ func (b *browser) hear(event any) {
 
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(b.ctx, processes.Limit)
 	defer cancel()
 	must(b.t, chromedp.Do(ctx, steps...))
 }
@@ -109,7 +111,7 @@ func (b *browser) open(path string) {
 // until waits until an expression is true, also over a navigation.
 func (b *browser) until(expression string) {
 	b.t.Helper()
-	for end := time.Now().Add(waitLimit); ; time.Sleep(askEvery) {
+	for end := time.Now().Add(processes.Limit); ; time.Sleep(processes.Again) {
 		if so, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression)); err == nil && so {
 			return
 		}
@@ -140,39 +142,39 @@ func form(fields ...string) (body string, header []string) {
 	return values.Encode(), []string{"Content-Type", "application/x-www-form-urlencoded"}
 }
 
-func hostileJobs(t *testing.T, d *daemon) {
+func hostileJobs(t *testing.T, d *processes.Daemon) {
 	body, header := form("name", hostile, "description", hostile, "acknowledge", "required")
-	d.send(t, "PUT", "state/evil", body, header...)
+	d.Send(t, "PUT", "state/evil", body, header...)
 	for _, media := range []string{"text/html", "image/svg+xml", "application/xhtml+xml", "application/json", "image/png", "text/xml"} {
 		payload := hostile
 		if media == "application/json" {
 			payload = fmt.Sprintf(`{%q:[%q]}`, hostile, hostile)
 		}
-		d.send(t, "POST", "content/evil?filename="+url.QueryEscape(strings.ReplaceAll(hostile, "/", "")), payload, "Content-Type", media, "User-Agent", hostile,
+		d.Send(t, "POST", "content/evil?filename="+url.QueryEscape(strings.ReplaceAll(hostile, "/", "")), payload, "Content-Type", media, "User-Agent", hostile,
 			"Cutie-Sidecar", url.PathEscape(hostile))
 	}
 	body, header = form("lease", "600")
-	d.send(t, "POST", "consume/evil", body, append(header, "User-Agent", hostile)...)
+	d.Send(t, "POST", "consume/evil", body, append(header, "User-Agent", hostile)...)
 	for job := 2; job <= 3; job++ {
 		body, header = form("reason", hostile)
-		d.send(t, "POST", fmt.Sprintf("hold/evil/j%012d", job), body, header...)
+		d.Send(t, "POST", fmt.Sprintf("hold/evil/j%012d", job), body, header...)
 	}
 	// Its worker leaves a result, and gives a reason for its failure.
-	a, err := http.PostForm(d.url+"consume/evil", url.Values{"lease": {"600"}})
+	a, err := http.PostForm(d.URL+"consume/evil", url.Values{"lease": {"600"}})
 	must(t, err)
 	a.Body.Close()
 	worker := []string{"User-Agent", hostile, "Cutie-Lease", a.Header.Get("Cutie-Lease")}
-	d.send(t, "PUT", "result/evil/j000000000004/page.html", hostile, append(worker, "Content-Type", "text/html")...)
-	d.send(t, "PUT", "result/evil/j000000000004/page.svg", `<svg xmlns="http://www.w3.org/2000/svg" onload="document.title='hit'"><script>document.title='hit'</script></svg>`,
+	d.Send(t, "PUT", "result/evil/j000000000004/page.html", hostile, append(worker, "Content-Type", "text/html")...)
+	d.Send(t, "PUT", "result/evil/j000000000004/page.svg", `<svg xmlns="http://www.w3.org/2000/svg" onload="document.title='hit'"><script>document.title='hit'</script></svg>`,
 		append(worker, "Content-Type", "image/svg+xml")...)
 	body, header = form("outcome", "error", "type", "fatal", "message", hostile)
-	d.send(t, "POST", "outcome/evil/j000000000004", body, append(worker, header...)...)
+	d.Send(t, "POST", "outcome/evil/j000000000004", body, append(worker, header...)...)
 	// Its manifest names a file that is not fetched, so the batch fails.
-	d.send(t, "POST", "content/evil?type=batch-manifest&filename="+url.QueryEscape(strings.ReplaceAll(hostile, "/", "")), "http://127.0.0.1:1/"+url.PathEscape(hostile)+"\n",
+	d.Send(t, "POST", "content/evil?type=batch-manifest&filename="+url.QueryEscape(strings.ReplaceAll(hostile, "/", "")), "http://127.0.0.1:1/"+url.PathEscape(hostile)+"\n",
 		"Prefer", "respond-async", "User-Agent", hostile)
 	// Payloads that run by themselves, if they are shown as such.
 	for media, payload := range runs {
-		d.send(t, "POST", "content/evil?filename=x", payload, "Content-Type", media)
+		d.Send(t, "POST", "content/evil?filename=x", payload, "Content-Type", media)
 	}
 }
 
@@ -195,7 +197,7 @@ func TestBrowserRunsNothingFromOutside(t *testing.T) {
 	t.Parallel()
 	d := startForBrowser(t)
 	hostileJobs(t, d)
-	b := browse(t, d.url)
+	b := browse(t, d.URL)
 	at := url.QueryEscape(hostile)
 	paths := []string{"", "state?t=xhtml", "state/evil?t=xhtml", "state/evil?t=text/html", "state/evil?status=consumed&t=xhtml", "find/evil", "find/evil?text=" + at,
 		"find/evil?worker=" + at + "&submitter=" + at, "find/evil?status=" + at, "bulk/evil?status=pending&method=hold", "bulk/evil?method=" + at,
@@ -243,20 +245,20 @@ func TestBrowserRunsNothingFromOutside(t *testing.T) {
 func TestBrowserPagesFollowTheQueue(t *testing.T) {
 	t.Parallel()
 	d := startForBrowser(t)
-	b := browse(t, d.url)
+	b := browse(t, d.URL)
 	b.open("")
 	b.until(`document.querySelector('.live')?.textContent === 'live'`)
-	d.send(t, "POST", "content/jobs?filename=first", "one")
+	d.Send(t, "POST", "content/jobs?filename=first", "one")
 	b.until(`document.getElementById('q-jobs').cells[1].textContent === '1'`)
 
 	b.open("state/jobs?t=xhtml")
 	b.until(`document.querySelector('.live')?.textContent === 'live'`)
-	d.send(t, "POST", "content/jobs?filename=second", "two")
+	d.Send(t, "POST", "content/jobs?filename=second", "two")
 	b.until(`document.getElementById('newest').textContent.includes('second')`)
 	b.until(`document.querySelector('#tiles b').textContent === '2'`)
 	// A part with selected text waits, and says so.
 	b.do(chromedp.Evaluate[chromedp.Void](`getSelection().selectAllChildren(document.querySelector('#newest td'))`))
-	d.send(t, "POST", "delete/jobs/j000000000002", "")
+	d.Send(t, "POST", "delete/jobs/j000000000002", "")
 	b.until(`document.querySelector('.live').textContent === 'waits: text is selected'`)
 	if got := evaluated[string](b, `getSelection().toString() + ' ' + document.querySelector('#newest .badge').textContent`); got != "j000000000002 pending" {
 		t.Errorf("selected: got %q", got)
@@ -273,14 +275,14 @@ func TestBrowserPagesFollowTheQueue(t *testing.T) {
 		document.body.dispatchEvent(new DragEvent('drop', {bubbles: true, cancelable: true, dataTransfer: data}));
 	}`), chromedp.KeyEvent("\r"))
 	b.until(`document.getElementById('newest')?.textContent.includes('third.txt') && document.getElementById('newest').textContent.includes('fourth.txt')`)
-	if got := d.send(t, "GET", "state/jobs?limit=0&t=json", ""); !strings.Contains(got, `"numPendingJobs":3`) {
+	if got := d.Send(t, "GET", "state/jobs?limit=0&t=json", ""); !strings.Contains(got, `"numPendingJobs":3`) {
 		t.Errorf("the dropped files are no jobs: %s", got)
 	}
 	// The page of a job keeps its form, and says that the job has changed.
 	b.open("state/jobs/j000000000001?t=xhtml")
 	b.until(`document.querySelector('.live')?.textContent === 'live'`)
 	b.do(chromedp.SendKeys(`input[name=reason]`, "a reason"))
-	d.send(t, "POST", "delete/jobs/j000000000001", "")
+	d.Send(t, "POST", "delete/jobs/j000000000001", "")
 	b.until(`document.getElementById('news').textContent.includes('Now it is deleted.')`)
 	b.until(`document.querySelector('input[name=reason]').value === 'a reason'`)
 	b.do(chromedp.Click(`#news a`))
@@ -288,7 +290,7 @@ func TestBrowserPagesFollowTheQueue(t *testing.T) {
 
 	b.open("state/jobs?t=xhtml")
 	b.until(`document.querySelector('.live')?.textContent === 'live'`)
-	if err := d.stop(); err != nil {
+	if err := d.Stop(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
 	b.until(`document.querySelector('.live')?.textContent.startsWith('not connected since')`)
@@ -300,9 +302,9 @@ func TestBrowserNeedsNoScript(t *testing.T) {
 	t.Parallel()
 	d := startForBrowser(t)
 	for i := range 3 {
-		d.send(t, "POST", fmt.Sprintf("content/jobs?filename=scan-%d", i), "x")
+		d.Send(t, "POST", fmt.Sprintf("content/jobs?filename=scan-%d", i), "x")
 	}
-	b := browse(t, d.url)
+	b := browse(t, d.URL)
 	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -311,10 +313,10 @@ func TestBrowserNeedsNoScript(t *testing.T) {
 		chromedp.WaitVisible(`input[value=j000000000002]`), chromedp.Click(`input[value=j000000000002]`), chromedp.Click(`button[value=hold]`),
 		chromedp.WaitVisible(`input[name=reason]`), chromedp.SendKeys(`input[name=reason]`, "no scripts here"), chromedp.Click(`fieldset button`),
 		chromedp.WaitVisible(`table.state`))
-	if got := d.send(t, "GET", "state/jobs/j000000000002?t=json", ""); !strings.Contains(got, "no scripts here") {
+	if got := d.Send(t, "GET", "state/jobs/j000000000002?t=json", ""); !strings.Contains(got, "no scripts here") {
 		t.Errorf("the job is not on hold: %s", got)
 	}
-	if got := d.send(t, "GET", "state/jobs?limit=0&t=json", ""); !strings.Contains(got, `"numHeldJobs":1`) {
+	if got := d.Send(t, "GET", "state/jobs?limit=0&t=json", ""); !strings.Contains(got, `"numHeldJobs":1`) {
 		t.Errorf("other jobs are on hold: %s", got)
 	}
 }
@@ -328,7 +330,7 @@ func TestBrowserScreenshots(t *testing.T) {
 	}
 	d := startForBrowser(t)
 	hostileJobs(t, d)
-	b := browse(t, d.url)
+	b := browse(t, d.URL)
 	for name, path := range map[string]string{"home": "", "queue": "state/evil?t=xhtml", "job": "state/evil/j000000000001?t=xhtml", "find": "find/evil",
 		"bulk": "bulk/evil?status=pending&method=hold", "workers": "workers", "history": "history", "empty": "state/jobs?t=xhtml"} {
 		for _, width := range []int64{390, 1024, 1600} {

@@ -18,6 +18,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"cutie/testdata/processes"
 )
 
 // seen is what is wrong with the element in focus: out of sight, covered, or without a ring.
@@ -69,7 +71,7 @@ func (b *browser) giveFile(name string) {
 		if _, err := chromedp.Call(b.ctx, dom.SetFileInputFiles, dom.SetFileInputFilesParams{Files: []string{name}, BackendNodeID: node}); err != nil {
 			b.t.Fatal(err)
 		}
-	case <-time.After(waitLimit):
+	case <-time.After(processes.Limit):
 		b.t.Fatal("no dialog for files is open")
 	}
 }
@@ -80,22 +82,22 @@ func TestBrowserNeedsNoMouse(t *testing.T) {
 	t.Parallel()
 	d := startForBrowser(t)
 	for i := range 3 {
-		d.send(t, "POST", fmt.Sprintf("content/jobs?filename=scan-%d", i), "x")
+		d.Send(t, "POST", fmt.Sprintf("content/jobs?filename=scan-%d", i), "x")
 	}
-	a, err := http.PostForm(d.url+"consume/jobs", url.Values{"lease": {"600"}})
+	a, err := http.PostForm(d.URL+"consume/jobs", url.Values{"lease": {"600"}})
 	must(t, err)
 	a.Body.Close()
 	body, header := form("outcome", "error", "type", "fatal", "message", "page 7 is missing")
-	d.send(t, "POST", "outcome/jobs/j000000000001", body, append(header, "Cutie-Lease", a.Header.Get("Cutie-Lease"))...)
+	d.Send(t, "POST", "outcome/jobs/j000000000001", body, append(header, "Cutie-Lease", a.Header.Get("Cutie-Lease"))...)
 
-	b := browse(t, d.url)
+	b := browse(t, d.URL)
 	b.open("state/jobs?t=xhtml")
 	b.until(`document.querySelector('.live')?.textContent === 'live'`)
 	b.tabTo(".skip", 1)
 	b.do(chromedp.KeyEvent(kb.Enter))
 	b.tabTo("#tiles a", 1)
 	// The tiles are replaced, and the focus and the place of the page stay.
-	d.send(t, "POST", "content/jobs?filename=scan-3", "x")
+	d.Send(t, "POST", "content/jobs?filename=scan-3", "x")
 	b.until(`document.querySelector('#tiles b').textContent === '3'`)
 	b.until(`document.activeElement.matches('#tiles li:first-child a')`)
 	b.tabTo("#find", 20)
@@ -111,7 +113,7 @@ func TestBrowserNeedsNoMouse(t *testing.T) {
 	b.tabTo("fieldset button", 3)
 	b.do(chromedp.KeyEvent(kb.Enter))
 	b.until(`document.querySelector('.note')?.textContent === '1 job was requeued.'`)
-	if got := d.send(t, "GET", "state/jobs?limit=0&t=json", ""); !strings.Contains(got, `"numPendingJobs":4`) || !strings.Contains(got, `"numFailedJobs":0`) {
+	if got := d.Send(t, "GET", "state/jobs?limit=0&t=json", ""); !strings.Contains(got, `"numPendingJobs":4`) || !strings.Contains(got, `"numFailedJobs":0`) {
 		t.Errorf("the job does not run again: %s", got)
 	}
 	// A file is submitted: the key opens the dialog of the system, which gives a file.
@@ -126,7 +128,7 @@ func TestBrowserNeedsNoMouse(t *testing.T) {
 	b.tabTo("button", 1)
 	b.do(chromedp.KeyEvent(kb.Enter))
 	b.until(`document.querySelector('.lead')?.textContent === 'by-keys.txt' && document.readyState === 'complete'`)
-	if got := d.send(t, "GET", "state/jobs/j000000000005?t=json", ""); !strings.Contains(got, `"sidecar":"from the reading room"`) {
+	if got := d.Send(t, "GET", "state/jobs/j000000000005?t=json", ""); !strings.Contains(got, `"sidecar":"from the reading room"`) {
 		t.Errorf("got %s", got)
 	}
 	// A part of a page opens and closes, and its form is filled in.
@@ -136,7 +138,7 @@ func TestBrowserNeedsNoMouse(t *testing.T) {
 	b.do(chromedp.KeyEvent(" "))
 	b.tabTo("input[name=description]", 1)
 	b.do(chromedp.KeyEvent("of the scanner"))
-	b.tabTo("form:last-of-type button", 7)
+	b.tabTo("form:last-of-type button", 40)
 	b.do(chromedp.KeyEvent(kb.Enter))
 	b.until(`document.querySelector('.lead')?.textContent === 'of the scanner'`)
 	b.until(`document.querySelector('#saved').checkVisibility()`)
@@ -197,8 +199,8 @@ func TestBrowserPagesAreForEverybody(t *testing.T) {
 	d := startForBrowser(t)
 	hostileJobs(t, d)
 	body, header := form("lease", "600")
-	d.send(t, "POST", "consume/evil", body, header...)
-	b := browse(t, d.url)
+	d.Send(t, "POST", "consume/evil", body, header...)
+	b := browse(t, d.URL)
 	b.open("")
 	b.do(chromedp.Evaluate[chromedp.Void](`{
 		const pale = document.createElement('p');
@@ -234,15 +236,15 @@ func TestBrowserChangesByKeyboardAreUndone(t *testing.T) {
 	t.Parallel()
 	d := startForBrowser(t)
 	for i := range 3 {
-		d.send(t, "POST", fmt.Sprintf("content/jobs?filename=scan-%d", i), "x")
+		d.Send(t, "POST", fmt.Sprintf("content/jobs?filename=scan-%d", i), "x")
 	}
-	b := browse(t, d.url)
+	b := browse(t, d.URL)
 	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
 		t.Fatal(err)
 	}
 	held := func(n string) {
 		t.Helper()
-		if got := d.send(t, "GET", "state/jobs?limit=0&t=json", ""); !strings.Contains(got, `"numHeldJobs":`+n) {
+		if got := d.Send(t, "GET", "state/jobs?limit=0&t=json", ""); !strings.Contains(got, `"numHeldJobs":`+n) {
 			t.Fatalf("got %s, want %s jobs on hold", got, n)
 		}
 	}
