@@ -56,7 +56,8 @@ cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
 	uploads := fs.StringArray("upload", nil, "`NAME=FILE` that create sends as a parameter; may be repeated")
 	return c.Verb(cmd, optVerbose|optDebug|optOutput|optForm, func(ctx context.Context) error {
 		base, err := url.Parse(c.Args[1])
-		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
+		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" ||
+			base.Fragment != "" {
 			return fault.Usagef("%.80q is not the URL of a job or a job list", c.Args[1])
 		}
 		if *last < 1 {
@@ -344,7 +345,8 @@ const mediaForm = "application/x-www-form-urlencoded"
 
 // post sends a form with one field, and follows redirects.
 func (u *uwsCall) post(ctx context.Context, where, name, value string) error {
-	resp, err := u.send(ctx, u.http, http.MethodPost, where, strings.NewReader(url.Values{name: {value}}.Encode()), mediaForm)
+	form := url.Values{name: {value}}.Encode()
+	resp, err := u.send(ctx, u.http, http.MethodPost, where, strings.NewReader(form), mediaForm)
 	if err != nil {
 		return err
 	}
@@ -377,7 +379,8 @@ func unmarshalUWS(text []byte, v any) error {
 
 // send sends a request. An answer from status 400 on is an error with the first line
 // of a plain text in it, and with the exit code that it has from a daemon.
-func (u *uwsCall) send(ctx context.Context, web *http.Client, method, where string, body io.Reader, mediaType string) (*http.Response, error) {
+func (u *uwsCall) send(ctx context.Context, web *http.Client, method, where string, body io.Reader, mediaType string) (
+	*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, where, body)
 	if err != nil {
 		return nil, err

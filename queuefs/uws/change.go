@@ -423,7 +423,8 @@ func commit(ctx context.Context, sub *queuefs.Submission) (queuejob.Job, error) 
 // replace puts a job with other parameters in the place of a PENDING one, since
 // a payload never changes.
 func (j *job) replace(ctx context.Context, params []pair) error {
-	m := queuejob.Meta{Submitter: j.cut.Submitter, Owner: j.cut.Owner, MediaType: mediaForm, Sidecar: formatPairs(params), Destruction: j.cut.Destruction,
+	m := queuejob.Meta{Submitter: j.cut.Submitter, Owner: j.cut.Owner, MediaType: mediaForm,
+		Sidecar: formatPairs(params), Destruction: j.cut.Destruction,
 		Extra: with(j.cut.Extra, elemCreated, formatTime(j.created())), OnHold: true}
 	cut, err := (&filled{q: j.q, replaces: j.cut.ID}).submit(ctx, m, params)
 	if err == nil {

@@ -134,7 +134,8 @@ func (h *Handler) fill(w http.ResponseWriter, r *request, files bool) (f *filled
 		if attrs["boundary"] == "" {
 			return f, bad("multipart/form-data without a boundary")
 		}
-		return f, f.parts(r.Context(), web.NewParts(r.Context(), in, attrs["boundary"], maxPairs+2*maxUploads), files, fromPage)
+		parts := web.NewParts(r.Context(), in, attrs["boundary"], maxPairs+2*maxUploads)
+		return f, f.parts(r.Context(), parts, files, fromPage)
 	case media == mediaForm || media == "":
 		text, err := web.ReadAll(r.Context(), io.LimitReader(in, 3*maxParams+1))
 		if err != nil {
@@ -193,7 +194,8 @@ func (f *filled) parts(ctx context.Context, parts *web.Parts, files, fromPage bo
 			if err := checkName(name); err != nil {
 				return forbidden("%v", err)
 			}
-			u := upload{name: name, filename: label(path.Base(strings.ReplaceAll(filename, `\`, "/"))), mediaType: label(p.Header.Get("Content-Type"))}
+			u := upload{name: name, filename: label(path.Base(strings.ReplaceAll(filename, `\`, "/"))),
+				mediaType: label(p.Header.Get("Content-Type"))}
 			if err := f.take(u, in); err != nil {
 				return partError(err)
 			}
@@ -232,7 +234,8 @@ func (f *filled) take(u upload, in io.Reader) (err error) {
 func partError(err error) error {
 	var e *web.Error
 	var broken *os.PathError
-	if errors.As(err, &e) || errors.As(err, &broken) || errors.Is(err, ledger.ErrNoSpace) || errors.Is(err, ledger.ErrFailed) || errors.Is(err, buffers.ErrFull) {
+	if errors.As(err, &e) || errors.As(err, &broken) || errors.Is(err, ledger.ErrNoSpace) ||
+		errors.Is(err, ledger.ErrFailed) || errors.Is(err, buffers.ErrFull) {
 		return err
 	}
 	return bad("multipart/form-data: %v", err)

@@ -368,7 +368,8 @@ func (h *Handler) Tick(ctx context.Context) error {
 		v := viewOf(q)
 		next, err := h.stopOverdue(ctx, v, h.limits[q])
 		limits[q] = next
-		if err = errors.Join(err, h.destroyDue(ctx, v)); err != nil && !errors.Is(err, ledger.ErrNoQueue) && ctx.Err() == nil {
+		err = errors.Join(err, h.destroyDue(ctx, v))
+		if err != nil && !errors.Is(err, ledger.ErrNoQueue) && ctx.Err() == nil {
 			errs = errors.Join(errs, fmt.Errorf("queue %s: %w", q.ID(), err))
 		}
 	}
@@ -477,8 +478,9 @@ func formatTime(t time.Time) string { return t.UTC().Format(timeForm) }
 
 // timeForms are accepted: ISO 8601 as clients write it, UTC without a zone.
 var timeForms = []string{
-	time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02 15:04:05.999999999Z07:00",
-	"2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02", "20060102T150405Z07:00", "20060102T150405", "20060102", "2006-01", "2006",
+	time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999",
+	"2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02",
+	"20060102T150405Z07:00", "20060102T150405", "20060102", "2006-01", "2006",
 }
 
 func parseTime(s string) (time.Time, error) {

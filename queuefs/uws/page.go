@@ -47,7 +47,8 @@ type Page struct {
 func (h *Handler) base(r *http.Request) state.Base { return web.BaseOf(r, h.svc.Info().BaseURI) }
 
 func (h *Handler) queuePage(r *request, title string, body any) *Page {
-	return &Page{Title: title, Base: r.base, Queue: r.q.ID(), Name: cmp.Or(r.q.Info().Name, r.q.ID()), List: r.ref("async"), Body: body, May: web.MayOf(r.Context())}
+	return &Page{Title: title, Base: r.base, Queue: r.q.ID(), Name: cmp.Or(r.q.Info().Name, r.q.ID()),
+		List: r.ref("async"), Body: body, May: web.MayOf(r.Context())}
 }
 
 // may reports whether the reader of a page may send a request to a reference.
@@ -77,8 +78,12 @@ type PageFile struct {
 func (h *Handler) jobPage(w http.ResponseWriter, r *request, j *job) error {
 	p := j.phase()
 	url := r.ref("async", j.id)
-	page := &JobPage{URL: url, XML: url + "?format=xml", Wait: url + "?format=html&WAIT=30&PHASE=" + string(p), Waits: p.active() && !r.set.old,
-		Destruction: timeOrNone(j.destruction()), Duration: j.duration(), Pending: p == pending, Active: p.active() || p == held, Mine: r.mayChange(j) && r.may(http.MethodPost, r.ref("async", j.id))}
+	page := &JobPage{
+		URL: url, XML: url + "?format=xml", Wait: url + "?format=html&WAIT=30&PHASE=" + string(p),
+		Destruction: timeOrNone(j.destruction()), Duration: j.duration(),
+		Pending: p == pending, Active: p.active() || p == held, Waits: p.active() && !r.set.old,
+		Mine: r.mayChange(j) && r.may(http.MethodPost, url),
+	}
 	_, page.Message, _ = j.failure()
 	if ref := r.base.Ref("state", r.q.ID(), j.cut.ID.String()); r.may(http.MethodGet, ref) {
 		page.CutieJob = ref + "?t=xhtml"
@@ -86,12 +91,13 @@ func (h *Handler) jobPage(w http.ResponseWriter, r *request, j *job) error {
 	if p == held {
 		page.HeldFor = j.cut.HeldFor
 	}
-	start, end := j.ran()
-	for _, one := range []PageFile{{Name: "runId", Text: j.runID()}, {Name: "ownerId", Text: j.owner()}, {Name: "creationTime", Text: h.pageTime(j.created())},
-		{Name: "startTime", Text: h.pageTime(start)}, {Name: "endTime", Text: h.pageTime(end)}, {Name: "quote", Text: h.pageTime(h.quote(j))},
-		{Name: "executionDuration", Text: strconv.FormatInt(j.duration(), 10)}, {Name: "destruction", Text: h.pageTime(j.destruction())}} {
-		if one.Text != "" {
-			page.Properties = append(page.Properties, one)
+	for _, f := range h.facts(j)[1:] { // the identifier is in the title
+		text := f.text
+		if !f.at.IsZero() {
+			text = h.pageTime(f.at)
+		}
+		if text != "" && f.element != "phase" { // which is beside it
+			page.Properties = append(page.Properties, PageFile{Name: f.element, Text: text})
 		}
 	}
 	for _, p := range j.parameters() {
@@ -102,7 +108,8 @@ func (h *Handler) jobPage(w http.ResponseWriter, r *request, j *job) error {
 		page.Params = append(page.Params, f)
 	}
 	for _, res := range j.results() {
-		page.Results = append(page.Results, PageFile{Name: res.Name, URL: r.ref("async", j.id, "results", res.Name), Size: res.Size, Type: typeOf(res)})
+		page.Results = append(page.Results,
+			PageFile{Name: res.Name, URL: r.ref("async", j.id, "results", res.Name), Size: res.Size, Type: typeOf(res)})
 	}
 	whole := h.queuePage(r, "Job "+j.id, page)
 	whole.Badge = string(p)
@@ -127,7 +134,8 @@ type ListedJob struct{ ID, URL, Phase, RunID, Owner, Created, Ago string }
 
 func (h *Handler) listPage(w http.ResponseWriter, r *request, f filter, list []*job) error {
 	url := r.ref("async")
-	page := &ListPage{XML: url + "?format=xml", Create: url + "?" + linesField + "=parameters", Phases: phases[:8], Last: f.last, Mine: !r.q.Info().Closed && r.may(http.MethodPost, url)}
+	page := &ListPage{XML: url + "?format=xml", Create: url + "?" + linesField + "=parameters", Phases: phases[:8],
+		Last: f.last, Mine: !r.q.Info().Closed && r.may(http.MethodPost, url)}
 	if len(f.phases) > 0 {
 		page.Chosen = f.phases[0]
 	}
@@ -141,8 +149,8 @@ func (h *Handler) listPage(w http.ResponseWriter, r *request, f filter, list []*
 		}
 	}
 	for _, j := range list {
-		page.Jobs = append(page.Jobs, ListedJob{j.id, r.ref("async", j.id) + "?format=html", string(j.phase()), j.runID(), j.owner(),
-			j.created().UTC().Format(pageTimeForm), state.Ago(h.now(), j.created())})
+		page.Jobs = append(page.Jobs, ListedJob{j.id, r.ref("async", j.id) + "?format=html", string(j.phase()), j.runID(),
+			j.owner(), j.created().UTC().Format(pageTimeForm), state.Ago(h.now(), j.created())})
 	}
 	h.sendPage(w, http.StatusOK, h.queuePage(r, "UWS jobs of "+cmp.Or(r.q.Info().Name, r.q.ID()), page))
 	return nil

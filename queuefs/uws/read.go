@@ -28,38 +28,68 @@ import (
 	"cutie/wellknown"
 )
 
+// A fact is what a job says of itself: an element of its document and a line of its page.
+// Most are a resource, too.
+type fact struct {
+	element  string
+	text     string
+	at       time.Time // in the place of text; zero for none
+	nillable bool      // an empty element is nil; else there is none
+}
+
+// facts are in the order of the schema (UWS 1.1, appendix B).
+func (h *Handler) facts(j *job) []fact {
+	start, end := j.ran()
+	return []fact{
+		{element: "jobId", text: j.id},
+		{element: "runId", text: j.runID()},
+		{element: "ownerId", text: j.owner(), nillable: true},
+		{element: "phase", text: string(j.phase())},
+		{element: "quote", at: h.quote(j), nillable: true},
+		{element: "creationTime", at: j.created()},
+		{element: "startTime", at: start, nillable: true},
+		{element: "endTime", at: end, nillable: true},
+		{element: "executionDuration", text: strconv.FormatInt(j.duration(), 10)},
+		{element: "destruction", at: j.destruction(), nillable: true},
+	}
+}
+
+func (f *fact) word() string { return cmp.Or(f.text, timeOrNone(f.at)) }
+
+func timeOrNone(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return formatTime(t)
+}
+
 // part serves a part of a job: one word, or a list (UWS 1.1, 2.2.1).
 func (h *Handler) part(w http.ResponseWriter, r *request, j *job) error {
 	s := ""
-	switch part := r.PathValue("part"); part {
-	case "phase":
-		s = string(j.phase())
-	case "executionduration":
-		s = strconv.FormatInt(j.duration(), 10)
-	case "destruction":
-		s = timeOrNone(j.destruction())
-	case "owner":
-		s = j.owner()
-	case "error":
-		if d, ok := j.cut.ErrorDetail(); ok {
-			return serveResult(w, r, j, d.Name)
-		}
-		_, s, _ = j.failure()
-	case "quote":
-		t := h.quote(j)
-		if s = timeOrNone(t); j.set.old {
-			s = "-1" // seconds, in version 1.0 (2.1.6)
-			if !t.IsZero() {
-				s = strconv.FormatInt(max(0, int64(t.Sub(h.now()).Seconds())), 10)
-			}
-		}
-	default:
+	switch part := r.PathValue("part"); {
+	case part == "parameters" || part == "results":
 		d := &document{}
 		d.open(part, false)
 		d.members(part, r, j)
 		d.end(part)
 		sendXML(w, d)
 		return nil
+	case part == "error":
+		if d, ok := j.cut.ErrorDetail(); ok {
+			return serveResult(w, r, j, d.Name)
+		}
+		_, s, _ = j.failure()
+	case part == "quote" && j.set.old: // seconds, in version 1.0 (2.1.6)
+		s = "-1"
+		if t := h.quote(j); !t.IsZero() {
+			s = strconv.FormatInt(max(0, int64(t.Sub(h.now()).Seconds())), 10)
+		}
+	default:
+		for _, f := range h.facts(j) {
+			if strings.EqualFold(f.element, part) || f.element == part+"Id" {
+				s = f.word()
+			}
+		}
 	}
 	text(w, http.StatusOK, s)
 	return nil
@@ -175,7 +205,8 @@ const (
 // open begins the document element. Only jobs and job have a version, and it
 // is one of 1.1.
 func (d *document) open(name string, versioned bool) {
-	d.buf.WriteString(xml.Header + "<uws:" + name + ` xmlns:uws="` + nsUWS + `" xmlns:xlink="` + nsXlink + `" xmlns:xsi="` + nsXSI + `"`)
+	d.buf.WriteString(xml.Header)
+	d.tag("uws:"+name, "xmlns:uws", nsUWS, "xmlns:xlink", nsXlink, "xmlns:xsi", nsXSI)
 	if versioned {
 		d.buf.WriteString(` version="1.1"`)
 	}
@@ -212,41 +243,19 @@ func (d *document) element(name, value string, attributes ...string) {
 	d.end(name)
 }
 
-// nillable writes an element, nil for an empty value.
-func (d *document) nillable(name, value string) {
-	if value == "" {
-		d.element(name, "", "xsi:nil", "true")
-	} else {
-		d.element(name, value)
-	}
-}
-
-func timeOrNone(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return formatTime(t)
-}
-
 // jobDocument writes a job in the order of the schema (UWS 1.1, appendix B).
 func (h *Handler) jobDocument(r *request, j *job) *document {
 	d := &document{}
 	d.open("job", !j.set.old)
-	d.element("jobId", j.id)
-	if id := j.runID(); id != "" {
-		d.element("runId", id)
+	for _, f := range h.facts(j) {
+		switch word := f.word(); {
+		case j.set.old && f.element == "creationTime": // since 1.1
+		case word != "":
+			d.element(f.element, word)
+		case f.nillable:
+			d.element(f.element, "", "xsi:nil", "true")
+		}
 	}
-	start, end := j.ran()
-	d.nillable("ownerId", j.owner())
-	d.element("phase", string(j.phase()))
-	d.nillable("quote", timeOrNone(h.quote(j)))
-	if !j.set.old {
-		d.element("creationTime", formatTime(j.created()))
-	}
-	d.nillable("startTime", timeOrNone(start))
-	d.nillable("endTime", timeOrNone(end))
-	d.element("executionDuration", strconv.FormatInt(j.duration(), 10))
-	d.nillable("destruction", timeOrNone(j.destruction()))
 	for _, part := range []string{"parameters", "results"} {
 		d.begin(part)
 		d.members(part, r, j)
@@ -404,16 +413,20 @@ var vosiForms = template.Must(template.New("").Parse(`
 {{end}}</vosi:availability>
 {{end}}
 
-{{- define "interface"}}<interface xsi:type="vs:ParamHTTP" role="std"><accessURL use="{{end}}
+{{- define "vosi"}}<capability standardID="ivo://ivoa.net/std/VOSI#{{.}}">
+ <interface xsi:type="vs:ParamHTTP" role="std">{{end}}
+
+{{- define "async"}}<interface xsi:type="vs:ParamHTTP" role="std"><accessURL use="base">{{html .}}async</accessURL>{{end}}
 
 {{- define "capabilities"}}<vosi:capabilities xmlns:vosi="http://www.ivoa.net/xml/VOSICapabilities/v1.0"
  xmlns:vs="http://www.ivoa.net/xml/VODataService/v1.1" xmlns:xsi="` + nsXSI + `">
-<capability standardID="ivo://ivoa.net/std/VOSI#capabilities">{{template "interface"}}full">{{html .At}}capabilities</accessURL></interface></capability>
-<capability standardID="ivo://ivoa.net/std/VOSI#availability">{{template "interface"}}full">{{html .At}}availability</accessURL></interface></capability>
+{{template "vosi" "capabilities"}}<accessURL use="full">{{html .At}}capabilities</accessURL></interface></capability>
+{{template "vosi" "availability"}}<accessURL use="full">{{html .At}}availability</accessURL></interface></capability>
 <capability standardID="ivo://ivoa.net/std/UWS{{if not .Old}}#rest-1.1{{end}}">
-{{- if .Open}}{{template "interface"}}base">{{html .At}}async</accessURL></interface>{{end}}
-{{- if .Users}}{{template "interface"}}base">{{html .At}}async</accessURL>
- <securityMethod standardID="ivo://ivoa.net/sso#BasicAA"/><securityMethod standardID="ivo://ivoa.net/sso#token"/></interface>{{end}}</capability>
+{{- if .Open}}{{template "async" .At}}</interface>{{end}}
+{{- if .Users}}{{template "async" .At}}
+ <securityMethod standardID="ivo://ivoa.net/sso#BasicAA"/>
+ <securityMethod standardID="ivo://ivoa.net/sso#token"/></interface>{{end}}</capability>
 </vosi:capabilities>
 {{end}}`))
 
@@ -648,7 +661,11 @@ func (h *Handler) jobs(w http.ResponseWriter, r *request) error {
 			if id := j.runID(); id != "" {
 				d.element("runId", id)
 			}
-			d.nillable("ownerId", j.owner())
+			if j.owner() == "" {
+				d.element("ownerId", "", "xsi:nil", "true")
+			} else {
+				d.element("ownerId", j.owner())
+			}
 			d.element("creationTime", formatTime(j.created()))
 		}
 		d.end("jobref")

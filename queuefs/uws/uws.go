@@ -301,9 +301,10 @@ func (h *Handler) Routes() []web.Route {
 		{"GET", "/async/{job}/parameters/{name}", own, web.AtOnce, h.of(h.parameter)},
 		{"PUT", "/async/{job}/parameters/{name}", submit, web.AtOnce, h.putParameter},
 	} {
+		serve := func(w http.ResponseWriter, r *http.Request) error { return h.serve(w, r, t.do) }
 		for _, end := range []string{"", "/"} {
-			routes = append(routes, web.Route{Method: t.method, Path: "/uws/{queue}" + t.path + end, Need: t.need, Waits: t.waits, Fail: h.fail,
-				Serve: func(w http.ResponseWriter, r *http.Request) error { return h.serve(w, r, t.do) }})
+			routes = append(routes, web.Route{Method: t.method, Path: "/uws/{queue}" + t.path + end, Need: t.need,
+				Waits: t.waits, Fail: h.fail, Serve: serve})
 		}
 	}
 	return append(routes, web.Route{Method: "GET", Path: "/uws/{rest:.*}", Need: web.Otherwise, Fail: h.fail})
@@ -318,7 +319,8 @@ func (h *Handler) serve(w http.ResponseWriter, raw *http.Request, do func(http.R
 	if err != nil {
 		return h.unknown(w, raw)
 	}
-	r := &request{Request: raw, view: viewOf(q), base: h.base(raw), id: q.ID(), pages: h.o.Page != nil, caller: h.o.Caller(raw, q.ID())}
+	r := &request{Request: raw, view: viewOf(q), base: h.base(raw), id: q.ID(), pages: h.o.Page != nil,
+		caller: h.o.Caller(raw, q.ID())}
 	info := q.Info()
 	r.limits = quota.LimitsOf(raw.Context(), &info)
 	if r.query, err = parseForm(raw.URL.RawQuery); err != nil {
