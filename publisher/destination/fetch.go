@@ -334,14 +334,15 @@ func (c *Copy) complete(ctx context.Context, uri string, f *local.File) (mod tim
 			f.Discard()
 			return mod, err
 		}
-		if err := f.Restart(""); err != nil {
+		if err := f.Restart(); err != nil {
 			return mod, err
 		}
 	}
 }
 
-// resume fills a file from where a former request was cut off (RFC 9110, 14 and 13.1.5).
-// The octets are verified afterwards. It returns their time, as far as the server gives one.
+// resume fills a file from where a former request was cut off (RFC 9110, 14). The octets are
+// verified afterwards: with some of another state of the resource the digest is another one. It
+// returns their time, as far as the server gives one.
 func (c *Copy) resume(ctx context.Context, uri string, f *local.File) (mod time.Time, err error) {
 	if _, err := f.Verify(); err == nil && f.Length() > 0 {
 		return mod, nil // nothing is missing
@@ -350,10 +351,8 @@ func (c *Copy) resume(ctx context.Context, uri string, f *local.File) (mod time.
 	r := source.Request{URI: uri, Plain: true, Header: h, Accept: []int{http.StatusPartialContent, http.StatusRequestedRangeNotSatisfiable}}
 	ask := func() {
 		h.Del("Range")
-		h.Del("If-Range")
-		if f.Length() > 0 && f.Tag() != "" {
+		if f.Completes() {
 			h.Set("Range", fmt.Sprintf("bytes=%d-", f.Length()))
-			h.Set("If-Range", f.Tag())
 		}
 	}
 	ask()
@@ -366,7 +365,7 @@ func (c *Copy) resume(ctx context.Context, uri string, f *local.File) (mod time.
 		begins := fmt.Sprintf("bytes %d-", f.Length())
 		switch a.Status {
 		case http.StatusOK:
-			if err := f.Restart(validator(a.Header)); err != nil {
+			if err := f.Restart(); err != nil {
 				return err
 			}
 		case http.StatusPartialContent:
@@ -383,15 +382,6 @@ func (c *Copy) resume(ctx context.Context, uri string, f *local.File) (mod time.
 		_, err = f.Verify()
 	}
 	return mod, err
-}
-
-// validator returns the strong entity tag of an answer, or else its time. The digest of
-// the whole proves the result.
-func validator(h http.Header) string {
-	if tag := h.Get("Etag"); strings.HasPrefix(tag, `"`) {
-		return tag
-	}
-	return h.Get("Last-Modified")
 }
 
 // keyOf identifies a package by its URI and digests.

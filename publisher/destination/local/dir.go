@@ -18,9 +18,9 @@
 //
 // A resource gets its path when its length and all its digests were verified. Until then
 // its file is in .cutie-sync/: new-N is removed by the next run, part-DIGEST goes on with its
-// rest as long as part-DIGEST.tag, a validator, names its octets; changes-N only grow. A file
-// has the time of its resource, so that a later run knows a copy by length and time. All access
-// is below the directory: symbolic links that lead out of it are refused.
+// rest, for which a digest proves the whole; changes-N only grow. A file has the time of its
+// resource, so that a later run knows a copy by length and time. All access is below the
+// directory: symbolic links that lead out of it are refused.
 package local
 
 import (

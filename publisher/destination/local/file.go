@@ -142,7 +142,6 @@ type File struct {
 	name string   // in Own, "" once it has its path, or is gone
 	out  *os.File // nil: the copy has ended
 	sums *Sums
-	tag  string // of a part: validator of its octets
 }
 
 // Receive begins a copy to the path of a resource. Write refuses more octets than want
@@ -162,20 +161,16 @@ func (d *Dir) Receive(file string, want *sitemap.Entry) (*File, error) {
 // result. path is empty for a package.
 func (d *Dir) Part(path string, want *sitemap.Entry) (*File, error) {
 	f := &File{dir: d, path: path, want: want, name: partName(want), sums: NewSums(want)}
+	flags := os.O_CREATE | os.O_RDWR
 	if !f.sums.Proves() {
-		f.name = d.tempName()
+		f.name, flags = d.tempName(), flags|os.O_TRUNC
 	}
 	var err error
-	if f.out, err = d.own.OpenFile(f.name, os.O_CREATE|os.O_RDWR, 0o666); err != nil {
+	if f.out, err = d.own.OpenFile(f.name, flags, 0o666); err != nil {
 		return nil, storage(err)
 	}
-	tag, err := d.own.ReadFile(f.name + ".tag")
-	if err == nil {
-		f.tag = string(tag)
-		_, err = io.Copy(f.sums, f.out)
-	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrDiffers) {
-		err = f.Restart("")
+	if _, err = io.Copy(f.sums, f.out); errors.Is(err, ErrDiffers) {
+		err = f.Restart()
 	}
 	if err != nil {
 		f.out.Close()
@@ -206,27 +201,16 @@ func (f *File) Write(p []byte) (int, error) {
 // Length returns the octets so far.
 func (f *File) Length() int64 { return f.sums.Length() }
 
-// Tag returns the validator of a part, "" without one.
-func (f *File) Tag() string { return f.tag }
+// Completes reports whether the octets so far may be completed: a digest proves the whole.
+func (f *File) Completes() bool { return f.Length() > 0 && f.sums.Proves() }
 
-// Restart empties a part, to be filled with the octets of a validator. With "" they cannot
-// be completed later.
-func (f *File) Restart(tag string) error {
-	// A crash leaves no octets under another validator.
-	if err := f.dir.own.Remove(f.name + ".tag"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return storage(err)
-	}
+// Restart empties a part.
+func (f *File) Restart() error {
 	err := f.out.Truncate(0)
 	if err == nil {
 		_, err = f.out.Seek(0, io.SeekStart)
 	}
-	if !f.sums.Proves() {
-		tag = ""
-	}
-	f.sums, f.tag = NewSums(f.want), tag
-	if err == nil && tag != "" {
-		err = f.dir.own.WriteFile(f.name+".tag", []byte(tag), 0o600)
-	}
+	f.sums = NewSums(f.want)
 	return storage(err)
 }
 
@@ -266,16 +250,13 @@ func (f *File) place(to *os.File, name string) error {
 	if err := unix.Renameat(handle(f.dir.at), f.name, handle(to), name); err != nil {
 		return os.NewSyscallError("renameat", err)
 	}
-	if f.tag != "" {
-		f.dir.own.Remove(f.name + ".tag") // a sweep of parts would do it, too
-	}
 	f.name = ""
 	return nil
 }
 
 // Keep ends a part, to be resumed later. After Commit or Discard it does nothing.
 func (f *File) Keep() {
-	if f.close(); f.Length() > 0 && f.sums.Proves() {
+	if f.close(); f.Completes() {
 		f.name = ""
 	}
 	f.Discard()
@@ -286,9 +267,6 @@ func (f *File) Discard() {
 	f.close()
 	if f.name != "" {
 		f.dir.own.Remove(f.name)
-		if f.tag != "" {
-			f.dir.own.Remove(f.name + ".tag")
-		}
 		f.name = ""
 	}
 }
