@@ -22,27 +22,33 @@ import (
 // it is tried again when there is free space, or after a pause of a second to a
 // minute.
 func (p *Publisher) Tick(ctx context.Context) error {
-	return errors.Join(p.tick(ctx), p.waiting())
+	var waits []*set.Wait
+	more, err := p.tick(ctx, &waits)
+	for n := 1; more && n < p.slices(); n++ {
+		var e error
+		more, e = p.slice(ctx, false, &waits)
+		err = errors.Join(err, e)
+	}
+	return errors.Join(err, p.waiting())
 }
 
-func (p *Publisher) tick(ctx context.Context) error {
+// tick is Tick with the first slice of its time; more reports whether there is work for others.
+func (p *Publisher) tick(ctx context.Context, waits *[]*set.Wait) (more bool, err error) {
 	p.work.Lock()
 	defer p.work.Unlock()
 	if err := p.src.Failure(); err != nil {
-		return err
+		return false, err
 	}
 	defer p.server.Check()
 	defer p.trim()
 	errs := []error{p.look(math.MaxInt, lookTime), p.catchUp(true)}
-	if !p.work.more { // else the open ones have enough of it
+	if p.work.task == nil && !p.work.behind { // else the open ones have enough of it
 		errs = append(errs, p.wakeReady())
 	}
 	start := p.Now()
-	behind, err := p.closeOld()
-	var waits []*set.Wait
-	errs = append(errs, err, p.makeSome(ctx, start, false, &waits), p.retain())
-	p.work.more = p.work.more || behind
-	return errors.Join(errs...)
+	p.work.behind, err = p.closeOld()
+	errs = append(errs, err, p.makeSome(ctx, start, false, waits), p.retain())
+	return p.work.task != nil, errors.Join(errs...)
 }
 
 // catchUp brings the lists of all changed queues up to date. A Tick has the lock of
@@ -114,7 +120,7 @@ func (p *Publisher) publish(ctx context.Context, queues []Queue, waits *[]*set.W
 		sets = append(sets, f.sets[:]...)
 	}
 	for more := true; more; {
-		more, err = p.slice(ctx, waits)
+		more, err = p.slice(ctx, true, waits)
 		if stop := errors.Join(ctx.Err(), p.src.Failure()); stop != nil {
 			return nil, cmp.Or(err, stop)
 		}
@@ -157,14 +163,14 @@ func (p *Publisher) bringUp(ctx context.Context, queues []Queue) (open []*follow
 	return open, behind, nil
 }
 
-// slice makes packages as a Tick does, and reports whether there is more.
-func (p *Publisher) slice(ctx context.Context, waits *[]*set.Wait) (more bool, err error) {
+// slice makes packages for a slice of time, and reports whether there is more. See makeSome.
+func (p *Publisher) slice(ctx context.Context, now bool, waits *[]*set.Wait) (more bool, err error) {
 	p.work.Lock()
 	defer p.work.Unlock()
 	if err := errors.Join(ctx.Err(), p.src.Failure()); err != nil {
 		return false, err
 	}
-	err = p.makeSome(ctx, p.Now(), true, waits)
+	err = p.makeSome(ctx, p.Now(), now, waits)
 	return p.work.task != nil, errors.Join(err, p.retain())
 }
 
@@ -217,11 +223,11 @@ func (p *Publisher) closeOld() (behind bool, err error) {
 	return behind, errors.Join(errs...)
 }
 
-// work is the making of packages. Its lock is held by one Tick at a time.
+// work is the making of packages. Its lock is held for one slice at a time.
 type work struct {
 	sync.Mutex
-	task *set.Task // nil if there is none
-	more bool      // the last Tick had no time for all
+	task   *set.Task // nil if there is none
+	behind bool      // the last Tick had no time to close all old lists
 }
 
 // drop ends the task where it is.
@@ -232,29 +238,19 @@ func (w *work) drop() {
 	}
 }
 
-// makeSome makes packages from start on until the slices of a Tick are over or none is left; now
+// makeSome makes packages until the slice that began at start is over or none is left; now
 // ignores pauses after failures. A failure is added to waits, and nothing in waits is
 // tried.
 func (p *Publisher) makeSome(ctx context.Context, start time.Time, now bool, waits *[]*set.Wait) error {
-	p.work.more = true
-	slice := 1
-	over := func() bool {
-		if p.Now().Sub(start) <= time.Duration(slice)*sliceTime {
-			return false
-		}
-		slice++
-		return slice > p.slices()
-	}
 	for {
 		if p.work.task == nil {
 			if p.work.task = p.nextTask(now, *waits); p.work.task == nil {
-				p.work.more = false
 				return nil
 			}
 		}
 		t := p.work.task
 		for t.Step() {
-			if ctx.Err() != nil || over() {
+			if ctx.Err() != nil || p.Now().Sub(start) > sliceTime {
 				return ctx.Err()
 			}
 		}
