@@ -271,6 +271,7 @@ type loader struct {
 	stop   <-chan struct{} // closed when it is to stop; nil: with the daemon
 	faults bool            // an error of the server is like no answer
 	rest   time.Duration   // after each operation
+	wild   bool            // it makes changes of all kinds, and nobody keeps account
 
 	mine  []job.ID    // submitted by this client
 	taken []job.ID    // handed out to it, or deleted by it
@@ -315,6 +316,9 @@ func (c *loader) run() error {
 
 // next makes one operation of a mixture in which the queue grows slowly.
 func (c *loader) next(o *operation) (gone bool, err error) {
+	if c.wild {
+		return c.anything(), nil
+	}
 	n := c.random.IntN(100)
 	switch {
 	case n < 8 && len(c.mine) > 0:

@@ -12,11 +12,10 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"cutie/queuefs/job"
 	"cutie/sitemap"
 	"cutie/testdata/long"
 	"cutie/testdata/processes"
@@ -25,103 +24,60 @@ import (
 // lateResult is the size from which a result comes into a package at its end.
 const lateResult = 1 << 20
 
-// A throng is clients of all kinds of changes. Refusals are fine with them.
-type throng struct {
-	base   string
-	http   *http.Client
-	mu     sync.Mutex
-	random *rand.Rand
-	number int      // of payloads
-	jobs   []string // that were seen
-}
-
-// dice returns a number below n, and one of the jobs seen, mostly a late one.
-func (c *throng) dice(n int) (k int, id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.jobs) > 0 {
-		id = c.jobs[len(c.jobs)-1-c.random.IntN(min(len(c.jobs), 60))]
-	}
-	return c.random.IntN(n), id
-}
-
-// text returns a payload like no other.
-func (c *throng) text(size int) []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.number++
-	return bytes.Repeat(fmt.Appendf(nil, "text %d\n", c.number), 1+size/10)
-}
-
-func (c *throng) ask(method, what string, body []byte, header ...string) (*http.Response, error) {
-	resp, _, err := processes.Request(c.http, method, c.base+what, string(body), header...)
-	if resp == nil {
-		return nil, err
-	}
-	if at := cmp.Or(resp.Header.Get("Content-Location"), resp.Header.Get("Location")); at != "" {
-		c.mu.Lock()
-		c.jobs = append(c.jobs, path.Base(at))
-		c.mu.Unlock()
-	}
-	return resp, err
-}
-
-// run makes changes until the daemon is gone.
-func (c *throng) run() {
-	for {
-		if err := c.change(); err != nil {
-			return
+// anything makes a change of any kind. It may be refused.
+func (c *loader) anything() (gone bool) {
+	ask := func(method, what, body string, header ...string) http.Header {
+		resp, _, err := processes.Request(c.http, method, c.base+what, body, header...)
+		if err != nil {
+			gone = true
+			return http.Header{}
 		}
+		if id, err := job.ParseID(path.Base(cmp.Or(resp.Header.Get("Content-Location"), resp.Header.Get("Location")))); err == nil {
+			c.mine = append(c.mine, id)
+		}
+		return resp.Header
 	}
-}
-
-func (c *throng) change() error {
-	kind, id := c.dice(100)
-	size, _ := c.dice(2 << 10)
-	var err error
-	switch {
+	texts := 0
+	text := func(size int) string { // like no other
+		texts++
+		return strings.Repeat(fmt.Sprintf("text %d of client %d, operation %d\n", texts, c.number, c.ops), 1+size/30)
+	}
+	id := ""
+	if len(c.mine) > 0 { // mostly a late one
+		id = c.mine[len(c.mine)-1-c.random.IntN(min(len(c.mine), 60))].String()
+	}
+	size := c.random.IntN(2 << 10)
+	switch kind := c.random.IntN(100); {
 	case kind < 40:
-		_, err = c.ask("POST", "content/jobs", c.text(size), "Content-Type", "text/plain", "Accept", "application/json")
+		ask("POST", "content/jobs", text(size), "Content-Type", "text/plain", "Accept", "application/json")
 	case kind < 42:
-		_, err = c.ask("POST", "content/jobs", c.text(latePayload+size), "Content-Type", "text/plain", "Accept", "application/json")
+		ask("POST", "content/jobs", text(latePayload+size), "Content-Type", "text/plain", "Accept", "application/json")
 	case kind < 60:
-		_, err = c.ask("POST", "consume/jobs", nil, "Accept", "application/octet-stream")
-	case kind < 75:
-		err = c.work(size)
-	case kind < 80 && id != "":
-		_, err = c.ask("DELETE", "content/jobs/"+id, nil)
-	case kind < 90 && id != "":
-		_, err = c.ask("POST", "requeue/jobs/"+id, nil)
-	case kind < 94 && id != "":
-		_, err = c.ask("POST", "hold/jobs/"+id, nil)
-	case id != "":
-		_, err = c.ask("POST", "release/jobs/"+id, nil)
-	}
-	return err
-}
-
-// work takes a job, stores results, and reports.
-func (c *throng) work(size int) error {
-	resp, err := c.ask("POST", "consume/jobs?lease=86400", nil, "Accept", "application/octet-stream")
-	if err != nil || resp.StatusCode != http.StatusOK {
-		return err
-	}
-	lease, id := resp.Header.Get("Cutie-Lease"), path.Base(resp.Header.Get("Content-Location"))
-	results, _ := c.dice(3)
-	for n := range results {
-		length := size
-		if size%50 == 0 {
-			length += lateResult
+		ask("POST", "consume/jobs", "", "Accept", "application/octet-stream")
+	case kind < 75: // takes a job, stores results, and reports
+		taken := ask("POST", "consume/jobs?lease=86400", "", "Accept", "application/octet-stream")
+		lease, id := taken.Get("Cutie-Lease"), path.Base(taken.Get("Content-Location"))
+		for n := range c.random.IntN(3) {
+			length := size
+			if size%50 == 0 {
+				length += lateResult
+			}
+			ask("PUT", fmt.Sprintf("result/jobs/%s/r%d", id, n), text(length), "Cutie-Lease", lease, "Content-Type", "text/plain")
 		}
-		if _, err := c.ask("PUT", fmt.Sprintf("result/jobs/%s/r%d", id, n), c.text(length), "Cutie-Lease", lease, "Content-Type", "text/plain"); err != nil {
-			return err
+		if size%3 != 0 { // else it stays in work
+			ask("POST", "outcome/jobs/"+id+"?outcome="+[]string{"completed", "released"}[size%2], "", "Cutie-Lease", lease)
 		}
+	case id == "":
+	case kind < 80:
+		ask("DELETE", "content/jobs/"+id, "")
+	case kind < 90:
+		ask("POST", "requeue/jobs/"+id, "")
+	case kind < 94:
+		ask("POST", "hold/jobs/"+id, "")
+	default:
+		ask("POST", "release/jobs/"+id, "")
 	}
-	if size%3 == 0 {
-		return nil // it stays in work
-	}
-	_, err = c.ask("POST", "outcome/jobs/"+id+"?outcome="+[]string{"completed", "released"}[size%2], nil, "Cutie-Lease", lease)
-	return err
+	return gone
 }
 
 // TestWhatIsPublishedSurvivesKills kills the daemon again and again under changes of all
@@ -142,19 +98,14 @@ func TestWhatIsPublishedSurvivesKills(t *testing.T) {
 	d := processes.Serve(t, home, args...)
 	run(t, "--home", home, "set", "jobs", "--size", "150")
 	transport := &http.Transport{MaxIdleConnsPerHost: crashClients}
-	c := &throng{base: d.URL, http: &http.Client{Transport: transport, Timeout: time.Minute}, random: rand.New(rand.NewPCG(seed, 1))}
-	get := getter(c.http, d.URL)
+	clients := newLoaders(12, seed, d.URL, &http.Client{Transport: transport, Timeout: time.Minute})
+	for _, c := range clients {
+		c.wild = true
+	}
+	get := getter(clients[0].http, d.URL)
 	fixed := map[string][sha256.Size]byte{} // closed lists never change
 	for round := range rounds {
-		var wg sync.WaitGroup
-		for range 12 {
-			wg.Go(c.run)
-		}
-		time.Sleep(underLoad(random, 0, crashLatest))
-		if err := d.Stop(syscall.SIGKILL); err == nil {
-			t.Fatal("daemon survived")
-		}
-		wg.Wait()
+		crash(t, d, clients, underLoad(random, 0, crashLatest), nil)
 		transport.CloseIdleConnections()
 		complained(t, d)
 		if round%3 == 2 {
