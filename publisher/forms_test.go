@@ -19,7 +19,6 @@ import (
 
 	"cutie/publisher"
 	"cutie/sitemap"
-	"cutie/testdata/long"
 )
 
 // TestARangeIsOfOneState asks for the end of an open Change List, as a client that goes on
@@ -192,47 +191,6 @@ func TestGzipFormIsOneMember(t *testing.T) {
 		if filepath.Ext(url) != ".zip" {
 			s.checkGzip(url)
 		}
-	}
-}
-
-// TestGzipFormOfAListThatGrows goes on appending to a Change List, over several
-// of its blocks, then closes it.
-func TestGzipFormOfAListThatGrows(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := newSource(t, publisher.Options{Period: time.Hour, Now: func() time.Time { return now }}, "jobs")
-	q := s.queue("jobs")
-	var urls, closed []string
-	for _, set := range []string{"pending", "replica"} {
-		urls = append(urls, s.doc(q, set, "changelist.xml"), s.doc(q, set, "resourcelist.xml"), s.doc(q, set, "resourcelist-000001.xml"))
-		closed = append(closed, s.doc(q, set, "changelist-000000000001.xml"))
-	}
-	check := func(urls []string) {
-		t.Helper()
-		for _, url := range urls {
-			s.checkGzip(url)
-			checkRanges(s, url, read(t, s.get(url, "Accept-Encoding", "gzip")), "Accept-Encoding", "gzip")
-		}
-	}
-	check(urls)
-	for range long.N(3, 12) {
-		s.submitN(q, 100)
-		check(urls)
-		s.consume(q, 70)
-		check(urls)
-	}
-	s.reopen() // nothing is kept in memory
-	check(urls)
-	now = now.Add(2 * time.Hour)
-	s.submitN(s.queue("jobs"), 1)
-	must(t, s.pub.Flush())
-	must(t, s.pub.CloseOld())
-	check(append(urls, closed...)) // before it has a file
-	before := read(t, s.get(closed[0], "Accept-Encoding", "gzip"))
-	s.settle()
-	check(append(urls, closed...))
-	if after := read(t, s.get(closed[0], "Accept-Encoding", "gzip")); !bytes.Equal(after, before) {
-		t.Errorf("the closed list has %d octets in gzip out of its file, and had %d", len(after), len(before))
 	}
 }
 

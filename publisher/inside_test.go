@@ -87,34 +87,6 @@ func TestTheReaderKeepsItsPaceAndRests(t *testing.T) {
 	idle.Step(never)
 }
 
-// The size of a pass is a sum over all there is, and not asked for at each step.
-func TestTheSizeIsAskedNowAndThen(t *testing.T) {
-	now, asked, size := time.Unix(1e9, 0), 0, int64(1<<40)
-	pass := func(yield func(int64) bool) {
-		for yield(1 << 20) {
-		}
-	}
-	r := newRereader(names.Pace{Period: 1000 * time.Second}, func() int64 { asked++; return size }, pass, func() time.Time { return now })
-	defer r.Close()
-	step := func(seconds int) (read int64) {
-		before := r.Stats().Bytes
-		for range seconds {
-			now = now.Add(time.Second)
-			r.Step(func() bool { return false })
-		}
-		return r.Stats().Bytes - before
-	}
-	step(100)
-	if asked != 1 {
-		t.Errorf("asked %d times in 100 s", asked)
-	}
-	size *= 2
-	step(300)
-	if got, want := step(10), 10*size/1000; asked > 3 || got < want*9/10 || got > want*11/10 {
-		t.Errorf("asked %d times; read %d octets in 10 s of twice as many, want about %d", asked, got, want)
-	}
-}
-
 // Those who wait while a busy list is compressed share the next form, which was begun after
 // they asked, whatever the state of it. Nobody gets an older one.
 func TestThoseWhoWaitShareTheNextForm(t *testing.T) {

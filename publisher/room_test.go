@@ -3,8 +3,6 @@ package publisher_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -125,27 +123,6 @@ func TestListsThatWaitForRoomAreNotKept(t *testing.T) {
 	m.compare(q)
 	if more := s.problems; len(more) > 0 {
 		t.Errorf("problems: %q", more)
-	}
-}
-
-// A set that waits for room keeps no other from being published now.
-func TestPublishGoesOnWithoutTheSetsThatWait(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 6, Now: still(), HasSpace: func(octets int64) bool { return octets <= 100_000 }}, "small", "large")
-	large, small := s.queue("large"), s.queue("small")
-	s.submit(large, slices.Repeat([]string{strings.Repeat("payload", 50_000)}, 6)...)
-	s.submit(large, "x")
-	must(t, s.pub.Flush())
-	if err := s.pub.Tick(context.Background()); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatal(err)
-	}
-	s.submit(small, "x", "y")
-	if err := s.pub.Publish(context.Background()); !errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), "small") {
-		t.Errorf("published but for what waits for room: %v", err)
-	}
-	for _, st := range s.pub.State() {
-		if want := st.Queue == "small"; st.Dumps > 0 != want || (st.Err == nil) != want {
-			t.Errorf("%s, %v: %d Resource Dumps, %v", st.Queue, st.Set, st.Dumps, st.Err)
-		}
 	}
 }
 
@@ -318,42 +295,6 @@ func TestWhatFailsForEverLeavesTimeForOthers(t *testing.T) {
 	failing = false
 	now = now.Add(time.Minute)
 	s.untilMade()
-}
-
-// Two sets that fail late keep a third one from nothing.
-func TestTwoThatFailLateLeaveTimeForAThird(t *testing.T) {
-	s := newSource(t, publisher.Options{MaxEntries: 6}, "a", "b")
-	must(t, s.pub.Close())
-	large, seen := 0, map[string]bool{}
-	s.opts.Fault = func(step string, do func() error) error {
-		if strings.HasPrefix(step, "rename to ") && step != "rename to resourcesync" { // there the follower puts its cursor
-			tmp, err := filepath.Glob(filepath.Join(s.dir, "resourcesync", "cutie-tmp*"))
-			must(t, err)
-			for _, n := range tmp {
-				if st, err := os.Stat(n); err == nil && st.Size() > 1<<20 && !seen[n] {
-					seen[n] = true
-					large++
-					return errFault
-				}
-			}
-		}
-		return do()
-	}
-	s.openPublisher()
-	data := make([]byte, 16<<20) // a tenth of a second is not enough for a package of six
-	rand.NewChaCha8([32]byte{}).Read(data)
-	s.submit(s.queue("a"), slices.Repeat([]string{string(data)}, 7)...)
-	s.submitN(s.queue("b"), 9)
-	must(t, s.pub.Flush())
-	for n := 0; n < 1000 && large < 6; n++ { // how much a Tick does depends on the machine
-		if err := s.pub.Tick(context.Background()); err != nil && !errors.Is(err, errFault) {
-			t.Fatal(err)
-		}
-		if st := s.pub.State(); st[2].Packages > 0 && st[3].Packages > 0 {
-			return
-		}
-	}
-	t.Errorf("no package of b, while %d large ones failed", large)
 }
 
 // What cannot be let go of in one set keeps nothing else from being published now.

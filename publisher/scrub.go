@@ -98,8 +98,7 @@ type rereader struct {
 	next  func() (int64, bool) // of the pass in progress; nil between passes
 	stop  func()
 	last  time.Time // of the last Step
-	sized time.Time // when size was asked last: it is a sum over all there is
-	fast  float64   // bytes a second, for that size
+	rate  float64   // bytes a second; 0: to be found
 	owed  float64   // bytes to read now; below 0 after more were read
 	stats ScrubStats
 }
@@ -122,7 +121,7 @@ func (r *rereader) SetPace(pace names.Pace) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if pace != r.pace {
-		r.pace, r.fast = pace, 0
+		r.pace, r.rate = pace, 0
 	}
 }
 
@@ -148,10 +147,14 @@ func (r *rereader) Step(stopped func() bool) {
 			return
 		}
 		r.next, r.stop = iter.Pull(iter.Seq[int64](r.pass))
-		r.stats.Began, r.owed = now, 0
+		r.stats.Began, r.owed, r.rate = now, 0, 0
 	}
-	rate := r.rate(now)
-	r.owed = min(r.owed+passed.Seconds()*rate, maxStep.Seconds()*rate)
+	if r.rate == 0 {
+		if r.rate = float64(r.pace.Rate); r.rate == 0 {
+			r.rate = max(leastRate, float64(r.size())/r.pace.Period.Seconds())
+		}
+	}
+	r.owed = min(r.owed+passed.Seconds()*r.rate, maxStep.Seconds()*r.rate)
 	for r.owed > 0 && !stopped() {
 		n, more := r.next()
 		if !more {
@@ -163,19 +166,6 @@ func (r *rereader) Step(stopped func() bool) {
 		r.owed -= float64(n)
 		r.stats.Bytes += n
 	}
-}
-
-// sizeEvery is how long a size holds.
-const sizeEvery = 5 * time.Minute
-
-func (r *rereader) rate(now time.Time) float64 {
-	if r.pace.Rate > 0 {
-		return float64(r.pace.Rate)
-	}
-	if since := now.Sub(r.sized); r.fast == 0 || since < 0 || since >= sizeEvery {
-		r.sized, r.fast = now, max(leastRate, float64(r.size())/r.pace.Period.Seconds())
-	}
-	return r.fast
 }
 
 // Stats returns the figures.

@@ -203,23 +203,6 @@ func TestSettingsAreWrittenWhereTheyWereLost(t *testing.T) {
 	}
 }
 
-// TestARebuildKeepsTheVersion makes everything anew in an older version: what
-// is made then is opened without a complaint.
-func TestARebuildKeepsTheVersion(t *testing.T) {
-	s := newSource(t, publisher.Options{Dialect: sitemap.V09, MaxEntries: 9}, "jobs")
-	activity(s, s.queue("jobs"), 0)
-	s.settle()
-	s.rebuild()
-	s.reopen()
-	if len(s.problems) > 0 {
-		t.Errorf("problems: %q", s.problems)
-	}
-	m := newMirror(s, "jobs", "replica")
-	m.since = s.queue("jobs").Info().Created
-	m.incremental(nil)
-	m.compare(s.queue("jobs"))
-}
-
 // closedLists returns the files of closed Change Lists of a set.
 func (s *source) closedLists(queue, set string) (names []string) {
 	s.Helper()
