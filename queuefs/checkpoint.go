@@ -170,7 +170,7 @@ func imaged(queues []*Queue) []imaging.Queue {
 	all := make([]imaging.Queue, len(queues))
 	for i, q := range queues {
 		all[i] = imaging.Queue{Root: q.tree.Root(), Ledger: q.ledger, Reader: q.content}
-		q.look(func(x *index.Index) { all[i].Pages = x.Pages() })
+		q.ledger.Look(func(x *index.Index) { all[i].Pages = x.Pages() })
 	}
 	return all
 }
@@ -301,7 +301,7 @@ func (s *Service) heldFor(follower Follower) journal.LSN {
 		if seq == 0 {
 			continue
 		}
-		q.look(func(x *index.Index) {
+		q.ledger.Look(func(x *index.Index) {
 			if at, ok := x.History.From(seq); ok {
 				first = min(first, at)
 			}
@@ -320,7 +320,7 @@ func (s *Service) mostKept() int64 { return max(0, cmp.Or(s.opts.KeepLog, keepLo
 func (q *Queue) Kept(from job.Seq) float64 {
 	var at journal.LSN
 	var ok bool
-	q.look(func(x *index.Index) { at, ok = x.History.From(from) })
+	q.ledger.Look(func(x *index.Index) { at, ok = x.History.From(from) })
 	log, keep := q.svc.shared.Journal.Stats(), q.svc.mostKept()
 	if !ok || at < log.First || keep == 0 {
 		return 1

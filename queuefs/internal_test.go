@@ -498,7 +498,7 @@ func sure[T any](v T, err error) func(testing.TB) T {
 // PagesInMemory returns how many pages of all indexes take memory.
 func (s *Service) PagesInMemory() (n int) {
 	for _, q := range s.Queues() {
-		q.look(func(x *index.Index) {
+		q.ledger.Look(func(x *index.Index) {
 			_, full := x.Held()
 			n += full
 		})

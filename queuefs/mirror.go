@@ -169,7 +169,7 @@ func (s *Service) DropMirror(ctx context.Context, name string) error {
 // LastEvent returns number and time of the last event; the time is that of the creation
 // without one.
 func (q *Queue) LastEvent() (seq job.Seq, at time.Time) {
-	q.look(func(x *index.Index) { seq, at = x.Last().Seq, job.Instant(x.Last().Time) })
+	q.ledger.Look(func(x *index.Index) { seq, at = x.Last().Seq, job.Instant(x.Last().Time) })
 	return seq, at
 }
 

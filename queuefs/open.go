@@ -295,7 +295,7 @@ func (s *Service) looked(c indexfile.Checkpoint, indexed, lost bool, known *foun
 			return fmt.Errorf("queue %s: leases: %w", q.ID(), err)
 		}
 		now := s.now()
-		q.look(func(x *index.Index) { s.unsettled = s.unsettled || x.Leases.Passed(now) || x.Holds.Passed(now) })
+		q.ledger.Look(func(x *index.Index) { s.unsettled = s.unsettled || x.Leases.Passed(now) || x.Holds.Passed(now) })
 	}
 	return nil
 }
@@ -569,7 +569,7 @@ func (q *Queue) load(f *snapshot.File, c indexfile.Checkpoint, indexed bool) (wa
 	if !q.original.Find(q.Mirror()) {
 		q.svc.report(home.MirrorsDir+"/"+q.ID(), "missing; the queue stays a mirror, until a takeover")
 	}
-	q.look(func(x *index.Index) {
+	q.ledger.Look(func(x *index.Index) {
 		if x.Tombstones.InFile() < found.Culled {
 			q.svc.report(snapshot.Path(q.ID(), indexfile.TombstonesName), "tombstones lost; which of these jobs were culled is forgotten")
 		}
@@ -593,7 +593,7 @@ func (q *Queue) load(f *snapshot.File, c indexfile.Checkpoint, indexed bool) (wa
 			return was, err
 		}
 		defer dir.Close()
-		if err := q.content.Packs.Scan(dir, q.look); err != nil {
+		if err := q.content.Packs.Scan(dir, q.ledger.Look); err != nil {
 			return was, err
 		}
 	}

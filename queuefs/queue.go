@@ -58,9 +58,6 @@ func (q *Queue) InfoFile() ([]byte, job.Facts) {
 	return s.Text, s.Facts()
 }
 
-// look is [ledger.Ledger.Look].
-func (q *Queue) look(do func(x *index.Index)) { q.ledger.Look(do) }
-
 // State returns the state of the queue.
 func (q *Queue) State() ledger.State {
 	s := q.ledger.State()
@@ -77,7 +74,7 @@ func (q *Queue) State() ledger.State {
 // queue without reports there is none: a job handed out is done.
 func (q *Queue) Unfinished(max int) (ids []job.ID) {
 	if q.info().Acknowledge != job.AckNone {
-		q.look(func(x *index.Index) { ids = x.Unfinished(max) })
+		q.ledger.Look(func(x *index.Index) { ids = x.Unfinished(max) })
 	}
 	return ids
 }
@@ -95,13 +92,13 @@ func (q *Queue) IDs(o index.Filter) (ids []job.ID) {
 	if o.Limit <= 0 {
 		o.Limit = 1000
 	}
-	q.look(func(x *index.Index) { ids = x.IDs(o) })
+	q.ledger.Look(func(x *index.Index) { ids = x.IDs(o) })
 	return ids
 }
 
 // Flow returns how many jobs became pending, left, and failed since the queue was opened.
 func (q *Queue) Flow() (f index.Flow) {
-	q.look(func(x *index.Index) { f = x.Flow })
+	q.ledger.Look(func(x *index.Index) { f = x.Flow })
 	return f
 }
 
@@ -112,13 +109,13 @@ func (q *Queue) Latest(o index.Filter, before job.ID, most int) (ids []job.ID, r
 	if o.Limit <= 0 {
 		o.Limit = 1000
 	}
-	q.look(func(x *index.Index) { ids, reached = x.Latest(o, before, most) })
+	q.ledger.Look(func(x *index.Index) { ids, reached = x.Latest(o, before, most) })
 	return ids, reached
 }
 
 // Leased returns the jobs on lease, in no order.
 func (q *Queue) Leased() (ids []job.ID) {
-	q.look(func(x *index.Index) { ids = x.Leases.Jobs() })
+	q.ledger.Look(func(x *index.Index) { ids = x.Leases.Jobs() })
 	return ids
 }
 
@@ -127,7 +124,7 @@ func (q *Queue) Entry(id job.ID) (ledger.Entry, bool) { return q.ledger.Entry(id
 
 // Pages returns how many pages of PageJobs job numbers the queue has had.
 func (q *Queue) Pages() (n int) {
-	q.look(func(x *index.Index) { n = x.Pages() })
+	q.ledger.Look(func(x *index.Index) { n = x.Pages() })
 	return n
 }
 
@@ -236,7 +233,7 @@ const maxPeeks = 100
 func (q *Queue) Peek() (job.Job, error) {
 	for range maxPeeks {
 		var id job.ID
-		q.look(func(x *index.Index) { id = x.Head() })
+		q.ledger.Look(func(x *index.Index) { id = x.Head() })
 		if id == 0 {
 			break
 		}

@@ -60,7 +60,8 @@ type Operation struct {
 	Force  bool      // requeue jobs in work too, unless at the end
 }
 
-func (o Operation) do(ctx context.Context, q *queuefs.Queue, id job.ID) (job.Job, error) {
+// Do does the operation with one job. A requeued job in work needs Force.
+func (o Operation) Do(ctx context.Context, q *queuefs.Queue, id job.ID) (job.Job, error) {
 	switch o.Method {
 	case "requeue":
 		switch {
@@ -142,7 +143,7 @@ func (s *Selection) Apply(ctx context.Context, q *queuefs.Queue, o Operation, no
 		default:
 			// A change once begun is finished, so that it is reported.
 			var j job.Job
-			if j, err = o.do(context.WithoutCancel(ctx), q, id); err == nil {
+			if j, err = o.Do(context.WithoutCancel(ctx), q, id); err == nil {
 				done.Changed = append(done.Changed, j.ID)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -312,4 +313,80 @@ func (r *batches) stateOf(queue, id string) (state.Batch, error) {
 		return state.Batch{}, web.Errorf(http.StatusNotFound, "batch not found; its state is kept for %v and until the service stops", r.o.Batch.Keep)
 	}
 	return b.state(), nil
+}
+
+// Close ends the batches on their way, without submitting them, and waits for
+// them. Their submitters, and those of later batches, are answered with 503.
+func (h *Handler) Close() { h.batches.close() }
+
+// Batches returns the states of batches of a queue without jobs: on their way, or failed.
+func (h *Handler) Batches(queue string) []state.Batch { return h.batches.unsubmitted(queue) }
+
+// submitBatch submits the files of a manifest (Cutie 5.5). sub, with the manifest
+// as its one job, is discarded.
+func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, sub *queuefs.Submission, manifest *queuefs.Upload, key string) error {
+	b, err := h.batches.open(q, manifest, key, callerOf(r.Request), func(err error) {
+		if h.o.Log != nil {
+			h.o.Log(r.Request, err)
+		}
+	})
+	if err != nil {
+		if e, _ := web.ErrorOf(err); e.Status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "10")
+		}
+		return err
+	}
+	sub.Discard()
+	b.admit = h.o.Quota.Admission(r.Context(), q, UserOf(r.Context()))
+	if !prefersAsync(r.Header) {
+		ctx, cancel := web.While(r.Context())
+		defer cancel()
+		jobs, again, err := b.run(ctx)
+		if err != nil {
+			return keyBusy(w, err)
+		}
+		return h.answerSeveral(w, r, replayed(w, again, http.StatusCreated), form, q, jobs)
+	}
+	s := b.start()
+	d := state.OfBatch(h.base(r.Request), &s)
+	header := w.Header()
+	header["Location"] = []string{d.Subject}
+	header.Set("Preference-Applied", "respond-async")
+	header["Cache-Control"] = noStore
+	h.answer(w, http.StatusAccepted, form, &d)
+	return nil
+}
+
+// prefersAsync reports whether the client asks not to wait (RFC 7240,
+// 4.1).
+func prefersAsync(header http.Header) bool {
+	for _, value := range header["Prefer"] {
+		for preference := range strings.SplitSeq(value, ",") {
+			name, _, _ := strings.Cut(preference, ";")
+			if strings.EqualFold(strings.TrimSpace(name), "respond-async") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// batchState answers with the progress of a batch.
+func (h *Handler) batchState(w http.ResponseWriter, r *request) error {
+	q, err := h.queue(r)
+	if err != nil {
+		return err
+	}
+	form, err := r.form()
+	if err != nil {
+		return err
+	}
+	s, err := h.batches.stateOf(q.ID(), r.PathValue("batch"))
+	if err != nil {
+		return err
+	}
+	w.Header()["Cache-Control"] = noStore
+	d := state.OfBatch(h.base(r.Request), &s)
+	h.answer(w, http.StatusOK, form, &d)
+	return nil
 }

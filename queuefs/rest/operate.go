@@ -21,52 +21,27 @@ import (
 	"cutie/queuefs/web"
 )
 
-// delete is Delete-job (Cutie 5.8).
-func (h *Handler) delete(w http.ResponseWriter, r *request) error {
-	return h.change(w, r, http.StatusAccepted, func(q *queuefs.Queue, id job.ID) (job.Job, error) {
-		return q.Delete(r.Context(), id)
-	})
+// operate returns a method for one job that bulk has for many: Delete-job (Cutie 5.8), requeue
+// (Cutie 3.3), hold and release.
+func (h *Handler) operate(method string, status int) func(http.ResponseWriter, *request) error {
+	return func(w http.ResponseWriter, r *request) error {
+		return h.change(w, r, status, func(q *queuefs.Queue, id job.ID) (job.Job, error) {
+			o := r.operation(method)
+			if r.bad != nil {
+				return job.Job{}, r.bad
+			}
+			return o.Do(r.Context(), q, id)
+		})
+	}
 }
 
-// requeue moves a job back to pending (Cutie 3.3), or puts it into the queue
-// once more, as a new job at the end. A job in work needs force.
-func (h *Handler) requeue(w http.ResponseWriter, r *request) error {
-	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id job.ID) (job.Job, error) {
-		switch end, force := r.endOrForce(); {
-		case r.bad != nil:
-			return job.Job{}, r.bad
-		case end:
-			return q.RequeueEnd(r.Context(), id)
-		case force:
-			return q.Requeue(r.Context(), id)
-		}
-		return q.RequeueIdle(r.Context(), id)
-	})
-}
-
-// endOrForce returns the parameters of requeue; see wrong.
-func (r *request) endOrForce() (end, force bool) {
-	if end, force = r.flag("end"), r.flag("force"); end && force {
+// operation reads the parameters of an operation; see wrong.
+func (r *request) operation(method string) bulk.Operation {
+	o := bulk.Operation{Method: method, Reason: r.text("reason"), Until: parsed(r, "until", field.ParseTime), End: r.flag("end"), Force: r.flag("force")}
+	if o.End && o.Force {
 		r.wrong(badRequest("end and force exclude each other: a job in work is not put at the end"))
 	}
-	return end, force
-}
-
-// hold makes consumers pass over a job.
-func (h *Handler) hold(w http.ResponseWriter, r *request) error {
-	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id job.ID) (job.Job, error) {
-		why, until := r.text("reason"), parsed(r, "until", field.ParseTime)
-		if r.bad != nil {
-			return job.Job{}, r.bad
-		}
-		return q.HoldUntil(r.Context(), id, why, until)
-	})
-}
-
-func (h *Handler) release(w http.ResponseWriter, r *request) error {
-	return h.change(w, r, http.StatusOK, func(q *queuefs.Queue, id job.ID) (job.Job, error) {
-		return q.Release(r.Context(), id)
-	})
+	return o
 }
 
 // abort takes a job out of work.
@@ -137,8 +112,7 @@ func (h *Handler) bulk(name string) func(http.ResponseWriter, *request) error {
 		if err != nil {
 			return err
 		}
-		o := bulk.Operation{Method: name, Reason: r.text("reason"), Until: parsed(r, "until", field.ParseTime)}
-		o.End, o.Force = r.endOrForce()
+		o := r.operation(name)
 		if r.bad != nil {
 			return r.bad
 		}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"cutie/queuefs/rest/field"
@@ -253,15 +252,4 @@ func (h *Handler) read(w http.ResponseWriter, r *request, limit int64) ([]byte, 
 		return nil, err
 	}
 	return b.All()
-}
-
-// copyBuffers are for payloads on their way in.
-var copyBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
-
-// copyPayload is io.Copy with a buffer of ours, if dst does not read for itself.
-func copyPayload(dst io.Writer, src io.Reader) error {
-	buf := copyBuffers.Get().(*[64 << 10]byte)
-	defer copyBuffers.Put(buf)
-	_, err := io.CopyBuffer(dst, src, buf[:])
-	return err
 }

@@ -1,11 +1,15 @@
 package rest
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"mime/multipart"
 	"net/http"
 	"net/textproto"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"cutie/queuefs"
@@ -255,78 +259,187 @@ func (f fields) isManifest(checkm bool) (bool, error) {
 	}
 }
 
-// Close ends the batches on their way, without submitting them, and waits for
-// them. Their submitters, and those of later batches, are answered with 503.
-func (h *Handler) Close() { h.batches.close() }
+// Limits of a form besides those of [Options].
+const (
+	maxField    = 1 << 10  // octets of a field except the sidecar
+	maxFields   = 16       // parts beside the files
+	maxEpilogue = 64 << 10 // octets behind the last boundary
+)
 
-// Batches returns the states of batches of a queue without jobs: on their way, or failed.
-func (h *Handler) Batches(queue string) []state.Batch { return h.batches.unsubmitted(queue) }
-
-// submitBatch submits the files of a manifest (Cutie 5.5). sub, with the manifest
-// as its one job, is discarded.
-func (h *Handler) submitBatch(w http.ResponseWriter, r *request, form state.Form, q *queuefs.Queue, sub *queuefs.Submission, manifest *queuefs.Upload, key string) error {
-	b, err := h.batches.open(q, manifest, key, callerOf(r.Request), func(err error) {
-		if h.o.Log != nil {
-			h.o.Log(r.Request, err)
-		}
-	})
-	if err != nil {
-		if e, _ := web.ErrorOf(err); e.Status == http.StatusServiceUnavailable {
-			w.Header().Set("Retry-After", "10")
-		}
-		return err
-	}
-	sub.Discard()
-	b.admit = h.o.Quota.Admission(r.Context(), q, UserOf(r.Context()))
-	if !prefersAsync(r.Header) {
-		ctx, cancel := web.While(r.Context())
-		defer cancel()
-		jobs, again, err := b.run(ctx)
-		if err != nil {
-			return keyBusy(w, err)
-		}
-		return h.answerSeveral(w, r, replayed(w, again, http.StatusCreated), form, q, jobs)
-	}
-	s := b.start()
-	d := state.OfBatch(h.base(r.Request), &s)
-	header := w.Header()
-	header["Location"] = []string{d.Subject}
-	header.Set("Preference-Applied", "respond-async")
-	header["Cache-Control"] = noStore
-	h.answer(w, http.StatusAccepted, form, &d)
-	return nil
+// A formReader turns the parts of a form into a submission (RFC 7578). It is
+// given the files as they come and all else at the end, since parts may come
+// in any order.
+type formReader struct {
+	ctx      context.Context // of the request
+	h        *Handler
+	sub      *queuefs.Submission
+	fields   fields
+	all      job.Meta // what is said of all files
+	files    int
+	first    *queuefs.Upload
+	manifest bool // a file is of the media type of Checkm
 }
 
-// prefersAsync reports whether the client asks not to wait (RFC 7240,
-// 4.1).
-func prefersAsync(header http.Header) bool {
-	for _, value := range header["Prefer"] {
-		for preference := range strings.SplitSeq(value, ",") {
-			name, _, _ := strings.Cut(preference, ";")
-			if strings.EqualFold(strings.TrimSpace(name), "respond-async") {
-				return true
+// readForm reads a submission in the form of multipart/form-data. If its file is
+// a manifest, that is returned.
+func (h *Handler) readForm(sub *queuefs.Submission, f fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Upload, err error) {
+	if f.has("filename") {
+		return nil, badRequest("in a form the filename is given with the file")
+	}
+	boundary, err := boundaryOf(contentType)
+	if err != nil {
+		return nil, err
+	}
+	expect, err := field.Digests(textproto.MIMEHeader(r.Header))
+	if err != nil {
+		return nil, err
+	}
+	in := digest.NewReader(b, expect)
+	form := formReader{ctx: r.Context(), h: h, sub: sub, fields: f, all: job.Meta{Submitter: by, Owner: UserOf(r.Context())}}
+	field.Trace(&form.all, textproto.MIMEHeader(r.Header))
+	if err := eachPart(r.Context(), in, boundary, h.o.MaxParts+maxFields, form.part); err != nil {
+		return nil, err
+	}
+	if n, err := io.Copy(io.Discard, io.LimitReader(in, maxEpilogue+1)); err != nil {
+		return nil, err
+	} else if n > maxEpilogue {
+		return nil, badRequest("more than %d octets behind the last boundary", maxEpilogue)
+	}
+	if err := in.Verify(); err != nil {
+		return nil, err
+	}
+	if r.browser() && form.fields["sidecar"] == "" { // a field that nobody filled in
+		delete(form.fields, "sidecar")
+	}
+	return form.finish()
+}
+
+func (f *formReader) part(p *multipart.Part) error {
+	name := p.FormName()
+	if name != "file" {
+		if fieldNames[name] == "filename" {
+			return badRequest("in a form the filename is given with the file")
+		}
+		return f.field(name, p)
+	}
+	contentType, err := field.Single(p.Header, "Content-Type")
+	if err != nil {
+		return err
+	}
+	if m, _, _ := strings.Cut(contentType, ";"); !strings.EqualFold(strings.TrimSpace(m), "multipart/mixed") {
+		return f.file(p)
+	}
+	boundary, err := boundaryOf(contentType)
+	if err != nil {
+		return err
+	}
+	return eachPart(f.ctx, p, boundary, f.h.o.MaxParts+1, f.file)
+}
+
+func (f *formReader) field(name string, p *multipart.Part) error {
+	limit := maxField
+	if fieldNames[name] == "sidecar" {
+		limit = f.h.o.MaxSidecar
+	}
+	text, err := web.ReadAll(f.ctx, io.LimitReader(p, int64(limit)+1))
+	if err != nil {
+		return err
+	}
+	if len(text) > limit {
+		return tooLarge("part %.40q has more than %d octets", name, limit)
+	}
+	return f.fields.set(name, string(text))
+}
+
+func (f *formReader) file(p *multipart.Part) error {
+	if f.files++; f.files > f.h.o.MaxParts {
+		return tooLarge("more than %d files", f.h.o.MaxParts)
+	}
+	encoding, err := field.Single(p.Header, "Content-Transfer-Encoding")
+	if err != nil {
+		return err
+	}
+	switch e := strings.ToLower(encoding); e {
+	case "", "7bit", "8bit", "binary":
+	default:
+		return badRequest("Content-Transfer-Encoding %.40q is not supported", e)
+	}
+	contentType, err := field.Single(p.Header, "Content-Type")
+	if err != nil {
+		return err
+	}
+	m := f.all
+	m.Filename = p.FileName()
+	field.Trace(&m, p.Header)
+	if m.MediaType, err = field.MediaType(contentType); err != nil {
+		return err
+	}
+	f.manifest = f.manifest || field.IsCheckm(m.MediaType)
+	if err := field.Meta(&m, p.Header); err != nil {
+		return err
+	}
+	if m.Key, err = field.Key(p.Header); err != nil {
+		return err
+	}
+	if len(m.Sidecar) > f.h.o.MaxSidecar {
+		return tooLarge("sidecar has more than %d octets", f.h.o.MaxSidecar)
+	}
+	d, err := f.sub.Add(m)
+	if err != nil {
+		return err
+	}
+	if f.first == nil {
+		f.first = d
+	}
+	return copyPayload(d, p)
+}
+
+// finish gives the one job, or the manifest, the fields beside it.
+func (f *formReader) finish() (manifest *queuefs.Upload, err error) {
+	if f.files == 0 {
+		return nil, badRequest("form has no part named file")
+	}
+	batch, err := f.fields.isManifest(f.manifest)
+	if err != nil {
+		return nil, err
+	}
+	if f.files > 1 {
+		if batch {
+			return nil, badRequest("a batch is one manifest, this form has %d files; with type=job a manifest is a job", f.files)
+		}
+		if f.fields.has("sidecar") {
+			return nil, badRequest("a sidecar belongs to a single file, this form has %d", f.files)
+		}
+		if f.fields.has("digest-type") || f.fields.has("digest-value") {
+			return nil, badRequest("a digest belongs to a single file, this form has %d", f.files)
+		}
+		f.sub.Group()
+		if f.fields.has("not-before") {
+			t, err := f.fields.notBefore()
+			if err != nil {
+				return nil, err
 			}
+			return nil, f.sub.NotBefore(t)
 		}
+		return nil, nil
 	}
-	return false
+	m := f.first.Meta()
+	if err := f.fields.apply(&m, f.h.o.MaxSidecar); err != nil {
+		return nil, err
+	}
+	if batch {
+		manifest = f.first
+	}
+	return manifest, f.first.SetMeta(m)
 }
 
-// batchState answers with the progress of a batch.
-func (h *Handler) batchState(w http.ResponseWriter, r *request) error {
-	q, err := h.queue(r)
-	if err != nil {
-		return err
-	}
-	form, err := r.form()
-	if err != nil {
-		return err
-	}
-	s, err := h.batches.stateOf(q.ID(), r.PathValue("batch"))
-	if err != nil {
-		return err
-	}
-	w.Header()["Cache-Control"] = noStore
-	d := state.OfBatch(h.base(r.Request), &s)
-	h.answer(w, http.StatusOK, form, &d)
-	return nil
+// copyBuffers are for payloads on their way in.
+var copyBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+// copyPayload is io.Copy with a buffer of ours, if dst does not read for itself.
+func copyPayload(dst io.Writer, src io.Reader) error {
+	buf := copyBuffers.Get().(*[64 << 10]byte)
+	defer copyBuffers.Put(buf)
+	_, err := io.CopyBuffer(dst, src, buf[:])
+	return err
 }

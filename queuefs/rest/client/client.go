@@ -128,6 +128,15 @@ func (c *Client) state(ctx context.Context, method string, form state.Form, ref 
 	if form.MediaType() == "" {
 		return nil, fmt.Errorf("%w: %s", state.ErrForm, form)
 	}
+	resp, err := c.send(ctx, method, ref, form.MediaType(), header, text)
+	if err != nil {
+		return nil, err
+	}
+	return readState(resp)
+}
+
+// send sends a request with a body in memory.
+func (c *Client) send(ctx context.Context, method, ref, accept string, header http.Header, text []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, ref, bytes.NewReader(text))
 	if err != nil {
 		return nil, err
@@ -135,12 +144,8 @@ func (c *Client) state(ctx context.Context, method string, form state.Form, ref 
 	for name, values := range header {
 		req.Header[name] = values
 	}
-	req.Header.Set("Accept", form.MediaType())
-	resp, err := c.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	return readState(resp)
+	req.Header.Set("Accept", accept)
+	return c.Do(req)
 }
 
 func readState(resp *http.Response) ([]byte, error) {

@@ -126,16 +126,11 @@ func (c *Client) contentRef(queue, job string) string {
 func (c *Client) consume(ctx context.Context, queue string, t queuefs.Take, wait time.Duration, accept string) (*http.Response, error) {
 	for {
 		query := url.Values{}
-		if t.Max != 0 {
-			query.Set("max", strconv.Itoa(t.Max))
-		}
-		if t.Lease > 0 {
-			query.Set("lease", inSeconds(t.Lease))
-		}
+		set(query, "max", strconv.Itoa(t.Max), t.Max != 0)
+		set(query, "lease", inSeconds(t.Lease), t.Lease > 0)
 		once := min(wait, longestWait)
-		if wait -= once; once > 0 {
-			query.Set("wait", inSeconds(once))
-		}
+		wait -= once
+		set(query, "wait", inSeconds(once), once > 0)
 		resp, err := c.take(ctx, http.MethodPost, c.ref(query, "consume", queue), t.By, accept, t.Key)
 		if err != ledger.ErrEmpty || wait <= 0 {
 			return resp, err

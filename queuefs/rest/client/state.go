@@ -187,12 +187,7 @@ func (c *Client) JobStates(ctx context.Context, form state.Form, queue string, p
 func (c *Client) jobStates(ctx context.Context, form state.Form, queue string, page bulk.Filter) (*http.Response, error) {
 	query := url.Values{"detail": {"true"}}
 	setFilter(query, &page)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.ref(query, "state", queue), nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Accept", form.MediaType())
-	return c.Do(req)
+	return c.send(ctx, http.MethodGet, c.ref(query, "state", queue), form.MediaType(), nil, nil)
 }
 
 // linkTo returns the target of the Link header of a relation (RFC 8288) as a
@@ -255,26 +250,16 @@ func (c *Client) Follow(ctx context.Context, e Events, take func(Event) error) e
 	if e.Queue != "" {
 		path = append(path, e.Queue)
 	}
-	if e.From > 0 {
-		query.Set("from", strconv.FormatInt(e.From, 10))
-	}
-	if e.Kind != "" {
-		query.Set("kind", e.Kind)
-	}
-	if e.Status != "" {
-		query.Set("status", e.Status)
-	}
+	set(query, "from", strconv.FormatInt(e.From, 10), e.From > 0)
+	set(query, "kind", e.Kind, e.Kind != "")
+	set(query, "status", e.Status, e.Status != "")
 	ref := c.ref(query, path...)
 	open := func(ctx context.Context, last string) (io.ReadCloser, error) {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, ref, nil)
-		if err != nil {
-			return nil, err
-		}
-		req.Header.Set("Accept", "text/event-stream, "+state.ANVL.MediaType())
+		header := http.Header{}
 		if last != "" {
-			req.Header.Set("Last-Event-ID", last)
+			header.Set("Last-Event-ID", last)
 		}
-		resp, err := c.Do(req)
+		resp, err := c.send(ctx, http.MethodGet, ref, "text/event-stream, "+state.ANVL.MediaType(), header, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -130,12 +130,8 @@ func (c *Client) PutResult(ctx context.Context, queue, jobID, token string, u Up
 // Result returns a result of a job, to be closed after use: its Filename is
 // the name. The error is [content.ErrNoResult] if the job has none of it.
 func (c *Client) Result(ctx context.Context, queue, job, name string) (*Delivery, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.ref(nil, "result", queue, job, name), nil)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Accept", "*/*;q=0.1, "+state.ANVL.MediaType()) // of an error
-	resp, err := c.Do(req)
+	accept := "*/*;q=0.1, " + state.ANVL.MediaType() // of an error
+	resp, err := c.send(ctx, http.MethodGet, c.ref(nil, "result", queue, job, name), accept, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -182,9 +178,7 @@ func (c *Client) Bulk(ctx context.Context, queue string, o bulk.Operation, s bul
 // is dry. More says that there are more to cull.
 func (c *Client) Cull(ctx context.Context, o queuefs.CullOptions) (state.Changes, error) {
 	query := url.Values{}
-	if o.Dry {
-		query.Set("dry", "true")
-	}
+	set(query, "dry", "true", o.Dry)
 	if o.Keep != nil {
 		query.Set("cullingSizeThreshold", strconv.FormatInt(o.Keep.Size, 10))
 		query.Set("cullingAgeThreshold", strconv.FormatInt(o.Keep.Age, 10))
