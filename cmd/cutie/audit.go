@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/source"
@@ -78,14 +77,14 @@ cutie audit --source http://127.0.0.1:8080 --dumps`,
 				c.Warnf("the copy is behind: %d resources have changes that it did not follow yet; cutie sync %s follows them", r.InTransit-r.Unexplained, o.Dir)
 			}
 			if !r.Clean() {
-				err := fmt.Errorf("%w: %d missing, %d different, %d extra, %d asked for in vain", fault.ErrDiffers, r.Missing, r.Different, r.Extra, r.Unexplained)
+				err := fmt.Errorf("%w: %d missing, %d different, %d extra, %d asked for in vain", errDiffers, r.Missing, r.Different, r.Extra, r.Unexplained)
 				if r.Skipped > 0 {
 					err = fmt.Errorf("%w; %d sets, lists or entries of the Source could not be read", err, r.Skipped)
 				}
 				if r.Missing+r.Different+r.Extra+r.Unexplained == 0 {
-					return fault.Hint(err, "all else is the same; cutie audit --source URL tells more of what could not be read")
+					return withHint(err, "all else is the same; cutie audit --source URL tells more of what could not be read")
 				}
-				return fault.Hint(err, "cutie sync --again --checksum --delete all "+o.Dir)
+				return withHint(err, "cutie sync --again --checksum --delete all "+o.Dir)
 			}
 			return nil
 		})
@@ -117,7 +116,7 @@ func printAudit(c *call, r *destination.AuditReport) error {
 // inspected reads a Source alone.
 func inspected(ctx context.Context, c *call, o *syncOptions, how destination.InspectOptions) error {
 	if len(c.Args) != 1 {
-		return fault.Usagef("--source takes a URL alone")
+		return usagef("--source takes a URL alone")
 	}
 	url := c.Args[0]
 	c.Args = []string{url, ""}
@@ -139,7 +138,7 @@ func inspected(ctx context.Context, c *call, o *syncOptions, how destination.Ins
 		return err
 	}
 	if !r.Clean() {
-		return fmt.Errorf("%w: see the findings", fault.ErrFaulty)
+		return fmt.Errorf("%w: see the findings", errFaulty)
 	}
 	return nil
 }
@@ -147,7 +146,7 @@ func inspected(ctx context.Context, c *call, o *syncOptions, how destination.Ins
 // auditedMirror has a daemon audit a mirror.
 func auditedMirror(ctx context.Context, c *call) (err error) {
 	if len(c.Args) != 1 {
-		return fault.Usagef("--mirror takes a queue alone")
+		return usagef("--mirror takes a queue alone")
 	}
 	if _, err := wantsJSON(c); err != nil {
 		return err
@@ -169,7 +168,7 @@ func auditedMirror(ctx context.Context, c *call) (err error) {
 			r.Queue, r.Files, r.Source, r.Missing, r.Different, r.Extra, r.Seconds)
 	})
 	if n := r.Missing + r.Different + r.Extra; err == nil && n > 0 {
-		err = fmt.Errorf("%w: %d files", fault.ErrDiffers, n)
+		err = fmt.Errorf("%w: %d files", errDiffers, n)
 	}
 	return err
 }

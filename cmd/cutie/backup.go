@@ -20,9 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
-	"cutie/cmd/cutie/reach"
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
@@ -77,7 +75,7 @@ cutie restore /srv/backup --home new`,
 			return err
 		}
 		if c.URL != "" {
-			return fault.Hint(fault.Usagef("a backup has files of the home that no URL gives"), "--home DIR without --url or CUTIE_URL; cutie sync URL DIR copies the queues of a daemon elsewhere")
+			return withHint(usagef("a backup has files of the home that no URL gives"), "--home DIR without --url or CUTIE_URL; cutie sync URL DIR copies the queues of a daemon elsewhere")
 		}
 		ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
@@ -154,8 +152,8 @@ func (o *backup) run(ctx context.Context, c *call, dir string) (r *backedUp, err
 		return nil, err
 	}
 	if a := r.Audit; !a.Clean() {
-		err := fmt.Errorf("%w: %d missing, %d different, %d extra", fault.ErrDiffers, a.Missing, a.Different, a.Extra)
-		return nil, errors.Join(printAudit(c, a), fault.Hint(err, "cutie backup --checksum "+dir+" mends it; cutie check "+t.Home+" looks for faults of the home"))
+		err := fmt.Errorf("%w: %d missing, %d different, %d extra", errDiffers, a.Missing, a.Different, a.Extra)
+		return nil, errors.Join(printAudit(c, a), withHint(err, "cutie backup --checksum "+dir+" mends it; cutie check "+t.Home+" looks for faults of the home"))
 	}
 	r.Seconds = time.Since(r.Began).Round(time.Millisecond).Seconds()
 	return r, o.commit(into, r)
@@ -187,11 +185,11 @@ func (o *backup) commit(into *durable.Dir, r *backedUp) error {
 
 // open opens the copy of the queues. A home served at another URL than before has the same
 // files under other names.
-func (o *backup) open(ctx context.Context, c *call, t *reach.Target, dir string) (*destination.Copy, error) {
+func (o *backup) open(ctx context.Context, c *call, t *target, dir string) (*destination.Copy, error) {
 	o.URL, o.Dir, o.Delete, o.History = t.Base, filepath.Join(dir, backupCopy), destination.DeleteAll, true
 	o.Again = o.Deep
 	o.Settle = -1 // Explain is for the rest
-	o.HTTP = source.Options{Transport: homeTransport{t.HTTP.Transport}, UserAgent: reach.Agent(), Octets: int64(o.octets)}
+	o.HTTP = source.Options{Transport: homeTransport{t.HTTP.Transport}, UserAgent: agentName(), Octets: int64(o.octets)}
 	o.Tell = func(text string) { c.Warnf("%s", text) }
 	copied, err := destination.Open(ctx, o.Options)
 	if !errors.Is(err, destination.ErrOther) {
@@ -229,10 +227,10 @@ func (o *backup) catchUp(ctx context.Context, copied *destination.Copy, r *backe
 		return err
 	}
 	if report.Skipped > 0 {
-		return fmt.Errorf("%w: %d documents or entries could not be read", fault.ErrDiffers, report.Skipped)
+		return fmt.Errorf("%w: %d documents or entries could not be read", errDiffers, report.Skipped)
 	}
 	if report.Refused > 0 {
-		return fmt.Errorf("%w: %d files were refused", fault.ErrDiffers, report.Refused)
+		return fmt.Errorf("%w: %d files were refused", errDiffers, report.Refused)
 	}
 	r.Source = report.Source
 	transit := 0
@@ -251,7 +249,7 @@ func (o *backup) catchUp(ctx context.Context, copied *destination.Copy, r *backe
 			return err
 		}
 		if transit = len(left); transit > 0 && round == maxRounds {
-			return fmt.Errorf("%w: %d files are missing, such as %s", fault.ErrDiffers, transit, left[0])
+			return fmt.Errorf("%w: %d files are missing, such as %s", errDiffers, transit, left[0])
 		}
 	}
 	counts := copied.Counts()
@@ -284,7 +282,7 @@ func printBackup(c *call, r *backedUp) error {
 func readBackup(dir string) (r backedUp, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, backupReport))
 	if errors.Is(err, fs.ErrNotExist) {
-		return r, fault.Hint(fmt.Errorf("%s has no whole backup: there is no %s", dir, backupReport), "cutie backup "+dir+" --home HOME makes or finishes one")
+		return r, withHint(fmt.Errorf("%s has no whole backup: there is no %s", dir, backupReport), "cutie backup "+dir+" --home HOME makes or finishes one")
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &r)
@@ -368,7 +366,7 @@ type restored struct {
 }
 
 func (o *promotion) restore(ctx context.Context, dir, to string) (*restored, error) {
-	if err := reach.AsOwner(to); err != nil {
+	if err := asOwner(to); err != nil {
 		return nil, err
 	}
 	was, err := readBackup(dir)
@@ -435,7 +433,7 @@ func restoring(to string) (*durable.Dir, error) {
 			_, err = os.Lstat(filepath.Join(to, restoringDir, restoredWhole))
 		}
 		if !begun || err != nil {
-			err = fault.Hint(fmt.Errorf("%s: %.60q: %w", to, other, fs.ErrExist), "--home DIR names a directory that is empty, or not there yet")
+			err = withHint(fmt.Errorf("%s: %.60q: %w", to, other, fs.ErrExist), "--home DIR names a directory that is empty, or not there yet")
 		}
 	}
 	if err != nil {
@@ -460,7 +458,7 @@ func (o *promotion) fill(dir, to string, was *backedUp) error {
 		queue := strings.TrimSuffix(s.Name, wholeQueue)
 		last, in := was.last(queue)
 		if !o.force && (!s.Baseline || in && s.Reached < last || !in && s.Transit > 0) {
-			return fault.Hint(fmt.Errorf("%s: files of queue %s are missing, since the last backup was cut off", dir, queue),
+			return withHint(fmt.Errorf("%s: files of queue %s are missing, since the last backup was cut off", dir, queue),
 				"cutie backup "+dir+" --home HOME finishes it; --force restores what there is")
 		}
 	}

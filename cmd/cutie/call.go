@@ -15,8 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/ledger"
@@ -34,7 +32,7 @@ import (
 //		return c.Verb(cmd, optForm, func(ctx context.Context) error { … })
 //	}
 type call struct {
-	reach.Finder
+	finder
 	Out     sink   // where the result goes
 	Form    string // response form as typed; "" for the default of the verb
 	Verbose bool
@@ -49,13 +47,13 @@ type call struct {
 // newCall returns a call with the defaults of the environment: CUTIE_HOME and CUTIE_URL.
 func newCall(stdin io.Reader, stdout, stderr *os.File) *call {
 	c := &call{Out: sink{Stdout: stdout}, Stdin: stdin, Stderr: stderr}
-	c.Finder = reach.Finder{Home: cmp.Or(os.Getenv("CUTIE_HOME"), defaultHome), URL: os.Getenv("CUTIE_URL"),
+	c.finder = finder{Home: cmp.Or(os.Getenv("CUTIE_HOME"), defaultHome), URL: os.Getenv("CUTIE_URL"),
 		Warn: c.Warnf, Say: c.Sayf, Trace: onScreen(stderr)}
 	return c
 }
 
 // At finds the target, calls do with it, and closes it.
-func (c *call) At(ctx context.Context, do func(t *reach.Target) error) (err error) {
+func (c *call) At(ctx context.Context, do func(t *target) error) (err error) {
 	t, err := c.Find(ctx)
 	if err != nil {
 		return err
@@ -65,12 +63,12 @@ func (c *call) At(ctx context.Context, do func(t *reach.Target) error) (err erro
 }
 
 // AtQueue is [call.At] for the queue of the first argument. Its errors name the queue.
-func (c *call) AtQueue(ctx context.Context, do func(t *reach.Target, queue string) error) error {
+func (c *call) AtQueue(ctx context.Context, do func(t *target, queue string) error) error {
 	queue, err := c.QueueArg()
 	if err != nil {
 		return err
 	}
-	return c.At(ctx, func(t *reach.Target) error { return fault.About(queue, do(t, queue)) })
+	return c.At(ctx, func(t *target) error { return nameError(queue, do(t, queue)) })
 }
 
 // QueueArg is the queue of the first argument. Names impossible in a URL are not
@@ -78,7 +76,7 @@ func (c *call) AtQueue(ctx context.Context, do func(t *reach.Target, queue strin
 func (c *call) QueueArg() (string, error) {
 	switch q := c.Args[0]; q {
 	case "", ".", "..":
-		return q, fault.About(q, ledger.ErrNoQueue)
+		return q, nameError(q, ledger.ErrNoQueue)
 	default:
 		return q, nil
 	}
@@ -170,7 +168,7 @@ func writeFindings(w io.Writer, all []durable.Finding) {
 func (c *call) factsForm() (state.Form, error) {
 	form, err := c.ResponseForm()
 	if err == nil && form != state.JSON && form != state.ANVL {
-		err = fault.Hint(fault.Usagef("this has no response form %.40q", c.Form), "-t json or anvl")
+		err = withHint(usagef("this has no response form %.40q", c.Form), "-t json or anvl")
 	}
 	return form, err
 }
@@ -182,7 +180,7 @@ func (c *call) ResponseForm() (state.Form, error) {
 	}
 	f, err := state.ParseForm(c.Form)
 	if err != nil {
-		return 0, fault.Hint(fault.Usagef("response form %.40q is not known", c.Form), "-t anvl, json, turtle, xhtml, xml or soif")
+		return 0, withHint(usagef("response form %.40q is not known", c.Form), "-t anvl, json, turtle, xhtml, xml or soif")
 	}
 	return f, nil
 }
@@ -204,7 +202,7 @@ func (c *call) Verb(cmd *cobra.Command, takes optionSet, do func(context.Context
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c.Cmd, c.Args = cmd, args
 		if err := c.checkOptions(takes); err != nil {
-			return fault.Hint(err, "cutie help "+pathOf(cmd))
+			return withHint(err, "cutie help "+pathOf(cmd))
 		}
 		c.Reads = takes&optReads != 0
 		return do(cmd.Context())
@@ -222,9 +220,9 @@ func (c *call) Group(cmd *cobra.Command, takes optionSet, verbs ...*cobra.Comman
 		}
 		words := strings.Join(names, ", ")
 		if len(c.Args) > 0 {
-			return fault.Hint(fault.Usagef("%.40q is none of %s", c.Args[0], words), "cutie help "+pathOf(cmd))
+			return withHint(usagef("%.40q is none of %s", c.Args[0], words), "cutie help "+pathOf(cmd))
 		}
-		return fault.Hint(fault.Usagef("one of %s must follow", words), "cutie help "+pathOf(cmd))
+		return withHint(usagef("one of %s must follow", words), "cutie help "+pathOf(cmd))
 	})
 	cmd.Args, cmd.ValidArgsFunction = cobra.ArbitraryArgs, nil
 	cmd.Flags().SetInterspersed(false)
@@ -263,13 +261,13 @@ func between(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		switch {
 		case len(args) < least:
-			err = fault.Usagef("too few arguments, usage: %s", cmd.UseLine())
+			err = usagef("too few arguments, usage: %s", cmd.UseLine())
 		case most >= 0 && len(args) > most:
-			err = fault.Usagef("too many arguments: %.60q", args[most])
+			err = usagef("too many arguments: %.60q", args[most])
 		default:
 			return nil
 		}
-		return fault.Hint(err, "cutie help "+pathOf(cmd))
+		return withHint(err, "cutie help "+pathOf(cmd))
 	}
 }
 
@@ -332,12 +330,12 @@ func (c *call) checkOptions(takes optionSet) error {
 		}
 	})
 	if foreign != "" {
-		return fault.Usagef("takes no --%s", foreign)
+		return usagef("takes no --%s", foreign)
 	}
 	given := func(name string) bool { return before.Changed(name) || after.Changed(name) }
 	if takes&optTarget == optTarget && given("home") {
 		if given("url") {
-			return fault.Usagef("one of --home and --url says where the queue is")
+			return usagef("one of --home and --url says where the queue is")
 		}
 		c.URL = "" // of the environment
 	}

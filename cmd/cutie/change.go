@@ -15,8 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
@@ -47,7 +45,7 @@ code 5).` + manyJobs,
 cutie rm jobs --older 30d -n`,
 	}
 	return changeJobs(c, cmd, "deleted", func() (bulk.Operation, change, error) {
-		return bulk.Operation{Method: "delete"}, (*reach.Target).Delete, nil
+		return bulk.Operation{Method: "delete"}, (*target).Delete, nil
 	})
 }
 
@@ -72,7 +70,7 @@ cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 	force := cmd.Flags().Bool("force", false, "take jobs from their consumers too")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if *end && *force {
-			return fault.Usagef("--end and --force exclude each other: a job in work is not put at the end")
+			return usagef("--end and --force exclude each other: a job in work is not put at the end")
 		}
 		return nil
 	}
@@ -80,14 +78,14 @@ cutie requeue jobs --status consumed --outcome error --older 24h --end -n`,
 		op := bulk.Operation{Method: "requeue", End: *end, Force: *force}
 		switch {
 		case *end:
-			return op, (*reach.Target).RequeueEnd, nil
+			return op, (*target).RequeueEnd, nil
 		case *force:
-			return op, (*reach.Target).RequeueForced, nil
+			return op, (*target).RequeueForced, nil
 		}
-		return op, func(t *reach.Target, ctx context.Context, queue, jobID string) (job.Job, error) {
+		return op, func(t *target, ctx context.Context, queue, jobID string) (job.Job, error) {
 			j, err := t.Requeue(ctx, queue, jobID)
 			if errors.Is(err, job.ErrConflict) {
-				err = fault.Hint(err, "--force takes the job from its consumer")
+				err = withHint(err, "--force takes the job from its consumer")
 			}
 			return j, err
 		}, nil
@@ -115,7 +113,7 @@ cutie hold jobs --submitter 'curl/7.88.1' --until 90m -n`,
 	end := cmd.Flags().String("until", "", "release them at this `time`, such as 2026-12-24T18:00, or after 90m or 7d")
 	return changeJobs(c, cmd, "held", func() (bulk.Operation, change, error) {
 		until, err := parseWhen("until", *end, time.Now())
-		return bulk.Operation{Method: "hold", Reason: *why, Until: until}, func(t *reach.Target, ctx context.Context, queue, job string) (job.Job, error) {
+		return bulk.Operation{Method: "hold", Reason: *why, Until: until}, func(t *target, ctx context.Context, queue, job string) (job.Job, error) {
 			return t.HoldUntil(ctx, queue, job, *why, until)
 		}, err
 	})
@@ -132,7 +130,7 @@ func releaseVerb(c *call) *cobra.Command {
 cutie release jobs --held`,
 	}
 	return changeJobs(c, cmd, "released", func() (bulk.Operation, change, error) {
-		return bulk.Operation{Method: "release"}, (*reach.Target).Release, nil
+		return bulk.Operation{Method: "release"}, (*target).Release, nil
 	})
 }
 
@@ -153,7 +151,7 @@ be aborted (exit code 5). The answers are those of cutie rm.`,
 	fs.BoolVarP(&how.quiet, "quiet", "q", false, "print nothing")
 	why := fs.String("reason", "", "`text` with the reason")
 	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
-		return eachJob(ctx, c, how, func(t *reach.Target, ctx context.Context, queue, job string) (job.Job, error) {
+		return eachJob(ctx, c, how, func(t *target, ctx context.Context, queue, job string) (job.Job, error) {
 			return t.Abort(ctx, queue, job, *why)
 		})
 	})
@@ -178,17 +176,17 @@ func changeJobs(c *call, cmd *cobra.Command, done string, operation func() (bulk
 			return eachJob(ctx, c, how, do)
 		}
 		if c.Form != "" || c.Out.Name != "" {
-			return fault.Usagef("--response-form and --output are for jobs that are named")
+			return usagef("--response-form and --output are for jobs that are named")
 		}
 		if err := selector.parse(); err != nil {
 			return err
 		}
-		return c.AtQueue(ctx, func(t *reach.Target, queue string) error { return changeSelected(ctx, c, t, queue, how, selector, op) })
+		return c.AtQueue(ctx, func(t *target, queue string) error { return changeSelected(ctx, c, t, queue, how, selector, op) })
 	})
 }
 
 // A change changes a job and returns it.
-type change func(t *reach.Target, ctx context.Context, queue, job string) (job.Job, error)
+type change func(t *target, ctx context.Context, queue, job string) (job.Job, error)
 
 // A manner is how a verb reports the jobs it has changed.
 type manner struct {
@@ -210,11 +208,11 @@ func eachJob(ctx context.Context, c *call, how manner, do change) error {
 		return err
 	}
 	states := how.done == "" || c.Form != "" || len(c.Args) == 2 && c.Args[1] != "-"
-	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+	return c.AtQueue(ctx, func(t *target, queue string) error {
 		if how.done != "" { // nothing is changed before all names were looked at
 			for _, id := range ids {
 				if err := mayExist(ctx, t, queue, id); err != nil {
-					return fault.AboutJob(queue, id, err)
+					return jobError(queue, id, err)
 				}
 			}
 		}
@@ -229,7 +227,7 @@ func eachJob(ctx context.Context, c *call, how manner, do change) error {
 			for _, id := range ids {
 				j, err := do(t, ctx, queue, id)
 				if err != nil {
-					err = fault.AboutJob(queue, id, err)
+					err = jobError(queue, id, err)
 					first = cmp.Or(first, err)
 					if len(ids) > 1 {
 						c.Warnf("%v", err)
@@ -311,7 +309,7 @@ func jobArgs(c *call, args []string) ([]string, error) {
 		words.Split(bufio.ScanWords)
 		for args = nil; words.Scan(); {
 			if args = append(args, words.Text()); len(args) > maxIDs {
-				return nil, fault.Usagef("more than %d identifiers", maxIDs)
+				return nil, usagef("more than %d identifiers", maxIDs)
 			}
 		}
 		if err := words.Err(); err != nil {
@@ -357,13 +355,13 @@ func (o *selector) selected(c *call) (bool, error) {
 	}
 	switch named := len(c.Args) > 1; {
 	case which != "" && named:
-		return false, fault.Usagef("either name jobs, or select them by --%s", which)
+		return false, usagef("either name jobs, or select them by --%s", which)
 	case which == "" && !named:
-		return false, fault.Hint(fault.Usagef("no jobs are named"), "name them, or - for standard input, or select them by --status, --outcome, --held, --batch, --submitter or --older")
+		return false, withHint(usagef("no jobs are named"), "name them, or - for standard input, or select them by --status, --outcome, --held, --batch, --submitter or --older")
 	case named && (o.limit != 0 || o.s.Dry):
-		return false, fault.Usagef("--limit and --dry-run are for jobs that are selected, not named")
+		return false, usagef("--limit and --dry-run are for jobs that are selected, not named")
 	case o.limit < 0 || o.flags.Changed("limit") && o.limit == 0:
-		return false, fault.Usagef("--limit %d is not a number of jobs", o.limit)
+		return false, usagef("--limit %d is not a number of jobs", o.limit)
 	}
 	return which != "", nil
 }
@@ -388,14 +386,14 @@ func parseAge(s string) (time.Duration, error) {
 		d, err = time.Duration(n)*unit, nil
 	}
 	if err != nil || d <= 0 {
-		return 0, fault.Usagef("--older %.40q is neither hours nor a duration such as 90m or 7d", s)
+		return 0, usagef("--older %.40q is neither hours nor a duration such as 90m or 7d", s)
 	}
 	return d, nil
 }
 
 // changeSelected changes the selected jobs and prints their identifiers. One request
 // ends after some time or some jobs, and the next one goes on after them.
-func changeSelected(ctx context.Context, c *call, t *reach.Target, queue string, how manner, o *selector, op bulk.Operation) error {
+func changeSelected(ctx context.Context, c *call, t *target, queue string, how manner, o *selector, op bulk.Operation) error {
 	n, s := 0, o.s
 	for {
 		s.Limit = 0
@@ -414,7 +412,7 @@ func changeSelected(ctx context.Context, c *call, t *reach.Target, queue string,
 		}
 		if err != nil {
 			if n > 0 {
-				err = fault.Hint(err, fmt.Sprintf("%s %s before", inWords(n), how.done))
+				err = withHint(err, fmt.Sprintf("%s %s before", inWords(n), how.done))
 			}
 			return err
 		}
@@ -470,5 +468,5 @@ func parseWhen(option, s string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(s); err == nil && d > 0 {
 		return now.Add(d), nil
 	}
-	return time.Time{}, fault.Usagef("--%s %.40q is neither a time such as 2026-11-25T08:00 nor one from now such as 90m or 7d", option, s)
+	return time.Time{}, usagef("--%s %.40q is neither a time such as 2026-11-25T08:00 nor one from now such as 90m or 7d", option, s)
 }

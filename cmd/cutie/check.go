@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/publisher/hub"
 	"cutie/queuefs/check"
@@ -56,7 +54,7 @@ cutie check --repair archive`,
 	cmd.Flags().BoolVar(&o.AcceptLoss, "accept-loss", false, "go on without a lost journal")
 	return c.Verb(cmd, optHome|optForm, func(context.Context) error {
 		if o.AcceptLoss && !o.Repair && !o.Rebuild {
-			return fault.Usagef("--accept-loss is for --repair or --rebuild")
+			return usagef("--accept-loss is for --repair or --rebuild")
 		}
 		return checkHome(c, o)
 	})
@@ -68,13 +66,13 @@ func checkHome(c *call, o check.Options) error {
 		dir = c.Args[0]
 	}
 	if o.Repair || o.Rebuild {
-		if err := reach.AsOwner(dir); err != nil {
+		if err := asOwner(dir); err != nil {
 			return err
 		}
 	}
 	r, err := check.Home(dir, o)
 	if err != nil {
-		return fault.Explain(err, dir)
+		return explainHome(err, dir)
 	}
 	r.Problems = slices.Concat(r.Problems, publisher.Check(dir), hub.Check(dir))
 	sum := fmt.Sprintf("%d queues, %d jobs, %d octets of payload, %d mended, %d problems",
@@ -114,19 +112,19 @@ func remaining(dir string, r *check.Report) error {
 	case !ok && some(func(p durable.Finding) bool {
 		return strings.HasPrefix(p.Path, home.CallbacksDir+"/") && p.Level != durable.Unread
 	}):
-		return fault.Hint(err, "cutie set QUEUE --home "+dir+" --callback URL sets the callback of a queue again")
+		return withHint(err, "cutie set QUEUE --home "+dir+" --callback URL sets the callback of a queue again")
 	case !ok && some(func(p durable.Finding) bool { return published(p) && p.Level != durable.Unread }):
-		return fault.Hint(err, "cutie serve --home "+dir+" makes published files again, or sets them aside and begins new lists: cutie publish --status says what was lost")
+		return withHint(err, "cutie serve --home "+dir+" makes published files again, or sets them aside and begins new lists: cutie publish --status says what was lost")
 	case !ok && some(followers):
-		return fault.Hint(err, "cutie serve --home "+dir+" sets these files aside and goes on: changes are sent again, subscribers have to subscribe again")
+		return withHint(err, "cutie serve --home "+dir+" sets these files aside and goes on: changes are sent again, subscribers have to subscribe again")
 	case !ok && some(func(p durable.Finding) bool { return p.Level == durable.Unread }):
-		return fault.Hint(err, "files that cannot be read now may be whole: look at the disk and its log, then check again")
+		return withHint(err, "files that cannot be read now may be whole: look at the disk and its log, then check again")
 	case !ok:
-		return fault.Hint(err, "bring the files back from a copy, or delete their jobs and cull them: cutie help delete, cutie help cull")
+		return withHint(err, "bring the files back from a copy, or delete their jobs and cull them: cutie help delete, cutie help cull")
 	}
 	mends := "mends what can be mended"
 	if o.AcceptLoss {
 		mends = "goes on with the files there are; if there is a copy of the lost ones, bring it back first"
 	}
-	return fault.Hint(err, reach.CheckCommand(dir, o.Repair, o.Rebuild, o.AcceptLoss)+" "+mends)
+	return withHint(err, checkCommand(dir, o.Repair, o.Rebuild, o.AcceptLoss)+" "+mends)
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"cutie/cmd/cutie/daemon"
-	"cutie/cmd/cutie/fault"
 )
 
 func configVerb(c *call) *cobra.Command {
@@ -65,11 +64,11 @@ cutie serve --config cutie.toml`,
 				return s.write(c.Out.Stdout)
 			}
 		default:
-			return fault.Usagef("%.40q is not default, show or check", word)
+			return usagef("%.40q is not default, show or check", word)
 		}
 		for _, v := range s.strays(os.Environ()) {
 			if v.near != "" {
-				return fault.Hint(fault.Usagef("the variable %s sets nothing: there is no such setting", v.variable), "did you mean "+v.near+"?")
+				return withHint(usagef("the variable %s sets nothing: there is no such setting", v.variable), "did you mean "+v.near+"?")
 			}
 			c.Warnf("the variable %s sets nothing: there is no such setting", v.variable)
 		}
@@ -198,10 +197,10 @@ func (s *settings) fill(typed func(option string) bool, getenv func(string) stri
 			continue
 		}
 		hint := "cutie config default lists them"
-		if near := fault.Near(key, names); near != "" {
+		if near := near(key, names); near != "" {
 			hint = "did you mean " + near + "? " + hint
 		}
-		return fault.Hint(fault.Usagef("%s: there is no setting %.40q", s.file.place(key), key), hint)
+		return withHint(usagef("%s: there is no setting %.40q", s.file.place(key), key), hint)
 	}
 	for _, e := range s.all {
 		value, inFile := s.file.values[e.name]
@@ -215,7 +214,7 @@ func (s *settings) fill(typed func(option string) bool, getenv func(string) stri
 			e.from, err = fromFile, s.setTOML(e, value)
 		}
 		if e.text = s.option(e).Value.String(); err != nil {
-			return fault.Usagef("%s%s", s.place(e), fault.InOption(err))
+			return usagef("%s%s", s.place(e), inOption(err))
 		}
 	}
 	return nil
@@ -313,7 +312,7 @@ func (s *settings) strays(environ []string) (strays []stray) {
 		if !ours || value == "" || slices.Contains(names, name) {
 			continue
 		}
-		near := fault.Near(name, names)
+		near := near(name, names)
 		if near != "" {
 			near = prefix + strings.ReplaceAll(near, " or ", " or "+prefix)
 		}
@@ -349,14 +348,14 @@ func readSettings(name string) (f tomlFile, err error) {
 		return f, err
 	}
 	if len(text) > maxSettings {
-		return f, fault.Usagef("%s has more than %d bytes", name, maxSettings)
+		return f, usagef("%s has more than %d bytes", name, maxSettings)
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // of editors on other systems
 	err = toml.Unmarshal(text, &f.values)
 	var syntax *toml.DecodeError
 	if errors.As(err, &syntax) {
 		line, column := syntax.Position()
-		return f, fault.Usagef("%s:%d:%d: %v", name, line, column, strings.TrimPrefix(syntax.Error(), "toml: "))
+		return f, usagef("%s:%d:%d: %v", name, line, column, strings.TrimPrefix(syntax.Error(), "toml: "))
 	}
 	f.lines = map[string]int{}
 	var p unstable.Parser

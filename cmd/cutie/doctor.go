@@ -17,9 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/listen"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/state"
 )
@@ -51,14 +49,14 @@ options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
 			err = s.check()
 		}
 		if err != nil {
-			text, hint := fault.Words(err) // settings left out have their defaults
+			text, hint := wordsOf(err) // settings left out have their defaults
 			findings = append(findings, durable.Finding{Path: "settings", Text: text, Cure: cmp.Or(hint, "mend it: cutie config default says what each setting takes")})
 		}
 		users := s.Access.Users
 		if _, wide, err := access.Load(users); err == nil && wide {
 			findings = append(findings, durable.Finding{Level: durable.Warning, Path: "settings", Text: "other users of this machine may read or write " + users, Cure: "chmod 600 " + users})
 		}
-		e := examination{findings: findings, settings: s, conns: asked, finder: &c.Finder, now: time.Now()}
+		e := examination{findings: findings, settings: s, conns: asked, finder: &c.finder, now: time.Now()}
 		e.examine(ctx)
 		if err := c.Findings(e.findings, "", nil); err != nil {
 			return err
@@ -82,11 +80,11 @@ options. The exit code is 1 if there is a fault; warnings alone leave it 0.`,
 type examination struct {
 	*settings
 	conns    int // asked for
-	finder   *reach.Finder
+	finder   *finder
 	now      time.Time
 	findings []durable.Finding
-	daemon   *reach.Target // nil if none runs
-	pid      int           // of the daemon, or of this process
+	daemon   *target // nil if none runs
+	pid      int     // of the daemon, or of this process
 }
 
 // examine looks at everything, first at faults with others as a consequence.

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/mirror"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
@@ -40,7 +39,7 @@ func makeHome(t *testing.T) string {
 
 func examine(dir string, change func(*examination)) []durable.Finding {
 	e := examination{settings: &settings{home: &dir}, conns: 10, now: time.Now(),
-		finder: &reach.Finder{Home: dir, Warn: func(string, ...any) {}, Say: func(string, ...any) {}}}
+		finder: &finder{Home: dir, Warn: func(string, ...any) {}, Say: func(string, ...any) {}}}
 	if change != nil {
 		change(&e)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/common/model"
 
 	"cutie/cmd/cutie/daemon"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/durable"
 )
 
@@ -106,7 +105,7 @@ func TestDaemonsOfAStore(t *testing.T) {
 		if c.base == "" {
 			c.base = srv.URL + "/"
 		}
-		e := &examination{settings: new(settings), now: now, daemon: &reach.Target{HTTP: srv.Client(), Base: srv.URL + "/"}}
+		e := &examination{settings: new(settings), now: now, daemon: &target{HTTP: srv.Client(), Base: srv.URL + "/"}}
 		e.Listen.BaseURI = c.base
 		e.shared(t.Context())
 		if len(e.findings) != 1 || e.findings[0].Level != c.level || e.findings[0].Path != "store" ||
@@ -116,7 +115,7 @@ func TestDaemonsOfAStore(t *testing.T) {
 	}
 	local := httptest.NewServer(http.NotFoundHandler())
 	defer local.Close()
-	e := &examination{settings: new(settings), now: now, daemon: &reach.Target{HTTP: local.Client(), Base: local.URL + "/"}}
+	e := &examination{settings: new(settings), now: now, daemon: &target{HTTP: local.Client(), Base: local.URL + "/"}}
 	if e.shared(t.Context()); len(e.findings) > 0 {
 		t.Errorf("a home in its directory: got %+v", e.findings)
 	}

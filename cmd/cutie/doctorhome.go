@@ -13,9 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/listen"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/check"
 	"cutie/queuefs/durable"
@@ -89,8 +87,8 @@ func (e *examination) closed() {
 		}
 	}})
 	if err != nil {
-		err = fault.Explain(err, *e.home)
-		text, hint := fault.Words(err)
+		err = explainHome(err, *e.home)
+		text, hint := wordsOf(err)
 		var locked *home.LockedError
 		if errors.As(err, &locked) {
 			hint = "wait until that process has opened the home, or stop it"
@@ -124,13 +122,13 @@ func (e *examination) cureOf(p durable.Finding) string {
 		return "look at the rights to the file, then at the disk and its log; the file may be whole"
 	}
 	if p.Path == home.LogDir+"/"+home.JournalDir {
-		return fault.HintOf(fault.Explain(queuefs.ErrJournalLost, *e.home))
+		return hintOf(explainHome(queuefs.ErrJournalLost, *e.home))
 	}
 	if id, ok := strings.CutPrefix(p.Path, home.QueuesDir+"/"); ok && strings.HasPrefix(p.Text, "directory lost") {
 		return "put the directory back, or cutie rmqueue --lost " + id
 	}
 	o, _ := check.Cure(&check.Report{Problems: []durable.Finding{p}}, nil)
-	return reach.CheckCommand(*e.home, o.Repair, o.Rebuild, o.AcceptLoss)
+	return checkCommand(*e.home, o.Repair, o.Rebuild, o.AcceptLoss)
 }
 
 // dates compares the last events with the clock. Later events are dated after them,
@@ -291,7 +289,7 @@ func (e *examination) shape() {
 	for _, file := range []string{home.ListName, home.InfoName} {
 		name := filepath.Join(*e.home, file)
 		if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
-			e.fault("home", "move it away, and bring the file back from a copy; without one, "+reach.CheckCommand(*e.home, false, true, false), "%s is no file", name)
+			e.fault("home", "move it away, and bring the file back from a copy; without one, "+checkCommand(*e.home, false, true, false), "%s is no file", name)
 		}
 	}
 	queues, _ := filepath.Glob(filepath.Join(globbed(*e.home), home.QueuesDir, "*", home.QueueInfoName))
@@ -334,7 +332,7 @@ func (e *examination) foreignNames(dir string, max int) (seen int) {
 		seen += len(all)
 	}
 	if foreign > 0 {
-		e.warn("home", reach.CheckCommand(*e.home, true, false, false)+" sets them aside", "%d entries of %s are no files of jobs, first %.80q", foreign, dir, first)
+		e.warn("home", checkCommand(*e.home, true, false, false)+" sets them aside", "%d entries of %s are no files of jobs, first %.80q", foreign, dir, first)
 	}
 	return seen
 }

@@ -13,9 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/daemon"
-	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/replay"
 )
 
@@ -47,7 +45,7 @@ func takeoverVerb(c *call) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 && !cmd.Flags().Changed("all") {
 			if cmd.Flags().Changed("force") || cmd.Flags().Changed("requeue-unfinished") {
-				return fault.Usagef("--force and --requeue-unfinished are of mirrors: name the queues, or give --all")
+				return usagef("--force and --requeue-unfinished are of mirrors: name the queues, or give --all")
 			}
 			return standby.RunE(cmd, args)
 		}
@@ -98,7 +96,7 @@ A queue taken over before is left as it is.`,
 	requeue := fs.Bool("requeue-unfinished", false, "put back jobs that were handed out and have no outcome")
 	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		if *all == (len(c.Args) > 0) {
-			return fault.Usagef("name the queues to take over, or give --all")
+			return usagef("name the queues to take over, or give --all")
 		}
 		if _, err := wantsJSON(c); err != nil {
 			return err
@@ -134,8 +132,8 @@ func takeover(ctx context.Context, c *call, paths []string, query url.Values) (e
 	for _, path := range paths {
 		var report mirror.Taken
 		if err := post(ctx, s, path, query, &report); err != nil {
-			if fault.ExitCode(err) == fault.ExitConflict {
-				err = fault.Hint(err, "--force takes over although the original answers")
+			if exitCode(err) == exitConflict {
+				err = withHint(err, "--force takes over although the original answers")
 			}
 			return err
 		}
@@ -151,7 +149,7 @@ func takeover(ctx context.Context, c *call, paths []string, query url.Values) (e
 	return printTaken(c, &all)
 }
 
-func post(ctx context.Context, s *reach.Target, path string, query url.Values, report any) error {
+func post(ctx context.Context, s *target, path string, query url.Values, report any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Base+path[1:]+"?"+query.Encode(), nil)
 	if err != nil {
 		return err
@@ -241,7 +239,7 @@ func changeOwner(ctx context.Context, c *call, method string) error {
 	if err != nil {
 		return err
 	}
-	return c.At(ctx, func(t *reach.Target) error {
+	return c.At(ctx, func(t *target) error {
 		req, err := http.NewRequestWithContext(ctx, method, t.Base+daemon.OwnerPath[1:], nil)
 		if err != nil {
 			return err
@@ -249,8 +247,8 @@ func changeOwner(ctx context.Context, c *call, method string) error {
 		req.Header.Set("Accept", "application/json")
 		resp, err := t.Do(req)
 		if err != nil {
-			if fault.ExitCode(err) == fault.ExitNotFound {
-				err = fault.Hint(err, "this daemon has its home in its directory; of a mirror name the queue, or give --all")
+			if exitCode(err) == exitNotFound {
+				err = withHint(err, "this daemon has its home in its directory; of a mirror name the queue, or give --all")
 			}
 			return err
 		}

@@ -14,8 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
@@ -100,7 +98,7 @@ cutie get jobs --lease=10m -o job -t json`,
 			return err
 		}
 		o.consumes = true
-		return deliver(ctx, c, o, func(t *reach.Target, queue string, left time.Duration) (*client.Delivery, error) {
+		return deliver(ctx, c, o, func(t *target, queue string, left time.Duration) (*client.Delivery, error) {
 			how := queuefs.Take{Lease: length, Key: *key}
 			if whole {
 				return t.NextMessage(ctx, queue, how, left)
@@ -136,9 +134,9 @@ cutie peek jobs j000000000001 -o copy`,
 				return err
 			}
 		case c.Form != "":
-			return fault.Hint(fault.Usagef("a job has no response form %.40q", c.Form), "-t multipart, or without -t the payload alone; cutie show prints states")
+			return withHint(usagef("a job has no response form %.40q", c.Form), "-t multipart, or without -t the payload alone; cutie show prints states")
 		}
-		return deliver(ctx, c, o, func(t *reach.Target, queue string, _ time.Duration) (*client.Delivery, error) {
+		return deliver(ctx, c, o, func(t *target, queue string, _ time.Duration) (*client.Delivery, error) {
 			if len(c.Args) > 1 {
 				if err := mayExist(ctx, t, queue, job); err != nil {
 					return nil, err
@@ -159,7 +157,7 @@ func parseLease(s string) (time.Duration, error) {
 	}
 	d, err := parseSeconds(s)
 	if err != nil || d <= 0 {
-		return 0, fault.Usagef("--lease %.40q is neither seconds nor a duration such as 10m", s)
+		return 0, usagef("--lease %.40q is neither seconds nor a duration such as 10m", s)
 	}
 	return d, nil
 }
@@ -177,7 +175,7 @@ func parseSeconds(s string) (time.Duration, error) {
 const betweenTakes = time.Second
 
 // await takes a job, and tries again until limit is over.
-func await(ctx context.Context, c *call, queue string, limit time.Duration, take taker) (*reach.Target, *client.Delivery, error) {
+func await(ctx context.Context, c *call, queue string, limit time.Duration, take taker) (*target, *client.Delivery, error) {
 	for start := time.Now(); ; {
 		t, err := c.Find(ctx)
 		if err != nil {
@@ -221,7 +219,7 @@ func isMessage(form string) bool {
 // alone refuses a file for a part of a message.
 func (o *delivery) alone() error {
 	if o.sidecar != "" {
-		return fault.Usagef("--sidecar is for the payload alone, a message has the sidecar in it")
+		return usagef("--sidecar is for the payload alone, a message has the sidecar in it")
 	}
 	return nil
 }
@@ -234,7 +232,7 @@ func (o *delivery) described(c *call, whole bool) (state.Form, error) {
 	case c.Form == "" || whole:
 		return state.JSON, nil
 	case o.meta == "" && c.Out.Name == "":
-		return 0, fault.Hint(fault.Usagef("-t %.40s describes the job on standard output, and the payload has no place", c.Form), "-o FILE for the payload, or --meta FILE for the description; -t multipart is both in one")
+		return 0, withHint(usagef("-t %.40s describes the job on standard output, and the payload has no place", c.Form), "-o FILE for the payload, or --meta FILE for the description; -t multipart is both in one")
 	}
 	return c.ResponseForm()
 }
@@ -249,7 +247,7 @@ func (o *delivery) describe(d *client.Delivery) ([]byte, error) {
 }
 
 // A taker gets a job from a queue; it may wait for one as long as left.
-type taker func(t *reach.Target, queue string, left time.Duration) (*client.Delivery, error)
+type taker func(t *target, queue string, left time.Duration) (*client.Delivery, error)
 
 // deliver writes a job to the files of the options. It makes the files first, so that
 // no job is taken and then lost for want of a file.
@@ -266,9 +264,9 @@ func deliver(ctx context.Context, c *call, to delivery, take taker) (err error) 
 	t, d, err := await(ctx, c, queue, to.limit, take)
 	if err != nil {
 		if errors.Is(err, ledger.ErrNoJob) && len(c.Args) > 1 {
-			err = fault.About(c.Args[1], err)
+			err = nameError(c.Args[1], err)
 		}
-		return fault.About(queue, err)
+		return nameError(queue, err)
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	lease := ""
@@ -282,9 +280,9 @@ func deliver(ctx context.Context, c *call, to delivery, take taker) (err error) 
 		_, err = onScreen(c.Out.Stdout).Write(meta)
 	}
 	if err != nil {
-		err = fault.AboutJob(queue, d.Job, err)
+		err = jobError(queue, d.Job, err)
 		if to.consumes {
-			err = fault.Hint(err, fmt.Sprintf("the job is consumed%s; cutie requeue %s %s puts it back", lease, queue, d.Job))
+			err = withHint(err, fmt.Sprintf("the job is consumed%s; cutie requeue %s %s puts it back", lease, queue, d.Job))
 		}
 		return err
 	}
@@ -344,7 +342,7 @@ func (j *jobFiles) free() error {
 		}
 		switch info, err := os.Lstat(part.name); {
 		case err == nil && info.IsDir():
-			return fault.Usagef("%s is a directory, and the job may need a file of this name", part.name)
+			return usagef("%s is a directory, and the job may need a file of this name", part.name)
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return err
 		}
@@ -497,7 +495,7 @@ func parseWait(s string) (time.Duration, error) {
 	}
 	d, err := parseSeconds(s)
 	if err != nil || d < 0 {
-		return 0, fault.Usagef("--wait=%.40s: not a number of seconds", s)
+		return 0, usagef("--wait=%.40s: not a number of seconds", s)
 	}
 	return d, nil
 }

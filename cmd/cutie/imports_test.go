@@ -100,8 +100,7 @@ func blocksOf(page, heading string) (blocks []string) {
 // packages of lower layers only.
 var layers = [][]string{
 	{"cmd/cutie", "cmd/bench"},
-	{"cmd/cutie/reach"},
-	{"cmd/cutie/daemon", "cmd/cutie/fault"},
+	{"cmd/cutie/daemon"},
 	{"cmd/cutie/listen", "cmd/cutie/dashboard"},
 	{"cmd/cutie/access", "cmd/cutie/mirror", "cmd/cutie/traces"},
 	{"queuefs/rest", "queuefs/rest/client", "queuefs/uws", "publisher", "publisher/rdm", "publisher/destination", "queuefs/state/statetest", "cmd/cutie/topics"},

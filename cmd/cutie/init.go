@@ -15,8 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/home"
 	"cutie/queuefs/state"
 )
@@ -45,19 +43,19 @@ cutie create adds them.`,
 		}
 		if info.BaseURI != "" {
 			var err error
-			if info.BaseURI, err = reach.CleanBase(info.BaseURI); err != nil {
+			if info.BaseURI, err = cleanBase(info.BaseURI); err != nil {
 				return err
 			}
 		}
-		if err := reach.AsOwner(dir); err != nil {
+		if err := asOwner(dir); err != nil {
 			return err
 		}
 		err := home.Init(dir, namedService(info, dir))
 		if errors.Is(err, fs.ErrExist) {
-			return fault.Hint(err, "cutie serve --home "+dir+" serves it")
+			return withHint(err, "cutie serve --home "+dir+" serves it")
 		}
 		if errors.Is(err, home.ErrNoHome) {
-			return fault.Explain(err, dir)
+			return explainHome(err, dir)
 		}
 		return err
 	})
@@ -97,12 +95,12 @@ is. Without queues.txt its directories with queue-info.txt are the queues.`,
 		Example: `cutie import /srv/old --home new > names`,
 	}
 	return c.Verb(cmd, optHome|optOutput, func(context.Context) error {
-		if err := reach.AsOwner(c.Home); err != nil {
+		if err := asOwner(c.Home); err != nil {
 			return err
 		}
 		rows, err := home.Import(c.Args[0], c.Home)
 		if err != nil {
-			return fault.Hint(err, "nothing was imported; remove "+c.Home+" if it was made, and try again")
+			return withHint(err, "nothing was imported; remove "+c.Home+" if it was made, and try again")
 		}
 		lines := make([]string, len(rows))
 		for i, r := range rows {
@@ -123,7 +121,7 @@ func versionVerb(c *call) *cobra.Command {
 	return c.Verb(cmd, optForm, func(context.Context) error {
 		if *all {
 			if c.Form != "" {
-				return fault.Usagef("--licenses and --response-form exclude each other")
+				return usagef("--licenses and --response-form exclude each other")
 			}
 			_, err := fmt.Fprint(c.Out.Stdout, licenses)
 			return err

@@ -11,8 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/home"
 	queuejob "cutie/queuefs/job"
 	"cutie/queuefs/state"
@@ -36,13 +34,13 @@ lease that has ended, or whose job has another consumer by now, cannot be extend
 	quiet := fs.BoolP("quiet", "q", false, "print nothing")
 	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		if *length < 0 || fs.Changed("for") && *length == 0 {
-			return fault.Usagef("--for %v is no time", *length)
+			return usagef("--for %v is no time", *length)
 		}
 		token, err := readLease(*lease)
 		if err != nil {
 			return err
 		}
-		return eachJob(ctx, c, manner{"extended", *quiet}, func(t *reach.Target, ctx context.Context, queue, job string) (queuejob.Job, error) {
+		return eachJob(ctx, c, manner{"extended", *quiet}, func(t *target, ctx context.Context, queue, job string) (queuejob.Job, error) {
 			return t.Extend(ctx, queue, job, token, *length)
 		})
 	})
@@ -78,19 +76,19 @@ cutie fail jobs j000000000004 --lease @last.lease --transient --retry-in 5m`,
 		what := strings.ToLower(*outcome)
 		if implied := map[string]string{"done": "completed", "fail": "error"}[c.Word()]; implied != "" {
 			if what != "" && what != implied {
-				return fault.Usagef("%s says that the outcome is %s, and --outcome %.40q", c.Word(), implied, what)
+				return usagef("%s says that the outcome is %s, and --outcome %.40q", c.Word(), implied, what)
 			}
 			what = implied
 		}
 		if r.Transient && what != "error" {
-			return fault.Usagef("--transient is of the outcome error only")
+			return usagef("--transient is of the outcome error only")
 		}
 		if fs.Changed("retry-in") {
 			switch {
 			case !r.Transient:
-				return fault.Usagef("--retry-in is of a --transient error only")
+				return usagef("--retry-in is of a --transient error only")
 			case *retry < 0 || *retry > home.MaxLease:
-				return fault.Usagef("--retry-in %v is not from 0s to %v", *retry, home.MaxLease)
+				return usagef("--retry-in %v is not from 0s to %v", *retry, home.MaxLease)
 			}
 			r.RetryIn = retry
 		}
@@ -98,7 +96,7 @@ cutie fail jobs j000000000004 --lease @last.lease --transient --retry-in 5m`,
 		if err != nil {
 			return err
 		}
-		do := func(t *reach.Target, ctx context.Context, queue, job string) (queuejob.Job, error) {
+		do := func(t *target, ctx context.Context, queue, job string) (queuejob.Job, error) {
 			return t.Conclude(ctx, queue, job, token, r)
 		}
 		switch what {
@@ -107,13 +105,13 @@ cutie fail jobs j000000000004 --lease @last.lease --transient --retry-in 5m`,
 		case "error":
 			r.Outcome = queuejob.Failed
 		case "released":
-			do = func(t *reach.Target, ctx context.Context, queue, job string) (queuejob.Job, error) {
+			do = func(t *target, ctx context.Context, queue, job string) (queuejob.Job, error) {
 				return t.Return(ctx, queue, job, token, r.Message)
 			}
 		case "":
-			return fault.Usagef("no --outcome is given: completed, error or released")
+			return usagef("no --outcome is given: completed, error or released")
 		default:
-			return fault.Usagef("--outcome %.40q is none of completed, error, released", *outcome)
+			return usagef("--outcome %.40q is none of completed, error, released", *outcome)
 		}
 		return eachJob(ctx, c, manner{"reported", *quiet}, do)
 	})
@@ -139,10 +137,10 @@ func readLease(s string) (string, error) {
 		s = strings.TrimSpace(text)
 	}
 	if s == "" {
-		return "", fault.Hint(fault.Usagef("no --lease is given"), "cutie get --lease=10m -o FILE leaves its token in FILE.lease")
+		return "", withHint(usagef("no --lease is given"), "cutie get --lease=10m -o FILE leaves its token in FILE.lease")
 	}
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return "", fault.Usagef("--lease is no token")
+		return "", usagef("--lease is no token")
 	}
 	return s, nil
 }
@@ -183,22 +181,22 @@ func attach(ctx context.Context, c *call, lease string, o putOptions) error {
 		return err
 	}
 	if meta.Filename == "" && file == "-" {
-		return fault.Usagef("standard input has no name, --name gives it one")
+		return usagef("standard input has no name, --name gives it one")
 	}
 	if meta.Filename == "" {
 		meta.Filename = filepath.Base(file)
 	}
 	if err := queuejob.CheckResultName(meta.Filename); err != nil {
-		return fault.Hint(err, "--name gives it another name")
+		return withHint(err, "--name gives it another name")
 	}
-	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+	return c.AtQueue(ctx, func(t *target, queue string) error {
 		if err := mayExist(ctx, t, queue, job); err != nil {
-			return fault.AboutJob(queue, job, err)
+			return jobError(queue, job, err)
 		}
 		s := newSubmission(c, t, queue, meta, list)
 		err := t.PutResult(ctx, queue, job, token, s.upload(list[0]))
 		s.show.Clear()
-		return fault.AboutJob(queue, job, err)
+		return jobError(queue, job, err)
 	})
 }
 
@@ -216,13 +214,13 @@ cutie result jobs j000000000004 log.txt -o log.txt`,
 		job := c.Args[1]
 		if len(c.Args) == 3 {
 			if c.Form != "" {
-				return fault.Usagef("a result is printed as it is, and has no response form")
+				return usagef("a result is printed as it is, and has no response form")
 			}
 			if err := queuejob.CheckResultName(c.Args[2]); err != nil {
 				return err
 			}
 		}
-		return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+		return c.AtQueue(ctx, func(t *target, queue string) error {
 			err := mayExist(ctx, t, queue, job)
 			switch {
 			case err != nil:
@@ -231,12 +229,12 @@ cutie result jobs j000000000004 log.txt -o log.txt`,
 			default:
 				err = listResults(ctx, c, t, queue, job)
 			}
-			return fault.AboutJob(queue, job, err)
+			return jobError(queue, job, err)
 		})
 	})
 }
 
-func listResults(ctx context.Context, c *call, t *reach.Target, queue, job string) error {
+func listResults(ctx context.Context, c *call, t *target, queue, job string) error {
 	j, err := t.Job(ctx, queue, job)
 	if err != nil {
 		return err
@@ -255,7 +253,7 @@ func listResults(ctx context.Context, c *call, t *reach.Target, queue, job strin
 	return c.Out.Lines(names)
 }
 
-func result(ctx context.Context, c *call, t *reach.Target, queue, job, name string) error {
+func result(ctx context.Context, c *call, t *target, queue, job, name string) error {
 	d, err := t.Result(ctx, queue, job, name)
 	if err != nil {
 		return err

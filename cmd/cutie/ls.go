@@ -14,8 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/bulk"
 	"cutie/queuefs/content"
 	"cutie/queuefs/job"
@@ -64,11 +62,11 @@ cutie ls jobs --detail --status consumed -t json`,
 		list := *quiet || !*detail && c.Form == "" && c.Word() != "getqueuestate"
 		switch {
 		case *quiet && c.Form != "":
-			return fault.Usagef("--quiet prints identifiers, and --response-form a state")
+			return usagef("--quiet prints identifiers, and --response-form a state")
 		case *quiet && *detail:
-			return fault.Usagef("--quiet prints identifiers, and --detail states")
+			return usagef("--quiet prints identifiers, and --detail states")
 		case page.Submitter != "" && !list && !*detail:
-			return fault.Usagef("--submitter is for ls and --detail")
+			return usagef("--submitter is for ls and --detail")
 		}
 		most := state.MaxJobs
 		if list {
@@ -76,7 +74,7 @@ cutie ls jobs --detail --status consumed -t json`,
 		}
 		switch {
 		case page.Limit < 0 || page.Limit > most:
-			return fault.Usagef("--limit %d is not between 0 and %d", page.Limit, most)
+			return usagef("--limit %d is not between 0 and %d", page.Limit, most)
 		case page.Limit == 0:
 			page.Limit = -1 // none; 0 is the default
 		}
@@ -90,10 +88,10 @@ cutie ls jobs --detail --status consumed -t json`,
 		}
 		if len(c.Args) == 0 {
 			if slices.ContainsFunc(ofJobs, fs.Changed) || !list && c.Form == "" {
-				return fault.Usagef("too few arguments, usage: cutie ls QUEUE")
+				return usagef("too few arguments, usage: cutie ls QUEUE")
 			}
 			if c.Form != "" {
-				return c.At(ctx, func(t *reach.Target) error { return summarize(ctx, c, t) })
+				return c.At(ctx, func(t *target) error { return summarize(ctx, c, t) })
 			}
 			return serviceState(ctx, c, true, *quiet)
 		}
@@ -101,7 +99,7 @@ cutie ls jobs --detail --status consumed -t json`,
 		if err != nil {
 			return err
 		}
-		return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+		return c.AtQueue(ctx, func(t *target, queue string) error {
 			switch {
 			case list:
 				return listJobs(ctx, c, t, queue, page, *quiet)
@@ -133,7 +131,7 @@ func parseStates(status, outcome string) (s job.Status, o job.Outcome, err error
 
 // listJobs prints a line for each job as it comes; long lists need no more memory
 // than short ones.
-func listJobs(ctx context.Context, c *call, t *reach.Target, queue string, page bulk.Filter, quiet bool) error {
+func listJobs(ctx context.Context, c *call, t *target, queue string, page bulk.Filter, quiet bool) error {
 	left := page.Limit
 	switch {
 	case left < 0:
@@ -178,7 +176,7 @@ func listJobs(ctx context.Context, c *call, t *reach.Target, queue string, page 
 }
 
 // identifiers is like [client.Client.Jobs], but reads no job files.
-func identifiers(t *reach.Target) func(context.Context, string, bulk.Filter) iter.Seq2[job.Job, error] {
+func identifiers(t *target) func(context.Context, string, bulk.Filter) iter.Seq2[job.Job, error] {
 	return func(ctx context.Context, queue string, page bulk.Filter) iter.Seq2[job.Job, error] {
 		return func(yield func(job.Job, error) bool) {
 			for left, more := page.Limit, true; left > 0 && more; {
@@ -214,7 +212,7 @@ func note(j *job.Job) string {
 }
 
 // jobStates prints the states of a page of jobs as they come.
-func jobStates(ctx context.Context, c *call, t *reach.Target, form state.Form, queue string, page bulk.Filter) (err error) {
+func jobStates(ctx context.Context, c *call, t *target, form state.Form, queue string, page bulk.Filter) (err error) {
 	in, next, err := t.JobStates(ctx, form, queue, page)
 	if err != nil {
 		return err
@@ -260,7 +258,7 @@ func serviceState(ctx context.Context, c *call, list, quiet bool) error {
 	if err != nil {
 		return err
 	}
-	return c.At(ctx, func(t *reach.Target) error {
+	return c.At(ctx, func(t *target) error {
 		if list {
 			return listQueues(ctx, c, t, quiet)
 		}
@@ -273,7 +271,7 @@ func serviceState(ctx context.Context, c *call, list, quiet bool) error {
 }
 
 // listQueues prints a line for each queue.
-func listQueues(ctx context.Context, c *call, t *reach.Target, quiet bool) error {
+func listQueues(ctx context.Context, c *call, t *target, quiet bool) error {
 	s, err := t.Service(ctx)
 	if err != nil {
 		return err
@@ -289,7 +287,7 @@ func listQueues(ctx context.Context, c *call, t *reach.Target, quiet bool) error
 			continue // removed since
 		}
 		if err != nil {
-			return fault.About(id, err)
+			return nameError(id, err)
 		}
 		err = l.Row(id, q.Pending, q.Consumed, q.Deleted, l.Date(q.LastEvent), q.Held, q.Leased, q.Failed, queueStatus(&q))
 		if err != nil {
@@ -309,7 +307,7 @@ func listQueues(ctx context.Context, c *call, t *reach.Target, quiet bool) error
 }
 
 // summarize prints an object for each queue.
-func summarize(ctx context.Context, c *call, t *reach.Target) error {
+func summarize(ctx context.Context, c *call, t *target) error {
 	s, err := t.Service(ctx)
 	if err != nil {
 		return err
@@ -321,7 +319,7 @@ func summarize(ctx context.Context, c *call, t *reach.Target) error {
 			continue // removed since
 		}
 		if err != nil {
-			return fault.About(id, err)
+			return nameError(id, err)
 		}
 		status := "running"
 		if !q.Info.Paused.IsZero() {
@@ -378,11 +376,11 @@ cutie watch jobs --from 1 --count 1 --kind submit -t json`,
 	return c.Verb(cmd, optTarget|optForm, func(ctx context.Context) error {
 		switch {
 		case c.Form != "" && !strings.EqualFold(c.Form, "json"):
-			return fault.Hint(fault.Usagef("events have no response form %.40q", c.Form), "-t json, or no -t")
+			return withHint(usagef("events have no response form %.40q", c.Form), "-t json, or no -t")
 		case w.events.From < 0 || w.count < 0:
-			return fault.Usagef("--from and --count are not negative")
+			return usagef("--from and --count are not negative")
 		case w.events.From > 0 && len(c.Args) == 0:
-			return fault.Usagef("--from is for queues that are named")
+			return usagef("--from is for queues that are named")
 		}
 		w.json = c.Form != ""
 		return w.run(ctx)
@@ -428,7 +426,7 @@ func (w *watcher) run(ctx context.Context) error {
 			events.Queue, events.Lost = name, w.lost
 			errs[i] = daemon.Follow(ctx, events, w.print)
 			if name != "" && ctx.Err() == nil {
-				errs[i] = fault.About(name, errs[i])
+				errs[i] = nameError(name, errs[i])
 			}
 		})
 	}
@@ -512,7 +510,7 @@ has a line. - reads the identifiers from standard input.`,
 cutie ls jobs -q | cutie show jobs - -t json`,
 	}
 	return c.Verb(cmd, optTarget|optReads|optForm|optOutput, func(ctx context.Context) error {
-		return eachJob(ctx, c, manner{}, func(t *reach.Target, ctx context.Context, queue, jobID string) (job.Job, error) {
+		return eachJob(ctx, c, manner{}, func(t *target, ctx context.Context, queue, jobID string) (job.Job, error) {
 			if err := mayExist(ctx, t, queue, jobID); err != nil {
 				return job.Job{}, err
 			}
@@ -523,7 +521,7 @@ cutie ls jobs -q | cutie show jobs - -t json`,
 
 // mayExist refuses names impossible for a job, which no URL could carry: with the
 // error for the queue, or with [ledger.ErrNoJob].
-func mayExist(ctx context.Context, t *reach.Target, queue, jobID string) error {
+func mayExist(ctx context.Context, t *target, queue, jobID string) error {
 	if _, err := job.ParseID(jobID); err == nil {
 		return nil
 	}

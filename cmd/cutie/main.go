@@ -3,11 +3,10 @@
 //
 // Each verb works against a daemon by its URL, against the daemon of a home by
 // its socket, and against a home itself when no daemon runs on it. root.go lists
-// the verbs, call.go has what they share, output.go where their results go, settings.go
-// the settings of the daemon, doctor.go what looks for faults. Below them are packages:
+// the verbs, call.go has what they share, target.go finds the daemon or opens the home,
+// output.go has where their results go, fault.go exit codes and hints, settings.go the
+// settings of the daemon, doctor.go what looks for faults. Below them are packages:
 //
-//	reach                                      finds the daemon, or opens the home
-//	fault                                      exit codes, hints, errors in words
 //	daemon                                     opens a home, serves it, and runs its loops
 //	listen                                     its port and socket
 //	access mirror traces                       its users, mirrors and spans
@@ -27,7 +26,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/fault"
 	"cutie/queuefs/state"
 )
 
@@ -49,20 +47,20 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr *os
 	name := calledAs(cmd)
 	if cmd == root {
 		name = ""
-		if err != nil && fault.ExitCode(err) == fault.ExitError { // an option before the verb
+		if err != nil && exitCode(err) == exitError { // an option before the verb
 			err = misuse(root, err)
 		}
 	}
 	// An empty queue is an answer: the exit code tells, and -v in words.
-	if code := fault.ExitCode(err); err == nil || code == fault.ExitEmpty && !c.Verbose {
+	if code := exitCode(err); err == nil || code == exitEmpty && !c.Verbose {
 		return code
 	}
 	if form, bad := state.ParseForm(c.Form); bad == nil && form == state.JSON {
-		text, hint := fault.Words(err)
-		d := state.OfFacts(state.ErrorClass, name, int64(fault.ExitCode(err)), text, hint)
+		text, hint := wordsOf(err)
+		d := state.OfFacts(state.ErrorClass, name, int64(exitCode(err)), text, hint)
 		onScreen(stderr).Write(form.Append(nil, &d))
-		return fault.ExitCode(err)
+		return exitCode(err)
 	}
-	fault.Report(onScreen(stderr), name, err)
-	return fault.ExitCode(err)
+	reportError(onScreen(stderr), name, err)
+	return exitCode(err)
 }

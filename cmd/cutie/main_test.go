@@ -17,7 +17,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
@@ -27,9 +26,9 @@ import (
 )
 
 // homeWithAJob returns a home with one job in the queue jobs.
-func homeWithAJob(t *testing.T, payload string) (*reach.Target, string) {
+func homeWithAJob(t *testing.T, payload string) (*target, string) {
 	t.Helper()
-	find := reach.Finder{Home: t.TempDir() + "/home", Warn: t.Logf, Say: t.Logf}
+	find := finder{Home: t.TempDir() + "/home", Warn: t.Logf, Say: t.Logf}
 	must(t, home.Init(find.Home, home.ServiceInfo{}))
 	dir, err := find.Find(t.Context())
 	must(t, err)

@@ -18,7 +18,6 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
-	"cutie/cmd/cutie/fault"
 	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 )
@@ -131,7 +130,7 @@ type outFile struct {
 // written to.
 func createFile(name string) (*outFile, error) {
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return nil, fault.Usagef("%s is a directory, an output file is wanted", name)
+		return nil, usagef("%s is a directory, an output file is wanted", name)
 	}
 	switch info, err := os.Lstat(name); {
 	case err == nil && !info.Mode().IsRegular():

@@ -15,8 +15,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
-
-	"cutie/cmd/cutie/fault"
 )
 
 // files returns the names and contents in a directory.
@@ -124,7 +122,7 @@ func TestErrorsNameFileLineAndCure(t *testing.T) {
 			t.Errorf("%q: no error", c.text)
 			continue
 		}
-		if text, hint := fault.Words(err); !strings.HasPrefix(text, c.want) || hint != c.hint {
+		if text, hint := wordsOf(err); !strings.HasPrefix(text, c.want) || hint != c.hint {
 			t.Errorf("%q: got %q, hint %q, want %q, hint %q", c.text, text, hint, c.want, c.hint)
 		}
 	}

@@ -17,9 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
-	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/publisher/destination"
 	"cutie/publisher/set"
@@ -114,7 +112,7 @@ type promotedQueue struct {
 }
 
 func (o *promotion) run(ctx context.Context, c *call, dir string) error {
-	if err := reach.AsOwner(dir); err != nil {
+	if err := asOwner(dir); err != nil {
 		return err
 	}
 	base, sets, err := destination.Standings(dir)
@@ -123,11 +121,11 @@ func (o *promotion) run(ctx context.Context, c *call, dir string) error {
 	}
 	for _, s := range sets {
 		if !s.Baseline && !o.force {
-			return fault.Hint(fmt.Errorf("%s: the copy of queue %s was never whole", dir, strings.TrimSuffix(s.Name, wholeQueue)), "--force makes a home of what there is")
+			return withHint(fmt.Errorf("%s: the copy of queue %s was never whole", dir, strings.TrimSuffix(s.Name, wholeQueue)), "--force makes a home of what there is")
 		}
 	}
 	if !o.force && mirror.Answers(ctx, strings.TrimSuffix(base, "/")) {
-		return fault.Hint(fmt.Errorf("%s still answers: with two homes each job would be handed out twice", base),
+		return withHint(fmt.Errorf("%s still answers: with two homes each job would be handed out twice", base),
 			"stop it first; --force promotes the copy all the same")
 	}
 	r, err := o.promote(ctx, dir)
@@ -145,7 +143,7 @@ func (r *promoted) verdict(hint string) error {
 	if len(r.Problems) == 0 {
 		return nil
 	}
-	return fault.Hint(fmt.Errorf("%w: %d problems", fault.ErrDiffers, len(r.Problems)), hint)
+	return withHint(fmt.Errorf("%w: %d problems", errDiffers, len(r.Problems)), hint)
 }
 
 // wholeQueue ends the name of a set with all files of a queue.
@@ -163,13 +161,13 @@ func (o *promotion) promote(ctx context.Context, dir string) (*promoted, error) 
 	for _, s := range sets {
 		queue, ok := strings.CutSuffix(s.Name, wholeQueue)
 		if !ok {
-			return nil, fault.Hint(fmt.Errorf("%s: the copy has the set %s, which is no whole queue", dir, s.Name), "cutie sync URL DIR into a directory of its own copies replica sets")
+			return nil, withHint(fmt.Errorf("%s: the copy has the set %s, which is no whole queue", dir, s.Name), "cutie sync URL DIR into a directory of its own copies replica sets")
 		}
 		last[queue], p.Events[queue], p.Until[queue] = check.Last{Seq: job.Seq(s.Event), Time: s.Until}, s.Event, s.Until
 		r.Queues = append(r.Queues, promotedQueue{Queue: queue, LastEvent: s.Event, Until: s.Until, Synced: s.Synced, Transit: s.Transit, list: s.URI, changing: s.Changing, held: s.Held})
 	}
 	if len(r.Queues) == 0 {
-		return nil, fault.Hint(fmt.Errorf("%s: the copy has no queues", dir), "cutie sync URL DIR copies the queues of a daemon")
+		return nil, withHint(fmt.Errorf("%s: the copy has no queues", dir), "cutie sync URL DIR copies the queues of a daemon")
 	}
 	if err := o.prove(ctx, dir, r); err != nil {
 		return nil, err

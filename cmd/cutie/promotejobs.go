@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"cutie/cmd/cutie/fault"
 	"cutie/publisher/destination"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
@@ -53,8 +52,8 @@ func (o *promotion) prove(ctx context.Context, dir string, r *promoted) error {
 	for _, f := range r.Problems[:min(n, fewFaults)] {
 		first = append(first, f.String())
 	}
-	return fault.Hint(fmt.Errorf("%w: %s: %d files are not as the original published them last: %s",
-		fault.ErrDiffers, dir, n, strings.Join(first, "; ")),
+	return withHint(fmt.Errorf("%w: %s: %d files are not as the original published them last: %s",
+		errDiffers, dir, n, strings.Join(first, "; ")),
 		"--force promotes the copy as it is, and lists them all; while the original lives, cutie sync --again --checksum --delete all "+dir+" mends it")
 }
 

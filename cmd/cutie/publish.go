@@ -15,8 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/daemon"
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
@@ -61,9 +59,9 @@ cutie publish --rebuild --home /srv/cutie`,
 		}
 		switch {
 		case n != 1:
-			return fault.Usagef("one of --now, --status and --rebuild says what to do")
+			return usagef("one of --now, --status and --rebuild says what to do")
 		case c.Form != "" && c.Form != "json":
-			return fault.Usagef("the status has no other response form than json")
+			return usagef("the status has no other response form than json")
 		case *rebuild:
 			return republish(ctx, c)
 		case *now:
@@ -90,8 +88,8 @@ func publish(ctx context.Context, c *call, method, path string) (err error) {
 	req.Header.Set("Accept", "application/json")
 	resp, err := s.Do(req)
 	if err != nil {
-		if fault.ExitCode(err) == fault.ExitRefused {
-			err = fault.Hint(fmt.Errorf("%w: %w", fault.ErrRefused, err), "CUTIE_TOKEN holds a token; this wants the right admin")
+		if exitCode(err) == exitRefused {
+			err = withHint(fmt.Errorf("%w: %w", errRefused, err), "CUTIE_TOKEN holds a token; this wants the right admin")
 		}
 		return err
 	}
@@ -131,14 +129,14 @@ func printPublished(c *call, p daemon.Published) error {
 // republish makes all published documents of a home anew.
 func republish(ctx context.Context, c *call) error {
 	if c.URL != "" {
-		return fault.Usagef("--rebuild is for a home, not for a daemon")
+		return usagef("--rebuild is for a home, not for a daemon")
 	}
-	if err := reach.AsOwner(c.Home); err != nil {
+	if err := asOwner(c.Home); err != nil {
 		return err
 	}
 	svc, err := queuefs.Open(c.Home, queuefs.Options{Report: func(p durable.Finding) { c.Warnf("%s", p) }})
 	if err != nil {
-		return fault.Explain(err, c.Home)
+		return explainHome(err, c.Home)
 	}
 	start, aside := time.Now(), ""
 	return withFollowers(svc, func() (publisher.Options, error) {
@@ -211,13 +209,13 @@ cutie export /srv/mirror --base-uri https://mirror.example.org/ --resources --ro
 	return c.Verb(cmd, optTarget|optForm, func(ctx context.Context) error {
 		switch {
 		case *every < 100*time.Millisecond:
-			return fault.Usagef("--every is 100ms or more")
+			return usagef("--every is 100ms or more")
 		case e.To == "" && *endpoint != "":
-			return fault.Usagef("--endpoint belongs to --to")
+			return usagef("--endpoint belongs to --to")
 		case e.To != "":
 			bucket, err := s3.Open(e.To, *endpoint)
 			if err != nil {
-				return fault.Usagef("--to: %v", err)
+				return usagef("--to: %v", err)
 			}
 			e.Web = bucket
 		}
@@ -231,7 +229,7 @@ cutie export /srv/mirror --base-uri https://mirror.example.org/ --resources --ro
 // export exports once, or again every so often until it is interrupted.
 func export(ctx context.Context, c *call, e *publisher.ExportDir, every time.Duration) (err error) {
 	if e.BaseURI != "" {
-		if e.BaseURI, err = reach.CleanBase(e.BaseURI); err != nil {
+		if e.BaseURI, err = cleanBase(e.BaseURI); err != nil {
 			return err
 		}
 	}
@@ -243,7 +241,7 @@ func export(ctx context.Context, c *call, e *publisher.ExportDir, every time.Dur
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if every > 0 && s.Local() {
-		return fault.Hint(fmt.Errorf("%s: no daemon runs on it, and none could while it is followed", c.Home), "cutie serve --home "+c.Home)
+		return withHint(fmt.Errorf("%s: no daemon runs on it, and none could while it is followed", c.Home), "cutie serve --home "+c.Home)
 	}
 	e.Client, e.Source, e.Dir = s.HTTP, s.Base, c.Args[0]
 	done, err := e.Run(ctx)

@@ -15,8 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/job"
 	"cutie/queuefs/rest/client"
@@ -76,7 +74,7 @@ cutie put jobs report.pdf --key report-4711`,
 	fs.BoolVar(&o.async, "async", false, "do not wait for a batch manifest")
 	return c.Verb(cmd, optTarget|optForm|optOutput, func(ctx context.Context) error {
 		if c.Form == "" && c.Out.Name != "" {
-			return fault.Usagef("--output wants --response-form")
+			return usagef("--output wants --response-form")
 		}
 		if err := checkKey(fs, o.key); err != nil {
 			return err
@@ -87,10 +85,10 @@ cutie put jobs report.pdf --key report-4711`,
 		case "job":
 			o.hasSidecar = fs.Changed("sidecar")
 		default:
-			return fault.Usagef("request form %.40q is neither job nor batch-manifest", *mode)
+			return usagef("request form %.40q is neither job nor batch-manifest", *mode)
 		}
 		if o.async {
-			return fault.Usagef("--async is for -T batch-manifest")
+			return usagef("--async is for -T batch-manifest")
 		}
 		return put(ctx, c, o)
 	})
@@ -102,7 +100,7 @@ func checkKey(fs *pflag.FlagSet, key string) error {
 		return nil
 	}
 	if err := job.CheckKey(key); err != nil {
-		return fault.Usagef("--key: %v", err)
+		return usagef("--key: %v", err)
 	}
 	return nil
 }
@@ -126,13 +124,13 @@ func put(ctx context.Context, c *call, o putOptions) error {
 		return err
 	}
 	if len(list) != 1 && (o.hasSidecar || meta.Filename != "" || len(meta.Expect) > 0) {
-		return fault.Usagef("--sidecar, --digest and --filename are for one file, these are %d", len(list))
+		return usagef("--sidecar, --digest and --filename are for one file, these are %d", len(list))
 	}
 	form, err := c.ResponseForm()
 	if err != nil {
 		return err
 	}
-	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+	return c.AtQueue(ctx, func(t *target, queue string) error {
 		s := newSubmission(c, t, queue, meta, list)
 		defer s.show.Clear()
 		for rest := list; len(rest) > 0; {
@@ -170,7 +168,7 @@ func (o *putOptions) meta() (job.Meta, error) {
 	if o.digest != "" {
 		v, err := digest.ParsePair(o.digest)
 		if err != nil {
-			return m, fault.Usagef("--digest: %v", err)
+			return m, usagef("--digest: %v", err)
 		}
 		m.Expect = []digest.Value{v}
 	}
@@ -180,7 +178,7 @@ func (o *putOptions) meta() (job.Meta, error) {
 	}
 	if o.mediaType != "" {
 		if _, _, err := mime.ParseMediaType(o.mediaType); err != nil {
-			return m, fault.Usagef("--media-type %.60q: %v", o.mediaType, err)
+			return m, usagef("--media-type %.60q: %v", o.mediaType, err)
 		}
 	}
 	return m, nil
@@ -198,7 +196,7 @@ func readText(name string, most int64, what string) (string, error) {
 	case err != nil:
 		return "", err
 	case int64(len(text)) > most:
-		return "", fault.Usagef("%s: %s has at most %d octets", name, what, most)
+		return "", usagef("%s: %s has at most %d octets", name, what, most)
 	}
 	return string(text), nil
 }
@@ -218,7 +216,7 @@ func total(list []payload) int64 {
 // A submission sends a list of files, batch by batch.
 type submission struct {
 	*call
-	target *reach.Target
+	target *target
 	queue  string
 	meta   job.Meta
 	show   *progress
@@ -227,7 +225,7 @@ type submission struct {
 	last   string
 }
 
-func newSubmission(c *call, t *reach.Target, queue string, meta job.Meta, list []payload) *submission {
+func newSubmission(c *call, t *target, queue string, meta job.Meta, list []payload) *submission {
 	return &submission{call: c, target: t, queue: queue, meta: meta, all: len(list), show: newProgress(c.Stderr, "submitting", total(list), time.Second)}
 }
 
@@ -275,7 +273,7 @@ func (s *submission) upload(p payload) client.Upload {
 func (s *submission) stopped(err error) error {
 	s.show.Clear()
 	if s.done > 0 {
-		err = fault.Hint(err, fmt.Sprintf("the first %d of %d files were submitted, up to %s; the others were not", s.done, s.all, s.last))
+		err = withHint(err, fmt.Sprintf("the first %d of %d files were submitted, up to %s; the others were not", s.done, s.all, s.last))
 	}
 	return err
 }
@@ -304,9 +302,9 @@ func (s *submission) answer(ctx context.Context, form state.Form) error {
 func putManifest(ctx context.Context, c *call, o putOptions) error {
 	switch {
 	case len(c.Args) != 2:
-		return fault.Usagef("a batch manifest is one file, these are %d", len(c.Args)-1)
+		return usagef("a batch manifest is one file, these are %d", len(c.Args)-1)
 	case o.recurse || o.sidecar != "" || o.filename != "" || o.mediaType != "":
-		return fault.Usagef("--recursive, --sidecar, --filename and --media-type are for jobs, not for a batch manifest")
+		return usagef("--recursive, --sidecar, --filename and --media-type are for jobs, not for a batch manifest")
 	}
 	form, err := c.ResponseForm()
 	if err != nil {
@@ -320,13 +318,13 @@ func putManifest(ctx context.Context, c *call, o putOptions) error {
 	if err != nil {
 		return err
 	}
-	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+	return c.AtQueue(ctx, func(t *target, queue string) error {
 		s := newSubmission(c, t, queue, meta, list)
 		defer s.show.Clear()
 		u := s.upload(list[0])
 		u.Filename, u.MediaType = "", ""
 		if o.async && t.Local() {
-			return fault.Hint(errors.New("no daemon would go on with the batch"), "cutie serve --home "+c.Home+" starts one; without --async the command waits")
+			return withHint(errors.New("no daemon would go on with the batch"), "cutie serve --home "+c.Home+" starts one; without --async the command waits")
 		}
 		if o.async {
 			id, err := t.StartManifest(ctx, queue, u)
@@ -371,11 +369,11 @@ for an hour after the end of the batch.`,
 		if err != nil {
 			return err
 		}
-		return c.AtQueue(ctx, func(t *reach.Target, queue string) error { return printBatch(ctx, c, t, queue, c.Args[1], form) })
+		return c.AtQueue(ctx, func(t *target, queue string) error { return printBatch(ctx, c, t, queue, c.Args[1], form) })
 	})
 }
 
-func printBatch(ctx context.Context, c *call, t *reach.Target, queue, id string, form state.Form) error {
+func printBatch(ctx context.Context, c *call, t *target, queue, id string, form state.Form) error {
 	switch id {
 	case "", ".", "..":
 		return fmt.Errorf("%w: batch %q", errNoBatch, id)
@@ -422,7 +420,7 @@ func payloads(ctx context.Context, c *call, args []string, recurse bool) ([]payl
 		case !mode.IsDir():
 			return nil, fmt.Errorf("%s is neither a file nor a directory", arg)
 		case !recurse:
-			return nil, fault.Hint(fault.Usagef("%s is a directory", arg), "-r submits every file below it")
+			return nil, withHint(usagef("%s is a directory", arg), "-r submits every file below it")
 		default:
 			below, err := walk(ctx, arg, c.Warnf)
 			if err != nil {

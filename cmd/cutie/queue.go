@@ -7,8 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
@@ -49,14 +47,14 @@ cutie cull jobs --size 1000`,
 	quiet := fs.BoolP("quiet", "q", false, "print nothing")
 	return c.Verb(cmd, optTarget|optOutput|optForm, func(ctx context.Context) (err error) {
 		if *quiet && c.Form != "" {
-			return fault.Usagef("--quiet prints nothing, and --response-form the jobs")
+			return usagef("--quiet prints nothing, and --response-form the jobs")
 		}
 		if fs.Changed("size") || fs.Changed("age") {
 			if o.Keep = &keep; len(c.Args) == 0 {
-				return fault.Usagef("--size and --age are of one QUEUE, and none is named")
+				return usagef("--size and --age are of one QUEUE, and none is named")
 			}
 			if keep.Size < 0 || keep.Age < 0 {
-				return fault.Usagef("--size and --age are not below 0")
+				return usagef("--size and --age are not below 0")
 			}
 		}
 		if len(c.Args) > 0 {
@@ -64,11 +62,11 @@ cutie cull jobs --size 1000`,
 				return err
 			}
 		}
-		return c.At(ctx, func(t *reach.Target) error { return cull(ctx, c, t, o, *quiet) })
+		return c.At(ctx, func(t *target) error { return cull(ctx, c, t, o, *quiet) })
 	})
 }
 
-func cull(ctx context.Context, c *call, t *reach.Target, o queuefs.CullOptions, quiet bool) (err error) {
+func cull(ctx context.Context, c *call, t *target, o queuefs.CullOptions, quiet bool) (err error) {
 	var facts []state.Document
 	l := c.Out.Table("QUEUE", "JOB", "STATUS", "SIZE", "LAST EVENT")
 	defer l.Discard()
@@ -95,7 +93,7 @@ func cull(ctx context.Context, c *call, t *reach.Target, o queuefs.CullOptions, 
 		}
 	}
 	if err != nil && o.Queue != "" {
-		err = fault.About(o.Queue, err)
+		err = nameError(o.Queue, err)
 	}
 	if quiet {
 		return err
@@ -153,7 +151,7 @@ Prints nothing; with -t it prints the state of the queue.`,
 		if info.ID, err = job.CleanQueueID(info.Identifier); err != nil {
 			return err
 		}
-		return answerQueue(ctx, c, func(t *reach.Target, _ string) (state.Queue, error) {
+		return answerQueue(ctx, c, func(t *target, _ string) (state.Queue, error) {
 			q, err := t.CreateQueue(ctx, info)
 			if err == nil && q.Info.ID != info.Identifier {
 				c.Warnf("%s: is %s in URLs and as a directory", info.Identifier, q.Info.ID)

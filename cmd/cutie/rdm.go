@@ -15,8 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
 	"cutie/publisher/rdm"
 	"cutie/publisher/soif"
 )
@@ -67,7 +65,7 @@ Max-Ordered. ` + fmt.Sprintf("A daemon sorts %d descriptions; for the first of m
 	fs.StringVar(&r.attributes, "attributes", "", "`list` of the wanted attributes")
 	fs.StringVar(&r.order, "order", "", "`list` of attributes to sort by, with a minus sign the greatest first")
 	fs.StringVar(&r.hits, "hits", "", "`range` of the wanted results, such as 10 or 11..20")
-	return c.Verb(cmd, optTarget|optOutput, func(ctx context.Context) error { return fault.About(c.Args[0], r.get(ctx)) })
+	return c.Verb(cmd, optTarget|optOutput, func(ctx context.Context) error { return nameError(c.Args[0], r.get(ctx)) })
 }
 
 func rdmSendVerb(c *call) *cobra.Command {
@@ -86,7 +84,7 @@ all (or serve --max-body, if that is less).`, rdm.DefaultObjects, soif.DefaultLi
 	}
 	r := newRDMCall(c, cmd)
 	cmd.Flags().BoolVar(&r.remove, "delete", false, "delete the descriptions that are sent")
-	return c.Verb(cmd, optTarget|optOutput, func(ctx context.Context) error { return fault.About(c.Args[0], r.send(ctx)) })
+	return c.Verb(cmd, optTarget|optOutput, func(ctx context.Context) error { return nameError(c.Args[0], r.send(ctx)) })
 }
 
 // An rdmCall is one exchange with a server.
@@ -107,10 +105,10 @@ func newRDMCall(c *call, cmd *cobra.Command) *rdmCall {
 // begin returns the URL of the server in the first argument, and the header of a message.
 func (r *rdmCall) begin(typ string) (server string, head soif.Object, err error) {
 	if server, err = rdm.ServerURL(r.Args[0]); err != nil {
-		return "", head, fault.Hint(fault.Usagef("%v", err), "one looks like http://127.0.0.1:8080/")
+		return "", head, withHint(usagef("%v", err), "one looks like http://127.0.0.1:8080/")
 	}
 	if head, err = rdm.Begin(server, typ, r.catalog); err != nil {
-		err = fault.Usagef("%v", err)
+		err = usagef("%v", err)
 	}
 	return server, head, err
 }
@@ -122,7 +120,7 @@ func (r *rdmCall) get(ctx context.Context) error {
 		typ += "-request"
 	}
 	if !strings.Contains(typ, "-request") {
-		return fault.Usagef("--type %.40q is none of rd-request, rd-request-deleted, server, schema, taxonomy, status", r.typ)
+		return usagef("--type %.40q is none of rd-request, rd-request-deleted, server, schema, taxonomy, status", r.typ)
 	}
 	server, head, err := r.begin(typ)
 	if err != nil {
@@ -131,19 +129,19 @@ func (r *rdmCall) get(ctx context.Context) error {
 	scope := r.scope
 	if r.since != "" {
 		if scope != "" {
-			return fault.Usagef("--scope and --since exclude each other")
+			return usagef("--scope and --since exclude each other")
 		}
 		t, err := time.Parse(time.RFC3339, r.since)
 		if err != nil {
 			t, err = http.ParseTime(r.since)
 		}
 		if err != nil {
-			return fault.Usagef("--since %.40q is no date such as 2026-01-31T10:00:00Z", r.since)
+			return usagef("--since %.40q is no date such as 2026-01-31T10:00:00Z", r.since)
 		}
 		scope = rdm.Since(t)
 	}
 	query := rdm.Query(scope, r.attributes, r.order, r.hits)
-	reply, err := rdm.Post(ctx, r.Remote(server).HTTP, server, reach.Agent(), head, query.Append(nil))
+	reply, err := rdm.Post(ctx, r.Remote(server).HTTP, server, agentName(), head, query.Append(nil))
 	if err != nil {
 		return err
 	}
@@ -178,7 +176,7 @@ func (r *rdmCall) send(ctx context.Context) error {
 		var refused error                         // by the server: no more is sent
 		flush := func() error {
 			sent += objects
-			reply, err := rdm.Post(ctx, r.Remote(server).HTTP, server, reach.Agent(), head, message.Bytes())
+			reply, err := rdm.Post(ctx, r.Remote(server).HTTP, server, agentName(), head, message.Bytes())
 			if err != nil {
 				return err
 			}
@@ -199,7 +197,7 @@ func (r *rdmCall) send(ctx context.Context) error {
 		}
 		mistake := readFiles(r.call, r.Args[1:], func(o *soif.Object) error {
 			if err := rdm.CheckPart(o); err != nil {
-				return fault.Hint(err, "cutie rdm send writes the message itself, with --delete one that deletes")
+				return withHint(err, "cutie rdm send writes the message itself, with --delete one that deletes")
 			}
 			if objects == rdm.DefaultObjects || message.Len() >= sentAtOnce {
 				if refused = flush(); refused != nil {
@@ -323,8 +321,8 @@ func readFile(c *call, name string, do func(*soif.Object) error) error {
 	err := eachObject(r, func(o *soif.Object) error { n++; return do(o) })
 	mended, all := r.Mended()
 	if err == nil && n == 0 && all > 0 {
-		err = fault.Hint(errors.New("no object is in it"), "an object begins with @TYPE { URL, in UTF-8 or ASCII")
-		return fault.About(name, err)
+		err = withHint(errors.New("no object is in it"), "an object begins with @TYPE { URL, in UTF-8 or ASCII")
+		return nameError(name, err)
 	}
 	for _, text := range mended {
 		c.Warnf("%s: %s", name, text)
@@ -332,7 +330,7 @@ func readFile(c *call, name string, do func(*soif.Object) error) error {
 	if all > len(mended) {
 		c.Warnf("%s: %d more mistakes of this kind", name, all-len(mended))
 	}
-	return fault.About(name, err)
+	return nameError(name, err)
 }
 
 // eachObject calls do with the objects of a file, or of an answer.
@@ -361,7 +359,7 @@ func printObjects(c *call, form string, each func(print func(*soif.Object) error
 	case "json":
 		print = objectLine
 	default:
-		return fault.Usagef("form %.40q is neither soif nor json", form)
+		return usagef("form %.40q is neither soif nor json", form)
 	}
 	return c.Out.Text(func(w io.Writer) error {
 		return each(func(o *soif.Object) error { return print(w, o) })

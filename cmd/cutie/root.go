@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/topics"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
@@ -64,7 +63,7 @@ func newRoot(c *call, failed *error) *cobra.Command {
 	}
 	root.RunE = func(_ *cobra.Command, args []string) error {
 		if len(args) == 0 {
-			return fault.Hint(fault.Usagef("no command given"), "cutie help lists the commands")
+			return withHint(usagef("no command given"), "cutie help lists the commands")
 		}
 		return unknown(root, args[0])
 	}
@@ -105,7 +104,7 @@ func misuse(cmd *cobra.Command, err error) error {
 	if cmd.HasParent() {
 		hint = "cutie help " + pathOf(cmd)
 	}
-	return fault.Hint(fault.Usagef("%s", fault.InOption(err)), hint)
+	return withHint(usagef("%s", inOption(err)), hint)
 }
 
 // find returns the verb with these names or aliases.
@@ -124,10 +123,10 @@ func unknown(root *cobra.Command, word string) error {
 		names = append(append(names, cmd.Name()), cmd.Aliases...)
 	}
 	hint := "cutie help lists the commands"
-	if near := fault.Near(word, names); near != "" {
+	if near := near(word, names); near != "" {
 		hint = "did you mean " + near + "? " + hint
 	}
-	return fault.Hint(fault.Usagef("unknown command %.40q", word), hint)
+	return withHint(usagef("unknown command %.40q", word), hint)
 }
 
 // spelled puts arguments into the spelling of the library. Cutie 0.3, 4 has "-D [level]"
@@ -180,7 +179,7 @@ bash needs the package bash-completion.
 		case "powershell":
 			return root.GenPowerShellCompletionWithDesc(out)
 		}
-		return fault.Hint(fault.Usagef("shell %.40q is not known", c.Args[0]), "the shells are bash, zsh, fish and powershell")
+		return withHint(usagef("shell %.40q is not known", c.Args[0]), "the shells are bash, zsh, fish and powershell")
 	})
 }
 
@@ -334,7 +333,7 @@ wants one.
 Exit codes:
 
 `)
-	for code, text := range fault.ExitTexts {
+	for code, text := range exitTexts {
 		fmt.Fprintf(&b, "    %d  %s\n", code, text)
 	}
 	b.WriteString("\nTopics:\n\n")
@@ -377,7 +376,7 @@ cutie help --man put -o put.1`,
 		}
 		switch {
 		case *quiet && (len(c.Args) > 0 || *man || c.Form != ""), *man && c.Form != "":
-			return fault.Usagef("--quiet, --man and --response-form exclude each other, and --quiet lists all commands")
+			return usagef("--quiet, --man and --response-form exclude each other, and --quiet lists all commands")
 		case *quiet:
 			return c.Out.Lines(names(cmd.Root()))
 		case *man:

@@ -15,9 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/cmd/cutie/daemon"
-	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/listen"
-	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/home"
@@ -117,7 +115,7 @@ func serve(ctx context.Context, c *call, s *settings) error {
 	var err error
 	if fresh, err := home.Unmade(c.Home); err == nil && fresh || s.store != nil {
 		if s.Listen.On, err = listen.TakePort(s.Listen.Addr); err != nil {
-			return fault.Explain(err, "")
+			return explainHome(err, "")
 		}
 		defer s.Listen.On.Close()
 	}
@@ -175,14 +173,14 @@ func (s *settings) serve(ctx context.Context, c *call) error {
 		case printed && (errors.Is(err, objects.ErrAway) || objects.Refused(err)):
 			time.Sleep(againPause) // at its start a daemon gives up
 		default:
-			return fault.Explain(anewHint(err), "")
+			return explainHome(anewHint(err), "")
 		}
 		// Acknowledged changes are in the store.
 		s.Log.Warn().Err(err).Msg("the home is opened again")
 		s.store.TakeOver = false
 		s.Listen.On.Close() // unless the daemon did
 		if s.Listen.On, err = listen.TakePort(s.Listen.On.Addr().(*net.TCPAddr)); err != nil {
-			return fault.Explain(err, "")
+			return explainHome(err, "")
 		}
 	}
 }
@@ -190,12 +188,12 @@ func (s *settings) serve(ctx context.Context, c *call) error {
 // open opens the home, and takes the settings in it.
 func (s *settings) open(ctx context.Context) (*queuefs.Service, error) {
 	dir := *s.home
-	svc, err := reach.OpenUnlocked(ctx, dir, func() (*queuefs.Service, error) {
+	svc, err := openUnlocked(ctx, dir, func() (*queuefs.Service, error) {
 		return daemon.OpenHome(ctx, dir, namedService(home.ServiceInfo{}, dir), len(s.Mirror.Sources) == 0,
 			queuefs.Options{AcceptLoss: s.acceptLoss, Dirs: s.Limits.Dirs, Stored: s.store}, s.Log)
 	})
 	if err != nil {
-		return nil, fault.Explain(err, dir)
+		return nil, explainHome(err, dir)
 	}
 	if err := s.adopt(svc); err != nil {
 		return nil, errors.Join(err, svc.Close())
@@ -210,13 +208,13 @@ func (s *settings) adopt(svc *queuefs.Service) (err error) {
 	} else {
 		before, err := publisher.Published(svc.Dir())
 		if err != nil {
-			return fault.Hint(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err),
+			return withHint(fmt.Errorf("no telling in which version of ResourceSync this was published: %w", err),
 				"--dialect 1.1, 1.0 or 0.9 says which version was published; with another one every mirror begins anew")
 		}
 		s.Source.Dialect = before.Dialect
 	}
 	if s.Listen.BaseURI == "" && svc.Info().BaseURI != "" {
-		if s.Listen.BaseURI, err = reach.CleanBase(svc.Info().BaseURI); err != nil {
+		if s.Listen.BaseURI, err = cleanBase(svc.Info().BaseURI); err != nil {
 			return err
 		}
 	}
@@ -230,7 +228,7 @@ func anewHint(err error) error {
 	if !errors.As(err, &c) {
 		return err
 	}
-	return fault.Hint(err, fmt.Sprintf("--yes goes on; --base-uri %s/ --dialect %v keeps the mirrors", c.FromBase, c.FromVersion))
+	return withHint(err, fmt.Sprintf("--yes goes on; --base-uri %s/ --dialect %v keeps the mirrors", c.FromBase, c.FromVersion))
 }
 
 // welcome prints the addresses of the daemon. Tests and scripts read the lines too.

@@ -12,9 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/mirror"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/home"
 	"cutie/queuefs/ledger"
@@ -67,10 +65,10 @@ cutie set jobs --max-attempts 5 --retry-delay 30s --retry-max 2h`,
 		case "pause", "restart":
 			settings.Add("S", strings.ToLower(*behavior))
 		default:
-			return fault.Usagef("-S %.40q is neither pause nor restart", *behavior)
+			return usagef("-S %.40q is neither pause nor restart", *behavior)
 		}
 		if *closes && *opens {
-			return fault.Usagef("--close and --open exclude each other")
+			return usagef("--close and --open exclude each other")
 		}
 		if *closes || *opens {
 			settings.Add("closed", strconv.FormatBool(*closes))
@@ -81,12 +79,12 @@ cutie set jobs --max-attempts 5 --retry-delay 30s --retry-max 2h`,
 		}
 		settings = append(settings, given...)
 		if len(settings) == 0 {
-			return fault.Usagef("nothing to set")
+			return usagef("nothing to set")
 		}
-		return answerQueue(ctx, c, func(t *reach.Target, queue string) (state.Queue, error) {
+		return answerQueue(ctx, c, func(t *target, queue string) (state.Queue, error) {
 			q, err := t.SetQueue(ctx, queue, settings)
 			if errors.Is(err, ledger.ErrNoSpace) {
-				err = fault.Hint(err, "cutie cull "+queue+" --size N works on a full disk and frees space")
+				err = withHint(err, "cutie cull "+queue+" --size N works on a full disk and frees space")
 			}
 			return q, inOptions(err)
 		})
@@ -118,7 +116,7 @@ func settingsOf(fs *pflag.FlagSet) (settings anvl.Record, err error) {
 		value := fs.Lookup(p.Option).Value.String()
 		if d, err := fs.GetDuration(p.Option); err == nil {
 			if d < 0 || d%time.Second != 0 {
-				return nil, fault.Usagef("--%s %v is not whole seconds", p.Option, d)
+				return nil, usagef("--%s %v is not whole seconds", p.Option, d)
 			}
 			value = strconv.FormatInt(int64(d/time.Second), 10)
 		}
@@ -152,15 +150,15 @@ func (e renamed) Unwrap() error { return e.error }
 
 // answerQueue changes a queue, and prints its state in the response form if
 // one was given.
-func answerQueue(ctx context.Context, c *call, change func(t *reach.Target, queue string) (state.Queue, error)) error {
+func answerQueue(ctx context.Context, c *call, change func(t *target, queue string) (state.Queue, error)) error {
 	form, err := c.ResponseForm()
 	if err != nil {
 		return err
 	}
 	if c.Form == "" && c.Out.Name != "" {
-		return fault.Usagef("--output wants --response-form")
+		return usagef("--output wants --response-form")
 	}
-	return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+	return c.AtQueue(ctx, func(t *target, queue string) error {
 		q, err := change(t, queue)
 		if err != nil || c.Form == "" {
 			return err
@@ -196,7 +194,7 @@ cutie rmqueue --lost gone`,
 	lost := cmd.Flags().Bool("lost", false, "remove a queue whose directory is lost")
 	cmd.MarkFlagsMutuallyExclusive("mirror", "lost")
 	return c.Verb(cmd, optTarget, func(ctx context.Context) error {
-		return c.AtQueue(ctx, func(t *reach.Target, queue string) error {
+		return c.AtQueue(ctx, func(t *target, queue string) error {
 			if *mirrored {
 				return dropMirror(ctx, t, queue)
 			}
@@ -205,7 +203,7 @@ cutie rmqueue --lost gone`,
 			}
 			err := t.RemoveQueue(ctx, queue)
 			if errors.Is(err, ledger.ErrNotEmpty) {
-				err = fault.Hint(err, "cutie cull "+queue+" --size 0 removes processed jobs; cutie ls "+queue+" shows the others")
+				err = withHint(err, "cutie cull "+queue+" --size 0 removes processed jobs; cutie ls "+queue+" shows the others")
 			}
 			return err
 		})
@@ -213,7 +211,7 @@ cutie rmqueue --lost gone`,
 }
 
 // dropMirror removes a mirror with its jobs.
-func dropMirror(ctx context.Context, t *reach.Target, queue string) error {
+func dropMirror(ctx context.Context, t *target, queue string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodDelete, t.Base+mirror.DropPath[1:]+"/"+url.PathEscape(queue), nil)
 	if err != nil {
 		return err

@@ -21,10 +21,8 @@ import (
 
 	"cutie/cmd/cutie/access"
 	"cutie/cmd/cutie/daemon"
-	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/listen"
 	"cutie/cmd/cutie/mirror"
-	"cutie/cmd/cutie/reach"
 	sourcenames "cutie/publisher/names"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
@@ -104,7 +102,7 @@ func (s *settings) table() []*setting {
 			help: "`file` of settings in TOML (environment CUTIE_CONFIG)"},
 		{name: "home",
 			why: "A daemon has one home, on a local disk. More daemons on a machine need a home and a port each."},
-		{name: "listen", short: "l", value: &s.listen, def: reach.DefaultListen, use: everyday, check: s.checkListen,
+		{name: "listen", short: "l", value: &s.listen, def: defaultListen, use: everyday, check: s.checkListen,
 			help: "`address` to listen on; port 0 takes a free one",
 			why:  "With :8080 other machines reach the daemon too; it then wants --users or --anonymous."},
 		{name: "base-uri", value: &s.Listen.BaseURI, use: everyday, check: s.checkBaseURI,
@@ -329,13 +327,13 @@ func (s *settings) check() error {
 		err := e.check()
 		var must mustBe
 		if errors.As(err, &must) {
-			return fault.Usagef("%s--%s %s must be %s", s.place(e), e.name, s.option(e).Value, must)
+			return usagef("%s--%s %s must be %s", s.place(e), e.name, s.option(e).Value, must)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	s.Mirror.Agent, s.Traces.Version, s.Traces.Log = reach.Agent(), home.Version, s.Log
+	s.Mirror.Agent, s.Traces.Version, s.Traces.Log = agentName(), home.Version, s.Log
 	return nil
 }
 
@@ -541,13 +539,13 @@ func (s *settings) checkListen() error {
 		err = errors.New("it is empty")
 	}
 	if err != nil {
-		return fault.Hint(fault.Usagef("listen address %.60q: %v", s.listen, err), "it is a host and a port, such as 127.0.0.1:8080, or :8080 for all addresses of the machine")
+		return withHint(usagef("listen address %.60q: %v", s.listen, err), "it is a host and a port, such as 127.0.0.1:8080, or :8080 for all addresses of the machine")
 	}
 	s.Listen.Addr = addr
 	beyond := !addr.IP.IsLoopback()
 	switch noRights := s.Access.Users == "" && s.Access.Anonymous == nil; {
 	case beyond && noRights:
-		return fault.Hint(fmt.Errorf("%w: %s can be reached from other machines", fault.ErrRefused, s.listen),
+		return withHint(fmt.Errorf("%w: %s can be reached from other machines", errRefused, s.listen),
 			"listen on 127.0.0.1, or give rights: --users FILE, or --anonymous read, submit or all")
 	case noRights: // everybody on this machine may do all
 		s.Access.Anonymous = access.Everything
@@ -559,14 +557,14 @@ func (s *settings) checkListen() error {
 
 func (s *settings) checkBaseURI() (err error) {
 	if s.Listen.BaseURI != "" {
-		s.Listen.BaseURI, err = reach.CleanBase(s.Listen.BaseURI)
+		s.Listen.BaseURI, err = cleanBase(s.Listen.BaseURI)
 	}
 	return err
 }
 
 func (s *settings) checkCertificate() (err error) {
 	if (s.tlsCert == "") != (s.tlsKey == "") {
-		return fault.Usagef("--tls-cert and --tls-key belong together")
+		return usagef("--tls-cert and --tls-key belong together")
 	}
 	if s.tlsCert != "" {
 		s.Listen.Certificate, err = listen.LoadCertificate(s.tlsCert, s.tlsKey)
@@ -600,7 +598,7 @@ func (s *settings) checkUsers() error {
 	case errors.Is(err, access.ErrEmpty):
 		hint = "bring the file back from a copy; or begin anew: echo '# no users' > " + file + ", and cutie user add NAME --users " + file
 	}
-	return fault.Hint(fmt.Errorf("users: %w", err), hint)
+	return withHint(fmt.Errorf("users: %w", err), hint)
 }
 
 // checkConnections lowers the number of connections to the files of this process.
@@ -622,7 +620,7 @@ func (s *settings) checkConnections() error {
 
 func (s *settings) checkPayload() error {
 	if s.Push.Payload && len(s.Push.Hubs) == 0 {
-		return fault.Usagef("--hub-payload says how to tell the hubs of --hub, and there is none")
+		return usagef("--hub-payload says how to tell the hubs of --hub, and there is none")
 	}
 	return nil
 }
@@ -631,23 +629,23 @@ func (s *settings) checkPayload() error {
 func (s *settings) checkStore() error {
 	switch {
 	case s.storeURL == "" && (s.storeEndpoint != "" || s.takeOver || s.storeImage != 0 || s.Node.URL != ""):
-		return fault.Usagef("--store-endpoint, --store-image, --node-url and --takeover belong to --store")
+		return usagef("--store-endpoint, --store-image, --node-url and --takeover belong to --store")
 	case s.storeURL == "":
 		return nil
 	case len(s.Mirror.Sources) > 0:
-		return fault.Usagef("--mirror and --store do not go together: the first copy of a mirror is in no journal")
+		return usagef("--mirror and --store do not go together: the first copy of a mirror is in no journal")
 	}
 	bucket, err := s3.Open(s.storeURL, s.storeEndpoint)
 	if err != nil {
-		return fault.Usagef("--store: %v", err)
+		return usagef("--store: %v", err)
 	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "an unnamed machine"
 	}
 	if s.Node.URL != "" {
-		if s.Node.URL, err = reach.CleanBase(s.Node.URL); err != nil {
-			return fault.Usagef("--node-url: %v", err)
+		if s.Node.URL, err = cleanBase(s.Node.URL); err != nil {
+			return usagef("--node-url: %v", err)
 		}
 	}
 	s.Node.Store = objects.Count(bucket)

@@ -15,8 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
 	"cutie/publisher"
 	"cutie/queuefs"
 	"cutie/queuefs/durable"
@@ -66,11 +64,11 @@ cutie store pull s3://bucket/prefix archive`,
 		n := map[string]int{"status": 1, "check": 1, "push": 2, "pull": 2}[word]
 		switch {
 		case n == 0:
-			return fault.Usagef("%.40q is not status, check, push or pull", word)
+			return usagef("%.40q is not status, check, push or pull", word)
 		case n != len(args):
-			return fault.Usagef("cutie store %s takes %d arguments after the word", word, n)
+			return usagef("cutie store %s takes %d arguments after the word", word, n)
 		case o.takeOver && word != "pull":
-			return fault.Usagef("--takeover is for pull")
+			return usagef("--takeover is for pull")
 		}
 		url := args[0]
 		if word == "push" {
@@ -80,7 +78,7 @@ cutie store pull s3://bucket/prefix archive`,
 		}
 		bucket, err := s3.Open(url, *endpoint)
 		if err != nil {
-			return fault.Usagef("%v", err)
+			return usagef("%v", err)
 		}
 		o.store = bucket
 		switch word {
@@ -102,18 +100,18 @@ cutie store pull s3://bucket/prefix archive`,
 		}
 		r, err := st.Check(ctx)
 		if err != nil {
-			return fault.Explain(err, "")
+			return explainHome(err, "")
 		}
 		return storeReport(c, url, r)
 	})
 }
 
-// noHome is fault.Explain for a store that may have no home.
+// noHome is explainHome for a store that may have no home.
 func noHome(url string, err error) error {
 	if !errors.Is(err, objects.ErrNotExist) {
-		return fault.Explain(err, "")
+		return explainHome(err, "")
 	}
-	return fault.Hint(fmt.Errorf("%s has no home: %w", url, err), "cutie serve --store begins one, cutie store push moves one there")
+	return withHint(fmt.Errorf("%s has no home: %w", url, err), "cutie serve --store begins one, cutie store push moves one there")
 }
 
 func storeStatus(c *call, url string, st *stored.Status) error {
@@ -171,7 +169,7 @@ type moveOptions struct {
 
 // push moves a home from a directory into a store.
 func push(ctx context.Context, c *call, o *moveOptions) error {
-	if err := reach.AsOwner(o.dir); err != nil {
+	if err := asOwner(o.dir); err != nil {
 		return err
 	}
 	return o.move(ctx, c, "pushed", func(ctx context.Context, s objects.Store) error {
@@ -181,7 +179,7 @@ func push(ctx context.Context, c *call, o *moveOptions) error {
 			return nil
 		}
 		if err != nil {
-			return fault.Explain(err, o.dir)
+			return explainHome(err, o.dir)
 		}
 		return whilePublishing(c, svc, func() error { return svc.Push(ctx) })
 	})
@@ -189,7 +187,7 @@ func push(ctx context.Context, c *call, o *moveOptions) error {
 
 // pull moves a home from a store into a directory.
 func pull(ctx context.Context, c *call, o *moveOptions) error {
-	if err := reach.AsOwner(o.dir); err != nil {
+	if err := asOwner(o.dir); err != nil {
 		return err
 	}
 	fresh, err := home.Unmade(o.dir)
@@ -202,7 +200,7 @@ func pull(ctx context.Context, c *call, o *moveOptions) error {
 			return err
 		}
 		if by := st.Journal.Owner; !by.Left && !by.Gone && !by.Coming && !o.takeOver {
-			return fault.Explain(&stored.OwnedError{By: by.Name}, "")
+			return explainHome(&stored.OwnedError{By: by.Name}, "")
 		}
 		if err := home.Init(o.dir, namedService(home.ServiceInfo{}, o.dir)); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
@@ -218,7 +216,7 @@ func pull(ctx context.Context, c *call, o *moveOptions) error {
 			if errors.Is(err, stored.ErrUnstored) { // push is no help here
 				return err
 			}
-			return fault.Explain(err, o.dir)
+			return explainHome(err, o.dir)
 		}
 		return whilePublishing(c, svc, func() error {
 			defer meanwhile(ctx, func(ctx context.Context) {
@@ -308,7 +306,7 @@ func withFollowers(svc *queuefs.Service, options func() (publisher.Options, erro
 		}
 	}()
 	if svc.Info().BaseURI == "" {
-		svc.SetBaseURI("http://" + reach.DefaultListen + "/")
+		svc.SetBaseURI("http://" + defaultListen + "/")
 	}
 	o, err := options()
 	if err != nil {

@@ -21,8 +21,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
@@ -97,13 +95,13 @@ cutie sync http://127.0.0.1:8080 mirror --follow`,
 	return c.Verb(cmd, optForm|optVerbose, func(ctx context.Context) error {
 		o.By, o.Delete, o.History = destination.By(*by), destination.Deletions(*del), true
 		if *follow && o.DryRun {
-			return fault.Usagef("--follow needs something to do, --dry-run does nothing")
+			return usagef("--follow needs something to do, --dry-run does nothing")
 		}
 		if l.addr != "" && !*follow || l.callback != "" && l.addr == "" {
-			return fault.Usagef("--listen needs --follow, and --callback needs --listen")
+			return usagef("--listen needs --follow, and --callback needs --listen")
 		}
 		if *every < time.Second {
-			return fault.Usagef("--every is 1s or more")
+			return usagef("--every is 1s or more")
 		}
 		return o.with(ctx, c, func(ctx context.Context, copied *destination.Copy) error {
 			if *follow {
@@ -175,22 +173,22 @@ func (o *syncOptions) check(c *call) error {
 	if len(c.Args) == 2 {
 		base := c.Args[0]
 		if !strings.Contains(base, "://") {
-			return fault.Hint(fault.Usagef("%.200q is no URL", base), "a URL begins with http:// or https://, as in cutie sync http://127.0.0.1:8080 DIR")
+			return withHint(usagef("%.200q is no URL", base), "a URL begins with http:// or https://, as in cutie sync http://127.0.0.1:8080 DIR")
 		}
 		o.URL = base
 	}
 	if o.MaxFiles < 1 || o.MaxFiles > 1<<30 || o.maxResource == 0 {
-		return fault.Usagef("--max-package-files and --max-resource are 1 or more")
+		return usagef("--max-package-files and --max-resource are 1 or more")
 	}
 	o.MaxResource = int64(o.maxResource)
 	if o.connections < 1 || o.connections > 256 || o.tries < 1 || o.requests < 0 || o.timeout < time.Second {
-		return fault.Usagef("--connections is 1 to 256, --tries 1 or more, --rate not negative, --timeout 1s or more")
+		return usagef("--connections is 1 to 256, --tries 1 or more, --rate not negative, --timeout 1s or more")
 	}
 	allowed, err := outbound.NewAddresses(o.allow)
 	if err != nil {
-		return fault.Usagef("--allow-fetch: %v", err)
+		return usagef("--allow-fetch: %v", err)
 	}
-	o.HTTP = source.Options{Addresses: allowed, UserAgent: reach.Agent(), Connections: o.connections, Requests: o.requests, Octets: int64(o.octets),
+	o.HTTP = source.Options{Addresses: allowed, UserAgent: agentName(), Connections: o.connections, Requests: o.requests, Octets: int64(o.octets),
 		Tries: o.tries, Timeout: o.timeout, Header: http.Header{}}
 	switch {
 	case o.user != "":
@@ -199,7 +197,7 @@ func (o *syncOptions) check(c *call) error {
 			return err
 		}
 		if !strings.Contains(user, ":") {
-			return fault.Usagef("--user is NAME:PASSWORD, or @FILE with it")
+			return usagef("--user is NAME:PASSWORD, or @FILE with it")
 		}
 		o.HTTP.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user)))
 	case o.token != "":
@@ -216,21 +214,21 @@ func hinted(err error) error {
 	var status *source.StatusError
 	switch {
 	case errors.Is(err, destination.ErrNoCopy):
-		return fault.Hint(err, "cutie sync URL DIR makes one")
+		return withHint(err, "cutie sync URL DIR makes one")
 	case errors.Is(err, destination.ErrOther):
-		return fault.Hint(err, "take a directory for each Source")
+		return withHint(err, "take a directory for each Source")
 	case source.Refused(err) != nil:
-		return fault.Hint(err, "--allow-fetch PATTERN lets the Source name this host, if you trust it")
+		return withHint(err, "--allow-fetch PATTERN lets the Source name this host, if you trust it")
 	case errors.Is(err, local.ErrBusy):
-		return fault.Hint(err, "wait for the other cutie sync, or stop it")
+		return withHint(err, "wait for the other cutie sync, or stop it")
 	case errors.Is(err, wellknown.ErrNotFound):
-		return fault.Hint(err, "give the URL of a Capability List, a list, or a Sitemap")
+		return withHint(err, "give the URL of a Capability List, a list, or a Sitemap")
 	case errors.Is(err, wellknown.ErrNoAnswer) && !errors.As(err, &status):
-		return fault.Hint(err, "try again if the server has failed; give --token or --user if it wants them")
+		return withHint(err, "try again if the server has failed; give --token or --user if it wants them")
 	case errors.Is(err, source.ErrGap):
-		return fault.Hint(err, "cutie sync DIR begins anew")
+		return withHint(err, "cutie sync DIR begins anew")
 	case errors.As(err, &status) && (status.Status == http.StatusUnauthorized || status.Status == http.StatusForbidden):
-		return fault.Hint(fmt.Errorf("%w: %w", fault.ErrRefused, err), "give --token or --user")
+		return withHint(fmt.Errorf("%w: %w", errRefused, err), "give --token or --user")
 	}
 	return err
 }
@@ -243,7 +241,7 @@ func synced(ctx context.Context, c *call, copied *destination.Copy) error {
 		err = errors.Join(err, printSync(c, r))
 	}
 	if err == nil && !r.InSync() {
-		err = fmt.Errorf("%w: %d resources failed, %d were refused", fault.ErrDiffers, r.Failed, r.Refused)
+		err = fmt.Errorf("%w: %d resources failed, %d were refused", errDiffers, r.Failed, r.Refused)
 		if r.Skipped > 0 {
 			err = fmt.Errorf("%w, %d sets, lists or entries could not be read", err, r.Skipped)
 		}
@@ -362,7 +360,7 @@ func (c *call) report(asJSON any, lines func(w io.Writer)) error {
 
 func wantsJSON(c *call) (bool, error) {
 	if c.Form != "" && !strings.EqualFold(c.Form, "json") {
-		return false, fault.Hint(fault.Usagef("reports have no response form %.40q", c.Form), "-t json, or no -t")
+		return false, withHint(usagef("reports have no response form %.40q", c.Form), "-t json, or no -t")
 	}
 	return c.Form != "", nil
 }

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/term"
 
 	"cutie/cmd/cutie/access"
-	"cutie/cmd/cutie/fault"
 	"cutie/queuefs/job"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
@@ -89,22 +88,22 @@ func (e *editedUser) read(ctx context.Context, add, asks bool) (err error) {
 		return err
 	}
 	if e.piped && e.noPass {
-		return fault.Usagef("--password-stdin and --no-password exclude each other")
+		return usagef("--password-stdin and --no-password exclude each other")
 	}
 	e.user = access.User{Name: name}
 	if e.rights != "" {
 		if e.user.Rights, err = access.ParseRights(e.rights); err != nil {
-			return fault.Usagef("--rights: %v", err)
+			return usagef("--rights: %v", err)
 		}
 	}
 	if e.user.Limits, err = job.ParseLimits(e.limits); err != nil {
-		return fault.Usagef("--limits: %v", err)
+		return usagef("--limits: %v", err)
 	}
 	if err := access.CheckName(name); err != nil {
-		return fault.Usagef("%v", err)
+		return usagef("%v", err)
 	}
 	if err := canChange(*e.file, name, add); err != nil {
-		return fault.About(name, err)
+		return nameError(name, err)
 	}
 	if !asks || e.noPass {
 		return nil
@@ -113,12 +112,12 @@ func (e *editedUser) read(ctx context.Context, add, asks bool) (err error) {
 	if err == nil {
 		e.user.Password, err = access.HashPassword(password)
 	}
-	return fault.About(name, err)
+	return nameError(name, err)
 }
 
 // edit changes the file. Its error names the user.
 func (e *editedUser) edit(change func(all *access.Users) error) error {
-	return fault.About(e.user.Name, access.Edit(*e.file, change))
+	return nameError(e.user.Name, access.Edit(*e.file, change))
 }
 
 func userAddVerb(c *call, file *string) *cobra.Command {
@@ -181,7 +180,7 @@ func removing(c *call, file *string, short string, remove func(all *access.Users
 			return err
 		}
 		name := c.Args[0]
-		return fault.About(name, access.Edit(*file, func(all *access.Users) error { return remove(all, name) }))
+		return nameError(name, access.Edit(*file, func(all *access.Users) error { return remove(all, name) }))
 	})
 }
 
@@ -258,7 +257,7 @@ func rightsOf(r access.Rights) []string {
 // usersFile refuses an empty name.
 func usersFile(name string) error {
 	if name == "" {
-		return fault.Hint(fault.Usagef("no users file is named"), "--users FILE or "+usersVariable+" names it; serve takes the same")
+		return withHint(usagef("no users file is named"), "--users FILE or "+usersVariable+" names it; serve takes the same")
 	}
 	return nil
 }
@@ -308,7 +307,7 @@ or those of --rights among them. With -t json an object is printed.`,
 		t := access.Token{Name: *label, User: name, Narrow: *rights != ""}
 		if t.Narrow {
 			if t.Rights, err = access.ParseRights(*rights); err != nil {
-				return fault.Usagef("--rights: %v", err)
+				return usagef("--rights: %v", err)
 			}
 		}
 		if t.Expires, err = parseExpires(*expires, time.Now()); err != nil {
@@ -316,7 +315,7 @@ or those of --rights among them. With -t json an object is printed.`,
 		}
 		if *label != "" {
 			if err := access.CheckName(*label); err != nil {
-				return fault.Usagef("%v", err)
+				return usagef("%v", err)
 			}
 		}
 		// Edit would make an empty file for a missing user.
@@ -347,7 +346,7 @@ or those of --rights among them. With -t json an object is printed.`,
 
 // parseExpires reads the end of a token: a time from now, a date, or never (zero).
 func parseExpires(text string, now time.Time) (time.Time, error) {
-	bad := fault.Usagef("--expires %.40q is no time such as 12h or 30d, no date such as 2030-01-31, and not never", text)
+	bad := usagef("--expires %.40q is no time such as 12h or 30d, no date such as 2030-01-31, and not never", text)
 	if text == "never" {
 		return time.Time{}, nil
 	}
@@ -369,7 +368,7 @@ func parseExpires(text string, now time.Time) (time.Time, error) {
 	}
 	at = at.UTC().Truncate(time.Second)
 	if !at.After(now) {
-		return at, fault.Usagef("--expires %.40q is over already", text)
+		return at, usagef("--expires %.40q is over already", text)
 	}
 	return at, nil
 }
@@ -410,13 +409,13 @@ func password(ctx context.Context, c *call, piped bool) (string, error) {
 		}
 		password := strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
 		if strings.ContainsAny(password, "\r\n") {
-			return "", fault.Usagef("standard input has more than one line")
+			return "", usagef("standard input has more than one line")
 		}
 		return password, nil
 	}
 	in, ok := c.Stdin.(*os.File)
 	if !ok || !isTerminal(in) {
-		return "", fault.Hint(fault.Usagef("there is no terminal to ask for a password"),
+		return "", withHint(usagef("there is no terminal to ask for a password"),
 			"--password-stdin reads it from standard input, --no-password makes a user with tokens only")
 	}
 	first, err := ask(ctx, in, c.Stderr, "password: ")

@@ -19,8 +19,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/fault"
-	"cutie/cmd/cutie/reach"
 	"cutie/queuefs/content"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
@@ -58,14 +56,14 @@ cutie uws list http://127.0.0.1:8080/uws/jobs/async`,
 		base, err := url.Parse(c.Args[1])
 		if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" ||
 			base.Fragment != "" {
-			return fault.Usagef("%.80q is not the URL of a job or a job list", c.Args[1])
+			return usagef("%.80q is not the URL of a job or a job list", c.Args[1])
 		}
 		if *last < 1 {
-			return fault.Usagef("--last %d is not a number above 0", *last)
+			return usagef("--last %d is not a number above 0", *last)
 		}
 		method := strings.ToLower(c.Args[0])
 		if len(*uploads) > 0 && method != "create" {
-			return fault.Usagef("--upload is of create only")
+			return usagef("--upload is of create only")
 		}
 		where := strings.TrimSuffix(base.String(), "/")
 		u := uwsCall{c, c.Client(where), where}
@@ -112,7 +110,7 @@ func (u *uwsCall) print(lines []string, facts ...any) error {
 
 func (u *uwsCall) do(ctx context.Context, method string, args []string, last int, uploads []string) error {
 	if most := map[string]int{"create": len(args), "result": 1}[method]; len(args) > most {
-		return fault.Usagef("too many arguments for %s: %.60q", method, args[most])
+		return usagef("too many arguments for %s: %.60q", method, args[most])
 	}
 	switch method {
 	case "list":
@@ -144,7 +142,7 @@ func (u *uwsCall) do(ctx context.Context, method string, args []string, last int
 	case "result":
 		return u.result(ctx, args)
 	}
-	return fault.Usagef("%.40q is none of list, create, show, run, abort, delete, wait, result", method)
+	return usagef("%.40q is none of list, create, show, run, abort, delete, wait, result", method)
 }
 
 func (u *uwsCall) phase(phase string) error { return u.print([]string{phase}, u.url, nil, phase) }
@@ -228,7 +226,7 @@ func (u *uwsCall) create(ctx context.Context, args, uploads []string) error {
 	for _, a := range args {
 		name, value, ok := strings.Cut(a, "=")
 		if !ok || name == "" {
-			return fault.Usagef("%.60q is not NAME=VALUE", a)
+			return usagef("%.60q is not NAME=VALUE", a)
 		}
 		form.Add(name, value)
 	}
@@ -236,7 +234,7 @@ func (u *uwsCall) create(ctx context.Context, args, uploads []string) error {
 	for _, a := range uploads {
 		name, path, ok := strings.Cut(a, "=")
 		if !ok || name == "" || path == "" || files[name] != nil {
-			return fault.Usagef("--upload %.60q is not NAME=FILE, or its NAME is repeated", a)
+			return usagef("--upload %.60q is not NAME=FILE, or its NAME is repeated", a)
 		}
 		f, err := os.Open(path)
 		if err != nil {
@@ -385,7 +383,7 @@ func (u *uwsCall) send(ctx context.Context, web *http.Client, method, where stri
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("User-Agent", reach.Agent())
+	r.Header.Set("User-Agent", agentName())
 	r.Header.Set("Accept", "application/xml, text/xml, */*;q=0.5")
 	if mediaType != "" {
 		r.Header.Set("Content-Type", mediaType)
@@ -403,7 +401,7 @@ func (u *uwsCall) send(ctx context.Context, web *http.Client, method, where stri
 	why = cmp.Or(why, strings.ToLower(http.StatusText(resp.StatusCode)))
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, fmt.Errorf("%s: %w: %s", where, fault.ErrRefused, why)
+		return nil, fmt.Errorf("%s: %w: %s", where, errRefused, why)
 	case http.StatusNotFound:
 		return nil, fmt.Errorf("%s: %w", where, ledger.ErrNoJob)
 	}

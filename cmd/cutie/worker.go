@@ -24,7 +24,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"cutie/cmd/cutie/fault"
 	"cutie/queuefs"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
@@ -145,11 +144,11 @@ func pause(ctx context.Context, d time.Duration) {
 // leaseVariable is the environment variable for the token of a lease.
 const leaseVariable = "CUTIE_LEASE"
 
-// tokenVariable is the environment variable with the token of the worker. It may do
-// far more than the command has to: the lease is enough for the job.
+// tokenVariable is the environment variable with the token for a daemon.
 const tokenVariable = "CUTIE_TOKEN"
 
-// environment is that of this process for the command.
+// environment is that of this process for the command, without the token of the worker. It may
+// do far more than the command has to: the lease is enough for the job.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, tokenVariable+"=") })
 }
@@ -800,13 +799,13 @@ attempt such a payload makes the job fail for good.`,
 	return c.Verb(cmd, optTarget, func(ctx context.Context) error {
 		switch {
 		case w.Jobs < 1 || w.Jobs > 1000:
-			return fault.Usagef("-j %d is not a number from 1 to 1000", w.Jobs)
+			return usagef("-j %d is not a number from 1 to 1000", w.Jobs)
 		case w.Lease < time.Second || w.Lease > 24*time.Hour:
-			return fault.Usagef("--lease %v is not a time from 1s to 24h", w.Lease)
+			return usagef("--lease %v is not a time from 1s to 24h", w.Lease)
 		case w.Grace < 0:
-			return fault.Usagef("--grace %v is no time", w.Grace)
+			return usagef("--grace %v is no time", w.Grace)
 		case *quiet && c.Verbose:
-			return fault.Usagef("--quiet and --verbose exclude each other")
+			return usagef("--quiet and --verbose exclude each other")
 		}
 		if *quiet {
 			w.Warn = func(string, ...any) {}
@@ -825,7 +824,7 @@ func runWorker(ctx context.Context, c *call, w *worker) (err error) {
 	}
 	w.Args = c.Args[1:]
 	if w.Program, err = findProgram(w.Args[0]); err != nil {
-		return fault.Usagef("%.200q cannot be run: %v", w.Args[0], err)
+		return usagef("%.200q cannot be run: %v", w.Args[0], err)
 	}
 	if c.Verbose {
 		w.Stderr = c.Stderr
@@ -835,5 +834,5 @@ func runWorker(ctx context.Context, c *call, w *worker) (err error) {
 		return err
 	}
 	w.Client = t.Client
-	return errors.Join(fault.About(w.Queue, w.Run(ctx)), t.Close())
+	return errors.Join(nameError(w.Queue, w.Run(ctx)), t.Close())
 }

@@ -1,10 +1,4 @@
-// Package fault is how commands fail.
-//
-// Verbs return errors. Here they get the name of a queue or job, and a hint at a way
-// out. The program ends with the exit code of the error, after one line on standard
-// error, "cutie: verb: what: why" in lower case and without a full stop. A line
-// "hint: …" follows if there is a hint.
-package fault
+package main
 
 import (
 	"context"
@@ -33,44 +27,48 @@ import (
 	"cutie/queuefs/web"
 )
 
-// ErrRefused is the error of a user without the right.
-var ErrRefused = errors.New("refused")
+// Verbs return errors. Here they get the name of a queue or job, and a hint at a way out. The
+// program ends with the exit code of the error, after one line on standard error, "cutie: verb:
+// what: why" in lower case and without a full stop. A line "hint: …" follows if there is a hint.
 
-// ErrDiffers is the error of a copy with differences.
-var ErrDiffers = errors.New("the copy differs from its Source")
+// errRefused is the error of a user without the right.
+var errRefused = errors.New("refused")
 
-// ErrFaulty is the error of a Source with faults.
-var ErrFaulty = errors.New("the Source is faulty")
+// errDiffers is the error of a copy with differences.
+var errDiffers = errors.New("the copy differs from its Source")
+
+// errFaulty is the error of a Source with faults.
+var errFaulty = errors.New("the Source is faulty")
 
 // A usageError is an error in the command line.
 type usageError struct{ text string }
 
 func (e usageError) Error() string { return e.text }
 
-// Usagef returns an error in the command line.
-func Usagef(format string, a ...any) error { return usageError{fmt.Sprintf(format, a...)} }
+// usagef returns an error in the command line.
+func usagef(format string, a ...any) error { return usageError{fmt.Sprintf(format, a...)} }
 
-// A hinted error has a way out.
-type hinted struct {
+// A hintedError has a way out.
+type hintedError struct {
 	error
 	hint string
 }
 
-func (e hinted) Unwrap() error { return e.error }
+func (e hintedError) Unwrap() error { return e.error }
 
-// Hint adds a way out to err.
-func Hint(err error, hint string) error { return hinted{err, hint} }
+// withHint adds a way out to err.
+func withHint(err error, hint string) error { return hintedError{err, hint} }
 
-// HintOf returns the way out of err, "" if none is known.
-func HintOf(err error) string {
-	var h hinted
+// hintOf returns the way out of err, "" if none is known.
+func hintOf(err error) string {
+	var h hintedError
 	errors.As(err, &h)
 	return h.hint
 }
 
-// About adds a name to an error, unless the error begins with it. An error for a
+// nameError adds a name to an error, unless the error begins with it. An error for a
 // missing queue or job has the same words for every target.
-func About(name string, err error) error {
+func nameError(name string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -86,12 +84,12 @@ func About(name string, err error) error {
 	return aboutError{name, err}
 }
 
-// AboutJob is [About] for a job of a queue.
-func AboutJob(queue, job string, err error) error {
+// jobError is [nameError] for a job of a queue.
+func jobError(queue, job string, err error) error {
 	if !errors.Is(err, ledger.ErrNoQueue) {
-		err = About(job, err)
+		err = nameError(job, err)
 	}
-	return About(queue, err)
+	return nameError(queue, err)
 }
 
 // An aboutError is an error with the name of a thing.
@@ -103,9 +101,9 @@ type aboutError struct {
 func (e aboutError) Error() string { return e.name + ": " + e.error.Error() }
 func (e aboutError) Unwrap() error { return e.error }
 
-// Report prints err and its hint for people. verb is "" if there is none.
-func Report(w io.Writer, verb string, err error) {
-	text, hint := Words(err)
+// reportError prints err and its hint for people. verb is "" if there is none.
+func reportError(w io.Writer, verb string, err error) {
+	text, hint := wordsOf(err)
 	if verb != "" {
 		text = verb + ": " + text
 	}
@@ -115,13 +113,13 @@ func Report(w io.Writer, verb string, err error) {
 	}
 }
 
-// Words returns an error in one line, and its hint, "" without one.
-func Words(err error) (text, hint string) {
+// wordsOf returns an error in one line, and its hint, "" without one.
+func wordsOf(err error) (text, hint string) {
 	text = onOneLine(err)
 	if errors.Is(err, context.Canceled) {
 		text = "interrupted"
 	}
-	return text, HintOf(err)
+	return text, hintOf(err)
 }
 
 // onOneLine joins the lines of an error. It drops a line if another ends with it: a
@@ -137,30 +135,30 @@ func onOneLine(err error) string {
 	return strings.Join(said, "; ")
 }
 
-// Exit codes; [ExitTexts] explains them.
+// Exit codes; [exitTexts] explains them.
 const (
-	ExitDone = iota
-	ExitError
-	ExitUsage
-	ExitNotFound
-	ExitEmpty
-	ExitConflict
-	ExitRefused
+	exitDone = iota
+	exitError
+	exitUsage
+	exitNotFound
+	exitEmpty
+	exitConflict
+	exitRefused
 	ExitDigest
-	ExitDifferent
+	exitDifferent
 )
 
-// ExitTexts explain the exit codes.
-var ExitTexts = [...]string{
-	ExitDone:      "done",
-	ExitError:     "error: input, output, or the service failed",
-	ExitUsage:     "usage: the request makes no sense",
-	ExitNotFound:  "queue, job or result not found",
-	ExitEmpty:     "queue empty: an answer, not a failure, so silent without -v",
-	ExitConflict:  "conflict: not in this state",
-	ExitRefused:   "refused: not allowed",
+// exitTexts explain the exit codes.
+var exitTexts = [...]string{
+	exitDone:      "done",
+	exitError:     "error: input, output, or the service failed",
+	exitUsage:     "usage: the request makes no sense",
+	exitNotFound:  "queue, job or result not found",
+	exitEmpty:     "queue empty: an answer, not a failure, so silent without -v",
+	exitConflict:  "conflict: not in this state",
+	exitRefused:   "refused: not allowed",
 	ExitDigest:    "digest verification failed",
-	ExitDifferent: "a copy differs from its Source, or a Source or a store is faulty",
+	exitDifferent: "a copy differs from its Source, or a Source or a store is faulty",
 }
 
 // A kind is a kind of errors.
@@ -182,33 +180,33 @@ func as[E error](err error) bool {
 // kinds are all kinds of errors with an exit code or a hint of their own. The first that
 // fits has it.
 var kinds = []kind{
-	{is(context.Canceled), ExitError, ""},
-	{as[usageError], ExitUsage, ""},
-	{is(ledger.ErrEmpty), ExitEmpty, ""},
-	{is(queuefs.ErrLease), ExitConflict, ""},
-	{is(queuefs.ErrQueueExists), ExitConflict, ""},
-	{is(queuefs.ErrKeyUsed), ExitConflict, ""},
+	{is(context.Canceled), exitError, ""},
+	{as[usageError], exitUsage, ""},
+	{is(ledger.ErrEmpty), exitEmpty, ""},
+	{is(queuefs.ErrLease), exitConflict, ""},
+	{is(queuefs.ErrQueueExists), exitConflict, ""},
+	{is(queuefs.ErrKeyUsed), exitConflict, ""},
 	{is(digest.ErrMismatch), ExitDigest, ""},
 	{is(digest.ErrMismatch), ExitDigest, ""},
-	{is(access.ErrExists), ExitConflict, ""},
-	{is(access.ErrMissing), ExitNotFound, ""},
-	{is(ErrRefused), ExitRefused, ""},
-	{is(ErrDiffers), ExitDifferent, ""},
-	{is(ErrFaulty), ExitDifferent, ""},
+	{is(access.ErrExists), exitConflict, ""},
+	{is(access.ErrMissing), exitNotFound, ""},
+	{is(errRefused), exitRefused, ""},
+	{is(errDiffers), exitDifferent, ""},
+	{is(errFaulty), exitDifferent, ""},
 	{is(listen.ErrPortInUse), 0, "--listen 127.0.0.1:0 takes a free port"},
 
 	// A home in an object store.
-	{coming, ExitConflict, "cutie store push goes on, from that directory"},
-	{as[*bucket.MovedError], ExitConflict, "serve it from there, or move it with cutie store push; if that directory is lost, --takeover takes the home as it was when it left the store"},
-	{is(stored.ErrHere), ExitConflict, "cutie serve without --store serves it"},
-	{is(bucket.ErrThere), ExitConflict, "take another prefix, for example s3://BUCKET/PREFIX2"},
-	{is(stored.ErrArrived), ExitConflict, ""},
-	{as[*stored.OwnedError], ExitConflict, "stop that daemon; if it is lost, --takeover takes the home from it, with all it has acknowledged"},
-	{is(journal.ErrFenced), ExitConflict, "nothing was acknowledged after that; start this daemon again when the other one has stopped"},
-	{is(stored.ErrUnstored), ExitConflict, "cutie store push DIR URL moves it into the store; an empty directory with another one is a cache"},
-	{is(stored.ErrFaults), ExitDifferent, ""},
+	{coming, exitConflict, "cutie store push goes on, from that directory"},
+	{as[*bucket.MovedError], exitConflict, "serve it from there, or move it with cutie store push; if that directory is lost, --takeover takes the home as it was when it left the store"},
+	{is(stored.ErrHere), exitConflict, "cutie serve without --store serves it"},
+	{is(bucket.ErrThere), exitConflict, "take another prefix, for example s3://BUCKET/PREFIX2"},
+	{is(stored.ErrArrived), exitConflict, ""},
+	{as[*stored.OwnedError], exitConflict, "stop that daemon; if it is lost, --takeover takes the home from it, with all it has acknowledged"},
+	{is(journal.ErrFenced), exitConflict, "nothing was acknowledged after that; start this daemon again when the other one has stopped"},
+	{is(stored.ErrUnstored), exitConflict, "cutie store push DIR URL moves it into the store; an empty directory with another one is a cache"},
+	{is(stored.ErrFaults), exitDifferent, ""},
 	{stored.Damaged, 0, "cutie store check names all that is damaged in the store; start a daemon on the directory of the last owner, which may have it"},
-	{is(objects.ErrNotExist), ExitNotFound, ""},
+	{is(objects.ErrNotExist), exitNotFound, ""},
 	{is(objects.ErrUnconditional), 0, "cutie needs a store with conditional writes, such as Amazon S3, MinIO, Ceph or R2 of today"},
 	{is(objects.ErrDenied), 0, "the credentials of AWS_ACCESS_KEY_ID, of ~/.aws/credentials or of the machine need the rights to get, put, list and delete below the prefix"},
 	{is(objects.ErrNoBucket), 0, "make the bucket first; --store and --store-endpoint name it and its service"},
@@ -220,13 +218,13 @@ var kinds = []kind{
 	// A home in a directory.
 	{as[*home.ForeignError], 0, "cutie import HOME --home NEW copies it, with a table of old and new identifiers"},
 	{as[*home.VersionError], 0, "install the version of cutie that made it, or a later one: cutie help operating"},
-	{as[*home.LockedError], ExitConflict, "stop that process, or use another home with --home DIR"},
+	{as[*home.LockedError], exitConflict, "stop that process, or use another home with --home DIR"},
 	{is(home.ErrMaking), 0, "cutie failover copy HOME goes on"},
-	{is(stored.ErrStored), ExitConflict, "cutie serve --home HOME --store s3://BUCKET/PREFIX serves it; the other commands reach that daemon"},
+	{is(stored.ErrStored), exitConflict, "cutie serve --home HOME --store s3://BUCKET/PREFIX serves it; the other commands reach that daemon"},
 	{is(queuefs.ErrJournalLost), 0, "bring log/journal back from a copy; without one, cutie check --repair --accept-loss HOME goes on with the files there are"},
 	{is(queuefs.ErrInfo), 0, "cutie check --rebuild HOME sets the file aside and makes one with defaults"},
 	{is(home.ErrNoHome), 0, "cutie init HOME makes a home of this directory, cutie check --rebuild HOME one of copied queues"},
-	{is(fs.ErrExist), ExitConflict, ""},
+	{is(fs.ErrExist), exitConflict, ""},
 	{is(fs.ErrNotExist), 0, "cutie init HOME makes a home, cutie serve --home HOME makes and serves one"},
 }
 
@@ -241,24 +239,24 @@ func unreached(err error) bool {
 	return errors.Is(err, objects.ErrForeign) || errors.Is(err, http.ErrSchemeMismatch) || ok && op.Op == "dial"
 }
 
-// Explain adds the hint of its kind to an error of opening a home in the directory dir; "":
+// explainHome adds the hint of its kind to an error of opening a home in the directory dir; "":
 // of reaching one in a store.
-func Explain(err error, dir string) error {
+func explainHome(err error, dir string) error {
 	if dir != "" && errors.Is(err, home.ErrNoHome) && home.Untagged(dir) {
-		return Hint(err, "cutie check --rebuild "+dir+" makes the tag again, and leaves the rest as it is")
+		return withHint(err, "cutie check --rebuild "+dir+" makes the tag again, and leaves the rest as it is")
 	}
 	for _, k := range kinds {
 		if k.hint != "" && (dir != "" || !strings.Contains(k.hint, "HOME")) && k.is(err) {
-			return Hint(err, strings.ReplaceAll(k.hint, "HOME", dir))
+			return withHint(err, strings.ReplaceAll(k.hint, "HOME", dir))
 		}
 	}
 	return err
 }
 
-// ExitCode returns the exit code for err.
-func ExitCode(err error) int {
+// exitCode returns the exit code for err.
+func exitCode(err error) int {
 	if err == nil {
-		return ExitDone
+		return exitDone
 	}
 	for _, k := range kinds {
 		if k.code != 0 && k.is(err) {
@@ -268,23 +266,23 @@ func ExitCode(err error) int {
 	answer, _ := web.ErrorOf(err)
 	switch answer.Status {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUnsupportedMediaType:
-		return ExitUsage
+		return exitUsage
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return ExitRefused
+		return exitRefused
 	case http.StatusNotFound:
-		return ExitNotFound
+		return exitNotFound
 	case http.StatusConflict, http.StatusUnprocessableEntity: // another state, or a key that was used
-		return ExitConflict
+		return exitConflict
 	}
-	return ExitError
+	return exitError
 }
 
 // maxNear is the most names in a hint; more are no help.
 const maxNear = 3
 
-// Near returns the names that may be meant by word, joined by "or"; "" if there are
+// near returns the names that may be meant by word, joined by "or"; "" if there are
 // none, or too many to help.
-func Near(word string, names []string) string {
+func near(word string, names []string) string {
 	var near []string
 	for _, name := range names {
 		if isNear(word, name) {
@@ -335,8 +333,8 @@ func slips(a, b string) int {
 	return d[len(a)][len(b)]
 }
 
-// InOption is an error in an option, without the words of the library.
-func InOption(err error) string {
+// inOption is an error in an option, without the words of the library.
+func inOption(err error) string {
 	var value *pflag.InvalidValueError
 	if !errors.As(err, &value) {
 		return err.Error()

@@ -1,4 +1,4 @@
-package reach
+package main
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type openHome struct {
 
 // openHome opens the home, which answers as its daemon would. Leases that have
 // ended go back first.
-func (f *Finder) openHome(ctx context.Context) (*Target, error) {
+func (f *finder) openHome(ctx context.Context) (*target, error) {
 	if f.Reads {
 		t, err := f.lookAtHome(ctx)
 		if t != nil || err != nil {
@@ -47,7 +47,7 @@ func (f *Finder) openHome(ctx context.Context) (*Target, error) {
 // lookAtHome opens the home for reading. The target is nil if it is to be opened for
 // changes, since these are to be taken in first: after a crash, moves by hand, or the end
 // of a lease. Who may not write there sees it without them.
-func (f *Finder) lookAtHome(ctx context.Context) (*Target, error) {
+func (f *finder) lookAtHome(ctx context.Context) (*target, error) {
 	var problems []durable.Finding
 	svc, err := queuefs.Open(f.Home, queuefs.Options{Look: true, Report: func(p durable.Finding) { problems = append(problems, p) }})
 	if errors.As(err, new(*home.LockedError)) {
@@ -70,8 +70,8 @@ func (f *Finder) lookAtHome(ctx context.Context) (*Target, error) {
 }
 
 // serveHome makes a target of an open home.
-func (f *Finder) serveHome(svc *queuefs.Service, look bool) (*Target, error) {
-	home, err := daemon.NewLocal(svc, daemon.LocalOptions{AccessLog: daemon.AccessLog{Max: DefaultLogMax, Keep: DefaultLogKeep}, Look: look,
+func (f *finder) serveHome(svc *queuefs.Service, look bool) (*target, error) {
+	home, err := daemon.NewLocal(svc, daemon.LocalOptions{AccessLog: daemon.AccessLog{Max: defaultLogMax, Keep: defaultLogKeep}, Look: look,
 		Log: func(err error) {
 			if !errors.Is(err, io.ErrClosedPipe) { // the reader stopped, and says why
 				f.Warn("%v", err)
@@ -97,8 +97,8 @@ const filesTime = 10 * time.Second
 
 // OpenService opens the home itself. Without a base URI of its own, references lead
 // to where its daemon would listen.
-func (f *Finder) OpenService() (*queuefs.Service, error) {
-	if err := AsOwner(f.Home); err != nil {
+func (f *finder) OpenService() (*queuefs.Service, error) {
+	if err := asOwner(f.Home); err != nil {
 		return nil, err
 	}
 	svc, err := queuefs.Open(f.Home, queuefs.Options{Report: func(p durable.Finding) { f.Warn("%s", p) }})
@@ -110,21 +110,21 @@ func (f *Finder) OpenService() (*queuefs.Service, error) {
 
 func withBase(svc *queuefs.Service) {
 	if svc.Info().BaseURI == "" {
-		svc.SetBaseURI("http://" + DefaultListen + "/")
+		svc.SetBaseURI("http://" + defaultListen + "/")
 	}
 }
 
-// DefaultListen is the address of a daemon without other options.
-const DefaultListen = "127.0.0.1:8080"
+// defaultListen is the address of a daemon without other options.
+const defaultListen = "127.0.0.1:8080"
 
 // Access logs without other options.
 const (
-	DefaultLogMax  = 100 << 20 // octets of one
-	DefaultLogKeep = 9         // old ones
+	defaultLogMax  = 100 << 20 // octets of one
+	defaultLogKeep = 9         // old ones
 )
 
-// CheckCommand is the command that mends a home.
-func CheckCommand(dir string, repair, rebuild, acceptLoss bool) string {
+// checkCommand is the command that mends a home.
+func checkCommand(dir string, repair, rebuild, acceptLoss bool) string {
 	command := "cutie check"
 	if repair {
 		command += " --repair"
@@ -141,11 +141,11 @@ func CheckCommand(dir string, repair, rebuild, acceptLoss bool) string {
 // serveLockWait is how long a daemon waits for a home that another command has open.
 const serveLockWait = 5 * time.Second
 
-// OpenUnlocked calls open until the home is not locked by a command for a short time. It
+// openUnlocked calls open until the home is not locked by a command for a short time. It
 // waits a few seconds, and not at all for a daemon: one that answers has the home, whatever
 // the lock says, as on file systems without locks.
-func OpenUnlocked(ctx context.Context, dir string, open func() (*queuefs.Service, error)) (*queuefs.Service, error) {
-	if err := AsOwner(dir); err != nil {
+func openUnlocked(ctx context.Context, dir string, open func() (*queuefs.Service, error)) (*queuefs.Service, error) {
+	if err := asOwner(dir); err != nil {
 		return nil, err
 	}
 	for start := time.Now(); ; {
@@ -184,14 +184,14 @@ func answers(ctx context.Context, home string) (pid int, ok bool) {
 	return pid, true
 }
 
-// AsOwner makes files that root writes from now on belong to the owner of the directory:
+// asOwner makes files that root writes from now on belong to the owner of the directory:
 // else the daemon of that user could not open them. It does nothing for other users, nor
 // without the directory.
 //
 // The file system identity of all threads changes, and they keep the capabilities of root,
 // so that files of root alone can be read as before. Programs started get the identity of
 // root.
-func AsOwner(dir string) error {
+func asOwner(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil || os.Geteuid() != 0 {
 		return nil // whoever opens it reports the error

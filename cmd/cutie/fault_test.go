@@ -1,4 +1,4 @@
-package fault
+package main
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 func TestReasonIsSaidOnce(t *testing.T) {
 	space, write := ledger.ErrNoSpace, errors.New("queue jobs: index: write x: no space left on device")
 	for want, err := range map[string]error{
-		"jobs: no space left for the queue; " + write.Error(): errors.Join(About("jobs", space), errors.Join(space, write)),
+		"jobs: no space left for the queue; " + write.Error(): errors.Join(nameError("jobs", space), errors.Join(space, write)),
 		"a: b; c; b: d": errors.Join(errors.New("a: b"), errors.New("c"), errors.New("b: d"), errors.New("c")),
 		"ab; b":         errors.Join(errors.New("ab"), errors.New("b")),
 	} {

@@ -1,4 +1,4 @@
-package reach
+package main
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 func TestADaemonWaitsForAShortLock(t *testing.T) {
 	dir, want := t.TempDir(), new(queuefs.Service)
 	calls := 0
-	got, err := OpenUnlocked(context.Background(), dir, func() (*queuefs.Service, error) {
+	got, err := openUnlocked(context.Background(), dir, func() (*queuefs.Service, error) {
 		if calls++; calls < 3 {
 			return nil, &home.LockedError{Dir: dir}
 		}
@@ -36,7 +36,7 @@ func TestADaemonDoesNotWaitForAnother(t *testing.T) {
 	}
 	defer ln.Close()
 	calls := 0
-	_, err = OpenUnlocked(context.Background(), dir, func() (*queuefs.Service, error) {
+	_, err = openUnlocked(context.Background(), dir, func() (*queuefs.Service, error) {
 		calls++
 		return new(queuefs.Service), nil // a file system without locks
 	})

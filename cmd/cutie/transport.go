@@ -1,4 +1,4 @@
-package reach
+package main
 
 import (
 	"errors"
@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"cutie/cmd/cutie/fault"
 )
 
 // refusedConn is the error of dialling where nobody listens.
@@ -49,13 +47,10 @@ type reaching struct {
 func (t reaching) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.RoundTripper.RoundTrip(r)
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
-		err = fault.Hint(err, "is a daemon running at "+t.base+"? --url or CUTIE_URL names it, cutie serve starts one")
+		err = withHint(err, "is a daemon running at "+t.base+"? --url or CUTIE_URL names it, cutie serve starts one")
 	}
 	return resp, err
 }
-
-// tokenVariable holds the token for a daemon.
-const tokenVariable = "CUTIE_TOKEN"
 
 // A bearing transport sends a token to one host, and not on to other hosts after a
 // redirect.
@@ -88,12 +83,12 @@ var secretHeaders = []string{"Cutie-Lease"}
 
 // Client returns a client for a service at base that need not be a daemon of ours. It
 // sends the token of the environment.
-func (f *Finder) Client(base string) *http.Client {
+func (f *finder) Client(base string) *http.Client {
 	return &http.Client{Transport: f.traced(withToken(base, http.DefaultTransport))}
 }
 
 // traced makes Debug show requests.
-func (f *Finder) traced(next http.RoundTripper) http.RoundTripper {
+func (f *finder) traced(next http.RoundTripper) http.RoundTripper {
 	if f.Debug == 0 {
 		return next
 	}
@@ -102,7 +97,7 @@ func (f *Finder) traced(next http.RoundTripper) http.RoundTripper {
 
 // A tracer shows requests and answers (Cutie 0.3, 4: -D).
 type tracer struct {
-	*Finder
+	*finder
 	next http.RoundTripper
 }
 
@@ -138,18 +133,18 @@ func (t tracer) headers(prefix string, h http.Header) {
 	}
 }
 
-// CleanBase checks a base URI and ends it with a slash, for paths to be
+// cleanBase checks a base URI and ends it with a slash, for paths to be
 // appended.
-func CleanBase(uri string) (string, error) {
+func cleanBase(uri string) (string, error) {
 	const hint = "one looks like http://127.0.0.1:8080/"
 	u, err := url.Parse(uri)
 	switch {
 	case err != nil:
-		return "", fault.Hint(fault.Usagef("base URI %.60q: %v", uri, err), hint)
+		return "", withHint(usagef("base URI %.60q: %v", uri, err), hint)
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
-		return "", fault.Hint(fault.Usagef("base URI %.60q is not an absolute http URI", uri), hint)
+		return "", withHint(usagef("base URI %.60q is not an absolute http URI", uri), hint)
 	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return "", fault.Usagef("base URI %.60q: only scheme, host and path have a meaning", uri)
+		return "", usagef("base URI %.60q: only scheme, host and path have a meaning", uri)
 	}
 	return strings.TrimSuffix(u.String(), "/") + "/", nil
 }

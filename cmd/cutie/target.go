@@ -1,9 +1,4 @@
-// Package reach reaches the queues that a command is about.
-//
-// They are at the URL of a daemon, behind the socket of the daemon of a home, or in a
-// home that no daemon serves; that home is opened in this process. The three answer
-// alike.
-package reach
+package main
 
 import (
 	"cmp"
@@ -21,7 +16,6 @@ import (
 	"time"
 
 	"cutie/cmd/cutie/dashboard"
-	"cutie/cmd/cutie/fault"
 	"cutie/cmd/cutie/listen"
 	"cutie/publisher"
 	"cutie/queuefs"
@@ -31,8 +25,12 @@ import (
 	"cutie/queuefs/rest/client"
 )
 
-// A Finder finds the target of a command.
-type Finder struct {
+// The queues that a command is about are at the URL of a daemon, behind the socket of the daemon
+// of a home, or in a home that no daemon serves; that home is opened in this process. The three
+// answer alike.
+
+// A finder finds the target of a command.
+type finder struct {
 	Home  string                        // directory; never empty
 	URL   string                        // base URI of a daemon; "" for the home
 	Reads bool                          // the command changes nothing: a home is opened for reading
@@ -44,9 +42,9 @@ type Finder struct {
 	announced bool // Say has named the target
 }
 
-// A Target answers requests about queues. [errors.Is] finds the errors of queuefs in
+// A target answers requests about queues. [errors.Is] finds the errors of queuefs in
 // those of a daemon and of a home alike.
-type Target struct {
+type target struct {
 	*client.Client
 	Base string       // URL, with a slash at its end
 	HTTP *http.Client // for requests of other clients
@@ -57,15 +55,15 @@ type Target struct {
 }
 
 // Close ends the connections, or closes the home.
-func (t *Target) Close() error { return t.end() }
+func (t *target) Close() error { return t.end() }
 
 // Local reports whether the target is a home opened in this process. Nobody else can
 // change it meanwhile.
-func (t *Target) Local() bool { return t.open != nil }
+func (t *target) Local() bool { return t.open != nil }
 
 // Trouble returns why a daemon refuses requests, in its words; "" if it does not, cannot be
 // asked, or the target is a home opened in this process.
-func (t *Target) Trouble(ctx context.Context) string {
+func (t *target) Trouble(ctx context.Context) string {
 	if t.Local() {
 		return ""
 	}
@@ -89,21 +87,21 @@ func (t *Target) Trouble(ctx context.Context) string {
 	return ""
 }
 
-func newTarget(base string, carry http.RoundTripper, end func() error) *Target {
+func newTarget(base string, carry http.RoundTripper, end func() error) *target {
 	hc := &http.Client{Transport: carry}
 	c := client.New(base, hc)
-	c.UserAgent = Agent()
+	c.UserAgent = agentName()
 	for _, e := range job.TraceElements(os.Getenv("TRACEPARENT"), os.Getenv("TRACESTATE")) { // of the work that runs this command
 		if c.Header == nil {
 			c.Header = http.Header{}
 		}
 		c.Header.Set(e.Name, e.Value)
 	}
-	return &Target{Client: c, Base: base, HTTP: hc, end: end}
+	return &target{Client: c, Base: base, HTTP: hc, end: end}
 }
 
-// Agent names the program, as submitter and as consumer.
-func Agent() string {
+// agentName names the program, as submitter and as consumer.
+func agentName() string {
 	login := "unknown"
 	if u, err := user.Current(); err == nil {
 		login = u.Username
@@ -120,7 +118,7 @@ const maxLockWait = 10 * time.Second
 
 // Find finds the daemon, or opens the home. It waits for a home opened by another
 // command.
-func (f *Finder) Find(ctx context.Context) (*Target, error) {
+func (f *finder) Find(ctx context.Context) (*target, error) {
 	for start := time.Now(); ; {
 		t, err := f.Daemon(ctx)
 		if err != nil || t != nil {
@@ -133,7 +131,7 @@ func (f *Finder) Find(ctx context.Context) (*Target, error) {
 		}
 		var locked *home.LockedError
 		if !errors.As(err, &locked) || time.Since(start) > maxLockWait {
-			return nil, f.orDaemon(fault.Explain(err, f.Home))
+			return nil, f.orDaemon(explainHome(err, f.Home))
 		}
 		// Another command has the home open, or a daemon is starting.
 		select {
@@ -145,9 +143,9 @@ func (f *Finder) Find(ctx context.Context) (*Target, error) {
 }
 
 // Daemon finds the daemon; nil if none runs on the home.
-func (f *Finder) Daemon(ctx context.Context) (*Target, error) {
+func (f *finder) Daemon(ctx context.Context) (*target, error) {
 	if f.URL != "" {
-		base, err := CleanBase(f.URL)
+		base, err := cleanBase(f.URL)
 		if err != nil {
 			return nil, err
 		}
@@ -176,9 +174,9 @@ func (f *Finder) Daemon(ctx context.Context) (*Target, error) {
 	return t, nil
 }
 
-// NeedDaemon is [Finder.Daemon] for commands without an answer from a home alone. It
+// NeedDaemon is [finder.Daemon] for commands without an answer from a home alone. It
 // is an error if no daemon runs.
-func (f *Finder) NeedDaemon(ctx context.Context) (*Target, error) {
+func (f *finder) NeedDaemon(ctx context.Context) (*target, error) {
 	t, err := f.Daemon(ctx)
 	if err != nil || t != nil {
 		return t, err
@@ -187,22 +185,22 @@ func (f *Finder) NeedDaemon(ctx context.Context) (*Target, error) {
 	if _, err := os.Stat(f.Home); err != nil {
 		hint = namesDaemon + "; cutie serve --home " + f.Home + " makes a home and starts one"
 	}
-	return nil, fault.Hint(fmt.Errorf("no daemon runs on %s", f.Home), hint)
+	return nil, withHint(fmt.Errorf("no daemon runs on %s", f.Home), hint)
 }
 
 // namesDaemon is a hint for people whose queues are not in a home of this machine.
 const namesDaemon = "--url or CUTIE_URL names a daemon"
 
 // orDaemon puts a daemon before the other ways out of a missing home.
-func (f *Finder) orDaemon(err error) error {
-	if hint := fault.HintOf(err); errors.Is(err, fs.ErrNotExist) || errors.Is(err, home.ErrNoHome) {
-		return fault.Hint(err, namesDaemon+"; "+hint)
+func (f *finder) orDaemon(err error) error {
+	if hint := hintOf(err); errors.Is(err, fs.ErrNotExist) || errors.Is(err, home.ErrNoHome) {
+		return withHint(err, namesDaemon+"; "+hint)
 	}
 	return err
 }
 
 // Remote returns the daemon at base, or a server of another kind for its HTTP client.
-func (f *Finder) Remote(base string) *Target {
+func (f *finder) Remote(base string) *target {
 	tr := transport()
 	return newTarget(base, reaching{f.traced(withToken(base, expecting{tr})), base}, func() error {
 		tr.CloseIdleConnections()
@@ -211,7 +209,7 @@ func (f *Finder) Remote(base string) *Target {
 }
 
 // tell names the target once.
-func (f *Finder) tell(format, target string) {
+func (f *finder) tell(format, target string) {
 	if !f.announced {
 		f.Say(format, target)
 	}
@@ -225,7 +223,7 @@ const completionLimit = 500 * time.Millisecond
 // QueueNames returns the names of the queues of a daemon that answers soon, for
 // completions. A home without a daemon is not opened; its list is read. Errors give no
 // names.
-func (f *Finder) QueueNames(ctx context.Context) []string {
+func (f *finder) QueueNames(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, completionLimit)
 	defer cancel()
 	t, err := f.Daemon(ctx)
@@ -259,9 +257,9 @@ func listedQueues(home string) (names []string) {
 	return names
 }
 
-// Source is [Finder.Find] for commands about published documents: an open home
+// Source is [finder.Find] for commands about published documents: an open home
 // answers for these too.
-func (f *Finder) Source(ctx context.Context) (*Target, error) {
+func (f *finder) Source(ctx context.Context) (*target, error) {
 	t, err := f.Find(ctx)
 	if err != nil || t.open == nil {
 		return t, err
@@ -280,16 +278,16 @@ func (f *Finder) Source(ctx context.Context) (*Target, error) {
 // publisher opens the published documents of a home with their settings: with
 // another base URI or version all lists would begin anew, with another retention
 // some would go.
-func (f *Finder) publisher(svc *queuefs.Service) (*publisher.Publisher, error) {
+func (f *finder) publisher(svc *queuefs.Service) (*publisher.Publisher, error) {
 	o, err := f.Publishing(svc)
 	if err != nil {
-		return nil, fault.Hint(err, "cutie serve --dialect VERSION goes on in a version of ResourceSync, cutie publish --rebuild makes everything anew")
+		return nil, withHint(err, "cutie serve --dialect VERSION goes on in a version of ResourceSync, cutie publish --rebuild makes everything anew")
 	}
 	return publisher.New(svc, o)
 }
 
 // Publishing returns the settings with which a home was published.
-func (f *Finder) Publishing(svc *queuefs.Service) (publisher.Options, error) {
+func (f *finder) Publishing(svc *queuefs.Service) (publisher.Options, error) {
 	o, err := publisher.Published(svc.Dir())
 	o.BaseURI = cmp.Or(o.BaseURI, svc.Info().BaseURI)
 	o.Page = dashboard.About
