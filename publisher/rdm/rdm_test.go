@@ -453,21 +453,6 @@ func TestCatalogIsReadOn(t *testing.T) {
 	}
 }
 
-// post sends a message with an account.
-func (s *site) postWith(budget buffers.Budget, objects ...soif.Object) answer {
-	s.t.Helper()
-	var text []byte
-	for i := range objects {
-		text = objects[i].Append(text)
-	}
-	r := httptest.NewRequest("POST", rdm.Path, strings.NewReader(string(text)))
-	r.Header.Set("Content-Type", rdm.MediaType)
-	a := new(buffers.Account)
-	a.Open(budget, netip.Addr{})
-	defer a.Close()
-	return s.do(r.WithContext(buffers.With(r.Context(), a)))
-}
-
 // A purse is a budget for one client.
 type purse struct{ left int }
 
@@ -481,75 +466,49 @@ func (p *purse) TakeMany(_ netip.Addr, n int) bool {
 
 func (p *purse) LeaveMany(_ netip.Addr, n int) { p.left += n }
 
-// Before the right is asked, no more than a header is read.
-func TestHeaderOfAMessageIsShort(t *testing.T) {
-	asked := 0
-	s := newSite(t, rdm.Options{Allow: func(http.Header, *http.Request, web.Right, string) error {
-		asked++
-		return web.Errorf(http.StatusForbidden, "no right")
-	}})
-	p := &purse{1 << 30}
-	large := strings.Repeat("x", 70<<10)
-	head := object("RDMHEADER", "", "RDM-Version", "1.0", "RDM-Type", "rd-response", "X", large)
-	if a := s.postWith(p, head); a.StatusCode != http.StatusRequestEntityTooLarge || asked != 0 {
-		t.Errorf("header: got status %d, want 413", a.StatusCode)
-	}
-	head = object("RDMHEADER", "", "RDM-Version", "1.0", "RDM-Type", "rd-request")
-	if a := s.postWith(p, head, object("RDMQUERY", "", "X", large)); a.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Errorf("query: got status %d, want 413", a.StatusCode)
-	}
-	head = object("RDMHEADER", "", "RDM-Version", "1.0", "RDM-Type", "rd-response")
-	if a := s.postWith(&purse{100 << 10}, head, object("DOCUMENT", "", "X", strings.Repeat("x", 8<<20))); a.StatusCode != http.StatusForbidden || asked != 1 {
-		t.Errorf("object: got status %d, want 403 before it takes memory", a.StatusCode)
-	}
-}
-
-func TestObjectsTakeMemoryOneAfterTheOther(t *testing.T) {
-	s := newSite(t, rdm.Options{})
-	head := object("RDMHEADER", "", "RDM-Version", "1.0", "RDM-Type", "rd-response")
-	large := object("DOCUMENT", "", "Payload", strings.Repeat("x", 1<<20))
-	p := &purse{3 << 20}
-	if a := s.postWith(p, head, large, large, large, large); a.StatusCode != http.StatusOK {
-		t.Errorf("got status %d, %s", a.StatusCode, a.body)
-	}
-	if p.left != 3<<20 {
-		t.Errorf("%d bytes were given back", p.left)
-	}
-	if a := s.postWith(&purse{1 << 20}, head, large); a.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("got status %d, want 503", a.StatusCode)
-	}
-}
-
-// getWith asks with an account.
-func (s *site) getWith(p *purse, query string) answer {
-	r := httptest.NewRequest("GET", rdm.Path+query, nil)
-	a := new(buffers.Account)
+// within sends a request of a client with so much memory left, which it gives back.
+func (s *site) within(left int, r *http.Request) answer {
+	s.t.Helper()
+	p, a := &purse{left}, new(buffers.Account)
 	a.Open(p, netip.Addr{})
-	defer a.Close()
-	return s.do(r.WithContext(buffers.With(r.Context(), a)))
-}
-
-func TestOrderTakesMemory(t *testing.T) {
-	s := newSite(t, rdm.Options{})
-	s.fill()
-	for left, want := range map[int]int{100: 503, 1 << 20: 200} {
-		if a := s.getWith(&purse{left}, "?type=rd-request&scope=all&view-order=-Size"); a.StatusCode != want {
-			t.Errorf("got status %d, want %d", a.StatusCode, want)
-		}
+	got := s.do(r.WithContext(buffers.With(r.Context(), a)))
+	if a.Close(); p.left != left {
+		s.t.Errorf("%d of %d bytes were given back", p.left, left)
 	}
+	return got
 }
 
-// What is held back of an answer counts, and without memory the answer goes out as it comes.
-func TestAnswerIsHeldBackWithinTheBudget(t *testing.T) {
-	s := newSite(t, rdm.Options{})
+// A header and a query are short, objects take memory one after the other, and so do the
+// order of an answer and what is held back of it.
+func TestExchangesKeepWithinTheMemoryOfTheirClient(t *testing.T) {
+	asked := 0
+	s := newSite(t, rdm.Options{Allow: func(http.Header, *http.Request, web.Right, string) error { asked++; return nil }})
 	for range 4 {
 		s.submit(job.Meta{Sidecar: "a: " + strings.Repeat("long ", 1000)}, "x")
 	}
-	whole, streamed := s.getWith(&purse{1 << 20}, "?type=rd-request"), s.getWith(&purse{30 << 10}, "?type=rd-request")
-	if whole.Header.Get("Content-Length") == "" || streamed.Header.Get("Content-Length") != "" {
-		t.Errorf("got lengths %q and %q, want one and none", whole.Header.Get("Content-Length"), streamed.Header.Get("Content-Length"))
+	get := func(query string) *http.Request { return httptest.NewRequest("GET", rdm.Path+query, nil) }
+	post := func(text string) *http.Request { return httptest.NewRequest("POST", rdm.Path, strings.NewReader(text)) }
+	long := strings.Repeat("x", 70<<10)
+	large := object("DOCUMENT", "", "Payload", strings.Repeat("x", 1<<20))
+	for name, tt := range map[string]struct {
+		r            *http.Request
+		left, status int
+	}{
+		"header":        {post("@RDMHEADER { -\nX{71680}:\t" + long), 1 << 30, 413},
+		"query":         {post(submission("rd-request", object("RDMQUERY", "", "X", long))), 1 << 30, 413},
+		"object":        {post(submission("rd-response", large)), 1 << 20, 503},
+		"objects":       {post(submission("rd-response", large, large, large, large)), 3 << 20, 200},
+		"order":         {get("?type=rd-request&view-order=-Size"), 100, 503},
+		"smaller order": {get("?type=rd-request&view-order=-Size"), 1 << 20, 200},
+	} {
+		asked = 0
+		if a := s.within(tt.left, tt.r); a.StatusCode != tt.status || (asked == 0) != (tt.status == 413) {
+			t.Errorf("%s: got status %d, want %d; the right was asked for %d times", name, a.StatusCode, tt.status, asked)
+		}
 	}
-	if whole.StatusCode != 200 || streamed.StatusCode != 200 || whole.body != streamed.body || len(whole.body) < 4<<10 {
+	whole, streamed := s.within(1<<20, get("?type=rd-request&view-hits=4")), s.within(30<<10, get("?type=rd-request&view-hits=4"))
+	if whole.Header.Get("Content-Length") == "" || streamed.Header.Get("Content-Length") != "" ||
+		whole.body != streamed.body || len(whole.body) < 4<<10 {
 		t.Errorf("got %d bytes with memory and %d without", len(whole.body), len(streamed.body))
 	}
 }

@@ -11,7 +11,8 @@ import (
 // types of the documents.
 var Facts = byRoot(EventClass, ResetClass, ErrorClass, VersionClass, ResultClass, CulledClass, KeptClass, UserClass,
 	TokenClass, CheckClass, StoreClass, StoreCheckClass, FindingClass, UWSClass, ExportClass, SummaryClass, HelpClass,
-	TakenClass, PublishingClass, HubClass, AboutClass, SyncClass, AuditClass, SourceClass, TakeoverClass, AuditedClass, BackupClass, RestoreClass)
+	TakenClass, PublishingClass, HubClass, AboutClass, SyncClass, AuditClass, SourceClass, TakeoverClass, AuditedClass,
+	BackupClass, RestoreClass)
 
 func byRoot(classes ...*Class) map[string]*Class {
 	all := map[string]*Class{}

@@ -77,7 +77,8 @@ func (d *Document) appendValue(dst []byte, p *Property, note func(*Property) (cl
 
 // appendText appends a value, as a link if it is a reference for browsers.
 func (d *Document) appendText(dst []byte, t Type, text string) []byte {
-	if t != Reference || !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://") && !strings.HasPrefix(text, "mailto:") {
+	link := strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "mailto:")
+	if t != Reference || !link {
 		return xmlEscapes.append(dst, text)
 	}
 	ref := text
@@ -139,4 +140,5 @@ var StyleHash = func() string {
 
 // PagePolicy is the Content-Security-Policy of a page: no scripts, no
 // resources, forms to its own origin.
-var PagePolicy = "default-src 'none'; style-src " + StyleHash + "; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+var PagePolicy = "default-src 'none'; style-src " + StyleHash +
+	"; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

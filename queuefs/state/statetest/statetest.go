@@ -427,7 +427,8 @@ func MirrorQueue() state.Queue {
 	q := EmptyQueue()
 	q.Seq = 7
 	q.Mirror = &home.Mirror{Source: "https://first.example.org/", Audit: home.Audit{Time: Day.Add(time.Minute), Faults: 2}}
-	q.Progress = home.Progress{Contact: Day.Add(2 * time.Hour), Synced: Day.Add(time.Hour), Known: 10, Trouble: "connection refused"}
+	q.Progress = home.Progress{
+		Contact: Day.Add(2 * time.Hour), Synced: Day.Add(time.Hour), Known: 10, Trouble: "connection refused"}
 	return q
 }
 
@@ -446,7 +447,8 @@ func Service() state.Service {
 // Node is a service that is a standby.
 func Node() state.Service {
 	s := Service()
-	s.Node = state.Node{Role: "standby", Owner: "process 1 on here & there", OwnerURI: "http://10.0.0.1:8080/", Batch: 42, UpToDate: Day.Add(time.Minute)}
+	s.Node = state.Node{Role: "standby", Owner: "process 1 on here & there", OwnerURI: "http://10.0.0.1:8080/",
+		Batch: 42, UpToDate: Day.Add(time.Minute)}
 	return s
 }
 
@@ -462,8 +464,9 @@ func Batch() state.Batch {
 
 // Documents are all kinds of documents by the name of their golden file.
 func Documents() map[string]state.Document {
-	full, plain, queue, empty, mirror, svc, bat := FullJob(), PlainJob(), FullQueue(), EmptyQueue(), MirrorQueue(), Service(), Batch()
-	node := Node()
+	full, plain, queue, empty, mirror := FullJob(), PlainJob(), FullQueue(), EmptyQueue(), MirrorQueue()
+	svc, node, bat := Service(), Node(), Batch()
+	begun := state.Batch{ID: "000001", Queue: "ingest", Status: state.BatchFetching, Created: Day}
 	none := state.Service{ServiceInfo: home.ServiceInfo{Scheme: "Cutie/0.3/1.0", BaseURI: "http://h/"}}
 	return map[string]state.Document{
 		"job":           state.OfJob(Base, &full),
@@ -475,7 +478,7 @@ func Documents() map[string]state.Document {
 		"service-node":  state.OfService(&node),
 		"service-empty": state.OfService(&none),
 		"batch":         state.OfBatch(Base, &bat),
-		"batch-new":     state.OfBatch(Base, &state.Batch{ID: "000001", Queue: "ingest", Status: state.BatchFetching, Created: Day}),
+		"batch-new":     state.OfBatch(Base, &begun),
 		"exception":     state.OfException(state.Exception{Status: 404, Detail: "queue not found: \"x\""}),
 		"help":          state.OfHelp(state.Help{Summary: "a queue", Text: "one\ntwo", Methods: []string{"Submit-job"}}),
 	}
