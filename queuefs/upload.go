@@ -431,7 +431,8 @@ func (u *payload) close() {
 // are reused for other uploads.
 type sums struct {
 	sha  hash.Hash
-	more []sum // beside SHA-256
+	last [sha256.Size]byte // of sha, so that its result takes no allocation
+	more []sum             // beside SHA-256
 	buf  []byte
 }
 
@@ -467,9 +468,9 @@ func (s *sums) write(p []byte) {
 }
 
 // sha256 returns the digest of the payload so far.
-func (u *payload) sha256() (sum [sha256.Size]byte) {
-	u.sums.sha.Sum(sum[:0])
-	return sum
+func (u *payload) sha256() [sha256.Size]byte {
+	u.sums.sha.Sum(u.sums.last[:0])
+	return u.sums.last
 }
 
 // digests returns the digests of the payload: the SHA-256, then those of kinds. The
