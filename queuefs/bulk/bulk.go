@@ -101,11 +101,11 @@ func (s *Selection) Check() error {
 	case len(s.Jobs) > Max:
 		return web.Errorf(http.StatusRequestEntityTooLarge, "%d jobs are named, more than %d", len(s.Jobs), Max)
 	case s.Limit < 0 || s.Limit > Max:
-		return web.Errorf(http.StatusBadRequest, "limit %d is not from 1 to %d", s.Limit, Max)
+		return web.BadRequest("limit %d is not from 1 to %d", s.Limit, Max)
 	case s.Older < 0:
-		return web.Errorf(http.StatusBadRequest, "older is negative")
+		return web.BadRequest("older is negative")
 	case len(s.Jobs) == 0 && s.Status == 0 && s.Outcome == 0 && !s.Held && s.Batch == "" && s.Submitter == "" && s.Older == 0:
-		return web.Errorf(http.StatusBadRequest, "no jobs are selected; say which by job, status, outcome, held, batch, submitter or older")
+		return web.BadRequest("no jobs are selected; say which by job, status, outcome, held, batch, submitter or older")
 	}
 	return nil
 }

@@ -317,7 +317,7 @@ func appendCursor(dst []byte, follows []follow) []byte {
 // accepts only the output of appendCursor. same reports whether the cursor is
 // of these queues, or of the first of them.
 func parseCursor(text string, queues []*queuefs.Queue) (seqs []job.Seq, same bool, err error) {
-	bad := badRequest("last event id %.40q is not one of all events", text)
+	bad := web.BadRequest("last event id %.40q is not one of all events", text)
 	encoded, ok := strings.CutPrefix(text, cursorPrefix)
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
 	if !ok || err != nil || len(text) > 2*maxCursor || len(raw) < 4 {
@@ -345,7 +345,7 @@ func parseCursor(text string, queues []*queuefs.Queue) (seqs []job.Seq, same boo
 func (s *stream) begin() (lost *resetEvent, err error) {
 	if s.all() {
 		if s.From != nil {
-			return nil, badRequest("parameter from is for the events of one queue, see /events/Q")
+			return nil, web.BadRequest("parameter from is for the events of one queue, see /events/Q")
 		}
 		return s.beginAll()
 	}
@@ -355,11 +355,11 @@ func (s *stream) begin() (lost *resetEvent, err error) {
 	switch {
 	case s.LastID != "":
 		if after, err = parseSeq(s.LastID); err != nil {
-			return nil, badRequest("last event id %.40q is not one of this queue: %v", s.LastID, err)
+			return nil, web.BadRequest("last event id %.40q is not one of this queue: %v", s.LastID, err)
 		}
 	case s.From != nil:
 		if after, err = parseSeq(*s.From); err != nil {
-			return nil, badRequest("parameter from is %.40q: %v", *s.From, err)
+			return nil, web.BadRequest("parameter from is %.40q: %v", *s.From, err)
 		}
 		after = max(after, 1) - 1
 	}
@@ -368,10 +368,6 @@ func (s *stream) begin() (lost *resetEvent, err error) {
 	}
 	s.follows = []follow{{q, after}}
 	return lost, nil
-}
-
-func badRequest(format string, args ...any) error {
-	return web.Errorf(http.StatusBadRequest, format, args...)
 }
 
 // errAhead says: the client knows events this queue never had. It followed

@@ -171,7 +171,7 @@ func (r *batches) leave(b *batch) {
 func (b *batch) readSubmitted(manifest *queuefs.Upload) error {
 	switch {
 	case b.by.Sidecar != "":
-		return web.Errorf(http.StatusBadRequest, "a sidecar belongs to a single job, not to a batch manifest")
+		return web.BadRequest("a sidecar belongs to a single job, not to a batch manifest")
 	case b.manifest > b.r.o.Batch.Octets:
 		return tooLarge("batch manifest has more than %d octets", b.r.o.Batch.Octets)
 	}

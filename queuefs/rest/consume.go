@@ -136,7 +136,7 @@ func (h *Handler) peek(w http.ResponseWriter, r *request) error {
 	case part == "sidecar":
 		return sendSidecar(w, &j)
 	case part != "":
-		return badRequest("part is %.40q, not sidecar", part)
+		return web.BadRequest("part is %.40q, not sidecar", part)
 	}
 	if err := q.Sound(j.ID); err != nil {
 		h.log(r.Request, err)

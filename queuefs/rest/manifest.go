@@ -341,7 +341,7 @@ func (b *batch) readManifest(in io.Reader) ([]source, error) {
 	return sources, nil
 }
 
-var errNoFiles = web.Errorf(http.StatusBadRequest, "batch manifest names no files")
+var errNoFiles = web.BadRequest("batch manifest names no files")
 
 // readLines reads a manifest to its end, or until there are too many
 // complaints. The error is of the reader, or a [checkm.ErrTooLarge].

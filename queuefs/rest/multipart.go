@@ -17,11 +17,11 @@ import (
 func boundaryOf(contentType string) (string, error) {
 	_, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
-		return "", badRequest("Content-Type: %v", err)
+		return "", web.BadRequest("Content-Type: %v", err)
 	}
 	boundary := params["boundary"]
 	if boundary == "" || len(boundary) > 70 {
-		return "", badRequest("Content-Type has no boundary of 1 to 70 characters")
+		return "", web.BadRequest("Content-Type has no boundary of 1 to 70 characters")
 	}
 	return boundary, nil
 }
@@ -82,13 +82,13 @@ func partError(err error) error {
 	case errors.As(err, &answer):
 		return answer
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return badRequest("form ends before its last boundary")
+		return web.BadRequest("form ends before its last boundary")
 	case strings.HasPrefix(err.Error(), "multipart:"), strings.HasPrefix(err.Error(), "malformed MIME"):
-		return badRequest("%v", err)
+		return web.BadRequest("%v", err)
 	}
 	var protocol textproto.ProtocolError
 	if errors.As(err, &protocol) {
-		return badRequest("%v", err)
+		return web.BadRequest("%v", err)
 	}
 	return err
 }

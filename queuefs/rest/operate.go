@@ -39,7 +39,7 @@ func (h *Handler) operate(method string, status int) func(http.ResponseWriter, *
 func (r *request) operation(method string) bulk.Operation {
 	o := bulk.Operation{Method: method, Reason: r.text("reason"), Until: parsed(r, "until", field.ParseTime), End: r.flag("end"), Force: r.flag("force")}
 	if o.End && o.Force {
-		r.wrong(badRequest("end and force exclude each other: a job in work is not put at the end"))
+		r.wrong(web.BadRequest("end and force exclude each other: a job in work is not put at the end"))
 	}
 	return o
 }
@@ -174,7 +174,7 @@ func (h *Handler) selection(w http.ResponseWriter, r *request) (s bulk.Selection
 	}
 	// A body without a line selects nothing, rather than all.
 	if media == "text/plain" && len(s.Jobs) == 0 {
-		return s, badRequest("the body names no job")
+		return s, web.BadRequest("the body names no job")
 	}
 	return s, s.Check()
 }
@@ -193,7 +193,7 @@ func parseAge(s string) (time.Duration, error) {
 		}
 	}
 	if err != nil || d <= 0 {
-		return 0, badRequest("parameter older is %.20q, neither hours nor a duration such as 90m or 7d", s)
+		return 0, web.BadRequest("parameter older is %.20q, neither hours nor a duration such as 90m or 7d", s)
 	}
 	return d, nil
 }
@@ -215,7 +215,7 @@ func (h *Handler) idLines(w http.ResponseWriter, r *request) (ids []job.ID, err 
 		}
 		id, err := job.ParseID(line)
 		if err != nil {
-			return nil, badRequest("line %d: %v", n, err)
+			return nil, web.BadRequest("line %d: %v", n, err)
 		}
 		ids = append(ids, id)
 	}
@@ -257,7 +257,7 @@ func (r *request) leaseTime(name string) time.Duration {
 	}
 	d, ok := parseSeconds(s, maxLease)
 	if !ok || d == 0 {
-		r.wrong(badRequest("parameter %s is %.20q, not seconds above 0, %g at most", name, s, maxLease.Seconds()))
+		r.wrong(web.BadRequest("parameter %s is %.20q, not seconds above 0, %g at most", name, s, maxLease.Seconds()))
 	}
 	return d
 }
@@ -271,11 +271,11 @@ func (r *request) token() string {
 	if !ok {
 		token = header
 	} else if header != "" && header != token {
-		r.wrong(badRequest("header %s and parameter lease differ", field.Lease))
+		r.wrong(web.BadRequest("header %s and parameter lease differ", field.Lease))
 	}
 	r.works = true
 	if token == "" {
-		r.wrong(badRequest("no lease is shown: its token comes in the header %s or as the parameter lease", field.Lease))
+		r.wrong(web.BadRequest("no lease is shown: its token comes in the header %s or as the parameter lease", field.Lease))
 	}
 	return token
 }
@@ -311,11 +311,11 @@ func (h *Handler) outcome(w http.ResponseWriter, r *request) error {
 		case r.bad != nil:
 			return job.Job{}, r.bad
 		case typed && what != "error":
-			return job.Job{}, badRequest("type is of the outcome error only")
+			return job.Job{}, web.BadRequest("type is of the outcome error only")
 		case typed && kind != "transient" && kind != "fatal":
-			return job.Job{}, badRequest("type is %.20q, neither transient nor fatal", kind)
+			return job.Job{}, web.BadRequest("type is %.20q, neither transient nor fatal", kind)
 		case c.RetryIn != nil && kind != "transient":
-			return job.Job{}, badRequest("retryIn is of the type transient only")
+			return job.Job{}, web.BadRequest("retryIn is of the type transient only")
 		}
 		switch what {
 		case "completed":
@@ -325,7 +325,7 @@ func (h *Handler) outcome(w http.ResponseWriter, r *request) error {
 		case "released":
 			return q.Return(r.Context(), id, token, message)
 		default:
-			return job.Job{}, badRequest("outcome is %.20q, none of completed, error, released", what)
+			return job.Job{}, web.BadRequest("outcome is %.20q, none of completed, error, released", what)
 		}
 		j, err := q.Conclude(r.Context(), id, token, c)
 		if err == nil && j.Outcome != 0 && h.o.Concluded != nil {

@@ -67,7 +67,7 @@ func (h *Handler) postQueue(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if len(properties) == 0 {
-		return badRequest("no property is given; they are named as in the state of the queue, and S is pause or restart")
+		return web.BadRequest("no property is given; they are named as in the state of the queue, and S is pause or restart")
 	}
 	return h.changeQueue(w, r, form, q, properties)
 }
@@ -84,7 +84,7 @@ func (h *Handler) postState(w http.ResponseWriter, r *request) error {
 	}
 	name := properties.Value("identifier")
 	if name == "" {
-		return badRequest("no identifier is given for the queue")
+		return web.BadRequest("no identifier is given for the queue")
 	}
 	return h.makeQueue(w, r, form, name, properties)
 }
@@ -103,7 +103,7 @@ func (h *Handler) makeQueue(w http.ResponseWriter, r *request, form state.Form, 
 			if id, err := job.CleanQueueID(p.Value); err != nil {
 				return err
 			} else if id != want {
-				return badRequest("identifier %.80q is not that of the path, %.80q", p.Value, name)
+				return web.BadRequest("identifier %.80q is not that of the path, %.80q", p.Value, name)
 			} else if err := checkText(p.Name, p.Value); err != nil {
 				return err
 			}
@@ -257,7 +257,7 @@ func (h *Handler) cull(w http.ResponseWriter, r *request) error {
 		return r.bad
 	}
 	if o.Keep != nil && q == nil {
-		return badRequest("parameters %s and %s are of one queue: name it, as in /cull/jobs", sizeThreshold, ageThreshold)
+		return web.BadRequest("parameters %s and %s are of one queue: name it, as in /cull/jobs", sizeThreshold, ageThreshold)
 	}
 	changes, err := h.culled(r.Context(), o)
 	if err != nil {
@@ -341,7 +341,7 @@ func (h *Handler) properties(w http.ResponseWriter, r *request) (anvl.Record, er
 	seen := map[string]bool{}
 	for _, p := range rec {
 		if seen[p.Name] {
-			return nil, badRequest("%.40q is repeated", p.Name)
+			return nil, web.BadRequest("%.40q is repeated", p.Name)
 		}
 		seen[p.Name] = true
 	}
@@ -358,7 +358,7 @@ func readProperties(ctx context.Context, contentType string, data []byte) (anvl.
 	}
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
-		return nil, badRequest("Content-Type: %v", err)
+		return nil, web.BadRequest("Content-Type: %v", err)
 	}
 	switch media {
 	case "application/x-www-form-urlencoded":
@@ -387,7 +387,7 @@ func readProperties(ctx context.Context, contentType string, data []byte) (anvl.
 	case state.ANVL:
 		rec, err := anvl.ParseRecord(data)
 		if err != nil {
-			return nil, badRequest("%v", err)
+			return nil, web.BadRequest("%v", err)
 		}
 		return rec, nil
 	case state.JSON:
@@ -406,7 +406,7 @@ func setProperty(info *home.QueueInfo, name, value string, now time.Time) error 
 		case value == "restart":
 			info.Paused = time.Time{}
 		case value != "pause":
-			return badRequest("S is %.40q, neither pause nor restart", value)
+			return web.BadRequest("S is %.40q, neither pause nor restart", value)
 		case info.Paused.IsZero():
 			info.Paused = now
 		}
@@ -414,7 +414,7 @@ func setProperty(info *home.QueueInfo, name, value string, now time.Time) error 
 	}
 	p := home.PropertyNamed(name)
 	if p == nil || p.Fixed {
-		return badRequest("%.40q is not known here: it is no property to give a queue", name)
+		return web.BadRequest("%.40q is not known here: it is no property to give a queue", name)
 	}
 	return p.Set(info, value)
 }
@@ -425,11 +425,11 @@ func checkText(name, value string) error {
 	for i, r := range value {
 		switch {
 		case r == utf8.RuneError && !strings.HasPrefix(value[i:], "\ufffd"):
-			return badRequest("%.40q is not UTF-8 at octet %d", name, i)
+			return web.BadRequest("%.40q is not UTF-8 at octet %d", name, i)
 		case r == '\n' || r == '\r':
-			return badRequest("%.40q has a line end at octet %d, and a property is one line", name, i)
+			return web.BadRequest("%.40q has a line end at octet %d, and a property is one line", name, i)
 		case r < ' ', r == 0x7f, r == 0xfffe, r == 0xffff:
-			return badRequest("%.40q has the character %U at octet %d, which a state cannot say", name, r, i)
+			return web.BadRequest("%.40q has the character %U at octet %d, which a state cannot say", name, r, i)
 		}
 	}
 	return nil
@@ -442,7 +442,7 @@ func parseNumber(name, value string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || n < 0 {
-		return 0, badRequest("%s is %.40q, not a whole number from 0 to %d", name, value, int64(math.MaxInt64))
+		return 0, web.BadRequest("%s is %.40q, not a whole number from 0 to %d", name, value, int64(math.MaxInt64))
 	}
 	return n, nil
 }
@@ -452,7 +452,7 @@ func parseNumber(name, value string) (int64, error) {
 func propertiesOfJSON(data []byte) (anvl.Record, error) {
 	var object map[string]any
 	if err := json.Unmarshal(data, &object); err != nil {
-		return nil, badRequest("JSON: %v", err)
+		return nil, web.BadRequest("JSON: %v", err)
 	}
 	var rec anvl.Record
 	for name, value := range object {
@@ -468,7 +468,7 @@ func propertiesOfJSON(data []byte) (anvl.Record, error) {
 		case float64:
 			rec.Add(name, strconv.FormatFloat(v, 'f', -1, 64))
 		default:
-			return nil, badRequest("%s: %s is no value for a property", name, fmt.Sprintf("%.40v", v))
+			return nil, web.BadRequest("%s: %s is no value for a property", name, fmt.Sprintf("%.40v", v))
 		}
 	}
 	return rec, nil

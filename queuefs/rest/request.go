@@ -34,7 +34,7 @@ func (r *request) param(name string) (value string, ok bool, err error) {
 	case 1:
 		return v[0], true, nil
 	default:
-		return "", false, badRequest("parameter %s is repeated", name)
+		return "", false, web.BadRequest("parameter %s is repeated", name)
 	}
 }
 
@@ -67,7 +67,7 @@ func parsed[T any](r *request, name string, parse func(string) (T, error)) (v T)
 func (r *request) only() error {
 	for name := range r.query {
 		if !slices.Contains(r.known, name) {
-			return badRequest("parameter %.40q is not known here", name)
+			return web.BadRequest("parameter %.40q is not known here", name)
 		}
 	}
 	return nil
@@ -102,7 +102,7 @@ func (r *request) number(name string, absent, least, most int) int {
 	}
 	n, err := strconv.Atoi(s)
 	if err != nil || n < least || n > most {
-		r.wrong(badRequest("parameter %s is %.20q, not a whole number from %d to %d", name, s, least, most))
+		r.wrong(web.BadRequest("parameter %s is %.20q, not a whole number from %d to %d", name, s, least, most))
 	}
 	return n
 }
@@ -117,7 +117,7 @@ func (r *request) seconds(name string, most time.Duration) time.Duration {
 	}
 	d, ok := parseSeconds(s, most)
 	if !ok {
-		r.wrong(badRequest("parameter %s is %.20q, not seconds from 0 to %.0f", name, s, most.Seconds()))
+		r.wrong(web.BadRequest("parameter %s is %.20q, not seconds from 0 to %.0f", name, s, most.Seconds()))
 	}
 	return d
 }
@@ -135,7 +135,7 @@ func (r *request) flag(name string) bool {
 	s, ok, err := r.param(name)
 	r.wrong(err)
 	if ok && s != "" && s != "true" && s != "false" {
-		r.wrong(badRequest("parameter %s is %.20q, neither true nor false", name, s))
+		r.wrong(web.BadRequest("parameter %s is %.20q, neither true nor false", name, s))
 	}
 	return ok && s != "false"
 }

@@ -184,10 +184,6 @@ func (h *Handler) job(r *request) (*queuefs.Queue, job.ID, error) {
 	return q, id, nil
 }
 
-func badRequest(format string, args ...any) error {
-	return web.Errorf(http.StatusBadRequest, format, args...)
-}
-
 func tooLarge(format string, args ...any) error {
 	return web.Errorf(http.StatusRequestEntityTooLarge, format, args...)
 }
@@ -293,12 +289,12 @@ func (h *Handler) Routes() []web.Route {
 func (h *Handler) serve(w http.ResponseWriter, r *request, t *row) error {
 	w.Header()["Vary"] = varyAccept
 	if !web.Clean(r.URL) {
-		return badRequest("path %.80q is not clean", r.URL.EscapedPath())
+		return web.BadRequest("path %.80q is not clean", r.URL.EscapedPath())
 	}
 	if r.URL.RawQuery != "" {
 		var err error
 		if r.query, err = url.ParseQuery(r.URL.RawQuery); err != nil {
-			return badRequest("query: %v", err)
+			return web.BadRequest("query: %v", err)
 		}
 		switch {
 		case r.query.Has("h"):

@@ -18,6 +18,7 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
+	"cutie/queuefs/web"
 )
 
 // serviceState is Get-service-state (Cutie 5.2).
@@ -86,7 +87,7 @@ func (h *Handler) queueState(w http.ResponseWriter, r *request) error {
 	case detail:
 		return h.jobStates(w, r, q, form)
 	case r.query.Has("submitter"):
-		return badRequest("parameter submitter is for the states of jobs; ask for them with detail")
+		return web.BadRequest("parameter submitter is for the states of jobs; ask for them with detail")
 	}
 	all := r.query.Get("limit") == "all" && len(r.query["limit"]) == 1
 	if all {
@@ -232,7 +233,7 @@ func queuePage(svc *queuefs.Service, query url.Values) (queues []*queuefs.Queue,
 // are listed. Jobs that come or go meanwhile may be in it or not.
 func (h *Handler) wholeState(w http.ResponseWriter, r *request, q *queuefs.Queue, form state.Form, jobs state.Jobs) error {
 	if form == state.SOIF {
-		return badRequest("limit=all is for the forms anvl, json, turtle, xhtml and xml")
+		return web.BadRequest("limit=all is for the forms anvl, json, turtle, xhtml and xml")
 	}
 	jobs.Limit = 10 * state.MaxJobs
 	if err := listJobs(q, &jobs); err != nil {

@@ -142,7 +142,8 @@ func (h *Handler) readBare(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	}
 	// curl calls a body of nothing a form.
 	if !batch && d.Size() == 0 && m.Filename == "" && (contentType == "" || isForm(contentType)) {
-		return nil, badRequest("the request has no file; an empty one comes with its filename, or with a Content-Type that is no form's")
+		return nil, web.BadRequest("the request has no file; an empty one comes with its filename, " +
+			"or with a Content-Type that is no form's")
 	}
 	return manifest, nil
 }
@@ -162,10 +163,10 @@ var fieldNames = map[string]string{
 func (f *fields) set(name, value string) error {
 	field, ok := fieldNames[name]
 	if !ok {
-		return badRequest("part %.40q is none of file, sidecar, type, digest-type, digest-value, not-before", name)
+		return web.BadRequest("part %.40q is none of file, sidecar, type, digest-type, digest-value, not-before", name)
 	}
 	if f.has(field) {
-		return badRequest("%s is repeated", field)
+		return web.BadRequest("%s is repeated", field)
 	}
 	if *f == nil {
 		*f = fields{}
@@ -207,7 +208,7 @@ func (f fields) apply(m *job.Meta, maxSidecar int) error {
 	}
 	if f.has("sidecar") {
 		if m.Sidecar != "" || m.EmptySidecar {
-			return badRequest("sidecar is repeated")
+			return web.BadRequest("sidecar is repeated")
 		}
 		m.Sidecar = f["sidecar"]
 		m.EmptySidecar = m.Sidecar == ""
@@ -219,17 +220,17 @@ func (f fields) apply(m *job.Meta, maxSidecar int) error {
 	case !typed && !valued:
 		return nil
 	case !typed:
-		return badRequest("digest-value without digest-type")
+		return web.BadRequest("digest-value without digest-type")
 	case !valued:
-		return badRequest("digest-type without digest-value")
+		return web.BadRequest("digest-type without digest-value")
 	}
 	t, err := digest.Parse(strings.TrimSpace(f["digest-type"]))
 	if err != nil {
-		return badRequest("%v", err)
+		return web.BadRequest("%v", err)
 	}
 	v, err := digest.ParseValue(t, strings.TrimSpace(f["digest-value"]))
 	if err != nil {
-		return badRequest("%v", err)
+		return web.BadRequest("%v", err)
 	}
 	m.Expect = append(m.Expect, v)
 	return nil
@@ -284,7 +285,7 @@ type formReader struct {
 // a manifest, that is returned.
 func (h *Handler) readForm(sub *queuefs.Submission, f fields, b *web.BodyReader, r *request, by, contentType string) (manifest *queuefs.Upload, err error) {
 	if f.has("filename") {
-		return nil, badRequest("in a form the filename is given with the file")
+		return nil, web.BadRequest("in a form the filename is given with the file")
 	}
 	boundary, err := boundaryOf(contentType)
 	if err != nil {
@@ -303,7 +304,7 @@ func (h *Handler) readForm(sub *queuefs.Submission, f fields, b *web.BodyReader,
 	if n, err := io.Copy(io.Discard, io.LimitReader(in, maxEpilogue+1)); err != nil {
 		return nil, err
 	} else if n > maxEpilogue {
-		return nil, badRequest("more than %d octets behind the last boundary", maxEpilogue)
+		return nil, web.BadRequest("more than %d octets behind the last boundary", maxEpilogue)
 	}
 	if err := in.Verify(); err != nil {
 		return nil, err
@@ -318,7 +319,7 @@ func (f *formReader) part(p *multipart.Part) error {
 	name := p.FormName()
 	if name != "file" {
 		if fieldNames[name] == "filename" {
-			return badRequest("in a form the filename is given with the file")
+			return web.BadRequest("in a form the filename is given with the file")
 		}
 		return f.field(name, p)
 	}
@@ -362,7 +363,7 @@ func (f *formReader) file(p *multipart.Part) error {
 	switch e := strings.ToLower(encoding); e {
 	case "", "7bit", "8bit", "binary":
 	default:
-		return badRequest("Content-Transfer-Encoding %.40q is not supported", e)
+		return web.BadRequest("Content-Transfer-Encoding %.40q is not supported", e)
 	}
 	contentType, err := field.Single(p.Header, "Content-Type")
 	if err != nil {
@@ -397,7 +398,7 @@ func (f *formReader) file(p *multipart.Part) error {
 // finish gives the one job, or the manifest, the fields beside it.
 func (f *formReader) finish() (manifest *queuefs.Upload, err error) {
 	if f.files == 0 {
-		return nil, badRequest("form has no part named file")
+		return nil, web.BadRequest("form has no part named file")
 	}
 	batch, err := f.fields.isManifest(f.manifest)
 	if err != nil {
@@ -405,13 +406,14 @@ func (f *formReader) finish() (manifest *queuefs.Upload, err error) {
 	}
 	if f.files > 1 {
 		if batch {
-			return nil, badRequest("a batch is one manifest, this form has %d files; with type=job a manifest is a job", f.files)
+			return nil, web.BadRequest("a batch is one manifest, this form has %d files; with type=job a manifest is a job",
+				f.files)
 		}
 		if f.fields.has("sidecar") {
-			return nil, badRequest("a sidecar belongs to a single file, this form has %d", f.files)
+			return nil, web.BadRequest("a sidecar belongs to a single file, this form has %d", f.files)
 		}
 		if f.fields.has("digest-type") || f.fields.has("digest-value") {
-			return nil, badRequest("a digest belongs to a single file, this form has %d", f.files)
+			return nil, web.BadRequest("a digest belongs to a single file, this form has %d", f.files)
 		}
 		f.sub.Group()
 		if f.fields.has("not-before") {

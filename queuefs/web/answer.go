@@ -177,6 +177,11 @@ func Errorf(status int, format string, args ...any) error {
 	return &Error{Status: status, Message: fmt.Sprintf(format, args...)}
 }
 
+// BadRequest returns an [*Error] of status 400.
+func BadRequest(format string, args ...any) error {
+	return Errorf(http.StatusBadRequest, format, args...)
+}
+
 func (e *Error) Error() string {
 	if e.Message == "" {
 		return fmt.Sprintf("%d %s", e.Status, strings.ToLower(http.StatusText(e.Status)))

@@ -128,7 +128,7 @@ func Meta(m *job.Meta, header textproto.MIMEHeader) error {
 		return err
 	}
 	if m.Sidecar, err = url.PathUnescape(s); err != nil {
-		return bad("header %s: %v", Sidecar, err)
+		return web.BadRequest("header %s: %v", Sidecar, err)
 	}
 	m.EmptySidecar = s == "" && header[Sidecar] != nil
 	if s, err = Single(header, NotBefore); err != nil {
@@ -149,7 +149,7 @@ func MediaType(contentType string) (string, error) {
 		return "", nil
 	}
 	if !web.IsMediaType(contentType) {
-		return "", bad("Content-Type %.80q is not a media type", contentType)
+		return "", web.BadRequest("Content-Type %.80q is not a media type", contentType)
 	}
 	return contentType, nil
 }
@@ -161,7 +161,7 @@ func Filename(disposition string) (string, error) {
 	}
 	_, params, err := mime.ParseMediaType(disposition)
 	if err != nil {
-		return "", bad("Content-Disposition: %v", err)
+		return "", web.BadRequest("Content-Disposition: %v", err)
 	}
 	return params["filename"], nil
 }
@@ -188,7 +188,7 @@ func Single(header map[string][]string, name string) (string, error) {
 	case 1:
 		return v[0], nil
 	}
-	return "", bad("header %s is repeated", name)
+	return "", web.BadRequest("header %s is repeated", name)
 }
 
 // ParseTime reads a time (RFC 3339), with or without seconds (W3CDTF).
@@ -198,7 +198,7 @@ func ParseTime(s string) (time.Time, error) {
 		t, err = time.Parse("2006-01-02T15:04Z07:00", s)
 	}
 	if err != nil {
-		err = bad("%.40q is not a time such as 2026-11-25T08:00Z", s)
+		err = web.BadRequest("%.40q is not a time such as 2026-11-25T08:00Z", s)
 	}
 	return t, err
 }
@@ -215,10 +215,6 @@ func IsCheckm(mediaType string) bool {
 	media, _, _ := strings.Cut(mediaType, ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 	return media == "text/checkm" || media == "text/x-checkm"
-}
-
-func bad(format string, args ...any) error {
-	return web.Errorf(http.StatusBadRequest, format, args...)
 }
 
 // fieldKeys are the names of digests in Content-Digest and Repr-Digest (RFC
@@ -241,7 +237,7 @@ func Digests(header textproto.MIMEHeader) ([]digest.Value, error) {
 			for member := range strings.SplitSeq(value, ",") {
 				v, err := parseMember(strings.TrimSpace(member))
 				if err != nil {
-					return nil, bad("header %s: %v", name, err)
+					return nil, web.BadRequest("header %s: %v", name, err)
 				}
 				if v.Type.Valid() {
 					digests = append(digests, v)
@@ -256,7 +252,7 @@ func Digests(header textproto.MIMEHeader) ([]digest.Value, error) {
 	if s != "" {
 		sum, err := base64.StdEncoding.DecodeString(s)
 		if err != nil || len(sum) != digest.MD5.Size() {
-			return nil, bad("header Content-MD5 %.40q is not the base64 of 16 octets", s)
+			return nil, web.BadRequest("header Content-MD5 %.40q is not the base64 of 16 octets", s)
 		}
 		digests = append(digests, digest.NewValue(digest.MD5, sum))
 	}
@@ -269,18 +265,18 @@ func parseMember(s string) (digest.Value, error) {
 	key, rest, ok := strings.Cut(s, "=:")
 	text, _, closed := strings.Cut(rest, ":")
 	if !ok || !closed {
-		return digest.Value{}, bad("%.80q is not of the form sha-256=:base64:", s)
+		return digest.Value{}, web.BadRequest("%.80q is not of the form sha-256=:base64:", s)
 	}
 	sum, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return digest.Value{}, bad("%.80q: %v", s, err)
+		return digest.Value{}, web.BadRequest("%.80q: %v", s, err)
 	}
 	for t, k := range fieldKeys {
 		if k != key {
 			continue
 		}
 		if len(sum) != t.Size() {
-			return digest.Value{}, bad("%s has %d octets instead of %d", key, len(sum), t.Size())
+			return digest.Value{}, web.BadRequest("%s has %d octets instead of %d", key, len(sum), t.Size())
 		}
 		return digest.NewValue(t, sum), nil
 	}
@@ -348,15 +344,15 @@ func Key(header map[string][]string) (string, error) {
 	key := s
 	if text, quoted := strings.CutPrefix(s, `"`); quoted {
 		if key, quoted = strings.CutSuffix(text, `"`); !quoted {
-			return "", bad("header %s: %.40q has no end", KeyName, s)
+			return "", web.BadRequest("header %s: %.40q has no end", KeyName, s)
 		}
 		if strings.ContainsAny(strings.NewReplacer(`\\`, "", `\"`, "").Replace(key), `\"`) {
-			return "", bad("header %s: %.40q is not a string", KeyName, s)
+			return "", web.BadRequest("header %s: %.40q is not a string", KeyName, s)
 		}
 		key = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(key)
 	}
 	if err := job.CheckKey(key); err != nil {
-		return "", bad("header %s: %v", KeyName, err)
+		return "", web.BadRequest("header %s: %v", KeyName, err)
 	}
 	return key, nil
 }
