@@ -39,7 +39,8 @@ func countBatch(q *queuefs.Queue, j *job.Job, first, last job.ID) batch {
 		}
 		return n
 	}
-	c := batch{ID: j.Batch, Submitted: j.Submitted, By: clipped(clean(cmp.Or(j.Owner, j.Submitter))), Jobs: int(last-first) + 1,
+	c := batch{ID: j.Batch, Submitted: j.Submitted,
+		By: clipped(clean(cmp.Or(j.Owner, j.Submitter))), Jobs: int(last-first) + 1,
 		Pending: count(index.Filter{Status: job.Pending}), Held: count(index.Filter{Held: true}),
 		Consumed: count(index.Filter{Status: job.Consumed}), Completed: count(index.Filter{Outcome: job.Completed}),
 		Failed: count(index.Filter{Outcome: job.Failed}), Deleted: count(index.Filter{Status: job.Deleted})}
@@ -135,8 +136,9 @@ func (b *Board) batches(w http.ResponseWriter, r *http.Request) error {
 func (p *batchesPage) addComing(v Site, queue string, coming []state.Batch, now time.Time) {
 	for i := range coming[:min(len(coming), comingShown)] {
 		b := &coming[i]
-		r := comingRow{Text: "with a waiting submitter", Status: string(b.Status), Files: figure(b.Fetched) + " of " + figure(b.Lines),
-			Octets: figure(b.Octets), Submitted: b.Created.UTC().Format(time.DateTime), Ago: state.Ago(now, b.Created), Detail: clipped(clean(b.Detail))}
+		r := comingRow{Text: "with a waiting submitter", Status: string(b.Status),
+			Files: figure(b.Fetched) + " of " + figure(b.Lines), Octets: figure(b.Octets),
+			Submitted: b.Created.UTC().Format(time.DateTime), Ago: state.Ago(now, b.Created), Detail: clipped(clean(b.Detail))}
 		if b.ID != "" {
 			r.Ref, r.Text = v.page("batch", queue, b.ID), b.ID
 		}
@@ -148,7 +150,8 @@ func (p *batchesPage) addComing(v Site, queue string, coming []state.Batch, now 
 }
 
 func (p *batchesPage) add(v Site, queue string, b batch, now time.Time) {
-	r := batchRow{link: link{v.Base.Ref("batches", queue, b.ID), b.ID}, Submitted: b.Submitted.UTC().Format(time.DateTime), Ago: state.Ago(now, b.Submitted), By: b.By}
+	r := batchRow{link: link{v.Base.Ref("batches", queue, b.ID), b.ID}, By: b.By,
+		Submitted: b.Submitted.UTC().Format(time.DateTime), Ago: state.Ago(now, b.Submitted)}
 	for i, n := range [...]int{b.Jobs, b.Pending, b.InWork, b.Consumed, b.Failed, b.Deleted + b.Gone} {
 		r.Counts[i] = figure(n)
 	}
@@ -183,7 +186,8 @@ func (b *Board) batch(w http.ResponseWriter, r *http.Request) error {
 	v, now := b.site(r, ""), time.Now()
 	c := countBatch(q, &jobs[0], first, last)
 	done := c.Consumed - c.InWork + c.Deleted + c.Gone
-	p := &batchPage{head: v.ofQueue("Batch "+c.ID, q.ID(), crumb{"step", v.Base.Ref("batches", q.ID()), "Batches"}, step(c.ID)),
+	above := crumb{"step", v.Base.Ref("batches", q.ID()), "Batches"}
+	p := &batchPage{head: v.ofQueue("Batch "+c.ID, q.ID(), above, step(c.ID)),
 		Lead: fmt.Sprintf("%s jobs, submitted %s by %s", figure(c.Jobs), state.Ago(now, c.Submitted), c.By),
 		Done: fmt.Sprintf("%s of %s done, %d%%.", figure(done), figure(c.Jobs), 100*done/max(c.Jobs, 1))}
 	for _, t := range []struct {
@@ -191,9 +195,14 @@ func (b *Board) batch(w http.ResponseWriter, r *http.Request) error {
 		n     int
 		find  []string
 	}{
-		{"pending", c.Pending, []string{"status", "pending"}}, {"on hold", c.Held, []string{"held", "true"}}, {"in work", c.InWork, nil},
-		{"consumed", c.Consumed, []string{"status", "consumed"}}, {"completed", c.Completed, []string{"outcome", "completed"}},
-		{"failed", c.Failed, []string{"outcome", "error"}}, {"deleted", c.Deleted, []string{"status", "deleted"}}, {"culled", c.Gone, nil},
+		{"pending", c.Pending, []string{"status", "pending"}},
+		{"on hold", c.Held, []string{"held", "true"}},
+		{"in work", c.InWork, nil},
+		{"consumed", c.Consumed, []string{"status", "consumed"}},
+		{"completed", c.Completed, []string{"outcome", "completed"}},
+		{"failed", c.Failed, []string{"outcome", "error"}},
+		{"deleted", c.Deleted, []string{"status", "deleted"}},
+		{"culled", c.Gone, nil},
 	} {
 		tile := tile{Label: t.label, Count: figure(t.n)}
 		if t.find != nil {
@@ -205,10 +214,11 @@ func (b *Board) batch(w http.ResponseWriter, r *http.Request) error {
 		p.Tiles = append(p.Tiles, tile)
 	}
 	if c.Failed > 0 {
-		p.Lists = append(p.Lists, newJobsList(v.Base, jobsList{ID: "failed", Heading: "Failed", Worked: true, All: c.find(v, q.ID(), "outcome", "error")},
-			newest(q, index.Filter{Outcome: job.Failed}, first, last), now))
+		l := jobsList{ID: "failed", Heading: "Failed", Worked: true, All: c.find(v, q.ID(), "outcome", "error")}
+		p.Lists = append(p.Lists, newJobsList(v.Base, l, newest(q, index.Filter{Outcome: job.Failed}, first, last), now))
 	}
-	p.Lists = append(p.Lists, newJobsList(v.Base, jobsList{ID: "newest", Heading: "Jobs", None: "None.", All: c.find(v, q.ID())}, jobs, now))
+	l := jobsList{ID: "newest", Heading: "Jobs", None: "None.", All: c.find(v, q.ID())}
+	p.Lists = append(p.Lists, newJobsList(v.Base, l, jobs, now))
 	for _, m := range []struct{ method, text, field, value string }{
 		{"requeue", "requeue the failed", "outcome", "error"}, {"hold", "hold the pending", "status", "pending"},
 		{"release", "release those on hold", "held", "true"}, {"delete", "delete the pending", "status", "pending"},

@@ -298,8 +298,9 @@ func (b *Board) failures(w http.ResponseWriter, r *http.Request) error {
 	}
 	for _, c := range causes[:min(len(causes), shownReasons)] {
 		newest := c.jobs[0].String()
-		row := failureRow{Count: figure(len(c.jobs)), Reason: cmp.Or(c.text, "no reason given"), Last: state.Ago(time.Now(), c.last),
-			Newest: link{v.page("state", q.ID(), newest), newest}, File: clipped(clean(c.newest)), Jobs: ranges(slices.Sorted(slices.Values(c.jobs)))}
+		row := failureRow{Count: figure(len(c.jobs)), Reason: cmp.Or(c.text, "no reason given"),
+			Last: state.Ago(time.Now(), c.last), Newest: link{v.page("state", q.ID(), newest), newest},
+			File: clipped(clean(c.newest)), Jobs: ranges(slices.Sorted(slices.Values(c.jobs)))}
 		if row.Workers = clipped(clean(strings.Join(c.workers, ", "))); len(c.workers) > fewWorkers {
 			row.Workers = "several"
 		}

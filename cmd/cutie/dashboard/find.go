@@ -128,14 +128,17 @@ func (b *Board) find(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	v := b.site(r, "")
-	p := &findPage{head: v.ofQueue("Find jobs of queue "+q.ID(), q.ID(), step("Find")), Self: v.Base.Ref("find", q.ID()),
+	p := &findPage{head: v.ofQueue("Find jobs of queue "+q.ID(), q.ID(), step("Find")),
+		Self: v.Base.Ref("find", q.ID()),
 		Bulk: v.Base.Ref("bulk", q.ID()), List: newJobsList(v.Base, jobsList{}, jobs, time.Now()),
-		Looked: fmt.Sprintf("%d found of %s jobs looked at, back to the first one of the queue.", len(jobs), figure(l.Looked))}
+	}
+	back := "the first one of the queue"
 	if l.Reached != 0 {
-		p.Looked = fmt.Sprintf("%d found of %s jobs looked at, back to %s.", len(jobs), figure(l.Looked), l.Reached)
+		back = l.Reached.String()
 		query.Set("before", l.Reached.String())
 		p.More = p.Self + "?" + query.Encode()
 	}
+	p.Looked = fmt.Sprintf("%d found of %s jobs looked at, back to %s.", len(jobs), figure(l.Looked), back)
 	for _, m := range fitting(query) {
 		if v.may("POST", v.Base.Ref(m, q.ID())) {
 			p.Methods = append(p.Methods, m)
@@ -218,7 +221,8 @@ func (b *Board) bulk(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	end := time.Now().Add(10 * maxTime)
-	changes, err := sel.Apply(r.Context(), q, bulk.Operation{Method: method}, time.Now(), func() bool { return time.Now().After(end) })
+	late := func() bool { return time.Now().After(end) }
+	changes, err := sel.Apply(r.Context(), q, bulk.Operation{Method: method}, time.Now(), late)
 	if err != nil {
 		return err
 	}
@@ -252,7 +256,8 @@ func (b *Board) bulk(w http.ResponseWriter, r *http.Request) error {
 		p.Names = append(p.Names, link{v.page("state", q.ID(), id.String()), id.String()})
 	}
 	if ref := v.Base.Ref(method, q.ID()); n > 0 && v.may("POST", ref) {
-		p.Action, p.Legend, p.Button = state.XHTML.Ask(ref), sentence(method)+" these jobs", "Yes, "+method+" "+figure(n)
+		p.Action, p.Legend = state.XHTML.Ask(ref), sentence(method)+" these jobs"
+		p.Button = "Yes, " + method + " " + figure(n)
 		if method == "hold" {
 			p.Fields = []input{reason, until}
 		}

@@ -105,7 +105,8 @@ func queueActions(d *state.Document, add func(method string, a action)) {
 // and whose value the state tells: of a callback it tells a part, and not whether a name is set.
 func settingsOf(d *state.Document) action {
 	a := action{Legend: "Settings", Ask: "Change settings", Buttons: []button{{Label: "Set"}},
-		Hint: "An empty field unsets a setting. What others set meanwhile stays. The command cutie set has the name and the callback, too."}
+		Hint: "An empty field unsets a setting. What others set meanwhile stays. " +
+			"The command cutie set has the name and the callback, too."}
 	for i := range home.Properties {
 		p := &home.Properties[i]
 		if p.Fixed || p.URI || p.Name == "name" || p.Kind() == home.Date {
@@ -116,7 +117,8 @@ func settingsOf(d *state.Document) action {
 		if p.Words != nil { // the choices say them
 			kind = ""
 		}
-		f := input{Kind: "text", Name: p.Name, Label: sentence(strings.Trim(before+kind+after, ": ")), Value: d.Text(p.Name), Seen: true}
+		label := sentence(strings.Trim(before+kind+after, ": "))
+		f := input{Kind: "text", Name: p.Name, Label: label, Value: d.Text(p.Name), Seen: true}
 		if p.Kind() == home.Number && f.Value == p.Unset {
 			f.Value = ""
 		}

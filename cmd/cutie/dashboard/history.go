@@ -333,7 +333,8 @@ func (f *figures) point(since time.Duration) Point {
 
 // NewSampler returns a sampler of svc.
 func NewSampler(svc *queuefs.Service, pub *publisher.Publisher, hist *History) *Sampler {
-	return &Sampler{svc: svc, pub: pub, hist: hist, flows: map[*queuefs.Queue]index.Flow{}, noted: map[string]*figures{}}
+	return &Sampler{svc: svc, pub: pub, hist: hist,
+		flows: map[*queuefs.Queue]index.Flow{}, noted: map[string]*figures{}}
 }
 
 // Taken notes a job handed out.
@@ -403,7 +404,8 @@ func (s *Sampler) of(q *queuefs.Queue, now time.Time, first bool) figures {
 	f.sums[Pending], f.sums[InWork] = float64(state.Pending), float64(state.Leased)
 	f.sums[Unpublished] = s.lag[state.Info.ID].Seconds()
 	if !first {
-		f.sums[In], f.sums[Out], f.sums[Failed] = float64(flow.In-before.In), float64(flow.Out-before.Out), float64(flow.Failed-before.Failed)
+		f.sums[In], f.sums[Out] = float64(flow.In-before.In), float64(flow.Out-before.Out)
+		f.sums[Failed] = float64(flow.Failed - before.Failed)
 	}
 	if !state.Oldest.IsZero() {
 		f.sums[Oldest] = max(now.Sub(state.Oldest).Seconds(), 0)
