@@ -14,11 +14,10 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/imaging"
 	"cutie/queuefs/index"
-	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
-	"cutie/queuefs/snapshot"
+	"cutie/queuefs/table"
 )
 
 // maxKeep is how many bytes of journal are kept for an absent follower.
@@ -65,9 +64,9 @@ func (s *Service) checkpointLocked(r reach) error {
 // as when the time of StopWithin is over, the checkpoint is one at the first record
 // without files; pages, followers and an image are of the LSN all the same.
 //
-//	1 all files of jobs up to the LSN      4 sync the file system
-//	2 the followers                        5 put index pages under their names, sync
-//	3 changed index pages, staged          6 the checkpoint file; then release
+//	1 all files of jobs up to the LSN      4 commit changed rows of the index
+//	2 the followers                        5 commit the checkpoint, with the last of them
+//	3 sync the file system                 6 release the journal
 func (s *Service) tryCheckpoint(r reach) error {
 	if err := s.Err(); err != nil {
 		return errors.Join(ledger.ErrFailed, err)
@@ -86,20 +85,15 @@ func (s *Service) tryCheckpoint(r reach) error {
 			return ledger.StorageError(fmt.Errorf("follower: %w", err))
 		}
 	}
-	staged, err := s.stage(to, queues, closing)
-	for _, st := range staged {
-		defer st.End()
-	}
-	if err != nil {
-		return ledger.StorageError(err)
-	}
-	small := s.index.Size()
 	s.stored.Syncing()
 	if err := s.syncAll(); err != nil {
 		return err
 	}
-	c := indexfile.Checkpoint{Past: to, Small: small, Clean: closing && to == at, Stopped: closing && to < at}
-	if err := s.settle(&c, staged, log.Held); err != nil {
+	if err := s.stage(to, queues, closing); err != nil {
+		return ledger.StorageError(err)
+	}
+	c := table.Checkpoint{Past: to, Clean: closing && to == at, Stopped: closing && to < at}
+	if err := s.settle(&c, log.Held); err != nil {
 		return ledger.StorageError(err)
 	}
 	if to == at {
@@ -132,7 +126,7 @@ func (s *Service) tryCheckpoint(r reach) error {
 // checkpoint is copied here; jobs and published documents may be newer, as after a crash.
 // The files here may be behind the image: the journal stays from their checkpoint c on.
 // upkeep is held.
-func (s *Service) makeImage(c indexfile.Checkpoint, at journal.LSN, queues []*Queue) {
+func (s *Service) makeImage(c table.Checkpoint, at journal.LSN, queues []*Queue) {
 	images, of := s.stored.Images, c
 	if of.Past = at; c.Keep == c.Past {
 		of.Keep = at
@@ -188,8 +182,16 @@ func (s *Service) syncAll() error {
 	return err
 }
 
+// syncNew puts new queues on stable storage: their files, then their rows.
+func (s *Service) syncNew() error {
+	if err := s.syncAll(); err != nil {
+		return err
+	}
+	return ledger.StorageError(s.index.Sync())
+}
+
 // fileUpTo writes the files up to the record at, unsynced, as far as r says, and
-// tombstones, synced. It returns up to where the files are.
+// stages tombstones. It returns up to where the files are.
 func (s *Service) fileUpTo(at journal.LSN, queues []*Queue, r reach) (to journal.LSN, err error) {
 	inTime := s.space.InTime
 	if r == noFiles {
@@ -220,40 +222,30 @@ func (s *Service) fileUpTo(at journal.LSN, queues []*Queue, r reach) (to journal
 	if r != noFiles {
 		s.space.Tried(nil)
 	}
-	for _, q := range queues {
-		if err := q.fileTombstones(); err != nil {
-			return 0, fmt.Errorf("queue %s: tombstones: %w", q.ID(), err)
-		}
-	}
 	return to, nil
 }
 
-// stage writes changed index files under temporary names, to be ended by the caller.
-func (s *Service) stage(at journal.LSN, queues []*Queue, closing bool) (staged []*snapshot.Staged, err error) {
+// stage stages the changed rows of the index.
+func (s *Service) stage(at journal.LSN, queues []*Queue, closing bool) error {
 	for _, q := range queues {
 		var dirs func() ([4]int64, error)
 		if closing {
 			dirs = q.tree.Changed
 		}
-		st, err := s.index.Stage(q.ledger, at, dirs)
-		if st != nil {
-			staged = append(staged, st)
+		err := q.tombstones.stage(s.tombstonesSince())
+		if err == nil {
+			err = s.index.Stage(q.ledger, at, dirs)
 		}
 		if err != nil {
-			return staged, fmt.Errorf("queue %s: index: %w", q.ID(), err)
+			return fmt.Errorf("queue %s: index: %w", q.ID(), err)
 		}
 	}
-	return staged, nil
+	return nil
 }
 
 // settle makes the synced files the state to begin from. held is the storage of the
 // journal in bytes.
-func (s *Service) settle(c *indexfile.Checkpoint, staged []*snapshot.Staged, held int64) error {
-	for _, st := range staged {
-		if err := st.Place(); err != nil {
-			return err
-		}
-	}
+func (s *Service) settle(c *table.Checkpoint, held int64) error {
 	follower := s.upkeep.follower
 	c.Keep = c.Past
 	if follower != nil {
@@ -272,8 +264,8 @@ func (s *Service) settle(c *indexfile.Checkpoint, staged []*snapshot.Staged, hel
 	if err := s.stored.Synced(); err != nil {
 		return err
 	}
-	for _, st := range staged {
-		st.Keep()
+	for _, q := range s.Queues() {
+		q.tombstones.committed()
 	}
 	if err := s.index.Trust(); err != nil {
 		return err
@@ -326,17 +318,6 @@ func (q *Queue) Kept(from job.Seq) float64 {
 		return 1
 	}
 	return float64(log.Held) / float64(keep) * float64(log.Next-at) / float64(log.Next-log.First)
-}
-
-// fileTombstones moves the tombstones in memory to their file. A failed sync is final.
-func (q *Queue) fileTombstones() error {
-	err := q.tombstones.Write(q.svc.tombstonesSince())
-	var unsynced *indexfile.SyncError
-	if errors.As(err, &unsynced) {
-		err = errors.Join(ledger.ErrFailed, err)
-		q.svc.shared.Gate.Fail(err)
-	}
-	return err
 }
 
 // tombstonesSince returns the time of the oldest tombstones to keep.

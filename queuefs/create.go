@@ -93,7 +93,7 @@ func (s *Service) free(info home.QueueInfo) error {
 // enlist serves new queues. Their files are put on stable storage before their lines. A
 // failed sync is final.
 func (s *Service) enlist(queues []*Queue) error {
-	if err := s.syncAll(); err != nil {
+	if err := s.syncNew(); err != nil {
 		return err
 	}
 	ids := make([]string, len(queues))
@@ -363,7 +363,7 @@ func (s *Service) sweepRemoved() error {
 			return err
 		}
 	}
-	return s.index.Sweep()
+	return nil
 }
 
 // forget removes the index and the published documents of a queue that is not
@@ -374,7 +374,7 @@ func (s *Service) forget(id string) error {
 			return fmt.Errorf("follower: %w", err)
 		}
 	}
-	if err := s.index.Forget(id); err != nil {
+	if err := errors.Join(s.index.Forget(id), s.dropPacks(id)); err != nil {
 		return err
 	}
 	return home.RemovePublished(s.dirs.home, id)

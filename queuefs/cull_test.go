@@ -22,6 +22,7 @@ import (
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/table"
 )
 
 // setClock is a clock that stands until it is moved.
@@ -421,10 +422,10 @@ func TestVacantPagesAreGivenBack(t *testing.T) {
 	if n := pages(s); n != 2 {
 		t.Errorf("%d pages of the index are in memory", n)
 	}
-	sizes := func(dir string) (all []int64) {
+	sizes := func(dir string) (all []int) {
+		dir = copyHome(t, dir)
 		for n := range 4 {
-			st := sure(os.Stat(filepath.Join(dir, "log/index/queues/jobs", fmt.Sprintf("p%09d", n))))(t)
-			all = append(all, st.Size())
+			changeRow(t, dir, table.Pages, table.PageKey("jobs", n), func(d []byte) []byte { all = append(all, len(d)); return d })
 		}
 		return all
 	}
@@ -913,20 +914,9 @@ func TestTombstonesOutliveEveryStop(t *testing.T) {
 			check("checkpoint", q)
 			round()
 		}
-		// The crash comes between the file and the checkpoint that goes with it.
-		crashed := copyHome(t, dir)
-		file := filepath.Join(crashed, "log/index/queues/jobs/culled")
-		for _, torn := range []string{"", "half a stone", string(make([]byte, 64))} {
-			if torn != "" {
-				must(t, os.MkdirAll(filepath.Dir(file), 0o700))
-				f := sure(os.OpenFile(file, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o666))(t)
-				f.WriteString(torn)
-				f.Close()
-			}
-			c, cq := openHome(t, copyHome(t, crashed), o)
-			check("crash", cq)
-			closeHome(t, c)
-		}
+		c, cq := openHome(t, copyHome(t, dir), o)
+		check("crash", cq)
+		closeHome(t, c)
 		closeHome(t, s)
 		s, q = openHome(t, dir, o)
 		check("reopened", q)
@@ -945,7 +935,7 @@ func TestTombstonesOutliveEveryStop(t *testing.T) {
 	check("after 91 days", q)
 }
 
-// TestOldTombstonesGo has so many that the file is worth writing anew.
+// TestOldTombstonesGo has more than are staged at once.
 func TestOldTombstonesGo(t *testing.T) {
 	clock := newClock()
 	dir := fastDir(t)
@@ -958,11 +948,10 @@ func TestOldTombstonesGo(t *testing.T) {
 	}
 	must(t, s.SetService(ctx, func(i *home.ServiceInfo) error { i.TombstoneAge = 3; return nil }))
 	const n = 5000
-	size := func(want int64) {
+	size := func(want int) {
 		t.Helper()
-		st, err := os.Stat(filepath.Join(dir, "log/index/queues/jobs/culled"))
-		if err != nil || st.Size() != 32*want {
-			t.Errorf("the file: got %v, %v want %d octets", st, err, 32*want)
+		if got := len(rows(t, dir, table.Culled)); got != want {
+			t.Errorf("the table has %d tombstones, want %d", got, want)
 		}
 	}
 	for round := range 2 {
@@ -978,7 +967,7 @@ func TestOldTombstonesGo(t *testing.T) {
 			}
 			must(t, s.Checkpoint(ctx))
 		}
-		size(int64(round+1) * (n + 1))
+		size((round + 1) * (n + 1))
 		clock.forward(2 * time.Hour)
 	}
 	process(t, q, 1)

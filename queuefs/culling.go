@@ -10,10 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
-	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
@@ -573,69 +571,67 @@ func (q *Queue) retained(id job.ID) bool {
 	return st != 0
 }
 
-// Tombstones are the notes of culled jobs of a queue: the newest in the index, the
-// others in a file. Its methods are safe for concurrent use.
+// tombstones are the notes of culled jobs of a queue: the newest in the index, the others
+// in rows of the table. Its methods are safe for concurrent use.
 type tombstones struct {
 	ledger *ledger.Ledger
 	index  *snapshot.Store
 
-	mu   sync.Mutex // of file, before the lock of the ledger
-	file indexfile.Tombstones
+	mu     sync.Mutex // before the lock of the ledger
+	staged int        // of the newest ones, for the checkpoint on its way
 }
 
-func (t *tombstones) there() bool { return t.index.HasDir(t.ledger.ID()) }
-
-func (t *tombstones) open() (*durable.Dir, error) { return t.index.Queue(t.ledger.ID()) }
-
-// Load finds the end of the file in dir. The error is [indexfile.ErrTombstones] for a
-// damaged file; then nothing is known of jobs culled before.
-func (t *tombstones) Load(dir *durable.Dir) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	last, err := t.file.Load(dir)
-	if err == nil || errors.Is(err, indexfile.ErrTombstones) {
-		t.ledger.Note(func(x *index.Index) { x.Tombstones.SetLast(last) })
-	}
+// load finds the last one in the table.
+func (t *tombstones) load() error {
+	last, err := t.index.LastStone(t.ledger.ID())
+	t.ledger.Note(func(x *index.Index) { x.Tombstones.SetLast(last) })
 	return err
-}
-
-// Verify reads the whole file, and reports whether it is damaged. To repair it keeps
-// the tombstones that make sense.
-func (t *tombstones) Verify(repair bool) (damaged bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.there() {
-		return false, nil
-	}
-	dir, err := t.open()
-	if err != nil {
-		return false, err
-	}
-	defer dir.Close()
-	good, damaged, err := t.file.Verify(dir)
-	if err == nil && damaged && repair {
-		err = t.file.Mend(dir, good)
-	}
-	return damaged, err
 }
 
 // Since returns up to limit tombstones after an instant, in the order of their events.
 func (t *tombstones) Since(since time.Time, limit int) ([]index.Tombstone, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	filed, err := t.filed(since, limit)
+	stones, err := t.index.Stones(t.ledger.ID(), since.UnixMicro(), limit)
 	if err != nil {
 		return nil, err
 	}
+	t.ledger.Look(func(x *index.Index) {
+		for _, s := range x.Tombstones.Fresh() {
+			if len(stones) < limit && s.Culled > since.UnixMicro() {
+				stones = append(stones, s)
+			}
+		}
+	})
+	return stones, nil
+}
+
+// stage stages the newest ones for a checkpoint, without those from before an instant. They
+// stay in the index until they are committed.
+func (t *tombstones) stage(before time.Time) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var fresh []index.Tombstone
-	t.ledger.Look(func(x *index.Index) { fresh = slices.Clone(x.Tombstones.Fresh()) })
-	var stones []index.Tombstone
-	for _, s := range slices.Concat(filed, fresh) {
-		if len(stones) < limit && s.Culled > since.UnixMicro() {
-			stones = append(stones, s)
+	t.ledger.Look(func(x *index.Index) { fresh = x.Tombstones.Fresh() })
+	if t.staged = len(fresh); t.staged == 0 {
+		return nil
+	}
+	for some := range slices.Chunk(fresh, 10_000) {
+		if err := t.index.Bury(t.ledger.ID(), some); err != nil {
+			return err
 		}
 	}
-	return stones, nil
+	return t.index.Unbury(t.ledger.ID(), before.UnixMicro())
+}
+
+// committed says that the staged ones are in the table.
+func (t *tombstones) committed() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.staged > 0 {
+		t.ledger.Note(func(x *index.Index) { x.Tombstones.Filed(t.staged) })
+		t.staged = 0
+	}
 }
 
 // A Tombstone is a note of a culled job.
@@ -658,47 +654,4 @@ func (t *tombstones) Dated(since time.Time, limit int) (stones []Tombstone, err 
 		stones = append(stones, Tombstone{Job: x.Job, Culled: time.UnixMicro(x.Culled).UTC(), Seq: x.Seq})
 	}
 	return stones, err
-}
-
-// filed is Since for those in the file.
-func (t *tombstones) filed(since time.Time, limit int) ([]index.Tombstone, error) {
-	if !t.there() {
-		return nil, nil
-	}
-	dir, err := t.open()
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	return t.file.Read(dir, since, limit)
-}
-
-// Write moves the tombstones in the index to the file, without those from before an
-// instant. It is called at checkpoints, before the journal is released. An
-// [*indexfile.SyncError] is final.
-func (t *tombstones) Write(before time.Time) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var fresh []index.Tombstone
-	t.ledger.Look(func(x *index.Index) { fresh = x.Tombstones.Fresh() })
-	if len(fresh) == 0 {
-		return nil
-	}
-	dir, err := t.open()
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	if err := t.file.Prune(dir, before); err != nil {
-		return err
-	}
-	for len(fresh) > 0 {
-		n := min(len(fresh), indexfile.TombstoneBatch)
-		if err := t.file.Append(dir, fresh[:n]); err != nil {
-			return err
-		}
-		fresh = fresh[n:]
-		t.ledger.Note(func(x *index.Index) { x.Tombstones.Filed(n) })
-	}
-	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/table"
 	"cutie/testdata/long"
 )
 
@@ -34,13 +35,10 @@ type patient struct {
 	changes []world // what each batch sets, in order
 }
 
-func newPatient(t *testing.T) *patient { return newPatientWith(t, true) }
-
-// newPatientWith is newPatient with index files of its own for the queue, or not.
-func newPatientWith(t *testing.T, own bool) *patient {
+func newPatient(t *testing.T) *patient {
 	t.Helper()
 	p := &patient{dir: filepath.Join(fastDir(t), "home")}
-	s, q := openHome(t, p.dir, queuefs.Options{Segment: smallSegment, OwnIndex: own})
+	s, q := openHome(t, p.dir, queuefs.Options{Segment: smallSegment})
 	t.Cleanup(func() { s.Close() })
 	note := func(j job.Job) world {
 		return world{"jobs": jobs{byID: map[job.ID]fact{j.ID: {status: j.Status, filename: j.Filename, consumer: j.Consumer,
@@ -315,17 +313,13 @@ func TestFilesLeftHalfDone(t *testing.T) {
 		"zeros": func(b []byte) []byte { return append(b, make([]byte, blockSize-len(b))...) },
 		"tail":  func(b []byte) []byte { return append(b, "00:00Z\n"...) },
 	} {
-		for index, lose := range map[string]string{"no pages": "p0*", "no queue file": "queue*"} {
+		for index, lose := range map[string]table.Kind{"no pages": table.Pages, "no row of the queue": table.Queues} {
 			t.Run(damage+"/"+index, func(t *testing.T) {
 				c := p.treat(t)
 				c.edit("queues/jobs/pending/j000000000001", change)
 				c.edit("queues/jobs/pending/j000000000004", change)
-				lost, err := filepath.Glob(filepath.Join(c.dir, "log/index/queues/jobs", lose))
-				if err != nil || len(lost) == 0 {
-					t.Fatalf("%s: %v, %v", lose, lost, err)
-				}
-				for _, name := range lost {
-					must(t, os.Remove(name))
+				for _, key := range rows(t, c.dir, lose) {
+					loseRow(t, c.dir, lose, key)
 				}
 				c.opensTo(p.without())
 				for _, said := range c.problems {
@@ -338,55 +332,75 @@ func TestFilesLeftHalfDone(t *testing.T) {
 	}
 }
 
-// TestDamagedIndex damages each file of the index, of a home that was stopped
-// and of one that crashed: the directories and the journal stand in for it.
-func TestDamagedIndex(t *testing.T) {
-	damageIndex(t, true, "log/index/queues/jobs/p000000000", "log/index/queues/jobs/queue", "log/index/checkpoint")
-}
-
-// TestDamagedSmallIndex is TestDamagedIndex for queues with few jobs.
-func TestDamagedSmallIndex(t *testing.T) {
-	damageIndex(t, false, "log/index/small", "log/index/checkpoint")
-}
-
-func damageIndex(t *testing.T, own bool, names ...string) {
-	p := newPatientWith(t, own)
+// TestDamagedTable damages the file of the table, in its rows and between them, of a home that
+// was stopped and of one that crashed: the directories and the log stand in for it.
+func TestDamagedTable(t *testing.T) {
+	p := newPatient(t)
 	stopped := *p
 	stopped.dir = copyHome(t, p.dir)
-	s := sure(queuefs.Open(stopped.dir, queuefs.Options{Segment: smallSegment, OwnIndex: own}))(t)
+	s := sure(queuefs.Open(stopped.dir, queuefs.Options{Segment: smallSegment}))(t)
 	closeHome(t, s)
 	for _, from := range []struct {
 		name string
 		*patient
 	}{{"crashed", p}, {"stopped", &stopped}} {
-		for _, name := range names {
-			damage := func(how string, told bool, do func(d []byte) []byte) {
-				t.Run(from.name+"/"+filepath.Base(name)+"/"+how, func(t *testing.T) {
+		damage := func(how string, do func(t *testing.T, c *treatment)) {
+			t.Run(from.name+"/"+how, func(t *testing.T) {
+				c := from.treat(t)
+				do(t, c)
+				c.opensTo(p.without())
+				if how != "removed" {
+					c.mustReport(tableFile)
+				}
+			})
+		}
+		file := func(how string, do func(d []byte) []byte) {
+			damage(how, func(_ *testing.T, c *treatment) { c.edit(tableFile, do) })
+		}
+		st := sure(os.Stat(filepath.Join(from.dir, tableFile)))(t)
+		for n := range st.Size() / pageSize { // bbolt's own, free ones among them
+			for _, at := range []int64{4, 10, 16, 40, 60, 100} {
+				t.Run(fmt.Sprintf("%s/flip %d of page %d", from.name, at, n), func(t *testing.T) {
 					c := from.treat(t)
-					c.edit(name, do)
+					c.edit(tableFile, flip(n*pageSize+at))
 					c.opensTo(p.without())
-					if told {
-						c.mustReport(name)
-					}
 				})
 			}
-			st := sure(os.Stat(filepath.Join(from.dir, name)))(t)
-			for _, at := range []int64{0, 8, 20, 32, 40, st.Size() / 2, st.Size() - 1} {
-				damage(fmt.Sprint("flip ", at), true, flip(at))
-			}
-			damage("cut", true, func(d []byte) []byte { return d[:len(d)/2] })
-			damage("empty", true, func([]byte) []byte { return nil })
-			damage("zero", true, func(d []byte) []byte { clear(d); return d })
-			// A crash, too, may leave a torn entry at the end of the catalog.
-			damage("longer", from.name == "stopped" || !strings.HasSuffix(name, "small"), func(d []byte) []byte { return append(d, "more"...) })
-			t.Run(from.name+"/"+filepath.Base(name)+"/removed", func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/page %d zero", from.name, n), func(t *testing.T) {
 				c := from.treat(t)
-				must(t, os.Remove(filepath.Join(c.dir, name)))
+				c.edit(tableFile, func(d []byte) []byte { clear(d[n*pageSize : (n+1)*pageSize]); return d })
 				c.opensTo(p.without())
 			})
 		}
+		file("cut", func(d []byte) []byte { return d[:len(d)/3] })
+		file("cut to its heads", func(d []byte) []byte { return d[:2*pageSize] })
+		file("zero", func(d []byte) []byte { clear(d); return d })
+		file("text", func([]byte) []byte { return []byte("no table\n") })
+		damage("removed", func(t *testing.T, c *treatment) { must(t, os.Remove(filepath.Join(c.dir, tableFile))) })
+		for _, k := range []table.Kind{table.Meta, table.Queues, table.Pages} {
+			for _, key := range rows(t, from.dir, k) {
+				if key == table.ServiceKey {
+					continue // a copy
+				}
+				row := fmt.Sprintf("row %s %q", k, key)
+				damage(row+" flipped", func(t *testing.T, c *treatment) {
+					changeRow(t, c.dir, k, key, func(d []byte) []byte { d[len(d)/2] ^= 4; return d })
+				})
+				damage(row+" empty", func(t *testing.T, c *treatment) {
+					changeRow(t, c.dir, k, key, func([]byte) []byte { return []byte{} })
+				})
+				t.Run(from.name+"/"+row+" lost", func(t *testing.T) {
+					c := from.treat(t)
+					loseRow(t, c.dir, k, key)
+					c.opensTo(p.without())
+				})
+			}
+		}
 	}
 }
+
+// pageSize is that of the table.
+const pageSize = 4096
 
 // crashedFresh is a home that was killed before its first checkpoint, whose
 // files all stand, with what it holds and its last event.
@@ -791,67 +805,52 @@ func TestCheckOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A file of the index that cannot be read keeps no home shut: it is set aside, reported,
-// and made again. A directory in the place of a file stands for every error of a reading.
-func TestAnUnreadableFileOfTheIndexIsMadeAgain(t *testing.T) {
+// A table that cannot be read keeps no home shut: it is set aside, reported, and made again.
+// A directory in the place of the file stands for every error of a reading.
+func TestAnUnreadableTableIsMadeAgain(t *testing.T) {
 	for _, how := range []string{"stop", "crash"} {
-		dir := filepath.Join(fastDir(t), "home")
-		s, q := openHome(t, dir, queuefs.Options{})
-		submitN(t, q, 1100, job.Meta{}, "x")
-		must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "small", CullingSize: -1, CullingAge: -1})))
-		small := sure(s.Queue("small"))(t)
-		submit(t, small, job.Meta{}, "y")
-		must(t, errOf(q.Next(ctx, "w")))
-		cullQueue(t, s, "jobs")
-		must(t, s.Checkpoint(ctx))
-		submit(t, q, job.Meta{}, "z")
-		dir = leave(t, how, dir, s, nil)
-		index := filepath.Join(dir, "log/index")
-		var files []string
-		must(t, filepath.WalkDir(index, func(path string, d os.DirEntry, err error) error {
-			if err == nil && !d.IsDir() {
-				files = append(files, strings.TrimPrefix(path, index+"/"))
+		t.Run(how, func(t *testing.T) {
+			dir := filepath.Join(fastDir(t), "home")
+			s, q := openHome(t, dir, queuefs.Options{})
+			submitN(t, q, 1100, job.Meta{}, "x")
+			must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "small", CullingSize: -1, CullingAge: -1})))
+			small := sure(s.Queue("small"))(t)
+			submit(t, small, job.Meta{}, "y")
+			must(t, errOf(q.Next(ctx, "w")))
+			cullQueue(t, s, "jobs")
+			must(t, s.Checkpoint(ctx))
+			submit(t, q, job.Meta{}, "z")
+			dir = leave(t, how, dir, s, nil)
+			path := filepath.Join(dir, tableFile)
+			must(t, os.Remove(path))
+			must(t, os.MkdirAll(filepath.Join(path, "there"), 0o777))
+			var reports []string
+			s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p durable.Finding) { reports = append(reports, p.String()) }})
+			must(t, err)
+			if got := strings.Join(reports, "\n"); !strings.Contains(got, tableFile+": ") || !strings.Contains(got, "moved to log/corrupt/") {
+				t.Errorf("reports: %q", got)
 			}
-			return err
-		}))
-		if len(files) < 5 {
-			t.Fatalf("the index has the files %q", files)
-		}
-		for _, file := range files {
-			t.Run(file, func(t *testing.T) {
-				dir := copyHome(t, dir)
-				path := filepath.Join(dir, "log/index", file)
-				must(t, os.Remove(path))
-				must(t, os.MkdirAll(filepath.Join(path, "there"), 0o777))
-				var reports []string
-				s, err := queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p durable.Finding) { reports = append(reports, p.String()) }})
-				must(t, err)
-				pack := strings.HasPrefix(filepath.Base(file), "c0") // whose jobs are read from their files
-				if got := strings.Join(reports, "\n"); !pack && !strings.Contains(got, "log/index/"+file+": cannot be read: not a regular file; moved to log/corrupt/") {
-					t.Errorf("reports: %q", got)
+			for _, want := range []struct {
+				id   string
+				jobs int64
+				next job.ID
+			}{{"jobs", 1100, 1102}, {"small", 1, 2}} {
+				q := sure(s.Queue(want.id))(t)
+				if n := q.State().Pending; n != want.jobs {
+					t.Errorf("%s has %d jobs", want.id, n)
 				}
-				for _, want := range []struct {
-					id   string
-					jobs int64
-					next job.ID
-				}{{"jobs", 1100, 1102}, {"small", 1, 2}} {
-					q := sure(s.Queue(want.id))(t)
-					if n := q.State().Pending; n != want.jobs {
-						t.Errorf("%s has %d jobs", want.id, n)
-					}
-					if j, err := q.Next(ctx, "w"); err != nil || j.ID == 0 {
-						t.Errorf("%s: the job at the head: %v, %v", want.id, j.ID, err)
-					}
-					if j := submit(t, q, job.Meta{}, "new"); j.ID < want.next {
-						t.Errorf("%s: the next job is %v", want.id, j.ID)
-					}
+				if j, err := q.Next(ctx, "w"); err != nil || j.ID == 0 {
+					t.Errorf("%s: the job at the head: %v, %v", want.id, j.ID, err)
 				}
-				closeHome(t, s)
-				s, err = queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p durable.Finding) { t.Errorf("once more: %s", p) }})
-				must(t, err)
-				closeHome(t, s)
-			})
-		}
+				if j := submit(t, q, job.Meta{}, "new"); j.ID < want.next {
+					t.Errorf("%s: the next job is %v", want.id, j.ID)
+				}
+			}
+			closeHome(t, s)
+			s, err = queuefs.Open(dir, queuefs.Options{Segment: segmentSize, Report: func(p durable.Finding) { t.Errorf("once more: %s", p) }})
+			must(t, err)
+			closeHome(t, s)
+		})
 	}
 }
 

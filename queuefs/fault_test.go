@@ -150,10 +150,12 @@ func (d *disk) hook(step string, failed bool, do func() error) error {
 		in = func(string) bool { return true }
 	case "journal sync":
 		in = func(name string) bool { return path.Dir(name) == "log/journal" }
+	case "commit table":
+		in = func(name string) bool { return name == tableFile }
 	case "sync queues.txt":
 		in = func(name string) bool { return name == "queues.txt" }
 	}
-	if strings.Contains(step, "sync") {
+	if strings.Contains(step, "sync") || step == "commit table" {
 		now := d.snapshot()
 		for name, data := range d.synced {
 			if in(name) {
@@ -196,6 +198,10 @@ func (d *disk) lose(rng *rand.Rand) {
 		case path.Dir(name) == "log/journal":
 			if stands && stood && len(is) == len(was) {
 				d.write(name, torn(rng, was, is))
+			}
+		case name == tableFile: // it changes by commits alone, each of them whole or not at all
+			if stood && rng.IntN(2) == 0 {
+				d.write(name, was)
 			}
 		case top[0] == "cutie-tmp":
 			// Synced before, it is here still or has moved as a whole.

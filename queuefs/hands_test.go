@@ -22,6 +22,7 @@ import (
 	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/stored"
+	"cutie/queuefs/table"
 	"cutie/testdata/long"
 	"cutie/testdata/processes"
 )
@@ -38,7 +39,7 @@ type garden struct {
 func newGarden(t *testing.T) *garden {
 	t.Helper()
 	g := &garden{T: t, dir: filepath.Join(fastDir(t), "home")}
-	s, q := openHome(t, g.dir, queuefs.Options{OwnIndex: true})
+	s, q := openHome(t, g.dir, queuefs.Options{})
 	for n := range 5 {
 		submit(t, q, job.Meta{Filename: fmt.Sprint("f", n), Sidecar: "s", MediaType: "text/plain"}, fmt.Sprint("payload ", n))
 	}
@@ -536,8 +537,8 @@ func mustHave(t *testing.T, dir string, want world) {
 // TestRebuildForgetsPages rebuilds a home from which whole pages of jobs were
 // taken away, long after the journal let their events go.
 func TestRebuildForgetsPages(t *testing.T) {
-	for _, lose := range []string{"", "log/index/checkpoint", "log/index/queues/jobs/queue"} {
-		t.Run(filepath.Base(lose), func(t *testing.T) {
+	for _, lose := range []string{"", "checkpoint", "row of the queue"} {
+		t.Run(lose, func(t *testing.T) {
 			dir := fastDir(t)
 			s, q := openHome(t, dir, queuefs.Options{Segment: 4 << 20})
 			fillQueue(t, q, 2*index.PageJobs+10, 1)
@@ -548,15 +549,18 @@ func TestRebuildForgetsPages(t *testing.T) {
 					must(t, os.Remove(filepath.Join(dir, "queues/jobs", name, id.String())))
 				}
 			}
-			if lose != "" {
-				must(t, os.Remove(filepath.Join(dir, lose)))
+			switch lose {
+			case "checkpoint":
+				loseRow(t, dir, table.Meta, table.CheckpointKey)
+			case "row of the queue":
+				loseRow(t, dir, table.Queues, "jobs")
 			}
 			rebuild(t, dir)
 			_, q = openHome(t, dir, queuefs.Options{})
 			if st := q.State(); st.Pending != 9 {
 				t.Errorf("got %+v", st)
 			}
-			if lose != "log/index/queues/jobs/queue" {
+			if lose != "row of the queue" {
 				// The numbers of the jobs that are gone do not come again.
 				submitAs(t, q, 2*index.PageJobs+11, job.Meta{}, "x")
 			}

@@ -14,13 +14,13 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
-	"cutie/queuefs/indexfile"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/segment"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/stored"
+	"cutie/queuefs/table"
 	"cutie/queuefs/tree"
 )
 
@@ -30,13 +30,8 @@ func (s *Service) load() error {
 	if err := s.tidy(); err != nil {
 		return err
 	}
-	c, indexed, err := s.index.Checkpoint()
-	if err != nil {
-		return err
-	}
-	if err := s.index.Open(c); err != nil {
-		return err
-	}
+	c, indexed := s.index.Checkpoint()
+	var err error
 	if k := s.madeOf(); k != nil {
 		if k.Imaged && !indexed {
 			return errImage
@@ -45,10 +40,9 @@ func (s *Service) load() error {
 			return err
 		}
 		if indexed = true; !k.Imaged {
-			c = indexfile.Checkpoint{}
+			c = table.Checkpoint{}
 		}
 	}
-	s.index.ReadDoubt()
 	if s.known.mirrors, err = s.properties.mirrors.All(!s.opts.Look); err != nil {
 		return err
 	}
@@ -145,7 +139,8 @@ func (s *Service) reportMissing() error {
 		}
 	}
 	if used > 0 {
-		s.report(home.LogDir+"/"+home.IndexDir+"/"+indexfile.CheckpointName, fmt.Sprintf("missing, and with it the index of %d queues; made again from the directories, and numbers go on above all that is published. If the home was not closed, its last changes are lost", used))
+		s.index.KeepFloor()
+		s.report(snapshot.TablePath, fmt.Sprintf("missing, and with it the index of %d queues; made again from the directories, and numbers go on above all that is published. If the home was not closed, its last changes are lost", used))
 	}
 	return nil
 }
@@ -155,13 +150,13 @@ func (s *Service) tidy() error {
 	if s.opts.Look {
 		return nil
 	}
-	return errors.Join(s.sweepRemoved(), s.dirs.home.Sweep(nil), s.index.Dir.Sweep(nil), s.properties.callbacks.Sweep())
+	return errors.Join(s.sweepRemoved(), s.dirs.home.Sweep(nil), s.index.Log.Sweep(nil), s.properties.callbacks.Sweep())
 }
 
 // replay opens the journal and applies the records after the checkpoint, by the
 // code of normal use. lost says that the journal does not reach the index, and that
 // this is accepted.
-func (s *Service) replay(c indexfile.Checkpoint, indexed bool) (lost bool, err error) {
+func (s *Service) replay(c table.Checkpoint, indexed bool) (lost bool, err error) {
 	found := func(reach journal.LSN) error {
 		if lost = indexed && !c.Reached(reach); !lost {
 			return nil
@@ -183,7 +178,7 @@ func (s *Service) replay(c indexfile.Checkpoint, indexed bool) (lost bool, err e
 
 // openJournal opens the journal in the directory, or takes that in the store, and
 // returns from where to read it.
-func (s *Service) openJournal(c indexfile.Checkpoint, found func(journal.LSN) error) (log journal.Journal, from journal.LSN, err error) {
+func (s *Service) openJournal(c table.Checkpoint, found func(journal.LSN) error) (log journal.Journal, from journal.LSN, err error) {
 	path := home.LogDir + "/" + home.JournalDir
 	if s.stored == nil {
 		var end journal.LSN
@@ -200,7 +195,7 @@ func (s *Service) openJournal(c indexfile.Checkpoint, found func(journal.LSN) er
 	return s.stored.Log, c.From(), nil
 }
 
-func (s *Service) replayFrom(c indexfile.Checkpoint, found func(journal.LSN) error) error {
+func (s *Service) replayFrom(c table.Checkpoint, found func(journal.LSN) error) error {
 	log, from, err := s.openJournal(c, found)
 	if err != nil {
 		return err
@@ -287,10 +282,10 @@ func (s *Service) makeKnown(k *stored.Known) error {
 			return err
 		}
 	}
-	if err := errors.Join(s.index.Sync(), s.syncAll()); err != nil {
+	if err := s.syncNew(); err != nil {
 		return err
 	}
-	return s.index.SetCheckpoint(&indexfile.Checkpoint{Small: s.index.Size()})
+	return s.index.SetCheckpoint(&table.Checkpoint{})
 }
 
 // unmake removes a queue of an image, except for its last numbers.

@@ -10,7 +10,6 @@ import (
 	"cutie/queuefs/digest"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
-	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/journal/bucket"
@@ -18,6 +17,7 @@ import (
 	"cutie/queuefs/record"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/stored"
+	"cutie/queuefs/table"
 )
 
 // A mirror is read, and published, as all queues are. Until the takeover its original alone
@@ -47,7 +47,7 @@ func (s *Service) Adopt(ctx context.Context, id string, m home.Mirror, events []
 		return nil, ledger.StorageError(err)
 	}
 	// All job files are read here, and others work on meanwhile.
-	if _, err = q.load(s.index.File(id), indexfile.Checkpoint{}, false); err == nil {
+	if _, err = q.load(s.index.File(id), table.Checkpoint{}, false); err == nil {
 		err = s.serveMirror(q, &m, events, settings)
 	}
 	if err != nil {
@@ -83,9 +83,7 @@ func (s *Service) beginMirror(id string, m *home.Mirror) (*Queue, error) {
 	if err := s.properties.mirrors.Settle(s.dirs.queues, id); err != nil {
 		return nil, err
 	}
-	if err := s.index.Reset(id, numbersOf(m)); err != nil {
-		return nil, err
-	}
+	s.index.Reset(id, numbersOf(m))
 	if s.known.mirrors == nil {
 		s.known.mirrors = map[string]*home.Mirror{}
 	}
@@ -460,7 +458,7 @@ func (s *Service) followMade(c *record.HomeChange, at journal.LSN) error {
 	if err != nil {
 		return err
 	}
-	if err = s.syncAll(); err == nil {
+	if err = s.syncNew(); err == nil {
 		err = s.properties.lines.Add(c.Queue)
 	}
 	if err != nil {

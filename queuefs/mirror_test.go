@@ -614,7 +614,7 @@ func TestAnImageOfABurstDoesNotWaitForFiles(t *testing.T) {
 			m, dir := new(objectstest.Memory), fastDir(t)+"/a"
 			var noSpace atomic.Bool
 			s := sure(openStored(dir, m, queuefs.Options{Fault: failIf(syscall.ENOSPC, func(step string) bool {
-				return noSpace.Load() && strings.HasPrefix(step, "stage p")
+				return noSpace.Load() && step == "commit table"
 			}), Stored: &stored.Options{Name: "a", Every: 1000}}))(t)
 			q := createQueue(t, s, home.QueueInfo{Identifier: "q"})
 			sub := q.Begin()

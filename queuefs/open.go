@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,13 +17,13 @@ import (
 	"cutie/queuefs/far"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
-	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal/bucket"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/packs"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/stored"
+	"cutie/queuefs/table"
 	"cutie/queuefs/tree"
 )
 
@@ -36,42 +35,12 @@ func Open(dir string, o Options) (*Service, error) {
 	s, err := open(dir, o, false)
 	for range attempts {
 		stale := errors.Is(err, errStale) || errors.Is(err, bucket.ErrPassed)
-		if !stale && !errors.Is(err, errAside) {
+		if !stale {
 			break
 		}
-		s, err = open(dir, o, stale)
+		s, err = open(dir, o, true)
 	}
 	return s, err
-}
-
-// errAside: files of the index that cannot be read were set aside.
-var errAside = errors.New("files of the index that cannot be read were set aside")
-
-// withoutUnreadable returns errAside if files of the index cannot be read, which are set
-// aside then, and else the error err of an opening.
-func (s *Service) withoutUnreadable(err error) error {
-	of, is := errors.AsType[*fs.PathError](err)
-	switch {
-	case !is || content.Exhausted(err):
-		return err
-	case s.opts.Look && strings.Contains(of.Path, "/"+home.LogDir+"/"+home.IndexDir+"/"):
-		return fmt.Errorf("%w; the file is derived: a start of the daemon, or cutie check --repair, sets it aside and makes it again", err)
-	case s.opts.Look:
-		return err
-	}
-	log, e := s.dirs.home.Sub(home.LogDir)
-	if e != nil {
-		return err
-	}
-	defer log.Close()
-	n, e := snapshot.SetAsideUnreadable(log, s.report)
-	switch {
-	case e != nil:
-		return errors.Join(err, e)
-	case n > 0:
-		return fmt.Errorf("%w: %w", errAside, err)
-	}
-	return err
 }
 
 // attempts is how often a standby is opened whose owner has meanwhile made two images and
@@ -143,7 +112,7 @@ func open(dir string, o Options, anew bool) (_ *Service, err error) {
 		err = s.load()
 	}
 	if err != nil {
-		return nil, s.withoutUnreadable(err)
+		return nil, err
 	}
 	if o.Look {
 		s.shared.Gate.Fail(errLook)
@@ -209,17 +178,19 @@ func (s *Service) openDirs() (err error) {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
-	ix, err := log.MakeSub(home.IndexDir)
-	if err != nil {
+	if d.journal, err = log.MakeSub(home.JournalDir); err != nil {
+		log.Close()
 		return err
 	}
-	s.index = &snapshot.Store{Dir: ix, Report: s.report, Highest: s.highest, Rebuild: s.opts.Rebuild, Own: s.opts.OwnIndex,
-		Published: func(id string) (job.Seq, error) { n, err := home.LastPublished(d.home, id); return job.Seq(n), err }}
+	s.index, err = snapshot.Open(snapshot.Options{Log: log, Look: s.opts.Look, Rebuild: s.opts.Rebuild, Report: s.report, Fail: s.shared.Gate.Fail, Highest: s.highest,
+		Published: func(id string) (job.Seq, error) { n, err := home.LastPublished(d.home, id); return job.Seq(n), err }})
+	if err != nil {
+		log.Close()
+		return err
+	}
 	s.trees = tree.Options{Path: home.QueuesDir, Temp: d.temp, Cache: durable.NewCache(s.opts.Dirs), MaxJobFile: content.MaxJobFile, Report: s.report, Reads: s.opts.Reads}
 	s.infoFiles = home.QueueFiles(s.opts.Reads)
-	d.journal, err = log.MakeSub(home.JournalDir)
-	return err
+	return nil
 }
 
 // StopWithin says that the service is to be closed, and that files are written for so
@@ -282,7 +253,7 @@ func (s *Service) ClosedInOrder() bool { return s.inOrder }
 
 // looked loads what else readers see of a home that nobody else changes, and finds out
 // whether it is unsettled.
-func (s *Service) looked(c indexfile.Checkpoint, indexed, lost bool, known *found, was map[*Queue]loaded) error {
+func (s *Service) looked(c table.Checkpoint, indexed, lost bool, known *found, was map[*Queue]loaded) error {
 	s.unsettled = !c.Clean || !indexed || lost || known.Torn >= 0 || len(known.fresh)+len(known.Unlisted) > 0
 	for _, q := range s.Queues() {
 		if q.Mirror().Live() {
@@ -310,8 +281,8 @@ type found struct {
 	fresh []string // listed by other hands, without a directory yet
 }
 
-// openAll opens the queues and loads what the index knows of them. Those with one sound
-// entry in it depend on nothing else, and are opened side by side; numbers of a queue whose
+// openAll opens the queues and loads what the index knows of them. Those with a sound row
+// in it depend on nothing else, and are opened side by side; numbers of a queue whose
 // index is damaged go on above those of all queues opened before it.
 func (s *Service) openAll(k *found, load func(*Queue, *snapshot.File) (loaded, error)) (map[*Queue]loaded, error) {
 	ids := slices.Concat(k.Listed, k.Unlisted)
@@ -331,7 +302,7 @@ func (s *Service) openAll(k *found, load func(*Queue, *snapshot.File) (loaded, e
 		}
 		return nil
 	}
-	rest := sideBySide(len(ids), func(i int) bool { return s.index.Small(ids[i]) }, open)
+	rest := sideBySide(len(ids), func(i int) bool { return s.index.File(ids[i]).Sound() }, open)
 	var first error
 	for i := range ids {
 		if _, later := slices.BinarySearch(rest, i); !later {
@@ -436,7 +407,7 @@ func (s *Service) takeIn(id string) error {
 		if err != nil {
 			return err
 		}
-		if err = s.syncAll(); err == nil {
+		if err = s.syncNew(); err == nil {
 			err = s.noteMade(q)
 		}
 		if err != nil {
@@ -476,10 +447,10 @@ func (s *Service) newQueue(id string) (*Queue, error) {
 		return nil, err
 	}
 	l := ledger.New(id, s.shared)
-	p := packs.New(func() (*durable.Dir, error) { return s.index.Queue(id) })
+	p := packs.New(func() (*durable.Dir, error) { return s.packsOf(id) })
 	q := &Queue{svc: s, ledger: l, tree: t, infoFile: s.infoFiles(t.Root(), id),
 		content:    &content.Reader{Ledger: l, Tree: t, Packs: p, Verified: &s.verified, Report: s.report},
-		tombstones: tombstones{ledger: l, index: s.index, file: indexfile.Tombstones{Queue: id}},
+		tombstones: tombstones{ledger: l, index: s.index},
 	}
 	if s.stored != nil {
 		q.content.Far = &far.Files{Ledger: l, Tree: t, Store: s.stored, Report: s.report}
@@ -518,7 +489,7 @@ func (s *Service) openBare(id string) (*Queue, error) {
 	}
 	// The directories have the jobs. The journal's records of the name were not
 	// served, or are of a removed queue, and do not come back.
-	if _, err = q.load(s.index.File(id), indexfile.Checkpoint{}, false); err == nil {
+	if _, err = q.load(s.index.File(id), table.Checkpoint{}, false); err == nil {
 		err = errors.Join(s.index.New(q.ledger, s.shared.Journal.Stats().Next), s.index.Sync())
 	}
 	if err == nil && !q.Mirror().Live() {
@@ -539,25 +510,15 @@ type loaded struct {
 }
 
 // load reads the index of the queue, or its directories.
-func (q *Queue) load(f *snapshot.File, c indexfile.Checkpoint, indexed bool) (was loaded, err error) {
+func (q *Queue) load(f *snapshot.File, c table.Checkpoint, indexed bool) (was loaded, err error) {
 	ix := q.svc.index
 	if !q.svc.opts.Look && !c.Clean {
 		if err := q.tree.Root().Sweep(nil); err != nil {
 			return was, err
 		}
 	}
-	if ix.HasDir(q.ID()) {
-		dir, err := ix.Queue(q.ID())
-		if err != nil {
-			return was, err
-		}
-		defer dir.Close()
-		if !q.svc.opts.Look {
-			err = dir.Sweep(nil)
-		}
-		if err := errors.Join(err, q.loadTombstones(dir)); err != nil {
-			return was, err
-		}
+	if err := q.tombstones.load(); err != nil {
+		return was, err
 	}
 	switch q.from = c.Past; {
 	case f.At > 0:
@@ -565,15 +526,10 @@ func (q *Queue) load(f *snapshot.File, c indexfile.Checkpoint, indexed bool) (wa
 	case !ix.Has(q.ID()):
 		q.from = c.From() // its directory was lost while there was no index
 	}
-	found, err := ix.Load(q.ledger, f, c, indexed)
+	found, err := ix.Load(q.ledger, f, indexed)
 	if !q.original.Find(q.Mirror()) {
 		q.svc.report(home.MirrorsDir+"/"+q.ID(), "missing; the queue stays a mirror, until a takeover")
 	}
-	q.ledger.Look(func(x *index.Index) {
-		if x.Tombstones.InFile() < found.Culled {
-			q.svc.report(snapshot.Path(q.ID(), indexfile.TombstonesName), "tombstones lost; which of these jobs were culled is forgotten")
-		}
-	})
 	switch {
 	case err != nil:
 		return was, err
@@ -587,15 +543,8 @@ func (q *Queue) load(f *snapshot.File, c indexfile.Checkpoint, indexed bool) (wa
 			return was, err
 		}
 	}
-	if ix.HasDir(q.ID()) {
-		dir, err := ix.Queue(q.ID())
-		if err != nil {
-			return was, err
-		}
-		defer dir.Close()
-		if err := q.content.Packs.Scan(dir, q.ledger.Look); err != nil {
-			return was, err
-		}
+	if err := q.scanPacks(); err != nil {
+		return was, err
 	}
 	at, err := q.tree.Changed()
 	was.changed = at != found.Dirs
@@ -643,12 +592,51 @@ func (q *Queue) comparer() *compare.Comparer {
 	return &compare.Comparer{Reader: q.content, Now: q.svc.opts.Now, Commit: q.commit}
 }
 
-// loadTombstones finds the file of tombstones in the directory of the index.
-func (q *Queue) loadTombstones(dir *durable.Dir) error {
-	err := q.tombstones.Load(dir)
-	if errors.Is(err, indexfile.ErrTombstones) {
-		q.svc.report(snapshot.Path(q.ID(), indexfile.TombstonesName), err.Error()+"; which jobs were culled before is forgotten")
-		err = nil
+// packsOf opens the directory of the packs of a queue, and makes it if need be; to be closed.
+func (s *Service) packsOf(id string) (*durable.Dir, error) {
+	all, err := s.index.Log.MakeSub(home.PacksDir)
+	if err != nil {
+		return nil, err
+	}
+	defer all.Close()
+	return all.MakeSub(id)
+}
+
+// scanPacks finds the packs of the queue.
+func (q *Queue) scanPacks() error {
+	all, err := q.svc.index.Log.Sub(home.PacksDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	dir, err := all.Sub(q.ID())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if !q.svc.opts.Look {
+		if err := dir.Sweep(nil); err != nil {
+			return err
+		}
+	}
+	return q.content.Packs.Scan(dir, q.ledger.Look)
+}
+
+// dropPacks removes the packs of a queue that is gone.
+func (s *Service) dropPacks(id string) error {
+	all, err := s.index.Log.Sub(home.PacksDir)
+	if err == nil {
+		defer all.Close()
+		err = all.RemoveTree(id)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
 	return err
 }

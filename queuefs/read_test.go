@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/catalog"
 	"cutie/queuefs/check"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
@@ -30,6 +29,7 @@ import (
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/table"
 	"cutie/testdata/long"
 )
 
@@ -566,18 +566,10 @@ func TestFollowersOfManyCommitters(t *testing.T) {
 	}
 }
 
-// loseIndex takes a small queue out of the index.
+// loseIndex takes the row of a queue out of the index.
 func loseIndex(t testing.TB, dir, queue string) {
 	t.Helper()
-	d := sure(durable.OpenDir(dir+"/log/index", nil))(t)
-	defer d.Close()
-	f, _, err := catalog.Open(d, "small", "index of small queues", 0)
-	must(t, err)
-	defer f.Close()
-	if !f.Has(queue) {
-		t.Fatalf("queue %s is not in the index", queue)
-	}
-	must(t, f.Append(catalog.Entry{Name: queue}))
+	loseRow(t, dir, table.Queues, queue)
 }
 
 // shy reads pieces that fit nowhere.

@@ -17,6 +17,7 @@ import (
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/table"
 )
 
 // cullQueue makes a queue keep no processed job, and culls.
@@ -77,7 +78,7 @@ func TestOnlyAQueueWithoutJobsIsRemoved(t *testing.T) {
 	}
 	must(t, s.RemoveQueue(ctx, "jobs"))
 	wantErr(t, s.RemoveQueue(ctx, "jobs"), ledger.ErrNoQueue, "removed again")
-	for _, name := range []string{"queues/jobs", "log/index/queues/jobs/p000000000", "log/index/queues/jobs/culled", "cutie-tmp/removed-jobs"} {
+	for _, name := range []string{"queues/jobs", "log/packs/jobs", "cutie-tmp/removed-jobs"} {
 		if exists(dir, name) {
 			t.Errorf("%s is still there", name)
 		}
@@ -233,15 +234,15 @@ func TestSubmissionsRaceWithRemoval(t *testing.T) {
 // TestAJournalTakenAwayTakesNoJobOfALaterQueue makes a queue when the journal
 // is under way, and lets the journal begin anew.
 func TestAJournalTakenAwayTakesNoJobOfALaterQueue(t *testing.T) {
-	for _, also := range []string{"", "log/index/checkpoint"} {
+	for _, also := range []bool{false, true} {
 		dir := fastDir(t)
 		s, q := openHome(t, dir, queuefs.Options{})
 		submitN(t, q, 50, job.Meta{}, strings.Repeat("x", 60_000))
 		must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "late"})))
 		closeHome(t, s)
 		must(t, os.RemoveAll(dir+"/log/journal"))
-		if also != "" {
-			must(t, os.Remove(filepath.Join(dir, also)))
+		if also {
+			loseRow(t, dir, table.Meta, table.CheckpointKey)
 		}
 		s, _ = openHome(t, dir, queuefs.Options{})
 		late := sure(s.Queue("late"))(t)
@@ -418,36 +419,38 @@ func TestJobNumbersOutliveTheirQueue(t *testing.T) {
 // number that can be read anywhere is given out again.
 func TestDamagedNumbersOfARemovedQueueAreReported(t *testing.T) {
 	for _, c := range []struct {
-		name, file, text string
-		jobs, strangers  job.ID // of queues made again under these names
+		name, text string
+		all        bool // the whole table, and not the row
+		jobs       job.ID
+		strangers  job.ID // of queues made again under these names
 	}{
-		{"a wrong digit", "queues/jobs/queue", "job: 99\nsequence: 1000\nseal: 12345678\n", 100, 1},
-		{"nothing to read", "queues/jobs/queue", "\x00\x00\x00", 8, 1}, // above those of the queue that is there
-		{"numbers that nothing could follow", "queues/jobs/queue", "job: 999999999999\n", 8, 1},
-		{"empty", "queues/jobs/queue", "", 8, 1},
+		{name: "nothing to read", text: "\x00\x00\x00\x00\x00", jobs: 8, strangers: 1}, // above those of the queue that is there
+		{name: "no row", text: "job: 999999999999\n", jobs: 8, strangers: 1},
+		{name: "empty", jobs: 8, strangers: 1},
+		{name: "no table", text: "?", all: true, jobs: 8, strangers: 8},
 	} {
-		for _, open := range []bool{false, true} {
+		{
 			dir := fastDir(t)
 			var problems []string
-			o := queuefs.Options{OwnIndex: true, Report: func(p durable.Finding) { problems = append(problems, p.String()) }}
+			o := queuefs.Options{Report: func(p durable.Finding) { problems = append(problems, p.String()) }}
 			s, _ := openHome(t, dir, o)
 			there := sure(s.CreateQueue(ctx, home.QueueInfo{Identifier: "there"}))(t)
 			submitN(t, there, 7, job.Meta{}, "x")
 			must(t, s.RemoveQueue(ctx, "jobs"))
-			if !open {
-				closeHome(t, s)
+			closeHome(t, s)
+			if c.all {
+				write(t, filepath.Join(dir, tableFile), c.text)
+			} else {
+				changeRow(t, dir, table.Queues, "jobs", func([]byte) []byte { return []byte(c.text) })
 			}
-			write(t, dir+"/log/index/"+c.file, c.text)
-			if !open {
-				s = openBare(t, dir, o)
-			}
+			s = openBare(t, dir, o)
 			for name, want := range map[string]job.ID{"jobs": c.jobs, "stranger": c.strangers} {
 				q := sure(s.CreateQueue(ctx, home.QueueInfo{Identifier: name}))(t)
 				if j := submit(t, q, job.Meta{}, "x"); j.ID < want || j.ID > want+1 {
 					t.Errorf("%s: queue %s begins with %v, want %v or the next", c.name, name, j.ID, want)
 				}
 			}
-			if len(problems) == 0 || !strings.Contains(problems[0], "log/index/"+c.file) {
+			if len(problems) == 0 || !strings.Contains(problems[0], tableFile) {
 				t.Errorf("%s: reported %q", c.name, problems)
 			}
 			closeHome(t, s)
@@ -498,7 +501,7 @@ func TestNumbersOutliveAQueueTakenAwayByHand(t *testing.T) {
 			write(t, dir+"/queues.txt", "")
 			switch c.harm {
 			case "queue":
-				write(t, dir+"/log/index/small", "?")
+				write(t, filepath.Join(dir, tableFile), "?")
 			case "open":
 				openBareAgain(t, dir)
 			}
@@ -655,7 +658,7 @@ func TestALostQueueKeepsItsJournalWithoutAnIndex(t *testing.T) {
 			must(t, errOf(s.CreateQueue(ctx, home.QueueInfo{Identifier: "other", CullingSize: -1, CullingAge: -1})))
 			submit(t, q, job.Meta{}, "in the journal alone")
 			dir = copyHome(t, dir)
-			must(t, os.RemoveAll(filepath.Join(dir, "log/index")))
+			must(t, os.RemoveAll(filepath.Join(dir, tableFile)))
 			aside := filepath.Join(dir, "aside")
 			must(t, os.Rename(filepath.Join(dir, "queues/jobs"), aside))
 			if published {

@@ -10,7 +10,7 @@
 // Applying the record to the index makes the change visible. The files of the
 // queue directory follow the journal; a reader through this package never sees the
 // lag. A checkpoint makes files and index durable and releases the journal before
-// it. The index (log/index) is derived: without it, or for a damaged page of it,
+// it. The index is rows of log/table, and derived: without it, or for a damaged page of it,
 // the directories are read.
 //
 // After a clean stop the directories rule: a job file moved by hand becomes an
@@ -62,10 +62,6 @@ type Options struct {
 	Reads      durable.Fault         // for tests: of steps that read, see package tree
 	Stored     *stored.Options       // the home is in this store, and the directory is its cache; nil: it is in the directory
 	PushTo     *stored.Options       // the home is in the directory, and is to move into this store by [Service.Push]
-
-	// OwnIndex gives small queues index files of their own, as in homes of former
-	// versions; for tests.
-	OwnIndex bool
 }
 
 // A Service is an open Cutie home (Cutie 0.3, 3.1). One process at a time has

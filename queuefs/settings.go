@@ -16,7 +16,6 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
-	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
@@ -419,12 +418,12 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 			path := home.CallbacksDir + "/" + q.ID()
 			r.Tell(false, durable.Damage(path, strings.TrimPrefix(err.Error(), path+": "), !errors.Is(err, durable.ErrDamaged)))
 		}
-		damaged, err := q.tombstones.Verify(o.Repair)
+		bad, err := s.index.BadStones(q.ID(), o.Repair)
 		if err != nil {
 			return fmt.Errorf("queue %s: tombstones: %w", q.ID(), err)
 		}
-		if damaged && s.index.Closed() { // a crash may tear the end
-			r.Tell(o.Repair, durable.Finding{Path: snapshot.Path(q.ID(), indexfile.TombstonesName), Text: "tombstones do not verify; others are kept"})
+		if bad > 0 {
+			r.Tell(o.Repair, durable.Finding{Path: snapshot.TablePath, Text: fmt.Sprintf("queue %s: %d tombstones of culled jobs do not verify; others are kept", q.ID(), bad)})
 		}
 		if err := q.comparer().Check(r, o); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)

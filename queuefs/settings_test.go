@@ -21,6 +21,7 @@ import (
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/table"
 	"cutie/testdata/long"
 )
 
@@ -394,7 +395,7 @@ func TestReloadTakesInQueues(t *testing.T) {
 	if got := reload(t, s); got != nil || len(problems) != 1 {
 		t.Errorf("again: got %v, reported %q", got, problems)
 	}
-	if !exists(dir, "queues/empty/queue-info.txt") || exists(dir, "log/index/queues/empty/p000000000") {
+	if !exists(dir, "queues/empty/queue-info.txt") || slices.Contains(rows(t, dir, table.Pages), table.PageKey("empty", 0)) {
 		t.Error("the directory of the empty queue should stay, and its index go")
 	}
 	w := observe(t, s)
@@ -873,7 +874,7 @@ func homeToShut(t *testing.T, how string) string {
 	closeHome(t, s)
 	touch(t, filepath.Join(dir, "queues/jobs/queue-info.txt")) // or nobody reads it
 	if how == "without index" {
-		must(t, os.RemoveAll(filepath.Join(dir, "log/index")))
+		must(t, os.RemoveAll(filepath.Join(dir, tableFile)))
 	}
 	return dir
 }

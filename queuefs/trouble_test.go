@@ -564,6 +564,9 @@ type crowded struct{ full bool }
 
 func (c *crowded) step(name string, do func() error) error {
 	verb, _, _ := strings.Cut(name, " ")
+	if name == "commit table" {
+		verb = "stage"
+	}
 	switch verb {
 	case "put", "rewrite", "stage", "temp", "mkdir", "prepare":
 		if c.full {
@@ -691,7 +694,7 @@ func TestNumbersOfAQueueTakenAwayAreKeptOnceThereIsRoom(t *testing.T) {
 	write(t, crashed+"/queues.txt", "")
 	full := true
 	o := queuefs.Options{Fault: failIf(syscall.ENOSPC, func(step string) bool {
-		return full && step == "append to small"
+		return full && step == "commit table"
 	})}
 	create := func(s *queuefs.Service) (*queuefs.Queue, error) {
 		return s.CreateQueue(ctx, home.QueueInfo{Identifier: "jobs"})

@@ -113,10 +113,11 @@ var layers = [][]string{
 	{"queuefs/compare", "queuefs/replay"},
 	{"queuefs/content", "queuefs/snapshot", "queuefs/stored"},
 	{"queuefs/ledger", "queuefs/packs"},
-	{"queuefs/tree", "queuefs/image", "queuefs/record", "queuefs/indexfile", "queuefs/home"},
+	{"queuefs/tree", "queuefs/image", "queuefs/record", "queuefs/table"},
+	{"queuefs/home"},
 	{"queuefs/journal/segment", "queuefs/journal/bucket", "queuefs/journal/journaltest", "queuefs/index", "queuefs/objects/s3", "queuefs/objects/objectstest"},
 	{"queuefs/journal", "queuefs/watch"},
-	{"queuefs/job", "queuefs/catalog"},
+	{"queuefs/job"},
 	{"sitemap", "queuefs/durable", "queuefs/anvl", "queuefs/checkm", "queuefs/outbound", "queuefs/digest", "queuefs/namaste", "queuefs/buffers", "queuefs/objects", "publisher/soif"},
 }
 

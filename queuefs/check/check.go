@@ -22,7 +22,6 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
-	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/snapshot"
@@ -120,7 +119,7 @@ func Cure(r *Report, err error) (o Options, ok bool) {
 			o.Repair, o.AcceptLoss = true, true
 		case strings.HasPrefix(p.Text, "directory lost"):
 			continue // to be put back, or the queue removed
-		case strings.Count(p.Path, "/") == 1 && !r.Repaired: // the directory of a queue
+		case strings.HasPrefix(p.Path, home.QueuesDir+"/") && strings.Count(p.Path, "/") == 1 && !r.Repaired: // its directory
 			o.Rebuild, o.AcceptLoss = true, true
 		case r.Repaired && strings.Contains(p.Path, "/payload/"):
 			continue
@@ -159,15 +158,11 @@ func rebuild(dir string, o Options, mended func(home.Problem)) error {
 	if err != nil {
 		return err
 	}
-	defer logs.Close()
-	ix, err := logs.MakeSub(home.IndexDir)
-	if err != nil {
-		return err
-	}
-	store := &snapshot.Store{Dir: ix, Highest: func() (n index.Numbers) { return n },
+	store, err := snapshot.Open(snapshot.Options{Log: logs, Highest: func() (n index.Numbers) { return n },
 		Report:    func(path, text string) { mended(home.Problem{Path: path, Text: text}) },
-		Published: func(id string) (job.Seq, error) { n, err := home.LastPublished(d, id); return job.Seq(n), err }}
-	if err := store.Open(indexfile.Checkpoint{}); err != nil { // the opening tells of damage
+		Published: func(id string) (job.Seq, error) { n, err := home.LastPublished(d, id); return job.Seq(n), err }})
+	if err != nil {
+		logs.Close()
 		return err
 	}
 	defer store.Close()

@@ -22,8 +22,8 @@ import (
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
-	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
+	"cutie/queuefs/table"
 	"cutie/queuefs/tree"
 )
 
@@ -87,13 +87,12 @@ type patient struct {
 type facts map[string]string
 
 // newPatient makes a home. It is stopped in order, or else as a kill leaves it: the
-// last events are in the journal alone. With own its queues have files of their own in
-// the index, as homes of before.
-func newPatient(t *testing.T, stopped, own bool) *patient {
+// last events are in the journal alone.
+func newPatient(t *testing.T, stopped bool) *patient {
 	t.Helper()
 	dir := filepath.Join(fastDir(t), "home")
 	must(t, home.Init(dir, home.ServiceInfo{Name: "test", BaseURI: "https://cutie.example.org/", Identifier: "x"}))
-	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment, OwnIndex: own})
+	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment})
 	must(t, err)
 	defer func() { s.Close() }()
 	for _, id := range []string{"a", "b"} {
@@ -256,8 +255,6 @@ func kinds(t testing.TB, dir string) map[string][]string {
 			kind = parts[2]
 		case parts[0] == "queues":
 			kind = parts[2] + " file"
-		case strings.HasPrefix(path, "log/index/queues/"):
-			kind = "index " + map[byte]string{'p': "page", 'c': "tombstones", 'q': "queue"}[parts[4][0]]
 		case strings.HasPrefix(path, "log/journal/"):
 			kind = "segment"
 			if strings.HasPrefix(parts[2], "cutie-tmp-") {
@@ -501,7 +498,7 @@ func TestASpoiltJobFileUnderALease(t *testing.T) {
 
 // An index that says other payloads than job files and payloads do is wrong: they agree.
 func TestPayloadsThatTheirJobFilesNameAreGood(t *testing.T) {
-	p := newPatient(t, true, true)
+	p := newPatient(t, true)
 	dir := copyHome(t, p.dir)
 	forgePage(t, dir, "a", "b")
 	r, err := check.Home(dir, check.Options{Segment: segment})
@@ -527,15 +524,17 @@ func TestPayloadsThatTheirJobFilesNameAreGood(t *testing.T) {
 // forgePage gives a queue the index page of another, under its own name.
 func forgePage(t *testing.T, dir, from, to string) {
 	t.Helper()
-	open := func(id string) *durable.Dir {
-		d, err := durable.OpenDir(filepath.Join(dir, "log/index/queues", id), nil)
-		must(t, err)
-		t.Cleanup(func() { d.Close() })
-		return d
-	}
-	q, err := indexfile.ReadQueue(open(from), from)
+	log, err := durable.OpenDir(filepath.Join(dir, "log"), nil)
 	must(t, err)
-	page, err := os.ReadFile(filepath.Join(dir, "log/index/queues", from, index.PageName(0)))
+	defer log.Close()
+	rows, err := table.Open(log, false)
+	must(t, err)
+	defer rows.Close()
+	text, err := rows.Get(table.Queues, from)
+	must(t, err)
+	q, err := table.ParseQueue(text)
+	must(t, err)
+	page, err := rows.Get(table.Pages, table.PageKey(from, 0))
 	must(t, err)
 	x, y := index.New(from), index.New(to)
 	x.SetMediaTypes(q.Types)
@@ -549,12 +548,13 @@ func forgePage(t *testing.T, dir, from, to string) {
 	if !ok {
 		t.Fatal("no page")
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "log/index/queues", to, index.PageName(0)), page, 0o666))
+	rows.Put(table.Pages, table.PageKey(to, 0), page)
+	must(t, rows.Commit())
 }
 
 func TestAHomeMountedForReadingCanBeChecked(t *testing.T) {
 	for _, stopped := range []bool{true, false} {
-		p := newPatient(t, stopped, false)
+		p := newPatient(t, stopped)
 		if err := unix.Mount(p.dir, p.dir, "", unix.MS_BIND, ""); err != nil {
 			t.Skipf("needs to mount a home for reading, and may not: %v", err)
 		}

@@ -281,7 +281,7 @@ var statuses = []job.Status{job.Pending, job.Consumed, job.Deleted}
 // CheckForeign looks for job identifiers of another form in a home never opened by this
 // program. The error is an [*ForeignError]. It changes nothing.
 func CheckForeign(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, LogDir, IndexDir)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, LogDir, TableName)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	src, err := openSource(dir)

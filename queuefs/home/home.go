@@ -41,7 +41,9 @@ const (
 	QueuesDir    = "queues"
 	LogDir       = "log"
 	JournalDir   = "journal"      // in log
-	IndexDir     = "index"        // in log
+	TableName    = "table"        // in log: what the engine knows
+	PackedDir    = "image"        // in log: rows of the table from an image, until the home is opened
+	PacksDir     = "packs"        // in log: copies of waiting jobs
 	PublishedDir = "resourcesync" // published documents, with a directory for each queue
 
 	LostFound = "lost+found" // at the root of a volume; the file system has made it

@@ -3,7 +3,6 @@
 package imaging
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -21,10 +20,10 @@ import (
 	"cutie/queuefs/home"
 	"cutie/queuefs/image"
 	"cutie/queuefs/index"
-	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/snapshot"
+	"cutie/queuefs/table"
 	"cutie/queuefs/tree"
 )
 
@@ -65,35 +64,19 @@ func Live(queues []Queue, yield func(sum [32]byte)) error {
 }
 
 // Home adds the files of the home beside jobs and most published documents: small ones, and
-// changed pages of the index, with the checkpoint at unless it is nil. Nobody may change
+// the rows of the table, with the checkpoint at; nil is that of the table. Nobody may change
 // them meanwhile.
-func Home(b *image.Builder, dir *durable.Dir, ix *snapshot.Store, at *indexfile.Checkpoint, queues []Queue) error {
+func Home(b *image.Builder, dir *durable.Dir, ix *snapshot.Store, at *table.Checkpoint, queues []Queue) error {
 	d := adder{b: b}
 	d.files(dir, "", func(name string) bool { return name == home.InfoName || name == home.ListName })
 	d.sub(dir, "", home.CallbacksDir, nil)
 	for _, q := range queues {
 		d.files(q.Root, home.QueuesDir+"/"+q.Ledger.ID()+"/", func(name string) bool { return name == home.QueueInfoName })
 	}
-	const index = home.LogDir + "/" + home.IndexDir + "/"
-	d.files(ix.Dir, index, func(name string) bool {
-		return name != indexfile.DoubtName && (at == nil || name != indexfile.CheckpointName)
-	})
-	if at != nil && d.err == nil {
-		d.err = d.checkpoint(ix.Dir, index+indexfile.CheckpointName, at)
-	}
-	for _, q := range queues {
-		if d.err != nil || !ix.HasDir(q.Ledger.ID()) {
-			continue
-		}
-		pages, err := ix.Queue(q.Ledger.ID())
-		if err != nil {
-			return err
-		}
-		d.files(pages, index+home.QueuesDir+"/"+q.Ledger.ID()+"/", func(name string) bool {
-			_, page := indexfile.ParsePageName(name)
-			return page || name == indexfile.QueueName || name == indexfile.TombstonesName
+	if d.err == nil {
+		d.err = ix.Pack(at, func(path string, size int64, from io.Reader) error {
+			return b.AddFile(path, size, b.Made().UnixNano(), from)
 		})
-		pages.Close()
 	}
 	// The cursor of published documents comes before them: newer entries are cut to it.
 	d.sub(dir, "", home.PublishedDir, func(name string) bool { return true })
@@ -138,15 +121,6 @@ func (i *adder) files(dir *durable.Dir, path string, wanted func(name string) bo
 			i.err = i.add(dir, path, name)
 		}
 	}
-}
-
-// checkpoint adds the file of a checkpoint.
-func (i *adder) checkpoint(dir *durable.Dir, path string, c *indexfile.Checkpoint) error {
-	file, err := indexfile.CheckpointIn(dir).File(c.Text())
-	if err != nil {
-		return err
-	}
-	return i.b.AddFile(path, int64(len(file)), i.b.Made().UnixNano(), bytes.NewReader(file))
 }
 
 // add adds a file; other entries, and a file gone meanwhile, are passed over.

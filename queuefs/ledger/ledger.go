@@ -30,9 +30,9 @@ import (
 
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
-	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
+	"cutie/queuefs/table"
 	"cutie/queuefs/watch"
 )
 
@@ -319,7 +319,7 @@ func (e *ReserveError) Unwrap() error { return e.Err }
 // ErrFailed, ErrNoSpace, [job.ErrTooBig] or ErrClosed to it.
 func StorageError(err error) error {
 	switch {
-	case errors.Is(err, journal.ErrFailed), errors.Is(err, journal.ErrFenced):
+	case errors.Is(err, journal.ErrFailed), errors.Is(err, journal.ErrFenced), errors.Is(err, table.ErrFailed):
 		return errors.Join(ErrFailed, err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return errors.Join(ErrNoSpace, err)
@@ -424,25 +424,24 @@ func (l *Ledger) PageVersion(n int) (version job.Seq, at time.Time, pending, tot
 	return p.Version, instantOrZero(p.At), p.Pending, p.Total
 }
 
-// Snapshot returns the contents of the queue file of the index, for a checkpoint at a
+// Snapshot returns the row of the queue, for a checkpoint at a
 // record.
-func (l *Ledger) Snapshot(at journal.LSN) indexfile.Queue {
+func (l *Ledger) Snapshot(at journal.LSN) table.Queue {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	s := l.set.Load()
-	x := indexfile.Queue{Last: l.idx.Last(), Submitted: l.idx.LastSubmit, Consumed: l.idx.LastConsume, Created: s.Created().UnixMicro(),
+	x := table.Queue{Last: l.idx.Last(), Submitted: l.idx.LastSubmit, Consumed: l.idx.LastConsume, Created: s.Created().UnixMicro(),
 		Types: l.idx.MediaTypes(), Info: l.idx.Info, At: at, Since: l.life.since, Before: l.life.before, Mirror: l.life.mirror}
 	x.Pages, _ = l.idx.Held()
-	x.Culled = l.idx.Tombstones.InFile()
 	if !s.Made {
 		x.Settings, x.Stamp = s.Text, s.Stamp()
 	}
 	return x
 }
 
-// Load takes in the queue file of the index, when a home is opened. The numbers never go
+// Load takes in the row of the queue, when a home is opened. The numbers never go
 // back, whatever becomes of the pages.
-func (l *Ledger) Load(q *indexfile.Queue) {
+func (l *Ledger) Load(q *table.Queue) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	x := l.idx

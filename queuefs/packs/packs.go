@@ -295,7 +295,7 @@ func (p *Packs) Scan(dir *durable.Dir, look func(func(x *index.Index))) error {
 	return err
 }
 
-// A pack is log/index/queues/QID/cN, beside the index page N:
+// A pack is log/packs/QID/cN, for page N of the index:
 //
 //	"CUTIEPK2", then of each job: number u32 | text length u32 | payload length u32 | text | payload
 const (

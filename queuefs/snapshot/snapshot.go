@@ -1,167 +1,151 @@
-// Package snapshot is the index on disk, in log/index of a home: the pages and the
-// queue file of each queue, and the checkpoint from which on the journal is replayed.
+// Package snapshot keeps the index in the table of a home: a row and the pages of each
+// queue, its tombstones, and the checkpoint from which on the log is replayed. A checkpoint
+// stages what has changed; the opening reads all of it.
 //
-//	checkpoint               where replay begins
-//	small                    queues with few jobs
-//	doubt                    a sync has failed: no file is trusted
-//	queues/QID/queue         last numbers, settings, LSNs
-//	queues/QID/pN            page N of the index
-//	queues/QID/culled, cN    tombstones and packs, see packages filing and packs
-//
-// The index is derived: pages without a digest that verifies are made again from
-// the directories. Only the last numbers are not, so the queue file stays when a queue
-// is removed: a queue made again under its name goes on with its numbers, and the
-// reference of a job, or the name of a document that ends with an event, never comes
-// to mean another in the caches and notes of clients.
+// The index is derived: pages that do not verify are made again from the directories. Only
+// the last numbers are not, so the row of a queue stays when the queue is removed: a queue
+// made again under its name goes on with its numbers, and the reference of a job, or the name
+// of a document that ends with an event, never comes to mean another in the caches and notes
+// of clients.
 package snapshot
 
 import (
+	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
-	"strings"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"cutie/queuefs/anvl"
-	"cutie/queuefs/catalog"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
-	"cutie/queuefs/indexfile"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/table"
 )
 
-// A Store is the directory of the index.
-type Store struct {
-	Dir     *durable.Dir
-	Report  func(path, text string) // called with damage found
-	Rebuild bool                    // make all pages again from the directories; former ones say only what these do not
-	Highest func() index.Numbers    // last numbers of all open queues, for damaged files
-	// Published returns the last event that published documents of a queue name; nil: none do.
-	Published func(id string) (job.Seq, error)
-	Own       bool // small queues have files of their own, as in homes of former versions; for tests
+// TablePath is the path of the table below a home.
+const TablePath = home.LogDir + "/" + table.Name
 
-	doubt   atomic.Bool
-	closed  bool            // by the checkpoint that was read
-	missing bool            // there was no checkpoint
-	renewed map[string]bool // queues without former pages, when rebuilding
-	small   *catalog.File
+// A Store is the index of a home in its table. Make one with [Open].
+type Store struct {
+	Options
+	Table *table.Table
+
+	doubt           atomic.Bool
+	closed, missing bool
+	checkpoint      table.Checkpoint
+	indexed         bool
 
 	mu    sync.Mutex
-	large map[string]bool // queues with a directory
-	floor index.Numbers   // the last numbers of a removed queue may be as high; see keepFloor
+	floor index.Numbers // the last numbers of a removed queue may be as high, once rows were lost
 }
 
-// Path returns the path below the home of a file of a queue in the index.
-func Path(queue, name string) string {
-	return home.LogDir + "/" + home.IndexDir + "/" + home.QueuesDir + "/" + queue + "/" + name
+// Options are those of [Open].
+type Options struct {
+	Log     *durable.Dir            // log of the home
+	Look    bool                    // change nothing
+	Rebuild bool                    // make all pages again from the directories; former ones say only what these do not
+	Report  func(path, text string) // called with damage found
+	Fail    func(error)             // called when the table cannot be written, or used, any more
+	Highest func() index.Numbers    // last numbers of all open queues, for damaged rows
+	// Published returns the last event that published documents of a queue name; nil: none do.
+	Published func(id string) (job.Seq, error)
 }
 
-// Queue opens the directory of a queue, and makes it if need be; to be closed.
-func (s *Store) Queue(id string) (*durable.Dir, error) {
-	all, err := s.Dir.MakeSub(home.QueuesDir)
-	if err != nil {
+// Open opens the table of a home, and reads its checkpoint. A table that does not verify, or
+// cannot be read, is set aside in log/corrupt, and another one begins: the directories have
+// the state then. To look, one that does not verify counts as missing, and one that cannot be
+// read is an error.
+func Open(o Options) (*Store, error) {
+	s := &Store{Options: o}
+	if err := s.unpack(); err != nil {
 		return nil, err
 	}
-	defer all.Close()
-	dir, err := all.MakeSub(id)
-	if err == nil {
-		s.setDir(id, true)
-	}
-	return dir, err
-}
-
-// existing is Queue without making anything. The error wraps [fs.ErrNotExist] if there
-// is no such directory.
-func (s *Store) existing(id string) (*durable.Dir, error) {
-	all, err := s.Dir.Sub(home.QueuesDir)
-	if err != nil {
+	if err := s.openTable(); err != nil {
 		return nil, err
 	}
-	defer all.Close()
-	return all.Sub(id)
+	s.Table.Failed = s.Fail
+	if err := s.readCheckpoint(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	_, err := s.Log.Stat(doubtName)
+	s.doubt.Store(!errors.Is(err, fs.ErrNotExist))
+	if x, ok, _ := s.row(table.Meta, table.FloorKey); ok {
+		s.floor = x.Last
+	}
+	return s, nil
 }
 
-// Has reports whether the index knows of a queue, present or former.
-func (s *Store) Has(id string) bool { return s.HasDir(id) || s.small.Has(id) }
-
-// Known reports whether the index has more of a queue than the last numbers of a removed
-// one. An entry that cannot be read counts as more.
-func (s *Store) Known(id string) bool {
-	if !s.Has(id) {
-		return false
-	}
-	f := s.File(id)
-	return f.err != nil || !f.Bare || f.Queue.Settings != nil
-}
-
-// names returns the names in the directory of all queues.
-func (s *Store) names() (all *durable.Dir, names []string, err error) {
-	all, err = s.Dir.Sub(home.QueuesDir)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err = all.Names(func(name string) { names = append(names, name) }); err != nil {
-		all.Close()
-		return nil, nil, err
-	}
-	return all, names, nil
-}
-
-// Sweep removes temporary files of writers that a crash ended.
-func (s *Store) Sweep() error {
-	if err := s.Dir.Sweep(nil); err != nil {
+func (s *Store) openTable() (err error) {
+	s.Table, err = table.Open(s.Log, s.Look)
+	damaged := errors.Is(err, durable.ErrDamaged)
+	switch {
+	case err == nil:
+		return nil
+	case !damaged && !aboutFile(err):
 		return err
-	}
-	all, names, err := s.names()
-	if errors.Is(err, fs.ErrNotExist) {
+	case s.Look && !damaged:
+		return fmt.Errorf("%w; the file is derived: a start of the daemon, or cutie check --repair, sets it aside and makes it again", err)
+	case s.Look:
+		s.Report(TablePath, durable.Bare(err).Error()+"; to be made again from the directories")
+		s.Table, err = table.None(s.Log), nil
 		return nil
 	}
-	if err != nil {
-		return err
+	to, e := s.Log.SetAside(s.Log, table.Name, table.Name)
+	if e != nil {
+		return fmt.Errorf("%s cannot be read: %w; it is derived: move it away, and start again: %w", TablePath, durable.Bare(err), e)
 	}
-	defer all.Close()
-	for _, name := range names {
-		if d, err := all.Sub(name); err == nil {
-			err = d.Sweep(nil)
-			d.Close()
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	s.Report(TablePath, fmt.Sprintf("%v; moved to %s/%s and made again from the directories; last numbers of removed queues are forgotten", durable.Bare(err), home.LogDir, to))
+	s.Table, err = table.Open(s.Log, false)
+	return err
 }
 
-// Checkpoint reads the checkpoint. Without a file that verifies ok is false: the
-// directories have the state.
-func (s *Store) Checkpoint() (c indexfile.Checkpoint, ok bool, err error) {
-	var r anvl.Record
-	data, err := indexfile.CheckpointIn(s.Dir).Read()
-	if err == nil {
-		r, err = anvl.ParseRecord(data)
-	} else if errors.Is(err, fs.ErrNotExist) {
-		s.missing = true
-		return c, false, nil
-	} else if !errors.Is(err, durable.ErrDamaged) {
-		return c, false, err
+// aboutFile reports whether an error is about one file, and not about the process or the
+// whole file system.
+func aboutFile(err error) bool {
+	for _, e := range []error{unix.EIO, unix.EACCES, unix.EPERM, unix.EISDIR, unix.ENOTDIR, unix.ELOOP, unix.ENXIO, unix.EUCLEAN, unix.EBADMSG, unix.ENODATA, unix.EFBIG, unix.EOVERFLOW, unix.EINVAL} {
+		if errors.Is(err, e) {
+			return true
+		}
 	}
-	if err != nil {
-		s.Report(home.LogDir+"/"+home.IndexDir+"/"+indexfile.CheckpointName, err.Error()+"; the index is made again from the directories")
-		return c, false, nil
-	}
-	c, err = indexfile.ParseCheckpoint(r)
-	s.closed = err == nil && c.Clean
-	return c, err == nil, err
+	return false
 }
+
+// readCheckpoint reads the checkpoint. Without a row that verifies the directories have the
+// state.
+func (s *Store) readCheckpoint() error {
+	text, err := s.Table.Get(table.Meta, table.CheckpointKey)
+	switch {
+	case errors.Is(err, durable.ErrDamaged):
+		s.Report(TablePath, err.Error()+"; the index is made again from the directories")
+		return nil
+	case err != nil:
+		return err
+	case text == nil:
+		s.missing = true
+		return nil
+	}
+	s.checkpoint, err = table.ParseCheckpoint(text)
+	s.indexed, s.closed = err == nil, err == nil && s.checkpoint.Clean
+	return err
+}
+
+// Checkpoint returns the checkpoint that was read; without one ok is false: the directories
+// have the state.
+func (s *Store) Checkpoint() (c table.Checkpoint, ok bool) { return s.checkpoint, s.indexed }
+
+// Close lets go of the table.
+func (s *Store) Close() error { return errors.Join(s.Table.Close(), s.Log.Close()) }
 
 // Missing reports whether there was no checkpoint at all: the home is new, a copy, or has
 // lost its index.
@@ -170,52 +154,12 @@ func (s *Store) Missing() bool { return s.missing }
 // Closed reports whether the home was closed in order before it was opened.
 func (s *Store) Closed() bool { return s.closed }
 
-// SetCheckpoint writes the checkpoint, with c.Small as it is then, and bounds the waste in
-// the catalog of small queues. A damaged catalog is written anew before: nobody must take
-// an entry for the last one of its name when the damage is forgotten. Another one meanwhile
-// has no size in the checkpoint, so that a crash between two steps is not taken for damage.
-// c.Small is Size before the file system was synced: a power failure may tear later
-// entries.
-func (s *Store) SetCheckpoint(c *indexfile.Checkpoint) error {
-	if s.small.Torn() {
-		if err := errors.Join(s.keepFloor(), s.small.Compact()); err != nil {
-			return err
-		}
-		c.Small = s.small.Size()
-	}
-	if s.small.Wasteful() {
-		of := *c
-		of.Small = 0
-		if err := indexfile.CheckpointIn(s.Dir).Write(of.Text()); err != nil {
-			return err
-		}
-		if err := s.small.Compact(); err != nil {
-			return err
-		}
-		c.Small = s.small.Size()
-	}
-	return indexfile.CheckpointIn(s.Dir).Write(c.Text())
-}
+// Has reports whether the index knows of a queue, present or former.
+func (s *Store) Has(id string) bool { return s.Table.Has(table.Queues, id) }
 
-// Size returns the bytes of the catalog of small queues, for a checkpoint.
-func (s *Store) Size() int64 { return s.small.Size() }
-
-// MarkOpen writes that the home is open: it was not closed in order. The file does not
-// grow, so a home on a full disk can be opened.
-func (s *Store) MarkOpen(c indexfile.Checkpoint) error {
-	c.Clean, c.Stopped = false, false
-	err := indexfile.CheckpointIn(s.Dir).Write(c.Text())
-	if errors.Is(ledger.StorageError(err), ledger.ErrNoSpace) {
-		return indexfile.CheckpointIn(s.Dir).Rewrite(c.Text())
-	}
-	return err
-}
-
-// ReadDoubt finds out whether a sync has failed in a former use of the home.
-func (s *Store) ReadDoubt() {
-	_, err := s.Dir.Stat(indexfile.DoubtName)
-	s.doubt.Store(!errors.Is(err, fs.ErrNotExist))
-}
+// doubtName is the name of a file in log: a sync of the file system has failed since the
+// checkpoint.
+const doubtName = "doubt"
 
 // InDoubt reports whether a sync has failed since the last checkpoint: files may be in
 // the cache alone.
@@ -225,7 +169,7 @@ func (s *Store) InDoubt() bool { return s.doubt.Load() }
 // as well, until the machine restarts.
 func (s *Store) Doubt() {
 	s.doubt.Store(true)
-	_ = s.Dir.Put(indexfile.DoubtName, nil)
+	_ = s.Log.Put(doubtName, nil)
 }
 
 // Trust takes Doubt back.
@@ -233,11 +177,74 @@ func (s *Store) Trust() error {
 	if !s.InDoubt() {
 		return nil
 	}
-	if err := s.Dir.Remove(indexfile.DoubtName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.Log.Remove(doubtName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	s.doubt.Store(false)
 	return nil
+}
+
+// Known reports whether the index has more of a queue than the last numbers of a removed
+// one. A row that cannot be read counts as more.
+func (s *Store) Known(id string) bool {
+	if !s.Has(id) {
+		return false
+	}
+	f := s.File(id)
+	return f.err != nil || !f.Bare || f.Queue.Settings != nil
+}
+
+// SetCheckpoint makes what was staged the state to begin from.
+func (s *Store) SetCheckpoint(c *table.Checkpoint) error {
+	s.Table.Put(table.Meta, table.CheckpointKey, c.Text())
+	return s.Table.Commit()
+}
+
+// MarkOpen writes that the home is open: it was not closed in order.
+func (s *Store) MarkOpen(c table.Checkpoint) error {
+	c.Clean, c.Stopped = false, false
+	return s.SetCheckpoint(&c)
+}
+
+// KeepFloor keeps numbers above all known ones, once rows were lost: those that have the last
+// numbers of removed queues may be among them.
+func (s *Store) KeepFloor() {
+	highest := s.Highest()
+	s.mu.Lock()
+	s.floor = s.floor.Max(highest)
+	last := s.floor
+	s.mu.Unlock()
+	s.put(table.Meta, table.FloorKey, &table.Queue{Last: last, Types: []string{""}, Bare: true})
+}
+
+func (s *Store) put(k table.Kind, key string, x *table.Queue) { s.Table.Put(k, key, x.Text()) }
+
+// row returns the row of a queue; ok is false without one. The error wraps
+// [durable.ErrDamaged].
+func (s *Store) row(k table.Kind, key string) (x table.Queue, ok bool, err error) {
+	text, err := s.Table.Get(k, key)
+	if err != nil || text == nil {
+		return x, false, err
+	}
+	if x, err = table.ParseQueue(text); err != nil {
+		return x, false, fmt.Errorf("row of queue %s: %w: %w", key, durable.ErrDamaged, err)
+	}
+	return x, true, nil
+}
+
+// A File is the row of a queue, as it was read.
+type File struct {
+	table.Queue
+	err error // wraps [fs.ErrNotExist] or [durable.ErrDamaged] if there is none to go by
+}
+
+// File reads the row of a queue.
+func (s *Store) File(id string) *File {
+	x, ok, err := s.row(table.Queues, id)
+	if err == nil && !ok {
+		err = fs.ErrNotExist
+	}
+	return &File{Queue: x, err: err}
 }
 
 // Settings are the copy of queue-info.txt in the index.
@@ -259,15 +266,13 @@ func (f *File) Settings() (Settings, error) {
 	return kept, err
 }
 
-// Small reports whether the index has all of a queue in one sound entry.
-func (s *Store) Small(id string) bool {
-	return s.small.Has(id) && !s.HasDir(id) && !s.small.Doubtful(id)
-}
+// Sound reports whether the row of a queue is there and verifies.
+func (f *File) Sound() bool { return f.err == nil }
 
-// New writes the queue file of a queue before its first event, so that earlier records
-// of the name are of a former queue. Until the next checkpoint the journal has all jobs
-// of a queue that begins without any, and the directories stand in for the pages of
-// another. The file is on stable storage after Sync, or a checkpoint.
+// New stages the row of a queue before its first event, so that earlier records of the name
+// are of a former queue. Until the next checkpoint the log has all jobs of a queue that begins
+// without any, and the directories stand in for the pages of another. The row is on stable
+// storage after Sync, or a checkpoint.
 func (s *Store) New(l *ledger.Ledger, since journal.LSN) error {
 	former, err := s.Numbers(l.ID())
 	if err != nil {
@@ -281,193 +286,134 @@ func (s *Store) New(l *ledger.Ledger, since journal.LSN) error {
 		before, empty = x.Last().Seq, x.Pages() == 0
 	})
 	l.Begin(since, before)
-	if err := s.forgetDir(l.ID()); err != nil {
+	if err := s.dropPages(l.ID()); err != nil {
 		return err
 	}
 	x := l.Snapshot(since)
 	x.Bare, x.Empty = true, empty
-	return s.put(l.ID(), &x, nil)
+	s.put(table.Queues, l.ID(), &x)
+	return nil
 }
 
-// Sync puts the entries of small queues on stable storage.
-func (s *Store) Sync() error { return s.small.Sync() }
+// Sync puts what was staged on stable storage.
+func (s *Store) Sync() error { return s.Table.Commit() }
 
 // Loaded says how much of a queue the index had.
 type Loaded struct {
-	Fresh   bool         // no pages yet: the journal has all jobs
+	Fresh   bool         // no pages yet: the log has all jobs
 	None    bool         // no pages to go by: the directories have all jobs
 	Former  *index.Index // what pages say all the same, when rebuilding
 	Damaged map[int]bool // pages to be made from the directories
 	Dirs    [4]int64     // when the directories last changed, if the home was closed
-	Culled  job.Seq      // of the last tombstone in its file
 }
 
-// Load takes the queue file, and reads the pages of a queue into its ledger, when a home is
-// opened. Without a checkpoint, indexed is false and no page counts.
-func (s *Store) Load(l *ledger.Ledger, f *File, c indexfile.Checkpoint, indexed bool) (was Loaded, err error) {
-	q, err := &f.Queue, f.err
-	ok := err == nil
+// Load takes the row of a queue, and reads its pages into its ledger, when a home is opened.
+// Without a checkpoint no page counts.
+func (s *Store) Load(l *ledger.Ledger, f *File, indexed bool) (was Loaded, err error) {
+	ok := f.err == nil
 	switch {
 	case ok:
-		l.Load(q)
-	case errors.Is(err, durable.ErrDamaged):
-		s.Report(Path(l.ID(), indexfile.QueueName), err.Error()+"; the index is made again from the directories")
-	case !errors.Is(err, fs.ErrNotExist): // made or brought since the last checkpoint
-		return was, err
+		l.Load(&f.Queue)
+	case errors.Is(f.err, durable.ErrDamaged):
+		s.Report(TablePath, f.err.Error()+"; the index of the queue is made again from the directories")
+	case !errors.Is(f.err, fs.ErrNotExist): // made or brought since the last checkpoint
+		return was, f.err
 	}
 	if !ok {
-		// Jobs in the directories and the journal may have later numbers.
+		// Jobs in the directories and the log may have later numbers.
 		last, err := s.Numbers(l.ID())
 		if err != nil {
 			return was, err
 		}
 		l.Note(func(x *index.Index) { x.Reach(last) })
 	}
-	if s.Rebuild {
+	switch {
+	case s.Rebuild:
 		was.None = true
-		was.Former, err = s.former(l.ID(), q, f.page)
-		return was, err
-	}
-	doubtful := ok && !f.inDir && s.small.Doubtful(l.ID())
-	if doubtful {
-		l.Note(func(x *index.Index) { x.Reach(s.floor) })
-	}
-	drop := !indexed || !ok || q.Bare || doubtful
-	if drop {
-		was.Fresh = indexed && ok && q.Empty && !doubtful
+		was.Former, err = s.former(l.ID(), &f.Queue)
+	case !indexed || !ok || f.Bare:
+		was.Fresh = indexed && ok && f.Empty
 		was.None = !was.Fresh
-	} else if was.Dirs, was.Culled = q.Dirs, q.Culled; !f.inDir {
-		was.Damaged, err = loadSmall(l, f.page)
-		if len(was.Damaged) > 0 {
-			s.Report(Path(l.ID(), index.PageName(0)), "index page does not verify; made again from the directories")
-		}
-		return was, err
+		err = s.dropPages(l.ID())
+	default:
+		was.Dirs = f.Dirs
+		was.Damaged, err = s.loadPages(l, &f.Queue)
 	}
-	if !s.HasDir(l.ID()) {
-		return was, nil
-	}
-	dir, err := s.existing(l.ID())
-	if err != nil {
-		return was, err
-	}
-	defer dir.Close()
-	if drop {
-		return was, dropPages(dir)
-	}
-	// After a crash between this file and its checkpoint, pages may be older than the
-	// file: then their state says nothing about damage.
-	was.Damaged, err = s.loadPages(l, dir, q.Pages, q.At <= c.Past)
 	return was, err
 }
 
-// loadPages reads the pages of a queue; there should be want of them. It returns the
-// damaged and missing ones, and reports them if the index should be whole.
-func (s *Store) loadPages(l *ledger.Ledger, dir *durable.Dir, want int, whole bool) (damaged map[int]bool, err error) {
-	numbers, err := pageNumbers(dir)
+// loadPages reads the pages of a queue, and returns and reports those that are damaged or
+// missing.
+func (s *Store) loadPages(l *ledger.Ledger, q *table.Queue) (damaged map[int]bool, err error) {
+	damaged = map[int]bool{}
+	there, versions := map[int]bool{}, int64(0)
+	bad := func(n int, why string) {
+		damaged[n] = true
+		s.Report(TablePath, fmt.Sprintf("index of queue %s: %s; made again from the directories", l.ID(), why))
+	}
+	err = s.Table.Each(table.Pages, table.Of(l.ID()), "", func(key string, page []byte, err error) bool {
+		n := table.PageNumber(key)
+		if err == nil {
+			l.Note(func(x *index.Index) {
+				if err = x.LoadPage(page, n); err == nil {
+					there[n], versions = true, table.Sum(versions, n, x.Page(n).Version)
+				}
+			})
+		}
+		if err != nil {
+			s.Table.Delete(table.Pages, key) // its key may be wrong, too
+			bad(n, fmt.Sprintf("page %d does not verify", n))
+		}
+		return true
+	})
 	if err != nil {
 		return nil, err
 	}
-	damaged = map[int]bool{}
-	bad := func(n int, why string) {
-		damaged[n] = true
-		if whole {
-			s.Report(Path(l.ID(), index.PageName(n)), why+"; made again from the directories")
+	whole := len(damaged) == 0
+	for n := 0; len(there) < q.Pages && n <= int(l.Numbers().Job/index.PageJobs); n++ {
+		if !there[n] && !damaged[n] {
+			bad(n, fmt.Sprintf("page %d is missing", n))
 		}
 	}
-	if len(numbers) < want {
-		there := map[int]bool{}
-		for _, n := range numbers {
-			there[n] = true
+	if whole && len(damaged) == 0 && q.Versions != 0 && versions != q.Versions {
+		// One of them is older than the row says, and nobody can tell which.
+		for n := range there {
+			damaged[n] = true
 		}
-		for n := range int(l.Numbers().Job/index.PageJobs) + 1 {
-			if !there[n] {
-				bad(n, "index page missing")
-			}
-		}
-	}
-	var buf []byte
-	for _, n := range numbers {
-		if buf, err = dir.ReadFile(index.PageName(n), buf[:0], index.PageLimit); err != nil {
-			return nil, err
-		}
-		l.Note(func(x *index.Index) { err = x.LoadPage(buf, n) })
-		if err != nil {
-			bad(n, err.Error())
-		}
+		s.Report(TablePath, fmt.Sprintf("index of queue %s: a page is out of date; made again from the directories", l.ID()))
 	}
 	return damaged, nil
 }
 
-// former reads the pages of a queue as far as they verify, one of them from its entry.
-// They are removed when their successors are staged.
-func (s *Store) former(id string, q *indexfile.Queue, page []byte) (*index.Index, error) {
+// former reads the pages of a queue as far as they verify. They are removed: their successors
+// are staged by the next checkpoint.
+func (s *Store) former(id string, q *table.Queue) (*index.Index, error) {
 	x := index.New(id)
 	if len(q.Types) > 0 {
 		x.SetMediaTypes(q.Types)
 	}
-	if len(page) > 0 {
-		_ = x.LoadPage(page, 0)
-	}
-	if !s.HasDir(id) {
-		return x, nil
-	}
-	dir, err := s.existing(id)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	numbers, err := pageNumbers(dir)
-	var buf []byte
-	for _, n := range numbers {
-		if buf, err = dir.ReadFile(index.PageName(n), buf[:0], index.PageLimit); err != nil && !errors.Is(err, durable.ErrTooLong) {
-			return nil, err
+	err := s.Table.Each(table.Pages, table.Of(id), "", func(key string, page []byte, bad error) bool {
+		if bad == nil {
+			_ = x.LoadPage(page, table.PageNumber(key))
 		}
-		_ = x.LoadPage(buf, n)
-	}
-	return x, err
-}
-
-// renew removes the former pages of a queue, when rebuilding.
-func (s *Store) renew(id string, dir *durable.Dir) error {
-	if !s.Rebuild || s.renewed[id] {
-		return nil
-	}
-	if s.renewed == nil {
-		s.renewed = map[string]bool{}
-	}
-	s.renewed[id] = true
-	return dropPages(dir)
-}
-
-// dropPages removes pages, so that they are not taken for those of the next checkpoint.
-func dropPages(dir *durable.Dir) error {
-	numbers, err := pageNumbers(dir)
-	for _, n := range numbers {
-		if e := dir.Remove(index.PageName(n)); !errors.Is(e, unix.EROFS) {
-			err = errors.Join(err, e)
-		}
-	}
-	return err
-}
-
-func pageNumbers(dir *durable.Dir) (numbers []int, err error) {
-	err = dir.Names(func(name string) {
-		if n, ok := indexfile.ParsePageName(name); ok {
-			numbers = append(numbers, n)
-		}
+		return true
 	})
-	return numbers, err
+	return x, errors.Join(err, s.dropPages(id))
 }
 
-// service is the copy of cutie-info.txt.
-func (s *Store) service() durable.Sealed {
-	return durable.Sealed{Dir: s.Dir, Name: "service", Kind: "cutie-info.txt", Max: 1 << 20}
+// dropPages stages the end of pages, so that they are not taken for those of the next
+// checkpoint.
+func (s *Store) dropPages(id string) error {
+	return s.Table.Each(table.Pages, table.Of(id), "", func(key string, _ []byte, _ error) bool {
+		s.Table.Delete(table.Pages, key)
+		return true
+	})
 }
 
 // Service returns the last known cutie-info.txt; nil if there is no copy.
 func (s *Store) Service() ([]byte, error) {
-	text, err := s.service().Read()
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, durable.ErrDamaged) { // made again
+	text, err := s.Table.Get(table.Meta, table.ServiceKey)
+	if errors.Is(err, durable.ErrDamaged) { // made again
 		return nil, nil
 	}
 	return text, err
@@ -475,104 +421,63 @@ func (s *Store) Service() ([]byte, error) {
 
 // KeepService keeps a copy of cutie-info.txt, unless there is no space.
 func (s *Store) KeepService(text []byte) error {
-	err := s.service().Write(text)
+	s.Table.Put(table.Meta, table.ServiceKey, text)
+	err := s.Table.Commit()
 	if errors.Is(ledger.StorageError(err), ledger.ErrNoSpace) {
 		return nil
 	}
 	return err
 }
 
-// Numbers returns the last numbers a queue of the name can have given out before, as far
-// as the index knows. Where it has no sound file of the queue, they are at least those that
+// Numbers returns the last numbers a queue of the name can have given out before, as far as
+// the index knows. Where it has no sound row of the queue, they are at least those that
 // published documents name.
 func (s *Store) Numbers(id string) (last index.Numbers, err error) {
-	x, _, ok, err := s.entry(id)
+	x, ok, err := s.row(table.Queues, id)
 	switch {
-	case errors.Is(err, durable.ErrDamaged):
-		last = s.Highest()
-		s.Report(smallPath, fmt.Sprintf("%v; numbers of jobs and events go on above %d and %d, the highest there are", err, last.Job, last.Seq))
-	case err != nil:
-		return last, err
 	case ok:
 		last = index.Numbers{Job: x.Last.Job, Seq: x.Last.Seq}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return last.Max(s.floor), nil
+	case errors.Is(err, durable.ErrDamaged):
+		if last, err = s.salvage(id); err != nil {
+			return last, err
+		}
+		s.Report(TablePath, fmt.Sprintf("row of queue %s does not verify; numbers of jobs and events go on above %d and %d, the highest there are", id, last.Job, last.Seq))
+	case err != nil:
+		return last, err
 	}
 	s.mu.Lock()
 	last = last.Max(s.floor)
 	s.mu.Unlock()
-	if s.File(id).err != nil {
-		of, err := s.published(id)
-		if err != nil {
-			return last, err
-		}
-		last = last.Max(of)
-	}
-	if s.HasDir(id) {
-		dir, err := s.existing(id)
-		if err != nil {
-			return last, err
-		}
-		defer dir.Close()
-		of, err := s.numbersIn(dir, id)
-		if err != nil {
-			return last, err
-		}
-		last = last.Max(of)
-	}
-	return last, nil
+	of, err := s.published(id)
+	return last.Max(of), err
 }
 
 // published returns the last numbers that published documents name. Each job number was
 // given out by an event of its own, so there are no more of them.
 func (s *Store) published(id string) (last index.Numbers, err error) {
-	if s.Published == nil || id == floorName {
+	if s.Published == nil {
 		return last, nil
 	}
 	seq, err := s.Published(id)
 	return index.Numbers{Job: min(job.ID(seq), job.MaxID), Seq: seq}, err
 }
 
-// numbersIn returns the highest numbers in the files of an index. Without a queue file
-// that verifies, all numbers of a page count as given out.
-func (s *Store) numbersIn(dir *durable.Dir, queue string) (last index.Numbers, err error) {
-	x, err := indexfile.ReadQueue(dir, queue)
-	switch {
-	case err == nil:
-		return index.Numbers{Job: x.Last.Job, Seq: x.Last.Seq}, nil
-	case errors.Is(err, durable.ErrDamaged):
-		if last, err = s.salvage(dir, Path(queue, indexfile.QueueName), err); err != nil {
-			return last, err
-		}
-	case !errors.Is(err, fs.ErrNotExist):
-		return last, err
-	}
-	pages, err := pageNumbers(dir)
-	if err != nil {
-		return last, err
-	}
-	var buf []byte
-	for _, n := range pages {
+// salvage returns the highest numbers in the pages of a queue, and those of all open queues.
+// All numbers of a page count as given out.
+func (s *Store) salvage(id string) (last index.Numbers, err error) {
+	last = s.Highest()
+	err = s.Table.Each(table.Pages, table.Of(id), "", func(key string, page []byte, bad error) bool {
+		n := table.PageNumber(key)
 		last.Job = max(last.Job, min(job.ID(n+1)*index.PageJobs-1, job.MaxID))
-		if buf, err = dir.ReadFile(index.PageName(n), buf[:0], index.PageLimit); err != nil {
-			return last, err
-		}
-		if version, err := index.PageVersion(buf, queue, n); err == nil {
+		if version, err := index.PageVersion(page, id, n); bad == nil && err == nil {
 			last.Seq = max(last.Seq, version)
 		}
-	}
-	return last, nil
-}
-
-// salvage returns the highest numbers in the lines of a damaged file, and those of all
-// open queues: any line can be wrong or missing. A number that leaves few after it is
-// not believed.
-func (s *Store) salvage(dir *durable.Dir, path string, why error) (last index.Numbers, err error) {
-	data, err := dir.ReadFile(path[strings.LastIndexByte(path, '/')+1:], nil, 64<<20)
-	if err != nil && !errors.Is(err, durable.ErrTooLong) {
-		return last, err
-	}
-	last = indexfile.Salvage(data).Max(s.Highest())
-	s.Report(path, fmt.Sprintf("%v; numbers of jobs and events go on above %d and %d, the highest that can be read", why, last.Job, last.Seq))
-	return last, nil
+		return true
+	})
+	return last, err
 }
 
 // Retire keeps the last numbers of queues found gone.
@@ -582,57 +487,183 @@ func (s *Store) Retire(last map[string]index.Numbers) error {
 		if err != nil {
 			return err
 		}
-		if was.Max(last[id]) == was {
-			continue
-		}
-		if err := s.keep(id, was.Max(last[id])); err != nil {
-			return err
+		if was.Max(last[id]) != was {
+			s.Reset(id, was.Max(last[id]))
 		}
 	}
 	return nil
 }
 
-// Reset keeps other last numbers of a queue, even if they are lower.
-func (s *Store) Reset(id string, last index.Numbers) error { return s.keep(id, last) }
-
-// keep adds an entry of nothing but the last numbers of a queue.
-func (s *Store) keep(id string, last index.Numbers) error {
-	x := indexfile.Queue{Last: last, Types: []string{""}, Bare: true}
-	return s.put(id, &x, nil)
+// Reset keeps other last numbers of a queue, even if they are lower, and nothing else.
+func (s *Store) Reset(id string, last index.Numbers) {
+	s.put(table.Queues, id, &table.Queue{Last: last, Types: []string{""}, Bare: true})
 }
 
 // Forget removes the index of a queue, except for its last numbers.
 func (s *Store) Forget(id string) error {
 	known := s.Has(id)
 	last, err := s.Numbers(id)
-	if err == nil && !known && last == (index.Numbers{}) {
-		return nil
-	}
-	if err == nil {
-		err = s.keep(id, last)
-	}
-	if err != nil || s.Own {
+	if err != nil || !known && last == (index.Numbers{}) {
 		return err
 	}
-	return s.forgetDir(id)
+	s.Reset(id, last)
+	if err := s.dropPages(id); err != nil {
+		return err
+	}
+	return errors.Join(s.Table.DeleteAll(table.Culled, table.Of(id)), s.Table.Commit())
 }
 
-// forgetDir removes the directory of a queue, after the entry with its last numbers is on
-// stable storage.
-func (s *Store) forgetDir(id string) error {
-	if !s.HasDir(id) {
+// Stage stages the changed pages of a queue and its row, for a checkpoint at a record. dirs
+// returns the times of the last changes of the directories; nil unless the home closes.
+func (s *Store) Stage(l *ledger.Ledger, at journal.LSN, dirs func() ([4]int64, error)) (err error) {
+	var changed bool
+	pages := 0
+	l.Note(func(x *index.Index) {
+		changed, pages = x.Changed, x.Pages()
+		x.Changed = false
+	})
+	if !changed && dirs == nil {
 		return nil
 	}
-	if err := s.small.Sync(); err != nil {
-		return err
+	defer func() {
+		if err != nil {
+			l.Note(func(x *index.Index) { x.Changed = true })
+		}
+	}()
+	// The row of the queue goes with its pages: a crash must not part them.
+	var rows []table.Row
+	size, held, versions := 0, 0, int64(0)
+	for n := 0; n < pages; n++ {
+		var page []byte
+		l.Note(func(x *index.Index) {
+			p := x.Page(n)
+			page, changed = x.AppendPage(nil, n)
+			if p.Version != 0 || page != nil {
+				versions = table.Sum(versions, n, p.Version)
+				held++
+			}
+			pages = x.Pages()
+		})
+		if !changed {
+			continue
+		}
+		rows = append(rows, table.Row{Kind: table.Pages, Key: table.PageKey(l.ID(), n), Contents: page})
+		if size += len(page); size >= table.CommitSize {
+			x := l.Snapshot(at)
+			x.Pages = 0 // the others follow
+			s.Table.PutAll(append(rows, table.Row{Kind: table.Queues, Key: l.ID(), Contents: x.Text()}))
+			if err := s.Table.Commit(); err != nil {
+				return err
+			}
+			rows, size = rows[:0], 0
+		}
 	}
-	all, err := s.Dir.Sub(home.QueuesDir)
+	x := l.Snapshot(at)
+	x.Pages, x.Versions = held, versions // a page made since then is replayed
+	if dirs != nil {
+		if x.Dirs, err = dirs(); err != nil {
+			return err
+		}
+	}
+	s.Table.PutAll(append(rows, table.Row{Kind: table.Queues, Key: l.ID(), Contents: x.Text()}))
+	if s.Table.Full() {
+		return s.Table.Commit()
+	}
+	return nil
+}
+
+// A tombstone in its row: job u64 | culled µs i64. The key has the event.
+const stoneSize = 16
+
+// Bury stages tombstones of a queue, and commits when many rows are staged.
+func (s *Store) Bury(id string, stones []index.Tombstone) error {
+	for _, t := range stones {
+		b := binary.LittleEndian.AppendUint64(make([]byte, 0, stoneSize), uint64(t.Job))
+		b = binary.LittleEndian.AppendUint64(b, uint64(t.Culled))
+		s.Table.Put(table.Culled, table.CulledKey(id, t.Seq), b)
+	}
+	if s.Table.Full() {
+		return s.Table.Commit()
+	}
+	return nil
+}
+
+func stoneOf(key string, b []byte) (t index.Tombstone, ok bool) {
+	if len(b) != stoneSize || len(key) < 8 {
+		return t, false
+	}
+	t.Job, t.Culled = job.ID(binary.LittleEndian.Uint64(b)), int64(binary.LittleEndian.Uint64(b[8:]))
+	t.Seq = job.Seq(binary.BigEndian.Uint64([]byte(key[len(key)-8:])))
+	return t, true
+}
+
+// Stones returns up to limit tombstones of a queue after an instant in µs, in the order of
+// their events. The error wraps [durable.ErrDamaged] if one of them does not verify.
+func (s *Store) Stones(id string, since int64, limit int) (stones []index.Tombstone, err error) {
+	from, err := s.firstStone(id, since)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer all.Close()
-	if err := s.removeDir(all, id); err != nil {
-		return err
+	var bad error
+	err = s.Table.Each(table.Culled, table.Of(id), table.CulledKey(id, from), func(key string, b []byte, e error) bool {
+		t, ok := stoneOf(key, b)
+		if !ok {
+			bad = cmp.Or(e, durable.ErrDamaged)
+		} else if t.Culled > since && len(stones) < limit {
+			stones = append(stones, t)
+		}
+		return bad == nil && len(stones) < limit
+	})
+	return stones, cmp.Or(err, bad)
+}
+
+// firstStone returns the event of the first tombstone after an instant, by halves: later
+// events have later times.
+func (s *Store) firstStone(id string, since int64) (job.Seq, error) {
+	last, err := s.LastStone(id)
+	n := sort.Search(int(last), func(seq int) bool {
+		after := true
+		e := s.Table.Each(table.Culled, table.Of(id), table.CulledKey(id, job.Seq(seq)), func(key string, b []byte, _ error) bool {
+			t, ok := stoneOf(key, b)
+			after = !ok || t.Culled > since
+			return false
+		})
+		err = cmp.Or(err, e)
+		return after
+	})
+	return job.Seq(n), err
+}
+
+// BadStones commits the end of the tombstones of a queue that do not verify, if they are to be
+// mended, and returns how many there are.
+func (s *Store) BadStones(id string, mend bool) (n int, err error) {
+	err = s.Table.Each(table.Culled, table.Of(id), "", func(key string, b []byte, _ error) bool {
+		if _, ok := stoneOf(key, b); !ok {
+			if n++; mend {
+				s.Table.Delete(table.Culled, key)
+			}
+		}
+		return true
+	})
+	if err == nil && n > 0 && mend {
+		err = s.Table.Commit()
 	}
-	return all.Sync()
+	return n, err
+}
+
+// Unbury commits the end of the tombstones of a queue before an instant in µs.
+func (s *Store) Unbury(id string, before int64) error {
+	return s.Table.DeleteUntil(table.Culled, table.Of(id), func(key string, b []byte) bool {
+		t, ok := stoneOf(key, b)
+		return !ok || t.Culled < before
+	})
+}
+
+// LastStone returns the event of the last tombstone of a queue; 0 without one.
+func (s *Store) LastStone(id string) (job.Seq, error) {
+	key, err := s.Table.Last(table.Culled, table.Of(id))
+	if err != nil || key == "" {
+		return 0, err
+	}
+	return job.Seq(binary.BigEndian.Uint64([]byte(key[len(key)-8:]))), nil
 }

@@ -583,7 +583,9 @@ func parts(dir *durable.Dir, do func(in *durable.Dir, below, name string) error)
 			return err
 		}
 	}
-	if err := within(dir, home.LogDir, func(log *durable.Dir) error { return do(log, home.LogDir, home.IndexDir) }); err != nil {
+	if err := within(dir, home.LogDir, func(log *durable.Dir) error {
+		return errors.Join(do(log, home.LogDir, home.TableName), do(log, home.LogDir, home.PackedDir), do(log, home.LogDir, home.PacksDir))
+	}); err != nil {
 		return err
 	}
 	return within(dir, home.TempDir, func(temp *durable.Dir) error {
