@@ -242,7 +242,7 @@ func TestAWokenOwnerRefusesNothingByOldState(t *testing.T) {
 	var leases [jobs]string
 	for i := range jobs {
 		must(0, "POST", "content/jobs?filename=x", "")
-		leases[i] = must(0, "POST", "consume/jobs?lease=3", "").Header.Get("Cutie-Lease")
+		leases[i] = must(0, "POST", "consume/jobs?lease=8", "").Header.Get("Cutie-Lease")
 	}
 	leased := time.Now()
 	job := func(n int) string { return "jobs/j00000000000" + string(rune('0'+n)) }
@@ -252,7 +252,7 @@ func TestAWokenOwnerRefusesNothingByOldState(t *testing.T) {
 		must(1, "POST", "lease/"+job(i+1)+"?seconds=600", leases[i])
 	}
 	must(1, "POST", "content/jobs?filename=x", "")
-	for time.Since(leased) < 4*time.Second { // the leases as the sleeper knows them end
+	for time.Since(leased) < 9*time.Second { // the leases as the sleeper knows them end
 		time.Sleep(processes.Again)
 	}
 	var wg sync.WaitGroup
