@@ -38,7 +38,6 @@ type followers struct {
 	uses    uint64
 	seen    uint64    // the lists have all changes up to this count of the engine
 	due     time.Time // no queue at rest has work before
-	ready   []string  // queues at rest with work
 	unseen  []Queue   // to be looked at, see look
 }
 
@@ -64,18 +63,11 @@ func restOf(of *[names.Sets]set.Line) (r resting) {
 
 // use returns the follower of a queue, opening it if it rests. It stays open until
 // release.
-func (p *Publisher) use(q Queue) (*follower, error) { return p.acquire(q, false) }
-
-// visit is use by those who look at every queue in turn: the next trim puts it to rest
-// again, unless it has work.
-func (p *Publisher) visit(q Queue) (*follower, error) { return p.acquire(q, true) }
-
-func (p *Publisher) acquire(q Queue, brief bool) (*follower, error) {
+func (p *Publisher) use(q Queue) (*follower, error) {
 	id := q.ID()
 	for {
 		p.mu.Lock()
 		if f := p.open[id]; f != nil {
-			f.brief = f.brief && brief
 			p.pin(f)
 			p.mu.Unlock()
 			return f, nil
@@ -86,14 +78,14 @@ func (p *Publisher) acquire(q Queue, brief bool) (*follower, error) {
 			opening = make(chan struct{})
 			p.opening[id] = opening
 			p.mu.Unlock()
-			return p.wake(q, r, known, opening, brief)
+			return p.wake(q, r, known, opening)
 		}
 		p.mu.Unlock()
 		<-opening
 	}
 }
 
-func (p *Publisher) wake(q Queue, r resting, known bool, opening chan struct{}, brief bool) (f *follower, err error) {
+func (p *Publisher) wake(q Queue, r resting, known bool, opening chan struct{}) (f *follower, err error) {
 	id := q.ID()
 	if now, e := p.svc.queue(id); e != nil || now != q {
 		err = errors.Join(e, fmt.Errorf("%s: %w", id, ledger.ErrNoQueue)) // it was removed
@@ -111,7 +103,7 @@ func (p *Publisher) wake(q Queue, r resting, known bool, opening chan struct{}, 
 		return nil, err
 	}
 	delete(p.rest, id)
-	p.open[id], p.sorted, f.brief = f, nil, brief
+	p.open[id], p.sorted = f, nil
 	p.pin(f)
 	return f, nil
 }
@@ -222,7 +214,7 @@ func (p *Publisher) look(max int, within time.Duration) error {
 		if q == nil {
 			return nil
 		}
-		if err := p.touch(q, p.visit); err != nil {
+		if err := p.touch(q); err != nil {
 			return err
 		}
 		p.mu.Lock()
@@ -235,8 +227,8 @@ func (p *Publisher) look(max int, within time.Duration) error {
 }
 
 // touch opens a queue. A queue that was removed is no error.
-func (p *Publisher) touch(q Queue, use func(Queue) (*follower, error)) error {
-	f, err := use(q)
+func (p *Publisher) touch(q Queue) error {
+	f, err := p.use(q)
 	if err == nil {
 		f.release()
 	}
@@ -254,7 +246,8 @@ const mostWoken = 64
 func (p *Publisher) wakeReady() error {
 	now := p.Now()
 	p.mu.Lock()
-	if len(p.ready) == 0 && !now.Before(p.due) {
+	var ready []string
+	if !now.Before(p.due) {
 		p.due = now.Add(time.Hour)
 		for id, r := range p.rest {
 			switch {
@@ -262,55 +255,47 @@ func (p *Publisher) wakeReady() error {
 			case r.due.After(now):
 				p.due = set.Sooner(p.due, r.due)
 			default:
-				p.ready = append(p.ready, id)
+				ready = append(ready, id)
 			}
 		}
-		slices.SortFunc(p.ready, func(a, b string) int {
+		slices.SortFunc(ready, func(a, b string) int {
 			return cmp.Or(p.rest[a].due.Compare(p.rest[b].due), cmp.Compare(a, b))
 		})
-	}
-	some := p.ready[:min(mostWoken, len(p.ready))]
-	if p.ready = p.ready[len(some):]; len(p.ready) == 0 {
-		p.ready = nil
+		if len(ready) > mostWoken {
+			ready, p.due = ready[:mostWoken], now
+		}
 	}
 	p.mu.Unlock()
 	var errs []error
-	for _, id := range some {
+	for _, id := range ready {
 		if q, err := p.svc.queue(id); err == nil && q.ID() == id {
-			errs = append(errs, p.touch(q, p.use))
+			errs = append(errs, p.touch(q))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// trim puts queues to rest: visited ones without work and, if more are open than need be,
-// the ones used longest ago. The lock of work is held, so that no Tick is at them.
+// trim puts the queues used longest ago to rest if more are open than need be. The lock of
+// work is held, so that no Tick is at them.
 func (p *Publisher) trim() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.Now()
-	for _, f := range p.open {
-		if f.brief && f.users == 0 {
-			f.brief = false
-			p.putToRest(f, now, false)
-		}
-	}
 	if len(p.open) <= p.most {
 		return
 	}
+	now := p.Now()
 	idle := slices.SortedFunc(maps.Values(p.open), func(a, b *follower) int { return cmp.Compare(a.used, b.used) })
 	for _, f := range idle[:len(idle)-p.most/2] {
 		if f.users == 0 {
-			p.putToRest(f, now, true)
+			p.putToRest(f, now)
 		}
 	}
 }
 
-// putToRest puts a queue without users to rest if it can; one that has work now only if
-// that may wait. mu is held.
-func (p *Publisher) putToRest(f *follower, now time.Time, mayWait bool) {
+// putToRest puts a queue without users to rest if it can. mu is held.
+func (p *Publisher) putToRest(f *follower, now time.Time) {
 	r, ok := f.resting(now)
-	if !ok || !mayWait && !r.due.IsZero() && !r.due.After(now) {
+	if !ok {
 		return
 	}
 	id := f.Queue.ID()
@@ -355,9 +340,8 @@ type follower struct {
 	sets [names.Sets]*set.Set
 	heir *heir // the queue, if it inherits events; else nil
 
-	users int    // who need it open; its lock is the one of followers, as of the next two
+	users int    // who need it open; its lock is the one of followers, as of the next one
 	used  uint64 // number of the last use
-	brief bool   // opened by a visit, and not used since
 
 	mu sync.Mutex // held while events are read
 }

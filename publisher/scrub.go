@@ -65,7 +65,7 @@ func (p *Publisher) scrubAll(yield func(int64) bool) {
 
 // scrubQueue reads the files of a queue, and reports whether to go on.
 func (p *Publisher) scrubQueue(q Queue, yield func(int64) bool) bool {
-	f, err := p.visit(q)
+	f, err := p.use(q)
 	if err != nil {
 		return true // a Tick says why
 	}
