@@ -311,14 +311,6 @@ const maxVain = 100
 // when the time is over or the client gone. The error is that of a caller who has lost
 // the right meanwhile.
 func (s *server) await(r *http.Request, res *resource, find func() (*resource, error), wait time.Duration, same func(*resource) bool) (*resource, error) {
-	now, err := s.awaitAnyway(r, res, find, wait, same)
-	if gone := web.Still(r.Context()); gone != nil {
-		return nil, gone
-	}
-	return now, err
-}
-
-func (s *server) awaitAnyway(r *http.Request, res *resource, find func() (*resource, error), wait time.Duration, same func(*resource) bool) (*resource, error) {
 	path := r.URL.EscapedPath()
 	patience, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
@@ -342,7 +334,7 @@ func (s *server) awaitAnyway(r *http.Request, res *resource, find func() (*resou
 		leave()
 		wake()
 		if err != nil || !same(now) || patience.Err() != nil {
-			return now, err
+			return now, cmp.Or(web.Still(r.Context()), err)
 		}
 		res = now
 	}

@@ -2,7 +2,6 @@ package publisher
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -19,16 +18,6 @@ import (
 // A queue made of a copy has the events of its original up to some number, and its journal
 // has none of them. If the copy had the changes, the queue inherits these: its Change Lists
 // begin with them, so that followers of the original go on with the queue.
-
-// Inherit gives a queue of a home changes of its original, of the set Replica; read gives
-// their entries, in order, to add. There must be no [Publisher] of the home, and nothing
-// published of the queue.
-func Inherit(home, queue string, of set.Inherited, read func(add func(e *sitemap.Entry) error) error) error {
-	if err := set.Inherit(home, queue, &of, read); err != nil {
-		return fmt.Errorf("publisher: %w", err)
-	}
-	return nil
-}
 
 // An heir is a queue with inherited events before those of its journal.
 type heir struct {

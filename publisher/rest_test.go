@@ -425,7 +425,7 @@ func promoted(s *source, changes []sitemap.Entry, from time.Time, damage func(di
 		last := job.Seq(changes[len(changes)-1].Seq)
 		_, err := homecheck.Home(c.dir, homecheck.Options{Rebuild: true, Last: map[string]homecheck.Last{"jobs": {Seq: last, Time: changes[len(changes)-1].DateTime}}})
 		must(c, err)
-		must(c, publisher.Inherit(c.dir, "jobs", set.Inherited{Base: base + "/", From: from, First: job.Seq(changes[0].Seq), Last: last},
+		must(c, set.Inherit(c.dir, "jobs", &set.Inherited{Base: base + "/", From: from, First: job.Seq(changes[0].Seq), Last: last},
 			func(add func(*sitemap.Entry) error) error {
 				for i := range changes {
 					e := changes[i]

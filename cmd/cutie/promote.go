@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/cmd/cutie/mirror"
-	"cutie/publisher"
 	"cutie/publisher/destination"
 	"cutie/publisher/set"
 	"cutie/queuefs"
@@ -274,7 +273,7 @@ func (q *promotedQueue) inherit(dir string) error {
 		defer h.Close()
 		of := set.Inherited{Base: h.Base, From: h.From, First: job.Seq(h.First), Last: job.Seq(h.Last)}
 		var disk error // ours, not the one of the copy
-		err = publisher.Inherit(dir, q.Queue, of, func(add func(*sitemap.Entry) error) error {
+		err = set.Inherit(dir, q.Queue, &of, func(add func(*sitemap.Entry) error) error {
 			return h.Read(func(e *sitemap.Entry) error {
 				disk = add(e)
 				return disk
