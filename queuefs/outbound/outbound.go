@@ -110,7 +110,11 @@ func (t checked) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	return t.Transport.RoundTrip(req)
+	resp, err := t.Transport.RoundTrip(req)
+	if late, is := errors.AsType[net.Error](err); is && late.Timeout() && req.Context().Err() == nil && !errors.Is(err, ErrIdle) {
+		err = fmt.Errorf("%w: %w", ErrIdle, err) // the limit of a connection, of TLS, or of all headers
+	}
+	return resp, err
 }
 
 // An idleConn fails with [ErrIdle] when nothing comes for too long after the last read began,
