@@ -21,6 +21,53 @@ type Router struct {
 	fail func(http.ResponseWriter, *http.Request, error)
 }
 
+// A Route is one row of the table.
+type Route struct {
+	Method string // GET also answers HEAD, unless the route changes something
+	Path   string // for gorilla/mux, as in /state/{queue}/{job}; queue names a queue
+	Need   Need
+	Waits  Waits
+	Help   *Help // nil: there is no help
+	// Serve answers a request. After an error it has written nothing. nil: 404
+	// for users with the right of the row.
+	Serve func(http.ResponseWriter, *http.Request) error
+	// Fail answers a request with an error, in the words of the room; nil: the
+	// router's.
+	Fail func(http.ResponseWriter, *http.Request, error)
+}
+
+// Changes reports whether the route changes something although its method is
+// GET. Browsers must not be led there by pages of other sites.
+func (t *Route) Changes() bool {
+	return t.Method == http.MethodGet && t.Need.Right > Read && t.Need.Right < Admin
+}
+
+// MayWait reports whether a request to this route may wait. The parameter has
+// several names: in the query any case and escape, in the form of a consumer,
+// and in the field Prefer, where case does not count.
+func (t *Route) MayWait(r *http.Request) bool {
+	switch {
+	case t.Waits != IfAsked && t.Waits != OrEarlier:
+		return t.Waits > OrEarlier
+	case t.Method == http.MethodPost && r.ContentLength != 0 && r.Header.Get("Content-Type") != "":
+		return true
+	}
+	for _, field := range r.Header["Prefer"] {
+		if strings.Contains(strings.ToLower(field), "wait") {
+			return true
+		}
+	}
+	if r.URL.RawQuery == "" {
+		return false
+	}
+	for name := range r.URL.Query() {
+		if strings.EqualFold(name, "wait") {
+			return true
+		}
+	}
+	return false
+}
+
 // NewRouter returns a router over rows. The first row with the path and the method counts.
 // fail answers errors of rows without a Fail of their own, and requests without a route.
 func NewRouter(fail func(http.ResponseWriter, *http.Request, error), rows ...Route) *Router {
@@ -113,6 +160,23 @@ type Match struct {
 // hostile names reach the parsers, which refuse them.
 func (rt *Router) Match(r *http.Request) Match { return rt.Find(r.Method, r.URL) }
 
+// ServeHTTP answers a request that was matched with the route.
+func (t *Route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	err := error(NotHere)
+	if t.Serve != nil {
+		err = t.Serve(w, r)
+	}
+	if err == nil {
+		return
+	}
+	if r.Context().Err() != nil || errors.Is(err, context.Canceled) {
+		if gone := Still(r.Context()); gone != nil {
+			err = gone
+		}
+	}
+	t.Fail(w, r, err)
+}
+
 // methods are those of all rows, and HEAD, in the order of the field Allow.
 var methods = []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut}
 
@@ -193,23 +257,6 @@ func (m *Match) Serve(w http.ResponseWriter, r *http.Request) {
 	default:
 		m.Fail(w, r, NotHere)
 	}
-}
-
-// ServeHTTP answers a request that was matched with the route.
-func (t *Route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	err := error(NotHere)
-	if t.Serve != nil {
-		err = t.Serve(w, r)
-	}
-	if err == nil {
-		return
-	}
-	if r.Context().Err() != nil || errors.Is(err, context.Canceled) {
-		if gone := Still(r.Context()); gone != nil {
-			err = gone
-		}
-	}
-	t.Fail(w, r, err)
 }
 
 // NotHere is the error of a path without a route.

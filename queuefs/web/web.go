@@ -9,7 +9,6 @@ package web
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"cutie/queuefs/state"
 )
@@ -77,58 +76,11 @@ const (
 	Endless // until the client goes
 )
 
-// A Route is one row of the table.
-type Route struct {
-	Method string // GET also answers HEAD, unless the route changes something
-	Path   string // for gorilla/mux, as in /state/{queue}/{job}; queue names a queue
-	Need   Need
-	Waits  Waits
-	Help   *Help // nil: there is no help
-	// Serve answers a request. After an error it has written nothing. nil: 404
-	// for users with the right of the row.
-	Serve func(http.ResponseWriter, *http.Request) error
-	// Fail answers a request with an error, in the words of the room; nil: the
-	// router's.
-	Fail func(http.ResponseWriter, *http.Request, error)
-}
-
 // A Help describes a method. Several routes may have the same.
 type Help struct {
 	Name    string   // as on the command line; matched without case
 	Aliases []string // other names
 	state.Help
-}
-
-// Changes reports whether the route changes something although its method is
-// GET. Browsers must not be led there by pages of other sites.
-func (t *Route) Changes() bool {
-	return t.Method == http.MethodGet && t.Need.Right > Read && t.Need.Right < Admin
-}
-
-// MayWait reports whether a request to this route may wait. The parameter has
-// several names: in the query any case and escape, in the form of a consumer,
-// and in the field Prefer, where case does not count.
-func (t *Route) MayWait(r *http.Request) bool {
-	switch {
-	case t.Waits != IfAsked && t.Waits != OrEarlier:
-		return t.Waits > OrEarlier
-	case t.Method == http.MethodPost && r.ContentLength != 0 && r.Header.Get("Content-Type") != "":
-		return true
-	}
-	for _, field := range r.Header["Prefer"] {
-		if strings.Contains(strings.ToLower(field), "wait") {
-			return true
-		}
-	}
-	if r.URL.RawQuery == "" {
-		return false
-	}
-	for name := range r.URL.Query() {
-		if strings.EqualFold(name, "wait") {
-			return true
-		}
-	}
-	return false
 }
 
 // A Standing is the right of a caller for a request that takes time: users and tokens

@@ -30,19 +30,25 @@
 // # Logs
 //
 // A [Log] is a file of lines in the Combined Log Format, see [Entry].
+//
+// This file has what every request passes: its address, the pages of other sites, the right
+// for its route. credentials.go compares passwords and tokens, users.go reads and writes the
+// users file.
 package access
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"cutie/queuefs/job"
@@ -90,6 +96,16 @@ func (c *Caller) mayFor(r web.Right) bool {
 	return false
 }
 
+// Allow reports whether a right for a queue is among r; "" is all queues.
+func (r Rights) Allow(right web.Right, queue string) bool {
+	for _, g := range r {
+		if (g.Right == right || g.Right == web.Admin) && (g.Queue == "" || g.Queue == queue) {
+			return true
+		}
+	}
+	return false
+}
+
 type callerKey struct{}
 
 // WithCaller adds the caller to the context of a request.
@@ -105,23 +121,150 @@ func CallerOf(ctx context.Context) *Caller {
 	return &Caller{}
 }
 
-// A Stamp identifies the state of a file without reading it.
-type Stamp struct {
-	inode, size, modified, changed int64
+// Options are the settings of a [Gate].
+type Options struct {
+	Users     string     // users file; "" if nobody has a name
+	Anonymous Rights     // without a name
+	Limits    job.Limits // of all requests without a name together
+	// Queue returns the cleaned identifier of the queue in a path.
+	Queue func(name string) (id string, ok bool)
+	// Report is called after the users file was read, with the number of users.
+	// wide is true if others than its owner may read or write it. nil: no call.
+	Report func(users int, wide bool)
+	Now    func() time.Time // nil means time.Now
 }
 
-// StampOf returns the stamp of a file. Take it before reading the file, so that a
-// change in between is noticed the next time.
-func StampOf(name string) (Stamp, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return Stamp{}, err
+// A Gate admits requests. It is safe for concurrent use.
+type Gate struct {
+	o        Options
+	nameless *Caller       // everyone without a name
+	key      [32]byte      // of the hashes of verified passwords
+	hashes   *fairQueue    // of passwords to be compared
+	kept     chan struct{} // a place of those who were right before
+	wrong    *logins       // tries of passwords
+	book     atomic.Pointer[book]
+
+	met sync.Mutex
+	own map[login]bool // were right before
+
+	reading sync.Mutex
+	stamp   Stamp
+}
+
+// New returns a Gate. It fails if the users file cannot be read.
+func New(o Options) (*Gate, error) {
+	if o.Now == nil {
+		o.Now = time.Now
 	}
-	s := Stamp{size: info.Size(), modified: info.ModTime().UnixNano()}
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		s.inode, s.changed = int64(sys.Ino), sys.Ctim.Nano()
+	g := &Gate{o: o, nameless: &Caller{rights: o.Anonymous, limits: o.Limits}, hashes: newFairQueue(hashesAtOnce, hashesQueued), kept: make(chan struct{}, 1),
+		wrong: newLogins(), own: map[login]bool{}}
+	rand.Read(g.key[:])
+	return g, g.Reload()
+}
+
+// Admit decides about a request with a right for the queue in its path. The error is
+// a [*web.Error] of status 401, 403, 429 or 503, and its header fields are added to
+// header. With 403 the caller is returned too.
+func (g *Gate) Admit(header http.Header, r *http.Request, need web.Need, queue string, client netip.Addr) (*Caller, error) {
+	caller := g.nameless
+	b := g.book.Load()
+	if b == nil && caller.May(web.Admin, "") {
+		return caller, nil
 	}
-	return s, nil
+	if need.Right == 0 {
+		if b != nil {
+			caller = cmp.Or(g.recognized(b, r), caller)
+		}
+		return caller, nil
+	}
+	if auth := r.Header.Get("Authorization"); b != nil && auth != "" && !nobody(r) {
+		var err error
+		if caller, err = g.identify(header, b, r, client); err != nil {
+			return nil, err
+		}
+	}
+	if g.Allows(caller, need, queue) {
+		return caller, nil
+	}
+	err := g.refuse(header, caller, need)
+	if caller.Name == "" && b != nil {
+		caller = nil
+	}
+	return caller, err
+}
+
+// Users reports whether there are users: a caller without a name may give one.
+func (g *Gate) Users() bool { return g.book.Load() != nil }
+
+// Require is for rights known only to the handler of a request: for a queue, by its
+// cleaned identifier, or for all queues if that is "". The caller is in the context
+// of the request, see [WithCaller]; errors are those of Admit.
+func (g *Gate) Require(header http.Header, r *http.Request, right web.Right, queue string) error {
+	caller := CallerOf(r.Context())
+	if caller.May(right, queue) {
+		return nil
+	}
+	need := web.Here(right)
+	if queue == "" {
+		need = web.Everywhere(right)
+	}
+	return g.refuse(header, caller, need)
+}
+
+// Allows reports whether a caller has a right for the queue of that name.
+func (g *Gate) Allows(c *Caller, need web.Need, name string) bool {
+	if need.Right == 0 {
+		return true
+	}
+	switch need.Of {
+	case web.Some:
+		return c.mayFor(need.Right)
+	case web.Every:
+		return c.May(need.Right, "")
+	case web.Body, web.Nothing:
+		return c.mayFor(web.Read) || c.mayFor(web.Submit) || c.mayFor(web.Consume) || c.mayFor(web.Delete)
+	}
+	id, ok := g.o.Queue(name)
+	if !ok {
+		id = ""
+	}
+	if need.Of == web.Use {
+		return c.May(web.Read, id) || c.May(web.Submit, id) || c.May(web.Consume, id) || c.May(web.Delete, id)
+	}
+	return c.May(need.Right, id) || need.Of == web.Own && c.May(web.Submit, id)
+}
+
+// refuse is the error for a caller without a right.
+func (g *Gate) refuse(header http.Header, caller *Caller, need web.Need) error {
+	switch {
+	case caller.Name != "":
+		return &web.Error{Status: http.StatusForbidden, Message: fmt.Sprintf("%s has no right to %s", caller.Name, textOf(need))}
+	case g.book.Load() == nil:
+		return &web.Error{Status: http.StatusForbidden, Message: "nobody has the right to " + textOf(need) + " over the network"}
+	}
+	return challenge(header, "", "a name and password or a token is needed to "+textOf(need))
+}
+
+// textOf names the object of a need, after "right to".
+func textOf(n web.Need) string {
+	switch n.Of {
+	case web.Nothing:
+		return "use this service"
+	case web.Use:
+		return "use this queue"
+	case web.Named, web.Own:
+		return n.Right.String() + " here"
+	case web.Every:
+		return n.Right.String() + " all queues"
+	}
+	return n.Right.String() + " any queue"
+}
+
+// challenge is the error for a caller who may try again with credentials (RFC 7617,
+// RFC 6750).
+func challenge(header http.Header, bearer, why string) error {
+	header["Www-Authenticate"] = []string{`Basic realm="cutie", charset="UTF-8"`, `Bearer realm="cutie"` + bearer}
+	return &web.Error{Status: http.StatusUnauthorized, Message: why}
 }
 
 // A Browser guards against requests by pages of strangers: a browser sends its

@@ -593,12 +593,21 @@ func (r Rights) String() string {
 	return b.String()
 }
 
-// Allow reports whether a right for a queue is among r; "" is all queues.
-func (r Rights) Allow(right web.Right, queue string) bool {
-	for _, g := range r {
-		if (g.Right == right || g.Right == web.Admin) && (g.Queue == "" || g.Queue == queue) {
-			return true
-		}
+// A Stamp identifies the state of a file without reading it.
+type Stamp struct {
+	inode, size, modified, changed int64
+}
+
+// StampOf returns the stamp of a file. Take it before reading the file, so that a
+// change in between is noticed the next time.
+func StampOf(name string) (Stamp, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return Stamp{}, err
 	}
-	return false
+	s := Stamp{size: info.Size(), modified: info.ModTime().UnixNano()}
+	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.inode, s.changed = int64(sys.Ino), sys.Ctim.Nano()
+	}
+	return s, nil
 }

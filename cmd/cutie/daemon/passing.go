@@ -93,9 +93,6 @@ func (n *node) begin(r *http.Request) (leave func(), ok bool) {
 // body is read here before a daemon has accepted the change, so none has to be sent twice.
 func (n *node) enter(w http.ResponseWriter, r *http.Request, m *web.Match, home bool) (leave func(), ok bool) {
 	nothing := func() {}
-	if n == nil || !changes(r, m) {
-		return nothing, true
-	}
 	for since := time.Now(); ; {
 		turned := n.turned.Next()
 		if leave, ok := n.begin(r); ok {
