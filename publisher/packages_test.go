@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -389,9 +390,9 @@ func TestPackagesGiveWayFirst(t *testing.T) {
 	}
 }
 
-// TestPayloadsThatDoNotShrinkAreStored packs payloads of all sizes that matter,
-// of a type that is likely to shrink and of one that is not.
-func TestPayloadsThatDoNotShrinkAreStored(t *testing.T) {
+// TestPackagesForReadersOfZIP packs payloads of all sizes that matter, of a type that is likely
+// to shrink and of one that is not. The manifest comes first, and all is read by others.
+func TestPackagesForReadersOfZIP(t *testing.T) {
 	s := newSource(t, publisher.Options{}, "jobs")
 	q := s.queue("jobs")
 	noise := rand.NewChaCha8([32]byte{1})
@@ -410,16 +411,13 @@ func TestPayloadsThatDoNotShrinkAreStored(t *testing.T) {
 		random := make([]byte, size)
 		noise.Read(random)
 		words := strings.Repeat("word ", size/5+1)[:size]
-		deflated, stored := zip.Deflate, zip.Store
+		deflated := zip.Deflate
 		if size < 4096 {
 			deflated = zip.Store
 		}
-		if size > 1<<20 { // a reader of ZIP wants to know the length before
-			stored = zip.Deflate
-		}
 		add(words, "text/plain", deflated)
-		add(string(random), "text/plain", stored)
-		add(string(random[:size/2])+words[size/2:], "application/octet-stream", stored)
+		add(string(random), "text/plain", deflated)
+		add(string(random[:size/2])+words[size/2:], "application/octet-stream", zip.Store)
 	}
 	for range 200 {
 		add(strings.Repeat("a small one ", 350)+string(rune('a'+len(want)%26))+strings.Repeat("x", len(want)), "text/plain", zip.Deflate)
@@ -433,10 +431,11 @@ func TestPayloadsThatDoNotShrinkAreStored(t *testing.T) {
 		data := s.body(e.Loc)
 		z, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 		must(t, err)
-		for _, f := range z.File {
-			if f.Name == "manifest.xml" {
-				continue
-			}
+		if z.File[0].Name != "manifest.xml" || !strings.HasPrefix(string(data[30:]), "manifest.xml") {
+			t.Errorf("the first file is %s, at its begin stands %.50q", z.File[0].Name, data)
+		}
+		readElsewhere(t, data)
+		for _, f := range z.File[1:] {
 			r, err := f.Open()
 			must(t, err)
 			text, err := io.ReadAll(r)
@@ -449,6 +448,21 @@ func TestPayloadsThatDoNotShrinkAreStored(t *testing.T) {
 	}
 	if len(seen) != len(want) {
 		t.Errorf("%d payloads, want %d", len(seen), len(want))
+	}
+}
+
+// readElsewhere has a package read by other programs, as far as there are any.
+func readElsewhere(t *testing.T, data []byte) {
+	path := filepath.Join(t.TempDir(), "p.zip")
+	must(t, os.WriteFile(path, data, 0o600))
+	for _, tool := range [][]string{{"unzip", "-tq", path}, {"python3", "-m", "zipfile", "-t", path}} {
+		if _, err := exec.LookPath(tool[0]); err != nil {
+			continue
+		}
+		out, err := exec.Command(tool[0], tool[1:]...).CombinedOutput()
+		if err != nil || strings.Contains(string(out), "corrupt") {
+			t.Errorf("%v: %v\n%s", tool, err, out)
+		}
 	}
 }
 

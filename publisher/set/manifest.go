@@ -30,11 +30,10 @@ func openManifest(pkg *os.File) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	last := len(z.File) - 1
-	if last < 0 || z.File[last].Name != ManifestName {
+	if len(z.File) == 0 || z.File[0].Name != ManifestName {
 		return nil, zip.ErrFormat
 	}
-	return z.File[last].Open()
+	return z.File[0].Open()
 }
 
 type unpacked struct {

@@ -169,12 +169,7 @@ func (t *Task) make(sp *Span, name string, pause func() bool, fill func(*packer)
 		return err
 	}
 	defer dir.Close()
-	out, err := t.Store.Temp()
-	if err != nil {
-		return err
-	}
-	defer out.Discard()
-	w, err := NewPackage(&spaced{t, out, 0}, t.Store.Root(), t.Dialect, pause)
+	w, err := NewPackage(t.Store.Root(), t.Dialect, pause, t.needSpace)
 	if err != nil {
 		return err
 	}
@@ -186,7 +181,12 @@ func (t *Task) make(sp *Span, name string, pause func() bool, fill func(*packer)
 	if sp.Entries = w.Entries; sp.Entries == 0 {
 		return nil
 	}
-	if sp.Length, sp.SHA256, err = w.End(head); err != nil {
+	out, err := t.Store.Temp()
+	if err != nil {
+		return err
+	}
+	defer out.Discard()
+	if sp.Length, sp.SHA256, err = w.End(out, head); err != nil {
 		return err
 	}
 	if err := out.Commit(dir, name); err != nil {
@@ -194,23 +194,6 @@ func (t *Task) make(sp *Span, name string, pause func() bool, fill func(*packer)
 	}
 	t.Store.Verified.Trust(out.File, sp.Sum())
 	return nil
-}
-
-// spaced writes to a file while the disk has space: packages give way first. After a failure
-// the next attempt waits for a quarter more than was written.
-type spaced struct {
-	*Task
-	out *File
-	n   int64
-}
-
-func (w *spaced) Write(p []byte) (int, error) {
-	if err := w.needSpace(max(int64(len(p)), w.n/4), w.n); err != nil {
-		return 0, err
-	}
-	n, err := w.out.Write(p)
-	w.n += int64(n)
-	return n, err
 }
 
 // A packer puts files of a queue into a package. Each file is compared with the length and

@@ -3,11 +3,9 @@ package set
 import (
 	"archive/zip"
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"hash"
 	"hash/crc32"
 	"io"
 	"os"
@@ -49,7 +47,8 @@ func (f *Member) Is(text []byte) bool {
 }
 
 // A Package writes one package of a ResourceSync Dump (Z39.99-2017, 11 and 13): a ZIP file with
-// the files in the order of the manifest. manifest.xml comes last, when all entries are known.
+// manifest.xml, then the files in the order of the manifest. The manifest is known last, so what
+// stands in the ZIP file of each other one is kept in a file without a name until [Package.End].
 // All times in it are the first day of ZIP. Each file is compared with its length and SHA-256
 // before it counts. It is for one goroutine. After an error the package is no more.
 type Package struct {
@@ -58,38 +57,71 @@ type Package struct {
 
 	dialect sitemap.Dialect
 	pause   func() bool
+	room    func(octets, taken int64) error
 	path    []byte // memory for one
-	sum     hash.Hash
-	out     counter
-	zip     *zip.Writer
-	tool    *flate.Writer // for files in memory
-	packed  bytes.Buffer  // the last of them
-	text    []byte        // memory for a file
-	number  int           // of the last file
+	line    []byte // memory for one
+	buf     []byte // memory for copying
 
-	lines *os.File // of the manifest, without a name: its head comes last
-	manif *bufio.Writer
-	line  []byte
+	lines, bodies spool             // of the manifest without its head, and of the files
+	spared        int64             // up to which length of bodies there is room
+	files         []*zip.FileHeader // of the bodies
+	tool          *flate.Writer     // to bodies
 }
 
-// NewPackage begins a package in out, with a temporary file in dir. It calls pause often; after
-// that has returned false the error is [ErrStopped].
-func NewPackage(out io.Writer, dir *durable.Dir, d sitemap.Dialect, pause func() bool) (*Package, error) {
-	lines, name, err := dir.Temp()
-	if err != nil {
+// NewPackage begins a package, with temporary files in dir. It calls pause often; after that has
+// returned false the error is [ErrStopped]. It calls room before it writes octets beside those
+// it has taken, and ends with its error.
+func NewPackage(dir *durable.Dir, d sitemap.Dialect, pause func() bool, room func(octets, taken int64) error) (*Package, error) {
+	w := &Package{dialect: d, pause: pause, room: room, buf: make([]byte, 64<<10)}
+	if err := w.lines.open(dir); err != nil {
 		return nil, err
 	}
-	if err := dir.Remove(name); err != nil {
-		return nil, errors.Join(err, lines.Close())
+	err := w.bodies.open(dir)
+	if err == nil {
+		w.tool, err = flate.NewWriter(&w.bodies, flate.BestSpeed)
 	}
-	w := &Package{dialect: d, pause: pause, sum: sha256.New(), lines: lines, manif: bufio.NewWriterSize(lines, 64<<10)}
-	w.out.w = io.MultiWriter(out, w.sum)
-	w.zip = NewZip(bufio.NewWriterSize(&w.out, 256<<10))
+	if err != nil {
+		w.Close()
+		return nil, err
+	}
 	return w, nil
 }
 
-// Close removes the temporary file.
-func (w *Package) Close() { w.lines.Close() }
+// Close removes the temporary files.
+func (w *Package) Close() {
+	w.lines.file.Close()
+	w.bodies.file.Close()
+}
+
+// A spool is a file without a name, written and then read.
+type spool struct {
+	file *os.File
+	w    *bufio.Writer
+	n    int64 // octets written
+}
+
+func (s *spool) open(dir *durable.Dir) error {
+	f, name, err := dir.Temp()
+	if err != nil {
+		return err
+	}
+	s.file, s.w = f, bufio.NewWriterSize(f, 256<<10)
+	return dir.Remove(name)
+}
+
+func (s *spool) Write(p []byte) (int, error) {
+	n, err := s.w.Write(p)
+	s.n += int64(n)
+	return n, err
+}
+
+// reader returns what was written.
+func (s *spool) reader() (io.Reader, error) {
+	if err := s.w.Flush(); err != nil {
+		return nil, err
+	}
+	return bufio.NewReaderSize(io.NewSectionReader(s.file, 0, s.n), 256<<10), nil
+}
 
 // An Entry is a line of the manifest.
 type Entry interface {
@@ -103,7 +135,7 @@ func (w *Package) Add(e Entry) error { return w.add(e, nil) }
 func (w *Package) add(e Entry, path []byte) error {
 	w.Entries++
 	w.line = e.Append(w.line[:0], path)
-	if _, err := w.manif.Write(w.line); err != nil {
+	if _, err := w.lines.Write(w.line); err != nil {
 		return err
 	}
 	if w.Entries%64 == 0 && !w.pause() {
@@ -112,95 +144,65 @@ func (w *Package) add(e Entry, path []byte) error {
 	return nil
 }
 
-// AddText adds an entry with a file of these contents, which were compared with f. It is
-// compressed if the type and the length say so, and if it gets shorter by that.
+// AddText adds an entry with a file of these contents, which were compared with f.
 func (w *Package) AddText(e Entry, f *Member, text []byte) error {
-	path := w.begin(f)
-	h := Header(string(path[1:]), zip.Store)
-	h.CRC32, h.UncompressedSize64 = crc32.ChecksumIEEE(text), uint64(len(text))
-	if !stored(f.Length, f.Type) {
-		short, err := w.deflate(text)
-		if err != nil {
-			return err
-		}
-		if len(short) < len(text) {
-			h.Method, text = zip.Deflate, short
-		}
-	}
-	h.CompressedSize64 = uint64(len(text))
-	out, err := w.zip.CreateRaw(h)
-	if err != nil {
+	return w.addFile(e, f, func(body io.Writer) error {
+		_, err := body.Write(text)
 		return err
-	}
-	if _, err := out.Write(text); err != nil {
-		return err
-	}
-	return w.add(e, path)
-}
-
-// deflate returns a text compressed, valid until the next call.
-func (w *Package) deflate(text []byte) (_ []byte, err error) {
-	w.packed.Reset()
-	if w.tool == nil {
-		w.tool, err = flate.NewWriter(&w.packed, flate.BestSpeed)
-	} else {
-		w.tool.Reset(&w.packed)
-	}
-	if err != nil {
-		return nil, err
-	}
-	w.tool.Write(text) // memory takes everything
-	w.tool.Close()
-	return w.packed.Bytes(), nil
+	})
 }
 
 // AddFile adds an entry with a file read from in. If it is not what f says the error is a
 // [FileError] with [ErrDamaged].
 func (w *Package) AddFile(e Entry, f *Member, in io.Reader) error {
-	if f.Length > storeLimit {
-		path := w.begin(f)
-		if err := w.stream(string(path[1:]), f, &fileReader{in, e.Loc()}); err != nil {
-			if err == ErrDamaged {
-				err = &FileError{e.Loc(), err}
-			}
-			return err
+	return w.addFile(e, f, func(body io.Writer) error {
+		sum := sha256.New()
+		n, err := w.copy(io.MultiWriter(body, sum), &fileReader{in, e.Loc()})
+		if err == nil && (n != f.Length || [sha256.Size]byte(sum.Sum(nil)) != f.SHA256) {
+			err = &FileError{e.Loc(), ErrDamaged}
 		}
-		return w.add(e, path)
-	}
-	if int64(cap(w.text)) < f.Length {
-		w.text = make([]byte, f.Length)
-	}
-	text := w.text[:f.Length]
-	switch _, err := io.ReadFull(in, text); {
-	case err == io.EOF, err == io.ErrUnexpectedEOF, err == nil && !f.Is(text):
-		return &FileError{e.Loc(), ErrDamaged}
-	case err != nil:
-		return &FileError{e.Loc(), err}
-	}
-	return w.AddText(e, f, text)
+		return err
+	})
 }
 
-// stream adds a file of any length, compressed. If it is not what f says, the error is
-// ErrDamaged.
-func (w *Package) stream(name string, f *Member, in io.Reader) error {
-	out, err := w.zip.CreateHeader(Header(name, zip.Deflate))
-	if err != nil {
+// addFile adds an entry with a file that fill writes.
+func (w *Package) addFile(e Entry, f *Member, fill func(io.Writer) error) error {
+	if err := w.askForRoom(f.Length); err != nil {
 		return err
 	}
-	sum := sha256.New()
-	n, err := w.copy(io.MultiWriter(out, sum), in)
-	if err == nil && (n != f.Length || [sha256.Size]byte(sum.Sum(nil)) != f.SHA256) {
-		err = ErrDamaged
+	w.Octets += f.Length
+	w.path = appendName(append(w.path[:0], '/'), len(w.files)+1)
+	h := Header(string(w.path[1:]), zip.Store)
+	begin, crc := w.bodies.n, crc32.NewIEEE()
+	if packed(f) {
+		h.Method = zip.Deflate
+		w.tool.Reset(&w.bodies)
+		if err := fill(io.MultiWriter(w.tool, crc)); err != nil {
+			return err
+		}
+		if err := w.tool.Close(); err != nil {
+			return err
+		}
+	} else if err := fill(io.MultiWriter(&w.bodies, crc)); err != nil {
+		return err
 	}
-	return err
+	h.CRC32, h.UncompressedSize64, h.CompressedSize64 = crc.Sum32(), uint64(f.Length), uint64(w.bodies.n-begin)
+	if f.Length > mostPlain {
+		h.Flags |= 1 << 3
+	}
+	w.files = append(w.files, h)
+	return w.add(e, w.path)
 }
 
-// begin returns the path of the next file.
-func (w *Package) begin(f *Member) []byte {
-	w.number++
-	w.Octets += f.Length
-	w.path = appendName(append(w.path[:0], '/'), w.number)
-	return w.path
+// askForRoom asks for room for a file, and for a quarter of what was written, so that the next
+// attempt does not end at once. It asks again after a megabyte.
+func (w *Package) askForRoom(length int64) error {
+	if w.bodies.n+length <= w.spared {
+		return nil
+	}
+	octets := max(length, w.bodies.n/4)
+	w.spared = w.bodies.n + max(length, min(octets, 1<<20))
+	return w.room(octets, w.bodies.n)
 }
 
 // A fileReader separates errors of a file from errors of the package.
@@ -217,41 +219,61 @@ func (r *fileReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// End completes the package with its manifest, and returns its length and its SHA-256 in
-// hexadecimal.
-func (w *Package) End(head sitemap.Head) (length int64, sum string, err error) {
-	if err := w.manif.Flush(); err != nil {
+// End writes the package with this head of its manifest, and returns its length and its SHA-256
+// in hexadecimal.
+func (w *Package) End(out io.Writer, head sitemap.Head) (length int64, sum string, err error) {
+	if err := w.room(w.bodies.n, w.bodies.n); err != nil {
 		return 0, "", err
 	}
-	if _, err := w.lines.Seek(0, io.SeekStart); err != nil {
-		return 0, "", err
-	}
-	out, err := w.zip.CreateHeader(Header(ManifestName, zip.Deflate))
+	lines, err := w.lines.reader()
 	if err != nil {
 		return 0, "", err
 	}
-	out.Write(w.dialect.AppendHead(nil, sitemap.URLSet, head)) // copy has its error
-	if _, err := w.copy(out, w.lines); err != nil {
+	bodies, err := w.bodies.reader()
+	if err != nil {
 		return 0, "", err
 	}
-	out.Write(sitemap.AppendFoot(nil, sitemap.URLSet)) // Close has its error
-	if err := w.zip.Close(); err != nil {
+	h := sha256.New()
+	to := &counter{w: io.MultiWriter(out, h)}
+	z := NewZip(bufio.NewWriterSize(to, 256<<10))
+	manifest, err := z.CreateHeader(Header(ManifestName, zip.Deflate))
+	if err != nil {
 		return 0, "", err
 	}
-	return w.out.n, hex.EncodeToString(w.sum.Sum(nil)), nil
+	manifest.Write(w.dialect.AppendHead(nil, sitemap.URLSet, head)) // copy has its error
+	if _, err := w.copy(manifest, lines); err != nil {
+		return 0, "", err
+	}
+	manifest.Write(sitemap.AppendFoot(nil, sitemap.URLSet)) // CreateRaw or Close has its error
+	for _, h := range w.files {
+		body, err := z.CreateRaw(h)
+		if err != nil {
+			return 0, "", err
+		}
+		if _, err := w.copy(body, io.LimitReader(bodies, int64(h.CompressedSize64))); err != nil {
+			return 0, "", err
+		}
+	}
+	if err := z.Close(); err != nil {
+		return 0, "", err
+	}
+	return to.n, hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // copy copies with pauses.
 func (w *Package) copy(to io.Writer, from io.Reader) (total int64, err error) {
 	for {
-		n, err := io.CopyN(to, from, 1<<20)
-		total += n
-		switch {
+		n, err := from.Read(w.buf)
+		if _, err := to.Write(w.buf[:n]); err != nil {
+			return total, err
+		}
+		before := total
+		switch total += int64(n); {
 		case err == io.EOF:
 			return total, nil
 		case err != nil:
 			return total, err
-		case !w.pause():
+		case total>>20 != before>>20 && !w.pause():
 			return total, ErrStopped
 		}
 	}
@@ -280,18 +302,17 @@ func appendName(dst []byte, number int) []byte {
 	return strconv.AppendInt(dst, int64(number), 10)
 }
 
-// storeLimit bounds files stored as they are. A larger one is written before
-// its checksum is known; many readers of ZIP take that for compressed files
-// only.
-const storeLimit = 1 << 20
-
 // packLimit is the least length of a file to compress. Most job files are shorter: to
 // compress them takes long, and saves a thirtieth of the bytes.
 const packLimit = 4 << 10
 
-// stored reports whether a file stands in a package as it is.
-func stored(length int64, mediaType string) bool {
-	return length <= storeLimit && (length < packLimit || !compressible(mediaType))
+// mostPlain is the longest file whose lengths have place in the head before it. Those of a
+// longer one stand after it; many readers of ZIP take that for compressed files only.
+const mostPlain = 1<<32 - 2
+
+// packed reports whether a file is compressed.
+func packed(f *Member) bool {
+	return f.Length >= packLimit && compressible(f.Type) || f.Length > mostPlain
 }
 
 // compressible reports whether files of the media type are likely to shrink.
