@@ -1,17 +1,16 @@
 package publisher
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/textproto"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"cutie/publisher/names"
@@ -296,116 +295,6 @@ func (e *encoded) ReadFrom(r io.Reader) (int64, error) { return io.Copy(e.Respon
 // Unwrap lets [http.ResponseController] through.
 func (e *encoded) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
-// The next event of the queue wakes a waiting request, to compare the document. A document
-// may also change without an event, like an index when a period is over: [server.Check]
-// compares it once for all its waiters. A waiter costs only memory while nothing happens.
-
-// maxWait bounds the time a request may wait.
-const maxWait = 60 * time.Second
-
-// maxVain is how many events may wake a waiter in vain. After that only Check
-// wakes it: waiters must not slow down a queue busy with other things.
-const maxVain = 100
-
-// await returns the resource of a request once it differs from res, or as it is
-// when the time is over or the client gone. The error is that of a caller who has lost
-// the right meanwhile.
-func (s *server) await(r *http.Request, res *resource, find func() (*resource, error), wait time.Duration, same func(*resource) bool) (*resource, error) {
-	path := r.URL.EscapedPath()
-	patience, cancel := context.WithTimeout(r.Context(), wait)
-	defer cancel()
-	for vain := 0; ; vain++ {
-		eager := res.Events != nil && vain < maxVain
-		var seq job.Seq
-		if eager {
-			seq = res.Events.Seq()
-		}
-		ctx, wake := context.WithCancel(patience)
-		leave := s.polls.enter(path, find, res.State(), wake)
-		now, err := find()
-		if err == nil && same(now) {
-			if eager {
-				res.Events.Wait(ctx, seq) // an error shows in find
-			} else {
-				<-ctx.Done()
-			}
-			now, err = find()
-		}
-		leave()
-		wake()
-		if err != nil || !same(now) || patience.Err() != nil {
-			return now, cmp.Or(web.Still(r.Context()), err)
-		}
-		res = now
-	}
-}
-
-// polls are the waiters, by path.
-type polls struct {
-	mu   sync.Mutex
-	last int
-	all  map[string]*poll
-}
-
-type poll struct {
-	find  func() (*resource, error)
-	state string // of the resource when it was compared last
-	wake  map[int]context.CancelFunc
-}
-
-// enter registers a waiter for the resource to leave a state. The waiter calls
-// leave at the end.
-func (p *polls) enter(path string, find func() (*resource, error), state string, wake context.CancelFunc) (leave func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.all == nil {
-		p.all = make(map[string]*poll)
-	}
-	w := p.all[path]
-	if w == nil {
-		w = &poll{find: find, state: state, wake: make(map[int]context.CancelFunc)}
-		p.all[path] = w
-	}
-	p.last++
-	n := p.last
-	w.wake[n] = wake
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(w.wake, n)
-		if len(w.wake) == 0 && p.all[path] == w {
-			delete(p.all, path)
-		}
-	}
-}
-
-// Check wakes the waiters of documents changed or gone.
-func (s *server) Check() {
-	s.polls.mu.Lock()
-	all := maps.Clone(s.polls.all)
-	s.polls.mu.Unlock()
-	for path, w := range all {
-		state := "gone"
-		if r, err := w.find(); err == nil {
-			state = r.State()
-		}
-		s.polls.wake(path, state)
-	}
-}
-
-func (p *polls) wake(path, state string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	w := p.all[path]
-	if w == nil || w.state == state {
-		return
-	}
-	w.state = state
-	for _, wake := range w.wake {
-		wake()
-	}
-}
-
 // preferredWait returns how long a client prefers to wait, in whole seconds; 0
 // without a preference (RFC 7240, 2 and 4.3). The first one counts.
 func preferredWait(h http.Header) time.Duration {
@@ -425,4 +314,181 @@ func preferredWait(h http.Header) time.Duration {
 		}
 	}
 	return 0
+}
+
+// A document is one representation: a sequence of parts, texts in memory and files. It
+// implements [io.ReadSeeker], and opens a part when reading gets there.
+type document struct {
+	docState
+
+	parts []part
+	size  int64
+	at    int64 // where the next Read begins
+	past  int   // parts before that, at least
+	start int64 // where these end
+	cur   io.ReadCloser
+	end   int64 // of the part that cur reads
+}
+
+// A part opens its bytes from an offset on.
+type part struct {
+	size int64
+	open func(from int64) (io.ReadCloser, error)
+}
+
+func (d *document) add(size int64, open func(from int64) (io.ReadCloser, error)) {
+	if size > 0 {
+		d.parts = append(d.parts, part{size, open})
+		d.size += size
+	}
+}
+
+// Text adds bytes in memory.
+func (d *document) Text(b []byte) {
+	d.add(int64(len(b)), func(from int64) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(b[from:])), nil
+	})
+}
+
+// Content adds the first size bytes of a content, opened when they are read.
+func (d *document) Content(open set.Opener, size int64) {
+	d.add(size, func(from int64) (io.ReadCloser, error) {
+		c, err := open()
+		if err != nil {
+			return nil, err
+		}
+		return &section{io.NewSectionReader(c, from, size-from), c}, nil
+	})
+}
+
+type section struct {
+	*io.SectionReader
+	content set.Content
+}
+
+func (s *section) Close() error { return s.content.Close() }
+
+func (d *document) Read(p []byte) (int, error) {
+	for {
+		if d.cur == nil {
+			if err := d.next(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := d.cur.Read(p)
+		d.at += int64(n)
+		if err == io.EOF {
+			if err = d.Close(); d.at < d.end {
+				err = io.ErrUnexpectedEOF
+			}
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// next opens the part with the next byte.
+func (d *document) next() (err error) {
+	for ; d.past < len(d.parts); d.past++ {
+		p := d.parts[d.past]
+		if d.end = d.start + p.size; d.at < d.end {
+			d.cur, err = p.open(d.at - d.start)
+			return err
+		}
+		d.start = d.end
+	}
+	return io.EOF
+}
+
+// Seek implements [io.Seeker].
+func (d *document) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += d.at
+	case io.SeekEnd:
+		offset += d.size
+	}
+	if offset < 0 {
+		return 0, errors.New("seek before the document")
+	}
+	d.Close()
+	d.at, d.past, d.start = offset, 0, 0
+	return offset, nil
+}
+
+// Close closes the part being read.
+func (d *document) Close() error {
+	if d.cur == nil {
+		return nil
+	}
+	cur := d.cur
+	d.cur = nil
+	return cur.Close()
+}
+
+// A coding is a content coding (RFC 9110, 8.4.1).
+type coding uint8
+
+const (
+	identity coding = iota
+	inGzip
+	inZstd // RFC 8878
+)
+
+// String returns the name of the coding in headers.
+func (c coding) String() string { return [...]string{"identity", "gzip", "zstd"}[c] }
+
+// Suffix ends entity tags of the form. It must change if the same text gets
+// other bytes.
+func (c coding) Suffix() string { return [...]string{"", "-gzip", "-zst"}[c] }
+
+// accepted returns the coding a client likes best of those it names (RFC 9110,
+// 12.5.3). Of equals it is inGzip, because some clients read the first frame of
+// Zstandard only. A wildcard is no wish.
+func accepted(values []string) coding {
+	best, most := identity, 0.0
+	for _, v := range values {
+		for item := range strings.SplitSeq(v, ",") {
+			name, params, _ := strings.Cut(item, ";")
+			c := parseCoding(textproto.TrimString(name))
+			if c == identity {
+				continue
+			}
+			if q := weight(params); q > most || q == most && q > 0 && c < best {
+				best, most = c, q
+			}
+		}
+	}
+	return best
+}
+
+func parseCoding(name string) coding {
+	switch {
+	case strings.EqualFold(name, "gzip"), strings.EqualFold(name, "x-gzip"):
+		return inGzip
+	case strings.EqualFold(name, "zstd"):
+		return inZstd
+	}
+	return identity
+}
+
+// weight reads the parameter q: 1 without one, 0 if it is malformed.
+func weight(params string) float64 {
+	params = textproto.TrimString(params)
+	if params == "" {
+		return 1
+	}
+	name, value, _ := strings.Cut(params, "=")
+	q, err := strconv.ParseFloat(value, 64)
+	if err != nil || !strings.EqualFold(name, "q") || q < 0 || q > 1 {
+		return 0
+	}
+	return q
+}
+
+// A docState is that of a document.
+type docState struct {
+	Tag      string    // entity tag; "" if it has none
+	Modified time.Time // zero if unknown
 }

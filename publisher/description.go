@@ -206,12 +206,6 @@ func (s documents) about() (*names.About, error) {
 	return a, nil
 }
 
-// hasAbout reports whether the documents about the Source and the sets have one of
-// this name.
-func (p *Publisher) hasAbout(name string) bool {
-	return name == names.AboutDataName || name == names.AboutPageName && p.src.Page.Print != nil
-}
-
 // aboutDocument returns the document with a name.
 func (p *Publisher) aboutDocument(a *names.About, name string) *resource {
 	a.Clean()

@@ -7,9 +7,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -446,4 +448,101 @@ func (n *Notifier) description() string {
 	}
 	n.source, n.readAt = versionOf(n.pub.description().State()), now
 	return n.source
+}
+
+// An excerpt is a part of the Change Lists: the entries of successive events.
+type excerpt struct {
+	From    time.Time // of the event before, or of the creation of the queue
+	Upto    names.Position
+	Entries []byte
+	More    bool // there are later entries
+}
+
+// history returns the Change Lists without a gap between them, oldest first, the
+// open one last.
+func (s documents) history() ([]set.Span, error) {
+	st, err := s.Standing()
+	if err != nil {
+		return nil, err
+	}
+	return append(slices.Clip(st.Lists), st.Span()), nil
+}
+
+// excerpt returns the entries after a position, at most max bytes of them. It
+// begins with the oldest if the lists do not reach back so far, or if the queue
+// does not have the position: it is of a former queue of the name, or of a newer
+// copy of the home.
+//
+// Events without entries move the position and not its time: the From of the next
+// excerpt is the time of the position of this one.
+func (s documents) excerpt(after names.Position, max int) (excerpt, error) {
+	lists, err := s.history()
+	if err != nil {
+		return excerpt{}, err
+	}
+	open := lists[len(lists)-1]
+	if after.Seq > open.Last || after.At.Before(s.Since()) {
+		after = names.Position{At: lists[0].From}
+	}
+	if lists[0].First > after.Seq+1 {
+		after.At = lists[0].From
+	}
+	for _, l := range lists {
+		if l.Last <= after.Seq || l.Length == 0 {
+			continue
+		}
+		x := excerpt{From: after.At, Upto: names.Position{Seq: l.Last, At: l.Until}, More: l.Last < open.Last}
+		text, last, err := s.readList(l, func(r io.ReaderAt) ([]byte, names.Position, error) {
+			_, plain := r.(*os.File)
+			return names.After(r, l.Length, !plain, after.Seq, max)
+		})
+		if err != nil {
+			return excerpt{}, err
+		}
+		if x.Entries = text; last.Seq != 0 {
+			x.Upto, x.More = last, true
+		}
+		if len(text) > 0 {
+			return x, nil
+		}
+	}
+	return excerpt{Upto: names.Position{Seq: open.Last, At: after.At}}, nil
+}
+
+// newest returns the last entries, at most max bytes of them.
+func (s documents) newest(max int) (excerpt, error) {
+	lists, err := s.history()
+	if err != nil {
+		return excerpt{}, err
+	}
+	open := lists[len(lists)-1]
+	l := open
+	for i := len(lists) - 1; i >= 0 && l.Length == 0; i-- {
+		if lists[i].Length > 0 {
+			l = lists[i]
+		}
+	}
+	x := excerpt{From: l.From, Upto: names.Position{Seq: open.Last, At: open.Until}}
+	if l.Length == 0 {
+		return x, nil
+	}
+	text, before, err := s.readList(l, func(r io.ReaderAt) ([]byte, names.Position, error) { return names.Last(r, l.Length, max) })
+	if x.Entries = text; before.Seq != 0 {
+		x.From = before.At
+	}
+	return x, err
+}
+
+// readList reads entries of a list.
+func (s documents) readList(l set.Span, read func(io.ReaderAt) ([]byte, names.Position, error)) ([]byte, names.Position, error) {
+	file, err := s.EntriesOf(l.First, l.Length)
+	if err != nil {
+		return nil, names.Position{}, err
+	}
+	defer file.Close()
+	text, at, err := read(file)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", file.Name(), err)
+	}
+	return text, at, err
 }

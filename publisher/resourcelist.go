@@ -213,11 +213,3 @@ func each[T any](items []T, entry func(*T) sitemap.Entry) iter.Seq[sitemap.Entry
 		}
 	}
 }
-
-// oldUntil returns t in version 0.9, where open documents have an until too.
-func (p *Publisher) oldUntil(t time.Time) time.Time {
-	if p.src.Dialect != sitemap.V09 {
-		return time.Time{}
-	}
-	return t
-}

@@ -14,6 +14,7 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/web"
+	"cutie/sitemap"
 	"cutie/wellknown"
 )
 
@@ -136,6 +137,12 @@ func (p *Publisher) find(id, set, name string, open *uses) (*resource, error) {
 	return res, err
 }
 
+// hasAbout reports whether the documents about the Source and the sets have one of
+// this name.
+func (p *Publisher) hasAbout(name string) bool {
+	return name == names.AboutDataName || name == names.AboutPageName && p.src.Page.Print != nil
+}
+
 // goneFor returns the answer to a request for a document that was there once; nil
 // if none is known.
 func (p *Publisher) goneFor(r *http.Request, open *uses) error {
@@ -255,4 +262,107 @@ func (s documents) again() string {
 		text += fmt.Sprintf(", or with %s at %s", s.URI(names.ResourceDump), at(d.At))
 	}
 	return text
+}
+
+// openList returns changelist.xml.
+func (s documents) openList() (*resource, error) {
+	s.p.reading()
+	l, err := s.CurrentList()
+	if err != nil {
+		return nil, err
+	}
+	sp := set.Span{First: l.First, From: l.From, Until: s.p.oldUntil(l.Until), Length: l.Length}
+	r := s.changeList(sp, fmt.Sprintf("o%d-%d-%d-%d-%d", l.First, micro(l.From), micro(sp.Until), l.Length, micro(l.Changed)))
+	r.Modified = l.Changed // zero while it is empty: a period may end at any time
+	return r, nil
+}
+
+// micro returns the microseconds of a time, 0 for the zero time.
+func micro(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// closedList returns a closed list, nil if there is none.
+func (s documents) closedList(first job.Seq) *resource {
+	sp, ok := s.List(first)
+	if !ok {
+		return nil
+	}
+	r := s.changeList(sp, fmt.Sprintf("l%d-%s", sp.First, s.listDoc(&sp).Sum))
+	r.Modified = sp.Until
+	return r.asFinal()
+}
+
+// listDoc returns the name of a closed list. The digest of the entries is not in it: they
+// follow from the events and the form.
+func (s documents) listDoc(sp *set.Span) names.Doc {
+	return names.ClosedList.Of(uint64(sp.First)).As(names.Salt(s.Stamp(), names.Form,
+		sp.Last, micro(sp.From), micro(sp.Until), sp.Length, set.Unknown))
+}
+
+func (s documents) changeList(sp set.Span, tag string) *resource {
+	r := &resource{Tag: tag}
+	r.Open = func() (*document, error) {
+		d := r.document()
+		d.Text(s.ListHead(&sp))
+		err := addContent(d, func() (set.Content, error) { return s.EntriesOf(sp.First, sp.Length) }, sp.Length)
+		d.Text(sitemap.AppendFoot(nil, sitemap.URLSet))
+		return d, err
+	}
+	if sp.Packed > 0 {
+		r.Gzip = func() (*document, error) {
+			d := r.document()
+			return d, addContent(d, func() (set.Content, error) { return s.OpenPiece(sp.List()) }, sp.Packed)
+		}
+	}
+	return r
+}
+
+// addContent adds a content to a document. It is opened now, and again when it is read:
+// after an error nothing is answered.
+func addContent(d *document, open set.Opener, length int64) error {
+	if length == 0 {
+		return nil
+	}
+	file, err := open()
+	if err != nil {
+		return err
+	}
+	d.Content(open, length)
+	return file.Close()
+}
+
+// changeIndex returns changelist-index.xml: the closed lists, oldest first, and
+// the open one.
+func (s documents) changeIndex() (*resource, error) {
+	st, err := s.Standing()
+	if err != nil {
+		return nil, err
+	}
+	from, until := st.From, s.p.oldUntil(st.Until)
+	if len(st.Lists) > 0 {
+		from = st.Lists[0].From
+	}
+	links := s.Up(s.archiveLink(names.ChangeIndex)...)
+	tag := fmt.Sprintf("i%d-%d-%d-%d", st.First, len(st.Lists), len(links), until.UnixMicro())
+	head := sitemap.Head{Capability: sitemap.ChangeList, From: from, Until: until, Links: links}
+	return s.p.list(tag, sitemap.SitemapIndex, head, func(yield func(sitemap.Entry) bool) {
+		for _, sp := range st.Lists {
+			if !yield(sitemap.Entry{Loc: s.refer(s.listDoc(&sp)), From: sp.From, Until: sp.Until, Length: -1}) {
+				return
+			}
+		}
+		yield(sitemap.Entry{Loc: s.URI(names.OpenList), From: st.From, Until: until, Length: -1})
+	}), nil
+}
+
+// oldUntil returns t in version 0.9, where open documents have an until too.
+func (p *Publisher) oldUntil(t time.Time) time.Time {
+	if p.src.Dialect != sitemap.V09 {
+		return time.Time{}
+	}
+	return t
 }

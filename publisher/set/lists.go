@@ -36,6 +36,16 @@ type Standing struct {
 	Next     time.Time // from when on there is no package
 }
 
+// CurrentList brings the open list up to date and returns it.
+func (s *Set) CurrentList() (OpenList, error) {
+	if err := s.catchUp(); err != nil {
+		return OpenList{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.at, nil
+}
+
 // Standing brings the lists up to date and returns how they stand.
 func (s *Set) Standing() (Standing, error) {
 	if err := s.catchUp(); err != nil {
@@ -336,8 +346,7 @@ func (s *Set) Holds() job.Seq {
 func (s *Set) EntriesOf(first job.Seq, length int64) (Content, error) {
 	for {
 		s.mu.Lock()
-		sp, closed := Find(s.files.Lists, first)
-		if !closed && first == s.at.First && length <= s.at.Length {
+		if first == s.at.First && length <= s.at.Length {
 			file, err := s.openGrowing()
 			if err != nil && Unusable(err) {
 				err = errors.Join(s.mend(err), &brokenFile{names.EntriesFile(first)})
@@ -345,6 +354,7 @@ func (s *Set) EntriesOf(first job.Seq, length int64) (Content, error) {
 			s.mu.Unlock()
 			return file, err
 		}
+		sp, closed := Find(s.files.Lists, first)
 		s.mu.Unlock()
 		if !closed || length > sp.Length {
 			return nil, fmt.Errorf("%s: %w", names.EntriesFile(first), fs.ErrNotExist) // removed, or lost
