@@ -328,19 +328,7 @@ func TestPagesThatDoNotVerifyAreRefused(t *testing.T) {
 	}
 }
 
-func TestTombstonesReadAsWritten(t *testing.T) {
-	want := index.Tombstone{Job: 1, Culled: 2, Seq: 3}
-	b := want.Append(nil)
-	if got, ok := index.ParseTombstone(b); got != want || !ok || len(b) != index.TombstoneSize {
-		t.Errorf("got %+v, %v", got, ok)
-	}
-	for i := range 28 {
-		bad := bytes.Clone(b)
-		bad[i] ^= 1
-		if got, ok := index.ParseTombstone(bad); ok {
-			t.Errorf("octet %d: got %+v", i, got)
-		}
-	}
+func TestTombstonesAreTakenOnce(t *testing.T) {
 	x := index.New("jobs")
 	x.Tombstones.SetLast(4)
 	for seq := job.Seq(3); seq < 8; seq++ {
