@@ -448,6 +448,46 @@ func (f *follower) skip() error {
 	return nil
 }
 
+// catchUp brings the lists of all changed queues up to date. A Tick has the lock of
+// work.
+func (p *Publisher) catchUp(tick bool) error {
+	p.mu.Lock()
+	seen := p.seen
+	p.mu.Unlock()
+	changed, now := p.svc.changed(seen)
+	var errs []error
+	for i, q := range changed {
+		switch {
+		case i%trimEach != trimEach-1:
+		case tick:
+			p.trim()
+		default:
+			p.tryTrim()
+		}
+		if err := p.catchUpWith(q); err != nil && !errors.Is(err, ledger.ErrNoQueue) {
+			errs = append(errs, fmt.Errorf("queue %s: %w", q.ID(), err))
+		}
+	}
+	if len(errs) == 0 { // else all of them are looked at again
+		p.mu.Lock()
+		p.seen = max(p.seen, now)
+		p.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Publisher) catchUpWith(q Queue) error {
+	if _, rests := p.atRest(q); rests {
+		return nil
+	}
+	f, err := p.use(q)
+	if err != nil {
+		return err
+	}
+	defer f.release()
+	return f.catchUp()
+}
+
 // Between two Ticks thousands of changes may come, and the next reader of an open Change
 // List waits until all of them are in it. While somebody reads one, the lists are kept up
 // to date, and each reader waits for few. Without readers the changes wait for the Tick:

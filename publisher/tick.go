@@ -51,46 +51,6 @@ func (p *Publisher) tick(ctx context.Context, waits *[]*set.Wait) (more bool, er
 	return p.work.task != nil, errors.Join(errs...)
 }
 
-// catchUp brings the lists of all changed queues up to date. A Tick has the lock of
-// work.
-func (p *Publisher) catchUp(tick bool) error {
-	p.mu.Lock()
-	seen := p.seen
-	p.mu.Unlock()
-	changed, now := p.svc.changed(seen)
-	var errs []error
-	for i, q := range changed {
-		switch {
-		case i%trimEach != trimEach-1:
-		case tick:
-			p.trim()
-		default:
-			p.tryTrim()
-		}
-		if err := p.catchUpWith(q); err != nil && !errors.Is(err, ledger.ErrNoQueue) {
-			errs = append(errs, fmt.Errorf("queue %s: %w", q.ID(), err))
-		}
-	}
-	if len(errs) == 0 { // else all of them are looked at again
-		p.mu.Lock()
-		p.seen = max(p.seen, now)
-		p.mu.Unlock()
-	}
-	return errors.Join(errs...)
-}
-
-func (p *Publisher) catchUpWith(q Queue) error {
-	if _, rests := p.atRest(q); rests {
-		return nil
-	}
-	f, err := p.use(q)
-	if err != nil {
-		return err
-	}
-	defer f.release()
-	return f.catchUp()
-}
-
 // Publish does at once the work of many Ticks: it brings all lists up to date,
 // closes them, makes the packages of all closed lists, and a Resource Dump of each set with
 // changes since its last one. It returns at the end, with the errors of packages

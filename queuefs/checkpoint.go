@@ -461,38 +461,6 @@ func (s *Service) fileAll(ctx context.Context, inTime func() bool) error {
 	return nil
 }
 
-// makeFit returns [ledger.ErrNoSpace] unless there is free space for the files of n jobs with
-// so many bytes. If few files are to be written it writes them first: then their true
-// size is known.
-func (s *Service) makeFit(n int, bytes int64) error {
-	if s.space.Fits(n, bytes) {
-		return nil
-	}
-	if s.space.Hopeless() {
-		return ledger.ErrNoSpace
-	}
-	if err := s.begin(); err != nil {
-		return err
-	}
-	defer s.end()
-	s.upkeep.Lock()
-	defer s.upkeep.Unlock()
-	if s.space.Fits(n, bytes) {
-		return nil
-	}
-	if err := s.shed(); err != nil {
-		return ledger.StorageError(err)
-	}
-	if err := s.checkpointLocked(allFiles); err != nil && !errors.Is(err, ledger.ErrNoSpace) {
-		return err
-	}
-	if s.space.Fits(n, bytes) {
-		return nil
-	}
-	s.space.NoGrowth()
-	return ledger.ErrNoSpace
-}
-
 // spool makes a temporary file for a large payload, with the same check as it
 // grows.
 func (s *Service) spool() (*durable.Spool, error) {

@@ -3,42 +3,27 @@ package queuefs
 import (
 	"cmp"
 	"context"
-	"cutie/queuefs/digest"
-	"cutie/queuefs/index"
-	"cutie/queuefs/job"
-	"cutie/queuefs/ledger"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
 	"time"
+
+	"cutie/queuefs/digest"
+	"cutie/queuefs/index"
+	"cutie/queuefs/job"
+	"cutie/queuefs/ledger"
 )
 
 // A key names a submission for a client without an answer: it asks again with the key, and
 // nothing happens twice. The key is in the job file and in the index, as long as the job
 // is known. So it outlives a crash, a rebuild and a promotion.
 
-// Key gives the submission a key, unless it is "": a single job has it as the Key of its
-// [job.Meta], and job n, from 1 on, of several ones has KEY#n. Jobs may have keys of their
-// own instead.
-//
-// Each owner has keys of his own. A job of the same key, owner and payload that is in the
-// queue is returned by Commit in the place of a new one. If the payload differs, or the number
-// of jobs of the submission, the error is [ErrKeyUsed] and names the job. Two submissions with a key
-// come one after the other; a long wait for the first one ends in [queuefs.ErrBusy].
-func (s *Submission) Key(key string) { s.key = key }
-
-// Again reports, after Commit, whether all of its jobs were in the queue before.
-func (s *Submission) Again() bool { return s.again }
-
-// storeOnce is store, but for jobs whose keys are in the queue already: these are returned.
+// storeOnce is Commit of jobs with keys: those whose keys are in the queue already are returned.
 func (s *Submission) storeOnce(ctx context.Context) ([]job.Job, error) {
 	sums, err := s.giveKeys()
 	if err != nil {
 		return nil, err
-	}
-	if len(sums) == 0 {
-		return s.store(ctx, s.uploads)
 	}
 	release, err := s.to.keyed.claim(ctx, sums, s.to.svc.shared.Gate.Sleep)
 	if err != nil {

@@ -3,15 +3,16 @@ package queuefs
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
 	"cutie/queuefs/buffers"
 	"cutie/queuefs/digest"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
-	"errors"
-	"fmt"
-	"slices"
-	"time"
 )
 
 // A Submission is a group of jobs on its way into a queue: committed as a
@@ -56,6 +57,19 @@ func (s *Submission) Admit(a Admission) { s.admit = a }
 // Memory makes the submission take its payloads in memory, and its buffers, from the
 // account of a request. It is called before Add.
 func (s *Submission) Memory(a *buffers.Account) { s.budget.memory = a }
+
+// Key gives the submission a key, unless it is "": a single job has it as the Key of its
+// [job.Meta], and job n, from 1 on, of several ones has KEY#n. Jobs may have keys of their
+// own instead.
+//
+// Each owner has keys of his own. A job of the same key, owner and payload that is in the
+// queue is returned by Commit in the place of a new one. If the payload differs, or the number
+// of jobs of the submission, the error is [ErrKeyUsed] and names the job. Two submissions with
+// one key come one after the other; a long wait for the first one ends in [ErrKeyBusy].
+func (s *Submission) Key(key string) { s.key = key }
+
+// Again reports, after Commit, whether all of its jobs were in the queue before.
+func (s *Submission) Again() bool { return s.again }
 
 // Group makes the jobs of the submission a batch: jobs without a name of a
 // batch get one in common; see [job.BatchName].
@@ -164,9 +178,20 @@ func (s *Submission) Commit(ctx context.Context) ([]job.Job, error) {
 	if slices.Contains(s.uploads, nil) {
 		return nil, errors.New("batch is not complete")
 	}
-	jobs, err := s.storeOnce(ctx)
+	var jobs []job.Job
+	var err error
+	if s.hasKeys() {
+		jobs, err = s.storeOnce(ctx)
+	} else {
+		jobs, err = s.store(ctx, s.uploads)
+	}
 	s.discard(err != nil)
 	return jobs, err
+}
+
+// hasKeys reports whether the submission or one of its jobs has a key.
+func (s *Submission) hasKeys() bool {
+	return s.key != "" || slices.ContainsFunc(s.uploads, func(d *Upload) bool { return d.meta.Key != "" })
 }
 
 // store is Commit of some of the uploads.
@@ -289,6 +314,38 @@ func (q *Queue) catchUp(ctx context.Context, n int) error {
 		}
 	}
 	return nil
+}
+
+// makeFit returns [ledger.ErrNoSpace] unless there is free space for the files of n jobs with
+// so many bytes. If few files are to be written it writes them first: then their true
+// size is known.
+func (s *Service) makeFit(n int, bytes int64) error {
+	if s.space.Fits(n, bytes) {
+		return nil
+	}
+	if s.space.Hopeless() {
+		return ledger.ErrNoSpace
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	s.upkeep.Lock()
+	defer s.upkeep.Unlock()
+	if s.space.Fits(n, bytes) {
+		return nil
+	}
+	if err := s.shed(); err != nil {
+		return ledger.StorageError(err)
+	}
+	if err := s.checkpointLocked(allFiles); err != nil && !errors.Is(err, ledger.ErrNoSpace) {
+		return err
+	}
+	if s.space.Fits(n, bytes) {
+		return nil
+	}
+	s.space.NoGrowth()
+	return ledger.ErrNoSpace
 }
 
 // commit is [ledger.Ledger.Commit] for a queue that is no mirror.

@@ -28,6 +28,48 @@ const (
 	PartBytes  = 1 << 20
 )
 
+// An OpenList is the open Change List of a set: how far the set has read the
+// events of its queue, and how far the list had grown by then.
+type OpenList struct {
+	First   job.Seq   // first event of the list, after the last list or gap; Read+1 at most
+	Read    job.Seq   // last event read
+	From    time.Time // of the event before First, or of the creation of the queue
+	Until   time.Time // of the last event that is no phase, or of the creation
+	Since   time.Time // of the first event with an entry; zero without one
+	Changed time.Time // of the last event with an entry; zero without one
+	Entries int
+	Length  int64 // bytes of the entries
+	Files   int64 // bytes of the files its package is to have
+}
+
+// NewOpenList returns the list that begins after the event seq.
+func NewOpenList(seq job.Seq, at time.Time) OpenList {
+	return OpenList{First: seq + 1, Read: seq, From: at, Until: at}
+}
+
+// Span returns the list as it would be closed.
+func (l *OpenList) Span() Span {
+	return Span{First: l.First, Last: l.Read, From: l.From, Until: l.Until, Entries: l.Entries, Length: l.Length}
+}
+
+// Add adds an event with n entries of size bytes. Until does not move with a
+// phase: documents show no phases.
+func (l *OpenList) Add(ev *job.Event, n, size int) {
+	if l.Read = ev.Seq; ev.Kind == job.Phase {
+		return
+	}
+	l.Until = ev.Time
+	if n == 0 {
+		return
+	}
+	if l.Entries == 0 {
+		l.Since = ev.Time
+	}
+	l.Changed = ev.Time
+	l.Entries += n
+	l.Length += int64(size)
+}
+
 // A Standing is a set at one instant, as it is published.
 type Standing struct {
 	OpenList

@@ -3,9 +3,9 @@
 // before it keeps them, and is refused while there are none left for the client. The
 // account gives everything back at the end of the request.
 //
-// Buffers of fixed size of connections do not count: the number of connections bounds
-// them. Those of a request over HTTP/2 do, because a connection has many at once, and so do
-// the parts of an answer that wait for the client.
+// The fixed buffers of connections do not count, since the number of connections is limited.
+// What a request over HTTP/2 takes counts, because a connection has many requests at once. So
+// do the parts of an answer that wait for the client.
 package buffers
 
 import (

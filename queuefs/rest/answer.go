@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
+	"cutie/queuefs/rest/field"
 	"cutie/queuefs/state"
 	"cutie/queuefs/web"
 )
@@ -357,4 +359,22 @@ func (t tagHash) tag(n uint64) string {
 	b := append(make([]byte, 0, 40), '"')
 	b = append(strconv.AppendUint(b, n, 36), '-')
 	return string(append(strconv.AppendUint(b, uint64(t), 36), '"'))
+}
+
+// replayed says in the answer that nothing was stored, or taken, for the request, and
+// returns its status.
+func replayed(w http.ResponseWriter, again bool, status int) int {
+	if !again {
+		return status
+	}
+	w.Header()[field.Replayed] = []string{"true"}
+	return http.StatusOK
+}
+
+// keyBusy lets the client of a busy key ask again.
+func keyBusy(w http.ResponseWriter, err error) error {
+	if errors.Is(err, queuefs.ErrKeyBusy) {
+		w.Header()["Retry-After"] = []string{"1"}
+	}
+	return err
 }

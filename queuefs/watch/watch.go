@@ -1,6 +1,6 @@
 // Package watch wakes callers waiting for events. There is one way to wait: a caller
 // takes a channel, looks at the state, sleeps until the next event closes the channel,
-// and looks again. The package has the channels, and no queue.
+// and looks again. The package has only the channels; it knows no queues.
 package watch
 
 import (

@@ -543,3 +543,28 @@ func (b *buffers) pad(buf []byte) []byte {
 	clear(buf[n:])
 	return buf
 }
+
+// writeAt writes whole blocks.
+func (s *segment) writeAt(p []byte, at int64) error {
+	if s.direct != nil && len(p) >= directBatch {
+		if n, err := s.direct.WriteAt(p, at); err == nil {
+			return nil
+		} else if n > 0 {
+			return err
+		}
+	}
+	_, err := s.f.WriteAt(p, at)
+	return err
+}
+
+// leaves returns how many bytes at the end of a segment are not for a use unless
+// another segment follows.
+func leaves(use journal.Use, size int64) int64 {
+	switch use {
+	case journal.Adds:
+		return size / 8
+	case journal.Changes:
+		return size / 16
+	}
+	return 0
+}

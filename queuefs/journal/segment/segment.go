@@ -482,19 +482,6 @@ func (s *segment) openDirect(d *durable.Dir) {
 	}
 }
 
-// writeAt writes whole blocks.
-func (s *segment) writeAt(p []byte, at int64) error {
-	if s.direct != nil && len(p) >= directBatch {
-		if n, err := s.direct.WriteAt(p, at); err == nil {
-			return nil
-		} else if n > 0 {
-			return err
-		}
-	}
-	_, err := s.f.WriteAt(p, at)
-	return err
-}
-
 // files makes the files of segments, uses them again, and removes them. Its mutex
 // comes before the one of the log.
 type files struct {
@@ -530,18 +517,6 @@ const (
 // diskParts is how many segments of a size must fit the free space if a smaller one
 // is possible.
 const diskParts = 8
-
-// leaves returns how many bytes at the end of a segment are not for a use unless
-// another segment follows.
-func leaves(use journal.Use, size int64) int64 {
-	switch use {
-	case journal.Adds:
-		return size / 8
-	case journal.Changes:
-		return size / 16
-	}
-	return 0
-}
 
 // holds reports whether a segment of so many bytes has space for a batch with n
 // bytes of records.
