@@ -122,4 +122,9 @@ func TestCheckPassesOverAHomeThatPublishesNothing(t *testing.T) {
 	if got := publisher.Check(killed); len(got) > 0 {
 		t.Errorf("killed: %v", got)
 	}
+	s.settle()
+	killed = s.killed(s.newDir) // with documents, and before the first checkpoint
+	if got := publisher.Check(killed); len(got) > 0 {
+		t.Errorf("killed with documents: %v", got)
+	}
 }

@@ -23,7 +23,7 @@ import (
 // is safe for concurrent use.
 type Cursor struct {
 	store *Store
-	there atomic.Bool // the file is, or was
+	there atomic.Bool // the file has lines, or had some
 
 	mu    sync.Mutex
 	taken []byte // by the last Take, until it is written
@@ -149,8 +149,7 @@ func (c *Cursor) Write() error {
 	return nil
 }
 
-// None reports whether there was no file to read, and none was written yet. It waits
-// for no lock.
+// None reports whether the file has no line of a queue yet. It waits for no lock.
 func (c *Cursor) None() bool { return !c.there.Load() }
 
 // clearCursor sets aside anything in the place of the cursor.
@@ -166,14 +165,16 @@ func (s *Store) clearCursor(cause error) error {
 	return nil
 }
 
-// Cursor reads the cursor, if there is one, and returns the lines by queue. A damaged
-// file, or one of another stamp, is set aside.
+// Cursor reads the cursor, and returns the lines by queue. A damaged file, or one of another
+// stamp, is set aside. If there is none one without lines is written: a home that was killed
+// before its first checkpoint is not one that lost its cursor.
 func (s *Store) Cursor() (*Cursor, map[string]Lines, error) {
 	root := s.Root()
 	c := &Cursor{store: s}
 	data, err := sealed(root, CursorFile, cursorTitle).Read()
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, nil, nil
+		none := printCursor(nil, s.Stamp, func(func(Lines) bool) {})
+		return c, nil, sealed(root, CursorFile, cursorTitle).Write(none)
 	}
 	if err != nil && !Unusable(err) {
 		return nil, nil, err
@@ -190,7 +191,7 @@ func (s *Store) Cursor() (*Cursor, map[string]Lines, error) {
 		s.Report(CursorFile, "%v; moved to %s, open Change Lists begin anew where the journal does not reach back", err, aside)
 		return c, nil, nil
 	}
-	c.there.Store(true)
+	c.there.Store(len(open) > 0)
 	return c, open, nil
 }
 
