@@ -74,6 +74,10 @@ func (s *Service) load() error {
 	if err := s.reportMissing(); err != nil {
 		return err
 	}
+	s.index.DropDamaged(func(id string) bool {
+		_, lost := s.known.lost[id]
+		return lost || slices.Contains(known.fresh, id) || s.open(id) != nil
+	})
 	s.doubt(known.fresh)
 	lost, err := s.replay(c, indexed)
 	if err != nil {

@@ -36,6 +36,17 @@ func changeRow(t testing.TB, dir string, k table.Kind, key string, change func([
 	must(t, errors.Join(err, db.Close()))
 }
 
+// moveRow gives a row of the table of a home that is not open another key.
+func moveRow(t testing.TB, dir string, k table.Kind, key, to string) {
+	t.Helper()
+	db := sure(bbolt.Open(filepath.Join(dir, tableFile), 0o600, &bbolt.Options{Timeout: time.Second}))(t)
+	err := db.Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket([]byte(k))
+		return errors.Join(b.Put([]byte(to), slices.Clone(b.Get([]byte(key)))), b.Delete([]byte(key)))
+	})
+	must(t, errors.Join(err, db.Close()))
+}
+
 // loseRow takes a row away.
 func loseRow(t testing.TB, dir string, k table.Kind, key string) {
 	t.Helper()

@@ -28,6 +28,8 @@ const (
 	largeRow   = 32 << 10
 	packedFile = 1 << 20 // about, of rows together
 	packedMost = 64 << 20
+
+	unpackedDir = home.PackedDir + "-done" // on its way to be removed
 )
 
 // Pack calls add with each file of the rows, with the checkpoint at; nil is that of the table.
@@ -89,8 +91,14 @@ func cutRow(data []byte) (k table.Kind, key string, contents, rest []byte, err e
 // unpack makes the table of the files of an image, if there are some. A crash meanwhile leaves
 // them, and the next opening does it again.
 func (s *Store) unpack() error {
+	if s.Look {
+		return nil
+	}
+	if err := s.Log.RemoveTree(unpackedDir); err != nil {
+		return err
+	}
 	packed, err := s.Log.Sub(home.PackedDir)
-	if errors.Is(err, fs.ErrNotExist) || s.Look {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
@@ -120,7 +128,11 @@ func (s *Store) unpack() error {
 	if err = errors.Join(err, t.Close()); err != nil {
 		return err
 	}
-	return errors.Join(s.Log.RemoveTree(home.PackedDir), s.Log.Sync())
+	// What is left of them after a crash must not make a table again.
+	if err := errors.Join(s.Log.Sync(), s.Log.Rename(home.PackedDir, s.Log, unpackedDir), s.Log.Sync()); err != nil {
+		return err
+	}
+	return s.Log.RemoveTree(unpackedDir)
 }
 
 // fill stages the rows of a file.

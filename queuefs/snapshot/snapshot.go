@@ -217,6 +217,24 @@ func (s *Store) KeepFloor() {
 	s.put(table.Meta, table.FloorKey, &table.Queue{Last: last, Types: []string{""}, Bare: true})
 }
 
+// DropDamaged ends damaged rows that nothing else makes again: of removed queues, and under
+// damaged keys. The last numbers in them are lost. kept says that there is such a queue.
+func (s *Store) DropDamaged(kept func(id string) bool) {
+	lost := false
+	for _, r := range s.Table.Damaged {
+		made := r.Kind == table.Meta && (r.Key == table.CheckpointKey || r.Key == table.ServiceKey)
+		if made || r.Kind == table.Queues && kept(r.Key) {
+			continue
+		}
+		s.Table.Delete(r.Kind, r.Key)
+		s.Report(TablePath, fmt.Sprintf("row %s %q does not verify; numbers of queues without a row go on above the highest there are", r.Kind, r.Key))
+		lost = true
+	}
+	if lost {
+		s.KeepFloor()
+	}
+}
+
 func (s *Store) put(k table.Kind, key string, x *table.Queue) { s.Table.Put(k, key, x.Text()) }
 
 // row returns the row of a queue; ok is false without one. The error wraps
@@ -404,10 +422,7 @@ func (s *Store) former(id string, q *table.Queue) (*index.Index, error) {
 // dropPages stages the end of pages, so that they are not taken for those of the next
 // checkpoint.
 func (s *Store) dropPages(id string) error {
-	return s.Table.Each(table.Pages, table.Of(id), "", func(key string, _ []byte, _ error) bool {
-		s.Table.Delete(table.Pages, key)
-		return true
-	})
+	return s.Table.Drop(table.Pages, table.Of(id))
 }
 
 // Service returns the last known cutie-info.txt; nil if there is no copy.
@@ -530,6 +545,12 @@ func (s *Store) Stage(l *ledger.Ledger, at journal.LSN, dirs func() ([4]int64, e
 			l.Note(func(x *index.Index) { x.Changed = true })
 		}
 	}()
+	var changes [4]int64
+	if dirs != nil {
+		if changes, err = dirs(); err != nil {
+			return err // before a page counts as staged
+		}
+	}
 	// The row of the queue goes with its pages: a crash must not part them.
 	var rows []table.Row
 	size, held, versions := 0, 0, int64(0)
@@ -559,12 +580,7 @@ func (s *Store) Stage(l *ledger.Ledger, at journal.LSN, dirs func() ([4]int64, e
 		}
 	}
 	x := l.Snapshot(at)
-	x.Pages, x.Versions = held, versions // a page made since then is replayed
-	if dirs != nil {
-		if x.Dirs, err = dirs(); err != nil {
-			return err
-		}
-	}
+	x.Pages, x.Versions, x.Dirs = held, versions, changes // a page made since then is replayed
 	s.Table.PutAll(append(rows, table.Row{Kind: table.Queues, Key: l.ID(), Contents: x.Text()}))
 	if s.Table.Full() {
 		return s.Table.Commit()

@@ -2,10 +2,11 @@
 //
 // The file is a bbolt database with a bucket for each [Kind] of row. What bbolt lacks is
 // here. Each value begins with a CRC-32C over its kind, its key and its contents, so that no
-// value stands for another one. bbolt maps its file, so that a bad sector or a cut file is
-// a fault of memory, and a damaged page of its tree a panic: every access passes [Table.do],
-// which turns both into [durable.ErrDamaged]. Rows are staged by Put and Delete, seen by
-// readers at once, and reach stable storage with the next Commit, all of them or none.
+// value stands for another one. bbolt trusts its file, so an opening verifies all of its
+// tree first. bbolt maps it, so that a bad sector or a cut file is a fault of memory, and damage
+// that comes later may be a panic: every access passes [Table.do], which turns both into
+// [durable.ErrDamaged]. Rows are staged by Put and Delete, seen by readers at once, and reach
+// stable storage with the next Commit, all of them or none.
 //
 // A Table is derived from the log and the directories: a damaged one is set aside, and made
 // again by the opening of the home.
@@ -13,7 +14,6 @@ package table
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -23,6 +23,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,6 +65,11 @@ type Table struct {
 	// it before the first commit.
 	Failed func(error)
 
+	// Damaged are the small rows that did not verify at the opening, those of [Meta] and
+	// [Queues]. A key may be damaged, too: then nobody asks for the row, and the right one is
+	// missing.
+	Damaged []Row
+
 	dir  *durable.Dir
 	db   *bbolt.DB // nil: looked at, and there is none
 	file *os.File  // of db
@@ -86,7 +92,7 @@ type rows map[Kind]map[string][]byte
 func Open(dir *durable.Dir, look bool) (*Table, error) {
 	t := None(dir)
 	if look {
-		if _, err := dir.Stat(Name); errors.Is(err, fs.ErrNotExist) {
+		if st, err := dir.Stat(Name); errors.Is(err, fs.ErrNotExist) || err == nil && st.Size == 0 { // bbolt has to write one
 			return t, nil
 		}
 	}
@@ -94,14 +100,14 @@ func Open(dir *durable.Dir, look bool) (*Table, error) {
 	if err == nil {
 		err = t.verify()
 	}
+	if err == nil && !look {
+		err = t.compact()
+	}
 	if err != nil {
 		_ = t.Close() // bbolt may have closed the file
 		return nil, err
 	}
-	if look {
-		return t, nil
-	}
-	return t, t.compact()
+	return t, nil
 }
 
 // None returns a table without rows and without a file, to look at. Commits fail.
@@ -121,7 +127,10 @@ func (t *Table) open(look bool) error {
 		}
 		db, err := bbolt.Open(t.dir.Path()+"/"+Name, 0o600, o)
 		if err != nil {
-			if errors.As(err, new(*fs.PathError)) || errors.As(err, new(unix.Errno)) || errors.Is(err, bolterrors.ErrTimeout) {
+			if errors.Is(err, bolterrors.ErrTimeout) {
+				return fmt.Errorf("%s: another process has it open; end that process, and try again", Name)
+			}
+			if errors.As(err, new(*fs.PathError)) || errors.As(err, new(unix.Errno)) {
 				return err
 			}
 			return damage(err)
@@ -162,37 +171,19 @@ func (t *Table) fail(err error) {
 }
 
 // verify goes through the whole file: a damaged tree shows itself here, where the table can be
-// set aside, and not under a change. First it reads all that is in use: bbolt's own check, of
-// the tree and of the free pages, runs in another goroutine, in which a fault of memory would
-// end the process.
+// set aside, and not under a change. Who wants a row verifies it.
 func (t *Table) verify() error {
 	return t.do(func() error {
-		return t.db.View(func(tx *bbolt.Tx) error {
-			if st, err := t.dir.Stat(Name); err != nil || st.Size < tx.Size() {
-				return cmp.Or(err, damage(fmt.Errorf("it has %d octets of %d", st.Size, tx.Size())))
-			}
-			err := tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
-				var last []byte
-				c := b.Cursor()
-				for key, value := c.First(); key != nil; key, value = c.Next() {
-					if last != nil && bytes.Compare(last, key) >= 0 {
-						return damage(fmt.Errorf("rows %s are not in their order", name))
-					}
-					_, _ = unseal(Kind(name), string(key), value) // reads it; who wants the row reports it
-					last = append(last[:0], key...)
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-			for e := range tx.Check() { // to its end
-				err = cmp.Or(err, e)
-			}
-			if err != nil {
-				err = damage(err)
-			}
+		st, err := t.file.Stat()
+		if err != nil {
 			return err
+		}
+		return verifyFile(t.file, st.Size(), func(kind, key, value []byte) {
+			if k := Kind(kind); k != Pages && k != Culled {
+				if _, err := unseal(k, string(key), value); err != nil {
+					t.Damaged = append(t.Damaged, Row{Kind: k, Key: string(key)})
+				}
+			}
 		})
 	})
 }
@@ -216,39 +207,44 @@ func (t *Table) compact() error {
 	return t.copyAnew()
 }
 
+// copyAnew puts a copy in the place of the file. Without one, as on a full disk, it is as good
+// as it was.
 func (t *Table) copyAnew() error {
-	out, tmp, err := t.dir.Temp()
+	tmp, err := t.copyTo()
 	if err != nil {
-		return err
-	}
-	out.Close() // bbolt opens it by its name
-	err = t.do(func() error {
-		to, err := bbolt.Open(t.dir.Path()+"/"+tmp, 0o600, &bbolt.Options{FreelistType: bbolt.FreelistMapType})
-		if err != nil {
+		if tmp != "" {
+			_ = t.dir.Remove(tmp) // else the next opening does
+		}
+		if errors.Is(err, durable.ErrDamaged) {
 			return err
 		}
-		return errors.Join(bbolt.Compact(to, t.db, CommitSize), to.Sync(), to.Close())
-	})
-	if err == nil {
-		err = t.dir.Rename(tmp, t.dir, Name)
+		return nil
 	}
-	if err == nil {
-		err = t.dir.Sync()
-	}
-	if err != nil {
-		if e := t.dir.Remove(tmp); e != nil && !errors.Is(e, fs.ErrNotExist) {
-			err = errors.Join(err, e)
-		}
-		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-			return nil // it is as good as it was
-		}
-		return err
-	}
-	if err := t.db.Close(); err != nil {
+	// From here on either file may be there after a crash, with the same rows.
+	if err := errors.Join(t.dir.Rename(tmp, t.dir, Name), t.dir.Sync(), t.db.Close()); err != nil {
 		return err
 	}
 	t.db, t.file = nil, nil
 	return t.open(false)
+}
+
+func (t *Table) copyTo() (tmp string, err error) {
+	out, tmp, err := t.dir.Temp()
+	if err != nil {
+		return "", err
+	}
+	err = t.dir.Step("copy "+Name, func() error {
+		return t.do(func() error {
+			o := &bbolt.Options{FreelistType: bbolt.FreelistMapType}
+			o.OpenFile = func(string, int, os.FileMode) (*os.File, error) { return out, nil }
+			to, err := bbolt.Open(out.Name(), 0o600, o)
+			if err != nil {
+				return err
+			}
+			return errors.Join(bbolt.Compact(to, t.db, CommitSize), to.Sync(), to.Close())
+		})
+	})
+	return tmp, err
 }
 
 // Close lets go of the file. What is staged is lost.
@@ -410,17 +406,22 @@ func (t *Table) PutAll(all []Row) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, r := range all {
-		of := t.staged[r.Kind]
-		if of == nil {
-			of = map[string][]byte{}
-			t.staged[r.Kind] = of
-		}
-		if was, ok := of[r.Key]; ok {
-			t.size -= len(r.Key) + len(was)
-		}
-		of[r.Key] = r.Contents
-		t.size += len(r.Key) + len(r.Contents)
+		t.stage(r)
 	}
+}
+
+// stage is Put with mu held.
+func (t *Table) stage(r Row) {
+	of := t.staged[r.Kind]
+	if of == nil {
+		of = map[string][]byte{}
+		t.staged[r.Kind] = of
+	}
+	if was, ok := of[r.Key]; ok {
+		t.size -= len(r.Key) + len(was)
+	}
+	of[r.Key] = r.Contents
+	t.size += len(r.Key) + len(r.Contents)
 }
 
 // Full reports whether so much is staged that a commit is due, lest a transaction grow
@@ -431,8 +432,29 @@ func (t *Table) Full() bool {
 	return t.size >= CommitSize
 }
 
+// Drop stages the end of all rows of a kind whose keys begin with prefix, also of those that
+// are staged.
+func (t *Table) Drop(k Kind, prefix string) error {
+	t.mu.Lock()
+	for _, of := range []map[string][]byte{t.staged[k], t.writing[k]} {
+		for key := range of {
+			if strings.HasPrefix(key, prefix) {
+				t.stage(Row{Kind: k, Key: key})
+			}
+		}
+	}
+	t.mu.Unlock()
+	return t.Each(k, prefix, "", func(key string, _ []byte, _ error) bool {
+		t.Delete(k, key)
+		return true
+	})
+}
+
 // DeleteAll commits the end of all rows of a kind whose keys begin with prefix, some at a time.
 func (t *Table) DeleteAll(k Kind, prefix string) error {
+	if err := t.Commit(); err != nil { // what is staged goes, too
+		return err
+	}
 	return t.DeleteUntil(k, prefix, func(string, []byte) bool { return true })
 }
 
@@ -460,8 +482,8 @@ func (t *Table) DeleteUntil(k Kind, prefix string, old func(key string, contents
 }
 
 // Commit puts all that is staged on stable storage. Without space the error wraps
-// [unix.ENOSPC] or [unix.EDQUOT], and the rows stay staged; after any other error it wraps
-// ErrFailed, and so do all later ones.
+// [unix.ENOSPC] or [unix.EDQUOT], and the rows stay staged; after any other error, and after
+// any of a sync, it wraps ErrFailed, and so do all later ones.
 func (t *Table) Commit() error {
 	t.commits.Lock()
 	defer t.commits.Unlock()
@@ -484,7 +506,8 @@ func (t *Table) Commit() error {
 	}
 	t.writing = nil
 	t.mu.Unlock()
-	if err == nil || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS) {
+	again := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS)
+	if err == nil || again && !errors.Is(err, ErrFailed) {
 		return err
 	}
 	t.fail(fmt.Errorf("%w: %w", ErrFailed, err))
@@ -500,7 +523,7 @@ func (t *Table) err() error {
 
 func (t *Table) write(all rows) error {
 	return t.do(func() error {
-		return t.db.Update(func(tx *bbolt.Tx) error {
+		err := t.db.Update(func(tx *bbolt.Tx) error {
 			for _, k := range slices.Sorted(maps.Keys(all)) {
 				b, err := tx.CreateBucketIfNotExists([]byte(k))
 				if err != nil {
@@ -519,5 +542,9 @@ func (t *Table) write(all rows) error {
 			}
 			return nil
 		})
+		if errors.As(err, new(unix.Errno)) && !errors.As(err, new(*fs.PathError)) { // of bbolt's fdatasync
+			return fmt.Errorf("%w: sync: %w", ErrFailed, err)
+		}
+		return err
 	})
 }
