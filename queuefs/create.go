@@ -180,14 +180,14 @@ func (s *Service) noteMade(queues ...*Queue) error {
 	return s.stored.Note(changes...)
 }
 
-// keepCallback is Keep of [home.Callbacks], in the store too.
+// keepCallback is KeepCallback of the table, in the store too.
 func (s *Service) keepCallback(id, url string) (public string, err error) {
 	if url != "" && url != home.PublicURL(url) {
 		if err := s.stored.Note(record.HomeChange{Kind: record.CallbackURL, Queue: id, Text: url}); err != nil {
 			return "", err
 		}
 	}
-	return s.properties.callbacks.Keep(id, url)
+	return s.index.Table.KeepCallback(id, url)
 }
 
 // hasFormer tells whether there was a queue of the name, which is not open.
@@ -281,7 +281,7 @@ func (s *Service) RemoveQueueIf(ctx context.Context, name string, may func(*Queu
 func (s *Service) takeAway(q *Queue) {
 	s.drop(q)
 	s.leftBehind(q.ID(), errors.Join(home.RemoveQueue(s.dirs.queues, s.dirs.temp, q.ID()), s.forget(q.ID()),
-		s.properties.callbacks.Settle(q.ID(), ""), s.forgetMirror(q.ID())))
+		s.index.Table.SettleCallback(q.ID(), ""), s.forgetMirror(q.ID())))
 }
 
 // removable returns the reason against a removal, as long as no job comes.
@@ -387,8 +387,8 @@ func (s *Service) leftBehind(id string, err error) {
 	}
 }
 
-// forgetMirror removes the file of a former mirror.
+// forgetMirror removes the row of a former mirror.
 func (s *Service) forgetMirror(id string) error {
 	delete(s.known.mirrors, id)
-	return s.properties.mirrors.Remove(id)
+	return s.index.Table.ForgetMirror(id)
 }

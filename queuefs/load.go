@@ -43,7 +43,7 @@ func (s *Service) load() error {
 			c = table.Checkpoint{}
 		}
 	}
-	if s.known.mirrors, err = s.properties.mirrors.All(!s.opts.Look); err != nil {
+	if s.known.mirrors, err = s.index.Table.Mirrors(); err != nil {
 		return err
 	}
 	var known found
@@ -61,7 +61,10 @@ func (s *Service) load() error {
 		known.Unlisted = slices.DeleteFunc(known.Unlisted, func(id string) bool { return !home.Used(s.dirs.queues, id) })
 	}
 	known.trust = c.Clean && !s.opts.ReadAll && !s.opts.Look
-	was, err := s.openAll(&known, func(q *Queue, f *snapshot.File) (loaded, error) { return q.load(f, c, indexed) })
+	was, err := s.openAll(&known, func(q *Queue, f *snapshot.File) (loaded, error) {
+		q.presumeMirror(f)
+		return q.load(f, c, indexed)
+	})
 	if err != nil {
 		return err
 	}
@@ -154,7 +157,7 @@ func (s *Service) tidy() error {
 	if s.opts.Look {
 		return nil
 	}
-	return errors.Join(s.sweepRemoved(), s.dirs.home.Sweep(nil), s.index.Log.Sweep(nil), s.properties.callbacks.Sweep())
+	return errors.Join(s.sweepRemoved(), s.dirs.home.Sweep(nil), s.index.Log.Sweep(nil))
 }
 
 // replay opens the journal and applies the records after the checkpoint, by the
@@ -321,7 +324,7 @@ func (s *Service) makeKept(of *stored.Queue) error {
 // makeProperties writes the properties of a queue, as far as they are known.
 func (s *Service) makeProperties(root *durable.Dir, of *stored.Queue) error {
 	if of.Callback != "" {
-		if _, err := s.properties.callbacks.Keep(of.ID, of.Callback); err != nil {
+		if _, err := s.index.Table.KeepCallback(of.ID, of.Callback); err != nil {
 			return err
 		}
 	}
@@ -635,7 +638,7 @@ func (s *Service) RemoveLost(ctx context.Context, name string) error {
 	if err := s.strikeOut(id, func() error { return nil }); err != nil {
 		return err
 	}
-	s.leftBehind(id, errors.Join(s.forgetLost(id), s.properties.callbacks.Settle(id, ""), s.forgetMirror(id)))
+	s.leftBehind(id, errors.Join(s.forgetLost(id), s.index.Table.SettleCallback(id, ""), s.forgetMirror(id)))
 	return nil
 }
 

@@ -67,7 +67,7 @@ func (s *Service) beginMirror(id string, m *home.Mirror) (*Queue, error) {
 	if s.open(id) != nil || s.queues.Coming(id) != nil {
 		return nil, fmt.Errorf("%s: %w", id, ErrQueueExists)
 	}
-	if !s.properties.mirrors.Ready(s.dirs.queues, id) {
+	if !home.CopyReady(s.dirs.home, s.dirs.queues, id) {
 		return nil, fmt.Errorf("%s: %w: the copy has no %s", id, job.ErrConflict, home.QueueInfoName)
 	}
 	former, err := s.index.Numbers(id)
@@ -77,16 +77,13 @@ func (s *Service) beginMirror(id string, m *home.Mirror) (*Queue, error) {
 	if former.Seq > 0 && s.known.mirrors[id] == nil { // else they are those of an original
 		return nil, fmt.Errorf("%s: %w: a former queue of the name had numbers up to job %d and event %d", id, ErrQueueExists, former.Job, former.Seq)
 	}
-	if err := s.properties.mirrors.Write(id, m); err != nil {
+	if err := s.index.Table.SetMirror(id, m); err != nil {
 		return nil, err
 	}
-	if err := s.properties.mirrors.Settle(s.dirs.queues, id); err != nil {
+	if err := home.SettleCopy(s.dirs.home, s.dirs.queues, id); err != nil {
 		return nil, err
 	}
 	s.index.Reset(id, numbersOf(m))
-	if s.known.mirrors == nil {
-		s.known.mirrors = map[string]*home.Mirror{}
-	}
 	s.known.mirrors[id] = m
 	q, err := s.openQueue(id, (*Queue).readSettings)
 	if err != nil {
@@ -204,7 +201,8 @@ func (s *Service) DropFile(name string) {
 func (s *Service) Begun(id string) (home.Mirror, bool) {
 	s.properties.Lock()
 	defer s.properties.Unlock()
-	if m := s.known.mirrors[id]; m.Live() && m.Bad == "" && s.open(id) == nil && s.properties.mirrors.Ready(s.dirs.queues, id) {
+	m := s.known.mirrors[id]
+	if m.Live() && m.Bad == "" && s.open(id) == nil && home.CopyReady(s.dirs.home, s.dirs.queues, id) {
 		return *m, true
 	}
 	return home.Mirror{}, false
@@ -284,7 +282,7 @@ func (q *Queue) Takeover(ctx context.Context, known job.ID, event job.Seq) (home
 // when the home is opened again.
 func (q *Queue) Succeed(m home.Mirror) error {
 	m.Job = replay.LastJob(q.ledger, m.Event)
-	return ledger.StorageError(q.svc.properties.mirrors.Write(q.ID(), &m))
+	return ledger.StorageError(q.svc.index.Table.SetMirror(q.ID(), &m))
 }
 
 // A standby has the state of its owner: it applies the records of the journal as they
@@ -401,7 +399,7 @@ func (s *Service) followSettings(q *Queue, r *record.Record, at journal.LSN) err
 	q.infoFile.Take(now.Reading)
 	q.ledger.Follow(r, at, now)
 	s.queues.Renamed()
-	return s.properties.callbacks.Settle(q.ID(), now.Rules().Callback)
+	return s.index.Table.SettleCallback(q.ID(), now.Rules().Callback)
 }
 
 // followHome applies a change of the home.
@@ -416,7 +414,7 @@ func (s *Service) followHome(c *record.HomeChange, at journal.LSN) error {
 	defer s.properties.Unlock()
 	switch c.Kind {
 	case record.CallbackURL:
-		_, err := s.properties.callbacks.Keep(c.Queue, c.Text)
+		_, err := s.index.Table.KeepCallback(c.Queue, c.Text)
 		return err
 	case record.QueueInfo: // its event follows
 		q := s.open(c.Queue)

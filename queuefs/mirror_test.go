@@ -30,6 +30,7 @@ import (
 	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/stored"
+	"cutie/queuefs/table"
 	"cutie/testdata/long"
 )
 
@@ -462,30 +463,33 @@ func TestEveryStepOfAMirrorFails(t *testing.T) {
 
 var errFault = errors.New("a step fails")
 
-// A damaged or lost file about a mirror keeps the queue one, until a takeover writes it
-// anew.
-func TestWithoutItsFileAMirrorStaysOne(t *testing.T) {
-	for name, spoil := range map[string]func(path string) error{
-		"damaged": func(path string) error {
-			text, err := os.ReadFile(path)
-			if err == nil {
-				text[len(text)/2] ^= 1
-				err = os.WriteFile(path, text, 0o600)
-			}
-			return err
+// A damaged or lost row about a mirror keeps the queue one, until a takeover writes it
+// anew. So does the loss of the whole table.
+func TestWithoutItsRowAMirrorStaysOne(t *testing.T) {
+	for name, spoil := range map[string]func(p *pair){
+		"damaged": func(p *pair) {
+			changeRow(t, p.mdir, table.Mirrors, "jobs", func(d []byte) []byte { d[len(d)/2] ^= 1; return d })
 		},
-		"lost": os.Remove,
+		"lost":       func(p *pair) { loseRow(t, p.mdir, table.Mirrors, "jobs") },
+		"lost table": func(p *pair) { must(t, os.Remove(filepath.Join(p.mdir, tableFile))) },
 	} {
 		p := newPair(t, queuefs.Options{})
 		must(t, p.adopt())
 		closeHome(t, p.ms)
-		path := filepath.Join(p.mdir, home.MirrorsDir, "jobs")
-		must(t, spoil(path))
+		spoil(p)
 		r, err := check.Home(p.mdir, check.Options{Segment: segmentSize})
-		if err != nil || len(r.Problems) != 1 || r.Problems[0].Path != home.MirrorsDir+"/jobs" {
+		if err != nil || !slices.ContainsFunc(r.Problems, func(f durable.Finding) bool {
+			return f.Path == tableFile && strings.Contains(f.Text, "jobs") && f.Cure == "cutie failover mirror jobs"
+		}) {
 			t.Errorf("%s: check: %v, %v", name, err, r.Problems)
 		}
 		p.open(queuefs.Options{})
+		s, err := queuefs.Open(copyHome(t, p.mdir), queuefs.Options{Segment: segmentSize}) // as after a crash
+		must(t, err)
+		if q := sure(s.Queue("jobs"))(t); !q.Mirror().Live() {
+			t.Errorf("%s: live after a crash", name)
+		}
+		closeHome(t, s)
 		if m := p.mq.Mirror(); !m.Live() || m.Bad == "" {
 			t.Errorf("%s: got %+v", name, m)
 		}
@@ -498,10 +502,10 @@ func TestWithoutItsFileAMirrorStaysOne(t *testing.T) {
 			t.Errorf("%s: taken over: got %+v", name, m)
 		}
 		closeHome(t, p.ms)
-		must(t, os.Remove(path)) // of a queue that is live
+		loseRow(t, p.mdir, table.Mirrors, "jobs") // of a queue that is live
 		p.open(queuefs.Options{})
 		if p.mq.Mirror().Live() {
-			t.Errorf("%s: live, and a mirror again without its file", name)
+			t.Errorf("%s: live, and a mirror again without its row", name)
 		}
 		closeHome(t, p.ms)
 		closeHome(t, p.s)

@@ -167,7 +167,7 @@ func (s *Service) readInfo() ([]byte, error) {
 // openDirs opens the directories of the home and makes the program's own.
 func (s *Service) openDirs() (err error) {
 	d := &s.dirs
-	s.properties.callbacks.Home, s.properties.lines.Home, s.properties.mirrors.Home = d.home, d.home, d.home
+	s.properties.lines.Home = d.home
 	if d.queues, err = home.OpenQueues(d.home); err != nil {
 		return err
 	}
@@ -455,7 +455,7 @@ func (s *Service) newQueue(id string) (*Queue, error) {
 	if s.stored != nil {
 		q.content.Far = &far.Files{Ledger: l, Tree: t, Store: s.stored, Report: s.report}
 	}
-	q.original.Ledger, q.original.Files = l, &s.properties.mirrors
+	q.original.Ledger, q.original.Table = l, s.index.Table
 	q.original.Load(s.known.mirrors[id])
 	return q, nil
 }
@@ -528,7 +528,8 @@ func (q *Queue) load(f *snapshot.File, c table.Checkpoint, indexed bool) (was lo
 	}
 	found, err := ix.Load(q.ledger, f, indexed)
 	if !q.original.Find(q.Mirror()) {
-		q.svc.report(home.MirrorsDir+"/"+q.ID(), "missing; the queue stays a mirror, until a takeover")
+		q.svc.report(snapshot.TablePath,
+			"original of queue "+q.ID()+": there is no row; the queue stays a mirror, until a takeover")
 	}
 	switch {
 	case err != nil:
@@ -549,6 +550,19 @@ func (q *Queue) load(f *snapshot.File, c table.Checkpoint, indexed bool) (was lo
 	at, err := q.tree.Changed()
 	was.changed = at != found.Dirs
 	return was, err
+}
+
+// presumeMirror makes a mirror of the queue, until a takeover, if it may be one: the table of a
+// home that has had mirrors is lost, and with it what it said of the queue.
+func (q *Queue) presumeMirror(f *snapshot.File) {
+	s := q.svc
+	if q.Mirror() != nil || f.Sound() || s.stored != nil || !s.index.Missing() || !home.HadMirrors(s.dirs.home) {
+		return
+	}
+	if q.ledger.SetMirrored(true); !s.opts.Look {
+		// Committed with the mark that the home is open.
+		s.index.Table.Put(table.Mirrors, q.ID(), new(home.Mirror).Text())
+	}
 }
 
 // finish takes the work of other hands in, after the journal was replayed. stopped says

@@ -40,7 +40,7 @@ func (q *Queue) Callback() (string, error) {
 	if q.Mirror().Live() {
 		return "", nil
 	}
-	return q.svc.properties.callbacks.Of(q.ID(), q.info().Callback)
+	return q.svc.index.Table.Callback(q.ID(), q.info().Callback)
 }
 
 // Original is the queue of another home mirrored by this one, now or once.

@@ -144,9 +144,7 @@ type propertyFiles struct {
 	service *home.File[home.ServiceInfo] // cutie-info.txt
 	bad     string                       // why the copy of it holds; "" if the file does
 
-	lines     home.Lines // of queues.txt, too
-	callbacks home.Callbacks
-	mirrors   home.Mirrors
+	lines home.Lines // of queues.txt, too
 }
 
 // highest returns the highest numbers of all open queues.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -74,7 +75,6 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*home.Que
 	if err := s.queues.Free(info.Name, q); err != nil {
 		return home.QueueInfo{}, err
 	}
-	callbacks := &s.properties.callbacks
 	if info.Callback != was || was != home.PublicURL(was) { // else it is as before, even if its URL is lost
 		if info.Callback, err = s.keepCallback(q.ID(), info.Callback); err != nil {
 			return home.QueueInfo{}, ledger.StorageError(err)
@@ -90,10 +90,14 @@ func (s *Service) SetQueue(ctx context.Context, name string, edit func(*home.Que
 	}
 	s.queues.Renamed()
 	if info.Callback != was {
-		err = ledger.StorageError(callbacks.Settle(q.ID(), info.Callback))
+		err = ledger.StorageError(s.index.Table.SettleCallback(q.ID(), info.Callback))
 	}
 	return now.Info(), err
 }
+
+// OwnRows writes what a backup has to take along beside the files of the home, as
+// [snapshot.Store.PackOwn] does. URLs of callbacks are in it, which are secrets.
+func (s *Service) OwnRows(w io.Writer) error { return s.index.PackOwn(w) }
 
 // takeProperties puts new properties in force. The record of their event has no text of
 // a large file, which a home in a store needs.
@@ -412,11 +416,15 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 			o.Repair, o.Restore = false, false // only its original changes it
 		}
 		if m := q.Mirror(); m != nil && m.Bad != "" {
-			r.Tell(false, durable.Finding{Path: home.MirrorsDir + "/" + q.ID(), Text: m.Bad + "; the queue stays a mirror until cutie failover mirror takes it over"})
+			r.Tell(false, durable.Finding{Path: snapshot.TablePath, Cure: "cutie failover mirror " + q.ID(),
+				Text: fmt.Sprintf("original of queue %s: %s; the queue stays a mirror until a takeover", q.ID(), m.Bad)})
 		}
 		if _, err := q.Callback(); err != nil {
-			path := home.CallbacksDir + "/" + q.ID()
-			r.Tell(false, durable.Damage(path, strings.TrimPrefix(err.Error(), path+": "), !errors.Is(err, durable.ErrDamaged)))
+			f := durable.Damage(snapshot.TablePath, err.Error(), !errors.Is(err, durable.ErrDamaged))
+			if f.Level == durable.Faulty {
+				f.Cure = "cutie set " + q.ID() + " --home " + s.Dir() + " --callback URL"
+			}
+			r.Tell(false, f)
 		}
 		bad, err := s.index.BadStones(q.ID(), o.Repair)
 		if err != nil {

@@ -560,7 +560,7 @@ func passedHome(t testing.TB, m *objectstest.Memory) (dir string, want seen) {
 func homeFiles(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, part := range []string{"queues.txt", "queues", "resourcesync", "log/table", "callback-urls"} {
+	for _, part := range []string{"queues.txt", "queues", "resourcesync", "log/table"} {
 		must(t, filepath.WalkDir(filepath.Join(dir, part), func(path string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				if errors.Is(err, os.ErrNotExist) {
@@ -690,7 +690,7 @@ func TestFormerFilesThatNobodyPassedAreTakenBack(t *testing.T) {
 	// As a start leaves it that made the directory again, and was cut off.
 	marker := sure(os.ReadFile(filepath.Join(dir, "cutie-store")))(t)
 	must(t, os.MkdirAll(filepath.Join(former, "log"), 0o777))
-	for _, name := range []string{"queues.txt", "queues", "log/table", "callback-urls"} {
+	for _, name := range []string{"queues.txt", "queues", "log/table"} {
 		must(t, os.Rename(filepath.Join(dir, name), filepath.Join(former, name)))
 	}
 	must(t, os.WriteFile(filepath.Join(former, "cutie-store"), marker, 0o666))

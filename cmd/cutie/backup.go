@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"cutie/cmd/cutie/daemon"
 	"cutie/cmd/cutie/mirror"
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/local"
@@ -140,6 +141,9 @@ func (o *backup) run(ctx context.Context, c *call, dir string) (r *backedUp, err
 	// Before the queues: what these files say was done must not be missing from the queues.
 	r.Files = backupFiles + r.Began.Format("20060102T150405.000000Z")
 	if err := o.copyFiles(t.Home, filepath.Join(dir, r.Files)); err != nil {
+		return nil, err
+	}
+	if err := copyRows(ctx, t, filepath.Join(dir, r.Files, homeFiles)); err != nil {
 		return nil, err
 	}
 	stop := showProgress(c, copied)
@@ -560,7 +564,7 @@ func inBackup(name string) bool {
 	switch name {
 	case home.InfoName:
 		return true
-	case home.ListName, home.QueuesDir, home.LogDir, home.PublishedDir, home.MirrorsDir, home.CopiesDir, local.Own:
+	case home.ListName, home.QueuesDir, home.LogDir, home.PublishedDir, home.CopiesDir, local.Own:
 		return false
 	}
 	return !strings.HasPrefix(name, "cutie-") && !strings.HasPrefix(name, "0=")
@@ -595,6 +599,32 @@ func (o *backup) copyFiles(from, dir string) error {
 		}
 	}
 	return nil
+}
+
+// copyRows puts the rows of the home that its files do not have where the first opening of the
+// restored home takes them in.
+func copyRows(ctx context.Context, t *target, to string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(t.Base, "/")+daemon.OwnRowsPath, nil)
+	if err != nil {
+		return err
+	}
+	a, err := t.HTTP.Do(req)
+	if err != nil {
+		return err
+	}
+	defer a.Body.Close()
+	rows, err := io.ReadAll(a.Body)
+	if err == nil && a.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", daemon.OwnRowsPath, a.Status)
+	}
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	into := filepath.Join(to, home.LogDir, home.PackedDir)
+	if err := os.MkdirAll(into, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(into, "rows"), rows, 0o600)
 }
 
 // copyTree copies a file, or a directory with all files below it, with modes and times.

@@ -12,7 +12,6 @@ import (
 	"cutie/publisher/hub"
 	"cutie/queuefs/check"
 	"cutie/queuefs/durable"
-	"cutie/queuefs/home"
 	"cutie/queuefs/state"
 	"cutie/queuefs/uws"
 )
@@ -109,10 +108,8 @@ func remaining(dir string, r *check.Report) error {
 	o, ok := check.Cure(&engine, nil)
 	some := func(of func(p durable.Finding) bool) bool { return slices.ContainsFunc(r.Problems, of) }
 	switch {
-	case !ok && some(func(p durable.Finding) bool {
-		return strings.HasPrefix(p.Path, home.CallbacksDir+"/") && p.Level != durable.Unread
-	}):
-		return withHint(err, "cutie set QUEUE --home "+dir+" --callback URL sets the callback of a queue again")
+	case !ok && some(func(p durable.Finding) bool { return p.Cure != "" }):
+		return err // the cure stands below the problem
 	case !ok && some(func(p durable.Finding) bool { return published(p) && p.Level != durable.Unread }):
 		return withHint(err, "cutie serve --home "+dir+" makes published files again, or sets them aside and begins new lists: cutie publish --status says what was lost")
 	case !ok && some(followers):

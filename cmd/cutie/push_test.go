@@ -682,11 +682,12 @@ func TestURLOfACallbackIsASecret(t *testing.T) {
 	must(t, os.WriteFile(info, []byte(text), 0o600))
 	eventually(t, "read and concealed", func() bool { return !strings.Contains(readFile(t, info), "kept-apart2") })
 	check("by hand")
-	if st, err := os.Stat(filepath.Join(home, "callback-urls", "jobs")); err != nil || st.Mode().Perm() != 0o600 {
+	table := filepath.Join(home, "log", "table")
+	if st, err := os.Stat(table); err != nil || st.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v", st, err)
 	}
-	if got := readFile(t, filepath.Join(home, "callback-urls", "jobs")); !strings.HasPrefix(got, receiver.URL+"/kept-apart2\nseal: ") {
-		t.Errorf("got %q", got)
+	if !strings.Contains(readFile(t, table), receiver.URL+"/kept-apart2\n") {
+		t.Error("the table does not have the URL")
 	}
 	if strings.Contains(d.Stderr.String(), "kept-apart") {
 		t.Errorf("got %s", d.Stderr.String())

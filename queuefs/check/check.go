@@ -109,7 +109,7 @@ func Cure(r *Report, err error) (o Options, ok bool) {
 	}
 	for _, p := range r.Problems {
 		switch {
-		case strings.HasPrefix(p.Path, home.CallbacksDir+"/"), strings.HasPrefix(p.Path, home.MirrorsDir+"/"):
+		case p.Cure != "":
 			continue // nobody else has it: it is to be set again
 		case p.Level == durable.Unread:
 			continue // it may be whole

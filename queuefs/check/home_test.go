@@ -247,8 +247,6 @@ func kinds(t testing.TB, dir string) map[string][]string {
 		switch {
 		case strings.HasPrefix(path, "0="):
 			kind = "tag"
-		case strings.HasPrefix(path, "callback-urls/"):
-			kind = "callback"
 		case strings.HasPrefix(path, "cutie-tmp/"):
 			kind = "upload"
 		case parts[0] == "queues" && len(parts) == 3:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -583,4 +584,13 @@ func ParseQueue(id string, data []byte) (QueueInfo, error) {
 		}
 	}
 	return info, errors.Join(append(errs, info.together())...)
+}
+
+// PublicURL returns scheme and host of a URL.
+func PublicURL(full string) string {
+	u, err := url.Parse(full)
+	if err != nil || full == "" {
+		return ""
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host}).String()
 }

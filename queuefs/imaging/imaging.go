@@ -69,7 +69,6 @@ func Live(queues []Queue, yield func(sum [32]byte)) error {
 func Home(b *image.Builder, dir *durable.Dir, ix *snapshot.Store, at *table.Checkpoint, queues []Queue) error {
 	d := adder{b: b}
 	d.files(dir, "", func(name string) bool { return name == home.InfoName || name == home.ListName })
-	d.sub(dir, "", home.CallbacksDir, nil)
 	for _, q := range queues {
 		d.files(q.Root, home.QueuesDir+"/"+q.Ledger.ID()+"/", func(name string) bool { return name == home.QueueInfoName })
 	}

@@ -25,6 +25,7 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
+	"cutie/queuefs/table"
 )
 
 // An Event is an event of the original, with its files.
@@ -244,14 +245,14 @@ var ErrMirror = errors.New("is a mirror")
 // Ledger, is of a queue never mirrored.
 type Original struct {
 	Ledger *ledger.Ledger
-	Files  *home.Mirrors
+	Table  *table.Table
 
-	mu  sync.Mutex // of replays, and of changes of the file
+	mu  sync.Mutex // of replays, and of changes of the row
 	of  atomic.Pointer[home.Mirror]
 	now atomic.Pointer[home.Progress]
 }
 
-// Load takes the contents of the file; nil: there is none.
+// Load takes the contents of the row; nil: there is none.
 func (o *Original) Load(m *home.Mirror) {
 	o.of.Store(m)
 	o.Ledger.SetMirrored(m.Live())
@@ -261,13 +262,13 @@ func (o *Original) Load(m *home.Mirror) {
 // stays one, which is safe, and the result is false.
 func (o *Original) Find(m *home.Mirror) (ok bool) {
 	if ok = m != nil || !o.Ledger.Mirrored(); !ok {
-		m = &home.Mirror{Bad: "the file is missing"}
+		m = &home.Mirror{Bad: "there is no row"}
 	}
 	o.Load(m)
 	return ok
 }
 
-// Mirror returns the contents of the file, not to be changed; nil without one.
+// Mirror returns the contents of the row, not to be changed; nil without one.
 func (o *Original) Mirror() *home.Mirror { return o.of.Load() }
 
 // Refuse returns [ErrMirror] for a mirror.
@@ -323,7 +324,7 @@ func (o *Original) change(do func(m *home.Mirror)) error {
 func (o *Original) write(do func(m *home.Mirror)) error {
 	m := *o.Mirror()
 	do(&m)
-	if err := o.Files.Write(o.Ledger.ID(), &m); err != nil {
+	if err := o.Table.SetMirror(o.Ledger.ID(), &m); err != nil {
 		return err
 	}
 	o.Load(&m)

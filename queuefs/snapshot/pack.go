@@ -65,6 +65,24 @@ func (s *Store) Pack(at *table.Checkpoint, add func(path string, size int64, fro
 	return put(fmt.Sprintf("rows-%06d", files), file)
 }
 
+// PackOwn writes the rows that a backup takes along. A home with them in a file of
+// [home.PackedDir], and without a table, has them after its opening.
+func (s *Store) PackOwn(w io.Writer) error {
+	for _, k := range table.Own {
+		var failed error
+		err := s.Table.Each(k, "", "", func(key string, contents []byte, bad error) bool {
+			if bad == nil {
+				_, failed = w.Write(appendRow(nil, k, key, contents))
+			}
+			return failed == nil
+		})
+		if err = errors.Join(err, failed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func appendRow(dst []byte, k table.Kind, key string, contents []byte) []byte {
 	dst = append(dst, byte(len(k)))
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(key)))

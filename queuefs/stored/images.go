@@ -573,7 +573,7 @@ func (a *Absent) write() error {
 const formerName = "cutie-former"
 
 // homeParts are what makes a home of a directory, below it. Some are directories.
-var homeParts = []string{home.ListName, absentName, home.CallbacksDir, home.QueuesDir, home.PublishedDir}
+var homeParts = []string{home.ListName, absentName, home.QueuesDir, home.PublishedDir}
 
 // parts calls do with each part of the directory that is made again from the store, and with
 // its directory.

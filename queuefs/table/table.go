@@ -42,7 +42,11 @@ const Name = home.TableName
 type Kind string
 
 // Kinds are all kinds of rows.
-var Kinds = []Kind{Meta, Queues, Pages, Culled}
+var Kinds = []Kind{Meta, Queues, Pages, Culled, Callbacks, Mirrors}
+
+// Own are the kinds of rows that a backup takes along: the files of a home do not have what
+// they say.
+var Own = []Kind{Callbacks}
 
 // The kinds of rows.
 const (
@@ -50,6 +54,9 @@ const (
 	Queues Kind = "queues" // queue → [Queue]
 	Pages  Kind = "pages"  // queue, number of a page → page of the index
 	Culled Kind = "culled" // queue, event → tombstone
+
+	Callbacks Kind = "callbacks" // queue → URL of its callback
+	Mirrors   Kind = "mirrors"   // queue → [home.Mirror]
 )
 
 // CommitSize is how many bytes of rows one transaction should have: [Table.Full].
@@ -422,6 +429,22 @@ func (t *Table) stage(r Row) {
 	}
 	of[r.Key] = r.Contents
 	t.size += len(r.Key) + len(r.Contents)
+}
+
+// Set puts a row on stable storage; without contents it goes. After an error the row is as it
+// was, as far as that is known. Callers for one row take turns.
+func (t *Table) Set(k Kind, key string, contents []byte) error {
+	t.Put(k, key, contents)
+	err := t.Commit()
+	if err != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if _, ok := t.staged[k][key]; ok {
+			delete(t.staged[k], key)
+			t.size -= len(key) + len(contents)
+		}
+	}
+	return err
 }
 
 // Full reports whether so much is staged that a commit is due, lest a transaction grow

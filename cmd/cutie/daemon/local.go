@@ -92,7 +92,7 @@ func (l *Local) recorder() func(*access.Entry) {
 
 func (l *Local) route(rooms ...room) {
 	var rows []web.Route
-	for _, r := range append([]room{l.protocol, l.jobs, mirror.New(l.svc, mirror.Options{})}, rooms...) {
+	for _, r := range append([]room{l.protocol, l.jobs, mirror.New(l.svc, mirror.Options{}), ownRows{l.svc}}, rooms...) {
 		rows = append(rows, r.Routes()...)
 	}
 	l.site.open(web.NewRouter(l.site.refuse, rows...))

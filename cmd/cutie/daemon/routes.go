@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -34,6 +35,7 @@ func (d *daemon) routes(s *site, rooms ...room) []web.Route {
 		all = append(all, room.Routes()...)
 	}
 	all = append(all, (&publishing{d.pub}).Routes()...)
+	all = append(all, ownRows{d.svc}.Routes()...)
 	get := func(path string, need web.Need, serve func(http.ResponseWriter, *http.Request) error) {
 		all = append(all, web.Route{Method: http.MethodGet, Path: path, Need: need, Serve: serve})
 	}
@@ -89,6 +91,28 @@ func atHome(serve http.HandlerFunc) func(http.ResponseWriter, *http.Request) err
 		serve(w, r)
 		return nil
 	}
+}
+
+// OwnRowsPath is where a backup asks for what the files of a home do not have.
+const OwnRowsPath = "/rows"
+
+// ownRows answers GET /rows, as [queuefs.Service.OwnRows], to the owner of the home alone.
+type ownRows struct{ svc *queuefs.Service }
+
+func (o ownRows) Routes() []web.Route {
+	serve := func(w http.ResponseWriter, r *http.Request) error {
+		if access.CallerOf(r.Context()) != theOwner {
+			return web.NotHere
+		}
+		var rows bytes.Buffer
+		if err := o.svc.OwnRows(&rows); err != nil {
+			return err
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		_, err := rows.WriteTo(w)
+		return err
+	}
+	return []web.Route{{Method: http.MethodGet, Path: OwnRowsPath, Need: web.Everywhere(web.Admin), Serve: serve}}
 }
 
 // noIcon answers browsers, which ask for an icon unasked.
@@ -309,6 +333,7 @@ var operations = map[string]rest.Operation{
 	"DELETE /owner":          op("standbys", "Give the home to a standby", "200:json 409"),
 
 	"GET /metrics":             op("operating", "Figures for Prometheus", "200:text"),
+	"GET /rows":                op("operating", "Rows of the home for its backup, through its socket alone", "200:application/octet-stream"),
 	"GET /livez":               op("operating", "The process is alive", "200:text"),
 	"GET /readyz":              op("operating", "The service takes requests, or why not", "200:text"),
 	"GET /favicon.ico":         op("operating", "There is no icon", "204"),

@@ -472,7 +472,7 @@ func (f *follower) open(ctx context.Context) (*queuefs.Queue, error) {
 	case !m.Live():
 		return nil, errOver
 	case m.Bad != "":
-		return nil, fmt.Errorf("%s/%s: %s", home.MirrorsDir, f.id, m.Bad)
+		return nil, fmt.Errorf("original of queue %s: %s", f.id, m.Bad)
 	}
 	return q, os.RemoveAll(f.copied()) // a crash after Adopt leaves it
 }
