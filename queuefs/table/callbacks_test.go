@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/table"
@@ -108,5 +109,37 @@ func TestURLsOfCallbacksAreKeptApart(t *testing.T) {
 	of("b", "http://h", "http://h/5")
 	if err := c.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A row that could not be set for want of space is the former one, also after a later commit, and
+// whether or not the commit that failed was done.
+func TestARowThatCannotBeSetStaysAsItWas(t *testing.T) {
+	for _, done := range []bool{false, true} {
+		full := false
+		d := in(t, t.TempDir(), func(step string, do func() error) error {
+			if !full || step != "commit "+table.Name {
+				return do()
+			}
+			if done {
+				_ = do()
+			}
+			return unix.ENOSPC
+		})
+		rows := open(t, d)
+		must(t, rows.Set(table.Mirrors, "a", []byte("1")))
+		full = true
+		for _, key := range []string{"a", "new"} {
+			if err := rows.Set(table.Mirrors, key, []byte("2")); !errors.Is(err, unix.ENOSPC) {
+				t.Errorf("got %v", err)
+			}
+		}
+		full = false
+		for range 2 {
+			want(t, rows, table.Mirrors, "a", "1")
+			want(t, rows, table.Mirrors, "new", "")
+			must(t, rows.Commit())
+			rows = again(t, d, rows)
+		}
 	}
 }

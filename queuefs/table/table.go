@@ -431,18 +431,15 @@ func (t *Table) stage(r Row) {
 	t.size += len(r.Key) + len(r.Contents)
 }
 
-// Set puts a row on stable storage; without contents it goes. After an error the row is as it
-// was, as far as that is known. Callers for one row take turns.
+// Set puts a row on stable storage; without contents it goes. If it fails without space the row
+// is as it was, and no later commit makes the change; a damaged one is gone. Callers for one row
+// take turns.
 func (t *Table) Set(k Kind, key string, contents []byte) error {
+	was, _ := t.Get(k, key)
 	t.Put(k, key, contents)
 	err := t.Commit()
 	if err != nil {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if _, ok := t.staged[k][key]; ok {
-			delete(t.staged[k], key)
-			t.size -= len(key) + len(contents)
-		}
+		t.Put(k, key, was) // the commit may have come to its end all the same
 	}
 	return err
 }
