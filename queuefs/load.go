@@ -164,7 +164,13 @@ func (s *Service) tidy() error {
 // code of normal use. lost says that the journal does not reach the index, and that
 // this is accepted.
 func (s *Service) replay(c table.Checkpoint, indexed bool) (lost bool, err error) {
-	found := func(reach journal.LSN) error {
+	found := func(first, reach journal.LSN) error {
+		if indexed && c.Past != 0 && first > c.Past && !s.opts.Rebuild {
+			if !s.opts.Look {
+				return fmt.Errorf("%s: %w", snapshot.TablePath, errTableOld)
+			}
+			s.report(snapshot.TablePath, errTableOld.Error())
+		}
 		if lost = indexed && !c.Reached(reach); !lost {
 			return nil
 		}
@@ -185,7 +191,7 @@ func (s *Service) replay(c table.Checkpoint, indexed bool) (lost bool, err error
 
 // openJournal opens the journal in the directory, or takes that in the store, and
 // returns from where to read it.
-func (s *Service) openJournal(c table.Checkpoint, found func(journal.LSN) error) (log journal.Journal, from journal.LSN, err error) {
+func (s *Service) openJournal(c table.Checkpoint, found func(first, reach journal.LSN) error) (log journal.Journal, from journal.LSN, err error) {
 	path := home.LogDir + "/" + home.JournalDir
 	if s.stored == nil {
 		var end journal.LSN
@@ -202,7 +208,7 @@ func (s *Service) openJournal(c table.Checkpoint, found func(journal.LSN) error)
 	return s.stored.Log, c.From(), nil
 }
 
-func (s *Service) replayFrom(c table.Checkpoint, found func(journal.LSN) error) error {
+func (s *Service) replayFrom(c table.Checkpoint, found func(first, reach journal.LSN) error) error {
 	log, from, err := s.openJournal(c, found)
 	if err != nil {
 		return err

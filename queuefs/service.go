@@ -354,6 +354,10 @@ var (
 // lostJournal is damage that nothing can make good.
 const lostJournal = "the home was not closed, and its journal is lost or ends before the last checkpoint, so acknowledged changes are missing"
 
+// errTableOld: records between the checkpoint and the journal are missing.
+var errTableOld = errors.New("it is older than the beginning of the journal, as one from a copy; " +
+	"move it away, and start again: it is made again from the directories and the journal")
+
 // errStale: the directory of a home in a store lacks changes of the journal. It is made
 // again.
 var errStale = errors.New("the directory is older than the journal")

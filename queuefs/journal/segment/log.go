@@ -313,8 +313,9 @@ type Options struct {
 
 	// Found is called when all was read, before anything is made: reach is after the last
 	// record found, also of those before From, and 0 if not even the beginning of a
-	// segment was. An error ends Open. nil: everything is accepted.
-	Found func(reach journal.LSN) error
+	// segment was; first is the number that the oldest segment begins with, and 0 if that is
+	// not known. An error ends Open. nil: everything is accepted.
+	Found func(first, reach journal.LSN) error
 
 	// Look says that the files are for reading: nothing is mended, and nothing can be
 	// appended.

@@ -24,7 +24,7 @@ type scan struct {
 	at   int64    // offset of this batch
 	over bool     // the last batch reaches to End
 
-	reach journal.LSN // see Options
+	first, reach journal.LSN // see Options
 }
 
 func (r *scan) run() error {
@@ -44,7 +44,7 @@ func (r *scan) run() error {
 		}
 	}
 	if r.Found != nil {
-		if err := r.Found(r.reach); err != nil {
+		if err := r.Found(r.first, r.reach); err != nil {
 			return err
 		}
 	}
@@ -140,6 +140,9 @@ func (r *scan) segment(s *segment) error {
 		}
 		if r.over = r.ends(s, b, off, err); r.over && err != nil {
 			break
+		}
+		if err == nil && off == blockSize && r.prev == nil {
+			r.first = journal.LSN(b.number)
 		}
 		earlier := err == nil && r.earlier(b)
 		if err == nil && b.count() == 0 {
