@@ -483,7 +483,14 @@ func TestWithoutItsRowAMirrorStaysOne(t *testing.T) {
 		}) {
 			t.Errorf("%s: check: %v, %v", name, err, r.Problems)
 		}
-		p.open(queuefs.Options{})
+		if name == "damaged" && len(r.Problems) != 1 {
+			t.Errorf("check: %v", r.Problems)
+		}
+		p.open(queuefs.Options{Report: func(f durable.Finding) {
+			if name == "damaged" {
+				t.Errorf("reported: %v", f)
+			}
+		}})
 		s, err := queuefs.Open(copyHome(t, p.mdir), queuefs.Options{Segment: segmentSize}) // as after a crash
 		must(t, err)
 		if q := sure(s.Queue("jobs"))(t); !q.Mirror().Live() {
