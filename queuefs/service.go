@@ -42,6 +42,7 @@ import (
 	"cutie/queuefs/replay"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/stored"
+	"cutie/queuefs/table"
 	"cutie/queuefs/tree"
 )
 
@@ -245,6 +246,9 @@ type known struct {
 
 	mirrors map[string]*home.Mirror // by Service.properties
 }
+
+// Subscriptions are the rows of the hub in the table of the home.
+func (s *Service) Subscriptions() table.Rows { return s.index.Table.Rows(table.Subscriptions) }
 
 // Info returns the properties of the service.
 func (s *Service) Info() home.ServiceInfo {

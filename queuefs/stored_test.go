@@ -1,6 +1,7 @@
 package queuefs_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,12 +16,14 @@ import (
 	"time"
 
 	"cutie/queuefs"
+	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/objects/objectstest"
 	"cutie/queuefs/stored"
+	"cutie/queuefs/table"
 	"cutie/testdata/long"
 )
 
@@ -583,6 +586,7 @@ func TestADirectoryKeepsItsFilesUntilNewOnesAreWhole(t *testing.T) {
 	t.Parallel()
 	m := new(objectstest.Memory)
 	dir, want := passedHome(t, m)
+	subscribe(t, dir)
 	had := homeFiles(t, dir)
 	last := journalOf(m)
 	lost := last[len(last)-3]
@@ -623,7 +627,50 @@ func TestADirectoryKeepsItsFilesUntilNewOnesAreWhole(t *testing.T) {
 		}
 	}
 	want.check(t, see(t, s))
+	wantSubscriptions(t, s, "a: 1, b: 2")
 	closeHome(t, s)
+	other := mustStored(t, fastDir(t)+"/other", m)
+	wantSubscriptions(t, other, "")
+	closeHome(t, other)
+}
+
+// subscribe gives a home that is not open two rows of the hub.
+func subscribe(t *testing.T, dir string) {
+	t.Helper()
+	log := sure(durable.OpenDir(filepath.Join(dir, "log"), nil))(t)
+	defer log.Close()
+	all := sure(table.Open(log, false))(t)
+	all.Put(table.Subscriptions, "a", []byte("1"))
+	all.Put(table.Subscriptions, "b", []byte("2"))
+	must(t, errors.Join(all.Commit(), all.Close()))
+}
+
+func wantSubscriptions(t *testing.T, s *queuefs.Service, want string) {
+	t.Helper()
+	var got []string
+	must(t, s.Subscriptions().Each(func(key string, contents []byte, bad error) bool {
+		got = append(got, fmt.Sprintf("%s: %s", key, contents))
+		return bad == nil
+	}))
+	if got := strings.Join(got, ", "); got != want {
+		t.Errorf("got subscriptions %q, want %q", got, want)
+	}
+}
+
+// The rows that a backup has to take along go into another home.
+func TestSubscriptionsOfABackup(t *testing.T) {
+	dir, to := fastDir(t), fastDir(t)
+	s, _ := openHome(t, dir, queuefs.Options{})
+	rows := s.Subscriptions()
+	rows.Put("a", []byte("1"))
+	rows.Put("b", []byte("2"))
+	must(t, rows.Commit())
+	var own bytes.Buffer
+	must(t, s.OwnRows(&own))
+	must(t, os.MkdirAll(filepath.Join(to, "log/image"), 0o700))
+	must(t, os.WriteFile(filepath.Join(to, "log/image/rows"), own.Bytes(), 0o600))
+	restored, _ := openHome(t, to, queuefs.Options{})
+	wantSubscriptions(t, restored, "a: 1, b: 2")
 }
 
 func diffFiles(want, got map[string]string) string {

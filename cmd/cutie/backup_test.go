@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -159,6 +160,7 @@ func TestFollowersOfAHomeFollowTheRestoredOne(t *testing.T) {
 	t.Parallel()
 	p := newPromotion(t)
 	home := p.serve("home")
+	p.run("set", "jobs", "--callback", "http://127.0.0.1:1/", "-u", p.url) // its cursor is in the backup
 	p.put("seen by all")
 	p.run("sync", p.url, "behind")
 	p.put("not seen by one")
@@ -184,6 +186,7 @@ func TestFollowersOfAHomeFollowTheRestoredOne(t *testing.T) {
 		}
 	}
 	restore("saved", "restored", "its changes from event 1 on stay published")
+	p.hasCursor("restored")
 	restored := p.serve("restored")
 	follow(map[string]string{
 		"level":  "fetched 0, same 0, deleted 0,",
@@ -200,6 +203,22 @@ func TestFollowersOfAHomeFollowTheRestoredOne(t *testing.T) {
 	p.serve("once more")
 	p.put("newest")
 	follow(map[string]string{"level": "fetched 2,", "behind": "fetched 2,", "ahead": "fetched 2,"})
+}
+
+// hasCursor looks for the cursor of the callback of the queue.
+func (p *promotion) hasCursor(home string) {
+	p.t.Helper()
+	svc, err := queuefs.Open(filepath.Join(p.dir, home), queuefs.Options{Look: true})
+	must(p.t, err)
+	defer svc.Close()
+	var keys []string
+	must(p.t, svc.Subscriptions().Each(func(key string, _ []byte, bad error) bool {
+		keys = append(keys, key)
+		return bad == nil
+	}))
+	if !slices.Contains(keys, "queue jobs") {
+		p.t.Errorf("%s has subscriptions %q", home, keys)
+	}
 }
 
 // has compares the jobs of a home with those that were acknowledged.

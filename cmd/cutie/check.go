@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/publisher"
-	"cutie/publisher/hub"
 	"cutie/queuefs/check"
 	"cutie/queuefs/durable"
+	"cutie/queuefs/snapshot"
 	"cutie/queuefs/state"
 	"cutie/queuefs/uws"
 )
@@ -23,8 +23,8 @@ func checkVerb(c *call) *cobra.Command {
 		Short:   "compare the files of a home with its journal and index",
 		Long: `
 Reads every job file with its elements of UWS, payload and result, everything published,
-and the files of callbacks and subscriptions, verifies the digests, and prints a line for
-each finding and a sum, or with -t json a list of the findings, with the sum at its
+and what the home knows of callbacks and subscriptions, verifies the digests, and prints a
+line for each finding and a sum, or with -t json a list of the findings, with the sum at its
 end. The exit code is 1 if problems remain, and a hint names
 the command that mends them. No daemon may run on the home. A check alone changes nothing,
 so the home may be on a file system mounted for reading.
@@ -73,7 +73,7 @@ func checkHome(c *call, o check.Options) error {
 	if err != nil {
 		return explainHome(err, dir)
 	}
-	r.Problems = slices.Concat(r.Problems, publisher.Check(dir), hub.Check(dir))
+	r.Problems = append(r.Problems, publisher.Check(dir)...)
 	sum := fmt.Sprintf("%d queues, %d jobs, %d octets of payload, %d mended, %d problems",
 		r.Queues, r.Jobs, r.Octets, len(r.Mended), len(r.Problems))
 	facts := state.OfFacts(state.CheckClass, dir, int64(r.Queues), int64(r.Jobs), r.Octets)
@@ -83,9 +83,10 @@ func checkHome(c *call, o check.Options) error {
 	return remaining(dir, &r)
 }
 
-// followers reports whether a problem is of a file that the daemon sets aside.
+// followers reports whether a problem is of a file that the daemon sets aside, or of rows that
+// it goes on without.
 func followers(p durable.Finding) bool {
-	return p.Level != durable.Unread && (strings.HasPrefix(p.Path, hub.Dir+"/") || published(p))
+	return p.Level != durable.Unread && (p.Path == snapshot.SubscriptionsPath || published(p))
 }
 
 // published reports whether a problem is of a published file.
@@ -113,7 +114,7 @@ func remaining(dir string, r *check.Report) error {
 	case !ok && some(func(p durable.Finding) bool { return published(p) && p.Level != durable.Unread }):
 		return withHint(err, "cutie serve --home "+dir+" makes published files again, or sets them aside and begins new lists: cutie publish --status says what was lost")
 	case !ok && some(followers):
-		return withHint(err, "cutie serve --home "+dir+" sets these files aside and goes on: changes are sent again, subscribers have to subscribe again")
+		return withHint(err, "cutie serve --home "+dir+" goes on without these rows: changes are sent again, subscribers have to subscribe again")
 	case !ok && some(func(p durable.Finding) bool { return p.Level == durable.Unread }):
 		return withHint(err, "files that cannot be read now may be whole: look at the disk and its log, then check again")
 	case !ok:

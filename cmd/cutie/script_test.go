@@ -17,9 +17,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/rogpeppe/go-internal/txtar"
+	"go.etcd.io/bbolt"
 
 	"cutie/testdata/long"
 	"cutie/testdata/processes"
@@ -97,6 +99,8 @@ func scripts(t *testing.T, files []string, setup func(*testscript.Env) error) {
 			"exits": exits,
 			"serve": serveCommand,
 			"end":   endCommand,
+
+			"damage": damageCommand,
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
@@ -129,6 +133,20 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(code) != args[0] {
 		ts.Fatalf("exit code %d, want %s", code, args[0])
 	}
+}
+
+// damageCommand is "damage HOME KIND": it changes the last row of a kind in the table.
+func damageCommand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: damage HOME KIND")
+	}
+	db, err := bbolt.Open(ts.MkAbs(filepath.Join(args[0], "log/table")), 0o600, &bbolt.Options{Timeout: time.Second})
+	ts.Check(err)
+	ts.Check(errors.Join(db.Update(func(tx *bbolt.Tx) error {
+		rows := tx.Bucket([]byte(args[1]))
+		key, value := rows.Cursor().Last()
+		return rows.Put(bytes.Clone(key), append([]byte("x"), value...))
+	}), db.Close()))
 }
 
 // daemonKey finds the daemon that a script has started.

@@ -85,7 +85,7 @@ func (h *Hub) start(ctx context.Context) {
 	}
 	var due []*subscription
 	for _, s := range h.subs {
-		if s.since <= h.saved && !s.busy && h.due(s, now) {
+		if s.kept && !s.busy && h.due(s, now) {
 			due = append(due, s)
 		}
 	}
@@ -153,7 +153,7 @@ func (h *Hub) work(ctx context.Context, s *subscription) {
 // conclude notes the end of a message. A failure from before a reset does not count.
 func (h *Hub) conclude(s *subscription, life int, m *message, err error, took time.Duration) {
 	h.mu.Lock()
-	h.version++
+	h.mark(s)
 	now, over := h.Now(), false
 	if m.body != nil {
 		s.proven = err == nil && took < h.timeout(s)/4

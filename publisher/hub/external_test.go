@@ -263,7 +263,7 @@ func TestWithoutAHubOfOursSubscribersWait(t *testing.T) {
 	if got := len(x.bodies()); got != 1 {
 		t.Errorf("the other hub was told %d times, want once", got)
 	}
-	must(t, h.hub.Close())
+	h.close()
 	reopen(hubURL)
 	h.later(time.Minute)
 	want(t, r.bodies(), []string{"1"})

@@ -48,18 +48,20 @@
 // is what the status of the job implies: submit, requeue, consume, delete or cull. A queue that
 // gets its first callback begins with the next event, after a crash perhaps with earlier ones.
 //
-// # Files
+// # State
 //
-// The subscriptions with their cursors are lines of JSON in one sealed file,
-// HOME/hub/subscriptions, in a directory for its owner alone because it has secrets. A request is on
-// stable storage before the answer 202, a new subscription before its first delivery: on a full
-// disk new ones wait. Cursors are saved once a second, less often once the file is large; after
-// a crash later bodies are delivered again.
+// Each subscription with its cursor is a row of the table of the home, in JSON; rows have
+// secrets. A request is on stable storage before the answer 202, a new subscription before its
+// first delivery: on a full disk new ones wait. The rows of cursors that have moved are written
+// once a second; after a crash later bodies are delivered again.
 //
-//	absent     there are no subscriptions
+//	no row     there is no such subscription
 //	complete   taken up
-//	damaged    set aside and reported: subscribers have to subscribe again, external hubs go on
-//	           from now, callbacks begin with the first event in the journal
+//	damaged    removed and reported: the subscriber has to subscribe again, an external hub
+//	           gets the topic from now on, a callback begins with the first event in the journal
+//
+// One more row, [begun], says that a hub was here, so that a lost table is noticed: then all
+// rows count as damaged.
 package hub
 
 import (
@@ -69,8 +71,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -78,14 +78,15 @@ import (
 	"unicode/utf8"
 
 	"cutie/queuefs"
-	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/outbound"
+	"cutie/queuefs/table"
 )
 
 // Options are the settings of a [Hub]. Zero values mean the defaults.
 type Options struct {
-	Home    string           // directory of the home; needed
+	Home    string           // directory of the home, for the secrets of callbacks; needed
+	Rows    table.Rows       // the subscriptions, see [queuefs.Service.Subscriptions]; needed
 	Client  *outbound.Client // makes the requests; needed
 	Source  Source           // of the topics; nil: there are none
 	Service *queuefs.Service // whose queues have callbacks; nil: none have
@@ -124,13 +125,11 @@ type Options struct {
 	Turned func(receiver string, err error)
 	Report func(error)      // called with damage, losses and dropped subscribers, by any goroutine; nil: not called
 	Now    func() time.Time // nil: time.Now
-	Fault  durable.Fault    // for tests
 }
 
 // A Hub delivers topics and the changes of queues. Its methods are safe for concurrent use.
 type Hub struct {
 	Options
-	dir     *durable.Dir
 	plain   *http.Client // follows no redirects
 	secrets secrets
 	reading sync.Mutex // one reader of the Source at a time; guards shared
@@ -139,35 +138,30 @@ type Hub struct {
 
 	tick      sync.Mutex // one Tick at a time; guards the next fields; before saving and mu
 	savedAt   time.Time
-	whole     bool // the file was there and whole; not changed after New
+	whole     bool // no row was lost; not changed after New
 	look      look
 	met       map[string]bool // external hubs that have had their first topics
 	offered   []string        // all external hubs have subscriptions to these topics
 	offeredAt uint64          // members then
 	queues    queues
 
-	saving sync.Mutex // one writing of the file at a time; before mu
+	saving sync.Mutex // one commit at a time; before mu
 
 	mu          sync.Mutex // guards the rest, and all fields of subscriptions but where they say otherwise
 	subs        map[string]*subscription
-	members     uint64 // changes with each subscription that comes or goes
-	version     uint64 // of the subscriptions
-	saved       uint64 // version on stable storage
-	size        int    // bytes of the file
+	members     uint64          // changes with each subscription that comes or goes
+	unsaved     map[string]bool // keys of subscriptions whose rows are to be written, or to go
 	running     load
 	failing     map[string]bool   // receivers that Turned was told of
 	topicErrors map[string]string // last error of a topic
 	closed      bool
 }
 
-// Dir is the directory of the hub in a home.
-const Dir = "hub"
-
 const agent = home.Scheme // User-Agent of requests
 
 // New opens a hub. Damage is reported and lived with, and so is a full disk. An error means
-// an unreadable directory or file of secrets, or wrong options.
-func New(o Options) (_ *Hub, err error) {
+// an unreadable table or file of secrets, or wrong options.
+func New(o Options) (*Hub, error) {
 	if err := o.check(); err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
@@ -181,31 +175,19 @@ func New(o Options) (_ *Hub, err error) {
 	plain := *o.Client.HTTP()
 	plain.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	h := &Hub{Options: o, plain: &plain, met: map[string]bool{}, queues: queues{seen: map[string]seen{}},
-		subs: map[string]*subscription{}, running: load{hosts: map[string]int{}},
+		subs: map[string]*subscription{}, unsaved: map[string]bool{}, running: load{hosts: map[string]int{}},
 		failing: map[string]bool{}, topicErrors: map[string]string{}}
-	path := filepath.Join(o.Home, Dir)
-	if err = os.MkdirAll(path, 0o700); err == nil {
-		h.dir, err = durable.OpenDir(path, o.Fault)
-	}
-	if err != nil {
+	if err := errors.Join(h.secrets.load(o.Home), h.load()); err != nil {
 		return nil, fmt.Errorf("hub: %w", err)
 	}
-	err = errors.Join(os.Chmod(path, 0o700), h.dir.Sweep(nil), h.secrets.load(o.Home))
-	if err == nil {
-		err = h.load()
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("hub: %w", err), h.dir.Close())
-	}
-	// External hubs and callbacks miss nothing from now on. A hub without subscriptions has its
-	// file, too, so that a lost one is noticed.
+	// External hubs and callbacks miss nothing from now on.
 	h.report(errors.Join(h.meetHubs(), h.meetQueues(context.Background()), h.save()))
 	return h, nil
 }
 
 func (o *Options) check() error {
-	if o.Home == "" || o.Client == nil {
-		return errors.New("no home or no client")
+	if o.Home == "" || o.Rows == (table.Rows{}) || o.Client == nil {
+		return errors.New("no home, no table, or no client")
 	}
 	if _, err := parseURL(o.URL); err != nil && o.URL != "" {
 		return fmt.Errorf("URL %.80q: %w", o.URL, err)
@@ -279,7 +261,7 @@ func (h *Hub) Close() error {
 	if was {
 		return nil
 	}
-	return errors.Join(h.save(), h.dir.Close())
+	return h.save()
 }
 
 const maxURL = 2048 // bytes of a topic or callback

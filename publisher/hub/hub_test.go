@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 
 	"cutie/publisher/hub"
 	"cutie/queuefs/buffers"
+	"cutie/queuefs/table"
 )
 
 const topic = "http://source.test/topic.xml"
@@ -257,46 +259,41 @@ func TestASourceThatFailsIsReportedOnce(t *testing.T) {
 	want(t, r.bodies(), []string{"1"})
 }
 
-func TestADamagedFileIsSetAside(t *testing.T) {
-	r := newReceiver(t)
-	h := newHouse(t, hub.Options{Source: newJournal(topic)}, nil)
-	h.subscribe(topic, r, "secret", "s3cret")
-	h.close()
-	name := filepath.Join(h.path, "hub/subscriptions")
-	whole, err := os.ReadFile(name)
-	must(t, err)
-	if st, err := os.Stat(filepath.Dir(name)); err != nil || st.Mode().Perm() != 0o700 {
-		t.Errorf("got mode %v, %v, want 0700", st.Mode(), err)
-	}
-	for what, text := range map[string]string{
-		"cut off":   string(whole[:len(whole)-6]),
-		"garbage":   strings.Replace(string(whole), "{", "<", 1),
-		"title":     "x" + string(whole),
-		"too many":  string(whole[:strings.Index(string(whole), "\n")+1]) + string(whole),
-		"empty one": "",
+// Damage takes the subscription of a row away, and no other one. What is reported does not
+// give the URL of the callback away.
+func TestADamagedRowIsASubscriptionLost(t *testing.T) {
+	for what, change := range map[string]func([]byte) []byte{
+		"cut off":   func(row []byte) []byte { return row[:len(row)-6] },
+		"garbage":   func(row []byte) []byte { row[9] ^= 1; return row },
+		"title":     func(row []byte) []byte { return append([]byte("x"), row...) },
+		"empty one": func([]byte) []byte { return []byte{} },
 	} {
-		must(t, os.WriteFile(name, []byte(text), 0o600))
-		if found := hub.Check(h.path); len(found) != 1 || found[0].Path != "hub/subscriptions" {
-			t.Errorf("%s: got findings %v", what, found)
+		r, other := newReceiver(t), newReceiver(t)
+		h := newHouse(t, hub.Options{Source: newJournal(topic)}, nil)
+		h.subscribe(topic, r, "secret", "s3cret")
+		h.subscribe(topic, other)
+		h.close()
+		if st, err := os.Stat(filepath.Join(h.path, "log", table.Name)); err != nil || st.Mode().Perm() != 0o600 {
+			t.Errorf("got mode %v, %v, want 0600", st.Mode(), err)
 		}
+		h.damageRows(func(row []byte) []byte {
+			if bytes.Contains(row, []byte("s3cret")) {
+				return change(row)
+			}
+			return row
+		})
+		const left = topic + " verified=true signed=false external=false failures=0 expires in 240h0m0s\n"
 		h.open(nil)
-		h.wantStates("")
-		if got := h.reported(); !strings.Contains(got, "moved to corrupt/subscriptions") {
+		h.wantStates(left)
+		if got := h.reported(); strings.Count(got, "does not verify; the subscription is lost") != 1 || strings.Contains(got, r.URL) {
 			t.Errorf("%s: got reports %q", what, got)
 		}
-		aside := filepath.Join(h.path, "hub/corrupt/subscriptions")
-		if bad, err := os.ReadFile(aside); err != nil || string(bad) != text {
-			t.Errorf("%s: set aside %q, %v", what, bad, err)
-		}
-		must(t, os.Remove(aside))
 		h.close()
-	}
-	must(t, os.WriteFile(name, whole, 0o600))
-	must(t, os.WriteFile(filepath.Join(h.path, "hub/cutie-tmp-x"), nil, 0o600))
-	h.open(nil)
-	h.wantStates(topic + " verified=true signed=true external=false failures=0 expires in 240h0m0s\n")
-	if _, err := os.Stat(filepath.Join(h.path, "hub/cutie-tmp-x")); err == nil {
-		t.Error("what was unfinished is still there")
+		h.open(nil)
+		h.wantStates(left)
+		if got := h.reported(); got != "" {
+			t.Errorf("%s: got reports %q of what is mended", what, got)
+		}
 	}
 }
 
@@ -427,15 +424,29 @@ func TestAReportHoldsUpNobody(t *testing.T) {
 // story is what the tests of steps tell. Every line of it is to reach the
 // subscriber, and each step is told of when it is done.
 func (h *house) story(j *journal, r *receiver, step func(error)) {
+	again := func() { // a failed commit is final
+		h.close()
+		h.openHub()
+	}
 	tick := func() {
 		h.clock.advance(2 * time.Hour)
-		err := h.hub.Tick(ctx)
-		h.hub.Wait()
-		step(err)
+		for {
+			err := h.hub.Tick(ctx)
+			h.hub.Wait()
+			if step(err); err == nil {
+				return
+			}
+			again()
+		}
 	}
-	for status := 0; status != 202; {
-		status, _ = h.ask("subscribe", topic, r.URL, "secret", "s", "lease_seconds", "2592000")
+	ask := func(secret string) {
+		for status := 0; ; again() {
+			if status, _ = h.ask("subscribe", topic, r.URL, "secret", secret, "lease_seconds", "2592000"); status == 202 {
+				return
+			}
+		}
 	}
+	ask("s")
 	step(nil)
 	j.add(topic, "1")
 	tick()
@@ -444,9 +455,7 @@ func (h *house) story(j *journal, r *receiver, step func(error)) {
 	tick()
 	j.add(topic, "6")
 	tick()
-	for status := 0; status != 202; {
-		status, _ = h.ask("subscribe", topic, r.URL, "secret", "t", "lease_seconds", "2592000")
-	}
+	ask("t")
 	j.add(topic, "7")
 	tick()
 	tick()
@@ -490,7 +499,7 @@ func TestKillAtAnyStepLosesNothing(t *testing.T) {
 			accepted = len(kills)
 		}
 	})
-	if len(kills) < 12 || accepted == 0 {
+	if len(kills) < 6 || accepted == 0 {
 		t.Fatalf("only %d steps", len(kills))
 	}
 	for i, k := range kills {
@@ -507,7 +516,7 @@ func TestKillAtAnyStepLosesNothing(t *testing.T) {
 		got := r.lines()
 		if len(got) == 0 {
 			// All was delivered and saved.
-			if i < len(kills)-6 {
+			if i < len(kills)-1 {
 				t.Errorf("%s: nothing is left to be told", where)
 			}
 		} else if want := strings.Split("1 2 3 4 5 6 7", " "); strings.Join(got, " ") != strings.Join(want[len(want)-len(got):], " ") {
@@ -558,7 +567,10 @@ func TestStepThatFailsIsMadeUpFor(t *testing.T) {
 			h.open(nil)
 			h.later(time.Hour)
 			want(t, r.bodies(), nil)
-			h.wantStates(topic + " verified=true signed=true external=false failures=0 expires in 715h0m0s\n")
+			// A confirmation that was not saved is asked for again: then the lease begins later.
+			if got, want := h.states(), topic+" verified=true signed=true external=false failures=0 expires in 71"; !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 1 {
+				t.Errorf("%s: got subscriptions %s, want %s…", where, got, want)
+			}
 			h.close()
 			if n >= steps {
 				break

@@ -60,7 +60,7 @@ type change struct {
 // move moves the cursor of a callback; h.mu is held.
 func (h *Hub) move(s *subscription, to event) {
 	if s.cursor != to {
-		h.version++
+		h.mark(s)
 		s.cursor, s.Position = to, to.String()
 	}
 }
@@ -160,7 +160,7 @@ func (h *Hub) meetQueue(q *queuefs.Queue) error {
 		case ok && begin.q == q:
 		case h.whole && h.Service.ClosedInOrder():
 			begin.event = last // it came while no daemon ran
-		default: // it may have come right before a crash, or the file was lost
+		default: // it may have come right before a crash, or its row was lost
 			begin.event = event{oldest(q), now.Info.Created}
 		}
 		s = &subscription{Kind: ofQueue, Topic: q.ID(), Site: site, Position: begin.event.String(), cursor: begin.event, proven: true}
@@ -180,7 +180,7 @@ func (h *Hub) meetQueue(q *queuefs.Queue) error {
 	if err == nil && s.Site != site {
 		s.Site = site
 		s.reset() // after a stop it begins here
-		h.version++
+		h.mark(s)
 	} else if s.Stopped {
 		h.move(s, last)
 	}

@@ -171,7 +171,7 @@ func (h *Hub) ask(s *subscription, asked intent) (*verdict, error) {
 		// content since the first.
 		asked.Next, asked.Position = s.Asked.Next, cmp.Or(s.Asked.Position, asked.Position)
 	}
-	h.version++
+	h.mark(s)
 	s.Asked = &asked
 	if s.verdict == nil {
 		s.verdict = &verdict{done: make(chan struct{})}
@@ -231,7 +231,7 @@ func (h *Hub) verify(ctx context.Context, s *subscription, asked intent) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.version++
+	h.mark(s)
 	now := h.Now()
 	if s.Asked.same(asked) { // else another request has come meanwhile
 		s.Asked = nil

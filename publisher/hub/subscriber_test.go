@@ -15,9 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -261,7 +259,7 @@ func TestSubscriptionsAreRenewed(t *testing.T) {
 	}
 	// The hub goes away for long enough, and comes back without knowing us.
 	w.close()
-	must(t, os.Remove(filepath.Join(w.path, "hub/subscriptions")))
+	w.damageRows(func([]byte) []byte { return nil })
 	w.opts.Permit = func(http.Header, *http.Request, string) (string, error) { return "", errors.New("not now") }
 	w.open(nil)
 	for range 12 {

@@ -1,20 +1,17 @@
 package hub
 
 import (
-	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/durable"
 )
 
 // A kind is that of a subscription.
@@ -26,7 +23,7 @@ const (
 	ofQueue    kind = "queue"
 )
 
-// A subscription is one as it is in the file, and its state in memory.
+// A subscription is one as it is in its row, and its state in memory.
 type subscription struct {
 	Kind     kind      `json:"kind"`
 	Topic    string    `json:"topic"`              // URL; of a callback, the identifier of the queue
@@ -48,10 +45,10 @@ type subscription struct {
 	lastError string // of the last failure; "" after a success
 	busy      bool   // a worker has it
 	turn      time.Time
-	life      int    // number of resets
-	since     uint64 // version that it came with
-	missed    int64  // gaps, and jobs that could not be read, since the hub was opened
-	delivered int64  // bodies since the hub was opened
+	life      int   // number of resets
+	kept      bool  // its row is on stable storage
+	missed    int64 // gaps, and jobs that could not be read, since the hub was opened
+	delivered int64 // bodies since the hub was opened
 
 	latest  string   // position of the topic when the hub looked
 	gone    bool     // the topic was gone then
@@ -92,151 +89,141 @@ func (s *subscription) reset() {
 
 // put adds a subscription or replaces it; h.mu is held.
 func (h *Hub) put(s *subscription) {
-	h.version++
 	h.members++
-	s.since = h.version
 	h.subs[s.key()] = s
+	h.mark(s)
 }
 
 // drop removes a subscription, unless another one has replaced it; h.mu is held.
 func (h *Hub) drop(s *subscription) {
 	if h.subs[s.key()] == s {
 		delete(h.subs, s.key())
-		h.version++
 		h.members++
+		h.mark(s)
 	}
 }
 
-func fileIn(dir *durable.Dir) durable.Sealed {
-	return durable.Sealed{Dir: dir, Name: "subscriptions", Kind: "subscriptions", Max: 256 << 20}
-}
+// mark says that the row of a subscription is to be written, or to go; h.mu is held.
+func (h *Hub) mark(s *subscription) { h.unsaved[s.key()] = true }
 
-func parse(contents []byte) (subs []*subscription, err error) {
-	n := 0
-	for line := range bytes.Lines(contents) {
-		n++
-		s := new(subscription)
-		if err := json.Unmarshal(line, s); err != nil || s.Kind == "" {
-			return nil, fmt.Errorf("subscriptions: %w: line %d: %v", durable.ErrDamaged, n, cmp.Or(err, errors.New("no subscription")))
-		}
-		subs = append(subs, s)
+// begun is the key of the row that every hub has.
+const begun = "begun"
+
+// rowOf returns the key of the row of a subscription. The URL is a secret, and keys are in
+// reports of damage.
+func rowOf(key string) string {
+	kind, rest, _ := strings.Cut(key, "\n")
+	url, topic, _ := strings.Cut(rest, "\n")
+	if url == "" { // of a callback
+		return kind + " " + topic
 	}
-	return subs, nil
+	sum := sha256.Sum256([]byte(rest))
+	return kind + " " + hex.EncodeToString(sum[:16])
 }
 
-// load reads the file when the hub is opened.
+// load reads the rows when the hub is opened. Damaged ones are to go with the next commit.
 func (h *Hub) load() error {
-	contents, err := fileIn(h.dir).Read()
 	var subs []*subscription
-	if err == nil {
-		subs, err = parse(contents)
-	}
-	if errors.Is(err, durable.ErrDamaged) {
-		to, e := fileIn(h.dir).SetAside()
-		if e != nil {
-			return errors.Join(err, e)
+	var lost []error
+	err := h.Rows.Each(func(row string, contents []byte, bad error) bool {
+		s := new(subscription)
+		if bad == nil {
+			bad = json.Unmarshal(contents, s)
 		}
-		h.report(fmt.Errorf("hub: %w; moved to %s", err, to))
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case bad != nil:
+			h.Rows.Delete(row)
+			lost = append(lost, bad)
+		case row == begun:
+			h.whole = true
+		default:
+			subs = append(subs, s)
+		}
+		return true
+	})
+	if err != nil {
 		return err
 	}
-	h.whole = err == nil
 	for _, s := range subs {
-		switch s.Kind {
-		case ofQueue:
-			s.cursor = parseEvent(s.Position)
-			s.Next, s.proven = time.Time{}, true // it is tried at once
-		default:
-			u, err := parseURL(s.URL)
-			if err != nil {
-				h.report(fmt.Errorf("hub: callback %s: %w; the subscription is dropped", publicURL(s.URL), err))
-				continue
-			}
-			s.host, s.proven = u.Host, s.Failures == 0 && !s.Expires.IsZero()
-			h.met[s.URL] = h.met[s.URL] || s.Kind == otherHub
-		}
-		h.subs[s.key()] = s
+		h.takeUp(s)
 	}
-	h.size, h.version = len(contents), 1
+	for _, err := range lost {
+		h.report(fmt.Errorf("hub: %w; the subscription is lost", err))
+	}
+	if !h.whole {
+		h.Rows.Put(begun, []byte("{}"))
+	}
+	h.whole = h.whole && len(lost) == 0
 	return nil
 }
 
-// save puts the present subscriptions on stable storage. Callers that come during a writing
-// share the next one.
+// takeUp adds a subscription of an earlier process.
+func (h *Hub) takeUp(s *subscription) {
+	if s.kept = true; s.Kind == ofQueue {
+		s.cursor = parseEvent(s.Position)
+		s.Next, s.proven = time.Time{}, true // it is tried at once
+	} else {
+		u, err := parseURL(s.URL)
+		if err != nil {
+			h.report(fmt.Errorf("hub: callback %s: %w; the subscription is dropped", publicURL(s.URL), err))
+			h.mark(s)
+			return
+		}
+		s.host, s.proven = u.Host, s.Failures == 0 && !s.Expires.IsZero()
+		h.met[s.URL] = h.met[s.URL] || s.Kind == otherHub
+	}
+	h.subs[s.key()] = s
+}
+
+// save puts the rows of changed subscriptions on stable storage. After an error they are
+// written with the next ones.
 func (h *Hub) save() error {
-	h.mu.Lock()
-	want := h.version
-	h.mu.Unlock()
 	h.saving.Lock()
 	defer h.saving.Unlock()
 	h.mu.Lock()
-	if h.saved >= want {
-		h.mu.Unlock()
-		return nil
-	}
-	version := h.version
-	var contents []byte
-	for _, key := range slices.Sorted(maps.Keys(h.subs)) {
-		line, err := json.Marshal(h.subs[key])
-		if err != nil {
-			h.mu.Unlock()
-			return fmt.Errorf("hub: %w", err)
+	changed := h.unsaved
+	h.unsaved = map[string]bool{}
+	var fresh []*subscription
+	for key := range changed {
+		s := h.subs[key]
+		if s == nil {
+			h.Rows.Delete(rowOf(key))
+			continue
 		}
-		contents = append(append(contents, line...), '\n')
+		contents, _ := json.Marshal(s) // texts, numbers and times of our own do not fail
+		h.Rows.Put(rowOf(key), contents)
+		if !s.kept {
+			fresh = append(fresh, s)
+		}
 	}
 	h.mu.Unlock()
-	if err := fileIn(h.dir).Write(contents); err != nil {
-		return fmt.Errorf("hub: %w", err)
-	}
+	err := h.Rows.Commit()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.saved, h.size = version, len(contents)
+	if err != nil {
+		maps.Copy(h.unsaved, changed)
+		return fmt.Errorf("hub: %w", err)
+	}
+	for _, s := range fresh {
+		s.kept = true
+	}
 	return nil
 }
 
-// saveNow saves if a subscription is new, or if the last time is long enough ago: a second, and
-// one more for each 256 KiB of the file, because it is written whole.
+// saveNow saves what has changed if a subscription is new, or if the last time is a second ago.
 func (h *Hub) saveNow() error {
 	now, fresh := h.Now(), false
 	h.mu.Lock()
-	for _, s := range h.subs {
-		fresh = fresh || s.since > h.saved
+	some := len(h.unsaved) > 0
+	for key := range h.unsaved {
+		fresh = fresh || h.subs[key] != nil && !h.subs[key].kept
 	}
-	pause := time.Second * time.Duration(1+h.size>>18)
 	h.mu.Unlock()
-	if age := now.Sub(h.savedAt); !fresh && age >= 0 && age < pause {
+	if age := now.Sub(h.savedAt); !some || !fresh && age >= 0 && age < time.Second {
 		return nil
 	}
 	h.savedAt = now
 	return h.save()
-}
-
-// Check returns the damage of the subscriptions in a home, and changes nothing. [New] sets a
-// damaged file aside.
-func Check(home string) []durable.Finding {
-	problem := func(name string, err error) []durable.Finding {
-		text, gone := durable.Bare(err).Error(), errors.Is(err, fs.ErrNotExist)
-		if gone {
-			text = "is missing: all subscriptions are lost"
-		}
-		return []durable.Finding{durable.Damage(filepath.Join(Dir, name), text, !gone && !errors.Is(err, durable.ErrDamaged))}
-	}
-	dir, err := durable.LookIn(filepath.Join(home, Dir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // there was no hub
-	}
-	if err != nil {
-		return problem("", err)
-	}
-	defer dir.Close()
-	contents, err := fileIn(dir).Read()
-	if err == nil {
-		_, err = parse(contents)
-	}
-	if err != nil {
-		return problem("subscriptions", err)
-	}
-	return nil
 }
 
 // A State is the public state of a subscription. To know its whole URL is to be allowed to use it.

@@ -217,7 +217,7 @@ func (h *Hub) end(ctx context.Context, s *subscription, reason string, drop func
 	if ctx.Err() == nil {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.version++
+		h.mark(s)
 		drop(s)
 	}
 }

@@ -1,6 +1,7 @@
 package hub_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -27,6 +28,9 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/outbound"
+	"cutie/queuefs/table"
+
+	"go.etcd.io/bbolt"
 )
 
 var ctx = context.Background()
@@ -267,6 +271,8 @@ type house struct {
 	opts    hub.Options
 	clock   *clock
 	svc     *queuefs.Service // nil: topics alone
+	fault   durable.Fault    // of commits, with topics alone
+	table   *table.Table     // likewise
 	hub     *hub.Hub
 	told    func() // called at each report; nil: nothing is
 	mu      sync.Mutex
@@ -303,8 +309,40 @@ func newHome(t testing.TB, o hub.Options) *house {
 
 func (h *house) open(fault durable.Fault) {
 	h.Helper()
-	h.opts.Fault, h.opts.URL = fault, hubURL
+	h.fault, h.opts.URL = fault, hubURL
 	h.openHub()
+}
+
+// openTable opens the table of a house without queues.
+func (h *house) openTable() *table.Table {
+	h.Helper()
+	must(h, os.MkdirAll(filepath.Join(h.path, "log"), 0o700))
+	dir, err := durable.OpenDir(filepath.Join(h.path, "log"), h.fault)
+	must(h, err)
+	t, err := table.Open(dir, false)
+	must(h, err)
+	return t
+}
+
+// damageRows changes a byte of each row of the hub, which is closed. Without change they go.
+func (h *house) damageRows(change func(value []byte) []byte) (n int) {
+	h.Helper()
+	db, err := bbolt.Open(filepath.Join(h.path, "log", table.Name), 0o600, &bbolt.Options{Timeout: time.Second})
+	must(h, err)
+	must(h, db.Update(func(tx *bbolt.Tx) error {
+		b, now := tx.Bucket([]byte(table.Subscriptions)), map[string][]byte{}
+		err := b.ForEach(func(key, value []byte) error { now[string(key)] = change(bytes.Clone(value)); return nil })
+		for key, value := range now {
+			if n++; value == nil {
+				err = errors.Join(err, b.Delete([]byte(key)))
+			} else {
+				err = errors.Join(err, b.Put([]byte(key), value))
+			}
+		}
+		return err
+	}))
+	must(h, db.Close())
+	return n
 }
 
 // openService opens the queues.
@@ -332,6 +370,12 @@ func (h *house) reopen() {
 func (h *house) openHub() {
 	h.Helper()
 	h.opts.Home, h.opts.Service, h.opts.Now, h.opts.Report = h.path, h.svc, h.clock.now, h.report
+	if h.svc != nil {
+		h.opts.Rows = h.svc.Subscriptions()
+	} else {
+		h.table = h.openTable()
+		h.opts.Rows = h.table.Rows(table.Subscriptions)
+	}
 	h.opts.Turned = func(receiver string, err error) { h.report(fmt.Errorf("turned: %s: %v", receiver, err)) }
 	if h.opts.Client == nil {
 		h.opts.Client = client(h, "127.0.0.1")
@@ -350,6 +394,10 @@ func (h *house) close() {
 	if h.svc != nil {
 		must(h, h.svc.Close())
 		h.svc = nil
+	}
+	if h.table != nil {
+		must(h, h.table.Close())
+		h.table = nil
 	}
 }
 
@@ -518,7 +566,6 @@ func (h *house) release(q *queuefs.Queue) {
 func (h *house) killed() *house {
 	h.Helper()
 	c := &house{TB: h.TB, path: copyDir(h, h.path), opts: h.opts, clock: &clock{at: h.clock.now()}}
-	c.opts.Fault = nil
 	if h.svc == nil {
 		c.openHub()
 	} else {

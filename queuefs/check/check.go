@@ -113,6 +113,8 @@ func Cure(r *Report, err error) (o Options, ok bool) {
 			continue // nobody else has it: it is to be set again
 		case p.Level == durable.Unread:
 			continue // it may be whole
+		case p.Path == snapshot.SubscriptionsPath:
+			continue // the daemon goes on without them
 		case p.Path == home.ListName, strings.HasPrefix(p.Path, "0="): // the tag
 			o.Rebuild = true
 		case p.Path == home.LogDir+"/"+home.JournalDir:

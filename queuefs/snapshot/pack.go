@@ -40,6 +40,9 @@ func (s *Store) Pack(at *table.Checkpoint, add func(path string, size int64, fro
 		return add(home.LogDir+"/"+home.PackedDir+"/"+name, int64(len(data)), bytes.NewReader(data))
 	}
 	for _, k := range table.Kinds {
+		if k == table.Subscriptions {
+			continue // they stay where they were made
+		}
 		var failed error
 		err := s.Table.Each(k, "", "", func(key string, contents []byte, bad error) bool {
 			switch {
@@ -81,6 +84,22 @@ func (s *Store) PackOwn(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// keepSubscriptions stages those of the table in the files of before a directory was made again.
+func (s *Store) keepSubscriptions() error {
+	t, err := table.Open(s.Former, true)
+	if err != nil {
+		s.Report(TablePath, fmt.Sprintf("as it was before the directory was made again: %v; subscriptions are forgotten", durable.Bare(err)))
+		return nil
+	}
+	err = t.Each(table.Subscriptions, "", "", func(key string, contents []byte, bad error) bool {
+		if bad == nil {
+			s.Table.Put(table.Subscriptions, key, bytes.Clone(contents))
+		}
+		return true
+	})
+	return errors.Join(err, t.Close())
 }
 
 func appendRow(dst []byte, k table.Kind, key string, contents []byte) []byte {

@@ -36,6 +36,9 @@ import (
 // TablePath is the path of the table below a home.
 const TablePath = home.LogDir + "/" + table.Name
 
+// SubscriptionsPath stands for the rows of the hub in reports of damage.
+const SubscriptionsPath = TablePath + "/" + string(table.Subscriptions)
+
 // A Store is the index of a home in its table. Make one with [Open].
 type Store struct {
 	Options
@@ -53,6 +56,7 @@ type Store struct {
 // Options are those of [Open].
 type Options struct {
 	Log     *durable.Dir            // log of the home
+	Former  *durable.Dir            // log of the files from before the directory was made again from its store; nil: it was not
 	Look    bool                    // change nothing
 	Rebuild bool                    // make all pages again from the directories; former ones say only what these do not
 	Report  func(path, text string) // called with damage found
@@ -75,6 +79,11 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	s.Table.Failed = s.Fail
+	if s.Former != nil {
+		if err := s.keepSubscriptions(); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
 	if err := s.readCheckpoint(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -105,7 +114,7 @@ func (s *Store) openTable() (err error) {
 	if e != nil {
 		return fmt.Errorf("%s cannot be read: %w; it is derived: move it away, and start again: %w", TablePath, durable.Bare(err), e)
 	}
-	s.Report(TablePath, fmt.Sprintf("%v; moved to %s/%s and made again from the directories; last numbers of removed queues are forgotten", durable.Bare(err), home.LogDir, to))
+	s.Report(TablePath, fmt.Sprintf("%v; moved to %s/%s and made again from the directories; last numbers of removed queues, and subscriptions, are forgotten", durable.Bare(err), home.LogDir, to))
 	s.Table, err = table.Open(s.Log, false)
 	return err
 }

@@ -734,6 +734,21 @@ func (h *Home) Kept(err error) error {
 	return fmt.Errorf("%w; the files that the directory had before are kept in %s/%s", err, h.marker.dir.Path(), formerName)
 }
 
+// FormerLog returns the log of the files from before this opening made the directory again; nil
+// if it did not, or none are kept.
+func (h *Home) FormerLog() (log *durable.Dir, err error) {
+	if h == nil || h.Known == nil {
+		return nil, nil
+	}
+	err = within(h.marker.dir, formerName, func(kept *durable.Dir) error {
+		if log, err = kept.Sub(home.LogDir); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	})
+	return log, err
+}
+
 // dropFormer removes the files of before: the new ones are whole.
 func (m *marker) dropFormer(temp *durable.Dir) error {
 	return errors.Join(home.MoveAway(m.dir, temp, formerName), m.dir.Sync())

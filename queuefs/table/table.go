@@ -8,8 +8,8 @@
 // [durable.ErrDamaged]. Rows are staged by Put and Delete, seen by readers at once, and reach
 // stable storage with the next Commit, all of them or none.
 //
-// A Table is derived from the log and the directories: a damaged one is set aside, and made
-// again by the opening of the home.
+// A Table is derived from the log and the directories, all but [Callbacks], [Mirrors] and
+// [Subscriptions]: a damaged one is set aside, and made again by the opening of the home.
 package table
 
 import (
@@ -42,11 +42,11 @@ const Name = home.TableName
 type Kind string
 
 // Kinds are all kinds of rows.
-var Kinds = []Kind{Meta, Queues, Pages, Culled, Callbacks, Mirrors}
+var Kinds = []Kind{Meta, Queues, Pages, Culled, Callbacks, Mirrors, Subscriptions}
 
 // Own are the kinds of rows that a backup takes along: the files of a home do not have what
 // they say.
-var Own = []Kind{Callbacks}
+var Own = []Kind{Callbacks, Subscriptions}
 
 // The kinds of rows.
 const (
@@ -57,6 +57,8 @@ const (
 
 	Callbacks Kind = "callbacks" // queue → URL of its callback
 	Mirrors   Kind = "mirrors"   // queue → [home.Mirror]
+
+	Subscriptions Kind = "subscriptions" // of publisher/hub, and of this directory alone: no image has them
 )
 
 // CommitSize is how many bytes of rows one transaction should have: [Table.Full].
@@ -186,8 +188,8 @@ func (t *Table) verify() error {
 			return err
 		}
 		return verifyFile(t.file, st.Size(), func(kind, key, value []byte) {
-			// Who reads a row of a queue that there is reports it.
-			if k := Kind(kind); !slices.Contains([]Kind{Pages, Culled, Callbacks, Mirrors}, k) {
+			// Who reads a row of a queue that there is reports it, and the hub reads all of its own.
+			if k := Kind(kind); !slices.Contains([]Kind{Pages, Culled, Callbacks, Mirrors, Subscriptions}, k) {
 				if _, err := unseal(k, string(key), value); err != nil {
 					t.Damaged = append(t.Damaged, Row{Kind: k, Key: string(key)})
 				}
@@ -395,6 +397,29 @@ func (t *Table) Last(k Kind, prefix string) (last string, err error) {
 	})
 	return last, err
 }
+
+// Rows are the rows of one kind, for a room that has no other ones in the table.
+type Rows struct {
+	table *Table
+	kind  Kind
+}
+
+// Rows returns the rows of a kind.
+func (t *Table) Rows(k Kind) Rows { return Rows{t, k} }
+
+// Each calls visit with all committed rows, as [Table.Each] does.
+func (r Rows) Each(visit func(key string, contents []byte, bad error) bool) error {
+	return r.table.Each(r.kind, "", "", visit)
+}
+
+// Put stages a row, see [Table.Put].
+func (r Rows) Put(key string, contents []byte) { r.table.Put(r.kind, key, contents) }
+
+// Delete stages the end of a row.
+func (r Rows) Delete(key string) { r.table.Delete(r.kind, key) }
+
+// Commit puts all that is staged, of other kinds too, on stable storage, see [Table.Commit].
+func (r Rows) Commit() error { return r.table.Commit() }
 
 // A Row is a row to be staged. Without contents it goes.
 type Row struct {

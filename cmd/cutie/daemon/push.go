@@ -48,7 +48,7 @@ type push struct {
 
 func openPush(svc *queuefs.Service, pub *publisher.Publisher, gate *access.Gate, fetch *outbound.Client, log zerolog.Logger, o PushOptions) (_ *push, err error) {
 	p := &push{svc: svc, gate: gate}
-	settings := hub.Options{Home: svc.Dir(), Service: svc, Client: fetch, Permit: p.permit, Still: p.still, Verdict: verdictTime,
+	settings := hub.Options{Home: svc.Dir(), Rows: svc.Subscriptions(), Service: svc, Client: fetch, Permit: p.permit, Still: p.still, Verdict: verdictTime,
 		Idle: svc.Standby, Turned: turned(log), Report: func(err error) { log.Error().Err(err).Msg("push") }}
 	hubs := o.Hubs
 	if !o.NoHub {
