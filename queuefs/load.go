@@ -147,7 +147,8 @@ func (s *Service) reportMissing() error {
 	}
 	if used > 0 {
 		s.index.KeepFloor()
-		s.report(snapshot.TablePath, fmt.Sprintf("missing, and with it the index of %d queues; made again from the directories, and numbers go on above all that is published. If the home was not closed, its last changes are lost", used))
+		s.report(snapshot.TablePath, fmt.Sprintf("missing, and with it the index of %d queues; made again from "+
+			"the directories, and numbers go on above all that is published. If the home was not closed, its last changes are lost", used))
 	}
 	return nil
 }

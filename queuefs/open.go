@@ -190,7 +190,8 @@ func (s *Service) openDirs() (err error) {
 	if former != nil {
 		defer former.Close()
 	}
-	s.index, err = snapshot.Open(snapshot.Options{Log: log, Former: former, Look: s.opts.Look, Rebuild: s.opts.Rebuild, Report: s.report, Fail: s.shared.Gate.Fail, Highest: s.highest,
+	s.index, err = snapshot.Open(snapshot.Options{Log: log, Former: former, Look: s.opts.Look, Rebuild: s.opts.Rebuild,
+		Report: s.report, Fail: s.shared.Gate.Fail, Highest: s.highest,
 		Published: func(id string) (job.Seq, error) { n, err := home.LastPublished(d.home, id); return job.Seq(n), err }})
 	if err != nil {
 		log.Close()

@@ -416,7 +416,8 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 		return err
 	}
 	if lost > 0 { // the hub takes them out, and goes on as their kind wants it
-		r.Tell(false, durable.Finding{Path: snapshot.SubscriptionsPath, Text: fmt.Sprintf("%d rows do not verify: subscriptions or cursors of callbacks are lost", lost)})
+		r.Tell(false, durable.Finding{Path: snapshot.SubscriptionsPath,
+			Text: fmt.Sprintf("%d rows do not verify: subscriptions or cursors of callbacks are lost", lost)})
 	}
 	for _, q := range s.Queues() {
 		r.Queues++
@@ -443,7 +444,8 @@ func (s *Service) Compare(r *compare.Report, o compare.Options) error {
 			return fmt.Errorf("queue %s: tombstones: %w", q.ID(), err)
 		}
 		if bad > 0 {
-			r.Tell(o.Repair, durable.Finding{Path: snapshot.TablePath, Text: fmt.Sprintf("queue %s: %d tombstones of culled jobs do not verify; others are kept", q.ID(), bad)})
+			r.Tell(o.Repair, durable.Finding{Path: snapshot.TablePath,
+				Text: fmt.Sprintf("queue %s: %d tombstones of culled jobs do not verify; others are kept", q.ID(), bad)})
 		}
 		if err := q.comparer().Check(r, o); err != nil {
 			return fmt.Errorf("queue %s: %w", q.ID(), err)

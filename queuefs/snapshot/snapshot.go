@@ -114,7 +114,8 @@ func (s *Store) openTable() (err error) {
 	if e != nil {
 		return fmt.Errorf("%s cannot be read: %w; it is derived: move it away, and start again: %w", TablePath, durable.Bare(err), e)
 	}
-	s.Report(TablePath, fmt.Sprintf("%v; moved to %s/%s and made again from the directories; last numbers of removed queues, and subscriptions, are forgotten", durable.Bare(err), home.LogDir, to))
+	s.Report(TablePath, fmt.Sprintf("%v; moved to %s/%s and made again from the directories; "+
+		"last numbers of removed queues, and subscriptions, are forgotten", durable.Bare(err), home.LogDir, to))
 	s.Table, err = table.Open(s.Log, false)
 	return err
 }
@@ -122,7 +123,8 @@ func (s *Store) openTable() (err error) {
 // aboutFile reports whether an error is about one file, and not about the process or the
 // whole file system.
 func aboutFile(err error) bool {
-	for _, e := range []error{unix.EIO, unix.EACCES, unix.EPERM, unix.EISDIR, unix.ENOTDIR, unix.ELOOP, unix.ENXIO, unix.EUCLEAN, unix.EBADMSG, unix.ENODATA, unix.EFBIG, unix.EOVERFLOW, unix.EINVAL} {
+	for _, e := range []error{unix.EIO, unix.EACCES, unix.EPERM, unix.EISDIR, unix.ENOTDIR, unix.ELOOP,
+		unix.ENXIO, unix.EUCLEAN, unix.EBADMSG, unix.ENODATA, unix.EFBIG, unix.EOVERFLOW, unix.EINVAL} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -468,7 +470,8 @@ func (s *Store) Numbers(id string) (last index.Numbers, err error) {
 		if last, err = s.salvage(id); err != nil {
 			return last, err
 		}
-		s.Report(TablePath, fmt.Sprintf("row of queue %s does not verify; numbers of jobs and events go on above %d and %d, the highest there are", id, last.Job, last.Seq))
+		s.Report(TablePath, fmt.Sprintf("row of queue %s does not verify; "+
+			"numbers of jobs and events go on above %d and %d, the highest there are", id, last.Job, last.Seq))
 	case err != nil:
 		return last, err
 	}
