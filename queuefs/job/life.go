@@ -375,14 +375,13 @@ const (
 const MaxMessage = 16 << 10
 
 // Check refuses metadata that could not be stored and read again, and makes the
-// file name a label.
+// file name a label: of a path it is what stands behind the last "/". A backslash is a
+// character of a name like any other.
 func (m *Meta) Check() error {
 	if len(m.Sidecar) > MaxSidecar {
 		return fmt.Errorf("sidecar: %w: more than %d octets", ErrTooBig, MaxSidecar)
 	}
-	if i := strings.LastIndexAny(m.Filename, `/\`); i >= 0 {
-		m.Filename = m.Filename[i+1:]
-	}
+	m.Filename = m.Filename[strings.LastIndexByte(m.Filename, '/')+1:]
 	for _, s := range []*string{&m.Filename, &m.MediaType, &m.Submitter, &m.Owner, &m.Batch} {
 		// Cleaning may make it longer.
 		if *s = CleanLabel(*s); len(*s) > MaxLabel {

@@ -13,7 +13,6 @@ import (
 	"net/textproto"
 	"net/url"
 	"os"
-	"path"
 	"strconv"
 	"strings"
 
@@ -194,8 +193,7 @@ func (f *filled) parts(ctx context.Context, parts *web.Parts, files, fromPage bo
 			if err := checkName(name); err != nil {
 				return forbidden("%v", err)
 			}
-			u := upload{name: name, filename: label(path.Base(strings.ReplaceAll(filename, `\`, "/"))),
-				mediaType: label(p.Header.Get("Content-Type"))}
+			u := upload{name: name, filename: label(filename), mediaType: label(p.Header.Get("Content-Type"))}
 			if err := f.take(u, in); err != nil {
 				return partError(err)
 			}
