@@ -21,11 +21,11 @@ import (
 
 	"cutie/publisher"
 	"cutie/queuefs"
+	queuedir "cutie/queuefs/dir"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
-	queuetree "cutie/queuefs/tree"
 	"cutie/sitemap"
 )
 
@@ -523,7 +523,7 @@ type strained struct {
 	read func() error
 }
 
-func (q *strained) Payload(id job.ID) (*queuetree.Payload, error) {
+func (q *strained) Payload(id job.ID) (*queuedir.Payload, error) {
 	if err := q.read(); err != nil {
 		return nil, fmt.Errorf("payload of %v: %w", id, err)
 	}

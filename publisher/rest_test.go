@@ -17,9 +17,9 @@ import (
 	"cutie/publisher/set"
 	"cutie/queuefs"
 	homecheck "cutie/queuefs/check"
+	queuedir "cutie/queuefs/dir"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
-	queuetree "cutie/queuefs/tree"
 	"cutie/sitemap"
 )
 
@@ -241,7 +241,7 @@ func (q *script) Journaled(after job.Seq, max, _ int) (out []ledger.Journaled, _
 	return out, err
 }
 
-func (q *script) Payload(id job.ID) (*queuetree.Payload, error) {
+func (q *script) Payload(id job.ID) (*queuedir.Payload, error) {
 	if q.lost[id] {
 		return nil, ledger.ErrNoJob
 	}

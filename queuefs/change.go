@@ -68,7 +68,7 @@ func (q *Queue) saving(jobs []job.Job, do edit) (edit, error) {
 	for i := range jobs {
 		if j := &jobs[i]; j.Lost() {
 			lost[j.ID] = true
-			if err := q.tree.SetAside(j.Status, j.ID.String(), lostFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if err := q.dir.SetAside(j.Status, j.ID.String(), lostFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, ledger.StorageError(err)
 			}
 		}
@@ -101,7 +101,7 @@ func (q *Queue) putOff(ids []job.ID, err error) {
 
 // rest lets consumers pass over a claimed job for a while.
 func (q *Queue) rest(id job.ID, err error) {
-	q.svc.report(q.tree.Path(job.Pending.String(), id.String()), err.Error()+"; consumers pass over the job until it can be read")
+	q.svc.report(q.dir.Path(job.Pending.String(), id.String()), err.Error()+"; consumers pass over the job until it can be read")
 	q.ledger.Rest(id)
 }
 
@@ -479,7 +479,7 @@ func (q *Queue) payloadAgain(id job.ID) (data []byte, temp string, err error) {
 		return data, "", err
 	}
 	v, _ := q.ledger.View(id)
-	temp, linked, err := q.tree.LinkPayload(id, v.Temp)
+	temp, linked, err := q.dir.LinkPayload(id, v.Temp)
 	if err == nil && !linked {
 		temp, err = q.copyPayload(p)
 	}

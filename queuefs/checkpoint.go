@@ -163,7 +163,7 @@ func (s *Service) makeImage(c table.Checkpoint, at journal.LSN, queues []*Queue)
 func imaged(queues []*Queue) []imaging.Queue {
 	all := make([]imaging.Queue, len(queues))
 	for i, q := range queues {
-		all[i] = imaging.Queue{Root: q.tree.Root(), Ledger: q.ledger, Reader: q.content}
+		all[i] = imaging.Queue{Root: q.dir.Root(), Ledger: q.ledger, Reader: q.content}
 		q.ledger.Look(func(x *index.Index) { all[i].Pages = x.Pages() })
 	}
 	return all
@@ -212,7 +212,7 @@ func (s *Service) fileUpTo(at journal.LSN, queues []*Queue, r reach) (to journal
 				q.writePacks(inTime)
 			}
 		}
-		filed, err := q.fileUpTo(at, inTime)
+		filed, err := q.dir.WriteUpTo(at, inTime)
 		if err != nil {
 			s.space.Tried(err)
 			return 0, fmt.Errorf("queue %s: files: %w", q.ID(), err)
@@ -230,7 +230,7 @@ func (s *Service) stage(at journal.LSN, queues []*Queue, closing bool) error {
 	for _, q := range queues {
 		var dirs func() ([4]int64, error)
 		if closing {
-			dirs = q.tree.Changed
+			dirs = q.dir.Changed
 		}
 		err := q.tombstones.stage(s.tombstonesSince())
 		if err == nil {
@@ -335,7 +335,7 @@ func (s *Service) makeSpace() error {
 		}
 	}
 	for _, q := range s.Queues() {
-		if err := q.removeCulled(s.space.InTime); err != nil {
+		if err := q.dir.RemoveCulled(s.space.InTime); err != nil {
 			return fmt.Errorf("queue %s: files: %w", q.ID(), err)
 		}
 	}
@@ -449,7 +449,7 @@ func (s *Service) fileAll(ctx context.Context, inTime func() bool) error {
 		if !s.space.Full() {
 			q.writePacks(inTime)
 		}
-		if err := q.fileMany(func() bool { return ctx.Err() == nil && inTime() }); err != nil {
+		if err := q.dir.WriteMany(func() bool { return ctx.Err() == nil && inTime() }); err != nil {
 			s.space.Tried(err)
 			return ledger.StorageError(err)
 		}

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 
+	"cutie/queuefs/dir"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
-	"cutie/queuefs/tree"
 )
 
 // CreateQueue makes an empty queue. It is served, and on stable storage, when
@@ -142,7 +142,7 @@ func (s *Service) makeQueue(id string, text []byte, modified int64, since journa
 		return nil, err
 	}
 	defer root.Close()
-	switch taken, err := tree.Make(root); {
+	switch taken, err := dir.Make(root); {
 	case err != nil:
 		return nil, err
 	case taken: // without a line in queues.txt there must be no jobs
@@ -346,8 +346,8 @@ func (s *Service) noteGone(q *Queue) error {
 // onlyOurs refuses a queue directory with foreign files: an operator must look at
 // them first.
 func (q *Queue) onlyOurs() error {
-	err := q.tree.Foreign(home.QueueInfoName)
-	if errors.Is(err, tree.ErrForeign) {
+	err := q.dir.Foreign(home.QueueInfoName)
+	if errors.Is(err, dir.ErrForeign) {
 		err = fmt.Errorf("%s: %w: %w; look at it and move it away", q.ID(), ledger.ErrNotEmpty, err)
 	}
 	return err

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"cutie/queuefs/dir"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
@@ -178,10 +179,10 @@ func TestFilesThatOthersWriteAreNotWaitedFor(t *testing.T) {
 	}
 	must(t, s.Checkpoint(t.Context()))
 	q := sure(s.Queue("q"))(t)
-	submitMany(t, q, 3*filesAtOnce)
-	if err := q.fileMany(func() bool {
-		submitMany(t, q, filesAtOnce)
-		if n, err := q.fileSome(filesAtOnce); n != filesAtOnce || err != nil {
+	submitMany(t, q, 3*dir.AtOnce)
+	if err := q.dir.WriteMany(func() bool {
+		submitMany(t, q, dir.AtOnce)
+		if n, err := q.dir.WriteSome(dir.AtOnce); n != dir.AtOnce || err != nil {
 			t.Errorf("others wrote the files of %d jobs: %v", n, err)
 		}
 		return true
@@ -189,8 +190,8 @@ func TestFilesThatOthersWriteAreNotWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Others, this, and others again.
-	if got := backlogOf(q); got != 2*filesAtOnce {
-		t.Errorf("%d jobs are behind, want %d: those that came meanwhile", got, 2*filesAtOnce)
+	if got := backlogOf(q); got != 2*dir.AtOnce {
+		t.Errorf("%d jobs are behind, want %d: those that came meanwhile", got, 2*dir.AtOnce)
 	}
 	must(t, s.Close())
 }

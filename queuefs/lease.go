@@ -268,7 +268,7 @@ func (q *Queue) findLeases() error {
 		q.ledger.Look(func(x *index.Index) { version = x.Version(id) })
 		j, err := q.content.Job(id)
 		if errors.Is(err, content.ErrUnread) { // some end is better than a home that stays shut
-			q.svc.report(q.tree.Path(job.Consumed.String(), id.String()), err.Error()+"; its lease ends in "+home.DefaultLease.String())
+			q.svc.report(q.dir.Path(job.Consumed.String(), id.String()), err.Error()+"; its lease ends in "+home.DefaultLease.String())
 			j.Lease.Ends = q.leaseEnd(home.DefaultLease)
 		} else if err != nil {
 			return err

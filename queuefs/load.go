@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"cutie/queuefs/content"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
@@ -21,7 +22,6 @@ import (
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/stored"
 	"cutie/queuefs/table"
-	"cutie/queuefs/tree"
 )
 
 // load brings what is known to the last acknowledged state: index, then journal.
@@ -322,7 +322,7 @@ func (s *Service) makeKept(of *stored.Queue) error {
 		return err
 	}
 	defer root.Close()
-	if _, err := tree.Make(root); err != nil {
+	if _, err := dir.Make(root); err != nil {
 		return err
 	}
 	return s.makeProperties(root, of)
@@ -352,7 +352,7 @@ func (s *Service) makeOne(of *stored.Queue) error {
 		return err
 	}
 	defer root.Close()
-	if _, err := tree.Make(root); err != nil {
+	if _, err := dir.Make(root); err != nil {
 		return err
 	}
 	if err := s.makeProperties(root, of); err != nil {
@@ -397,7 +397,7 @@ func (s *Service) replayed(r *record.Record, at journal.LSN, size int) error {
 		if err := s.stageResult(r); err != nil {
 			return err
 		}
-		q.ledger.Replay(r, at, q.tree.HasResults)
+		q.ledger.Replay(r, at, q.dir.HasResults)
 		s.space.Replayed(size)
 	}
 	return nil
@@ -593,7 +593,7 @@ func (s *Service) reportLost(id string) {
 
 // dirLost reports whether the directory of a queue is missing, or has nothing of a queue.
 func (s *Service) dirLost(id string) bool {
-	dir := s.trees.Cache.Dir(s.dirs.queues, id, false)
+	dir := s.layout.Cache.Dir(s.dirs.queues, id, false)
 	defer dir.Close()
 	if _, err := dir.Stat(home.QueueInfoName); !errors.Is(err, fs.ErrNotExist) {
 		return false

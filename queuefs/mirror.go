@@ -383,7 +383,7 @@ func (s *Service) follow(rec journal.Record) error {
 func (s *Service) followSettings(q *Queue, r *record.Record, at journal.LSN) error {
 	s.properties.Lock()
 	defer s.properties.Unlock()
-	root := q.tree.Root()
+	root := q.dir.Root()
 	if len(r.File.Text) > 0 { // else it came before
 		if err := root.Replace(home.QueueInfoName, r.File.Text); err != nil {
 			return err
@@ -421,7 +421,7 @@ func (s *Service) followHome(c *record.HomeChange, at journal.LSN) error {
 		if q == nil {
 			return fmt.Errorf("properties of queue %s: %w", c.Queue, ledger.ErrNoQueue)
 		}
-		return q.tree.Root().Replace(home.QueueInfoName, []byte(c.Text))
+		return q.dir.Root().Replace(home.QueueInfoName, []byte(c.Text))
 	case record.ServiceInfo:
 		return s.followService(c.Text)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"cutie/queuefs/compare"
 	"cutie/queuefs/content"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/far"
 	"cutie/queuefs/home"
@@ -24,7 +25,6 @@ import (
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/stored"
 	"cutie/queuefs/table"
-	"cutie/queuefs/tree"
 )
 
 // Open opens a home: it takes the lock, reads the index, replays the journal
@@ -197,7 +197,8 @@ func (s *Service) openDirs() (err error) {
 		log.Close()
 		return err
 	}
-	s.trees = tree.Options{Path: home.QueuesDir, Temp: d.temp, Cache: durable.NewCache(s.opts.Dirs), MaxJobFile: content.MaxJobFile, Report: s.report, Reads: s.opts.Reads}
+	s.layout = dir.Options{Path: home.QueuesDir, Temp: d.temp, Cache: durable.NewCache(s.opts.Dirs), MaxJobFile: content.MaxJobFile,
+		Report: s.report, InDoubt: s.index.InDoubt, Reads: s.opts.Reads}
 	s.infoFiles = home.QueueFiles(s.opts.Reads)
 	return nil
 }
@@ -451,18 +452,18 @@ func (s *Service) takeIn(id string) error {
 
 // newQueue opens the directories of a queue. Its settings must follow.
 func (s *Service) newQueue(id string) (*Queue, error) {
-	t, err := tree.Open(s.dirs.queues, id, &s.trees)
+	l := ledger.New(id, s.shared)
+	d, err := dir.Open(s.dirs.queues, id, &s.layout, l)
 	if err != nil {
 		return nil, err
 	}
-	l := ledger.New(id, s.shared)
 	p := packs.New(func() (*durable.Dir, error) { return s.packsOf(id) })
-	q := &Queue{svc: s, ledger: l, tree: t, infoFile: s.infoFiles(t.Root(), id),
-		content:    &content.Reader{Ledger: l, Tree: t, Packs: p, Verified: &s.verified, Report: s.report},
+	q := &Queue{svc: s, ledger: l, dir: d, infoFile: s.infoFiles(d.Root(), id),
+		content:    &content.Reader{Ledger: l, Dir: d, Packs: p, Verified: &s.verified, Report: s.report},
 		tombstones: tombstones{ledger: l, index: s.index},
 	}
 	if s.stored != nil {
-		q.content.Far = &far.Files{Ledger: l, Tree: t, Store: s.stored, Report: s.report}
+		q.content.Far = &far.Files{Ledger: l, Dir: d, Store: s.stored, Report: s.report}
 	}
 	q.original.Ledger, q.original.Table = l, s.index.Table
 	q.original.Load(s.known.mirrors[id])
@@ -522,7 +523,7 @@ type loaded struct {
 func (q *Queue) load(f *snapshot.File, c table.Checkpoint, indexed bool) (was loaded, err error) {
 	ix := q.svc.index
 	if !q.svc.opts.Look && !c.Clean {
-		if err := q.tree.Root().Sweep(nil); err != nil {
+		if err := q.dir.Root().Sweep(nil); err != nil {
 			return was, err
 		}
 	}
@@ -556,7 +557,7 @@ func (q *Queue) load(f *snapshot.File, c table.Checkpoint, indexed bool) (was lo
 	if err := q.scanPacks(); err != nil {
 		return was, err
 	}
-	at, err := q.tree.Changed()
+	at, err := q.dir.Changed()
 	was.changed = at != found.Dirs
 	return was, err
 }
@@ -603,7 +604,7 @@ func (q *Queue) finish(was loaded, stopped, lost bool) error {
 func (q *Queue) beyond() bool {
 	last := q.ledger.Numbers().Job
 	for id := last + 1; id < last+4; id++ {
-		if _, err := q.tree.StatPayload(id, ""); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := q.dir.StatPayload(id, ""); !errors.Is(err, fs.ErrNotExist) {
 			return true
 		}
 	}

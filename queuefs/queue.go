@@ -11,18 +11,18 @@ import (
 	"time"
 
 	"cutie/queuefs/content"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/replay"
-	"cutie/queuefs/tree"
 )
 
 // close lets go of the queue.
 func (q *Queue) close() {
 	q.ledger.Free()
-	q.tree.Close()
+	q.dir.Close()
 }
 
 // ID returns the cleaned identifier: directory name and URL segment.
@@ -207,12 +207,12 @@ func (q *Queue) JobFile(id job.ID, st job.Status) ([]byte, job.Facts, error) {
 }
 
 // Payload opens the payload of a job of any status.
-func (q *Queue) Payload(id job.ID) (*tree.Payload, error) { return q.content.Payload(id) }
+func (q *Queue) Payload(id job.ID) (*dir.Payload, error) { return q.content.Payload(id) }
 
 // A Pass reads jobs of a queue in their order, as Queue does; see [content.Pass].
 type Pass interface {
 	JobFile(id job.ID, st job.Status) ([]byte, job.Facts, error)
-	Payload(id job.ID) (*tree.Payload, error)
+	Payload(id job.ID) (*dir.Payload, error)
 }
 
 // Pass returns a new one.
@@ -220,7 +220,7 @@ func (q *Queue) Pass() Pass { return q.content.Pass() }
 
 // Result opens a result of a job, to be closed after use. The error is
 // [content.ErrNoResult] if the job has none of the name.
-func (q *Queue) Result(id job.ID, name string) (job.Result, *tree.Payload, error) {
+func (q *Queue) Result(id job.ID, name string) (job.Result, *dir.Payload, error) {
 	return q.content.Result(id, name)
 }
 

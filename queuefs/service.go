@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"cutie/queuefs/content"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
@@ -43,7 +44,6 @@ import (
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/stored"
 	"cutie/queuefs/table"
-	"cutie/queuefs/tree"
 )
 
 // Options are the settings of an open home. Zero values are the defaults.
@@ -60,7 +60,7 @@ type Options struct {
 	Rebuild    bool                  // make the index again from the directories
 	Making     bool                  // open a home that is being made of a copy; else [home.ErrMaking]
 	Fault      durable.Fault         // for tests: of steps that write
-	Reads      durable.Fault         // for tests: of steps that read, see package tree
+	Reads      durable.Fault         // for tests: of steps that read, see package dir
 	Stored     *stored.Options       // the home is in this store, and the directory is its cache; nil: it is in the directory
 	PushTo     *stored.Options       // the home is in the directory, and is to move into this store by [Service.Push]
 }
@@ -81,7 +81,7 @@ type Service struct {
 	stored    *stored.Home // nil: the home is in its directory
 	push      *stored.Push // nil: it stays where it is
 	reports   *home.Reports
-	trees     tree.Options // of all queues
+	layout    dir.Options // of all queues
 	infoFiles func(d *durable.Dir, id string) home.File[home.QueueInfo]
 	verified  durable.Verified // results with their digest
 
@@ -101,7 +101,7 @@ type Queue struct {
 	// of its own.
 	svc     *Service
 	ledger  *ledger.Ledger // what is known of the jobs
-	tree    *tree.Tree     // their directory
+	dir     *dir.Dir       // their directory
 	content *content.Reader
 	from    journal.LSN // for the opening: the index has the records before it
 
@@ -336,7 +336,7 @@ func (s *Service) drop(q *Queue) {
 	s.queues.Drop(q)
 	q.ledger.End()
 	s.shared.Happened.Raise()
-	q.tree.Close()
+	q.dir.Close()
 }
 
 // Errors for callers to branch on. Every error of this package with one of these

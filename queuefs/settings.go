@@ -460,7 +460,7 @@ func (s *Service) fileNow() error {
 	err := s.makeSpace()
 	for _, q := range s.Queues() {
 		if err == nil {
-			_, err = q.fileUpTo(at, s.space.InTime)
+			_, err = q.dir.WriteUpTo(at, s.space.InTime)
 		}
 	}
 	if errors.Is(ledger.StorageError(err), ledger.ErrNoSpace) {

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"cutie/queuefs/content"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
-	"cutie/queuefs/tree"
 )
 
 // MaxTake is how many jobs one call may take.
@@ -186,8 +186,8 @@ func (q *Queue) handOut(ctx context.Context, ids []job.ID, t Take) ([]Taken, err
 	}
 	if q.svc.reports.Any() {
 		for _, id := range ids {
-			q.svc.reports.Mended(q.tree.Path(tree.Payloads, id.String()))
-			q.svc.reports.Mended(q.tree.Path(job.Pending.String(), id.String()))
+			q.svc.reports.Mended(q.dir.Path(dir.Payloads, id.String()))
+			q.svc.reports.Mended(q.dir.Path(job.Pending.String(), id.String()))
 		}
 	}
 	q.ledger.Give(t.unread(ids, payloads))
@@ -308,7 +308,7 @@ func (q *Queue) sound(ctx context.Context, ids []job.ID) ([]job.ID, error) {
 		return nil, err
 	}
 	for _, id := range bad {
-		q.svc.report(q.tree.Path(tree.Payloads, id.String()), content.Reason(id, failed[id])+"; the job is on hold")
+		q.svc.report(q.dir.Path(dir.Payloads, id.String()), content.Reason(id, failed[id])+"; the job is on hold")
 	}
 	return good, nil
 }
@@ -322,7 +322,7 @@ func (q *Queue) passOver(ids, lost []job.ID) ([]Taken, error) {
 		return job.Hold, nil
 	})
 	for _, id := range lost {
-		q.svc.report(q.tree.Path(job.Pending.String(), id.String()), lostFile+"; the job is on hold")
+		q.svc.report(q.dir.Path(job.Pending.String(), id.String()), lostFile+"; the job is on hold")
 	}
 	return nil, err
 }

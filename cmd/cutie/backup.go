@@ -25,10 +25,10 @@ import (
 	"cutie/publisher/destination"
 	"cutie/publisher/destination/local"
 	"cutie/publisher/destination/source"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/state"
-	"cutie/queuefs/tree"
 )
 
 // The directory of a backup.
@@ -263,7 +263,7 @@ func (o *backup) catchUp(ctx context.Context, copied *destination.Copy, r *backe
 
 // jobOf returns what the files of one job have in common.
 func jobOf(uri string) string {
-	if job := path.Dir(uri); path.Base(path.Dir(job)) == tree.Results {
+	if job := path.Dir(uri); path.Base(path.Dir(job)) == dir.Results {
 		return path.Base(job)
 	}
 	return path.Base(uri)

@@ -16,12 +16,12 @@ import (
 	"cutie/cmd/cutie/listen"
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
-	"cutie/queuefs/tree"
 )
 
 // Bounds of one look, so that it ends soon.
@@ -295,7 +295,7 @@ func (e *examination) shape() {
 	queues, _ := filepath.Glob(filepath.Join(globbed(*e.home), home.QueuesDir, "*", home.QueueInfoName))
 	left, end := maxNames, time.Now().Add(headTime)
 	for _, q := range queues[:min(len(queues), maxQueues)] {
-		for _, sub := range []string{job.Pending.String(), job.Consumed.String(), job.Deleted.String(), tree.Payloads} {
+		for _, sub := range []string{job.Pending.String(), job.Consumed.String(), job.Deleted.String(), dir.Payloads} {
 			dir := filepath.Join(filepath.Dir(q), sub)
 			info, err := os.Lstat(dir)
 			switch {

@@ -16,11 +16,11 @@ import (
 
 	"cutie/publisher/destination"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/replay"
-	"cutie/queuefs/tree"
 )
 
 // A job file proves its payload and its results. The changes in the copy prove job files, by
@@ -150,8 +150,8 @@ func (q *promotedQueue) changingFiles(dirs ...string) (all []changing) {
 		of, name := path.Split(c.File)
 		f := changing{of: path.Base(of), at: c.Time}
 		id, err := job.ParseID(name)
-		if at, number := path.Split(path.Clean(of)); path.Base(at) == tree.Results && job.CheckResultName(name) == nil {
-			f.of, f.as = tree.Results, name
+		if at, number := path.Split(path.Clean(of)); path.Base(at) == dir.Results && job.CheckResultName(name) == nil {
+			f.of, f.as = dir.Results, name
 			id, err = job.ParseID(number)
 		}
 		if f.id = id; err == nil && slices.Contains(dirs, f.of) {
@@ -166,8 +166,8 @@ func (q *promotedQueue) changingFiles(dirs ...string) (all []changing) {
 // Then it makes the deletions that waited for these files, and lists payloads and results that
 // are missing: jobs without their payload are put on hold, results are empty files until
 // [promotedQueue.report] takes them from their jobs, by an event.
-func (q *promotedQueue) place(dir string, now time.Time) error {
-	q.dir, q.now = filepath.Join(dir, home.QueuesDir, q.Queue), now
+func (q *promotedQueue) place(copied string, now time.Time) error {
+	q.dir, q.now = filepath.Join(copied, home.QueuesDir, q.Queue), now
 	for _, f := range q.changingFiles(jobDirs...) {
 		st, err := job.ParseStatus(f.of)
 		if err == nil {
@@ -177,15 +177,15 @@ func (q *promotedQueue) place(dir string, now time.Time) error {
 			return err
 		}
 	}
-	if err := q.makeDeletions(dir); err != nil {
+	if err := q.makeDeletions(copied); err != nil {
 		return err
 	}
-	for _, f := range q.changingFiles(tree.Payloads) {
+	for _, f := range q.changingFiles(dir.Payloads) {
 		if err := q.lackPayload(f.id); err != nil {
 			return err
 		}
 	}
-	for _, f := range q.changingFiles(tree.Results) {
+	for _, f := range q.changingFiles(dir.Results) {
 		if err := q.lackResult(f.id, f.as); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -193,7 +193,7 @@ func (q *promotedQueue) place(dir string, now time.Time) error {
 	if err := q.lackOfLater(); err != nil {
 		return err
 	}
-	return q.eachFile(tree.Payloads, func(id job.ID) error {
+	return q.eachFile(dir.Payloads, func(id job.ID) error {
 		if slices.ContainsFunc(jobDirs, func(of string) bool { return q.has(of, id) }) {
 			return nil
 		}
@@ -284,7 +284,7 @@ func (q *promotedQueue) formerJob(id job.ID, st job.Status) (j job.Job, was job.
 		}
 	}
 	if was == 0 {
-		j, err = bareJob(filepath.Join(q.dir, tree.Payloads, id.String()), id)
+		j, err = bareJob(filepath.Join(q.dir, dir.Payloads, id.String()), id)
 	}
 	return j, was, err
 }
@@ -303,7 +303,7 @@ func bareJob(payload string, id job.ID) (job.Job, error) {
 // lackPayload notes a job whose payload is in transit and missing, and puts a pending one on
 // hold. Without a job file it was removed since.
 func (q *promotedQueue) lackPayload(id job.ID) error {
-	if q.has(tree.Payloads, id) {
+	if q.has(dir.Payloads, id) {
 		return nil
 	}
 	j, st, err := q.formerJob(id, 0)
@@ -357,7 +357,7 @@ func (q *promotedQueue) hasResult(id job.ID, r job.Result) bool {
 	if r.MediaType == lackedType {
 		return false
 	}
-	_, sum, err := sumOf(filepath.Join(q.dir, tree.Results, id.String(), r.Name))
+	_, sum, err := sumOf(filepath.Join(q.dir, dir.Results, id.String(), r.Name))
 	return err == nil && sum == r.SHA256
 }
 
@@ -377,7 +377,7 @@ func sumOf(file string) (n int64, sum [sha256.Size]byte, err error) {
 func (q *promotedQueue) lacksPayload(file string) bool {
 	of, name := path.Split(file)
 	id, err := job.ParseID(name)
-	return err == nil && path.Clean(of) == path.Join(home.QueuesDir, q.Queue, tree.Payloads) && slices.Contains(q.noPayload, id)
+	return err == nil && path.Clean(of) == path.Join(home.QueuesDir, q.Queue, dir.Payloads) && slices.Contains(q.noPayload, id)
 }
 
 // lackResult gives a job an empty file in the place of a result. Without a job file the error
@@ -401,7 +401,7 @@ func (q *promotedQueue) lackResult(id job.ID, name string) error {
 	} else {
 		j.Results[i] = empty
 	}
-	results := filepath.Join(q.dir, tree.Results, id.String())
+	results := filepath.Join(q.dir, dir.Results, id.String())
 	if err := os.MkdirAll(results, 0o700); err != nil {
 		return err
 	}

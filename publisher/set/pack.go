@@ -14,9 +14,9 @@ import (
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	queuecontent "cutie/queuefs/content"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
-	"cutie/queuefs/tree"
 	"cutie/sitemap"
 )
 
@@ -301,7 +301,7 @@ func culled(q Queue, refs *names.Queue, loc string) bool {
 }
 
 // payload adds the entry of a payload or a result that was opened.
-func (p *packer) payload(e Entry, f *Member, in *tree.Payload, err error) error {
+func (p *packer) payload(e Entry, f *Member, in *dir.Payload, err error) error {
 	if err != nil {
 		return &FileError{Loc: e.Loc(), Err: err}
 	}

@@ -8,10 +8,10 @@ import (
 
 	"cutie/publisher/names"
 	"cutie/queuefs"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
-	"cutie/queuefs/tree"
 	"cutie/sitemap"
 )
 
@@ -83,9 +83,9 @@ type Queue interface {
 	Status(id job.ID) (job.Status, time.Time)
 	InfoFile() ([]byte, job.Facts)
 	JobFile(id job.ID, st job.Status) ([]byte, job.Facts, error)
-	Payload(id job.ID) (*tree.Payload, error)
+	Payload(id job.ID) (*dir.Payload, error)
 	Pass() queuefs.Pass
-	Result(id job.ID, name string) (job.Result, *tree.Payload, error)
+	Result(id job.ID, name string) (job.Result, *dir.Payload, error)
 }
 
 // A Subject is a queue as it is published. It never changes.

@@ -19,12 +19,12 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/check"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/table"
-	"cutie/queuefs/tree"
 )
 
 const segment = 1 << 20
@@ -207,7 +207,7 @@ func jobFacts(q *queuefs.Queue, j *job.Job) string {
 	return fmt.Sprintf("%v|%s|%q|%s|%s|%s|%v|%v|%s", j.Status, j.Filename, j.Sidecar, j.HeldFor, j.Consumer, j.Message, j.Outcome, results, read(p, err))
 }
 
-func read(p *tree.Payload, err error) string {
+func read(p *dir.Payload, err error) string {
 	if err != nil {
 		return "error"
 	}

@@ -22,13 +22,13 @@ import (
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/content"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/record"
-	"cutie/queuefs/tree"
 )
 
 // Options are for [Comparer.Check].
@@ -50,7 +50,7 @@ type Comparer struct {
 
 // list returns the status of the wanted jobs by the directories of their job files.
 func (c *Comparer) list(wanted func(job.ID) bool) (map[job.ID]job.Status, error) {
-	return c.Tree.JobFiles(wanted, func(text []byte) job.Seq {
+	return c.Dir.JobFiles(wanted, func(text []byte) job.Seq {
 		j, err := job.Parse(text)
 		if err != nil {
 			return 0
@@ -116,7 +116,7 @@ func (c *Comparer) Scan(pages map[int]bool, former *index.Index) error {
 			if _, there := where[id]; there || err != nil {
 				return
 			}
-			if _, e := c.Tree.StatPayload(id, ""); e == nil {
+			if _, e := c.Dir.StatPayload(id, ""); e == nil {
 				err = c.recall(former, id, 0)
 			} else if content.Transient(e) {
 				err = e
@@ -162,9 +162,9 @@ func (c *Comparer) sums(r *record.Record, j *job.Job) {
 		copy(r.Payload.SHA256[:], sha)
 		return
 	}
-	n, sum, err := c.Tree.SumPayload(r.Job)
+	n, sum, err := c.Dir.SumPayload(r.Job)
 	if err != nil {
-		c.Report(c.Tree.Path(tree.Payloads, r.Job.String()), err.Error())
+		c.Report(c.Dir.Path(dir.Payloads, r.Job.String()), err.Error())
 		return
 	}
 	r.Payload.Size, r.Payload.SHA256 = n, sum
@@ -281,7 +281,7 @@ func (c *Comparer) takeMove(id job.ID, from, to job.Status) error {
 		return err
 	}
 	if err != nil {
-		if err := c.Tree.SetAside(to, id.String(), err.Error()); err != nil {
+		if err := c.Dir.SetAside(to, id.String(), err.Error()); err != nil {
 			return err
 		}
 		v, _ := c.Ledger.View(id)
@@ -298,7 +298,7 @@ func (c *Comparer) takeMove(id job.ID, from, to job.Status) error {
 	case from == job.Pending && to == job.Deleted:
 		kind = job.Delete
 	}
-	c.Report(c.Tree.Path(to.String(), id.String()), "moved here from "+from.String()+" by other hands; taken as "+kind.String())
+	c.Report(c.Dir.Path(to.String(), id.String()), "moved here from "+from.String()+" by other hands; taken as "+kind.String())
 	return c.Commit(func(b *ledger.Batch) error {
 		k := j
 		seq, us := b.Next()
@@ -325,14 +325,14 @@ func (c *Comparer) takeMove(id job.ID, from, to job.Status) error {
 // takeLoss makes an event of a job without its file. If the payload is still there, the
 // job stays and its file is written again.
 func (c *Comparer) takeLoss(id job.ID, st job.Status) error {
-	path := c.Tree.Path(st.String(), id.String())
+	path := c.Dir.Path(st.String(), id.String())
 	v, _ := c.Ledger.View(id)
 	j, err := c.Restored(id, &v)
 	if err != nil {
 		return err
 	}
 	kind, to := job.Update, st
-	if _, err := c.Tree.StatPayload(id, ""); errors.Is(err, fs.ErrNotExist) {
+	if _, err := c.Dir.StatPayload(id, ""); errors.Is(err, fs.ErrNotExist) {
 		kind, to = job.Cull, job.Status(0)
 		c.Report(path, "job file and payload taken away by other hands; taken as "+kind.String())
 	} else {
@@ -364,14 +364,14 @@ func (c *Comparer) takeNew(id job.ID, st job.Status, last job.Seq) error {
 		err = c.inReach(&j)
 	}
 	if err == nil {
-		if _, err = c.Tree.StatPayload(id, ""); content.Transient(err) {
+		if _, err = c.Dir.StatPayload(id, ""); content.Transient(err) {
 			return err
 		}
 	}
 	if err != nil {
-		return c.Tree.SetAside(st, id.String(), err.Error())
+		return c.Dir.SetAside(st, id.String(), err.Error())
 	}
-	c.Report(c.Tree.Path(st.String(), id.String()), "brought by other hands; taken as "+job.Submit.String())
+	c.Report(c.Dir.Path(st.String(), id.String()), "brought by other hands; taken as "+job.Submit.String())
 	r := &record.Record{Kind: job.Submit, To: st, Job: id, Payload: record.Payload{Size: j.Size, Submitted: j.Submitted.UnixMicro()}}
 	r.SetType(j.MediaType)
 	c.sums(r, &j)
@@ -442,7 +442,7 @@ func (c *Comparer) Check(r *Report, o Options) error {
 		return err
 	}
 	var strange []string
-	payloads, err := c.Tree.PayloadFiles(func(name string) { strange = append(strange, name) })
+	payloads, err := c.Dir.PayloadFiles(func(name string) { strange = append(strange, name) })
 	for _, name := range strange {
 		err = errors.Join(err, c.checkStray(name, "not the name of a job", repair, r))
 	}
@@ -479,7 +479,7 @@ func (c *Comparer) Check(r *Report, o Options) error {
 		return err
 	}
 	for _, id := range sorted(where) {
-		r.problem(c.Tree.Path(where[id].String(), id.String()), "job file of a job the index does not know")
+		r.problem(c.Dir.Path(where[id].String(), id.String()), "job file of a job the index does not know")
 	}
 	for _, id := range sorted(payloads) {
 		if err := c.checkStray(id.String(), "payload without a job", repair, r); err != nil {
@@ -492,12 +492,12 @@ func (c *Comparer) Check(r *Report, o Options) error {
 // checkStray tells of a file among the payloads without a job. Repairing moves it to
 // corrupt/.
 func (c *Comparer) checkStray(name, why string, repair bool, r *Report) error {
-	path := c.Tree.Path(tree.Payloads, name)
+	path := c.Dir.Path(dir.Payloads, name)
 	if !repair {
 		r.problem(path, why)
 		return nil
 	}
-	to, err := c.Tree.SetPayloadAside(name)
+	to, err := c.Dir.SetPayloadAside(name)
 	if err == nil {
 		r.mended(path, why+"; moved to "+to)
 	}
@@ -508,7 +508,7 @@ func (c *Comparer) checkStray(name, why string, repair bool, r *Report) error {
 // it is now. The journal has the job file.
 func (c *Comparer) checkBehind(j known, r *Report) {
 	if err := c.Verify(j.id); err != nil {
-		r.problem(c.Tree.Path(tree.Payloads, j.id.String()), err.Error())
+		r.problem(c.Dir.Path(dir.Payloads, j.id.String()), err.Error())
 		return
 	}
 	r.Octets += j.Size
@@ -517,7 +517,7 @@ func (c *Comparer) checkBehind(j known, r *Report) {
 // checkJobFile compares the job file with the index. When repairing, a file that was
 // edited and still parses is taken as it is; any other is set aside and written again.
 func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) error {
-	path := c.Tree.Path(e.Status.String(), e.id.String())
+	path := c.Dir.Path(e.Status.String(), e.id.String())
 	var why string
 	var j job.Job
 	var text []byte
@@ -554,7 +554,7 @@ func (c *Comparer) checkJobFile(e known, st job.Status, repair bool, r *Report) 
 		return c.takeMove(e.id, e.Status, st)
 	}
 	if err != nil && st != 0 {
-		if err := c.Tree.SetAside(st, e.id.String(), why); err != nil {
+		if err := c.Dir.SetAside(st, e.id.String(), why); err != nil {
 			return err
 		}
 	}
@@ -588,14 +588,14 @@ func (c *Comparer) agrees(id job.ID, j *job.Job) bool {
 	if named == "" {
 		return false
 	}
-	_, sum, err := c.Tree.SumPayload(id)
+	_, sum, err := c.Dir.SumPayload(id)
 	return err == nil && hex.EncodeToString(sum[:]) == named
 }
 
 // checkIndex tells of a job of which the index says another payload than the job file
 // does, which names the one that is there. Repairing believes the files.
 func (c *Comparer) checkIndex(e known, j *job.Job, repair bool, r *Report) error {
-	path, why := c.Tree.Path(e.Status.String(), e.id.String()), "index differs from job file and payload, which agree"
+	path, why := c.Dir.Path(e.Status.String(), e.id.String()), "index differs from job file and payload, which agree"
 	if !repair {
 		r.problem(path, why)
 		return nil
@@ -604,7 +604,7 @@ func (c *Comparer) checkIndex(e known, j *job.Job, repair bool, r *Report) error
 	rec := &record.Record{Kind: job.Update, From: e.Status, Job: e.id, Payload: record.Payload{Submitted: j.Submitted.UnixMicro()}}
 	rec.SetType(j.MediaType)
 	c.sums(rec, j)
-	n, _, err := c.Tree.SumPayload(e.id)
+	n, _, err := c.Dir.SumPayload(e.id)
 	if err != nil {
 		return err
 	}
@@ -652,7 +652,7 @@ func (c *Comparer) sense(path string, j *job.Job, r *Report) {
 // puts a pending job on hold, so that consumers pass over it until somebody brings the
 // payload, or deletes the job.
 func (c *Comparer) checkPayload(e known, there, repair bool, r *Report) error {
-	path := c.Tree.Path(tree.Payloads, e.id.String())
+	path := c.Dir.Path(dir.Payloads, e.id.String())
 	err := errors.New("payload missing")
 	if there {
 		err = c.verify(e)
@@ -678,7 +678,7 @@ func (c *Comparer) checkPayload(e known, there, repair bool, r *Report) error {
 
 // verify reads the payload where it stands.
 func (c *Comparer) verify(e known) error {
-	n, sum, err := c.Tree.SumPayload(e.id)
+	n, sum, err := c.Dir.SumPayload(e.id)
 	switch {
 	case err != nil:
 		return err
@@ -693,7 +693,7 @@ func (c *Comparer) verify(e known) error {
 // mendPayload mends a job with a lost payload and returns how.
 func (c *Comparer) mendPayload(e known, there bool, why string) (done string, err error) {
 	if there {
-		to, err := c.Tree.SetPayloadAside(e.id.String())
+		to, err := c.Dir.SetPayloadAside(e.id.String())
 		if err != nil {
 			return "", err
 		}
@@ -730,7 +730,7 @@ func (c *Comparer) alter(id job.ID, kind job.Kind, edit func(j *job.Job, t time.
 // checkResults compares the results of the queue with the job files. Repairing moves
 // unknown and damaged results to corrupt/.
 func (c *Comparer) checkResults(behind map[job.ID]bool, repair bool, r *Report) error {
-	seen, err := c.Tree.ResultDirs(func(name string) { r.problem(c.Tree.Path(tree.Results, name), "not the name of a job") })
+	seen, err := c.Dir.ResultDirs(func(name string) { r.problem(c.Dir.Path(dir.Results, name), "not the name of a job") })
 	if err != nil {
 		return err
 	}
@@ -770,7 +770,7 @@ func (c *Comparer) checkJobResults(id job.ID, repair bool, r *Report) error {
 		}
 		r.Octets += n
 	}
-	err = c.Tree.ResultNames(id, func(name string) {
+	err = c.Dir.ResultNames(id, func(name string) {
 		if _, ok := j.Result(name); !ok {
 			bad = append(bad, badResult{name, errors.New("result that no job file names"), false})
 		}
@@ -786,7 +786,7 @@ func (c *Comparer) checkJobResults(id job.ID, repair bool, r *Report) error {
 func (c *Comparer) mendResults(id job.ID, bad []badResult, repair bool, r *Report) error {
 	var lost []string
 	for _, b := range bad {
-		path, text := c.Tree.ResultPath(id, b.name), b.err.Error()
+		path, text := c.Dir.ResultPath(id, b.name), b.err.Error()
 		if content.Transient(b.err) {
 			r.unread(path, b.err)
 			continue
@@ -795,7 +795,7 @@ func (c *Comparer) mendResults(id job.ID, bad []badResult, repair bool, r *Repor
 			r.problem(path, text)
 			continue
 		}
-		to, err := c.Tree.SetResultAside(id, b.name)
+		to, err := c.Dir.SetResultAside(id, b.name)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}

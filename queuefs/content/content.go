@@ -25,6 +25,7 @@ import (
 
 	"cutie/queuefs/anvl"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
@@ -32,7 +33,6 @@ import (
 	"cutie/queuefs/journal"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/packs"
-	"cutie/queuefs/tree"
 )
 
 // Inline is up to where a payload may travel in the journal, in bytes.
@@ -52,7 +52,7 @@ const tries = 100
 // A Reader reads the jobs of a queue. Its methods are safe for concurrent use.
 type Reader struct {
 	Ledger   *ledger.Ledger
-	Tree     *tree.Tree
+	Dir      *dir.Dir
 	Packs    *packs.Packs
 	Verified *durable.Verified       // results
 	Far      Far                     // nil: the directory has all files
@@ -135,7 +135,7 @@ func (r *Reader) textOf(id job.ID, v *ledger.View) ([]byte, error) {
 		text, _, err := r.Ledger.Parts(v, false)
 		return text, err
 	}
-	return r.Tree.JobFile(id, v.Status, make([]byte, 0, v.FileLength+512))
+	return r.Dir.JobFile(id, v.Status, make([]byte, 0, v.FileLength+512))
 }
 
 // moved reports whether a part is somewhere else by now, or lost.
@@ -158,7 +158,7 @@ func (r *Reader) Job(id job.ID) (job.Job, error) {
 	if err == nil {
 		err = Same(&j, &v.Job)
 	}
-	path := r.Tree.Path(v.Status.String(), id.String())
+	path := r.Dir.Path(v.Status.String(), id.String())
 	switch {
 	case err != nil && v.Job == (index.Job{}):
 		return job.Job{}, err
@@ -200,7 +200,7 @@ func (r *Reader) complete(j *job.Job, v *ledger.View) {
 
 // Filed reads a job file where it stands in the directory, without the index.
 func (r *Reader) Filed(id job.ID, st job.Status) (job.Job, []byte, error) {
-	text, err := r.Tree.JobFile(id, st, nil)
+	text, err := r.Dir.JobFile(id, st, nil)
 	if err != nil {
 		return job.Job{}, nil, err
 	}
@@ -420,10 +420,10 @@ func (p *Pass) JobFile(id job.ID, st job.Status) ([]byte, job.Facts, error) {
 }
 
 // Payload is [Reader.Payload].
-func (p *Pass) Payload(id job.ID) (*tree.Payload, error) {
+func (p *Pass) Payload(id job.ID) (*dir.Payload, error) {
 	if v, ok := p.of.Ledger.View(id); ok && v.Status == job.Pending && v.Journaled.Payload == 0 {
 		if data := p.copyOf(id).Data(v.SHA256); data != nil {
-			return tree.PayloadOf(data), nil
+			return dir.PayloadOf(data), nil
 		}
 	}
 	return p.of.Payload(id)
@@ -445,7 +445,7 @@ func (p *Pass) copyOf(id job.ID) *packs.Copy {
 }
 
 // Payload opens the payload of a job of any status.
-func (r *Reader) Payload(id job.ID) (*tree.Payload, error) {
+func (r *Reader) Payload(id job.ID) (*dir.Payload, error) {
 	for range tries {
 		v, ok := r.Ledger.View(id)
 		if !ok {
@@ -478,10 +478,10 @@ func (r *Reader) bringPayload(id job.ID, v *ledger.View) (bool, error) {
 }
 
 // payloadOf opens a payload: a small one in memory, a large one in its file.
-func (r *Reader) payloadOf(id job.ID, v *ledger.View) (*tree.Payload, error) {
+func (r *Reader) payloadOf(id job.ID, v *ledger.View) (*dir.Payload, error) {
 	size := v.Size
 	if size > Inline {
-		f, err := r.Tree.OpenPayload(id, v.Temp)
+		f, err := r.Dir.OpenPayload(id, v.Temp)
 		if err != nil {
 			return nil, failure("payload", id, err)
 		}
@@ -492,14 +492,14 @@ func (r *Reader) payloadOf(id job.ID, v *ledger.View) (*tree.Payload, error) {
 			}
 			return nil, fmt.Errorf("payload of %s has %d octets instead of %d", id, st.Size(), size)
 		}
-		return tree.PayloadIn(f, size), nil
+		return dir.PayloadIn(f, size), nil
 	}
 	var data []byte
 	var err error
 	if v.Journaled.Payload != 0 {
 		data, err = r.Ledger.Payload(v)
 	} else {
-		data, err = r.Tree.ReadPayload(id, v.Temp, make([]byte, 0, size+512), Inline)
+		data, err = r.Dir.ReadPayload(id, v.Temp, make([]byte, 0, size+512), Inline)
 	}
 	switch {
 	case err != nil:
@@ -507,7 +507,7 @@ func (r *Reader) payloadOf(id job.ID, v *ledger.View) (*tree.Payload, error) {
 	case int64(len(data)) != size:
 		return nil, fmt.Errorf("payload of %s has %d octets instead of %d", id, len(data), size)
 	}
-	return tree.PayloadOf(data), nil
+	return dir.PayloadOf(data), nil
 }
 
 // Find looks, without reading, for the payload of a job in its original length. One in
@@ -521,7 +521,7 @@ func (r *Reader) Find(id job.ID) error {
 		if v.Journaled.Payload != 0 || r.Packs.Find(id).Matches(&v.Job) {
 			return nil
 		}
-		st, err := r.Tree.StatPayload(id, v.Temp)
+		st, err := r.Dir.StatPayload(id, v.Temp)
 		switch {
 		case err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG:
 			return fmt.Errorf("payload of %v is not a regular file", id)
@@ -605,7 +605,7 @@ var ErrResultDamaged = errors.New("the result is lost or damaged; a requeue of t
 // Result opens a result of a job, to be closed after use. The error is
 // [ErrNoResult] if the job has none of the name, and [ErrResultDamaged] if the file is
 // not the one of the worker; that is reported.
-func (r *Reader) Result(id job.ID, name string) (job.Result, *tree.Payload, error) {
+func (r *Reader) Result(id job.ID, name string) (job.Result, *dir.Payload, error) {
 	if err := job.CheckResultName(name); err != nil {
 		return job.Result{}, nil, err
 	}
@@ -619,7 +619,7 @@ func (r *Reader) Result(id job.ID, name string) (job.Result, *tree.Payload, erro
 		if !ok {
 			return job.Result{}, nil, fmt.Errorf("%v: %s: %w", id, name, ErrNoResult)
 		}
-		f, e := r.Tree.OpenResult(id, name, r.unplaced(id))
+		f, e := r.Dir.OpenResult(id, name)
 		if err = e; errors.Is(err, fs.ErrNotExist) {
 			if r.Far != nil {
 				if _, e := r.Far.Result(id, res); e != nil {
@@ -635,10 +635,10 @@ func (r *Reader) Result(id job.ID, name string) (job.Result, *tree.Payload, erro
 			f.Close()
 			break
 		}
-		return res, tree.PayloadIn(f, res.Size), nil
+		return res, dir.PayloadIn(f, res.Size), nil
 	}
 	if durable.Lost(err) {
-		r.Report(r.Tree.Path(tree.Results, id.String()+"/"+name), err.Error())
+		r.Report(r.Dir.Path(dir.Results, id.String()+"/"+name), err.Error())
 		err = errors.Join(ErrResultDamaged, err)
 	}
 	return job.Result{}, nil, failure("result "+name, id, err)
@@ -647,7 +647,7 @@ func (r *Reader) Result(id job.ID, name string) (job.Result, *tree.Payload, erro
 // CheckResult reads a result and compares it with the job file. It returns the octets
 // of a good one.
 func (r *Reader) CheckResult(id job.ID, want job.Result) (int64, error) {
-	n, sum, err := r.Tree.SumResult(id, want.Name, r.unplaced(id))
+	n, sum, err := r.Dir.SumResult(id, want.Name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return 0, errors.New("result missing")
@@ -659,28 +659,21 @@ func (r *Reader) CheckResult(id job.ID, want job.Result) (int64, error) {
 	return n, nil
 }
 
-// unplaced returns the results of a job that may lack their names yet.
-func (r *Reader) unplaced(id job.ID) []tree.Placed {
-	b, _ := r.Ledger.Results(id)
-	return b.Placed()
-}
-
 // foundResults makes the results of a job without a job file from their files, without
 // the damaged ones.
 func (r *Reader) foundResults(id job.ID) (found []job.Result, err error) {
-	placed := r.unplaced(id)
 	note := func(e error) {
 		if Transient(e) && err == nil {
 			err = failure("results", id, e)
 		}
 	}
-	note(r.Tree.ResultNames(id, func(name string) {
+	note(r.Dir.ResultNames(id, func(name string) {
 		if job.CheckResultName(name) != nil || len(found) == MaxResults {
 			return
 		}
 		res := job.Result{Name: name}
 		var e error
-		if res.Size, res.SHA256, e = r.Tree.SumResult(id, name, placed); e == nil {
+		if res.Size, res.SHA256, e = r.Dir.SumResult(id, name); e == nil {
 			found = append(found, res)
 		}
 		note(e)

@@ -8,12 +8,12 @@ import (
 	"sync"
 
 	"cutie/queuefs/content"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/image"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/stored"
-	"cutie/queuefs/tree"
 )
 
 // Files has the files of jobs of a queue that are in the store alone. A file comes into the
@@ -22,7 +22,7 @@ import (
 // safe for concurrent use.
 type Files struct {
 	Ledger *ledger.Ledger
-	Tree   *tree.Tree
+	Dir    *dir.Dir
 	Store  *stored.Home
 	Report func(path, text string) // called with damage in the store
 
@@ -75,21 +75,21 @@ func (f *Files) bring(n int) error {
 		if !ok || v.Journaled.File != 0 || sha256.Sum256(text) != v.FileSHA256 {
 			return nil
 		}
-		return f.Tree.BringJobFile(id, v.Status, text)
+		return f.Dir.BringFile(id, v.Status, text)
 	}
 	payload := func(id job.ID, data []byte) error {
 		v, ok := f.Ledger.View(id)
 		if !ok || v.Journaled.Payload != 0 || v.Temp != "" || sha256.Sum256(data) != v.SHA256 {
 			return nil
 		}
-		return f.Tree.BringPayload(id, data)
+		return f.Dir.BringFile(id, 0, data)
 	}
 	return f.failure(f.Store.Images.Page(f.Ledger.ID(), n, func(piece []byte, jobs bool) error {
 		write := payload
 		if jobs {
 			write = jobFile
 		}
-		return f.Tree.Bring(func() (err error) {
+		return f.Dir.Bring(func() (err error) {
 			bad := image.Entries(piece, func(id uint64, data []byte) {
 				if err == nil {
 					err = write(job.ID(id), data)
@@ -106,7 +106,7 @@ func (f *Files) bringResult(id job.ID, name string, contents []byte) error {
 	if has, err := f.has(id, name, sha256.Sum256(contents)); !has || err != nil {
 		return err
 	}
-	return f.Tree.BringResult(id, name, contents)
+	return f.Dir.BringResult(id, name, contents)
 }
 
 // has reports whether a job has a result with this digest now.
@@ -120,7 +120,7 @@ func (f *Files) has(id job.ID, name string, sum [32]byte) (has bool, err error) 
 		if v.Journaled.File != 0 {
 			text, _, err = f.Ledger.Parts(&v, false)
 		} else {
-			text, err = f.Tree.JobFile(id, v.Status, nil)
+			text, err = f.Dir.JobFile(id, v.Status, nil)
 		}
 		if err != nil {
 			continue
@@ -159,7 +159,7 @@ func (f *Files) Payload(id job.ID, sum [32]byte) (bool, error) {
 		if !ok || v.SHA256 != sum || v.Temp != "" {
 			return false, nil
 		}
-		return true, f.Tree.BringTemp(id, temp)
+		return true, f.Dir.PlacePayload(id, temp)
 	})
 }
 
@@ -177,7 +177,7 @@ func (f *Files) Result(id job.ID, r job.Result) (bool, error) {
 		if has, err := f.has(id, r.Name, r.SHA256); !has || err != nil {
 			return false, err
 		}
-		return true, f.Tree.WriteResults(id, tree.ResultWork{Place: []tree.Placed{{Temp: temp, Name: r.Name}}})
+		return true, f.Dir.PlaceResult(id, temp, r.Name)
 	})
 }
 
@@ -188,7 +188,7 @@ func (f *Files) file(sum [32]byte, place func(temp string) (bool, error)) (place
 	if err != nil {
 		return false, f.failure(err)
 	}
-	err = f.Tree.Bring(func() error {
+	err = f.Dir.Bring(func() error {
 		placed, err = place(temp)
 		return err
 	})

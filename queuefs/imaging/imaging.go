@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"cutie/queuefs/content"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
 	"cutie/queuefs/image"
@@ -24,7 +25,6 @@ import (
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/snapshot"
 	"cutie/queuefs/table"
-	"cutie/queuefs/tree"
 )
 
 // A Queue is a queue for an image.
@@ -331,7 +331,7 @@ func Put(ctx context.Context, q Queue, put func(ctx context.Context, sum [sha256
 		if err != nil {
 			return q.lost(err)
 		}
-		return whole(ctx, q.Reader.Tree.Path(tree.Payloads, id.String()), j.SHA256, p, p.Size())
+		return whole(ctx, q.Reader.Dir.Path(dir.Payloads, id.String()), j.SHA256, p, p.Size())
 	}, func(ctx context.Context, id job.ID, r job.Result) error {
 		if r.Size <= content.SmallResult {
 			return nil
@@ -340,7 +340,7 @@ func Put(ctx context.Context, q Queue, put func(ctx context.Context, sum [sha256
 		if err != nil {
 			return q.lost(err)
 		}
-		return whole(ctx, q.Reader.Tree.Path(tree.Results, id.String()+"/"+r.Name), r.SHA256, f, r.Size)
+		return whole(ctx, q.Reader.Dir.Path(dir.Results, id.String()+"/"+r.Name), r.SHA256, f, r.Size)
 	})
 }
 

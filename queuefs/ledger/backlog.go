@@ -9,7 +9,6 @@ import (
 	"cutie/queuefs/job"
 	"cutie/queuefs/journal"
 	"cutie/queuefs/record"
-	"cutie/queuefs/tree"
 )
 
 // A backlog is what the files of a queue lack to be as the journal says. Results get
@@ -17,12 +16,12 @@ import (
 // file, synced before. So a crash leaves no unknown result, and a job back in pending
 // keeps none of a former attempt.
 type backlog struct {
-	jobs    []waiting                     // with files behind the journal, oldest first; others are skipped
-	behind  int64                         // jobs with files behind the journal
-	taken   uint64                        // jobs ever taken from jobs
-	busy    map[job.ID]journal.LSN        // jobs taken, until Written, and what they lack
-	temps   map[job.ID]string             // large payloads not yet under their names
-	results map[job.ID]tree.ResultBacklog // results not yet under their names, or not yet removed
+	jobs    []waiting                // with files behind the journal, oldest first; others are skipped
+	behind  int64                    // jobs with files behind the journal
+	taken   uint64                   // jobs ever taken from jobs
+	busy    map[job.ID]journal.LSN   // jobs taken, until Written, and what they lack
+	temps   map[job.ID]string        // large payloads not yet under their names
+	results map[job.ID]ResultBacklog // results not yet under their names, or not yet removed
 }
 
 // A waiting job lacks in its files records from one on.
@@ -54,14 +53,14 @@ func (b *backlog) followResults(r *record.Record, had bool) {
 	switch {
 	case r.Flags&record.Result != 0:
 		temp, name, _ := strings.Cut(r.Temp, "/")
-		w.Add(tree.Placed{Temp: temp, Name: name})
+		w.Add(Placed{Temp: temp, Name: name})
 	case r.Flags&record.Results == 0 && (had || waits && len(w.Placed()) > 0):
 		w.Wipe()
 	default:
 		return
 	}
 	if b.results == nil {
-		b.results = map[job.ID]tree.ResultBacklog{}
+		b.results = map[job.ID]ResultBacklog{}
 	}
 	b.results[r.Job] = w
 }
@@ -247,7 +246,7 @@ func (l *Ledger) CulledFirst() int {
 
 // Results returns the difference between journal and files in the results of a job;
 // false without one.
-func (l *Ledger) Results(id job.ID) (tree.ResultBacklog, bool) {
+func (l *Ledger) Results(id job.ID) (ResultBacklog, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	b, ok := l.backlog.results[id]
@@ -255,7 +254,7 @@ func (l *Ledger) Results(id job.ID) (tree.ResultBacklog, bool) {
 }
 
 // ResultsWritten takes the work of a former state of Results out.
-func (l *Ledger) ResultsWritten(id job.ID, was tree.ResultBacklog) {
+func (l *Ledger) ResultsWritten(id job.ID, was ResultBacklog) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.backlog.results[id]

@@ -12,9 +12,9 @@ import (
 
 	"cutie/queuefs"
 
+	"cutie/queuefs/dir"
 	"cutie/queuefs/job"
 	"cutie/queuefs/rest/field"
-	"cutie/queuefs/tree"
 	"cutie/queuefs/web"
 )
 
@@ -266,7 +266,7 @@ func (h *Handler) send(w http.ResponseWriter, r *request, q *queuefs.Queue, take
 }
 
 // open returns the payload of the piece, nil if it has none.
-func (p *piece) open(q *queuefs.Queue) (*tree.Payload, error) {
+func (p *piece) open(q *queuefs.Queue) (*dir.Payload, error) {
 	if p.job == nil {
 		return nil, nil
 	}
@@ -280,7 +280,7 @@ func (p *piece) open(q *queuefs.Queue) (*tree.Payload, error) {
 
 // pour writes the payload, and fails if it has become shorter: the next piece
 // would pass for a part of it.
-func (p *piece) pour(w http.ResponseWriter, in *tree.Payload) error {
+func (p *piece) pour(w http.ResponseWriter, in *dir.Payload) error {
 	n, err := in.WriteTo(w)
 	if err == nil && n != p.job.Size {
 		err = fmt.Errorf("payload of %s ends after %d octets instead of %d", p.job.ID, n, p.job.Size)

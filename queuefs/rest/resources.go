@@ -16,11 +16,11 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/content"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/events"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/state"
-	"cutie/queuefs/tree"
 	"cutie/queuefs/web"
 )
 
@@ -186,7 +186,7 @@ type lateReader struct {
 	id   job.ID
 	size int64
 	at   int64
-	in   *tree.Payload
+	in   *dir.Payload
 	err  error
 }
 

@@ -18,9 +18,9 @@ import (
 
 	"cutie/queuefs"
 	"cutie/queuefs/buffers"
+	"cutie/queuefs/dir"
 	queuejob "cutie/queuefs/job"
 	"cutie/queuefs/ledger"
-	"cutie/queuefs/tree"
 	"cutie/queuefs/web"
 )
 
@@ -323,7 +323,7 @@ func (f *filled) join(m *queuejob.Meta) (io.Reader, error) {
 }
 
 // cut returns a part of a payload.
-func (p part) cut(payload *tree.Payload) (mediaType string, content io.ReadSeeker, err error) {
+func (p part) cut(payload *dir.Payload) (mediaType string, content io.ReadSeeker, err error) {
 	in, ok := payload.ReadSeeker.(io.ReaderAt)
 	if !ok || p.at+p.head+p.size > payload.Size() {
 		return "", nil, errors.New("the payload does not have its parts")

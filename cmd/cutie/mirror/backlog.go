@@ -22,11 +22,11 @@ import (
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/digest"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/home"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/replay"
-	"cutie/queuefs/tree"
 	"cutie/sitemap"
 )
 
@@ -372,7 +372,7 @@ func (b *backlog) text(ctx context.Context, e *event) error {
 
 func (b *backlog) result(ctx context.Context, e *event) error {
 	res := e.Event.Event.Results.Came[0]
-	temp, err := b.f.large(ctx, b.f.uri(tree.Results, e.Job)+"/"+res.Name, &job.Facts{Length: res.Size, SHA256: res.SHA256})
+	temp, err := b.f.large(ctx, b.f.uri(dir.Results, e.Job)+"/"+res.Name, &job.Facts{Length: res.Size, SHA256: res.SHA256})
 	if err == nil {
 		e.Event.Results = map[string]string{res.Name: temp}
 	}
@@ -380,7 +380,7 @@ func (b *backlog) result(ctx context.Context, e *event) error {
 }
 
 func (b *backlog) payload(ctx context.Context, e *event) (err error) {
-	uri := b.f.uri(tree.Payloads, e.Job)
+	uri := b.f.uri(dir.Payloads, e.Job)
 	b.mu.Lock()
 	inMemory := e.Payload.Length <= smallSize && b.memory+e.Payload.Length <= maxMemory
 	if inMemory {
@@ -549,7 +549,7 @@ func (f *follower) copy(ctx context.Context, dir string) (at destination.Standin
 
 // tidy gives the directory of a copied queue its name in a home, and removes
 // directories without results.
-func (f *follower) tidy(dir string) error {
+func (f *follower) tidy(copied string) error {
 	names, err := local.NewNames(f.site, false)
 	if err != nil {
 		return err
@@ -558,18 +558,18 @@ func (f *follower) tidy(dir string) error {
 	if err != nil {
 		return err
 	}
-	was, is := filepath.Join(dir, filepath.Dir(filepath.FromSlash(file))), filepath.Join(dir, home.QueuesDir, f.id)
+	was, is := filepath.Join(copied, filepath.Dir(filepath.FromSlash(file))), filepath.Join(copied, home.QueuesDir, f.id)
 	if was != is {
 		if err := os.Rename(was, is); err != nil {
 			return err
 		}
 	}
-	empty, err := os.ReadDir(filepath.Join(is, tree.Results))
+	empty, err := os.ReadDir(filepath.Join(is, dir.Results))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	for _, e := range empty {
-		_ = os.Remove(filepath.Join(is, tree.Results, e.Name())) // fails for others
+		_ = os.Remove(filepath.Join(is, dir.Results, e.Name())) // fails for others
 	}
 	return err
 }

@@ -15,13 +15,13 @@ import (
 	"cutie/publisher/names"
 	"cutie/queuefs"
 	"cutie/queuefs/content"
+	"cutie/queuefs/dir"
 	"cutie/queuefs/home"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
 	"cutie/queuefs/ledger"
 	"cutie/queuefs/replay"
 	"cutie/queuefs/state"
-	"cutie/queuefs/tree"
 	"cutie/queuefs/web"
 	"cutie/sitemap"
 )
@@ -246,7 +246,7 @@ func (a *auditor) look(ctx context.Context, e *sitemap.Entry) error {
 	}
 	a.report.Files++
 	facts := names.FactsOf(e)
-	if rest, ok := strings.CutPrefix(path, tree.Payloads+"/"); ok {
+	if rest, ok := strings.CutPrefix(path, dir.Payloads+"/"); ok {
 		if id, err := job.ParseID(rest); err == nil {
 			a.seen[id] = true
 		}
@@ -268,7 +268,7 @@ func (a *auditor) extra(ctx context.Context) error {
 		}
 		for _, id := range ids {
 			if after = id; !a.seen[id] {
-				a.doubts = append(a.doubts, tree.Payloads+"/"+id.String())
+				a.doubts = append(a.doubts, dir.Payloads+"/"+id.String())
 			}
 		}
 	}
@@ -361,20 +361,20 @@ func (a *auditor) open(path string) (io.ReadCloser, error) {
 		text, _ := q.InfoFile()
 		return io.NopCloser(strings.NewReader(string(text))), nil
 	}
-	dir, name, _ := strings.Cut(path, "/")
+	in, name, _ := strings.Cut(path, "/")
 	name, result, _ := strings.Cut(name, "/")
 	id, err := job.ParseID(name)
 	if err != nil {
 		return nil, err
 	}
-	switch dir {
-	case tree.Payloads:
+	switch in {
+	case dir.Payloads:
 		return q.Payload(id)
-	case tree.Results:
-		_, in, err := q.Result(id, result)
-		return in, err
+	case dir.Results:
+		_, r, err := q.Result(id, result)
+		return r, err
 	}
-	st, err := job.ParseStatus(dir)
+	st, err := job.ParseStatus(in)
 	if err != nil {
 		return nil, err
 	}

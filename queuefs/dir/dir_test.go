@@ -1,4 +1,4 @@
-package tree_test
+package dir
 
 import (
 	"errors"
@@ -6,14 +6,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
 	"cutie/queuefs/durable"
 	"cutie/queuefs/index"
 	"cutie/queuefs/job"
-	"cutie/queuefs/tree"
+	"cutie/queuefs/ledger"
 )
 
 // steps counts the changes of files, and fails all from number fail on.
@@ -29,7 +28,7 @@ func (s *steps) fault(_ string, do func() error) error {
 }
 
 // openTree opens the directory of a queue in a new home.
-func openTree(t *testing.T, fault durable.Fault) (tr *tree.Tree, dir string, reports *[]string) {
+func openTree(t *testing.T, fault durable.Fault) (tr *Dir, path string, reports *[]string) {
 	t.Helper()
 	home := t.TempDir()
 	for _, name := range []string{"q", "q/payload", "q/pending", "q/consumed", "q/deleted", "temp"} {
@@ -40,21 +39,32 @@ func openTree(t *testing.T, fault durable.Fault) (tr *tree.Tree, dir string, rep
 	temp, err := durable.OpenDir(filepath.Join(home, "temp"), fault)
 	must(t, err)
 	reports = new([]string)
-	tr, err = tree.Open(d, "q", &tree.Options{Path: "queues", Temp: temp, Cache: durable.NewCache(2), MaxJobFile: 1 << 20,
-		Report: func(path, text string) { *reports = append(*reports, path+": "+text) }})
+	tr, err = Open(d, "q", &Options{Path: "queues", Temp: temp, Cache: durable.NewCache(2), MaxJobFile: 1 << 20, InDoubt: func() bool { return false },
+		Report: func(path, text string) { *reports = append(*reports, path+": "+text) }}, ledger.New("q", new(ledger.Shared)))
 	must(t, err)
 	t.Cleanup(func() { tr.Close(); temp.Close(); d.Close() })
 	return tr, home, reports
 }
 
-func write(tr *tree.Tree, f tree.Files) error {
-	tr.Prepare(&f, true)
-	files := []*tree.Files{&f}
-	n, err := tr.WritePayloads(files)
-	if err == nil {
-		_, err = tr.WriteJobFiles(files[:n])
+// write writes the files of a job, given as the journal would have them.
+func write(d *Dir, f files) error {
+	if f.name = f.ID.String(); f.Filed == index.FiledUnknown {
+		d.compare(&f, true)
 	}
-	return err
+	if err := d.writePayload(&f); err != nil {
+		return err
+	}
+	return d.writeJobFile(&f)
+}
+
+// filesOf are those of job 7, in a status.
+func filesOf(st, filed job.Status, text, payload, temp string) files {
+	b := &ledger.Behind{ID: 7, View: ledger.View{Job: index.Job{Standing: index.Standing{Status: st}, Filed: filed, Size: 4}, Temp: temp}}
+	f := files{Behind: b, text: []byte(text)}
+	if payload != "" {
+		f.payload = []byte(payload)
+	}
+	return f
 }
 
 // contents are all files below a directory.
@@ -77,29 +87,28 @@ func contents(t *testing.T, dir string) map[string]string {
 // wanted files.
 func TestWorkIsDoneAgainAfterAnyStep(t *testing.T) {
 	id := job.ID(7)
-	first := tree.Files{ID: id, Status: job.Pending, Text: []byte("pending"), Payload: []byte("data"), Size: 4}
 	for _, tt := range []struct {
 		name string
-		then tree.Files
+		then files
 		temp string
 		want map[string]string
 	}{
-		{"rewrite", tree.Files{Status: job.Pending, From: job.Pending, Text: []byte("held")}, "",
+		{"rewrite", filesOf(job.Pending, job.Pending, "held", "", ""), "",
 			map[string]string{"q/pending/" + id.String(): "held", "q/payload/" + id.String(): "data"}},
-		{"move", tree.Files{Status: job.Consumed, From: job.Pending, Text: []byte("consumed")}, "",
+		{"move", filesOf(job.Consumed, job.Pending, "consumed", "", ""), "",
 			map[string]string{"q/consumed/" + id.String(): "consumed", "q/payload/" + id.String(): "data"}},
-		{"cull", tree.Files{From: job.Pending, Temp: "large"}, "large", map[string]string{}},
+		{"cull", filesOf(0, job.Pending, "", "", "large"), "large", map[string]string{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for fail := 1; ; fail++ {
 				s := &steps{}
 				tr, home, reports := openTree(t, s.fault)
-				must(t, write(tr, first))
+				must(t, write(tr, filesOf(job.Pending, 0, "pending", "data", "")))
 				if tt.temp != "" {
 					must(t, os.WriteFile(filepath.Join(home, "temp", tt.temp), nil, 0o600))
 				}
 				f := tt.then
-				f.ID, f.PayloadFiled = id, true
+				f.PayloadFiled = true
 				s.n, s.fail = 0, fail
 				err := write(tr, f)
 				s.fail = 0
@@ -107,7 +116,7 @@ func TestWorkIsDoneAgainAfterAnyStep(t *testing.T) {
 					t.Fatal("no step")
 				}
 				if err != nil {
-					f.From = index.FiledUnknown
+					f.Filed = index.FiledUnknown
 					if err := write(tr, f); err != nil {
 						t.Fatalf("after a fault at step %d: %v", fail, err)
 					}
@@ -126,9 +135,9 @@ func TestWorkIsDoneAgainAfterAnyStep(t *testing.T) {
 func TestALargePayloadGetsItsName(t *testing.T) {
 	tr, home, reports := openTree(t, nil)
 	must(t, os.WriteFile(filepath.Join(home, "temp", "large"), []byte("data"), 0o600))
-	f := tree.Files{ID: 1, Status: job.Pending, Text: []byte("pending"), Temp: "large", Size: 4}
+	f := filesOf(job.Pending, 0, "pending", "", "large")
 	for range 2 { // the second time it has its name
-		if got, err := tr.ReadPayload(1, "large", nil, 10); string(got) != "data" || err != nil {
+		if got, err := tr.ReadPayload(7, "large", nil, 10); string(got) != "data" || err != nil {
 			t.Errorf("got %q, %v, want the payload", got, err)
 		}
 		must(t, write(tr, f))
@@ -163,26 +172,25 @@ func TestOfTwoJobFilesTheLaterStays(t *testing.T) {
 func TestResultsArePlacedAndWiped(t *testing.T) {
 	tr, home, _ := openTree(t, nil)
 	id := job.ID(5)
-	put := func(temp string) {
-		t.Helper()
-		must(t, os.WriteFile(filepath.Join(home, "temp", temp), []byte(temp), 0o600))
-	}
 	for _, tt := range []struct {
-		work tree.ResultWork
-		want map[string]string
+		place []ledger.Placed
+		all   bool
+		want  map[string]string
 	}{
-		{tree.ResultWork{Place: []tree.Placed{{Temp: "a", Name: "A"}}}, map[string]string{"A": "a"}},
-		{tree.ResultWork{Wipe: true, Place: []tree.Placed{{Temp: "b", Name: "B"}}, Drop: []string{"c"}}, map[string]string{"B": "b"}},
-		{tree.ResultWork{Wipe: true}, nil},
+		{[]ledger.Placed{{Temp: "a", Name: "A"}}, false, map[string]string{"A": "a"}},
+		{[]ledger.Placed{{Temp: "b", Name: "B"}}, false, map[string]string{"A": "a", "B": "b"}},
+		{[]ledger.Placed{{Temp: "c", Name: "C"}}, true, map[string]string{"C": "c"}},
+		{nil, true, nil},
 	} {
-		for _, p := range tt.work.Place {
-			put(p.Temp)
-		}
-		for _, temp := range tt.work.Drop {
-			put(temp)
+		for _, p := range tt.place {
+			must(t, os.WriteFile(filepath.Join(home, "temp", p.Temp), []byte(p.Temp), 0o600))
 		}
 		for range 2 { // done again, it changes nothing
-			must(t, tr.WriteResults(id, tt.work))
+			if tt.place == nil {
+				must(t, tr.removeResults(id))
+			} else {
+				must(t, tr.placeResults(id, tt.place, tt.all))
+			}
 			want := map[string]string{}
 			for name, text := range tt.want {
 				want["q/result/"+id.String()+"/"+name] = text
@@ -203,34 +211,8 @@ func TestForeignFilesAreNamed(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, os.WriteFile(filepath.Join(home, "q/pending/notes"), nil, 0o600))
-	if err := tr.Foreign(); !errors.Is(err, tree.ErrForeign) || !strings.Contains(err.Error(), "pending/notes") {
+	if err := tr.Foreign(); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "pending/notes") {
 		t.Errorf("got %v, want the name of the file", err)
-	}
-}
-
-// TestBacklogOfResultsGoesOnMeanwhile has results come and go while earlier ones are
-// written.
-func TestBacklogOfResultsGoesOnMeanwhile(t *testing.T) {
-	one, two, three := tree.Placed{Temp: "t1", Name: "a"}, tree.Placed{Temp: "t2", Name: "b"}, tree.Placed{Temp: "t3", Name: "a"}
-	var b tree.ResultBacklog
-	b.Add(one)
-	was := b
-	b.Add(two)
-	if !b.Done(was) || b.Work().Wipe || !reflect.DeepEqual(b.Placed(), []tree.Placed{two}) || len(b.Work().Drop) > 0 {
-		t.Errorf("after the first: %+v", b.Work())
-	}
-	was = b
-	b.Wipe()
-	b.Add(three)
-	if !b.Done(was) {
-		t.Error("nothing left after a wipe")
-	}
-	if w := b.Work(); !w.Wipe || !reflect.DeepEqual(w.Place, []tree.Placed{three}) || !reflect.DeepEqual(w.Drop, []string{"t2"}) {
-		t.Errorf("after a wipe: %+v", w)
-	}
-	was = b
-	if b.Done(was) || len(b.Placed()) > 0 {
-		t.Errorf("in the end: %+v", b.Work())
 	}
 }
 
