@@ -516,7 +516,7 @@ func TestAMoveThatIsInterruptedGoesOn(t *testing.T) {
 	}
 }
 
-func rebuild(t *testing.T, dir string) check.Report {
+func rebuild(t *testing.T, dir string) queuefs.CheckReport {
 	t.Helper()
 	r, err := check.Home(dir, check.Options{Rebuild: true, Segment: segmentSize})
 	if err != nil || len(r.Problems) > 0 {

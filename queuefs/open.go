@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"cutie/queuefs/compare"
 	"cutie/queuefs/content"
 	"cutie/queuefs/dir"
 	"cutie/queuefs/durable"
@@ -503,7 +502,7 @@ func (s *Service) openBare(id string) (*Queue, error) {
 		err = errors.Join(s.index.New(q.ledger, s.shared.Journal.Stats().Next), s.index.Sync())
 	}
 	if err == nil && !q.Mirror().Live() {
-		err = q.comparer().Reconcile(false)
+		err = q.takeIn(false)
 	}
 	if err != nil {
 		q.close()
@@ -547,10 +546,10 @@ func (q *Queue) load(f *snapshot.File, c table.Checkpoint, indexed bool) (was lo
 	case found.Fresh:
 		return loaded{fresh: true}, nil
 	case found.None:
-		return loaded{scanned: true}, q.comparer().Scan(nil, found.Former)
+		return loaded{scanned: true}, q.rebuild(nil, found.Former)
 	case len(found.Damaged) > 0:
 		was.scanned = true
-		if err := q.comparer().Scan(found.Damaged, nil); err != nil {
+		if err := q.rebuild(found.Damaged, nil); err != nil {
 			return was, err
 		}
 	}
@@ -586,7 +585,7 @@ func (q *Queue) finish(was loaded, stopped, lost bool) error {
 		return nil // its events are those of the original alone, or of the owner
 	}
 	if q.svc.stored == nil && (was.scanned || was.changed && stopped || was.fresh || beyond) {
-		if err := q.comparer().Reconcile(was.fresh || beyond); err != nil {
+		if err := q.takeIn(was.fresh || beyond); err != nil {
 			return err
 		}
 	}
@@ -609,11 +608,6 @@ func (q *Queue) beyond() bool {
 		}
 	}
 	return false
-}
-
-// comparer compares the directory with the index.
-func (q *Queue) comparer() *compare.Comparer {
-	return &compare.Comparer{Reader: q.content, Now: q.svc.opts.Now, Commit: q.commit}
 }
 
 // packsOf opens the directory of the packs of a queue, and makes it if need be; to be closed.

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"cutie/queuefs/compare"
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
@@ -387,97 +386,6 @@ func (s *Service) reloadInfo() {
 	if info.BaseURI != base || info.Identifier != was.Identifier || info.Scheme != was.Scheme {
 		s.report(home.InfoName, "changed in baseURI, identifier or serviceScheme, which hold when the home is opened again")
 	}
-}
-
-// Compare compares all queues with their files and adds to r. With Repair it mends
-// differences where possible. Nobody may use the service meanwhile.
-func (s *Service) Compare(r *compare.Report, o compare.Options) error {
-	if !s.opts.Look {
-		if err := s.fileNow(); err != nil {
-			return err
-		}
-	}
-	if o.Repair {
-		mended, err := s.mendInfo()
-		if err != nil {
-			return err
-		}
-		if mended != nil {
-			r.Tell(true, *mended)
-		}
-	}
-	lost := 0
-	if err := s.Subscriptions().Each(func(_ string, _ []byte, bad error) bool {
-		if bad != nil {
-			lost++
-		}
-		return true
-	}); err != nil {
-		return err
-	}
-	if lost > 0 { // the hub takes them out, and goes on as their kind wants it
-		r.Tell(false, durable.Finding{Path: snapshot.SubscriptionsPath,
-			Text: fmt.Sprintf("%d rows do not verify: subscriptions or cursors of callbacks are lost", lost)})
-	}
-	for _, q := range s.Queues() {
-		r.Queues++
-		if err := q.checkSettings(r, o.Repair); err != nil {
-			return fmt.Errorf("queue %s: %w", q.ID(), err)
-		}
-		o := o
-		if q.Mirror().Live() {
-			o.Repair, o.Restore = false, false // only its original changes it
-		}
-		if m := q.Mirror(); m != nil && m.Bad != "" {
-			r.Tell(false, durable.Finding{Path: snapshot.TablePath, Cure: "cutie failover mirror " + q.ID(),
-				Text: fmt.Sprintf("original of queue %s: %s; the queue stays a mirror until a takeover", q.ID(), m.Bad)})
-		}
-		if _, err := q.Callback(); err != nil {
-			f := durable.Damage(snapshot.TablePath, err.Error(), !errors.Is(err, durable.ErrDamaged))
-			if f.Level == durable.Faulty {
-				f.Cure = "cutie set " + q.ID() + " --home " + s.Dir() + " --callback URL"
-			}
-			r.Tell(false, f)
-		}
-		bad, err := s.index.BadStones(q.ID(), o.Repair)
-		if err != nil {
-			return fmt.Errorf("queue %s: tombstones: %w", q.ID(), err)
-		}
-		if bad > 0 {
-			r.Tell(o.Repair, durable.Finding{Path: snapshot.TablePath,
-				Text: fmt.Sprintf("queue %s: %d tombstones of culled jobs do not verify; others are kept", q.ID(), bad)})
-		}
-		if err := q.comparer().Check(r, o); err != nil {
-			return fmt.Errorf("queue %s: %w", q.ID(), err)
-		}
-	}
-	return nil
-}
-
-// fileNow brings all files up to the journal, as far as there is space.
-func (s *Service) fileNow() error {
-	at := s.shared.Journal.Stats().Next
-	err := s.makeSpace()
-	for _, q := range s.Queues() {
-		if err == nil {
-			_, err = q.dir.WriteUpTo(at, s.space.InTime)
-		}
-	}
-	if errors.Is(ledger.StorageError(err), ledger.ErrNoSpace) {
-		return nil
-	}
-	return err
-}
-
-// checkSettings reports a damaged queue-info.txt, and mends it to repair.
-func (q *Queue) checkSettings(r *compare.Report, repair bool) error {
-	q.svc.properties.Lock()
-	defer q.svc.properties.Unlock()
-	found, mended, err := q.checkFile(repair, q.svc.index.Closed())
-	if found != nil {
-		r.Tell(mended, *found)
-	}
-	return err
 }
 
 // baseSettings returns the settings to begin a change with: those of the file, or, if it

@@ -814,7 +814,7 @@ func (w world) expect(t testing.TB, s *queuefs.Service, about ...any) {
 }
 
 // checkHome reports a home in which check finds anything.
-func checkHome(t testing.TB, dir string, o check.Options) check.Report {
+func checkHome(t testing.TB, dir string, o check.Options) queuefs.CheckReport {
 	t.Helper()
 	r, err := check.Home(dir, o)
 	if err != nil || len(r.Problems)+len(r.Mended) > 0 {

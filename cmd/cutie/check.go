@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"cutie/publisher"
+	"cutie/queuefs"
 	"cutie/queuefs/check"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/snapshot"
@@ -95,7 +96,7 @@ func published(p durable.Finding) bool {
 }
 
 // remaining is the error for a home with problems.
-func remaining(dir string, r *check.Report) error {
+func remaining(dir string, r *queuefs.CheckReport) error {
 	if len(r.Problems) == 0 {
 		return nil
 	}

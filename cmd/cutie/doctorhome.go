@@ -127,7 +127,7 @@ func (e *examination) cureOf(p durable.Finding) string {
 	if id, ok := strings.CutPrefix(p.Path, home.QueuesDir+"/"); ok && strings.HasPrefix(p.Text, "directory lost") {
 		return "put the directory back, or cutie rmqueue --lost " + id
 	}
-	o, _ := check.Cure(&check.Report{Problems: []durable.Finding{p}}, nil)
+	o, _ := check.Cure(&queuefs.CheckReport{Problems: []durable.Finding{p}}, nil)
 	return checkCommand(*e.home, o.Repair, o.Rebuild, o.AcceptLoss)
 }
 

@@ -110,7 +110,7 @@ var layers = [][]string{
 	{"publisher/destination/local", "queuefs/web", "publisher/names"},
 	{"queuefs", "queuefs/state", "wellknown"},
 	{"queuefs/far", "queuefs/imaging"},
-	{"queuefs/compare", "queuefs/replay"},
+	{"queuefs/replay"},
 	{"queuefs/content", "queuefs/snapshot", "queuefs/stored"},
 	{"queuefs/dir"},
 	{"queuefs/ledger", "queuefs/packs"},

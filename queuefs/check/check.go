@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"cutie/queuefs"
-	"cutie/queuefs/compare"
 	"cutie/queuefs/content"
 	"cutie/queuefs/durable"
 	"cutie/queuefs/home"
@@ -50,16 +49,13 @@ type Last struct {
 	Time time.Time
 }
 
-// A Report is the result of a check.
-type Report = compare.Report
-
 // Home compares the whole of the home in dir, which nobody else may have open: each
 // job has one job file, in the directory of its status, equal to the index, and a
 // payload and results with their digests, and queue-info.txt makes sense. Without
 // Repair and Rebuild it changes nothing. With one of them it does the same as opening
 // a home: it replays the journal and takes in moves by hand. On a full disk it leaves
 // out the jobs behind the journal.
-func Home(dir string, o Options) (r Report, err error) {
+func Home(dir string, o Options) (r queuefs.CheckReport, err error) {
 	look := !o.Repair && !o.Rebuild
 	_, err = os.Lstat(filepath.Join(dir, home.ListName))
 	made := errors.Is(err, fs.ErrNotExist) // the opening makes a list
@@ -88,7 +84,7 @@ func Home(dir string, o Options) (r Report, err error) {
 			err = errors.Join(err, e)
 		}
 	}()
-	if err := s.Compare(&r, compare.Options{Repair: o.Repair, Restore: o.Rebuild, Sense: o.Job}); err != nil {
+	if err := s.Compare(&r, queuefs.CompareOptions{Repair: o.Repair, Restore: o.Rebuild, Sense: o.Job}); err != nil {
 		return r, err
 	}
 	// What was reported on the way and is still wrong was not mended.
@@ -100,7 +96,7 @@ func Home(dir string, o Options) (r Report, err error) {
 
 // Cure returns the options of a check that mends the problems in r, or the error err of
 // a check; ok is false if only files from elsewhere do, such as lost payloads.
-func Cure(r *Report, err error) (o Options, ok bool) {
+func Cure(r *queuefs.CheckReport, err error) (o Options, ok bool) {
 	switch {
 	case errors.Is(err, home.ErrNoHome), errors.Is(err, queuefs.ErrInfo):
 		return Options{Rebuild: true}, true

@@ -183,7 +183,7 @@ func mentions(texts []string, job string) bool {
 
 // heal follows the way out that check names, until nothing is left but lost payloads
 // and results. Only a loss that the operator accepts takes jobs away.
-func (p *patient) heal(t *testing.T, dir string, r check.Report, err error) {
+func (p *patient) heal(t *testing.T, dir string, r queuefs.CheckReport, err error) {
 	accepted := false
 	for n := 0; err != nil || len(r.Problems) > 0; n++ {
 		o, ok := check.Cure(&r, err)
@@ -222,7 +222,7 @@ func (p *patient) heal(t *testing.T, dir string, r check.Report, err error) {
 }
 
 // setCallbacks sets the callbacks of all queues again, as check says.
-func setCallbacks(t *testing.T, dir string) check.Report {
+func setCallbacks(t *testing.T, dir string) queuefs.CheckReport {
 	s, err := queuefs.Open(dir, queuefs.Options{Segment: segment})
 	must(t, err)
 	for _, q := range s.Queues() {

@@ -198,16 +198,6 @@ func (r *Reader) complete(j *job.Job, v *ledger.View) {
 	j.Queue, j.Status, j.Size = r.Ledger.ID(), v.Status, v.Size
 }
 
-// Filed reads a job file where it stands in the directory, without the index.
-func (r *Reader) Filed(id job.ID, st job.Status) (job.Job, []byte, error) {
-	text, err := r.Dir.JobFile(id, st, nil)
-	if err != nil {
-		return job.Job{}, nil, err
-	}
-	j, err := parse(text, id)
-	return j, text, err
-}
-
 // Restored returns a job made from the index and the files of its results, without
 // its job file. An error says that the results cannot be read now.
 func (r *Reader) Restored(id job.ID, v *ledger.View) (j job.Job, err error) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -154,16 +155,19 @@ func TestALargePayloadGetsItsName(t *testing.T) {
 
 func TestOfTwoJobFilesTheLaterStays(t *testing.T) {
 	tr, home, reports := openTree(t, nil)
-	id := job.ID(3)
-	for path, text := range map[string]string{"pending/" + id.String(): "2", "consumed/" + id.String(): "1", "deleted/notes": ""} {
+	later, earlier := job.Job{ID: 3, Status: job.Pending, Seq: 2}, job.Job{ID: 3, Status: job.Consumed, Seq: 1}
+	files := map[string]string{"pending/" + later.ID.String(): string(later.AppendText(nil)),
+		"consumed/" + later.ID.String(): string(earlier.AppendText(nil)), "deleted/notes": ""}
+	for path, text := range files {
 		must(t, os.WriteFile(filepath.Join(home, "q", path), []byte(text), 0o600))
 	}
-	got, err := tr.JobFiles(func(job.ID) bool { return true }, func(text []byte) job.Seq { return job.Seq(text[0] - '0') })
-	must(t, err)
-	if want := map[job.ID]job.Status{id: job.Pending}; !maps.Equal(got, want) {
+	var got []Standing
+	must(t, tr.Walk(nil, func(s Standing) error { got = append(got, s); return nil }))
+	if want := []Standing{{ID: 3, Filed: job.Pending}}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	want := map[string]string{"q/pending/" + id.String(): "2", "q/corrupt/consumed-" + id.String(): "1", "q/corrupt/deleted-notes": ""}
+	want := map[string]string{"q/pending/" + later.ID.String(): string(later.AppendText(nil)),
+		"q/corrupt/consumed-" + later.ID.String(): string(earlier.AppendText(nil)), "q/corrupt/deleted-notes": ""}
 	if got := contents(t, home); !maps.Equal(got, want) || len(*reports) != 2 {
 		t.Errorf("got %q and reports %q, want %q and two reports", got, *reports, want)
 	}
