@@ -207,7 +207,9 @@ func (l *Ledger) Follow(r *record.Record, at journal.LSN, use *home.Settings) {
 // job may be in any state; hasResults reports whether it has a directory of results.
 func (l *Ledger) Replay(r *record.Record, at journal.LSN, hasResults func(job.ID) bool) {
 	had := false
-	if r.Job != 0 && r.Kind != job.Phase {
+	// A submission finds no results: those of later records are asked for with these. Most
+	// records of a home that stopped with files behind are submissions.
+	if r.Job != 0 && r.Kind != job.Phase && r.Kind != job.Submit {
 		var version job.Seq
 		l.Look(func(x *index.Index) { version = x.Version(r.Job) })
 		had = version >= r.Seq && hasResults(r.Job)
