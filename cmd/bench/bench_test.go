@@ -98,6 +98,9 @@ func TestEveryKindOfMeasurement(t *testing.T) {
 		{"mixed", map[string]int64{mixed: 80, "settle": 80}},
 		{"steady", map[string]int64{"burst": -1, mixed: -1, "first sixth": -1, "last sixth": -1, "settle": -1}},
 		{"pending", map[string]int64{submit: 100, "settle": 100, "start": 1, mixed: -1, "listed": -1}},
+		{"random", map[string]int64{submit: 100, "settle": 100, "table filled": 100, "home filled": 100, "start": 1, "state": 25, "lease": 50,
+			"report in order": 25, "report at random": 25, "change at random": -1, "submit beside": -1, "start after kill": 1,
+			"table changed": 100, "home changed": 100}},
 		{"many", map[string]int64{"create": 7, submit: 7, "start": 1, "idle": 0}},
 	} {
 		t.Run(tt.kind, func(t *testing.T) {
@@ -180,7 +183,7 @@ func TestHelpNamesKindsAndPeers(t *testing.T) {
 	if err := command(t.Context(), []string{"--help"}, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	for _, word := range []string{"single", "batch", "mixed", "steady", "pending", "many", "beanstalkd", "redis", "dirq", "bare-http", "--rounds"} {
+	for _, word := range []string{"single", "batch", "mixed", "steady", "pending", "random", "many", "beanstalkd", "redis", "dirq", "bare-http", "--rounds"} {
 		if !strings.Contains(out.String(), word) {
 			t.Errorf("help lacks %s", word)
 		}
@@ -194,9 +197,9 @@ func TestTheTableComparesMedians(t *testing.T) {
 	var out bytes.Buffer
 	err := writeTable(&out, []result{r("cutie", 100, 30000), r("redis", 1, 40000), r("cutie", 100, 10000), r("redis", 1, 60000), r("cutie", 100, 20000)})
 	const want = `
-    kind   phase  bytes  clients  batch  server  runs  moved  seconds  moved/s  ratio  p50 ms  p99 ms  p99.9 ms  cpu µs  RSS MB  disk MB  errors
-  single  submit   1024       64    100   cutie     3   1000     2.00    20000   1.00       -    5.00         -       -       -        -       0
-  single  submit   1024       64      1   redis     2   1000     2.00    50000   0.40       -    5.00         -       -       -        -       0
+    kind   phase  bytes  clients  batch  server  runs  moved  seconds  moved/s  ratio  p50 ms  p99 ms  p99.9 ms  cpu µs  RSS MB  anon MB  disk MB  errors
+  single  submit   1024       64    100   cutie     3   1000     2.00    20000   1.00       -    5.00         -       -       -        -        -       0
+  single  submit   1024       64      1   redis     2   1000     2.00    50000   0.40       -    5.00         -       -       -        -        -       0
 `
 	if got := "\n" + out.String(); err != nil || got != want {
 		t.Errorf("got %s%v, want %s", got, err, want)
@@ -277,7 +280,7 @@ func (d *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.consume(w, r, queue)
 	case r.Method == http.MethodPut && verb == "state":
 		w.WriteHeader(http.StatusCreated)
-	case verb == "state", verb == "readyz":
+	case verb == "state", verb == "readyz", verb == "outcome", verb == "hold", verb == "release":
 	case strings.HasSuffix(r.URL.Path, "/changelist.xml"):
 		io.WriteString(w, d.list.String())
 	default:
@@ -339,6 +342,7 @@ func (d *fake) consume(w http.ResponseWriter, r *http.Request, queue string) {
 	}
 	if r.Header.Get("Accept") != "multipart/mixed" {
 		w.Header().Set("Content-Location", some[0].location)
+		w.Header().Set("Cutie-Lease", "token")
 		w.Write(some[0].payload)
 		return
 	}

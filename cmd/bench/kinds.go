@@ -35,7 +35,7 @@ func (o *options) measurements(kind string) (all []measurement, err error) {
 	switch kind {
 	case "single":
 		sizes, clients = o.sizes, o.clients
-	case "batch", "mixed", "steady", "pending", "many":
+	case "batch", "mixed", "steady", "pending", "random", "many":
 	default:
 		return nil, fmt.Errorf("unknown kind %.40q", kind)
 	}
@@ -82,6 +82,8 @@ func (m measurement) measure(ctx context.Context, s subject, parent string) (all
 	switch m.kind {
 	case "pending":
 		return m.measurePending(ctx, s, dir, load)
+	case "random":
+		return m.measureRandom(ctx, s, dir, load)
 	case "many":
 		return m.measureMany(ctx, s, dir, load)
 	case "batch":
@@ -227,7 +229,10 @@ func (m measurement) measureMany(ctx context.Context, s subject, dir string, one
 	one.jobs = int64(m.queues)
 	err = s.with(ctx, dir, m.size, func(srv *server) error {
 		for _, one.phase = range []string{create, submit} {
-			one.queues = new(atomic.Int64)
+			one.queues, one.do = new(atomic.Int64), nil
+			if one.phase == create {
+				one.do = (*httpClient).create
+			}
 			r, err := one.run(ctx, srv)
 			if err != nil {
 				return err

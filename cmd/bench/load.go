@@ -31,12 +31,13 @@ type client interface {
 type load struct {
 	phase   string
 	clients int
-	size    int           // bytes of a job
-	batch   int           // most jobs in a request
-	jobs    int64         // to be submitted or consumed; 0: no limit
-	lasts   time.Duration // 0: no limit
-	rate    int           // operations a second of all clients; 0: no limit
-	queues  *atomic.Int64 // counts queues, if each operation has one of its own; else nil
+	size    int                     // bytes of a job
+	batch   int                     // most jobs in a request
+	jobs    int64                   // to be submitted or consumed; 0: no limit
+	lasts   time.Duration           // 0: no limit
+	rate    int                     // operations a second of all clients; 0: no limit
+	do      func(*httpClient) error // the operation, if it is another than to submit or take
+	queues  *atomic.Int64           // counts queues, if each operation has one of its own; else nil
 }
 
 // running is what the clients of a load share.
@@ -128,8 +129,8 @@ func (r *running) loop(ctx context.Context, c client) {
 		did, end := 0, false
 		if r.phase != consume {
 			began := time.Now()
-			if r.phase == create {
-				failure = c.(*httpClient).create()
+			if r.do != nil {
+				failure = r.do(c.(*httpClient))
 			} else {
 				failure = c.submit(n)
 			}
@@ -213,6 +214,7 @@ type result struct {
 	P999    float64 `json:"p999_ms"`
 	CPU     float64 `json:"cpu_us"`     // processor time of the server for each job, microseconds
 	RSS     int64   `json:"rss_bytes"`  // most memory
+	Anon    int64   `json:"anon_bytes"` // memory but for that of files, after a start
 	Disk    int64   `json:"disk_bytes"` // most space of its files
 	Errors  int64   `json:"errors"`
 	Failure string  `json:"failure,omitempty"` // one of the errors
@@ -242,6 +244,7 @@ var columns = []struct {
 	{"p99.9 ms", "%.2f", func(r *result) float64 { return r.P999 }},
 	{"cpu µs", "%.1f", func(r *result) float64 { return r.CPU }},
 	{"RSS MB", "%.0f", func(r *result) float64 { return float64(r.RSS) / 1e6 }},
+	{"anon MB", "%.0f", func(r *result) float64 { return float64(r.Anon) / 1e6 }},
 	{"disk MB", "%.0f", func(r *result) float64 { return float64(r.Disk) / 1e6 }},
 	{"errors", "%.0f", func(r *result) float64 { return float64(r.Errors) }},
 }

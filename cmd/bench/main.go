@@ -31,6 +31,10 @@ Kinds of measurement; without one: single, batch and steady.
   steady   mixed for --seconds, with few processed jobs kept; a burst comes first
   pending  --pending jobs come in batches; after a restart they change at --rate,
            and jobs are looked for in the open Change List
+  random   --pending jobs come in batches; then what depends on how many there are: a start
+           until the first take, after a stop and after kill -9, memory and space, states of
+           random jobs, reports in order and at random, and submissions beside --rate
+           changes of random jobs a second for --seconds
   many     --queues queues are created, with a job each; then a restart and a rest
 
 In each round the programs and peers take turns, each with an empty directory. The last
@@ -91,11 +95,11 @@ func (o *options) flags() *pflag.FlagSet {
 	f.IntSliceVarP(&o.clients, "clients", "c", []int{1, 8, 64}, "`numbers` of clients (single); other kinds use the largest")
 	f.IntVar(&o.rounds, "rounds", 2, "`number` of rounds")
 	f.Int64VarP(&o.jobs, "jobs", "n", 0, "`number` of jobs of a phase; 0: as many as take a few seconds")
-	f.IntVar(&o.batch, "batch", 100, "`number` of jobs in a request (batch, pending)")
-	f.IntVar(&o.seconds, "seconds", 60, "`seconds` of a load that lasts (steady, pending)")
+	f.IntVar(&o.batch, "batch", 100, "`number` of jobs in a request (batch, pending, random)")
+	f.IntVar(&o.seconds, "seconds", 60, "`seconds` of a load that lasts (steady, pending, random)")
 	f.IntVar(&o.keep, "keep", 1000, "`number` of processed jobs that are kept (steady)")
-	f.Int64Var(&o.pending, "pending", 1_000_000, "`number` of jobs (pending)")
-	f.IntVar(&o.rate, "rate", 5000, "`changes` a second (pending)")
+	f.Int64Var(&o.pending, "pending", 1_000_000, "`number` of jobs (pending, random)")
+	f.IntVar(&o.rate, "rate", 5000, "`changes` a second (pending, random)")
 	f.IntVar(&o.queues, "queues", 3000, "`number` of queues (many)")
 	f.DurationVar(&o.rest, "rest", time.Second, "wait this `time` before each measurement")
 	f.StringVar(&o.dir, "dir", ".bench", "`directory` for all files; take one on the disk to be measured")
@@ -190,7 +194,7 @@ func (o *options) run(ctx context.Context, subjects []subject, todo []measuremen
 		}
 		for _, m := range todo {
 			for _, s := range subjects {
-				if !s.cutie && (m.kind == "pending" || m.kind == "many") {
+				if !s.cutie && slices.Contains([]string{"pending", "random", "many"}, m.kind) {
 					continue
 				}
 				fmt.Fprintf(stderr, "bench: round %d of %d: %s, %s\n", round+1, o.rounds, m, s.name)

@@ -40,6 +40,7 @@ type server struct {
 	subject
 	dir, address string
 	made         *payloads
+	started      time.Time
 	began        time.Duration // until it answered
 	cmd          *exec.Cmd
 	end          context.CancelFunc
@@ -70,13 +71,13 @@ func (s subject) with(ctx context.Context, dir string, size int, do func(*server
 	srv.cmd.Stdout, srv.cmd.Stderr, srv.cmd.WaitDelay = &srv.output, &srv.output, stopTime
 	srv.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	srv.cmd.Cancel = func() error { return srv.cmd.Process.Signal(syscall.SIGTERM) }
-	started := time.Now()
+	srv.started = time.Now()
 	if err := srv.cmd.Start(); err != nil {
 		return err
 	}
 	go func() { srv.exited <- srv.cmd.Wait() }()
 	if err = srv.ready(ctx); err == nil {
-		srv.began = time.Since(started)
+		srv.began = srv.sinceStart()
 		err = do(srv)
 	}
 	srv.end()
@@ -105,6 +106,8 @@ func (s *server) ready(ctx context.Context) error {
 	}
 	return fmt.Errorf("%s accepts no connection: %s", s.cmd.Path, strings.TrimSpace(s.output.String()))
 }
+
+func (s *server) sinceStart() time.Duration { return time.Since(s.started) }
 
 // connect makes a client of a load.
 func (s *server) connect(ctx context.Context, l load) (client, error) {
