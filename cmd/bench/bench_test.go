@@ -245,9 +245,11 @@ func TestEveryChangeOfAPayloadIsFound(t *testing.T) {
 	}
 }
 
-// fake is a daemon over queues in memory that goes wrong where it is told to.
+// fake is a daemon over queues in memory that goes wrong where it is told to. A file has what
+// was submitted, for the next start: that has all of it pending again.
 type fake struct {
 	mu      sync.Mutex
+	file    *os.File
 	wrong   string
 	pending map[string][]fakeJob
 	n       int
@@ -255,8 +257,8 @@ type fake struct {
 }
 
 type fakeJob struct {
-	location string
-	payload  []byte
+	Queue, Location string
+	Payload         []byte
 }
 
 // serveFake is the daemon that the tests start: serve --home DIR --listen ADDRESS [--wrong WHAT].
@@ -265,8 +267,31 @@ func serveFake(args []string) {
 	if len(args) > 6 {
 		d.wrong = args[6]
 	}
+	if err := d.open(args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	fmt.Fprintln(os.Stderr, http.ListenAndServe(args[4], d))
 	os.Exit(1)
+}
+
+func (d *fake) open(home string) error {
+	err := os.MkdirAll(home, 0o777)
+	if err == nil {
+		d.file, err = os.OpenFile(filepath.Join(home, "jobs"), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o666)
+	}
+	if err != nil {
+		return err
+	}
+	for all := json.NewDecoder(d.file); ; d.n++ {
+		var j fakeJob
+		if err := all.Decode(&j); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		d.pending[j.Queue] = append(d.pending[j.Queue], j)
+	}
 }
 
 func (d *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -325,7 +350,9 @@ func (d *fake) submit(w http.ResponseWriter, r *http.Request, queue string) {
 		case "repeat":
 			name = "j000000000001"
 		}
-		d.pending[queue] = append(d.pending[queue], fakeJob{"/content/" + queue + "/" + name, b})
+		j := fakeJob{queue, "/content/" + queue + "/" + name, b}
+		d.pending[queue] = append(d.pending[queue], j)
+		json.NewEncoder(d.file).Encode(j)
 	}
 }
 
@@ -341,16 +368,16 @@ func (d *fake) consume(w http.ResponseWriter, r *http.Request, queue string) {
 		return
 	}
 	if r.Header.Get("Accept") != "multipart/mixed" {
-		w.Header().Set("Content-Location", some[0].location)
+		w.Header().Set("Content-Location", some[0].Location)
 		w.Header().Set("Cutie-Lease", "token")
-		w.Write(some[0].payload)
+		w.Write(some[0].Payload)
 		return
 	}
 	parts := multipart.NewWriter(w)
 	w.Header().Set("Content-Type", "multipart/mixed; boundary="+parts.Boundary())
 	for _, j := range some {
-		p, _ := parts.CreatePart(textproto.MIMEHeader{"Content-Location": {j.location}})
-		p.Write(j.payload)
+		p, _ := parts.CreatePart(textproto.MIMEHeader{"Content-Location": {j.Location}})
+		p.Write(j.Payload)
 	}
 	parts.Close()
 }
