@@ -472,7 +472,7 @@ func TestWhatASubmitterMaySay(t *testing.T) {
 		sub.Discard()
 	}
 	for in, want := range map[string]string{
-		"../../etc/passwd": "passwd", `C:\dir\a.txt`: "a.txt", "a\r\nb: c": "a\ufffd\ufffdb: c", "\xffx": "\ufffdx", "ends/": "", "näme": "näme",
+		"../../etc/passwd": "passwd", `C:\dir\a.txt`: `C:\dir\a.txt`, "a\r\nb: c": "a\ufffd\ufffdb: c", "\xffx": "\ufffdx", "ends/": "", "näme": "näme",
 	} {
 		j := submit(t, q, job.Meta{Filename: in}, "")
 		if got, err := q.Job(j.ID); err != nil || got.Filename != want || j.Filename != want {
