@@ -314,7 +314,11 @@ func (h *Hub) nextOfQueue(_ context.Context, s *subscription) (*message, error) 
 }
 
 func (h *Hub) header(q *queuefs.Queue, kind string, seq job.Seq, body []byte) http.Header {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%d", h.Service.Info().BaseURI, q.ID(), seq)) // differs from other homes too
+	id := fmt.Sprintf("%s\n%s\n%d", h.Service.Info().BaseURI, q.ID(), seq) // differs from other homes too
+	if kind == gapKind {
+		id += "\n" + kind // the event has a message of its own
+	}
+	sum := sha256.Sum256([]byte(id))
 	header := http.Header{}
 	header.Set("Content-Type", state.JSON.MediaType())
 	header.Set("Cutie-Queue", q.ID())
@@ -458,6 +462,9 @@ func kindOf(j *job.Job) job.Kind {
 	return job.Submit
 }
 
+// gapKind is the kind of the message of a gap.
+const gapKind = "gap"
+
 // gap returns the message that names what was lost: culled jobs that are remembered no longer.
 // The Change Lists may still have them.
 func (h *Hub) gap(q *queuefs.Queue, target string, after event, until time.Time) *message {
@@ -468,12 +475,12 @@ func (h *Hub) gap(q *queuefs.Queue, target string, after event, until time.Time)
 		From  string `json:"from"`
 		Until string `json:"until"`
 		List  string `json:"list"`
-	}{"gap", base.Ref("state", q.ID()), job.FormatTime(after.at), job.FormatTime(until),
+	}{gapKind, base.Ref("state", q.ID()), job.FormatTime(after.at), job.FormatTime(until),
 		base.CapabilityList(q.ID(), "replica")})
 	h.report(fmt.Errorf("hub: callback of queue %s: jobs culled from %s to %s are not delivered, they are forgotten", q.ID(),
 		job.FormatTime(after.at), job.FormatTime(until)))
 	return &message{url: target, body: body, upto: after.String(), more: true, gap: until,
-		header: h.header(q, "gap", after.seq+1, body)}
+		header: h.header(q, gapKind, after.seq+1, body)}
 }
 
 // secretsName is the file of the keys of signatures, in the home, for its owner alone. It has

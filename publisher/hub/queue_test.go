@@ -466,6 +466,9 @@ func TestAGapOfAQueueIsNamed(t *testing.T) {
 	if len(got) != 2 || got[0].header.Get("Cutie-Event") != "gap" || got[1].String() != "jobs 2 submit "+j2+" pending" {
 		t.Fatalf("got %v", got)
 	}
+	if id := "Cutie-Delivery"; got[0].header.Get(id) == got[1].header.Get(id) {
+		t.Error("who drops repeats by Cutie-Delivery loses the job after the gap")
+	}
 	const want = `{"@type":"gap","queueState":"http://h.example/state/jobs","from":"2026-01-01T00:00:00.000001Z","until":"2026-01-11T00:00:00.000000Z",` +
 		`"list":"http://h.example/.well-known/resourcesync/jobs/replica/capabilitylist.xml"}`
 	if got[0].body != want {
