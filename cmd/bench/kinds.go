@@ -161,15 +161,20 @@ func (r result) part(name string, n int) result {
 	return r.row(name, jobs, time.Duration(len(some))*time.Second)
 }
 
+// fill submits the jobs that are to be pending, in batches, and stops the server.
+func (m measurement) fill(ctx context.Context, s subject, dir string, one load) (all []result, err error) {
+	one.clients, one.batch, one.jobs = min(m.clients, 16), m.batch, m.pending
+	err = s.with(ctx, dir, m.size, func(srv *server) error {
+		all, err = srv.loads(ctx, one)
+		return err
+	})
+	return all, err
+}
+
 // measurePending fills a queue in batches, starts anew, and changes jobs at a steady rate
 // while others are looked for in the open Change List.
 func (m measurement) measurePending(ctx context.Context, s subject, dir string, one load) (all []result, err error) {
-	err = s.with(ctx, dir, m.size, func(srv *server) error {
-		fill := one
-		fill.clients, fill.batch, fill.jobs = min(m.clients, 16), m.batch, m.pending
-		all, err = srv.loads(ctx, fill)
-		return err
-	})
+	all, err = m.fill(ctx, s, dir, one)
 	if err != nil {
 		return all, err
 	}

@@ -29,12 +29,7 @@ func (m measurement) measureRandom(ctx context.Context, s subject, dir string, o
 		all = append(all, r)
 		return err
 	}
-	err = s.with(ctx, dir, m.size, func(srv *server) error {
-		fill := one
-		fill.clients, fill.batch, fill.jobs = min(m.clients, 16), m.batch, m.pending
-		all, err = srv.loads(ctx, fill)
-		return err
-	})
+	all, err = m.fill(ctx, s, dir, one)
 	if err != nil {
 		return all, err
 	}
@@ -183,5 +178,6 @@ func (c *httpClient) lease() (l leased, err error) {
 	}
 	err = c.job(answer.Header, answer.Body)
 	_, rest := io.Copy(io.Discard, answer.Body)
-	return leased{filepath.Base(answer.Header.Get("Content-Location")), answer.Header.Get("Cutie-Lease")}, errors.Join(err, rest)
+	l = leased{filepath.Base(answer.Header.Get("Content-Location")), answer.Header.Get("Cutie-Lease")}
+	return l, errors.Join(err, rest)
 }
