@@ -171,7 +171,8 @@ type comparison struct {
 func (c *comparison) run() error {
 	behind := c.ledger.BehindJobs()
 	if n := len(behind); n > 0 && c.Repair {
-		c.problem(home.QueuesDir+"/"+c.ID(), fmt.Sprintf("%v: the files of %d jobs are behind the journal, which has them, and were not compared", ledger.ErrNoSpace, n))
+		c.problem(home.QueuesDir+"/"+c.ID(), fmt.Sprintf("%v: the files of %d jobs are behind the journal, "+
+			"which has them, and were not compared", ledger.ErrNoSpace, n))
 	}
 	var strange []string
 	payloads, err := c.dir.PayloadFiles(func(name string) { strange = append(strange, name) })
@@ -333,7 +334,8 @@ func (c *comparison) checkIndex(e dir.Standing, j *job.Job) error {
 		return nil
 	}
 	c.mended(path, why+"; mended")
-	rec := &record.Record{Kind: job.Update, From: e.Known.Status, Job: e.ID, Payload: record.Payload{Submitted: j.Submitted.UnixMicro()}}
+	rec := &record.Record{Kind: job.Update, From: e.Known.Status, Job: e.ID,
+		Payload: record.Payload{Submitted: j.Submitted.UnixMicro()}}
 	rec.SetType(j.MediaType)
 	c.sums(rec, j)
 	n, _, err := c.dir.SumPayload(e.ID)

@@ -92,7 +92,8 @@ func (q *Queue) takeMove(id job.ID, from, to job.Status) error {
 	case from == job.Pending && to == job.Deleted:
 		kind = job.Delete
 	}
-	q.svc.report(q.dir.Path(to.String(), id.String()), "moved here from "+from.String()+" by other hands; taken as "+kind.String())
+	q.svc.report(q.dir.Path(to.String(), id.String()),
+		"moved here from "+from.String()+" by other hands; taken as "+kind.String())
 	return q.commit(func(b *ledger.Batch) error {
 		k := j
 		seq, us := b.Next()
@@ -178,7 +179,8 @@ func (q *Queue) takeNew(id job.ID, st job.Status, last job.Seq) error {
 		return q.dir.SetAside(st, id.String(), err.Error())
 	}
 	q.svc.report(q.dir.Path(st.String(), id.String()), "brought by other hands; taken as "+job.Submit.String())
-	r := &record.Record{Kind: job.Submit, To: st, Job: id, Payload: record.Payload{Size: j.Size, Submitted: j.Submitted.UnixMicro()}}
+	r := &record.Record{Kind: job.Submit, To: st, Job: id,
+		Payload: record.Payload{Size: j.Size, Submitted: j.Submitted.UnixMicro()}}
 	r.SetType(j.MediaType)
 	q.sums(r, &j)
 	return q.commit(func(b *ledger.Batch) error {

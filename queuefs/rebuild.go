@@ -33,7 +33,8 @@ func (q *Queue) rebuild(pages map[int]bool, former *index.Index) error {
 		if err != nil {
 			return q.recall(former, s.ID, s.Filed)
 		}
-		r := &record.Record{Kind: job.Update, To: j.Status, Seq: j.Seq, Time: j.Modified().UnixMicro(), Job: s.ID, Payload: record.Payload{Size: j.Size, Submitted: j.Submitted.UnixMicro()}}
+		r := &record.Record{Kind: job.Update, To: j.Status, Seq: j.Seq, Time: j.Modified().UnixMicro(), Job: s.ID,
+			Payload: record.Payload{Size: j.Size, Submitted: j.Submitted.UnixMicro()}}
 		q.sums(r, &j)
 		q.know(r, &j, text, s.Filed)
 		return nil
